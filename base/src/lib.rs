@@ -1,0 +1,7 @@
+//! The fence to the operating system: everything here is a thin, checked wrapper.
+//!
+//! Nothing in this crate goes through libc's system-call wrappers: the stub of an unmodified
+//! program runs *underneath* libc, so a call made here must not be caught again.
+#![warn(missing_docs)]
+
+pub mod sys;

@@ -1,0 +1,1 @@
+//! heliostat-service-net
