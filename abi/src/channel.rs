@@ -1,0 +1,182 @@
+//! Shared memory of one channel: the streams between one client process and one listener.
+//!
+//! ```text
+//! 0          header: magic u32, version u32, slots u32, ring bytes u32, index u32, generation u32
+//! 64         offers u64: bit per slot, set by the client while the slot is on offer
+//! 4096       slot headers, SLOT_STRIDE apart
+//! data(...)  rings: slot 0 client->server, slot 0 server->client, slot 1 ...
+//! ```
+//!
+//! A slot header; each group has its writer and lies on cache lines of its own. Pairs of lines
+//! fetched together by the adjacent-line prefetcher belong to one writer:
+//!
+//! ```text
+//! 0    state u32            generation << 8 | SlotState; both sides, by compare-and-swap
+//! 4    family u8, 0, client port u16, 8: server port u16, 0 x 6, 16: client ip, 32: server ip
+//! 48   client inode u64     of the shadow socket, for identity checks
+//! 64   closed u32           bit 0: client left for good, bit 1: server did
+//! 68   acceptor session index u32, 72: its generation u32
+//! 76   holders u32 x 2      processes holding the client's, the server's end (a hint)
+//! 128  client->server direction, 256 bytes
+//! 384  server->client direction, 256 bytes
+//! ```
+//!
+//! A direction; W lines are written by the writing side, R lines by the reading side, except
+//! the two sleep words, which the sleeper sets and the other side takes back:
+//!
+//! ```text
+//! 0    tail u64             bytes ever written             W
+//! 8    origin u64           position that lies at offset 0 W, changes only while empty
+//! 16   flags u32            FIN, SWITCHED, RESET           W
+//! 20   bells u32            bell bytes sent on the shadow  W
+//! 24   reader asleep u32    set by R, exchanged to 0 by W
+//! 64   write lock u32       W side only
+//! 128  head u64             bytes ever read                R
+//! 136  want native u32      reader asks writer to switch   R
+//! 140  writer asleep u32    set by W, exchanged to 0 by R
+//! 192  read lock u32        R side only
+//! ```
+
+use crate::limits::SLOTS_MAX;
+
+/// First four bytes of a channel: "HCHN".
+pub const MAGIC: u32 = u32::from_le_bytes(*b"HCHN");
+/// Offset of the offers bitmap.
+pub const OFFERS: usize = 64;
+/// Offset of the first slot header.
+pub const SLOTS: usize = 4096;
+/// Distance of slot headers: an odd number of cache lines, so that the same word of all slots
+/// does not fall into the same cache set.
+pub const SLOT_STRIDE: usize = 704;
+/// Offset of the first ring, a multiple of the page size.
+pub const DATA: usize = (SLOTS + SLOTS_MAX * SLOT_STRIDE).next_multiple_of(4096);
+
+/// Offsets inside a slot header.
+pub mod slot {
+    /// Generation and state.
+    pub const STATE: usize = 0;
+    /// Address family, 4 or 6.
+    pub const FAMILY: usize = 4;
+    /// Client's port.
+    pub const CLIENT_PORT: usize = 6;
+    /// Server's port.
+    pub const SERVER_PORT: usize = 8;
+    /// Client's address, 16 bytes.
+    pub const CLIENT_IP: usize = 16;
+    /// Server's address, 16 bytes.
+    pub const SERVER_IP: usize = 32;
+    /// Inode of the client's shadow socket.
+    pub const CLIENT_INODE: usize = 48;
+    /// Who has left for good.
+    pub const CLOSED: usize = 64;
+    /// Session that accepted.
+    pub const ACCEPTOR: usize = 68;
+    /// Processes that hold the client's end, then the server's.
+    pub const HOLDERS: usize = 76;
+    /// The two directions.
+    pub const DIRECTION: [usize; 2] = [128, 384];
+    /// Bit of `CLOSED` for the client; the server's is the next.
+    pub const CLOSED_CLIENT: u32 = 1;
+    /// Bit of `CLOSED` for the server.
+    pub const CLOSED_SERVER: u32 = 2;
+}
+
+/// Offsets inside a direction.
+pub mod direction {
+    /// Bytes ever written.
+    pub const TAIL: usize = 0;
+    /// Position at ring offset zero.
+    pub const ORIGIN: usize = 8;
+    /// `FIN | SWITCHED | RESET | TAKEN_BACK`.
+    pub const FLAGS: usize = 16;
+    /// Bell bytes sent on the shadow, in this direction.
+    pub const BELLS: usize = 20;
+    /// The reader sleeps.
+    pub const READER_ASLEEP: usize = 24;
+    /// Lock of the writing side.
+    pub const WRITE_LOCK: usize = 64;
+    /// Bytes ever read.
+    pub const HEAD: usize = 128;
+    /// The reader asks for the kernel's path.
+    pub const WANT_NATIVE: usize = 136;
+    /// The writer sleeps until there is room.
+    pub const WRITER_ASLEEP: usize = 140;
+    /// Lock of the reading side.
+    pub const READ_LOCK: usize = 192;
+
+    /// Flag: no byte follows `tail`.
+    pub const FIN: u32 = 1;
+    /// Flag: bytes after `tail` follow on the shadow, after `bells` bell bytes.
+    pub const SWITCHED: u32 = 2;
+    /// Flag: the writer closed with unread bytes; the reader sees ECONNRESET after `tail`.
+    pub const RESET: u32 = 4;
+    /// Flag, with SWITCHED: bytes from the reader's head on went over the shadow instead.
+    pub const TAKEN_BACK: u32 = 8;
+}
+
+/// State of a slot, in the low byte of its state word.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum SlotState {
+    /// Nobody's; the client may take it.
+    Free = 0,
+    /// The client is inside connect(2) and does not know its port yet.
+    Connecting = 1,
+    /// On offer: the client uses it, the acceptor may claim it.
+    Offered = 2,
+    /// Claimed: a direct stream.
+    Claimed = 3,
+    /// The acceptor declined while the client was connecting.
+    Declined = 4,
+    /// The client took the offer back before it was claimed.
+    Withdrawn = 5,
+}
+
+impl SlotState {
+    /// The state in the low byte of a foreign word.
+    pub const fn from_word(word: u32) -> Option<Self> {
+        Some(match word & 0xff {
+            0 => Self::Free,
+            1 => Self::Connecting,
+            2 => Self::Offered,
+            3 => Self::Claimed,
+            4 => Self::Declined,
+            5 => Self::Withdrawn,
+            _ => return None,
+        })
+    }
+
+    /// The word of this state with the generation of `word`.
+    pub const fn in_word(self, word: u32) -> u32 {
+        (word & !0xff) | self as u32
+    }
+}
+
+/// Offset of slot `index`'s header.
+pub const fn slot_offset(index: u32) -> usize {
+    SLOTS + index as usize * SLOT_STRIDE
+}
+
+/// Offset of the ring of slot `index` in direction 0 (client to server) or 1.
+pub const fn ring_offset(index: u32, direction: usize, ring_bytes: u32) -> usize {
+    DATA + (index as usize * 2 + direction) * ring_bytes as usize
+}
+
+/// Length of a channel's memory.
+pub const fn bytes(slots: u32, ring_bytes: u32) -> usize {
+    ring_offset(slots, 0, ring_bytes)
+}
+
+/// True when a channel of this shape may exist.
+pub const fn shape_is_valid(slots: u32, ring_bytes: u32) -> bool {
+    use crate::limits::{RING_BYTES_MAX, RING_BYTES_MIN};
+    slots >= 1
+        && slots as usize <= SLOTS_MAX
+        && ring_bytes.is_power_of_two()
+        && ring_bytes >= RING_BYTES_MIN
+        && ring_bytes <= RING_BYTES_MAX
+}
+
+const _: () = assert!(SLOT_STRIDE >= slot::DIRECTION[1] + 256);
+const _: () = assert!(SLOT_STRIDE % 64 == 0 && (SLOT_STRIDE / 64) % 2 == 1);
+const _: () = assert!(DATA % 4096 == 0);

@@ -1,0 +1,28 @@
+//! Every limit of the two planes, computed from named terms, each with its reason.
+
+/// Processes that may hold a session at once; one node-page word each.
+pub const SESSIONS_MAX: usize = 4096;
+/// Listening addresses registered at once.
+pub const PORTS_MAX: usize = 1024;
+/// Channels (client process x listening address) alive at once.
+pub const CHANNELS_MAX: usize = 16384;
+/// Streams in one channel: one bit each in the channel's `offers` word.
+pub const SLOTS_MAX: usize = 64;
+/// Smallest ring of one direction: room for a page-sized write and a few small ones.
+pub const RING_BYTES_MIN: u32 = 16 * 1024;
+/// Largest ring of one direction: larger ones only spoil caches.
+pub const RING_BYTES_MAX: u32 = 4 * 1024 * 1024;
+/// Ring of one direction when the configuration names none; a power of two.
+pub const RING_BYTES_DEFAULT: u32 = 256 * 1024;
+/// Channels one client may hold for one listening address (64 streams each).
+pub const CHANNELS_PER_PAIR_MAX: usize = 64;
+/// Descriptors that travel with one reply; the kernel's own limit is 253 (SCM_MAX_FD).
+pub const FDS_PER_REPLY_MAX: usize = 16;
+/// Connections itemised in one session's report; further ones are only counted.
+pub const REPORT_ENTRIES_MAX: usize = 1024;
+/// How long a stub waits for the control plane before it goes native.
+pub const CONTROL_DEADLINE_MS: u64 = 500;
+/// How long an offer waits for the acceptor once its owner has nothing else to do.
+pub const OFFER_DEADLINE_MS: u64 = 1000;
+/// How long one side waits for the other to leave the direct path before it resets.
+pub const DEMOTE_DEADLINE_MS: u64 = 1000;

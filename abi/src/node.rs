@@ -1,0 +1,87 @@
+//! The node page: what the control plane tells every session without being asked.
+//!
+//! One page set, written by the control plane only (sealed against other writers), mapped
+//! read-only by every stub. A stub learns with one load whether a cached answer still holds.
+//!
+//! ```text
+//! 0     magic u32, version u32, boot u64
+//! 64    registry word u32: changes whenever an address starts or stops being listened on
+//! 4096  port words      u32 x PORTS_MAX     change whenever the address gets a new channel
+//! ...   channel words   u32 x CHANNELS_MAX  generation and state
+//! ...   session words   u32 x SESSIONS_MAX  generation and state
+//! ```
+
+use crate::limits::{CHANNELS_MAX, PORTS_MAX, SESSIONS_MAX};
+
+/// First four bytes of the page: "HNOD".
+pub const MAGIC: u32 = u32::from_le_bytes(*b"HNOD");
+/// Offset of the boot number (u64).
+pub const BOOT: usize = 8;
+/// Offset of the registry word.
+pub const REGISTRY: usize = 64;
+const PORTS: usize = 4096;
+const CHANNELS: usize = PORTS + PORTS_MAX * 4;
+const SESSIONS: usize = CHANNELS + CHANNELS_MAX * 4;
+/// Length of the whole page set, a multiple of 4096.
+pub const BYTES: usize = SESSIONS + SESSIONS_MAX * 4;
+
+const _: () = assert!(BYTES % 4096 == 0);
+
+/// Offset of the word of listening address `index`.
+pub const fn port_word(index: u32) -> usize {
+    PORTS + index as usize * 4
+}
+/// Offset of the word of channel `index`.
+pub const fn channel_word(index: u32) -> usize {
+    CHANNELS + index as usize * 4
+}
+/// Offset of the word of session `index`.
+pub const fn session_word(index: u32) -> usize {
+    SESSIONS + index as usize * 4
+}
+
+/// State of a granted object, in the two low bits of its word.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum State {
+    /// Nobody holds it; what still runs on an old generation runs on, but starts nothing new.
+    Free,
+    /// In force.
+    Active,
+    /// Ended by the control plane: leave the direct path now.
+    Revoked,
+}
+
+/// A word of the page for this generation (30 bits) and state.
+pub const fn word(generation: u32, state: State) -> u32 {
+    let bits = match state {
+        State::Free => 0,
+        State::Active => 1,
+        State::Revoked => 2,
+    };
+    (generation << 2) | bits
+}
+
+/// State of the object of `generation` according to its word: another generation is `Free`.
+pub const fn state(word: u32, generation: u32) -> State {
+    if word >> 2 != generation & 0x3fff_ffff {
+        return State::Free;
+    }
+    match word & 3 {
+        1 => State::Active,
+        2 => State::Revoked,
+        _ => State::Free,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_tells_its_own_generation_only() {
+        assert_eq!(state(word(7, State::Active), 7), State::Active);
+        assert_eq!(state(word(7, State::Revoked), 7), State::Revoked);
+        assert_eq!(state(word(8, State::Active), 7), State::Free);
+        assert_eq!(state(0, 0), State::Free);
+    }
+}

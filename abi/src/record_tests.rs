@@ -1,0 +1,75 @@
+//! Every record round-trips, and no foreign bytes do worse than an error.
+
+use super::*;
+
+fn address() -> NetAddress {
+    NetAddress::new("127.0.0.1:6379".parse().unwrap())
+}
+
+#[test]
+fn every_request_round_trips() {
+    let port = ObjectId { index: 3, generation: 9 };
+    let requests = [
+        Request::Hello { program: "redis-server".into() },
+        Request::Listen,
+        Request::Unlisten { port },
+        Request::Open { address: address() },
+        Request::Attach { port },
+        Request::Status,
+        Request::Explain { pid: 77 },
+        Request::Metrics,
+        Request::Revoke { pid: 78 },
+        Request::Stop,
+    ];
+    for request in requests {
+        assert_eq!(Request::decode(&request.encode(5)), Ok((request, 5)));
+    }
+}
+
+#[test]
+fn every_reply_round_trips() {
+    let id = ObjectId { index: 1, generation: 2 };
+    let entry = ChannelEntry { id, client: id, peer_uid: 1000, slots: 64, ring_bytes: 65536 };
+    let replies = [
+        Reply::Welcome { session: id, boot: 99 },
+        Reply::Listening { port: id, address: address() },
+        Reply::Channels { port: id, entries: vec![entry; FDS_PER_REPLY_MAX], more: true },
+        Reply::Text { bytes: 4096 },
+        Reply::Done,
+        Reply::Refused { code: Code::Full, limit: 64 },
+    ];
+    for reply in replies {
+        assert_eq!(Reply::decode(&reply.encode(6)), Ok((reply, 6)));
+    }
+}
+
+#[test]
+fn a_long_program_name_is_cut_not_refused() {
+    let request = Request::Hello { program: "x".repeat(500) };
+    let (decoded, _) = Request::decode(&request.encode(0)).unwrap();
+    assert_eq!(decoded, Request::Hello { program: "x".repeat(PROGRAM_BYTES) });
+}
+
+#[test]
+fn any_single_changed_byte_is_decoded_or_refused_without_panic() {
+    let request = Request::Open { address: address() }.encode(1);
+    let reply = Reply::Done.encode(1);
+    for at in 0..REQUEST_BYTES {
+        for value in 0..=255 {
+            let mut bytes = request;
+            bytes[at] = value;
+            let _ = Request::decode(&bytes);
+        }
+    }
+    for at in 0..REPLY_BYTES {
+        let mut bytes = reply;
+        bytes[at] = 0xff;
+        let _ = Reply::decode(&bytes);
+    }
+}
+
+#[test]
+fn wrong_length_names_both_lengths() {
+    let wanted = WireError::Length { wanted: REQUEST_BYTES, found: 3 };
+    assert_eq!(Request::decode(&[1, 2, 3]), Err(wanted));
+}

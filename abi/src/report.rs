@@ -1,0 +1,176 @@
+//! The report page: what a stub says of its connections, for `explain` and the metrics.
+//!
+//! One per session, created by the control plane, written by the stub, read by the control
+//! plane as foreign bytes: it may be wrong, and decides nothing.
+//!
+//! ```text
+//! 0     magic u32, version u32
+//! 64    counters u64 x COUNTERS
+//! 4096  entries, ENTRY_BYTES each
+//! ```
+
+use crate::code::Native;
+use crate::limits::REPORT_ENTRIES_MAX;
+use crate::name::NetAddress;
+use crate::wire::{Reader, Writer};
+
+/// First four bytes of a report: "HREP".
+pub const MAGIC: u32 = u32::from_le_bytes(*b"HREP");
+/// Offset of the counters.
+pub const COUNTER_BASE: usize = 64;
+/// Offset of the first entry.
+pub const ENTRIES: usize = 4096;
+/// Bytes of one entry, a cache line pair.
+pub const ENTRY_BYTES: usize = 128;
+/// Offset in an entry of the received-bytes counter (u64), updated in place.
+pub const ENTRY_RECEIVED: usize = 64;
+/// Offset in an entry of the sent-bytes counter (u64), updated in place.
+pub const ENTRY_SENT: usize = 72;
+/// Length of the whole page set.
+pub const BYTES: usize = ENTRIES + REPORT_ENTRIES_MAX * ENTRY_BYTES;
+
+/// Counters of a session, by place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(usize)]
+pub enum Counter {
+    /// Direct streams opened, either side.
+    Direct = 0,
+    /// Native connections, any reason.
+    Native = 1,
+    /// Direct streams that went native later.
+    Demoted = 2,
+    /// Bells rung for a sleeping peer.
+    Bells = 3,
+    /// Times a thread slept in the kernel for a direct stream.
+    Sleeps = 4,
+    /// System-call sites in libc that could not be caught.
+    Uncaught = 5,
+    /// Programs started that cannot be covered (static, set-user-id, other libc).
+    Uncovered = 6,
+    /// Connections not itemised because the table was full.
+    Unlisted = 7,
+    /// Streams ended because the peer broke the protocol.
+    Corrupt = 8,
+}
+
+/// Names of the counters, in order, as they appear in metrics.
+pub const COUNTER_NAMES: [&str; 9] = [
+    "direct_streams",
+    "native_connections",
+    "demoted_streams",
+    "bells",
+    "sleeps",
+    "uncaught_sites",
+    "uncovered_programs",
+    "unlisted_connections",
+    "corrupt_streams",
+];
+
+/// Offset of a counter.
+pub const fn counter(counter: Counter) -> usize {
+    COUNTER_BASE + counter as usize * 8
+}
+
+/// Offset of entry `index`.
+pub const fn entry(index: usize) -> usize {
+    ENTRIES + index * ENTRY_BYTES
+}
+
+/// Path of a reported connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Path {
+    /// Shared memory.
+    Direct,
+    /// The kernel, and why.
+    Native(Native),
+}
+
+/// One connection as its stub reports it. `received` and `sent` count payload bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Entry {
+    /// Descriptor number when it was opened.
+    pub fd: i32,
+    /// How the bytes travel.
+    pub path: Path,
+    /// True for the accepting side.
+    pub accepted: bool,
+    /// Own address.
+    pub local: NetAddress,
+    /// The other end's address.
+    pub peer: NetAddress,
+    /// Payload bytes received.
+    pub received: u64,
+    /// Payload bytes sent.
+    pub sent: u64,
+}
+
+impl Entry {
+    /// The entry's bytes; byte 0 is 1 for a used entry.
+    pub fn encode(&self) -> [u8; ENTRY_BYTES] {
+        let mut bytes = [0; ENTRY_BYTES];
+        let (local_family, local_ip) = self.local.to_parts();
+        let (peer_family, peer_ip) = self.peer.to_parts();
+        let (path, reason) = match self.path {
+            Path::Direct => (1, 0),
+            Path::Native(reason) => (2, reason as u8),
+        };
+        let mut w = Writer::new(&mut bytes);
+        w.u8(1).u8(path).u8(reason).u8(u8::from(self.accepted)).u32(self.fd as u32);
+        w.u8(local_family).u8(peer_family).u16(self.local.port).u16(self.peer.port).u16(0);
+        w.put(&local_ip).put(&peer_ip).put(&[0; 16]);
+        w.u64(self.received).u64(self.sent);
+        bytes
+    }
+
+    /// The entry in foreign bytes; `None` when unused or nonsense.
+    pub fn decode(bytes: &[u8; ENTRY_BYTES]) -> Option<Self> {
+        let mut r = Reader::new(bytes);
+        if r.u8() != 1 {
+            return None;
+        }
+        let path = match (r.u8(), Native::from_number(r.u8())?) {
+            (1, _) => Path::Direct,
+            (2, reason) => Path::Native(reason),
+            _ => return None,
+        };
+        let accepted = r.u8() == 1;
+        let fd = r.u32() as i32;
+        let (local_family, peer_family) = (r.u8(), r.u8());
+        let (local_port, peer_port) = (r.u16(), r.u16());
+        r.u16();
+        let local = NetAddress::from_parts(local_family, r.take(), local_port)?;
+        let peer = NetAddress::from_parts(peer_family, r.take(), peer_port)?;
+        r.take::<16>();
+        Some(Self { fd, path, accepted, local, peer, received: r.u64(), sent: r.u64() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_round_trips_and_counts_where_it_says() {
+        let address = NetAddress::new("127.0.0.1:80".parse().unwrap());
+        let entry = Entry {
+            fd: 7,
+            path: Path::Native(Native::PeerNotOurs),
+            accepted: true,
+            local: address,
+            peer: address,
+            received: 11,
+            sent: 12,
+        };
+        let bytes = entry.encode();
+        assert_eq!(Entry::decode(&bytes), Some(entry));
+        assert_eq!(bytes[ENTRY_RECEIVED], 11);
+        assert_eq!(bytes[ENTRY_SENT], 12);
+    }
+
+    #[test]
+    fn any_bytes_decode_to_something_or_nothing() {
+        for value in 0..=255u8 {
+            let _ = Entry::decode(&[value; ENTRY_BYTES]);
+        }
+    }
+}
