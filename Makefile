@@ -1,0 +1,79 @@
+# Heliostat: every way to build, prove, show and measure it. `make help` lists the targets.
+#
+# A machine with Rust, Python 3, gcc, make and apt is enough: `make setup` brings the rest.
+# Nothing here uses a default port of a service or touches a process it did not start.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+CARGO  ?= cargo
+PYTHON ?= python3
+VENV   := .venv
+RUN    := $(VENV)/bin/python
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+REPORT := $(abspath target)
+export HELIOSTAT_BIN ?= $(abspath $(TARGET)/release/heliostat)
+export HELIOSTAT_REPORT := $(REPORT)
+
+# BENCH=name[,name] picks benchmarks; BENCH_FLAGS=--quick shortens, --plain leaves Heliostat out.
+BENCH       ?= all
+BENCH_FLAGS ?=
+DEMO_FLAGS  ?=
+# PYTEST_FLAGS=--plain runs every program with both ends under plain Linux only.
+PYTEST_FLAGS ?=
+FUZZ_SECONDS ?= 60
+SOAK_MINUTES ?= 10
+
+.PHONY: help setup build demo test test-rust test-loom test-programs bench fuzz soak lint clean
+
+help: ## list the targets
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(VENV)/.ready ## install the Debian packages and Python modules that are missing
+	@verify/setup.sh
+
+$(VENV)/.ready: verify/requirements.txt
+	@verify/setup.sh
+	$(PYTHON) -m venv $(VENV)
+	$(RUN) -m pip install --quiet --disable-pip-version-check -r verify/requirements.txt
+	@touch $@
+
+build: ## build the control plane, the stub and the command line (release)
+	$(CARGO) build --release --workspace
+
+demo: setup build ## Redis over TCP, Unix socket and Heliostat in 3 minutes; draws target/demo/redis.png
+	$(RUN) bench/demo/redis_demo.py $(DEMO_FLAGS)
+
+test: setup build ## everything that must hold: crates, loom models, lint, programs, faults
+	$(MAKE) test-rust
+	$(MAKE) lint
+	$(MAKE) test-loom
+	$(MAKE) test-programs
+
+test-rust: ## unit and integration tests of the crates
+	$(CARGO) test --workspace
+
+test-loom: ## the ring's memory orders, exhaustively, under loom
+	RUSTFLAGS="--cfg loom" $(CARGO) test -p heliostat-ring --release \
+	    --target-dir $(TARGET)/loom -- loom
+
+test-programs: setup build ## unmodified programs, faults and the lint's own tests (pytest)
+	$(RUN) -m pytest verify $(PYTEST_FLAGS)
+
+bench: setup build ## measure everything, or BENCH=pingpong,redis; writes target/bench/NAME.json
+	$(RUN) bench/run.py $(BENCH) $(BENCH_FLAGS)
+
+fuzz: setup build ## hostile input for FUZZ_SECONDS per target, seeds printed for replay
+	$(RUN) verify/fuzz.py --seconds $(FUZZ_SECONDS)
+
+soak: setup build ## load with random kills for SOAK_MINUTES; nothing may be left behind
+	$(RUN) verify/soak.py --minutes $(SOAK_MINUTES)
+
+lint: $(VENV)/.ready ## format, clippy, crate graph, file and function length, words, headers
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	$(RUN) verify/lint/lint.py
+
+clean: ## remove everything that was built
+	$(CARGO) clean
+	rm -rf $(VENV) .pytest_cache

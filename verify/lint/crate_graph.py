@@ -1,0 +1,84 @@
+"""The direction of crate dependencies, checked against `cargo metadata`.
+
+Holds the one list of allowed edges between rooms. A crate's room is its folder; siblings
+(two services, two bindings, two backends) never import each other. Any edge that is not
+listed is refused, so a new room has to be written down here with its place in the order.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+LOWER = {"abi", "base"}
+RULES: dict[str, set[str]] = {
+    "abi": set(),
+    "base": {"abi"},
+    "ring": {"abi", "base"},
+    "interpose": {"abi", "base"},
+    "stub": LOWER | {"ring"},
+    "bind/posix": LOWER | {"ring", "stub", "interpose"},
+    "bind/*": LOWER | {"ring", "stub"},
+    "service/*": {"abi"},
+    "control": {"abi"},
+    "backend/*": {"abi", "base", "ring"},
+    "heliostatd": LOWER | {"ring", "control", "service/*", "backend/*"},
+    "heliostat": LOWER | {"interpose"},
+    "bench/*": {"*"},
+    "verify/*": {"*"},
+}
+
+
+def rule_for(room: str) -> set[str] | None:
+    """The rooms that `room` may import, or None when the room is not written down."""
+    if room in RULES:
+        return RULES[room]
+    return RULES.get(room.split("/")[0] + "/*")
+
+
+def allowed(room: str, imported: str) -> bool:
+    """Whether a crate in folder `room` may depend on the crate in folder `imported`."""
+    rule = rule_for(room) or set()
+    family = imported.split("/")[0] + "/*"
+    return "*" in rule or imported in rule or family in rule
+
+
+def edges(metadata: dict) -> list[tuple[str, str, str]]:
+    """Every (room, imported room, kind) inside the workspace."""
+    root = Path(metadata["workspace_root"])
+    rooms = {
+        package["name"]: Path(package["manifest_path"]).parent.relative_to(root).as_posix()
+        for package in metadata["packages"]
+    }
+    return [
+        (rooms[package["name"]], rooms[dependency["name"]], dependency["kind"] or "normal")
+        for package in metadata["packages"]
+        for dependency in package["dependencies"]
+        if dependency["name"] in rooms and dependency.get("path")
+    ]
+
+
+def violations(metadata: dict) -> list[str]:
+    """One line for every edge that points the wrong way, and for every unknown room."""
+    root = Path(metadata["workspace_root"])
+    found = []
+    for package in metadata["packages"]:
+        room = Path(package["manifest_path"]).parent.relative_to(root).as_posix()
+        if rule_for(room) is None:
+            found.append(f"crate graph: room {room} is not in the list of rooms")
+    for room, imported, kind in edges(metadata):
+        if room != imported and not allowed(room, imported):
+            found.append(f"crate graph: {room} may not import {imported} ({kind} dependency)")
+    return found
+
+
+def read_metadata(root: Path) -> dict:
+    """What cargo says about the workspace at `root`, without outside dependencies."""
+    command = ["cargo", "metadata", "--no-deps", "--format-version", "1", "--offline"]
+    return json.loads(subprocess.run(command, cwd=root, check=True, capture_output=True).stdout)
+
+
+def check(root: Path) -> list[str]:
+    """The lint as lint.py runs it."""
+    return violations(read_metadata(root))

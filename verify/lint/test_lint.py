@@ -1,0 +1,124 @@
+"""The lints themselves: each must fail on a bad input and pass on a good one."""
+
+from __future__ import annotations
+
+import crate_graph
+import lengths
+import pytest
+import words
+
+
+def workspace(*edges: tuple[str, str]) -> dict:
+    """A `cargo metadata` answer with one crate per named room and the given edges."""
+    rooms = sorted({room for edge in edges for room in edge})
+    return {
+        "workspace_root": "/w",
+        "packages": [
+            {
+                "name": room.replace("/", "-"),
+                "manifest_path": f"/w/{room}/Cargo.toml",
+                "dependencies": [
+                    {"name": to.replace("/", "-"), "kind": None, "path": f"/w/{to}"}
+                    for origin, to in edges
+                    if origin == room
+                ],
+            }
+            for room in rooms
+        ],
+    }
+
+
+@pytest.mark.parametrize(
+    "edge",
+    [
+        ("abi", "base"),
+        ("base", "ring"),
+        ("ring", "stub"),
+        ("service/net", "base"),
+        ("service/net", "service/file"),
+        ("bind/c", "bind/posix"),
+        ("bind/c", "interpose"),
+        ("control", "service/net"),
+        ("heliostat", "control"),
+        ("heliostatd", "stub"),
+        ("interpose", "ring"),
+    ],
+    ids="->".join,
+)
+def test_edge_against_the_direction_is_refused(edge):
+    assert crate_graph.violations(workspace(edge))
+
+
+@pytest.mark.parametrize(
+    "edge",
+    [
+        ("base", "abi"),
+        ("stub", "ring"),
+        ("bind/posix", "interpose"),
+        ("heliostatd", "service/net"),
+        ("heliostatd", "backend/sockets"),
+        ("bench/ring", "ring"),
+    ],
+    ids="->".join,
+)
+def test_edge_along_the_direction_is_allowed(edge):
+    assert crate_graph.violations(workspace(edge)) == []
+
+
+def test_unknown_room_is_refused():
+    assert crate_graph.violations(workspace(("attic", "abi")))
+
+
+def long_function(lines: int) -> str:
+    return "fn walk() {\n" + "    step();\n" * (lines - 2) + "}\n"
+
+
+def test_function_of_71_lines_is_refused_and_of_70_allowed():
+    assert lengths.judge({"a.rs": long_function(71)}, {}, {})
+    assert lengths.judge({"a.rs": long_function(70)}, {}, {}) == []
+
+
+def test_python_and_c_functions_are_measured():
+    python = "def walk():\n" + "    step()\n" * 80
+    c = "static int walk(int from)\n{\n" + "    step();\n" * 80 + "}\n"
+    assert lengths.judge({"a.py": python}, {}, {})
+    assert lengths.judge({"a.c": c}, {}, {})
+
+
+def test_file_of_401_lines_needs_an_entry_and_801_is_refused_with_one():
+    assert lengths.judge({"a.rs": "//\n" * 401}, {}, {})
+    assert lengths.judge({"a.rs": "//\n" * 401}, {"a.rs": 401}, {"a.rs": 401}) == []
+    assert lengths.judge({"a.rs": "//\n" * 801}, {"a.rs": 801}, {"a.rs": 801})
+
+
+def test_entry_that_excuses_more_than_is_there_is_refused():
+    assert lengths.judge({"a.rs": "//\n" * 410}, {"a.rs": 420}, {"a.rs": 420})
+    assert lengths.judge({}, {"gone.rs": 500}, {"gone.rs": 500})
+
+
+def test_entry_that_grew_or_is_new_is_refused_once_the_list_exists():
+    assert lengths.judge({"a.rs": "//\n" * 450}, {"a.rs": 450}, {"a.rs": 440})
+    assert lengths.judge({"a.rs": "//\n" * 450}, {"a.rs": 450}, {"b.rs": 440})
+
+
+def test_exceptions_are_read_without_comments():
+    assert lengths.read_exceptions("# why\n\n410 a.rs # reason\n72 b.rs::walk\n") == {
+        "a.rs": 410,
+        "b.rs::walk": 72,
+    }
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["see /work/main/abi", "HOME=/root/.cargo", "index = https://mirror.example.net/simple"],
+)
+def test_machine_path_or_unlisted_host_is_refused(line):
+    assert words.judge_text("a.md", line)
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["see target/work/x", "https://github.com/a/b", "/proc/1/root/etc", "framework/main"],
+)
+def test_ordinary_text_is_allowed(line):
+    assert words.judge_text("a.md", line) == []

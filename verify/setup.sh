@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# Installs the Debian packages that the tests and benchmarks run, if any is missing.
+#
+# Only what is missing is installed, and only when that is allowed (root, or sudo without a
+# password). Packages may start services of their own; nothing in this project uses those.
+set -euo pipefail
+
+packages=(redis-server redis-tools memcached nginx-light wrk curl valgrind gdb iproute2
+          util-linux procps gcc libc6-dev python3-venv)
+
+installed() { dpkg-query -W -f='${Status}' "$1" 2>/dev/null | grep -q 'install ok installed'; }
+
+missing=()
+for package in "${packages[@]}"; do
+    installed "$package" || missing+=("$package")
+done
+[ ${#missing[@]} -eq 0 ] && exit 0
+
+if [ "$(id -u)" -eq 0 ]; then
+    as_root=()
+elif sudo -n true 2>/dev/null; then
+    as_root=(sudo -n)
+else
+    echo "missing and not ours to install; please run: apt-get install ${missing[*]}" >&2
+    exit 1
+fi
+
+echo "installing: ${missing[*]}"
+export DEBIAN_FRONTEND=noninteractive
+install() { "${as_root[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}"; }
+install </dev/null >/dev/null 2>&1 || {
+    "${as_root[@]}" apt-get update -qq </dev/null
+    install </dev/null
+}
