@@ -4,4 +4,12 @@
 //! program runs *underneath* libc, so a call made here must not be caught again.
 #![warn(missing_docs)]
 
+pub mod affinity;
+pub mod clock;
+pub mod event;
+pub mod fd;
+pub mod futex;
+pub mod mapping;
+pub mod process;
+pub mod spin;
 pub mod sys;

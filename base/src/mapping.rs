@@ -1,0 +1,328 @@
+//! Shared memory that several processes map: sealed memfds and their mappings.
+//!
+//! Every region handed to another process is a memfd sealed against shrinking, growing and further
+//! seals, because a peer that may shrink it can kill us with SIGBUS at any load. A region that
+//! comes *from* another process is mapped only after the kernel has confirmed its length and its
+//! seals. The typed views are in [`view`]; this file creates, maps and unmaps.
+//!
+//! ```text
+//! map            fd  [offset .. offset+len)   ->  one view
+//! double_mapped  fd  [offset .. offset+len)   ->  the same pages twice, back to back:
+//!                    | 0 ........ len | 0 ........ len |   no element ever wraps
+//! ```
+
+mod view;
+
+use std::ffi::CStr;
+use std::os::fd::{AsRawFd, RawFd};
+use std::ptr::NonNull;
+
+use crate::fd::OwnedFd;
+use crate::sys::{check, raw, Errno, Sysno};
+
+pub use view::{OutOfRange, PAGE_BYTES};
+
+/// The largest region that is created or mapped. Offsets then fit every 48-bit address space.
+pub const REGION_BYTES_MAX: usize = 1 << 40;
+
+const SEALS_SIZE: usize = (libc::F_SEAL_SHRINK | libc::F_SEAL_GROW) as usize;
+
+/// What the mapping process may do with the bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Access {
+    /// Loads only; a store is a fault.
+    Read,
+    /// Loads and stores.
+    ReadWrite,
+}
+
+/// Who besides the creator may map the region writable.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Writers {
+    /// Every holder of the descriptor.
+    Everyone,
+    /// Only the mapping that exists at creation (F_SEAL_FUTURE_WRITE).
+    CreatorOnly,
+}
+
+/// Why a region could not be created or mapped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MappingError {
+    /// The length is zero, beyond the limit, or (for a double mapping) not whole pages.
+    Length {
+        /// Bytes asked for.
+        wanted: usize,
+        /// Bytes allowed.
+        limit: usize,
+    },
+    /// The offset is not a multiple of the page size.
+    Misaligned {
+        /// Offset asked for.
+        offset: usize,
+    },
+    /// The file is shorter than what its owner claimed. The owner of the descriptor is at fault.
+    Short {
+        /// Last byte wanted, plus one.
+        wanted: usize,
+        /// Bytes the kernel says there are.
+        found: usize,
+    },
+    /// The file may still shrink under us. The owner of the descriptor is at fault.
+    Unsealed {
+        /// Seals found (F_GET_SEALS), or -1 where the file cannot carry seals.
+        found: i32,
+    },
+    /// The kernel refused.
+    System {
+        /// System call that failed.
+        call: &'static str,
+        /// Its error number.
+        errno: Errno,
+    },
+}
+
+impl std::fmt::Display for MappingError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            MappingError::Length { wanted, limit } => {
+                write!(f, "region of {wanted} bytes refused (limit {limit}, whole pages)")
+            }
+            MappingError::Misaligned { offset } => write!(f, "offset {offset} is inside a page"),
+            MappingError::Short { wanted, found } => {
+                write!(f, "region has {found} bytes where {wanted} were promised")
+            }
+            MappingError::Unsealed { found } => {
+                write!(f, "region may shrink (seals {found:#x})")
+            }
+            MappingError::System { call, errno } => write!(f, "{call}: {errno}"),
+        }
+    }
+}
+impl std::error::Error for MappingError {}
+
+/// A mapped piece of memory that other processes may map too. Unmapped on drop.
+#[derive(Debug)]
+pub struct SharedMapping {
+    start: NonNull<u8>,
+    len: usize,
+    access: Access,
+}
+
+// SAFETY: the value owns an address range, not thread-bound state; every access that its safe
+// methods make is atomic or an opaque copy, which are as sound from two threads as from two
+// processes.
+unsafe impl Send for SharedMapping {}
+// SAFETY: as for Send.
+unsafe impl Sync for SharedMapping {}
+
+impl SharedMapping {
+    /// Creates a zeroed region of `len` bytes that every holder of the descriptor may write.
+    pub fn create(name: &CStr, len: usize) -> Result<(OwnedFd, SharedMapping), MappingError> {
+        SharedMapping::create_for(name, len, Writers::Everyone)
+    }
+
+    /// Creates a zeroed region and says who may map it writable from now on.
+    pub fn create_for(
+        name: &CStr,
+        len: usize,
+        writers: Writers,
+    ) -> Result<(OwnedFd, SharedMapping), MappingError> {
+        let fd = sized_memfd(name, len)?;
+        let mapping = SharedMapping::map_unchecked(fd.as_raw_fd(), 0, len, Access::ReadWrite)?;
+        let future = match writers {
+            Writers::Everyone => 0,
+            Writers::CreatorOnly => libc::F_SEAL_FUTURE_WRITE as usize,
+        };
+        seal(fd.as_raw_fd(), SEALS_SIZE | libc::F_SEAL_SEAL as usize | future)?;
+        Ok((fd, mapping))
+    }
+
+    /// Creates the descriptor only, sealed against any change of size.
+    pub fn create_fd(name: &CStr, len: usize) -> Result<OwnedFd, MappingError> {
+        let fd = sized_memfd(name, len)?;
+        seal(fd.as_raw_fd(), SEALS_SIZE | libc::F_SEAL_SEAL as usize)?;
+        Ok(fd)
+    }
+
+    /// Maps the first `len` bytes of a descriptor that may come from somebody we do not trust.
+    pub fn from_fd(fd: RawFd, len: usize, access: Access) -> Result<SharedMapping, MappingError> {
+        SharedMapping::map(fd, 0, len, access)
+    }
+
+    /// Maps `[offset, offset + len)` after the kernel has confirmed size and seals.
+    pub fn map(
+        fd: RawFd,
+        offset: usize,
+        len: usize,
+        access: Access,
+    ) -> Result<SharedMapping, MappingError> {
+        check_region(fd, offset, len)?;
+        SharedMapping::map_unchecked(fd, offset, len, access)
+    }
+
+    /// Maps `[offset, offset + len)` twice, back to back; `len()` of the result is `2 * len`.
+    pub fn double_mapped(
+        fd: RawFd,
+        offset: usize,
+        len: usize,
+        access: Access,
+    ) -> Result<SharedMapping, MappingError> {
+        check_region(fd, offset, len)?;
+        if len % PAGE_BYTES != 0 {
+            return Err(MappingError::Length { wanted: len, limit: REGION_BYTES_MAX });
+        }
+        // The address range is reserved first, so that both halves are certain to be neighbours.
+        // From here on `whole` owns it: an error below unmaps whatever exists.
+        let reserved = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        // SAFETY: no address is asked for, so no existing mapping is touched.
+        let start = unsafe { mmap(0, 2 * len, libc::PROT_NONE, reserved, -1, 0) }?;
+        let whole = SharedMapping { start, len: 2 * len, access };
+        for half in 0..2 {
+            let at = start.as_ptr() as usize + half * len;
+            let flags = libc::MAP_SHARED | libc::MAP_FIXED;
+            // SAFETY: MAP_FIXED replaces pages inside the range reserved above, which is ours.
+            unsafe { mmap(at, len, protection(access), flags, fd, offset) }?;
+        }
+        Ok(whole)
+    }
+
+    fn map_unchecked(
+        fd: RawFd,
+        offset: usize,
+        len: usize,
+        access: Access,
+    ) -> Result<SharedMapping, MappingError> {
+        // SAFETY: no address is asked for, so no existing mapping is touched.
+        let start = unsafe { mmap(0, len, protection(access), libc::MAP_SHARED, fd, offset) }?;
+        Ok(SharedMapping { start, len, access })
+    }
+
+    /// First byte. The pointer is valid for `len()` bytes as long as this value lives.
+    pub fn as_ptr(&self) -> *mut u8 {
+        self.start.as_ptr()
+    }
+
+    /// Mapped bytes.
+    #[allow(clippy::len_without_is_empty)] // a mapping is never empty
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// What this process may do with the bytes.
+    pub fn access(&self) -> Access {
+        self.access
+    }
+}
+
+impl Drop for SharedMapping {
+    fn drop(&mut self) {
+        let args = [self.start.as_ptr() as usize, self.len, 0, 0, 0, 0];
+        // SAFETY: the range was mapped by this value and no view outlives it (views borrow it).
+        let _ = unsafe { raw(Sysno::munmap as usize, args) };
+    }
+}
+
+/// Confirms that `[offset, offset + len)` lies inside a file that can never shrink.
+fn check_region(fd: RawFd, offset: usize, len: usize) -> Result<(), MappingError> {
+    check_len(len)?;
+    if offset % PAGE_BYTES != 0 || offset > REGION_BYTES_MAX {
+        return Err(MappingError::Misaligned { offset });
+    }
+    // Seals first: once the shrink seal is seen the size read below is a lower bound for ever.
+    let args = [fd as usize, libc::F_GET_SEALS as usize, 0, 0, 0, 0];
+    // SAFETY: F_GET_SEALS takes no pointer.
+    let seals = match check(unsafe { raw(Sysno::fcntl as usize, args) }) {
+        Ok(seals) => seals as i32,
+        Err(Errno(libc::EINVAL)) => -1,
+        Err(errno) => return Err(MappingError::System { call: "fcntl(F_GET_SEALS)", errno }),
+    };
+    if seals < 0 || seals & libc::F_SEAL_SHRINK == 0 {
+        return Err(MappingError::Unsealed { found: seals });
+    }
+    let found = file_len(fd)?;
+    let wanted = offset + len;
+    if found < wanted {
+        return Err(MappingError::Short { wanted, found });
+    }
+    Ok(())
+}
+
+fn check_len(len: usize) -> Result<(), MappingError> {
+    if len == 0 || len > REGION_BYTES_MAX {
+        return Err(MappingError::Length { wanted: len, limit: REGION_BYTES_MAX });
+    }
+    Ok(())
+}
+
+/// The length of a file as the kernel knows it.
+fn file_len(fd: RawFd) -> Result<usize, MappingError> {
+    let mut stat = std::mem::MaybeUninit::<libc::stat>::zeroed();
+    let args = [fd as usize, stat.as_mut_ptr() as usize, 0, 0, 0, 0];
+    // SAFETY: `stat` is writable and has the kernel's size for fstat on this architecture.
+    check(unsafe { raw(Sysno::fstat as usize, args) })
+        .map_err(|errno| MappingError::System { call: "fstat", errno })?;
+    // SAFETY: zeroed is a valid `stat`, and the kernel has filled it.
+    Ok(unsafe { stat.assume_init() }.st_size as usize)
+}
+
+fn sized_memfd(name: &CStr, len: usize) -> Result<OwnedFd, MappingError> {
+    check_len(len)?;
+    let base = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
+    // Kernels before 6.3 do not know MFD_NOEXEC_SEAL and answer EINVAL.
+    let fd = match memfd(name, base | libc::MFD_NOEXEC_SEAL) {
+        Err(Errno(libc::EINVAL)) => memfd(name, base),
+        answer => answer,
+    }
+    .map_err(|errno| MappingError::System { call: "memfd_create", errno })?;
+    let args = [fd.as_raw_fd() as usize, len, 0, 0, 0, 0];
+    // SAFETY: ftruncate takes no pointer.
+    check(unsafe { raw(Sysno::ftruncate as usize, args) })
+        .map_err(|errno| MappingError::System { call: "ftruncate", errno })?;
+    Ok(fd)
+}
+
+fn memfd(name: &CStr, flags: u32) -> Result<OwnedFd, Errno> {
+    let args = [name.as_ptr() as usize, flags as usize, 0, 0, 0, 0];
+    // SAFETY: `name` is a C string that outlives the call.
+    let fd = check(unsafe { raw(Sysno::memfd_create as usize, args) })?;
+    // SAFETY: the kernel has just opened it for us.
+    Ok(unsafe { OwnedFd::adopt(fd as RawFd) })
+}
+
+fn seal(fd: RawFd, seals: usize) -> Result<(), MappingError> {
+    let args = [fd as usize, libc::F_ADD_SEALS as usize, seals, 0, 0, 0];
+    // SAFETY: F_ADD_SEALS takes no pointer.
+    check(unsafe { raw(Sysno::fcntl as usize, args) })
+        .map(|_| ())
+        .map_err(|errno| MappingError::System { call: "fcntl(F_ADD_SEALS)", errno })
+}
+
+fn protection(access: Access) -> i32 {
+    match access {
+        Access::Read => libc::PROT_READ,
+        Access::ReadWrite => libc::PROT_READ | libc::PROT_WRITE,
+    }
+}
+
+/// # Safety
+/// With MAP_FIXED in `flags` the caller owns the pages at `at`.
+unsafe fn mmap(
+    at: usize,
+    len: usize,
+    prot: i32,
+    flags: i32,
+    fd: RawFd,
+    offset: usize,
+) -> Result<NonNull<u8>, MappingError> {
+    let args = [at, len, prot as usize, flags as usize, fd as usize, offset];
+    // SAFETY: the caller's promise about `at`; the other arguments are plain numbers.
+    let start = check(unsafe { raw(Sysno::mmap as usize, args) })
+        .map_err(|errno| MappingError::System { call: "mmap", errno })?;
+    // mmap never returns page 0 unless asked for it.
+    NonNull::new(start as *mut u8)
+        .ok_or(MappingError::System { call: "mmap", errno: Errno(libc::ENOMEM) })
+}
+
+#[cfg(test)]
+#[path = "mapping/tests.rs"]
+mod tests;

@@ -1,0 +1,141 @@
+//! Processes: who we are, who the other end of a socket is, and whether it still lives.
+//!
+//! Identity comes from the kernel (SO_PEERCRED, SO_PEERPIDFD), never from what a message claims;
+//! a [`PidFd`] names one process for ever, where a pid may be given to another.
+
+use std::os::fd::{AsRawFd, RawFd};
+
+use crate::fd::OwnedFd;
+use crate::sys::{check, raw, Errno, Sysno};
+
+/// Socket option that returns a pidfd of the peer (source: asm-generic/socket.h, Linux 6.5).
+const SO_PEERPIDFD: usize = 77;
+
+/// A descriptor that names one process for ever.
+#[derive(Debug)]
+pub struct PidFd(OwnedFd);
+
+impl PidFd {
+    /// Opens a process by number. The caller knows by other means that the number is current.
+    pub fn open(pid: i32) -> Result<PidFd, Errno> {
+        // SAFETY: pidfd_open takes no pointer.
+        let fd = check(unsafe { raw(Sysno::pidfd_open as usize, [pid as usize, 0, 0, 0, 0, 0]) })?;
+        // SAFETY: the kernel has just opened it for us.
+        Ok(PidFd(unsafe { OwnedFd::adopt(fd as RawFd) }))
+    }
+
+    /// The process at the other end of a connected unix socket.
+    pub fn of_peer(socket: RawFd) -> Result<PidFd, Errno> {
+        let mut fd: RawFd = -1;
+        socket_option(socket, SO_PEERPIDFD, &mut fd)?;
+        // SAFETY: the kernel has just opened it for us.
+        Ok(PidFd(unsafe { OwnedFd::adopt(fd) }))
+    }
+
+    /// Takes over a pidfd received from elsewhere.
+    pub fn from_fd(fd: OwnedFd) -> PidFd {
+        PidFd(fd)
+    }
+
+    /// Whether the process has not ended. A zombie has ended. An error counts as ended.
+    pub fn is_alive(&self) -> bool {
+        poll_readable(self.0.as_raw_fd(), 0) == Ok(false)
+    }
+}
+
+impl AsRawFd for PidFd {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+}
+
+/// Who opened the other end of a unix socket, as the kernel knows it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(C)]
+pub struct Credentials {
+    /// Process number at connect time.
+    pub pid: i32,
+    /// Effective user.
+    pub uid: u32,
+    /// Effective group.
+    pub gid: u32,
+}
+
+/// Asks the kernel who opened the other end of a unix socket (SO_PEERCRED).
+pub fn peer_credentials(socket: RawFd) -> Result<Credentials, Errno> {
+    let mut found = Credentials::default();
+    socket_option(socket, libc::SO_PEERCRED as usize, &mut found)?;
+    Ok(found)
+}
+
+/// This process's number.
+pub fn pid() -> i32 {
+    // SAFETY: getpid takes nothing and cannot fail.
+    unsafe { raw(Sysno::getpid as usize, [0; 6]) as i32 }
+}
+
+/// This thread's number.
+pub fn tid() -> i32 {
+    // SAFETY: gettid takes nothing and cannot fail.
+    unsafe { raw(Sysno::gettid as usize, [0; 6]) as i32 }
+}
+
+/// Sleeps until `fd` is readable (or in error) or the time is over; -1 means no limit.
+pub fn poll_readable(fd: RawFd, timeout_ms: i32) -> Result<bool, Errno> {
+    let mut entry = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+    let at = &mut entry as *mut libc::pollfd as usize;
+    // SAFETY: `entry` is one writable pollfd for the whole call.
+    match check(unsafe { raw(Sysno::poll as usize, [at, 1, timeout_ms as usize, 0, 0, 0]) }) {
+        Ok(ready) => Ok(ready > 0),
+        Err(Errno(libc::EINTR)) => Ok(false),
+        Err(errno) => Err(errno),
+    }
+}
+
+fn socket_option<T>(socket: RawFd, option: usize, into: &mut T) -> Result<(), Errno> {
+    let wanted = std::mem::size_of::<T>() as libc::socklen_t;
+    let mut len = wanted;
+    let (value_at, len_at) = (into as *mut T as usize, &mut len as *mut u32 as usize);
+    let args = [socket as usize, libc::SOL_SOCKET as usize, option, value_at, len_at, 0];
+    // SAFETY: the kernel writes at most `len` bytes into `into`, and its two users here are plain
+    // integers for which every bit pattern is a value.
+    check(unsafe { raw(Sysno::getsockopt as usize, args) })?;
+    if len == wanted {
+        Ok(())
+    } else {
+        Err(Errno(libc::EINVAL))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn the_peer_of_our_own_socket_pair_is_ourselves() {
+        let (one, _other) = UnixStream::pair().expect("a pair");
+        let found = peer_credentials(one.as_raw_fd()).expect("a unix socket");
+        assert_eq!(found.pid, pid());
+        assert_eq!(found.pid as u32, std::process::id());
+        assert!(PidFd::of_peer(one.as_raw_fd()).expect("Linux 6.5").is_alive());
+    }
+
+    #[test]
+    fn a_killed_child_is_not_alive() {
+        let mut child = std::process::Command::new("sleep").arg("100").spawn().expect("starts");
+        let pidfd = PidFd::open(child.id() as i32).expect("opens");
+        assert!(pidfd.is_alive());
+        child.kill().expect("ours");
+        assert_eq!(poll_readable(pidfd.as_raw_fd(), 10_000), Ok(true));
+        assert!(!pidfd.is_alive());
+        child.wait().expect("reaped");
+    }
+
+    #[test]
+    fn the_main_threads_number_differs_from_a_second_threads() {
+        let here = tid();
+        let there = std::thread::spawn(tid).join().expect("no panic");
+        assert_ne!(here, there);
+    }
+}
