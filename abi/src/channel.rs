@@ -22,7 +22,8 @@
 //! ```
 //!
 //! A direction; W lines are written by the writing side, R lines by the reading side, except
-//! the two sleep words, which the sleeper sets and the other side takes back:
+//! the sleep words and the wish, which one side sets and the other takes back. They lie beside
+//! the words their reader owns anyway, so that looking at them costs no cache line:
 //!
 //! ```text
 //! 0    tail u64             bytes ever written             W
@@ -30,11 +31,12 @@
 //! 16   flags u32            FIN, SWITCHED, RESET           W
 //! 20   bells u32            bell bytes sent on the shadow  W
 //! 24   reader asleep u32    set by R, exchanged to 0 by W
+//! 28   want native u32      set by R: the writer shall switch and take unread bytes back
 //! 64   write lock u32       W side only
 //! 128  head u64             bytes ever read                R
-//! 136  want native u32      reader asks writer to switch   R
-//! 140  writer asleep u32    set by W, exchanged to 0 by R
+//! 136  writer asleep u32    set by W, exchanged to 0 by R
 //! 192  read lock u32        R side only
+//! 196  drained u32          bell bytes taken off the shadow R side only
 //! ```
 
 use crate::limits::SLOTS_MAX;
@@ -98,11 +100,13 @@ pub mod direction {
     /// Bytes ever read.
     pub const HEAD: usize = 128;
     /// The reader asks for the kernel's path.
-    pub const WANT_NATIVE: usize = 136;
+    pub const WANT_NATIVE: usize = 28;
     /// The writer sleeps until there is room.
-    pub const WRITER_ASLEEP: usize = 140;
+    pub const WRITER_ASLEEP: usize = 136;
     /// Lock of the reading side.
     pub const READ_LOCK: usize = 192;
+    /// Bell bytes the reading side has taken off the shadow.
+    pub const DRAINED: usize = 196;
 
     /// Flag: no byte follows `tail`.
     pub const FIN: u32 = 1;

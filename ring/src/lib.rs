@@ -1,1 +1,2 @@
 //! heliostat-ring
+pub mod stream;
