@@ -5,10 +5,12 @@
 #![warn(missing_docs)]
 
 pub mod affinity;
+pub mod call;
 pub mod clock;
 pub mod event;
 pub mod fd;
 pub mod futex;
+pub mod lock;
 pub mod mapping;
 pub mod process;
 pub mod spin;

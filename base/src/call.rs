@@ -1,0 +1,264 @@
+//! Typed system calls on descriptors: raw instruction inside, safe arguments outside.
+//!
+//! Descriptor numbers are plain `i32`: the stub works on numbers that the program owns, and a
+//! wrong one is the kernel's EBADF, never unsoundness.
+
+use std::io::{IoSlice, IoSliceMut};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
+
+use crate::sys::{check, raw, Errno, Sysno};
+
+/// Answer of a typed call.
+pub type Answer = Result<usize, Errno>;
+
+macro_rules! call {
+    ($nr:ident $(, $arg:expr)*) => {{
+        let given = [$($arg as usize),*];
+        let mut args = [0usize; 6];
+        args[..given.len()].copy_from_slice(&given);
+        // SAFETY: every pointer passed by this module comes from a live reference with its true
+        // length, and the calls used here keep none of them after they return.
+        check(unsafe { raw(Sysno::$nr as usize, args) })
+    }};
+}
+
+/// recv(2) into `buffer`.
+pub fn recv(fd: i32, buffer: &mut [u8], flags: i32) -> Answer {
+    call!(recvfrom, fd, buffer.as_mut_ptr(), buffer.len(), flags, 0, 0)
+}
+
+/// send(2) of `buffer`.
+pub fn send(fd: i32, buffer: &[u8], flags: i32) -> Answer {
+    call!(sendto, fd, buffer.as_ptr(), buffer.len(), flags, 0, 0)
+}
+
+/// readv(2).
+pub fn readv(fd: i32, buffers: &mut [IoSliceMut<'_>]) -> Answer {
+    call!(readv, fd, buffers.as_mut_ptr(), buffers.len().min(1024))
+}
+
+/// writev(2).
+pub fn writev(fd: i32, buffers: &[IoSlice<'_>]) -> Answer {
+    call!(writev, fd, buffers.as_ptr(), buffers.len().min(1024))
+}
+
+/// close(2).
+pub fn close(fd: i32) -> Answer {
+    call!(close, fd)
+}
+
+/// shutdown(2); `how` is SHUT_RD, SHUT_WR or SHUT_RDWR.
+pub fn shutdown(fd: i32, how: i32) -> Answer {
+    call!(shutdown, fd, how)
+}
+
+/// fcntl(2) with an integer argument.
+pub fn fcntl(fd: i32, command: i32, argument: usize) -> Answer {
+    call!(fcntl, fd, command, argument)
+}
+
+/// True when the open file description is in non-blocking mode.
+pub fn is_nonblocking(fd: i32) -> bool {
+    fcntl(fd, libc::F_GETFL, 0).is_ok_and(|flags| flags as i32 & libc::O_NONBLOCK != 0)
+}
+
+/// poll(2) with a limit in milliseconds, -1 for none.
+pub fn poll(fds: &mut [libc::pollfd], timeout_ms: i32) -> Answer {
+    call!(poll, fds.as_mut_ptr(), fds.len(), timeout_ms)
+}
+
+/// ppoll(2): like poll with a finer limit and a signal mask for its duration.
+pub fn ppoll(fds: &mut [libc::pollfd], timeout_ns: Option<u64>, mask: Option<u64>) -> Answer {
+    let spec = timeout_ns.map(timespec);
+    let spec_at = spec.as_ref().map_or(std::ptr::null(), |s| s as *const libc::timespec);
+    let mask_at = mask.as_ref().map_or(std::ptr::null(), |m| m as *const u64);
+    call!(ppoll, fds.as_mut_ptr(), fds.len(), spec_at, mask_at, 8)
+}
+
+/// epoll_pwait2(2), or epoll_pwait(2) where the kernel lacks it.
+pub fn epoll_wait(
+    fd: i32,
+    events: &mut [libc::epoll_event],
+    timeout_ns: Option<u64>,
+    mask: Option<u64>,
+) -> Answer {
+    let count = events.len().min(i32::MAX as usize);
+    let mask_at = mask.as_ref().map_or(std::ptr::null(), |m| m as *const u64);
+    if timeout_ns == Some(0) {
+        return call!(epoll_pwait, fd, events.as_mut_ptr(), count, 0, mask_at, 8);
+    }
+    let spec = timeout_ns.map(timespec);
+    let spec_at = spec.as_ref().map_or(std::ptr::null(), |s| s as *const libc::timespec);
+    match call!(epoll_pwait2, fd, events.as_mut_ptr(), count, spec_at, mask_at, 8) {
+        Err(Errno(libc::ENOSYS)) => {
+            let ms = timeout_ns.map_or(-1, |ns| ns.div_ceil(1_000_000).min(1 << 30) as i32);
+            call!(epoll_pwait, fd, events.as_mut_ptr(), count, ms, mask_at, 8)
+        }
+        answer => answer,
+    }
+}
+
+/// epoll_ctl(2).
+pub fn epoll_ctl(epoll: i32, op: i32, fd: i32, event: Option<libc::epoll_event>) -> Answer {
+    let at = event.as_ref().map_or(std::ptr::null(), |e| e as *const libc::epoll_event);
+    call!(epoll_ctl, epoll, op, fd, at)
+}
+
+fn timespec(ns: u64) -> libc::timespec {
+    libc::timespec {
+        tv_sec: (ns / 1_000_000_000) as i64,
+        tv_nsec: (ns % 1_000_000_000) as i64,
+    }
+}
+
+/// setsockopt(2) with an `int` value.
+pub fn set_option(fd: i32, level: i32, name: i32, value: i32) -> Answer {
+    call!(setsockopt, fd, level, name, &value as *const i32, 4)
+}
+
+/// getsockopt(2) of an `int` value.
+pub fn option(fd: i32, level: i32, name: i32) -> Result<i32, Errno> {
+    let (mut value, mut length) = (0i32, 4u32);
+    call!(getsockopt, fd, level, name, &mut value as *mut i32, &mut length as *mut u32)?;
+    Ok(value)
+}
+
+/// Sends a reset instead of a FIN when the socket is closed next.
+pub fn linger_zero(fd: i32) -> Answer {
+    let linger = libc::linger { l_onoff: 1, l_linger: 0 };
+    call!(setsockopt, fd, libc::SOL_SOCKET, libc::SO_LINGER, &linger as *const _, 8)
+}
+
+/// A socket's receive or send timeout (`SO_RCVTIMEO`, `SO_SNDTIMEO`) in ns; `None` for none.
+pub fn socket_timeout(fd: i32, name: i32) -> Option<u64> {
+    let mut value = libc::timeval { tv_sec: 0, tv_usec: 0 };
+    let mut length = 16u32;
+    let at = &mut value as *mut libc::timeval;
+    call!(getsockopt, fd, libc::SOL_SOCKET, name, at, &mut length as *mut u32).ok()?;
+    let ns = value.tv_sec as u64 * 1_000_000_000 + value.tv_usec as u64 * 1000;
+    (ns != 0).then_some(ns)
+}
+
+/// Address storage of a socket call, as the kernel fills it.
+#[derive(Clone, Copy)]
+pub struct RawAddress {
+    /// The bytes of a sockaddr.
+    pub bytes: [u8; 128],
+    /// How many of them the kernel meant.
+    pub length: u32,
+}
+
+impl RawAddress {
+    /// Room for any address.
+    pub const fn empty() -> Self {
+        Self { bytes: [0; 128], length: 128 }
+    }
+
+    /// The IPv4 or IPv6 address in it.
+    pub fn parse(&self) -> Option<SocketAddr> {
+        parse_address(&self.bytes[..(self.length as usize).min(128)])
+    }
+}
+
+/// The IPv4 or IPv6 address in the bytes of a sockaddr (source: ip(7), ipv6(7)).
+pub fn parse_address(bytes: &[u8]) -> Option<SocketAddr> {
+    let family = u16::from_ne_bytes([*bytes.first()?, *bytes.get(1)?]);
+    let port = u16::from_be_bytes([*bytes.get(2)?, *bytes.get(3)?]);
+    if i32::from(family) == libc::AF_INET {
+        let ip: [u8; 4] = bytes.get(4..8)?.try_into().ok()?;
+        return Some(SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::from(ip), port)));
+    }
+    if i32::from(family) == libc::AF_INET6 {
+        let ip: [u8; 16] = bytes.get(8..24)?.try_into().ok()?;
+        return Some(SocketAddr::V6(SocketAddrV6::new(Ipv6Addr::from(ip), port, 0, 0)));
+    }
+    None
+}
+
+/// accept4(2), always with the peer's address.
+pub fn accept(fd: i32, flags: i32, peer: &mut RawAddress) -> Answer {
+    peer.length = 128;
+    let length_at = &mut peer.length as *mut u32;
+    call!(accept4, fd, peer.bytes.as_mut_ptr(), length_at, flags)
+}
+
+/// getsockname(2).
+pub fn local_address(fd: i32) -> Option<SocketAddr> {
+    let mut address = RawAddress::empty();
+    let length_at = &mut address.length as *mut u32;
+    call!(getsockname, fd, address.bytes.as_mut_ptr(), length_at).ok()?;
+    address.parse()
+}
+
+/// getpeername(2).
+pub fn peer_address(fd: i32) -> Option<SocketAddr> {
+    let mut address = RawAddress::empty();
+    let length_at = &mut address.length as *mut u32;
+    call!(getpeername, fd, address.bytes.as_mut_ptr(), length_at).ok()?;
+    address.parse()
+}
+
+/// Inode number of the open file, the kernel's own name of a socket.
+pub fn inode(fd: i32) -> Option<u64> {
+    // SAFETY: all-zero bytes are a valid `stat`.
+    let mut stat: libc::stat = unsafe { std::mem::zeroed() };
+    call!(fstat, fd, &mut stat as *mut libc::stat).ok()?;
+    Some(stat.st_ino)
+}
+
+/// True when `ip` is an address of this network namespace: a datagram socket can be bound to it.
+pub fn is_local_ip(ip: std::net::IpAddr) -> bool {
+    if ip.is_loopback() {
+        return true;
+    }
+    std::net::UdpSocket::bind((ip, 0)).is_ok()
+}
+
+/// pread(2) into a place given by pointer.
+///
+/// # Safety
+/// `length` writable bytes lie at `at`.
+pub unsafe fn pread_raw(fd: i32, at: *mut u8, length: usize, offset: Option<u64>) -> Answer {
+    match offset {
+        Some(offset) => call!(pread64, fd, at, length, offset),
+        None => call!(read, fd, at, length),
+    }
+}
+
+/// tgkill(2): sends `signal` to thread `tid` of this process.
+pub fn signal_thread(pid: i32, tid: i32, signal: i32) -> Answer {
+    call!(tgkill, pid, tid, signal)
+}
+
+/// True when the thread exists (signal 0).
+pub fn thread_exists(tid: i32) -> bool {
+    call!(tkill, tid, 0) != Err(Errno(libc::ESRCH))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsRawFd;
+
+    #[test]
+    fn addresses_of_a_real_connection_are_read_back() {
+        let listener = std::net::TcpListener::bind("[::1]:0").unwrap();
+        let client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        assert_eq!(peer_address(client.as_raw_fd()), listener.local_addr().ok());
+        assert_eq!(local_address(client.as_raw_fd()), client.local_addr().ok());
+        let mut peer = RawAddress::empty();
+        let fd = accept(listener.as_raw_fd(), libc::SOCK_CLOEXEC, &mut peer).unwrap() as i32;
+        assert_eq!(peer.parse(), client.local_addr().ok());
+        assert_eq!(send(client.as_raw_fd(), b"x", 0), Ok(1));
+        let mut byte = [0; 4];
+        assert_eq!(recv(fd, &mut byte, 0), Ok(1));
+        close(fd).unwrap();
+        assert_eq!(recv(fd, &mut byte, 0), Err(Errno(libc::EBADF)));
+    }
+
+    #[test]
+    fn own_addresses_are_local_and_others_are_not() {
+        assert!(is_local_ip("127.3.4.5".parse().unwrap()));
+        assert!(!is_local_ip("192.0.2.1".parse().unwrap()));
+    }
+}
