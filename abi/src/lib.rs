@@ -10,8 +10,10 @@ pub mod code;
 pub mod limits;
 pub mod name;
 pub mod node;
+pub mod place;
 pub mod record;
 pub mod report;
+pub mod table;
 pub mod wire;
 
 /// Version of the session protocol and of every layout in this crate; both sides must match.
