@@ -1,0 +1,172 @@
+"""Runs programs with or without Heliostat, each run against a control plane of its own.
+
+A `House` is one private control plane: its socket lies in a fresh folder, so that neither
+the user's own control plane nor a second test run is disturbed, and closing the house ends
+every process that was started in it. A `Side` says whether one end of a connection runs
+under Heliostat or plainly. `--plain` houses never start a control plane.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+
+import kernel_view
+
+ROOT = Path(__file__).resolve().parents[1]
+BINARY = Path(os.environ.get("HELIOSTAT_BIN", ROOT / "target/release/heliostat"))
+CONTROL_PLANE = "heliostatd"
+
+
+class Side(Enum):
+    """How one end of a connection is run."""
+
+    PLAIN = "plain"
+    HELIOSTAT = "heliostat"
+
+
+@dataclass
+class Program:
+    """A started program, with what it wrote to its standard output and error."""
+
+    name: str
+    process: subprocess.Popen
+    stdout: Path
+    stderr: Path
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def output(self) -> str:
+        return self.stdout.read_text(errors="replace")
+
+    def errors(self) -> str:
+        return self.stderr.read_text(errors="replace")
+
+    def wait(self, seconds: float = 60.0) -> int:
+        """The exit status; a watchdog kills the program when it hangs, and says so."""
+        try:
+            return self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise TimeoutError(
+                f"{self.name} did not end within {seconds} s\n{self.output()[-2000:]}\n{self.errors()[-2000:]}"
+            ) from None
+
+    def kill(self, number: int = signal.SIGKILL) -> None:
+        """Sends a signal to the program's whole process group; no error when it is gone."""
+        try:
+            os.killpg(self.pid, number)
+        except ProcessLookupError:
+            pass
+
+
+@dataclass
+class House:
+    """A private control plane and everything started under it."""
+
+    plain: bool = False
+    folder: Path = field(default_factory=lambda: Path(tempfile.mkdtemp(prefix="helio-")))
+    programs: list[Program] = field(default_factory=list)
+
+    def __enter__(self) -> House:
+        if not self.plain:
+            if not BINARY.exists():
+                raise FileNotFoundError(f"{BINARY}: run `make build`, or pass --plain")
+            self.call("run", "--", "/bin/true")
+        return self
+
+    def __exit__(self, *_) -> None:
+        for program in self.programs:
+            program.kill()
+            program.process.wait()
+        for pid in self.inhabitants():
+            _kill(pid)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def environment(self) -> dict[str, str]:
+        """The caller's environment with the control plane's places moved into the house."""
+        here = str(self.folder)
+        moved = {"XDG_RUNTIME_DIR": here, "HELIOSTAT_SOCKET": f"{here}/control.sock"}
+        return {**os.environ, **moved, "HELIOSTAT_HOUSE": here}
+
+    def command(self, side: Side, argv: list[str]) -> list[str]:
+        """`argv` as it is, or with `heliostat run --` before it."""
+        prefix = [str(BINARY), "run", "--"] if side is Side.HELIOSTAT else []
+        return prefix + [str(word) for word in argv]
+
+    def start(self, side: Side, argv: list[str], name: str = "", core: int | None = None, **more) -> Program:
+        """Starts a program in its own process group, its output kept in files."""
+        name = name or Path(str(argv[0])).name
+        stem = self.folder / f"{len(self.programs):03}-{name}"
+        stdout, stderr = stem.with_suffix(".out"), stem.with_suffix(".err")
+        pin = ["taskset", "-c", str(core)] if core is not None else []
+        environment = {**self.environment(), **more.pop("env", {})}
+        with open(stdout, "wb") as out, open(stderr, "wb") as err:
+            process = subprocess.Popen(
+                pin + self.command(side, argv),
+                stdin=more.pop("stdin", subprocess.DEVNULL),
+                stdout=out,
+                stderr=err,
+                env=environment,
+                start_new_session=True,
+                **more,
+            )
+        program = Program(name, process, stdout, stderr)
+        self.programs.append(program)
+        return program
+
+    def run(self, side: Side, argv: list[str], seconds: float = 60.0, **more) -> Program:
+        """Starts a program and waits for its end."""
+        program = self.start(side, argv, **more)
+        program.wait(seconds)
+        return program
+
+    def call(self, *words: str) -> str:
+        """Runs one `heliostat` command and returns what it printed; raises when it fails."""
+        answer = subprocess.run(
+            [str(BINARY), *words], env=self.environment(), capture_output=True, text=True, timeout=30
+        )
+        if answer.returncode != 0:
+            raise RuntimeError(f"heliostat {' '.join(words)}: {answer.returncode}\n{answer.stdout}{answer.stderr}")
+        return answer.stdout
+
+    def status(self) -> dict:
+        """What the control plane says of itself."""
+        return json.loads(self.call("status", "--json"))
+
+    def explain(self, pid: int) -> list[dict]:
+        """Every connection of a process: local, peer, path, bytes and the reason if native."""
+        answer = json.loads(self.call("explain", str(pid), "--json"))
+        return answer["connections"] if isinstance(answer, dict) else answer
+
+    def inhabitants(self) -> list[int]:
+        """Every process that was started in this house and is still there."""
+        here = str(self.folder)
+        return [
+            pid
+            for pid in kernel_view.processes()
+            if pid != os.getpid() and kernel_view.environment(pid).get("HELIOSTAT_HOUSE") == here
+        ]
+
+    def control_plane(self) -> int:
+        """The process id of the control plane of this house."""
+        found = [pid for pid in self.inhabitants() if kernel_view.command_name(pid) == CONTROL_PLANE]
+        if len(found) != 1:
+            raise RuntimeError(f"{len(found)} control planes in {self.folder}")
+        return found[0]
+
+
+def _kill(pid: int) -> None:
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass

@@ -1,0 +1,160 @@
+"""What the kernel says about ports, CPU time, mappings and descriptors, read from /proc.
+
+Tests and benchmarks look here and not into the programs, so that plain Linux and Heliostat
+are judged by the same eye. Nothing is sent to a program to learn whether it is ready: a
+probing connection would count as a connection.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import socket
+import time
+from pathlib import Path
+
+PORTS = range(20000, 32000)  # below the kernel's ephemeral range, above everybody's default
+LISTEN = "0A"
+
+
+def free_port() -> int:
+    """A TCP port nobody has bound, outside the range that clients draw from."""
+    for port in random.sample(PORTS, 200):
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("0.0.0.0", port))
+                return port
+            except OSError:
+                continue
+    raise RuntimeError("200 ports tried, all taken")
+
+
+def listening_ports() -> set[int]:
+    """Every TCP port with a listener, IPv4 and IPv6."""
+    ports = set()
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        for row in Path(table).read_text().splitlines()[1:]:
+            fields = row.split()
+            if fields[3] == LISTEN:
+                ports.add(int(fields[1].rsplit(":", 1)[1], 16))
+    return ports
+
+
+def wait_until(condition, seconds: float = 20.0, what: str = "condition"):
+    """Polls `condition` until it is true and returns its value; a watchdog, not a bound."""
+    deadline = time.monotonic() + seconds
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{what}: not within {seconds} s")
+        time.sleep(0.005)
+
+
+def wait_listening(port: int, process=None, seconds: float = 20.0) -> None:
+    """Waits until somebody listens on `port`; fails at once when `process` ends before."""
+
+    def ready() -> bool:
+        if process is not None and process.poll() is not None:
+            raise RuntimeError(f"the server ended with status {process.returncode}")
+        return port in listening_ports()
+
+    wait_until(ready, seconds, f"listener on port {port}")
+
+
+def tasks(pid: int) -> list[Path]:
+    """The /proc folders of all threads of a process; empty when it is gone."""
+    try:
+        return list(Path(f"/proc/{pid}/task").iterdir())
+    except OSError:
+        return []
+
+
+def cpu_ns(*pids: int) -> int:
+    """Nanoseconds that all threads of the processes have run, as the scheduler counts them."""
+    total = 0
+    for task in (task for pid in pids for task in tasks(pid)):
+        try:
+            total += int((task / "schedstat").read_text().split()[0])
+        except OSError:
+            continue
+    return total
+
+
+def cpu_ticks(pid: int) -> tuple[int, int]:
+    """(utime, stime) of a process in clock ticks."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return int(fields[11]), int(fields[12])
+
+
+def children(pid: int) -> list[int]:
+    """Direct children of a process."""
+    found = []
+    for task in tasks(pid):
+        try:
+            found += [int(child) for child in (task / "children").read_text().split()]
+        except OSError:
+            continue
+    return found
+
+
+def descendants(pid: int) -> list[int]:
+    """Children, their children, and so on."""
+    found = children(pid)
+    for child in list(found):
+        found += descendants(child)
+    return found
+
+
+def environment(pid: int) -> dict[str, str]:
+    """The environment a process was started with; empty when it may not be read."""
+    try:
+        rows = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return {}
+    pairs = (row.decode("utf-8", "replace").partition("=") for row in rows if row)
+    return {name: value for name, _, value in pairs}
+
+
+def processes() -> list[int]:
+    """Every process id that is visible."""
+    return [int(entry) for entry in os.listdir("/proc") if entry.isdigit()]
+
+
+def command_name(pid: int) -> str:
+    """The short name of a process; empty when it is gone."""
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return ""
+
+
+def shared_memory(pid: int) -> list[str]:
+    """Names of the memfds that a process maps or holds open."""
+    names = set()
+    try:
+        for row in Path(f"/proc/{pid}/maps").read_text().splitlines():
+            if "/memfd:" in row:
+                names.add(row[row.index("/memfd:") :])
+        for link in Path(f"/proc/{pid}/fd").iterdir():
+            target = os.readlink(link)
+            if target.startswith("/memfd:"):
+                names.add(target)
+    except OSError:
+        pass
+    return sorted(names)
+
+
+def shared_memory_bytes(pid: int) -> int:
+    """Bytes of address space that a process has mapped from memfds."""
+    total = 0
+    try:
+        for row in Path(f"/proc/{pid}/maps").read_text().splitlines():
+            if "/memfd:" in row:
+                low, high = row.split()[0].split("-")
+                total += int(high, 16) - int(low, 16)
+    except OSError:
+        pass
+    return total
