@@ -11,17 +11,13 @@ import json
 import os
 import statistics
 import subprocess
-import sys
 import time
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Callable
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "verify"))
-
-import kernel_view  # noqa: E402
-from heliostat_run import House, Program, Side  # noqa: E402
+import kernel_view
+from heliostat_run import ROOT, House, Program, Side
 
 SOURCES = ROOT / "bench/programs"
 REPORT = Path(os.environ.get("HELIOSTAT_REPORT", ROOT / "target")) / "bench"

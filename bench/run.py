@@ -12,7 +12,8 @@ import importlib
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
+BENCH = Path(__file__).resolve().parent
+sys.path[:0] = [str(BENCH), str(BENCH.parent / "verify")]
 
 import measure  # noqa: E402
 from heliostat_run import House  # noqa: E402
