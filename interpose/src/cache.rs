@@ -1,0 +1,185 @@
+//! Where site lists are kept, and what is asked of a file before it is believed.
+//!
+//! `$XDG_CACHE_HOME/heliostat/sites/<build-id>.sites`, else under `~/.cache`, else in
+//! `/tmp/heliostat-sites-<uid>`. A list decides which bytes of libc are overwritten, so a file is
+//! read only if it belongs to us or root and nobody else may write it. Files appear by rename:
+//! a reader sees a whole list or none.
+
+use crate::format::{self, FormatError, FILE_BYTES_MAX};
+use crate::site::{BuildId, SiteList};
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::{env, fmt, process};
+
+/// Why a cached list cannot be used or written.
+#[derive(Debug)]
+pub enum CacheError {
+    /// A file or directory operation failed.
+    Io {
+        /// On which path.
+        path: PathBuf,
+        /// How.
+        source: io::Error,
+    },
+    /// The file or directory belongs to somebody else.
+    Owner {
+        /// Which.
+        path: PathBuf,
+        /// Whose it is.
+        found: u32,
+    },
+    /// Others may write it, or it is not of the right kind.
+    Mode {
+        /// Which.
+        path: PathBuf,
+        /// Its type and mode bits.
+        found: u32,
+    },
+    /// Its content is no site list.
+    Format {
+        /// Which.
+        path: PathBuf,
+        /// What is wrong.
+        source: FormatError,
+    },
+    /// It is the list of another file.
+    BuildId {
+        /// Of the library at hand.
+        wanted: BuildId,
+        /// In the list.
+        found: BuildId,
+    },
+}
+
+impl fmt::Display for CacheError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CacheError::Io { path, source } => write!(f, "{}: {source}", path.display()),
+            CacheError::Owner { path, found } => {
+                write!(f, "{}: belongs to uid {found}, not to us or root", path.display())
+            }
+            CacheError::Mode { path, found } => {
+                write!(f, "{}: mode {found:o} lets others change it", path.display())
+            }
+            CacheError::Format { path, source } => write!(f, "{}: {source}", path.display()),
+            CacheError::BuildId { wanted, found } => {
+                write!(f, "site list is of build-id {found}, library is {wanted}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for CacheError {}
+
+/// The directory for site lists, made if missing.
+pub fn directory() -> Result<PathBuf, CacheError> {
+    let mut last = None;
+    for base in bases() {
+        let path = base.join("heliostat/sites");
+        match DirBuilder::new().recursive(true).mode(0o700).create(&path) {
+            Ok(()) if owner_trusted(&path)? => return Ok(path),
+            Ok(()) => {}
+            Err(source) => last = Some(CacheError::Io { path, source }),
+        }
+    }
+    let _ = last; // a home that cannot be written to is ordinary for a service account
+    temporary_directory()
+}
+
+/// Directories in which a list may be found, in order; none is made.
+pub fn candidates() -> impl Iterator<Item = PathBuf> {
+    bases().map(|base| base.join("heliostat/sites")).chain([temporary_path()])
+}
+
+/// The path of a build-id's list in `directory`.
+pub fn file_name(directory: &Path, build_id: &BuildId) -> PathBuf {
+    directory.join(format!("{build_id}.sites"))
+}
+
+/// Reads the list at `path`, which must be that of `build_id`.
+pub fn load(path: &Path, build_id: &BuildId) -> Result<SiteList, CacheError> {
+    let failed = |source| CacheError::Io { path: path.to_owned(), source };
+    let flags = libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NONBLOCK;
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(failed)?;
+    let about = file.metadata().map_err(failed)?;
+    check_owner(path, about.uid())?;
+    if !about.is_file() || about.mode() & 0o022 != 0 {
+        return Err(CacheError::Mode { path: path.to_owned(), found: about.mode() });
+    }
+    let mut bytes = Vec::with_capacity((about.len() as usize).min(FILE_BYTES_MAX) + 1);
+    file.take(FILE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes).map_err(failed)?;
+    let list = format::decode(&bytes)
+        .map_err(|source| CacheError::Format { path: path.to_owned(), source })?;
+    if list.build_id != *build_id {
+        return Err(CacheError::BuildId { wanted: *build_id, found: list.build_id });
+    }
+    Ok(list)
+}
+
+/// Writes a list into `directory`, whole or not at all, for us only (0600).
+pub fn store(directory: &Path, list: &SiteList) -> Result<PathBuf, CacheError> {
+    let path = file_name(directory, &list.build_id);
+    let temporary = directory.join(format!("{}.{}.new", list.build_id, process::id()));
+    let _ = fs::remove_file(&temporary); // left by a killed process that had our id
+    let written = create(&temporary).and_then(|mut file| {
+        file.write_all(&format::encode(list))?;
+        fs::rename(&temporary, &path)
+    });
+    written.map_err(|source| {
+        let _ = fs::remove_file(&temporary);
+        CacheError::Io { path: path.clone(), source }
+    })?;
+    Ok(path)
+}
+
+fn create(path: &Path) -> io::Result<File> {
+    let flags = libc::O_NOFOLLOW | libc::O_CLOEXEC;
+    OpenOptions::new().write(true).create_new(true).mode(0o600).custom_flags(flags).open(path)
+}
+
+/// Cache homes by the environment; relative ones are to be ignored (source: XDG Base Directory).
+fn bases() -> impl Iterator<Item = PathBuf> {
+    let set = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let home = set("HOME").map(|home| home.join(".cache"));
+    set("XDG_CACHE_HOME").into_iter().chain(home)
+}
+
+fn temporary_path() -> PathBuf {
+    PathBuf::from(format!("/tmp/heliostat-sites-{}", our_uid()))
+}
+
+/// `/tmp` is everybody's: the directory must be ours alone, and not a link to elsewhere.
+fn temporary_directory() -> Result<PathBuf, CacheError> {
+    let path = temporary_path();
+    let failed = |source| CacheError::Io { path: path.clone(), source };
+    match DirBuilder::new().mode(0o700).create(&path) {
+        Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(failed(e)),
+        _ => {}
+    }
+    let about = fs::symlink_metadata(&path).map_err(failed)?;
+    check_owner(&path, about.uid())?;
+    if !about.is_dir() || about.mode() & 0o077 != 0 {
+        return Err(CacheError::Mode { path, found: about.mode() });
+    }
+    Ok(path)
+}
+
+fn owner_trusted(directory: &Path) -> Result<bool, CacheError> {
+    let about = fs::metadata(directory)
+        .map_err(|source| CacheError::Io { path: directory.to_owned(), source })?;
+    Ok(about.uid() == our_uid() && about.mode() & 0o022 == 0)
+}
+
+fn check_owner(path: &Path, uid: u32) -> Result<(), CacheError> {
+    if uid != our_uid() && uid != 0 {
+        return Err(CacheError::Owner { path: path.to_owned(), found: uid });
+    }
+    Ok(())
+}
+
+fn our_uid() -> u32 {
+    // SAFETY: geteuid takes nothing, touches nothing and cannot fail (geteuid(2)).
+    unsafe { libc::geteuid() }
+}

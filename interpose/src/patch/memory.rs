@@ -1,0 +1,165 @@
+//! Memory near libc for the trampolines, and the one moment in which its text is writable.
+//!
+//! While the text is writable it is not executable, so nothing here may call libc in between,
+//! not even by way of a memory copy or a signal handler: signals are blocked, bytes are written
+//! one at a time, and the system calls are our own instructions.
+
+use crate::site::JUMP_BYTES;
+use heliostat_base::sys::{check, raw, Errno};
+use std::ops::Range;
+use std::os::unix::fs::MetadataExt;
+use std::{fs, io, ptr};
+
+const PAGE_BYTES: u64 = 4096;
+/// The reach of a 32-bit displacement, less a margin for what is on either end.
+const REACH_BYTES: u64 = (1 << 31) - (1 << 24);
+/// How far apart free places are looked for, and how often.
+const STEP_BYTES: u64 = 1 << 20;
+const STEPS_MAX: u64 = 1024;
+/// Exit status when the text cannot be made executable again; nothing could run then.
+const EXIT_STRANDED: usize = 70;
+
+/// A jump to be written over the start of a window.
+#[derive(Clone, Copy)]
+pub(super) struct Patch {
+    /// Where.
+    pub address: u64,
+    /// What.
+    pub bytes: [u8; JUMP_BYTES],
+}
+
+/// Fresh memory within reach of libc's text. Stays mapped unless dropped before [`Self::seal`].
+pub(super) struct NearMemory {
+    address: u64,
+    bytes: usize,
+}
+
+impl NearMemory {
+    /// Maps `bytes` of memory so near that each end of `text` reaches all of it.
+    pub fn map(text: &Range<u64>, bytes: usize) -> Option<NearMemory> {
+        let bytes = bytes.next_multiple_of(PAGE_BYTES as usize);
+        // The kernel's own choice is nearly always beside the libraries; else walk downwards.
+        let below = (1..=STEPS_MAX).map(|step| text.start.saturating_sub(step * STEP_BYTES));
+        [0].into_iter().chain(below).find_map(|hint| {
+            let near = NearMemory::map_at(hint, bytes)?;
+            let low = near.address.min(text.start);
+            let high = (near.address + bytes as u64).max(text.end);
+            (high - low < REACH_BYTES).then_some(near)
+        })
+    }
+
+    fn map_at(hint: u64, bytes: usize) -> Option<NearMemory> {
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        let hint = hint & !(PAGE_BYTES - 1);
+        let args = [hint as usize, bytes, protection as usize, flags as usize, usize::MAX, 0];
+        // SAFETY: without MAP_FIXED the kernel maps only where nothing is mapped (mmap(2)).
+        let address = check(unsafe { raw(libc::SYS_mmap as usize, args) }).ok()?;
+        Some(NearMemory { address: address as u64, bytes })
+    }
+
+    /// Where it begins.
+    pub fn address(&self) -> u64 {
+        self.address
+    }
+
+    /// Fills it with code and makes it executable, for ever.
+    pub fn seal(self, code: &[u8]) -> Result<(), Errno> {
+        let length = code.len().min(self.bytes);
+        // SAFETY: the mapping is ours, writable, `bytes` long, and nobody else knows of it.
+        unsafe { ptr::copy_nonoverlapping(code.as_ptr(), self.address as *mut u8, length) };
+        let whole = self.address..self.address + self.bytes as u64;
+        // SAFETY: the range is exactly our own mapping.
+        unsafe { protect(&whole, libc::PROT_READ | libc::PROT_EXEC) }?;
+        std::mem::forget(self);
+        Ok(())
+    }
+}
+
+impl Drop for NearMemory {
+    fn drop(&mut self) {
+        let args = [self.address as usize, self.bytes, 0, 0, 0, 0];
+        // SAFETY: the range is exactly our own mapping, and no pointer to it is left.
+        unsafe { raw(libc::SYS_munmap as usize, args) };
+    }
+}
+
+/// Writes the jumps into libc's text. On an error nothing has been written.
+///
+/// # Safety
+/// Each patch must be a jump to finished code, over instructions of libc's text among which no
+/// thread is, and no thread but this one may execute libc until this returns.
+pub(super) unsafe fn write_text(patches: &[Patch]) -> Result<(), Errno> {
+    let first = patches.iter().map(|p| p.address).min();
+    let last = patches.iter().map(|p| p.address + JUMP_BYTES as u64).max();
+    let (Some(first), Some(last)) = (first, last) else { return Ok(()) };
+    let span = first & !(PAGE_BYTES - 1)..last.next_multiple_of(PAGE_BYTES);
+    let blocked = u64::MAX;
+    let mut before = 0_u64;
+    // SAFETY: both masks are live 8-byte kernel signal sets.
+    unsafe { signal_mask(&raw const blocked, &raw mut before) }?;
+    // SAFETY: the span lies in libc's text, of which this thread executes nothing until the
+    // second `protect`; signals are blocked; other threads are the caller's promise.
+    let written = unsafe { write_unlocked(&span, patches) };
+    // SAFETY: as above; the old mask goes back.
+    unsafe { signal_mask(&raw const before, ptr::null_mut()) }?;
+    written
+}
+
+/// # Safety
+/// As [`write_text`], with signals blocked, and `span` covering all patches within libc's text.
+unsafe fn write_unlocked(span: &Range<u64>, patches: &[Patch]) -> Result<(), Errno> {
+    // SAFETY: the caller's promise; a private file mapping becomes a private copy on writing.
+    unsafe { protect(span, libc::PROT_READ | libc::PROT_WRITE) }?;
+    for patch in patches {
+        let mut index = 0;
+        while index < JUMP_BYTES {
+            let at = (patch.address as usize + index) as *mut u8;
+            // SAFETY: `span` is mapped writable and covers every patch. Volatile, so that the
+            // compiler cannot make a call to libc's memcpy of it, which is not executable now.
+            unsafe { ptr::write_volatile(at, patch.bytes[index]) };
+            index += 1;
+        }
+    }
+    // SAFETY: as above; this gives the text its original protection.
+    if unsafe { protect(span, libc::PROT_READ | libc::PROT_EXEC) }.is_err() {
+        // SAFETY: exit_group touches no memory. There is no libc left to return to.
+        unsafe { raw(libc::SYS_exit_group as usize, [EXIT_STRANDED, 0, 0, 0, 0, 0]) };
+    }
+    Ok(())
+}
+
+/// # Safety
+/// Nobody may depend on another protection of this range while it has the new one.
+#[inline(always)]
+unsafe fn protect(range: &Range<u64>, protection: i32) -> Result<(), Errno> {
+    let bytes = (range.end - range.start) as usize;
+    let args = [range.start as usize, bytes, protection as usize, 0, 0, 0];
+    // SAFETY: the caller's promise.
+    check(unsafe { raw(libc::SYS_mprotect as usize, args) }).map(|_| ())
+}
+
+/// # Safety
+/// `new` must be readable for 8 bytes, `old` writable for 8 bytes or null.
+#[inline(always)]
+unsafe fn signal_mask(new: *const u64, old: *mut u64) -> Result<(), Errno> {
+    let args = [libc::SIG_SETMASK as usize, new as usize, old as usize, 8, 0, 0];
+    // SAFETY: the caller's promise.
+    check(unsafe { raw(libc::SYS_rt_sigprocmask as usize, args) }).map(|_| ())
+}
+
+/// How many threads this process has. The kernel counts them into the link count of the
+/// directory (fs/proc/base.c, proc_task_getattr), so that it need not be listed.
+pub(super) fn thread_count() -> io::Result<u64> {
+    Ok(fs::metadata("/proc/self/task")?.nlink().saturating_sub(2))
+}
+
+/// Whether returns are checked against a shadow stack in this thread.
+pub(super) fn shadow_stack_enabled() -> bool {
+    const ARCH_SHSTK_STATUS: usize = 0x5005; // source: Documentation/arch/x86/shstk.rst
+    let mut features = 0_u64;
+    let args = [ARCH_SHSTK_STATUS, &raw mut features as usize, 0, 0, 0, 0];
+    // SAFETY: the kernel writes 8 bytes to `features`, or fails where it has no such feature.
+    let answer = unsafe { raw(libc::SYS_arch_prctl as usize, args) };
+    answer == 0 && features & 1 != 0
+}

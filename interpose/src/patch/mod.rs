@@ -1,0 +1,289 @@
+//! Patches the libc of this process, once, before it has other threads.
+//!
+//! ```text
+//!  libc text                         trampoline (one per site)       shared routine
+//!  --------------------------------  ------------------------------  -------------------------
+//!  mov eax,1   -> jmp trampoline --> mov eax,1
+//!                                    lea rsp,[rsp-128]  (red zone)
+//!                                    call routine -----------------> save argument registers
+//!                                                                    call the hook
+//!                                    lea rsp,[rsp+128] <------------ load them, result in rax
+//!  syscall     <-------------------- jnz   (Pass: nothing remains on the stack)
+//!  cmp rax,..  <-------------------- jmp   (Done)
+//! ```
+//! Everything that can fail is tried before the first byte of text changes. There is no undoing:
+//! a thread may be anywhere in a trampoline at any later time.
+
+mod assemble;
+mod memory;
+mod object;
+mod trampoline;
+mod unwind;
+
+use crate::cache::{self, CacheError};
+use crate::site::{BuildId, Reason, Site, SiteList};
+use heliostat_base::sys::Errno;
+use memory::{NearMemory, Patch};
+use object::Object;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::{fmt, io};
+use trampoline::Builder;
+
+/// What a caught system call looks like to the hook: the kernel's registers, and its result.
+///
+/// All of it is loaded back into the registers afterwards, so a hook that answers
+/// [`Verdict::Pass`] may change arguments, but then the program sees the changed registers.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct SyscallFrame {
+    /// In: the number. Out, with [`Verdict::Done`]: the result, `-errno` on failure.
+    pub rax: u64,
+    /// rdi, rsi, rdx, r10, r8, r9.
+    pub args: [u64; 6],
+    /// Reserved to the trampoline: the stack it returns to. Must not be changed.
+    pub return_stack: u64,
+}
+
+/// What the trampoline is to do after the hook.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
+pub enum Verdict {
+    /// The call is done, its result is in [`SyscallFrame::rax`].
+    Done = 0,
+    /// Make the real call, by libc's own instruction where that survived, without a frame of
+    /// ours on the stack. Anything that may block should pass rather than call by itself: then
+    /// cancellation and jumps out of signal handlers are exactly as without us.
+    Pass = 1,
+}
+
+/// Called for each caught system call, on the program's stack, with its signal mask.
+///
+/// It may be entered again from a signal handler or by libc functions it calls, at any depth. It
+/// must return (no unwinding) and keep errno, mxcsr and the x87 state. Calls that share memory
+/// with their child (clone with `CLONE_VM`, vfork, clone3) and rt_sigreturn never come here.
+pub type HookFn = extern "C" fn(*mut SyscallFrame) -> Verdict;
+
+/// Called before a call that makes a child sharing this memory: clone with `CLONE_VM`, vfork,
+/// clone3. It cannot answer; the call follows in any case. A vfork-like child runs on with this
+/// thread's registers and thread-local memory, and its calls reach the [`HookFn`] as if they were
+/// the parent's, until it execs: this tells a hook when to ask which process it is in.
+pub type SpawnFn = extern "C" fn(*mut SyscallFrame);
+
+/// What to patch, and how.
+#[derive(Clone, Copy)]
+pub struct Request<'a> {
+    /// Chooses the sites by number; `None` are those whose number is not known before the call.
+    pub filter: fn(Option<u32>) -> bool,
+    /// Receives the calls.
+    pub hook: HookFn,
+    /// Hears of the calls that the hook may not receive; without it those are left alone.
+    pub before_spawn: Option<SpawnFn>,
+    /// The site list's file, or `None` to look in the usual cache directories.
+    pub list: Option<&'a Path>,
+    /// What is known about other threads.
+    pub threads: Threads,
+}
+
+/// What is known about other threads of this process.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Threads {
+    /// Ask the kernel, and refuse if there is another.
+    MustBeAlone,
+    /// The caller vouches that none executes libc's text until `install` returns.
+    HeldByCaller,
+}
+
+/// What was done.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Installed {
+    /// Sites that now reach the hook.
+    pub patched: usize,
+    /// Sites that the filter did not want.
+    pub skipped: usize,
+    /// Sites that the filter wanted and that cannot be patched: number, and why.
+    pub unpatchable: Vec<(Option<u32>, Reason)>,
+}
+
+/// Why nothing was patched. The program runs on unchanged after each of these.
+#[derive(Debug)]
+pub enum PatchError {
+    /// `install` was called before.
+    AlreadyInstalled,
+    /// No mapped library holds libc's functions (a static program).
+    NoLibc,
+    /// The mapped libc has no build-id.
+    NoBuildId {
+        /// Its path.
+        path: PathBuf,
+    },
+    /// No site list for this libc in any cache directory.
+    NoList {
+        /// The libc's build-id.
+        build_id: BuildId,
+        /// The last place looked at, and why it did not serve.
+        source: CacheError,
+    },
+    /// The list's text segment is not the mapped one.
+    Segment {
+        /// Start and length in the list.
+        wanted: (u64, u64),
+        /// Start and length as mapped.
+        found: (u64, u64),
+    },
+    /// The text at a site is not what was scanned; something else has patched it.
+    TextChanged {
+        /// Offset of the site from libc's load address.
+        offset: u32,
+    },
+    /// There are other threads.
+    Threads {
+        /// How many threads in all.
+        found: u64,
+    },
+    /// The threads cannot be counted.
+    ThreadCount(io::Error),
+    /// The processor checks return addresses on a shadow stack, with which this is untried.
+    ShadowStack,
+    /// No free memory within reach of a 32-bit jump.
+    NoRoomNear {
+        /// Bytes wanted.
+        wanted: usize,
+    },
+    /// The kernel does not let memory be made executable or writable.
+    Protect(Errno),
+}
+
+impl fmt::Display for PatchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PatchError::AlreadyInstalled => write!(f, "libc is already patched"),
+            PatchError::NoLibc => write!(f, "no libc is mapped"),
+            PatchError::NoBuildId { path } => write!(f, "{}: no build-id", path.display()),
+            PatchError::NoList { build_id, source } => {
+                write!(f, "no site list for libc {build_id}: {source}")
+            }
+            PatchError::Segment { wanted, found } => {
+                write!(f, "libc's text is at {found:x?}, the site list says {wanted:x?}")
+            }
+            PatchError::TextChanged { offset } => {
+                write!(f, "libc's text at {offset:#x} has been changed by something else")
+            }
+            PatchError::Threads { found } => write!(f, "{found} threads exist, 1 is allowed"),
+            PatchError::ThreadCount(source) => write!(f, "/proc/self/task: {source}"),
+            PatchError::ShadowStack => write!(f, "a shadow stack is enabled"),
+            PatchError::NoRoomNear { wanted } => {
+                write!(f, "no {wanted} free bytes within 2 GiB of libc")
+            }
+            PatchError::Protect(source) => write!(f, "memory protection: {source}"),
+        }
+    }
+}
+
+impl std::error::Error for PatchError {}
+
+static INSTALLED: AtomicBool = AtomicBool::new(false);
+
+/// Patches the libc of this process so that its system calls reach the hook.
+///
+/// To be called once, as early as a constructor allows. See the module for what it leaves behind.
+pub fn install(request: &Request) -> Result<Installed, PatchError> {
+    if INSTALLED.swap(true, Ordering::Relaxed) {
+        return Err(PatchError::AlreadyInstalled);
+    }
+    let done = prepare(request).and_then(|plan| {
+        // SAFETY: `prepare` has compared every site with its recorded bytes, written the
+        // trampolines that the jumps lead to, and made sure of, or been told of, the threads.
+        unsafe { memory::write_text(&plan.patches) }.map_err(PatchError::Protect)?;
+        unwind::register(&plan.frames);
+        Ok(plan.installed)
+    });
+    if done.is_err() {
+        INSTALLED.store(false, Ordering::Relaxed);
+    }
+    done
+}
+
+/// The path of the libc of this process, as the dynamic linker names it.
+pub fn libc_path() -> Option<PathBuf> {
+    Object::libc().map(|object| object.path)
+}
+
+/// What remains to be done when nothing can fail for good reasons any more.
+struct Plan {
+    patches: Vec<Patch>,
+    frames: Vec<u8>,
+    installed: Installed,
+}
+
+fn prepare(request: &Request) -> Result<Plan, PatchError> {
+    if memory::shadow_stack_enabled() {
+        return Err(PatchError::ShadowStack);
+    }
+    let threads = memory::thread_count().map_err(PatchError::ThreadCount)?;
+    if request.threads == Threads::MustBeAlone && threads != 1 {
+        return Err(PatchError::Threads { found: threads });
+    }
+    let object = Object::libc().ok_or(PatchError::NoLibc)?;
+    let build_id = object.build_id.ok_or(PatchError::NoBuildId { path: object.path.clone() })?;
+    let list = find_list(request.list, &build_id)?;
+    let (wanted, found) = ((list.text_start, list.text_bytes), object.text);
+    if wanted != found {
+        return Err(PatchError::Segment { wanted, found });
+    }
+    let mut installed = Installed::default();
+    let chosen = choose(request, &list, &mut installed);
+    if let Some(site) = chosen.iter().find(|site| !object.holds(site.start, site.window())) {
+        return Err(PatchError::TextChanged { offset: site.start });
+    }
+    build(request, &object, &chosen, installed)
+}
+
+fn find_list(named: Option<&Path>, build_id: &BuildId) -> Result<SiteList, PatchError> {
+    let no_list = |source| PatchError::NoList { build_id: *build_id, source };
+    if let Some(path) = named {
+        return cache::load(path, build_id).map_err(no_list);
+    }
+    let mut last = None;
+    for directory in cache::candidates() {
+        match cache::load(&cache::file_name(&directory, build_id), build_id) {
+            Ok(list) => return Ok(list),
+            Err(error) => last = Some(error),
+        }
+    }
+    let unlooked = CacheError::Io { path: PathBuf::new(), source: io::ErrorKind::NotFound.into() };
+    Err(no_list(last.unwrap_or(unlooked)))
+}
+
+/// The sites to patch; counts the others.
+fn choose<'a>(request: &Request, list: &'a SiteList, installed: &mut Installed) -> Vec<&'a Site> {
+    let mut chosen = Vec::with_capacity(list.sites.len());
+    for site in &list.sites {
+        let announced = request.before_spawn.is_some() && trampoline::can_announce(site);
+        if !(request.filter)(site.number) {
+            installed.skipped += 1;
+        } else if let (Some(reason), false) = (site.refusal, announced) {
+            installed.unpatchable.push((site.number, reason));
+        } else {
+            installed.patched += 1;
+            chosen.push(site);
+        }
+    }
+    chosen
+}
+
+fn build(
+    request: &Request,
+    object: &Object,
+    chosen: &[&Site],
+    installed: Installed,
+) -> Result<Plan, PatchError> {
+    let room = Builder::bytes_max(chosen.len());
+    let text = object.text_addresses();
+    let near = NearMemory::map(&text, room).ok_or(PatchError::NoRoomNear { wanted: room })?;
+    let mut builder = Builder::new(near.address(), request.hook, request.before_spawn);
+    let patches = chosen.iter().map(|site| builder.add(site, object.base)).collect();
+    let (code, frames) = builder.finish();
+    near.seal(&code).map_err(PatchError::Protect)?;
+    Ok(Plan { patches, frames, installed })
+}

@@ -1,0 +1,248 @@
+//! The machine code between a site and the hook.
+//!
+//! One trampoline per site, and a routine shared by all sites that saves and loads registers.
+//! What a trampoline keeps: every register but rax, rcx and r11, as the kernel does (flags too
+//! are free: every system call's asm in libc lists them as clobbered); the 128 bytes below the
+//! stack pointer, which leaf functions use; the vector registers where the site asks for it.
+//! It uses no memory but the stack, so it may be entered again at any instruction.
+//!
+//! ```text
+//! frame of the routine, 16-byte aligned          rsp -> 0 rax     8 rdi   16 rsi   24 rdx
+//! (SyscallFrame, then xmm0-15 if saved)                32 r10    40 r8    48 r9    56 rsp before
+//!                                                      64 xmm0 ... 304 xmm15
+//! ```
+
+use super::assemble::{jump, Assembler, Label, When};
+use super::memory::Patch;
+use super::unwind::{Cfa, FrameTable};
+use super::{HookFn, SpawnFn, SyscallFrame, Verdict};
+use crate::site::{number, Reason, Site, SYSCALL_BYTES};
+
+const FRAME_BYTES: i32 = size_of::<SyscallFrame>() as i32;
+const XMM_BYTES: i32 = 16 * 16;
+const _: () = assert!(FRAME_BYTES == 64 && Verdict::Done as u32 == 0);
+
+/// The longest trampoline: a window's instructions, the longest guard (80 bytes), two calls with
+/// their stack adjustments (21 each), a conditional jump, the real call, a jump, alignment.
+const TRAMPOLINE_BYTES_MAX: usize = 32 + 80 + 2 * 21 + 6 + 7 + 5 + 16;
+/// Four routines, each of some 130 bytes, or 400 with vector registers.
+const ROUTINES_BYTES_MAX: usize = 2048;
+
+const LEA_RED_ZONE_SKIP: [u8; 5] = [0x48, 0x8d, 0x64, 0x24, 0x80]; // lea rsp,[rsp-128]
+const LEA_RED_ZONE_BACK: [u8; 8] = [0x48, 0x8d, 0xa4, 0x24, 0x80, 0, 0, 0]; // lea rsp,[rsp+128]
+const SYSCALL: [u8; 2] = [0x0f, 0x05];
+const TEST_EDI_CLONE_VM: [u8; 6] = [0xf7, 0xc7, 0x00, 0x01, 0x00, 0x00];
+const _: () = assert!(number::CLONE_VM == 0x100);
+
+/// Moves between `[rsp + 8*n]` and the register of that place in [`SyscallFrame`]: REX prefix
+/// and ModRM byte (source: Intel SDM, vol. 2, table 2-2; base rsp, 8-bit displacement).
+const SAVED: [(u8, u8); 7] = [
+    (0x48, 0x44), // rax
+    (0x48, 0x7c), // rdi
+    (0x48, 0x74), // rsi
+    (0x48, 0x54), // rdx
+    (0x4c, 0x54), // r10
+    (0x4c, 0x44), // r8
+    (0x4c, 0x4c), // r9
+];
+
+/// Which shared routine.
+#[derive(Clone, Copy)]
+struct Routines {
+    plain: u64,
+    vector: u64,
+}
+
+/// Writes trampolines one after the other.
+pub(super) struct Builder {
+    code: Assembler,
+    frames: FrameTable,
+    call: Routines,
+    announce: Option<Routines>,
+}
+
+/// Whether a refused site can at least be announced to a [`SpawnFn`]: the call itself stays.
+pub(super) fn can_announce(site: &Site) -> bool {
+    site.refusal == Some(Reason::Forbidden)
+        && site.number != Some(number::RT_SIGRETURN)
+        && site.keeps_syscall()
+}
+
+impl Builder {
+    /// The most memory that the code for this many sites takes.
+    pub fn bytes_max(sites: usize) -> usize {
+        ROUTINES_BYTES_MAX + sites * TRAMPOLINE_BYTES_MAX
+    }
+
+    /// Begins at `address` with the shared routines.
+    pub fn new(address: u64, hook: HookFn, before_spawn: Option<SpawnFn>) -> Builder {
+        let mut code = Assembler::new(address, ROUTINES_BYTES_MAX);
+        let mut frames = FrameTable::new();
+        let mut pair = |target: u64| Routines {
+            plain: routine(&mut code, &mut frames, target, false),
+            vector: routine(&mut code, &mut frames, target, true),
+        };
+        let call = pair(hook as usize as u64);
+        let announce = before_spawn.map(|hook| pair(hook as usize as u64));
+        Builder { code, frames, call, announce }
+    }
+
+    /// Writes the trampoline of one site; the jump to it is returned.
+    pub fn add(&mut self, site: &Site, base: u64) -> Patch {
+        self.code.align();
+        let address = base + u64::from(site.start);
+        let syscall = address + u64::from(site.syscall_at);
+        let end = address + u64::from(site.length);
+        let start = self.code.here();
+        self.frames.begin_moved(start, syscall + SYSCALL_BYTES as u64);
+        self.copy(site, 0..site.syscall_at as usize, address);
+        let (call, raw) = (self.code.label(), self.code.label());
+        self.guard(site, call, raw);
+        self.code.place(call);
+        if site.refusal.is_none() {
+            self.enter(self.call, site.save_xmm);
+        }
+        if site.keeps_syscall() {
+            self.finish_kept(site, syscall, raw);
+        } else {
+            self.finish_moved(site, address, end, raw);
+        }
+        self.frames.end(self.code.here());
+        Patch { address, bytes: jump(address, start) }
+    }
+
+    /// The code, and the table that lets the unwinder pass through it.
+    pub fn finish(self) -> (Vec<u8>, Vec<u8>) {
+        (self.code.finish(), self.frames.finish())
+    }
+
+    /// Done: go on after the `syscall` instruction. Otherwise: go to it.
+    fn finish_kept(&mut self, site: &Site, syscall: u64, raw: Label) {
+        if site.refusal.is_none() {
+            self.code.jump_if(When::NotZero, raw);
+            self.code.jump(syscall + SYSCALL_BYTES as u64);
+        }
+        self.code.place(raw);
+        self.code.jump(syscall);
+    }
+
+    /// The jump lies over the `syscall` instruction, so the real call is made here.
+    fn finish_moved(&mut self, site: &Site, address: u64, end: u64, raw: Label) {
+        let done = self.code.label();
+        self.code.jump_if(When::Zero, done);
+        self.code.place(raw);
+        self.code.bytes(&SYSCALL);
+        self.code.place(done);
+        let after = site.syscall_at as usize + SYSCALL_BYTES;
+        self.copy(site, after..site.length as usize, address);
+        self.code.jump(end);
+    }
+
+    /// Copies instructions of the window, corrected for their new place.
+    fn copy(&mut self, site: &Site, part: std::ops::Range<usize>, address: u64) {
+        let from = address + part.start as u64;
+        let to = self.code.here();
+        self.code.bytes(&site.window()[part.clone()]);
+        for relocation in site.relocations.iter().flatten() {
+            let field = relocation.field_at as usize;
+            if part.contains(&field) {
+                let field_at = to + (field - part.start) as u64;
+                self.code.correct(field_at, from.wrapping_sub(to));
+            }
+        }
+    }
+
+    /// Keeps away from the hook what must not have its frame on the stack.
+    fn guard(&mut self, site: &Site, call: Label, raw: Label) {
+        let spawn = self.code.label();
+        match site.number {
+            Some(number::CLONE) => self.unless_shared_memory(call),
+            Some(number::VFORK | number::CLONE3) => {}
+            Some(_) => return,
+            None => {
+                self.if_number(number::RT_SIGRETURN, When::Zero, raw);
+                self.if_number(number::VFORK, When::Zero, spawn);
+                self.if_number(number::CLONE3, When::Zero, spawn);
+                self.if_number(number::CLONE, When::NotZero, call);
+                self.unless_shared_memory(call);
+            }
+        }
+        self.code.place(spawn);
+        if let Some(announce) = self.announce {
+            self.enter(announce, site.save_xmm);
+        }
+        if site.refusal.is_none() {
+            self.code.bytes(&[0x39, 0xe4]); // cmp esp,esp: sets ZF, so that the jump is taken
+            self.code.jump_if(When::Zero, raw);
+        }
+    }
+
+    fn if_number(&mut self, number: u32, when: When, to: Label) {
+        self.code.bytes(&[0x3d]); // cmp eax,imm32
+        self.code.bytes(&number.to_le_bytes());
+        self.code.jump_if(when, to);
+    }
+
+    fn unless_shared_memory(&mut self, call: Label) {
+        self.code.bytes(&TEST_EDI_CLONE_VM);
+        self.code.jump_if(When::Zero, call);
+    }
+
+    /// Calls a shared routine from below the red zone. `lea` keeps the flags it answers with.
+    fn enter(&mut self, routines: Routines, vector: bool) {
+        self.code.bytes(&LEA_RED_ZONE_SKIP);
+        self.frames.cfa(self.code.here(), Cfa::Stack(128));
+        self.code.call(if vector { routines.vector } else { routines.plain });
+        self.code.bytes(&LEA_RED_ZONE_BACK);
+        self.frames.cfa(self.code.here(), Cfa::Stack(0));
+    }
+}
+
+/// Writes one shared routine, which calls `target` with a [`SyscallFrame`]; answers where it is.
+fn routine(code: &mut Assembler, frames: &mut FrameTable, target: u64, vector: bool) -> u64 {
+    code.align();
+    let start = code.here();
+    frames.begin_called(start);
+    let frame_bytes = FRAME_BYTES + if vector { XMM_BYTES } else { 0 };
+    code.bytes(&[0x48, 0x89, 0xe1]); // mov rcx,rsp
+    frames.cfa(code.here(), Cfa::Rcx(8));
+    code.bytes(&[0x48, 0x83, 0xe4, 0xf0]); // and rsp,-16
+    code.bytes(&[0x48, 0x81, 0xec]); // sub rsp,imm32
+    code.bytes(&frame_bytes.to_le_bytes());
+    code.bytes(&[0x48, 0x89, 0x4c, 0x24, 56]); // mov [rsp+56],rcx
+    frames.cfa(code.here(), Cfa::SavedStack { at: 56, plus: 8 });
+    move_saved(code, 0x89); // mov [rsp+8n],reg
+    if vector {
+        move_vectors(code, 0x29); // movaps [rsp+disp32],xmm
+    }
+    code.bytes(&[0x48, 0x89, 0xe7]); // mov rdi,rsp
+    code.bytes(&[0x48, 0xb8]); // mov rax,imm64
+    code.bytes(&target.to_le_bytes());
+    code.bytes(&[0xff, 0xd0]); // call rax
+    code.bytes(&[0x85, 0xc0]); // test eax,eax: ZF = Done, kept by all that follows
+    if vector {
+        move_vectors(code, 0x28); // movaps xmm,[rsp+disp32]
+    }
+    move_saved(code, 0x8b); // mov reg,[rsp+8n]
+    code.bytes(&[0x48, 0x8b, 0x64, 0x24, 56]); // mov rsp,[rsp+56]
+    frames.cfa(code.here(), Cfa::Stack(8));
+    code.bytes(&[0xc3]); // ret
+    frames.end(code.here());
+    start
+}
+
+fn move_saved(code: &mut Assembler, opcode: u8) {
+    for (place, (rex, modrm)) in SAVED.iter().enumerate() {
+        code.bytes(&[*rex, opcode, *modrm, 0x24, place as u8 * 8]);
+    }
+}
+
+fn move_vectors(code: &mut Assembler, opcode: u8) {
+    for register in 0..16_u8 {
+        if register >= 8 {
+            code.bytes(&[0x44]); // REX.R
+        }
+        code.bytes(&[0x0f, opcode, 0x84 | (register & 7) << 3, 0x24]);
+        code.bytes(&(FRAME_BYTES + i32::from(register) * 16).to_le_bytes());
+    }
+}

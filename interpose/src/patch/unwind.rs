@@ -1,0 +1,139 @@
+//! Call-frame information for the trampolines, so that unwinding passes through them.
+//!
+//! Who unwinds here: glibc's thread cancellation, when the signal strikes while the hook makes a
+//! call of its own, and backtraces. A trampoline looks to the unwinder like a function of no
+//! size that the site called: its return address is a constant, the one after the `syscall`
+//! instruction, and its stack is the site's. Every instruction is described, because an
+//! asynchronous cancellation may strike at any (DWARF 5, section 6.4; register numbers: x86-64
+//! psABI, figure 3.36).
+
+/// Where the caller's frame begins, from some instruction on.
+#[derive(Clone, Copy)]
+pub(super) enum Cfa {
+    /// rsp plus a constant.
+    Stack(u32),
+    /// rcx plus a constant.
+    Rcx(u32),
+    /// The word at `[rsp + at]`, plus a constant.
+    SavedStack {
+        /// Offset of the word.
+        at: u8,
+        /// The constant.
+        plus: u8,
+    },
+}
+
+const RCX: u8 = 2;
+const RSP: u8 = 7;
+const RETURN_ADDRESS: u8 = 16;
+
+const CFA_ADVANCE_LOC4: u8 = 0x04;
+const CFA_DEF_CFA: u8 = 0x0c;
+const CFA_DEF_CFA_EXPRESSION: u8 = 0x0f;
+const CFA_VAL_EXPRESSION: u8 = 0x16;
+const CFA_OFFSET: u8 = 0x80;
+const OP_DEREF: u8 = 0x06;
+const OP_CONST8U: u8 = 0x0e;
+const OP_PLUS_UCONST: u8 = 0x23;
+const OP_BREG0: u8 = 0x70;
+
+/// Length of the one CIE below, with its length field.
+const CIE_BYTES: usize = 24;
+
+/// An `.eh_frame` section being written.
+pub(super) struct FrameTable {
+    bytes: Vec<u8>,
+    entry_at: usize,
+    location: u64,
+}
+
+impl FrameTable {
+    /// A table with its CIE: absolute addresses, CFA at rsp + 8, return address below it.
+    pub fn new() -> FrameTable {
+        let mut bytes = vec![0; 8]; // length (below), CIE id 0
+        bytes.extend_from_slice(&[1, 0]); // version, no augmentation
+        bytes.extend_from_slice(&[1, 0x78, RETURN_ADDRESS]); // code align 1, data align -8
+        bytes.extend_from_slice(&[CFA_DEF_CFA, RSP, 8, CFA_OFFSET | RETURN_ADDRESS, 1]);
+        bytes.resize(CIE_BYTES, 0);
+        bytes[..4].copy_from_slice(&(CIE_BYTES as u32 - 4).to_le_bytes());
+        FrameTable { bytes, entry_at: 0, location: 0 }
+    }
+
+    /// Begins a routine that is called as usual.
+    pub fn begin_called(&mut self, start: u64) {
+        self.entry_at = self.bytes.len();
+        self.location = start;
+        let to_cie = self.entry_at as u32 + 4;
+        self.bytes.extend_from_slice(&[0; 4]);
+        self.bytes.extend_from_slice(&to_cie.to_le_bytes());
+        self.bytes.extend_from_slice(&start.to_le_bytes());
+        self.bytes.extend_from_slice(&[0; 8]);
+    }
+
+    /// Begins code that runs in place of code before `caller`, on the same stack.
+    pub fn begin_moved(&mut self, start: u64, caller: u64) {
+        self.begin_called(start);
+        self.bytes.extend_from_slice(&[CFA_DEF_CFA, RSP, 0]);
+        self.bytes.extend_from_slice(&[CFA_VAL_EXPRESSION, RETURN_ADDRESS, 9, OP_CONST8U]);
+        self.bytes.extend_from_slice(&caller.to_le_bytes());
+    }
+
+    /// From `address` on, the caller's frame begins there.
+    pub fn cfa(&mut self, address: u64, cfa: Cfa) {
+        let advance = (address - self.location) as u32;
+        self.location = address;
+        self.bytes.push(CFA_ADVANCE_LOC4);
+        self.bytes.extend_from_slice(&advance.to_le_bytes());
+        match cfa {
+            Cfa::Stack(offset) => self.def_cfa(RSP, offset),
+            Cfa::Rcx(offset) => self.def_cfa(RCX, offset),
+            Cfa::SavedStack { at, plus } => {
+                let expression = [OP_BREG0 + RSP, at, OP_DEREF, OP_PLUS_UCONST, plus];
+                self.bytes.extend_from_slice(&[CFA_DEF_CFA_EXPRESSION, expression.len() as u8]);
+                self.bytes.extend_from_slice(&expression);
+            }
+        }
+    }
+
+    /// Ends what was begun last.
+    pub fn end(&mut self, end: u64) {
+        let at = self.entry_at;
+        let mut start = [0; 8];
+        start.copy_from_slice(&self.bytes[at + 8..at + 16]);
+        let length = end - u64::from_le_bytes(start);
+        self.bytes[at + 16..at + 24].copy_from_slice(&length.to_le_bytes());
+        let padded = at + (self.bytes.len() - at).next_multiple_of(8);
+        self.bytes.resize(padded, 0); // DW_CFA_nop
+        let entry_bytes = (self.bytes.len() - at - 4) as u32;
+        self.bytes[at..at + 4].copy_from_slice(&entry_bytes.to_le_bytes());
+    }
+
+    /// The section, with the zero that ends it.
+    pub fn finish(mut self) -> Vec<u8> {
+        self.bytes.extend_from_slice(&[0; 4]);
+        self.bytes
+    }
+
+    /// Offsets below 128, in one byte of ULEB128, or in two.
+    fn def_cfa(&mut self, register: u8, offset: u32) {
+        self.bytes.extend_from_slice(&[CFA_DEF_CFA, register]);
+        let low = (offset & 0x7f) as u8;
+        match offset >> 7 {
+            0 => self.bytes.push(low),
+            high => self.bytes.extend_from_slice(&[low | 0x80, high as u8 & 0x7f]),
+        }
+    }
+}
+
+extern "C" {
+    /// From libgcc_s, which std's own unwinding already needs.
+    fn __register_frame(section: *const u8);
+}
+
+/// Tells the unwinder of a finished section. It is kept for ever, as the trampolines are.
+pub(super) fn register(section: &[u8]) {
+    let section: &'static [u8] = Box::leak(section.into());
+    // SAFETY: the section is a well-formed .eh_frame that ends with a zero word, lives for ever
+    // and never changes; libgcc keeps the pointer.
+    unsafe { __register_frame(section.as_ptr()) };
+}

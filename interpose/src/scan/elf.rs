@@ -1,0 +1,168 @@
+//! What the scanner needs of an ELF file: its build-id, its code, its function starts.
+//!
+//! Function starts come from the sorted table in `.eh_frame_hdr`, which unwinding needs and
+//! stripping keeps. Decoding begins afresh at each: x86 code has no other reliable marks, and one
+//! table of data between functions would otherwise turn all that follows into nonsense.
+//! Addresses are the file's own (load address zero).
+
+use super::ScanError;
+use crate::site::BuildId;
+use goblin::elf::program_header::{PF_X, PT_GNU_EH_FRAME, PT_LOAD};
+use goblin::elf::section_header::{SHF_ALLOC, SHF_EXECINSTR, SHT_PROGBITS};
+use goblin::elf::{header, Elf};
+use std::ops::Range;
+
+/// A shared library's file, as far as it concerns the scanner.
+pub(super) struct Image<'a> {
+    file: &'a [u8],
+    loads: Vec<(Range<u64>, usize)>,
+    /// The linker's fingerprint.
+    pub build_id: BuildId,
+    /// The executable segment.
+    pub text: Range<u64>,
+    /// Executable sections, by ascending address.
+    pub code: Vec<(u64, &'a [u8])>,
+    /// Functions with their ends, by ascending address, none overlapping.
+    pub functions: Vec<Range<u64>>,
+    /// Start addresses of exported functions, sorted.
+    pub exported: Vec<u64>,
+}
+
+impl<'a> Image<'a> {
+    /// Reads the tables; nothing is decoded yet.
+    pub fn parse(file: &'a [u8]) -> Result<Image<'a>, ScanError> {
+        let elf = Elf::parse(file).map_err(ScanError::Elf)?;
+        if !elf.is_64 || !elf.little_endian || elf.header.e_machine != header::EM_X86_64 {
+            return Err(ScanError::Unsupported { what: "not an x86-64 file" });
+        }
+        let text = text_segment(&elf)?;
+        let mut image = Image {
+            file,
+            loads: file_backed_loads(&elf, file.len()),
+            build_id: build_id(&elf, file).ok_or(ScanError::NoBuildId)?,
+            text,
+            code: Vec::new(),
+            functions: Vec::new(),
+            exported: exported_functions(&elf),
+        };
+        image.code = code_sections(&elf, file, &image.text);
+        let table = elf.program_headers.iter().find(|p| p.p_type == PT_GNU_EH_FRAME);
+        let table = table.ok_or(ScanError::Unsupported { what: "no .eh_frame_hdr" })?;
+        image.functions = image.function_table(table.p_vaddr)?;
+        Ok(image)
+    }
+
+    /// Four bytes at an address, if they are in the file.
+    pub fn read_i32(&self, address: u64) -> Option<i32> {
+        let (range, offset) = self.loads.iter().find(|(range, _)| range.contains(&address))?;
+        let at = offset + (address - range.start) as usize;
+        let bytes = self.file.get(at..at.checked_add(4)?)?;
+        Some(i32::from_le_bytes(bytes.try_into().ok()?))
+    }
+
+    /// The code from `range.start` to its end or the end of its section.
+    pub fn code_in(&self, range: &Range<u64>) -> &'a [u8] {
+        let section = self
+            .code
+            .iter()
+            .find(|(start, bytes)| (*start..*start + bytes.len() as u64).contains(&range.start));
+        section.map_or(&[], |(start, bytes)| {
+            let from = (range.start - start) as usize;
+            let to = (range.end.saturating_sub(*start) as usize).min(bytes.len());
+            bytes.get(from..to).unwrap_or(&[])
+        })
+    }
+
+    /// Reads `.eh_frame_hdr` at `table`. Only the encodings that every linker writes are known.
+    fn function_table(&self, table: u64) -> Result<Vec<Range<u64>>, ScanError> {
+        const VERSION_AND_ENCODINGS: i32 = 0x3b03_1b01; // version 1, pcrel, udata4, datarel sdata4
+        let unknown = ScanError::Unsupported { what: "unknown .eh_frame_hdr encoding" };
+        if self.read_i32(table) != Some(VERSION_AND_ENCODINGS) {
+            return Err(unknown);
+        }
+        let count = self.read_i32(table + 8).and_then(|n| usize::try_from(n).ok());
+        let count = count.filter(|n| n * 8 <= self.file.len()).ok_or(unknown)?;
+        let mut functions = Vec::with_capacity(count);
+        for index in 0..count as u64 {
+            let entry = table + 12 + index * 8;
+            let pair = self.read_i32(entry).zip(self.read_i32(entry + 4));
+            let (start, fde) = pair.ok_or(ScanError::Truncated { address: entry })?;
+            let start = table.wrapping_add_signed(i64::from(start));
+            let fde = table.wrapping_add_signed(i64::from(fde));
+            functions.push(start..start + self.function_bytes(start, fde));
+        }
+        functions.retain(|f| self.text.contains(&f.start));
+        functions.sort_by_key(|f| f.start);
+        functions.dedup_by_key(|f| f.start);
+        for index in 1..functions.len() {
+            functions[index - 1].end = functions[index - 1].end.min(functions[index].start);
+        }
+        Ok(functions)
+    }
+
+    /// The length that a frame description claims, or none if it is not encoded as usual.
+    fn function_bytes(&self, start: u64, fde: u64) -> u64 {
+        let begin = self.read_i32(fde + 8).map(|at| (fde + 8).wrapping_add_signed(i64::from(at)));
+        let length = self.read_i32(fde + 12).and_then(|n| u64::try_from(n).ok());
+        match (begin == Some(start), length) {
+            (true, Some(length)) => length,
+            _ => u64::from(u32::MAX),
+        }
+    }
+}
+
+/// Only the build-id, to look into the cache.
+pub(super) fn build_id_of(file: &[u8]) -> Result<BuildId, ScanError> {
+    let elf = Elf::parse(file).map_err(ScanError::Elf)?;
+    build_id(&elf, file).ok_or(ScanError::NoBuildId)
+}
+
+fn text_segment(elf: &Elf) -> Result<Range<u64>, ScanError> {
+    let mut executable =
+        elf.program_headers.iter().filter(|p| p.p_type == PT_LOAD && p.p_flags & PF_X != 0);
+    let only = executable.next().ok_or(ScanError::Unsupported { what: "no executable segment" })?;
+    if executable.next().is_some() {
+        return Err(ScanError::Unsupported { what: "more than one executable segment" });
+    }
+    let end = only.p_vaddr.checked_add(only.p_memsz).filter(|end| *end <= i32::MAX as u64);
+    let end = end.ok_or(ScanError::Unsupported { what: "text beyond 2 GiB" })?;
+    Ok(only.p_vaddr..end)
+}
+
+fn file_backed_loads(elf: &Elf, file_bytes: usize) -> Vec<(Range<u64>, usize)> {
+    let loads = elf.program_headers.iter().filter(|p| p.p_type == PT_LOAD);
+    loads
+        .filter(|p| (p.p_offset as usize) < file_bytes)
+        .filter_map(|p| Some((p.p_vaddr..p.p_vaddr.checked_add(p.p_filesz)?, p.p_offset as usize)))
+        .collect()
+}
+
+fn code_sections<'a>(elf: &Elf, file: &'a [u8], text: &Range<u64>) -> Vec<(u64, &'a [u8])> {
+    let executable = u64::from(SHF_ALLOC | SHF_EXECINSTR);
+    let mut code: Vec<_> = elf
+        .section_headers
+        .iter()
+        .filter(|s| s.sh_type == SHT_PROGBITS && s.sh_flags & executable == executable)
+        .filter(|s| text.contains(&s.sh_addr) && s.sh_size <= text.end - s.sh_addr)
+        .filter_map(|s| {
+            let end = s.sh_offset.checked_add(s.sh_size)?;
+            Some((s.sh_addr, file.get(s.sh_offset as usize..end as usize)?))
+        })
+        .collect();
+    code.sort_by_key(|(start, _)| *start);
+    code
+}
+
+fn exported_functions(elf: &Elf) -> Vec<u64> {
+    let functions = elf.dynsyms.iter().filter(|s| s.is_function() && s.st_value != 0);
+    let mut starts: Vec<u64> = functions.map(|s| s.st_value).collect();
+    starts.sort_unstable();
+    starts.dedup();
+    starts
+}
+
+fn build_id(elf: &Elf, file: &[u8]) -> Option<BuildId> {
+    let notes = elf.iter_note_headers(file)?;
+    let id = notes.flatten().find(|note| note.n_type == 3 && note.name == "GNU")?;
+    BuildId::new(id.desc)
+}
