@@ -22,8 +22,9 @@ pub(super) struct Image<'a> {
     pub text: Range<u64>,
     /// Executable sections, by ascending address.
     pub code: Vec<(u64, &'a [u8])>,
-    /// Functions with their ends, by ascending address, none overlapping.
-    pub functions: Vec<Range<u64>>,
+    /// Where functions start, ascending. Their recorded ends are of no use: hand-written ones that
+    /// make a child (clone) end theirs before the `syscall`, to hide the rest from unwinders.
+    pub functions: Vec<u64>,
     /// Start addresses of exported functions, sorted.
     pub exported: Vec<u64>,
 }
@@ -74,7 +75,7 @@ impl<'a> Image<'a> {
     }
 
     /// Reads `.eh_frame_hdr` at `table`. Only the encodings that every linker writes are known.
-    fn function_table(&self, table: u64) -> Result<Vec<Range<u64>>, ScanError> {
+    fn function_table(&self, table: u64) -> Result<Vec<u64>, ScanError> {
         const VERSION_AND_ENCODINGS: i32 = 0x3b03_1b01; // version 1, pcrel, udata4, datarel sdata4
         let unknown = ScanError::Unsupported { what: "unknown .eh_frame_hdr encoding" };
         if self.read_i32(table) != Some(VERSION_AND_ENCODINGS) {
@@ -89,25 +90,20 @@ impl<'a> Image<'a> {
             let (start, fde) = pair.ok_or(ScanError::Truncated { address: entry })?;
             let start = table.wrapping_add_signed(i64::from(start));
             let fde = table.wrapping_add_signed(i64::from(fde));
-            functions.push(start..start + self.function_bytes(start, fde));
+            functions.push(start + u64::from(self.is_signal_frame(fde)));
         }
-        functions.retain(|f| self.text.contains(&f.start));
-        functions.sort_by_key(|f| f.start);
-        functions.dedup_by_key(|f| f.start);
-        for index in 1..functions.len() {
-            functions[index - 1].end = functions[index - 1].end.min(functions[index].start);
-        }
+        functions.retain(|start| self.text.contains(start));
+        functions.sort_unstable();
+        functions.dedup();
         Ok(functions)
     }
 
-    /// The length that a frame description claims, or none if it is not encoded as usual.
-    fn function_bytes(&self, start: u64, fde: u64) -> u64 {
-        let begin = self.read_i32(fde + 8).map(|at| (fde + 8).wrapping_add_signed(i64::from(at)));
-        let length = self.read_i32(fde + 12).and_then(|n| u64::try_from(n).ok());
-        match (begin == Some(start), length) {
-            (true, Some(length)) => length,
-            _ => u64::from(u32::MAX),
-        }
+    /// Whether this describes a signal trampoline ('S' in its augmentation, LSB core, 10.6.1).
+    /// Its range begins one byte early, for unwinders that look up a return address less one.
+    fn is_signal_frame(&self, fde: u64) -> bool {
+        let to_cie = self.read_i32(fde + 4).map_or(0, i64::from);
+        let augmentation = (fde + 4).wrapping_add_signed(-to_cie) + 9;
+        self.read_i32(augmentation).is_some_and(|text| text.to_le_bytes()[..3].contains(&b'S'))
     }
 }
 

@@ -15,6 +15,9 @@ const TABLE_ENTRIES_MAX: u64 = 4096;
 /// Translation units are contiguous in the text; libc's longest (vfprintf) is far below this.
 const UNIT_BYTES_MAX: u64 = 0x2_0000;
 
+/// Functions start on such a line, cold parts of functions need not.
+const LINE_BYTES: u64 = 16;
+
 /// What one pass over the code found.
 pub(super) struct Survey {
     text: Range<u64>,
@@ -52,7 +55,7 @@ impl Survey {
         for region in &regions {
             let found = survey.decode(image, region);
             if found.indirect_jump {
-                survey.read_tables(image, &found.bases);
+                survey.read_tables(image, region, &found.bases);
             }
             notes.push(found);
         }
@@ -123,8 +126,9 @@ impl Survey {
     }
 
     /// Marks what the tables at `bases` may lead to. gcc's tables hold 32-bit distances from the
-    /// table itself, or from a label in the code for computed gotos; both are tried for all.
-    fn read_tables(&mut self, image: &Image, bases: &[u64]) {
+    /// table itself, or from a label in the code for computed gotos; both are tried for all. A
+    /// table ends where an entry leads out of the function, of which parts may be elsewhere.
+    fn read_tables(&mut self, image: &Image, region: &Range<u64>, bases: &[u64]) {
         let (labels, tables): (Vec<u64>, Vec<u64>) =
             bases.iter().partition(|base| self.text.contains(base));
         labels.iter().for_each(|label| self.mark(*label));
@@ -134,8 +138,10 @@ impl Survey {
                 let mut inside = false;
                 for base in labels.iter().chain([&table]) {
                     let destination = base.wrapping_add_signed(i64::from(distance));
-                    inside |= self.text.contains(&destination);
-                    self.mark(destination);
+                    if region.contains(&destination) || split_off(image, region, destination) {
+                        inside = true;
+                        self.mark(destination);
+                    }
                 }
                 if !inside {
                     break;
@@ -154,9 +160,9 @@ impl Survey {
                 let start = self.regions[to].start;
                 // Hot and cold parts of one function jump into each other; cold parts, which
                 // linkers put elsewhere, are the ones that do not start on a 16-byte line.
-                let same = !is_call && (start != *destination || start % 16 != 0);
+                let same = !is_call && (start != *destination || start % LINE_BYTES != 0);
                 let near = start.abs_diff(self.regions[from].start) < UNIT_BYTES_MAX;
-                let split = self.regions[from].start % 16 != 0;
+                let split = self.regions[from].start % LINE_BYTES != 0;
                 let private = image.exported.binary_search(&start).is_err();
                 if same {
                     edges.push((to, from));
@@ -175,29 +181,34 @@ impl Survey {
     }
 }
 
+/// Whether a jump table of `region` may lead to `destination` in another one: from or to a part
+/// that the compiler has split off.
+fn split_off(image: &Image, region: &Range<u64>, destination: u64) -> bool {
+    let after = image.functions.partition_point(|function| *function <= destination);
+    let Some(other) = after.checked_sub(1).map(|index| image.functions[index]) else {
+        return false;
+    };
+    let split = region.start % LINE_BYTES != 0 || other % LINE_BYTES != 0;
+    split && image.text.contains(&destination)
+}
+
 fn is_near_branch(kind: OpKind) -> bool {
     matches!(kind, OpKind::NearBranch64 | OpKind::NearBranch32 | OpKind::NearBranch16)
 }
 
-/// Functions and the stretches between them, so that every byte of code is decoded once.
+/// Each function up to the next, and what lies before the first: every byte of code once.
 fn regions(image: &Image) -> Vec<Range<u64>> {
-    let mut regions = Vec::with_capacity(image.functions.len() * 2);
+    let mut regions = Vec::with_capacity(image.functions.len() + image.code.len());
     for (start, bytes) in &image.code {
         let end = start + bytes.len() as u64;
-        let mut at = *start;
-        let first = image.functions.partition_point(|f| f.start < *start);
-        for function in image.functions[first..].iter().take_while(|f| f.start < end) {
-            if at < function.start {
-                regions.push(at..function.start);
-            }
-            at = function.end.min(end);
-            regions.push(function.start..at);
-        }
-        if at < end {
-            regions.push(at..end);
+        let first = image.functions.partition_point(|function| *function <= *start);
+        let inside = image.functions[first..].iter().copied().take_while(|f| *f < end);
+        let mut from = *start;
+        for to in inside.chain([end]) {
+            regions.push(from..to);
+            from = to;
         }
     }
-    regions.retain(|r| !r.is_empty());
     regions
 }
 

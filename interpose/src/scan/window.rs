@@ -15,7 +15,7 @@ use crate::site::{
 };
 use iced_x86::{
     Code, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, OpAccess,
-    Register,
+    OpKind, Register,
 };
 use std::ops::Range;
 
@@ -165,11 +165,35 @@ impl Surroundings<'_> {
             if !matches!(insn.flow_control(), FlowControl::Next | FlowControl::ConditionalBranch) {
                 return None;
             }
-            if writes_rax(&mut factory, insn) {
-                return constant(insn).filter(|number| *number <= NUMBER_MAX);
+            if writes(&mut factory, insn, Register::RAX) {
+                let copied = insn.code() == Code::Mov_r32_rm32 || insn.code() == Code::Mov_rm32_r32;
+                let number = match copied && insn.op1_kind() == OpKind::Register {
+                    true => self.hoisted(&mut factory, insn.op1_register()),
+                    false => constant(insn),
+                };
+                return number.filter(|number| *number <= NUMBER_MAX);
             }
         }
         None
+    }
+
+    /// The constant that a register holds in the whole function: in loops the compiler keeps the
+    /// number in one. Restoring the caller's value (pop) is no other use. For numbers that decide
+    /// about safety this is not proof enough; those stay unknown and are tested at run time.
+    fn hoisted(&self, factory: &mut InstructionInfoFactory, register: Register) -> Option<u32> {
+        let mut found = None;
+        for Decoded { insn, .. } in &self.insns {
+            if insn.code() == Code::Pop_r64 || !writes(factory, insn, whole(register)) {
+                continue;
+            }
+            let value = constant(insn)?;
+            if found.is_some_and(|known| known != value) {
+                return None;
+            }
+            found = Some(value);
+        }
+        let special = [number::RT_SIGRETURN, number::CLONE, number::VFORK, number::CLONE3];
+        found.filter(|value| !special.contains(value))
     }
 }
 
@@ -189,17 +213,15 @@ fn decode(image: &Image, region: &Range<u64>) -> Vec<Decoded> {
     insns
 }
 
-fn writes_rax(factory: &mut InstructionInfoFactory, insn: &Instruction) -> bool {
+fn writes(factory: &mut InstructionInfoFactory, insn: &Instruction, register: Register) -> bool {
     factory.info(insn).used_registers().iter().any(|used| {
-        whole(used.register()) == Register::RAX
+        whole(used.register()) == register
             && !matches!(used.access(), OpAccess::None | OpAccess::Read | OpAccess::CondRead)
     })
 }
 
 fn constant(insn: &Instruction) -> Option<u32> {
-    let zeroed = insn.op_count() == 2
-        && insn.op0_register() == Register::EAX
-        && insn.op1_register() == Register::EAX;
+    let zeroed = insn.op_count() == 2 && insn.op0_register() == insn.op1_register();
     match insn.code() {
         Code::Mov_r32_imm32 => Some(insn.immediate32()),
         Code::Mov_rm64_imm32 | Code::Mov_r64_imm64 => u32::try_from(insn.immediate(1)).ok(),
