@@ -105,10 +105,7 @@ pub fn epoll_ctl(epoll: i32, op: i32, fd: i32, event: Option<libc::epoll_event>)
 }
 
 fn timespec(ns: u64) -> libc::timespec {
-    libc::timespec {
-        tv_sec: (ns / 1_000_000_000) as i64,
-        tv_nsec: (ns % 1_000_000_000) as i64,
-    }
+    libc::timespec { tv_sec: (ns / 1_000_000_000) as i64, tv_nsec: (ns % 1_000_000_000) as i64 }
 }
 
 /// setsockopt(2) with an `int` value.
@@ -228,6 +225,12 @@ pub unsafe fn pread_raw(fd: i32, at: *mut u8, length: usize, offset: Option<u64>
 /// tgkill(2): sends `signal` to thread `tid` of this process.
 pub fn signal_thread(pid: i32, tid: i32, signal: i32) -> Answer {
     call!(tgkill, pid, tid, signal)
+}
+
+/// Unblocks the signals in `mask` for this thread (bit 0 is signal 1); pending ones arrive now.
+pub fn unblock_signals(mask: u64) {
+    let none = std::ptr::null::<u64>();
+    let _ = call!(rt_sigprocmask, libc::SIG_UNBLOCK, &mask as *const u64, none, 8);
 }
 
 /// True when the thread exists (signal 0).

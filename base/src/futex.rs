@@ -46,9 +46,17 @@ pub fn wait(word: &AtomicU32, expected: u32, timeout: Option<Duration>) -> Resul
 
 /// Wakes at most `count` sleepers of `word` and says how many there were.
 pub fn wake(word: &AtomicU32, count: u32) -> usize {
+    wake_key(word.as_ptr(), count)
+}
+
+/// Wakes the sleepers of an address whose memory may be gone by now.
+///
+/// The word of a thread that waits on its own stack may vanish as soon as it has been told to go
+/// on; the wake-up that follows then wakes nobody, or somebody who rechecks and sleeps again.
+pub fn wake_key(word: *const u32, count: u32) -> usize {
     let count = count.min(i32::MAX as u32);
-    let args = [word.as_ptr() as usize, libc::FUTEX_WAKE as usize, count as usize, 0, 0, 0];
-    // SAFETY: FUTEX_WAKE uses the address as a key only, and it is a live word.
+    let args = [word as usize, libc::FUTEX_WAKE as usize, count as usize, 0, 0, 0];
+    // SAFETY: FUTEX_WAKE takes the address as a key and answers EFAULT where nothing is mapped.
     check(unsafe { raw(Sysno::futex as usize, args) }).unwrap_or(0)
 }
 

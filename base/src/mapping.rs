@@ -20,7 +20,7 @@ use std::ptr::NonNull;
 use crate::fd::OwnedFd;
 use crate::sys::{check, raw, Errno, Sysno};
 
-pub use view::{OutOfRange, PAGE_BYTES};
+pub use view::{settle, OutOfRange, PAGE_BYTES};
 
 /// The largest region that is created or mapped. Offsets then fit every 48-bit address space.
 pub const REGION_BYTES_MAX: usize = 1 << 40;

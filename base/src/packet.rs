@@ -60,8 +60,7 @@ impl PacketSocket {
         for (place, fd) in fds.iter().take(count).enumerate() {
             ancillary.0[16 + place * 4..20 + place * 4].copy_from_slice(&fd.to_ne_bytes());
         }
-        let mut part =
-            libc::iovec { iov_base: record.as_ptr() as *mut _, iov_len: record.len() };
+        let mut part = libc::iovec { iov_base: record.as_ptr() as *mut _, iov_len: record.len() };
         let mut header = empty_header(&mut part);
         if count > 0 {
             header.msg_control = ancillary.0.as_mut_ptr().cast();

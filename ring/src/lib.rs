@@ -1,2 +1,43 @@
-//! heliostat-ring
-pub mod stream;
+//! Bytes and order between two processes over shared memory, and nothing about their meaning.
+//!
+//! ```text
+//!  producer                          ring (one memfd)                          consumer
+//!  reserve -> fill -> commit   ==>   [control page][data | data again]   ==>   take -> read -> release
+//!                              <==   tail: what may be written again     <==
+//!  doorbells lie in the control page; a side rings only for a peer that has said it sleeps
+//! ```
+//!
+//! - [`RingMemory`] creates or attaches the shared memory; [`spsc`] and [`mpmc`] are its ends.
+//! - [`doorbell`] is how one side waits for the other, [`probe`] how it notices that there is none.
+//! - [`window`] is payload memory outside the ring; [`copy`] moves bytes by the fitting engine.
+//! - [`parking`] lets elements stay with a slow consumer without blocking the ring.
+//!
+//! Everything read from the other side is foreign: it passes one checked constructor in
+//! [`position`] and comes out as a value or as [`Corrupt`], which names the side at fault. The
+//! layout and the protocol, byte by byte, are in `docs/ring.md`.
+//!
+//! Path rule: `spsc`, `mpmc` and `combine` are *hot* (no system call unless a peer sleeps, no
+//! allocation, no formatting); `memory`, `window::create` and `parking` are *cold*.
+#![warn(missing_docs)]
+
+pub mod combine;
+pub mod copy;
+pub mod doorbell;
+pub mod error;
+pub mod layout;
+pub mod memory;
+pub mod mpmc;
+pub mod parking;
+pub mod position;
+pub mod probe;
+pub mod spsc;
+mod sync;
+pub mod window;
+
+pub use error::{Corrupt, Fault, ReserveError, RingError, Side, TakeError, WaitError};
+pub use memory::{Memory, RingMemory};
+pub use mpmc::{Consumer, Producer};
+pub use spsc::{Refresh, SpscConsumer, SpscProducer};
+
+#[cfg(all(loom, test))]
+mod models;

@@ -19,6 +19,7 @@ use std::sync::Arc;
 
 use heliostat_abi::channel::direction as at;
 use heliostat_base::mapping::{OutOfRange, SharedMapping};
+use heliostat_base::sys::Errno;
 
 /// A drained ring starts over at its front after this many bytes, so that a stream of small
 /// messages keeps to a few warm cache lines instead of walking through the whole ring.
@@ -45,6 +46,13 @@ impl std::error::Error for Corrupt {}
 pub struct WriteCache {
     head: u64,
     rewind_at: u64,
+}
+
+impl WriteCache {
+    /// Nothing remembered yet.
+    pub const fn new() -> Self {
+        Self { head: 0, rewind_at: 0 }
+    }
 }
 
 /// What a read did.
@@ -228,23 +236,26 @@ impl Lane {
         Ok(done as usize)
     }
 
-    /// Lets `fill` put at most `limit` bytes straight into the ring (sendfile without a copy
-    /// between). `fill` gets a pointer and a length, may write that many bytes there, and says
-    /// how many it wrote; its error ends the write.
-    pub fn fill<E>(
+    /// Reads at most `limit` bytes of a file straight into the ring (sendfile without a copy
+    /// between), from `offset` or the file's own position. The inner error is the file's.
+    pub fn fill_from(
         &self,
+        file: i32,
+        offset: Option<u64>,
         limit: u64,
         cache: &mut WriteCache,
-        mut fill: impl FnMut(*mut u8, usize) -> Result<usize, E>,
-    ) -> Result<Result<usize, E>, Corrupt> {
+    ) -> Result<Result<usize, Errno>, Corrupt> {
         let (tail, room, origin) = self.prepare(limit, cache)?;
         let at = tail.wrapping_sub(origin) & (self.capacity - 1);
         let span = room.min(limit).min(self.capacity - at) as usize;
         if span == 0 {
             return Ok(Ok(0));
         }
-        // SAFETY: at + span <= capacity, all inside the ring checked in `new`.
-        let answer = fill(unsafe { self.data.as_ptr().add(at as usize) }, span);
+        // SAFETY: at + span <= capacity, all inside the ring checked in `new`, and the room says
+        // that nobody reads these bytes before they are published.
+        let answer = unsafe {
+            heliostat_base::call::pread_raw(file, self.data.as_ptr().add(at as usize), span, offset)
+        };
         if let Ok(bytes) = answer {
             self.publish(tail, bytes.min(span) as u64);
         }

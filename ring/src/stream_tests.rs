@@ -106,15 +106,14 @@ fn a_scribbled_origin_never_leaves_the_ring() {
 }
 
 #[test]
-fn filling_writes_straight_into_the_ring() {
+fn a_file_is_read_straight_into_the_ring() {
+    use std::os::fd::AsRawFd;
     let (lane, mut cache) = (lane(), WriteCache::default());
-    let answer = lane.fill(100, &mut cache, |at, length| {
-        // SAFETY: `fill` hands out `length` writable bytes at `at`.
-        unsafe { std::ptr::write_bytes(at, 5, length) };
-        Ok::<_, ()>(length)
-    });
-    assert_eq!(answer.unwrap(), Ok(100));
-    assert_eq!(read(&lane, 200), vec![5; 100]);
+    let zeros = std::fs::File::open("/dev/zero").unwrap();
+    let answer = lane.fill_from(zeros.as_raw_fd(), None, 100, &mut cache);
+    assert_eq!(answer, Ok(Ok(100)));
+    assert_eq!(lane.fill_from(-1, Some(0), 100, &mut cache), Ok(Err(Errno(9))));
+    assert_eq!(read(&lane, 200), vec![0; 100]);
 }
 
 #[test]

@@ -106,7 +106,7 @@ impl SharedMapping {
 /// Ends a copy: the compiler must assume that any memory may have changed here, so it can neither
 /// re-read a foreign byte that was already copied nor delay a store into the region.
 #[inline(always)]
-pub(crate) fn settle(at: *mut u8) {
+pub fn settle(at: *mut u8) {
     // SAFETY: the assembly is empty.
     unsafe { core::arch::asm!("/* {0} */", in(reg) at, options(nostack, preserves_flags)) };
 }

@@ -1,0 +1,200 @@
+//! The single consumer's end: take, read, release.
+
+use std::cell::Cell;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use heliostat_base::event::Event;
+
+use super::Refresh;
+use crate::doorbell::{self, Patience};
+use crate::error::{Corrupt, RingError, Side, TakeError, WaitError};
+use crate::layout::HEADER_BYTES;
+use crate::memory::{Memory, RingMemory, Word};
+use crate::position::{self, Geometry, Header, Position, RawHeader, RawPosition};
+use crate::probe::Probe;
+use crate::sync::Ordering;
+
+/// The only consumer of a ring. Not `Clone` and not `Sync`; `Send`.
+pub struct SpscConsumer<M: Memory = RingMemory> {
+    memory: Arc<M>,
+    geometry: Geometry,
+    /// Everything before it is released.
+    tail: Position,
+    /// What of that the producer knows.
+    published: Position,
+    refresh: Refresh,
+    producer_event: Option<Event>,
+    single: PhantomData<Cell<()>>,
+}
+
+impl<M: Memory> SpscConsumer<M> {
+    /// Claims the consuming end and goes on behind the last published release.
+    pub fn new(memory: Arc<M>, refresh: Refresh) -> Result<SpscConsumer<M>, RingError> {
+        let tail = claim_consumer(&*memory)?;
+        let geometry = memory.geometry();
+        let (published, producer_event, single) = (tail, None, PhantomData);
+        Ok(SpscConsumer { memory, geometry, tail, published, refresh, producer_event, single })
+    }
+
+    /// Rings this event for a producer that sleeps in poll.
+    pub fn set_producer_event(&mut self, event: Event) {
+        self.producer_event = Some(event);
+    }
+
+    /// Takes the oldest element. Dropping it releases it.
+    #[inline]
+    pub fn take(&mut self) -> Result<Element<'_, M>, TakeError> {
+        if self.refresh == Refresh::Eager {
+            self.check_head()?;
+        }
+        match look(&*self.memory, &mut self.tail)? {
+            Some(len) => {
+                let start = self.geometry.index(self.tail) + HEADER_BYTES as usize;
+                Ok(Element { start, len, consumer: self })
+            }
+            None => {
+                self.publish();
+                Err(TakeError::Empty)
+            }
+        }
+    }
+
+    /// Takes the oldest element, copies it to the start of `into`, releases it, and says how long
+    /// it was. An element longer than `into` is cut.
+    #[inline]
+    pub fn pop(&mut self, into: &mut [u8]) -> Result<usize, TakeError> {
+        let element = self.take()?;
+        let len = element.len();
+        let kept = len.min(into.len());
+        element.copy_out(0, &mut into[..kept]);
+        Ok(len)
+    }
+
+    /// Waits until there is an element. A corrupt ring ends the wait as well; the next `take`
+    /// says so.
+    pub fn wait(&mut self, patience: &Patience, probe: &dyn Probe) -> Result<(), WaitError> {
+        self.publish();
+        let (memory, tail) = (&*self.memory, &mut self.tail);
+        doorbell::wait(memory.bell(Side::Consumer), patience, probe, || {
+            // The bytes of a short element end on the next line: fetch it beside the header's.
+            memory.prefetch(memory.geometry().index(*tail) + 64);
+            !matches!(look(memory, tail), Ok(None))
+        })
+    }
+
+    /// Announces a sleep in poll; false if there is an element already.
+    pub fn arm(&mut self) -> bool {
+        self.publish();
+        let (memory, tail) = (&*self.memory, &mut self.tail);
+        doorbell::arm(memory.bell(Side::Consumer), || !matches!(look(memory, tail), Ok(None)))
+    }
+
+    /// Takes back [`SpscConsumer::arm`].
+    pub fn disarm(&self) {
+        doorbell::disarm(self.memory.bell(Side::Consumer));
+    }
+
+    /// The size of the ring.
+    pub fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    /// What [`Refresh::Eager`] pays for: one more foreign line on every take.
+    fn check_head(&self) -> Result<(), Corrupt> {
+        let raw = RawPosition(self.memory.word(Word::Head).load(Ordering::Acquire));
+        self.geometry.check_head(raw, self.published).map(|_| ())
+    }
+
+    #[inline]
+    fn release(&mut self, len: usize) {
+        self.tail = self.tail.after(position::span_of(len));
+        let waiting = self.tail.since(self.published);
+        if waiting >= self.geometry.publish_bytes() || self.refresh == Refresh::Eager {
+            self.publish();
+        }
+    }
+
+    /// Tells the producer what is released, and wakes it if it sleeps.
+    #[inline]
+    fn publish(&mut self) {
+        if self.tail != self.published {
+            // [reclaim] All our reads of the released bytes come before.
+            self.memory.word(Word::Tail).store(self.tail.value(), Ordering::Release);
+            self.published = self.tail;
+            doorbell::ring(self.memory.bell(Side::Producer), self.producer_event.as_ref());
+        }
+    }
+}
+
+impl<M: Memory> Drop for SpscConsumer<M> {
+    fn drop(&mut self) {
+        self.publish();
+        self.memory.unclaim(Side::Consumer);
+    }
+}
+
+/// Length of the oldest element, if it is committed. Skips what was given up, but no more than
+/// one lap of it, so that a producer that does nothing else cannot keep us here.
+#[inline]
+pub(crate) fn look<M: Memory>(memory: &M, tail: &mut Position) -> Result<Option<usize>, Corrupt> {
+    let (start, geometry) = (*tail, memory.geometry());
+    while tail.since(start) < geometry.capacity() {
+        // [publish]
+        let word = memory.header(geometry.index(*tail)).load(Ordering::Acquire);
+        match geometry.check_header(RawHeader(word), *tail)? {
+            Header::Ready(len) => return Ok(Some(len)),
+            Header::Pending => return Ok(None),
+            Header::Skipped(len) => *tail = tail.after(position::span_of(len)),
+        }
+    }
+    Ok(None)
+}
+
+/// Claims the consuming end and reads its position as a foreign value.
+pub(crate) fn claim_consumer<M: Memory>(memory: &M) -> Result<Position, RingError> {
+    if !memory.claim(Side::Consumer) {
+        return Err(RingError::Claimed(Side::Consumer));
+    }
+    // A tail in the middle of a word is rounded down; whatever it is, the headers are checked.
+    let raw = memory.word(Word::Tail).load(Ordering::Acquire);
+    Ok(Position::new(raw & !(HEADER_BYTES - 1)))
+}
+
+/// A taken element: its memory stays the consumer's until this value is dropped.
+pub struct Element<'c, M: Memory = RingMemory> {
+    consumer: &'c mut SpscConsumer<M>,
+    start: usize,
+    len: usize,
+}
+
+impl<M: Memory> Element<'_, M> {
+    /// Payload bytes.
+    #[allow(clippy::len_without_is_empty)] // an element of no bytes is still an element
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Copies payload bytes from `at`. Panics if they do not lie inside the element.
+    #[inline]
+    pub fn copy_out(&self, at: usize, into: &mut [u8]) {
+        assert!(at <= self.len && into.len() <= self.len - at, "beyond the element");
+        self.consumer.memory.read(self.start + at, into);
+    }
+
+    /// Address of the payload, for engines and system calls; valid for `len()` bytes until
+    /// release. The producer can still write the bytes: copy first, then check.
+    pub fn as_ptr(&self) -> *const u8 {
+        self.consumer.memory.data().wrapping_add(self.start)
+    }
+
+    /// Releases the element now.
+    pub fn release(self) {}
+}
+
+impl<M: Memory> Drop for Element<'_, M> {
+    #[inline]
+    fn drop(&mut self) {
+        self.consumer.release(self.len);
+    }
+}
