@@ -86,9 +86,7 @@ impl<S: Serve> Combiner<S> {
         // [queue] Our request is visible to whoever finds the node; an empty queue brings us all
         // that the last combiner did to the state.
         let before = self.last.swap(own, Ordering::AcqRel);
-        if before.is_null() {
-            self.combine(own);
-        } else if enqueue_behind(before, own) == COMBINER {
+        if before.is_null() || enqueue_behind(before, own) == COMBINER {
             self.combine(own);
         }
         node.request.into_inner()

@@ -10,6 +10,7 @@
 //! - [`RingMemory`] creates or attaches the shared memory; [`spsc`] and [`mpmc`] are its ends.
 //! - [`doorbell`] is how one side waits for the other, [`probe`] how it notices that there is none.
 //! - [`window`] is payload memory outside the ring; [`copy`] moves bytes by the fitting engine.
+//! - [`stream`] is an ordered byte ring for sockets, with a layout of its own.
 //! - [`parking`] lets elements stay with a slow consumer without blocking the ring.
 //!
 //! Everything read from the other side is foreign: it passes one checked constructor in
@@ -31,6 +32,7 @@ pub mod parking;
 pub mod position;
 pub mod probe;
 pub mod spsc;
+pub mod stream;
 mod sync;
 pub mod window;
 

@@ -18,7 +18,7 @@ mod consumer;
 mod holds;
 mod producer;
 
-pub use consumer::{Consumer, Element};
 pub(crate) use consumer::Token;
+pub use consumer::{Consumer, Element};
 pub use holds::HOLDS_MAX;
 pub use producer::{Producer, Slot};

@@ -173,11 +173,7 @@ impl Lane {
 
     /// Copies unread bytes into `buffers`; `peek` leaves them unread. Never blocks.
     #[inline]
-    pub fn read(
-        &self,
-        buffers: &mut [IoSliceMut<'_>],
-        peek: bool,
-    ) -> Result<ReadDone, Corrupt> {
+    pub fn read(&self, buffers: &mut [IoSliceMut<'_>], peek: bool) -> Result<ReadDone, Corrupt> {
         let unread = self.unread()?;
         let head = self.u64(at::HEAD).load(Relaxed);
         let origin = self.u64(at::ORIGIN).load(Relaxed);
@@ -215,11 +211,7 @@ impl Lane {
 
     /// Copies as much of `buffers` as there is room for and publishes it. Never blocks.
     #[inline]
-    pub fn write(
-        &self,
-        buffers: &[IoSlice<'_>],
-        cache: &mut WriteCache,
-    ) -> Result<usize, Corrupt> {
+    pub fn write(&self, buffers: &[IoSlice<'_>], cache: &mut WriteCache) -> Result<usize, Corrupt> {
         let wanted = buffers.iter().map(|buffer| buffer.len() as u64).sum();
         let (tail, room, origin) = self.prepare(wanted, cache)?;
         let mut done = 0u64;

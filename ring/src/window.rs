@@ -131,8 +131,7 @@ mod tests {
     #[test]
     fn both_sides_see_the_bytes_of_an_extent() {
         let (fd, ours) = Window::create(c"window", 8192).expect("created");
-        let theirs =
-            Window::attach(fd.as_raw_fd(), 0, 8192, Access::Read).expect("attached");
+        let theirs = Window::attach(fd.as_raw_fd(), 0, 8192, Access::Read).expect("attached");
         let extent = ours.check(RawExtent { offset: 100, len: 50 }).expect("inside");
         ours.copy_in(extent, 10, b"bytes").expect("inside");
         let mut back = [0; 5];

@@ -39,7 +39,7 @@ fn elements_arrive_in_order_and_whole() {
 #[test]
 fn an_uncommitted_element_is_invisible_and_its_space_comes_back() {
     let (mut producer, mut consumer) = pair(4096, Refresh::Lazy);
-    drop(producer.reserve(2000).expect("fits"));
+    assert_eq!(producer.reserve(2000).expect("fits").len(), 2000);
     assert!(consumer.take().is_err());
     producer.push(&[1; 2000]).expect("fits");
     assert_eq!(text(&mut consumer), Ok(vec![1; 2000]));

@@ -88,9 +88,7 @@ mod tests {
     fn samples(ratios: &[f64]) -> Vec<Sample> {
         let sizes = [1000, 2000, 4000];
         let pairs = sizes.iter().zip(ratios);
-        pairs
-            .map(|(&bytes, r)| Sample { bytes, memcpy_ns: 1.0, nontemporal_ns: *r })
-            .collect()
+        pairs.map(|(&bytes, r)| Sample { bytes, memcpy_ns: 1.0, nontemporal_ns: *r }).collect()
     }
 
     #[test]

@@ -101,8 +101,7 @@ impl<M: Memory> Producer<M> {
 
     fn build(memory: Arc<M>, consumer_event: Option<Event>) -> Result<Producer<M>, RingError> {
         let (head, tail) = claim_producer(&*memory)?;
-        let line =
-            Combiner::new(Reserver { memory: memory.clone(), head, published: head, tail });
+        let line = Combiner::new(Reserver { memory: memory.clone(), head, published: head, tail });
         Ok(Producer { shared: Arc::new(Shared { line, memory, consumer_event }) })
     }
 

@@ -1,0 +1,1 @@
+//! Loom: every ordering of the ring, explored over all interleavings.
