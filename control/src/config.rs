@@ -1,0 +1,128 @@
+//! What a person may configure: the model, its defaults and their reasons.
+//!
+//! Reading a file is [`read`](Config::read); it explains every mistake with its line, its key and
+//! what would be right, and refuses keys it does not know, because a misspelt limit that is
+//! silently ignored is worse than none.
+
+mod error;
+mod field;
+mod read;
+
+pub use error::{ConfigError, Fault};
+pub use read::Names;
+
+use heliostat_abi::limits::{CHANNELS_PER_PAIR_MAX, RING_BYTES_DEFAULT, SLOTS_MAX};
+
+use crate::rate::Rate;
+use crate::rules::Rules;
+
+/// Everything that can be configured.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Config {
+    /// The daemon itself.
+    pub daemon: Daemon,
+    /// What it writes of its own doings.
+    pub log: Log,
+    /// Limits of sessions and users.
+    pub limits: Limits,
+    /// The shape of channels.
+    pub channel: Channel,
+    /// Who may what.
+    pub rules: Rules,
+}
+
+/// The daemon itself.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Daemon {
+    /// End after so many seconds without a session; 0 is never. The command line wins.
+    pub idle_exit_s: u64,
+    /// Address of the HTTP listener for metrics, if one is wanted.
+    pub metrics_listen: Option<std::net::SocketAddr>,
+}
+
+/// Form of the log's lines.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// One JSON object per line.
+    Json,
+}
+
+/// How much is logged.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum LogLevel {
+    /// What broke.
+    Error,
+    /// What somebody should look at.
+    Warn,
+    /// Start, end, configuration.
+    #[default]
+    Info,
+    /// Every session.
+    Debug,
+    /// Every request.
+    Trace,
+}
+
+/// What the daemon writes of its own doings.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Log {
+    /// How much.
+    pub level: LogLevel,
+    /// In which form.
+    pub format: LogFormat,
+}
+
+/// Limits of sessions and users.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// Sessions of one user at once.
+    pub sessions_per_user: usize,
+    /// Listening addresses of one session.
+    pub ports_per_session: usize,
+    /// Channels of one connecting session.
+    pub channels_per_session: usize,
+    /// Channels of one connecting session to one address.
+    pub channels_per_pair: usize,
+    /// Bytes of channel memory of one connecting session.
+    pub shared_bytes_per_session: u64,
+    /// Bytes of channel memory of one user.
+    pub shared_bytes_per_user: u64,
+    /// New connections to the control socket, per user.
+    pub connects: Rate,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            // Half of the node page: one user cannot shut the others out.
+            sessions_per_user: 2048,
+            ports_per_session: 256,
+            channels_per_session: 1024,
+            channels_per_pair: CHANNELS_PER_PAIR_MAX,
+            // Promised, not used: pages of a channel exist once they are written. A full pair
+            // (64 channels of 32 MiB) is 2 GiB, so a session may fill eight of them.
+            shared_bytes_per_session: 16 << 30,
+            shared_bytes_per_user: 256 << 30,
+            // A shell loop that starts programs reaches about 500 per second on one core.
+            connects: Rate { per_second: 1000, burst: 2000 },
+        }
+    }
+}
+
+/// The shape of channels.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Channel {
+    /// Streams in one channel.
+    pub slots: u32,
+    /// Bytes of the ring of one direction.
+    pub ring_bytes: u32,
+}
+
+impl Default for Channel {
+    fn default() -> Self {
+        Self { slots: SLOTS_MAX as u32, ring_bytes: RING_BYTES_DEFAULT }
+    }
+}

@@ -1,0 +1,199 @@
+//! From the text of a configuration file to a checked `Config`.
+
+use heliostat_abi::limits::{
+    CHANNELS_MAX, CHANNELS_PER_PAIR_MAX, PORTS_MAX, RING_BYTES_MAX, RING_BYTES_MIN, SESSIONS_MAX,
+    SLOTS_MAX,
+};
+use toml::de::DeTable;
+
+use super::error::{ConfigError, Fault};
+use super::field::{Field, Section, Source};
+use super::{Channel, Config, Daemon, Limits, Log, LogFormat, LogLevel};
+use crate::name::NamePattern;
+use crate::rights::Right;
+use crate::rules::{Action, Rule, Rules};
+
+/// How the names of users and groups in rules become numbers; the caller has read the databases.
+pub trait Names {
+    /// The user's number.
+    fn user(&self, name: &str) -> Option<u32>;
+    /// The group's number.
+    fn group(&self, name: &str) -> Option<u32>;
+}
+
+/// Rules in one configuration: each is looked at for every open.
+const RULES_MAX: usize = 1024;
+/// Seconds in a year: longer is "never", which is 0.
+const IDLE_EXIT_MAX_S: u64 = 365 * 24 * 3600;
+/// Smallest channel: one slot with the smallest rings.
+const SHARED_BYTES_MIN: u64 = 1 << 20;
+/// Largest promise: more than the address space of one program could map.
+const SHARED_BYTES_MAX: u64 = 1 << 46;
+
+impl Config {
+    /// Reads a configuration; every key may be left out.
+    pub fn read(text: &str, names: &dyn Names) -> Result<Config, ConfigError> {
+        let source = Source(text);
+        let document = DeTable::parse(text).map_err(|error| ConfigError {
+            line: source.line(error.span().map_or(0, |span| span.start)),
+            key: String::new(),
+            fault: Fault::Syntax(error.message().trim().to_owned()),
+        })?;
+        let known = ["daemon", "log", "limits", "channel", "rule"];
+        let root = Section::new(source, "", 0, document.get_ref(), &known)?;
+        let mut config = Config::default();
+        if let Some(field) = root.field("daemon") {
+            config.daemon = read_daemon(&field)?;
+        }
+        if let Some(field) = root.field("log") {
+            config.log = read_log(&field)?;
+        }
+        if let Some(field) = root.field("limits") {
+            config.limits = read_limits(&field)?;
+        }
+        if let Some(field) = root.field("channel") {
+            config.channel = read_channel(&field)?;
+        }
+        if let Some(field) = root.field("rule") {
+            config.rules = read_rules(&field, names)?;
+        }
+        Ok(config)
+    }
+}
+
+fn read_daemon(field: &Field<'_>) -> Result<Daemon, ConfigError> {
+    let section = field.section(&["idle_exit_s", "metrics_listen"])?;
+    let mut daemon = Daemon::default();
+    section.number("idle_exit_s", (0, IDLE_EXIT_MAX_S), &mut daemon.idle_exit_s)?;
+    if let Some(listen) = section.field("metrics_listen") {
+        let text = listen.text()?;
+        let wrong =
+            |_| listen.fault(Fault::Value(format!("{text:?} is no address as 127.0.0.1:9464")));
+        daemon.metrics_listen = Some(text.parse().map_err(wrong)?);
+    }
+    Ok(daemon)
+}
+
+fn read_log(field: &Field<'_>) -> Result<Log, ConfigError> {
+    let section = field.section(&["level", "format"])?;
+    let mut log = Log::default();
+    if let Some(level) = section.field("level") {
+        log.level = level.choice(&[
+            ("error", LogLevel::Error),
+            ("warn", LogLevel::Warn),
+            ("info", LogLevel::Info),
+            ("debug", LogLevel::Debug),
+            ("trace", LogLevel::Trace),
+        ])?;
+    }
+    if let Some(format) = section.field("format") {
+        log.format = format.choice(&[("text", LogFormat::Text), ("json", LogFormat::Json)])?;
+    }
+    Ok(log)
+}
+
+fn read_limits(field: &Field<'_>) -> Result<Limits, ConfigError> {
+    let section = field.section(&[
+        "sessions_per_user",
+        "ports_per_session",
+        "channels_per_session",
+        "channels_per_pair",
+        "shared_bytes_per_session",
+        "shared_bytes_per_user",
+        "connects_per_second",
+        "connects_burst",
+    ])?;
+    let mut limits = Limits::default();
+    let bytes = (SHARED_BYTES_MIN, SHARED_BYTES_MAX);
+    let pairs = (1, CHANNELS_PER_PAIR_MAX as u64);
+    let channels = (1, CHANNELS_MAX as u64);
+    let users = (1, SESSIONS_MAX as u64);
+    section.number("sessions_per_user", users, &mut limits.sessions_per_user)?;
+    section.number("ports_per_session", (1, PORTS_MAX as u64), &mut limits.ports_per_session)?;
+    section.number("channels_per_session", channels, &mut limits.channels_per_session)?;
+    section.number("channels_per_pair", pairs, &mut limits.channels_per_pair)?;
+    section.number("shared_bytes_per_session", bytes, &mut limits.shared_bytes_per_session)?;
+    section.number("shared_bytes_per_user", bytes, &mut limits.shared_bytes_per_user)?;
+    section.number("connects_per_second", (1, 1_000_000), &mut limits.connects.per_second)?;
+    section.number("connects_burst", (1, 1_000_000), &mut limits.connects.burst)?;
+    Ok(limits)
+}
+
+fn read_channel(field: &Field<'_>) -> Result<Channel, ConfigError> {
+    let section = field.section(&["slots", "ring_bytes"])?;
+    let mut channel = Channel::default();
+    let rings = (u64::from(RING_BYTES_MIN), u64::from(RING_BYTES_MAX));
+    section.number("slots", (1, SLOTS_MAX as u64), &mut channel.slots)?;
+    section.number("ring_bytes", rings, &mut channel.ring_bytes)?;
+    if let Some(ring) =
+        section.field("ring_bytes").filter(|_| !channel.ring_bytes.is_power_of_two())
+    {
+        let near = channel.ring_bytes.next_power_of_two();
+        let message = format!("{} is no power of two; {near} is", channel.ring_bytes);
+        return Err(ring.fault(Fault::Value(message)));
+    }
+    Ok(channel)
+}
+
+fn read_rules(field: &Field<'_>, names: &dyn Names) -> Result<Rules, ConfigError> {
+    let list = field.list()?;
+    if list.len() > RULES_MAX {
+        let message = format!("{} rules, at most {RULES_MAX} are allowed", list.len());
+        return Err(field.fault(Fault::Value(message)));
+    }
+    list.iter().map(|rule| read_rule(rule, names)).collect::<Result<_, _>>().map(Rules)
+}
+
+fn read_rule(field: &Field<'_>, names: &dyn Names) -> Result<Rule, ConfigError> {
+    let section = field.section(&["action", "rights", "users", "groups", "names"])?;
+    let actions = [("allow", Action::Allow), ("deny", Action::Deny)];
+    Ok(Rule {
+        action: section.required("action")?.choice(&actions)?,
+        rights: each(&section, "rights", |right| right.choice(&Right::ALL))?,
+        users: each(&section, "users", |user| read_id(user, "user", |name| names.user(name)))?,
+        groups: each(&section, "groups", |group| {
+            read_id(group, "group", |name| names.group(name))
+        })?,
+        names: each(&section, "names", read_pattern)?,
+    })
+}
+
+/// Every element of a list that may be left out. A list that is there must not be empty: "for
+/// nobody" and "for everybody" are too easily confused.
+fn each<'a, T>(
+    section: &Section<'a>,
+    key: &str,
+    read: impl Fn(&Field<'a>) -> Result<T, ConfigError>,
+) -> Result<Vec<T>, ConfigError> {
+    let Some(field) = section.field(key) else { return Ok(Vec::new()) };
+    let list = field.list()?;
+    if list.is_empty() {
+        let message = "the list is empty; leave the key out to mean all".to_owned();
+        return Err(field.fault(Fault::Value(message)));
+    }
+    list.iter().map(read).collect()
+}
+
+fn read_id(
+    field: &Field<'_>,
+    kind: &str,
+    resolve: impl Fn(&str) -> Option<u32>,
+) -> Result<u32, ConfigError> {
+    if field.is_number() {
+        // The largest number means "none" to the kernel.
+        return field.number((0, u64::from(u32::MAX) - 1)).map(|number| number as u32);
+    }
+    let name = field.text()?;
+    let unknown = || field.fault(Fault::Value(format!("no {kind} {name:?} on this machine")));
+    resolve(name).ok_or_else(unknown)
+}
+
+fn read_pattern(field: &Field<'_>) -> Result<NamePattern, ConfigError> {
+    let text = field.text()?;
+    NamePattern::parse(text)
+        .map_err(|error| field.fault(Fault::Value(format!("{text:?}: {error}"))))
+}
+
+#[cfg(test)]
+#[path = "read_tests.rs"]
+mod tests;

@@ -1,0 +1,134 @@
+//! Configurations as people write and miswrite them, with the exact words of the answers.
+
+use super::*;
+use crate::rights::Subject;
+
+struct Known;
+
+impl Names for Known {
+    fn user(&self, name: &str) -> Option<u32> {
+        (name == "redis").then_some(101)
+    }
+    fn group(&self, name: &str) -> Option<u32> {
+        (name == "web").then_some(202)
+    }
+}
+
+fn read(text: &str) -> Config {
+    Config::read(text, &Known).unwrap()
+}
+
+fn complaint(text: &str) -> String {
+    Config::read(text, &Known).unwrap_err().to_string()
+}
+
+#[test]
+fn an_empty_file_is_the_default() {
+    assert_eq!(read(""), Config::default());
+}
+
+#[test]
+fn every_key_is_read() {
+    let config = read(
+        "[daemon]\nidle_exit_s = 30\nmetrics_listen = \"127.0.0.1:9464\"\n\
+         [log]\nlevel = \"debug\"\nformat = \"json\"\n\
+         [limits]\nsessions_per_user = 5\nshared_bytes_per_user = 0x40000000\n\
+         connects_per_second = 7\n\
+         [channel]\nslots = 8\nring_bytes = 65536\n\
+         [[rule]]\naction = \"allow\"\nrights = [\"connect\"]\nusers = [\"redis\", 7]\n\
+         groups = [\"web\"]\nnames = [\"/net/tcp/*:6379\"]\n",
+    );
+    assert_eq!(config.daemon.idle_exit_s, 30);
+    assert_eq!(config.log, Log { level: LogLevel::Debug, format: LogFormat::Json });
+    assert_eq!((config.limits.sessions_per_user, config.limits.connects.per_second), (5, 7));
+    assert_eq!(config.limits.shared_bytes_per_user, 1 << 30);
+    assert_eq!(config.channel, Channel { slots: 8, ring_bytes: 65536 });
+    assert_eq!(
+        (&config.rules.0[0].users[..], &config.rules.0[0].groups[..]),
+        (&[101, 7][..], &[202][..])
+    );
+}
+
+#[test]
+fn rules_keep_their_order() {
+    let config = read("[[rule]]\naction = \"deny\"\nusers = [7]\n[[rule]]\naction = \"allow\"\n");
+    let address = heliostat_abi::name::NetAddress::new("127.0.0.1:80".parse().unwrap());
+    let decide =
+        |uid| config.rules.decide(&Subject::new(uid, 0), Right::Connect, address, 9).is_allowed();
+    assert_eq!((decide(7), decide(8)), (false, true));
+}
+
+#[test]
+fn a_misspelt_key_is_refused_with_a_suggestion() {
+    assert_eq!(
+        complaint("[limits]\n\nsession_per_user = 5\n"),
+        "line 3: limits.session_per_user: no such key; did you mean sessions_per_user?"
+    );
+    assert_eq!(
+        complaint("colour = 5\n"),
+        "line 1: colour: no such key; known here: daemon, log, limits, channel, rule"
+    );
+}
+
+#[test]
+fn a_number_out_of_range_says_the_range() {
+    assert_eq!(
+        complaint("[channel]\nslots = 65\n"),
+        "line 2: channel.slots: 65 is out of range; allowed is 1 to 64"
+    );
+    assert_eq!(
+        complaint("[limits]\nports_per_session = -1\n"),
+        "line 2: limits.ports_per_session: -1 is out of range; allowed is 1 to 1024"
+    );
+}
+
+#[test]
+fn a_wrong_type_says_both_types() {
+    assert_eq!(
+        complaint("[channel]\nslots = \"many\"\n"),
+        "line 2: channel.slots: wanted a whole number, found string"
+    );
+    assert_eq!(complaint("log = 5\n"), "line 1: log: wanted a table, found integer");
+}
+
+#[test]
+fn a_ring_that_is_no_power_of_two_names_the_next() {
+    assert_eq!(
+        complaint("[channel]\nring_bytes = 100000\n"),
+        "line 2: channel.ring_bytes: 100000 is no power of two; 131072 is"
+    );
+}
+
+#[test]
+fn a_word_that_is_not_known_lists_those_that_are() {
+    assert_eq!(
+        complaint("[log]\nformat = \"xml\"\n"),
+        "line 2: log.format: \"xml\" is not known; one of: text, json"
+    );
+}
+
+#[test]
+fn rules_explain_their_mistakes() {
+    assert_eq!(
+        complaint("[[rule]]\nusers = [7]\n"),
+        "line 1: rule[1].action: this key must be given"
+    );
+    assert_eq!(
+        complaint("[[rule]]\naction = \"allow\"\nusers = [\"nobody-here\"]\n"),
+        "line 3: rule[1].users[1]: no user \"nobody-here\" on this machine"
+    );
+    assert_eq!(
+        complaint("[[rule]]\naction = \"allow\"\nnames = []\n"),
+        "line 3: rule[1].names: the list is empty; leave the key out to mean all"
+    );
+    assert_eq!(
+        complaint("[[rule]]\naction = \"allow\"\nnames = [\"/net/tcp/80\"]\n"),
+        "line 3: rule[1].names[1]: \"/net/tcp/80\": address and port are parted by a colon, as in *:80"
+    );
+}
+
+#[test]
+fn broken_toml_says_its_line() {
+    let said = complaint("[limits]\nslots = = 5\n");
+    assert!(said.starts_with("line 2: "), "{said}");
+}

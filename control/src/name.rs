@@ -1,0 +1,146 @@
+//! Names of listening addresses, and the patterns that rules match them with.
+//!
+//! ```text
+//! /net/tcp/127.0.0.1:6379      one address
+//! /net/tcp/*:80                port 80 of any address
+//! /net/tcp/10.0.0.1:*          any port of one address
+//! /net/tcp/[::1]:*             IPv6 in brackets
+//! /net/tcp/*:8000-8999         a range of ports
+//! /net/*                       everything of the net service
+//! ```
+
+use std::fmt;
+use std::net::IpAddr;
+
+use heliostat_abi::name::NetAddress;
+
+/// The name of a listening TCP address.
+pub fn tcp_name(address: NetAddress) -> String {
+    format!("/net/tcp/{address}")
+}
+
+/// Which names a rule is about.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NamePattern {
+    ip: Option<IpAddr>,
+    ports: (u16, u16),
+}
+
+/// Why a text is no pattern.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum PatternError {
+    /// It begins with no known service.
+    Service,
+    /// There is no colon between address and port.
+    Port,
+    /// The address is neither `*` nor an address.
+    Address(String),
+    /// The port is neither `*`, a number nor a range.
+    PortNumber(String),
+}
+
+impl fmt::Display for PatternError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Service => write!(f, "names begin with /net/tcp/ (or are /net/*)"),
+            Self::Port => write!(f, "address and port are parted by a colon, as in *:80"),
+            Self::Address(found) => {
+                write!(f, "{found:?} is neither * nor an address (IPv6 goes in brackets)")
+            }
+            Self::PortNumber(found) => {
+                write!(f, "{found:?} is neither *, a port (1-65535) nor a range as 8000-8999")
+            }
+        }
+    }
+}
+
+impl std::error::Error for PatternError {}
+
+impl NamePattern {
+    /// The pattern that matches every name.
+    pub const ANY: NamePattern = NamePattern { ip: None, ports: (0, u16::MAX) };
+
+    /// Reads a pattern as a person writes it.
+    pub fn parse(text: &str) -> Result<Self, PatternError> {
+        if text == "/net/*" || text == "/net/tcp/*" {
+            return Ok(Self::ANY);
+        }
+        let rest = text.strip_prefix("/net/tcp/").ok_or(PatternError::Service)?;
+        let (address, port) = rest.rsplit_once(':').ok_or(PatternError::Port)?;
+        Ok(Self { ip: parse_ip(address)?, ports: parse_ports(port)? })
+    }
+
+    /// Whether the pattern is about this address.
+    pub fn matches(&self, address: NetAddress) -> bool {
+        self.ip.is_none_or(|ip| ip == address.ip)
+            && (self.ports.0..=self.ports.1).contains(&address.port)
+    }
+}
+
+fn parse_ip(text: &str) -> Result<Option<IpAddr>, PatternError> {
+    if text == "*" {
+        return Ok(None);
+    }
+    let bare = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+    let parsed: Option<IpAddr> = match bare {
+        Some(inner) => inner.parse().ok().filter(IpAddr::is_ipv6),
+        None => text.parse().ok().filter(IpAddr::is_ipv4),
+    };
+    let ip = parsed.ok_or_else(|| PatternError::Address(text.to_owned()))?;
+    Ok(Some(ip.to_canonical()))
+}
+
+fn parse_ports(text: &str) -> Result<(u16, u16), PatternError> {
+    if text == "*" {
+        return Ok((0, u16::MAX));
+    }
+    let wrong = || PatternError::PortNumber(text.to_owned());
+    let number = |part: &str| match part.parse::<u16>() {
+        Ok(port) if port > 0 => Ok(port),
+        _ => Err(wrong()),
+    };
+    let range = match text.split_once('-') {
+        Some((first, last)) => (number(first)?, number(last)?),
+        None => (number(text)?, number(text)?),
+    };
+    if range.0 > range.1 {
+        return Err(wrong());
+    }
+    Ok(range)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn matches(pattern: &str, address: &str) -> bool {
+        let address = NetAddress::new(address.parse().unwrap());
+        NamePattern::parse(pattern).unwrap().matches(address)
+    }
+
+    #[test]
+    fn patterns_match_address_and_port_separately() {
+        assert!(matches("/net/tcp/127.0.0.1:6379", "127.0.0.1:6379"));
+        assert!(!matches("/net/tcp/127.0.0.1:6379", "127.0.0.2:6379"));
+        assert!(matches("/net/tcp/*:80", "[::1]:80"));
+        assert!(!matches("/net/tcp/*:80", "[::1]:81"));
+        assert!(matches("/net/tcp/[::1]:*", "[::1]:81"));
+        assert!(matches("/net/tcp/*:8000-8999", "10.0.0.1:8080"));
+        assert!(matches("/net/*", "10.0.0.1:1"));
+    }
+
+    #[test]
+    fn a_mapped_pattern_is_the_plain_address() {
+        assert!(matches("/net/tcp/[::ffff:10.0.0.1]:80", "10.0.0.1:80"));
+    }
+
+    #[test]
+    fn what_is_no_pattern_says_why() {
+        let why = |text| NamePattern::parse(text).unwrap_err();
+        assert_eq!(why("/file/x"), PatternError::Service);
+        assert_eq!(why("/net/tcp/80"), PatternError::Port);
+        assert_eq!(why("/net/tcp/::1:80"), PatternError::Address("::1".into()));
+        assert_eq!(why("/net/tcp/*:0"), PatternError::PortNumber("0".into()));
+        assert_eq!(why("/net/tcp/*:9-8"), PatternError::PortNumber("9-8".into()));
+    }
+}

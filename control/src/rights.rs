@@ -1,0 +1,53 @@
+//! What one may do with a name, and who asks.
+
+use std::fmt;
+
+/// A right on a name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum Right {
+    /// Open a channel to whoever listens on the name.
+    Connect,
+    /// Register the name as listened on.
+    Listen,
+}
+
+impl Right {
+    /// Every right, with the word that a configuration uses for it.
+    pub const ALL: [(&'static str, Right); 2] =
+        [("connect", Right::Connect), ("listen", Right::Listen)];
+
+    /// The right that a configuration means by `word`.
+    pub fn from_word(word: &str) -> Option<Right> {
+        Self::ALL.iter().find(|(known, _)| *known == word).map(|(_, right)| *right)
+    }
+}
+
+impl fmt::Display for Right {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let word = Self::ALL.iter().find(|(_, right)| right == self).map_or("?", |(word, _)| word);
+        f.write_str(word)
+    }
+}
+
+/// Who asks, as the kernel says (SO_PEERCRED, SO_PEERGROUPS), never as a message claims.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Subject {
+    /// Effective user.
+    pub uid: u32,
+    /// Effective group.
+    pub gid: u32,
+    /// Supplementary groups.
+    pub groups: Vec<u32>,
+}
+
+impl Subject {
+    /// A subject with one group only.
+    pub fn new(uid: u32, gid: u32) -> Self {
+        Self { uid, gid, groups: Vec::new() }
+    }
+
+    /// True when the subject is in the group, by either way.
+    pub fn is_in_group(&self, gid: u32) -> bool {
+        self.gid == gid || self.groups.contains(&gid)
+    }
+}
