@@ -1,0 +1,2 @@
+//! Measures the ring beside what it is compared with.
+fn main() {}
