@@ -2,7 +2,7 @@
 //!
 //! `HELIOSTAT_COUNT` names the file to which each process appends `pid calls spawns
 //! patched unpatchable microseconds` when it exits. `HELIOSTAT_COUNT_CALL=1` makes the hook do the real calls by
-//! itself, instead of passing them back. `HELIOSTAT_COUNT_NOP=n` answers calls of number `n`
+//! itself, instead of passing them back; `HELIOSTAT_COUNT_WAIT=1` makes it wait in them. `HELIOSTAT_COUNT_NOP=n` answers calls of number `n`
 //! without making them. `HELIOSTAT_COUNT_DIRTY=1` spoils every register a hook may change.
 
 use heliostat_base::sys::raw;
@@ -14,6 +14,7 @@ use std::sync::OnceLock;
 static CALLS: AtomicU64 = AtomicU64::new(0);
 static SPAWNS: AtomicU64 = AtomicU64::new(0);
 static MAKES_CALLS: AtomicBool = AtomicBool::new(false);
+static WAITS: AtomicBool = AtomicBool::new(false);
 static DIRTIES: AtomicBool = AtomicBool::new(false);
 static ANSWERED: AtomicU32 = AtomicU32::new(u32::MAX);
 static REPORT: OnceLock<Report> = OnceLock::new();
@@ -32,6 +33,7 @@ static START: extern "C" fn() = start;
 extern "C" fn start() {
     let flag = |name: &str| std::env::var_os(name).is_some();
     MAKES_CALLS.store(flag("HELIOSTAT_COUNT_CALL"), Relaxed);
+    WAITS.store(flag("HELIOSTAT_COUNT_WAIT"), Relaxed);
     DIRTIES.store(flag("HELIOSTAT_COUNT_DIRTY"), Relaxed);
     let nop = std::env::var("HELIOSTAT_COUNT_NOP").ok().and_then(|n| n.parse().ok());
     ANSWERED.store(nop.unwrap_or(u32::MAX), Relaxed);
@@ -74,12 +76,26 @@ extern "C" fn hook(frame: *mut SyscallFrame) -> Verdict {
         frame.rax = 0;
         return Verdict::Done;
     }
+    if WAITS.load(Relaxed) && frame.rax != libc::SYS_clone as u64 {
+        return wait(frame);
+    }
     if !MAKES_CALLS.load(Relaxed) {
         return Verdict::Pass;
     }
     let args = frame.args.map(|arg| arg as usize);
     // SAFETY: the arguments are the program's own; it is as safe as the program is.
     frame.rax = unsafe { raw(frame.rax as usize, args) } as u64;
+    Verdict::Done
+}
+
+/// Lets the trampoline make the call, then takes its result for the program's.
+fn wait(frame: &mut SyscallFrame) -> Verdict {
+    if frame.rounds == 0 {
+        let [a, b, c, d, e, f] = frame.args;
+        frame.wait = [frame.rax, a, b, c, d, e, f];
+        return Verdict::Wait;
+    }
+    frame.rax = frame.waited as u64;
     Verdict::Done
 }
 

@@ -32,7 +32,7 @@ use trampoline::Builder;
 
 /// What a caught system call looks like to the hook: the kernel's registers, and its result.
 ///
-/// All of it is loaded back into the registers afterwards, so a hook that answers
+/// `rax` and `args` are loaded back into the registers afterwards, so a hook that answers
 /// [`Verdict::Pass`] may change arguments, but then the program sees the changed registers.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
@@ -43,6 +43,15 @@ pub struct SyscallFrame {
     pub args: [u64; 6],
     /// Reserved to the trampoline: the stack it returns to. Must not be changed.
     pub return_stack: u64,
+    /// Out, with [`Verdict::Wait`]: the call to wait in, its number and its arguments.
+    pub wait: [u64; 7],
+    /// In, once `rounds` is not zero: the result of the last wait.
+    pub waited: i64,
+    /// In: how often the trampoline has waited for this call. Zero at first; the hook may not
+    /// change it, but everything else it writes here, it finds again after the wait.
+    pub rounds: u64,
+    /// The hook's own, to remember something over a wait. Not initialised.
+    pub scratch: u64,
 }
 
 /// What the trampoline is to do after the hook.
@@ -52,15 +61,20 @@ pub enum Verdict {
     /// The call is done, its result is in [`SyscallFrame::rax`].
     Done = 0,
     /// Make the real call, by libc's own instruction where that survived, without a frame of
-    /// ours on the stack. Anything that may block should pass rather than call by itself: then
-    /// cancellation and jumps out of signal handlers are exactly as without us.
+    /// ours on the stack: cancellation and jumps out of signal handlers are as without us.
     Pass = 1,
+    /// Make the call in [`SyscallFrame::wait`], then call the hook again with this same frame.
+    ///
+    /// This is how a hook sleeps: none of its own frames is on the stack meanwhile, so the thread
+    /// can be cancelled there, or a signal handler jump away, and no Rust code is unwound.
+    Wait = 2,
 }
 
 /// Called for each caught system call, on the program's stack, with its signal mask.
 ///
 /// It may be entered again from a signal handler or by libc functions it calls, at any depth. It
-/// must return (no unwinding) and keep errno, mxcsr and the x87 state. Calls that share memory
+/// must return (no unwinding) and keep errno, mxcsr and the x87 state. It should not block by
+/// itself: cancelling a thread there would unwind the hook. Calls that share memory
 /// with their child (clone with `CLONE_VM`, vfork, clone3) and rt_sigreturn never come here.
 pub type HookFn = extern "C" fn(*mut SyscallFrame) -> Verdict;
 

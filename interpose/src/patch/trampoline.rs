@@ -7,30 +7,42 @@
 //! It uses no memory but the stack, so it may be entered again at any instruction.
 //!
 //! ```text
-//! frame of the routine, 16-byte aligned          rsp -> 0 rax     8 rdi   16 rsi   24 rdx
-//! (SyscallFrame, then xmm0-15 if saved)                32 r10    40 r8    48 r9    56 rsp before
-//!                                                      64 xmm0 ... 304 xmm15
+//! frame of the routine, 16-byte aligned   rsp ->   0 rax     8 rdi   16 rsi   24 rdx
+//! (SyscallFrame, then xmm0-15 if saved)           32 r10    40 r8    48 r9    56 rsp before
+//!                                                 64-112 wait's rax, rdi ... r9
+//!                                                120 waited 128 rounds       136 scratch
+//!                                                144 xmm0 ... 384 xmm15
 //! ```
 
 use super::assemble::{jump, Assembler, Label, When};
 use super::memory::Patch;
 use super::unwind::{Cfa, FrameTable};
 use super::{HookFn, SpawnFn, SyscallFrame, Verdict};
+use std::mem::offset_of;
+
 use crate::site::{number, Reason, Site, SYSCALL_BYTES};
 
 const FRAME_BYTES: i32 = size_of::<SyscallFrame>() as i32;
 const XMM_BYTES: i32 = 16 * 16;
-const _: () = assert!(FRAME_BYTES == 64 && Verdict::Done as u32 == 0);
+const RETURN_STACK_AT: u8 = offset_of!(SyscallFrame, return_stack) as u8;
+const WAIT_AT: u8 = offset_of!(SyscallFrame, wait) as u8;
+const WAITED_AT: u8 = offset_of!(SyscallFrame, waited) as u8;
+const ROUNDS_AT: i32 = offset_of!(SyscallFrame, rounds) as i32;
+/// Displacements up to here fit into one signed byte.
+const _: () = assert!(RETURN_STACK_AT < 64 && WAITED_AT < 128 && FRAME_BYTES % 16 == 0);
+const _: () = assert!(Verdict::Done as u32 == 0 && offset_of!(SyscallFrame, args) == 8);
 
 /// The longest trampoline: a window's instructions, the longest guard (80 bytes), two calls with
 /// their stack adjustments (21 each), a conditional jump, the real call, a jump, alignment.
 const TRAMPOLINE_BYTES_MAX: usize = 32 + 80 + 2 * 21 + 6 + 7 + 5 + 16;
-/// Four routines, each of some 130 bytes, or 400 with vector registers.
+/// Four routines, each of some 200 bytes, or 460 with vector registers.
 const ROUTINES_BYTES_MAX: usize = 2048;
 
 const LEA_RED_ZONE_SKIP: [u8; 5] = [0x48, 0x8d, 0x64, 0x24, 0x80]; // lea rsp,[rsp-128]
 const LEA_RED_ZONE_BACK: [u8; 8] = [0x48, 0x8d, 0xa4, 0x24, 0x80, 0, 0, 0]; // lea rsp,[rsp+128]
 const SYSCALL: [u8; 2] = [0x0f, 0x05];
+const STORE: u8 = 0x89; // mov [rsp+8n],reg
+const LOAD: u8 = 0x8b; // mov reg,[rsp+8n]
 const TEST_EDI_CLONE_VM: [u8; 6] = [0xf7, 0xc7, 0x00, 0x01, 0x00, 0x00];
 const _: () = assert!(number::CLONE_VM == 0x100);
 
@@ -51,6 +63,13 @@ const SAVED: [(u8, u8); 7] = [
 struct Routines {
     plain: u64,
     vector: u64,
+}
+
+/// What a routine calls, and whether it answers with a [`Verdict`].
+#[derive(Clone, Copy)]
+struct Target {
+    address: u64,
+    answers: bool,
 }
 
 /// Writes trampolines one after the other.
@@ -78,12 +97,13 @@ impl Builder {
     pub fn new(address: u64, hook: HookFn, before_spawn: Option<SpawnFn>) -> Builder {
         let mut code = Assembler::new(address, ROUTINES_BYTES_MAX);
         let mut frames = FrameTable::new();
-        let mut pair = |target: u64| Routines {
+        let mut pair = |target: Target| Routines {
             plain: routine(&mut code, &mut frames, target, false),
             vector: routine(&mut code, &mut frames, target, true),
         };
-        let call = pair(hook as usize as u64);
-        let announce = before_spawn.map(|hook| pair(hook as usize as u64));
+        let call = pair(Target { address: hook as usize as u64, answers: true });
+        let announce =
+            before_spawn.map(|hook| pair(Target { address: hook as usize as u64, answers: false }));
         Builder { code, frames, call, announce }
     }
 
@@ -199,9 +219,10 @@ impl Builder {
 }
 
 /// Writes one shared routine, which calls `target` with a [`SyscallFrame`]; answers where it is.
-fn routine(code: &mut Assembler, frames: &mut FrameTable, target: u64, vector: bool) -> u64 {
+fn routine(code: &mut Assembler, frames: &mut FrameTable, target: Target, vector: bool) -> u64 {
     code.align();
     let start = code.here();
+    let (again, wait) = (code.label(), code.label());
     frames.begin_called(start);
     let frame_bytes = FRAME_BYTES + if vector { XMM_BYTES } else { 0 };
     code.bytes(&[0x48, 0x89, 0xe1]); // mov rcx,rsp
@@ -209,31 +230,55 @@ fn routine(code: &mut Assembler, frames: &mut FrameTable, target: u64, vector: b
     code.bytes(&[0x48, 0x83, 0xe4, 0xf0]); // and rsp,-16
     code.bytes(&[0x48, 0x81, 0xec]); // sub rsp,imm32
     code.bytes(&frame_bytes.to_le_bytes());
-    code.bytes(&[0x48, 0x89, 0x4c, 0x24, 56]); // mov [rsp+56],rcx
-    frames.cfa(code.here(), Cfa::SavedStack { at: 56, plus: 8 });
-    move_saved(code, 0x89); // mov [rsp+8n],reg
+    code.bytes(&[0x48, 0x89, 0x4c, 0x24, RETURN_STACK_AT]); // mov [rsp+56],rcx
+    frames.cfa(code.here(), Cfa::SavedStack { at: RETURN_STACK_AT, plus: 8 });
+    move_saved(code, STORE, 0);
+    code.bytes(&[0x48, 0xc7, 0x84, 0x24]); // mov qword [rsp+disp32],0
+    code.bytes(&ROUNDS_AT.to_le_bytes());
+    code.bytes(&[0; 4]);
     if vector {
         move_vectors(code, 0x29); // movaps [rsp+disp32],xmm
     }
+    code.place(again);
     code.bytes(&[0x48, 0x89, 0xe7]); // mov rdi,rsp
     code.bytes(&[0x48, 0xb8]); // mov rax,imm64
-    code.bytes(&target.to_le_bytes());
+    code.bytes(&target.address.to_le_bytes());
     code.bytes(&[0xff, 0xd0]); // call rax
+    if target.answers {
+        code.bytes(&[0x83, 0xf8, Verdict::Wait as u8]); // cmp eax,imm8
+        code.jump_if(When::Zero, wait);
+    }
     code.bytes(&[0x85, 0xc0]); // test eax,eax: ZF = Done, kept by all that follows
     if vector {
         move_vectors(code, 0x28); // movaps xmm,[rsp+disp32]
     }
-    move_saved(code, 0x8b); // mov reg,[rsp+8n]
-    code.bytes(&[0x48, 0x8b, 0x64, 0x24, 56]); // mov rsp,[rsp+56]
+    move_saved(code, LOAD, 0);
+    code.bytes(&[0x48, 0x8b, 0x64, 0x24, RETURN_STACK_AT]); // mov rsp,[rsp+56]
     frames.cfa(code.here(), Cfa::Stack(8));
     code.bytes(&[0xc3]); // ret
+    frames.cfa(code.here(), Cfa::SavedStack { at: RETURN_STACK_AT, plus: 8 });
+    code.place(wait);
+    wait_and_repeat(code, again);
     frames.end(code.here());
     start
 }
 
-fn move_saved(code: &mut Assembler, opcode: u8) {
+/// Makes the call that the hook wants to wait in. The frame stays on the stack, and the unwinder
+/// knows of it, so that a thread cancelled here goes the way it would go from libc.
+fn wait_and_repeat(code: &mut Assembler, again: Label) {
+    move_saved(code, LOAD, WAIT_AT);
+    code.bytes(&SYSCALL);
+    code.bytes(&[0x48, 0x89, 0x44, 0x24, WAITED_AT]); // mov [rsp+disp8],rax
+    code.bytes(&[0x48, 0xff, 0x84, 0x24]); // inc qword [rsp+disp32]: never zero, so ...
+    code.bytes(&ROUNDS_AT.to_le_bytes());
+    code.jump_if(When::NotZero, again);
+    code.bytes(&[0x0f, 0x0b]); // ud2
+}
+
+/// Moves rax, rdi, rsi, rdx, r10, r8, r9 from or to seven words at `[rsp + from]`.
+fn move_saved(code: &mut Assembler, opcode: u8, from: u8) {
     for (place, (rex, modrm)) in SAVED.iter().enumerate() {
-        code.bytes(&[*rex, opcode, *modrm, 0x24, place as u8 * 8]);
+        code.bytes(&[*rex, opcode, *modrm, 0x24, from + place as u8 * 8]);
     }
 }
 
