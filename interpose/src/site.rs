@@ -28,6 +28,8 @@ pub const SITES_MAX: usize = 4096;
 
 /// System calls whose instruction must be the one the kernel and the unwinder expect to see.
 pub mod number {
+    /// Sets a signal's handler; seen in order to keep thread cancellation out of the hook.
+    pub const RT_SIGACTION: u32 = 13;
     /// Returns from a signal handler; its instructions are a signature for unwinders.
     pub const RT_SIGRETURN: u32 = 15;
     /// Creates a process or thread; fork-like unless `CLONE_VM` is among its flags.

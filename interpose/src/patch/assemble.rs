@@ -89,6 +89,13 @@ impl Assembler {
         self.code.extend_from_slice(&[0; 4]);
     }
 
+    /// Unconditional jump to a label.
+    pub fn jump_to(&mut self, to: Label) {
+        self.code.push(0xe9);
+        self.waiting.push((self.code.len(), to));
+        self.code.extend_from_slice(&[0; 4]);
+    }
+
     /// The finished code. Labels that were never placed keep a distance of zero.
     pub fn finish(mut self) -> Vec<u8> {
         for (field, label) in self.waiting {

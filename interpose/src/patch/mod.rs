@@ -17,18 +17,19 @@
 mod assemble;
 mod memory;
 mod object;
+mod shield;
 mod trampoline;
 mod unwind;
 
 use crate::cache::{self, CacheError};
-use crate::site::{BuildId, Reason, Site, SiteList};
+use crate::site::{number, BuildId, Reason, Site, SiteList};
 use heliostat_base::sys::Errno;
 use memory::{NearMemory, Patch};
 use object::Object;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::{fmt, io};
-use trampoline::Builder;
+use trampoline::{Builder, Hooks};
 
 /// What a caught system call looks like to the hook: the kernel's registers, and its result.
 ///
@@ -52,6 +53,8 @@ pub struct SyscallFrame {
     pub rounds: u64,
     /// The hook's own, to remember something over a wait. Not initialised.
     pub scratch: u64,
+    /// Reserved to the trampoline.
+    pub reserved: [u64; 2],
 }
 
 /// What the trampoline is to do after the hook.
@@ -73,8 +76,9 @@ pub enum Verdict {
 /// Called for each caught system call, on the program's stack, with its signal mask.
 ///
 /// It may be entered again from a signal handler or by libc functions it calls, at any depth. It
-/// must return (no unwinding) and keep errno, mxcsr and the x87 state. It should not block by
-/// itself: cancelling a thread there would unwind the hook. Calls that share memory
+/// must return (no unwinding) and keep errno, mxcsr and the x87 state. Cancellation of the thread
+/// is put off until it returns, so it should block in [`Verdict::Wait`] and not by itself. Calls
+/// that share memory
 /// with their child (clone with `CLONE_VM`, vfork, clone3) and rt_sigreturn never come here.
 pub type HookFn = extern "C" fn(*mut SyscallFrame) -> Verdict;
 
@@ -111,7 +115,7 @@ pub enum Threads {
 /// What was done.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Installed {
-    /// Sites that now reach the hook.
+    /// Sites that now reach the hook, and those of rt_sigaction, which are patched in any case.
     pub patched: usize,
     /// Sites that the filter did not want.
     pub skipped: usize,
@@ -274,7 +278,9 @@ fn choose<'a>(request: &Request, list: &'a SiteList, installed: &mut Installed) 
     let mut chosen = Vec::with_capacity(list.sites.len());
     for site in &list.sites {
         let announced = request.before_spawn.is_some() && trampoline::can_announce(site);
-        if !(request.filter)(site.number) {
+        // Wanted by the shield, whoever else wants it or not.
+        let shield = site.number == Some(number::RT_SIGACTION) && site.refusal.is_none();
+        if !(request.filter)(site.number) && !shield {
             installed.skipped += 1;
         } else if let (Some(reason), false) = (site.refusal, announced) {
             installed.unpatchable.push((site.number, reason));
@@ -295,7 +301,13 @@ fn build(
     let room = Builder::bytes_max(chosen.len());
     let text = object.text_addresses();
     let near = NearMemory::map(&text, room).ok_or(PatchError::NoRoomNear { wanted: room })?;
-    let mut builder = Builder::new(near.address(), request.hook, request.before_spawn);
+    let wanted = (request.filter)(Some(number::RT_SIGACTION));
+    let hooks = Hooks {
+        call: request.hook,
+        sigaction: shield::sigaction_hook(wanted.then_some(request.hook)),
+        spawn: request.before_spawn,
+    };
+    let mut builder = Builder::new(near.address(), &hooks);
     let patches = chosen.iter().map(|site| builder.add(site, object.base)).collect();
     let (code, frames) = builder.finish();
     near.seal(&code).map_err(PatchError::Protect)?;

@@ -11,16 +11,16 @@
 //! (SyscallFrame, then xmm0-15 if saved)           32 r10    40 r8    48 r9    56 rsp before
 //!                                                 64-112 wait's rax, rdi ... r9
 //!                                                120 waited 128 rounds       136 scratch
-//!                                                144 xmm0 ... 384 xmm15
+//!                                                144 outer shield         152 verdict
+//!                                                160 xmm0 ... 400 xmm15
 //! ```
 
 use super::assemble::{jump, Assembler, Label, When};
 use super::memory::Patch;
 use super::unwind::{Cfa, FrameTable};
-use super::{HookFn, SpawnFn, SyscallFrame, Verdict};
-use std::mem::offset_of;
-
+use super::{shield, HookFn, SpawnFn, SyscallFrame, Verdict};
 use crate::site::{number, Reason, Site, SYSCALL_BYTES};
+use std::mem::offset_of;
 
 const FRAME_BYTES: i32 = size_of::<SyscallFrame>() as i32;
 const XMM_BYTES: i32 = 16 * 16;
@@ -28,6 +28,8 @@ const RETURN_STACK_AT: u8 = offset_of!(SyscallFrame, return_stack) as u8;
 const WAIT_AT: u8 = offset_of!(SyscallFrame, wait) as u8;
 const WAITED_AT: u8 = offset_of!(SyscallFrame, waited) as u8;
 const ROUNDS_AT: i32 = offset_of!(SyscallFrame, rounds) as i32;
+const OUTER_AT: i32 = offset_of!(SyscallFrame, reserved) as i32;
+const VERDICT_AT: i32 = OUTER_AT + 8;
 /// Displacements up to here fit into one signed byte.
 const _: () = assert!(RETURN_STACK_AT < 64 && WAITED_AT < 128 && FRAME_BYTES % 16 == 0);
 const _: () = assert!(Verdict::Done as u32 == 0 && offset_of!(SyscallFrame, args) == 8);
@@ -35,8 +37,8 @@ const _: () = assert!(Verdict::Done as u32 == 0 && offset_of!(SyscallFrame, args
 /// The longest trampoline: a window's instructions, the longest guard (80 bytes), two calls with
 /// their stack adjustments (21 each), a conditional jump, the real call, a jump, alignment.
 const TRAMPOLINE_BYTES_MAX: usize = 32 + 80 + 2 * 21 + 6 + 7 + 5 + 16;
-/// Four routines, each of some 200 bytes, or 460 with vector registers.
-const ROUTINES_BYTES_MAX: usize = 2048;
+/// Six routines, each of some 340 bytes, or 600 with vector registers.
+const ROUTINES_BYTES_MAX: usize = 4096;
 
 const LEA_RED_ZONE_SKIP: [u8; 5] = [0x48, 0x8d, 0x64, 0x24, 0x80]; // lea rsp,[rsp-128]
 const LEA_RED_ZONE_BACK: [u8; 8] = [0x48, 0x8d, 0xa4, 0x24, 0x80, 0, 0, 0]; // lea rsp,[rsp+128]
@@ -58,6 +60,16 @@ const SAVED: [(u8, u8); 7] = [
     (0x4c, 0x4c), // r9
 ];
 
+/// Whom the trampolines call.
+pub(super) struct Hooks {
+    /// For all sites but those of `rt_sigaction`.
+    pub call: HookFn,
+    /// For those.
+    pub sigaction: HookFn,
+    /// Before calls that make a child with shared memory.
+    pub spawn: Option<SpawnFn>,
+}
+
 /// Which shared routine.
 #[derive(Clone, Copy)]
 struct Routines {
@@ -70,6 +82,8 @@ struct Routines {
 struct Target {
     address: u64,
     answers: bool,
+    /// Distance of the thread's shield from its thread pointer.
+    shield: i32,
 }
 
 /// Writes trampolines one after the other.
@@ -77,6 +91,7 @@ pub(super) struct Builder {
     code: Assembler,
     frames: FrameTable,
     call: Routines,
+    sigaction: Routines,
     announce: Option<Routines>,
 }
 
@@ -94,17 +109,20 @@ impl Builder {
     }
 
     /// Begins at `address` with the shared routines.
-    pub fn new(address: u64, hook: HookFn, before_spawn: Option<SpawnFn>) -> Builder {
+    pub fn new(address: u64, hooks: &Hooks) -> Builder {
         let mut code = Assembler::new(address, ROUTINES_BYTES_MAX);
         let mut frames = FrameTable::new();
-        let mut pair = |target: Target| Routines {
-            plain: routine(&mut code, &mut frames, target, false),
-            vector: routine(&mut code, &mut frames, target, true),
+        let mut pair = |address: u64, answers: bool| {
+            let target = Target { address, answers, shield: shield::thread_offset() };
+            Routines {
+                plain: routine(&mut code, &mut frames, target, false),
+                vector: routine(&mut code, &mut frames, target, true),
+            }
         };
-        let call = pair(Target { address: hook as usize as u64, answers: true });
-        let announce =
-            before_spawn.map(|hook| pair(Target { address: hook as usize as u64, answers: false }));
-        Builder { code, frames, call, announce }
+        let call = pair(hooks.call as usize as u64, true);
+        let sigaction = pair(hooks.sigaction as usize as u64, true);
+        let announce = hooks.spawn.map(|hook| pair(hook as usize as u64, false));
+        Builder { code, frames, call, sigaction, announce }
     }
 
     /// Writes the trampoline of one site; the jump to it is returned.
@@ -120,7 +138,9 @@ impl Builder {
         self.guard(site, call, raw);
         self.code.place(call);
         if site.refusal.is_none() {
-            self.enter(self.call, site.save_xmm);
+            let sigaction = site.number == Some(number::RT_SIGACTION);
+            let routines = if sigaction { self.sigaction } else { self.call };
+            self.enter(routines, site.save_xmm);
         }
         if site.keeps_syscall() {
             self.finish_kept(site, syscall, raw);
@@ -223,6 +243,7 @@ fn routine(code: &mut Assembler, frames: &mut FrameTable, target: Target, vector
     code.align();
     let start = code.here();
     let (again, wait) = (code.label(), code.label());
+    let (deliver, go_on) = (code.label(), code.label());
     frames.begin_called(start);
     let frame_bytes = FRAME_BYTES + if vector { XMM_BYTES } else { 0 };
     code.bytes(&[0x48, 0x89, 0xe1]); // mov rcx,rsp
@@ -240,10 +261,14 @@ fn routine(code: &mut Assembler, frames: &mut FrameTable, target: Target, vector
         move_vectors(code, 0x29); // movaps [rsp+disp32],xmm
     }
     code.place(again);
+    raise_shield(code, target.shield);
     code.bytes(&[0x48, 0x89, 0xe7]); // mov rdi,rsp
     code.bytes(&[0x48, 0xb8]); // mov rax,imm64
     code.bytes(&target.address.to_le_bytes());
     code.bytes(&[0xff, 0xd0]); // call rax
+    lower_shield(code, target.shield);
+    code.jump_if(When::NotZero, deliver);
+    code.place(go_on);
     if target.answers {
         code.bytes(&[0x83, 0xf8, Verdict::Wait as u8]); // cmp eax,imm8
         code.jump_if(When::Zero, wait);
@@ -259,6 +284,8 @@ fn routine(code: &mut Assembler, frames: &mut FrameTable, target: Target, vector
     frames.cfa(code.here(), Cfa::SavedStack { at: RETURN_STACK_AT, plus: 8 });
     code.place(wait);
     wait_and_repeat(code, again);
+    code.place(deliver);
+    deliver_cancellation(code, target.shield, go_on);
     frames.end(code.here());
     start
 }
@@ -269,10 +296,63 @@ fn wait_and_repeat(code: &mut Assembler, again: Label) {
     move_saved(code, LOAD, WAIT_AT);
     code.bytes(&SYSCALL);
     code.bytes(&[0x48, 0x89, 0x44, 0x24, WAITED_AT]); // mov [rsp+disp8],rax
-    code.bytes(&[0x48, 0xff, 0x84, 0x24]); // inc qword [rsp+disp32]: never zero, so ...
+    code.bytes(&[0x48, 0xff, 0x84, 0x24]); // inc qword [rsp+disp32]
     code.bytes(&ROUNDS_AT.to_le_bytes());
-    code.jump_if(When::NotZero, again);
-    code.bytes(&[0x0f, 0x0b]); // ud2
+    code.jump_to(again);
+}
+
+/// From here on a cancellation is put off. An outer frame's mark is kept, unless it is not above
+/// this frame on the stack: then that frame was left by a jump, and its mark means nothing.
+fn raise_shield(code: &mut Assembler, shield: i32) {
+    code.bytes(&[0x31, 0xc9]); // xor ecx,ecx
+    code.bytes(&[0x64, 0x48, 0x8b, 0x04, 0x25]); // mov rax,fs:[disp32]
+    code.bytes(&shield.to_le_bytes());
+    code.bytes(&[0x48, 0x39, 0xe0]); // cmp rax,rsp
+    code.bytes(&[0x48, 0x0f, 0x46, 0xc1]); // cmovbe rax,rcx
+    code.bytes(&[0x48, 0x89, 0x84, 0x24]); // mov [rsp+disp32],rax
+    code.bytes(&OUTER_AT.to_le_bytes());
+    code.bytes(&[0x64, 0x48, 0x89, 0x24, 0x25]); // mov fs:[disp32],rsp
+    code.bytes(&shield.to_le_bytes());
+}
+
+/// From here on it is not. ZF tells that none came meanwhile; eax is kept. This order loses none:
+/// one that comes between the two instructions takes effect at once.
+fn lower_shield(code: &mut Assembler, shield: i32) {
+    code.bytes(&[0x48, 0x8b, 0x8c, 0x24]); // mov rcx,[rsp+disp32]
+    code.bytes(&OUTER_AT.to_le_bytes());
+    code.bytes(&[0x64, 0x48, 0x89, 0x0c, 0x25]); // mov fs:[disp32],rcx
+    code.bytes(&shield.to_le_bytes());
+    code.bytes(&[0x64, 0x48, 0x83, 0x3c, 0x25]); // cmp qword fs:[disp32],0
+    code.bytes(&(shield + shield::PENDING_AT).to_le_bytes());
+    code.bytes(&[0]);
+}
+
+/// Sends the put-off signal to this thread again, unless an outer hook is still at work. If
+/// libc's handler does not end the thread, the hook's answer is carried out.
+fn deliver_cancellation(code: &mut Assembler, shield: i32, go_on: Label) {
+    code.bytes(&[0x48, 0x85, 0xc9]); // test rcx,rcx
+    code.jump_if(When::NotZero, go_on);
+    code.bytes(&[0x89, 0x84, 0x24]); // mov [rsp+disp32],eax
+    code.bytes(&VERDICT_AT.to_le_bytes());
+    code.bytes(&[0x64, 0x48, 0xc7, 0x04, 0x25]); // mov qword fs:[disp32],0
+    code.bytes(&(shield + shield::PENDING_AT).to_le_bytes());
+    code.bytes(&[0; 4]);
+    call_number(code, libc::SYS_getpid);
+    code.bytes(&[0x89, 0xc7]); // mov edi,eax
+    call_number(code, libc::SYS_gettid);
+    code.bytes(&[0x89, 0xc6]); // mov esi,eax
+    code.bytes(&[0xba]); // mov edx,imm32
+    code.bytes(&(shield::SIGCANCEL as u32).to_le_bytes());
+    call_number(code, libc::SYS_tgkill);
+    code.bytes(&[0x8b, 0x84, 0x24]); // mov eax,[rsp+disp32]
+    code.bytes(&VERDICT_AT.to_le_bytes());
+    code.jump_to(go_on);
+}
+
+fn call_number(code: &mut Assembler, number: i64) {
+    code.bytes(&[0xb8]); // mov eax,imm32
+    code.bytes(&(number as u32).to_le_bytes());
+    code.bytes(&SYSCALL);
 }
 
 /// Moves rax, rdi, rsi, rdx, r10, r8, r9 from or to seven words at `[rsp + from]`.
