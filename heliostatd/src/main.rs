@@ -1,2 +1,38 @@
-//! Placeholder entry point.
-fn main() {}
+//! heliostatd: the control plane of one node.
+//!
+//! This crate is wiring: sockets, memory files, signals, time. What is decided, and why, lies in
+//! `heliostat-control` (policy) and `heliostat-service-net` (state). One thread serves all
+//! sessions from one event loop; it never waits for a client.
+#![deny(unsafe_code)]
+
+mod admin;
+mod args;
+mod background;
+mod closer;
+mod connect;
+mod daemon;
+mod grant;
+mod home;
+mod inspect;
+mod kernel;
+mod listener;
+mod logging;
+mod memory;
+mod metrics;
+mod names;
+mod packet;
+mod peer;
+mod poll;
+mod proof;
+mod scrape;
+mod serve;
+mod signals;
+mod start;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    start::run(&args::Args::parse())
+}

@@ -1,0 +1,61 @@
+//! What only the owner of the control plane and root may ask: to revoke and to stop.
+
+use heliostat_abi::code::Code;
+use heliostat_abi::name::ObjectId;
+use heliostat_abi::node::State;
+use heliostat_abi::record::Reply;
+use tracing::info;
+
+use crate::daemon::Daemon;
+use crate::serve::{Answer, Refused};
+
+impl Daemon {
+    /// Ends the grants of every session of a process.
+    pub(crate) fn revoke(&mut self, id: ObjectId, pid: u32) -> Result<Answer, Refused> {
+        self.check_owner(id)?;
+        let sessions = self.sessions_of(pid);
+        if sessions.is_empty() {
+            return Err(Code::NotFound.into());
+        }
+        for session in sessions {
+            let mut effects = Vec::new();
+            let channels = self.net.revoke(session, &mut effects);
+            self.node.set_session(session, State::Revoked);
+            self.carry_out(effects);
+            self.counts.revoked += channels as u64;
+            info!(%session, pid, channels, "grants revoked");
+        }
+        Ok(Reply::Done.into())
+    }
+
+    /// Ends the control plane; the answer is sent before it does.
+    pub(crate) fn stop(&mut self, id: ObjectId) -> Result<Answer, Refused> {
+        self.check_owner(id)?;
+        info!("told to end by a request");
+        self.stopping = true;
+        Ok(Reply::Done.into())
+    }
+
+    /// Every session of a process.
+    pub(crate) fn sessions_of(&self, pid: u32) -> Vec<ObjectId> {
+        let of_pid = self
+            .connections
+            .iter()
+            .filter(|(_, connection)| connection.session.is_some() && connection.peer.pid == pid);
+        of_pid.map(|(id, _)| id).collect()
+    }
+
+    /// True for the user that the control plane runs as, and for root.
+    pub(crate) fn is_owner(&self, id: ObjectId) -> bool {
+        let uid = self.connections.get(id).map(|connection| connection.peer.subject.uid);
+        uid == Some(0) || uid == Some(self.own_uid)
+    }
+
+    fn check_owner(&self, id: ObjectId) -> Result<(), Refused> {
+        if self.is_owner(id) {
+            Ok(())
+        } else {
+            Err(Code::Denied.into())
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! How connections begin and end.
+//!
+//! ```text
+//! accept --> rate, user, room --> visitor --Hello--> session --+--> hangup or death --> nothing
+//!                 | no               | silent for 10 s         |
+//!                 v                  v                         +--> too many faults
+//!              Refused             closed
+//! ```
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use heliostat_abi::code::Code;
+use heliostat_abi::limits::SESSIONS_MAX;
+use heliostat_abi::name::ObjectId;
+use heliostat_abi::node::State;
+use heliostat_abi::record::Reply;
+use heliostat_base::clock::monotonic_ns;
+use rustix::io::Errno;
+use rustix::net::{accept_with, SocketFlags};
+use tracing::{debug, warn};
+
+use crate::daemon::Daemon;
+use crate::memory::Report;
+use crate::packet;
+use crate::peer::Peer;
+use crate::poll::Source;
+
+/// Connections accepted before others are served.
+const ACCEPTED_AT_ONCE: usize = 64;
+/// How long a connection may stay without greeting or asking.
+const VISITOR_DEADLINE_NS: u64 = 10_000_000_000;
+/// How long the listener rests when descriptors have run out.
+const PAUSE_NS: u64 = 100_000_000;
+
+/// One connection to the control socket.
+pub struct Connection {
+    /// Its socket.
+    pub socket: OwnedFd,
+    /// Who is there.
+    pub peer: Peer,
+    /// What it became by greeting.
+    pub session: Option<Session>,
+    /// Malformed requests so far.
+    pub faults: u32,
+    /// When it last asked something, while it has not greeted.
+    pub asked_ns: u64,
+}
+
+/// What a greeting adds to a connection.
+pub struct Session {
+    /// Name of the program, for people.
+    pub program: String,
+    /// Network namespace, for people.
+    pub namespace: String,
+    /// Its report.
+    pub report: Report,
+}
+
+impl Daemon {
+    /// Accepts what waits, up to a number.
+    pub(crate) fn accept_some(&mut self) {
+        for _ in 0..ACCEPTED_AT_ONCE {
+            let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+            match accept_with(&self.parts.listener, flags) {
+                Ok(socket) => self.welcome(socket),
+                Err(Errno::AGAIN) => return,
+                Err(Errno::INTR | Errno::CONNABORTED) => {}
+                Err(errno) => return self.pause_listening(errno),
+            }
+        }
+    }
+
+    /// Takes a connection in, or says why not and closes it.
+    fn welcome(&mut self, socket: OwnedFd) {
+        self.counts.connections += 1;
+        let peer = match Peer::of(socket.as_fd()) {
+            Ok(peer) => peer,
+            // The other side has gone already, or the kernel is older than 5.14.
+            Err(error) => return debug!(%error, "a connection without identity is closed"),
+        };
+        if let Err((code, limit)) = self.admit(&peer) {
+            self.counts.refused(code);
+            debug!(uid = peer.subject.uid, pid = peer.pid, limit, "a connection is refused");
+            let reply = Reply::Refused { code, limit };
+            // It is closed in any case.
+            let _ = packet::send(&socket, &reply.encode(0), &[]);
+            return self.closer.close(socket);
+        }
+        self.take_in(socket, peer);
+    }
+
+    fn admit(&mut self, peer: &Peer) -> Result<(), (Code, u64)> {
+        let (uid, limits) = (peer.subject.uid, &self.parts.config.limits);
+        // A user's daemon serves its user; root may look at it.
+        if self.own_uid != 0 && uid != self.own_uid && uid != 0 {
+            return Err((Code::Denied, 0));
+        }
+        if !self.connects.take(uid, monotonic_ns()) {
+            return Err((Code::Full, u64::from(limits.connects.burst)));
+        }
+        if self.connections.len() >= SESSIONS_MAX {
+            return Err((Code::Full, SESSIONS_MAX as u64));
+        }
+        if !self.per_user.add(uid, limits.sessions_per_user) {
+            return Err((Code::Full, limits.sessions_per_user as u64));
+        }
+        Ok(())
+    }
+
+    fn take_in(&mut self, socket: OwnedFd, peer: Peer) {
+        let uid = peer.subject.uid;
+        let asked_ns = monotonic_ns();
+        let connection = Connection { socket, peer, session: None, faults: 0, asked_ns };
+        let Ok(id) = self.connections.insert(connection) else {
+            return self.per_user.remove(uid);
+        };
+        if let Err(error) = self.watch(id) {
+            warn!(%error, "a connection cannot be watched");
+            self.end_connection(id, "it cannot be watched");
+        }
+    }
+
+    fn watch(&self, id: ObjectId) -> std::io::Result<()> {
+        let Some(connection) = self.connections.get(id) else { return Ok(()) };
+        self.poll.watch(&connection.socket, Source::Connection(id))?;
+        match &connection.peer.pidfd {
+            Some(pidfd) => self.poll.watch(pidfd, Source::Process(id)),
+            None => Ok(()),
+        }
+    }
+
+    /// Ends a connection and everything that its session held.
+    pub(crate) fn end_connection(&mut self, id: ObjectId, why: &str) {
+        let Some(connection) = self.connections.remove(id) else { return };
+        let pid = connection.peer.pid;
+        self.per_user.remove(connection.peer.subject.uid);
+        if let Some(session) = connection.session {
+            let mut effects = Vec::new();
+            self.net.end(id, &mut effects);
+            self.node.set_session(id, State::Free);
+            self.carry_out(effects);
+            self.counts.keep_stub_counters(&session.report.counters());
+            debug!(session = %id, pid, program = session.program, why, "a session has ended");
+        }
+        // Messages that were never read may carry descriptors, which are closed with the socket.
+        // The watch is ended first: it would last as long as the closer takes.
+        self.poll.ignore(&connection.socket);
+        self.closer.close(connection.socket);
+        if self.connections.is_empty() {
+            self.idle_since_ns = monotonic_ns();
+        }
+    }
+
+    /// Ends connections that neither greeted nor asked anything for too long.
+    pub(crate) fn end_silent_visitors(&mut self, now_ns: u64) {
+        if self.visitor_deadline_ns().is_none_or(|deadline| now_ns < deadline) {
+            return;
+        }
+        let is_late = |connection: &Connection| {
+            connection.session.is_none()
+                && now_ns.saturating_sub(connection.asked_ns) >= VISITOR_DEADLINE_NS
+        };
+        let late: Vec<_> = self.connections.iter().filter(|(_, it)| is_late(it)).collect();
+        let late: Vec<_> = late.into_iter().map(|(id, _)| id).collect();
+        late.into_iter().for_each(|id| self.end_connection(id, "it never greeted"));
+    }
+
+    /// When the first visitor has been silent for too long.
+    pub(crate) fn visitor_deadline_ns(&self) -> Option<u64> {
+        let visitors = self.connections.iter().filter(|(_, it)| it.session.is_none());
+        visitors.map(|(_, it)| it.asked_ns.saturating_add(VISITOR_DEADLINE_NS)).min()
+    }
+
+    /// Out of descriptors or memory: trying again at once would only burn the processor.
+    fn pause_listening(&mut self, errno: Errno) {
+        warn!(%errno, "cannot accept a connection; the listener rests");
+        self.poll.ignore(&self.parts.listener);
+        self.paused_until_ns = Some(monotonic_ns().saturating_add(PAUSE_NS));
+    }
+
+    /// Listens again.
+    pub(crate) fn resume_listening(&mut self) {
+        self.paused_until_ns = self
+            .poll
+            .watch(&self.parts.listener, Source::Listener)
+            .err()
+            .map(|_| monotonic_ns().saturating_add(PAUSE_NS));
+    }
+}

@@ -1,0 +1,170 @@
+//! What people can see: the state of the control plane, and why one process's connections
+//! travel as they do. Reports are foreign bytes; they are shown and decide nothing.
+
+use std::rc::Rc;
+
+use heliostat_abi::code::{Code, Native};
+use heliostat_abi::limits::{CHANNELS_MAX, PORTS_MAX, SESSIONS_MAX};
+use heliostat_abi::name::ObjectId;
+use heliostat_abi::record::Reply;
+use heliostat_abi::report::{Entry, Path, COUNTER_NAMES};
+use heliostat_base::clock::monotonic_ns;
+use heliostat_control::name::tcp_name;
+use serde_json::{json, Map, Value};
+use tracing::warn;
+
+use crate::connect::{Connection, Session};
+use crate::daemon::Daemon;
+use crate::memory;
+use crate::serve::{Answer, Refused};
+
+impl Daemon {
+    /// The whole state as JSON; other users' sessions are shown to the owner and root only.
+    pub(crate) fn status(&self, asker: ObjectId) -> Result<Answer, Refused> {
+        let sees_all = self.is_owner(asker);
+        let uid = self.connections.get(asker).map(|connection| connection.peer.subject.uid);
+        let visible = self
+            .connections
+            .iter()
+            .filter(|(_, connection)| sees_all || Some(connection.peer.subject.uid) == uid);
+        let sessions: Vec<_> = visible
+            .filter_map(|(id, connection)| {
+                connection
+                    .session
+                    .as_ref()
+                    .map(|session| self.session_json(id, connection, session))
+            })
+            .collect();
+        let ports: Vec<_> = self
+            .net
+            .ports()
+            .filter(|port| sees_all || Some(port.owner_uid) == uid)
+            .map(|port| {
+                json!({
+                    "name": tcp_name(port.endpoint.address),
+                    "address": port.endpoint.address.to_string(),
+                    "id": port.id.to_string(),
+                    "namespace_cookie": port.endpoint.namespace.0,
+                    "uid": port.owner_uid,
+                    "sessions": port.sessions.iter().map(ObjectId::to_string).collect::<Vec<_>>(),
+                    "channels": port.channels,
+                })
+            })
+            .collect();
+        let status = json!({
+            "version": env!("CARGO_PKG_VERSION"),
+            "protocol": heliostat_abi::VERSION,
+            "pid": std::process::id(),
+            "uid": self.own_uid,
+            "boot": self.boot,
+            "uptime_s": monotonic_ns().saturating_sub(self.started_ns) / 1_000_000_000,
+            "sessions": sessions,
+            "ports": ports,
+            "channels": self.net.channel_count(),
+            "limits": self.limits_json(),
+            "config": self.parts.config_path,
+            "rules": self.parts.config.rules.0.len(),
+        });
+        text_answer(&status.to_string())
+    }
+
+    fn session_json(&self, id: ObjectId, connection: &Connection, session: &Session) -> Value {
+        let holding = self.net.holding(id);
+        json!({
+            "id": id.to_string(),
+            "pid": connection.peer.pid,
+            "uid": connection.peer.subject.uid,
+            "program": session.program,
+            "netns": session.namespace,
+            "ports": holding.ports,
+            "channels": holding.channels,
+            "shared_bytes": holding.bytes,
+            "revoked": holding.revoked,
+            "counters": counters_json(&session.report.counters()),
+        })
+    }
+
+    fn limits_json(&self) -> Value {
+        let (limits, channel) = (&self.parts.config.limits, &self.parts.config.channel);
+        json!({
+            "sessions": SESSIONS_MAX,
+            "sessions_per_user": limits.sessions_per_user,
+            "ports": PORTS_MAX,
+            "ports_per_session": limits.ports_per_session,
+            "channels": CHANNELS_MAX,
+            "channels_per_session": limits.channels_per_session,
+            "channels_per_pair": limits.channels_per_pair,
+            "shared_bytes_per_session": limits.shared_bytes_per_session,
+            "shared_bytes_per_user": limits.shared_bytes_per_user,
+            "connects_per_second": limits.connects.per_second,
+            "connects_burst": limits.connects.burst,
+            "channel_slots": channel.slots,
+            "channel_ring_bytes": channel.ring_bytes,
+        })
+    }
+
+    /// The connections of a process as its stub reports them. Its own user, the owner of the
+    /// control plane and root may ask.
+    pub(crate) fn explain(&self, asker: ObjectId, pid: u32) -> Result<Answer, Refused> {
+        let uid = self.connections.get(asker).map(|connection| connection.peer.subject.uid);
+        let (mut connections, mut program) = (Vec::new(), String::new());
+        let mut counters = [0u64; COUNTER_NAMES.len()];
+        let found = self.sessions_of(pid);
+        if found.is_empty() {
+            return Err(Code::NotFound.into());
+        }
+        for id in found {
+            let Some(connection) = self.connections.get(id) else { continue };
+            let Some(session) = &connection.session else { continue };
+            if !self.is_owner(asker) && Some(connection.peer.subject.uid) != uid {
+                return Err(Code::Denied.into());
+            }
+            program.clone_from(&session.program);
+            connections.extend(session.report.entries().iter().map(entry_json));
+            let found = session.report.counters();
+            counters.iter_mut().zip(found).for_each(|(sum, one)| *sum = sum.saturating_add(one));
+        }
+        let explained = json!({
+            "pid": pid,
+            "program": program,
+            "connections": connections,
+            "counters": counters_json(&counters),
+        });
+        text_answer(&explained.to_string())
+    }
+}
+
+fn entry_json(entry: &Entry) -> Value {
+    let (path, reason) = match entry.path {
+        Path::Direct => ("direct", Native::None),
+        Path::Native(reason) => ("native", reason),
+    };
+    let text = if path == "direct" { "" } else { reason.text() };
+    json!({
+        "fd": entry.fd,
+        "local": entry.local.to_string(),
+        "peer": entry.peer.to_string(),
+        "path": path,
+        "reason": format!("{reason:?}"),
+        "reason_text": text,
+        "accepted": entry.accepted,
+        "received": entry.received,
+        "sent": entry.sent,
+    })
+}
+
+fn counters_json(counters: &[u64; COUNTER_NAMES.len()]) -> Value {
+    let named = COUNTER_NAMES.iter().zip(counters);
+    Value::Object(
+        named.map(|(name, value)| ((*name).to_owned(), json!(value))).collect::<Map<_, _>>(),
+    )
+}
+
+/// A text as an answer: [memory file].
+pub(crate) fn text_answer(text: &str) -> Result<Answer, Refused> {
+    let fd = memory::text(text).map_err(|error| {
+        warn!(%error, "no memory for a text");
+        Code::Internal
+    })?;
+    Ok(Answer { reply: Reply::Text { bytes: text.len() as u64 }, fds: vec![Rc::new(fd)] })
+}

@@ -1,0 +1,93 @@
+//! Socket options that no safe crate offers: the one unsafe corner of the daemon.
+
+#![allow(unsafe_code)]
+
+use std::io;
+use std::mem::size_of;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
+
+/// Source: asm-generic/socket.h (Linux 5.14).
+const SO_NETNS_COOKIE: libc::c_int = 71;
+/// Source: asm-generic/socket.h (Linux 4.13).
+const SO_PEERGROUPS: libc::c_int = 59;
+/// Source: asm-generic/socket.h (Linux 6.5).
+const SO_PEERPIDFD: libc::c_int = 77;
+/// Most supplementary groups of a process (source: linux/limits.h).
+const NGROUPS_MAX: usize = 65536;
+
+/// The kernel's number for the network namespace that a socket was made in. Unlike the inode
+/// under /proc it needs no right over the process and cannot be raced by setns(2).
+pub fn namespace_cookie(socket: impl AsFd) -> io::Result<u64> {
+    let mut cookie = [0u64];
+    let found = option(&socket, SO_NETNS_COOKIE, &mut cookie)?;
+    if found == size_of::<u64>() {
+        Ok(cookie[0])
+    } else {
+        Err(io::ErrorKind::InvalidData.into())
+    }
+}
+
+/// Supplementary groups of the process at the other end of a unix socket.
+pub fn peer_groups(socket: impl AsFd) -> io::Result<Vec<u32>> {
+    let mut groups = vec![0u32; 64];
+    let found = match option(&socket, SO_PEERGROUPS, &mut groups) {
+        Err(error) if error.raw_os_error() == Some(libc::ERANGE) => {
+            groups.resize(NGROUPS_MAX, 0);
+            option(&socket, SO_PEERGROUPS, &mut groups)?
+        }
+        answer => answer?,
+    };
+    groups.truncate(found / size_of::<u32>());
+    Ok(groups)
+}
+
+/// The process at the other end of a unix socket, as a descriptor that no other process inherits.
+pub fn peer_process(socket: impl AsFd) -> io::Result<OwnedFd> {
+    let mut number = [u32::MAX];
+    option(&socket, SO_PEERPIDFD, &mut number)?;
+    // SAFETY: the kernel has just opened this descriptor for us and told nobody else.
+    Ok(unsafe { OwnedFd::from_raw_fd(number[0] as RawFd) })
+}
+
+/// A number that any bytes are a value of; keeps `option` sound for its callers.
+trait Number: Copy {}
+impl Number for u32 {}
+impl Number for u64 {}
+
+fn option<T: Number>(socket: &impl AsFd, name: libc::c_int, into: &mut [T]) -> io::Result<usize> {
+    let mut length = std::mem::size_of_val(into) as libc::socklen_t;
+    let fd = socket.as_fd().as_raw_fd();
+    // SAFETY: `into` is writable for `length` bytes, any bytes are a value of its elements
+    // (Number), and the kernel writes no more than `length`; `fd` is open, it is borrowed.
+    let answer = unsafe {
+        libc::getsockopt(fd, libc::SOL_SOCKET, name, into.as_mut_ptr().cast(), &mut length)
+    };
+    if answer == 0 {
+        Ok(length as usize)
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+    use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn sockets_of_one_process_are_in_one_namespace() {
+        let (one, other) = UnixStream::pair().unwrap();
+        let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
+        let cookie = namespace_cookie(&one).unwrap();
+        assert_eq!(cookie, namespace_cookie(&other).unwrap());
+        assert_eq!(cookie, namespace_cookie(&tcp).unwrap());
+    }
+
+    #[test]
+    fn the_groups_of_our_own_peer_are_ours() {
+        let (one, _other) = UnixStream::pair().unwrap();
+        assert!(peer_groups(&one).is_ok());
+        assert!(peer_groups(std::fs::File::open("/dev/null").unwrap()).is_err());
+    }
+}

@@ -1,0 +1,170 @@
+//! The metrics: counted in plain numbers, written as OpenMetrics text when somebody asks.
+//!
+//! A registry is built for each scrape. That costs microseconds once in fifteen seconds, and
+//! keeps atomics, label maps and their growth out of the daemon's state.
+
+use heliostat_abi::code::Code;
+use heliostat_abi::record::Request;
+use heliostat_abi::report::COUNTER_NAMES;
+use heliostat_base::clock::monotonic_ns;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+use tracing::warn;
+
+use crate::daemon::Daemon;
+use crate::inspect::text_answer;
+use crate::serve::{Answer, Refused};
+
+/// Names of the requests, by their number in the protocol less one.
+const REQUESTS: [&str; 10] = [
+    "hello", "listen", "unlisten", "open", "attach", "status", "explain", "metrics", "revoke",
+    "stop",
+];
+
+/// Largest value believed of a stub's counter. Stubs are foreign: one must not be able to wind
+/// the sum of all around.
+const STUB_COUNTER_MAX: u64 = 1 << 48;
+
+/// What the daemon has counted since it started.
+#[derive(Default)]
+pub struct Counts {
+    /// Connections accepted from the listener.
+    pub connections: u64,
+    /// Channels revoked.
+    pub revoked: u64,
+    requests: [u64; REQUESTS.len()],
+    refusals: [u64; Code::ALL.len()],
+    /// Stub counters of sessions that have ended.
+    ended: [u64; COUNTER_NAMES.len()],
+}
+
+impl Counts {
+    /// Counts a request.
+    pub fn asked(&mut self, request: &Request) {
+        self.requests[match request {
+            Request::Hello { .. } => 0,
+            Request::Listen => 1,
+            Request::Unlisten { .. } => 2,
+            Request::Open { .. } => 3,
+            Request::Attach { .. } => 4,
+            Request::Status => 5,
+            Request::Explain { .. } => 6,
+            Request::Metrics => 7,
+            Request::Revoke { .. } => 8,
+            Request::Stop => 9,
+        }] += 1;
+    }
+
+    /// Counts a refusal.
+    pub fn refused(&mut self, code: Code) {
+        if let Some(count) = self.refusals.get_mut(code as usize) {
+            *count += 1;
+        }
+    }
+
+    /// Keeps what an ending session has counted, so that the sums never fall.
+    pub fn keep_stub_counters(&mut self, counters: &[u64; COUNTER_NAMES.len()]) {
+        add(&mut self.ended, counters);
+    }
+}
+
+fn add(sum: &mut [u64; COUNTER_NAMES.len()], counters: &[u64; COUNTER_NAMES.len()]) {
+    for (sum, one) in sum.iter_mut().zip(counters) {
+        *sum = sum.saturating_add((*one).min(STUB_COUNTER_MAX));
+    }
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
+struct Kind {
+    kind: &'static str,
+}
+
+impl Daemon {
+    /// The metrics as text.
+    pub(crate) fn metrics(&self) -> Result<Answer, Refused> {
+        let mut registry = Registry::with_prefix("heliostat");
+        self.add_gauges(&mut registry);
+        self.add_counters(&mut registry);
+        self.add_stub_counters(&mut registry);
+        let mut text = String::new();
+        if encode(&mut text, &registry).is_err() {
+            warn!("the metrics could not be written");
+            return Err(heliostat_abi::code::Code::Internal.into());
+        }
+        text_answer(&text)
+    }
+
+    fn add_gauges(&self, registry: &mut Registry) {
+        let sessions = self.connections.iter().filter(|(_, it)| it.session.is_some());
+        let (sessions, mut bytes) = (sessions.count(), 0);
+        for (id, _) in self.connections.iter() {
+            bytes += self.net.holding(id).bytes;
+        }
+        let uptime = monotonic_ns().saturating_sub(self.started_ns) / 1_000_000_000;
+        let gauges: [(&str, &str, u64); 6] = [
+            ("uptime_seconds", "Seconds since the control plane started", uptime),
+            ("connections", "Control connections now open", self.connections.len() as u64),
+            ("sessions", "Sessions now alive", sessions as u64),
+            ("ports", "Listening addresses now registered", self.net.port_count() as u64),
+            ("channels", "Channels now alive", self.net.channel_count() as u64),
+            ("channel_bytes", "Bytes of channel memory now promised", bytes),
+        ];
+        for (name, help, value) in gauges {
+            let gauge: Gauge = Gauge::default();
+            gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
+            registry.register(name, help, gauge);
+        }
+    }
+
+    fn add_counters(&self, registry: &mut Registry) {
+        let connections: Counter = Counter::default();
+        connections.inc_by(self.counts.connections);
+        registry.register("connections_accepted", "Control connections ever accepted", connections);
+        let revoked: Counter = Counter::default();
+        revoked.inc_by(self.counts.revoked);
+        registry.register("channels_revoked", "Channels ever revoked", revoked);
+        let requests = Family::<Kind, Counter>::default();
+        for (kind, count) in REQUESTS.iter().zip(self.counts.requests) {
+            requests.get_or_create(&Kind { kind }).inc_by(count);
+        }
+        registry.register("requests", "Requests served, by kind", requests);
+        let refusals = Family::<Kind, Counter>::default();
+        for (code, count) in Code::ALL.iter().zip(self.counts.refusals).skip(1) {
+            refusals.get_or_create(&Kind { kind: code_word(*code) }).inc_by(count);
+        }
+        registry.register("refusals", "Requests and connections refused, by reason", refusals);
+    }
+
+    fn add_stub_counters(&self, registry: &mut Registry) {
+        let mut sums = self.counts.ended;
+        for (_, connection) in self.connections.iter() {
+            if let Some(session) = &connection.session {
+                add(&mut sums, &session.report.counters());
+            }
+        }
+        for (name, sum) in COUNTER_NAMES.iter().zip(sums) {
+            let counter: Counter = Counter::default();
+            counter.inc_by(sum);
+            let help = format!("{}, as stubs report", name.replace('_', " "));
+            registry.register(format!("stub_{name}"), help, counter);
+        }
+    }
+}
+
+fn code_word(code: Code) -> &'static str {
+    match code {
+        Code::Ok => "ok",
+        Code::NotFound => "not_found",
+        Code::Denied => "denied",
+        Code::Full => "full",
+        Code::BadRecord => "bad_record",
+        Code::BadState => "bad_state",
+        Code::BadVersion => "bad_version",
+        Code::Revoked => "revoked",
+        Code::Internal => "internal",
+    }
+}

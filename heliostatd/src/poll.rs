@@ -1,0 +1,118 @@
+//! What the daemon waits for: one epoll set, level-triggered.
+//!
+//! Level-triggered, because a client is served a few requests at a time: what is left over makes
+//! the next wait return at once, and no list of unfinished work is kept. Each entry's data says
+//! what it is, with the generation of its connection, so that an event of a connection that has
+//! just ended matches nothing.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use heliostat_abi::name::ObjectId;
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::event::Timespec;
+use rustix::io::Errno;
+
+/// Events taken at once.
+const EVENTS_MAX: usize = 64;
+
+/// What became ready.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Source {
+    /// The listening socket.
+    Listener,
+    /// The pipe that signals write to.
+    Signals,
+    /// A connection has a message or is gone.
+    Connection(ObjectId),
+    /// The process of a connection has ended.
+    Process(ObjectId),
+}
+
+const LISTENER: u64 = 0;
+const SIGNALS: u64 = 1;
+const CONNECTION: u64 = 2;
+const PROCESS: u64 = 3;
+
+impl Source {
+    /// Kind in the two highest bits, then 30 bits of generation, then the index.
+    fn data(self) -> EventData {
+        let pack = |kind: u64, id: ObjectId| {
+            kind << 62 | u64::from(id.generation & 0x3fff_ffff) << 32 | u64::from(id.index)
+        };
+        EventData::new_u64(match self {
+            Self::Listener => LISTENER << 62,
+            Self::Signals => SIGNALS << 62,
+            Self::Connection(id) => pack(CONNECTION, id),
+            Self::Process(id) => pack(PROCESS, id),
+        })
+    }
+
+    fn from_data(data: u64) -> Source {
+        let id = ObjectId { index: data as u32, generation: (data >> 32) as u32 & 0x3fff_ffff };
+        match data >> 62 {
+            LISTENER => Self::Listener,
+            SIGNALS => Self::Signals,
+            CONNECTION => Self::Connection(id),
+            _ => Self::Process(id),
+        }
+    }
+}
+
+/// The set.
+pub struct Poll {
+    epoll: OwnedFd,
+    events: Vec<Event>,
+}
+
+impl Poll {
+    /// An empty set.
+    pub fn create() -> io::Result<Poll> {
+        let epoll = epoll::create(CreateFlags::CLOEXEC)?;
+        Ok(Poll { epoll, events: Vec::with_capacity(EVENTS_MAX) })
+    }
+
+    /// Watches a descriptor; closing it ends the watch.
+    pub fn watch(&self, fd: impl AsFd, source: Source) -> io::Result<()> {
+        Ok(epoll::add(&self.epoll, fd, source.data(), EventFlags::IN)?)
+    }
+
+    /// Stops watching a descriptor that stays open.
+    pub fn ignore(&self, fd: impl AsFd) {
+        // It fails only where the descriptor is not in the set, which is what was wanted.
+        let _ = epoll::delete(&self.epoll, fd);
+    }
+
+    /// Waits for events, at most `timeout_ms`, for ever without one.
+    pub fn wait(&mut self, timeout_ms: Option<u64>) -> io::Result<Vec<Source>> {
+        let timeout = timeout_ms.map(|ms| Timespec {
+            tv_sec: (ms / 1000) as i64,
+            tv_nsec: (ms % 1000) as i64 * 1_000_000,
+        });
+        self.events.clear();
+        match epoll::wait(
+            &self.epoll,
+            rustix::buffer::spare_capacity(&mut self.events),
+            timeout.as_ref(),
+        ) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+        Ok(self.events.iter().map(|event| Source::from_data(event.data.u64())).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_source_survives_its_way_through_the_kernel() {
+        let id = ObjectId { index: 4095, generation: 0x3fff_ffff };
+        for source in
+            [Source::Listener, Source::Signals, Source::Connection(id), Source::Process(id)]
+        {
+            assert_eq!(Source::from_data(source.data().u64()), source);
+        }
+    }
+}

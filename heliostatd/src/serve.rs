@@ -1,0 +1,141 @@
+//! One request: received, checked, answered.
+//!
+//! A client is served a few requests and then has to wait its turn. A malformed request is
+//! answered and counted against its sender; a client that does not take its answer at once has
+//! filled its socket with answers it never read, and is ended.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::rc::Rc;
+
+use heliostat_abi::code::Code;
+use heliostat_abi::name::ObjectId;
+use heliostat_abi::record::{Reply, Request};
+use heliostat_base::clock::monotonic_ns;
+use tracing::{debug, trace};
+
+use crate::daemon::Daemon;
+use crate::packet::{self, Message, Received};
+
+/// Requests of one client served before others have their turn.
+const SERVED_AT_ONCE: usize = 8;
+/// Malformed requests after which a client is ended.
+const FAULTS_MAX: u32 = 8;
+
+/// What goes back to the client.
+pub struct Answer {
+    /// The record.
+    pub reply: Reply,
+    /// Descriptors that travel with it.
+    pub fds: Vec<Rc<OwnedFd>>,
+}
+
+/// Why a request is refused.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Refused {
+    /// The code.
+    pub code: Code,
+    /// The limit in force, or zero.
+    pub limit: u64,
+}
+
+impl From<Code> for Refused {
+    fn from(code: Code) -> Self {
+        Refused { code, limit: 0 }
+    }
+}
+
+impl From<Reply> for Answer {
+    fn from(reply: Reply) -> Self {
+        Answer { reply, fds: Vec::new() }
+    }
+}
+
+impl Daemon {
+    /// Serves what a connection has sent, up to a number of requests.
+    pub(crate) fn serve_some(&mut self, id: ObjectId) {
+        for _ in 0..SERVED_AT_ONCE {
+            let Some(connection) = self.connections.get(id) else { return };
+            match packet::receive(&connection.socket) {
+                Received::Nothing => return,
+                Received::End => return self.end_connection(id, "its socket was closed"),
+                Received::Message(message) => self.serve(id, message),
+            }
+        }
+    }
+
+    fn serve(&mut self, id: ObjectId, message: Message) {
+        let Message { bytes, fds, cut } = message;
+        let (answer, sequence) = match Request::decode(&bytes) {
+            Ok((request, sequence)) if fits(&request, &fds) && !cut => {
+                trace!(connection = %id, ?request, "asked");
+                self.counts.asked(&request);
+                (self.answer(id, request, fds.first().map(OwnedFd::as_fd)), sequence)
+            }
+            Ok((request, sequence)) => {
+                debug!(connection = %id, ?request, fds = fds.len(), "wrong descriptors");
+                (Err(Code::BadRecord.into()), sequence)
+            }
+            Err(error) => {
+                debug!(connection = %id, %error, "a malformed request");
+                (Err(code_of(&error).into()), 0)
+            }
+        };
+        fds.into_iter().for_each(|fd| self.closer.close(fd));
+        self.reply(id, answer, sequence);
+    }
+
+    fn answer(
+        &mut self,
+        id: ObjectId,
+        request: Request,
+        fd: Option<BorrowedFd<'_>>,
+    ) -> Result<Answer, Refused> {
+        if let Some(connection) = self.connections.get_mut(id) {
+            connection.asked_ns = monotonic_ns();
+        }
+        match request {
+            Request::Hello { program } => self.greet(id, program),
+            Request::Listen => self.listen(id, fd.ok_or(Code::BadRecord)?),
+            Request::Unlisten { port } => self.unlisten(id, port),
+            Request::Open { address } => self.open(id, address),
+            Request::Attach { port } => self.attach(id, port),
+            Request::Status => self.status(id),
+            Request::Explain { pid } => self.explain(id, pid),
+            Request::Metrics => self.metrics(),
+            Request::Revoke { pid } => self.revoke(id, pid),
+            Request::Stop => self.stop(id),
+        }
+    }
+
+    fn reply(&mut self, id: ObjectId, answer: Result<Answer, Refused>, sequence: u32) {
+        let answer = answer.unwrap_or_else(|Refused { code, limit }| {
+            self.counts.refused(code);
+            Reply::Refused { code, limit }.into()
+        });
+        let Some(connection) = self.connections.get_mut(id) else { return };
+        let malformed =
+            matches!(answer.reply, Reply::Refused { code: Code::BadRecord | Code::BadVersion, .. });
+        connection.faults += u32::from(malformed);
+        let too_many = connection.faults > FAULTS_MAX;
+        let fds: Vec<_> = answer.fds.iter().map(|fd| fd.as_fd()).collect();
+        let record = answer.reply.encode(sequence);
+        if let Err(errno) = packet::send(&connection.socket, &record, &fds) {
+            debug!(connection = %id, %errno, "an answer was not taken");
+            self.end_connection(id, "it does not take its answers");
+        } else if too_many {
+            self.end_connection(id, "it sent too many malformed requests");
+        }
+    }
+}
+
+/// Only a proof of listening brings a descriptor, and only one.
+fn fits(request: &Request, fds: &[OwnedFd]) -> bool {
+    fds.len() == usize::from(matches!(request, Request::Listen))
+}
+
+fn code_of(error: &heliostat_abi::wire::WireError) -> Code {
+    match error {
+        heliostat_abi::wire::WireError::Version { .. } => Code::BadVersion,
+        _ => Code::BadRecord,
+    }
+}
