@@ -14,5 +14,6 @@ pub mod lock;
 pub mod mapping;
 pub mod packet;
 pub mod process;
+pub mod socket_owner;
 pub mod spin;
 pub mod sys;

@@ -74,6 +74,12 @@ pub fn pid() -> i32 {
     unsafe { raw(Sysno::getpid as usize, [0; 6]) as i32 }
 }
 
+/// The user whose rights this process has.
+pub fn effective_uid() -> u32 {
+    // SAFETY: geteuid takes nothing and cannot fail.
+    unsafe { raw(Sysno::geteuid as usize, [0; 6]) as u32 }
+}
+
 /// This thread's number.
 pub fn tid() -> i32 {
     // SAFETY: gettid takes nothing and cannot fail.

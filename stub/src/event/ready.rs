@@ -1,0 +1,76 @@
+//! What poll(2) would say of a direct stream, read from memory alone.
+
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
+
+use heliostat_abi::channel::direction::{FIN, RESET, SWITCHED};
+
+use crate::net::socket::{Socket, Stream};
+
+/// Readable (the numbers are those of epoll(7) and poll(2) alike).
+pub const IN: u32 = libc::EPOLLIN as u32;
+/// Writable.
+pub const OUT: u32 = libc::EPOLLOUT as u32;
+/// The peer will send no more.
+pub const RDHUP: u32 = libc::EPOLLRDHUP as u32;
+/// Both directions have ended.
+pub const HUP: u32 = libc::EPOLLHUP as u32;
+/// An error is to be told.
+pub const ERR: u32 = libc::EPOLLERR as u32;
+/// Readable in the words of the old names, which poll reports alike for TCP.
+pub const RDNORM: u32 = libc::EPOLLRDNORM as u32;
+/// Writable in the words of the old names.
+pub const WRNORM: u32 = libc::EPOLLWRNORM as u32;
+
+/// What reading has to say: `IN`, `RDHUP`, `HUP`, `ERR`. True beside it when the peer switched to
+/// the kernel's path and every byte before that has been read.
+#[inline]
+pub fn incoming(socket: &Socket, stream: &Stream) -> (u32, bool) {
+    let mut ready = match stream.incoming.unread() {
+        Ok(0) => 0,
+        _ => IN | RDNORM,
+    };
+    let flags = stream.incoming.flags();
+    let ended = socket.shadow_ended.load(Acquire);
+    if flags == 0 && !ended && !socket.read_shut.load(Relaxed) {
+        return (ready, false);
+    }
+    let has_switched = flags & SWITCHED != 0 && ready == 0;
+    if flags & FIN != 0 || ended || socket.read_shut.load(Relaxed) {
+        ready |= IN | RDNORM | RDHUP;
+        if socket.write_shut.load(Relaxed) {
+            ready |= HUP;
+        }
+    }
+    if flags & RESET != 0 && !socket.broken.load(Relaxed) || socket.shadow_error.load(Relaxed) != 0
+    {
+        ready |= IN | RDHUP | HUP | ERR;
+    }
+    (ready, has_switched)
+}
+
+/// What writing has to say: `OUT` when a third of the ring is free, or nobody reads any more.
+#[inline]
+pub fn outgoing(socket: &Socket, stream: &Stream) -> u32 {
+    let roomy = stream.outgoing.room().map_or(true, |room| stream.outgoing.is_roomy(room));
+    let gone = socket.write_shut.load(Relaxed)
+        || socket.shadow_ended.load(Relaxed)
+        || stream.slot.peer_left(stream.side);
+    match roomy || gone {
+        true => OUT | WRNORM,
+        false => 0,
+    }
+}
+
+/// Tells the peer that a sleep is about to begin, for what is waited for; look again after it.
+pub fn arm(stream: &Stream, for_room: bool) {
+    stream.incoming.reader_sleeps();
+    if for_room {
+        stream.outgoing.writer_sleeps();
+    }
+}
+
+/// The sleep is over.
+pub fn disarm(stream: &Stream) {
+    stream.incoming.reader_awake();
+    stream.outgoing.writer_awake();
+}

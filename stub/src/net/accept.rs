@@ -1,0 +1,124 @@
+//! The accepting side: finds the offer that belongs to a connection the kernel has accepted.
+
+use std::sync::atomic::Ordering::Release;
+use std::sync::Arc;
+
+use heliostat_abi::channel::SlotState;
+use heliostat_abi::code::Native;
+use heliostat_abi::name::NetAddress;
+use heliostat_abi::report::Path;
+use heliostat_base::{call, clock, spin};
+
+use super::channel::{Channel, Side, Slot};
+use super::socket::{self, Stream};
+use super::{identity, listen, option};
+use crate::session;
+use crate::table::{self, Kind};
+use crate::thread::Critical;
+
+/// A client that is still inside connect(2) is waited for this long, then declined: its own
+/// thread is between the handshake and the next two instructions.
+const CONNECTING_NS: u64 = 2_000_000;
+
+/// After accept(2) on `listener` gave `fd`, connected to `peer`.
+pub fn accepted(listener: i32, fd: i32, peer: NetAddress, nonblocking: bool) {
+    let _critical = Critical::enter();
+    let path = match claim(listener, peer) {
+        Ok((slot, lanes)) => {
+            return begin(fd, slot, lanes, nonblocking);
+        }
+        Err(reason) => Path::Native(reason),
+    };
+    if matches!(path, Path::Native(Native::PeerNotOurs)) {
+        // A client that went native may mean that the control plane was restarted.
+        session::check_alive();
+    }
+    begin_native(fd, Side::Server, path);
+}
+
+type Lanes = (heliostat_ring::stream::Lane, heliostat_ring::stream::Lane);
+
+fn claim(listener: i32, peer: NetAddress) -> Result<(Slot, Lanes), Native> {
+    if !crate::is_enabled() {
+        return Err(Native::Disabled);
+    }
+    let (channels, standing) = listen::channels(listener)?;
+    let slot = find(&channels, peer).ok_or(Native::PeerNotOurs)?;
+    let (_, inode) = slot.offered_by().ok_or(Native::Corrupt)?;
+    let lanes = slot.lanes(Side::Server).ok_or(Native::Corrupt)?;
+    identity::check(&slot.channel, inode, peer)?;
+    match slot.claim(standing.id) {
+        true => Ok((slot, lanes)),
+        false => Err(Native::NotAccepted),
+    }
+}
+
+/// The offer whose client has `peer`'s address.
+fn find(channels: &[Arc<Channel>], peer: NetAddress) -> Option<Slot> {
+    let ends = clock::monotonic_ns() + CONNECTING_NS;
+    let mut turns = spin::Spin::new();
+    loop {
+        let mut connecting = Vec::new();
+        for slot in channels.iter().flat_map(offers_of) {
+            match slot.state() {
+                SlotState::Offered if matches(&slot, peer) => return Some(slot),
+                SlotState::Connecting => connecting.push(slot),
+                _ => {}
+            }
+        }
+        if connecting.is_empty() {
+            return None;
+        }
+        if clock::monotonic_ns() > ends {
+            connecting.iter().for_each(Slot::decline);
+            return None;
+        }
+        turns.turn();
+    }
+}
+
+fn offers_of(channel: &Arc<Channel>) -> impl Iterator<Item = Slot> + '_ {
+    let mut bits = channel.offers();
+    std::iter::from_fn(move || {
+        if bits == 0 {
+            return None;
+        }
+        let index = bits.trailing_zeros();
+        bits &= bits - 1;
+        channel.slot(index)
+    })
+}
+
+fn matches(slot: &Slot, peer: NetAddress) -> bool {
+    slot.offered_by().is_some_and(|(client, _)| client == peer)
+}
+
+fn begin(fd: i32, slot: Slot, (incoming, outgoing): Lanes, nonblocking: bool) {
+    let Some(index) = socket::allocate() else {
+        // Claimed but not to be served: the client sees the connection end.
+        slot.leave(Side::Server);
+        let _ = call::shutdown(fd, libc::SHUT_RDWR);
+        return;
+    };
+    let socket = socket::at(index);
+    let stream = Stream { slot, side: Side::Server, incoming, outgoing };
+    socket.receiver.lock().stream = Some(stream.clone());
+    socket.sender.lock().stream = Some(stream);
+    socket.nonblocking.store(nonblocking, Release);
+    option::prepare_shadow(fd, socket);
+    option::report_new(fd, socket, Side::Server, Path::Direct);
+    table::set(fd, Kind::Socket(index));
+}
+
+/// Lists a native connection, so that `explain` can say why.
+pub fn begin_native(fd: i32, side: Side, path: Path) {
+    let Path::Native(reason) = path else { return };
+    let Some(index) = socket::allocate() else {
+        crate::report::count(heliostat_abi::report::Counter::Native);
+        return;
+    };
+    let socket = socket::at(index);
+    socket.set_native(reason);
+    option::report_new(fd, socket, side, path);
+    table::set(fd, Kind::Socket(index));
+}

@@ -1,0 +1,305 @@
+//! A channel's memory and its slots: who may take one, and how both ends agree on it.
+//!
+//! The state word of a slot moves only by compare-and-swap:
+//!
+//! ```text
+//!          client               client                acceptor
+//!  Free ---------> Connecting ---------> Offered ---------------> Claimed
+//!                      |                    |
+//!                      | acceptor           | client
+//!                      v                    v
+//!                  Declined             Withdrawn          (all three end as Free again)
+//! ```
+
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::Arc;
+
+use heliostat_abi::channel::{self as layout, slot, SlotState};
+use heliostat_abi::name::{NetAddress, ObjectId};
+use heliostat_abi::node::State;
+use heliostat_abi::record::ChannelEntry;
+use heliostat_abi::VERSION;
+use heliostat_base::fd::OwnedFd;
+use heliostat_base::lock::Lock;
+use heliostat_base::mapping::{Access, SharedMapping};
+use heliostat_ring::stream::Lane;
+use std::os::fd::AsRawFd;
+
+use crate::session::NodePage;
+
+/// Which end of a stream this process is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Side {
+    /// It connected.
+    Client,
+    /// It accepted.
+    Server,
+}
+
+impl Side {
+    fn closed_bit(self) -> u32 {
+        match self {
+            Self::Client => slot::CLOSED_CLIENT,
+            Self::Server => slot::CLOSED_SERVER,
+        }
+    }
+
+    fn holders(self) -> usize {
+        slot::HOLDERS + 4 * self as usize
+    }
+}
+
+/// A mapped channel.
+pub struct Channel {
+    memory: Arc<SharedMapping>,
+    /// As the control plane described it.
+    pub entry: ChannelEntry,
+    node: Arc<NodePage>,
+    /// Slots this process has given out (client side only).
+    taken: Lock<u64>,
+}
+
+impl Channel {
+    /// Maps a channel that the control plane handed out; `None` when its shape is not valid.
+    pub fn map(entry: ChannelEntry, fd: &OwnedFd, node: &Arc<NodePage>) -> Option<Arc<Self>> {
+        if !layout::shape_is_valid(entry.slots, entry.ring_bytes) {
+            return None;
+        }
+        let length = layout::bytes(entry.slots, entry.ring_bytes);
+        let memory = SharedMapping::from_fd(fd.as_raw_fd(), length, Access::ReadWrite).ok()?;
+        let mark = memory.atomic_u32(0).load(Relaxed);
+        let version = memory.atomic_u32(4).load(Relaxed);
+        if mark != layout::MAGIC || version != u32::from(VERSION) {
+            return None;
+        }
+        let memory = Arc::new(memory);
+        Some(Arc::new(Self { memory, entry, node: node.clone(), taken: Lock::new(0) }))
+    }
+
+    /// State of the grant, one load from the node page.
+    #[inline]
+    pub fn state(&self) -> State {
+        self.node.channel(self.entry.id)
+    }
+
+    /// True while its client's session stands.
+    pub fn is_alive(&self) -> bool {
+        self.node.session(self.entry.client) == State::Active
+    }
+
+    fn word(&self, slot: u32, offset: usize) -> &AtomicU32 {
+        self.memory.atomic_u32(layout::slot_offset(slot) + offset)
+    }
+
+    /// Slots on offer, as the client says.
+    pub fn offers(&self) -> u64 {
+        let known = u64::MAX >> (64 - self.entry.slots);
+        self.memory.atomic_u64(layout::OFFERS).load(Acquire) & known
+    }
+
+    fn set_offer(&self, slot: u32, on: bool) {
+        let word = self.memory.atomic_u64(layout::OFFERS);
+        match on {
+            true => word.fetch_or(1 << slot, AcqRel),
+            false => word.fetch_and(!(1 << slot), AcqRel),
+        };
+    }
+
+    /// Takes a slot for a connection about to be made and marks it Connecting.
+    pub fn take_slot(self: &Arc<Self>) -> Option<Slot> {
+        let mut taken = self.taken.lock();
+        for index in 0..self.entry.slots {
+            if *taken & 1 << index != 0 && !self.is_left(index) {
+                continue;
+            }
+            *taken |= 1 << index;
+            let slot = Slot { channel: self.clone(), index };
+            slot.begin();
+            return Some(slot);
+        }
+        None
+    }
+
+    /// True when a slot given out earlier is nobody's any more.
+    fn is_left(&self, index: u32) -> bool {
+        let closed = self.word(index, slot::CLOSED).load(Acquire);
+        if closed & slot::CLOSED_CLIENT == 0 {
+            return false;
+        }
+        let state = SlotState::from_word(self.word(index, slot::STATE).load(Acquire));
+        if state != Some(SlotState::Claimed) || closed & slot::CLOSED_SERVER != 0 {
+            return true;
+        }
+        // The acceptor was killed: its session is gone and no child of it holds the stream.
+        let acceptor = ObjectId {
+            index: self.word(index, slot::ACCEPTOR).load(Relaxed) % MAX_SESSION_INDEX,
+            generation: self.word(index, slot::ACCEPTOR + 4).load(Relaxed),
+        };
+        let holders = self.word(index, Side::Server.holders()).load(Relaxed);
+        holders <= 1 && self.node.session(acceptor) != State::Active
+    }
+
+    fn release(&self, index: u32) {
+        *self.taken.lock() &= !(1 << index);
+    }
+
+    /// A slot of this channel by number, for the acceptor.
+    pub fn slot(self: &Arc<Self>, index: u32) -> Option<Slot> {
+        (index < self.entry.slots).then(|| Slot { channel: self.clone(), index })
+    }
+
+    /// Frees what other threads of the parent held.
+    pub fn reset_in_forked_child(&self) {
+        self.taken.reset_in_forked_child();
+    }
+}
+
+/// Session indices beyond the node page do not exist; a foreign one is cut to its size.
+const MAX_SESSION_INDEX: u32 = heliostat_abi::limits::SESSIONS_MAX as u32;
+
+/// One stream's place in a channel.
+#[derive(Clone)]
+pub struct Slot {
+    /// The channel it lies in.
+    pub channel: Arc<Channel>,
+    index: u32,
+}
+
+impl Slot {
+    fn word(&self, offset: usize) -> &AtomicU32 {
+        self.channel.word(self.index, offset)
+    }
+
+    fn begin(&self) {
+        for (direction, side) in [(0, Side::Client), (1, Side::Server)] {
+            if let Some(lane) = self.lane(direction) {
+                // 5 lines apart and prime to the ring: lanes do not share cache sets.
+                lane.reset(u64::from(self.index * 2 + direction as u32) * 320);
+            }
+            self.word(side.holders()).store(1, Relaxed);
+        }
+        self.word(slot::CLOSED).store(0, Relaxed);
+        let next = self.word(slot::STATE).load(Relaxed).wrapping_add(0x100);
+        self.word(slot::STATE).store(SlotState::Connecting.in_word(next), Release);
+        self.channel.set_offer(self.index, true);
+    }
+
+    /// The lane of a direction: 0 client to server, 1 back.
+    fn lane(&self, direction: usize) -> Option<Lane> {
+        let words = layout::slot_offset(self.index) + slot::DIRECTION[direction];
+        let ring_bytes = self.channel.entry.ring_bytes;
+        let data = layout::ring_offset(self.index, direction, ring_bytes);
+        Lane::new(&self.channel.memory, words, data, ring_bytes).ok()
+    }
+
+    /// The incoming and the outgoing lane of `side`.
+    pub fn lanes(&self, side: Side) -> Option<(Lane, Lane)> {
+        let (forth, back) = (self.lane(0)?, self.lane(1)?);
+        Some(match side {
+            Side::Client => (back, forth),
+            Side::Server => (forth, back),
+        })
+    }
+
+    /// State now; nonsense counts as Free.
+    pub fn state(&self) -> SlotState {
+        let word = self.word(slot::STATE).load(Acquire);
+        SlotState::from_word(word).unwrap_or(SlotState::Free)
+    }
+
+    fn step(&self, from: SlotState, to: SlotState) -> bool {
+        let word = self.word(slot::STATE).load(Acquire);
+        SlotState::from_word(word) == Some(from)
+            && self
+                .word(slot::STATE)
+                .compare_exchange(word, to.in_word(word), AcqRel, Acquire)
+                .is_ok()
+    }
+
+    /// Puts the connected socket on offer; false when the acceptor has declined already.
+    pub fn offer(&self, client: NetAddress, server: NetAddress, inode: u64) -> bool {
+        let base = layout::slot_offset(self.index);
+        let (family, client_ip) = client.to_parts();
+        let (_, server_ip) = server.to_parts();
+        let mut head = [0u8; 52];
+        head[0] = family;
+        head[2..4].copy_from_slice(&client.port.to_le_bytes());
+        head[4..6].copy_from_slice(&server.port.to_le_bytes());
+        head[12..28].copy_from_slice(&client_ip);
+        head[28..44].copy_from_slice(&server_ip);
+        head[44..52].copy_from_slice(&inode.to_le_bytes());
+        let memory = &self.channel.memory;
+        let written = memory.copy_in(base + slot::FAMILY, &head).is_ok();
+        written && self.step(SlotState::Connecting, SlotState::Offered)
+    }
+
+    /// The client's address and socket inode, as the offer says.
+    pub fn offered_by(&self) -> Option<(NetAddress, u64)> {
+        let mut head = [0u8; 52];
+        let at = layout::slot_offset(self.index) + slot::FAMILY;
+        self.channel.memory.copy_out(at, &mut head).ok()?;
+        let port = u16::from_le_bytes([head[2], head[3]]);
+        let ip = head[12..28].try_into().ok()?;
+        let inode = u64::from_le_bytes(head[44..52].try_into().ok()?);
+        Some((NetAddress::from_parts(head[0], ip, port)?, inode))
+    }
+
+    /// Acceptor: takes the offer; false when the client was faster in withdrawing it.
+    pub fn claim(&self, acceptor: ObjectId) -> bool {
+        self.word(slot::ACCEPTOR).store(acceptor.index, Relaxed);
+        self.word(slot::ACCEPTOR + 4).store(acceptor.generation, Relaxed);
+        let claimed = self.step(SlotState::Offered, SlotState::Claimed);
+        if claimed {
+            self.channel.set_offer(self.index, false);
+        }
+        claimed
+    }
+
+    /// Acceptor: declines a client that never finished connecting.
+    pub fn decline(&self) {
+        self.step(SlotState::Connecting, SlotState::Declined);
+    }
+
+    /// Client: takes the offer back; false when it was claimed already.
+    pub fn withdraw(&self) -> bool {
+        let withdrawn = self.step(SlotState::Offered, SlotState::Withdrawn)
+            || self.step(SlotState::Connecting, SlotState::Withdrawn);
+        withdrawn || self.state() == SlotState::Declined
+    }
+
+    /// Client: gives back a slot that never became a stream.
+    pub fn abandon(self) {
+        self.withdraw();
+        self.channel.set_offer(self.index, false);
+        self.channel.release(self.index);
+    }
+
+    /// One more process holds this end (fork).
+    pub fn share(&self, side: Side) {
+        self.word(side.holders()).fetch_add(1, AcqRel);
+    }
+
+    /// True when this process is the last to hold this end, as far as the count knows.
+    pub fn is_last_holder(&self, side: Side) -> bool {
+        self.word(side.holders()).fetch_sub(1, AcqRel) <= 1
+    }
+
+    /// This end is closed for good.
+    pub fn leave(&self, side: Side) {
+        self.word(slot::CLOSED).fetch_or(side.closed_bit(), AcqRel);
+        if side == Side::Client {
+            self.channel.set_offer(self.index, false);
+        }
+    }
+
+    /// True when the other end is closed for good: what is sent now reaches nobody.
+    #[inline]
+    pub fn peer_left(&self, side: Side) -> bool {
+        let bit = match side {
+            Side::Client => slot::CLOSED_SERVER,
+            Side::Server => slot::CLOSED_CLIENT,
+        };
+        self.word(slot::CLOSED).load(Relaxed) & bit != 0
+    }
+}

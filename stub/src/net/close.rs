@@ -1,0 +1,74 @@
+//! Closing and shutting down: the same end the kernel would have shown to the other side.
+
+use std::sync::atomic::Ordering::{Relaxed, Release};
+
+use heliostat_abi::channel::direction::{FIN, RESET};
+use heliostat_base::call;
+
+use super::socket::{self, Socket, Stream};
+use super::{demote, shadow};
+use crate::event::epoll;
+use crate::thread::Critical;
+use crate::Answer;
+
+/// Before the kernel closes `fd`, the last one of connection `index` or one of several.
+pub fn closing(fd: i32, index: u32) {
+    let _critical = Critical::enter();
+    let socket = socket::at(index);
+    if !socket.release() {
+        return;
+    }
+    epoll::forget_socket(fd, index);
+    if let Some(stream) = socket.stream() {
+        end(fd, index, socket, &stream);
+    }
+    socket::free(index);
+}
+
+fn end(fd: i32, index: u32, socket: &Socket, stream: &Stream) {
+    if socket.unclaimed.load(Relaxed) && demote::withdraw(fd, index, socket, stream) {
+        return;
+    }
+    if !stream.slot.is_last_holder(stream.side) {
+        return;
+    }
+    let unread = stream.incoming.unread().is_ok_and(|bytes| bytes > 0);
+    if unread || socket.broken.load(Relaxed) {
+        // The kernel resets a connection that is closed with unread bytes (RFC 2525, 2.17).
+        stream.outgoing.raise(FIN | RESET);
+        let _ = call::linger_zero(fd);
+    } else {
+        stream.outgoing.raise(FIN);
+    }
+    // Bells left unread would make the kernel reset the shadow instead of ending it.
+    shadow::drain(fd, socket, &stream.incoming);
+    stream.slot.leave(stream.side);
+}
+
+/// shutdown(2). Only SHUT_RDWR reaches the shadow: after SHUT_WR bells still have to be rung.
+pub fn shutdown(fd: i32, index: u32, how: i32) -> Answer {
+    let socket = socket::at(index);
+    let Some(stream) = socket.stream() else { return None };
+    let _critical = Critical::enter();
+    if how == libc::SHUT_RD || how == libc::SHUT_RDWR {
+        socket.read_shut.store(true, Release);
+    }
+    if how == libc::SHUT_WR || how == libc::SHUT_RDWR {
+        socket.write_shut.store(true, Release);
+        let sender = socket.sender.lock();
+        if sender.stream.is_none() {
+            return None;
+        }
+        stream.outgoing.raise(FIN);
+        if stream.outgoing.take_sleeping_reader() {
+            shadow::ring_bell(fd, &stream.outgoing);
+        }
+    }
+    if how == libc::SHUT_WR {
+        return Some(Ok(0));
+    }
+    if how == libc::SHUT_RDWR {
+        return None;
+    }
+    Some(if how == libc::SHUT_RD { Ok(0) } else { Err(heliostat_base::sys::Errno(libc::EINVAL)) })
+}

@@ -1,0 +1,186 @@
+//! Leaving the direct path without losing a byte, whoever asks.
+//!
+//! Each direction is switched by its writer: bytes before the switch lie in the ring, bytes after
+//! it follow on the shadow. An end that cannot read the ring any more (its descriptor goes to
+//! another program) freezes its reading and asks the writer to take the unread bytes back and
+//! send them on the shadow instead. Both directions always switch together.
+//!
+//! ```text
+//! initiator                               peer
+//! want native on its incoming lane
+//! bell, SWITCHED on its outgoing lane --> sees either at its next call or wake-up
+//!                                         unread bytes of its outgoing lane back, SWITCHED
+//! sees SWITCHED, drains bells         <-- those bytes on the shadow
+//! ```
+
+use std::sync::atomic::Ordering::{Relaxed, Release};
+
+use heliostat_abi::channel::direction::{SWITCHED, TAKEN_BACK};
+use heliostat_abi::code::Native;
+use heliostat_abi::limits::DEMOTE_DEADLINE_MS;
+use heliostat_abi::report::Counter;
+use heliostat_base::{call, clock, spin};
+
+use super::socket::{self, Socket, Stream};
+use super::{option, shadow};
+use crate::report;
+use crate::thread::Critical;
+
+/// Room asked of the kernel for bytes taken back: a whole ring goes out in one call.
+const TAKE_BACK_BUFFER: i32 = 1 << 20;
+
+/// Moves connection `index` to the kernel's path: because the peer switched or asked, or because
+/// this end has to. Blocks for the peer at most for the deadline of `abi::limits`; then the
+/// connection is reset, which is the kernel's answer to a peer that does not answer.
+#[cold]
+pub fn leave(fd: i32, index: u32, reason: Native) {
+    let _critical = Critical::enter();
+    let socket = socket::at(index);
+    let Some(stream) = socket.stream() else { return finish(fd, index, reason) };
+    if withdraw(fd, index, socket, &stream) {
+        return;
+    }
+    switch_outgoing(fd, socket, &stream, reason);
+    if reason == Native::PeerAsked && stream.incoming.flags() & SWITCHED != 0 {
+        return finish_incoming(fd, index, socket, &stream, reason);
+    }
+    if !await_switch(&stream) {
+        return reset(fd, index, socket);
+    }
+    finish_incoming(fd, index, socket, &stream, reason);
+}
+
+/// Takes an offer back that nobody claimed: what was written into the ring goes out on the
+/// kernel's connection. False when it was claimed, and the stream stays direct.
+pub fn withdraw(fd: i32, index: u32, socket: &Socket, stream: &Stream) -> bool {
+    if !socket.unclaimed.load(Relaxed) || !stream.slot.withdraw() {
+        socket.unclaimed.store(false, Relaxed);
+        return false;
+    }
+    let mut receiver = socket.receiver.lock();
+    let mut sender = socket.sender.lock();
+    let bytes = stream.outgoing.take_back().unwrap_or_default();
+    (receiver.stream, sender.stream) = (None, None);
+    drop(receiver);
+    option::restore_delay(fd, socket);
+    send_all(fd, &bytes);
+    drop(sender);
+    stream.slot.clone().abandon();
+    socket.unclaimed.store(false, Release);
+    finish(fd, index, Native::NotAccepted);
+    true
+}
+
+/// Switches what goes out; takes unread bytes back when the reader asked for it.
+fn switch_outgoing(fd: i32, socket: &Socket, stream: &Stream, reason: Native) {
+    let mut sender = socket.sender.lock();
+    if sender.stream.is_none() {
+        return;
+    }
+    if reason != Native::PeerAsked {
+        stream.incoming.want_native();
+    }
+    if stream.outgoing.take_sleeping_reader() || stream.incoming.take_sleeping_writer() {
+        shadow::ring_bell(fd, &stream.outgoing);
+    }
+    let wanted = stream.outgoing.is_native_wanted();
+    let bytes = match wanted {
+        true => stream.outgoing.take_back().unwrap_or_default(),
+        false => Vec::new(),
+    };
+    stream.outgoing.raise(if wanted { SWITCHED | TAKEN_BACK } else { SWITCHED });
+    sender.stream = None;
+    option::restore_delay(fd, socket);
+    send_all(fd, &bytes);
+}
+
+/// Sends what was taken back. The buffer is sized for all of it, so that a peer that does not
+/// read cannot hold us; what the kernel refuses even so is a reset connection.
+fn send_all(fd: i32, bytes: &[u8]) {
+    if bytes.is_empty() {
+        return;
+    }
+    let _ = call::set_option(fd, libc::SOL_SOCKET, libc::SO_SNDBUF, TAKE_BACK_BUFFER);
+    let mut sent = 0;
+    while sent < bytes.len() {
+        match call::send(fd, &bytes[sent..], libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL) {
+            Ok(count) => sent += count,
+            Err(_) => {
+                let _ = call::shutdown(fd, libc::SHUT_RDWR);
+                return;
+            }
+        }
+    }
+}
+
+fn await_switch(stream: &Stream) -> bool {
+    let ends = clock::monotonic_ns() + DEMOTE_DEADLINE_MS * 1_000_000;
+    let mut turns = spin::Spin::new();
+    while stream.incoming.flags() & SWITCHED == 0 {
+        if stream.slot.peer_left(stream.side) || clock::monotonic_ns() > ends {
+            return false;
+        }
+        if turns.turn() {
+            // The peer may be asleep in a call that only the clock ends; be polite to the core.
+            let _ = call::poll(&mut [], 1);
+        }
+    }
+    true
+}
+
+/// The incoming lane after its switch: what is left in the ring must have been read or taken
+/// back; then the bells go, and the shadow's next byte is payload.
+fn finish_incoming(fd: i32, index: u32, socket: &Socket, stream: &Stream, reason: Native) {
+    let taken_back = stream.incoming.flags() & TAKEN_BACK != 0;
+    if !taken_back && stream.incoming.unread().is_ok_and(|unread| unread > 0) {
+        if reason == Native::PeerAsked {
+            return; // the reader comes back here once it has read them
+        }
+        return reset(fd, index, socket);
+    }
+    let ends = clock::monotonic_ns() + DEMOTE_DEADLINE_MS * 1_000_000;
+    while stream.incoming.bells_pending() != 0 && clock::monotonic_ns() < ends {
+        shadow::drain(fd, socket, &stream.incoming);
+        spin::yield_now();
+    }
+    socket.receiver.lock().stream = None;
+    finish(fd, index, reason);
+}
+
+fn finish(fd: i32, index: u32, reason: Native) {
+    let socket = socket::at(index);
+    if socket.is_native() {
+        return;
+    }
+    socket.set_native(reason);
+    report::count(Counter::Demoted);
+    option::report_native(socket, fd, reason);
+    crate::event::epoll::became_native(fd, index);
+}
+
+/// Gives the connection up: the program sees ECONNRESET, the peer too.
+fn reset(fd: i32, index: u32, socket: &Socket) {
+    socket.receiver.lock().stream = None;
+    socket.sender.lock().stream = None;
+    let _ = call::shutdown(fd, libc::SHUT_RDWR);
+    finish(fd, index, Native::Corrupt);
+}
+
+/// The peer broke the protocol: this connection ends with an ordinary error.
+#[cold]
+pub fn broken<T>(fd: i32, socket: &Socket, answer: T) -> T {
+    report::count(Counter::Corrupt);
+    socket.broken.store(true, Relaxed);
+    socket.shadow_ended.store(true, Release);
+    let _ = call::linger_zero(fd);
+    let _ = call::shutdown(fd, libc::SHUT_RDWR);
+    answer
+}
+
+/// Rings from the reading side: there is room again. The receiver's lock is held.
+#[cold]
+pub fn ring_back(fd: i32, socket: &Socket) {
+    if let Some(stream) = &socket.sender.lock().stream {
+        shadow::ring_bell(fd, &stream.outgoing);
+    }
+}

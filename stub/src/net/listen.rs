@@ -1,0 +1,142 @@
+//! Listening sockets: registered by their bound address, channels attached when they appear.
+
+use std::sync::Arc;
+
+use heliostat_abi::code::Native;
+use heliostat_abi::name::ObjectId;
+use heliostat_base::call;
+use heliostat_base::lock::Lock;
+
+use super::channel::Channel;
+use crate::session::{self, Standing};
+use crate::table::{self, Kind};
+
+/// Listening sockets of one process.
+const LISTENERS_MAX: usize = 1024;
+/// Replies taken in one go; more channels come with the next accept.
+const ATTACH_ROUNDS_MAX: usize = 64;
+
+static LISTENERS: Lock<Vec<Option<Listener>>> = Lock::new(Vec::new());
+
+struct Listener {
+    port: ObjectId,
+    /// Session of ours that registered it; another one has to register anew.
+    epoch: u64,
+    /// The address's word when channels were last attached.
+    seen: u32,
+    channels: Vec<Arc<Channel>>,
+    descriptors: u32,
+}
+
+/// After listen(2) succeeded on `fd`.
+pub fn listening(fd: i32) {
+    if matches!(table::kind(fd), Kind::Listener(_)) || !is_tcp(fd) {
+        return;
+    }
+    let _ = register(fd);
+}
+
+/// True for a stream socket of TCP over IPv4 or IPv6.
+pub fn is_tcp(fd: i32) -> bool {
+    let is = |name, value| call::option(fd, libc::SOL_SOCKET, name) == Ok(value);
+    is(libc::SO_PROTOCOL, libc::IPPROTO_TCP) && is(libc::SO_TYPE, libc::SOCK_STREAM)
+}
+
+fn register(fd: i32) -> Result<u32, Native> {
+    let (port, _address) = session::listen(fd)?;
+    let epoch = session::standing()?.epoch;
+    let listener = Listener { port, epoch, seen: 0, channels: Vec::new(), descriptors: 1 };
+    let mut listeners = LISTENERS.lock();
+    let index = match listeners.iter().position(Option::is_none) {
+        Some(index) => index,
+        None if listeners.len() < LISTENERS_MAX => {
+            listeners.push(None);
+            listeners.len() - 1
+        }
+        None => return Err(Native::TableFull),
+    };
+    listeners[index] = Some(listener);
+    table::set(fd, Kind::Listener(index as u32));
+    Ok(index as u32)
+}
+
+/// Channels in which an offer for a connection just accepted on `fd` may lie, and our session.
+pub fn channels(fd: i32) -> Result<(Vec<Arc<Channel>>, Standing), Native> {
+    let index = match table::kind(fd) {
+        Kind::Listener(index) => index,
+        // Inherited over exec, or the control plane was away when it was set up.
+        _ if is_tcp(fd) => register(fd)?,
+        _ => return Err(Native::PeerNotOurs),
+    };
+    let standing = session::standing()?;
+    renew(fd, index, &standing)?;
+    attach(index, &standing)?;
+    let listeners = LISTENERS.lock();
+    let found = listeners.get(index as usize).and_then(Option::as_ref);
+    Ok((found.ok_or(Native::PeerNotOurs)?.channels.clone(), standing))
+}
+
+/// Registers anew when our session is another one than the one that registered (fork, restart).
+fn renew(fd: i32, index: u32, standing: &Standing) -> Result<(), Native> {
+    let mut listeners = LISTENERS.lock();
+    let Some(Some(listener)) = listeners.get_mut(index as usize) else { return Ok(()) };
+    if listener.epoch == standing.epoch {
+        return Ok(());
+    }
+    listener.port = session::listen(fd)?.0;
+    listener.epoch = standing.epoch;
+    listener.seen = 0;
+    Ok(())
+}
+
+/// Attaches channels that appeared since the last look; drops those whose client is gone.
+fn attach(index: u32, standing: &Standing) -> Result<(), Native> {
+    let mut listeners = LISTENERS.lock();
+    let Some(Some(listener)) = listeners.get_mut(index as usize) else { return Ok(()) };
+    let word = standing.node.port(listener.port);
+    if word == listener.seen {
+        return Ok(());
+    }
+    listener.channels.retain(|channel| channel.offers() != 0 || channel.is_alive());
+    for _ in 0..ATTACH_ROUNDS_MAX {
+        let answer = session::attach(listener.port)?;
+        for (entry, fd) in &answer.entries {
+            listener.channels.extend(Channel::map(*entry, fd, &standing.node));
+        }
+        if !answer.more {
+            break;
+        }
+    }
+    listener.seen = word;
+    Ok(())
+}
+
+/// One more descriptor refers to it (dup).
+pub fn retain(index: u32) {
+    if let Some(Some(listener)) = LISTENERS.lock().get_mut(index as usize) {
+        listener.descriptors += 1;
+    }
+}
+
+/// Before the kernel closes one of its descriptors.
+pub fn closing(index: u32) {
+    let mut listeners = LISTENERS.lock();
+    let Some(place) = listeners.get_mut(index as usize) else { return };
+    let Some(listener) = place else { return };
+    listener.descriptors -= 1;
+    if listener.descriptors == 0 {
+        let port = listener.port;
+        *place = None;
+        drop(listeners);
+        session::unlisten(port);
+    }
+}
+
+/// In the child of a fork: the channels have to be attached by the child's own session.
+pub fn reset_in_forked_child() {
+    LISTENERS.reset_in_forked_child();
+    for listener in LISTENERS.lock().iter_mut().flatten() {
+        listener.epoch = 0;
+        listener.channels.clear();
+    }
+}

@@ -1,0 +1,167 @@
+//! Socket options and ioctls whose answer differs on a direct stream.
+
+use std::sync::atomic::Ordering::{Relaxed, Release};
+use std::sync::Arc;
+
+use heliostat_abi::code::Native;
+use heliostat_abi::name::NetAddress;
+use heliostat_abi::report::{Counter, Entry, Path};
+use heliostat_base::call;
+use heliostat_base::sys::Errno;
+
+use super::channel::Side;
+use super::socket::{self, Socket};
+use super::{demote, shadow};
+use crate::{report, Answer};
+
+const NODELAY: u32 = 1;
+const CORK: u32 = 2;
+
+/// setsockopt(2): `None` passes it to the shadow as it is.
+pub fn set(fd: i32, index: u32, level: i32, name: i32, value: &[u8]) -> Answer {
+    let socket = socket::at(index);
+    if socket.is_native() {
+        return None;
+    }
+    match (level, name) {
+        (libc::IPPROTO_TCP, libc::TCP_NODELAY) => set_delay(socket, NODELAY, value),
+        (libc::IPPROTO_TCP, libc::TCP_CORK) => set_delay(socket, CORK, value),
+        (libc::IPPROTO_TCP, libc::TCP_ULP | libc::TCP_REPAIR | libc::TCP_MD5SIG) => {
+            demote::leave(fd, index, Native::Option);
+            None
+        }
+        (libc::SOL_SOCKET, libc::SO_SNDTIMEO) => {
+            let ns = timeout_ns(value);
+            socket.send_timeout_ns.store(ns, Relaxed);
+            None
+        }
+        (libc::SOL_SOCKET, libc::SO_RCVLOWAT | libc::SO_OOBINLINE | libc::SO_TIMESTAMP)
+        | (libc::SOL_SOCKET, libc::SO_ATTACH_FILTER | libc::SO_ZEROCOPY) => {
+            demote::leave(fd, index, Native::Option);
+            None
+        }
+        _ => None,
+    }
+}
+
+/// The shadow always sends at once, since its bytes are bells; what the program asked for is
+/// remembered, told back, and put in force when the connection goes native.
+fn set_delay(socket: &Socket, bit: u32, value: &[u8]) -> Answer {
+    let Some(value) = value.get(..4) else { return Some(Err(Errno(libc::EINVAL))) };
+    match value.iter().any(|byte| *byte != 0) {
+        true => socket.delay_options.fetch_or(bit, Relaxed),
+        false => socket.delay_options.fetch_and(!bit, Relaxed),
+    };
+    Some(Ok(0))
+}
+
+fn timeout_ns(value: &[u8]) -> u64 {
+    let word = |at: usize| {
+        value.get(at..at + 8).map_or(0, |b| u64::from_ne_bytes(b.try_into().unwrap_or_default()))
+    };
+    word(0).saturating_mul(1_000_000_000).saturating_add(word(8).saturating_mul(1000))
+}
+
+/// getsockopt(2) of an int that the shadow would answer wrongly.
+pub fn get(index: u32, level: i32, name: i32) -> Option<i32> {
+    let socket = socket::at(index);
+    if socket.is_native() {
+        return None;
+    }
+    let options = socket.delay_options.load(Relaxed);
+    match (level, name) {
+        (libc::IPPROTO_TCP, libc::TCP_NODELAY) => Some(i32::from(options & NODELAY != 0)),
+        (libc::IPPROTO_TCP, libc::TCP_CORK) => Some(i32::from(options & CORK != 0)),
+        (libc::SOL_SOCKET, libc::SO_ERROR) => {
+            shadow::take_error(socket).map(|Errno(errno)| errno)
+        }
+        _ => None,
+    }
+}
+
+/// Puts the program's own choice in force on a connection that goes native.
+pub fn restore_delay(fd: i32, socket: &Socket) {
+    let options = socket.delay_options.load(Relaxed);
+    let on = |bit| i32::from(options & bit != 0);
+    let _ = call::set_option(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, on(NODELAY));
+    if options & CORK != 0 {
+        let _ = call::set_option(fd, libc::IPPROTO_TCP, libc::TCP_CORK, 1);
+    }
+}
+
+/// Makes the shadow fit for bells and remembers what the program had asked for.
+pub fn prepare_shadow(fd: i32, socket: &Socket) {
+    let nodelay = call::option(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY).unwrap_or(0) != 0;
+    socket.delay_options.store(if nodelay { NODELAY } else { 0 }, Relaxed);
+    if !nodelay {
+        let _ = call::set_option(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, 1);
+    }
+}
+
+/// O_NONBLOCK of the open file description changed (fcntl, FIONBIO).
+pub fn note_nonblocking(index: u32, on: bool) {
+    socket::at(index).nonblocking.store(on, Release);
+}
+
+/// FIONREAD and SIOCOUTQ: bytes to read, bytes not read yet by the peer.
+pub fn queued(index: u32, outgoing: bool) -> Option<i32> {
+    let socket = socket::at(index);
+    let lane = match outgoing {
+        false => socket.receiver.lock().stream.as_ref()?.incoming.clone(),
+        true => socket.sender.lock().stream.as_ref()?.outgoing.clone(),
+    };
+    lane.unread().ok().map(|bytes| bytes.min(i32::MAX as u64) as i32)
+}
+
+/// Gives a connection its line in the report.
+pub fn report_new(fd: i32, socket: &Socket, side: Side, path: Path) {
+    report::count(match path {
+        Path::Direct => Counter::Direct,
+        Path::Native(_) => Counter::Native,
+    });
+    let Some(entry) = entry_of(fd, socket, side == Side::Server, path) else { return };
+    let line = report::line(&entry).map(Arc::new);
+    socket.receiver.lock().line = line.clone();
+    socket.sender.lock().line = line;
+}
+
+/// Rewrites the line of a connection that went native.
+pub fn report_native(socket: &Socket, fd: i32, reason: Native) {
+    let line = socket.receiver.lock().line.clone();
+    let Some(line) = line else { return };
+    if let Some(entry) = entry_of(fd, socket, line.accepted, Path::Native(reason)) {
+        line.write(&entry);
+    }
+}
+
+fn entry_of(fd: i32, socket: &Socket, accepted: bool, path: Path) -> Option<Entry> {
+    Some(Entry {
+        fd,
+        path,
+        accepted,
+        local: NetAddress::new(call::local_address(fd)?),
+        peer: NetAddress::new(call::peer_address(fd)?),
+        received: socket.receiver.lock().received,
+        sent: socket.sender.lock().sent,
+    })
+}
+
+/// Adds bytes that the kernel moved on a native connection, for the report.
+pub fn count_native(index: u32, received: u64, sent: u64) {
+    let socket = socket::at(index);
+    if !socket.is_native() || socket.generation() == 0 {
+        return;
+    }
+    if received > 0 {
+        let mut half = socket.receiver.lock();
+        half.received += received;
+        let total = half.received;
+        half.line.iter().for_each(|line| line.received(total));
+    }
+    if sent > 0 {
+        let mut half = socket.sender.lock();
+        half.sent += sent;
+        let total = half.sent;
+        half.line.iter().for_each(|line| line.sent(total));
+    }
+}

@@ -1,0 +1,188 @@
+//! Receiving on a direct stream: recv, read, readv, recvmsg and their flags.
+
+use std::io::IoSliceMut;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
+
+use heliostat_abi::channel::direction::{FIN, RESET, SWITCHED, TAKEN_BACK};
+use heliostat_abi::code::Native;
+use heliostat_abi::node::State;
+use heliostat_base::sys::Errno;
+
+use super::socket::{self, Socket, Stream};
+use super::wait::{self, Wake};
+use super::{connect, demote, shadow, side_lock};
+use crate::thread::Critical;
+use crate::{fail, Answer};
+
+/// Flags that change nothing for a stream socket without control data.
+const HARMLESS: i32 = libc::MSG_CMSG_CLOEXEC | libc::MSG_NOSIGNAL | libc::MSG_WAITFORONE;
+const KNOWN: i32 =
+    HARMLESS | libc::MSG_DONTWAIT | libc::MSG_PEEK | libc::MSG_WAITALL | libc::MSG_TRUNC;
+
+/// What one look at the lane gave.
+enum Step {
+    Done(usize),
+    Empty(Stream),
+    End,
+    Failed(Errno),
+    Native,
+    Leave(Native),
+}
+
+/// recv(2) family on connection `index`; `buffers` as given by the program.
+#[inline]
+pub fn receive(fd: i32, index: u32, buffers: &mut [IoSliceMut<'_>], flags: i32) -> Answer {
+    let socket = socket::at(index);
+    if socket.is_native() {
+        return None;
+    }
+    if flags & !KNOWN != 0 {
+        return unusual(fd, index, flags);
+    }
+    // The commonest case first: bytes are there, one look takes them.
+    if flags & !HARMLESS == 0 {
+        if let Step::Done(bytes) = step(fd, socket, buffers, 0) {
+            return Some(Ok(bytes));
+        }
+    }
+    receive_slowly(fd, index, buffers, flags)
+}
+
+/// Out-of-band data and the error queue are the kernel's: the first ends the direct path.
+#[cold]
+fn unusual(fd: i32, index: u32, flags: i32) -> Answer {
+    if flags & libc::MSG_ERRQUEUE == 0 {
+        demote::leave(fd, index, Native::Call);
+    }
+    None
+}
+
+fn receive_slowly(
+    fd: i32,
+    index: u32,
+    mut buffers: &mut [IoSliceMut<'_>],
+    flags: i32,
+) -> Answer {
+    let socket = socket::at(index);
+    let wanted: usize = buffers.iter().map(|buffer| buffer.len()).sum();
+    let waits_for_all = flags & libc::MSG_WAITALL != 0 && flags & libc::MSG_PEEK == 0;
+    let mut total = 0;
+    loop {
+        let stream = match step(fd, socket, buffers, flags) {
+            Step::Done(bytes) => {
+                total += bytes;
+                if !waits_for_all || total == wanted {
+                    return Some(Ok(total));
+                }
+                IoSliceMut::advance_slices(&mut buffers, bytes);
+                continue;
+            }
+            Step::End => return Some(Ok(total)),
+            Step::Failed(_) if total > 0 => return Some(Ok(total)),
+            Step::Failed(errno) => return Some(Err(errno)),
+            Step::Native if total > 0 => return Some(Ok(total)),
+            Step::Native => return None,
+            Step::Leave(reason) => {
+                demote::leave(fd, index, reason);
+                continue;
+            }
+            Step::Empty(_) if wanted == 0 => return Some(Ok(total)),
+            Step::Empty(stream) => stream,
+        };
+        match pause(fd, index, &stream, flags) {
+            Pause::Again => {}
+            Pause::Stop(_) if total > 0 => return Some(Ok(total)),
+            Pause::Stop(errno) => return fail(errno),
+        }
+    }
+}
+
+enum Pause {
+    Again,
+    Stop(i32),
+}
+
+/// Nothing to read now: waits, or says why not.
+fn pause(fd: i32, index: u32, stream: &Stream, flags: i32) -> Pause {
+    let socket = socket::at(index);
+    if connect::give_up_late_offer(fd, index, stream) {
+        return Pause::Again;
+    }
+    if socket.nonblocking.load(Relaxed) || flags & libc::MSG_DONTWAIT != 0 {
+        return match shadow::probe_if_stale(fd, socket) {
+            true => Pause::Again,
+            false => Pause::Stop(libc::EAGAIN),
+        };
+    }
+    match wait::wait(fd, socket, stream, false) {
+        Wake::Look => Pause::Again,
+        Wake::Interrupted => Pause::Stop(libc::EINTR),
+        Wake::TimedOut => Pause::Stop(libc::EAGAIN),
+    }
+}
+
+#[inline]
+fn step(fd: i32, socket: &Socket, buffers: &mut [IoSliceMut<'_>], flags: i32) -> Step {
+    let _critical = Critical::enter();
+    let mut half = socket.receiver.lock();
+    let half = &mut *half;
+    let Some(stream) = &half.stream else { return Step::Native };
+    let Some(_shared) = side_lock::enter(socket, stream.incoming.read_lock()) else {
+        return demote::broken(fd, socket, Step::Failed(Errno(libc::ECONNRESET)));
+    };
+    if stream.slot.channel.state() == State::Revoked {
+        return Step::Leave(Native::Revoked);
+    }
+    let done = if flags & libc::MSG_TRUNC != 0 {
+        stream.incoming.discard(buffers.iter().map(|buffer| buffer.len()).sum())
+    } else {
+        stream.incoming.read(buffers, flags & libc::MSG_PEEK != 0)
+    };
+    let Ok(done) = done else {
+        return demote::broken(fd, socket, Step::Failed(Errno(libc::ECONNRESET)));
+    };
+    if done.bytes == 0 {
+        return when_empty(fd, socket, stream);
+    }
+    if done.made_room && stream.incoming.take_sleeping_writer() {
+        demote::ring_back(fd, socket);
+    }
+    if flags & libc::MSG_PEEK == 0 {
+        half.received += done.bytes as u64;
+        if let Some(line) = &half.line {
+            line.received(half.received);
+        }
+    }
+    Step::Done(done.bytes)
+}
+
+/// An empty lane: is it the end, an error, the kernel's turn, or only early?
+fn when_empty(fd: i32, socket: &Socket, stream: &Stream) -> Step {
+    let ended = socket.shadow_ended.load(Acquire);
+    let flags = stream.incoming.flags();
+    // Flags and the shadow's end come after the last byte: look once more before believing them.
+    let taken_back = flags & TAKEN_BACK != 0;
+    if !taken_back && stream.incoming.unread().is_ok_and(|unread| unread > 0) {
+        return Step::Empty(stream.clone());
+    }
+    if flags & SWITCHED != 0 {
+        return Step::Leave(Native::PeerAsked);
+    }
+    if flags & FIN != 0 && flags & RESET == 0 {
+        return Step::End;
+    }
+    if flags & RESET != 0 && !socket.broken.swap(true, Relaxed) {
+        return Step::Failed(Errno(libc::ECONNRESET));
+    }
+    if ended {
+        shadow::drain(fd, socket, &stream.incoming);
+        return match shadow::take_error(socket) {
+            Some(errno) => Step::Failed(errno),
+            None => Step::End,
+        };
+    }
+    if socket.read_shut.load(Relaxed) || flags & RESET != 0 {
+        return Step::End;
+    }
+    Step::Empty(stream.clone())
+}

@@ -1,0 +1,251 @@
+//! Sending on a direct stream: send, write, writev, sendmsg and sendfile.
+
+use std::io::IoSlice;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
+
+use heliostat_abi::channel::direction::RESET;
+use heliostat_abi::code::Native;
+use heliostat_abi::node::State;
+use heliostat_base::sys::Errno;
+
+use super::socket::{self, Socket, Stream};
+use super::wait::{self, Wake};
+use super::{connect, demote, shadow, side_lock};
+use crate::thread::{self, Critical};
+use crate::Answer;
+
+const KNOWN: i32 =
+    libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_MORE | libc::MSG_EOR | libc::MSG_CONFIRM;
+/// One round of sendfile puts at most this much into the ring before the reader is told.
+const FILE_PIECE: u64 = 64 * 1024;
+
+enum Step {
+    Done(usize),
+    Full(Stream),
+    Failed(Errno),
+    Native,
+    Leave(Native),
+}
+
+/// What is to be sent: the program's buffers, or a file's bytes.
+enum Source<'a> {
+    Buffers(&'a [IoSlice<'a>]),
+    File { fd: i32, offset: Option<u64>, limit: u64 },
+}
+
+/// send(2) family on connection `index`.
+#[inline]
+pub fn send(fd: i32, index: u32, buffers: &[IoSlice<'_>], flags: i32) -> Answer {
+    let socket = socket::at(index);
+    if socket.is_native() {
+        return None;
+    }
+    if flags & !KNOWN != 0 {
+        demote::leave(fd, index, Native::Call);
+        return None;
+    }
+    let wanted: usize = buffers.iter().map(|buffer| buffer.len()).sum();
+    // The commonest case first: there is room for all of it.
+    match step(fd, socket, &Source::Buffers(buffers)) {
+        Step::Done(bytes) if bytes == wanted => Some(Ok(bytes)),
+        first => send_slowly(fd, index, buffers, flags, first),
+    }
+}
+
+fn send_slowly(
+    fd: i32,
+    index: u32,
+    buffers: &[IoSlice<'_>],
+    flags: i32,
+    first: Step,
+) -> Answer {
+    let mut rest: Vec<IoSlice<'_>> = buffers.iter().map(|part| IoSlice::new(part)).collect();
+    let mut rest = rest.as_mut_slice();
+    let (mut total, mut next) = (0, Some(first));
+    loop {
+        let step = next.take().unwrap_or_else(|| step(fd, socket::at(index), &Source::Buffers(rest)));
+        if let Step::Done(bytes) = step {
+            total += bytes;
+            IoSlice::advance_slices(&mut rest, bytes);
+            if rest.is_empty() {
+                return Some(Ok(total));
+            }
+            continue;
+        }
+        match after(fd, index, step, total, flags) {
+            After::Again => {}
+            After::Return(Some(Ok(0))) if total > 0 => return Some(Ok(total)),
+            After::Return(answer) => return answer,
+        }
+    }
+}
+
+/// sendfile(2) from an ordinary file into the ring without a copy between. `offset` is advanced
+/// by the caller; the answer is the bytes sent.
+pub fn send_file(fd: i32, index: u32, file: i32, offset: Option<u64>, limit: u64) -> Answer {
+    let socket = socket::at(index);
+    if socket.is_native() {
+        return None;
+    }
+    let mut total = 0u64;
+    loop {
+        let offset = offset.map(|offset| offset + total);
+        let piece = (limit - total).min(FILE_PIECE);
+        let step = step(fd, socket, &Source::File { fd: file, offset, limit: piece });
+        match step {
+            Step::Done(0) => return Some(Ok(total as usize)),
+            Step::Done(bytes) => {
+                total += bytes as u64;
+                if total == limit {
+                    return Some(Ok(total as usize));
+                }
+            }
+            other => match after(fd, index, other, total as usize, libc::MSG_NOSIGNAL & 0) {
+                After::Again => {}
+                After::Return(answer) => return answer,
+            },
+        }
+    }
+}
+
+enum After {
+    Again,
+    Return(Answer),
+}
+
+/// What to do when a step did not send: leave, wait, or answer.
+fn after(fd: i32, index: u32, step: Step, total: usize, flags: i32) -> After {
+    let socket = socket::at(index);
+    match step {
+        Step::Done(_) => After::Again,
+        Step::Native if total > 0 => After::Return(Some(Ok(total))),
+        Step::Native => After::Return(None),
+        Step::Leave(reason) => {
+            demote::leave(fd, index, reason);
+            After::Again
+        }
+        Step::Failed(_) if total > 0 => After::Return(Some(Ok(total))),
+        Step::Failed(errno) => {
+            if errno == Errno(libc::EPIPE) && flags & libc::MSG_NOSIGNAL == 0 {
+                thread::raise_sigpipe();
+            }
+            After::Return(Some(Err(errno)))
+        }
+        Step::Full(stream) => when_full(fd, index, socket, &stream, total, flags),
+    }
+}
+
+fn when_full(
+    fd: i32,
+    index: u32,
+    socket: &Socket,
+    stream: &Stream,
+    total: usize,
+    flags: i32,
+) -> After {
+    if connect::give_up_late_offer(fd, index, stream) {
+        return After::Again;
+    }
+    let stop = |errno| match total {
+        0 => After::Return(Some(Err(Errno(errno)))),
+        _ => After::Return(Some(Ok(total))),
+    };
+    if socket.nonblocking.load(Relaxed) || flags & libc::MSG_DONTWAIT != 0 {
+        return match shadow::probe_if_stale(fd, socket) {
+            true => After::Again,
+            false => stop(libc::EAGAIN),
+        };
+    }
+    match wait::wait(fd, socket, stream, true) {
+        Wake::Look => After::Again,
+        Wake::Interrupted => stop(libc::EINTR),
+        Wake::TimedOut => stop(libc::EAGAIN),
+    }
+}
+
+#[inline]
+fn step(fd: i32, socket: &Socket, source: &Source<'_>) -> Step {
+    let _critical = Critical::enter();
+    let mut half = socket.sender.lock();
+    let half = &mut *half;
+    let Some(stream) = &half.stream else { return Step::Native };
+    if let Some(refused) = refusal(fd, socket, stream, source) {
+        return refused;
+    }
+    let Some(_shared) = side_lock::enter(socket, stream.outgoing.write_lock()) else {
+        return demote::broken(fd, socket, Step::Failed(Errno(libc::ECONNRESET)));
+    };
+    let done = match source {
+        Source::Buffers(buffers) => stream.outgoing.write(buffers, &mut half.cache).map(Ok),
+        Source::File { fd: file, offset, limit } => {
+            stream.outgoing.fill_from(*file, *offset, *limit, &mut half.cache)
+        }
+    };
+    let bytes = match done {
+        Ok(Ok(bytes)) => bytes,
+        Ok(Err(errno)) => return Step::Failed(errno),
+        Err(_) => return demote::broken(fd, socket, Step::Failed(Errno(libc::ECONNRESET))),
+    };
+    if bytes == 0 {
+        let room = stream.outgoing.room().unwrap_or(1);
+        if room > 0 {
+            return Step::Done(0);
+        }
+        socket.starved.store(true, Relaxed);
+        return Step::Full(stream.clone());
+    }
+    if stream.outgoing.take_sleeping_reader() {
+        shadow::ring_bell(fd, &stream.outgoing);
+    }
+    half.sent += bytes as u64;
+    if let Some(line) = &half.line {
+        line.sent(half.sent);
+    }
+    Step::Done(bytes)
+}
+
+/// Reasons not to write: the own end is shut, the peer is gone, the grant has ended.
+#[inline]
+fn refusal(fd: i32, socket: &Socket, stream: &Stream, source: &Source<'_>) -> Option<Step> {
+    if stream.slot.channel.state() == State::Revoked {
+        return Some(Step::Leave(Native::Revoked));
+    }
+    if stream.outgoing.is_native_wanted() {
+        return Some(Step::Leave(Native::PeerAsked));
+    }
+    if socket.write_shut.load(Relaxed) {
+        return Some(Step::Failed(Errno(libc::EPIPE)));
+    }
+    let gone = stream.slot.peer_left(stream.side)
+        || stream.incoming.flags() & RESET != 0
+        || socket.shadow_ended.load(Acquire)
+        || shadow::probe_if_stale(fd, socket);
+    gone.then(|| to_a_gone_peer(fd, socket, stream, source)).flatten()
+}
+
+/// Like the kernel: the first write after the peer left is swallowed, the next is EPIPE. A peer
+/// that only half-closed (or whose shadow ended by its exit, unread bytes aside) still reads.
+#[cold]
+fn to_a_gone_peer(
+    _fd: i32,
+    socket: &Socket,
+    stream: &Stream,
+    source: &Source<'_>,
+) -> Option<Step> {
+    if let Some(errno) = shadow::take_error(socket) {
+        socket.broken.store(true, Relaxed);
+        return Some(Step::Failed(errno));
+    }
+    if socket.broken.swap(true, Relaxed) {
+        return Some(Step::Failed(Errno(libc::EPIPE)));
+    }
+    if stream.incoming.flags() & RESET != 0 {
+        return Some(Step::Failed(Errno(libc::ECONNRESET)));
+    }
+    match source {
+        Source::Buffers(buffers) => {
+            Some(Step::Done(buffers.iter().map(|buffer| buffer.len()).sum()))
+        }
+        Source::File { .. } => Some(Step::Failed(Errno(libc::EPIPE))),
+    }
+}

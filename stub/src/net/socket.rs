@@ -1,0 +1,256 @@
+//! The table of connections and what this process knows of each.
+//!
+//! A place is found through the descriptor table, is never freed memory, and guards its two
+//! halves by one lock each: one thread may read while another writes. Two descriptors of one
+//! connection (dup) share a place.
+
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64};
+use std::sync::Arc;
+
+use heliostat_abi::code::Native;
+use heliostat_base::lock::Lock;
+use heliostat_ring::stream::{Lane, WriteCache};
+
+use super::channel::{Side, Slot};
+use crate::report::Line;
+
+/// Connections one process may have under the stub; further ones are native and not itemised.
+pub const SOCKETS_MAX: usize = 1 << 16;
+
+static SOCKETS: [Socket; SOCKETS_MAX] = [const { Socket::new() }; SOCKETS_MAX];
+static FREE: Lock<FreeList> = Lock::new(FreeList { back: Vec::new(), fresh: 0 });
+
+struct FreeList {
+    back: Vec<u32>,
+    fresh: u32,
+}
+
+/// A direct stream as one process holds it.
+#[derive(Clone)]
+pub struct Stream {
+    /// Its place in the channel.
+    pub slot: Slot,
+    /// Which end this is.
+    pub side: Side,
+    /// What comes in.
+    pub incoming: Lane,
+    /// What goes out.
+    pub outgoing: Lane,
+}
+
+/// The reading half.
+pub struct Receiver {
+    /// The stream, while this half is direct.
+    pub stream: Option<Stream>,
+    /// Payload bytes received so far.
+    pub received: u64,
+    /// Its line in the report.
+    pub line: Option<Arc<Line>>,
+}
+
+/// The writing half.
+pub struct Sender {
+    /// The stream, while this half is direct.
+    pub stream: Option<Stream>,
+    /// What is remembered of the reader.
+    pub cache: WriteCache,
+    /// Payload bytes sent so far.
+    pub sent: u64,
+    /// Its line in the report.
+    pub line: Option<Arc<Line>>,
+}
+
+impl Receiver {
+    const fn empty() -> Self {
+        Self { stream: None, received: 0, line: None }
+    }
+}
+
+impl Sender {
+    const fn empty() -> Self {
+        Self { stream: None, cache: WriteCache::new(), sent: 0, line: None }
+    }
+}
+
+/// What one connection is, in this process.
+pub struct Socket {
+    /// The reading half and its lock.
+    pub receiver: Lock<Receiver>,
+    /// The writing half and its lock.
+    pub sender: Lock<Sender>,
+    /// Epoll sets that hold it (indices), so that closing and demoting find them.
+    pub sets: Lock<Vec<u32>>,
+    /// Descriptors of this process that refer to it.
+    descriptors: AtomicU32,
+    /// Given out this often; tells an interest that its socket is another one now.
+    generation: AtomicU32,
+    /// True when this place is in use.
+    live: AtomicBool,
+    /// O_NONBLOCK of the open file description, as last seen.
+    pub nonblocking: AtomicBool,
+    /// The offer has not been claimed yet.
+    pub unclaimed: AtomicBool,
+    /// When it has to be withdrawn (monotonic ns); 0 while nobody waits for it.
+    pub offer_ends_ns: AtomicU64,
+    /// Other processes hold this end too (fork): take the shared locks as well.
+    pub shared: AtomicBool,
+    /// shutdown(SHUT_RD) was called here.
+    pub read_shut: AtomicBool,
+    /// shutdown(SHUT_WR) was called here.
+    pub write_shut: AtomicBool,
+    /// The shadow reached its end: the peer closed or died.
+    pub shadow_ended: AtomicBool,
+    /// The shadow's error, to be told once; 0 for none.
+    pub shadow_error: AtomicI32,
+    /// The peer reset the connection; writing fails from now on.
+    pub broken: AtomicBool,
+    /// A write found the ring full: who watches for room must look.
+    pub starved: AtomicBool,
+    /// TSC of the last look at the shadow.
+    pub probed_at: AtomicU64,
+    /// Threads asleep for this connection; the first sleeps on the shadow, the others on `wakes`.
+    pub sleepers: AtomicU32,
+    /// Bumped when the first sleeper wakes.
+    pub wakes: AtomicU32,
+    /// SO_SNDTIMEO in ns, 0 for none.
+    pub send_timeout_ns: AtomicU64,
+    /// TCP_NODELAY and TCP_CORK as the program set them (bits 0 and 1).
+    pub delay_options: AtomicU32,
+    /// Why it is native, once both halves are.
+    reason: AtomicU32,
+}
+
+impl Socket {
+    const fn new() -> Self {
+        Self {
+            receiver: Lock::new(Receiver::empty()),
+            sender: Lock::new(Sender::empty()),
+            sets: Lock::new(Vec::new()),
+            descriptors: AtomicU32::new(0),
+            generation: AtomicU32::new(0),
+            live: AtomicBool::new(false),
+            nonblocking: AtomicBool::new(false),
+            unclaimed: AtomicBool::new(false),
+            offer_ends_ns: AtomicU64::new(0),
+            shared: AtomicBool::new(false),
+            read_shut: AtomicBool::new(false),
+            write_shut: AtomicBool::new(false),
+            shadow_ended: AtomicBool::new(false),
+            shadow_error: AtomicI32::new(0),
+            broken: AtomicBool::new(false),
+            starved: AtomicBool::new(false),
+            probed_at: AtomicU64::new(0),
+            sleepers: AtomicU32::new(0),
+            wakes: AtomicU32::new(0),
+            send_timeout_ns: AtomicU64::new(0),
+            delay_options: AtomicU32::new(0),
+            reason: AtomicU32::new(0),
+        }
+    }
+
+    /// This place's generation.
+    pub fn generation(&self) -> u32 {
+        self.generation.load(Acquire)
+    }
+
+    /// The stream, if any half is still direct.
+    pub fn stream(&self) -> Option<Stream> {
+        if let Some(stream) = &self.receiver.lock().stream {
+            return Some(stream.clone());
+        }
+        self.sender.lock().stream.clone()
+    }
+
+    /// True when neither half is direct.
+    pub fn is_native(&self) -> bool {
+        self.reason.load(Acquire) != 0
+    }
+
+    /// Notes why it is native from now on.
+    pub fn set_native(&self, reason: Native) {
+        self.reason.store(reason as u32, Release);
+    }
+
+    /// One more descriptor of this process refers to it.
+    pub fn retain(&self) {
+        self.descriptors.fetch_add(1, AcqRel);
+    }
+
+    /// One descriptor less; true when it was the last.
+    pub fn release(&self) -> bool {
+        self.descriptors.fetch_sub(1, AcqRel) == 1
+    }
+
+    fn begin(&self) {
+        self.generation.fetch_add(1, AcqRel);
+        self.descriptors.store(1, Relaxed);
+        for flag in [&self.nonblocking, &self.unclaimed, &self.shared, &self.read_shut] {
+            flag.store(false, Relaxed);
+        }
+        for flag in [&self.write_shut, &self.shadow_ended, &self.broken, &self.starved] {
+            flag.store(false, Relaxed);
+        }
+        for word in [&self.offer_ends_ns, &self.probed_at, &self.send_timeout_ns] {
+            word.store(0, Relaxed);
+        }
+        self.shadow_error.store(0, Relaxed);
+        self.delay_options.store(0, Relaxed);
+        self.reason.store(0, Relaxed);
+        self.live.store(true, Release);
+    }
+
+    /// In the child of a fork: frees what other threads held, and leaves the parent's report.
+    pub fn reset_in_forked_child(&self) {
+        self.receiver.reset_in_forked_child();
+        self.sender.reset_in_forked_child();
+        self.sets.reset_in_forked_child();
+        // The lines lie in the parent's page: dropping them here would clear them there.
+        std::mem::forget(self.receiver.lock().line.take());
+        std::mem::forget(self.sender.lock().line.take());
+        self.sleepers.store(0, Relaxed);
+    }
+}
+
+/// The connection at `index`; indices come from the descriptor table and are always in range.
+#[inline]
+pub fn at(index: u32) -> &'static Socket {
+    &SOCKETS[index as usize % SOCKETS_MAX]
+}
+
+/// A fresh place with one descriptor, or `None` when all are used.
+pub fn allocate() -> Option<u32> {
+    let mut free = FREE.lock();
+    let index = match free.back.pop() {
+        Some(index) => index,
+        None if (free.fresh as usize) < SOCKETS_MAX => {
+            free.fresh += 1;
+            free.fresh - 1
+        }
+        None => return None,
+    };
+    at(index).begin();
+    Some(index)
+}
+
+/// Gives a place back; its halves are emptied under their locks, so that late users find nothing.
+pub fn free(index: u32) {
+    let socket = at(index);
+    socket.live.store(false, Release);
+    *socket.receiver.lock() = Receiver::empty();
+    *socket.sender.lock() = Sender::empty();
+    socket.sets.lock().clear();
+    FREE.lock().back.push(index);
+}
+
+/// Every place in use.
+pub fn each_live() -> impl Iterator<Item = (u32, &'static Socket)> {
+    let fresh = FREE.lock().fresh;
+    (0..fresh).map(|index| (index, at(index))).filter(|(_, socket)| socket.live.load(Acquire))
+}
+
+/// In the child of a fork.
+pub fn reset_in_forked_child() {
+    FREE.reset_in_forked_child();
+    each_live().for_each(|(_, socket)| socket.reset_in_forked_child());
+}

@@ -1,0 +1,191 @@
+//! How a thread waits for its peer: a short spin that yields, then sleep in the kernel.
+//!
+//! The sleeper says so in the lane, looks once more, and sleeps *on the shadow*: in recv(2) with
+//! MSG_PEEK for reading, in poll(2) for writing. So the bell, the peer's end, a reset, SO_RCVTIMEO,
+//! signals and thread cancellation all end the wait exactly as they end the kernel's own.
+//! Of several threads asleep on one connection the first sleeps on the shadow, the others on a
+//! word that the first bumps when it wakes.
+
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::time::Duration;
+
+use heliostat_abi::report::Counter;
+use heliostat_base::sys::Errno;
+use heliostat_base::{call, clock, futex, spin};
+
+use super::socket::{Socket, Stream};
+use super::{connect, shadow};
+use crate::report;
+use crate::thread::Interrupts;
+
+/// Quiet time that is spun away before sleeping; longer than waking a thread of another core
+/// takes, since otherwise two peers that slept once keep each other sleeping.
+const SPIN_NS: u64 = 50_000;
+/// A yield that took this long let somebody else work: the peer may be on this very core, so the
+/// quiet time starts anew.
+const WORKED_NS: u64 = 5_000;
+/// How often that may happen in a row, so that a busy neighbour does not keep us awake for ever.
+const RENEWALS_MAX: u32 = 200;
+/// A second sleeper looks by itself this often, should the first be killed.
+const FOLLOWER_LIMIT: Duration = Duration::from_millis(20);
+
+/// Why a wait ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Wake {
+    /// Something may have changed: look again.
+    Look,
+    /// A signal handler ran and the call is not restarted.
+    Interrupted,
+    /// The socket's timeout is over.
+    TimedOut,
+}
+
+/// Spins until `ready`, at most for a short quiet time; true when ready. `give_up` is asked
+/// between turns (signals).
+pub fn spin(mut ready: impl FnMut() -> bool, mut give_up: impl FnMut() -> bool) -> bool {
+    let mut began = clock::monotonic_ns();
+    let mut before = began;
+    let mut renewals = 0;
+    loop {
+        for _ in 0..spin::PAUSES_PER_YIELD {
+            if ready() {
+                return true;
+            }
+            spin::pause();
+        }
+        spin::yield_now();
+        if ready() {
+            return true;
+        }
+        let now = clock::monotonic_ns();
+        if now - before > WORKED_NS && renewals < RENEWALS_MAX {
+            renewals += 1;
+            began = now;
+        }
+        if now - began > SPIN_NS || give_up() {
+            return false;
+        }
+        before = now;
+    }
+}
+
+/// Waits until there may be something to read, or room to write when `for_room`.
+pub fn wait(fd: i32, socket: &Socket, stream: &Stream, for_room: bool) -> Wake {
+    let interrupts = Interrupts::now();
+    if spin(|| is_changed(socket, stream, for_room), || interrupts.hard_since()) {
+        return Wake::Look;
+    }
+    if interrupts.hard_since() {
+        return Wake::Interrupted;
+    }
+    report::count(Counter::Sleeps);
+    if socket.sleepers.fetch_add(1, AcqRel) > 0 {
+        return follow(socket);
+    }
+    let wake = lead(fd, socket, stream, for_room);
+    socket.sleepers.fetch_sub(1, AcqRel);
+    socket.wakes.fetch_add(1, Release);
+    if socket.sleepers.load(Acquire) > 0 {
+        futex::wake(&socket.wakes, u32::MAX);
+    }
+    wake
+}
+
+fn is_changed(socket: &Socket, stream: &Stream, for_room: bool) -> bool {
+    let lane_changed = match for_room {
+        false => stream.incoming.unread().is_ok_and(|unread| unread > 0) ,
+        true => stream.outgoing.room().is_ok_and(|room| stream.outgoing.is_roomy(room)),
+    };
+    lane_changed
+        || (for_room && stream.outgoing.is_native_wanted())
+        || stream.incoming.flags() != 0
+        || socket.shadow_ended.load(Relaxed)
+        || socket.is_native()
+}
+
+/// Sleeps beside another sleeper of the same connection.
+fn follow(socket: &Socket) -> Wake {
+    let seen = socket.wakes.load(Acquire);
+    let answer = futex::wait(&socket.wakes, seen, Some(FOLLOWER_LIMIT));
+    socket.sleepers.fetch_sub(1, AcqRel);
+    match answer {
+        Ok(futex::Wait::Interrupted) => Wake::Interrupted,
+        _ => Wake::Look,
+    }
+}
+
+/// Sleeps on the shadow.
+fn lead(fd: i32, socket: &Socket, stream: &Stream, for_room: bool) -> Wake {
+    match for_room {
+        false => stream.incoming.reader_sleeps(),
+        true => stream.outgoing.writer_sleeps(),
+    }
+    shadow::drain(fd, socket, &stream.incoming);
+    let wake = match is_changed(socket, stream, for_room) {
+        true => Wake::Look,
+        false if for_room => sleep_for_room(fd, socket),
+        false if socket.unclaimed.load(Acquire) => sleep_on_offer(fd, socket, stream),
+        false => sleep_for_bytes(fd, socket),
+    };
+    match for_room {
+        false => stream.incoming.reader_awake(),
+        true => stream.outgoing.writer_awake(),
+    }
+    shadow::drain(fd, socket, &stream.incoming);
+    wake
+}
+
+/// recv(2) does what a native read would do, except that the byte stays where it is.
+fn sleep_for_bytes(fd: i32, socket: &Socket) -> Wake {
+    match call::recv(fd, &mut [0], libc::MSG_PEEK) {
+        Ok(0) => {
+            socket.shadow_ended.store(true, Release);
+            Wake::Look
+        }
+        Ok(_) => Wake::Look,
+        Err(Errno(libc::EINTR)) => Wake::Interrupted,
+        Err(Errno(libc::EAGAIN)) => Wake::TimedOut,
+        Err(errno) => {
+            shadow::note_error(socket, errno);
+            Wake::Look
+        }
+    }
+}
+
+fn sleep_for_room(fd: i32, socket: &Socket) -> Wake {
+    let events = libc::POLLIN | libc::POLLRDHUP;
+    let mut fds = [libc::pollfd { fd, events, revents: 0 }];
+    let limit = match socket.send_timeout_ns.load(Relaxed) {
+        0 => None,
+        ns => Some(ns),
+    };
+    let interrupts = Interrupts::now();
+    match call::ppoll(&mut fds, limit, None) {
+        Ok(0) => Wake::TimedOut,
+        Ok(_) => {
+            shadow::learn(fd, socket, fds[0].revents as u32);
+            Wake::Look
+        }
+        Err(_) if interrupts.hard_since() => Wake::Interrupted,
+        Err(_) => Wake::Look,
+    }
+}
+
+/// Sleeps until the offer is claimed and answered, or has to be taken back.
+fn sleep_on_offer(fd: i32, socket: &Socket, stream: &Stream) -> Wake {
+    let Some(left_ns) = connect::offer_left_ns(socket, stream) else { return Wake::Look };
+    let events = libc::POLLIN | libc::POLLRDHUP;
+    let mut fds = [libc::pollfd { fd, events, revents: 0 }];
+    let interrupts = Interrupts::now();
+    let timeout = call::socket_timeout(fd, libc::SO_RCVTIMEO);
+    let limit = timeout.map_or(left_ns, |timeout| timeout.min(left_ns));
+    match call::ppoll(&mut fds, Some(limit), None) {
+        Ok(0) if limit < left_ns => Wake::TimedOut,
+        Ok(_) => {
+            shadow::learn(fd, socket, fds[0].revents as u32);
+            Wake::Look
+        }
+        Err(_) if interrupts.hard_since() => Wake::Interrupted,
+        Err(_) => Wake::Look,
+    }
+}

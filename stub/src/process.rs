@@ -1,0 +1,182 @@
+//! fork, exec, close and exit: what becomes of direct streams when descriptors travel.
+//!
+//! - fork: both processes hold each end; the lanes are shared memory anyway, and from now on
+//!   their side locks are taken too.
+//! - exec: descriptors that stay open go native first, since the new image cannot know them.
+//! - exit: streams end as close(2) would end them.
+//! - A child of vfork runs in this very memory: it must not change any table, only the kernel's.
+
+use std::sync::atomic::AtomicI32;
+use std::sync::atomic::Ordering::{Relaxed, Release};
+
+use heliostat_abi::code::Native;
+use heliostat_base::{call, process};
+
+use crate::event::epoll;
+use crate::net::{close, connect, demote, listen, socket};
+use crate::table::{self, Kind};
+use crate::thread::{self, Critical};
+use crate::{report, session, Answer};
+
+static OWNER: AtomicI32 = AtomicI32::new(0);
+
+/// Notes whose tables these are; at start and in every forked child.
+pub fn adopt() {
+    OWNER.store(process::pid(), Release);
+}
+
+/// True in a child of vfork, which shares our memory but not our descriptors.
+pub fn is_borrowed() -> bool {
+    process::pid() != OWNER.load(Relaxed)
+}
+
+/// Before a fork: every direct stream gets one more holder.
+pub fn before_fork() {
+    for (_, socket) in socket::each_live() {
+        if let Some(stream) = socket.stream() {
+            stream.slot.share(stream.side);
+            socket.shared.store(true, Release);
+        }
+    }
+}
+
+/// The fork failed: the holders that were to come do not.
+pub fn fork_failed() {
+    for (_, socket) in socket::each_live() {
+        if let Some(stream) = socket.stream() {
+            stream.slot.is_last_holder(stream.side);
+        }
+    }
+}
+
+/// In the child of a fork, before anything else.
+pub fn in_forked_child() {
+    adopt();
+    thread::forget_tid();
+    report::forget_in_forked_child();
+    socket::reset_in_forked_child();
+    epoll::reset_in_forked_child();
+    connect::reset_in_forked_child();
+    session::forget_in_forked_child();
+    listen::reset_in_forked_child();
+}
+
+/// Before the kernel closes `fd`; `Some` refuses because the descriptor is the stub's own.
+pub fn closing(fd: i32) -> Answer {
+    if session::owns(fd) {
+        return crate::fail(libc::EBADF);
+    }
+    if table::is_unknown(fd) || is_borrowed() {
+        return None;
+    }
+    let _critical = Critical::enter();
+    match table::take(fd) {
+        Kind::Socket(index) => close::closing(fd, index),
+        Kind::Listener(index) => listen::closing(index),
+        Kind::Epoll(index) => epoll::closing(index),
+        Kind::Unknown | Kind::Polled => {}
+    }
+    None
+}
+
+/// close_range(2): closes what is known one by one, and spares the stub's own descriptor by
+/// naming the ranges around it.
+pub fn closing_range(first: u32, last: u32) -> Vec<(u32, u32)> {
+    if !is_borrowed() {
+        let known: Vec<i32> = table::walk(first, last).map(|(fd, _)| fd).collect();
+        known.into_iter().for_each(|fd| {
+            closing(fd);
+        });
+    }
+    match session::control_fd() {
+        Some(own) if first <= own && own <= last => {
+            let below = own.checked_sub(1).filter(|end| *end >= first).map(|end| (first, end));
+            let above = (own < last).then(|| (own + 1, last));
+            below.into_iter().chain(above).collect()
+        }
+        _ => vec![(first, last)],
+    }
+}
+
+/// After dup, dup2, dup3 or F_DUPFD made `new` from `old`.
+pub fn duplicated(old: i32, new: i32) {
+    if old == new || is_borrowed() {
+        return;
+    }
+    let kind = table::kind(old);
+    match kind {
+        Kind::Socket(index) => socket::at(index).retain(),
+        Kind::Listener(index) => listen::retain(index),
+        Kind::Epoll(index) => epoll::retain(index),
+        Kind::Unknown | Kind::Polled => return,
+    }
+    table::set(new, kind);
+}
+
+/// Before dup2 and dup3 close what `new` is.
+pub fn replacing(old: i32, new: i32) {
+    if old != new {
+        session::vacate(new);
+        closing(new);
+    }
+}
+
+/// Before execve(2): what the new image keeps goes native.
+pub fn before_exec() {
+    let known: Vec<(i32, Kind)> = table::walk(0, u32::MAX).collect();
+    for (fd, kind) in known {
+        if let Kind::Socket(index) = kind {
+            if stays_open(fd) {
+                demote::leave(fd, index, Native::Exec);
+            }
+        }
+    }
+    if is_borrowed() {
+        // A vfork child may have put a socket where its table, ours, knows nothing of it.
+        demote_renamed();
+    }
+}
+
+fn stays_open(fd: i32) -> bool {
+    call::fcntl(fd, libc::F_GETFD, 0).is_ok_and(|flags| flags as i32 & libc::FD_CLOEXEC == 0)
+}
+
+/// Standard descriptors that a vfork child made by dup2 from one of our sockets.
+fn demote_renamed() {
+    let inodes: Vec<(u64, u32)> = table::walk(0, u32::MAX)
+        .filter_map(|(fd, kind)| match kind {
+            Kind::Socket(index) => call::inode(fd).map(|inode| (inode, index)),
+            _ => None,
+        })
+        .collect();
+    for fd in 0..3 {
+        let Some(own) = call::inode(fd) else { continue };
+        if let Some((_, index)) = inodes.iter().find(|(inode, _)| *inode == own) {
+            demote::leave(fd, *index, Native::Exec);
+        }
+    }
+}
+
+/// Before exit_group(2): every stream ends in good order.
+pub fn before_exit() {
+    if is_borrowed() {
+        return;
+    }
+    let known: Vec<i32> = table::walk(0, u32::MAX)
+        .filter(|(_, kind)| matches!(kind, Kind::Socket(_)))
+        .map(|(fd, _)| fd)
+        .collect();
+    for fd in known {
+        closing(fd);
+        // The kernel ends the shadow now, in order, so that no bell comes in between.
+        let _ = call::close(fd);
+    }
+}
+
+/// Before a descriptor travels in a message (SCM_RIGHTS): it goes native.
+pub fn passing(fd: i32) {
+    match table::kind(fd) {
+        Kind::Socket(index) if !is_borrowed() => demote::leave(fd, index, Native::Passed),
+        _ => {}
+    }
+}

@@ -1,0 +1,117 @@
+//! What this process tells the control plane of its connections: counts and one line each.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::Arc;
+
+use heliostat_abi::limits::REPORT_ENTRIES_MAX;
+use heliostat_abi::report::{self, Counter, Entry, ENTRY_RECEIVED, ENTRY_SENT};
+use heliostat_base::lock::Lock;
+use heliostat_base::mapping::SharedMapping;
+
+static CURRENT: Lock<Option<Arc<ReportPage>>> = Lock::new(None);
+/// Counts of this process before and between sessions; added to the page when one arrives.
+static EARLY: Lock<[u64; report::COUNTER_NAMES.len()]> = Lock::new([0; 9]);
+
+/// A session's report page; the stub is its only writer.
+pub struct ReportPage {
+    memory: SharedMapping,
+    used: Lock<[u64; REPORT_ENTRIES_MAX / 64]>,
+}
+
+impl ReportPage {
+    /// A fresh page.
+    pub fn new(memory: SharedMapping) -> Self {
+        Self { memory, used: Lock::new([0; REPORT_ENTRIES_MAX / 64]) }
+    }
+
+    fn take_place(&self) -> Option<usize> {
+        let mut used = self.used.lock();
+        let (word, bits) = used.iter_mut().enumerate().find(|(_, bits)| **bits != u64::MAX)?;
+        let bit = bits.trailing_ones() as usize;
+        *bits |= 1 << bit;
+        Some(word * 64 + bit)
+    }
+}
+
+/// One connection's line; dropping it clears the line.
+pub struct Line {
+    page: Arc<ReportPage>,
+    place: usize,
+    /// True for the accepting side.
+    pub accepted: bool,
+}
+
+impl Line {
+    /// Updates the received bytes.
+    #[inline]
+    pub fn received(&self, total: u64) {
+        let at = report::entry(self.place) + ENTRY_RECEIVED;
+        self.page.memory.atomic_u64(at).store(total, Relaxed);
+    }
+
+    /// Updates the sent bytes.
+    #[inline]
+    pub fn sent(&self, total: u64) {
+        let at = report::entry(self.place) + ENTRY_SENT;
+        self.page.memory.atomic_u64(at).store(total, Relaxed);
+    }
+
+    /// Writes the whole line anew.
+    pub fn write(&self, entry: &Entry) {
+        let _ = self.page.memory.copy_in(report::entry(self.place), &entry.encode());
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        let _ = self.page.memory.zero(report::entry(self.place), report::ENTRY_BYTES);
+        self.page.used.lock()[self.place / 64] &= !(1 << (self.place % 64));
+    }
+}
+
+/// Makes a session's page the current one.
+pub fn install(page: ReportPage) {
+    let page = Arc::new(page);
+    let mut current = CURRENT.lock();
+    let mut early = EARLY.lock();
+    for (place, count) in early.iter_mut().enumerate() {
+        let at = report::COUNTER_BASE + place * 8;
+        page.memory.atomic_u64(at).fetch_add(std::mem::take(count), Relaxed);
+    }
+    *current = Some(page);
+}
+
+/// A line for a connection; `None` when there is no page or no place (then it is counted).
+pub fn line(entry: &Entry) -> Option<Line> {
+    let page = CURRENT.lock().clone()?;
+    let Some(place) = page.take_place() else {
+        count(Counter::Unlisted);
+        return None;
+    };
+    let line = Line { page, place, accepted: entry.accepted };
+    line.write(entry);
+    Some(line)
+}
+
+/// Adds one to a counter.
+pub fn count(counter: Counter) {
+    count_many(counter, 1);
+}
+
+/// Adds `many` to a counter.
+pub fn count_many(counter: Counter, many: u64) {
+    match CURRENT.lock().as_ref() {
+        Some(page) => {
+            page.memory.atomic_u64(report::counter(counter)).fetch_add(many, Relaxed);
+        }
+        None => EARLY.lock()[counter as usize] += many,
+    }
+}
+
+/// In the child of a fork: the parent's page is not ours.
+pub fn forget_in_forked_child() {
+    CURRENT.reset_in_forked_child();
+    EARLY.reset_in_forked_child();
+    *CURRENT.lock() = None;
+    *EARLY.lock() = [0; 9];
+}

@@ -1,0 +1,289 @@
+//! The session with the control plane: greeted lazily, asked rarely, never waited for long.
+//!
+//! One per process. A child of a fork starts its own; a control plane that went away is tried
+//! again after a pause, and until then everything new is native.
+
+use std::sync::atomic::AtomicI32;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::{Arc, OnceLock};
+
+use heliostat_abi::code::{Code, Native};
+use heliostat_abi::limits::CONTROL_DEADLINE_MS;
+use heliostat_abi::name::{NetAddress, ObjectId};
+use heliostat_abi::node::{self, State};
+use heliostat_abi::record::{ChannelEntry, Reply, Request, REPLY_BYTES};
+use heliostat_abi::{report, VERSION};
+use heliostat_base::clock;
+use heliostat_base::fd::OwnedFd;
+use heliostat_base::lock::Lock;
+use heliostat_base::mapping::{Access, SharedMapping};
+use heliostat_base::packet::PacketSocket;
+use std::os::fd::AsRawFd;
+
+use crate::report::ReportPage;
+
+/// After a failure the control plane is left alone for this long.
+const RETRY_PAUSE_NS: u64 = 200_000_000;
+/// The control socket lives above the numbers that programs use or close one by one.
+const CONTROL_FD_LOWEST: i32 = 900;
+
+static SOCKET_PATH: OnceLock<String> = OnceLock::new();
+static PROGRAM: OnceLock<String> = OnceLock::new();
+static CONTROL_FD: AtomicI32 = AtomicI32::new(-1);
+static STATE: Lock<Link> = Lock::new(Link { session: None, retry_at_ns: 0, epoch: 0 });
+
+/// What the control plane tells everybody, mapped read-only.
+pub struct NodePage(SharedMapping);
+
+impl NodePage {
+    /// Changes whenever an address starts or stops being listened on.
+    pub fn registry(&self) -> u32 {
+        self.0.atomic_u32(node::REGISTRY).load(Acquire)
+    }
+
+    /// Changes whenever the listening address gets a new channel.
+    pub fn port(&self, port: ObjectId) -> u32 {
+        self.0.atomic_u32(node::port_word(port.index)).load(Acquire)
+    }
+
+    /// State of a channel's grant.
+    #[inline]
+    pub fn channel(&self, channel: ObjectId) -> State {
+        let word = self.0.atomic_u32(node::channel_word(channel.index)).load(Relaxed);
+        node::state(word, channel.generation)
+    }
+
+    /// State of another session.
+    pub fn session(&self, session: ObjectId) -> State {
+        let word = self.0.atomic_u32(node::session_word(session.index)).load(Acquire);
+        node::state(word, session.generation)
+    }
+}
+
+struct Session {
+    socket: PacketSocket,
+    id: ObjectId,
+    node: Arc<NodePage>,
+    sequence: u32,
+}
+
+struct Link {
+    session: Option<Session>,
+    retry_at_ns: u64,
+    epoch: u64,
+}
+
+/// A session's lasting parts, for callers that keep them.
+#[derive(Clone)]
+pub struct Standing {
+    /// This session.
+    pub id: ObjectId,
+    /// The node page of this run of the control plane.
+    pub node: Arc<NodePage>,
+    /// Counts sessions of this process; another number means everything must be asked anew.
+    pub epoch: u64,
+}
+
+/// Says where the control plane listens and what this program is called; once, at start.
+pub fn configure(socket_path: String, program: String) {
+    let _ = SOCKET_PATH.set(socket_path);
+    let _ = PROGRAM.set(program);
+}
+
+/// The standing session, greeted now if there is none.
+pub fn standing() -> Result<Standing, Native> {
+    let mut link = STATE.lock();
+    link.connect()?;
+    let epoch = link.epoch;
+    link.session.as_ref().ok_or(Native::NoControl).map(|session| Standing {
+        id: session.id,
+        node: session.node.clone(),
+        epoch,
+    })
+}
+
+/// True when the control plane has hung up; the next request greets anew.
+pub fn check_alive() -> bool {
+    let mut link = STATE.lock();
+    let Some(session) = &link.session else { return false };
+    let mut byte = [0; 1];
+    let flags = libc::MSG_PEEK | libc::MSG_DONTWAIT;
+    match heliostat_base::call::recv(session.socket.fd(), &mut byte, flags) {
+        Err(heliostat_base::sys::Errno(libc::EAGAIN)) => true,
+        _ => {
+            link.lose();
+            false
+        }
+    }
+}
+
+/// Registers a listening socket; the answer is the address object.
+pub fn listen(fd: i32) -> Result<(ObjectId, NetAddress), Native> {
+    match ask(&Request::Listen, &[fd])?.0 {
+        Reply::Listening { port, address } => Ok((port, address)),
+        other => Err(refusal(&other)),
+    }
+}
+
+/// Takes a registration back; nothing is said if that fails, since the session's end does it too.
+pub fn unlisten(port: ObjectId) {
+    let _ = ask(&Request::Unlisten { port }, &[]);
+}
+
+/// Channels with their memory, as the control plane handed them out.
+pub struct Channels {
+    /// The address object they belong to.
+    pub port: ObjectId,
+    /// Entries and descriptors, in order.
+    pub entries: Vec<(ChannelEntry, OwnedFd)>,
+    /// Another request would bring more.
+    pub more: bool,
+}
+
+/// A new channel to whoever listens on `address`.
+pub fn open(address: NetAddress) -> Result<Channels, Native> {
+    channels(&Request::Open { address })
+}
+
+/// The channels of a listening address that this session does not have yet.
+pub fn attach(port: ObjectId) -> Result<Channels, Native> {
+    channels(&Request::Attach { port })
+}
+
+fn channels(request: &Request) -> Result<Channels, Native> {
+    match ask(request, &[])? {
+        (Reply::Channels { port, entries, more }, fds) if fds.len() == entries.len() => {
+            Ok(Channels { port, entries: entries.into_iter().zip(fds).collect(), more })
+        }
+        (other, _) => Err(refusal(&other)),
+    }
+}
+
+fn refusal(reply: &Reply) -> Native {
+    match reply {
+        Reply::Refused { code: Code::NotFound, .. } => Native::PeerNotOurs,
+        Reply::Refused { code: Code::Denied, .. } => Native::Denied,
+        Reply::Refused { code: Code::Full, .. } => Native::Full,
+        Reply::Refused { code: Code::Revoked, .. } => Native::Revoked,
+        _ => Native::NoControl,
+    }
+}
+
+fn ask(request: &Request, fds: &[i32]) -> Result<(Reply, Vec<OwnedFd>), Native> {
+    let mut link = STATE.lock();
+    link.connect()?;
+    let answer = match &mut link.session {
+        Some(session) => session.ask(request, fds),
+        None => Err(Native::NoControl),
+    };
+    if answer.is_err() {
+        link.lose();
+    }
+    answer
+}
+
+impl Link {
+    fn connect(&mut self) -> Result<(), Native> {
+        if self.session.is_some() {
+            return Ok(());
+        }
+        let now = clock::monotonic_ns();
+        let path = SOCKET_PATH.get().ok_or(Native::NoControl)?;
+        if now < self.retry_at_ns {
+            return Err(Native::NoControl);
+        }
+        match Session::greet(path) {
+            Ok((session, report)) => {
+                CONTROL_FD.store(session.socket.fd(), Release);
+                self.session = Some(session);
+                self.epoch += 1;
+                crate::report::install(report);
+                Ok(())
+            }
+            Err(_) => {
+                self.retry_at_ns = now + RETRY_PAUSE_NS;
+                Err(Native::NoControl)
+            }
+        }
+    }
+
+    fn lose(&mut self) {
+        CONTROL_FD.store(-1, Release);
+        self.session = None;
+        self.retry_at_ns = clock::monotonic_ns() + RETRY_PAUSE_NS;
+    }
+}
+
+impl Session {
+    fn greet(path: &str) -> Result<(Self, ReportPage), Native> {
+        let socket = PacketSocket::connect(path, CONTROL_DEADLINE_MS)
+            .map_err(|_| Native::NoControl)?
+            .move_above(CONTROL_FD_LOWEST);
+        let program = PROGRAM.get().cloned().unwrap_or_default();
+        let (reply, fds) = exchange(&socket, &Request::Hello { program }, &[], 0)?;
+        let Reply::Welcome { session, .. } = reply else { return Err(refusal(&reply)) };
+        let [node, page] = fds.as_slice() else { return Err(Native::NoControl) };
+        let map = |fd: &OwnedFd, length, access| {
+            SharedMapping::from_fd(fd.as_raw_fd(), length, access).map_err(|_| Native::NoControl)
+        };
+        let node = map(node, node::BYTES, Access::Read)?;
+        if node.atomic_u32(0).load(Relaxed) != node::MAGIC
+            || node.atomic_u32(4).load(Relaxed) != u32::from(VERSION)
+        {
+            return Err(Native::NoControl);
+        }
+        let page = ReportPage::new(map(page, report::BYTES, Access::ReadWrite)?);
+        let node = Arc::new(NodePage(node));
+        Ok((Self { socket, id: session, node, sequence: 0 }, page))
+    }
+
+    fn ask(&mut self, request: &Request, fds: &[i32]) -> Result<(Reply, Vec<OwnedFd>), Native> {
+        self.sequence = self.sequence.wrapping_add(1);
+        exchange(&self.socket, request, fds, self.sequence)
+    }
+}
+
+fn exchange(
+    socket: &PacketSocket,
+    request: &Request,
+    fds: &[i32],
+    sequence: u32,
+) -> Result<(Reply, Vec<OwnedFd>), Native> {
+    socket.send(&request.encode(sequence), fds).map_err(|_| Native::NoControl)?;
+    let mut record = [0; REPLY_BYTES];
+    loop {
+        let (bytes, fds) = socket.receive(&mut record).map_err(|_| Native::NoControl)?;
+        let (reply, answered) =
+            Reply::decode(&record[..bytes]).map_err(|_| Native::NoControl)?;
+        // An older answer that came after its deadline is dropped with its descriptors.
+        if answered == sequence {
+            return Ok((reply, fds));
+        }
+    }
+}
+
+/// True when `fd` is the stub's own control socket, which the program must not close.
+#[inline]
+pub fn owns(fd: i32) -> bool {
+    fd >= 0 && fd == CONTROL_FD.load(Relaxed)
+}
+
+/// The control socket's number, if there is one.
+pub fn control_fd() -> Option<u32> {
+    u32::try_from(CONTROL_FD.load(Relaxed)).ok()
+}
+
+/// Gives the number `fd` up because the program wants it (dup2).
+pub fn vacate(fd: i32) {
+    if owns(fd) {
+        STATE.lock().lose();
+    }
+}
+
+/// In the child of a fork: the parent's session is not ours.
+pub fn forget_in_forked_child() {
+    STATE.reset_in_forked_child();
+    let mut link = STATE.lock();
+    link.lose();
+    link.retry_at_ns = 0;
+}

@@ -1,0 +1,113 @@
+//! What one thread knows of itself: critical sections and signals that arrived.
+//!
+//! A signal handler of the program must not run while this thread holds one of the stub's
+//! locks, because the handler may use the same socket; and a wait that spins in user space must
+//! still end with EINTR when a handler ran. The signal entry of `bind/posix` tells both here.
+
+use std::cell::Cell;
+
+use heliostat_base::process;
+
+thread_local! {
+    static DEPTH: Cell<u32> = const { Cell::new(0) };
+    static DEFERRED: Cell<u64> = const { Cell::new(0) };
+    static INTERRUPTS: Cell<u32> = const { Cell::new(0) };
+    static HARD_INTERRUPTS: Cell<u32> = const { Cell::new(0) };
+    static TID: Cell<i32> = const { Cell::new(0) };
+}
+
+/// While one of these lives, handlers of asynchronous signals wait.
+pub struct Critical(());
+
+impl Critical {
+    /// Enters a critical section; they nest.
+    #[inline]
+    pub fn enter() -> Self {
+        DEPTH.with(|depth| depth.set(depth.get() + 1));
+        Self(())
+    }
+}
+
+impl Drop for Critical {
+    #[inline]
+    fn drop(&mut self) {
+        let depth = DEPTH.with(|depth| {
+            depth.set(depth.get() - 1);
+            depth.get()
+        });
+        if depth == 0 && DEFERRED.with(Cell::get) != 0 {
+            deliver_deferred();
+        }
+    }
+}
+
+#[cold]
+fn deliver_deferred() {
+    let mask = DEFERRED.with(|deferred| deferred.replace(0));
+    heliostat_base::call::unblock_signals(mask);
+}
+
+/// Asks whether a handler may run now. If not, the caller blocks the signal, queues it anew, and
+/// it is unblocked when the critical section ends.
+pub fn must_defer(signal: i32) -> bool {
+    if DEPTH.with(Cell::get) == 0 {
+        return false;
+    }
+    DEFERRED.with(|deferred| deferred.set(deferred.get() | 1 << (signal - 1)));
+    true
+}
+
+/// Notes that a handler of the program runs; `restarts` tells whether it has SA_RESTART.
+pub fn handler_runs(restarts: bool) {
+    INTERRUPTS.with(|count| count.set(count.get().wrapping_add(1)));
+    if !restarts {
+        HARD_INTERRUPTS.with(|count| count.set(count.get().wrapping_add(1)));
+    }
+}
+
+/// Counts of handlers run by this thread: all, and those without SA_RESTART.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Interrupts {
+    any: u32,
+    hard: u32,
+}
+
+impl Interrupts {
+    /// The counts now.
+    #[inline]
+    pub fn now() -> Self {
+        Self { any: INTERRUPTS.with(Cell::get), hard: HARD_INTERRUPTS.with(Cell::get) }
+    }
+
+    /// A handler ran since then (what epoll_wait, poll and select ask: they never restart).
+    #[inline]
+    pub fn any_since(self) -> bool {
+        INTERRUPTS.with(Cell::get) != self.any
+    }
+
+    /// A handler without SA_RESTART ran since then (what reads and writes ask).
+    #[inline]
+    pub fn hard_since(self) -> bool {
+        HARD_INTERRUPTS.with(Cell::get) != self.hard
+    }
+}
+
+/// This thread's id, asked once.
+pub fn tid() -> i32 {
+    TID.with(|tid| {
+        if tid.get() == 0 {
+            tid.set(process::tid());
+        }
+        tid.get()
+    })
+}
+
+/// The child of a fork is another thread.
+pub fn forget_tid() {
+    TID.with(|tid| tid.set(0));
+}
+
+/// Sends SIGPIPE to this thread, as the kernel does with EPIPE.
+pub fn raise_sigpipe() {
+    let _ = heliostat_base::call::signal_thread(process::pid(), tid(), libc::SIGPIPE);
+}
