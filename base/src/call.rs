@@ -203,6 +203,14 @@ pub fn inode(fd: i32) -> Option<u64> {
     Some(stat.st_ino)
 }
 
+/// True for an ordinary file.
+pub fn is_regular_file(fd: i32) -> bool {
+    // SAFETY: all-zero bytes are a valid `stat`.
+    let mut stat: libc::stat = unsafe { std::mem::zeroed() };
+    call!(fstat, fd, &mut stat as *mut libc::stat).is_ok()
+        && stat.st_mode & libc::S_IFMT == libc::S_IFREG
+}
+
 /// True when `ip` is an address of this network namespace: a datagram socket can be bound to it.
 pub fn is_local_ip(ip: std::net::IpAddr) -> bool {
     if ip.is_loopback() {

@@ -1,1 +1,21 @@
-//! heliostat-posix
+//! The stub of unmodified programs: a preloaded library between libc and the kernel.
+//!
+//! No logic of its own: it turns the registers of a caught system call into the arguments of
+//! `heliostat_stub` and the answer back. What the stub answers with `None` the kernel does, by
+//! libc's own instruction and without a frame of ours on the stack.
+//!
+//! - `start`: the constructor, which patches libc once
+//! - `dispatch`: from call number to function
+//! - `transfer`, `events`, `sockets`, `descriptors`, `spawn`: the functions, by kind
+//! - `signal`: the entry in front of the program's own signal handlers
+//! - `memory`: the program's pointers, each turned into a slice in one place
+
+mod descriptors;
+mod dispatch;
+mod events;
+mod memory;
+mod signal;
+mod sockets;
+mod spawn;
+mod start;
+mod transfer;

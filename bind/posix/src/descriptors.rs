@@ -1,0 +1,139 @@
+//! Descriptors coming and going: close, dup, fcntl, ioctl.
+
+use heliostat_abi::code::Native;
+use heliostat_base::sys::{check, raw, Errno, Sysno};
+use heliostat_interpose::Verdict;
+use heliostat_stub::net::{demote, option, socket};
+use heliostat_stub::table::{self, Kind};
+use heliostat_stub::{process, session};
+
+use crate::dispatch::Call;
+use crate::memory;
+use crate::sockets::by_kernel;
+
+/// close(2)
+pub fn close(call: &mut Call<'_>) -> Verdict {
+    let answer = process::closing(call.int(0));
+    call.answer(answer)
+}
+
+/// close_range(2): around the stub's own descriptor.
+pub fn close_range(call: &mut Call<'_>) -> Verdict {
+    let (first, last, flags) = (call.word(0) as u32, call.word(1) as u32, call.word(2));
+    let is_closing = flags & CLOSE_RANGE_CLOEXEC == 0;
+    if first > last || !is_closing {
+        return Verdict::Pass;
+    }
+    for (first, last) in process::closing_range(first, last) {
+        let args = [first as usize, last as usize, flags as usize, 0, 0, 0];
+        // SAFETY: close_range takes no pointer.
+        if let Err(errno) = check(unsafe { raw(Sysno::close_range as usize, args) }) {
+            return call.answer(Some(Err(errno)));
+        }
+    }
+    call.answer(Some(Ok(0)))
+}
+
+/// Marks instead of closing (source: close_range(2)).
+const CLOSE_RANGE_CLOEXEC: u64 = 4;
+
+/// dup(2)
+pub fn dup(call: &mut Call<'_>) -> Verdict {
+    if table::is_unknown(call.int(0)) {
+        return Verdict::Pass;
+    }
+    let answer = by_kernel(call);
+    if let Ok(new) = answer {
+        process::duplicated(call.int(0), new as i32);
+    }
+    call.answer(Some(answer))
+}
+
+/// dup2(2) and dup3(2)
+pub fn dup_onto(call: &mut Call<'_>, is_dup3: bool) -> Verdict {
+    let (old, new) = (call.int(0), call.int(1));
+    let is_known = !table::is_unknown(old) || !table::is_unknown(new) || session::owns(new);
+    if !is_known {
+        return Verdict::Pass;
+    }
+    // A wrong `old`, or dup3 of a descriptor onto itself, closes nothing.
+    let is_open = heliostat_base::call::fcntl(old, libc::F_GETFD, 0).is_ok();
+    if is_open && !(is_dup3 && old == new) {
+        process::replacing(old, new);
+    }
+    let answer = by_kernel(call);
+    if answer.is_ok() {
+        process::duplicated(old, new);
+    }
+    call.answer(Some(answer))
+}
+
+/// fcntl(2) on a known descriptor
+pub fn fcntl(call: &mut Call<'_>) -> Verdict {
+    let (fd, command) = (call.int(0), call.int(1));
+    match command {
+        libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => {
+            let answer = by_kernel(call);
+            if let Ok(new) = answer {
+                process::duplicated(fd, new as i32);
+            }
+            call.answer(Some(answer))
+        }
+        libc::F_SETFL => set_flags(call),
+        _ => Verdict::Pass,
+    }
+}
+
+fn set_flags(call: &mut Call<'_>) -> Verdict {
+    let (fd, flags) = (call.int(0), call.int(2));
+    let Kind::Socket(index) = table::kind(fd) else { return Verdict::Pass };
+    let answer = by_kernel(call);
+    if answer.is_ok() {
+        option::note_nonblocking(index, flags & libc::O_NONBLOCK != 0);
+        if flags & libc::O_ASYNC != 0 {
+            // SIGIO is sent by the kernel for its own bytes only.
+            demote::leave(fd, index, Native::Option);
+        }
+    }
+    call.answer(Some(answer))
+}
+
+/// ioctl(2) on a known descriptor
+pub fn ioctl(call: &mut Call<'_>) -> Verdict {
+    let fd = call.int(0);
+    let Kind::Socket(index) = table::kind(fd) else { return Verdict::Pass };
+    if socket::at(index).is_native() {
+        return Verdict::Pass;
+    }
+    match call.word(1) as u32 as u64 {
+        libc::FIONBIO => {
+            // SAFETY: FIONBIO points to an int.
+            let on: Option<i32> = unsafe { memory::read(call.word(2)) };
+            let answer = by_kernel(call);
+            if let (Ok(_), Some(on)) = (answer, on) {
+                option::note_nonblocking(index, on != 0);
+            }
+            call.answer(Some(answer))
+        }
+        libc::FIONREAD => queued(call, index, false),
+        libc::TIOCOUTQ => queued(call, index, true),
+        libc::FIOASYNC | SIOCATMARK => {
+            demote::leave(fd, index, Native::Call);
+            Verdict::Pass
+        }
+        _ => Verdict::Pass,
+    }
+}
+
+/// Is the mark of urgent data next (source: sockatmark(3))?
+const SIOCATMARK: u64 = 0x8905;
+
+fn queued(call: &mut Call<'_>, index: u32, outgoing: bool) -> Verdict {
+    let Some(bytes) = option::queued(index, outgoing) else { return Verdict::Pass };
+    if call.word(2) == 0 {
+        return call.answer(Some(Err(Errno(libc::EFAULT))));
+    }
+    // SAFETY: both ioctls point to an int.
+    unsafe { memory::write(call.word(2), bytes) };
+    call.answer(Some(Ok(0)))
+}

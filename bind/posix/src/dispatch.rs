@@ -1,0 +1,167 @@
+//! From a caught system call to the function that answers it.
+//!
+//! The first question is always whether the descriptor is known; for all others the cost of
+//! being caught is this match and one load.
+
+use heliostat_base::sys::Sysno;
+use heliostat_interpose::{SyscallFrame, Verdict};
+use heliostat_stub::table;
+use heliostat_stub::Answer;
+
+use crate::{descriptors, events, signal, sockets, spawn, transfer};
+
+/// The calls that are caught; all others stay libc's own instruction, untouched.
+const CAUGHT: &[Sysno] = &[
+    Sysno::read,
+    Sysno::write,
+    Sysno::readv,
+    Sysno::writev,
+    Sysno::recvfrom,
+    Sysno::sendto,
+    Sysno::recvmsg,
+    Sysno::sendmsg,
+    Sysno::recvmmsg,
+    Sysno::sendmmsg,
+    Sysno::sendfile,
+    Sysno::splice,
+    Sysno::preadv2,
+    Sysno::pwritev2,
+    Sysno::connect,
+    Sysno::accept,
+    Sysno::accept4,
+    Sysno::listen,
+    Sysno::shutdown,
+    Sysno::getsockopt,
+    Sysno::setsockopt,
+    Sysno::close,
+    Sysno::close_range,
+    Sysno::dup,
+    Sysno::dup2,
+    Sysno::dup3,
+    Sysno::fcntl,
+    Sysno::ioctl,
+    Sysno::poll,
+    Sysno::ppoll,
+    Sysno::select,
+    Sysno::pselect6,
+    Sysno::epoll_wait,
+    Sysno::epoll_pwait,
+    Sysno::epoll_pwait2,
+    Sysno::epoll_ctl,
+    Sysno::clone,
+    Sysno::fork,
+    Sysno::execve,
+    Sysno::execveat,
+    Sysno::exit_group,
+    Sysno::rt_sigaction,
+    Sysno::io_uring_setup,
+];
+
+/// Chooses the sites to be patched; sites whose number shows only at run time are all caught.
+pub fn is_caught(number: Option<u32>) -> bool {
+    number.is_none_or(|number| CAUGHT.iter().any(|nr| *nr as u32 == number))
+}
+
+/// A caught call's registers.
+pub struct Call<'a> {
+    /// The frame, for calls that wait in the kernel.
+    pub frame: &'a mut SyscallFrame,
+}
+
+impl Call<'_> {
+    /// Argument `place` as the kernel would see a 32-bit one.
+    #[inline(always)]
+    pub fn int(&self, place: usize) -> i32 {
+        self.frame.args[place] as i32
+    }
+
+    /// Argument `place`.
+    #[inline(always)]
+    pub fn word(&self, place: usize) -> u64 {
+        self.frame.args[place]
+    }
+
+    /// Answers the call.
+    #[inline(always)]
+    pub fn answer(&mut self, answer: Answer) -> Verdict {
+        match answer {
+            Some(Ok(value)) => self.frame.rax = value as u64,
+            Some(Err(errno)) => self.frame.rax = -i64::from(errno.0) as u64,
+            None => return Verdict::Pass,
+        }
+        Verdict::Done
+    }
+
+    /// Lets the kernel do the same call without a frame of ours, and comes back with its result.
+    pub fn wait_in_kernel(&mut self) -> Verdict {
+        self.frame.wait[0] = self.frame.rax;
+        self.frame.wait[1..].copy_from_slice(&self.frame.args);
+        Verdict::Wait
+    }
+
+    /// The kernel's result after `wait_in_kernel`, `None` before it.
+    pub fn waited(&self) -> Option<i64> {
+        (self.frame.rounds > 0).then_some(self.frame.waited)
+    }
+}
+
+/// Receives every caught call.
+pub extern "C" fn hook(frame: *mut SyscallFrame) -> Verdict {
+    // SAFETY: the trampoline passes its own live frame, exclusively, for the time of this call.
+    let frame = unsafe { &mut *frame };
+    let Some(number) = Sysno::new(frame.rax as usize) else { return Verdict::Pass };
+    dispatch(number, &mut Call { frame })
+}
+
+#[inline(always)]
+fn dispatch(number: Sysno, call: &mut Call<'_>) -> Verdict {
+    let first_is_known = || !table::is_unknown(call.frame.args[0] as i32);
+    match number {
+        Sysno::read if first_is_known() => transfer::read(call),
+        Sysno::write if first_is_known() => transfer::write(call),
+        Sysno::recvfrom if first_is_known() => transfer::recvfrom(call),
+        Sysno::sendto if first_is_known() => transfer::sendto(call),
+        Sysno::epoll_wait => events::epoll_wait(call),
+        Sysno::readv if first_is_known() => transfer::readv(call),
+        Sysno::writev if first_is_known() => transfer::writev(call),
+        Sysno::recvmsg if first_is_known() => transfer::recvmsg(call),
+        Sysno::sendmsg => transfer::sendmsg(call),
+        Sysno::recvmmsg if first_is_known() => transfer::recvmmsg(call),
+        Sysno::sendmmsg => transfer::sendmmsg(call),
+        Sysno::sendfile if first_is_known() => transfer::sendfile(call),
+        Sysno::splice => transfer::splice(call),
+        Sysno::preadv2 | Sysno::pwritev2 if first_is_known() => transfer::positioned(call),
+        Sysno::epoll_pwait => events::epoll_pwait(call),
+        Sysno::epoll_pwait2 => events::epoll_pwait2(call),
+        Sysno::epoll_ctl => events::epoll_ctl(call),
+        Sysno::poll => events::poll(call),
+        Sysno::ppoll => events::ppoll(call),
+        Sysno::select => events::select(call),
+        Sysno::pselect6 => events::pselect(call),
+        Sysno::connect => sockets::connect(call),
+        Sysno::accept | Sysno::accept4 => sockets::accept(call),
+        Sysno::listen => sockets::listen(call),
+        Sysno::shutdown if first_is_known() => sockets::shutdown(call),
+        Sysno::getsockopt if first_is_known() => sockets::getsockopt(call),
+        Sysno::setsockopt if first_is_known() => sockets::setsockopt(call),
+        other => dispatch_cold(other, call),
+    }
+}
+
+fn dispatch_cold(number: Sysno, call: &mut Call<'_>) -> Verdict {
+    let fd = call.int(0);
+    match number {
+        Sysno::close => descriptors::close(call),
+        Sysno::close_range => descriptors::close_range(call),
+        Sysno::dup => descriptors::dup(call),
+        Sysno::dup2 | Sysno::dup3 => descriptors::dup_onto(call, number == Sysno::dup3),
+        Sysno::fcntl if !table::is_unknown(fd) => descriptors::fcntl(call),
+        Sysno::ioctl if !table::is_unknown(fd) => descriptors::ioctl(call),
+        Sysno::clone | Sysno::fork => spawn::fork(call),
+        Sysno::execve | Sysno::execveat => spawn::exec(call),
+        Sysno::exit_group => spawn::exit(call),
+        Sysno::io_uring_setup => spawn::io_uring(call),
+        Sysno::rt_sigaction => signal::action(call),
+        _ => Verdict::Pass,
+    }
+}

@@ -1,0 +1,127 @@
+//! Waiting for readiness: epoll, poll and select.
+
+use heliostat_interpose::Verdict;
+use heliostat_stub::event::{epoll, poll as stub_poll, select as stub_select};
+use heliostat_stub::table;
+
+use crate::dispatch::Call;
+use crate::memory;
+
+/// More descriptors than a process can have are the kernel's to refuse.
+const POLL_FDS_MAX: u64 = 1 << 20;
+/// More events than this are never given at once.
+const EVENTS_MAX: usize = 1 << 16;
+
+/// A timeout in ms as int: negative means none.
+fn ms(value: i32) -> Option<u64> {
+    u64::try_from(value).ok().map(|ms| ms * 1_000_000)
+}
+
+fn wait(call: &mut Call<'_>, timeout_ns: Option<u64>, mask: Option<u64>) -> Verdict {
+    if table::is_unknown(call.int(0)) || call.int(2) <= 0 {
+        return Verdict::Pass;
+    }
+    let count = (call.int(2) as usize).min(EVENTS_MAX);
+    // SAFETY: the program's array of epoll_events, of the length it states.
+    let events = unsafe {
+        std::slice::from_raw_parts_mut(call.word(1) as *mut libc::epoll_event, count)
+    };
+    let answer = epoll::wait(call.int(0), events, timeout_ns, mask);
+    call.answer(answer)
+}
+
+/// epoll_wait(2)
+pub fn epoll_wait(call: &mut Call<'_>) -> Verdict {
+    wait(call, ms(call.int(3)), None)
+}
+
+/// epoll_pwait(2)
+pub fn epoll_pwait(call: &mut Call<'_>) -> Verdict {
+    // SAFETY: null or the program's signal mask.
+    let mask = unsafe { memory::read(call.word(4)) };
+    wait(call, ms(call.int(3)), mask)
+}
+
+/// epoll_pwait2(2)
+pub fn epoll_pwait2(call: &mut Call<'_>) -> Verdict {
+    // SAFETY: null or the program's timespec and signal mask.
+    let (timeout, mask) =
+        unsafe { (memory::timespec_ns(call.word(3)), memory::read(call.word(4))) };
+    wait(call, timeout, mask)
+}
+
+/// epoll_ctl(2)
+pub fn epoll_ctl(call: &mut Call<'_>) -> Verdict {
+    // SAFETY: null or the program's event.
+    let event = unsafe { memory::read(call.word(3)) };
+    let answer = epoll::control(call.int(0), call.int(1), call.int(2), event);
+    call.answer(answer)
+}
+
+fn poll_with(call: &mut Call<'_>, timeout_ns: Option<u64>, mask: Option<u64>) -> Verdict {
+    if call.word(1) == 0 || call.word(1) > POLL_FDS_MAX || call.word(0) == 0 {
+        return Verdict::Pass;
+    }
+    // SAFETY: the program's array of pollfds, of the length it states.
+    let fds = unsafe {
+        std::slice::from_raw_parts_mut(call.word(0) as *mut libc::pollfd, call.word(1) as usize)
+    };
+    let answer = stub_poll::poll(fds, timeout_ns, mask);
+    call.answer(answer)
+}
+
+/// poll(2)
+pub fn poll(call: &mut Call<'_>) -> Verdict {
+    poll_with(call, ms(call.int(2)), None)
+}
+
+/// ppoll(2)
+pub fn ppoll(call: &mut Call<'_>) -> Verdict {
+    // SAFETY: null or the program's timespec and signal mask.
+    let (timeout, mask) =
+        unsafe { (memory::timespec_ns(call.word(2)), memory::read(call.word(3))) };
+    poll_with(call, timeout, mask)
+}
+
+fn select_with(call: &mut Call<'_>, timeout_ns: Option<u64>, mask: Option<u64>) -> Verdict {
+    let count = call.int(0);
+    if count <= 0 || count as usize > table::FDS_MAX {
+        return Verdict::Pass;
+    }
+    let words = (count as usize).div_ceil(64);
+    // SAFETY: null or the program's bitmaps, which hold at least `count` bits in whole longs.
+    let map = |address: u64| {
+        (address != 0)
+            .then(|| unsafe { std::slice::from_raw_parts_mut(address as *mut u64, words) })
+    };
+    let mut maps = stub_select::Bitmaps {
+        read: map(call.word(1)),
+        write: map(call.word(2)),
+        except: map(call.word(3)),
+    };
+    let answer = stub_select::select(count as usize, &mut maps, timeout_ns, mask);
+    call.answer(answer)
+}
+
+/// select(2); the time left is not written back, as select(2) allows.
+pub fn select(call: &mut Call<'_>) -> Verdict {
+    // SAFETY: null or the program's timeval.
+    let timeout = unsafe { memory::read::<libc::timeval>(call.word(4)) };
+    let ns = timeout.map(|time| {
+        (time.tv_sec.max(0) as u64)
+            .saturating_mul(1_000_000_000)
+            .saturating_add(time.tv_usec.max(0) as u64 * 1000)
+    });
+    select_with(call, ns, None)
+}
+
+/// pselect6(2): the sixth argument points to a mask's address and size.
+pub fn pselect(call: &mut Call<'_>) -> Verdict {
+    // SAFETY: null or the program's timespec, and null or the pair the kernel documents.
+    let (timeout, pair) = unsafe {
+        (memory::timespec_ns(call.word(4)), memory::read::<[u64; 2]>(call.word(5)))
+    };
+    // SAFETY: null or the program's signal mask.
+    let mask = pair.and_then(|[address, _]| unsafe { memory::read(address) });
+    select_with(call, timeout, mask)
+}

@@ -1,0 +1,123 @@
+//! The entry in front of the program's signal handlers.
+//!
+//! It does two things before it calls the handler: it puts an asynchronous signal off while this
+//! thread holds a lock of the stub (the handler may use the same socket), and it notes that a
+//! handler ran, so that a wait that spins in user space ends with EINTR as the kernel's would.
+
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::{Acquire, Release};
+
+use heliostat_base::sys::{check, raw, Sysno};
+use heliostat_interpose::Verdict;
+use heliostat_stub::{process, thread};
+
+use crate::dispatch::Call;
+use crate::memory;
+
+const SIGNALS: usize = 65;
+
+/// The kernel's sigaction on x86-64 (source: asm/signal.h), not libc's.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct KernelAction {
+    handler: usize,
+    flags: u64,
+    restorer: usize,
+    mask: u64,
+}
+
+struct Registered {
+    handler: AtomicUsize,
+    flags: AtomicUsize,
+}
+
+static HANDLERS: [Registered; SIGNALS] =
+    [const { Registered { handler: AtomicUsize::new(0), flags: AtomicUsize::new(0) } }; SIGNALS];
+
+type Handler = extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::ucontext_t);
+
+/// rt_sigaction(2): the program's handler is kept here, ours goes to the kernel.
+pub fn action(call: &mut Call<'_>) -> Verdict {
+    let number = call.int(0);
+    let Some(slot) = usize::try_from(number).ok().and_then(|n| HANDLERS.get(n)) else {
+        return Verdict::Pass;
+    };
+    // SAFETY: null or the program's kernel_sigaction.
+    let new: Option<KernelAction> = unsafe { memory::read(call.word(1)) };
+    let old_at = call.word(2);
+    let before = (slot.handler.load(Acquire), slot.flags.load(Acquire));
+    // A child of vfork sets its own handlers; our table is its parent's.
+    let is_ours = !process::is_borrowed();
+    let given = new.map(|action| match is_ours && is_function(action.handler) {
+        true => {
+            slot.flags.store(action.flags as usize, Release);
+            slot.handler.store(action.handler, Release);
+            let flags = action.flags | libc::SA_SIGINFO as u64;
+            KernelAction { handler: entry as *const () as usize, flags, ..action }
+        }
+        false => action,
+    });
+    let mut old: KernelAction = memory::zeroed();
+    let given_at = given.as_ref().map_or(0, |action| action as *const KernelAction as usize);
+    let old_here = &mut old as *mut KernelAction as usize;
+    let args = [number as usize, given_at, old_here, call.word(3) as usize, 0, 0];
+    // SAFETY: both structures are live here; the size is the program's, and the kernel checks it.
+    let answer = check(unsafe { raw(Sysno::rt_sigaction as usize, args) });
+    if answer.is_ok() {
+        if old.handler == entry as *const () as usize {
+            (old.handler, old.flags) = (before.0, before.1 as u64);
+        }
+        // SAFETY: null or room for the old action.
+        unsafe { memory::write(old_at, old) };
+    } else if new.is_some_and(|action| is_ours && is_function(action.handler)) {
+        slot.handler.store(before.0, Release);
+        slot.flags.store(before.1, Release);
+    }
+    call.answer(Some(answer))
+}
+
+/// SIG_DFL is 0, SIG_IGN is 1; everything else is an address.
+fn is_function(handler: usize) -> bool {
+    handler > 1
+}
+
+extern "C" fn entry(number: i32, info: *mut libc::siginfo_t, context: *mut libc::ucontext_t) {
+    let Some(slot) = usize::try_from(number).ok().and_then(|n| HANDLERS.get(n)) else { return };
+    let (handler, flags) = (slot.handler.load(Acquire), slot.flags.load(Acquire));
+    if !is_function(handler) {
+        return;
+    }
+    let is_once = flags & libc::SA_RESETHAND as usize != 0;
+    if !is_synchronous(number) && !is_once && thread::must_defer(number) {
+        return put_off(number, info, context);
+    }
+    thread::handler_runs(flags & libc::SA_RESTART as usize != 0);
+    // SAFETY: the address the program registered as its handler; handlers without SA_SIGINFO
+    // take the first of the three arguments and ignore the registers of the others.
+    let handler = unsafe { std::mem::transmute::<usize, Handler>(handler) };
+    handler(number, info, context);
+}
+
+/// Faults come from the very instruction; they cannot wait.
+fn is_synchronous(number: i32) -> bool {
+    matches!(number, libc::SIGSEGV | libc::SIGBUS | libc::SIGFPE | libc::SIGILL | libc::SIGTRAP)
+}
+
+/// Blocks the signal from the return of this handler on and queues it again; the end of the
+/// critical section unblocks it.
+fn put_off(number: i32, info: *mut libc::siginfo_t, context: *mut libc::ucontext_t) {
+    let pid = heliostat_base::process::pid() as usize;
+    let args = [pid, thread::tid() as usize, number as usize, info as usize, 0, 0];
+    // SAFETY: `context` is the kernel's frame of this very signal; its mask is what rt_sigreturn
+    // restores. `info` is the siginfo the kernel gave us, passed back unchanged.
+    unsafe {
+        libc_sigaddset(&mut (*context).uc_sigmask, number);
+        raw(Sysno::rt_tgsigqueueinfo as usize, args);
+    }
+}
+
+fn libc_sigaddset(set: &mut libc::sigset_t, number: i32) {
+    let words = set as *mut libc::sigset_t as *mut u64;
+    // SAFETY: the kernel's mask is the first 64 bits of libc's set, which is longer.
+    unsafe { *words |= 1 << (number - 1) };
+}

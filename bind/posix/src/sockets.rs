@@ -1,0 +1,113 @@
+//! Making, accepting, ending and asking connections.
+
+use heliostat_abi::code::Native;
+use heliostat_abi::name::NetAddress;
+use heliostat_base::call as kernel;
+use heliostat_base::sys::{check, raw, Errno};
+use heliostat_interpose::Verdict;
+use heliostat_stub::net::connect::{self as stub_connect, Ticket};
+use heliostat_stub::net::{accept as stub_accept, close, listen as stub_listen, option};
+use heliostat_stub::table::{self, Kind};
+
+use crate::dispatch::Call;
+use crate::memory;
+
+/// The call as it is, made here; only for calls that do not block for long.
+pub fn by_kernel(call: &Call<'_>) -> Result<usize, Errno> {
+    let args = call.frame.args.map(|word| word as usize);
+    // SAFETY: exactly the call the program made, with its own arguments.
+    check(unsafe { raw(call.frame.rax as usize, args) })
+}
+
+/// connect(2)
+pub fn connect(call: &mut Call<'_>) -> Verdict {
+    let fd = call.int(0);
+    if let Some(result) = call.waited() {
+        let reason = Native::from_number(call.frame.scratch as u8).unwrap_or(Native::None);
+        stub_connect::end(fd, Ticket::Native(reason), check(result as isize));
+        call.frame.rax = result as u64;
+        return Verdict::Done;
+    }
+    // SAFETY: the program's address, of the length it states.
+    let bytes = unsafe { memory::bytes(call.word(1), call.word(2).min(128)) };
+    let Some(address) = kernel::parse_address(bytes) else { return Verdict::Pass };
+    match stub_connect::begin(fd, address) {
+        Ticket::NotOurs => Verdict::Pass,
+        Ticket::Native(reason) => {
+            call.frame.scratch = reason as u64;
+            call.wait_in_kernel()
+        }
+        ticket => {
+            let answer = by_kernel(call);
+            stub_connect::end(fd, ticket, answer);
+            call.answer(Some(answer))
+        }
+    }
+}
+
+/// accept(2) and accept4(2): the kernel accepts, then the offer is looked for.
+pub fn accept(call: &mut Call<'_>) -> Verdict {
+    let Some(result) = call.waited() else {
+        return match table::kind(call.int(0)) {
+            Kind::Socket(_) => Verdict::Pass,
+            _ => call.wait_in_kernel(),
+        };
+    };
+    call.frame.rax = result as u64;
+    if result >= 0 {
+        let is_accept4 = call.frame.wait[0] == heliostat_base::sys::Sysno::accept4 as u64;
+        let nonblocking = is_accept4 && call.int(3) & libc::SOCK_NONBLOCK != 0;
+        if let Some(peer) = kernel::peer_address(result as i32) {
+            let peer = NetAddress::new(peer);
+            stub_accept::accepted(call.int(0), result as i32, peer, nonblocking);
+        }
+    }
+    Verdict::Done
+}
+
+/// listen(2)
+pub fn listen(call: &mut Call<'_>) -> Verdict {
+    let answer = by_kernel(call);
+    if answer.is_ok() {
+        stub_listen::listening(call.int(0));
+    }
+    call.answer(Some(answer))
+}
+
+fn socket_of(call: &Call<'_>) -> Option<u32> {
+    match table::kind(call.int(0)) {
+        Kind::Socket(index) => Some(index),
+        _ => None,
+    }
+}
+
+/// shutdown(2)
+pub fn shutdown(call: &mut Call<'_>) -> Verdict {
+    let Some(index) = socket_of(call) else { return Verdict::Pass };
+    let answer = close::shutdown(call.int(0), index, call.int(1));
+    call.answer(answer)
+}
+
+/// getsockopt(2)
+pub fn getsockopt(call: &mut Call<'_>) -> Verdict {
+    let Some(index) = socket_of(call) else { return Verdict::Pass };
+    let Some(value) = option::get(index, call.int(1), call.int(2)) else { return Verdict::Pass };
+    // SAFETY: the program's length word.
+    let room = unsafe { memory::read::<u32>(call.word(4)) }.unwrap_or(0);
+    let length = room.min(4) as usize;
+    // SAFETY: the program's room of at least that length.
+    let out = unsafe { memory::bytes_mut(call.word(3), length as u64) };
+    out.copy_from_slice(&value.to_ne_bytes()[..out.len()]);
+    // SAFETY: where it was read from.
+    unsafe { memory::write(call.word(4), length as u32) };
+    call.answer(Some(Ok(0)))
+}
+
+/// setsockopt(2)
+pub fn setsockopt(call: &mut Call<'_>) -> Verdict {
+    let Some(index) = socket_of(call) else { return Verdict::Pass };
+    // SAFETY: the program's value, of the length it states.
+    let value = unsafe { memory::bytes(call.word(3), call.word(4).min(256)) };
+    let answer = option::set(call.int(0), index, call.int(1), call.int(2), value);
+    call.answer(answer)
+}

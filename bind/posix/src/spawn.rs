@@ -1,0 +1,50 @@
+//! Processes coming and going: fork, exec, exit.
+
+use heliostat_abi::code::Native;
+use heliostat_abi::report::Counter;
+use heliostat_interpose::Verdict;
+use heliostat_stub::net::{demote, socket};
+use heliostat_stub::table::{self, Kind};
+use heliostat_stub::{enable, process, report};
+
+use crate::dispatch::Call;
+use crate::sockets::by_kernel;
+
+/// fork(2), and clone(2) without shared memory: made here, so that both sides return through
+/// this function, each on its own copy of the stack.
+pub fn fork(call: &mut Call<'_>) -> Verdict {
+    process::before_fork();
+    let answer = by_kernel(call);
+    match answer {
+        Ok(0) => process::in_forked_child(),
+        Ok(_) => {}
+        Err(_) => process::fork_failed(),
+    }
+    call.answer(Some(answer))
+}
+
+/// execve(2) and execveat(2)
+pub fn exec(_call: &mut Call<'_>) -> Verdict {
+    process::before_exec();
+    Verdict::Pass
+}
+
+/// exit_group(2)
+pub fn exit(_call: &mut Call<'_>) -> Verdict {
+    process::before_exit();
+    Verdict::Pass
+}
+
+/// io_uring works on descriptors where no stub sees it: this process stays native from now on.
+pub fn io_uring(_call: &mut Call<'_>) -> Verdict {
+    enable(false);
+    report::count(Counter::Uncaught);
+    for (fd, kind) in table::walk(0, u32::MAX).collect::<Vec<_>>() {
+        if let Kind::Socket(index) = kind {
+            if !socket::at(index).is_native() {
+                demote::leave(fd, index, Native::Call);
+            }
+        }
+    }
+    Verdict::Pass
+}
