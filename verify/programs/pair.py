@@ -1,0 +1,120 @@
+"""One end of a two-program case: `python pair.py MODULE.CASE server|client PORT FOLDER`.
+
+A case is a class in cases/ with two functions, server(talk) and client(talk). Each end runs as
+a program of its own and prints a transcript; what it prints must not depend on whether either
+end runs under Heliostat. `Talk` is what a case is given: its port, how to say a line, and
+marks (files) by which the ends wait for each other without using the connection under test.
+"""
+
+from __future__ import annotations
+
+import errno
+import faulthandler
+import hashlib
+import importlib
+import inspect
+import os
+import pkgutil
+import socket
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Callable
+
+HANG_SECONDS = 40
+HERE = Path(__file__).resolve().parent
+
+
+@dataclass
+class Talk:
+    """What one end knows: its role, the port of the case and the folder of its marks."""
+
+    role: str
+    port: int
+    folder: Path
+
+    def say(self, *words) -> None:
+        """One line of the transcript."""
+        os.write(1, (" ".join(str(word) for word in words) + "\n").encode())
+
+    def listen(self, family: int = socket.AF_INET, host: str = "127.0.0.1", backlog: int = 64) -> socket.socket:
+        listener = socket.socket(family, socket.SOCK_STREAM)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, self.port))
+        listener.listen(backlog)
+        return listener
+
+    def accept(self) -> socket.socket:
+        """The first connection on a listener that is then closed."""
+        with self.listen() as listener:
+            return listener.accept()[0]
+
+    def connect(self) -> socket.socket:
+        return socket.create_connection(("127.0.0.1", self.port))
+
+    def mark(self, name: str) -> None:
+        """Tells the other end that this one has come to `name`."""
+        (self.folder / f"mark-{name}").touch()
+
+    def await_mark(self, name: str) -> None:
+        """Waits until the other end has come to `name`."""
+        while not (self.folder / f"mark-{name}").exists():
+            time.sleep(0.002)
+
+    def outcome(self, call: Callable, *arguments) -> str:
+        """What a call returned, or the name of its error number."""
+        try:
+            return repr(call(*arguments))
+        except OSError as error:
+            return errno.errorcode.get(error.errno, type(error).__name__)
+
+
+def read_all(connection: socket.socket, chunk: int = 65536) -> bytes:
+    """Everything until the end of the stream."""
+    parts = []
+    while part := connection.recv(chunk):
+        parts.append(part)
+    return b"".join(parts)
+
+
+def read_exactly(connection: socket.socket, count: int) -> bytes:
+    """Exactly `count` bytes, or what there was before the end of the stream."""
+    parts, left = [], count
+    while left and (part := connection.recv(left)):
+        parts.append(part)
+        left -= len(part)
+    return b"".join(parts)
+
+
+def digest(content: bytes) -> str:
+    """Length and checksum, for transcripts of large transfers."""
+    return f"{len(content)} bytes {hashlib.sha256(content).hexdigest()[:16]}"
+
+
+def pattern(count: int, seed: int = 1) -> bytes:
+    """`count` reproducible bytes without a short period."""
+    return (hashlib.shake_128(seed.to_bytes(4, "little")).digest(min(count, 1 << 20)) * (count // (1 << 20) + 1))[
+        :count
+    ]
+
+
+def all_cases() -> list[str]:
+    """The name of every case, MODULE.CASE."""
+    found = []
+    for module in pkgutil.iter_modules([str(HERE / "cases")]):
+        members = inspect.getmembers(importlib.import_module(f"cases.{module.name}"), inspect.isclass)
+        found += [f"{module.name}.{name}" for name, kind in members if hasattr(kind, "server")]
+    return found
+
+
+def main() -> None:
+    name, role, port, folder = sys.argv[1:5]
+    faulthandler.dump_traceback_later(HANG_SECONDS, exit=True)
+    module, _, case = name.partition(".")
+    kind = getattr(importlib.import_module(f"cases.{module}"), case)
+    getattr(kind, role)(Talk(role, int(port), Path(folder)))
+
+
+if __name__ == "__main__":
+    main()
