@@ -1,2 +1,42 @@
-//! Placeholder entry point.
-fn main() {}
+//! heliostat: the command line.
+//!
+//! `run` prepares an environment and becomes the program; every other command asks the control
+//! plane one question and prints the answer.
+#![forbid(unsafe_code)]
+
+mod args;
+mod client;
+mod doctor;
+mod ensure;
+mod place;
+mod program;
+mod run;
+mod show;
+mod table;
+mod top;
+
+use std::process::ExitCode;
+
+use args::{Arguments, Command};
+use clap::Parser;
+use heliostat_abi::record::Request;
+
+fn main() -> ExitCode {
+    let done = match Arguments::parse().command {
+        Command::Run(arguments) => return run::run(&arguments),
+        Command::Doctor(format) => return doctor::doctor(&format),
+        Command::Status(format) => show::status(&format),
+        Command::Explain { pid, format } => show::explain(pid, &format),
+        Command::Metrics(place) => show::metrics(&place),
+        Command::Revoke { pid, place } => show::tell(&place, &Request::Revoke { pid }),
+        Command::Stop(place) => show::tell(&place, &Request::Stop),
+        Command::Top(place) => top::top(&place),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("heliostat: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! What the command line says.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+/// Runs unmodified programs with direct connections between them, and shows what they do.
+#[derive(Parser, Clone, Debug)]
+#[command(name = "heliostat", version)]
+pub struct Arguments {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What can be done.
+#[derive(Subcommand, Clone, Debug)]
+pub enum Command {
+    /// Run a program under Heliostat; starts the control plane if none runs.
+    Run(RunArguments),
+    /// Show sessions, listening addresses and limits of the control plane.
+    Status(Format),
+    /// Show every connection of a process, its path, and why it is native if it is.
+    Explain {
+        /// Process id.
+        pid: u32,
+        #[command(flatten)]
+        format: Format,
+    },
+    /// Check what this machine allows, and say what to do about what it does not.
+    Doctor(Format),
+    /// Print the control plane's metrics (OpenMetrics text).
+    Metrics(Place),
+    /// End the grants of a process: its connections leave the direct path.
+    Revoke {
+        /// Process id.
+        pid: u32,
+        #[command(flatten)]
+        place: Place,
+    },
+    /// End the control plane; direct connections between programs go on.
+    Stop(Place),
+    /// Show sessions and their traffic, refreshed every second.
+    Top(Place),
+}
+
+/// Where the control plane is.
+#[derive(Args, Clone, Debug, Default)]
+pub struct Place {
+    /// Path of the control socket, instead of HELIOSTAT_SOCKET or the default.
+    #[arg(long, value_name = "PATH")]
+    pub socket: Option<PathBuf>,
+}
+
+/// How to print, and where the control plane is.
+#[derive(Args, Clone, Debug, Default)]
+pub struct Format {
+    /// Print JSON instead of a table.
+    #[arg(long)]
+    pub json: bool,
+    /// The control plane.
+    #[command(flatten)]
+    pub place: Place,
+}
+
+/// How to run a program.
+#[derive(Args, Clone, Debug)]
+#[command(trailing_var_arg = true)]
+pub struct RunArguments {
+    /// The control plane.
+    #[command(flatten)]
+    pub place: Place,
+    /// Configuration of the control plane, if this command has to start it.
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Load the stub but leave every connection on the kernel's path.
+    #[arg(long)]
+    pub no_direct: bool,
+    /// End with status 125 instead of running the program natively when Heliostat cannot cover it.
+    #[arg(long)]
+    pub require: bool,
+    /// Say on standard error what is done.
+    #[arg(long)]
+    pub verbose: bool,
+    /// The program and its arguments.
+    #[arg(required = true, value_name = "PROGRAM")]
+    pub program: Vec<OsString>,
+}

@@ -1,0 +1,130 @@
+//! One question to the control plane and its answer.
+
+use std::fmt;
+use std::os::fd::AsRawFd;
+use std::path::PathBuf;
+
+use heliostat_abi::code::Code;
+use heliostat_abi::place::{FolderFault, Surroundings};
+use heliostat_abi::record::{Reply, Request, REPLY_BYTES};
+use heliostat_abi::wire::WireError;
+use heliostat_base::packet::PacketSocket;
+use heliostat_base::process::peer_credentials;
+use heliostat_base::sys::Errno;
+
+use crate::place::check_folder;
+
+/// How long an answer may take. Longer than a stub waits: a person would rather have it late.
+const DEADLINE_MS: u64 = 5000;
+/// Longest text believed: far more than a full control plane's status.
+const TEXT_BYTES_MAX: u64 = 64 << 20;
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub enum ClientError {
+    /// Nobody serves the socket.
+    NotRunning {
+        /// The socket.
+        socket: PathBuf,
+        /// The system's answer.
+        errno: Errno,
+    },
+    /// The socket's folder could have been prepared by somebody else.
+    Folder {
+        /// The folder.
+        path: PathBuf,
+        /// What is wrong.
+        fault: FolderFault,
+    },
+    /// Somebody else serves the socket.
+    Stranger {
+        /// The socket.
+        socket: PathBuf,
+        /// Who does.
+        uid: u32,
+    },
+    /// The connection failed on the way.
+    Broken(Errno),
+    /// The answer is no record of this protocol.
+    Wire(WireError),
+    /// The answer is of the wrong kind.
+    Unexpected(Box<Reply>),
+    /// The control plane says no.
+    Refused {
+        /// Why.
+        code: Code,
+        /// The limit in force, or zero.
+        limit: u64,
+    },
+    /// The text cannot be read.
+    Text(String),
+}
+
+impl fmt::Display for ClientError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotRunning { socket, errno } => write!(
+                f,
+                "no control plane on {} ({errno}); `heliostat run` starts one",
+                socket.display()
+            ),
+            Self::Folder { path, fault } => {
+                write!(f, "the folder {} is not safe: {fault}", path.display())
+            }
+            Self::Stranger { socket, uid } => write!(
+                f,
+                "user {uid} serves {}, neither you nor root; set HELIOSTAT_SOCKET",
+                socket.display()
+            ),
+            Self::Broken(errno) if errno.0 == rustix::io::Errno::AGAIN.raw_os_error() => {
+                write!(f, "the control plane did not answer within {DEADLINE_MS} ms")
+            }
+            Self::Broken(errno) => write!(f, "the control plane hung up: {errno}"),
+            Self::Wire(error) => {
+                write!(f, "the control plane answered nonsense: {error}; are both one version?")
+            }
+            Self::Unexpected(reply) => write!(f, "unexpected answer: {reply:?}"),
+            Self::Refused { code, limit: 0 } => {
+                write!(f, "the control plane refuses: {}", code.text())
+            }
+            Self::Refused { code, limit } => {
+                write!(f, "the control plane refuses: {} ({limit})", code.text())
+            }
+            Self::Text(error) => write!(f, "cannot read the answer: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for ClientError {}
+
+/// Connects to the control plane and makes sure who it is.
+pub fn connect(here: &Surroundings) -> Result<PacketSocket, ClientError> {
+    check_folder(here).map_err(|(path, fault)| ClientError::Folder { path, fault })?;
+    let socket = here.socket_path();
+    let path = socket.to_string_lossy();
+    let connection = PacketSocket::connect(&path, DEADLINE_MS)
+        .map_err(|errno| ClientError::NotRunning { socket: socket.clone(), errno })?;
+    let uid = peer_credentials(connection.fd()).map_err(ClientError::Broken)?.uid;
+    if uid != here.uid && uid != 0 {
+        return Err(ClientError::Stranger { socket, uid });
+    }
+    Ok(connection)
+}
+
+/// Asks and returns the text of the answer; empty for an answer without one.
+pub fn ask(here: &Surroundings, request: &Request) -> Result<String, ClientError> {
+    let connection = connect(here)?;
+    connection.send(&request.encode(1), &[]).map_err(ClientError::Broken)?;
+    let mut record = [0; REPLY_BYTES];
+    let (length, fds) = connection.receive(&mut record).map_err(ClientError::Broken)?;
+    let (reply, _) = Reply::decode(&record[..length]).map_err(ClientError::Wire)?;
+    match (reply, fds.first()) {
+        (Reply::Done, _) => Ok(String::new()),
+        (Reply::Refused { code, limit }, _) => Err(ClientError::Refused { code, limit }),
+        (Reply::Text { bytes }, Some(fd)) if bytes <= TEXT_BYTES_MAX => {
+            std::fs::read_to_string(format!("/proc/self/fd/{}", fd.as_raw_fd()))
+                .map_err(|error| ClientError::Text(error.to_string()))
+        }
+        (reply, _) => Err(ClientError::Unexpected(Box::new(reply))),
+    }
+}

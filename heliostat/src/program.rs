@@ -1,0 +1,205 @@
+//! What kind of program is about to run, and whether the stub can be loaded into it.
+//!
+//! Only the first bytes of the file are read. A script is judged by its interpreter, as the
+//! kernel runs it.
+
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::fs::{self, File};
+use std::io::Read;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// Bytes read of a file: header, program headers and the loader's name lie there.
+const HEAD_BYTES: u64 = 8192;
+/// Scripts whose interpreter is a script, followed this deep (source: the kernel's own limit).
+const SCRIPTS_MAX: usize = 4;
+const EM_X86_64: u16 = 62;
+const PT_INTERP: u32 = 3;
+/// The loader that this build's stub needs.
+const LOADER: &str = "ld-linux-x86-64.so.2";
+
+/// Why the stub cannot cover a program.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Uncovered {
+    /// It has no loader that would load the stub.
+    Static,
+    /// The kernel runs it with another's rights, so its loader ignores the stub.
+    Privileged,
+    /// It is of another processor or word size.
+    Machine,
+    /// Its loader belongs to another C library.
+    Loader(String),
+    /// It is no ELF file and no script.
+    Format,
+}
+
+impl Uncovered {
+    /// True when the environment of the stub would disturb the program instead of being ignored.
+    pub fn must_not_preload(&self) -> bool {
+        matches!(self, Self::Machine | Self::Loader(_))
+    }
+}
+
+impl fmt::Display for Uncovered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Static => write!(f, "it is statically linked, so no stub can be loaded into it"),
+            Self::Privileged => write!(
+                f,
+                "it runs with another user's rights (set-user-id, set-group-id or file \
+                 capabilities), and its loader ignores preloaded libraries"
+            ),
+            Self::Machine => write!(f, "it is of another architecture than x86-64"),
+            Self::Loader(found) => write!(f, "its loader is {found}, the stub is made for glibc"),
+            Self::Format => write!(f, "it is neither an ELF program nor a script"),
+        }
+    }
+}
+
+/// Why a program cannot be run at all; the status is what a shell would give.
+#[derive(Debug)]
+pub enum Unrunnable {
+    /// There is none of this name.
+    NotFound,
+    /// There is one that may not be executed.
+    NotExecutable(PathBuf),
+}
+
+impl Unrunnable {
+    /// Exit status by the convention of shells.
+    pub fn status(&self) -> u8 {
+        match self {
+            Self::NotFound => 127,
+            Self::NotExecutable(_) => 126,
+        }
+    }
+}
+
+impl fmt::Display for Unrunnable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotFound => write!(f, "command not found"),
+            Self::NotExecutable(path) => write!(f, "{} is not executable", path.display()),
+        }
+    }
+}
+
+/// The file that a shell would run for `name`.
+pub fn find(name: &OsStr, path: &OsStr) -> Result<PathBuf, Unrunnable> {
+    if name.as_bytes().contains(&b'/') {
+        let given = PathBuf::from(name);
+        return match fs::metadata(&given) {
+            Err(_) => Err(Unrunnable::NotFound),
+            Ok(_) if is_executable(&given) => Ok(given),
+            Ok(_) => Err(Unrunnable::NotExecutable(given)),
+        };
+    }
+    let mut refused = None;
+    for folder in std::env::split_paths(path).filter(|_| !name.is_empty()) {
+        let candidate = folder.join(name);
+        if is_executable(&candidate) {
+            return Ok(candidate);
+        }
+        if candidate.is_file() {
+            refused.get_or_insert(candidate);
+        }
+    }
+    Err(refused.map_or(Unrunnable::NotFound, Unrunnable::NotExecutable))
+}
+
+fn is_executable(path: &Path) -> bool {
+    path.is_file() && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
+}
+
+/// Whether the stub can be loaded into the program at `path`.
+pub fn judge(path: &Path) -> Result<(), Uncovered> {
+    judge_deep(path, SCRIPTS_MAX)
+}
+
+fn judge_deep(path: &Path, scripts_left: usize) -> Result<(), Uncovered> {
+    let Some(head) = read_head(path) else {
+        // Executable but not readable: nothing can be said, so the loader has the last word.
+        return Ok(());
+    };
+    if let Some(interpreter) = script_interpreter(&head) {
+        // The kernel ignores the rights of a script, so only its interpreter counts.
+        return match scripts_left {
+            0 => Err(Uncovered::Format),
+            _ => judge_deep(&interpreter, scripts_left - 1),
+        };
+    }
+    if !head.starts_with(b"\x7fELF") {
+        // The kernel refuses it and a shell runs it as a script of its own: a shell is covered.
+        return Err(Uncovered::Format);
+    }
+    judge_elf(&head)?;
+    if is_privileged(path) {
+        return Err(Uncovered::Privileged);
+    }
+    Ok(())
+}
+
+fn read_head(path: &Path) -> Option<Vec<u8>> {
+    let mut head = Vec::new();
+    File::open(path).ok()?.take(HEAD_BYTES).read_to_end(&mut head).ok()?;
+    Some(head)
+}
+
+fn script_interpreter(head: &[u8]) -> Option<PathBuf> {
+    let line = head.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
+    let word = line.split(|byte| *byte == b' ' || *byte == b'\t').find(|word| !word.is_empty())?;
+    Some(PathBuf::from(OsString::from_vec(word.to_vec())))
+}
+
+/// Class, machine and loader (source: elf(5)).
+fn judge_elf(head: &[u8]) -> Result<(), Uncovered> {
+    let is_64_bit_little = head.get(4..6) == Some(&[2, 1]);
+    if !is_64_bit_little || number::<2>(head, 18) != Some(u64::from(EM_X86_64)) {
+        return Err(Uncovered::Machine);
+    }
+    let loader = loader_of(head).ok_or(Uncovered::Static)?;
+    match loader.rsplit('/').next() {
+        Some(LOADER) => Ok(()),
+        _ => Err(Uncovered::Loader(loader)),
+    }
+}
+
+fn loader_of(head: &[u8]) -> Option<String> {
+    let start = number::<8>(head, 32)? as usize;
+    let (size, count) = (number::<2>(head, 54)? as usize, number::<2>(head, 56)? as usize);
+    let headers = (0..count).map(|place| start.saturating_add(place * size));
+    for at in headers {
+        if number::<4>(head, at)? == u64::from(PT_INTERP) {
+            let offset = number::<8>(head, at + 8)? as usize;
+            let length = number::<8>(head, at + 32)? as usize;
+            let name = head.get(offset..offset.checked_add(length)?)?;
+            let name = name.split(|byte| *byte == 0).next()?;
+            return Some(String::from_utf8_lossy(name).into_owned());
+        }
+    }
+    None
+}
+
+fn number<const BYTES: usize>(head: &[u8], at: usize) -> Option<u64> {
+    let part = head.get(at..at.checked_add(BYTES)?)?;
+    Some(part.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte)))
+}
+
+/// Set-user-id, set-group-id or capabilities that would change who the program is.
+fn is_privileged(path: &Path) -> bool {
+    let Ok(found) = fs::metadata(path) else { return false };
+    let other_user =
+        found.mode() & 0o4000 != 0 && found.uid() != rustix::process::geteuid().as_raw();
+    let other_group =
+        found.mode() & 0o2010 == 0o2010 && found.gid() != rustix::process::getegid().as_raw();
+    let has_capabilities = rustix::fs::getxattr(path, "security.capability", &mut [0u8; 64])
+        .is_ok_and(|length| length > 0);
+    let is_root = rustix::process::geteuid().is_root();
+    other_user || other_group || (has_capabilities && !is_root)
+}
+
+#[cfg(test)]
+#[path = "program_tests.rs"]
+mod tests;

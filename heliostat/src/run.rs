@@ -1,0 +1,158 @@
+//! `heliostat run`: makes sure of a control plane, prepares the environment, becomes the program.
+//!
+//! Whatever Heliostat cannot do for a program, the program still runs: natively, with one line on
+//! standard error that says why (`--require` makes it an error instead).
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use heliostat_abi::place::SOCKET_VARIABLE;
+
+use crate::args::RunArguments;
+use crate::ensure;
+use crate::place::surroundings;
+use crate::program;
+
+/// Environment variable that names the stub, for builds that lie elsewhere.
+const STUB_VARIABLE: &str = "HELIOSTAT_STUB";
+/// Environment variable that the stub reads: 0 leaves every connection native.
+const DIRECT_VARIABLE: &str = "HELIOSTAT_DIRECT";
+/// File name of the stub.
+pub const STUB: &str = "libheliostat_posix.so";
+/// Exit status when the command itself fails, as env(1) has it.
+const OWN_FAILURE: u8 = 125;
+
+/// Runs the program; returns only when that failed.
+pub fn run(arguments: &RunArguments) -> ExitCode {
+    let Some((name, rest)) = arguments.program.split_first() else {
+        return ExitCode::from(OWN_FAILURE);
+    };
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let file = match program::find(name, &path) {
+        Ok(file) => file,
+        Err(error) => {
+            eprintln!("heliostat: {}: {error}", name.to_string_lossy());
+            return ExitCode::from(error.status());
+        }
+    };
+    let mut command = Command::new(&file);
+    command.arg0(name).args(rest);
+    if let Err(why) = prepare(&mut command, arguments, &file) {
+        let program = name.to_string_lossy();
+        if arguments.require {
+            eprintln!("heliostat: {program} is not run: {why}");
+            return ExitCode::from(OWN_FAILURE);
+        }
+        eprintln!("heliostat: {program} runs natively: {why}");
+    }
+    become_program(command, name)
+}
+
+/// Adds to the program's environment what brings it under Heliostat.
+fn prepare(command: &mut Command, arguments: &RunArguments, file: &Path) -> Result<(), String> {
+    let say = |what: &str, which: &dyn std::fmt::Display| {
+        if arguments.verbose {
+            eprintln!("heliostat: {what}: {which}");
+        }
+    };
+    let covered = program::judge(file);
+    if let Err(why) = &covered {
+        if why.must_not_preload() {
+            return Err(why.to_string());
+        }
+    }
+    let here = surroundings(&arguments.place);
+    let socket = std::path::absolute(here.socket_path()).map_err(|error| error.to_string())?;
+    let stub = find_stub()?;
+    say("stub", &stub.display());
+    // The environment first: should the control plane come up later, the stub will find it. And
+    // what cannot be covered may start programs that can.
+    command.env("LD_PRELOAD", preload(&stub)?).env(SOCKET_VARIABLE, &socket);
+    if arguments.no_direct {
+        command.env(DIRECT_VARIABLE, "0");
+    }
+    let started = ensure::ensure(&here, arguments.config.as_deref())
+        .map_err(|error| format!("there is no control plane: {error}"))?;
+    say(if started { "control plane started" } else { "control plane" }, &socket.display());
+    match cache_sites() {
+        Ok(cached) => say("system-call sites", &cached.display()),
+        Err(why) => return Err(why),
+    }
+    covered.map_err(|why| why.to_string())
+}
+
+/// Makes sure that the system-call sites of this machine's libc are known to the stub.
+fn cache_sites() -> Result<PathBuf, String> {
+    let libc = heliostat_interpose::libc_path().ok_or("this program's own libc is not found")?;
+    heliostat_interpose::ensure_cached(&libc)
+        .map_err(|error| format!("the system calls of {} are not known: {error}", libc.display()))
+}
+
+/// The stub: named by the environment, beside this program, or where a package puts it.
+pub fn find_stub() -> Result<PathBuf, String> {
+    if let Some(named) = std::env::var_os(STUB_VARIABLE).filter(|path| !path.is_empty()) {
+        let named = PathBuf::from(named);
+        let absolute = std::path::absolute(&named).unwrap_or(named);
+        return match absolute.is_file() {
+            true => Ok(absolute),
+            false => {
+                Err(format!("{STUB_VARIABLE} names {}, which is not there", absolute.display()))
+            }
+        };
+    }
+    let own = std::env::current_exe().map_err(|error| format!("who am I? {error}"))?;
+    let folder = own.parent().unwrap_or(Path::new("/"));
+    let packaged = folder.parent().unwrap_or(folder).join("lib/heliostat").join(STUB);
+    let mut places = [folder.join(STUB), packaged].into_iter();
+    places.find(|place| place.is_file()).ok_or_else(|| {
+        format!("the stub {STUB} is neither in {} nor in ../lib/heliostat", folder.display())
+    })
+}
+
+/// The preload list with the stub at its end, once.
+fn preload(stub: &Path) -> Result<OsString, String> {
+    if stub.as_os_str().as_bytes().iter().any(|byte| b" :".contains(byte)) {
+        return Err(format!(
+            "the loader cannot take a path with blank or colon: {}",
+            stub.display()
+        ));
+    }
+    Ok(appended(std::env::var_os("LD_PRELOAD"), stub.as_os_str()))
+}
+
+fn appended(list: Option<OsString>, stub: &OsStr) -> OsString {
+    let Some(mut list) = list.filter(|list| !list.is_empty()) else { return stub.to_owned() };
+    let is_there = |part: &[u8]| part == stub.as_bytes();
+    if list.as_bytes().split(|byte| b" :".contains(byte)).any(is_there) {
+        return list;
+    }
+    list.push(":");
+    list.push(stub);
+    list
+}
+
+/// From here on this process is the program; exit status and signals are its own.
+fn become_program(mut command: Command, name: &OsStr) -> ExitCode {
+    let error = command.exec();
+    eprintln!("heliostat: {}: {error}", name.to_string_lossy());
+    let not_found = error.kind() == std::io::ErrorKind::NotFound;
+    ExitCode::from(if not_found { 127 } else { 126 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_stub_comes_after_what_is_preloaded_already_and_only_once() {
+        let stub = OsStr::new("/x/s.so");
+        let after = |list: &str| appended(Some(OsString::from(list)), stub);
+        assert_eq!(appended(None, stub), "/x/s.so");
+        assert_eq!(after(""), "/x/s.so");
+        assert_eq!(after("/a.so"), "/a.so:/x/s.so");
+        assert_eq!(after("/a.so /x/s.so"), "/a.so /x/s.so");
+    }
+}
