@@ -58,6 +58,12 @@ extern "C" fn start() {
     }
 }
 
+/// How many calls the hooks have seen, for programs that ask (dlsym).
+#[no_mangle]
+pub extern "C" fn heliostat_count_calls() -> u64 {
+    CALLS.load(Relaxed) + SPAWNS.load(Relaxed)
+}
+
 extern "C" fn before_spawn(_: *mut SyscallFrame) {
     SPAWNS.fetch_add(1, Relaxed);
 }

@@ -307,7 +307,7 @@ fn build(
         sigaction: shield::sigaction_hook(wanted.then_some(request.hook)),
         spawn: request.before_spawn,
     };
-    let mut builder = Builder::new(near.address(), &hooks);
+    let mut builder = Builder::new(near.address(), room, &hooks);
     let patches = chosen.iter().map(|site| builder.add(site, object.base)).collect();
     let (code, frames) = builder.finish();
     near.seal(&code).map_err(PatchError::Protect)?;

@@ -109,8 +109,8 @@ impl Builder {
     }
 
     /// Begins at `address` with the shared routines.
-    pub fn new(address: u64, hooks: &Hooks) -> Builder {
-        let mut code = Assembler::new(address, ROUTINES_BYTES_MAX);
+    pub fn new(address: u64, bytes_max: usize, hooks: &Hooks) -> Builder {
+        let mut code = Assembler::new(address, bytes_max);
         let mut frames = FrameTable::new();
         let mut pair = |address: u64, answers: bool| {
             let target = Target { address, answers, shield: shield::thread_offset() };

@@ -12,6 +12,9 @@ use goblin::elf::section_header::{SHF_ALLOC, SHF_EXECINSTR, SHT_PROGBITS};
 use goblin::elf::{header, Elf};
 use std::ops::Range;
 
+/// Everything must lie below this, so that 32-bit distances reach and sums stay in range.
+const ADDRESS_MAX: u64 = i32::MAX as u64;
+
 /// A shared library's file, as far as it concerns the scanner.
 pub(super) struct Image<'a> {
     file: &'a [u8],
@@ -90,7 +93,7 @@ impl<'a> Image<'a> {
             let (start, fde) = pair.ok_or(ScanError::Truncated { address: entry })?;
             let start = table.wrapping_add_signed(i64::from(start));
             let fde = table.wrapping_add_signed(i64::from(fde));
-            functions.push(start + u64::from(self.is_signal_frame(fde)));
+            functions.push(start.wrapping_add(u64::from(self.is_signal_frame(fde))));
         }
         functions.retain(|start| self.text.contains(start));
         functions.sort_unstable();
@@ -101,8 +104,9 @@ impl<'a> Image<'a> {
     /// Whether this describes a signal trampoline ('S' in its augmentation, LSB core, 10.6.1).
     /// Its range begins one byte early, for unwinders that look up a return address less one.
     fn is_signal_frame(&self, fde: u64) -> bool {
-        let to_cie = self.read_i32(fde + 4).map_or(0, i64::from);
-        let augmentation = (fde + 4).wrapping_add_signed(-to_cie) + 9;
+        let back = fde.wrapping_add(4);
+        let to_cie = self.read_i32(back).map_or(0, i64::from);
+        let augmentation = back.wrapping_add_signed(9 - to_cie);
         self.read_i32(augmentation).is_some_and(|text| text.to_le_bytes()[..3].contains(&b'S'))
     }
 }
@@ -120,7 +124,10 @@ fn text_segment(elf: &Elf) -> Result<Range<u64>, ScanError> {
     if executable.next().is_some() {
         return Err(ScanError::Unsupported { what: "more than one executable segment" });
     }
-    let end = only.p_vaddr.checked_add(only.p_memsz).filter(|end| *end <= i32::MAX as u64);
+    if only.p_memsz != only.p_filesz {
+        return Err(ScanError::Unsupported { what: "text that is not all in the file" });
+    }
+    let end = only.p_vaddr.checked_add(only.p_memsz).filter(|end| *end <= ADDRESS_MAX);
     let end = end.ok_or(ScanError::Unsupported { what: "text beyond 2 GiB" })?;
     Ok(only.p_vaddr..end)
 }
@@ -128,7 +135,8 @@ fn text_segment(elf: &Elf) -> Result<Range<u64>, ScanError> {
 fn file_backed_loads(elf: &Elf, file_bytes: usize) -> Vec<(Range<u64>, usize)> {
     let loads = elf.program_headers.iter().filter(|p| p.p_type == PT_LOAD);
     loads
-        .filter(|p| (p.p_offset as usize) < file_bytes)
+        .filter(|p| p.p_filesz <= file_bytes as u64 && p.p_offset < file_bytes as u64)
+        .filter(|p| p.p_vaddr <= ADDRESS_MAX - p.p_filesz.min(ADDRESS_MAX))
         .filter_map(|p| Some((p.p_vaddr..p.p_vaddr.checked_add(p.p_filesz)?, p.p_offset as usize)))
         .collect()
 }

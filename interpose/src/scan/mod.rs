@@ -9,7 +9,7 @@ mod survey;
 mod window;
 
 use crate::cache::{self, CacheError};
-use crate::site::{Reason, SiteList};
+use crate::site::{Reason, SiteList, SITES_MAX};
 use std::path::{Path, PathBuf};
 use std::{fmt, fs, io};
 
@@ -73,6 +73,9 @@ pub fn scan_file(path: &Path) -> Result<SiteList, ScanError> {
 pub fn scan_bytes(file: &[u8]) -> Result<SiteList, ScanError> {
     let image = elf::Image::parse(file)?;
     let survey = survey::Survey::of(&image);
+    if survey.syscalls.len() > SITES_MAX {
+        return Err(ScanError::Unsupported { what: "more system calls than a list may hold" });
+    }
     let mut sites = Vec::with_capacity(survey.syscalls.len());
     let mut free_from = 0;
     for address in &survey.syscalls {

@@ -134,7 +134,7 @@ impl Survey {
         labels.iter().for_each(|label| self.mark(*label));
         for table in tables {
             for entry in 0..TABLE_ENTRIES_MAX {
-                let Some(distance) = image.read_i32(table + entry * 4) else { break };
+                let Some(distance) = image.read_i32(table.wrapping_add(entry * 4)) else { break };
                 let mut inside = false;
                 for base in labels.iter().chain([&table]) {
                     let destination = base.wrapping_add_signed(i64::from(distance));
