@@ -9,3 +9,4 @@ pub mod interest;
 pub mod poll;
 pub mod ready;
 pub mod select;
+pub mod set;

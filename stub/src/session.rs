@@ -253,8 +253,7 @@ fn exchange(
     let mut record = [0; REPLY_BYTES];
     loop {
         let (bytes, fds) = socket.receive(&mut record).map_err(|_| Native::NoControl)?;
-        let (reply, answered) =
-            Reply::decode(&record[..bytes]).map_err(|_| Native::NoControl)?;
+        let (reply, answered) = Reply::decode(&record[..bytes]).map_err(|_| Native::NoControl)?;
         // An older answer that came after its deadline is dropped with its descriptors.
         if answered == sequence {
             return Ok((reply, fds));

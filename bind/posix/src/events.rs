@@ -23,9 +23,8 @@ fn wait(call: &mut Call<'_>, timeout_ns: Option<u64>, mask: Option<u64>) -> Verd
     }
     let count = (call.int(2) as usize).min(EVENTS_MAX);
     // SAFETY: the program's array of epoll_events, of the length it states.
-    let events = unsafe {
-        std::slice::from_raw_parts_mut(call.word(1) as *mut libc::epoll_event, count)
-    };
+    let events =
+        unsafe { std::slice::from_raw_parts_mut(call.word(1) as *mut libc::epoll_event, count) };
     let answer = epoll::wait(call.int(0), events, timeout_ns, mask);
     call.answer(answer)
 }
@@ -118,9 +117,8 @@ pub fn select(call: &mut Call<'_>) -> Verdict {
 /// pselect6(2): the sixth argument points to a mask's address and size.
 pub fn pselect(call: &mut Call<'_>) -> Verdict {
     // SAFETY: null or the program's timespec, and null or the pair the kernel documents.
-    let (timeout, pair) = unsafe {
-        (memory::timespec_ns(call.word(4)), memory::read::<[u64; 2]>(call.word(5)))
-    };
+    let (timeout, pair) =
+        unsafe { (memory::timespec_ns(call.word(4)), memory::read::<[u64; 2]>(call.word(5))) };
     // SAFETY: null or the program's signal mask.
     let mask = pair.and_then(|[address, _]| unsafe { memory::read(address) });
     select_with(call, timeout, mask)

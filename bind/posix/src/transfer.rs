@@ -170,8 +170,7 @@ fn send_message(fd: i32, index: u32, header_at: u64, flags: i32) -> Answer {
         return send::send(fd, index, &[], flags);
     }
     // SAFETY: its array of buffers.
-    let buffers =
-        unsafe { memory::buffers(header.msg_iov as u64, header.msg_iovlen as u64) }?;
+    let buffers = unsafe { memory::buffers(header.msg_iov as u64, header.msg_iovlen as u64) }?;
     send::send(fd, index, buffers, flags)
 }
 

@@ -12,8 +12,9 @@ use heliostat_base::lock::{Guard, Lock};
 use heliostat_base::sys::Errno;
 use heliostat_base::{call, clock};
 
-use super::interest::{Interest, Look};
-use crate::net::{connect, demote, shadow, socket, wait};
+use super::interest::Interest;
+use super::set::{Interests, SHADOW_EVENTS};
+use crate::net::{connect, demote, socket, wait};
 use crate::table::{self, Kind};
 use crate::thread::{Critical, Interrupts};
 use crate::{fail, Answer};
@@ -24,12 +25,7 @@ use heliostat_abi::report::Counter;
 const SETS_MAX: usize = 1024;
 /// While there is work, every so-manieth wait asks the kernel too (140 ns each).
 const KERNEL_EVERY: u32 = 16;
-/// An interest that gave nothing so often turns cold, if the hot list is worth shortening.
-const QUIET_LOOKS_MAX: u32 = 20_000;
-/// A hot list of this length is never worth shortening.
-const HOT_FEW: usize = 64;
 const KERNEL_EVENTS: usize = 128;
-const SHADOW_EVENTS: u32 = (libc::EPOLLIN | libc::EPOLLRDHUP | libc::EPOLLET) as u32;
 
 static SETS: [Set; SETS_MAX] = [const { Set::new() }; SETS_MAX];
 static USED: Lock<[bool; SETS_MAX]> = Lock::new([false; SETS_MAX]);
@@ -40,26 +36,9 @@ struct Set {
     sleepers: AtomicU32,
 }
 
-struct Interests {
-    places: Vec<Option<Interest>>,
-    hot: Vec<u32>,
-    descriptors: u32,
-    turn: u32,
-    kernel_had_news: bool,
-    next: usize,
-}
-
 impl Set {
     const fn new() -> Self {
-        let inner = Interests {
-            places: Vec::new(),
-            hot: Vec::new(),
-            descriptors: 0,
-            turn: 0,
-            kernel_had_news: false,
-            next: 0,
-        };
-        Self { inner: Lock::new(inner), sleepers: AtomicU32::new(0) }
+        Self { inner: Lock::new(Interests::new()), sleepers: AtomicU32::new(0) }
     }
 }
 
@@ -88,69 +67,93 @@ fn set_for(epoll: i32) -> Option<u32> {
     let index = used.iter().position(|used| !used)?;
     used[index] = true;
     let mut set = SETS[index].inner.lock();
-    (set.places, set.hot, set.descriptors) = (Vec::new(), Vec::new(), 1);
+    *set = Interests::new();
+    set.descriptors = 1;
     table::set(epoll, Kind::Epoll(index as u32)).then_some(index as u32)
 }
 
 /// epoll_ctl(2). `None`: the kernel does it, and nothing of it concerns us.
 pub fn control(epoll: i32, op: i32, fd: i32, event: Option<libc::epoll_event>) -> Answer {
+    let kind = table::kind(fd);
     let _critical = Critical::enter();
-    let stream = match table::kind(fd) {
-        Kind::Socket(index) => socket::at(index).stream().map(|stream| (index, stream)),
-        _ => None,
-    };
-    match (op, stream, event) {
-        (libc::EPOLL_CTL_ADD, Some((index, stream)), Some(event)) => {
-            Some(add(epoll, fd, index, stream, event))
-        }
-        (libc::EPOLL_CTL_ADD, None, _) => {
-            if table::is_unknown(fd) && call::epoll_ctl(epoll, op, fd, event).is_ok() {
+    match (op, kind, event) {
+        (libc::EPOLL_CTL_ADD, Kind::Socket(index), Some(event)) => add(epoll, fd, index, event),
+        (libc::EPOLL_CTL_ADD, Kind::Unknown, _) => {
+            let answer = call::epoll_ctl(epoll, op, fd, event);
+            if answer.is_ok() {
                 table::set(fd, Kind::Polled);
-                return Some(Ok(0));
             }
-            None
+            Some(answer)
         }
-        (libc::EPOLL_CTL_MOD, _, Some(event)) => modify(epoll, fd, event),
-        (libc::EPOLL_CTL_DEL, ..) => delete(epoll, fd),
+        (libc::EPOLL_CTL_MOD, Kind::Socket(_), Some(event)) => modify(epoll, fd, event),
+        (libc::EPOLL_CTL_DEL, Kind::Socket(_), _) => delete(epoll, fd),
         _ => None,
     }
 }
 
-fn add(
-    epoll: i32,
-    fd: i32,
-    index: u32,
-    stream: socket::Stream,
-    event: libc::epoll_event,
-) -> Result<usize, Errno> {
+fn add(epoll: i32, fd: i32, index: u32, event: libc::epoll_event) -> Answer {
+    if let Some(set) = set_of(epoll) {
+        let mut inner = set.inner.lock();
+        if let Some(place) = inner.place_of(fd) {
+            let interest = inner.at(place)?;
+            if interest.is_active {
+                return fail(libc::EEXIST);
+            }
+            let generation = socket::at(index).generation();
+            if interest.socket == index && interest.generation == generation {
+                interest.modify(event);
+                return put(epoll, set, inner, place);
+            }
+            inner.remove(epoll, place);
+        }
+    }
+    let stream = socket::at(index).stream()?;
     let Some(set_index) = set_for(epoll) else {
         demote::leave(fd, index, Native::TableFull);
-        return call::epoll_ctl(epoll, libc::EPOLL_CTL_ADD, fd, Some(event));
+        return None;
     };
     let set = &SETS[set_index as usize];
     let mut inner = set.inner.lock();
-    if inner.place_of(fd).is_some() {
-        return Err(Errno(libc::EEXIST));
+    let is_first = inner.is_empty();
+    let place = inner.insert(Interest::new(fd, index, Some(stream), event));
+    if is_first {
+        // Only the kernel knows whether `epoll` is an epoll descriptor at all.
+        if let Err(errno) = inner.register(epoll, mark(), place) {
+            inner.remove(epoll, place);
+            drop(inner);
+            table::set(epoll, Kind::Unknown);
+            USED.lock()[set_index as usize] = false;
+            return Some(Err(errno));
+        }
     }
-    let place = inner.vacant();
-    let shadow_event = kernel_event(SHADOW_EVENTS, place);
-    call::epoll_ctl(epoll, libc::EPOLL_CTL_ADD, fd, Some(shadow_event))?;
-    inner.places[place] = Some(Interest::new(fd, index, Some(stream), event));
-    inner.heat(place);
-    socket::at(index).sets.lock().push(set_index);
-    kick_if_asleep(epoll, set, inner, place);
-    Ok(0)
+    let mut sets = socket::at(index).sets.lock();
+    if !sets.contains(&set_index) {
+        sets.push(set_index);
+    }
+    drop(sets);
+    put(epoll, set, inner, place)
 }
 
 fn modify(epoll: i32, fd: i32, event: libc::epoll_event) -> Answer {
     let set = set_of(epoll)?;
     let mut inner = set.inner.lock();
     let place = inner.place_of(fd)?;
-    let interest = inner.places[place].as_mut()?;
+    let interest = inner.at(place)?;
+    if !interest.is_active {
+        return fail(libc::ENOENT);
+    }
     interest.modify(event);
+    put(epoll, set, inner, place)
+}
+
+/// An interest was added or changed: it is looked at from now on, or the kernel is told.
+fn put(epoll: i32, set: &Set, mut inner: Guard<'_, Interests>, place: usize) -> Answer {
+    let interest = inner.at(place)?;
     if interest.stream.is_none() {
-        let translated = kernel_event(event.events, place);
-        return Some(call::epoll_ctl(epoll, libc::EPOLL_CTL_MOD, fd, Some(translated)));
+        let op = if interest.in_kernel { libc::EPOLL_CTL_MOD } else { libc::EPOLL_CTL_ADD };
+        let event = kernel_event(interest.events, place);
+        interest.in_kernel = true;
+        return Some(call::epoll_ctl(epoll, op, interest.fd, Some(event)));
     }
     inner.heat(place);
     kick_if_asleep(epoll, set, inner, place);
@@ -161,158 +164,29 @@ fn delete(epoll: i32, fd: i32) -> Answer {
     let set = set_of(epoll)?;
     let mut inner = set.inner.lock();
     let place = inner.place_of(fd)?;
-    inner.remove(place);
-    Some(call::epoll_ctl(epoll, libc::EPOLL_CTL_DEL, fd, None))
+    let interest = inner.at(place)?;
+    if !interest.is_active {
+        return fail(libc::ENOENT);
+    }
+    interest.is_active = false;
+    if interest.stream.is_none() {
+        inner.remove(epoll, place);
+    }
+    Some(Ok(0))
 }
 
 /// Another thread sleeps in the kernel and does not look at what was just put in: the interest
-/// is armed, and if it is ready already, the kernel is made to report the shadow (a level-
-/// triggered look at "writable", which it is, once).
-fn kick_if_asleep(epoll: i32, set: &Set, inner: Guard<'_, Interests>, place: usize) {
-    if set.sleepers.load(Acquire) == 0 {
+/// is armed, and if it is ready already, the kernel is made to report its shadow, by asking
+/// once for "writable", which it is.
+fn kick_if_asleep(epoll: i32, set: &Set, mut inner: Guard<'_, Interests>, place: usize) {
+    if set.sleepers.load(Acquire) == 0 || inner.register(epoll, mark(), place).is_err() {
         return;
     }
-    let Some(interest) = &inner.places[place] else { return };
+    let Some(interest) = inner.at(place) else { return };
     interest.arm();
     if interest.is_ready() {
-        let once = SHADOW_EVENTS | libc::EPOLLOUT as u32;
-        let event = kernel_event(once, place);
+        let event = kernel_event(SHADOW_EVENTS | libc::EPOLLOUT as u32, place);
         let _ = call::epoll_ctl(epoll, libc::EPOLL_CTL_MOD, interest.fd, Some(event));
-    }
-}
-
-impl Interests {
-    fn place_of(&self, fd: i32) -> Option<usize> {
-        self.places
-            .iter()
-            .position(|place| place.as_ref().is_some_and(|interest| interest.fd == fd))
-    }
-
-    fn vacant(&mut self) -> usize {
-        match self.places.iter().position(Option::is_none) {
-            Some(place) => place,
-            None => {
-                self.places.push(None);
-                self.places.len() - 1
-            }
-        }
-    }
-
-    fn heat(&mut self, place: usize) {
-        let Some(interest) = &mut self.places[place] else { return };
-        interest.quiet_looks = 0;
-        interest.was_active = true;
-        if !interest.is_hot && interest.stream.is_some() {
-            interest.is_hot = true;
-            self.hot.push(place as u32);
-        }
-    }
-
-    fn remove(&mut self, place: usize) {
-        if let Some(interest) = self.places[place].take() {
-            interest.disarm();
-            self.hot.retain(|hot| *hot as usize != place);
-        }
-    }
-
-    /// Looks at every hot interest, starting where the last full answer ended.
-    fn scan(&mut self, out: &mut [libc::epoll_event], switched: &mut Vec<(i32, u32)>) -> usize {
-        let count = self.hot.len();
-        if count == 0 {
-            return 0;
-        }
-        let (mut found, mut cools) = (0, false);
-        let first = self.next % count;
-        for step in 0..count {
-            if found == out.len() {
-                self.next = first + step;
-                break;
-            }
-            let place = self.hot[(first + step) % count] as usize;
-            let Some(interest) = &mut self.places[place] else { continue };
-            match interest.look() {
-                Look::Ready(events) => {
-                    out[found] = libc::epoll_event { events, u64: interest.data };
-                    found += 1;
-                    (interest.quiet_looks, interest.was_active) = (0, true);
-                }
-                Look::Quiet => {
-                    interest.quiet_looks += 1;
-                    cools |= interest.quiet_looks > QUIET_LOOKS_MAX;
-                }
-                Look::Switched => switched.push((interest.fd, interest.socket)),
-            }
-        }
-        if cools && count > HOT_FEW {
-            self.cool(|interest| interest.quiet_looks > QUIET_LOOKS_MAX);
-        }
-        found
-    }
-
-    /// Turns hot interests cold that `is_idle` picks.
-    fn cool(&mut self, is_idle: impl Fn(&Interest) -> bool) {
-        let places = &mut self.places;
-        self.hot.retain(|place| {
-            let Some(interest) = &mut places[*place as usize] else { return false };
-            if !is_idle(interest) {
-                return true;
-            }
-            interest.arm();
-            interest.is_hot = interest.is_ready();
-            if interest.is_hot {
-                interest.disarm();
-            }
-            interest.quiet_looks = 0;
-            interest.is_hot
-        });
-    }
-
-    fn arm_hot(&self) {
-        self.hot.iter().filter_map(|place| self.places[*place as usize].as_ref()).for_each(
-            |interest| interest.arm(),
-        );
-    }
-
-    /// After a sleep: few interests stay hot all, of many only those with something to do.
-    fn wake_hot(&mut self) {
-        if self.hot.len() > HOT_FEW {
-            self.cool(|interest| !interest.was_active);
-        }
-        for place in &self.hot {
-            if let Some(interest) = &mut self.places[*place as usize] {
-                interest.disarm();
-                interest.was_active = false;
-            }
-        }
-    }
-
-    /// Sorts the kernel's events: native ones go to `out`, shadows turn their interest hot.
-    fn sort(&mut self, events: &[libc::epoll_event], out: &mut [libc::epoll_event]) -> usize {
-        let mut found = 0;
-        for event in events {
-            let data = event.u64;
-            let place = (data & 0xffff_ffff) as usize;
-            let ours = data >> 32 == mark() >> 32 && place < self.places.len();
-            match self.places.get(place).and_then(Option::as_ref) {
-                Some(interest) if ours && interest.stream.is_some() => {
-                    let socket = socket::at(interest.socket);
-                    interest.disarm();
-                    shadow::learn(interest.fd, socket, event.events);
-                    interest.drain_bells(socket);
-                    self.heat(place);
-                }
-                Some(interest) if ours => {
-                    out[found] = libc::epoll_event { events: event.events, u64: interest.data };
-                    found += 1;
-                }
-                _ if ours => {}
-                _ => {
-                    out[found] = *event;
-                    found += 1;
-                }
-            }
-        }
-        found
     }
 }
 
@@ -371,9 +245,9 @@ fn collect(epoll: i32, set: &Set, out: &mut [libc::epoll_event], ask_kernel: boo
     // Now and then the kernel's events go first, so that neither side can starve the other.
     if is_due && inner.turn % 2 == 0 {
         found = ask(epoll, &mut inner, out);
-        found += inner.scan(&mut out[found..], &mut switched);
+        found += inner.scan(epoll, mark(), &mut out[found..], &mut switched);
     } else {
-        found += inner.scan(out, &mut switched);
+        found += inner.scan(epoll, mark(), out, &mut switched);
         if is_due && found < out.len() {
             found += ask(epoll, &mut inner, &mut out[found..]);
         }
@@ -390,7 +264,7 @@ fn ask(epoll: i32, inner: &mut Interests, out: &mut [libc::epoll_event]) -> usiz
     let limit = out.len().min(KERNEL_EVENTS);
     let count = call::epoll_wait(epoll, &mut events[..limit], Some(0), None).unwrap_or(0);
     inner.kernel_had_news = count > 0;
-    inner.sort(&events[..count], out)
+    inner.sort(mark(), &events[..count], out)
 }
 
 /// Sleeps in the kernel's epoll with every hot interest armed; 0 means look again.
@@ -404,11 +278,9 @@ fn sleep(
     set.sleepers.fetch_add(1, Release);
     let armed = {
         let _critical = Critical::enter();
-        let inner = set.inner.lock();
-        inner.arm_hot();
-        let is_quiet = !inner.hot.iter().any(|place| {
-            inner.places[*place as usize].as_ref().is_some_and(Interest::is_ready)
-        });
+        let mut inner = set.inner.lock();
+        inner.arm_hot(epoll, mark());
+        let is_quiet = !inner.hot().any(Interest::is_ready);
         (is_quiet, offers_limit(&inner))
     };
     let mut events = [libc::epoll_event { events: 0, u64: 0 }; KERNEL_EVENTS];
@@ -426,10 +298,10 @@ fn sleep(
     set.sleepers.fetch_sub(1, Release);
     let _critical = Critical::enter();
     let mut inner = set.inner.lock();
-    inner.wake_hot();
-    let mut found = inner.sort(&events[..answer?], out);
+    inner.wake_hot(epoll, mark());
+    let mut found = inner.sort(mark(), &events[..answer?], out);
     let mut switched = Vec::new();
-    found += inner.scan(&mut out[found..], &mut switched);
+    found += inner.scan(epoll, mark(), &mut out[found..], &mut switched);
     let late = late_offers(&inner);
     drop(inner);
     for (fd, index) in switched {
@@ -450,15 +322,12 @@ fn offers_limit(inner: &Interests) -> Option<u64> {
 
 fn late_offers(inner: &Interests) -> Vec<(i32, u32, socket::Stream)> {
     unclaimed(inner)
-        .filter(|(_, index, stream)| {
-            connect::offer_left_ns(socket::at(*index), stream).is_none()
-        })
+        .filter(|(_, index, stream)| connect::offer_left_ns(socket::at(*index), stream).is_none())
         .collect()
 }
 
 fn unclaimed(inner: &Interests) -> impl Iterator<Item = (i32, u32, socket::Stream)> + '_ {
-    inner.hot.iter().filter_map(|place| {
-        let interest = inner.places[*place as usize].as_ref()?;
+    inner.hot().filter_map(|interest| {
         let is_unclaimed = socket::at(interest.socket).unclaimed.load(Relaxed);
         let stream = interest.stream.clone()?;
         is_unclaimed.then_some((interest.fd, interest.socket, stream))
@@ -466,20 +335,22 @@ fn unclaimed(inner: &Interests) -> impl Iterator<Item = (i32, u32, socket::Strea
 }
 
 /// Connection `index` went native: the kernel reports it from now on, we only translate data.
-pub fn became_native(_fd: i32, index: u32) {
+pub fn became_native(index: u32) {
     for (epoll, set) in sets_of(index) {
         let mut inner = set.inner.lock();
-        for place in 0..inner.places.len() {
-            let Some(interest) = &mut inner.places[place] else { continue };
+        for place in 0..inner.len() {
+            let Some(interest) = inner.at(place) else { continue };
             if interest.socket != index || interest.stream.is_none() {
                 continue;
             }
             interest.disarm();
             interest.stream = None;
-            interest.is_hot = false;
-            let event = kernel_event(interest.events, place);
-            let _ = call::epoll_ctl(epoll, libc::EPOLL_CTL_MOD, interest.fd, Some(event));
-            inner.hot.retain(|hot| *hot as usize != place);
+            if interest.is_active {
+                put(epoll, set, inner, place);
+                inner = set.inner.lock();
+            } else {
+                inner.remove(epoll, place);
+            }
         }
     }
 }
@@ -496,17 +367,15 @@ fn sets_of(index: u32) -> Vec<(i32, &'static Set)> {
 }
 
 /// Connection `index` closes in this process.
-pub fn forget_socket(_fd: i32, index: u32) {
+pub fn forget_socket(index: u32) {
     if socket::at(index).sets.lock().is_empty() {
         return;
     }
     for (epoll, set) in sets_of(index) {
         let mut inner = set.inner.lock();
-        for place in 0..inner.places.len() {
-            let Some(interest) = &inner.places[place] else { continue };
-            if interest.socket == index {
-                let _ = call::epoll_ctl(epoll, libc::EPOLL_CTL_DEL, interest.fd, None);
-                inner.remove(place);
+        for place in 0..inner.len() {
+            if inner.at(place).is_some_and(|interest| interest.socket == index) {
+                inner.remove(epoll, place);
             }
         }
     }
@@ -525,10 +394,9 @@ pub fn closing(index: u32) {
     if inner.descriptors > 0 {
         return;
     }
-    let places = std::mem::take(&mut inner.places);
-    inner.hot.clear();
+    let interests = inner.take_all();
     drop(inner);
-    for interest in places.into_iter().flatten() {
+    for interest in interests {
         interest.disarm();
         socket::at(interest.socket).sets.lock().retain(|set| *set as usize != index);
     }
@@ -537,22 +405,21 @@ pub fn closing(index: u32) {
 
 /// For poll and select over an epoll descriptor: is a direct stream in it ready?
 pub fn is_ready(index: u32) -> bool {
-    let inner = SETS[index as usize % SETS_MAX].inner.lock();
-    inner.places.iter().flatten().any(Interest::is_ready)
+    SETS[index as usize % SETS_MAX].inner.lock().all().any(Interest::is_ready)
 }
 
 /// The set's streams ring bells from now on, because a poll on the set itself sleeps.
-pub fn arm(index: u32) {
+pub fn arm(epoll: i32, index: u32) {
     let set = &SETS[index as usize % SETS_MAX];
     set.sleepers.fetch_add(1, Release);
-    set.inner.lock().arm_hot();
+    set.inner.lock().arm_hot(epoll, mark());
 }
 
 /// That poll is over.
-pub fn disarm(index: u32) {
+pub fn disarm(epoll: i32, index: u32) {
     let set = &SETS[index as usize % SETS_MAX];
     set.sleepers.fetch_sub(1, Release);
-    set.inner.lock().wake_hot();
+    set.inner.lock().wake_hot(epoll, mark());
 }
 
 /// In the child of a fork: frees what other threads held.

@@ -22,6 +22,13 @@ pub struct Interest {
     pub socket: u32,
     /// The stream; `None` when the kernel reports and only the data has to be translated.
     pub stream: Option<Stream>,
+    /// Generation of that place when the interest was made.
+    pub generation: u32,
+    /// False after EPOLL_CTL_DEL: the place is kept, because programs that toggle interests add
+    /// the same one again at once.
+    pub is_active: bool,
+    /// The shadow is in the kernel's set; put there only before somebody sleeps.
+    pub in_kernel: bool,
     /// Events asked for, with EPOLLET and EPOLLONESHOT.
     pub events: u32,
     /// The program's own data.
@@ -49,16 +56,14 @@ pub enum Look {
 
 impl Interest {
     /// A new interest of a direct stream, or of a native descriptor when `stream` is `None`.
-    pub fn new(
-        fd: i32,
-        socket: u32,
-        stream: Option<Stream>,
-        event: libc::epoll_event,
-    ) -> Self {
+    pub fn new(fd: i32, socket: u32, stream: Option<Stream>, event: libc::epoll_event) -> Self {
         Self {
             fd,
             socket,
             stream,
+            generation: socket::at(socket).generation(),
+            is_active: true,
+            in_kernel: false,
             events: event.events,
             data: event.u64,
             is_hot: false,
@@ -74,13 +79,14 @@ impl Interest {
     pub fn modify(&mut self, event: libc::epoll_event) {
         (self.events, self.data) = (event.events, event.u64);
         (self.told, self.tail_told, self.disabled) = (0, 0, false);
+        self.is_active = true;
     }
 
     /// Looks at the stream and says what has to be told now.
     #[inline]
     pub fn look(&mut self) -> Look {
         let Some(stream) = &self.stream else { return Look::Quiet };
-        if self.disabled {
+        if self.disabled || !self.is_active {
             return Look::Quiet;
         }
         let socket = socket::at(self.socket);
@@ -104,8 +110,8 @@ impl Interest {
         now &= self.events | ERR | HUP;
         if is_edge {
             let tail = stream.incoming.tail();
-            let is_news = now & !self.told != 0
-                || (tail != self.tail_told && now & (IN | RDNORM) != 0);
+            let is_news =
+                now & !self.told != 0 || (tail != self.tail_told && now & (IN | RDNORM) != 0);
             (self.told, self.tail_told) = (now, tail);
             if !is_news {
                 return Look::Quiet;
@@ -124,7 +130,9 @@ impl Interest {
         let socket = socket::at(self.socket);
         let (now, has_switched) = ready::incoming(socket, stream);
         let room = if self.wants_room() { ready::outgoing(socket, stream) } else { 0 };
-        !self.disabled && (has_switched || (now | room) & (self.events | ERR | HUP) != 0)
+        self.is_active
+            && !self.disabled
+            && (has_switched || (now | room) & (self.events | ERR | HUP) != 0)
     }
 
     /// True when room is waited for and there is none now.

@@ -15,7 +15,7 @@ use heliostat_abi::code::Native;
 /// A polled descriptor that the kernel alone cannot answer for.
 enum Watched {
     Stream { at: usize, fd: i32, index: u32, stream: Stream },
-    Set { at: usize, index: u32 },
+    Set { at: usize, fd: i32, index: u32 },
 }
 
 /// poll(2) and ppoll(2); `None` when no direct stream is among the descriptors.
@@ -80,7 +80,7 @@ fn watched_in(fds: &[pollfd]) -> Vec<Watched> {
             let stream = socket::at(index).stream()?;
             Some(Watched::Stream { at, fd: entry.fd, index, stream })
         }
-        Kind::Epoll(index) => Some(Watched::Set { at, index }),
+        Kind::Epoll(index) => Some(Watched::Set { at, fd: entry.fd, index }),
         _ => None,
     };
     fds.iter().enumerate().filter(|(_, entry)| entry.fd >= 0).filter_map(kind_of).collect()
@@ -95,7 +95,7 @@ fn look(fds: &mut [pollfd], watched: &[Watched]) -> usize {
             Watched::Stream { at, fd, index, stream } => {
                 (*at, stream_events(*fd, *index, stream, fds[*at].events))
             }
-            Watched::Set { at, index } => {
+            Watched::Set { at, index, .. } => {
                 (*at, if epoll::is_ready(*index) { ready::IN | ready::RDNORM } else { 0 })
             }
         };
@@ -169,7 +169,7 @@ fn sleep(
         0 => call::ppoll(&mut copy, left, mask),
         _ => Ok(0),
     };
-    disarm(fds, watched, &copy, answer.is_ok());
+    disarm(watched, &copy, answer.is_ok());
     answer?;
     for (at, entry) in copy.iter().enumerate().filter(|(at, _)| !is_watched(watched, *at)) {
         fds[at].revents = if found == 0 { entry.revents } else { 0 };
@@ -185,12 +185,12 @@ fn arm(watched: &[Watched], fds: &[pollfd]) {
                 ready::arm(stream, fds[*at].events & libc::POLLOUT != 0);
                 shadow::drain(*fd, socket::at(*index), &stream.incoming);
             }
-            Watched::Set { index, .. } => epoll::arm(*index),
+            Watched::Set { fd, index, .. } => epoll::arm(*fd, *index),
         }
     }
 }
 
-fn disarm(fds: &[pollfd], watched: &[Watched], answers: &[pollfd], valid: bool) {
+fn disarm(watched: &[Watched], answers: &[pollfd], valid: bool) {
     for entry in watched {
         match entry {
             Watched::Stream { at, fd, index, stream } => {
@@ -201,8 +201,7 @@ fn disarm(fds: &[pollfd], watched: &[Watched], answers: &[pollfd], valid: bool) 
                 }
                 connect::give_up_late_offer(*fd, *index, stream);
             }
-            Watched::Set { index, .. } => epoll::disarm(*index),
+            Watched::Set { fd, index, .. } => epoll::disarm(*fd, *index),
         }
     }
-    let _ = fds;
 }

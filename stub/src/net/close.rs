@@ -18,7 +18,7 @@ pub fn closing(fd: i32, index: u32) {
     if !socket.release() {
         return;
     }
-    epoll::forget_socket(fd, index);
+    epoll::forget_socket(index);
     if let Some(stream) = socket.stream() {
         end(fd, index, socket, &stream);
     }

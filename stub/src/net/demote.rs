@@ -155,7 +155,7 @@ fn finish(fd: i32, index: u32, reason: Native) {
     socket.set_native(reason);
     report::count(Counter::Demoted);
     option::report_native(socket, fd, reason);
-    crate::event::epoll::became_native(fd, index);
+    crate::event::epoll::became_native(index);
 }
 
 /// Gives the connection up: the program sees ECONNRESET, the peer too.

@@ -72,9 +72,7 @@ pub fn get(index: u32, level: i32, name: i32) -> Option<i32> {
     match (level, name) {
         (libc::IPPROTO_TCP, libc::TCP_NODELAY) => Some(i32::from(options & NODELAY != 0)),
         (libc::IPPROTO_TCP, libc::TCP_CORK) => Some(i32::from(options & CORK != 0)),
-        (libc::SOL_SOCKET, libc::SO_ERROR) => {
-            shadow::take_error(socket).map(|Errno(errno)| errno)
-        }
+        (libc::SOL_SOCKET, libc::SO_ERROR) => shadow::take_error(socket).map(|Errno(errno)| errno),
         _ => None,
     }
 }

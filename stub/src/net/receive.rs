@@ -57,12 +57,7 @@ fn unusual(fd: i32, index: u32, flags: i32) -> Answer {
     None
 }
 
-fn receive_slowly(
-    fd: i32,
-    index: u32,
-    mut buffers: &mut [IoSliceMut<'_>],
-    flags: i32,
-) -> Answer {
+fn receive_slowly(fd: i32, index: u32, mut buffers: &mut [IoSliceMut<'_>], flags: i32) -> Answer {
     let socket = socket::at(index);
     let wanted: usize = buffers.iter().map(|buffer| buffer.len()).sum();
     let waits_for_all = flags & libc::MSG_WAITALL != 0 && flags & libc::MSG_PEEK == 0;

@@ -52,18 +52,13 @@ pub fn send(fd: i32, index: u32, buffers: &[IoSlice<'_>], flags: i32) -> Answer 
     }
 }
 
-fn send_slowly(
-    fd: i32,
-    index: u32,
-    buffers: &[IoSlice<'_>],
-    flags: i32,
-    first: Step,
-) -> Answer {
+fn send_slowly(fd: i32, index: u32, buffers: &[IoSlice<'_>], flags: i32, first: Step) -> Answer {
     let mut rest: Vec<IoSlice<'_>> = buffers.iter().map(|part| IoSlice::new(part)).collect();
     let mut rest = rest.as_mut_slice();
     let (mut total, mut next) = (0, Some(first));
     loop {
-        let step = next.take().unwrap_or_else(|| step(fd, socket::at(index), &Source::Buffers(rest)));
+        let step =
+            next.take().unwrap_or_else(|| step(fd, socket::at(index), &Source::Buffers(rest)));
         if let Step::Done(bytes) = step {
             total += bytes;
             IoSlice::advance_slices(&mut rest, bytes);
@@ -226,12 +221,7 @@ fn refusal(fd: i32, socket: &Socket, stream: &Stream, source: &Source<'_>) -> Op
 /// Like the kernel: the first write after the peer left is swallowed, the next is EPIPE. A peer
 /// that only half-closed (or whose shadow ended by its exit, unread bytes aside) still reads.
 #[cold]
-fn to_a_gone_peer(
-    _fd: i32,
-    socket: &Socket,
-    stream: &Stream,
-    source: &Source<'_>,
-) -> Option<Step> {
+fn to_a_gone_peer(_fd: i32, socket: &Socket, stream: &Stream, source: &Source<'_>) -> Option<Step> {
     if let Some(errno) = shadow::take_error(socket) {
         socket.broken.store(true, Relaxed);
         return Some(Step::Failed(errno));

@@ -93,7 +93,7 @@ pub fn wait(fd: i32, socket: &Socket, stream: &Stream, for_room: bool) -> Wake {
 
 fn is_changed(socket: &Socket, stream: &Stream, for_room: bool) -> bool {
     let lane_changed = match for_room {
-        false => stream.incoming.unread().is_ok_and(|unread| unread > 0) ,
+        false => stream.incoming.unread().is_ok_and(|unread| unread > 0),
         true => stream.outgoing.room().is_ok_and(|room| stream.outgoing.is_roomy(room)),
     };
     lane_changed
