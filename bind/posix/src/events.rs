@@ -2,6 +2,7 @@
 
 use heliostat_interpose::Verdict;
 use heliostat_stub::event::{epoll, poll as stub_poll, select as stub_select};
+use heliostat_stub::net::listen;
 use heliostat_stub::table;
 
 use crate::dispatch::Call;
@@ -18,6 +19,7 @@ fn ms(value: i32) -> Option<u64> {
 }
 
 fn wait(call: &mut Call<'_>, timeout_ns: Option<u64>, mask: Option<u64>) -> Verdict {
+    listen::renew_if_due();
     if table::is_unknown(call.int(0)) || call.int(2) <= 0 {
         return Verdict::Pass;
     }
@@ -58,6 +60,7 @@ pub fn epoll_ctl(call: &mut Call<'_>) -> Verdict {
 }
 
 fn poll_with(call: &mut Call<'_>, timeout_ns: Option<u64>, mask: Option<u64>) -> Verdict {
+    listen::renew_if_due();
     if call.word(1) == 0 || call.word(1) > POLL_FDS_MAX || call.word(0) == 0 {
         return Verdict::Pass;
     }
@@ -83,6 +86,7 @@ pub fn ppoll(call: &mut Call<'_>) -> Verdict {
 }
 
 fn select_with(call: &mut Call<'_>, timeout_ns: Option<u64>, mask: Option<u64>) -> Verdict {
+    listen::renew_if_due();
     let count = call.int(0);
     if count <= 0 || count as usize > table::FDS_MAX {
         return Verdict::Pass;

@@ -1,5 +1,7 @@
 //! Listening sockets: registered by their bound address, channels attached when they appear.
 
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::{AcqRel, Relaxed};
 use std::sync::Arc;
 
 use heliostat_abi::code::Native;
@@ -17,6 +19,8 @@ const LISTENERS_MAX: usize = 1024;
 const ATTACH_ROUNDS_MAX: usize = 64;
 
 static LISTENERS: Lock<Vec<Option<Listener>>> = Lock::new(Vec::new());
+/// Set in a forked child that inherited listeners: its own session has to register them.
+static RENEWAL_IS_DUE: AtomicBool = AtomicBool::new(false);
 
 struct Listener {
     port: ObjectId,
@@ -74,6 +78,28 @@ pub fn channels(fd: i32) -> Result<(Vec<Arc<Channel>>, Standing), Native> {
     let listeners = LISTENERS.lock();
     let found = listeners.get(index as usize).and_then(Option::as_ref);
     Ok((found.ok_or(Native::PeerNotOurs)?.channels.clone(), standing))
+}
+
+/// Called before a process waits for events: a worker that was forked with listeners registers
+/// them before the first client comes, not after it. One load when there is nothing to do.
+#[inline]
+pub fn renew_if_due() {
+    if RENEWAL_IS_DUE.load(Relaxed) {
+        renew_all();
+    }
+}
+
+#[cold]
+fn renew_all() {
+    if !RENEWAL_IS_DUE.swap(false, AcqRel) {
+        return;
+    }
+    let Ok(standing) = session::standing() else { return };
+    for (fd, kind) in table::walk(0, u32::MAX) {
+        if let Kind::Listener(index) = kind {
+            let _ = renew(fd, index, &standing);
+        }
+    }
 }
 
 /// Registers anew when our session is another one than the one that registered (fork, restart).
@@ -138,5 +164,6 @@ pub fn reset_in_forked_child() {
     for listener in LISTENERS.lock().iter_mut().flatten() {
         listener.epoch = 0;
         listener.channels.clear();
+        RENEWAL_IS_DUE.store(true, Relaxed);
     }
 }
