@@ -75,16 +75,14 @@ impl std::error::Error for CacheError {}
 
 /// The directory for site lists, made if missing.
 pub fn directory() -> Result<PathBuf, CacheError> {
-    let mut last = None;
     for base in bases() {
         let path = base.join("heliostat/sites");
-        match DirBuilder::new().recursive(true).mode(0o700).create(&path) {
-            Ok(()) if owner_trusted(&path)? => return Ok(path),
-            Ok(()) => {}
-            Err(source) => last = Some(CacheError::Io { path, source }),
+        // A home that cannot be written, or is somebody else's, is ordinary (services, sudo).
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(&path).is_ok();
+        if made && owner_trusted(&path)? {
+            return Ok(path);
         }
     }
-    let _ = last; // a home that cannot be written to is ordinary for a service account
     temporary_directory()
 }
 

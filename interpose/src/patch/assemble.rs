@@ -43,7 +43,7 @@ impl Assembler {
         self.code.extend_from_slice(bytes);
     }
 
-    /// Appends moved code and returns where its bytes begin, for corrections.
+    /// Adds to a 32-bit displacement already written: code has moved, its target has not.
     pub fn correct(&mut self, field_at: u64, by: u64) {
         let at = (field_at - self.base) as usize;
         let mut field = [0; 4];

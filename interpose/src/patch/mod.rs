@@ -15,21 +15,24 @@
 //! a thread may be anywhere in a trampoline at any later time.
 
 mod assemble;
+mod error;
 mod memory;
 mod object;
+mod routine;
 mod shield;
 mod trampoline;
 mod unwind;
 
 use crate::cache::{self, CacheError};
 use crate::site::{number, BuildId, Reason, Site, SiteList};
-use heliostat_base::sys::Errno;
 use memory::{NearMemory, Patch};
 use object::Object;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::{fmt, io};
 use trampoline::{Builder, Hooks};
+
+pub use error::PatchError;
 
 /// What a caught system call looks like to the hook: the kernel's registers, and its result.
 ///
@@ -122,83 +125,6 @@ pub struct Installed {
     /// Sites that the filter wanted and that cannot be patched: number, and why.
     pub unpatchable: Vec<(Option<u32>, Reason)>,
 }
-
-/// Why nothing was patched. The program runs on unchanged after each of these.
-#[derive(Debug)]
-pub enum PatchError {
-    /// `install` was called before.
-    AlreadyInstalled,
-    /// No mapped library holds libc's functions (a static program).
-    NoLibc,
-    /// The mapped libc has no build-id.
-    NoBuildId {
-        /// Its path.
-        path: PathBuf,
-    },
-    /// No site list for this libc in any cache directory.
-    NoList {
-        /// The libc's build-id.
-        build_id: BuildId,
-        /// The last place looked at, and why it did not serve.
-        source: CacheError,
-    },
-    /// The list's text segment is not the mapped one.
-    Segment {
-        /// Start and length in the list.
-        wanted: (u64, u64),
-        /// Start and length as mapped.
-        found: (u64, u64),
-    },
-    /// The text at a site is not what was scanned; something else has patched it.
-    TextChanged {
-        /// Offset of the site from libc's load address.
-        offset: u32,
-    },
-    /// There are other threads.
-    Threads {
-        /// How many threads in all.
-        found: u64,
-    },
-    /// The threads cannot be counted.
-    ThreadCount(io::Error),
-    /// The processor checks return addresses on a shadow stack, with which this is untried.
-    ShadowStack,
-    /// No free memory within reach of a 32-bit jump.
-    NoRoomNear {
-        /// Bytes wanted.
-        wanted: usize,
-    },
-    /// The kernel does not let memory be made executable or writable.
-    Protect(Errno),
-}
-
-impl fmt::Display for PatchError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            PatchError::AlreadyInstalled => write!(f, "libc is already patched"),
-            PatchError::NoLibc => write!(f, "no libc is mapped"),
-            PatchError::NoBuildId { path } => write!(f, "{}: no build-id", path.display()),
-            PatchError::NoList { build_id, source } => {
-                write!(f, "no site list for libc {build_id}: {source}")
-            }
-            PatchError::Segment { wanted, found } => {
-                write!(f, "libc's text is at {found:x?}, the site list says {wanted:x?}")
-            }
-            PatchError::TextChanged { offset } => {
-                write!(f, "libc's text at {offset:#x} has been changed by something else")
-            }
-            PatchError::Threads { found } => write!(f, "{found} threads exist, 1 is allowed"),
-            PatchError::ThreadCount(source) => write!(f, "/proc/self/task: {source}"),
-            PatchError::ShadowStack => write!(f, "a shadow stack is enabled"),
-            PatchError::NoRoomNear { wanted } => {
-                write!(f, "no {wanted} free bytes within 2 GiB of libc")
-            }
-            PatchError::Protect(source) => write!(f, "memory protection: {source}"),
-        }
-    }
-}
-
-impl std::error::Error for PatchError {}
 
 static INSTALLED: AtomicBool = AtomicBool::new(false);
 
@@ -310,6 +236,9 @@ fn build(
     let mut builder = Builder::new(near.address(), room, &hooks);
     let patches = chosen.iter().map(|site| builder.add(site, object.base)).collect();
     let (code, frames) = builder.finish();
+    if code.len() > room {
+        return Err(PatchError::NoRoomNear { wanted: code.len() });
+    }
     near.seal(&code).map_err(PatchError::Protect)?;
     Ok(Plan { patches, frames, installed })
 }

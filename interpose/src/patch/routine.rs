@@ -1,0 +1,213 @@
+//! The machine code that saves registers, calls the hook and carries out its answer.
+//!
+//! One instance per hook, and one more of each that saves the vector registers too. Every stretch
+//! is described to the unwinder as it is written.
+//!
+//! ```text
+//! frame of the routine, 16-byte aligned   rsp ->   0 rax     8 rdi   16 rsi   24 rdx
+//! (SyscallFrame, then xmm0-15 if saved)           32 r10    40 r8    48 r9    56 rsp before
+//!                                                 64-112 wait's rax, rdi ... r9
+//!                                                120 waited 128 rounds       136 scratch
+//!                                                144 outer shield         152 verdict
+//!                                                160 xmm0 ... 400 xmm15
+//! ```
+
+use super::assemble::{Assembler, Label, When};
+use super::unwind::{Cfa, FrameTable};
+use super::{shield, SyscallFrame, Verdict};
+use std::mem::offset_of;
+
+/// The instruction itself.
+pub(super) const SYSCALL: [u8; 2] = [0x0f, 0x05];
+/// Six routines, each of some 340 bytes, or 600 with vector registers.
+pub(super) const ROUTINES_BYTES_MAX: usize = 4096;
+
+const FRAME_BYTES: i32 = size_of::<SyscallFrame>() as i32;
+const XMM_BYTES: i32 = 16 * 16;
+const RETURN_STACK_AT: u8 = offset_of!(SyscallFrame, return_stack) as u8;
+const WAIT_AT: u8 = offset_of!(SyscallFrame, wait) as u8;
+const WAITED_AT: u8 = offset_of!(SyscallFrame, waited) as u8;
+const ROUNDS_AT: i32 = offset_of!(SyscallFrame, rounds) as i32;
+const OUTER_AT: i32 = offset_of!(SyscallFrame, reserved) as i32;
+const VERDICT_AT: i32 = OUTER_AT + 8;
+/// Displacements up to here fit into one signed byte.
+const _: () = assert!(RETURN_STACK_AT < 64 && WAITED_AT < 128 && FRAME_BYTES % 16 == 0);
+const _: () = assert!(Verdict::Done as u32 == 0 && offset_of!(SyscallFrame, args) == 8);
+
+const STORE: u8 = 0x89; // mov [rsp+8n],reg
+const LOAD: u8 = 0x8b; // mov reg,[rsp+8n]
+/// Moves between `[rsp + 8*n]` and the register of that place in [`SyscallFrame`]: REX prefix
+/// and ModRM byte (source: Intel SDM, vol. 2, table 2-2; base rsp, 8-bit displacement).
+const SAVED: [(u8, u8); 7] = [
+    (0x48, 0x44), // rax
+    (0x48, 0x7c), // rdi
+    (0x48, 0x74), // rsi
+    (0x48, 0x54), // rdx
+    (0x4c, 0x54), // r10
+    (0x4c, 0x44), // r8
+    (0x4c, 0x4c), // r9
+];
+
+/// What a routine calls, and whether it answers with a [`Verdict`].
+#[derive(Clone, Copy)]
+pub(super) struct Target {
+    /// The hook.
+    pub address: u64,
+    /// Whether it returns a [`Verdict`].
+    pub answers: bool,
+    /// Distance of the thread's shield from its thread pointer.
+    pub shield: i32,
+}
+
+/// Writes one shared routine, which calls `target` with a [`SyscallFrame`]; answers where it is.
+pub(super) fn routine(
+    code: &mut Assembler,
+    frames: &mut FrameTable,
+    target: Target,
+    vector: bool,
+) -> u64 {
+    code.align();
+    let start = code.here();
+    let (again, wait) = (code.label(), code.label());
+    let (deliver, go_on) = (code.label(), code.label());
+    frames.begin_called(start);
+    save(code, frames, vector);
+    code.place(again);
+    raise_shield(code, target.shield);
+    call_hook(code, target.address);
+    lower_shield(code, target.shield);
+    code.jump_if(When::NotZero, deliver);
+    code.place(go_on);
+    if target.answers {
+        code.bytes(&[0x83, 0xf8, Verdict::Wait as u8]); // cmp eax,imm8
+        code.jump_if(When::Zero, wait);
+    }
+    code.bytes(&[0x85, 0xc0]); // test eax,eax: ZF = Done, kept by all that follows
+    load_and_return(code, frames, vector);
+    frames.cfa(code.here(), Cfa::SavedStack { at: RETURN_STACK_AT, plus: 8 });
+    code.place(wait);
+    wait_and_repeat(code, again);
+    code.place(deliver);
+    deliver_cancellation(code, target.shield, go_on);
+    frames.end(code.here());
+    start
+}
+
+/// Makes the frame. rcx, which the kernel would destroy, holds the stack until the frame does.
+fn save(code: &mut Assembler, frames: &mut FrameTable, vector: bool) {
+    let frame_bytes = FRAME_BYTES + if vector { XMM_BYTES } else { 0 };
+    code.bytes(&[0x48, 0x89, 0xe1]); // mov rcx,rsp
+    frames.cfa(code.here(), Cfa::Rcx(8));
+    code.bytes(&[0x48, 0x83, 0xe4, 0xf0]); // and rsp,-16
+    code.bytes(&[0x48, 0x81, 0xec]); // sub rsp,imm32
+    code.bytes(&frame_bytes.to_le_bytes());
+    code.bytes(&[0x48, 0x89, 0x4c, 0x24, RETURN_STACK_AT]); // mov [rsp+disp8],rcx
+    frames.cfa(code.here(), Cfa::SavedStack { at: RETURN_STACK_AT, plus: 8 });
+    move_saved(code, STORE, 0);
+    code.bytes(&[0x48, 0xc7, 0x84, 0x24]); // mov qword [rsp+disp32],0
+    code.bytes(&ROUNDS_AT.to_le_bytes());
+    code.bytes(&[0; 4]);
+    if vector {
+        move_vectors(code, 0x29); // movaps [rsp+disp32],xmm
+    }
+}
+
+fn call_hook(code: &mut Assembler, address: u64) {
+    code.bytes(&[0x48, 0x89, 0xe7]); // mov rdi,rsp
+    code.bytes(&[0x48, 0xb8]); // mov rax,imm64
+    code.bytes(&address.to_le_bytes());
+    code.bytes(&[0xff, 0xd0]); // call rax
+}
+
+/// The frame's registers, the stack before it, and back to the trampoline. Flags are kept.
+fn load_and_return(code: &mut Assembler, frames: &mut FrameTable, vector: bool) {
+    if vector {
+        move_vectors(code, 0x28); // movaps xmm,[rsp+disp32]
+    }
+    move_saved(code, LOAD, 0);
+    code.bytes(&[0x48, 0x8b, 0x64, 0x24, RETURN_STACK_AT]); // mov rsp,[rsp+disp8]
+    frames.cfa(code.here(), Cfa::Stack(8));
+    code.bytes(&[0xc3]); // ret
+}
+
+/// Makes the call that the hook wants to wait in. The frame stays on the stack, and the unwinder
+/// knows of it, so that a thread cancelled here goes the way it would go from libc.
+fn wait_and_repeat(code: &mut Assembler, again: Label) {
+    move_saved(code, LOAD, WAIT_AT);
+    code.bytes(&SYSCALL);
+    code.bytes(&[0x48, 0x89, 0x44, 0x24, WAITED_AT]); // mov [rsp+disp8],rax
+    code.bytes(&[0x48, 0xff, 0x84, 0x24]); // inc qword [rsp+disp32]
+    code.bytes(&ROUNDS_AT.to_le_bytes());
+    code.jump_to(again);
+}
+
+/// From here on a cancellation is put off. An outer frame's mark is kept, unless it is not above
+/// this frame on the stack: then that frame was left by a jump, and its mark means nothing.
+fn raise_shield(code: &mut Assembler, shield: i32) {
+    code.bytes(&[0x31, 0xc9]); // xor ecx,ecx
+    code.bytes(&[0x64, 0x48, 0x8b, 0x04, 0x25]); // mov rax,fs:[disp32]
+    code.bytes(&shield.to_le_bytes());
+    code.bytes(&[0x48, 0x39, 0xe0]); // cmp rax,rsp
+    code.bytes(&[0x48, 0x0f, 0x46, 0xc1]); // cmovbe rax,rcx
+    code.bytes(&[0x48, 0x89, 0x84, 0x24]); // mov [rsp+disp32],rax
+    code.bytes(&OUTER_AT.to_le_bytes());
+    code.bytes(&[0x64, 0x48, 0x89, 0x24, 0x25]); // mov fs:[disp32],rsp
+    code.bytes(&shield.to_le_bytes());
+}
+
+/// From here on it is not. ZF tells that none came meanwhile; eax is kept. This order loses none:
+/// one that comes between the two instructions takes effect at once.
+fn lower_shield(code: &mut Assembler, shield: i32) {
+    code.bytes(&[0x48, 0x8b, 0x8c, 0x24]); // mov rcx,[rsp+disp32]
+    code.bytes(&OUTER_AT.to_le_bytes());
+    code.bytes(&[0x64, 0x48, 0x89, 0x0c, 0x25]); // mov fs:[disp32],rcx
+    code.bytes(&shield.to_le_bytes());
+    code.bytes(&[0x64, 0x48, 0x83, 0x3c, 0x25]); // cmp qword fs:[disp32],0
+    code.bytes(&(shield + shield::PENDING_AT).to_le_bytes());
+    code.bytes(&[0]);
+}
+
+/// Sends the put-off signal to this thread again, unless an outer hook is still at work. If
+/// libc's handler does not end the thread, the hook's answer is carried out.
+fn deliver_cancellation(code: &mut Assembler, shield: i32, go_on: Label) {
+    code.bytes(&[0x48, 0x85, 0xc9]); // test rcx,rcx
+    code.jump_if(When::NotZero, go_on);
+    code.bytes(&[0x89, 0x84, 0x24]); // mov [rsp+disp32],eax
+    code.bytes(&VERDICT_AT.to_le_bytes());
+    code.bytes(&[0x64, 0x48, 0xc7, 0x04, 0x25]); // mov qword fs:[disp32],0
+    code.bytes(&(shield + shield::PENDING_AT).to_le_bytes());
+    code.bytes(&[0; 4]);
+    call_number(code, libc::SYS_getpid);
+    code.bytes(&[0x89, 0xc7]); // mov edi,eax
+    call_number(code, libc::SYS_gettid);
+    code.bytes(&[0x89, 0xc6]); // mov esi,eax
+    code.bytes(&[0xba]); // mov edx,imm32
+    code.bytes(&(shield::SIGCANCEL as u32).to_le_bytes());
+    call_number(code, libc::SYS_tgkill);
+    code.bytes(&[0x8b, 0x84, 0x24]); // mov eax,[rsp+disp32]
+    code.bytes(&VERDICT_AT.to_le_bytes());
+    code.jump_to(go_on);
+}
+
+fn call_number(code: &mut Assembler, number: i64) {
+    code.bytes(&[0xb8]); // mov eax,imm32
+    code.bytes(&(number as u32).to_le_bytes());
+    code.bytes(&SYSCALL);
+}
+
+/// Moves rax, rdi, rsi, rdx, r10, r8, r9 from or to seven words at `[rsp + from]`.
+fn move_saved(code: &mut Assembler, opcode: u8, from: u8) {
+    for (place, (rex, modrm)) in SAVED.iter().enumerate() {
+        code.bytes(&[*rex, opcode, *modrm, 0x24, from + place as u8 * 8]);
+    }
+}
+
+fn move_vectors(code: &mut Assembler, opcode: u8) {
+    for register in 0..16_u8 {
+        if register >= 8 {
+            code.bytes(&[0x44]); // REX.R
+        }
+        code.bytes(&[0x0f, opcode, 0x84 | (register & 7) << 3, 0x24]);
+        code.bytes(&(FRAME_BYTES + i32::from(register) * 16).to_le_bytes());
+    }
+}
