@@ -17,14 +17,12 @@ impl Daemon {
         if sessions.is_empty() {
             return Err(Code::NotFound.into());
         }
-        for session in sessions {
-            let mut effects = Vec::new();
-            let channels = self.net.revoke(session, &mut effects);
-            self.node.set_session(session, State::Revoked);
-            self.carry_out(effects);
-            self.counts.revoked += channels as u64;
-            info!(%session, pid, channels, "grants revoked");
-        }
+        let mut effects = Vec::new();
+        let channels = self.net.revoke(&sessions, &mut effects);
+        sessions.iter().for_each(|session| self.node.set_session(*session, State::Revoked));
+        self.carry_out(effects);
+        self.counts.revoked += channels as u64;
+        info!(pid, sessions = sessions.len(), channels, "grants revoked");
         Ok(Reply::Done.into())
     }
 

@@ -58,23 +58,35 @@ impl Net {
         self.held.remove(&session);
     }
 
-    /// Revokes what a session holds: the channels it opened, those it was sent as an acceptor,
-    /// and its registrations. It gets nothing new. Answers how many channels were revoked.
-    pub fn revoke(&mut self, session: ObjectId, effects: &mut Vec<Effect>) -> usize {
-        let held = self.held.entry(session).or_default();
-        held.revoked = true;
-        let ports = std::mem::take(&mut held.ports);
-        let mut channels: Vec<ObjectId> = held.channels.iter().copied().collect();
-        for port in &ports {
-            let Some(found) = self.ports.get(*port) else { continue };
-            let unsent = found.sessions.get(&session.index).map_or(0, |entry| entry.unsent);
-            channels.extend(found.channels.range(..unsent).map(|(_, id)| *id));
-        }
+    /// Revokes what the sessions of one process hold: the channels they opened, those they were
+    /// sent as acceptors, and their registrations. They get nothing new. Answers how many
+    /// channels were revoked.
+    ///
+    /// All channels come before all ports: a port that went first would free the channels that
+    /// another of the sessions opened to it, and its peer would go on instead of leaving.
+    pub fn revoke(&mut self, sessions: &[ObjectId], effects: &mut Vec<Effect>) -> usize {
+        let mut channels: Vec<_> = sessions.iter().flat_map(|id| self.reached_by(*id)).collect();
         channels.sort_unstable_by_key(|id| id.index);
         channels.dedup();
         let count = channels.iter().filter(|id| self.revoke_channel(**id, effects)).count();
-        sorted(ports).for_each(|port| self.leave_port(session, port, effects));
+        for session in sessions {
+            let held = self.held.entry(*session).or_default();
+            held.revoked = true;
+            let ports = std::mem::take(&mut held.ports);
+            sorted(ports).for_each(|port| self.leave_port(*session, port, effects));
+        }
         count
+    }
+
+    /// Channels whose memory a session may have mapped.
+    fn reached_by(&self, session: ObjectId) -> Vec<ObjectId> {
+        let Some(held) = self.held.get(&session) else { return Vec::new() };
+        let mut channels: Vec<ObjectId> = held.channels.iter().copied().collect();
+        for port in held.ports.iter().filter_map(|port| self.ports.get(*port)) {
+            let unsent = port.sessions.get(&session.index).map_or(0, |entry| entry.unsent);
+            channels.extend(port.channels.range(..unsent).map(|(_, id)| *id));
+        }
+        channels
     }
 
     /// A revoked channel leaves its port, so that nobody is sent it any more, and stays with its

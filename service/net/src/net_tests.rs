@@ -147,7 +147,7 @@ fn a_revoked_session_gets_nothing_new_and_its_channels_say_so() {
     let (mut net, port, mut effects) = listening();
     let channel = net.open(opening(5, port), &mut effects).unwrap();
     effects.clear();
-    assert_eq!(net.revoke(session(5), &mut effects), 1);
+    assert_eq!(net.revoke(&[session(5)], &mut effects), 1);
     assert_eq!(effects, [Effect::ChannelRevoked(channel)]);
     assert_eq!(net.open(opening(5, port), &mut effects), Err(Refusal::Revoked));
     assert_eq!(net.attach(session(0), port).unwrap().channels, []);
@@ -162,7 +162,7 @@ fn revoking_a_listener_revokes_what_it_was_sent_and_frees_its_port() {
     net.attach(session(0), port).unwrap();
     let unsent = net.open(opening(5, port), &mut effects).unwrap();
     effects.clear();
-    assert_eq!(net.revoke(session(0), &mut effects), 1);
+    assert_eq!(net.revoke(&[session(0)], &mut effects), 1);
     let wanted =
         [Effect::ChannelRevoked(sent), Effect::ChannelFreed(unsent), Effect::RegistryChanged];
     assert_eq!(effects, wanted);

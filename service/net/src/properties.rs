@@ -81,7 +81,7 @@ impl World {
                 *self.generations.entry(session).or_insert(1) += 1;
             }
             Step::Revoke { session } => {
-                self.net.revoke(self.session(session), &mut effects);
+                self.net.revoke(&[self.session(session)], &mut effects);
             }
         }
         self.follow(&effects);

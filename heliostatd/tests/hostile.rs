@@ -1,0 +1,144 @@
+//! Clients that mean no good: the daemon survives, answers others, and keeps nothing of theirs.
+
+mod support;
+
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::os::fd::AsRawFd;
+
+use heliostat_abi::code::Code;
+use heliostat_abi::name::{NetAddress, ObjectId};
+use heliostat_abi::record::{Reply, Request, REQUEST_BYTES};
+use heliostat_base::sys::Errno;
+use support::*;
+
+/// xorshift64*: the same bytes in every run.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    fn bytes(&mut self, length: usize) -> Vec<u8> {
+        (0..length).map(|_| self.next() as u8).collect()
+    }
+}
+
+#[test]
+fn what_is_no_listening_tcp_socket_is_no_proof() {
+    let daemon = Daemon::start();
+    let (mut client, _) = daemon.session();
+    let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
+    let connected = TcpStream::connect(tcp.local_addr().unwrap()).unwrap();
+    let datagram = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let file = std::fs::File::open("/dev/zero").unwrap();
+    let (_one, pair) = std::os::unix::net::UnixStream::pair().unwrap();
+    let mut with = |fd| client.refusal(&Request::Listen, &[fd]);
+    assert_eq!(with(connected.as_raw_fd()), Code::BadState);
+    assert_eq!(with(datagram.as_raw_fd()), Code::BadRecord);
+    assert_eq!(with(file.as_raw_fd()), Code::BadRecord);
+    assert_eq!(with(pair.as_raw_fd()), Code::BadRecord);
+    client.listen(&tcp);
+}
+
+#[test]
+fn wrong_numbers_of_descriptors_are_refused_and_closed() {
+    let daemon = Daemon::start();
+    let (mut client, _) = daemon.session();
+    let before = daemon.descriptors();
+    let file = std::fs::File::open("/dev/null").unwrap();
+    let fds = [file.as_raw_fd(); 16];
+    assert_eq!(client.refusal(&Request::Listen, &[]), Code::BadRecord);
+    assert_eq!(client.refusal(&Request::Listen, &fds[..2]), Code::BadRecord);
+    assert_eq!(client.refusal(&Request::Status, &fds), Code::BadRecord);
+    await_that("they are closed", || daemon.descriptors() == before);
+}
+
+#[test]
+fn a_client_that_goes_on_sending_rubbish_is_ended() {
+    let daemon = Daemon::start();
+    let (mut client, _) = daemon.session();
+    for _ in 0..9 {
+        client.socket.send(&[0xff; REQUEST_BYTES], &[]).unwrap();
+        let (reply, _, _) = client.receive().unwrap();
+        assert_eq!(reply, Reply::Refused { code: Code::BadRecord, limit: 0 });
+    }
+    assert!(client.is_ended());
+}
+
+#[test]
+fn another_protocol_version_is_told_so() {
+    let daemon = Daemon::start();
+    let mut record = Request::Status.encode(1);
+    record[4] = 99;
+    let mut client = daemon.visit();
+    client.socket.send(&record, &[]).unwrap();
+    let (reply, _, _) = client.receive().unwrap();
+    assert_eq!(reply, Reply::Refused { code: Code::BadVersion, limit: 0 });
+}
+
+#[test]
+fn grants_need_a_greeting_and_only_one() {
+    let daemon = Daemon::start();
+    let mut visitor = daemon.visit();
+    let address = NetAddress::new("127.0.0.1:1".parse().unwrap());
+    let port = ObjectId { index: 0, generation: 1 };
+    for request in [Request::Open { address }, Request::Attach { port }] {
+        assert_eq!(visitor.refusal(&request, &[]), Code::BadState);
+    }
+    visitor.hello();
+    assert_eq!(visitor.refusal(&Request::Hello { program: "x".into() }, &[]), Code::BadState);
+}
+
+#[test]
+fn random_messages_from_300_clients_leave_nothing_behind() {
+    let daemon = Daemon::start();
+    let before = daemon.descriptors();
+    let file = std::fs::File::open("/dev/null").unwrap();
+    for seed in 1..=300 {
+        let mut random = Random(seed);
+        let client = daemon.visit();
+        for _ in 0..20 {
+            // A third are records with one field spoilt, the rest are noise of any length.
+            let mut bytes = match random.next() % 3 {
+                0 => Request::Attach { port: ObjectId::default() }.encode(1).to_vec(),
+                1 => random.bytes(REQUEST_BYTES),
+                _ => {
+                    let length = 1 + random.next() as usize % 300;
+                    random.bytes(length)
+                }
+            };
+            let at = random.next() as usize % bytes.len();
+            bytes[at] = random.next() as u8;
+            let fds = vec![file.as_raw_fd(); random.next() as usize % 5];
+            if client.socket.send(&bytes, &fds).is_err() {
+                break;
+            }
+        }
+    }
+    await_that("all are gone", || daemon.descriptors() == before);
+    assert_eq!(daemon.status()["sessions"].as_array().map(Vec::len), Some(0));
+}
+
+#[test]
+fn a_client_that_never_reads_is_dropped_while_others_are_served() {
+    let daemon = Daemon::start();
+    let deaf = daemon.visit();
+    let request = Request::Status.encode(1);
+    await_that("the deaf one is dropped", || {
+        let sent = deaf.socket.send(&request, &[]);
+        assert!(daemon.status()["pid"].is_number());
+        matches!(sent, Err(Errno(libc::EPIPE | libc::ECONNRESET)))
+    });
+}
+
+#[test]
+fn an_empty_message_ends_the_connection() {
+    let daemon = Daemon::start();
+    let mut client = daemon.visit();
+    client.socket.send(&[], &[]).unwrap();
+    assert!(client.is_ended());
+}

@@ -1,0 +1,155 @@
+//! How the daemon begins, ends, begins again, and what it says of mistakes.
+
+mod support;
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Command, Output};
+
+use heliostat_abi::record::{Reply, Request};
+use support::*;
+
+fn daemon(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_heliostatd")).args(arguments).output().unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn sigterm_ends_it_and_removes_socket_and_pid_file() {
+    let mut daemon = Daemon::start();
+    let pid_file = daemon.folder().join("control.sock.pid");
+    let pid = std::fs::read_to_string(&pid_file).unwrap();
+    assert_eq!(pid.trim(), daemon.pid().to_string());
+    daemon.signal("TERM");
+    await_that("it ends", || daemon.ended().is_some());
+    assert!(daemon.ended().unwrap().success());
+    assert!(!daemon.socket().exists() && !pid_file.exists());
+}
+
+#[test]
+fn a_request_to_stop_is_answered_and_obeyed() {
+    let mut daemon = Daemon::start();
+    assert_eq!(daemon.visit().ask(&Request::Stop).0, Reply::Done);
+    await_that("it ends", || daemon.ended().is_some());
+}
+
+#[test]
+fn a_second_one_on_the_same_socket_gives_way() {
+    let first = Daemon::start();
+    let socket = first.socket();
+    let second = daemon(&["--socket", socket.to_str().unwrap()]);
+    assert!(second.status.success());
+    let said = format!("another heliostatd (process {}) already serves", first.pid());
+    assert!(stderr(&second).contains(&said), "{}", stderr(&second));
+    assert!(first.status()["pid"].is_number());
+}
+
+#[test]
+fn after_a_kill_the_next_one_takes_over_with_another_boot_number() {
+    let mut daemon = Daemon::start();
+    let (_client, before) = daemon.session();
+    daemon.restart();
+    let (_again, after) = daemon.session();
+    assert_ne!(before.boot, after.boot);
+}
+
+#[test]
+fn an_idle_daemon_ends_and_a_used_one_stays() {
+    let mut daemon = Daemon::with("", &["--idle-exit", "1"]);
+    let (client, _) = daemon.session();
+    std::thread::sleep(std::time::Duration::from_millis(1500));
+    assert!(daemon.ended().is_none());
+    drop(client);
+    await_that("it ends", || daemon.ended().is_some());
+    assert!(!daemon.socket().exists());
+}
+
+#[test]
+fn in_the_background_it_returns_when_it_serves() {
+    let folder = std::env::temp_dir().join(format!("heliostatd-background-{}", std::process::id()));
+    let socket = folder.join("control.sock");
+    let socket = socket.to_str().unwrap();
+    let started = daemon(&["--background", "--socket", socket, "--idle-exit", "60"]);
+    assert!(started.status.success(), "{}", stderr(&started));
+    let again = daemon(&["--background", "--socket", socket]);
+    assert!(again.status.success(), "{}", stderr(&again));
+    assert_eq!(Client::connect(socket).ask(&Request::Stop).0, Reply::Done);
+    await_that("it is gone", || !std::path::Path::new(socket).exists());
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn in_the_background_a_failure_is_told() {
+    let started = daemon(&["--background", "--socket", "/proc/nowhere/control.sock"]);
+    assert_eq!(started.status.code(), Some(1));
+    assert!(stderr(&started).contains("cannot make folder /proc/nowhere"), "{}", stderr(&started));
+}
+
+#[test]
+fn a_mistake_in_the_configuration_is_told_with_file_line_and_key() {
+    let path = std::env::temp_dir().join(format!("heliostatd-config-{}.toml", std::process::id()));
+    std::fs::write(&path, "[limits]\nsession_per_user = 3\n").unwrap();
+    let name = path.to_str().unwrap();
+    let output = daemon(&["--check", "--config", name]);
+    let wanted = format!(
+        "heliostatd: {name}: line 2: limits.session_per_user: \
+         no such key; did you mean sessions_per_user?\n"
+    );
+    assert_eq!((output.status.code(), stderr(&output)), (Some(1), wanted));
+    std::fs::write(&path, "[limits]\nsessions_per_user = 3\n").unwrap();
+    assert!(daemon(&["--check", "--config", name]).status.success());
+    std::fs::remove_file(path).unwrap();
+}
+
+#[test]
+fn sighup_reads_the_configuration_again_and_keeps_it_when_it_is_wrong() {
+    let daemon = Daemon::start();
+    let config = daemon.folder().join("config.toml");
+    let slots = || daemon.status()["limits"]["channel_slots"].as_u64();
+    std::fs::write(&config, "[channel]\nslots = 7\n").unwrap();
+    daemon.signal("HUP");
+    await_that("the new one is in force", || slots() == Some(7));
+    std::fs::write(&config, "[channel]\nslots = 700\n").unwrap();
+    daemon.signal("HUP");
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    assert_eq!(slots(), Some(7));
+}
+
+#[test]
+fn metrics_are_served_over_http_where_configured() {
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let config = format!("[daemon]\nmetrics_listen = \"{free}\"\n");
+    let _daemon = Daemon::with(&config, &[]);
+    let mut connection = TcpStream::connect(free).unwrap();
+    connection.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").unwrap();
+    let mut text = String::new();
+    connection.read_to_string(&mut text).unwrap();
+    assert!(text.starts_with("HTTP/1.0 200"), "{text}");
+    assert!(text.contains("heliostat_sessions 0"), "{text}");
+}
+
+#[test]
+fn a_socket_handed_over_is_used_and_left_alone() {
+    let folder = std::env::temp_dir().join(format!("heliostatd-handed-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let path = folder.join("control.sock");
+    // systemd-socket-activate does what a service manager does; it is not everywhere.
+    let manager = Command::new("systemd-socket-activate")
+        .args(["--seqpacket", "-l", path.to_str().unwrap()])
+        .arg(env!("CARGO_BIN_EXE_heliostatd"))
+        .args(["--idle-exit", "1", "--socket", path.to_str().unwrap()])
+        .stderr(std::process::Stdio::null())
+        .spawn();
+    let Ok(mut manager) = manager else {
+        eprintln!("skipped: no systemd-socket-activate here");
+        return;
+    };
+    await_that("the socket is there", || path.exists());
+    assert!(Client::connect(path.to_str().unwrap()).text(&Request::Status).contains("boot"));
+    await_that("it ends when idle", || manager.try_wait().unwrap().is_some());
+    assert!(path.exists());
+    std::fs::remove_dir_all(folder).unwrap();
+}

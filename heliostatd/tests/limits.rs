@@ -1,0 +1,107 @@
+//! Every limit is an ordinary answer that names its number.
+
+mod support;
+
+use std::net::TcpListener;
+use std::os::fd::AsRawFd;
+
+use heliostat_abi::code::Code;
+use heliostat_abi::name::NetAddress;
+use heliostat_abi::record::{Reply, Request};
+use support::*;
+
+fn listener() -> (TcpListener, NetAddress) {
+    let socket = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = NetAddress::new(socket.local_addr().unwrap());
+    (socket, address)
+}
+
+#[test]
+fn channels_of_one_pair_are_limited() {
+    let daemon = Daemon::with("[limits]\nchannels_per_pair = 2\n", &[]);
+    let (mut server, _) = daemon.session();
+    let (mut client, _) = daemon.session();
+    let (socket, address) = listener();
+    server.listen(&socket);
+    assert!(client.open(address).is_ok() && client.open(address).is_ok());
+    assert_eq!(client.open(address).err(), Some((Code::Full, 2)));
+    assert!(daemon.session().0.open(address).is_ok());
+}
+
+#[test]
+fn shared_bytes_of_one_session_are_limited() {
+    let config = "[limits]\nshared_bytes_per_session = 1048576\n\
+                  [channel]\nslots = 16\nring_bytes = 16384\n";
+    let daemon = Daemon::with(config, &[]);
+    let (mut server, _) = daemon.session();
+    let (mut client, _) = daemon.session();
+    let (socket, address) = listener();
+    server.listen(&socket);
+    let (entry, _) = client.open(address).unwrap();
+    assert_eq!((entry.slots, entry.ring_bytes), (16, 16384));
+    assert_eq!(client.open(address).err(), Some((Code::Full, 1 << 20)));
+}
+
+#[test]
+fn listening_addresses_of_one_session_are_limited() {
+    let daemon = Daemon::with("[limits]\nports_per_session = 1\n", &[]);
+    let (mut server, _) = daemon.session();
+    let ((first, _), (second, _)) = (listener(), listener());
+    server.listen(&first);
+    server.listen(&first);
+    let fd = second.as_raw_fd();
+    assert_eq!(
+        server.ask_with(&Request::Listen, &[fd]).0,
+        Reply::Refused { code: Code::Full, limit: 1 }
+    );
+}
+
+#[test]
+fn connections_of_one_user_are_limited() {
+    let daemon = Daemon::with("[limits]\nsessions_per_user = 3\n", &[]);
+    daemon.descriptors(); // until the helper's trial connection is gone
+    let _held: Vec<_> = (0..3).map(|_| daemon.session()).collect();
+    let mut refused = daemon.visit();
+    let (reply, _, _) = refused.receive().unwrap();
+    assert_eq!(reply, Reply::Refused { code: Code::Full, limit: 3 });
+    assert!(refused.is_ended());
+}
+
+#[test]
+fn connections_come_at_a_rate() {
+    let daemon = Daemon::with("[limits]\nconnects_per_second = 1\nconnects_burst = 5\n", &[]);
+    let refused = (0..10).filter(|_| {
+        let mut visitor = daemon.visit();
+        let asked = visitor.socket.send(&Request::Status.encode(1), &[]);
+        let answer = visitor.receive();
+        asked.is_err() || !matches!(answer, Ok((Reply::Text { .. }, _, _)))
+    });
+    assert!(refused.count() >= 4);
+}
+
+#[test]
+fn rules_refuse_names_by_pattern() {
+    let (socket, address) = listener();
+    let config = format!(
+        "[[rule]]\naction = \"deny\"\nrights = [\"connect\"]\nnames = [\"/net/tcp/*:{}\"]\n",
+        address.port
+    );
+    let daemon = Daemon::with(&config, &[]);
+    let (mut server, _) = daemon.session();
+    let (mut client, _) = daemon.session();
+    server.listen(&socket);
+    assert_eq!(client.open(address).err(), Some((Code::Denied, 0)));
+    let (other, free) = listener();
+    server.listen(&other);
+    assert!(client.open(free).is_ok());
+}
+
+#[test]
+fn listening_can_be_denied() {
+    let config = "[[rule]]\naction = \"deny\"\nrights = [\"listen\"]\n";
+    let daemon = Daemon::with(config, &[]);
+    let (mut server, _) = daemon.session();
+    let (socket, _) = listener();
+    let fd = socket.as_raw_fd();
+    assert_eq!(server.refusal(&Request::Listen, &[fd]), Code::Denied);
+}

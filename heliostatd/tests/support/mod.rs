@@ -1,0 +1,258 @@
+//! A daemon of its own for each test, and a client that speaks the protocol as a stub does.
+
+#![allow(dead_code)] // each test file uses its part
+
+use std::os::fd::{AsRawFd, RawFd};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use heliostat_abi::code::Code;
+use heliostat_abi::name::{NetAddress, ObjectId};
+use heliostat_abi::record::{ChannelEntry, Reply, Request, REPLY_BYTES};
+use heliostat_abi::{node, report};
+use heliostat_base::fd::OwnedFd;
+use heliostat_base::mapping::{Access, SharedMapping};
+use heliostat_base::packet::PacketSocket;
+use heliostat_base::sys::Errno;
+use serde_json::Value;
+
+/// Longest wait for something that takes milliseconds; only a hang reaches it.
+pub const WATCHDOG: Duration = Duration::from_secs(20);
+
+/// Waits until a condition holds.
+pub fn await_that(what: &str, mut holds: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < WATCHDOG, "never happened: {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// A daemon in a folder of its own; killed with the value.
+pub struct Daemon {
+    folder: PathBuf,
+    child: Child,
+}
+
+impl Daemon {
+    /// With the default configuration.
+    pub fn start() -> Daemon {
+        Daemon::with("", &[])
+    }
+
+    /// With a configuration and further arguments.
+    pub fn with(config: &str, arguments: &[&str]) -> Daemon {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("heliostatd-test-{}-{number}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("config.toml"), config).unwrap();
+        let child = spawn(&folder, arguments);
+        let daemon = Daemon { folder, child };
+        await_that("the socket accepts", || daemon.try_connect().is_ok());
+        daemon
+    }
+
+    /// Ends this daemon without mercy and starts another in its place.
+    pub fn restart(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        self.child = spawn(&self.folder, &[]);
+        await_that("the socket accepts again", || self.try_connect().is_ok());
+    }
+
+    pub fn socket(&self) -> PathBuf {
+        self.folder.join("control.sock")
+    }
+
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub fn try_connect(&self) -> Result<PacketSocket, Errno> {
+        PacketSocket::connect(self.socket().to_str().unwrap(), 10_000)
+    }
+
+    /// A connection that has not greeted.
+    pub fn visit(&self) -> Client {
+        Client { socket: self.try_connect().unwrap(), sequence: 0 }
+    }
+
+    /// A connection that has greeted.
+    pub fn session(&self) -> (Client, Welcome) {
+        let mut client = self.visit();
+        let welcome = client.hello();
+        (client, welcome)
+    }
+
+    /// What `heliostat status --json` would show.
+    pub fn status(&self) -> Value {
+        serde_json::from_str(&self.visit().text(&Request::Status)).unwrap()
+    }
+
+    /// Descriptors that the daemon has open, once connections on their way out are gone.
+    pub fn descriptors(&self) -> usize {
+        let count = || std::fs::read_dir(format!("/proc/{}/fd", self.pid())).unwrap().count();
+        loop {
+            let first = count();
+            std::thread::sleep(Duration::from_millis(20));
+            if count() == first {
+                return first;
+            }
+        }
+    }
+
+    /// Whether the daemon has ended by itself, and how.
+    pub fn ended(&mut self) -> Option<std::process::ExitStatus> {
+        self.child.try_wait().unwrap()
+    }
+
+    pub fn signal(&self, name: &str) {
+        let pid = self.pid().to_string();
+        assert!(Command::new("kill").args(["-s", name, &pid]).status().unwrap().success());
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn spawn(folder: &Path, arguments: &[&str]) -> Child {
+    Command::new(env!("CARGO_BIN_EXE_heliostatd"))
+        .arg("--socket")
+        .arg(folder.join("control.sock"))
+        .arg("--config")
+        .arg(folder.join("config.toml"))
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+/// What a greeting brings.
+pub struct Welcome {
+    pub session: ObjectId,
+    pub boot: u64,
+    pub node: SharedMapping,
+    pub node_fd: OwnedFd,
+    pub report: SharedMapping,
+}
+
+/// One connection.
+pub struct Client {
+    pub socket: PacketSocket,
+    sequence: u32,
+}
+
+impl Client {
+    /// Connects to a daemon by its path.
+    pub fn connect(path: &str) -> Client {
+        Client { socket: PacketSocket::connect(path, 10_000).unwrap(), sequence: 0 }
+    }
+
+    /// Asks with descriptors.
+    pub fn ask_with(&mut self, request: &Request, fds: &[RawFd]) -> (Reply, Vec<OwnedFd>) {
+        self.sequence += 1;
+        self.socket.send(&request.encode(self.sequence), fds).unwrap();
+        let (reply, sequence, fds) = self.receive().unwrap();
+        assert_eq!(sequence, self.sequence);
+        (reply, fds)
+    }
+
+    /// Asks.
+    pub fn ask(&mut self, request: &Request) -> (Reply, Vec<OwnedFd>) {
+        self.ask_with(request, &[])
+    }
+
+    pub fn receive(&mut self) -> Result<(Reply, u32, Vec<OwnedFd>), Errno> {
+        let mut record = [0; REPLY_BYTES];
+        let (length, fds) = self.socket.receive(&mut record)?;
+        let (reply, sequence) = Reply::decode(&record[..length]).unwrap();
+        Ok((reply, sequence, fds))
+    }
+
+    pub fn hello(&mut self) -> Welcome {
+        let (reply, mut fds) = self.ask(&Request::Hello { program: "test".into() });
+        let Reply::Welcome { session, boot } = reply else { panic!("{reply:?}") };
+        assert_eq!(fds.len(), 2);
+        let report_fd = fds.pop().unwrap();
+        let node_fd = fds.pop().unwrap();
+        let access = Access::ReadWrite;
+        Welcome {
+            session,
+            boot,
+            node: SharedMapping::from_fd(node_fd.as_raw_fd(), node::BYTES, Access::Read).unwrap(),
+            node_fd,
+            report: SharedMapping::from_fd(report_fd.as_raw_fd(), report::BYTES, access).unwrap(),
+        }
+    }
+
+    /// Registers a listening socket.
+    pub fn listen(&mut self, socket: &impl AsRawFd) -> (ObjectId, NetAddress) {
+        match self.ask_with(&Request::Listen, &[socket.as_raw_fd()]).0 {
+            Reply::Listening { port, address } => (port, address),
+            reply => panic!("{reply:?}"),
+        }
+    }
+
+    /// Opens a channel.
+    pub fn open(&mut self, address: NetAddress) -> Result<(ChannelEntry, OwnedFd), (Code, u64)> {
+        match self.ask(&Request::Open { address }) {
+            (Reply::Channels { entries, more: false, .. }, mut fds) => {
+                assert_eq!((entries.len(), fds.len()), (1, 1));
+                Ok((entries[0], fds.pop().unwrap()))
+            }
+            (Reply::Refused { code, limit }, _) => Err((code, limit)),
+            (reply, _) => panic!("{reply:?}"),
+        }
+    }
+
+    /// One batch of new channels.
+    pub fn attach(&mut self, port: ObjectId) -> Result<Vec<(ChannelEntry, OwnedFd)>, Code> {
+        match self.ask(&Request::Attach { port }) {
+            (Reply::Channels { entries, .. }, fds) => {
+                assert_eq!(entries.len(), fds.len());
+                Ok(entries.into_iter().zip(fds).collect())
+            }
+            (Reply::Refused { code, .. }, _) => Err(code),
+            (reply, _) => panic!("{reply:?}"),
+        }
+    }
+
+    pub fn text(&mut self, request: &Request) -> String {
+        match self.ask(request) {
+            (Reply::Text { bytes }, fds) => {
+                let path = format!("/proc/self/fd/{}", fds[0].as_raw_fd());
+                let text = std::fs::read_to_string(path).unwrap();
+                assert_eq!(text.len() as u64, bytes);
+                text
+            }
+            (reply, _) => panic!("{reply:?}"),
+        }
+    }
+
+    /// The code of a refusal.
+    pub fn refusal(&mut self, request: &Request, fds: &[RawFd]) -> Code {
+        match self.ask_with(request, fds).0 {
+            Reply::Refused { code, .. } => code,
+            reply => panic!("{reply:?}"),
+        }
+    }
+
+    /// Whether the daemon has ended this connection.
+    pub fn is_ended(&mut self) -> bool {
+        matches!(self.receive(), Err(Errno(number)) if number == libc::ECONNRESET)
+    }
+}
