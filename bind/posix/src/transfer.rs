@@ -4,8 +4,10 @@ use std::io::{IoSlice, IoSliceMut};
 
 use heliostat_abi::code::Native;
 use heliostat_base::call as kernel;
+use heliostat_base::sys::{check, Sysno};
 use heliostat_interpose::Verdict;
-use heliostat_stub::net::{demote, option, receive, send, socket};
+use heliostat_stub::net::receive::{self, Received};
+use heliostat_stub::net::{demote, option, send, socket};
 use heliostat_stub::table::{self, Kind};
 use heliostat_stub::{process, Answer};
 
@@ -40,17 +42,57 @@ fn finish(call: &mut Call<'_>, index: u32, answer: Answer, is_receive: bool) -> 
     }
 }
 
+/// Where a receiving call is, when the trampoline calls again.
+#[derive(PartialEq)]
+enum Stage {
+    First,
+    AfterSleep,
+    AfterNative,
+}
+
+/// The frame tells: the peek of a sleep reads into `scratch`, the kernel's own call does not.
+fn stage(call: &Call<'_>) -> Stage {
+    let scratch = &call.frame.scratch as *const u64 as u64;
+    match call.frame.rounds {
+        0 => Stage::First,
+        _ if call.frame.wait[2] == scratch => Stage::AfterSleep,
+        _ => Stage::AfterNative,
+    }
+}
+
+/// Runs a receiving call through its stages; `receive` looks into the ring.
+#[inline]
+fn receive_with(call: &mut Call<'_>, receive: impl FnOnce(&Call<'_>, u32) -> Received) -> Verdict {
+    let Some(index) = socket_of(call) else { return Verdict::Pass };
+    match stage(call) {
+        Stage::First => {}
+        Stage::AfterNative => return native(call, index, true),
+        Stage::AfterSleep => {
+            let answer = check(call.frame.waited as isize);
+            if let Some(answer) = receive::woken(call.int(0), index, answer) {
+                return call.answer(Some(answer));
+            }
+        }
+    }
+    match receive(call, index) {
+        Received::Sleep => {
+            let byte_at = &call.frame.scratch as *const u64 as u64;
+            let fd = call.word(0);
+            let peek = libc::MSG_PEEK as u64;
+            call.frame.wait = [Sysno::recvfrom as u64, fd, byte_at, 1, peek, 0, 0];
+            Verdict::Wait
+        }
+        Received::Answer(answer) => finish(call, index, answer, true),
+    }
+}
+
 #[inline]
 fn receive_one(call: &mut Call<'_>, flags: i32) -> Verdict {
-    let Some(index) = socket_of(call) else { return Verdict::Pass };
-    if call.frame.rounds > 0 {
-        return native(call, index, true);
-    }
-    // SAFETY: address and length of a read-like call.
-    let buffer = unsafe { memory::bytes_mut(call.word(1), call.word(2)) };
-    let mut buffers = [IoSliceMut::new(buffer)];
-    let answer = receive::receive(call.int(0), index, &mut buffers, flags);
-    finish(call, index, answer, true)
+    receive_with(call, |call, index| {
+        // SAFETY: address and length of a read-like call.
+        let buffer = unsafe { memory::bytes_mut(call.word(1), call.word(2)) };
+        receive::receive(call.int(0), index, &mut [IoSliceMut::new(buffer)], flags)
+    })
 }
 
 #[inline]
@@ -93,12 +135,9 @@ pub fn sendto(call: &mut Call<'_>) -> Verdict {
 
 /// readv(2)
 pub fn readv(call: &mut Call<'_>) -> Verdict {
-    let Some(index) = socket_of(call) else { return Verdict::Pass };
-    if call.frame.rounds > 0 {
-        return native(call, index, true);
-    }
-    let answer = receive_many(call.int(0), index, call.word(1), call.word(2), 0);
-    finish(call, index, answer, true)
+    receive_with(call, |call, index| {
+        receive_many(call.int(0), index, call.word(1), call.word(2), 0)
+    })
 }
 
 /// writev(2)
@@ -115,9 +154,11 @@ pub fn writev(call: &mut Call<'_>) -> Verdict {
     finish(call, index, answer, false)
 }
 
-fn receive_many(fd: i32, index: u32, array: u64, count: u64, flags: i32) -> Answer {
+fn receive_many(fd: i32, index: u32, array: u64, count: u64, flags: i32) -> Received {
     // SAFETY: the array of a vector call.
-    let given = unsafe { memory::buffers_mut(array, count) }?;
+    let Some(given) = (unsafe { memory::buffers_mut(array, count) }) else {
+        return Received::Answer(None);
+    };
     // A copy: waiting for all bytes advances the slices, and the array is the program's.
     let mut buffers: Vec<IoSliceMut<'_>> =
         given.iter_mut().map(|buffer| IoSliceMut::new(buffer)).collect();
@@ -126,28 +167,25 @@ fn receive_many(fd: i32, index: u32, array: u64, count: u64, flags: i32) -> Answ
 
 /// recvmsg(2)
 pub fn recvmsg(call: &mut Call<'_>) -> Verdict {
-    let Some(index) = socket_of(call) else { return Verdict::Pass };
-    if call.frame.rounds > 0 {
-        return native(call, index, true);
-    }
-    let answer = receive_message(call.int(0), index, call.word(1), call.int(2));
-    finish(call, index, answer, true)
+    receive_with(call, |call, index| receive_message(call.int(0), index, call.word(1), call.int(2)))
 }
 
-fn receive_message(fd: i32, index: u32, header_at: u64, flags: i32) -> Answer {
+fn receive_message(fd: i32, index: u32, header_at: u64, flags: i32) -> Received {
     // SAFETY: a msghdr of the program.
-    let mut header: libc::msghdr = unsafe { memory::read(header_at) }?;
+    let Some(mut header) = (unsafe { memory::read::<libc::msghdr>(header_at) }) else {
+        return Received::Answer(None);
+    };
     let (array, count) = (header.msg_iov as u64, header.msg_iovlen as u64);
-    let answer = match count {
+    let received = match count {
         0 => receive::receive(fd, index, &mut [], flags),
         _ => receive_many(fd, index, array, count, flags),
     };
-    if let Some(Ok(_)) = answer {
+    if let Received::Answer(Some(Ok(_))) = received {
         (header.msg_namelen, header.msg_controllen, header.msg_flags) = (0, 0, 0);
         // SAFETY: where it was read from.
         unsafe { memory::write(header_at, header) };
     }
-    answer
+    received
 }
 
 /// sendmsg(2); descriptors in its control data are leaving this process, whatever the socket.
@@ -199,16 +237,28 @@ fn pass_descriptors(header_at: u64) {
     }
 }
 
-/// recvmmsg(2): message by message, as the kernel does it.
+/// recvmmsg(2): message by message, as the kernel does it; only the first one waits.
 pub fn recvmmsg(call: &mut Call<'_>) -> Verdict {
-    let Some(index) = socket_of(call) else { return Verdict::Pass };
-    let (fd, base, count) = (call.int(0), call.word(1), call.word(2).min(1024));
-    let flags = call.int(3);
-    let answer = each_message(base, count, |header_at, first| {
-        let again = if first { 0 } else { libc::MSG_DONTWAIT };
-        receive_message(fd, index, header_at, flags | again)
-    });
-    call.answer(answer)
+    let (base, count, flags) = (call.word(1), call.word(2).min(1024), call.int(3));
+    receive_with(call, |call, index| {
+        let fd = call.int(0);
+        let mut sleeps = false;
+        let answer = each_message(base, count, |header_at, is_first| {
+            let again = if is_first { 0 } else { libc::MSG_DONTWAIT };
+            match receive_message(fd, index, header_at, flags | again) {
+                Received::Answer(answer) => answer,
+                Received::Sleep => {
+                    sleeps = true;
+                    None
+                }
+            }
+        });
+        if sleeps {
+            Received::Sleep
+        } else {
+            Received::Answer(answer)
+        }
+    })
 }
 
 /// sendmmsg(2)

@@ -29,23 +29,45 @@ enum Step {
     Leave(Native),
 }
 
+/// What a receiving call came to.
+pub enum Received {
+    /// The answer; `None` is the kernel's to give.
+    Answer(Answer),
+    /// Nothing to read: the caller makes recv(2) of one byte with MSG_PEEK on the descriptor, with
+    /// no frame of ours on the stack, gives the answer to `woken`, and then calls anew.
+    Sleep,
+}
+
 /// recv(2) family on connection `index`; `buffers` as given by the program.
 #[inline]
-pub fn receive(fd: i32, index: u32, buffers: &mut [IoSliceMut<'_>], flags: i32) -> Answer {
+pub fn receive(fd: i32, index: u32, buffers: &mut [IoSliceMut<'_>], flags: i32) -> Received {
     let socket = socket::at(index);
     if socket.is_native() {
-        return None;
+        return Received::Answer(None);
     }
     if flags & !KNOWN != 0 {
-        return unusual(fd, index, flags);
+        return Received::Answer(unusual(fd, index, flags));
     }
     // The commonest case first: bytes are there, one look takes them.
     if flags & !HARMLESS == 0 {
         if let Step::Done(bytes) = step(fd, socket, buffers, 0) {
-            return Some(Ok(bytes));
+            return Received::Answer(Some(Ok(bytes)));
         }
     }
     receive_slowly(fd, index, buffers, flags)
+}
+
+/// After the sleep that `receive` asked for: `Some` is the call's answer, `None` means call anew.
+pub fn woken(fd: i32, index: u32, answer: Result<usize, Errno>) -> Answer {
+    let socket = socket::at(index);
+    let stream = socket.receiver.lock().stream.clone()?;
+    match wait::end_sleep(fd, socket, &stream, answer) {
+        Wake::Look => None,
+        // What came meanwhile counts more than the interruption.
+        _ if stream.incoming.unread().is_ok_and(|unread| unread > 0) => None,
+        Wake::Interrupted => fail(libc::EINTR),
+        Wake::TimedOut => fail(libc::EAGAIN),
+    }
 }
 
 /// Out-of-band data and the error queue are the kernel's: the first ends the direct path.
@@ -57,43 +79,45 @@ fn unusual(fd: i32, index: u32, flags: i32) -> Answer {
     None
 }
 
-fn receive_slowly(fd: i32, index: u32, mut buffers: &mut [IoSliceMut<'_>], flags: i32) -> Answer {
+fn receive_slowly(fd: i32, index: u32, mut buffers: &mut [IoSliceMut<'_>], flags: i32) -> Received {
     let socket = socket::at(index);
     let wanted: usize = buffers.iter().map(|buffer| buffer.len()).sum();
     let waits_for_all = flags & libc::MSG_WAITALL != 0 && flags & libc::MSG_PEEK == 0;
     let mut total = 0;
-    loop {
+    let answer = loop {
         let stream = match step(fd, socket, buffers, flags) {
             Step::Done(bytes) => {
                 total += bytes;
                 if !waits_for_all || total == wanted {
-                    return Some(Ok(total));
+                    break Some(Ok(total));
                 }
                 IoSliceMut::advance_slices(&mut buffers, bytes);
                 continue;
             }
-            Step::End => return Some(Ok(total)),
-            Step::Failed(_) if total > 0 => return Some(Ok(total)),
-            Step::Failed(errno) => return Some(Err(errno)),
-            Step::Native if total > 0 => return Some(Ok(total)),
-            Step::Native => return None,
+            Step::End => break Some(Ok(total)),
+            Step::Failed(_) | Step::Native if total > 0 => break Some(Ok(total)),
+            Step::Failed(errno) => break Some(Err(errno)),
+            Step::Native => break None,
             Step::Leave(reason) => {
                 demote::leave(fd, index, reason);
                 continue;
             }
-            Step::Empty(_) if wanted == 0 => return Some(Ok(total)),
+            Step::Empty(_) if wanted == 0 => break Some(Ok(total)),
             Step::Empty(stream) => stream,
         };
         match pause(fd, index, &stream, flags) {
             Pause::Again => {}
-            Pause::Stop(_) if total > 0 => return Some(Ok(total)),
-            Pause::Stop(errno) => return fail(errno),
+            Pause::Sleep => return Received::Sleep,
+            Pause::Stop(_) if total > 0 => break Some(Ok(total)),
+            Pause::Stop(errno) => break fail(errno),
         }
-    }
+    };
+    Received::Answer(answer)
 }
 
 enum Pause {
     Again,
+    Sleep,
     Stop(i32),
 }
 
@@ -109,7 +133,12 @@ fn pause(fd: i32, index: u32, stream: &Stream, flags: i32) -> Pause {
             false => Pause::Stop(libc::EAGAIN),
         };
     }
-    match wait::wait(fd, socket, stream, false) {
+    let spun = wait::spin_first(socket, stream, false);
+    let may_leave = flags & libc::MSG_WAITALL == 0;
+    if spun.is_none() && may_leave && wait::begin_sleep(fd, socket, stream) {
+        return Pause::Sleep;
+    }
+    match spun.unwrap_or_else(|| wait::wait(fd, socket, stream, false)) {
         Wake::Look => Pause::Again,
         Wake::Interrupted => Pause::Stop(libc::EINTR),
         Wake::TimedOut => Pause::Stop(libc::EAGAIN),

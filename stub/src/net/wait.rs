@@ -26,7 +26,7 @@ const SPIN_NS: u64 = 50_000;
 const WORKED_NS: u64 = 5_000;
 /// How often that may happen in a row, so that a busy neighbour does not keep us awake for ever.
 const RENEWALS_MAX: u32 = 200;
-/// A second sleeper looks by itself this often, should the first be killed.
+/// A second sleeper relies on the first for this long.
 const FOLLOWER_LIMIT: Duration = Duration::from_millis(20);
 
 /// Why a wait ended.
@@ -71,23 +71,66 @@ pub fn spin(mut ready: impl FnMut() -> bool, mut give_up: impl FnMut() -> bool) 
 
 /// Waits until there may be something to read, or room to write when `for_room`.
 pub fn wait(fd: i32, socket: &Socket, stream: &Stream, for_room: bool) -> Wake {
+    match spin_first(socket, stream, for_room) {
+        Some(wake) => wake,
+        None => sleep(fd, socket, stream, for_room),
+    }
+}
+
+/// The spin before a sleep; `None` when the time has come to sleep.
+pub fn spin_first(socket: &Socket, stream: &Stream, for_room: bool) -> Option<Wake> {
     let interrupts = Interrupts::now();
     if spin(|| is_changed(socket, stream, for_room), || interrupts.hard_since()) {
-        return Wake::Look;
+        return Some(Wake::Look);
     }
-    if interrupts.hard_since() {
-        return Wake::Interrupted;
-    }
+    interrupts.hard_since().then_some(Wake::Interrupted)
+}
+
+fn sleep(fd: i32, socket: &Socket, stream: &Stream, for_room: bool) -> Wake {
     report::count(Counter::Sleeps);
     if socket.sleepers.fetch_add(1, AcqRel) > 0 {
-        return follow(socket);
+        if let Some(wake) = follow(socket) {
+            socket.sleepers.fetch_sub(1, AcqRel);
+            return wake;
+        }
     }
     let wake = lead(fd, socket, stream, for_room);
+    wake_followers(socket);
+    wake
+}
+
+fn wake_followers(socket: &Socket) {
     socket.sleepers.fetch_sub(1, AcqRel);
     socket.wakes.fetch_add(1, Release);
     if socket.sleepers.load(Acquire) > 0 {
         futex::wake(&socket.wakes, u32::MAX);
     }
+}
+
+/// First half of a sleep for bytes whose recv(2) with MSG_PEEK the caller makes itself, without a
+/// frame of ours on the stack, so that the thread can be cancelled in it. False when this thread
+/// shall wait in another way; true obliges to `end_sleep`.
+pub fn begin_sleep(fd: i32, socket: &Socket, stream: &Stream) -> bool {
+    if socket.unclaimed.load(Acquire)
+        || socket.sleepers.compare_exchange(0, 1, AcqRel, Relaxed).is_err()
+    {
+        return false;
+    }
+    stream.incoming.reader_sleeps();
+    shadow::drain(fd, socket, &stream.incoming);
+    if is_changed(socket, stream, false) {
+        end_sleep(fd, socket, stream, Err(Errno(libc::EAGAIN)));
+        return false;
+    }
+    report::count(Counter::Sleeps);
+    true
+}
+
+/// Second half, with recv's answer.
+pub fn end_sleep(fd: i32, socket: &Socket, stream: &Stream, answer: Result<usize, Errno>) -> Wake {
+    let wake = slept(socket, answer);
+    awake(fd, socket, stream);
+    wake_followers(socket);
     wake
 }
 
@@ -103,14 +146,14 @@ fn is_changed(socket: &Socket, stream: &Stream, for_room: bool) -> bool {
         || socket.is_native()
 }
 
-/// Sleeps beside another sleeper of the same connection.
-fn follow(socket: &Socket) -> Wake {
+/// Sleeps beside another sleeper of the same connection; `None` when nothing came of that for a
+/// while: the other may have been cancelled, so this thread sleeps on the shadow itself.
+fn follow(socket: &Socket) -> Option<Wake> {
     let seen = socket.wakes.load(Acquire);
-    let answer = futex::wait(&socket.wakes, seen, Some(FOLLOWER_LIMIT));
-    socket.sleepers.fetch_sub(1, AcqRel);
-    match answer {
-        Ok(futex::Wait::Interrupted) => Wake::Interrupted,
-        _ => Wake::Look,
+    match futex::wait(&socket.wakes, seen, Some(FOLLOWER_LIMIT)) {
+        Ok(futex::Wait::Interrupted) => Some(Wake::Interrupted),
+        Ok(futex::Wait::TimedOut) => None,
+        _ => Some(Wake::Look),
     }
 }
 
@@ -127,17 +170,28 @@ fn lead(fd: i32, socket: &Socket, stream: &Stream, for_room: bool) -> Wake {
         false if socket.unclaimed.load(Acquire) => sleep_on_offer(fd, socket, stream),
         false => sleep_for_bytes(fd, socket),
     };
-    match for_room {
-        false => stream.incoming.reader_awake(),
-        true => stream.outgoing.writer_awake(),
+    if for_room {
+        stream.outgoing.writer_awake();
+    }
+    awake(fd, socket, stream);
+    wake
+}
+
+/// No bell is needed any more, unless another thread of ours still sleeps on the shadow.
+fn awake(fd: i32, socket: &Socket, stream: &Stream) {
+    if socket.sleepers.load(Acquire) <= 1 {
+        stream.incoming.reader_awake();
     }
     shadow::drain(fd, socket, &stream.incoming);
-    wake
 }
 
 /// recv(2) does what a native read would do, except that the byte stays where it is.
 fn sleep_for_bytes(fd: i32, socket: &Socket) -> Wake {
-    match call::recv(fd, &mut [0], libc::MSG_PEEK) {
+    slept(socket, call::recv(fd, &mut [0], libc::MSG_PEEK))
+}
+
+fn slept(socket: &Socket, answer: Result<usize, Errno>) -> Wake {
+    match answer {
         Ok(0) => {
             socket.shadow_ended.store(true, Release);
             Wake::Look
