@@ -203,6 +203,27 @@ pub fn inode(fd: i32) -> Option<u64> {
     Some(stat.st_ino)
 }
 
+/// Bytes that could be read now from a pipe or socket (FIONREAD).
+pub fn bytes_queued(fd: i32) -> Answer {
+    let mut count = 0i32;
+    call!(ioctl, fd, libc::FIONREAD, &mut count as *mut i32)?;
+    Ok(count.max(0) as usize)
+}
+
+/// Puts a fresh local connection in place of `fd` that holds `bytes` and then ends.
+pub fn replace_with_remains(fd: i32, bytes: &[u8]) -> Result<(), Errno> {
+    let mut pair = [0i32; 2];
+    let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC;
+    call!(socketpair, libc::AF_UNIX, kind, 0, pair.as_mut_ptr())?;
+    let is_kept = fcntl(fd, libc::F_GETFD, 0).is_ok_and(|flags| flags & 1 == 0);
+    let cloexec = if is_kept { 0 } else { libc::O_CLOEXEC };
+    let _ = set_option(pair[1], libc::SOL_SOCKET, libc::SO_SNDBUF, 4 * bytes.len() as i32);
+    let sent = send(pair[1], bytes, libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL);
+    let replaced = call!(dup3, pair[0], fd, cloexec);
+    let _ = (close(pair[0]), close(pair[1]));
+    sent.and(replaced).map(|_| ())
+}
+
 /// True for an ordinary file.
 pub fn is_regular_file(fd: i32) -> bool {
     // SAFETY: all-zero bytes are a valid `stat`.

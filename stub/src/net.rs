@@ -18,4 +18,5 @@ pub mod shadow;
 pub mod side_lock;
 
 pub mod socket;
+pub mod splice;
 pub mod wait;

@@ -16,6 +16,9 @@ use crate::memory;
 
 const SIGNALS: usize = 65;
 
+/// libc's cancellation and set-user-id signals: their handlers unwind or must run at once.
+const LIBC_OWN: [i32; 2] = [32, 33];
+
 /// The kernel's sigaction on x86-64 (source: asm/signal.h), not libc's.
 #[derive(Clone, Copy)]
 #[repr(C)]
@@ -39,6 +42,9 @@ type Handler = extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::ucontext_t);
 /// rt_sigaction(2): the program's handler is kept here, ours goes to the kernel.
 pub fn action(call: &mut Call<'_>) -> Verdict {
     let number = call.int(0);
+    if LIBC_OWN.contains(&number) {
+        return Verdict::Pass;
+    }
     let Some(slot) = usize::try_from(number).ok().and_then(|n| HANDLERS.get(n)) else {
         return Verdict::Pass;
     };

@@ -7,7 +7,7 @@ use heliostat_base::call as kernel;
 use heliostat_base::sys::{check, Sysno};
 use heliostat_interpose::Verdict;
 use heliostat_stub::net::receive::{self, Received};
-use heliostat_stub::net::{demote, option, send, socket};
+use heliostat_stub::net::{demote, option, send, socket, splice};
 use heliostat_stub::table::{self, Kind};
 use heliostat_stub::{process, Answer};
 
@@ -314,14 +314,20 @@ pub fn sendfile(call: &mut Call<'_>) -> Verdict {
     finish(call, index, answer, false)
 }
 
-/// splice(2) moves kernel pages: a direct connection on either end goes native.
+/// splice(2) between a pipe and a direct connection
 pub fn splice(call: &mut Call<'_>) -> Verdict {
-    for place in [0, 2] {
-        if let Kind::Socket(index) = table::kind(call.int(place)) {
-            demote::leave(call.int(place), index, Native::Call);
-        }
-    }
-    Verdict::Pass
+    let (from, to) = (call.int(0), call.int(2));
+    let (length, flags) = (call.word(4) as usize, call.word(5) as u32);
+    let direct = |fd| match table::kind(fd) {
+        Kind::Socket(index) if !socket::at(index).is_native() => Some(index),
+        _ => None,
+    };
+    let answer = match (direct(from), direct(to)) {
+        (Some(index), None) => splice::from_socket(from, index, to, length, flags),
+        (None, Some(index)) => splice::to_socket(from, to, index, length, flags),
+        _ => None,
+    };
+    call.answer(answer)
 }
 
 /// preadv2 and pwritev2 on a socket: rare enough for the kernel's path.

@@ -33,7 +33,8 @@ fn end(fd: i32, index: u32, socket: &Socket, stream: &Stream) {
         return;
     }
     let unread = stream.incoming.unread().is_ok_and(|bytes| bytes > 0);
-    if unread || socket.broken.load(Relaxed) {
+    let is_reset = socket.closes_with_reset.load(Relaxed);
+    if unread || is_reset || socket.broken.load(Relaxed) {
         // The kernel resets a connection that is closed with unread bytes (RFC 2525, 2.17).
         stream.outgoing.raise(FIN | RESET);
         let _ = call::linger_zero(fd);

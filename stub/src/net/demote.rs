@@ -44,8 +44,8 @@ pub fn leave(fd: i32, index: u32, reason: Native) {
     if reason == Native::PeerAsked && stream.incoming.flags() & SWITCHED != 0 {
         return finish_incoming(fd, index, socket, &stream, reason);
     }
-    if !await_switch(&stream) {
-        return reset(fd, index, socket);
+    if !await_switch(fd, socket, &stream) {
+        return leave_alone(fd, index, socket, &stream);
     }
     finish_incoming(fd, index, socket, &stream, reason);
 }
@@ -113,11 +113,13 @@ fn send_all(fd: i32, bytes: &[u8]) {
     }
 }
 
-fn await_switch(stream: &Stream) -> bool {
+fn await_switch(fd: i32, socket: &Socket, stream: &Stream) -> bool {
     let ends = clock::monotonic_ns() + DEMOTE_DEADLINE_MS * 1_000_000;
     let mut turns = spin::Spin::new();
     while stream.incoming.flags() & SWITCHED == 0 {
-        if stream.slot.peer_left(stream.side) || clock::monotonic_ns() > ends {
+        shadow::probe_if_stale(fd, socket);
+        let is_gone = stream.slot.peer_left(stream.side) || socket.shadow_ended.load(Relaxed);
+        if is_gone || clock::monotonic_ns() > ends {
             return false;
         }
         if turns.turn() {
@@ -156,6 +158,19 @@ fn finish(fd: i32, index: u32, reason: Native) {
     report::count(Counter::Demoted);
     option::report_native(socket, fd, reason);
     crate::event::epoll::became_native(index);
+}
+
+/// The peer cannot help any more. If it has left, a fresh local connection that holds what it
+/// sent, and then ends, takes the descriptor's place; if it only does not answer, it is a reset.
+fn leave_alone(fd: i32, index: u32, socket: &Socket, stream: &Stream) {
+    let has_left = stream.slot.peer_left(stream.side) || socket.shadow_ended.load(Relaxed);
+    let mut bytes = vec![0; stream.incoming.unread().unwrap_or(0) as usize];
+    let read = stream.incoming.read(&mut [std::io::IoSliceMut::new(&mut bytes)], false);
+    if !has_left || read.is_err() || call::replace_with_remains(fd, &bytes).is_err() {
+        return reset(fd, index, socket);
+    }
+    socket.receiver.lock().stream = None;
+    finish(fd, index, Native::PeerAsked);
 }
 
 /// Gives the connection up: the program sees ECONNRESET, the peer too.

@@ -30,6 +30,11 @@ pub fn set(fd: i32, index: u32, level: i32, name: i32, value: &[u8]) -> Answer {
             demote::leave(fd, index, Native::Option);
             None
         }
+        (libc::SOL_SOCKET, libc::SO_LINGER) => {
+            let is_reset = value.len() >= 8 && value[..4] != [0; 4] && value[4..8] == [0; 4];
+            socket.closes_with_reset.store(is_reset, Relaxed);
+            None
+        }
         (libc::SOL_SOCKET, libc::SO_SNDTIMEO) => {
             let ns = timeout_ns(value);
             socket.send_timeout_ns.store(ns, Relaxed);

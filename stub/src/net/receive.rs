@@ -49,12 +49,10 @@ pub fn receive(fd: i32, index: u32, buffers: &mut [IoSliceMut<'_>], flags: i32) 
         return Received::Answer(unusual(fd, index, flags));
     }
     // The commonest case first: bytes are there, one look takes them.
-    if flags & !HARMLESS == 0 {
-        if let Step::Done(bytes) = step(fd, socket, buffers, 0) {
-            return Received::Answer(Some(Ok(bytes)));
-        }
+    match step(fd, socket, buffers, flags) {
+        Step::Done(bytes) if flags & libc::MSG_WAITALL == 0 => Received::Answer(Some(Ok(bytes))),
+        first => receive_slowly(fd, index, buffers, flags, first),
     }
-    receive_slowly(fd, index, buffers, flags)
 }
 
 /// After the sleep that `receive` asked for: `Some` is the call's answer, `None` means call anew.
@@ -85,7 +83,8 @@ fn receive_slowly(fd: i32, index: u32, mut buffers: &mut [IoSliceMut<'_>], flags
     let waits_for_all = flags & libc::MSG_WAITALL != 0 && flags & libc::MSG_PEEK == 0;
     let mut total = 0;
     let answer = loop {
-        let stream = match step(fd, socket, buffers, flags) {
+        let step = next.take().unwrap_or_else(|| step(fd, socket, buffers, flags));
+        let stream = match step {
             Step::Done(bytes) => {
                 total += bytes;
                 if !waits_for_all || total == wanted {

@@ -105,6 +105,8 @@ pub struct Socket {
     pub shadow_error: AtomicI32,
     /// The peer reset the connection; writing fails from now on.
     pub broken: AtomicBool,
+    /// SO_LINGER of zero seconds: closing resets.
+    pub closes_with_reset: AtomicBool,
     /// A write found the ring full: who watches for room must look.
     pub starved: AtomicBool,
     /// TSC of the last look at the shadow.
@@ -139,6 +141,7 @@ impl Socket {
             shadow_ended: AtomicBool::new(false),
             shadow_error: AtomicI32::new(0),
             broken: AtomicBool::new(false),
+            closes_with_reset: AtomicBool::new(false),
             starved: AtomicBool::new(false),
             probed_at: AtomicU64::new(0),
             sleepers: AtomicU32::new(0),
@@ -188,6 +191,7 @@ impl Socket {
         for flag in [&self.nonblocking, &self.unclaimed, &self.shared, &self.read_shut] {
             flag.store(false, Relaxed);
         }
+        self.closes_with_reset.store(false, Relaxed);
         for flag in [&self.write_shut, &self.shadow_ended, &self.broken, &self.starved] {
             flag.store(false, Relaxed);
         }
