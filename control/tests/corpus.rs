@@ -1,0 +1,127 @@
+//! Replays the stored fuzz corpus, and its small mutations, in every ordinary test run.
+
+use std::path::{Path, PathBuf};
+
+use heliostat_abi::name::{NetAddress, ObjectId};
+use heliostat_abi::record::Request;
+use heliostat_abi::report::{Entry, ENTRY_BYTES};
+use heliostat_control::config::{Config, Names};
+
+struct Nobody;
+
+impl Names for Nobody {
+    fn user(&self, _: &str) -> Option<u32> {
+        None
+    }
+    fn group(&self, _: &str) -> Option<u32> {
+        None
+    }
+}
+
+fn folder(target: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/control/corpus").join(target)
+}
+
+/// Every file of a target's corpus, in order of name.
+fn corpus(target: &str) -> Vec<Vec<u8>> {
+    let found = std::fs::read_dir(folder(target)).unwrap();
+    let mut paths: Vec<_> = found.map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    assert!(!paths.is_empty(), "the corpus of {target} is empty");
+    paths.iter().map(|path| std::fs::read(path).unwrap()).collect()
+}
+
+/// The input with one byte changed, for every byte and some values, and every shorter input.
+fn mutations(input: &[u8]) -> impl Iterator<Item = Vec<u8>> + '_ {
+    let changed = (0..input.len()).flat_map(|at| {
+        [0, 1, 0x7f, 0x80, 0xff].map(|value| {
+            let mut bytes = input.to_vec();
+            bytes[at] = value;
+            bytes
+        })
+    });
+    changed.chain((0..input.len()).map(|length| input[..length].to_vec()))
+}
+
+#[test]
+fn every_request_in_the_corpus_means_one_thing_or_nothing() {
+    for input in corpus("request") {
+        for bytes in mutations(&input) {
+            match Request::decode(&bytes) {
+                // A program's name that is no text is repaired for people, so it need not
+                // return as it came; it decides nothing.
+                Ok((Request::Hello { .. }, _)) | Err(_) => {}
+                Ok((request, sequence)) => {
+                    let again = Request::decode(&request.encode(sequence));
+                    assert_eq!(again, Ok((request, sequence)));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn every_configuration_in_the_corpus_is_read_or_explained() {
+    for input in corpus("config") {
+        for bytes in mutations(&input) {
+            let text = String::from_utf8_lossy(&bytes);
+            if let Err(error) = Config::read(&text, &Nobody) {
+                assert!(error.line <= text.lines().count() + 1, "{error}");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_report_entry_in_the_corpus_is_an_entry_or_nothing() {
+    for input in corpus("report") {
+        for bytes in mutations(&input) {
+            let Ok(bytes) = <[u8; ENTRY_BYTES]>::try_from(bytes.as_slice()) else { continue };
+            if let Some(entry) = Entry::decode(&bytes) {
+                assert_eq!(Entry::decode(&entry.encode()), Some(entry));
+            }
+        }
+    }
+}
+
+/// Writes one input of each kind; run by hand when a record is added to the protocol:
+/// `cargo test -p heliostat-control --test corpus -- --ignored`.
+#[test]
+#[ignore = "writes files"]
+fn write_seeds() {
+    let id = ObjectId { index: 3, generation: 9 };
+    let address = |text: &str| NetAddress::new(text.parse().unwrap());
+    let requests = [
+        ("hello", Request::Hello { program: "redis-server".into() }),
+        ("listen", Request::Listen),
+        ("unlisten", Request::Unlisten { port: id }),
+        ("open4", Request::Open { address: address("127.0.0.1:6379") }),
+        ("open6", Request::Open { address: address("[fd00::1]:80") }),
+        ("attach", Request::Attach { port: id }),
+        ("status", Request::Status),
+        ("explain", Request::Explain { pid: 77 }),
+        ("metrics", Request::Metrics),
+        ("revoke", Request::Revoke { pid: 78 }),
+        ("stop", Request::Stop),
+    ];
+    for (name, request) in requests {
+        write("request", name, &request.encode(5));
+    }
+    let entry = Entry {
+        fd: 7,
+        path: heliostat_abi::report::Path::Direct,
+        accepted: true,
+        local: address("127.0.0.1:80"),
+        peer: address("[::1]:81"),
+        received: 11,
+        sent: 12,
+    };
+    write("report", "direct", &entry.encode());
+    let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("../packaging/heliostat.toml");
+    write("config", "sample", &std::fs::read(sample).unwrap());
+}
+
+fn write(target: &str, name: &str, bytes: &[u8]) {
+    std::fs::create_dir_all(folder(target)).unwrap();
+    std::fs::write(folder(target).join(name), bytes).unwrap();
+}
