@@ -6,6 +6,7 @@ differently from what its author thought is not held against Heliostat.
 
 from __future__ import annotations
 
+import difflib
 import itertools
 import sys
 from pathlib import Path
@@ -60,5 +61,6 @@ def test_case_ends_without_error_under_plain_linux(house, case):
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("case", all_cases())
 def test_transcript_under_heliostat_is_the_one_under_plain_linux(house, case, mode):
-    server_side, client_side = MODES[mode]
-    assert transcript(house, case, server_side, client_side) == reference(house, case)
+    plain = reference(house, case)
+    found = transcript(house, case, *MODES[mode])
+    assert found == plain, "\n" + "\n".join(difflib.unified_diff(plain, found, "plain", mode, lineterm=""))

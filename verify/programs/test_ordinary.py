@@ -1,0 +1,97 @@
+"""Programs without a peer under Heliostat: what they print and return must be what it was."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+from heliostat_run import Side
+
+PROGRAMS = {
+    "bash pipelines": ["bash", "-c", "seq 1 20000 | sort -rn | head -3; printf 'a\\nb\\n' | tee /dev/stderr | wc -l"],
+    "bash jobs and traps": [
+        "bash", "-c",
+        "trap 'echo left' EXIT; for i in 1 2 3; do (exit $i) & done; wait -n; wait; echo $(echo sub; exit 3) $?; exit 4",
+    ],
+    "bash network redirection": [
+        "bash", "-c", "exec 3<>/dev/tcp/127.0.0.1/1 && echo connected || echo refused",
+    ],
+    "here documents": ["bash", "-c", "cat <<X\nhello\nX\nread -r a b < <(echo one two); echo $b"],
+    "exit status": ["sh", "-c", "exit 42"],
+    "killed by a signal": ["sh", "-c", "kill -TERM $$"],
+    "subprocess": [sys.executable, "-c", "import subprocess as s; print(s.run(['sh','-c','echo hi; exit 3'],capture_output=True))"],
+    "multiprocessing fork": [
+        sys.executable, "-c",
+        "import multiprocessing as m; print(m.get_context('fork').Pool(4).map(abs, range(-50, 0)))",
+    ],
+    "multiprocessing spawn": [
+        sys.executable, "-c",
+        "import multiprocessing as m\nif __name__=='__main__': print(m.get_context('spawn').Pool(2).map(abs, range(-9, 0)))",
+    ],
+    "threads": [
+        sys.executable, "-c",
+        "import threading as t; r=[]; a=[t.Thread(target=r.append,args=(i,)) for i in range(64)]; "
+        "[x.start() for x in a]; [x.join() for x in a]; print(sorted(r)==list(range(64)))",
+    ],
+    "signals": [
+        sys.executable, "-c",
+        "import signal,os,time; s=[]; signal.signal(10,lambda *_: s.append(1)); "
+        "[os.kill(os.getpid(),10) for _ in range(50)]; time.sleep(.05); print(len(s)>0); "
+        "print(signal.sigtimedwait([12], .05))",
+    ],
+    "getaddrinfo": [
+        sys.executable, "-c",
+        "import socket as s; print(sorted({a[4][0] for a in s.getaddrinfo('localhost', 80)})); "
+        "print(s.getaddrinfo('127.0.0.1', 80, type=s.SOCK_STREAM))",
+    ],
+    "UDP and Unix sockets": [
+        sys.executable, "-c",
+        "import socket as s; a=s.socket(s.AF_INET,s.SOCK_DGRAM); a.bind(('127.0.0.1',0)); a.connect(a.getsockname()); "
+        "a.send(b'x'); print(a.recv(9)); u,v=s.socketpair(); u.send(b'pair'); print(v.recv(9))",
+    ],
+    "descriptor limit": [
+        sys.executable, "-c",
+        "import os\nf=[]\ntry:\n while 1: f.append(os.dup(0))\nexcept OSError as e: print(e.errno, max(f) > 200)",
+    ],
+    "descriptors are as before": [sys.executable, "-c", "import os; print(os.open('/dev/null', 0))"],
+    "environment": [sys.executable, "-c", "import os; print(sorted(k for k in os.environ if 'LIOSTAT' not in k and k!='LD_PRELOAD'))"],
+    "mapped files": ["sh", "-c", "ls /proc/self/fd | wc -l"],
+    "closing everything": [
+        sys.executable, "-c",
+        "import os,subprocess; os.closerange(3, 4096); print(subprocess.run(['echo','fine'],capture_output=True).stdout)",
+    ],
+    "awk and dd": ["sh", "-c", "dd if=/dev/zero bs=4096 count=100 2>/dev/null | wc -c; echo 1 2 | awk '{print $1+$2}'"],
+    "sqlite": [
+        sys.executable, "-c",
+        "import sqlite3; c=sqlite3.connect(':memory:'); c.execute('create table t(a)'); "
+        "c.executemany('insert into t values(?)', [(i,) for i in range(1000)]); print(*c.execute('select sum(a) from t'))",
+    ],
+}  # fmt: skip
+
+
+def outcome(house, side: Side, argv: list[str]) -> tuple:
+    """Exit status, standard output and standard error."""
+    program = house.run(side, argv)
+    return program.process.returncode, program.output(), program.errors()
+
+
+@pytest.mark.heliostat
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_program_prints_and_returns_what_it_does_under_plain_linux(house, name):
+    assert outcome(house, Side.HELIOSTAT, PROGRAMS[name]) == outcome(house, Side.PLAIN, PROGRAMS[name])
+
+
+@pytest.mark.heliostat
+@pytest.mark.parametrize("argv", [["/no/such/program"], ["/etc/passwd"], ["/"]], ids=lambda argv: argv[0])
+def test_program_that_cannot_be_started_fails_and_says_why(house, argv):
+    program = house.run(Side.HELIOSTAT, argv)
+    assert program.process.returncode in (126, 127)
+    assert argv[0] in program.errors()
+
+
+@pytest.mark.heliostat
+def test_standard_input_reaches_the_program(house):
+    with open("/etc/passwd", "rb") as source:
+        program = house.run(Side.HELIOSTAT, ["wc", "-c"], stdin=source)
+    with open("/etc/passwd", "rb") as source:
+        assert int(program.output()) == len(source.read())
