@@ -6,6 +6,7 @@
 mod machine;
 mod memory;
 mod parts;
+mod patching;
 mod process;
 
 use std::process::ExitCode;

@@ -2,7 +2,7 @@
 //!
 //! `run` prepares an environment and becomes the program; every other command asks the control
 //! plane one question and prints the answer.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod args;
 mod client;

@@ -20,6 +20,8 @@ use crate::program;
 const STUB_VARIABLE: &str = "HELIOSTAT_STUB";
 /// Environment variable that the stub reads: 0 leaves every connection native.
 const DIRECT_VARIABLE: &str = "HELIOSTAT_DIRECT";
+/// Environment variable that makes the stub say what it does.
+const VERBOSE_VARIABLE: &str = "HELIOSTAT_VERBOSE";
 /// File name of the stub.
 pub const STUB: &str = "libheliostat_posix.so";
 /// Exit status when the command itself fails, as env(1) has it.
@@ -73,6 +75,9 @@ fn prepare(command: &mut Command, arguments: &RunArguments, file: &Path) -> Resu
     command.env("LD_PRELOAD", preload(&stub)?).env(SOCKET_VARIABLE, &socket);
     if arguments.no_direct {
         command.env(DIRECT_VARIABLE, "0");
+    }
+    if arguments.verbose {
+        command.env(VERBOSE_VARIABLE, "1");
     }
     let started = ensure::ensure(&here, arguments.config.as_deref())
         .map_err(|error| format!("there is no control plane: {error}"))?;

@@ -1,4 +1,4 @@
-//! Processes: identity over unix sockets, and whether one's own text may be patched.
+//! Processes: identity over unix sockets, and whether the stub can be loaded.
 
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
@@ -12,7 +12,7 @@ use crate::run::find_stub;
 
 /// All checks of this file.
 pub fn checks() -> Vec<Check> {
-    vec![seqpacket(), credentials(), pidfd(), peer_pidfd(), preload(), text_patching()]
+    vec![seqpacket(), credentials(), pidfd(), peer_pidfd(), preload(), super::patching::check()]
 }
 
 fn seqpacket() -> Check {
@@ -80,24 +80,5 @@ fn preload() -> Check {
             "the stub and this machine's C library do not fit: build it here",
         ),
         Err(error) => Check::fail(name, error.to_string(), "/bin/cat does not run"),
-    }
-}
-
-/// Whether libc's text may be made writable and executable again (SELinux calls it execmod).
-fn text_patching() -> Check {
-    let name = "patching of program text";
-    let enforcing = std::fs::read_to_string("/sys/fs/selinux/enforce").unwrap_or_default();
-    if enforcing.trim() == "1" {
-        let boolean = std::fs::read_to_string("/sys/fs/selinux/booleans/selinuxuser_execmod");
-        if boolean.unwrap_or_default().starts_with('0') {
-            let advice = "setsebool -P selinuxuser_execmod 1";
-            return Check::fail(name, "SELinux refuses execmod", advice);
-        }
-    }
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let seccomp = status.lines().find_map(|line| line.strip_prefix("Seccomp:")).map(str::trim);
-    match seccomp {
-        Some("2") => Check::ok(name, "a seccomp filter is on; it refused nothing so far"),
-        _ => Check::ok(name, "nothing forbids it"),
     }
 }

@@ -1,0 +1,180 @@
+//! The command as people and scripts use it, with a control plane of its own.
+//!
+//! The daemon is the one built beside this command; where only this crate was built the tests
+//! that need it say so and pass.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+const HELIOSTAT: &str = env!("CARGO_BIN_EXE_heliostat");
+/// A library that is on every glibc machine and does nothing when preloaded.
+const HARMLESS: &str = "/lib/x86_64-linux-gnu/libm.so.6";
+
+/// A place for a control plane; the control plane is told to stop when the value goes.
+struct House(PathBuf);
+
+impl House {
+    fn new() -> House {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("heliostat-test-{}-{number}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&folder).unwrap();
+        House(folder)
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(HELIOSTAT);
+        command.args(arguments).env("HELIOSTAT_SOCKET", self.0.join("control.sock"));
+        command.env("HELIOSTAT_STUB", HARMLESS).env("XDG_CACHE_HOME", &self.0);
+        command.env_remove("LD_PRELOAD");
+        command
+    }
+
+    fn call(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().unwrap()
+    }
+}
+
+impl Drop for House {
+    fn drop(&mut self) {
+        self.call(&["stop"]);
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn no_daemon() -> bool {
+    let missing = !Path::new(HELIOSTAT).with_file_name("heliostatd").is_file();
+    if missing || !Path::new(HARMLESS).is_file() {
+        eprintln!("skipped: heliostatd is not built beside heliostat, or no glibc here");
+        return true;
+    }
+    false
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn a_program_under_it_has_the_stub_and_the_socket_and_keeps_its_status() {
+    if no_daemon() {
+        return;
+    }
+    let house = House::new();
+    let script = "echo $LD_PRELOAD $HELIOSTAT_SOCKET; exit 7";
+    let output = house.call(&["run", "--", "sh", "-c", script]);
+    let wanted = format!("{HARMLESS} {}\n", house.0.join("control.sock").display());
+    assert_eq!((text(&output.stdout), text(&output.stderr)), (wanted, String::new()));
+    assert_eq!(output.status.code(), Some(7));
+    assert!(text(&house.call(&["status"]).stdout).starts_with("heliostatd "));
+}
+
+#[test]
+fn a_preloaded_library_stays_and_options_end_at_the_program() {
+    if no_daemon() {
+        return;
+    }
+    let house = House::new();
+    let mut command = house.command(&[
+        "run",
+        "--no-direct",
+        "sh",
+        "-c",
+        "echo $LD_PRELOAD $HELIOSTAT_DIRECT",
+        "--verbose",
+    ]);
+    let output = command.env("LD_PRELOAD", "/lib/x86_64-linux-gnu/libdl.so.2").output().unwrap();
+    assert_eq!(text(&output.stdout), format!("/lib/x86_64-linux-gnu/libdl.so.2:{HARMLESS} 0\n"));
+}
+
+#[test]
+fn many_first_starts_at_once_share_one_control_plane() {
+    if no_daemon() {
+        return;
+    }
+    let house = House::new();
+    let children: Vec<_> =
+        (0..8).map(|_| house.command(&["run", "--", "true"]).spawn().unwrap()).collect();
+    for mut child in children {
+        assert!(child.wait().unwrap().success());
+    }
+    let pid = text(&house.call(&["status", "--json"]).stdout);
+    let log = std::fs::read_to_string(house.0.join("control.sock.log")).unwrap();
+    assert_eq!(log.matches("the control plane serves").count(), 1, "{log}\n{pid}");
+}
+
+#[test]
+fn what_cannot_be_run_ends_as_in_a_shell() {
+    let house = House::new();
+    let missing = house.call(&["run", "--", "no-such-program"]);
+    assert_eq!(missing.status.code(), Some(127));
+    assert_eq!(text(&missing.stderr), "heliostat: no-such-program: command not found\n");
+    assert_eq!(house.call(&["run", "--", "/etc/passwd"]).status.code(), Some(126));
+}
+
+#[test]
+fn without_a_control_plane_the_program_runs_natively_or_not_at_all_as_asked() {
+    let house = House::new();
+    let nowhere = "/proc/nowhere/control.sock";
+    let mut run = house.command(&["run", "--socket", nowhere, "--", "echo", "ran"]);
+    let output = run.env("PATH", "/bin:/usr/bin").output().unwrap();
+    assert_eq!(text(&output.stdout), "ran\n");
+    let said = text(&output.stderr);
+    assert!(
+        said.starts_with("heliostat: echo runs natively: there is no control plane:"),
+        "{said}"
+    );
+    let refused = house.call(&["run", "--require", "--socket", nowhere, "--", "echo", "ran"]);
+    assert_eq!((refused.status.code(), text(&refused.stdout)), (Some(125), String::new()));
+}
+
+#[test]
+fn a_missing_stub_is_named() {
+    let house = House::new();
+    let mut run = house.command(&["run", "--", "true"]);
+    let output = run.env("HELIOSTAT_STUB", "/nonexistent/stub.so").output().unwrap();
+    let wanted = "heliostat: true runs natively: HELIOSTAT_STUB names /nonexistent/stub.so, \
+                  which is not there\n";
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), wanted.to_owned()));
+}
+
+#[test]
+fn questions_without_a_control_plane_say_how_to_get_one() {
+    let house = House::new();
+    for arguments in [&["status"][..], &["explain", "1"], &["metrics"], &["stop"]] {
+        let output = house.call(arguments);
+        assert_eq!(output.status.code(), Some(1));
+        assert!(text(&output.stderr).contains("`heliostat run` starts one"), "{arguments:?}");
+    }
+}
+
+#[test]
+fn answers_are_json_where_asked_and_errors_name_the_process() {
+    if no_daemon() {
+        return;
+    }
+    let house = House::new();
+    assert!(house.call(&["run", "--", "true"]).status.success());
+    let status: serde_json::Value =
+        serde_json::from_slice(&house.call(&["status", "--json"]).stdout).unwrap();
+    assert_eq!(status["sessions"].as_array().map(Vec::len), Some(0));
+    assert!(text(&house.call(&["metrics"]).stdout).contains("heliostat_sessions 0"));
+    let unknown = house.call(&["explain", "1"]);
+    assert!(text(&unknown.stderr).contains("process 1 has no session here"));
+    assert!(text(&house.call(&["revoke", "1"]).stderr).contains("process 1 has no session here"));
+}
+
+#[test]
+fn the_doctor_examines_everything_in_both_forms() {
+    let house = House::new();
+    let lines = text(&house.call(&["doctor"]).stdout);
+    for name in ["kernel", "sealed memory", "futex", "patching of program text", "control plane"] {
+        assert!(lines.contains(name), "{name} is missing in\n{lines}");
+    }
+    let found: serde_json::Value =
+        serde_json::from_slice(&house.call(&["doctor", "--json"]).stdout).unwrap();
+    let checks = found["checks"].as_array().unwrap();
+    assert!(checks.iter().all(|check| check["verdict"].is_string() && check["advice"].is_string()));
+}
