@@ -15,7 +15,11 @@ use crate::layout::*;
 use crate::mpmc::{Consumer, Producer};
 use crate::position::Geometry;
 use crate::spsc::{Refresh, SpscConsumer, SpscProducer};
+use crate::sync::{from_ptr_u64, shared_u32, shared_u64};
 use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+/// Bytes of a cache line of every x86-64 processor.
+const LINE_BYTES: usize = 64;
 
 /// The control words of a ring.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -162,18 +166,18 @@ unsafe impl Memory for RingMemory {
 
     #[inline(always)]
     fn word(&self, word: Word) -> &AtomicU64 {
-        self.control.atomic_u64(match word {
+        shared_u64(self.control.atomic_u64(match word {
             Word::Head => HEAD_AT,
             Word::Tail => TAIL_AT,
-        })
+        }))
     }
 
     #[inline(always)]
     fn bell(&self, side: Side) -> &AtomicU32 {
-        self.control.atomic_u32(match side {
+        shared_u32(self.control.atomic_u32(match side {
             Side::Producer => PRODUCER_BELL_AT,
             Side::Consumer | Side::Creator => CONSUMER_BELL_AT,
-        })
+        }))
     }
 
     #[inline(always)]
@@ -182,7 +186,7 @@ unsafe impl Memory for RingMemory {
         let masked = index & (self.geometry.capacity() as usize - 1) & !7;
         // SAFETY: the mask keeps the word inside the data (capacity is a power of two and at
         // least a page), aligned, and mapped as long as `self`.
-        unsafe { AtomicU64::from_ptr(self.data.as_ptr().add(masked).cast()) }
+        shared_u64(unsafe { from_ptr_u64(self.data.as_ptr().add(masked).cast()) })
     }
 
     #[inline]
@@ -190,9 +194,15 @@ unsafe impl Memory for RingMemory {
         // The caller has checked the range against its reservation; the mapping checks it again
         // against itself, which is what memory safety rests on.
         let into = self.data.bytes_at(at, bytes.len()).expect("reserved bytes are mapped");
-        // SAFETY: `into` is valid for the length (just checked) and private memory cannot overlap
-        // a mapping that nobody has a reference into.
-        unsafe { crate::copy::move_bytes(into, bytes.as_ptr(), bytes.len()) };
+        // The first line holds the header, which a consumer may be polling: it comes last, see
+        // `zero_behind`.
+        let (first, rest) = bytes.split_at(bytes.len().min(LINE_BYTES - at % LINE_BYTES));
+        // SAFETY: `into` is valid for the length of both parts (just checked) and private memory
+        // cannot overlap a mapping that nobody has a reference into.
+        unsafe {
+            crate::copy::move_bytes(into.add(first.len()), rest.as_ptr(), rest.len());
+            crate::copy::move_bytes(into, first.as_ptr(), first.len());
+        }
     }
 
     #[inline]

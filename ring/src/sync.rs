@@ -5,6 +5,16 @@
 
 pub(crate) use imp::*;
 
+/// `AtomicU64::from_ptr` of shared memory, which always holds std's atomics.
+///
+/// # Safety
+/// As for `AtomicU64::from_ptr`: aligned, valid for `'a`, and accessed by us only atomically.
+#[inline(always)]
+pub(crate) unsafe fn from_ptr_u64<'a>(at: *mut u64) -> &'a std::sync::atomic::AtomicU64 {
+    // SAFETY: the caller's promise is exactly what `from_ptr` asks for.
+    unsafe { std::sync::atomic::AtomicU64::from_ptr(at) }
+}
+
 #[cfg(not(loom))]
 mod imp {
     pub(crate) use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
@@ -57,6 +67,18 @@ mod imp {
         futex::wake_key(word.cast(), 1);
     }
 
+    /// A word of shared memory, as the facade's type.
+    #[inline(always)]
+    pub(crate) fn shared_u32(word: &std::sync::atomic::AtomicU32) -> &AtomicU32 {
+        word
+    }
+
+    /// A word of shared memory, as the facade's type.
+    #[inline(always)]
+    pub(crate) fn shared_u64(word: &std::sync::atomic::AtomicU64) -> &AtomicU64 {
+        word
+    }
+
     /// One turn of a spin loop.
     #[inline(always)]
     pub(crate) fn pause() {
@@ -105,6 +127,14 @@ mod imp {
     pub(crate) fn futex_wake_key(_word: *const AtomicU32) {
         let _guard = QUEUE.0.lock().unwrap();
         QUEUE.1.notify_all();
+    }
+
+    pub(crate) fn shared_u32(_word: &std::sync::atomic::AtomicU32) -> &AtomicU32 {
+        panic!("mapped memory is not modelled: loom cannot see its atomics")
+    }
+
+    pub(crate) fn shared_u64(_word: &std::sync::atomic::AtomicU64) -> &AtomicU64 {
+        panic!("mapped memory is not modelled: loom cannot see its atomics")
     }
 
     pub(crate) fn pause() {

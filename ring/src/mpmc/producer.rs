@@ -11,7 +11,7 @@ use crate::layout::HEADER_BYTES;
 use crate::memory::{Memory, RingMemory, Word};
 use crate::position::{self, Position};
 use crate::probe::Probe;
-use crate::spsc::producer::{claim_producer, has_space, refresh_tail};
+use crate::spsc::producer::{claim_producer, has_space, refresh_tail, zero_behind};
 use crate::sync::Ordering;
 
 /// The producing end of a ring, to be cloned into as many threads as there are.
@@ -75,9 +75,8 @@ impl<M: Memory> Reserver<M> {
         }
         let at = self.head;
         self.head = at.after(span);
-        // The consumer may look behind this element as soon as its filler has committed it, and
-        // that filler has this store from us, with its answer.
-        self.memory.header(geometry.index(self.head)).store(0, Ordering::Relaxed);
+        // Whoever fills this element has this store from us, with its answer.
+        zero_behind(&*self.memory, self.head);
         Ok(at)
     }
 }

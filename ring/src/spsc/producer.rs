@@ -52,6 +52,7 @@ impl<M: Memory> SpscProducer<M> {
                 return Err(ReserveError::Full);
             }
         }
+        zero_behind(&*self.memory, self.head.after(span));
         let start = self.geometry.index(self.head) + HEADER_BYTES as usize;
         Ok(Slot { start, len, producer: self })
     }
@@ -115,8 +116,6 @@ impl<M: Memory> SpscProducer<M> {
     fn publish(&mut self, len: usize) {
         let (at, geometry) = (self.head, self.geometry);
         let next = at.after(position::span_of(len));
-        // The word behind comes first: the consumer may look there as soon as it sees the header.
-        self.memory.header(geometry.index(next)).store(0, Ordering::Relaxed);
         // [publish] Payload and the zero word are visible to whoever sees the header.
         let header = self.memory.header(geometry.index(at));
         header.store(position::ready(at, len), Ordering::Release);
@@ -146,6 +145,17 @@ pub(crate) fn claim_producer<M: Memory>(memory: &M) -> Result<(Position, Positio
             Err(corrupt.into())
         }
     }
+}
+
+/// Zeroes the header word behind an element that is going to be committed, because the consumer
+/// may look there as soon as it sees the element.
+///
+/// Done when reserving, and not when committing: stores leave the core in order, and between the
+/// payload and the header word there must be none that waits for another line. A consumer that
+/// polls would take the header's line away meanwhile, and the message would cost one more trip.
+#[inline(always)]
+pub(crate) fn zero_behind<M: Memory>(memory: &M, next: Position) {
+    memory.header(memory.geometry().index(next)).store(0, Ordering::Relaxed);
 }
 
 /// Looks at the consumer's tail and brings our copy of it up to date.
@@ -210,7 +220,10 @@ impl<M: Memory> Slot<'_, M> {
 
     /// Publishes only the first `len` bytes (no more than reserved), and rings.
     pub fn commit_prefix(self, len: usize) {
-        self.producer.publish(len.min(self.len));
+        let len = len.min(self.len);
+        let next = self.producer.head.after(position::span_of(len));
+        zero_behind(&*self.producer.memory, next);
+        self.producer.publish(len);
         self.producer.ring();
     }
 
