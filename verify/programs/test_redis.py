@@ -115,7 +115,7 @@ def test_connections_between_both_ends_are_direct(house):
     port, program = start_redis(house, Side.HELIOSTAT)
     house.start(Side.HELIOSTAT, ["redis-benchmark", "-p", port, "-c", "20", "-n", "100000000", "-t", "get", "-q"])
     found = kernel_view.wait_until(lambda: connected(house, program.pid, 20), 20, "20 connections")
-    assert {one["path"] for one in found} == {"direct"}
+    assert {(one["path"], one["reason"]) for one in found} == {("direct", "None")}
 
 
 @pytest.mark.heliostat

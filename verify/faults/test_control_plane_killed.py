@@ -1,0 +1,144 @@
+"""The control plane is killed, stopped or ended: what is open goes on, what is new still works."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+
+import kernel_view
+import pytest
+from fault_pairs import start_pair, start_transfer, transfer_result
+from heliostat_run import House, Side
+
+pytestmark = pytest.mark.heliostat
+
+SERVE_FOR_EVER = """
+import socket, sys
+listener = socket.create_server(("127.0.0.1", int(sys.argv[1])))
+while True:
+    connection, _ = listener.accept()
+    while part := connection.recv(100): connection.sendall(part)
+    connection.close()
+"""
+ASK_ONCE = """
+import socket, sys
+with socket.create_connection(("127.0.0.1", int(sys.argv[1]))) as connection:
+    for number in range(100):
+        connection.sendall(b"%3d" % number)
+        assert connection.recv(3, socket.MSG_WAITALL) == b"%3d" % number
+print("answered")
+"""
+HOLD_ONE = ASK_ONCE.replace('print("answered")', '    print("answered", flush=True); connection.recv(1)')
+
+
+@pytest.fixture
+def house():
+    """A house of the test's own: these tests end its control plane."""
+    with House() as one:
+        yield one
+
+
+def start_server(house: House) -> tuple[int, object]:
+    """A server that answers clients one after the other."""
+    port = kernel_view.free_port()
+    program = house.start(Side.HELIOSTAT, [sys.executable, "-c", SERVE_FOR_EVER, port], name="server")
+    kernel_view.wait_listening(port, program.process)
+    return port, program
+
+
+def ask(house: House, port: int, side: Side = Side.HELIOSTAT) -> str:
+    """One client's whole conversation."""
+    program = house.run(side, [sys.executable, "-c", ASK_ONCE, port], name="client")
+    return program.output().strip() or program.errors()
+
+
+def end_control_plane(house: House) -> None:
+    """Kills the control plane and waits until it is gone."""
+    pid = house.control_plane()
+    os.kill(pid, signal.SIGKILL)
+    kernel_view.wait_until(lambda: pid not in house.inhabitants(), 10, "the control plane's end")
+
+
+def test_open_transfer_is_whole_when_the_control_plane_is_killed(house):
+    programs = start_transfer(house, Side.HELIOSTAT, 2)
+    end_control_plane(house)
+    sent, taken = transfer_result(*programs)
+    assert sent == taken and int(sent) > 0
+
+
+def test_peer_killed_while_no_control_plane_runs_is_still_noticed(house):
+    pair = start_pair(house, Side.HELIOSTAT, "accept", "recv", "epoll")
+    end_control_plane(house)
+    pair.kill_victim(signal.SIGKILL)
+    assert pair.survivor_ended()[0] in ("end", "ECONNRESET")
+
+
+def test_server_answers_new_clients_while_no_control_plane_runs(house):
+    port, _ = start_server(house)
+    assert ask(house, port) == "answered"
+    end_control_plane(house)
+    assert ask(house, port, Side.PLAIN) == "answered"
+
+
+def test_next_run_starts_a_new_control_plane_and_old_servers_answer(house):
+    port, _ = start_server(house)
+    old = house.control_plane()
+    end_control_plane(house)
+    assert ask(house, port) == "answered"
+    assert house.control_plane() != old
+
+
+def test_old_server_is_reached_directly_again_after_a_restart(house):
+    port, server = start_server(house)
+    assert ask(house, port) == "answered"
+    end_control_plane(house)
+    house.call("run", "--", "/bin/true")
+    kernel_view.wait_until(lambda: ask_and_look(house, port, server.pid) == {"direct"}, 60, "direct again")
+
+
+def ask_and_look(house: House, port: int, server: int) -> set[str]:
+    """The paths of the server's connections while one client holds one."""
+    client = house.start(Side.HELIOSTAT, [sys.executable, "-c", HOLD_ONE, port], name="client")
+    try:
+        kernel_view.wait_until(lambda: "answered" in client.output(), 20, "answered")
+        try:
+            return {one["path"] for one in house.explain(server)}
+        except RuntimeError:
+            return set()
+    finally:
+        client.kill()
+        client.process.wait()
+
+
+def test_stopped_control_plane_delays_no_open_stream_and_lets_new_ones_work(house):
+    programs = start_transfer(house, Side.HELIOSTAT, 2)
+    port, _ = start_server(house)
+    pid = house.control_plane()
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        sent, taken = transfer_result(*programs)
+        assert sent == taken and int(sent) > 0
+        assert ask(house, port, Side.PLAIN) == "answered"
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    assert ask(house, port) == "answered"
+
+
+def test_program_starts_although_the_control_plane_is_stopped(house):
+    pid = house.control_plane()
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        program = house.run(Side.HELIOSTAT, ["echo", "hello"], seconds=60)
+        assert program.output() == "hello\n"
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+def test_stop_command_ends_the_control_plane_and_streams_go_on(house):
+    programs = start_transfer(house, Side.HELIOSTAT, 2)
+    pid = house.control_plane()
+    house.call("stop")
+    kernel_view.wait_until(lambda: pid not in house.inhabitants(), 20, "the control plane's end")
+    sent, taken = transfer_result(*programs)
+    assert sent == taken and int(sent) > 0
