@@ -8,6 +8,8 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 
+use heliostat_abi::place::{Surroundings, SOCKET_VARIABLE};
+
 use crate::args::Args;
 use crate::home::beside;
 
@@ -15,17 +17,22 @@ use crate::home::beside;
 const TAIL_BYTES: usize = 2000;
 
 /// Starts the daemon in the background and reports how that went.
-pub fn start(args: &Args, socket: &Path) -> ExitCode {
-    let log = args.log.clone().unwrap_or_else(|| beside(socket, "log"));
+pub fn start(args: &Args, here: &Surroundings) -> ExitCode {
+    // The second process works in another folder, so it gets every path in full.
+    let whole = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let socket = whole(&here.socket_path());
+    let log = args.log.as_deref().map_or_else(|| beside(&socket, "log"), whole);
     let mut command = match std::env::current_exe() {
         Ok(program) => Command::new(program),
         Err(error) => return failed(&format!("cannot find its own program: {error}")),
     };
-    command.arg("--announce").arg("--socket").arg(socket).arg("--log").arg(&log);
+    command.arg("--announce").arg("--log").arg(&log);
+    if here.is_given() {
+        command.arg("--socket").arg(&socket).env_remove(SOCKET_VARIABLE);
+    }
+    // A default path is derived again there, so that its folder is checked as a default's is.
     if let Some(config) = &args.config {
-        // The second process works in another folder.
-        let absolute = std::path::absolute(config).unwrap_or_else(|_| config.clone());
-        command.arg("--config").arg(absolute);
+        command.arg("--config").arg(whole(config));
     }
     if let Some(seconds) = args.idle_exit {
         command.arg("--idle-exit").arg(seconds.to_string());

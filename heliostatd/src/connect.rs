@@ -114,6 +114,7 @@ impl Daemon {
         let Ok(id) = self.connections.insert(connection) else {
             return self.per_user.remove(uid);
         };
+        self.visitors += 1;
         if let Err(error) = self.watch(id) {
             warn!(%error, "a connection cannot be watched");
             self.end_connection(id, "it cannot be watched");
@@ -141,6 +142,8 @@ impl Daemon {
             self.carry_out(effects);
             self.counts.keep_stub_counters(&session.report.counters());
             debug!(session = %id, pid, program = session.program, why, "a session has ended");
+        } else {
+            self.visitors -= 1;
         }
         // Messages that were never read may carry descriptors, which are closed with the socket.
         // The watch is ended first: it would last as long as the closer takes.
@@ -167,6 +170,9 @@ impl Daemon {
 
     /// When the first visitor has been silent for too long.
     pub(crate) fn visitor_deadline_ns(&self) -> Option<u64> {
+        if self.visitors == 0 {
+            return None;
+        }
         let visitors = self.connections.iter().filter(|(_, it)| it.session.is_none());
         visitors.map(|(_, it)| it.asked_ns.saturating_add(VISITOR_DEADLINE_NS)).min()
     }

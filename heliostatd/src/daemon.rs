@@ -58,6 +58,8 @@ pub struct Daemon {
     pub(crate) own_uid: u32,
     /// Every connection; one that has greeted is a session, and its id is the session's.
     pub(crate) connections: Table<Connection>,
+    /// How many of them have not greeted; while there are none no deadline is looked for.
+    pub(crate) visitors: usize,
     pub(crate) per_user: Tally,
     pub(crate) connects: Buckets,
     pub(crate) net: Net,
@@ -86,6 +88,7 @@ impl Daemon {
             started_ns: now,
             own_uid: rustix::process::geteuid().as_raw(),
             connections: Table::new(SESSIONS_MAX),
+            visitors: 0,
             per_user: Tally::default(),
             connects: Buckets::new(parts.config.limits.connects),
             net: Net::new(net_limits(&parts.config)),

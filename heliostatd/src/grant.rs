@@ -1,6 +1,6 @@
 //! What sessions ask: to be one, to listen, to open, to attach.
 
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 
 use heliostat_abi::channel;
@@ -53,19 +53,22 @@ impl Daemon {
         let namespace = connection.peer.namespace_name();
         debug!(session = %id, pid = connection.peer.pid, program, namespace, "a session begins");
         connection.session = Some(Session { program, namespace, report });
+        self.visitors -= 1;
         self.node.set_session(id, State::Active);
         let reply = Reply::Welcome { session: id, boot: self.boot };
         Ok(Answer { reply, fds: vec![Rc::new(node), Rc::new(report_fd)] })
     }
 
     /// Registers the address of a listening socket.
-    pub(crate) fn listen(
-        &mut self,
-        id: ObjectId,
-        shown: BorrowedFd<'_>,
-    ) -> Result<Answer, Refused> {
+    pub(crate) fn listen(&mut self, id: ObjectId, shown: OwnedFd) -> Result<Answer, Refused> {
+        let examined = proof::examine(shown.as_fd());
+        match examined {
+            // Before the answer: a client that closes its socket upon it finds the address free.
+            Ok(_) => proof::close(shown),
+            Err(_) => self.closer.close(shown),
+        }
         let connection = self.session(id)?;
-        let proof = proof::examine(shown).map_err(|error| {
+        let proof = examined.map_err(|error| {
             debug!(session = %id, %error, "no proof of listening");
             error.code()
         })?;

@@ -5,7 +5,7 @@
 //! answer, and the kernel alone answers for it.
 
 use std::net::SocketAddr;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 
 use heliostat_abi::code::Code;
 use heliostat_abi::name::NetAddress;
@@ -66,6 +66,13 @@ pub fn examine(shown: BorrowedFd<'_>) -> Result<Proof, NoProof> {
     let socket = sockopt::socket_cookie(shown).map_err(|_| NoProof::Kernel("the cookie"))?;
     let endpoint = Endpoint { namespace: Namespace(namespace), address: bound_address(shown)? };
     Ok(Proof { endpoint, v6_only, owner_uid: status.st_uid, socket })
+}
+
+/// Closes a socket that was found listening. Such a close does not wait; should its owner turn it
+/// into a connection in this very moment, the close must not linger either.
+pub fn close(listening: OwnedFd) {
+    // Where it fails there is nothing to linger for.
+    let _ = sockopt::set_socket_linger(&listening, None);
 }
 
 fn bound_address(socket: BorrowedFd<'_>) -> Result<NetAddress, NoProof> {

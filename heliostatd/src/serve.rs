@@ -4,7 +4,7 @@
 //! answered and counted against its sender; a client that does not take its answer at once has
 //! filled its socket with answers it never read, and is ended.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 
 use heliostat_abi::code::Code;
@@ -64,12 +64,12 @@ impl Daemon {
     }
 
     fn serve(&mut self, id: ObjectId, message: Message) {
-        let Message { bytes, fds, cut } = message;
+        let Message { bytes, mut fds, cut } = message;
         let (answer, sequence) = match Request::decode(&bytes) {
             Ok((request, sequence)) if fits(&request, &fds) && !cut => {
                 trace!(connection = %id, ?request, "asked");
                 self.counts.asked(&request);
-                (self.answer(id, request, fds.first().map(OwnedFd::as_fd)), sequence)
+                (self.answer(id, request, fds.pop()), sequence)
             }
             Ok((request, sequence)) => {
                 debug!(connection = %id, ?request, fds = fds.len(), "wrong descriptors");
@@ -88,7 +88,7 @@ impl Daemon {
         &mut self,
         id: ObjectId,
         request: Request,
-        fd: Option<BorrowedFd<'_>>,
+        fd: Option<OwnedFd>,
     ) -> Result<Answer, Refused> {
         if let Some(connection) = self.connections.get_mut(id) {
             connection.asked_ns = monotonic_ns();

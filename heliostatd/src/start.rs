@@ -26,7 +26,7 @@ pub fn run(args: &Args) -> ExitCode {
     }
     let here = surroundings(args);
     if args.background {
-        return background::start(args, &here.socket_path());
+        return background::start(args, &here);
     }
     match serve(args, config, &here) {
         Ok(()) => ExitCode::SUCCESS,

@@ -82,6 +82,52 @@ fn in_the_background_it_returns_when_it_serves() {
 }
 
 #[test]
+fn in_the_background_relative_paths_are_the_callers() {
+    let folder = std::env::temp_dir().join(format!("heliostatd-relative-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("c.toml"), "[channel]\nslots = 9\n").unwrap();
+    let started = Command::new(env!("CARGO_BIN_EXE_heliostatd"))
+        .args(["--background", "--socket", "here/c.sock", "--config", "c.toml", "--log", "l"])
+        .args(["--idle-exit", "60"])
+        .current_dir(&folder)
+        .output()
+        .unwrap();
+    assert!(started.status.success(), "{}", stderr(&started));
+    let mut client = Client::connect(folder.join("here/c.sock").to_str().unwrap());
+    assert!(client.text(&Request::Status).contains("\"channel_slots\":9"));
+    assert!(folder.join("l").exists());
+    assert_eq!(client.ask(&Request::Stop).0, Reply::Done);
+    await_that("it is gone", || !folder.join("here/c.sock").exists());
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn a_default_folder_that_another_could_have_made_is_refused() {
+    let folder = std::env::temp_dir().join(format!("heliostatd-unsafe-{}", std::process::id()));
+    std::fs::create_dir_all(folder.join("heliostat")).unwrap();
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+    std::fs::set_permissions(folder.join("heliostat"), open).unwrap();
+    let start = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_heliostatd"));
+        command.args(arguments).env("XDG_RUNTIME_DIR", &folder).env_remove("HELIOSTAT_SOCKET");
+        if rustix::process::geteuid().is_root() {
+            // Root's default does not depend on the environment; any other user's does.
+            std::os::unix::process::CommandExt::uid(&mut command, 65534);
+        }
+        command.output()
+    };
+    for arguments in [&[][..], &["--background"]] {
+        let Ok(output) = start(arguments) else {
+            eprintln!("skipped: cannot become another user here");
+            continue;
+        };
+        assert_eq!(output.status.code(), Some(1));
+        assert!(stderr(&output).contains("is not safe"), "{}", stderr(&output));
+    }
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
 fn in_the_background_a_failure_is_told() {
     let started = daemon(&["--background", "--socket", "/proc/nowhere/control.sock"]);
     assert_eq!(started.status.code(), Some(1));
