@@ -1,1 +1,12 @@
-//! heliostat-c
+//! The C interface: rings, with ownership and nulls checked at the border and no logic of its own.
+//!
+//! Every function catches panics, checks its pointers in release builds too, and answers with a
+//! `heliostat_code`. A handle belongs to one thread at a time; a reserved or taken element belongs
+//! to the handle until it is committed or released.
+#![warn(missing_docs)]
+
+mod code;
+mod ring;
+
+pub use code::heliostat_code;
+pub use ring::*;

@@ -77,8 +77,15 @@ fn unusual(fd: i32, index: u32, flags: i32) -> Answer {
     None
 }
 
-fn receive_slowly(fd: i32, index: u32, mut buffers: &mut [IoSliceMut<'_>], flags: i32) -> Received {
+fn receive_slowly(
+    fd: i32,
+    index: u32,
+    mut buffers: &mut [IoSliceMut<'_>],
+    flags: i32,
+    first: Step,
+) -> Received {
     let socket = socket::at(index);
+    let mut next = Some(first);
     let wanted: usize = buffers.iter().map(|buffer| buffer.len()).sum();
     let waits_for_all = flags & libc::MSG_WAITALL != 0 && flags & libc::MSG_PEEK == 0;
     let mut total = 0;
