@@ -1,6 +1,6 @@
 //! Result codes: numbered by hand, never reused.
 
-use heliostat_ring::{ReserveError, RingError, TakeError, WaitError};
+use ::heliostat_ring::{ReserveError, RingError, TakeError, WaitError};
 
 /// What a call answered. Zero is success; negative numbers are kept for ever.
 #[repr(i32)]

@@ -4,9 +4,9 @@ use std::ffi::{c_char, CStr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use heliostat_ring::doorbell::Patience;
-use heliostat_ring::probe::Immortal;
-use heliostat_ring::{Refresh, RingMemory, SpscConsumer, SpscProducer};
+use ::heliostat_ring::doorbell::Patience;
+use ::heliostat_ring::probe::Immortal;
+use ::heliostat_ring::{Refresh, RingMemory, SpscConsumer, SpscProducer};
 
 use crate::code::{guard, heliostat_code, *};
 

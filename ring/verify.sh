@@ -1,0 +1,44 @@
+#!/bin/sh
+# Runs base and ring under the checkers: loom, AddressSanitizer, Valgrind and the fuzzer.
+#
+# A tool that is not installed is named and skipped; a tool that finds something fails the script.
+# Usage: ring/verify.sh [loom] [asan] [valgrind] [fuzz]      (no argument: all of them)
+set -eu
+cd "$(dirname "$0")/.."
+target=${CARGO_TARGET_DIR:-target}/verify
+host=x86_64-unknown-linux-gnu
+wanted=${*:-loom asan valgrind fuzz}
+
+skip() { echo "SKIPPED $1: $2"; }
+
+loom() {
+    RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR="$target/loom" \
+        cargo test -p heliostat-ring --lib --release models
+}
+
+asan() {
+    cargo +nightly --version >/dev/null 2>&1 || { skip asan "no nightly toolchain"; return 0; }
+    RUSTFLAGS="-Zsanitizer=address" CARGO_TARGET_DIR="$target/asan" \
+        cargo +nightly test -p heliostat-base -p heliostat-ring --lib --tests --target "$host"
+}
+
+valgrind() {
+    [ -x "$(which valgrind 2>/dev/null)" ] || { skip valgrind "not installed"; return 0; }
+    # The suppressed checks: a process that is killed, or runs for seconds when run natively,
+    # takes minutes here and is covered by the other tools.
+    CARGO_TARGET_DIR="$target/valgrind" \
+        CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="valgrind -q --error-exitcode=9 --fair-sched=yes" \
+        cargo test -p heliostat-base -p heliostat-ring --lib --test foreign_corpus -- \
+        --test-threads=1
+}
+
+fuzz() {
+    cargo +nightly fuzz --version >/dev/null 2>&1 || { skip fuzz "no cargo-fuzz"; return 0; }
+    (cd fuzz/ring && cargo +nightly fuzz run --fuzz-dir . ring_foreign -- \
+        -max_total_time="${FUZZ_SECONDS:-60}")
+}
+
+for tool in $wanted; do
+    echo "== $tool"
+    "$tool"
+done
