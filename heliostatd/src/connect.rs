@@ -16,7 +16,7 @@ use heliostat_abi::node::State;
 use heliostat_abi::record::Reply;
 use heliostat_base::clock::monotonic_ns;
 use rustix::io::Errno;
-use rustix::net::{accept_with, SocketFlags};
+use rustix::net::{accept_with, sockopt, SocketFlags};
 use tracing::{debug, warn};
 
 use crate::daemon::Daemon;
@@ -27,6 +27,10 @@ use crate::poll::Source;
 
 /// Connections accepted before others are served.
 const ACCEPTED_AT_ONCE: usize = 64;
+/// Bytes of answers that may wait in one connection, doubled by the kernel: about a dozen. A client
+/// has one request under way, so more is a client that does not read; and every answer that
+/// waits may hold a descriptor in flight, of which one user's processes have only so many.
+const SEND_BUFFER_BYTES: usize = 8192;
 /// How long a connection may stay without greeting or asking.
 const VISITOR_DEADLINE_NS: u64 = 10_000_000_000;
 /// How long the listener rests when descriptors have run out.
@@ -110,6 +114,8 @@ impl Daemon {
     fn take_in(&mut self, socket: OwnedFd, peer: Peer) {
         let uid = peer.subject.uid;
         let asked_ns = monotonic_ns();
+        // Where it fails the system's default holds, which is larger and also a limit.
+        let _ = sockopt::set_socket_send_buffer_size(&socket, SEND_BUFFER_BYTES);
         let connection = Connection { socket, peer, session: None, faults: 0, asked_ns };
         let Ok(id) = self.connections.insert(connection) else {
             return self.per_user.remove(uid);

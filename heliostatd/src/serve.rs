@@ -29,6 +29,13 @@ pub struct Answer {
     pub fds: Vec<Rc<OwnedFd>>,
 }
 
+/// Whether a client may be served once more before others.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Turn {
+    GoesOn,
+    Over,
+}
+
 /// Why a request is refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Refused {
@@ -58,12 +65,16 @@ impl Daemon {
             match packet::receive(&connection.socket) {
                 Received::Nothing => return,
                 Received::End => return self.end_connection(id, "its socket was closed"),
-                Received::Message(message) => self.serve(id, message),
+                Received::Message(message) => {
+                    if self.serve(id, message) == Turn::Over {
+                        return;
+                    }
+                }
             }
         }
     }
 
-    fn serve(&mut self, id: ObjectId, message: Message) {
+    fn serve(&mut self, id: ObjectId, message: Message) -> Turn {
         let Message { bytes, mut fds, cut } = message;
         let (answer, sequence) = match Request::decode(&bytes) {
             Ok((request, sequence)) if fits(&request, &fds) && !cut => {
@@ -81,7 +92,14 @@ impl Daemon {
             }
         };
         fds.into_iter().for_each(|fd| self.closer.close(fd));
+        // A text may have cost as much as a thousand opens.
+        let is_text = matches!(&answer, Ok(Answer { reply: Reply::Text { .. }, .. }));
         self.reply(id, answer, sequence);
+        if is_text {
+            Turn::Over
+        } else {
+            Turn::GoesOn
+        }
     }
 
     fn answer(

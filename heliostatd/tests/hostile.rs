@@ -136,6 +136,60 @@ fn a_client_that_never_reads_is_dropped_while_others_are_served() {
 }
 
 #[test]
+fn a_socket_that_lingers_on_close_delays_nobody() {
+    let daemon = Daemon::start();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let deaf = daemon.visit();
+    for _ in 0..3 {
+        let mut full = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        full.set_nonblocking(true).unwrap();
+        while std::io::Write::write(&mut full, &[0; 65536]).is_ok() {}
+        let hour = Some(std::time::Duration::from_secs(3600));
+        rustix::net::sockopt::set_socket_linger(&full, hour).unwrap();
+        deaf.socket.send(&Request::Status.encode(1), &[full.as_raw_fd()]).unwrap();
+    }
+    // A wait of an hour would outlast the client's own deadline.
+    assert!(daemon.status()["pid"].is_number());
+    drop(deaf);
+    assert!(daemon.status()["pid"].is_number());
+}
+
+#[test]
+fn any_order_of_well_formed_requests_is_answered() {
+    let daemon = Daemon::with("[limits]\nchannels_per_session = 50\n", &[]);
+    let before = daemon.descriptors();
+    let mut random = Random(7);
+    let sockets: Vec<_> = (0..3).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+    let addresses: Vec<_> =
+        sockets.iter().map(|socket| NetAddress::new(socket.local_addr().unwrap())).collect();
+    let mut clients: Vec<_> = (0..20).map(|_| daemon.visit()).collect();
+    for _ in 0..3000 {
+        let place = random.next() as usize % clients.len();
+        let which = random.next() as usize % sockets.len();
+        let port = ObjectId { index: random.next() as u32 % 5, generation: 1 };
+        let (request, fd) = match random.next() % 20 {
+            0..=2 => (Request::Hello { program: "x".into() }, None),
+            3..=5 => (Request::Listen, Some(sockets[which].as_raw_fd())),
+            6 => (Request::Unlisten { port }, None),
+            7..=13 => (Request::Open { address: addresses[which] }, None),
+            14..=17 => (Request::Attach { port }, None),
+            18 => (Request::Explain { pid: std::process::id() }, None),
+            _ => {
+                clients[place] = daemon.visit();
+                continue;
+            }
+        };
+        let (reply, fds) = clients[place].ask_with(&request, fd.as_slice());
+        if let Reply::Channels { entries, .. } = &reply {
+            assert_eq!(entries.len(), fds.len());
+        }
+    }
+    drop(clients);
+    await_that("all are gone", || daemon.descriptors() == before);
+    assert_eq!(daemon.status()["channels"], 0);
+}
+
+#[test]
 fn an_empty_message_ends_the_connection() {
     let daemon = Daemon::start();
     let mut client = daemon.visit();
