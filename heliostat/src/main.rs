@@ -8,6 +8,7 @@ mod args;
 mod client;
 mod doctor;
 mod ensure;
+mod image;
 mod place;
 mod program;
 mod run;

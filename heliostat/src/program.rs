@@ -15,6 +15,8 @@ use std::path::{Path, PathBuf};
 const HEAD_BYTES: u64 = 8192;
 /// Scripts whose interpreter is a script, followed this deep (source: the kernel's own limit).
 const SCRIPTS_MAX: usize = 4;
+/// What runs a script that names no interpreter.
+const SHELL: &str = "/bin/sh";
 const EM_X86_64: u16 = 62;
 const PT_INTERP: u32 = 3;
 /// The loader that this build's stub needs.
@@ -31,8 +33,8 @@ pub enum Uncovered {
     Machine,
     /// Its loader belongs to another C library.
     Loader(String),
-    /// It is no ELF file and no script.
-    Format,
+    /// It is a script whose interpreter is a script, and so on.
+    Nested,
 }
 
 impl Uncovered {
@@ -53,7 +55,9 @@ impl fmt::Display for Uncovered {
             ),
             Self::Machine => write!(f, "it is of another architecture than x86-64"),
             Self::Loader(found) => write!(f, "its loader is {found}, the stub is made for glibc"),
-            Self::Format => write!(f, "it is neither an ELF program nor a script"),
+            Self::Nested => {
+                write!(f, "its interpreter is a script more than {SCRIPTS_MAX} times over")
+            }
         }
     }
 }
@@ -123,16 +127,14 @@ fn judge_deep(path: &Path, scripts_left: usize) -> Result<(), Uncovered> {
         // Executable but not readable: nothing can be said, so the loader has the last word.
         return Ok(());
     };
-    if let Some(interpreter) = script_interpreter(&head) {
-        // The kernel ignores the rights of a script, so only its interpreter counts.
+    if !head.starts_with(b"\x7fELF") {
+        // The kernel ignores the rights of a script, so only its interpreter counts. A script
+        // that names none is run by the shell.
+        let interpreter = script_interpreter(&head).unwrap_or_else(|| SHELL.into());
         return match scripts_left {
-            0 => Err(Uncovered::Format),
+            0 => Err(Uncovered::Nested),
             _ => judge_deep(&interpreter, scripts_left - 1),
         };
-    }
-    if !head.starts_with(b"\x7fELF") {
-        // The kernel refuses it and a shell runs it as a script of its own: a shell is covered.
-        return Err(Uncovered::Format);
     }
     judge_elf(&head)?;
     if is_privileged(path) {

@@ -5,14 +5,14 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
 use heliostat_abi::place::SOCKET_VARIABLE;
 
 use crate::args::RunArguments;
 use crate::ensure;
+use crate::image::{self, Environment};
 use crate::place::surroundings;
 use crate::program;
 
@@ -29,7 +29,7 @@ const OWN_FAILURE: u8 = 125;
 
 /// Runs the program; returns only when that failed.
 pub fn run(arguments: &RunArguments) -> ExitCode {
-    let Some((name, rest)) = arguments.program.split_first() else {
+    let Some(name) = arguments.program.first() else {
         return ExitCode::from(OWN_FAILURE);
     };
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -40,9 +40,8 @@ pub fn run(arguments: &RunArguments) -> ExitCode {
             return ExitCode::from(error.status());
         }
     };
-    let mut command = Command::new(&file);
-    command.arg0(name).args(rest);
-    if let Err(why) = prepare(&mut command, arguments, &file) {
+    let mut environment = Environment::inherited();
+    if let Err(why) = prepare(&mut environment, arguments, &file) {
         let program = name.to_string_lossy();
         if arguments.require {
             eprintln!("heliostat: {program} is not run: {why}");
@@ -50,11 +49,18 @@ pub fn run(arguments: &RunArguments) -> ExitCode {
         }
         eprintln!("heliostat: {program} runs natively: {why}");
     }
-    become_program(command, name)
+    let error = image::become_program(&file, &arguments.program, &environment);
+    eprintln!("heliostat: {}: {error}", name.to_string_lossy());
+    let not_found = error.kind() == std::io::ErrorKind::NotFound;
+    ExitCode::from(if not_found { 127 } else { 126 })
 }
 
 /// Adds to the program's environment what brings it under Heliostat.
-fn prepare(command: &mut Command, arguments: &RunArguments, file: &Path) -> Result<(), String> {
+fn prepare(
+    environment: &mut Environment,
+    arguments: &RunArguments,
+    file: &Path,
+) -> Result<(), String> {
     let say = |what: &str, which: &dyn std::fmt::Display| {
         if arguments.verbose {
             eprintln!("heliostat: {what}: {which}");
@@ -72,12 +78,13 @@ fn prepare(command: &mut Command, arguments: &RunArguments, file: &Path) -> Resu
     say("stub", &stub.display());
     // The environment first: should the control plane come up later, the stub will find it. And
     // what cannot be covered may start programs that can.
-    command.env("LD_PRELOAD", preload(&stub)?).env(SOCKET_VARIABLE, &socket);
+    environment.set("LD_PRELOAD", preload(&stub)?);
+    environment.set(SOCKET_VARIABLE, &socket);
     if arguments.no_direct {
-        command.env(DIRECT_VARIABLE, "0");
+        environment.set(DIRECT_VARIABLE, "0");
     }
     if arguments.verbose {
-        command.env(VERBOSE_VARIABLE, "1");
+        environment.set(VERBOSE_VARIABLE, "1");
     }
     let started = ensure::ensure(&here, arguments.config.as_deref())
         .map_err(|error| format!("there is no control plane: {error}"))?;
@@ -137,14 +144,6 @@ fn appended(list: Option<OsString>, stub: &OsStr) -> OsString {
     list.push(":");
     list.push(stub);
     list
-}
-
-/// From here on this process is the program; exit status and signals are its own.
-fn become_program(mut command: Command, name: &OsStr) -> ExitCode {
-    let error = command.exec();
-    eprintln!("heliostat: {}: {error}", name.to_string_lossy());
-    let not_found = error.kind() == std::io::ErrorKind::NotFound;
-    ExitCode::from(if not_found { 127 } else { 126 })
 }
 
 #[cfg(test)]

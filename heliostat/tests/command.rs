@@ -89,6 +89,41 @@ fn a_preloaded_library_stays_and_options_end_at_the_program() {
     assert_eq!(text(&output.stdout), format!("/lib/x86_64-linux-gnu/libdl.so.2:{HARMLESS} 0\n"));
 }
 
+/// Signals that a program ignores when a shell has prepared them so.
+fn ignored_signals(house: &House, preparation: &str) -> u64 {
+    let script = format!("{preparation} exec {HELIOSTAT} run -- grep SigIgn /proc/self/status");
+    let mut run = Command::new("sh");
+    run.args(["-c", &script]).env("HELIOSTAT_SOCKET", house.0.join("control.sock"));
+    run.env("HELIOSTAT_STUB", HARMLESS).env("XDG_CACHE_HOME", &house.0);
+    let output = text(&run.output().unwrap().stdout);
+    u64::from_str_radix(output.trim_start_matches("SigIgn:").trim(), 16).unwrap()
+}
+
+#[test]
+fn a_program_inherits_which_signals_are_ignored() {
+    if no_daemon() {
+        return;
+    }
+    let house = House::new();
+    let pipe = 1 << 12;
+    assert_eq!(ignored_signals(&house, "trap '' PIPE;") & pipe, pipe);
+    assert_eq!(ignored_signals(&house, "trap - PIPE;") & pipe, 0);
+}
+
+#[test]
+fn a_script_without_an_interpreter_is_run_by_the_shell() {
+    if no_daemon() {
+        return;
+    }
+    let house = House::new();
+    let script = house.0.join("script");
+    std::fs::write(&script, "echo it ran $1\n").unwrap();
+    let all = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&script, all).unwrap();
+    let output = house.call(&["run", "--", script.to_str().unwrap(), "so"]);
+    assert_eq!((text(&output.stdout), text(&output.stderr)), ("it ran so\n".into(), String::new()));
+}
+
 #[test]
 fn many_first_starts_at_once_share_one_control_plane() {
     if no_daemon() {
