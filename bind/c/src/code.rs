@@ -11,26 +11,24 @@ pub enum heliostat_code {
     HELIOSTAT_OK = 0,
     /// A pointer was null, or a name held no terminating zero.
     HELIOSTAT_NULL = -1,
-    /// The call does not fit the state: nothing is reserved, or something is already.
-    HELIOSTAT_STATE = -2,
     /// No space until the consumer releases something.
-    HELIOSTAT_FULL = -3,
+    HELIOSTAT_FULL = -2,
     /// No element is committed.
-    HELIOSTAT_EMPTY = -4,
+    HELIOSTAT_EMPTY = -3,
     /// The element or buffer does not fit and never will.
-    HELIOSTAT_TOO_LARGE = -5,
+    HELIOSTAT_TOO_LARGE = -4,
     /// The other side broke the protocol.
-    HELIOSTAT_CORRUPT = -6,
+    HELIOSTAT_CORRUPT = -5,
     /// The deadline has passed.
-    HELIOSTAT_TIMED_OUT = -7,
+    HELIOSTAT_TIMED_OUT = -6,
     /// The other side is gone.
-    HELIOSTAT_PEER_GONE = -8,
+    HELIOSTAT_PEER_GONE = -7,
     /// That end of the ring is in use already in this process.
-    HELIOSTAT_CLAIMED = -9,
+    HELIOSTAT_CLAIMED = -8,
     /// The kernel refused, or the memory is not fit to be a ring.
-    HELIOSTAT_SYSTEM = -10,
+    HELIOSTAT_SYSTEM = -9,
     /// A bug of this library was caught at the border.
-    HELIOSTAT_PANIC = -11,
+    HELIOSTAT_PANIC = -10,
 }
 
 pub(crate) use heliostat_code::*;

@@ -101,8 +101,11 @@ pub unsafe extern "C" fn heliostat_ring_attach(
 #[no_mangle]
 pub unsafe extern "C" fn heliostat_ring_free(ring: *mut heliostat_ring) {
     if !ring.is_null() {
-        // SAFETY: not null, ours, and the caller's last use.
-        guard(|| Ok(drop(unsafe { Box::from_raw(ring) })));
+        guard(|| {
+            // SAFETY: not null, ours, and the caller's last use.
+            drop(unsafe { Box::from_raw(ring) });
+            Ok(())
+        });
     }
 }
 
@@ -134,8 +137,11 @@ pub unsafe extern "C" fn heliostat_producer_open(
 #[no_mangle]
 pub unsafe extern "C" fn heliostat_producer_close(producer: *mut heliostat_producer) {
     if !producer.is_null() {
-        // SAFETY: not null, ours, and the caller's last use.
-        guard(|| Ok(drop(unsafe { Box::from_raw(producer) })));
+        guard(|| {
+            // SAFETY: not null, ours, and the caller's last use.
+            drop(unsafe { Box::from_raw(producer) });
+            Ok(())
+        });
     }
 }
 
@@ -215,8 +221,11 @@ pub unsafe extern "C" fn heliostat_consumer_open(
 #[no_mangle]
 pub unsafe extern "C" fn heliostat_consumer_close(consumer: *mut heliostat_consumer) {
     if !consumer.is_null() {
-        // SAFETY: not null, ours, and the caller's last use.
-        guard(|| Ok(drop(unsafe { Box::from_raw(consumer) })));
+        guard(|| {
+            // SAFETY: not null, ours, and the caller's last use.
+            drop(unsafe { Box::from_raw(consumer) });
+            Ok(())
+        });
     }
 }
 
