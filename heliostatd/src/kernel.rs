@@ -1,4 +1,4 @@
-//! Socket options that no safe crate offers: the one unsafe corner of the daemon.
+//! What no safe crate offers, some socket options first: the one unsafe corner of the daemon.
 
 #![allow(unsafe_code)]
 
@@ -47,6 +47,17 @@ pub fn peer_process(socket: impl AsFd) -> io::Result<OwnedFd> {
     option(&socket, SO_PEERPIDFD, &mut number)?;
     // SAFETY: the kernel has just opened this descriptor for us and told nobody else.
     Ok(unsafe { OwnedFd::from_raw_fd(number[0] as RawFd) })
+}
+
+/// Closes every descriptor but the standard three.
+///
+/// To be called first of all in a process that was started in the background: what it inherited
+/// by accident (a lock, the end of somebody's pipe) would otherwise stay open as long as it runs.
+pub fn close_inherited() {
+    let (first, last, flags) = (3, libc::c_uint::MAX, 0);
+    // SAFETY: the caller is at the start of its process, so no value owns a descriptor yet. Where
+    // the kernel does not know the call (before 5.9) they stay open, which is untidy only.
+    unsafe { libc::syscall(libc::SYS_close_range, first, last, flags) };
 }
 
 /// A number that any bytes are a value of; keeps `option` sound for its callers.

@@ -12,10 +12,13 @@ use crate::args::Args;
 use crate::daemon::{Daemon, Parts};
 use crate::home::{Home, HomeError};
 use crate::names::MachineNames;
-use crate::{background, listener, logging, scrape, signals};
+use crate::{background, kernel, listener, logging, scrape, signals};
 
 /// Runs the daemon until it ends.
 pub fn run(args: &Args) -> ExitCode {
+    if args.announce {
+        kernel::close_inherited();
+    }
     let config = match read_config(args.config.as_deref()) {
         Ok(config) => config,
         Err(message) => return fail(&message),

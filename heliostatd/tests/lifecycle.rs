@@ -82,6 +82,24 @@ fn in_the_background_it_returns_when_it_serves() {
 }
 
 #[test]
+fn in_the_background_nothing_inherited_stays_open() {
+    let folder = std::env::temp_dir().join(format!("heliostatd-inherit-{}", std::process::id()));
+    let socket = folder.join("c.sock");
+    let script = "exec 9</dev/zero; exec \"$0\" --background --idle-exit 60 --socket \"$1\"";
+    let mut shell = Command::new("sh");
+    shell.args(["-c", script, env!("CARGO_BIN_EXE_heliostatd"), socket.to_str().unwrap()]);
+    assert!(shell.status().unwrap().success());
+    let pid = std::fs::read_to_string(folder.join("c.sock.pid")).unwrap();
+    let held = std::fs::read_dir(format!("/proc/{}/fd", pid.trim())).unwrap();
+    let names = held.map(|fd| std::fs::read_link(fd.unwrap().path()).unwrap_or_default());
+    let names: Vec<_> = names.collect();
+    assert!(!names.contains(&"/dev/zero".into()), "{names:?}");
+    assert_eq!(Client::connect(socket.to_str().unwrap()).ask(&Request::Stop).0, Reply::Done);
+    await_that("it is gone", || !socket.exists());
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
 fn in_the_background_relative_paths_are_the_callers() {
     let folder = std::env::temp_dir().join(format!("heliostatd-relative-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
