@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use heliostat_abi::place::SOCKET_VARIABLE;
 
 use crate::args::RunArguments;
-use crate::ensure;
+use crate::ensure::{self, EnsureError};
 use crate::image::{self, Environment};
 use crate::place::surroundings;
 use crate::program;
@@ -76,9 +76,16 @@ fn prepare(
     let socket = std::path::absolute(here.socket_path()).map_err(|error| error.to_string())?;
     let stub = find_stub()?;
     say("stub", &stub.display());
-    // The environment first: should the control plane come up later, the stub will find it. And
+    let list = preload(&stub)?;
+    let ensured = ensure::ensure(&here, arguments.config.as_deref());
+    let no_control = |error| format!("there is no control plane: {error}");
+    if let Err(error @ EnsureError::Unsafe(_)) = ensured {
+        // Somebody else may serve that socket: the stub must not talk to it either.
+        return Err(no_control(error));
+    }
+    // Even if there is no control plane: should it come up later, the stub will find it. And
     // what cannot be covered may start programs that can.
-    environment.set("LD_PRELOAD", preload(&stub)?);
+    environment.set("LD_PRELOAD", list);
     environment.set(SOCKET_VARIABLE, &socket);
     if arguments.no_direct {
         environment.set(DIRECT_VARIABLE, "0");
@@ -86,8 +93,7 @@ fn prepare(
     if arguments.verbose {
         environment.set(VERBOSE_VARIABLE, "1");
     }
-    let started = ensure::ensure(&here, arguments.config.as_deref())
-        .map_err(|error| format!("there is no control plane: {error}"))?;
+    let started = ensured.map_err(no_control)?;
     say(if started { "control plane started" } else { "control plane" }, &socket.display());
     match cache_sites() {
         Ok(cached) => say("system-call sites", &cached.display()),

@@ -166,6 +166,33 @@ fn without_a_control_plane_the_program_runs_natively_or_not_at_all_as_asked() {
 }
 
 #[test]
+fn a_socket_that_another_user_serves_is_not_given_to_the_program() {
+    if no_daemon() {
+        return;
+    }
+    let house = House::new();
+    let socket = house.0.join("control.sock");
+    let daemon = Path::new(HELIOSTAT).with_file_name("heliostatd");
+    let all = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+    std::fs::set_permissions(&house.0, all).unwrap();
+    let mut command = Command::new(daemon);
+    command.arg("--socket").arg(&socket).stderr(std::process::Stdio::null());
+    let stranger = std::os::unix::process::CommandExt::uid(&mut command, 65534).spawn();
+    let Ok(mut stranger) = stranger else {
+        eprintln!("skipped: cannot become another user here");
+        return;
+    };
+    while !socket.exists() && stranger.try_wait().unwrap().is_none() {
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+    let output = house.call(&["run", "--", "sh", "-c", "echo [$LD_PRELOAD]"]);
+    assert_eq!(text(&output.stdout), "[]\n");
+    assert!(text(&output.stderr).contains("user 65534 serves"), "{}", text(&output.stderr));
+    stranger.kill().unwrap();
+    stranger.wait().unwrap();
+}
+
+#[test]
 fn a_missing_stub_is_named() {
     let house = House::new();
     let mut run = house.command(&["run", "--", "true"]);
