@@ -19,6 +19,14 @@ pub fn yield_now() {
     let _ = unsafe { raw(Sysno::sched_yield as usize, [0; 6]) };
 }
 
+/// Sleeps for about `ns`, whatever else wants the core; signals may end it early.
+pub fn sleep_ns(ns: u64) {
+    let spec = [(ns / 1_000_000_000) as i64, (ns % 1_000_000_000) as i64];
+    let at = spec.as_ptr() as usize;
+    // SAFETY: two words laid out as a timespec, live for the call; the rest is not asked for.
+    let _ = unsafe { raw(Sysno::nanosleep as usize, [at, 0, 0, 0, 0, 0]) };
+}
+
 /// One spin loop: pauses, and gives up the core after every [`PAUSES_PER_YIELD`] of them.
 #[derive(Default, Debug)]
 pub struct Spin {

@@ -1,7 +1,10 @@
 //! Waiting for readiness: epoll, poll and select.
 
+use heliostat_base::clock;
+use heliostat_base::sys::{check, Sysno};
 use heliostat_interpose::Verdict;
-use heliostat_stub::event::{epoll, poll as stub_poll, select as stub_select};
+use heliostat_stub::event::epoll::{self, Waited};
+use heliostat_stub::event::{poll as stub_poll, select as stub_select};
 use heliostat_stub::net::listen;
 use heliostat_stub::table;
 
@@ -18,37 +21,68 @@ fn ms(value: i32) -> Option<u64> {
     u64::try_from(value).ok().map(|ms| ms * 1_000_000)
 }
 
-fn wait(call: &mut Call<'_>, timeout_ns: Option<u64>, mask: Option<u64>) -> Verdict {
+/// `scratch` holds the end of the wait over its sleeps: this value for none.
+const NEVER: u64 = u64::MAX;
+
+/// Looks, and sleeps in the kernel's own call with no frame of ours on the stack.
+fn wait(
+    call: &mut Call<'_>,
+    timeout_ns: impl FnOnce(&Call<'_>) -> Option<u64>,
+    mask: u64,
+) -> Verdict {
     listen::renew_if_due();
-    if table::is_unknown(call.int(0)) || call.int(2) <= 0 {
+    if call.int(2) <= 0 {
         return Verdict::Pass;
     }
+    if call.frame.rounds == 0 {
+        call.frame.scratch = match timeout_ns(call) {
+            None => NEVER,
+            Some(0) => 0,
+            Some(ns) => clock::monotonic_ns().saturating_add(ns),
+        };
+    }
+    let ends = (call.frame.scratch != NEVER).then_some(call.frame.scratch);
     let count = (call.int(2) as usize).min(EVENTS_MAX);
     // SAFETY: the program's array of epoll_events, of the length it states.
     let events =
         unsafe { std::slice::from_raw_parts_mut(call.word(1) as *mut libc::epoll_event, count) };
-    let answer = epoll::wait(call.int(0), events, timeout_ns, mask);
-    call.answer(answer)
+    if let Some(result) = call.waited() {
+        let answer = epoll::woken(call.int(0), events, check(result as isize), ends);
+        if answer.is_some() {
+            return call.answer(answer);
+        }
+    }
+    match epoll::look(call.int(0), events, ends, mask != 0) {
+        Waited::Answer(answer) => call.answer(answer),
+        Waited::Sleep(ms) => {
+            let room = count.min(SLEEP_EVENTS_MAX) as u64;
+            let number = Sysno::epoll_pwait as u64;
+            let (fd, events_at) = (call.word(0), call.word(1));
+            call.frame.wait = [number, fd, events_at, room, ms as i64 as u64, mask, 8];
+            Verdict::Wait
+        }
+    }
 }
+
+/// Events taken from one sleep; what is more stays in the kernel's set.
+const SLEEP_EVENTS_MAX: usize = 128;
 
 /// epoll_wait(2)
 pub fn epoll_wait(call: &mut Call<'_>) -> Verdict {
-    wait(call, ms(call.int(3)), None)
+    wait(call, |call| ms(call.int(3)), 0)
 }
 
 /// epoll_pwait(2)
 pub fn epoll_pwait(call: &mut Call<'_>) -> Verdict {
-    // SAFETY: null or the program's signal mask.
-    let mask = unsafe { memory::read(call.word(4)) };
-    wait(call, ms(call.int(3)), mask)
+    let mask = call.word(4);
+    wait(call, |call| ms(call.int(3)), mask)
 }
 
-/// epoll_pwait2(2)
+/// epoll_pwait2(2); its sleeps are rounded up to whole milliseconds.
 pub fn epoll_pwait2(call: &mut Call<'_>) -> Verdict {
-    // SAFETY: null or the program's timespec and signal mask.
-    let (timeout, mask) =
-        unsafe { (memory::timespec_ns(call.word(3)), memory::read(call.word(4))) };
-    wait(call, timeout, mask)
+    let mask = call.word(4);
+    // SAFETY: null or the program's timespec.
+    wait(call, |call| unsafe { memory::timespec_ns(call.word(3)) }, mask)
 }
 
 /// epoll_ctl(2)

@@ -23,8 +23,9 @@ use heliostat_abi::report::Counter;
 
 /// Epoll sets with direct streams in one process; streams put into further ones go native.
 const SETS_MAX: usize = 1024;
-/// While there is work, every so-manieth wait asks the kernel too (140 ns each).
-const KERNEL_EVERY: u32 = 16;
+/// While there is work, the kernel is asked this often (some 20 us): often enough to tell of
+/// everything that is ready in one answer, seldom enough not to be felt (140 ns each).
+const KERNEL_PAUSE_CYCLES: u64 = 40_000;
 const KERNEL_EVENTS: usize = 128;
 
 static SETS: [Set; SETS_MAX] = [const { Set::new() }; SETS_MAX];
@@ -59,9 +60,15 @@ fn set_of(epoll: i32) -> Option<&'static Set> {
     }
 }
 
+/// The set of an epoll descriptor, tracked from its first wait or its first direct stream on: a
+/// thread that sleeps in it must be known when another puts a direct stream in.
 fn set_for(epoll: i32) -> Option<u32> {
-    if let Kind::Epoll(index) = table::kind(epoll) {
+    let kind = table::kind(epoll);
+    if let Kind::Epoll(index) = kind {
         return Some(index);
+    }
+    if !matches!(kind, Kind::Unknown | Kind::Polled) || epoll < 0 {
+        return None;
     }
     let mut used = USED.lock();
     let index = used.iter().position(|used| !used)?;
@@ -69,6 +76,7 @@ fn set_for(epoll: i32) -> Option<u32> {
     let mut set = SETS[index].inner.lock();
     *set = Interests::new();
     set.descriptors = 1;
+    set.is_nested = kind == Kind::Polled;
     table::set(epoll, Kind::Epoll(index as u32)).then_some(index as u32)
 }
 
@@ -85,13 +93,40 @@ pub fn control(epoll: i32, op: i32, fd: i32, event: Option<libc::epoll_event>) -
             }
             Some(answer)
         }
+        (libc::EPOLL_CTL_ADD, Kind::Epoll(index), _) => {
+            nest(index);
+            None
+        }
         (libc::EPOLL_CTL_MOD, Kind::Socket(_), Some(event)) => modify(epoll, fd, event),
         (libc::EPOLL_CTL_DEL, Kind::Socket(_), _) => delete(epoll, fd),
         _ => None,
     }
 }
 
+fn is_nested(epoll: i32) -> bool {
+    set_of(epoll).is_some_and(|set| set.inner.lock().is_nested)
+}
+
+/// A set inside another set is looked at by the kernel alone: its streams go native.
+fn nest(index: u32) {
+    let mut inner = SETS[index as usize % SETS_MAX].inner.lock();
+    inner.is_nested = true;
+    let direct: Vec<(i32, u32)> = inner
+        .all()
+        .filter(|interest| interest.stream.is_some())
+        .map(|interest| (interest.fd, interest.socket))
+        .collect();
+    drop(inner);
+    for (fd, socket) in direct {
+        demote::leave(fd, socket, Native::Call);
+    }
+}
+
 fn add(epoll: i32, fd: i32, index: u32, event: libc::epoll_event) -> Answer {
+    if table::kind(epoll) == Kind::Polled || is_nested(epoll) {
+        demote::leave(fd, index, Native::Call);
+        return None;
+    }
     if let Some(set) = set_of(epoll) {
         let mut inner = set.inner.lock();
         if let Some(place) = inner.place_of(fd) {
@@ -190,43 +225,108 @@ fn kick_if_asleep(epoll: i32, set: &Set, mut inner: Guard<'_, Interests>, place:
     }
 }
 
-/// epoll_wait(2) family. `None`: no direct stream was ever in this set.
-pub fn wait(
+/// What a wait came to.
+pub enum Waited {
+    /// The answer; `None` is the kernel's to give.
+    Answer(Answer),
+    /// Nothing yet: the caller makes the kernel's own wait on the set for at most so many ms (-1
+    /// for ever), with no frame of ours on the stack, and gives its answer to `woken`.
+    Sleep(i32),
+}
+
+/// epoll_wait(2) family: looks, and spins for a short while. `ends` is the monotonic time of the
+/// timeout, 0 for one that is over at once. A wait with a signal mask goes to the kernel early,
+/// because only the kernel can change the mask and wait in one step.
+pub fn look(
     epoll: i32,
     out: &mut [libc::epoll_event],
-    timeout_ns: Option<u64>,
-    mask: Option<u64>,
-) -> Answer {
-    let set = set_of(epoll)?;
+    ends: Option<u64>,
+    has_mask: bool,
+) -> Waited {
+    let Some(set) = set_for(epoll).and_then(|index| SETS.get(index as usize)) else {
+        return Waited::Answer(None);
+    };
     if out.is_empty() {
-        return fail(libc::EINVAL);
+        return Waited::Answer(fail(libc::EINVAL));
     }
-    let found = collect(epoll, set, out, timeout_ns == Some(0));
-    if found > 0 || timeout_ns == Some(0) {
-        return Some(Ok(found));
+    let found = collect(epoll, set, out, ends == Some(0));
+    if found > 0 || ends == Some(0) {
+        return Waited::Answer(Some(Ok(found)));
     }
     let interrupts = Interrupts::now();
-    let ends = timeout_ns.map(|ns| clock::monotonic_ns().saturating_add(ns));
-    loop {
-        let mut found = 0;
-        let ready = mask.is_none()
-            && wait::spin(
-                || {
-                    found = collect(epoll, set, out, false);
-                    found > 0
-                },
-                || interrupts.any_since() || is_past(ends),
-            );
-        if ready {
-            return Some(Ok(found));
-        }
-        if interrupts.any_since() {
-            return fail(libc::EINTR);
-        }
-        match sleep(epoll, set, out, ends, mask) {
-            Ok(0) if !is_past(ends) => {}
-            answer => return Some(answer),
-        }
+    let mut found = 0;
+    let may_spin = !has_mask && set.inner.lock().has_hot();
+    let is_ready = may_spin
+        && wait::spin(
+            || {
+                found = collect(epoll, set, out, false);
+                found > 0
+            },
+            || interrupts.any_since() || is_past(ends),
+        );
+    if is_ready {
+        return Waited::Answer(Some(Ok(found)));
+    }
+    if interrupts.any_since() {
+        return Waited::Answer(fail(libc::EINTR));
+    }
+    begin_sleep(epoll, set, ends)
+}
+
+/// Arms every hot interest; from here on a byte for any of them makes the kernel's set ready.
+fn begin_sleep(epoll: i32, set: &Set, ends: Option<u64>) -> Waited {
+    set.sleepers.fetch_add(1, Release);
+    let _critical = Critical::enter();
+    let mut inner = set.inner.lock();
+    inner.arm_hot(epoll, mark());
+    if inner.hot().any(Interest::is_ready) {
+        return Waited::Sleep(0);
+    }
+    let left = ends.map(|ends| ends.saturating_sub(clock::monotonic_ns()));
+    let offer = offers_limit(&inner);
+    let ns = match (left, offer) {
+        (Some(left), Some(offer)) => Some(left.min(offer)),
+        (left, offer) => left.or(offer),
+    };
+    if inner.has_hot() {
+        crate::report::count(Counter::Sleeps);
+    }
+    Waited::Sleep(ns.map_or(-1, |ns| ns.div_ceil(1_000_000).min(i32::MAX as u64) as i32))
+}
+
+/// After the kernel's wait, whose events lie in `out`: `None` means look again.
+pub fn woken(
+    epoll: i32,
+    out: &mut [libc::epoll_event],
+    answer: Result<usize, Errno>,
+    ends: Option<u64>,
+) -> Answer {
+    let set = set_of(epoll)?;
+    set.sleepers.fetch_sub(1, Release);
+    if let Err(errno @ Errno(libc::EBADF | libc::EINVAL | libc::EFAULT)) = answer {
+        return Some(Err(errno));
+    }
+    let mut events = [libc::epoll_event { events: 0, u64: 0 }; KERNEL_EVENTS];
+    let count = answer.unwrap_or(0).min(KERNEL_EVENTS).min(out.len());
+    events[..count].copy_from_slice(&out[..count]);
+    let _critical = Critical::enter();
+    let mut inner = set.inner.lock();
+    inner.wake_hot(epoll, mark());
+    let mut found = inner.sort(mark(), &events[..count], out);
+    let mut switched = Vec::new();
+    found += inner.scan(epoll, mark(), &mut out[found..], &mut switched);
+    let late = late_offers(&inner);
+    drop(inner);
+    for (fd, index) in switched {
+        demote::leave(fd, index, Native::PeerAsked);
+    }
+    for (fd, index, stream) in late {
+        connect::give_up_late_offer(fd, index, &stream);
+    }
+    match (found, answer) {
+        (0, Err(errno)) => Some(Err(errno)),
+        (0, Ok(_)) if !is_past(ends) => None,
+        (found, _) => Some(Ok(found)),
     }
 }
 
@@ -240,7 +340,13 @@ fn collect(epoll: i32, set: &Set, out: &mut [libc::epoll_event], ask_kernel: boo
     let mut switched = Vec::new();
     let mut inner = set.inner.lock();
     inner.turn = inner.turn.wrapping_add(1);
-    let is_due = ask_kernel || inner.kernel_had_news || inner.turn % KERNEL_EVERY == 0;
+    let now = clock::cycles();
+    let is_due = ask_kernel
+        || inner.kernel_had_news
+        || now.wrapping_sub(inner.asked_at) > KERNEL_PAUSE_CYCLES;
+    if is_due {
+        inner.asked_at = now;
+    }
     let mut found = 0;
     // Now and then the kernel's events go first, so that neither side can starve the other.
     if is_due && inner.turn % 2 == 0 {
@@ -265,52 +371,6 @@ fn ask(epoll: i32, inner: &mut Interests, out: &mut [libc::epoll_event]) -> usiz
     let count = call::epoll_wait(epoll, &mut events[..limit], Some(0), None).unwrap_or(0);
     inner.kernel_had_news = count > 0;
     inner.sort(mark(), &events[..count], out)
-}
-
-/// Sleeps in the kernel's epoll with every hot interest armed; 0 means look again.
-fn sleep(
-    epoll: i32,
-    set: &Set,
-    out: &mut [libc::epoll_event],
-    ends: Option<u64>,
-    mask: Option<u64>,
-) -> Result<usize, Errno> {
-    set.sleepers.fetch_add(1, Release);
-    let armed = {
-        let _critical = Critical::enter();
-        let mut inner = set.inner.lock();
-        inner.arm_hot(epoll, mark());
-        let is_quiet = !inner.hot().any(Interest::is_ready);
-        (is_quiet, offers_limit(&inner))
-    };
-    let mut events = [libc::epoll_event { events: 0, u64: 0 }; KERNEL_EVENTS];
-    let limit = out.len().min(KERNEL_EVENTS);
-    let left = ends.map(|ends| ends.saturating_sub(clock::monotonic_ns()));
-    let timeout = match armed {
-        (false, _) => Some(0),
-        (true, Some(offer)) => Some(left.map_or(offer, |left| left.min(offer))),
-        (true, None) => left,
-    };
-    if timeout != Some(0) {
-        crate::report::count(Counter::Sleeps);
-    }
-    let answer = call::epoll_wait(epoll, &mut events[..limit], timeout, mask);
-    set.sleepers.fetch_sub(1, Release);
-    let _critical = Critical::enter();
-    let mut inner = set.inner.lock();
-    inner.wake_hot(epoll, mark());
-    let mut found = inner.sort(mark(), &events[..answer?], out);
-    let mut switched = Vec::new();
-    found += inner.scan(epoll, mark(), &mut out[found..], &mut switched);
-    let late = late_offers(&inner);
-    drop(inner);
-    for (fd, index) in switched {
-        demote::leave(fd, index, Native::PeerAsked);
-    }
-    for (fd, index, stream) in late {
-        connect::give_up_late_offer(fd, index, &stream);
-    }
-    Ok(found)
 }
 
 /// How long an unclaimed offer among the hot interests may still wait.

@@ -26,6 +26,10 @@ pub struct Interests {
     pub descriptors: u32,
     /// Counts looks, to ask the kernel now and then.
     pub turn: u32,
+    /// Cycle counter when the kernel was last asked.
+    pub asked_at: u64,
+    /// The set is itself in another epoll set.
+    pub is_nested: bool,
     /// The kernel had something the last time it was asked.
     pub kernel_had_news: bool,
 }
@@ -40,6 +44,8 @@ impl Interests {
             next: 0,
             descriptors: 0,
             turn: 0,
+            asked_at: 0,
+            is_nested: false,
             kernel_had_news: false,
         }
     }
@@ -74,6 +80,11 @@ impl Interests {
     pub fn hot(&self) -> impl Iterator<Item = &Interest> {
         let at = |place: &u32| self.places[*place as usize].as_ref();
         self.hot.iter().filter_map(at).filter(|interest| interest.is_active)
+    }
+
+    /// True when something is looked at now.
+    pub fn has_hot(&self) -> bool {
+        !self.hot.is_empty()
     }
 
     /// Puts an interest in and says where.

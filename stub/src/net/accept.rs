@@ -17,8 +17,12 @@ use crate::table::{self, Kind};
 use crate::thread::Critical;
 
 /// A client that is still inside connect(2) is waited for this long, then declined: its own
-/// thread is between the handshake and the next two instructions.
-const CONNECTING_NS: u64 = 2_000_000;
+/// thread is between the handshake and the next two instructions, but may have lost its core. A
+/// client process that let us wait in vain is not waited for again.
+const CONNECTING_NS: u64 = 50_000_000;
+/// Before that is slept, it is spun for.
+const CONNECTING_SPIN_NS: u64 = 20_000;
+const CONNECTING_NAP_NS: u64 = 50_000;
 
 /// After accept(2) on `listener` gave `fd`, connected to `peer`.
 pub fn accepted(listener: i32, fd: i32, peer: NetAddress, nonblocking: bool) {
@@ -55,7 +59,8 @@ fn claim(listener: i32, peer: NetAddress) -> Result<(Slot, Lanes), Native> {
 
 /// The offer whose client has `peer`'s address.
 fn find(channels: &[Arc<Channel>], peer: NetAddress) -> Option<Slot> {
-    let ends = clock::monotonic_ns() + CONNECTING_NS;
+    let began = clock::monotonic_ns();
+    let ends = began + CONNECTING_NS;
     let mut turns = spin::Spin::new();
     loop {
         let mut connecting = Vec::new();
@@ -69,11 +74,21 @@ fn find(channels: &[Arc<Channel>], peer: NetAddress) -> Option<Slot> {
         if connecting.is_empty() {
             return None;
         }
-        if clock::monotonic_ns() > ends {
-            connecting.iter().for_each(Slot::decline);
+        connecting.retain(|slot| !slot.channel.was_slow());
+        let now = clock::monotonic_ns();
+        if now > ends || connecting.is_empty() {
+            connecting.iter().for_each(|slot| {
+                slot.channel.note_slow();
+                slot.decline();
+            });
             return None;
         }
-        turns.turn();
+        // On one core the client runs only if we sleep: a yield may give the core back to us.
+        if now - began > CONNECTING_SPIN_NS {
+            spin::sleep_ns(CONNECTING_NAP_NS);
+        } else {
+            turns.turn();
+        }
     }
 }
 

@@ -11,8 +11,8 @@
 //!                  Declined             Withdrawn          (all three end as Free again)
 //! ```
 
-use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::Arc;
 
 use heliostat_abi::channel::{self as layout, slot, SlotState};
@@ -58,6 +58,8 @@ pub struct Channel {
     node: Arc<NodePage>,
     /// Slots this process has given out (client side only).
     taken: Lock<u64>,
+    /// Its client stayed inside connect(2) for too long once (server side only).
+    slow: AtomicBool,
 }
 
 impl Channel {
@@ -74,7 +76,13 @@ impl Channel {
             return None;
         }
         let memory = Arc::new(memory);
-        Some(Arc::new(Self { memory, entry, node: node.clone(), taken: Lock::new(0) }))
+        Some(Arc::new(Self {
+            memory,
+            entry,
+            node: node.clone(),
+            taken: Lock::new(0),
+            slow: AtomicBool::new(false),
+        }))
     }
 
     /// State of the grant, one load from the node page.
@@ -86,6 +94,16 @@ impl Channel {
     /// True while its client's session stands.
     pub fn is_alive(&self) -> bool {
         self.node.session(self.entry.client) == State::Active
+    }
+
+    /// True when its client let an acceptor wait in vain before.
+    pub fn was_slow(&self) -> bool {
+        self.slow.load(Relaxed)
+    }
+
+    /// Its client let an acceptor wait in vain.
+    pub fn note_slow(&self) {
+        self.slow.store(true, Relaxed);
     }
 
     fn word(&self, slot: u32, offset: usize) -> &AtomicU32 {
