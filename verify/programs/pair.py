@@ -4,6 +4,7 @@ A case is a class in cases/ with two functions, server(talk) and client(talk). E
 a program of its own and prints a transcript; what it prints must not depend on whether either
 end runs under Heliostat. `Talk` is what a case is given: its port, how to say a line, and
 marks (files) by which the ends wait for each other without using the connection under test.
+With PAIR_INSPECTED set, an end stays until it was looked at from outside.
 """
 
 from __future__ import annotations
@@ -113,7 +114,11 @@ def main() -> None:
     faulthandler.dump_traceback_later(HANG_SECONDS, exit=True)
     module, _, case = name.partition(".")
     kind = getattr(importlib.import_module(f"cases.{module}"), case)
-    getattr(kind, role)(Talk(role, int(port), Path(folder)))
+    talk = Talk(role, int(port), Path(folder))
+    getattr(kind, role)(talk)
+    if os.environ.get("PAIR_INSPECTED"):
+        talk.mark(f"{role}-over")
+        talk.await_mark("inspected")
 
 
 if __name__ == "__main__":

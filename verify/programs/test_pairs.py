@@ -50,6 +50,24 @@ def reference(house: House, case: str) -> list[str]:
     return references[case]
 
 
+def paths(house: House, case: str) -> dict[str, int]:
+    """How many streams of a case were direct, native and demoted, summed over both ends."""
+    folder: Path = house.folder / f"case-{next(numbers)}"
+    folder.mkdir()
+    port = kernel_view.free_port()
+    words, inspected = [sys.executable, HERE / "pair.py", case], {"PAIR_INSPECTED": "1"}
+    server = house.start(Side.HELIOSTAT, [*words, "server", port, folder], env=inspected)
+    kernel_view.wait_listening(port, server.process)
+    client = house.start(Side.HELIOSTAT, [*words, "client", port, folder], env=inspected)
+    for name in ("server-over", "client-over"):
+        kernel_view.wait_until((folder / f"mark-{name}").exists, 60, name)
+    ends = [one for one in house.status()["sessions"] if one["pid"] in (server.pid, client.pid)]
+    (folder / "mark-inspected").touch()
+    assert [server.wait(), client.wait()] == [0, 0]
+    kinds = ("direct_streams", "native_connections", "demoted_streams")
+    return {kind: sum(end["counters"][kind] for end in ends) for kind in kinds}
+
+
 @pytest.mark.parametrize("case", all_cases())
 def test_case_ends_without_error_under_plain_linux(house, case):
     lines = reference(house, case)
@@ -64,3 +82,23 @@ def test_transcript_under_heliostat_is_the_one_under_plain_linux(house, case, mo
     plain = reference(house, case)
     found = transcript(house, case, *MODES[mode])
     assert found == plain, "\n" + "\n".join(difflib.unified_diff(plain, found, "plain", mode, lineterm=""))
+
+
+# Cases whose ends do not live to be looked at, or that make no connection.
+LEAVES = {"processes.LeftOpenAtExit", "processes.ExecAfterTraffic", "processes.ClosedByExec",
+          "ends.KilledByBrokenPipe", "ends.Refused", "processes.StandardStreams"}  # fmt: skip
+# Cases that ask for what only the kernel's path does, by what is allowed beside direct.
+MAY_BE_NATIVE = {
+    "stream.Urgent", "ends.ClosedBeforeAccept", "readiness.EpollNested", "processes.DescriptorPassed",
+    "processes.ChildServes", "processes.ParentAndChildTakeTurns", "processes.EndOnlyWhenBothClosed",
+    "processes.ForkedClient", "processes.InheritedByExec", "processes.WorkersShareListener",
+    "processes.Daemon", "processes.PoolOfClients", "loops.ForkingServer",
+}  # fmt: skip
+
+
+@pytest.mark.heliostat
+@pytest.mark.parametrize("case", [case for case in all_cases() if case not in LEAVES])
+def test_case_takes_the_direct_path(house, case):
+    count = paths(house, case)
+    assert count["direct_streams"] > 0 or case in MAY_BE_NATIVE, count
+    assert count["native_connections"] == count["demoted_streams"] == 0 or case in MAY_BE_NATIVE, count
