@@ -31,11 +31,11 @@ fn seeded_noise_gets_answers() {
             input.push(kind as u8);
             input.extend_from_slice(&((kind >> 8) as u16).to_le_bytes());
             // Small numbers and plausible headers get further than noise does.
-            let word = match kind >> 24 & 3 {
+            let word = match (kind >> 24) & 3 {
                 0 => value,
-                1 => value % 8192 & !7,
-                2 => 1 << 32 | value % 3000,
-                _ => 2 << 32 | (value % 512) << 34 | value % 3000,
+                1 => (value % 8192) & !7,
+                2 => (1 << 32) | (value % 3000),
+                _ => (2 << 32) | ((value % 512) << 34) | (value % 3000),
             };
             input.extend_from_slice(&word.to_le_bytes());
         }

@@ -44,15 +44,27 @@ fn main() -> Result<(), Failure> {
     let cores = (allowed[0], *allowed.get(1).unwrap_or(&allowed[0]));
     let mut bench = Bench { cores, rows: Vec::new() };
     report::print_heading();
-    if cores.0 != cores.1 {
+    // Arguments choose parts: round, refresh, same, scaling, copy. None means all.
+    let chosen: Vec<String> = std::env::args().skip(1).collect();
+    let runs = |part: &str| chosen.is_empty() || chosen.iter().any(|name| name == part);
+    if cores.0 != cores.1 && runs("round") {
         bench.round_trips()?;
+    }
+    if cores.0 != cores.1 && runs("refresh") {
         bench.refresh()?;
     }
-    bench.same_core()?;
-    bench.scaling()?;
-    bench.copies()?;
+    if runs("same") {
+        bench.same_core()?;
+    }
+    if runs("scaling") {
+        bench.scaling()?;
+    }
+    if runs("copy") {
+        bench.copies()?;
+    }
     let folder = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".to_string());
-    let path = std::path::Path::new(&folder).join("bench/ring.json");
+    let file = if chosen.is_empty() { "bench/ring.json" } else { "bench/ring-part.json" };
+    let path = std::path::Path::new(&folder).join(file);
     report::write(&bench.rows, &path)?;
     println!("written: {}", path.display());
     Ok(())

@@ -26,7 +26,7 @@ pub fn exercise(input: &[u8]) {
         match record[0] % 8 {
             0 => memory.word(Word::Head).store(word, Relaxed),
             1 => memory.word(Word::Tail).store(word, Relaxed),
-            2 | 3 => memory.header(offset % CAPACITY as usize & !7).store(word, Relaxed),
+            2 | 3 => memory.header((offset % CAPACITY as usize) & !7).store(word, Relaxed),
             4 => take(&memory),
             5 => drop(producer.push(&vec![0xa5; offset % 2100])),
             6 => drop(RingMemory::attach(fd.as_raw_fd(), offset & !4095)),
