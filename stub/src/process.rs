@@ -10,9 +10,12 @@ use std::sync::atomic::AtomicI32;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use heliostat_abi::code::Native;
+use heliostat_abi::name::NetAddress;
 use heliostat_base::{call, process};
 
 use crate::event::epoll;
+use crate::net::channel::Side;
+use crate::net::socket::Stream;
 use crate::net::{close, connect, demote, listen, socket};
 use crate::table::{self, Kind};
 use crate::thread::{self, Critical};
@@ -141,18 +144,21 @@ fn stays_open(fd: i32) -> bool {
     call::fcntl(fd, libc::F_GETFD, 0).is_ok_and(|flags| flags as i32 & libc::FD_CLOEXEC == 0)
 }
 
-/// Standard descriptors that a vfork child made by dup2 from one of our sockets.
+/// Standard descriptors that a vfork child made by dup2 from one of our sockets. The child may
+/// have closed the original, so they are recognised by the addresses of their two ends.
 fn demote_renamed() {
-    let inodes: Vec<(u64, u32)> = table::walk(0, u32::MAX)
-        .filter_map(|(fd, kind)| match kind {
-            Kind::Socket(index) => call::inode(fd).map(|inode| (inode, index)),
-            _ => None,
-        })
-        .collect();
     for fd in 0..3 {
-        let Some(own) = call::inode(fd) else { continue };
-        if let Some((_, index)) = inodes.iter().find(|(inode, _)| *inode == own) {
-            demote::leave(fd, *index, Native::Exec);
+        let Some(local) = call::local_address(fd).map(NetAddress::new) else { continue };
+        let Some(peer) = call::peer_address(fd).map(NetAddress::new) else { continue };
+        let is_it = |stream: &Stream| {
+            let client = if stream.side == Side::Client { local } else { peer };
+            stream.slot.offered_by().is_some_and(|(offered, _)| offered == client)
+        };
+        let found = socket::each_live()
+            .find(|(_, socket)| socket.stream().as_ref().is_some_and(is_it))
+            .map(|(index, _)| index);
+        if let Some(index) = found {
+            demote::leave(fd, index, Native::Exec);
         }
     }
 }

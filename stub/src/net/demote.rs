@@ -64,6 +64,7 @@ pub fn withdraw(fd: i32, index: u32, socket: &Socket, stream: &Stream) -> bool {
     drop(receiver);
     option::restore_delay(fd, socket);
     send_all(fd, &bytes);
+    shut_shadow(fd, socket);
     drop(sender);
     stream.slot.clone().abandon();
     socket.unclaimed.store(false, Release);
@@ -92,6 +93,14 @@ fn switch_outgoing(fd: i32, socket: &Socket, stream: &Stream, reason: Native) {
     sender.stream = None;
     option::restore_delay(fd, socket);
     send_all(fd, &bytes);
+    shut_shadow(fd, socket);
+}
+
+/// A half-closed stream half-closes its shadow, which stayed open for bells until now.
+fn shut_shadow(fd: i32, socket: &Socket) {
+    if socket.write_shut.load(Relaxed) {
+        let _ = call::shutdown(fd, libc::SHUT_WR);
+    }
 }
 
 /// Sends what was taken back. The buffer is sized for all of it, so that a peer that does not
