@@ -56,6 +56,7 @@ class Result:
     cores: str
     note: str
     cacheline_ns: float | None = None
+    load_average: float = field(default_factory=lambda: round(os.getloadavg()[0], 2))
 
     def met(self) -> bool | None:
         """Whether the aim is reached; None when there is no aim or nothing was measured."""
@@ -209,10 +210,11 @@ def row(result: Result) -> list[str]:
     return [
         result.name, result.cores, figure(result.ours), figure(result.theirs), result.unit,
         figure(result.ratio), aim, met, f"{figure(low)}..{figure(high)}", figure(result.cacheline_ns),
+        figure(result.load_average),
     ]  # fmt: skip
 
 
-HEADINGS = ["what", "cores", "ours", "theirs", "unit", "ratio", "aim", "", "min..max", "line ns"]
+HEADINGS = ["what", "cores", "ours", "theirs", "unit", "ratio", "aim", "", "min..max", "line ns", "load"]
 
 
 def table(results: list[Result]) -> str:

@@ -1,0 +1,79 @@
+"""Load with random kills for a long time; nothing may be wrong, left behind or growing.
+
+`python verify/soak.py --minutes 10 [--seed N]`. Each round starts checked transfers and a
+Redis under load, kills or stops a random one of them, and requires that every untouched
+transfer is whole. At the end the control plane must be as small as after the first rounds.
+The seed is printed; with it the same rounds are played again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import signal
+import sys
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE / "faults"), str(HERE / "programs")]
+
+import kernel_view  # noqa: E402
+from fault_pairs import start_transfer, transfer_result  # noqa: E402
+from heliostat_run import House, Side  # noqa: E402
+from real_programs import start_redis  # noqa: E402
+
+WARM_ROUNDS = 3
+GROWTH_BYTES_MAX = 4 << 20
+
+
+def one_round(house: House, chance: random.Random) -> str:
+    """Three transfers and a loaded Redis, one of them struck; what was done, or an exception."""
+    port, redis = start_redis(house, Side.HELIOSTAT)
+    words = ["redis-benchmark", "-p", port, "-c", str(chance.choice([1, 20, 50])), "-n", "100000000", "-q"]
+    load = house.start(Side.HELIOSTAT, [*words, "-t", "set,get"])
+    transfers = [start_transfer(house, Side.HELIOSTAT, 2) for _ in range(3)]
+    victim = chance.choice([redis, load, *transfers[0]])
+    number = chance.choice([signal.SIGKILL, signal.SIGTERM, signal.SIGSTOP])
+    time.sleep(chance.uniform(0, 1.5))
+    os.kill(victim.pid, number)
+    for taker, sender in transfers[1:]:
+        sent, taken = transfer_result(taker, sender)
+        if sent != taken or not int(sent):
+            raise AssertionError(f"sent {sent}, taken {taken} after {number!r} to {victim.name}")
+    for program in (redis, load, *transfers[0]):
+        program.kill()
+        program.process.wait()
+    house.programs.clear()
+    kernel_view.wait_until(lambda: not house.status()["sessions"], 30, "no sessions")
+    return f"{signal.Signals(number).name} to {victim.name}"
+
+
+def size(house: House) -> tuple[int, int]:
+    """(descriptors, resident bytes) of the control plane."""
+    pid = house.control_plane()
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return len(os.listdir(f"/proc/{pid}/fd")), pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--minutes", type=float, default=10)
+    parser.add_argument("--seed", type=int, default=random.randrange(1 << 32))
+    asked = parser.parse_args()
+    chance, end, rounds, first = random.Random(asked.seed), time.monotonic() + asked.minutes * 60, 0, None
+    print(f"replay: python verify/soak.py --minutes {asked.minutes} --seed {asked.seed}", flush=True)
+    with House() as house:
+        while time.monotonic() < end or rounds <= WARM_ROUNDS:
+            print(f"round {rounds}: {one_round(house, chance)}", flush=True)
+            rounds += 1
+            first = size(house) if rounds == WARM_ROUNDS else first
+        last = size(house)
+    grown = last[0] > first[0] or last[1] > first[1] + GROWTH_BYTES_MAX
+    print(f"{rounds} rounds; control plane: {first} at first, {last} at last{': GROWN' if grown else ''}")
+    return 1 if grown else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
