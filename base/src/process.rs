@@ -80,6 +80,13 @@ pub fn effective_uid() -> u32 {
     unsafe { raw(Sysno::geteuid as usize, [0; 6]) as u32 }
 }
 
+/// `effective_uid` as it was when first asked: a process that changes its user keeps the identity
+/// under which its session and its channels were granted.
+pub fn effective_uid_cached() -> u32 {
+    static UID: std::sync::OnceLock<u32> = std::sync::OnceLock::new();
+    *UID.get_or_init(effective_uid)
+}
+
 /// This thread's number.
 pub fn tid() -> i32 {
     // SAFETY: gettid takes nothing and cannot fail.

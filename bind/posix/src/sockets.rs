@@ -57,12 +57,21 @@ pub fn accept(call: &mut Call<'_>) -> Verdict {
     if result >= 0 {
         let is_accept4 = call.frame.wait[0] == heliostat_base::sys::Sysno::accept4 as u64;
         let nonblocking = is_accept4 && call.int(3) & libc::SOCK_NONBLOCK != 0;
-        if let Some(peer) = kernel::peer_address(result as i32) {
+        if let Some(peer) = peer_given(call).or_else(|| kernel::peer_address(result as i32)) {
             let peer = NetAddress::new(peer);
             stub_accept::accepted(call.int(0), result as i32, peer, nonblocking);
         }
     }
     Verdict::Done
+}
+
+/// The peer's address that the kernel has just written for the program, if it asked for it.
+fn peer_given(call: &Call<'_>) -> Option<std::net::SocketAddr> {
+    // SAFETY: null, or the program's length word and address after a successful accept.
+    let length = unsafe { memory::read::<u32>(call.word(2)) }?;
+    // SAFETY: as above; IPv6 needs 28 bytes, and a shorter room holds a cut address.
+    let bytes = unsafe { memory::bytes(call.word(1), u64::from(length.min(28))) };
+    kernel::parse_address(bytes)
 }
 
 /// listen(2)

@@ -3,10 +3,10 @@
 use std::fmt::Display;
 
 use heliostat_abi::report::Counter;
-use heliostat_interpose::{install, Request, SyscallFrame, Threads};
+use heliostat_interpose::{install, Request, Threads};
 use heliostat_stub::{enable, process, report, session};
 
-use crate::dispatch;
+use crate::{dispatch, spawn};
 
 #[used]
 #[link_section = ".init_array"]
@@ -20,7 +20,7 @@ extern "C" fn start() {
     let request = Request {
         filter: dispatch::is_caught,
         hook: dispatch::hook,
-        before_spawn: None::<extern "C" fn(*mut SyscallFrame)>,
+        before_spawn: Some(spawn::announce),
         list: None,
         threads: Threads::MustBeAlone,
     };

@@ -116,12 +116,12 @@ fn begin(fd: i32, slot: Slot, (incoming, outgoing): Lanes, nonblocking: bool) {
         return;
     };
     let socket = socket::at(index);
+    let ends = slot.ends().map(|(client, server)| (server, client));
     let stream = Stream { slot, side: Side::Server, incoming, outgoing };
     socket.receiver.lock().stream = Some(stream.clone());
     socket.sender.lock().stream = Some(stream);
     socket.nonblocking.store(nonblocking, Release);
-    option::prepare_shadow(fd, socket);
-    option::report_new(fd, socket, Side::Server, Path::Direct);
+    option::report_new(fd, socket, Side::Server, Path::Direct, ends);
     table::set(fd, Kind::Socket(index));
 }
 
@@ -134,6 +134,6 @@ pub fn begin_native(fd: i32, side: Side, path: Path) {
     };
     let socket = socket::at(index);
     socket.set_native(reason);
-    option::report_new(fd, socket, side, path);
+    option::report_new(fd, socket, side, path, None);
     table::set(fd, Kind::Socket(index));
 }

@@ -263,6 +263,17 @@ impl Slot {
         Some((NetAddress::from_parts(head[0], ip, port)?, inode))
     }
 
+    /// Addresses of the client's and the server's end, as the offer says.
+    pub fn ends(&self) -> Option<(NetAddress, NetAddress)> {
+        let mut head = [0u8; 52];
+        let at = layout::slot_offset(self.index) + slot::FAMILY;
+        self.channel.memory.copy_out(at, &mut head).ok()?;
+        let port = |at: usize| u16::from_le_bytes([head[at], head[at + 1]]);
+        let client = NetAddress::from_parts(head[0], head[12..28].try_into().ok()?, port(2))?;
+        let server = NetAddress::from_parts(head[0], head[28..44].try_into().ok()?, port(4))?;
+        Some((client, server))
+    }
+
     /// Acceptor: takes the offer; false when the client was faster in withdrawing it.
     pub fn claim(&self, acceptor: ObjectId) -> bool {
         self.word(slot::ACCEPTOR).store(acceptor.index, Relaxed);

@@ -62,7 +62,7 @@ pub fn shutdown(fd: i32, index: u32, how: i32) -> Answer {
         }
         stream.outgoing.raise(FIN);
         if stream.outgoing.take_sleeping_reader() {
-            shadow::ring_bell(fd, &stream.outgoing);
+            shadow::ring_bell(fd, socket, &stream.outgoing);
         }
     }
     if how == libc::SHUT_WR {

@@ -13,7 +13,7 @@ use heliostat_abi::node::State;
 use heliostat_abi::report::Path;
 use heliostat_base::lock::Lock;
 use heliostat_base::sys::Errno;
-use heliostat_base::{call, clock};
+use heliostat_base::{call, clock, process};
 
 use super::channel::{Channel, Side, Slot};
 use super::socket::{self, Socket, Stream};
@@ -96,14 +96,17 @@ fn offer(fd: i32, slot: Slot, server: NetAddress, in_progress: bool) -> Result<(
     if in_progress && !is_established(fd) {
         return refuse(slot, Native::NotAccepted);
     }
-    let (Some(client), Some(inode)) = (call::local_address(fd), call::inode(fd)) else {
+    let Some(client) = call::local_address(fd).map(NetAddress::new) else {
         return refuse(slot, Native::NotLocal);
     };
+    // Only a server of another user looks at the inode.
+    let is_same_user = slot.channel.entry.peer_uid == process::effective_uid_cached();
+    let inode = if is_same_user { 0 } else { call::inode(fd).unwrap_or(0) };
     let Some((incoming, outgoing)) = slot.lanes(Side::Client) else {
         return refuse(slot, Native::Corrupt);
     };
     let Some(index) = socket::allocate() else { return refuse(slot, Native::TableFull) };
-    if !slot.offer(NetAddress::new(client), server, inode) {
+    if !slot.offer(client, server, inode) {
         socket::free(index);
         return refuse(slot, Native::NotAccepted);
     }
@@ -113,10 +116,7 @@ fn offer(fd: i32, slot: Slot, server: NetAddress, in_progress: bool) -> Result<(
     socket.sender.lock().stream = Some(stream);
     socket.unclaimed.store(true, Release);
     socket.nonblocking.store(in_progress || call::is_nonblocking(fd), Release);
-    let send_timeout = call::socket_timeout(fd, libc::SO_SNDTIMEO);
-    socket.send_timeout_ns.store(send_timeout.unwrap_or(0), Relaxed);
-    option::prepare_shadow(fd, socket);
-    option::report_new(fd, socket, Side::Client, Path::Direct);
+    option::report_new(fd, socket, Side::Client, Path::Direct, Some((client, server)));
     table::set(fd, Kind::Socket(index));
     Ok(())
 }

@@ -82,7 +82,7 @@ fn switch_outgoing(fd: i32, socket: &Socket, stream: &Stream, reason: Native) {
         stream.incoming.want_native();
     }
     if stream.outgoing.take_sleeping_reader() || stream.incoming.take_sleeping_writer() {
-        shadow::ring_bell(fd, &stream.outgoing);
+        shadow::ring_bell(fd, socket, &stream.outgoing);
     }
     let wanted = stream.outgoing.is_native_wanted();
     let bytes = match wanted {
@@ -205,6 +205,6 @@ pub fn broken<T>(fd: i32, socket: &Socket, answer: T) -> T {
 #[cold]
 pub fn ring_back(fd: i32, socket: &Socket) {
     if let Some(stream) = &socket.sender.lock().stream {
-        shadow::ring_bell(fd, &stream.outgoing);
+        shadow::ring_bell(fd, socket, &stream.outgoing);
     }
 }

@@ -12,7 +12,7 @@ use super::channel::Channel;
 
 /// Refuses an offer whose shadow belongs to another user, or is another socket, than it says.
 pub fn check(channel: &Channel, inode: u64, client: NetAddress) -> Result<(), Native> {
-    if channel.entry.peer_uid == process::effective_uid() {
+    if channel.entry.peer_uid == process::effective_uid_cached() {
         return Ok(());
     }
     match socket_owner::find(client.ip, client.port) {

@@ -42,8 +42,7 @@ pub fn listening(fd: i32) {
 
 /// True for a stream socket of TCP over IPv4 or IPv6.
 pub fn is_tcp(fd: i32) -> bool {
-    let is = |name, value| call::option(fd, libc::SOL_SOCKET, name) == Ok(value);
-    is(libc::SO_PROTOCOL, libc::IPPROTO_TCP) && is(libc::SO_TYPE, libc::SOCK_STREAM)
+    call::option(fd, libc::SOL_SOCKET, libc::SO_PROTOCOL) == Ok(libc::IPPROTO_TCP)
 }
 
 fn register(fd: i32) -> Result<u32, Native> {

@@ -16,6 +16,8 @@ use crate::{report, Answer};
 
 const NODELAY: u32 = 1;
 const CORK: u32 = 2;
+/// The shadow has been made fit for bells, and does not tell any more what the program asked for.
+const BELLS: u32 = 4;
 
 /// setsockopt(2): `None` passes it to the shadow as it is.
 pub fn set(fd: i32, index: u32, level: i32, name: i32, value: &[u8]) -> Answer {
@@ -24,8 +26,8 @@ pub fn set(fd: i32, index: u32, level: i32, name: i32, value: &[u8]) -> Answer {
         return None;
     }
     match (level, name) {
-        (libc::IPPROTO_TCP, libc::TCP_NODELAY) => set_delay(socket, NODELAY, value),
-        (libc::IPPROTO_TCP, libc::TCP_CORK) => set_delay(socket, CORK, value),
+        (libc::IPPROTO_TCP, libc::TCP_NODELAY) => set_delay(fd, socket, NODELAY, value),
+        (libc::IPPROTO_TCP, libc::TCP_CORK) => set_delay(fd, socket, CORK, value),
         (libc::IPPROTO_TCP, libc::TCP_ULP | libc::TCP_REPAIR | libc::TCP_MD5SIG) => {
             demote::leave(fd, index, Native::Option);
             None
@@ -33,11 +35,6 @@ pub fn set(fd: i32, index: u32, level: i32, name: i32, value: &[u8]) -> Answer {
         (libc::SOL_SOCKET, libc::SO_LINGER) => {
             let is_reset = value.len() >= 8 && value[..4] != [0; 4] && value[4..8] == [0; 4];
             socket.closes_with_reset.store(is_reset, Relaxed);
-            None
-        }
-        (libc::SOL_SOCKET, libc::SO_SNDTIMEO) => {
-            let ns = timeout_ns(value);
-            socket.send_timeout_ns.store(ns, Relaxed);
             None
         }
         (libc::SOL_SOCKET, libc::SO_RCVLOWAT | libc::SO_OOBINLINE | libc::SO_TIMESTAMP)
@@ -49,22 +46,16 @@ pub fn set(fd: i32, index: u32, level: i32, name: i32, value: &[u8]) -> Answer {
     }
 }
 
-/// The shadow always sends at once, since its bytes are bells; what the program asked for is
-/// remembered, told back, and put in force when the connection goes native.
-fn set_delay(socket: &Socket, bit: u32, value: &[u8]) -> Answer {
+/// The shadow sends at once, since its bytes are bells; what the program asked for is remembered,
+/// told back, and put in force when the connection goes native.
+fn set_delay(fd: i32, socket: &Socket, bit: u32, value: &[u8]) -> Answer {
     let Some(value) = value.get(..4) else { return Some(Err(Errno(libc::EINVAL))) };
+    prepare_for_bells(fd, socket);
     match value.iter().any(|byte| *byte != 0) {
         true => socket.delay_options.fetch_or(bit, Relaxed),
         false => socket.delay_options.fetch_and(!bit, Relaxed),
     };
     Some(Ok(0))
-}
-
-fn timeout_ns(value: &[u8]) -> u64 {
-    let word = |at: usize| {
-        value.get(at..at + 8).map_or(0, |b| u64::from_ne_bytes(b.try_into().unwrap_or_default()))
-    };
-    word(0).saturating_mul(1_000_000_000).saturating_add(word(8).saturating_mul(1000))
 }
 
 /// getsockopt(2) of an int that the shadow would answer wrongly.
@@ -74,6 +65,9 @@ pub fn get(index: u32, level: i32, name: i32) -> Option<i32> {
         return None;
     }
     let options = socket.delay_options.load(Relaxed);
+    if level == libc::IPPROTO_TCP && options & BELLS == 0 {
+        return None;
+    }
     match (level, name) {
         (libc::IPPROTO_TCP, libc::TCP_NODELAY) => Some(i32::from(options & NODELAY != 0)),
         (libc::IPPROTO_TCP, libc::TCP_CORK) => Some(i32::from(options & CORK != 0)),
@@ -85,6 +79,9 @@ pub fn get(index: u32, level: i32, name: i32) -> Option<i32> {
 /// Puts the program's own choice in force on a connection that goes native.
 pub fn restore_delay(fd: i32, socket: &Socket) {
     let options = socket.delay_options.load(Relaxed);
+    if options & BELLS == 0 {
+        return;
+    }
     let on = |bit| i32::from(options & bit != 0);
     let _ = call::set_option(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, on(NODELAY));
     if options & CORK != 0 {
@@ -92,13 +89,16 @@ pub fn restore_delay(fd: i32, socket: &Socket) {
     }
 }
 
-/// Makes the shadow fit for bells and remembers what the program had asked for.
-pub fn prepare_shadow(fd: i32, socket: &Socket) {
-    let nodelay = call::option(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY).unwrap_or(0) != 0;
-    socket.delay_options.store(if nodelay { NODELAY } else { 0 }, Relaxed);
-    if !nodelay {
-        let _ = call::set_option(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, 1);
+/// Makes the shadow fit for bells, before the first one is rung: they must not wait for each
+/// other, as Nagle's rule would have it. What the program had asked for is remembered.
+pub fn prepare_for_bells(fd: i32, socket: &Socket) {
+    if socket.delay_options.fetch_or(BELLS, Relaxed) & BELLS != 0 {
+        return;
     }
+    if call::option(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY).unwrap_or(0) != 0 {
+        socket.delay_options.fetch_or(NODELAY, Relaxed);
+    }
+    let _ = call::set_option(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, 1);
 }
 
 /// O_NONBLOCK of the open file description changed (fcntl, FIONBIO).
@@ -116,37 +116,48 @@ pub fn queued(index: u32, outgoing: bool) -> Option<i32> {
     lane.unread().ok().map(|bytes| bytes.min(i32::MAX as u64) as i32)
 }
 
-/// Gives a connection its line in the report.
-pub fn report_new(fd: i32, socket: &Socket, side: Side, path: Path) {
+/// Gives a connection its line in the report; `ends` are its own and its peer's address, asked of
+/// the kernel when not known.
+pub fn report_new(
+    fd: i32,
+    socket: &Socket,
+    side: Side,
+    path: Path,
+    ends: Option<(NetAddress, NetAddress)>,
+) {
     report::count(match path {
         Path::Direct => Counter::Direct,
         Path::Native(_) => Counter::Native,
     });
-    let Some(entry) = entry_of(fd, socket, side == Side::Server, path) else { return };
-    let line = report::line(&entry).map(Arc::new);
+    let Some(ends) = ends.or_else(|| ends_of(fd)) else { return };
+    let line = report::line(&entry_of(fd, socket, side == Side::Server, path, ends)).map(Arc::new);
     socket.receiver.lock().line = line.clone();
     socket.sender.lock().line = line;
+}
+
+fn ends_of(fd: i32) -> Option<(NetAddress, NetAddress)> {
+    let local = NetAddress::new(call::local_address(fd)?);
+    Some((local, NetAddress::new(call::peer_address(fd)?)))
 }
 
 /// Rewrites the line of a connection that went native.
 pub fn report_native(socket: &Socket, fd: i32, reason: Native) {
     let line = socket.receiver.lock().line.clone();
     let Some(line) = line else { return };
-    if let Some(entry) = entry_of(fd, socket, line.accepted, Path::Native(reason)) {
-        line.write(&entry);
+    if let Some(ends) = ends_of(fd) {
+        line.write(&entry_of(fd, socket, line.accepted, Path::Native(reason), ends));
     }
 }
 
-fn entry_of(fd: i32, socket: &Socket, accepted: bool, path: Path) -> Option<Entry> {
-    Some(Entry {
-        fd,
-        path,
-        accepted,
-        local: NetAddress::new(call::local_address(fd)?),
-        peer: NetAddress::new(call::peer_address(fd)?),
-        received: socket.receiver.lock().received,
-        sent: socket.sender.lock().sent,
-    })
+fn entry_of(
+    fd: i32,
+    socket: &Socket,
+    accepted: bool,
+    path: Path,
+    (local, peer): (NetAddress, NetAddress),
+) -> Entry {
+    let received = socket.receiver.lock().received;
+    Entry { fd, path, accepted, local, peer, received, sent: socket.sender.lock().sent }
 }
 
 /// Adds bytes that the kernel moved on a native connection, for the report.

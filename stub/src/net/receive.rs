@@ -7,7 +7,9 @@ use heliostat_abi::channel::direction::{FIN, RESET, SWITCHED, TAKEN_BACK};
 use heliostat_abi::code::Native;
 use heliostat_abi::node::State;
 use heliostat_base::sys::Errno;
+use heliostat_ring::stream::{Corrupt, ReadDone};
 
+use super::send::PIECE_BYTES;
 use super::socket::{self, Socket, Stream};
 use super::wait::{self, Wake};
 use super::{connect, demote, shadow, side_lock};
@@ -163,10 +165,14 @@ fn step(fd: i32, socket: &Socket, buffers: &mut [IoSliceMut<'_>], flags: i32) ->
     if stream.slot.channel.state() == State::Revoked {
         return Step::Leave(Native::Revoked);
     }
+    let peeks = flags & libc::MSG_PEEK != 0;
     let done = if flags & libc::MSG_TRUNC != 0 {
         stream.incoming.discard(buffers.iter().map(|buffer| buffer.len()).sum())
     } else {
-        stream.incoming.read(buffers, flags & libc::MSG_PEEK != 0)
+        match buffers {
+            [buffer] if buffer.len() > PIECE_BYTES && !peeks => read_pieces(stream, buffer),
+            buffers => stream.incoming.read(buffers, peeks),
+        }
     };
     let Ok(done) = done else {
         return demote::broken(fd, socket, Step::Failed(Errno(libc::ECONNRESET)));
@@ -184,6 +190,22 @@ fn step(fd: i32, socket: &Socket, buffers: &mut [IoSliceMut<'_>], flags: i32) ->
         }
     }
     Step::Done(done.bytes)
+}
+
+/// Reads a large buffer in pieces, each given back to the writer at once, and goes on for as long
+/// as the writer keeps up.
+fn read_pieces(stream: &Stream, buffer: &mut [u8]) -> Result<ReadDone, Corrupt> {
+    let mut total = ReadDone { bytes: 0, made_room: false };
+    for piece in buffer.chunks_mut(PIECE_BYTES) {
+        let wanted = piece.len();
+        let done = stream.incoming.read(&mut [IoSliceMut::new(piece)], false)?;
+        total.bytes += done.bytes;
+        total.made_room |= done.made_room;
+        if done.bytes < wanted {
+            break;
+        }
+    }
+    Ok(total)
 }
 
 /// An empty lane: is it the end, an error, the kernel's turn, or only early?

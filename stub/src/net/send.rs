@@ -7,6 +7,7 @@ use heliostat_abi::channel::direction::RESET;
 use heliostat_abi::code::Native;
 use heliostat_abi::node::State;
 use heliostat_base::sys::Errno;
+use heliostat_ring::stream::{Corrupt, WriteCache};
 
 use super::socket::{self, Socket, Stream};
 use super::wait::{self, Wake};
@@ -16,6 +17,9 @@ use crate::Answer;
 
 const KNOWN: i32 =
     libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_MORE | libc::MSG_EOR | libc::MSG_CONFIRM;
+/// Piece of a large transfer: long enough to forget its overhead, short enough for both sides to
+/// copy at the same time and for the piece to stay in the first-level cache.
+pub const PIECE_BYTES: usize = 16 * 1024;
 /// One round of sendfile puts at most this much into the ring before the reader is told.
 const FILE_PIECE: u64 = 64 * 1024;
 
@@ -171,7 +175,7 @@ fn step(fd: i32, socket: &Socket, source: &Source<'_>) -> Step {
         return demote::broken(fd, socket, Step::Failed(Errno(libc::ECONNRESET)));
     };
     let done = match source {
-        Source::Buffers(buffers) => stream.outgoing.write(buffers, &mut half.cache).map(Ok),
+        Source::Buffers(buffers) => write(fd, socket, stream, buffers, &mut half.cache).map(Ok),
         Source::File { fd: file, offset, limit } => {
             stream.outgoing.fill_from(*file, *offset, *limit, &mut half.cache)
         }
@@ -190,13 +194,41 @@ fn step(fd: i32, socket: &Socket, source: &Source<'_>) -> Step {
         return Step::Full(stream.clone());
     }
     if stream.outgoing.take_sleeping_reader() {
-        shadow::ring_bell(fd, &stream.outgoing);
+        shadow::ring_bell(fd, socket, &stream.outgoing);
     }
     half.sent += bytes as u64;
     if let Some(line) = &half.line {
         line.sent(half.sent);
     }
     Step::Done(bytes)
+}
+
+/// Writes what there is room for. A large buffer goes in pieces, each published and announced at
+/// once, so that the reader copies one while the next is being written.
+#[inline]
+fn write(
+    fd: i32,
+    socket: &Socket,
+    stream: &Stream,
+    buffers: &[IoSlice<'_>],
+    cache: &mut WriteCache,
+) -> Result<usize, Corrupt> {
+    let [buffer] = buffers else { return stream.outgoing.write(buffers, cache) };
+    if buffer.len() <= PIECE_BYTES {
+        return stream.outgoing.write(buffers, cache);
+    }
+    let mut total = 0;
+    for piece in buffer.chunks(PIECE_BYTES) {
+        let bytes = stream.outgoing.write(&[IoSlice::new(piece)], cache)?;
+        if bytes > 0 && stream.outgoing.take_sleeping_reader() {
+            shadow::ring_bell(fd, socket, &stream.outgoing);
+        }
+        total += bytes;
+        if bytes < piece.len() {
+            break;
+        }
+    }
+    Ok(total)
 }
 
 /// Reasons not to write: the own end is shut, the peer is gone, the grant has ended.

@@ -8,6 +8,7 @@ use heliostat_base::clock;
 use heliostat_base::sys::Errno;
 use heliostat_ring::stream::Lane;
 
+use super::option;
 use super::socket::Socket;
 use crate::report;
 
@@ -20,7 +21,8 @@ const DRAIN_BYTES: usize = 256;
 /// Wakes the peer: one byte on the shadow, counted before it is sent so that the peer can tell
 /// bells from payload. Called under the sender's lock of this end.
 #[cold]
-pub fn ring_bell(fd: i32, outgoing: &Lane) {
+pub fn ring_bell(fd: i32, socket: &Socket, outgoing: &Lane) {
+    option::prepare_for_bells(fd, socket);
     outgoing.count_bell();
     let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
     if call::send(fd, &[0], flags).is_err() {

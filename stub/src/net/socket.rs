@@ -115,8 +115,6 @@ pub struct Socket {
     pub sleepers: AtomicU32,
     /// Bumped when the first sleeper wakes.
     pub wakes: AtomicU32,
-    /// SO_SNDTIMEO in ns, 0 for none.
-    pub send_timeout_ns: AtomicU64,
     /// TCP_NODELAY and TCP_CORK as the program set them (bits 0 and 1).
     pub delay_options: AtomicU32,
     /// Why it is native, once both halves are.
@@ -146,7 +144,6 @@ impl Socket {
             probed_at: AtomicU64::new(0),
             sleepers: AtomicU32::new(0),
             wakes: AtomicU32::new(0),
-            send_timeout_ns: AtomicU64::new(0),
             delay_options: AtomicU32::new(0),
             reason: AtomicU32::new(0),
         }
@@ -195,7 +192,7 @@ impl Socket {
         for flag in [&self.write_shut, &self.shadow_ended, &self.broken, &self.starved] {
             flag.store(false, Relaxed);
         }
-        for word in [&self.offer_ends_ns, &self.probed_at, &self.send_timeout_ns] {
+        for word in [&self.offer_ends_ns, &self.probed_at] {
             word.store(0, Relaxed);
         }
         self.shadow_error.store(0, Relaxed);

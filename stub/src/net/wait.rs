@@ -21,11 +21,15 @@ use crate::thread::Interrupts;
 /// Quiet time that is spun away before sleeping; longer than waking a thread of another core
 /// takes, since otherwise two peers that slept once keep each other sleeping.
 const SPIN_NS: u64 = 50_000;
+/// Looks without a pause between them, before all others.
+const EAGER_LOOKS: u32 = 50;
 /// A yield that took this long let somebody else work: the peer may be on this very core, so the
 /// quiet time starts anew.
 const WORKED_NS: u64 = 5_000;
 /// How often that may happen in a row, so that a busy neighbour does not keep us awake for ever.
 const RENEWALS_MAX: u32 = 200;
+/// Room that ends a writer's wait while it spins; one that sleeps is woken when a third is free.
+const ROOM_WORTH_WAKING: u64 = 2 * super::send::PIECE_BYTES as u64;
 /// A second sleeper relies on the first for this long.
 const FOLLOWER_LIMIT: Duration = Duration::from_millis(20);
 
@@ -43,6 +47,12 @@ pub enum Wake {
 /// Spins until `ready`, at most for a short quiet time; true when ready. `give_up` is asked
 /// between turns (signals).
 pub fn spin(mut ready: impl FnMut() -> bool, mut give_up: impl FnMut() -> bool) -> bool {
+    // A peer on another core answers within a microsecond: no pause, no clock until then.
+    for _ in 0..EAGER_LOOKS {
+        if ready() {
+            return true;
+        }
+    }
     let mut began = clock::monotonic_ns();
     let mut before = began;
     let mut renewals = 0;
@@ -137,7 +147,7 @@ pub fn end_sleep(fd: i32, socket: &Socket, stream: &Stream, answer: Result<usize
 fn is_changed(socket: &Socket, stream: &Stream, for_room: bool) -> bool {
     let lane_changed = match for_room {
         false => stream.incoming.unread().is_ok_and(|unread| unread > 0),
-        true => stream.outgoing.room().is_ok_and(|room| stream.outgoing.is_roomy(room)),
+        true => stream.outgoing.room().is_ok_and(|room| room >= ROOM_WORTH_WAKING),
     };
     lane_changed
         || (for_room && stream.outgoing.is_native_wanted())
@@ -209,10 +219,7 @@ fn slept(socket: &Socket, answer: Result<usize, Errno>) -> Wake {
 fn sleep_for_room(fd: i32, socket: &Socket) -> Wake {
     let events = libc::POLLIN | libc::POLLRDHUP;
     let mut fds = [libc::pollfd { fd, events, revents: 0 }];
-    let limit = match socket.send_timeout_ns.load(Relaxed) {
-        0 => None,
-        ns => Some(ns),
-    };
+    let limit = call::socket_timeout(fd, libc::SO_SNDTIMEO);
     let interrupts = Interrupts::now();
     match call::ppoll(&mut fds, limit, None) {
         Ok(0) => Wake::TimedOut,
