@@ -31,7 +31,8 @@
 //! 16   flags u32            FIN, SWITCHED, RESET           W
 //! 20   bells u32            bell bytes sent on the shadow  W
 //! 24   reader asleep u32    set by R, exchanged to 0 by W
-//! 28   want native u32      set by R: the writer shall switch and take unread bytes back
+//! 28   want native u32      R: 1, the writer shall switch and take unread bytes back; W answers
+//!                           by 1 -> 2, R may retract by 1 -> 0, both by compare-and-swap
 //! 64   write lock u32       W side only
 //! 128  head u64             bytes ever read                R
 //! 136  writer asleep u32    set by W, exchanged to 0 by R

@@ -24,5 +24,5 @@ pub const REPORT_ENTRIES_MAX: usize = 1024;
 pub const CONTROL_DEADLINE_MS: u64 = 500;
 /// How long an offer waits for the acceptor once its owner has nothing else to do.
 pub const OFFER_DEADLINE_MS: u64 = 1000;
-/// How long one side waits for the other to leave the direct path before it resets.
-pub const DEMOTE_DEADLINE_MS: u64 = 1000;
+/// How long one side waits for the other to leave the direct path before a relay stands in.
+pub const DEMOTE_DEADLINE_MS: u64 = 200;

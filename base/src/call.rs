@@ -210,18 +210,48 @@ pub fn bytes_queued(fd: i32) -> Answer {
     Ok(count.max(0) as usize)
 }
 
-/// Puts a fresh local connection in place of `fd` that holds `bytes` and then ends.
-pub fn replace_with_remains(fd: i32, bytes: &[u8]) -> Result<(), Errno> {
+/// A connected pair of local stream sockets, closed on exec.
+pub fn local_pair() -> Result<(i32, i32), Errno> {
     let mut pair = [0i32; 2];
     let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC;
     call!(socketpair, libc::AF_UNIX, kind, 0, pair.as_mut_ptr())?;
+    Ok((pair[0], pair[1]))
+}
+
+/// Puts `new` in the place of `fd`, which keeps its close-on-exec and non-blocking modes, and
+/// closes `new`'s own number.
+pub fn replace(new: i32, fd: i32) -> Result<(), Errno> {
     let is_kept = fcntl(fd, libc::F_GETFD, 0).is_ok_and(|flags| flags & 1 == 0);
-    let cloexec = if is_kept { 0 } else { libc::O_CLOEXEC };
-    let _ = set_option(pair[1], libc::SOL_SOCKET, libc::SO_SNDBUF, 4 * bytes.len() as i32);
-    let sent = send(pair[1], bytes, libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL);
-    let replaced = call!(dup3, pair[0], fd, cloexec);
-    let _ = (close(pair[0]), close(pair[1]));
-    sent.and(replaced).map(|_| ())
+    let status = fcntl(fd, libc::F_GETFL, 0).unwrap_or(0);
+    let _ = fcntl(new, libc::F_SETFL, status & libc::O_NONBLOCK as usize);
+    let answer = call!(dup3, new, fd, if is_kept { 0 } else { libc::O_CLOEXEC });
+    let _ = close(new);
+    answer.map(|_| ())
+}
+
+/// Puts a fresh local connection in place of `fd` that holds `bytes` and then ends.
+pub fn replace_with_remains(fd: i32, bytes: &[u8]) -> Result<(), Errno> {
+    let (ours, far) = local_pair()?;
+    let _ = set_option(far, libc::SOL_SOCKET, libc::SO_SNDBUF, 4 * bytes.len() as i32);
+    let sent = match bytes.is_empty() {
+        true => Ok(0),
+        false => send(far, bytes, libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL),
+    };
+    let replaced = replace(ours, fd);
+    let _ = close(far);
+    sent.and(replaced)
+}
+
+/// Closes every descriptor of this process but those in `kept`, which it sorts.
+pub fn keep_only(kept: &mut [i32]) {
+    kept.sort_unstable();
+    let mut first = 0;
+    for fd in kept.iter().copied().chain([i32::MAX]) {
+        if fd > first {
+            let _ = call!(close_range, first, fd - 1, 0);
+        }
+        first = fd.saturating_add(1);
+    }
 }
 
 /// True for an ordinary file.

@@ -25,6 +25,10 @@ use heliostat_base::sys::Errno;
 /// messages keeps to a few warm cache lines instead of walking through the whole ring.
 const REWIND_BYTES: u64 = 4096;
 
+/// Values of the wish for the kernel's path.
+const WANTED: u32 = 1;
+const FULFILLED: u32 = 2;
+
 /// The other side's positions contradict the ring's size; the stream cannot go on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Corrupt {
@@ -372,13 +376,24 @@ impl Lane {
 
     /// The reader asks the writer to switch to the shadow and take unread bytes back.
     pub fn want_native(&self) {
-        self.u32(at::WANT_NATIVE).swap(1, SeqCst); // D1
+        self.u32(at::WANT_NATIVE).swap(WANTED, SeqCst); // D1
     }
 
-    /// True when the reader asked for that.
+    /// True when the reader asked for that and nobody has answered yet.
     #[inline]
     pub fn is_native_wanted(&self) -> bool {
-        self.u32(at::WANT_NATIVE).load(Acquire) != 0
+        self.u32(at::WANT_NATIVE).load(Acquire) == WANTED
+    }
+
+    /// The reader takes its wish back; false when the writer has begun to fulfil it.
+    pub fn retract_want(&self) -> bool {
+        self.u32(at::WANT_NATIVE).compare_exchange(WANTED, 0, SeqCst, SeqCst).is_ok()
+    }
+
+    /// The writer begins to fulfil the wish: from here on the reader leaves the ring alone. False
+    /// when there is none, or it was taken back.
+    pub fn accept_want(&self) -> bool {
+        self.u32(at::WANT_NATIVE).compare_exchange(WANTED, FULFILLED, SeqCst, SeqCst).is_ok()
     }
 
     /// Counts one bell byte before it is sent in this direction.

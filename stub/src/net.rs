@@ -13,6 +13,7 @@ pub mod identity;
 pub mod listen;
 pub mod option;
 pub mod receive;
+pub mod relay;
 pub mod send;
 pub mod shadow;
 pub mod side_lock;

@@ -415,6 +415,20 @@ pub fn became_native(index: u32) {
     }
 }
 
+/// The kernel's sets forget the shadow of connection `index`, whose descriptor becomes another
+/// file; `became_native` puts that one in.
+pub fn withdraw_shadow(index: u32) {
+    for (epoll, set) in sets_of(index) {
+        let mut inner = set.inner.lock();
+        for place in 0..inner.len() {
+            let Some(interest) = inner.at(place) else { continue };
+            if interest.socket == index && std::mem::take(&mut interest.in_kernel) {
+                let _ = call::epoll_ctl(epoll, libc::EPOLL_CTL_DEL, interest.fd, None);
+            }
+        }
+    }
+}
+
 /// The sets that hold connection `index`, with a descriptor of each.
 fn sets_of(index: u32) -> Vec<(i32, &'static Set)> {
     let sets = socket::at(index).sets.lock().clone();

@@ -22,7 +22,7 @@ use heliostat_abi::report::Counter;
 use heliostat_base::{call, clock, spin};
 
 use super::socket::{self, Socket, Stream};
-use super::{option, shadow};
+use super::{option, relay, shadow};
 use crate::report;
 use crate::thread::Critical;
 
@@ -30,8 +30,8 @@ use crate::thread::Critical;
 const TAKE_BACK_BUFFER: i32 = 1 << 20;
 
 /// Moves connection `index` to the kernel's path: because the peer switched or asked, or because
-/// this end has to. Blocks for the peer at most for the deadline of `abi::limits`; then the
-/// connection is reset, which is the kernel's answer to a peer that does not answer.
+/// this end has to. Blocks for the peer at most for the deadline of `abi::limits`; for one that
+/// does not answer a relay stands in.
 #[cold]
 pub fn leave(fd: i32, index: u32, reason: Native) {
     let _critical = Critical::enter();
@@ -84,7 +84,7 @@ fn switch_outgoing(fd: i32, socket: &Socket, stream: &Stream, reason: Native) {
     if stream.outgoing.take_sleeping_reader() || stream.incoming.take_sleeping_writer() {
         shadow::ring_bell(fd, socket, &stream.outgoing);
     }
-    let wanted = stream.outgoing.is_native_wanted();
+    let wanted = stream.outgoing.accept_want();
     let bytes = match wanted {
         true => stream.outgoing.take_back().unwrap_or_default(),
         false => Vec::new(),
@@ -170,12 +170,24 @@ fn finish(fd: i32, index: u32, reason: Native) {
 }
 
 /// The peer cannot help any more. If it has left, a fresh local connection that holds what it
-/// sent, and then ends, takes the descriptor's place; if it only does not answer, it is a reset.
+/// sent, and then ends, takes the descriptor's place; if it only does not answer, a relay does.
 fn leave_alone(fd: i32, index: u32, socket: &Socket, stream: &Stream) {
     let has_left = stream.slot.peer_left(stream.side) || socket.shadow_ended.load(Relaxed);
+    if !has_left {
+        return match relay::start(fd, index, socket, stream) {
+            true => {
+                socket.receiver.lock().stream = None;
+                finish(fd, index, Native::PeerAsked);
+            }
+            false if await_switch(fd, socket, stream) => {
+                finish_incoming(fd, index, socket, stream, Native::Call)
+            }
+            false => reset(fd, index, socket),
+        };
+    }
     let mut bytes = vec![0; stream.incoming.unread().unwrap_or(0) as usize];
     let read = stream.incoming.read(&mut [std::io::IoSliceMut::new(&mut bytes)], false);
-    if !has_left || read.is_err() || call::replace_with_remains(fd, &bytes).is_err() {
+    if read.is_err() || call::replace_with_remains(fd, &bytes).is_err() {
         return reset(fd, index, socket);
     }
     socket.receiver.lock().stream = None;
