@@ -25,7 +25,10 @@ fn socket_of(call: &Call<'_>) -> Option<u32> {
 
 /// Passes a native connection's call to the kernel and counts what it moved.
 fn native(call: &mut Call<'_>, index: u32, is_receive: bool) -> Verdict {
-    let Some(result) = call.waited() else { return call.wait_in_kernel() };
+    if stage(call) != Stage::AfterNative {
+        return call.wait_in_kernel();
+    }
+    let result = call.frame.waited;
     let moved = result.max(0) as u64;
     match is_receive {
         true => option::count_native(index, moved, 0),
