@@ -13,6 +13,7 @@ thread_local! {
     static DEFERRED: Cell<u64> = const { Cell::new(0) };
     static INTERRUPTS: Cell<u32> = const { Cell::new(0) };
     static HARD_INTERRUPTS: Cell<u32> = const { Cell::new(0) };
+    static NEARNESS: Cell<i32> = const { Cell::new(0) };
     static TID: Cell<i32> = const { Cell::new(0) };
 }
 
@@ -90,6 +91,25 @@ impl Interrupts {
     pub fn hard_since(self) -> bool {
         HARD_INTERRUPTS.with(Cell::get) != self.hard
     }
+}
+
+/// Waits in a row that must speak for the other case before the opinion changes.
+const NEARNESS_MAX: i32 = 4;
+
+/// True when the peers of this thread seem to run on its own core: giving the core away is then
+/// the quickest way to an answer.
+#[inline]
+pub fn peer_is_near() -> bool {
+    NEARNESS.with(Cell::get) > 0
+}
+
+/// Notes how a wait ended: with work done while the core was given away, or by itself.
+#[inline]
+pub fn note_peer(near: bool) {
+    NEARNESS.with(|score| {
+        let step = if near { 1 } else { -1 };
+        score.set((score.get() + step).clamp(-NEARNESS_MAX, NEARNESS_MAX));
+    });
 }
 
 /// This thread's id, asked once.

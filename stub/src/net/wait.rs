@@ -16,16 +16,18 @@ use heliostat_base::{call, clock, futex, spin};
 use super::socket::{Socket, Stream};
 use super::{connect, shadow};
 use crate::report;
-use crate::thread::Interrupts;
+use crate::thread::{self, Interrupts};
 
 /// Quiet time that is spun away before sleeping; longer than waking a thread of another core
 /// takes, since otherwise two peers that slept once keep each other sleeping.
 const SPIN_NS: u64 = 50_000;
-/// Looks without a pause between them, before all others.
-const EAGER_LOOKS: u32 = 50;
+/// A peer on another core is looked for without a pause for this long (1 to 2 us).
+const EAGER_CYCLES: u64 = 4_000;
+/// Looks between two yields, for a peer on another core.
+const LOOKS_PER_YIELD: u32 = 8;
 /// A yield that took this long let somebody else work: the peer may be on this very core, so the
 /// quiet time starts anew.
-const WORKED_NS: u64 = 5_000;
+const WORKED_NS: u64 = 1_500;
 /// How often that may happen in a row, so that a busy neighbour does not keep us awake for ever.
 const RENEWALS_MAX: u32 = 200;
 /// Room that ends a writer's wait while it spins; one that sleeps is woken when a third is free.
@@ -46,36 +48,47 @@ pub enum Wake {
 
 /// Spins until `ready`, at most for a short quiet time; true when ready. `give_up` is asked
 /// between turns (signals).
+///
+/// A peer on another core answers within a microsecond, and looking is all there is to do; a peer
+/// on this core answers only once it has been given the core. Which of both it is this thread
+/// learns from how its last waits ended.
 pub fn spin(mut ready: impl FnMut() -> bool, mut give_up: impl FnMut() -> bool) -> bool {
-    // A peer on another core answers within a microsecond: no pause, no clock until then.
-    for _ in 0..EAGER_LOOKS {
-        if ready() {
-            return true;
+    let is_near = thread::peer_is_near();
+    if !is_near {
+        let began = clock::cycles();
+        while clock::cycles() - began < EAGER_CYCLES {
+            if ready() {
+                thread::note_peer(false);
+                return true;
+            }
         }
     }
     let mut began = clock::monotonic_ns();
     let mut before = began;
     let mut renewals = 0;
     loop {
-        for _ in 0..spin::PAUSES_PER_YIELD {
-            if ready() {
-                return true;
-            }
-            spin::pause();
-        }
         spin::yield_now();
+        let now = clock::monotonic_ns();
+        let has_worked = now - before > WORKED_NS;
         if ready() {
+            thread::note_peer(has_worked);
             return true;
         }
-        let now = clock::monotonic_ns();
-        if now - before > WORKED_NS && renewals < RENEWALS_MAX {
+        if has_worked && renewals < RENEWALS_MAX {
             renewals += 1;
             began = now;
         }
         if now - began > SPIN_NS || give_up() {
             return false;
         }
-        before = now;
+        for _ in 0..if is_near { 0 } else { LOOKS_PER_YIELD } {
+            spin::pause();
+            if ready() {
+                thread::note_peer(false);
+                return true;
+            }
+        }
+        before = clock::monotonic_ns();
     }
 }
 
