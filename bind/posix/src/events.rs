@@ -126,9 +126,9 @@ fn select_with(call: &mut Call<'_>, timeout_ns: Option<u64>, mask: Option<u64>) 
         return Verdict::Pass;
     }
     let words = (count as usize).div_ceil(64);
-    // SAFETY: null or the program's bitmaps, which hold at least `count` bits in whole longs.
     let map = |address: u64| {
         (address != 0)
+            // SAFETY: the program's bitmaps, which hold at least `count` bits in whole longs.
             .then(|| unsafe { std::slice::from_raw_parts_mut(address as *mut u64, words) })
     };
     let mut maps = stub_select::Bitmaps {

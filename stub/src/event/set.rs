@@ -34,6 +34,12 @@ pub struct Interests {
     pub kernel_had_news: bool,
 }
 
+impl Default for Interests {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Interests {
     /// No interests.
     pub const fn new() -> Self {

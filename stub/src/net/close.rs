@@ -49,7 +49,7 @@ fn end(fd: i32, index: u32, socket: &Socket, stream: &Stream) {
 /// shutdown(2). Only SHUT_RDWR reaches the shadow: after SHUT_WR bells still have to be rung.
 pub fn shutdown(fd: i32, index: u32, how: i32) -> Answer {
     let socket = socket::at(index);
-    let Some(stream) = socket.stream() else { return None };
+    let stream = socket.stream()?;
     let _critical = Critical::enter();
     if how == libc::SHUT_RD || how == libc::SHUT_RDWR {
         socket.read_shut.store(true, Release);
@@ -57,9 +57,7 @@ pub fn shutdown(fd: i32, index: u32, how: i32) -> Answer {
     if how == libc::SHUT_WR || how == libc::SHUT_RDWR {
         socket.write_shut.store(true, Release);
         let sender = socket.sender.lock();
-        if sender.stream.is_none() {
-            return None;
-        }
+        sender.stream.as_ref()?;
         stream.outgoing.raise(FIN);
         if stream.outgoing.take_sleeping_reader() {
             shadow::ring_bell(fd, socket, &stream.outgoing);

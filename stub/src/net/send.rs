@@ -99,7 +99,7 @@ pub fn send_file(fd: i32, index: u32, file: i32, offset: Option<u64>, limit: u64
                     return Some(Ok(total as usize));
                 }
             }
-            other => match after(fd, index, other, total as usize, libc::MSG_NOSIGNAL & 0) {
+            other => match after(fd, index, other, total as usize, 0) {
                 After::Again => {}
                 After::Return(answer) => return answer,
             },

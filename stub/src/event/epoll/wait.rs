@@ -1,0 +1,189 @@
+//! epoll_wait(2): looks in memory and in the kernel, and prepares the sleep between.
+
+use std::sync::atomic::Ordering::{Relaxed, Release};
+
+use heliostat_abi::code::Native;
+use heliostat_abi::report::Counter;
+use heliostat_base::sys::Errno;
+use heliostat_base::{call, clock};
+
+use super::{mark, set_for, set_of, Set, SETS};
+use crate::event::interest::Interest;
+use crate::event::set::Interests;
+use crate::net::{connect, demote, socket, wait};
+use crate::thread::{Critical, Interrupts};
+use crate::{fail, Answer};
+
+/// While there is work, the kernel is asked this often (some 20 us): often enough to tell of
+/// everything that is ready in one answer, seldom enough not to be felt (140 ns each).
+const KERNEL_PAUSE_CYCLES: u64 = 40_000;
+const KERNEL_EVENTS: usize = 128;
+
+/// What a wait came to.
+pub enum Waited {
+    /// The answer; `None` is the kernel's to give.
+    Answer(Answer),
+    /// Nothing yet: the caller makes the kernel's own wait on the set for at most so many ms (-1
+    /// for ever), with no frame of ours on the stack, and gives its answer to `woken`.
+    Sleep(i32),
+}
+
+/// epoll_wait(2) family: looks, and spins for a short while. `ends` is the monotonic time of the
+/// timeout, 0 for one that is over at once. A wait with a signal mask goes to the kernel early,
+/// because only the kernel can change the mask and wait in one step.
+pub fn look(
+    epoll: i32,
+    out: &mut [libc::epoll_event],
+    ends: Option<u64>,
+    has_mask: bool,
+) -> Waited {
+    let Some(set) = set_for(epoll).and_then(|index| SETS.get(index as usize)) else {
+        return Waited::Answer(None);
+    };
+    if out.is_empty() {
+        return Waited::Answer(fail(libc::EINVAL));
+    }
+    let found = collect(epoll, set, out, ends == Some(0));
+    if found > 0 || ends == Some(0) {
+        return Waited::Answer(Some(Ok(found)));
+    }
+    let interrupts = Interrupts::now();
+    let mut found = 0;
+    let may_spin = !has_mask && set.inner.lock().has_hot();
+    let is_ready = may_spin
+        && wait::spin(
+            || {
+                found = collect(epoll, set, out, false);
+                found > 0
+            },
+            || interrupts.any_since() || is_past(ends),
+        );
+    if is_ready {
+        return Waited::Answer(Some(Ok(found)));
+    }
+    if interrupts.any_since() {
+        return Waited::Answer(fail(libc::EINTR));
+    }
+    begin_sleep(epoll, set, ends)
+}
+
+/// Arms every hot interest; from here on a byte for any of them makes the kernel's set ready.
+fn begin_sleep(epoll: i32, set: &Set, ends: Option<u64>) -> Waited {
+    set.sleepers.fetch_add(1, Release);
+    let _critical = Critical::enter();
+    let mut inner = set.inner.lock();
+    inner.arm_hot(epoll, mark());
+    if inner.hot().any(Interest::is_ready) {
+        return Waited::Sleep(0);
+    }
+    let left = ends.map(|ends| ends.saturating_sub(clock::monotonic_ns()));
+    let offer = offers_limit(&inner);
+    let ns = match (left, offer) {
+        (Some(left), Some(offer)) => Some(left.min(offer)),
+        (left, offer) => left.or(offer),
+    };
+    if inner.has_hot() {
+        crate::report::count(Counter::Sleeps);
+    }
+    Waited::Sleep(ns.map_or(-1, |ns| ns.div_ceil(1_000_000).min(i32::MAX as u64) as i32))
+}
+
+/// After the kernel's wait, whose events lie in `out`: `None` means look again.
+pub fn woken(
+    epoll: i32,
+    out: &mut [libc::epoll_event],
+    answer: Result<usize, Errno>,
+    ends: Option<u64>,
+) -> Answer {
+    let set = set_of(epoll)?;
+    set.sleepers.fetch_sub(1, Release);
+    if let Err(errno @ Errno(libc::EBADF | libc::EINVAL | libc::EFAULT)) = answer {
+        return Some(Err(errno));
+    }
+    let mut events = [libc::epoll_event { events: 0, u64: 0 }; KERNEL_EVENTS];
+    let count = answer.unwrap_or(0).min(KERNEL_EVENTS).min(out.len());
+    events[..count].copy_from_slice(&out[..count]);
+    let _critical = Critical::enter();
+    let mut inner = set.inner.lock();
+    inner.wake_hot(epoll, mark());
+    let mut found = inner.sort(mark(), &events[..count], out);
+    let mut switched = Vec::new();
+    found += inner.scan(epoll, mark(), &mut out[found..], &mut switched);
+    let late = late_offers(&inner);
+    drop(inner);
+    for (fd, index) in switched {
+        demote::leave(fd, index, Native::PeerAsked);
+    }
+    for (fd, index, stream) in late {
+        connect::give_up_late_offer(fd, index, &stream);
+    }
+    match (found, answer) {
+        (0, Err(errno)) => Some(Err(errno)),
+        (0, Ok(_)) if !is_past(ends) => None,
+        (found, _) => Some(Ok(found)),
+    }
+}
+
+fn is_past(ends: Option<u64>) -> bool {
+    ends.is_some_and(|ends| clock::monotonic_ns() >= ends)
+}
+
+/// One look: the hot interests, and the kernel when it is due.
+fn collect(epoll: i32, set: &Set, out: &mut [libc::epoll_event], ask_kernel: bool) -> usize {
+    let _critical = Critical::enter();
+    let mut switched = Vec::new();
+    let mut inner = set.inner.lock();
+    inner.turn = inner.turn.wrapping_add(1);
+    let now = clock::cycles();
+    let is_due = ask_kernel
+        || inner.kernel_had_news
+        || now.wrapping_sub(inner.asked_at) > KERNEL_PAUSE_CYCLES;
+    if is_due {
+        inner.asked_at = now;
+    }
+    let mut found = 0;
+    // Now and then the kernel's events go first, so that neither side can starve the other.
+    if is_due && inner.turn % 2 == 0 {
+        found = ask(epoll, &mut inner, out);
+        found += inner.scan(epoll, mark(), &mut out[found..], &mut switched);
+    } else {
+        found += inner.scan(epoll, mark(), out, &mut switched);
+        if is_due && found < out.len() {
+            found += ask(epoll, &mut inner, &mut out[found..]);
+        }
+    }
+    drop(inner);
+    for (fd, index) in switched {
+        demote::leave(fd, index, Native::PeerAsked);
+    }
+    found
+}
+
+fn ask(epoll: i32, inner: &mut Interests, out: &mut [libc::epoll_event]) -> usize {
+    let mut events = [libc::epoll_event { events: 0, u64: 0 }; KERNEL_EVENTS];
+    let limit = out.len().min(KERNEL_EVENTS);
+    let count = call::epoll_wait(epoll, &mut events[..limit], Some(0), None).unwrap_or(0);
+    inner.kernel_had_news = count > 0;
+    inner.sort(mark(), &events[..count], out)
+}
+
+/// How long an unclaimed offer among the hot interests may still wait.
+fn offers_limit(inner: &Interests) -> Option<u64> {
+    unclaimed(inner)
+        .map(|(_, index, stream)| connect::offer_left_ns(socket::at(index), &stream).unwrap_or(1))
+        .min()
+}
+
+fn late_offers(inner: &Interests) -> Vec<(i32, u32, socket::Stream)> {
+    unclaimed(inner)
+        .filter(|(_, index, stream)| connect::offer_left_ns(socket::at(*index), stream).is_none())
+        .collect()
+}
+
+fn unclaimed(inner: &Interests) -> impl Iterator<Item = (i32, u32, socket::Stream)> + '_ {
+    inner.hot().filter_map(|interest| {
+        let is_unclaimed = socket::at(interest.socket).unclaimed.load(Relaxed);
+        let stream = interest.stream.clone()?;
+        is_unclaimed.then_some((interest.fd, interest.socket, stream))
+    })
+}
