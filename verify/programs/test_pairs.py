@@ -87,9 +87,9 @@ def test_transcript_under_heliostat_is_the_one_under_plain_linux(house, case, mo
 # Cases whose ends do not live to be looked at, or that make no connection.
 LEAVES = {"processes.LeftOpenAtExit", "processes.ExecAfterTraffic", "processes.ClosedByExec",
           "ends.KilledByBrokenPipe", "ends.Refused", "processes.StandardStreams"}  # fmt: skip
-# Cases that ask for what only the kernel's path does, by what is allowed beside direct.
+# Cases that ask for what only the kernel's path does, or leave a connection unaccepted.
 MAY_BE_NATIVE = {
-    "stream.Urgent", "ends.ClosedBeforeAccept", "readiness.EpollNested", "processes.DescriptorPassed",
+    "stream.Urgent", "ends.ClosedBeforeAccept", "readiness.EpollNested", "readiness.EpollMixed", "processes.DescriptorPassed",
     "processes.ChildServes", "processes.ParentAndChildTakeTurns", "processes.EndOnlyWhenBothClosed",
     "processes.ForkedClient", "processes.InheritedByExec", "processes.WorkersShareListener",
     "processes.Daemon", "processes.PoolOfClients", "loops.ForkingServer",
