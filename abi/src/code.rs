@@ -58,6 +58,7 @@ numbered! {
         Identity = 15 => "the other end's identity did not match its offer",
         Corrupt = 16 => "the other end broke the stream protocol",
         Disabled = 17 => "switched off by option",
+        Nested = 18 => "the socket is watched where no stub can see it (nested epoll, io_uring)",
     }
 }
 

@@ -210,6 +210,13 @@ pub fn bytes_queued(fd: i32) -> Answer {
     Ok(count.max(0) as usize)
 }
 
+/// Ends a TCP connection with a reset: the peer sees ECONNRESET, and what was received and not
+/// read is gone (source: connect(2), AF_UNSPEC).
+pub fn reset(fd: i32) {
+    let nowhere = [0u8; 16];
+    let _ = call!(connect, fd, nowhere.as_ptr(), nowhere.len());
+}
+
 /// A connected pair of local stream sockets, closed on exec.
 pub fn local_pair() -> Result<(i32, i32), Errno> {
     let mut pair = [0i32; 2];

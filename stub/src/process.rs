@@ -6,7 +6,7 @@
 //! - exit: streams end as close(2) would end them.
 //! - A child of vfork runs in this very memory: it must not change any table, only the kernel's.
 
-use std::sync::atomic::Ordering::{Relaxed, Release};
+use std::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicI32};
 
 use heliostat_abi::code::Native;
@@ -42,6 +42,7 @@ pub fn is_borrowed() -> bool {
 
 /// Before a fork: every direct stream gets one more holder.
 pub fn before_fork() {
+    let _critical = Critical::enter();
     for (_, socket) in socket::each_live() {
         if let Some(stream) = socket.stream() {
             stream.slot.share(stream.side);
@@ -59,8 +60,10 @@ pub fn fork_failed() {
     }
 }
 
-/// In the child of a fork, before anything else.
+/// In the child of a fork, before anything else. libc still holds its allocator's locks here:
+/// what the parent owned is forgotten, not freed, and nothing is allocated.
 pub fn in_forked_child() {
+    let _critical = Critical::enter();
     adopt();
     thread::forget_tid();
     report::forget_in_forked_child();
@@ -136,14 +139,26 @@ pub fn before_exec() {
     let known: Vec<(i32, Kind)> = table::walk(0, u32::MAX).collect();
     for (fd, kind) in known {
         if let Kind::Socket(index) = kind {
-            if stays_open(fd) {
-                demote::leave(fd, index, Native::Exec);
+            match stays_open(fd) {
+                true => demote::leave(fd, index, Native::Exec),
+                false => give_holder_back(index),
             }
         }
     }
     if is_borrowed() {
         // A vfork child may have put a socket where its table, ours, knows nothing of it.
         demote_renamed();
+    }
+}
+
+/// exec(2) will close the descriptor without asking us. A vfork child never was a holder.
+fn give_holder_back(index: u32) {
+    let socket = socket::at(index);
+    if is_borrowed() || socket.holder_given.swap(true, AcqRel) {
+        return;
+    }
+    if let Some(stream) = socket.stream() {
+        stream.slot.is_last_holder(stream.side);
     }
 }
 
@@ -175,14 +190,14 @@ pub fn before_exit() {
     if is_borrowed() {
         return;
     }
-    let known: Vec<i32> = table::walk(0, u32::MAX)
-        .filter(|(_, kind)| matches!(kind, Kind::Socket(_)))
-        .map(|(fd, _)| fd)
-        .collect();
-    for fd in known {
-        closing(fd);
-        // The kernel ends the shadow now, in order, so that no bell comes in between.
-        let _ = call::close(fd);
+    for (fd, kind) in table::walk(0, u32::MAX) {
+        if let (Kind::Socket(index), Kind::Socket(_)) = (kind, table::take(fd)) {
+            if socket::at(index).release() {
+                close::exiting(fd, index);
+            }
+            // The kernel ends the shadow now, in order, so that no bell comes in between.
+            let _ = call::close(fd);
+        }
     }
 }
 

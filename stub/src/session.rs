@@ -279,10 +279,15 @@ pub fn vacate(fd: i32) {
     }
 }
 
-/// In the child of a fork: the parent's session is not ours.
+/// In the child of a fork: the parent's session is not ours. Its socket is closed at once, since
+/// the control plane notices the parent's end by the last copy of it.
 pub fn forget_in_forked_child() {
     STATE.reset_in_forked_child();
     let mut link = STATE.lock();
-    link.lose();
+    CONTROL_FD.store(-1, Release);
     link.retry_at_ns = 0;
+    if let Some(session) = link.session.take() {
+        let _ = heliostat_base::call::close(session.socket.fd());
+        std::mem::forget(session);
+    }
 }

@@ -4,7 +4,7 @@ use heliostat_abi::code::Native;
 use heliostat_abi::report::Counter;
 use heliostat_base::sys::Sysno;
 use heliostat_interpose::{SyscallFrame, Verdict};
-use heliostat_stub::net::{demote, socket};
+use heliostat_stub::net::{demote, listen, socket};
 use heliostat_stub::table::{self, Kind};
 use heliostat_stub::{enable, process, report};
 
@@ -55,11 +55,12 @@ pub fn exit(_call: &mut Call<'_>) -> Verdict {
 /// io_uring works on descriptors where no stub sees it: this process stays native from now on.
 pub fn io_uring(_call: &mut Call<'_>) -> Verdict {
     enable(false);
+    listen::withdraw_all();
     report::count(Counter::Uncaught);
     for (fd, kind) in table::walk(0, u32::MAX).collect::<Vec<_>>() {
         if let Kind::Socket(index) = kind {
             if !socket::at(index).is_native() {
-                demote::leave(fd, index, Native::Call);
+                demote::leave(fd, index, Native::Nested);
             }
         }
     }

@@ -39,6 +39,8 @@ pub struct Interest {
     pub was_active: bool,
     /// Looks in vain since something happened.
     pub quiet_looks: u32,
+    /// The peer was told that it must ring: for bytes, and for room if true.
+    armed_for_room: Option<bool>,
     told: u32,
     tail_told: u64,
     disabled: bool,
@@ -69,6 +71,7 @@ impl Interest {
             is_hot: false,
             was_active: true,
             quiet_looks: 0,
+            armed_for_room: None,
             told: 0,
             tail_told: 0,
             disabled: false,
@@ -82,44 +85,56 @@ impl Interest {
         self.is_active = true;
     }
 
-    /// Looks at the stream and says what has to be told now.
+    /// What would be told now: the events, whether they are news, and whether the peer switched.
+    /// Edge-triggered events are news when a bit is new or bytes came since the last telling.
     #[inline]
-    pub fn look(&mut self) -> Look {
-        let Some(stream) = &self.stream else { return Look::Quiet };
-        if self.disabled || !self.is_active {
-            return Look::Quiet;
-        }
-        let socket = socket::at(self.socket);
+    fn news(&self, socket: &Socket, stream: &Stream) -> (u32, bool, bool) {
         let (mut now, has_switched) = ready::incoming(socket, stream);
-        if has_switched {
-            return Look::Switched;
-        }
         let is_edge = self.events & EDGE != 0;
-        if self.events & (OUT | WRNORM) != 0 {
+        let mut told = self.told;
+        if self.wants_room() {
             let is_starved = socket.starved.load(Relaxed);
-            if is_edge && self.told & OUT != 0 && !is_starved {
+            if is_edge && told & OUT != 0 && !is_starved {
                 now |= OUT | WRNORM;
             } else {
                 now |= ready::outgoing(socket, stream);
             }
-            if is_starved && now & OUT != 0 {
-                socket.starved.store(false, Relaxed);
-                self.told &= !(OUT | WRNORM);
+            if is_starved {
+                told &= !(OUT | WRNORM);
             }
         }
         now &= self.events | ERR | HUP;
-        if is_edge {
-            let tail = stream.incoming.tail();
-            let is_news =
-                now & !self.told != 0 || (tail != self.tail_told && now & (IN | RDNORM) != 0);
-            (self.told, self.tail_told) = (now, tail);
-            if !is_news {
-                return Look::Quiet;
+        let is_news = match is_edge {
+            false => now != 0,
+            true => {
+                now & !told != 0
+                    || (now & (IN | RDNORM) != 0 && stream.incoming.tail() != self.tail_told)
             }
-        }
-        if now == 0 {
+        };
+        (now, is_news, has_switched)
+    }
+
+    /// Looks at the stream and says what has to be told now.
+    #[inline]
+    pub fn look(&mut self) -> Look {
+        if self.disabled || !self.is_active {
             return Look::Quiet;
         }
+        let Some(stream) = &self.stream else { return Look::Quiet };
+        let socket = socket::at(self.socket);
+        let tail = stream.incoming.tail();
+        let (now, is_news, has_switched) = self.news(socket, stream);
+        if has_switched {
+            return Look::Switched;
+        }
+        if now & OUT != 0 && socket.starved.load(Relaxed) {
+            socket.starved.store(false, Relaxed);
+        }
+        if !is_news {
+            self.told &= now;
+            return Look::Quiet;
+        }
+        (self.told, self.tail_told) = (now, tail);
         self.disabled = self.events & ONESHOT != 0;
         Look::Ready(now)
     }
@@ -127,12 +142,11 @@ impl Interest {
     /// True when something would be told, without telling it.
     pub fn is_ready(&self) -> bool {
         let Some(stream) = &self.stream else { return false };
-        let socket = socket::at(self.socket);
-        let (now, has_switched) = ready::incoming(socket, stream);
-        let room = if self.wants_room() { ready::outgoing(socket, stream) } else { 0 };
-        self.is_active
-            && !self.disabled
-            && (has_switched || (now | room) & (self.events | ERR | HUP) != 0)
+        if self.disabled || !self.is_active {
+            return false;
+        }
+        let (_, is_news, has_switched) = self.news(socket::at(self.socket), stream);
+        is_news || has_switched
     }
 
     /// True when room is waited for and there is none now.
@@ -140,11 +154,24 @@ impl Interest {
         self.events & (OUT | WRNORM) != 0
     }
 
-    /// Tells the peer that nobody looks any more.
-    pub fn arm(&self) {
-        if let Some(stream) = &self.stream {
-            ready::arm(stream, self.wants_room());
+    /// Tells the peer that nobody looks any more; once, however often it is called.
+    pub fn arm(&mut self) {
+        if self.armed_for_room.is_some() {
+            return self.arm_again();
         }
+        if let Some(stream) = &self.stream {
+            let for_room = self.wants_room();
+            socket::at(self.socket).arm(stream, for_room);
+            self.armed_for_room = Some(for_room);
+        }
+    }
+
+    /// The peer may have taken the words back when it rang for somebody: they are set anew.
+    fn arm_again(&self) {
+        let Some(stream) = &self.stream else { return };
+        let socket = socket::at(self.socket);
+        socket.arm(stream, self.armed_for_room == Some(true));
+        socket.disarm(stream, self.armed_for_room == Some(true));
     }
 
     /// Takes bells off the shadow before they are many; edge-triggered, a few may stay.
@@ -157,9 +184,12 @@ impl Interest {
     }
 
     /// Somebody looks again.
-    pub fn disarm(&self) {
-        if let Some(stream) = &self.stream {
-            ready::disarm(stream);
+    pub fn disarm(&mut self) {
+        let Some(for_room) = self.armed_for_room.take() else { return };
+        let socket = socket::at(self.socket);
+        // A place that serves another connection by now has no count of ours.
+        if let (Some(stream), true) = (&self.stream, socket.generation() == self.generation) {
+            socket.disarm(stream, for_room);
         }
     }
 }

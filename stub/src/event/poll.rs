@@ -169,7 +169,7 @@ fn sleep(
         0 => call::ppoll(&mut copy, left, mask),
         _ => Ok(0),
     };
-    disarm(watched, &copy, answer.is_ok());
+    disarm(fds, watched, &copy, answer.is_ok());
     answer?;
     for (at, entry) in copy.iter().enumerate().filter(|(at, _)| !is_watched(watched, *at)) {
         fds[at].revents = if found == 0 { entry.revents } else { 0 };
@@ -182,7 +182,7 @@ fn arm(watched: &[Watched], fds: &[pollfd]) {
     for entry in watched {
         match entry {
             Watched::Stream { at, fd, index, stream } => {
-                ready::arm(stream, fds[*at].events & libc::POLLOUT != 0);
+                socket::at(*index).arm(stream, fds[*at].events & libc::POLLOUT != 0);
                 shadow::drain(*fd, socket::at(*index), &stream.incoming);
             }
             Watched::Set { fd, index, .. } => epoll::arm(*fd, *index),
@@ -190,11 +190,12 @@ fn arm(watched: &[Watched], fds: &[pollfd]) {
     }
 }
 
-fn disarm(watched: &[Watched], answers: &[pollfd], valid: bool) {
+fn disarm(fds: &[pollfd], watched: &[Watched], answers: &[pollfd], valid: bool) {
     for entry in watched {
         match entry {
             Watched::Stream { at, fd, index, stream } => {
-                ready::disarm(stream);
+                let for_room = fds[*at].events & libc::POLLOUT != 0;
+                socket::at(*index).disarm(stream, for_room);
                 if valid {
                     let events = answers[*at].revents as u16 as u32;
                     shadow::learn(*fd, socket::at(*index), events);

@@ -60,17 +60,3 @@ pub fn outgoing(socket: &Socket, stream: &Stream) -> u32 {
         false => 0,
     }
 }
-
-/// Tells the peer that a sleep is about to begin, for what is waited for; look again after it.
-pub fn arm(stream: &Stream, for_room: bool) {
-    stream.incoming.reader_sleeps();
-    if for_room {
-        stream.outgoing.writer_sleeps();
-    }
-}
-
-/// The sleep is over.
-pub fn disarm(stream: &Stream) {
-    stream.incoming.reader_awake();
-    stream.outgoing.writer_awake();
-}

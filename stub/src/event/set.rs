@@ -125,7 +125,7 @@ impl Interests {
 
     /// Takes an interest out for good, in the kernel's set too.
     pub fn remove(&mut self, epoll: i32, place: usize) {
-        if let Some(interest) = self.places[place].take() {
+        if let Some(mut interest) = self.places[place].take() {
             interest.disarm();
             if interest.in_kernel {
                 let _ = call::epoll_ctl(epoll, libc::EPOLL_CTL_DEL, interest.fd, None);
@@ -236,20 +236,24 @@ impl Interests {
         for at in 0..self.hot.len() {
             let place = self.hot[at] as usize;
             let _ = self.register(epoll, mark, place);
-            if let Some(interest) = &self.places[place] {
+            if let Some(interest) = &mut self.places[place] {
                 interest.arm();
             }
         }
     }
 
-    /// After a sleep: few interests stay hot all, of many only those with something to do.
-    pub fn wake_hot(&mut self, epoll: i32, mark: u64) {
+    /// After a sleep: few interests stay hot all, of many only those with something to do. While
+    /// another thread still sleeps in the set, all of them go on relying on bells.
+    pub fn wake_hot(&mut self, epoll: i32, mark: u64, others_sleep: bool) {
         if self.hot.len() > HOT_FEW {
             self.cool(epoll, mark, |interest| !interest.was_active);
         }
         for place in &self.hot {
             if let Some(interest) = &mut self.places[*place as usize] {
-                interest.disarm();
+                match others_sleep {
+                    true => interest.arm(),
+                    false => interest.disarm(),
+                }
                 interest.was_active = false;
             }
         }
@@ -261,19 +265,23 @@ impl Interests {
         mark: u64,
         events: &[libc::epoll_event],
         out: &mut [libc::epoll_event],
+        others_sleep: bool,
     ) -> usize {
         let mut found = 0;
         for event in events {
             let data = event.u64;
             let place = (data & 0xffff_ffff) as usize;
             let ours = data >> 32 == mark >> 32 && place < self.places.len();
-            match self.places.get(place).and_then(Option::as_ref) {
+            match self.places.get_mut(place).and_then(Option::as_mut) {
                 Some(interest) if ours && interest.stream.is_some() => {
                     let socket = socket::at(interest.socket);
                     shadow::learn(interest.fd, socket, event.events);
                     interest.drain_bells(socket);
                     if interest.is_active {
-                        interest.disarm();
+                        match others_sleep {
+                            true => interest.arm(),
+                            false => interest.disarm(),
+                        }
                         self.heat(place);
                     }
                 }

@@ -132,9 +132,7 @@ impl Channel {
                 continue;
             }
             *taken |= 1 << index;
-            let slot = Slot { channel: self.clone(), index };
-            slot.begin();
-            return Some(slot);
+            return Some(Slot::begin(self, index));
         }
         None
     }
@@ -164,7 +162,11 @@ impl Channel {
 
     /// A slot of this channel by number, for the acceptor.
     pub fn slot(self: &Arc<Self>, index: u32) -> Option<Slot> {
-        (index < self.entry.slots).then(|| Slot { channel: self.clone(), index })
+        if index >= self.entry.slots {
+            return None;
+        }
+        let generation = self.word(index, slot::STATE).load(Acquire) >> 8;
+        Some(Slot { channel: self.clone(), index, generation })
     }
 
     /// Frees what other threads of the parent held.
@@ -182,6 +184,8 @@ pub struct Slot {
     /// The channel it lies in.
     pub channel: Arc<Channel>,
     index: u32,
+    /// Generation of the slot when this stream began; a later one is another stream.
+    generation: u32,
 }
 
 impl Slot {
@@ -189,18 +193,20 @@ impl Slot {
         self.channel.word(self.index, offset)
     }
 
-    fn begin(&self) {
+    fn begin(channel: &Arc<Channel>, index: u32) -> Self {
+        let next = channel.word(index, slot::STATE).load(Relaxed).wrapping_add(0x100);
+        let slot = Self { channel: channel.clone(), index, generation: next >> 8 };
         for (direction, side) in [(0, Side::Client), (1, Side::Server)] {
-            if let Some(lane) = self.lane(direction) {
+            if let Some(lane) = slot.lane(direction) {
                 // 5 lines apart and prime to the ring: lanes do not share cache sets.
-                lane.reset(u64::from(self.index * 2 + direction as u32) * 320);
+                lane.reset(u64::from(index * 2 + direction as u32) * 320);
             }
-            self.word(side.holders()).store(1, Relaxed);
+            slot.word(side.holders()).store(1, Relaxed);
         }
-        self.word(slot::CLOSED).store(0, Relaxed);
-        let next = self.word(slot::STATE).load(Relaxed).wrapping_add(0x100);
-        self.word(slot::STATE).store(SlotState::Connecting.in_word(next), Release);
-        self.channel.set_offer(self.index, true);
+        slot.word(slot::CLOSED).store(0, Relaxed);
+        slot.word(slot::STATE).store(SlotState::Connecting.in_word(next), Release);
+        channel.set_offer(index, true);
+        slot
     }
 
     /// The lane of a direction: 0 client to server, 1 back.
@@ -223,12 +229,16 @@ impl Slot {
     /// State now; nonsense counts as Free.
     pub fn state(&self) -> SlotState {
         let word = self.word(slot::STATE).load(Acquire);
-        SlotState::from_word(word).unwrap_or(SlotState::Free)
+        match word >> 8 == self.generation {
+            true => SlotState::from_word(word).unwrap_or(SlotState::Free),
+            false => SlotState::Free,
+        }
     }
 
     fn step(&self, from: SlotState, to: SlotState) -> bool {
         let word = self.word(slot::STATE).load(Acquire);
-        SlotState::from_word(word) == Some(from)
+        word >> 8 == self.generation
+            && SlotState::from_word(word) == Some(from)
             && self
                 .word(slot::STATE)
                 .compare_exchange(word, to.in_word(word), AcqRel, Acquire)
@@ -294,7 +304,7 @@ impl Slot {
     pub fn withdraw(&self) -> bool {
         let withdrawn = self.step(SlotState::Offered, SlotState::Withdrawn)
             || self.step(SlotState::Connecting, SlotState::Withdrawn);
-        withdrawn || self.state() == SlotState::Declined
+        withdrawn || matches!(self.state(), SlotState::Declined | SlotState::Withdrawn)
     }
 
     /// Client: gives back a slot that never became a stream.

@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use heliostat_abi::channel::direction::{FIN, RESET};
+use heliostat_abi::channel::SlotState;
 use heliostat_base::call;
 
 use super::socket::{self, Socket, Stream};
@@ -26,12 +27,20 @@ pub fn closing(fd: i32, index: u32) {
 }
 
 fn end(fd: i32, index: u32, socket: &Socket, stream: &Stream) {
-    if socket.unclaimed.load(Relaxed) && demote::withdraw(fd, index, socket, stream) {
-        return;
+    if socket.holder_given.swap(false, Relaxed) {
+        stream.slot.share(stream.side); // that exec failed, and we are still here
     }
     if !stream.slot.is_last_holder(stream.side) {
         return;
     }
+    if socket.unclaimed.load(Relaxed) && demote::withdraw(fd, index, socket, stream) {
+        return;
+    }
+    finish(fd, socket, stream);
+}
+
+/// Ends the outgoing half as the kernel would, and leaves the slot.
+fn finish(fd: i32, socket: &Socket, stream: &Stream) {
     let unread = stream.incoming.unread().is_ok_and(|bytes| bytes > 0);
     let is_reset = socket.closes_with_reset.load(Relaxed);
     if unread || is_reset || socket.broken.load(Relaxed) {
@@ -44,6 +53,24 @@ fn end(fd: i32, index: u32, socket: &Socket, stream: &Stream) {
     // Bells left unread would make the kernel reset the shadow instead of ending it.
     shadow::drain(fd, socket, &stream.incoming);
     stream.slot.leave(stream.side);
+}
+
+/// Before this process exits: the end of `closing`, but nothing is freed and no lock is waited
+/// for, because a signal handler may have interrupted anything.
+pub fn exiting(fd: i32, index: u32) {
+    let socket = socket::at(index);
+    let Some(half) = socket.receiver.try_lock() else { return };
+    let Some(stream) = &half.stream else { return };
+    if !stream.slot.is_last_holder(stream.side) {
+        return;
+    }
+    if socket.unclaimed.load(Relaxed) && stream.slot.state() != SlotState::Claimed {
+        let stream = stream.clone();
+        drop(half);
+        demote::withdraw(fd, index, socket, &stream);
+        return;
+    }
+    finish(fd, socket, stream);
 }
 
 /// shutdown(2). Only SHUT_RDWR reaches the shadow: after SHUT_WR bells still have to be rung.

@@ -233,5 +233,5 @@ fn forget_channel(channel: &Arc<Channel>) {
 /// In the child of a fork: the parent's channels are not for new connections of ours.
 pub fn reset_in_forked_child() {
     TARGETS.reset_in_forked_child();
-    TARGETS.lock().take();
+    std::mem::forget(TARGETS.lock().take());
 }

@@ -22,37 +22,63 @@ use heliostat_abi::report::Counter;
 use heliostat_base::{call, clock, spin};
 
 use super::socket::{self, Socket, Stream};
-use super::{option, relay, shadow};
+use super::{option, relay, shadow, side_lock};
 use crate::report;
 use crate::thread::Critical;
 
 /// Room asked of the kernel for bytes taken back: a whole ring goes out in one call.
 const TAKE_BACK_BUFFER: i32 = 1 << 20;
 
-/// Moves connection `index` to the kernel's path: because the peer switched or asked, or because
-/// this end has to. Blocks for the peer at most for the deadline of `abi::limits`; for one that
-/// does not answer a relay stands in.
+/// Moves connection `index` to the kernel's path: because the peer switched, or because this end
+/// has to. Where the descriptor itself goes to somebody without the ring, both directions must
+/// have switched before this returns: it blocks for the peer at most for the deadline of
+/// `abi::limits`, and for one that does not answer a relay stands in. Otherwise only what goes out
+/// switches now, and the reader follows when it meets the peer's switch.
 #[cold]
 pub fn leave(fd: i32, index: u32, reason: Native) {
     let _critical = Critical::enter();
     let socket = socket::at(index);
+    let _alone = socket.leaving.lock();
     let Some(stream) = socket.stream() else { return finish(fd, index, reason) };
-    if withdraw(fd, index, socket, &stream) {
+    if withdraw_locked(fd, index, socket, &stream) {
         return;
     }
-    switch_outgoing(fd, socket, &stream, reason);
-    if reason == Native::PeerAsked && stream.incoming.flags() & SWITCHED != 0 {
-        return finish_incoming(fd, index, socket, &stream, reason);
+    let is_complete = matches!(reason, Native::Exec | Native::Passed | Native::Nested);
+    if is_complete {
+        freeze(socket, &stream);
     }
-    if !await_switch(fd, socket, &stream) {
-        return leave_alone(fd, index, socket, &stream);
+    switch_outgoing(fd, socket, &stream);
+    if !is_complete {
+        if stream.incoming.flags() & SWITCHED != 0 {
+            finish_incoming(fd, index, socket, &stream, reason);
+        }
+        return;
     }
-    finish_incoming(fd, index, socket, &stream, reason);
+    match await_switch(fd, socket, &stream) {
+        true => finish_incoming(fd, index, socket, &stream, reason),
+        false => leave_alone(fd, index, socket, &stream, reason),
+    }
+}
+
+/// Stops this end's reading and asks the writer to take the unread bytes back. Under the
+/// receiver's lock, so that no read is under way while the writer looks at the position.
+fn freeze(socket: &Socket, stream: &Stream) {
+    let receiver = socket.receiver.lock();
+    if receiver.stream.is_some() {
+        let _shared = side_lock::enter(socket, stream.incoming.read_lock());
+        socket.frozen.store(true, Release);
+        stream.incoming.want_native();
+    }
 }
 
 /// Takes an offer back that nobody claimed: what was written into the ring goes out on the
 /// kernel's connection. False when it was claimed, and the stream stays direct.
 pub fn withdraw(fd: i32, index: u32, socket: &Socket, stream: &Stream) -> bool {
+    let _alone = socket.leaving.lock();
+    withdraw_locked(fd, index, socket, stream)
+}
+
+fn withdraw_locked(fd: i32, index: u32, socket: &Socket, stream: &Stream) -> bool {
     if !socket.unclaimed.load(Relaxed) || !stream.slot.withdraw() {
         socket.unclaimed.store(false, Relaxed);
         return false;
@@ -72,25 +98,26 @@ pub fn withdraw(fd: i32, index: u32, socket: &Socket, stream: &Stream) -> bool {
     true
 }
 
-/// Switches what goes out; takes unread bytes back when the reader asked for it.
-fn switch_outgoing(fd: i32, socket: &Socket, stream: &Stream, reason: Native) {
+/// Switches what goes out; takes unread bytes back when the reader asked for it. One bell is
+/// counted before the switch and rung after it, so that the peer looks once more, and knows that
+/// this byte is not payload.
+fn switch_outgoing(fd: i32, socket: &Socket, stream: &Stream) {
     let mut sender = socket.sender.lock();
-    if sender.stream.is_none() {
+    if sender.stream.take().is_none() {
         return;
     }
-    if reason != Native::PeerAsked {
-        stream.incoming.want_native();
-    }
-    if stream.outgoing.take_sleeping_reader() || stream.incoming.take_sleeping_writer() {
-        shadow::ring_bell(fd, socket, &stream.outgoing);
+    let _shared = side_lock::enter(socket, stream.outgoing.write_lock());
+    if stream.outgoing.flags() & SWITCHED != 0 {
+        return; // another holder of this end has done it
     }
     let wanted = stream.outgoing.accept_want();
     let bytes = match wanted {
         true => stream.outgoing.take_back().unwrap_or_default(),
         false => Vec::new(),
     };
-    stream.outgoing.raise(if wanted { SWITCHED | TAKEN_BACK } else { SWITCHED });
-    sender.stream = None;
+    shadow::ring_bell_around(fd, socket, &stream.outgoing, || {
+        stream.outgoing.raise(if wanted { SWITCHED | TAKEN_BACK } else { SWITCHED });
+    });
     option::restore_delay(fd, socket);
     send_all(fd, &bytes);
     shut_shadow(fd, socket);
@@ -114,10 +141,7 @@ fn send_all(fd: i32, bytes: &[u8]) {
     while sent < bytes.len() {
         match call::send(fd, &bytes[sent..], libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL) {
             Ok(count) => sent += count,
-            Err(_) => {
-                let _ = call::shutdown(fd, libc::SHUT_RDWR);
-                return;
-            }
+            Err(_) => return call::reset(fd),
         }
     }
 }
@@ -144,10 +168,11 @@ fn await_switch(fd: i32, socket: &Socket, stream: &Stream) -> bool {
 fn finish_incoming(fd: i32, index: u32, socket: &Socket, stream: &Stream, reason: Native) {
     let taken_back = stream.incoming.flags() & TAKEN_BACK != 0;
     if !taken_back && stream.incoming.unread().is_ok_and(|unread| unread > 0) {
-        if reason == Native::PeerAsked {
-            return; // the reader comes back here once it has read them
+        if socket.frozen.load(Relaxed) {
+            // The peer switched by itself just when it was asked: its bytes are still in the ring.
+            leave_alone(fd, index, socket, stream, reason);
         }
-        return reset(fd, index, socket);
+        return; // the reader comes back here once it has read them
     }
     let ends = clock::monotonic_ns() + DEMOTE_DEADLINE_MS * 1_000_000;
     while stream.incoming.bells_pending() != 0 && clock::monotonic_ns() < ends {
@@ -169,18 +194,18 @@ fn finish(fd: i32, index: u32, reason: Native) {
     crate::event::epoll::became_native(index);
 }
 
-/// The peer cannot help any more. If it has left, a fresh local connection that holds what it
-/// sent, and then ends, takes the descriptor's place; if it only does not answer, a relay does.
-fn leave_alone(fd: i32, index: u32, socket: &Socket, stream: &Stream) {
+/// The peer does not help. If it has left, a fresh local connection that holds what it sent, and
+/// then ends, takes the descriptor's place; if it only does not answer, a relay does.
+fn leave_alone(fd: i32, index: u32, socket: &Socket, stream: &Stream, reason: Native) {
     let has_left = stream.slot.peer_left(stream.side) || socket.shadow_ended.load(Relaxed);
     if !has_left {
         return match relay::start(fd, index, socket, stream) {
             true => {
                 socket.receiver.lock().stream = None;
-                finish(fd, index, Native::PeerAsked);
+                finish(fd, index, reason);
             }
-            false if await_switch(fd, socket, stream) => {
-                finish_incoming(fd, index, socket, stream, Native::Call)
+            false if await_switch(fd, socket, stream) && !socket.is_native() => {
+                finish_incoming(fd, index, socket, stream, reason)
             }
             false => reset(fd, index, socket),
         };
@@ -191,14 +216,14 @@ fn leave_alone(fd: i32, index: u32, socket: &Socket, stream: &Stream) {
         return reset(fd, index, socket);
     }
     socket.receiver.lock().stream = None;
-    finish(fd, index, Native::PeerAsked);
+    finish(fd, index, reason);
 }
 
-/// Gives the connection up: the program sees ECONNRESET, the peer too.
+/// Gives the connection up: both ends see an error, not a clean end of a cut stream.
 fn reset(fd: i32, index: u32, socket: &Socket) {
     socket.receiver.lock().stream = None;
     socket.sender.lock().stream = None;
-    let _ = call::shutdown(fd, libc::SHUT_RDWR);
+    call::reset(fd);
     finish(fd, index, Native::Corrupt);
 }
 
@@ -208,8 +233,7 @@ pub fn broken<T>(fd: i32, socket: &Socket, answer: T) -> T {
     report::count(Counter::Corrupt);
     socket.broken.store(true, Relaxed);
     socket.shadow_ended.store(true, Release);
-    let _ = call::linger_zero(fd);
-    let _ = call::shutdown(fd, libc::SHUT_RDWR);
+    call::reset(fd);
     answer
 }
 

@@ -12,6 +12,7 @@ use heliostat_base::lock::Lock;
 use super::channel::Channel;
 use crate::session::{self, Standing};
 use crate::table::{self, Kind};
+use crate::thread::Critical;
 
 /// Listening sockets of one process.
 const LISTENERS_MAX: usize = 1024;
@@ -34,9 +35,10 @@ struct Listener {
 
 /// After listen(2) succeeded on `fd`.
 pub fn listening(fd: i32) {
-    if matches!(table::kind(fd), Kind::Listener(_)) || !is_tcp(fd) {
+    if matches!(table::kind(fd), Kind::Listener(_)) || !crate::is_enabled() || !is_tcp(fd) {
         return;
     }
+    let _critical = Critical::enter();
     let _ = register(fd);
 }
 
@@ -68,7 +70,7 @@ pub fn channels(fd: i32) -> Result<(Vec<Arc<Channel>>, Standing), Native> {
     let index = match table::kind(fd) {
         Kind::Listener(index) => index,
         // Inherited over exec, or the control plane was away when it was set up.
-        _ if is_tcp(fd) => register(fd)?,
+        _ if crate::is_enabled() && is_tcp(fd) => register(fd)?,
         _ => return Err(Native::PeerNotOurs),
     };
     let standing = session::standing()?;
@@ -90,6 +92,7 @@ pub fn renew_if_due() {
 
 #[cold]
 fn renew_all() {
+    let _critical = Critical::enter();
     if !RENEWAL_IS_DUE.swap(false, AcqRel) {
         return;
     }
@@ -136,6 +139,16 @@ fn attach(index: u32, standing: &Standing) -> Result<(), Native> {
     Ok(())
 }
 
+/// This process takes part no more: nobody shall offer it streams.
+pub fn withdraw_all() {
+    let _critical = Critical::enter();
+    for (fd, kind) in table::walk(0, u32::MAX) {
+        if let (Kind::Listener(index), Kind::Listener(_)) = (kind, table::take(fd)) {
+            closing(index);
+        }
+    }
+}
+
 /// One more descriptor refers to it (dup).
 pub fn retain(index: u32) {
     if let Some(Some(listener)) = LISTENERS.lock().get_mut(index as usize) {
@@ -162,7 +175,7 @@ pub fn reset_in_forked_child() {
     LISTENERS.reset_in_forked_child();
     for listener in LISTENERS.lock().iter_mut().flatten() {
         listener.epoch = 0;
-        listener.channels.clear();
+        std::mem::forget(std::mem::take(&mut listener.channels));
         RENEWAL_IS_DUE.store(true, Relaxed);
     }
 }

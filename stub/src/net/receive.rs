@@ -60,7 +60,10 @@ pub fn receive(fd: i32, index: u32, buffers: &mut [IoSliceMut<'_>], flags: i32) 
 /// After the sleep that `receive` asked for: `Some` is the call's answer, `None` means call anew.
 pub fn woken(fd: i32, index: u32, answer: Result<usize, Errno>) -> Answer {
     let socket = socket::at(index);
-    let stream = socket.receiver.lock().stream.clone()?;
+    let Some(stream) = socket.receiver.lock().stream.clone() else {
+        wait::forget_sleep(socket);
+        return None;
+    };
     match wait::end_sleep(fd, socket, &stream, answer) {
         Wake::Look => None,
         // What came meanwhile counts more than the interruption.
@@ -165,6 +168,12 @@ fn step(fd: i32, socket: &Socket, buffers: &mut [IoSliceMut<'_>], flags: i32) ->
     if stream.slot.channel.state() == State::Revoked {
         return Step::Leave(Native::Revoked);
     }
+    if socket.is_frozen() {
+        return match stream.incoming.flags() & SWITCHED {
+            0 => Step::Empty(stream.clone()),
+            _ => Step::Leave(Native::PeerAsked),
+        };
+    }
     let peeks = flags & libc::MSG_PEEK != 0;
     let done = if flags & libc::MSG_TRUNC != 0 {
         stream.incoming.discard(buffers.iter().map(|buffer| buffer.len()).sum())
@@ -213,7 +222,7 @@ fn when_empty(fd: i32, socket: &Socket, stream: &Stream) -> Step {
     let ended = socket.shadow_ended.load(Acquire);
     let flags = stream.incoming.flags();
     // Flags and the shadow's end come after the last byte: look once more before believing them.
-    let taken_back = flags & TAKEN_BACK != 0;
+    let taken_back = flags & TAKEN_BACK != 0 && flags & SWITCHED != 0;
     if !taken_back && stream.incoming.unread().is_ok_and(|unread| unread > 0) {
         return Step::Empty(stream.clone());
     }

@@ -3,7 +3,7 @@
 use std::io::IoSlice;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
-use heliostat_abi::channel::direction::RESET;
+use heliostat_abi::channel::direction::{RESET, SWITCHED};
 use heliostat_abi::code::Native;
 use heliostat_abi::node::State;
 use heliostat_base::sys::Errno;
@@ -237,7 +237,8 @@ fn refusal(fd: i32, socket: &Socket, stream: &Stream, source: &Source<'_>) -> Op
     if stream.slot.channel.state() == State::Revoked {
         return Some(Step::Leave(Native::Revoked));
     }
-    if stream.outgoing.is_native_wanted() {
+    // Asked by the reader, or done already by another holder of this end.
+    if stream.outgoing.is_native_wanted() || stream.outgoing.flags() & SWITCHED != 0 {
         return Some(Step::Leave(Native::PeerAsked));
     }
     if socket.write_shut.load(Relaxed) {

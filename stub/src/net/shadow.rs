@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
+use heliostat_abi::channel::direction::SWITCHED;
 use heliostat_abi::report::Counter;
 use heliostat_base::call;
 use heliostat_base::clock;
@@ -19,11 +20,19 @@ const PROBE_PAUSE_CYCLES: u64 = 40_000_000;
 const DRAIN_BYTES: usize = 256;
 
 /// Wakes the peer: one byte on the shadow, counted before it is sent so that the peer can tell
-/// bells from payload. Called under the sender's lock of this end.
+/// bells from payload. Called under the sender's lock of this end, and never after its switch.
 #[cold]
 pub fn ring_bell(fd: i32, socket: &Socket, outgoing: &Lane) {
+    if outgoing.flags() & SWITCHED == 0 {
+        ring_bell_around(fd, socket, outgoing, || {});
+    }
+}
+
+/// Counts a bell, does `between`, and rings it.
+pub fn ring_bell_around(fd: i32, socket: &Socket, outgoing: &Lane, between: impl FnOnce()) {
     option::prepare_for_bells(fd, socket);
     outgoing.count_bell();
+    between();
     let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
     if call::send(fd, &[0], flags).is_err() {
         // A full buffer holds bells enough to wake anybody; a broken one needs none.
@@ -34,6 +43,11 @@ pub fn ring_bell(fd: i32, socket: &Socket, outgoing: &Lane) {
 
 /// Takes the bells that were rung off the shadow, never a byte of payload.
 pub fn drain(fd: i32, socket: &Socket, incoming: &Lane) {
+    if incoming.bells_pending() == 0 {
+        return;
+    }
+    // Two threads that both counted the same bell would take a byte of payload with it.
+    let _alone = socket.draining.lock();
     let mut bytes = [0; DRAIN_BYTES];
     loop {
         let pending = incoming.bells_pending() as usize;

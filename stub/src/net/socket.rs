@@ -39,6 +39,14 @@ pub struct Stream {
     pub outgoing: Lane,
 }
 
+/// How many of this process rely on a bell for a connection.
+pub struct Armed {
+    /// For bytes.
+    pub readers: u32,
+    /// For room.
+    pub writers: u32,
+}
+
 /// The reading half.
 pub struct Receiver {
     /// The stream, while this half is direct.
@@ -81,6 +89,16 @@ pub struct Socket {
     pub sender: Lock<Sender>,
     /// Epoll sets that hold it (indices), so that closing and demoting find them.
     pub sets: Lock<Vec<u32>>,
+    /// Held while the connection leaves the direct path, so that it does so once.
+    pub leaving: Lock<()>,
+    /// Held while bells are taken off the shadow.
+    pub draining: Lock<()>,
+    /// Sleepers and cold interests that rely on a bell.
+    pub armed: Lock<Armed>,
+    /// This end stopped reading the ring for good (see `demote`).
+    pub frozen: AtomicBool,
+    /// exec(2) was tried while it would have closed this descriptor: the holder is given back.
+    pub holder_given: AtomicBool,
     /// Descriptors of this process that refer to it.
     descriptors: AtomicU32,
     /// Given out this often; tells an interest that its socket is another one now.
@@ -127,6 +145,11 @@ impl Socket {
             receiver: Lock::new(Receiver::empty()),
             sender: Lock::new(Sender::empty()),
             sets: Lock::new(Vec::new()),
+            leaving: Lock::new(()),
+            draining: Lock::new(()),
+            armed: Lock::new(Armed { readers: 0, writers: 0 }),
+            frozen: AtomicBool::new(false),
+            holder_given: AtomicBool::new(false),
             descriptors: AtomicU32::new(0),
             generation: AtomicU32::new(0),
             live: AtomicBool::new(false),
@@ -162,9 +185,45 @@ impl Socket {
         self.sender.lock().stream.clone()
     }
 
+    /// Says that one more sleeper, or cold interest, relies on bells. The caller looks at the
+    /// stream once more after this.
+    pub fn arm(&self, stream: &Stream, for_room: bool) {
+        let mut armed = self.armed.lock();
+        armed.readers += 1;
+        stream.incoming.reader_sleeps();
+        if for_room {
+            armed.writers += 1;
+            stream.outgoing.writer_sleeps();
+        }
+    }
+
+    /// One less. The words stay set, or are set again, while others still rely on them: the peer
+    /// took them back when it rang, and that bell may have woken only one of us.
+    pub fn disarm(&self, stream: &Stream, for_room: bool) {
+        let mut armed = self.armed.lock();
+        armed.readers = armed.readers.saturating_sub(1);
+        match armed.readers {
+            0 => stream.incoming.reader_awake(),
+            _ => stream.incoming.reader_sleeps(),
+        }
+        if for_room {
+            armed.writers = armed.writers.saturating_sub(1);
+            match armed.writers {
+                0 => stream.outgoing.writer_awake(),
+                _ => stream.outgoing.writer_sleeps(),
+            }
+        }
+    }
+
     /// True when neither half is direct.
     pub fn is_native(&self) -> bool {
         self.reason.load(Acquire) != 0
+    }
+
+    /// True when this end must not read the ring any more.
+    #[inline]
+    pub fn is_frozen(&self) -> bool {
+        self.frozen.load(Relaxed)
     }
 
     /// Notes why it is native from now on.
@@ -188,7 +247,11 @@ impl Socket {
         for flag in [&self.nonblocking, &self.unclaimed, &self.shared, &self.read_shut] {
             flag.store(false, Relaxed);
         }
-        self.closes_with_reset.store(false, Relaxed);
+        for flag in [&self.closes_with_reset, &self.frozen, &self.holder_given] {
+            flag.store(false, Relaxed);
+        }
+        *self.armed.lock() = Armed { readers: 0, writers: 0 };
+        self.sleepers.store(0, Relaxed);
         for flag in [&self.write_shut, &self.shadow_ended, &self.broken, &self.starved] {
             flag.store(false, Relaxed);
         }
@@ -206,6 +269,9 @@ impl Socket {
         self.receiver.reset_in_forked_child();
         self.sender.reset_in_forked_child();
         self.sets.reset_in_forked_child();
+        self.leaving.reset_in_forked_child();
+        self.draining.reset_in_forked_child();
+        self.armed.reset_in_forked_child();
         // The lines lie in the parent's page: dropping them here would clear them there.
         std::mem::forget(self.receiver.lock().line.take());
         std::mem::forget(self.sender.lock().line.take());

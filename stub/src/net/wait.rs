@@ -9,6 +9,7 @@
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::time::Duration;
 
+use heliostat_abi::channel::direction::{FIN, RESET, SWITCHED};
 use heliostat_abi::report::Counter;
 use heliostat_base::sys::Errno;
 use heliostat_base::{call, clock, futex, spin};
@@ -111,23 +112,16 @@ pub fn spin_first(socket: &Socket, stream: &Stream, for_room: bool) -> Option<Wa
 
 fn sleep(fd: i32, socket: &Socket, stream: &Stream, for_room: bool) -> Wake {
     report::count(Counter::Sleeps);
-    if socket.sleepers.fetch_add(1, AcqRel) > 0 {
-        if let Some(wake) = follow(socket) {
-            socket.sleepers.fetch_sub(1, AcqRel);
-            return wake;
-        }
-    }
-    let wake = lead(fd, socket, stream, for_room);
-    wake_followers(socket);
+    socket.arm(stream, for_room);
+    let seen = socket.wakes.load(Acquire);
+    let is_first = socket.sleepers.fetch_add(1, AcqRel) == 0;
+    let wake = match is_changed(socket, stream, for_room) {
+        true => Wake::Look,
+        false if is_first => lead(fd, socket, stream, for_room),
+        false => follow(socket, seen).unwrap_or_else(|| lead(fd, socket, stream, for_room)),
+    };
+    awake(fd, socket, stream, for_room);
     wake
-}
-
-fn wake_followers(socket: &Socket) {
-    socket.sleepers.fetch_sub(1, AcqRel);
-    socket.wakes.fetch_add(1, Release);
-    if socket.sleepers.load(Acquire) > 0 {
-        futex::wake(&socket.wakes, u32::MAX);
-    }
 }
 
 /// First half of a sleep for bytes whose recv(2) with MSG_PEEK the caller makes itself, without a
@@ -139,10 +133,10 @@ pub fn begin_sleep(fd: i32, socket: &Socket, stream: &Stream) -> bool {
     {
         return false;
     }
-    stream.incoming.reader_sleeps();
+    socket.arm(stream, false);
     shadow::drain(fd, socket, &stream.incoming);
     if is_changed(socket, stream, false) {
-        end_sleep(fd, socket, stream, Err(Errno(libc::EAGAIN)));
+        awake(fd, socket, stream, false);
         return false;
     }
     report::count(Counter::Sleeps);
@@ -152,27 +146,47 @@ pub fn begin_sleep(fd: i32, socket: &Socket, stream: &Stream) -> bool {
 /// Second half, with recv's answer.
 pub fn end_sleep(fd: i32, socket: &Socket, stream: &Stream, answer: Result<usize, Errno>) -> Wake {
     let wake = slept(socket, answer);
-    awake(fd, socket, stream);
-    wake_followers(socket);
+    awake(fd, socket, stream, false);
     wake
 }
 
+/// This thread relies on bells no more; others that sleep beside it look again, since the bell
+/// that woke this one may have been theirs.
+fn awake(fd: i32, socket: &Socket, stream: &Stream, for_room: bool) {
+    socket.disarm(stream, for_room);
+    shadow::drain(fd, socket, &stream.incoming);
+    let before = socket.sleepers.fetch_update(AcqRel, Acquire, |count| count.checked_sub(1));
+    socket.wakes.fetch_add(1, Release);
+    if before.is_ok_and(|before| before > 1) {
+        futex::wake(&socket.wakes, u32::MAX);
+    }
+}
+
+/// The stream is another one, or gone, since the sleep began: only the count is put right.
+pub fn forget_sleep(socket: &Socket) {
+    let _ = socket.sleepers.fetch_update(AcqRel, Acquire, |count| count.checked_sub(1));
+}
+
 fn is_changed(socket: &Socket, stream: &Stream, for_room: bool) -> bool {
+    let flags = stream.incoming.flags();
     let lane_changed = match for_room {
-        false => stream.incoming.unread().is_ok_and(|unread| unread > 0),
-        true => stream.outgoing.room().is_ok_and(|room| room >= ROOM_WORTH_WAKING),
+        // A peer that half-closed still reads: its FIN is nothing to a writer.
+        true => {
+            flags & RESET != 0
+                || stream.outgoing.room().is_ok_and(|room| room >= ROOM_WORTH_WAKING)
+                || stream.outgoing.is_native_wanted()
+        }
+        false => {
+            flags & (FIN | RESET | SWITCHED) != 0
+                || (stream.incoming.unread().is_ok_and(|unread| unread > 0) && !socket.is_frozen())
+        }
     };
-    lane_changed
-        || (for_room && stream.outgoing.is_native_wanted())
-        || stream.incoming.flags() != 0
-        || socket.shadow_ended.load(Relaxed)
-        || socket.is_native()
+    lane_changed || socket.shadow_ended.load(Relaxed) || socket.is_native()
 }
 
 /// Sleeps beside another sleeper of the same connection; `None` when nothing came of that for a
 /// while: the other may have been cancelled, so this thread sleeps on the shadow itself.
-fn follow(socket: &Socket) -> Option<Wake> {
-    let seen = socket.wakes.load(Acquire);
+fn follow(socket: &Socket, seen: u32) -> Option<Wake> {
     match futex::wait(&socket.wakes, seen, Some(FOLLOWER_LIMIT)) {
         Ok(futex::Wait::Interrupted) => Some(Wake::Interrupted),
         Ok(futex::Wait::TimedOut) => None,
@@ -182,30 +196,13 @@ fn follow(socket: &Socket) -> Option<Wake> {
 
 /// Sleeps on the shadow.
 fn lead(fd: i32, socket: &Socket, stream: &Stream, for_room: bool) -> Wake {
-    match for_room {
-        false => stream.incoming.reader_sleeps(),
-        true => stream.outgoing.writer_sleeps(),
-    }
     shadow::drain(fd, socket, &stream.incoming);
-    let wake = match is_changed(socket, stream, for_room) {
+    match is_changed(socket, stream, for_room) {
         true => Wake::Look,
         false if for_room => sleep_for_room(fd, socket),
         false if socket.unclaimed.load(Acquire) => sleep_on_offer(fd, socket, stream),
         false => sleep_for_bytes(fd, socket),
-    };
-    if for_room {
-        stream.outgoing.writer_awake();
     }
-    awake(fd, socket, stream);
-    wake
-}
-
-/// No bell is needed any more, unless another thread of ours still sleeps on the shadow.
-fn awake(fd: i32, socket: &Socket, stream: &Stream) {
-    if socket.sleepers.load(Acquire) <= 1 {
-        stream.incoming.reader_awake();
-    }
-    shadow::drain(fd, socket, &stream.incoming);
 }
 
 /// recv(2) does what a native read would do, except that the byte stays where it is.

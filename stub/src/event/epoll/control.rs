@@ -5,7 +5,6 @@ use std::sync::atomic::Ordering::Acquire;
 use heliostat_abi::code::Native;
 use heliostat_base::call;
 use heliostat_base::lock::Guard;
-use heliostat_base::sys::Errno;
 
 use super::{kernel_event, mark, set_for, set_of, Set, SETS, SETS_MAX, USED};
 use crate::event::interest::Interest;
@@ -53,13 +52,13 @@ fn nest(index: u32) {
         .collect();
     drop(inner);
     for (fd, socket) in direct {
-        demote::leave(fd, socket, Native::Call);
+        demote::leave(fd, socket, Native::Nested);
     }
 }
 
 fn add(epoll: i32, fd: i32, index: u32, event: libc::epoll_event) -> Answer {
     if table::kind(epoll) == Kind::Polled || is_nested(epoll) {
-        demote::leave(fd, index, Native::Call);
+        demote::leave(fd, index, Native::Nested);
         return None;
     }
     if let Some(set) = set_of(epoll) {

@@ -86,7 +86,7 @@ pub fn closing(index: u32) {
     }
     let interests = inner.take_all();
     drop(inner);
-    for interest in interests {
+    for mut interest in interests {
         interest.disarm();
         socket::at(interest.socket).sets.lock().retain(|set| *set as usize != index);
     }
@@ -108,8 +108,8 @@ pub fn arm(epoll: i32, index: u32) {
 /// That poll is over.
 pub fn disarm(epoll: i32, index: u32) {
     let set = &SETS[index as usize % SETS_MAX];
-    set.sleepers.fetch_sub(1, Release);
-    set.inner.lock().wake_hot(epoll, mark());
+    let others_sleep = set.sleepers.fetch_sub(1, Release) > 1;
+    set.inner.lock().wake_hot(epoll, mark(), others_sleep);
 }
 
 /// In the child of a fork: frees what other threads held.

@@ -96,7 +96,7 @@ pub fn woken(
     ends: Option<u64>,
 ) -> Answer {
     let set = set_of(epoll)?;
-    set.sleepers.fetch_sub(1, Release);
+    let others_sleep = set.sleepers.fetch_sub(1, Release) > 1;
     if let Err(errno @ Errno(libc::EBADF | libc::EINVAL | libc::EFAULT)) = answer {
         return Some(Err(errno));
     }
@@ -105,8 +105,8 @@ pub fn woken(
     events[..count].copy_from_slice(&out[..count]);
     let _critical = Critical::enter();
     let mut inner = set.inner.lock();
-    inner.wake_hot(epoll, mark());
-    let mut found = inner.sort(mark(), &events[..count], out);
+    inner.wake_hot(epoll, mark(), others_sleep);
+    let mut found = inner.sort(mark(), &events[..count], out, others_sleep);
     let mut switched = Vec::new();
     found += inner.scan(epoll, mark(), &mut out[found..], &mut switched);
     let late = late_offers(&inner);
@@ -144,12 +144,12 @@ fn collect(epoll: i32, set: &Set, out: &mut [libc::epoll_event], ask_kernel: boo
     let mut found = 0;
     // Now and then the kernel's events go first, so that neither side can starve the other.
     if is_due && inner.turn % 2 == 0 {
-        found = ask(epoll, &mut inner, out);
+        found = ask(epoll, set, &mut inner, out);
         found += inner.scan(epoll, mark(), &mut out[found..], &mut switched);
     } else {
         found += inner.scan(epoll, mark(), out, &mut switched);
         if is_due && found < out.len() {
-            found += ask(epoll, &mut inner, &mut out[found..]);
+            found += ask(epoll, set, &mut inner, &mut out[found..]);
         }
     }
     drop(inner);
@@ -159,12 +159,13 @@ fn collect(epoll: i32, set: &Set, out: &mut [libc::epoll_event], ask_kernel: boo
     found
 }
 
-fn ask(epoll: i32, inner: &mut Interests, out: &mut [libc::epoll_event]) -> usize {
+fn ask(epoll: i32, set: &Set, inner: &mut Interests, out: &mut [libc::epoll_event]) -> usize {
     let mut events = [libc::epoll_event { events: 0, u64: 0 }; KERNEL_EVENTS];
     let limit = out.len().min(KERNEL_EVENTS);
     let count = call::epoll_wait(epoll, &mut events[..limit], Some(0), None).unwrap_or(0);
     inner.kernel_had_news = count > 0;
-    inner.sort(mark(), &events[..count], out)
+    let others_sleep = set.sleepers.load(Relaxed) > 0;
+    inner.sort(mark(), &events[..count], out, others_sleep)
 }
 
 /// How long an unclaimed offer among the hot interests may still wait.
