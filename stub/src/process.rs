@@ -6,8 +6,8 @@
 //! - exit: streams end as close(2) would end them.
 //! - A child of vfork runs in this very memory: it must not change any table, only the kernel's.
 
+use std::sync::atomic::AtomicI32;
 use std::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
-use std::sync::atomic::{AtomicBool, AtomicI32};
 
 use heliostat_abi::code::Native;
 use heliostat_abi::name::NetAddress;
@@ -22,22 +22,15 @@ use crate::thread::{self, Critical};
 use crate::{report, session, Answer};
 
 static OWNER: AtomicI32 = AtomicI32::new(0);
-static MAY_BE_BORROWED: AtomicBool = AtomicBool::new(false);
 
 /// Notes whose tables these are; at start and in every forked child.
 pub fn adopt() {
     OWNER.store(process::pid(), Release);
 }
 
-/// Announces a child that will run in this memory (vfork, posix_spawn): from now on, who changes
-/// a table asks first which process it is in.
-pub fn expect_borrower() {
-    MAY_BE_BORROWED.store(true, Release);
-}
-
 /// True in a child of vfork, which shares our memory but not our descriptors.
 pub fn is_borrowed() -> bool {
-    MAY_BE_BORROWED.load(Relaxed) && process::pid() != OWNER.load(Relaxed)
+    process::pid() != OWNER.load(Relaxed)
 }
 
 /// Before a fork: every direct stream gets one more holder.

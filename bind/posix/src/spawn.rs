@@ -2,14 +2,12 @@
 
 use heliostat_abi::code::Native;
 use heliostat_abi::report::Counter;
-use heliostat_base::sys::Sysno;
-use heliostat_interpose::{SyscallFrame, Verdict};
+use heliostat_interpose::Verdict;
 use heliostat_stub::net::{demote, listen, socket};
 use heliostat_stub::table::{self, Kind};
 use heliostat_stub::{enable, process, report};
 
 use crate::dispatch::Call;
-use crate::memory;
 use crate::sockets::by_kernel;
 
 /// fork(2), and clone(2) without shared memory: made here, so that both sides return through
@@ -23,21 +21,6 @@ pub fn fork(call: &mut Call<'_>) -> Verdict {
         Err(_) => process::fork_failed(),
     }
     call.answer(Some(answer))
-}
-
-/// Before a call whose child shares this memory. Threads do too, but keep the process id.
-pub extern "C" fn announce(frame: *mut SyscallFrame) {
-    // SAFETY: the trampoline passes its own live frame.
-    let frame = unsafe { &*frame };
-    let flags = match frame.rax as usize {
-        nr if nr == Sysno::clone as usize => frame.args[0],
-        // SAFETY: clone3's argument points to clone_args, whose first word is the flags.
-        nr if nr == Sysno::clone3 as usize => unsafe { memory::read(frame.args[0]) }.unwrap_or(0),
-        _ => libc::CLONE_VFORK as u64,
-    };
-    if flags & libc::CLONE_THREAD as u64 == 0 {
-        process::expect_borrower();
-    }
 }
 
 /// execve(2) and execveat(2)

@@ -6,7 +6,7 @@ use heliostat_abi::report::Counter;
 use heliostat_interpose::{install, Request, Threads};
 use heliostat_stub::{enable, process, report, session};
 
-use crate::{dispatch, spawn};
+use crate::dispatch;
 
 #[used]
 #[link_section = ".init_array"]
@@ -20,7 +20,7 @@ extern "C" fn start() {
     let request = Request {
         filter: dispatch::is_caught,
         hook: dispatch::hook,
-        before_spawn: Some(spawn::announce),
+        before_spawn: None,
         list: None,
         threads: Threads::MustBeAlone,
     };
