@@ -1,33 +1,36 @@
 //! One direction of a byte stream in shared memory: a lane.
 //!
-//! Holds bytes and order, not meaning: positions, room, flags and the sleep words of
-//! `abi::channel`. Waiting, bells and the shadow connection belong to the stub. A lane is used
-//! under its side's lock; the other side is foreign, and so is every word read from it.
+//! Holds bytes and order, not meaning: positions and room here, flags and sleep words in
+//! `words`, the memory itself in `place`. Waiting, bells and the shadow connection belong to the
+//! stub. A lane is used under its side's lock; the other side is foreign, and so is every word
+//! read from it.
 //!
-//! Orders (labels stand beside each release and its acquire):
+//! Orders (labels stand beside each release and its acquire; `models` shows them under loom):
 //! - `L1` bytes before `tail`: the writer publishes, the reader acquires;
 //! - `L2` reading done before `head`: the reader publishes, the writer acquires before reuse;
 //! - `L3` `tail` before FIN/SWITCHED: who sees the flag sees the last byte;
 //! - `D1`, `D2` sleep words: set, full fence, look again, sleep; against publish, full fence, look
 //!   at the sleep word. One of both sees the other (Dekker), so no wake-up is lost.
 
+mod place;
+mod words;
+
 use std::io::{IoSlice, IoSliceMut};
-use std::ptr::NonNull;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
-use std::sync::atomic::{fence, AtomicU32, AtomicU64};
 use std::sync::Arc;
 
 use heliostat_abi::channel::direction as at;
 use heliostat_base::mapping::{OutOfRange, SharedMapping};
 use heliostat_base::sys::Errno;
 
+use crate::sync::fence_after_locked;
+use crate::sync::Ordering::{Acquire, Relaxed, Release, SeqCst};
+
+pub use place::{Mapped, Place};
+
 /// A drained ring starts over at its front after this many bytes, so that a stream of small
 /// messages keeps to a few warm cache lines instead of walking through the whole ring.
-const REWIND_BYTES: u64 = 4096;
-
-/// Values of the wish for the kernel's path.
-const WANTED: u32 = 1;
-const FULFILLED: u32 = 2;
+/// Loom's rings hold four bytes.
+const REWIND_BYTES: u64 = if cfg!(loom) { 2 } else { 4096 };
 
 /// The other side's positions contradict the ring's size; the stream cannot go on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -70,18 +73,9 @@ pub struct ReadDone {
 
 /// One direction of a stream; cheap to clone, keeps its memory mapped.
 #[derive(Clone)]
-pub struct Lane {
-    words: NonNull<u8>,
-    data: NonNull<u8>,
-    capacity: u64,
-    _memory: Arc<SharedMapping>,
+pub struct Lane<P: Place = Mapped> {
+    place: P,
 }
-
-// SAFETY: the pointers stay valid while `_memory` lives, words are only used as atomics, and
-// payload bytes are only copied.
-unsafe impl Send for Lane {}
-// SAFETY: as above; concurrent copies may tear bytes of a misbehaving peer, never our memory.
-unsafe impl Sync for Lane {}
 
 impl Lane {
     /// A view of the direction header at `words` and the ring of `capacity` bytes at `data`.
@@ -93,31 +87,41 @@ impl Lane {
         data: usize,
         capacity: u32,
     ) -> Result<Self, OutOfRange> {
-        let misfit = OutOfRange { offset: words, len: capacity as usize, limit: memory.len() };
-        if words % 64 != 0 || !capacity.is_power_of_two() {
-            return Err(misfit);
+        Ok(Self { place: Mapped::new(memory, words, data, capacity)? })
+    }
+
+    /// Reads at most `limit` bytes of a file straight into the ring (sendfile without a copy
+    /// between), from `offset` or the file's own position. The inner error is the file's.
+    pub fn fill_from(
+        &self,
+        file: i32,
+        offset: Option<u64>,
+        limit: u64,
+        cache: &mut WriteCache,
+    ) -> Result<Result<usize, Errno>, Corrupt> {
+        let (tail, room, origin) = self.prepare(limit, cache)?;
+        let at = tail.wrapping_sub(origin) & (self.capacity() - 1);
+        let span = room.min(limit).min(self.capacity() - at) as usize;
+        if span == 0 {
+            return Ok(Ok(0));
         }
-        let words = NonNull::new(memory.bytes_at(words, 256)?).ok_or(misfit)?;
-        let data = NonNull::new(memory.bytes_at(data, capacity as usize)?).ok_or(misfit)?;
-        Ok(Self { words, data, capacity: u64::from(capacity), _memory: memory.clone() })
+        // SAFETY: at + span <= capacity, all inside the ring, and the room says that nobody reads
+        // these bytes before they are published.
+        let answer = unsafe {
+            heliostat_base::call::pread_raw(file, self.place.byte(at as usize), span, offset)
+        };
+        if let Ok(bytes) = answer {
+            self.publish(tail, bytes.min(span) as u64);
+        }
+        Ok(answer)
     }
+}
 
+impl<P: Place> Lane<P> {
     /// Bytes the ring holds at most.
+    #[inline(always)]
     pub fn capacity(&self) -> u64 {
-        self.capacity
-    }
-
-    #[inline(always)]
-    fn u32(&self, offset: usize) -> &AtomicU32 {
-        // SAFETY: offsets are this file's constants below 256, inside the header checked in
-        // `new`, aligned because the header is; the memory lives as long as `self`.
-        unsafe { AtomicU32::from_ptr(self.words.as_ptr().add(offset).cast()) }
-    }
-
-    #[inline(always)]
-    fn u64(&self, offset: usize) -> &AtomicU64 {
-        // SAFETY: as in `u32`, and the offsets of 64-bit words are multiples of eight.
-        unsafe { AtomicU64::from_ptr(self.words.as_ptr().add(offset).cast()) }
+        self.place.capacity()
     }
 
     /// Starts the direction anew, empty. Only for its owner before anybody else knows it.
@@ -125,41 +129,43 @@ impl Lane {
     /// `stagger` spreads the first bytes of different lanes over cache sets.
     pub fn reset(&self, stagger: u64) {
         for word in [at::FLAGS, at::BELLS, at::READER_ASLEEP, at::WANT_NATIVE, at::WRITE_LOCK] {
-            self.u32(word).store(0, Relaxed);
+            self.place.u32(word).store(0, Relaxed);
         }
         for word in [at::WRITER_ASLEEP, at::READ_LOCK, at::DRAINED] {
-            self.u32(word).store(0, Relaxed);
+            self.place.u32(word).store(0, Relaxed);
         }
-        self.u64(at::HEAD).store(0, Relaxed);
-        self.u64(at::ORIGIN).store(0u64.wrapping_sub(stagger & (self.capacity - 1)), Relaxed);
-        self.u64(at::TAIL).store(0, Release);
+        self.place.u64(at::HEAD).store(0, Relaxed);
+        self.place
+            .u64(at::ORIGIN)
+            .store(0u64.wrapping_sub(stagger & (self.capacity() - 1)), Relaxed);
+        self.place.u64(at::TAIL).store(0, Release);
     }
 
     /// Unread bytes, as the reader sees them.
     #[inline]
     pub fn unread(&self) -> Result<u64, Corrupt> {
-        let tail = self.u64(at::TAIL).load(Acquire); // L1
-        self.checked(tail.wrapping_sub(self.u64(at::HEAD).load(Relaxed)))
+        let tail = self.place.u64(at::TAIL).load(Acquire); // L1
+        self.checked(tail.wrapping_sub(self.place.u64(at::HEAD).load(Relaxed)))
     }
 
     /// Free bytes, as the writer sees them now.
     #[inline]
     pub fn room(&self) -> Result<u64, Corrupt> {
-        let head = self.u64(at::HEAD).load(Acquire); // L2
-        let used = self.checked(self.u64(at::TAIL).load(Relaxed).wrapping_sub(head))?;
-        Ok(self.capacity - used)
+        let head = self.place.u64(at::HEAD).load(Acquire); // L2
+        let used = self.checked(self.place.u64(at::TAIL).load(Relaxed).wrapping_sub(head))?;
+        Ok(self.capacity() - used)
     }
 
     /// True when the kernel would call such a socket writable: a third of the ring is free.
     #[inline]
     pub fn is_roomy(&self, room: u64) -> bool {
-        room >= self.capacity / 3
+        room >= self.capacity() / 3
     }
 
     #[inline(always)]
     fn checked(&self, unread: u64) -> Result<u64, Corrupt> {
-        if unread > self.capacity {
-            return Err(Corrupt { unread, capacity: self.capacity });
+        if unread > self.capacity() {
+            return Err(Corrupt { unread, capacity: self.capacity() });
         }
         Ok(unread)
     }
@@ -167,20 +173,20 @@ impl Lane {
     /// Position of the last byte written; changes exactly when there is more to read.
     #[inline]
     pub fn tail(&self) -> u64 {
-        self.u64(at::TAIL).load(Acquire) // L1
+        self.place.u64(at::TAIL).load(Acquire) // L1
     }
 
     /// Position of the next byte to read.
     pub fn head(&self) -> u64 {
-        self.u64(at::HEAD).load(Acquire) // L2
+        self.place.u64(at::HEAD).load(Acquire) // L2
     }
 
     /// Copies unread bytes into `buffers`; `peek` leaves them unread. Never blocks.
     #[inline]
     pub fn read(&self, buffers: &mut [IoSliceMut<'_>], peek: bool) -> Result<ReadDone, Corrupt> {
         let unread = self.unread()?;
-        let head = self.u64(at::HEAD).load(Relaxed);
-        let origin = self.u64(at::ORIGIN).load(Relaxed);
+        let head = self.place.u64(at::HEAD).load(Relaxed);
+        let origin = self.place.u64(at::ORIGIN).load(Relaxed);
         let mut done = 0u64;
         for buffer in buffers.iter_mut() {
             let part = (unread - done).min(buffer.len() as u64);
@@ -194,23 +200,36 @@ impl Lane {
         if peek || done == 0 {
             return Ok(ReadDone { bytes: done as usize, made_room: false });
         }
-        Ok(self.advance(head, unread, done))
+        Ok(self.advance(head, done))
     }
 
     /// Throws away up to `limit` unread bytes (MSG_TRUNC).
     pub fn discard(&self, limit: usize) -> Result<ReadDone, Corrupt> {
         let unread = self.unread()?;
         let done = unread.min(limit as u64);
-        Ok(self.advance(self.u64(at::HEAD).load(Relaxed), unread, done))
+        Ok(self.advance(self.place.u64(at::HEAD).load(Relaxed), done))
     }
 
     #[inline(always)]
-    fn advance(&self, head: u64, unread: u64, done: u64) -> ReadDone {
-        self.u64(at::HEAD).store(head.wrapping_add(done), Release); // L2
-        let full = self.capacity - self.capacity / 3;
-        // A writer sleeps only when less than a third is free, so only the read that passes that
-        // mark has to look for one.
-        ReadDone { bytes: done as usize, made_room: unread > full && unread - done <= full }
+    fn advance(&self, head: u64, done: u64) -> ReadDone {
+        let next = head.wrapping_add(done);
+        self.place.u64(at::HEAD).swap(next, SeqCst); // L2, D2
+        fence_after_locked();
+        // The word lies beside `head`; as long as nobody sleeps the writer's line stays his.
+        let sleeps = self.place.u32(at::WRITER_ASLEEP).load(Relaxed) != 0;
+        ReadDone { bytes: done as usize, made_room: sleeps && self.passes_mark(head, next) }
+    }
+
+    /// True when a writer that saw `head` may have found too little room, and now has enough.
+    ///
+    /// The tail is looked at again, after the fence: the one that was read before copying may be
+    /// older than the bytes that filled the ring and put the writer to sleep, and then neither
+    /// this read nor any later one would seem to pass the mark.
+    #[cold]
+    fn passes_mark(&self, head: u64, next: u64) -> bool {
+        let tail = self.tail();
+        let full = self.capacity() - self.capacity() / 3;
+        tail.wrapping_sub(head) > full && tail.wrapping_sub(next) <= full
     }
 
     /// Copies as much of `buffers` as there is room for and publishes it. Never blocks.
@@ -232,206 +251,67 @@ impl Lane {
         Ok(done as usize)
     }
 
-    /// Reads at most `limit` bytes of a file straight into the ring (sendfile without a copy
-    /// between), from `offset` or the file's own position. The inner error is the file's.
-    pub fn fill_from(
-        &self,
-        file: i32,
-        offset: Option<u64>,
-        limit: u64,
-        cache: &mut WriteCache,
-    ) -> Result<Result<usize, Errno>, Corrupt> {
-        let (tail, room, origin) = self.prepare(limit, cache)?;
-        let at = tail.wrapping_sub(origin) & (self.capacity - 1);
-        let span = room.min(limit).min(self.capacity - at) as usize;
-        if span == 0 {
-            return Ok(Ok(0));
-        }
-        // SAFETY: at + span <= capacity, all inside the ring checked in `new`, and the room says
-        // that nobody reads these bytes before they are published.
-        let answer = unsafe {
-            heliostat_base::call::pread_raw(file, self.data.as_ptr().add(at as usize), span, offset)
-        };
-        if let Ok(bytes) = answer {
-            self.publish(tail, bytes.min(span) as u64);
-        }
-        Ok(answer)
-    }
-
     /// Tail, room and the position at ring offset zero, refreshing what is stale.
     #[inline(always)]
     fn prepare(&self, wanted: u64, cache: &mut WriteCache) -> Result<(u64, u64, u64), Corrupt> {
-        let tail = self.u64(at::TAIL).load(Relaxed);
+        let tail = self.place.u64(at::TAIL).load(Relaxed);
         let mut used = tail.wrapping_sub(cache.head);
-        let mut origin = self.u64(at::ORIGIN).load(Relaxed);
+        let mut origin = self.place.u64(at::ORIGIN).load(Relaxed);
         let rewind = tail.wrapping_sub(origin) >= cache.rewind_at.max(REWIND_BYTES);
-        if used > self.capacity || self.capacity - used < wanted || rewind {
-            cache.head = self.u64(at::HEAD).load(Acquire); // L2
+        if used > self.capacity() || self.capacity() - used < wanted || rewind {
+            cache.head = self.place.u64(at::HEAD).load(Acquire); // L2
             used = self.checked(tail.wrapping_sub(cache.head))?;
         }
         if rewind {
             if used == 0 {
                 // The reader looks at `origin` only after it saw a new tail (L1).
                 origin = tail;
-                self.u64(at::ORIGIN).store(origin, Relaxed);
+                self.place.u64(at::ORIGIN).store(origin, Relaxed);
                 cache.rewind_at = REWIND_BYTES;
             } else {
                 cache.rewind_at = tail.wrapping_sub(origin).wrapping_add(REWIND_BYTES);
             }
         }
-        Ok((tail, self.capacity - used, origin))
+        Ok((tail, self.capacity() - used, origin))
     }
 
     /// Makes `done` bytes after `tail` visible, with a full fence after it (D1).
     #[inline(always)]
     fn publish(&self, tail: u64, done: u64) {
         if done > 0 {
-            self.u64(at::TAIL).swap(tail.wrapping_add(done), SeqCst); // L1, D1
+            self.place.u64(at::TAIL).swap(tail.wrapping_add(done), SeqCst); // L1, D1
+            fence_after_locked();
         }
     }
 
     #[inline(always)]
     fn copy_out(&self, from: u64, to: &mut [u8]) {
-        let at = (from & (self.capacity - 1)) as usize;
-        let first = to.len().min(self.capacity as usize - at);
-        // SAFETY: at < capacity and first <= capacity - at; the rest, if any, is shorter than the
-        // ring because no read is longer than its unread bytes. `to` is ours alone.
-        unsafe {
-            std::ptr::copy_nonoverlapping(self.data.as_ptr().add(at), to.as_mut_ptr(), first);
-            if first < to.len() {
-                let rest = to.as_mut_ptr().add(first);
-                std::ptr::copy_nonoverlapping(self.data.as_ptr(), rest, to.len() - first);
-            }
+        let at = (from & (self.capacity() - 1)) as usize;
+        let first = to.len().min(self.capacity() as usize - at);
+        // The rest, if any, is shorter than the ring: no read is longer than its unread bytes.
+        let (first, rest) = to.split_at_mut(first);
+        self.place.copy_out(at, first);
+        if !rest.is_empty() {
+            self.place.copy_out(0, rest);
         }
     }
 
     #[inline(always)]
     fn copy_in(&self, to: u64, from: &[u8]) {
-        let at = (to & (self.capacity - 1)) as usize;
-        let first = from.len().min(self.capacity as usize - at);
-        // SAFETY: as in `copy_out`; the room was checked, so no unread byte is overwritten.
-        unsafe {
-            std::ptr::copy_nonoverlapping(from.as_ptr(), self.data.as_ptr().add(at), first);
-            if first < from.len() {
-                let rest = from.as_ptr().add(first);
-                std::ptr::copy_nonoverlapping(rest, self.data.as_ptr(), from.len() - first);
-            }
+        let at = (to & (self.capacity() - 1)) as usize;
+        // As in `copy_out`; the room was checked, so no unread byte is overwritten.
+        let (first, rest) = from.split_at(from.len().min(self.capacity() as usize - at));
+        self.place.copy_in(at, first);
+        if !rest.is_empty() {
+            self.place.copy_in(0, rest);
         }
-    }
-
-    /// The writer's flags. Read `unread` again after a flag was seen (L3).
-    #[inline]
-    pub fn flags(&self) -> u32 {
-        self.u32(at::FLAGS).load(Acquire) // L3
-    }
-
-    /// Adds flags, after the last byte was published, and fences before looking for a sleeper.
-    pub fn raise(&self, flags: u32) {
-        self.u32(at::FLAGS).fetch_or(flags, SeqCst); // L3, D1
-    }
-
-    /// True when the reader said it sleeps; who takes the word must ring.
-    #[inline]
-    pub fn take_sleeping_reader(&self) -> bool {
-        let word = self.u32(at::READER_ASLEEP);
-        word.load(Relaxed) != 0 && word.swap(0, SeqCst) != 0 // D1
-    }
-
-    /// The reader is about to sleep; it must look at the lane again after this (D1).
-    #[inline]
-    pub fn reader_sleeps(&self) {
-        self.u32(at::READER_ASLEEP).store(1, Relaxed);
-        fence(SeqCst);
-    }
-
-    /// The reader is awake again and needs no bell.
-    #[inline]
-    pub fn reader_awake(&self) {
-        let word = self.u32(at::READER_ASLEEP);
-        if word.load(Relaxed) != 0 {
-            word.store(0, Relaxed);
-        }
-    }
-
-    /// True when the writer said it sleeps for room; who takes the word must ring.
-    pub fn take_sleeping_writer(&self) -> bool {
-        fence(SeqCst); // D2
-        let word = self.u32(at::WRITER_ASLEEP);
-        word.load(Relaxed) != 0 && word.swap(0, SeqCst) != 0
-    }
-
-    /// The writer is about to sleep; it must look at the room again after this (D2).
-    pub fn writer_sleeps(&self) {
-        self.u32(at::WRITER_ASLEEP).store(1, Relaxed);
-        fence(SeqCst);
-    }
-
-    /// The writer is awake again.
-    pub fn writer_awake(&self) {
-        let word = self.u32(at::WRITER_ASLEEP);
-        if word.load(Relaxed) != 0 {
-            word.store(0, Relaxed);
-        }
-    }
-
-    /// The reader asks the writer to switch to the shadow and take unread bytes back.
-    pub fn want_native(&self) {
-        self.u32(at::WANT_NATIVE).swap(WANTED, SeqCst); // D1
-    }
-
-    /// True when the reader asked for that and nobody has answered yet.
-    #[inline]
-    pub fn is_native_wanted(&self) -> bool {
-        self.u32(at::WANT_NATIVE).load(Acquire) == WANTED
-    }
-
-    /// The reader takes its wish back; false when the writer has begun to fulfil it.
-    pub fn retract_want(&self) -> bool {
-        self.u32(at::WANT_NATIVE).compare_exchange(WANTED, 0, SeqCst, SeqCst).is_ok()
-    }
-
-    /// The writer begins to fulfil the wish: from here on the reader leaves the ring alone. False
-    /// when there is none, or it was taken back.
-    pub fn accept_want(&self) -> bool {
-        self.u32(at::WANT_NATIVE).compare_exchange(WANTED, FULFILLED, SeqCst, SeqCst).is_ok()
-    }
-
-    /// Counts one bell byte before it is sent in this direction.
-    pub fn count_bell(&self) {
-        self.u32(at::BELLS).fetch_add(1, SeqCst);
-    }
-
-    /// Takes a counted bell byte back that the shadow refused.
-    pub fn uncount_bell(&self) {
-        self.u32(at::BELLS).fetch_sub(1, SeqCst);
-    }
-
-    /// Bell bytes sent and not yet taken off the shadow by the reading side.
-    pub fn bells_pending(&self) -> u32 {
-        let sent = self.u32(at::BELLS).load(Acquire);
-        sent.wrapping_sub(self.u32(at::DRAINED).load(Relaxed))
-    }
-
-    /// Notes that the reading side took `count` bell bytes off the shadow.
-    pub fn bells_drained(&self, count: u32) {
-        self.u32(at::DRAINED).fetch_add(count, SeqCst);
-    }
-
-    /// Lock word of the writing side's processes.
-    pub fn write_lock(&self) -> &AtomicU32 {
-        self.u32(at::WRITE_LOCK)
-    }
-
-    /// Lock word of the reading side's processes.
-    pub fn read_lock(&self) -> &AtomicU32 {
-        self.u32(at::READ_LOCK)
     }
 
     /// Unread bytes as a copy, for the writer that takes them back.
     pub fn take_back(&self) -> Result<Vec<u8>, Corrupt> {
         let head = self.head();
-        let unread = self.checked(self.u64(at::TAIL).load(Relaxed).wrapping_sub(head))?;
-        let origin = self.u64(at::ORIGIN).load(Relaxed);
+        let unread = self.checked(self.place.u64(at::TAIL).load(Relaxed).wrapping_sub(head))?;
+        let origin = self.place.u64(at::ORIGIN).load(Relaxed);
         let mut bytes = vec![0; unread as usize];
         self.copy_out(head.wrapping_sub(origin), &mut bytes);
         Ok(bytes)
@@ -441,3 +321,7 @@ impl Lane {
 #[cfg(test)]
 #[path = "stream_tests.rs"]
 mod tests;
+
+#[cfg(all(loom, test))]
+#[path = "stream/models.rs"]
+mod models;

@@ -48,8 +48,8 @@ fn a_drained_lane_goes_back_to_its_front() {
     let mut offsets = std::collections::HashSet::new();
     for _ in 0..1000 {
         assert_eq!(write(&lane, &mut cache, &[1; 64]), 64);
-        let tail = lane.u64(at::TAIL).load(Relaxed);
-        offsets.insert(tail.wrapping_sub(lane.u64(at::ORIGIN).load(Relaxed)) & 16383);
+        let tail = lane.place.u64(at::TAIL).load(Relaxed);
+        offsets.insert(tail.wrapping_sub(lane.place.u64(at::ORIGIN).load(Relaxed)) & 16383);
         assert_eq!(read(&lane, 64).len(), 64);
     }
     assert!(offsets.len() as u64 <= 2 * REWIND_BYTES / 64, "{} places", offsets.len());
@@ -85,7 +85,7 @@ fn scribbled_positions_are_refused_on_both_sides() {
     for word in [at::HEAD, at::TAIL] {
         for value in [u64::MAX, 1 << 63, u64::from(CAPACITY) + 1] {
             let (lane, mut cache) = (lane(), WriteCache::default());
-            lane.u64(word).store(value, Relaxed);
+            lane.place.u64(word).store(value, Relaxed);
             let mut bytes = [0; 8];
             let reading = lane.read(&mut [IoSliceMut::new(&mut bytes)], false);
             assert!(reading.is_err() || word == at::HEAD, "{word} {value}");
@@ -99,7 +99,7 @@ fn scribbled_positions_are_refused_on_both_sides() {
 fn a_scribbled_origin_never_leaves_the_ring() {
     let (lane, mut cache) = (lane(), WriteCache::default());
     for value in [0, 1, 4095, u64::MAX, u64::MAX / 2] {
-        lane.u64(at::ORIGIN).store(value, Relaxed);
+        lane.place.u64(at::ORIGIN).store(value, Relaxed);
         write(&lane, &mut cache, &[9; 10_000]);
         assert_eq!(read(&lane, 10_000).len(), 10_000);
     }

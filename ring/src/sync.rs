@@ -15,6 +15,16 @@ pub(crate) unsafe fn from_ptr_u64<'a>(at: *mut u64) -> &'a std::sync::atomic::At
     unsafe { std::sync::atomic::AtomicU64::from_ptr(at) }
 }
 
+/// `AtomicU32::from_ptr` of shared memory.
+///
+/// # Safety
+/// As for `from_ptr_u64`.
+#[inline(always)]
+pub(crate) unsafe fn from_ptr_u32<'a>(at: *mut u32) -> &'a std::sync::atomic::AtomicU32 {
+    // SAFETY: the caller's promise is exactly what `from_ptr` asks for.
+    unsafe { std::sync::atomic::AtomicU32::from_ptr(at) }
+}
+
 #[cfg(not(loom))]
 mod imp {
     pub(crate) use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
@@ -50,6 +60,13 @@ mod imp {
         // SAFETY: adds zero to this function's own stack word; the default clobbers tell the
         // compiler that memory may have changed.
         unsafe { core::arch::asm!("lock or dword ptr [rsp], 0") };
+    }
+
+    /// A full fence right behind a locked instruction, which on x86-64 is one already: only the
+    /// compiler has to be told. The C11 model, and so loom, wants it spelled out.
+    #[inline(always)]
+    pub(crate) fn fence_after_locked() {
+        std::sync::atomic::compiler_fence(Ordering::SeqCst);
     }
 
     /// Sleeps while the word holds `expected`. Errors of the kernel end the sleep: the caller
@@ -108,6 +125,10 @@ mod imp {
     }
 
     pub(crate) fn full_fence() {
+        fence(Ordering::SeqCst);
+    }
+
+    pub(crate) fn fence_after_locked() {
         fence(Ordering::SeqCst);
     }
 
