@@ -173,7 +173,7 @@ fn is_changed(socket: &Socket, stream: &Stream, for_room: bool) -> bool {
         // A peer that half-closed still reads: its FIN is nothing to a writer.
         true => {
             flags & RESET != 0
-                || stream.outgoing.room().is_ok_and(|room| room >= ROOM_WORTH_WAKING)
+                || stream.outgoing.room().is_ok_and(|room| is_worth_waking(stream, room))
                 || stream.outgoing.is_native_wanted()
         }
         false => {
@@ -182,6 +182,12 @@ fn is_changed(socket: &Socket, stream: &Stream, for_room: bool) -> bool {
         }
     };
     lane_changed || socket.shadow_ended.load(Relaxed) || socket.is_native()
+}
+
+/// Never more than the mark at which the reader rings: in a small ring the last bell would have
+/// been rung before this writer said that it sleeps.
+fn is_worth_waking(stream: &Stream, room: u64) -> bool {
+    room >= ROOM_WORTH_WAKING || stream.outgoing.is_roomy(room)
 }
 
 /// Sleeps beside another sleeper of the same connection; `None` when nothing came of that for a
