@@ -17,6 +17,7 @@
 //! 64   closed u32           bit 0: client left for good, bit 1: server did
 //! 68   acceptor session index u32, 72: its generation u32
 //! 76   holders u32 x 2      processes holding the client's, the server's end (a hint)
+//! 84   awaited u32          set by an acceptor that sleeps (futex) on the state word
 //! 128  client->server direction, 256 bytes
 //! 384  server->client direction, 256 bytes
 //! ```
@@ -76,6 +77,8 @@ pub mod slot {
     pub const ACCEPTOR: usize = 68;
     /// Processes that hold the client's end, then the server's.
     pub const HOLDERS: usize = 76;
+    /// An acceptor sleeps on the state word until the offer is made.
+    pub const AWAITED: usize = 84;
     /// The two directions.
     pub const DIRECTION: [usize; 2] = [128, 384];
     /// Bit of `CLOSED` for the client; the server's is the next.

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering::Release;
 use std::sync::Arc;
+use std::time::Duration;
 
 use heliostat_abi::channel::SlotState;
 use heliostat_abi::code::Native;
@@ -21,8 +22,9 @@ use crate::thread::Critical;
 /// client process that let us wait in vain is not waited for again.
 const CONNECTING_NS: u64 = 50_000_000;
 /// Before that is slept, it is spun for.
-const CONNECTING_SPIN_NS: u64 = 20_000;
-const CONNECTING_NAP_NS: u64 = 50_000;
+const CONNECTING_SPIN_NS: u64 = 2_000;
+/// One sleep; the client ends it by its offer.
+const CONNECTING_NAP: Duration = Duration::from_millis(5);
 
 /// After accept(2) on `listener` gave `fd`, connected to `peer`.
 pub fn accepted(listener: i32, fd: i32, peer: NetAddress, nonblocking: bool) {
@@ -61,7 +63,6 @@ fn claim(listener: i32, peer: NetAddress) -> Result<(Slot, Lanes), Native> {
 fn find(channels: &[Arc<Channel>], peer: NetAddress) -> Option<Slot> {
     let began = clock::monotonic_ns();
     let ends = began + CONNECTING_NS;
-    let mut turns = spin::Spin::new();
     loop {
         let mut connecting = Vec::new();
         for slot in channels.iter().flat_map(offers_of) {
@@ -84,10 +85,10 @@ fn find(channels: &[Arc<Channel>], peer: NetAddress) -> Option<Slot> {
             return None;
         }
         // On one core the client runs only if we sleep: a yield may give the core back to us.
-        if now - began > CONNECTING_SPIN_NS {
-            spin::sleep_ns(CONNECTING_NAP_NS);
-        } else {
-            turns.turn();
+        if now - began < CONNECTING_SPIN_NS {
+            spin::pause();
+        } else if let Some(slot) = connecting.first() {
+            slot.await_offer(CONNECTING_NAP);
         }
     }
 }

@@ -11,9 +11,10 @@
 //!                  Declined             Withdrawn          (all three end as Free again)
 //! ```
 
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::Arc;
+use std::time::Duration;
 
 use heliostat_abi::channel::{self as layout, slot, SlotState};
 use heliostat_abi::name::{NetAddress, ObjectId};
@@ -21,6 +22,7 @@ use heliostat_abi::node::State;
 use heliostat_abi::record::ChannelEntry;
 use heliostat_abi::VERSION;
 use heliostat_base::fd::OwnedFd;
+use heliostat_base::futex;
 use heliostat_base::lock::Lock;
 use heliostat_base::mapping::{Access, SharedMapping};
 use heliostat_ring::stream::Lane;
@@ -204,6 +206,7 @@ impl Slot {
             slot.word(side.holders()).store(1, Relaxed);
         }
         slot.word(slot::CLOSED).store(0, Relaxed);
+        slot.word(slot::AWAITED).store(0, Relaxed);
         slot.word(slot::STATE).store(SlotState::Connecting.in_word(next), Release);
         channel.set_offer(index, true);
         slot
@@ -259,7 +262,21 @@ impl Slot {
         head[44..52].copy_from_slice(&inode.to_le_bytes());
         let memory = &self.channel.memory;
         let written = memory.copy_in(base + slot::FAMILY, &head).is_ok();
-        written && self.step(SlotState::Connecting, SlotState::Offered)
+        let offered = written && self.step(SlotState::Connecting, SlotState::Offered);
+        if self.word(slot::AWAITED).load(SeqCst) != 0 {
+            futex::wake(self.word(slot::STATE), 1);
+        }
+        offered
+    }
+
+    /// Acceptor: sleeps until the client's offer is made, at most for `limit`. On one core this
+    /// is what lets the client run.
+    pub fn await_offer(&self, limit: Duration) {
+        self.word(slot::AWAITED).store(1, SeqCst);
+        let word = self.word(slot::STATE).load(Acquire);
+        if SlotState::from_word(word) == Some(SlotState::Connecting) {
+            let _ = futex::wait(self.word(slot::STATE), word, Some(limit));
+        }
     }
 
     /// The client's address and socket inode, as the offer says.
@@ -329,6 +346,27 @@ impl Slot {
         self.word(slot::CLOSED).fetch_or(side.closed_bit(), AcqRel);
         if side == Side::Client {
             self.channel.set_offer(self.index, false);
+        }
+    }
+
+    /// True when the other end is closed for good, or its process has ended: worth a look at the
+    /// shadow before more is sent. Loads only.
+    #[inline]
+    pub fn peer_may_be_gone(&self, side: Side) -> bool {
+        if self.peer_left(side) {
+            return true;
+        }
+        let peer = match side {
+            Side::Server => self.channel.entry.client,
+            Side::Client => self.acceptor(),
+        };
+        self.channel.node.session(peer) != State::Active && self.state() == SlotState::Claimed
+    }
+
+    fn acceptor(&self) -> ObjectId {
+        ObjectId {
+            index: self.word(slot::ACCEPTOR).load(Relaxed) % MAX_SESSION_INDEX,
+            generation: self.word(slot::ACCEPTOR + 4).load(Relaxed),
         }
     }
 

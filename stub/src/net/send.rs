@@ -20,6 +20,8 @@ const KNOWN: i32 =
 /// Piece of a large transfer: long enough to forget its overhead, short enough for both sides to
 /// copy at the same time and for the piece to stay in the first-level cache.
 pub const PIECE_BYTES: usize = 16 * 1024;
+/// Writes between two looks at a shadow that nobody doubts.
+const LOOK_EVERY: u32 = 1024;
 /// One round of sendfile puts at most this much into the ring before the reader is told.
 const FILE_PIECE: u64 = 64 * 1024;
 
@@ -247,8 +249,15 @@ fn refusal(fd: i32, socket: &Socket, stream: &Stream, source: &Source<'_>) -> Op
     let gone = stream.slot.peer_left(stream.side)
         || stream.incoming.flags() & RESET != 0
         || socket.shadow_ended.load(Acquire)
-        || shadow::probe_if_stale(fd, socket);
+        || (is_doubtful(socket, stream) && shadow::probe(fd, socket));
     gone.then(|| to_a_gone_peer(fd, socket, stream, source)).flatten()
+}
+
+/// Is the shadow worth a look? The control plane says when a peer's process has ended; should it
+/// be away itself, every so-manieth write looks.
+#[inline]
+fn is_doubtful(socket: &Socket, stream: &Stream) -> bool {
+    stream.slot.peer_may_be_gone(stream.side) || socket.count_write() % LOOK_EVERY == 0
 }
 
 /// Like the kernel: the first write after the peer left is swallowed, the next is EPIPE. A peer

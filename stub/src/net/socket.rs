@@ -127,6 +127,8 @@ pub struct Socket {
     pub closes_with_reset: AtomicBool,
     /// A write found the ring full: who watches for room must look.
     pub starved: AtomicBool,
+    /// Counts writes, to look at the shadow now and then.
+    pub writes: AtomicU32,
     /// TSC of the last look at the shadow.
     pub probed_at: AtomicU64,
     /// Threads asleep for this connection; the first sleeps on the shadow, the others on `wakes`.
@@ -164,6 +166,7 @@ impl Socket {
             broken: AtomicBool::new(false),
             closes_with_reset: AtomicBool::new(false),
             starved: AtomicBool::new(false),
+            writes: AtomicU32::new(0),
             probed_at: AtomicU64::new(0),
             sleepers: AtomicU32::new(0),
             wakes: AtomicU32::new(0),
@@ -218,6 +221,14 @@ impl Socket {
     /// True when neither half is direct.
     pub fn is_native(&self) -> bool {
         self.reason.load(Acquire) != 0
+    }
+
+    /// Counts one write, under the sender's lock.
+    #[inline]
+    pub fn count_write(&self) -> u32 {
+        let count = self.writes.load(Relaxed).wrapping_add(1);
+        self.writes.store(count, Relaxed);
+        count
     }
 
     /// True when this end must not read the ring any more.
