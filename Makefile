@@ -55,7 +55,7 @@ test-rust: ## unit and integration tests of the crates
 
 test-loom: ## the ring's memory orders, exhaustively, under loom
 	RUSTFLAGS="--cfg loom" $(CARGO) test -p heliostat-ring --release \
-	    --target-dir $(TARGET)/loom -- loom
+	    --target-dir $(TARGET)/loom -- models
 
 test-programs: setup build ## unmodified programs, faults and the lint's own tests (pytest)
 	$(RUN) -m pytest verify $(PYTEST_FLAGS)

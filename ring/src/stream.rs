@@ -248,6 +248,7 @@ impl<P: Place> Lane<P> {
             }
         }
         self.publish(tail, done);
+        self.claim_next(tail, done, origin);
         Ok(done as usize)
     }
 
@@ -282,6 +283,13 @@ impl<P: Place> Lane<P> {
             self.place.u64(at::TAIL).swap(tail.wrapping_add(done), SeqCst); // L1, D1
             fence_after_locked();
         }
+    }
+
+    /// The line that the next message begins on comes here while the peer works on this one.
+    #[inline(always)]
+    fn claim_next(&self, tail: u64, done: u64, origin: u64) {
+        let next = tail.wrapping_add(done).wrapping_sub(origin).wrapping_add(63);
+        self.place.claim_line((next & (self.capacity() - 1)) as usize);
     }
 
     #[inline(always)]

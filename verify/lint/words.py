@@ -15,6 +15,7 @@ MACHINE_PATH = re.compile(r"(?<![\w./$}~-])/(?:" + "|".join(ROOTS) + r")/[\w.]+"
 ADDRESS = re.compile(r"https?://([\w.-]+)")
 HOSTS = {
     "github.com",
+    "www.apache.org",
     "docs.rs",
     "doc.rust-lang.org",
     "www.kernel.org",

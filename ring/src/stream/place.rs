@@ -30,6 +30,8 @@ pub unsafe trait Place: Clone + Send + Sync {
     fn copy_out(&self, at: usize, to: &mut [u8]);
     /// Copies bytes into the ring, without a wrap.
     fn copy_in(&self, at: usize, from: &[u8]);
+    /// Asks for the cache line of ring byte `at`, because it will be written next; a hint.
+    fn claim_line(&self, _at: usize) {}
 }
 
 /// A direction header and its ring in shared memory; cheap to clone, keeps the memory mapped.
@@ -106,5 +108,11 @@ unsafe impl Place for Mapped {
         debug_assert!(at as u64 + from.len() as u64 <= self.capacity);
         // SAFETY: as in `copy_out`; private bytes cannot overlap the mapping.
         unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), self.byte(at), from.len()) }
+    }
+
+    #[inline(always)]
+    fn claim_line(&self, at: usize) {
+        // SAFETY: a prefetch reads and writes nothing and faults at no address.
+        unsafe { core::arch::asm!("prefetchw [{}]", in(reg) self.byte(at), options(nostack)) }
     }
 }

@@ -165,7 +165,9 @@ fn step(fd: i32, socket: &Socket, buffers: &mut [IoSliceMut<'_>], flags: i32) ->
     let Some(_shared) = side_lock::enter(socket, stream.incoming.read_lock()) else {
         return demote::broken(fd, socket, Step::Failed(Errno(libc::ECONNRESET)));
     };
-    if stream.slot.channel.state() == State::Revoked {
+    // Once this end has switched, what is left to do is reading until the peer switches too.
+    let has_switched = || stream.outgoing.flags() & SWITCHED != 0;
+    if stream.slot.channel.state() == State::Revoked && !has_switched() {
         return Step::Leave(Native::Revoked);
     }
     if socket.is_frozen() {

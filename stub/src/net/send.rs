@@ -239,8 +239,10 @@ fn refusal(fd: i32, socket: &Socket, stream: &Stream, source: &Source<'_>) -> Op
     if stream.slot.channel.state() == State::Revoked {
         return Some(Step::Leave(Native::Revoked));
     }
-    // Asked by the reader, or done already by another holder of this end.
-    if stream.outgoing.is_native_wanted() || stream.outgoing.flags() & SWITCHED != 0 {
+    // Asked by the reader, done already by another holder of this end, or by the peer, whose
+    // reading can ring no bell any more.
+    let switched = stream.outgoing.flags() | stream.incoming.flags();
+    if stream.outgoing.is_native_wanted() || switched & SWITCHED != 0 {
         return Some(Step::Leave(Native::PeerAsked));
     }
     if socket.write_shut.load(Relaxed) {
@@ -249,15 +251,18 @@ fn refusal(fd: i32, socket: &Socket, stream: &Stream, source: &Source<'_>) -> Op
     let gone = stream.slot.peer_left(stream.side)
         || stream.incoming.flags() & RESET != 0
         || socket.shadow_ended.load(Acquire)
-        || (is_doubtful(socket, stream) && shadow::probe(fd, socket));
+        || is_doubtful(fd, socket, stream);
     gone.then(|| to_a_gone_peer(fd, socket, stream, source)).flatten()
 }
 
-/// Is the shadow worth a look? The control plane says when a peer's process has ended; should it
-/// be away itself, every so-manieth write looks.
+/// Has the peer gone without a word? The control plane says when its process has ended (a child
+/// of it may hold the stream still); should it be away itself, every so-manieth write looks.
 #[inline]
-fn is_doubtful(socket: &Socket, stream: &Stream) -> bool {
-    stream.slot.peer_may_be_gone(stream.side) || socket.count_write() % LOOK_EVERY == 0
+fn is_doubtful(fd: i32, socket: &Socket, stream: &Stream) -> bool {
+    match stream.slot.peer_may_be_gone(stream.side) {
+        true => shadow::probe_if_stale(fd, socket),
+        false => socket.count_write() % LOOK_EVERY == 0 && shadow::probe(fd, socket),
+    }
 }
 
 /// Like the kernel: the first write after the peer left is swallowed, the next is EPIPE. A peer

@@ -172,7 +172,7 @@ fn is_changed(socket: &Socket, stream: &Stream, for_room: bool) -> bool {
     let lane_changed = match for_room {
         // A peer that half-closed still reads: its FIN is nothing to a writer.
         true => {
-            flags & RESET != 0
+            flags & (RESET | SWITCHED) != 0
                 || stream.outgoing.room().is_ok_and(|room| is_worth_waking(stream, room))
                 || stream.outgoing.is_native_wanted()
         }
