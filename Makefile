@@ -54,8 +54,8 @@ test-rust: ## unit and integration tests of the crates
 	$(CARGO) test --workspace
 
 test-loom: ## the ring's memory orders, exhaustively, under loom
-	RUSTFLAGS="--cfg loom" $(CARGO) test -p heliostat-ring --release \
-	    --target-dir $(TARGET)/loom -- models
+	RUSTFLAGS="--cfg loom" $(CARGO) test -p heliostat-ring --lib --release \
+	    --target-dir $(TARGET)/loom models
 
 test-programs: setup build ## unmodified programs, faults and the lint's own tests (pytest)
 	$(RUN) -m pytest verify $(PYTEST_FLAGS)
