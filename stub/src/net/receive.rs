@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use heliostat_abi::channel::direction::{FIN, RESET, SWITCHED, TAKEN_BACK};
 use heliostat_abi::code::Native;
 use heliostat_abi::node::State;
+use heliostat_base::call;
 use heliostat_base::sys::Errno;
 use heliostat_ring::stream::{Corrupt, ReadDone};
 
@@ -106,7 +107,10 @@ fn receive_slowly(
                 continue;
             }
             Step::End => break Some(Ok(total)),
-            Step::Failed(_) | Step::Native if total > 0 => break Some(Ok(total)),
+            Step::Native if total > 0 => {
+                break Some(Ok(total + rest_by_kernel(fd, buffers, flags)))
+            }
+            Step::Failed(_) if total > 0 => break Some(Ok(total)),
             Step::Failed(errno) => break Some(Err(errno)),
             Step::Native => break None,
             Step::Leave(reason) => {
@@ -124,6 +128,21 @@ fn receive_slowly(
         }
     };
     Received::Answer(answer)
+}
+
+/// The connection went native in the middle of a call that waits for all bytes: the rest comes
+/// from the kernel, as far as it comes.
+#[cold]
+fn rest_by_kernel(fd: i32, buffers: &mut [IoSliceMut<'_>], flags: i32) -> usize {
+    let mut total = 0;
+    for buffer in buffers.iter_mut().filter(|buffer| !buffer.is_empty()) {
+        let count = call::recv(fd, buffer, flags).unwrap_or(0);
+        total += count;
+        if count < buffer.len() {
+            break;
+        }
+    }
+    total
 }
 
 enum Pause {

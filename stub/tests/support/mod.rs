@@ -1,0 +1,181 @@
+//! A control plane of a few lines in this very process, and both ends of streams beside it.
+//!
+//! It grants everything, keeps every channel's memory for the test to look into, and can be told
+//! to refuse or to fall silent. What it leaves out (rights, limits, other users) is tested in
+//! `heliostatd`.
+#![allow(dead_code)] // each test binary uses its part
+
+pub mod packet;
+pub mod pair;
+
+use std::collections::HashMap;
+use std::os::fd::{AsRawFd, RawFd};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::{Arc, Mutex, OnceLock};
+
+use heliostat_abi::channel::{self, MAGIC};
+use heliostat_abi::code::Code;
+use heliostat_abi::name::{NetAddress, ObjectId};
+use heliostat_abi::node::{self, State};
+use heliostat_abi::record::{ChannelEntry, Reply, Request};
+use heliostat_abi::{report, VERSION};
+use heliostat_base::fd::OwnedFd;
+use heliostat_base::mapping::SharedMapping;
+use heliostat_base::process;
+
+/// Smallest rings, so that full ones are common.
+pub const RING_BYTES: u32 = heliostat_abi::limits::RING_BYTES_MIN;
+const SLOTS: u32 = 4;
+
+/// One channel as the control plane made it.
+pub struct ChannelMemory {
+    fd: OwnedFd,
+    /// The bytes both ends map.
+    pub memory: Arc<SharedMapping>,
+    entry: ChannelEntry,
+    port: u32,
+    attached: bool,
+}
+
+/// The control plane's state.
+pub struct Control {
+    node: (OwnedFd, SharedMapping),
+    report: (OwnedFd, SharedMapping),
+    ports: Mutex<HashMap<NetAddress, u32>>,
+    channels: Mutex<Vec<ChannelMemory>>,
+    /// Requests are read and not answered.
+    pub is_silent: AtomicBool,
+    /// Every `Open` is refused with this code.
+    pub refusal: Mutex<Option<Code>>,
+    /// Requests seen.
+    pub asked: Mutex<Vec<Request>>,
+}
+
+/// The only control plane of this test binary, started now if it is not yet.
+pub fn control() -> &'static Control {
+    static CONTROL: OnceLock<&'static Control> = OnceLock::new();
+    CONTROL.get_or_init(|| {
+        let control: &'static Control = Box::leak(Box::new(Control::new()));
+        let path = format!("/tmp/heliostat-stub-test-{}.sock", std::process::id());
+        let listener = packet::listen(&path);
+        heliostat_stub::process::adopt();
+        heliostat_stub::session::configure(path, "stub-test".into());
+        std::thread::spawn(move || loop {
+            let session = packet::accept(&listener);
+            std::thread::spawn(move || control.serve(session));
+        });
+        control
+    })
+}
+
+impl Control {
+    fn new() -> Self {
+        let node = SharedMapping::create(c"node", node::BYTES).unwrap();
+        node.1.atomic_u32(0).store(node::MAGIC, Relaxed);
+        node.1.atomic_u32(4).store(u32::from(VERSION), Relaxed);
+        node.1.atomic_u32(node::session_word(0)).store(node::word(1, State::Active), Relaxed);
+        Self {
+            node,
+            report: SharedMapping::create(c"report", report::BYTES).unwrap(),
+            ports: Mutex::default(),
+            channels: Mutex::default(),
+            is_silent: AtomicBool::new(false),
+            refusal: Mutex::new(None),
+            asked: Mutex::default(),
+        }
+    }
+
+    /// A counter of the report page, as the stub has left it.
+    pub fn counter(&self, counter: report::Counter) -> u64 {
+        self.report.1.atomic_u64(report::counter(counter)).load(SeqCst)
+    }
+
+    /// The memory of the newest channel.
+    pub fn newest_channel(&self) -> Arc<SharedMapping> {
+        self.channels.lock().unwrap().last().expect("a channel was opened").memory.clone()
+    }
+
+    /// Ends the grant of every channel made so far.
+    pub fn revoke_all(&self) {
+        for channel in self.channels.lock().unwrap().iter() {
+            let word = self.node.1.atomic_u32(node::channel_word(channel.entry.id.index));
+            word.store(node::word(1, State::Revoked), SeqCst);
+        }
+    }
+
+    fn serve(&self, session: OwnedFd) {
+        while let Some((record, fds)) = packet::receive(session.as_raw_fd()) {
+            let (request, sequence) = Request::decode(&record).expect("the stub speaks properly");
+            self.asked.lock().unwrap().push(request.clone());
+            if self.is_silent.load(SeqCst) {
+                continue;
+            }
+            let (reply, with) = self.answer(&request, &fds);
+            packet::send(session.as_raw_fd(), &reply.encode(sequence), &with);
+        }
+    }
+
+    fn answer(&self, request: &Request, fds: &[OwnedFd]) -> (Reply, Vec<RawFd>) {
+        match request {
+            Request::Hello { .. } => {
+                let welcome = Reply::Welcome { session: id(0), boot: 7 };
+                (welcome, vec![self.node.0.as_raw_fd(), self.report.0.as_raw_fd()])
+            }
+            Request::Listen => {
+                let local = heliostat_base::call::local_address(fds[0].as_raw_fd()).unwrap();
+                let address = NetAddress::new(local);
+                let mut ports = self.ports.lock().unwrap();
+                let next = ports.len() as u32;
+                let port = *ports.entry(address).or_insert(next);
+                self.node.1.atomic_u32(node::REGISTRY).fetch_add(1, SeqCst);
+                (Reply::Listening { port: id(port), address }, vec![])
+            }
+            Request::Open { address } => self.open(*address),
+            Request::Attach { port } => self.attach(port.index),
+            _ => (Reply::Done, vec![]),
+        }
+    }
+
+    fn open(&self, address: NetAddress) -> (Reply, Vec<RawFd>) {
+        let known = self.ports.lock().unwrap().get(&address).copied();
+        let code = self.refusal.lock().unwrap().or(known.is_none().then_some(Code::NotFound));
+        let (Some(port), None) = (known, code) else {
+            return (Reply::Refused { code: code.unwrap_or(Code::NotFound), limit: 0 }, vec![]);
+        };
+        let mut channels = self.channels.lock().unwrap();
+        let index = channels.len() as u32;
+        let bytes = channel::bytes(SLOTS, RING_BYTES);
+        let (fd, memory) = SharedMapping::create(c"channel", bytes).unwrap();
+        memory.atomic_u32(0).store(MAGIC, Relaxed);
+        memory.atomic_u32(4).store(u32::from(VERSION), Relaxed);
+        let entry = ChannelEntry {
+            id: id(index),
+            client: id(0),
+            peer_uid: process::effective_uid(),
+            slots: SLOTS,
+            ring_bytes: RING_BYTES,
+        };
+        let raw = fd.as_raw_fd();
+        let memory = Arc::new(memory);
+        channels.push(ChannelMemory { fd, memory, entry, port, attached: false });
+        let word = self.node.1.atomic_u32(node::channel_word(index));
+        word.store(node::word(1, State::Active), SeqCst);
+        self.node.1.atomic_u32(node::port_word(port)).fetch_add(1, SeqCst);
+        (Reply::Channels { port: id(port), entries: vec![entry], more: false }, vec![raw])
+    }
+
+    fn attach(&self, port: u32) -> (Reply, Vec<RawFd>) {
+        let mut channels = self.channels.lock().unwrap();
+        let new: Vec<_> =
+            channels.iter_mut().filter(|c| c.port == port && !c.attached).take(16).collect();
+        let entries = new.iter().map(|channel| channel.entry).collect();
+        let fds = new.iter().map(|channel| channel.fd.as_raw_fd()).collect();
+        new.into_iter().for_each(|channel| channel.attached = true);
+        (Reply::Channels { port: id(port), entries, more: false }, fds)
+    }
+}
+
+fn id(index: u32) -> ObjectId {
+    ObjectId { index, generation: 1 }
+}

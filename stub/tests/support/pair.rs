@@ -1,0 +1,165 @@
+//! Both ends of one stream in this process, driven as `bind/posix` drives them.
+
+use std::io::{IoSlice, IoSliceMut};
+use std::net::TcpListener;
+use std::os::fd::{AsRawFd, IntoRawFd};
+use std::time::Duration;
+
+use heliostat_abi::name::NetAddress;
+use heliostat_base::call;
+use heliostat_base::sys::Errno;
+use heliostat_stub::net::receive::Received;
+use heliostat_stub::net::{accept, close, connect, listen, receive, send, socket};
+use heliostat_stub::table::{self, Kind};
+use heliostat_stub::{process, Answer};
+
+/// One end: a descriptor and what the stub makes of it. Dropping it closes it as close(2) does.
+pub struct End {
+    /// The descriptor.
+    pub fd: i32,
+}
+
+/// The result of a transfer, with a bare error number.
+pub type Moved = Result<usize, i32>;
+
+fn bare(answer: Result<usize, Errno>) -> Moved {
+    answer.map_err(|Errno(errno)| errno)
+}
+
+impl End {
+    /// Its place in the table of connections.
+    pub fn index(&self) -> u32 {
+        match table::kind(self.fd) {
+            Kind::Socket(index) => index,
+            other => panic!("descriptor {} is {other:?}", self.fd),
+        }
+    }
+
+    /// True while both halves are shared memory.
+    pub fn is_direct(&self) -> bool {
+        !socket::at(self.index()).is_native() && socket::at(self.index()).stream().is_some()
+    }
+
+    /// recv(2).
+    pub fn recv(&self, buffer: &mut [u8], flags: i32) -> Moved {
+        let index = self.index();
+        loop {
+            let mut buffers = [IoSliceMut::new(buffer)];
+            match receive::receive(self.fd, index, &mut buffers, flags) {
+                Received::Answer(Some(answer)) => return bare(answer),
+                Received::Answer(None) => return bare(call::recv(self.fd, buffer, flags)),
+                Received::Sleep => {
+                    let slept = call::recv(self.fd, &mut [0], libc::MSG_PEEK);
+                    if let Some(answer) = receive::woken(self.fd, index, slept) {
+                        return bare(answer);
+                    }
+                }
+            }
+        }
+    }
+
+    /// send(2), without SIGPIPE.
+    pub fn send(&self, bytes: &[u8], flags: i32) -> Moved {
+        let flags = flags | libc::MSG_NOSIGNAL;
+        match send::send(self.fd, self.index(), &[IoSlice::new(bytes)], flags) {
+            Some(answer) => bare(answer),
+            None => bare(call::send(self.fd, bytes, flags)),
+        }
+    }
+
+    /// Receives until the end of the stream.
+    pub fn recv_all(&self) -> Result<Vec<u8>, i32> {
+        let (mut all, mut piece) = (Vec::new(), vec![0; 4096]);
+        loop {
+            match self.recv(&mut piece, 0)? {
+                0 => return Ok(all),
+                count => all.extend_from_slice(&piece[..count]),
+            }
+        }
+    }
+
+    /// shutdown(2).
+    pub fn shutdown(&self, how: i32) {
+        let answer: Answer = close::shutdown(self.fd, self.index(), how);
+        answer.unwrap_or_else(|| call::shutdown(self.fd, how)).expect("shutdown");
+    }
+
+    /// SO_RCVTIMEO and SO_SNDTIMEO, so that a test cannot sleep for ever.
+    pub fn set_timeouts(&self, limit: Duration) {
+        let time =
+            libc::timeval { tv_sec: limit.as_secs() as i64, tv_usec: limit.subsec_micros() as i64 };
+        for name in [libc::SO_RCVTIMEO, libc::SO_SNDTIMEO] {
+            // SAFETY: `time` is a live timeval of sixteen bytes.
+            let done = unsafe {
+                libc::setsockopt(self.fd, libc::SOL_SOCKET, name, (&raw const time).cast(), 16)
+            };
+            assert_eq!(done, 0);
+        }
+    }
+}
+
+impl Drop for End {
+    fn drop(&mut self) {
+        process::closing(self.fd);
+        let _ = call::close(self.fd);
+    }
+}
+
+/// A registered listening socket.
+pub struct Listener(TcpListener);
+
+impl Listener {
+    /// On a port of its own.
+    pub fn new() -> Self {
+        super::control();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        listen::listening(listener.as_raw_fd());
+        Self(listener)
+    }
+
+    /// Connects to it under the stub; nobody has accepted yet.
+    pub fn connect(&self) -> End {
+        // SAFETY: socket takes no pointer.
+        let fd = unsafe { libc::socket(libc::AF_INET, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0) };
+        let address = self.0.local_addr().unwrap();
+        let ticket = connect::begin(fd, address);
+        // SAFETY: all-zero bytes are a valid address of no family.
+        let mut raw: libc::sockaddr_in = unsafe { std::mem::zeroed() };
+        raw.sin_family = libc::AF_INET as u16;
+        raw.sin_port = address.port().to_be();
+        raw.sin_addr.s_addr = u32::from_ne_bytes([127, 0, 0, 1]);
+        // SAFETY: `raw` is a live address of its true length.
+        let done = unsafe { libc::connect(fd, (&raw const raw).cast(), 16) };
+        assert_eq!(done, 0);
+        connect::end(fd, ticket, Ok(0));
+        End { fd }
+    }
+
+    /// Accepts under the stub.
+    pub fn accept(&self) -> End {
+        let (stream, peer) = self.0.accept().unwrap();
+        let fd = stream.into_raw_fd();
+        accept::accepted(self.0.as_raw_fd(), fd, NetAddress::new(peer), false);
+        End { fd }
+    }
+
+    /// Accepts as a program without a stub does.
+    pub fn accept_natively(&self) -> (std::net::TcpStream, std::net::SocketAddr) {
+        self.0.accept().unwrap()
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        process::closing(self.0.as_raw_fd());
+    }
+}
+
+/// A direct stream: the client's end, the server's.
+pub fn direct() -> (End, End) {
+    let listener = Listener::new();
+    let client = listener.connect();
+    let server = listener.accept();
+    assert!(client.is_direct() && server.is_direct());
+    (client, server)
+}
