@@ -89,7 +89,7 @@ LEAVES = {"processes.LeftOpenAtExit", "processes.ExecAfterTraffic", "processes.C
           "ends.KilledByBrokenPipe", "ends.Refused", "processes.StandardStreams"}  # fmt: skip
 # Cases that ask for what only the kernel's path does, or leave a connection unaccepted.
 MAY_BE_NATIVE = {
-    "stream.Urgent", "ends.ClosedBeforeAccept", "readiness.EpollNested", "readiness.EpollMixed", "processes.DescriptorPassed",
+    "stream.Urgent", "ends.ClosedBeforeAccept", "stream.ShutdownOfReading", "stream.EmptyTransfers", "readiness.EpollNested", "readiness.EpollMixed", "processes.DescriptorPassed",
     "processes.ChildServes", "processes.ParentAndChildTakeTurns", "processes.EndOnlyWhenBothClosed",
     "processes.ForkedClient", "processes.InheritedByExec", "processes.WorkersShareListener",
     "processes.Daemon", "processes.PoolOfClients", "loops.ForkingServer",

@@ -178,6 +178,12 @@ fn step(fd: i32, socket: &Socket, source: &Source<'_>) -> Step {
     };
     let done = match source {
         Source::Buffers(buffers) => write(fd, socket, stream, buffers, &mut half.cache).map(Ok),
+        // Asked before the file is read: after it, room that has just been made would turn "full"
+        // into "end of file".
+        Source::File { .. } if stream.outgoing.room() == Ok(0) => {
+            socket.starved.store(true, Relaxed);
+            return Step::Full(stream.clone());
+        }
         Source::File { fd: file, offset, limit } => {
             stream.outgoing.fill_from(*file, *offset, *limit, &mut half.cache)
         }
@@ -188,12 +194,13 @@ fn step(fd: i32, socket: &Socket, source: &Source<'_>) -> Step {
         Err(_) => return demote::broken(fd, socket, Step::Failed(Errno(libc::ECONNRESET))),
     };
     if bytes == 0 {
-        let room = stream.outgoing.room().unwrap_or(1);
-        if room > 0 {
-            return Step::Done(0);
-        }
-        socket.starved.store(true, Relaxed);
-        return Step::Full(stream.clone());
+        return match source {
+            Source::Buffers(buffers) if buffers.iter().any(|buffer| !buffer.is_empty()) => {
+                socket.starved.store(true, Relaxed);
+                Step::Full(stream.clone())
+            }
+            _ => Step::Done(0),
+        };
     }
     if stream.outgoing.take_sleeping_reader() {
         shadow::ring_bell(fd, socket, &stream.outgoing);
