@@ -27,6 +27,8 @@ pub fn poll(fds: &mut [pollfd], timeout_ns: Option<u64>, mask: Option<u64>) -> A
     if watched.is_empty() {
         return None;
     }
+    // Negative descriptors are looked at by nobody below, and never ready.
+    fds.iter_mut().for_each(|entry| entry.revents = 0);
     let has_native = watched.len() < fds.iter().filter(|entry| entry.fd >= 0).count();
     let interrupts = Interrupts::now();
     let ends = timeout_ns.map(|ns| clock::monotonic_ns().saturating_add(ns));
