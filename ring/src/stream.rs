@@ -330,6 +330,8 @@ impl<P: Place> Lane<P> {
 #[path = "stream_tests.rs"]
 mod tests;
 
-#[cfg(all(loom, test))]
-#[path = "stream/models.rs"]
+#[cfg(all(test, not(loom)))]
+mod exhaustive;
+
+#[cfg(all(test, loom))]
 mod models;

@@ -152,7 +152,7 @@ fn round(seed: u64) {
     }
     // SAFETY: epoll_create1 takes no pointer.
     let set = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
-    let wanted = libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLET * dice.roll(2) as i32;
+    let wanted = libc::EPOLLIN | libc::EPOLLOUT | (libc::EPOLLET * dice.roll(2) as i32);
     let event = libc::epoll_event { events: wanted as u32, u64: 5 };
     assert_eq!(epoll::control(set, libc::EPOLL_CTL_ADD, honest.fd, Some(event)), Some(Ok(0)));
     let stop = AtomicBool::new(false);
