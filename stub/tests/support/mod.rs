@@ -96,6 +96,11 @@ impl Control {
         self.channels.lock().unwrap().last().expect("a channel was opened").memory.clone()
     }
 
+    /// The memory of the channel with this index.
+    pub fn channel(&self, index: u32) -> Arc<SharedMapping> {
+        self.channels.lock().unwrap()[index as usize].memory.clone()
+    }
+
     /// Ends the grant of every channel made so far.
     pub fn revoke_all(&self) {
         for channel in self.channels.lock().unwrap().iter() {

@@ -1,0 +1,125 @@
+//! A slot's state machine: every order in which both sides may take their steps.
+//!
+//! Each step is one compare-and-swap, so that running the steps of two threads in every order is
+//! every run there is. Whatever the order, both sides agree on what became of the offer.
+
+mod support;
+
+use heliostat_abi::channel::SlotState;
+use heliostat_abi::name::{NetAddress, ObjectId};
+use heliostat_stub::net::channel::{Channel, Slot};
+use heliostat_stub::session;
+use std::sync::Arc;
+use support::pair::Listener;
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Act {
+    /// The client's connection has its address.
+    Offer,
+    /// The client's reader, or its writer, has waited long enough.
+    Withdraw,
+    Claim,
+    Decline,
+}
+
+const CLIENT: [&[Act]; 3] =
+    [&[Act::Offer], &[Act::Offer, Act::Withdraw], &[Act::Offer, Act::Withdraw, Act::Withdraw]];
+const ACCEPTOR: [&[Act]; 3] = [&[Act::Claim], &[Act::Decline], &[Act::Decline, Act::Claim]];
+
+/// What the sides were told.
+#[derive(Default)]
+struct Told {
+    offered: bool,
+    withdrawn: Vec<bool>,
+    claimed: bool,
+}
+
+fn channel() -> Arc<Channel> {
+    let listener = Listener::new();
+    let end = listener.connect();
+    let stream = heliostat_stub::net::socket::at(end.index()).stream().expect("direct");
+    stream.slot.channel.clone()
+}
+
+fn address(port: u16) -> NetAddress {
+    NetAddress::new(([127, 0, 0, 1], port).into())
+}
+
+fn play(client: &Slot, acceptor: &Slot, acts: &[Act]) -> Told {
+    let mut told = Told::default();
+    for act in acts {
+        match act {
+            Act::Offer => told.offered = client.offer(address(1), address(2), 3),
+            // A connection whose offer was declined is native and withdraws nothing.
+            Act::Withdraw if !told.offered => {}
+            Act::Withdraw => told.withdrawn.push(client.withdraw()),
+            Act::Claim => told.claimed = acceptor.claim(ObjectId { index: 0, generation: 1 }),
+            Act::Decline => acceptor.decline(),
+        }
+    }
+    told
+}
+
+/// All merges of two sequences that keep the order of each.
+fn merges(one: &[Act], other: &[Act]) -> Vec<Vec<Act>> {
+    let (Some(first), Some(second)) = (one.first(), other.first()) else {
+        return vec![[one, other].concat()];
+    };
+    let with = |head: &Act, tails: Vec<Vec<Act>>| -> Vec<Vec<Act>> {
+        tails.into_iter().map(|tail| [&[*head], tail.as_slice()].concat()).collect()
+    };
+    let mut all = with(first, merges(&one[1..], other));
+    all.extend(with(second, merges(one, &other[1..])));
+    all
+}
+
+#[test]
+fn both_sides_agree_on_an_offer_whatever_the_order_of_their_steps() {
+    let channel = channel();
+    for (client_acts, acceptor_acts) in
+        CLIENT.iter().flat_map(|client| ACCEPTOR.map(|acceptor| (client, acceptor)))
+    {
+        for acts in merges(client_acts, acceptor_acts) {
+            let client = channel.take_slot().expect("every slot was given back");
+            let index = channel.offers().trailing_zeros();
+            let acceptor = channel.slot(index).expect("it is on offer");
+            let told = play(&client, &acceptor, &acts);
+            let is_direct = client.state() == SlotState::Claimed;
+            assert_eq!(told.claimed, is_direct, "{acts:?}");
+            assert!(told.withdrawn.iter().all(|withdrawn| *withdrawn != is_direct), "{acts:?}");
+            assert!(!is_direct || told.offered, "{acts:?}");
+            client.abandon();
+            assert_eq!(channel.offers() & 1 << index, 0, "{acts:?}");
+        }
+    }
+}
+
+#[test]
+fn a_slot_given_out_again_is_another_stream_for_who_still_holds_the_old_one() {
+    let channel = channel();
+    let old = channel.take_slot().unwrap();
+    assert!(old.offer(address(1), address(2), 3) && old.withdraw());
+    let stale = old.clone();
+    old.abandon();
+    let new = channel.take_slot().unwrap();
+    assert!(new.offer(address(4), address(2), 5));
+    assert_eq!(stale.state(), SlotState::Free);
+    assert!(!stale.withdraw() && !stale.claim(ObjectId { index: 0, generation: 1 }));
+    assert_eq!(new.state(), SlotState::Offered);
+    new.abandon();
+}
+
+#[test]
+fn a_word_that_is_no_state_is_nobodys() {
+    let channel = channel();
+    let slot = channel.take_slot().unwrap();
+    let memory = support::control().channel(channel.entry.id.index);
+    let index = channel.offers().trailing_zeros();
+    let at = heliostat_abi::channel::slot_offset(index);
+    for word in [6u32, 0xff, u32::MAX, 0] {
+        memory.atomic_u32(at).store(word, std::sync::atomic::Ordering::SeqCst);
+        assert_eq!(slot.state(), SlotState::Free);
+        assert!(!slot.claim(session::standing().unwrap().id) && !slot.withdraw());
+    }
+    slot.abandon();
+}
