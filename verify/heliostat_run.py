@@ -104,7 +104,11 @@ class House:
         return prefix + [str(word) for word in argv]
 
     def start(self, side: Side, argv: list[str], name: str = "", core: int | None = None, **more) -> Program:
-        """Starts a program in its own process group, its output kept in files."""
+        """Starts a program in its own process group, its output kept in files.
+
+        The program dies with this process (setpriv), so that a suite which is itself killed
+        leaves nothing running.
+        """
         name = name or Path(str(argv[0])).name
         stem = self.folder / f"{len(self.programs):03}-{name}"
         stdout, stderr = stem.with_suffix(".out"), stem.with_suffix(".err")
@@ -112,7 +116,7 @@ class House:
         environment = {**self.environment(), **more.pop("env", {})}
         with open(stdout, "wb") as out, open(stderr, "wb") as err:
             process = subprocess.Popen(
-                pin + self.command(side, argv),
+                ["setpriv", "--pdeathsig", "KILL", *pin, *self.command(side, argv)],
                 stdin=more.pop("stdin", subprocess.DEVNULL),
                 stdout=out,
                 stderr=err,
