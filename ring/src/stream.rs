@@ -60,6 +60,12 @@ impl WriteCache {
     pub const fn new() -> Self {
         Self { head: 0, rewind_at: 0 }
     }
+
+    /// The reader's head as last seen.
+    #[inline]
+    pub const fn head(&self) -> u64 {
+        self.head
+    }
 }
 
 /// What a read did.
@@ -154,6 +160,28 @@ impl<P: Place> Lane<P> {
         let head = self.place.u64(at::HEAD).load(Acquire); // L2
         let used = self.checked(self.place.u64(at::TAIL).load(Relaxed).wrapping_sub(head))?;
         Ok(self.capacity() - used)
+    }
+
+    /// Free bytes at least, as far as a head seen earlier tells: no look at the reader's line. `None`
+    /// when that head is too old to tell anything.
+    #[inline]
+    pub fn room_since(&self, head: u64) -> Option<u64> {
+        let used = self.place.u64(at::TAIL).load(Relaxed).wrapping_sub(head);
+        self.capacity().checked_sub(used)
+    }
+
+    /// Asks for the writer's line, so that looking at many lanes waits for one miss, not for each.
+    #[inline]
+    pub fn prefetch(&self) {
+        self.place.fetch_words();
+    }
+
+    /// Asks for the next bytes to be read, once `unread` said that there are some.
+    #[inline]
+    pub fn prefetch_bytes(&self) {
+        let head = self.place.u64(at::HEAD).load(Relaxed);
+        let from = head.wrapping_sub(self.place.u64(at::ORIGIN).load(Relaxed));
+        self.place.fetch_line((from & (self.capacity() - 1)) as usize);
     }
 
     /// True when the kernel would call such a socket writable: a third of the ring is free.

@@ -32,6 +32,10 @@ pub unsafe trait Place: Clone + Send + Sync {
     fn copy_in(&self, at: usize, from: &[u8]);
     /// Asks for the cache line of ring byte `at`, because it will be written next; a hint.
     fn claim_line(&self, _at: usize) {}
+    /// Asks for the cache line of ring byte `at`, because it will be read next; a hint.
+    fn fetch_line(&self, _at: usize) {}
+    /// Asks for the line of the writer's words; a hint.
+    fn fetch_words(&self) {}
 }
 
 /// A direction header and its ring in shared memory; cheap to clone, keeps the memory mapped.
@@ -114,5 +118,18 @@ unsafe impl Place for Mapped {
     fn claim_line(&self, at: usize) {
         // SAFETY: a prefetch reads and writes nothing and faults at no address.
         unsafe { core::arch::asm!("prefetchw [{}]", in(reg) self.byte(at), options(nostack)) }
+    }
+
+    #[inline(always)]
+    fn fetch_line(&self, at: usize) {
+        // SAFETY: as in `claim_line`.
+        unsafe { core::arch::asm!("prefetcht0 [{}]", in(reg) self.byte(at), options(nostack)) }
+    }
+
+    #[inline(always)]
+    fn fetch_words(&self) {
+        let words = self.words.as_ptr();
+        // SAFETY: as in `claim_line`.
+        unsafe { core::arch::asm!("prefetcht0 [{}]", in(reg) words, options(nostack)) }
     }
 }

@@ -85,6 +85,14 @@ impl Interest {
         self.is_active = true;
     }
 
+    /// Asks for the line that `look` reads first.
+    #[inline]
+    pub fn prefetch(&self) {
+        if let Some(stream) = &self.stream {
+            stream.incoming.prefetch();
+        }
+    }
+
     /// What would be told now: the events, whether they are news, and whether the peer switched.
     /// Edge-triggered events are news when a bit is new or bytes came since the last telling.
     #[inline]
@@ -133,6 +141,9 @@ impl Interest {
         if !is_news {
             self.told &= now;
             return Look::Quiet;
+        }
+        if now & IN != 0 {
+            stream.incoming.prefetch_bytes();
         }
         (self.told, self.tail_told) = (now, tail);
         self.disabled = self.events & ONESHOT != 0;

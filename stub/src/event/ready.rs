@@ -51,6 +51,10 @@ pub fn incoming(socket: &Socket, stream: &Stream) -> (u32, bool) {
 /// What writing has to say: `OUT` when a third of the ring is free, or nobody reads any more.
 #[inline]
 pub fn outgoing(socket: &Socket, stream: &Stream) -> u32 {
+    let known = stream.outgoing.room_since(socket.head_seen.load(Relaxed));
+    if known.is_some_and(|room| stream.outgoing.is_roomy(room)) {
+        return OUT | WRNORM;
+    }
     let roomy = stream.outgoing.room().map_or(true, |room| stream.outgoing.is_roomy(room));
     let gone = socket.write_shut.load(Relaxed)
         || socket.shadow_ended.load(Relaxed)

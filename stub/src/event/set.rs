@@ -167,6 +167,13 @@ impl Interests {
             return 0;
         }
         let (mut found, mut cools, mut has_deleted) = (0, false, false);
+        // Each lane's tail may lie in the peer's cache: all misses at once, not one by one.
+        if count > 1 {
+            self.hot
+                .iter()
+                .filter_map(|place| self.places[*place as usize].as_ref())
+                .for_each(Interest::prefetch);
+        }
         let first = self.next % count;
         for step in 0..count {
             if found == out.len() {

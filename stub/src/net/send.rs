@@ -205,6 +205,7 @@ fn step(fd: i32, socket: &Socket, source: &Source<'_>) -> Step {
     if stream.outgoing.take_sleeping_reader() {
         shadow::ring_bell(fd, socket, &stream.outgoing);
     }
+    socket.head_seen.store(half.cache.head(), Relaxed);
     half.sent += bytes as u64;
     if let Some(line) = &half.line {
         line.sent(half.sent);

@@ -127,6 +127,8 @@ pub struct Socket {
     pub closes_with_reset: AtomicBool,
     /// A write found the ring full: who watches for room must look.
     pub starved: AtomicBool,
+    /// The reader's head as the last write saw it: tells of room without a look at its line.
+    pub head_seen: AtomicU64,
     /// Counts writes, to look at the shadow now and then.
     pub writes: AtomicU32,
     /// TSC of the last look at the shadow.
@@ -166,6 +168,7 @@ impl Socket {
             broken: AtomicBool::new(false),
             closes_with_reset: AtomicBool::new(false),
             starved: AtomicBool::new(false),
+            head_seen: AtomicU64::new(0),
             writes: AtomicU32::new(0),
             probed_at: AtomicU64::new(0),
             sleepers: AtomicU32::new(0),
@@ -266,7 +269,7 @@ impl Socket {
         for flag in [&self.write_shut, &self.shadow_ended, &self.broken, &self.starved] {
             flag.store(false, Relaxed);
         }
-        for word in [&self.offer_ends_ns, &self.probed_at] {
+        for word in [&self.offer_ends_ns, &self.probed_at, &self.head_seen] {
             word.store(0, Relaxed);
         }
         self.shadow_error.store(0, Relaxed);
