@@ -280,7 +280,12 @@ const MMSGHDR_BYTES: u64 = std::mem::size_of::<libc::mmsghdr>() as u64;
 fn each_message(base: u64, count: u64, mut one: impl FnMut(u64, bool) -> Answer) -> Answer {
     for place in 0..count {
         let header_at = base + place * MMSGHDR_BYTES;
-        match one(header_at, place == 0)? {
+        let answer = match one(header_at, place == 0) {
+            // Went native in between: what was moved is not moved again by the kernel.
+            None if place > 0 => return Some(Ok(place as usize)),
+            answer => answer?,
+        };
+        match answer {
             Ok(bytes) => {
                 let length_at = header_at + std::mem::size_of::<libc::msghdr>() as u64;
                 // SAFETY: msg_len of the program's mmsghdr.
