@@ -1,9 +1,9 @@
 //! Loom: the lane's orders L1 to L3, D1 and D2, explored over all interleavings.
 //!
-//! Run with `RUSTFLAGS="--cfg loom" cargo test -p heliostat-ring --release -- loom`. The protocol
-//! is the production code over [`Cells`]: words are loom's atomics, ring bytes are loom's cells,
-//! so that a byte that no release and acquire orders is reported as the data race it is, and a
-//! lost wake-up as a deadlock. [`Bell`] stands for the shadow: a byte that ends a sleep.
+//! Run with `RUSTFLAGS="--cfg loom" cargo test -p heliostat-ring --lib --release models`. It is
+//! the production code over [`Cells`]: words are loom's atomics, ring bytes are loom's cells, so
+//! that a byte that no release and acquire orders is reported as the data race it is, and a lost
+//! wake-up as a deadlock. [`Bell`] stands for the shadow: a byte that ends a sleep.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::Arc as StdArc;
