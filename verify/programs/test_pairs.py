@@ -96,9 +96,19 @@ MAY_BE_NATIVE = {
 }  # fmt: skip
 
 
+# A client that is done before the server has accepted takes its offer back and ends native, as it
+# should; on a busy machine that may happen to any short case, but not every time.
+ATTEMPTS = 4
+
+
+def is_direct(count: dict) -> bool:
+    return count["direct_streams"] > 0 and count["native_connections"] == count["demoted_streams"] == 0
+
+
 @pytest.mark.heliostat
-@pytest.mark.parametrize("case", [case for case in all_cases() if case not in LEAVES])
+@pytest.mark.parametrize("case", [case for case in all_cases() if case not in LEAVES | MAY_BE_NATIVE])
 def test_case_takes_the_direct_path(house, case):
-    count = paths(house, case)
-    assert count["direct_streams"] > 0 or case in MAY_BE_NATIVE, count
-    assert count["native_connections"] == count["demoted_streams"] == 0 or case in MAY_BE_NATIVE, count
+    counts = []
+    while len(counts) < ATTEMPTS and not any(is_direct(count) for count in counts):
+        counts.append(paths(house, case))
+    assert is_direct(counts[-1]), counts
