@@ -78,6 +78,14 @@ impl Interest {
         }
     }
 
+    /// What the kernel shall report when it reports for us: nothing while a one-shot is spent.
+    pub fn kernel_events(&self) -> u32 {
+        match self.disabled {
+            true => self.events & (EDGE | ONESHOT),
+            false => self.events,
+        }
+    }
+
     /// epoll_ctl(EPOLL_CTL_MOD): all is told anew.
     pub fn modify(&mut self, event: libc::epoll_event) {
         (self.events, self.data) = (event.events, event.u64);

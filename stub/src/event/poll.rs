@@ -203,6 +203,10 @@ fn disarm(fds: &[pollfd], watched: &[Watched], answers: &[pollfd], valid: bool) 
                     shadow::learn(*fd, socket::at(*index), events);
                 }
                 connect::give_up_late_offer(*fd, *index, stream);
+                if answers[*at].revents & libc::POLLIN != 0 {
+                    shadow::drain(*fd, socket::at(*index), &stream.incoming);
+                    wait::check_shadow(*fd, socket::at(*index), stream);
+                }
             }
             Watched::Set { fd, index, .. } => epoll::disarm(*fd, *index),
         }

@@ -41,8 +41,9 @@ pub fn incoming(socket: &Socket, stream: &Stream) -> (u32, bool) {
             ready |= HUP;
         }
     }
-    if flags & RESET != 0 && !socket.broken.load(Relaxed) || socket.shadow_error.load(Relaxed) != 0
-    {
+    // A bell that reached a peer after its orderly close comes back as a reset: that is no error.
+    let has_error = socket.shadow_error.load(Relaxed) != 0 && flags & FIN == 0;
+    if flags & RESET != 0 && !socket.broken.load(Relaxed) || has_error {
         ready |= IN | RDHUP | HUP | ERR;
     }
     (ready, has_switched)

@@ -8,7 +8,7 @@ use heliostat_abi::channel::SlotState;
 use heliostat_abi::code::Native;
 use heliostat_abi::name::NetAddress;
 use heliostat_abi::report::Path;
-use heliostat_base::{call, clock, spin};
+use heliostat_base::{clock, spin};
 
 use super::channel::{Channel, Side, Slot};
 use super::socket::{self, Stream};
@@ -30,8 +30,8 @@ const CONNECTING_NAP: Duration = Duration::from_millis(5);
 pub fn accepted(listener: i32, fd: i32, peer: NetAddress, nonblocking: bool) {
     let _critical = Critical::enter();
     let path = match claim(listener, peer) {
-        Ok((slot, lanes)) => {
-            return begin(fd, slot, lanes, nonblocking);
+        Ok((index, slot, lanes)) => {
+            return begin(fd, index, slot, lanes, nonblocking);
         }
         Err(reason) => Path::Native(reason),
     };
@@ -44,18 +44,21 @@ pub fn accepted(listener: i32, fd: i32, peer: NetAddress, nonblocking: bool) {
 
 type Lanes = (heliostat_ring::stream::Lane, heliostat_ring::stream::Lane);
 
-fn claim(listener: i32, peer: NetAddress) -> Result<(Slot, Lanes), Native> {
+fn claim(listener: i32, peer: NetAddress) -> Result<(u32, Slot, Lanes), Native> {
     if !crate::is_enabled() {
         return Err(Native::Disabled);
     }
     let (channels, standing) = listen::channels(listener)?;
     let slot = find(&channels, peer).ok_or(Native::PeerNotOurs)?;
-    let (_, inode) = slot.offered_by().ok_or(Native::Corrupt)?;
     let lanes = slot.lanes(Side::Server).ok_or(Native::Corrupt)?;
-    identity::check(&slot.channel, inode, peer)?;
+    // A place first: an offer that was claimed must be served.
+    let index = socket::allocate().ok_or(Native::TableFull)?;
     match slot.claim(standing.id) {
-        true => Ok((slot, lanes)),
-        false => Err(Native::NotAccepted),
+        true => Ok((index, slot, lanes)),
+        false => {
+            socket::free(index);
+            Err(Native::NotAccepted)
+        }
     }
 }
 
@@ -65,7 +68,8 @@ fn find(channels: &[Arc<Channel>], peer: NetAddress) -> Option<Slot> {
     let ends = began + CONNECTING_NS;
     loop {
         let mut connecting = Vec::new();
-        for slot in channels.iter().flat_map(offers_of) {
+        // What a client that has ended left on offer may carry an address that is another's now.
+        for slot in channels.iter().filter(|channel| channel.is_alive()).flat_map(offers_of) {
             match slot.state() {
                 SlotState::Offered if matches(&slot, peer) => return Some(slot),
                 SlotState::Connecting => connecting.push(slot),
@@ -106,16 +110,12 @@ fn offers_of(channel: &Arc<Channel>) -> impl Iterator<Item = Slot> + '_ {
 }
 
 fn matches(slot: &Slot, peer: NetAddress) -> bool {
-    slot.offered_by().is_some_and(|(client, _)| client == peer)
+    slot.offered_by().is_some_and(|(client, inode)| {
+        client == peer && identity::check(&slot.channel, inode, peer).is_ok()
+    })
 }
 
-fn begin(fd: i32, slot: Slot, (incoming, outgoing): Lanes, nonblocking: bool) {
-    let Some(index) = socket::allocate() else {
-        // Claimed but not to be served: the client sees the connection end.
-        slot.leave(Side::Server);
-        let _ = call::shutdown(fd, libc::SHUT_RDWR);
-        return;
-    };
+fn begin(fd: i32, index: u32, slot: Slot, (incoming, outgoing): Lanes, nonblocking: bool) {
     let socket = socket::at(index);
     let ends = slot.ends().map(|(client, server)| (server, client));
     let stream = Stream { slot, side: Side::Server, incoming, outgoing };

@@ -17,7 +17,7 @@ use heliostat_base::{call, clock, process};
 
 use super::channel::{Channel, Side, Slot};
 use super::socket::{self, Socket, Stream};
-use super::{accept, demote, listen, option};
+use super::{accept, demote, listen, option, shadow};
 use crate::session;
 use crate::table::{self, Kind};
 use crate::thread::Critical;
@@ -203,10 +203,15 @@ pub fn offer_left_ns(socket: &Socket, stream: &Stream) -> Option<u64> {
     (ends > now).then(|| ends - now)
 }
 
-/// Takes an overdue offer back and goes native; true when the caller must look again.
+/// Takes an offer back that is overdue, or that the other end has answered over the kernel's
+/// connection already, and goes native; true when the caller must look again.
 pub fn give_up_late_offer(fd: i32, index: u32, stream: &Stream) -> bool {
     let socket = socket::at(index);
-    if !socket.unclaimed.load(Acquire) || offer_left_ns(socket, stream).is_some() {
+    if !socket.unclaimed.load(Acquire) {
+        return false;
+    }
+    let is_in_time = offer_left_ns(socket, stream).is_some();
+    if is_in_time && !shadow::has_stray_bytes(fd, socket, &stream.incoming) {
         return false;
     }
     if !socket.unclaimed.load(Acquire) {

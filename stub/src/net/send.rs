@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use heliostat_abi::channel::direction::{RESET, SWITCHED};
 use heliostat_abi::code::Native;
 use heliostat_abi::node::State;
+use heliostat_base::call;
 use heliostat_base::sys::Errno;
 use heliostat_ring::stream::{Corrupt, WriteCache};
 
@@ -54,6 +55,7 @@ pub fn send(fd: i32, index: u32, buffers: &[IoSlice<'_>], flags: i32) -> Answer 
     // The commonest case first: there is room for all of it.
     match step(fd, socket, &Source::Buffers(buffers)) {
         Step::Done(bytes) if bytes == wanted => Some(Ok(bytes)),
+        Step::Full(_) if wanted == 0 => Some(Ok(0)),
         first => send_slowly(fd, index, buffers, flags, first),
     }
 }
@@ -73,12 +75,36 @@ fn send_slowly(fd: i32, index: u32, buffers: &[IoSlice<'_>], flags: i32, first: 
             }
             continue;
         }
+        if let (Step::Native, true) = (&step, total > 0) {
+            return Some(Ok(total + rest_by_kernel(fd, index, rest, flags)));
+        }
         match after(fd, index, step, total, flags) {
             After::Again => {}
             After::Return(Some(Ok(0))) if total > 0 => return Some(Ok(total)),
             After::Return(answer) => return answer,
         }
     }
+}
+
+/// The connection went native in the middle of a send: the kernel sends the rest, waiting for room
+/// if the program's call would have.
+#[cold]
+fn rest_by_kernel(fd: i32, index: u32, mut rest: &mut [IoSlice<'_>], flags: i32) -> usize {
+    let is_nonblocking = socket::at(index).nonblocking.load(Relaxed);
+    let mut total = 0;
+    while let Some(part) = rest.first() {
+        match call::send(fd, part, flags | libc::MSG_NOSIGNAL) {
+            Ok(count) => {
+                total += count;
+                IoSlice::advance_slices(&mut rest, count);
+            }
+            Err(_) => break,
+        }
+        if is_nonblocking {
+            break;
+        }
+    }
+    total
 }
 
 /// sendfile(2) from an ordinary file into the ring without a copy between. `offset` is advanced

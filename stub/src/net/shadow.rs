@@ -63,6 +63,15 @@ pub fn drain(fd: i32, socket: &Socket, incoming: &Lane) {
     }
 }
 
+/// True when the shadow holds bytes that are neither bells nor what follows a switch. Every bell
+/// is counted before it is sent, and nothing else is sent before a switch: such bytes come from a
+/// peer that broke the protocol, or from one that never took the offer. One system call.
+pub fn has_stray_bytes(fd: i32, socket: &Socket, incoming: &Lane) -> bool {
+    let _alone = socket.draining.lock();
+    let queued = call::bytes_queued(fd).unwrap_or(0) as u64;
+    queued > u64::from(incoming.bells_pending()) && incoming.flags() & SWITCHED == 0
+}
+
 /// Looks whether the peer ended or reset the connection; true when that is news.
 pub fn probe(fd: i32, socket: &Socket) -> bool {
     let mut events = [libc::pollfd { fd, events: libc::POLLRDHUP, revents: 0 }];

@@ -14,7 +14,7 @@ use crate::thread;
 /// After this long the holder is asked for.
 const SUSPECT_NS: u64 = 5_000_000;
 /// After this long the connection is given up.
-const LIMIT_NS: u64 = 100_000_000;
+const LIMIT_NS: u64 = 1_000_000_000;
 
 /// Released when dropped; empty when no other process shares the end.
 pub struct SideGuard<'a>(Option<&'a AtomicU32>);

@@ -15,7 +15,7 @@ use heliostat_base::sys::Errno;
 use heliostat_base::{call, clock, futex, spin};
 
 use super::socket::{Socket, Stream};
-use super::{connect, shadow};
+use super::{connect, demote, shadow};
 use crate::report;
 use crate::thread::{self, Interrupts};
 
@@ -155,10 +155,22 @@ pub fn end_sleep(fd: i32, socket: &Socket, stream: &Stream, answer: Result<usize
 fn awake(fd: i32, socket: &Socket, stream: &Stream, for_room: bool) {
     socket.disarm(stream, for_room);
     shadow::drain(fd, socket, &stream.incoming);
+    check_shadow(fd, socket, stream);
     let before = socket.sleepers.fetch_update(AcqRel, Acquire, |count| count.checked_sub(1));
     socket.wakes.fetch_add(1, Release);
     if before.is_ok_and(|before| before > 1) {
         futex::wake(&socket.wakes, u32::MAX);
+    }
+}
+
+/// Bytes on the shadow that nobody announced would end every later sleep at once: from a peer that
+/// claimed the stream they end the connection.
+pub fn check_shadow(fd: i32, socket: &Socket, stream: &Stream) {
+    if !socket.unclaimed.load(Acquire)
+        && !socket.is_native()
+        && shadow::has_stray_bytes(fd, socket, &stream.incoming)
+    {
+        demote::broken(fd, socket, ());
     }
 }
 

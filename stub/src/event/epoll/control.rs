@@ -65,14 +65,15 @@ fn add(epoll: i32, fd: i32, index: u32, event: libc::epoll_event) -> Answer {
         let mut inner = set.inner.lock();
         if let Some(place) = inner.place_of(fd) {
             let interest = inner.at(place)?;
-            if interest.is_active {
-                return fail(libc::EEXIST);
-            }
             let generation = socket::at(index).generation();
             if interest.socket == index && interest.generation == generation {
+                if interest.is_active {
+                    return fail(libc::EEXIST);
+                }
                 interest.modify(event);
                 return put(epoll, set, inner, place);
             }
+            // The number belonged to another connection, which a dup keeps open.
             inner.remove(epoll, place);
         }
     }
@@ -100,7 +101,12 @@ fn add(epoll: i32, fd: i32, index: u32, event: libc::epoll_event) -> Answer {
         sets.push(set_index);
     }
     drop(sets);
-    put(epoll, set, inner, place)
+    let answer = put(epoll, set, inner, place);
+    if socket::at(index).is_native() {
+        // Another thread took it off the direct path before it could see this set.
+        super::life::became_native(index);
+    }
+    answer
 }
 
 fn modify(epoll: i32, fd: i32, event: libc::epoll_event) -> Answer {
@@ -120,7 +126,7 @@ pub(super) fn put(epoll: i32, set: &Set, mut inner: Guard<'_, Interests>, place:
     let interest = inner.at(place)?;
     if interest.stream.is_none() {
         let op = if interest.in_kernel { libc::EPOLL_CTL_MOD } else { libc::EPOLL_CTL_ADD };
-        let event = kernel_event(interest.events, place);
+        let event = kernel_event(interest.kernel_events(), place);
         interest.in_kernel = true;
         return Some(call::epoll_ctl(epoll, op, interest.fd, Some(event)));
     }
