@@ -59,6 +59,7 @@ numbered! {
         Corrupt = 16 => "the other end broke the stream protocol",
         Disabled = 17 => "switched off by option",
         Nested = 18 => "the socket is watched where no stub can see it (nested epoll, io_uring)",
+        DoneEarly = 19 => "this end was closed before the other end accepted",
     }
 }
 

@@ -6,6 +6,7 @@
 //! ```text
 //! 0     magic u32, version u32
 //! 64    counters u64 x COUNTERS
+//! 1024  connections that were or became native u64 x REASONS_MAX, by number of the reason
 //! 4096  entries, ENTRY_BYTES each
 //! ```
 
@@ -18,6 +19,10 @@ use crate::wire::{Reader, Writer};
 pub const MAGIC: u32 = u32::from_le_bytes(*b"HREP");
 /// Offset of the counters.
 pub const COUNTER_BASE: usize = 64;
+/// Offset of the counts of native connections by reason, in order of `Native`'s numbers.
+pub const REASON_BASE: usize = 1024;
+/// Places for reasons; more than are numbered, so that the layout outlives new ones.
+pub const REASONS_MAX: usize = 64;
 /// Offset of the first entry.
 pub const ENTRIES: usize = 4096;
 /// Bytes of one entry, a cache line pair.
@@ -69,6 +74,11 @@ pub const COUNTER_NAMES: [&str; 9] = [
 /// Offset of a counter.
 pub const fn counter(counter: Counter) -> usize {
     COUNTER_BASE + counter as usize * 8
+}
+
+/// Offset of the count of connections that are or went native for `reason`.
+pub const fn reason(reason: Native) -> usize {
+    REASON_BASE + reason as usize * 8
 }
 
 /// Offset of entry `index`.
@@ -165,6 +175,15 @@ mod tests {
         assert_eq!(Entry::decode(&bytes), Some(entry));
         assert_eq!(bytes[ENTRY_RECEIVED], 11);
         assert_eq!(bytes[ENTRY_SENT], 12);
+    }
+
+    #[test]
+    fn every_reason_has_a_place_before_the_entries() {
+        for known in Native::ALL {
+            assert!((*known as usize) < REASONS_MAX);
+            assert!(reason(*known) >= counter(Counter::Corrupt) + 8);
+            assert!(reason(*known) + 8 <= ENTRIES);
+        }
     }
 
     #[test]

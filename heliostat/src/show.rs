@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io::Write;
 
+use heliostat_abi::code::Native;
 use heliostat_abi::record::Request;
 use serde_json::Value;
 
@@ -146,7 +147,18 @@ fn explain_text(explained: &Value) -> String {
     if !counted.is_empty() {
         text.push_str(&format!("\nsince its start: {}\n", counted.join(", ")));
     }
+    text.push_str(&reasons_text(explained));
     text
+}
+
+/// Why connections, closed ones included, were or went native.
+fn reasons_text(explained: &Value) -> String {
+    let counted = explained["reasons"].as_object().into_iter().flatten();
+    let words = |name: &str| {
+        let known = Native::ALL.iter().find(|reason| format!("{reason:?}") == name);
+        known.map_or("an unknown reason", |reason| reason.text())
+    };
+    counted.map(|(name, count)| format!("native {count} times: {}\n", words(name))).collect()
 }
 
 /// `heliostat metrics`.

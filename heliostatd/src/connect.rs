@@ -146,7 +146,7 @@ impl Daemon {
             self.net.end(id, &mut effects);
             self.node.set_session(id, State::Free);
             self.carry_out(effects);
-            self.counts.keep_stub_counters(&session.report.counters());
+            self.counts.keep_stub_counters(&session.report);
             debug!(session = %id, pid, program = session.program, why, "a session has ended");
         } else {
             self.visitors -= 1;

@@ -16,6 +16,7 @@ use tracing::warn;
 use crate::connect::{Connection, Session};
 use crate::daemon::Daemon;
 use crate::memory;
+use crate::metrics::add;
 use crate::serve::{Answer, Refused};
 
 impl Daemon {
@@ -81,6 +82,7 @@ impl Daemon {
             "shared_bytes": holding.bytes,
             "revoked": holding.revoked,
             "counters": counters_json(&session.report.counters()),
+            "reasons": reasons_json(&session.report.reasons()),
         })
     }
 
@@ -109,6 +111,7 @@ impl Daemon {
         let uid = self.connections.get(asker).map(|connection| connection.peer.subject.uid);
         let (mut connections, mut program) = (Vec::new(), String::new());
         let mut counters = [0u64; COUNTER_NAMES.len()];
+        let mut reasons = [0u64; Native::ALL.len()];
         let found = self.sessions_of(pid);
         if found.is_empty() {
             return Err(Code::NotFound.into());
@@ -121,14 +124,15 @@ impl Daemon {
             }
             program.clone_from(&session.program);
             connections.extend(session.report.entries().iter().map(entry_json));
-            let found = session.report.counters();
-            counters.iter_mut().zip(found).for_each(|(sum, one)| *sum = sum.saturating_add(one));
+            add(&mut counters, &session.report.counters());
+            add(&mut reasons, &session.report.reasons());
         }
         let explained = json!({
             "pid": pid,
             "program": program,
             "connections": connections,
             "counters": counters_json(&counters),
+            "reasons": reasons_json(&reasons),
         });
         text_answer(&explained.to_string())
     }
@@ -157,6 +161,16 @@ fn counters_json(counters: &[u64; COUNTER_NAMES.len()]) -> Value {
     let named = COUNTER_NAMES.iter().zip(counters);
     Value::Object(
         named.map(|(name, value)| ((*name).to_owned(), json!(value))).collect::<Map<_, _>>(),
+    )
+}
+
+/// The reasons that occurred.
+fn reasons_json(reasons: &[u64; Native::ALL.len()]) -> Value {
+    let occurred = Native::ALL.iter().zip(reasons).filter(|(_, count)| **count > 0);
+    Value::Object(
+        occurred
+            .map(|(reason, count)| (format!("{reason:?}"), json!(count)))
+            .collect::<Map<_, _>>(),
     )
 }
 

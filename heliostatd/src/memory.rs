@@ -6,6 +6,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
+use heliostat_abi::code::Native;
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::node::{self, State};
 use heliostat_abi::wire::Writer;
@@ -89,6 +90,14 @@ impl Report {
     pub fn counters(&self) -> [u64; report::COUNTER_NAMES.len()] {
         std::array::from_fn(|place| {
             let offset = report::COUNTER_BASE + place * 8;
+            self.0.atomic_u64(offset).load(Ordering::Relaxed)
+        })
+    }
+
+    /// How many of the session's connections were or went native, in order of `Native::ALL`.
+    pub fn reasons(&self) -> [u64; Native::ALL.len()] {
+        std::array::from_fn(|place| {
+            let offset = report::reason(Native::ALL[place]);
             self.0.atomic_u64(offset).load(Ordering::Relaxed)
         })
     }

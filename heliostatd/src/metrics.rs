@@ -3,7 +3,7 @@
 //! A registry is built for each scrape. That costs microseconds once in fifteen seconds, and
 //! keeps atomics, label maps and their growth out of the daemon's state.
 
-use heliostat_abi::code::Code;
+use heliostat_abi::code::{Code, Native};
 use heliostat_abi::record::Request;
 use heliostat_abi::report::COUNTER_NAMES;
 use heliostat_base::clock::monotonic_ns;
@@ -17,6 +17,7 @@ use tracing::warn;
 
 use crate::daemon::Daemon;
 use crate::inspect::text_answer;
+use crate::memory::Report;
 use crate::serve::{Answer, Refused};
 
 /// Names of the requests, by their number in the protocol less one.
@@ -40,6 +41,8 @@ pub struct Counts {
     refusals: [u64; Code::ALL.len()],
     /// Stub counters of sessions that have ended.
     ended: [u64; COUNTER_NAMES.len()],
+    /// Reasons of their native connections.
+    ended_reasons: [u64; Native::ALL.len()],
 }
 
 impl Counts {
@@ -67,13 +70,15 @@ impl Counts {
     }
 
     /// Keeps what an ending session has counted, so that the sums never fall.
-    pub fn keep_stub_counters(&mut self, counters: &[u64; COUNTER_NAMES.len()]) {
-        add(&mut self.ended, counters);
+    pub fn keep_stub_counters(&mut self, report: &Report) {
+        add(&mut self.ended, &report.counters());
+        add(&mut self.ended_reasons, &report.reasons());
     }
 }
 
-fn add(sum: &mut [u64; COUNTER_NAMES.len()], counters: &[u64; COUNTER_NAMES.len()]) {
-    for (sum, one) in sum.iter_mut().zip(counters) {
+/// Adds foreign counts, each cut to what is believed.
+pub fn add<const N: usize>(sum: &mut [u64; N], counts: &[u64; N]) {
+    for (sum, one) in sum.iter_mut().zip(counts) {
         *sum = sum.saturating_add((*one).min(STUB_COUNTER_MAX));
     }
 }
@@ -81,6 +86,11 @@ fn add(sum: &mut [u64; COUNTER_NAMES.len()], counters: &[u64; COUNTER_NAMES.len(
 #[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
 struct Kind {
     kind: &'static str,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
+struct Reason {
+    reason: String,
 }
 
 impl Daemon {
@@ -141,9 +151,11 @@ impl Daemon {
 
     fn add_stub_counters(&self, registry: &mut Registry) {
         let mut sums = self.counts.ended;
+        let mut reasons = self.counts.ended_reasons;
         for (_, connection) in self.connections.iter() {
             if let Some(session) = &connection.session {
                 add(&mut sums, &session.report.counters());
+                add(&mut reasons, &session.report.reasons());
             }
         }
         for (name, sum) in COUNTER_NAMES.iter().zip(sums) {
@@ -152,6 +164,12 @@ impl Daemon {
             let help = format!("{}, as stubs report", name.replace('_', " "));
             registry.register(format!("stub_{name}"), help, counter);
         }
+        let family = Family::<Reason, Counter>::default();
+        for (reason, count) in Native::ALL.iter().zip(reasons).skip(1) {
+            family.get_or_create(&Reason { reason: format!("{reason:?}") }).inc_by(count);
+        }
+        let help = "Connections that were or went native, by reason, as stubs report";
+        registry.register("stub_native_reasons", help, family);
     }
 }
 

@@ -3,14 +3,18 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
 
+use heliostat_abi::code::Native;
 use heliostat_abi::limits::REPORT_ENTRIES_MAX;
 use heliostat_abi::report::{self, Counter, Entry, ENTRY_RECEIVED, ENTRY_SENT};
 use heliostat_base::lock::Lock;
 use heliostat_base::mapping::SharedMapping;
 
 static CURRENT: Lock<Option<Arc<ReportPage>>> = Lock::new(None);
-/// Counts of this process before and between sessions; added to the page when one arrives.
-static EARLY: Lock<[u64; report::COUNTER_NAMES.len()]> = Lock::new([0; 9]);
+/// Counts of this process before and between sessions; added to the page when one arrives. By
+/// offset from the counters' base, reasons included.
+static EARLY: Lock<[u64; PLACES]> = Lock::new([0; PLACES]);
+/// Eight-byte places from the first counter to the last reason.
+const PLACES: usize = (report::REASON_BASE - report::COUNTER_BASE) / 8 + report::REASONS_MAX;
 
 /// A session's report page; the stub is its only writer.
 pub struct ReportPage {
@@ -100,11 +104,27 @@ pub fn count(counter: Counter) {
 
 /// Adds `many` to a counter.
 pub fn count_many(counter: Counter, many: u64) {
+    add(report::counter(counter), many);
+}
+
+/// Counts a connection that is native from the start.
+pub fn count_native(reason: Native) {
+    count(Counter::Native);
+    add(report::reason(reason), 1);
+}
+
+/// Counts a direct stream that went native.
+pub fn count_demoted(reason: Native) {
+    count(Counter::Demoted);
+    add(report::reason(reason), 1);
+}
+
+fn add(offset: usize, many: u64) {
     match CURRENT.lock().as_ref() {
         Some(page) => {
-            page.memory.atomic_u64(report::counter(counter)).fetch_add(many, Relaxed);
+            page.memory.atomic_u64(offset).fetch_add(many, Relaxed);
         }
-        None => EARLY.lock()[counter as usize] += many,
+        None => EARLY.lock()[(offset - report::COUNTER_BASE) / 8] += many,
     }
 }
 
@@ -113,5 +133,5 @@ pub fn forget_in_forked_child() {
     CURRENT.reset_in_forked_child();
     EARLY.reset_in_forked_child();
     std::mem::forget(CURRENT.lock().take());
-    *EARLY.lock() = [0; 9];
+    *EARLY.lock() = [0; PLACES];
 }

@@ -4,7 +4,7 @@ use std::io::{IoSlice, IoSliceMut};
 
 use heliostat_abi::code::Native;
 use heliostat_base::call as kernel;
-use heliostat_base::sys::{check, Sysno};
+use heliostat_base::sys::{check, Errno, Sysno};
 use heliostat_interpose::Verdict;
 use heliostat_stub::net::receive::{self, Received};
 use heliostat_stub::net::{demote, option, send, socket, splice};
@@ -13,6 +13,9 @@ use heliostat_stub::{process, Answer};
 
 use crate::dispatch::Call;
 use crate::memory;
+
+/// Bytes discarded by one call.
+const DISCARD_MAX: usize = 1 << 16;
 
 /// The connection behind the call's first descriptor.
 #[inline(always)]
@@ -92,10 +95,23 @@ fn receive_with(call: &mut Call<'_>, receive: impl FnOnce(&Call<'_>, u32) -> Rec
 #[inline]
 fn receive_one(call: &mut Call<'_>, flags: i32) -> Verdict {
     receive_with(call, |call, index| {
+        if call.word(1) == 0 && call.word(2) != 0 {
+            return receive_nowhere(call, index, flags);
+        }
         // SAFETY: address and length of a read-like call.
         let buffer = unsafe { memory::bytes_mut(call.word(1), call.word(2)) };
         receive::receive(call.int(0), index, &mut [IoSliceMut::new(buffer)], flags)
     })
+}
+
+/// A null buffer is good for discarding only (source: tcp(7), MSG_TRUNC).
+#[cold]
+fn receive_nowhere(call: &Call<'_>, index: u32, flags: i32) -> Received {
+    if flags & libc::MSG_TRUNC == 0 && !socket::at(index).is_native() {
+        return Received::Answer(Some(Err(Errno(libc::EFAULT))));
+    }
+    let mut discarded = vec![0; (call.word(2) as usize).min(DISCARD_MAX)];
+    receive::receive(call.int(0), index, &mut [IoSliceMut::new(&mut discarded)], flags)
 }
 
 #[inline]
@@ -103,6 +119,9 @@ fn send_one(call: &mut Call<'_>, flags: i32) -> Verdict {
     let Some(index) = socket_of(call) else { return Verdict::Pass };
     if call.frame.rounds > 0 {
         return native(call, index, false);
+    }
+    if call.word(1) == 0 && call.word(2) != 0 {
+        return call.answer(Some(Err(Errno(libc::EFAULT))));
     }
     // SAFETY: address and length of a write-like call.
     let buffer = unsafe { memory::bytes(call.word(1), call.word(2)) };

@@ -130,7 +130,7 @@ fn begin(fd: i32, index: u32, slot: Slot, (incoming, outgoing): Lanes, nonblocki
 pub fn begin_native(fd: i32, side: Side, path: Path) {
     let Path::Native(reason) = path else { return };
     let Some(index) = socket::allocate() else {
-        crate::report::count(heliostat_abi::report::Counter::Native);
+        crate::report::count_native(reason);
         return;
     };
     let socket = socket::at(index);

@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use heliostat_abi::channel::direction::{FIN, RESET};
 use heliostat_abi::channel::SlotState;
+use heliostat_abi::code::Native::DoneEarly;
 use heliostat_base::call;
 
 use super::socket::{self, Socket, Stream};
@@ -33,7 +34,7 @@ fn end(fd: i32, index: u32, socket: &Socket, stream: &Stream) {
     if !stream.slot.is_last_holder(stream.side) {
         return;
     }
-    if socket.unclaimed.load(Relaxed) && demote::withdraw(fd, index, socket, stream) {
+    if socket.unclaimed.load(Relaxed) && demote::withdraw(fd, index, socket, stream, DoneEarly) {
         return;
     }
     finish(fd, socket, stream);
@@ -66,8 +67,13 @@ pub fn exiting(fd: i32, index: u32) {
     }
     if socket.unclaimed.load(Relaxed) && stream.slot.state() != SlotState::Claimed {
         let stream = stream.clone();
+        // What a lock's holder, perhaps this very thread, is in the middle of is left to it.
+        let is_free = socket.leaving.try_lock().is_some() && socket.sender.try_lock().is_some();
         drop(half);
-        demote::withdraw(fd, index, socket, &stream);
+        if !is_free {
+            return;
+        }
+        demote::withdraw(fd, index, socket, &stream, DoneEarly);
         return;
     }
     finish(fd, socket, stream);

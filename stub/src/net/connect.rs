@@ -218,7 +218,7 @@ pub fn give_up_late_offer(fd: i32, index: u32, stream: &Stream) -> bool {
         return false; // it was claimed in time
     }
     let _critical = Critical::enter();
-    let withdrawn = demote::withdraw(fd, index, socket, stream);
+    let withdrawn = demote::withdraw(fd, index, socket, stream, Native::NotAccepted);
     if withdrawn {
         forget_channel(&stream.slot.channel);
     }

@@ -40,7 +40,7 @@ pub fn leave(fd: i32, index: u32, reason: Native) {
     let socket = socket::at(index);
     let _alone = socket.leaving.lock();
     let Some(stream) = socket.stream() else { return finish(fd, index, reason) };
-    if withdraw_locked(fd, index, socket, &stream) {
+    if withdraw_locked(fd, index, socket, &stream, reason) {
         return;
     }
     let is_complete = matches!(reason, Native::Exec | Native::Passed | Native::Nested);
@@ -73,12 +73,12 @@ fn freeze(socket: &Socket, stream: &Stream) {
 
 /// Takes an offer back that nobody claimed: what was written into the ring goes out on the
 /// kernel's connection. False when it was claimed, and the stream stays direct.
-pub fn withdraw(fd: i32, index: u32, socket: &Socket, stream: &Stream) -> bool {
+pub fn withdraw(fd: i32, index: u32, socket: &Socket, stream: &Stream, reason: Native) -> bool {
     let _alone = socket.leaving.lock();
-    withdraw_locked(fd, index, socket, stream)
+    withdraw_locked(fd, index, socket, stream, reason)
 }
 
-fn withdraw_locked(fd: i32, index: u32, socket: &Socket, stream: &Stream) -> bool {
+fn withdraw_locked(fd: i32, index: u32, socket: &Socket, stream: &Stream, reason: Native) -> bool {
     if !socket.unclaimed.load(Relaxed) || !stream.slot.withdraw() {
         socket.unclaimed.store(false, Relaxed);
         return false;
@@ -94,7 +94,7 @@ fn withdraw_locked(fd: i32, index: u32, socket: &Socket, stream: &Stream) -> boo
     drop(sender);
     stream.slot.clone().abandon();
     socket.unclaimed.store(false, Release);
-    finish(fd, index, Native::NotAccepted);
+    finish(fd, index, reason);
     true
 }
 
@@ -189,8 +189,11 @@ fn finish(fd: i32, index: u32, reason: Native) {
         return;
     }
     socket.set_native(reason);
-    report::count(Counter::Demoted);
+    report::count_demoted(reason);
     option::report_native(socket, fd, reason);
+    if socket.read_shut.load(Relaxed) {
+        let _ = call::shutdown(fd, libc::SHUT_RD);
+    }
     crate::event::epoll::became_native(index);
 }
 

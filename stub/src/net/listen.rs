@@ -47,12 +47,16 @@ pub fn is_tcp(fd: i32) -> bool {
     call::option(fd, libc::SOL_SOCKET, libc::SO_PROTOCOL) == Ok(libc::IPPROTO_TCP)
 }
 
+/// Sockets that share an address (SO_REUSEPORT) share its registration: the control plane hands a
+/// channel to a session once, and takes one Unlisten. Under the lock from asking to noting, so
+/// that no other socket's end takes the registration back in between.
 fn register(fd: i32) -> Result<u32, Native> {
+    let mut listeners = LISTENERS.lock();
     let (port, _address) = session::listen(fd)?;
     let epoch = session::standing()?.epoch;
-    let listener = Listener { port, epoch, seen: 0, channels: Vec::new(), descriptors: 1 };
-    let mut listeners = LISTENERS.lock();
-    let index = match listeners.iter().position(Option::is_none) {
+    let is_same = |known: &Listener| known.port == port && known.epoch == epoch;
+    let shared = listeners.iter().position(|known| known.as_ref().is_some_and(is_same));
+    let index = match shared.or_else(|| listeners.iter().position(Option::is_none)) {
         Some(index) => index,
         None if listeners.len() < LISTENERS_MAX => {
             listeners.push(None);
@@ -60,7 +64,8 @@ fn register(fd: i32) -> Result<u32, Native> {
         }
         None => return Err(Native::TableFull),
     };
-    listeners[index] = Some(listener);
+    let fresh = Listener { port, epoch, seen: 0, channels: Vec::new(), descriptors: 0 };
+    listeners[index].get_or_insert(fresh).descriptors += 1;
     table::set(fd, Kind::Listener(index as u32));
     Ok(index as u32)
 }
@@ -165,7 +170,6 @@ pub fn closing(index: u32) {
     if listener.descriptors == 0 {
         let port = listener.port;
         *place = None;
-        drop(listeners);
         session::unlisten(port);
     }
 }

@@ -125,10 +125,10 @@ pub fn report_new(
     path: Path,
     ends: Option<(NetAddress, NetAddress)>,
 ) {
-    report::count(match path {
-        Path::Direct => Counter::Direct,
-        Path::Native(_) => Counter::Native,
-    });
+    match path {
+        Path::Direct => report::count(Counter::Direct),
+        Path::Native(reason) => report::count_native(reason),
+    }
     let Some(ends) = ends.or_else(|| ends_of(fd)) else { return };
     let line = report::line(&entry_of(fd, socket, side == Side::Server, path, ends)).map(Arc::new);
     socket.receiver.lock().line = line.clone();

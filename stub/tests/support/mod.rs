@@ -10,8 +10,8 @@ pub mod pair;
 
 use std::collections::HashMap;
 use std::os::fd::{AsRawFd, RawFd};
-use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use heliostat_abi::channel::{self, MAGIC};
@@ -43,6 +43,7 @@ pub struct Control {
     node: (OwnedFd, SharedMapping),
     report: (OwnedFd, SharedMapping),
     ports: Mutex<HashMap<NetAddress, u32>>,
+    ports_made: AtomicU32,
     channels: Mutex<Vec<ChannelMemory>>,
     /// Requests are read and not answered.
     pub is_silent: AtomicBool,
@@ -79,6 +80,7 @@ impl Control {
             node,
             report: SharedMapping::create(c"report", report::BYTES).unwrap(),
             ports: Mutex::default(),
+            ports_made: AtomicU32::new(0),
             channels: Mutex::default(),
             is_silent: AtomicBool::new(false),
             refusal: Mutex::new(None),
@@ -131,15 +133,31 @@ impl Control {
                 let local = heliostat_base::call::local_address(fds[0].as_raw_fd()).unwrap();
                 let address = NetAddress::new(local);
                 let mut ports = self.ports.lock().unwrap();
-                let next = ports.len() as u32;
-                let port = *ports.entry(address).or_insert(next);
+                let port = *ports.entry(address).or_insert_with(|| self.next_port());
                 self.node.1.atomic_u32(node::REGISTRY).fetch_add(1, SeqCst);
                 (Reply::Listening { port: id(port), address }, vec![])
             }
+            Request::Unlisten { port } => self.unlisten(port.index),
             Request::Open { address } => self.open(*address),
             Request::Attach { port } => self.attach(port.index),
             _ => (Reply::Done, vec![]),
         }
+    }
+
+    fn next_port(&self) -> u32 {
+        self.ports_made.fetch_add(1, SeqCst)
+    }
+
+    /// The address and its channels are gone, as in the control plane proper: whoever listens
+    /// there next is another.
+    fn unlisten(&self, port: u32) -> (Reply, Vec<RawFd>) {
+        self.ports.lock().unwrap().retain(|_, known| *known != port);
+        for gone in self.channels.lock().unwrap().iter().filter(|channel| channel.port == port) {
+            let word = self.node.1.atomic_u32(node::channel_word(gone.entry.id.index));
+            word.store(node::word(2, State::Free), SeqCst);
+        }
+        self.node.1.atomic_u32(node::REGISTRY).fetch_add(1, SeqCst);
+        (Reply::Done, vec![])
     }
 
     fn open(&self, address: NetAddress) -> (Reply, Vec<RawFd>) {

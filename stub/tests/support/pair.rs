@@ -2,7 +2,7 @@
 
 use std::io::{IoSlice, IoSliceMut};
 use std::net::TcpListener;
-use std::os::fd::{AsRawFd, IntoRawFd};
+use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd};
 use std::time::Duration;
 
 use heliostat_abi::name::NetAddress;
@@ -111,10 +111,37 @@ pub struct Listener(TcpListener);
 impl Listener {
     /// On a port of its own.
     pub fn new() -> Self {
+        Self::on(0)
+    }
+
+    /// On `port` (0: a free one), which others may share.
+    pub fn on(port: u16) -> Self {
         super::control();
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        // SAFETY: socket takes no pointer.
+        let fd = unsafe { libc::socket(libc::AF_INET, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0) };
+        call::set_option(fd, libc::SOL_SOCKET, libc::SO_REUSEPORT, 1).unwrap();
+        let address = loopback(port);
+        // SAFETY: `address` is a live address of its true length; listen takes no pointer; the
+        // descriptor is fresh and this socket its only owner.
+        let listener = unsafe {
+            assert_eq!(libc::bind(fd, (&raw const address).cast(), 16), 0);
+            assert_eq!(libc::listen(fd, 64), 0);
+            TcpListener::from_raw_fd(fd)
+        };
         listen::listening(listener.as_raw_fd());
         Self(listener)
+    }
+
+    /// True when a connection waits to be accepted.
+    pub fn is_pending(&self) -> bool {
+        let fd = self.0.as_raw_fd();
+        let mut fds = [libc::pollfd { fd, events: libc::POLLIN, revents: 0 }];
+        call::poll(&mut fds, 0) == Ok(1)
+    }
+
+    /// Its port.
+    pub fn port(&self) -> u16 {
+        self.0.local_addr().unwrap().port()
     }
 
     /// Connects to it under the stub; nobody has accepted yet.
@@ -123,11 +150,7 @@ impl Listener {
         let fd = unsafe { libc::socket(libc::AF_INET, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0) };
         let address = self.0.local_addr().unwrap();
         let ticket = connect::begin(fd, address);
-        // SAFETY: all-zero bytes are a valid address of no family.
-        let mut raw: libc::sockaddr_in = unsafe { std::mem::zeroed() };
-        raw.sin_family = libc::AF_INET as u16;
-        raw.sin_port = address.port().to_be();
-        raw.sin_addr.s_addr = u32::from_ne_bytes([127, 0, 0, 1]);
+        let raw = loopback(address.port());
         // SAFETY: `raw` is a live address of its true length.
         let done = unsafe { libc::connect(fd, (&raw const raw).cast(), 16) };
         assert_eq!(done, 0);
@@ -147,6 +170,15 @@ impl Listener {
     pub fn accept_natively(&self) -> (std::net::TcpStream, std::net::SocketAddr) {
         self.0.accept().unwrap()
     }
+}
+
+fn loopback(port: u16) -> libc::sockaddr_in {
+    // SAFETY: all-zero bytes are a valid address of no family.
+    let mut raw: libc::sockaddr_in = unsafe { std::mem::zeroed() };
+    raw.sin_family = libc::AF_INET as u16;
+    raw.sin_port = port.to_be();
+    raw.sin_addr.s_addr = u32::from_ne_bytes([127, 0, 0, 1]);
+    raw
 }
 
 impl Drop for Listener {
