@@ -4,7 +4,8 @@ A case is a class in cases/ with two functions, server(talk) and client(talk). E
 a program of its own and prints a transcript; what it prints must not depend on whether either
 end runs under Heliostat. `Talk` is what a case is given: its port, how to say a line, and
 marks (files) by which the ends wait for each other without using the connection under test.
-With PAIR_INSPECTED set, an end stays until it was looked at from outside.
+With PAIR_INSPECTED set, an end stays until it was looked at from outside, and a client goes on
+from connecting only when it was accepted (or after ACCEPT_SECONDS, where a case accepts late).
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from pathlib import Path
 from typing import Callable
 
 HANG_SECONDS = 40
+ACCEPT_SECONDS = 0.5
 HERE = Path(__file__).resolve().parent
 
 
@@ -109,12 +111,39 @@ def all_cases() -> list[str]:
     return found
 
 
+def keep_in_step(talk: Talk) -> None:
+    """Makes this process's accepts known by marks, and its connects wait for them.
+
+    A client that is done before it is accepted takes its offer back and ends native, as it
+    should; with this the order is always the same, so that every other native end is a defect.
+    """
+    plain_accept, plain_connect = socket.socket._accept, socket.socket.connect
+
+    def accept(listener):
+        descriptor, peer = plain_accept(listener)
+        if isinstance(peer, tuple):
+            talk.mark(f"accepted-{peer[1]}")
+        return descriptor, peer
+
+    def connect(connection, address):
+        plain_connect(connection, address)
+        ends = time.monotonic() + ACCEPT_SECONDS
+        while isinstance(address, tuple) and time.monotonic() < ends:
+            if (talk.folder / f"mark-accepted-{connection.getsockname()[1]}").exists():
+                return
+            time.sleep(0.001)
+
+    socket.socket._accept, socket.socket.connect = accept, connect
+
+
 def main() -> None:
     name, role, port, folder = sys.argv[1:5]
     faulthandler.dump_traceback_later(HANG_SECONDS, exit=True)
     module, _, case = name.partition(".")
     kind = getattr(importlib.import_module(f"cases.{module}"), case)
     talk = Talk(role, int(port), Path(folder))
+    if os.environ.get("PAIR_INSPECTED"):
+        keep_in_step(talk)
     getattr(kind, role)(talk)
     if os.environ.get("PAIR_INSPECTED"):
         talk.mark(f"{role}-over")

@@ -9,6 +9,8 @@ from __future__ import annotations
 import difflib
 import itertools
 import sys
+from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 
 import kernel_view
@@ -50,8 +52,18 @@ def reference(house: House, case: str) -> list[str]:
     return references[case]
 
 
-def paths(house: House, case: str) -> dict[str, int]:
-    """How many streams of a case were direct, native and demoted, summed over both ends."""
+@dataclass
+class Paths:
+    """How the streams of a case went, summed over both ends."""
+
+    direct: int
+    native: int
+    demoted: int
+    reasons: dict[str, int]
+
+
+def paths(house: House, case: str) -> Paths:
+    """What the control plane says of both ends once they are done and before they end."""
     folder: Path = house.folder / f"case-{next(numbers)}"
     folder.mkdir()
     port = kernel_view.free_port()
@@ -65,7 +77,10 @@ def paths(house: House, case: str) -> dict[str, int]:
     (folder / "mark-inspected").touch()
     assert [server.wait(), client.wait()] == [0, 0]
     kinds = ("direct_streams", "native_connections", "demoted_streams")
-    return {kind: sum(end["counters"][kind] for end in ends) for kind in kinds}
+    reasons = Counter()
+    for end in ends:
+        reasons.update(end["reasons"])
+    return Paths(*(sum(end["counters"][kind] for end in ends) for kind in kinds), dict(reasons))
 
 
 @pytest.mark.parametrize("case", all_cases())
@@ -87,28 +102,22 @@ def test_transcript_under_heliostat_is_the_one_under_plain_linux(house, case, mo
 # Cases whose ends do not live to be looked at, or that make no connection.
 LEAVES = {"processes.LeftOpenAtExit", "processes.ExecAfterTraffic", "processes.ClosedByExec",
           "ends.KilledByBrokenPipe", "ends.Refused", "processes.StandardStreams"}  # fmt: skip
-# Cases that ask for what only the kernel's path does, or leave a connection unaccepted.
-MAY_BE_NATIVE = {
-    "stream.Urgent", "ends.ClosedBeforeAccept", "stream.ShutdownOfReading", "stream.EmptyTransfers", "readiness.EpollNested", "readiness.EpollMixed", "processes.DescriptorPassed",
-    "processes.ChildServes", "processes.ParentAndChildTakeTurns", "processes.EndOnlyWhenBothClosed",
-    "processes.ForkedClient", "processes.InheritedByExec", "processes.WorkersShareListener",
-    "processes.Daemon", "processes.PoolOfClients", "loops.ForkingServer",
-}  # fmt: skip
-
-
-# A client that is done before the server has accepted takes its offer back and ends native, as it
-# should; on a busy machine that may happen to any short case, but not every time.
-ATTEMPTS = 4
-
-
-def is_direct(count: dict) -> bool:
-    return count["direct_streams"] > 0 and count["native_connections"] == count["demoted_streams"] == 0
+# Cases that ask for what only the kernel's path does, or leave a connection unaccepted, and the
+# reasons that both ends then give.
+REASONS = {
+    "ends.ClosedBeforeAccept": {"DoneEarly", "PeerNotOurs"},
+    "processes.DescriptorPassed": {"Passed", "PeerAsked"},
+    "processes.InheritedByExec": {"Exec", "PeerAsked"},
+    "readiness.EpollMixed": {"DoneEarly"},
+    "readiness.EpollNested": {"Nested", "PeerAsked"},
+    "stream.Urgent": {"Call", "PeerAsked"},
+}
 
 
 @pytest.mark.heliostat
-@pytest.mark.parametrize("case", [case for case in all_cases() if case not in LEAVES | MAY_BE_NATIVE])
+@pytest.mark.parametrize("case", [case for case in all_cases() if case not in LEAVES])
 def test_case_takes_the_direct_path(house, case):
-    counts = []
-    while len(counts) < ATTEMPTS and not any(is_direct(count) for count in counts):
-        counts.append(paths(house, case))
-    assert is_direct(counts[-1]), counts
+    found = paths(house, case)
+    assert found.direct > 0, found
+    assert set(found.reasons) == REASONS.get(case, set()), found
+    assert sum(found.reasons.values()) == found.native + found.demoted, found
