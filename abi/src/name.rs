@@ -45,11 +45,12 @@ impl NetAddress {
         }
     }
 
-    /// The inverse of `to_parts`; `None` when the family byte is neither 4 nor 6.
+    /// The inverse of `to_parts`; `None` when the family byte is neither 4 nor 6. The bytes are
+    /// foreign, so that a mapped address may stand there although nobody should send it.
     pub fn from_parts(family: u8, bytes: [u8; 16], port: u16) -> Option<Self> {
         let ip = match family {
             4 => IpAddr::V4(Ipv4Addr::new(bytes[0], bytes[1], bytes[2], bytes[3])),
-            6 => IpAddr::V6(Ipv6Addr::from(bytes)),
+            6 => Ipv6Addr::from(bytes).to_canonical(),
             _ => return None,
         };
         Some(Self { ip, port })
@@ -84,5 +85,12 @@ mod tests {
     fn a_mapped_address_is_the_plain_one() {
         let mapped = NetAddress::new("[::ffff:10.0.0.1]:9".parse().unwrap());
         assert_eq!(mapped, NetAddress::new("10.0.0.1:9".parse().unwrap()));
+    }
+
+    #[test]
+    fn a_mapped_address_in_foreign_bytes_is_the_plain_one() {
+        let mapped = std::net::Ipv6Addr::from([0, 0, 0, 0, 0, 0xffff, 0x7f00, 1]);
+        let read = NetAddress::from_parts(6, mapped.octets(), 80);
+        assert_eq!(read, Some(NetAddress::new("127.0.0.1:80".parse().unwrap())));
     }
 }

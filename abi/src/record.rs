@@ -9,7 +9,7 @@
 //! ```
 
 use crate::code::Code;
-use crate::limits::FDS_PER_REPLY_MAX;
+use crate::limits::{CHANNELS_MAX, FDS_PER_REPLY_MAX, PORTS_MAX, SESSIONS_MAX};
 use crate::name::{NetAddress, ObjectId};
 use crate::wire::{Reader, WireError, Writer};
 use crate::VERSION;
@@ -91,12 +91,12 @@ impl ChannelEntry {
         w.u32(self.peer_uid).u32(self.slots).u32(self.ring_bytes).u32(0);
     }
 
-    fn decode(r: &mut Reader<'_>) -> Self {
-        let id = take_id(r);
-        let client = take_id(r);
+    fn decode(r: &mut Reader<'_>) -> Result<Self, WireError> {
+        let id = take_listed(r, "channel index", CHANNELS_MAX)?;
+        let client = take_listed(r, "client index", SESSIONS_MAX)?;
         let entry = Self { id, client, peer_uid: r.u32(), slots: r.u32(), ring_bytes: r.u32() };
         r.u32();
-        entry
+        Ok(entry)
     }
 }
 
@@ -144,6 +144,19 @@ pub enum Reply {
 
 fn take_id(r: &mut Reader<'_>) -> ObjectId {
     ObjectId { index: r.u32(), generation: r.u32() }
+}
+
+/// An object whose word a stub will look up in the node page: there is none beyond its table.
+fn take_listed(
+    r: &mut Reader<'_>,
+    name: &'static str,
+    limit: usize,
+) -> Result<ObjectId, WireError> {
+    let id = take_id(r);
+    if id.index as usize >= limit {
+        return Err(WireError::Field { name, found: u64::from(id.index) });
+    }
+    Ok(id)
 }
 
 fn put_address(w: &mut Writer<'_>, address: NetAddress) {
@@ -298,8 +311,14 @@ impl Reply {
         let mut r = Reader::new(bytes);
         let (kind, sequence, code) = check_header(&mut r)?;
         let reply = match kind {
-            101 => Self::Welcome { session: take_id(&mut r), boot: r.u64() },
-            102 => Self::Listening { port: take_id(&mut r), address: take_address(&mut r)? },
+            101 => Self::Welcome {
+                session: take_listed(&mut r, "session index", SESSIONS_MAX)?,
+                boot: r.u64(),
+            },
+            102 => Self::Listening {
+                port: take_listed(&mut r, "port index", PORTS_MAX)?,
+                address: take_address(&mut r)?,
+            },
             103 => take_channels(&mut r)?,
             104 => Self::Text { bytes: r.u64() },
             105 => Self::Done,
@@ -326,13 +345,13 @@ impl Reply {
 }
 
 fn take_channels(r: &mut Reader<'_>) -> Result<Reply, WireError> {
-    let port = take_id(r);
+    let port = take_listed(r, "port index", PORTS_MAX)?;
     let count = r.u32() as usize;
     let more = r.u32() != 0;
     if count > FDS_PER_REPLY_MAX {
         return Err(WireError::Field { name: "channel count", found: count as u64 });
     }
-    let entries = (0..count).map(|_| ChannelEntry::decode(r)).collect();
+    let entries = (0..count).map(|_| ChannelEntry::decode(r)).collect::<Result<_, _>>()?;
     Ok(Reply::Channels { port, entries, more })
 }
 

@@ -73,3 +73,25 @@ fn wrong_length_names_both_lengths() {
     let wanted = WireError::Length { wanted: REQUEST_BYTES, found: 3 };
     assert_eq!(Request::decode(&[1, 2, 3]), Err(wanted));
 }
+
+#[test]
+fn an_object_beyond_the_node_page_is_refused_where_its_word_would_be_looked_up() {
+    let id = |index| ObjectId { index, generation: 1 };
+    let entry = |id, client| ChannelEntry { id, client, peer_uid: 0, slots: 1, ring_bytes: 16384 };
+    let channels = |port, entry| Reply::Channels { port, entries: vec![entry], more: false };
+    let (port, channel, session) = (PORTS_MAX as u32, CHANNELS_MAX as u32, SESSIONS_MAX as u32);
+    let last = entry(id(channel - 1), id(session - 1));
+    let beyond = [
+        (Reply::Welcome { session: id(session), boot: 1 }, "session index", session),
+        (Reply::Listening { port: id(port), address: address() }, "port index", port),
+        (channels(id(port), last), "port index", port),
+        (channels(id(port - 1), entry(id(channel), id(0))), "channel index", channel),
+        (channels(id(port - 1), entry(id(0), id(u32::MAX))), "client index", u32::MAX),
+    ];
+    for (reply, name, found) in beyond {
+        let wanted = WireError::Field { name, found: u64::from(found) };
+        assert_eq!(Reply::decode(&reply.encode(1)), Err(wanted));
+    }
+    let reply = channels(id(port - 1), last);
+    assert_eq!(Reply::decode(&reply.encode(1)), Ok((reply, 1)));
+}
