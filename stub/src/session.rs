@@ -36,6 +36,13 @@ static STATE: Lock<Link> = Lock::new(Link { session: None, retry_at_ns: 0, epoch
 pub struct NodePage(SharedMapping);
 
 impl NodePage {
+    /// Maps what the control plane handed out; `None` when that is no node page of this version.
+    pub fn map(fd: &OwnedFd) -> Option<Self> {
+        let page = SharedMapping::from_fd(fd.as_raw_fd(), node::BYTES, Access::Read).ok()?;
+        let (mark, version) = (page.atomic_u32(0).load(Relaxed), page.atomic_u32(4).load(Relaxed));
+        (mark == node::MAGIC && version == u32::from(VERSION)).then_some(Self(page))
+    }
+
     /// Changes whenever an address starts or stops being listened on.
     pub fn registry(&self) -> u32 {
         self.0.atomic_u32(node::REGISTRY).load(Acquire)
@@ -223,17 +230,9 @@ impl Session {
         let (reply, fds) = exchange(&socket, &Request::Hello { program }, &[], 0)?;
         let Reply::Welcome { session, .. } = reply else { return Err(refusal(&reply)) };
         let [node, page] = fds.as_slice() else { return Err(Native::NoControl) };
-        let map = |fd: &OwnedFd, length, access| {
-            SharedMapping::from_fd(fd.as_raw_fd(), length, access).map_err(|_| Native::NoControl)
-        };
-        let node = map(node, node::BYTES, Access::Read)?;
-        if node.atomic_u32(0).load(Relaxed) != node::MAGIC
-            || node.atomic_u32(4).load(Relaxed) != u32::from(VERSION)
-        {
-            return Err(Native::NoControl);
-        }
-        let page = ReportPage::new(map(page, report::BYTES, Access::ReadWrite)?);
-        let node = Arc::new(NodePage(node));
+        let node = Arc::new(NodePage::map(node).ok_or(Native::NoControl)?);
+        let page = SharedMapping::from_fd(page.as_raw_fd(), report::BYTES, Access::ReadWrite);
+        let page = ReportPage::new(page.map_err(|_| Native::NoControl)?);
         Ok((Self { socket, id: session, node, sequence: 0 }, page))
     }
 
