@@ -34,8 +34,10 @@ valgrind() {
 
 fuzz() {
     cargo +nightly fuzz --version >/dev/null 2>&1 || { skip fuzz "no cargo-fuzz"; return 0; }
-    (cd fuzz/ring && cargo +nightly fuzz run --fuzz-dir . ring_foreign -- \
-        -max_total_time="${FUZZ_SECONDS:-60}")
+    for name in ring_foreign lane_foreign; do
+        (cd fuzz/ring && cargo +nightly fuzz run --fuzz-dir . "$name" -- \
+            -max_total_time="${FUZZ_SECONDS:-60}")
+    done
 }
 
 for tool in $wanted; do

@@ -124,6 +124,11 @@ impl Lane {
 }
 
 impl<P: Place> Lane<P> {
+    /// A lane over memory of the caller's own kind, such as a test's that changes under every look.
+    pub fn over(place: P) -> Self {
+        Self { place }
+    }
+
     /// Bytes the ring holds at most.
     #[inline(always)]
     pub fn capacity(&self) -> u64 {
