@@ -2,7 +2,16 @@
 
 Targets are the binaries of the crates in fuzz/*, built with coverage counters by the stable
 compiler. Each starts from its stored corpus, prints its seed (libFuzzer's -seed replays it)
-and keeps what it finds beside the build.
+and keeps what it finds beside the build. What is foreign, and which target feeds on it:
+
+    request, config, report   what the control plane reads          fuzz/control
+    reply                     what a stub reads on its socket       fuzz/stub
+    slot_foreign              slots of a channel, scribbled on      fuzz/stub
+    lane_foreign              one direction of a stream, the same   fuzz/ring
+    ring_foreign              a ring of elements, the same          fuzz/ring
+    site_list                 the cached list of libc's sites       fuzz/interpose
+
+An ordinary `cargo test` replays the stored corpora.
 """
 
 from __future__ import annotations
@@ -15,6 +24,9 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+# Inputs take milliseconds; one that takes longer than this loops, and is a finding. It leaves
+# room for a machine that is busy with other things.
+INPUT_SECONDS = 20
 TRIPLE = "x86_64-unknown-linux-gnu"
 # What cargo-fuzz sets, less the sanitizer, which needs the nightly compiler.
 COUNTERS = (
@@ -42,7 +54,7 @@ def run(crate: Path, into: Path, name: str, seconds: int) -> bool:
     found, corpus = into / "found" / name, crate / "corpus" / name
     found.mkdir(parents=True, exist_ok=True)
     command = [into / TRIPLE / "release" / name, f"-max_total_time={seconds}", "-max_len=4096",
-               f"-artifact_prefix={found}/", found]  # fmt: skip
+               f"-timeout={INPUT_SECONDS}", f"-artifact_prefix={found}/", found]  # fmt: skip
     return subprocess.run(command + ([corpus] if corpus.is_dir() else [])).returncode == 0
 
 
