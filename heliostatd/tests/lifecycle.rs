@@ -195,6 +195,24 @@ fn metrics_are_served_over_http_where_configured() {
     assert!(text.contains("heliostat_sessions 0"), "{text}");
 }
 
+/// Ends with the test, however that ends.
+struct Manager(std::process::Child);
+
+impl Drop for Manager {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The path is there from bind(2) on, before listen(2): only the kernel's table tells.
+fn is_listened_on(path: &str) -> bool {
+    const ACCEPTS: &str = "00010000";
+    let sockets = std::fs::read_to_string("/proc/net/unix").unwrap();
+    let mut lines = sockets.lines().map(|line| line.split_ascii_whitespace().collect::<Vec<_>>());
+    lines.any(|fields| fields.get(3) == Some(&ACCEPTS) && fields.last() == Some(&path))
+}
+
 #[test]
 fn a_socket_handed_over_is_used_and_left_alone() {
     let folder = std::env::temp_dir().join(format!("heliostatd-handed-{}", std::process::id()));
@@ -207,13 +225,14 @@ fn a_socket_handed_over_is_used_and_left_alone() {
         .args(["--idle-exit", "1", "--socket", path.to_str().unwrap()])
         .stderr(std::process::Stdio::null())
         .spawn();
-    let Ok(mut manager) = manager else {
+    let Ok(manager) = manager else {
         eprintln!("skipped: no systemd-socket-activate here");
         return;
     };
-    await_that("the socket is there", || path.exists());
+    let mut manager = Manager(manager);
+    await_that("the socket is listened on", || is_listened_on(path.to_str().unwrap()));
     assert!(Client::connect(path.to_str().unwrap()).text(&Request::Status).contains("boot"));
-    await_that("it ends when idle", || manager.try_wait().unwrap().is_some());
+    await_that("it ends when idle", || manager.0.try_wait().unwrap().is_some());
     assert!(path.exists());
     std::fs::remove_dir_all(folder).unwrap();
 }

@@ -1,4 +1,6 @@
-//! The same round trip over iceoryx2: one service per direction, polled.
+//! The same round trip over iceoryx2: one service per direction, polled, with the settings of its
+//! own latency benchmark: no history, a buffer of one sample, the next sample loaned while the
+//! answer is still on its way.
 
 use heliostat_base::affinity::pin;
 use heliostat_base::clock::monotonic_ns;
@@ -20,16 +22,12 @@ impl End {
         let node = NodeBuilder::new().create::<ipc::Service>()?;
         let open = |name: &str| -> Result<_, Failure> {
             let builder = node.service_builder(&name.try_into()?).publish_subscribe::<Message>();
-            Ok(builder.max_publishers(1).max_subscribers(1).open_or_create()?)
+            let builder = builder.max_publishers(1).max_subscribers(1);
+            Ok(builder.history_size(0).subscriber_max_buffer_size(1).open_or_create()?)
         };
         let send = open(send)?.publisher_builder().create()?;
         let receive = open(receive)?.subscriber_builder().create()?;
         Ok(End { send, receive })
-    }
-
-    fn send(&self, bytes: &Message) -> Result<(), Failure> {
-        self.send.loan_uninit()?.write_payload(*bytes).send()?;
-        Ok(())
     }
 
     fn receive(&self, yielding: bool) -> Result<Message, Failure> {
@@ -56,9 +54,10 @@ pub fn theirs_ns(cores: (usize, usize), turns: u64) -> Result<f64, Failure> {
             ready.wait();
             let end = end?;
             for _ in 0..turns {
+                let sample = end.send.loan_uninit()?;
                 let mut bytes = end.receive(yielding)?;
                 bytes[0] = bytes[0].wrapping_add(1);
-                end.send(&bytes)?;
+                sample.write_payload(bytes).send()?;
             }
             Ok(())
         });
@@ -67,11 +66,13 @@ pub fn theirs_ns(cores: (usize, usize), turns: u64) -> Result<f64, Failure> {
         ready.wait();
         let end = end?;
         let (mut bytes, mut start) = ([0; MESSAGE_BYTES], monotonic_ns());
+        let mut sample = end.send.loan_uninit()?;
         for turn in 0..turns {
             if turn == turns / 10 {
                 start = monotonic_ns();
             }
-            end.send(&bytes)?;
+            sample.write_payload(bytes).send()?;
+            sample = end.send.loan_uninit()?;
             bytes = end.receive(yielding)?;
         }
         let passed = monotonic_ns() - start;
