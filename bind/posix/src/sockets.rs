@@ -1,5 +1,7 @@
 //! Making, accepting, ending and asking connections.
 
+use std::cell::UnsafeCell;
+
 use heliostat_abi::code::Native;
 use heliostat_abi::name::NetAddress;
 use heliostat_base::call as kernel;
@@ -50,7 +52,7 @@ pub fn accept(call: &mut Call<'_>) -> Verdict {
     let Some(result) = call.waited() else {
         return match table::kind(call.int(0)) {
             Kind::Socket(_) => Verdict::Pass,
-            _ => call.wait_in_kernel(),
+            _ => accept_in_kernel(call),
         };
     };
     call.frame.rax = result as u64;
@@ -65,12 +67,36 @@ pub fn accept(call: &mut Call<'_>) -> Verdict {
     Verdict::Done
 }
 
-/// The peer's address that the kernel has just written for the program, if it asked for it.
+thread_local! {
+    /// Where the kernel writes the peer's address for a program that does not ask for it, and its
+    /// length. A handler that accepts in the middle of an accept costs at most one question more.
+    static PEER: UnsafeCell<([u64; PEER_WORDS], u32)> = const { UnsafeCell::new(([0; PEER_WORDS], 0)) };
+}
+
+/// Words of the longest address of a TCP socket, IPv6's of 28 bytes.
+const PEER_WORDS: usize = 4;
+
+/// Accepts with room for the peer's address: asking for it afterwards is a system call more.
+fn accept_in_kernel(call: &mut Call<'_>) -> Verdict {
+    let verdict = call.wait_in_kernel();
+    if call.word(1) == 0 {
+        let room = PEER.with(UnsafeCell::get);
+        // SAFETY: this thread's own room; only the kernel and this function write it.
+        unsafe { (*room).1 = (PEER_WORDS * 8) as u32 };
+        // SAFETY: addresses of fields, of live thread-local memory.
+        let fields = unsafe { (&raw const (*room).0 as u64, &raw const (*room).1 as u64) };
+        (call.frame.wait[2], call.frame.wait[3]) = fields;
+    }
+    verdict
+}
+
+/// The peer's address that the kernel has just written, for the program or for us.
 fn peer_given(call: &Call<'_>) -> Option<std::net::SocketAddr> {
-    // SAFETY: null, or the program's length word and address after a successful accept.
-    let length = unsafe { memory::read::<u32>(call.word(2)) }?;
+    let [_, _, address, length, ..] = call.frame.wait;
+    // SAFETY: null, or the length word and the address after a successful accept.
+    let length = unsafe { memory::read::<u32>(length) }?;
     // SAFETY: as above; IPv6 needs 28 bytes, and a shorter room holds a cut address.
-    let bytes = unsafe { memory::bytes(call.word(1), u64::from(length.min(28))) };
+    let bytes = unsafe { memory::bytes(address, u64::from(length.min(28))) };
     kernel::parse_address(bytes)
 }
 

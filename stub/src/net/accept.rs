@@ -15,7 +15,7 @@ use super::socket::{self, Stream};
 use super::{identity, listen, option};
 use crate::session;
 use crate::table::{self, Kind};
-use crate::thread::Critical;
+use crate::thread::{self, Critical};
 
 /// A client that is still inside connect(2) is waited for this long, then declined: its own
 /// thread is between the handshake and the next two instructions, but may have lost its core. A
@@ -89,7 +89,7 @@ fn find(channels: &[Arc<Channel>], peer: NetAddress) -> Option<Slot> {
             return None;
         }
         // On one core the client runs only if we sleep: a yield may give the core back to us.
-        if now - began < CONNECTING_SPIN_NS {
+        if now - began < CONNECTING_SPIN_NS && !thread::peer_is_near() {
             spin::pause();
         } else if let Some(slot) = connecting.first() {
             slot.await_offer(CONNECTING_NAP);

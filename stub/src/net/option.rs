@@ -50,7 +50,11 @@ pub fn set(fd: i32, index: u32, level: i32, name: i32, value: &[u8]) -> Answer {
 /// told back, and put in force when the connection goes native.
 fn set_delay(fd: i32, socket: &Socket, bit: u32, value: &[u8]) -> Answer {
     let Some(value) = value.get(..4) else { return Some(Err(Errno(libc::EINVAL))) };
-    prepare_for_bells(fd, socket);
+    // What was in force before need not be asked of the kernel when it is overwritten now.
+    match bit {
+        NODELAY => send_bells_at_once(fd, socket),
+        _ => prepare_for_bells(fd, socket),
+    }
     match value.iter().any(|byte| *byte != 0) {
         true => socket.delay_options.fetch_or(bit, Relaxed),
         false => socket.delay_options.fetch_and(!bit, Relaxed),
@@ -99,6 +103,12 @@ pub fn prepare_for_bells(fd: i32, socket: &Socket) {
         socket.delay_options.fetch_or(NODELAY, Relaxed);
     }
     let _ = call::set_option(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, 1);
+}
+
+fn send_bells_at_once(fd: i32, socket: &Socket) {
+    if socket.delay_options.fetch_or(BELLS, Relaxed) & BELLS == 0 {
+        let _ = call::set_option(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, 1);
+    }
 }
 
 /// O_NONBLOCK of the open file description changed (fcntl, FIONBIO).
