@@ -17,3 +17,4 @@ pub mod process;
 pub mod socket_owner;
 pub mod spin;
 pub mod sys;
+pub mod track;

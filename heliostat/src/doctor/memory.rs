@@ -12,7 +12,7 @@ const PAGE: usize = 4096;
 
 /// All checks of this file.
 pub fn checks() -> Vec<Check> {
-    vec![sealing(), reading_only(), futex(), shadow_stack()]
+    vec![sealing(), reading_only(), futex(), write_tracking(), shadow_stack()]
 }
 
 fn sealing() -> Check {
@@ -49,6 +49,15 @@ fn futex() -> Check {
         "waiting sides can sleep",
         "futex(2) is refused: a seccomp filter; allow it",
     )
+}
+
+/// Without it snapshots are right all the same, and cost by the region instead of by the write.
+fn write_tracking() -> Check {
+    let name = "write tracking (userfaultfd)";
+    match heliostat_base::track::probe() {
+        Ok(()) => Check::ok(name, "written pages are known without a look at the others"),
+        Err(error) => Check::warn(name, error.to_string(), "snapshots copy whole regions instead"),
+    }
 }
 
 /// With user shadow stacks the stub's trampolines would be taken for an attack.

@@ -1,0 +1,5 @@
+//! Write tracking (`heliostat_base::track`) against the real kernel.
+
+mod memory;
+mod pages;
+mod processes;
