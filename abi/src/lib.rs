@@ -13,6 +13,7 @@ pub mod node;
 pub mod place;
 pub mod record;
 pub mod report;
+pub mod snapshot;
 pub mod table;
 pub mod wire;
 

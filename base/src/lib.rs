@@ -10,6 +10,7 @@ pub mod clock;
 pub mod event;
 pub mod fd;
 pub mod futex;
+pub mod live;
 pub mod lock;
 pub mod mapping;
 pub mod packet;

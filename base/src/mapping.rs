@@ -11,6 +11,7 @@
 //!                    | 0 ........ len | 0 ........ len |   no element ever wraps
 //! ```
 
+mod patchwork;
 mod view;
 
 use std::ffi::CStr;
@@ -20,6 +21,7 @@ use std::ptr::NonNull;
 use crate::fd::OwnedFd;
 use crate::sys::{check, raw, Errno, Sysno};
 
+pub use patchwork::Patchwork;
 pub use view::{settle, OutOfRange, PAGE_BYTES};
 
 /// The largest region that is created or mapped. Offsets then fit every 48-bit address space.

@@ -14,6 +14,7 @@ pub mod net;
 pub mod process;
 pub mod report;
 pub mod session;
+pub mod snapshot;
 pub mod table;
 pub mod thread;
 

@@ -95,7 +95,7 @@ impl SharedMapping {
     }
 
     #[inline]
-    fn writable_at(&self, offset: usize, len: usize) -> Result<*mut u8, OutOfRange> {
+    pub(crate) fn writable_at(&self, offset: usize, len: usize) -> Result<*mut u8, OutOfRange> {
         if self.access() == Access::Read {
             return Err(OutOfRange { offset, len, limit: 0 });
         }

@@ -1,0 +1,261 @@
+//! The consumer: attaches to a region, waits for versions, pins and reads them.
+
+use std::os::fd::AsRawFd;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use heliostat_abi::snapshot::{Shape, BELL, CHUNK_BYTES, CLOSED, WAITS};
+use heliostat_base::fd::OwnedFd;
+use heliostat_base::futex;
+use heliostat_base::mapping::{Access, MappingError, OutOfRange, Patchwork, SharedMapping};
+use heliostat_ring::pins::{self, PinError, Words};
+
+use super::pool::{PinsPage, PoolError, Table};
+
+/// Why a version could not be had.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AttachError {
+    /// It cannot be pinned.
+    Pin(PinError),
+    /// Its table names colours that do not exist: the producer is at fault.
+    Corrupt,
+    /// It could not be mapped contiguously.
+    Memory(MappingError),
+}
+
+impl std::fmt::Display for AttachError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Pin(error) => error.fmt(f),
+            Self::Corrupt => f.write_str("the producer's table of colours is nonsense"),
+            Self::Memory(error) => error.fmt(f),
+        }
+    }
+}
+impl std::error::Error for AttachError {}
+
+struct Mapped {
+    table: Table,
+    pool: SharedMapping,
+    pool_fd: OwnedFd,
+    pins: PinsPage,
+}
+
+/// A region as a consumer has it mapped: read-only, but for its own page of pins.
+#[derive(Clone)]
+pub struct Attachment(Arc<Mapped>);
+
+impl Attachment {
+    /// Maps a region. The page of pins goes to the producer first (`announce`), so that no pin is
+    /// overlooked.
+    pub fn new<E>(
+        table: &OwnedFd,
+        pool: OwnedFd,
+        announce: impl FnOnce(&OwnedFd) -> Result<(), E>,
+    ) -> Result<Result<Self, E>, PoolError> {
+        let (pins_fd, pins) = PinsPage::create()?;
+        if let Err(error) = announce(&pins_fd) {
+            return Ok(Err(error));
+        }
+        let table = Table::open(table)?;
+        let bytes = table.shape.pool_bytes();
+        let mapped = SharedMapping::from_fd(pool.as_raw_fd(), bytes, Access::Read)?;
+        Ok(Ok(Self(Arc::new(Mapped { table, pool: mapped, pool_fd: pool, pins }))))
+    }
+
+    /// Its shape.
+    pub fn shape(&self) -> Shape {
+        self.0.table.shape
+    }
+
+    /// Number of the newest version, 0 before the first.
+    pub fn latest_number(&self) -> u64 {
+        self.0.table.latest().load(Acquire)
+    }
+
+    /// True once the producer has ended the region in good order.
+    pub fn is_closed(&self) -> bool {
+        self.0.table.memory.atomic_u32(CLOSED).load(Relaxed) != 0
+    }
+
+    /// The newest version.
+    pub fn latest(&self) -> Result<Version, AttachError> {
+        let pinned = pins::pin_latest(&self.0.table, &self.0.pins);
+        self.version(pinned.map_err(AttachError::Pin)?)
+    }
+
+    /// Version `number`, while it is alive.
+    pub fn numbered(&self, number: u64) -> Result<Version, AttachError> {
+        let pinned = pins::pin_number(&self.0.table, &self.0.pins, number);
+        self.version(pinned.map_err(AttachError::Pin)?)
+    }
+
+    fn version(&self, (slot, place, number): pins::Pinned) -> Result<Version, AttachError> {
+        let [published_ns, dirty_bytes, copied_bytes] = self.0.table.facts(place);
+        let mut version = Version {
+            region: self.clone(),
+            slot,
+            number,
+            published_ns,
+            dirty_bytes,
+            copied_bytes,
+            colours: Vec::new(),
+        };
+        // From here on the version's own drop takes the pin back.
+        version.colours = self.0.table.colours(place).ok_or(AttachError::Corrupt)?;
+        Ok(version)
+    }
+
+    /// Sleeps until there is a version newer than `number`, at most for `limit`; true when there
+    /// is. Ends early, with false, when the producer has ended the region, or by a signal.
+    pub fn wait(&self, number: u64, limit: Option<Duration>) -> bool {
+        let ends = limit.map(|limit| Instant::now() + limit);
+        let bell = self.0.table.memory.atomic_u32(BELL);
+        let waits = self.0.pins.0.atomic_u32(WAITS);
+        let is_newer = || self.latest_number() > number;
+        loop {
+            let rung = bell.load(SeqCst);
+            waits.store(1, SeqCst);
+            if is_newer() || self.is_closed() {
+                break;
+            }
+            let left = ends.map(|ends| ends.saturating_duration_since(Instant::now()));
+            if left == Some(Duration::ZERO) {
+                break;
+            }
+            if matches!(futex::wait(bell, rung, left), Ok(futex::Wait::Interrupted) | Err(_)) {
+                break;
+            }
+        }
+        waits.store(0, Relaxed);
+        is_newer()
+    }
+}
+
+/// A pinned version: it does not change while this lives, nor is its memory used for another.
+pub struct Version {
+    region: Attachment,
+    slot: usize,
+    number: u64,
+    published_ns: u64,
+    dirty_bytes: u64,
+    copied_bytes: u64,
+    colours: Vec<u8>,
+}
+
+impl Version {
+    /// Its number.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// When it was published, by the monotonic clock.
+    pub fn published_ns(&self) -> u64 {
+        self.published_ns
+    }
+
+    /// Bytes written since the version before, and bytes copied for it, as the producer says.
+    pub fn cost(&self) -> (u64, u64) {
+        (self.dirty_bytes, self.copied_bytes)
+    }
+
+    /// Bytes of the region.
+    pub fn len(&self) -> usize {
+        self.region.shape().length as usize
+    }
+
+    /// False: a region has at least one byte.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Copies bytes out, from `offset` of the region.
+    pub fn read(&self, offset: usize, into: &mut [u8]) -> Result<(), OutOfRange> {
+        let (shape, len) = (self.region.shape(), into.len());
+        if offset.checked_add(len).is_none_or(|end| end > self.len()) {
+            return Err(OutOfRange { offset, len, limit: self.len() });
+        }
+        let (mut at, mut rest) = (shape.first as usize + offset, into);
+        while !rest.is_empty() {
+            let (chunk, inside) = (at / CHUNK_BYTES, at % CHUNK_BYTES);
+            let (part, after) = rest.split_at_mut(rest.len().min(CHUNK_BYTES - inside));
+            let slot = shape.slot(self.colours[chunk] as usize, chunk);
+            self.region.0.pool.copy_out(slot + inside, part)?;
+            at += part.len();
+            rest = after;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Version {
+    fn drop(&mut self) {
+        pins::unpin(&self.region.0.pins, self.slot);
+    }
+}
+
+/// A contiguous view of one version at a time; going on to another maps only chunks that differ.
+pub struct View {
+    shown: Patchwork,
+    colours: Vec<u8>,
+    version: Option<Version>,
+}
+
+impl View {
+    /// A view of `version`.
+    pub fn new(version: Version) -> Result<Self, AttachError> {
+        let chunks = version.colours.len();
+        let shown = Patchwork::reserve(chunks * CHUNK_BYTES).map_err(AttachError::Memory)?;
+        let mut view = Self { shown, colours: vec![u8::MAX; chunks], version: None };
+        view.advance(version)?;
+        Ok(view)
+    }
+
+    /// Shows another version of the same region; the old one is let go. Answers how many pieces
+    /// were mapped. After an error nothing but another `advance` makes sense.
+    pub fn advance(&mut self, version: Version) -> Result<usize, AttachError> {
+        let shape = version.region.shape();
+        let (mut chunk, mut pieces) = (0, 0);
+        while chunk < version.colours.len() {
+            let colour = version.colours[chunk];
+            let differs =
+                |at: &usize| version.colours[*at] == colour && self.colours[*at] != colour;
+            let run = (chunk..version.colours.len()).take_while(differs).count();
+            if run > 0 {
+                // Neighbours of one colour are neighbours in the pool too: one piece.
+                let slot = shape.slot(colour as usize, chunk);
+                let (at, fd) = (chunk * CHUNK_BYTES, &version.region.0.pool_fd);
+                let shown = self.shown.show(at, fd, slot, run * CHUNK_BYTES);
+                shown.map_err(AttachError::Memory)?;
+                self.colours[chunk..chunk + run].fill(colour);
+                pieces += 1;
+            }
+            chunk += run.max(1);
+        }
+        self.version = Some(version);
+        Ok(pieces)
+    }
+
+    /// The version shown.
+    pub fn version(&self) -> Option<&Version> {
+        self.version.as_ref()
+    }
+
+    /// The region's first byte, good for the version's length while this view shows it.
+    pub fn as_ptr(&self) -> *const u8 {
+        let first = self.version.as_ref().map_or(0, |it| it.region.shape().first as usize);
+        self.shown.as_ptr().wrapping_add(first)
+    }
+
+    /// Copies bytes out, from `offset` of the region.
+    pub fn read(&self, offset: usize, into: &mut [u8]) -> Result<(), OutOfRange> {
+        let Some(version) = &self.version else {
+            return Err(OutOfRange { offset, len: into.len(), limit: 0 });
+        };
+        if offset.checked_add(into.len()).is_none_or(|end| end > version.len()) {
+            return Err(OutOfRange { offset, len: into.len(), limit: version.len() });
+        }
+        self.shown.copy_out(version.region.shape().first as usize + offset, into)
+    }
+}

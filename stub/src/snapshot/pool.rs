@@ -1,0 +1,148 @@
+//! The memory of a region: the producer's pool and table, a consumer's page of pins.
+
+use std::os::fd::AsRawFd;
+use std::sync::atomic::AtomicU64;
+
+use heliostat_abi::snapshot::{
+    Shape, COLOURS, COPIED, DIRTY, HEAD_BYTES, LATEST, NUMBER, PINNED, PINS, PINS_BYTES,
+    PINS_MAGIC, PUBLISHED,
+};
+use heliostat_abi::wire::Writer;
+use heliostat_abi::VERSION;
+use heliostat_base::fd::OwnedFd;
+use heliostat_base::mapping::{Access, MappingError, OutOfRange, SharedMapping, Writers};
+use heliostat_ring::pins::{Pins, Words};
+
+/// Why memory of a region could not be made or mapped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PoolError {
+    /// The kernel refused, or the descriptor is not what it was said to be.
+    Memory(MappingError),
+    /// The head is no table's, or its numbers contradict each other: the producer is at fault.
+    NoTable,
+    /// The page is no consumer's: the consumer is at fault.
+    NoPins,
+}
+
+impl std::fmt::Display for PoolError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Memory(error) => error.fmt(f),
+            Self::NoTable => f.write_str("the producer's table is not one of this version"),
+            Self::NoPins => f.write_str("the consumer's page of pins is not one of this version"),
+        }
+    }
+}
+impl std::error::Error for PoolError {}
+
+impl From<MappingError> for PoolError {
+    fn from(error: MappingError) -> Self {
+        Self::Memory(error)
+    }
+}
+
+/// A table, of the producer's own or mapped from it.
+pub(super) struct Table {
+    pub(super) memory: SharedMapping,
+    pub(super) shape: Shape,
+}
+
+impl Table {
+    /// A fresh table that only this process may write.
+    pub(super) fn create(shape: Shape) -> Result<(OwnedFd, Self), PoolError> {
+        let (name, writers) = (c"heliostat-snapshot-table", Writers::CreatorOnly);
+        let (fd, memory) = SharedMapping::create_for(name, shape.table_bytes(), writers)?;
+        let table = Self { memory, shape };
+        // The table was just made of this length, so its head is inside it.
+        let _ = table.memory.copy_in(0, &shape.encode());
+        Ok((fd, table))
+    }
+
+    /// A producer's table.
+    pub(super) fn open(fd: &OwnedFd) -> Result<Self, PoolError> {
+        let head = SharedMapping::from_fd(fd.as_raw_fd(), 4096, Access::Read)?;
+        let mut bytes = [0; HEAD_BYTES];
+        head.copy_out(0, &mut bytes).map_err(|_| PoolError::NoTable)?;
+        let shape = Shape::decode(&bytes).ok_or(PoolError::NoTable)?;
+        let memory = SharedMapping::from_fd(fd.as_raw_fd(), shape.table_bytes(), Access::Read)?;
+        Ok(Self { memory, shape })
+    }
+
+    /// Writes what place `place` says, less its number.
+    pub(super) fn describe(
+        &self,
+        place: usize,
+        facts: [u64; 3],
+        colours: &[u8],
+    ) -> Result<(), OutOfRange> {
+        let at = self.shape.place(place);
+        for (offset, value) in [PUBLISHED, DIRTY, COPIED].into_iter().zip(facts) {
+            self.memory.atomic_u64(at + offset).store(value, std::sync::atomic::Ordering::Relaxed);
+        }
+        self.memory.copy_in(at + COLOURS, colours)
+    }
+
+    /// Time of publishing, bytes written and bytes copied of place `place`.
+    pub(super) fn facts(&self, place: usize) -> [u64; 3] {
+        let at = self.shape.place(place);
+        [PUBLISHED, DIRTY, COPIED].map(|offset| {
+            self.memory.atomic_u64(at + offset).load(std::sync::atomic::Ordering::Relaxed)
+        })
+    }
+
+    /// The colours of place `place`, each checked; `None` when the producer wrote nonsense.
+    pub(super) fn colours(&self, place: usize) -> Option<Vec<u8>> {
+        let mut colours = vec![0; self.shape.chunks as usize];
+        self.memory.copy_out(self.shape.place(place) + COLOURS, &mut colours).ok()?;
+        colours.iter().all(|colour| u32::from(*colour) < self.shape.colours).then_some(colours)
+    }
+}
+
+impl Words for Table {
+    fn latest(&self) -> &AtomicU64 {
+        self.memory.atomic_u64(LATEST)
+    }
+
+    fn number(&self, place: usize) -> &AtomicU64 {
+        self.memory.atomic_u64(self.shape.place(place) + NUMBER)
+    }
+
+    fn places(&self) -> usize {
+        self.shape.colours as usize
+    }
+}
+
+/// A page of pins, of a consumer's own or mapped from it.
+pub(super) struct PinsPage(pub(super) SharedMapping);
+
+impl PinsPage {
+    /// A fresh page and the descriptor for the producer.
+    pub(super) fn create() -> Result<(OwnedFd, Self), PoolError> {
+        let (fd, memory) = SharedMapping::create(c"heliostat-snapshot-pins", PINS_BYTES)?;
+        let mut head = [0; 8];
+        Writer::new(&mut head).u32(PINS_MAGIC).u32(u32::from(VERSION));
+        // The page was just made of this length.
+        let _ = memory.copy_in(0, &head);
+        Ok((fd, Self(memory)))
+    }
+
+    /// A consumer's page.
+    pub(super) fn open(fd: &OwnedFd) -> Result<Self, PoolError> {
+        let memory = SharedMapping::from_fd(fd.as_raw_fd(), PINS_BYTES, Access::ReadWrite)?;
+        let word = |at| memory.atomic_u32(at).load(std::sync::atomic::Ordering::Relaxed);
+        match (word(0), word(4)) == (PINS_MAGIC, u32::from(VERSION)) {
+            true => Ok(Self(memory)),
+            false => Err(PoolError::NoPins),
+        }
+    }
+}
+
+impl Pins for PinsPage {
+    fn pin(&self, at: usize) -> &AtomicU64 {
+        self.0.atomic_u64(PINNED + at * 8)
+    }
+
+    fn len(&self) -> usize {
+        PINS
+    }
+}

@@ -1,0 +1,378 @@
+//! The producer: a region of live memory, and the versions made of it.
+
+use std::ops::Range;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::time::Duration;
+
+use heliostat_abi::snapshot::{Shape, BELL, CHUNK_BYTES, CLOSED, CONSUMERS_MAX, WAITS};
+use heliostat_base::fd::OwnedFd;
+use heliostat_base::live::LiveMemory;
+use heliostat_base::mapping::{OutOfRange, SharedMapping, Writers};
+use heliostat_base::track::TrackError;
+use heliostat_base::{clock, futex, spin};
+use heliostat_ring::pins;
+
+use super::engine::{Declared, Engine, Whole};
+use super::ledger::{Ledger, PAGE_BYTES};
+use super::pool::{PinsPage, PoolError, Table};
+use super::tracked::Tracked;
+
+/// Between two looks at the pins while a publishing waits for one to go.
+const NAP_NS: u64 = 500_000;
+
+/// How writes become known.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum EngineKind {
+    /// By the kernel where it can, else every version is a whole copy.
+    #[default]
+    Probed,
+    /// By the kernel, or not at all.
+    Tracked,
+    /// By the program (`Region::declare`).
+    Declared,
+    /// Not: every version is a whole copy.
+    Whole,
+}
+
+/// Which versions stay, and what happens when all places are taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Policy {
+    /// The newest so many versions stay, pinned or not; at least 1.
+    pub keep: usize,
+    /// How long a publishing waits for a consumer to let go of a version; zero: not at all, the
+    /// publishing is skipped and its writes go into the next.
+    pub patience: Duration,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self { keep: 1, patience: Duration::ZERO }
+    }
+}
+
+/// How a region is set up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Settings {
+    /// Versions that may be alive together, plus one in the making; memory for so many copies of
+    /// a chunk is used at most.
+    pub colours: u32,
+    /// Which versions stay.
+    pub policy: Policy,
+    /// How writes become known.
+    pub engine: EngineKind,
+    /// Counts producers of this region, 1 for the first.
+    pub generation: u64,
+    /// Look after every copy whether somebody wrote meanwhile.
+    pub looks_for_races: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        let (policy, engine) = (Policy::default(), EngineKind::default());
+        Self { colours: 4, policy, engine, generation: 1, looks_for_races: false }
+    }
+}
+
+/// Why there is no new version. What was written is not forgotten: it goes into the next one.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum PublishError {
+    /// All places are taken by versions that consumers pin, or that the policy keeps.
+    Full {
+        /// Versions alive.
+        alive: usize,
+    },
+    /// The kernel did not say what was written.
+    Track(TrackError),
+    /// A range lies outside the region.
+    OutOfRange(OutOfRange),
+}
+
+impl std::fmt::Display for PublishError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Full { alive } => write!(
+                f,
+                "all {alive} versions alive are pinned or kept; wait for consumers, or use more colours"
+            ),
+            Self::Track(error) => error.fmt(f),
+            Self::OutOfRange(error) => error.fmt(f),
+        }
+    }
+}
+impl std::error::Error for PublishError {}
+
+/// A new version.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Published {
+    /// Its number, greater than that of the version before.
+    pub number: u64,
+    /// Bytes of pages written since the version before.
+    pub dirty_bytes: usize,
+    /// Bytes copied for it.
+    pub copied_bytes: usize,
+    /// Somebody wrote while it was made, so it may be torn; `None` when nobody looked.
+    pub has_raced: Option<bool>,
+}
+
+/// What a region has done since it began.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Metrics {
+    /// Versions published.
+    pub published: u64,
+    /// Publishings that found no place.
+    pub skipped: u64,
+    /// Publishings that had to wait.
+    pub stalled: u64,
+    /// Bytes copied for all of them.
+    pub copied_bytes: u64,
+}
+
+struct Alive {
+    number: u64,
+    colours: Vec<u8>,
+}
+
+/// A range of this process's memory that is published in versions. One thread at a time.
+pub struct Region {
+    memory: LiveMemory,
+    pool: SharedMapping,
+    table: Table,
+    fds: (OwnedFd, OwnedFd),
+    engine: Box<dyn Engine>,
+    ledger: Ledger,
+    /// By place, what consumers may see.
+    alive: Vec<Option<Alive>>,
+    consumers: Vec<Option<PinsPage>>,
+    /// Number of the newest version, and the last number that was tried.
+    number: u64,
+    next: u64,
+    settings: Settings,
+    metrics: Metrics,
+}
+
+/// Why a region could not be made.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum RegionError {
+    /// Empty, longer than the limit, or colours outside theirs, or more versions kept than colours.
+    Shape,
+    /// Its memory could not be made.
+    Memory(PoolError),
+    /// The engine asked for does not work here.
+    Track(TrackError),
+}
+
+impl std::fmt::Display for RegionError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Shape => f.write_str(
+                "a region has 1 byte to 1 TiB, 2 to 16 colours, and keeps fewer versions than colours",
+            ),
+            Self::Memory(error) => error.fmt(f),
+            Self::Track(error) => error.fmt(f),
+        }
+    }
+}
+impl std::error::Error for RegionError {}
+
+fn engine_for(
+    kind: EngineKind,
+    memory: LiveMemory,
+    span: Range<usize>,
+) -> Result<Box<dyn Engine>, TrackError> {
+    Ok(match kind {
+        EngineKind::Tracked => Box::new(Tracked::new(memory, span)?),
+        EngineKind::Declared => Box::new(Declared::default()),
+        EngineKind::Whole => Box::new(Whole::new(span)),
+        EngineKind::Probed => match Tracked::new(memory, span.clone()) {
+            Ok(tracked) => Box::new(tracked),
+            Err(_) => Box::new(Whole::new(span)),
+        },
+    })
+}
+
+impl Region {
+    /// Sets a region up over `memory`; nothing is copied before the first `publish`.
+    pub fn new(memory: LiveMemory, settings: Settings) -> Result<Self, RegionError> {
+        let first = (memory.start() % PAGE_BYTES) as u32;
+        let (length, colours) = (memory.len() as u64, settings.colours);
+        let shape = Shape::new(settings.generation, length, first, colours);
+        let shape = shape.ok_or(RegionError::Shape)?;
+        if !(1..colours as usize).contains(&settings.policy.keep) {
+            return Err(RegionError::Shape);
+        }
+        let (name, writers) = (c"heliostat-snapshot-pool", Writers::CreatorOnly);
+        let pool = SharedMapping::create_for(name, shape.pool_bytes(), writers);
+        let (pool_fd, pool) = pool.map_err(|error| RegionError::Memory(error.into()))?;
+        let (table_fd, table) = Table::create(shape).map_err(RegionError::Memory)?;
+        let engine = engine_for(settings.engine, memory, shape.span());
+        Ok(Self {
+            memory,
+            pool,
+            table,
+            fds: (table_fd, pool_fd),
+            engine: engine.map_err(RegionError::Track)?,
+            ledger: Ledger::new(shape),
+            alive: (0..colours).map(|_| None).collect(),
+            consumers: Vec::new(),
+            number: 0,
+            next: 0,
+            settings,
+            metrics: Metrics::default(),
+        })
+    }
+
+    /// Table and pool, for consumers; sealed, so that holders can only map them for reading.
+    pub fn descriptors(&self) -> (&OwnedFd, &OwnedFd) {
+        (&self.fds.0, &self.fds.1)
+    }
+
+    /// How writes become known.
+    pub fn engine(&self) -> &'static str {
+        self.engine.name()
+    }
+
+    /// What it has done.
+    pub fn metrics(&self) -> Metrics {
+        self.metrics
+    }
+
+    /// Lets a consumer in by its page of pins; answers its place, for `dismiss`. `None` when the
+    /// table of consumers is full.
+    pub fn admit(&mut self, pins: &OwnedFd) -> Result<Option<usize>, PoolError> {
+        let page = PinsPage::open(pins)?;
+        let free = self.consumers.iter().position(Option::is_none);
+        let place = match free {
+            Some(place) => place,
+            None if self.consumers.len() < CONSUMERS_MAX => {
+                self.consumers.push(None);
+                self.consumers.len() - 1
+            }
+            None => return Ok(None),
+        };
+        self.consumers[place] = Some(page);
+        Ok(Some(place))
+    }
+
+    /// Forgets a consumer that has ended: what it pinned is free.
+    pub fn dismiss(&mut self, consumer: usize) {
+        if let Some(place) = self.consumers.get_mut(consumer) {
+            *place = None;
+        }
+    }
+
+    /// Says that `bytes` of the region were written, by means that the engine cannot see.
+    pub fn declare(&mut self, bytes: Range<usize>) -> Result<(), PublishError> {
+        let limit = self.memory.len();
+        if bytes.start > bytes.end || bytes.end > limit {
+            let (offset, len) = (bytes.start, bytes.len());
+            return Err(PublishError::OutOfRange(OutOfRange { offset, len, limit }));
+        }
+        let first = self.table.shape.first as usize;
+        self.engine.declare(first + bytes.start..first + bytes.end);
+        Ok(())
+    }
+
+    /// Makes a version of the region as it is now. Nobody may write it meanwhile. Blocks for the
+    /// policy's patience at most.
+    pub fn publish(&mut self) -> Result<Published, PublishError> {
+        let place = self.make_room()?;
+        // A number is used once, whatever comes of it: slots may hold its bytes already.
+        self.next += 1;
+        let number = self.next;
+        let (ledger, mut dirty_bytes) = (&mut self.ledger, 0);
+        let mut note = |bytes| dirty_bytes += ledger.note(bytes, number);
+        self.engine.collect(&mut note).map_err(PublishError::Track)?;
+        let (colours, copied_bytes) = self.copy(number).map_err(PublishError::OutOfRange)?;
+        let has_raced = self.settings.looks_for_races.then(|| self.engine.has_raced()).flatten();
+        let facts = [clock::monotonic_ns(), dirty_bytes as u64, copied_bytes as u64];
+        self.table.describe(place, facts, &colours).map_err(PublishError::OutOfRange)?;
+        pins::publish(&self.table, place, number);
+        self.alive[place] = Some(Alive { number, colours });
+        self.number = number;
+        self.metrics.published += 1;
+        self.metrics.copied_bytes += copied_bytes as u64;
+        self.ring();
+        Ok(Published { number, dirty_bytes, copied_bytes, has_raced })
+    }
+
+    /// Brings a free slot of every changed chunk up to date; answers the new table of colours.
+    fn copy(&mut self, number: u64) -> Result<(Vec<u8>, usize), OutOfRange> {
+        let shape = self.table.shape;
+        let newest = self.alive.iter().flatten().max_by_key(|alive| alive.number);
+        let mut colours = newest.map_or(vec![0; shape.chunks as usize], |it| it.colours.clone());
+        let mut copied = 0;
+        for (chunk, shown_now) in colours.iter_mut().enumerate() {
+            // Since the version shown, not since the last attempt: one may have failed between.
+            if !self.ledger.is_changed_since(chunk, self.number) {
+                continue;
+            }
+            let alive = self.alive.iter().flatten();
+            let shown = alive.fold(0, |bits, it| bits | 1 << it.colours[chunk]);
+            // One place is free, so fewer versions than colours are alive: there is one.
+            let colour = self.ledger.choose(chunk, shown).unwrap_or(0);
+            for run in self.ledger.stale(chunk, colour) {
+                let at = shape.slot(colour, chunk) + run.start - chunk * CHUNK_BYTES;
+                let from = run.start - shape.first as usize;
+                self.memory.copy_to(from, &self.pool, at, run.len())?;
+                copied += run.len();
+            }
+            self.ledger.filled(chunk, colour, number);
+            *shown_now = colour as u8;
+        }
+        Ok((colours, copied))
+    }
+
+    /// A free place, after retiring what is neither kept nor pinned.
+    fn make_room(&mut self) -> Result<usize, PublishError> {
+        let ends = clock::monotonic_ns() + self.settings.policy.patience.as_nanos() as u64;
+        let mut is_first = true;
+        loop {
+            self.retire();
+            if let Some(place) = self.alive.iter().position(Option::is_none) {
+                return Ok(place);
+            }
+            if clock::monotonic_ns() >= ends {
+                self.metrics.skipped += 1;
+                return Err(PublishError::Full { alive: self.alive.len() });
+            }
+            self.metrics.stalled += u64::from(is_first);
+            is_first = false;
+            spin::sleep_ns(NAP_NS);
+        }
+    }
+
+    /// Retires every version that the policy does not keep and nobody pins.
+    fn retire(&mut self) {
+        // The version in the making will be one of the kept; the newest stays until it is there.
+        let mut alive: Vec<u64> = self.alive.iter().flatten().map(|alive| alive.number).collect();
+        alive.sort_unstable();
+        let kept = (self.settings.policy.keep - 1).max(1);
+        let kept_from = alive.len().checked_sub(kept).map_or(0, |first| alive[first]);
+        for place in 0..self.alive.len() {
+            let number = self.alive[place].as_ref().map_or(u64::MAX, |alive| alive.number);
+            if number < kept_from
+                && pins::try_retire(&self.table, place, self.consumers.iter().flatten())
+            {
+                self.alive[place] = None;
+            }
+        }
+    }
+
+    /// Wakes consumers that wait for a version, if any does.
+    fn ring(&self) {
+        let bell = self.table.memory.atomic_u32(BELL);
+        bell.fetch_add(1, SeqCst);
+        let waits = |page: &PinsPage| page.0.atomic_u32(WAITS).load(SeqCst) != 0;
+        if self.consumers.iter().flatten().any(waits) {
+            futex::wake(bell, u32::MAX);
+        }
+    }
+}
+
+impl Drop for Region {
+    /// The last version stays with whoever has it mapped; nobody is left waiting.
+    fn drop(&mut self) {
+        self.table.memory.atomic_u32(CLOSED).store(1, Relaxed);
+        self.ring();
+    }
+}

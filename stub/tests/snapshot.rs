@@ -1,0 +1,333 @@
+//! Versions of live memory: every version is what the memory was when it was published, for as
+//! long as somebody has it pinned, whatever engine, policy and traffic.
+
+use std::convert::Infallible;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use heliostat_base::live::LiveMemory;
+use heliostat_base::track;
+use heliostat_stub::snapshot::{
+    Attachment, EngineKind, Policy, PublishError, Region, Settings, Version, View, PAGE_BYTES,
+};
+use proptest::prelude::*;
+
+const ENGINES: [EngineKind; 3] = [EngineKind::Tracked, EngineKind::Declared, EngineKind::Whole];
+
+fn engines() -> impl Iterator<Item = EngineKind> {
+    let refused = track::probe().err();
+    if let Some(refused) = &refused {
+        println!("skipped: the engine that tracks ({refused})");
+    }
+    ENGINES.into_iter().filter(move |it| refused.is_none() || *it != EngineKind::Tracked)
+}
+
+/// A region over bytes of the test's own, which outlive it.
+fn region(bytes: &[u8], settings: Settings) -> Region {
+    // SAFETY: every test keeps `bytes` until its region is dropped.
+    let memory = unsafe { LiveMemory::new(bytes.as_ptr() as usize, bytes.len()) };
+    Region::new(memory, settings).unwrap()
+}
+
+fn attach(region: &mut Region) -> (Attachment, usize) {
+    let (table, pool) = region.descriptors();
+    let (table, pool) = (table.duplicate().unwrap(), pool.duplicate().unwrap());
+    let mut place = None;
+    let announced = Attachment::new(&table, pool, |pins| {
+        place = region.admit(pins).unwrap();
+        Ok::<(), Infallible>(())
+    });
+    (announced.unwrap().unwrap(), place.expect("room for a consumer"))
+}
+
+fn content(version: &Version) -> Vec<u8> {
+    let mut bytes = vec![0; version.len()];
+    version.read(0, &mut bytes).unwrap();
+    bytes
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Write { at: usize, len: usize, value: u8 },
+    Publish,
+    Pin,
+    Unpin(usize),
+    Show(usize),
+}
+
+fn steps(length: usize) -> impl Strategy<Value = Vec<Step>> {
+    let write = (0..length, 1..3 * PAGE_BYTES, any::<u8>())
+        .prop_map(|(at, len, value)| Step::Write { at, len, value });
+    let step = prop_oneof![
+        4 => write,
+        3 => Just(Step::Publish),
+        2 => Just(Step::Pin),
+        2 => (0..8usize).prop_map(Step::Unpin),
+        1 => (0..8usize).prop_map(Step::Show),
+    ];
+    prop::collection::vec(step, 1..60)
+}
+
+/// Plays steps on a region and on plain copies; every pinned version must equal its copy.
+fn play(engine: EngineKind, offset: usize, length: usize, steps: &[Step]) {
+    let mut bytes = vec![0u8; offset + length];
+    let settings = Settings { engine, looks_for_races: true, ..Settings::default() };
+    let mut region = region(&bytes[offset..], settings);
+    let (consumer, _) = attach(&mut region);
+    let (mut pinned, mut newest) = (Vec::<(Version, Vec<u8>)>::new(), Vec::new());
+    let mut view: Option<View> = None;
+    for step in steps {
+        match step {
+            Step::Write { at, len, value } => {
+                let end = (at + len).min(length);
+                bytes[offset + at..offset + end].fill(*value);
+                region.declare(*at..end).unwrap();
+            }
+            Step::Publish => match region.publish() {
+                Ok(done) => {
+                    assert_ne!(done.has_raced, Some(true));
+                    newest = bytes[offset..].to_vec();
+                }
+                Err(PublishError::Full { .. }) => assert!(pinned.len() >= 3),
+                Err(error) => panic!("{error}"),
+            },
+            Step::Pin if pinned.len() < 4 => match consumer.latest() {
+                Ok(version) => pinned.push((version, newest.clone())),
+                Err(_) => assert!(newest.is_empty()),
+            },
+            Step::Pin => {}
+            Step::Unpin(at) if *at < pinned.len() => drop(pinned.swap_remove(*at)),
+            Step::Unpin(_) => {}
+            Step::Show(at) if *at < pinned.len() => {
+                let (version, wanted) = &pinned[*at];
+                let same = consumer.numbered(version.number()).unwrap();
+                match &mut view {
+                    Some(view) => drop(view.advance(same).unwrap()),
+                    None => view = Some(View::new(same).unwrap()),
+                }
+                let mut shown = vec![0; length];
+                view.as_ref().unwrap().read(0, &mut shown).unwrap();
+                assert!(shown == *wanted, "the view shows another version");
+            }
+            Step::Show(_) => {}
+        }
+        for (version, wanted) in &pinned {
+            assert!(content(version) == *wanted, "version {} changed", version.number());
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+    #[test]
+    fn every_pinned_version_stays_what_the_memory_was(
+        offset in 0..2 * PAGE_BYTES, steps in steps(9 * PAGE_BYTES + 77),
+    ) {
+        for engine in engines() {
+            play(engine, offset, 9 * PAGE_BYTES + 77, &steps);
+        }
+    }
+}
+
+#[test]
+fn chunks_that_did_not_change_are_not_copied_and_keep_their_place() {
+    let length = 5 * (2 << 20) + 100;
+    let mut bytes = vec![1u8; length];
+    for engine in engines().filter(|engine| *engine != EngineKind::Whole) {
+        let mut region = region(&bytes, Settings { engine, ..Settings::default() });
+        let (consumer, _) = attach(&mut region);
+        assert_eq!(region.publish().unwrap().copied_bytes, length);
+        // The first use of a slot takes the whole chunk; afterwards only what changed.
+        for _ in 0..4 {
+            bytes[3 << 20] += 1;
+            region.declare(3 << 20..(3 << 20) + 1).unwrap();
+            region.publish().unwrap();
+        }
+        let mut view = View::new(consumer.latest().unwrap()).unwrap();
+        let unchanged = region.publish().unwrap();
+        assert!(unchanged.copied_bytes <= 2 * PAGE_BYTES, "{engine:?}: {unchanged:?}");
+        let edges = unchanged.copied_bytes > 0;
+        assert!(view.advance(consumer.latest().unwrap()).unwrap() <= usize::from(edges) * 2);
+        bytes[3 << 20] += 1;
+        region.declare(3 << 20..(3 << 20) + 1).unwrap();
+        let changed = region.publish().unwrap();
+        assert!(changed.dirty_bytes <= 3 * PAGE_BYTES, "{engine:?}: {changed:?}");
+        assert!(changed.copied_bytes <= 3 * PAGE_BYTES, "{engine:?}: {changed:?}");
+        view.advance(consumer.latest().unwrap()).unwrap();
+        let mut byte = [0];
+        view.read(3 << 20, &mut byte).unwrap();
+        assert_eq!(byte[0], bytes[3 << 20]);
+    }
+}
+
+#[test]
+fn what_the_kernel_writes_into_the_region_is_in_the_next_version() {
+    use std::io::{Read, Write};
+    if engines().count() < ENGINES.len() {
+        return;
+    }
+    let mut bytes = vec![0u8; 64 * PAGE_BYTES];
+    let settings = Settings { engine: EngineKind::Tracked, ..Settings::default() };
+    let mut region = region(&bytes, settings);
+    let (consumer, _) = attach(&mut region);
+    region.publish().unwrap();
+    let (mut from, mut to) = std::io::pipe().unwrap();
+    to.write_all(&[7; 5000]).unwrap();
+    from.read_exact(&mut bytes[100_000..105_000]).unwrap();
+    region.publish().unwrap();
+    assert!(content(&consumer.latest().unwrap()) == bytes);
+}
+
+#[test]
+fn kept_versions_can_be_had_by_number_and_older_ones_cannot() {
+    let mut bytes = vec![0u8; PAGE_BYTES];
+    let policy = Policy { keep: 3, patience: Duration::ZERO };
+    let mut region = region(&bytes, Settings { policy, colours: 5, ..Settings::default() });
+    let (consumer, _) = attach(&mut region);
+    for value in 1..=10 {
+        bytes[17] = value;
+        region.declare(17..18).unwrap();
+        region.publish().unwrap();
+    }
+    for number in 8..=10 {
+        let version = consumer.numbered(number).unwrap();
+        assert_eq!(content(&version)[17], number as u8);
+    }
+    assert!(consumer.numbered(5).is_err());
+    assert_eq!(consumer.latest_number(), 10);
+}
+
+#[test]
+fn a_publishing_without_room_is_skipped_and_its_writes_come_with_the_next() {
+    let mut bytes = vec![0u8; 3 * PAGE_BYTES];
+    for engine in engines() {
+        bytes.fill(0);
+        let mut region = region(&bytes, Settings { engine, colours: 3, ..Settings::default() });
+        let (consumer, place) = attach(&mut region);
+        let mut pinned = Vec::new();
+        for value in 1..=3u8 {
+            bytes[PAGE_BYTES] = value;
+            region.declare(PAGE_BYTES..PAGE_BYTES + 1).unwrap();
+            region.publish().unwrap();
+            pinned.push(consumer.latest().unwrap());
+        }
+        bytes[2 * PAGE_BYTES] = 99;
+        region.declare(2 * PAGE_BYTES..2 * PAGE_BYTES + 1).unwrap();
+        assert_eq!(region.publish(), Err(PublishError::Full { alive: 3 }));
+        assert_eq!(region.metrics().skipped, 1);
+        pinned.remove(0);
+        region.publish().unwrap();
+        let newest = content(&consumer.latest().unwrap());
+        assert!(newest == bytes, "{engine:?}");
+        assert_eq!(content(&pinned[0])[PAGE_BYTES], 2);
+        // A consumer that was killed keeps its pins set: the producer forgets it.
+        std::mem::forget(pinned);
+        region.dismiss(place);
+        region.publish().unwrap();
+    }
+}
+
+#[test]
+fn a_patient_producer_waits_for_a_consumer_to_let_go() {
+    let bytes = vec![0u8; PAGE_BYTES];
+    let policy = Policy { keep: 1, patience: Duration::from_secs(10) };
+    let mut region = region(&bytes, Settings { policy, colours: 2, ..Settings::default() });
+    let (consumer, _) = attach(&mut region);
+    region.publish().unwrap();
+    let held = consumer.latest().unwrap();
+    region.publish().unwrap();
+    let reader = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(30));
+        drop(held);
+    });
+    region.publish().unwrap();
+    reader.join().unwrap();
+    assert_eq!(region.metrics().stalled, 1);
+}
+
+#[test]
+fn a_waiting_consumer_is_woken_by_a_version_and_by_the_end() {
+    let bytes = vec![0u8; PAGE_BYTES];
+    let mut region = region(&bytes, Settings::default());
+    let (consumer, _) = attach(&mut region);
+    assert!(!consumer.wait(0, Some(Duration::from_millis(5))));
+    let waiting = consumer.clone();
+    let waiter = std::thread::spawn(move || (waiting.wait(0, None), waiting.wait(1, None)));
+    std::thread::sleep(Duration::from_millis(20));
+    region.publish().unwrap();
+    std::thread::sleep(Duration::from_millis(20));
+    drop(region);
+    assert_eq!(waiter.join().unwrap(), (true, false));
+    assert!(consumer.is_closed());
+    assert_eq!(content(&consumer.latest().unwrap()), bytes, "the last version stays readable");
+}
+
+/// Every page carries its number and the version it was written for; free running.
+#[test]
+fn no_reader_ever_sees_a_page_of_another_version() {
+    const PAGES: usize = 4096;
+    for engine in engines().filter(|engine| *engine != EngineKind::Declared) {
+        let mut words = vec![0u64; PAGES * PAGE_BYTES / 8];
+        let bytes = words.as_ptr().cast::<u8>();
+        // SAFETY: the words' own bytes; `words` outlives the region, and is written through the
+        // same allocation while only the kernel's copy looks at it.
+        let seen = unsafe { std::slice::from_raw_parts(bytes, words.len() * 8) };
+        let mut region = region(seen, Settings { engine, colours: 6, ..Settings::default() });
+        let consumers: Vec<_> = (0..3).map(|_| attach(&mut region).0).collect();
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for (pause_ms, consumer) in consumers.iter().enumerate() {
+                let done = &done;
+                scope.spawn(move || {
+                    let mut last = 0;
+                    while !done.load(Relaxed) {
+                        consumer.wait(last, Some(Duration::from_millis(50)));
+                        let Ok(version) = consumer.latest() else { continue };
+                        last = version.number();
+                        std::thread::sleep(Duration::from_millis(2 * pause_ms as u64));
+                        verify(&version);
+                    }
+                });
+            }
+            for number in 1..=150u64 {
+                // A dirty set that moves and grows.
+                let count = 10 + number as usize * 7 % PAGES;
+                for step in 0..count {
+                    let page = (number as usize * 131 + step * 3) % PAGES;
+                    words[page * PAGE_BYTES / 8] = number;
+                    words[(page + 1) * PAGE_BYTES / 8 - 1] = number;
+                }
+                words[1] = number;
+                region.publish().unwrap();
+            }
+            done.store(true, Relaxed);
+        });
+    }
+}
+
+/// Both stamps of a page agree, none is from the future, and page 0 says which version it is.
+fn verify(version: &Version) {
+    let bytes = content(version);
+    let word = |at: usize| u64::from_ne_bytes(bytes[at * 8..at * 8 + 8].try_into().unwrap());
+    assert_eq!(word(1), version.number());
+    for page in 0..bytes.len() / PAGE_BYTES {
+        let (first, last) = (word(page * 512), word(page * 512 + 511));
+        assert_eq!(first, last, "page {page} of version {}", version.number());
+        assert!(first <= version.number());
+        assert_eq!(first, stamp(page, version.number()), "page {page}");
+    }
+}
+
+/// The version for which `page` was last written, up to `number`.
+fn stamp(page: usize, number: u64) -> u64 {
+    const PAGES: usize = 4096;
+    let wrote = |number: u64| {
+        let count = 10 + number as usize * 7 % PAGES;
+        let distance = (page + PAGES * 131 - number as usize * 131 % PAGES) % PAGES;
+        // step * 3 = distance (mod PAGES), with the inverse of 3.
+        let step = distance * 2731 % PAGES;
+        step < count
+    };
+    (1..=number).rev().find(|number| wrote(*number)).unwrap_or(0)
+}
