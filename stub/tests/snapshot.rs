@@ -2,14 +2,16 @@
 //! long as somebody has it pinned, whatever engine, policy and traffic.
 
 use std::convert::Infallible;
+use std::ops::Range;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use heliostat_base::live::LiveMemory;
-use heliostat_base::track;
+use heliostat_base::track::{self, TrackError};
 use heliostat_stub::snapshot::{
-    Attachment, EngineKind, Policy, PublishError, Region, Settings, Version, View, PAGE_BYTES,
+    Attachment, Declared, Engine, EngineKind, Policy, PublishError, Region, Settings, Version,
+    View, PAGE_BYTES,
 };
 use proptest::prelude::*;
 
@@ -264,6 +266,49 @@ fn a_waiting_consumer_is_woken_by_a_version_and_by_the_end() {
     assert_eq!(waiter.join().unwrap(), (true, false));
     assert!(consumer.is_closed());
     assert_eq!(content(&consumer.latest().unwrap()), bytes, "the last version stays readable");
+}
+
+/// Tells what was declared to it, but fails first, every other time.
+#[derive(Default)]
+struct Failing(Declared, bool);
+
+impl Engine for Failing {
+    fn name(&self) -> &'static str {
+        "failing"
+    }
+
+    fn collect(&mut self, note: &mut dyn FnMut(Range<usize>)) -> Result<(), TrackError> {
+        self.0.collect(note)?;
+        self.1 = !self.1;
+        self.1.then_some(()).ok_or(TrackError::Forked)
+    }
+
+    fn declare(&mut self, bytes: Range<usize>) {
+        self.0.declare(bytes);
+    }
+
+    fn has_raced(&mut self) -> Option<bool> {
+        None
+    }
+}
+
+#[test]
+fn a_version_that_could_not_be_made_takes_nothing_with_it() {
+    let mut bytes = vec![0u8; 3 * (2 << 20)];
+    // SAFETY: `bytes` stay until the region is dropped.
+    let memory = unsafe { LiveMemory::new(bytes.as_ptr() as usize, bytes.len()) };
+    let engine = Box::new(Failing::default());
+    let mut region = Region::with_engine(memory, Settings::default(), engine).unwrap();
+    let (consumer, _) = attach(&mut region);
+    region.publish().unwrap();
+    for (round, at) in [100, 3 << 20, 5 << 20].into_iter().enumerate() {
+        bytes[at] = round as u8 + 1;
+        region.declare(at..at + 1).unwrap();
+        assert_eq!(region.publish(), Err(PublishError::Track(TrackError::Forked)));
+        assert!(content(&consumer.latest().unwrap()) != bytes);
+        region.publish().unwrap();
+        assert!(content(&consumer.latest().unwrap()) == bytes, "round {round}");
+    }
 }
 
 /// Every page carries its number and the version it was written for; free running.

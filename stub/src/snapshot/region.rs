@@ -193,6 +193,18 @@ fn engine_for(
 impl Region {
     /// Sets a region up over `memory`; nothing is copied before the first `publish`.
     pub fn new(memory: LiveMemory, settings: Settings) -> Result<Self, RegionError> {
+        let first = memory.start() % PAGE_BYTES;
+        let engine = engine_for(settings.engine, memory, first..first + memory.len());
+        Self::with_engine(memory, settings, engine.map_err(RegionError::Track)?)
+    }
+
+    /// The same with an engine of the caller's own, which counts bytes from the start of the page
+    /// in which `memory` begins.
+    pub fn with_engine(
+        memory: LiveMemory,
+        settings: Settings,
+        engine: Box<dyn Engine>,
+    ) -> Result<Self, RegionError> {
         let first = (memory.start() % PAGE_BYTES) as u32;
         let (length, colours) = (memory.len() as u64, settings.colours);
         let shape = Shape::new(settings.generation, length, first, colours);
@@ -204,13 +216,12 @@ impl Region {
         let pool = SharedMapping::create_for(name, shape.pool_bytes(), writers);
         let (pool_fd, pool) = pool.map_err(|error| RegionError::Memory(error.into()))?;
         let (table_fd, table) = Table::create(shape).map_err(RegionError::Memory)?;
-        let engine = engine_for(settings.engine, memory, shape.span());
         Ok(Self {
             memory,
             pool,
             table,
             fds: (table_fd, pool_fd),
-            engine: engine.map_err(RegionError::Track)?,
+            engine,
             ledger: Ledger::new(shape),
             alive: (0..colours).map(|_| None).collect(),
             consumers: Vec::new(),
