@@ -12,6 +12,7 @@
 //! - [`window`] is payload memory outside the ring; [`copy`] moves bytes by the fitting engine.
 //! - [`stream`] is an ordered byte ring for sockets, with a layout of its own.
 //! - [`parking`] lets elements stay with a slow consumer without blocking the ring.
+//! - [`pins`] keeps published versions of a snapshot region while consumers read them.
 //!
 //! Everything read from the other side is foreign: it passes one checked constructor in
 //! [`position`] and comes out as a value or as [`Corrupt`], which names the side at fault. The
@@ -29,6 +30,7 @@ pub mod layout;
 pub mod memory;
 pub mod mpmc;
 pub mod parking;
+pub mod pins;
 pub mod position;
 pub mod probe;
 pub mod spsc;
