@@ -72,6 +72,7 @@ class Bench:
     house: House
     repetitions: int = 5
     seconds: float = 2.0
+    full: bool = False
     cachelines: list[float] = field(default_factory=list)
 
     def sides(self) -> list[Side]:

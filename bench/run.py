@@ -1,4 +1,4 @@
-"""The benchmarks by name: `python bench/run.py all|NAME[,NAME] [--quick] [--plain]`.
+"""The benchmarks by name: `python bench/run.py all|NAME[,NAME] [--quick] [--plain] [--full]`.
 
 Each benchmark is a module in bench/suite with one function, measure(bench) -> results. A
 table is printed and target/bench/NAME.json written; a missed aim is shown, not an error,
@@ -18,7 +18,9 @@ sys.path[:0] = [str(BENCH), str(BENCH.parent / "verify")]
 import measure  # noqa: E402
 from heliostat_run import House  # noqa: E402
 
-NAMES = ["pingpong", "bandwidth", "redis", "memcached", "nginx", "connect", "idle", "startup"]
+NAMES = [
+    "pingpong", "bandwidth", "redis", "memcached", "nginx", "connect", "idle", "startup", "snapshot",
+]  # fmt: skip
 
 
 def arguments() -> argparse.Namespace:
@@ -26,6 +28,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("names", nargs="?", default="all", help="all, or names with commas between")
     parser.add_argument("--quick", action="store_true", help="fewer and shorter repetitions")
     parser.add_argument("--plain", action="store_true", help="plain Linux only")
+    parser.add_argument("--full", action="store_true", help="also what takes minutes (snapshot: 1 GiB)")
     parser.add_argument("--repetitions", type=int, help="rounds of each comparison")
     return parser.parse_args()
 
@@ -35,7 +38,7 @@ def run_one(name: str, asked: argparse.Namespace) -> None:
     suite = importlib.import_module(f"suite.{name}")
     repetitions = asked.repetitions or (3 if asked.quick else 5)
     with House(plain=asked.plain) as house:
-        bench = measure.Bench(house, repetitions, 0.5 if asked.quick else 2.0)
+        bench = measure.Bench(house, repetitions, 0.5 if asked.quick else 2.0, full=asked.full)
         results = suite.measure(bench)
     path = measure.write(name, results)
     print(f"\n== {name} ==\n{measure.table(results)}")
