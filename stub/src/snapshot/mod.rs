@@ -5,6 +5,30 @@
 //! a reader: only chunks that changed get another slot, and in a slot only pages that changed
 //! since it was filled are copied. Consumers map pool and table read-only and pin what they read.
 //! Memory and protocol: docs/snapshots.md.
+//!
+//! ```
+//! use heliostat_base::live::LiveMemory;
+//! use heliostat_stub::snapshot::{Attachment, Region, Settings};
+//!
+//! let mut heat = vec![0u8; 1 << 20];
+//! // SAFETY: `heat` outlives the region.
+//! let memory = unsafe { LiveMemory::new(heat.as_ptr() as usize, heat.len()) };
+//! let mut region = Region::new(memory, Settings::default())?;
+//!
+//! // In another process; pool, table and the page of pins travel as descriptors.
+//! let (table, pool) = region.descriptors();
+//! let (table, pool) = (table.duplicate()?, pool.duplicate()?);
+//! let reader = Attachment::new(&table, pool, |pins| region.admit(pins).map(drop))??;
+//!
+//! heat[77] = 1;
+//! region.publish()?;
+//! let version = reader.latest()?;
+//! heat[77] = 2; // the producer goes on; the version does not change
+//! let mut byte = [0];
+//! version.read(77, &mut byte)?;
+//! assert_eq!(byte[0], 1);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod consumer;
 mod engine;
