@@ -6,7 +6,9 @@ use crate::report::{Aim, Row};
 use crate::theirs::{fork, Child, LockedCopy};
 use crate::{Failure, Size, REPETITIONS};
 
-const CYCLE: &str = "fixed dirty set, one 8-byte store per page, slots warm; wall clock";
+const CYCLE: &str =
+    "fixed dirty set, one 8-byte store per page, wall clock; slots warmed up first, \
+    as the first use of one copies a whole chunk of 2 MiB";
 const HOT: &str = "mean of 16 versions, so that the probing of hot chunks has its share";
 const SLOWDOWN: &str = "a cycle less the same writes without any snapshot; fork with waitpid";
 const FIRST: &str = "writes to watched pages less the same writes unwatched; fork: its page copies";
