@@ -54,9 +54,11 @@ impl LiveMemory {
         // the range whose readability `new`'s caller promised. They may overlap only if somebody
         // publishes the pool itself, and both copies allow that: the bytes are then nobody's
         // promise.
-        match len < STREAMED_FROM {
-            true => unsafe { std::ptr::copy(from, into, len) },
-            false => unsafe { stream(from, into, len) },
+        unsafe {
+            match len < STREAMED_FROM {
+                true => std::ptr::copy(from, into, len),
+                false => stream(from, into, len),
+            }
         }
         settle(into);
         Ok(())
