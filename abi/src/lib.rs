@@ -12,6 +12,7 @@ pub mod name;
 pub mod node;
 pub mod place;
 pub mod record;
+pub mod region;
 pub mod report;
 pub mod snapshot;
 pub mod table;

@@ -6,6 +6,10 @@ pub const SESSIONS_MAX: usize = 4096;
 pub const PORTS_MAX: usize = 1024;
 /// Channels (client process x listening address) alive at once.
 pub const CHANNELS_MAX: usize = 16384;
+/// Snapshot regions with a name at once; one node-page word each, a page of them.
+pub const REGIONS_MAX: usize = 1024;
+/// Consumers attached to snapshot regions by name at once, all regions together.
+pub const ATTACHMENTS_MAX: usize = 4096;
 /// Streams in one channel: one bit each in the channel's `offers` word.
 pub const SLOTS_MAX: usize = 64;
 /// Smallest ring of one direction: room for a page-sized write and a few small ones.

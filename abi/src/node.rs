@@ -9,9 +9,10 @@
 //! 4096  port words      u32 x PORTS_MAX     change whenever the address gets a new channel
 //! ...   channel words   u32 x CHANNELS_MAX  generation and state
 //! ...   session words   u32 x SESSIONS_MAX  generation and state
+//! ...   region words    u32 x REGIONS_MAX   change whenever a consumer joins or leaves
 //! ```
 
-use crate::limits::{CHANNELS_MAX, PORTS_MAX, SESSIONS_MAX};
+use crate::limits::{CHANNELS_MAX, PORTS_MAX, REGIONS_MAX, SESSIONS_MAX};
 
 /// First four bytes of the page: "HNOD".
 pub const MAGIC: u32 = u32::from_le_bytes(*b"HNOD");
@@ -22,8 +23,9 @@ pub const REGISTRY: usize = 64;
 const PORTS: usize = 4096;
 const CHANNELS: usize = PORTS + PORTS_MAX * 4;
 const SESSIONS: usize = CHANNELS + CHANNELS_MAX * 4;
+const REGIONS: usize = SESSIONS + SESSIONS_MAX * 4;
 /// Length of the whole page set, a multiple of 4096.
-pub const BYTES: usize = SESSIONS + SESSIONS_MAX * 4;
+pub const BYTES: usize = REGIONS + REGIONS_MAX * 4;
 
 const _: () = assert!(BYTES % 4096 == 0);
 
@@ -38,6 +40,10 @@ pub const fn channel_word(index: u32) -> usize {
 /// Offset of the word of session `index`.
 pub const fn session_word(index: u32) -> usize {
     SESSIONS + index as usize * 4
+}
+/// Offset of the word of snapshot region `index`.
+pub const fn region_word(index: u32) -> usize {
+    REGIONS + index as usize * 4
 }
 
 /// State of a granted object, in the two low bits of its word.

@@ -8,11 +8,17 @@
 //! magic  version  kind  sequence  code   body ...      (code: replies only, else zero)
 //! ```
 
+mod parts;
+
 use crate::code::Code;
-use crate::limits::{CHANNELS_MAX, FDS_PER_REPLY_MAX, PORTS_MAX, SESSIONS_MAX};
+use crate::limits::{ATTACHMENTS_MAX, FDS_PER_REPLY_MAX, PORTS_MAX, REGIONS_MAX, SESSIONS_MAX};
 use crate::name::{NetAddress, ObjectId};
+use crate::region::{self, Change, RegionName};
 use crate::wire::{Reader, WireError, Writer};
-use crate::VERSION;
+
+pub use parts::ChannelEntry;
+use parts::{check_header, check_length, header, put_address, take_address};
+pub(crate) use parts::{take_id, take_listed};
 
 /// First four bytes of every record: "HELI".
 pub const MAGIC: u32 = u32::from_le_bytes(*b"HELI");
@@ -64,40 +70,35 @@ pub enum Request {
     },
     /// Asks the control plane to end (the owner of the control plane only).
     Stop,
-}
-
-/// A channel as the control plane hands it out.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ChannelEntry {
-    /// The channel's identity; its state word is `node::channel_word(index)`.
-    pub id: ObjectId,
-    /// Session of the connecting side.
-    pub client: ObjectId,
-    /// User of the side that is not asking.
-    pub peer_uid: u32,
-    /// Streams in the channel.
-    pub slots: u32,
-    /// Bytes of one direction's ring.
-    pub ring_bytes: u32,
-}
-
-impl ChannelEntry {
-    /// Bytes of one entry in a reply.
-    pub const BYTES: usize = 32;
-
-    fn encode(&self, w: &mut Writer<'_>) {
-        w.u32(self.id.index).u32(self.id.generation);
-        w.u32(self.client.index).u32(self.client.generation);
-        w.u32(self.peer_uid).u32(self.slots).u32(self.ring_bytes).u32(0);
-    }
-
-    fn decode(r: &mut Reader<'_>) -> Result<Self, WireError> {
-        let id = take_listed(r, "channel index", CHANNELS_MAX)?;
-        let client = take_listed(r, "client index", SESSIONS_MAX)?;
-        let entry = Self { id, client, peer_uid: r.u32(), slots: r.u32(), ring_bytes: r.u32() };
-        r.u32();
-        Ok(entry)
-    }
+    /// Names a snapshot region [table, pool].
+    Publish {
+        /// Its name, among those of this session's user.
+        name: RegionName,
+    },
+    /// Joins a region's consumers [own page of pins]. The reply brings [table, pool].
+    AttachRegion {
+        /// Its name.
+        name: RegionName,
+        /// User among whose names it is; `region::OWN_USER` for the asking one.
+        owner: u32,
+    },
+    /// Asks which consumers joined and left that this session, the producer, was not told of.
+    Consumers {
+        /// The region.
+        region: ObjectId,
+    },
+    /// Takes a region's name back.
+    Unpublish {
+        /// The region.
+        region: ObjectId,
+    },
+    /// Leaves a region.
+    Detach {
+        /// The region.
+        region: ObjectId,
+        /// What `Reply::Region` called this consumer.
+        consumer: ObjectId,
+    },
 }
 
 /// What the control plane answers.
@@ -133,6 +134,31 @@ pub enum Reply {
     },
     /// Done, nothing to say.
     Done,
+    /// Answer to `Publish`.
+    Published {
+        /// The region; `node::region_word(index)` counts its consumers' coming and going.
+        region: ObjectId,
+        /// Counts the producers of this name.
+        generation: u64,
+    },
+    /// Answer to `AttachRegion`.
+    Region {
+        /// The region.
+        region: ObjectId,
+        /// This consumer.
+        consumer: ObjectId,
+        /// Counts the producers of this name.
+        generation: u64,
+    },
+    /// Answer to `Consumers`: each entry that joined brings its page of pins, in order.
+    Consumers {
+        /// The region.
+        region: ObjectId,
+        /// At most `FDS_PER_REPLY_MAX` entries; those that left come first.
+        entries: Vec<Change>,
+        /// True when another request would bring more.
+        more: bool,
+    },
     /// Not done: why, and the limit or value that decided.
     Refused {
         /// Why.
@@ -140,62 +166,6 @@ pub enum Reply {
         /// The limit in force, or zero.
         limit: u64,
     },
-}
-
-fn take_id(r: &mut Reader<'_>) -> ObjectId {
-    ObjectId { index: r.u32(), generation: r.u32() }
-}
-
-/// An object whose word a stub will look up in the node page: there is none beyond its table.
-fn take_listed(
-    r: &mut Reader<'_>,
-    name: &'static str,
-    limit: usize,
-) -> Result<ObjectId, WireError> {
-    let id = take_id(r);
-    if id.index as usize >= limit {
-        return Err(WireError::Field { name, found: u64::from(id.index) });
-    }
-    Ok(id)
-}
-
-fn put_address(w: &mut Writer<'_>, address: NetAddress) {
-    let (family, bytes) = address.to_parts();
-    w.u8(family).u8(0).u16(address.port).put(&bytes);
-}
-
-fn take_address(r: &mut Reader<'_>) -> Result<NetAddress, WireError> {
-    let family = r.u8();
-    r.u8();
-    let port = r.u16();
-    NetAddress::from_parts(family, r.take(), port)
-        .ok_or(WireError::Field { name: "family", found: u64::from(family) })
-}
-
-fn header(w: &mut Writer<'_>, kind: u16, sequence: u32, code: Code) {
-    w.u32(MAGIC).u16(VERSION).u16(kind).u32(sequence).u16(code as u16).u16(0);
-}
-
-/// Kind, sequence and code of a record whose length, mark and version are right.
-fn check_header(r: &mut Reader<'_>) -> Result<(u16, u32, u16), WireError> {
-    let magic = r.u32();
-    if magic != MAGIC {
-        return Err(WireError::Magic { found: magic });
-    }
-    let version = r.u16();
-    if version != VERSION {
-        return Err(WireError::Version { found: version });
-    }
-    let (kind, sequence, code) = (r.u16(), r.u32(), r.u16());
-    r.u16();
-    Ok((kind, sequence, code))
-}
-
-fn check_length(bytes: &[u8], wanted: usize) -> Result<(), WireError> {
-    if bytes.len() != wanted {
-        return Err(WireError::Length { wanted, found: bytes.len() });
-    }
-    Ok(())
 }
 
 impl Request {
@@ -216,6 +186,18 @@ impl Request {
             Self::Open { address } => put_address(&mut w, *address),
             Self::Explain { pid } | Self::Revoke { pid } => {
                 w.u32(*pid);
+            }
+            Self::Publish { name } => name.encode(&mut w),
+            Self::AttachRegion { name, owner } => {
+                w.u32(*owner);
+                name.encode(&mut w);
+            }
+            Self::Consumers { region } | Self::Unpublish { region } => {
+                w.u32(region.index).u32(region.generation);
+            }
+            Self::Detach { region, consumer } => {
+                w.u32(region.index).u32(region.generation);
+                w.u32(consumer.index).u32(consumer.generation);
             }
             Self::Listen | Self::Status | Self::Metrics | Self::Stop => {}
         }
@@ -238,6 +220,11 @@ impl Request {
             8 => Self::Metrics,
             9 => Self::Revoke { pid: r.u32() },
             10 => Self::Stop,
+            11 => Self::Publish { name: RegionName::decode(&mut r)? },
+            12 => Self::AttachRegion { owner: r.u32(), name: RegionName::decode(&mut r)? },
+            13 => Self::Consumers { region: take_id(&mut r) },
+            14 => Self::Unpublish { region: take_id(&mut r) },
+            15 => Self::Detach { region: take_id(&mut r), consumer: take_id(&mut r) },
             found => return Err(WireError::Kind { found }),
         };
         if !r.rest_is_zero() {
@@ -258,6 +245,11 @@ impl Request {
             Self::Metrics => 8,
             Self::Revoke { .. } => 9,
             Self::Stop => 10,
+            Self::Publish { .. } => 11,
+            Self::AttachRegion { .. } => 12,
+            Self::Consumers { .. } => 13,
+            Self::Unpublish { .. } => 14,
+            Self::Detach { .. } => 15,
         }
     }
 }
@@ -298,6 +290,16 @@ impl Reply {
                 w.u64(*bytes);
             }
             Self::Done => {}
+            Self::Published { region, generation } => {
+                w.u32(region.index).u32(region.generation).u64(*generation);
+            }
+            Self::Region { region, consumer, generation } => {
+                w.u32(region.index).u32(region.generation);
+                w.u32(consumer.index).u32(consumer.generation).u64(*generation);
+            }
+            Self::Consumers { region, entries, more } => {
+                region::encode_changes(&mut w, *region, entries, *more);
+            }
             Self::Refused { limit, .. } => {
                 w.u64(*limit);
             }
@@ -327,6 +329,16 @@ impl Reply {
                     .ok_or(WireError::Field { name: "code", found: u64::from(code) })?,
                 limit: r.u64(),
             },
+            107 => Self::Published {
+                region: take_listed(&mut r, "region index", REGIONS_MAX)?,
+                generation: r.u64(),
+            },
+            108 => Self::Region {
+                region: take_listed(&mut r, "region index", REGIONS_MAX)?,
+                consumer: take_listed(&mut r, "consumer index", ATTACHMENTS_MAX)?,
+                generation: r.u64(),
+            },
+            109 => region::take_changes(&mut r)?,
             found => return Err(WireError::Kind { found }),
         };
         Ok((reply, sequence))
@@ -340,6 +352,9 @@ impl Reply {
             Self::Text { .. } => 104,
             Self::Done => 105,
             Self::Refused { .. } => 106,
+            Self::Published { .. } => 107,
+            Self::Region { .. } => 108,
+            Self::Consumers { .. } => 109,
         }
     }
 }

@@ -1,6 +1,12 @@
 //! Every record round-trips, and no foreign bytes do worse than an error.
 
 use super::*;
+use crate::limits::CHANNELS_MAX;
+use crate::region::Presence;
+
+fn region_name() -> RegionName {
+    RegionName::parse("model/weights-1.0").unwrap()
+}
 
 fn address() -> NetAddress {
     NetAddress::new("127.0.0.1:6379".parse().unwrap())
@@ -20,6 +26,11 @@ fn every_request_round_trips() {
         Request::Metrics,
         Request::Revoke { pid: 78 },
         Request::Stop,
+        Request::Publish { name: region_name() },
+        Request::AttachRegion { name: region_name(), owner: 1000 },
+        Request::Consumers { region: port },
+        Request::Unpublish { region: port },
+        Request::Detach { region: port, consumer: port },
     ];
     for request in requests {
         assert_eq!(Request::decode(&request.encode(5)), Ok((request, 5)));
@@ -36,6 +47,16 @@ fn every_reply_round_trips() {
         Reply::Channels { port: id, entries: vec![entry; FDS_PER_REPLY_MAX], more: true },
         Reply::Text { bytes: 4096 },
         Reply::Done,
+        Reply::Published { region: id, generation: 7 },
+        Reply::Region { region: id, consumer: id, generation: 7 },
+        Reply::Consumers {
+            region: id,
+            entries: vec![
+                Change { consumer: id, state: Presence::Left },
+                Change { consumer: id, state: Presence::Joined },
+            ],
+            more: true,
+        },
         Reply::Refused { code: Code::Full, limit: 64 },
     ];
     for reply in replies {
@@ -80,6 +101,13 @@ fn an_object_beyond_the_node_page_is_refused_where_its_word_would_be_looked_up()
     let entry = |id, client| ChannelEntry { id, client, peer_uid: 0, slots: 1, ring_bytes: 16384 };
     let channels = |port, entry| Reply::Channels { port, entries: vec![entry], more: false };
     let (port, channel, session) = (PORTS_MAX as u32, CHANNELS_MAX as u32, SESSIONS_MAX as u32);
+    let (region, consumer) = (REGIONS_MAX as u32, ATTACHMENTS_MAX as u32);
+    let joined = |region, consumer| Reply::Region { region, consumer, generation: 1 };
+    let changed = |consumer| Reply::Consumers {
+        region: id(0),
+        entries: vec![Change { consumer, state: Presence::Left }],
+        more: false,
+    };
     let last = entry(id(channel - 1), id(session - 1));
     let beyond = [
         (Reply::Welcome { session: id(session), boot: 1 }, "session index", session),
@@ -87,6 +115,15 @@ fn an_object_beyond_the_node_page_is_refused_where_its_word_would_be_looked_up()
         (channels(id(port), last), "port index", port),
         (channels(id(port - 1), entry(id(channel), id(0))), "channel index", channel),
         (channels(id(port - 1), entry(id(0), id(u32::MAX))), "client index", u32::MAX),
+        (Reply::Published { region: id(region), generation: 1 }, "region index", region),
+        (joined(id(region), id(0)), "region index", region),
+        (joined(id(0), id(consumer)), "consumer index", consumer),
+        (
+            Reply::Consumers { region: id(region), entries: vec![], more: false },
+            "region index",
+            region,
+        ),
+        (changed(id(consumer)), "consumer index", consumer),
     ];
     for (reply, name, found) in beyond {
         let wanted = WireError::Field { name, found: u64::from(found) };
@@ -94,4 +131,27 @@ fn an_object_beyond_the_node_page_is_refused_where_its_word_would_be_looked_up()
     }
     let reply = channels(id(port - 1), last);
     assert_eq!(Reply::decode(&reply.encode(1)), Ok((reply, 1)));
+}
+
+#[test]
+fn a_change_says_joined_or_left_and_nothing_else() {
+    let id = ObjectId { index: 1, generation: 2 };
+    let entries = vec![Change { consumer: id, state: Presence::Joined }];
+    let bytes = Reply::Consumers { region: id, entries, more: false }.encode(1);
+    // Offsets of count, more, state, and the reserved word after it.
+    for (at, value) in [(24, 17), (28, 2), (40, 0), (40, 3), (44, 1), (48, 1)] {
+        let mut changed = bytes;
+        changed[at] = value;
+        assert!(Reply::decode(&changed).is_err(), "byte {at} = {value}");
+    }
+}
+
+#[test]
+fn a_region_name_is_checked_where_it_is_read() {
+    let bytes = Request::Publish { name: region_name() }.encode(1);
+    for (at, value) in [(16, 0), (16, 65), (16, 5), (20, b'/'), (20, b' '), (25, b',')] {
+        let mut changed = bytes;
+        changed[at] = value;
+        assert!(Request::decode(&changed).is_err(), "byte {at} = {value}");
+    }
 }

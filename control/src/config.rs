@@ -82,6 +82,10 @@ pub struct Limits {
     pub sessions_per_user: usize,
     /// Listening addresses of one session.
     pub ports_per_session: usize,
+    /// Named snapshot regions of one session.
+    pub regions_per_session: usize,
+    /// Snapshot regions that one session is attached to.
+    pub attachments_per_session: usize,
     /// Channels of one connecting session.
     pub channels_per_session: usize,
     /// Channels of one connecting session to one address.
@@ -100,6 +104,8 @@ impl Default for Limits {
             // Half of the node page: one user cannot shut the others out.
             sessions_per_user: 2048,
             ports_per_session: 256,
+            regions_per_session: 64,
+            attachments_per_session: 256,
             channels_per_session: 1024,
             channels_per_pair: CHANNELS_PER_PAIR_MAX,
             // Promised, not used: pages of a channel exist once they are written. A full pair

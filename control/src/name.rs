@@ -1,4 +1,4 @@
-//! Names of listening addresses, and the patterns that rules match them with.
+//! Names of listening addresses and snapshot regions, and the patterns that rules match them with.
 //!
 //! ```text
 //! /net/tcp/127.0.0.1:6379      one address
@@ -7,23 +7,57 @@
 //! /net/tcp/[::1]:*             IPv6 in brackets
 //! /net/tcp/*:8000-8999         a range of ports
 //! /net/*                       everything of the net service
+//! /snapshot/model              one region
+//! /snapshot/model/*            every region whose name begins so
+//! /snapshot/*                  every region
 //! ```
 
 use std::fmt;
 use std::net::IpAddr;
 
 use heliostat_abi::name::NetAddress;
+use heliostat_abi::region::{NameError, RegionName, PREFIX};
 
 /// The name of a listening TCP address.
 pub fn tcp_name(address: NetAddress) -> String {
     format!("/net/tcp/{address}")
 }
 
+/// A name that a right is about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Name<'a> {
+    /// A listening TCP address.
+    Tcp(NetAddress),
+    /// A snapshot region.
+    Region(&'a RegionName),
+}
+
+impl From<NetAddress> for Name<'_> {
+    fn from(address: NetAddress) -> Self {
+        Self::Tcp(address)
+    }
+}
+
+impl<'a> From<&'a RegionName> for Name<'a> {
+    fn from(name: &'a RegionName) -> Self {
+        Self::Region(name)
+    }
+}
+
 /// Which names a rule is about.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct NamePattern {
-    ip: Option<IpAddr>,
-    ports: (u16, u16),
+pub enum NamePattern {
+    /// Listening addresses.
+    Tcp {
+        /// Of this address, or of any.
+        ip: Option<IpAddr>,
+        /// First and last port.
+        ports: (u16, u16),
+    },
+    /// One region.
+    Region(RegionName),
+    /// Regions whose name, without `/snapshot/`, begins so.
+    Regions(String),
 }
 
 /// Why a text is no pattern.
@@ -37,12 +71,14 @@ pub enum PatternError {
     Address(String),
     /// The port is neither `*`, a number nor a range.
     PortNumber(String),
+    /// What stands after `/snapshot/` is no region's name.
+    Region(NameError),
 }
 
 impl fmt::Display for PatternError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Service => write!(f, "names begin with /net/tcp/ (or are /net/*)"),
+            Self::Service => write!(f, "names begin with /net/tcp/ or /snapshot/ (or are /net/*)"),
             Self::Port => write!(f, "address and port are parted by a colon, as in *:80"),
             Self::Address(found) => {
                 write!(f, "{found:?} is neither * nor an address (IPv6 goes in brackets)")
@@ -50,6 +86,7 @@ impl fmt::Display for PatternError {
             Self::PortNumber(found) => {
                 write!(f, "{found:?} is neither *, a port (1-65535) nor a range as 8000-8999")
             }
+            Self::Region(error) => error.fmt(f),
         }
     }
 }
@@ -57,23 +94,45 @@ impl fmt::Display for PatternError {
 impl std::error::Error for PatternError {}
 
 impl NamePattern {
-    /// The pattern that matches every name.
-    pub const ANY: NamePattern = NamePattern { ip: None, ports: (0, u16::MAX) };
+    /// The pattern that matches every listening address.
+    pub const ANY: NamePattern = NamePattern::Tcp { ip: None, ports: (0, u16::MAX) };
 
     /// Reads a pattern as a person writes it.
     pub fn parse(text: &str) -> Result<Self, PatternError> {
         if text == "/net/*" || text == "/net/tcp/*" {
             return Ok(Self::ANY);
         }
+        if let Some(rest) = text.strip_prefix(PREFIX) {
+            return Self::parse_region(rest);
+        }
         let rest = text.strip_prefix("/net/tcp/").ok_or(PatternError::Service)?;
         let (address, port) = rest.rsplit_once(':').ok_or(PatternError::Port)?;
-        Ok(Self { ip: parse_ip(address)?, ports: parse_ports(port)? })
+        Ok(Self::Tcp { ip: parse_ip(address)?, ports: parse_ports(port)? })
     }
 
-    /// Whether the pattern is about this address.
-    pub fn matches(&self, address: NetAddress) -> bool {
-        self.ip.is_none_or(|ip| ip == address.ip)
-            && (self.ports.0..=self.ports.1).contains(&address.port)
+    fn parse_region(rest: &str) -> Result<Self, PatternError> {
+        let Some(beginning) = rest.strip_suffix('*') else {
+            return RegionName::parse(rest).map(Self::Region).map_err(PatternError::Region);
+        };
+        // A name that began so would have to be one.
+        match RegionName::parse(&format!("{beginning}x")) {
+            Ok(_) => Ok(Self::Regions(beginning.to_owned())),
+            Err(error) => Err(PatternError::Region(error)),
+        }
+    }
+
+    /// Whether the pattern is about this name.
+    pub fn matches<'a>(&self, name: impl Into<Name<'a>>) -> bool {
+        match (self, name.into()) {
+            (Self::Tcp { ip, ports }, Name::Tcp(address)) => {
+                ip.is_none_or(|ip| ip == address.ip) && (ports.0..=ports.1).contains(&address.port)
+            }
+            (Self::Region(own), Name::Region(name)) => own == name,
+            (Self::Regions(beginning), Name::Region(name)) => {
+                name.as_str().starts_with(beginning.as_str())
+            }
+            _ => false,
+        }
     }
 }
 
@@ -127,6 +186,22 @@ mod tests {
         assert!(matches("/net/tcp/[::1]:*", "[::1]:81"));
         assert!(matches("/net/tcp/*:8000-8999", "10.0.0.1:8080"));
         assert!(matches("/net/*", "10.0.0.1:1"));
+    }
+
+    #[test]
+    fn regions_match_by_name_or_by_its_beginning() {
+        let matches = |pattern, name| {
+            let name = RegionName::parse(name).unwrap();
+            NamePattern::parse(pattern).unwrap().matches(&name)
+        };
+        assert!(matches("/snapshot/a", "a") && !matches("/snapshot/a", "a/b"));
+        assert!(matches("/snapshot/a/*", "a/b") && !matches("/snapshot/a/*", "ab"));
+        assert!(matches("/snapshot/*", "x") && !matches("/net/*", "x"));
+        let error = NamePattern::parse("/snapshot/a b").unwrap_err();
+        assert_eq!(error, PatternError::Region(NameError::Character(' ')));
+        assert!(NamePattern::parse("/snapshot/a*b").is_err());
+        let everywhere = NamePattern::parse("/snapshot/*").unwrap();
+        assert!(!everywhere.matches(NetAddress::new("127.0.0.1:1".parse().unwrap())));
     }
 
     #[test]

@@ -9,12 +9,20 @@ pub enum Right {
     Connect,
     /// Register the name as listened on.
     Listen,
+    /// Give a snapshot region the name.
+    Publish,
+    /// Read the snapshot region of the name.
+    Attach,
 }
 
 impl Right {
     /// Every right, with the word that a configuration uses for it.
-    pub const ALL: [(&'static str, Right); 2] =
-        [("connect", Right::Connect), ("listen", Right::Listen)];
+    pub const ALL: [(&'static str, Right); 4] = [
+        ("connect", Right::Connect),
+        ("listen", Right::Listen),
+        ("publish", Right::Publish),
+        ("attach", Right::Attach),
+    ];
 
     /// The right that a configuration means by `word`.
     pub fn from_word(word: &str) -> Option<Right> {

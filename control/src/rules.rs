@@ -1,12 +1,10 @@
-//! The rules: who may connect and listen where. The first rule that matches decides.
+//! The rules: who may connect and listen where, publish and attach what. The first rule that matches decides.
 //!
 //! Without a matching rule a user may do everything with what is their own and nothing with what
 //! is another's: a direct stream shares memory with its other end, which is a closer relation
 //! than a TCP connection, so crossing users takes a person's word.
 
-use heliostat_abi::name::NetAddress;
-
-use crate::name::NamePattern;
+use crate::name::{Name, NamePattern};
 use crate::rights::{Right, Subject};
 
 /// What a matching rule says.
@@ -35,13 +33,13 @@ pub struct Rule {
 }
 
 impl Rule {
-    fn matches(&self, subject: &Subject, right: Right, address: NetAddress) -> bool {
+    fn matches(&self, subject: &Subject, right: Right, name: Name<'_>) -> bool {
         let anybody = self.users.is_empty() && self.groups.is_empty();
         let somebody = self.users.contains(&subject.uid)
             || self.groups.iter().any(|group| subject.is_in_group(*group));
         let right_fits = self.rights.is_empty() || self.rights.contains(&right);
         let mut names = self.names.iter();
-        let name_fits = self.names.is_empty() || names.any(|name| name.matches(address));
+        let name_fits = self.names.is_empty() || names.any(|pattern| pattern.matches(name));
         (anybody || somebody) && right_fits && name_fits
     }
 }
@@ -74,16 +72,17 @@ impl Decision {
 pub struct Rules(pub Vec<Rule>);
 
 impl Rules {
-    /// Whether `subject` has `right` on the address, which belongs to user `owner`.
-    pub fn decide(
+    /// Whether `subject` has `right` on the name, which belongs to user `owner`.
+    pub fn decide<'a>(
         &self,
         subject: &Subject,
         right: Right,
-        address: NetAddress,
+        name: impl Into<Name<'a>>,
         owner: u32,
     ) -> Decision {
+        let name = name.into();
         let mut rules = self.0.iter().enumerate();
-        match rules.find(|(_, rule)| rule.matches(subject, right, address)) {
+        match rules.find(|(_, rule)| rule.matches(subject, right, name)) {
             Some((place, rule)) => Decision::ByRule { place: place + 1, action: rule.action },
             None if subject.uid == owner => Decision::Own,
             None => Decision::Foreign,
@@ -94,6 +93,7 @@ impl Rules {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use heliostat_abi::name::NetAddress;
 
     fn address() -> NetAddress {
         NetAddress::new("127.0.0.1:80".parse().unwrap())

@@ -21,8 +21,11 @@ impl Daemon {
         let channels = self.net.revoke(&sessions, &mut effects);
         sessions.iter().for_each(|session| self.node.set_session(*session, State::Revoked));
         self.carry_out(effects);
+        let mut effects = Vec::new();
+        let attachments = self.snapshot.revoke(&sessions, &mut effects);
+        self.carry_out_snapshot(effects);
         self.counts.revoked += channels as u64;
-        info!(pid, sessions = sessions.len(), channels, "grants revoked");
+        info!(pid, sessions = sessions.len(), channels, attachments, "grants revoked");
         Ok(Reply::Done.into())
     }
 

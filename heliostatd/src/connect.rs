@@ -146,6 +146,9 @@ impl Daemon {
             self.net.end(id, &mut effects);
             self.node.set_session(id, State::Free);
             self.carry_out(effects);
+            let mut effects = Vec::new();
+            self.snapshot.end(id, &mut effects);
+            self.carry_out_snapshot(effects);
             self.counts.keep_stub_counters(&session.report);
             debug!(session = %id, pid, program = session.program, why, "a session has ended");
         } else {

@@ -2,7 +2,7 @@
 //!
 //! Everything that sessions can touch lies here, owned by one thread; the other files of the
 //! crate add one concern each: `connect` (connections begin and end), `serve` (one request),
-//! `grant` (what sessions ask), `admin` and `inspect` (what people ask), `metrics`.
+//! `grant` and `region` (what sessions ask), `admin` and `inspect` (what people ask), `metrics`.
 
 use std::collections::HashMap;
 use std::io;
@@ -18,6 +18,7 @@ use heliostat_control::config::Config;
 use heliostat_control::rate::Buckets;
 use heliostat_control::tally::Tally;
 use heliostat_service_net::{Effect, Limits, Net};
+use heliostat_service_snapshot::Snapshot;
 use tracing::{error, info, warn};
 
 use crate::closer::Closer;
@@ -27,6 +28,7 @@ use crate::logging::LevelHandle;
 use crate::memory::{ChannelMemory, NodePage};
 use crate::metrics::Counts;
 use crate::poll::{Poll, Source};
+use crate::region::RegionMemory;
 use crate::signals::Signals;
 use crate::start;
 
@@ -64,6 +66,10 @@ pub struct Daemon {
     pub(crate) connects: Buckets,
     pub(crate) net: Net,
     pub(crate) channels: HashMap<ObjectId, ChannelMemory>,
+    pub(crate) snapshot: Snapshot,
+    pub(crate) regions: HashMap<ObjectId, RegionMemory>,
+    /// Pages of pins that their producers have not fetched yet.
+    pub(crate) pins: HashMap<ObjectId, OwnedFd>,
     pub(crate) closer: Closer,
     pub(crate) counts: Counts,
     /// When the last connection ended, while there is none.
@@ -93,6 +99,9 @@ impl Daemon {
             connects: Buckets::new(parts.config.limits.connects),
             net: Net::new(net_limits(&parts.config)),
             channels: HashMap::new(),
+            snapshot: Snapshot::new(snapshot_limits(&parts.config)),
+            regions: HashMap::new(),
+            pins: HashMap::new(),
             closer: Closer::start(),
             counts: Counts::default(),
             idle_since_ns: now,
@@ -156,6 +165,7 @@ impl Daemon {
         self.parts.level.set(config.log.level);
         self.connects.set_rate(config.limits.connects);
         self.net.set_limits(net_limits(&config));
+        self.snapshot.set_limits(snapshot_limits(&config));
         self.parts.config = config;
         info!("the configuration was read again");
     }
@@ -214,6 +224,13 @@ fn net_limits(config: &Config) -> Limits {
         channels_per_pair: config.limits.channels_per_pair,
         bytes_per_session: config.limits.shared_bytes_per_session,
         bytes_per_user: config.limits.shared_bytes_per_user,
+    }
+}
+
+fn snapshot_limits(config: &Config) -> heliostat_service_snapshot::Limits {
+    heliostat_service_snapshot::Limits {
+        regions_per_session: config.limits.regions_per_session,
+        attachments_per_session: config.limits.attachments_per_session,
     }
 }
 

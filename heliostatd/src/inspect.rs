@@ -4,10 +4,11 @@
 use std::rc::Rc;
 
 use heliostat_abi::code::{Code, Native};
-use heliostat_abi::limits::{CHANNELS_MAX, PORTS_MAX, SESSIONS_MAX};
+use heliostat_abi::limits::{ATTACHMENTS_MAX, CHANNELS_MAX, PORTS_MAX, REGIONS_MAX, SESSIONS_MAX};
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::record::Reply;
 use heliostat_abi::report::{Entry, Path, COUNTER_NAMES};
+use heliostat_abi::snapshot::CONSUMERS_MAX;
 use heliostat_base::clock::monotonic_ns;
 use heliostat_control::name::tcp_name;
 use serde_json::{json, Map, Value};
@@ -62,6 +63,7 @@ impl Daemon {
             "sessions": sessions,
             "ports": ports,
             "channels": self.net.channel_count(),
+            "regions": self.regions_json(sees_all, uid),
             "limits": self.limits_json(),
             "config": self.parts.config_path,
             "rules": self.parts.config.rules.0.len(),
@@ -71,6 +73,7 @@ impl Daemon {
 
     fn session_json(&self, id: ObjectId, connection: &Connection, session: &Session) -> Value {
         let holding = self.net.holding(id);
+        let snapshots = self.snapshot.holding(id);
         json!({
             "id": id.to_string(),
             "pid": connection.peer.pid,
@@ -80,6 +83,8 @@ impl Daemon {
             "ports": holding.ports,
             "channels": holding.channels,
             "shared_bytes": holding.bytes,
+            "regions": snapshots.regions,
+            "attachments": snapshots.attachments,
             "revoked": holding.revoked,
             "counters": counters_json(&session.report.counters()),
             "reasons": reasons_json(&session.report.reasons()),
@@ -93,6 +98,11 @@ impl Daemon {
             "sessions_per_user": limits.sessions_per_user,
             "ports": PORTS_MAX,
             "ports_per_session": limits.ports_per_session,
+            "regions": REGIONS_MAX,
+            "regions_per_session": limits.regions_per_session,
+            "attachments": ATTACHMENTS_MAX,
+            "attachments_per_session": limits.attachments_per_session,
+            "consumers_per_region": CONSUMERS_MAX,
             "channels": CHANNELS_MAX,
             "channels_per_session": limits.channels_per_session,
             "channels_per_pair": limits.channels_per_pair,

@@ -1,8 +1,8 @@
 //! heliostatd: the control plane of one node.
 //!
 //! This crate is wiring: sockets, memory files, signals, time. What is decided, and why, lies in
-//! `heliostat-control` (policy) and `heliostat-service-net` (state). One thread serves all
-//! sessions from one event loop; it never waits for a client.
+//! `heliostat-control` (policy), `heliostat-service-net` and `heliostat-service-snapshot` (state).
+//! One thread serves all sessions from one event loop; it never waits for a client.
 #![deny(unsafe_code)]
 
 mod admin;
@@ -24,8 +24,10 @@ mod packet;
 mod peer;
 mod poll;
 mod proof;
+mod region;
 mod scrape;
 mod serve;
+mod shown;
 mod signals;
 mod start;
 

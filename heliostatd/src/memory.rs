@@ -52,6 +52,11 @@ impl NodePage {
         self.mapping.atomic_u32(node::port_word(port.index)).fetch_add(1, Ordering::Release);
     }
 
+    /// Tells a producer that a consumer of its region joined or left.
+    pub fn bump_region(&self, region: ObjectId) {
+        self.mapping.atomic_u32(node::region_word(region.index)).fetch_add(1, Ordering::Release);
+    }
+
     /// Says what holds for a channel.
     pub fn set_channel(&self, id: ObjectId, state: State) {
         self.set(node::channel_word(id.index), id, state);

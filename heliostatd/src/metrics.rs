@@ -21,9 +21,22 @@ use crate::memory::Report;
 use crate::serve::{Answer, Refused};
 
 /// Names of the requests, by their number in the protocol less one.
-const REQUESTS: [&str; 10] = [
-    "hello", "listen", "unlisten", "open", "attach", "status", "explain", "metrics", "revoke",
+const REQUESTS: [&str; 15] = [
+    "hello",
+    "listen",
+    "unlisten",
+    "open",
+    "attach",
+    "status",
+    "explain",
+    "metrics",
+    "revoke",
     "stop",
+    "publish",
+    "attach_region",
+    "consumers",
+    "unpublish",
+    "detach",
 ];
 
 /// Largest value believed of a stub's counter. Stubs are foreign: one must not be able to wind
@@ -59,6 +72,11 @@ impl Counts {
             Request::Metrics => 7,
             Request::Revoke { .. } => 8,
             Request::Stop => 9,
+            Request::Publish { .. } => 10,
+            Request::AttachRegion { .. } => 11,
+            Request::Consumers { .. } => 12,
+            Request::Unpublish { .. } => 13,
+            Request::Detach { .. } => 14,
         }] += 1;
     }
 
@@ -115,12 +133,15 @@ impl Daemon {
             bytes += self.net.holding(id).bytes;
         }
         let uptime = monotonic_ns().saturating_sub(self.started_ns) / 1_000_000_000;
-        let gauges: [(&str, &str, u64); 6] = [
+        let (regions, consumers) = (self.snapshot.region_count(), self.snapshot.consumer_count());
+        let gauges: [(&str, &str, u64); 8] = [
             ("uptime_seconds", "Seconds since the control plane started", uptime),
             ("connections", "Control connections now open", self.connections.len() as u64),
             ("sessions", "Sessions now alive", sessions as u64),
             ("ports", "Listening addresses now registered", self.net.port_count() as u64),
             ("channels", "Channels now alive", self.net.channel_count() as u64),
+            ("regions", "Snapshot regions that now have a name", regions as u64),
+            ("region_consumers", "Consumers now attached to regions", consumers as u64),
             ("channel_bytes", "Bytes of channel memory now promised", bytes),
         ];
         for (name, help, value) in gauges {

@@ -77,10 +77,10 @@ impl Daemon {
     fn serve(&mut self, id: ObjectId, message: Message) -> Turn {
         let Message { bytes, mut fds, cut } = message;
         let (answer, sequence) = match Request::decode(&bytes) {
-            Ok((request, sequence)) if fits(&request, &fds) && !cut => {
+            Ok((request, sequence)) if fds_of(&request) == fds.len() && !cut => {
                 trace!(connection = %id, ?request, "asked");
                 self.counts.asked(&request);
-                (self.answer(id, request, fds.pop()), sequence)
+                (self.answer(id, request, std::mem::take(&mut fds)), sequence)
             }
             Ok((request, sequence)) => {
                 debug!(connection = %id, ?request, fds = fds.len(), "wrong descriptors");
@@ -106,14 +106,14 @@ impl Daemon {
         &mut self,
         id: ObjectId,
         request: Request,
-        fd: Option<OwnedFd>,
+        mut fds: Vec<OwnedFd>,
     ) -> Result<Answer, Refused> {
         if let Some(connection) = self.connections.get_mut(id) {
             connection.asked_ns = monotonic_ns();
         }
         match request {
             Request::Hello { program } => self.greet(id, program),
-            Request::Listen => self.listen(id, fd.ok_or(Code::BadRecord)?),
+            Request::Listen => self.listen(id, fds.pop().ok_or(Code::BadRecord)?),
             Request::Unlisten { port } => self.unlisten(id, port),
             Request::Open { address } => self.open(id, address),
             Request::Attach { port } => self.attach(id, port),
@@ -122,6 +122,16 @@ impl Daemon {
             Request::Metrics => self.metrics(),
             Request::Revoke { pid } => self.revoke(id, pid),
             Request::Stop => self.stop(id),
+            Request::Publish { name } => {
+                let shown = <[OwnedFd; 2]>::try_from(fds).map_err(|_| Code::BadRecord)?;
+                self.publish(id, name, shown)
+            }
+            Request::AttachRegion { name, owner } => {
+                self.attach_region(id, name, owner, fds.pop().ok_or(Code::BadRecord)?)
+            }
+            Request::Consumers { region } => self.consumers(id, region),
+            Request::Unpublish { region } => self.unpublish(id, region),
+            Request::Detach { region, consumer } => self.detach(id, region, consumer),
         }
     }
 
@@ -146,9 +156,13 @@ impl Daemon {
     }
 }
 
-/// Only a proof of listening brings a descriptor, and only one.
-fn fits(request: &Request, fds: &[OwnedFd]) -> bool {
-    fds.len() == usize::from(matches!(request, Request::Listen))
+/// Descriptors that a request brings: a proof of listening, a region's memory, a page of pins.
+fn fds_of(request: &Request) -> usize {
+    match request {
+        Request::Listen | Request::AttachRegion { .. } => 1,
+        Request::Publish { .. } => 2,
+        _ => 0,
+    }
 }
 
 fn code_of(error: &heliostat_abi::wire::WireError) -> Code {

@@ -1,8 +1,8 @@
 //! From the text of a configuration file to a checked `Config`.
 
 use heliostat_abi::limits::{
-    CHANNELS_MAX, CHANNELS_PER_PAIR_MAX, PORTS_MAX, RING_BYTES_MAX, RING_BYTES_MIN, SESSIONS_MAX,
-    SLOTS_MAX,
+    ATTACHMENTS_MAX, CHANNELS_MAX, CHANNELS_PER_PAIR_MAX, PORTS_MAX, REGIONS_MAX, RING_BYTES_MAX,
+    RING_BYTES_MIN, SESSIONS_MAX, SLOTS_MAX,
 };
 use toml::de::DeTable;
 
@@ -96,6 +96,8 @@ fn read_limits(field: &Field<'_>) -> Result<Limits, ConfigError> {
     let section = field.section(&[
         "sessions_per_user",
         "ports_per_session",
+        "regions_per_session",
+        "attachments_per_session",
         "channels_per_session",
         "channels_per_pair",
         "shared_bytes_per_session",
@@ -110,6 +112,11 @@ fn read_limits(field: &Field<'_>) -> Result<Limits, ConfigError> {
     let users = (1, SESSIONS_MAX as u64);
     section.number("sessions_per_user", users, &mut limits.sessions_per_user)?;
     section.number("ports_per_session", (1, PORTS_MAX as u64), &mut limits.ports_per_session)?;
+    let regions = (1, REGIONS_MAX as u64);
+    let attachments = (1, ATTACHMENTS_MAX as u64);
+    section.number("regions_per_session", regions, &mut limits.regions_per_session)?;
+    let per_session = &mut limits.attachments_per_session;
+    section.number("attachments_per_session", attachments, per_session)?;
     section.number("channels_per_session", channels, &mut limits.channels_per_session)?;
     section.number("channels_per_pair", pairs, &mut limits.channels_per_pair)?;
     section.number("shared_bytes_per_session", bytes, &mut limits.shared_bytes_per_session)?;

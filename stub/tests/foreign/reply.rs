@@ -5,7 +5,9 @@
 
 use std::net::SocketAddr;
 
-use heliostat_abi::limits::{CHANNELS_MAX, FDS_PER_REPLY_MAX, PORTS_MAX, SESSIONS_MAX};
+use heliostat_abi::limits::{
+    ATTACHMENTS_MAX, CHANNELS_MAX, FDS_PER_REPLY_MAX, PORTS_MAX, REGIONS_MAX, SESSIONS_MAX,
+};
 use heliostat_abi::name::{NetAddress, ObjectId};
 use heliostat_abi::record::{Reply, MAGIC, REPLY_BYTES};
 use heliostat_abi::VERSION;
@@ -51,6 +53,16 @@ fn check(reply: &Reply) {
                 check_id(entry.id, CHANNELS_MAX);
                 check_id(entry.client, SESSIONS_MAX);
             }
+        }
+        Reply::Published { region, .. } => check_id(*region, REGIONS_MAX),
+        Reply::Region { region, consumer, .. } => {
+            check_id(*region, REGIONS_MAX);
+            check_id(*consumer, ATTACHMENTS_MAX);
+        }
+        Reply::Consumers { region, entries, .. } => {
+            check_id(*region, REGIONS_MAX);
+            assert!(entries.len() <= FDS_PER_REPLY_MAX, "{} entries", entries.len());
+            entries.iter().for_each(|entry| check_id(entry.consumer, ATTACHMENTS_MAX));
         }
         Reply::Text { .. } | Reply::Done | Reply::Refused { .. } => {}
     }

@@ -1,0 +1,98 @@
+//! What several records are made of: the header, ids, addresses, a channel's entry.
+
+use super::MAGIC;
+use crate::code::Code;
+use crate::limits::{CHANNELS_MAX, SESSIONS_MAX};
+use crate::name::{NetAddress, ObjectId};
+use crate::wire::{Reader, WireError, Writer};
+use crate::VERSION;
+
+/// A channel as the control plane hands it out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ChannelEntry {
+    /// The channel's identity; its state word is `node::channel_word(index)`.
+    pub id: ObjectId,
+    /// Session of the connecting side.
+    pub client: ObjectId,
+    /// User of the side that is not asking.
+    pub peer_uid: u32,
+    /// Streams in the channel.
+    pub slots: u32,
+    /// Bytes of one direction's ring.
+    pub ring_bytes: u32,
+}
+
+impl ChannelEntry {
+    /// Bytes of one entry in a reply.
+    pub const BYTES: usize = 32;
+
+    pub(crate) fn encode(&self, w: &mut Writer<'_>) {
+        w.u32(self.id.index).u32(self.id.generation);
+        w.u32(self.client.index).u32(self.client.generation);
+        w.u32(self.peer_uid).u32(self.slots).u32(self.ring_bytes).u32(0);
+    }
+
+    pub(crate) fn decode(r: &mut Reader<'_>) -> Result<Self, WireError> {
+        let id = take_listed(r, "channel index", CHANNELS_MAX)?;
+        let client = take_listed(r, "client index", SESSIONS_MAX)?;
+        let entry = Self { id, client, peer_uid: r.u32(), slots: r.u32(), ring_bytes: r.u32() };
+        r.u32();
+        Ok(entry)
+    }
+}
+
+pub(crate) fn take_id(r: &mut Reader<'_>) -> ObjectId {
+    ObjectId { index: r.u32(), generation: r.u32() }
+}
+
+/// An object whose word a stub will look up in the node page: there is none beyond its table.
+pub(crate) fn take_listed(
+    r: &mut Reader<'_>,
+    name: &'static str,
+    limit: usize,
+) -> Result<ObjectId, WireError> {
+    let id = take_id(r);
+    if id.index as usize >= limit {
+        return Err(WireError::Field { name, found: u64::from(id.index) });
+    }
+    Ok(id)
+}
+
+pub(crate) fn put_address(w: &mut Writer<'_>, address: NetAddress) {
+    let (family, bytes) = address.to_parts();
+    w.u8(family).u8(0).u16(address.port).put(&bytes);
+}
+
+pub(crate) fn take_address(r: &mut Reader<'_>) -> Result<NetAddress, WireError> {
+    let family = r.u8();
+    r.u8();
+    let port = r.u16();
+    NetAddress::from_parts(family, r.take(), port)
+        .ok_or(WireError::Field { name: "family", found: u64::from(family) })
+}
+
+pub(crate) fn header(w: &mut Writer<'_>, kind: u16, sequence: u32, code: Code) {
+    w.u32(MAGIC).u16(VERSION).u16(kind).u32(sequence).u16(code as u16).u16(0);
+}
+
+/// Kind, sequence and code of a record whose length, mark and version are right.
+pub(crate) fn check_header(r: &mut Reader<'_>) -> Result<(u16, u32, u16), WireError> {
+    let magic = r.u32();
+    if magic != MAGIC {
+        return Err(WireError::Magic { found: magic });
+    }
+    let version = r.u16();
+    if version != VERSION {
+        return Err(WireError::Version { found: version });
+    }
+    let (kind, sequence, code) = (r.u16(), r.u32(), r.u16());
+    r.u16();
+    Ok((kind, sequence, code))
+}
+
+pub(crate) fn check_length(bytes: &[u8], wanted: usize) -> Result<(), WireError> {
+    if bytes.len() != wanted {
+        return Err(WireError::Length { wanted, found: bytes.len() });
+    }
+    Ok(())
+}

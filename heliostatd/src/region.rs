@@ -1,0 +1,222 @@
+//! What sessions ask of the snapshot service: to name a region, to attach to one, and who did.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::rc::Rc;
+
+use heliostat_abi::code::Code;
+use heliostat_abi::name::ObjectId;
+use heliostat_abi::record::Reply;
+use heliostat_abi::region::{Presence, RegionName, OWN_USER};
+use heliostat_control::rights::Right;
+use heliostat_service_snapshot::{Effect, Key, Named, Refusal};
+use serde_json::{json, Value};
+use tracing::{debug, info};
+
+use crate::daemon::Daemon;
+use crate::serve::{Answer, Refused};
+use crate::shown;
+
+/// Memory of one named region, kept open while it has its name.
+pub struct RegionMemory {
+    table: Rc<OwnedFd>,
+    pool: Rc<OwnedFd>,
+    bytes: u64,
+}
+
+impl From<Refusal> for Refused {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::NotFound => Code::NotFound.into(),
+            Refusal::Taken { .. } => Code::BadState.into(),
+            Refusal::NotProducer { .. } | Refusal::NotAttached { .. } => Code::Denied.into(),
+            Refusal::Full { limit, .. } => Refused { code: Code::Full, limit },
+            Refusal::Revoked => Code::Revoked.into(),
+        }
+    }
+}
+
+impl Daemon {
+    /// Names a region: shown are [table, pool].
+    pub(crate) fn publish(
+        &mut self,
+        id: ObjectId,
+        name: RegionName,
+        shown: [OwnedFd; 2],
+    ) -> Result<Answer, Refused> {
+        let [table, pool] = shown;
+        match self.publish_shown(id, name, &table, &pool) {
+            Ok((Named { region, generation }, bytes)) => {
+                let memory = RegionMemory { table: Rc::new(table), pool: Rc::new(pool), bytes };
+                self.regions.insert(region, memory);
+                Ok(Reply::Published { region, generation }.into())
+            }
+            Err(refused) => {
+                [table, pool].into_iter().for_each(|fd| self.closer.close(fd));
+                Err(refused)
+            }
+        }
+    }
+
+    fn publish_shown(
+        &mut self,
+        id: ObjectId,
+        name: RegionName,
+        table: &OwnedFd,
+        pool: &OwnedFd,
+    ) -> Result<(Named, u64), Refused> {
+        let uid = self.session(id)?.peer.subject.uid;
+        self.check_right(id, Right::Publish, &name, uid)?;
+        let shape = shown::region(table.as_fd(), pool.as_fd()).map_err(|error| {
+            debug!(session = %id, %error, "no memory of a region");
+            Code::BadRecord
+        })?;
+        let key = Key { uid, name };
+        let named = self.snapshot.publish(id, key.clone()).map_err(|it| log_refusal(id, it))?;
+        debug!(session = %id, region = %named.region, name = %key.name, "publishes");
+        Ok((named, shape.length))
+    }
+
+    /// Attaches to a region: shown is [own page of pins], the answer brings [table, pool].
+    pub(crate) fn attach_region(
+        &mut self,
+        id: ObjectId,
+        name: RegionName,
+        owner: u32,
+        page: OwnedFd,
+    ) -> Result<Answer, Refused> {
+        match self.attach_shown(id, name, owner, &page) {
+            Ok((Named { region, generation }, consumer)) => {
+                self.pins.insert(consumer, page);
+                let memory = self.regions.get(&region).ok_or(Code::Internal)?;
+                let fds = vec![Rc::clone(&memory.table), Rc::clone(&memory.pool)];
+                Ok(Answer { reply: Reply::Region { region, consumer, generation }, fds })
+            }
+            Err(refused) => {
+                self.closer.close(page);
+                Err(refused)
+            }
+        }
+    }
+
+    fn attach_shown(
+        &mut self,
+        id: ObjectId,
+        name: RegionName,
+        owner: u32,
+        page: &OwnedFd,
+    ) -> Result<(Named, ObjectId), Refused> {
+        let uid = self.session(id)?.peer.subject.uid;
+        let owner = if owner == OWN_USER { uid } else { owner };
+        // Before the name is looked for: who may not read a region is not told whether it is there.
+        self.check_right(id, Right::Attach, &name, owner)?;
+        shown::pins(page.as_fd()).map_err(|error| {
+            debug!(session = %id, %error, "no page of pins");
+            Code::BadRecord
+        })?;
+        let named = self.snapshot.resolve(&Key { uid: owner, name }).ok_or(Code::NotFound)?;
+        let mut effects = Vec::new();
+        let consumer = self.snapshot.attach(id, named.region, &mut effects);
+        let consumer = consumer.map_err(|error| log_refusal(id, error))?;
+        self.carry_out_snapshot(effects);
+        debug!(session = %id, region = %named.region, %consumer, "attaches");
+        Ok((named, consumer))
+    }
+
+    /// Who joined and left: [page of pins, ...] of those who joined.
+    pub(crate) fn consumers(&mut self, id: ObjectId, region: ObjectId) -> Result<Answer, Refused> {
+        self.session(id)?;
+        let batch = self.snapshot.changes(id, region).map_err(|error| log_refusal(id, error))?;
+        let mut fds = Vec::new();
+        for change in batch.changes.iter().filter(|change| change.state == Presence::Joined) {
+            // The producer has it from now on.
+            fds.push(Rc::new(self.pins.remove(&change.consumer).ok_or(Code::Internal)?));
+        }
+        let reply = Reply::Consumers { region, entries: batch.changes, more: batch.more };
+        Ok(Answer { reply, fds })
+    }
+
+    /// Takes a region's name back.
+    pub(crate) fn unpublish(&mut self, id: ObjectId, region: ObjectId) -> Result<Answer, Refused> {
+        self.session(id)?;
+        let mut effects = Vec::new();
+        let answer = self.snapshot.unpublish(id, region, &mut effects);
+        self.carry_out_snapshot(effects);
+        answer.map_err(|error| log_refusal(id, error))?;
+        Ok(Reply::Done.into())
+    }
+
+    /// A consumer leaves.
+    pub(crate) fn detach(
+        &mut self,
+        id: ObjectId,
+        region: ObjectId,
+        consumer: ObjectId,
+    ) -> Result<Answer, Refused> {
+        self.session(id)?;
+        let mut effects = Vec::new();
+        let answer = self.snapshot.detach(id, region, consumer, &mut effects);
+        self.carry_out_snapshot(effects);
+        answer.map_err(|error| log_refusal(id, error))?;
+        Ok(Reply::Done.into())
+    }
+
+    fn check_right(
+        &self,
+        id: ObjectId,
+        right: Right,
+        name: &RegionName,
+        owner: u32,
+    ) -> Result<(), Refused> {
+        let subject = &self.session(id)?.peer.subject;
+        let decision = self.parts.config.rules.decide(subject, right, name, owner);
+        if decision.is_allowed() {
+            return Ok(());
+        }
+        info!(uid = subject.uid, %name, %right, ?decision, "denied");
+        Err(Code::Denied.into())
+    }
+
+    /// Carries out what the snapshot service decided.
+    pub(crate) fn carry_out_snapshot(&mut self, effects: Vec<Effect>) {
+        for effect in effects {
+            match effect {
+                Effect::RegionChanged(region) => self.node.bump_region(region),
+                Effect::RegionFreed(region) => {
+                    let Some(memory) = self.regions.remove(&region) else { continue };
+                    // The last close of a large pool takes the kernel its time.
+                    let fds = [memory.table, memory.pool].into_iter().filter_map(Rc::into_inner);
+                    fds.for_each(|fd| self.closer.close(fd));
+                }
+                Effect::ConsumerFreed(consumer) => drop(self.pins.remove(&consumer)),
+            }
+        }
+    }
+
+    /// Named regions as people see them; those of other users are shown to the owner and root only.
+    pub(crate) fn regions_json(&self, sees_all: bool, uid: Option<u32>) -> Vec<Value> {
+        let pid = |id| self.connections.get(id).map_or(0, |connection| connection.peer.pid);
+        let consumer = |id: &ObjectId| {
+            let session = self.snapshot.consumer(*id).map(|consumer| consumer.session);
+            json!({ "id": id.to_string(), "pid": session.map_or(0, pid) })
+        };
+        let regions = self.snapshot.regions();
+        let regions = regions.filter(|region| sees_all || Some(region.key.uid) == uid);
+        let each = regions.map(|region| {
+            json!({
+                "name": region.key.name.to_string(),
+                "id": region.id.to_string(),
+                "generation": region.generation,
+                "uid": region.key.uid,
+                "pid": pid(region.producer),
+                "bytes": self.regions.get(&region.id).map_or(0, |memory| memory.bytes),
+                "consumers": region.consumers.iter().map(consumer).collect::<Vec<_>>(),
+            })
+        });
+        each.collect()
+    }
+}
+
+fn log_refusal(session: ObjectId, refusal: Refusal) -> Refused {
+    debug!(%session, %refusal, "refused");
+    refusal.into()
+}

@@ -1,0 +1,96 @@
+//! What the kernel says of a snapshot region's memory, and of a page of pins, that was shown.
+//!
+//! The seals are asked first: only memory files have any, so whatever else a descriptor is, nobody
+//! but the kernel has answered, and the questions after it cannot be made to wait.
+
+use std::os::fd::BorrowedFd;
+
+use heliostat_abi::snapshot::{Shape, HEAD_BYTES, PINS_BYTES};
+use rustix::fs::{fcntl_get_seals, fstat, SealFlags};
+
+/// Why shown memory is not taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NoMemory {
+    /// It is no memory file, or one that may still shrink.
+    MayShrink,
+    /// Whoever gets it could write it.
+    Writable,
+    /// It is no table of this version.
+    NoTable,
+    /// It is shorter than it has to be.
+    Short,
+}
+
+impl std::fmt::Display for NoMemory {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::MayShrink => "it is no memory file, or not sealed against shrinking",
+            Self::Writable => "it is not sealed against further writers",
+            Self::NoTable => "its head is no table's of this version",
+            Self::Short => "it is shorter than it has to be",
+        })
+    }
+}
+
+/// The shape of a region whose table and pool were shown, both closed to all other writers.
+pub fn region(table: BorrowedFd<'_>, pool: BorrowedFd<'_>) -> Result<Shape, NoMemory> {
+    for fd in [table, pool] {
+        let is_closed = sealed(fd)?.intersects(SealFlags::FUTURE_WRITE | SealFlags::WRITE);
+        is_closed.then_some(()).ok_or(NoMemory::Writable)?;
+    }
+    let mut head = [0; HEAD_BYTES];
+    let read = rustix::io::pread(table, &mut head, 0).unwrap_or(0);
+    let shape = Shape::decode(&head).filter(|_| read == HEAD_BYTES).ok_or(NoMemory::NoTable)?;
+    has(table, shape.table_bytes())?;
+    has(pool, shape.pool_bytes())?;
+    Ok(shape)
+}
+
+/// Whether a page of pins was shown. What stands in it is the producer's to look at.
+pub fn pins(page: BorrowedFd<'_>) -> Result<(), NoMemory> {
+    sealed(page)?;
+    has(page, PINS_BYTES)
+}
+
+fn sealed(fd: BorrowedFd<'_>) -> Result<SealFlags, NoMemory> {
+    let seals = fcntl_get_seals(fd).map_err(|_| NoMemory::MayShrink)?;
+    seals.contains(SealFlags::SHRINK).then_some(seals).ok_or(NoMemory::MayShrink)
+}
+
+fn has(fd: BorrowedFd<'_>, bytes: usize) -> Result<(), NoMemory> {
+    let found = fstat(fd).map_or(0, |status| status.st_size);
+    (found >= bytes as i64).then_some(()).ok_or(NoMemory::Short)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use heliostat_base::fd::OwnedFd;
+    use heliostat_base::mapping::{SharedMapping, Writers};
+    use std::os::fd::AsFd;
+
+    fn memory(bytes: usize, head: &[u8], writers: Writers) -> (OwnedFd, SharedMapping) {
+        let memory = SharedMapping::create_for(c"test", bytes, writers).unwrap();
+        memory.1.copy_in(0, head).unwrap();
+        memory
+    }
+
+    #[test]
+    fn only_sealed_memory_of_the_right_length_is_a_region() {
+        let shape = Shape::new(1, 5000, 0, 2).unwrap();
+        let own = Writers::CreatorOnly;
+        let (table, _mapped) = memory(shape.table_bytes(), &shape.encode(), own);
+        let (pool, _mapped) = memory(shape.pool_bytes(), &[], own);
+        let (short, _mapped) = memory(4096, &[], own);
+        let (open, _mapped) = memory(shape.pool_bytes(), &[], Writers::Everyone);
+        let null = std::fs::File::open("/dev/null").unwrap();
+        let judge = |table: BorrowedFd<'_>, pool: BorrowedFd<'_>| region(table, pool);
+        assert_eq!(judge(table.as_fd(), pool.as_fd()), Ok(shape));
+        assert_eq!(judge(table.as_fd(), short.as_fd()), Err(NoMemory::Short));
+        assert_eq!(judge(table.as_fd(), open.as_fd()), Err(NoMemory::Writable));
+        assert_eq!(judge(short.as_fd(), pool.as_fd()), Err(NoMemory::NoTable));
+        assert_eq!(judge(table.as_fd(), null.as_fd()), Err(NoMemory::MayShrink));
+        assert_eq!(pins(short.as_fd()), Ok(()));
+        assert_eq!(pins(null.as_fd()), Err(NoMemory::MayShrink));
+    }
+}

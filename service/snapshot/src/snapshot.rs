@@ -1,0 +1,225 @@
+//! The state of the snapshot service: names, regions, consumers and what each session holds.
+//!
+//! Everything is counted against a limit before it is made, so that no sequence of requests grows
+//! a table. What is left of an ended region are its name's count of producers and, until they end,
+//! its consumers.
+
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+
+use heliostat_abi::limits::{ATTACHMENTS_MAX, FDS_PER_REPLY_MAX, REGIONS_MAX};
+use heliostat_abi::name::ObjectId;
+use heliostat_abi::region::{Change, Presence, RegionName};
+use heliostat_abi::snapshot::CONSUMERS_MAX;
+use heliostat_abi::table::Table;
+
+use crate::refusal::{Refusal, Resource};
+
+/// Names without region and consumers of which the count of producers is kept.
+pub const TOMBSTONES_MAX: usize = 1024;
+
+/// A region's name among those of its user.
+#[derive(Clone, PartialEq, Eq, Debug, Hash)]
+pub struct Key {
+    /// User of the producer: nobody can take a name away from another user.
+    pub uid: u32,
+    /// The name.
+    pub name: RegionName,
+}
+
+/// What one session may hold.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// Named regions of one session.
+    pub regions_per_session: usize,
+    /// Attachments of one session, to all regions together.
+    pub attachments_per_session: usize,
+}
+
+/// What the daemon has to carry out, in order, before it sends the answer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Effect {
+    /// A consumer joined or left: bump the region's word.
+    RegionChanged(ObjectId),
+    /// The region has no name any more: close its descriptors.
+    RegionFreed(ObjectId),
+    /// The consumer is forgotten: close its page, if it is still there.
+    ConsumerFreed(ObjectId),
+}
+
+/// A region that has got its name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Named {
+    /// The region.
+    pub region: ObjectId,
+    /// Counts the producers of its name.
+    pub generation: u64,
+}
+
+/// One answer to `changes`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Batch {
+    /// Those that left come first.
+    pub changes: Vec<Change>,
+    /// Another request would bring more.
+    pub more: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Region {
+    pub(crate) key: Key,
+    pub(crate) producer: ObjectId,
+    pub(crate) consumers: BTreeSet<(u32, u32)>,
+    /// Of these the producer knows nothing yet, in the order of their coming.
+    pub(crate) untold: VecDeque<ObjectId>,
+    /// Of these it knows, and not that they left. Together with those that it knows to be there
+    /// never more than `CONSUMERS_MAX`, since nobody joins in its eyes while this holds one.
+    pub(crate) left: VecDeque<ObjectId>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Consumer {
+    pub(crate) session: ObjectId,
+    pub(crate) region: ObjectId,
+    pub(crate) key: Key,
+}
+
+/// What is kept for a name: also while only consumers, or nothing but the count, are left of it.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Standing {
+    pub(crate) generation: u64,
+    pub(crate) region: Option<ObjectId>,
+    /// Consumers of its regions, ended ones included.
+    pub(crate) attached: usize,
+}
+
+#[derive(Clone, Default, Debug)]
+pub(crate) struct Held {
+    pub(crate) regions: HashSet<ObjectId>,
+    pub(crate) consumers: HashSet<ObjectId>,
+    pub(crate) revoked: bool,
+}
+
+/// The snapshot service.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    pub(crate) limits: Limits,
+    pub(crate) regions: Table<Region>,
+    pub(crate) consumers: Table<Consumer>,
+    pub(crate) names: HashMap<Key, Standing>,
+    /// Names that have nothing but their count, oldest first.
+    pub(crate) tombstones: VecDeque<Key>,
+    pub(crate) held: HashMap<ObjectId, Held>,
+}
+
+impl Snapshot {
+    /// A service that knows nobody yet.
+    pub fn new(limits: Limits) -> Self {
+        Self {
+            limits,
+            regions: Table::new(REGIONS_MAX),
+            consumers: Table::new(ATTACHMENTS_MAX),
+            names: HashMap::new(),
+            tombstones: VecDeque::new(),
+            held: HashMap::new(),
+        }
+    }
+
+    /// New limits for what is asked from now on; what was granted stays.
+    pub fn set_limits(&mut self, limits: Limits) {
+        self.limits = limits;
+    }
+
+    /// Gives a region of `producer` its name. The caller has checked the rights.
+    pub fn publish(&mut self, producer: ObjectId, key: Key) -> Result<Named, Refusal> {
+        let held = self.held_by(producer)?;
+        let limit = self.limits.regions_per_session;
+        let known = self.names.get(&key).copied();
+        if let Some(region) = known.and_then(|name| name.region) {
+            return Err(Refusal::Taken { region });
+        }
+        if held.0 >= limit {
+            return Err(full(Resource::RegionsPerSession, limit));
+        }
+        let region = Region {
+            key: key.clone(),
+            producer,
+            consumers: BTreeSet::new(),
+            untold: VecDeque::new(),
+            left: VecDeque::new(),
+        };
+        let full = |error: heliostat_abi::table::TableFull| full(Resource::Regions, error.limit);
+        let region = self.regions.insert(region).map_err(full)?;
+        self.held.entry(producer).or_default().regions.insert(region);
+        if known.is_some_and(|name| name.attached == 0) {
+            self.tombstones.retain(|kept| *kept != key);
+        }
+        let standing = self.names.entry(key).or_default();
+        standing.generation += 1;
+        standing.region = Some(region);
+        Ok(Named { region, generation: standing.generation })
+    }
+
+    /// The region that has a name now.
+    pub fn resolve(&self, key: &Key) -> Option<Named> {
+        let standing = self.names.get(key)?;
+        let generation = standing.generation;
+        standing.region.map(|region| Named { region, generation })
+    }
+
+    /// Attaches a session to a region. The caller has checked the rights.
+    pub fn attach(
+        &mut self,
+        session: ObjectId,
+        region: ObjectId,
+        effects: &mut Vec<Effect>,
+    ) -> Result<ObjectId, Refusal> {
+        let (_, attached) = self.held_by(session)?;
+        let limit = self.limits.attachments_per_session;
+        let found = self.regions.get_mut(region).ok_or(Refusal::NotFound)?;
+        if found.consumers.len() >= CONSUMERS_MAX {
+            return Err(full(Resource::ConsumersPerRegion, CONSUMERS_MAX));
+        }
+        if attached >= limit {
+            return Err(full(Resource::AttachmentsPerSession, limit));
+        }
+        let consumer = Consumer { session, region, key: found.key.clone() };
+        let full =
+            |error: heliostat_abi::table::TableFull| full(Resource::Attachments, error.limit);
+        let id = self.consumers.insert(consumer).map_err(full)?;
+        found.consumers.insert((id.index, id.generation));
+        found.untold.push_back(id);
+        if let Some(standing) = self.names.get_mut(&found.key) {
+            standing.attached += 1;
+        }
+        self.held.entry(session).or_default().consumers.insert(id);
+        effects.push(Effect::RegionChanged(region));
+        Ok(id)
+    }
+
+    /// Who joined and left that the producer was not told of; they count as told from now on.
+    pub fn changes(&mut self, session: ObjectId, region: ObjectId) -> Result<Batch, Refusal> {
+        let found = self.regions.get_mut(region).filter(|found| found.producer == session);
+        let found = found.ok_or(Refusal::NotProducer { region })?;
+        let mut changes = Vec::new();
+        for (queue, state) in
+            [(&mut found.left, Presence::Left), (&mut found.untold, Presence::Joined)]
+        {
+            let room = (FDS_PER_REPLY_MAX - changes.len()).min(queue.len());
+            changes.extend(queue.drain(..room).map(|consumer| Change { consumer, state }));
+        }
+        Ok(Batch { changes, more: !(found.left.is_empty() && found.untold.is_empty()) })
+    }
+
+    /// Regions and attachments of a session that may still get more.
+    fn held_by(&self, session: ObjectId) -> Result<(usize, usize), Refusal> {
+        match self.held.get(&session) {
+            Some(held) if held.revoked => Err(Refusal::Revoked),
+            Some(held) => Ok((held.regions.len(), held.consumers.len())),
+            None => Ok((0, 0)),
+        }
+    }
+}
+
+fn full(resource: Resource, limit: usize) -> Refusal {
+    Refusal::Full { resource, limit: limit as u64 }
+}
