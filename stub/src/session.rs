@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::{Arc, OnceLock};
 
 use heliostat_abi::code::{Code, Native};
-use heliostat_abi::limits::CONTROL_DEADLINE_MS;
+use heliostat_abi::limits::{CONTROL_DEADLINE_MS, REGIONS_MAX};
 use heliostat_abi::name::{NetAddress, ObjectId};
 use heliostat_abi::node::{self, State};
 use heliostat_abi::record::{ChannelEntry, Reply, Request, REPLY_BYTES};
@@ -51,6 +51,17 @@ impl NodePage {
     /// Changes whenever the listening address gets a new channel.
     pub fn port(&self, port: ObjectId) -> u32 {
         self.0.atomic_u32(node::port_word(port.index)).load(Acquire)
+    }
+
+    /// Changes whenever a consumer of the snapshot region joins or leaves.
+    pub fn region(&self, region: ObjectId) -> u32 {
+        self.0.atomic_u32(node::region_word(region.index)).load(Acquire)
+    }
+
+    /// The words of all regions.
+    pub(crate) fn region_words(&self) -> Vec<u32> {
+        let word = |index| self.region(ObjectId { index, generation: 0 });
+        (0..REGIONS_MAX as u32).map(word).collect()
     }
 
     /// State of a channel's grant.
@@ -107,6 +118,12 @@ pub fn standing() -> Result<Standing, Native> {
         node: session.node.clone(),
         epoch,
     })
+}
+
+/// Number of the session that stands now, as in `Standing`.
+pub(crate) fn epoch() -> Option<u64> {
+    let link = STATE.lock();
+    link.session.as_ref().map(|_| link.epoch)
 }
 
 /// True when the control plane has hung up; the next request greets anew.
@@ -176,7 +193,8 @@ fn refusal(reply: &Reply) -> Native {
     }
 }
 
-fn ask(request: &Request, fds: &[i32]) -> Result<(Reply, Vec<OwnedFd>), Native> {
+/// Asks, in a session that is greeted now if there is none. What travels along is [fds].
+pub(crate) fn ask(request: &Request, fds: &[i32]) -> Result<(Reply, Vec<OwnedFd>), Native> {
     let mut link = STATE.lock();
     link.connect()?;
     let answer = match &mut link.session {

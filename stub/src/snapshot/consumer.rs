@@ -11,6 +11,7 @@ use heliostat_base::futex;
 use heliostat_base::mapping::{Access, MappingError, OutOfRange, Patchwork, SharedMapping};
 use heliostat_ring::pins::{self, PinError, Words};
 
+use super::named::Membership;
 use super::pool::{PinsPage, PoolError, Table};
 
 /// Why a version could not be had.
@@ -40,6 +41,8 @@ struct Mapped {
     pool: SharedMapping,
     pool_fd: OwnedFd,
     pins: PinsPage,
+    /// Of a region that was found by name.
+    _membership: Option<Membership>,
 }
 
 /// A region as a consumer has it mapped: read-only, but for its own page of pins.
@@ -58,10 +61,20 @@ impl Attachment {
         if let Err(error) = announce(&pins_fd) {
             return Ok(Err(error));
         }
+        Self::map(table, pool, pins, None).map(Ok)
+    }
+
+    /// Maps a region whose producer knows the page of pins, or will before it retires a version.
+    pub(super) fn map(
+        table: &OwnedFd,
+        pool_fd: OwnedFd,
+        pins: PinsPage,
+        _membership: Option<Membership>,
+    ) -> Result<Self, PoolError> {
         let table = Table::open(table)?;
         let bytes = table.shape.pool_bytes();
-        let mapped = SharedMapping::from_fd(pool.as_raw_fd(), bytes, Access::Read)?;
-        Ok(Ok(Self(Arc::new(Mapped { table, pool: mapped, pool_fd: pool, pins }))))
+        let pool = SharedMapping::from_fd(pool_fd.as_raw_fd(), bytes, Access::Read)?;
+        Ok(Self(Arc::new(Mapped { table, pool, pool_fd, pins, _membership })))
     }
 
     /// Its shape.

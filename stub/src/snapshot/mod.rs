@@ -31,8 +31,10 @@
 //! ```
 
 mod consumer;
+mod door;
 mod engine;
 mod ledger;
+mod named;
 mod pool;
 mod region;
 mod tracked;
@@ -40,6 +42,7 @@ mod tracked;
 pub use consumer::{AttachError, Attachment, Version, View};
 pub use engine::{Declared, Engine, Whole};
 pub use ledger::PAGE_BYTES;
+pub use named::{attach, attach_of, publish_as, NamedError, NamedRegion};
 pub use pool::PoolError;
 pub use region::{EngineKind, Metrics, Policy, PublishError, Published, Region, Settings};
 pub use tracked::Tracked;

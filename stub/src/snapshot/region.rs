@@ -12,6 +12,7 @@ use heliostat_base::track::TrackError;
 use heliostat_base::{clock, futex, spin};
 use heliostat_ring::pins;
 
+use super::door::Door;
 use super::engine::{Declared, Engine, Whole};
 use super::ledger::{Ledger, PAGE_BYTES};
 use super::pool::{PinsPage, PoolError, Table};
@@ -136,13 +137,15 @@ struct Alive {
 pub struct Region {
     memory: LiveMemory,
     pool: SharedMapping,
-    table: Table,
+    pub(super) table: Table,
     fds: (OwnedFd, OwnedFd),
     engine: Box<dyn Engine>,
     ledger: Ledger,
     /// By place, what consumers may see.
     alive: Vec<Option<Alive>>,
-    consumers: Vec<Option<PinsPage>>,
+    pub(super) consumers: Vec<Option<PinsPage>>,
+    /// Of a region that has a name.
+    pub(super) door: Option<Door>,
     /// Number of the newest version, and the last number that was tried.
     number: u64,
     next: u64,
@@ -225,6 +228,7 @@ impl Region {
             ledger: Ledger::new(shape),
             alive: (0..colours).map(|_| None).collect(),
             consumers: Vec::new(),
+            door: None,
             number: 0,
             next: 0,
             settings,
@@ -286,6 +290,7 @@ impl Region {
     /// Makes a version of the region as it is now. Nobody may write it meanwhile. Blocks for the
     /// policy's patience at most.
     pub fn publish(&mut self) -> Result<Published, PublishError> {
+        self.attend_door();
         let place = self.make_room()?;
         // A number is used once, whatever comes of it: slots may hold its bytes already.
         self.next += 1;
@@ -361,18 +366,18 @@ impl Region {
         let kept_from = alive.len().checked_sub(kept).map_or(0, |first| alive[first]);
         for place in 0..self.alive.len() {
             let number = self.alive[place].as_ref().map_or(u64::MAX, |alive| alive.number);
-            if number < kept_from
-                && pins::try_retire(&self.table, place, self.consumers.iter().flatten())
-            {
+            if number < kept_from && self.retire_one(place, number) {
                 self.alive[place] = None;
             }
         }
     }
 
     /// Wakes consumers that wait for a version, if any does.
-    fn ring(&self) {
+    fn ring(&mut self) {
+        self.table.memory.atomic_u32(BELL).fetch_add(1, SeqCst);
+        // Who joined while this version was made may sleep already.
+        self.attend_door();
         let bell = self.table.memory.atomic_u32(BELL);
-        bell.fetch_add(1, SeqCst);
         let waits = |page: &PinsPage| page.0.atomic_u32(WAITS).load(SeqCst) != 0;
         if self.consumers.iter().flatten().any(waits) {
             futex::wake(bell, u32::MAX);
@@ -384,6 +389,9 @@ impl Drop for Region {
     /// The last version stays with whoever has it mapped; nobody is left waiting.
     fn drop(&mut self) {
         self.table.memory.atomic_u32(CLOSED).store(1, Relaxed);
-        self.ring();
+        let bell = self.table.memory.atomic_u32(BELL);
+        bell.fetch_add(1, SeqCst);
+        // Unasked: somebody may have joined in the last moment.
+        futex::wake(bell, u32::MAX);
     }
 }

@@ -1,0 +1,170 @@
+//! Named regions between processes that are not under `heliostat run`: the library's way.
+//!
+//! The second process is this test program again, told by the environment which part it plays.
+
+mod support;
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+use heliostat_abi::code::Code;
+use heliostat_base::live::LiveMemory;
+use heliostat_stub::session;
+use heliostat_stub::snapshot::{
+    attach, publish_as, Attachment, EngineKind, NamedError, NamedRegion, PublishError, Region,
+    Settings, Version,
+};
+use support::*;
+
+const ROLE: &str = "HELIOSTATD_NAMED_ROLE";
+const SOCKET: &str = "HELIOSTATD_NAMED_SOCKET";
+const BYTES: usize = 3 * 4096 + 5;
+
+/// Bytes that live as long as the process, so as long as any region over them.
+fn bytes() -> &'static mut [u8] {
+    Box::leak(vec![0u8; BYTES].into_boxed_slice())
+}
+
+fn named(name: &str, bytes: &[u8]) -> Result<NamedRegion, NamedError> {
+    // SAFETY: `bytes` are leaked, see above.
+    let memory = unsafe { LiveMemory::new(bytes.as_ptr() as usize, bytes.len()) };
+    let settings = Settings { engine: EngineKind::Whole, ..Settings::default() };
+    publish_as(name, Region::new(memory, settings).unwrap())
+}
+
+fn value(version: &Version) -> u8 {
+    let mut bytes = vec![0; version.len()];
+    version.read(0, &mut bytes).unwrap();
+    assert!(bytes.iter().all(|byte| *byte == bytes[0]), "a torn version");
+    bytes[0]
+}
+
+fn latest(region: &Attachment) -> u8 {
+    value(&region.latest().unwrap())
+}
+
+/// Not a test: the part that the second process plays. Does nothing when run by itself.
+#[test]
+fn second_process() {
+    let Ok(role) = std::env::var(ROLE) else { return };
+    session::configure(std::env::var(SOCKET).unwrap(), "second".into());
+    match role.as_str() {
+        "pin" => {
+            let version = attach("model/a").unwrap().latest().unwrap();
+            println!("said: {}", value(&version));
+            std::io::stdin().lines().next();
+            println!("said: {}", value(&version));
+        }
+        _ => {
+            let bytes = bytes();
+            bytes.fill(77);
+            let mut region = named("other", bytes).unwrap();
+            region.publish().unwrap();
+            println!("said: published");
+            std::thread::sleep(WATCHDOG);
+        }
+    }
+}
+
+struct Second(Child, BufReader<ChildStdout>);
+
+impl Second {
+    fn start(role: &str, daemon: &Daemon) -> Second {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["second_process", "--exact", "--nocapture", "--test-threads=1"])
+            .env(ROLE, role)
+            .env(SOCKET, daemon.socket())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        Second(child, stdout)
+    }
+
+    fn said(&mut self) -> String {
+        let mut line = String::new();
+        while self.1.read_line(&mut line).unwrap() > 0 {
+            if let Some((_, said)) = line.split_once("said: ") {
+                return said.trim().to_owned();
+            }
+            line.clear();
+        }
+        panic!("the second process said nothing");
+    }
+
+    fn kill(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+impl Drop for Second {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// One test, since a process has one session.
+#[test]
+fn regions_are_published_and_found_by_name() {
+    let daemon = Daemon::start();
+    session::configure(daemon.socket().display().to_string(), "test".into());
+    let own = bytes();
+    let mut region = named("model/a", own).unwrap();
+    assert_eq!((region.generation(), region.name().to_string().as_str()), (1, "/snapshot/model/a"));
+    let again = named("model/a", own).map(|_| ());
+    assert_eq!(again, Err(NamedError::Refused(Code::BadState, 0)));
+    assert!(matches!(attach("nobody"), Err(NamedError::Refused(Code::NotFound, 0))));
+    assert!(matches!(attach("no name"), Err(NamedError::Name(_))));
+    pinned_by_others(&daemon, own, &mut region);
+    drop(region);
+    assert!(matches!(attach("model/a"), Err(NamedError::Refused(Code::NotFound, 0))));
+    assert_eq!(named("model/a", own).unwrap().generation(), 2);
+    the_producer_dies(&daemon, own);
+}
+
+/// Versions stay while others pin them, and are free once the others are killed.
+fn pinned_by_others(daemon: &Daemon, own: &mut [u8], region: &mut NamedRegion) {
+    let mut publish = |value: u8| {
+        own.fill(value);
+        region.publish().map(|_| ())
+    };
+    publish(1).unwrap();
+    let near = attach("model/a").unwrap();
+    assert_eq!(latest(&near), 1);
+    let mut first = Second::start("pin", daemon);
+    assert_eq!(first.said(), "1");
+    (2..30).for_each(|value| publish(value).unwrap());
+    assert_eq!(latest(&near), 29);
+    writeln!(first.0.stdin.take().unwrap()).unwrap();
+    assert_eq!(first.said(), "1", "a pinned version changed");
+    let mut holders: Vec<Second> = Vec::new();
+    let mut refused = None;
+    for value in 30..36 {
+        if let Err(error) = publish(value) {
+            refused = Some(error);
+            break;
+        }
+        let mut holder = Second::start("pin", daemon);
+        assert_eq!(holder.said(), value.to_string());
+        holders.push(holder);
+    }
+    assert_eq!(refused, Some(PublishError::Full { alive: 4 }));
+    holders.iter_mut().for_each(Second::kill);
+    await_that("the killed let go", || publish(40).is_ok());
+    (41..60).for_each(|value| publish(value).unwrap());
+    assert_eq!(latest(&near), 59);
+}
+
+/// What was attached stays readable, and the name is free.
+fn the_producer_dies(daemon: &Daemon, own: &[u8]) {
+    let mut producer = Second::start("produce", daemon);
+    producer.said();
+    let attached = attach("other").unwrap();
+    producer.kill();
+    await_that("the name is free", || attach("other").is_err());
+    assert_eq!(latest(&attached), 77);
+    assert_eq!(named("other", own).unwrap().generation(), 2);
+}

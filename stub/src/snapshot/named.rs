@@ -1,0 +1,158 @@
+//! Regions by name: published and found through the control plane.
+//!
+//! A program that does not run under `heliostat run` says first where the control plane is
+//! (`session::configure`).
+
+use std::ops::{Deref, DerefMut};
+use std::os::fd::AsRawFd;
+
+use heliostat_abi::code::{Code, Native};
+use heliostat_abi::name::ObjectId;
+use heliostat_abi::record::{Reply, Request};
+use heliostat_abi::region::{NameError, RegionName, OWN_USER};
+
+use super::consumer::Attachment;
+use super::door::Door;
+use super::pool::{PinsPage, PoolError};
+use super::region::Region;
+use crate::session;
+
+/// Why a region has got no name, or was not found by it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NamedError {
+    /// The text is no name.
+    Name(NameError),
+    /// The control plane is not there, or did not answer.
+    Control(Native),
+    /// The control plane says no: why, and the limit in force or zero.
+    Refused(Code, u64),
+    /// The memory could not be made or mapped.
+    Memory(PoolError),
+}
+
+impl std::fmt::Display for NamedError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Name(error) => error.fmt(f),
+            Self::Control(why) => write!(f, "{}; is heliostatd running?", why.text()),
+            Self::Refused(Code::NotFound, _) => f.write_str("no region has that name now"),
+            Self::Refused(Code::BadState, _) => f.write_str("a living producer has that name"),
+            Self::Refused(code, 0) => f.write_str(code.text()),
+            Self::Refused(code, limit) => write!(f, "{} ({limit})", code.text()),
+            Self::Memory(error) => error.fmt(f),
+        }
+    }
+}
+impl std::error::Error for NamedError {}
+
+/// A region that consumers find by its name, until this is dropped or the session ends. A region
+/// that lost its control plane goes on for the consumers it has.
+pub struct NamedRegion {
+    region: Region,
+    name: RegionName,
+    id: ObjectId,
+    generation: u64,
+    epoch: u64,
+}
+
+/// Gives a region its name.
+pub fn publish_as(name: &str, mut region: Region) -> Result<NamedRegion, NamedError> {
+    let name = RegionName::parse(name).map_err(NamedError::Name)?;
+    let before = session::standing().map_err(NamedError::Control)?;
+    let (table, pool) = region.descriptors();
+    let fds = [table.as_raw_fd(), pool.as_raw_fd()];
+    // Indices come again: the word is whatever an earlier region left, until somebody joins.
+    let words: Vec<u32> = before.node.region_words();
+    let reply = session::ask(&Request::Publish { name: name.clone() }, &fds);
+    let (id, generation) = match reply.map_err(NamedError::Control)?.0 {
+        Reply::Published { region, generation } => (region, generation),
+        other => return Err(refused(&other)),
+    };
+    let epoch = session::standing().map_err(NamedError::Control)?.epoch;
+    if epoch != before.epoch {
+        return Err(NamedError::Control(Native::NoControl));
+    }
+    let seen = words.get(id.index as usize).copied().unwrap_or(0);
+    region.door = Some(Door::new(before.node, id, seen));
+    Ok(NamedRegion { region, name, id, generation, epoch })
+}
+
+impl NamedRegion {
+    /// Its name.
+    pub fn name(&self) -> &RegionName {
+        &self.name
+    }
+
+    /// Counts the producers of this name; 1 for the first.
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+}
+
+impl Deref for NamedRegion {
+    type Target = Region;
+    fn deref(&self) -> &Region {
+        &self.region
+    }
+}
+
+impl DerefMut for NamedRegion {
+    fn deref_mut(&mut self) -> &mut Region {
+        &mut self.region
+    }
+}
+
+impl Drop for NamedRegion {
+    fn drop(&mut self) {
+        tell(self.epoch, &Request::Unpublish { region: self.id });
+    }
+}
+
+/// A consumer's place among those of a region; given up on drop.
+pub(super) struct Membership {
+    region: ObjectId,
+    consumer: ObjectId,
+    epoch: u64,
+}
+
+impl Drop for Membership {
+    fn drop(&mut self) {
+        tell(self.epoch, &Request::Detach { region: self.region, consumer: self.consumer });
+    }
+}
+
+/// Attaches to a region of this process's own user.
+pub fn attach(name: &str) -> Result<Attachment, NamedError> {
+    attach_of(name, OWN_USER)
+}
+
+/// Attaches to a region of user `owner`, which takes a rule.
+pub fn attach_of(name: &str, owner: u32) -> Result<Attachment, NamedError> {
+    let name = RegionName::parse(name).map_err(NamedError::Name)?;
+    let epoch = session::standing().map_err(NamedError::Control)?.epoch;
+    let (page, pins) = PinsPage::create().map_err(NamedError::Memory)?;
+    let request = Request::AttachRegion { name, owner };
+    let (reply, fds) = session::ask(&request, &[page.as_raw_fd()]).map_err(NamedError::Control)?;
+    let Reply::Region { region, consumer, .. } = reply else { return Err(refused(&reply)) };
+    let membership = Membership { region, consumer, epoch };
+    let mut fds = fds.into_iter();
+    let (Some(table), Some(pool)) = (fds.next(), fds.next()) else {
+        return Err(NamedError::Control(Native::NoControl));
+    };
+    Attachment::map(&table, pool, pins, Some(membership)).map_err(NamedError::Memory)
+}
+
+fn refused(reply: &Reply) -> NamedError {
+    match reply {
+        Reply::Refused { code, limit } => NamedError::Refused(*code, *limit),
+        _ => NamedError::Control(Native::NoControl),
+    }
+}
+
+/// Says something whose answer changes nothing, to the session that it is about and no other: the
+/// end of that session says it as well.
+fn tell(epoch: u64, request: &Request) {
+    if session::epoch() == Some(epoch) {
+        let _ = session::ask(request, &[]);
+    }
+}
