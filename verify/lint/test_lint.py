@@ -28,6 +28,14 @@ def workspace(*edges: tuple[str, str]) -> dict:
     }
 
 
+def test_the_daemons_tests_may_use_the_stub_and_the_daemon_may_not():
+    metadata = workspace(("heliostatd", "stub"))
+    for package in metadata["packages"]:
+        for dependency in package["dependencies"]:
+            dependency["kind"] = "dev"
+    assert not crate_graph.violations(metadata)
+
+
 @pytest.mark.parametrize(
     "edge",
     [
