@@ -87,7 +87,7 @@ fn every_report_entry_in_the_corpus_is_an_entry_or_nothing() {
 /// Writes one input of each kind; run by hand when a record is added to the protocol:
 /// `cargo test -p heliostat-control --test corpus -- --ignored`.
 #[test]
-#[ignore = "writes files"]
+#[ignore = "writes the stored corpus anew; by hand, when a format changes"]
 fn write_seeds() {
     let id = ObjectId { index: 3, generation: 9 };
     let address = |text: &str| NetAddress::new(text.parse().unwrap());

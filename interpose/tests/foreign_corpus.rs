@@ -152,7 +152,7 @@ fn wrong() -> Vec<(&'static str, SiteList)> {
 /// Run by hand when the format changes:
 /// `cargo test -p heliostat-interpose --test foreign_corpus -- --ignored`.
 #[test]
-#[ignore = "writes files"]
+#[ignore = "writes the stored corpus anew; by hand, when a format changes"]
 fn write_seeds() {
     std::fs::create_dir_all(folder()).expect("writable");
     let write = |name: &str, bytes: &[u8]| std::fs::write(folder().join(name), bytes).unwrap();

@@ -126,7 +126,7 @@ fn stored_seeds_are_small_and_name_every_word() {
 /// Run by hand when the script or the lane changes:
 /// `cargo test -p heliostat-ring --test lane_corpus -- --ignored`.
 #[test]
-#[ignore = "writes files"]
+#[ignore = "writes the stored corpus anew; by hand, when a format changes"]
 fn write_seeds() {
     std::fs::create_dir_all(folder()).expect("writable");
     for (name, shape, steps) in seeds() {

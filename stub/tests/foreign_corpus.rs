@@ -190,7 +190,7 @@ fn scripts() -> Vec<(String, [u8; 4], Vec<Step>)> {
 /// Run by hand when a record or a slot changes:
 /// `cargo test -p heliostat-stub --test foreign_corpus -- --ignored`.
 #[test]
-#[ignore = "writes files"]
+#[ignore = "writes the stored corpus anew; by hand, when a format changes"]
 fn write_seeds() {
     let write = |target: &str, name: &str, bytes: &[u8]| {
         std::fs::create_dir_all(folder(target)).expect("writable");

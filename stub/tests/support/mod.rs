@@ -58,7 +58,8 @@ pub fn control() -> &'static Control {
     static CONTROL: OnceLock<&'static Control> = OnceLock::new();
     CONTROL.get_or_init(|| {
         let control: &'static Control = Box::leak(Box::new(Control::new()));
-        let path = format!("/tmp/heliostat-stub-test-{}.sock", std::process::id());
+        let name = format!("heliostat-stub-test-{}.sock", std::process::id());
+        let path = std::env::temp_dir().join(name).display().to_string();
         let listener = packet::listen(&path);
         heliostat_stub::process::adopt();
         heliostat_stub::session::configure(path, "stub-test".into());
