@@ -298,7 +298,7 @@ fn a_version_that_could_not_be_made_takes_nothing_with_it() {
     // SAFETY: `bytes` stay until the region is dropped.
     let memory = unsafe { LiveMemory::new(bytes.as_ptr() as usize, bytes.len()) };
     let engine = Box::new(Failing::default());
-    let mut region = Region::with_engine(memory, Settings::default(), engine).unwrap();
+    let mut region = Region::with_engine(Box::new(memory), Settings::default(), engine).unwrap();
     let (consumer, _) = attach(&mut region);
     region.publish().unwrap();
     for (round, at) in [100, 3 << 20, 5 << 20].into_iter().enumerate() {

@@ -2,7 +2,6 @@
 
 use std::ops::Range;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
-use std::time::Duration;
 
 use heliostat_abi::snapshot::{Shape, BELL, CHUNK_BYTES, CLOSED, CONSUMERS_MAX, WAITS};
 use heliostat_base::fd::OwnedFd;
@@ -15,118 +14,14 @@ use heliostat_ring::pins;
 use super::door::Door;
 use super::engine::{Declared, Engine, Whole};
 use super::ledger::{Ledger, PAGE_BYTES};
+use super::outcome::{Metrics, PublishError, Published, RegionError};
 use super::pool::{PinsPage, PoolError, Table};
+use super::settings::{EngineKind, Settings};
+use super::source::{Source, SourceError};
 use super::tracked::Tracked;
 
 /// Between two looks at the pins while a publishing waits for one to go.
 const NAP_NS: u64 = 500_000;
-
-/// How writes become known.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum EngineKind {
-    /// By the kernel where it can, else every version is a whole copy.
-    #[default]
-    Probed,
-    /// By the kernel, or not at all.
-    Tracked,
-    /// By the program (`Region::declare`).
-    Declared,
-    /// Not: every version is a whole copy.
-    Whole,
-}
-
-/// Which versions stay, and what happens when all places are taken.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Policy {
-    /// The newest so many versions stay, pinned or not; at least 1.
-    pub keep: usize,
-    /// How long a publishing waits for a consumer to let go of a version; zero: not at all, the
-    /// publishing is skipped and its writes go into the next.
-    pub patience: Duration,
-}
-
-impl Default for Policy {
-    fn default() -> Self {
-        Self { keep: 1, patience: Duration::ZERO }
-    }
-}
-
-/// How a region is set up.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Settings {
-    /// Versions that may be alive together, plus one in the making; memory for so many copies of
-    /// a chunk is used at most.
-    pub colours: u32,
-    /// Which versions stay.
-    pub policy: Policy,
-    /// How writes become known.
-    pub engine: EngineKind,
-    /// Counts producers of this region, 1 for the first.
-    pub generation: u64,
-    /// Look after every copy whether somebody wrote meanwhile.
-    pub looks_for_races: bool,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        let (policy, engine) = (Policy::default(), EngineKind::default());
-        Self { colours: 4, policy, engine, generation: 1, looks_for_races: false }
-    }
-}
-
-/// Why there is no new version. What was written is not forgotten: it goes into the next one.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum PublishError {
-    /// All places are taken by versions that consumers pin, or that the policy keeps.
-    Full {
-        /// Versions alive.
-        alive: usize,
-    },
-    /// The kernel did not say what was written.
-    Track(TrackError),
-    /// A range lies outside the region.
-    OutOfRange(OutOfRange),
-}
-
-impl std::fmt::Display for PublishError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Full { alive } => write!(
-                f,
-                "all {alive} versions alive are pinned or kept; wait for consumers, or use more colours"
-            ),
-            Self::Track(error) => error.fmt(f),
-            Self::OutOfRange(error) => error.fmt(f),
-        }
-    }
-}
-impl std::error::Error for PublishError {}
-
-/// A new version.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Published {
-    /// Its number, greater than that of the version before.
-    pub number: u64,
-    /// Bytes of pages written since the version before.
-    pub dirty_bytes: usize,
-    /// Bytes copied for it.
-    pub copied_bytes: usize,
-    /// Somebody wrote while it was made, so it may be torn; `None` when nobody looked.
-    pub has_raced: Option<bool>,
-}
-
-/// What a region has done since it began.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Metrics {
-    /// Versions published.
-    pub published: u64,
-    /// Publishings that found no place.
-    pub skipped: u64,
-    /// Publishings that had to wait.
-    pub stalled: u64,
-    /// Bytes copied for all of them.
-    pub copied_bytes: u64,
-}
 
 struct Alive {
     number: u64,
@@ -135,7 +30,7 @@ struct Alive {
 
 /// A range of this process's memory that is published in versions. One thread at a time.
 pub struct Region {
-    memory: LiveMemory,
+    memory: Box<dyn Source>,
     pool: SharedMapping,
     pub(super) table: Table,
     fds: (OwnedFd, OwnedFd),
@@ -152,30 +47,6 @@ pub struct Region {
     settings: Settings,
     metrics: Metrics,
 }
-
-/// Why a region could not be made.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum RegionError {
-    /// Empty, longer than the limit, or colours outside theirs, or more versions kept than colours.
-    Shape,
-    /// Its memory could not be made.
-    Memory(PoolError),
-    /// The engine asked for does not work here.
-    Track(TrackError),
-}
-
-impl std::fmt::Display for RegionError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Shape => f.write_str(
-                "a region has 1 byte to 1 TiB, 2 to 16 colours, and keeps fewer versions than colours",
-            ),
-            Self::Memory(error) => error.fmt(f),
-            Self::Track(error) => error.fmt(f),
-        }
-    }
-}
-impl std::error::Error for RegionError {}
 
 fn engine_for(
     kind: EngineKind,
@@ -198,13 +69,13 @@ impl Region {
     pub fn new(memory: LiveMemory, settings: Settings) -> Result<Self, RegionError> {
         let first = memory.start() % PAGE_BYTES;
         let engine = engine_for(settings.engine, memory, first..first + memory.len());
-        Self::with_engine(memory, settings, engine.map_err(RegionError::Track)?)
+        Self::with_engine(Box::new(memory), settings, engine.map_err(RegionError::Track)?)
     }
 
     /// The same with an engine of the caller's own, which counts bytes from the start of the page
-    /// in which `memory` begins.
+    /// in which `memory` begins; `memory` may be any source of bytes.
     pub fn with_engine(
-        memory: LiveMemory,
+        memory: Box<dyn Source>,
         settings: Settings,
         engine: Box<dyn Engine>,
     ) -> Result<Self, RegionError> {
@@ -280,7 +151,7 @@ impl Region {
         let limit = self.memory.len();
         if bytes.start > bytes.end || bytes.end > limit {
             let (offset, len) = (bytes.start, bytes.len());
-            return Err(PublishError::OutOfRange(OutOfRange { offset, len, limit }));
+            return Err(PublishError::Source(OutOfRange { offset, len, limit }.into()));
         }
         let first = self.table.shape.first as usize;
         self.engine.declare(first + bytes.start..first + bytes.end);
@@ -298,10 +169,12 @@ impl Region {
         let (ledger, mut dirty_bytes) = (&mut self.ledger, 0);
         let mut note = |bytes| dirty_bytes += ledger.note(bytes, number);
         self.engine.collect(&mut note).map_err(PublishError::Track)?;
-        let (colours, copied_bytes) = self.copy(number).map_err(PublishError::OutOfRange)?;
+        let (colours, copied_bytes) = self.copy(number).map_err(PublishError::Source)?;
         let has_raced = self.settings.looks_for_races.then(|| self.engine.has_raced()).flatten();
         let facts = [clock::monotonic_ns(), dirty_bytes as u64, copied_bytes as u64];
-        self.table.describe(place, facts, &colours).map_err(PublishError::OutOfRange)?;
+        self.table
+            .describe(place, facts, &colours)
+            .map_err(|error| PublishError::Source(error.into()))?;
         pins::publish(&self.table, place, number);
         self.alive[place] = Some(Alive { number, colours });
         self.number = number;
@@ -312,7 +185,7 @@ impl Region {
     }
 
     /// Brings a free slot of every changed chunk up to date; answers the new table of colours.
-    fn copy(&mut self, number: u64) -> Result<(Vec<u8>, usize), OutOfRange> {
+    fn copy(&mut self, number: u64) -> Result<(Vec<u8>, usize), SourceError> {
         let shape = self.table.shape;
         let newest = self.alive.iter().flatten().max_by_key(|alive| alive.number);
         let mut colours = newest.map_or(vec![0; shape.chunks as usize], |it| it.colours.clone());

@@ -1,0 +1,84 @@
+//! What setting a region up and publishing it answer.
+
+use heliostat_base::track::TrackError;
+
+use super::pool::PoolError;
+use super::source::SourceError;
+
+/// Why there is no new version. What was written is not forgotten: it goes into the next one.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum PublishError {
+    /// All places are taken by versions that consumers pin, or that the policy keeps.
+    Full {
+        /// Versions alive.
+        alive: usize,
+    },
+    /// The kernel did not say what was written.
+    Track(TrackError),
+    /// Bytes could not be copied, or a range lies outside the region.
+    Source(SourceError),
+}
+
+impl std::fmt::Display for PublishError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Full { alive } => write!(
+                f,
+                "all {alive} versions alive are pinned or kept; wait for consumers, or use more colours"
+            ),
+            Self::Track(error) => error.fmt(f),
+            Self::Source(error) => error.fmt(f),
+        }
+    }
+}
+impl std::error::Error for PublishError {}
+
+/// A new version.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Published {
+    /// Its number, greater than that of the version before.
+    pub number: u64,
+    /// Bytes of pages written since the version before.
+    pub dirty_bytes: usize,
+    /// Bytes copied for it.
+    pub copied_bytes: usize,
+    /// Somebody wrote while it was made, so it may be torn; `None` when nobody looked.
+    pub has_raced: Option<bool>,
+}
+
+/// What a region has done since it began.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Metrics {
+    /// Versions published.
+    pub published: u64,
+    /// Publishings that found no place.
+    pub skipped: u64,
+    /// Publishings that had to wait.
+    pub stalled: u64,
+    /// Bytes copied for all of them.
+    pub copied_bytes: u64,
+}
+
+/// Why a region could not be made.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum RegionError {
+    /// Empty, longer than the limit, or colours outside theirs, or more versions kept than colours.
+    Shape,
+    /// Its memory could not be made.
+    Memory(PoolError),
+    /// The engine asked for does not work here.
+    Track(TrackError),
+}
+
+impl std::fmt::Display for RegionError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Shape => f.write_str(
+                "a region has 1 byte to 1 TiB, 2 to 16 colours, and keeps fewer versions than colours",
+            ),
+            Self::Memory(error) => error.fmt(f),
+            Self::Track(error) => error.fmt(f),
+        }
+    }
+}
+impl std::error::Error for RegionError {}
