@@ -5,8 +5,10 @@
 //! pool   colour 0: chunk 0, chunk 1, ..   colour 1: chunk 0, chunk 1, ..   ..
 //! table  0     magic u32, version u32, generation u64, length u64, first u32, chunks u32,
 //!              colours u32
+//!        40    address u64          of the first byte, in the producer's memory
 //!        64    latest u64           number of the newest version, 0 for none
 //!        128   bell u32             its low half, for futex(2); closed u32
+//!        256   description          length u32, then so many bytes, for whoever reads the region
 //!        4096  places, one per colour, each `place_stride(chunks)` bytes:
 //!              number u64, published u64 (monotonic ns), dirty u64 (bytes), copied u64 (bytes),
 //!              then one byte per chunk, its colour
@@ -40,6 +42,14 @@ pub const CONSUMERS_MAX: usize = 64;
 
 /// Bytes of a table's head.
 pub const HEAD_BYTES: usize = 40;
+/// Offset in the table of the address of the region's first byte in the producer's memory; 0 for
+/// one that has none. Of use to debuggers only: nobody maps or reads anything by it.
+pub const ADDRESS: usize = 40;
+/// Offset in the table of the description: its length (u32), then its bytes.
+pub const DESCRIPTION: usize = 256;
+/// Most bytes of a description. It says what the bytes mean (say, a type and dimensions), in the
+/// words of producer and consumer; Heliostat does not read it.
+pub const DESCRIPTION_MAX: usize = 2044;
 /// Offset in the table of the newest version's number.
 pub const LATEST: usize = 64;
 /// Offset in the table of the word that changes with every version.

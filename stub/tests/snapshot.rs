@@ -379,3 +379,19 @@ fn stamp(page: usize, number: u64) -> u64 {
     };
     (1..=number).rev().find(|number| wrote(*number)).unwrap_or(0)
 }
+
+#[test]
+fn a_description_reaches_whoever_attaches_and_has_a_limit() {
+    let bytes = vec![0u8; 3 * 4096];
+    // SAFETY: `bytes` outlives the region.
+    let memory = unsafe { LiveMemory::new(bytes.as_ptr() as usize, bytes.len()) };
+    let mut region = Region::new(memory, Settings::default()).unwrap();
+    assert!(!region.describe(&[b'x'; 2045]));
+    assert!(region.describe("heat <f8 (96, 16)".as_bytes()));
+    let (table, pool) = region.descriptors();
+    let (table, pool) = (table.duplicate().unwrap(), pool.duplicate().unwrap());
+    let reader = Attachment::new(&table, pool, |pins| region.admit(pins).map(drop)).unwrap();
+    let reader = reader.unwrap();
+    assert_eq!(reader.description(), b"heat <f8 (96, 16)");
+    assert_eq!(reader.address(), bytes.as_ptr() as u64);
+}

@@ -82,6 +82,16 @@ impl Attachment {
         self.0.table.shape
     }
 
+    /// What the bytes mean, in the producer's words; empty when it did not say.
+    pub fn description(&self) -> Vec<u8> {
+        self.0.table.description()
+    }
+
+    /// Where the region lies in the producer's memory, as the producer says; 0 for nowhere.
+    pub fn address(&self) -> u64 {
+        self.0.table.address()
+    }
+
     /// Number of the newest version, 0 before the first.
     pub fn latest_number(&self) -> u64 {
         self.0.table.latest().load(Acquire)

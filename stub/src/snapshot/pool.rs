@@ -2,10 +2,11 @@
 
 use std::os::fd::AsRawFd;
 use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 
 use heliostat_abi::snapshot::{
-    Shape, COLOURS, COPIED, DIRTY, HEAD_BYTES, LATEST, NUMBER, PINNED, PINS, PINS_BYTES,
-    PINS_MAGIC, PUBLISHED,
+    Shape, ADDRESS, COLOURS, COPIED, DESCRIPTION, DESCRIPTION_MAX, DIRTY, HEAD_BYTES, LATEST,
+    NUMBER, PINNED, PINS, PINS_BYTES, PINS_MAGIC, PUBLISHED,
 };
 use heliostat_abi::wire::Writer;
 use heliostat_abi::VERSION;
@@ -49,12 +50,13 @@ pub(super) struct Table {
 
 impl Table {
     /// A fresh table that only this process may write.
-    pub(super) fn create(shape: Shape) -> Result<(OwnedFd, Self), PoolError> {
+    pub(super) fn create(shape: Shape, address: usize) -> Result<(OwnedFd, Self), PoolError> {
         let (name, writers) = (c"heliostat-snapshot-table", Writers::CreatorOnly);
         let (fd, memory) = SharedMapping::create_for(name, shape.table_bytes(), writers)?;
         let table = Self { memory, shape };
         // The table was just made of this length, so its head is inside it.
         let _ = table.memory.copy_in(0, &shape.encode());
+        table.memory.atomic_u64(ADDRESS).store(address as u64, Relaxed);
         Ok((fd, table))
     }
 
@@ -68,6 +70,29 @@ impl Table {
         Ok(Self { memory, shape })
     }
 
+    /// Says what the region's bytes mean; false when that is too long. Before anybody attaches.
+    pub(super) fn set_description(&self, text: &[u8]) -> bool {
+        let fits = text.len() <= DESCRIPTION_MAX;
+        if fits && self.memory.copy_in(DESCRIPTION + 4, text).is_ok() {
+            self.memory.atomic_u32(DESCRIPTION).store(text.len() as u32, Relaxed);
+        }
+        fits
+    }
+
+    /// What the producer says that the bytes mean.
+    pub(super) fn description(&self) -> Vec<u8> {
+        let length = self.memory.atomic_u32(DESCRIPTION).load(Relaxed) as usize;
+        let mut text = vec![0; length.min(DESCRIPTION_MAX)];
+        // It lies inside the head's page.
+        let _ = self.memory.copy_out(DESCRIPTION + 4, &mut text);
+        text
+    }
+
+    /// Where the region lies in the producer's memory, as the producer says.
+    pub(super) fn address(&self) -> u64 {
+        self.memory.atomic_u64(ADDRESS).load(Relaxed)
+    }
+
     /// Writes what place `place` says, less its number.
     pub(super) fn describe(
         &self,
@@ -77,7 +102,7 @@ impl Table {
     ) -> Result<(), OutOfRange> {
         let at = self.shape.place(place);
         for (offset, value) in [PUBLISHED, DIRTY, COPIED].into_iter().zip(facts) {
-            self.memory.atomic_u64(at + offset).store(value, std::sync::atomic::Ordering::Relaxed);
+            self.memory.atomic_u64(at + offset).store(value, Relaxed);
         }
         self.memory.copy_in(at + COLOURS, colours)
     }
@@ -85,9 +110,7 @@ impl Table {
     /// Time of publishing, bytes written and bytes copied of place `place`.
     pub(super) fn facts(&self, place: usize) -> [u64; 3] {
         let at = self.shape.place(place);
-        [PUBLISHED, DIRTY, COPIED].map(|offset| {
-            self.memory.atomic_u64(at + offset).load(std::sync::atomic::Ordering::Relaxed)
-        })
+        [PUBLISHED, DIRTY, COPIED].map(|offset| self.memory.atomic_u64(at + offset).load(Relaxed))
     }
 
     /// The colours of place `place`, each checked; `None` when the producer wrote nonsense.
@@ -129,7 +152,7 @@ impl PinsPage {
     /// A consumer's page.
     pub(super) fn open(fd: &OwnedFd) -> Result<Self, PoolError> {
         let memory = SharedMapping::from_fd(fd.as_raw_fd(), PINS_BYTES, Access::ReadWrite)?;
-        let word = |at| memory.atomic_u32(at).load(std::sync::atomic::Ordering::Relaxed);
+        let word = |at| memory.atomic_u32(at).load(Relaxed);
         match (word(0), word(4)) == (PINS_MAGIC, u32::from(VERSION)) {
             true => Ok(Self(memory)),
             false => Err(PoolError::NoPins),

@@ -89,7 +89,8 @@ impl Region {
         let (name, writers) = (c"heliostat-snapshot-pool", Writers::CreatorOnly);
         let pool = SharedMapping::create_for(name, shape.pool_bytes(), writers);
         let (pool_fd, pool) = pool.map_err(|error| RegionError::Memory(error.into()))?;
-        let (table_fd, table) = Table::create(shape).map_err(RegionError::Memory)?;
+        let (table_fd, table) =
+            Table::create(shape, memory.start()).map_err(RegionError::Memory)?;
         Ok(Self {
             memory,
             pool,
@@ -110,6 +111,12 @@ impl Region {
     /// Table and pool, for consumers; sealed, so that holders can only map them for reading.
     pub fn descriptors(&self) -> (&OwnedFd, &OwnedFd) {
         (&self.fds.0, &self.fds.1)
+    }
+
+    /// Says what the bytes mean, to whoever attaches later (2,044 bytes at most, else false). To be
+    /// said before the region gets a name.
+    pub fn describe(&mut self, text: &[u8]) -> bool {
+        self.table.set_description(text)
     }
 
     /// How writes become known.
