@@ -4,7 +4,8 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// An object that outlives a restart of its owner: a table index and the index's generation.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, Default)]
+/// Ordered by index, so that services that walk a set of them give equal effects for equal inputs.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash, Default)]
 pub struct ObjectId {
     /// Place in the owner's table.
     pub index: u32,

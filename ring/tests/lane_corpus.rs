@@ -3,7 +3,8 @@
 
 mod lane_foreign;
 
-use lane_foreign::{exercise, Step, OTHERS, POSITIONS, SIGNALS};
+use lane_foreign::step::Step;
+use lane_foreign::{exercise, OTHERS, POSITIONS, SIGNALS};
 use std::path::{Path, PathBuf};
 
 fn folder() -> PathBuf {

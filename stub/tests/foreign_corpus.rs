@@ -3,7 +3,7 @@
 
 mod foreign;
 
-use foreign::slot::Step;
+use foreign::step::Step;
 use foreign::{reply, slot};
 use heliostat_abi::code::Code;
 use heliostat_abi::limits::{CHANNELS_MAX, FDS_PER_REPLY_MAX, PORTS_MAX, SESSIONS_MAX};

@@ -100,11 +100,17 @@ fn a_one_shot_interest_is_told_once_until_it_is_set_again() {
     assert_eq!(set.wait(SOON) & IN, IN);
 }
 
-#[test]
-fn an_edge_triggered_writer_hears_of_room_after_it_met_a_full_ring() {
+/// A stream whose client is in a set for both edges, and was told once that it may write.
+fn writable_by_edge() -> (End, End, Set) {
     let ((client, server), set) = (direct(), Set::new());
     set.control(libc::EPOLL_CTL_ADD, &client, IN | OUT | EDGE);
     assert_eq!(set.wait(SOON) & OUT, OUT);
+    (client, server, set)
+}
+
+#[test]
+fn an_edge_triggered_writer_hears_of_room_after_it_met_a_full_ring() {
+    let (client, server, set) = writable_by_edge();
     let bytes = vec![1; 2 * support::RING_BYTES as usize];
     assert_eq!(client.send(&bytes, libc::MSG_DONTWAIT), Ok(bytes.len() / 2));
     assert!(set.is_quiet());
@@ -119,9 +125,7 @@ fn an_edge_triggered_writer_hears_of_room_after_it_met_a_full_ring() {
 
 #[test]
 fn a_waiting_thread_with_a_writable_edge_interest_uses_no_processor() {
-    let ((client, _server), set) = (direct(), Set::new());
-    set.control(libc::EPOLL_CTL_ADD, &client, IN | OUT | EDGE);
-    assert_eq!(set.wait(SOON) & OUT, OUT);
+    let (_client, _server, set) = writable_by_edge();
     let before = thread_cpu();
     assert_eq!(set.wait(Duration::from_millis(400)), 0);
     assert!(thread_cpu() - before < Duration::from_millis(100));

@@ -1,19 +1,19 @@
 //! Versions of live memory: every version is what the memory was when it was published, for as
 //! long as somebody has it pinned, whatever engine, policy and traffic.
 
-use std::convert::Infallible;
+mod support;
+
 use std::ops::Range;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use heliostat_base::live::LiveMemory;
 use heliostat_base::track::{self, TrackError};
 use heliostat_stub::snapshot::{
-    Attachment, Declared, Engine, EngineKind, Policy, PublishError, Region, Settings, Version,
-    View, PAGE_BYTES,
+    Declared, Engine, EngineKind, Policy, PublishError, Region, Settings, Version, View, PAGE_BYTES,
 };
 use proptest::prelude::*;
+use support::region::{attach, content, live, region};
 
 const ENGINES: [EngineKind; 3] = [EngineKind::Tracked, EngineKind::Declared, EngineKind::Whole];
 
@@ -23,30 +23,6 @@ fn engines() -> impl Iterator<Item = EngineKind> {
         println!("skipped: the engine that tracks ({refused})");
     }
     ENGINES.into_iter().filter(move |it| refused.is_none() || *it != EngineKind::Tracked)
-}
-
-/// A region over bytes of the test's own, which outlive it.
-fn region(bytes: &[u8], settings: Settings) -> Region {
-    // SAFETY: every test keeps `bytes` until its region is dropped.
-    let memory = unsafe { LiveMemory::new(bytes.as_ptr() as usize, bytes.len()) };
-    Region::new(memory, settings).unwrap()
-}
-
-fn attach(region: &mut Region) -> (Attachment, usize) {
-    let (table, pool) = region.descriptors();
-    let (table, pool) = (table.duplicate().unwrap(), pool.duplicate().unwrap());
-    let mut place = None;
-    let announced = Attachment::new(&table, pool, |pins| {
-        place = region.admit(pins).unwrap();
-        Ok::<(), Infallible>(())
-    });
-    (announced.unwrap().unwrap(), place.expect("room for a consumer"))
-}
-
-fn content(version: &Version) -> Vec<u8> {
-    let mut bytes = vec![0; version.len()];
-    version.read(0, &mut bytes).unwrap();
-    bytes
 }
 
 #[derive(Clone, Debug)]
@@ -295,10 +271,8 @@ impl Engine for Failing {
 #[test]
 fn a_version_that_could_not_be_made_takes_nothing_with_it() {
     let mut bytes = vec![0u8; 3 * (2 << 20)];
-    // SAFETY: `bytes` stay until the region is dropped.
-    let memory = unsafe { LiveMemory::new(bytes.as_ptr() as usize, bytes.len()) };
-    let engine = Box::new(Failing::default());
-    let mut region = Region::with_engine(Box::new(memory), Settings::default(), engine).unwrap();
+    let (memory, engine) = (Box::new(live(&bytes)), Box::new(Failing::default()));
+    let mut region = Region::with_engine(memory, Settings::default(), engine).unwrap();
     let (consumer, _) = attach(&mut region);
     region.publish().unwrap();
     for (round, at) in [100, 3 << 20, 5 << 20].into_iter().enumerate() {
@@ -383,15 +357,10 @@ fn stamp(page: usize, number: u64) -> u64 {
 #[test]
 fn a_description_reaches_whoever_attaches_and_has_a_limit() {
     let bytes = vec![0u8; 3 * 4096];
-    // SAFETY: `bytes` outlives the region.
-    let memory = unsafe { LiveMemory::new(bytes.as_ptr() as usize, bytes.len()) };
-    let mut region = Region::new(memory, Settings::default()).unwrap();
+    let mut region = region(&bytes, Settings::default());
     assert!(!region.describe(&[b'x'; 2045]));
     assert!(region.describe("heat <f8 (96, 16)".as_bytes()));
-    let (table, pool) = region.descriptors();
-    let (table, pool) = (table.duplicate().unwrap(), pool.duplicate().unwrap());
-    let reader = Attachment::new(&table, pool, |pins| region.admit(pins).map(drop)).unwrap();
-    let reader = reader.unwrap();
+    let (reader, _) = attach(&mut region);
     assert_eq!(reader.description(), b"heat <f8 (96, 16)");
     assert_eq!(reader.address(), bytes.as_ptr() as u64);
 }

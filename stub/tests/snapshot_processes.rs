@@ -1,15 +1,14 @@
 //! Producers and consumers in processes of their own: killed, stopped, without privilege.
 
-use std::convert::Infallible;
+mod support;
+
 use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
-use heliostat_base::live::LiveMemory;
 use heliostat_base::mapping::{Access, SharedMapping};
 use heliostat_base::track;
-use heliostat_stub::snapshot::{
-    Attachment, EngineKind, PublishError, Region, Settings, PAGE_BYTES,
-};
+use heliostat_stub::snapshot::{Attachment, EngineKind, PublishError, Settings, PAGE_BYTES};
+use support::region::{attach, region};
 
 const BYTES: usize = 64 * PAGE_BYTES;
 
@@ -39,24 +38,6 @@ fn waited(pid: i32) -> i32 {
 fn kill(pid: i32, signal: i32) {
     // SAFETY: kill takes no pointer.
     assert_eq!(unsafe { libc::kill(pid, signal) }, 0);
-}
-
-fn region(bytes: &[u8], settings: Settings) -> Region {
-    // SAFETY: every test keeps `bytes` until its region is dropped.
-    let memory = unsafe { LiveMemory::new(bytes.as_ptr() as usize, bytes.len()) };
-    Region::new(memory, settings).unwrap()
-}
-
-fn attach(region: &mut Region) -> (Attachment, usize) {
-    let (table, pool) = region.descriptors();
-    let (table, pool) = (table.duplicate().unwrap(), pool.duplicate().unwrap());
-    let mut place = None;
-    let announce = |pins: &_| {
-        place = region.admit(pins).unwrap();
-        Ok::<(), Infallible>(())
-    };
-    let attached = Attachment::new(&table, pool, announce);
-    (attached.unwrap().unwrap(), place.expect("room for a consumer"))
 }
 
 fn byte_of(attachment: &Attachment, at: usize) -> u8 {

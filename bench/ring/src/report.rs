@@ -2,6 +2,10 @@
 
 use std::fmt::Write;
 
+use heliostat_bench_report::{number, spread, write_list};
+
+pub use heliostat_bench_report::median;
+
 /// Several repetitions of two things, measured in turn.
 pub struct Row {
     /// What is compared.
@@ -24,32 +28,11 @@ pub struct Row {
     pub ping_pong_ns: (f64, f64),
 }
 
-/// The middle of the values.
-pub fn median(values: &[f64]) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    match sorted.len() {
-        0 => f64::NAN,
-        n if n % 2 == 1 => sorted[n / 2],
-        n => (sorted[n / 2 - 1] + sorted[n / 2]) / 2.0,
-    }
-}
-
-/// Distance between the extremes, as a fraction of the median.
-pub fn spread(values: &[f64]) -> f64 {
-    let most = values.iter().copied().fold(f64::MIN, f64::max);
-    let least = values.iter().copied().fold(f64::MAX, f64::min);
-    (most - least) / median(values)
-}
-
 impl Row {
     /// How many times better (above 1) or worse ours is than the other, median of the pairs:
     /// pairs are neighbours in time, so that a change of the machine's regime falls out.
     pub fn ratio(&self) -> f64 {
-        let pairs = self.ours.iter().zip(&self.theirs);
-        let ratios: Vec<f64> =
-            pairs.map(|(o, t)| if self.more_is_better { o / t } else { t / o }).collect();
-        median(&ratios)
+        heliostat_bench_report::ratio(&self.ours, &self.theirs, self.more_is_better)
     }
 
     /// Prints one line of the table.
@@ -95,15 +78,6 @@ impl Row {
     }
 }
 
-/// JSON has no NaN: what was not measured is null.
-fn number(value: f64) -> String {
-    if value.is_finite() {
-        format!("{value:.4}")
-    } else {
-        "null".to_string()
-    }
-}
-
 /// Prints the heading of the table.
 pub fn print_heading() {
     println!(
@@ -115,8 +89,5 @@ pub fn print_heading() {
 /// Writes all rows as a JSON list.
 pub fn write(rows: &[Row], path: &std::path::Path) -> std::io::Result<()> {
     let lines: Vec<String> = rows.iter().map(Row::json).collect();
-    if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder)?;
-    }
-    std::fs::write(path, format!("[\n{}\n]\n", lines.join(",\n")))
+    write_list(&lines, path)
 }

@@ -158,16 +158,12 @@ impl Samples {
         let whole = |arm: &[Sample]| each(arm, |it| it.whole() / 1e3);
         let aim = |wanted, least| if wanted { Aim::Ratio(least) } else { Aim::None };
         let is_tenth = pattern.share == 0.1;
-        let sparse = pattern.share < 0.01 && size.bytes >= 1 << 30;
+        let is_sparse = pattern.share < 0.01 && size.bytes >= 1 << 30;
+        let (ours, copy) = (&self.ours, &self.copy);
+        let (pause, cycle) = (aim(is_sparse, 60.0), aim(is_all, 1.0 / 1.3));
         let mut rows = vec![
-            row("publish vs memcpy", snap(&self.ours), snap(&self.copy), aim(sparse, 60.0), note),
-            row(
-                "write + snapshot vs memcpy",
-                whole(&self.ours),
-                whole(&self.copy),
-                aim(is_all, 1.0 / 1.3),
-                note,
-            ),
+            row("publish vs memcpy", snap(ours), snap(copy), pause, note),
+            row("write + snapshot vs memcpy", whole(ours), whole(copy), cycle, note),
         ];
         let slow = self.slowdown(&self.ours);
         for (name, arm) in [("gone at once", &self.gone), ("living on", &self.alive)] {

@@ -2,6 +2,10 @@
 
 use std::fmt::Write;
 
+use heliostat_bench_report::{extremes, number, write_list};
+
+pub use heliostat_bench_report::median;
+
 /// What was promised of a row.
 #[derive(Clone, Copy)]
 pub enum Aim {
@@ -29,31 +33,11 @@ pub struct Row {
     pub note: &'static str,
 }
 
-/// The middle of the values.
-pub fn median(values: &[f64]) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    match sorted.len() {
-        0 => f64::NAN,
-        n if n % 2 == 1 => sorted[n / 2],
-        n => (sorted[n / 2 - 1] + sorted[n / 2]) / 2.0,
-    }
-}
-
-fn extremes(values: &[f64]) -> (f64, f64) {
-    let least = values.iter().copied().fold(f64::MAX, f64::min);
-    (least, values.iter().copied().fold(f64::MIN, f64::max))
-}
-
 impl Row {
     /// How many times better (above 1) ours is: the median of pairs that are neighbours in time,
     /// so that a slow minute of the machine falls out.
     pub fn ratio(&self) -> f64 {
-        let more_is_better = self.unit == "GB/s";
-        let pairs = self.ours.iter().zip(&self.theirs);
-        let ratios: Vec<f64> =
-            pairs.map(|(o, t)| if more_is_better { o / t } else { t / o }).collect();
-        median(&ratios)
+        heliostat_bench_report::ratio(&self.ours, &self.theirs, self.unit == "GB/s")
     }
 
     /// The promise in words, and whether it is kept.
@@ -118,15 +102,6 @@ fn span(values: &[f64]) -> String {
     format!("[{}, {}]", number(least), number(most))
 }
 
-/// JSON has no NaN: what was not measured is null.
-fn number(value: f64) -> String {
-    if value.is_finite() {
-        format!("{value:.4}")
-    } else {
-        "null".to_string()
-    }
-}
-
 /// Prints the heading of the table.
 pub fn print_heading() {
     println!(
@@ -138,8 +113,5 @@ pub fn print_heading() {
 /// Writes all rows as a JSON list.
 pub fn write(rows: &[Row], path: &std::path::Path) -> std::io::Result<()> {
     let lines: Vec<String> = rows.iter().map(Row::json).collect();
-    if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder)?;
-    }
-    std::fs::write(path, format!("[\n{}\n]\n", lines.join(",\n")))
+    write_list(&lines, path)
 }

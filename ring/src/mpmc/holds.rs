@@ -13,6 +13,8 @@ pub const HOLDS_MAX: usize = 1024;
 /// How many elements may be taken and not yet reclaimed.
 #[cfg(loom)]
 pub const HOLDS_MAX: usize = 4;
+/// Marks on one cache line; under loom fewer, so that there is more than one line there too.
+const MARKS_PER_LINE: usize = if cfg!(loom) { 2 } else { 8 };
 
 /// Number of an element in the order of taking.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,7 +38,7 @@ impl Holds {
     /// Neighbouring holds, which different cores release, lie on different cache lines.
     #[inline(always)]
     fn mark(&self, hold: u64) -> &AtomicU64 {
-        const LINES: usize = HOLDS_MAX.div_ceil(8);
+        const LINES: usize = HOLDS_MAX.div_ceil(MARKS_PER_LINE);
         let slot = hold as usize % HOLDS_MAX;
         let place = (slot % LINES) * (HOLDS_MAX / LINES) + slot / LINES;
         &self.marks[place]

@@ -15,6 +15,7 @@
 pub mod memory;
 pub mod model;
 mod play;
+pub mod step;
 
 use std::sync::Arc;
 
@@ -22,8 +23,10 @@ use heliostat_abi::channel::direction as at;
 use heliostat_ring::stream::Lane;
 use memory::{Arena, Restless, DATA, WORDS};
 use play::Player;
+use step::{steps, Step};
 
-pub const RECORD_BYTES: usize = 11;
+/// Kinds of steps.
+const KINDS: u8 = 12;
 /// Words of a direction: positions first, then all others.
 pub const POSITIONS: [usize; 3] = [at::TAIL, at::ORIGIN, at::HEAD];
 pub const OTHERS: [usize; 8] = [
@@ -40,38 +43,11 @@ pub const OTHERS: [usize; 8] = [
 /// want, retract, accept; a bell counted, not counted after all, drained.
 pub const SIGNALS: u16 = 13;
 
-/// One step of a script.
-#[derive(Clone, Copy)]
-pub struct Step {
-    pub what: u8,
-    pub a: u16,
-    pub word: u64,
-}
-
-impl Step {
-    fn read(record: &[u8]) -> Self {
-        let mut word = [0; 8];
-        word.copy_from_slice(&record[3..]);
-        let a = u16::from_le_bytes([record[1], record[2]]);
-        Self { what: record[0] % 12, a, word: u64::from_le_bytes(word) }
-    }
-
-    /// As it stands in an input.
-    #[allow(dead_code)] // the fuzz target only reads
-    pub fn bytes(self) -> [u8; RECORD_BYTES] {
-        let mut record = [0; RECORD_BYTES];
-        record[0] = self.what;
-        record[1..3].copy_from_slice(&self.a.to_le_bytes());
-        record[3..].copy_from_slice(&self.word.to_le_bytes());
-        record
-    }
-}
-
 pub fn exercise(input: &[u8]) {
     let Some((shape, script)) = input.split_first() else { return };
     let (capacity, stagger) = (64u32 << (shape & 7), u64::from(shape >> 4) * 320);
     let Some(arena) = Arena::new(capacity).map(Arc::new) else { return };
-    let steps = script.chunks_exact(RECORD_BYTES).map(Step::read);
+    let steps = steps(script, KINDS);
     if shape & 8 == 0 {
         let lane = Lane::new(&arena.memory, WORDS, DATA, capacity).expect("inside the mapping");
         let mut player = Player::new(lane.clone(), &arena, stagger);

@@ -53,8 +53,8 @@ impl Net {
         let Some(held) = self.held.get_mut(&session) else { return };
         let ports = std::mem::take(&mut held.ports);
         let channels = held.channels.clone();
-        sorted(ports).for_each(|port| self.leave_port(session, port, effects));
-        sorted(channels).for_each(|channel| self.forget(channel, effects));
+        ports.into_iter().for_each(|port| self.leave_port(session, port, effects));
+        channels.into_iter().for_each(|channel| self.forget(channel, effects));
         self.held.remove(&session);
     }
 
@@ -66,14 +66,14 @@ impl Net {
     /// another of the sessions opened to it, and its peer would go on instead of leaving.
     pub fn revoke(&mut self, sessions: &[ObjectId], effects: &mut Vec<Effect>) -> usize {
         let mut channels: Vec<_> = sessions.iter().flat_map(|id| self.reached_by(*id)).collect();
-        channels.sort_unstable_by_key(|id| id.index);
+        channels.sort_unstable();
         channels.dedup();
         let count = channels.iter().filter(|id| self.revoke_channel(**id, effects)).count();
         for session in sessions {
             let held = self.held.entry(*session).or_default();
             held.revoked = true;
             let ports = std::mem::take(&mut held.ports);
-            sorted(ports).for_each(|port| self.leave_port(*session, port, effects));
+            ports.into_iter().for_each(|port| self.leave_port(*session, port, effects));
         }
         count
     }
@@ -115,11 +115,4 @@ impl Net {
         gone.channels.values().for_each(|channel| self.forget(*channel, effects));
         effects.push(Effect::RegistryChanged);
     }
-}
-
-/// In order of index, so that equal inputs give equal effects.
-fn sorted(ids: impl IntoIterator<Item = ObjectId>) -> impl Iterator<Item = ObjectId> {
-    let mut ids: Vec<_> = ids.into_iter().collect();
-    ids.sort_unstable_by_key(|id| (id.index, id.generation));
-    ids.into_iter()
 }

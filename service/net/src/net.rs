@@ -3,7 +3,7 @@
 //! Sessions appear here when they first hold something and disappear with `end`. Everything is
 //! counted against a limit before it is made, so that no sequence of requests grows a table.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use heliostat_abi::limits::{CHANNELS_MAX, FDS_PER_REPLY_MAX, PORTS_MAX};
 use heliostat_abi::name::ObjectId;
@@ -95,8 +95,8 @@ pub(crate) struct Channel {
 
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Held {
-    pub(crate) ports: HashSet<ObjectId>,
-    pub(crate) channels: HashSet<ObjectId>,
+    pub(crate) ports: BTreeSet<ObjectId>,
+    pub(crate) channels: BTreeSet<ObjectId>,
     pub(crate) bytes: u64,
     pub(crate) revoked: bool,
 }

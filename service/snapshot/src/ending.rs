@@ -57,7 +57,7 @@ impl Snapshot {
     /// Consumers first: the word of a region that the same session produces says so, too.
     fn end_all_of(&mut self, session: ObjectId, effects: &mut Vec<Effect>) -> usize {
         let Some(held) = self.held.get(&session) else { return 0 };
-        let (consumers, regions) = (sorted(&held.consumers), sorted(&held.regions));
+        let (consumers, regions) = (held.consumers.clone(), held.regions.clone());
         let count = consumers.len() + regions.len();
         consumers.into_iter().for_each(|consumer| self.free_consumer(consumer, effects));
         regions.into_iter().for_each(|region| self.free_region(region, effects));
@@ -84,7 +84,7 @@ impl Snapshot {
             held.consumers.remove(&id);
         }
         if let Some(region) = self.regions.get_mut(consumer.region) {
-            region.consumers.remove(&(id.index, id.generation));
+            region.consumers.remove(&id);
             let untold = region.untold.iter().position(|waiting| *waiting == id);
             match untold {
                 Some(place) => drop(region.untold.remove(place)),
@@ -112,11 +112,4 @@ impl Snapshot {
             }
         }
     }
-}
-
-/// In order of index, so that equal inputs give equal effects.
-fn sorted<'a>(ids: impl IntoIterator<Item = &'a ObjectId>) -> Vec<ObjectId> {
-    let mut ids: Vec<_> = ids.into_iter().copied().collect();
-    ids.sort_unstable_by_key(|id| (id.index, id.generation));
-    ids
 }

@@ -4,7 +4,7 @@
 //! a table. What is left of an ended region are its name's count of producers and, until they end,
 //! its consumers.
 
-use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use heliostat_abi::limits::{ATTACHMENTS_MAX, FDS_PER_REPLY_MAX, REGIONS_MAX};
 use heliostat_abi::name::ObjectId;
@@ -68,7 +68,7 @@ pub struct Batch {
 pub(crate) struct Region {
     pub(crate) key: Key,
     pub(crate) producer: ObjectId,
-    pub(crate) consumers: BTreeSet<(u32, u32)>,
+    pub(crate) consumers: BTreeSet<ObjectId>,
     /// Of these the producer knows nothing yet, in the order of their coming.
     pub(crate) untold: VecDeque<ObjectId>,
     /// Of these it knows, and not that they left. Together with those that it knows to be there
@@ -94,8 +94,8 @@ pub(crate) struct Standing {
 
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Held {
-    pub(crate) regions: HashSet<ObjectId>,
-    pub(crate) consumers: HashSet<ObjectId>,
+    pub(crate) regions: BTreeSet<ObjectId>,
+    pub(crate) consumers: BTreeSet<ObjectId>,
     pub(crate) revoked: bool,
 }
 
@@ -186,7 +186,7 @@ impl Snapshot {
         let full =
             |error: heliostat_abi::table::TableFull| full(Resource::Attachments, error.limit);
         let id = self.consumers.insert(consumer).map_err(full)?;
-        found.consumers.insert((id.index, id.generation));
+        found.consumers.insert(id);
         found.untold.push_back(id);
         if let Some(standing) = self.names.get_mut(&found.key) {
             standing.attached += 1;

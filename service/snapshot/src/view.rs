@@ -41,15 +41,12 @@ impl Snapshot {
     /// One region.
     pub fn region(&self, id: ObjectId) -> Option<RegionView> {
         let region = self.regions.get(id)?;
-        let consumers = region.consumers.iter();
         Some(RegionView {
             id,
             key: region.key.clone(),
             generation: self.names.get(&region.key).map_or(0, |standing| standing.generation),
             producer: region.producer,
-            consumers: consumers
-                .map(|(index, generation)| ObjectId { index: *index, generation: *generation })
-                .collect(),
+            consumers: region.consumers.iter().copied().collect(),
         })
     }
 

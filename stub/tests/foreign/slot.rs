@@ -23,39 +23,16 @@ use heliostat_stub::net::channel::{Channel, Side};
 use heliostat_stub::session::NodePage;
 
 use super::slot_acts::{self, Held};
+use super::step::{steps, Step};
 
-pub const RECORD_BYTES: usize = 11;
+/// Kinds of steps.
+const KINDS: u8 = 9;
 /// Sessions whose words inputs change.
 const SESSIONS: u32 = 4;
 const HELD_MAX: usize = 64;
 /// Files are not made longer than this, whatever shape an input names.
 const FILE_BYTES_MAX: usize = 4 << 20;
 const ADDRESS_BYTES: usize = 52;
-
-/// One step of a script.
-#[derive(Clone, Copy)]
-pub struct Step {
-    pub what: u8,
-    pub a: u16,
-    pub word: u64,
-}
-
-impl Step {
-    fn read(record: &[u8]) -> Self {
-        let mut word = [0; 8];
-        word.copy_from_slice(&record[3..]);
-        let a = u16::from_le_bytes([record[1], record[2]]);
-        Self { what: record[0] % 9, a, word: u64::from_le_bytes(word) }
-    }
-
-    pub fn bytes(self) -> [u8; RECORD_BYTES] {
-        let mut record = [0; RECORD_BYTES];
-        record[0] = self.what;
-        record[1..3].copy_from_slice(&self.a.to_le_bytes());
-        record[3..].copy_from_slice(&self.word.to_le_bytes());
-        record
-    }
-}
 
 /// The node page of all inputs, writable here as it is for the control plane.
 fn node_page() -> &'static (SharedMapping, Arc<NodePage>) {
@@ -71,7 +48,7 @@ fn node_page() -> &'static (SharedMapping, Arc<NodePage>) {
 pub fn exercise(input: &[u8]) {
     let Some((shape, script)) = input.split_at_checked(4) else { return };
     let Some(mut player) = Player::new([shape[0], shape[1], shape[2], shape[3]]) else { return };
-    script.chunks_exact(RECORD_BYTES).for_each(|record| player.step(Step::read(record)));
+    steps(script, KINDS).for_each(|step| player.step(step));
 }
 
 pub struct Player {

@@ -7,6 +7,7 @@
 
 pub mod packet;
 pub mod pair;
+pub mod region;
 
 use std::collections::HashMap;
 use std::os::fd::{AsRawFd, RawFd};
@@ -60,6 +61,7 @@ pub fn control() -> &'static Control {
         let control: &'static Control = Box::leak(Box::new(Control::new()));
         let name = format!("heliostat-stub-test-{}.sock", std::process::id());
         let path = std::env::temp_dir().join(name).display().to_string();
+        remove_at_exit(&path);
         let listener = packet::listen(&path);
         heliostat_stub::process::adopt();
         heliostat_stub::session::configure(path, "stub-test".into());
@@ -69,6 +71,18 @@ pub fn control() -> &'static Control {
         });
         control
     })
+}
+
+/// Sessions may begin until the last test is over, so the socket's file stays until then.
+fn remove_at_exit(path: &str) {
+    static PATH: OnceLock<String> = OnceLock::new();
+    extern "C" fn remove() {
+        let _ = PATH.get().map(std::fs::remove_file);
+    }
+    if PATH.set(path.to_owned()).is_ok() {
+        // SAFETY: the function lives as long as the process, and does not unwind.
+        assert_eq!(unsafe { libc::atexit(remove) }, 0);
+    }
 }
 
 impl Control {
