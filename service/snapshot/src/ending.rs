@@ -30,7 +30,7 @@ impl Snapshot {
         effects: &mut Vec<Effect>,
     ) -> Result<(), Refusal> {
         let found = self.consumers.get(consumer);
-        if !found.is_some_and(|found| (found.session, found.region) == (session, region)) {
+        if found.is_none_or(|found| (found.session, found.region) != (session, region)) {
             return Err(Refusal::NotAttached { consumer });
         }
         self.free_consumer(consumer, effects);
