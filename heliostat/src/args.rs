@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::snapshot::SnapshotCommand;
+
 /// Runs unmodified programs with direct connections between them, and shows what they do.
 #[derive(Parser, Clone, Debug)]
 #[command(name = "heliostat", version)]
@@ -43,6 +45,12 @@ pub enum Command {
     Stop(Place),
     /// Show sessions and their traffic, refreshed every second.
     Top(Place),
+    /// Versions of live memory: show, save, compare and follow them.
+    Snapshot {
+        /// What to do with them.
+        #[command(subcommand)]
+        command: SnapshotCommand,
+    },
 }
 
 /// Where the control plane is.

@@ -1,7 +1,7 @@
 //! heliostat: the command line.
 //!
-//! `run` prepares an environment and becomes the program; every other command asks the control
-//! plane one question and prints the answer.
+//! `run` prepares an environment and becomes the program, `snapshot` reads versions of live memory;
+//! every other command asks the control plane one question and prints the answer.
 #![deny(unsafe_code)]
 
 mod args;
@@ -13,6 +13,7 @@ mod place;
 mod program;
 mod run;
 mod show;
+mod snapshot;
 mod table;
 mod top;
 
@@ -32,6 +33,7 @@ fn main() -> ExitCode {
         Command::Revoke { pid, place } => show::tell(&place, &Request::Revoke { pid }),
         Command::Stop(place) => show::tell(&place, &Request::Stop),
         Command::Top(place) => top::top(&place),
+        Command::Snapshot { command } => return snapshot::run(&command),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -24,7 +24,7 @@ RULES: dict[str, set[str]] = {
     "control": {"abi"},
     "backend/*": {"abi", "base", "ring"},
     "heliostatd": LOWER | {"ring", "control", "service/*", "backend/*"},
-    "heliostat": LOWER | {"interpose"},
+    "heliostat": LOWER | {"interpose", "stub"},
     "bench/*": {"*"},
     "verify/*": {"*"},
 }

@@ -64,6 +64,7 @@ def test_edge_against_the_direction_is_refused(edge):
         ("stub", "ring"),
         ("bind/posix", "interpose"),
         ("heliostatd", "service/net"),
+        ("heliostat", "stub"),
         ("heliostatd", "backend/sockets"),
         ("bench/ring", "ring"),
     ],

@@ -97,6 +97,16 @@ impl Attachment {
         self.0.table.latest().load(Acquire)
     }
 
+    /// Numbers of the versions that can be pinned now, oldest first. Any of them may be gone a
+    /// moment later.
+    pub fn alive(&self) -> Vec<u64> {
+        let table = &self.0.table;
+        let numbers = (0..table.places()).map(|place| table.number(place).load(Acquire));
+        let mut numbers: Vec<u64> = numbers.filter(|number| *number != 0).collect();
+        numbers.sort_unstable();
+        numbers
+    }
+
     /// True once the producer has ended the region in good order.
     pub fn is_closed(&self) -> bool {
         self.0.table.memory.atomic_u32(CLOSED).load(Relaxed) != 0
