@@ -18,4 +18,5 @@ pub mod process;
 pub mod socket_owner;
 pub mod spin;
 pub mod sys;
+pub mod tracee;
 pub mod track;

@@ -21,6 +21,7 @@ mod kernel;
 mod trial;
 
 pub use error::TrackError;
+pub(crate) use kernel::FLAGS as FOREIGN_FLAGS;
 pub use trial::probe;
 
 use crate::fd::OwnedFd;
@@ -40,8 +41,10 @@ pub type Pages = std::ops::Range<usize>;
 pub struct WriteTracker {
     uffd: OwnedFd,
     pagemap: OwnedFd,
-    /// The process whose memory both descriptors mean, whoever holds them.
+    /// The process that asks: this one, and no fork of it.
     pid: i32,
+    /// The memory is another process's. What is mapped of it is for the caller to know.
+    is_foreign: bool,
     /// False where dropped pages need a scan of their own.
     sees_dropped_tables: bool,
 }
@@ -57,7 +60,22 @@ impl WriteTracker {
         kernel::shake_hands(&uffd).map_err(step(HANDSHAKE))?;
         let pagemap = kernel::pagemap().map_err(step(OPEN))?;
         let sees_dropped_tables = trial::sees_dropped_tables(&uffd, &pagemap)?;
-        Ok(Self { uffd, pagemap, pid: process::pid(), sees_dropped_tables })
+        Ok(Self { uffd, pagemap, pid: process::pid(), is_foreign: false, sees_dropped_tables })
+    }
+
+    /// Makes a tracker of another process's memory from a userfaultfd made in its name and its
+    /// page map. All ranges are the other's, and must be mapped in it: a gap is passed over in
+    /// silence, as memory that nobody wrote.
+    pub(crate) fn of_other(uffd: OwnedFd, pagemap: OwnedFd) -> Result<Self, TrackError> {
+        kernel::shake_hands(&uffd).map_err(|errno| TrackError::refused(HANDSHAKE, errno))?;
+        // Tried on memory of our own; where that cannot be, the second scan costs time only.
+        let sees_dropped_tables = Self::new().is_ok_and(|own| own.sees_dropped_tables);
+        Ok(Self { uffd, pagemap, pid: process::pid(), is_foreign: true, sees_dropped_tables })
+    }
+
+    /// Whether every page of the range is mapped, as far as this process can tell.
+    fn is_mapped(&self, pages: &Pages) -> bool {
+        self.is_foreign || kernel::is_mapped(pages)
     }
 
     /// Protects every page of the range: from the return on, first writes are noted.
@@ -74,7 +92,7 @@ impl WriteTracker {
             return Ok(());
         }
         // A range with a gap would be registered without the gap and without a word.
-        if !kernel::is_mapped(&pages) {
+        if !self.is_mapped(&pages) {
             return Err(TrackError::Lost { start: pages.start });
         }
         let step = |call| move |errno| TrackError::System { call, errno };
@@ -95,7 +113,7 @@ impl WriteTracker {
         let ended = kernel::register(&self.uffd, &pages)
             .and_then(|()| kernel::unregister(&self.uffd, &pages));
         match ended {
-            Err(Errno(libc::EINVAL | libc::ENOMEM)) if !kernel::is_mapped(&pages) => Ok(()),
+            Err(Errno(libc::EINVAL | libc::ENOMEM)) if !self.is_mapped(&pages) => Ok(()),
             other => other
                 .map_err(|errno| TrackError::System { call: "ioctl(UFFDIO_UNREGISTER)", errno }),
         }
@@ -138,7 +156,7 @@ impl WriteTracker {
             merge(written, before, middle);
         }
         // The scan passes over a gap without a word.
-        if found.is_ok() && !kernel::is_mapped(&pages) {
+        if found.is_ok() && !self.is_mapped(&pages) {
             found = Err(TrackError::Lost { start: pages.start });
         }
         if found.is_err() {

@@ -20,6 +20,9 @@ const UFFD_API: u64 = 0xaa;
 /// Page faults of the kernel itself are never handed to us, so no privilege is needed. The
 /// asynchronous mode resolves them in the kernel and notes them all the same.
 const UFFD_USER_MODE_ONLY: usize = 1;
+/// The argument of userfaultfd(2).
+pub(crate) const FLAGS: usize =
+    libc::O_CLOEXEC as usize | libc::O_NONBLOCK as usize | UFFD_USER_MODE_ONLY;
 const UFFD_FEATURE_WP_ASYNC: u64 = 1 << 15;
 const REGISTER_MODE_WP: u64 = 1 << 1;
 const WRITEPROTECT_MODE_WP: u64 = 1 << 0;
@@ -98,9 +101,8 @@ impl Wanted {
 
 /// Makes a userfaultfd; it is not usable before [`shake_hands`].
 pub(super) fn userfaultfd() -> Result<OwnedFd, Errno> {
-    let flags = libc::O_CLOEXEC as usize | libc::O_NONBLOCK as usize | UFFD_USER_MODE_ONLY;
     // SAFETY: userfaultfd takes no pointer.
-    let fd = check(unsafe { raw(Sysno::userfaultfd as usize, [flags, 0, 0, 0, 0, 0]) })?;
+    let fd = check(unsafe { raw(Sysno::userfaultfd as usize, [FLAGS, 0, 0, 0, 0, 0]) })?;
     // SAFETY: the kernel has just opened it for us.
     Ok(unsafe { OwnedFd::adopt(fd as RawFd) })
 }

@@ -1,0 +1,6 @@
+//! Stopping, reading and tracking another process (`heliostat_base::tracee`).
+
+mod child;
+mod ends;
+mod tracking;
+mod unseen;
