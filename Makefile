@@ -24,7 +24,7 @@ PYTEST_FLAGS ?=
 FUZZ_SECONDS ?= 60
 SOAK_MINUTES ?= 10
 
-.PHONY: help setup build demo test test-rust test-loom test-programs bench fuzz soak lint clean
+.PHONY: help setup build wheel demo test test-rust test-loom test-programs bench fuzz soak lint clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,6 +40,9 @@ $(VENV)/.ready: verify/requirements.txt
 
 build: ## build the control plane, the stub and the command line (release)
 	$(CARGO) build --release --workspace
+
+wheel: setup build ## the Python package with everything it needs, into target/wheels
+	$(RUN) bind/python/wheel.py
 
 demo: setup build ## Redis over TCP, Unix socket and Heliostat in 3 minutes; draws target/demo/redis.png
 	$(RUN) bench/demo/redis_demo.py $(DEMO_FLAGS)

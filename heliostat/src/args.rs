@@ -21,6 +21,8 @@ pub struct Arguments {
 pub enum Command {
     /// Run a program under Heliostat; starts the control plane if none runs.
     Run(RunArguments),
+    /// Make sure that a control plane runs, and print the path of its socket.
+    Start(StartArguments),
     /// Show sessions, listening addresses and limits of the control plane.
     Status(Format),
     /// Show every connection of a process, its path, and why it is native if it is.
@@ -70,6 +72,17 @@ pub struct Format {
     /// The control plane.
     #[command(flatten)]
     pub place: Place,
+}
+
+/// Which control plane to make sure of.
+#[derive(Args, Clone, Debug)]
+pub struct StartArguments {
+    /// The control plane.
+    #[command(flatten)]
+    pub place: Place,
+    /// Its configuration, if this command has to start it.
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
 }
 
 /// How to run a program.

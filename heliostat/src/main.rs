@@ -14,6 +14,7 @@ mod program;
 mod run;
 mod show;
 mod snapshot;
+mod start;
 mod table;
 mod top;
 
@@ -26,6 +27,7 @@ use heliostat_abi::record::Request;
 fn main() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Run(arguments) => return run::run(&arguments),
+        Command::Start(arguments) => return start::start(&arguments),
         Command::Doctor(format) => return doctor::doctor(&format),
         Command::Status(format) => show::status(&format),
         Command::Explain { pid, format } => show::explain(pid, &format),

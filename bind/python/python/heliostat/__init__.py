@@ -1,0 +1,68 @@
+"""Heliostat: consistent versions of live memory for other processes.
+
+A producer publishes versions of its own memory and goes on writing it; a consumer pins a version
+and reads it, as a read-only array without a copy:
+
+    region = heliostat.Region.from_array(a, name="heat")
+    region.publish()
+
+    with heliostat.attach("heat").latest() as snapshot:
+        snapshot.array()
+
+A control plane is started if none runs. `run`, `status`, `explain`, `metrics` and `doctor` are the
+command line's.
+"""
+
+from ._attachment import Attachment, attach
+from ._command import doctor, explain, metrics, run, status
+from ._errors import (
+    Busy,
+    CommandFailed,
+    Corrupt,
+    Denied,
+    Error,
+    Forked,
+    Full,
+    Gone,
+    InvalidName,
+    InvalidRegion,
+    MappingFailed,
+    NameTaken,
+    NoControlPlane,
+    NotFound,
+    Unsupported,
+)
+from ._layout import Layout
+from ._region import Metrics, Published, Region
+from ._snapshot import Cost, Snapshot
+
+__all__ = [
+    "Attachment",
+    "Busy",
+    "CommandFailed",
+    "Corrupt",
+    "Cost",
+    "Denied",
+    "Error",
+    "Forked",
+    "Full",
+    "Gone",
+    "InvalidName",
+    "InvalidRegion",
+    "Layout",
+    "MappingFailed",
+    "Metrics",
+    "NameTaken",
+    "NoControlPlane",
+    "NotFound",
+    "Published",
+    "Region",
+    "Snapshot",
+    "Unsupported",
+    "attach",
+    "doctor",
+    "explain",
+    "metrics",
+    "run",
+    "status",
+]

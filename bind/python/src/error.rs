@@ -1,0 +1,104 @@
+//! Which exception of `heliostat._errors` says what; the words are the stub's.
+
+use std::fmt::Display;
+
+use heliostat_abi::code::Code;
+use heliostat_base::track::TrackError;
+use heliostat_ring::pins::PinError;
+use heliostat_stub::snapshot::{
+    AttachError, NamedError, PoolError, PublishError, RegionError, SourceError,
+};
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+
+/// The exception `kind` of `heliostat._errors`, saying `text`.
+pub fn raise(kind: &str, text: impl Display) -> PyErr {
+    let text = text.to_string();
+    Python::attach(|py| {
+        let made = py.import("heliostat._errors").and_then(|it| it.getattr(kind));
+        match made.and_then(|class| class.call1((text.clone(),))) {
+            Ok(exception) => PyErr::from_value(exception),
+            // A package without its errors is broken; what happened is still said.
+            Err(_) => PyRuntimeError::new_err(text),
+        }
+    })
+}
+
+/// Something that is over was used.
+pub fn closed(what: &str) -> PyErr {
+    PyValueError::new_err(format!("the {what} is closed"))
+}
+
+/// A forked child used what its parent made.
+pub fn forked() -> PyErr {
+    raise(
+        "Forked",
+        "this belongs to the process that made it, and this is a fork of that one; make or \
+         attach it anew here",
+    )
+}
+
+/// No name, or no region of that name.
+pub fn named(error: &NamedError) -> PyErr {
+    let kind = match error {
+        NamedError::Name(_) => "InvalidName",
+        NamedError::Control(_) => "NoControlPlane",
+        NamedError::Refused(Code::NotFound, _) => "NotFound",
+        NamedError::Refused(Code::Denied | Code::Revoked, _) => "Denied",
+        NamedError::Refused(Code::Full, _) => "Full",
+        NamedError::Refused(Code::BadState, _) => "NameTaken",
+        NamedError::Refused(..) => "Error",
+        NamedError::Memory(error) => return pool(error),
+    };
+    raise(kind, error)
+}
+
+/// Memory of a region could not be made or mapped.
+pub fn pool(error: &PoolError) -> PyErr {
+    match error {
+        PoolError::Memory(_) => raise("MappingFailed", error),
+        PoolError::NoTable | PoolError::NoPins => raise("Corrupt", error),
+    }
+}
+
+/// No region.
+pub fn region(error: &RegionError) -> PyErr {
+    match error {
+        RegionError::Shape => raise("InvalidRegion", error),
+        RegionError::Memory(error) => pool(error),
+        RegionError::Track(error) => track(error),
+    }
+}
+
+fn track(error: &TrackError) -> PyErr {
+    match error {
+        TrackError::Forked => forked(),
+        TrackError::Unsupported { .. } => raise("Unsupported", error),
+        _ => raise("Error", error),
+    }
+}
+
+/// No new version.
+pub fn publish(error: &PublishError) -> PyErr {
+    match error {
+        PublishError::Full { .. } => raise("Full", error),
+        PublishError::Track(error) => track(error),
+        PublishError::Source(SourceError::OutOfRange(_)) => raise("InvalidRegion", error),
+        PublishError::Source(SourceError::Gone) => raise("Gone", error),
+        PublishError::Source(SourceError::Unreadable { .. }) => raise("Error", error),
+    }
+}
+
+/// No version to read.
+pub fn attach(error: &AttachError) -> PyErr {
+    let kind = match error {
+        AttachError::Pin(why) => match why {
+            PinError::Gone => "Gone",
+            PinError::Busy => "Busy",
+            PinError::NoRoom => "Full",
+        },
+        AttachError::Corrupt => "Corrupt",
+        AttachError::Memory(_) => "MappingFailed",
+    };
+    raise(kind, error)
+}

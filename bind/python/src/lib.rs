@@ -1,0 +1,31 @@
+//! The extension module `heliostat._native`: snapshot regions for the Python package.
+//!
+//! Thin on purpose: it turns Python's arguments into the stub's and the stub's errors into the
+//! package's exceptions. What arrays, data types and event loops are is known in
+//! `python/heliostat/`; what versions are, in `heliostat_stub::snapshot`.
+//!
+//! - `buffer`: memory that a Python object owns, held while a region is made of it
+//! - `region`, `attachment`, `version`: the three classes, each the base of one in Python
+//! - `process`: what belongs to the process that made it, and forks
+//! - `error`: which exception says what
+
+mod attachment;
+mod buffer;
+mod error;
+mod process;
+mod region;
+mod version;
+
+use pyo3::prelude::*;
+
+#[pymodule]
+mod _native {
+    #[pymodule_export]
+    use super::attachment::Attachment;
+    #[pymodule_export]
+    use super::process::{configure, forget_after_fork};
+    #[pymodule_export]
+    use super::region::Region;
+    #[pymodule_export]
+    use super::version::Version;
+}
