@@ -22,6 +22,8 @@ pub const RING_BYTES_DEFAULT: u32 = 256 * 1024;
 pub const CHANNELS_PER_PAIR_MAX: usize = 64;
 /// Descriptors that travel with one reply; the kernel's own limit is 253 (SCM_MAX_FD).
 pub const FDS_PER_REPLY_MAX: usize = 16;
+/// Consumers that one reply tells the coming of: each may bring a page of pins and a bell.
+pub const JOINED_PER_REPLY_MAX: usize = FDS_PER_REPLY_MAX / 2;
 /// Connections itemised in one session's report; further ones are only counted.
 pub const REPORT_ENTRIES_MAX: usize = 1024;
 /// How long a stub waits for the control plane before it goes native.

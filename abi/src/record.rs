@@ -75,7 +75,7 @@ pub enum Request {
         /// Its name, among those of this session's user.
         name: RegionName,
     },
-    /// Joins a region's consumers [own page of pins]. The reply brings [table, pool].
+    /// Joins a region's consumers [own page of pins, perhaps an end of a bell]. The reply brings [table, pool].
     AttachRegion {
         /// Its name.
         name: RegionName,
@@ -150,11 +150,13 @@ pub enum Reply {
         /// Counts the producers of this name.
         generation: u64,
     },
-    /// Answer to `Consumers`: each entry that joined brings its page of pins, in order.
+    /// Answer to `Consumers`: each entry that joined brings its page of pins, and its bell if it
+    /// has one, in order.
     Consumers {
         /// The region.
         region: ObjectId,
-        /// At most `FDS_PER_REPLY_MAX` entries; those that left come first.
+        /// At most `FDS_PER_REPLY_MAX` entries, of which `JOINED_PER_REPLY_MAX` may have joined;
+        /// those that left come first.
         entries: Vec<Change>,
         /// True when another request would bring more.
         more: bool,

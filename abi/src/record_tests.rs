@@ -54,6 +54,7 @@ fn every_reply_round_trips() {
             entries: vec![
                 Change { consumer: id, state: Presence::Left },
                 Change { consumer: id, state: Presence::Joined },
+                Change { consumer: id, state: Presence::JoinedWithBell },
             ],
             more: true,
         },
@@ -139,7 +140,7 @@ fn a_change_says_joined_or_left_and_nothing_else() {
     let entries = vec![Change { consumer: id, state: Presence::Joined }];
     let bytes = Reply::Consumers { region: id, entries, more: false }.encode(1);
     // Offsets of count, more, state, and the reserved word after it.
-    for (at, value) in [(24, 17), (28, 2), (40, 0), (40, 3), (44, 1), (48, 1)] {
+    for (at, value) in [(24, 17), (28, 2), (40, 0), (40, 4), (44, 1), (48, 1)] {
         let mut changed = bytes;
         changed[at] = value;
         assert!(Reply::decode(&changed).is_err(), "byte {at} = {value}");

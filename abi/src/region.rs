@@ -97,6 +97,8 @@ impl fmt::Display for RegionName {
 pub enum Presence {
     /// It joined: its page of pins counts from now on.
     Joined,
+    /// The same, and it brings an end of its bell behind the page.
+    JoinedWithBell,
     /// It left or died: nothing it pinned counts any more.
     Left,
 }
@@ -118,6 +120,7 @@ impl Change {
         let state = match self.state {
             Presence::Joined => 1,
             Presence::Left => 2,
+            Presence::JoinedWithBell => 3,
         };
         w.u32(self.consumer.index).u32(self.consumer.generation).u32(state).u32(0);
     }
@@ -128,6 +131,7 @@ impl Change {
         let state = match state {
             1 => Presence::Joined,
             2 => Presence::Left,
+            3 => Presence::JoinedWithBell,
             found => {
                 return Err(WireError::Field { name: "consumer state", found: u64::from(found) })
             }

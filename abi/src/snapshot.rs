@@ -12,7 +12,7 @@
 //!        4096  places, one per colour, each `place_stride(chunks)` bytes:
 //!              number u64, published u64 (monotonic ns), dirty u64 (bytes), copied u64 (bytes),
 //!              then one byte per chunk, its colour
-//! pins   0     magic u32, version u32;  64 waits u32;  128 pinned versions u64 x PINS
+//! pins   0     magic u32, version u32;  64 waits u32, armed u32;  128 pinned versions u64 x PINS
 //! ```
 //!
 //! Pool and table are written by the producer alone; consumers map them read-only. A page of pins
@@ -70,6 +70,9 @@ pub const COPIED: usize = 24;
 pub const COLOURS: usize = 64;
 /// Offset in a page of pins of the word that is 1 while its consumer sleeps on the bell.
 pub const WAITS: usize = 64;
+/// Offset in a page of pins of the word that is 1 while its consumer wants a byte on its bell. The
+/// producer clears it with the byte it sends, so that nobody's bell fills up.
+pub const ARMED: usize = 68;
 /// Offset in a page of pins of the first pinned version's number, 0 for none.
 pub const PINNED: usize = 128;
 /// Bytes of a page of pins.

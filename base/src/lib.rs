@@ -5,6 +5,7 @@
 #![warn(missing_docs)]
 
 pub mod affinity;
+pub mod bell;
 pub mod call;
 pub mod clock;
 pub mod event;

@@ -68,8 +68,8 @@ pub struct Daemon {
     pub(crate) channels: HashMap<ObjectId, ChannelMemory>,
     pub(crate) snapshot: Snapshot,
     pub(crate) regions: HashMap<ObjectId, RegionMemory>,
-    /// Pages of pins that their producers have not fetched yet.
-    pub(crate) pins: HashMap<ObjectId, OwnedFd>,
+    /// Pages of pins, perhaps with bells, that their producers have not fetched yet.
+    pub(crate) pins: HashMap<ObjectId, Vec<OwnedFd>>,
     pub(crate) closer: Closer,
     pub(crate) counts: Counts,
     /// When the last connection ended, while there is none.

@@ -76,23 +76,24 @@ impl Daemon {
         Ok((named, shape.length))
     }
 
-    /// Attaches to a region: shown is [own page of pins], the answer brings [table, pool].
+    /// Attaches to a region: shown is [own page of pins] or [own page of pins, end of a bell], the
+    /// answer brings [table, pool].
     pub(crate) fn attach_region(
         &mut self,
         id: ObjectId,
         name: RegionName,
         owner: u32,
-        page: OwnedFd,
+        shown: Vec<OwnedFd>,
     ) -> Result<Answer, Refused> {
-        match self.attach_shown(id, name, owner, &page) {
+        match self.attach_shown(id, name, owner, &shown) {
             Ok((Named { region, generation }, consumer)) => {
-                self.pins.insert(consumer, page);
+                self.pins.insert(consumer, shown);
                 let memory = self.regions.get(&region).ok_or(Code::Internal)?;
                 let fds = vec![Rc::clone(&memory.table), Rc::clone(&memory.pool)];
                 Ok(Answer { reply: Reply::Region { region, consumer, generation }, fds })
             }
             Err(refused) => {
-                self.closer.close(page);
+                shown.into_iter().for_each(|fd| self.closer.close(fd));
                 Err(refused)
             }
         }
@@ -103,14 +104,14 @@ impl Daemon {
         id: ObjectId,
         name: RegionName,
         owner: u32,
-        page: &OwnedFd,
+        shown: &[OwnedFd],
     ) -> Result<(Named, ObjectId), Refused> {
         let uid = self.session(id)?.peer.subject.uid;
         let owner = if owner == OWN_USER { uid } else { owner };
         // Before the name is looked for: who may not read a region is not told whether it is there.
         self.check_right(id, Right::Attach, &name, owner)?;
-        shown::pins(page.as_fd()).map_err(|error| {
-            debug!(session = %id, %error, "no page of pins");
+        shown::consumer(shown).map_err(|error| {
+            debug!(session = %id, %error, "no page of pins, or no bell");
             Code::BadRecord
         })?;
         let named = self.snapshot.resolve(&Key { uid: owner, name }).ok_or(Code::NotFound)?;
@@ -122,14 +123,19 @@ impl Daemon {
         Ok((named, consumer))
     }
 
-    /// Who joined and left: [page of pins, ...] of those who joined.
+    /// Who joined and left: [page of pins, perhaps bell, ...] of those who joined.
     pub(crate) fn consumers(&mut self, id: ObjectId, region: ObjectId) -> Result<Answer, Refused> {
         self.session(id)?;
-        let batch = self.snapshot.changes(id, region).map_err(|error| log_refusal(id, error))?;
+        let mut batch = self.snapshot.changes(id, region).map_err(|it| log_refusal(id, it))?;
         let mut fds = Vec::new();
-        for change in batch.changes.iter().filter(|change| change.state == Presence::Joined) {
-            // The producer has it from now on.
-            fds.push(Rc::new(self.pins.remove(&change.consumer).ok_or(Code::Internal)?));
+        for change in batch.changes.iter_mut().filter(|it| it.state == Presence::Joined) {
+            // The producer alone has them from now on: a copy of the bell that stayed here would
+            // outlive the producer, and the consumer would not hear of its end.
+            let shown = self.pins.remove(&change.consumer).ok_or(Code::Internal)?;
+            if shown.len() > 1 {
+                change.state = Presence::JoinedWithBell;
+            }
+            fds.extend(shown.into_iter().map(Rc::new));
         }
         let reply = Reply::Consumers { region, entries: batch.changes, more: batch.more };
         Ok(Answer { reply, fds })

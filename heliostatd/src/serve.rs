@@ -77,7 +77,7 @@ impl Daemon {
     fn serve(&mut self, id: ObjectId, message: Message) -> Turn {
         let Message { bytes, mut fds, cut } = message;
         let (answer, sequence) = match Request::decode(&bytes) {
-            Ok((request, sequence)) if fds_of(&request) == fds.len() && !cut => {
+            Ok((request, sequence)) if fds_of(&request).contains(&fds.len()) && !cut => {
                 trace!(connection = %id, ?request, "asked");
                 self.counts.asked(&request);
                 (self.answer(id, request, std::mem::take(&mut fds)), sequence)
@@ -126,9 +126,7 @@ impl Daemon {
                 let shown = <[OwnedFd; 2]>::try_from(fds).map_err(|_| Code::BadRecord)?;
                 self.publish(id, name, shown)
             }
-            Request::AttachRegion { name, owner } => {
-                self.attach_region(id, name, owner, fds.pop().ok_or(Code::BadRecord)?)
-            }
+            Request::AttachRegion { name, owner } => self.attach_region(id, name, owner, fds),
             Request::Consumers { region } => self.consumers(id, region),
             Request::Unpublish { region } => self.unpublish(id, region),
             Request::Detach { region, consumer } => self.detach(id, region, consumer),
@@ -156,12 +154,14 @@ impl Daemon {
     }
 }
 
-/// Descriptors that a request brings: a proof of listening, a region's memory, a page of pins.
-fn fds_of(request: &Request) -> usize {
+/// How many descriptors a request brings: a proof of listening, a region's memory, a page of pins
+/// with or without a bell.
+fn fds_of(request: &Request) -> std::ops::RangeInclusive<usize> {
     match request {
-        Request::Listen | Request::AttachRegion { .. } => 1,
-        Request::Publish { .. } => 2,
-        _ => 0,
+        Request::Listen => 1..=1,
+        Request::AttachRegion { .. } => 1..=2,
+        Request::Publish { .. } => 2..=2,
+        _ => 0..=0,
     }
 }
 

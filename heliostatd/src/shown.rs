@@ -1,12 +1,14 @@
-//! What the kernel says of a snapshot region's memory, and of a page of pins, that was shown.
+//! What the kernel says of a snapshot region's memory, of a page of pins and of a bell, that were
+//! shown.
 //!
 //! The seals are asked first: only memory files have any, so whatever else a descriptor is, nobody
 //! but the kernel has answered, and the questions after it cannot be made to wait.
 
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use heliostat_abi::snapshot::{Shape, HEAD_BYTES, PINS_BYTES};
 use rustix::fs::{fcntl_get_seals, fstat, SealFlags};
+use rustix::net::{sockopt::socket_domain, AddressFamily};
 
 /// Why shown memory is not taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -19,6 +21,8 @@ pub enum NoMemory {
     NoTable,
     /// It is shorter than it has to be.
     Short,
+    /// It is no end of a bell: only a unix socket can be rung without waiting.
+    NoBell,
 }
 
 impl std::fmt::Display for NoMemory {
@@ -28,6 +32,7 @@ impl std::fmt::Display for NoMemory {
             Self::Writable => "it is not sealed against further writers",
             Self::NoTable => "its head is no table's of this version",
             Self::Short => "it is shorter than it has to be",
+            Self::NoBell => "the bell is no unix socket",
         })
     }
 }
@@ -46,8 +51,16 @@ pub fn region(table: BorrowedFd<'_>, pool: BorrowedFd<'_>) -> Result<Shape, NoMe
     Ok(shape)
 }
 
+/// Whether a consumer's page of pins was shown, and after it, if anything, an end of a bell.
+pub fn consumer(shown: &[OwnedFd]) -> Result<(), NoMemory> {
+    let (page, bell) = shown.split_first().ok_or(NoMemory::Short)?;
+    pins(page.as_fd())?;
+    let is_bell = |fd: &OwnedFd| socket_domain(fd) == Ok(AddressFamily::UNIX);
+    bell.iter().all(is_bell).then_some(()).ok_or(NoMemory::NoBell)
+}
+
 /// Whether a page of pins was shown. What stands in it is the producer's to look at.
-pub fn pins(page: BorrowedFd<'_>) -> Result<(), NoMemory> {
+fn pins(page: BorrowedFd<'_>) -> Result<(), NoMemory> {
     sealed(page)?;
     has(page, PINS_BYTES)
 }
@@ -67,7 +80,6 @@ mod tests {
     use super::*;
     use heliostat_base::fd::OwnedFd;
     use heliostat_base::mapping::{SharedMapping, Writers};
-    use std::os::fd::AsFd;
 
     fn memory(bytes: usize, head: &[u8], writers: Writers) -> (OwnedFd, SharedMapping) {
         let memory = SharedMapping::create_for(c"test", bytes, writers).unwrap();

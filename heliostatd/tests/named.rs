@@ -5,6 +5,7 @@
 mod support;
 
 use std::io::{BufRead, BufReader, Write};
+use std::os::fd::AsRawFd;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
 use heliostat_abi::code::Code;
@@ -61,6 +62,10 @@ fn second_process() {
             let mut region = named("other", bytes).unwrap();
             region.publish().unwrap();
             println!("said: published");
+            for _ in std::io::stdin().lines() {
+                region.publish().unwrap();
+                println!("said: published");
+            }
             std::thread::sleep(WATCHDOG);
         }
     }
@@ -123,6 +128,7 @@ fn regions_are_published_and_found_by_name() {
     assert!(matches!(attach("model/a"), Err(NamedError::Refused(Code::NotFound, 0))));
     assert_eq!(named("model/a", own).unwrap().generation(), 2);
     the_producer_dies(&daemon, own);
+    the_bell_rings(&daemon);
 }
 
 /// Versions stay while others pin them, and are free once the others are killed.
@@ -167,4 +173,35 @@ fn the_producer_dies(daemon: &Daemon, own: &[u8]) {
     await_that("the name is free", || attach("other").is_err());
     assert_eq!(latest(&attached), 77);
     assert_eq!(named("other", own).unwrap().generation(), 2);
+}
+
+fn is_readable(region: &Attachment, limit_ms: i32) -> bool {
+    let fd = region.bell_fd().unwrap().as_raw_fd();
+    heliostat_base::process::poll_readable(fd, limit_ms).unwrap()
+}
+
+/// The fd tells of each version that was asked for, and of the end.
+fn the_bell_rings(daemon: &Daemon) {
+    let mut producer = Second::start("produce", daemon);
+    producer.said();
+    let known = attach("other").unwrap();
+    assert!(known.arm(0), "version 1 is there");
+    assert!(!known.arm(1));
+    assert!(!is_readable(&known, 0));
+    writeln!(producer.0.stdin.as_mut().unwrap()).unwrap();
+    assert!(is_readable(&known, -1) && known.drain());
+    assert_eq!((known.latest_number(), producer.said().as_str()), (2, "published"));
+    // Unasked, the next one makes no noise.
+    writeln!(producer.0.stdin.as_mut().unwrap()).unwrap();
+    producer.said();
+    assert!(!is_readable(&known, 0) && known.drain());
+    // Whose bell the producer never fetched hears of its end as well.
+    let unknown = attach("other").unwrap();
+    assert!(!known.arm(3) && !unknown.arm(3));
+    assert!(!is_readable(&known, 0) && !is_readable(&unknown, 0));
+    producer.kill();
+    for region in [known, unknown] {
+        assert!(is_readable(&region, -1) && !region.drain());
+        assert_eq!(latest(&region), 77);
+    }
 }

@@ -11,6 +11,7 @@ use heliostat_abi::node;
 use heliostat_abi::record::{Reply, Request};
 use heliostat_abi::region::{Change, Presence, RegionName, OWN_USER};
 use heliostat_abi::snapshot::{Shape, CONSUMERS_MAX, PINS_BYTES};
+use heliostat_base::bell::Bell;
 use heliostat_base::fd::OwnedFd;
 use heliostat_base::mapping::{Access, SharedMapping, Writers};
 use support::*;
@@ -203,6 +204,13 @@ fn what_is_no_region_is_refused() {
     publish(&mut client, "a", &good);
     let page = [null.as_raw_fd()];
     assert_eq!(client.refusal(&attach_request("a"), &page), Code::BadRecord);
+    // A bell that could make its producer wait, and more than a bell.
+    let (page, _mapped) = SharedMapping::create(c"pins", PINS_BYTES).unwrap();
+    let (bell, tcp) = (Bell::pair().unwrap().0, std::net::UdpSocket::bind("127.0.0.1:0").unwrap());
+    let (page, bell) = (page.as_raw_fd(), bell.as_raw_fd());
+    for fds in [&[page, tcp.as_raw_fd()][..], &[page, null.as_raw_fd()], &[page, bell, bell]] {
+        assert_eq!(client.refusal(&attach_request("a"), fds), Code::BadRecord, "{fds:?}");
+    }
     assert_eq!(daemon.visit().refusal(&publish_request("b"), &good.fds()), Code::BadState);
 }
 

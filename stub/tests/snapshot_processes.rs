@@ -6,6 +6,7 @@ use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
 use heliostat_base::mapping::{Access, SharedMapping};
+use heliostat_base::process::poll_readable;
 use heliostat_base::track;
 use heliostat_stub::snapshot::{Attachment, EngineKind, PublishError, Settings, PAGE_BYTES};
 use support::region::{attach, region};
@@ -104,6 +105,31 @@ fn a_consumer_that_is_killed_or_stopped_costs_only_its_pins() {
     region.publish().unwrap();
     region.publish().unwrap();
     assert!(consumer.numbered(1).is_err(), "its pin went with it");
+}
+
+#[test]
+fn a_consumer_that_never_hears_its_bell_does_not_hold_the_producer_up() {
+    let bytes = vec![0u8; BYTES];
+    let settings = Settings { engine: EngineKind::Declared, ..Settings::default() };
+    let mut region = region(&bytes, settings);
+    let (table, pool) = region.descriptors();
+    let (table, pool) = (table.duplicate().unwrap(), pool.duplicate().unwrap());
+    let announce = |pins: &_, bell: &_| region.admit_with_bell(pins, bell).map(drop);
+    let consumer = Attachment::with_bell(&table, pool, announce).unwrap().unwrap();
+    let fd = consumer.bell_fd().unwrap().as_raw_fd();
+    // Far more rings than a socket takes.
+    for number in 1..3000 {
+        assert!(!consumer.arm(number - 1));
+        region.publish().unwrap();
+    }
+    assert_eq!(poll_readable(fd, 0), Ok(true));
+    while poll_readable(fd, 0) == Ok(true) {
+        assert!(consumer.drain());
+    }
+    assert!(!consumer.arm(2999));
+    drop(region);
+    assert_eq!(poll_readable(fd, -1), Ok(true));
+    assert!(!consumer.drain() && consumer.arm(2999));
 }
 
 #[test]

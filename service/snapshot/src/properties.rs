@@ -130,7 +130,9 @@ impl World {
             assert!(batch.changes.len() <= FDS_PER_REPLY_MAX);
             for change in &batch.changes {
                 match change.state {
-                    Presence::Joined => assert!(believed.insert(change.consumer), "told twice"),
+                    Presence::Joined | Presence::JoinedWithBell => {
+                        assert!(believed.insert(change.consumer), "told twice")
+                    }
                     Presence::Left => assert!(believed.remove(&change.consumer), "never told"),
                 }
                 assert!(believed.len() <= CONSUMERS_MAX);

@@ -6,7 +6,9 @@
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
-use heliostat_abi::limits::{ATTACHMENTS_MAX, FDS_PER_REPLY_MAX, REGIONS_MAX};
+use heliostat_abi::limits::{
+    ATTACHMENTS_MAX, FDS_PER_REPLY_MAX, JOINED_PER_REPLY_MAX, REGIONS_MAX,
+};
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::region::{Change, Presence, RegionName};
 use heliostat_abi::snapshot::CONSUMERS_MAX;
@@ -201,10 +203,11 @@ impl Snapshot {
         let found = self.regions.get_mut(region).filter(|found| found.producer == session);
         let found = found.ok_or(Refusal::NotProducer { region })?;
         let mut changes = Vec::new();
-        for (queue, state) in
-            [(&mut found.left, Presence::Left), (&mut found.untold, Presence::Joined)]
-        {
-            let room = (FDS_PER_REPLY_MAX - changes.len()).min(queue.len());
+        for (queue, state, most) in [
+            (&mut found.left, Presence::Left, FDS_PER_REPLY_MAX),
+            (&mut found.untold, Presence::Joined, JOINED_PER_REPLY_MAX),
+        ] {
+            let room = (FDS_PER_REPLY_MAX - changes.len()).min(queue.len()).min(most);
             changes.extend(queue.drain(..room).map(|consumer| Change { consumer, state }));
         }
         Ok(Batch { changes, more: !(found.left.is_empty() && found.untold.is_empty()) })

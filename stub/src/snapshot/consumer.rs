@@ -1,11 +1,12 @@
 //! The consumer: attaches to a region, waits for versions, pins and reads them.
 
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use heliostat_abi::snapshot::{Shape, BELL, CHUNK_BYTES, CLOSED, WAITS};
+use heliostat_abi::snapshot::{Shape, ARMED, BELL, CHUNK_BYTES, CLOSED, WAITS};
+use heliostat_base::bell::Bell;
 use heliostat_base::fd::OwnedFd;
 use heliostat_base::futex;
 use heliostat_base::mapping::{Access, MappingError, OutOfRange, SharedMapping};
@@ -61,6 +62,20 @@ impl Attachment {
         if let Err(error) = announce(&pins_fd) {
             return Ok(Err(error));
         }
+        Self::map(table, pool, pins, None).map(Ok)
+    }
+
+    /// The same with a bell, whose other end is announced beside the page of pins and closed here.
+    pub fn with_bell<E>(
+        table: &OwnedFd,
+        pool: OwnedFd,
+        announce: impl FnOnce(&OwnedFd, &OwnedFd) -> Result<(), E>,
+    ) -> Result<Result<Self, E>, PoolError> {
+        let (pins_fd, theirs, pins) = PinsPage::create_with_bell()?;
+        if let Err(error) = announce(&pins_fd, theirs.fd()) {
+            return Ok(Err(error));
+        }
+        drop(theirs);
         Self::map(table, pool, pins, None).map(Ok)
     }
 
@@ -145,7 +160,7 @@ impl Attachment {
     pub fn wait(&self, number: u64, limit: Option<Duration>) -> bool {
         let ends = limit.map(|limit| Instant::now() + limit);
         let bell = self.0.table.memory.atomic_u32(BELL);
-        let waits = self.0.pins.0.atomic_u32(WAITS);
+        let waits = self.0.pins.memory.atomic_u32(WAITS);
         let is_newer = || self.latest_number() > number;
         loop {
             let rung = bell.load(SeqCst);
@@ -163,6 +178,36 @@ impl Attachment {
         }
         waits.store(0, Relaxed);
         is_newer()
+    }
+}
+
+/// For event loops: a descriptor instead of [`Attachment::wait`].
+///
+/// ```text
+/// arm(seen)  -> true: a newer version is there, or will never come: look, do not sleep
+///            -> false: sleep in poll, epoll or the like until `bell_fd` is readable
+/// drain()    -> true: look at `latest_number`, arm again;  false: the producer is gone
+/// ```
+impl Attachment {
+    /// Readable once after [`Attachment::arm`] when a version was published, and for ever when the
+    /// producer has ended or died. `None` for an attachment made without a bell.
+    pub fn bell_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.0.pins.bell.as_ref().map(|bell| bell.fd().as_fd())
+    }
+
+    /// Asks for one ring at the next version; true when there is one newer than `number` already,
+    /// or the producer has ended the region. Armed is armed, whatever the answer.
+    pub fn arm(&self, number: u64) -> bool {
+        // The store is a locked instruction, so the looks behind it are behind it for the producer
+        // too, which looks at the word after it has made the version known: one sees the other.
+        self.0.pins.memory.atomic_u32(ARMED).store(1, SeqCst);
+        self.latest_number() > number || self.is_closed()
+    }
+
+    /// Takes what was rung. False when the producer is gone: the last version stays, and no other
+    /// will come. True without a bell.
+    pub fn drain(&self) -> bool {
+        self.0.pins.bell.as_ref().is_none_or(Bell::drain)
     }
 }
 

@@ -62,6 +62,14 @@ impl Door {
                             self.places.insert(change.consumer, place);
                         }
                     }
+                    Presence::JoinedWithBell => {
+                        let (Some(page), Some(bell)) = (pages.next(), pages.next()) else {
+                            return false;
+                        };
+                        if let Ok(Some(place)) = region.admit_with_bell(page, bell) {
+                            self.places.insert(change.consumer, place);
+                        }
+                    }
                 }
             }
             if !more {

@@ -130,9 +130,10 @@ pub fn attach(name: &str) -> Result<Attachment, NamedError> {
 pub fn attach_of(name: &str, owner: u32) -> Result<Attachment, NamedError> {
     let name = RegionName::parse(name).map_err(NamedError::Name)?;
     let epoch = session::standing().map_err(NamedError::Control)?.epoch;
-    let (page, pins) = PinsPage::create().map_err(NamedError::Memory)?;
+    let (page, bell, pins) = PinsPage::create_with_bell().map_err(NamedError::Memory)?;
+    let shown = [page.as_raw_fd(), bell.as_raw_fd()];
     let request = Request::AttachRegion { name, owner };
-    let (reply, fds) = session::ask(&request, &[page.as_raw_fd()]).map_err(NamedError::Control)?;
+    let (reply, fds) = session::ask(&request, &shown).map_err(NamedError::Control)?;
     let Reply::Region { region, consumer, .. } = reply else { return Err(refused(&reply)) };
     let membership = Membership { region, consumer, epoch };
     let mut fds = fds.into_iter();

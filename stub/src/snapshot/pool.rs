@@ -2,16 +2,18 @@
 
 use std::os::fd::AsRawFd;
 use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 use heliostat_abi::snapshot::{
-    Shape, ADDRESS, COLOURS, COPIED, DESCRIPTION, DESCRIPTION_MAX, DIRTY, HEAD_BYTES, LATEST,
-    NUMBER, PINNED, PINS, PINS_BYTES, PINS_MAGIC, PUBLISHED,
+    Shape, ADDRESS, ARMED, COLOURS, COPIED, DESCRIPTION, DESCRIPTION_MAX, DIRTY, HEAD_BYTES,
+    LATEST, NUMBER, PINNED, PINS, PINS_BYTES, PINS_MAGIC, PUBLISHED,
 };
 use heliostat_abi::wire::Writer;
 use heliostat_abi::VERSION;
+use heliostat_base::bell::Bell;
 use heliostat_base::fd::OwnedFd;
 use heliostat_base::mapping::{Access, MappingError, OutOfRange, SharedMapping, Writers};
+use heliostat_base::sys::Errno;
 use heliostat_ring::pins::{Pins, Words};
 
 /// Why memory of a region could not be made or mapped.
@@ -23,6 +25,10 @@ pub enum PoolError {
     NoTable,
     /// The page is no consumer's: the consumer is at fault.
     NoPins,
+    /// The bell is no unix socket: the consumer is at fault.
+    NoBell,
+    /// No bell could be made.
+    Bell(Errno),
 }
 
 impl std::fmt::Display for PoolError {
@@ -31,6 +37,8 @@ impl std::fmt::Display for PoolError {
             Self::Memory(error) => error.fmt(f),
             Self::NoTable => f.write_str("the producer's table is not one of this version"),
             Self::NoPins => f.write_str("the consumer's page of pins is not one of this version"),
+            Self::NoBell => f.write_str("the consumer's bell is no unix socket"),
+            Self::Bell(errno) => write!(f, "no socket pair for a bell: {errno}"),
         }
     }
 }
@@ -135,8 +143,11 @@ impl Words for Table {
     }
 }
 
-/// A page of pins, of a consumer's own or mapped from it.
-pub(super) struct PinsPage(pub(super) SharedMapping);
+/// A page of pins, of a consumer's own or mapped from it, with this side's end of the bell.
+pub(super) struct PinsPage {
+    pub(super) memory: SharedMapping,
+    pub(super) bell: Option<Bell>,
+}
 
 impl PinsPage {
     /// A fresh page and the descriptor for the producer.
@@ -146,23 +157,43 @@ impl PinsPage {
         Writer::new(&mut head).u32(PINS_MAGIC).u32(u32::from(VERSION));
         // The page was just made of this length.
         let _ = memory.copy_in(0, &head);
-        Ok((fd, Self(memory)))
+        Ok((fd, Self { memory, bell: None }))
     }
 
-    /// A consumer's page.
-    pub(super) fn open(fd: &OwnedFd) -> Result<Self, PoolError> {
+    /// The same with a bell, of which the producer's end has to go to the producer and be closed
+    /// here: as long as a copy of it is open the producer's end is not heard of.
+    pub(super) fn create_with_bell() -> Result<(OwnedFd, Bell, Self), PoolError> {
+        let (fd, page) = Self::create()?;
+        let (own, theirs) = Bell::pair().map_err(PoolError::Bell)?;
+        Ok((fd, theirs, Self { bell: Some(own), ..page }))
+    }
+
+    /// A consumer's page, and its bell if it has shown one.
+    pub(super) fn open(fd: &OwnedFd, bell: Option<OwnedFd>) -> Result<Self, PoolError> {
         let memory = SharedMapping::from_fd(fd.as_raw_fd(), PINS_BYTES, Access::ReadWrite)?;
         let word = |at| memory.atomic_u32(at).load(Relaxed);
-        match (word(0), word(4)) == (PINS_MAGIC, u32::from(VERSION)) {
-            true => Ok(Self(memory)),
-            false => Err(PoolError::NoPins),
+        if (word(0), word(4)) != (PINS_MAGIC, u32::from(VERSION)) {
+            return Err(PoolError::NoPins);
+        }
+        let bell = bell.map(|fd| Bell::from_fd(fd).ok_or(PoolError::NoBell)).transpose()?;
+        Ok(Self { memory, bell })
+    }
+
+    /// Producer: rings if the consumer wants it.
+    ///
+    /// The word is cleared first: a consumer that arms between the two finds the byte that is on
+    /// its way to it, looks once in vain and arms again.
+    pub(super) fn ring_if_armed(&self) {
+        let armed = self.memory.atomic_u32(ARMED);
+        if armed.load(SeqCst) != 0 && armed.swap(0, SeqCst) != 0 {
+            self.bell.iter().for_each(Bell::ring);
         }
     }
 }
 
 impl Pins for PinsPage {
     fn pin(&self, at: usize) -> &AtomicU64 {
-        self.0.atomic_u64(PINNED + at * 8)
+        self.memory.atomic_u64(PINNED + at * 8)
     }
 
     fn len(&self) -> usize {

@@ -132,7 +132,21 @@ impl Region {
     /// Lets a consumer in by its page of pins; answers its place, for `dismiss`. `None` when the
     /// table of consumers is full.
     pub fn admit(&mut self, pins: &OwnedFd) -> Result<Option<usize>, PoolError> {
-        let page = PinsPage::open(pins)?;
+        Ok(self.seat(PinsPage::open(pins, None)?))
+    }
+
+    /// The same for a consumer that has also shown an end of its bell, which is copied.
+    pub fn admit_with_bell(
+        &mut self,
+        pins: &OwnedFd,
+        bell: &OwnedFd,
+    ) -> Result<Option<usize>, PoolError> {
+        let bell = bell.duplicate().map_err(PoolError::Bell)?;
+        Ok(self.seat(PinsPage::open(pins, Some(bell))?))
+    }
+
+    /// A place in the table of consumers.
+    fn seat(&mut self, page: PinsPage) -> Option<usize> {
         let free = self.consumers.iter().position(Option::is_none);
         let place = match free {
             Some(place) => place,
@@ -140,10 +154,10 @@ impl Region {
                 self.consumers.push(None);
                 self.consumers.len() - 1
             }
-            None => return Ok(None),
+            None => return None,
         };
         self.consumers[place] = Some(page);
-        Ok(Some(place))
+        Some(place)
     }
 
     /// Forgets a consumer that has ended: what it pinned is free.
@@ -258,15 +272,17 @@ impl Region {
         // Who joined while this version was made may sleep already.
         self.attend_door();
         let bell = self.table.memory.atomic_u32(BELL);
-        let waits = |page: &PinsPage| page.0.atomic_u32(WAITS).load(SeqCst) != 0;
+        let waits = |page: &PinsPage| page.memory.atomic_u32(WAITS).load(SeqCst) != 0;
         if self.consumers.iter().flatten().any(waits) {
             futex::wake(bell, u32::MAX);
         }
+        self.consumers.iter().flatten().for_each(PinsPage::ring_if_armed);
     }
 }
 
 impl Drop for Region {
-    /// The last version stays with whoever has it mapped; nobody is left waiting.
+    /// The last version stays with whoever has it mapped; nobody is left waiting. The ends of the
+    /// bells that close with this are heard of without a ring.
     fn drop(&mut self) {
         self.table.memory.atomic_u32(CLOSED).store(1, Relaxed);
         let bell = self.table.memory.atomic_u32(BELL);
