@@ -55,9 +55,9 @@ impl LiveMemory {
         // publishes the pool itself, and both copies allow that: the bytes are then nobody's
         // promise.
         unsafe {
-            match len < STREAMED_FROM {
-                true => std::ptr::copy(from, into, len),
-                false => stream(from, into, len),
+            match goes_around(len, target.len()) {
+                true => stream(from, into, len),
+                false => std::ptr::copy(from, into, len),
             }
         }
         settle(into);
@@ -84,36 +84,66 @@ impl LiveMemory {
 }
 
 /// Copies of this length go around the caches: the copier will not read them, and they would push
-/// out what the program works on. Half a chunk's worth of pages in a row.
+/// out what the program works on.
 const STREAMED_FROM: usize = 256 * 1024;
-/// Bytes of one streamed store's register.
+/// From a page on, where the target as a whole is too large for its lines to be in a cache still:
+/// a plain store would first fetch the line that it replaces.
+const STREAMED_PAGE: usize = 4096;
+/// Such a target: more than a core's own caches hold.
+const LARGE_TARGET: usize = 16 << 20;
+
+fn goes_around(len: usize, target: usize) -> bool {
+    len >= STREAMED_FROM || (len >= STREAMED_PAGE && target >= LARGE_TARGET)
+}
+
+/// Bytes of a line of the cache, and of one streamed store's register.
+const LINE: usize = 64;
+#[cfg(target_arch = "x86_64")]
 const LANE: usize = 16;
 
-/// Copies with non-temporal stores.
+/// Copies with non-temporal stores, two pages side by side: the memory then works on two of its
+/// rows at once, and the processor's read-ahead, which ends at a page's border, on two streams.
 ///
 /// # Safety
-/// `from` is readable and `into` writable for `len` bytes, which is more than a register's.
+/// `from` is readable and `into` writable for `len` bytes.
 #[cfg(target_arch = "x86_64")]
 unsafe fn stream(from: *const u8, into: *mut u8, len: usize) {
-    use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_sfence, _mm_stream_si128};
-    let head = into.align_offset(LANE).min(len);
-    let whole = (len - head) / (4 * LANE) * (4 * LANE);
-    // SAFETY: head + whole <= len, so every byte lies in both ranges; stores are aligned because
-    // `head` brings `into` to a register's boundary. SSE2 belongs to x86-64. The fence makes the
-    // streamed bytes visible before whatever is published after this copy.
+    let head = into.align_offset(LINE).min(len);
+    let pairs = (len - head) / (2 * STREAMED_PAGE) * (2 * STREAMED_PAGE);
+    let lines = (len - head - pairs) / LINE * LINE;
+    let done = head + pairs + lines;
+    // SAFETY: head + pairs + lines <= len, so every byte lies in both ranges, and `head` brings
+    // `into` to a line's boundary. The fence makes the streamed bytes visible before whatever is
+    // published after this copy.
     unsafe {
         std::ptr::copy(from, into, head);
-        for at in (head..head + whole).step_by(4 * LANE) {
-            let source = from.add(at).cast::<__m128i>();
-            let target = into.add(at).cast::<__m128i>();
-            let lanes: [__m128i; 4] = std::array::from_fn(|i| _mm_loadu_si128(source.add(i)));
-            for (i, lane) in lanes.into_iter().enumerate() {
-                _mm_stream_si128(target.add(i), lane);
+        for pair in (head..head + pairs).step_by(2 * STREAMED_PAGE) {
+            for at in (pair..pair + STREAMED_PAGE).step_by(LINE) {
+                stream_line(from.add(at), into.add(at));
+                stream_line(from.add(at + STREAMED_PAGE), into.add(at + STREAMED_PAGE));
             }
         }
-        _mm_sfence();
-        let done = head + whole;
+        for at in (head + pairs..done).step_by(LINE) {
+            stream_line(from.add(at), into.add(at));
+        }
+        std::arch::x86_64::_mm_sfence();
         std::ptr::copy(from.add(done), into.add(done), len - done);
+    }
+}
+
+/// # Safety
+/// A line is readable at `from` and writable at `into`, which is aligned to one.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+unsafe fn stream_line(from: *const u8, into: *mut u8) {
+    use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_stream_si128};
+    let (source, target) = (from.cast::<__m128i>(), into.cast::<__m128i>());
+    // SAFETY: four registers are a line; SSE2 belongs to x86-64.
+    unsafe {
+        let lanes: [__m128i; LINE / LANE] = std::array::from_fn(|i| _mm_loadu_si128(source.add(i)));
+        for (i, lane) in lanes.into_iter().enumerate() {
+            _mm_stream_si128(target.add(i), lane);
+        }
     }
 }
 
@@ -126,8 +156,9 @@ mod tests {
         let bytes: Vec<u8> = (0..STREAMED_FROM * 2).map(|i| (i * 7 + i / 251) as u8).collect();
         // SAFETY: `bytes` outlives every use below.
         let memory = unsafe { LiveMemory::new(bytes.as_ptr() as usize, bytes.len()) };
-        let (_fd, target) = SharedMapping::create(c"live", STREAMED_FROM * 2 + 4096).unwrap();
-        for (offset, at, more) in [(0, 0, 0), (1, 0, 1), (0, 1, 63), (5, 13, 64), (63, 31, 77)] {
+        let (_fd, target) = SharedMapping::create(c"live", STREAMED_FROM * 2 + 2 * 4096).unwrap();
+        let cases = [(0, 0, 0), (1, 0, 1), (0, 1, 63), (5, 13, 64), (63, 31, 77), (0, 64, 8191)];
+        for (offset, at, more) in cases {
             let len = STREAMED_FROM + more;
             target.zero(0, target.len()).unwrap();
             memory.copy_to(offset, &target, at, len).unwrap();

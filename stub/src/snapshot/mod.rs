@@ -31,6 +31,7 @@
 //! ```
 
 mod consumer;
+mod content;
 mod door;
 mod engine;
 mod ledger;
@@ -50,7 +51,7 @@ pub use named::{attach, attach_of, publish_as, NamedError, NamedRegion};
 pub use outcome::{Metrics, PublishError, Published, RegionError};
 pub use pool::PoolError;
 pub use region::Region;
-pub use settings::{EngineKind, Policy, Settings};
+pub use settings::{EngineKind, Placement, Policy, Settings};
 pub use source::{Source, SourceError};
 pub use tracked::Tracked;
 pub use view::View;

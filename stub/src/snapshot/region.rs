@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
-use heliostat_abi::snapshot::{Shape, BELL, CHUNK_BYTES, CLOSED, CONSUMERS_MAX, WAITS};
+use heliostat_abi::snapshot::{Shape, BELL, CLOSED, CONSUMERS_MAX, WAITS};
 use heliostat_base::fd::OwnedFd;
 use heliostat_base::live::LiveMemory;
 use heliostat_base::mapping::{OutOfRange, SharedMapping, Writers};
@@ -11,38 +11,31 @@ use heliostat_base::track::TrackError;
 use heliostat_base::{clock, futex, spin};
 use heliostat_ring::pins;
 
+use super::content::{Alive, Copied, Made};
 use super::door::Door;
 use super::engine::{Declared, Engine, Whole};
 use super::ledger::{Ledger, PAGE_BYTES};
 use super::outcome::{Metrics, PublishError, Published, RegionError};
 use super::pool::{PinsPage, PoolError, Table};
 use super::settings::{EngineKind, Settings};
-use super::source::{Source, SourceError};
+use super::source::Source;
 use super::tracked::Tracked;
 
 /// Between two looks at the pins while a publishing waits for one to go.
 const NAP_NS: u64 = 500_000;
 
-struct Alive {
-    number: u64,
-    colours: Vec<u8>,
-}
-
 /// A range of this process's memory that is published in versions. One thread at a time.
 pub struct Region {
-    memory: Box<dyn Source>,
+    content: Copied,
     pool: SharedMapping,
     pub(super) table: Table,
     fds: (OwnedFd, OwnedFd),
-    engine: Box<dyn Engine>,
-    ledger: Ledger,
     /// By place, what consumers may see.
     alive: Vec<Option<Alive>>,
     pub(super) consumers: Vec<Option<PinsPage>>,
     /// Of a region that has a name.
     pub(super) door: Option<Door>,
-    /// Number of the newest version, and the last number that was tried.
-    number: u64,
+    /// The last number that was tried.
     next: u64,
     settings: Settings,
     metrics: Metrics,
@@ -91,17 +84,18 @@ impl Region {
         let (pool_fd, pool) = pool.map_err(|error| RegionError::Memory(error.into()))?;
         let (table_fd, table) =
             Table::create(shape, memory.start()).map_err(RegionError::Memory)?;
+        let is_slab = settings.placement.is_slab(shape.pool_bytes() / colours as usize);
+        let looks_for_races = settings.looks_for_races;
+        let ledger = Ledger::new(shape);
+        let content = Copied { memory, engine, ledger, is_slab, looks_for_races };
         Ok(Self {
-            memory,
+            content,
             pool,
             table,
             fds: (table_fd, pool_fd),
-            engine,
-            ledger: Ledger::new(shape),
             alive: (0..colours).map(|_| None).collect(),
             consumers: Vec::new(),
             door: None,
-            number: 0,
             next: 0,
             settings,
             metrics: Metrics::default(),
@@ -121,7 +115,7 @@ impl Region {
 
     /// How writes become known.
     pub fn engine(&self) -> &'static str {
-        self.engine.name()
+        self.content.engine.name()
     }
 
     /// What it has done.
@@ -169,13 +163,13 @@ impl Region {
 
     /// Says that `bytes` of the region were written, by means that the engine cannot see.
     pub fn declare(&mut self, bytes: Range<usize>) -> Result<(), PublishError> {
-        let limit = self.memory.len();
+        let limit = self.content.memory.len();
         if bytes.start > bytes.end || bytes.end > limit {
             let (offset, len) = (bytes.start, bytes.len());
             return Err(PublishError::Source(OutOfRange { offset, len, limit }.into()));
         }
         let first = self.table.shape.first as usize;
-        self.engine.declare(first + bytes.start..first + bytes.end);
+        self.content.engine.declare(first + bytes.start..first + bytes.end);
         Ok(())
     }
 
@@ -187,49 +181,19 @@ impl Region {
         // A number is used once, whatever comes of it: slots may hold its bytes already.
         self.next += 1;
         let number = self.next;
-        let (ledger, mut dirty_bytes) = (&mut self.ledger, 0);
-        let mut note = |bytes| dirty_bytes += ledger.note(bytes, number);
-        self.engine.collect(&mut note).map_err(PublishError::Track)?;
-        let (colours, copied_bytes) = self.copy(number).map_err(PublishError::Source)?;
-        let has_raced = self.settings.looks_for_races.then(|| self.engine.has_raced()).flatten();
+        let to = (self.table.shape, &self.pool);
+        let Made { colours, dirty_bytes, copied_bytes, has_raced } =
+            self.content.make(number, &self.alive, to)?;
         let facts = [clock::monotonic_ns(), dirty_bytes as u64, copied_bytes as u64];
         self.table
             .describe(place, facts, &colours)
             .map_err(|error| PublishError::Source(error.into()))?;
         pins::publish(&self.table, place, number);
         self.alive[place] = Some(Alive { number, colours });
-        self.number = number;
         self.metrics.published += 1;
         self.metrics.copied_bytes += copied_bytes as u64;
         self.ring();
         Ok(Published { number, dirty_bytes, copied_bytes, has_raced })
-    }
-
-    /// Brings a free slot of every changed chunk up to date; answers the new table of colours.
-    fn copy(&mut self, number: u64) -> Result<(Vec<u8>, usize), SourceError> {
-        let shape = self.table.shape;
-        let newest = self.alive.iter().flatten().max_by_key(|alive| alive.number);
-        let mut colours = newest.map_or(vec![0; shape.chunks as usize], |it| it.colours.clone());
-        let mut copied = 0;
-        for (chunk, shown_now) in colours.iter_mut().enumerate() {
-            // Since the version shown, not since the last attempt: one may have failed between.
-            if !self.ledger.is_changed_since(chunk, self.number) {
-                continue;
-            }
-            let alive = self.alive.iter().flatten();
-            let shown = alive.fold(0, |bits, it| bits | 1 << it.colours[chunk]);
-            // One place is free, so fewer versions than colours are alive: there is one.
-            let colour = self.ledger.choose(chunk, shown).unwrap_or(0);
-            for run in self.ledger.stale(chunk, colour) {
-                let at = shape.slot(colour, chunk) + run.start - chunk * CHUNK_BYTES;
-                let from = run.start - shape.first as usize;
-                self.memory.copy_to(from, &self.pool, at, run.len())?;
-                copied += run.len();
-            }
-            self.ledger.filled(chunk, colour, number);
-            *shown_now = colour as u8;
-        }
-        Ok((colours, copied))
     }
 
     /// A free place, after retiring what is neither kept nor pinned.

@@ -16,8 +16,23 @@ use super::ledger::PAGE_BYTES;
 /// Written share of a chunk above which it turns hot: where 1.2 us per fault and 0.04 us to find a
 /// page pass 0.42 us to copy one (64 MiB, measured), rounded to lean towards watching.
 const HOT_BYTES: usize = CHUNK_BYTES / 3;
-/// Versions after which a hot chunk is asked about again.
-const PROBE_EVERY: u64 = 16;
+/// Versions after which a chunk that turned hot is asked about again, which costs a fault for each
+/// page written and is done half as often with each time that it was in vain.
+const PROBE_FIRST: u8 = 16;
+/// The longest such time: what cooled down meanwhile is copied whole for so many versions, and
+/// probing costs what stays hot a hundredth at most.
+const PROBE_LAST: u8 = 128;
+
+/// How a chunk is treated.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Heat {
+    /// Watched. Were it hot, it would be so for this many versions.
+    Watched(u8),
+    /// Taken as written for `left` more versions out of `of`.
+    Hot { left: u8, of: u8 },
+}
+
+const COLD: Heat = Heat::Watched(PROBE_FIRST);
 
 /// Watches the whole pages of a region; its partial pages at both ends always count as written.
 pub struct Tracked {
@@ -25,9 +40,7 @@ pub struct Tracked {
     /// Address of the page in which the region begins.
     base: usize,
     span: Range<usize>,
-    /// Chunks that are taken as written.
-    hot: Vec<bool>,
-    collected: u64,
+    heat: Vec<Heat>,
     /// The kernel failed in the middle of an answer: all may have been written.
     is_doubtful: bool,
     declared: Vec<Range<usize>>,
@@ -40,17 +53,8 @@ impl Tracked {
         let tracker = WriteTracker::new()?;
         let base = memory.start() - span.start;
         let chunks = span.end.div_ceil(CHUNK_BYTES);
-        let (hot, runs) = (vec![false; chunks], Vec::new());
-        let it = Self {
-            tracker,
-            base,
-            span,
-            hot,
-            collected: 0,
-            is_doubtful: false,
-            declared: Vec::new(),
-            runs,
-        };
+        let (heat, runs) = (vec![COLD; chunks], Vec::new());
+        let it = Self { tracker, base, span, heat, is_doubtful: false, declared: Vec::new(), runs };
         if !it.whole_pages().is_empty() {
             it.tracker.watch(it.at(it.whole_pages()))?;
         }
@@ -77,13 +81,13 @@ impl Tracked {
         ]
     }
 
-    /// Runs of neighbouring chunks that are all hot or all watched.
-    fn stretches(&self) -> Vec<(bool, Range<usize>)> {
-        let mut found: Vec<(bool, Range<usize>)> = Vec::new();
-        for (chunk, is_hot) in self.hot.iter().enumerate() {
+    /// Runs of neighbouring chunks that are treated alike.
+    fn stretches(&self) -> Vec<(Heat, Range<usize>)> {
+        let mut found: Vec<(Heat, Range<usize>)> = Vec::new();
+        for (chunk, heat) in self.heat.iter().enumerate() {
             match found.last_mut() {
-                Some((known, chunks)) if known == is_hot => chunks.end = chunk + 1,
-                _ => found.push((*is_hot, chunk..chunk + 1)),
+                Some((known, chunks)) if known == heat => chunks.end = chunk + 1,
+                _ => found.push((*heat, chunk..chunk + 1)),
             }
         }
         found
@@ -111,33 +115,44 @@ impl Tracked {
 
     /// Notes what the kernel says of watched chunks, and all of hot ones.
     fn ask(&mut self, note: Note<'_>) -> Result<(), TrackError> {
-        let probes = self.collected % PROBE_EVERY == 0;
-        for (is_hot, chunks) in self.stretches() {
+        for (heat, chunks) in self.stretches() {
             let pages = self.pages_of(chunks.clone());
             if pages.is_empty() {
                 continue;
             }
-            if is_hot {
-                note(pages.clone());
-            }
-            if is_hot && !probes {
-                continue;
-            }
-            if self.take(pages.clone())? {
-                self.runs.iter().for_each(|run| note(run.start - self.base..run.end - self.base));
-            } else {
-                note(pages);
-            }
-            match is_hot {
-                // Unwatched until now, so all of it seems written: the next time will tell.
-                true => self.hot[chunks].fill(false),
-                false => self.judge(chunks),
+            match heat {
+                Heat::Watched(_) => self.ask_watched(chunks, pages, note)?,
+                Heat::Hot { left, of } if left > 1 => {
+                    note(pages);
+                    self.heat[chunks].fill(Heat::Hot { left: left - 1, of });
+                }
+                Heat::Hot { of, .. } => {
+                    note(pages.clone());
+                    // Unwatched until now, so all of it seems written: the next time will tell.
+                    self.take(pages)?;
+                    self.heat[chunks].fill(Heat::Watched((of * 2).min(PROBE_LAST)));
+                }
             }
         }
         Ok(())
     }
 
-    /// Counts what was written of each chunk and says which are hot from now on.
+    fn ask_watched(
+        &mut self,
+        chunks: Range<usize>,
+        pages: Range<usize>,
+        note: Note<'_>,
+    ) -> Result<(), TrackError> {
+        if self.take(pages.clone())? {
+            self.runs.iter().for_each(|run| note(run.start - self.base..run.end - self.base));
+        } else {
+            note(pages);
+        }
+        self.judge(chunks);
+        Ok(())
+    }
+
+    /// Counts what was written of each watched chunk and says which are hot from now on.
     fn judge(&mut self, chunks: Range<usize>) {
         let mut written = vec![0; chunks.len()];
         for run in &self.runs {
@@ -150,7 +165,10 @@ impl Tracked {
             }
         }
         for (chunk, bytes) in chunks.zip(written) {
-            self.hot[chunk] = bytes > HOT_BYTES;
+            self.heat[chunk] = match self.heat[chunk] {
+                Heat::Watched(of) if bytes > HOT_BYTES => Heat::Hot { left: of, of },
+                _ => COLD,
+            };
         }
     }
 }
@@ -163,7 +181,6 @@ impl Engine for Tracked {
     fn collect(&mut self, note: Note<'_>) -> Result<(), TrackError> {
         self.edges().into_iter().filter(|edge| !edge.is_empty()).for_each(&mut *note);
         self.declared.drain(..).for_each(&mut *note);
-        self.collected += 1;
         if self.is_doubtful {
             note(self.span.clone());
         }
@@ -179,9 +196,9 @@ impl Engine for Tracked {
     }
 
     fn has_raced(&mut self) -> Option<bool> {
-        for (is_hot, chunks) in self.stretches() {
+        for (heat, chunks) in self.stretches() {
             let pages = self.pages_of(chunks);
-            if is_hot || pages.is_empty() {
+            if matches!(heat, Heat::Hot { .. }) || pages.is_empty() {
                 continue;
             }
             self.runs.clear();

@@ -1,13 +1,25 @@
 //! A version in one piece of memory, as if it were the producer's own.
+//!
+//! A version that has one colour lies in one piece in the pool, which the consumer has mapped
+//! already: its view is a pointer. Any other version is put together from pieces, each mapped to
+//! its place in a range of addresses of the view's own. A view that has begun with pieces stays
+//! with them: few of them differ from one version to the next.
 
 use heliostat_abi::snapshot::CHUNK_BYTES;
 use heliostat_base::mapping::{OutOfRange, Patchwork};
 
 use super::consumer::{AttachError, Version};
 
-/// A contiguous view of one version at a time; going on to another maps only chunks that differ.
+/// What no chunk of a patchwork shows yet.
+const NOTHING: u8 = u8::MAX;
+
+/// A contiguous view of one version at a time; going on to another maps only chunks that differ,
+/// and nothing at all where the version lies in one piece.
 pub struct View {
-    shown: Patchwork,
+    /// Made with the first version that has more than one colour; without them, the version shown
+    /// has one.
+    pieces: Option<Patchwork>,
+    /// By chunk, the colour that the pieces show.
     colours: Vec<u8>,
     version: Option<Version>,
 }
@@ -15,35 +27,46 @@ pub struct View {
 impl View {
     /// A view of `version`.
     pub fn new(version: Version) -> Result<Self, AttachError> {
-        let chunks = version.colours.len();
-        let shown = Patchwork::reserve(chunks * CHUNK_BYTES).map_err(AttachError::Memory)?;
-        let mut view = Self { shown, colours: vec![u8::MAX; chunks], version: None };
+        let colours = vec![NOTHING; version.colours.len()];
+        let mut view = Self { pieces: None, colours, version: None };
         view.advance(version)?;
         Ok(view)
     }
 
-    /// Shows another version of the same region; the old one is let go. Answers how many pieces
-    /// were mapped. After an error nothing but another `advance` makes sense.
+    /// Shows another version of the same region; the old one is let go, and the region's first
+    /// byte may lie elsewhere than before (`as_ptr`). Answers how many pieces were mapped. After an
+    /// error nothing but another `advance` makes sense.
     pub fn advance(&mut self, version: Version) -> Result<usize, AttachError> {
-        let shape = version.region.shape();
+        let is_whole = self.pieces.is_none() && slab_colour(&version).is_some();
+        let pieces = if is_whole { 0 } else { self.patch(&version)? };
+        self.version = Some(version);
+        Ok(pieces)
+    }
+
+    /// Maps the chunks in which the pieces differ from `version`.
+    fn patch(&mut self, version: &Version) -> Result<usize, AttachError> {
+        let (wanted, shape) = (&version.colours, version.region.shape());
+        let reserved = match self.pieces.take() {
+            Some(pieces) => pieces,
+            None => Patchwork::reserve(wanted.len() * CHUNK_BYTES).map_err(AttachError::Memory)?,
+        };
+        let shown = self.pieces.insert(reserved);
         let (mut chunk, mut pieces) = (0, 0);
-        while chunk < version.colours.len() {
-            let colour = version.colours[chunk];
-            let differs =
-                |at: &usize| version.colours[*at] == colour && self.colours[*at] != colour;
-            let run = (chunk..version.colours.len()).take_while(differs).count();
+        while chunk < wanted.len() {
+            let colour = wanted[chunk];
+            let differs = |at: &usize| wanted[*at] == colour && self.colours[*at] != colour;
+            let run = (chunk..wanted.len()).take_while(differs).count();
             if run > 0 {
                 // Neighbours of one colour are neighbours in the pool too: one piece.
                 let slot = shape.slot(colour as usize, chunk);
                 let (at, fd) = (chunk * CHUNK_BYTES, &version.region.0.pool_fd);
-                let shown = self.shown.show(at, fd, slot, run * CHUNK_BYTES);
-                shown.map_err(AttachError::Memory)?;
+                let done = shown.show(at, fd, slot, run * CHUNK_BYTES);
+                done.map_err(AttachError::Memory)?;
                 self.colours[chunk..chunk + run].fill(colour);
                 pieces += 1;
             }
             chunk += run.max(1);
         }
-        self.version = Some(version);
         Ok(pieces)
     }
 
@@ -54,8 +77,17 @@ impl View {
 
     /// The region's first byte, good for the version's length while this view shows it.
     pub fn as_ptr(&self) -> *const u8 {
-        let first = self.version.as_ref().map_or(0, |it| it.region.shape().first as usize);
-        self.shown.as_ptr().wrapping_add(first)
+        let Some(version) = &self.version else { return std::ptr::null() };
+        let shape = version.region.shape();
+        let start = match (&self.pieces, version.colours.first()) {
+            (Some(pieces), _) => pieces.as_ptr(),
+            (None, Some(colour)) => {
+                let pool = version.region.0.pool.as_ptr().cast_const();
+                pool.wrapping_add(shape.slot(*colour as usize, 0))
+            }
+            (None, None) => return std::ptr::null(),
+        };
+        start.wrapping_add(shape.first as usize)
     }
 
     /// Copies bytes out, from `offset` of the region.
@@ -63,9 +95,16 @@ impl View {
         let Some(version) = &self.version else {
             return Err(OutOfRange { offset, len: into.len(), limit: 0 });
         };
+        let Some(pieces) = &self.pieces else { return version.read(offset, into) };
         if offset.checked_add(into.len()).is_none_or(|end| end > version.len()) {
             return Err(OutOfRange { offset, len: into.len(), limit: version.len() });
         }
-        self.shown.copy_out(version.region.shape().first as usize + offset, into)
+        pieces.copy_out(version.region.shape().first as usize + offset, into)
     }
+}
+
+/// The one colour of a version that lies in one piece.
+fn slab_colour(version: &Version) -> Option<u8> {
+    let colour = *version.colours.first()?;
+    version.colours.iter().all(|other| *other == colour).then_some(colour)
 }

@@ -1,0 +1,135 @@
+//! What a version is made from: live memory, of which the pages written are copied into the pool.
+//!
+//! Two ways to place the copies, of one format: *chunks* gives each changed chunk a slot of its
+//! own colour, *slab* gives a whole version one colour, so that it lies in one piece in the pool.
+
+use std::ops::Range;
+
+use heliostat_abi::snapshot::{Shape, CHUNK_BYTES};
+use heliostat_base::mapping::SharedMapping;
+
+use super::engine::Engine;
+use super::ledger::Ledger;
+use super::outcome::PublishError;
+use super::source::{Source, SourceError};
+
+/// A version that consumers may see.
+pub(super) struct Alive {
+    pub(super) number: u64,
+    pub(super) colours: Vec<u8>,
+}
+
+/// The versions that consumers may see, by place.
+pub(super) type AliveByPlace = [Option<Alive>];
+
+/// What a version consists of, before anybody is told of it.
+pub(super) struct Made {
+    pub(super) colours: Vec<u8>,
+    pub(super) dirty_bytes: usize,
+    pub(super) copied_bytes: usize,
+    pub(super) has_raced: Option<bool>,
+}
+
+/// Live memory that is copied.
+pub(super) struct Copied {
+    pub(super) memory: Box<dyn Source>,
+    pub(super) engine: Box<dyn Engine>,
+    pub(super) ledger: Ledger,
+    /// One colour for a whole version.
+    pub(super) is_slab: bool,
+    pub(super) looks_for_races: bool,
+}
+
+/// The colours that versions alive show of `chunk`, a bit for each.
+pub(super) fn shown(alive: &AliveByPlace, chunk: usize) -> u32 {
+    alive.iter().flatten().fold(0, |bits, it| bits | 1 << it.colours[chunk])
+}
+
+fn newest(alive: &AliveByPlace) -> Option<&Alive> {
+    alive.iter().flatten().max_by_key(|alive| alive.number)
+}
+
+impl Copied {
+    /// Version `number` of the memory as it is now, in slots that none of `alive` shows.
+    pub(super) fn make(
+        &mut self,
+        number: u64,
+        alive: &AliveByPlace,
+        (shape, pool): (Shape, &SharedMapping),
+    ) -> Result<Made, PublishError> {
+        let (ledger, mut dirty_bytes) = (&mut self.ledger, 0);
+        let mut note = |bytes| dirty_bytes += ledger.note(bytes, number);
+        self.engine.collect(&mut note).map_err(PublishError::Track)?;
+        let (colours, copied_bytes) = match self.is_slab {
+            true => self.fill_slab(number, alive, (shape, pool)),
+            false => self.fill_chunks(number, alive, (shape, pool)),
+        }
+        .map_err(PublishError::Source)?;
+        let has_raced = self.looks_for_races.then(|| self.engine.has_raced()).flatten();
+        Ok(Made { colours, dirty_bytes, copied_bytes, has_raced })
+    }
+
+    /// Brings a free slot of every changed chunk up to date.
+    fn fill_chunks(
+        &mut self,
+        number: u64,
+        alive: &AliveByPlace,
+        (shape, pool): (Shape, &SharedMapping),
+    ) -> Result<(Vec<u8>, usize), SourceError> {
+        let (mut colours, since) = newest(alive)
+            .map_or((vec![0; shape.chunks as usize], 0), |it| (it.colours.clone(), it.number));
+        let mut copied = 0;
+        for (chunk, shown_now) in colours.iter_mut().enumerate() {
+            // Since the version shown, not since the last attempt: one may have failed between.
+            if !self.ledger.is_changed_since(chunk, since) {
+                continue;
+            }
+            // One place is free, so fewer versions than colours are alive: there is one.
+            let colour = self.ledger.choose(chunk, shown(alive, chunk)).unwrap_or(0);
+            copied += self.fill(chunk, colour, number, (shape, pool))?;
+            *shown_now = colour as u8;
+        }
+        Ok((colours, copied))
+    }
+
+    /// Brings all slots of one free colour up to date.
+    fn fill_slab(
+        &mut self,
+        number: u64,
+        alive: &AliveByPlace,
+        (shape, pool): (Shape, &SharedMapping),
+    ) -> Result<(Vec<u8>, usize), SourceError> {
+        let chunks = 0..shape.chunks as usize;
+        if let Some(it) = newest(alive) {
+            let is_same = |chunk| !self.ledger.is_changed_since(chunk, it.number);
+            if chunks.clone().all(is_same) {
+                return Ok((it.colours.clone(), 0));
+            }
+        }
+        // Every version alive has one colour, and fewer than there are colours: one is free.
+        let colour = self.ledger.choose(0, shown(alive, 0)).unwrap_or(0);
+        let mut copied = 0;
+        for chunk in chunks.clone() {
+            copied += self.fill(chunk, colour, number, (shape, pool))?;
+        }
+        Ok((vec![colour as u8; chunks.len()], copied))
+    }
+
+    /// Copies what the slot of `chunk` in `colour` lacks; answers bytes copied.
+    fn fill(
+        &mut self,
+        chunk: usize,
+        colour: usize,
+        number: u64,
+        (shape, pool): (Shape, &SharedMapping),
+    ) -> Result<usize, SourceError> {
+        let mut copied = 0;
+        for Range { start, end } in self.ledger.stale(chunk, colour) {
+            let at = shape.slot(colour, chunk) + start - chunk * CHUNK_BYTES;
+            self.memory.copy_to(start - shape.first as usize, pool, at, end - start)?;
+            copied += end - start;
+        }
+        self.ledger.filled(chunk, colour, number);
+        Ok(copied)
+    }
+}
