@@ -1,8 +1,8 @@
-"""ADIOS2's SST engine: steps of a stream from one writer to one reader.
+"""ADIOS2: steps of a stream from one writer to one reader, by SST and by Heliostat's engine.
 
-The wheel brings one data plane, EVPath over TCP sockets: no RDMA, UCX or shared memory. Set as
-its documentation advises for a reader that wants the newest: a queue of one step, older ones
-discarded, AlwaysProvideLatestTimestep; deferred puts; the selection read is what is fetched.
+SST of the wheel has one data plane, EVPath over TCP sockets: no RDMA, UCX or shared memory. Set
+as its documentation advises for a reader that wants the newest: a queue of one step, older ones
+discarded, AlwaysProvideLatestTimestep; deferred puts; a reader fetches what it selects.
 """
 
 from __future__ import annotations
@@ -15,29 +15,38 @@ from adios2 import bindings
 from place import Place
 
 WAN = {"DataTransport": "WAN", "ControlTransport": "sockets"}
-WRITER = WAN | {"QueueLimit": "1", "QueueFullPolicy": "Discard", "RendezvousReaderCount": "1"}
-READER = WAN | {"AlwaysProvideLatestTimestep": "True", "OpenTimeoutSecs": "60"}
-
-
-def stream(place: Place, mode: bindings.Mode, settings: dict) -> tuple:
-    """A declared IO and its opened engine; opening blocks until the other side is there."""
-    io = adios2.Adios().declare_io(place.name)
-    io.set_engine("SST")
-    io.set_parameters(settings)
-    return io, lambda: io.open(str(place.folder / place.name), mode)
-
-
 # Between two looks for a step: well under what a step costs.
 POLL_S = 0.0002
 
 
+def sst(_place: Place, mode: bindings.Mode) -> tuple[str, dict]:
+    """Engine and parameters of SST."""
+    if mode == bindings.Mode.Write:
+        more = {"QueueLimit": "1", "QueueFullPolicy": "Discard", "RendezvousReaderCount": "1"}
+    else:
+        more = {"AlwaysProvideLatestTimestep": "True", "OpenTimeoutSecs": "60"}
+    return "SST", WAN | more
+
+
+def plugin(place: Place, _mode: bindings.Mode) -> tuple[str, dict]:
+    """Engine and parameters of Heliostat's engine, over the array that is put."""
+    import heliostat.adios2
+
+    return "Plugin", heliostat.adios2.parameters(place.name, in_place=True)
+
+
 class Writer:
+    engine_of = staticmethod(sst)
+
     def __init__(self, place: Place):
         self.memory = numpy.zeros(place.elements, dtype=numpy.int64)
-        io, open_stream = stream(place, bindings.Mode.Write, WRITER)
+        self.io = adios2.Adios().declare_io(place.name)
+        engine, settings = self.engine_of(place, bindings.Mode.Write)
+        self.io.set_engine(engine)
+        self.io.set_parameters(settings)
         count = [place.elements]
-        self.variable = io.define_variable("field", self.memory, count, [0], count)
-        self.io, self.engine = io, open_stream()
+        self.variable = self.io.define_variable("field", self.memory, count, [0], count)
+        self.engine = self.io.open(str(place.folder / place.name), bindings.Mode.Write)
 
     def publish(self) -> None:
         self.engine.begin_step()
@@ -49,14 +58,19 @@ class Writer:
 
 
 class Reader:
+    engine_of = staticmethod(sst)
+
     def __init__(self, place: Place):
         self.copy = numpy.zeros(place.elements, dtype=numpy.int64)
-        self.io, open_stream = stream(place, bindings.Mode.Read, READER)
-        self.engine = open_stream()
+        self.io = adios2.Adios().declare_io(place.name)
+        engine, settings = self.engine_of(place, bindings.Mode.Read)
+        self.io.set_engine(engine)
+        self.io.set_parameters(settings)
+        self.engine = self.io.open(str(place.folder / place.name), bindings.Mode.Read)
         self.variable = None
 
     def wait(self, seconds: float) -> bool:
-        # A timeout that expires while a step arrives crashes the wheel's reader; a poll does not.
+        # A timeout that expires while a step arrives crashes SST's reader; a poll does not.
         ends = time.monotonic() + seconds
         while self.engine.begin_step(bindings.StepMode.Read, 0.0) != bindings.StepStatus.OK:
             if time.monotonic() > ends:
@@ -78,3 +92,11 @@ class Reader:
 
     def release(self) -> None:
         self.engine.end_step()
+
+
+class PluginWriter(Writer):
+    engine_of = staticmethod(plugin)
+
+
+class PluginReader(Reader):
+    engine_of = staticmethod(plugin)

@@ -44,6 +44,9 @@ ARMS = {
     ),
     "fork": Arm("arm_memory:Forked", "arm_memory:Forked", "os.fork; the child reads and ends"),
     "ADIOS2 SST": Arm("arm_adios2:Writer", "arm_adios2:Reader", SST),
+    "ADIOS2 Heliostat": Arm(
+        "arm_adios2:PluginWriter", "arm_adios2:PluginReader", "heliostat.adios2, in place, deferred"
+    ),
     "iceoryx2 copy": Arm(
         "arm_iceoryx2:Copier", "arm_iceoryx2:Subscriber", ICEORYX2
     ),

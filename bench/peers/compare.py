@@ -1,9 +1,10 @@
 """Measures all arms in turn and writes what it saw, one record per arm, size, pattern and round.
 
-    compare.py --out FILE [--quick] [--only ARM[,ARM]] [--sizes 64,1024] [--rounds N]
+    compare.py --out FILE [--quick] [--only ARM[,ARM]] [--sizes 64,1024] [--rounds N] [--append]
 
 `--only` always takes "nothing" and "heliostat" along: ratios are of one run. Records of arms that
-this run did not measure stay in FILE, so a long comparison may be taken in pieces.
+this run did not measure stay in FILE, so a long comparison may be taken in pieces; `--append`
+keeps those of earlier rounds as well.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ from pair import Missing, Pair
 
 MIB = 1 << 20
 # Slots, samples and buffers are used for the second time after so many versions, in every arm.
-WARM_STEPS = 6
+# Written sparsely, so that no arm learns a habit that the first pattern does not have.
+WARM_STEPS, WARM_PATTERN = 5, "10 % scattered"
+ROUNDS = {64: 3, 1024: 2}
 
 
 def median(values: list) -> float | None:
@@ -48,6 +51,7 @@ def lockstep(pair: Pair, pattern: str, want: str, steps: int, seconds: float) ->
     """Medians over some steps, each seen before the next is made."""
     if pair.arm.has_consumer():
         pair.ask(consumer={"job": "drain"})
+    one_step(pair, pattern, want)
     ends, samples = time.monotonic() + seconds, []
     while len(samples) < 2 or (len(samples) < steps and time.monotonic() < ends):
         samples.append(one_step(pair, pattern, want))
@@ -84,12 +88,13 @@ def one_arm(name: str, size_bytes: int, asked: argparse.Namespace) -> list[dict]
     """One arm with every pattern, in processes of its own."""
     arm = ARMS[name]
     patterns = [pattern for pattern in PATTERNS if pattern == "100 %" or not arm.only_whole]
+    warm = WARM_PATTERN if WARM_PATTERN in patterns else patterns[-1]
     pair = Pair(name, arm, size_bytes)
     try:
         for _ in range(WARM_STEPS):
-            one_step(pair, patterns[-1], "all")
+            one_step(pair, warm, "all")
         if arm.has_consumer():
-            free(pair, patterns[-1], 0.2)
+            free(pair, warm, 0.1)
         return [{"pattern": pattern} | cell(pair, pattern, asked) for pattern in patterns]
     finally:
         pair.close()
@@ -99,7 +104,7 @@ def measure(asked: argparse.Namespace) -> list[dict]:
     """All rounds: the arms take turns in each."""
     records = []
     for size in asked.sizes:
-        for turn in range(asked.rounds):
+        for turn in range(asked.rounds or ROUNDS.get(size, 2)):
             for name in asked.arms:
                 head = {"arm": name, "size_mib": size, "round": turn}
                 try:
@@ -119,11 +124,12 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--only", default="", help="arms with commas between")
     parser.add_argument("--sizes", help="MiB, with commas between")
     parser.add_argument("--rounds", type=int)
+    parser.add_argument("--append", action="store_true", help="keep the records of earlier rounds")
     asked = parser.parse_args()
     sizes = asked.sizes or ("64" if asked.quick else "64,1024")
     asked.sizes = [int(size) for size in sizes.split(",")]
-    asked.rounds = asked.rounds or (1 if asked.quick else 3)
-    asked.steps, asked.seconds = (3, 0.2) if asked.quick else (10, 0.8)
+    asked.rounds = asked.rounds or (1 if asked.quick else None)
+    asked.steps, asked.seconds = (3, 0.2) if asked.quick else (10, 0.5)
     wanted = [name for name in asked.only.split(",") if name]
     asked.arms = [
         name for name in ARMS if not wanted or name in ("nothing", "heliostat") or name in wanted
@@ -135,7 +141,7 @@ def main() -> None:
     asked = arguments()
     records = measure(asked)
     kept = json.loads(asked.out.read_text()) if asked.out.exists() else []
-    taken = {(one["arm"], one["size_mib"]) for one in records}
+    taken = {(one["arm"], one["size_mib"]) for one in records if not asked.append}
     kept = [one for one in kept if (one["arm"], one["size_mib"]) not in taken]
     asked.out.write_text(json.dumps(kept + records, indent=1) + "\n")
 
