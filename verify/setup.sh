@@ -6,7 +6,7 @@
 set -euo pipefail
 
 packages=(redis-server redis-tools memcached nginx-light wrk curl valgrind gdb iproute2
-          util-linux procps gcc libc6-dev python3-venv)
+          util-linux procps gcc g++ libc6-dev python3-venv)
 
 installed() { dpkg-query -W -f='${Status}' "$1" 2>/dev/null | grep -q 'install ok installed'; }
 
