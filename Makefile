@@ -71,6 +71,7 @@ fuzz: setup build ## hostile input for FUZZ_SECONDS per target, seeds printed fo
 
 soak: setup build ## load with random kills for SOAK_MINUTES; nothing may be left behind
 	$(RUN) verify/soak.py --minutes $(SOAK_MINUTES)
+	$(RUN) verify/soak.py --minutes $(SOAK_MINUTES) --snapshots
 
 lint: $(VENV)/.ready ## format, clippy, crate graph, file and function length, words, headers
 	$(CARGO) fmt --all --check

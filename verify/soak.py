@@ -1,9 +1,10 @@
 """Load with random kills for a long time; nothing may be wrong, left behind or growing.
 
-`python verify/soak.py --minutes 10 [--seed N]`. Each round starts checked transfers and a
+`python verify/soak.py --minutes 10 [--seed N] [--snapshots]`. Each round starts checked transfers and a
 Redis under load, kills or stops a random one of them, and requires that every untouched
 transfer is whole. At the end the control plane must be as small as after the first rounds.
-The seed is printed; with it the same rounds are played again.
+The seed is printed; with it the same rounds are played again. With `--snapshots` each round is
+a run of the snapshot verifier with engine, memory, policy and size drawn, up to 1 GiB.
 """
 
 from __future__ import annotations
@@ -12,14 +13,16 @@ import argparse
 import os
 import random
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE / "faults"), str(HERE / "programs")]
+sys.path[:0] = [str(HERE), str(HERE / "faults"), str(HERE / "programs"), str(HERE / "snapshot")]
 
 import kernel_view  # noqa: E402
+import regions  # noqa: E402
 from fault_pairs import start_transfer, transfer_result  # noqa: E402
 from heliostat_run import House, Side  # noqa: E402
 from real_programs import start_redis  # noqa: E402
@@ -50,6 +53,33 @@ def one_round(house: House, chance: random.Random) -> str:
     return f"{signal.Signals(number).name} to {victim.name}"
 
 
+SNAPSHOTS = {
+    "engine": ["tracked", "tracked", "declared", "whole"],
+    "memory": ["anonymous", "malloc", "huge", "file", "memfd"],
+    "flow": ["latest", "keep", "wait", "skip"],
+    "consumers": [1, 2, 3, 5, 8],
+    "least": [20, 500, 5000],
+}
+GIB_EVERY = 4  # rounds
+
+
+def snapshot_rounds(chance: random.Random, end: float) -> int:
+    """Runs of the verifier until the time is over; 1 with the words of the first that failed."""
+    number = 0
+    while time.monotonic() < end or not number:
+        orders = {key: chance.choice(values) for key, values in SNAPSHOTS.items()}
+        orders |= {"chaos": "all", "seed": chance.randrange(1 << 32), "mib": chance.choice([16, 64, 256])}
+        if number % GIB_EVERY == 0:
+            # Few places: each may take as much memory as the region has.
+            orders |= {"mib": 1024, "consumers": 1, "colours": 4, "rounds": 40}
+        words = ["run", *regions.words({"rounds": 200, **orders})]
+        print(f"round {number}: snapshot-verifier {' '.join(words)}", flush=True)
+        if subprocess.run([regions.VERIFIER, *words], timeout=600).returncode != 0:
+            return 1
+        number += 1
+    return 0
+
+
 def size(house: House) -> tuple[int, int]:
     """(descriptors, resident bytes) of the control plane."""
     pid = house.control_plane()
@@ -61,9 +91,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 32))
+    parser.add_argument("--snapshots", action="store_true", help="versions of memory instead of streams")
     asked = parser.parse_args()
     chance, end, rounds, first = random.Random(asked.seed), time.monotonic() + asked.minutes * 60, 0, None
-    print(f"replay: python verify/soak.py --minutes {asked.minutes} --seed {asked.seed}", flush=True)
+    mode = " --snapshots" if asked.snapshots else ""
+    print(f"replay: python verify/soak.py --minutes {asked.minutes} --seed {asked.seed}{mode}", flush=True)
+    if asked.snapshots:
+        return snapshot_rounds(chance, end)
     with House() as house:
         while time.monotonic() < end or rounds <= WARM_ROUNDS:
             print(f"round {rounds}: {one_round(house, chance)}", flush=True)

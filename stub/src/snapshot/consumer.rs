@@ -43,7 +43,7 @@ pub(super) struct Mapped {
     pub(super) pool_fd: OwnedFd,
     pins: PinsPage,
     /// Of a region that was found by name.
-    _membership: Option<Membership>,
+    pub(super) membership: Option<Membership>,
 }
 
 /// A region as a consumer has it mapped: read-only, but for its own page of pins.
@@ -84,17 +84,24 @@ impl Attachment {
         table: &OwnedFd,
         pool_fd: OwnedFd,
         pins: PinsPage,
-        _membership: Option<Membership>,
+        membership: Option<Membership>,
     ) -> Result<Self, PoolError> {
         let table = Table::open(table)?;
         let bytes = table.shape.pool_bytes();
         let pool = SharedMapping::from_fd(pool_fd.as_raw_fd(), bytes, Access::Read)?;
-        Ok(Self(Arc::new(Mapped { table, pool, pool_fd, pins, _membership })))
+        Ok(Self(Arc::new(Mapped { table, pool, pool_fd, pins, membership })))
     }
 
     /// Its shape.
     pub fn shape(&self) -> Shape {
         self.0.table.shape
+    }
+
+    /// Counts the producers of this region: of its name, where it was found by one, else as its
+    /// producer says.
+    pub fn generation(&self) -> u64 {
+        let named = self.0.membership.as_ref().map(Membership::generation);
+        named.unwrap_or(self.shape().generation)
     }
 
     /// What the bytes mean, in the producer's words; empty when it did not say.

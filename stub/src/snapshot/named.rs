@@ -113,6 +113,16 @@ pub(super) struct Membership {
     region: ObjectId,
     consumer: ObjectId,
     epoch: u64,
+    name: RegionName,
+    owner: u32,
+    generation: u64,
+}
+
+impl Membership {
+    /// Which of the name's producers it is.
+    pub(super) fn generation(&self) -> u64 {
+        self.generation
+    }
 }
 
 impl Drop for Membership {
@@ -128,14 +138,32 @@ pub fn attach(name: &str) -> Result<Attachment, NamedError> {
 
 /// Attaches to a region of user `owner`, which takes a rule.
 pub fn attach_of(name: &str, owner: u32) -> Result<Attachment, NamedError> {
-    let name = RegionName::parse(name).map_err(NamedError::Name)?;
+    attach_to(RegionName::parse(name).map_err(NamedError::Name)?, owner)
+}
+
+impl Attachment {
+    /// Asks who has the region's name now: `None` while it is the producer of this attachment, and
+    /// else an attachment to the next one. What this one shows stays as it is. A region that was
+    /// not found by name has no successor. Asks the control plane, so it blocks for a moment.
+    ///
+    /// # Errors
+    /// `Refused` with `NotFound` when the producer is gone and there is no other yet.
+    pub fn successor(&self) -> Result<Option<Attachment>, NamedError> {
+        let Some(known) = &self.0.membership else { return Ok(None) };
+        let now = attach_to(known.name.clone(), known.owner)?;
+        let is_same = session::epoch() == Some(known.epoch) && now.generation() == known.generation;
+        Ok((!is_same).then_some(now))
+    }
+}
+
+fn attach_to(name: RegionName, owner: u32) -> Result<Attachment, NamedError> {
     let epoch = session::standing().map_err(NamedError::Control)?.epoch;
     let (page, bell, pins) = PinsPage::create_with_bell().map_err(NamedError::Memory)?;
     let shown = [page.as_raw_fd(), bell.as_raw_fd()];
-    let request = Request::AttachRegion { name, owner };
+    let request = Request::AttachRegion { name: name.clone(), owner };
     let (reply, fds) = session::ask(&request, &shown).map_err(NamedError::Control)?;
-    let Reply::Region { region, consumer, .. } = reply else { return Err(refused(&reply)) };
-    let membership = Membership { region, consumer, epoch };
+    let Reply::Region { region, consumer, generation } = reply else { return Err(refused(&reply)) };
+    let membership = Membership { region, consumer, epoch, name, owner, generation };
     let mut fds = fds.into_iter();
     let (Some(table), Some(pool)) = (fds.next(), fds.next()) else {
         return Err(NamedError::Control(Native::NoControl));
