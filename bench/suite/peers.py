@@ -2,7 +2,8 @@
 
 The arms are in bench/peers/arms.py. They and the built wheel live in a virtual environment of
 their own, target/peers-venv. PEERS=ARM[,ARM] measures some arms and keeps the others' records;
-PEERS_SIZES and PEERS_ROUNDS choose sizes in MiB and rounds. What cannot be installed or started
+PEERS_SIZES and PEERS_ROUNDS choose sizes in MiB and rounds,
+PEERS_APPEND=1 keeps the records of earlier rounds too. What cannot be installed or started
 is in the table as missing, with its reason.
 """
 
@@ -12,6 +13,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 from heliostat_run import ROOT
@@ -59,18 +61,31 @@ def orders(bench: Bench) -> list[str]:
     words += [] if bench.seconds >= 1 else ["--quick"]
     for flag, name in (("--only", "PEERS"), ("--sizes", "PEERS_SIZES"), ("--rounds", "PEERS_ROUNDS")):
         words += [flag, os.environ[name]] if os.environ.get(name) else []
-    return words
+    return words + (["--append"] if os.environ.get("PEERS_APPEND") else [])
 
 
 def as_result(one: dict, cacheline: float | None) -> Result:
     return Result(**one, cores="", note="", cacheline_ns=cacheline)
 
 
+def compare(python: Path, words: list[str]) -> None:
+    """The comparison with a control plane of its own, which ends with it."""
+    with tempfile.TemporaryDirectory(prefix="peers-") as folder:
+        own = {"XDG_RUNTIME_DIR": folder, "HELIOSTAT_SOCKET": f"{folder}/control.sock"}
+        environment = os.environ | own | {"XDG_CACHE_HOME": str(VENV)}
+        try:
+            command = [python, str(PEERS / "compare.py"), *words]
+            subprocess.run(command, env=environment, check=True)
+        finally:
+            command = [python.with_name("heliostat"), "stop"]
+            subprocess.run(command, env=environment, capture_output=True)
+
+
 def measure(bench: Bench) -> list[Result]:
     """Runs the comparison and prints its own table; the results are ratios to each peer."""
     python, line = prepare(), bench.cacheline_ns()
     RECORDS.parent.mkdir(parents=True, exist_ok=True)
-    subprocess.run([python, str(PEERS / "compare.py"), *orders(bench)], check=True)
+    compare(python, orders(bench))
     picture = [python, str(PEERS / "report.py"), str(RECORDS), str(PICTURE)]
     subprocess.run(picture, check=True)
     code = [python, str(PEERS / "ratios.py"), str(RECORDS)]

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 
 import numpy as np
 import pytest
+
+# The engine is compiled into a cache: not the user's.
+os.environ["XDG_CACHE_HOME"] = os.environ["XDG_RUNTIME_DIR"]
 
 adios2 = pytest.importorskip("adios2", reason="adios2 is not installed; pip install adios2")
 if shutil.which("c++") is None:
