@@ -55,7 +55,10 @@ def lockstep(pair: Pair, pattern: str, want: str, steps: int, seconds: float) ->
     ends, samples = time.monotonic() + seconds, []
     while len(samples) < 2 or (len(samples) < steps and time.monotonic() < ends):
         samples.append(one_step(pair, pattern, want))
-    keys = ("write_ns", "publish_ns", "first_ns", "read_ns", "latency_ns")
+    keys = (
+        "write_ns", "publish_ns", "first_ns", "read_ns", "latency_ns", "write_cpu_ns",
+        "publish_cpu_ns", "read_cpu_ns",
+    )  # fmt: skip
     found = {key: median([one[key] for one in samples if key in one]) for key in keys}
     found["torn"] = sum(not one.get("whole", True) for one in samples)
     return found

@@ -10,8 +10,8 @@ from arms import ARMS
 from summary import Row, named, per_page_us, read_gb_s, rows
 
 HEADINGS = (
-    "arm", "write us/page", "publish ms", "min..max", "write+publish", "first use us", "read GB/s",
-    "1 % ms", "latency ms", "steps/s", "seen/s", "MiB",
+    "arm", "write us/page", "publish ms", "min..max", "write+publish", "its CPU ms", "(ratio)",
+    "first use us", "read GB/s", "1 % ms", "latency ms", "steps/s", "seen/s", "MiB",
 )  # fmt: skip
 
 
@@ -26,9 +26,9 @@ def scaled(one: Row, key: str, unit: float) -> str:
     return number(value / unit if value is not None else None)
 
 
-def ratio(one: Row, ours: Row | None) -> str:
+def ratio(one: Row, ours: Row | None, key: str) -> str:
     """How many times Heliostat's write and publish together this arm's take."""
-    theirs, mine = one.median("cycle_ns"), ours.median("cycle_ns") if ours else None
+    theirs, mine = one.median(key), ours.median(key) if ours else None
     return f"{theirs / mine:.2f}x" if theirs and mine else "-"
 
 
@@ -42,7 +42,8 @@ def line(one: Row, all_rows: list[Row]) -> list[str]:
     torn = f" ({one.torn} TORN)" if one.torn else ""
     return [
         one.arm + torn, number(per_page_us(one, alone)), scaled(one, "publish_ns", 1e6),
-        f"{number(spread.low / 1e6)}..{number(spread.high / 1e6)}", ratio(one, ours),
+        f"{number(spread.low / 1e6)}..{number(spread.high / 1e6)}", ratio(one, ours, "cycle_ns"),
+        scaled(one, "cycle_cpu_ns", 1e6), ratio(one, ours, "cycle_cpu_ns"),
         scaled(one, "first_ns", 1e3), number(read_gb_s(one)), scaled(one, "part_ns", 1e6),
         scaled(one, "latency_ns", 1e6), scaled(one, "steps_per_s", 1), scaled(one, "seen_per_s", 1),
         scaled(one, "memory_bytes", 1 << 20),

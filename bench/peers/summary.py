@@ -39,7 +39,8 @@ class Row:
 
 KEYS = (
     "write_ns", "publish_ns", "first_ns", "read_ns", "part_ns", "latency_ns", "steps_per_s",
-    "seen_per_s", "memory_bytes", "cycle_ns",
+    "seen_per_s", "memory_bytes", "cycle_ns", "cycle_cpu_ns", "write_cpu_ns", "publish_cpu_ns",
+    "read_cpu_ns",
 )  # fmt: skip
 
 
@@ -52,6 +53,7 @@ def row(records: list[dict], arm: str, size: int, pattern: str) -> Row | None:
         return Row(arm, size, pattern, {}, failed[-1]) if failed else None
     for one in mine:
         one["cycle_ns"] = one["write_ns"] + one["publish_ns"]
+        one["cycle_cpu_ns"] = one["write_cpu_ns"] + one["publish_cpu_ns"]
     figures = {key: Figure.of([one[key] for one in mine if one.get(key) is not None]) for key in KEYS}
     torn = sum(one["torn"] + one["free_torn"] for one in mine)
     return Row(arm, size, pattern, {k: v for k, v in figures.items() if v}, "", torn)
@@ -72,8 +74,8 @@ def named(all_rows: list[Row], arm: str, size: int, pattern: str) -> Row | None:
 
 
 def per_page_us(one: Row, alone: Row | None) -> float | None:
-    """What a written page costs more than without snapshots, in microseconds."""
-    write, bare = one.median("write_ns"), alone.median("write_ns") if alone else None
+    """What a written page costs more than without snapshots, in microseconds of processor time."""
+    write, bare = one.median("write_cpu_ns"), alone.median("write_cpu_ns") if alone else None
     if write is None or bare is None:
         return None
     pages = Load(one.size_mib << 20).written_pages(one.pattern)
