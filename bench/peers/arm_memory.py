@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import json
 import os
+import select
+import signal
 from multiprocessing import resource_tracker, shared_memory
 
 import numpy
@@ -104,33 +106,51 @@ class Forked(Nothing):
     """Each version is a child that reads it. One child at a time: more would only slow it more.
 
     While a child still reads, a version is dropped, as a consumer that keeps to the latest would.
+    The child ends when it has read, which spares the producer most copies of pages.
     """
+
+    STAYS = False
 
     def __init__(self, place: Place):
         super().__init__(place)
         self.child, self.pipe, self.read_child = 0, -1, None
-        self.forked = 0
+        self.forked, self.staying = 0, 0
 
     def publish(self) -> None:
-        if self.child and os.waitpid(self.child, os.WNOHANG) == (0, 0):
+        if self.child and not select.select([self.pipe], [], [], 0)[0]:
             return
         if self.child:
-            os.close(self.pipe)
+            self.report()
+        self.end_child()
         self.forked += 1
         self.pipe, outwards = os.pipe()
         self.child = os.fork()
         if self.child == 0:
             os.write(outwards, json.dumps(self.read_child(self)).encode())
+            os.close(outwards)
+            if self.STAYS:
+                signal.pause()
             os._exit(0)
         os.close(outwards)
 
     def report(self) -> dict:
-        """What the newest child saw; waits for it to end."""
+        """What the newest child saw; waits until it has read, and for its end unless it stays."""
         with os.fdopen(self.pipe, "rb") as pipe:
             text = pipe.read()
-        os.waitpid(self.child, 0)
-        self.child = 0
+        self.child, self.staying = 0, self.child
+        if not self.STAYS:
+            self.end_child()
         return json.loads(text)
+
+    def end_child(self) -> None:
+        """Ends a child that has read."""
+        if self.staying:
+            os.kill(self.staying, signal.SIGKILL)
+            os.waitpid(self.staying, 0)
+            self.staying = 0
+
+    def close(self) -> None:
+        self.end_child()
 
     def wait(self, _seconds: float) -> bool:
         return True
@@ -146,3 +166,10 @@ class Forked(Nothing):
 
     def release(self) -> None:
         pass
+
+
+class ForkedAndHeld(Forked):
+    """The child keeps its version until the next one is made, as a consumer that goes on reading
+    does: the producer's writes copy pages meanwhile."""
+
+    STAYS = True

@@ -43,6 +43,9 @@ ARMS = {
         "arm_memory:Copier", "arm_memory:Copied", "copy into SharedMemory and out again, one flock"
     ),
     "fork": Arm("arm_memory:Forked", "arm_memory:Forked", "os.fork; the child reads and ends"),
+    "fork held": Arm(
+        "arm_memory:ForkedAndHeld", "arm_memory:ForkedAndHeld", "the child lives until the next"
+    ),
     "ADIOS2 SST": Arm("arm_adios2:Writer", "arm_adios2:Reader", SST),
     "ADIOS2 Heliostat": Arm(
         "arm_adios2:PluginWriter", "arm_adios2:PluginReader", "heliostat.adios2, in place, deferred"
