@@ -9,6 +9,7 @@ and keeps what it finds beside the build. What is foreign, and which target feed
     slot_foreign              slots of a channel, scribbled on      fuzz/stub
     lane_foreign              one direction of a stream, the same   fuzz/ring
     ring_foreign              a ring of elements, the same          fuzz/ring
+    file                      snapshot files                        fuzz/snapfile
     site_list                 the cached list of libc's sites       fuzz/interpose
 
 An ordinary `cargo test` replays the stored corpora.
