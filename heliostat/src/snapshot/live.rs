@@ -7,6 +7,7 @@ use heliostat_abi::record::Request;
 use heliostat_abi::region::OWN_USER;
 use heliostat_stub::session;
 use heliostat_stub::snapshot::{attach_of, Attachment};
+use rustix::event::{poll, PollFd, PollFlags};
 use serde_json::Value;
 
 use super::error::SnapshotError;
@@ -38,7 +39,7 @@ impl Listed {
         let name = entry["name"].as_str().unwrap_or_default();
         let consumers = entry["consumers"].as_array().map_or(&[][..], Vec::as_slice);
         Self {
-            name: name.strip_prefix(heliostat_abi::region::PREFIX).unwrap_or(name).to_owned(),
+            name: plain_name(name).to_owned(),
             uid: number(&entry["uid"]) as u32,
             generation: number(&entry["generation"]),
             pid: number(&entry["pid"]) as u32,
@@ -65,6 +66,39 @@ pub fn attached(
     open_session(place)?;
     attach_of(name, owner.unwrap_or(OWN_USER))
         .map_err(|error| SnapshotError::Region { name: name.to_owned(), error })
+}
+
+/// The generation of a name, as the control plane counts it; 0 when it does not list the name.
+pub fn generation(place: &Place, name: &str, owner: Option<u32>) -> Result<u64, SnapshotError> {
+    let uid = owner.unwrap_or_else(|| rustix::process::geteuid().as_raw());
+    let is_it = |region: &Listed| region.uid == uid && region.name == plain_name(name);
+    Ok(listed(place)?.into_iter().find(is_it).map_or(0, |region| region.generation))
+}
+
+/// A region's name without `/snapshot/`.
+pub fn plain_name(name: &str) -> &str {
+    name.strip_prefix(heliostat_abi::region::PREFIX).unwrap_or(name)
+}
+
+/// Sleeps until there is a version newer than `number`: true, or until there never will be one.
+pub fn await_newer(region: &Attachment, number: u64) -> bool {
+    loop {
+        let is_over = region.is_closed();
+        if region.latest_number() > number || is_over {
+            return region.latest_number() > number;
+        }
+        let Some(bell) = region.bell_fd() else {
+            region.wait(number, None);
+            continue;
+        };
+        if !region.arm(number) {
+            // Interrupted or not: what counts is looked at anew.
+            let _ = poll(&mut [PollFd::from_borrowed_fd(bell, PollFlags::IN)], None);
+        }
+        if !region.drain() {
+            return region.latest_number() > number;
+        }
+    }
 }
 
 /// Tells the stub where the control plane is, once that is known to be one to be trusted.

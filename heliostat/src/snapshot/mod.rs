@@ -4,19 +4,39 @@
 //! through `heliostat-stub`.
 
 mod args;
+mod diff;
 mod error;
+mod export;
+mod files;
 mod list;
 mod live;
+mod npy;
+mod pending;
+mod pipeline;
+mod progress;
+mod save;
+mod show_file;
+mod watch;
 
 use std::process::ExitCode;
 
 pub use args::SnapshotCommand;
 use error::SnapshotError;
 
-/// Does what the command line says. Only `diff` has other statuses than 0 and 1.
+/// Does what the command line says. `diff` has the statuses of diff(1).
 pub fn run(command: &SnapshotCommand) -> ExitCode {
     let done = match command {
         SnapshotCommand::List(arguments) => list::list(arguments),
+        SnapshotCommand::Save(arguments) => save::save(arguments),
+        SnapshotCommand::Export(arguments) => export::export(arguments),
+        SnapshotCommand::Show(arguments) => show_file::show(arguments),
+        SnapshotCommand::Watch(arguments) => watch::watch(arguments),
+        SnapshotCommand::Diff(arguments) => {
+            return match diff::diff(arguments) {
+                Ok(is_same) => ExitCode::from(u8::from(!is_same)),
+                Err(error) => fail(&error, 2),
+            }
+        }
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

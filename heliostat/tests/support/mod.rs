@@ -4,6 +4,8 @@
 
 #![allow(dead_code)] // each test file uses its part
 
+pub mod producer;
+
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
@@ -150,4 +152,13 @@ impl Drop for Producer {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// Files of a folder, less those of the control plane.
+pub fn files(house: &House) -> Vec<String> {
+    let names = std::fs::read_dir(house.folder()).unwrap();
+    let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<String> = names.filter(|name| !name.starts_with("control")).collect();
+    names.sort();
+    names
 }

@@ -55,3 +55,5 @@ pub use settings::{EngineKind, Placement, Policy, Settings};
 pub use source::{Source, SourceError};
 pub use tracked::Tracked;
 pub use view::View;
+
+pub use heliostat_ring::pins::PinError;
