@@ -1,5 +1,6 @@
 //! The consumer's class: a region as this process has it mapped.
 
+use std::os::fd::AsRawFd;
 use std::time::Duration;
 
 use heliostat_abi::region::OWN_USER;
@@ -31,11 +32,11 @@ fn attach_to(py: Python<'_>, region: &Region) -> PyResult<StubAttachment> {
         let copies = (table.duplicate(), pool.duplicate());
         let (Ok(table), Ok(pool)) = copies else { return None };
         // A full table of consumers admits nobody, and says so by `None`.
-        let admit = |pins: &_| match region.admit(pins) {
+        let admit = |pins: &_, bell: &_| match region.admit_with_bell(pins, bell) {
             Ok(Some(_)) => Ok(()),
             _ => Err(()),
         };
-        StubAttachment::new(&table, pool, admit).map(Result::ok).transpose()
+        StubAttachment::with_bell(&table, pool, admit).map(Result::ok).transpose()
     })?;
     match attached {
         Some(Ok(attachment)) => Ok(attachment),
@@ -98,5 +99,22 @@ impl Attachment {
         // A signal may have ended the sleep: its handler runs here, and may raise.
         py.check_signals()?;
         Ok(is_newer)
+    }
+
+    /// Readable once after `arm` when a version was published, and for ever once the producer has
+    /// ended or died.
+    #[getter]
+    fn bell(&self) -> PyResult<Option<i32>> {
+        Ok(self.stub()?.bell_fd().map(|bell| bell.as_raw_fd()))
+    }
+
+    /// Asks for one ring; true when there is something newer than `number`, or the region ended.
+    fn arm(&self, number: u64) -> PyResult<bool> {
+        Ok(self.stub()?.arm(number))
+    }
+
+    /// Takes what was rung; false when the producer is gone.
+    fn drain(&self) -> PyResult<bool> {
+        Ok(self.stub()?.drain())
     }
 }

@@ -56,8 +56,8 @@ pub fn named(error: &NamedError) -> PyErr {
 /// Memory of a region could not be made or mapped.
 pub fn pool(error: &PoolError) -> PyErr {
     match error {
-        PoolError::Memory(_) => raise("MappingFailed", error),
-        PoolError::NoTable | PoolError::NoPins => raise("Corrupt", error),
+        PoolError::Memory(_) | PoolError::Bell(_) => raise("MappingFailed", error),
+        PoolError::NoTable | PoolError::NoPins | PoolError::NoBell => raise("Corrupt", error),
     }
 }
 

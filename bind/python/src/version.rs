@@ -107,6 +107,22 @@ impl Version {
         Ok(state.exports == 0)
     }
 
+    /// Holds the version as one more buffer would, if a buffer holds it: false if none does.
+    fn hold(&self) -> PyResult<bool> {
+        let mut state = self.lock()?;
+        let is_held = state.exports > 0;
+        state.exports += usize::from(is_held);
+        Ok(is_held)
+    }
+
+    /// Takes a `hold` that answered true back.
+    fn unhold(&self) -> PyResult<()> {
+        let mut state = self.lock()?;
+        state.exports = state.exports.saturating_sub(1);
+        state.settle();
+        Ok(())
+    }
+
     /// Whether the version is still pinned, by this object or by a buffer of it.
     #[getter]
     fn is_pinned(&self) -> PyResult<bool> {

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import select
 import time
 from collections.abc import AsyncIterator, Iterator
 from typing import Any, Self
 
-from . import _native
+from . import _fork, _native
 from ._binaries import control_plane
 from ._errors import Gone, NoControlPlane, NotFound
 from ._layout import Layout, decode
 from ._snapshot import Snapshot
 from ._waiter import Waiter
 
-# A signal that comes between two sleeps is seen after this long at the latest.
+# A signal that comes between two sleeps, or the producer's death, is seen after this long at the
+# latest.
 SLICE_S = 0.5
 # Between two questions for a name that is not there yet.
 RETRY_S = 0.02
@@ -45,7 +47,7 @@ class Attachment(_native.Attachment):
             attachment = super().__new__(cls, name, owner, region)
         attachment.name = name
         attachment.layout = decode(attachment.description(), attachment.nbytes)
-        attachment._waiter = Waiter(attachment.sleep)
+        attachment._waiter = Waiter()
         return attachment
 
     def __init__(self, *_: Any, **__: Any) -> None:
@@ -68,27 +70,38 @@ class Attachment(_native.Attachment):
     def wait(self, number: int, timeout: float | None = None) -> bool:
         """Sleeps until there is a version newer than `number`; true when there is.
 
-        False when `timeout` seconds have passed, or when the producer has ended the region. A
-        producer that was killed ends nothing: its consumers wait until their timeout. Other
-        threads run meanwhile, and Ctrl-C is answered.
+        False when `timeout` seconds have passed, or when no version will come any more: the
+        producer has ended the region, or has died. Other threads run meanwhile, and Ctrl-C is
+        answered.
         """
         ends = None if timeout is None else time.monotonic() + timeout
         while True:
+            _fork.settle()
             left = SLICE_S if ends is None else min(SLICE_S, max(0.0, ends - time.monotonic()))
             if self.sleep(number, left):
                 return True
-            if self.is_closed or (ends is not None and time.monotonic() >= ends):
+            is_late = ends is not None and time.monotonic() >= ends
+            if is_late or self.is_over:
                 return self.latest_number > number
 
     async def wait_async(self, number: int, timeout: float | None = None) -> bool:
         """The same for asyncio; other tasks run meanwhile, and it may be cancelled."""
         if self.latest_number > number:
             return True
+        return await self._waiter.wait(self, number, timeout)
+
+    @property
+    def is_over(self) -> bool:
+        """No version will come any more: the producer has ended the region, or has died. The last
+        version stays."""
         if self.is_closed:
-            return self.latest_number > number
-        return await self._waiter.wait(number, timeout, lambda: self.is_closed) or (
-            self.latest_number > number
-        )
+            return True
+        bell = self.bell
+        if bell is None:
+            return False
+        look = select.poll()
+        look.register(bell, 0)  # a hang-up is always told
+        return any(events & select.POLLHUP for _, events in look.poll(0))
 
     def versions(self, after: int = 0, timeout: float | None = None) -> Iterator[Snapshot]:
         """Each time the newest version, from the first after `after` on; ones between two turns

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from . import _native
+from . import _fork, _native
 from ._layout import Layout
 
 if TYPE_CHECKING:
@@ -39,8 +39,10 @@ class Snapshot(_native.Version):
     _layout: Layout
 
     def __new__(cls, attachment: Attachment, number: int | None = None) -> Self:
+        _fork.settle()
         snapshot = super().__new__(cls, attachment, number)
         snapshot._layout = attachment.layout
+        _fork.know(snapshot)
         return snapshot
 
     def __init__(self, *_: Any) -> None:

@@ -1,78 +1,83 @@
-"""One thread that sleeps for all tasks of an event loop that wait for versions of a region.
+"""Tasks of event loops that wait for versions of one region.
 
-The bell of a region is a word in shared memory, which no event loop can watch. The thread is there
-only while somebody waits, and looks up now and then so that neither a cancelled task nor the end
-of the program has to wait for a version that may never come.
+The bell of an attachment is a descriptor. It rings once per `arm`, whoever armed it, and for ever
+once the producer is gone; so whichever loop hears it settles the wishes of all.
 """
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections import Counter
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-# How late the thread notices that nobody waits any more.
-SLICE_S = 0.1
+if TYPE_CHECKING:
+    from . import _native
 
 
 @dataclass(eq=False)
 class _Wish:
+    """A task that waits for a version newer than `number`."""
+
     number: int
     loop: asyncio.AbstractEventLoop
     future: asyncio.Future[bool]
 
 
 class Waiter:
-    """Tasks that wait; `sleep(number, seconds)` is how the thread waits for them."""
+    """The tasks that wait, in any number of event loops."""
 
-    def __init__(self, sleep: Callable[[int, float], bool]) -> None:
-        self._sleep = sleep
+    def __init__(self) -> None:
         self._wishes: list[_Wish] = []
+        self._watched: Counter[asyncio.AbstractEventLoop] = Counter()
         self._lock = threading.Lock()
-        self._runs = False
 
-    async def wait(self, number: int, timeout: float | None, is_over: Callable[[], bool]) -> bool:
-        """True when there is a version newer than `number`; false when the time or it is over."""
-        loop = asyncio.get_running_loop()
+    async def wait(self, source: _native.Attachment, number: int, timeout: float | None) -> bool:
+        """True when there is a version newer than `number`; false when the time, or the region, is
+        over."""
+        loop, bell = asyncio.get_running_loop(), source.bell
+        assert bell is not None  # every attachment of this package is made with one
         wish = _Wish(number, loop, loop.create_future())
-        with self._lock:
-            self._wishes.append(wish)
-            if not self._runs:
-                self._runs = True
-                name = "heliostat-wait"
-                threading.Thread(target=self._work, args=(is_over,), name=name).start()
+        self._enter(wish, bell, source)
         try:
+            self._look(source)
             return await asyncio.wait_for(wish.future, timeout)
         except TimeoutError:
-            return False
+            return source.latest_number > number
         finally:
-            with self._lock:
-                if wish in self._wishes:
-                    self._wishes.remove(wish)
+            self._leave(wish, bell)
 
-    def _work(self, is_over: Callable[[], bool]) -> None:
-        while (number := self._next()) is not None:
-            is_newer = self._sleep(number, SLICE_S)
-            if is_newer or is_over():
-                self._answer(number, is_newer)
-
-    def _next(self) -> int | None:
-        """The smallest number that somebody waits to be passed; None to end the thread."""
+    def _enter(self, wish: _Wish, bell: int, source: _native.Attachment) -> None:
         with self._lock:
-            self._runs = bool(self._wishes) and threading.main_thread().is_alive()
-            return min(wish.number for wish in self._wishes) if self._runs else None
+            self._wishes.append(wish)
+            self._watched[wish.loop] += 1
+            if self._watched[wish.loop] == 1:
+                wish.loop.add_reader(bell, self._look, source)
 
-    def _answer(self, number: int, is_newer: bool) -> None:
-        """Answers who waits for `number`; when it is over, everybody."""
+    def _leave(self, wish: _Wish, bell: int) -> None:
         with self._lock:
-            done = [wish for wish in self._wishes if not is_newer or wish.number <= number]
-            self._wishes = [wish for wish in self._wishes if wish not in done]
-        for wish in done:
-            try:
-                wish.loop.call_soon_threadsafe(_settle, wish.future, is_newer)
-            except RuntimeError:
-                pass  # the loop was closed: nobody waits there any more
+            self._wishes.remove(wish)
+            self._watched[wish.loop] -= 1
+            if self._watched[wish.loop] == 0:
+                del self._watched[wish.loop]
+                wish.loop.remove_reader(bell)
+
+    def _look(self, source: _native.Attachment) -> None:
+        """Settles what can be settled, and arms the bell for the rest."""
+        is_over = not source.drain()
+        with self._lock:
+            open_wishes = [wish for wish in self._wishes if not wish.future.done()]
+        # Armed before the look: what is published after the look rings.
+        if open_wishes:
+            source.arm(0)
+        latest, is_over = source.latest_number, is_over or source.is_closed
+        for wish in open_wishes:
+            if is_over or latest > wish.number:
+                try:
+                    wish.loop.call_soon_threadsafe(_settle, wish.future, latest > wish.number)
+                except RuntimeError:
+                    pass  # that loop was closed: nobody waits there any more
 
 
 def _settle(future: asyncio.Future[bool], answer: bool) -> None:
