@@ -108,7 +108,8 @@ impl Region {
     ) -> PyResult<Self> {
         let policy = Policy { keep, patience: seconds(patience)? };
         let engine = engine_kind(engine)?;
-        let settings = Settings { colours, policy, engine, generation, looks_for_races };
+        let rest = Settings::default();
+        let settings = Settings { colours, policy, engine, generation, looks_for_races, ..rest };
         let held = Held::new(object)?;
         let (start, bytes) = (held.start(), held.len());
         // SAFETY: `held` keeps the range where it is, and is dropped after the region (`Parts`).
