@@ -103,9 +103,13 @@ def one_arm(name: str, size_bytes: int, asked: argparse.Namespace) -> list[dict]
         pair.close()
 
 
-def measure(asked: argparse.Namespace) -> list[dict]:
-    """All rounds: the arms take turns in each."""
-    records = []
+def measure(asked: argparse.Namespace) -> None:
+    """All rounds: the arms take turns in each. Writes after each arm, so that a comparison that
+    was ended early keeps what it has."""
+    kept = json.loads(asked.out.read_text()) if asked.out.exists() else []
+    if not asked.append:
+        redone = {(name, size) for name in asked.arms for size in asked.sizes}
+        kept = [one for one in kept if (one["arm"], one["size_mib"]) not in redone]
     for size in asked.sizes:
         for turn in range(asked.rounds or ROUNDS.get(size, 2)):
             for name in asked.arms:
@@ -114,10 +118,10 @@ def measure(asked: argparse.Namespace) -> list[dict]:
                     found = one_arm(name, size * MIB, asked)
                 except Missing as missing:
                     found = [{"missing": str(missing)}]
-                records += [head | one for one in found]
+                kept += [head | one for one in found]
+                asked.out.write_text(json.dumps(kept, indent=1) + "\n")
                 said = found[0].get("missing", "measured")
                 print(f"{size} MiB, round {turn + 1}: {name}: {said}", file=sys.stderr, flush=True)
-    return records
 
 
 def arguments() -> argparse.Namespace:
@@ -140,14 +144,5 @@ def arguments() -> argparse.Namespace:
     return asked
 
 
-def main() -> None:
-    asked = arguments()
-    records = measure(asked)
-    kept = json.loads(asked.out.read_text()) if asked.out.exists() else []
-    taken = {(one["arm"], one["size_mib"]) for one in records if not asked.append}
-    kept = [one for one in kept if (one["arm"], one["size_mib"]) not in taken]
-    asked.out.write_text(json.dumps(kept + records, indent=1) + "\n")
-
-
 if __name__ == "__main__":
-    main()
+    measure(arguments())
