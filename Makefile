@@ -16,6 +16,7 @@ export HELIOSTAT_BIN ?= $(abspath $(TARGET)/release/heliostat)
 export HELIOSTAT_REPORT := $(REPORT)
 
 # BENCH=name[,name] picks benchmarks; BENCH_FLAGS=--quick shortens, --plain leaves Heliostat out.
+# BENCH=peers compares snapshots with other tools; PEERS="Ray,fork" picks some (docs/compare-snapshots.md).
 BENCH       ?= all
 BENCH_FLAGS ?=
 DEMO_FLAGS  ?=
