@@ -2,15 +2,18 @@
 
 use std::fs::File;
 use std::io::Write;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use heliostat_snapfile::{chunk_bytes, chunks, Chain, FileError, CHUNK_BYTES};
+use heliostat_snapfile::{chunk_bytes, chunks, Chain, FileError, CHUNK_BYTES, PAGE_BYTES};
 
 use super::args::ExportArguments;
 use super::error::SnapshotError;
 use super::pending::Pending;
 use super::{files, npy, progress};
+
+const ZEROS: [u8; PAGE_BYTES] = [0; PAGE_BYTES];
 
 /// Exports.
 pub fn export(asked: &ExportArguments) -> Result<(), SnapshotError> {
@@ -54,14 +57,28 @@ fn to_file(
             return Err(SnapshotError::Interrupted);
         }
         let at = head.len() as u64 + u64::from(chunk) * CHUNK_BYTES as u64;
-        // Zeros are a hole: the file has its length already.
-        let is_zero = bytes.iter().all(|byte| *byte == 0);
-        if is_zero {
-            return Ok(());
+        // Zeros are holes: the file has its length already.
+        let is_zero = |page: &[u8]| page == &ZEROS[..page.len()];
+        for run in runs(bytes, is_zero) {
+            file.write_all_at(&bytes[run.clone()], at + run.start as u64).map_err(written())?;
         }
-        file.write_all_at(bytes, at).map_err(written())
+        Ok(())
     })?;
     pending.commit().map_err(SnapshotError::of_output(to))
+}
+
+/// The longest runs of pages that are not left out.
+fn runs(bytes: &[u8], is_left_out: impl Fn(&[u8]) -> bool) -> Vec<Range<usize>> {
+    let mut runs: Vec<Range<usize>> = Vec::new();
+    for (page, part) in bytes.chunks(PAGE_BYTES).enumerate() {
+        let start = page * PAGE_BYTES;
+        match runs.last_mut() {
+            _ if is_left_out(part) => {}
+            Some(last) if last.end == start => last.end += part.len(),
+            _ => runs.push(start..start + part.len()),
+        }
+    }
+    runs
 }
 
 /// Reads every chunk of a chain, checked, in order.
@@ -82,4 +99,17 @@ pub fn each_chunk(
     }
     bar.finish_and_clear();
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_of_pages_leave_zeros_out() {
+        let mut bytes = vec![0; 5 * PAGE_BYTES + 9];
+        [PAGE_BYTES, 3 * PAGE_BYTES - 1, 5 * PAGE_BYTES + 8].iter().for_each(|at| bytes[*at] = 1);
+        let found = runs(&bytes, |page| page == &ZEROS[..page.len()]);
+        assert_eq!(found, [PAGE_BYTES..3 * PAGE_BYTES, 5 * PAGE_BYTES..bytes.len()]);
+    }
 }
