@@ -16,6 +16,7 @@ pub mod lock;
 pub mod mapping;
 pub mod packet;
 pub mod process;
+pub mod remap;
 pub mod socket_owner;
 pub mod spin;
 pub mod sys;

@@ -107,7 +107,7 @@ const LANE: usize = 16;
 /// # Safety
 /// `from` is readable and `into` writable for `len` bytes.
 #[cfg(target_arch = "x86_64")]
-unsafe fn stream(from: *const u8, into: *mut u8, len: usize) {
+pub(crate) unsafe fn stream(from: *const u8, into: *mut u8, len: usize) {
     let head = into.align_offset(LINE).min(len);
     let pairs = (len - head) / (2 * STREAMED_PAGE) * (2 * STREAMED_PAGE);
     let lines = (len - head - pairs) / LINE * LINE;
