@@ -203,6 +203,15 @@ pub fn inode(fd: i32) -> Option<u64> {
     Some(stat.st_ino)
 }
 
+/// Bytes of storage that the open file takes: for a memfd, of memory.
+pub fn bytes_allocated(fd: i32) -> Option<u64> {
+    // SAFETY: all-zero bytes are a valid `stat`.
+    let mut stat: libc::stat = unsafe { std::mem::zeroed() };
+    call!(fstat, fd, &mut stat as *mut libc::stat).ok()?;
+    // Blocks of 512 bytes whatever the file system (source: stat(3type)).
+    Some(stat.st_blocks as u64 * 512)
+}
+
 /// Bytes that could be read now from a pipe or socket (FIONREAD).
 pub fn bytes_queued(fd: i32) -> Answer {
     let mut count = 0i32;

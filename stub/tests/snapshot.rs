@@ -15,6 +15,7 @@ use heliostat_stub::snapshot::{
     PAGE_BYTES,
 };
 use proptest::prelude::*;
+use support::play::{play, steps, Step};
 use support::region::{attach, content, live, region};
 
 const ENGINES: [EngineKind; 3] = [EngineKind::Tracked, EngineKind::Declared, EngineKind::Whole];
@@ -34,78 +35,24 @@ fn engines_and_placements() -> impl Iterator<Item = Settings> {
     })
 }
 
-#[derive(Clone, Debug)]
-enum Step {
-    Write { at: usize, len: usize, value: u8 },
-    Publish,
-    Pin,
-    Unpin(usize),
-    Show(usize),
-}
-
-fn steps(length: usize) -> impl Strategy<Value = Vec<Step>> {
-    let write = (0..length, 1..3 * PAGE_BYTES, any::<u8>())
-        .prop_map(|(at, len, value)| Step::Write { at, len, value });
-    let step = prop_oneof![
-        4 => write,
-        3 => Just(Step::Publish),
-        2 => Just(Step::Pin),
-        2 => (0..8usize).prop_map(Step::Unpin),
-        1 => (0..8usize).prop_map(Step::Show),
-    ];
-    prop::collection::vec(step, 1..60)
-}
-
-/// Plays steps on a region and on plain copies; every pinned version must equal its copy.
-fn play(settings: Settings, offset: usize, length: usize, steps: &[Step]) {
+/// Steps on memory of the test's own, `offset` bytes into an allocation.
+fn play_copied(settings: Settings, offset: usize, length: usize, steps: &[Step]) {
     let mut bytes = vec![0u8; offset + length];
     let settings = Settings { looks_for_races: true, ..settings };
-    let mut region = region(&bytes[offset..], settings);
-    let (consumer, _) = attach(&mut region);
-    let (mut pinned, mut newest) = (Vec::<(Version, Vec<u8>)>::new(), Vec::new());
-    let mut view: Option<View> = None;
-    for step in steps {
-        match step {
-            Step::Write { at, len, value } => {
-                let end = (at + len).min(length);
-                bytes[offset + at..offset + end].fill(*value);
-                region.declare(*at..end).unwrap();
-            }
-            Step::Publish => match region.publish() {
-                Ok(done) => {
-                    assert_ne!(done.has_raced, Some(true));
-                    newest = bytes[offset..].to_vec();
-                }
-                // The newest stays besides what is pinned here and by the view.
-                Err(PublishError::Full { .. }) => {
-                    assert!(pinned.len() + usize::from(view.is_some()) >= 3);
-                }
-                Err(error) => panic!("{error}"),
-            },
-            Step::Pin if pinned.len() < 4 => match consumer.latest() {
-                Ok(version) => pinned.push((version, newest.clone())),
-                Err(_) => assert!(newest.is_empty()),
-            },
-            Step::Pin => {}
-            Step::Unpin(at) if *at < pinned.len() => drop(pinned.swap_remove(*at)),
-            Step::Unpin(_) => {}
-            Step::Show(at) if *at < pinned.len() => {
-                let (version, wanted) = &pinned[*at];
-                let same = consumer.numbered(version.number()).unwrap();
-                match &mut view {
-                    Some(view) => drop(view.advance(same).unwrap()),
-                    None => view = Some(View::new(same).unwrap()),
-                }
-                let mut shown = vec![0; length];
-                view.as_ref().unwrap().read(0, &mut shown).unwrap();
-                assert!(shown == *wanted, "the view shows another version");
-            }
-            Step::Show(_) => {}
-        }
-        for (version, wanted) in &pinned {
-            assert!(content(version) == *wanted, "version {} changed", version.number());
-        }
-    }
+    let region = region(&bytes[offset..], settings);
+    // The newest of four stays.
+    play(region, &mut bytes[offset..], steps, 3);
+}
+
+/// Steps on memory that the region brings along.
+fn play_allocated(length: usize, steps: &[Step]) {
+    let settings = Settings { looks_for_races: true, ..Settings::default() };
+    let region = Region::allocate(length, settings).unwrap();
+    let (start, length) = region.memory().unwrap();
+    // SAFETY: the region's own memory, which `play` keeps until it returns.
+    let memory = unsafe { std::slice::from_raw_parts_mut(start, length) };
+    // The newest of four stays, and one is left for what is written next.
+    play(region, memory, steps, 2);
 }
 
 proptest! {
@@ -115,8 +62,9 @@ proptest! {
         offset in 0..2 * PAGE_BYTES, steps in steps(9 * PAGE_BYTES + 77),
     ) {
         for settings in engines_and_placements() {
-            play(settings, offset, 9 * PAGE_BYTES + 77, &steps);
+            play_copied(settings, offset, 9 * PAGE_BYTES + 77, &steps);
         }
+        play_allocated(9 * PAGE_BYTES + 77, &steps);
     }
 
     #[test]
@@ -124,8 +72,9 @@ proptest! {
         offset in 0..2 * PAGE_BYTES, steps in steps(CHUNK_BYTES + PAGE_BYTES + 77),
     ) {
         for settings in engines_and_placements() {
-            play(settings, offset, CHUNK_BYTES + PAGE_BYTES + 77, &steps);
+            play_copied(settings, offset, CHUNK_BYTES + PAGE_BYTES + 77, &steps);
         }
+        play_allocated(CHUNK_BYTES + PAGE_BYTES + 77, &steps);
     }
 }
 

@@ -67,6 +67,7 @@ pub fn region(error: &RegionError) -> PyErr {
         RegionError::Shape => raise("InvalidRegion", error),
         RegionError::Memory(error) => pool(error),
         RegionError::Track(error) => track(error),
+        RegionError::Remap(_) => raise("Error", error),
     }
 }
 
@@ -83,6 +84,7 @@ pub fn publish(error: &PublishError) -> PyErr {
     match error {
         PublishError::Full { .. } => raise("Full", error),
         PublishError::Track(error) => track(error),
+        PublishError::Remap(_) => raise("Error", error),
         PublishError::Source(SourceError::OutOfRange(_)) => raise("InvalidRegion", error),
         PublishError::Source(SourceError::Gone) => raise("Gone", error),
         PublishError::Source(SourceError::Unreadable { .. }) => raise("Error", error),

@@ -1,4 +1,5 @@
-//! What a version is made from: live memory, of which the pages written are copied into the pool.
+//! What a version is made from: live memory, of which the pages written are copied into the pool,
+//! or memory that lies in the pool itself (`remapped.rs`).
 //!
 //! Two ways to place the copies, of one format: *chunks* gives each changed chunk a slot of its
 //! own colour, *slab* gives a whole version one colour, so that it lies in one piece in the pool.
@@ -7,10 +8,12 @@ use std::ops::Range;
 
 use heliostat_abi::snapshot::{Shape, CHUNK_BYTES};
 use heliostat_base::mapping::SharedMapping;
+use heliostat_base::remap::Remapped;
 
 use super::engine::Engine;
 use super::ledger::Ledger;
 use super::outcome::PublishError;
+use super::remapped::{Remap, PLACES_WANTED};
 use super::source::{Source, SourceError};
 
 /// A version that consumers may see.
@@ -30,11 +33,75 @@ pub(super) struct Made {
     pub(super) has_raced: Option<bool>,
 }
 
+/// One or the other.
+pub(super) enum Content {
+    Copied(Copied),
+    Remapped(Remap),
+}
+
+impl Content {
+    pub(super) fn remapped(memory: Remapped, shape: Shape, looks_for_races: bool) -> Self {
+        Self::Remapped(Remap::new(memory, shape, looks_for_races))
+    }
+
+    /// How writes become known.
+    pub(super) fn engine(&self) -> &'static str {
+        match self {
+            Self::Copied(it) => it.engine.name(),
+            Self::Remapped(_) => "remap",
+        }
+    }
+
+    /// Places that must be free for a new version.
+    pub(super) fn places_wanted(&self) -> usize {
+        match self {
+            Self::Copied(_) => 1,
+            Self::Remapped(_) => PLACES_WANTED,
+        }
+    }
+
+    pub(super) fn allocated(&self) -> Option<(*mut u8, usize)> {
+        match self {
+            Self::Copied(_) => None,
+            Self::Remapped(it) => Some((it.memory.as_ptr(), it.memory.len())),
+        }
+    }
+
+    pub(super) fn prepare_write(&self, bytes: Range<usize>) -> Result<(), PublishError> {
+        match self {
+            Self::Copied(_) => Ok(()),
+            Self::Remapped(it) => it.memory.prepare_write(bytes).map_err(PublishError::Remap),
+        }
+    }
+
+    /// The program wrote `bytes`, counted as engines do. Memory that is remapped knows.
+    pub(super) fn declare(&mut self, bytes: Range<usize>) {
+        match self {
+            Self::Copied(it) => it.engine.declare(bytes),
+            Self::Remapped(_) => {}
+        }
+    }
+
+    /// Version `number` of the memory as it is now, in slots that none of `alive` shows.
+    pub(super) fn make(
+        &mut self,
+        number: u64,
+        alive: &AliveByPlace,
+        shape: Shape,
+    ) -> Result<Made, PublishError> {
+        match self {
+            Self::Copied(it) => it.make(number, alive, shape),
+            Self::Remapped(it) => it.make(alive, shape),
+        }
+    }
+}
+
 /// Live memory that is copied.
 pub(super) struct Copied {
     pub(super) memory: Box<dyn Source>,
     pub(super) engine: Box<dyn Engine>,
     pub(super) ledger: Ledger,
+    pub(super) pool: SharedMapping,
     /// One colour for a whole version.
     pub(super) is_slab: bool,
     pub(super) looks_for_races: bool,
@@ -50,19 +117,18 @@ fn newest(alive: &AliveByPlace) -> Option<&Alive> {
 }
 
 impl Copied {
-    /// Version `number` of the memory as it is now, in slots that none of `alive` shows.
-    pub(super) fn make(
+    fn make(
         &mut self,
         number: u64,
         alive: &AliveByPlace,
-        (shape, pool): (Shape, &SharedMapping),
+        shape: Shape,
     ) -> Result<Made, PublishError> {
         let (ledger, mut dirty_bytes) = (&mut self.ledger, 0);
         let mut note = |bytes| dirty_bytes += ledger.note(bytes, number);
         self.engine.collect(&mut note).map_err(PublishError::Track)?;
         let (colours, copied_bytes) = match self.is_slab {
-            true => self.fill_slab(number, alive, (shape, pool)),
-            false => self.fill_chunks(number, alive, (shape, pool)),
+            true => self.fill_slab(number, alive, shape),
+            false => self.fill_chunks(number, alive, shape),
         }
         .map_err(PublishError::Source)?;
         let has_raced = self.looks_for_races.then(|| self.engine.has_raced()).flatten();
@@ -74,7 +140,7 @@ impl Copied {
         &mut self,
         number: u64,
         alive: &AliveByPlace,
-        (shape, pool): (Shape, &SharedMapping),
+        shape: Shape,
     ) -> Result<(Vec<u8>, usize), SourceError> {
         let (mut colours, since) = newest(alive)
             .map_or((vec![0; shape.chunks as usize], 0), |it| (it.colours.clone(), it.number));
@@ -86,7 +152,7 @@ impl Copied {
             }
             // One place is free, so fewer versions than colours are alive: there is one.
             let colour = self.ledger.choose(chunk, shown(alive, chunk)).unwrap_or(0);
-            copied += self.fill(chunk, colour, number, (shape, pool))?;
+            copied += self.fill(chunk, colour, number, shape)?;
             *shown_now = colour as u8;
         }
         Ok((colours, copied))
@@ -97,7 +163,7 @@ impl Copied {
         &mut self,
         number: u64,
         alive: &AliveByPlace,
-        (shape, pool): (Shape, &SharedMapping),
+        shape: Shape,
     ) -> Result<(Vec<u8>, usize), SourceError> {
         let chunks = 0..shape.chunks as usize;
         if let Some(it) = newest(alive) {
@@ -110,7 +176,7 @@ impl Copied {
         let colour = self.ledger.choose(0, shown(alive, 0)).unwrap_or(0);
         let mut copied = 0;
         for chunk in chunks.clone() {
-            copied += self.fill(chunk, colour, number, (shape, pool))?;
+            copied += self.fill(chunk, colour, number, shape)?;
         }
         Ok((vec![colour as u8; chunks.len()], copied))
     }
@@ -121,12 +187,12 @@ impl Copied {
         chunk: usize,
         colour: usize,
         number: u64,
-        (shape, pool): (Shape, &SharedMapping),
+        shape: Shape,
     ) -> Result<usize, SourceError> {
         let mut copied = 0;
         for Range { start, end } in self.ledger.stale(chunk, colour) {
             let at = shape.slot(colour, chunk) + start - chunk * CHUNK_BYTES;
-            self.memory.copy_to(start - shape.first as usize, pool, at, end - start)?;
+            self.memory.copy_to(start - shape.first as usize, &self.pool, at, end - start)?;
             copied += end - start;
         }
         self.ledger.filled(chunk, colour, number);

@@ -1,5 +1,6 @@
 //! What setting a region up and publishing it answer.
 
+use heliostat_base::remap::RemapError;
 use heliostat_base::track::TrackError;
 
 use super::pool::PoolError;
@@ -8,7 +9,8 @@ use super::source::SourceError;
 /// Why there is no new version. What was written is not forgotten: it goes into the next one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum PublishError {
-    /// All places are taken by versions that consumers pin, or that the policy keeps.
+    /// All places are taken by versions that consumers pin, or that the policy keeps; all but one
+    /// for memory that is remapped.
     Full {
         /// Versions alive.
         alive: usize,
@@ -17,6 +19,8 @@ pub enum PublishError {
     Track(TrackError),
     /// Bytes could not be copied, or a range lies outside the region.
     Source(SourceError),
+    /// Memory of `Region::allocate` could not be sealed or made ready.
+    Remap(RemapError),
 }
 
 impl std::fmt::Display for PublishError {
@@ -28,6 +32,7 @@ impl std::fmt::Display for PublishError {
             ),
             Self::Track(error) => error.fmt(f),
             Self::Source(error) => error.fmt(f),
+            Self::Remap(error) => error.fmt(f),
         }
     }
 }
@@ -57,6 +62,8 @@ pub struct Metrics {
     pub stalled: u64,
     /// Bytes copied for all of them.
     pub copied_bytes: u64,
+    /// Bytes of memory that the pool takes now; what was used once stays until the region ends.
+    pub pool_bytes: u64,
 }
 
 /// Why a region could not be made.
@@ -68,16 +75,20 @@ pub enum RegionError {
     Memory(PoolError),
     /// The engine asked for does not work here.
     Track(TrackError),
+    /// Memory to be remapped could not be made.
+    Remap(RemapError),
 }
 
 impl std::fmt::Display for RegionError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Shape => f.write_str(
-                "a region has 1 byte to 1 TiB, 2 to 16 colours, and keeps fewer versions than colours",
+                "a region has 1 byte to 1 TiB, 2 to 16 colours (3 if its memory is remapped), and \
+                 keeps fewer versions than colours",
             ),
             Self::Memory(error) => error.fmt(f),
             Self::Track(error) => error.fmt(f),
+            Self::Remap(error) => error.fmt(f),
         }
     }
 }

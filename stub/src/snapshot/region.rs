@@ -1,107 +1,41 @@
 //! The producer: a region of live memory, and the versions made of it.
 
 use std::ops::Range;
+use std::os::fd::AsRawFd;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
-use heliostat_abi::snapshot::{Shape, BELL, CLOSED, CONSUMERS_MAX, WAITS};
+use heliostat_abi::snapshot::{BELL, CLOSED, CONSUMERS_MAX, WAITS};
 use heliostat_base::fd::OwnedFd;
-use heliostat_base::live::LiveMemory;
-use heliostat_base::mapping::{OutOfRange, SharedMapping, Writers};
-use heliostat_base::track::TrackError;
-use heliostat_base::{clock, futex, spin};
+use heliostat_base::mapping::OutOfRange;
+use heliostat_base::{call, clock, futex, spin};
 use heliostat_ring::pins;
 
-use super::content::{Alive, Copied, Made};
+use super::content::{Alive, Content, Made};
 use super::door::Door;
-use super::engine::{Declared, Engine, Whole};
-use super::ledger::{Ledger, PAGE_BYTES};
-use super::outcome::{Metrics, PublishError, Published, RegionError};
+use super::outcome::{Metrics, PublishError, Published};
 use super::pool::{PinsPage, PoolError, Table};
-use super::settings::{EngineKind, Settings};
-use super::source::Source;
-use super::tracked::Tracked;
+use super::settings::Settings;
 
 /// Between two looks at the pins while a publishing waits for one to go.
 const NAP_NS: u64 = 500_000;
 
 /// A range of this process's memory that is published in versions. One thread at a time.
 pub struct Region {
-    content: Copied,
-    pool: SharedMapping,
+    pub(super) content: Content,
     pub(super) table: Table,
-    fds: (OwnedFd, OwnedFd),
+    pub(super) fds: (OwnedFd, OwnedFd),
     /// By place, what consumers may see.
-    alive: Vec<Option<Alive>>,
+    pub(super) alive: Vec<Option<Alive>>,
     pub(super) consumers: Vec<Option<PinsPage>>,
     /// Of a region that has a name.
     pub(super) door: Option<Door>,
     /// The last number that was tried.
-    next: u64,
-    settings: Settings,
-    metrics: Metrics,
-}
-
-fn engine_for(
-    kind: EngineKind,
-    memory: LiveMemory,
-    span: Range<usize>,
-) -> Result<Box<dyn Engine>, TrackError> {
-    Ok(match kind {
-        EngineKind::Tracked => Box::new(Tracked::new(memory, span)?),
-        EngineKind::Declared => Box::new(Declared::default()),
-        EngineKind::Whole => Box::new(Whole::new(span)),
-        EngineKind::Probed => match Tracked::new(memory, span.clone()) {
-            Ok(tracked) => Box::new(tracked),
-            Err(_) => Box::new(Whole::new(span)),
-        },
-    })
+    pub(super) next: u64,
+    pub(super) settings: Settings,
+    pub(super) metrics: Metrics,
 }
 
 impl Region {
-    /// Sets a region up over `memory`; nothing is copied before the first `publish`.
-    pub fn new(memory: LiveMemory, settings: Settings) -> Result<Self, RegionError> {
-        let first = memory.start() % PAGE_BYTES;
-        let engine = engine_for(settings.engine, memory, first..first + memory.len());
-        Self::with_engine(Box::new(memory), settings, engine.map_err(RegionError::Track)?)
-    }
-
-    /// The same with an engine of the caller's own, which counts bytes from the start of the page
-    /// in which `memory` begins; `memory` may be any source of bytes.
-    pub fn with_engine(
-        memory: Box<dyn Source>,
-        settings: Settings,
-        engine: Box<dyn Engine>,
-    ) -> Result<Self, RegionError> {
-        let first = (memory.start() % PAGE_BYTES) as u32;
-        let (length, colours) = (memory.len() as u64, settings.colours);
-        let shape = Shape::new(settings.generation, length, first, colours);
-        let shape = shape.ok_or(RegionError::Shape)?;
-        if !(1..colours as usize).contains(&settings.policy.keep) {
-            return Err(RegionError::Shape);
-        }
-        let (name, writers) = (c"heliostat-snapshot-pool", Writers::CreatorOnly);
-        let pool = SharedMapping::create_for(name, shape.pool_bytes(), writers);
-        let (pool_fd, pool) = pool.map_err(|error| RegionError::Memory(error.into()))?;
-        let (table_fd, table) =
-            Table::create(shape, memory.start()).map_err(RegionError::Memory)?;
-        let is_slab = settings.placement.is_slab(shape.pool_bytes() / colours as usize);
-        let looks_for_races = settings.looks_for_races;
-        let ledger = Ledger::new(shape);
-        let content = Copied { memory, engine, ledger, is_slab, looks_for_races };
-        Ok(Self {
-            content,
-            pool,
-            table,
-            fds: (table_fd, pool_fd),
-            alive: (0..colours).map(|_| None).collect(),
-            consumers: Vec::new(),
-            door: None,
-            next: 0,
-            settings,
-            metrics: Metrics::default(),
-        })
-    }
-
     /// Table and pool, for consumers; sealed, so that holders can only map them for reading.
     pub fn descriptors(&self) -> (&OwnedFd, &OwnedFd) {
         (&self.fds.0, &self.fds.1)
@@ -115,12 +49,27 @@ impl Region {
 
     /// How writes become known.
     pub fn engine(&self) -> &'static str {
-        self.content.engine.name()
+        self.content.engine()
     }
 
-    /// What it has done.
+    /// The memory that was made with the region (`Region::allocate`): its first byte, and bytes. It
+    /// may be read and written as long as the region lives, in the process that made it.
+    pub fn memory(&self) -> Option<(*mut u8, usize)> {
+        self.content.allocated()
+    }
+
+    /// Makes memory of `Region::allocate` ready for the kernel's own writes (read(2), O_DIRECT,
+    /// io_uring), which fail with EFAULT in a part that was not written since the last version.
+    /// Good until the next `publish`. Nothing for any other memory. Copies up to 2 MiB for each
+    /// chunk that `bytes` touch.
+    pub fn prepare_write(&self, bytes: Range<usize>) -> Result<(), PublishError> {
+        self.content.prepare_write(bytes)
+    }
+
+    /// What it has done, and the memory that its pool takes now.
     pub fn metrics(&self) -> Metrics {
-        self.metrics
+        let pool_bytes = call::bytes_allocated(self.fds.1.as_raw_fd()).unwrap_or(0);
+        Metrics { pool_bytes, ..self.metrics }
     }
 
     /// Lets a consumer in by its page of pins; answers its place, for `dismiss`. `None` when the
@@ -163,13 +112,13 @@ impl Region {
 
     /// Says that `bytes` of the region were written, by means that the engine cannot see.
     pub fn declare(&mut self, bytes: Range<usize>) -> Result<(), PublishError> {
-        let limit = self.content.memory.len();
+        let limit = self.table.shape.length as usize;
         if bytes.start > bytes.end || bytes.end > limit {
             let (offset, len) = (bytes.start, bytes.len());
             return Err(PublishError::Source(OutOfRange { offset, len, limit }.into()));
         }
         let first = self.table.shape.first as usize;
-        self.content.engine.declare(first + bytes.start..first + bytes.end);
+        self.content.declare(first + bytes.start..first + bytes.end);
         Ok(())
     }
 
@@ -181,9 +130,9 @@ impl Region {
         // A number is used once, whatever comes of it: slots may hold its bytes already.
         self.next += 1;
         let number = self.next;
-        let to = (self.table.shape, &self.pool);
+        let shape = self.table.shape;
         let Made { colours, dirty_bytes, copied_bytes, has_raced } =
-            self.content.make(number, &self.alive, to)?;
+            self.content.make(number, &self.alive, shape)?;
         let facts = [clock::monotonic_ns(), dirty_bytes as u64, copied_bytes as u64];
         self.table
             .describe(place, facts, &colours)
@@ -202,12 +151,15 @@ impl Region {
         let mut is_first = true;
         loop {
             self.retire();
-            if let Some(place) = self.alive.iter().position(Option::is_none) {
+            let mut free = (0..self.alive.len()).filter(|place| self.alive[*place].is_none());
+            let place = free.next();
+            if let Some(place) = place.filter(|_| free.count() + 1 >= self.content.places_wanted())
+            {
                 return Ok(place);
             }
             if clock::monotonic_ns() >= ends {
                 self.metrics.skipped += 1;
-                return Err(PublishError::Full { alive: self.alive.len() });
+                return Err(PublishError::Full { alive: self.alive.iter().flatten().count() });
             }
             self.metrics.stalled += u64::from(is_first);
             is_first = false;

@@ -7,6 +7,7 @@
 
 pub mod packet;
 pub mod pair;
+pub mod play;
 pub mod region;
 
 use std::collections::HashMap;
