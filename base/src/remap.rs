@@ -133,10 +133,9 @@ impl Remapped {
 impl Drop for Remapped {
     fn drop(&mut self) {
         // In a forked child none of it is mapped, and something else may lie there.
-        if self.admit().is_err() {
+        if self.admit().is_err() || !handler::leave(&self.place) {
             return;
         }
-        handler::leave(&self.place);
         self.chunks.unmap();
         // SAFETY: neither is used again; no handler runs with the chunks any more (`leave`).
         unsafe {

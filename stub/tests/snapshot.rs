@@ -254,48 +254,58 @@ fn a_version_that_could_not_be_made_takes_nothing_with_it() {
     }
 }
 
+const STAMPED: usize = 4096;
+
 /// Every page carries its number and the version it was written for; free running.
 #[test]
 fn no_reader_ever_sees_a_page_of_another_version() {
-    const PAGES: usize = 4096;
     let tells = |settings: &Settings| settings.engine != EngineKind::Declared;
     for settings in engines_and_placements().filter(tells) {
-        let mut words = vec![0u64; PAGES * PAGE_BYTES / 8];
+        let mut words = vec![0u64; STAMPED * PAGE_BYTES / 8];
         let bytes = words.as_ptr().cast::<u8>();
         // SAFETY: the words' own bytes; `words` outlives the region, and is written through the
         // same allocation while only the kernel's copy looks at it.
         let seen = unsafe { std::slice::from_raw_parts(bytes, words.len() * 8) };
-        let mut region = region(seen, Settings { colours: 6, ..settings });
-        let consumers: Vec<_> = (0..3).map(|_| attach(&mut region).0).collect();
-        let done = AtomicBool::new(false);
-        std::thread::scope(|scope| {
-            for (pause_ms, consumer) in consumers.iter().enumerate() {
-                let done = &done;
-                scope.spawn(move || {
-                    let mut last = 0;
-                    while !done.load(Relaxed) {
-                        consumer.wait(last, Some(Duration::from_millis(50)));
-                        let Ok(version) = consumer.latest() else { continue };
-                        last = version.number();
-                        std::thread::sleep(Duration::from_millis(2 * pause_ms as u64));
-                        verify(&version);
-                    }
-                });
-            }
-            for number in 1..=150u64 {
-                // A dirty set that moves and grows.
-                let count = 10 + number as usize * 7 % PAGES;
-                for step in 0..count {
-                    let page = (number as usize * 131 + step * 3) % PAGES;
-                    words[page * PAGE_BYTES / 8] = number;
-                    words[(page + 1) * PAGE_BYTES / 8 - 1] = number;
-                }
-                words[1] = number;
-                region.publish().unwrap();
-            }
-            done.store(true, Relaxed);
-        });
+        run_free(region(seen, Settings { colours: 6, ..settings }), &mut words);
     }
+    let settings = Settings { colours: 6, ..Settings::default() };
+    let region = Region::allocate(STAMPED * PAGE_BYTES, settings).unwrap();
+    let (start, length) = region.memory().unwrap();
+    // SAFETY: the region's own memory, aligned to pages, which `run_free` keeps.
+    let words = unsafe { std::slice::from_raw_parts_mut(start.cast(), length / 8) };
+    run_free(region, words);
+}
+
+fn run_free(mut region: Region, words: &mut [u64]) {
+    let consumers: Vec<_> = (0..3).map(|_| attach(&mut region).0).collect();
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for (pause_ms, consumer) in consumers.iter().enumerate() {
+            let done = &done;
+            scope.spawn(move || {
+                let mut last = 0;
+                while !done.load(Relaxed) {
+                    consumer.wait(last, Some(Duration::from_millis(50)));
+                    let Ok(version) = consumer.latest() else { continue };
+                    last = version.number();
+                    std::thread::sleep(Duration::from_millis(2 * pause_ms as u64));
+                    verify(&version);
+                }
+            });
+        }
+        for number in 1..=150u64 {
+            // A dirty set that moves and grows.
+            let count = 10 + number as usize * 7 % STAMPED;
+            for step in 0..count {
+                let page = (number as usize * 131 + step * 3) % STAMPED;
+                words[page * PAGE_BYTES / 8] = number;
+                words[(page + 1) * PAGE_BYTES / 8 - 1] = number;
+            }
+            words[1] = number;
+            region.publish().unwrap();
+        }
+        done.store(true, Relaxed);
+    });
 }
 
 /// Both stamps of a page agree, none is from the future, and page 0 says which version it is.
@@ -313,12 +323,11 @@ fn verify(version: &Version) {
 
 /// The version for which `page` was last written, up to `number`.
 fn stamp(page: usize, number: u64) -> u64 {
-    const PAGES: usize = 4096;
     let wrote = |number: u64| {
-        let count = 10 + number as usize * 7 % PAGES;
-        let distance = (page + PAGES * 131 - number as usize * 131 % PAGES) % PAGES;
-        // step * 3 = distance (mod PAGES), with the inverse of 3.
-        let step = distance * 2731 % PAGES;
+        let count = 10 + number as usize * 7 % STAMPED;
+        let distance = (page + STAMPED * 131 - number as usize * 131 % STAMPED) % STAMPED;
+        // step * 3 = distance (mod STAMPED), with the inverse of 3.
+        let step = distance * 2731 % STAMPED;
         step < count
     };
     (1..=number).rev().find(|number| wrote(*number)).unwrap_or(0)

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU32};
 
 use super::chunks::Chunks;
 use super::signal;
-use crate::{process, spin};
+use crate::{clock, process, spin};
 
 /// Most memories of one process.
 pub(super) const MEMORIES_MAX: usize = 64;
@@ -35,22 +35,29 @@ static MEMORIES: [Entry; MEMORIES_MAX] =
 /// A memory's entry.
 pub(super) struct Place(usize);
 
+/// How long `leave` waits for handlers, at most: each copies one chunk.
+const PATIENCE_NS: u64 = 1_000_000_000;
+
 /// Has faults of a memory handled; `None` when the table is full. `chunks` stay until `leave`.
 pub(super) fn enter(chunks: &Chunks) -> Option<Place> {
     let at = (chunks as *const Chunks).cast_mut();
-    let none = std::ptr::null_mut();
-    let taken = |entry: &Entry| entry.chunks.compare_exchange(none, at, SeqCst, SeqCst).is_ok();
-    MEMORIES.iter().position(taken).map(Place)
+    MEMORIES.iter().position(|entry| entry.take(at)).map(Place)
 }
 
-/// Ends that. No handler knows of the memory afterwards.
-pub(super) fn leave(place: &Place) {
+/// Ends that. True when no handler knows of the memory afterwards; false when one was in the
+/// middle of it for longer than it can be, because a fork has taken its thread away.
+pub(super) fn leave(place: &Place) -> bool {
     let entry = &MEMORIES[place.0];
     entry.chunks.store(std::ptr::null_mut(), SeqCst);
-    // A handler that saw the pointer has been counted before; it copies one chunk at most.
+    let ends = clock::monotonic_ns() + PATIENCE_NS;
+    // A handler that saw the pointer has been counted before.
     while entry.looking.load(SeqCst) != 0 {
+        if clock::monotonic_ns() > ends {
+            return false;
+        }
         spin::sleep_ns(10_000);
     }
+    true
 }
 
 /// The handler itself.
@@ -65,16 +72,31 @@ pub(super) extern "C" fn on_fault(
         ((*info).si_code, (*info).si_addr() as usize, registers[libc::REG_ERR as usize])
     };
     // Codes of the kernel are positive: anything else was sent by somebody, with no address.
-    let is_done = code > 0
-        && MEMORIES.iter().any(|entry| {
-            entry.with(|chunks| settle(chunks, address, code == SEGV_ACCERR && error & STORE != 0))
-        });
-    if !is_done {
-        signal::pass_on(number, info, context);
+    let (is_store, pid) = (code == SEGV_ACCERR && error & STORE != 0, process::pid());
+    let settled = |chunks: &Chunks| {
+        let is_own = chunks.pid() == pid && is_store;
+        is_own && chunks.at(address).is_some_and(|index| chunks.open(index, true).is_ok())
+    };
+    if code > 0 && MEMORIES.iter().any(|entry| entry.with(settled)) {
+        return;
     }
+    // After all others: in a fork, memory of its own may lie where the parent's does.
+    let of_parent = |chunks: &Chunks| chunks.pid() != pid && chunks.at(address).is_some();
+    if code > 0 && MEMORIES.iter().any(|entry| entry.with(of_parent)) {
+        signal::say(IN_A_FORK);
+    }
+    signal::pass_on(number, info, context);
 }
 
 impl Entry {
+    /// Takes the entry if it is empty, or was a memory of the process that this one is a fork of.
+    fn take(&self, chunks: *mut Chunks) -> bool {
+        let known = self.chunks.load(SeqCst);
+        let is_parents = self.with(|chunks| chunks.pid() != process::pid());
+        let is_free = known.is_null() || is_parents;
+        is_free && self.chunks.compare_exchange(known, chunks, SeqCst, SeqCst).is_ok()
+    }
+
     /// False when the entry is empty.
     fn with(&self, look: impl FnOnce(&Chunks) -> bool) -> bool {
         if self.chunks.load(SeqCst).is_null() {
@@ -88,14 +110,4 @@ impl Entry {
         self.looking.fetch_sub(1, SeqCst);
         answer
     }
-}
-
-/// True when the store can be made again.
-fn settle(chunks: &Chunks, address: usize, is_store: bool) -> bool {
-    let Some(index) = chunks.at(address) else { return false };
-    if chunks.pid() != process::pid() {
-        signal::say(IN_A_FORK);
-        return false;
-    }
-    is_store && chunks.open(index, true).is_ok()
 }

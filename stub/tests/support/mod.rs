@@ -5,6 +5,7 @@
 //! `heliostatd`.
 #![allow(dead_code)] // each test binary uses its part
 
+pub mod child;
 pub mod packet;
 pub mod pair;
 pub mod play;
