@@ -136,10 +136,12 @@ fn a_producer_that_is_killed_while_a_chunk_is_copied_leaves_its_last_version_who
             // SAFETY: just opened, and nobody else's.
             unsafe { OwnedFd::adopt(file.into_raw_fd()) }
         });
-        // Not announced: the producer is killed before anything is pinned.
+        // Not announced: the producer is killed before anything is pinned, and wakes nobody.
         let consumer = Attachment::new(&table, pool, |_| Ok::<(), Infallible>(()));
         let consumer = consumer.unwrap().unwrap();
-        assert!(consumer.wait(0, Some(Duration::from_secs(20))) || consumer.latest_number() > 0);
+        while consumer.latest_number() == 0 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
         std::thread::sleep(Duration::from_millis(pause_ms));
         kill(producer, libc::SIGKILL);
         waited(producer);
@@ -158,7 +160,7 @@ fn the_pool_takes_what_was_used_and_limits_are_kept() {
     store(&region, CHUNK_BYTES, 1);
     let taken = region.metrics().pool_bytes as usize;
     // At least the page written first and the chunk copied; never more than all slots.
-    assert!(taken >= CHUNK_BYTES && taken <= 4 * BYTES, "{taken}");
+    assert!((CHUNK_BYTES..=4 * BYTES).contains(&taken), "{taken}");
     let few = Settings { colours: 2, ..Settings::default() };
     assert_eq!(Region::allocate(BYTES, few).map(drop), Err(RegionError::Shape));
     assert!(matches!(Region::allocate(1 << 36, Settings::default()), Err(RegionError::Remap(_))));
