@@ -10,6 +10,9 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+// Attach to a region of one's own user.
+#define HELIOSTAT_OWN_USER 4294967295
+
 // What a call answered. Zero is success; negative numbers are kept for ever.
 enum heliostat_code
 #if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
@@ -38,6 +41,22 @@ enum heliostat_code
   HELIOSTAT_SYSTEM = -9,
   // A bug of this library was caught at the border.
   HELIOSTAT_PANIC = -10,
+  // An argument is outside its limits, or a name is none.
+  HELIOSTAT_INVALID = -11,
+  // No region has that name now, or the region has no such version, or no longer.
+  HELIOSTAT_NOT_FOUND = -12,
+  // No rule allows it.
+  HELIOSTAT_DENIED = -13,
+  // The control plane is not there, or did not answer.
+  HELIOSTAT_NO_CONTROL = -14,
+  // The producer has ended the region.
+  HELIOSTAT_ENDED = -15,
+  // The kernel or a sandbox does not allow the engine that was asked for.
+  HELIOSTAT_UNSUPPORTED = -16,
+  // The handle was made before a fork, in the parent.
+  HELIOSTAT_FORKED = -17,
+  // A living producer has that name.
+  HELIOSTAT_TAKEN = -18,
 };
 #ifndef __cplusplus
 #if __STDC_VERSION__ >= 202311L
@@ -47,18 +66,111 @@ typedef int32_t heliostat_code;
 #endif // __STDC_VERSION__ >= 202311L
 #endif // __cplusplus
 
+// How writes to a region become known.
+enum heliostat_engine
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+  // By the kernel where it can, else every version is a whole copy.
+  HELIOSTAT_ENGINE_PROBED = 0,
+  // By the kernel, or not at all.
+  HELIOSTAT_ENGINE_TRACKED = 1,
+  // By the program (`heliostat_region_declare`).
+  HELIOSTAT_ENGINE_DECLARED = 2,
+  // Not: every version is a whole copy.
+  HELIOSTAT_ENGINE_WHOLE = 3,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum heliostat_engine heliostat_engine;
+#else
+typedef int32_t heliostat_engine;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+// A region of somebody's, mapped for reading. Any thread, several at a time.
+typedef struct heliostat_attachment heliostat_attachment;
+
 // The consuming end.
 typedef struct heliostat_consumer heliostat_consumer;
 
 // The producing end.
 typedef struct heliostat_producer heliostat_producer;
 
+// A region that this process publishes. One thread at a time.
+typedef struct heliostat_region heliostat_region;
+
 // The shared memory of a ring, mapped.
 typedef struct heliostat_ring heliostat_ring;
+
+// A pinned version in one piece of memory. One thread at a time moves it on; its bytes may be read
+// by any.
+typedef struct heliostat_snapshot heliostat_snapshot;
+
+// How a region is set up. `heliostat_settings_default` fills it; then change what you want.
+typedef struct {
+  // Bytes of this structure, as the caller was compiled: later versions have more.
+  size_t bytes;
+  // Name under which others find the region; null for none. UTF-8.
+  const char *name;
+  // What the bytes mean, for whoever attaches, at most 2044 bytes; null for nothing. UTF-8.
+  const char *description;
+  // A `heliostat_engine`.
+  int32_t engine;
+  // Versions that may be alive together, plus one in the making: 2 to 16.
+  uint32_t colours;
+  // The newest so many versions stay, pinned or not: 1 to `colours` - 1.
+  uint32_t keep;
+  // 1: look after every copy whether somebody wrote meanwhile (`heliostat_published`).
+  uint32_t looks_for_races;
+  // How long a publishing waits for a place; 0: not at all, it answers `HELIOSTAT_FULL`.
+  uint64_t patience_ns;
+} heliostat_settings;
+
+// What a publishing did.
+typedef struct {
+  // The version's number, greater than that of the one before.
+  uint64_t number;
+  // Bytes of pages written since the version before.
+  uint64_t dirty_bytes;
+  // Bytes copied for it.
+  uint64_t copied_bytes;
+  // 1: somebody wrote while it was made, so it may be torn. 0: nobody. -1: nobody looked.
+  int32_t has_raced;
+} heliostat_published;
+
+// What a region has done since it began.
+typedef struct {
+  // Versions published.
+  uint64_t published;
+  // Publishings that found no place.
+  uint64_t skipped;
+  // Publishings that had to wait.
+  uint64_t stalled;
+  // Bytes copied for all of them.
+  uint64_t copied_bytes;
+} heliostat_metrics;
+
+// What an attachment knows of its region.
+typedef struct {
+  // Bytes of the region.
+  uint64_t bytes;
+  // Number of the newest version, 0 before the first.
+  uint64_t latest;
+  // Counts the producers of its name; 1 for the first.
+  uint64_t generation;
+  // 1 once the producer has ended it in good order.
+  uint32_t is_ended;
+} heliostat_region_facts;
 
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
+
+// Why the last call of this thread failed that says so in words: functions of regions,
+// attachments and snapshots do. Never null; good until this thread's next call.
+const char *heliostat_last_message(void);
 
 // Creates a ring with `capacity` data bytes, a power of two from 4096. `*fd` becomes a descriptor
 // to hand to the other side; both it and `*ring` are the caller's.
@@ -143,6 +255,152 @@ heliostat_code heliostat_release(heliostat_consumer *consumer);
 // # Safety
 // `consumer` is null or live.
 heliostat_code heliostat_wait(heliostat_consumer *consumer, int64_t timeout_ms);
+
+// Says where the control plane listens, and what this program is called there; null for the
+// usual place (`HELIOSTAT_SOCKET`, or the user's own), and for no name. Once, before the first
+// region with a name and the first `heliostat_attach`, which do it with nulls if nobody has.
+//
+// # Safety
+// Both are null or C strings.
+heliostat_code heliostat_configure(const char *socket_path, const char *program);
+
+// Fills in what a region has when nobody says otherwise: no name, no description, the probed
+// engine, 4 colours, keep 1, no patience.
+//
+// # Safety
+// `settings` is null or valid for writing.
+heliostat_code heliostat_settings_default(heliostat_settings *settings);
+
+// Sets a region up over the `len` bytes at `start`, which the program goes on using as ever;
+// nothing is copied before the first publishing. Null settings are the default. On failure
+// nothing is left behind.
+//
+// # Safety
+// The bytes stay mapped and readable whenever a version is made, until the region is destroyed.
+// `settings` is null or filled in, its strings C strings; `region` is null or valid for writing.
+heliostat_code heliostat_region_create(const uint8_t *start,
+                                       size_t len,
+                                       const heliostat_settings *settings,
+                                       heliostat_region **region);
+
+// Makes a version of the region as it is now. Nobody may write it meanwhile. Blocks for the
+// patience at most. `HELIOSTAT_FULL`: all versions are pinned; what was written goes into the
+// next version. `published` may be null.
+//
+// # Safety
+// `region` is null or live; `published` is null or valid for writing.
+heliostat_code heliostat_region_publish(heliostat_region *region, heliostat_published *published);
+
+// Says that `len` bytes at `offset` of the region were written, by a device or by other means
+// that the engine cannot see.
+//
+// # Safety
+// `region` is null or live.
+heliostat_code heliostat_region_declare(heliostat_region *region, size_t offset, size_t len);
+
+// What the region has done.
+//
+// # Safety
+// `region` is null or live; `metrics` is null or valid for writing.
+heliostat_code heliostat_region_metrics(heliostat_region *region, heliostat_metrics *metrics);
+
+// The engine in use, in a word.
+//
+// # Safety
+// `region` is null or live; `engine` is null or valid for writing; what it becomes is good for
+// ever.
+heliostat_code heliostat_region_engine(const heliostat_region *region, heliostat_engine *engine);
+
+// Ends the region and its name; its last version stays with whoever is attached. In a child of
+// the process that made it only the handle goes. Null is ignored.
+//
+// # Safety
+// `region` is null or came from this library and is not used again.
+void heliostat_region_destroy(heliostat_region *region);
+
+// Attaches to the region that user `owner` (`HELIOSTAT_OWN_USER`: one's own) has named.
+// `*attachment` is the caller's. Blocks for half a second at most.
+//
+// # Safety
+// `name` is null or a C string; `attachment` is null or valid for writing.
+heliostat_code heliostat_attach(const char *name,
+                                uint32_t owner,
+                                heliostat_attachment **attachment);
+
+// Attaches to a region of this very process, named or not: for analysis on another thread.
+//
+// # Safety
+// `region` is null or live; `attachment` is null or valid for writing.
+heliostat_code heliostat_attach_own(heliostat_region *region, heliostat_attachment **attachment);
+
+// What is known of the region now. Does not block.
+//
+// # Safety
+// `attachment` is null or live; `facts` is null or valid for writing.
+heliostat_code heliostat_attachment_facts(const heliostat_attachment *attachment,
+                                          heliostat_region_facts *facts);
+
+// Copies the region's description, cut to `room` - 1 bytes and ended by a zero. `*len` becomes its
+// whole length. Foreign words: they are the producer's.
+//
+// # Safety
+// `attachment` is null or live; `into` is null or valid for `room` bytes; `len` is null or valid
+// for writing.
+heliostat_code heliostat_attachment_description(const heliostat_attachment *attachment,
+                                                char *into,
+                                                size_t room,
+                                                size_t *len);
+
+// Sleeps until there is a version newer than `number`; a negative timeout waits for ever.
+// `HELIOSTAT_ENDED`: there will be none. A signal ends it as the timeout does.
+//
+// # Safety
+// `attachment` is null or live.
+heliostat_code heliostat_attachment_wait(const heliostat_attachment *attachment,
+                                         uint64_t number,
+                                         int64_t timeout_ms);
+
+// Leaves the region. Snapshots that were taken stay good until they are released. Null is ignored.
+//
+// # Safety
+// `attachment` is null or came from this library and is not used again.
+void heliostat_detach(heliostat_attachment *attachment);
+
+// Pins version `number`, or the newest for 0, and maps it in one piece. `*snapshot` is the
+// caller's. `HELIOSTAT_NOT_FOUND`: no such version, or no longer. `HELIOSTAT_FULL`: eight versions
+// are pinned by this attachment already.
+//
+// # Safety
+// `attachment` is null or live; `snapshot` is null or valid for writing.
+heliostat_code heliostat_snapshot_take(const heliostat_attachment *attachment,
+                                       uint64_t number,
+                                       heliostat_snapshot **snapshot);
+
+// Lets a snapshot show version `number`, or the newest for 0, of the same attachment instead: only
+// what differs is mapped. Pointers into the old version show other bytes from then on. On failure
+// it shows what it showed, but for `HELIOSTAT_SYSTEM`, after which it is to be released.
+//
+// # Safety
+// `attachment` and `snapshot` are null or live, and the snapshot is of that attachment.
+heliostat_code heliostat_snapshot_move(const heliostat_attachment *attachment,
+                                       uint64_t number,
+                                       heliostat_snapshot *snapshot);
+
+// Where the version's bytes are, how many, and which version it is; each output may be null. The
+// bytes are read-only, and good until the snapshot is moved on or released.
+//
+// # Safety
+// `snapshot` is null or live; the outputs are null or valid for writing.
+heliostat_code heliostat_snapshot_bytes(const heliostat_snapshot *snapshot,
+                                        const uint8_t **bytes,
+                                        size_t *len,
+                                        uint64_t *number);
+
+// Lets the version go; its bytes may not be read any more. Null is ignored.
+//
+// # Safety
+// `snapshot` is null or came from this library and is not used again.
+void heliostat_snapshot_release(heliostat_snapshot *snapshot);
 
 #ifdef __cplusplus
 }  // extern "C"

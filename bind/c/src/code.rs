@@ -1,5 +1,10 @@
 //! Result codes: numbered by hand, never reused.
 
+use heliostat_abi::code::Code;
+use heliostat_base::track::TrackError;
+use heliostat_stub::snapshot::{AttachError, NamedError, PublishError, RegionError};
+
+use ::heliostat_ring::pins::PinError;
 use ::heliostat_ring::{ReserveError, RingError, TakeError, WaitError};
 
 /// What a call answered. Zero is success; negative numbers are kept for ever.
@@ -29,6 +34,22 @@ pub enum heliostat_code {
     HELIOSTAT_SYSTEM = -9,
     /// A bug of this library was caught at the border.
     HELIOSTAT_PANIC = -10,
+    /// An argument is outside its limits, or a name is none.
+    HELIOSTAT_INVALID = -11,
+    /// No region has that name now, or the region has no such version, or no longer.
+    HELIOSTAT_NOT_FOUND = -12,
+    /// No rule allows it.
+    HELIOSTAT_DENIED = -13,
+    /// The control plane is not there, or did not answer.
+    HELIOSTAT_NO_CONTROL = -14,
+    /// The producer has ended the region.
+    HELIOSTAT_ENDED = -15,
+    /// The kernel or a sandbox does not allow the engine that was asked for.
+    HELIOSTAT_UNSUPPORTED = -16,
+    /// The handle was made before a fork, in the parent.
+    HELIOSTAT_FORKED = -17,
+    /// A living producer has that name.
+    HELIOSTAT_TAKEN = -18,
 }
 
 pub(crate) use heliostat_code::*;
@@ -69,6 +90,62 @@ impl From<WaitError> for heliostat_code {
         match error {
             WaitError::TimedOut => HELIOSTAT_TIMED_OUT,
             WaitError::PeerGone => HELIOSTAT_PEER_GONE,
+        }
+    }
+}
+
+impl From<&TrackError> for heliostat_code {
+    fn from(error: &TrackError) -> heliostat_code {
+        match error {
+            TrackError::Unsupported { .. } => HELIOSTAT_UNSUPPORTED,
+            TrackError::Forked => HELIOSTAT_FORKED,
+            _ => HELIOSTAT_SYSTEM,
+        }
+    }
+}
+
+impl From<&RegionError> for heliostat_code {
+    fn from(error: &RegionError) -> heliostat_code {
+        match error {
+            RegionError::Shape => HELIOSTAT_INVALID,
+            RegionError::Track(error) => error.into(),
+            _ => HELIOSTAT_SYSTEM,
+        }
+    }
+}
+
+impl From<&PublishError> for heliostat_code {
+    fn from(error: &PublishError) -> heliostat_code {
+        match error {
+            PublishError::Full { .. } => HELIOSTAT_FULL,
+            PublishError::Track(error) => error.into(),
+            _ => HELIOSTAT_SYSTEM,
+        }
+    }
+}
+
+impl From<&AttachError> for heliostat_code {
+    fn from(error: &AttachError) -> heliostat_code {
+        match error {
+            AttachError::Pin(PinError::Gone) => HELIOSTAT_NOT_FOUND,
+            AttachError::Pin(PinError::Busy) => HELIOSTAT_EMPTY,
+            AttachError::Pin(PinError::NoRoom) => HELIOSTAT_FULL,
+            AttachError::Corrupt => HELIOSTAT_CORRUPT,
+            AttachError::Memory(_) => HELIOSTAT_SYSTEM,
+        }
+    }
+}
+
+impl From<&NamedError> for heliostat_code {
+    fn from(error: &NamedError) -> heliostat_code {
+        match error {
+            NamedError::Name(_) => HELIOSTAT_INVALID,
+            NamedError::Control(_) => HELIOSTAT_NO_CONTROL,
+            NamedError::Refused(Code::NotFound, _) => HELIOSTAT_NOT_FOUND,
+            NamedError::Refused(Code::BadState, _) => HELIOSTAT_TAKEN,
+            NamedError::Refused(Code::Full, _) => HELIOSTAT_FULL,
+            NamedError::Refused(..) => HELIOSTAT_DENIED,
+            NamedError::Memory(_) => HELIOSTAT_SYSTEM,
         }
     }
 }

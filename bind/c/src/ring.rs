@@ -8,6 +8,7 @@ use ::heliostat_ring::doorbell::Patience;
 use ::heliostat_ring::probe::Immortal;
 use ::heliostat_ring::{Refresh, RingMemory, SpscConsumer, SpscProducer};
 
+use crate::border::{give, lend, take_back};
 use crate::code::{guard, heliostat_code, *};
 
 /// The shared memory of a ring, mapped.
@@ -21,24 +22,6 @@ pub struct heliostat_producer(SpscProducer);
 /// The consuming end.
 #[allow(non_camel_case_types)] // the name is the C name
 pub struct heliostat_consumer(SpscConsumer);
-
-/// # Safety
-/// `at` is null or valid for writing one `T`.
-unsafe fn give<T>(at: *mut T, value: T) -> Result<(), heliostat_code> {
-    if at.is_null() {
-        return Err(HELIOSTAT_NULL);
-    }
-    // SAFETY: not null, so valid by the caller's promise.
-    unsafe { at.write(value) };
-    Ok(())
-}
-
-/// # Safety
-/// `at` is null or points to a live `T` that nobody else uses meanwhile.
-unsafe fn lend<'a, T>(at: *mut T) -> Result<&'a mut T, heliostat_code> {
-    // SAFETY: the caller's promise.
-    unsafe { at.as_mut() }.ok_or(HELIOSTAT_NULL)
-}
 
 fn patience(timeout_ms: i64) -> Patience {
     match u64::try_from(timeout_ms) {
@@ -100,13 +83,8 @@ pub unsafe extern "C" fn heliostat_ring_attach(
 /// `ring` is null or came from this library and is not used again.
 #[no_mangle]
 pub unsafe extern "C" fn heliostat_ring_free(ring: *mut heliostat_ring) {
-    if !ring.is_null() {
-        guard(|| {
-            // SAFETY: not null, ours, and the caller's last use.
-            drop(unsafe { Box::from_raw(ring) });
-            Ok(())
-        });
-    }
+    // SAFETY: the caller's promise.
+    unsafe { take_back(ring) }
 }
 
 /// Claims the producing end. `*producer` is the caller's.
@@ -136,13 +114,8 @@ pub unsafe extern "C" fn heliostat_producer_open(
 /// `producer` is null or came from this library and is not used again.
 #[no_mangle]
 pub unsafe extern "C" fn heliostat_producer_close(producer: *mut heliostat_producer) {
-    if !producer.is_null() {
-        guard(|| {
-            // SAFETY: not null, ours, and the caller's last use.
-            drop(unsafe { Box::from_raw(producer) });
-            Ok(())
-        });
-    }
+    // SAFETY: the caller's promise.
+    unsafe { take_back(producer) }
 }
 
 /// Reserves `len` bytes and says where to write them. Reserving again before the commit gives the
@@ -220,13 +193,8 @@ pub unsafe extern "C" fn heliostat_consumer_open(
 /// `consumer` is null or came from this library and is not used again.
 #[no_mangle]
 pub unsafe extern "C" fn heliostat_consumer_close(consumer: *mut heliostat_consumer) {
-    if !consumer.is_null() {
-        guard(|| {
-            // SAFETY: not null, ours, and the caller's last use.
-            drop(unsafe { Box::from_raw(consumer) });
-            Ok(())
-        });
-    }
+    // SAFETY: the caller's promise.
+    unsafe { take_back(consumer) }
 }
 
 /// Says where the oldest element is and how long. It stays there until `heliostat_release`; the
