@@ -21,6 +21,7 @@ from heliostat_run import House  # noqa: E402
 NAMES = [
     "pingpong", "bandwidth", "redis", "memcached", "nginx", "connect", "idle", "startup", "snapshot",
     "peers",
+    "sweep", "store", "checkpoint",
 ]  # fmt: skip
 
 

@@ -1,0 +1,1 @@
+"""Pictures of benchmarks, drawn to files."""

@@ -1,0 +1,229 @@
+//! One run: a filled store under load, one checkpoint in the middle, the file read back.
+
+use std::path::PathBuf;
+use std::sync::atomic::Ordering::{Acquire, Release};
+
+use heliostat_base::{affinity, clock};
+use serde_json::{json, Value};
+
+use crate::arena::Arena;
+use crate::checkpoint::{words, Checkpoints, Way};
+use crate::load::{Latencies, Load, PLACE_NS};
+use crate::process::{end, forked, share_of_memory, wait_for};
+use crate::table::{bytes_for, fill, Table, RECORD};
+use crate::Failure;
+
+/// When the checkpoint begins, how long the load goes on after it at least, and at most.
+const BEGINS_NS: u64 = 700_000_000;
+const AFTER_NS: u64 = 400_000_000;
+const LIMIT_NS: u64 = 20_000_000_000;
+/// How often the steady way publishes.
+const EVERY_NS: u64 = 50_000_000;
+
+/// What is run.
+pub struct Plan {
+    /// About how large the store is.
+    pub bytes: usize,
+    /// Operations per second; 0 for as many as it can.
+    pub rate: f64,
+    /// Where checkpoints go.
+    pub file: PathBuf,
+    /// Whether memory is watched, which disturbs; latencies are not meant then.
+    pub watches: bool,
+}
+
+/// Latencies before the checkpoint, from its begin until it is written, and after.
+struct Phases {
+    before: Latencies,
+    during: Latencies,
+    after: Latencies,
+    begun_ns: u64,
+    pause_ns: u64,
+    written_ns: u64,
+    ended_ns: u64,
+    /// Pauses of all publishings.
+    publishing: Latencies,
+    /// Sets at each publishing, by version; the last is the checkpoint's where none was published.
+    sets: Vec<(u64, u64)>,
+}
+
+/// Runs it; its figures.
+pub fn run(plan: &Plan, way: Way) -> Result<Value, Failure> {
+    let records = plan.bytes / (RECORD + 16);
+    let arena = Arena::private(bytes_for(records), way == Way::Fork)?;
+    let board = Arena::shared(4096)?;
+    // SAFETY: only `table` refers to it, and publishing or forking while it stands still.
+    let mut table = Table::new(unsafe { arena.bytes() }, records);
+    fill(&mut table);
+    let cores: Vec<usize> = affinity::allowed(0).map_or(vec![0], |set| set.iter().collect());
+    let (core, other) = (cores[0], *cores.last().unwrap_or(&0));
+    let mut checkpoints = Checkpoints::new(way, &arena, &board, (plan.file.clone(), other))?;
+    let server = std::process::id() as i32;
+    let watcher = match plan.watches {
+        true => Some(forked(other, || watch(&board, server))?),
+        false => None,
+    };
+    let everywhere = affinity::allowed(0);
+    let _ = affinity::pin(core);
+    let mut load = Load::new(table, records, plan.rate, (LIMIT_NS / PLACE_NS) as usize);
+    let phases = serve(&mut load, &mut checkpoints, (&arena, &board), way);
+    if let Ok(everywhere) = everywhere {
+        let _ = affinity::restrict(0, &everywhere);
+    }
+    watcher.into_iter().for_each(end);
+    checkpoints.writer.map_or(Ok(()), wait_for)?;
+    let phases = phases?;
+    let is_whole = is_as_it_was(plan, &board, &phases)?;
+    Ok(figures(plan, way, &load, &phases, (&board, is_whole)))
+}
+
+/// Serves until some time after the checkpoint is written.
+fn serve(
+    load: &mut Load<'_>,
+    checkpoints: &mut Checkpoints,
+    (arena, board): (&Arena, &Arena),
+    way: Way,
+) -> Result<Phases, Failure> {
+    let mut it = Phases::new();
+    if way == Way::Snapshot {
+        // So that the checkpoint has what was written since the last one, and not since the fill.
+        it.publish(load, checkpoints)?;
+    }
+    let mut published = load.now();
+    loop {
+        let now = load.now();
+        if way == Way::Steady && now - published >= EVERY_NS {
+            published = now;
+            it.publish(load, checkpoints)?;
+        }
+        if it.begun_ns == 0 && now >= BEGINS_NS {
+            it.begin(load, checkpoints, (arena, board), way)?;
+        }
+        if it.begun_ns > 0 && it.written_ns == 0 && board.word(words::WRITTEN).load(Acquire) == 1 {
+            it.written_ns = now;
+        }
+        if it.written_ns > 0 && now > it.written_ns + AFTER_NS {
+            it.ended_ns = now;
+            return Ok(it);
+        }
+        if now > LIMIT_NS {
+            return Err("the checkpoint was not written in time".into());
+        }
+        load.operate(it.phase());
+    }
+}
+
+impl Phases {
+    fn new() -> Self {
+        let [before, during, after, publishing] = [(); 4].map(|()| Latencies::new());
+        let (begun_ns, pause_ns, written_ns, ended_ns) = (0, 0, 0, 0);
+        let sets = Vec::new();
+        Self { before, during, after, begun_ns, pause_ns, written_ns, ended_ns, publishing, sets }
+    }
+
+    fn phase(&mut self) -> &mut Latencies {
+        match (self.begun_ns, self.written_ns) {
+            (0, _) => &mut self.before,
+            (_, 0) => &mut self.during,
+            _ => &mut self.after,
+        }
+    }
+
+    /// Publishes a version that no checkpoint asked for.
+    fn publish(&mut self, load: &mut Load<'_>, by: &mut Checkpoints) -> Result<(), Failure> {
+        let (since, sets) = (load.now(), load.table.sets());
+        let number = by.publish()?;
+        self.publishing.note(load.now() - since);
+        self.sets.push((number, sets));
+        load.stood_still(since, self.phase());
+        Ok(())
+    }
+
+    fn begin(
+        &mut self,
+        load: &mut Load<'_>,
+        by: &mut Checkpoints,
+        (arena, board): (&Arena, &Arena),
+        way: Way,
+    ) -> Result<(), Failure> {
+        board.word(words::BEFORE).store(board.word(words::PEAK).load(Acquire), Release);
+        self.begun_ns = load.now();
+        if way != Way::Steady {
+            self.sets.push((0, load.table.sets()));
+        }
+        by.begin(arena, board)?;
+        self.pause_ns = load.now() - self.begun_ns;
+        load.stood_still(self.begun_ns, &mut self.during);
+        Ok(())
+    }
+
+    /// Sets that the checkpoint must have: of its version, or at its begin.
+    fn sets_of(&self, version: u64) -> u64 {
+        let known = self.sets.iter().find(|(number, _)| *number == version && version > 0);
+        known.or(self.sets.last()).map_or(0, |(_, sets)| *sets)
+    }
+}
+
+/// Reads the file and compares it with the store at the checkpoint: as many sets, every value that
+/// of its version, and versions summing up to the sets.
+fn is_as_it_was(plan: &Plan, board: &Arena, phases: &Phases) -> Result<bool, Failure> {
+    let mut image = std::fs::read(&plan.file)?;
+    std::fs::remove_file(&plan.file)?;
+    let table = Table::load(&mut image).ok_or("the checkpoint is no store")?;
+    let sets = phases.sets_of(board.word(words::VERSION).load(Acquire));
+    Ok(table.sets() == sets && table.is_whole())
+}
+
+/// Samples the memory of server and writer until it is ended.
+fn watch(board: &Arena, server: i32) -> Result<(), Failure> {
+    loop {
+        let writer = board.word(words::WRITER).load(Acquire) as i32;
+        let others = if writer > 0 { share_of_memory(writer) } else { 0 };
+        board.word(words::PEAK).fetch_max(share_of_memory(server) + others, Release);
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+}
+
+fn figures(
+    plan: &Plan,
+    way: Way,
+    load: &Load<'_>,
+    phases: &Phases,
+    (board, is_whole): (&Arena, bool),
+) -> Value {
+    let told = |of: &Latencies, ns: u64| {
+        json!({ "count": of.count, "p50_ns": of.percentile(0.5), "p99_ns": of.percentile(0.99),
+            "p999_ns": of.percentile(0.999), "longest_ns": of.longest_ns,
+            "per_second": of.count as f64 * 1e9 / ns.max(1) as f64 })
+    };
+    let places = (phases.ended_ns / PLACE_NS) as usize;
+    json!({
+        "mib": plan.bytes >> 20, "rate": plan.rate, "way": way.name(), "watches": plan.watches,
+        "pause_ns": phases.pause_ns, "begun_ns": phases.begun_ns,
+        "written_ns": phases.written_ns, "place_ns": PLACE_NS, "is_whole": is_whole,
+        "before": told(&phases.before, phases.begun_ns),
+        "during": told(&phases.during, phases.written_ns - phases.begun_ns),
+        "after": told(&phases.after, phases.ended_ns - phases.written_ns),
+        "publishing": told(&phases.publishing, 1),
+        "memory_before": board.word(words::BEFORE).load(Acquire),
+        "memory_peak": board.word(words::PEAK).load(Acquire),
+        "at": clock::monotonic_ns(),
+        "series": if plan.watches { &[] } else { &load.series[..places.min(load.series.len())] },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_way_writes_the_store_as_it_was_at_the_checkpoint() {
+        for way in Way::ALL {
+            let file = std::env::temp_dir().join(format!("store-{}-{way:?}", std::process::id()));
+            let plan = Plan { bytes: 8 << 20, rate: 0.0, file, watches: false };
+            let found = run(&plan, way).unwrap();
+            assert_eq!(found["is_whole"], true, "{}: {found}", way.name());
+            assert!(found["before"]["count"].as_u64() > Some(1000));
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! A transport sweep whose flux another process analyses while it runs: what does that cost?
+//!
+//! The experiment of the XASM paper (ROSS 2016) with its sizes and larger ones. Writes one JSON
+//! object per run; `bench/suite/sweep.py` compares and draws them. Ways take turns, so that a slow
+//! minute of the machine meets all of them.
+#![warn(missing_docs)]
+
+mod board;
+mod faults;
+mod memory;
+mod problem;
+mod quadrature;
+mod small;
+mod spectrum;
+mod sweep;
+mod trial;
+mod ways;
+
+use heliostat_base::affinity;
+use serde_json::{json, Value};
+use trial::Plan;
+use ways::Way;
+
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+/// The paper's sizes (x * y * z, z half as much again as x and y), then larger ones.
+const SIZES: [[usize; 3]; 8] = [
+    [4, 4, 6],
+    [5, 5, 8],
+    [6, 6, 9],
+    [7, 7, 10],
+    [8, 8, 12],
+    [16, 16, 24],
+    [32, 32, 48],
+    [64, 64, 96],
+];
+const QUICK: [usize; 3] = [0, 4, 5];
+const GROUPS: usize = 24;
+/// How long a run of a small size lasts.
+const RUN_NS: f64 = 120e6;
+
+/// What the command line asks for.
+struct Asked {
+    is_quick: bool,
+    trials: usize,
+    out: std::path::PathBuf,
+}
+
+fn main() -> Result<(), Failure> {
+    let asked = read_arguments()?;
+    // Asked before anything is pinned.
+    let places = placements();
+    let small = small::measure(if asked.is_quick { 3 } else { 9 })?;
+    let faults = faults::measure(if asked.is_quick { 2 } else { 8 })?;
+    let mut runs = Vec::new();
+    for (at, cells) in SIZES.into_iter().enumerate() {
+        if !asked.is_quick || QUICK.contains(&at) {
+            runs.extend(measure(cells, &asked, &places)?);
+            // After every size: who ends this early keeps what was measured.
+            let all = json!({ "runs": runs, "faults": faults, "small": small });
+            std::fs::write(&asked.out, all.to_string())?;
+        }
+    }
+    Ok(())
+}
+
+fn read_arguments() -> Result<Asked, Failure> {
+    let mut asked = Asked { is_quick: false, trials: 6, out: "sweep-runs.json".into() };
+    let mut words = std::env::args().skip(1);
+    while let Some(word) = words.next() {
+        match word.as_str() {
+            "--quick" => (asked.is_quick, asked.trials) = (true, 3),
+            "--trials" => asked.trials = words.next().ok_or("--trials needs a number")?.parse()?,
+            "--out" => asked.out = words.next().ok_or("--out needs a path")?.into(),
+            other => {
+                return Err(format!("unknown: {other}; there are --quick, --trials, --out").into())
+            }
+        }
+    }
+    Ok(asked)
+}
+
+/// All ways and placements of one size.
+fn measure(
+    cells: [usize; 3],
+    asked: &Asked,
+    places: &[(usize, usize)],
+) -> Result<Vec<Value>, Failure> {
+    let mut plan = Plan { cells, groups: GROUPS, pairs: 2, cores: (0, 0), checks: false };
+    let step_ns = trial::run(&plan, Way::Own)?.step_ns;
+    plan.pairs = ((RUN_NS / step_ns) as u64).clamp(2, 200);
+    let is_large = plan.cells[0] > 32;
+    let trials = if is_large { asked.trials.div_ceil(2) } else { asked.trials };
+    let mut runs = vec![check(&plan)?];
+    for cores in places.iter().copied() {
+        plan.cores = cores;
+        // What takes seconds a step is run where the paper runs it: on cores of their own.
+        if is_large && cores.0 == cores.1 {
+            continue;
+        }
+        for trial in 0..trials {
+            for way in Way::ALL {
+                let mut run = trial::run(&plan, way)?.json(&plan, way);
+                run["trial"] = trial.into();
+                runs.push(run);
+            }
+        }
+    }
+    eprintln!("{} cells: {} runs", cells.iter().product::<usize>(), runs.len());
+    Ok(runs)
+}
+
+/// Versions of real data against the producer's own analysis, before anything is measured.
+fn check(plan: &Plan) -> Result<Value, Failure> {
+    let plan = Plan { checks: true, pairs: plan.pairs.min(20), ..*plan };
+    let outcome = trial::run(&plan, Way::Snapshot)?;
+    match outcome.tally {
+        tally if tally.wrong > 0 => Err(format!("inconsistent versions: {tally:?}").into()),
+        tally if tally.checked == 0 => Err("no version was compared".into()),
+        _ => Ok(outcome.json(&plan, Way::Snapshot)),
+    }
+}
+
+/// Two cores where the machine has them, and one.
+fn placements() -> Vec<(usize, usize)> {
+    let cores: Vec<usize> = affinity::allowed(0).map_or(vec![0], |set| set.iter().collect());
+    match cores[..] {
+        [one, two, ..] => vec![(one, two), (one, one)],
+        [one] => vec![(one, one)],
+        [] => vec![(0, 0)],
+    }
+}
