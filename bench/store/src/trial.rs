@@ -50,19 +50,20 @@ struct Phases {
 /// Runs it; its figures.
 pub fn run(plan: &Plan, way: Way) -> Result<Value, Failure> {
     let records = plan.bytes / (RECORD + 16);
-    let arena = Arena::private(bytes_for(records), way == Way::Fork)?;
     let board = Arena::shared(4096)?;
-    // SAFETY: only `table` refers to it, and publishing or forking while it stands still.
-    let mut table = Table::new(unsafe { arena.bytes() }, records);
-    fill(&mut table);
     let cores: Vec<usize> = affinity::allowed(0).map_or(vec![0], |set| set.iter().collect());
     let (core, other) = (cores[0], *cores.last().unwrap_or(&0));
-    let mut checkpoints = Checkpoints::new(way, &arena, &board, (plan.file.clone(), other))?;
     let server = std::process::id() as i32;
+    // Before there is a store: a child that shares its pages would have a part of them counted.
     let watcher = match plan.watches {
         true => Some(forked(other, || watch(&board, server))?),
         false => None,
     };
+    let arena = Arena::private(bytes_for(records), way == Way::Fork)?;
+    // SAFETY: only `table` refers to it, and publishing or forking while it stands still.
+    let mut table = Table::new(unsafe { arena.bytes() }, records);
+    fill(&mut table);
+    let mut checkpoints = Checkpoints::new(way, &arena, &board, (plan.file.clone(), other))?;
     let everywhere = affinity::allowed(0);
     let _ = affinity::pin(core);
     let mut load = Load::new(table, records, plan.rate, (LIMIT_NS / PLACE_NS) as usize);
