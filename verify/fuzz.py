@@ -7,6 +7,7 @@ and keeps what it finds beside the build. What is foreign, and which target feed
     request, config, report   what the control plane reads          fuzz/control
     reply                     what a stub reads on its socket       fuzz/stub
     slot_foreign              slots of a channel, scribbled on      fuzz/stub
+    region_foreign            tables and pins of snapshots, the same fuzz/stub
     lane_foreign              one direction of a stream, the same   fuzz/ring
     ring_foreign              a ring of elements, the same          fuzz/ring
     file                      snapshot files                        fuzz/snapfile

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use heliostat_abi::name::{NetAddress, ObjectId};
 use heliostat_abi::record::Request;
+use heliostat_abi::region::{RegionName, NAME_BYTES, OWN_USER};
 use heliostat_abi::report::{Entry, ENTRY_BYTES};
 use heliostat_control::config::{Config, Names};
 
@@ -91,6 +92,7 @@ fn every_report_entry_in_the_corpus_is_an_entry_or_nothing() {
 fn write_seeds() {
     let id = ObjectId { index: 3, generation: 9 };
     let address = |text: &str| NetAddress::new(text.parse().unwrap());
+    let region = |text: &str| RegionName::parse(text).unwrap();
     let requests = [
         ("hello", Request::Hello { program: "redis-server".into() }),
         ("listen", Request::Listen),
@@ -103,6 +105,13 @@ fn write_seeds() {
         ("metrics", Request::Metrics),
         ("revoke", Request::Revoke { pid: 78 }),
         ("stop", Request::Stop),
+        ("publish", Request::Publish { name: region("model/a") }),
+        ("publish_longest", Request::Publish { name: region(&"n".repeat(NAME_BYTES)) }),
+        ("attach_own", Request::AttachRegion { name: region("a"), owner: OWN_USER }),
+        ("attach_other", Request::AttachRegion { name: region("a/b.c-d_e"), owner: 1000 }),
+        ("consumers", Request::Consumers { region: id }),
+        ("unpublish", Request::Unpublish { region: id }),
+        ("detach", Request::Detach { region: id, consumer: ObjectId { index: 4, generation: 1 } }),
     ];
     for (name, request) in requests {
         write("request", name, &request.encode(5));

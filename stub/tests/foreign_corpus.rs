@@ -6,9 +6,12 @@ mod foreign;
 use foreign::step::Step;
 use foreign::{reply, slot};
 use heliostat_abi::code::Code;
-use heliostat_abi::limits::{CHANNELS_MAX, FDS_PER_REPLY_MAX, PORTS_MAX, SESSIONS_MAX};
+use heliostat_abi::limits::{
+    ATTACHMENTS_MAX, CHANNELS_MAX, FDS_PER_REPLY_MAX, PORTS_MAX, REGIONS_MAX, SESSIONS_MAX,
+};
 use heliostat_abi::name::{NetAddress, ObjectId};
 use heliostat_abi::record::{ChannelEntry, Reply, REPLY_BYTES};
+use heliostat_abi::region::{Change, Presence};
 use std::path::{Path, PathBuf};
 
 fn folder(target: &str) -> PathBuf {
@@ -75,6 +78,11 @@ fn replies() -> Vec<(&'static str, Reply)> {
     let entry =
         ChannelEntry { id: id_last, client, peer_uid: u32::MAX, slots: 64, ring_bytes: 1 << 18 };
     let channels = |count, more| Reply::Channels { port, entries: vec![entry; count], more };
+    let consumers = |count, more| {
+        let state = if more { Presence::Joined } else { Presence::Left };
+        let entries = vec![Change { consumer: id(7), state }; count];
+        Reply::Consumers { region: id(2), entries, more }
+    };
     let mut all = vec![
         ("welcome", Reply::Welcome { session: id(1), boot: 99 }),
         ("welcome_last", Reply::Welcome { session: client, boot: u64::MAX }),
@@ -83,6 +91,13 @@ fn replies() -> Vec<(&'static str, Reply)> {
         ("channels_none", channels(0, false)),
         ("channels_one", channels(1, false)),
         ("channels_full", channels(FDS_PER_REPLY_MAX, true)),
+        ("published", Reply::Published { region: id(REGIONS_MAX - 1), generation: u64::MAX }),
+        (
+            "region",
+            Reply::Region { region: id(0), consumer: id(ATTACHMENTS_MAX - 1), generation: 3 },
+        ),
+        ("consumers_none", consumers(0, false)),
+        ("consumers_full", consumers(FDS_PER_REPLY_MAX, true)),
         ("text", Reply::Text { bytes: u64::MAX }),
         ("done", Reply::Done),
     ];
@@ -114,6 +129,9 @@ fn broken_replies() -> Vec<(&'static str, Vec<u8>)> {
         ("family_unknown", with("listening4", 24, &[5])),
         ("code_unknown", with("refused_full", 12, &[9])),
         ("kind_of_a_request", with("done", 6, &[1, 0])),
+        ("region_beyond_page", with("published", 16, &[0xff; 4])),
+        ("consumer_beyond_limit", with("region", 24, &[0xff; 4])),
+        ("changes_beyond_limit", with("consumers_full", 24, &[17])),
         ("version_other", with("done", 4, &[2])),
     ]
 }
