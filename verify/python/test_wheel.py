@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.heliostat, pytest.mark.timeout(900)]
 def sources() -> list[Path]:
     """Everything that the wheel is made of."""
     built = [BINARY.with_name(name) for name in ("heliostat", "heliostatd", "libheliostat_posix.so")]
-    suffixes = (".rs", ".toml", ".py", ".pyi", ".md")
+    suffixes = (".rs", ".toml", ".py", ".pyi", ".cpp", ".md")
     files = [path for room in ROOMS for path in (ROOT / room).rglob("*") if path.suffix in suffixes]
     left_out = (PACKAGE / "examples", PACKAGE / "tests")
     return built + [path for path in files if not path.is_relative_to(left_out[0]) and not path.is_relative_to(left_out[1])]
