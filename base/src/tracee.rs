@@ -25,6 +25,7 @@ mod trace;
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
 
+pub use bytes::Copied;
 pub use error::TraceError;
 pub use maps::{Kind, Mapping};
 
@@ -78,6 +79,12 @@ impl Tracee {
     /// What is mapped in it now, in order of address.
     pub fn mappings(&self) -> Result<Vec<Mapping>, TraceError> {
         maps::read(self.pid).map_err(|error| TraceError::of_open(self.pid, &error))
+    }
+
+    /// True when it has system-call filters (seccomp) that this process does not have: a call made
+    /// in its name might be its end.
+    pub fn has_foreign_filter(&self) -> bool {
+        error::filters(&self.pid.to_string()) != error::filters("self")
     }
 
     /// Stops all its threads. Blocks until they stand, 2 s at most; after an error they all go on.

@@ -91,6 +91,12 @@ fn obstacle(pid: i32, uids: &str) -> String {
     }
 }
 
+/// What /proc says of a process's system-call filters.
+pub(super) fn filters(process: &str) -> Vec<String> {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    status.lines().filter(|line| line.starts_with("Seccomp")).map(str::to_owned).collect()
+}
+
 /// Refuses programs of another machine: their registers and system calls are others.
 pub(super) fn check_machine(pid: i32) -> Result<(), TraceError> {
     const CLASS_64: u8 = 2;

@@ -100,6 +100,7 @@ impl Region {
             consumers: Vec::new(),
             door: None,
             next: 0,
+            ahead: (0, 0),
             settings,
             metrics: Metrics::default(),
         })

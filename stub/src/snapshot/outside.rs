@@ -1,0 +1,226 @@
+//! Versions of a program's memory that knows nothing of it, made by another process.
+//!
+//! The program is stopped for the length of one version (`base/src/tracee.rs`), which is its
+//! moment at which nobody writes. Most of the copying is done before, while it runs: what it
+//! writes meanwhile is known and copied again, so the pause is for the last writes only.
+//!
+//! ```text
+//! runs    ask what was written, copy it    (again while that pays)
+//! stops   ask what was written since, copy it, publish every region
+//! runs
+//! ```
+//!
+//! A version shows what the program's memory held at one instant, as a fork's would: consistent as
+//! a crash is, wherever the program happened to be. What is mapped comes and goes; what is not
+//! mapped, or not readable, reads as zeros. Which ranges to publish is for the caller to choose.
+
+mod engine;
+mod pieces;
+mod source;
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use heliostat_base::tracee::{Mapping, TraceError, Tracee};
+use heliostat_base::track::{Pages, WriteTracker};
+
+use super::engine::{Engine, Whole};
+use super::ledger::PAGE_BYTES;
+use super::outcome::{PublishError, Published, RegionError};
+use super::region::Region;
+use super::settings::Settings;
+use engine::Watched;
+use source::Reader;
+
+/// Rounds of copying while the program runs, and what a round must have copied to be worth
+/// another: below it, what comes with the stop itself dominates.
+const ROUNDS: usize = 4;
+const WORTH_BYTES: usize = 1 << 20;
+
+/// Whether writes are to be tracked, which takes one system call made in the program's name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Tracking {
+    /// Unless the program has a system-call filter that this process does not have.
+    #[default]
+    Careful,
+    /// Even so: the filter may kill the program for it.
+    Forced,
+    /// No: every version copies everything.
+    Never,
+}
+
+/// A range that may be published, and how the program shares it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Part {
+    /// Its addresses, whole pages.
+    pub pages: Pages,
+    /// Nobody else writes it, so its writes can be tracked.
+    pub is_private: bool,
+}
+
+/// Why there is no version of anything.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum OutsideError {
+    /// The program could not be stopped or read.
+    Trace(TraceError),
+    /// A region could not be made.
+    Region(RegionError),
+}
+
+impl std::fmt::Display for OutsideError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Trace(error) => error.fmt(f),
+            Self::Region(error) => error.fmt(f),
+        }
+    }
+}
+impl std::error::Error for OutsideError {}
+
+impl From<TraceError> for OutsideError {
+    fn from(error: TraceError) -> Self {
+        Self::Trace(error)
+    }
+}
+
+/// What publishing all regions at one stop came to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Round {
+    /// For how long the first thread stood, in ns.
+    pub stopped_ns: u64,
+    /// Threads that were stopped.
+    pub threads: usize,
+    /// Bytes copied before the stop.
+    pub ahead_bytes: usize,
+    /// By region, its version or why it has none.
+    pub versions: Vec<Result<Published, PublishError>>,
+}
+
+/// What all regions of one program share.
+struct Shared {
+    tracee: Tracee,
+    tracker: Option<WriteTracker>,
+    /// What is mapped and readable, in order, as it was when it was last asked.
+    mapped: Mutex<Vec<Part>>,
+}
+
+impl Shared {
+    fn mapped(&self) -> std::sync::MutexGuard<'_, Vec<Part>> {
+        self.mapped.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A program whose memory is published from outside.
+pub struct Outside {
+    shared: Arc<Shared>,
+    untracked: Option<TraceError>,
+}
+
+impl Outside {
+    /// Opens process `pid`; unless `tracking` says otherwise, one of its threads makes two system
+    /// calls. Where writes cannot be tracked versions are whole copies, and `untracked` says why.
+    pub fn open(pid: i32, tracking: Tracking) -> Result<Self, OutsideError> {
+        let tracee = Tracee::open(pid)?;
+        // A program that may not be stopped is refused here, not at its first version.
+        tracee.stop()?.resume();
+        let tracker = match tracking {
+            Tracking::Never => Err(None),
+            Tracking::Careful if tracee.has_foreign_filter() => {
+                Err(Some(TraceError::NoCall { why: "it has a system-call filter (seccomp)" }))
+            }
+            _ => tracee.track().map_err(Some),
+        };
+        let (tracker, untracked) = match tracker {
+            Ok(tracker) => (Some(tracker), None),
+            Err(why) => (None, why),
+        };
+        let shared = Shared { tracee, tracker, mapped: Mutex::new(Vec::new()) };
+        let it = Self { shared: Arc::new(shared), untracked };
+        it.look()?;
+        Ok(it)
+    }
+
+    /// Why writes are not tracked though they were to be.
+    pub fn untracked(&self) -> Option<&TraceError> {
+        self.untracked.as_ref()
+    }
+
+    /// False once it has ended, or runs another program.
+    pub fn is_there(&self) -> bool {
+        self.shared.tracee.is_there()
+    }
+
+    /// What is mapped in it now.
+    pub fn mappings(&self) -> Result<Vec<Mapping>, OutsideError> {
+        Ok(self.shared.tracee.mappings()?)
+    }
+
+    /// A region of the `len` bytes at `start`, which need not be mapped now, nor all of them ever.
+    pub fn region(
+        &self,
+        start: usize,
+        len: usize,
+        settings: Settings,
+    ) -> Result<Region, OutsideError> {
+        self.look()?;
+        let first = start % PAGE_BYTES;
+        let span = first..first + len;
+        let engine: Box<dyn Engine> = match self.shared.tracker {
+            Some(_) => Box::new(Watched::new(self.shared.clone(), start - first, span)),
+            None => Box::new(Whole::new(span)),
+        };
+        let memory = Box::new(Reader::new(self.shared.clone(), start, len));
+        Region::with_engine(memory, settings, engine).map_err(OutsideError::Region)
+    }
+
+    /// Makes a version of each region, all of one instant. Blocks for the copying, and for the
+    /// regions' patience where one has no place; the program stands meanwhile only for what is
+    /// copied last.
+    ///
+    /// # Errors
+    /// The program is gone, or does not stop. Each region's own failure stands with its version.
+    pub fn publish(&self, regions: &mut [&mut Region]) -> Result<Round, OutsideError> {
+        let ahead_bytes = self.copy_ahead(regions)?;
+        let stopped = self.shared.tracee.stop()?;
+        let threads = stopped.threads();
+        self.look()?;
+        let versions = regions.iter_mut().map(|region| region.publish()).collect();
+        let is_there = self.shared.tracee.is_there();
+        let stopped_ns = stopped.resume();
+        match is_there {
+            true => Ok(Round { stopped_ns, threads, ahead_bytes, versions }),
+            false => Err(TraceError::Gone.into()),
+        }
+    }
+
+    fn copy_ahead(&self, regions: &mut [&mut Region]) -> Result<usize, OutsideError> {
+        let (mut ahead, mut last) = (0, usize::MAX);
+        for _ in 0..ROUNDS {
+            if self.shared.tracker.is_none() || last < WORTH_BYTES {
+                break;
+            }
+            self.look()?;
+            let tracked = regions.iter_mut().filter(|region| region.engine() != "whole");
+            // A region without a place says so again when it is published.
+            let copied = tracked.filter_map(|region| region.copy_ahead().ok()).sum();
+            ahead += copied;
+            // A program that writes faster than it is copied: another round would be in vain.
+            if copied > last / 2 {
+                break;
+            }
+            last = copied;
+        }
+        Ok(ahead)
+    }
+
+    /// Looks at what is mapped.
+    fn look(&self) -> Result<(), OutsideError> {
+        let found = self.shared.tracee.mappings()?;
+        if found.is_empty() {
+            return Err(TraceError::Gone.into());
+        }
+        let readable = found.into_iter().filter(|it| it.is_readable);
+        let part = |it: Mapping| Part { pages: it.pages, is_private: !it.is_shared };
+        *self.shared.mapped() = readable.map(part).collect();
+        Ok(())
+    }
+}
