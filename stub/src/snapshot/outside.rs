@@ -27,7 +27,7 @@ use super::engine::{Engine, Whole};
 use super::ledger::PAGE_BYTES;
 use super::outcome::{PublishError, Published, RegionError};
 use super::region::Region;
-use super::settings::Settings;
+use super::settings::{Placement, Settings};
 use engine::Watched;
 use source::Reader;
 
@@ -159,9 +159,13 @@ impl Outside {
         &self,
         start: usize,
         len: usize,
-        settings: Settings,
+        mut settings: Settings,
     ) -> Result<Region, OutsideError> {
         self.look()?;
+        if settings.placement == Placement::Probed {
+            // Whoever watches a program from outside has no claim on memory for whole copies.
+            settings.placement = Placement::Chunks;
+        }
         let first = start % PAGE_BYTES;
         let span = first..first + len;
         let engine: Box<dyn Engine> = match self.shared.tracker {
