@@ -23,6 +23,13 @@ pub enum SnapshotCommand {
     Diff(DiffArguments),
     /// Follow the versions of a region, a line for each.
     Watch(WatchArguments),
+    /// Publish memory of a running program that knows nothing of it, by name.
+    Publish(PublishArguments),
+    /// Show what `publish` could publish of a program.
+    Memory {
+        /// Process id.
+        pid: i32,
+    },
 }
 
 /// A region of a running program.
@@ -124,6 +131,42 @@ pub struct WatchArguments {
     /// Wait for the region's next producer when this one has ended, and for the first.
     #[arg(long)]
     pub follow: bool,
+}
+
+/// What to publish of a program, as what, and when.
+#[derive(Args, Clone, Debug)]
+pub struct PublishArguments {
+    /// The program's process id, or the name of a region that it has registered.
+    pub target: String,
+    /// heap, stack, anon, all-private, ADDRESS+LENGTH, largest:N, or the path of a mapped file;
+    /// several, parted by commas [default: heap,anon].
+    #[arg(long, value_name = "WHAT", value_delimiter = ',')]
+    pub memory: Vec<String>,
+    /// Name, or first part of the names [default: pid-PID, or NAME.outside of a region].
+    #[arg(long = "as", value_name = "NAME")]
+    pub name: Option<String>,
+    /// Time from one version to the next, as in 500ms, 2s, 5m; without it there is one version.
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    pub every: Option<Duration>,
+    /// End once the last version is made, instead of keeping its name until interrupted. Who has
+    /// attached by then goes on reading.
+    #[arg(long)]
+    pub once: bool,
+    /// Versions to make.
+    #[arg(long, value_name = "N")]
+    pub count: Option<u64>,
+    /// The newest so many versions stay readable (1 to 14).
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub keep: usize,
+    /// Track writes even of a program with a system-call filter, which may kill it for that.
+    #[arg(long)]
+    pub force_tracking: bool,
+    /// Do not track writes: every version copies everything while the program stands.
+    #[arg(long, conflicts_with = "force_tracking")]
+    pub no_tracking: bool,
+    /// How to print, and the control plane.
+    #[command(flatten)]
+    pub format: Format,
 }
 
 /// A time as people write it: a number and ms, s, m or h.

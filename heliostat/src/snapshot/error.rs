@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use heliostat_abi::code::Code;
 use heliostat_snapfile::FileError;
-use heliostat_stub::snapshot::{AttachError, NamedError};
+use heliostat_stub::snapshot::{AttachError, NamedError, OutsideError};
 
 use crate::client::ClientError;
 use crate::show::ShowError;
@@ -71,6 +71,15 @@ pub enum SnapshotError {
         /// Why.
         why: &'static str,
     },
+    /// A program could not be published from outside.
+    Outside {
+        /// Its number.
+        pid: i32,
+        /// Why.
+        error: OutsideError,
+    },
+    /// What the command line asks for makes no sense, or is not there.
+    Asked(String),
     /// A signal ended it.
     Interrupted,
 }
@@ -121,6 +130,8 @@ impl fmt::Display for SnapshotError {
                  the bytes as they are"
             ),
             Self::Interrupted => f.write_str("interrupted; nothing was left behind"),
+            Self::Outside { pid, error } => write!(f, "process {pid}: {error}"),
+            Self::Asked(text) => f.write_str(text),
         }
     }
 }

@@ -102,7 +102,7 @@ pub fn await_newer(region: &Attachment, number: u64) -> bool {
 }
 
 /// Tells the stub where the control plane is, once that is known to be one to be trusted.
-fn open_session(place: &Place) -> Result<(), SnapshotError> {
+pub fn open_session(place: &Place) -> Result<(), SnapshotError> {
     static TOLD: Once = Once::new();
     let here = surroundings(place);
     client::connect(&here)?;

@@ -14,6 +14,7 @@ mod npy;
 mod pending;
 mod pipeline;
 mod progress;
+mod publish;
 mod save;
 mod show_file;
 mod watch;
@@ -27,6 +28,8 @@ use error::SnapshotError;
 pub fn run(command: &SnapshotCommand) -> ExitCode {
     let done = match command {
         SnapshotCommand::List(arguments) => list::list(arguments),
+        SnapshotCommand::Publish(arguments) => publish::publish(arguments),
+        SnapshotCommand::Memory { pid } => publish::memory(*pid),
         SnapshotCommand::Save(arguments) => save::save(arguments),
         SnapshotCommand::Export(arguments) => export::export(arguments),
         SnapshotCommand::Show(arguments) => show_file::show(arguments),

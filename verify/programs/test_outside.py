@@ -1,0 +1,132 @@
+"""Programs that know nothing of it, published from outside: Redis under load, Python, refusals."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from heliostat_run import BINARY, House, Program, Side
+from real_programs import run_checked, start_redis
+
+pytestmark = pytest.mark.heliostat
+
+POPULATE = "for i=1,100000 do redis.call('set', 'key:'..i, 'the value of '..i) end return 1"
+
+# A program whose memory is known: `held` is at the printed address.
+HOLDER = """
+import ctypes, sys, time
+held = ctypes.create_string_buffer(b"first value", 1 << 20)
+print(ctypes.addressof(held), flush=True)
+step = 0
+while True:
+    time.sleep(0.01)
+    step += 1
+    ctypes.memmove(ctypes.addressof(held) + (1 << 19), b"step %08d" % step, 13)
+"""
+
+def publish(house: House, *words) -> Program:
+    """`heliostat snapshot publish ...` as a program of its own."""
+    return house.start(Side.PLAIN, [BINARY, "snapshot", "publish", *words], name="publish")
+
+
+def lines(program: Program) -> list[dict]:
+    """What it has said of its versions so far."""
+    return [json.loads(line) for line in program.output().splitlines() if line.endswith("}")]
+
+
+def await_versions(program: Program, count: int, seconds: float = 60) -> list[dict]:
+    """Waits until it has made so many versions."""
+    ends = time.monotonic() + seconds
+    while len(lines(program)) < count:
+        assert program.process.poll() is None, program.errors()
+        assert time.monotonic() < ends, program.errors()
+        time.sleep(0.02)
+    return lines(program)
+
+
+def holder(house: House) -> tuple[Program, int]:
+    """The program above, and where its bytes are."""
+    program = house.start(Side.PLAIN, [sys.executable, "-c", HOLDER], name="holder")
+    ends = time.monotonic() + 30
+    while not program.output().strip():
+        assert time.monotonic() < ends, program.errors()
+        time.sleep(0.01)
+    return program, int(program.output())
+
+
+def is_running(program: Program) -> bool:
+    """True while it goes on writing: its processor time grows."""
+    def used() -> int:
+        with open(f"/proc/{program.pid}/schedstat") as file:
+            return int(file.read().split()[0])
+
+    before = used()
+    time.sleep(0.2)
+    return program.process.poll() is None and used() > before
+
+
+def test_redis_under_load_is_published_ten_times_and_no_client_notices(house):
+    port, server = start_redis(house, Side.PLAIN)
+    run_checked(house, Side.PLAIN, ["redis-cli", "-p", port, "eval", POPULATE, "0"])
+    words = ["redis-benchmark", "-p", port, "-n", "200000", "-r", "100000", "-t", "set,get", "-q"]
+    load = house.start(Side.PLAIN, words)
+    publisher = publish(house, server.pid, "--as", "redis", "--every", "100ms", "--count", 10, "--json")
+    made = await_versions(publisher, 10)
+    assert load.wait(120) == 0, load.errors()
+    assert "rror" not in load.output() + load.errors()
+    for version in made:
+        assert all(region["error"] is None for region in version["regions"]), version
+    assert made[-1]["copied_while_stopped_bytes"] <= made[-1]["copied_bytes"]
+    listed = {region["name"]: region for region in house.status()["regions"]}
+    assert {f"/snapshot/{region['name']}" for region in made[-1]["regions"]} <= set(listed)
+    answer = run_checked(house, Side.PLAIN, ["redis-cli", "-p", port, "get", "key:77777"])
+    assert answer.strip() == "the value of 77777"
+    publisher.kill(signal.SIGINT)
+
+
+def test_a_range_is_published_and_the_program_outlives_its_killed_publisher(house):
+    program, address = holder(house)
+    publisher = publish(house, program.pid, "--memory", f"{address}+{1 << 20}", "--as", "held", "--every", "5ms", "--json")
+    made = await_versions(publisher, 20)
+    assert made[0]["regions"][0]["name"] == "held"
+    # Only the page that is written is copied, not the other 255.
+    assert all(version["copied_bytes"] <= 64 * 4096 for version in made[10:]), made
+    publisher.kill(signal.SIGKILL)
+    publisher.process.wait()
+    assert is_running(program)
+
+
+def test_the_regions_of_a_program_that_ends_end_with_it(house):
+    program, address = holder(house)
+    publisher = publish(house, program.pid, "--memory", f"{address}+4096", "--as", "ending", "--every", "10ms", "--json")
+    await_versions(publisher, 3)
+    program.kill()
+    program.process.wait()
+    assert publisher.wait(30) == 0, publisher.errors()
+    assert "has ended" in publisher.errors()
+
+
+def test_what_cannot_be_published_is_refused_with_a_reason(house):
+    program, _ = holder(house)
+    refusals = {
+        ("1",) if os.geteuid() else ("999999999",): "process",
+        (str(program.pid), "--memory", "nonsense"): "--memory",
+        (str(program.pid), "--every", "soon"): "500ms",
+        ("no.such.region",): "neither a process id nor a region",
+    }
+    for words, reason in refusals.items():
+        refused = publish(house, *words)
+        assert refused.wait(30) != 0
+        assert reason in refused.errors(), refused.errors()
+
+
+def test_memory_shows_what_there_is(house):
+    program, _ = holder(house)
+    shown = house.call("snapshot", "memory", str(program.pid))
+    assert "[heap]" in shown and "[stack]" in shown
+    assert subprocess.run(["kill", "-0", str(program.pid)], check=False).returncode == 0
