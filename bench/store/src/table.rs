@@ -132,12 +132,12 @@ impl<'a> Table<'a> {
         loop {
             let at = PAGE + bucket * 4;
             let note = u32::from_le_bytes([0, 1, 2, 3].map(|it| self.memory[at + it]));
-            let record = self.layout.first + (note as usize).wrapping_sub(1).wrapping_mul(RECORD);
-            match note {
-                0 => return Err(bucket),
-                _ if self.memory[record..record + KEY] == *key => return Ok(record),
-                _ => bucket = (bucket + 1) % self.layout.buckets,
+            let Some(index) = note.checked_sub(1) else { return Err(bucket) };
+            let record = self.layout.first + index as usize * RECORD;
+            if self.memory[record..record + KEY] == *key {
+                return Ok(record);
             }
+            bucket = (bucket + 1) % self.layout.buckets;
         }
     }
 

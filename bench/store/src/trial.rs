@@ -101,7 +101,8 @@ fn serve(
             it.begin(load, checkpoints, (arena, board), way)?;
         }
         if it.begun_ns > 0 && it.written_ns == 0 && board.word(words::WRITTEN).load(Acquire) == 1 {
-            it.written_ns = now;
+            // Not `now`: a checkpoint that stood still began and ended since.
+            it.written_ns = load.now();
         }
         if it.written_ns > 0 && now > it.written_ns + AFTER_NS {
             it.ended_ns = now;
