@@ -5,7 +5,7 @@ use std::time::Duration;
 /// How writes become known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum EngineKind {
-    /// By the kernel where it can, else every version is a whole copy.
+    /// By the kernel where it can; else, and below 128 KiB, every version is a whole copy.
     #[default]
     Probed,
     /// By the kernel, or not at all.

@@ -23,15 +23,22 @@ use super::tracked::Tracked;
 /// the program writes next.
 const REMAPPED_COLOURS_MIN: u32 = 3;
 
+/// A region this large is worth asking the kernel about, which takes some 3 us each time: as long
+/// as copying 128 KiB.
+const WATCHED_FROM: usize = 128 * 1024;
+
 fn engine_for(
-    kind: EngineKind,
+    settings: &Settings,
     memory: LiveMemory,
     span: Range<usize>,
 ) -> Result<Box<dyn Engine>, TrackError> {
-    Ok(match kind {
+    // What looks for races has to watch.
+    let is_small = memory.len() < WATCHED_FROM && !settings.looks_for_races;
+    Ok(match settings.engine {
         EngineKind::Tracked => Box::new(Tracked::new(memory, span)?),
         EngineKind::Declared => Box::new(Declared::default()),
         EngineKind::Whole => Box::new(Whole::new(span)),
+        EngineKind::Probed if is_small => Box::new(Whole::new(span)),
         EngineKind::Probed => match Tracked::new(memory, span.clone()) {
             Ok(tracked) => Box::new(tracked),
             Err(_) => Box::new(Whole::new(span)),
@@ -43,7 +50,7 @@ impl Region {
     /// Sets a region up over `memory`; nothing is copied before the first `publish`.
     pub fn new(memory: LiveMemory, settings: Settings) -> Result<Self, RegionError> {
         let first = memory.start() % PAGE_BYTES;
-        let engine = engine_for(settings.engine, memory, first..first + memory.len());
+        let engine = engine_for(&settings, memory, first..first + memory.len());
         Self::with_engine(Box::new(memory), settings, engine.map_err(RegionError::Track)?)
     }
 

@@ -10,12 +10,12 @@ use heliostat_abi::snapshot::CHUNK_BYTES;
 use heliostat_base::live::LiveMemory;
 use heliostat_base::track::{Pages, TrackError, WriteTracker};
 
-use super::engine::{Engine, Note};
+use super::engine::{Declared, Engine, Note};
 use super::ledger::PAGE_BYTES;
 
-/// Written share of a chunk above which it turns hot: where 1.2 us per fault and 0.04 us to find a
+/// One part in so many of a chunk's watched bytes, above which it turns hot: where 1.2 us per fault and 0.04 us to find a
 /// page pass 0.42 us to copy one (64 MiB, measured), rounded to lean towards watching.
-const HOT_BYTES: usize = CHUNK_BYTES / 3;
+const HOT_PART: usize = 3;
 /// Versions after which a chunk that turned hot is asked about again, which costs a fault for each
 /// page written and is done half as often with each time that it was in vain.
 const PROBE_FIRST: u8 = 16;
@@ -43,7 +43,7 @@ pub struct Tracked {
     heat: Vec<Heat>,
     /// The kernel failed in the middle of an answer: all may have been written.
     is_doubtful: bool,
-    declared: Vec<Range<usize>>,
+    declared: Declared,
     runs: Vec<Pages>,
 }
 
@@ -54,7 +54,15 @@ impl Tracked {
         let base = memory.start() - span.start;
         let chunks = span.end.div_ceil(CHUNK_BYTES);
         let (heat, runs) = (vec![COLD; chunks], Vec::new());
-        let it = Self { tracker, base, span, heat, is_doubtful: false, declared: Vec::new(), runs };
+        let it = Self {
+            tracker,
+            base,
+            span,
+            heat,
+            is_doubtful: false,
+            declared: Declared::default(),
+            runs,
+        };
         if !it.whole_pages().is_empty() {
             it.tracker.watch(it.at(it.whole_pages()))?;
         }
@@ -165,8 +173,10 @@ impl Tracked {
             }
         }
         for (chunk, bytes) in chunks.zip(written) {
+            // Of the region's own part: the first and last chunk may hold little of it.
+            let limit = self.pages_of(chunk..chunk + 1).len() / HOT_PART;
             self.heat[chunk] = match self.heat[chunk] {
-                Heat::Watched(of) if bytes > HOT_BYTES => Heat::Hot { left: of, of },
+                Heat::Watched(of) if bytes > limit => Heat::Hot { left: of, of },
                 _ => COLD,
             };
         }
@@ -180,7 +190,7 @@ impl Engine for Tracked {
 
     fn collect(&mut self, note: Note<'_>) -> Result<(), TrackError> {
         self.edges().into_iter().filter(|edge| !edge.is_empty()).for_each(&mut *note);
-        self.declared.drain(..).for_each(&mut *note);
+        self.declared.collect(note)?;
         if self.is_doubtful {
             note(self.span.clone());
         }
@@ -192,7 +202,7 @@ impl Engine for Tracked {
     }
 
     fn declare(&mut self, bytes: Range<usize>) {
-        self.declared.push(bytes);
+        self.declared.declare(bytes);
     }
 
     fn has_raced(&mut self) -> Option<bool> {
