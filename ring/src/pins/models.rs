@@ -5,6 +5,8 @@
 //! was written for, so that data rewritten under a pin is reported as the data race it is, and a
 //! place read for another version as a wrong number.
 
+mod door;
+
 use loom::sync::Arc;
 use loom::thread;
 
