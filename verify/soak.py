@@ -4,7 +4,7 @@
 Redis under load, kills or stops a random one of them, and requires that every untouched
 transfer is whole. At the end the control plane must be as small as after the first rounds.
 The seed is printed; with it the same rounds are played again. With `--snapshots` each round is
-a run of the snapshot verifier with engine, memory, policy and size drawn, up to 1 GiB.
+a run of the snapshot verifier with engine, placement, memory, policy and size drawn, up to 1 GiB.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ def one_round(house: House, chance: random.Random) -> str:
 
 
 SNAPSHOTS = {
-    "engine": ["tracked", "tracked", "declared", "whole"],
+    "engine": ["tracked", "tracked", "declared", "whole", "remap"],
+    "placement": ["probed", "chunks", "slab"],
     "memory": ["anonymous", "malloc", "huge", "file", "memfd"],
     "flow": ["latest", "keep", "wait", "skip"],
     "consumers": [1, 2, 3, 5, 8],

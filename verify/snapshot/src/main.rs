@@ -15,6 +15,8 @@ mod intrude;
 mod memory;
 mod named;
 mod orders;
+mod pen;
+mod pinned;
 mod plan;
 mod produce;
 mod sandbox;
@@ -32,7 +34,7 @@ fn play(mut words: impl Iterator<Item = String>) -> Result<(), String> {
     }
     match role.as_str() {
         "run" => produce::run(&orders),
-        "pinned" => produce::pinned(&orders),
+        "pinned" => pinned::run(&orders),
         "produce" => named::produce(&orders),
         "consume" => named::consume(&orders),
         "intrude" => intrude::run(&orders),

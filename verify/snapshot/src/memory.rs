@@ -22,6 +22,8 @@ pub enum Kind {
     Shared,
     /// On the stack of a thread.
     Stack,
+    /// Made by the library together with its region; not for the asking.
+    Region,
 }
 
 /// By name.
@@ -52,6 +54,7 @@ impl Memory {
             // SAFETY: an allocation of its own, never freed.
             Kind::Malloc => unsafe { libc::calloc(1, len + 2 * PAGE) as usize + 16 },
             Kind::Stack => on_stack(len)?,
+            Kind::Region => return Err(Error::other("it comes with a region")),
             _ => mapped(kind, len)? as usize,
         };
         Ok(Self { start, len, kind })

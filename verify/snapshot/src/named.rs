@@ -8,8 +8,8 @@ use heliostat_stub::snapshot::{attach_of, publish_as, Attachment, NamedError};
 
 use crate::consume::follow_for;
 use crate::orders::Orders;
+use crate::pen;
 use crate::plan::Plan;
-use crate::produce::{region, Pen};
 
 /// Longest silence of a producer before its consumer asks after it.
 const SILENCE: Duration = Duration::from_millis(250);
@@ -31,8 +31,7 @@ fn planned(description: &[u8]) -> Option<Plan> {
 /// Publishes under a name until it is killed, or for as long as ordered.
 pub fn produce(orders: &Orders) -> Result<(), String> {
     session::configure(orders.socket.clone(), "snapshot-verifier".into());
-    let mut pen = Pen::new(orders)?;
-    let mut region = region(orders, &pen)?;
+    let (mut pen, mut region) = pen::begin(orders)?;
     if !region.describe(described(&pen.plan).as_bytes()) {
         return Err("the plan is too long for a description".into());
     }

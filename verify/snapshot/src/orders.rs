@@ -2,19 +2,24 @@
 
 use std::time::Duration;
 
-use heliostat_stub::snapshot::{EngineKind, Policy, Settings};
+use heliostat_stub::snapshot::{EngineKind, Placement, Policy, Settings};
 
 use crate::consume::Habit;
 use crate::memory::{Kind, KINDS};
 use crate::sandbox::{Lack, LACKS};
 
 /// Engines by name; a new one is one line.
-const ENGINES: [(&str, EngineKind); 4] = [
-    ("probed", EngineKind::Probed),
-    ("tracked", EngineKind::Tracked),
-    ("declared", EngineKind::Declared),
-    ("whole", EngineKind::Whole),
+const ENGINES: [(&str, Option<EngineKind>); 5] = [
+    ("probed", Some(EngineKind::Probed)),
+    ("tracked", Some(EngineKind::Tracked)),
+    ("declared", Some(EngineKind::Declared)),
+    ("whole", Some(EngineKind::Whole)),
+    ("remap", None),
 ];
+
+/// Where versions lie, by name.
+const PLACEMENTS: [(&str, Placement); 3] =
+    [("probed", Placement::Probed), ("chunks", Placement::Chunks), ("slab", Placement::Slab)];
 
 /// Which versions stay.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -46,7 +51,9 @@ pub enum Chaos {
 pub struct Orders {
     pub bytes: usize,
     pub memory: Kind,
-    pub engine: EngineKind,
+    /// None: the region has memory of its own, and remaps it.
+    pub engine: Option<EngineKind>,
+    pub placement: Placement,
     /// Name of the engine that must come of it.
     pub expects: Option<String>,
     pub flow: Flow,
@@ -73,7 +80,8 @@ impl Default for Orders {
         Self {
             bytes: 64 << 20,
             memory: Kind::Anonymous,
-            engine: EngineKind::Probed,
+            engine: Some(EngineKind::Probed),
+            placement: Placement::Probed,
             expects: None,
             flow: Flow::Latest,
             consumers: 2,
@@ -119,6 +127,7 @@ impl Orders {
             "kib" => self.bytes = number::<usize>(value)? << 10,
             "memory" => self.memory = named(&KINDS, value)?,
             "engine" => self.engine = named(&ENGINES, value)?,
+            "placement" => self.placement = named(&PLACEMENTS, value)?,
             "expects" => self.expects = Some(value.into()),
             "flow" => self.flow = named(&FLOWS, value)?,
             "consumers" => self.consumers = number(value)?,
@@ -141,7 +150,12 @@ impl Orders {
     /// Places for what consumers may hold (two versions while one goes on to the next), for the
     /// newest, and for the one in the making.
     fn roomy(&self) -> u32 {
-        2 * self.consumers as u32 + 2
+        2 * self.consumers as u32 + 2 + self.remapped()
+    }
+
+    /// Memory that is remapped has one more place taken: what is written next goes there.
+    fn remapped(&self) -> u32 {
+        u32::from(self.engine.is_none())
     }
 
     /// True when no publishing may ever find all places taken.
@@ -154,14 +168,15 @@ impl Orders {
         let (keep, patience, colours) = match self.flow {
             Flow::Latest => (1, Duration::ZERO, self.roomy()),
             Flow::Keep => (4, Duration::ZERO, self.roomy() + 4),
-            Flow::Wait => (1, Duration::from_millis(20), 3),
-            Flow::Skip => (1, Duration::ZERO, 2),
+            Flow::Wait => (1, Duration::from_millis(20), 3 + self.remapped()),
+            Flow::Skip => (1, Duration::ZERO, 2 + self.remapped()),
         };
         let colours = if self.colours > 0 { self.colours } else { colours };
         Settings {
             colours: colours.clamp(2, 16),
             policy: Policy { keep, patience },
-            engine: self.engine,
+            engine: self.engine.unwrap_or_default(),
+            placement: self.placement,
             looks_for_races: self.seed % 2 == 0,
             ..Settings::default()
         }

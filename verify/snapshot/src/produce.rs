@@ -1,18 +1,16 @@
 //! The producer: writes its plan, publishes every round, and hurts its consumers meanwhile.
 
-use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use heliostat_stub::snapshot::{Attachment, PublishError, Region};
 
 use crate::child::Child;
-use crate::consume::{follow, header};
+use crate::consume::follow;
 use crate::memory::{Kind, Memory};
 use crate::orders::{Chaos, Orders};
-use crate::plan::{mix, Act, Plan, PAGE};
-use crate::surgery::operate;
-use crate::writes::Writer;
+use crate::pen::{self, Pen};
+use crate::plan::mix;
 
 /// Rounds that a stopped consumer sleeps through.
 const STOPPED_ROUNDS: u32 = 20;
@@ -24,85 +22,9 @@ struct Follower {
     stopped_in: Option<u32>,
 }
 
-/// The writing side: memory, plan, and the ways to write.
-pub struct Pen {
-    /// What versions are made of.
-    pub memory: Memory,
-    /// What is written.
-    pub plan: Plan,
-    writer: Writer,
-    /// How often each way was used.
-    used: BTreeMap<String, u64>,
-}
-
-impl Pen {
-    /// Memory as ordered, and the plan for it.
-    pub fn new(orders: &Orders) -> Result<Self, String> {
-        let error = |error: std::io::Error| error.to_string();
-        let memory = Memory::new(orders.memory, orders.bytes).map_err(error)?;
-        let (seed, pages) = (orders.seed, orders.bytes / PAGE);
-        let (least, surgery) = (orders.least, memory.allows_surgery());
-        let plan = Plan { seed, pages, least, surgery };
-        let writer = Writer::new().map_err(error)?;
-        for (way, why) in &writer.missing {
-            println!("skipped: writes by {way:?}: {why}");
-        }
-        Ok(Self { memory, plan, writer, used: BTreeMap::new() })
-    }
-
-    /// Writes one round, and its head for the version that comes next.
-    pub fn write(&mut self, region: &mut Region, round: u32, number: u64) -> Result<(), String> {
-        let says = region.engine() == "declared";
-        let (plan, memory) = (self.plan, self.memory);
-        for (page, act) in plan.acts(round) {
-            let fail = |error: std::io::Error| format!("{act:?} of page {page}: {error}");
-            let name = if let Act::Write(luck) = act {
-                let at = memory.page(page);
-                let way = self.writer.way(luck, at);
-                self.writer.stamp(&plan, (round, page), at, way).map_err(fail)?;
-                format!("{way:?}")
-            } else {
-                operate(&memory, page, act).map_err(fail)?;
-                format!("{act:?}")
-            };
-            *self.used.entry(name).or_default() += 1;
-            // In a file's private mapping the kernel keeps a dropped page's mark of not written.
-            if says || (act == Act::Drop && memory.kind == Kind::File) {
-                declare(region, page)?;
-            }
-        }
-        let head = memory.page(0).cast::<u64>();
-        for (at, word) in header(&plan, round, number).into_iter().enumerate() {
-            // SAFETY: three words of page 0, which this thread alone writes.
-            unsafe { head.add(at).write_volatile(word) };
-        }
-        if says {
-            declare(region, 0)?;
-        }
-        Ok(())
-    }
-}
-
-fn declare(region: &mut Region, page: usize) -> Result<(), String> {
-    region.declare(page * PAGE..(page + 1) * PAGE).map_err(|error| error.to_string())
-}
-
-/// A region over the pen's memory.
-pub fn region(orders: &Orders, pen: &Pen) -> Result<Region, String> {
-    let region = Region::new(pen.memory.live(), orders.settings());
-    let region = region.map_err(|error| error.to_string())?;
-    match orders.expects.as_deref() {
-        Some(wanted) if wanted != region.engine() => {
-            Err(format!("the engine is {}, and {wanted} was expected", region.engine()))
-        }
-        _ => Ok(region),
-    }
-}
-
 /// Writes, publishes and hurts, as ordered; every consumer must have seen nothing but the truth.
 pub fn run(orders: &Orders) -> Result<(), String> {
-    let mut pen = Pen::new(orders)?;
-    let mut region = region(orders, &pen)?;
+    let (mut pen, mut region) = pen::begin(orders)?;
     let mut followers = Vec::new();
     for index in 0..orders.consumers {
         followers.push(Follower::start(orders, &pen, &mut region, index)?);
@@ -179,13 +101,14 @@ impl Follower {
 
 /// A consumer needs no copy of the source, which it would keep alive.
 fn forget(memory: &Memory) {
-    if !matches!(memory.kind, Kind::Malloc | Kind::Stack) {
+    if !matches!(memory.kind, Kind::Malloc | Kind::Stack | Kind::Region) {
         // SAFETY: the child's own copy of a mapping that it never looks at.
         unsafe { libc::munmap(memory.start as *mut _, memory.len) };
     }
 }
 
-fn attach(region: &mut Region) -> Result<(Attachment, usize), String> {
+/// A consumer of `region` in this process, and its place.
+pub fn attach(region: &mut Region) -> Result<(Attachment, usize), String> {
     let (table, pool) = region.descriptors();
     let copies = (table.duplicate(), pool.duplicate());
     let (Ok(table), Ok(pool)) = copies else { return Err("out of descriptors".into()) };
@@ -236,7 +159,8 @@ fn hurt(
 
 /// A fork of the producer writes its own copy of the memory: no version may show it.
 fn scribbling_fork(pen: &Pen) {
-    if pen.memory.kind == Kind::Shared {
+    // Shared memory has no copy, and a region's own memory is not there in a fork.
+    if matches!(pen.memory.kind, Kind::Shared | Kind::Region) {
         return;
     }
     let memory = pen.memory;
@@ -248,50 +172,4 @@ fn scribbling_fork(pen: &Pen) {
         Ok(())
     });
     child.wait();
-}
-
-/// Writes by a ring whose buffer was pinned before the region was watched: declared, they are
-/// seen. Answers whether they are without.
-pub fn pinned(orders: &Orders) -> Result<(), String> {
-    let mut ring = match crate::uring::Uring::new() {
-        Ok(ring) => ring,
-        Err(why) => {
-            println!("skipped: io_uring: {why}");
-            return Ok(());
-        }
-    };
-    let pen = Pen::new(orders)?;
-    let error = |error: std::io::Error| error.to_string();
-    let (at, len) = (pen.memory.page(8), 4 * PAGE);
-    ring.register(at, len).map_err(error)?;
-    let mut region = region(orders, &pen)?;
-    let (consumer, _) = attach(&mut region)?;
-    let publish = |region: &mut Region| region.publish().map_err(|error| error.to_string());
-    publish(&mut region)?;
-    let mut write = |byte: u8| {
-        let (mut ends, bytes) = ([-1; 2], [byte; 64]);
-        // SAFETY: a live array of two descriptors, and 64 live bytes.
-        let wrote = unsafe {
-            libc::pipe(ends.as_mut_ptr());
-            libc::write(ends[1], bytes.as_ptr().cast(), bytes.len())
-        };
-        ring.read(ends[0], at, wrote as usize, true).map_err(error)
-    };
-    let seen = |byte: u8| {
-        let version = consumer.latest().map_err(|error| error.to_string())?;
-        let mut found = [0];
-        version.read(8 * PAGE, &mut found).map_err(|error| error.to_string())?;
-        Ok::<bool, String>(found[0] == byte)
-    };
-    write(1)?;
-    publish(&mut region)?;
-    println!("undeclared: {}", if seen(1)? { "seen" } else { "invisible" });
-    write(2)?;
-    region.declare(8 * PAGE..9 * PAGE).map_err(|error| error.to_string())?;
-    publish(&mut region)?;
-    match seen(2)? {
-        true => println!("declared: seen"),
-        false => return Err("a declared write is not in the version".into()),
-    }
-    Ok(())
 }
