@@ -11,6 +11,7 @@ pub mod limits;
 pub mod name;
 pub mod node;
 pub mod place;
+pub mod queue;
 pub mod record;
 pub mod region;
 pub mod report;

@@ -66,14 +66,14 @@ impl Daemon {
     ) -> Result<(Named, u64), Refused> {
         let uid = self.session(id)?.peer.subject.uid;
         self.check_right(id, Right::Publish, &name, uid)?;
-        let shape = shown::region(table.as_fd(), pool.as_fd()).map_err(|error| {
+        let bytes = shown::region(table.as_fd(), pool.as_fd()).map_err(|error| {
             debug!(session = %id, %error, "no memory of a region");
             Code::BadRecord
         })?;
         let key = Key { uid, name };
         let named = self.snapshot.publish(id, key.clone()).map_err(|it| log_refusal(id, it))?;
         debug!(session = %id, region = %named.region, name = %key.name, "publishes");
-        Ok((named, shape.length))
+        Ok((named, bytes))
     }
 
     /// Attaches to a region: shown is [own page of pins] or [own page of pins, end of a bell], the

@@ -6,6 +6,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use heliostat_abi::queue;
 use heliostat_abi::snapshot::{Shape, HEAD_BYTES, PINS_BYTES};
 use rustix::fs::{fcntl_get_seals, fstat, SealFlags};
 use rustix::net::{sockopt::socket_domain, AddressFamily};
@@ -37,18 +38,31 @@ impl std::fmt::Display for NoMemory {
     }
 }
 
-/// The shape of a region whose table and pool were shown, both closed to all other writers.
-pub fn region(table: BorrowedFd<'_>, pool: BorrowedFd<'_>) -> Result<Shape, NoMemory> {
+/// Bytes of a region, or of a queue's window, whose table and pool were shown, both closed to all
+/// other writers. The mark at the table's head tells one from the other.
+pub fn region(table: BorrowedFd<'_>, pool: BorrowedFd<'_>) -> Result<u64, NoMemory> {
     for fd in [table, pool] {
         let is_closed = sealed(fd)?.intersects(SealFlags::FUTURE_WRITE | SealFlags::WRITE);
         is_closed.then_some(()).ok_or(NoMemory::Writable)?;
     }
     let mut head = [0; HEAD_BYTES];
     let read = rustix::io::pread(table, &mut head, 0).unwrap_or(0);
-    let shape = Shape::decode(&head).filter(|_| read == HEAD_BYTES).ok_or(NoMemory::NoTable)?;
-    has(table, shape.table_bytes())?;
-    has(pool, shape.pool_bytes())?;
-    Ok(shape)
+    if read != HEAD_BYTES {
+        return Err(NoMemory::NoTable);
+    }
+    let (table_bytes, pool_bytes, length) = measures(&head).ok_or(NoMemory::NoTable)?;
+    has(table, table_bytes)?;
+    has(pool, pool_bytes)?;
+    Ok(length)
+}
+
+/// Bytes of table, pool and content, by a table's head.
+fn measures(head: &[u8; HEAD_BYTES]) -> Option<(usize, usize, u64)> {
+    if let Some(shape) = Shape::decode(head) {
+        return Some((shape.table_bytes(), shape.pool_bytes(), shape.length));
+    }
+    let shape = queue::Shape::decode(head.first_chunk()?)?;
+    Some((shape.table_bytes(), shape.pool_bytes(), shape.pool_bytes() as u64))
 }
 
 /// Whether a consumer's page of pins was shown, and after it, if anything, an end of a bell.
@@ -97,11 +111,15 @@ mod tests {
         let (open, _mapped) = memory(shape.pool_bytes(), &[], Writers::Everyone);
         let null = std::fs::File::open("/dev/null").unwrap();
         let judge = |table: BorrowedFd<'_>, pool: BorrowedFd<'_>| region(table, pool);
-        assert_eq!(judge(table.as_fd(), pool.as_fd()), Ok(shape));
+        assert_eq!(judge(table.as_fd(), pool.as_fd()), Ok(shape.length));
         assert_eq!(judge(table.as_fd(), short.as_fd()), Err(NoMemory::Short));
         assert_eq!(judge(table.as_fd(), open.as_fd()), Err(NoMemory::Writable));
         assert_eq!(judge(short.as_fd(), pool.as_fd()), Err(NoMemory::NoTable));
         assert_eq!(judge(table.as_fd(), null.as_fd()), Err(NoMemory::MayShrink));
+        let shape = queue::Shape::new(1, 5000, 2, false).unwrap();
+        let (table, _mapped) = memory(shape.table_bytes(), &shape.encode(), own);
+        assert_eq!(judge(table.as_fd(), pool.as_fd()), Ok(shape.pool_bytes() as u64));
+        assert_eq!(judge(table.as_fd(), short.as_fd()), Err(NoMemory::Short));
         assert_eq!(pins(short.as_fd()), Ok(()));
         assert_eq!(pins(null.as_fd()), Err(NoMemory::MayShrink));
     }

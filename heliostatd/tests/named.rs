@@ -12,8 +12,8 @@ use heliostat_abi::code::Code;
 use heliostat_base::live::LiveMemory;
 use heliostat_stub::session;
 use heliostat_stub::snapshot::{
-    attach, publish_as, Attachment, EngineKind, NamedError, NamedRegion, PublishError, Region,
-    Settings, Version,
+    attach, publish_as, queue, Attachment, EngineKind, NamedError, NamedRegion, PublishError,
+    Region, Settings, Version,
 };
 use support::*;
 
@@ -55,6 +55,16 @@ fn second_process() {
             println!("said: {}", value(&version));
             std::io::stdin().lines().next();
             println!("said: {}", value(&version));
+        }
+        "take" => {
+            let mut steps = queue::attach("steps").unwrap();
+            println!("said: attached");
+            let mut item = Vec::new();
+            while steps.wait(None) {
+                assert!(steps.pop(&mut item));
+                println!("said: {}", item[0]);
+            }
+            println!("said: the end");
         }
         _ => {
             let bytes = bytes();
@@ -129,6 +139,30 @@ fn regions_are_published_and_found_by_name() {
     assert_eq!(named("model/a", own).unwrap().generation(), 2);
     the_producer_dies(&daemon, own);
     the_bell_rings(&daemon);
+    a_queue_has_a_name_too(&daemon);
+}
+
+/// Who joins by name gets every item, is told of the end, and costs nothing once it is killed.
+fn a_queue_has_a_name_too(daemon: &Daemon) {
+    let settings = queue::Settings { slots: 2, item_bytes: 1, ..queue::Settings::default() };
+    let mut steps = queue::publish_as("steps", queue::Queue::new(settings).unwrap()).unwrap();
+    assert_eq!((steps.name().as_str(), steps.generation()), ("/snapshot/steps", 1));
+    assert!(matches!(attach("steps"), Err(NamedError::Memory(_))), "a queue is no region");
+    let mut readers = [Second::start("take", daemon), Second::start("take", daemon)];
+    readers.iter_mut().for_each(|reader| assert_eq!(reader.said(), "attached"));
+    for value in 0..20 {
+        steps.push_wait(&[value], Some(WATCHDOG)).unwrap();
+        readers.iter_mut().for_each(|reader| assert_eq!(reader.said(), value.to_string()));
+    }
+    readers[0].kill();
+    for value in 20..40 {
+        steps.push_wait(&[value], Some(WATCHDOG)).unwrap();
+        assert_eq!(readers[1].said(), value.to_string());
+    }
+    drop(steps);
+    assert_eq!(readers[1].said(), "the end");
+    let again = queue::publish_as("steps", queue::Queue::new(settings).unwrap()).unwrap();
+    assert_eq!(again.generation(), 2);
 }
 
 /// Versions stay while others pin them, and are free once the others are killed.

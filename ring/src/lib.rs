@@ -13,6 +13,7 @@
 //! - [`stream`] is an ordered byte ring for sockets, with a layout of its own.
 //! - [`parking`] lets elements stay with a slow consumer without blocking the ring.
 //! - [`pins`] keeps published versions of a snapshot region while consumers read them.
+//! - [`queue`] hands items to consumers that read them where they were written.
 //!
 //! Everything read from the other side is foreign: it passes one checked constructor in
 //! [`position`] and comes out as a value or as [`Corrupt`], which names the side at fault. The
@@ -33,6 +34,7 @@ pub mod parking;
 pub mod pins;
 pub mod position;
 pub mod probe;
+pub mod queue;
 pub mod spsc;
 pub mod stream;
 mod sync;

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::record::{Reply, Request};
 use heliostat_abi::region::Presence;
+use heliostat_base::fd::OwnedFd;
 use heliostat_ring::pins::{self, Words};
 
 use super::region::Region;
@@ -17,6 +18,28 @@ use crate::session::{self, NodePage};
 
 /// How often a version is tried to be retired while consumers keep joining; then it stays.
 const ATTEMPTS: usize = 4;
+
+/// Whoever lets consumers in and out: a region or a queue.
+pub(super) trait Host {
+    /// A place for a consumer; `None` when there is none, or for a page that is none, which is its
+    /// consumer's own loss.
+    fn welcome(&mut self, page: &OwnedFd, bell: Option<&OwnedFd>) -> Option<usize>;
+    /// The consumer in `place` has left.
+    fn farewell(&mut self, place: usize);
+}
+
+impl Host for Region {
+    fn welcome(&mut self, page: &OwnedFd, bell: Option<&OwnedFd>) -> Option<usize> {
+        match bell {
+            Some(bell) => self.admit_with_bell(page, bell).ok().flatten(),
+            None => self.admit(page).ok().flatten(),
+        }
+    }
+
+    fn farewell(&mut self, place: usize) {
+        self.dismiss(place);
+    }
+}
 
 /// What a named region knows of its consumers.
 pub(super) struct Door {
@@ -36,12 +59,12 @@ impl Door {
         Self { node, region, seen, places: HashMap::new(), is_lost: false }
     }
 
-    fn has_news(&self) -> bool {
+    pub(super) fn has_news(&self) -> bool {
         self.node.region(self.region) != self.seen
     }
 
     /// Asks who came and went. False when there is no answer.
-    fn ask(&mut self, region: &mut Region) -> bool {
+    pub(super) fn ask(&mut self, host: &mut impl Host) -> bool {
         // Before the question: who comes after it changes the word again.
         let word = self.node.region(self.region);
         loop {
@@ -54,19 +77,12 @@ impl Door {
                         .places
                         .remove(&change.consumer)
                         .into_iter()
-                        .for_each(|place| region.dismiss(place)),
-                    Presence::Joined => {
+                        .for_each(|place| host.farewell(place)),
+                    joined => {
                         let Some(page) = pages.next() else { return false };
-                        // A page that is none: its consumer pins nothing, which is its own loss.
-                        if let Ok(Some(place)) = region.admit(page) {
-                            self.places.insert(change.consumer, place);
-                        }
-                    }
-                    Presence::JoinedWithBell => {
-                        let (Some(page), Some(bell)) = (pages.next(), pages.next()) else {
-                            return false;
-                        };
-                        if let Ok(Some(place)) = region.admit_with_bell(page, bell) {
+                        let has_bell = joined == Presence::JoinedWithBell;
+                        let bell = if has_bell { pages.next() } else { None };
+                        if let Some(place) = host.welcome(page, bell) {
                             self.places.insert(change.consumer, place);
                         }
                     }

@@ -39,6 +39,7 @@ mod named;
 mod outcome;
 mod outside;
 mod pool;
+pub mod queue;
 mod region;
 mod remapped;
 mod settings;

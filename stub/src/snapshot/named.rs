@@ -10,6 +10,7 @@ use heliostat_abi::code::{Code, Native};
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::record::{Reply, Request};
 use heliostat_abi::region::{NameError, RegionName, OWN_USER};
+use heliostat_base::fd::OwnedFd;
 
 use super::consumer::Attachment;
 use super::door::Door;
@@ -55,11 +56,29 @@ pub struct NamedRegion {
     epoch: u64,
 }
 
+/// A name that this process holds, as the control plane knows it.
+pub(super) struct Holding {
+    pub(super) name: RegionName,
+    pub(super) id: ObjectId,
+    pub(super) generation: u64,
+    pub(super) epoch: u64,
+}
+
 /// Gives a region its name.
 pub fn publish_as(name: &str, mut region: Region) -> Result<NamedRegion, NamedError> {
+    let (held, door) = take_name(name, region.descriptors())?;
+    let Holding { name, id, generation, epoch } = held;
+    region.door = Some(door);
+    Ok(NamedRegion { region, name, id, generation, epoch })
+}
+
+/// Takes a name for what [table, pool] hold.
+pub(super) fn take_name(
+    name: &str,
+    (table, pool): (&OwnedFd, &OwnedFd),
+) -> Result<(Holding, Door), NamedError> {
     let name = RegionName::parse(name).map_err(NamedError::Name)?;
     let before = session::standing().map_err(NamedError::Control)?;
-    let (table, pool) = region.descriptors();
     let fds = [table.as_raw_fd(), pool.as_raw_fd()];
     // Indices come again: the word is whatever an earlier region left, until somebody joins.
     let words: Vec<u32> = before.node.region_words();
@@ -73,8 +92,7 @@ pub fn publish_as(name: &str, mut region: Region) -> Result<NamedRegion, NamedEr
         return Err(NamedError::Control(Native::NoControl));
     }
     let seen = words.get(id.index as usize).copied().unwrap_or(0);
-    region.door = Some(Door::new(before.node, id, seen));
-    Ok(NamedRegion { region, name, id, generation, epoch })
+    Ok((Holding { name, id, generation, epoch }, Door::new(before.node, id, seen)))
 }
 
 impl NamedRegion {
@@ -157,18 +175,24 @@ impl Attachment {
 }
 
 fn attach_to(name: RegionName, owner: u32) -> Result<Attachment, NamedError> {
-    let epoch = session::standing().map_err(NamedError::Control)?.epoch;
     let (page, bell, pins) = PinsPage::create_with_bell().map_err(NamedError::Memory)?;
-    let shown = [page.as_raw_fd(), bell.as_raw_fd()];
+    let (membership, [table, pool]) = join(name, owner, [page.as_raw_fd(), bell.as_raw_fd()])?;
+    Attachment::map(&table, pool, pins, Some(membership)).map_err(NamedError::Memory)
+}
+
+/// Joins the consumers of a name, with [own page, end of a bell]; the answer brings [table, pool].
+pub(super) fn join(
+    name: RegionName,
+    owner: u32,
+    shown: [i32; 2],
+) -> Result<(Membership, [OwnedFd; 2]), NamedError> {
+    let epoch = session::standing().map_err(NamedError::Control)?.epoch;
     let request = Request::AttachRegion { name: name.clone(), owner };
     let (reply, fds) = session::ask(&request, &shown).map_err(NamedError::Control)?;
     let Reply::Region { region, consumer, generation } = reply else { return Err(refused(&reply)) };
     let membership = Membership { region, consumer, epoch, name, owner, generation };
-    let mut fds = fds.into_iter();
-    let (Some(table), Some(pool)) = (fds.next(), fds.next()) else {
-        return Err(NamedError::Control(Native::NoControl));
-    };
-    Attachment::map(&table, pool, pins, Some(membership)).map_err(NamedError::Memory)
+    let fds = <[OwnedFd; 2]>::try_from(fds);
+    fds.map(|fds| (membership, fds)).map_err(|_| NamedError::Control(Native::NoControl))
 }
 
 fn refused(reply: &Reply) -> NamedError {
@@ -180,7 +204,7 @@ fn refused(reply: &Reply) -> NamedError {
 
 /// Says something whose answer changes nothing, to the session that it is about and no other: the
 /// end of that session says it as well.
-fn tell(epoch: u64, request: &Request) {
+pub(super) fn tell(epoch: u64, request: &Request) {
     if session::epoch() == Some(epoch) {
         let _ = session::ask(request, &[]);
     }

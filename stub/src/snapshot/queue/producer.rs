@@ -1,0 +1,365 @@
+//! The producer of a queue: reserves slots, writes items in place, commits them.
+
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::Ordering::{Relaxed, Release};
+use std::time::{Duration, Instant};
+
+use heliostat_abi::queue::Shape;
+use heliostat_abi::record::Request;
+use heliostat_base::fd::OwnedFd;
+use heliostat_base::mapping::{OutOfRange, SharedMapping, Writers};
+use heliostat_ring::queue::{self, Words};
+
+use super::memory::{Page, Table};
+use super::seats::Seats;
+use super::{Delivery, Flow, Settings};
+use crate::snapshot::door::{Door, Host};
+use crate::snapshot::named::{take_name, tell, Holding};
+use crate::snapshot::{NamedError, PoolError};
+
+/// How often a slot is tried to be had while consumers keep joining; then it is passed over.
+const ATTEMPTS: usize = 4;
+
+/// Why there is no room, or no queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum QueueError {
+    /// No slot is free: consumers that count have not read what is in them, or read it now, or
+    /// nobody is there to whom an item could be dealt.
+    Full {
+        /// Slots of the window.
+        slots: u32,
+    },
+    /// The item is longer than a slot.
+    TooLong(OutOfRange),
+    /// Item size or slots outside their limits.
+    Shape,
+    /// Its memory could not be made.
+    Memory(PoolError),
+}
+
+impl std::fmt::Display for QueueError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Full { slots } => {
+                write!(f, "none of {slots} slots is free; wait for consumers, or expel laggards")
+            }
+            Self::TooLong(error) => error.fmt(f),
+            Self::Shape => {
+                f.write_str("a queue has 2 to 65536 slots of at least 1 byte, 1 TiB in all")
+            }
+            Self::Memory(error) => error.fmt(f),
+        }
+    }
+}
+impl std::error::Error for QueueError {}
+
+/// What a queue has done since it began.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Metrics {
+    /// Items committed.
+    pub committed: u64,
+    /// Times that no slot was free.
+    pub full: u64,
+    /// Slots passed over, because somebody read them or their receiver was slow.
+    pub passed_over: u64,
+    /// Consumers that do not count any more, by `expel_laggards`.
+    pub expelled: u64,
+}
+
+/// The producing end of a queue. One thread at a time.
+pub struct Queue {
+    table: Table,
+    pool: SharedMapping,
+    fds: (OwnedFd, OwnedFd),
+    settings: Settings,
+    seats: Seats,
+    /// By slot, to whom its item was dealt and as which number.
+    dealt: Vec<Option<(usize, u64)>>,
+    door: Option<Door>,
+    is_lost: bool,
+    /// Number of the next item, and the number behind the last.
+    next: u64,
+    head: u64,
+    metrics: Metrics,
+}
+
+impl Queue {
+    /// A queue that nobody reads yet.
+    pub fn new(settings: Settings) -> Result<Self, QueueError> {
+        let is_dealt = settings.delivery == Delivery::One;
+        let Settings { generation, item_bytes, slots, .. } = settings;
+        let shape = Shape::new(generation, item_bytes, slots, is_dealt);
+        let shape = shape.ok_or(QueueError::Shape)?;
+        let (name, writers) = (c"heliostat-queue-pool", Writers::CreatorOnly);
+        let pool = SharedMapping::create_for(name, shape.pool_bytes(), writers);
+        let (pool_fd, pool) = pool.map_err(|error| QueueError::Memory(error.into()))?;
+        let (table_fd, table) = Table::create(shape).map_err(QueueError::Memory)?;
+        Ok(Self {
+            table,
+            pool,
+            fds: (table_fd, pool_fd),
+            settings,
+            seats: Seats::default(),
+            dealt: vec![None; slots as usize],
+            door: None,
+            is_lost: false,
+            next: 0,
+            head: 0,
+            metrics: Metrics::default(),
+        })
+    }
+
+    /// Table and pool, for consumers; sealed, so that holders can only map them for reading.
+    pub fn descriptors(&self) -> (&OwnedFd, &OwnedFd) {
+        (&self.fds.0, &self.fds.1)
+    }
+
+    /// What it has done.
+    pub fn metrics(&self) -> Metrics {
+        self.metrics
+    }
+
+    /// Lets a consumer in by its page and its end of the bell, which is copied. Answers its seat,
+    /// for `dismiss`; `None` when all seats are taken.
+    pub fn admit(&mut self, page: &OwnedFd, bell: &OwnedFd) -> Result<Option<usize>, PoolError> {
+        Ok(self.seats.seat(Page::open(page, bell)?))
+    }
+
+    /// Forgets a consumer that has ended.
+    pub fn dismiss(&mut self, seat: usize) {
+        self.seats.dismiss(seat);
+    }
+
+    /// A slot to write the next item in. Never waits for a consumer; asks the control plane if a
+    /// consumer came or went.
+    pub fn reserve(&mut self) -> Result<Slot<'_>, QueueError> {
+        self.attend_door();
+        let mut slot = self.find_slot();
+        if slot.is_none() {
+            // Perhaps it is the dead who have not read. Or each slot was read when it was looked
+            // at, by readers that went along with the search: they do not go back.
+            self.seats.wait(Some(Duration::ZERO));
+            slot = self.find_slot();
+        }
+        match slot {
+            Some(slot) => Ok(Slot { queue: self, slot }),
+            None => {
+                self.metrics.full += 1;
+                Err(QueueError::Full { slots: self.settings.slots })
+            }
+        }
+    }
+
+    /// Copies an item in; answers its number.
+    pub fn push(&mut self, item: &[u8]) -> Result<u64, QueueError> {
+        self.check_length(item.len())?;
+        let slot = self.reserve()?;
+        slot.write(0, item).map_err(QueueError::TooLong)?;
+        slot.commit(item.len())
+    }
+
+    /// The same, and waits for room, `limit` at most. Idle meanwhile.
+    pub fn push_wait(&mut self, item: &[u8], limit: Option<Duration>) -> Result<u64, QueueError> {
+        let ends = limit.map(|limit| Instant::now() + limit);
+        loop {
+            match self.push(item) {
+                Err(QueueError::Full { .. }) => self.seats.await_room(),
+                answer => return answer,
+            }
+            // Once more: who went on before the word was set did not ring.
+            let answer = self.push(item);
+            let left = ends.map(|ends| ends.saturating_duration_since(Instant::now()));
+            if !matches!(answer, Err(QueueError::Full { .. })) || left == Some(Duration::ZERO) {
+                return answer;
+            }
+            self.seats.wait(left);
+        }
+    }
+
+    /// Those that hold the producer up count no more: they go on reading, and lose items. Answers
+    /// how many.
+    pub fn expel_laggards(&mut self) -> usize {
+        let oldest = self.next.saturating_sub(u64::from(self.settings.slots));
+        let is_dealt = self.settings.delivery == Delivery::One;
+        let expelled = self.seats.expel(oldest, is_dealt);
+        self.metrics.expelled += expelled as u64;
+        expelled
+    }
+
+    fn check_length(&self, len: usize) -> Result<(), QueueError> {
+        let limit = self.settings.item_bytes as usize;
+        let error = QueueError::TooLong(OutOfRange { offset: 0, len, limit });
+        (len <= limit).then_some(()).ok_or(error)
+    }
+
+    /// The next slot that may be written, retired; the numbers of those passed over are left out.
+    fn find_slot(&mut self) -> Option<usize> {
+        let slots = u64::from(self.settings.slots);
+        self.seats.follow(self.head, self.head.saturating_sub(slots));
+        let is_dealt = self.settings.delivery == Delivery::One;
+        if is_dealt {
+            self.seats.choose()?;
+        }
+        // What a slow reader of all still wants ends the search: no number behind it fits either.
+        let waits = (self.settings.flow, is_dealt) == (Flow::Full, false);
+        let lowest = if waits { self.seats.lowest() } else { None };
+        let end = lowest.map_or(u64::MAX, |lowest| lowest + slots).min(self.next + slots);
+        for number in self.next..end {
+            let slot = (number % slots) as usize;
+            if self.is_done(slot) && self.retire(slot) {
+                self.metrics.passed_over += number - self.next;
+                self.next = number;
+                return Some(slot);
+            }
+        }
+        None
+    }
+
+    /// False when the item in `slot` was dealt to somebody who counts and has not read it.
+    fn is_done(&self, slot: usize) -> bool {
+        self.settings.flow == Flow::Overwrite
+            || self.dealt[slot].is_none_or(|(seat, number)| self.seats.is_done(seat, number))
+    }
+
+    fn retire(&mut self, slot: usize) -> bool {
+        for _ in 0..ATTEMPTS {
+            let mark = self.table.mark(slot).load(Relaxed);
+            if !queue::retire(&self.table, slot, self.seats.pages()) {
+                return false;
+            }
+            // After the fence in `retire`: who found the mark before it was cleared joined before
+            // that, and the door says so.
+            if !self.door.as_ref().is_some_and(Door::has_news) {
+                return true;
+            }
+            self.table.mark(slot).store(mark, Release);
+            if !self.attend_door() {
+                return false;
+            }
+        }
+        false
+    }
+
+    /// Admits who joined by name, dismisses who left. False when nobody will tell any more.
+    fn attend_door(&mut self) -> bool {
+        let Some(mut door) = self.door.take() else { return true };
+        if door.has_news() {
+            self.is_lost = self.is_lost || !door.ask(self);
+        }
+        let is_known = !door.has_news();
+        self.door = Some(door);
+        is_known
+    }
+
+    fn commit(&mut self, slot: usize, len: usize) -> u64 {
+        let number = self.next;
+        let is_dealt = self.settings.delivery == Delivery::One;
+        let to = if is_dealt { self.seats.choose() } else { None };
+        if let Some(seat) = to {
+            self.seats.deal(seat, number);
+            self.dealt[slot] = Some((seat, number));
+        }
+        let receiver = to.map_or(0, |seat| seat as u64 + 1);
+        self.table.describe(slot, len, self.metrics.committed, receiver);
+        queue::commit(&self.table, slot, number);
+        (self.next, self.head) = (number + 1, number + 1);
+        self.metrics.committed += 1;
+        // Who joined while this item was written may sleep already.
+        self.attend_door();
+        match to {
+            Some(seat) => self.seats.page(seat).into_iter().for_each(Page::ring_consumer),
+            None => self.seats.pages().for_each(Page::ring_consumer),
+        }
+        number
+    }
+}
+
+impl Host for Queue {
+    fn welcome(&mut self, page: &OwnedFd, bell: Option<&OwnedFd>) -> Option<usize> {
+        self.admit(page, bell?).ok().flatten()
+    }
+
+    fn farewell(&mut self, place: usize) {
+        self.dismiss(place);
+    }
+}
+
+impl Drop for Queue {
+    /// What is in the window stays with whoever has it mapped. The bells close with this.
+    fn drop(&mut self) {
+        self.table.close();
+    }
+}
+
+/// A slot that nobody reads, until it is committed; dropped, its number goes to the next item.
+pub struct Slot<'a> {
+    queue: &'a mut Queue,
+    slot: usize,
+}
+
+impl Slot<'_> {
+    /// First byte, for writing in place: as many as an item may have, which hold whatever an
+    /// earlier item left. Good until the slot is committed or dropped.
+    pub fn as_ptr(&self) -> *mut u8 {
+        self.queue.pool.as_ptr().wrapping_add(self.queue.table.shape.slot(self.slot))
+    }
+
+    /// Copies bytes to `offset` of the item.
+    pub fn write(&self, offset: usize, bytes: &[u8]) -> Result<(), OutOfRange> {
+        let limit = self.queue.settings.item_bytes as usize;
+        if offset.checked_add(bytes.len()).is_none_or(|end| end > limit) {
+            return Err(OutOfRange { offset, len: bytes.len(), limit });
+        }
+        self.queue.pool.copy_in(self.queue.table.shape.slot(self.slot) + offset, bytes)
+    }
+
+    /// Makes the first `len` bytes known as an item; answers its number. Wakes who sleeps.
+    pub fn commit(self, len: usize) -> Result<u64, QueueError> {
+        self.queue.check_length(len)?;
+        Ok(self.queue.commit(self.slot, len))
+    }
+}
+
+/// A queue that consumers find by its name, until this is dropped or the session ends.
+pub struct NamedQueue {
+    queue: Queue,
+    held: Holding,
+}
+
+/// Gives a queue its name, among those of regions.
+pub fn publish_as(name: &str, mut queue: Queue) -> Result<NamedQueue, NamedError> {
+    let (held, door) = take_name(name, queue.descriptors())?;
+    queue.door = Some(door);
+    Ok(NamedQueue { queue, held })
+}
+
+impl NamedQueue {
+    /// Its name, with what stands before it.
+    pub fn name(&self) -> String {
+        self.held.name.to_string()
+    }
+
+    /// Counts the producers of this name; 1 for the first.
+    pub fn generation(&self) -> u64 {
+        self.held.generation
+    }
+}
+
+impl Deref for NamedQueue {
+    type Target = Queue;
+    fn deref(&self) -> &Queue {
+        &self.queue
+    }
+}
+
+impl DerefMut for NamedQueue {
+    fn deref_mut(&mut self) -> &mut Queue {
+        &mut self.queue
+    }
+}
+
+impl Drop for NamedQueue {
+    fn drop(&mut self) {
+        tell(self.held.epoch, &Request::Unpublish { region: self.held.id });
+    }
+}
