@@ -27,6 +27,7 @@ pub mod combine;
 pub mod copy;
 pub mod doorbell;
 pub mod error;
+pub mod gate;
 pub mod layout;
 pub mod memory;
 pub mod mpmc;

@@ -86,7 +86,7 @@ fn model(preemptions: usize, f: impl Fn() + Sync + Send + 'static) {
 
 #[test]
 fn loom_what_is_read_is_never_written_and_comes_in_order() {
-    model(3, || {
+    model(2, || {
         let memory = Memory::<1>::new();
         let consumer = memory.clone();
         let reader = thread::spawn(move || {
@@ -125,7 +125,7 @@ fn loom_two_consumers_hold_different_slots() {
 
 #[test]
 fn loom_nothing_is_lost_by_a_producer_that_waits_for_the_cursor() {
-    model(3, || {
+    model(2, || {
         let memory = Memory::<1>::new();
         let consumer = memory.clone();
         let reader = thread::spawn(move || {

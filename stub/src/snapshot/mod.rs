@@ -45,6 +45,7 @@ mod remapped;
 mod settings;
 mod setup;
 mod source;
+pub mod threads;
 mod tracked;
 mod view;
 

@@ -132,8 +132,8 @@ impl Seats {
         if !call::poll(&mut fds, ms).is_ok_and(|ready| ready > 0) {
             return false;
         }
-        for place in 0..fds.len() {
-            let rung = fds[place].revents != 0;
+        for (place, fd) in fds.iter().enumerate() {
+            let rung = fd.revents != 0;
             if rung && self.page(place).is_some_and(|page| !page.bell.drain()) {
                 self.dismiss(place);
             }
