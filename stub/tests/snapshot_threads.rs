@@ -122,8 +122,8 @@ fn a_gate_is_never_shut_on_a_writer_and_lets_everybody_on() {
     let ends = AtomicBool::new(false);
     let rounds: Vec<AtomicU64> = (0..WRITERS).map(|_| AtomicU64::new(0)).collect();
     std::thread::scope(|scope| {
-        for at in 0..WRITERS {
-            let (gate, ends, part, round) = (&gate, &ends, part(words, at), &rounds[at]);
+        for (at, round) in rounds.iter().enumerate() {
+            let (gate, ends, part) = (&gate, &ends, part(words, at));
             scope.spawn(move || {
                 let mut writer = gate.join().unwrap();
                 while !ends.load(Relaxed) {
