@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use heliostat_base::live::LiveMemory;
 use heliostat_stub::snapshot::{
-    publish_as, EngineKind, NamedRegion, Policy, Region as StubRegion, Settings,
+    publish_as, EngineKind, NamedRegion, Placement, Policy, Region as StubRegion, Settings,
 };
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -64,6 +64,18 @@ fn engine_kind(name: &str) -> PyResult<EngineKind> {
     })
 }
 
+fn placement_kind(name: &str) -> PyResult<Placement> {
+    Ok(match name {
+        "probed" => Placement::Probed,
+        "chunks" => Placement::Chunks,
+        "slab" => Placement::Slab,
+        _ => {
+            let known = "probed, chunks and slab";
+            return Err(PyValueError::new_err(format!("no placement {name:?}; there are {known}")));
+        }
+    })
+}
+
 fn seconds(patience: f64) -> PyResult<Duration> {
     Duration::try_from_secs_f64(patience)
         .map_err(|_| PyValueError::new_err("patience is a number of seconds, 0 or more"))
@@ -92,7 +104,7 @@ impl Region {
 impl Region {
     /// Sets a region up over the memory of `object`, whose bytes `description` explains.
     #[new]
-    #[pyo3(signature = (object, name, description, keep, patience, colours, engine, looks_for_races, generation))]
+    #[pyo3(signature = (object, name, description, keep, patience, colours, engine, placement, looks_for_races, generation))]
     #[allow(clippy::too_many_arguments)] // the one caller is `Region` in Python, which names them
     fn new(
         py: Python<'_>,
@@ -103,13 +115,13 @@ impl Region {
         patience: f64,
         colours: u32,
         engine: &str,
+        placement: &str,
         looks_for_races: bool,
         generation: u64,
     ) -> PyResult<Self> {
         let policy = Policy { keep, patience: seconds(patience)? };
-        let engine = engine_kind(engine)?;
-        let rest = Settings::default();
-        let settings = Settings { colours, policy, engine, generation, looks_for_races, ..rest };
+        let (engine, placement) = (engine_kind(engine)?, placement_kind(placement)?);
+        let settings = Settings { colours, policy, engine, placement, generation, looks_for_races };
         let held = Held::new(object)?;
         let (start, bytes) = (held.start(), held.len());
         // SAFETY: `held` keeps the range where it is, and is dropped after the region (`Parts`).

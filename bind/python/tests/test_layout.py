@@ -60,7 +60,7 @@ def test_a_region_of_a_program_that_says_nothing_is_bytes(name):
     memory = np.arange(80, dtype=np.uint8)
     heliostat.status()  # there is a control plane now
     for description in (b"", b"temperatures", said(shape=[9])):
-        settings = (1, 0.0, 4, "probed", False, 1)
+        settings = (1, 0.0, 4, "probed", "probed", False, 1)
         region = _native.Region(memory, name, description, *settings)
         region.publish()
         seen = heliostat.attach(name).latest().array()

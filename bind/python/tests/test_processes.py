@@ -67,6 +67,19 @@ def test_a_killed_producer_leaves_its_last_version_whole(name, other):
             time.sleep(0.01)
 
 
+@pytest.mark.skipif(os.getuid() != 0, reason="only root becomes another user")
+def test_another_user_is_denied_without_a_rule(name, house):
+    def as_nobody() -> None:
+        os.setuid(65534)
+        heliostat.attach(name, owner=0)
+
+    house.chmod(0o755)
+    (house / "control.sock").chmod(0o777)
+    with heliostat.Region.from_array(np.zeros(10), name=name):
+        assert in_child(lambda: heliostat.attach(name, owner=0).name) == repr(name)
+        assert in_child(as_nobody) == "Denied"
+
+
 def test_a_producer_that_is_restarted_is_the_next_generation(name, other):
     for generation in (1, 2, 3):
         producer = other(PRODUCE, name)
@@ -147,6 +160,7 @@ def test_an_array_stays_as_it_is_in_a_forked_child_too(name):
         receiver, sender = os.pipe()
         child = os.fork()
         if child == 0:
+            os.close(sender)  # else a parent that fails is never heard of
             os.read(receiver, 1)
             os._exit(0 if seen.sum() == 100_000 else 1)
         snapshot.release()

@@ -93,7 +93,7 @@ def test_what_cannot_be_a_region_says_why(a, word):
 
 
 @pytest.mark.parametrize(
-    "settings", [{"colours": 1}, {"keep": 0}, {"keep": 4}, {"engine": "magic"}, {"patience": -1}]
+    "settings", [{"colours": 1}, {"keep": 0}, {"keep": 4}, {"engine": "magic"}, {"placement": "here"}, {"patience": -1}]
 )
 def test_settings_outside_their_limits_are_refused(settings):
     with pytest.raises(ValueError):
@@ -134,6 +134,17 @@ def test_every_engine_shows_what_was_written(engine):
         assert source.latest().array().sum() == 30
         assert (published.copied_bytes == a.nbytes) or engine != "whole"
     assert region.engine in ("tracked", "whole") or engine == "declared"
+
+
+@pytest.mark.parametrize("placement", ["chunks", "slab", "probed"])
+def test_every_placement_shows_what_was_written_to_those_who_hold_what_was(placement, name):
+    a = np.zeros(3 << 18)  # three chunks
+    with heliostat.Region.from_array(a, name=name, placement=placement) as region:
+        source = heliostat.attach(name)
+        held = shown(region, source)
+        a[1 << 18 : (1 << 18) + 10] = 3
+        assert shown(region, source).sum() == 30
+        assert held.sum() == 0
 
 
 def test_declared_ranges_by_bytes_slice_and_part():

@@ -192,6 +192,14 @@ def test_numpy_takes_it_by_dlpack_read_only(heat):
     assert taken.sum() == taken.size
 
 
+def test_the_older_dlpack_which_cannot_say_read_only_is_refused(heat):
+    heat.publish()
+    with heat.attachment().latest() as snapshot:
+        with pytest.raises(BufferError):
+            snapshot.__dlpack__()
+        assert snapshot.copy().__dlpack__()
+
+
 def test_torch_takes_it_by_dlpack(heat):
     torch = pytest.importorskip("torch", reason="PyTorch is not installed; it is not needed")
     heat.publish()

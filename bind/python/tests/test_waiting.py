@@ -148,11 +148,11 @@ def test_async_loop_over_versions(region):
 
 
 def test_many_threads_share_one_attachment(region):
-    source, faults = region.attachment(), []
+    source, faults, is_enough = region.attachment(), [], threading.Event()
     region.publish()
 
     def read():
-        for _ in range(300):
+        while not is_enough.is_set():
             try:
                 with source.latest() as snapshot:
                     seen = snapshot.array()
@@ -164,11 +164,15 @@ def test_many_threads_share_one_attachment(region):
     threads = [threading.Thread(target=read) for _ in range(6)]
     for thread in threads:
         thread.start()
-    while any(thread.is_alive() for thread in threads):
+    ends = time.monotonic() + 60
+    while region.metrics().published < 300 and time.monotonic() < ends:
         region.array += 1
         try:
             region.publish()
         except heliostat.Full:
             pass
+    is_enough.set()
+    for thread in threads:
+        thread.join()
     assert faults == []
-    assert region.metrics().published > 1
+    assert region.metrics().published == 300

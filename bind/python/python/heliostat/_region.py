@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ._attachment import Attachment
 
 Engine = Literal["probed", "tracked", "declared", "whole"]
+Placement = Literal["probed", "chunks", "slab"]
 
 
 class Published(NamedTuple):
@@ -94,6 +95,7 @@ class Region(_native.Region):
         patience: float = 0.0,
         colours: int = 4,
         engine: Engine = "probed",
+        placement: Placement = "probed",
         looks_for_races: bool = False,
         generation: int = 1,
     ) -> Self:
@@ -109,6 +111,9 @@ class Region(_native.Region):
         colours: versions that may be alive together, and one in the making; 2 to 16.
         engine: how writes become known. "tracked": by the kernel; "declared": by `declare` alone;
             "whole": not, each version is a whole copy; "probed": tracked where it works, else whole.
+        placement: where versions lie. "slab": each in one piece, ready to read, for the memory of two
+            whole copies at least; "chunks": 2 MiB of memory per changed chunk, and each snapshot
+            maps what changed; "probed": slabs up to 64 MiB, chunks above.
         looks_for_races: after each copy ask the kernel whether somebody wrote meanwhile.
         generation: what a nameless region says of itself; a name counts its producers by itself.
 
@@ -124,6 +129,7 @@ class Region(_native.Region):
             patience=patience,
             colours=colours,
             engine=engine,
+            placement=placement,
             looks_for_races=looks_for_races,
             generation=generation,
         )
