@@ -157,6 +157,15 @@ impl Region {
         Ok((it.number, it.dirty_bytes, it.copied_bytes, it.has_raced))
     }
 
+    /// Copies ahead of the next version; bytes copied, and whether the round is through.
+    #[pyo3(signature = (budget=None))]
+    fn copy_ahead(&self, py: Python<'_>, budget: Option<usize>) -> PyResult<(usize, bool)> {
+        let budget = budget.unwrap_or(usize::MAX);
+        let done = self.with(py, |region| region.copy_ahead(budget))?;
+        let it = done.map_err(|error| error::publish(&error))?;
+        Ok((it.bytes, it.is_done))
+    }
+
     /// Says that these bytes were written.
     fn declare(&self, py: Python<'_>, start: usize, stop: usize) -> PyResult<()> {
         self.with(py, |region| region.declare(start..stop))?.map_err(|error| error::publish(&error))

@@ -221,3 +221,20 @@ def test_a_tensor_is_a_region(name):
         weights += 3
         region.publish()
         assert heliostat.attach(name).latest().array().mean() == 3
+
+
+def test_what_was_copied_ahead_is_not_copied_again_and_what_was_written_since_is():
+    with heliostat.Region.allocate(4 << 20, np.uint8) as region:
+        source = region.attachment()
+        region.publish()
+        region.array[:] = 5
+        pieces = 0
+        while not region.copy_ahead(1 << 20).is_done:
+            pieces += 1
+        assert pieces >= 3 or region.engine == "whole"
+        region.array[100_000] = 6
+        published = region.publish()
+        assert published.copied_bytes <= (4 << 20) + 4096
+        assert (source.latest().array() == region.array).all()
+        with pytest.raises(ValueError, match="budget"):
+            region.copy_ahead(-1)

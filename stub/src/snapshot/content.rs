@@ -10,11 +10,15 @@ use heliostat_abi::snapshot::{Shape, CHUNK_BYTES};
 use heliostat_base::mapping::SharedMapping;
 use heliostat_base::remap::Remapped;
 
+use super::ahead::Walk;
 use super::engine::Engine;
-use super::ledger::Ledger;
+use super::ledger::{Ledger, PAGE_BYTES};
 use super::outcome::PublishError;
 use super::remapped::{Remap, PLACES_WANTED};
 use super::source::{Source, SourceError};
+
+/// From the first byte, as much as there is.
+const ALL: (usize, usize) = (0, usize::MAX);
 
 /// A version that consumers may see.
 pub(super) struct Alive {
@@ -82,6 +86,33 @@ impl Content {
         }
     }
 
+    /// Whether copying ahead of a version spares it anything.
+    pub(super) fn gains_ahead(&self) -> bool {
+        matches!(self, Self::Copied(it) if it.engine.gains_ahead())
+    }
+
+    /// Notes under `number` what was written; bytes not noted since the newest of `alive`.
+    pub(super) fn note_ahead(
+        &mut self,
+        number: u64,
+        alive: &AliveByPlace,
+    ) -> Result<usize, PublishError> {
+        let Self::Copied(it) = self else { return Ok(0) };
+        it.note(number, alive, true)
+    }
+
+    /// Copies a part of what a round ahead noted; bytes copied.
+    pub(super) fn walk(
+        &mut self,
+        walk: &mut Walk,
+        alive: &AliveByPlace,
+        shape: Shape,
+        budget: usize,
+    ) -> Result<usize, PublishError> {
+        let Self::Copied(it) = self else { return Ok(0) };
+        it.walk(walk, alive, shape, budget).map_err(PublishError::Source)
+    }
+
     /// Version `number` of the memory as it is now, in slots that none of `alive` shows.
     pub(super) fn make(
         &mut self,
@@ -112,7 +143,7 @@ pub(super) fn shown(alive: &AliveByPlace, chunk: usize) -> u32 {
     alive.iter().flatten().fold(0, |bits, it| bits | 1 << it.colours[chunk])
 }
 
-fn newest(alive: &AliveByPlace) -> Option<&Alive> {
+pub(super) fn newest(alive: &AliveByPlace) -> Option<&Alive> {
     alive.iter().flatten().max_by_key(|alive| alive.number)
 }
 
@@ -123,9 +154,7 @@ impl Copied {
         alive: &AliveByPlace,
         shape: Shape,
     ) -> Result<Made, PublishError> {
-        let (ledger, mut dirty_bytes) = (&mut self.ledger, 0);
-        let mut note = |bytes| dirty_bytes += ledger.note(bytes, number);
-        self.engine.collect(&mut note).map_err(PublishError::Track)?;
+        let dirty_bytes = self.note(number, alive, false)?;
         let (colours, copied_bytes) = match self.is_slab {
             true => self.fill_slab(number, alive, shape),
             false => self.fill_chunks(number, alive, shape),
@@ -133,6 +162,25 @@ impl Copied {
         .map_err(PublishError::Source)?;
         let has_raced = self.looks_for_races.then(|| self.engine.has_raced()).flatten();
         Ok(Made { colours, dirty_bytes, copied_bytes, has_raced })
+    }
+
+    /// Asks what was written and notes it under `number`; bytes of pages that were not noted since
+    /// the newest version.
+    fn note(
+        &mut self,
+        number: u64,
+        alive: &AliveByPlace,
+        is_ahead: bool,
+    ) -> Result<usize, PublishError> {
+        let since = newest(alive).map_or(0, |it| it.number);
+        let (ledger, mut dirty_bytes) = (&mut self.ledger, 0);
+        let mut note = |bytes| dirty_bytes += ledger.note(bytes, number, since);
+        match is_ahead {
+            true => self.engine.collect_ahead(&mut note),
+            false => self.engine.collect(&mut note),
+        }
+        .map_err(PublishError::Track)?;
+        Ok(dirty_bytes)
     }
 
     /// Brings a free slot of every changed chunk up to date.
@@ -152,7 +200,7 @@ impl Copied {
             }
             // One place is free, so fewer versions than colours are alive: there is one.
             let colour = self.ledger.choose(chunk, shown(alive, chunk)).unwrap_or(0);
-            copied += self.fill(chunk, colour, number, shape)?;
+            copied += self.fill((chunk, colour), number, shape, ALL)?.0;
             *shown_now = colour as u8;
         }
         Ok((colours, copied))
@@ -176,26 +224,36 @@ impl Copied {
         let colour = self.ledger.choose(0, shown(alive, 0)).unwrap_or(0);
         let mut copied = 0;
         for chunk in chunks.clone() {
-            copied += self.fill(chunk, colour, number, shape)?;
+            copied += self.fill((chunk, colour), number, shape, ALL)?.0;
         }
         Ok((vec![colour as u8; chunks.len()], copied))
     }
 
-    /// Copies what the slot of `chunk` in `colour` lacks; answers bytes copied.
-    fn fill(
+    /// Copies what the slot of a chunk in a colour lacks from `at` on, `budget` bytes at most,
+    /// rounded up to pages. Answers bytes copied, and where to go on if the slot lacks more.
+    pub(super) fn fill(
         &mut self,
-        chunk: usize,
-        colour: usize,
+        (chunk, colour): (usize, usize),
         number: u64,
         shape: Shape,
-    ) -> Result<usize, SourceError> {
+        (at, budget): (usize, usize),
+    ) -> Result<(usize, Option<usize>), SourceError> {
         let mut copied = 0;
-        for Range { start, end } in self.ledger.stale(chunk, colour) {
-            let at = shape.slot(colour, chunk) + start - chunk * CHUNK_BYTES;
-            self.memory.copy_to(start - shape.first as usize, &self.pool, at, end - start)?;
+        for run in self.ledger.stale(chunk, colour).filter(|run| run.end > at) {
+            let start = run.start.max(at);
+            if copied >= budget {
+                return Ok((copied, Some(start)));
+            }
+            let end = start.saturating_add(budget - copied).min(run.end);
+            let end = end.next_multiple_of(PAGE_BYTES).min(run.end);
+            let to = shape.slot(colour, chunk) + start - chunk * CHUNK_BYTES;
+            self.memory.copy_to(start - shape.first as usize, &self.pool, to, end - start)?;
             copied += end - start;
+            if end < run.end {
+                return Ok((copied, Some(end)));
+            }
         }
         self.ledger.filled(chunk, colour, number);
-        Ok(copied)
+        Ok((copied, None))
     }
 }

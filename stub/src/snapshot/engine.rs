@@ -23,6 +23,17 @@ pub trait Engine: Send {
     /// Notes all that may have been written since the last call, and begins anew.
     fn collect(&mut self, note: Note<'_>) -> Result<(), TrackError>;
 
+    /// The same ahead of a version: whatever is written from now on, the next call must name, so
+    /// nothing may stay unwatched because it is copied whole anyway.
+    fn collect_ahead(&mut self, note: Note<'_>) -> Result<(), TrackError> {
+        self.collect(note)
+    }
+
+    /// False where the next call names everything whatever was copied ahead of it.
+    fn gains_ahead(&self) -> bool {
+        true
+    }
+
     /// The program says that it, or a device, wrote these bytes of the region.
     fn declare(&mut self, bytes: Range<usize>);
 
@@ -51,6 +62,10 @@ impl Engine for Whole {
     fn collect(&mut self, note: Note<'_>) -> Result<(), TrackError> {
         note(self.span.clone());
         Ok(())
+    }
+
+    fn gains_ahead(&self) -> bool {
+        false
     }
 
     fn declare(&mut self, _bytes: Range<usize>) {}

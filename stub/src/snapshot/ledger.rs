@@ -36,16 +36,16 @@ impl Ledger {
         }
     }
 
-    /// Notes that `bytes` were written since the version before `number`. Answers the bytes of
-    /// whole pages that were not noted for `number` before.
-    pub fn note(&mut self, bytes: Range<usize>, number: u64) -> usize {
+    /// Notes under `number` that `bytes` were written. Answers the bytes of whole pages that were
+    /// not noted after version `since` before.
+    pub fn note(&mut self, bytes: Range<usize>, number: u64, since: u64) -> usize {
         let span = self.shape.span();
         let bytes = bytes.start.max(span.start)..bytes.end.min(span.end);
         if bytes.is_empty() {
             return 0;
         }
         let pages = bytes.start / PAGE_BYTES..bytes.end.div_ceil(PAGE_BYTES);
-        let fresh = self.changed[pages.clone()].iter().filter(|known| **known != number).count();
+        let fresh = self.changed[pages.clone()].iter().filter(|known| **known <= since).count();
         self.changed[pages.clone()].fill(number);
         let chunks = pages.start / PAGES_PER_CHUNK..pages.end.div_ceil(PAGES_PER_CHUNK);
         self.newest[chunks].fill(number);
@@ -111,9 +111,9 @@ mod tests {
         for chunk in 0..4 {
             books.filled(chunk, 0, 1);
         }
-        assert_eq!(books.note(5 * PAGE_BYTES + 1..6 * PAGE_BYTES + 1, 2), 2 * PAGE_BYTES);
-        assert_eq!(books.note(5 * PAGE_BYTES..6 * PAGE_BYTES, 2), 0);
-        books.note(3 * CHUNK_BYTES - 1..3 * CHUNK_BYTES + 1, 2);
+        assert_eq!(books.note(5 * PAGE_BYTES + 1..6 * PAGE_BYTES + 1, 2, 1), 2 * PAGE_BYTES);
+        assert_eq!(books.note(5 * PAGE_BYTES..6 * PAGE_BYTES, 2, 1), 0);
+        books.note(3 * CHUNK_BYTES - 1..3 * CHUNK_BYTES + 1, 2, 1);
         let changed: Vec<_> = (0..4).filter(|chunk| books.is_changed_since(*chunk, 1)).collect();
         assert_eq!(changed, [0, 2, 3]);
         assert_eq!(books.choose(0, 0b001), Some(2));
@@ -128,9 +128,9 @@ mod tests {
     #[test]
     fn what_lies_outside_the_region_is_never_noted() {
         let mut books = ledger(100, 50);
-        assert_eq!(books.note(0..50, 2), 0);
-        assert_eq!(books.note(150..PAGE_BYTES, 2), 0);
-        assert_eq!(books.note(149..PAGE_BYTES * 9, 2), PAGE_BYTES);
+        assert_eq!(books.note(0..50, 2, 1), 0);
+        assert_eq!(books.note(150..PAGE_BYTES, 2, 1), 0);
+        assert_eq!(books.note(149..PAGE_BYTES * 9, 2, 1), PAGE_BYTES);
         assert_eq!(books.stale(0, 0).count(), 1);
         assert_eq!(books.stale(0, 0).next(), Some(50..150));
     }

@@ -30,6 +30,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod ahead;
 mod consumer;
 mod content;
 mod door;
@@ -49,6 +50,7 @@ pub mod threads;
 mod tracked;
 mod view;
 
+pub use ahead::Ahead;
 pub use consumer::{AttachError, Attachment, Version};
 pub use engine::{Declared, Engine, Whole};
 pub use ledger::PAGE_BYTES;

@@ -205,7 +205,10 @@ impl Outside {
             self.look()?;
             let tracked = regions.iter_mut().filter(|region| region.engine() != "whole");
             // A region without a place says so again when it is published.
-            let copied = tracked.filter_map(|region| region.copy_ahead().ok()).sum();
+            let copied = tracked
+                .filter_map(|region| region.copy_ahead(usize::MAX).ok())
+                .map(|it| it.bytes)
+                .sum();
             ahead += copied;
             // A program that writes faster than it is copied: another round would be in vain.
             if copied > last / 2 {

@@ -10,6 +10,7 @@ use heliostat_base::mapping::OutOfRange;
 use heliostat_base::{call, clock, futex, spin};
 use heliostat_ring::pins;
 
+use super::ahead::Walk;
 use super::content::{Alive, Content, Made};
 use super::door::Door;
 use super::outcome::{Metrics, PublishError, Published};
@@ -33,6 +34,7 @@ pub struct Region {
     pub(super) next: u64,
     /// Bytes found written, and copied, ahead of the version in the making.
     pub(super) ahead: (usize, usize),
+    pub(super) walk: Option<Walk>,
     pub(super) settings: Settings,
     pub(super) metrics: Metrics,
 }
@@ -129,6 +131,7 @@ impl Region {
     pub fn publish(&mut self) -> Result<Published, PublishError> {
         self.attend_door();
         let place = self.make_room()?;
+        self.walk = None;
         // A number is used once, whatever comes of it: slots may hold its bytes already.
         self.next += 1;
         let number = self.next;
@@ -150,25 +153,8 @@ impl Region {
         Ok(Published { number, dirty_bytes, copied_bytes, has_raced })
     }
 
-    /// Copies what was written so far, while the program goes on writing it: the next version then
-    /// has to copy only what was written since, and its pause is shorter. What is torn by a write
-    /// is known to be written, and copied again. Of use only where writes are tracked.
-    ///
-    /// Answers the bytes copied. They count for the version that they are for.
-    pub(super) fn copy_ahead(&mut self) -> Result<usize, PublishError> {
-        self.attend_door();
-        self.make_room()?;
-        // As a publishing that fails at its end: slots hold a number that no version has.
-        self.next += 1;
-        let shape = self.table.shape;
-        let Made { dirty_bytes, copied_bytes, .. } =
-            self.content.make(self.next, &self.alive, shape)?;
-        self.ahead = (self.ahead.0 + dirty_bytes, self.ahead.1 + copied_bytes);
-        Ok(copied_bytes)
-    }
-
     /// A free place, after retiring what is neither kept nor pinned.
-    fn make_room(&mut self) -> Result<usize, PublishError> {
+    pub(super) fn make_room(&mut self) -> Result<usize, PublishError> {
         let ends = clock::monotonic_ns() + self.settings.policy.patience.as_nanos() as u64;
         let mut is_first = true;
         loop {

@@ -108,6 +108,7 @@ impl Region {
             door: None,
             next: 0,
             ahead: (0, 0),
+            walk: None,
             settings,
             metrics: Metrics::default(),
         })

@@ -145,6 +145,49 @@ impl Tracked {
         Ok(())
     }
 
+    /// Notes what was written and watches all of it from now on, also what was hot: of that
+    /// everything counts as written. No chunk is judged by a part of what a version will have.
+    fn ask_ahead(&mut self, note: Note<'_>) -> Result<(), TrackError> {
+        for (heat, chunks) in self.stretches() {
+            let pages = self.pages_of(chunks.clone());
+            if pages.is_empty() {
+                continue;
+            }
+            let is_known = self.take(pages.clone())?;
+            match heat {
+                Heat::Watched(_) if is_known => self.note_runs(note),
+                Heat::Watched(_) => note(pages),
+                Heat::Hot { of, .. } => {
+                    note(pages);
+                    self.heat[chunks].fill(Heat::Watched(of));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn note_runs(&self, note: Note<'_>) {
+        self.runs.iter().for_each(|run| note(run.start - self.base..run.end - self.base));
+    }
+
+    /// All that `ask` names, and what nobody has to ask for.
+    fn collect_by(
+        &mut self,
+        note: Note<'_>,
+        ask: fn(&mut Self, Note<'_>) -> Result<(), TrackError>,
+    ) -> Result<(), TrackError> {
+        self.edges().into_iter().filter(|edge| !edge.is_empty()).for_each(&mut *note);
+        self.declared.collect(note)?;
+        if self.is_doubtful {
+            note(self.span.clone());
+        }
+        // Set for the time of asking: what was taken before an error is not told again.
+        self.is_doubtful = true;
+        ask(self, note)?;
+        self.is_doubtful = false;
+        Ok(())
+    }
+
     fn ask_watched(
         &mut self,
         chunks: Range<usize>,
@@ -152,7 +195,7 @@ impl Tracked {
         note: Note<'_>,
     ) -> Result<(), TrackError> {
         if self.take(pages.clone())? {
-            self.runs.iter().for_each(|run| note(run.start - self.base..run.end - self.base));
+            self.note_runs(note);
         } else {
             note(pages);
         }
@@ -189,16 +232,11 @@ impl Engine for Tracked {
     }
 
     fn collect(&mut self, note: Note<'_>) -> Result<(), TrackError> {
-        self.edges().into_iter().filter(|edge| !edge.is_empty()).for_each(&mut *note);
-        self.declared.collect(note)?;
-        if self.is_doubtful {
-            note(self.span.clone());
-        }
-        // Set for the time of asking: what was taken before an error is not told again.
-        self.is_doubtful = true;
-        self.ask(note)?;
-        self.is_doubtful = false;
-        Ok(())
+        self.collect_by(note, |it, note| it.ask(note))
+    }
+
+    fn collect_ahead(&mut self, note: Note<'_>) -> Result<(), TrackError> {
+        self.collect_by(note, |it, note| it.ask_ahead(note))
     }
 
     fn declare(&mut self, bytes: Range<usize>) {

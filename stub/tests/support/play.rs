@@ -8,6 +8,7 @@ use super::region::{attach, content};
 #[derive(Clone, Debug)]
 pub enum Step {
     Write { at: usize, len: usize, value: u8 },
+    CopyAhead(usize),
     Publish,
     Pin,
     Unpin(usize),
@@ -19,6 +20,7 @@ pub fn steps(length: usize) -> impl Strategy<Value = Vec<Step>> {
         .prop_map(|(at, len, value)| Step::Write { at, len, value });
     let step = prop_oneof![
         4 => write,
+        3 => (0..5 * PAGE_BYTES).prop_map(Step::CopyAhead),
         3 => Just(Step::Publish),
         2 => Just(Step::Pin),
         2 => (0..8usize).prop_map(Step::Unpin),
@@ -41,6 +43,12 @@ pub fn play(mut region: Region, memory: &mut [u8], steps: &[Step], pins_at_full:
                 memory[*at..end].fill(*value);
                 region.declare(*at..end).unwrap();
             }
+            // The bytes of the next version, piece by piece and behind the back of what follows.
+            Step::CopyAhead(budget) => match region.copy_ahead(*budget) {
+                Ok(done) => assert!(done.bytes <= budget + PAGE_BYTES),
+                Err(PublishError::Full { .. }) => {}
+                Err(error) => panic!("{error}"),
+            },
             Step::Publish => match region.publish() {
                 Ok(done) => {
                     assert_ne!(done.has_raced, Some(true));

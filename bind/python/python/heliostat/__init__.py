@@ -33,10 +33,11 @@ from ._errors import (
     Unsupported,
 )
 from ._layout import Layout
-from ._region import Metrics, Published, Region
+from ._region import Ahead, Metrics, Published, Region
 from ._snapshot import Cost, Snapshot
 
 __all__ = [
+    "Ahead",
     "Attachment",
     "Busy",
     "CommandFailed",

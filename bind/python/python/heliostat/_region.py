@@ -35,6 +35,15 @@ class Published(NamedTuple):
     """Somebody wrote while it was made, so it may be torn; None when nobody looked."""
 
 
+class Ahead(NamedTuple):
+    """What one call of `Region.copy_ahead` did."""
+
+    nbytes: int
+    """Bytes that it copied."""
+    is_done: bool
+    """All is copied that was written when the round began; the next call begins another one."""
+
+
 class Metrics(NamedTuple):
     """What a region has done since it began."""
 
@@ -162,6 +171,18 @@ class Region(_native.Region):
         but goes into the next version. Raises `Forked` in a forked child.
         """
         return Published(*super().publish())
+
+    def copy_ahead(self, budget: int | None = None) -> Ahead:
+        """Copies what was written so far, so that the next `publish` has to copy only what was
+        written since: its pause is shorter. Other threads may go on writing the memory meanwhile.
+
+        With a budget it copies so many bytes and less than a page more, at least a page; to be
+        called again until `is_done`. With "declared", declare what is written after a call after
+        it. Does nothing, and is done, with "whole". Raises what `publish` raises.
+        """
+        if budget is not None and budget < 0:
+            raise ValueError(f"a budget is a number of bytes, 0 or more, not {budget}")
+        return Ahead(*super().copy_ahead(budget))
 
     def declare(self, start: int | slice | npt.NDArray[Any], stop: int | None = None) -> None:
         """Says that bytes were written by means that the engine cannot see: with "declared" by the

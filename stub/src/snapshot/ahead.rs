@@ -1,0 +1,115 @@
+//! Copying ahead of a version, piece by piece, while the program goes on.
+//!
+//! A round asks the engine once what was written, under a number of its own, and copies that over
+//! as many calls as the budget makes of it. What is written after the asking is known to the
+//! engine, whether it came before or after the copy of its page, whole or torn: the next asking
+//! notes it under a greater number than the one that the slots filled by this round hold, so it is
+//! copied again. No asking falls into a round, for a publishing ends it.
+
+use heliostat_abi::snapshot::Shape;
+
+use super::content::{newest, shown, AliveByPlace, Copied};
+use super::outcome::PublishError;
+use super::region::Region;
+use super::source::SourceError;
+
+/// What one call of `Region::copy_ahead` did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ahead {
+    /// Bytes that it copied.
+    pub bytes: usize,
+    /// All is copied that was written when the round began; the next call begins another one.
+    pub is_done: bool,
+}
+
+/// A round that is under way.
+#[derive(Debug)]
+pub(super) struct Walk {
+    number: u64,
+    /// Who began it: a forked child must not go on into its parent's pool.
+    pid: u32,
+    /// All chunks before are copied, and of this one the stale bytes before `at`.
+    chunk: usize,
+    at: usize,
+    /// Of this chunk; of all of them where a version has one colour.
+    colour: Option<usize>,
+}
+
+impl Region {
+    /// Copies what was written so far into slots that nobody sees, while the program goes on
+    /// writing: the next version has to copy only what was written since, and its pause is shorter.
+    /// To be called between operations until `is_done`, and then once or twice more while that
+    /// copies less each time.
+    ///
+    /// Copies `budget` bytes and less than a page more, a page at least, or what is left. The first call of a round
+    /// also asks the kernel for all that was written, a few ms for each GiB. Other threads may
+    /// write meanwhile. Pages written during or after it are copied again; each costs its writer
+    /// one more first write, and chunks that were hot are watched again. With *declared*, what is
+    /// written after a call must be declared after it. Does nothing, and is done, where it is in
+    /// vain: with *whole*, and for memory of `Region::allocate`.
+    ///
+    /// # Errors
+    /// As `publish`, blocking for the policy's patience where there is no place. Nothing is lost.
+    pub fn copy_ahead(&mut self, budget: usize) -> Result<Ahead, PublishError> {
+        if !self.content.gains_ahead() {
+            return Ok(Ahead { bytes: 0, is_done: true });
+        }
+        self.attend_door();
+        self.make_room()?;
+        let mut walk = match self.walk.take().filter(|walk| walk.pid == std::process::id()) {
+            Some(walk) => walk,
+            None => self.begin_walk()?,
+        };
+        let shape = self.table.shape;
+        let bytes = self.content.walk(&mut walk, &self.alive, shape, budget.max(1))?;
+        self.ahead.1 += bytes;
+        let is_done = walk.chunk == shape.chunks as usize;
+        self.walk = (!is_done).then_some(walk);
+        Ok(Ahead { bytes, is_done })
+    }
+
+    /// As a publishing that fails at its end: slots hold a number that no version has.
+    fn begin_walk(&mut self) -> Result<Walk, PublishError> {
+        self.next += 1;
+        self.ahead.0 += self.content.note_ahead(self.next, &self.alive)?;
+        let (number, pid) = (self.next, std::process::id());
+        Ok(Walk { number, pid, chunk: 0, at: 0, colour: None })
+    }
+}
+
+impl Copied {
+    /// Copies on, until the budget is spent or all chunks are done; bytes copied.
+    pub(super) fn walk(
+        &mut self,
+        walk: &mut Walk,
+        alive: &AliveByPlace,
+        shape: Shape,
+        budget: usize,
+    ) -> Result<usize, SourceError> {
+        let (chunks, since) = (shape.chunks as usize, newest(alive).map_or(0, |it| it.number));
+        let is_changed = |it: &Self, chunk| it.ledger.is_changed_since(chunk, since);
+        if self.is_slab && !(0..chunks).any(|chunk| is_changed(self, chunk)) {
+            walk.chunk = chunks;
+        }
+        let mut copied = 0;
+        while walk.chunk < chunks && copied < budget {
+            let chunk = walk.chunk;
+            if self.is_slab || is_changed(self, chunk) {
+                let first = if self.is_slab { 0 } else { chunk };
+                let choose = || self.ledger.choose(first, shown(alive, first)).unwrap_or(0);
+                // Kept, since what consumers let go meanwhile would change the choice.
+                let slot = (chunk, *walk.colour.get_or_insert_with(choose));
+                let (bytes, next) =
+                    self.fill(slot, walk.number, shape, (walk.at, budget - copied))?;
+                copied += bytes;
+                if let Some(next) = next {
+                    walk.at = next;
+                    break;
+                }
+            }
+            walk.chunk += 1;
+            walk.colour = walk.colour.filter(|_| self.is_slab);
+        }
+        Ok(copied)
+    }
+}
