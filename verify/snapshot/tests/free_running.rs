@@ -71,6 +71,14 @@ fn every_policy_keeps_its_versions_whole() {
     }
 }
 
+/// Who reads in order asks for versions by number, just when they may be retired.
+#[test]
+fn a_version_that_was_wanted_by_its_number_is_whole_or_gone() {
+    for way in ways() {
+        whole(&format!("run mib=2 {way} flow=keep consumers=8 rounds=200 seed=52"));
+    }
+}
+
 #[test]
 fn every_kind_of_memory_gives_whole_versions() {
     for memory in ["malloc", "anonymous", "huge", "file", "memfd"] {
