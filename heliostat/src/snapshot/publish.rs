@@ -5,11 +5,13 @@
 //! went loses it. Mechanism: `stub/src/snapshot/outside.rs`; what it promises: docs/snapshots.md.
 
 mod choose;
+mod interrupt;
 mod parts;
 mod target;
 
 use std::time::{Duration, Instant};
 
+use heliostat_base::tracee::TraceError;
 use heliostat_stub::snapshot::{Outside, OutsideError, PublishError, Round, Tracking};
 use serde_json::json;
 
@@ -20,15 +22,19 @@ use crate::ensure;
 use crate::place::surroundings;
 use crate::show::print;
 use crate::table::{bytes, Table};
+use interrupt::Interrupt;
 use parts::Parts;
 use target::Target;
 
 /// Between two looks at whether the program is still there.
 const LOOK: Duration = Duration::from_millis(200);
+/// Vain attempts to stop the program for one version, and the pause after each, in which it runs.
+/// An attempt takes 2 s at most.
+const ATTEMPTS: u32 = 5;
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// Publishes until the count is reached, the program ends or somebody interrupts.
 pub fn publish(arguments: &PublishArguments) -> Result<(), SnapshotError> {
-    let every = arguments.every;
     let place = &arguments.format.place;
     ensure::ensure(&surroundings(place), None)
         .map_err(|error| SnapshotError::Asked(error.to_string()))?;
@@ -39,51 +45,89 @@ pub fn publish(arguments: &PublishArguments) -> Result<(), SnapshotError> {
     if let Some(why) = outside.untracked() {
         eprintln!("heliostat: every version is a whole copy: {why}");
     }
+    let interrupt = Interrupt::listen()
+        .map_err(|error| SnapshotError::Asked(format!("no signal handler: {error}")))?;
     let mut parts = Parts::new(target, arguments.keep);
-    let count = arguments.count.unwrap_or(if every.is_some() { u64::MAX } else { 1 });
-    for done in 1..=count {
-        let begun = Instant::now();
-        match version(&outside, &mut parts) {
-            Err(SnapshotError::Outside { .. }) if done > 1 && !outside.is_there() => break,
-            answer => print(&said(&parts, &answer?, arguments.format.json))?,
-        }
-        let pause = every.unwrap_or_default().saturating_sub(begun.elapsed());
-        if done < count && !is_there_after(&outside, pause) {
-            break;
-        }
+    repeat(arguments, &outside, &mut parts, &interrupt)?;
+    if interrupt.came() {
+        return Ok(());
     }
     if !outside.is_there() {
         eprintln!("heliostat: process {} has ended, or runs another program now", parts.pid());
         return Ok(());
     }
-    while !arguments.once && is_there_after(&outside, LOOK) {}
+    while !arguments.once && goes_on_after(&outside, &interrupt, LOOK) {}
+    Ok(())
+}
+
+/// All versions that were asked for, or those until the program ends or somebody interrupts.
+fn repeat(
+    arguments: &PublishArguments,
+    outside: &Outside,
+    parts: &mut Parts,
+    interrupt: &Interrupt,
+) -> Result<(), SnapshotError> {
+    let every = arguments.every;
+    let count = arguments.count.unwrap_or(if every.is_some() { u64::MAX } else { 1 });
+    for done in 1..=count {
+        let begun = Instant::now();
+        match version(outside, parts, interrupt) {
+            Err(SnapshotError::Outside { .. }) if done > 1 && !outside.is_there() => break,
+            Err(_) if interrupt.came() => break,
+            answer => print(&said(parts, &answer?, arguments.format.json))?,
+        }
+        if done == 1 && !arguments.no_tracking && outside.untracked().is_none() {
+            parts.whole().for_each(|name| {
+                eprintln!(
+                    "heliostat: region {name} is copied whole for every version: its writes cannot \
+                     be tracked (its memory is shared, or the program tracks them itself)"
+                );
+            });
+        }
+        let pause = every.unwrap_or_default().saturating_sub(begun.elapsed());
+        if done < count && !goes_on_after(outside, interrupt, pause) {
+            break;
+        }
+    }
     Ok(())
 }
 
 /// One version of all parts.
-fn version(outside: &Outside, parts: &mut Parts) -> Result<Round, SnapshotError> {
+fn version(
+    outside: &Outside,
+    parts: &mut Parts,
+    interrupt: &Interrupt,
+) -> Result<Round, SnapshotError> {
     let pid = parts.pid();
     let failed = |error| SnapshotError::Outside { pid, error };
     parts.follow(outside)?;
     let mut regions: Vec<_> = parts.regions().collect();
+    let mut attempt = 1;
     loop {
         match outside.publish(&mut regions) {
-            // Said of the moment, not of the program.
-            Err(OutsideError::Trace(heliostat_base::tracee::TraceError::Stuck { tid })) => {
-                eprintln!("heliostat: thread {tid} does not stand still; trying again");
+            // Said of the moment, not of the program: so not at once the end.
+            Err(OutsideError::Trace(TraceError::Stuck { tid }))
+                if attempt < ATTEMPTS && !interrupt.came() =>
+            {
+                eprintln!(
+                    "heliostat: thread {tid} does not stand still; attempt {attempt} of {ATTEMPTS}"
+                );
             }
             answer => return answer.map_err(failed),
         }
+        attempt += 1;
+        std::thread::sleep(PAUSE);
     }
 }
 
-/// Waits; false once the program is not there any more.
-fn is_there_after(outside: &Outside, pause: Duration) -> bool {
+/// Waits; false once the program is not there any more, or somebody interrupts.
+fn goes_on_after(outside: &Outside, interrupt: &Interrupt, pause: Duration) -> bool {
     let ends = Instant::now() + pause;
     loop {
         let left = ends.saturating_duration_since(Instant::now());
-        if !outside.is_there() || left.is_zero() {
-            return outside.is_there();
+        let goes_on = outside.is_there() && !interrupt.came();
+        if !goes_on || left.is_zero() {
+            return goes_on;
         }
         std::thread::sleep(left.min(LOOK));
     }

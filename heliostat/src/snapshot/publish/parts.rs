@@ -53,6 +53,12 @@ impl Parts {
         self.parts.iter_mut().map(|part| &mut *part.region)
     }
 
+    /// Names of the regions that are copied whole, or nearly so, for every version.
+    pub(super) fn whole(&self) -> impl Iterator<Item = &str> {
+        let whole = self.parts.iter().filter(|part| part.region.engine() == "whole");
+        whole.map(|part| part.region.name().as_str())
+    }
+
     /// What came of each region, for programs.
     pub(super) fn described<'a>(
         &'a self,

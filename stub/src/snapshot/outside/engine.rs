@@ -79,8 +79,11 @@ impl Watched {
 }
 
 impl Engine for Watched {
+    /// What most of the region is subject to: of memory that another watches, its edges may be
+    /// left for this engine.
     fn name(&self) -> &'static str {
-        match self.watched.is_empty() && !self.readable.is_empty() {
+        let bytes = |ranges: &[Pages]| ranges.iter().map(|it| it.len()).sum::<usize>();
+        match bytes(&self.watched) < bytes(&self.readable) / 2 {
             true => "whole",
             false => "tracked",
         }
