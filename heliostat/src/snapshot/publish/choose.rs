@@ -111,7 +111,7 @@ fn heap(range: Range<usize>) -> Chosen {
 fn whole(mappings: &[Mapping], kind: Kind) -> Option<Range<usize>> {
     let mut found = mappings.iter().filter(|it| it.kind == kind);
     let first = found.next()?;
-    Some(first.pages.start..found.last().unwrap_or(first).pages.end)
+    Some(first.pages.start..found.next_back().unwrap_or(first).pages.end)
 }
 
 /// Neighbours as one.
