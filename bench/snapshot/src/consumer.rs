@@ -6,7 +6,7 @@ use crate::memory::{self, Dirty, Memory};
 use crate::producer::{timed, Producer};
 use crate::report::{Aim, Row};
 use crate::theirs::LockedCopy;
-use crate::{Failure, Size, REPETITIONS};
+use crate::{Failure, Size};
 
 const ATTACH: &str = "pin a version just published and map it contiguously; theirs maps the copy";
 const GO_ON: &str =
@@ -44,7 +44,7 @@ impl Sides {
         let dirty = Dirty::scattered(size.bytes, 0.1, 4);
         let per_gib = (1u64 << 30) as f64 / size.bytes as f64 / 1e3;
         let (mut ours, mut theirs) = (Vec::new(), Vec::new());
-        for repetition in 0..=REPETITIONS {
+        for repetition in 0..=size.repetitions {
             self.producer.cycle(&dirty)?;
             let (ns, view) = timed(|| View::new(consumer.latest()?));
             drop(view?);
@@ -63,7 +63,7 @@ impl Sides {
         let consumer = self.producer.attach()?;
         let mut view = View::new(consumer.latest()?)?;
         let (mut ours, mut theirs) = (Vec::new(), Vec::new());
-        for repetition in 0..=REPETITIONS {
+        for repetition in 0..=size.repetitions {
             self.producer.cycle(dirty)?;
             let (ns, pieces) = timed(|| view.advance(consumer.latest()?));
             pieces?;
@@ -88,7 +88,7 @@ impl Sides {
             Row { name, ours, theirs, unit: "GB/s", aim: Aim::None, note: READ }
         };
         let (mut first, mut again) = (row("first time, vs fresh copy"), row("again, vs memory"));
-        for _ in 0..REPETITIONS {
+        for _ in 0..size.repetitions {
             self.producer.cycle(&dirty)?;
             let view = View::new(consumer.latest()?)?;
             // SAFETY: the view shows a pinned version of `bytes` bytes, which nobody writes.

@@ -1,15 +1,19 @@
 //! Measures snapshots beside a locked copy and beside fork, and writes
 //! `target/bench/snapshot.json`.
 //!
-//! All arms run in turn in this one process, at least five times, each over memory of its own,
-//! on whatever cores the kernel gives: pinned, parent and child of a fork would share one.
-//! Slots are warm before anything is measured: the first use of a slot copies a whole chunk of
-//! 2 MiB. `--full` adds 1 GiB, `--out PATH` names another file.
+//! All arms run in turn in this one process, each over memory of its own, on whatever cores the
+//! kernel gives: pinned, parent and child of a fork would share one. Slots are warm before
+//! anything is measured: the first use of a slot copies a whole chunk of 2 MiB.
+//!
+//! `--full` adds 1 GiB, `--quick` takes 3 repetitions instead of 5, `--part NAME` (`PARTS`) one
+//! part only, `--out PATH` names another file.
 #![warn(missing_docs)]
 
 mod consumer;
 mod cycles;
+mod figures;
 mod memory;
+mod placement;
 mod pool;
 mod producer;
 mod report;
@@ -18,44 +22,75 @@ mod theirs;
 use std::path::PathBuf;
 
 use heliostat_base::track;
-
-/// Alternating repetitions of every comparison.
-const REPETITIONS: usize = 5;
+use report::Row;
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// How large the region is.
+/// How large the region is, and how often each comparison is made.
 pub struct Size {
     /// As people say it.
     name: &'static str,
     bytes: usize,
+    /// Alternating repetitions.
+    repetitions: usize,
 }
 
-const SMALL: Size = Size { name: "64 MiB", bytes: 64 << 20 };
-const LARGE: Size = Size { name: "1 GiB", bytes: 1 << 30 };
+/// Sizes, and whether only a full run has them.
+const SIZES: [(&str, usize, bool); 2] = [("64 MiB", 64 << 20, false), ("1 GiB", 1 << 30, true)];
+
+type Part = fn(&Size) -> Result<Vec<Row>, Failure>;
+
+/// The parts of a run, for each size.
+const PARTS: [(&str, Part); 4] = [
+    ("cycles", cycles::measure),
+    ("consumer", consumer::measure),
+    ("pool", pool::measure),
+    ("placement", placement::measure),
+];
+
+struct Asked {
+    is_full: bool,
+    repetitions: usize,
+    part: Option<String>,
+    out: PathBuf,
+}
 
 fn main() -> Result<(), Failure> {
-    let (mut is_full, mut out) = (false, default_path());
-    let mut words = std::env::args().skip(1);
-    while let Some(word) = words.next() {
-        match word.as_str() {
-            "--full" => is_full = true,
-            "--out" => out = words.next().ok_or("--out needs a path")?.into(),
-            other => return Err(format!("unknown: {other}; there are --full and --out").into()),
-        }
-    }
+    let asked = read_arguments()?;
     // The figures are about watched pages; without them every version is a whole copy.
     track::probe()?;
     report::print_heading();
+    let wanted = |name: &str| asked.part.as_ref().is_none_or(|part| part == name);
     let mut rows = Vec::new();
-    for size in if is_full { &[SMALL, LARGE][..] } else { &[SMALL] } {
-        rows.extend(cycles::measure(size)?);
-        rows.extend(consumer::measure(size)?);
-        rows.extend(pool::measure(size)?);
+    for (name, bytes, is_large) in SIZES {
+        let size = Size { name, bytes, repetitions: asked.repetitions };
+        for (part, measure) in PARTS {
+            if wanted(part) && (asked.is_full || !is_large) {
+                rows.extend(measure(&size)?);
+            }
+        }
     }
-    report::write(&rows, &out)?;
-    println!("written: {}", out.display());
+    report::write(&rows, &asked.out)?;
+    println!("written: {}", asked.out.display());
     Ok(())
+}
+
+fn read_arguments() -> Result<Asked, Failure> {
+    let mut asked = Asked { is_full: false, repetitions: 5, part: None, out: default_path() };
+    let mut words = std::env::args().skip(1);
+    while let Some(word) = words.next() {
+        match word.as_str() {
+            "--full" => asked.is_full = true,
+            "--quick" => asked.repetitions = 3,
+            "--part" => asked.part = Some(words.next().ok_or("--part needs a name")?),
+            "--out" => asked.out = words.next().ok_or("--out needs a path")?.into(),
+            other => {
+                let known = "--full, --quick, --part NAME, --out PATH";
+                return Err(format!("unknown: {other}; there are {known}").into());
+            }
+        }
+    }
+    Ok(asked)
 }
 
 fn default_path() -> PathBuf {

@@ -1,5 +1,6 @@
 //! Memory that the arms write and read, and the sets of pages they write.
 
+use std::collections::BTreeMap;
 use std::io::Error;
 use std::os::fd::RawFd;
 
@@ -8,13 +9,17 @@ use crate::Failure;
 /// Bytes of a page.
 pub const PAGE: usize = 4096;
 
+/// Bytes of a chunk, the grain of remapping and of hotness.
+pub const CHUNK_BYTES: usize = 2 << 20;
+
 /// Words from one write of a page to the next, so that each version differs from the last.
 const STORES: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Mapped memory of one's own; unmapped on drop.
+/// Mapped memory; unmapped on drop if it is one's own.
 pub struct Memory {
     start: *mut u8,
     len: usize,
+    is_lent: bool,
 }
 
 impl Memory {
@@ -36,13 +41,22 @@ impl Memory {
         Self::map(len, libc::MAP_SHARED, fd, may_write)
     }
 
+    /// Memory that somebody else has mapped.
+    ///
+    /// # Safety
+    /// `start` is aligned to pages, and readable and writable for `len` bytes as long as this is
+    /// used.
+    pub unsafe fn lent(start: *mut u8, len: usize) -> Self {
+        Self { start, len, is_lent: true }
+    }
+
     fn map(len: usize, flags: i32, fd: RawFd, may_write: bool) -> Result<Self, Failure> {
         let access = libc::PROT_READ | if may_write { libc::PROT_WRITE } else { 0 };
         // SAFETY: no address is asked for, so no existing mapping is touched.
         let start = unsafe { libc::mmap(std::ptr::null_mut(), len, access, flags, fd, 0) };
         match start == libc::MAP_FAILED {
             true => Err(Error::last_os_error().into()),
-            false => Ok(Self { start: start.cast(), len }),
+            false => Ok(Self { start: start.cast(), len, is_lent: false }),
         }
     }
 
@@ -77,6 +91,9 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
+        if self.is_lent {
+            return;
+        }
         // SAFETY: the range was mapped by this value, and nothing refers to it any more.
         unsafe { libc::munmap(self.start.cast(), self.len) };
     }
@@ -134,6 +151,15 @@ impl Dirty {
         }
         pages.truncate(count);
         Self { pages }
+    }
+
+    /// Pages of the set in each chunk of 2 MiB that has any.
+    pub fn by_chunk(&self) -> BTreeMap<usize, usize> {
+        let mut found = BTreeMap::new();
+        self.pages.iter().for_each(|page| {
+            *found.entry(*page as usize / (CHUNK_BYTES / PAGE)).or_insert(0) += 1;
+        });
+        found
     }
 
     /// Bytes of these pages.

@@ -1,12 +1,10 @@
 //! A producer under measurement: memory, its region, and a consumer.
 
-use std::os::fd::AsRawFd;
-
 use heliostat_base::clock;
 use heliostat_base::live::LiveMemory;
-use heliostat_stub::snapshot::{Attachment, Published, Region, Settings};
+use heliostat_stub::snapshot::{Attachment, Placement, Published, Region, Settings};
 
-use crate::memory::{check, Dirty, Memory};
+use crate::memory::{Dirty, Memory};
 use crate::Failure;
 
 /// Publishings of everything before the first measured one: the first use of a slot copies its
@@ -25,14 +23,32 @@ pub struct Producer {
 impl Producer {
     /// With the slots of two colours warm, or of all that versions held by a consumer need.
     pub fn new(len: usize) -> Result<Self, Failure> {
+        Self::placed(len, Placement::default())
+    }
+
+    /// The same with versions placed in this way.
+    pub fn placed(len: usize, placement: Placement) -> Result<Self, Failure> {
         let memory = Memory::private(len, false)?;
         // SAFETY: `memory` outlives `region`, which stands before it in the struct.
         let live = unsafe { LiveMemory::new(memory.start() as usize, len) };
-        let region = Region::new(live, Settings::default())?;
+        let region = Region::new(live, Settings { placement, ..Settings::default() })?;
         let mut producer = Self { region, memory, round: 1 };
         for _ in 0..WARM_UPS {
             producer.region.declare(0..len)?;
             producer.region.publish()?;
+        }
+        Ok(producer)
+    }
+
+    /// Memory of `Region::allocate`, its slots warm likewise.
+    pub fn remapped(len: usize) -> Result<Self, Failure> {
+        let region = Region::allocate(len, Settings::default())?;
+        let (start, len) = region.memory().ok_or("a region without memory")?;
+        // SAFETY: the region has it mapped as long as it lives, and it lives beside it.
+        let memory = unsafe { Memory::lent(start, len) };
+        let mut producer = Self { region, memory, round: 1 };
+        for _ in 0..WARM_UPS + 1 {
+            producer.cycle(&Dirty::all(len))?;
         }
         Ok(producer)
     }
@@ -64,16 +80,6 @@ impl Producer {
             None => Err("no room for another consumer".into()),
         });
         attached?
-    }
-
-    /// Bytes of memory that the pool occupies.
-    pub fn pool_bytes(&self) -> Result<usize, Failure> {
-        let mut facts = std::mem::MaybeUninit::<libc::stat>::uninit();
-        let fd = self.region.descriptors().1.as_raw_fd();
-        // SAFETY: the kernel fills `facts` for an open descriptor.
-        check(unsafe { libc::fstat(fd, facts.as_mut_ptr()) })?;
-        // SAFETY: the call succeeded, so it is filled.
-        Ok(unsafe { facts.assume_init() }.st_blocks as usize * 512)
     }
 }
 
