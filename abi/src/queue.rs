@@ -5,6 +5,7 @@
 //! table  0     magic u32, version u32, generation u64, slot_bytes u64, slots u32, delivery u32
 //!        64    head u64             number behind the newest item
 //!        132   closed u32           1 once the producer has ended the queue
+//!        256   description          as in a region's table: length u32, then so many bytes
 //!        4096  one entry per slot, 64 bytes each:
 //!              mark u64 (number of its item + 1; 0 while it is written), length u64,
 //!              ordinal u64 (items before it), to u64 (seat + 1 of the one who gets it; 0 for all)

@@ -5,6 +5,7 @@ use std::fmt::Display;
 use heliostat_abi::code::Code;
 use heliostat_base::track::TrackError;
 use heliostat_ring::pins::PinError;
+use heliostat_stub::snapshot::queue::QueueError;
 use heliostat_stub::snapshot::{
     AttachError, NamedError, PoolError, PublishError, RegionError, SourceError,
 };
@@ -88,6 +89,15 @@ pub fn publish(error: &PublishError) -> PyErr {
         PublishError::Source(SourceError::OutOfRange(_)) => raise("InvalidRegion", error),
         PublishError::Source(SourceError::Gone) => raise("Gone", error),
         PublishError::Source(SourceError::Unreadable { .. }) => raise("Error", error),
+    }
+}
+
+/// No slot, or no queue.
+pub fn queue(error: &QueueError) -> PyErr {
+    match error {
+        QueueError::Full { .. } => raise("Full", error),
+        QueueError::TooLong(_) | QueueError::Shape => raise("InvalidRegion", error),
+        QueueError::Memory(error) => pool(error),
     }
 }
 

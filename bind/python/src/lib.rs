@@ -6,13 +6,18 @@
 //!
 //! - `buffer`: memory that a Python object owns, held while a region is made of it
 //! - `region`, `attachment`, `version`: the three classes, each the base of one in Python
+//! - `queue`, `item`: the producer of a queue and its slot, a consumer and its item
+//! - `lent`: a value together with what is borrowed from it
 //! - `process`: what belongs to the process that made it, and forks
 //! - `error`: which exception says what
 
 mod attachment;
 mod buffer;
 mod error;
+mod item;
+mod lent;
 mod process;
+mod queue;
 mod region;
 mod version;
 
@@ -23,7 +28,11 @@ mod _native {
     #[pymodule_export]
     use super::attachment::Attachment;
     #[pymodule_export]
+    use super::item::{Item, QueueConsumer};
+    #[pymodule_export]
     use super::process::{configure, forget_after_fork};
+    #[pymodule_export]
+    use super::queue::{Queue, Slot};
     #[pymodule_export]
     use super::region::Region;
     #[pymodule_export]

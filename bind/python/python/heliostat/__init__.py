@@ -33,6 +33,7 @@ from ._errors import (
     Unsupported,
 )
 from ._layout import Layout
+from ._queue import Item, Queue, QueueConsumer, QueueMetrics, Reservation, attach_queue
 from ._region import Ahead, Metrics, Published, Region
 from ._snapshot import Cost, Snapshot
 
@@ -50,6 +51,7 @@ __all__ = [
     "Gone",
     "InvalidName",
     "InvalidRegion",
+    "Item",
     "Layout",
     "MappingFailed",
     "Metrics",
@@ -57,10 +59,15 @@ __all__ = [
     "NoControlPlane",
     "NotFound",
     "Published",
+    "Queue",
+    "QueueConsumer",
+    "QueueMetrics",
     "Region",
+    "Reservation",
     "Snapshot",
     "Unsupported",
     "attach",
+    "attach_queue",
     "doctor",
     "explain",
     "metrics",

@@ -31,6 +31,11 @@ class Layout:
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
 
+    @property
+    def nbytes(self) -> int:
+        """Of an array of this layout."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
     def encode(self) -> bytes:
         """The description's text."""
         said: dict[str, Any] = {"heliostat": VERSION, "typestr": self.dtype.str, "shape": self.shape}
@@ -45,13 +50,9 @@ def decode(text: bytes, nbytes: int) -> Layout:
         layout = _decode(json.loads(text))
     except Exception:  # foreign text: NumPy and json raise many kinds, and all mean the same
         layout = None
-    if layout is None or _nbytes(layout) != nbytes:
+    if layout is None or layout.nbytes != nbytes:
         return Layout(np.dtype(np.uint8), (nbytes,))
     return layout
-
-
-def _nbytes(layout: Layout) -> int:
-    return math.prod(layout.shape) * layout.dtype.itemsize
 
 
 def _decode(said: Any) -> Layout | None:

@@ -62,6 +62,11 @@ impl Consumer {
         self.table.shape
     }
 
+    /// What the producer says that the items' bytes mean; foreign text.
+    pub fn description(&self) -> Vec<u8> {
+        self.table.meaning()
+    }
+
     /// Items that were overwritten before this consumer came to them, after the first it saw. Zero
     /// where items are dealt out.
     pub fn lost(&self) -> u64 {

@@ -8,6 +8,7 @@ use heliostat_abi::queue::{
     Shape, ARMED, CLOSED, CURSOR, HEAD, HEAD_BYTES, HOLD, LENGTH, MARK, ORDINAL, PAGE_BYTES,
     PAGE_MAGIC, SEAT, TO, WAITED,
 };
+use heliostat_abi::snapshot::{DESCRIPTION, DESCRIPTION_MAX};
 use heliostat_abi::wire::Writer;
 use heliostat_abi::VERSION;
 use heliostat_base::bell::Bell;
@@ -39,6 +40,24 @@ impl Table {
         let shape = Shape::decode(&bytes).ok_or(PoolError::NoTable)?;
         let memory = SharedMapping::from_fd(fd.as_raw_fd(), shape.table_bytes(), Access::Read)?;
         Ok(Self { memory, shape })
+    }
+
+    /// Says what the items' bytes mean; false when that is too long. Before anybody attaches.
+    pub(super) fn set_meaning(&self, text: &[u8]) -> bool {
+        let fits = text.len() <= DESCRIPTION_MAX;
+        if fits && self.memory.copy_in(DESCRIPTION + 4, text).is_ok() {
+            self.memory.atomic_u32(DESCRIPTION).store(text.len() as u32, Relaxed);
+        }
+        fits
+    }
+
+    /// What the producer says that the items' bytes mean.
+    pub(super) fn meaning(&self) -> Vec<u8> {
+        let length = self.memory.atomic_u32(DESCRIPTION).load(Relaxed) as usize;
+        let mut text = vec![0; length.min(DESCRIPTION_MAX)];
+        // It lies inside the head's page.
+        let _ = self.memory.copy_out(DESCRIPTION + 4, &mut text);
+        text
     }
 
     fn word(&self, slot: usize, field: usize) -> &AtomicU64 {

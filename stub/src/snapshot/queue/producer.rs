@@ -2,6 +2,7 @@
 
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::Ordering::{Relaxed, Release};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use heliostat_abi::queue::Shape;
@@ -69,7 +70,7 @@ pub struct Metrics {
 /// The producing end of a queue. One thread at a time.
 pub struct Queue {
     table: Table,
-    pool: SharedMapping,
+    pool: Arc<SharedMapping>,
     fds: (OwnedFd, OwnedFd),
     settings: Settings,
     seats: Seats,
@@ -96,7 +97,7 @@ impl Queue {
         let (table_fd, table) = Table::create(shape).map_err(QueueError::Memory)?;
         Ok(Self {
             table,
-            pool,
+            pool: Arc::new(pool),
             fds: (table_fd, pool_fd),
             settings,
             seats: Seats::default(),
@@ -112,6 +113,17 @@ impl Queue {
     /// Table and pool, for consumers; sealed, so that holders can only map them for reading.
     pub fn descriptors(&self) -> (&OwnedFd, &OwnedFd) {
         (&self.fds.0, &self.fds.1)
+    }
+
+    /// Says what the items' bytes mean, in 2,044 bytes at most; false when it is longer. Before
+    /// anybody attaches.
+    pub fn describe(&mut self, text: &[u8]) -> bool {
+        self.table.set_meaning(text)
+    }
+
+    /// The memory of all slots: stays mapped for whoever holds it, also when the queue has ended.
+    pub fn window(&self) -> Arc<SharedMapping> {
+        self.pool.clone()
     }
 
     /// What it has done.
@@ -173,6 +185,15 @@ impl Queue {
                 return answer;
             }
             self.seats.wait(left);
+        }
+    }
+
+    /// Idle until a consumer has gone on, `limit` at most; not at all when there is room.
+    pub fn wait_room(&mut self, limit: Option<Duration>) {
+        self.seats.await_room();
+        // Who went on before the word was set did not ring.
+        if self.reserve().is_err() {
+            self.seats.wait(limit);
         }
     }
 

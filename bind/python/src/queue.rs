@@ -1,0 +1,195 @@
+//! The producer of a queue, and the slot that it writes.
+
+use std::ffi::{c_int, c_void};
+use std::ops::DerefMut;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::{Acquire, Release};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use heliostat_base::mapping::SharedMapping;
+use heliostat_stub::snapshot::queue::{
+    publish_as, Delivery, Flow, NamedQueue, Queue as StubQueue, Settings, Slot as StubSlot,
+};
+use pyo3::exceptions::{PyBufferError, PyValueError};
+use pyo3::ffi;
+use pyo3::prelude::*;
+
+use crate::error;
+use crate::lent::Lent;
+use crate::process::{claim_session, Own};
+
+type Shared = Arc<Mutex<Option<Lent<NamedQueue, StubSlot<'static>>>>>;
+
+/// A queue with a name, into which this process writes.
+#[pyclass(frozen, subclass, module = "heliostat._native")]
+pub struct Queue {
+    shared: Own<Shared>,
+    item_bytes: usize,
+}
+
+fn lock(shared: &Shared) -> MutexGuard<'_, Option<Lent<NamedQueue, StubSlot<'static>>>> {
+    // A panic under the lock leaves a queue that is as it was before the call.
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn is_reserved() -> PyErr {
+    PyBufferError::new_err("a slot is reserved already; leave its block first")
+}
+
+impl Queue {
+    fn with<T: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&mut StubQueue) -> T + Send,
+    ) -> PyResult<T> {
+        let shared = self.shared.get()?;
+        py.detach(|| {
+            let mut open = lock(shared);
+            let lent = open.as_mut().ok_or_else(|| error::closed("queue"))?;
+            Ok(work(lent.whole().ok_or_else(is_reserved)?.deref_mut()))
+        })
+    }
+}
+
+#[pymethods]
+impl Queue {
+    /// Makes a queue whose items `description` explains, and gives it its name.
+    #[new]
+    fn new(
+        py: Python<'_>,
+        name: &str,
+        description: &[u8],
+        item_bytes: u64,
+        slots: u32,
+        is_dealt: bool,
+        overwrites: bool,
+    ) -> PyResult<Self> {
+        let delivery = if is_dealt { Delivery::One } else { Delivery::All };
+        let flow = if overwrites { Flow::Overwrite } else { Flow::Full };
+        let settings = Settings { slots, item_bytes, delivery, flow, ..Settings::default() };
+        let mut queue = StubQueue::new(settings).map_err(|error| error::queue(&error))?;
+        if !queue.describe(description) {
+            return Err(error::raise("InvalidRegion", "a description has 2,044 bytes at most"));
+        }
+        claim_session();
+        let named = py.detach(|| publish_as(name, queue));
+        let named = named.map_err(|error| error::named(&error))?;
+        let shared = Own::new(Arc::new(Mutex::new(Some(Lent::new(named)))));
+        Ok(Self { shared, item_bytes: item_bytes as usize })
+    }
+
+    /// A slot to write the next item in.
+    fn reserve(&self, py: Python<'_>) -> PyResult<Slot> {
+        let shared = self.shared.get()?;
+        let (start, window) = py.detach(|| {
+            let mut open = lock(shared);
+            let lent = open.as_mut().ok_or_else(|| error::closed("queue"))?;
+            let window = lent.whole().ok_or_else(is_reserved)?.window();
+            // SAFETY: the slot is the answer and nothing else; `Slot` ends it under this lock and
+            // drops it at once.
+            let made = unsafe { lent.lend(|queue| queue.deref_mut().reserve()) };
+            made.ok_or_else(is_reserved)?.map_err(|error| error::queue(&error))?;
+            let start = lent.part().map_or(0, |slot| slot.as_ptr() as usize);
+            Ok::<_, PyErr>((start, window))
+        })?;
+        let shared = Own::new(Arc::clone(shared));
+        let window = Own::new(window);
+        Ok(Slot { shared, _window: window, start, bytes: self.item_bytes, is_over: false.into() })
+    }
+
+    /// Idle until a consumer has gone on, for `seconds` at most.
+    fn wait_room(&self, py: Python<'_>, seconds: f64) -> PyResult<()> {
+        let limit = Duration::try_from_secs_f64(seconds)
+            .map_err(|_| PyValueError::new_err("a timeout is a number of seconds, 0 or more"))?;
+        self.with(py, |queue| queue.wait_room(Some(limit)))?;
+        py.check_signals()
+    }
+
+    /// Consumers that hold the producer up count no more; how many.
+    fn expel_laggards(&self, py: Python<'_>) -> PyResult<usize> {
+        self.with(py, StubQueue::expel_laggards)
+    }
+
+    /// Items committed, times full, slots passed over, consumers expelled.
+    fn metrics(&self, py: Python<'_>) -> PyResult<(u64, u64, u64, u64)> {
+        let it = self.with(py, |queue| queue.metrics())?;
+        Ok((it.committed, it.full, it.passed_over, it.expelled))
+    }
+
+    /// Ends the queue; what is in it stays with whoever has it. Again: nothing.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        let shared = self.shared.get()?;
+        py.detach(|| drop(lock(shared).take()));
+        Ok(())
+    }
+}
+
+/// A slot that is being written, as a writable buffer. The buffer's memory outlives the queue.
+#[pyclass(frozen, module = "heliostat._native")]
+pub struct Slot {
+    shared: Own<Shared>,
+    _window: Own<Arc<SharedMapping>>,
+    start: usize,
+    bytes: usize,
+    is_over: AtomicBool,
+}
+
+impl Slot {
+    fn end<T: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(StubSlot<'static>) -> T + Send,
+    ) -> PyResult<T> {
+        let shared = self.shared.get()?;
+        if self.is_over.swap(true, Release) {
+            return Err(error::closed("slot"));
+        }
+        py.detach(|| {
+            let mut open = lock(shared);
+            let slot = open.as_mut().and_then(Lent::end);
+            slot.map(work).ok_or_else(|| error::closed("queue"))
+        })
+    }
+}
+
+#[pymethods]
+impl Slot {
+    /// Makes the first `bytes` bytes an item; its number.
+    fn commit(&self, py: Python<'_>, bytes: usize) -> PyResult<u64> {
+        let committed = self.end(py, |slot| slot.commit(bytes))?;
+        committed.map_err(|error| error::queue(&error))
+    }
+
+    /// Gives the slot back; nobody sees what was written.
+    fn cancel(&self, py: Python<'_>) -> PyResult<()> {
+        self.end(py, drop)
+    }
+
+    unsafe fn __getbuffer__(
+        slf: &Bound<'_, Self>,
+        view: *mut ffi::Py_buffer,
+        flags: c_int,
+    ) -> PyResult<()> {
+        let this = slf.get();
+        this.shared.get()?;
+        if view.is_null() || this.is_over.load(Acquire) {
+            return Err(PyBufferError::new_err("the slot is committed or cancelled"));
+        }
+        let (start, length) = (this.start as *mut c_void, this.bytes as ffi::Py_ssize_t);
+        // SAFETY: `view` is the caller's to be filled (not null); `bytes` bytes at `start` lie in
+        // the window that this object keeps mapped, writable; the view holds this object.
+        match unsafe { ffi::PyBuffer_FillInfo(view, slf.as_ptr(), start, length, 0, flags) } {
+            0 => Ok(()),
+            _ => Err(PyErr::fetch(slf.py())),
+        }
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        if let (false, Ok(shared)) = (*self.is_over.get_mut(), self.shared.get()) {
+            let _ = lock(shared).as_mut().and_then(Lent::end);
+        }
+    }
+}
