@@ -9,7 +9,10 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt  # noqa: E402
 
-COLOURS = {"stop": "#9aa5b1", "fork": "#5b8db8", "snapshot": "#f3bd7a", "snapshot every 50 ms": "#e07b00"}
+COLOURS = {
+    "stop": "#9aa5b1", "fork": "#5b8db8", "snapshot": "#f3bd7a",
+    "snapshot, copied ahead": "#e07b00", "snapshot every 50 ms": "#7a4dab",
+}  # fmt: skip
 
 
 def draw(runs: list[dict], path: Path) -> None:
@@ -69,9 +72,9 @@ def draw_rate(axes, runs: list[dict]) -> None:
 
 def draw_memory(axes, runs: list[dict], mib: int) -> None:
     """Greatest memory of server and writer, in sizes of the store."""
-    ways = [run["way"] for run in runs]
+    ways = [run["way"].replace("snapshot, ", "snapshot,\n").replace("snapshot every", "snapshot\nevery") for run in runs]
     sizes = [run["memory_peak"] / 2**20 / mib for run in runs]
-    bars = axes.bar(ways, sizes, color=[COLOURS[way] for way in ways])
+    bars = axes.bar(ways, sizes, color=[COLOURS[run["way"]] for run in runs])
     axes.bar_label(bars, [f"{size:.2f}" for size in sizes])
     axes.axhline(1, color="#333333", lw=0.8)
     axes.set_ylabel("peak Pss of server and writer, in sizes of the store")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -18,7 +19,9 @@ from pathlib import Path
 from heliostat_run import ROOT
 from measure import REPORT, Bench, Result
 from pictures import checkpoint as picture
+from suite.peers import built_wheel
 
+PACKAGE = REPORT / "python"
 SCRIPT = ROOT / "bench/python/training.py"
 CHECKED = ["save", "thread", "snapshot"]
 STALL = "how long the loop stands still for one checkpoint, median of all"
@@ -29,6 +32,7 @@ def measure(bench: Bench) -> list[Result]:
     """Checks, then measures, then draws target/bench/checkpoint.png."""
     import numpy as np
 
+    install()
     folder = REPORT / "checkpoints"
     folder.mkdir(parents=True, exist_ok=True)
     for way in CHECKED:
@@ -45,11 +49,22 @@ def measure(bench: Bench) -> list[Result]:
     return results(bench, runs)
 
 
+def install() -> None:
+    """The wheel of this tree (or HELIOSTAT_WHEEL), for the training processes alone."""
+    wheel = os.environ.get("HELIOSTAT_WHEEL") or built_wheel()
+    shutil.rmtree(PACKAGE, ignore_errors=True)
+    words = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
+    answer = subprocess.run([*words, "--target", str(PACKAGE), wheel], capture_output=True, text=True)
+    if answer.returncode != 0:
+        raise RuntimeError(f"{wheel} does not install: {answer.stderr.strip()[-500:]}")
+
+
 def train(bench: Bench, way: str, folder: Path, *more: str) -> dict:
     """One run of the training loop."""
     words = [sys.executable, str(SCRIPT), "train", way, "--folder", str(folder), *more]
+    own = {"PYTHONPATH": str(PACKAGE)}
     answer = subprocess.run(
-        words, env={**os.environ, **bench.house.environment()}, capture_output=True, text=True, timeout=200
+        words, env={**os.environ, **bench.house.environment(), **own}, capture_output=True, text=True, timeout=200
     )
     if answer.returncode != 0:
         raise RuntimeError(f"training ({way}) ended with {answer.returncode}: {answer.stderr[-1000:]}")

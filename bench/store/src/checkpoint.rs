@@ -20,13 +20,15 @@ pub enum Way {
     Fork,
     /// One version is published for the checkpoint; another process writes it.
     Snapshot,
+    /// The same, after copying ahead between operations what was written so far.
+    Ahead,
     /// A version is published every 50 ms whatever happens; the checkpoint takes the newest.
     Steady,
 }
 
 impl Way {
     /// All, in the order in which they take turns.
-    pub const ALL: [Way; 4] = [Way::Stop, Way::Fork, Way::Snapshot, Way::Steady];
+    pub const ALL: [Way; 5] = [Way::Stop, Way::Fork, Way::Snapshot, Way::Ahead, Way::Steady];
 
     /// As the results call it.
     pub fn name(self) -> &'static str {
@@ -34,10 +36,16 @@ impl Way {
             Way::Stop => "stop",
             Way::Fork => "fork",
             Way::Snapshot => "snapshot",
+            Way::Ahead => "snapshot, copied ahead",
             Way::Steady => "snapshot every 50 ms",
         }
     }
 }
+
+/// One piece of copying ahead.
+const PIECE: usize = 256 << 10;
+/// A round that copied less is the last before the version.
+const ENOUGH: usize = 4 << 20;
 
 /// Words that server and helpers share.
 pub mod words {
@@ -64,6 +72,8 @@ pub struct Checkpoints {
     core: usize,
     /// The process that writes.
     pub writer: Option<i32>,
+    /// Bytes that this round ahead copied so far, and the one before.
+    ahead: (usize, usize),
 }
 
 impl Checkpoints {
@@ -75,8 +85,8 @@ impl Checkpoints {
         at: (PathBuf, usize),
     ) -> Result<Self, Failure> {
         let (path, core) = at;
-        let mut it = Self { way, region: None, path, core, writer: None };
-        if matches!(way, Way::Snapshot | Way::Steady) {
+        let mut it = Self { way, region: None, path, core, writer: None, ahead: (0, usize::MAX) };
+        if !matches!(way, Way::Stop | Way::Fork) {
             // SAFETY: the arena outlives the region, as `new` asks.
             let memory = unsafe { LiveMemory::new(arena.start() as usize, arena.len()) };
             let mut region = Region::new(memory, Settings::default())?;
@@ -110,8 +120,8 @@ impl Checkpoints {
                     Ok(())
                 })?);
             }
-            Way::Snapshot | Way::Steady => {
-                if self.way == Way::Snapshot {
+            Way::Snapshot | Way::Ahead | Way::Steady => {
+                if self.way != Way::Steady {
                     self.publish()?;
                 }
                 board.word(words::ASKED).store(1, Release);
@@ -119,6 +129,20 @@ impl Checkpoints {
         }
         board.word(words::WRITER).store(self.writer.unwrap_or(0) as u64, Release);
         Ok(())
+    }
+
+    /// Copies one piece ahead; true when it is time for the version, as another round would copy
+    /// little, or not much less than this one.
+    pub fn copy_ahead(&mut self) -> Result<bool, Failure> {
+        let region = self.region.as_mut().ok_or("nothing to copy")?;
+        let done = region.copy_ahead(PIECE)?;
+        self.ahead.0 += done.bytes;
+        if !done.is_done {
+            return Ok(false);
+        }
+        let (copied, before) = self.ahead;
+        self.ahead = (0, copied);
+        Ok(copied < ENOUGH || copied > before / 2)
     }
 
     /// Publishes a version.

@@ -17,6 +17,8 @@ use crate::Failure;
 const BEGINS_NS: u64 = 700_000_000;
 const AFTER_NS: u64 = 400_000_000;
 const LIMIT_NS: u64 = 20_000_000_000;
+/// How often a piece is copied ahead, at most: the server has the rest of the time for its load.
+const PIECE_NS: u64 = 1_000_000;
 /// How often the steady way publishes.
 const EVERY_NS: u64 = 50_000_000;
 
@@ -38,6 +40,8 @@ struct Phases {
     during: Latencies,
     after: Latencies,
     begun_ns: u64,
+    /// When it copied ahead last, while it does.
+    copied_ns: Option<u64>,
     pause_ns: u64,
     written_ns: u64,
     ended_ns: u64,
@@ -86,7 +90,7 @@ fn serve(
     way: Way,
 ) -> Result<Phases, Failure> {
     let mut it = Phases::new();
-    if way == Way::Snapshot {
+    if matches!(way, Way::Snapshot | Way::Ahead) {
         // So that the checkpoint has what was written since the last one, and not since the fill.
         it.publish(load, checkpoints)?;
     }
@@ -99,6 +103,9 @@ fn serve(
         }
         if it.begun_ns == 0 && now >= BEGINS_NS {
             it.begin(load, checkpoints, (arena, board), way)?;
+        }
+        if it.copied_ns.is_some_and(|last| now - last >= PIECE_NS) {
+            it.copy_ahead(load, checkpoints, (arena, board), way)?;
         }
         if it.begun_ns > 0 && it.written_ns == 0 && board.word(words::WRITTEN).load(Acquire) == 1 {
             // Not `now`: a checkpoint that stood still began and ended since.
@@ -119,8 +126,19 @@ impl Phases {
     fn new() -> Self {
         let [before, during, after, publishing] = [(); 4].map(|()| Latencies::new());
         let (begun_ns, pause_ns, written_ns, ended_ns) = (0, 0, 0, 0);
-        let sets = Vec::new();
-        Self { before, during, after, begun_ns, pause_ns, written_ns, ended_ns, publishing, sets }
+        let (sets, copied_ns) = (Vec::new(), None);
+        Self {
+            before,
+            during,
+            after,
+            begun_ns,
+            copied_ns,
+            pause_ns,
+            written_ns,
+            ended_ns,
+            publishing,
+            sets,
+        }
     }
 
     fn phase(&mut self) -> &mut Latencies {
@@ -150,12 +168,47 @@ impl Phases {
     ) -> Result<(), Failure> {
         board.word(words::BEFORE).store(board.word(words::PEAK).load(Acquire), Release);
         self.begun_ns = load.now();
+        if way == Way::Ahead {
+            self.copied_ns = Some(self.begun_ns);
+            return Ok(());
+        }
+        self.stand_still(load, by, (arena, board), way)
+    }
+
+    /// Copies one piece between two operations, and makes the version after the last.
+    fn copy_ahead(
+        &mut self,
+        load: &mut Load<'_>,
+        by: &mut Checkpoints,
+        at: (&Arena, &Arena),
+        way: Way,
+    ) -> Result<(), Failure> {
+        let since = load.now();
+        let is_time = by.copy_ahead()?;
+        self.copied_ns = (!is_time).then_some(load.now());
+        self.pause_ns = self.pause_ns.max(load.now() - since);
+        load.stood_still(since, &mut self.during);
+        match is_time {
+            true => self.stand_still(load, by, at, way),
+            false => Ok(()),
+        }
+    }
+
+    /// The moment whose state the checkpoint has.
+    fn stand_still(
+        &mut self,
+        load: &mut Load<'_>,
+        by: &mut Checkpoints,
+        (arena, board): (&Arena, &Arena),
+        way: Way,
+    ) -> Result<(), Failure> {
+        let since = load.now();
         if way != Way::Steady {
             self.sets.push((0, load.table.sets()));
         }
         by.begin(arena, board)?;
-        self.pause_ns = load.now() - self.begun_ns;
-        load.stood_still(self.begun_ns, &mut self.during);
+        self.pause_ns = self.pause_ns.max(load.now() - since);
+        load.stood_still(since, &mut self.during);
         Ok(())
     }
 
