@@ -104,7 +104,8 @@ fn serve(
         if it.begun_ns == 0 && now >= BEGINS_NS {
             it.begin(load, checkpoints, (arena, board), way)?;
         }
-        if it.copied_ns.is_some_and(|last| now - last >= PIECE_NS) {
+        // The round may have begun after `now` was taken.
+        if it.copied_ns.is_some_and(|last| now.saturating_sub(last) >= PIECE_NS) {
             it.copy_ahead(load, checkpoints, (arena, board), way)?;
         }
         if it.begun_ns > 0 && it.written_ns == 0 && board.word(words::WRITTEN).load(Acquire) == 1 {
