@@ -171,9 +171,11 @@ impl Orders {
             Flow::Wait => (1, Duration::from_millis(20), 3 + self.remapped()),
             Flow::Skip => (1, Duration::ZERO, 2 + self.remapped()),
         };
-        let colours = if self.colours > 0 { self.colours } else { colours };
+        let colours = if self.colours > 0 { self.colours } else { colours }.clamp(2, 16);
+        // Places given by hand may be fewer than the kept versions need beside the newest.
+        let keep = keep.min(colours as usize - 1);
         Settings {
-            colours: colours.clamp(2, 16),
+            colours,
             policy: Policy { keep, patience },
             engine: self.engine.unwrap_or_default(),
             placement: self.placement,
