@@ -1,7 +1,9 @@
-//! Memory that a Python object owns, held while a region is made of it.
+//! Python's buffer protocol, both ways: memory that a Python object owns, held while a region is
+//! made of it, and memory of ours that Python gets a view of.
 
 use std::ffi::c_int;
 
+use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
@@ -47,5 +49,31 @@ impl Drop for Held {
             // SAFETY: filled by PyObject_GetBuffer, released once, under the interpreter's lock.
             unsafe { ffi::PyBuffer_Release(&mut *self.view) }
         });
+    }
+}
+
+/// Fills a view of `bytes` bytes at `start`, which holds `exporter`; BufferError if a buffer that
+/// may be written is asked for and the bytes are `is_read_only`.
+///
+/// # Safety
+/// `view` is null or the caller's to be filled; the bytes stay mapped, and writable unless
+/// `is_read_only`, until the view is released.
+pub unsafe fn fill(
+    exporter: &Bound<'_, PyAny>,
+    view: *mut ffi::Py_buffer,
+    start: *mut u8,
+    bytes: usize,
+    is_read_only: bool,
+    flags: c_int,
+) -> PyResult<()> {
+    if view.is_null() {
+        return Err(PyBufferError::new_err("no view to fill"));
+    }
+    let (owner, length) = (exporter.as_ptr(), bytes as ffi::Py_ssize_t);
+    let read_only = c_int::from(is_read_only);
+    // SAFETY: not null; the rest is the caller's promise. It takes a reference to the exporter.
+    match unsafe { ffi::PyBuffer_FillInfo(view, owner, start.cast(), length, read_only, flags) } {
+        0 => Ok(()),
+        _ => Err(PyErr::fetch(exporter.py())),
     }
 }

@@ -3,40 +3,33 @@
 //! An item is held until it is released and no buffer of it is left, so what an array sees cannot
 //! change while the array lives. A consumer holds one item at a time.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::c_int;
 use std::os::fd::AsRawFd;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use heliostat_abi::region::OWN_USER;
 use heliostat_stub::snapshot::queue::{attach_of, Consumer, Item as StubItem};
-use pyo3::exceptions::{PyBufferError, PyValueError};
+use pyo3::exceptions::PyValueError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::error;
-use crate::lent::Lent;
+use crate::lent::{Lent, Words};
 use crate::process::{claim_session, Own};
+use crate::shown::{Content, Shown};
 
 type Held = Lent<Consumer, StubItem<'static>>;
-type Shared = Arc<Mutex<Held>>;
 
-fn lock(shared: &Shared) -> MutexGuard<'_, Held> {
-    // A panic under the lock leaves a consumer that is as it was before the call.
-    shared.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn is_held() -> PyErr {
-    PyBufferError::new_err(
-        "the item before is still held: leave its block, and drop its arrays or copy them",
-    )
-}
+const WORDS: Words = Words {
+    busy: "the item before is still held: leave its block, and drop its arrays or copy them",
+    whole: "queue",
+};
 
 /// A queue, mapped read-only.
 #[pyclass(frozen, subclass, module = "heliostat._native")]
 pub struct QueueConsumer {
-    shared: Own<Shared>,
+    held: Own<Held>,
     bell: i32,
     description: Vec<u8>,
     item_bytes: u64,
@@ -48,8 +41,7 @@ impl QueueConsumer {
         py: Python<'_>,
         work: impl FnOnce(&mut Consumer) -> T + Send,
     ) -> PyResult<T> {
-        let shared = self.shared.get()?;
-        py.detach(|| Ok(work(lock(shared).whole().ok_or_else(is_held)?)))
+        self.held.get()?.with(py, work)
     }
 }
 
@@ -64,25 +56,19 @@ impl QueueConsumer {
         let consumer = attached.map_err(|error| error::named(&error))?;
         let (bell, description) = (consumer.bell_fd().as_raw_fd(), consumer.description());
         let item_bytes = consumer.shape().slot_bytes;
-        let shared = Own::new(Arc::new(Mutex::new(Lent::new(consumer))));
-        Ok(Self { shared, bell, description, item_bytes })
+        let held = Own::new(Lent::new(consumer, WORDS));
+        Ok(Self { held, bell, description, item_bytes })
     }
 
     /// Holds the oldest item that is there; `None` when there is none.
     fn next_item(&self, py: Python<'_>) -> PyResult<Option<Item>> {
-        let shared = self.shared.get()?;
-        let found = py.detach(|| {
-            let mut held = lock(shared);
-            // SAFETY: the item is the answer and nothing else; `Item` ends it under this lock and
-            // drops it at once.
-            let made = unsafe { held.lend(|consumer| consumer.take().ok_or(())) };
-            let is_found = made.ok_or_else(is_held)?.is_ok();
-            let facts = |item: &StubItem<'_>| (item.as_ptr() as usize, item.len(), item.number());
-            Ok::<_, PyErr>(if is_found { held.part().map(facts) } else { None })
-        })?;
+        let held = self.held.get()?;
+        let facts = |item: &StubItem<'_>| (item.as_ptr() as usize, item.len(), item.number());
+        // SAFETY: the item is the answer and nothing else.
+        let found = unsafe { held.lend(py, |consumer| Ok(consumer.take()), facts)? };
         Ok(found.map(|(start, bytes, number)| {
-            let state = Mutex::new(State { exports: 0, is_released: false, is_over: false });
-            Item { shared: Own::new(Arc::clone(shared)), state, start, bytes, number }
+            let shown = Shown::new(Taken { held: held.clone(), start, bytes });
+            Item { shown, bytes, number }
         }))
     }
 
@@ -133,46 +119,40 @@ impl QueueConsumer {
     }
 }
 
-struct State {
-    exports: usize,
-    is_released: bool,
-    is_over: bool,
+/// An item, held.
+struct Taken {
+    held: Held,
+    start: usize,
+    bytes: usize,
+}
+
+impl Content for Taken {
+    const NAME: &'static str = "item";
+
+    fn show(&mut self) -> PyResult<(*const u8, usize)> {
+        Ok((self.start as *const u8, self.bytes))
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        self.held.end(drop);
+    }
 }
 
 /// An item that is held, until it is released and no buffer of it is left.
 #[pyclass(frozen, subclass, module = "heliostat._native")]
 pub struct Item {
-    shared: Own<Shared>,
-    state: Mutex<State>,
-    start: usize,
+    shown: Shown<Taken>,
     bytes: usize,
     number: u64,
-}
-
-impl Item {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Lets the item go once nobody reads it any more.
-    fn settle(&self, state: &mut State) -> PyResult<()> {
-        if state.is_released && state.exports == 0 && !state.is_over {
-            state.is_over = true;
-            drop(lock(self.shared.get()?).end());
-        }
-        Ok(())
-    }
 }
 
 #[pymethods]
 impl Item {
     /// No more buffers are given out; true when the item is let go.
     fn release(&self) -> PyResult<bool> {
-        self.shared.get()?;
-        let mut state = self.state();
-        state.is_released = true;
-        self.settle(&mut state)?;
-        Ok(state.is_over)
+        self.shown.release()
     }
 
     #[getter]
@@ -190,37 +170,11 @@ impl Item {
         view: *mut ffi::Py_buffer,
         flags: c_int,
     ) -> PyResult<()> {
-        let this = slf.get();
-        this.shared.get()?;
-        let mut state = this.state();
-        if view.is_null() || state.is_released {
-            return Err(error::closed("item"));
-        }
-        let (start, length) = (this.start as *mut c_void, this.bytes as ffi::Py_ssize_t);
-        // SAFETY: `view` is the caller's to be filled (not null); the item's bytes stay mapped and
-        // held for as long as `exports` counts this view; read-only is said; the view holds this.
-        match unsafe { ffi::PyBuffer_FillInfo(view, slf.as_ptr(), start, length, 1, flags) } {
-            0 => {
-                state.exports += 1;
-                Ok(())
-            }
-            _ => Err(PyErr::fetch(slf.py())),
-        }
+        // SAFETY: the interpreter's call; this object owns `shown`, and gives back below.
+        unsafe { slf.get().shown.give(slf.as_any(), view, flags) }
     }
 
     unsafe fn __releasebuffer__(&self, _view: *mut ffi::Py_buffer) {
-        let mut state = self.state();
-        state.exports -= 1;
-        // In a forked child the item is the parent's: nothing to give back.
-        let _ = self.settle(&mut state);
-    }
-}
-
-impl Drop for Item {
-    fn drop(&mut self) {
-        let is_over = self.state().is_over;
-        if let (false, Ok(shared)) = (is_over, self.shared.get()) {
-            drop(lock(shared).end());
-        }
+        self.shown.give_back();
     }
 }

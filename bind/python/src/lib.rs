@@ -4,7 +4,8 @@
 //! package's exceptions. What arrays, data types and event loops are is known in
 //! `python/heliostat/`; what versions are, in `heliostat_stub::snapshot`.
 //!
-//! - `buffer`: memory that a Python object owns, held while a region is made of it
+//! - `buffer`: Python's buffer protocol, both ways
+//! - `shown`: read-only bytes that live as long as a buffer of them
 //! - `region`, `attachment`, `version`: the three classes, each the base of one in Python
 //! - `queue`, `item`: the producer of a queue and its slot, a consumer and its item
 //! - `lent`: a value together with what is borrowed from it
@@ -19,6 +20,7 @@ mod lent;
 mod process;
 mod queue;
 mod region;
+mod shown;
 mod version;
 
 use pyo3::prelude::*;

@@ -1,10 +1,10 @@
 //! The producer of a queue, and the slot that it writes.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::c_int;
 use std::ops::DerefMut;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Release};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use heliostat_base::mapping::SharedMapping;
@@ -15,11 +15,15 @@ use pyo3::exceptions::{PyBufferError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 
+use crate::buffer;
 use crate::error;
-use crate::lent::Lent;
+use crate::lent::{Lent, Words};
 use crate::process::{claim_session, Own};
 
-type Shared = Arc<Mutex<Option<Lent<NamedQueue, StubSlot<'static>>>>>;
+type Shared = Lent<NamedQueue, StubSlot<'static>>;
+
+const WORDS: Words =
+    Words { busy: "a slot is reserved already; leave its block first", whole: "queue" };
 
 /// A queue with a name, into which this process writes.
 #[pyclass(frozen, subclass, module = "heliostat._native")]
@@ -28,27 +32,13 @@ pub struct Queue {
     item_bytes: usize,
 }
 
-fn lock(shared: &Shared) -> MutexGuard<'_, Option<Lent<NamedQueue, StubSlot<'static>>>> {
-    // A panic under the lock leaves a queue that is as it was before the call.
-    shared.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn is_reserved() -> PyErr {
-    PyBufferError::new_err("a slot is reserved already; leave its block first")
-}
-
 impl Queue {
     fn with<T: Send>(
         &self,
         py: Python<'_>,
         work: impl FnOnce(&mut StubQueue) -> T + Send,
     ) -> PyResult<T> {
-        let shared = self.shared.get()?;
-        py.detach(|| {
-            let mut open = lock(shared);
-            let lent = open.as_mut().ok_or_else(|| error::closed("queue"))?;
-            Ok(work(lent.whole().ok_or_else(is_reserved)?.deref_mut()))
-        })
+        self.shared.get()?.with(py, |queue| work(queue.deref_mut()))
     }
 }
 
@@ -75,26 +65,21 @@ impl Queue {
         claim_session();
         let named = py.detach(|| publish_as(name, queue));
         let named = named.map_err(|error| error::named(&error))?;
-        let shared = Own::new(Arc::new(Mutex::new(Some(Lent::new(named)))));
+        let shared = Own::new(Lent::new(named, WORDS));
         Ok(Self { shared, item_bytes: item_bytes as usize })
     }
 
     /// A slot to write the next item in.
     fn reserve(&self, py: Python<'_>) -> PyResult<Slot> {
         let shared = self.shared.get()?;
-        let (start, window) = py.detach(|| {
-            let mut open = lock(shared);
-            let lent = open.as_mut().ok_or_else(|| error::closed("queue"))?;
-            let window = lent.whole().ok_or_else(is_reserved)?.window();
-            // SAFETY: the slot is the answer and nothing else; `Slot` ends it under this lock and
-            // drops it at once.
-            let made = unsafe { lent.lend(|queue| queue.deref_mut().reserve()) };
-            made.ok_or_else(is_reserved)?.map_err(|error| error::queue(&error))?;
-            let start = lent.part().map_or(0, |slot| slot.as_ptr() as usize);
-            Ok::<_, PyErr>((start, window))
-        })?;
-        let shared = Own::new(Arc::clone(shared));
-        let window = Own::new(window);
+        let window = Own::new(shared.with(py, |queue| queue.window())?);
+        let make = |queue: &'static mut NamedQueue| {
+            queue.deref_mut().reserve().map(Some).map_err(|error| error::queue(&error))
+        };
+        // SAFETY: the slot is the answer and nothing else.
+        let start = unsafe { shared.lend(py, make, |slot| slot.as_ptr() as usize)? };
+        let start = start.ok_or_else(|| error::closed("slot"))?;
+        let shared = Own::new(shared.clone());
         Ok(Slot { shared, _window: window, start, bytes: self.item_bytes, is_over: false.into() })
     }
 
@@ -119,8 +104,7 @@ impl Queue {
 
     /// Ends the queue; what is in it stays with whoever has it. Again: nothing.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        let shared = self.shared.get()?;
-        py.detach(|| drop(lock(shared).take()));
+        self.shared.get()?.close(py);
         Ok(())
     }
 }
@@ -145,11 +129,7 @@ impl Slot {
         if self.is_over.swap(true, Release) {
             return Err(error::closed("slot"));
         }
-        py.detach(|| {
-            let mut open = lock(shared);
-            let slot = open.as_mut().and_then(Lent::end);
-            slot.map(work).ok_or_else(|| error::closed("queue"))
-        })
+        py.detach(|| shared.end(work).ok_or_else(|| error::closed("queue")))
     }
 }
 
@@ -173,23 +153,19 @@ impl Slot {
     ) -> PyResult<()> {
         let this = slf.get();
         this.shared.get()?;
-        if view.is_null() || this.is_over.load(Acquire) {
+        if this.is_over.load(Acquire) {
             return Err(PyBufferError::new_err("the slot is committed or cancelled"));
         }
-        let (start, length) = (this.start as *mut c_void, this.bytes as ffi::Py_ssize_t);
-        // SAFETY: `view` is the caller's to be filled (not null); `bytes` bytes at `start` lie in
-        // the window that this object keeps mapped, writable; the view holds this object.
-        match unsafe { ffi::PyBuffer_FillInfo(view, slf.as_ptr(), start, length, 0, flags) } {
-            0 => Ok(()),
-            _ => Err(PyErr::fetch(slf.py())),
-        }
+        // SAFETY: the interpreter's call; `bytes` bytes at `start` lie in the window that this
+        // object keeps mapped, writable, and the view holds this object.
+        unsafe { buffer::fill(slf.as_any(), view, this.start as *mut u8, this.bytes, false, flags) }
     }
 }
 
 impl Drop for Slot {
     fn drop(&mut self) {
         if let (false, Ok(shared)) = (*self.is_over.get_mut(), self.shared.get()) {
-            let _ = lock(shared).as_mut().and_then(Lent::end);
+            shared.end(drop);
         }
     }
 }

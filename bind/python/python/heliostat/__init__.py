@@ -33,7 +33,8 @@ from ._errors import (
     Unsupported,
 )
 from ._layout import Layout
-from ._queue import Item, Queue, QueueConsumer, QueueMetrics, Reservation, attach_queue
+from ._queue import Queue, QueueMetrics, Reservation
+from ._queue_consumer import Item, QueueConsumer, attach_queue
 from ._region import Ahead, Metrics, Published, Region
 from ._snapshot import Cost, Snapshot
 

@@ -8,17 +8,15 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any, Self
 
 from . import _fork, _native
-from ._binaries import control_plane
-from ._errors import Gone, NoControlPlane, NotFound
+from ._errors import Gone
 from ._layout import Layout, decode
+from ._naming import served, when_found
 from ._snapshot import Snapshot
 from ._waiter import Waiter
 
 # A signal that comes between two sleeps, or the producer's death, is seen after this long at the
 # latest.
 SLICE_S = 0.5
-# Between two questions for a name that is not there yet.
-RETRY_S = 0.02
 
 
 class Attachment(_native.Attachment):
@@ -38,13 +36,9 @@ class Attachment(_native.Attachment):
         owner: int | None = None,
         region: _native.Region | None = None,
     ) -> Self:
-        if name is not None:
-            control_plane()
-        try:
-            attachment = super().__new__(cls, name, owner, region)
-        except NoControlPlane:
-            control_plane(again=True)
-            attachment = super().__new__(cls, name, owner, region)
+        new = super().__new__
+        arguments = (name, owner, region)
+        attachment = new(cls, *arguments) if name is None else served(lambda: new(cls, *arguments))
         attachment.name = name
         attachment.layout = decode(attachment.description(), attachment.nbytes)
         attachment._waiter = Waiter()
@@ -136,11 +130,4 @@ def attach(name: str, owner: int | None = None, *, timeout: float = 0.0) -> Atta
 
     Raises NotFound, InvalidName, Denied, Full, NoControlPlane, Corrupt.
     """
-    ends = time.monotonic() + timeout
-    while True:
-        try:
-            return Attachment(name, owner)
-        except NotFound:
-            if time.monotonic() >= ends:
-                raise
-            time.sleep(RETRY_S)
+    return when_found(lambda: Attachment(name, owner), timeout)

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from . import _native
 
 _known: weakref.WeakSet[_native.Version] = weakref.WeakSet()
+# A set that grows cannot be walked.
+_lock = threading.Lock()
 # What is held for children, by the end of the pipe that hangs up after the last of them.
 _lent: dict[int, list[_native.Version]] = {}
 # Of a fork under way in this thread: both ends of a pipe, and what is held.
@@ -26,7 +28,8 @@ _forking = threading.local()
 
 def know(version: _native.Version) -> None:
     """From now on forks heed this version."""
-    _known.add(version)
+    with _lock:
+        _known.add(version)
 
 
 def settle() -> None:
@@ -41,13 +44,15 @@ def settle() -> None:
         if versions:
             os.close(pipe)
         for version in versions:
-            version.unhold()
+            version._unhold()
 
 
 def _before() -> None:
     _forking.held = []
-    for version in list(_known):
-        if version.hold():
+    with _lock:
+        versions = list(_known)
+    for version in versions:
+        if version._hold():
             _forking.held.append(version)
     _forking.pipe = os.pipe() if _forking.held else None
 
@@ -61,6 +66,9 @@ def _in_parent() -> None:
 
 
 def _in_child() -> None:
+    global _lock
+    # Another thread of the parent may hold it for ever.
+    _lock = threading.Lock()
     # The child keeps its end of the pipe, and closes its parent's.
     if _forking.pipe is not None:
         os.close(_forking.pipe[0])

@@ -11,9 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _native
-from ._binaries import control_plane
-from ._errors import InvalidRegion, NoControlPlane
+from ._errors import InvalidRegion
 from ._layout import Layout
+from ._memory import writable
+from ._naming import served
 
 if TYPE_CHECKING:
     from ._attachment import Attachment
@@ -81,13 +82,8 @@ class Region(_native.Region):
         # Bytes, since not every data type can be exported as a buffer.
         held = array.reshape(-1).view(np.uint8)
         arguments = (held, name, layout.encode(), *settings.values())
-        if name is not None:
-            control_plane()
-        try:
-            region = super().__new__(cls, *arguments)
-        except NoControlPlane:
-            control_plane(again=True)
-            region = super().__new__(cls, *arguments)
+        new = super().__new__
+        region = new(cls, *arguments) if name is None else served(lambda: new(cls, *arguments))
         region.array = array
         return region
 
@@ -128,7 +124,7 @@ class Region(_native.Region):
 
         Raises InvalidRegion, InvalidName, NameTaken, Full, Denied, NoControlPlane, Unsupported.
         """
-        array = _writable(a)
+        array = writable(a)
         layout = Layout(array.dtype, array.shape)
         return cls(
             array,
@@ -223,38 +219,3 @@ class Region(_native.Region):
     def __repr__(self) -> str:
         name = self.name or "nameless"
         return f"<heliostat.Region {name}: {self.array.shape} {self.array.dtype}, {self.engine}>"
-
-
-def _writable(a: Any) -> npt.NDArray[Any]:
-    """`a` as an array over the same memory; refused if that memory cannot be a region."""
-    array = _as_array(a)
-    if array.dtype.hasobject:
-        raise InvalidRegion(f"{array.dtype} holds Python objects, which mean nothing elsewhere")
-    if array.ndim == 0:
-        raise InvalidRegion("an array without dimensions is no region; use a.reshape(1)")
-    if array.nbytes == 0:
-        raise InvalidRegion(f"shape {array.shape} of {array.dtype} has no bytes")
-    if not array.flags.c_contiguous:
-        of_columns = array.flags.f_contiguous
-        advice = "pass a.T, which is the same memory in C order" if of_columns else "copy it first"
-        raise InvalidRegion(f"the array is not contiguous in C order; {advice}")
-    if not array.flags.writeable:
-        raise InvalidRegion("the memory is read-only: nobody could change it between two versions")
-    return array
-
-
-def _as_array(a: Any) -> npt.NDArray[Any]:
-    if isinstance(a, np.ndarray):
-        return np.asarray(a)
-    try:
-        view = memoryview(a)
-    except TypeError:
-        view = None
-    if view is not None:
-        return np.asarray(view)
-    if not hasattr(a, "__dlpack__"):
-        raise InvalidRegion(f"a {type(a).__name__} has neither a buffer nor DLPack")
-    try:
-        return np.from_dlpack(a)
-    except (BufferError, RuntimeError, TypeError, ValueError) as error:
-        raise InvalidRegion(f"this {type(a).__name__} is no memory of the CPU: {error}") from error
