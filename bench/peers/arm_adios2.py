@@ -8,6 +8,7 @@ discarded, AlwaysProvideLatestTimestep; deferred puts; a reader fetches what it 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 import adios2
 import numpy
@@ -17,6 +18,8 @@ from place import Place
 WAN = {"DataTransport": "WAN", "ControlTransport": "sockets"}
 # Between two looks for a step: well under what a step costs.
 POLL_S = 0.0002
+
+EngineOf = Callable[[Place, bindings.Mode], tuple[str, dict]]
 
 
 def sst(_place: Place, mode: bindings.Mode) -> tuple[str, dict]:
@@ -35,15 +38,21 @@ def plugin(place: Place, _mode: bindings.Mode) -> tuple[str, dict]:
     return "Plugin", heliostat.adios2.parameters(place.name, in_place=True)
 
 
+def declared(place: Place, engine_of: EngineOf, mode: bindings.Mode) -> adios2.IO:
+    """An IO of the place's name, with engine and parameters."""
+    io = adios2.Adios().declare_io(place.name)
+    engine, settings = engine_of(place, mode)
+    io.set_engine(engine)
+    io.set_parameters(settings)
+    return io
+
+
 class Writer:
     engine_of = staticmethod(sst)
 
     def __init__(self, place: Place):
         self.memory = numpy.zeros(place.elements, dtype=numpy.int64)
-        self.io = adios2.Adios().declare_io(place.name)
-        engine, settings = self.engine_of(place, bindings.Mode.Write)
-        self.io.set_engine(engine)
-        self.io.set_parameters(settings)
+        self.io = declared(place, self.engine_of, bindings.Mode.Write)
         count = [place.elements]
         self.variable = self.io.define_variable("field", self.memory, count, [0], count)
         self.engine = self.io.open(str(place.folder / place.name), bindings.Mode.Write)
@@ -62,10 +71,7 @@ class Reader:
 
     def __init__(self, place: Place):
         self.copy = numpy.zeros(place.elements, dtype=numpy.int64)
-        self.io = adios2.Adios().declare_io(place.name)
-        engine, settings = self.engine_of(place, bindings.Mode.Read)
-        self.io.set_engine(engine)
-        self.io.set_parameters(settings)
+        self.io = declared(place, self.engine_of, bindings.Mode.Read)
         self.engine = self.io.open(str(place.folder / place.name), bindings.Mode.Read)
         self.variable = None
 
