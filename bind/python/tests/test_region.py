@@ -189,3 +189,13 @@ def test_metrics_count():
         region.publish()
         assert region.metrics().published == 2
         assert region.metrics().copied_bytes >= 8000
+
+
+def test_attachments_that_are_gone_leave_their_places():
+    with heliostat.Region.allocate(100) as region:
+        for _ in range(200):
+            region.attachment()
+        kept = region.attachment()
+        region.publish()
+        with kept.latest() as snapshot:
+            assert snapshot.number == 1

@@ -13,6 +13,7 @@ use heliostat_abi::region::Presence;
 use heliostat_base::fd::OwnedFd;
 use heliostat_ring::pins::{self, Words};
 
+use super::pool::PinsPage;
 use super::region::Region;
 use crate::session::{self, NodePage};
 
@@ -29,11 +30,12 @@ pub(super) trait Host {
 }
 
 impl Host for Region {
+    /// Always has a place: the control plane lets in as many as there are for consumers by name,
+    /// and has told each that it is attached.
     fn welcome(&mut self, page: &OwnedFd, bell: Option<&OwnedFd>) -> Option<usize> {
-        match bell {
-            Some(bell) => self.admit_with_bell(page, bell).ok().flatten(),
-            None => self.admit(page).ok().flatten(),
-        }
+        // Without a copy of its bell it is not rung, but what it pins stays.
+        let bell = bell.and_then(|bell| bell.duplicate().ok());
+        Some(self.seat(PinsPage::open(page, bell).ok()?))
     }
 
     fn farewell(&mut self, place: usize) {
@@ -57,6 +59,16 @@ impl Door {
     /// The door of a region that has just got its name, and so has no consumers by name.
     pub(super) fn new(node: Arc<NodePage>, region: ObjectId, seen: u32) -> Self {
         Self { node, region, seen, places: HashMap::new(), is_lost: false }
+    }
+
+    /// How many came by it and have not left.
+    pub(super) fn guests(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Whether who has `place` came by it.
+    pub(super) fn knows(&self, place: usize) -> bool {
+        self.places.values().any(|known| *known == place)
     }
 
     pub(super) fn has_news(&self) -> bool {
@@ -127,5 +139,63 @@ impl Region {
             }
         }
         false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::snapshot::engine::Whole;
+    use crate::snapshot::source::{Source, SourceError};
+    use crate::snapshot::Settings;
+    use heliostat_abi::snapshot::CONSUMERS_MAX;
+    use heliostat_base::mapping::SharedMapping;
+
+    /// A page at an address of its own that is never read.
+    struct Page;
+
+    impl Source for Page {
+        fn start(&self) -> usize {
+            4096
+        }
+
+        fn len(&self) -> usize {
+            4096
+        }
+
+        fn copy_to(
+            &self,
+            _offset: usize,
+            _pool: &SharedMapping,
+            _at: usize,
+            _len: usize,
+        ) -> Result<(), SourceError> {
+            Ok(())
+        }
+    }
+
+    fn region() -> Region {
+        let engine = Box::new(Whole::new(0..4096));
+        Region::with_engine(Box::new(Page), Settings::default(), engine).unwrap()
+    }
+
+    #[test]
+    fn who_comes_by_name_has_a_place_beside_all_who_did_not() {
+        let mut region = region();
+        let (page, _mapped) = PinsPage::create().unwrap();
+        for _ in 0..CONSUMERS_MAX {
+            assert!(region.admit(&page).unwrap().is_some());
+        }
+        assert_eq!(region.admit(&page), Ok(None));
+        assert_eq!(region.welcome(&page, None), Some(CONSUMERS_MAX));
+    }
+
+    #[test]
+    fn places_of_consumers_that_ended_are_given_again() {
+        let mut region = region();
+        for _ in 0..2 * CONSUMERS_MAX {
+            let (page, theirs, _consumer) = PinsPage::create_with_bell().unwrap();
+            assert!(region.admit_with_bell(&page, theirs.fd()).unwrap().is_some());
+        }
     }
 }

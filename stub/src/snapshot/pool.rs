@@ -179,6 +179,11 @@ impl PinsPage {
         Ok(Self { memory, bell })
     }
 
+    /// Producer: whether the consumer has ended, as far as its bell tells.
+    pub(super) fn is_ended(&self) -> bool {
+        self.bell.as_ref().is_some_and(|bell| !bell.drain())
+    }
+
     /// Producer: rings if the consumer wants it.
     ///
     /// The word is cleared first: a consumer that arms between the two finds the byte that is on

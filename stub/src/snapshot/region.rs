@@ -77,34 +77,55 @@ impl Region {
     }
 
     /// Lets a consumer in by its page of pins; answers its place, for `dismiss`. `None` when the
-    /// table of consumers is full.
+    /// table of such consumers is full; those that come by name have a table of their own.
     pub fn admit(&mut self, pins: &OwnedFd) -> Result<Option<usize>, PoolError> {
-        Ok(self.seat(PinsPage::open(pins, None)?))
+        Ok(self.admit_page(PinsPage::open(pins, None)?))
     }
 
-    /// The same for a consumer that has also shown an end of its bell, which is copied.
+    /// The same for a consumer that has also shown an end of its bell, which is copied. When the
+    /// table is full, those go first whose bell says that they have ended.
     pub fn admit_with_bell(
         &mut self,
         pins: &OwnedFd,
         bell: &OwnedFd,
     ) -> Result<Option<usize>, PoolError> {
         let bell = bell.duplicate().map_err(PoolError::Bell)?;
-        Ok(self.seat(PinsPage::open(pins, Some(bell))?))
+        Ok(self.admit_page(PinsPage::open(pins, Some(bell))?))
+    }
+
+    fn admit_page(&mut self, page: PinsPage) -> Option<usize> {
+        if self.admitted() >= CONSUMERS_MAX {
+            self.dismiss_ended();
+        }
+        (self.admitted() < CONSUMERS_MAX).then(|| self.seat(page))
+    }
+
+    /// Consumers that did not come by name.
+    fn admitted(&self) -> usize {
+        let by_name = self.door.as_ref().map_or(0, Door::guests);
+        self.consumers.iter().flatten().count().saturating_sub(by_name)
+    }
+
+    /// Of who comes by name the control plane says when it has left, not earlier.
+    fn dismiss_ended(&mut self) {
+        for place in 0..self.consumers.len() {
+            let is_ended = self.consumers[place].as_ref().is_some_and(PinsPage::is_ended);
+            let is_guest = self.door.as_ref().is_some_and(|door| door.knows(place));
+            if is_ended && !is_guest {
+                self.consumers[place] = None;
+            }
+        }
     }
 
     /// A place in the table of consumers.
-    fn seat(&mut self, page: PinsPage) -> Option<usize> {
+    pub(super) fn seat(&mut self, page: PinsPage) -> usize {
         let free = self.consumers.iter().position(Option::is_none);
-        let place = match free {
-            Some(place) => place,
-            None if self.consumers.len() < CONSUMERS_MAX => {
-                self.consumers.push(None);
-                self.consumers.len() - 1
-            }
-            None => return None,
-        };
+        let place = free.unwrap_or(self.consumers.len());
+        if place == self.consumers.len() {
+            self.consumers.push(None);
+        }
         self.consumers[place] = Some(page);
-        Some(place)
+        place
     }
 
     /// Forgets a consumer that has ended: what it pinned is free.
@@ -155,7 +176,8 @@ impl Region {
 
     /// A free place, after retiring what is neither kept nor pinned.
     pub(super) fn make_room(&mut self) -> Result<usize, PublishError> {
-        let ends = clock::monotonic_ns() + self.settings.policy.patience.as_nanos() as u64;
+        let patience = u64::try_from(self.settings.policy.patience.as_nanos()).unwrap_or(u64::MAX);
+        let ends = clock::monotonic_ns().saturating_add(patience);
         let mut is_first = true;
         loop {
             self.retire();
