@@ -351,8 +351,8 @@ heliostat_code heliostat_attachment_description(const heliostat_attachment *atta
                                                 size_t room,
                                                 size_t *len);
 
-// Sleeps until there is a version newer than `number`; a negative timeout waits for ever.
-// `HELIOSTAT_ENDED`: there will be none. A signal ends it as the timeout does.
+// Sleeps until there is a version newer than `number`; a negative timeout waits for ever, a signal
+// ends it as the timeout does. `HELIOSTAT_ENDED`: the producer has ended, or died 0.5 s ago.
 //
 // # Safety
 // `attachment` is null or live.

@@ -1,6 +1,7 @@
 //! Snapshots over C, the consumer's side: attachments to regions, and versions as plain memory.
 
 use std::ffi::c_char;
+use std::time::{Duration, Instant};
 
 use heliostat_abi::region::OWN_USER;
 use heliostat_stub::snapshot::{attach_of, Attachment, View};
@@ -12,6 +13,9 @@ use crate::region::{configure_as_usual, heliostat_region};
 /// Attach to a region of one's own user.
 pub const HELIOSTAT_OWN_USER: u32 = 0xffff_ffff;
 const _: () = assert!(HELIOSTAT_OWN_USER == OWN_USER);
+
+/// Between two looks whether the producer has died: the word that is slept on does not tell.
+const SLICE: Duration = Duration::from_millis(500);
 
 /// A region of somebody's, mapped for reading. Any thread, several at a time.
 #[allow(non_camel_case_types)] // the name is the C name
@@ -79,8 +83,10 @@ pub unsafe extern "C" fn heliostat_attach_own(
         let copies = table.duplicate().and_then(|table| Ok((table, pool.duplicate()?)));
         let (table, pool) = copies.map_err(|error| fail(HELIOSTAT_SYSTEM, error))?;
         let full = || fail(HELIOSTAT_FULL, "the region has as many consumers as it can have");
-        let announced = Attachment::new(&table, pool, |pins| {
-            let place = region.admit(pins).map_err(|error| fail(HELIOSTAT_SYSTEM, error))?;
+        // With a bell, so that the place of an attachment that was left can be given again.
+        let announced = Attachment::with_bell(&table, pool, |pins, bell| {
+            let place = region.admit_with_bell(pins, bell);
+            let place = place.map_err(|error| fail(HELIOSTAT_SYSTEM, error))?;
             place.map(drop).ok_or_else(full)
         });
         let made = announced.map_err(|error| fail(HELIOSTAT_SYSTEM, error))??;
@@ -146,8 +152,8 @@ pub unsafe extern "C" fn heliostat_attachment_description(
     })
 }
 
-/// Sleeps until there is a version newer than `number`; a negative timeout waits for ever.
-/// `HELIOSTAT_ENDED`: there will be none. A signal ends it as the timeout does.
+/// Sleeps until there is a version newer than `number`; a negative timeout waits for ever, a signal
+/// ends it as the timeout does. `HELIOSTAT_ENDED`: the producer has ended, or died 0.5 s ago.
 ///
 /// # Safety
 /// `attachment` is null or live.
@@ -160,12 +166,31 @@ pub unsafe extern "C" fn heliostat_attachment_wait(
     guard(|| {
         // SAFETY: the caller's promise.
         let region = unsafe { show(attachment)? }.0.get()?;
-        match (region.wait(number, limit(timeout_ms)), region.is_closed()) {
-            (true, _) => Ok(()),
-            (false, true) => Err(fail(HELIOSTAT_ENDED, "the producer has ended the region")),
-            (false, false) => Err(fail(HELIOSTAT_TIMED_OUT, "no newer version within the time")),
-        }
+        newer(region, number, limit(timeout_ms))
     })
+}
+
+fn newer(region: &Attachment, number: u64, limit: Option<Duration>) -> Result<(), heliostat_code> {
+    let ends = limit.and_then(|limit| Instant::now().checked_add(limit));
+    loop {
+        let left = ends.map(|ends| ends.saturating_duration_since(Instant::now()));
+        let (slice, began) = (left.unwrap_or(SLICE).min(SLICE), Instant::now());
+        if region.wait(number, Some(slice)) {
+            return Ok(());
+        }
+        let is_dead = !region.drain();
+        if region.latest_number() > number {
+            // The last thing that the producer did.
+            return Ok(());
+        }
+        if is_dead || region.is_closed() {
+            return Err(fail(HELIOSTAT_ENDED, "the producer has ended the region, or has died"));
+        }
+        // All of the time, or a signal within a slice.
+        if left.is_some_and(|left| left <= SLICE) || began.elapsed() < slice {
+            return Err(fail(HELIOSTAT_TIMED_OUT, "no newer version within the time"));
+        }
+    }
 }
 
 /// Leaves the region. Snapshots that were taken stay good until they are released. Null is ignored.
@@ -271,4 +296,27 @@ pub unsafe extern "C" fn heliostat_snapshot_bytes(
 pub unsafe extern "C" fn heliostat_snapshot_release(snapshot: *mut heliostat_snapshot) {
     // SAFETY: the caller's promise.
     unsafe { take_back(snapshot) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use heliostat_base::live::LiveMemory;
+    use heliostat_stub::snapshot::{Region, Settings};
+
+    #[test]
+    fn who_waits_for_a_producer_that_died_is_told() {
+        let bytes = [0u8; 64];
+        // SAFETY: the bytes outlive the region.
+        let memory = unsafe { LiveMemory::new(bytes.as_ptr() as usize, bytes.len()) };
+        let region = Region::new(memory, Settings::default()).unwrap();
+        let (table, pool) = region.descriptors();
+        // The producer's end of the bell is open nowhere, as after its death.
+        let nobody = |_: &_, _: &_| Ok::<(), ()>(());
+        let made = Attachment::with_bell(table, pool.duplicate().unwrap(), nobody);
+        let attachment = heliostat_attachment(Own::new(made.unwrap().unwrap()));
+        // SAFETY: it is live.
+        let answer = unsafe { heliostat_attachment_wait(&attachment, 0, -1) };
+        assert_eq!(answer, HELIOSTAT_ENDED);
+    }
 }
