@@ -8,6 +8,7 @@
 mod arena;
 mod checkpoint;
 mod load;
+mod phases;
 mod process;
 mod table;
 mod trial;

@@ -8,7 +8,8 @@
 
 use heliostat_abi::snapshot::Shape;
 
-use super::content::{newest, shown, AliveByPlace, Copied};
+use super::content::{newest, shown, AliveByPlace};
+use super::copied::Copied;
 use super::outcome::PublishError;
 use super::region::Region;
 use super::source::SourceError;

@@ -33,6 +33,7 @@
 mod ahead;
 mod consumer;
 mod content;
+mod copied;
 mod door;
 mod engine;
 mod ledger;
@@ -48,10 +49,11 @@ mod setup;
 mod source;
 pub mod threads;
 mod tracked;
+mod version;
 mod view;
 
 pub use ahead::Ahead;
-pub use consumer::{AttachError, Attachment, Version};
+pub use consumer::Attachment;
 pub use engine::{Declared, Engine, Whole};
 pub use ledger::PAGE_BYTES;
 pub use named::{attach, attach_of, publish_as, NamedError, NamedRegion};
@@ -62,6 +64,7 @@ pub use region::Region;
 pub use settings::{EngineKind, Placement, Policy, Settings};
 pub use source::{Source, SourceError};
 pub use tracked::Tracked;
+pub use version::{AttachError, Version};
 pub use view::View;
 
 pub use heliostat_ring::pins::PinError;

@@ -9,7 +9,8 @@ use heliostat_base::mapping::{SharedMapping, Writers};
 use heliostat_base::remap::Remapped;
 use heliostat_base::track::TrackError;
 
-use super::content::{Content, Copied};
+use super::content::Content;
+use super::copied::Copied;
 use super::engine::{Declared, Engine, Whole};
 use super::ledger::{Ledger, PAGE_BYTES};
 use super::outcome::{Metrics, RegionError};

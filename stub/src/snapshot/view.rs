@@ -8,7 +8,7 @@
 use heliostat_abi::snapshot::CHUNK_BYTES;
 use heliostat_base::mapping::{OutOfRange, Patchwork};
 
-use super::consumer::{AttachError, Version};
+use super::version::{AttachError, Version};
 
 /// What no chunk of a patchwork shows yet.
 const NOTHING: u8 = u8::MAX;

@@ -26,11 +26,17 @@
 
 mod consumer;
 mod memory;
+mod named;
+mod outcome;
 mod producer;
 mod seats;
+mod slot;
 
 pub use consumer::{attach, attach_of, Consumer, Item};
-pub use producer::{publish_as, Metrics, NamedQueue, Queue, QueueError, Slot};
+pub use named::{publish_as, NamedQueue};
+pub use outcome::{Metrics, QueueError};
+pub use producer::Queue;
+pub use slot::Slot;
 
 /// Who gets an item.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

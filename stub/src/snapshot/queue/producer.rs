@@ -1,82 +1,33 @@
 //! The producer of a queue: reserves slots, writes items in place, commits them.
 
-use std::ops::{Deref, DerefMut};
 use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use heliostat_abi::queue::Shape;
-use heliostat_abi::record::Request;
 use heliostat_base::fd::OwnedFd;
 use heliostat_base::mapping::{OutOfRange, SharedMapping, Writers};
 use heliostat_ring::queue::{self, Words};
 
 use super::memory::{Page, Table};
 use super::seats::Seats;
-use super::{Delivery, Flow, Settings};
+use super::{Delivery, Flow, Metrics, QueueError, Settings, Slot};
 use crate::snapshot::door::{Door, Host};
-use crate::snapshot::named::{take_name, tell, Holding};
-use crate::snapshot::{NamedError, PoolError};
+use crate::snapshot::PoolError;
 
 /// How often a slot is tried to be had while consumers keep joining; then it is passed over.
 const ATTEMPTS: usize = 4;
 
-/// Why there is no room, or no queue.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum QueueError {
-    /// No slot is free: consumers that count have not read what is in them, or read it now, or
-    /// nobody is there to whom an item could be dealt.
-    Full {
-        /// Slots of the window.
-        slots: u32,
-    },
-    /// The item is longer than a slot.
-    TooLong(OutOfRange),
-    /// Item size or slots outside their limits.
-    Shape,
-    /// Its memory could not be made.
-    Memory(PoolError),
-}
-
-impl std::fmt::Display for QueueError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Full { slots } => {
-                write!(f, "none of {slots} slots is free; wait for consumers, or expel laggards")
-            }
-            Self::TooLong(error) => error.fmt(f),
-            Self::Shape => {
-                f.write_str("a queue has 2 to 65536 slots of at least 1 byte, 1 TiB in all")
-            }
-            Self::Memory(error) => error.fmt(f),
-        }
-    }
-}
-impl std::error::Error for QueueError {}
-
-/// What a queue has done since it began.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Metrics {
-    /// Items committed.
-    pub committed: u64,
-    /// Times that no slot was free.
-    pub full: u64,
-    /// Slots passed over, because somebody read them or their receiver was slow.
-    pub passed_over: u64,
-    /// Consumers that do not count any more, by `expel_laggards`.
-    pub expelled: u64,
-}
-
 /// The producing end of a queue. One thread at a time.
 pub struct Queue {
-    table: Table,
-    pool: Arc<SharedMapping>,
+    pub(super) table: Table,
+    pub(super) pool: Arc<SharedMapping>,
     fds: (OwnedFd, OwnedFd),
-    settings: Settings,
+    pub(super) settings: Settings,
     seats: Seats,
     /// By slot, to whom its item was dealt and as which number.
     dealt: Vec<Option<(usize, u64)>>,
-    door: Option<Door>,
+    pub(super) door: Option<Door>,
     is_lost: bool,
     /// Number of the next item, and the number behind the last.
     next: u64,
@@ -154,7 +105,7 @@ impl Queue {
             slot = self.find_slot();
         }
         match slot {
-            Some(slot) => Ok(Slot { queue: self, slot }),
+            Some(slot) => Ok(Slot::of(self, slot)),
             None => {
                 self.metrics.full += 1;
                 Err(QueueError::Full { slots: self.settings.slots })
@@ -207,7 +158,7 @@ impl Queue {
         expelled
     }
 
-    fn check_length(&self, len: usize) -> Result<(), QueueError> {
+    pub(super) fn check_length(&self, len: usize) -> Result<(), QueueError> {
         let limit = self.settings.item_bytes as usize;
         let error = QueueError::TooLong(OutOfRange { offset: 0, len, limit });
         (len <= limit).then_some(()).ok_or(error)
@@ -272,7 +223,7 @@ impl Queue {
         is_known
     }
 
-    fn commit(&mut self, slot: usize, len: usize) -> u64 {
+    pub(super) fn commit(&mut self, slot: usize, len: usize) -> u64 {
         let number = self.next;
         let is_dealt = self.settings.delivery == Delivery::One;
         let to = if is_dealt { self.seats.choose() } else { None };
@@ -309,78 +260,5 @@ impl Drop for Queue {
     /// What is in the window stays with whoever has it mapped. The bells close with this.
     fn drop(&mut self) {
         self.table.close();
-    }
-}
-
-/// A slot that nobody reads, until it is committed; dropped, its number goes to the next item.
-pub struct Slot<'a> {
-    queue: &'a mut Queue,
-    slot: usize,
-}
-
-impl Slot<'_> {
-    /// First byte, for writing in place: as many as an item may have, which hold whatever an
-    /// earlier item left. Good until the slot is committed or dropped.
-    pub fn as_ptr(&self) -> *mut u8 {
-        self.queue.pool.as_ptr().wrapping_add(self.queue.table.shape.slot(self.slot))
-    }
-
-    /// Copies bytes to `offset` of the item.
-    pub fn write(&self, offset: usize, bytes: &[u8]) -> Result<(), OutOfRange> {
-        let limit = self.queue.settings.item_bytes as usize;
-        if offset.checked_add(bytes.len()).is_none_or(|end| end > limit) {
-            return Err(OutOfRange { offset, len: bytes.len(), limit });
-        }
-        self.queue.pool.copy_in(self.queue.table.shape.slot(self.slot) + offset, bytes)
-    }
-
-    /// Makes the first `len` bytes known as an item; answers its number. Wakes who sleeps.
-    pub fn commit(self, len: usize) -> Result<u64, QueueError> {
-        self.queue.check_length(len)?;
-        Ok(self.queue.commit(self.slot, len))
-    }
-}
-
-/// A queue that consumers find by its name, until this is dropped or the session ends.
-pub struct NamedQueue {
-    queue: Queue,
-    held: Holding,
-}
-
-/// Gives a queue its name, among those of regions.
-pub fn publish_as(name: &str, mut queue: Queue) -> Result<NamedQueue, NamedError> {
-    let (held, door) = take_name(name, queue.descriptors())?;
-    queue.door = Some(door);
-    Ok(NamedQueue { queue, held })
-}
-
-impl NamedQueue {
-    /// Its name, with what stands before it.
-    pub fn name(&self) -> String {
-        self.held.name.to_string()
-    }
-
-    /// Counts the producers of this name; 1 for the first.
-    pub fn generation(&self) -> u64 {
-        self.held.generation
-    }
-}
-
-impl Deref for NamedQueue {
-    type Target = Queue;
-    fn deref(&self) -> &Queue {
-        &self.queue
-    }
-}
-
-impl DerefMut for NamedQueue {
-    fn deref_mut(&mut self) -> &mut Queue {
-        &mut self.queue
-    }
-}
-
-impl Drop for NamedQueue {
-    fn drop(&mut self) {
-        tell(self.held.epoch, &Request::Unpublish { region: self.held.id });
     }
 }
