@@ -45,9 +45,7 @@ impl LiveMemory {
         at: usize,
         len: usize,
     ) -> Result<(), OutOfRange> {
-        if offset.checked_add(len).is_none_or(|end| end > self.len) {
-            return Err(OutOfRange { offset, len, limit: self.len });
-        }
+        OutOfRange::check(offset, len, self.len)?;
         let into = target.writable_at(at, len)?;
         let from = (self.start + offset) as *const u8;
         // SAFETY: `into` is valid for `len` writable bytes (just checked); the source lies inside
@@ -72,9 +70,7 @@ impl LiveMemory {
         at: usize,
         len: usize,
     ) -> Result<bool, OutOfRange> {
-        if offset.checked_add(len).is_none_or(|end| end > self.len) {
-            return Err(OutOfRange { offset, len, limit: self.len });
-        }
+        OutOfRange::check(offset, len, self.len)?;
         let other = target.bytes_at(at, len)?;
         // SAFETY: both ranges are readable for `len` bytes: the first by `new`'s promise, the
         // second as checked. memcmp reads each byte and keeps no reference.

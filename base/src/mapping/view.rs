@@ -24,6 +24,16 @@ pub struct OutOfRange {
     pub limit: usize,
 }
 
+impl OutOfRange {
+    /// Whether the `len` bytes at `offset` all lie in the first `limit`.
+    pub fn check(offset: usize, len: usize, limit: usize) -> Result<(), Self> {
+        match offset.checked_add(len) {
+            Some(end) if end <= limit => Ok(()),
+            _ => Err(Self { offset, len, limit }),
+        }
+    }
+}
+
 impl std::fmt::Display for OutOfRange {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} bytes at {} of a region of {}", self.len, self.offset, self.limit)

@@ -67,10 +67,8 @@ impl Version {
 
     /// Copies bytes out, from `offset` of the region.
     pub fn read(&self, offset: usize, into: &mut [u8]) -> Result<(), OutOfRange> {
-        let (shape, len) = (self.region.shape(), into.len());
-        if offset.checked_add(len).is_none_or(|end| end > self.len()) {
-            return Err(OutOfRange { offset, len, limit: self.len() });
-        }
+        OutOfRange::check(offset, into.len(), self.len())?;
+        let shape = self.region.shape();
         let (mut at, mut rest) = (shape.first as usize + offset, into);
         while !rest.is_empty() {
             let (chunk, inside) = (at / CHUNK_BYTES, at % CHUNK_BYTES);

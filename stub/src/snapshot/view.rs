@@ -96,9 +96,7 @@ impl View {
             return Err(OutOfRange { offset, len: into.len(), limit: 0 });
         };
         let Some(pieces) = &self.pieces else { return version.read(offset, into) };
-        if offset.checked_add(into.len()).is_none_or(|end| end > version.len()) {
-            return Err(OutOfRange { offset, len: into.len(), limit: version.len() });
-        }
+        OutOfRange::check(offset, into.len(), version.len())?;
         pieces.copy_out(version.region.shape().first as usize + offset, into)
     }
 }

@@ -61,9 +61,7 @@ impl Source for Reader {
         at: usize,
         len: usize,
     ) -> Result<(), SourceError> {
-        if offset.checked_add(len).is_none_or(|end| end > self.len) {
-            return Err(OutOfRange { offset, len, limit: self.len }.into());
-        }
+        OutOfRange::check(offset, len, self.len)?;
         let from = self.start + offset;
         let all = std::slice::from_ref(&(from..from + len)).to_vec();
         let mapped: Vec<Pages> = self.shared.mapped().iter().map(|it| it.pages.clone()).collect();

@@ -190,9 +190,7 @@ impl Item<'_> {
 
     /// Copies bytes out, from `offset` of the item.
     pub fn read(&self, offset: usize, into: &mut [u8]) -> Result<(), OutOfRange> {
-        if offset.checked_add(into.len()).is_none_or(|end| end > self.len) {
-            return Err(OutOfRange { offset, len: into.len(), limit: self.len });
-        }
+        OutOfRange::check(offset, into.len(), self.len)?;
         let at = self.consumer.table.shape.slot(self.slot) + offset;
         self.consumer.pool.copy_out(at, into)
     }

@@ -24,10 +24,7 @@ impl<'a> Slot<'a> {
 
     /// Copies bytes to `offset` of the item.
     pub fn write(&self, offset: usize, bytes: &[u8]) -> Result<(), OutOfRange> {
-        let limit = self.queue.settings.item_bytes as usize;
-        if offset.checked_add(bytes.len()).is_none_or(|end| end > limit) {
-            return Err(OutOfRange { offset, len: bytes.len(), limit });
-        }
+        OutOfRange::check(offset, bytes.len(), self.queue.settings.item_bytes as usize)?;
         self.queue.pool.copy_in(self.queue.table.shape.slot(self.slot) + offset, bytes)
     }
 
