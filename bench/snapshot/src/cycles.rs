@@ -1,6 +1,6 @@
 //! What a version costs its producer: publishing, the writes before it, and both together.
 
-use crate::figures::{Sample, Samples};
+use crate::figures::{self, Sample, Samples};
 use crate::memory::{Dirty, Memory};
 use crate::producer::{timed, Producer};
 use crate::report::Row;
@@ -12,6 +12,12 @@ use crate::{Failure, Size};
 const HOT_FIRST: usize = 16;
 /// The same once it has stayed so for long.
 const HOT_LAST: f64 = 128.0;
+/// Fewest pages of a chunk that are left unwatched if each version writes them.
+const STEADY_MIN: usize = 8;
+/// Versions from a cold start until such a set has been watched again once, and a few more.
+const STEADY_SETTLES: usize = 24;
+/// One period of it from then on: 32 versions, and one whose writes fault.
+const STEADY_PERIOD: usize = 33;
 
 /// Which pages a cycle writes.
 pub struct Pattern {
@@ -24,6 +30,11 @@ impl Pattern {
     /// Some chunk has more than a third of its pages written, and so turns hot.
     fn is_hot(&self) -> bool {
         self.dirty.by_chunk().values().any(|pages| *pages > 512 / 3)
+    }
+
+    /// Some chunk has enough pages written each time for a set that is left unwatched.
+    fn is_steady(&self) -> bool {
+        !self.is_hot() && self.dirty.by_chunk().values().any(|pages| *pages >= STEADY_MIN)
     }
 
     pub fn is_all(&self) -> bool {
@@ -52,7 +63,8 @@ pub fn measure(size: &Size) -> Result<Vec<Row>, Failure> {
         forked: Memory::private(len, true)?,
         round: 1,
     };
-    let mut rows = Vec::new();
+    let mut rows = vec![arms.moving(size)?];
+    rows.iter().for_each(Row::print);
     for pattern in patterns(len) {
         let samples = arms.sample(size, &pattern)?;
         let found = samples.rows(size, &pattern);
@@ -78,12 +90,13 @@ impl Arms {
         let (dirty, mut samples) = (&pattern.dirty, Samples::default());
         let cycles = if pattern.share > 0.05 { 8 } else { 32 };
         let others = if pattern.is_all() { 2 } else { 4 };
-        let is_hot = pattern.is_hot();
+        let (is_hot, is_steady) = (pattern.is_hot(), pattern.is_steady());
         for repetition in 0..=size.repetitions {
             let bare = self.mean(others, |arms| Ok(arms.bare(dirty)))?;
-            let (ours, probe) = match is_hot {
-                true => self.hot(pattern)?,
-                false => (self.mean(cycles, |arms| arms.ours(dirty))?, Sample::default()),
+            let (ours, probe) = match (is_hot, is_steady) {
+                (true, _) => self.hot(pattern)?,
+                (_, true) => self.steady(dirty)?,
+                _ => (self.mean(cycles, |arms| arms.ours(dirty))?, Sample::default()),
             };
             let remap = self.mean(others, |arms| cycle(&mut arms.remapped, dirty))?;
             let copy = self.mean(others, |arms| Ok(arms.copied(dirty)))?;
@@ -94,39 +107,75 @@ impl Arms {
                 samples.push([bare, ours, probe, remap, copy, gone, alive]);
             }
         }
-        samples.is_hot = is_hot;
+        (samples.is_hot, samples.is_steady) = (is_hot, is_steady);
         Ok(samples)
     }
 
-    /// From watched chunks through hot ones to where they are watched again, and cold again at the
-    /// end, so that each repetition sees the same. Answers the mean version of a program that
+    /// From cold chunks through hot ones to where they are watched again. Answers the mean version of a program that
     /// goes on like this, and the one whose writes fault.
     fn hot(&mut self, pattern: &Pattern) -> Result<(Sample, Sample), Failure> {
         let dirty = &pattern.dirty;
+        self.producer.cool()?;
         let before = page_faults();
         let probe = self.ours(dirty)?;
         let faulted = page_faults() - before;
-        // Its pages were protected before they were found hot: these writes fault for nothing.
+        // Cold before, its pages were protected once more: these writes fault for nothing, which
+        // happens at a cold start only.
         self.ours(dirty)?;
         let before = page_faults();
         let steady = self.mean(HOT_FIRST - 2, |arms| arms.ours(dirty))?;
         let calm = page_faults() - before;
         let watch = self.ours(dirty)?;
-        // Nothing was written: the chunks cool down.
-        self.producer.publish()?;
         // What is claimed about hot chunks has to be what happened.
         let pages = dirty.pages.len() as u64;
         if pattern.is_all() && (faulted < pages || calm > pages / 2) {
             return Err(format!("{faulted} faults when watched, {calm} when hot").into());
         }
         let of = |steady: f64, watch: f64, probe: f64| {
-            ((HOT_LAST - 2.0) * steady + watch + 2.0 * probe) / (HOT_LAST + 1.0)
+            ((HOT_LAST - 1.0) * steady + watch + probe) / (HOT_LAST + 1.0)
         };
         let mean = Sample {
             write: of(steady.write, watch.write, probe.write),
             snap: of(steady.snap, watch.snap, probe.snap),
         };
         Ok((mean, probe))
+    }
+
+    /// From cold to where the pages written each time have been left unwatched for long; one
+    /// period of that, and the first version, whose writes all fault.
+    fn steady(&mut self, dirty: &Dirty) -> Result<(Sample, Sample), Failure> {
+        self.producer.cool()?;
+        let probe = self.ours(dirty)?;
+        self.mean(STEADY_SETTLES, |arms| arms.ours(dirty))?;
+        let before = page_faults();
+        let mean = self.mean(STEADY_PERIOD, |arms| arms.ours(dirty))?;
+        let (faulted, pages) = (page_faults() - before, dirty.pages.len() as u64);
+        // What is claimed has to be what happened: all of them once, and the witnesses.
+        if pages > 1000 && !(pages / 2..pages * 6).contains(&faulted) {
+            return Err(format!("{faulted} faults in a period over {pages} steady pages").into());
+        }
+        Ok((mean, probe))
+    }
+
+    /// Other pages each time, against fork.
+    fn moving(&mut self, size: &Size) -> Result<Row, Failure> {
+        let sets: Vec<Dirty> =
+            (0..8).map(|it| Dirty::scattered(size.bytes, 0.1, 40 + it)).collect();
+        let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+        for repetition in 0..=size.repetitions {
+            let mut added = [0.0; 2];
+            for set in &sets {
+                self.round += 1;
+                let bare = self.bare(set).write;
+                let arms = [self.ours(set)?, self.forked(Child::EndsAtOnce, set)?];
+                added.iter_mut().zip(arms).for_each(|(sum, it)| *sum += it.write + it.snap - bare);
+            }
+            if repetition > 0 {
+                ours.push(added[0] / sets.len() as f64 / 1e3);
+                theirs.push(added[1] / sets.len() as f64 / 1e3);
+            }
+        }
+        Ok(figures::moving(size, ours, theirs))
     }
 
     fn mean(

@@ -6,7 +6,8 @@
 //! anything is measured: the first use of a slot copies a whole chunk of 2 MiB.
 //!
 //! `--full` adds 1 GiB, `--quick` takes 3 repetitions instead of 5, `--part NAME` (`PARTS`) one
-//! part only, `--out PATH` names another file.
+//! part only, `--out PATH` names another file. `--part queue`, on demand only, is the wait-free
+//! queue beside other ways to another process.
 #![warn(missing_docs)]
 
 mod consumer;
@@ -16,6 +17,7 @@ mod memory;
 mod placement;
 mod pool;
 mod producer;
+mod queue;
 mod report;
 mod theirs;
 
@@ -62,6 +64,9 @@ fn main() -> Result<(), Failure> {
     report::print_heading();
     let wanted = |name: &str| asked.part.as_ref().is_none_or(|part| part == name);
     let mut rows = Vec::new();
+    if asked.part.as_deref() == Some("queue") {
+        rows.extend(queue::measure(asked.repetitions, asked.is_full)?);
+    }
     for (name, bytes, is_large) in SIZES {
         let size = Size { name, bytes, repetitions: asked.repetitions };
         for (part, measure) in PARTS {

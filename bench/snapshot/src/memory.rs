@@ -41,6 +41,11 @@ impl Memory {
         Self::map(len, libc::MAP_SHARED, fd, may_write)
     }
 
+    /// Zeros that forked children share.
+    pub fn anonymous_shared(len: usize) -> Result<Self, Failure> {
+        Self::map(len, libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1, true)
+    }
+
     /// Memory that somebody else has mapped.
     ///
     /// # Safety

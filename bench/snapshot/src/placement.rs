@@ -15,11 +15,12 @@ const MEMORY: &str = "blocks of the pool's file at the end, one view kept";
 const VERSIONS: usize = 4;
 
 /// What is measured of each version, in ns.
-const KINDS: [(&str, &str); 4] = [
+const KINDS: [(&str, &str); 5] = [
     ("publish", "us"),
     ("attach a new view", "us"),
     ("a kept view goes on", "us"),
     ("reading the kept view", "GB/s"),
+    ("write, publish, go on, read", "us"),
 ];
 
 /// A producer with one way of placing, and its consumer.
@@ -30,13 +31,26 @@ struct Side {
     bytes: usize,
 }
 
-/// All rows of this part.
+/// All rows of this part. With the largest size goes one between, where the border may lie.
 pub fn measure(size: &Size) -> Result<Vec<Row>, Failure> {
+    let mut rows = Vec::new();
+    if size.bytes >= 1 << 30 {
+        rows.extend(compare(&Size { name: "256 MiB", bytes: 256 << 20, ..*size })?);
+    }
+    rows.extend(compare(size)?);
+    Ok(rows)
+}
+
+fn compare(size: &Size) -> Result<Vec<Row>, Failure> {
     let mut slab = Side::new(size, Placement::Slab)?;
     let mut chunks = Side::new(size, Placement::Chunks)?;
     let mut rows = Vec::new();
-    for (name, share) in [("0.1 % scattered", 0.001), ("10 % scattered", 0.1)] {
-        let dirty = Dirty::scattered(size.bytes, share, 7);
+    let patterns = [
+        ("0.1 % scattered", Dirty::scattered(size.bytes, 0.001, 7)),
+        ("10 % scattered", Dirty::scattered(size.bytes, 0.1, 7)),
+        ("100 %", Dirty::all(size.bytes)),
+    ];
+    for (name, dirty) in patterns {
         let (mut ours, mut theirs) = (Vec::new(), Vec::new());
         for repetition in 0..=size.repetitions {
             let pair = (slab.versions(&dirty)?, chunks.versions(&dirty)?);
@@ -47,7 +61,7 @@ pub fn measure(size: &Size) -> Result<Vec<Row>, Failure> {
         }
         for (at, (what, unit)) in KINDS.into_iter().enumerate() {
             let name = format!("{}, {name}: slab vs chunks: {what}", size.name);
-            let of = |side: &[[f64; 4]]| side.iter().map(|it| it[at]).collect();
+            let of = |side: &[[f64; 5]]| side.iter().map(|it| it[at]).collect();
             let (ours, theirs) = (of(&ours), of(&theirs));
             rows.push(Row { name, ours, theirs, unit, aim: Aim::None, note: NOTE });
         }
@@ -68,8 +82,8 @@ impl Side {
     }
 
     /// The means of several versions.
-    fn versions(&mut self, dirty: &Dirty) -> Result<[f64; 4], Failure> {
-        let mut mean = [0.0; 4];
+    fn versions(&mut self, dirty: &Dirty) -> Result<[f64; 5], Failure> {
+        let mut mean = [0.0; 5];
         for _ in 0..VERSIONS {
             let one = self.version(dirty)?;
             mean.iter_mut().zip(one).for_each(|(mean, it)| *mean += it / VERSIONS as f64);
@@ -77,8 +91,8 @@ impl Side {
         Ok(mean)
     }
 
-    fn version(&mut self, dirty: &Dirty) -> Result<[f64; 4], Failure> {
-        self.producer.write(dirty);
+    fn version(&mut self, dirty: &Dirty) -> Result<[f64; 5], Failure> {
+        let write = self.producer.write(dirty);
         let (publish, _) = self.producer.publish()?;
         let (attach, fresh) = timed(|| View::new(self.consumer.latest()?));
         drop(fresh?);
@@ -86,7 +100,8 @@ impl Side {
         pieces?;
         // SAFETY: the view shows a pinned version of `bytes` bytes, which nobody writes.
         let (read, _) = timed(|| unsafe { memory::sum(self.view.as_ptr(), self.bytes) });
-        Ok([publish / 1e3, attach / 1e3, go_on / 1e3, self.bytes as f64 / read])
+        let whole = write + publish + go_on + read;
+        Ok([publish / 1e3, attach / 1e3, go_on / 1e3, self.bytes as f64 / read, whole / 1e3])
     }
 
     fn pool_mib(&self) -> f64 {

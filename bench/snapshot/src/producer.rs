@@ -65,6 +65,13 @@ impl Producer {
         Ok((ns, done?))
     }
 
+    /// Has everything watched again, and nothing taken for hot or steady any more.
+    pub fn cool(&mut self) -> Result<(), Failure> {
+        while !self.region.copy_ahead(usize::MAX)?.is_done {}
+        // Nothing was written since.
+        self.publish().map(|_| ())
+    }
+
     /// Writes and publishes.
     pub fn cycle(&mut self, dirty: &Dirty) -> Result<Published, Failure> {
         self.write(dirty);
