@@ -10,6 +10,7 @@ mod faults;
 mod memory;
 mod problem;
 mod quadrature;
+mod reference;
 mod small;
 mod spectrum;
 mod sweep;
@@ -44,10 +45,14 @@ struct Asked {
     is_quick: bool,
     trials: usize,
     out: std::path::PathBuf,
+    reference: Option<reference::Wanted>,
 }
 
 fn main() -> Result<(), Failure> {
     let asked = read_arguments()?;
+    if let Some(wanted) = asked.reference {
+        return reference::write(wanted, &asked.out);
+    }
     // Asked before anything is pinned.
     let places = placements();
     let small = small::measure(if asked.is_quick { 3 } else { 9 })?;
@@ -65,19 +70,30 @@ fn main() -> Result<(), Failure> {
 }
 
 fn read_arguments() -> Result<Asked, Failure> {
-    let mut asked = Asked { is_quick: false, trials: 6, out: "sweep-runs.json".into() };
+    let out = "sweep-runs.json".into();
+    let mut asked = Asked { is_quick: false, trials: 6, out, reference: None };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
+        let mut next = || words.next().ok_or(format!("{word} needs a value"));
         match word.as_str() {
             "--quick" => (asked.is_quick, asked.trials) = (true, 3),
-            "--trials" => asked.trials = words.next().ok_or("--trials needs a number")?.parse()?,
-            "--out" => asked.out = words.next().ok_or("--out needs a path")?.into(),
-            other => {
-                return Err(format!("unknown: {other}; there are --quick, --trials, --out").into())
+            "--trials" => asked.trials = next()?.parse()?,
+            "--out" => asked.out = next()?.into(),
+            // The flux of X,Y,Z cells after some steps, and nothing measured.
+            "--flux" => {
+                let (cells, steps) = (numbers(&next()?)?, next()?.parse()?);
+                asked.reference = Some(reference::Wanted { cells, steps });
             }
+            _ => return Err(format!("unknown: {word}; --quick, --trials, --out, --flux").into()),
         }
     }
     Ok(asked)
+}
+
+/// Three numbers with commas between.
+fn numbers(text: &str) -> Result<[usize; 3], Failure> {
+    let found: Result<Vec<usize>, _> = text.split(',').map(str::parse).collect();
+    found?.try_into().map_err(|_| format!("{text} is not three numbers").into())
 }
 
 /// All ways and placements of one size.

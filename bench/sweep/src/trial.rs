@@ -6,7 +6,7 @@ use serde_json::{json, Value};
 
 use crate::board::Tally;
 use crate::problem::Problem;
-use crate::quadrature;
+use crate::quadrature::{self, Ordinate};
 use crate::spectrum::Spectrum;
 use crate::sweep::Solver;
 use crate::ways::{consume, Sharing, Way};
@@ -87,8 +87,8 @@ pub fn run(plan: &Plan, way: Way) -> Result<Outcome, Failure> {
 
 /// Steps in pairs: one after its predecessor was shared, one after a predecessor that was not.
 fn produce(plan: &Plan, problem: Problem, sharing: &mut Sharing) -> Result<Outcome, Failure> {
-    let polar = POLAR[usize::from(problem.cell_count() > LARGEST_CELLS)];
-    let mut solver = Solver::new(problem, quadrature::product(polar));
+    let directions = ordinates(&problem);
+    let mut solver = Solver::new(problem, directions);
     let [mut alone, mut over, mut shared] = [(); 3].map(|()| Vec::new());
     let mut shares = 0;
     for pair in 0..WARM_UPS + plan.pairs {
@@ -103,10 +103,7 @@ fn produce(plan: &Plan, problem: Problem, sharing: &mut Sharing) -> Result<Outco
             }
             // SAFETY: this process alone writes it, and holds the lock where others read it.
             let flux = unsafe { sharing.flux.values_mut() };
-            for _ in 0..SWEEPS {
-                solver.iterate::<false>(flux);
-            }
-            solver.iterate::<true>(flux);
+            step(&mut solver, flux);
             let took = (clock::monotonic_ns() - began) as f64;
             *(if is_shared { &mut with } else { &mut without }) = took;
             if plan.checks {
@@ -120,6 +117,19 @@ fn produce(plan: &Plan, problem: Problem, sharing: &mut Sharing) -> Result<Outco
     let [step_ns, over_ns, shared_ns] =
         [&alone[warm..], &over[warm..], &shared[warm..]].map(median);
     Ok(Outcome { step_ns, over_ns, shared_ns, tally: sharing.board.tally() })
+}
+
+/// The directions of a problem, fewer where it is large.
+pub fn ordinates(problem: &Problem) -> Vec<Ordinate> {
+    quadrature::product(POLAR[usize::from(problem.cell_count() > LARGEST_CELLS)])
+}
+
+/// One step in time.
+pub fn step(solver: &mut Solver, flux: &mut [f64]) {
+    for _ in 0..SWEEPS {
+        solver.iterate::<false>(flux);
+    }
+    solver.iterate::<true>(flux);
 }
 
 /// Processor time of this thread so far.
