@@ -11,7 +11,7 @@
 //! handler.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicU32, AtomicU8};
+use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU8};
 use std::time::Duration;
 
 use heliostat_abi::snapshot::CHUNK_BYTES;
@@ -36,6 +36,8 @@ struct Chunk {
     current: AtomicU8,
     /// Colour that no version alive shows, nor the memory.
     spare: AtomicU8,
+    /// Colours whose slots were asked to be made one huge page, a bit for each.
+    gathered: AtomicU16,
 }
 
 /// What the handler knows of a memory.
@@ -57,6 +59,7 @@ impl Chunks {
             state: AtomicU32::new(WRITABLE),
             current: AtomicU8::new(0),
             spare: AtomicU8::new(NONE),
+            gathered: AtomicU16::new(0),
         };
         let pool_at = pool.as_ptr() as usize;
         // Mappings made from this one inherit it. A child could write what the parent publishes.
@@ -143,9 +146,20 @@ impl Chunks {
         self.show(spare, index, 1)?;
         // Faults that the stores to come would take one by one.
         let _ = kernel::advise(from, used, libc::MADV_POPULATE_WRITE);
+        self.gather(index, spare, chunk);
         chunk.current.store(spare, Relaxed);
         chunk.spare.store(NONE, Relaxed);
         Ok(())
+    }
+
+    /// Asks the kernel, once for each slot, to make it one huge page: from then on protecting it
+    /// and opening it changes one entry instead of 512, also where huge pages for shared memory are
+    /// not given unasked (`shmem_enabled` = `never`). Refused, it stays as it is.
+    fn gather(&self, index: usize, colour: u8, chunk: &Chunk) {
+        let bit = 1u16.checked_shl(u32::from(colour)).unwrap_or(0);
+        if chunk.gathered.fetch_or(bit, Relaxed) & bit == 0 {
+            let _ = kernel::advise(self.address(index), CHUNK_BYTES, libc::MADV_COLLAPSE);
+        }
     }
 
     /// See `Remapped::seal`. All signals are blocked.
