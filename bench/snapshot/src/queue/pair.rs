@@ -17,9 +17,10 @@ use crate::Failure;
 /// No element takes as long as this; the other side has ended.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Where the count of elements read lies, and the word that is 1 while the producer sleeps on it.
+/// Where the count of elements read lies, and the count at which the producer wants to be woken,
+/// 0 while it does not. Each word is written by one side only, so no wake-up is lost.
 const DONE: usize = 0;
-const SLEEPS: usize = 64;
+const WANTED: usize = 64;
 
 /// The producer's side of an arm.
 pub trait Sender {
@@ -46,7 +47,7 @@ pub struct Pair {
     sender: Box<dyn Sender>,
     window: u32,
     words: SharedMapping,
-    orders: Option<File>,
+    orders: File,
     pid: i32,
     sent: u32,
     pub consumer_core: usize,
@@ -66,6 +67,8 @@ impl Pair {
         let pid = check(unsafe { libc::fork() })?;
         if pid == 0 {
             drop(to);
+            // SAFETY: asks that this process end with its parent, whatever that dies of.
+            unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
             let done = consume(len, receiver.as_mut(), &mut from, &words);
             if let Err(error) = &done {
                 eprintln!("consumer: {error}");
@@ -73,7 +76,7 @@ impl Pair {
             // SAFETY: ends the child without running what belongs to its parent.
             unsafe { libc::_exit(i32::from(done.is_err())) }
         }
-        Ok(Self { sender, window, words, orders: Some(to), pid, sent: 0, consumer_core: 0 })
+        Ok(Self { sender, window, words, orders: to, pid, sent: 0, consumer_core: 0 })
     }
 
     /// Nanoseconds for each of `count` elements that follow each other.
@@ -101,7 +104,7 @@ impl Pair {
     fn order(&mut self, count: u32) -> Result<(), Failure> {
         let core = self.consumer_core as u32;
         let words = [count.to_le_bytes(), core.to_le_bytes()].concat();
-        self.orders.as_mut().map_or(Ok(()), |orders| orders.write_all(&words))?;
+        self.orders.write_all(&words)?;
         Ok(())
     }
 
@@ -116,30 +119,32 @@ impl Pair {
 
     /// Sleeps until the consumer has read `count` elements.
     fn wait_for(&self, count: u32) -> Result<(), Failure> {
-        let (done, sleeps) = (self.words.atomic_u32(DONE), self.words.atomic_u32(SLEEPS));
-        loop {
+        let (done, wanted) = (self.words.atomic_u32(DONE), self.words.atomic_u32(WANTED));
+        wanted.store(count, SeqCst);
+        let outcome = loop {
             let seen = done.load(SeqCst);
             if seen >= count {
-                return Ok(());
+                break Ok(());
             }
-            sleeps.store(1, SeqCst);
             if futex::wait(done, seen, Some(PATIENCE))? == futex::Wait::TimedOut {
-                return Err("the consumer does not answer".into());
+                break Err("the consumer does not answer".into());
             }
-        }
+        };
+        wanted.store(0, SeqCst);
+        outcome
     }
 }
 
 impl Drop for Pair {
     fn drop(&mut self) {
-        // The consumer's read ends.
-        self.orders = None;
+        // Later consumers have a copy of the descriptor, so closing it would tell this one nothing.
+        let _ = self.order(0);
         // SAFETY: waits for the child made above; no status is asked for.
         unsafe { libc::waitpid(self.pid, std::ptr::null_mut(), 0) };
     }
 }
 
-/// The consumer: what each order says, until there is none.
+/// The consumer: what each order says, until one says nothing.
 fn consume(
     len: usize,
     receiver: &mut dyn Receiver,
@@ -149,22 +154,26 @@ fn consume(
     let (mut order, mut number) = ([0; 8], 0u32);
     while orders.read_exact(&mut order).is_ok() {
         let (count, core) = order.split_at(4);
-        affinity::pin(u32::from_le_bytes(core.try_into()?) as usize)?;
-        for _ in 0..u32::from_le_bytes(count.try_into()?) {
+        let (count, core) = (count.try_into()?, core.try_into()?);
+        if count == [0; 4] {
+            break;
+        }
+        affinity::pin(u32::from_le_bytes(core) as usize)?;
+        for _ in 0..u32::from_le_bytes(count) {
             if receiver.receive()? != expected(len, u64::from(number)) {
                 return Err(format!("element {number} is not what was written").into());
             }
             number += 1;
-            answer(words.atomic_u32(DONE), words.atomic_u32(SLEEPS), number);
+            answer(words.atomic_u32(DONE), words.atomic_u32(WANTED), number);
         }
     }
     Ok(())
 }
 
-fn answer(done: &AtomicU32, sleeps: &AtomicU32, number: u32) {
+fn answer(done: &AtomicU32, wanted: &AtomicU32, number: u32) {
     done.store(number, SeqCst);
-    if sleeps.load(SeqCst) != 0 {
-        sleeps.store(0, SeqCst);
+    let wanted = wanted.load(SeqCst);
+    if wanted != 0 && number >= wanted {
         futex::wake(done, 1);
     }
 }
