@@ -70,7 +70,7 @@ impl Queue {
     }
 
     /// A slot to write the next item in.
-    fn reserve(&self, py: Python<'_>) -> PyResult<Slot> {
+    fn _reserve(&self, py: Python<'_>) -> PyResult<Slot> {
         let shared = self.shared.get()?;
         let window = Own::new(shared.with(py, |queue| queue.window())?);
         let make = |queue: &'static mut NamedQueue| {

@@ -214,6 +214,21 @@ def test_torch_takes_it_by_dlpack(heat):
     assert not snapshot.is_pinned
 
 
+def test_jax_takes_it_without_a_copy(heat):
+    jax = pytest.importorskip("jax", reason="JAX is not installed; it is not needed")
+    heat.publish()
+    with heat.attachment().latest() as snapshot:
+        start = snapshot.array().ctypes.data
+        array = jax.device_put(snapshot.array())
+    for _ in range(10):
+        heat.array += 1
+        heat.publish()
+    assert array.unsafe_buffer_pointer() == start and snapshot.is_pinned
+    assert array.shape == (300, 500) and float(array.sum()) == array.size
+    del array
+    assert not snapshot.is_pinned
+
+
 def test_a_tensor_is_a_region(name):
     torch = pytest.importorskip("torch", reason="PyTorch is not installed; it is not needed")
     weights = torch.zeros(64, 64)

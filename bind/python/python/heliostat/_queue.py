@@ -92,7 +92,7 @@ class Queue(_native.Queue):
         ends = None if timeout is None else time.monotonic() + timeout
         while True:
             try:
-                return Reservation(super().reserve(), self.layout)
+                return Reservation(super()._reserve(), self.layout)
             except Full:
                 left = SLICE_S if ends is None else min(SLICE_S, ends - time.monotonic())
                 if left <= 0:
