@@ -229,6 +229,7 @@ def test_jax_takes_it_without_a_copy():
     assert array.unsafe_buffer_pointer() == start and snapshot.is_pinned
     assert array.shape == (300, 500) and float(array.sum()) == array.size
     del array
+    gc.collect()
     assert not snapshot.is_pinned
     heat.close()
 
