@@ -86,6 +86,18 @@ fn ranges_outside_the_mapping_are_refused() {
 }
 
 #[test]
+fn bytes_are_copied_from_place_to_place_and_never_outside() {
+    let (_fd, mapping) = SharedMapping::create(c"test", 4096).expect("created");
+    mapping.copy_in(10, b"abcd").expect("inside");
+    mapping.copy_within(10, 12, 4).expect("inside");
+    let mut found = [0; 6];
+    mapping.copy_out(10, &mut found).expect("inside");
+    assert_eq!(&found, b"ababcd");
+    assert!(mapping.copy_within(0, 4095, 2).is_err());
+    assert!(mapping.copy_within(4095, 0, 2).is_err());
+}
+
+#[test]
 fn lengths_of_zero_and_beyond_the_limit_are_refused() {
     for len in [0, REGION_BYTES_MAX + 1] {
         let answer = SharedMapping::create(c"test", len);

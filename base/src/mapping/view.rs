@@ -94,6 +94,17 @@ impl SharedMapping {
         Ok(())
     }
 
+    /// Copies `len` bytes from one place of the region to another.
+    #[inline]
+    pub fn copy_within(&self, from: usize, to: usize, len: usize) -> Result<(), OutOfRange> {
+        let (from, into) = (self.bytes_at(from, len)?, self.writable_at(to, len)?);
+        // SAFETY: both are valid for `len` bytes and the second is writable (checked above);
+        // `copy` allows them to overlap.
+        unsafe { std::ptr::copy(from, into, len) };
+        settle(into);
+        Ok(())
+    }
+
     /// Sets bytes of the region to zero.
     #[inline]
     pub fn zero(&self, offset: usize, len: usize) -> Result<(), OutOfRange> {

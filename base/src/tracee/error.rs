@@ -76,13 +76,26 @@ fn obstacle(pid: i32, uids: &str) -> String {
     let is_own = uids.split_whitespace().all(|uid| uid.parse() == Ok(own));
     let yama = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope");
     let yama = yama.ok().and_then(|text| text.trim().parse::<u32>().ok()).unwrap_or(0);
+    said(pid, is_own, yama)
+}
+
+/// The same in words (source: Documentation/admin-guide/LSM/Yama.rst).
+fn said(pid: i32, is_own: bool, yama: u32) -> String {
     match (is_own, yama) {
         (false, _) => format!(
             "process {pid} is another user's; run this as that user, or with CAP_SYS_PTRACE"
         ),
-        (true, 1..) => format!(
+        (true, 1) => format!(
             "Yama allows only a program's ancestors to trace it (kernel.yama.ptrace_scope is \
              {yama}); use sudo, set it to 0, or have the program call prctl(PR_SET_PTRACER)"
+        ),
+        (true, 2) => format!(
+            "Yama allows only administrators to trace (kernel.yama.ptrace_scope is {yama}); use \
+             sudo, or set it to 0"
+        ),
+        (true, 3..) => format!(
+            "Yama forbids all tracing until the next boot (kernel.yama.ptrace_scope is {yama}, \
+             which cannot be lowered); start the machine with another value"
         ),
         _ => format!(
             "process {pid} is not dumpable (set-user-id, or prctl PR_SET_DUMPABLE), has more \
@@ -129,10 +142,53 @@ impl std::fmt::Display for TraceError {
             Self::JobStopped => {
                 f.write_str("it is stopped (SIGSTOP, Ctrl-Z); send it SIGCONT first")
             }
-            Self::Call { call, errno } => write!(f, "{call} in its name: {errno}"),
+            Self::Call { call, errno } => {
+                write!(f, "{call} in its name: {errno}: {}", refuser(*errno))
+            }
             Self::NoCall { why } => write!(f, "no system call can be made in its name: {why}"),
             Self::Track(error) => error.fmt(f),
         }
     }
 }
 impl std::error::Error for TraceError {}
+
+/// Who refuses a call in a program's name. A userfaultfd for the program's own faults takes no
+/// privilege, so it is hardly ever the kernel that forbids it.
+fn refuser(errno: Errno) -> &'static str {
+    match errno.0 {
+        libc::EMFILE | libc::ENFILE => "it has no file descriptor left; raise its limit",
+        libc::EPERM | libc::EACCES | libc::ENOSYS | libc::EBADF => {
+            "its system-call filter (seccomp) refuses that, or a kernel without userfaultfd; \
+             nothing was changed"
+        }
+        _ => "nothing was changed",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_in_the_way_is_named_with_what_to_do_about_it() {
+        let words = [
+            (false, 1, "another user's; run this as that user"),
+            (true, 0, "not dumpable"),
+            (true, 1, "ptrace_scope is 1); use sudo, set it to 0"),
+            (true, 2, "only administrators"),
+            (true, 3, "until the next boot"),
+        ];
+        for (is_own, yama, wanted) in words {
+            let text = said(77, is_own, yama);
+            assert!(text.contains(wanted), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_refused_call_names_who_refuses_it() {
+        let text =
+            |errno| TraceError::Call { call: "userfaultfd", errno: Errno(errno) }.to_string();
+        assert!(text(libc::EPERM).contains("seccomp"));
+        assert!(text(libc::EMFILE).contains("raise its limit"));
+    }
+}

@@ -24,6 +24,9 @@ const PATIENCE_NS: u64 = 2_000_000_000;
 /// Tries to find a thread where a call can be made, and the pause between two of them.
 const ATTEMPTS: usize = 200;
 const PAUSE_NS: u64 = 2_000_000;
+/// A filter of system calls may answer a call with SIGSYS, and a thread that blocks it would lose
+/// its handler for it (force_sig): it is taken out of the thread's hands instead.
+const ALL_BUT_SIGSYS: u64 = !(1 << (libc::SIGSYS - 1));
 /// Offset in a thread's `struct rseq` of the sequence it is in, 0 for none (source: rseq(2)).
 const SEQUENCE: u64 = 8;
 
@@ -83,34 +86,56 @@ impl Borrowed {
             return Ok(None);
         }
         let blocked = trace::blocked(tid).map_err(gone)?;
-        trace::set_blocked(tid, u64::MAX).map_err(gone)?;
+        trace::set_blocked(tid, ALL_BUT_SIGSYS).map_err(gone)?;
         Ok(Some(Self { tid, instruction, own, blocked, is_stopped: false }))
     }
 
     fn userfaultfd(mut self, pidfd: &PidFd) -> Result<OwnedFd, TraceError> {
-        let refused = |call| move |errno| TraceError::Call { call, errno };
         let made = self.call(Sysno::userfaultfd, FOREIGN_FLAGS as u64)?;
-        let fetched = check(made).map_err(refused("userfaultfd")).and_then(|number| {
-            let fetched = fetch(pidfd, number).map_err(refused("pidfd_getfd"));
-            self.call(Sysno::close, number as u64).and(fetched)
-        });
+        let made = check(made).map_err(|errno| TraceError::Call { call: "userfaultfd", errno });
+        let fetched = made.and_then(|number| self.fetch(pidfd, number));
         self.give_back()?;
         fetched
+    }
+
+    /// Fetches the descriptor that a call has answered, and closes it over there.
+    fn fetch(&mut self, pidfd: &PidFd, number: usize) -> Result<OwnedFd, TraceError> {
+        let fetched = fetch(pidfd, number);
+        let is_made = match &fetched {
+            Ok(fd) => is_userfaultfd(fd),
+            Err(errno) => *errno != Errno(libc::EBADF),
+        };
+        if is_made {
+            self.call(Sysno::close, number as u64)?;
+            return fetched.map_err(|errno| TraceError::Call { call: "pidfd_getfd", errno });
+        }
+        // A call that a filter answers by SIGSYS is not made: its answer is a number of nothing, or
+        // of a file of the program's own. The signal is on its way.
+        self.drop_signals()?;
+        Err(TraceError::Call { call: "userfaultfd", errno: Errno(libc::ENOSYS) })
+    }
+
+    /// Takes signals that the thread may not see out of its hands: it goes on to the entry of a
+    /// call that is not made, nor shown to any filter.
+    fn drop_signals(&mut self) -> Result<(), TraceError> {
+        let registers = self.own.with_call(self.instruction, Sysno::close, u64::MAX);
+        trace::set_registers(self.tid, &registers).map_err(gone)?;
+        self.go_to_call(trace::go_to_call_unmade)
     }
 
     /// Makes one call; answers what it answered.
     fn call(&mut self, nr: Sysno, argument: u64) -> Result<isize, TraceError> {
         let registers = self.own.with_call(self.instruction, nr, argument);
         trace::set_registers(self.tid, &registers).map_err(gone)?;
-        self.go_to_call()?;
-        self.go_to_call()?;
+        self.go_to_call(trace::go_to_call)?;
+        self.go_to_call(trace::go_to_call)?;
         Ok(trace::registers(self.tid).map_err(gone)?.answer())
     }
 
     /// Goes on to the entry of the call, or from there to its exit.
-    fn go_to_call(&mut self) -> Result<(), TraceError> {
+    fn go_to_call(&mut self, go: fn(i32) -> Result<(), Errno>) -> Result<(), TraceError> {
         loop {
-            trace::go_to_call(self.tid).map_err(gone)?;
+            go(self.tid).map_err(gone)?;
             match seize::wait(self.tid, clock::monotonic_ns() + PATIENCE_NS) {
                 State::AtCall => return Ok(()),
                 State::Ended => return Err(TraceError::Gone),
@@ -185,4 +210,10 @@ fn fetch(pidfd: &PidFd, number: usize) -> Result<OwnedFd, Errno> {
     let fd = check(unsafe { raw(Sysno::pidfd_getfd as usize, args) })?;
     // SAFETY: the kernel has just opened it for us.
     Ok(unsafe { OwnedFd::adopt(fd as i32) })
+}
+
+/// Whether the kernel says that it is one.
+fn is_userfaultfd(fd: &OwnedFd) -> bool {
+    let link = std::fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd()));
+    link.is_ok_and(|name| name.as_os_str() == "anon_inode:[userfaultfd]")
 }

@@ -11,6 +11,8 @@ const PTRACE_DETACH: usize = 17;
 const PTRACE_SYSCALL: usize = 24;
 const PTRACE_SEIZE: usize = 0x4206;
 const PTRACE_INTERRUPT: usize = 0x4207;
+/// Of x86 (source: asm/ptrace-abi.h).
+const PTRACE_SYSEMU: usize = 31;
 const PTRACE_GETSIGMASK: usize = 0x420a;
 const PTRACE_SETSIGMASK: usize = 0x420b;
 const PTRACE_GET_RSEQ_CONFIGURATION: usize = 0x420f;
@@ -61,6 +63,11 @@ pub(super) fn go_on(tid: i32) -> Result<(), Errno> {
 /// Lets a standing thread go on to its next entry to or exit from a system call.
 pub(super) fn go_to_call(tid: i32) -> Result<(), Errno> {
     request(PTRACE_SYSCALL, tid, 0, 0)
+}
+
+/// The same to its next entry to a system call, which is then not made.
+pub(super) fn go_to_call_unmade(tid: i32) -> Result<(), Errno> {
+    request(PTRACE_SYSEMU, tid, 0, 0)
 }
 
 /// Ends the tracing of a standing thread, which goes on with `signal` (0 for none).

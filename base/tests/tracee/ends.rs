@@ -89,6 +89,58 @@ fn a_program_under_a_debugger_is_refused_by_name_and_free_afterwards() {
     goes_on(&shared[0], 1000);
 }
 
+#[test]
+fn another_users_program_is_refused_with_what_to_do_and_goes_on() {
+    // SAFETY: geteuid takes nothing.
+    if unsafe { libc::geteuid() } != 0 {
+        return println!("skipped: needs root, to become another user");
+    }
+    let shared = words();
+    let child = Child::run(|| loop {
+        shared[0].fetch_add(1, SeqCst);
+    });
+    let stranger = Child::run(|| {
+        // SAFETY: only numbers; from here on this process has no privilege.
+        assert_eq!(unsafe { libc::setresuid(65534, 65534, 65534) }, 0);
+        let refused = Tracee::open(child.0).map(drop).expect_err("it is another user's");
+        assert!(refused.to_string().contains("run this as that user"), "{refused}");
+        shared[1].store(1, SeqCst);
+        std::thread::sleep(std::time::Duration::from_secs(100));
+    });
+    until("refused", || shared[1].load(SeqCst) == 1);
+    drop(stranger);
+    goes_on(&shared[0], 1000);
+}
+
+#[test]
+fn a_program_that_is_not_dumpable_is_refused_with_the_reason() {
+    // SAFETY: geteuid takes nothing.
+    if unsafe { libc::geteuid() } != 0 {
+        return println!("skipped: needs root, to become another user");
+    }
+    let shared = words();
+    let family = Child::run(|| {
+        // SAFETY: only numbers. Another user's program and tracer, neither with a privilege.
+        unsafe {
+            assert_eq!(libc::setresuid(65534, 65534, 65534), 0);
+            assert_eq!(libc::prctl(libc::PR_SET_DUMPABLE, 1, 0, 0, 0), 0);
+        }
+        let child = Child::run(|| {
+            // SAFETY: only numbers.
+            unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0, 0, 0, 0) };
+            shared[0].store(1, SeqCst);
+            until("for ever", || false);
+        });
+        until("hidden", || shared[0].load(SeqCst) == 1);
+        let refused = Tracee::open(child.0).map(drop).expect_err("it is not dumpable");
+        assert!(refused.to_string().contains("it cannot be traced"), "{refused}");
+        shared[1].store(1, SeqCst);
+        until("for ever", || false);
+    });
+    until("refused", || shared[1].load(SeqCst) == 1);
+    drop(family);
+}
+
 /// An i386 program that waits for ever: pause() again and again.
 fn program_of_32_bits() -> Vec<u8> {
     let code = [0xb8, 29, 0, 0, 0, 0xcd, 0x80, 0xeb, 0xf7];

@@ -145,18 +145,18 @@ fn tracking(arguments: &PublishArguments) -> Tracking {
 fn said(parts: &Parts, round: &Round, is_json: bool) -> String {
     let made = round.versions.iter().flatten();
     let copied: usize = made.clone().map(|it| it.copied_bytes).sum();
-    let at_stop = copied.saturating_sub(round.ahead_bytes);
     let failed: Vec<&PublishError> =
         round.versions.iter().filter_map(|it| it.as_ref().err()).collect();
     if is_json {
         let versions: Vec<_> = parts.described(&round.versions).collect();
         let line = json!({
             "regions": versions, "threads": round.threads, "stopped_ns": round.stopped_ns,
-            "copied_bytes": copied, "copied_while_stopped_bytes": at_stop,
+            "copied_bytes": copied, "copied_while_stopped_bytes": round.stopped_bytes,
         });
         return format!("{line}\n");
     }
-    let [all, copied, at_stop] = [parts.promised(), copied as u64, at_stop as u64].map(bytes);
+    let sizes = [parts.promised(), copied as u64, round.stopped_bytes as u64];
+    let [all, copied, at_stop] = sizes.map(bytes);
     let mut text = format!(
         "{}: {} of {all}, copied {copied} ({at_stop} of it while stopped), stopped {:.3} ms, {} threads\n",
         parts.name(),

@@ -34,16 +34,27 @@ impl Copied {
         alive: &AliveByPlace,
         shape: Shape,
     ) -> Result<Made, PublishError> {
-        let noted = self.note(number, alive, false)?;
-        // Of the first version everything is news, also what its books begin with.
-        let dirty_bytes = newest(alive).map_or(shape.length as usize, |_| noted);
-        let (colours, copied_bytes) = match self.is_slab {
-            true => self.fill_slab(number, alive, shape),
-            false => self.fill_chunks(number, alive, shape),
+        let dirty_bytes = self.news(number, alive, shape)?;
+        let (colours, slots) = self.plan(alive, shape);
+        let mut copied_bytes = 0;
+        for slot in slots {
+            let filled = self.fill(slot, number, shape, ALL);
+            copied_bytes += filled.map_err(PublishError::Source)?.0;
         }
-        .map_err(PublishError::Source)?;
         let has_raced = self.looks_for_races.then(|| self.engine.has_raced()).flatten();
         Ok(Made { colours, dirty_bytes, copied_bytes, has_raced })
+    }
+
+    /// Asks what was written for version `number`; bytes of pages not noted since the newest.
+    pub(super) fn news(
+        &mut self,
+        number: u64,
+        alive: &AliveByPlace,
+        shape: Shape,
+    ) -> Result<usize, PublishError> {
+        let noted = self.note(number, alive, false)?;
+        // Of the first version everything is news, also what its books begin with.
+        Ok(newest(alive).map_or(shape.length as usize, |_| noted))
     }
 
     /// Asks what was written and notes it under `number`; bytes of pages that were not noted since
@@ -65,50 +76,30 @@ impl Copied {
         Ok(dirty_bytes)
     }
 
-    /// Brings a free slot of every changed chunk up to date.
-    fn fill_chunks(
-        &mut self,
-        number: u64,
+    /// The colours of a version of what is noted now, and the slots, by chunk and colour, that have
+    /// to be brought up to date for it.
+    pub(super) fn plan(
+        &self,
         alive: &AliveByPlace,
         shape: Shape,
-    ) -> Result<(Vec<u8>, usize), SourceError> {
-        let (mut colours, since) = newest(alive)
-            .map_or((vec![0; shape.chunks as usize], 0), |it| (it.colours.clone(), it.number));
-        let mut copied = 0;
-        for (chunk, shown_now) in colours.iter_mut().enumerate() {
-            // Since the version shown, not since the last attempt: one may have failed between.
-            if !self.ledger.is_changed_since(chunk, since) {
-                continue;
-            }
-            // One place is free, so fewer versions than colours are alive: there is one.
-            let colour = self.ledger.choose(chunk, shown(alive, chunk)).unwrap_or(0);
-            copied += self.fill((chunk, colour), number, shape, ALL)?.0;
-            *shown_now = colour as u8;
-        }
-        Ok((colours, copied))
-    }
-
-    /// Brings all slots of one free colour up to date.
-    fn fill_slab(
-        &mut self,
-        number: u64,
-        alive: &AliveByPlace,
-        shape: Shape,
-    ) -> Result<(Vec<u8>, usize), SourceError> {
+    ) -> (Vec<u8>, Vec<(usize, usize)>) {
         let chunks = 0..shape.chunks as usize;
-        if let Some(it) = newest(alive) {
-            let is_same = |chunk| !self.ledger.is_changed_since(chunk, it.number);
-            if chunks.clone().all(is_same) {
-                return Ok((it.colours.clone(), 0));
+        let (mut colours, since) =
+            newest(alive).map_or((vec![0; chunks.len()], 0), |it| (it.colours.clone(), it.number));
+        // Since the version shown, not since the last attempt: one may have failed between.
+        let is_changed = |chunk: &usize| self.ledger.is_changed_since(*chunk, since);
+        // One place is free, so fewer versions than colours are alive: there is a colour.
+        let choose = |chunk| self.ledger.choose(chunk, shown(alive, chunk)).unwrap_or(0);
+        let slots: Vec<(usize, usize)> = match self.is_slab {
+            false => chunks.filter(is_changed).map(|chunk| (chunk, choose(chunk))).collect(),
+            true if !chunks.clone().any(|chunk| is_changed(&chunk)) => Vec::new(),
+            true => {
+                let colour = choose(0);
+                chunks.map(|chunk| (chunk, colour)).collect()
             }
-        }
-        // Every version alive has one colour, and fewer than there are colours: one is free.
-        let colour = self.ledger.choose(0, shown(alive, 0)).unwrap_or(0);
-        let mut copied = 0;
-        for chunk in chunks.clone() {
-            copied += self.fill((chunk, colour), number, shape, ALL)?.0;
-        }
-        Ok((vec![colour as u8; chunks.len()], copied))
+        };
+        slots.iter().for_each(|(chunk, colour)| colours[*chunk] = *colour as u8);
+        (colours, slots)
     }
 
     /// Copies what the slot of a chunk in a colour lacks from `at` on, `budget` bytes at most,

@@ -67,12 +67,44 @@ impl Ledger {
     /// Runs of `chunk`'s bytes that changed since its slot of `colour` was filled.
     pub fn stale(&self, chunk: usize, colour: usize) -> impl Iterator<Item = Range<usize>> + '_ {
         let held = self.held(chunk, colour);
+        self.runs(chunk, move |changed| changed > held)
+    }
+
+    /// Those of them that no slot has: they are to be had from the memory itself, and only now.
+    pub fn unsaved(&self, chunk: usize) -> impl Iterator<Item = Range<usize>> + '_ {
+        let best = self.held(chunk, self.nearest(chunk));
+        self.runs(chunk, move |changed| changed > best)
+    }
+
+    /// The others, and the colour of the slot that has them.
+    pub fn saved(
+        &self,
+        chunk: usize,
+        colour: usize,
+    ) -> (usize, impl Iterator<Item = Range<usize>> + '_) {
+        let nearest = self.nearest(chunk);
+        let (held, best) = (self.held(chunk, colour), self.held(chunk, nearest));
+        (nearest, self.runs(chunk, move |changed| held < changed && changed <= best))
+    }
+
+    /// The colour whose slot of `chunk` is nearest to now.
+    fn nearest(&self, chunk: usize) -> usize {
+        let colours = 0..self.shape.colours as usize;
+        colours.max_by_key(|colour| self.held(chunk, *colour)).unwrap_or(0)
+    }
+
+    /// Runs of `chunk`'s bytes in pages of which `is_wanted` says so, by their last change.
+    fn runs<'a>(
+        &'a self,
+        chunk: usize,
+        is_wanted: impl Fn(u64) -> bool + 'a,
+    ) -> impl Iterator<Item = Range<usize>> + 'a {
         let (first, span) = (chunk * PAGES_PER_CHUNK, self.shape.span());
         let pages = &self.changed[first..first + PAGES_PER_CHUNK];
         let mut at = 0;
         std::iter::from_fn(move || {
-            let start = at + pages[at..].iter().position(|changed| *changed > held)?;
-            let run = pages[start..].iter().take_while(|changed| **changed > held).count();
+            let start = at + pages[at..].iter().position(|changed| is_wanted(*changed))?;
+            let run = pages[start..].iter().take_while(|changed| is_wanted(**changed)).count();
             at = start + run;
             let bytes = (first + start) * PAGE_BYTES..(first + start + run) * PAGE_BYTES;
             Some(bytes.start.max(span.start)..bytes.end.min(span.end))
@@ -123,6 +155,24 @@ mod tests {
         assert_eq!(books.stale(0, 0).next(), Some(5 * PAGE_BYTES..7 * PAGE_BYTES));
         books.filled(0, 0, 2);
         assert_eq!(books.stale(0, 0).count(), 0);
+    }
+
+    #[test]
+    fn of_a_slot_never_used_only_what_no_other_slot_has_must_come_from_memory() {
+        let mut books = ledger(CHUNK_BYTES, 0);
+        assert!(books.unsaved(0).eq(std::iter::once(0..CHUNK_BYTES)));
+        books.filled(0, 2, 1);
+        books.note(5 * PAGE_BYTES..6 * PAGE_BYTES, 2, 1);
+        books.filled(0, 1, 2);
+        books.note(7 * PAGE_BYTES..8 * PAGE_BYTES, 3, 2);
+        assert!(books.unsaved(0).eq(std::iter::once(7 * PAGE_BYTES..8 * PAGE_BYTES)));
+        let saved = |colour, wanted: &[Range<usize>]| {
+            let (from, runs) = books.saved(0, colour);
+            assert_eq!((from, runs.collect::<Vec<_>>().as_slice()), (1, wanted));
+        };
+        saved(0, &[0..7 * PAGE_BYTES, 8 * PAGE_BYTES..CHUNK_BYTES]);
+        saved(2, std::slice::from_ref(&(5 * PAGE_BYTES..6 * PAGE_BYTES)));
+        saved(1, &[]);
     }
 
     #[test]

@@ -40,6 +40,7 @@ mod ledger;
 mod named;
 mod outcome;
 mod outside;
+mod paused;
 mod pool;
 pub mod queue;
 mod region;

@@ -1,13 +1,14 @@
 //! Versions of a program's memory that knows nothing of it, made by another process.
 //!
-//! The program is stopped for the length of one version (`base/src/tracee.rs`), which is its
-//! moment at which nobody writes. Most of the copying is done before, while it runs: what it
-//! writes meanwhile is known and copied again, so the pause is for the last writes only.
+//! The program is stopped for a moment (`base/src/tracee.rs`), at which nobody writes. Most of the
+//! copying is done before, while it runs: what it writes meanwhile is known and copied again, so
+//! the stop is for the last writes only. No page is copied in it that was not written since the
+//! last look; what else a slot lacks comes out of the pool afterwards (`paused.rs`).
 //!
 //! ```text
 //! runs    ask what was written, copy it    (again while that pays)
-//! stops   ask what was written since, copy it, publish every region
-//! runs
+//! stops   ask what was written since, copy it
+//! runs    complete slots out of the pool, publish every region
 //! ```
 //!
 //! A version shows what the program's memory held at one instant, as a fork's would: consistent as
@@ -17,6 +18,7 @@
 mod engine;
 mod pieces;
 mod source;
+mod turn;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -30,11 +32,19 @@ use super::region::Region;
 use super::settings::{Placement, Settings};
 use engine::Watched;
 use source::Reader;
+use turn::Turn;
 
-/// Rounds of copying while the program runs, and what a round must have copied to be worth
-/// another: below it, what comes with the stop itself dominates.
-const ROUNDS: usize = 4;
+/// Rounds of copying while the program runs. Each copies what was written during the one before.
+const ROUNDS: usize = 8;
+/// What a round must have copied to be worth another: below it, what comes with the stop itself
+/// dominates.
 const WORTH_BYTES: usize = 1 << 20;
+/// A round that copied more than so much of what the one before did shrinks the rest too little:
+/// the program writes nearly as fast as it is copied.
+const SHRINKS_TO: (usize, usize) = (3, 4);
+
+const FILTERED: &str = "it has a system-call filter (seccomp) that this process lacks, which may \
+                        kill it for one; tracking can be forced (--force-tracking)";
 
 /// Whether writes are to be tracked, which takes one system call made in the program's name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -91,6 +101,9 @@ pub struct Round {
     pub threads: usize,
     /// Bytes copied before the stop.
     pub ahead_bytes: usize,
+    /// Bytes copied while the program stood: of pages written since they were last copied, and of
+    /// regions whose writes are not tracked.
+    pub stopped_bytes: usize,
     /// By region, its version or why it has none.
     pub versions: Vec<Result<Published, PublishError>>,
 }
@@ -106,6 +119,14 @@ struct Shared {
 impl Shared {
     fn mapped(&self) -> std::sync::MutexGuard<'_, Vec<Part>> {
         self.mapped.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What of it meets `range`: asked for every run of pages, so all of it is not copied.
+    fn mapped_in(&self, range: &Pages) -> Vec<Pages> {
+        let mapped = self.mapped();
+        let first = mapped.partition_point(|part| part.pages.end <= range.start);
+        let met = mapped[first..].iter().take_while(|part| part.pages.start < range.end);
+        met.map(|part| part.pages.clone()).collect()
     }
 }
 
@@ -125,7 +146,7 @@ impl Outside {
         let tracker = match tracking {
             Tracking::Never => Err(None),
             Tracking::Careful if tracee.has_foreign_filter() => {
-                Err(Some(TraceError::NoCall { why: "it has a system-call filter (seccomp)" }))
+                Err(Some(TraceError::NoCall { why: FILTERED }))
             }
             _ => tracee.track().map_err(Some),
         };
@@ -178,40 +199,43 @@ impl Outside {
 
     /// Makes a version of each region, all of one instant. Blocks for the copying, and for the
     /// regions' patience where one has no place; the program stands meanwhile only for what is
-    /// copied last.
+    /// copied last, and not at all when no region has a place.
     ///
     /// # Errors
     /// The program is gone, or does not stop. Each region's own failure stands with its version.
     pub fn publish(&self, regions: &mut [&mut Region]) -> Result<Round, OutsideError> {
-        let ahead_bytes = self.copy_ahead(regions)?;
-        let stopped = self.shared.tracee.stop()?;
-        let threads = stopped.threads();
-        self.look()?;
-        let versions = regions.iter_mut().map(|region| region.publish()).collect();
-        let is_there = self.shared.tracee.is_there();
-        let stopped_ns = stopped.resume();
-        match is_there {
-            true => Ok(Round { stopped_ns, threads, ahead_bytes, versions }),
-            false => Err(TraceError::Gone.into()),
+        let mut turns: Vec<Turn<'_>> = regions.iter_mut().map(|it| Turn::new(it)).collect();
+        let ahead_bytes = self.copy_ahead(&mut turns)?;
+        let (mut stopped_ns, mut threads) = (0, 0);
+        if turns.iter().any(|turn| turn.place.is_ok()) {
+            let stopped = self.shared.tracee.stop()?;
+            threads = stopped.threads();
+            let looked = self.look();
+            if looked.is_ok() {
+                turns.iter_mut().for_each(Turn::begin);
+            }
+            let is_there = self.shared.tracee.is_there();
+            stopped_ns = stopped.resume();
+            looked?;
+            if !is_there {
+                return Err(TraceError::Gone.into());
+            }
         }
+        let stopped_bytes = turns.iter().map(Turn::copied_bytes).sum();
+        let versions = turns.into_iter().map(Turn::finish).collect();
+        Ok(Round { stopped_ns, threads, ahead_bytes, stopped_bytes, versions })
     }
 
-    fn copy_ahead(&self, regions: &mut [&mut Region]) -> Result<usize, OutsideError> {
+    fn copy_ahead(&self, turns: &mut [Turn<'_>]) -> Result<usize, OutsideError> {
         let (mut ahead, mut last) = (0, usize::MAX);
         for _ in 0..ROUNDS {
             if self.shared.tracker.is_none() || last < WORTH_BYTES {
                 break;
             }
             self.look()?;
-            let tracked = regions.iter_mut().filter(|region| region.engine() != "whole");
-            // A region without a place says so again when it is published.
-            let copied = tracked
-                .filter_map(|region| region.copy_ahead(usize::MAX).ok())
-                .map(|it| it.bytes)
-                .sum();
+            let copied = turns.iter_mut().map(Turn::copy_ahead).sum();
             ahead += copied;
-            // A program that writes faster than it is copied: another round would be in vain.
-            if copied > last / 2 {
+            if copied > last / SHRINKS_TO.1 * SHRINKS_TO.0 {
                 break;
             }
             last = copied;

@@ -156,9 +156,18 @@ impl Region {
         // A number is used once, whatever comes of it: slots may hold its bytes already.
         self.next += 1;
         let number = self.next;
-        let shape = self.table.shape;
-        let Made { colours, mut dirty_bytes, mut copied_bytes, has_raced } =
-            self.content.make(number, &self.alive, shape)?;
+        let made = self.content.make(number, &self.alive, self.table.shape)?;
+        self.announce(place, number, made)
+    }
+
+    /// Tells consumers of a version that is whole in the pool.
+    pub(super) fn announce(
+        &mut self,
+        place: usize,
+        number: u64,
+        made: Made,
+    ) -> Result<Published, PublishError> {
+        let Made { colours, mut dirty_bytes, mut copied_bytes, has_raced } = made;
         dirty_bytes += self.ahead.0;
         copied_bytes += self.ahead.1;
         let facts = [clock::monotonic_ns(), dirty_bytes as u64, copied_bytes as u64];

@@ -63,12 +63,13 @@ impl Source for Reader {
     ) -> Result<(), SourceError> {
         OutOfRange::check(offset, len, self.len)?;
         let from = self.start + offset;
-        let all = std::slice::from_ref(&(from..from + len)).to_vec();
-        let mapped: Vec<Pages> = self.shared.mapped().iter().map(|it| it.pages.clone()).collect();
-        for hole in without(&all, &mapped) {
+        let all = from..from + len;
+        let mapped = self.shared.mapped_in(&all);
+        let all = std::slice::from_ref(&all);
+        for hole in without(all, &mapped) {
             pool.zero(at + hole.start - from, hole.len())?;
         }
-        for piece in shared(&all, &mapped) {
+        for piece in shared(all, &mapped) {
             let into = at + piece.start - from;
             self.read(piece, pool, into)?;
         }
