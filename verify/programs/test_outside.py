@@ -2,73 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
-import sys
-import time
 
 import pytest
-from heliostat_run import BINARY, House, Program, Side
+from heliostat_run import Side
+from publishers import await_versions, holder, is_running, publish
 from real_programs import run_checked, start_redis
 
 pytestmark = pytest.mark.heliostat
 
 POPULATE = "for i=1,100000 do redis.call('set', 'key:'..i, 'the value of '..i) end return 1"
-
-# A program whose memory is known: `held` is at the printed address.
-HOLDER = """
-import ctypes, sys, time
-held = ctypes.create_string_buffer(b"first value", 1 << 20)
-print(ctypes.addressof(held), flush=True)
-step = 0
-while True:
-    time.sleep(0.01)
-    step += 1
-    ctypes.memmove(ctypes.addressof(held) + (1 << 19), b"step %08d" % step, 13)
-"""
-
-def publish(house: House, *words) -> Program:
-    """`heliostat snapshot publish ...` as a program of its own."""
-    return house.start(Side.PLAIN, [BINARY, "snapshot", "publish", *words], name="publish")
-
-
-def lines(program: Program) -> list[dict]:
-    """What it has said of its versions so far."""
-    return [json.loads(line) for line in program.output().splitlines() if line.endswith("}")]
-
-
-def await_versions(program: Program, count: int, seconds: float = 60) -> list[dict]:
-    """Waits until it has made so many versions."""
-    ends = time.monotonic() + seconds
-    while len(lines(program)) < count:
-        assert program.process.poll() is None, program.errors()
-        assert time.monotonic() < ends, program.errors()
-        time.sleep(0.02)
-    return lines(program)
-
-
-def holder(house: House) -> tuple[Program, int]:
-    """The program above, and where its bytes are."""
-    program = house.start(Side.PLAIN, [sys.executable, "-c", HOLDER], name="holder")
-    ends = time.monotonic() + 30
-    while not program.output().strip():
-        assert time.monotonic() < ends, program.errors()
-        time.sleep(0.01)
-    return program, int(program.output())
-
-
-def is_running(program: Program) -> bool:
-    """True while it goes on writing: its processor time grows."""
-    def used() -> int:
-        with open(f"/proc/{program.pid}/schedstat") as file:
-            return int(file.read().split()[0])
-
-    before = used()
-    time.sleep(0.2)
-    return program.process.poll() is None and used() > before
-
 
 def test_redis_under_load_is_published_ten_times_and_no_client_notices(house):
     port, server = start_redis(house, Side.PLAIN)
