@@ -62,8 +62,9 @@ static int consume(const char *name) {
   heliostat_attachment *reader = NULL;
   heliostat_region_facts facts;
   char words[64];
+  size_t len = 0;
   CHECK(heliostat_attach(name, HELIOSTAT_OWN_USER, &reader));
-  CHECK(heliostat_attachment_description(reader, words, sizeof words, NULL));
+  CHECK(heliostat_attachment_description(reader, words, sizeof words, &len));
   CHECK(heliostat_attachment_facts(reader, &facts));
   printf("attached %llu generation %llu: %s\n", (unsigned long long)facts.bytes,
          (unsigned long long)facts.generation, words);
