@@ -21,7 +21,7 @@ from heliostat_run import House  # noqa: E402
 NAMES = [
     "pingpong", "bandwidth", "redis", "memcached", "nginx", "connect", "idle", "startup", "snapshot", "queue",
     "peers",
-    "sweep", "sweep_numpy", "store", "checkpoint",
+    "sweep", "sweep_numpy", "store", "checkpoint", "outside",
 ]  # fmt: skip
 
 
