@@ -149,9 +149,8 @@ def bgsave(server: Server) -> list[tuple[str, dict]]:
     """Redis's own checkpoint: a fork that writes."""
 
     def work() -> None:
-        saved = server.info("rdb_saves")
         server.ask("bgsave")
-        kernel_view.wait_until(lambda: server.info("rdb_saves") > saved, 60, "BGSAVE")
+        kernel_view.wait_until(lambda: not server.info("rdb_bgsave_in_progress"), 60, "BGSAVE")
 
     sample = watched(server, work)
     return [("bgsave", {**sample, "stop": server.info("latest_fork_usec") / 1e3, "within": 0})]
