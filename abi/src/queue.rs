@@ -8,14 +8,14 @@
 //!        256   description          as in a region's table: length u32, then so many bytes
 //!        4096  one entry per slot, 64 bytes each:
 //!              mark u64 (number of its item + 1; 0 while it is written), length u64,
-//!              ordinal u64 (items before it), to u64 (seat + 1 of the one who gets it; 0 for all)
-//! page   0     magic u32, version u32;  68 armed u32, waited u32, seat u32
+//!              ordinal u64 (items before it), to u64 (handle of the one who gets it; 0 for all)
+//! page   0     magic u32, version u32;  68 armed u32, waited u32; 80 handle u64
 //!        128   cursor u64           no item below it is wanted any more
 //!        192   hold u64             mark of the item being read, 0 for none
 //! ```
 //!
 //! Pool and table are written by the producer alone, and consumers map them read-only. A page is
-//! written by its consumer; the producer writes `seat` and `waited` in it and clears `armed`. Item
+//! written by its consumer; the producer writes `handle` and `waited` in it and clears `armed`. Item
 //! `n` lies in slot `n % slots` or nowhere: a number may be left out.
 
 use crate::wire::{Reader, Writer};
@@ -42,14 +42,15 @@ pub const MARK: usize = 0;
 pub const LENGTH: usize = 8;
 /// Offset in an entry of the count of items before this one.
 pub const ORDINAL: usize = 16;
-/// Offset in an entry of the seat that gets the item, plus one.
+/// Offset in an entry of the handle of the consumer that gets the item.
 pub const TO: usize = 24;
 /// Offset in a page of the word that is 1 while its consumer wants a ring.
 pub const ARMED: usize = crate::snapshot::ARMED;
 /// Offset in a page of the word that is 1 while the producer wants a ring.
 pub const WAITED: usize = 72;
-/// Offset in a page of the consumer's seat plus one, 0 before it has one.
-pub const SEAT: usize = 76;
+/// Offset in a page of the consumer's handle, 0 before it has one. No two consumers of a queue have
+/// the same.
+pub const HANDLE: usize = 80;
 /// Offset in a page of the cursor.
 pub const CURSOR: usize = 128;
 /// Offset in a page of the mark of the item being read.

@@ -12,6 +12,7 @@ use heliostat_base::process::poll_readable;
 use heliostat_stub::snapshot::queue::{
     Consumer, Delivery, Flow, Metrics, Queue, QueueError, Settings,
 };
+use heliostat_stub::snapshot::ConsumerHandle;
 use proptest::prelude::*;
 
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(20));
@@ -20,8 +21,8 @@ fn queue(slots: u32, item_bytes: u64, delivery: Delivery, flow: Flow) -> Queue {
     Queue::new(Settings { slots, item_bytes, delivery, flow, ..Settings::default() }).unwrap()
 }
 
-/// Attaches; the consumer, its seat, and its page for whoever wants to lie in it.
-fn attach_with_page(queue: &mut Queue) -> (Consumer, usize, OwnedFd) {
+/// Attaches; the consumer, its handle, and its page for whoever wants to lie in it.
+fn attach_with_page(queue: &mut Queue) -> (Consumer, ConsumerHandle, OwnedFd) {
     let (table, pool) = queue.descriptors();
     let (table, pool) = (table.duplicate().unwrap(), pool.duplicate().unwrap());
     let mut seen = None;
@@ -30,8 +31,8 @@ fn attach_with_page(queue: &mut Queue) -> (Consumer, usize, OwnedFd) {
         Ok::<(), Infallible>(())
     };
     let consumer = Consumer::new(&table, &pool, announce).unwrap().unwrap();
-    let (seat, page) = seen.unwrap();
-    (consumer, seat, page)
+    let (handle, page) = seen.unwrap();
+    (consumer, handle, page)
 }
 
 fn attach(queue: &mut Queue) -> Consumer {
@@ -111,8 +112,8 @@ proptest! {
                     assert_eq!(Some(bytes), models[at].pop_front());
                 }
                 Step::Leave => {
-                    if let Some((_, seat, _)) = consumers[2].take() {
-                        queue.dismiss(seat);
+                    if let Some((_, handle, _)) = consumers[2].take() {
+                        queue.dismiss(handle);
                     }
                 }
             }
@@ -279,4 +280,46 @@ fn a_producer_that_waits_learns_that_its_consumer_is_gone() {
     let end = std::thread::spawn(move || drop(consumer));
     queue.push_wait(b"3", PATIENCE).unwrap();
     end.join().unwrap();
+}
+
+#[test]
+fn who_is_dismissed_late_does_not_take_along_who_has_its_seat_now() {
+    let mut queue = queue(2, 4096, Delivery::All, Flow::Full);
+    let (gone, handle, _) = attach_with_page(&mut queue);
+    drop(gone);
+    queue.push(&stamped(1, 4096)).unwrap();
+    queue.push(&stamped(2, 4096)).unwrap();
+    // Here the producer sees that the bell is closed.
+    queue.push(&stamped(3, 4096)).unwrap();
+    let mut reader = attach(&mut queue);
+    queue.push(&stamped(4, 4096)).unwrap();
+    let held = reader.take().unwrap();
+    queue.dismiss(handle);
+    for number in 5..9 {
+        let _ = queue.push(&stamped(number, 4096));
+    }
+    let mut bytes = vec![0; 4096];
+    held.read(0, &mut bytes).unwrap();
+    assert!(bytes == stamped(4, 4096), "what is held was overwritten");
+}
+
+#[test]
+fn an_item_that_was_dealt_to_who_left_is_not_read_again_by_who_comes() {
+    let mut queue = queue(4, 8, Delivery::One, Flow::Full);
+    let (mut first, handle, _) = attach_with_page(&mut queue);
+    let (table, pool) = queue.descriptors();
+    let mut shown = None;
+    let keep = |page: &OwnedFd, bell: &OwnedFd| {
+        shown = Some((page.duplicate().unwrap(), bell.duplicate().unwrap()));
+        Ok::<(), Infallible>(())
+    };
+    // It has attached, and the producer has yet to hear of it.
+    let mut second = Consumer::new(table, pool, keep).unwrap().unwrap();
+    queue.push(b"dealt").unwrap();
+    let mut item = Vec::new();
+    assert!(first.pop(&mut item) && item == b"dealt");
+    queue.dismiss(handle);
+    let (page, bell) = shown.unwrap();
+    queue.admit(&page, &bell).unwrap().unwrap();
+    assert!(!second.pop(&mut item), "an item came twice");
 }

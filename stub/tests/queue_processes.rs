@@ -5,6 +5,7 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use heliostat_stub::snapshot::queue::{Consumer, Delivery, Flow, Queue, QueueError, Settings};
+use heliostat_stub::snapshot::ConsumerHandle;
 
 const LEN: usize = 64 << 10;
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(20));
@@ -41,15 +42,15 @@ fn queue(delivery: Delivery, flow: Flow) -> Queue {
     Queue::new(settings).unwrap()
 }
 
-fn attach(queue: &mut Queue) -> (Consumer, usize) {
+fn attach(queue: &mut Queue) -> (Consumer, ConsumerHandle) {
     let (table, pool) = queue.descriptors();
     let (table, pool) = (table.duplicate().unwrap(), pool.duplicate().unwrap());
-    let mut seat = None;
+    let mut handle = None;
     let announce = |page: &_, bell: &_| {
-        seat = queue.admit(page, bell).unwrap();
+        handle = queue.admit(page, bell).unwrap();
         Ok::<(), Infallible>(())
     };
-    (Consumer::new(&table, &pool, announce).unwrap().unwrap(), seat.unwrap())
+    (Consumer::new(&table, &pool, announce).unwrap().unwrap(), handle.unwrap())
 }
 
 /// Writes an item in place, its number in every 4 KiB.

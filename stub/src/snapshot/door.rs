@@ -13,6 +13,7 @@ use heliostat_abi::region::Presence;
 use heliostat_base::fd::OwnedFd;
 use heliostat_ring::pins::{self, Words};
 
+use super::guests::{ConsumerHandle, Way};
 use super::pool::PinsPage;
 use super::region::Region;
 use crate::session::{self, NodePage};
@@ -22,24 +23,22 @@ const ATTEMPTS: usize = 4;
 
 /// Whoever lets consumers in and out: a region or a queue.
 pub(super) trait Host {
-    /// A place for a consumer; `None` when there is none, or for a page that is none, which is its
+    /// Lets a consumer in; `None` when there is no seat, or for a page that is none, which is its
     /// consumer's own loss.
-    fn welcome(&mut self, page: &OwnedFd, bell: Option<&OwnedFd>) -> Option<usize>;
-    /// The consumer in `place` has left.
-    fn farewell(&mut self, place: usize);
+    fn welcome(&mut self, page: &OwnedFd, bell: Option<&OwnedFd>) -> Option<ConsumerHandle>;
+    /// A consumer has left. It may be forgotten already, and another one have its seat.
+    fn farewell(&mut self, consumer: ConsumerHandle);
 }
 
 impl Host for Region {
-    /// Always has a place: the control plane lets in as many as there are for consumers by name,
-    /// and has told each that it is attached.
-    fn welcome(&mut self, page: &OwnedFd, bell: Option<&OwnedFd>) -> Option<usize> {
+    fn welcome(&mut self, page: &OwnedFd, bell: Option<&OwnedFd>) -> Option<ConsumerHandle> {
         // Without a copy of its bell it is not rung, but what it pins stays.
         let bell = bell.and_then(|bell| bell.duplicate().ok());
-        Some(self.seat(PinsPage::open(page, bell).ok()?))
+        self.consumers.seat(Way::ByName, PinsPage::open(page, bell).ok()?)
     }
 
-    fn farewell(&mut self, place: usize) {
-        self.dismiss(place);
+    fn farewell(&mut self, consumer: ConsumerHandle) {
+        self.dismiss(consumer);
     }
 }
 
@@ -49,8 +48,8 @@ pub(super) struct Door {
     region: ObjectId,
     /// The word as it was when everybody was known.
     seen: u32,
-    /// Places of the admitted in the region's table of consumers.
-    places: HashMap<ObjectId, usize>,
+    /// Who came by it and has not left.
+    guests: HashMap<ObjectId, ConsumerHandle>,
     /// The control plane did not say who came: nobody will ever know.
     is_lost: bool,
 }
@@ -58,17 +57,7 @@ pub(super) struct Door {
 impl Door {
     /// The door of a region that has just got its name, and so has no consumers by name.
     pub(super) fn new(node: Arc<NodePage>, region: ObjectId, seen: u32) -> Self {
-        Self { node, region, seen, places: HashMap::new(), is_lost: false }
-    }
-
-    /// How many came by it and have not left.
-    pub(super) fn guests(&self) -> usize {
-        self.places.len()
-    }
-
-    /// Whether who has `place` came by it.
-    pub(super) fn knows(&self, place: usize) -> bool {
-        self.places.values().any(|known| *known == place)
+        Self { node, region, seen, guests: HashMap::new(), is_lost: false }
     }
 
     pub(super) fn has_news(&self) -> bool {
@@ -86,16 +75,16 @@ impl Door {
             for change in entries {
                 match change.state {
                     Presence::Left => self
-                        .places
+                        .guests
                         .remove(&change.consumer)
                         .into_iter()
-                        .for_each(|place| host.farewell(place)),
+                        .for_each(|guest| host.farewell(guest)),
                     joined => {
                         let Some(page) = pages.next() else { return false };
                         let has_bell = joined == Presence::JoinedWithBell;
                         let bell = if has_bell { pages.next() } else { None };
-                        if let Some(place) = host.welcome(page, bell) {
-                            self.places.insert(change.consumer, place);
+                        if let Some(guest) = host.welcome(page, bell) {
+                            self.guests.insert(change.consumer, guest);
                         }
                     }
                 }
@@ -125,7 +114,7 @@ impl Region {
     /// moment ago and was not admitted yet.
     pub(super) fn retire_one(&mut self, place: usize, number: u64) -> bool {
         for _ in 0..ATTEMPTS {
-            if !pins::try_retire(&self.table, place, self.consumers.iter().flatten()) {
+            if !pins::try_retire(&self.table, place, self.consumers.pages()) {
                 return false;
             }
             // After the fence in `try_retire`: who found the number before it was cleared joined
@@ -187,7 +176,21 @@ mod tests {
             assert!(region.admit(&page).unwrap().is_some());
         }
         assert_eq!(region.admit(&page), Ok(None));
-        assert_eq!(region.welcome(&page, None), Some(CONSUMERS_MAX));
+        assert!(region.welcome(&page, None).is_some());
+    }
+
+    #[test]
+    fn who_is_dismissed_late_does_not_take_along_who_has_its_seat_now() {
+        let mut region = region();
+        let (page, theirs, gone) = PinsPage::create_with_bell().unwrap();
+        let handle = region.admit_with_bell(&page, theirs.fd()).unwrap().unwrap();
+        drop((theirs, gone));
+        let (page, _mapped) = PinsPage::create().unwrap();
+        for _ in 0..CONSUMERS_MAX {
+            assert!(region.admit(&page).unwrap().is_some());
+        }
+        region.farewell(handle);
+        assert_eq!(region.consumers.pages().count(), CONSUMERS_MAX);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
-use heliostat_abi::snapshot::{BELL, CLOSED, CONSUMERS_MAX, WAITS};
+use heliostat_abi::snapshot::{BELL, CLOSED, WAITS};
 use heliostat_base::fd::OwnedFd;
 use heliostat_base::mapping::OutOfRange;
 use heliostat_base::{call, clock, futex, spin};
@@ -13,6 +13,7 @@ use heliostat_ring::pins;
 use super::ahead::Walk;
 use super::content::{Alive, Content, Made};
 use super::door::Door;
+use super::guests::{ConsumerHandle, Guests, Way};
 use super::outcome::{Metrics, PublishError, Published};
 use super::pool::{PinsPage, PoolError, Table};
 use super::settings::Settings;
@@ -27,7 +28,7 @@ pub struct Region {
     pub(super) fds: (OwnedFd, OwnedFd),
     /// By place, what consumers may see.
     pub(super) alive: Vec<Option<Alive>>,
-    pub(super) consumers: Vec<Option<PinsPage>>,
+    pub(super) consumers: Guests<PinsPage>,
     /// Of a region that has a name.
     pub(super) door: Option<Door>,
     /// The last number that was tried.
@@ -76,63 +77,35 @@ impl Region {
         Metrics { pool_bytes, ..self.metrics }
     }
 
-    /// Lets a consumer in by its page of pins; answers its place, for `dismiss`. `None` when the
-    /// table of such consumers is full; those that come by name have a table of their own.
-    pub fn admit(&mut self, pins: &OwnedFd) -> Result<Option<usize>, PoolError> {
+    /// Lets a consumer in by its page of pins; answers its handle, for `dismiss`. `None` when as many
+    /// are here as may be; those that come by name have seats of their own.
+    pub fn admit(&mut self, pins: &OwnedFd) -> Result<Option<ConsumerHandle>, PoolError> {
         Ok(self.admit_page(PinsPage::open(pins, None)?))
     }
 
-    /// The same for a consumer that has also shown an end of its bell, which is copied. When the
-    /// table is full, those go first whose bell says that they have ended.
+    /// The same for a consumer that has also shown an end of its bell, which is copied. When there
+    /// is no seat, those go first whose bell says that they have ended.
     pub fn admit_with_bell(
         &mut self,
         pins: &OwnedFd,
         bell: &OwnedFd,
-    ) -> Result<Option<usize>, PoolError> {
+    ) -> Result<Option<ConsumerHandle>, PoolError> {
         let bell = bell.duplicate().map_err(PoolError::Bell)?;
         Ok(self.admit_page(PinsPage::open(pins, Some(bell))?))
     }
 
-    fn admit_page(&mut self, page: PinsPage) -> Option<usize> {
-        if self.admitted() >= CONSUMERS_MAX {
-            self.dismiss_ended();
+    fn admit_page(&mut self, page: PinsPage) -> Option<ConsumerHandle> {
+        if self.consumers.is_full(Way::Admitted) {
+            // Of who comes by name the control plane says when it has left, not earlier.
+            self.consumers.dismiss_if(Way::Admitted, PinsPage::is_ended);
         }
-        (self.admitted() < CONSUMERS_MAX).then(|| self.seat(page))
+        self.consumers.seat(Way::Admitted, page)
     }
 
-    /// Consumers that did not come by name.
-    fn admitted(&self) -> usize {
-        let by_name = self.door.as_ref().map_or(0, Door::guests);
-        self.consumers.iter().flatten().count().saturating_sub(by_name)
-    }
-
-    /// Of who comes by name the control plane says when it has left, not earlier.
-    fn dismiss_ended(&mut self) {
-        for place in 0..self.consumers.len() {
-            let is_ended = self.consumers[place].as_ref().is_some_and(PinsPage::is_ended);
-            let is_guest = self.door.as_ref().is_some_and(|door| door.knows(place));
-            if is_ended && !is_guest {
-                self.consumers[place] = None;
-            }
-        }
-    }
-
-    /// A place in the table of consumers.
-    pub(super) fn seat(&mut self, page: PinsPage) -> usize {
-        let free = self.consumers.iter().position(Option::is_none);
-        let place = free.unwrap_or(self.consumers.len());
-        if place == self.consumers.len() {
-            self.consumers.push(None);
-        }
-        self.consumers[place] = Some(page);
-        place
-    }
-
-    /// Forgets a consumer that has ended: what it pinned is free.
-    pub fn dismiss(&mut self, consumer: usize) {
-        if let Some(place) = self.consumers.get_mut(consumer) {
-            *place = None;
-        }
+    /// Forgets a consumer that has ended: what it pinned is free. Nothing happens when it is
+    /// forgotten already.
+    pub fn dismiss(&mut self, consumer: ConsumerHandle) {
+        self.consumers.dismiss(consumer);
     }
 
     /// Says that `bytes` of the region were written, by means that the engine cannot see.
@@ -228,10 +201,10 @@ impl Region {
         self.attend_door();
         let bell = self.table.memory.atomic_u32(BELL);
         let waits = |page: &PinsPage| page.memory.atomic_u32(WAITS).load(SeqCst) != 0;
-        if self.consumers.iter().flatten().any(waits) {
+        if self.consumers.pages().any(waits) {
             futex::wake(bell, u32::MAX);
         }
-        self.consumers.iter().flatten().for_each(PinsPage::ring_if_armed);
+        self.consumers.pages().for_each(PinsPage::ring_if_armed);
     }
 }
 

@@ -12,6 +12,7 @@ use heliostat_base::track::TrackError;
 use super::content::Content;
 use super::copied::Copied;
 use super::engine::{Declared, Engine, Whole};
+use super::guests::Guests;
 use super::ledger::{Ledger, PAGE_BYTES};
 use super::outcome::{Metrics, RegionError};
 use super::pool::Table;
@@ -105,7 +106,7 @@ impl Region {
             table,
             fds: (table_fd, pool_fd),
             alive: (0..shape.colours).map(|_| None).collect(),
-            consumers: Vec::new(),
+            consumers: Guests::default(),
             door: None,
             next: 0,
             ahead: (0, 0),

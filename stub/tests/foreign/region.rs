@@ -20,7 +20,7 @@ use heliostat_base::fd::OwnedFd;
 use heliostat_base::live::LiveMemory;
 use heliostat_base::mapping::SharedMapping;
 use heliostat_stub::snapshot::{
-    Attachment, EngineKind, PublishError, Region, Settings, Version, View,
+    Attachment, ConsumerHandle, EngineKind, PublishError, Region, Settings, Version, View,
 };
 
 use super::step::{steps, Step};
@@ -164,6 +164,7 @@ struct Consumers {
     region: Region,
     honest: Attachment,
     pages: Vec<(OwnedFd, SharedMapping)>,
+    handles: Vec<ConsumerHandle>,
     round: u8,
 }
 
@@ -180,7 +181,7 @@ impl Consumers {
         let honest = honest.expect("mapped").expect("admitted");
         let page = || SharedMapping::create(c"pins", PINS_BYTES).expect("memory");
         let pages: Vec<_> = (0..4).map(|_| page()).collect();
-        Self { bytes, region, honest, pages, round: 0 }
+        Self { bytes, region, honest, pages, handles: Vec::new(), round: 0 }
     }
 
     fn step(&mut self, step: Step) {
@@ -200,10 +201,15 @@ impl Consumers {
                 }
                 let is_page = memory.atomic_u32(0).load(SeqCst) == PINS_MAGIC
                     && memory.atomic_u32(4).load(SeqCst) == u32::from(VERSION);
-                assert_eq!(self.region.admit(&self.pages[page].0).is_ok(), is_page);
+                let admitted = self.region.admit(&self.pages[page].0);
+                assert_eq!(admitted.is_ok(), is_page);
+                self.handles.extend(admitted.ok().flatten());
             }
-            // Place 0 is the honest one's.
-            6 => self.region.dismiss(1 + far % 80),
+            // Also those that are gone already; never the honest one.
+            6 => {
+                let handle = self.handles.get(far % self.handles.len().max(1));
+                handle.into_iter().for_each(|handle| self.region.dismiss(*handle));
+            }
             _ => self.publish(),
         }
     }

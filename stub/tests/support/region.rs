@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 
 use heliostat_base::live::LiveMemory;
-use heliostat_stub::snapshot::{Attachment, Region, Settings, Version};
+use heliostat_stub::snapshot::{Attachment, ConsumerHandle, Region, Settings, Version};
 
 /// A region over `bytes`, which the test keeps until the region is dropped.
 pub fn region(bytes: &[u8], settings: Settings) -> Region {
@@ -16,16 +16,16 @@ pub fn live(bytes: &[u8]) -> LiveMemory {
     unsafe { LiveMemory::new(bytes.as_ptr() as usize, bytes.len()) }
 }
 
-/// A consumer of `region`, and its place there.
-pub fn attach(region: &mut Region) -> (Attachment, usize) {
+/// A consumer of `region`, and its handle there.
+pub fn attach(region: &mut Region) -> (Attachment, ConsumerHandle) {
     let (table, pool) = region.descriptors();
     let (table, pool) = (table.duplicate().unwrap(), pool.duplicate().unwrap());
-    let mut place = None;
+    let mut handle = None;
     let announced = Attachment::new(&table, pool, |pins| {
-        place = region.admit(pins).unwrap();
+        handle = region.admit(pins).unwrap();
         Ok::<(), Infallible>(())
     });
-    (announced.unwrap().unwrap(), place.expect("room for a consumer"))
+    (announced.unwrap().unwrap(), handle.expect("room for a consumer"))
 }
 
 /// All bytes of a version.

@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use heliostat_stub::snapshot::{Attachment, PublishError, Region};
+use heliostat_stub::snapshot::{Attachment, ConsumerHandle, PublishError, Region};
 
 use crate::child::Child;
 use crate::consume::follow;
@@ -15,10 +15,10 @@ use crate::plan::mix;
 /// Rounds that a stopped consumer sleeps through.
 const STOPPED_ROUNDS: u32 = 20;
 
-/// One consumer: its process, and its place in the region.
+/// One consumer: its process, and its handle at the region.
 struct Follower {
     child: Child,
-    place: usize,
+    handle: ConsumerHandle,
     stopped_in: Option<u32>,
 }
 
@@ -88,14 +88,14 @@ impl Follower {
         region: &mut Region,
         index: usize,
     ) -> Result<Self, String> {
-        let (attachment, place) = attach(region)?;
+        let (attachment, handle) = attach(region)?;
         let (plan, memory) = (pen.plan, pen.memory);
         let habit = orders.habit(index);
         let child = Child::fork(|| {
             forget(&memory);
             follow(&attachment, plan, habit, &AtomicU64::new(0))
         });
-        Ok(Self { child, place, stopped_in: None })
+        Ok(Self { child, handle, stopped_in: None })
     }
 }
 
@@ -107,18 +107,18 @@ fn forget(memory: &Memory) {
     }
 }
 
-/// A consumer of `region` in this process, and its place.
-pub fn attach(region: &mut Region) -> Result<(Attachment, usize), String> {
+/// A consumer of `region` in this process, and its handle.
+pub fn attach(region: &mut Region) -> Result<(Attachment, ConsumerHandle), String> {
     let (table, pool) = region.descriptors();
     let copies = (table.duplicate(), pool.duplicate());
     let (Ok(table), Ok(pool)) = copies else { return Err("out of descriptors".into()) };
-    let mut place = None;
+    let mut handle = None;
     let announced = Attachment::new(&table, pool, |pins| {
-        place = region.admit(pins).map_err(|error| error.to_string())?;
+        handle = region.admit(pins).map_err(|error| error.to_string())?;
         Ok::<(), String>(())
     });
     let attachment = announced.map_err(|error| error.to_string())??;
-    Ok((attachment, place.ok_or("no room for a consumer")?))
+    Ok((attachment, handle.ok_or("no room for a consumer")?))
 }
 
 /// What happens to the consumers, and to the producer, after a round.
@@ -145,7 +145,7 @@ fn hurt(
             let fresh = Follower::start(orders, pen, region, index)?;
             let old = std::mem::replace(&mut followers[index], fresh);
             old.child.kill();
-            region.dismiss(old.place);
+            region.dismiss(old.handle);
         }
         2 => {
             followers[index].child.signal(libc::SIGSTOP);

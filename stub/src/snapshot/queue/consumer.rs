@@ -83,8 +83,8 @@ impl Consumer {
     pub fn take(&mut self) -> Option<Item<'_>> {
         let (table, page) = (&self.table, &self.page);
         let before = self.cursor;
-        // The seat is looked at after the mark: it was said before the first item was dealt.
-        let is_mine = |slot| !table.shape.is_dealt || table.receiver(slot) == page.seat();
+        // The handle is looked at after the mark: it was said before the first item was dealt.
+        let is_mine = |slot| table.is_for(slot, page);
         let Some(slot) = queue::take(table, page, &mut self.cursor, is_mine) else {
             if self.cursor != before {
                 self.let_go();
@@ -145,7 +145,7 @@ impl Consumer {
 
     fn has_item(&mut self) -> bool {
         let (table, page, before) = (&self.table, &self.page, self.cursor);
-        let is_mine = |slot| !table.shape.is_dealt || table.receiver(slot) == page.seat();
+        let is_mine = |slot| table.is_for(slot, page);
         let found = queue::seek(table, &mut self.cursor, is_mine);
         if self.cursor != before {
             self.let_go();

@@ -5,8 +5,8 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
 
 use heliostat_abi::queue::{
-    Shape, ARMED, CLOSED, CURSOR, HEAD, HEAD_BYTES, HOLD, LENGTH, MARK, ORDINAL, PAGE_BYTES,
-    PAGE_MAGIC, SEAT, TO, WAITED,
+    Shape, ARMED, CLOSED, CURSOR, HANDLE, HEAD, HEAD_BYTES, HOLD, LENGTH, MARK, ORDINAL,
+    PAGE_BYTES, PAGE_MAGIC, TO, WAITED,
 };
 use heliostat_abi::snapshot::{DESCRIPTION, DESCRIPTION_MAX};
 use heliostat_abi::wire::Writer;
@@ -16,7 +16,7 @@ use heliostat_base::fd::OwnedFd;
 use heliostat_base::mapping::{Access, SharedMapping, Writers};
 use heliostat_ring::queue::{Seat, Words};
 
-use crate::snapshot::PoolError;
+use crate::snapshot::{ConsumerHandle, PoolError};
 
 /// A table, of the producer's own or mapped from it.
 pub(super) struct Table {
@@ -77,9 +77,11 @@ impl Table {
         (length as usize, self.word(slot, ORDINAL).load(Relaxed))
     }
 
-    /// Seat plus one of the consumer that gets the item in a slot, 0 for all.
-    pub(super) fn receiver(&self, slot: usize) -> u64 {
-        self.word(slot, TO).load(Relaxed)
+    /// True when the item in a slot is for the consumer of `page`. A dealt item has one receiver;
+    /// one that was committed when nobody was there has none, and is for nobody who came since.
+    pub(super) fn is_for(&self, slot: usize, page: &Page) -> bool {
+        let is_receiver = |handle| handle != 0 && self.word(slot, TO).load(Relaxed) == handle;
+        !self.shape.is_dealt || is_receiver(page.handle())
     }
 
     pub(super) fn close(&self) {
@@ -134,13 +136,13 @@ impl Page {
         Ok(Self { memory, bell: bell.ok_or(PoolError::NoBell)? })
     }
 
-    pub(super) fn set_seat(&self, seat: usize) {
-        self.memory.atomic_u32(SEAT).store(seat as u32 + 1, Relaxed);
+    pub(super) fn set_handle(&self, handle: ConsumerHandle) {
+        self.memory.atomic_u64(HANDLE).store(handle.number(), Relaxed);
     }
 
-    /// Own seat plus one as the producer says, 0 before it has said so.
-    pub(super) fn seat(&self) -> u64 {
-        u64::from(self.memory.atomic_u32(SEAT).load(Relaxed))
+    /// Own handle's number as the producer says, 0 before it has said so.
+    fn handle(&self) -> u64 {
+        self.memory.atomic_u64(HANDLE).load(Relaxed)
     }
 
     /// The consumer wants a ring at the next item. A full fence.

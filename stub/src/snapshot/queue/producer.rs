@@ -13,7 +13,8 @@ use super::memory::{Page, Table};
 use super::seats::Seats;
 use super::{Delivery, Flow, Metrics, QueueError, Settings, Slot};
 use crate::snapshot::door::{Door, Host};
-use crate::snapshot::PoolError;
+use crate::snapshot::guests::Way;
+use crate::snapshot::{ConsumerHandle, PoolError};
 
 /// How often a slot is tried to be had while consumers keep joining; then it is passed over.
 const ATTEMPTS: usize = 4;
@@ -26,7 +27,7 @@ pub struct Queue {
     pub(super) settings: Settings,
     seats: Seats,
     /// By slot, to whom its item was dealt and as which number.
-    dealt: Vec<Option<(usize, u64)>>,
+    dealt: Vec<Option<(ConsumerHandle, u64)>>,
     pub(super) door: Option<Door>,
     is_lost: bool,
     /// Number of the next item, and the number behind the last.
@@ -82,15 +83,20 @@ impl Queue {
         self.metrics
     }
 
-    /// Lets a consumer in by its page and its end of the bell, which is copied. Answers its seat,
-    /// for `dismiss`; `None` when all seats are taken.
-    pub fn admit(&mut self, page: &OwnedFd, bell: &OwnedFd) -> Result<Option<usize>, PoolError> {
-        Ok(self.seats.seat(Page::open(page, bell)?))
+    /// Lets a consumer in by its page and its end of the bell, which is copied. Answers its handle,
+    /// for `dismiss`; `None` when all seats are taken. Those that come by name have seats of their
+    /// own.
+    pub fn admit(
+        &mut self,
+        page: &OwnedFd,
+        bell: &OwnedFd,
+    ) -> Result<Option<ConsumerHandle>, PoolError> {
+        Ok(self.seats.seat(Way::Admitted, Page::open(page, bell)?))
     }
 
-    /// Forgets a consumer that has ended.
-    pub fn dismiss(&mut self, seat: usize) {
-        self.seats.dismiss(seat);
+    /// Forgets a consumer that has ended. Nothing happens when it is forgotten already.
+    pub fn dismiss(&mut self, consumer: ConsumerHandle) {
+        self.seats.dismiss(consumer);
     }
 
     /// A slot to write the next item in. Never waits for a consumer; asks the control plane if a
@@ -190,7 +196,7 @@ impl Queue {
     /// False when the item in `slot` was dealt to somebody who counts and has not read it.
     fn is_done(&self, slot: usize) -> bool {
         self.settings.flow == Flow::Overwrite
-            || self.dealt[slot].is_none_or(|(seat, number)| self.seats.is_done(seat, number))
+            || self.dealt[slot].is_none_or(|(to, number)| self.seats.is_done(to, number))
     }
 
     fn retire(&mut self, slot: usize) -> bool {
@@ -227,11 +233,9 @@ impl Queue {
         let number = self.next;
         let is_dealt = self.settings.delivery == Delivery::One;
         let to = if is_dealt { self.seats.choose() } else { None };
-        if let Some(seat) = to {
-            self.seats.deal(seat, number);
-            self.dealt[slot] = Some((seat, number));
-        }
-        let receiver = to.map_or(0, |seat| seat as u64 + 1);
+        to.into_iter().for_each(|handle| self.seats.deal(handle, number));
+        self.dealt[slot] = to.map(|handle| (handle, number));
+        let receiver = to.map_or(0, ConsumerHandle::number);
         self.table.describe(slot, len, self.metrics.committed, receiver);
         queue::commit(&self.table, slot, number);
         (self.next, self.head) = (number + 1, number + 1);
@@ -239,7 +243,7 @@ impl Queue {
         // Who joined while this item was written may sleep already.
         self.attend_door();
         match to {
-            Some(seat) => self.seats.page(seat).into_iter().for_each(Page::ring_consumer),
+            Some(handle) => self.seats.page(handle).into_iter().for_each(Page::ring_consumer),
             None => self.seats.pages().for_each(Page::ring_consumer),
         }
         number
@@ -247,12 +251,12 @@ impl Queue {
 }
 
 impl Host for Queue {
-    fn welcome(&mut self, page: &OwnedFd, bell: Option<&OwnedFd>) -> Option<usize> {
-        self.admit(page, bell?).ok().flatten()
+    fn welcome(&mut self, page: &OwnedFd, bell: Option<&OwnedFd>) -> Option<ConsumerHandle> {
+        self.seats.seat(Way::ByName, Page::open(page, bell?).ok()?)
     }
 
-    fn farewell(&mut self, place: usize) {
-        self.dismiss(place);
+    fn farewell(&mut self, consumer: ConsumerHandle) {
+        self.dismiss(consumer);
     }
 }
 
