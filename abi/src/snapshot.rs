@@ -29,7 +29,8 @@ pub const TABLE_MAGIC: u32 = u32::from_le_bytes(*b"HSNT");
 pub const PINS_MAGIC: u32 = u32::from_le_bytes(*b"HSNP");
 /// A chunk: what has one colour. A huge page, so that a pool may consist of them.
 pub const CHUNK_BYTES: usize = 2 << 20;
-/// Most chunks of a region (1 TiB).
+/// Most chunks of a pool, all colours together (1 TiB).
+/// A region of 4 colours is 256 GiB at most.
 pub const CHUNKS_MAX: usize = 1 << 19;
 /// Fewest colours: the newest version, and the next one in the making.
 pub const COLOURS_MIN: usize = 2;
@@ -100,8 +101,8 @@ impl Shape {
         let chunks = length.checked_add(u64::from(first))?.div_ceil(CHUNK_BYTES as u64);
         let fits = length > 0
             && first < 4096
-            && (1..=CHUNKS_MAX as u64).contains(&chunks)
-            && (COLOURS_MIN..=COLOURS_MAX).contains(&(colours as usize));
+            && (COLOURS_MIN..=COLOURS_MAX).contains(&(colours as usize))
+            && (1..=CHUNKS_MAX as u64 / u64::from(colours)).contains(&chunks);
         fits.then_some(Self { generation, length, first, chunks: chunks as u32, colours })
     }
 
@@ -181,8 +182,13 @@ mod tests {
         assert_eq!(Shape::new(1, 1, 4096, 2), None);
         assert_eq!(Shape::new(1, u64::MAX, 1, 2), None);
         assert_eq!(Shape::new(1, (CHUNKS_MAX * CHUNK_BYTES) as u64, 1, 2), None);
-        let largest = Shape::new(1, (CHUNKS_MAX * CHUNK_BYTES) as u64, 0, 2).unwrap();
-        assert_eq!(largest.slot(1, CHUNKS_MAX - 1) + CHUNK_BYTES, largest.pool_bytes());
+        for colours in [2, 4, 16] {
+            let length = (CHUNKS_MAX / colours * CHUNK_BYTES) as u64;
+            let largest = Shape::new(1, length, 0, colours as u32).unwrap();
+            let last = largest.slot(colours - 1, largest.chunks as usize - 1);
+            assert_eq!(last + CHUNK_BYTES, largest.pool_bytes());
+            assert_eq!(Shape::new(1, length, 1, colours as u32), None);
+        }
     }
 
     #[test]

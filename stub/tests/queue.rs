@@ -323,3 +323,11 @@ fn an_item_that_was_dealt_to_who_left_is_not_read_again_by_who_comes() {
     queue.admit(&page, &bell).unwrap().unwrap();
     assert!(!second.pop(&mut item), "an item came twice");
 }
+
+#[test]
+fn a_limit_beyond_the_clock_is_none() {
+    let mut queue = queue(2, 8, Delivery::All, Flow::Full);
+    let mut consumer = attach(&mut queue);
+    queue.push_wait(b"item", Some(Duration::MAX)).unwrap();
+    assert!(consumer.wait(Some(Duration::MAX)));
+}

@@ -34,3 +34,33 @@ fn a_view_of_a_slab_maps_nothing_and_a_copy_is_made_once_per_page_and_slab() {
         }
     }
 }
+
+#[test]
+fn a_view_that_goes_on_to_another_region_shows_that_one() {
+    let mut memories = [1u8, 101].map(|value| vec![value; 2 * CHUNK_BYTES + PAGE_BYTES]);
+    let settings = Settings { engine: EngineKind::Declared, ..Settings::default() };
+    let versions = memories.each_mut().map(|bytes| {
+        let mut region = region(bytes, Settings { placement: Placement::Chunks, ..settings });
+        let (consumer, _) = attach(&mut region);
+        region.publish().unwrap();
+        bytes[CHUNK_BYTES] += 1;
+        region.declare(CHUNK_BYTES..CHUNK_BYTES + 1).unwrap();
+        region.publish().unwrap();
+        consumer.latest().unwrap()
+    });
+    let mut versions = versions.into_iter();
+    let mut view = View::new(versions.next().unwrap()).unwrap();
+    view.advance(versions.next().unwrap()).unwrap();
+    let mut shown = vec![0; memories[1].len()];
+    view.read(0, &mut shown).unwrap();
+    assert!(shown == memories[1], "bytes of the region before");
+}
+
+#[test]
+fn a_wait_with_a_limit_beyond_the_clock_is_one_without() {
+    let bytes = vec![0u8; PAGE_BYTES];
+    let mut region = region(&bytes, Settings::default());
+    let (consumer, _) = attach(&mut region);
+    region.publish().unwrap();
+    assert!(consumer.wait(0, Some(std::time::Duration::MAX)));
+}

@@ -78,3 +78,19 @@ fn a_set_that_stops_being_written_is_copied_once_more_and_then_nothing_is() {
         assert!(none.dirty_bytes <= edges, "{none:?}");
     }
 }
+
+#[test]
+fn nobody_knows_whether_somebody_raced_in_pages_that_are_not_watched() {
+    if track::probe().is_err() {
+        return println!("skipped: no write tracking here");
+    }
+    let mut bytes = vec![0u8; LENGTH];
+    let settings = Settings { looks_for_races: true, ..settings(Placement::Chunks) };
+    let mut region = region(&bytes, settings);
+    assert_eq!(region.publish().unwrap().has_raced, Some(false));
+    for round in 1..5 {
+        bytes.fill(round);
+        // All of it is hot from the first time on.
+        assert_eq!(region.publish().unwrap().has_raced, None);
+    }
+}

@@ -10,35 +10,17 @@
 //! that its thread cannot meet itself. No allocation and no lock below `open`: it runs in a
 //! handler.
 
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU8};
-use std::time::Duration;
+mod state;
+
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use heliostat_abi::snapshot::CHUNK_BYTES;
 
+use state::{Chunk, HELD, NONE, PROTECTED, WRITABLE};
+
 use super::{kernel, RemapError};
 use crate::mapping::{SharedMapping, PAGE_BYTES};
-use crate::{futex, live, process};
-
-const PROTECTED: u32 = 0;
-const WRITABLE: u32 = 1;
-const HELD: u32 = 2;
-
-/// No colour.
-const NONE: u8 = u8::MAX;
-
-/// A lost wake-up costs this much; there is none, but a handler should not bet on it.
-const LOOK_AGAIN: Duration = Duration::from_millis(10);
-
-struct Chunk {
-    state: AtomicU32,
-    /// Colour that the memory shows.
-    current: AtomicU8,
-    /// Colour that no version alive shows, nor the memory.
-    spare: AtomicU8,
-    /// Colours whose slots were asked to be made one huge page, a bit for each.
-    gathered: AtomicU16,
-}
+use crate::{live, process};
 
 /// What the handler knows of a memory.
 pub(super) struct Chunks {
@@ -55,19 +37,13 @@ impl Chunks {
     /// Maps a memory that shows colour 0 of `pool` and may be written.
     pub(super) fn map(pool: &SharedMapping, len: usize) -> Result<Self, RemapError> {
         let count = len.div_ceil(CHUNK_BYTES);
-        let chunk = |_| Chunk {
-            state: AtomicU32::new(WRITABLE),
-            current: AtomicU8::new(0),
-            spare: AtomicU8::new(NONE),
-            gathered: AtomicU16::new(0),
-        };
         let pool_at = pool.as_ptr() as usize;
         // Mappings made from this one inherit it. A child could write what the parent publishes.
         kernel::advise(pool_at, pool.len(), libc::MADV_DONTFORK)?;
         // Where the kernel has no huge pages for shared memory this changes nothing.
         let _ = kernel::advise(pool_at, pool.len(), libc::MADV_HUGEPAGE);
         let start = kernel::reserve(count * CHUNK_BYTES)?;
-        let chunks = (0..count).map(chunk).collect();
+        let chunks = (0..count).map(|_| Chunk::writable()).collect();
         let colours = pool.len() / (count * CHUNK_BYTES);
         let it = Self { start, len, pool: pool_at, colours, pid: process::pid(), chunks };
         if let Err(error) = it.show(0, 0, count) {
@@ -220,32 +196,5 @@ impl Chunks {
     /// Address in the pool; chunks of one colour are neighbours there.
     fn slot(&self, colour: u8, index: usize) -> usize {
         self.pool + (usize::from(colour) * self.chunks.len() + index) * CHUNK_BYTES
-    }
-}
-
-impl Chunk {
-    fn hold(&self, state: u32) -> bool {
-        self.state.compare_exchange(state, HELD, Acquire, Relaxed).is_ok()
-    }
-
-    /// Holds the chunk if it was written; waits for who holds it.
-    fn hold_written(&self) -> bool {
-        loop {
-            match self.state.load(Acquire) {
-                PROTECTED => return false,
-                HELD => self.wait(),
-                _ if self.hold(WRITABLE) => return true,
-                _ => {}
-            }
-        }
-    }
-
-    fn release(&self, state: u32) {
-        self.state.store(state, Release);
-        futex::wake(&self.state, u32::MAX);
-    }
-
-    fn wait(&self) {
-        let _ = futex::wait(&self.state, HELD, Some(LOOK_AGAIN));
     }
 }

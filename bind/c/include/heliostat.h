@@ -136,7 +136,7 @@ typedef struct {
   uint64_t dirty_bytes;
   // Bytes copied for it.
   uint64_t copied_bytes;
-  // 1: somebody wrote while it was made, so it may be torn. 0: nobody. -1: nobody looked.
+  // 1: somebody wrote while it was made, so it may be torn. 0: nobody. -1: unknown.
   int32_t has_raced;
 } heliostat_published;
 

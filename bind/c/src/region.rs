@@ -61,7 +61,7 @@ pub struct heliostat_published {
     pub dirty_bytes: u64,
     /// Bytes copied for it.
     pub copied_bytes: u64,
-    /// 1: somebody wrote while it was made, so it may be torn. 0: nobody. -1: nobody looked.
+    /// 1: somebody wrote while it was made, so it may be torn. 0: nobody. -1: unknown.
     pub has_raced: i32,
 }
 

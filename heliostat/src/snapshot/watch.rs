@@ -117,11 +117,17 @@ fn follow(
 }
 
 impl Line {
+    /// The part of the region that was written. Whole pages are counted, also of a region that does
+    /// not fill its last one.
+    fn dirty(&self) -> f64 {
+        (self.written as f64 / self.length as f64).min(1.0)
+    }
+
     fn json(&self) -> String {
         let said = json!({
             "generation": self.generation, "version": self.number,
             "published_ns": self.published_ns, "written_bytes": self.written,
-            "copied_bytes": self.copied, "dirty": self.written as f64 / self.length as f64,
+            "copied_bytes": self.copied, "dirty": self.dirty(),
             "interval_ns": self.interval_ns, "missed": self.missed,
         });
         format!("{said}\n")
@@ -135,7 +141,7 @@ impl Line {
             time_of_day(self.published_ns),
             bytes(self.written),
             bytes(self.copied),
-            100.0 * self.written as f64 / self.length as f64,
+            100.0 * self.dirty(),
             self.interval_ns.map_or(String::new(), ms),
             self.missed,
         )
@@ -149,4 +155,26 @@ fn time_of_day(at_ns: u64) -> String {
     let at = now.saturating_sub(age);
     let (s, ms) = (at.as_secs() % 86_400, at.subsec_millis());
     format!("{:02}:{:02}:{:02}.{ms:03}", s / 3600, s / 60 % 60, s % 60)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_pages_of_a_region_that_does_not_fill_them_are_no_more_than_all_of_it() {
+        let (length, written) = (12_288, 16_384);
+        let line = Line {
+            generation: 1,
+            number: 1,
+            published_ns: 0,
+            written,
+            copied: written,
+            length,
+            interval_ns: None,
+            missed: 0,
+        };
+        assert!(line.text().contains(" 100.0%"), "{}", line.text());
+        assert!(line.json().contains(r#""dirty":1.0"#), "{}", line.json());
+    }
 }

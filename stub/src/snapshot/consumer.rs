@@ -144,7 +144,8 @@ impl Attachment {
     /// Sleeps until there is a version newer than `number`, at most for `limit`; true when there
     /// is. Ends early, with false, when the producer has ended the region, or by a signal.
     pub fn wait(&self, number: u64, limit: Option<Duration>) -> bool {
-        let ends = limit.map(|limit| Instant::now() + limit);
+        // A limit beyond what the clock can tell is none.
+        let ends = limit.and_then(|limit| Instant::now().checked_add(limit));
         let bell = self.0.table.memory.atomic_u32(BELL);
         let waits = self.0.pins.memory.atomic_u32(WAITS);
         let is_newer = || self.latest_number() > number;

@@ -14,7 +14,7 @@ use heliostat_base::fd::OwnedFd;
 use heliostat_ring::pins::{self, Words};
 
 use super::guests::{ConsumerHandle, Way};
-use super::pool::PinsPage;
+use super::pool::{PinsPage, PoolError};
 use super::region::Region;
 use crate::session::{self, NodePage};
 
@@ -23,18 +23,43 @@ const ATTEMPTS: usize = 4;
 
 /// Whoever lets consumers in and out: a region or a queue.
 pub(super) trait Host {
-    /// Lets a consumer in; `None` when there is no seat, or for a page that is none, which is its
-    /// consumer's own loss.
-    fn welcome(&mut self, page: &OwnedFd, bell: Option<&OwnedFd>) -> Option<ConsumerHandle>;
+    /// Lets a consumer in.
+    fn welcome(&mut self, page: &OwnedFd, bell: Option<&OwnedFd>) -> Welcome;
     /// A consumer has left. It may be forgotten already, and another one have its seat.
     fn farewell(&mut self, consumer: ConsumerHandle);
 }
 
+/// What became of a consumer whom the control plane has told that it is attached.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Welcome {
+    /// It is let in.
+    Seated(ConsumerHandle),
+    /// What it showed is no page: its own loss.
+    Turned,
+    /// This process has no memory, descriptor or seat for it: it may read what is not kept for it.
+    Missed,
+}
+
+impl Welcome {
+    /// By what came of opening its page.
+    pub(super) fn of<P>(
+        opened: Result<P, PoolError>,
+        seat: impl FnOnce(P) -> Option<ConsumerHandle>,
+    ) -> Self {
+        match opened {
+            Ok(page) => seat(page).map_or(Self::Missed, Self::Seated),
+            Err(error) if error.is_shortage() => Self::Missed,
+            Err(_) => Self::Turned,
+        }
+    }
+}
+
 impl Host for Region {
-    fn welcome(&mut self, page: &OwnedFd, bell: Option<&OwnedFd>) -> Option<ConsumerHandle> {
+    fn welcome(&mut self, page: &OwnedFd, bell: Option<&OwnedFd>) -> Welcome {
         // Without a copy of its bell it is not rung, but what it pins stays.
         let bell = bell.and_then(|bell| bell.duplicate().ok());
-        self.consumers.seat(Way::ByName, PinsPage::open(page, bell).ok()?)
+        let consumers = &mut self.consumers;
+        Welcome::of(PinsPage::open(page, bell), |page| consumers.seat(Way::ByName, page))
     }
 
     fn farewell(&mut self, consumer: ConsumerHandle) {
@@ -50,7 +75,7 @@ pub(super) struct Door {
     seen: u32,
     /// Who came by it and has not left.
     guests: HashMap<ObjectId, ConsumerHandle>,
-    /// The control plane did not say who came: nobody will ever know.
+    /// The control plane did not say who came, or it could not be let in: nobody will ever know.
     is_lost: bool,
 }
 
@@ -83,8 +108,12 @@ impl Door {
                         let Some(page) = pages.next() else { return false };
                         let has_bell = joined == Presence::JoinedWithBell;
                         let bell = if has_bell { pages.next() } else { None };
-                        if let Some(guest) = host.welcome(page, bell) {
-                            self.guests.insert(change.consumer, guest);
+                        match host.welcome(page, bell) {
+                            Welcome::Seated(guest) => {
+                                self.guests.insert(change.consumer, guest);
+                            }
+                            Welcome::Turned => {}
+                            Welcome::Missed => return false,
                         }
                     }
                 }
@@ -138,7 +167,8 @@ mod tests {
     use crate::snapshot::source::{Source, SourceError};
     use crate::snapshot::Settings;
     use heliostat_abi::snapshot::CONSUMERS_MAX;
-    use heliostat_base::mapping::SharedMapping;
+    use heliostat_base::mapping::{MappingError, SharedMapping};
+    use heliostat_base::sys::Errno;
 
     /// A page at an address of its own that is never read.
     struct Page;
@@ -176,7 +206,7 @@ mod tests {
             assert!(region.admit(&page).unwrap().is_some());
         }
         assert_eq!(region.admit(&page), Ok(None));
-        assert!(region.welcome(&page, None).is_some());
+        assert!(matches!(region.welcome(&page, None), Welcome::Seated(_)));
     }
 
     #[test]
@@ -191,6 +221,20 @@ mod tests {
         }
         region.farewell(handle);
         assert_eq!(region.consumers.pages().count(), CONSUMERS_MAX);
+    }
+
+    #[test]
+    fn who_shows_no_page_is_turned_away_and_who_is_missed_for_want_of_memory_is_not() {
+        let mut region = region();
+        let (no_page, _mapped) = SharedMapping::create(c"no-page", 4096).unwrap();
+        assert_eq!(region.welcome(&no_page, None), Welcome::Turned);
+        let refused = |errno| {
+            let error = MappingError::System { call: "mmap", errno: Errno(errno) };
+            Welcome::of(Err::<PinsPage, _>(error.into()), |_| None)
+        };
+        assert_eq!(refused(libc::ENOMEM), Welcome::Missed);
+        // It has shown a descriptor that may not be written.
+        assert_eq!(refused(libc::EACCES), Welcome::Turned);
     }
 
     #[test]

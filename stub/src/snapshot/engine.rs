@@ -38,7 +38,7 @@ pub trait Engine: Send {
     fn declare(&mut self, bytes: Range<usize>);
 
     /// True when something was written since `collect`: a writer raced with the publishing. `None`
-    /// when this engine cannot know.
+    /// when this engine cannot know, as of memory that it does not watch at the moment.
     fn has_raced(&mut self) -> Option<bool>;
 }
 

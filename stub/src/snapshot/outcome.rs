@@ -47,7 +47,8 @@ pub struct Published {
     pub dirty_bytes: usize,
     /// Bytes copied for it.
     pub copied_bytes: usize,
-    /// Somebody wrote while it was made, so it may be torn; `None` when nobody looked.
+    /// Somebody wrote while it was made, so it may be torn. `None` when nobody looked, or nothing
+    /// was seen and a part is not watched, because it is written in every version.
     pub has_raced: Option<bool>,
 }
 
@@ -69,7 +70,7 @@ pub struct Metrics {
 /// Why a region could not be made.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum RegionError {
-    /// Empty, longer than the limit, or colours outside theirs, or more versions kept than colours.
+    /// Empty, longer than 1 TiB divided by its colours (256 GiB with 4 of them), or colours outside theirs, or more versions kept than colours.
     Shape,
     /// Its memory could not be made.
     Memory(PoolError),
@@ -83,8 +84,8 @@ impl std::fmt::Display for RegionError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Shape => f.write_str(
-                "a region has 1 byte to 1 TiB, 2 to 16 colours (3 if its memory is remapped), and \
-                 keeps fewer versions than colours",
+                "a region has 2 to 16 colours (at least 3 if its memory is remapped), 1 byte to \
+                 1 TiB divided by its colours, and keeps fewer versions than colours",
             ),
             Self::Memory(error) => error.fmt(f),
             Self::Track(error) => error.fmt(f),

@@ -44,6 +44,17 @@ impl std::fmt::Display for PoolError {
 }
 impl std::error::Error for PoolError {}
 
+impl PoolError {
+    /// This process is short of something: it says nothing about what the other side has shown.
+    pub(super) fn is_shortage(&self) -> bool {
+        let errno = match self {
+            Self::Memory(MappingError::System { errno, .. }) | Self::Bell(errno) => errno.0,
+            _ => return false,
+        };
+        [libc::ENOMEM, libc::EMFILE, libc::ENFILE, libc::EAGAIN].contains(&errno)
+    }
+}
+
 impl From<MappingError> for PoolError {
     fn from(error: MappingError) -> Self {
         Self::Memory(error)

@@ -226,6 +226,9 @@ impl Engine for Tracked {
     }
 
     fn has_raced(&mut self) -> Option<bool> {
+        // Of pages that are not watched nobody knows.
+        let is_watched = |chunk: &Chunk| chunk.unwatched().is_empty();
+        let is_all_watched = self.chunks.iter().all(is_watched);
         for (way, chunks) in self.stretches() {
             if matches!(way, Way::Believe | Way::Watch) {
                 continue;
@@ -240,6 +243,6 @@ impl Engine for Tracked {
                 return Some(true);
             }
         }
-        Some(false)
+        is_all_watched.then_some(false)
     }
 }

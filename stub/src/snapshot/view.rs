@@ -5,6 +5,8 @@
 //! its place in a range of addresses of the view's own. A view that has begun with pieces stays
 //! with them: few of them differ from one version to the next.
 
+use std::sync::Arc;
+
 use heliostat_abi::snapshot::CHUNK_BYTES;
 use heliostat_base::mapping::{OutOfRange, Patchwork};
 
@@ -27,16 +29,21 @@ pub struct View {
 impl View {
     /// A view of `version`.
     pub fn new(version: Version) -> Result<Self, AttachError> {
-        let colours = vec![NOTHING; version.colours.len()];
-        let mut view = Self { pieces: None, colours, version: None };
+        let mut view = Self { pieces: None, colours: Vec::new(), version: None };
         view.advance(version)?;
         Ok(view)
     }
 
-    /// Shows another version of the same region; the old one is let go, and the region's first
-    /// byte may lie elsewhere than before (`as_ptr`). Answers how many pieces were mapped. After an
-    /// error nothing but another `advance` makes sense.
+    /// Shows another version; the old one is let go, and the region's first byte may lie elsewhere
+    /// than before (`as_ptr`). Answers how many pieces were mapped: all of them for a version of
+    /// another attachment. After an error nothing but another `advance` makes sense.
     pub fn advance(&mut self, version: Version) -> Result<usize, AttachError> {
+        let is_same = |shown: &Version| Arc::ptr_eq(&shown.region.0, &version.region.0);
+        if !self.version.as_ref().is_some_and(is_same) {
+            // What is mapped shows another pool, whose colours mean other bytes.
+            self.colours = vec![NOTHING; version.colours.len()];
+            (self.pieces, self.version) = (None, None);
+        }
         let is_whole = self.pieces.is_none() && slab_colour(&version).is_some();
         let pieces = if is_whole { 0 } else { self.patch(&version)? };
         self.version = Some(version);

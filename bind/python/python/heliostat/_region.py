@@ -33,7 +33,8 @@ class Published(NamedTuple):
     copied_bytes: int
     """Bytes copied for this one."""
     has_raced: bool | None
-    """Somebody wrote while it was made, so it may be torn; None when nobody looked."""
+    """Somebody wrote while it was made, so it may be torn. None when nobody looked, or nothing was
+    seen and a part is not watched, because it is written in every version."""
 
 
 class Ahead(NamedTuple):

@@ -112,7 +112,8 @@ impl Consumer {
     /// Sleeps until there is an item, `limit` at most; true when there is. Ends early, with false,
     /// when the producer is gone, or by a signal.
     pub fn wait(&mut self, limit: Option<Duration>) -> bool {
-        let ends = limit.map(|limit| Instant::now() + limit);
+        // A limit beyond what the clock can tell is none.
+        let ends = limit.and_then(|limit| Instant::now().checked_add(limit));
         loop {
             if self.arm() {
                 return self.has_item();

@@ -1,23 +1,20 @@
 //! The producer of a queue: reserves slots, writes items in place, commits them.
 
-use std::sync::atomic::Ordering::{Relaxed, Release};
+mod turn;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use heliostat_abi::queue::Shape;
 use heliostat_base::fd::OwnedFd;
 use heliostat_base::mapping::{OutOfRange, SharedMapping, Writers};
-use heliostat_ring::queue::{self, Words};
 
 use super::memory::{Page, Table};
 use super::seats::Seats;
-use super::{Delivery, Flow, Metrics, QueueError, Settings, Slot};
-use crate::snapshot::door::{Door, Host};
+use super::{Delivery, Metrics, QueueError, Settings, Slot};
+use crate::snapshot::door::{Door, Host, Welcome};
 use crate::snapshot::guests::Way;
 use crate::snapshot::{ConsumerHandle, PoolError};
-
-/// How often a slot is tried to be had while consumers keep joining; then it is passed over.
-const ATTEMPTS: usize = 4;
 
 /// The producing end of a queue. One thread at a time.
 pub struct Queue {
@@ -129,7 +126,8 @@ impl Queue {
 
     /// The same, and waits for room, `limit` at most. Idle meanwhile.
     pub fn push_wait(&mut self, item: &[u8], limit: Option<Duration>) -> Result<u64, QueueError> {
-        let ends = limit.map(|limit| Instant::now() + limit);
+        // A limit beyond what the clock can tell is none.
+        let ends = limit.and_then(|limit| Instant::now().checked_add(limit));
         loop {
             match self.push(item) {
                 Err(QueueError::Full { .. }) => self.seats.await_room(),
@@ -169,90 +167,14 @@ impl Queue {
         let error = QueueError::TooLong(OutOfRange { offset: 0, len, limit });
         (len <= limit).then_some(()).ok_or(error)
     }
-
-    /// The next slot that may be written, retired; the numbers of those passed over are left out.
-    fn find_slot(&mut self) -> Option<usize> {
-        let slots = u64::from(self.settings.slots);
-        self.seats.follow(self.head, self.head.saturating_sub(slots));
-        let is_dealt = self.settings.delivery == Delivery::One;
-        if is_dealt {
-            self.seats.choose()?;
-        }
-        // What a slow reader of all still wants ends the search: no number behind it fits either.
-        let waits = (self.settings.flow, is_dealt) == (Flow::Full, false);
-        let lowest = if waits { self.seats.lowest() } else { None };
-        let end = lowest.map_or(u64::MAX, |lowest| lowest + slots).min(self.next + slots);
-        for number in self.next..end {
-            let slot = (number % slots) as usize;
-            if self.is_done(slot) && self.retire(slot) {
-                self.metrics.passed_over += number - self.next;
-                self.next = number;
-                return Some(slot);
-            }
-        }
-        None
-    }
-
-    /// False when the item in `slot` was dealt to somebody who counts and has not read it.
-    fn is_done(&self, slot: usize) -> bool {
-        self.settings.flow == Flow::Overwrite
-            || self.dealt[slot].is_none_or(|(to, number)| self.seats.is_done(to, number))
-    }
-
-    fn retire(&mut self, slot: usize) -> bool {
-        for _ in 0..ATTEMPTS {
-            let mark = self.table.mark(slot).load(Relaxed);
-            if !queue::retire(&self.table, slot, self.seats.pages()) {
-                return false;
-            }
-            // After the fence in `retire`: who found the mark before it was cleared joined before
-            // that, and the door says so.
-            if !self.door.as_ref().is_some_and(Door::has_news) {
-                return true;
-            }
-            self.table.mark(slot).store(mark, Release);
-            if !self.attend_door() {
-                return false;
-            }
-        }
-        false
-    }
-
-    /// Admits who joined by name, dismisses who left. False when nobody will tell any more.
-    fn attend_door(&mut self) -> bool {
-        let Some(mut door) = self.door.take() else { return true };
-        if door.has_news() {
-            self.is_lost = self.is_lost || !door.ask(self);
-        }
-        let is_known = !door.has_news();
-        self.door = Some(door);
-        is_known
-    }
-
-    pub(super) fn commit(&mut self, slot: usize, len: usize) -> u64 {
-        let number = self.next;
-        let is_dealt = self.settings.delivery == Delivery::One;
-        let to = if is_dealt { self.seats.choose() } else { None };
-        to.into_iter().for_each(|handle| self.seats.deal(handle, number));
-        self.dealt[slot] = to.map(|handle| (handle, number));
-        let receiver = to.map_or(0, ConsumerHandle::number);
-        self.table.describe(slot, len, self.metrics.committed, receiver);
-        queue::commit(&self.table, slot, number);
-        (self.next, self.head) = (number + 1, number + 1);
-        self.metrics.committed += 1;
-        // Who joined while this item was written may sleep already.
-        self.attend_door();
-        match to {
-            Some(handle) => self.seats.page(handle).into_iter().for_each(Page::ring_consumer),
-            None => self.seats.pages().for_each(Page::ring_consumer),
-        }
-        number
-    }
 }
 
 impl Host for Queue {
-    fn welcome(&mut self, page: &OwnedFd, bell: Option<&OwnedFd>) -> Option<ConsumerHandle> {
-        self.seats.seat(Way::ByName, Page::open(page, bell?).ok()?)
+    fn welcome(&mut self, page: &OwnedFd, bell: Option<&OwnedFd>) -> Welcome {
+        // Who has no bell is no queue's consumer.
+        let Some(bell) = bell else { return Welcome::Turned };
+        let seats = &mut self.seats;
+        Welcome::of(Page::open(page, bell), |page| seats.seat(Way::ByName, page))
     }
 
     fn farewell(&mut self, consumer: ConsumerHandle) {
