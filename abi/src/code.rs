@@ -1,4 +1,4 @@
-//! Answer codes and the reasons why a connection is native; numbered by hand, never reused.
+//! Answer codes and the reasons why a connection or a file is native; numbered by hand, never reused.
 
 /// Declares an enum with fixed numbers, a checked constructor and a plain-words explanation.
 macro_rules! numbered {
@@ -63,6 +63,31 @@ numbered! {
     }
 }
 
+numbered! {
+    /// Why reads of an open file go through the kernel instead of a mapping under a lease.
+    Unmapped: u8 {
+        None = 0 => "read from a mapping",
+        TooFew = 1 => "read too few times to be worth a lease",
+        NotRegular = 2 => "not a regular file, or an empty one",
+        Writable = 3 => "opened for writing, or with O_DIRECT",
+        Written = 4 => "somebody has it open for writing",
+        Owner = 5 => "it belongs to another user: the kernel gives leases to a file's owner only",
+        FileSystem = 6 => "its file system promises no leases",
+        NoControl = 7 => "the control plane did not answer",
+        Denied = 8 => "the rules deny it",
+        Full = 9 => "a limit on leases is reached",
+        Broken = 10 => "a writer or a truncation ended the lease",
+        Shared = 11 => "its offset is shared with another process (fork, exec, passed descriptor)",
+        Call = 12 => "a system call needs the kernel's own offset",
+        Cold = 13 => "most of it is not in memory",
+        NoMemory = 14 => "the program's address space has no room for a mapping",
+        Fault = 15 => "a page of it could not be read",
+        Disabled = 16 => "switched off by option",
+        TableFull = 17 => "the program's own table of files is full",
+        NoSignals = 18 => "the program's handling of SIGBUS or SIGSEGV could not be kept apart",
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -74,6 +99,9 @@ mod tests {
         }
         for reason in Native::ALL {
             assert_eq!(Native::from_number(*reason as u8), Some(*reason));
+        }
+        for reason in Unmapped::ALL {
+            assert_eq!(Unmapped::from_number(*reason as u8), Some(*reason));
         }
         assert_eq!(Code::from_number(999), None);
     }

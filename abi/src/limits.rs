@@ -10,6 +10,8 @@ pub const CHANNELS_MAX: usize = 16384;
 pub const REGIONS_MAX: usize = 1024;
 /// Consumers attached to snapshot regions by name at once, all regions together.
 pub const ATTACHMENTS_MAX: usize = 4096;
+/// Files under a lease at once: a descriptor of the control plane and a node-page word each.
+pub const LEASES_MAX: usize = 4096;
 /// Streams in one channel: one bit each in the channel's `offers` word.
 pub const SLOTS_MAX: usize = 64;
 /// Smallest ring of one direction: room for a page-sized write and a few small ones.

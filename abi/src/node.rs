@@ -6,13 +6,15 @@
 //! ```text
 //! 0     magic u32, version u32, boot u64
 //! 64    registry word u32: changes whenever an address starts or stops being listened on
+//! 128   life word u32: a thread id while the control plane lives; the kernel changes it at its death
 //! 4096  port words      u32 x PORTS_MAX     change whenever the address gets a new channel
 //! ...   channel words   u32 x CHANNELS_MAX  generation and state
 //! ...   session words   u32 x SESSIONS_MAX  generation and state
 //! ...   region words    u32 x REGIONS_MAX   change whenever a consumer joins or leaves
+//! ...   lease words     u32 x LEASES_MAX    generation and state of a file under a lease
 //! ```
 
-use crate::limits::{CHANNELS_MAX, PORTS_MAX, REGIONS_MAX, SESSIONS_MAX};
+use crate::limits::{CHANNELS_MAX, LEASES_MAX, PORTS_MAX, REGIONS_MAX, SESSIONS_MAX};
 
 /// First four bytes of the page: "HNOD".
 pub const MAGIC: u32 = u32::from_le_bytes(*b"HNOD");
@@ -20,12 +22,18 @@ pub const MAGIC: u32 = u32::from_le_bytes(*b"HNOD");
 pub const BOOT: usize = 8;
 /// Offset of the registry word.
 pub const REGISTRY: usize = 64;
+/// Offset of the life word (u32): the id of a thread of the control plane, kept as the owner of a
+/// robust futex. The kernel replaces it with FUTEX_OWNER_DIED when the control plane dies in
+/// whatever way, and before any lease it held is dropped (source: robust_futex_ABI, do_exit). A
+/// stub that maps the page remembers the word; another value means that no lease holds.
+pub const LIFE: usize = 128;
 const PORTS: usize = 4096;
 const CHANNELS: usize = PORTS + PORTS_MAX * 4;
 const SESSIONS: usize = CHANNELS + CHANNELS_MAX * 4;
 const REGIONS: usize = SESSIONS + SESSIONS_MAX * 4;
+const LEASES: usize = REGIONS + REGIONS_MAX * 4;
 /// Length of the whole page set, a multiple of 4096.
-pub const BYTES: usize = REGIONS + REGIONS_MAX * 4;
+pub const BYTES: usize = LEASES + LEASES_MAX * 4;
 
 const _: () = assert!(BYTES % 4096 == 0);
 
@@ -44,6 +52,11 @@ pub const fn session_word(index: u32) -> usize {
 /// Offset of the word of snapshot region `index`.
 pub const fn region_word(index: u32) -> usize {
     REGIONS + index as usize * 4
+}
+
+/// Offset of the word of lease `index`.
+pub const fn lease_word(index: u32) -> usize {
+    LEASES + index as usize * 4
 }
 
 /// State of a granted object, in the two low bits of its word.

@@ -10,8 +10,10 @@
 
 mod parts;
 
-use crate::code::Code;
-use crate::limits::{ATTACHMENTS_MAX, FDS_PER_REPLY_MAX, PORTS_MAX, REGIONS_MAX, SESSIONS_MAX};
+use crate::code::{Code, Unmapped};
+use crate::limits::{
+    ATTACHMENTS_MAX, FDS_PER_REPLY_MAX, LEASES_MAX, PORTS_MAX, REGIONS_MAX, SESSIONS_MAX,
+};
 use crate::name::{NetAddress, ObjectId};
 use crate::region::{self, Change, RegionName};
 use crate::wire::{Reader, WireError, Writer};
@@ -99,6 +101,13 @@ pub enum Request {
         /// What `Reply::Region` called this consumer.
         consumer: ObjectId,
     },
+    /// Asks for a read lease on a file [the file, opened for reading].
+    Lease,
+    /// Gives a lease back.
+    EndLease {
+        /// The lease.
+        lease: ObjectId,
+    },
 }
 
 /// What the control plane answers.
@@ -161,6 +170,19 @@ pub enum Reply {
         /// True when another request would bring more.
         more: bool,
     },
+    /// Answer to `Lease`: nobody writes or truncates the file while the lease is active. The reply
+    /// brings [the file, opened anew for reading], which is what may be mapped.
+    Leased {
+        /// The lease; its state word is `node::lease_word(index)`.
+        lease: ObjectId,
+        /// Bytes in the file as long as the lease is active.
+        bytes: u64,
+    },
+    /// Answer to `Lease`: the file stays the kernel's.
+    NotLeased {
+        /// Why.
+        reason: Unmapped,
+    },
     /// Not done: why, and the limit or value that decided.
     Refused {
         /// Why.
@@ -201,7 +223,10 @@ impl Request {
                 w.u32(region.index).u32(region.generation);
                 w.u32(consumer.index).u32(consumer.generation);
             }
-            Self::Listen | Self::Status | Self::Metrics | Self::Stop => {}
+            Self::EndLease { lease } => {
+                w.u32(lease.index).u32(lease.generation);
+            }
+            Self::Listen | Self::Status | Self::Metrics | Self::Stop | Self::Lease => {}
         }
         bytes
     }
@@ -227,6 +252,8 @@ impl Request {
             13 => Self::Consumers { region: take_id(&mut r) },
             14 => Self::Unpublish { region: take_id(&mut r) },
             15 => Self::Detach { region: take_id(&mut r), consumer: take_id(&mut r) },
+            16 => Self::Lease,
+            17 => Self::EndLease { lease: take_id(&mut r) },
             found => return Err(WireError::Kind { found }),
         };
         if !r.rest_is_zero() {
@@ -252,6 +279,8 @@ impl Request {
             Self::Consumers { .. } => 13,
             Self::Unpublish { .. } => 14,
             Self::Detach { .. } => 15,
+            Self::Lease => 16,
+            Self::EndLease { .. } => 17,
         }
     }
 }
@@ -302,6 +331,12 @@ impl Reply {
             Self::Consumers { region, entries, more } => {
                 region::encode_changes(&mut w, *region, entries, *more);
             }
+            Self::Leased { lease, bytes } => {
+                w.u32(lease.index).u32(lease.generation).u64(*bytes);
+            }
+            Self::NotLeased { reason } => {
+                w.u32(u32::from(*reason as u8));
+            }
             Self::Refused { limit, .. } => {
                 w.u64(*limit);
             }
@@ -341,6 +376,11 @@ impl Reply {
                 generation: r.u64(),
             },
             109 => region::take_changes(&mut r)?,
+            110 => Self::Leased {
+                lease: take_listed(&mut r, "lease index", LEASES_MAX)?,
+                bytes: r.u64(),
+            },
+            111 => Self::NotLeased { reason: take_unmapped(&mut r)? },
             found => return Err(WireError::Kind { found }),
         };
         Ok((reply, sequence))
@@ -357,6 +397,8 @@ impl Reply {
             Self::Published { .. } => 107,
             Self::Region { .. } => 108,
             Self::Consumers { .. } => 109,
+            Self::Leased { .. } => 110,
+            Self::NotLeased { .. } => 111,
         }
     }
 }
@@ -370,6 +412,12 @@ fn take_channels(r: &mut Reader<'_>) -> Result<Reply, WireError> {
     }
     let entries = (0..count).map(|_| ChannelEntry::decode(r)).collect::<Result<_, _>>()?;
     Ok(Reply::Channels { port, entries, more })
+}
+
+fn take_unmapped(r: &mut Reader<'_>) -> Result<Unmapped, WireError> {
+    let found = r.u32();
+    let reason = u8::try_from(found).ok().and_then(Unmapped::from_number);
+    reason.ok_or(WireError::Field { name: "reason", found: u64::from(found) })
 }
 
 #[cfg(test)]

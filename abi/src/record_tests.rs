@@ -31,6 +31,8 @@ fn every_request_round_trips() {
         Request::Consumers { region: port },
         Request::Unpublish { region: port },
         Request::Detach { region: port, consumer: port },
+        Request::Lease,
+        Request::EndLease { lease: port },
     ];
     for request in requests {
         assert_eq!(Request::decode(&request.encode(5)), Ok((request, 5)));
@@ -58,6 +60,8 @@ fn every_reply_round_trips() {
             ],
             more: true,
         },
+        Reply::Leased { lease: id, bytes: 1 << 40 },
+        Reply::NotLeased { reason: Unmapped::Written },
         Reply::Refused { code: Code::Full, limit: 64 },
     ];
     for reply in replies {

@@ -7,10 +7,11 @@
 //! 0     magic u32, version u32
 //! 64    counters u64 x COUNTERS
 //! 1024  connections that were or became native u64 x REASONS_MAX, by number of the reason
+//! 1536  open files whose reads are or went native u64 x REASONS_MAX, by number of the reason
 //! 4096  entries, ENTRY_BYTES each
 //! ```
 
-use crate::code::Native;
+use crate::code::{Native, Unmapped};
 use crate::limits::REPORT_ENTRIES_MAX;
 use crate::name::NetAddress;
 use crate::wire::{Reader, Writer};
@@ -21,6 +22,8 @@ pub const MAGIC: u32 = u32::from_le_bytes(*b"HREP");
 pub const COUNTER_BASE: usize = 64;
 /// Offset of the counts of native connections by reason, in order of `Native`'s numbers.
 pub const REASON_BASE: usize = 1024;
+/// Offset of the counts of unmapped files by reason, in order of `Unmapped`'s numbers.
+pub const FILE_REASON_BASE: usize = 1536;
 /// Places for reasons; more than are numbered, so that the layout outlives new ones.
 pub const REASONS_MAX: usize = 64;
 /// Offset of the first entry.
@@ -56,10 +59,14 @@ pub enum Counter {
     Unlisted = 7,
     /// Streams ended because the peer broke the protocol.
     Corrupt = 8,
+    /// Open files that got a mapping under a lease.
+    FilesMapped = 9,
+    /// Files whose mapping was left, mostly because somebody wrote.
+    FilesLeft = 10,
 }
 
 /// Names of the counters, in order, as they appear in metrics.
-pub const COUNTER_NAMES: [&str; 9] = [
+pub const COUNTER_NAMES: [&str; 11] = [
     "direct_streams",
     "native_connections",
     "demoted_streams",
@@ -69,6 +76,8 @@ pub const COUNTER_NAMES: [&str; 9] = [
     "uncovered_programs",
     "unlisted_connections",
     "corrupt_streams",
+    "files_mapped",
+    "files_left",
 ];
 
 /// Offset of a counter.
@@ -79,6 +88,11 @@ pub const fn counter(counter: Counter) -> usize {
 /// Offset of the count of connections that are or went native for `reason`.
 pub const fn reason(reason: Native) -> usize {
     REASON_BASE + reason as usize * 8
+}
+
+/// Offset of the count of open files that are or went native for `reason`.
+pub const fn file_reason(reason: Unmapped) -> usize {
+    FILE_REASON_BASE + reason as usize * 8
 }
 
 /// Offset of entry `index`.
