@@ -5,12 +5,14 @@
 #![warn(missing_docs)]
 
 pub mod affinity;
+pub mod alive;
 pub mod bell;
 pub mod call;
 pub mod clock;
 pub mod event;
 pub mod fd;
 pub mod futex;
+pub mod guarded;
 pub mod live;
 pub mod lock;
 pub mod mapping;

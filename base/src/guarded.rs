@@ -1,0 +1,211 @@
+//! A copy that may fault: bytes of a mapped file, taken without trust in the mapping.
+//!
+//! A page of a mapped file may be gone when it is read: truncated, unreadable on its device, or
+//! unmapped by another thread. The kernel answers with SIGBUS or SIGSEGV at the loading
+//! instruction. All loads and stores of such a copy are therefore made by one routine whose
+//! instructions lie between two known addresses; a signal handler that finds the program counter
+//! there asks [`resume_at`] where to go on, and the copy ends with [`Fault`]. The same holds for a
+//! destination that is not there, so that the caller may let the kernel answer EFAULT.
+//!
+//! Without such a handler a fault ends the process, as any other would.
+
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+use crate::sys::{check, raw, Errno, Sysno};
+
+// heliostat_guarded_copy(rdi: to, rsi: from, rdx: bytes) -> rax: 0, or 1 after a fault.
+// A leaf without a frame: wherever it is interrupted, the return address is on top of the stack.
+// Up to 256 bytes go by overlapping loads from both ends, all loads of a size class before its
+// stores; more go by `rep movsb`, which is the processor's own best copy from there on.
+core::arch::global_asm!(
+    ".hidden heliostat_guarded_copy",
+    ".globl heliostat_guarded_copy",
+    ".hidden heliostat_guarded_end",
+    ".globl heliostat_guarded_end",
+    ".hidden heliostat_guarded_faulted",
+    ".globl heliostat_guarded_faulted",
+    ".type heliostat_guarded_copy,@function",
+    ".balign 64",
+    "heliostat_guarded_copy:",
+    "cmp rdx, 16",
+    "jb 20f",
+    "cmp rdx, 32",
+    "ja 2f",
+    "movups xmm0, [rsi]",
+    "movups xmm1, [rsi + rdx - 16]",
+    "movups [rdi], xmm0",
+    "movups [rdi + rdx - 16], xmm1",
+    "xor eax, eax",
+    "ret",
+    "2:",
+    "cmp rdx, 64",
+    "ja 3f",
+    "movups xmm0, [rsi]",
+    "movups xmm1, [rsi + 16]",
+    "movups xmm2, [rsi + rdx - 32]",
+    "movups xmm3, [rsi + rdx - 16]",
+    "movups [rdi], xmm0",
+    "movups [rdi + 16], xmm1",
+    "movups [rdi + rdx - 32], xmm2",
+    "movups [rdi + rdx - 16], xmm3",
+    "xor eax, eax",
+    "ret",
+    "3:",
+    "cmp rdx, 512",
+    "ja 5f",
+    // 65 to 512: blocks of 64 bytes, then the last 64, which may overlap them.
+    "lea rcx, [rdx - 64]",
+    "4:",
+    "movups xmm0, [rsi]",
+    "movups xmm1, [rsi + 16]",
+    "movups xmm2, [rsi + 32]",
+    "movups xmm3, [rsi + 48]",
+    "movups [rdi], xmm0",
+    "movups [rdi + 16], xmm1",
+    "movups [rdi + 32], xmm2",
+    "movups [rdi + 48], xmm3",
+    "add rsi, 64",
+    "add rdi, 64",
+    "sub rcx, 64",
+    "ja 4b",
+    "movups xmm0, [rsi + rcx]",
+    "movups xmm1, [rsi + rcx + 16]",
+    "movups xmm2, [rsi + rcx + 32]",
+    "movups xmm3, [rsi + rcx + 48]",
+    "movups [rdi + rcx], xmm0",
+    "movups [rdi + rcx + 16], xmm1",
+    "movups [rdi + rcx + 32], xmm2",
+    "movups [rdi + rcx + 48], xmm3",
+    "xor eax, eax",
+    "ret",
+    "5:",
+    "mov rcx, rdx",
+    "rep movsb",
+    "xor eax, eax",
+    "ret",
+    "20:",
+    "cmp rdx, 8",
+    "jb 21f",
+    "mov rax, [rsi]",
+    "mov rcx, [rsi + rdx - 8]",
+    "mov [rdi], rax",
+    "mov [rdi + rdx - 8], rcx",
+    "xor eax, eax",
+    "ret",
+    "21:",
+    "cmp rdx, 4",
+    "jb 22f",
+    "mov eax, [rsi]",
+    "mov ecx, [rsi + rdx - 4]",
+    "mov [rdi], eax",
+    "mov [rdi + rdx - 4], ecx",
+    "xor eax, eax",
+    "ret",
+    "22:",
+    "test rdx, rdx",
+    "jz 24f",
+    "23:",
+    "movzx eax, byte ptr [rsi]",
+    "mov [rdi], al",
+    "inc rsi",
+    "inc rdi",
+    "dec rdx",
+    "jnz 23b",
+    "24:",
+    "xor eax, eax",
+    "ret",
+    "heliostat_guarded_end:",
+    "heliostat_guarded_faulted:",
+    "mov eax, 1",
+    "ret",
+    ".size heliostat_guarded_copy, . - heliostat_guarded_copy",
+);
+
+extern "C" {
+    fn heliostat_guarded_copy(to: *mut u8, from: *const u8, bytes: usize) -> u64;
+    fn heliostat_guarded_end();
+    fn heliostat_guarded_faulted();
+}
+
+/// A load or store of a guarded copy met memory that is not there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Fault;
+
+/// Where a thread goes on whose program counter is `at` when SIGBUS or SIGSEGV strikes: `None`
+/// when the fault is not a guarded copy's. For signal handlers; touches nothing.
+pub fn resume_at(at: usize) -> Option<usize> {
+    let begin = heliostat_guarded_copy as *const () as usize;
+    let end = heliostat_guarded_end as *const () as usize;
+    (begin..end).contains(&at).then_some(heliostat_guarded_faulted as *const () as usize)
+}
+
+/// A file's bytes as they are mapped now; const, so that tables of them need no allocation.
+///
+/// Readers take no lock. Another thread may unmap it meanwhile: the reader gets a fault, or bytes
+/// of whatever came to lie there. Its caller has to find out by other means whether what it got
+/// holds, as with a sequence lock.
+pub struct FileView {
+    start: AtomicUsize,
+    bytes: AtomicUsize,
+}
+
+impl FileView {
+    /// Nothing is mapped.
+    pub const fn empty() -> Self {
+        Self { start: AtomicUsize::new(0), bytes: AtomicUsize::new(0) }
+    }
+
+    /// Maps the first `bytes` of `fd`, shared and read-only. The view must be empty.
+    ///
+    /// # Errors
+    /// The kernel's: ENOMEM, EACCES, ENODEV; EINVAL for no bytes. The view stays empty.
+    pub fn map(&self, fd: i32, bytes: usize) -> Result<(), Errno> {
+        let (prot, flags) = (libc::PROT_READ as usize, libc::MAP_SHARED as usize);
+        // SAFETY: a new mapping at an address of the kernel's choice takes nothing from anybody.
+        let start =
+            check(unsafe { raw(Sysno::mmap as usize, [0, bytes, prot, flags, fd as usize, 0]) })?;
+        self.start.store(start, Relaxed);
+        self.bytes.store(bytes, Release);
+        Ok(())
+    }
+
+    /// Unmaps it. One thread at a time.
+    pub fn unmap(&self) {
+        let bytes = self.bytes.swap(0, Relaxed);
+        let start = self.start.swap(0, Relaxed);
+        if start != 0 {
+            // SAFETY: this view made the mapping, and gives it up only once. Readers that are in
+            // it meet a fault, which is what guarded copies are for.
+            unsafe { raw(Sysno::munmap as usize, [start, bytes, 0, 0, 0, 0]) };
+        }
+    }
+
+    /// Bytes that are mapped, zero for none.
+    #[inline]
+    pub fn bytes(&self) -> usize {
+        self.bytes.load(Acquire)
+    }
+
+    /// Copies from byte `at` on; how many, fewer than `into` has at the end of the view.
+    ///
+    /// # Errors
+    /// A fault, on either side. Part of `into` may be written.
+    #[inline]
+    pub fn read(&self, at: usize, into: &mut [u8]) -> Result<usize, Fault> {
+        let bytes = self.bytes.load(Acquire).saturating_sub(at).min(into.len());
+        let from = self.start.load(Relaxed).wrapping_add(at);
+        // SAFETY: `into` is writable for `bytes`. The source is read by instructions whose fault
+        // is defined (the module's head), and no Rust reference is made to it.
+        let answer = unsafe { heliostat_guarded_copy(into.as_mut_ptr(), from as *const u8, bytes) };
+        if answer == 0 {
+            Ok(bytes)
+        } else {
+            Err(Fault)
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "guarded_tests.rs"]
+mod tests;
