@@ -13,6 +13,7 @@ pub mod event;
 pub mod fd;
 pub mod futex;
 pub mod guarded;
+pub mod lease;
 pub mod live;
 pub mod lock;
 pub mod mapping;

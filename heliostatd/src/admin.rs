@@ -24,8 +24,11 @@ impl Daemon {
         let mut effects = Vec::new();
         let attachments = self.snapshot.revoke(&sessions, &mut effects);
         self.carry_out_snapshot(effects);
+        let mut effects = Vec::new();
+        let leases = self.file.revoke(&sessions, &mut effects);
+        self.carry_out_files(effects);
         self.counts.revoked += channels as u64;
-        info!(pid, sessions = sessions.len(), channels, attachments, "grants revoked");
+        info!(pid, sessions = sessions.len(), channels, attachments, leases, "grants revoked");
         Ok(Reply::Done.into())
     }
 

@@ -149,6 +149,9 @@ impl Daemon {
             let mut effects = Vec::new();
             self.snapshot.end(id, &mut effects);
             self.carry_out_snapshot(effects);
+            let mut effects = Vec::new();
+            self.file.end(id, &mut effects);
+            self.carry_out_files(effects);
             self.counts.keep_stub_counters(&session.report);
             debug!(session = %id, pid, program = session.program, why, "a session has ended");
         } else {

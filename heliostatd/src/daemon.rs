@@ -2,18 +2,19 @@
 //!
 //! Everything that sessions can touch lies here, owned by one thread; the other files of the
 //! crate add one concern each: `connect` (connections begin and end), `serve` (one request),
-//! `grant` and `region` (what sessions ask), `admin` and `inspect` (what people ask), `metrics`.
+//! `grant`, `region` and `lease` (what sessions ask), `admin` and `inspect` (what people ask), `metrics`.
 
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
-use heliostat_abi::limits::SESSIONS_MAX;
+use heliostat_abi::limits::{LEASES_MAX, SESSIONS_MAX};
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::node::State;
 use heliostat_abi::table::Table;
 use heliostat_base::clock::monotonic_ns;
+use heliostat_base::lease::Breaks;
 use heliostat_control::config::Config;
 use heliostat_control::rate::Buckets;
 use heliostat_control::tally::Tally;
@@ -24,9 +25,11 @@ use tracing::{error, info, warn};
 use crate::closer::Closer;
 use crate::connect::Connection;
 use crate::home::Home;
+use crate::lease::Leases;
 use crate::logging::LevelHandle;
 use crate::memory::{ChannelMemory, NodePage};
 use crate::metrics::Counts;
+use crate::mounts::Mounts;
 use crate::poll::{Poll, Source};
 use crate::region::RegionMemory;
 use crate::signals::Signals;
@@ -46,6 +49,8 @@ pub struct Parts {
     pub listener: OwnedFd,
     /// Caught signals.
     pub signals: Signals,
+    /// Breaks of leases.
+    pub breaks: Breaks,
     /// The log's level.
     pub level: LevelHandle,
 }
@@ -70,6 +75,9 @@ pub struct Daemon {
     pub(crate) regions: HashMap<ObjectId, RegionMemory>,
     /// Pages of pins, perhaps with bells, that their producers have not fetched yet.
     pub(crate) pins: HashMap<ObjectId, Vec<OwnedFd>>,
+    pub(crate) file: heliostat_service_file::File,
+    pub(crate) leases: Leases,
+    pub(crate) mounts: Mounts,
     pub(crate) closer: Closer,
     pub(crate) counts: Counts,
     /// When the last connection ended, while there is none.
@@ -86,10 +94,13 @@ impl Daemon {
         let poll = Poll::create()?;
         poll.watch(&parts.listener, Source::Listener)?;
         poll.watch(parts.signals.pipe(), Source::Signals)?;
+        poll.watch(&parts.breaks, Source::Breaks)?;
+        let node = NodePage::create(boot)?;
+        node.keep_alive()?;
         let now = monotonic_ns();
         Ok(Daemon {
             poll,
-            node: NodePage::create(boot)?,
+            node,
             boot,
             started_ns: now,
             own_uid: rustix::process::geteuid().as_raw(),
@@ -102,6 +113,9 @@ impl Daemon {
             snapshot: Snapshot::new(snapshot_limits(&parts.config)),
             regions: HashMap::new(),
             pins: HashMap::new(),
+            file: heliostat_service_file::File::new(file_limits(&parts.config)),
+            leases: Leases::default(),
+            mounts: Mounts::read()?,
             closer: Closer::start(),
             counts: Counts::default(),
             idle_since_ns: now,
@@ -134,6 +148,7 @@ impl Daemon {
         match source {
             Source::Listener => self.accept_some(),
             Source::Signals => self.obey_signals(),
+            Source::Breaks => self.attend_breaks(),
             Source::Connection(id) => self.serve_some(id),
             Source::Process(id) => self.end_connection(id, "its process has ended"),
         }
@@ -166,6 +181,7 @@ impl Daemon {
         self.connects.set_rate(config.limits.connects);
         self.net.set_limits(net_limits(&config));
         self.snapshot.set_limits(snapshot_limits(&config));
+        self.file.set_limits(file_limits(&config));
         self.parts.config = config;
         info!("the configuration was read again");
     }
@@ -232,6 +248,10 @@ fn snapshot_limits(config: &Config) -> heliostat_service_snapshot::Limits {
         regions_per_session: config.limits.regions_per_session,
         attachments_per_session: config.limits.attachments_per_session,
     }
+}
+
+fn file_limits(_config: &Config) -> heliostat_service_file::Limits {
+    heliostat_service_file::Limits { leases_per_session: 256, leases: LEASES_MAX }
 }
 
 /// A number that no earlier run had; zero is kept for "no control plane".

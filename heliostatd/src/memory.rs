@@ -4,19 +4,21 @@ use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::rc::Rc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use heliostat_abi::code::Native;
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::node::{self, State};
 use heliostat_abi::wire::Writer;
 use heliostat_abi::{channel, report, VERSION};
+use heliostat_base::alive;
 use heliostat_base::mapping::{Access, MappingError, SharedMapping, Writers};
 use rustix::fs::{self, MemfdFlags, Mode, OFlags, SealFlags};
 
 /// The node page: written here only, read by every session.
 pub struct NodePage {
-    mapping: SharedMapping,
+    /// Mapped as long as the process lives: the kernel writes into it at its death.
+    mapping: &'static SharedMapping,
     read_only: OwnedFd,
 }
 
@@ -34,12 +36,22 @@ impl NodePage {
         // makes the mistake visible where it is made.
         let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
         let read_only = fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
-        Ok(NodePage { mapping, read_only })
+        Ok(NodePage { mapping: Box::leak(Box::new(mapping)), read_only })
     }
 
     /// The descriptor that sessions get.
     pub fn fd(&self) -> &OwnedFd {
         &self.read_only
+    }
+
+    /// Keeps the life word from now on. Leases are worth nothing without it.
+    pub fn keep_alive(&self) -> io::Result<()> {
+        alive::keep(self.mapping, node::LIFE).map_err(io::Error::other)
+    }
+
+    /// The word of a lease.
+    pub fn lease_word(&self, id: ObjectId) -> LeaseWord {
+        LeaseWord { mapping: self.mapping, id }
     }
 
     /// Tells all sessions that an address started or stopped being listened on.
@@ -67,13 +79,43 @@ impl NodePage {
         self.set(node::session_word(id.index), id, state);
     }
 
-    /// A freed object's word carries the next generation, so that it can never match again.
     fn set(&self, offset: usize, id: ObjectId, state: State) {
-        let generation = match state {
-            State::Free => heliostat_abi::table::next_generation(id.generation),
-            State::Active | State::Revoked => id.generation,
-        };
-        self.mapping.atomic_u32(offset).store(node::word(generation, state), Ordering::Release);
+        self.mapping.atomic_u32(offset).store(word_of(id, state), Ordering::Release);
+    }
+}
+
+/// A freed object's word carries the next generation, so that it can never match again.
+fn word_of(id: ObjectId, state: State) -> u32 {
+    let generation = match state {
+        State::Free => heliostat_abi::table::next_generation(id.generation),
+        State::Active | State::Revoked => id.generation,
+    };
+    node::word(generation, state)
+}
+
+/// The word of one lease; lives as long as the process.
+#[derive(Clone, Copy)]
+pub struct LeaseWord {
+    mapping: &'static SharedMapping,
+    id: ObjectId,
+}
+
+impl LeaseWord {
+    /// Says what holds for the lease.
+    pub fn set(self, state: State) {
+        self.word().store(word_of(self.id, state), Ordering::Release);
+    }
+
+    /// Makes it Revoked if it is Active.
+    pub fn withdraw(self) {
+        let (active, revoked) = (word_of(self.id, State::Active), word_of(self.id, State::Revoked));
+        let (stored, unchanged) = (Ordering::AcqRel, Ordering::Relaxed);
+        // Where it is not Active there is nothing to withdraw.
+        let _ = self.word().compare_exchange(active, revoked, stored, unchanged);
+    }
+
+    fn word(self) -> &'static AtomicU32 {
+        self.mapping.atomic_u32(node::lease_word(self.id.index))
     }
 }
 

@@ -3,7 +3,7 @@
 //! A registry is built for each scrape. That costs microseconds once in fifteen seconds, and
 //! keeps atomics, label maps and their growth out of the daemon's state.
 
-use heliostat_abi::code::{Code, Native};
+use heliostat_abi::code::{Code, Native, Unmapped};
 use heliostat_abi::record::Request;
 use heliostat_abi::report::COUNTER_NAMES;
 use heliostat_base::clock::monotonic_ns;
@@ -21,7 +21,7 @@ use crate::memory::Report;
 use crate::serve::{Answer, Refused};
 
 /// Names of the requests, by their number in the protocol less one.
-const REQUESTS: [&str; 15] = [
+const REQUESTS: [&str; 17] = [
     "hello",
     "listen",
     "unlisten",
@@ -37,6 +37,8 @@ const REQUESTS: [&str; 15] = [
     "consumers",
     "unpublish",
     "detach",
+    "lease",
+    "end_lease",
 ];
 
 /// Largest value believed of a stub's counter. Stubs are foreign: one must not be able to wind
@@ -50,6 +52,9 @@ pub struct Counts {
     pub connections: u64,
     /// Channels revoked.
     pub revoked: u64,
+    /// Leases that a writer broke.
+    pub leases_broken: u64,
+    not_leased: [u64; Unmapped::ALL.len()],
     requests: [u64; REQUESTS.len()],
     refusals: [u64; Code::ALL.len()],
     /// Stub counters of sessions that have ended.
@@ -77,12 +82,21 @@ impl Counts {
             Request::Consumers { .. } => 12,
             Request::Unpublish { .. } => 13,
             Request::Detach { .. } => 14,
+            Request::Lease => 15,
+            Request::EndLease { .. } => 16,
         }] += 1;
     }
 
     /// Counts a refusal.
     pub fn refused(&mut self, code: Code) {
         if let Some(count) = self.refusals.get_mut(code as usize) {
+            *count += 1;
+        }
+    }
+
+    /// Counts a lease that was not given.
+    pub fn not_leased(&mut self, reason: Unmapped) {
+        if let Some(count) = self.not_leased.get_mut(reason as usize) {
             *count += 1;
         }
     }

@@ -23,6 +23,8 @@ pub enum Source {
     Listener,
     /// The pipe that signals write to.
     Signals,
+    /// Leases are being broken.
+    Breaks,
     /// A connection has a message or is gone.
     Connection(ObjectId),
     /// The process of a connection has ended.
@@ -43,6 +45,7 @@ impl Source {
         EventData::new_u64(match self {
             Self::Listener => LISTENER << 62,
             Self::Signals => SIGNALS << 62,
+            Self::Breaks => SIGNALS << 62 | 1,
             Self::Connection(id) => pack(CONNECTION, id),
             Self::Process(id) => pack(PROCESS, id),
         })
@@ -52,6 +55,7 @@ impl Source {
         let id = ObjectId { index: data as u32, generation: (data >> 32) as u32 & 0x3fff_ffff };
         match data >> 62 {
             LISTENER => Self::Listener,
+            SIGNALS if id.index == 1 => Self::Breaks,
             SIGNALS => Self::Signals,
             CONNECTION => Self::Connection(id),
             _ => Self::Process(id),
@@ -98,7 +102,11 @@ impl Poll {
             Ok(_) | Err(Errno::INTR) => {}
             Err(errno) => return Err(errno.into()),
         }
-        Ok(self.events.iter().map(|event| Source::from_data(event.data.u64())).collect())
+        let mut sources: Vec<_> =
+            self.events.iter().map(|event| Source::from_data(event.data.u64())).collect();
+        // Somebody sleeps in the kernel until a broken lease is given back.
+        sources.sort_by_key(|source| *source != Source::Breaks);
+        Ok(sources)
     }
 }
 
@@ -109,9 +117,8 @@ mod tests {
     #[test]
     fn every_source_survives_its_way_through_the_kernel() {
         let id = ObjectId { index: 4095, generation: 0x3fff_ffff };
-        for source in
-            [Source::Listener, Source::Signals, Source::Connection(id), Source::Process(id)]
-        {
+        let named = [Source::Connection(id), Source::Process(id)];
+        for source in [Source::Listener, Source::Signals, Source::Breaks].into_iter().chain(named) {
             assert_eq!(Source::from_data(source.data().u64()), source);
         }
     }

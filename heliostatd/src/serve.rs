@@ -130,6 +130,8 @@ impl Daemon {
             Request::Consumers { region } => self.consumers(id, region),
             Request::Unpublish { region } => self.unpublish(id, region),
             Request::Detach { region, consumer } => self.detach(id, region, consumer),
+            Request::Lease => self.lease(id, fds.pop().ok_or(Code::BadRecord)?),
+            Request::EndLease { lease } => self.end_lease(id, lease),
         }
     }
 
@@ -154,11 +156,11 @@ impl Daemon {
     }
 }
 
-/// How many descriptors a request brings: a proof of listening, a region's memory, a page of pins
-/// with or without a bell.
+/// How many descriptors a request brings: a proof of listening or a file, a region's memory, a page
+/// of pins with or without a bell.
 fn fds_of(request: &Request) -> std::ops::RangeInclusive<usize> {
     match request {
-        Request::Listen => 1..=1,
+        Request::Listen | Request::Lease => 1..=1,
         Request::AttachRegion { .. } => 1..=2,
         Request::Publish { .. } => 2..=2,
         _ => 0..=0,

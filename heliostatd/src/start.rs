@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use heliostat_abi::place::{Surroundings, RUNTIME_VARIABLE, SOCKET_VARIABLE};
+use heliostat_base::lease::Breaks;
 use heliostat_control::config::Config;
 use rustix::process::{getrlimit, setrlimit, Resource, Rlimit};
 
@@ -74,6 +75,8 @@ fn serve(args: &Args, config: Config, here: &Surroundings) -> Result<(), Failure
             (Some(home), socket)
         }
     };
+    // Before there are threads: each has to have the signals of breaks blocked.
+    let breaks = Breaks::catch().map_err(|error| other("hear of broken leases", &error))?;
     let level = logging::start(config.log, args.log.as_deref())
         .map_err(|error| other("open the log", &error))?;
     raise_descriptor_limit();
@@ -83,7 +86,8 @@ fn serve(args: &Args, config: Config, here: &Surroundings) -> Result<(), Failure
         .map_err(|error| other("listen for metrics", &error))?;
     let idle_exit_s = args.idle_exit;
     let config_path = args.config.clone();
-    let parts = Parts { config, config_path, idle_exit_s, home, listener: socket, signals, level };
+    let listener = socket;
+    let parts = Parts { config, config_path, idle_exit_s, home, listener, signals, breaks, level };
     let daemon = Daemon::new(parts).map_err(|error| other("start", &error))?;
     if args.announce {
         // The caller may have gone; the daemon serves all the same.

@@ -20,7 +20,7 @@ RULES: dict[str, set[str]] = {
     "stub": LOWER | {"ring"},
     "bind/posix": LOWER | {"ring", "stub", "interpose"},
     "bind/*": LOWER | {"ring", "stub"},
-    "service/*": {"abi"},  # net, snapshot
+    "service/*": {"abi"},  # net, snapshot, file
     "control": {"abi"},
     "backend/*": {"abi", "base", "ring"},
     "heliostatd": LOWER | {"ring", "control", "service/*", "backend/*"},

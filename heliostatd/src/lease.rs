@@ -1,0 +1,249 @@
+//! What sessions ask of the file service: a lease on a file, and its end; and what writers do to it.
+
+use std::collections::HashMap;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::rc::Rc;
+
+use heliostat_abi::code::{Code, Unmapped};
+use heliostat_abi::name::ObjectId;
+use heliostat_abi::node::State;
+use heliostat_abi::record::Reply;
+use heliostat_base::clock::monotonic_ns;
+use heliostat_base::lease::{self, Heard};
+use heliostat_base::sys::Errno;
+use heliostat_service_file::{Effect, Refusal};
+use tracing::{debug, trace};
+
+use crate::daemon::Daemon;
+use crate::memory::LeaseWord;
+use crate::serve::{Answer, Refused};
+use crate::shown_file::{self, ShownFile};
+
+/// Breaks heard of before others are served.
+const HEARD_AT_ONCE: usize = 256;
+
+/// A lease that the kernel gave. However it ends, its word changes first: nobody may write while it
+/// says that nobody does.
+pub struct KernelLease {
+    fd: Option<OwnedFd>,
+    word: LeaseWord,
+    /// Path of the file, for people.
+    pub path: String,
+}
+
+impl KernelLease {
+    /// Gives it back. Answers the descriptor, since its file's last close may take long.
+    fn end(&mut self) -> Option<OwnedFd> {
+        self.word.withdraw();
+        let fd = self.fd.take();
+        fd.iter().for_each(|fd| lease::give_back(fd.as_fd()));
+        fd
+    }
+}
+
+impl Drop for KernelLease {
+    fn drop(&mut self) {
+        drop(self.end());
+    }
+}
+
+/// The kernel's leases, by the service's names and by descriptor.
+#[derive(Default)]
+pub struct Leases {
+    held: HashMap<ObjectId, KernelLease>,
+    by_fd: HashMap<RawFd, ObjectId>,
+}
+
+impl Leases {
+    fn insert(&mut self, id: ObjectId, fd: OwnedFd, word: LeaseWord, path: String) {
+        self.by_fd.insert(fd.as_raw_fd(), id);
+        self.held.insert(id, KernelLease { fd: Some(fd), word, path });
+    }
+
+    fn get(&self, id: ObjectId) -> Option<&KernelLease> {
+        self.held.get(&id)
+    }
+
+    fn end(&mut self, id: ObjectId) -> Option<OwnedFd> {
+        let fd = self.held.remove(&id)?.end()?;
+        self.by_fd.remove(&fd.as_raw_fd());
+        Some(fd)
+    }
+
+    /// Those of which the kernel says that somebody waits for their end.
+    fn broken(&self, heard: Heard) -> Vec<ObjectId> {
+        let is_broken = |id: &ObjectId| {
+            let fd = self.held.get(id).and_then(|lease| lease.fd.as_ref());
+            fd.is_some_and(|fd| !lease::is_held(fd.as_fd()))
+        };
+        match heard {
+            Heard::Perhaps(fd) => {
+                self.by_fd.get(&fd).copied().filter(is_broken).into_iter().collect()
+            }
+            Heard::Any => self.held.keys().copied().filter(is_broken).collect(),
+        }
+    }
+}
+
+/// Why no lease is given: the file's fault, or the asker's.
+enum NotGiven {
+    Unmapped(Unmapped),
+    Refused(Refused),
+}
+
+impl From<Unmapped> for NotGiven {
+    fn from(reason: Unmapped) -> Self {
+        Self::Unmapped(reason)
+    }
+}
+
+impl From<Refused> for NotGiven {
+    fn from(refused: Refused) -> Self {
+        Self::Refused(refused)
+    }
+}
+
+impl From<Refusal> for NotGiven {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::Pause { .. } | Refusal::Taking { .. } => Unmapped::Broken.into(),
+            Refusal::Full { .. } => Unmapped::Full.into(),
+            Refusal::NotHeld { .. } => Self::Refused(Code::Denied.into()),
+            Refusal::Revoked => Self::Refused(Code::Revoked.into()),
+        }
+    }
+}
+
+impl Daemon {
+    /// Leases a file: shown is [the file], the answer brings [the file, opened anew].
+    pub(crate) fn lease(&mut self, id: ObjectId, shown: OwnedFd) -> Result<Answer, Refused> {
+        let answer = self.lease_shown(id, &shown);
+        self.closer.close(shown);
+        match answer {
+            Ok((reply, fd)) => Ok(Answer { reply, fds: vec![Rc::new(fd)] }),
+            Err(NotGiven::Unmapped(reason)) => {
+                trace!(session = %id, ?reason, "no lease");
+                self.counts.not_leased(reason);
+                Ok(Reply::NotLeased { reason }.into())
+            }
+            Err(NotGiven::Refused(refused)) => Err(refused),
+        }
+    }
+
+    fn lease_shown(&mut self, id: ObjectId, shown: &OwnedFd) -> Result<(Reply, OwnedFd), NotGiven> {
+        self.session(id)?;
+        let file = shown_file::examine(shown.as_fd(), &mut self.mounts)?;
+        self.check_read(id, &file)?;
+        let fd = shown_file::reopen(shown)?;
+        let mut effects = Vec::new();
+        let lease = self
+            .file
+            .ask(id, file.key, monotonic_ns(), &mut effects)
+            .inspect_err(|refusal| debug!(session = %id, path = file.path, %refusal, "no lease"))?;
+        for effect in effects {
+            self.begin_lease(effect, shown, &file)?;
+        }
+        match rustix::fs::fstat(&fd) {
+            Ok(status) if status.st_size > 0 => {
+                debug!(session = %id, %lease, path = file.path, "leases");
+                Ok((Reply::Leased { lease, bytes: status.st_size as u64 }, fd))
+            }
+            // It was truncated before the lease began.
+            _ => {
+                let _ = self.end_lease(id, lease);
+                Err(Unmapped::NotRegular.into())
+            }
+        }
+    }
+
+    /// By default a user may what is the same user's, root everything: a lease makes the owner's
+    /// writers wait for a moment.
+    fn check_read(&self, id: ObjectId, file: &ShownFile) -> Result<(), NotGiven> {
+        let subject = &self.session(id)?.peer.subject;
+        if subject.uid == 0 || subject.uid == file.owner {
+            return Ok(());
+        }
+        Err(Unmapped::Owner.into())
+    }
+
+    /// Asks the kernel for the lease that the service wants.
+    fn begin_lease(
+        &mut self,
+        effect: Effect,
+        shown: &OwnedFd,
+        file: &ShownFile,
+    ) -> Result<(), Unmapped> {
+        let Effect::TakeLease(id) = effect else { return Ok(()) };
+        // A description of its own: whoever has another descriptor of it could give the lease back.
+        let taken = shown_file::reopen(shown).and_then(|fd| take(fd.as_fd()).map(|()| fd));
+        match taken {
+            Ok(fd) => {
+                self.leases.insert(id, fd, self.node.lease_word(id), file.path.clone());
+                let mut effects = Vec::new();
+                self.file.taken(id, &mut effects);
+                self.carry_out_files(effects);
+                Ok(())
+            }
+            Err(reason) => {
+                self.file.not_taken(id);
+                Err(reason)
+            }
+        }
+    }
+
+    /// A session gives a lease back.
+    pub(crate) fn end_lease(&mut self, id: ObjectId, lease: ObjectId) -> Result<Answer, Refused> {
+        self.session(id)?;
+        let mut effects = Vec::new();
+        let answer = self.file.end_lease(id, lease, &mut effects);
+        self.carry_out_files(effects);
+        match answer {
+            Ok(()) => Ok(Reply::Done.into()),
+            Err(refusal) => {
+                debug!(session = %id, %refusal, "refused");
+                Err(Code::Denied.into())
+            }
+        }
+    }
+
+    /// Lets the writers go on that wait in the kernel.
+    pub(crate) fn attend_breaks(&mut self) {
+        for _ in 0..HEARD_AT_ONCE {
+            let Some(heard) = self.parts.breaks.next() else { return };
+            for lease in self.leases.broken(heard) {
+                let mut effects = Vec::new();
+                self.file.broken(lease, monotonic_ns(), &mut effects);
+                let path = self.leases.get(lease).map(|lease| lease.path.as_str());
+                debug!(%lease, path, "a writer came");
+                self.counts.leases_broken += 1;
+                self.carry_out_files(effects);
+            }
+        }
+    }
+
+    /// Carries out what the file service decided.
+    pub(crate) fn carry_out_files(&mut self, effects: Vec<Effect>) {
+        for effect in effects {
+            match effect {
+                // Needs the file that was shown: begin_lease.
+                Effect::TakeLease(_) => {}
+                Effect::Active(id) => self.node.lease_word(id).set(State::Active),
+                Effect::Revoked(id) => self.node.lease_word(id).set(State::Revoked),
+                Effect::Freed(id) => self.node.lease_word(id).set(State::Free),
+                Effect::GiveBack(id) => {
+                    self.leases.end(id).into_iter().for_each(|fd| self.closer.close(fd));
+                }
+            }
+        }
+    }
+}
+
+fn take(fd: BorrowedFd<'_>) -> Result<(), Unmapped> {
+    lease::take(fd).map_err(|errno| match errno {
+        Errno(libc::EAGAIN) => Unmapped::Written,
+        Errno(libc::EACCES) => Unmapped::Owner,
+        Errno(libc::ENOLCK | libc::ENOMEM) => Unmapped::Full,
+        // EINVAL: it has none, or they are switched off.
+        _ => Unmapped::FileSystem,
+    })
+}

@@ -1,0 +1,111 @@
+//! What the kernel says of an open file that was shown for a lease.
+//!
+//! The order of the questions matters, as with a proof of listening: the descriptor may be
+//! anything. Flags, mount and path are answered by the kernel alone; only of a file on a known
+//! local file system is anything else asked, and only such a file is ever opened.
+
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+
+use heliostat_abi::code::Unmapped;
+use heliostat_service_file::FileKey;
+use rustix::fs::{fstat, open, FileType, Mode, OFlags};
+use rustix::io::Errno;
+
+use crate::mounts::{Kind, Mounts};
+
+/// A regular file that was open for reading only when it was shown.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ShownFile {
+    /// Which it is.
+    pub key: FileKey,
+    /// The user it belongs to.
+    pub owner: u32,
+    /// Its path as the control plane sees it; foreign bytes, for rules and people.
+    pub path: String,
+}
+
+/// Looks at a shown descriptor.
+pub fn examine(shown: BorrowedFd<'_>, mounts: &mut Mounts) -> Result<ShownFile, Unmapped> {
+    let number = shown.as_raw_fd();
+    let path = std::fs::read_link(link(number)).map_err(|_| Unmapped::NotRegular)?;
+    // Sockets, pipes and the like have no path: "pipe:[7]".
+    if !path.as_os_str().as_bytes().starts_with(b"/") {
+        return Err(Unmapped::NotRegular);
+    }
+    let (flags, mount) = flags_and_mount(number).ok_or(Unmapped::NotRegular)?;
+    // A descriptor made by O_PATH gives no right to read, and opening it anew would.
+    if flags.contains(OFlags::PATH) {
+        return Err(Unmapped::NotRegular);
+    }
+    if flags.intersects(OFlags::WRONLY | OFlags::RDWR | OFlags::DIRECT) {
+        return Err(Unmapped::Writable);
+    }
+    let kind = mounts.kind(mount).ok_or(Unmapped::FileSystem)?;
+    let status = fstat(shown).map_err(|_| Unmapped::Fault)?;
+    let is_regular = FileType::from_raw_mode(status.st_mode) == FileType::RegularFile;
+    if !is_regular || status.st_size <= 0 {
+        return Err(Unmapped::NotRegular);
+    }
+    if kind == Kind::Overlay && status.st_nlink > 1 {
+        return Err(Unmapped::FileSystem);
+    }
+    let key = FileKey { device: status.st_dev, inode: status.st_ino };
+    Ok(ShownFile { key, owner: status.st_uid, path: path.to_string_lossy().into_owned() })
+}
+
+/// Opens an examined file anew, for reading; does not wait, not even for the end of a lease.
+pub fn reopen(shown: impl AsFd) -> Result<OwnedFd, Unmapped> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    open(link(shown.as_fd().as_raw_fd()), flags, Mode::empty()).map_err(|errno| match errno {
+        // Another process has a lease for itself alone.
+        Errno::AGAIN => Unmapped::Written,
+        Errno::MFILE | Errno::NFILE => Unmapped::Full,
+        Errno::ACCESS | Errno::PERM => Unmapped::Owner,
+        _ => Unmapped::Fault,
+    })
+}
+
+fn link(number: i32) -> String {
+    format!("/proc/self/fd/{number}")
+}
+
+/// From /proc/self/fdinfo (proc_pid_fdinfo(5)); asks no file system, as fstat(2) may.
+fn flags_and_mount(number: i32) -> Option<(OFlags, u64)> {
+    let text = std::fs::read_to_string(format!("/proc/self/fdinfo/{number}")).ok()?;
+    let field = |name| text.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+    let flags = u32::from_str_radix(field("flags:")?, 8).ok()?;
+    Some((OFlags::from_bits_retain(flags), field("mnt_id:")?.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::{File, OpenOptions};
+
+    fn look(shown: impl AsFd) -> Result<ShownFile, Unmapped> {
+        examine(shown.as_fd(), &mut Mounts::read().unwrap())
+    }
+
+    #[test]
+    fn only_a_regular_file_open_for_reading_is_taken() {
+        let folder = std::env::temp_dir().join(format!("heliostatd-shown-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let path = folder.join("file");
+        std::fs::write(&path, b"bytes").unwrap();
+        let found = look(File::open(&path).unwrap()).unwrap();
+        assert_eq!(found.owner, rustix::process::geteuid().as_raw());
+        assert_eq!(found.path, path.to_str().unwrap());
+        let open_by = |flags| open(&path, flags, Mode::empty()).unwrap();
+        assert_eq!(look(open_by(OFlags::PATH)), Err(Unmapped::NotRegular));
+        assert_eq!(look(open_by(OFlags::WRONLY)), Err(Unmapped::Writable));
+        assert_eq!(look(open_by(OFlags::RDWR)), Err(Unmapped::Writable));
+        assert_eq!(look(File::open(&folder).unwrap()), Err(Unmapped::NotRegular));
+        assert_eq!(look(File::open("/dev/null").unwrap()), Err(Unmapped::FileSystem));
+        assert_eq!(look(File::open("/proc/self/stat").unwrap()), Err(Unmapped::FileSystem));
+        assert_eq!(look(std::io::pipe().unwrap().0), Err(Unmapped::NotRegular));
+        OpenOptions::new().write(true).truncate(true).open(&path).unwrap();
+        assert_eq!(look(File::open(&path).unwrap()), Err(Unmapped::NotRegular));
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+}

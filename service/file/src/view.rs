@@ -1,0 +1,42 @@
+//! What can be read of the file service without changing it.
+
+use heliostat_abi::name::ObjectId;
+
+use crate::file::{File, FileKey};
+
+/// A lease, for status.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LeaseView {
+    /// Its identity.
+    pub id: ObjectId,
+    /// Its file.
+    pub key: FileKey,
+    /// Sessions that hold it.
+    pub holders: Vec<ObjectId>,
+}
+
+impl File {
+    /// Every lease, in order of index.
+    pub fn leases(&self) -> impl Iterator<Item = LeaseView> + '_ {
+        self.leases.iter().map(|(id, lease)| LeaseView {
+            id,
+            key: lease.key,
+            holders: lease.holders.iter().copied().collect(),
+        })
+    }
+
+    /// The lease on a file, if there is one.
+    pub fn lease_on(&self, key: FileKey) -> Option<ObjectId> {
+        self.by_key.get(&key).copied()
+    }
+
+    /// Leases in force.
+    pub fn lease_count(&self) -> usize {
+        self.leases.len()
+    }
+
+    /// Leases that a session holds.
+    pub fn holding(&self, session: ObjectId) -> usize {
+        self.held.get(&session).map_or(0, |held| held.leases.len())
+    }
+}
