@@ -86,6 +86,8 @@ pub struct Limits {
     pub regions_per_session: usize,
     /// Snapshot regions that one session is attached to.
     pub attachments_per_session: usize,
+    /// Files that one session reads under a lease.
+    pub leases_per_session: usize,
     /// Channels of one connecting session.
     pub channels_per_session: usize,
     /// Channels of one connecting session to one address.
@@ -106,6 +108,8 @@ impl Default for Limits {
             ports_per_session: 256,
             regions_per_session: 64,
             attachments_per_session: 256,
+            // A sixteenth of the node's: descriptors of the control plane, and writers that wait.
+            leases_per_session: 256,
             channels_per_session: 1024,
             channels_per_pair: CHANNELS_PER_PAIR_MAX,
             // Promised, not used: pages of a channel exist once they are written. A full pair

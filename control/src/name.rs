@@ -1,4 +1,4 @@
-//! Names of listening addresses and snapshot regions, and the patterns that rules match them with.
+//! Names of listening addresses, snapshot regions and files, and the patterns that rules match them with.
 //!
 //! ```text
 //! /net/tcp/127.0.0.1:6379      one address
@@ -10,6 +10,9 @@
 //! /snapshot/model              one region
 //! /snapshot/model/*            every region whose name begins so
 //! /snapshot/*                  every region
+//! /file/srv/data/a.csv         one file, by its path
+//! /file/srv/data/*             every file whose path begins so
+//! /file/*                      every file
 //! ```
 
 use std::fmt;
@@ -17,6 +20,9 @@ use std::net::IpAddr;
 
 use heliostat_abi::name::NetAddress;
 use heliostat_abi::region::{NameError, RegionName, PREFIX};
+
+/// What stands before a file's path, which is absolute.
+const FILE_PREFIX: &str = "/file";
 
 /// The name of a listening TCP address.
 pub fn tcp_name(address: NetAddress) -> String {
@@ -30,6 +36,9 @@ pub enum Name<'a> {
     Tcp(NetAddress),
     /// A snapshot region.
     Region(&'a RegionName),
+    /// A file, by its absolute path as the control plane sees it. Foreign bytes: a file may have
+    /// several paths, and whoever may write a folder gives them.
+    File(&'a str),
 }
 
 impl From<NetAddress> for Name<'_> {
@@ -58,6 +67,10 @@ pub enum NamePattern {
     Region(RegionName),
     /// Regions whose name, without `/snapshot/`, begins so.
     Regions(String),
+    /// One file, by its path.
+    File(String),
+    /// Files whose path begins so.
+    Files(String),
 }
 
 /// Why a text is no pattern.
@@ -73,12 +86,16 @@ pub enum PatternError {
     PortNumber(String),
     /// What stands after `/snapshot/` is no region's name.
     Region(NameError),
+    /// What stands after `/file` has a part `..`, `.` or nothing, or a `*` before its end.
+    Path(String),
 }
 
 impl fmt::Display for PatternError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Service => write!(f, "names begin with /net/tcp/ or /snapshot/ (or are /net/*)"),
+            Self::Service => {
+                write!(f, "names begin with /net/tcp/, /snapshot/ or /file/ (or are /net/*)")
+            }
             Self::Port => write!(f, "address and port are parted by a colon, as in *:80"),
             Self::Address(found) => {
                 write!(f, "{found:?} is neither * nor an address (IPv6 goes in brackets)")
@@ -87,6 +104,9 @@ impl fmt::Display for PatternError {
                 write!(f, "{found:?} is neither *, a port (1-65535) nor a range as 8000-8999")
             }
             Self::Region(error) => error.fmt(f),
+            Self::Path(found) => {
+                write!(f, "{found:?} is no path without //, . and .., with * at its end at most")
+            }
         }
     }
 }
@@ -105,6 +125,9 @@ impl NamePattern {
         if let Some(rest) = text.strip_prefix(PREFIX) {
             return Self::parse_region(rest);
         }
+        if let Some(path) = text.strip_prefix(FILE_PREFIX).filter(|path| path.starts_with('/')) {
+            return Self::parse_file(path);
+        }
         let rest = text.strip_prefix("/net/tcp/").ok_or(PatternError::Service)?;
         let (address, port) = rest.rsplit_once(':').ok_or(PatternError::Port)?;
         Ok(Self::Tcp { ip: parse_ip(address)?, ports: parse_ports(port)? })
@@ -121,6 +144,24 @@ impl NamePattern {
         }
     }
 
+    fn parse_file(path: &str) -> Result<Self, PatternError> {
+        let beginning = path.strip_suffix('*');
+        let written = beginning.unwrap_or(path);
+        let mut parts: Vec<_> = written[1..].split('/').collect();
+        // A beginning may end in the middle of a part.
+        if beginning.is_some() {
+            parts.pop();
+        }
+        let is_right = |part: &&str| !matches!(*part, "" | "." | "..");
+        if written.contains('*') || !parts.iter().all(is_right) {
+            return Err(PatternError::Path(path.to_owned()));
+        }
+        Ok(match beginning {
+            Some(beginning) => Self::Files(beginning.to_owned()),
+            None => Self::File(path.to_owned()),
+        })
+    }
+
     /// Whether the pattern is about this name.
     pub fn matches<'a>(&self, name: impl Into<Name<'a>>) -> bool {
         match (self, name.into()) {
@@ -131,6 +172,8 @@ impl NamePattern {
             (Self::Regions(beginning), Name::Region(name)) => {
                 name.as_str().starts_with(beginning.as_str())
             }
+            (Self::File(own), Name::File(path)) => own == path,
+            (Self::Files(beginning), Name::File(path)) => path.starts_with(beginning.as_str()),
             _ => false,
         }
     }
@@ -205,14 +248,29 @@ mod tests {
     }
 
     #[test]
+    fn files_match_by_path_or_by_its_beginning() {
+        let matches = |pattern: &str, path: &str| {
+            let pattern = NamePattern::parse(pattern).unwrap();
+            pattern.matches(Name::File(path))
+        };
+        assert!(matches("/file/srv/a", "/srv/a") && !matches("/file/srv/a", "/srv/a/b"));
+        assert!(matches("/file/srv/*", "/srv/a/b") && !matches("/file/srv/*", "/srv"));
+        assert!(matches("/file/srv/log*", "/srv/log.1") && matches("/file/*", "/x"));
+        assert!(!matches("/snapshot/*", "/x") && !matches("/net/*", "/x"));
+    }
+
+    #[test]
     fn a_mapped_pattern_is_the_plain_address() {
         assert!(matches("/net/tcp/[::ffff:10.0.0.1]:80", "10.0.0.1:80"));
     }
 
     #[test]
     fn what_is_no_pattern_says_why() {
-        let why = |text| NamePattern::parse(text).unwrap_err();
-        assert_eq!(why("/file/x"), PatternError::Service);
+        let why = |text: &str| NamePattern::parse(text).unwrap_err();
+        assert_eq!(why("/files/x"), PatternError::Service);
+        for wrong in ["/", "/a/../b", "/a//b", "/a*b", "/a/", "/a/./*", "/a/**"] {
+            assert_eq!(why(&format!("/file{wrong}")), PatternError::Path(wrong.into()));
+        }
         assert_eq!(why("/net/tcp/80"), PatternError::Port);
         assert_eq!(why("/net/tcp/::1:80"), PatternError::Address("::1".into()));
         assert_eq!(why("/net/tcp/*:0"), PatternError::PortNumber("0".into()));

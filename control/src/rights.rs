@@ -13,15 +13,18 @@ pub enum Right {
     Publish,
     /// Read the snapshot region of the name.
     Attach,
+    /// Read the file of the name from a mapping, under a lease.
+    Read,
 }
 
 impl Right {
     /// Every right, with the word that a configuration uses for it.
-    pub const ALL: [(&'static str, Right); 4] = [
+    pub const ALL: [(&'static str, Right); 5] = [
         ("connect", Right::Connect),
         ("listen", Right::Listen),
         ("publish", Right::Publish),
         ("attach", Right::Attach),
+        ("read", Right::Read),
     ];
 
     /// The right that a configuration means by `word`.

@@ -1,4 +1,5 @@
-//! The rules: who may connect and listen where, publish and attach what. The first rule that matches decides.
+//! The rules: who may connect and listen where, publish, attach and read what. The first rule that
+//! matches decides.
 //!
 //! Without a matching rule a user may do everything with what is their own and nothing with what
 //! is another's: a direct stream shares memory with its other end, which is a closer relation

@@ -111,6 +111,8 @@ fn write_seeds() {
         ("attach_other", Request::AttachRegion { name: region("a/b.c-d_e"), owner: 1000 }),
         ("consumers", Request::Consumers { region: id }),
         ("unpublish", Request::Unpublish { region: id }),
+        ("lease", Request::Lease),
+        ("end_lease", Request::EndLease { lease: id }),
         ("detach", Request::Detach { region: id, consumer: ObjectId { index: 4, generation: 1 } }),
     ];
     for (name, request) in requests {

@@ -3,6 +3,7 @@
 //! Each check tries the thing itself instead of reading a version number, and says in one line
 //! what it found; advice follows only where something is to be done.
 
+mod files;
 mod machine;
 mod memory;
 mod parts;
@@ -84,6 +85,7 @@ impl Check {
 pub fn doctor(format: &Format) -> ExitCode {
     let mut checks = machine::checks();
     checks.extend(memory::checks());
+    checks.extend(files::checks());
     checks.extend(process::checks());
     checks.extend(parts::checks(&format.place));
     let text = if format.json { as_json(&checks) } else { as_text(&checks) };

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io::Write;
 
-use heliostat_abi::code::Native;
+use heliostat_abi::code::{Native, Unmapped};
 use heliostat_abi::record::Request;
 use serde_json::Value;
 
@@ -69,6 +69,7 @@ pub fn status_text(status: &Value) -> String {
         "#shared",
         "#direct",
         "#native",
+        "#files",
     ]);
     for session in list(status, "sessions") {
         let counter = |name| cell(&session["counters"], name);
@@ -81,6 +82,7 @@ pub fn status_text(status: &Value) -> String {
             bytes(session["shared_bytes"].as_u64().unwrap_or(0)),
             counter("direct_streams"),
             counter("native_connections"),
+            cell(session, "leases"),
         ]);
     }
     let mut ports = Table::new(&["listening on", "#uid", "#sessions", "#channels"]);
@@ -147,18 +149,35 @@ fn explain_text(explained: &Value) -> String {
     if !counted.is_empty() {
         text.push_str(&format!("\nsince its start: {}\n", counted.join(", ")));
     }
-    text.push_str(&reasons_text(explained));
+    text.push_str(&reasons_text("native", &explained["reasons"], |name| {
+        Native::ALL.iter().find(|reason| format!("{reason:?}") == name).map(|it| it.text())
+    }));
+    text.push_str(&files_text(explained));
     text
 }
 
-/// Why connections, closed ones included, were or went native.
-fn reasons_text(explained: &Value) -> String {
-    let counted = explained["reasons"].as_object().into_iter().flatten();
-    let words = |name: &str| {
-        let known = Native::ALL.iter().find(|reason| format!("{reason:?}") == name);
-        known.map_or("an unknown reason", |reason| reason.text())
+/// Which files are under a lease now, and why the reads of others, closed ones included, stayed or
+/// became the kernel's.
+fn files_text(explained: &Value) -> String {
+    let files = list(explained, "files").iter().filter_map(Value::as_str);
+    let mut text: String = files.map(|path| format!("file under a lease: {path:?}\n")).collect();
+    text.push_str(&reasons_text("file read by the kernel", &explained["file_reasons"], |name| {
+        Unmapped::ALL.iter().find(|reason| format!("{reason:?}") == name).map(|it| it.text())
+    }));
+    text
+}
+
+/// Why something, closed ones included, was or went native: one line for each reason.
+fn reasons_text(
+    what: &str,
+    reasons: &Value,
+    words: impl Fn(&str) -> Option<&'static str>,
+) -> String {
+    let counted = reasons.as_object().into_iter().flatten();
+    let line = |(name, count): (&String, &Value)| {
+        format!("{what} {count} times: {}\n", words(name).unwrap_or("an unknown reason"))
     };
-    counted.map(|(name, count)| format!("native {count} times: {}\n", words(name))).collect()
+    counted.map(line).collect()
 }
 
 /// `heliostat metrics`.
@@ -221,6 +240,14 @@ mod tests {
             the other end is on another machine\n\n\
             since its start: direct streams: 1\n";
         assert_eq!(explain_text(&explained), wanted);
+    }
+
+    #[test]
+    fn files_are_explained_in_words() {
+        let explained = json!({ "files": ["/a\nb"], "file_reasons": { "Written": 2 } });
+        let wanted = "file under a lease: \"/a\\nb\"\n\
+            file read by the kernel 2 times: somebody has it open for writing\n";
+        assert_eq!(files_text(&explained), wanted);
     }
 
     #[test]

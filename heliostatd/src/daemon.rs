@@ -20,6 +20,7 @@ use heliostat_control::rate::Buckets;
 use heliostat_control::tally::Tally;
 use heliostat_service_net::{Effect, Limits, Net};
 use heliostat_service_snapshot::Snapshot;
+use rustix::process::{getrlimit, Resource};
 use tracing::{error, info, warn};
 
 use crate::closer::Closer;
@@ -34,6 +35,9 @@ use crate::poll::{Poll, Source};
 use crate::region::RegionMemory;
 use crate::signals::Signals;
 use crate::start;
+
+/// One of so many descriptors may be a lease's.
+const LEASES_SHARE: u64 = 4;
 
 /// What the daemon is made from.
 pub struct Parts {
@@ -250,8 +254,14 @@ fn snapshot_limits(config: &Config) -> heliostat_service_snapshot::Limits {
     }
 }
 
-fn file_limits(_config: &Config) -> heliostat_service_file::Limits {
-    heliostat_service_file::Limits { leases_per_session: 256, leases: LEASES_MAX }
+/// Each lease costs a descriptor, which sessions and channels need as well.
+pub(crate) fn file_limits(config: &Config) -> heliostat_service_file::Limits {
+    let descriptors = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    let share = usize::try_from(descriptors / LEASES_SHARE).unwrap_or(LEASES_MAX);
+    heliostat_service_file::Limits {
+        leases_per_session: config.limits.leases_per_session,
+        leases: share.min(LEASES_MAX),
+    }
 }
 
 /// A number that no earlier run had; zero is kept for "no control plane".

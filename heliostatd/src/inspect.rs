@@ -1,9 +1,9 @@
 //! What people can see: the state of the control plane, and why one process's connections
-//! travel as they do. Reports are foreign bytes; they are shown and decide nothing.
+//! and reads of files travel as they do. Reports are foreign bytes; they are shown and decide nothing.
 
 use std::rc::Rc;
 
-use heliostat_abi::code::{Code, Native};
+use heliostat_abi::code::{Code, Native, Unmapped};
 use heliostat_abi::limits::{ATTACHMENTS_MAX, CHANNELS_MAX, PORTS_MAX, REGIONS_MAX, SESSIONS_MAX};
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::record::Reply;
@@ -15,7 +15,7 @@ use serde_json::{json, Map, Value};
 use tracing::warn;
 
 use crate::connect::{Connection, Session};
-use crate::daemon::Daemon;
+use crate::daemon::{file_limits, Daemon};
 use crate::memory;
 use crate::metrics::add;
 use crate::serve::{Answer, Refused};
@@ -64,6 +64,7 @@ impl Daemon {
             "ports": ports,
             "channels": self.net.channel_count(),
             "regions": self.regions_json(sees_all, uid),
+            "leases": self.leases_json(sees_all, uid),
             "limits": self.limits_json(),
             "config": self.parts.config_path,
             "rules": self.parts.config.rules.0.len(),
@@ -85,15 +86,20 @@ impl Daemon {
             "shared_bytes": holding.bytes,
             "regions": snapshots.regions,
             "attachments": snapshots.attachments,
+            "leases": self.file.holding(id),
             "revoked": holding.revoked,
             "counters": counters_json(&session.report.counters()),
-            "reasons": reasons_json(&session.report.reasons()),
+            "reasons": reasons_json(Native::ALL, &session.report.reasons()),
+            "file_reasons": reasons_json(Unmapped::ALL, &session.report.file_reasons()),
         })
     }
 
     fn limits_json(&self) -> Value {
         let (limits, channel) = (&self.parts.config.limits, &self.parts.config.channel);
+        let files = file_limits(&self.parts.config);
         json!({
+            "leases": files.leases,
+            "leases_per_session": files.leases_per_session,
             "sessions": SESSIONS_MAX,
             "sessions_per_user": limits.sessions_per_user,
             "ports": PORTS_MAX,
@@ -122,6 +128,7 @@ impl Daemon {
         let (mut connections, mut program) = (Vec::new(), String::new());
         let mut counters = [0u64; COUNTER_NAMES.len()];
         let mut reasons = [0u64; Native::ALL.len()];
+        let (mut files, mut of_files) = (Vec::new(), [0u64; Unmapped::ALL.len()]);
         let found = self.sessions_of(pid);
         if found.is_empty() {
             return Err(Code::NotFound.into());
@@ -136,13 +143,17 @@ impl Daemon {
             connections.extend(session.report.entries().iter().map(entry_json));
             add(&mut counters, &session.report.counters());
             add(&mut reasons, &session.report.reasons());
+            files.extend(self.leased_paths(id));
+            add(&mut of_files, &session.report.file_reasons());
         }
         let explained = json!({
             "pid": pid,
             "program": program,
             "connections": connections,
             "counters": counters_json(&counters),
-            "reasons": reasons_json(&reasons),
+            "reasons": reasons_json(Native::ALL, &reasons),
+            "files": files,
+            "file_reasons": reasons_json(Unmapped::ALL, &of_files),
         });
         text_answer(&explained.to_string())
     }
@@ -175,8 +186,8 @@ fn counters_json(counters: &[u64; COUNTER_NAMES.len()]) -> Value {
 }
 
 /// The reasons that occurred.
-fn reasons_json(reasons: &[u64; Native::ALL.len()]) -> Value {
-    let occurred = Native::ALL.iter().zip(reasons).filter(|(_, count)| **count > 0);
+fn reasons_json<R: std::fmt::Debug>(all: &[R], reasons: &[u64]) -> Value {
+    let occurred = all.iter().zip(reasons).filter(|(_, count)| **count > 0);
     Value::Object(
         occurred
             .map(|(reason, count)| (format!("{reason:?}"), json!(count)))

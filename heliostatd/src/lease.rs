@@ -11,7 +11,11 @@ use heliostat_abi::record::Reply;
 use heliostat_base::clock::monotonic_ns;
 use heliostat_base::lease::{self, Heard};
 use heliostat_base::sys::Errno;
-use heliostat_service_file::{Effect, Refusal};
+use heliostat_control::name::Name;
+use heliostat_control::rights::Right;
+use heliostat_control::rules::Decision;
+use heliostat_service_file::{Effect, LeaseView, Refusal};
+use serde_json::{json, Value};
 use tracing::{debug, trace};
 
 use crate::daemon::Daemon;
@@ -156,14 +160,20 @@ impl Daemon {
         }
     }
 
-    /// By default a user may what is the same user's, root everything: a lease makes the owner's
-    /// writers wait for a moment.
+    /// Without a rule a user's own files only, and for root all: a lease makes the writers of its
+    /// file wait for a moment, which is not for everybody to do to others.
     fn check_read(&self, id: ObjectId, file: &ShownFile) -> Result<(), NotGiven> {
         let subject = &self.session(id)?.peer.subject;
-        if subject.uid == 0 || subject.uid == file.owner {
-            return Ok(());
+        let owner = if subject.uid == 0 { 0 } else { file.owner };
+        let name = Name::File(&file.path);
+        match self.parts.config.rules.decide(subject, Right::Read, name, owner) {
+            decision if decision.is_allowed() => Ok(()),
+            Decision::Foreign => Err(Unmapped::Owner.into()),
+            decision => {
+                debug!(uid = subject.uid, path = file.path, ?decision, "reading is denied");
+                Err(Unmapped::Denied.into())
+            }
         }
-        Err(Unmapped::Owner.into())
     }
 
     /// Asks the kernel for the lease that the service wants.
@@ -219,6 +229,31 @@ impl Daemon {
                 self.carry_out_files(effects);
             }
         }
+    }
+
+    /// Leases as people see them; who is neither owner nor root sees those of the same user.
+    pub(crate) fn leases_json(&self, sees_all: bool, uid: Option<u32>) -> Vec<Value> {
+        let peer = |id: &ObjectId| self.connections.get(*id).map(|it| &it.peer);
+        let is_visible = |view: &LeaseView| {
+            let mut holders = view.holders.iter().filter_map(peer);
+            sees_all || holders.any(|peer| Some(peer.subject.uid) == uid)
+        };
+        let each = self.file.leases().filter(is_visible).map(|view| {
+            json!({
+                "id": view.id.to_string(),
+                "path": self.leases.get(view.id).map(|lease| lease.path.as_str()),
+                "device": view.key.device,
+                "inode": view.key.inode,
+                "pids": view.holders.iter().filter_map(peer).map(|it| it.pid).collect::<Vec<_>>(),
+            })
+        });
+        each.collect()
+    }
+
+    /// Paths of the files that a session reads under a lease.
+    pub(crate) fn leased_paths(&self, session: ObjectId) -> Vec<&str> {
+        let ids = self.file.leases_of(session);
+        ids.filter_map(|id| self.leases.get(id)).map(|lease| lease.path.as_str()).collect()
     }
 
     /// Carries out what the file service decided.

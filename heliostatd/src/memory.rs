@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use heliostat_abi::code::Native;
+use heliostat_abi::code::{Native, Unmapped};
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::node::{self, State};
 use heliostat_abi::wire::Writer;
@@ -145,6 +145,14 @@ impl Report {
     pub fn reasons(&self) -> [u64; Native::ALL.len()] {
         std::array::from_fn(|place| {
             let offset = report::reason(Native::ALL[place]);
+            self.0.atomic_u64(offset).load(Ordering::Relaxed)
+        })
+    }
+
+    /// How many of its open files are or went native, in order of `Unmapped::ALL`.
+    pub fn file_reasons(&self) -> [u64; Unmapped::ALL.len()] {
+        std::array::from_fn(|place| {
+            let offset = report::file_reason(Unmapped::ALL[place]);
             self.0.atomic_u64(offset).load(Ordering::Relaxed)
         })
     }

@@ -61,6 +61,8 @@ pub struct Counts {
     ended: [u64; COUNTER_NAMES.len()],
     /// Reasons of their native connections.
     ended_reasons: [u64; Native::ALL.len()],
+    /// Reasons of their files that stayed or became the kernel's.
+    ended_file_reasons: [u64; Unmapped::ALL.len()],
 }
 
 impl Counts {
@@ -105,6 +107,7 @@ impl Counts {
     pub fn keep_stub_counters(&mut self, report: &Report) {
         add(&mut self.ended, &report.counters());
         add(&mut self.ended_reasons, &report.reasons());
+        add(&mut self.ended_file_reasons, &report.file_reasons());
     }
 }
 
@@ -148,7 +151,8 @@ impl Daemon {
         }
         let uptime = monotonic_ns().saturating_sub(self.started_ns) / 1_000_000_000;
         let (regions, consumers) = (self.snapshot.region_count(), self.snapshot.consumer_count());
-        let gauges: [(&str, &str, u64); 8] = [
+        let leases = self.file.lease_count() as u64;
+        let gauges: [(&str, &str, u64); 9] = [
             ("uptime_seconds", "Seconds since the control plane started", uptime),
             ("connections", "Control connections now open", self.connections.len() as u64),
             ("sessions", "Sessions now alive", sessions as u64),
@@ -156,6 +160,7 @@ impl Daemon {
             ("channels", "Channels now alive", self.net.channel_count() as u64),
             ("regions", "Snapshot regions that now have a name", regions as u64),
             ("region_consumers", "Consumers now attached to regions", consumers as u64),
+            ("leases", "Files now under a lease", leases),
             ("channel_bytes", "Bytes of channel memory now promised", bytes),
         ];
         for (name, help, value) in gauges {
@@ -172,6 +177,11 @@ impl Daemon {
         let revoked: Counter = Counter::default();
         revoked.inc_by(self.counts.revoked);
         registry.register("channels_revoked", "Channels ever revoked", revoked);
+        let broken: Counter = Counter::default();
+        broken.inc_by(self.counts.leases_broken);
+        registry.register("leases_broken", "Leases that a writer has broken", broken);
+        let help = "Leases asked for and not given, by reason";
+        registry.register("leases_refused", help, file_reasons(&self.counts.not_leased));
         let requests = Family::<Kind, Counter>::default();
         for (kind, count) in REQUESTS.iter().zip(self.counts.requests) {
             requests.get_or_create(&Kind { kind }).inc_by(count);
@@ -187,10 +197,12 @@ impl Daemon {
     fn add_stub_counters(&self, registry: &mut Registry) {
         let mut sums = self.counts.ended;
         let mut reasons = self.counts.ended_reasons;
+        let mut of_files = self.counts.ended_file_reasons;
         for (_, connection) in self.connections.iter() {
             if let Some(session) = &connection.session {
                 add(&mut sums, &session.report.counters());
                 add(&mut reasons, &session.report.reasons());
+                add(&mut of_files, &session.report.file_reasons());
             }
         }
         for (name, sum) in COUNTER_NAMES.iter().zip(sums) {
@@ -205,7 +217,17 @@ impl Daemon {
         }
         let help = "Connections that were or went native, by reason, as stubs report";
         registry.register("stub_native_reasons", help, family);
+        let help = "Open files whose reads are or went native, by reason, as stubs report";
+        registry.register("stub_unmapped_reasons", help, file_reasons(&of_files));
     }
+}
+
+fn file_reasons(counts: &[u64; Unmapped::ALL.len()]) -> Family<Reason, Counter> {
+    let family = Family::<Reason, Counter>::default();
+    for (reason, count) in Unmapped::ALL.iter().zip(counts).skip(1) {
+        family.get_or_create(&Reason { reason: format!("{reason:?}") }).inc_by(*count);
+    }
+    family
 }
 
 fn code_word(code: Code) -> &'static str {

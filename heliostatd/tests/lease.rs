@@ -7,69 +7,17 @@ use std::fs::{File, OpenOptions};
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering::Acquire;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use heliostat_abi::code::{Code, Unmapped};
-use heliostat_abi::name::ObjectId;
-use heliostat_abi::node::{self, State};
+use heliostat_abi::node::State;
 use heliostat_abi::record::{Reply, Request};
 use heliostat_base::alive;
-use heliostat_base::fd::OwnedFd;
+use heliostat_base::call::fcntl;
+use support::files::*;
 use support::*;
-
-const BYTES: usize = 10_000;
-
-/// A file of the test's own, gone with the value.
-struct Sample(PathBuf);
-
-impl Sample {
-    fn new(daemon: &Daemon, name: &str) -> Sample {
-        let path = daemon.folder().join(name);
-        std::fs::write(&path, vec![7; BYTES]).unwrap();
-        Sample(path)
-    }
-
-    fn reader(&self) -> File {
-        File::open(&self.0).unwrap()
-    }
-
-    fn writer(&self) -> File {
-        OpenOptions::new().write(true).open(&self.0).unwrap()
-    }
-}
-
-fn lease(client: &mut Client, file: &File) -> Result<(ObjectId, u64, OwnedFd), Unmapped> {
-    match client.ask_with(&Request::Lease, &[file.as_raw_fd()]) {
-        (Reply::Leased { lease, bytes }, mut fds) => {
-            assert_eq!(fds.len(), 1);
-            Ok((lease, bytes, fds.pop().unwrap()))
-        }
-        (Reply::NotLeased { reason }, _) => Err(reason),
-        (reply, _) => panic!("{reply:?}"),
-    }
-}
-
-/// Asks until there is a lease, past the pauses after breaks.
-fn lease_at_last(client: &mut Client, file: &File) -> ObjectId {
-    let mut found = None;
-    await_that("the file is leased again", || {
-        found = lease(client, file).ok().map(|(lease, _, _)| lease);
-        found.is_some()
-    });
-    found.unwrap()
-}
-
-fn state(welcome: &Welcome, lease: ObjectId) -> State {
-    let word = welcome.node.atomic_u32(node::lease_word(lease.index)).load(Acquire);
-    node::state(word, lease.generation)
-}
-
-fn life(welcome: &Welcome) -> u32 {
-    welcome.node.atomic_u32(node::LIFE).load(Acquire)
-}
 
 #[test]
 fn two_sessions_share_the_lease_of_one_file() {
@@ -202,4 +150,20 @@ fn a_lease_is_its_holders_alone() {
     let file = sample.reader();
     assert_eq!(daemon.visit().refusal(&Request::Lease, &[file.as_raw_fd()]), Code::BadState);
     assert_eq!(one.refusal(&Request::Lease, &[]), Code::BadRecord);
+}
+
+#[test]
+fn nobody_else_can_give_the_common_lease_back() {
+    let daemon = Daemon::start();
+    let sample = Sample::new(&daemon, "file");
+    let (mut client, welcome) = daemon.session();
+    let shown = sample.reader();
+    let (lease, _, fd) = lease(&mut client, &shown).unwrap();
+    for fd in [fd.as_raw_fd(), shown.as_raw_fd()] {
+        let _ = fcntl(fd, libc::F_SETLEASE, libc::F_UNLCK as usize);
+        let _ = fcntl(fd, libc::F_SETOWN, 0);
+    }
+    assert_eq!(state(&welcome, lease), State::Active);
+    drop(sample.writer());
+    assert_eq!(state(&welcome, lease), State::Revoked);
 }

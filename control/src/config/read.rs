@@ -1,8 +1,8 @@
 //! From the text of a configuration file to a checked `Config`.
 
 use heliostat_abi::limits::{
-    ATTACHMENTS_MAX, CHANNELS_MAX, CHANNELS_PER_PAIR_MAX, PORTS_MAX, REGIONS_MAX, RING_BYTES_MAX,
-    RING_BYTES_MIN, SESSIONS_MAX, SLOTS_MAX,
+    ATTACHMENTS_MAX, CHANNELS_MAX, CHANNELS_PER_PAIR_MAX, LEASES_MAX, PORTS_MAX, REGIONS_MAX,
+    RING_BYTES_MAX, RING_BYTES_MIN, SESSIONS_MAX, SLOTS_MAX,
 };
 use toml::de::DeTable;
 
@@ -98,6 +98,7 @@ fn read_limits(field: &Field<'_>) -> Result<Limits, ConfigError> {
         "ports_per_session",
         "regions_per_session",
         "attachments_per_session",
+        "leases_per_session",
         "channels_per_session",
         "channels_per_pair",
         "shared_bytes_per_session",
@@ -117,6 +118,8 @@ fn read_limits(field: &Field<'_>) -> Result<Limits, ConfigError> {
     section.number("regions_per_session", regions, &mut limits.regions_per_session)?;
     let per_session = &mut limits.attachments_per_session;
     section.number("attachments_per_session", attachments, per_session)?;
+    let leases = (1, LEASES_MAX as u64);
+    section.number("leases_per_session", leases, &mut limits.leases_per_session)?;
     section.number("channels_per_session", channels, &mut limits.channels_per_session)?;
     section.number("channels_per_pair", pairs, &mut limits.channels_per_pair)?;
     section.number("shared_bytes_per_session", bytes, &mut limits.shared_bytes_per_session)?;

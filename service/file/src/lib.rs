@@ -24,3 +24,8 @@ pub use file::{Effect, File, FileKey, Limits};
 pub use pause::{FORGIVEN_AFTER, PAUSES_MAX, PAUSE_LONGEST_NS, PAUSE_SHORTEST_NS};
 pub use refusal::{Refusal, Resource};
 pub use view::LeaseView;
+
+#[cfg(test)]
+mod file_tests;
+#[cfg(test)]
+mod properties;

@@ -60,6 +60,12 @@ impl Pauses {
             }
         }
     }
+
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        assert_eq!(self.known.len(), self.order.len());
+        self.order.len()
+    }
 }
 
 impl Pause {

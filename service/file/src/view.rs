@@ -35,7 +35,12 @@ impl File {
         self.leases.len()
     }
 
-    /// Leases that a session holds.
+    /// Those that a session holds.
+    pub fn leases_of(&self, session: ObjectId) -> impl Iterator<Item = ObjectId> + '_ {
+        self.held.get(&session).into_iter().flat_map(|held| held.leases.iter().copied())
+    }
+
+    /// How many these are.
     pub fn holding(&self, session: ObjectId) -> usize {
         self.held.get(&session).map_or(0, |held| held.leases.len())
     }
