@@ -48,15 +48,15 @@ fn leases_of_one_session_are_limited() {
 #[test]
 fn leases_take_no_more_than_their_share_of_the_descriptors() {
     let daemon = Daemon::start();
-    limit(&daemon, Resource::Nofile, 80);
+    limit(&daemon, Resource::Nofile, 800);
     daemon.signal("HUP");
-    await_that("it counts again", || daemon.status()["limits"]["leases"] == 20);
-    let files = samples(&daemon, 21);
+    await_that("it counts again", || daemon.status()["limits"]["leases"] == 200);
+    let files = samples(&daemon, 201);
     let (mut client, _) = daemon.session();
-    for file in &files[..20] {
+    for file in &files[..200] {
         lease(&mut client, &file.reader()).unwrap();
     }
-    assert_eq!(lease(&mut client, &files[20].reader()).err(), Some(Unmapped::Full));
+    assert_eq!(lease(&mut client, &files[200].reader()).err(), Some(Unmapped::Full));
     let (_another, _) = daemon.session();
 }
 
