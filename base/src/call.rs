@@ -57,6 +57,41 @@ pub fn fcntl(fd: i32, command: i32, argument: usize) -> Answer {
     call!(fcntl, fd, command, argument)
 }
 
+/// lseek(2).
+pub fn lseek(fd: i32, offset: i64, whence: i32) -> Answer {
+    call!(lseek, fd, offset, whence)
+}
+
+/// Mode and length of what is open there, as fstat(2) has them.
+pub fn mode_and_bytes(fd: i32) -> Option<(u32, u64)> {
+    // SAFETY: all-zero bytes are a valid `stat`.
+    let mut stat: libc::stat = unsafe { std::mem::zeroed() };
+    call!(fstat, fd, &mut stat as *mut libc::stat).ok()?;
+    Some((stat.st_mode, stat.st_size as u64))
+}
+
+/// True when a limit on the address space is set (RLIMIT_AS).
+pub fn is_memory_limited() -> bool {
+    let mut limit = [0u64; 2];
+    let answer = call!(prlimit64, 0, libc::RLIMIT_AS, 0, &mut limit as *mut [u64; 2]);
+    answer.is_ok() && limit[0] != libc::RLIM_INFINITY
+}
+
+/// rt_sigprocmask(2) of this thread: the mask before. `None` changes nothing.
+pub fn signal_mask(how: i32, mask: Option<u64>) -> u64 {
+    let mut before = 0u64;
+    let new_at = mask.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+    let _ = call!(rt_sigprocmask, how, new_at, &mut before as *mut u64, 8);
+    before
+}
+
+/// rt_sigpending(2): signals that wait for this thread, or for any of the process.
+pub fn pending_signals() -> u64 {
+    let mut pending = 0u64;
+    let _ = call!(rt_sigpending, &mut pending as *mut u64, 8);
+    pending
+}
+
 /// True when the open file description is in non-blocking mode.
 pub fn is_nonblocking(fd: i32) -> bool {
     fcntl(fd, libc::F_GETFL, 0).is_ok_and(|flags| flags as i32 & libc::O_NONBLOCK != 0)

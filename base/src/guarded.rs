@@ -82,6 +82,8 @@ core::arch::global_asm!(
     "5:",
     "mov rcx, rdx",
     "rep movsb",
+    // A string copy's loads are not ordered like others: none may be made after what follows.
+    "lfence",
     "xor eax, eax",
     "ret",
     "20:",
@@ -128,6 +130,10 @@ extern "C" {
     fn heliostat_guarded_faulted();
 }
 
+const PAGE_BYTES: usize = 4096;
+/// Pages that are asked about: each is a system call of some 200 ns, once per mapping.
+const SAMPLES_MAX: usize = 32;
+
 /// A load or store of a guarded copy met memory that is not there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fault;
@@ -138,6 +144,37 @@ pub fn resume_at(at: usize) -> Option<usize> {
     let begin = heliostat_guarded_copy as *const () as usize;
     let end = heliostat_guarded_end as *const () as usize;
     (begin..end).contains(&at).then_some(heliostat_guarded_faulted as *const () as usize)
+}
+
+/// Copies what a program points to, wherever that is.
+///
+/// # Errors
+/// A fault; part of `into` may be written.
+///
+/// # Safety
+/// What lies at `from`, if anything does, may be read (no device registers).
+pub unsafe fn fetch(from: usize, into: &mut [u8]) -> Result<(), Fault> {
+    let (to, bytes) = (into.as_mut_ptr(), into.len());
+    // SAFETY: `into` is writable; a fault of the source is defined (the module's head).
+    match unsafe { heliostat_guarded_copy(to, from as *const u8, bytes) } {
+        0 => Ok(()),
+        _ => Err(Fault),
+    }
+}
+
+/// Copies to where a program points.
+///
+/// # Errors
+/// A fault; part of it may be written.
+///
+/// # Safety
+/// What lies at `to`, if anything does, is the program's to be written.
+pub unsafe fn store(to: usize, from: &[u8]) -> Result<(), Fault> {
+    // SAFETY: `from` is readable; a fault of the destination is defined (the module's head).
+    match unsafe { heliostat_guarded_copy(to as *mut u8, from.as_ptr(), from.len()) } {
+        0 => Ok(()),
+        _ => Err(Fault),
+    }
 }
 
 /// A file's bytes as they are mapped now; const, so that tables of them need no allocation.
@@ -187,11 +224,29 @@ impl FileView {
         self.bytes.load(Acquire)
     }
 
+    /// The share of pages in memory, of a sample spread over the view, in percent; 100 where the
+    /// kernel does not tell. Only while no other thread unmaps it.
+    pub fn percent_in_memory(&self) -> u32 {
+        let (start, bytes) = (self.start.load(Relaxed), self.bytes.load(Relaxed));
+        let pages = bytes.div_ceil(PAGE_BYTES);
+        let samples = pages.min(SAMPLES_MAX);
+        let is_there = |sample: &usize| {
+            let page = start + sample * pages / samples * PAGE_BYTES;
+            let mut state = 1u8;
+            let args = [page, PAGE_BYTES, &raw mut state as usize, 0, 0, 0];
+            // SAFETY: mincore writes one byte for one page, into `state`.
+            unsafe { raw(Sysno::mincore as usize, args) };
+            state & 1 == 1
+        };
+        let there = (0..samples).filter(is_there).count();
+        (there * 100).checked_div(samples).unwrap_or(100) as u32
+    }
+
     /// Copies from byte `at` on; how many, fewer than `into` has at the end of the view.
     ///
     /// # Errors
     /// A fault, on either side. Part of `into` may be written.
-    #[inline]
+    #[inline(always)]
     pub fn read(&self, at: usize, into: &mut [u8]) -> Result<usize, Fault> {
         let bytes = self.bytes.load(Acquire).saturating_sub(at).min(into.len());
         let from = self.start.load(Relaxed).wrapping_add(at);

@@ -14,6 +14,7 @@ pub mod fd;
 pub mod futex;
 pub mod guarded;
 pub mod lease;
+pub mod leased;
 pub mod live;
 pub mod lock;
 pub mod mapping;

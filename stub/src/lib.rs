@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 pub mod event;
+pub mod file;
 pub mod net;
 pub mod process;
 pub mod report;

@@ -19,7 +19,7 @@ use crate::net::socket::Stream;
 use crate::net::{close, connect, demote, listen, socket};
 use crate::table::{self, Kind};
 use crate::thread::{self, Critical};
-use crate::{report, session, Answer};
+use crate::{file, report, session, Answer};
 
 static OWNER: AtomicI32 = AtomicI32::new(0);
 
@@ -35,6 +35,7 @@ pub fn is_borrowed() -> bool {
 
 /// Before a fork: every direct stream gets one more holder.
 pub fn before_fork() {
+    file::before_fork();
     let _critical = Critical::enter();
     for (_, socket) in socket::each_live() {
         if let Some(stream) = socket.stream() {
@@ -65,12 +66,17 @@ pub fn in_forked_child() {
     connect::reset_in_forked_child();
     session::forget_in_forked_child();
     listen::reset_in_forked_child();
+    file::in_forked_child();
 }
 
 /// Before the kernel closes `fd`; `Some` refuses because the descriptor is the stub's own.
 pub fn closing(fd: i32) -> Answer {
     if session::owns(fd) {
         return crate::fail(libc::EBADF);
+    }
+    if table::file(fd) != 0 {
+        file::closing(fd);
+        return None;
     }
     if table::is_unknown(fd) || is_borrowed() {
         return None;
@@ -93,6 +99,7 @@ pub fn closing_range(first: u32, last: u32) -> Vec<(u32, u32)> {
         known.into_iter().for_each(|fd| {
             closing(fd);
         });
+        table::walk_files(first, last).for_each(|(fd, _)| file::closing(fd));
     }
     match session::control_fd() {
         Some(own) if first <= own && own <= last => {
@@ -104,8 +111,9 @@ pub fn closing_range(first: u32, last: u32) -> Vec<(u32, u32)> {
     }
 }
 
-/// After dup, dup2, dup3 or F_DUPFD made `new` from `old`.
-pub fn duplicated(old: i32, new: i32) {
+/// After dup, dup2, dup3 or F_DUPFD made `new` from `old`. `is_kept` unless exec closes it.
+pub fn duplicated(old: i32, new: i32, is_kept: bool) {
+    file::duplicated(old, new, is_kept);
     if old == new || is_borrowed() {
         return;
     }
@@ -129,6 +137,7 @@ pub fn replacing(old: i32, new: i32) {
 
 /// Before execve(2): what the new image keeps goes native.
 pub fn before_exec() {
+    file::before_exec();
     let known: Vec<(i32, Kind)> = table::walk(0, u32::MAX).collect();
     for (fd, kind) in known {
         if let Kind::Socket(index) = kind {
@@ -196,6 +205,7 @@ pub fn before_exit() {
 
 /// Before a descriptor travels in a message (SCM_RIGHTS): it goes native.
 pub fn passing(fd: i32) {
+    file::passing(fd);
     match table::kind(fd) {
         Kind::Socket(index) if !is_borrowed() => demote::leave(fd, index, Native::Passed),
         _ => {}

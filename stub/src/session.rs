@@ -7,14 +7,15 @@ use std::sync::atomic::AtomicI32;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::{Arc, OnceLock};
 
-use heliostat_abi::code::{Code, Native};
+use heliostat_abi::code::{Code, Native, Unmapped};
 use heliostat_abi::limits::{CONTROL_DEADLINE_MS, REGIONS_MAX};
 use heliostat_abi::name::{NetAddress, ObjectId};
 use heliostat_abi::node::{self, State};
 use heliostat_abi::record::{ChannelEntry, Reply, Request, REPLY_BYTES};
 use heliostat_abi::{report, VERSION};
-use heliostat_base::clock;
+use heliostat_base::{alive, clock};
 use heliostat_base::fd::OwnedFd;
+use heliostat_base::leased::Promise;
 use heliostat_base::lock::Lock;
 use heliostat_base::mapping::{Access, SharedMapping};
 use heliostat_base::packet::PacketSocket;
@@ -71,6 +72,19 @@ impl NodePage {
         node::state(word, channel.generation)
     }
 
+    /// What must keep its value while the control plane lives; `None` when it does not.
+    fn life(&'static self) -> Option<Promise> {
+        let word = self.0.atomic_u32(node::LIFE);
+        let value = word.load(Acquire);
+        alive::is_kept(value).then_some(Promise { word, value })
+    }
+
+    /// What must keep its value while a lease is active.
+    fn lease(&'static self, lease: ObjectId) -> Promise {
+        let word = self.0.atomic_u32(node::lease_word(lease.index));
+        Promise { word, value: node::word(lease.generation, State::Active) }
+    }
+
     /// State of another session.
     pub fn session(&self, session: ObjectId) -> State {
         let word = self.0.atomic_u32(node::session_word(session.index)).load(Acquire);
@@ -82,6 +96,8 @@ struct Session {
     socket: PacketSocket,
     id: ObjectId,
     node: Arc<NodePage>,
+    /// The same page, once a mapping may look at it at any time: it stays for ever.
+    lasting: Option<&'static NodePage>,
     sequence: u32,
 }
 
@@ -183,6 +199,54 @@ fn channels(request: &Request) -> Result<Channels, Native> {
     }
 }
 
+/// A file under a lease.
+pub(crate) struct Lease {
+    pub id: ObjectId,
+    /// The session that it belongs to, as in `Standing`.
+    pub epoch: u64,
+    /// Bytes in the file.
+    pub bytes: u64,
+    /// The file, opened anew: what may be mapped.
+    pub file: OwnedFd,
+    /// Active.
+    pub active: Promise,
+    /// The control plane lives.
+    pub life: Promise,
+}
+
+/// Asks for a lease on an open file.
+pub(crate) fn lease(fd: i32) -> Result<Lease, Unmapped> {
+    let mut link = STATE.lock();
+    link.connect().map_err(|_| Unmapped::NoControl)?;
+    let epoch = link.epoch;
+    let session = link.session.as_mut().ok_or(Unmapped::NoControl)?;
+    let node = session.lasting_node();
+    let life = node.life().ok_or(Unmapped::NoControl)?;
+    let Ok((reply, mut fds)) = session.ask(&Request::Lease, &[fd]) else {
+        link.lose();
+        return Err(Unmapped::NoControl);
+    };
+    match (reply, fds.pop()) {
+        (Reply::Leased { lease: id, bytes }, Some(file)) => {
+            Ok(Lease { id, epoch, bytes, file, active: node.lease(id), life })
+        }
+        (Reply::NotLeased { reason }, _) => Err(reason),
+        (Reply::Refused { code: Code::Denied, .. }, _) => Err(Unmapped::Denied),
+        (Reply::Refused { code: Code::Full, .. }, _) => Err(Unmapped::Full),
+        _ => Err(Unmapped::NoControl),
+    }
+}
+
+/// Gives a lease back, if the session that has it still stands.
+pub(crate) fn end_lease(id: ObjectId, epoch: u64) {
+    let mut link = STATE.lock();
+    let is_same = link.epoch == epoch;
+    let Some(session) = link.session.as_mut().filter(|_| is_same) else { return };
+    if session.ask(&Request::EndLease { lease: id }, &[]).is_err() {
+        link.lose();
+    }
+}
+
 fn refusal(reply: &Reply) -> Native {
     match reply {
         Reply::Refused { code: Code::NotFound, .. } => Native::PeerNotOurs,
@@ -251,7 +315,11 @@ impl Session {
         let node = Arc::new(NodePage::map(node).ok_or(Native::NoControl)?);
         let page = SharedMapping::from_fd(page.as_raw_fd(), report::BYTES, Access::ReadWrite);
         let page = ReportPage::new(page.map_err(|_| Native::NoControl)?);
-        Ok((Self { socket, id: session, node, sequence: 0 }, page))
+        Ok((Self { socket, id: session, node, lasting: None, sequence: 0 }, page))
+    }
+
+    fn lasting_node(&mut self) -> &'static NodePage {
+        self.lasting.get_or_insert_with(|| &**Box::leak(Box::new(self.node.clone())))
     }
 
     fn ask(&mut self, request: &Request, fds: &[i32]) -> Result<(Reply, Vec<OwnedFd>), Native> {

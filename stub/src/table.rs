@@ -1,13 +1,18 @@
 //! Which of the program's descriptors are ours: one word each, nothing behind a lock.
 //!
-//! A word of zero means the kernel's own, and is the one load that every other call pays.
+//! A word of zero means the kernel's own, and is the one load that every other call pays. Open
+//! files have words of their own kind, which only `file` reads: for all others such a descriptor is
+//! the kernel's.
 
 use std::sync::atomic::AtomicU32;
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 /// Descriptors above this are never ours; 4 bytes each, touched only when used.
 pub const FDS_MAX: usize = 1 << 20;
 const INDEX_BITS: u32 = 28;
+
+/// Words from here on are open files'.
+pub const FILES_FROM: u32 = 5 << INDEX_BITS;
 
 /// Highest number ever known, so that walks end early.
 static HIGHEST: AtomicU32 = AtomicU32::new(0);
@@ -61,7 +66,51 @@ pub fn kind(fd: i32) -> Kind {
 /// True when the stub has nothing to do with `fd`: the first and cheapest question of a call.
 #[inline(always)]
 pub fn is_unknown(fd: i32) -> bool {
-    WORDS.get(fd as u32 as usize).is_none_or(|word| word.load(Acquire) == 0)
+    // Zero becomes the highest number, so that one comparison is enough.
+    let is_no_other = |word: u32| word.wrapping_sub(1) >= FILES_FROM - 1;
+    WORDS.get(fd as u32 as usize).is_none_or(|word| is_no_other(word.load(Acquire)))
+}
+
+/// The word of an open file; zero when `fd` is none.
+#[inline(always)]
+pub fn file(fd: i32) -> u32 {
+    let word = WORDS.get(fd as u32 as usize).map_or(0, |word| word.load(Acquire));
+    if word >= FILES_FROM {
+        word
+    } else {
+        0
+    }
+}
+
+/// Says what open file `fd` is; false when its number is beyond the table.
+pub fn set_file(fd: i32, file: u32) -> bool {
+    let Some(word) = WORDS.get(fd as u32 as usize) else { return false };
+    if HIGHEST.load(Relaxed) < fd as u32 {
+        HIGHEST.fetch_max(fd as u32, AcqRel);
+    }
+    word.store(file, Release);
+    true
+}
+
+/// Changes the word of an open file from what it was seen to be; false when it is that no more.
+pub fn change_file(fd: i32, seen: u32, file: u32) -> bool {
+    let word = WORDS.get(fd as u32 as usize);
+    word.is_some_and(|word| word.compare_exchange(seen, file, AcqRel, Relaxed).is_ok())
+}
+
+/// Forgets the open file `fd` and says what its word was, zero for none; as `take` for others.
+pub fn take_file(fd: i32) -> u32 {
+    let mut seen = file(fd);
+    while seen != 0 && !change_file(fd, seen, 0) {
+        seen = file(fd);
+    }
+    seen
+}
+
+/// Every open file among the descriptors from `first` to `last`, with its word.
+pub fn walk_files(first: u32, last: u32) -> impl Iterator<Item = (i32, u32)> {
+    let last = last.min(HIGHEST.load(Acquire)) as usize;
+    (first as usize..=last).map(|fd| (fd as i32, file(fd as i32))).filter(|(_, word)| *word != 0)
 }
 
 /// Says what `fd` is from now on; false when its number is beyond the table.
@@ -79,7 +128,7 @@ pub fn set(fd: i32, kind: Kind) -> bool {
 /// Forgets `fd` and says what it was; exactly one of several racing closers gets the answer.
 pub fn take(fd: i32) -> Kind {
     match WORDS.get(fd as u32 as usize) {
-        Some(word) if word.load(Acquire) != 0 => decode(word.swap(0, AcqRel)),
+        Some(word) if !is_unknown(fd) => decode(word.swap(0, AcqRel)),
         _ => Kind::Unknown,
     }
 }
@@ -107,6 +156,18 @@ mod tests {
             assert_eq!(take(1000), kind_in);
             assert_eq!(kind(1000), Kind::Unknown);
         }
+    }
+
+    #[test]
+    fn files_are_nobodys_else_and_are_taken_once() {
+        assert!(set_file(1001, FILES_FROM | 9) && file(1001) == FILES_FROM | 9);
+        assert!(is_unknown(1001) && kind(1001) == Kind::Unknown);
+        assert!(walk_files(1000, 1002).eq([(1001, FILES_FROM | 9)]));
+        assert!(!change_file(1001, FILES_FROM, FILES_FROM | 1));
+        assert!(change_file(1001, FILES_FROM | 9, FILES_FROM | 1));
+        assert_eq!((take_file(1001), take_file(1001), file(1001)), (FILES_FROM | 1, 0, 0));
+        set(1001, Kind::Polled);
+        assert_eq!((take_file(1001), take(1001)), (0, Kind::Polled));
     }
 
     #[test]

@@ -6,7 +6,7 @@
 
 use std::cell::Cell;
 
-use heliostat_base::process;
+use heliostat_base::{call, process};
 
 thread_local! {
     static DEPTH: Cell<u32> = const { Cell::new(0) };
@@ -15,6 +15,77 @@ thread_local! {
     static HARD_INTERRUPTS: Cell<u32> = const { Cell::new(0) };
     static NEARNESS: Cell<i32> = const { Cell::new(0) };
     static TID: Cell<i32> = const { Cell::new(0) };
+    static GUARD: Cell<Guard> = const { Cell::new(Guard { is_ready: false, hidden: 0 }) };
+    static SPAWNED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The signals by which the kernel reports that memory is not there, as bits of a mask.
+pub const FAULTS: u64 = 1 << (libc::SIGSEGV - 1) | 1 << (libc::SIGBUS - 1);
+
+/// What a thread may rely on when it copies from a mapped file: a fault reaches our handler.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Guard {
+    /// Both signals are unblocked in the kernel, and every change of the mask passes by us.
+    pub is_ready: bool,
+    /// Those of the two that the program has blocked: it is told so, and none is blocked.
+    pub hidden: u64,
+}
+
+/// What this thread may rely on.
+#[inline(always)]
+pub fn guard() -> Guard {
+    GUARD.with(Cell::get)
+}
+
+/// Notes what it may rely on from now on.
+pub fn set_guard(guard: Guard) {
+    GUARD.with(|cell| cell.set(guard));
+}
+
+/// True when this thread may copy from mapped files.
+#[inline(always)]
+pub fn is_guarded() -> bool {
+    GUARD.with(Cell::get).is_ready
+}
+
+/// Makes it so, if it can be: not while one of the two signals has been sent and waits.
+pub fn make_guarded() -> bool {
+    if is_guarded() {
+        return true;
+    }
+    let hidden = call::signal_mask(libc::SIG_BLOCK, None) & FAULTS;
+    if hidden != 0 {
+        if call::pending_signals() & hidden != 0 {
+            return false;
+        }
+        call::unblock_signals(hidden);
+    }
+    set_guard(Guard { is_ready: true, hidden });
+    true
+}
+
+/// Ends it: what the program has blocked is blocked, as before an exec or in a handler.
+pub fn end_guard() -> Guard {
+    let before = GUARD.with(|cell| cell.replace(Guard { is_ready: false, hidden: 0 }));
+    if before.hidden != 0 {
+        call::signal_mask(libc::SIG_BLOCK, Some(before.hidden));
+    }
+    before
+}
+
+/// Notes that this thread is about to make a child that shares its memory, this word included.
+pub fn spawns() {
+    SPAWNED.with(|spawned| spawned.set(true));
+}
+
+/// True when this may be such a child: only then must anybody ask the kernel.
+pub fn may_be_child() -> bool {
+    SPAWNED.with(Cell::get)
+}
+
+/// Notes that it is none.
+pub fn is_no_child() {
+    SPAWNED.with(|spawned| spawned.set(false));
 }
 
 /// While one of these lives, handlers of asynchronous signals wait.
@@ -45,7 +116,7 @@ impl Drop for Critical {
 #[cold]
 fn deliver_deferred() {
     let mask = DEFERRED.with(|deferred| deferred.replace(0));
-    heliostat_base::call::unblock_signals(mask);
+    call::unblock_signals(mask);
 }
 
 /// Asks whether a handler may run now. If not, the caller blocks the signal, queues it anew, and
@@ -129,5 +200,5 @@ pub fn forget_tid() {
 
 /// Sends SIGPIPE to this thread, as the kernel does with EPIPE.
 pub fn raise_sigpipe() {
-    let _ = heliostat_base::call::signal_thread(process::pid(), tid(), libc::SIGPIPE);
+    let _ = call::signal_thread(process::pid(), tid(), libc::SIGPIPE);
 }

@@ -5,9 +5,10 @@ use heliostat_base::sys::{check, raw, Errno, Sysno};
 use heliostat_interpose::Verdict;
 use heliostat_stub::net::{demote, option, socket};
 use heliostat_stub::table::{self, Kind};
-use heliostat_stub::{process, session};
+use heliostat_stub::{file, process, session};
 
 use crate::dispatch::Call;
+use crate::files;
 use crate::memory;
 use crate::sockets::by_kernel;
 
@@ -39,12 +40,12 @@ const CLOSE_RANGE_CLOEXEC: u64 = 4;
 
 /// dup(2)
 pub fn dup(call: &mut Call<'_>) -> Verdict {
-    if table::is_unknown(call.int(0)) {
+    if table::is_unknown(call.int(0)) && table::file(call.int(0)) == 0 {
         return Verdict::Pass;
     }
     let answer = by_kernel(call);
     if let Ok(new) = answer {
-        process::duplicated(call.int(0), new as i32);
+        process::duplicated(call.int(0), new as i32, true);
     }
     call.answer(Some(answer))
 }
@@ -52,8 +53,8 @@ pub fn dup(call: &mut Call<'_>) -> Verdict {
 /// dup2(2) and dup3(2)
 pub fn dup_onto(call: &mut Call<'_>, is_dup3: bool) -> Verdict {
     let (old, new) = (call.int(0), call.int(1));
-    let is_known = !table::is_unknown(old) || !table::is_unknown(new) || session::owns(new);
-    if !is_known {
+    let is_known = |fd| !table::is_unknown(fd) || table::file(fd) != 0;
+    if !is_known(old) && !is_known(new) && !session::owns(new) {
         return Verdict::Pass;
     }
     // A wrong `old`, or dup3 of a descriptor onto itself, closes nothing.
@@ -63,7 +64,8 @@ pub fn dup_onto(call: &mut Call<'_>, is_dup3: bool) -> Verdict {
     }
     let answer = by_kernel(call);
     if answer.is_ok() {
-        process::duplicated(old, new);
+        let is_kept = !is_dup3 || call.int(2) & libc::O_CLOEXEC == 0;
+        process::duplicated(old, new, is_kept);
     }
     call.answer(Some(answer))
 }
@@ -75,17 +77,31 @@ pub fn fcntl(call: &mut Call<'_>) -> Verdict {
         libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => {
             let answer = by_kernel(call);
             if let Ok(new) = answer {
-                process::duplicated(fd, new as i32);
+                process::duplicated(fd, new as i32, command == libc::F_DUPFD);
             }
             call.answer(Some(answer))
         }
         libc::F_SETFL => set_flags(call),
+        libc::F_SETFD if table::file(fd) != 0 => {
+            let answer = by_kernel(call);
+            if answer.is_ok() {
+                file::kept_changed(fd, call.int(2) & libc::FD_CLOEXEC == 0);
+            }
+            call.answer(Some(answer))
+        }
+        libc::F_SETLK | libc::F_SETLKW | libc::F_GETLK if table::file(fd) != 0 => files::lock(call),
+        libc::F_OFD_SETLK | libc::F_OFD_SETLKW | libc::F_OFD_GETLK if table::file(fd) != 0 => {
+            files::lock(call)
+        }
         _ => Verdict::Pass,
     }
 }
 
 fn set_flags(call: &mut Call<'_>) -> Verdict {
     let (fd, flags) = (call.int(0), call.int(2));
+    if table::file(fd) != 0 && flags & libc::O_DIRECT != 0 {
+        file::stop(fd);
+    }
     let Kind::Socket(index) = table::kind(fd) else { return Verdict::Pass };
     let answer = by_kernel(call);
     if answer.is_ok() {
@@ -101,6 +117,9 @@ fn set_flags(call: &mut Call<'_>) -> Verdict {
 /// ioctl(2) on a known descriptor
 pub fn ioctl(call: &mut Call<'_>) -> Verdict {
     let fd = call.int(0);
+    if table::file(fd) != 0 {
+        return files::ioctl(call);
+    }
     let Kind::Socket(index) = table::kind(fd) else { return Verdict::Pass };
     if socket::at(index).is_native() {
         return Verdict::Pass;

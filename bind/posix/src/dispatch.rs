@@ -8,13 +8,21 @@ use heliostat_interpose::{SyscallFrame, Verdict};
 use heliostat_stub::table;
 use heliostat_stub::Answer;
 
-use crate::{descriptors, events, signal, sockets, spawn, transfer};
+use crate::{descriptors, events, fault, files, signal, sockets, spawn, transfer};
 
 /// The calls that are caught; all others stay libc's own instruction, untouched.
 const CAUGHT: &[Sysno] = &[
     Sysno::read,
     Sysno::write,
+    Sysno::pread64,
     Sysno::readv,
+    Sysno::preadv,
+    Sysno::lseek,
+    Sysno::open,
+    Sysno::openat,
+    Sysno::openat2,
+    Sysno::creat,
+    Sysno::copy_file_range,
     Sysno::writev,
     Sysno::recvfrom,
     Sysno::sendto,
@@ -54,6 +62,7 @@ const CAUGHT: &[Sysno] = &[
     Sysno::execveat,
     Sysno::exit_group,
     Sysno::rt_sigaction,
+    Sysno::rt_sigprocmask,
     Sysno::io_uring_setup,
 ];
 
@@ -117,20 +126,25 @@ pub extern "C" fn hook(frame: *mut SyscallFrame) -> Verdict {
 fn dispatch(number: Sysno, call: &mut Call<'_>) -> Verdict {
     let first_is_known = || !table::is_unknown(call.frame.args[0] as i32);
     match number {
+        Sysno::pread64 => files::pread(call),
         Sysno::read if first_is_known() => transfer::read(call),
+        Sysno::read => files::read(call),
+        Sysno::lseek => files::lseek(call),
         Sysno::write if first_is_known() => transfer::write(call),
         Sysno::recvfrom if first_is_known() => transfer::recvfrom(call),
         Sysno::sendto if first_is_known() => transfer::sendto(call),
         Sysno::epoll_wait => events::epoll_wait(call),
         Sysno::readv if first_is_known() => transfer::readv(call),
+        Sysno::readv => files::readv(call),
         Sysno::writev if first_is_known() => transfer::writev(call),
         Sysno::recvmsg if first_is_known() => transfer::recvmsg(call),
         Sysno::sendmsg => transfer::sendmsg(call),
         Sysno::recvmmsg if first_is_known() => transfer::recvmmsg(call),
         Sysno::sendmmsg => transfer::sendmmsg(call),
-        Sysno::sendfile if first_is_known() => transfer::sendfile(call),
-        Sysno::splice => transfer::splice(call),
+        Sysno::sendfile => files::sendfile(call),
+        Sysno::splice => files::moving(call, 0, 1, transfer::splice),
         Sysno::preadv2 | Sysno::pwritev2 if first_is_known() => transfer::positioned(call),
+        Sysno::preadv | Sysno::preadv2 => files::preadv(call),
         Sysno::epoll_pwait => events::epoll_pwait(call),
         Sysno::epoll_pwait2 => events::epoll_pwait2(call),
         Sysno::epoll_ctl => events::epoll_ctl(call),
@@ -150,18 +164,25 @@ fn dispatch(number: Sysno, call: &mut Call<'_>) -> Verdict {
 
 fn dispatch_cold(number: Sysno, call: &mut Call<'_>) -> Verdict {
     let fd = call.int(0);
+    let is_known = || !table::is_unknown(fd) || table::file(fd) != 0;
     match number {
+        Sysno::open => files::open(call, |call| call.int(1)),
+        Sysno::openat => files::open(call, |call| call.int(2)),
+        Sysno::openat2 => files::open(call, files::flags_of_openat2),
+        Sysno::creat => files::open(call, |_| libc::O_WRONLY),
+        Sysno::copy_file_range => files::moving(call, 0, 1, |_| Verdict::Pass),
         Sysno::close => descriptors::close(call),
         Sysno::close_range => descriptors::close_range(call),
         Sysno::dup => descriptors::dup(call),
         Sysno::dup2 | Sysno::dup3 => descriptors::dup_onto(call, number == Sysno::dup3),
-        Sysno::fcntl if !table::is_unknown(fd) => descriptors::fcntl(call),
-        Sysno::ioctl if !table::is_unknown(fd) => descriptors::ioctl(call),
+        Sysno::fcntl if is_known() => descriptors::fcntl(call),
+        Sysno::ioctl if is_known() => descriptors::ioctl(call),
         Sysno::clone | Sysno::fork => spawn::fork(call),
         Sysno::execve | Sysno::execveat => spawn::exec(call),
         Sysno::exit_group => spawn::exit(call),
         Sysno::io_uring_setup => spawn::io_uring(call),
         Sysno::rt_sigaction => signal::action(call),
+        Sysno::rt_sigprocmask => fault::mask(call),
         _ => Verdict::Pass,
     }
 }

@@ -7,12 +7,16 @@
 //! - `start`: the constructor, which patches libc once
 //! - `dispatch`: from call number to function
 //! - `transfer`, `events`, `sockets`, `descriptors`, `spawn`: the functions, by kind
+//! - `files`: opening, reading and seeking files
+//! - `fault`: the signals of memory that is not there, and who hears of them
 //! - `signal`: the entry in front of the program's own signal handlers
 //! - `memory`: the program's pointers, each turned into a slice in one place
 
 mod descriptors;
 mod dispatch;
 mod events;
+mod fault;
+mod files;
 mod memory;
 mod signal;
 mod sockets;

@@ -12,7 +12,7 @@ use heliostat_interpose::Verdict;
 use heliostat_stub::{process, thread};
 
 use crate::dispatch::Call;
-use crate::memory;
+use crate::{fault, memory};
 
 const SIGNALS: usize = 65;
 
@@ -22,11 +22,20 @@ const LIBC_OWN: [i32; 2] = [32, 33];
 /// The kernel's sigaction on x86-64 (source: asm/signal.h), not libc's.
 #[derive(Clone, Copy)]
 #[repr(C)]
-struct KernelAction {
-    handler: usize,
-    flags: u64,
-    restorer: usize,
-    mask: u64,
+pub struct KernelAction {
+    /// SIG_DFL, SIG_IGN or an address.
+    pub handler: usize,
+    /// SA_ and so on.
+    pub flags: u64,
+    /// Where a handler returns to.
+    pub restorer: usize,
+    /// Blocked while it runs; bit 0 is signal 1.
+    pub mask: u64,
+}
+
+impl KernelAction {
+    /// SIG_DFL.
+    pub const DEFAULT: Self = Self { handler: 0, flags: 0, restorer: 0, mask: 0 };
 }
 
 struct Registered {
@@ -51,6 +60,14 @@ pub fn action(call: &mut Call<'_>) -> Verdict {
     // SAFETY: null or the program's kernel_sigaction.
     let new: Option<KernelAction> = unsafe { memory::read(call.word(1)) };
     let old_at = call.word(2);
+    if fault::is_kept_here(number) && !process::is_borrowed() && call.word(3) == 8 {
+        let answer = fault::action(number, new);
+        if let Ok(old) = answer {
+            // SAFETY: null or room for the old action.
+            unsafe { memory::write(old_at, old) };
+        }
+        return call.answer(Some(answer.map(|_| 0)));
+    }
     let before = (slot.handler.load(Acquire), slot.flags.load(Acquire));
     // A child of vfork sets its own handlers; our table is its parent's.
     let is_ours = !process::is_borrowed();
@@ -82,6 +99,26 @@ pub fn action(call: &mut Call<'_>) -> Verdict {
     call.answer(Some(answer))
 }
 
+/// Notes what `entry` is to call for a signal.
+pub fn register(number: i32, action: &KernelAction) {
+    let Some(slot) = usize::try_from(number).ok().and_then(|n| HANDLERS.get(n)) else { return };
+    slot.flags.store(action.flags as usize, Release);
+    slot.handler.store(action.handler, Release);
+}
+
+/// What the program has set, where the kernel has our entry instead.
+pub fn as_registered(number: i32, action: KernelAction) -> Option<KernelAction> {
+    let slot = usize::try_from(number).ok().and_then(|n| HANDLERS.get(n))?;
+    let (handler, flags) = (slot.handler.load(Acquire), slot.flags.load(Acquire) as u64);
+    let is_entry = action.handler == entry_address();
+    is_entry.then_some(KernelAction { handler, flags, ..action })
+}
+
+/// Where the kernel enters.
+pub fn entry_address() -> usize {
+    entry as *const () as usize
+}
+
 /// SIG_DFL is 0, SIG_IGN is 1; everything else is an address.
 fn is_function(handler: usize) -> bool {
     handler > 1
@@ -90,10 +127,19 @@ fn is_function(handler: usize) -> bool {
 extern "C" fn entry(number: i32, info: *mut libc::siginfo_t, context: *mut libc::ucontext_t) {
     let Some(slot) = usize::try_from(number).ok().and_then(|n| HANDLERS.get(n)) else { return };
     let (handler, flags) = (slot.handler.load(Acquire), slot.flags.load(Acquire));
-    if !is_function(handler) {
+    if fault::is_ours(number, context) {
         return;
     }
-    let is_once = flags & libc::SA_RESETHAND as usize != 0;
+    if fault::is_hidden(number, info) {
+        return put_off(number, info, context);
+    }
+    if fault::without_handler(number, handler, info) || !is_function(handler) {
+        return;
+    }
+    let is_once = flags & libc::SA_RESETHAND as u32 as usize != 0;
+    if is_once && fault::is_kept_here(number) {
+        fault::called_once(number);
+    }
     if !is_synchronous(number) && !is_once && thread::must_defer(number) {
         return put_off(number, info, context);
     }
@@ -101,7 +147,9 @@ extern "C" fn entry(number: i32, info: *mut libc::siginfo_t, context: *mut libc:
     // SAFETY: the address the program registered as its handler; handlers without SA_SIGINFO
     // take the first of the three arguments and ignore the registers of the others.
     let handler = unsafe { std::mem::transmute::<usize, Handler>(handler) };
+    let guard = fault::enters_handler();
     handler(number, info, context);
+    fault::left_handler(guard, context);
 }
 
 /// Faults come from the very instruction; they cannot wait.
@@ -112,18 +160,25 @@ fn is_synchronous(number: i32) -> bool {
 /// Blocks the signal from the return of this handler on and queues it again; the end of the
 /// critical section unblocks it.
 fn put_off(number: i32, info: *mut libc::siginfo_t, context: *mut libc::ucontext_t) {
-    let pid = heliostat_base::process::pid() as usize;
-    let args = [pid, thread::tid() as usize, number as usize, info as usize, 0, 0];
+    // With one of the two, the other is blocked too if the program has it so.
+    let hidden = if fault::is_fault(number) { thread::end_guard().hidden } else { 0 };
     // SAFETY: `context` is the kernel's frame of this very signal; its mask is what rt_sigreturn
-    // restores. `info` is the siginfo the kernel gave us, passed back unchanged.
-    unsafe {
-        libc_sigaddset(&mut (*context).uc_sigmask, number);
-        raw(Sysno::rt_tgsigqueueinfo as usize, args);
-    }
+    // restores.
+    let mask = unsafe { &mut (*context).uc_sigmask };
+    libc_sigaddset(mask, 1 << (number - 1) | hidden);
+    send_again(number, info);
 }
 
-fn libc_sigaddset(set: &mut libc::sigset_t, number: i32) {
+/// Sends a signal to this thread once more, as it came.
+pub fn send_again(number: i32, info: *mut libc::siginfo_t) {
+    let pid = heliostat_base::process::pid() as usize;
+    let args = [pid, thread::tid() as usize, number as usize, info as usize, 0, 0];
+    // SAFETY: `info` is the siginfo the kernel gave us, passed back unchanged.
+    unsafe { raw(Sysno::rt_tgsigqueueinfo as usize, args) };
+}
+
+fn libc_sigaddset(set: &mut libc::sigset_t, mask: u64) {
     let words = set as *mut libc::sigset_t as *mut u64;
     // SAFETY: the kernel's mask is the first 64 bits of libc's set, which is longer.
-    unsafe { *words |= 1 << (number - 1) };
+    unsafe { *words |= mask };
 }

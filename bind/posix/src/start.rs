@@ -4,9 +4,9 @@ use std::fmt::Display;
 
 use heliostat_abi::report::Counter;
 use heliostat_interpose::{install, Request, Threads};
-use heliostat_stub::{enable, process, report, session};
+use heliostat_stub::{enable, file, process, report, session};
 
-use crate::dispatch;
+use crate::{dispatch, fault, spawn};
 
 #[used]
 #[link_section = ".init_array"]
@@ -20,12 +20,15 @@ extern "C" fn start() {
     let request = Request {
         filter: dispatch::is_caught,
         hook: dispatch::hook,
-        before_spawn: None,
+        before_spawn: Some(spawn::before_spawn),
         list: None,
         threads: Threads::MustBeAlone,
     };
     match install(&request) {
         Ok(done) => {
+            if std::env::var_os("HELIOSTAT_FILES").is_none_or(|value| value != "0") {
+                file::enable(fault::install);
+            }
             report::count_many(Counter::Uncaught, done.unpatchable.len() as u64);
             say(format_args!("{} sites caught", done.patched));
         }

@@ -1,0 +1,173 @@
+//! From a description to a mapping under a lease, and back.
+
+use std::os::fd::AsRawFd;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+
+use heliostat_abi::code::Unmapped;
+use heliostat_abi::report::Counter;
+use heliostat_base::lock::Guard;
+use heliostat_base::{call, clock};
+
+use super::description::{File, Held};
+use super::{FAULTS, MAPPED, READS_FIRST};
+use crate::session::{self, Lease};
+use crate::{process, report};
+
+/// Less of a file in memory than this, and the kernel's own reading ahead is better.
+const PERCENT_IN_MEMORY_MIN: u32 = 75;
+/// A mapping that has lasted this long was worth its question.
+const WORTH_NS: u64 = 100_000_000;
+/// The pause after a refusal is at most this often doubled.
+const DOUBLINGS_MAX: u32 = 14;
+
+/// Why a question ended without a mapping.
+enum No {
+    /// Perhaps later.
+    Later(Unmapped),
+    /// Never: the descriptor is not of a kind that is mapped.
+    Never(Unmapped),
+}
+
+/// Asks for a lease and maps the file. False when it is not mapped; then `is_lost` tells whether
+/// it is not worth to be remembered either. In a critical section.
+pub fn ask(fd: i32, file: &File) -> Result<(), bool> {
+    let mut held = file.held.lock();
+    if file.view.holds() {
+        return Ok(());
+    }
+    leave(fd, file, &mut held);
+    match try_map(fd, file, &mut held) {
+        Ok(()) => Ok(()),
+        Err(No::Later(reason)) => {
+            refused(file, &mut held, reason);
+            Err(false)
+        }
+        Err(No::Never(reason)) => {
+            report::count_unmapped(reason);
+            Err(true)
+        }
+    }
+}
+
+fn try_map(fd: i32, file: &File, held: &mut Held) -> Result<(), No> {
+    check_kind(fd).map_err(No::Never)?;
+    if process::is_borrowed() {
+        return Err(No::Later(Unmapped::Shared));
+    }
+    if call::is_memory_limited() {
+        return Err(No::Later(Unmapped::NoMemory));
+    }
+    if !FAULTS.get().is_some_and(|ready| ready()) {
+        return Err(No::Later(Unmapped::NoSignals));
+    }
+    let lease = session::lease(fd).map_err(No::Later)?;
+    let mapped = map(file, &lease);
+    if mapped.is_err() {
+        session::end_lease(lease.id, lease.epoch);
+    } else {
+        held.lease = Some((lease.id, lease.epoch));
+        held.since_ns = clock::monotonic_ns();
+        report::count(Counter::FilesMapped);
+    }
+    mapped.map_err(No::Later)
+}
+
+/// What is not opened for reading only, or is no file with bytes, is never mapped.
+fn check_kind(fd: i32) -> Result<(), Unmapped> {
+    let flags = call::fcntl(fd, libc::F_GETFL, 0).map_err(|_| Unmapped::NotRegular)? as i32;
+    if flags & (libc::O_ACCMODE | libc::O_PATH | libc::O_DIRECT) != 0 {
+        return Err(Unmapped::Writable);
+    }
+    match call::mode_and_bytes(fd) {
+        Some((mode, bytes)) if mode & libc::S_IFMT == libc::S_IFREG && bytes > 0 => Ok(()),
+        _ => Err(Unmapped::NotRegular),
+    }
+}
+
+fn map(file: &File, lease: &Lease) -> Result<(), Unmapped> {
+    let bytes = usize::try_from(lease.bytes).map_err(|_| Unmapped::NoMemory)?;
+    if bytes == 0 {
+        return Err(Unmapped::NotRegular);
+    }
+    let mapped = file.view.map(lease.file.as_raw_fd(), bytes, lease.active, lease.life);
+    mapped.map_err(|_| Unmapped::NoMemory)?;
+    MAPPED.fetch_add(1, SeqCst);
+    if file.view.percent_in_memory() < PERCENT_IN_MEMORY_MIN {
+        unmap(file);
+        return Err(Unmapped::Cold);
+    }
+    Ok(())
+}
+
+fn unmap(file: &File) {
+    file.view.unmap();
+    MAPPED.fetch_sub(1, SeqCst);
+}
+
+/// Leaves the mapping if its lease has ended; true when it still holds. In a critical section.
+pub fn check(fd: i32, file: &File) -> bool {
+    if file.view.holds() {
+        return true;
+    }
+    let mut held = file.held.lock();
+    let is_late = file.view.holds() || !file.view.is_mapped();
+    if !is_late {
+        leave(fd, file, &mut held);
+        refused(file, &mut held, Unmapped::Broken);
+    }
+    file.view.holds()
+}
+
+/// Ends a mapping whose lease does not hold any more: the offset is the kernel's again first, so
+/// that none is ours without a mapping.
+fn leave(fd: i32, file: &File, held: &mut Guard<'_, Held>) {
+    if !file.view.is_mapped() {
+        return;
+    }
+    file.position.0.give_back(fd, false);
+    unmap(file);
+    if clock::monotonic_ns() - held.since_ns > WORTH_NS {
+        held.doublings = 0;
+    }
+    report::count(Counter::FilesLeft);
+    give_lease_back(held);
+}
+
+/// The last descriptor is closed. In a critical section.
+pub fn end(file: &File) {
+    let mut held = file.held.lock();
+    if file.view.is_mapped() {
+        unmap(file);
+    }
+    give_lease_back(&mut held);
+}
+
+fn give_lease_back(held: &mut Held) {
+    if let Some((lease, epoch)) = held.lease.take() {
+        session::end_lease(lease, epoch);
+    }
+}
+
+/// The next question comes after a pause, in reads by the kernel, that doubles.
+fn refused(file: &File, held: &mut Held, reason: Unmapped) {
+    if held.reason != reason {
+        report::count_unmapped(reason);
+        held.reason = reason;
+    }
+    held.doublings = (held.doublings + 1).min(DOUBLINGS_MAX);
+    file.ask_after(READS_FIRST << held.doublings);
+}
+
+/// Takes the offset over, if it can be; true when it is ours. In a critical section.
+pub fn adopt(fd: i32, file: &File) -> bool {
+    if file.position.0.is_shared() {
+        return false;
+    }
+    let _held = file.held.lock();
+    file.view.holds() && !process::is_borrowed() && file.position.0.adopt(fd)
+}
+
+/// True when nothing is mapped in this process.
+pub fn is_none_mapped() -> bool {
+    MAPPED.load(Relaxed) == 0
+}

@@ -1,0 +1,197 @@
+//! The kernel's own offset, where somebody else looks at it.
+//!
+//! - A call that needs it (sendfile, a lock from the offset on, a read that is not answered from a
+//!   mapping) holds a ticket while it runs; the offset is not taken over meanwhile.
+//! - Another process that may move it (fork, exec, a passed descriptor) makes it the kernel's for
+//!   ever; positioned reads go on from the mapping.
+//! - A child of vfork shares our tables and the kernel's offsets, and often takes descriptors over
+//!   an exec. Before it starts all offsets are given back; those it can keep are shared.
+
+use heliostat_abi::code::Unmapped;
+
+use super::description;
+use super::lease;
+use super::life;
+use super::word::{change_candidate, Word};
+use super::ENABLED;
+use crate::thread::{self, Critical};
+use crate::{report, table};
+use std::sync::atomic::Ordering::Relaxed;
+
+/// What is to be given back by [`done`] after a call that moved the kernel's offset.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ticket {
+    /// Nothing.
+    None,
+    /// To a candidate's word.
+    Candidate,
+    /// To this description.
+    Described(u32),
+}
+
+impl Ticket {
+    /// As a number, for a place that remembers one.
+    pub fn number(self) -> u64 {
+        match self {
+            Self::None => 0,
+            Self::Candidate => 1,
+            Self::Described(index) => 2 + u64::from(index),
+        }
+    }
+
+    /// From that number.
+    pub fn from_number(number: u64) -> Self {
+        match number {
+            0 => Self::None,
+            1 => Self::Candidate,
+            index => Self::Described((index - 2) as u32),
+        }
+    }
+}
+
+/// Before the kernel does a call that needs the offset of `fd`.
+pub fn needs_offset(fd: i32) -> Ticket {
+    let word = Word::of(fd);
+    // A child of vfork has its parent's offsets, given back, and perhaps other files.
+    if !word.is_file() || life::is_borrowed() {
+        return Ticket::None;
+    }
+    let _critical = Critical::enter();
+    if let Some(index) = word.index() {
+        return match description::at(index).position.0.enter(fd) {
+            true => Ticket::Described(index),
+            false => Ticket::None,
+        };
+    }
+    match change_candidate(fd, |word| if word.is_shared() { None } else { word.take_off() }) {
+        Some(_) => Ticket::Candidate,
+        None => Ticket::None,
+    }
+}
+
+/// `needs_offset`, if it does.
+pub fn needs_offset_if(fd: i32, moves: bool) -> Ticket {
+    if moves {
+        needs_offset(fd)
+    } else {
+        Ticket::None
+    }
+}
+
+/// After the call.
+pub fn done(fd: i32, ticket: Ticket) {
+    match ticket {
+        Ticket::None => {}
+        Ticket::Candidate => {
+            change_candidate(fd, |word| Some(word.land()));
+        }
+        Ticket::Described(index) => description::at(index).position.0.leave(),
+    }
+}
+
+/// Another process may move the offset from now on. In a critical section.
+pub(super) fn share(fd: i32, word: Word) {
+    match word.index() {
+        Some(index) => {
+            let position = &description::at(index).position.0;
+            if !position.is_shared() {
+                report::count_unmapped(Unmapped::Shared);
+                position.give_back(fd, true);
+            }
+        }
+        None => {
+            change_candidate(fd, |word| Some(word.with_shared()));
+        }
+    }
+}
+
+fn share_all() {
+    let _critical = Critical::enter();
+    table::walk_files(0, u32::MAX).for_each(|(fd, word)| share(fd, Word(word)));
+}
+
+/// Before a fork: both processes move the offsets.
+pub fn before_fork() {
+    share_all();
+}
+
+/// After it, in the parent: what another thread has opened meanwhile.
+pub fn after_fork() {
+    share_all();
+}
+
+/// In the child of a fork, before anything else. Allocates nothing.
+pub fn in_forked_child() {
+    description::reset_in_forked_child();
+    for (fd, word) in table::walk_files(0, u32::MAX) {
+        match Word(word).index() {
+            Some(index) => description::at(index).position.0.end_move(fd),
+            None => share(fd, Word(word)),
+        }
+    }
+}
+
+/// Before a child that shares our memory is made, other than a thread.
+pub fn before_spawn() {
+    thread::spawns();
+    thread::end_guard();
+    let _critical = Critical::enter();
+    for (fd, word) in table::walk_files(0, u32::MAX) {
+        let word = Word(word);
+        match word.index() {
+            _ if word.is_kept() => share(fd, word),
+            Some(index) => description::at(index).position.0.give_back(fd, false),
+            None => {}
+        }
+    }
+}
+
+/// Before execve(2): the new image knows the kernel's offsets only, and inherits the mask.
+pub fn before_exec() {
+    thread::end_guard();
+    if lease::is_none_mapped() {
+        return;
+    }
+    let _critical = Critical::enter();
+    for (fd, word) in table::walk_files(0, u32::MAX) {
+        if let Some(index) = Word(word).index() {
+            description::at(index).position.0.give_back(fd, false);
+        }
+    }
+}
+
+/// Before a descriptor travels in a message (SCM_RIGHTS).
+pub fn passing(fd: i32) {
+    let word = Word::of(fd);
+    if word.is_file() {
+        let _critical = Critical::enter();
+        share(fd, word);
+    }
+}
+
+/// Reads of `fd` follow other rules from now on (O_DIRECT): they are the kernel's for good.
+pub fn stop(fd: i32) {
+    let word = Word::of(fd);
+    let _critical = Critical::enter();
+    share(fd, word);
+    match word.index() {
+        Some(index) => {
+            let file = description::at(index);
+            lease::end(file);
+            file.ask_after(u32::MAX);
+        }
+        None => drop(table::take_file(fd)),
+    }
+}
+
+/// Calls on descriptors will come from where nobody sees them (io_uring): no file is ours any
+/// more, for good.
+pub fn give_up() {
+    ENABLED.store(false, Relaxed);
+    let _critical = Critical::enter();
+    for (fd, word) in table::walk_files(0, u32::MAX) {
+        share(fd, Word(word));
+        report::count_unmapped(Unmapped::Call);
+        super::closing(fd);
+    }
+}
