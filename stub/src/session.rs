@@ -13,12 +13,12 @@ use heliostat_abi::name::{NetAddress, ObjectId};
 use heliostat_abi::node::{self, State};
 use heliostat_abi::record::{ChannelEntry, Reply, Request, REPLY_BYTES};
 use heliostat_abi::{report, VERSION};
-use heliostat_base::{alive, clock};
 use heliostat_base::fd::OwnedFd;
 use heliostat_base::leased::Promise;
 use heliostat_base::lock::Lock;
 use heliostat_base::mapping::{Access, SharedMapping};
 use heliostat_base::packet::PacketSocket;
+use heliostat_base::{alive, clock};
 use std::os::fd::AsRawFd;
 
 use crate::report::ReportPage;

@@ -65,7 +65,8 @@ pub fn install() -> bool {
     }
     let mut program = PROGRAM.lock();
     let numbers = [libc::SIGSEGV, libc::SIGBUS];
-    let Some(found) = numbers.iter().map(|number| known(*number)).collect::<Option<Vec<_>>>() else {
+    let Some(found) = numbers.iter().map(|number| known(*number)).collect::<Option<Vec<_>>>()
+    else {
         return false;
     };
     program.copy_from_slice(&found);

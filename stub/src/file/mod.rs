@@ -26,8 +26,8 @@ mod word;
 pub use life::{closing, duplicated, kept_changed, opened};
 pub use read::{at, at_many, missed, next, next_many, seek, Next, Seek};
 pub use settle::{
-    after_fork, before_exec, before_fork, before_spawn, done, give_up, in_forked_child, needs_offset,
-    passing, stop, Ticket,
+    after_fork, before_exec, before_fork, before_spawn, done, give_up, in_forked_child,
+    needs_offset, passing, stop, Ticket,
 };
 pub use word::Word;
 

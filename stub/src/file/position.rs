@@ -100,7 +100,8 @@ impl Position {
         self.settle(fd, |word| match word & SHARED {
             0 => word + 1,
             _ => word,
-        }) & SHARED == 0
+        }) & SHARED
+            == 0
     }
 
     /// The call is over.
