@@ -118,15 +118,27 @@ impl Call<'_> {
 pub extern "C" fn hook(frame: *mut SyscallFrame) -> Verdict {
     // SAFETY: the trampoline passes its own live frame, exclusively, for the time of this call.
     let frame = unsafe { &mut *frame };
-    let Some(number) = Sysno::new(frame.rax as usize) else { return Verdict::Pass };
-    dispatch(number, &mut Call { frame })
+    let call = &mut Call { frame };
+    // The two that are worth a place before all others: some 10 ns of a mapped read's 30.
+    if call.frame.rax == Sysno::pread64 as u64 {
+        return files::pread(call);
+    }
+    if call.frame.rax == Sysno::read as u64 && table::file(call.int(0)) != 0 {
+        return files::read(call);
+    }
+    dispatch_other(call)
+}
+
+#[inline(never)]
+fn dispatch_other(call: &mut Call<'_>) -> Verdict {
+    let Some(number) = Sysno::new(call.frame.rax as usize) else { return Verdict::Pass };
+    dispatch(number, call)
 }
 
 #[inline(always)]
 fn dispatch(number: Sysno, call: &mut Call<'_>) -> Verdict {
     let first_is_known = || !table::is_unknown(call.frame.args[0] as i32);
     match number {
-        Sysno::pread64 => files::pread(call),
         Sysno::read if first_is_known() => transfer::read(call),
         Sysno::read => files::read(call),
         Sysno::lseek => files::lseek(call),

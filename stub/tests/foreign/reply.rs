@@ -6,7 +6,8 @@
 use std::net::SocketAddr;
 
 use heliostat_abi::limits::{
-    ATTACHMENTS_MAX, CHANNELS_MAX, FDS_PER_REPLY_MAX, PORTS_MAX, REGIONS_MAX, SESSIONS_MAX,
+    ATTACHMENTS_MAX, CHANNELS_MAX, FDS_PER_REPLY_MAX, LEASES_MAX, PORTS_MAX, REGIONS_MAX,
+    SESSIONS_MAX,
 };
 use heliostat_abi::name::{NetAddress, ObjectId};
 use heliostat_abi::record::{Reply, MAGIC, REPLY_BYTES};
@@ -64,7 +65,8 @@ fn check(reply: &Reply) {
             assert!(entries.len() <= FDS_PER_REPLY_MAX, "{} entries", entries.len());
             entries.iter().for_each(|entry| check_id(entry.consumer, ATTACHMENTS_MAX));
         }
-        Reply::Text { .. } | Reply::Done | Reply::Refused { .. } => {}
+        Reply::Leased { lease, .. } => check_id(*lease, LEASES_MAX),
+        Reply::NotLeased { .. } | Reply::Text { .. } | Reply::Done | Reply::Refused { .. } => {}
     }
 }
 
