@@ -31,8 +31,8 @@ pub extern "C" fn before_spawn(frame: *mut SyscallFrame) {
     let frame = unsafe { &*frame };
     let flags = match frame.rax {
         rax if rax == Sysno::clone as u64 => frame.args[0],
-        // SAFETY: libc's clone_args, which begins with the flags.
         rax if rax == Sysno::clone3 as u64 => {
+            // SAFETY: libc's clone_args, which begins with the flags.
             unsafe { memory::read::<u64>(frame.args[0]) }.unwrap_or(0)
         }
         _ => 0,
