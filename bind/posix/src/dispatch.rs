@@ -58,6 +58,9 @@ const CAUGHT: &[Sysno] = &[
     Sysno::epoll_ctl,
     Sysno::clone,
     Sysno::fork,
+    // These two are announced only: `spawn::before_spawn`.
+    Sysno::vfork,
+    Sysno::clone3,
     Sysno::execve,
     Sysno::execveat,
     Sysno::exit_group,

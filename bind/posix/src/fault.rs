@@ -136,11 +136,10 @@ pub fn action(number: i32, new: Option<KernelAction>) -> Result<KernelAction, Er
 
 /// The handler of SA_RESETHAND has been called: the default stands from now on.
 pub fn called_once(number: i32) {
-    let default = KernelAction::DEFAULT;
-    signal::register(number, &default);
-    // Whoever holds the lock sets something else, which then stands.
+    signal::register(number, &KernelAction::DEFAULT);
+    // Whoever holds the lock sets something else, which then stands. The kernel keeps the flags.
     if let (Some(place), Some(mut program)) = (place(number), PROGRAM.try_lock()) {
-        program[place] = default;
+        program[place].handler = libc::SIG_DFL;
     }
 }
 
