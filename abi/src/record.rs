@@ -19,7 +19,10 @@ use crate::region::{self, Change, RegionName};
 use crate::wire::{Reader, WireError, Writer};
 
 pub use parts::ChannelEntry;
-use parts::{check_header, check_length, header, put_address, take_address};
+use parts::{
+    check_header, check_length, header, put_address, take_address, take_channels, take_program,
+    take_unmapped,
+};
 pub(crate) use parts::{take_id, take_listed};
 
 /// First four bytes of every record: "HELI".
@@ -285,18 +288,6 @@ impl Request {
     }
 }
 
-fn take_program(r: &mut Reader<'_>) -> Result<String, WireError> {
-    let length = r.u32() as usize;
-    if length > PROGRAM_BYTES {
-        return Err(WireError::Field { name: "program length", found: length as u64 });
-    }
-    let name: [u8; PROGRAM_BYTES] = r.take();
-    if name[length..].iter().any(|byte| *byte != 0) {
-        return Err(WireError::Reserved);
-    }
-    Ok(String::from_utf8_lossy(&name[..length]).into_owned())
-}
-
 impl Reply {
     /// The record's bytes, answering the request numbered `sequence`.
     pub fn encode(&self, sequence: u32) -> [u8; REPLY_BYTES] {
@@ -401,23 +392,6 @@ impl Reply {
             Self::NotLeased { .. } => 111,
         }
     }
-}
-
-fn take_channels(r: &mut Reader<'_>) -> Result<Reply, WireError> {
-    let port = take_listed(r, "port index", PORTS_MAX)?;
-    let count = r.u32() as usize;
-    let more = r.u32() != 0;
-    if count > FDS_PER_REPLY_MAX {
-        return Err(WireError::Field { name: "channel count", found: count as u64 });
-    }
-    let entries = (0..count).map(|_| ChannelEntry::decode(r)).collect::<Result<_, _>>()?;
-    Ok(Reply::Channels { port, entries, more })
-}
-
-fn take_unmapped(r: &mut Reader<'_>) -> Result<Unmapped, WireError> {
-    let found = r.u32();
-    let reason = u8::try_from(found).ok().and_then(Unmapped::from_number);
-    reason.ok_or(WireError::Field { name: "reason", found: u64::from(found) })
 }
 
 #[cfg(test)]

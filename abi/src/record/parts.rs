@@ -1,8 +1,8 @@
 //! What several records are made of: the header, ids, addresses, a channel's entry.
 
-use super::MAGIC;
-use crate::code::Code;
-use crate::limits::{CHANNELS_MAX, SESSIONS_MAX};
+use super::{Reply, MAGIC, PROGRAM_BYTES};
+use crate::code::{Code, Unmapped};
+use crate::limits::{CHANNELS_MAX, FDS_PER_REPLY_MAX, PORTS_MAX, SESSIONS_MAX};
 use crate::name::{NetAddress, ObjectId};
 use crate::wire::{Reader, WireError, Writer};
 use crate::VERSION;
@@ -95,4 +95,34 @@ pub(crate) fn check_length(bytes: &[u8], wanted: usize) -> Result<(), WireError>
         return Err(WireError::Length { wanted, found: bytes.len() });
     }
     Ok(())
+}
+
+/// A program's name: its length, then the text; bytes that are no text are replaced.
+pub(super) fn take_program(r: &mut Reader<'_>) -> Result<String, WireError> {
+    let length = r.u32() as usize;
+    if length > PROGRAM_BYTES {
+        return Err(WireError::Field { name: "program length", found: length as u64 });
+    }
+    let name: [u8; PROGRAM_BYTES] = r.take();
+    if name[length..].iter().any(|byte| *byte != 0) {
+        return Err(WireError::Reserved);
+    }
+    Ok(String::from_utf8_lossy(&name[..length]).into_owned())
+}
+
+pub(super) fn take_unmapped(r: &mut Reader<'_>) -> Result<Unmapped, WireError> {
+    let found = r.u32();
+    let reason = u8::try_from(found).ok().and_then(Unmapped::from_number);
+    reason.ok_or(WireError::Field { name: "reason", found: u64::from(found) })
+}
+
+pub(super) fn take_channels(r: &mut Reader<'_>) -> Result<Reply, WireError> {
+    let port = take_listed(r, "port index", PORTS_MAX)?;
+    let count = r.u32() as usize;
+    let more = r.u32() != 0;
+    if count > FDS_PER_REPLY_MAX {
+        return Err(WireError::Field { name: "channel count", found: count as u64 });
+    }
+    let entries = (0..count).map(|_| ChannelEntry::decode(r)).collect::<Result<_, _>>()?;
+    Ok(Reply::Channels { port, entries, more })
 }
