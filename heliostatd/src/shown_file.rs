@@ -47,11 +47,17 @@ pub fn examine(shown: BorrowedFd<'_>, mounts: &mut Mounts) -> Result<ShownFile, 
     if !is_regular || status.st_size <= 0 {
         return Err(Unmapped::NotRegular);
     }
-    if kind == Kind::Overlay && status.st_nlink > 1 {
+    if !is_one_file(kind, status.st_nlink) {
         return Err(Unmapped::FileSystem);
     }
     let key = FileKey { device: status.st_dev, inode: status.st_ino };
     Ok(ShownFile { key, owner: status.st_uid, path: path.to_string_lossy().into_owned() })
+}
+
+/// Whether device and inode are this file's alone. Otherwise two sessions would share a lease on one
+/// file while one of them reads another.
+fn is_one_file(kind: Kind, links: u64) -> bool {
+    kind == Kind::Plain || links <= 1
 }
 
 /// Opens an examined file anew, for reading; does not wait, not even for the end of a lease.
@@ -85,6 +91,12 @@ mod tests {
 
     fn look(shown: impl AsFd) -> Result<ShownFile, Unmapped> {
         examine(shown.as_fd(), &mut Mounts::read().unwrap())
+    }
+
+    #[test]
+    fn links_of_an_overlay_may_be_different_files() {
+        assert!(is_one_file(Kind::Plain, 2) && is_one_file(Kind::Overlay, 1));
+        assert!(!is_one_file(Kind::Overlay, 2));
     }
 
     #[test]
