@@ -67,12 +67,13 @@ fn a_file_that_is_broken_again_and_again_is_left_alone() {
     let (mut client, _) = daemon.session();
     let mut refused = 0;
     // The pause doubles each time, so it is longer than this takes at last.
-    while refused < 2 {
+    await_that("it is left alone", || {
         lease_at_last(&mut client, &sample.reader());
         drop(sample.writer());
         let answer = lease(&mut client, &sample.reader());
         refused += usize::from(answer.err() == Some(Unmapped::Broken));
-    }
+        refused >= 2
+    });
     let metrics = daemon.visit().text(&Request::Metrics);
     assert!(metrics.contains("heliostat_leases_refused_total{reason=\"Broken\"}"), "{metrics}");
     assert!(!metrics.contains("heliostat_leases_broken_total 0\n"), "{metrics}");
