@@ -7,6 +7,8 @@ use std::os::fd::{AsRawFd, RawFd};
 
 use crate::fd::OwnedFd;
 use crate::sys::{check, raw, Errno, Sysno};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicPtr, AtomicU8};
 
 /// Socket option that returns a pidfd of the peer (source: asm-generic/socket.h, Linux 6.5).
 const SO_PEERPIDFD: usize = 77;
@@ -111,6 +113,24 @@ pub fn exit_now(status: i32) -> ! {
         // SAFETY: exit_group takes no pointer and does not return.
         unsafe { raw(Sysno::exit_group as usize, [status as usize, 0, 0, 0, 0, 0]) };
     }
+}
+
+/// libc's own note, once looked up.
+static SINGLE: AtomicPtr<AtomicU8> = AtomicPtr::new(std::ptr::null_mut());
+
+/// Looks up libc's note of whether this process has one thread only; once, at start.
+pub fn find_thread_note() {
+    // SAFETY: a name that ends with a zero byte; looks at the loaded libraries' tables only.
+    let note = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__libc_single_threaded".as_ptr()) };
+    SINGLE.store(note.cast(), Release);
+}
+
+/// True when libc says that this is the only thread; false where it does not say (glibc < 2.32).
+#[inline]
+pub fn is_single_threaded() -> bool {
+    // SAFETY: null, or libc's variable of one byte, which is never unloaded.
+    let note = unsafe { SINGLE.load(Acquire).as_ref() };
+    note.is_some_and(|note| note.load(Relaxed) != 0)
 }
 
 /// This process's number.

@@ -16,7 +16,18 @@ thread_local! {
     static NEARNESS: Cell<i32> = const { Cell::new(0) };
     static TID: Cell<i32> = const { Cell::new(0) };
     static GUARD: Cell<Guard> = const { Cell::new(Guard { is_ready: false, hidden: 0 }) };
+    static HANDLERS: Cell<u32> = const { Cell::new(0) };
     static SPAWNED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// A handler of the program begins (1) or returns (-1). One that jumps out never returns.
+pub fn count_handler(change: i32) {
+    HANDLERS.with(|count| count.set(count.get().saturating_add_signed(change)));
+}
+
+/// True while one runs: what it has interrupted may be about to enter the kernel.
+pub fn is_in_handler() -> bool {
+    HANDLERS.with(Cell::get) != 0
 }
 
 /// The signals by which the kernel reports that memory is not there, as bits of a mask.

@@ -117,6 +117,9 @@ fn missed(
     again: impl FnOnce(&Call<'_>) -> Option<usize>,
 ) -> Verdict {
     let fd = call.int(0);
+    if let Some(ticket) = bytes.and_then(|bytes| file::count_early(fd, bytes as usize, moves)) {
+        return in_kernel(call, ticket);
+    }
     let Some(bytes) = bytes else {
         let ticket = if moves { file::needs_offset(fd) } else { Ticket::None };
         return in_kernel(call, ticket);

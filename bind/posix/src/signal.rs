@@ -148,7 +148,9 @@ extern "C" fn entry(number: i32, info: *mut libc::siginfo_t, context: *mut libc:
     // take the first of the three arguments and ignore the registers of the others.
     let handler = unsafe { std::mem::transmute::<usize, Handler>(handler) };
     let guard = fault::enters_handler();
+    thread::count_handler(1);
     handler(number, info, context);
+    thread::count_handler(-1);
     fault::left_handler(guard, context);
 }
 

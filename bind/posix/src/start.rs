@@ -15,6 +15,7 @@ static START: extern "C" fn() = start;
 extern "C" fn start() {
     let Ok(socket) = std::env::var("HELIOSTAT_SOCKET") else { return };
     process::adopt();
+    heliostat_base::process::find_thread_note();
     session::configure(socket, program_name());
     enable(std::env::var_os("HELIOSTAT_DIRECT").is_none_or(|value| value != "0"));
     let request = Request {

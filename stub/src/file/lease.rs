@@ -11,7 +11,7 @@ use heliostat_base::{call, clock};
 use super::description::{File, Held};
 use super::{FAULTS, MAPPED, READS_FIRST};
 use crate::session::{self, Lease};
-use crate::{process, report};
+use crate::{process, report, thread};
 
 /// Less of a file in memory than this, and the kernel's own reading ahead is better.
 const PERCENT_IN_MEMORY_MIN: u32 = 75;
@@ -160,7 +160,7 @@ fn refused(file: &File, held: &mut Held, reason: Unmapped) {
 
 /// Takes the offset over, if it can be; true when it is ours. In a critical section.
 pub fn adopt(fd: i32, file: &File) -> bool {
-    if file.position.0.is_shared() {
+    if file.position.0.is_shared() || thread::is_in_handler() {
         return false;
     }
     let _held = file.held.lock();

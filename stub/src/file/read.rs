@@ -2,6 +2,7 @@
 
 use std::io::IoSliceMut;
 
+use heliostat_base::process;
 use heliostat_base::sys::Errno;
 
 use super::description::{self, File};
@@ -9,6 +10,7 @@ use super::position::OFFSET_MAX;
 use super::settle::{self, Ticket};
 use super::word::Word;
 use super::{lease, life, READS_FIRST};
+use crate::table;
 use crate::thread::{self, Critical};
 
 /// Reads longer than this are copied by the kernel about as fast as by us; they count little.
@@ -67,6 +69,31 @@ fn next_by(fd: i32, mut read: impl FnMut(&File, usize) -> Option<usize>) -> Opti
             return Some(bytes);
         }
     }
+}
+
+/// A read of `fd` that is far from the next question: counted, and the kernel's. `None` when there
+/// is more to it.
+///
+/// With one thread only, nobody can take the offset over while the kernel moves it, so that the
+/// end of the call need not be seen.
+#[inline]
+pub fn count_early(fd: i32, bytes: usize, moves: bool) -> Option<Ticket> {
+    let weight = if bytes > LONG_READ { WEIGHTS.1 } else { WEIGHTS.0 };
+    let is_seen = moves && !process::is_single_threaded();
+    let word = Word::of(fd);
+    if let Some(index) = word.index() {
+        let file = description::at(index);
+        let is_far = !is_seen && !file.view.is_mapped() && !file.count_read(weight);
+        return is_far.then_some(Ticket::None);
+    }
+    let next = word.with_reads(weight);
+    if next.reads() >= READS_FIRST {
+        return None;
+    }
+    let is_seen = is_seen && !word.is_shared();
+    let next = if is_seen { next.take_off()? } else { next };
+    let ticket = if is_seen { Ticket::Candidate } else { Ticket::None };
+    table::change_file(fd, word.0, next.0).then_some(ticket)
 }
 
 /// After a read of `fd`, of `bytes` bytes, was not answered. `moves` when it moves the offset.

@@ -8,6 +8,7 @@
 //!   an exec. Before it starts all offsets are given back; those it can keep are shared.
 
 use heliostat_abi::code::Unmapped;
+use heliostat_base::process::is_single_threaded;
 
 use super::description;
 use super::lease;
@@ -57,6 +58,12 @@ pub fn needs_offset(fd: i32) -> Ticket {
         return Ticket::None;
     }
     let _critical = Critical::enter();
+    if is_single_threaded() {
+        if let Some(index) = word.index() {
+            description::at(index).position.0.give_back(fd, false);
+        }
+        return Ticket::None;
+    }
     if let Some(index) = word.index() {
         return match description::at(index).position.0.enter(fd) {
             true => Ticket::Described(index),

@@ -1,0 +1,79 @@
+"""Reads that come from a mapping under a lease: every answer of every call is plain Linux's."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from heliostat_run import House, Side
+
+pytestmark = pytest.mark.heliostat
+
+SOURCES = Path(__file__).parent / "cases"
+PARTS = {
+    "mapped_files": ["positioned", "sequential", "vectors", "descriptors", "passed", "movers", "changes"],
+    "mapped_processes": ["children", "signals", "threads"],
+}
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory) -> Path:
+    """The folder of the compiled programs."""
+    made = tmp_path_factory.mktemp("files")
+    for name in PARTS:
+        subprocess.run(["cc", "-O1", "-w", "-pthread", "-o", made / name, SOURCES / f"{name}.c"], check=True)
+    return made
+
+
+def mapped(house: House) -> int:
+    """Files that were ever mapped in this house."""
+    lines = [line.split() for line in house.call("metrics").splitlines() if "files_mapped" in line]
+    return sum(int(float(line[-1])) for line in lines if not line[0].startswith("#"))
+
+
+def printed(house: House, side: Side, program: Path, part: str, folder: Path, **more) -> tuple:
+    """Exit status and output."""
+    run = house.run(side, [program, part, folder / "file"], **more)
+    return run.process.returncode, run.output(), run.errors()
+
+
+@pytest.mark.parametrize(("name", "part"), [(name, part) for name in PARTS for part in PARTS[name]])
+def test_a_mapped_file_answers_as_the_kernel_does(house, programs, name, part, tmp_path):
+    program = programs / name
+    before = mapped(house)
+    assert printed(house, Side.HELIOSTAT, program, part, tmp_path) == printed(house, Side.PLAIN, program, part, tmp_path)
+    assert mapped(house) > before, "nothing was mapped, so nothing was tested"
+
+
+def test_files_can_be_switched_off(house, programs, tmp_path):
+    program = programs / "mapped_files"
+    before = mapped(house)
+    off = {"HELIOSTAT_FILES": "0"}
+    plain = printed(house, Side.PLAIN, program, "sequential", tmp_path)
+    assert printed(house, Side.HELIOSTAT, program, "sequential", tmp_path, env=off) == plain
+    assert mapped(house) == before
+
+
+def test_a_writer_is_seen_at_once_although_the_control_plane_is_killed(programs, tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(b"0" * 8192)
+    with House() as house:
+        reader = house.start(Side.HELIOSTAT, [programs / "mapped_files", "watch", path])
+        ends = time.monotonic() + 30
+        while "mapped" not in reader.output():
+            assert time.monotonic() < ends, reader.errors()
+            time.sleep(0.01)
+        assert mapped(house) == 1
+        os.kill(house.control_plane(), signal.SIGKILL)
+        with open(path, "r+b") as writer:
+            writer.write(b"1" * 8192)
+        written = time.monotonic_ns()
+        assert reader.wait(30) == 0, reader.output()
+        seen = int(reader.output().split()[-1])
+        # The reader tells when it last read the old bytes: never after the write had returned.
+        assert seen <= written
+
