@@ -5,7 +5,7 @@
 # password). Packages may start services of their own; nothing in this project uses those.
 set -euo pipefail
 
-packages=(redis-server redis-tools memcached nginx-light wrk curl valgrind gdb iproute2
+packages=(redis-server redis-tools memcached nginx-light wrk curl fio sqlite3 valgrind gdb iproute2
           util-linux procps gcc g++ libc6-dev python3-venv)
 
 installed() { dpkg-query -W -f='${Status}' "$1" 2>/dev/null | grep -q 'install ok installed'; }
