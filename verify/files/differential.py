@@ -32,14 +32,14 @@ OPERATIONS = (
     "TRUNCATE SPLICE THREAD_READS HALF_NOWHERE PREADV2 LOCK_HERE"
 ).split()
 COMMAND, ANSWER = struct.Struct("<IIqQq"), struct.Struct("<qiI")
-SLOTS, FILES, BATCH = 16, 8, 100
+SLOTS, FILES, BATCH = 6, 6, 200
 SIZES = [0, 1, 100, 4095, 4096, 4097, 20000, 65536, 300_000, 1_048_576]
 LENGTHS = [0, 1, 7, 16, 64, 100, 511, 512, 513, 4096, 8192, 65536, 100_000]
-# How often each operation is drawn. A file is mapped after some dozens of reads, so most slots keep
-# theirs for long; after a fork every offset is shared for good.
+# How often each operation is drawn. A file is mapped after hundreds of reads, so most slots keep theirs
+# for long; after a fork every offset is shared for good.
 WEIGHTS = {
-    "PREAD": 300, "READ": 150, "SEEK": 60, "READV": 25, "PREADV": 25, "PREADV2": 10, "OPEN": 1.5,
-    "CLOSE": 0.5, "DUP": 1, "SIZE": 20, "INTO_NOWHERE": 2, "HALF_NOWHERE": 2, "SENDFILE": 2,
+    "PREAD": 300, "READ": 150, "SEEK": 60, "READV": 25, "PREADV": 25, "PREADV2": 10, "OPEN": 0.5,
+    "CLOSE": 0.1, "DUP": 0.3, "SIZE": 20, "INTO_NOWHERE": 2, "HALF_NOWHERE": 2, "SENDFILE": 2,
     "SPLICE": 2, "LOCK_HERE": 2, "CHILD_READS": 0.05, "THREAD_READS": 0.6,
 }  # fmt: skip
 SEEK_DATA, SEEK_HOLE = 3, 4
@@ -203,7 +203,9 @@ def run(house: House, operations: int, seed: int, folder: Path, kills: bool = Fa
     # One path more than is ever made: opening it fails.
     readers = [Reader(house, side, program, [*paths, folder / "missing"]) for side in (Side.PLAIN, Side.HELIOSTAT)]
     done, changes = 0, 0
+    begin = [Command("OPEN", slot, argument=slot % FILES) for slot in range(SLOTS)]
     try:
+        same(begin, [reader.ask(begin) for reader in readers], f"seed {seed}, the first opens")
         while done < operations:
             what = "nothing"
             if chance.random() < 0.1:
