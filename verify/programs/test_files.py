@@ -16,7 +16,7 @@ pytestmark = pytest.mark.heliostat
 SOURCES = Path(__file__).parent / "cases"
 PARTS = {
     "mapped_files": ["positioned", "sequential", "vectors", "descriptors", "passed", "movers", "changes"],
-    "mapped_processes": ["children", "signals", "threads"],
+    "mapped_processes": ["children", "signals", "threads", "handover"],
 }
 
 

@@ -12,7 +12,9 @@ import numpy as np
 import pytest
 
 WAIT_FOR_EVER = """
-import sys, heliostat
+import signal, sys, heliostat
+# Started in the background of a shell, a program ignores SIGINT.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 source = heliostat.attach(sys.argv[1])
 print("waiting", flush=True)
 try:

@@ -122,7 +122,9 @@ fn missed_candidate(fd: i32, weight: u32, moves: bool) -> Next {
     }
     match life::count_candidate(fd, weight, moves) {
         Some(word) if moves && !word.is_shared() => Next::Kernel(Ticket::Candidate),
-        _ => Next::Kernel(Ticket::None),
+        Some(_) => Next::Kernel(Ticket::None),
+        // It is a candidate no more: another thread has described it meanwhile.
+        None => Next::Kernel(settle::needs_offset_if(fd, moves)),
     }
 }
 

@@ -64,15 +64,24 @@ pub fn needs_offset(fd: i32) -> Ticket {
         }
         return Ticket::None;
     }
-    if let Some(index) = word.index() {
-        return match description::at(index).position.0.enter(fd) {
-            true => Ticket::Described(index),
-            false => Ticket::None,
-        };
-    }
-    match change_candidate(fd, |word| if word.is_shared() { None } else { word.take_off() }) {
-        Some(_) => Ticket::Candidate,
-        None => Ticket::None,
+    loop {
+        // Another thread may give a candidate its description at any moment.
+        let word = Word::of(fd);
+        if let Some(index) = word.index() {
+            return match description::at(index).position.0.enter(fd) {
+                true => Ticket::Described(index),
+                false => Ticket::None,
+            };
+        }
+        if !word.is_file() || word.is_shared() {
+            return Ticket::None;
+        }
+        // More calls than can be counted: then the offset stays the kernel's for good.
+        let counted = word.take_off();
+        let next = counted.unwrap_or(word.with_shared());
+        if table::change_file(fd, word.0, next.0) {
+            return counted.map_or(Ticket::None, |_| Ticket::Candidate);
+        }
     }
 }
 
@@ -98,17 +107,21 @@ pub fn done(fd: i32, ticket: Ticket) {
 
 /// Another process may move the offset from now on. In a critical section.
 pub(super) fn share(fd: i32, word: Word) {
-    match word.index() {
-        Some(index) => {
+    let mut word = word;
+    while word.is_file() {
+        if let Some(index) = word.index() {
             let position = &description::at(index).position.0;
             if !position.is_shared() {
                 report::count_unmapped(Unmapped::Shared);
                 position.give_back(fd, true);
             }
+            return;
         }
-        None => {
-            change_candidate(fd, |word| Some(word.with_shared()));
+        if table::change_file(fd, word.0, word.with_shared().0) {
+            return;
         }
+        // Counted, closed, or described by another thread.
+        word = Word::of(fd);
     }
 }
 

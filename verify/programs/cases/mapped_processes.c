@@ -223,8 +223,29 @@ static void threads(void) {
     }
 }
 
+/* The offset changes hands while many read: short files, each mapped in the middle. */
+static void handover(void) {
+    long wrong = 0;
+    for (int round = 0; round < 3000; round++) {
+        int fd = open(path, O_RDONLY);
+        lseek(fd, -4000, SEEK_END);
+        pthread_t all[8];
+        long total = 0;
+        for (int i = 0; i < 8; i++) pthread_create(&all[i], NULL, racer, &fd);
+        for (int i = 0; i < 8; i++) {
+            void *got;
+            pthread_join(all[i], &got);
+            total += (long)got;
+        }
+        wrong += total != 4000;
+        close(fd);
+    }
+    printf("rounds with bytes read twice or never: %ld\n", wrong);
+}
+
 int main(int count, char **words) {
-    static const struct part parts[] = {{"children", children}, {"signals", signals}, {"threads", threads}};
+    static const struct part parts[] = {
+        {"children", children}, {"signals", signals}, {"threads", threads}, {"handover", handover}};
     if (count < 3) return 1;
     return run_part(words, parts, sizeof parts / sizeof *parts);
 }
