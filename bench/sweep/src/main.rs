@@ -104,9 +104,12 @@ fn measure(
 ) -> Result<Vec<Value>, Failure> {
     let mut plan = Plan { cells, groups: GROUPS, pairs: 2, cores: (0, 0), checks: false };
     let step_ns = trial::run(&plan, Way::Own)?.step_ns;
-    plan.pairs = ((RUN_NS / step_ns) as u64).clamp(2, 200);
     let is_large = plan.cells[0] > 32;
-    let trials = if is_large { asked.trials.div_ceil(2) } else { asked.trials };
+    // With fewer pairs the differences of single steps hide one per cent.
+    let least = if is_large { 2 } else { 8 };
+    plan.pairs = ((RUN_NS / step_ns) as u64).clamp(least, 200);
+    let is_long = plan.cells[0] > 8;
+    let trials = if is_long { asked.trials.div_ceil(2) } else { asked.trials };
     let mut runs = vec![check(&plan)?];
     for cores in places.iter().copied() {
         plan.cores = cores;
