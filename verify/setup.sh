@@ -6,13 +6,18 @@
 set -euo pipefail
 
 packages=(redis-server redis-tools memcached nginx-light wrk curl fio sqlite3 valgrind gdb iproute2
-          util-linux procps gcc g++ libc6-dev python3-venv)
+          util-linux procps gcc g++ libc6-dev python3-venv git)
+# Sandboxes that sealed programs are compared with; a release that lacks one leaves its column out.
+compared=(runsc proot bubblewrap)
 
 installed() { dpkg-query -W -f='${Status}' "$1" 2>/dev/null | grep -q 'install ok installed'; }
 
 missing=()
 for package in "${packages[@]}"; do
     installed "$package" || missing+=("$package")
+done
+for package in "${compared[@]}"; do
+    installed "$package" || ! apt-cache show "$package" >/dev/null 2>&1 || missing+=("$package")
 done
 [ ${#missing[@]} -eq 0 ] && exit 0
 

@@ -1,0 +1,94 @@
+"""Sealed programs beside plain Linux, runsc, proot and bubblewrap: reads, calls, programs, start.
+
+Aims: reads 10 times as fast as runsc's and, as unsealed ones, 8 times (64 B) and 4 times
+(4 KiB) as plain Linux's; a mix of opens, stats, small files and exec 3 times as fast as
+runsc's. SEALED=reads,calls,programs,start picks parts; SANDBOXES=plain,sealed,... ways.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+
+import sandboxes
+import sealed_programs
+from contest import Contest, Value, Workload
+from measure import REPORT, Bench, Result, last_json
+from pictures import sealed as picture
+from sandboxes import PLAIN, RUNSC, SEALED, Sandboxes
+from suite.files import numbered
+
+PARTS = ["reads", "calls", "programs", "start"]
+READS = [
+    # (way, bytes, aim against plain Linux)
+    ("pread", 64, 8.0), ("pread", 4096, 4.0), ("read", 64, None), ("read", 4096, None),
+]  # fmt: skip
+CALLED = {
+    "stat": "stat", "open": "open, close", "small": "open, fstat, read 1000 B twice, close",
+    "readdir": "readdir of 100", "change": "create, write, rename, unlink", "exec": "fork, exec, wait",
+    "mix": "mix of all these",
+}  # fmt: skip
+AIM_READS, AIM_MIX = 10.0, 3.0
+
+
+def reads(contest: Contest) -> list[Workload]:
+    """The tight loops of the files benchmark and fio, one core."""
+    hot, big = numbered(contest.boxes.folder / "hot", 1 << 20), numbered(contest.boxes.folder / "big", 64 << 20)
+    program, seconds = contest.bench.program("pread"), contest.bench.seconds / 2
+
+    def loop(way: str, size: int, how: str) -> dict:
+        return last_json(contest.run(way, [program, hot, size, seconds, how], core=0))
+
+    found = []
+    for how, size, aim in READS:
+        aims = {RUNSC: AIM_READS} | ({PLAIN: aim} if aim else {})
+        value = Value(f"{how} of {size} B, hot 1 MiB file", "ns", aims=aims)
+        found.append(Workload("reads", {"ns_per_call": value}, lambda way, s=size, h=how: loop(way, s, h), "one core"))
+    fio = Value("fio psync, 4 KiB random, 64 MiB cached", "IOPS", "more", {RUNSC: AIM_READS})
+    found.append(Workload("reads", {"iops": fio}, lambda way: sealed_programs.fio(contest, way, big), "one core"))
+    return found
+
+
+def calls(contest: Contest) -> list[Workload]:
+    """Each kind of call alone, and the mix; where the kernel likes, and on one core."""
+    program, seconds = contest.bench.program("calls"), contest.bench.seconds / 5
+    values = {key: Value(called, "ns") for key, called in CALLED.items()}
+    values["mix"].aims = {RUNSC: AIM_MIX}
+
+    def sample(way: str, core: int | None) -> dict:
+        return last_json(contest.run(way, [program, contest.boxes.folder / "calls", seconds], core=core))
+
+    return [
+        Workload("calls", values, lambda way: sample(way, None)),
+        Workload("calls", values, lambda way: sample(way, 0), "one core"),
+    ]
+
+
+def start(contest: Contest) -> list[Workload]:
+    """From nothing to the end of /bin/true, the sandbox made and gone."""
+    def sample(way: str) -> dict:
+        began = time.monotonic()
+        for _ in range(5):
+            contest.run(way, ["/bin/true"])
+        return {"ms": (time.monotonic() - began) / 5 * 1e3}
+
+    return [Workload("start", {"ms": Value("start and end of /bin/true", "ms")}, sample)]
+
+
+def measure(bench: Bench) -> list[Result]:
+    folder = bench.house.folder / "sealed"
+    folder.mkdir()
+    boxes = Sandboxes(bench.house, folder, REPORT / "bin")
+    (REPORT / "bin").mkdir(parents=True, exist_ok=True)
+    wanted = os.environ.get("SANDBOXES", ",".join(sandboxes.ALL)).split(",")
+    contest = Contest(bench, boxes, boxes.probe([way for way in wanted if way != SEALED or not bench.house.plain]))
+    for way, reason in boxes.missing.items():
+        print(f"  {way} is missing: {reason}")
+    print("  " + ", ".join(f"{way}: {version}" for way, version in boxes.versions().items()), flush=True)
+    makers = {"reads": reads, "calls": calls, "programs": sealed_programs.workloads, "start": start}
+    parts = os.environ.get("SEALED", ",".join(PARTS)).split(",")
+    found = [one for part in parts for work in makers[part](contest) for one in contest.measure(work)]
+    (REPORT / "sealed-runs.json").write_text(json.dumps(contest.rows, indent=1) + "\n")
+    picture.draw(contest.rows, REPORT / "sealed.png")
+    return found
