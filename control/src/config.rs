@@ -4,8 +4,8 @@
 //! what would be right, and refuses keys it does not know, because a misspelt limit that is
 //! silently ignored is worse than none.
 
-mod error;
-mod field;
+pub(crate) mod error;
+pub(crate) mod field;
 mod read;
 
 pub use error::{ConfigError, Fault};

@@ -7,6 +7,7 @@
 
 pub mod config;
 pub mod name;
+pub mod policy;
 pub mod rate;
 pub mod rights;
 pub mod rules;

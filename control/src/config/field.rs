@@ -10,16 +10,16 @@ use super::error::{nearest, ConfigError, Fault};
 
 /// The source text, to turn offsets into lines.
 #[derive(Clone, Copy)]
-pub(super) struct Source<'a>(pub(super) &'a str);
+pub(crate) struct Source<'a>(pub(crate) &'a str);
 
 impl Source<'_> {
-    pub(super) fn line(self, offset: usize) -> usize {
+    pub(crate) fn line(self, offset: usize) -> usize {
         self.0.as_bytes().iter().take(offset).filter(|byte| **byte == b'\n').count() + 1
     }
 }
 
 /// One table with its full name, whose keys are among `known`.
-pub(super) struct Section<'a> {
+pub(crate) struct Section<'a> {
     source: Source<'a>,
     name: String,
     start: usize,
@@ -27,7 +27,7 @@ pub(super) struct Section<'a> {
 }
 
 /// One value with its full name.
-pub(super) struct Field<'a> {
+pub(crate) struct Field<'a> {
     source: Source<'a>,
     name: String,
     value: &'a Spanned<DeValue<'a>>,
@@ -35,7 +35,7 @@ pub(super) struct Field<'a> {
 
 impl<'a> Section<'a> {
     /// The table, after every key in it was found among `known`.
-    pub(super) fn new(
+    pub(crate) fn new(
         source: Source<'a>,
         name: &str,
         start: usize,
@@ -56,13 +56,13 @@ impl<'a> Section<'a> {
     }
 
     /// The value of a key, if it is there.
-    pub(super) fn field(&self, key: &str) -> Option<Field<'a>> {
+    pub(crate) fn field(&self, key: &str) -> Option<Field<'a>> {
         let (_, value) = self.table.iter().find(|(found, _)| found.get_ref().as_ref() == key)?;
         Some(Field { source: self.source, name: self.full(key), value })
     }
 
     /// The value of a key that must be there.
-    pub(super) fn required(&self, key: &str) -> Result<Field<'a>, ConfigError> {
+    pub(crate) fn required(&self, key: &str) -> Result<Field<'a>, ConfigError> {
         self.field(key).ok_or_else(|| ConfigError {
             line: self.source.line(self.start),
             key: self.full(key),
@@ -71,7 +71,7 @@ impl<'a> Section<'a> {
     }
 
     /// Reads a number into `into` if the key is there.
-    pub(super) fn number<T: TryFrom<u64>>(
+    pub(crate) fn number<T: TryFrom<u64>>(
         &self,
         key: &str,
         range: (u64, u64),
@@ -94,7 +94,7 @@ impl<'a> Section<'a> {
 
 impl<'a> Field<'a> {
     /// An error about this value.
-    pub(super) fn fault(&self, fault: Fault) -> ConfigError {
+    pub(crate) fn fault(&self, fault: Fault) -> ConfigError {
         let line = self.source.line(self.value.span().start);
         ConfigError { line, key: self.name.clone(), fault }
     }
@@ -108,7 +108,7 @@ impl<'a> Field<'a> {
     }
 
     /// A whole number inside the range.
-    pub(super) fn number(&self, range: (u64, u64)) -> Result<u64, ConfigError> {
+    pub(crate) fn number(&self, range: (u64, u64)) -> Result<u64, ConfigError> {
         let wanted = "a whole number";
         let found = self.value.get_ref().as_integer().ok_or_else(|| self.mistyped(wanted))?;
         let number = i128::from_str_radix(found.as_str(), found.radix())
@@ -120,12 +120,12 @@ impl<'a> Field<'a> {
     }
 
     /// A text.
-    pub(super) fn text(&self) -> Result<&'a str, ConfigError> {
+    pub(crate) fn text(&self) -> Result<&'a str, ConfigError> {
         self.value.get_ref().as_str().ok_or_else(|| self.mistyped("a text in quotes"))
     }
 
     /// One of the words that `choices` names.
-    pub(super) fn choice<T: Copy>(&self, choices: &[(&'static str, T)]) -> Result<T, ConfigError> {
+    pub(crate) fn choice<T: Copy>(&self, choices: &[(&'static str, T)]) -> Result<T, ConfigError> {
         let word = self.text()?;
         let found = choices.iter().find(|(known, _)| *known == word).map(|(_, value)| *value);
         found.ok_or_else(|| {
@@ -135,7 +135,7 @@ impl<'a> Field<'a> {
     }
 
     /// Every element of a list.
-    pub(super) fn list(&self) -> Result<Vec<Field<'a>>, ConfigError> {
+    pub(crate) fn list(&self) -> Result<Vec<Field<'a>>, ConfigError> {
         let array = self.value.get_ref().as_array().ok_or_else(|| self.mistyped("a list"))?;
         let element = |(place, value)| Field {
             source: self.source,
@@ -146,13 +146,18 @@ impl<'a> Field<'a> {
     }
 
     /// A table whose keys are among `known`.
-    pub(super) fn section(&self, known: &[&'static str]) -> Result<Section<'a>, ConfigError> {
+    pub(crate) fn section(&self, known: &[&'static str]) -> Result<Section<'a>, ConfigError> {
         let table = self.value.get_ref().as_table().ok_or_else(|| self.mistyped("a table"))?;
         Section::new(self.source, &self.name, self.value.span().start, table, known)
     }
 
+    /// `true` or `false`.
+    pub(crate) fn truth(&self) -> Result<bool, ConfigError> {
+        self.value.get_ref().as_bool().ok_or_else(|| self.mistyped("true or false"))
+    }
+
     /// True for a number.
-    pub(super) fn is_number(&self) -> bool {
+    pub(crate) fn is_number(&self) -> bool {
         self.value.get_ref().is_integer()
     }
 }

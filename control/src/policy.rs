@@ -1,0 +1,171 @@
+//! What a sealed program may reach: the model, how parts are merged, and the decisions.
+//!
+//! Pure: paths are compared as texts, part by part, and names are never looked up. Whoever asks
+//! has resolved the path (no `..`, no symbolic link) and knows the address that will be used.
+//! Reading and writing the file is [`read`] and [`write`]; what a program turned out to need is
+//! collected by [`record`].
+
+mod endpoint;
+mod error;
+mod grant;
+mod hostname;
+mod read;
+pub mod record;
+mod size;
+mod write;
+
+pub use endpoint::{Endpoint, EndpointError, Host};
+pub use error::PolicyError;
+pub use grant::{GrantError, PathGrant};
+pub use hostname::{NameError, NamePattern};
+pub use size::{parse_bytes, SizeError};
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::{Component, Path};
+
+/// Grants, endpoints and patterns that one policy may hold, each: all are looked at in turn.
+pub const ENTRIES_MAX: usize = 4096;
+
+/// What may be done below a path. Greater allows more.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Access {
+    /// Read and execute.
+    ReadOnly,
+    /// Also write, create, rename and remove.
+    ReadWrite,
+}
+
+impl Access {
+    /// As it stands after a path.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::ReadOnly => "ro",
+            Self::ReadWrite => "rw",
+        }
+    }
+}
+
+/// Limits of all processes of a sealed program together. None: the limits of whoever starts it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Limits {
+    /// Bytes of memory, 1 MiB to 64 TiB.
+    pub memory: Option<u64>,
+    /// Processes and threads, 1 to 4194304.
+    pub processes: Option<u32>,
+}
+
+/// Everything that a sealed program may reach. What is not in it does not exist for the program.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Policy {
+    /// Whether what any dynamically linked program needs to start is granted too.
+    pub system: bool,
+    /// Files and folders. The grant with the longest path decides; of equal paths the last.
+    pub grants: Vec<PathGrant>,
+    /// Addresses at which it may listen or receive.
+    pub listen: Vec<Endpoint>,
+    /// Addresses that it may connect or send to.
+    pub connect: Vec<Endpoint>,
+    /// Names that it may look up, besides those in `connect`.
+    pub lookup: Vec<NamePattern>,
+    /// What it may use.
+    pub limits: Limits,
+}
+
+impl Default for Policy {
+    /// Nothing but the system grants.
+    fn default() -> Self {
+        Self {
+            system: true,
+            grants: Vec::new(),
+            listen: Vec::new(),
+            connect: Vec::new(),
+            lookup: Vec::new(),
+            limits: Limits::default(),
+        }
+    }
+}
+
+impl Policy {
+    /// Adds what `other` grants. Of one path and of one limit `other`'s word is the last, so that a
+    /// flag can narrow what a file gives; the system grants stay only if both want them.
+    pub fn add(&mut self, other: Policy) {
+        self.system &= other.system;
+        self.grants.retain(|grant| other.grants.iter().all(|later| later.path != grant.path));
+        self.grants.extend(other.grants);
+        append_new(&mut self.listen, other.listen);
+        append_new(&mut self.connect, other.connect);
+        append_new(&mut self.lookup, other.lookup);
+        self.limits.memory = other.limits.memory.or(self.limits.memory);
+        self.limits.processes = other.limits.processes.or(self.limits.processes);
+    }
+
+    /// Makes relative paths absolute below `folder`: the working folder for flags, the file's own
+    /// for a file.
+    pub fn anchor(&mut self, folder: &Path) {
+        for grant in &mut self.grants {
+            grant.path = folder.join(&grant.path);
+        }
+    }
+
+    /// What may be done with `path`, which is absolute and resolved: the access of the grant with
+    /// the longest path that is a whole beginning of it. None: it does not exist for the program.
+    pub fn access(&self, path: &Path) -> Option<Access> {
+        let resolved = path.is_absolute() && path.components().all(|c| c != Component::ParentDir);
+        let above = self.grants.iter().filter(|grant| path.starts_with(&grant.path));
+        let longest = above.max_by_key(|grant| grant.path.components().count());
+        longest.filter(|_| resolved).map(|grant| grant.access)
+    }
+
+    /// Whether an address may be connected or sent to. Names in `connect` do not count here but
+    /// `localhost`: their addresses are known to whoever looked them up, see
+    /// [`connect_names`](Self::connect_names).
+    pub fn may_connect(&self, to: SocketAddr) -> bool {
+        let to = as_destination(to);
+        self.connect.iter().any(|endpoint| endpoint.reaches(to))
+    }
+
+    /// The names whose addresses may be connected to at `port`.
+    pub fn connect_names(&self, port: u16) -> impl Iterator<Item = &NamePattern> {
+        let here = self.connect.iter().filter(move |endpoint| endpoint.has_port(port));
+        here.filter_map(|endpoint| match &endpoint.host {
+            Host::Name(pattern) => Some(pattern),
+            Host::Any | Host::Ip(_) => None,
+        })
+    }
+
+    /// Whether a socket may be bound to an address to receive. Port 0, a port that the kernel
+    /// chooses, is one to be granted like others.
+    pub fn may_listen(&self, at: SocketAddr) -> bool {
+        let at = SocketAddr::new(at.ip().to_canonical(), at.port());
+        self.listen.iter().any(|endpoint| endpoint.contains(at))
+    }
+
+    /// Whether a name may be looked up: it is granted, or it is one that may be connected to.
+    pub fn may_look_up(&self, name: &str) -> bool {
+        let connectable = self.connect.iter().any(|endpoint| endpoint.host.is_named(name));
+        connectable || self.lookup.iter().any(|pattern| pattern.matches(name))
+    }
+}
+
+/// Where the kernel really sends what is sent to `to`: IPv4 inside IPv6 is IPv4, and "no address"
+/// is this machine.
+fn as_destination(to: SocketAddr) -> SocketAddr {
+    let ip = match to.ip().to_canonical() {
+        IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
+        IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),
+        ip => ip,
+    };
+    SocketAddr::new(ip, to.port())
+}
+
+fn append_new<T: PartialEq>(list: &mut Vec<T>, more: Vec<T>) {
+    for one in more {
+        if !list.contains(&one) {
+            list.push(one);
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "policy/tests.rs"]
+mod tests;

@@ -1,0 +1,157 @@
+//! What was recorded, for people: a policy file with comments, and a list of refusals.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use super::{fold, Ask, Recorder, Times, Wanted};
+use crate::policy::write::{grant_text, list, one_line, Element};
+use crate::policy::{Access, PathGrant};
+
+/// Something that was refused.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Refusal {
+    /// What, in words.
+    pub what: String,
+    /// How often.
+    pub times: u64,
+    /// The flag that grants it; none where no grant does.
+    pub grant: Option<String>,
+}
+
+impl Ask<'_> {
+    /// What is asked for, in words.
+    pub fn words(&self) -> String {
+        match self {
+            Self::Path(path, Access::ReadOnly) => format!("to read {}", path.display()),
+            Self::Path(path, Access::ReadWrite) => format!("to write {}", path.display()),
+            Self::Folder(path) => format!("to look at {}", path.display()),
+            Self::Connect(to) => format!("to connect or send to {to}"),
+            Self::Listen(at) if at.port() == 0 => {
+                format!("to listen at any port of {}", at.ip())
+            }
+            Self::Listen(at) => format!("to listen at {at}"),
+            Self::Name(name) => format!("to look up {name}"),
+            Self::Call(name) => format!("the call {name}"),
+        }
+    }
+
+    /// The flag that grants it; none where no grant does.
+    pub fn flag(&self) -> Option<String> {
+        match self {
+            Self::Path(path, access) => Some(grant_flag(path, *access)),
+            Self::Folder(path) => Some(grant_flag(path, Access::ReadOnly)),
+            Self::Connect(to) => Some(format!("--connect {}", super::exactly(*to))),
+            Self::Listen(at) => Some(format!("--listen {}", super::exactly(*at))),
+            Self::Name(name) => Some(format!("--lookup {name}")),
+            Self::Call(_) => None,
+        }
+    }
+}
+
+fn grant_flag(path: &Path, access: Access) -> String {
+    format!("--grant {}:{}", path.display(), access.word())
+}
+
+impl Recorder {
+    /// The recorded policy as a file. `command` says what was run; it stands in the first comment.
+    pub fn to_toml(&self, command: &str) -> String {
+        let mut text = format!(
+            "# What `{}` asked for, sealed. Read it through before it is used, and remove what\n\
+             # the program need not have: heliostat run --sealed --policy THIS_FILE -- PROGRAM\n\
+             system = true\n",
+            one_line(command)
+        );
+        list(&mut text, "grant", self.grant_lines());
+        let listens = self.listens.iter();
+        let listens = listens.map(|(at, times)| said(super::exactly(*at).to_string(), *times));
+        list(&mut text, "listen", listens.collect());
+        let connects = self.connect_endpoints().into_iter();
+        list(
+            &mut text,
+            "connect",
+            connects.map(|(to, times)| said(to.to_string(), times)).collect(),
+        );
+        let lookups = self.lookups().into_iter();
+        list(
+            &mut text,
+            "lookup",
+            lookups.map(|(name, times)| said(name.to_string(), times)).collect(),
+        );
+        self.write_refused_calls(&mut text);
+        text
+    }
+
+    /// Everything that was refused, with the flag that would grant it.
+    pub fn refusals(&self) -> Vec<Refusal> {
+        let paths = self.paths.iter().map(|(path, one)| match one.listed {
+            true => (Ask::Folder(path), one.times),
+            false => (Ask::Path(path, one.access), one.times),
+        });
+        let connects = self.connects.iter().map(|(to, times)| (Ask::Connect(*to), *times));
+        let listens = self.listens.iter().map(|(at, times)| (Ask::Listen(*at), *times));
+        let names = self.names.iter().map(|(name, times)| (Ask::Name(name), *times));
+        let calls = self.calls.iter();
+        let calls = calls.map(|(name, n)| (Ask::Call(name), Times { granted: 0, refused: *n }));
+        let all = paths.chain(connects).chain(listens).chain(names).chain(calls);
+        let refused = all.filter(|(_, times)| times.refused > 0);
+        let refusal = |(ask, times): (Ask<'_>, Times)| Refusal {
+            what: ask.words(),
+            times: times.refused,
+            grant: ask.flag(),
+        };
+        refused.map(refusal).collect()
+    }
+
+    fn grant_lines(&self) -> Vec<(Element, String)> {
+        let all = fold::folded(&self.paths, fold::FROM, &self.spared);
+        let line = |(path, one): (&std::path::PathBuf, &Wanted)| {
+            if !self.grants_path(path, one, &all) {
+                // Grants below make it visible; what is left to say is why it is not here.
+                let alone = !all.keys().any(|other| other != path && other.starts_with(path));
+                let why = format!("looked at, and too much to grant for that: {}", path.display());
+                return alone.then_some((Err(why), String::new()));
+            }
+            let grant = PathGrant { path: path.clone(), access: one.access };
+            Some((grant_text(&grant), comment(one)))
+        };
+        all.iter().filter_map(line).collect()
+    }
+
+    fn write_refused_calls(&self, text: &mut String) {
+        if !self.calls.is_empty() {
+            let calls: Vec<_> =
+                self.calls.iter().map(|(name, times)| format!("{name} ({times})")).collect();
+            let _ = writeln!(
+                text,
+                "\n# Refused, and no grant allows it: {}",
+                one_line(&calls.join(", "))
+            );
+        }
+        if self.lost > 0 {
+            let _ =
+                writeln!(text, "\n# {} further requests found no room in this record.", self.lost);
+        }
+    }
+}
+
+fn said(element: String, times: Times) -> (Element, String) {
+    (Ok(element), refused(times))
+}
+
+fn refused(times: Times) -> String {
+    match times.refused {
+        0 => String::new(),
+        1 => "refused once".to_owned(),
+        many => format!("refused {many} times"),
+    }
+}
+
+fn comment(one: &Wanted) -> String {
+    let folded = match one.folded {
+        0 => String::new(),
+        many => format!("{many} paths below it"),
+    };
+    let parts = [folded, refused(one.times)];
+    let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+    parts.join(", ")
+}
