@@ -21,6 +21,7 @@ pub mod mapping;
 pub mod packet;
 pub mod process;
 pub mod remap;
+pub mod seal;
 pub mod socket_owner;
 pub mod spin;
 pub mod sys;

@@ -85,6 +85,38 @@ pub struct StartArguments {
     pub config: Option<PathBuf>,
 }
 
+/// What a sealed program may reach.
+#[derive(Args, Clone, Debug, Default)]
+pub struct SealArguments {
+    /// Grant what lies at and below PATH: read only, or with :rw for writing too.
+    #[arg(long, value_name = "PATH[:ro|:rw]", requires = "sealed")]
+    pub grant: Vec<String>,
+    /// Let the program listen there.
+    #[arg(long, value_name = "[ADDRESS:]PORT", requires = "sealed")]
+    pub listen: Vec<String>,
+    /// Let the program connect there.
+    #[arg(long, value_name = "HOST:PORT", requires = "sealed")]
+    pub connect: Vec<String>,
+    /// Let the program look this name up; * stands for any part.
+    #[arg(long, value_name = "NAME", requires = "sealed")]
+    pub lookup: Vec<String>,
+    /// Take grants and limits from a file.
+    #[arg(long, value_name = "FILE", requires = "sealed")]
+    pub policy: Vec<PathBuf>,
+    /// Write the policy that the program turned out to need.
+    #[arg(long, value_name = "FILE", requires = "sealed")]
+    pub trace_policy: Option<PathBuf>,
+    /// Leave out what any dynamically linked program needs to start.
+    #[arg(long, requires = "sealed")]
+    pub bare: bool,
+    /// Memory of all its processes together, as 512M.
+    #[arg(long, value_name = "BYTES", requires = "sealed")]
+    pub memory: Option<String>,
+    /// Processes and threads at once.
+    #[arg(long, value_name = "N", requires = "sealed")]
+    pub processes: Option<u32>,
+}
+
 /// How to run a program.
 #[derive(Args, Clone, Debug)]
 #[command(trailing_var_arg = true)]
@@ -104,6 +136,12 @@ pub struct RunArguments {
     /// Say on standard error what is done.
     #[arg(long)]
     pub verbose: bool,
+    /// Run the program so that it reaches nothing but what is granted.
+    #[arg(long)]
+    pub sealed: bool,
+    /// What the program may reach.
+    #[command(flatten)]
+    pub seal: SealArguments,
     /// The program and its arguments.
     #[arg(required = true, value_name = "PROGRAM")]
     pub program: Vec<OsString>,

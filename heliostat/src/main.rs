@@ -12,6 +12,8 @@ mod image;
 mod place;
 mod program;
 mod run;
+mod sealed;
+mod sealing;
 mod show;
 mod snapshot;
 mod start;

@@ -9,12 +9,14 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use heliostat_abi::place::SOCKET_VARIABLE;
+use heliostat_control::policy::{Access, PathGrant};
 
 use crate::args::RunArguments;
 use crate::ensure::{self, EnsureError};
 use crate::image::{self, Environment};
 use crate::place::surroundings;
 use crate::program;
+use crate::{sealed, sealing};
 
 /// Environment variable that names the stub, for builds that lie elsewhere.
 const STUB_VARIABLE: &str = "HELIOSTAT_STUB";
@@ -41,6 +43,9 @@ pub fn run(arguments: &RunArguments) -> ExitCode {
         }
     };
     let mut environment = Environment::inherited();
+    if arguments.sealed {
+        return run_sealed(environment, arguments, &file);
+    }
     if let Err(why) = prepare(&mut environment, arguments, &file) {
         let program = name.to_string_lossy();
         if arguments.require {
@@ -53,6 +58,32 @@ pub fn run(arguments: &RunArguments) -> ExitCode {
     eprintln!("heliostat: {}: {error}", name.to_string_lossy());
     let not_found = error.kind() == std::io::ErrorKind::NotFound;
     ExitCode::from(if not_found { 127 } else { 126 })
+}
+
+/// Runs the program sealed. Without the stub everything works, more slowly.
+fn run_sealed(mut environment: Environment, arguments: &RunArguments, file: &Path) -> ExitCode {
+    let mut policy = match sealing::policy(&arguments.seal) {
+        Ok(policy) => policy,
+        Err(why) => {
+            eprintln!("heliostat: {why}");
+            return ExitCode::from(OWN_FAILURE);
+        }
+    };
+    if let Err(why) = prepare(&mut environment, arguments, file) {
+        if arguments.verbose {
+            eprintln!("heliostat: sealed without the stub: {why}");
+        }
+    }
+    for needed in [find_stub().ok(), cache_sites().ok()].into_iter().flatten() {
+        policy.grants.push(PathGrant { path: needed, access: Access::ReadOnly });
+    }
+    let folder = sealing::private_folder(&surroundings(&arguments.place).socket_path());
+    let file = file.canonicalize().unwrap_or_else(|_| file.to_owned());
+    policy.grants.insert(0, PathGrant { path: file.clone(), access: Access::ReadOnly });
+    let arguments_of = &arguments.program;
+    let program =
+        sealed::Program { file: &file, arguments: arguments_of, environment: &environment };
+    sealed::run(&program, policy, folder, arguments.verbose)
 }
 
 /// Adds to the program's environment what brings it under Heliostat.

@@ -1,0 +1,135 @@
+//! The listener of a filter: calls of sealed threads come in, answers go out (seccomp_unotify(2)).
+
+use std::os::fd::{AsRawFd, RawFd};
+
+use crate::fd::OwnedFd;
+use crate::sys::{check, raw, Errno, Sysno};
+
+const RECEIVE: usize = 0xc050_2100;
+const SEND: usize = 0xc018_2101;
+const IS_VALID: usize = 0x4008_2102;
+const ADD_DESCRIPTOR: usize = 0xc018_2103;
+const SET_FLAGS: usize = 0x4008_2104;
+/// Wakes the other side on the waker's own processor (Linux 6.6).
+const SYNCHRONOUS_WAKE: usize = 1;
+const CONTINUE: u32 = 1;
+const ADD_SENDS: u32 = 2;
+
+/// A call of a sealed thread that waits for an answer. The bytes behind its pointers are foreign.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Notice {
+    /// Names the waiting call.
+    pub id: u64,
+    /// The thread, in this process's pid namespace.
+    pub thread: i32,
+    /// System-call number.
+    pub number: i32,
+    /// Audit name of the instruction set (AUDIT_ARCH_*).
+    pub arch: u32,
+    /// Arguments.
+    pub args: [u64; 6],
+}
+
+/// An answer.
+#[derive(Debug)]
+pub enum Reply {
+    /// The call returns this.
+    Value(i64),
+    /// The call fails.
+    Fail(Errno),
+    /// The kernel makes the call after all, reading its arguments anew.
+    Continue,
+    /// The call returns a new descriptor of the target.
+    Descriptor {
+        /// What it is a copy of.
+        fd: OwnedFd,
+        /// Whether exec closes the target's.
+        closes_on_exec: bool,
+    },
+}
+
+/// The receiving end; any number of threads may share it.
+#[derive(Debug)]
+pub struct Listener(OwnedFd);
+
+impl Listener {
+    /// Takes over what `install` returned, here or in the process that was sealed.
+    pub fn new(fd: OwnedFd) -> Self {
+        Self(fd)
+    }
+
+    /// Asks the kernel to wake both sides on one processor; false where it cannot.
+    pub fn wake_on_one_processor(&self) -> bool {
+        self.control(SET_FLAGS, SYNCHRONOUS_WAKE).is_ok()
+    }
+
+    /// The next call; blocks. `None` if it was taken back meanwhile, or a signal came.
+    ///
+    /// # Errors
+    /// ENOENT is `None`; what is left means that no further call can come.
+    pub fn receive(&self) -> Result<Option<Notice>, Errno> {
+        // SAFETY: all-zero bytes are a valid `seccomp_notif`, and what the kernel asks for.
+        let mut notice: libc::seccomp_notif = unsafe { std::mem::zeroed() };
+        match self.control(RECEIVE, std::ptr::from_mut(&mut notice) as usize) {
+            Ok(_) => {}
+            Err(Errno(libc::ENOENT | libc::EINTR)) => return Ok(None),
+            Err(error) => return Err(error),
+        }
+        Ok(Some(Notice {
+            id: notice.id,
+            thread: notice.pid as i32,
+            number: notice.data.nr,
+            arch: notice.data.arch,
+            args: notice.data.args,
+        }))
+    }
+
+    /// Whether the call still waits. What was read of the thread's memory or descriptors before
+    /// a yes was that thread's, and not of another with its number.
+    pub fn is_waiting(&self, id: u64) -> bool {
+        self.control(IS_VALID, std::ptr::from_ref(&id) as usize).is_ok()
+    }
+
+    /// Answers; ENOENT if nobody waits any more.
+    pub fn answer(&self, id: u64, reply: Reply) -> Result<(), Errno> {
+        let (value, error, flags) = match reply {
+            Reply::Value(value) => (value, 0, 0),
+            Reply::Fail(Errno(number)) => (0, -number, 0),
+            Reply::Continue => (0, 0, CONTINUE),
+            Reply::Descriptor { fd, closes_on_exec } => {
+                return self.add(id, fd.as_raw_fd(), closes_on_exec);
+            }
+        };
+        let whole = libc::seccomp_notif_resp { id, val: value, error, flags };
+        self.control(SEND, std::ptr::from_ref(&whole) as usize).map(drop)
+    }
+
+    /// A descriptor as the answer, in one step. A full table of the target's is its EMFILE.
+    fn add(&self, id: u64, fd: RawFd, closes_on_exec: bool) -> Result<(), Errno> {
+        let whole = libc::seccomp_notif_addfd {
+            id,
+            flags: ADD_SENDS,
+            srcfd: fd as u32,
+            newfd: 0,
+            newfd_flags: if closes_on_exec { libc::O_CLOEXEC as u32 } else { 0 },
+        };
+        match self.control(ADD_DESCRIPTOR, std::ptr::from_ref(&whole) as usize) {
+            Ok(_) => Ok(()),
+            Err(error @ Errno(libc::ENOENT)) => Err(error),
+            Err(error) => self.answer(id, Reply::Fail(error)),
+        }
+    }
+
+    fn control(&self, request: usize, argument: usize) -> Result<usize, Errno> {
+        let args = [self.0.as_raw_fd() as usize, request, argument, 0, 0, 0];
+        // SAFETY: each caller above passes the structure that its request asks for, alive and
+        // exclusively its own, or a word by value.
+        check(unsafe { raw(Sysno::ioctl as usize, args) })
+    }
+}
+
+impl AsRawFd for Listener {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+}

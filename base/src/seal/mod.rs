@@ -1,0 +1,49 @@
+//! The kernel's fence around a sealed program: filter, notifications, and its memory from outside.
+//!
+//! Thin wrappers of seccomp(2), seccomp_unotify(2), process_vm_readv(2) and fork(2). Which calls
+//! pass and what is answered to the others is decided elsewhere.
+
+mod filter;
+mod listener;
+mod memory;
+mod start;
+pub mod status;
+
+pub use filter::{install, Instruction, Verdict};
+pub use listener::{Listener, Notice, Reply};
+pub use memory::{read_memory, read_text, write_memory};
+pub use start::{fork_telling, Fork, Hearer, Teller};
+
+use crate::fd::OwnedFd;
+use crate::sys::{check, raw, Errno, Sysno};
+use std::os::fd::RawFd;
+
+/// A copy of a descriptor of another process (pidfd_getfd(2), Linux 5.6), closed on exec.
+///
+/// `pid` names a process or one of its threads. EBADF if there is no such descriptor, ESRCH if
+/// there is no such process, EPERM if it may not be looked into.
+pub fn descriptor_of(pid: i32, fd: RawFd) -> Result<OwnedFd, Errno> {
+    /// Names one thread instead of a process (source: pidfd_open(2), Linux 6.9).
+    const PIDFD_THREAD: usize = libc::O_EXCL as usize;
+    let open = |flags| {
+        // SAFETY: pidfd_open takes no pointer.
+        check(unsafe { raw(Sysno::pidfd_open as usize, [pid as usize, flags, 0, 0, 0, 0]) })
+    };
+    let process = open(PIDFD_THREAD).or_else(|_| open(0))?;
+    // SAFETY: the kernel has just opened it for us.
+    let process = unsafe { OwnedFd::adopt(process as RawFd) };
+    let number = std::os::fd::AsRawFd::as_raw_fd(&process) as usize;
+    // SAFETY: pidfd_getfd takes no pointer.
+    let copy =
+        check(unsafe { raw(Sysno::pidfd_getfd as usize, [number, fd as usize, 0, 0, 0, 0]) })?;
+    // SAFETY: the kernel has just opened it for us.
+    Ok(unsafe { OwnedFd::adopt(copy as RawFd) })
+}
+
+/// The kernel's Landlock version; 0 without (landlock_create_ruleset(2)).
+pub fn landlock_version() -> u32 {
+    const VERSION: usize = 1;
+    // SAFETY: with this flag the call takes no pointer.
+    let answer = unsafe { raw(Sysno::landlock_create_ruleset as usize, [0, 0, VERSION, 0, 0, 0]) };
+    check(answer).map_or(0, |version| version as u32)
+}

@@ -1,0 +1,160 @@
+//! `heliostat run --sealed`: the process in front of a sealed program.
+//!
+//! Three processes: this one stands where the program would stand, passes signals on and ends as
+//! the program ends; the supervisor answers the program's calls until its last process is gone,
+//! daemons included; the program. Whichever of the first two dies, the sealed ones are killed.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use heliostat_base::seal::{fork_telling, Fork, Hearer, Teller};
+use heliostat_control::policy::Policy;
+use heliostat_supervisor::{seal, tree, Plan};
+use rustix::process::{kill_process, pidfd_open, pidfd_send_signal, Pid, PidfdFlags, Signal};
+
+use crate::image::{self, Environment};
+
+/// Exit status when the command itself fails, as env(1) has it.
+const OWN_FAILURE: u8 = 125;
+
+/// What is to be run.
+pub struct Program<'a> {
+    /// The file.
+    pub file: &'a Path,
+    /// Its arguments, its name first.
+    pub arguments: &'a [OsString],
+    /// Its environment.
+    pub environment: &'a Environment,
+}
+
+/// Runs the program sealed, and ends as it ends.
+pub fn run(program: &Program<'_>, policy: Policy, folder: PathBuf, tells: bool) -> ExitCode {
+    tree::adopt_orphans();
+    match fork_telling() {
+        Err(error) => failure(&error),
+        Ok(Fork::Child(teller)) => {
+            let plan = Plan { policy, folder: &folder, tells };
+            supervise(program, plan, &teller);
+            std::process::exit(0)
+        }
+        Ok(Fork::Parent(_, hearer)) => stand_in_front(&hearer),
+    }
+}
+
+fn failure(why: &dyn std::fmt::Display) -> ExitCode {
+    eprintln!("heliostat: the program is not run: {why}");
+    ExitCode::from(OWN_FAILURE)
+}
+
+/// The supervisor's process: tells the program's number, then how it ended; ends after the last
+/// of its processes.
+fn supervise(program: &Program<'_>, plan: Plan<'_>, teller: &Teller) {
+    tree::adopt_orphans();
+    // The process in front has died unless it waits for us.
+    let _ = rustix::process::set_parent_process_death_signal(Some(Signal::TERM));
+    let tells = plan.tells;
+    let become_program = || {
+        let error = image::become_program(program.file, program.arguments, program.environment);
+        eprintln!("heliostat: {}: {error}", program.file.display());
+        if error.kind() == std::io::ErrorKind::NotFound {
+            127
+        } else {
+            126
+        }
+    };
+    let sealed = match seal(plan, become_program) {
+        Ok(sealed) => sealed,
+        Err(error) => {
+            eprintln!("heliostat: the program is not run: {error}");
+            return teller.tell(-i32::from(OWN_FAILURE));
+        }
+    };
+    teller.tell(sealed.child);
+    leave_terminal(tells);
+    kill_all_when_told();
+    tree::wait_for_all(|child, status| {
+        if child == sealed.child {
+            // From now on nobody in front is missed.
+            let _ = rustix::process::set_parent_process_death_signal(None);
+            teller.tell(status);
+        }
+    });
+}
+
+/// Signals of the terminal are the program's, and so are the ends of its pipes.
+fn leave_terminal(keeps_error: bool) {
+    let _ = rustix::process::setsid();
+    let Ok(null) = std::fs::File::options().read(true).write(true).open("/dev/null") else {
+        return;
+    };
+    let _ = rustix::stdio::dup2_stdin(&null);
+    let _ = rustix::stdio::dup2_stdout(&null);
+    if !keeps_error {
+        let _ = rustix::stdio::dup2_stderr(&null);
+    }
+}
+
+/// SIGTERM, also that of the kernel for a parent that died, ends the sealed program.
+fn kill_all_when_told() {
+    let Ok(mut signals) = signal_hook::iterator::Signals::new([signal_hook::consts::SIGTERM])
+    else {
+        return;
+    };
+    std::thread::spawn(move || {
+        if signals.forever().next().is_some() {
+            tree::kill_all();
+            std::process::exit(i32::from(OWN_FAILURE));
+        }
+    });
+}
+
+/// The process in front.
+fn stand_in_front(hearer: &Hearer) -> ExitCode {
+    let Some(child) = hearer.hear().filter(|number| *number > 0) else {
+        return ExitCode::from(OWN_FAILURE);
+    };
+    pass_signals_on(child);
+    match hearer.hear() {
+        Some(status) => end_as(status),
+        None => {
+            tree::kill_all();
+            failure(&"its supervisor was killed, and so are its processes")
+        }
+    }
+}
+
+/// Signals that somebody sends to this process are the program's. Those of the terminal reach
+/// it anyway, as it is of the same group.
+fn pass_signals_on(child: i32) {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH};
+    use signal_hook::iterator::exfiltrator::WithOrigin;
+    let all = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH];
+    let Ok(mut signals) = signal_hook::iterator::SignalsInfo::<WithOrigin>::new(all) else {
+        return;
+    };
+    let opened = Pid::from_raw(child).map(|child| pidfd_open(child, PidfdFlags::empty()));
+    let Some(Ok(program)) = opened else { return };
+    std::thread::spawn(move || {
+        for origin in signals.forever().filter(|origin| origin.process.is_some()) {
+            if let Some(signal) = Signal::from_named_raw(origin.signal) {
+                let _ = pidfd_send_signal(&program, signal);
+            }
+        }
+    });
+}
+
+/// Ends with the program's status, or by the signal that ended it.
+fn end_as(status: i32) -> ExitCode {
+    if libc::WIFEXITED(status) {
+        return ExitCode::from(libc::WEXITSTATUS(status) as u8);
+    }
+    let number = libc::WTERMSIG(status);
+    if let Some(signal) = Signal::from_named_raw(number) {
+        let none = rustix::process::Rlimit { current: Some(0), maximum: Some(0) };
+        let _ = rustix::process::setrlimit(rustix::process::Resource::Core, none);
+        let _ = signal_hook::low_level::emulate_default_handler(number);
+        let _ = kill_process(rustix::process::getpid(), signal);
+    }
+    ExitCode::from(128 + number as u8)
+}

@@ -1,0 +1,193 @@
+//! One call of a sealed thread, and what its arguments mean.
+
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use heliostat_base::seal::{self, Notice, Reply};
+use heliostat_base::sys::{Errno, Sysno};
+use rustix::fs::{Mode, OFlags, ResolveFlags};
+
+use crate::house::House;
+use crate::paths::{self, errno, Found, Object, Start, PATH_MAX};
+
+/// What a family of calls answers.
+pub type Answer = Result<Reply, Errno>;
+
+/// The answer of a call that returns nothing but success.
+pub const DONE: Answer = Ok(Reply::Value(0));
+
+/// A call that waits for its answer.
+pub struct Call<'a> {
+    /// What is shared by all calls.
+    pub house: &'a House,
+    /// The call as the kernel tells it.
+    pub notice: Notice,
+    /// Which call it is.
+    pub number: Sysno,
+}
+
+/// How the last component of a path is taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Last {
+    /// A symbolic link there is followed.
+    Follow,
+    /// It is taken as it is, unless a slash comes after it.
+    Keep,
+    /// It is taken as it is: the calls that make and remove names.
+    Name,
+}
+
+impl Last {
+    /// `Keep` if the flag is among `flags`, else `Follow`.
+    pub fn unless(flags: i32, nofollow: i32) -> Self {
+        if flags & nofollow != 0 {
+            Self::Keep
+        } else {
+            Self::Follow
+        }
+    }
+}
+
+impl Call<'_> {
+    /// Argument `place`.
+    pub fn word(&self, place: usize) -> u64 {
+        self.notice.args[place]
+    }
+
+    /// Argument `place` as the kernel sees an `int`.
+    pub fn int(&self, place: usize) -> i32 {
+        self.notice.args[place] as i32
+    }
+
+    /// The thread that calls.
+    pub fn thread(&self) -> i32 {
+        self.notice.thread
+    }
+
+    /// ESRCH if the call does not wait any more: what was read before a success was the thread's.
+    pub fn check(&self) -> Result<(), Errno> {
+        match self.house.listener.is_waiting(self.notice.id) {
+            true => Ok(()),
+            false => Err(Errno(libc::ESRCH)),
+        }
+    }
+
+    /// The path that argument `place` points to. EFAULT, or ENAMETOOLONG.
+    pub fn path(&self, place: usize) -> Result<Vec<u8>, Errno> {
+        seal::read_text(self.thread(), self.word(place), PATH_MAX)
+    }
+
+    /// `bytes.len()` bytes from the address in argument `place`.
+    pub fn read(&self, place: usize, bytes: &mut [u8]) -> Result<(), Errno> {
+        seal::read_memory(self.thread(), self.word(place), bytes)
+    }
+
+    /// Writes to the address in argument `place`.
+    pub fn write(&self, place: usize, bytes: &[u8]) -> Result<(), Errno> {
+        self.check()?;
+        seal::write_memory(self.thread(), self.word(place), bytes)
+    }
+
+    /// Where relative paths begin. `None` for an absolute one, which needs none.
+    pub fn start(&self, descriptor: i32, path: &[u8]) -> Result<Option<Start>, Errno> {
+        match path.first() {
+            Some(b'/') => Ok(None),
+            _ => Start::of(&self.house.roots, self.thread(), descriptor).map(Some),
+        }
+    }
+
+    /// The process that the thread belongs to.
+    pub fn process(&self) -> i32 {
+        self.house.process_of(self.thread())
+    }
+
+    /// Walks a path to its last component.
+    pub fn find(&self, descriptor: i32, path: &[u8], last: Last) -> Result<Found, Errno> {
+        let start = self.start(descriptor, path)?;
+        self.find_from(start.as_ref(), path, last)
+    }
+
+    /// As `find`, from a start that is known already.
+    pub fn find_from(
+        &self,
+        start: Option<&Start>,
+        path: &[u8],
+        last: Last,
+    ) -> Result<Found, Errno> {
+        let walk =
+            paths::Walk::new(&self.house.roots, self.house, self.thread(), self.process(), last);
+        let found = walk.to(start, path);
+        if matches!(found, Err(Errno(libc::ENOENT))) {
+            self.house.note_path(self, path, false);
+        }
+        found
+    }
+
+    /// What a path leads to, opened by path only, and its name if it was walked to.
+    pub fn look(
+        &self,
+        descriptor: i32,
+        path: &[u8],
+        last: Last,
+    ) -> Result<(OwnedFd, Option<Found>), Errno> {
+        let start = self.start(descriptor, path)?;
+        let flags = match last {
+            Last::Follow => OFlags::PATH,
+            _ => OFlags::PATH | OFlags::NOFOLLOW,
+        };
+        let quick = paths::quick(&self.house.roots, start.as_ref(), path, flags, Mode::empty());
+        if let Some(opened) = quick {
+            return opened.map(|fd| (fd, None));
+        }
+        let found = self.find_from(start.as_ref(), path, last)?;
+        self.open_found(&found, OFlags::PATH | OFlags::NOFOLLOW, Mode::empty())
+            .map(|fd| (fd, Some(found)))
+    }
+
+    /// Opens the end of a walk; a symbolic link that has come there meanwhile is ELOOP.
+    pub fn open_found(&self, found: &Found, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
+        if let Object::Descriptor { process, number } = found.object {
+            let link = format!("{process}/fd/{number}");
+            let flags = flags.difference(OFlags::NOFOLLOW) | OFlags::CLOEXEC;
+            return rustix::fs::openat(self.house.roots.proc(), link, flags, mode).map_err(errno);
+        }
+        let safe = match found.object {
+            // Its last component may be a link of /proc's own kind.
+            Object::Process => ResolveFlags::NO_MAGICLINKS,
+            _ => ResolveFlags::NO_SYMLINKS | ResolveFlags::BENEATH,
+        };
+        let flags = flags | OFlags::CLOEXEC;
+        rustix::fs::openat2(&found.folder, found.name.as_c_str(), flags, mode, safe).map_err(errno)
+    }
+
+    /// A descriptor of the thread's where the path is empty and the flags say so
+    /// (AT_EMPTY_PATH), else what the path leads to.
+    pub fn look_or_own(
+        &self,
+        descriptor: i32,
+        path: &[u8],
+        flags: i32,
+    ) -> Result<(OwnedFd, Option<Found>), Errno> {
+        if path.is_empty() && flags & libc::AT_EMPTY_PATH != 0 {
+            let start = Start::of(&self.house.roots, self.thread(), descriptor)?;
+            return Ok((start.fd, None));
+        }
+        self.look(descriptor, path, Last::unless(flags, libc::AT_SYMLINK_NOFOLLOW))
+    }
+
+    /// Bits that the process takes from the mode of new files.
+    pub fn umask(&self) -> u32 {
+        self.house.umask_of(self.thread())
+    }
+
+    /// A mode as the process's new files get it.
+    pub fn new_mode(&self, place: usize) -> Mode {
+        Mode::from_raw_mode(self.word(place) as u32 & 0o7777 & !self.umask())
+    }
+}
+
+/// A name of this process's own for an open descriptor: what calls by path need.
+pub fn own_name(fd: &OwnedFd) -> PathBuf {
+    use std::os::fd::AsRawFd;
+    Path::new("/proc/self/fd").join(fd.as_raw_fd().to_string())
+}

@@ -1,0 +1,245 @@
+//! Calls that change what is said about a file: mode, owner, times, length, extended attributes.
+
+use std::os::fd::OwnedFd;
+
+use heliostat_base::seal::{self, Reply};
+use heliostat_base::sys::{Errno, Sysno};
+use heliostat_control::policy::Access;
+use rustix::fs::{AtFlags, Gid, Mode, OFlags, Timespec, Timestamps, Uid, XattrFlags};
+
+use crate::call::{own_name, Answer, Call, Last, DONE};
+use crate::paths::{errno, Start};
+
+/// Bytes of an extended attribute's name and value, at most (source: linux/limits.h).
+const ATTRIBUTE_NAME_MAX: usize = 256;
+const ATTRIBUTE_MAX: usize = 65536;
+
+/// What a path leads to, if it may be changed.
+fn changeable(call: &Call<'_>, descriptor: i32, path: &[u8], last: Last) -> Result<OwnedFd, Errno> {
+    let found = call.find(descriptor, path, last)?;
+    let fd = call.open_found(&found, OFlags::PATH | OFlags::NOFOLLOW, Mode::empty())?;
+    if let Err(error) = found.writable() {
+        call.house.note_path(call, path, true);
+        return Err(error);
+    }
+    call.check()?;
+    Ok(fd)
+}
+
+/// What a descriptor of the thread's stands for, if it may be changed. A descriptor for reading
+/// is enough for the kernel, and so not for us: the file's grant decides.
+fn own(call: &Call<'_>, number: i32) -> Result<OwnedFd, Errno> {
+    let start = Start::of(&call.house.roots, call.thread(), number)?;
+    let is_allowed = match &start.path {
+        Some(path) => {
+            let root = call.house.roots.deciding(path);
+            root.is_some_and(|root| root.access == Access::ReadWrite)
+        }
+        // Without a name: memory and pipes of its own, or a file that is gone.
+        None => held_for_writing(call, number),
+    };
+    if !is_allowed {
+        call.house.note_call(call, "the descriptor's file is granted for reading only");
+        return Err(Errno(libc::EROFS));
+    }
+    let fd = seal::descriptor_of(call.thread(), number)?;
+    call.check()?;
+    Ok(fd.into())
+}
+
+fn held_for_writing(call: &Call<'_>, number: i32) -> bool {
+    let Ok(fd) = seal::descriptor_of(call.thread(), number) else { return false };
+    let flags = rustix::fs::fcntl_getfl(&fd).unwrap_or(OFlags::empty());
+    flags.intersects(OFlags::WRONLY | OFlags::RDWR)
+}
+
+/// fchmodat(2).
+pub fn chmod(call: &Call<'_>, descriptor: i32, place: usize, flags: i32) -> Answer {
+    if flags & !(libc::AT_SYMLINK_NOFOLLOW | libc::AT_EMPTY_PATH) != 0 {
+        return Err(Errno(libc::EINVAL));
+    }
+    let mode = Mode::from_raw_mode(call.word(place + 1) as u32 & 0o7777);
+    let path = call.path(place)?;
+    let fd = match path.is_empty() && flags & libc::AT_EMPTY_PATH != 0 {
+        true => own(call, descriptor)?,
+        false => {
+            changeable(call, descriptor, &path, Last::unless(flags, libc::AT_SYMLINK_NOFOLLOW))?
+        }
+    };
+    rustix::fs::chmod(own_name(&fd), mode).map_err(errno)?;
+    DONE
+}
+
+/// fchmod(2).
+pub fn fchmod(call: &Call<'_>) -> Answer {
+    let fd = own(call, call.int(0))?;
+    let mode = Mode::from_raw_mode(call.word(1) as u32 & 0o7777);
+    rustix::fs::fchmod(&fd, mode).map_err(errno)?;
+    DONE
+}
+
+/// The ids of the arguments from `place` on; -1 leaves one as it is.
+fn owner(call: &Call<'_>, place: usize) -> (Option<Uid>, Option<Gid>) {
+    let (user, group) = (call.word(place) as u32, call.word(place + 1) as u32);
+    (
+        (user != u32::MAX).then(|| Uid::from_raw(user)),
+        (group != u32::MAX).then(|| Gid::from_raw(group)),
+    )
+}
+
+/// fchownat(2).
+pub fn chown(call: &Call<'_>, descriptor: i32, place: usize, flags: i32) -> Answer {
+    if flags & !(libc::AT_SYMLINK_NOFOLLOW | libc::AT_EMPTY_PATH) != 0 {
+        return Err(Errno(libc::EINVAL));
+    }
+    let (user, group) = owner(call, place + 1);
+    let path = call.path(place)?;
+    let fd = match path.is_empty() && flags & libc::AT_EMPTY_PATH != 0 {
+        true => own(call, descriptor)?,
+        false => {
+            changeable(call, descriptor, &path, Last::unless(flags, libc::AT_SYMLINK_NOFOLLOW))?
+        }
+    };
+    rustix::fs::chownat(&fd, "", user, group, AtFlags::EMPTY_PATH).map_err(errno)?;
+    DONE
+}
+
+/// fchown(2).
+pub fn fchown(call: &Call<'_>) -> Answer {
+    let fd = own(call, call.int(0))?;
+    let (user, group) = owner(call, 1);
+    rustix::fs::fchown(&fd, user, group).map_err(errno)?;
+    DONE
+}
+
+/// truncate(2).
+pub fn truncate(call: &Call<'_>) -> Answer {
+    let length = u64::try_from(call.word(1) as i64).map_err(|_| Errno(libc::EINVAL))?;
+    let found = call.find(libc::AT_FDCWD, &call.path(0)?, Last::Follow)?;
+    let opened = match found.writable() {
+        // Says first what is wrong with the file itself.
+        Err(error) => {
+            call.open_found(&found, OFlags::PATH, Mode::empty())?;
+            return Err(error);
+        }
+        Ok(()) => call.open_found(&found, OFlags::WRONLY | OFlags::NONBLOCK, Mode::empty()),
+    };
+    let fd = opened.map_err(|error| match error {
+        Errno(libc::ENXIO) => Errno(libc::EINVAL),
+        other => other,
+    })?;
+    call.check()?;
+    rustix::fs::ftruncate(&fd, length).map_err(errno)?;
+    DONE
+}
+
+/// utimensat(2) and its elders.
+pub fn times(call: &Call<'_>) -> Answer {
+    let (descriptor, path_at, times_at, flags) = match call.number {
+        Sysno::utimensat => (call.int(0), 1, 2, call.int(3)),
+        Sysno::futimesat => (call.int(0), 1, 2, 0),
+        _ => (libc::AT_FDCWD, 0, 1, 0),
+    };
+    if flags & !(libc::AT_SYMLINK_NOFOLLOW | libc::AT_EMPTY_PATH) != 0 {
+        return Err(Errno(libc::EINVAL));
+    }
+    let times = read_times(call, times_at)?;
+    if call.word(path_at) == 0 && call.number == Sysno::utimensat {
+        let fd = own(call, descriptor)?;
+        rustix::fs::futimens(&fd, &times).map_err(errno)?;
+        return DONE;
+    }
+    let path = call.path(path_at)?;
+    let fd = match path.is_empty() && flags & libc::AT_EMPTY_PATH != 0 {
+        true => own(call, descriptor)?,
+        false => {
+            changeable(call, descriptor, &path, Last::unless(flags, libc::AT_SYMLINK_NOFOLLOW))?
+        }
+    };
+    rustix::fs::utimensat(&fd, "", &times, AtFlags::EMPTY_PATH).map_err(errno)?;
+    DONE
+}
+
+/// Access and modification time; none given is now.
+fn read_times(call: &Call<'_>, place: usize) -> Result<Timestamps, Errno> {
+    let now = Timespec { tv_sec: 0, tv_nsec: libc::UTIME_NOW as _ };
+    if call.word(place) == 0 {
+        return Ok(Timestamps { last_access: now, last_modification: now });
+    }
+    let mut bytes = [0u8; 32];
+    let length = if call.number == Sysno::utime { 16 } else { 32 };
+    call.read(place, &mut bytes[..length])?;
+    let word =
+        |at: usize| i64::from_ne_bytes(bytes[at * 8..at * 8 + 8].try_into().unwrap_or([0; 8]));
+    let at = |seconds, nanoseconds| Timespec { tv_sec: seconds, tv_nsec: nanoseconds };
+    let micro = |seconds: i64, part: i64| match part {
+        0..1_000_000 => Ok(at(seconds, part * 1000)),
+        _ => Err(Errno(libc::EINVAL)),
+    };
+    let (last_access, last_modification) = match call.number {
+        Sysno::utime => (at(word(0), 0), at(word(1), 0)),
+        Sysno::utimensat => (at(word(0), word(1)), at(word(2), word(3))),
+        _ => (micro(word(0), word(1))?, micro(word(2), word(3))?),
+    };
+    Ok(Timestamps { last_access, last_modification })
+}
+
+fn attribute_name(call: &Call<'_>, place: usize) -> Result<Vec<u8>, Errno> {
+    let name = seal::read_text(call.thread(), call.word(place), ATTRIBUTE_NAME_MAX);
+    name.map_err(|error| match error {
+        Errno(libc::ENAMETOOLONG) => Errno(libc::ERANGE),
+        other => other,
+    })
+}
+
+/// What setxattr(2) or removexattr(2) means: by path, without following, or a descriptor.
+fn attribute_target(call: &Call<'_>) -> Result<OwnedFd, Errno> {
+    match call.number {
+        Sysno::fsetxattr | Sysno::fremovexattr => own(call, call.int(0)),
+        Sysno::lsetxattr | Sysno::lremovexattr => {
+            changeable(call, libc::AT_FDCWD, &call.path(0)?, Last::Keep)
+        }
+        _ => changeable(call, libc::AT_FDCWD, &call.path(0)?, Last::Follow),
+    }
+}
+
+/// setxattr(2), lsetxattr(2), fsetxattr(2).
+pub fn set_extended(call: &Call<'_>) -> Answer {
+    let flags = XattrFlags::from_bits(call.word(4) as u32).ok_or(Errno(libc::EINVAL))?;
+    let (name, length) = (attribute_name(call, 1)?, call.word(3) as usize);
+    if length > ATTRIBUTE_MAX {
+        return Err(Errno(libc::E2BIG));
+    }
+    let mut value = vec![0; length];
+    call.read(2, &mut value)?;
+    let fd = attribute_target(call)?;
+    rustix::fs::setxattr(own_name(&fd), name, &value, flags).map_err(errno)?;
+    DONE
+}
+
+/// removexattr(2), lremovexattr(2), fremovexattr(2).
+pub fn remove_extended(call: &Call<'_>) -> Answer {
+    let name = attribute_name(call, 1)?;
+    let fd = attribute_target(call)?;
+    rustix::fs::removexattr(own_name(&fd), name).map_err(errno)?;
+    DONE
+}
+
+/// getxattr(2), listxattr(2) and the two that do not follow links.
+pub fn get_extended(call: &Call<'_>) -> Answer {
+    let keeps = matches!(call.number, Sysno::lgetxattr | Sysno::llistxattr);
+    let last = if keeps { Last::Keep } else { Last::Follow };
+    let lists = matches!(call.number, Sysno::listxattr | Sysno::llistxattr);
+    let (value_at, room) = if lists { (1, call.word(2)) } else { (2, call.word(3)) };
+    let (fd, _) = call.look(libc::AT_FDCWD, &call.path(0)?, last)?;
+    let mut value = vec![0; (room as usize).min(ATTRIBUTE_MAX)];
+    let length = match lists {
+        true => rustix::fs::listxattr(own_name(&fd), &mut value[..]),
+        false => rustix::fs::getxattr(own_name(&fd), attribute_name(call, 1)?, &mut value[..]),
+    };
+    let length = length.map_err(errno)?;
+    if room > 0 {
+        call.write(value_at, &value[..length])?;
+    }
+    Ok(Reply::Value(length as i64))
+}

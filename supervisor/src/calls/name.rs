@@ -1,0 +1,102 @@
+//! Calls that make and remove names: mkdir, mknod, rmdir, unlink.
+
+use heliostat_base::sys::Errno;
+use rustix::fs::{AtFlags, FileType, Mode};
+
+use crate::call::{Answer, Call, Last, DONE};
+use crate::paths::{errno, Found, Object};
+
+/// The end of a walk whose name is to be made, removed or moved.
+pub fn changeable(call: &Call<'_>, descriptor: i32, path: &[u8]) -> Result<Found, Errno> {
+    let found = call.find(descriptor, path, Last::Name)?;
+    if found.writable().is_err() {
+        call.house.note_path(call, path, true);
+    }
+    Ok(found)
+}
+
+/// EBUSY for what is, or holds, the root of a grant: it would be moved out of what decides
+/// about it, as a mount would be.
+pub fn free_to_move(call: &Call<'_>, found: &Found) -> Result<(), Errno> {
+    let roots = call.house.roots.all();
+    match roots.iter().any(|root| root.path.starts_with(&found.path)) {
+        true => Err(Errno(libc::EBUSY)),
+        false => Ok(()),
+    }
+}
+
+/// mkdirat(2).
+pub fn mkdir(call: &Call<'_>, descriptor: i32, place: usize) -> Answer {
+    let path = call.path(place)?;
+    let found = changeable(call, descriptor, &path)?;
+    not_there(&found)?;
+    found.writable()?;
+    let mode = Mode::from_raw_mode(call.word(place + 1) as u32 & 0o1777 & !call.umask());
+    call.check()?;
+    rustix::fs::mkdirat(&found.folder, found.name.as_c_str(), mode).map_err(errno)?;
+    DONE
+}
+
+/// mknodat(2): files, FIFOs and sockets, never devices.
+pub fn mknod(call: &Call<'_>, descriptor: i32, place: usize) -> Answer {
+    let mode = call.word(place + 1) as u32;
+    let kind = match mode & libc::S_IFMT {
+        0 | libc::S_IFREG => FileType::RegularFile,
+        libc::S_IFIFO => FileType::Fifo,
+        libc::S_IFSOCK => FileType::Socket,
+        libc::S_IFCHR | libc::S_IFBLK => {
+            call.house.note_call(call, "devices are not made by sealed programs");
+            return Err(Errno(libc::EPERM));
+        }
+        libc::S_IFDIR => return Err(Errno(libc::EPERM)),
+        _ => return Err(Errno(libc::EINVAL)),
+    };
+    let path = call.path(place)?;
+    let found = changeable(call, descriptor, &path)?;
+    not_there(&found)?;
+    found.writable()?;
+    let mode = call.new_mode(place + 1);
+    call.check()?;
+    rustix::fs::mknodat(&found.folder, found.name.as_c_str(), kind, mode, 0).map_err(errno)?;
+    DONE
+}
+
+/// unlinkat(2), rmdir(2).
+pub fn unlink(call: &Call<'_>, descriptor: i32, place: usize, flags: i32) -> Answer {
+    if flags & !libc::AT_REMOVEDIR != 0 {
+        return Err(Errno(libc::EINVAL));
+    }
+    let path = call.path(place)?;
+    let found = changeable(call, descriptor, &path)?;
+    there(&found)?;
+    found.writable()?;
+    if found.object == Object::Plain {
+        free_to_move(call, &found)?;
+    }
+    call.check()?;
+    let flags = AtFlags::from_bits_retain(flags as u32);
+    rustix::fs::unlinkat(&found.folder, found.name.as_c_str(), flags).map_err(errno)?;
+    DONE
+}
+
+/// EEXIST comes before EROFS.
+pub fn not_there(found: &Found) -> Result<(), Errno> {
+    if found.writable().is_ok() {
+        // The kernel says so itself.
+        return Ok(());
+    }
+    match there(found) {
+        Ok(()) => Err(Errno(libc::EEXIST)),
+        Err(Errno(libc::ENOENT)) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// ENOENT comes before EROFS.
+pub fn there(found: &Found) -> Result<(), Errno> {
+    if found.writable().is_ok() {
+        return Ok(());
+    }
+    let name = found.name.as_c_str();
+    rustix::fs::statat(&found.folder, name, AtFlags::SYMLINK_NOFOLLOW).map(drop).map_err(errno)
+}

@@ -1,0 +1,36 @@
+//! What no grant allows: refused by name, with the error that programs know how to go on from.
+
+use heliostat_base::sys::{Errno, Sysno};
+
+use crate::call::{Answer, Call};
+
+/// As on a kernel that was built without them.
+#[rustfmt::skip]
+const ABSENT: &[Sysno] = &[
+    Sysno::io_uring_setup, Sysno::io_uring_enter, Sysno::io_uring_register, Sysno::io_setup,
+    Sysno::io_submit, Sysno::io_getevents, Sysno::io_destroy, Sysno::io_cancel,
+    Sysno::io_pgetevents, Sysno::mq_open, Sysno::mq_unlink, Sysno::mq_timedsend,
+    Sysno::mq_timedreceive, Sysno::mq_notify, Sysno::mq_getsetattr, Sysno::shmget, Sysno::shmat,
+    Sysno::shmctl, Sysno::shmdt, Sysno::semget, Sysno::semop, Sysno::semtimedop, Sysno::semctl,
+    Sysno::msgget, Sysno::msgsnd, Sysno::msgrcv, Sysno::msgctl, Sysno::add_key,
+    Sysno::request_key, Sysno::keyctl, Sysno::memfd_secret, Sysno::uselib, Sysno::ustat,
+    Sysno::modify_ldt, Sysno::lookup_dcookie, Sysno::kcmp, Sysno::rseq, Sysno::fchmodat2,
+    Sysno::process_madvise, Sysno::process_mrelease, Sysno::cachestat, Sysno::listmount,
+    Sysno::statmount, Sysno::name_to_handle_at,
+];
+
+/// The answer to everything that nobody answers.
+pub fn refuse(call: &Call<'_>) -> Answer {
+    if call.number == Sysno::ioctl {
+        return request(call);
+    }
+    call.house.note_call(call, "not for sealed programs");
+    Err(Errno(if ABSENT.contains(&call.number) { libc::ENOSYS } else { libc::EPERM }))
+}
+
+fn request(call: &Call<'_>) -> Answer {
+    let request = call.word(1) as u32;
+    let types = [libc::TIOCSTI as u32, libc::TIOCLINUX as u32];
+    call.house.note_call(call, &format!("request {request:#x} of a descriptor"));
+    Err(Errno(if types.contains(&request) { libc::EPERM } else { libc::ENOTTY }))
+}

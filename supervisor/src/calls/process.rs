@@ -1,0 +1,107 @@
+//! Calls that name a process: allowed among sealed ones, and nobody else exists.
+
+use heliostat_base::seal::Reply;
+use heliostat_base::sys::{Errno, Sysno};
+
+use crate::call::{Answer, Call, DONE};
+use crate::paths::Sandbox;
+
+/// Commands of fcntl(2) about the signals of descriptors (source: fcntl.h).
+const SET_SIGNAL: i32 = 10;
+const SET_OWNER: i32 = 15;
+const GET_OWNER: i32 = 16;
+
+/// The answer if the call is of this family.
+pub fn answer(call: &Call<'_>) -> Option<Answer> {
+    Some(match call.number {
+        Sysno::prlimit64
+        | Sysno::sched_getaffinity
+        | Sysno::sched_setaffinity
+        | Sysno::sched_getparam
+        | Sysno::sched_setparam
+        | Sysno::sched_getscheduler
+        | Sysno::sched_setscheduler
+        | Sysno::sched_getattr
+        | Sysno::sched_setattr
+        | Sysno::sched_rr_get_interval
+        | Sysno::get_robust_list
+        | Sysno::pidfd_open => of_sealed(call, call.int(0)),
+        Sysno::kill | Sysno::tkill | Sysno::rt_sigqueueinfo => signal(call, call.int(0)),
+        Sysno::tgkill | Sysno::rt_tgsigqueueinfo => signal(call, call.int(0)),
+        Sysno::setpriority | Sysno::ioprio_set | Sysno::ioprio_get => priority(call),
+        Sysno::prctl => option(call),
+        Sysno::fcntl => descriptor(call),
+        Sysno::seccomp => filter(call),
+        _ => return None,
+    })
+}
+
+/// Only numbers and the caller's own memory are read again when the kernel goes on, so that no
+/// other process can become the target but one that takes the number in that very moment.
+fn of_sealed(call: &Call<'_>, process: i32) -> Answer {
+    match process == 0 || call.house.holds(process) {
+        true => Ok(Reply::Continue),
+        false => Err(Errno(libc::ESRCH)),
+    }
+}
+
+/// Where the kernel does not fence signals: to one sealed process only, never to groups.
+fn signal(call: &Call<'_>, process: i32) -> Answer {
+    match process > 0 && call.house.holds(process) {
+        true => Ok(Reply::Continue),
+        false => {
+            call.house.note_call(call, "signals to processes that are not sealed");
+            Err(Errno(if process > 0 { libc::ESRCH } else { libc::EPERM }))
+        }
+    }
+}
+
+fn priority(call: &Call<'_>) -> Answer {
+    /// Of one process, by number (source: ioprio_set(2)).
+    const OF_PROCESS: i32 = 1;
+    let is_one = match call.number {
+        Sysno::setpriority => call.int(0) == libc::PRIO_PROCESS as i32,
+        _ => call.int(0) == OF_PROCESS,
+    };
+    match is_one {
+        true => of_sealed(call, call.int(1)),
+        false => Err(Errno(libc::EPERM)),
+    }
+}
+
+fn option(call: &Call<'_>) -> Answer {
+    match call.int(0) {
+        // Would hide the program from its supervisor, and from nobody else.
+        libc::PR_SET_DUMPABLE => DONE,
+        libc::PR_SET_SECCOMP
+        | libc::PR_SET_KEEPCAPS
+        | libc::PR_SET_SECUREBITS
+        | libc::PR_CAPBSET_DROP
+        | libc::PR_GET_TSC
+        | libc::PR_GET_TID_ADDRESS
+        | libc::PR_GET_SPECULATION_CTRL
+        | libc::PR_SET_SPECULATION_CTRL => Ok(Reply::Continue),
+        libc::PR_SET_MM => Err(Errno(libc::EPERM)),
+        _ => Err(Errno(libc::EINVAL)),
+    }
+}
+
+/// Owners of signals are fenced where signals are.
+fn descriptor(call: &Call<'_>) -> Answer {
+    match call.int(1) {
+        libc::F_SETOWN | SET_SIGNAL | SET_OWNER | GET_OWNER if call.house.fenced.signals => {
+            Ok(Reply::Continue)
+        }
+        libc::F_SETLEASE | libc::F_NOTIFY => Err(Errno(libc::EACCES)),
+        _ => Err(Errno(libc::EINVAL)),
+    }
+}
+
+/// Filters of one's own can only forbid more, but there is one listener, and it is the fence's.
+fn filter(call: &Call<'_>) -> Answer {
+    let listens = call.word(1) & libc::SECCOMP_FILTER_FLAG_NEW_LISTENER as u64 != 0;
+    match call.int(0) as u32 == libc::SECCOMP_SET_MODE_FILTER && listens {
+        true => Err(Errno(libc::EBUSY)),
+        false => Ok(Reply::Continue),
+    }
+}

@@ -1,0 +1,84 @@
+//! The child's side: gives up what it will not need, then puts itself behind the fence.
+
+use heliostat_base::fd::OwnedFd;
+use heliostat_base::seal;
+use heliostat_base::sys::Errno;
+use landlock::{
+    Access as _, AccessFs, CompatLevel, Compatible, PathBeneath, Ruleset, RulesetAttr,
+    RulesetCreatedAttr, Scope, ABI,
+};
+use rustix::thread::{CapabilitiesSecureBits, CapabilitySet, CapabilitySets};
+
+use crate::filter::{self, Fenced};
+use crate::paths::Roots;
+
+/// What can be fenced by Landlock here.
+///
+/// # Errors
+/// ENOSYS where there is no Landlock: then nothing keeps exec to what is granted.
+pub fn probe() -> Result<Fenced, Errno> {
+    match landlock_abi() {
+        0 => Err(Errno(libc::ENOSYS)),
+        abi => Ok(Fenced { signals: abi >= 6 }),
+    }
+}
+
+/// The kernel's Landlock version; 0 without (landlock_create_ruleset(2)).
+pub fn landlock_abi() -> u32 {
+    seal::landlock_version()
+}
+
+/// Puts this thread behind the fence; what it starts, and becomes, is behind it too.
+///
+/// # Errors
+/// Those of prctl(2), capset(2), Landlock and seccomp(2).
+pub fn enter(roots: &Roots, fenced: Fenced) -> Result<OwnedFd, Errno> {
+    let number = |error: rustix::io::Errno| Errno(error.raw_os_error());
+    drop_capabilities().map_err(number)?;
+    rustix::thread::set_no_new_privs(true).map_err(number)?;
+    no_core_files()?;
+    restrict(roots).map_err(|_| Errno(libc::EACCES))?;
+    seal::install(&filter::assemble(fenced))
+}
+
+/// None are needed, and root's exec must not bring them back.
+fn drop_capabilities() -> rustix::io::Result<()> {
+    let locked = CapabilitiesSecureBits::NO_ROOT
+        | CapabilitiesSecureBits::NO_ROOT_LOCKED
+        | CapabilitiesSecureBits::NO_SETUID_FIXUP
+        | CapabilitiesSecureBits::NO_SETUID_FIXUP_LOCKED;
+    // Needs a capability itself; without any there is nothing to bring back.
+    let _ = rustix::thread::set_capabilities_secure_bits(locked);
+    let _ = rustix::thread::clear_ambient_capability_set();
+    let none = CapabilitySet::empty();
+    let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };
+    rustix::thread::set_capabilities(None, sets)
+}
+
+/// The kernel writes core files where the program stands, past every grant.
+fn no_core_files() -> Result<(), Errno> {
+    let none = rustix::process::Rlimit { current: Some(0), maximum: Some(0) };
+    let limited = rustix::process::setrlimit(rustix::process::Resource::Core, none);
+    limited.map_err(|error| Errno(error.raw_os_error()))
+}
+
+/// Of files, only executing what is granted is left: all else is opened by the supervisor.
+fn restrict(roots: &Roots) -> Result<(), landlock::RulesetError> {
+    let runs = AccessFs::Execute | AccessFs::ReadFile;
+    let mut rules = Ruleset::default()
+        .set_compatibility(CompatLevel::BestEffort)
+        .handle_access(AccessFs::from_all(ABI::V5))?
+        .scope(Scope::from_all(ABI::V6))?
+        .create()?;
+    for root in roots.all() {
+        let opened = rustix::fs::open(
+            &root.path,
+            rustix::fs::OFlags::PATH | rustix::fs::OFlags::CLOEXEC,
+            rustix::fs::Mode::empty(),
+        );
+        if let Ok(fd) = opened {
+            rules = rules.add_rule(PathBeneath::new(fd, runs))?;
+        }
+    }
+    rules.restrict_self().map(drop)
+}

@@ -1,0 +1,126 @@
+//! From the tables to instructions: a balanced tree over runs of numbers.
+//!
+//! The kernel remembers the numbers whose verdict depends on nothing else (seccomp's action
+//! cache), so that a call that always passes costs no instruction of this.
+
+use heliostat_base::seal::{Instruction, Verdict};
+
+use super::conditions;
+use super::table::{self, Rule};
+use super::Fenced;
+
+/// Offsets in `seccomp_data` (source: linux/seccomp.h).
+const NUMBER: u32 = 0;
+const ARCH: u32 = 4;
+const AUDIT_ARCH_X86_64: u32 = 0xc000_003e;
+/// Numbers above belong to other call tables (x32) or do not exist.
+const NUMBERS: u32 = 1024;
+
+/// The whole filter.
+pub fn assemble(fenced: Fenced) -> Vec<Instruction> {
+    let no_such_call = Instruction::end(Verdict::Errno(libc::ENOSYS as u16));
+    let mut whole = vec![
+        Instruction::load(ARCH),
+        Instruction::is_equal(AUDIT_ARCH_X86_64, 1, 0),
+        no_such_call,
+        Instruction::load(NUMBER),
+        Instruction::is_at_least(NUMBERS, 0, 1),
+        no_such_call,
+    ];
+    let runs = runs(fenced);
+    whole.extend(tree(&runs));
+    whole
+}
+
+/// (first number, rule) of each run of numbers with the same rule.
+fn runs(fenced: Fenced) -> Vec<(u32, Rule)> {
+    let mut runs: Vec<(u32, Rule)> = Vec::new();
+    for number in 0..NUMBERS {
+        let rule = table::rule(number, fenced);
+        if runs.last().is_none_or(|(_, before)| *before != rule) {
+            runs.push((number, rule));
+        }
+    }
+    runs
+}
+
+fn tree(runs: &[(u32, Rule)]) -> Vec<Instruction> {
+    if let [(_, rule)] = runs {
+        return match rule {
+            Rule::Always(verdict) => vec![Instruction::end(*verdict)],
+            Rule::If(condition) => conditions::instructions(condition),
+        };
+    }
+    let (left, right) = runs.split_at(runs.len() / 2);
+    let first_of_right = right.first().map_or(NUMBERS, |(number, _)| *number);
+    let (left, right) = (tree(left), tree(right));
+    // Conditional jumps reach 255 instructions; an unconditional one reaches all.
+    let mut whole =
+        vec![Instruction::is_at_least(first_of_right, 0, 1), Instruction::skip(left.len() as u32)];
+    whole.extend(left);
+    whole.extend(right);
+    whole
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use heliostat_base::sys::Sysno;
+
+    /// What the kernel would do: (number, arguments) to the verdict's instruction.
+    fn run(program: &[Instruction], number: u32, args: [u64; 6]) -> Instruction {
+        let word = |offset: u32| match offset {
+            NUMBER => number,
+            ARCH => AUDIT_ARCH_X86_64,
+            _ => {
+                let argument = args[(offset as usize - 16) / 8];
+                if offset % 8 == 0 {
+                    argument as u32
+                } else {
+                    (argument >> 32) as u32
+                }
+            }
+        };
+        Instruction::run(program, word)
+    }
+
+    #[test]
+    fn conditions_hold_in_both_directions() {
+        let program = assemble(Fenced { signals: true });
+        let verdict = |call: Sysno, args| run(&program, call as u32, args);
+        let (pass, ask) = (Instruction::end(Verdict::Allow), Instruction::end(Verdict::Notify));
+        let high = 1u64 << 32;
+        for (call, args, expected) in [
+            (Sysno::read, [0; 6], pass),
+            (Sysno::openat, [0; 6], ask),
+            (Sysno::statx, [0, 1, 0, 0, 0, 0], ask),
+            (Sysno::statx, [0, high, 0, 0, 0, 0], ask),
+            (Sysno::statx, [0; 6], pass),
+            (Sysno::sendto, [0, 0, 0, 0, high, 0], ask),
+            (Sysno::sendto, [1, 1, 1, 1, 0, 1], pass),
+            (Sysno::setpriority, [0, 5, 0, 0, 0, 0], ask),
+            (Sysno::setpriority, [1, 0, 0, 0, 0, 0], ask),
+            (Sysno::setpriority, [0, 0, 5, 0, 0, 0], pass),
+            (Sysno::ioctl, [0, libc::TCGETS, 0, 0, 0, 0], pass),
+            (Sysno::ioctl, [0, libc::TIOCSTI, 0, 0, 0, 0], ask),
+            (Sysno::ioctl, [0, libc::TIOCSTI | high, 0, 0, 0, 0], ask),
+            (Sysno::clone, [libc::CLONE_VM as u64, 0, 0, 0, 0, 0], pass),
+            (Sysno::clone, [libc::CLONE_NEWUSER as u64, 0, 0, 0, 0, 0], ask),
+            (Sysno::socket, [libc::AF_INET as u64, 0o2000001, 0, 0, 0, 0], pass),
+            (Sysno::socket, [libc::AF_INET as u64, 3, 0, 0, 0, 0], ask),
+            (Sysno::socket, [libc::AF_NETLINK as u64, 1, 0, 0, 0, 0], ask),
+            (Sysno::prlimit64, [1, 0, 0, 0, 0, 0], ask),
+            (Sysno::prlimit64, [high, 0, 0, 0, 0, 0], pass),
+        ] {
+            assert_eq!(verdict(call, args), expected, "{call} {args:?}");
+        }
+    }
+
+    #[test]
+    fn the_filter_fits_the_kernels_limit() {
+        for signals in [false, true] {
+            let length = assemble(Fenced { signals }).len();
+            assert!(length < 4096, "{length} instructions");
+        }
+    }
+}

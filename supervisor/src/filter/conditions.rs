@@ -1,0 +1,77 @@
+//! Verdicts that depend on an argument's value. Never on what a pointer points to.
+
+use heliostat_base::seal::{Instruction, Verdict};
+
+/// When a call passes; otherwise it is asked about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Condition {
+    /// The low word of the argument is one of these. The kernel ignores the high word of an
+    /// `int`, so must this.
+    LowIn(u8, &'static [u32]),
+    /// The low word of the argument has none of these bits.
+    LowWithout(u8, u32),
+    /// All 64 bits of the argument are zero: a null pointer, or no flag at all.
+    Zero(u8),
+    /// Both low words are zero: this process, itself.
+    LowZeros(u8, u8),
+    /// The first argument's low word is one of these, and the second's, bits of the mask only,
+    /// one of those.
+    Socket(&'static [u32], &'static [u32]),
+}
+
+/// Byte offsets of an argument's halves (source: linux/seccomp.h, little endian).
+const fn low(argument: u8) -> u32 {
+    16 + 8 * argument as u32
+}
+
+const fn high(argument: u8) -> u32 {
+    low(argument) + 4
+}
+
+/// The type of a socket without its flags (source: net.h, SOCK_TYPE_MASK).
+const SOCKET_TYPE: u32 = 0xf;
+
+/// Ends in a verdict whatever the argument is.
+pub fn instructions(condition: &Condition) -> Vec<Instruction> {
+    let mut whole = match *condition {
+        Condition::LowIn(argument, values) => one_of(argument, u32::MAX, values),
+        Condition::LowWithout(argument, bits) => {
+            vec![Instruction::load(low(argument)), Instruction::has_any(bits, 1, 0)]
+        }
+        Condition::Zero(argument) => both_zero(low(argument), high(argument)),
+        Condition::LowZeros(one, other) => both_zero(low(one), low(other)),
+        Condition::Socket(domains, types) => {
+            let mut whole = one_of(0, u32::MAX, domains);
+            whole.push(Instruction::skip(1));
+            whole.push(Instruction::end(Verdict::Notify));
+            whole.extend(one_of(1, SOCKET_TYPE, types));
+            whole
+        }
+    };
+    whole.push(Instruction::end(Verdict::Allow));
+    whole.push(Instruction::end(Verdict::Notify));
+    whole
+}
+
+/// Goes on with the next instruction if the word is one of `values`, else with the one after.
+fn one_of(argument: u8, mask: u32, values: &[u32]) -> Vec<Instruction> {
+    let mut whole = vec![Instruction::load(low(argument))];
+    if mask != u32::MAX {
+        whole.push(Instruction::keep(mask));
+    }
+    for (place, value) in values.iter().enumerate() {
+        let left = (values.len() - 1 - place) as u8;
+        whole.push(Instruction::is_equal(*value, left, u8::from(left == 0)));
+    }
+    whole
+}
+
+/// As `one_of`: both words are zero?
+fn both_zero(one: u32, other: u32) -> Vec<Instruction> {
+    vec![
+        Instruction::load(one),
+        Instruction::is_equal(0, 0, 3),
+        Instruction::load(other),
+        Instruction::is_equal(0, 0, 1),
+    ]
+}

@@ -1,0 +1,17 @@
+//! The filter of a sealed program: what passes, what fails at once, what is asked about.
+//!
+//! Passes what touches only the process itself and descriptors it holds. A call that is not in
+//! the tables, and each new one of a later kernel, is asked about, so that it is refused by name.
+
+mod assemble;
+mod conditions;
+mod table;
+
+pub use assemble::assemble;
+
+/// What this kernel's Landlock fences, so that the filter need not.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Fenced {
+    /// Signals reach only processes behind the same fence (Landlock ABI 6, Linux 6.12).
+    pub signals: bool,
+}

@@ -1,0 +1,208 @@
+//! Which calls pass, and under which condition.
+
+use heliostat_base::seal::Verdict;
+use heliostat_base::sys::Sysno;
+
+use super::conditions::Condition;
+use super::Fenced;
+
+/// What becomes of a call number.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Rule {
+    /// The same for all arguments.
+    Always(Verdict),
+    /// Depends on an argument.
+    If(Condition),
+}
+
+/// The rule of a number.
+pub fn rule(number: u32, fenced: Fenced) -> Rule {
+    let Some(call) = Sysno::new(number as usize) else { return Rule::Always(Verdict::Notify) };
+    if call == Sysno::clone3 {
+        // Its flags lie in memory. libc and Go go on with clone.
+        return Rule::Always(Verdict::Errno(libc::ENOSYS as u16));
+    }
+    if PASS.contains(&call) || (fenced.signals && SIGNALS.contains(&call)) {
+        return Rule::Always(Verdict::Allow);
+    }
+    let conditional = CONDITIONAL.iter().find(|(conditional, _)| *conditional == call);
+    conditional.map_or(Rule::Always(Verdict::Notify), |(_, condition)| Rule::If(*condition))
+}
+
+/// Reach only processes behind the same fence, where the kernel has one for them.
+const SIGNALS: &[Sysno] = &[
+    Sysno::kill,
+    Sysno::tkill,
+    Sysno::tgkill,
+    Sysno::rt_sigqueueinfo,
+    Sysno::rt_tgsigqueueinfo,
+    Sysno::pidfd_send_signal,
+];
+
+/// Touch the process itself and descriptors it holds. By family: bytes, descriptors, memory,
+/// waiting, time, signals of its own, processes of its own, itself, sockets.
+#[rustfmt::skip]
+const PASS: &[Sysno] = &[
+    Sysno::read, Sysno::write, Sysno::readv, Sysno::writev, Sysno::pread64, Sysno::pwrite64,
+    Sysno::preadv, Sysno::pwritev, Sysno::preadv2, Sysno::pwritev2, Sysno::lseek, Sysno::sendfile,
+    Sysno::splice, Sysno::tee, Sysno::vmsplice, Sysno::copy_file_range, Sysno::ftruncate,
+    Sysno::fallocate, Sysno::fsync, Sysno::fdatasync, Sysno::sync_file_range, Sysno::sync,
+    Sysno::syncfs, Sysno::readahead, Sysno::fadvise64, Sysno::cachestat,
+    Sysno::close, Sysno::close_range, Sysno::dup, Sysno::dup2, Sysno::dup3, Sysno::pipe,
+    Sysno::pipe2, Sysno::fstat, Sysno::fstatfs, Sysno::getdents, Sysno::getdents64, Sysno::fchdir,
+    Sysno::getcwd, Sysno::fgetxattr, Sysno::flistxattr, Sysno::umask, Sysno::memfd_create,
+    Sysno::mmap, Sysno::munmap, Sysno::mprotect, Sysno::mremap, Sysno::brk, Sysno::madvise,
+    Sysno::msync, Sysno::mincore, Sysno::mlock, Sysno::mlock2, Sysno::munlock, Sysno::mlockall,
+    Sysno::munlockall, Sysno::membarrier, Sysno::remap_file_pages, Sysno::pkey_alloc,
+    Sysno::pkey_free, Sysno::pkey_mprotect, Sysno::mseal, Sysno::mbind, Sysno::set_mempolicy,
+    Sysno::get_mempolicy,
+    Sysno::poll, Sysno::ppoll, Sysno::select, Sysno::pselect6, Sysno::epoll_create,
+    Sysno::epoll_create1, Sysno::epoll_ctl, Sysno::epoll_wait, Sysno::epoll_pwait,
+    Sysno::epoll_pwait2, Sysno::eventfd, Sysno::eventfd2, Sysno::signalfd, Sysno::signalfd4,
+    Sysno::timerfd_create, Sysno::timerfd_settime, Sysno::timerfd_gettime, Sysno::inotify_init,
+    Sysno::inotify_init1, Sysno::inotify_rm_watch, Sysno::futex, Sysno::futex_waitv,
+    Sysno::nanosleep, Sysno::clock_nanosleep, Sysno::clock_gettime, Sysno::clock_getres,
+    Sysno::gettimeofday, Sysno::time, Sysno::times, Sysno::getitimer, Sysno::setitimer,
+    Sysno::alarm, Sysno::pause, Sysno::timer_create, Sysno::timer_settime, Sysno::timer_gettime,
+    Sysno::timer_getoverrun, Sysno::timer_delete,
+    Sysno::rt_sigaction, Sysno::rt_sigprocmask, Sysno::rt_sigreturn, Sysno::rt_sigpending,
+    Sysno::rt_sigtimedwait, Sysno::rt_sigsuspend, Sysno::sigaltstack, Sysno::restart_syscall,
+    Sysno::fork, Sysno::vfork, Sysno::wait4, Sysno::waitid, Sysno::exit, Sysno::exit_group,
+    Sysno::set_tid_address, Sysno::set_robust_list, Sysno::rseq, Sysno::arch_prctl,
+    Sysno::getpid, Sysno::gettid, Sysno::getppid, Sysno::getpgrp, Sysno::getpgid, Sysno::getsid,
+    Sysno::setpgid, Sysno::setsid, Sysno::getuid, Sysno::geteuid, Sysno::getgid, Sysno::getegid,
+    Sysno::getresuid, Sysno::getresgid, Sysno::getgroups, Sysno::setuid, Sysno::setgid,
+    Sysno::setreuid, Sysno::setregid, Sysno::setresuid, Sysno::setresgid, Sysno::setfsuid,
+    Sysno::setfsgid, Sysno::setgroups, Sysno::capget, Sysno::capset, Sysno::getrlimit,
+    Sysno::getrusage, Sysno::getpriority, Sysno::sched_yield, Sysno::sched_get_priority_max,
+    Sysno::sched_get_priority_min, Sysno::getcpu, Sysno::uname, Sysno::sysinfo, Sysno::getrandom,
+    Sysno::landlock_create_ruleset, Sysno::landlock_add_rule, Sysno::landlock_restrict_self,
+    Sysno::accept, Sysno::accept4, Sysno::recvfrom, Sysno::recvmsg, Sysno::recvmmsg,
+    Sysno::getsockname, Sysno::getpeername, Sysno::getsockopt, Sysno::setsockopt, Sysno::shutdown,
+];
+
+/// Namespaces of one's own (source: sched.h): with them a fence could be looked at from inside.
+const NAMESPACES: u32 = (libc::CLONE_NEWNS
+    | libc::CLONE_NEWCGROUP
+    | libc::CLONE_NEWUTS
+    | libc::CLONE_NEWIPC
+    | libc::CLONE_NEWUSER
+    | libc::CLONE_NEWPID
+    | libc::CLONE_NEWNET) as u32;
+
+/// Requests on terminals, pipes, sockets and files that change nothing beyond what a descriptor
+/// stands for. Not TIOCSTI and TIOCLINUX, which type on behalf of others (CVE-2017-5226), and not
+/// FS_IOC_SETFLAGS, which a descriptor for reading would be enough for.
+const REQUESTS: &[u32] = &[
+    libc::TCGETS as u32,
+    libc::TCSETS as u32,
+    libc::TCSETSW as u32,
+    libc::TCSETSF as u32,
+    libc::TCSBRK as u32,
+    libc::TCXONC as u32,
+    libc::TCFLSH as u32,
+    libc::TIOCGWINSZ as u32,
+    libc::TIOCSWINSZ as u32,
+    libc::TIOCGPGRP as u32,
+    libc::TIOCSPGRP as u32,
+    libc::TIOCGSID as u32,
+    libc::TIOCNOTTY as u32,
+    libc::TIOCOUTQ as u32,
+    libc::FIONREAD as u32,
+    libc::FIONBIO as u32,
+    libc::FIOASYNC as u32,
+    libc::FIOCLEX as u32,
+    libc::FIONCLEX as u32,
+    BLOCK_SIZE,
+    libc::FS_IOC_GETFLAGS as u32,
+    libc::FICLONE as u32,
+    libc::FICLONERANGE as u32,
+];
+
+/// FIGETBSZ (source: linux/fs.h) and F_GETSIG (source: fcntl.h).
+const BLOCK_SIZE: u32 = 2;
+const GET_SIGNAL: u32 = 11;
+
+/// Commands of fcntl(2) on descriptors held. Not F_SETLEASE and F_NOTIFY, which make others wait
+/// or be watched; F_SETOWN only because the signal that it asks for is fenced or asked about.
+const DESCRIPTOR_COMMANDS: &[u32] = &[
+    libc::F_DUPFD as u32,
+    libc::F_DUPFD_CLOEXEC as u32,
+    libc::F_GETFD as u32,
+    libc::F_SETFD as u32,
+    libc::F_GETFL as u32,
+    libc::F_SETFL as u32,
+    libc::F_GETLK as u32,
+    libc::F_SETLK as u32,
+    libc::F_SETLKW as u32,
+    libc::F_OFD_GETLK as u32,
+    libc::F_OFD_SETLK as u32,
+    libc::F_OFD_SETLKW as u32,
+    libc::F_GETOWN as u32,
+    GET_SIGNAL,
+    libc::F_GETLEASE as u32,
+    libc::F_SETPIPE_SZ as u32,
+    libc::F_GETPIPE_SZ as u32,
+    libc::F_ADD_SEALS as u32,
+    libc::F_GET_SEALS as u32,
+];
+
+/// Of itself only.
+const PROCESS_OPTIONS: &[u32] = &[
+    libc::PR_SET_PDEATHSIG as u32,
+    libc::PR_GET_PDEATHSIG as u32,
+    libc::PR_GET_DUMPABLE as u32,
+    libc::PR_SET_NAME as u32,
+    libc::PR_GET_NAME as u32,
+    libc::PR_GET_SECCOMP as u32,
+    libc::PR_CAPBSET_READ as u32,
+    libc::PR_SET_TIMERSLACK as u32,
+    libc::PR_GET_TIMERSLACK as u32,
+    libc::PR_SET_NO_NEW_PRIVS as u32,
+    libc::PR_GET_NO_NEW_PRIVS as u32,
+    libc::PR_SET_CHILD_SUBREAPER as u32,
+    libc::PR_GET_CHILD_SUBREAPER as u32,
+    libc::PR_GET_KEEPCAPS as u32,
+    libc::PR_GET_SECUREBITS as u32,
+    libc::PR_CAP_AMBIENT as u32,
+    libc::PR_SET_VMA as u32,
+    libc::PR_SET_THP_DISABLE as u32,
+    libc::PR_GET_THP_DISABLE as u32,
+];
+
+const DOMAINS: &[u32] = &[libc::AF_UNIX as u32, libc::AF_INET as u32, libc::AF_INET6 as u32];
+const TYPES: &[u32] =
+    &[libc::SOCK_STREAM as u32, libc::SOCK_DGRAM as u32, libc::SOCK_SEQPACKET as u32];
+
+/// Pass under a condition. Who is 0 is oneself.
+#[rustfmt::skip]
+const CONDITIONAL: &[(Sysno, Condition)] = &[
+    (Sysno::clone, Condition::LowWithout(0, NAMESPACES)),
+    (Sysno::ioctl, Condition::LowIn(1, REQUESTS)),
+    (Sysno::fcntl, Condition::LowIn(1, DESCRIPTOR_COMMANDS)),
+    (Sysno::prctl, Condition::LowIn(0, PROCESS_OPTIONS)),
+    // A null pointer with AT_EMPTY_PATH is the descriptor itself, and else EFAULT.
+    (Sysno::newfstatat, Condition::Zero(1)),
+    (Sysno::statx, Condition::Zero(1)),
+    // Without an address it goes where the socket is connected to.
+    (Sysno::sendto, Condition::Zero(4)),
+    (Sysno::socket, Condition::Socket(DOMAINS, TYPES)),
+    (Sysno::socketpair, Condition::Socket(&DOMAINS_OF_PAIRS, TYPES)),
+    (Sysno::prlimit64, Condition::LowIn(0, &[0])),
+    (Sysno::setpriority, Condition::LowZeros(0, 1)),
+    (Sysno::sched_getaffinity, Condition::LowIn(0, &[0])),
+    (Sysno::sched_setaffinity, Condition::LowIn(0, &[0])),
+    (Sysno::sched_getparam, Condition::LowIn(0, &[0])),
+    (Sysno::sched_setparam, Condition::LowIn(0, &[0])),
+    (Sysno::sched_getscheduler, Condition::LowIn(0, &[0])),
+    (Sysno::sched_setscheduler, Condition::LowIn(0, &[0])),
+    (Sysno::sched_getattr, Condition::LowIn(0, &[0])),
+    (Sysno::sched_setattr, Condition::LowIn(0, &[0])),
+    (Sysno::sched_rr_get_interval, Condition::LowIn(0, &[0])),
+    (Sysno::get_robust_list, Condition::LowIn(0, &[0])),
+    (Sysno::personality, Condition::LowIn(0, &[0, u32::MAX])),
+    // A filter of one's own can only forbid more; one with a listener would hide the fence's.
+    (Sysno::seccomp, Condition::Zero(1)),
+];
+
+const DOMAINS_OF_PAIRS: [u32; 1] = [libc::AF_UNIX as u32];

@@ -1,0 +1,79 @@
+//! What all calls of one sealed program share.
+
+use std::sync::Mutex;
+
+use heliostat_base::seal::Listener;
+use heliostat_control::policy::Policy;
+
+use crate::call::Call;
+use crate::filter::Fenced;
+use crate::paths::{Roots, Sandbox};
+use crate::refused::Refused;
+use crate::tree;
+
+/// Ancestors that are looked at before a process counts as a stranger.
+const ANCESTORS_MAX: usize = 256;
+
+/// The sealed program's surroundings.
+pub struct House {
+    /// Where its calls come in.
+    pub listener: Listener,
+    /// What it may do.
+    pub policy: Policy,
+    /// The granted part of the file tree.
+    pub roots: Roots,
+    /// What was refused.
+    pub refused: Mutex<Refused>,
+    /// What the kernel fences, so that calls need not be judged here.
+    pub fenced: Fenced,
+    /// This process, which all sealed ones descend from.
+    pub own: i32,
+}
+
+impl House {
+    /// The process that a thread belongs to; the thread's own number if it is gone.
+    pub fn process_of(&self, thread: i32) -> i32 {
+        self.field(thread, "Tgid:").and_then(|text| text.parse().ok()).unwrap_or(thread)
+    }
+
+    /// The file mode creation mask of a thread's process.
+    pub fn umask_of(&self, thread: i32) -> u32 {
+        let text = self.field(thread, "Umask:");
+        text.and_then(|text| u32::from_str_radix(&text, 8).ok()).unwrap_or(0o022)
+    }
+
+    /// A line of /proc/THREAD/status (proc(5)).
+    fn field(&self, thread: i32, name: &str) -> Option<String> {
+        let status = std::fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
+        let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+        Some(line.trim().to_owned())
+    }
+
+    /// Counts a path that does not exist for the program, or may not be written.
+    pub fn note_path(&self, call: &Call<'_>, path: &[u8], writes: bool) {
+        if let Ok(mut refused) = self.refused.lock() {
+            refused.path(call.number, path, writes);
+        }
+    }
+
+    /// Counts a call that is refused whatever its arguments.
+    pub fn note_call(&self, call: &Call<'_>, why: &str) {
+        if let Ok(mut refused) = self.refused.lock() {
+            refused.call(call.number, why);
+        }
+    }
+}
+
+impl Sandbox for House {
+    fn holds(&self, process: i32) -> bool {
+        let mut at = process;
+        for _ in 0..ANCESTORS_MAX {
+            match tree::parent_of(at) {
+                Some(parent) if parent == self.own => return true,
+                Some(0) | None => return false,
+                Some(parent) => at = parent,
+            }
+        }
+        false
+    }
+}

@@ -1,0 +1,139 @@
+//! The supervisor of a sealed program: puts it behind the fence, and answers what it asks.
+//!
+//! A sealed program reaches nothing but itself, the descriptors it holds, and what its policy
+//! grants. The fence is the kernel's (`filter`, `fence`); what it does not pass comes in here
+//! (`serve`) and is answered from one set of tables (`calls`, `paths`, `net`).
+#![warn(missing_docs)]
+#![forbid(unsafe_code)]
+
+mod call;
+mod calls;
+mod fence;
+mod filter;
+mod house;
+mod net;
+mod paths;
+mod refused;
+mod serve;
+mod system;
+pub mod tree;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use heliostat_base::seal::{descriptor_of, fork_telling, Fork, Listener};
+use heliostat_base::sys::Errno;
+use heliostat_control::policy::Policy;
+
+pub use fence::landlock_abi;
+
+use crate::house::House;
+
+/// What to seal.
+pub struct Plan<'a> {
+    /// What the program may do.
+    pub policy: Policy,
+    /// A folder that is private to this user, for what the supervisor keeps while it runs.
+    pub folder: &'a Path,
+    /// Says refusals on standard error.
+    pub tells: bool,
+}
+
+/// Why a program cannot be sealed.
+#[derive(Debug)]
+pub enum SealError {
+    /// The kernel has no Landlock, so that nothing would keep exec to what is granted.
+    NoLandlock,
+    /// A folder or file that the supervisor needs.
+    Place(PathBuf, io::Error),
+    /// The fence could not be put up.
+    Fence(Errno),
+}
+
+impl std::fmt::Display for SealError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::NoLandlock => write!(
+                f,
+                "this kernel has no Landlock (Linux 5.13, CONFIG_SECURITY_LANDLOCK, named in the \
+                 lsm= list), which keeps a sealed program from executing what is not granted"
+            ),
+            Self::Place(path, error) => write!(f, "{}: {error}", path.display()),
+            Self::Fence(error) => write!(
+                f,
+                "the fence cannot be put up: {error}; seccomp with notifications is needed \
+                 (Linux 5.19), and may be forbidden by a container's own filter"
+            ),
+        }
+    }
+}
+
+/// A sealed program that has not been waited for.
+pub struct Sealed {
+    /// Number of its first process, a child of this one.
+    pub child: i32,
+    house: Arc<House>,
+}
+
+/// Forks; the child is put behind the fence and then makes `become_program`, which must not
+/// return. This process answers its calls from now on, in threads of its own.
+///
+/// The caller has one thread only, and keeps the result until the program has ended.
+///
+/// # Errors
+/// `SealError`; the child has then ended.
+pub fn seal(plan: Plan<'_>, become_program: impl FnOnce() -> i32) -> Result<Sealed, SealError> {
+    let fenced = fence::probe().map_err(|_| SealError::NoLandlock)?;
+    let mut grants = if plan.policy.system { system::grants() } else { Vec::new() };
+    let of_system = grants.len();
+    grants.extend(plan.policy.grants.iter().cloned());
+    let own: Vec<PathBuf> = grants[of_system..].iter().map(|grant| grant.path.clone()).collect();
+    let mut tell = |path: &Path, error: &io::Error| {
+        if own.iter().any(|granted| granted == path) {
+            eprintln!("heliostat: granted, but not there: {}: {error}", path.display());
+        }
+    };
+    let roots = paths::Roots::open(&grants, plan.folder, &mut tell)
+        .map_err(|error| SealError::Place(plan.folder.to_owned(), error))?;
+    // Modes are masked by each program's own mask.
+    rustix::process::umask(rustix::fs::Mode::empty());
+    match fork_telling().map_err(SealError::Fence)? {
+        Fork::Child(teller) => {
+            let listener = fence::enter(&roots, fenced);
+            teller.tell(match &listener {
+                Ok(fd) => std::os::fd::AsRawFd::as_raw_fd(fd),
+                Err(Errno(number)) => -number,
+            });
+            drop(teller);
+            // Its roots are the parent's to remove.
+            std::mem::forget(roots);
+            let status = if listener.is_ok() { become_program() } else { 125 };
+            std::process::exit(status)
+        }
+        Fork::Parent(child, hearer) => {
+            let listener = match hearer.hear() {
+                Some(number) if number >= 0 => descriptor_of(child, number),
+                other => Err(Errno(other.map_or(libc::ECHILD, |number| -number))),
+            };
+            let listener = Listener::new(listener.map_err(SealError::Fence)?);
+            listener.wake_on_one_processor();
+            let own = rustix::process::getpid().as_raw_nonzero().get();
+            let refused = Mutex::new(refused::Refused::new(plan.tells));
+            let policy = plan.policy;
+            let house = Arc::new(House { listener, policy, roots, refused, own, fenced });
+            serve::start(&house).map_err(SealError::Fence)?;
+            Ok(Sealed { child, house })
+        }
+    }
+}
+
+impl Sealed {
+    /// What was refused so far, with counts.
+    pub fn refused(&self) -> Vec<(String, u64)> {
+        let all = self.house.refused.lock();
+        all.map_or(Vec::new(), |all| {
+            all.all().map(|(text, count)| (text.to_owned(), count)).collect()
+        })
+    }
+}

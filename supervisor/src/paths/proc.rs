@@ -1,0 +1,152 @@
+//! What of /proc exists for a sealed program: its own processes' entries and a few of all.
+//!
+//! Only for reading. Never memory, namespaces, or entries by which one process reaches into
+//! another (proc(5)).
+
+use rustix::fs::{Mode, OFlags};
+use std::os::fd::OwnedFd;
+
+/// Entries below /proc that every program may read.
+const COMMON: &[&str] = &[
+    "cpuinfo",
+    "filesystems",
+    "loadavg",
+    "meminfo",
+    "stat",
+    "sys",
+    "uptime",
+    "version",
+    "vmstat",
+    "cgroups",
+    "devices",
+    "misc",
+];
+/// Entries of a process.
+const OF_PROCESS: &[&str] = &[
+    "auxv",
+    "cgroup",
+    "cmdline",
+    "comm",
+    "cwd",
+    "environ",
+    "exe",
+    "fd",
+    "fdinfo",
+    "io",
+    "limits",
+    "loginuid",
+    "maps",
+    "mountinfo",
+    "mounts",
+    "net",
+    "oom_score",
+    "oom_score_adj",
+    "personality",
+    "root",
+    "sched",
+    "schedstat",
+    "sessionid",
+    "smaps",
+    "smaps_rollup",
+    "stat",
+    "statm",
+    "status",
+    "task",
+    "timers",
+    "uid_map",
+    "gid_map",
+    "setgroups",
+    "wchan",
+];
+/// Below /proc/sys, by prefix.
+const SETTINGS: &[&str] = &[
+    "kernel/cap_last_cap",
+    "kernel/hostname",
+    "kernel/domainname",
+    "kernel/ngroups_max",
+    "kernel/osrelease",
+    "kernel/ostype",
+    "kernel/pid_max",
+    "kernel/random",
+    "kernel/threads-max",
+    "kernel/version",
+    "kernel/seccomp",
+    "kernel/core_pattern",
+    "fs/file-max",
+    "fs/nr_open",
+    "fs/pipe-max-size",
+    "fs/inotify",
+    "fs/aio-max-nr",
+    "net/core/somaxconn",
+    "net/ipv4/ip_local_port_range",
+    "net/ipv4/tcp_max_syn_backlog",
+    "net/ipv6/conf/all",
+    "vm/max_map_count",
+    "vm/mmap_min_addr",
+    "vm/overcommit_memory",
+    "vm/nr_hugepages",
+];
+
+/// Which processes are behind the fence.
+pub trait Sandbox {
+    /// Whether the process with this number is.
+    fn holds(&self, process: i32) -> bool;
+}
+
+/// Whether an entry exists, given its names below /proc.
+pub fn exists(sandbox: &dyn Sandbox, names: &[&str]) -> bool {
+    match names {
+        [] => true,
+        [first] => is_process(sandbox, first) || COMMON.contains(first) || is_link(first),
+        ["sys", rest @ ..] => {
+            let rest = rest.join("/");
+            let leads = |known: &&str| below(known, &rest) || below(&rest, known);
+            SETTINGS.iter().any(|known| leads(&known))
+        }
+        [process, entry, ..] => is_process(sandbox, process) && OF_PROCESS.contains(entry),
+    }
+}
+
+/// Whether `path` is `folder` or below.
+fn below(path: &str, folder: &str) -> bool {
+    path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+fn is_process(sandbox: &dyn Sandbox, name: &str) -> bool {
+    name.parse().is_ok_and(|number| sandbox.holds(number))
+}
+
+fn is_link(name: &str) -> bool {
+    matches!(name, "self" | "thread-self" | "mounts" | "net")
+}
+
+/// The text of an entry that is a link for the program, by names below /proc.
+pub fn link(thread: i32, process: i32, names: &[&str]) -> Option<String> {
+    match names {
+        ["self"] => Some(process.to_string()),
+        ["thread-self"] => Some(format!("{process}/task/{thread}")),
+        ["mounts"] => Some("self/mounts".to_owned()),
+        ["net"] => Some("self/net".to_owned()),
+        _ => None,
+    }
+}
+
+/// Whether names below /proc name a descriptor of a process, and which.
+pub fn descriptor(names: &[&str]) -> Option<(i32, i32)> {
+    match names {
+        [process, "fd", number] => Some((process.parse().ok()?, number.parse().ok()?)),
+        [_, "task", thread, "fd", number] => Some((thread.parse().ok()?, number.parse().ok()?)),
+        _ => None,
+    }
+}
+
+/// Whether names below /proc are a link to a file or folder: what it leads to has a name.
+pub fn is_place(names: &[&str]) -> bool {
+    matches!(names, [_, "exe" | "cwd" | "root"] | [_, "task", _, "exe" | "cwd" | "root"])
+}
+
+/// Opens what a descriptor's entry stands for, by path only.
+pub fn opened(proc: &OwnedFd, process: i32, number: i32) -> Option<OwnedFd> {
+    let link = format!("{process}/fd/{number}");
+    rustix::fs::openat(proc, link, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()
+}

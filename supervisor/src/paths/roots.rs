@@ -1,0 +1,181 @@
+//! The granted roots, opened once.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Component, Path, PathBuf};
+
+use heliostat_control::policy::{Access, PathGrant};
+use rustix::fs::{Mode, OFlags};
+
+use super::skeleton::Skeleton;
+
+const OPEN: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
+
+/// One granted directory or file.
+#[derive(Debug)]
+pub struct Root {
+    /// Its name on the host, without symbolic links.
+    pub path: PathBuf,
+    /// The directory itself; of a file, the directory that holds it, so that a file that is
+    /// replaced by rename(2) stays granted.
+    pub folder: OwnedFd,
+    /// What it is granted for.
+    pub access: Access,
+    /// Whether it is a directory.
+    pub is_folder: bool,
+    /// Another grant with other access lies below.
+    pub is_mixed: bool,
+}
+
+/// All of them, and what leads to them.
+#[derive(Debug)]
+pub struct Roots {
+    /// Longest name first.
+    roots: Vec<Root>,
+    /// Names that are symbolic links to a granted directory: (name, its place in `roots`' tree).
+    aliases: Vec<(PathBuf, OwnedFd)>,
+    skeleton: Skeleton,
+    proc: OwnedFd,
+}
+
+impl Roots {
+    /// Opens what is granted. What does not exist is left out, and said by `tell`.
+    ///
+    /// `folder` is private to this user and takes the skeleton.
+    pub fn open(
+        grants: &[PathGrant],
+        folder: &Path,
+        tell: &mut dyn FnMut(&Path, &io::Error),
+    ) -> io::Result<Self> {
+        let proc = rustix::fs::open("/proc", OPEN | OFlags::DIRECTORY, Mode::empty())?;
+        let skeleton = Skeleton::new(folder)?;
+        let mut all = Self { roots: Vec::new(), aliases: Vec::new(), skeleton, proc };
+        for grant in grants {
+            if let Err(error) = all.take(grant) {
+                tell(&grant.path, &error);
+            }
+        }
+        all.roots.sort_by_key(|root| std::cmp::Reverse(root.path.as_os_str().len()));
+        all.aliases.sort_by_key(|(path, _)| std::cmp::Reverse(path.as_os_str().len()));
+        all.mark_mixed();
+        Ok(all)
+    }
+
+    fn take(&mut self, grant: &PathGrant) -> io::Result<()> {
+        let path = grant.path.canonicalize()?;
+        if path != grant.path {
+            self.lead_through(&grant.path, &path)?;
+        }
+        if let Some(known) = self.roots.iter_mut().find(|root| root.path == path) {
+            // The later one counts, as on a command line.
+            known.access = grant.access;
+            return Ok(());
+        }
+        let is_folder = path.is_dir();
+        let opened = if is_folder { &path } else { path.parent().unwrap_or(&path) };
+        let folder = rustix::fs::open(opened, OPEN | OFlags::DIRECTORY, Mode::empty())?;
+        match is_folder {
+            true => self.skeleton.folder(&path)?,
+            false => self.skeleton.file(&path)?,
+        }
+        self.roots.push(Root { path, folder, access: grant.access, is_folder, is_mixed: false });
+        Ok(())
+    }
+
+    /// Shows the symbolic links on the way from a granted name to what it stands for.
+    fn lead_through(&mut self, name: &Path, path: &Path) -> io::Result<()> {
+        let mut reached = PathBuf::from("/");
+        for part in name.components().filter(|part| matches!(part, Component::Normal(_))) {
+            reached.push(part);
+            if let Ok(text) = std::fs::read_link(&reached) {
+                self.skeleton.link(&reached, &text)?;
+                if reached == name && path.is_dir() {
+                    let folder = rustix::fs::open(path, OPEN | OFlags::DIRECTORY, Mode::empty())?;
+                    self.aliases.push((name.to_owned(), folder));
+                }
+                // What comes after is found by walking the link's text.
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    fn mark_mixed(&mut self) {
+        let all: Vec<_> = self.roots.iter().map(|root| (root.path.clone(), root.access)).collect();
+        for root in &mut self.roots {
+            let differs = |(path, access): &(PathBuf, Access)| {
+                *path != root.path && path.starts_with(&root.path) && *access != root.access
+            };
+            root.is_mixed = all.iter().any(differs);
+        }
+    }
+
+    /// The grant that decides about a path without symbolic links.
+    pub fn deciding(&self, path: &Path) -> Option<&Root> {
+        let decides = |root: &&Root| match root.is_folder {
+            true => path.starts_with(&root.path),
+            false => path == root.path,
+        };
+        self.roots.iter().find(decides)
+    }
+
+    /// The grant with exactly this name.
+    pub fn exactly(&self, path: &Path) -> Option<&Root> {
+        self.roots.iter().find(|root| root.path == path)
+    }
+
+    /// The granted directory that a name begins with, and how many bytes of the name that are.
+    /// `None` too for names that go up (`..`) before.
+    pub fn leading(&self, name: &[u8]) -> Option<(&OwnedFd, Option<&Root>, usize)> {
+        for root in self.roots.iter().filter(|root| root.is_folder) {
+            if let Some(length) = prefix(name, &root.path) {
+                return Some((&root.folder, Some(root), length));
+            }
+        }
+        let found = self.aliases.iter().find_map(|(path, fd)| Some((fd, prefix(name, path)?)));
+        found.map(|(fd, length)| (fd, None, length))
+    }
+
+    /// The program's `/`.
+    pub fn top(&self) -> &OwnedFd {
+        self.skeleton.top()
+    }
+
+    /// The host's /proc.
+    pub fn proc(&self) -> &OwnedFd {
+        &self.proc
+    }
+
+    /// The program's name of a path of the host: the same, but for the skeleton's own. `None` if
+    /// it is not visible.
+    pub fn name_of(&self, host: &Path) -> Option<PathBuf> {
+        if let Some(name) = self.skeleton.name_of(host) {
+            return Some(name);
+        }
+        self.is_visible(host).then(|| host.to_owned())
+    }
+
+    /// Whether a path without symbolic links exists for the program: granted, on the way to a
+    /// grant, or the way to /proc.
+    pub fn is_visible(&self, path: &Path) -> bool {
+        self.deciding(path).is_some()
+            || self.roots.iter().any(|root| root.path.starts_with(path))
+            || path == Path::new("/")
+    }
+
+    /// All grants, for the kernel's own fence.
+    pub fn all(&self) -> &[Root] {
+        &self.roots
+    }
+}
+
+/// Length of the prefix of `name` that is `path`, if it is one, in whole components. Only plain
+/// spellings count: anything else is walked.
+fn prefix(name: &[u8], path: &Path) -> Option<usize> {
+    let path = std::os::unix::ffi::OsStrExt::as_bytes(path.as_os_str());
+    if path == b"/" {
+        return Some(1);
+    }
+    let rest = name.strip_prefix(path)?;
+    (rest.is_empty() || rest.starts_with(b"/")).then_some(path.len())
+}

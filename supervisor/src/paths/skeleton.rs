@@ -1,0 +1,77 @@
+//! Empty directories that lead to the grants, so that programs can look at what leads to them.
+//!
+//! A private folder of the host holds them: one per ancestor of a grant, an empty file or folder
+//! in a grant's own place, and the host's symbolic links that stand before a grant (`/bin`). It
+//! is only ever read, and removed at the end.
+
+use std::fs;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Mode, OFlags};
+
+/// The folder; dropping it removes it.
+#[derive(Debug)]
+pub struct Skeleton {
+    place: PathBuf,
+    top: OwnedFd,
+}
+
+impl Skeleton {
+    /// Makes an empty one in `folder`, which is private to this user.
+    pub fn new(folder: &Path) -> io::Result<Self> {
+        fs::create_dir_all(folder)?;
+        let place = folder.join(format!("sealed-{}", std::process::id()));
+        // Left behind by a killed process that had this number.
+        let _ = fs::remove_dir_all(&place);
+        fs::create_dir(&place)?;
+        let place = place.canonicalize()?;
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let top = rustix::fs::open(&place, flags, Mode::empty())?;
+        let skeleton = Self { place, top };
+        skeleton.folder(Path::new("/proc"))?;
+        Ok(skeleton)
+    }
+
+    /// Where a path of the program has its place in the skeleton.
+    fn inside(&self, path: &Path) -> PathBuf {
+        self.place.join(path.strip_prefix("/").unwrap_or(path))
+    }
+
+    /// A directory and what leads to it.
+    pub fn folder(&self, path: &Path) -> io::Result<()> {
+        fs::create_dir_all(self.inside(path))
+    }
+
+    /// An empty file and what leads to it.
+    pub fn file(&self, path: &Path) -> io::Result<()> {
+        self.folder(path.parent().unwrap_or(Path::new("/")))?;
+        fs::File::create(self.inside(path)).map(drop)
+    }
+
+    /// A symbolic link as the host has it, and what leads to it.
+    pub fn link(&self, path: &Path, text: &Path) -> io::Result<()> {
+        self.folder(path.parent().unwrap_or(Path::new("/")))?;
+        match std::os::unix::fs::symlink(text, self.inside(path)) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            done => done,
+        }
+    }
+
+    /// Its top, the program's `/`.
+    pub fn top(&self) -> &OwnedFd {
+        &self.top
+    }
+
+    /// The program's name of what lies in the skeleton at a path of the host.
+    pub fn name_of(&self, host: &Path) -> Option<PathBuf> {
+        host.strip_prefix(&self.place).ok().map(|rest| Path::new("/").join(rest))
+    }
+}
+
+impl Drop for Skeleton {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.place);
+    }
+}

@@ -1,0 +1,43 @@
+//! Where a relative path begins: the thread's working directory, or a descriptor it holds.
+
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+
+use heliostat_base::sys::Errno;
+use rustix::fs::{Mode, OFlags};
+
+use super::{errno, host_path, Roots};
+
+/// A directory of the program's, or whatever its descriptor stands for.
+#[derive(Debug)]
+pub struct Start {
+    /// Opened by path only.
+    pub fd: OwnedFd,
+    /// Its name for the program; `None` if it has none: deleted, a pipe, a socket.
+    pub path: Option<PathBuf>,
+}
+
+impl Start {
+    /// `number` is a descriptor of the thread's, or AT_FDCWD.
+    ///
+    /// # Errors
+    /// EBADF if there is none; ENOENT if it lies where nothing is granted.
+    pub fn of(roots: &Roots, thread: i32, number: i32) -> Result<Self, Errno> {
+        let link = match number {
+            libc::AT_FDCWD => format!("{thread}/cwd"),
+            number if number < 0 => return Err(Errno(libc::EBADF)),
+            number => format!("{thread}/fd/{number}"),
+        };
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        let opened = rustix::fs::openat(roots.proc(), link, flags, Mode::empty());
+        let fd = opened.map_err(|error| match error {
+            rustix::io::Errno::NOENT if number != libc::AT_FDCWD => Errno(libc::EBADF),
+            other => errno(other),
+        })?;
+        let path = match host_path(&fd) {
+            None => None,
+            Some(host) => Some(roots.name_of(&host).ok_or(Errno(libc::ENOENT))?),
+        };
+        Ok(Self { fd, path })
+    }
+}

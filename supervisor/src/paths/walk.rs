@@ -1,0 +1,292 @@
+//! The long way: component by component, following symbolic links as the program would see them.
+//!
+//! Each directory on the way is held open, so that nothing that is renamed meanwhile changes
+//! where `..` leads (path_resolution(7)). A component is only ever looked up in a directory that
+//! is granted or of the skeleton, and never followed by the kernel.
+
+use std::collections::VecDeque;
+use std::ffi::{CString, OsStr, OsString};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use heliostat_base::sys::Errno;
+use heliostat_control::policy::Access;
+use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+
+use super::{errno, host_path, proc, Found, Object, Roots, Sandbox, Start, LINKS_MAX};
+use crate::call::Last;
+
+const LOOK: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+/// One walk.
+pub struct Walk<'a> {
+    roots: &'a Roots,
+    sandbox: &'a dyn Sandbox,
+    thread: i32,
+    process: i32,
+    /// Directories from the top to here, with their names; the top has none.
+    stack: Vec<(OsString, OwnedFd)>,
+    /// What is still to be walked, and whether slashes follow the last.
+    left: VecDeque<OsString>,
+    ends_in_slash: bool,
+    last: Last,
+    links: usize,
+}
+
+impl<'a> Walk<'a> {
+    /// A walk for a thread of a process.
+    pub fn new(
+        roots: &'a Roots,
+        sandbox: &'a dyn Sandbox,
+        thread: i32,
+        process: i32,
+        last: Last,
+    ) -> Self {
+        let (stack, left) = (Vec::new(), VecDeque::new());
+        let (ends_in_slash, links) = (false, 0);
+        Self { roots, sandbox, thread, process, stack, left, ends_in_slash, last, links }
+    }
+
+    /// Walks `path` to its last component.
+    ///
+    /// # Errors
+    /// Those of path_resolution(7); ENOENT for what is not granted.
+    pub fn to(mut self, start: Option<&Start>, path: &[u8]) -> Result<Found, Errno> {
+        if path.is_empty() {
+            return Err(Errno(libc::ENOENT));
+        }
+        self.go_to_top()?;
+        if !path.starts_with(b"/") {
+            let from = start.and_then(|start| start.path.clone()).ok_or(Errno(libc::ENOENT))?;
+            self.prepend(from.as_os_str().as_bytes());
+            while let Some(name) = self.left.pop_front() {
+                self.step(name, true, true)?;
+            }
+        }
+        self.ends_in_slash = path.ends_with(b"/");
+        self.prepend(path);
+        while let Some(name) = self.left.pop_front() {
+            let is_last = self.left.is_empty();
+            let follows = match self.last {
+                Last::Follow => true,
+                Last::Keep => self.ends_in_slash,
+                Last::Name => false,
+            };
+            if let Some(found) = self.step(name, !is_last, follows)? {
+                return Ok(found);
+            }
+        }
+        self.here(Object::Root)
+    }
+
+    fn go_to_top(&mut self) -> Result<(), Errno> {
+        self.stack.clear();
+        let root = self.roots.exactly(Path::new("/"));
+        let top = root.map_or(self.roots.top(), |root| &root.folder);
+        let top = top.try_clone().map_err(|_| Errno(libc::ENFILE))?;
+        self.stack.push((OsString::new(), top));
+        Ok(())
+    }
+
+    /// Puts the components of a path before what is left.
+    fn prepend(&mut self, path: &[u8]) {
+        let parts = path.split(|byte| *byte == b'/').filter(|part| !part.is_empty());
+        let parts: Vec<_> = parts.filter(|part| *part != b".").collect();
+        for part in parts.into_iter().rev() {
+            self.left.push_front(OsStr::from_bytes(part).to_owned());
+        }
+    }
+
+    /// The name of the directory the walk is in.
+    fn path(&self) -> PathBuf {
+        let mut path = PathBuf::from("/");
+        path.extend(self.stack.iter().skip(1).map(|(name, _)| name));
+        path
+    }
+
+    /// One component. `enters`: more come after it, so it has to be a directory.
+    fn step(
+        &mut self,
+        name: OsString,
+        enters: bool,
+        follows: bool,
+    ) -> Result<Option<Found>, Errno> {
+        if name == ".." {
+            if self.stack.len() > 1 {
+                self.stack.pop();
+            }
+            return Ok(None);
+        }
+        let path = self.path().join(&name);
+        if let Ok(below) = path.strip_prefix("/proc") {
+            return self.step_in_proc(name, &path, below, enters, follows);
+        }
+        if let Some(root) = self.roots.exactly(&path).filter(|root| root.is_folder) {
+            let folder = root.folder.try_clone().map_err(|_| Errno(libc::ENFILE))?;
+            self.stack.push((name, folder));
+            return Ok(None);
+        }
+        self.step_into(name, path, enters, follows)
+    }
+
+    fn step_into(
+        &mut self,
+        name: OsString,
+        path: PathBuf,
+        enters: bool,
+        follows: bool,
+    ) -> Result<Option<Found>, Errno> {
+        let decides = self.roots.deciding(&path);
+        let folder = match decides.filter(|root| !root.is_folder) {
+            // The skeleton has an empty file there; the real one lies in its own folder.
+            Some(root) => root.folder.try_clone().map_err(|_| Errno(libc::ENFILE))?,
+            None => self.folder()?,
+        };
+        let node = match rustix::fs::openat(&folder, &name, LOOK, Mode::empty()) {
+            Ok(node) => node,
+            Err(rustix::io::Errno::NOENT) if !enters => {
+                return self.end(folder, name, path, Object::Plain).map(Some);
+            }
+            Err(error) => return Err(errno(error)),
+        };
+        match kind(&node)? {
+            FileType::Symlink if enters || follows => {
+                let text = rustix::fs::readlinkat(&node, "", Vec::with_capacity(256));
+                self.follow(&text.map_err(errno)?.into_bytes())?;
+                Ok(None)
+            }
+            FileType::Directory if enters => {
+                self.stack.push((name, node));
+                Ok(None)
+            }
+            _ if enters => Err(Errno(libc::ENOTDIR)),
+            _ => self.end(folder, name, path, Object::Plain).map(Some),
+        }
+    }
+
+    /// As `step_into` below /proc, where links are the program's own, and few entries exist.
+    fn step_in_proc(
+        &mut self,
+        name: OsString,
+        path: &Path,
+        below: &Path,
+        enters: bool,
+        follows: bool,
+    ) -> Result<Option<Found>, Errno> {
+        let names: Option<Vec<&str>> = below.iter().map(OsStr::to_str).collect();
+        let names = names.ok_or(Errno(libc::ENOENT))?;
+        if names.is_empty() {
+            // Its list is the skeleton's; what is in it is looked up in the real one.
+            let proc = match enters {
+                true => self.roots.proc().try_clone().map_err(|_| Errno(libc::ENFILE))?,
+                false => {
+                    return self.end(self.folder()?, name, path.into(), Object::Plain).map(Some)
+                }
+            };
+            self.stack.push((name, proc));
+            return Ok(None);
+        }
+        if !proc::exists(self.sandbox, &names) {
+            return Err(Errno(libc::ENOENT));
+        }
+        if let Some(text) = proc::link(self.thread, self.process, &names) {
+            if enters || follows {
+                self.follow(text.as_bytes())?;
+                return Ok(None);
+            }
+            return self.end(self.folder()?, name, path.into(), Object::Process).map(Some);
+        }
+        if let Some((process, number)) = proc::descriptor(&names).filter(|_| enters || follows) {
+            return self.step_to_descriptor(process, number, enters);
+        }
+        if proc::is_place(&names) && (enters || follows) {
+            let to = rustix::fs::readlinkat(&self.folder()?, &name, Vec::with_capacity(256));
+            self.follow(&to.map_err(errno)?.into_bytes())?;
+            return Ok(None);
+        }
+        let node =
+            rustix::fs::openat(&self.folder()?, &name, LOOK, Mode::empty()).map_err(errno)?;
+        match kind(&node)? {
+            FileType::Directory if enters => self.stack.push((name, node)),
+            _ if enters => return Err(Errno(libc::ENOTDIR)),
+            _ => return self.end(self.folder()?, name, path.into(), Object::Process).map(Some),
+        }
+        Ok(None)
+    }
+
+    /// /proc/PID/fd/N: by its name where it has one, else the object itself.
+    fn step_to_descriptor(
+        &mut self,
+        process: i32,
+        number: i32,
+        enters: bool,
+    ) -> Result<Option<Found>, Errno> {
+        let fd = proc::opened(self.roots.proc(), process, number).ok_or(Errno(libc::ENOENT))?;
+        let path = host_path(&fd);
+        if let Some(name) = path.and_then(|path| self.roots.name_of(&path)) {
+            self.follow(name.as_os_str().as_bytes())?;
+            return Ok(None);
+        }
+        if enters {
+            return Err(Errno(libc::ENOTDIR));
+        }
+        let name = OsString::from(number.to_string());
+        let object = Object::Descriptor { process, number };
+        self.end(self.folder()?, name.clone(), self.path().join(name), object).map(Some)
+    }
+
+    fn follow(&mut self, text: &[u8]) -> Result<(), Errno> {
+        self.links += 1;
+        if self.links > LINKS_MAX {
+            return Err(Errno(libc::ELOOP));
+        }
+        if text.starts_with(b"/") {
+            self.go_to_top()?;
+        }
+        // Slashes after the text of the last link ask for a directory, as those of the path do.
+        if self.left.is_empty() && text.ends_with(b"/") {
+            self.ends_in_slash = true;
+        }
+        self.prepend(text);
+        Ok(())
+    }
+
+    /// The directory the walk is in.
+    fn folder(&self) -> Result<OwnedFd, Errno> {
+        let (_, here) = self.stack.last().ok_or(Errno(libc::ENOENT))?;
+        here.try_clone().map_err(|_| Errno(libc::ENFILE))
+    }
+
+    fn access(&self, path: &Path) -> Option<Access> {
+        self.roots.deciding(path).map(|root| root.access)
+    }
+
+    fn end(
+        &self,
+        folder: OwnedFd,
+        name: OsString,
+        path: PathBuf,
+        object: Object,
+    ) -> Result<Found, Errno> {
+        let mut name = name.into_vec();
+        if self.ends_in_slash {
+            name.push(b'/');
+        }
+        let name = CString::new(name).map_err(|_| Errno(libc::EINVAL))?;
+        let access = self.access(&path);
+        Ok(Found { folder, name, path, access, object })
+    }
+
+    /// The directory that the walk ended in: a root, `..`, or a link to one of them.
+    fn here(&self, object: Object) -> Result<Found, Errno> {
+        let path = self.path();
+        let access = self.access(&path);
+        Ok(Found { folder: self.folder()?, name: c".".to_owned(), path, access, object })
+    }
+}
+
+fn kind(node: &OwnedFd) -> Result<FileType, Errno> {
+    let found = rustix::fs::statat(node, "", AtFlags::EMPTY_PATH).map_err(errno)?;
+    Ok(FileType::from_raw_mode(found.st_mode))
+}

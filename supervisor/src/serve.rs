@@ -1,0 +1,146 @@
+//! The thread that takes calls in and answers them, and those that stand in for it.
+//!
+//! One thread receives: the kernel then wakes program and supervisor on one processor, and an
+//! answer costs a third of what it costs with several threads waiting. A call that may wait for
+//! somebody else gets a thread of its own. Some wait although nobody could tell (a FIFO without a
+//! writer, a file system that does not answer): a watch notices, and another thread receives.
+
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+use heliostat_base::seal::{Notice, Reply};
+use heliostat_base::sys::Errno;
+
+use crate::calls;
+use crate::house::House;
+
+/// Threads with a call of their own at most. When all are waiting, the sealed program's next such
+/// call fails with EAGAIN, and nobody else's.
+const THREADS_MAX: usize = 64;
+/// A call that takes longer than this holds up others no more.
+const TICK: Duration = Duration::from_millis(50);
+
+/// Who receives, and how it goes.
+struct Desk {
+    house: Arc<House>,
+    /// Number of the thread that receives; others leave.
+    turn: AtomicU64,
+    /// Odd while that thread answers.
+    progress: AtomicU64,
+    threads: AtomicUsize,
+    /// The watch sleeps, until there is something to watch.
+    sleeps: AtomicBool,
+    lock: Mutex<()>,
+    bell: Condvar,
+}
+
+/// Starts answering; returns at once. The threads end with the process.
+///
+/// # Errors
+/// EAGAIN if there can be no thread.
+pub fn start(house: &Arc<House>) -> Result<(), Errno> {
+    let desk = Arc::new(Desk {
+        house: house.clone(),
+        turn: AtomicU64::new(0),
+        progress: AtomicU64::new(0),
+        threads: AtomicUsize::new(0),
+        sleeps: AtomicBool::new(false),
+        lock: Mutex::new(()),
+        bell: Condvar::new(),
+    });
+    let watched = desk.clone();
+    spawn(move || watched.watch())?;
+    spawn(move || desk.receive(0))
+}
+
+fn spawn(work: impl FnOnce() + Send + 'static) -> Result<(), Errno> {
+    let builder = std::thread::Builder::new().name("answers".to_owned());
+    builder.spawn(work).map(drop).map_err(|_| Errno(libc::EAGAIN))
+}
+
+impl Desk {
+    /// Answers calls until none can come any more, or another thread does it.
+    fn receive(self: &Arc<Self>, turn: u64) {
+        while self.turn.load(SeqCst) == turn {
+            let notice = match self.house.listener.receive() {
+                Ok(Some(notice)) => notice,
+                Ok(None) => continue,
+                Err(_) => return,
+            };
+            let busy = self.progress.fetch_add(1, SeqCst) + 1;
+            if self.sleeps.swap(false, SeqCst) {
+                let _held = self.lock.lock();
+                self.bell.notify_one();
+            }
+            match calls::may_wait(&notice) {
+                true => self.answer_aside(notice),
+                false => answer(&self.house, notice),
+            }
+            // Not if another thread receives by now: the count is its own.
+            let _ = self.progress.compare_exchange(busy, busy + 1, SeqCst, SeqCst);
+        }
+    }
+
+    fn answer_aside(self: &Arc<Self>, notice: Notice) {
+        let desk = self.clone();
+        let is_room = self.threads.fetch_add(1, SeqCst) < THREADS_MAX;
+        let work = move || {
+            answer(&desk.house, notice);
+            desk.threads.fetch_sub(1, SeqCst);
+        };
+        if !is_room || spawn(work).is_err() {
+            self.threads.fetch_sub(1, SeqCst);
+            let _ = self.house.listener.answer(notice.id, Reply::Fail(Errno(libc::EAGAIN)));
+        }
+    }
+
+    /// Lets another thread receive when the one that does is held up.
+    fn watch(self: &Arc<Self>) {
+        let mut before = self.progress.load(SeqCst);
+        loop {
+            std::thread::sleep(TICK);
+            let now = self.progress.load(SeqCst);
+            match (now == before, now % 2 == 1) {
+                (true, true) => self.relieve(now),
+                (true, false) => self.sleep_until_busy(now),
+                _ => {}
+            }
+            before = self.progress.load(SeqCst);
+        }
+    }
+
+    fn relieve(self: &Arc<Self>, now: u64) {
+        if self.threads.load(SeqCst) >= THREADS_MAX {
+            return;
+        }
+        // Makes the count even: the held-up thread's own end of it fails.
+        if self.progress.compare_exchange(now, now + 1, SeqCst, SeqCst).is_ok() {
+            self.threads.fetch_add(1, SeqCst);
+            let (desk, turn) = (self.clone(), self.turn.fetch_add(1, SeqCst) + 1);
+            let _ = spawn(move || {
+                desk.receive(turn);
+                desk.threads.fetch_sub(1, SeqCst);
+            });
+        }
+    }
+
+    fn sleep_until_busy(&self, idle: u64) {
+        let Ok(mut held) = self.lock.lock() else { return };
+        self.sleeps.store(true, SeqCst);
+        while self.progress.load(SeqCst) == idle && self.sleeps.load(SeqCst) {
+            match self.bell.wait(held) {
+                Ok(again) => held = again,
+                Err(_) => return,
+            }
+        }
+        self.sleeps.store(false, SeqCst);
+    }
+}
+
+fn answer(house: &House, notice: Notice) {
+    let reply = calls::answer(house, notice).unwrap_or_else(Reply::Fail);
+    // Whoever does not wait any more has been killed, and needs no answer.
+    let _: Result<(), Errno> = house.listener.answer(notice.id, reply);
+}

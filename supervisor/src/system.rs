@@ -1,0 +1,66 @@
+//! What any dynamically linked program needs to start: the system grants.
+
+use std::path::PathBuf;
+
+use heliostat_control::policy::{Access, PathGrant};
+
+/// For reading and executing.
+const READ: &[&str] = &[
+    "/usr",
+    "/bin",
+    "/sbin",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/etc/ld.so.cache",
+    "/etc/ld.so.conf",
+    "/etc/ld.so.conf.d",
+    "/etc/alternatives",
+    "/etc/passwd",
+    "/etc/group",
+    "/etc/nsswitch.conf",
+    "/etc/host.conf",
+    "/etc/hosts",
+    "/etc/hostname",
+    "/etc/resolv.conf",
+    "/etc/gai.conf",
+    "/etc/services",
+    "/etc/protocols",
+    "/etc/localtime",
+    "/etc/timezone",
+    "/etc/ssl",
+    "/etc/ca-certificates",
+    "/etc/mime.types",
+    "/etc/magic",
+    "/etc/inputrc",
+    "/etc/terminfo",
+    "/etc/bash.bashrc",
+    "/etc/profile",
+    "/etc/locale.alias",
+    "/etc/debian_version",
+    "/etc/os-release",
+    "/etc/mtab",
+    "/etc/fonts",
+    "/etc/python3",
+    "/etc/python3.11",
+    "/etc/perl",
+    "/etc/gitconfig",
+    "/dev/fd",
+    "/dev/stdin",
+    "/dev/stdout",
+    "/dev/stderr",
+];
+/// Devices without a memory of their own.
+const WRITE: &[&str] =
+    &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
+
+/// All of them; many exist on some machines only.
+pub fn grants() -> Vec<PathGrant> {
+    let all = |names: &[&str], access| -> Vec<PathGrant> {
+        names.iter().map(|name| PathGrant { path: PathBuf::from(name), access }).collect()
+    };
+    let mut grants = all(READ, Access::ReadOnly);
+    grants.extend(all(WRITE, Access::ReadWrite));
+    grants
+}
