@@ -35,7 +35,7 @@ SWEEPS = 5
 WARM_UPS = 4
 # How long the measured pairs of one run take, about; and how many there are at least: with fewer,
 # the differences of neighbouring steps hide one per cent.
-RUN_NS = 0.3e9
+RUN_NS = 0.8e9
 LEAST_PAIRS, LEAST_OF_LARGEST = 8, 2
 CORES = sorted(os.sched_getaffinity(0))
 

@@ -18,6 +18,9 @@ from pictures import sweep as picture
 
 PACKAGE = ["run", "--release", "--quiet", "--package", "heliostat-bench-sweep", "--"]
 AIM_PERCENT = 1.0
+# The paper gives the analysis cores of its own. On one core part of the analysis runs within the
+# producer's steps, whatever way of sharing wakes it: that is shown, and held to nothing.
+AIMED = "two cores"
 WITH = "a step after a shared one over its neighbour after one that was not, medians of pairs, per cent"
 CALL = "time in the producer's own call that shares, per cent of a step"
 SMALL = "processor time that a version adds to its writes, whole copies as theirs"
@@ -42,7 +45,7 @@ def results(found: dict) -> list[Result]:
     rows = []
     for (cells, cores), ways in groups.items():
         for name, of, note, aim in (
-            ("added to a step", "over_ns", WITH, AIM_PERCENT),
+            ("added to a step", "over_ns", WITH, AIM_PERCENT if cores == AIMED else None),
             ("the call that shares", "shared_ns", CALL, None),
         ):
             arms = [overheads(ways[way], of) for way in ("snapshot", "spin lock")]

@@ -21,7 +21,6 @@ from suite.checkpoint import PACKAGE, install
 SCRIPT = ROOT / "bench/python/sweep.py"
 CHECKED = ["6,5,8", "8,8,12"]
 STEPS = "3"
-AIM_PERCENT = 1.0
 
 
 def measure(bench: Bench) -> list[Result]:
@@ -60,7 +59,8 @@ def results(runs: list[dict]) -> list[Result]:
     picture.draw(groups, REPORT / "sweep_numpy.png")
     rows = []
     for (cells, cores), ways in groups.items():
-        for way, aim in (("spin lock", AIM_PERCENT), ("copy", None), ("own data", None)):
+        aim_percent = sweep.AIM_PERCENT if cores == sweep.AIMED else None
+        for way, aim in (("spin lock", aim_percent), ("copy", None), ("own data", None)):
             arms = [sweep.overheads(ways[one], "over_ns") for one in ("snapshot", way)]
             called = "analysing own data" if way == "own data" else way
             rows.append(sweep.row(f"{cells} cells: added to a step, vs {called}", arms, cores, sweep.WITH, aim))
