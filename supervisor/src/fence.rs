@@ -12,6 +12,9 @@ use rustix::thread::{CapabilitiesSecureBits, CapabilitySet, CapabilitySets};
 use crate::filter::{self, Fenced};
 use crate::paths::Roots;
 
+/// Descriptors from here on are the caller's own business: below are input, output and errors.
+const FIRST_OF_CALLER: i32 = 3;
+
 /// What can be fenced by Landlock here.
 ///
 /// # Errors
@@ -34,6 +37,8 @@ pub fn landlock_abi() -> u32 {
 /// Those of prctl(2), capset(2), Landlock and seccomp(2).
 pub fn enter(roots: &Roots, fenced: Fenced) -> Result<OwnedFd, Errno> {
     let number = |error: rustix::io::Errno| Errno(error.raw_os_error());
+    // A descriptor is a grant; what the caller happened to have open is none (CVE-2024-21626).
+    seal::close_on_exec_from(FIRST_OF_CALLER)?;
     drop_capabilities().map_err(number)?;
     rustix::thread::set_no_new_privs(true).map_err(number)?;
     no_core_files()?;

@@ -147,12 +147,12 @@ impl Roots {
     }
 
     /// The program's name of a path of the host: the same, but for the skeleton's own. `None` if
-    /// it is not visible.
+    /// it is not visible. What lies in /proc is judged when it is walked to.
     pub fn name_of(&self, host: &Path) -> Option<PathBuf> {
         if let Some(name) = self.skeleton.name_of(host) {
             return Some(name);
         }
-        self.is_visible(host).then(|| host.to_owned())
+        (self.is_visible(host) || host.starts_with("/proc")).then(|| host.to_owned())
     }
 
     /// Whether a path without symbolic links exists for the program: granted, on the way to a

@@ -13,7 +13,8 @@ use super::{errno, host_path, Roots};
 pub struct Start {
     /// Opened by path only.
     pub fd: OwnedFd,
-    /// Its name for the program; `None` if it has none: deleted, a pipe, a socket.
+    /// Its name for the program; `None` if it has none: deleted, a pipe, a socket, or something
+    /// that lies outside and was handed in as a descriptor.
     pub path: Option<PathBuf>,
 }
 
@@ -21,7 +22,7 @@ impl Start {
     /// `number` is a descriptor of the thread's, or AT_FDCWD.
     ///
     /// # Errors
-    /// EBADF if there is none; ENOENT if it lies where nothing is granted.
+    /// EBADF if there is none.
     pub fn of(roots: &Roots, thread: i32, number: i32) -> Result<Self, Errno> {
         let link = match number {
             libc::AT_FDCWD => format!("{thread}/cwd"),
@@ -34,10 +35,7 @@ impl Start {
             rustix::io::Errno::NOENT if number != libc::AT_FDCWD => Errno(libc::EBADF),
             other => errno(other),
         })?;
-        let path = match host_path(&fd) {
-            None => None,
-            Some(host) => Some(roots.name_of(&host).ok_or(Errno(libc::ENOENT))?),
-        };
+        let path = host_path(&fd).and_then(|host| roots.name_of(&host));
         Ok(Self { fd, path })
     }
 }
