@@ -11,6 +11,7 @@
 //!                    | 0 ........ len | 0 ........ len |   no element ever wraps
 //! ```
 
+mod foreign;
 mod patchwork;
 mod view;
 
@@ -20,7 +21,9 @@ use std::ptr::NonNull;
 
 use crate::fd::OwnedFd;
 use crate::sys::{check, raw, Errno, Sysno};
+use foreign::{check_len, check_region};
 
+pub use foreign::has_huge_pages;
 pub use patchwork::Patchwork;
 pub use view::{settle, OutOfRange, PAGE_BYTES};
 
@@ -74,6 +77,9 @@ pub enum MappingError {
         /// Seals found (F_GET_SEALS), or -1 where the file cannot carry seals.
         found: i32,
     },
+    /// It is memory of huge pages (hugetlbfs), of which the kernel may have none left when one is
+    /// touched. The owner of the descriptor is at fault.
+    HugePages,
     /// The kernel refused.
     System {
         /// System call that failed.
@@ -96,6 +102,10 @@ impl std::fmt::Display for MappingError {
             MappingError::Unsealed { found } => {
                 write!(f, "region may shrink (seals {found:#x})")
             }
+            MappingError::HugePages => f.write_str(
+                "region is of huge pages, which may run out under its readers; make it without \
+                 MFD_HUGETLB",
+            ),
             MappingError::System { call, errno } => write!(f, "{call}: {errno}"),
         }
     }
@@ -222,49 +232,6 @@ impl Drop for SharedMapping {
         // SAFETY: the range was mapped by this value and no view outlives it (views borrow it).
         let _ = unsafe { raw(Sysno::munmap as usize, args) };
     }
-}
-
-/// Confirms that `[offset, offset + len)` lies inside a file that can never shrink.
-fn check_region(fd: RawFd, offset: usize, len: usize) -> Result<(), MappingError> {
-    check_len(len)?;
-    if offset % PAGE_BYTES != 0 || offset > REGION_BYTES_MAX {
-        return Err(MappingError::Misaligned { offset });
-    }
-    // Seals first: once the shrink seal is seen the size read below is a lower bound for ever.
-    let args = [fd as usize, libc::F_GET_SEALS as usize, 0, 0, 0, 0];
-    // SAFETY: F_GET_SEALS takes no pointer.
-    let seals = match check(unsafe { raw(Sysno::fcntl as usize, args) }) {
-        Ok(seals) => seals as i32,
-        Err(Errno(libc::EINVAL)) => -1,
-        Err(errno) => return Err(MappingError::System { call: "fcntl(F_GET_SEALS)", errno }),
-    };
-    if seals < 0 || seals & libc::F_SEAL_SHRINK == 0 {
-        return Err(MappingError::Unsealed { found: seals });
-    }
-    let found = file_len(fd)?;
-    let wanted = offset + len;
-    if found < wanted {
-        return Err(MappingError::Short { wanted, found });
-    }
-    Ok(())
-}
-
-fn check_len(len: usize) -> Result<(), MappingError> {
-    if len == 0 || len > REGION_BYTES_MAX {
-        return Err(MappingError::Length { wanted: len, limit: REGION_BYTES_MAX });
-    }
-    Ok(())
-}
-
-/// The length of a file as the kernel knows it.
-fn file_len(fd: RawFd) -> Result<usize, MappingError> {
-    let mut stat = std::mem::MaybeUninit::<libc::stat>::zeroed();
-    let args = [fd as usize, stat.as_mut_ptr() as usize, 0, 0, 0, 0];
-    // SAFETY: `stat` is writable and has the kernel's size for fstat on this architecture.
-    check(unsafe { raw(Sysno::fstat as usize, args) })
-        .map_err(|errno| MappingError::System { call: "fstat", errno })?;
-    // SAFETY: zeroed is a valid `stat`, and the kernel has filled it.
-    Ok(unsafe { stat.assume_init() }.st_size as usize)
 }
 
 fn sized_memfd(name: &CStr, len: usize) -> Result<OwnedFd, MappingError> {

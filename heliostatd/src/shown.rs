@@ -8,6 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use heliostat_abi::queue;
 use heliostat_abi::snapshot::{Shape, HEAD_BYTES, PINS_BYTES};
+use heliostat_base::mapping::has_huge_pages;
 use rustix::fs::{fcntl_get_seals, fstat, SealFlags};
 use rustix::net::{sockopt::socket_domain, AddressFamily};
 
@@ -22,6 +23,8 @@ pub enum NoMemory {
     NoTable,
     /// It is shorter than it has to be.
     Short,
+    /// It is of huge pages, which may run out under whoever reads it.
+    HugePages,
     /// It is no end of a bell: only a unix socket can be rung without waiting.
     NoBell,
 }
@@ -33,6 +36,7 @@ impl std::fmt::Display for NoMemory {
             Self::Writable => "it is not sealed against further writers",
             Self::NoTable => "its head is no table's of this version",
             Self::Short => "it is shorter than it has to be",
+            Self::HugePages => "it is memory of huge pages (MFD_HUGETLB)",
             Self::NoBell => "the bell is no unix socket",
         })
     }
@@ -81,7 +85,10 @@ fn pins(page: BorrowedFd<'_>) -> Result<(), NoMemory> {
 
 fn sealed(fd: BorrowedFd<'_>) -> Result<SealFlags, NoMemory> {
     let seals = fcntl_get_seals(fd).map_err(|_| NoMemory::MayShrink)?;
-    seals.contains(SealFlags::SHRINK).then_some(seals).ok_or(NoMemory::MayShrink)
+    match has_huge_pages(&fd) {
+        Ok(false) => seals.contains(SealFlags::SHRINK).then_some(seals).ok_or(NoMemory::MayShrink),
+        _ => Err(NoMemory::HugePages),
+    }
 }
 
 fn has(fd: BorrowedFd<'_>, bytes: usize) -> Result<(), NoMemory> {
@@ -122,5 +129,15 @@ mod tests {
         assert_eq!(judge(table.as_fd(), short.as_fd()), Err(NoMemory::Short));
         assert_eq!(pins(short.as_fd()), Ok(()));
         assert_eq!(pins(null.as_fd()), Err(NoMemory::MayShrink));
+    }
+
+    #[test]
+    fn memory_of_huge_pages_is_no_page_of_pins() {
+        use rustix::fs::{fcntl_add_seals, ftruncate, memfd_create, MemfdFlags};
+        let flags = MemfdFlags::ALLOW_SEALING | MemfdFlags::HUGETLB;
+        let Ok(huge) = memfd_create(c"huge", flags) else { return println!("skipped: none here") };
+        ftruncate(&huge, 2 << 20).unwrap();
+        fcntl_add_seals(&huge, SealFlags::SHRINK).unwrap();
+        assert_eq!(pins(huge.as_fd()), Err(NoMemory::HugePages));
     }
 }

@@ -4,7 +4,8 @@
 use std::os::fd::{AsRawFd, RawFd};
 use std::ptr::NonNull;
 
-use super::{check_len, check_region, mmap, settle, MappingError, OutOfRange, PAGE_BYTES};
+use super::foreign::{check_len, check_region};
+use super::{mmap, settle, MappingError, OutOfRange, PAGE_BYTES};
 use crate::sys::{raw, Sysno};
 
 /// A reserved range of addresses; pieces of it show a file. Unmapped on drop.

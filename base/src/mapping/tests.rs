@@ -56,6 +56,29 @@ fn a_descriptor_without_seals_is_refused() {
     assert_eq!(answer.err(), Some(MappingError::Unsealed { found: -1 }));
 }
 
+/// Memory of huge pages, sealed as all memory is that may be mapped; `None` where there is no such.
+fn huge(len: i64) -> Option<OwnedFd> {
+    let fd = memfd(c"huge", libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING | libc::MFD_HUGETLB);
+    let fd = fd.inspect_err(|errno| println!("skipped: no huge pages here: {errno}")).ok()?;
+    // SAFETY: ftruncate takes no pointer.
+    assert_eq!(unsafe { libc::ftruncate(fd.as_raw_fd(), len) }, 0);
+    seal(fd.as_raw_fd(), SEALS_SIZE).expect("sealed");
+    Some(fd)
+}
+
+/// Mapped, it would be memory that is there or not as the machine has it: ENOMEM, or SIGBUS.
+#[test]
+fn memory_of_huge_pages_is_refused_for_what_it_is() {
+    let Some(fd) = huge(2 << 20) else { return };
+    assert_eq!(has_huge_pages(&fd), Ok(true));
+    for access in [Access::Read, Access::ReadWrite] {
+        let answer = SharedMapping::from_fd(fd.as_raw_fd(), 4096, access);
+        assert_eq!(answer.err(), Some(MappingError::HugePages));
+    }
+    let (small, _mapping) = SharedMapping::create(c"test", 4096).expect("created");
+    assert_eq!(has_huge_pages(&small), Ok(false));
+}
+
 #[test]
 fn a_region_shorter_than_claimed_is_refused() {
     let (fd, _mapping) = SharedMapping::create(c"test", 4096).expect("created");
