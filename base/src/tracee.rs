@@ -81,10 +81,16 @@ impl Tracee {
         maps::read(self.pid).map_err(|error| TraceError::of_open(self.pid, &error))
     }
 
-    /// True when it has system-call filters (seccomp) that this process does not have: a call made
-    /// in its name might be its end.
+    /// True when one of its threads has system-call filters (seccomp) that this process does not
+    /// have: a call made in its name might be its end.
     pub fn has_foreign_filter(&self) -> bool {
-        error::filters(&self.pid.to_string()) != error::filters("self")
+        let (own, threads) = (error::filters("self"), seize::threads_of(self.pid));
+        let is_foreign = |tid: &i32| {
+            let found = error::filters(&tid.to_string());
+            // Nothing is said of one that has ended meanwhile.
+            !found.is_empty() && found != own
+        };
+        threads.is_ok_and(|all| all.iter().any(is_foreign))
     }
 
     /// Stops all its threads. Blocks until they stand, 2 s at most; after an error they all go on.

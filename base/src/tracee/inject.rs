@@ -21,6 +21,9 @@ use crate::sys::{check, raw, Errno, Sysno};
 use crate::track::FOREIGN_FLAGS;
 
 const PATIENCE_NS: u64 = 2_000_000_000;
+/// The same for a thread that has our registers: let go before it has its own again it would run
+/// wild, so that nothing but its end is given up for.
+const OWED_NS: u64 = 600_000_000_000;
 /// Tries to find a thread where a call can be made, and the pause between two of them.
 const ATTEMPTS: usize = 200;
 const PAUSE_NS: u64 = 2_000_000;
@@ -79,6 +82,7 @@ impl Borrowed {
         }
         let own = trace::registers(tid).map_err(gone)?;
         if trace::dispatches_calls(tid) {
+            mend_and_detach(tid, 0);
             return Err(TraceError::NoCall { why: "it handles its system calls itself" });
         }
         if !own.is_64_bit() || !(own.is_in_call() || is_between_sequences(tid, memory)) {
@@ -136,7 +140,7 @@ impl Borrowed {
     fn go_to_call(&mut self, go: fn(i32) -> Result<(), Errno>) -> Result<(), TraceError> {
         loop {
             go(self.tid).map_err(gone)?;
-            match seize::wait(self.tid, clock::monotonic_ns() + PATIENCE_NS) {
+            match seize::wait(self.tid, clock::monotonic_ns() + OWED_NS) {
                 State::AtCall => return Ok(()),
                 State::Ended => return Err(TraceError::Gone),
                 State::Running => return Err(TraceError::Stuck { tid: self.tid }),
@@ -150,11 +154,12 @@ impl Borrowed {
     fn give_back(self) -> Result<(), TraceError> {
         trace::interrupt(self.tid).map_err(gone)?;
         trace::go_on(self.tid).map_err(gone)?;
-        let state = seize::wait(self.tid, clock::monotonic_ns() + PATIENCE_NS);
+        let state = seize::wait(self.tid, clock::monotonic_ns() + OWED_NS);
         let signal = match state {
             State::Ended => return Err(TraceError::Gone),
+            State::Running => return Err(TraceError::Stuck { tid: self.tid }),
             State::Stands(signal) => signal,
-            _ => 0,
+            State::JobStop | State::AtCall => 0,
         };
         trace::set_registers(self.tid, &self.own).map_err(gone)?;
         trace::set_blocked(self.tid, self.blocked).map_err(gone)?;

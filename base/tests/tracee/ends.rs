@@ -178,3 +178,36 @@ fn a_program_of_32_bits_is_refused() {
         Err(error) => println!("skipped: this kernel runs no 32-bit programs: {error}"),
     }
 }
+
+/// A filter that lets everything pass, for the calling thread alone.
+fn filter() {
+    let code = (libc::BPF_RET | libc::BPF_K) as u16;
+    let mut pass = libc::sock_filter { code, jt: 0, jf: 0, k: libc::SECCOMP_RET_ALLOW };
+    let program = libc::sock_fprog { len: 1, filter: &mut pass };
+    // SAFETY: a live program of one step, which the kernel copies.
+    unsafe {
+        assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+        let mode = libc::SECCOMP_MODE_FILTER;
+        assert_eq!(libc::prctl(libc::PR_SET_SECCOMP, mode, &raw const program), 0);
+    }
+}
+
+#[test]
+fn a_filter_of_any_thread_is_noticed() {
+    let shared = words();
+    let child = Child::run(|| {
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                until("told", || shared[0].load(SeqCst) == 1);
+                filter();
+                shared[1].store(1, SeqCst);
+                std::thread::park();
+            });
+        });
+    });
+    let tracee = Tracee::open(child.0).unwrap();
+    assert!(!tracee.has_foreign_filter());
+    shared[0].store(1, SeqCst);
+    until("it has a filter", || shared[1].load(SeqCst) == 1);
+    assert!(tracee.has_foreign_filter());
+}
