@@ -69,7 +69,7 @@ pub const DIRTY: usize = 16;
 pub const COPIED: usize = 24;
 /// Offset in a place of the colours, one byte per chunk.
 pub const COLOURS: usize = 64;
-/// Offset in a page of pins of the word that is 1 while its consumer sleeps on the bell.
+/// Offset in a page of pins of the count of threads of its consumer that sleep on the bell.
 pub const WAITS: usize = 64;
 /// Offset in a page of pins of the word that is 1 while its consumer wants a byte on its bell. The
 /// producer clears it with the byte it sends, so that nobody's bell fills up.

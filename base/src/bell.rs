@@ -55,6 +55,13 @@ impl Bell {
         }
     }
 
+    /// Whether the other end is gone. Takes nothing. Never waits.
+    pub fn is_deserted(&self) -> bool {
+        let mut look = [libc::pollfd { fd: self.as_raw_fd(), events: 0, revents: 0 }];
+        // A hang-up is always told.
+        call::poll(&mut look, 0).is_ok() && look[0].revents & libc::POLLHUP != 0
+    }
+
     /// Sleeps until this end is readable or the time is over; says whether it is readable. A
     /// signal ends the sleep early.
     pub fn wait(&self, timeout_ms: Option<u32>) -> Result<bool, Errno> {
@@ -89,7 +96,9 @@ mod tests {
         assert_eq!(near.wait(Some(0)), Ok(false));
         assert!(near.drain(), "quiet is not gone");
         far.ring();
+        assert!(!near.is_deserted());
         drop(far);
+        assert!(near.is_deserted());
         assert!(near.drain(), "what was rung before the end comes first");
         assert_eq!(near.wait(None), Ok(true));
         assert!(!near.drain());

@@ -1,6 +1,7 @@
 //! The consumer: attaches to a region, waits for versions and pins them.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,6 +16,9 @@ use heliostat_ring::pins::{self, Words};
 use super::named::Membership;
 use super::pool::{PinsPage, PoolError, Table};
 use super::version::{AttachError, Version};
+
+/// Between two looks whether the producer has died: the word that is slept on does not tell.
+const LOOK: Duration = Duration::from_millis(500);
 
 pub(super) struct Mapped {
     table: Table,
@@ -142,29 +146,55 @@ impl Attachment {
     }
 
     /// Sleeps until there is a version newer than `number`, at most for `limit`; true when there
-    /// is. Ends early, with false, when the producer has ended the region, or by a signal.
+    /// is. Ends early, with false, when the producer has ended the region, or by a signal; half a
+    /// second late when it was killed, which only an attachment with a bell hears of.
     pub fn wait(&self, number: u64, limit: Option<Duration>) -> bool {
         // A limit beyond what the clock can tell is none.
         let ends = limit.and_then(|limit| Instant::now().checked_add(limit));
         let bell = self.0.table.memory.atomic_u32(BELL);
-        let waits = self.0.pins.memory.atomic_u32(WAITS);
+        let _sleeper = Sleeper::new(self.0.pins.memory.atomic_u32(WAITS));
         let is_newer = || self.latest_number() > number;
         loop {
             let rung = bell.load(SeqCst);
-            waits.store(1, SeqCst);
             if is_newer() || self.is_closed() {
                 break;
             }
             let left = ends.map(|ends| ends.saturating_duration_since(Instant::now()));
-            if left == Some(Duration::ZERO) {
+            if left == Some(Duration::ZERO) || self.is_deserted() {
                 break;
             }
-            if matches!(futex::wait(bell, rung, left), Ok(futex::Wait::Interrupted) | Err(_)) {
+            let slice = match self.0.pins.bell {
+                Some(_) => Some(left.unwrap_or(LOOK).min(LOOK)),
+                None => left,
+            };
+            if matches!(futex::wait(bell, rung, slice), Ok(futex::Wait::Interrupted) | Err(_)) {
                 break;
             }
         }
-        waits.store(0, Relaxed);
         is_newer()
+    }
+
+    /// True once the producer has ended or died, as far as a bell tells; its rings stay.
+    pub fn is_deserted(&self) -> bool {
+        self.0.pins.bell.as_ref().is_some_and(Bell::is_deserted)
+    }
+}
+
+/// A thread that sleeps on the region's bell: counted, as those of a process share its page.
+struct Sleeper<'a>(&'a AtomicU32);
+
+impl<'a> Sleeper<'a> {
+    /// Counted before the bell is looked at, by a locked instruction: the producer changes the bell
+    /// before it looks at the count, so one sees the other.
+    fn new(count: &'a AtomicU32) -> Self {
+        count.fetch_add(1, SeqCst);
+        Self(count)
+    }
+}
+
+impl Drop for Sleeper<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Relaxed);
     }
 }
 
