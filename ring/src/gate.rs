@@ -80,7 +80,8 @@ impl Gate {
     /// Shuts the gate and waits until nobody is inside, `limit` at most; false when somebody still
     /// is, and the gate is open again.
     pub fn shut(&self, limit: Option<Duration>) -> bool {
-        let ends = limit.map(|limit| now_ns().saturating_add(limit.as_nanos() as u64));
+        let ns = |limit: Duration| u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
+        let ends = limit.map(|limit| now_ns().saturating_add(ns(limit)));
         self.shut.store(1, Relaxed);
         full_fence(); // G1
         loop {

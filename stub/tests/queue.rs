@@ -220,6 +220,22 @@ fn a_laggard_that_is_expelled_keeps_what_it_holds_and_nothing_more() {
 }
 
 #[test]
+fn nobody_is_expelled_from_a_window_that_is_not_full() {
+    for delivery in [Delivery::All, Delivery::One] {
+        let mut queue = queue(8, 8, delivery, Flow::Full);
+        let mut reader = attach(&mut queue);
+        queue.push(b"first").unwrap();
+        assert_eq!(queue.expel_laggards(), 0);
+        for _ in 0..7 {
+            queue.push(b"further").unwrap();
+        }
+        assert!(is_full(queue.push(b"too many")), "the reader counts");
+        let mut item = Vec::new();
+        assert!(reader.pop(&mut item) && item == b"first");
+    }
+}
+
+#[test]
 fn items_of_every_size_are_written_in_place() {
     for len in [1, 7, 4095, 4096, 100_000, 64 << 20] {
         let mut queue = queue(2, len as u64, Delivery::All, Flow::Full);

@@ -177,3 +177,24 @@ fn a_writer_that_takes_no_part_is_caught_where_the_kernel_tracks() {
         ends.store(true, Relaxed);
     });
 }
+
+#[test]
+fn a_limit_beyond_the_clock_is_none() {
+    let words = words();
+    let barrier = Barrier::new(region(words, whole()).0, 1);
+    assert!(barrier.join().unwrap().arrive(Some(Duration::MAX)).is_ok());
+    let gate = Gate::new(region(words, whole()).0, 1);
+    let mut writer = gate.join().unwrap();
+    let (entered, is_in) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            let _guard = writer.write();
+            entered.send(()).unwrap();
+            std::thread::sleep(Duration::from_millis(30));
+        });
+        is_in.recv().unwrap();
+        // 2^64 ns and a little more: cut to 64 bits it would be over at once.
+        let limit = Duration::from_secs(18_446_744_073) + Duration::from_nanos(709_551_616);
+        assert!(gate.publish(Some(limit)).is_ok());
+    });
+}

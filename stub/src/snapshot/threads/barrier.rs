@@ -71,7 +71,8 @@ impl<R: Publisher> Member<'_, R> {
     /// Waits until all writers have arrived and the version is made, `limit` at most. After `Late`
     /// this writer has not arrived, and the barrier is as if it had not been called.
     pub fn arrive(&self, limit: Option<Duration>) -> Result<Published, StepError> {
-        let ends = limit.map(|limit| Instant::now() + limit);
+        // A limit beyond what the clock can tell is none.
+        let ends = limit.and_then(|limit| Instant::now().checked_add(limit));
         let mut round = lock(&self.barrier.0);
         let number = round.number;
         self.set_arrived(&mut round, true);
