@@ -140,6 +140,20 @@ fn regions_are_published_and_found_by_name() {
     the_producer_dies(&daemon, own);
     the_bell_rings(&daemon);
     a_queue_has_a_name_too(&daemon);
+    the_control_plane_dies_before_it_tells(daemon, own);
+}
+
+/// Somebody has joined of whom nobody tells any more: what it may read stays, and that is said.
+fn the_control_plane_dies_before_it_tells(daemon: Daemon, own: &[u8]) {
+    let mut region = named("last", own).unwrap();
+    let settings = queue::Settings { slots: 2, item_bytes: 1, ..queue::Settings::default() };
+    let mut steps = queue::publish_as("steps", queue::Queue::new(settings).unwrap()).unwrap();
+    let _readers = (attach("last").unwrap(), queue::attach("steps").unwrap());
+    drop(daemon);
+    let error = (0..8).find_map(|_| region.publish().err());
+    assert_eq!(error, Some(PublishError::Lost));
+    let error = (0..8).find_map(|at| steps.push(&[at]).err());
+    assert_eq!(error, Some(queue::QueueError::Lost));
 }
 
 /// Who joins by name gets every item, is told of the end, and costs nothing once it is killed.

@@ -118,6 +118,7 @@ impl From<&PublishError> for heliostat_code {
     fn from(error: &PublishError) -> heliostat_code {
         match error {
             PublishError::Full { .. } => HELIOSTAT_FULL,
+            PublishError::Lost => HELIOSTAT_NO_CONTROL,
             PublishError::Track(error) => error.into(),
             _ => HELIOSTAT_SYSTEM,
         }

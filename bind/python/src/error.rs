@@ -1,8 +1,11 @@
 //! Which exception of `heliostat._errors` says what; the words are the stub's.
 
 use std::fmt::Display;
+use std::os::fd::RawFd;
 
 use heliostat_abi::code::Code;
+use heliostat_base::fd::{self, OwnedFd};
+use heliostat_base::sys::Errno;
 use heliostat_base::track::TrackError;
 use heliostat_ring::pins::PinError;
 use heliostat_stub::snapshot::queue::QueueError;
@@ -62,6 +65,21 @@ pub fn pool(error: &PoolError) -> PyErr {
     }
 }
 
+/// As many consumers are attached as there may be.
+pub fn no_place() -> PyErr {
+    raise("Full", "the region has no place for another consumer")
+}
+
+/// A descriptor could not be copied.
+pub fn no_descriptor(errno: &Errno) -> PyErr {
+    raise("MappingFailed", format_args!("no copy of a descriptor: {errno}"))
+}
+
+/// A copy of somebody's descriptor, for us.
+pub fn copied(fd: RawFd) -> PyResult<OwnedFd> {
+    fd::duplicate(fd).map_err(|errno| no_descriptor(&errno))
+}
+
 /// No region.
 pub fn region(error: &RegionError) -> PyErr {
     match error {
@@ -84,6 +102,7 @@ fn track(error: &TrackError) -> PyErr {
 pub fn publish(error: &PublishError) -> PyErr {
     match error {
         PublishError::Full { .. } => raise("Full", error),
+        PublishError::Lost => raise("NoControlPlane", error),
         PublishError::Track(error) => track(error),
         PublishError::Remap(_) => raise("Error", error),
         PublishError::Source(SourceError::OutOfRange(_)) => raise("InvalidRegion", error),
@@ -96,6 +115,7 @@ pub fn publish(error: &PublishError) -> PyErr {
 pub fn queue(error: &QueueError) -> PyErr {
     match error {
         QueueError::Full { .. } => raise("Full", error),
+        QueueError::Lost => raise("NoControlPlane", error),
         QueueError::TooLong(_) | QueueError::Shape => raise("InvalidRegion", error),
         QueueError::Memory(error) => pool(error),
     }

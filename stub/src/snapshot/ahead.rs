@@ -10,6 +10,7 @@ use heliostat_abi::snapshot::Shape;
 
 use super::content::{newest, shown, AliveByPlace};
 use super::copied::Copied;
+use super::door::Host;
 use super::outcome::PublishError;
 use super::region::Region;
 use super::source::SourceError;

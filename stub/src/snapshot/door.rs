@@ -4,29 +4,61 @@
 //! whoever may have pinned a version is either admitted, or the word tells that somebody is not.
 
 use std::collections::HashMap;
-use std::sync::atomic::Ordering::Release;
 use std::sync::Arc;
 
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::record::{Reply, Request};
 use heliostat_abi::region::Presence;
 use heliostat_base::fd::OwnedFd;
-use heliostat_ring::pins::{self, Words};
 
 use super::guests::{ConsumerHandle, Way};
 use super::pool::{PinsPage, PoolError};
 use super::region::Region;
 use crate::session::{self, NodePage};
 
-/// How often a version is tried to be retired while consumers keep joining; then it stays.
+/// How often something is tried to be taken apart while consumers keep joining; then it stays.
 const ATTEMPTS: usize = 4;
 
 /// Whoever lets consumers in and out: a region or a queue.
-pub(super) trait Host {
+pub(super) trait Host: Sized {
+    /// Where its door is, once it has a name.
+    fn door(&mut self) -> &mut Option<Door>;
     /// Lets a consumer in.
     fn welcome(&mut self, page: &OwnedFd, bell: Option<&OwnedFd>) -> Welcome;
     /// A consumer has left. It may be forgotten already, and another one have its seat.
     fn farewell(&mut self, consumer: ConsumerHandle);
+
+    /// Admits who joined by name and dismisses who left. False when there are consumers of whom
+    /// the control plane will not tell any more.
+    fn attend_door(&mut self) -> bool {
+        let Some(mut door) = self.door().take() else { return true };
+        if door.has_news() {
+            door.is_lost = door.is_lost || !door.ask(self);
+        }
+        let is_known = !door.is_lost();
+        *self.door() = Some(door);
+        is_known
+    }
+
+    /// Takes what consumers may see apart (`take`: false when somebody reads it), unless it is
+    /// somebody who joined a moment ago and was not admitted yet; `put_back` undoes it then.
+    fn take_apart(&mut self, take: impl Fn(&Self) -> bool, put_back: impl Fn(&Self)) -> bool {
+        for _ in 0..ATTEMPTS {
+            if !take(self) {
+                return false;
+            }
+            // After the fence in `take`: who found the word before it was cleared joined before
+            // that, and the door says so.
+            if !self.door().as_ref().is_some_and(Door::has_news) {
+                return true;
+            }
+            put_back(self);
+            if !self.attend_door() {
+                return false;
+            }
+        }
+        false
+    }
 }
 
 /// What became of a consumer whom the control plane has told that it is attached.
@@ -55,6 +87,10 @@ impl Welcome {
 }
 
 impl Host for Region {
+    fn door(&mut self) -> &mut Option<Door> {
+        &mut self.door
+    }
+
     fn welcome(&mut self, page: &OwnedFd, bell: Option<&OwnedFd>) -> Welcome {
         // Without a copy of its bell it is not rung, but what it pins stays.
         let bell = bell.and_then(|bell| bell.duplicate().ok());
@@ -85,12 +121,18 @@ impl Door {
         Self { node, region, seen, guests: HashMap::new(), is_lost: false }
     }
 
-    pub(super) fn has_news(&self) -> bool {
+    fn has_news(&self) -> bool {
         self.node.region(self.region) != self.seen
     }
 
+    /// True when somebody may have joined of whom nobody will ever tell: then nothing is taken
+    /// apart any more.
+    pub(super) fn is_lost(&self) -> bool {
+        self.is_lost && self.has_news()
+    }
+
     /// Asks who came and went. False when there is no answer.
-    pub(super) fn ask(&mut self, host: &mut impl Host) -> bool {
+    fn ask(&mut self, host: &mut impl Host) -> bool {
         // Before the question: who comes after it changes the word again.
         let word = self.node.region(self.region);
         loop {
@@ -126,123 +168,6 @@ impl Door {
     }
 }
 
-impl Region {
-    /// Admits who joined by name and dismisses who left. False when there are consumers of whom
-    /// the control plane will not tell any more.
-    pub(super) fn attend_door(&mut self) -> bool {
-        let Some(mut door) = self.door.take() else { return true };
-        if door.has_news() {
-            door.is_lost = door.is_lost || !door.ask(self);
-        }
-        let is_known = !door.is_lost || !door.has_news();
-        self.door = Some(door);
-        is_known
-    }
-
-    /// Retires the version in `place` unless somebody has it pinned, be it somebody who joined a
-    /// moment ago and was not admitted yet.
-    pub(super) fn retire_one(&mut self, place: usize, number: u64) -> bool {
-        for _ in 0..ATTEMPTS {
-            if !pins::try_retire(&self.table, place, self.consumers.pages()) {
-                return false;
-            }
-            // After the fence in `try_retire`: who found the number before it was cleared joined
-            // before that, and the word says so.
-            if !self.door.as_ref().is_some_and(Door::has_news) {
-                return true;
-            }
-            self.table.number(place).store(number, Release);
-            if !self.attend_door() {
-                return false;
-            }
-        }
-        false
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::snapshot::engine::Whole;
-    use crate::snapshot::source::{Source, SourceError};
-    use crate::snapshot::Settings;
-    use heliostat_abi::snapshot::CONSUMERS_MAX;
-    use heliostat_base::mapping::{MappingError, SharedMapping};
-    use heliostat_base::sys::Errno;
-
-    /// A page at an address of its own that is never read.
-    struct Page;
-
-    impl Source for Page {
-        fn start(&self) -> usize {
-            4096
-        }
-
-        fn len(&self) -> usize {
-            4096
-        }
-
-        fn copy_to(
-            &self,
-            _offset: usize,
-            _pool: &SharedMapping,
-            _at: usize,
-            _len: usize,
-        ) -> Result<(), SourceError> {
-            Ok(())
-        }
-    }
-
-    fn region() -> Region {
-        let engine = Box::new(Whole::new(0..4096));
-        Region::with_engine(Box::new(Page), Settings::default(), engine).unwrap()
-    }
-
-    #[test]
-    fn who_comes_by_name_has_a_place_beside_all_who_did_not() {
-        let mut region = region();
-        let (page, _mapped) = PinsPage::create().unwrap();
-        for _ in 0..CONSUMERS_MAX {
-            assert!(region.admit(&page).unwrap().is_some());
-        }
-        assert_eq!(region.admit(&page), Ok(None));
-        assert!(matches!(region.welcome(&page, None), Welcome::Seated(_)));
-    }
-
-    #[test]
-    fn who_is_dismissed_late_does_not_take_along_who_has_its_seat_now() {
-        let mut region = region();
-        let (page, theirs, gone) = PinsPage::create_with_bell().unwrap();
-        let handle = region.admit_with_bell(&page, theirs.fd()).unwrap().unwrap();
-        drop((theirs, gone));
-        let (page, _mapped) = PinsPage::create().unwrap();
-        for _ in 0..CONSUMERS_MAX {
-            assert!(region.admit(&page).unwrap().is_some());
-        }
-        region.farewell(handle);
-        assert_eq!(region.consumers.pages().count(), CONSUMERS_MAX);
-    }
-
-    #[test]
-    fn who_shows_no_page_is_turned_away_and_who_is_missed_for_want_of_memory_is_not() {
-        let mut region = region();
-        let (no_page, _mapped) = SharedMapping::create(c"no-page", 4096).unwrap();
-        assert_eq!(region.welcome(&no_page, None), Welcome::Turned);
-        let refused = |errno| {
-            let error = MappingError::System { call: "mmap", errno: Errno(errno) };
-            Welcome::of(Err::<PinsPage, _>(error.into()), |_| None)
-        };
-        assert_eq!(refused(libc::ENOMEM), Welcome::Missed);
-        // It has shown a descriptor that may not be written.
-        assert_eq!(refused(libc::EACCES), Welcome::Turned);
-    }
-
-    #[test]
-    fn places_of_consumers_that_ended_are_given_again() {
-        let mut region = region();
-        for _ in 0..2 * CONSUMERS_MAX {
-            let (page, theirs, _consumer) = PinsPage::create_with_bell().unwrap();
-            assert!(region.admit_with_bell(&page, theirs.fd()).unwrap().is_some());
-        }
-    }
-}
+#[path = "door_tests.rs"]
+mod tests;

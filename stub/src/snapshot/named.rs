@@ -89,6 +89,8 @@ pub(super) fn take_name(
     };
     let epoch = session::standing().map_err(NamedError::Control)?.epoch;
     if epoch != before.epoch {
+        // The name is of a session whose words were not looked at before.
+        tell(epoch, &Request::Unpublish { region: id });
         return Err(NamedError::Control(Native::NoControl));
     }
     let seen = words.get(id.index as usize).copied().unwrap_or(0);

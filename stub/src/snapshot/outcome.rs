@@ -15,6 +15,10 @@ pub enum PublishError {
         /// Versions alive.
         alive: usize,
     },
+    /// All places are taken, and for good: the control plane did not tell who reads the region
+    /// (it is gone, or this session's names were taken back), or there was no memory for whom it
+    /// told of. What a consumer unknown may read is kept.
+    Lost,
     /// The kernel did not say what was written.
     Track(TrackError),
     /// Bytes could not be copied, or a range lies outside the region.
@@ -30,6 +34,7 @@ impl std::fmt::Display for PublishError {
                 f,
                 "all {alive} versions alive are pinned or kept; wait for consumers, or use more colours"
             ),
+            Self::Lost => f.write_str(LOST),
             Self::Track(error) => error.fmt(f),
             Self::Source(error) => error.fmt(f),
             Self::Remap(error) => error.fmt(f),
@@ -37,6 +42,11 @@ impl std::fmt::Display for PublishError {
     }
 }
 impl std::error::Error for PublishError {}
+
+/// Of a region or queue that cannot know any more who reads it.
+pub(super) const LOST: &str =
+    "the control plane does not tell any more who reads this, so nothing \
+                               is used again; make it anew under its name";
 
 /// A new version.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -16,6 +16,7 @@
 //! mapped, or not readable, reads as zeros. Which ranges to publish is for the caller to choose.
 
 mod engine;
+mod outcome;
 mod pieces;
 mod source;
 mod turn;
@@ -27,10 +28,10 @@ use heliostat_base::track::{Pages, WriteTracker};
 
 use super::engine::{Engine, Whole};
 use super::ledger::PAGE_BYTES;
-use super::outcome::{PublishError, Published, RegionError};
 use super::region::Region;
 use super::settings::{Placement, Settings};
 use engine::Watched;
+pub use outcome::{OutsideError, Round};
 use source::Reader;
 use turn::Turn;
 
@@ -65,47 +66,6 @@ pub struct Part {
     pub pages: Pages,
     /// Nobody else writes it, so its writes can be tracked.
     pub is_private: bool,
-}
-
-/// Why there is no version of anything.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum OutsideError {
-    /// The program could not be stopped or read.
-    Trace(TraceError),
-    /// A region could not be made.
-    Region(RegionError),
-}
-
-impl std::fmt::Display for OutsideError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Trace(error) => error.fmt(f),
-            Self::Region(error) => error.fmt(f),
-        }
-    }
-}
-impl std::error::Error for OutsideError {}
-
-impl From<TraceError> for OutsideError {
-    fn from(error: TraceError) -> Self {
-        Self::Trace(error)
-    }
-}
-
-/// What publishing all regions at one stop came to.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Round {
-    /// For how long the first thread stood, in ns.
-    pub stopped_ns: u64,
-    /// Threads that were stopped.
-    pub threads: usize,
-    /// Bytes copied before the stop.
-    pub ahead_bytes: usize,
-    /// Bytes copied while the program stood: of pages written since they were last copied, and of
-    /// regions whose writes are not tracked.
-    pub stopped_bytes: usize,
-    /// By region, its version or why it has none.
-    pub versions: Vec<Result<Published, PublishError>>,
 }
 
 /// What all regions of one program share.

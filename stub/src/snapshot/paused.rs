@@ -19,6 +19,7 @@ use heliostat_base::mapping::OutOfRange;
 
 use super::content::{AliveByPlace, Content, Made};
 use super::copied::Copied;
+use super::door::Host;
 use super::outcome::{PublishError, Published};
 use super::region::Region;
 

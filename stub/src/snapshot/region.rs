@@ -2,17 +2,17 @@
 
 use std::ops::Range;
 use std::os::fd::AsRawFd;
-use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
 
 use heliostat_abi::snapshot::{BELL, CLOSED, WAITS};
 use heliostat_base::fd::OwnedFd;
 use heliostat_base::mapping::OutOfRange;
 use heliostat_base::{call, clock, futex, spin};
-use heliostat_ring::pins;
+use heliostat_ring::pins::{self, Words};
 
 use super::ahead::Walk;
 use super::content::{Alive, Content, Made};
-use super::door::Door;
+use super::door::{Door, Host};
 use super::guests::{ConsumerHandle, Guests, Way};
 use super::outcome::{Metrics, PublishError, Published};
 use super::pool::{PinsPage, PoolError, Table};
@@ -171,11 +171,18 @@ impl Region {
             }
             if clock::monotonic_ns() >= ends {
                 self.metrics.skipped += 1;
-                return Err(PublishError::Full { alive: self.alive.iter().flatten().count() });
+                return Err(self.no_room());
             }
             self.metrics.stalled += u64::from(is_first);
             is_first = false;
             spin::sleep_ns(NAP_NS);
+        }
+    }
+
+    fn no_room(&self) -> PublishError {
+        match self.door.as_ref().is_some_and(Door::is_lost) {
+            true => PublishError::Lost,
+            false => PublishError::Full { alive: self.alive.iter().flatten().count() },
         }
     }
 
@@ -192,6 +199,14 @@ impl Region {
                 self.alive[place] = None;
             }
         }
+    }
+
+    /// Retires the version in `place` unless somebody has it pinned.
+    fn retire_one(&mut self, place: usize, number: u64) -> bool {
+        self.take_apart(
+            |it| pins::try_retire(&it.table, place, it.consumers.pages()),
+            |it| it.table.number(place).store(number, Release),
+        )
     }
 
     /// Wakes consumers that wait for a version, if any does.

@@ -226,9 +226,10 @@ impl Engine for Tracked {
     }
 
     fn has_raced(&mut self) -> Option<bool> {
-        // Of pages that are not watched nobody knows.
+        // Of pages that are not watched nobody knows; of the partial ones at the ends it is not asked.
         let is_watched = |chunk: &Chunk| chunk.unwatched().is_empty();
-        let is_all_watched = self.chunks.iter().all(is_watched);
+        let is_any_watched = !self.place.whole_pages().is_empty();
+        let is_all_watched = is_any_watched && self.chunks.iter().all(is_watched);
         for (way, chunks) in self.stretches() {
             if matches!(way, Way::Believe | Way::Watch) {
                 continue;

@@ -2,6 +2,7 @@
 
 use heliostat_base::mapping::OutOfRange;
 
+use crate::snapshot::outcome::LOST;
 use crate::snapshot::PoolError;
 
 /// Why there is no room, or no queue.
@@ -13,6 +14,9 @@ pub enum QueueError {
         /// Slots of the window.
         slots: u32,
     },
+    /// No slot is free, and for good: the control plane did not tell who reads the queue, as for
+    /// regions (`PublishError::Lost`).
+    Lost,
     /// The item is longer than a slot.
     TooLong(OutOfRange),
     /// Item size or slots outside their limits.
@@ -27,6 +31,7 @@ impl std::fmt::Display for QueueError {
             Self::Full { slots } => {
                 write!(f, "none of {slots} slots is free; wait for consumers, or expel laggards")
             }
+            Self::Lost => f.write_str(LOST),
             Self::TooLong(error) => error.fmt(f),
             Self::Shape => {
                 f.write_str("a queue has 2 to 65536 slots of at least 1 byte, 1 TiB in all")

@@ -26,7 +26,6 @@ pub struct Queue {
     /// By slot, to whom its item was dealt and as which number.
     dealt: Vec<Option<(ConsumerHandle, u64)>>,
     pub(super) door: Option<Door>,
-    is_lost: bool,
     /// Number of the next item, and the number behind the last.
     next: u64,
     head: u64,
@@ -52,7 +51,6 @@ impl Queue {
             seats: Seats::default(),
             dealt: vec![None; slots as usize],
             door: None,
-            is_lost: false,
             next: 0,
             head: 0,
             metrics: Metrics::default(),
@@ -111,7 +109,10 @@ impl Queue {
             Some(slot) => Ok(Slot::of(self, slot)),
             None => {
                 self.metrics.full += 1;
-                Err(QueueError::Full { slots: self.settings.slots })
+                match self.door.as_ref().is_some_and(Door::is_lost) {
+                    true => Err(QueueError::Lost),
+                    false => Err(QueueError::Full { slots: self.settings.slots }),
+                }
             }
         }
     }
@@ -155,7 +156,8 @@ impl Queue {
     /// Those that hold the producer up count no more: they go on reading, and lose items. Answers
     /// how many.
     pub fn expel_laggards(&mut self) -> usize {
-        let oldest = self.next.saturating_sub(u64::from(self.settings.slots));
+        // Before every slot was used once nobody holds anybody up.
+        let Some(oldest) = self.next.checked_sub(u64::from(self.settings.slots)) else { return 0 };
         let is_dealt = self.settings.delivery == Delivery::One;
         let expelled = self.seats.expel(oldest, is_dealt);
         self.metrics.expelled += expelled as u64;
@@ -170,6 +172,10 @@ impl Queue {
 }
 
 impl Host for Queue {
+    fn door(&mut self) -> &mut Option<Door> {
+        &mut self.door
+    }
+
     fn welcome(&mut self, page: &OwnedFd, bell: Option<&OwnedFd>) -> Welcome {
         // Who has no bell is no queue's consumer.
         let Some(bell) = bell else { return Welcome::Turned };

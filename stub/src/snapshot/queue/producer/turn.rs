@@ -5,13 +5,10 @@ use std::sync::atomic::Ordering::{Relaxed, Release};
 use heliostat_ring::queue::{self, Words};
 
 use super::Queue;
-use crate::snapshot::door::Door;
+use crate::snapshot::door::Host;
 use crate::snapshot::queue::memory::Page;
 use crate::snapshot::queue::{Delivery, Flow};
 use crate::snapshot::ConsumerHandle;
-
-/// How often a slot is tried to be had while consumers keep joining; then it is passed over.
-const ATTEMPTS: usize = 4;
 
 impl Queue {
     /// The next slot that may be written, retired; the numbers of those passed over are left out.
@@ -44,33 +41,11 @@ impl Queue {
     }
 
     fn retire(&mut self, slot: usize) -> bool {
-        for _ in 0..ATTEMPTS {
-            let mark = self.table.mark(slot).load(Relaxed);
-            if !queue::retire(&self.table, slot, self.seats.pages()) {
-                return false;
-            }
-            // After the fence in `retire`: who found the mark before it was cleared joined before
-            // that, and the door says so.
-            if !self.door.as_ref().is_some_and(Door::has_news) {
-                return true;
-            }
-            self.table.mark(slot).store(mark, Release);
-            if !self.attend_door() {
-                return false;
-            }
-        }
-        false
-    }
-
-    /// Admits who joined by name, dismisses who left. False when nobody will tell any more.
-    pub(super) fn attend_door(&mut self) -> bool {
-        let Some(mut door) = self.door.take() else { return true };
-        if door.has_news() {
-            self.is_lost = self.is_lost || !door.ask(self);
-        }
-        let is_known = !door.has_news();
-        self.door = Some(door);
-        is_known
+        let mark = self.table.mark(slot).load(Relaxed);
+        self.take_apart(
+            |it| queue::retire(&it.table, slot, it.seats.pages()),
+            |it| it.table.mark(slot).store(mark, Release),
+        )
     }
 
     pub(in crate::snapshot::queue) fn commit(&mut self, slot: usize, len: usize) -> u64 {
