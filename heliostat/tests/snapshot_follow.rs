@@ -115,6 +115,36 @@ fn a_watch_that_follows_goes_on_with_the_next_producer() {
     }
 }
 
+/// The control plane that comes next counts producers from 1 again.
+#[test]
+fn a_watch_that_follows_goes_on_over_the_death_of_the_control_plane() {
+    let Some(mut house) = House::new() else { return };
+    let mut watch = Watch::start(&house, &["--follow"]);
+    for _ in 0..2 {
+        let mut producer = house.producer("moving");
+        producer.tell("publish");
+        let line = watch.line();
+        assert_eq!((&line["generation"], &line["version"]), (&1.into(), &1.into()));
+        producer.kill();
+        house.restart();
+    }
+}
+
+#[test]
+fn what_is_published_between_two_savings_is_saved_though_nothing_follows() {
+    let Some(house) = House::new() else { return };
+    let mut producer = house.producer("moving");
+    producer.tell("publish");
+    let arguments = ["save", "model/a", "s", "--every", "1s"];
+    let mut save = house.command(&arguments).stdout(Stdio::null()).spawn().unwrap();
+    let is_there = |name: &str| files(&house).iter().any(|file| file == name);
+    await_that("the first is saved", || is_there("s-1.hsnap"));
+    producer.tell("publish");
+    await_that("the second is saved", || is_there("s-2.hsnap"));
+    producer.kill();
+    assert!(!save.wait().unwrap().success());
+}
+
 #[test]
 fn saving_at_intervals_keeps_the_newest_files() {
     let Some(house) = House::new() else { return };

@@ -68,13 +68,6 @@ pub fn attached(
         .map_err(|error| SnapshotError::Region { name: name.to_owned(), error })
 }
 
-/// The generation of a name, as the control plane counts it; 0 when it does not list the name.
-pub fn generation(place: &Place, name: &str, owner: Option<u32>) -> Result<u64, SnapshotError> {
-    let uid = owner.unwrap_or_else(|| rustix::process::geteuid().as_raw());
-    let is_it = |region: &Listed| region.uid == uid && region.name == plain_name(name);
-    Ok(listed(place)?.into_iter().find(is_it).map_or(0, |region| region.generation))
-}
-
 /// A region's name without `/snapshot/`.
 pub fn plain_name(name: &str) -> &str {
     name.strip_prefix(heliostat_abi::region::PREFIX).unwrap_or(name)

@@ -12,7 +12,7 @@ use heliostat_stub::snapshot::{AttachError, Attachment, Version};
 
 use super::args::SaveArguments;
 use super::error::SnapshotError;
-use super::live::{attached, generation, plain_name};
+use super::live::{attached, await_newer, plain_name};
 use super::pending::Pending;
 use super::pipeline::{self, Packing};
 use super::{files, progress};
@@ -34,7 +34,8 @@ pub fn save(asked: &SaveArguments) -> Result<(), SnapshotError> {
             let mut written = VecDeque::new();
             loop {
                 let started = Instant::now();
-                written.push_back(save_once(asked, &attachment)?);
+                let (path, number) = save_once(asked, &attachment)?;
+                written.push_back(path);
                 let keep = asked.keep.map_or(usize::MAX, |keep| keep as usize);
                 while written.len() > keep {
                     let oldest: Option<PathBuf> = written.pop_front();
@@ -42,14 +43,14 @@ pub fn save(asked: &SaveArguments) -> Result<(), SnapshotError> {
                 }
                 std::thread::sleep(every.saturating_sub(started.elapsed()));
                 // The same version again would be the same file again.
-                await_newer(asked, &attachment)?;
+                newer(asked, &attachment, number)?;
             }
         }
     }
 }
 
-/// Saves one version; answers where.
-fn save_once(asked: &SaveArguments, region: &Attachment) -> Result<PathBuf, SnapshotError> {
+/// Saves one version; answers where, and which it was.
+fn save_once(asked: &SaveArguments, region: &Attachment) -> Result<(PathBuf, u64), SnapshotError> {
     let base = asked.incremental.as_deref().map(|path| files::open(path).map(|file| (path, file)));
     let base = base.transpose()?;
     let name = plain_name(&asked.region.region);
@@ -57,9 +58,9 @@ fn save_once(asked: &SaveArguments, region: &Attachment) -> Result<PathBuf, Snap
         check_base(path, file.header(), name, region)?;
     }
     let version = choose(asked, region)?;
-    let target = target(asked, name, version.number());
+    let number = version.number();
+    let target = target(asked, name, number);
     let mut header = header(name, region, &version);
-    header.generation = generation(&asked.region.place, name, asked.region.owner)?;
     if let Some((path, file)) = &base {
         if path.canonicalize().is_ok_and(|base| target.canonicalize().is_ok_and(|it| it == base)) {
             let why = "the new file would take its place".to_owned();
@@ -81,7 +82,7 @@ fn save_once(asked: &SaveArguments, region: &Attachment) -> Result<PathBuf, Snap
         bytes(written.nonzero_bytes),
         bytes(written.file_bytes)
     ));
-    told.map(|()| target).map_err(SnapshotError::from)
+    told.map(|()| (target, number)).map_err(SnapshotError::from)
 }
 
 fn write(
@@ -111,7 +112,7 @@ fn write(
 /// The version that is asked for, pinned.
 fn choose(asked: &SaveArguments, region: &Attachment) -> Result<Version, SnapshotError> {
     if asked.wait && asked.every.is_none() {
-        await_newer(asked, region)?;
+        newer(asked, region, region.latest_number())?;
     }
     let version = asked.version.map_or_else(|| region.latest(), |number| region.numbered(number));
     version.map_err(|error: AttachError| {
@@ -120,8 +121,9 @@ fn choose(asked: &SaveArguments, region: &Attachment) -> Result<Version, Snapsho
     })
 }
 
-fn await_newer(asked: &SaveArguments, region: &Attachment) -> Result<(), SnapshotError> {
-    match super::live::await_newer(region, region.latest_number()) {
+/// Waits for a version newer than `number`.
+fn newer(asked: &SaveArguments, region: &Attachment, number: u64) -> Result<(), SnapshotError> {
+    match await_newer(region, number) {
         true => Ok(()),
         false => Err(SnapshotError::Ended { name: asked.region.region.clone() }),
     }
@@ -153,6 +155,7 @@ fn header(name: &str, region: &Attachment, version: &Version) -> Header {
     Header {
         name: name.to_owned(),
         length: region.shape().length,
+        generation: region.generation(),
         number: version.number(),
         published_unix_ns: (now.as_nanos() as u64).saturating_sub(age),
         published_ns: version.published_ns(),

@@ -12,7 +12,7 @@ use serde_json::json;
 
 use super::args::WatchArguments;
 use super::error::SnapshotError;
-use super::live::{attached, await_newer, generation};
+use super::live::{attached, await_newer};
 use crate::show::print;
 use crate::table::bytes;
 
@@ -38,51 +38,52 @@ pub fn watch(asked: &WatchArguments) -> Result<(), SnapshotError> {
     if !asked.json {
         print("     version  time (UTC)       written      copied   dirty    interval  missed\n")?;
     }
-    let mut last_generation = None;
+    let mut before = None;
     loop {
-        let region = find(asked, last_generation)?;
-        let place = &asked.region.place;
-        let now = generation(place, &asked.region.region, asked.region.owner)?;
-        follow(asked, &region, now)?;
+        let region = find(asked, before.as_ref())?;
+        follow(asked, &region)?;
         if !asked.follow {
             eprintln!("heliostat: the producer has ended");
             return Ok(());
         }
-        last_generation = Some(now);
+        before = Some(region);
     }
 }
 
-/// The region, attached; with `--follow` as soon as somebody has the name.
-fn find(asked: &WatchArguments, last: Option<u64>) -> Result<Attachment, SnapshotError> {
+/// The region, attached; with `--follow` as soon as somebody has the name, and another producer
+/// than `before`.
+fn find(asked: &WatchArguments, before: Option<&Attachment>) -> Result<Attachment, SnapshotError> {
     let region = &asked.region;
     loop {
         // The name of a producer that died is free a moment after its regions are known as ended.
-        let is_old = match last {
-            Some(last) => generation(&region.place, &region.region, region.owner)? == last,
-            None => false,
-        };
-        let found = match is_old {
-            true => None,
-            false => Some(attached(&region.place, &region.region, region.owner)),
+        let found = match before {
+            Some(before) => before.successor().map_err(|error| {
+                let name = region.region.clone();
+                SnapshotError::Region { name, error }
+            }),
+            None => attached(&region.place, &region.region, region.owner).map(Some),
         };
         match found {
-            Some(Err(SnapshotError::Region {
-                error: NamedError::Refused(Code::NotFound, _),
-                ..
-            })) if asked.follow => {}
-            Some(found) => return found,
-            None => {}
+            Ok(Some(found)) => return Ok(found),
+            Ok(None) => {}
+            Err(error) if asked.follow && may_pass(&error, before.is_some()) => {}
+            Err(error) => return Err(error),
         }
         std::thread::sleep(NAME_PERIOD);
     }
 }
 
+/// Nobody has the name, or (of one that was there) the control plane is being started anew.
+fn may_pass(error: &SnapshotError, was_there: bool) -> bool {
+    match error {
+        SnapshotError::Region { error: NamedError::Refused(Code::NotFound, _), .. } => true,
+        SnapshotError::Region { error: NamedError::Control(_), .. } => was_there,
+        _ => false,
+    }
+}
+
 /// Prints a line for each look, until the producer ends.
-fn follow(
-    asked: &WatchArguments,
-    region: &Attachment,
-    generation: u64,
-) -> Result<(), SnapshotError> {
+fn follow(asked: &WatchArguments, region: &Attachment) -> Result<(), SnapshotError> {
     let mut last: Option<(u64, u64)> = None;
     while await_newer(region, last.map_or(0, |(number, _)| number)) {
         let version = match region.latest() {
@@ -100,7 +101,7 @@ fn follow(
         let (written, copied) = version.cost();
         drop(version);
         let line = Line {
-            generation,
+            generation: region.generation(),
             number,
             published_ns,
             written,

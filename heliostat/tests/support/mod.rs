@@ -48,11 +48,17 @@ impl House {
         let folder = std::env::temp_dir().join(name);
         std::fs::create_dir_all(&folder).unwrap();
         let socket = folder.join("control.sock");
-        let mut command = Command::new(program);
-        command.arg("--socket").arg(&socket).stdout(Stdio::null()).stderr(Stdio::null());
-        let daemon = command.spawn().unwrap();
-        await_that("the control plane serves", || socket.exists());
+        let daemon = serve(&program, &socket);
         Some(House { folder, daemon })
+    }
+
+    /// Ends the control plane without mercy and starts another one in its place.
+    pub fn restart(&mut self) {
+        self.daemon.kill().unwrap();
+        self.daemon.wait().unwrap();
+        let socket = self.folder.join("control.sock");
+        std::fs::remove_file(&socket).unwrap();
+        self.daemon = serve(&Path::new(HELIOSTAT).with_file_name("heliostatd"), &socket);
     }
 
     pub fn folder(&self) -> &Path {
@@ -100,6 +106,14 @@ impl House {
         producer.hears("ready");
         producer
     }
+}
+
+fn serve(program: &Path, socket: &Path) -> Child {
+    let mut command = Command::new(program);
+    command.arg("--socket").arg(socket).stdout(Stdio::null()).stderr(Stdio::null());
+    let daemon = command.spawn().unwrap();
+    await_that("the control plane serves", || socket.exists());
+    daemon
 }
 
 impl Drop for House {
