@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from pathlib import Path
 
 import matplotlib
@@ -10,10 +9,13 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt  # noqa: E402
 
+from pictures.spread import lines  # noqa: E402
+
 COLOURS = {
     "own data": "#9aa5b1", "snapshot": "#e07b00", "snapshot, whole": "#f3bd7a",
     "spin lock": "#5b8db8", "copy": "#6aa56a",
 }  # fmt: skip
+LABELS = {"own data": "analysis of own data (control)"}
 FAULTS = {"not watched": "#9aa5b1", "watched, first write": "#e07b00", "after fork": "#5b8db8"}
 
 
@@ -35,23 +37,18 @@ def draw(groups: dict, found: dict, path: Path) -> None:
 
 def draw_overheads(axes, sizes: dict, cores: str) -> None:
     """Overhead over the run alone; grey is the analysis itself, without any sharing."""
-    for number, (way, colour) in enumerate(COLOURS.items()):
-        xs, middles, below, above = [], [], [], []
-        for cells, ways in sorted(sizes.items()):
-            values = [100 * one["over_ns"] / one["step_ns"] for one in ways[way]]
-            middle = statistics.median(values)
-            xs.append(cells * 1.06 ** (number - 2))
-            middles.append(middle)
-            below.append(middle - min(values))
-            above.append(max(values) - middle)
-        label = "analysis of own data (control)" if way == "own data" else way
-        axes.errorbar(xs, middles, yerr=[below, above], fmt="o-", color=colour, ms=4, lw=1.2, capsize=2, label=label)
+    lines(axes, {way: shares(sizes, way) for way in COLOURS}, COLOURS, LABELS)
     axes.axhline(1, color="#b03030", lw=0.8, ls="--", label="aim: 1 %")
     axes.set_xscale("log")
     axes.set_yscale("symlog", linthresh=5)
     axes.set_xlabel("cells (24 groups; 32 directions, 8 beyond 6,144 cells)")
     axes.set_ylabel("added to a step, %")
     axes.set_title(f"Sweep and analysis on {cores}: what sharing adds (median, extremes)")
+
+
+def shares(sizes: dict, way: str) -> dict:
+    """By size, what sharing added in each trial of `way`, in per cent of a step."""
+    return {cells: [100 * one["over_ns"] / one["step_ns"] for one in ways[way]] for cells, ways in sorted(sizes.items())}
 
 
 def draw_faults(axes, faults: dict) -> None:

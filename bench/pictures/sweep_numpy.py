@@ -10,9 +10,10 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt  # noqa: E402
 
-from pictures.sweep import COLOURS  # noqa: E402
+from pictures.spread import lines  # noqa: E402
+from pictures.sweep import COLOURS, LABELS, shares  # noqa: E402
 
-WAYS = {"own data": "analysis of own data (control)", "snapshot": "snapshot", "spin lock": "spin lock", "copy": "copy"}
+WAYS = ["own data", "snapshot", "spin lock", "copy"]
 
 
 def draw(groups: dict, path: Path) -> None:
@@ -20,11 +21,11 @@ def draw(groups: dict, path: Path) -> None:
     figure, axes = plt.subplots(1, 3, figsize=(17, 5), dpi=120)
     for place, cores in zip(axes, ("two cores", "one core")):
         sizes = {cells: ways for (cells, on), ways in sorted(groups.items()) if on == cores}
-        draw_shares(place, sizes, "over_ns")
+        lines(place, {way: shares(sizes, way) for way in WAYS}, COLOURS, LABELS)
         place.axhline(1, color="#b03030", lw=0.8, ls="--", label="aim: 1 %")
         place.set_yscale("symlog", linthresh=5)
         place.set_ylabel("added to a step, %")
-        place.set_title(f"NumPy sweep and analysis on {cores}: what sharing adds")
+        place.set_title(f"NumPy sweep and analysis on {cores}: what sharing adds (median, extremes)")
     draw_calls(axes[2], {cells: ways for (cells, on), ways in sorted(groups.items()) if on == "two cores"})
     for one in axes:
         one.set_xscale("log")
@@ -37,32 +38,15 @@ def draw(groups: dict, path: Path) -> None:
     plt.close(figure)
 
 
-def draw_shares(axes, sizes: dict, of: str) -> None:
-    """Per cent of a step by size and way: median of the trials, bars from the least to the greatest."""
-    for number, (way, label) in enumerate(WAYS.items()):
-        values = {cells: [100 * one[of] / one["step_ns"] for one in ways[way]] for cells, ways in sizes.items()}
-        points(axes, values, way, label, number)
-
-
 def draw_calls(axes, sizes: dict) -> None:
     """Time of the producer's call, beside that of the step."""
-    for number, (way, label) in enumerate(WAYS.items()):
-        values = {cells: [one["shared_ns"] / 1e3 for one in ways[way]] for cells, ways in sizes.items()}
-        points(axes, values, way, label, number)
+
+    def calls(way: str) -> dict:
+        return {cells: [one["shared_ns"] / 1e3 for one in ways[way]] for cells, ways in sizes.items()}
+
+    lines(axes, {way: calls(way) for way in WAYS}, COLOURS, LABELS)
     steps = {cells: [one["step_ns"] / 1e3 for one in ways["own data"]] for cells, ways in sizes.items()}
     axes.plot(list(steps), [statistics.median(one) for one in steps.values()], "k:", label="a whole step")
     axes.set_yscale("log")
     axes.set_ylabel("microseconds")
-    axes.set_title("The producer's call that shares, two cores")
-
-
-def points(axes, values: dict, way: str, label: str, number: int) -> None:
-    """One way's line."""
-    middles = [statistics.median(one) for one in values.values()]
-    below = [middle - min(one) for middle, one in zip(middles, values.values())]
-    above = [max(one) - middle for middle, one in zip(middles, values.values())]
-    places = [cells * 1.06 ** (number - 1.5) for cells in values]
-    axes.errorbar(
-        places, middles, yerr=[below, above], fmt="o-", color=COLOURS[way], ms=4, lw=1.2, capsize=2,
-        label=f"{label} (median, extremes)" if number == 0 else label,
-    )  # fmt: skip
+    axes.set_title("The producer's call that shares, two cores (median, extremes)")
