@@ -152,6 +152,10 @@ typedef struct {
   uint64_t copied_bytes;
 } heliostat_metrics;
 
+// Hands two descriptors of a consumer, its page of pins and an end of its bell, to the producer, and
+// answers 0 once that has let it in (`heliostat_region_admit`). They are closed afterwards.
+typedef int32_t (*heliostat_announce)(void *context, int32_t pins, int32_t bell);
+
 // What an attachment knows of its region.
 typedef struct {
   // Bytes of the region.
@@ -285,7 +289,8 @@ heliostat_code heliostat_region_create(const uint8_t *start,
 
 // Makes a version of the region as it is now. Nobody may write it meanwhile. Blocks for the
 // patience at most. `HELIOSTAT_FULL`: all versions are pinned; what was written goes into the
-// next version. `published` may be null.
+// next version. `HELIOSTAT_NO_CONTROL`: the same, and for good, as the control plane does not tell
+// any more who reads the region; create it anew. `published` may be null.
 //
 // # Safety
 // `region` is null or live; `published` is null or valid for writing.
@@ -297,6 +302,23 @@ heliostat_code heliostat_region_publish(heliostat_region *region, heliostat_publ
 // # Safety
 // `region` is null or live.
 heliostat_code heliostat_region_declare(heliostat_region *region, size_t offset, size_t len);
+
+// Says by which descriptors a consumer of another process attaches (`heliostat_attach_by`), sealed
+// so that holders can only read. They stay the region's: good until it is destroyed.
+//
+// # Safety
+// `region` is null or live; `table` and `pool` are null or valid for writing.
+heliostat_code heliostat_region_descriptors(heliostat_region *region,
+                                            int32_t *table,
+                                            int32_t *pool);
+
+// Lets a consumer in by the two descriptors that its `heliostat_attach_by` has announced. They stay
+// the caller's, who should close them: the consumer hears of the region's end by the last copy of
+// the bell. `HELIOSTAT_FULL`: as many consumers are here as may be.
+//
+// # Safety
+// `region` is null or live.
+heliostat_code heliostat_region_admit(heliostat_region *region, int32_t pins, int32_t bell);
 
 // What the region has done.
 //
@@ -333,6 +355,18 @@ heliostat_code heliostat_attach(const char *name,
 // `region` is null or live; `attachment` is null or valid for writing.
 heliostat_code heliostat_attach_own(heliostat_region *region, heliostat_attachment **attachment);
 
+// Attaches by the descriptors of `heliostat_region_descriptors`, which the producer has handed over
+// by some way of its own; without name and control plane. They stay the caller's. Before anything
+// is pinned `announce` is called, with `context`: a number but 0 is `HELIOSTAT_PEER_GONE`.
+//
+// # Safety
+// `announce` is null or may be called with `context`; `attachment` is null or valid for writing.
+heliostat_code heliostat_attach_by(int32_t table,
+                                   int32_t pool,
+                                   heliostat_announce announce,
+                                   void *context,
+                                   heliostat_attachment **attachment);
+
 // What is known of the region now. Does not block.
 //
 // # Safety
@@ -341,7 +375,7 @@ heliostat_code heliostat_attachment_facts(const heliostat_attachment *attachment
                                           heliostat_region_facts *facts);
 
 // Copies the region's description, cut to `room` - 1 bytes and ended by a zero. `*len` becomes its
-// whole length. Foreign words: they are the producer's.
+// whole length, unless `len` is null. Foreign words: they are the producer's.
 //
 // # Safety
 // `attachment` is null or live; `into` is null or valid for `room` bytes; `len` is null or valid

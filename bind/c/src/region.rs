@@ -1,9 +1,11 @@
 //! Snapshots over C, the producer's side: a region of existing memory, published in versions.
 
 use std::ffi::c_char;
+use std::os::fd::AsRawFd;
 use std::time::Duration;
 
 use heliostat_abi::place::{Surroundings, RUNTIME_VARIABLE, SOCKET_VARIABLE};
+use heliostat_base::fd::{duplicate, OwnedFd};
 use heliostat_base::live::LiveMemory;
 use heliostat_stub::session;
 use heliostat_stub::snapshot::{
@@ -216,7 +218,8 @@ pub unsafe extern "C" fn heliostat_region_create(
 
 /// Makes a version of the region as it is now. Nobody may write it meanwhile. Blocks for the
 /// patience at most. `HELIOSTAT_FULL`: all versions are pinned; what was written goes into the
-/// next version. `published` may be null.
+/// next version. `HELIOSTAT_NO_CONTROL`: the same, and for good, as the control plane does not tell
+/// any more who reads the region; create it anew. `published` may be null.
 ///
 /// # Safety
 /// `region` is null or live; `published` is null or valid for writing.
@@ -262,6 +265,57 @@ pub unsafe extern "C" fn heliostat_region_declare(
         let declared = kind.region().declare(offset..end);
         declared.map_err(|error: PublishError| fail(HELIOSTAT_INVALID, error))
     })
+}
+
+/// Says by which descriptors a consumer of another process attaches (`heliostat_attach_by`), sealed
+/// so that holders can only read. They stay the region's: good until it is destroyed.
+///
+/// # Safety
+/// `region` is null or live; `table` and `pool` are null or valid for writing.
+#[no_mangle]
+pub unsafe extern "C" fn heliostat_region_descriptors(
+    region: *mut heliostat_region,
+    table: *mut i32,
+    pool: *mut i32,
+) -> heliostat_code {
+    guard(|| {
+        // SAFETY: the caller's promise.
+        let kind = unsafe { lend(region)? }.0.get_mut()?;
+        let (of_table, of_pool) = kind.region().descriptors();
+        // SAFETY: the caller's promises.
+        unsafe { give(table, of_table.as_raw_fd()).and(give(pool, of_pool.as_raw_fd())) }
+    })
+}
+
+/// Lets a consumer in by the two descriptors that its `heliostat_attach_by` has announced. They stay
+/// the caller's, who should close them: the consumer hears of the region's end by the last copy of
+/// the bell. `HELIOSTAT_FULL`: as many consumers are here as may be.
+///
+/// # Safety
+/// `region` is null or live.
+#[no_mangle]
+pub unsafe extern "C" fn heliostat_region_admit(
+    region: *mut heliostat_region,
+    pins: i32,
+    bell: i32,
+) -> heliostat_code {
+    guard(|| {
+        // SAFETY: the caller's promise.
+        let region = unsafe { lend(region)? }.0.get_mut()?.region();
+        let copies = duplicate(pins).and_then(|pins| Ok((pins, duplicate(bell)?)));
+        let (pins, bell) = copies.map_err(|error| fail(HELIOSTAT_SYSTEM, error))?;
+        admitted(region, &pins, &bell)
+    })
+}
+
+pub(crate) fn admitted(
+    region: &mut Region,
+    pins: &OwnedFd,
+    bell: &OwnedFd,
+) -> Result<(), heliostat_code> {
+    let place = region.admit_with_bell(pins, bell);
+    let full = || fail(HELIOSTAT_FULL, "the region has as many consumers as it can have");
+    place.map_err(|error| fail(HELIOSTAT_SYSTEM, error))?.map(drop).ok_or_else(full)
 }
 
 /// What the region has done.

@@ -1,21 +1,20 @@
 //! Snapshots over C, the consumer's side: attachments to regions, and versions as plain memory.
 
-use std::ffi::c_char;
-use std::time::{Duration, Instant};
+use std::ffi::{c_char, c_void};
+use std::os::fd::AsRawFd;
+use std::time::Duration;
 
 use heliostat_abi::region::OWN_USER;
+use heliostat_base::fd::{duplicate, OwnedFd};
 use heliostat_stub::snapshot::{attach_of, Attachment, View};
 
 use crate::border::{fail, give, hand_out, lend, limit, show, take_back, text, Own};
 use crate::code::{guard, heliostat_code, *};
-use crate::region::{configure_as_usual, heliostat_region};
+use crate::region::{admitted, configure_as_usual, heliostat_region};
 
 /// Attach to a region of one's own user.
 pub const HELIOSTAT_OWN_USER: u32 = 0xffff_ffff;
 const _: () = assert!(HELIOSTAT_OWN_USER == OWN_USER);
-
-/// Between two looks whether the producer has died: the word that is slept on does not tell.
-const SLICE: Duration = Duration::from_millis(500);
 
 /// A region of somebody's, mapped for reading. Any thread, several at a time.
 #[allow(non_camel_case_types)] // the name is the C name
@@ -82,14 +81,51 @@ pub unsafe extern "C" fn heliostat_attach_own(
         let (table, pool) = region.descriptors();
         let copies = table.duplicate().and_then(|table| Ok((table, pool.duplicate()?)));
         let (table, pool) = copies.map_err(|error| fail(HELIOSTAT_SYSTEM, error))?;
-        let full = || fail(HELIOSTAT_FULL, "the region has as many consumers as it can have");
         // With a bell, so that the place of an attachment that was left can be given again.
-        let announced = Attachment::with_bell(&table, pool, |pins, bell| {
-            let place = region.admit_with_bell(pins, bell);
-            let place = place.map_err(|error| fail(HELIOSTAT_SYSTEM, error))?;
-            place.map(drop).ok_or_else(full)
-        });
+        let announced =
+            Attachment::with_bell(&table, pool, |pins, bell| admitted(region, pins, bell));
         let made = announced.map_err(|error| fail(HELIOSTAT_SYSTEM, error))??;
+        // SAFETY: not null (checked), valid by the caller's promise.
+        unsafe { hand_out(attachment, heliostat_attachment(Own::new(made))) }
+    })
+}
+
+/// Hands two descriptors of a consumer, its page of pins and an end of its bell, to the producer, and
+/// answers 0 once that has let it in (`heliostat_region_admit`). They are closed afterwards.
+#[allow(non_camel_case_types)] // the name is the C name
+pub type heliostat_announce =
+    Option<unsafe extern "C" fn(context: *mut c_void, pins: i32, bell: i32) -> i32>;
+
+/// Attaches by the descriptors of `heliostat_region_descriptors`, which the producer has handed over
+/// by some way of its own; without name and control plane. They stay the caller's. Before anything
+/// is pinned `announce` is called, with `context`: a number but 0 is `HELIOSTAT_PEER_GONE`.
+///
+/// # Safety
+/// `announce` is null or may be called with `context`; `attachment` is null or valid for writing.
+#[no_mangle]
+pub unsafe extern "C" fn heliostat_attach_by(
+    table: i32,
+    pool: i32,
+    announce: heliostat_announce,
+    context: *mut c_void,
+    attachment: *mut *mut heliostat_attachment,
+) -> heliostat_code {
+    guard(|| {
+        let announce = announce.ok_or(HELIOSTAT_NULL)?;
+        if attachment.is_null() {
+            return Err(HELIOSTAT_NULL);
+        }
+        let copies = duplicate(table).and_then(|table| Ok((table, duplicate(pool)?)));
+        let (table, pool) = copies.map_err(|error| fail(HELIOSTAT_SYSTEM, error))?;
+        let tell = |pins: &OwnedFd, bell: &OwnedFd| {
+            // SAFETY: the caller's promise.
+            match unsafe { announce(context, pins.as_raw_fd(), bell.as_raw_fd()) } {
+                0 => Ok(()),
+                said => Err(fail(HELIOSTAT_PEER_GONE, format!("the announcement answered {said}"))),
+            }
+        };
+        let made = Attachment::with_bell(&table, pool, tell);
+        let made = made.map_err(|error| fail(HELIOSTAT_SYSTEM, error))??;
         // SAFETY: not null (checked), valid by the caller's promise.
         unsafe { hand_out(attachment, heliostat_attachment(Own::new(made))) }
     })
@@ -119,7 +155,7 @@ pub unsafe extern "C" fn heliostat_attachment_facts(
 }
 
 /// Copies the region's description, cut to `room` - 1 bytes and ended by a zero. `*len` becomes its
-/// whole length. Foreign words: they are the producer's.
+/// whole length, unless `len` is null. Foreign words: they are the producer's.
 ///
 /// # Safety
 /// `attachment` is null or live; `into` is null or valid for `room` bytes; `len` is null or valid
@@ -134,8 +170,8 @@ pub unsafe extern "C" fn heliostat_attachment_description(
     guard(|| {
         // SAFETY: the caller's promise.
         let words = unsafe { show(attachment)? }.0.get()?.description();
-        // SAFETY: the caller's promise.
-        unsafe { give(len, words.len())? };
+        // SAFETY: the caller's promise; a null is an output not wanted.
+        let _ = unsafe { give(len, words.len()) };
         if room == 0 {
             return Ok(());
         }
@@ -171,25 +207,14 @@ pub unsafe extern "C" fn heliostat_attachment_wait(
 }
 
 fn newer(region: &Attachment, number: u64, limit: Option<Duration>) -> Result<(), heliostat_code> {
-    let ends = limit.and_then(|limit| Instant::now().checked_add(limit));
-    loop {
-        let left = ends.map(|ends| ends.saturating_duration_since(Instant::now()));
-        let (slice, began) = (left.unwrap_or(SLICE).min(SLICE), Instant::now());
-        if region.wait(number, Some(slice)) {
-            return Ok(());
-        }
-        let is_dead = !region.drain();
-        if region.latest_number() > number {
-            // The last thing that the producer did.
-            return Ok(());
-        }
-        if is_dead || region.is_closed() {
-            return Err(fail(HELIOSTAT_ENDED, "the producer has ended the region, or has died"));
-        }
-        // All of the time, or a signal within a slice.
-        if left.is_some_and(|left| left <= SLICE) || began.elapsed() < slice {
-            return Err(fail(HELIOSTAT_TIMED_OUT, "no newer version within the time"));
-        }
+    if region.wait(number, limit) {
+        return Ok(());
+    }
+    match region.is_closed() || region.is_deserted() {
+        // What it published last came before its end could be seen.
+        true if region.latest_number() > number => Ok(()),
+        true => Err(fail(HELIOSTAT_ENDED, "the producer has ended the region, or has died")),
+        false => Err(fail(HELIOSTAT_TIMED_OUT, "no newer version within the time")),
     }
 }
 

@@ -70,7 +70,8 @@ fn is_there(tool: &str) -> bool {
     found
 }
 
-const EXAMPLES: [(&str, &str); 2] = [("ring", "6 hello\n"), ("snapshot", "41 42 43\n")];
+const EXAMPLES: [(&str, &str); 3] =
+    [("ring", "6 hello\n"), ("snapshot", "41 42 43\n"), ("handed", "0.5 1 1.5 over\n")];
 
 #[test]
 fn the_examples_compile_with_gcc_and_run() {
