@@ -1,9 +1,10 @@
 //! The consumer's class: a region as this process has it mapped.
 
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, RawFd};
 use std::time::Duration;
 
 use heliostat_abi::region::OWN_USER;
+use heliostat_base::fd::OwnedFd;
 use heliostat_stub::snapshot::{attach_of, Attachment as StubAttachment};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -27,44 +28,56 @@ impl Attachment {
 
 /// Attaches inside this process; the region learns of the page of pins at once.
 fn attach_to(py: Python<'_>, region: &Region) -> PyResult<StubAttachment> {
-    let attached = region.with(py, |region| {
+    region.with(py, |region| {
         let (table, pool) = region.descriptors();
-        let copies = (table.duplicate(), pool.duplicate());
-        let (Ok(table), Ok(pool)) = copies else { return None };
-        // A full table of consumers admits nobody, and says so by `None`.
-        let admit = |pins: &_, bell: &_| match region.admit_with_bell(pins, bell) {
-            Ok(Some(_)) => Ok(()),
-            _ => Err(()),
+        let copied = table.duplicate().and_then(|table| Ok((table, pool.duplicate()?)));
+        let none =
+            |errno| error::raise("MappingFailed", format_args!("no descriptor left: {errno}"));
+        let (table, pool) = copied.map_err(none)?;
+        let admit = |pins: &_, bell: &_| {
+            let admitted = region.admit_with_bell(pins, bell);
+            let place = admitted.map_err(|error| error::pool(&error))?;
+            place.map(drop).ok_or_else(error::no_place)
         };
-        StubAttachment::with_bell(&table, pool, admit).map(Result::ok).transpose()
-    })?;
-    match attached {
-        Some(Ok(attachment)) => Ok(attachment),
-        Some(Err(error)) => Err(error::pool(&error)),
-        None => Err(error::raise("Full", "the region has no place for another consumer")),
-    }
+        StubAttachment::with_bell(&table, pool, admit).map_err(|error| error::pool(&error))?
+    })?
+}
+
+/// Attaches by [table, pool], after `announce` has shown the producer [page of pins, end of a bell].
+fn attach_by(
+    (table, pool): (RawFd, RawFd),
+    announce: &Bound<'_, PyAny>,
+) -> PyResult<StubAttachment> {
+    let (table, pool) = (error::copied(table)?, error::copied(pool)?);
+    let tell = |pins: &OwnedFd, bell: &OwnedFd| {
+        announce.call1((pins.as_raw_fd(), bell.as_raw_fd())).map(drop)
+    };
+    StubAttachment::with_bell(&table, pool, tell).map_err(|error| error::pool(&error))?
 }
 
 #[pymethods]
 impl Attachment {
-    /// Attaches to the region `name` of user `owner` (own, if `None`), or to `region` of this
-    /// process.
+    /// Attaches to the region `name` of user `owner` (own, if `None`), to `region` of this process,
+    /// or by `descriptors` (table, pool), once `announce` has shown its own to the producer.
     #[new]
-    #[pyo3(signature = (name=None, owner=None, region=None))]
+    #[pyo3(signature = (name=None, owner=None, region=None, descriptors=None, announce=None))]
     fn new(
         py: Python<'_>,
         name: Option<&str>,
         owner: Option<u32>,
         region: Option<&Bound<'_, Region>>,
+        descriptors: Option<(RawFd, RawFd)>,
+        announce: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
-        let attached = match (name, region) {
-            (Some(name), None) => {
+        let attached = match (name, region, descriptors, announce) {
+            (Some(name), None, None, None) => {
                 claim_session();
                 let attached = py.detach(|| attach_of(name, owner.unwrap_or(OWN_USER)));
                 attached.map_err(|error| error::named(&error))?
             }
-            (None, Some(region)) => attach_to(py, region.get())?,
-            _ => return Err(PyValueError::new_err("a name or a region, one of both")),
+            (None, Some(region), None, None) => attach_to(py, region.get())?,
+            (None, None, Some(descriptors), Some(announce)) => attach_by(descriptors, announce)?,
+            _ => return Err(PyValueError::new_err("a name, a region or descriptors, one of them")),
         };
         Ok(Self { inner: Own::new(attached) })
     }

@@ -1,6 +1,7 @@
 //! The producer's class: versions of memory that a Python object owns.
 
 use std::ops::DerefMut;
+use std::os::fd::{AsRawFd, RawFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -177,11 +178,26 @@ impl Region {
         Ok((it.published, it.skipped, it.stalled, it.copied_bytes))
     }
 
+    /// Table and pool, which belong to the region.
+    fn descriptors(&self, py: Python<'_>) -> PyResult<(RawFd, RawFd)> {
+        self.with(py, |region| {
+            let (table, pool) = region.descriptors();
+            (table.as_raw_fd(), pool.as_raw_fd())
+        })
+    }
+
+    /// Lets a consumer in that has shown its page of pins and an end of its bell.
+    fn admit(&self, py: Python<'_>, pins: RawFd, bell: RawFd) -> PyResult<()> {
+        let (pins, bell) = (error::copied(pins)?, error::copied(bell)?);
+        let admitted = self.with(py, |region| region.admit_with_bell(&pins, &bell))?;
+        let place = admitted.map_err(|error| error::pool(&error))?;
+        place.map(drop).ok_or_else(error::no_place)
+    }
+
     /// Ends the region; the last version stays with whoever has it. Again: nothing.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        let parts = py.detach(|| self.lock().map(|mut parts| parts.take()))?;
-        drop(parts);
-        Ok(())
+        // The control plane is told, which may take it a moment.
+        py.detach(|| self.lock().map(|mut parts| drop(parts.take())))
     }
 
     #[getter]

@@ -17,6 +17,7 @@ if shutil.which("c++") is None:
 
 import heliostat  # noqa: E402
 import heliostat.adios2  # noqa: E402
+from heliostat._adios2_calls import close, opener  # noqa: E402
 from heliostat._adios2_steps import INDEX_BYTES, Attribute, Part, Step, decode  # noqa: E402
 
 WRITER = """
@@ -176,3 +177,13 @@ def test_an_index_says_what_was_put_into_it():
 def test_an_index_of_nonsense_is_refused(content):
     with pytest.raises(ValueError):
         decode(index_of(content))
+
+
+def test_the_late_end_of_a_closed_stream_does_not_close_the_next_one(name):
+    open_stream = opener(heliostat.adios2._loaded[heliostat.adios2.library()])
+    first = open_stream(0, 1, f"Region={name}/a".encode())
+    close(first)
+    second = open_stream(0, 1, f"Region={name}/b".encode())
+    close(first)
+    assert heliostat.attach(f"{name}/b/steps").is_closed is False
+    close(second)

@@ -6,6 +6,7 @@ import asyncio
 import multiprocessing
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -23,6 +24,21 @@ while True:
     region.publish()
     print(region.generation, flush=True)
     time.sleep(0.005)
+"""
+
+BY_DESCRIPTORS = """
+import socket, sys, heliostat
+peer = socket.socket(fileno=int(sys.argv[1]))
+_, given, _, _ = socket.recv_fds(peer, 1, 2)
+def announce(pins, bell):
+    socket.send_fds(peer, [b"?"], [pins, bell])
+    assert peer.recv(1) == b"!"
+source = heliostat.attach_by(tuple(given), announce)
+for snapshot in source.versions():
+    seen = snapshot.array()
+    assert seen.min() == seen.max()
+    print(seen[0], flush=True)
+print("over" if source.is_over else "late")
 """
 
 START_ONE = """
@@ -115,6 +131,41 @@ def test_a_killed_consumer_costs_no_version(name, other):
         pytest.fail("the killed consumer's pin was kept")
 
 
+def test_a_consumer_in_another_process_attaches_by_descriptors_alone():
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with heliostat.Region.from_array(np.full(100_000, 1.0), colours=3) as region:
+        words = [sys.executable, "-c", BY_DESCRIPTORS, str(theirs.fileno())]
+        consumer = subprocess.Popen(
+            words, stdout=subprocess.PIPE, text=True, pass_fds=[theirs.fileno()]
+        )
+        theirs.close()
+        socket.send_fds(ours, [b"."], region.descriptors())
+        _, shown, _, _ = socket.recv_fds(ours, 1, 2)
+        region.admit(*shown)
+        # A copy of the bell that stays here would be an end that never closes.
+        for one in shown:
+            os.close(one)
+        ours.send(b"!")
+        for value in range(1, 20):
+            region.array[:] = value
+            region.publish()
+            assert float(consumer.stdout.readline()) == value
+    assert consumer.communicate(timeout=60)[0] == "over\n"
+
+
+def test_what_is_no_page_or_table_is_refused_as_a_descriptor():
+    with heliostat.Region.from_array(np.zeros(1000)) as region, open(os.devnull) as null:
+        with pytest.raises(heliostat.MappingFailed):
+            region.admit(null.fileno(), null.fileno())
+        with pytest.raises(heliostat.MappingFailed):
+            heliostat.attach_by((null.fileno(), null.fileno()), lambda pins, bell: None)
+        with pytest.raises(ZeroDivisionError):
+            heliostat.attach_by(region.descriptors(), lambda pins, bell: 1 / 0)
+        with pytest.raises(heliostat.MappingFailed):
+            heliostat.attach_by((-1, -1), region.admit)
+        assert heliostat.attach_by(region.descriptors(), region.admit).latest_number == 0
+
+
 def test_a_forked_child_is_no_producer_and_harms_none(name):
     a = np.zeros(1000)
     with heliostat.Region.from_array(a, name=name) as region:
@@ -173,6 +224,32 @@ def test_an_array_stays_as_it_is_in_a_forked_child_too(name):
         assert os.waitpid(child, 0) == (child, 0)
         source.latest()
         assert not snapshot.is_pinned
+
+
+def test_a_fork_without_descriptors_closes_none_that_is_not_its_own(name, monkeypatch):
+    with heliostat.Region.from_array(np.ones(1000), name=name, colours=3) as region:
+        region.publish()
+        source = heliostat.attach(name)
+        seen = source.latest().array()
+        assert in_child(lambda: 1) == "1"
+        source.wait(0, 0)  # what was kept for the child is given back
+        others = [os.open(os.devnull, os.O_RDONLY) for _ in range(8)]
+
+        def none_left():
+            raise OSError(24, "no descriptor left")
+
+        monkeypatch.setattr(os, "pipe", none_left)
+        if (child := os.fork()) == 0:
+            os._exit(0 if seen.sum() == 1000 else 1)
+        assert os.waitpid(child, 0) == (child, 0)
+        for one in others:
+            os.fstat(one)
+            os.close(one)
+        # Nobody says when such a child has ended, so what it may show stays as it is.
+        for _ in range(10):
+            region.array += 1
+            region.publish()
+        assert seen.sum() == 1000
 
 
 def test_a_forked_child_attaches_and_produces_anew(name):

@@ -13,7 +13,7 @@ A control plane is started if none runs. `run`, `status`, `explain`, `metrics` a
 command line's.
 """
 
-from ._attachment import Attachment, attach
+from ._attachment import Attachment, attach, attach_by
 from ._command import doctor, explain, metrics, run, status
 from ._errors import (
     Busy,
@@ -68,6 +68,7 @@ __all__ = [
     "Snapshot",
     "Unsupported",
     "attach",
+    "attach_by",
     "attach_queue",
     "doctor",
     "explain",

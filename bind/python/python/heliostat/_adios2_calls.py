@@ -7,6 +7,7 @@ answers FAILED; the engine turns that into an exception of ADIOS2's.
 from __future__ import annotations
 
 import ctypes
+import itertools
 from collections.abc import Callable
 from ctypes import CFUNCTYPE, POINTER, c_char_p, c_double, c_int, c_int64, c_size_t, c_void_p
 from typing import Any
@@ -19,6 +20,8 @@ FAILED = 9
 SIZES = POINTER(c_size_t)
 
 _streams: dict[int, Any] = {}
+# Never given again: an engine's end may come long after its stream was closed.
+_numbers = itertools.count(1)
 _reason = b""
 _text = b""
 # ctypes does not keep what C keeps.
@@ -68,7 +71,7 @@ def opener(library: ctypes.CDLL) -> Callable[[int, int, bytes], int]:
 
     def open_stream(engine: int, writes: int, text: bytes) -> int:
         said = dict(line.split("=", 1) for line in text.decode().splitlines())
-        name, number = said["Region"], max(_streams, default=0) + 1
+        name, number = said["Region"], next(_numbers)
         if writes:
             in_place = said.get("InPlace", "").lower() in ("true", "yes", "on", "1")
             _streams[number] = Writer(name, int(said.get("Queue", "1")), in_place, merger(library))

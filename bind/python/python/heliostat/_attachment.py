@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import select
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any, Self
 
 from . import _fork, _native
@@ -35,9 +35,11 @@ class Attachment(_native.Attachment):
         name: str | None = None,
         owner: int | None = None,
         region: _native.Region | None = None,
+        descriptors: tuple[int, int] | None = None,
+        announce: Callable[[int, int], object] | None = None,
     ) -> Self:
         new = super().__new__
-        arguments = (name, owner, region)
+        arguments = (name, owner, region, descriptors, announce)
         attachment = new(cls, *arguments) if name is None else served(lambda: new(cls, *arguments))
         attachment.name = name
         attachment.layout = decode(attachment.description(), attachment.nbytes)
@@ -117,7 +119,7 @@ class Attachment(_native.Attachment):
                 yield snapshot
 
     def __repr__(self) -> str:
-        name = self.name or "of this process"
+        name = self.name or "without a name"
         return f"<heliostat.Attachment {name}: {self.layout.shape} {self.layout.dtype}>"
 
 
@@ -131,3 +133,18 @@ def attach(name: str, owner: int | None = None, *, timeout: float = 0.0) -> Atta
     Raises NotFound, InvalidName, Denied, Full, NoControlPlane, Corrupt.
     """
     return when_found(lambda: Attachment(name, owner), timeout)
+
+
+def attach_by(
+    descriptors: tuple[int, int], announce: Callable[[int, int], object]
+) -> Attachment:
+    """Attaches to a region by its table and pool, which its producer has handed over by some way of
+    its own (`region.descriptors()`, say through `socket.send_fds`). No name, no control plane.
+
+    announce: is called with two descriptors of this consumer, a page and an end of a bell. It hands
+        them to the producer, and returns once that has called `region.admit` with them: a version
+        that is pinned before may be taken apart. What it raises is raised.
+
+    All descriptors stay whose they are. Raises Corrupt, MappingFailed.
+    """
+    return Attachment(descriptors=descriptors, announce=announce)

@@ -8,6 +8,7 @@ and then.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import threading
@@ -37,7 +38,7 @@ def settle() -> None:
     if not _lent:
         return
     look = select.poll()
-    for pipe in _lent:
+    for pipe in list(_lent):  # another thread may let go meanwhile
         look.register(pipe, 0)  # a hang-up is always told
     for pipe, _ in look.poll(0):
         versions = _lent.pop(pipe, [])
@@ -48,13 +49,16 @@ def settle() -> None:
 
 
 def _before() -> None:
-    _forking.held = []
+    _forking.held, _forking.pipe = [], None
     with _lock:
         versions = list(_known)
     for version in versions:
         if version._hold():
             _forking.held.append(version)
-    _forking.pipe = os.pipe() if _forking.held else None
+    if _forking.held:
+        # Without one (out of descriptors) nobody says when the child has ended: they are held on.
+        with contextlib.suppress(OSError):
+            _forking.pipe = os.pipe()
 
 
 def _in_parent() -> None:

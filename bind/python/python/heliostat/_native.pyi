@@ -1,5 +1,6 @@
 """The extension module; its classes are the bases of the package's."""
 
+from collections.abc import Callable
 from typing import Any, Self
 
 def configure(socket_path: str, program: str) -> None: ...
@@ -11,6 +12,12 @@ class Region:
     def copy_ahead(self, budget: int | None = None) -> tuple[int, bool]: ...
     def declare(self, start: int, stop: int) -> None: ...
     def metrics(self) -> tuple[int, int, int, int]: ...
+    def descriptors(self) -> tuple[int, int]:
+        """Table and pool, for a consumer that this process lets in by itself (`admit`), sealed so
+        that holders can only read. They belong to the region: good until it is closed."""
+    def admit(self, pins: int, bell: int) -> None:
+        """Lets a consumer in by the descriptors that its `heliostat.attach_by` has announced. They
+        stay the caller's. Raises Full, Corrupt, MappingFailed."""
     def close(self) -> None:
         """Ends the region and lets the memory go. Again: nothing. Raises Forked in a child."""
     @property
@@ -28,7 +35,12 @@ class Region:
 
 class Attachment:
     def __new__(
-        cls, name: str | None = None, owner: int | None = None, region: Region | None = None
+        cls,
+        name: str | None = None,
+        owner: int | None = None,
+        region: Region | None = None,
+        descriptors: tuple[int, int] | None = None,
+        announce: Callable[[int, int], object] | None = None,
     ) -> Self: ...
     def description(self) -> bytes: ...
     @property

@@ -119,7 +119,7 @@ class Region(_native.Region):
             "whole": not, each version is a whole copy; "probed": tracked where it works, else whole.
         placement: where versions lie. "slab": each in one piece, ready to read, for the memory of two
             whole copies at least; "chunks": 2 MiB of memory per changed chunk, and each snapshot
-            maps what changed; "probed": slabs up to 64 MiB, chunks above.
+            maps what changed; "probed": slabs up to 256 MiB, chunks above.
         looks_for_races: after each copy ask the kernel whether somebody wrote meanwhile.
         generation: what a nameless region says of itself; a name counts its producers by itself.
 
