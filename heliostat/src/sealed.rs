@@ -72,7 +72,8 @@ fn supervise(program: &Program<'_>, plan: Plan<'_>, teller: &Teller) {
     };
     teller.tell(sealed.child);
     leave_terminal(tells);
-    kill_all_when_told();
+    let clean = sealed.cleaner();
+    kill_all_when_told(sealed.cleaner());
     tree::wait_for_all(|child, status| {
         if child == sealed.child {
             // From now on nobody in front is missed.
@@ -80,6 +81,7 @@ fn supervise(program: &Program<'_>, plan: Plan<'_>, teller: &Teller) {
             teller.tell(status);
         }
     });
+    clean();
 }
 
 /// Signals of the terminal are the program's, and so are the ends of its pipes.
@@ -96,7 +98,7 @@ fn leave_terminal(keeps_error: bool) {
 }
 
 /// SIGTERM, also that of the kernel for a parent that died, ends the sealed program.
-fn kill_all_when_told() {
+fn kill_all_when_told(clean: impl Fn() + Send + 'static) {
     let Ok(mut signals) = signal_hook::iterator::Signals::new([signal_hook::consts::SIGTERM])
     else {
         return;
@@ -104,6 +106,7 @@ fn kill_all_when_told() {
     std::thread::spawn(move || {
         if signals.forever().next().is_some() {
             tree::kill_all();
+            clean();
             std::process::exit(i32::from(OWN_FAILURE));
         }
     });

@@ -129,6 +129,13 @@ pub fn seal(plan: Plan<'_>, become_program: impl FnOnce() -> i32) -> Result<Seal
 }
 
 impl Sealed {
+    /// What to call when the last sealed process has ended, from any thread: removes what the
+    /// supervisor made on the host.
+    pub fn cleaner(&self) -> impl Fn() + Send + 'static {
+        let house = self.house.clone();
+        move || house.roots.remove()
+    }
+
     /// What was refused so far, with counts.
     pub fn refused(&self) -> Vec<(String, u64)> {
         let all = self.house.refused.lock();

@@ -141,6 +141,11 @@ impl Roots {
         self.skeleton.top()
     }
 
+    /// Removes what was made on the host for the program to look at.
+    pub fn remove(&self) {
+        self.skeleton.remove();
+    }
+
     /// The host's /proc.
     pub fn proc(&self) -> &OwnedFd {
         &self.proc

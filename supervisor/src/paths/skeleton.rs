@@ -11,6 +11,9 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
 
+/// How a supervisor's folder begins; its process's number follows.
+const PREFIX: &str = "sealed-";
+
 /// The folder; dropping it removes it.
 #[derive(Debug)]
 pub struct Skeleton {
@@ -22,7 +25,8 @@ impl Skeleton {
     /// Makes an empty one in `folder`, which is private to this user.
     pub fn new(folder: &Path) -> io::Result<Self> {
         fs::create_dir_all(folder)?;
-        let place = folder.join(format!("sealed-{}", std::process::id()));
+        remove_left_behind(folder);
+        let place = folder.join(format!("{PREFIX}{}", std::process::id()));
         // Left behind by a killed process that had this number.
         let _ = fs::remove_dir_all(&place);
         fs::create_dir(&place)?;
@@ -59,6 +63,11 @@ impl Skeleton {
         }
     }
 
+    /// Removes it from the host. Nothing of it is found any more.
+    pub fn remove(&self) {
+        let _ = fs::remove_dir_all(&self.place);
+    }
+
     /// Its top, the program's `/`.
     pub fn top(&self) -> &OwnedFd {
         &self.top
@@ -72,6 +81,17 @@ impl Skeleton {
 
 impl Drop for Skeleton {
     fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.place);
+        self.remove();
+    }
+}
+
+/// Folders of supervisors that were killed.
+fn remove_left_behind(folder: &Path) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let number = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.parse::<u32>().ok());
+        if number.is_some_and(|number| !Path::new("/proc").join(number.to_string()).exists()) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
     }
 }
