@@ -8,7 +8,7 @@ use heliostat_base::sys::{Errno, Sysno};
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 
 use crate::house::House;
-use crate::paths::{self, errno, Found, Object, Start, PATH_MAX};
+use crate::paths::{self, errno, Found, Object, Rules, Start, PATH_MAX};
 
 /// What a family of calls answers.
 pub type Answer = Result<Reply, Errno>;
@@ -114,9 +114,20 @@ impl Call<'_> {
         path: &[u8],
         last: Last,
     ) -> Result<Found, Errno> {
+        self.find_by(start, path, last, Rules::default())
+    }
+
+    /// As `find_from`, by the rules of openat2(2).
+    pub fn find_by(
+        &self,
+        start: Option<&Start>,
+        path: &[u8],
+        last: Last,
+        rules: Rules,
+    ) -> Result<Found, Errno> {
         let walk =
             paths::Walk::new(&self.house.roots, self.house, self.thread(), self.process(), last);
-        let found = walk.to(start, path);
+        let found = walk.by(rules).to(start, path);
         if matches!(found, Err(Errno(libc::ENOENT))) {
             self.house.note_path(self, path, false);
         }
@@ -180,9 +191,14 @@ impl Call<'_> {
         self.house.umask_of(self.thread())
     }
 
-    /// A mode as the process's new files get it.
+    /// Argument `place` as the mode of a new file.
     pub fn new_mode(&self, place: usize) -> Mode {
-        Mode::from_raw_mode(self.word(place) as u32 & 0o7777 & !self.umask())
+        self.new_mode_of(self.word(place) as u32)
+    }
+
+    /// A mode as the process's new files get it.
+    pub fn new_mode_of(&self, mode: u32) -> Mode {
+        Mode::from_raw_mode(mode & 0o7777 & !self.umask())
     }
 }
 

@@ -42,6 +42,11 @@ impl House {
         text.and_then(|text| u32::from_str_radix(&text, 8).ok()).unwrap_or(0o022)
     }
 
+    /// Whether a thread is its process's only one.
+    pub fn is_alone(&self, thread: i32) -> bool {
+        self.field(thread, "Threads:").is_some_and(|count| count == "1")
+    }
+
     /// A line of /proc/THREAD/status (proc(5)).
     fn field(&self, thread: i32, name: &str) -> Option<String> {
         let status = std::fs::read_to_string(format!("/proc/{thread}/status")).ok()?;

@@ -13,7 +13,6 @@ const SET_FLAGS: usize = 0x4008_2104;
 /// Wakes the other side on the waker's own processor (Linux 6.6).
 const SYNCHRONOUS_WAKE: usize = 1;
 const CONTINUE: u32 = 1;
-const ADD_SENDS: u32 = 2;
 
 /// A call of a sealed thread that waits for an answer. The bytes behind its pointers are foreign.
 #[derive(Clone, Copy, Debug, Default)]
@@ -97,24 +96,28 @@ impl Listener {
             Reply::Fail(Errno(number)) => (0, -number, 0),
             Reply::Continue => (0, 0, CONTINUE),
             Reply::Descriptor { fd, closes_on_exec } => {
-                return self.add(id, fd.as_raw_fd(), closes_on_exec);
+                return self.add(id, fd, closes_on_exec);
             }
         };
         let whole = libc::seccomp_notif_resp { id, val: value, error, flags };
         self.control(SEND, std::ptr::from_ref(&whole) as usize).map(drop)
     }
 
-    /// A descriptor as the answer, in one step. A full table of the target's is its EMFILE.
-    fn add(&self, id: u64, fd: RawFd, closes_on_exec: bool) -> Result<(), Errno> {
+    /// A descriptor as the answer. A full table of the target's is its EMFILE. Our own copy is
+    /// closed before the target goes on: else its close would not be the last, and what comes with
+    /// that (the end of a pipe, a lock that is released, a program that may be executed) late.
+    fn add(&self, id: u64, fd: OwnedFd, closes_on_exec: bool) -> Result<(), Errno> {
         let whole = libc::seccomp_notif_addfd {
             id,
-            flags: ADD_SENDS,
-            srcfd: fd as u32,
+            flags: 0,
+            srcfd: fd.as_raw_fd() as u32,
             newfd: 0,
             newfd_flags: if closes_on_exec { libc::O_CLOEXEC as u32 } else { 0 },
         };
-        match self.control(ADD_DESCRIPTOR, std::ptr::from_ref(&whole) as usize) {
-            Ok(_) => Ok(()),
+        let added = self.control(ADD_DESCRIPTOR, std::ptr::from_ref(&whole) as usize);
+        drop(fd);
+        match added {
+            Ok(number) => self.answer(id, Reply::Value(number as i64)),
             Err(error @ Errno(libc::ENOENT)) => Err(error),
             Err(error) => self.answer(id, Reply::Fail(error)),
         }

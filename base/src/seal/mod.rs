@@ -57,3 +57,25 @@ pub fn close_on_exec_from(first: RawFd) -> Result<(), Errno> {
     };
     check(answer).map(drop)
 }
+
+/// How many descriptors a process may have: the soft limit (prlimit(2)); `None` if it is gone.
+pub fn descriptors_max(pid: i32) -> Option<u64> {
+    let mut limit = libc::rlimit64 { rlim_cur: 0, rlim_max: 0 };
+    let place = std::ptr::from_mut(&mut limit) as usize;
+    let args = [pid as usize, libc::RLIMIT_NOFILE as usize, 0, place, 0, 0];
+    // SAFETY: sets nothing, and fills a structure of the caller's that outlives the call.
+    check(unsafe { raw(Sysno::prlimit64 as usize, args) }).ok()?;
+    Some(limit.rlim_cur)
+}
+
+/// Sets the length of what a descriptor opened by path only stands for, as truncate(2) does by
+/// name: without opening it, so that nobody who watches the file sees it opened and closed.
+///
+/// # Errors
+/// Those of truncate(2).
+pub fn set_length(fd: impl std::os::fd::AsFd, length: u64) -> Result<(), Errno> {
+    let name = format!("/proc/self/fd/{}\0", std::os::fd::AsRawFd::as_raw_fd(&fd.as_fd()));
+    let args = [name.as_ptr() as usize, length as usize, 0, 0, 0, 0];
+    // SAFETY: the name ends in a NUL and outlives the call.
+    check(unsafe { raw(Sysno::truncate as usize, args) }).map(drop)
+}

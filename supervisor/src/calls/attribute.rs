@@ -30,27 +30,25 @@ fn changeable(call: &Call<'_>, descriptor: i32, path: &[u8], last: Last) -> Resu
 /// is enough for the kernel, and so not for us: the file's grant decides.
 fn own(call: &Call<'_>, number: i32) -> Result<OwnedFd, Errno> {
     let start = Start::of(&call.house.roots, call.thread(), number)?;
+    let fd = match number {
+        libc::AT_FDCWD => start.fd,
+        _ => seal::descriptor_of(call.thread(), number)?.into(),
+    };
     let is_allowed = match &start.path {
         Some(path) => {
             let root = call.house.roots.deciding(path);
             root.is_some_and(|root| root.access == Access::ReadWrite)
         }
-        // Without a name: memory and pipes of its own, or a file that is gone.
-        None => held_for_writing(call, number),
+        // Without a name: memory and pipes of its own, or a file that is gone. What it holds
+        // from outside is only to be read and written.
+        None => !start.is_hidden && call.house.roots.may_change_removed(&fd),
     };
     if !is_allowed {
-        call.house.note_call(call, "the descriptor's file is granted for reading only");
+        call.house.note_call(call, "the descriptor's file is not granted for writing");
         return Err(Errno(libc::EROFS));
     }
-    let fd = seal::descriptor_of(call.thread(), number)?;
     call.check()?;
-    Ok(fd.into())
-}
-
-fn held_for_writing(call: &Call<'_>, number: i32) -> bool {
-    let Ok(fd) = seal::descriptor_of(call.thread(), number) else { return false };
-    let flags = rustix::fs::fcntl_getfl(&fd).unwrap_or(OFlags::empty());
-    flags.intersects(OFlags::WRONLY | OFlags::RDWR)
+    Ok(fd)
 }
 
 /// fchmodat(2).
@@ -116,20 +114,11 @@ pub fn fchown(call: &Call<'_>) -> Answer {
 pub fn truncate(call: &Call<'_>) -> Answer {
     let length = u64::try_from(call.word(1) as i64).map_err(|_| Errno(libc::EINVAL))?;
     let found = call.find(libc::AT_FDCWD, &call.path(0)?, Last::Follow)?;
-    let opened = match found.writable() {
-        // Says first what is wrong with the file itself.
-        Err(error) => {
-            call.open_found(&found, OFlags::PATH, Mode::empty())?;
-            return Err(error);
-        }
-        Ok(()) => call.open_found(&found, OFlags::WRONLY | OFlags::NONBLOCK, Mode::empty()),
-    };
-    let fd = opened.map_err(|error| match error {
-        Errno(libc::ENXIO) => Errno(libc::EINVAL),
-        other => other,
-    })?;
+    let fd = call.open_found(&found, OFlags::PATH | OFlags::NOFOLLOW, Mode::empty())?;
+    // Says first what is wrong with the file itself.
+    found.writable()?;
     call.check()?;
-    rustix::fs::ftruncate(&fd, length).map_err(errno)?;
+    seal::set_length(&fd, length)?;
     DONE
 }
 
@@ -144,7 +133,13 @@ pub fn times(call: &Call<'_>) -> Answer {
         return Err(Errno(libc::EINVAL));
     }
     let times = read_times(call, times_at)?;
-    if call.word(path_at) == 0 && call.number == Sysno::utimensat {
+    if changes_none(&times) {
+        return DONE;
+    }
+    if call.word(path_at) == 0 && call.number != Sysno::utime && call.number != Sysno::utimes {
+        if descriptor == libc::AT_FDCWD {
+            return Err(Errno(libc::EFAULT));
+        }
         let fd = own(call, descriptor)?;
         rustix::fs::futimens(&fd, &times).map_err(errno)?;
         return DONE;
@@ -158,6 +153,12 @@ pub fn times(call: &Call<'_>) -> Answer {
     };
     rustix::fs::utimensat(&fd, "", &times, AtFlags::EMPTY_PATH).map_err(errno)?;
     DONE
+}
+
+/// Whether both are to be left as they are: the kernel then does not even look at the path.
+fn changes_none(times: &Timestamps) -> bool {
+    let omits = |time: &Timespec| time.tv_nsec == libc::UTIME_OMIT;
+    omits(&times.last_access) && omits(&times.last_modification)
 }
 
 /// Access and modification time; none given is now.
@@ -195,7 +196,15 @@ fn attribute_name(call: &Call<'_>, place: usize) -> Result<Vec<u8>, Errno> {
 /// What setxattr(2) or removexattr(2) means: by path, without following, or a descriptor.
 fn attribute_target(call: &Call<'_>) -> Result<OwnedFd, Errno> {
     match call.number {
-        Sysno::fsetxattr | Sysno::fremovexattr => own(call, call.int(0)),
+        Sysno::fsetxattr | Sysno::fremovexattr => {
+            let fd = own(call, call.int(0))?;
+            let flags = rustix::fs::fcntl_getfl(&fd).map_err(errno)?;
+            // By its name it could be done, which is not what was asked.
+            if flags.contains(OFlags::PATH) {
+                return Err(Errno(libc::EBADF));
+            }
+            Ok(fd)
+        }
         Sysno::lsetxattr | Sysno::lremovexattr => {
             changeable(call, libc::AT_FDCWD, &call.path(0)?, Last::Keep)
         }
@@ -232,7 +241,9 @@ pub fn get_extended(call: &Call<'_>) -> Answer {
     let lists = matches!(call.number, Sysno::listxattr | Sysno::llistxattr);
     let (value_at, room) = if lists { (1, call.word(2)) } else { (2, call.word(3)) };
     let (fd, _) = call.look(libc::AT_FDCWD, &call.path(0)?, last)?;
-    let mut value = vec![0; (room as usize).min(ATTRIBUTE_MAX)];
+    // Without room the answer is how much there would have to be.
+    let length = if room == 0 { ATTRIBUTE_MAX } else { (room as usize).min(ATTRIBUTE_MAX) };
+    let mut value = vec![0; length];
     let length = match lists {
         true => rustix::fs::listxattr(own_name(&fd), &mut value[..]),
         false => rustix::fs::getxattr(own_name(&fd), attribute_name(call, 1)?, &mut value[..]),

@@ -1,9 +1,12 @@
 //! Calls that give files further names, or others: symlink, link, rename.
 
+use std::os::fd::OwnedFd;
+
 use heliostat_base::sys::Errno;
+use heliostat_control::policy::Access;
 use rustix::fs::{AtFlags, RenameFlags};
 
-use super::name::{changeable, free_to_move, not_there, there};
+use super::name::{changeable, creatable, free_to_move, not_there, special, there};
 use crate::call::{own_name, Answer, Call, Last, DONE};
 use crate::paths::{errno, Found, Object, Start};
 
@@ -13,7 +16,7 @@ pub fn symlink(call: &Call<'_>, descriptor: i32, place: usize) -> Answer {
     if text.is_empty() {
         return Err(Errno(libc::ENOENT));
     }
-    let found = changeable(call, descriptor, &path)?;
+    let found = creatable(call, descriptor, &path)?;
     not_there(&found)?;
     found.writable()?;
     call.check()?;
@@ -33,11 +36,14 @@ pub fn link(call: &Call<'_>, from: (i32, usize), to: (i32, usize), flags: i32) -
     }
     let last = if flags & libc::AT_SYMLINK_FOLLOW != 0 { Last::Follow } else { Last::Keep };
     let found = call.find(from.0, &old, last)?;
-    let target = changeable(call, to.0, &new)?;
     if let Object::Descriptor { process, number } = found.object {
+        let target = creatable(call, to.0, &new)?;
         return link_nameless(call, process, number, &target);
     }
-    there(&found)?;
+    // Before the new name is looked at.
+    rustix::fs::statat(&found.folder, found.name.as_c_str(), AtFlags::SYMLINK_NOFOLLOW)
+        .map_err(errno)?;
+    let target = creatable(call, to.0, &new)?;
     not_there(&target)?;
     target.writable()?;
     found.writable().map_err(|_| Errno(libc::EXDEV))?;
@@ -52,38 +58,59 @@ pub fn link(call: &Call<'_>, from: (i32, usize), to: (i32, usize), flags: i32) -
 /// A file that was made without a name (O_TMPFILE) gets one.
 fn link_nameless(call: &Call<'_>, process: i32, number: i32, target: &Found) -> Answer {
     target.writable()?;
-    let fd = heliostat_base::seal::descriptor_of(process, number)?;
-    let flags = rustix::fs::fcntl_getfl(&fd).map_err(errno)?;
-    if !flags.intersects(rustix::fs::OFlags::WRONLY | rustix::fs::OFlags::RDWR) {
+    let fd: OwnedFd = heliostat_base::seal::descriptor_of(process, number)?.into();
+    if !call.house.roots.may_change_removed(&fd) {
         return Err(Errno(libc::EXDEV));
     }
     call.check()?;
-    let own = own_name(&fd.into());
+    let own = own_name(&fd);
     let here = rustix::fs::CWD;
     let follow = AtFlags::SYMLINK_FOLLOW;
     rustix::fs::linkat(here, own, &target.folder, target.name.as_c_str(), follow).map_err(errno)?;
     DONE
 }
 
+/// A descriptor's own file gets a further name, as with the capability for it that the
+/// supervisor may have and sealed programs do not (CAP_DAC_READ_SEARCH).
 fn link_own(call: &Call<'_>, descriptor: i32, folder: i32, new: &[u8]) -> Answer {
     let start = Start::of(&call.house.roots, call.thread(), descriptor)?;
-    let target = changeable(call, folder, new)?;
-    match start.path {
-        None => link_nameless(call, call.thread(), descriptor, &target),
-        // Needs a capability that sealed programs do not have (CAP_DAC_READ_SEARCH).
-        Some(_) => Err(Errno(libc::ENOENT)),
+    let target = creatable(call, folder, new)?;
+    let Some(path) = start.path else {
+        return link_nameless(call, call.thread(), descriptor, &target);
+    };
+    not_there(&target)?;
+    target.writable()?;
+    let granted = call.house.roots.deciding(&path).map(|root| root.access);
+    if granted != Some(Access::ReadWrite) {
+        return Err(Errno(libc::EXDEV));
     }
+    call.check()?;
+    let (empty, name) = (AtFlags::EMPTY_PATH, target.name.as_c_str());
+    rustix::fs::linkat(&start.fd, "", &target.folder, name, empty).map_err(errno)?;
+    DONE
 }
 
 /// renameat2(2).
 pub fn rename(call: &Call<'_>, from: (i32, usize), to: (i32, usize), flags: u64) -> Answer {
     let flags = RenameFlags::from_bits(flags as u32).ok_or(Errno(libc::EINVAL))?;
+    let keeps_both = RenameFlags::NOREPLACE | RenameFlags::WHITEOUT;
+    if flags.contains(RenameFlags::EXCHANGE) && flags.intersects(keeps_both) {
+        return Err(Errno(libc::EINVAL));
+    }
     if flags.contains(RenameFlags::WHITEOUT) {
         return Err(Errno(libc::EPERM));
     }
     let (old, new) = (call.path(from.1)?, call.path(to.1)?);
+    let (of_old, of_new) = (special(call, from.0, &old)?, special(call, to.0, &new)?);
+    if of_old.is_some() || of_new.is_some() {
+        let exists = of_old.is_none() && flags.contains(RenameFlags::NOREPLACE);
+        return Err(Errno(if exists { libc::EEXIST } else { libc::EBUSY }));
+    }
     let found = changeable(call, from.0, &old)?;
     let target = changeable(call, to.0, &new)?;
+    if is_of_proc(&found) != is_of_proc(&target) {
+        return Err(Errno(libc::EXDEV));
+    }
     there(&found)?;
     found.writable()?;
     target.writable()?;
@@ -97,4 +124,9 @@ pub fn rename(call: &Call<'_>, from: (i32, usize), to: (i32, usize), flags: u64)
     let to = target.name.as_c_str();
     rustix::fs::renameat_with(folder, name, &target.folder, to, flags).map_err(errno)?;
     DONE
+}
+
+/// Whether a name lies on the file system of /proc.
+fn is_of_proc(found: &Found) -> bool {
+    found.path.parent().is_some_and(|folder| folder.starts_with("/proc"))
 }

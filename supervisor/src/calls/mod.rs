@@ -6,6 +6,7 @@ mod link;
 mod look;
 mod name;
 mod open;
+mod open_how;
 mod other;
 mod process;
 mod watch;
@@ -31,11 +32,8 @@ pub fn answer(house: &House, notice: Notice) -> Answer {
 
 /// Whether a call may wait for somebody else, as far as its number and flags tell.
 pub fn may_wait(notice: &Notice) -> bool {
-    match Sysno::new(notice.number as usize) {
-        Some(Sysno::flock) => notice.args[1] as i32 & libc::LOCK_NB == 0,
-        Some(Sysno::connect | Sysno::sendto | Sysno::sendmsg | Sysno::sendmmsg) => true,
-        _ => false,
-    }
+    let number = Sysno::new(notice.number as usize);
+    matches!(number, Some(Sysno::connect | Sysno::sendto | Sysno::sendmsg | Sysno::sendmmsg))
 }
 
 /// Calls that look at files or open them.
@@ -44,7 +42,7 @@ fn files(call: &Call<'_>) -> Option<Answer> {
         Sysno::open => open::open(call, libc::AT_FDCWD, 0),
         Sysno::openat => open::open(call, call.int(0), 1),
         Sysno::creat => open::creat(call),
-        Sysno::openat2 => open::openat2(call),
+        Sysno::openat2 => open_how::openat2(call),
         Sysno::stat => look::stat(call, libc::AT_FDCWD, 0, 0),
         Sysno::lstat => look::stat(call, libc::AT_FDCWD, 0, libc::AT_SYMLINK_NOFOLLOW),
         Sysno::newfstatat => look::stat(call, call.int(0), 1, call.int(3)),

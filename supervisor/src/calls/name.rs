@@ -15,6 +15,49 @@ pub fn changeable(call: &Call<'_>, descriptor: i32, path: &[u8]) -> Result<Found
     Ok(found)
 }
 
+/// Last components that are no names, and so cannot be made, removed or moved.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Special {
+    /// Slashes and nothing else.
+    Top,
+    /// `.`
+    Here,
+    /// `..`
+    Above,
+}
+
+/// What a path ends in, if that is no name; what comes before has to be a directory.
+///
+/// # Errors
+/// Those of a walk to that directory.
+pub fn special(call: &Call<'_>, descriptor: i32, path: &[u8]) -> Result<Option<Special>, Errno> {
+    let slashes = path.iter().rev().take_while(|byte| **byte == b'/').count();
+    let bare = &path[..path.len() - slashes];
+    let begin = bare.iter().rposition(|byte| *byte == b'/').map_or(0, |at| at + 1);
+    let kind = match &bare[begin..] {
+        b"" if path.is_empty() => return Ok(None),
+        b"" => return Ok(Some(Special::Top)),
+        b"." => Special::Here,
+        b".." => Special::Above,
+        _ => return Ok(None),
+    };
+    let before = if begin == 0 { b"./" } else { &bare[..begin] };
+    let (fd, _) = call.look(descriptor, before, Last::Follow)?;
+    let mode = rustix::fs::fstat(&fd).map_err(errno)?.st_mode;
+    match FileType::from_raw_mode(mode) {
+        FileType::Directory => Ok(Some(kind)),
+        _ => Err(Errno(libc::ENOTDIR)),
+    }
+}
+
+/// As `changeable`, for a name that is to be made: EEXIST for what is none.
+pub fn creatable(call: &Call<'_>, descriptor: i32, path: &[u8]) -> Result<Found, Errno> {
+    match special(call, descriptor, path)? {
+        Some(_) => Err(Errno(libc::EEXIST)),
+        None => changeable(call, descriptor, path),
+    }
+}
+
 /// EBUSY for what is, or holds, the root of a grant: it would be moved out of what decides
 /// about it, as a mount would be.
 pub fn free_to_move(call: &Call<'_>, found: &Found) -> Result<(), Errno> {
@@ -28,7 +71,7 @@ pub fn free_to_move(call: &Call<'_>, found: &Found) -> Result<(), Errno> {
 /// mkdirat(2).
 pub fn mkdir(call: &Call<'_>, descriptor: i32, place: usize) -> Answer {
     let path = call.path(place)?;
-    let found = changeable(call, descriptor, &path)?;
+    let found = creatable(call, descriptor, &path)?;
     not_there(&found)?;
     found.writable()?;
     let mode = Mode::from_raw_mode(call.word(place + 1) as u32 & 0o1777 & !call.umask());
@@ -52,7 +95,7 @@ pub fn mknod(call: &Call<'_>, descriptor: i32, place: usize) -> Answer {
         _ => return Err(Errno(libc::EINVAL)),
     };
     let path = call.path(place)?;
-    let found = changeable(call, descriptor, &path)?;
+    let found = creatable(call, descriptor, &path)?;
     not_there(&found)?;
     found.writable()?;
     let mode = call.new_mode(place + 1);
@@ -67,6 +110,13 @@ pub fn unlink(call: &Call<'_>, descriptor: i32, place: usize, flags: i32) -> Ans
         return Err(Errno(libc::EINVAL));
     }
     let path = call.path(place)?;
+    match special(call, descriptor, &path)? {
+        Some(_) if flags == 0 => return Err(Errno(libc::EISDIR)),
+        Some(Special::Top) => return Err(Errno(libc::EBUSY)),
+        Some(Special::Here) => return Err(Errno(libc::EINVAL)),
+        Some(Special::Above) => return Err(Errno(libc::ENOTEMPTY)),
+        None => {}
+    }
     let found = changeable(call, descriptor, &path)?;
     there(&found)?;
     found.writable()?;

@@ -7,8 +7,8 @@ use heliostat_base::sys::Errno;
 use heliostat_control::policy::Access;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 
-use crate::call::{Answer, Call, Last};
-use crate::paths::{self, Found, Object};
+use crate::call::{own_name, Answer, Call, Last};
+use crate::paths::{self, errno, Found, Object, Rules};
 
 /// Flags that openat(2) heeds; it ignores all others, where openat2(2) refuses them.
 const HEEDED: i32 = libc::O_ACCMODE
@@ -46,25 +46,77 @@ pub fn creat(call: &Call<'_>) -> Answer {
     opened(call, libc::AT_FDCWD, &call.path(0)?, flags, 1)
 }
 
-/// openat2(2): its own rules for how to resolve come on top of ours, which are as strict as the
-/// strictest in what they keep within the grants; the others are refused as on older kernels.
-pub fn openat2(call: &Call<'_>) -> Answer {
-    let _ = call;
-    // Programs go on with openat, as before Linux 5.6.
-    Err(Errno(libc::ENOSYS))
-}
-
 fn opened(call: &Call<'_>, descriptor: i32, path: &[u8], flags: i32, mode_place: usize) -> Answer {
     let flags = match flags & libc::O_PATH {
-        0 => flags | LARGE_FILE | libc::O_NOCTTY,
+        0 => flags,
         _ => flags & OF_PATHS,
     };
-    let closes_on_exec = flags & libc::O_CLOEXEC != 0;
-    let flags = OFlags::from_bits_retain(flags as u32);
-    let makes = flags.contains(OFlags::CREATE) || flags.contains(OFlags::TMPFILE);
+    let makes = flags & libc::O_CREAT != 0 || flags & libc::O_TMPFILE == libc::O_TMPFILE;
     let mode = if makes { call.new_mode(mode_place) } else { Mode::empty() };
-    let fd = descriptor_for(call, descriptor, path, flags, mode)?;
-    Ok(Reply::Descriptor { fd: fd.into(), closes_on_exec })
+    opened_by(call, descriptor, path, flags, mode, Rules::default())
+}
+
+/// Opens what a path leads to by these rules.
+pub fn opened_by(
+    call: &Call<'_>,
+    descriptor: i32,
+    path: &[u8],
+    flags: i32,
+    mode: Mode,
+    rules: Rules,
+) -> Answer {
+    let flags = match flags & libc::O_PATH {
+        0 => flags | LARGE_FILE | libc::O_NOCTTY,
+        _ => flags,
+    };
+    let flags = OFlags::from_bits_retain(flags as u32);
+    // The kernel finds a number first: without one nothing is made.
+    if paths::writes(flags) && has_no_number_left(call) {
+        return Err(Errno(libc::EMFILE));
+    }
+    match descriptor_for(call, descriptor, path, flags, mode, rules) {
+        Ok(fd) => given(call, fd, flags),
+        Err(_) if has_no_number_left(call) => Err(Errno(libc::EMFILE)),
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether all descriptors that the process may have are in use.
+fn has_no_number_left(call: &Call<'_>) -> bool {
+    // The length of that directory is the number of its entries (proc(5), Linux 6.2).
+    let folder = format!("{}/fd", call.thread());
+    let found = rustix::fs::statat(call.house.roots.proc(), folder, AtFlags::empty());
+    let limit = heliostat_base::seal::descriptors_max(call.thread());
+    found.is_ok_and(|found| limit.is_some_and(|limit| found.st_size as u64 >= limit))
+}
+
+/// What was opened, as the call's answer.
+pub fn given(call: &Call<'_>, fd: OwnedFd, flags: OFlags) -> Answer {
+    let closes_on_exec = flags.contains(OFlags::CLOEXEC);
+    match flags.contains(OFlags::PATH) {
+        true => by_path(call, &fd, closes_on_exec),
+        false => Ok(Reply::Descriptor { fd: fd.into(), closes_on_exec }),
+    }
+}
+
+/// What is opened by path only. The kernel gives no such descriptor from one process to another
+/// (seccomp_unotify(2)), so it is made by the program's own call where nobody else can change the
+/// path meanwhile: in a program of one thread. Memory that two processes share remains; what such
+/// a race could win is a name's status, and no content. Programs with threads get a descriptor for
+/// reading instead, of files and directories.
+fn by_path(call: &Call<'_>, fd: &OwnedFd, closes_on_exec: bool) -> Answer {
+    if call.house.is_alone(call.thread()) {
+        call.check()?;
+        return Ok(Reply::Continue);
+    }
+    let mode = rustix::fs::fstat(fd).map_err(errno)?.st_mode;
+    match FileType::from_raw_mode(mode) {
+        FileType::RegularFile | FileType::Directory => {}
+        _ => return Err(Errno(libc::EACCES)),
+    }
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let read = rustix::fs::open(own_name(fd), flags, Mode::empty()).map_err(errno)?;
+    Ok(Reply::Descriptor { fd: read.into(), closes_on_exec })
 }
 
 fn descriptor_for(
@@ -73,22 +125,38 @@ fn descriptor_for(
     path: &[u8],
     flags: OFlags,
     mode: Mode,
+    rules: Rules,
 ) -> Result<OwnedFd, Errno> {
     let start = call.start(descriptor, path)?;
     if paths::writes(flags) {
         call.check()?;
     }
-    if let Some(opened) = paths::quick(&call.house.roots, start.as_ref(), path, flags, mode) {
-        return opened;
+    if rules.are_none() {
+        let quick = paths::quick(&call.house.roots, start.as_ref(), path, flags, mode);
+        if let Some(opened) = quick {
+            return opened;
+        }
     }
     let makes_new = flags.contains(OFlags::CREATE | OFlags::EXCL);
     let last = match flags.contains(OFlags::NOFOLLOW) || makes_new {
         true => Last::Keep,
         false => Last::Follow,
     };
-    let found = call.find_from(start.as_ref(), path, last)?;
+    let found = call.find_by(start.as_ref(), path, last, rules)?;
     let flags = permitted(call, &found, path, flags)?;
+    if rules.one_device {
+        let from = call.start(descriptor, b"")?;
+        same_device(from.as_ref(), &found.folder)?;
+    }
     call.open_found(&found, flags, mode)
+}
+
+fn same_device(from: Option<&paths::Start>, folder: &OwnedFd) -> Result<(), Errno> {
+    let device = |fd| rustix::fs::fstat(fd).map(|found| found.st_dev).map_err(errno);
+    match from.map(|from| device(&from.fd)).transpose()? {
+        Some(begin) if begin != device(folder)? => Err(Errno(libc::EXDEV)),
+        _ => Ok(()),
+    }
 }
 
 /// The flags with which the end of a walk may be opened.
@@ -97,6 +165,8 @@ fn permitted(call: &Call<'_>, found: &Found, path: &[u8], flags: OFlags) -> Resu
         return Ok(flags);
     }
     match found.object {
+        // A thread's name may be written by its own process, which the kernel sees to (proc(5)).
+        Object::Process if found.name.as_bytes() == b"comm" => Ok(flags),
         Object::Process => Err(Errno(libc::EACCES)),
         Object::Descriptor { process, number } => {
             held_for_writing(process, number).then_some(flags).ok_or(Errno(libc::EACCES))

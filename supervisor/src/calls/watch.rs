@@ -5,9 +5,9 @@ use std::os::fd::OwnedFd;
 use heliostat_base::seal::{self, Reply};
 use heliostat_base::sys::Errno;
 use heliostat_control::policy::Access;
-use rustix::fs::{inotify, FlockOperation};
+use rustix::fs::inotify;
 
-use crate::call::{own_name, Answer, Call, Last, DONE};
+use crate::call::{own_name, Answer, Call, Last};
 use crate::paths::{errno, Start};
 
 /// inotify_add_watch(2).
@@ -16,7 +16,12 @@ pub fn add(call: &Call<'_>) -> Answer {
     let keeps = mask.contains(inotify::WatchFlags::DONT_FOLLOW);
     let last = if keeps { Last::Keep } else { Last::Follow };
     let watcher: OwnedFd = seal::descriptor_of(call.thread(), call.int(0))?.into();
-    let (fd, _) = call.look(libc::AT_FDCWD, &call.path(1)?, last)?;
+    let path = match call.path(1) {
+        // What the descriptor is comes first.
+        Err(_) if !is_watcher(&watcher) => return Err(Errno(libc::EINVAL)),
+        other => other?,
+    };
+    let (fd, _) = call.look(libc::AT_FDCWD, &path, last)?;
     call.check()?;
     // The name below is a link to what was found, whatever that is.
     let mask = mask.difference(inotify::WatchFlags::DONT_FOLLOW);
@@ -24,33 +29,25 @@ pub fn add(call: &Call<'_>) -> Answer {
     Ok(Reply::Value(i64::from(number)))
 }
 
+/// Whether a descriptor is one of inotify's, by the kernel's name for it.
+fn is_watcher(fd: &OwnedFd) -> bool {
+    let name = rustix::fs::readlink(own_name(fd), Vec::new());
+    name.is_ok_and(|name| name.as_bytes() == b"anon_inode:inotify")
+}
+
 /// flock(2). An exclusive lock makes others wait, who may be outside: only where writing is
-/// granted. It may wait itself, and then in a thread of its own.
+/// granted. The kernel makes the call itself, so that a signal ends the wait as always; a
+/// descriptor that another thread exchanges meanwhile wins a lock, and nothing else.
 pub fn flock(call: &Call<'_>) -> Answer {
-    let operation = match call.int(1) & !libc::LOCK_NB {
-        libc::LOCK_SH => FlockOperation::LockShared,
-        libc::LOCK_EX => FlockOperation::LockExclusive,
-        libc::LOCK_UN => FlockOperation::Unlock,
-        _ => return Err(Errno(libc::EINVAL)),
-    };
     let start = Start::of(&call.house.roots, call.thread(), call.int(0))?;
     let path = start.path.as_deref();
     let access = path.and_then(|path| call.house.roots.deciding(path)).map(|root| root.access);
-    if path.is_some()
-        && access != Some(Access::ReadWrite)
-        && operation == FlockOperation::LockExclusive
-    {
+    let is_exclusive = call.int(1) & !libc::LOCK_NB == libc::LOCK_EX;
+    let is_named = path.is_some() || start.is_hidden;
+    if is_named && access != Some(Access::ReadWrite) && is_exclusive {
         call.house.note_call(call, "an exclusive lock on a file granted for reading only");
         return Err(Errno(libc::EBADF));
     }
-    let fd: OwnedFd = seal::descriptor_of(call.thread(), call.int(0))?.into();
     call.check()?;
-    let at_once = match operation {
-        FlockOperation::LockShared => FlockOperation::NonBlockingLockShared,
-        FlockOperation::LockExclusive => FlockOperation::NonBlockingLockExclusive,
-        _ => FlockOperation::NonBlockingUnlock,
-    };
-    let waits = call.int(1) & libc::LOCK_NB == 0;
-    rustix::fs::flock(&fd, if waits { operation } else { at_once }).map_err(errno)?;
-    DONE
+    Ok(Reply::Continue)
 }

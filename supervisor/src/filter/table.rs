@@ -90,6 +90,9 @@ const NAMESPACES: u32 = (libc::CLONE_NEWNS
     | libc::CLONE_NEWPID
     | libc::CLONE_NEWNET) as u32;
 
+/// What a thread may stop to share with its process.
+const OWN_TABLES: u32 = (libc::CLONE_FS | libc::CLONE_FILES | libc::CLONE_SYSVSEM) as u32;
+
 /// Requests on terminals, pipes, sockets and files that change nothing beyond what a descriptor
 /// stands for. Not TIOCSTI and TIOCLINUX, which type on behalf of others (CVE-2017-5226), and not
 /// FS_IOC_SETFLAGS, which a descriptor for reading would be enough for.
@@ -114,13 +117,16 @@ const REQUESTS: &[u32] = &[
     libc::FIOCLEX as u32,
     libc::FIONCLEX as u32,
     BLOCK_SIZE,
+    FILE_SIZE,
     libc::FS_IOC_GETFLAGS as u32,
     libc::FICLONE as u32,
     libc::FICLONERANGE as u32,
 ];
 
-/// FIGETBSZ (source: linux/fs.h) and F_GETSIG (source: fcntl.h).
+/// FIGETBSZ (source: linux/fs.h), FIOQSIZE (source: asm-generic/ioctls.h) and F_GETSIG (source:
+/// fcntl.h).
 const BLOCK_SIZE: u32 = 2;
+const FILE_SIZE: u32 = 0x5460;
 const GET_SIGNAL: u32 = 11;
 
 /// Commands of fcntl(2) on descriptors held. Not F_SETLEASE and F_NOTIFY, which make others wait
@@ -178,6 +184,8 @@ const TYPES: &[u32] =
 #[rustfmt::skip]
 const CONDITIONAL: &[(Sysno, Condition)] = &[
     (Sysno::clone, Condition::LowWithout(0, NAMESPACES)),
+    // A thread's own directory, mask and descriptors.
+    (Sysno::unshare, Condition::LowWithout(0, !OWN_TABLES)),
     (Sysno::ioctl, Condition::LowIn(1, REQUESTS)),
     (Sysno::fcntl, Condition::LowIn(1, DESCRIPTOR_COMMANDS)),
     (Sysno::prctl, Condition::LowIn(0, PROCESS_OPTIONS)),

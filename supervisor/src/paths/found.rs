@@ -46,6 +46,8 @@ impl Found {
     pub fn writable(&self) -> Result<(), Errno> {
         match self.access {
             Some(Access::ReadWrite) => Ok(()),
+            // Nothing below /proc can be made, removed or described.
+            _ if self.object == Object::Process => Err(Errno(libc::EPERM)),
             _ => Err(Errno(libc::EROFS)),
         }
     }

@@ -7,6 +7,7 @@ mod found;
 mod proc;
 mod quick;
 mod roots;
+mod rules;
 mod skeleton;
 mod start;
 mod walk;
@@ -15,12 +16,15 @@ pub use found::{Found, Object};
 pub use proc::{link as link_of_proc, Sandbox};
 pub use quick::{open as quick, writes};
 pub use roots::{Root, Roots};
+pub use rules::Rules;
 pub use start::Start;
 pub use walk::Walk;
 
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
 use heliostat_base::sys::Errno;
+use rustix::fs::{Mode, OFlags};
 
 /// Symbolic links followed in one path (source: path_resolution(7)).
 pub const LINKS_MAX: usize = 40;
@@ -36,8 +40,44 @@ pub fn errno(error: rustix::io::Errno) -> Errno {
 /// deleted file.
 pub fn host_path(fd: impl std::os::fd::AsFd) -> Option<PathBuf> {
     use std::os::unix::ffi::OsStringExt;
-    let link = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&fd.as_fd()));
-    let text = rustix::fs::readlink(link, Vec::with_capacity(256)).ok()?.into_bytes();
-    let is_gone = text.ends_with(b" (deleted)") || text.starts_with(b"(unreachable)");
+    let text = text_of(fd)?;
+    let is_gone = text.ends_with(REMOVED) || text.starts_with(b"(unreachable)");
     (text.starts_with(b"/") && !is_gone).then(|| PathBuf::from(std::ffi::OsString::from_vec(text)))
+}
+
+/// What the kernel says where a removed file or directory was.
+const REMOVED: &[u8] = b" (deleted)";
+
+/// Where a removed directory was, with the kernel's mark, which keeps it apart from what may be
+/// there now.
+pub fn removed_path(fd: impl std::os::fd::AsFd) -> Option<PathBuf> {
+    use std::os::unix::ffi::OsStringExt;
+    let text = text_of(fd)?;
+    let is_removed = text.starts_with(b"/") && text.ends_with(REMOVED);
+    is_removed.then(|| PathBuf::from(std::ffi::OsString::from_vec(text)))
+}
+
+/// Directories above one another at most that are looked at for a name.
+const DEPTH_MAX: usize = 4096;
+
+/// A path that begins as that of a directory which lies too deep for the kernel to tell its name
+/// (PATH_MAX): enough to know what is granted there, and the name of nothing.
+pub fn deep_path(fd: &OwnedFd) -> Option<PathBuf> {
+    let up = |fd: &OwnedFd| {
+        let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::DIRECTORY;
+        rustix::fs::openat(fd, "..", flags, Mode::empty()).ok()
+    };
+    let mut above = up(fd)?;
+    for _ in 0..DEPTH_MAX {
+        if let Some(path) = host_path(&above) {
+            return Some(path.join("..."));
+        }
+        above = up(&above)?;
+    }
+    None
+}
+
+fn text_of(fd: impl std::os::fd::AsFd) -> Option<Vec<u8>> {
+    let link = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&fd.as_fd()));
+    Some(rustix::fs::readlink(link, Vec::with_capacity(256)).ok()?.into_bytes())
 }

@@ -7,6 +7,7 @@ use std::path::{Component, Path, PathBuf};
 use heliostat_control::policy::{Access, PathGrant};
 use rustix::fs::{Mode, OFlags};
 
+use super::removed_path;
 use super::skeleton::Skeleton;
 
 const OPEN: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
@@ -62,6 +63,10 @@ impl Roots {
     }
 
     fn take(&mut self, grant: &PathGrant) -> io::Result<()> {
+        if let Some(text) = own_link(&grant.path) {
+            // Leads to something else for each program: /dev/stdin, /dev/fd.
+            return self.skeleton.link(&grant.path, &text);
+        }
         let path = grant.path.canonicalize()?;
         if path != grant.path {
             self.lead_through(&grant.path, &path)?;
@@ -168,10 +173,27 @@ impl Roots {
             || path == Path::new("/")
     }
 
+    /// Whether a file without a name may be changed: one that was removed from where writing is
+    /// granted, or that the descriptor is open for writing anyway.
+    pub fn may_change_removed(&self, fd: &OwnedFd) -> bool {
+        let was = removed_path(fd);
+        let root = was.as_deref().and_then(|path| self.deciding(path));
+        if root.is_some_and(|root| root.access == Access::ReadWrite) {
+            return true;
+        }
+        let flags = rustix::fs::fcntl_getfl(fd).unwrap_or(OFlags::empty());
+        flags.intersects(OFlags::WRONLY | OFlags::RDWR)
+    }
+
     /// All grants, for the kernel's own fence.
     pub fn all(&self) -> &[Root] {
         &self.roots
     }
+}
+
+/// The text of a link to what each process has of its own.
+fn own_link(path: &Path) -> Option<PathBuf> {
+    std::fs::read_link(path).ok().filter(|text| text.starts_with("/proc/self"))
 }
 
 /// Length of the prefix of `name` that is `path`, if it is one, in whole components. Only plain

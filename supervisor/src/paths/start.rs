@@ -16,6 +16,8 @@ pub struct Start {
     /// Its name for the program; `None` if it has none: deleted, a pipe, a socket, or something
     /// that lies outside and was handed in as a descriptor.
     pub path: Option<PathBuf>,
+    /// It lies where nothing is granted: the program holds it from outside.
+    pub is_hidden: bool,
 }
 
 impl Start {
@@ -35,7 +37,14 @@ impl Start {
             rustix::io::Errno::NOENT if number != libc::AT_FDCWD => Errno(libc::EBADF),
             other => errno(other),
         })?;
-        let path = host_path(&fd).and_then(|host| roots.name_of(&host));
-        Ok(Self { fd, path })
+        Ok(Self::from(roots, fd))
+    }
+
+    /// What is known of an open directory.
+    pub fn from(roots: &Roots, fd: OwnedFd) -> Self {
+        let host = host_path(&fd);
+        let path = host.as_deref().and_then(|host| roots.name_of(host));
+        let is_hidden = host.is_some() && path.is_none();
+        Self { fd, path, is_hidden }
     }
 }

@@ -14,7 +14,10 @@ use heliostat_base::sys::Errno;
 use heliostat_control::policy::Access;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 
-use super::{errno, host_path, proc, Found, Object, Roots, Sandbox, Start, LINKS_MAX};
+use super::{
+    deep_path, errno, host_path, proc, removed_path, Found, Object, Roots, Rules, Sandbox, Start,
+    LINKS_MAX,
+};
 use crate::call::Last;
 
 const LOOK: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
@@ -32,6 +35,7 @@ pub struct Walk<'a> {
     ends_in_slash: bool,
     last: Last,
     links: usize,
+    rules: Rules,
 }
 
 impl<'a> Walk<'a> {
@@ -45,7 +49,14 @@ impl<'a> Walk<'a> {
     ) -> Self {
         let (stack, left) = (Vec::new(), VecDeque::new());
         let (ends_in_slash, links) = (false, 0);
-        Self { roots, sandbox, thread, process, stack, left, ends_in_slash, last, links }
+        let rules = Rules::default();
+        Self { roots, sandbox, thread, process, stack, left, ends_in_slash, last, links, rules }
+    }
+
+    /// The same, with rules of the caller's.
+    pub fn by(mut self, rules: Rules) -> Self {
+        self.rules = rules;
+        self
     }
 
     /// Walks `path` to its last component.
@@ -57,14 +68,12 @@ impl<'a> Walk<'a> {
             return Err(Errno(libc::ENOENT));
         }
         self.go_to_top()?;
-        if !path.starts_with(b"/") {
-            let from = start.and_then(|start| start.path.clone()).ok_or(Errno(libc::ENOENT))?;
-            self.prepend(from.as_os_str().as_bytes());
-            while let Some(name) = self.left.pop_front() {
-                self.step(name, true, true)?;
-            }
+        match start.filter(|_| !path.starts_with(b"/")) {
+            Some(Start { path: Some(from), .. }) => self.walk_on(from)?,
+            Some(nameless) => self.begin_nameless(nameless)?,
+            None => {}
         }
-        self.ends_in_slash = path.ends_with(b"/");
+        self.ends_in_slash = path.ends_with(b"/") || path.ends_with(b"/.");
         self.prepend(path);
         while let Some(name) = self.left.pop_front() {
             let is_last = self.left.is_empty();
@@ -78,6 +87,49 @@ impl<'a> Walk<'a> {
             }
         }
         self.here(Object::Root)
+    }
+
+    /// Walks to a directory that has a name.
+    fn walk_on(&mut self, to: &Path) -> Result<(), Errno> {
+        self.prepend(to.as_os_str().as_bytes());
+        while let Some(name) = self.left.pop_front() {
+            self.step(name, true, true)?;
+        }
+        Ok(())
+    }
+
+    /// Begins in a directory without a name: one that was removed, and is empty, but has a parent;
+    /// or one whose name is longer than any path.
+    fn begin_nameless(&mut self, start: &Start) -> Result<(), Errno> {
+        if kind(&start.fd)? != FileType::Directory {
+            return Err(Errno(libc::ENOTDIR));
+        }
+        let was = removed_path(&start.fd).or_else(|| deep_path(&start.fd));
+        let was = was.filter(|_| !start.is_hidden).ok_or(Errno(libc::ENOENT))?;
+        let folder = start.fd.try_clone().map_err(|_| Errno(libc::ENFILE))?;
+        // Its name is a whole path: what is joined to it goes on from there.
+        self.stack.push((was.into_os_string(), folder));
+        Ok(())
+    }
+
+    /// One directory up, from one that may be without a name.
+    fn step_up(&mut self) -> Result<(), Errno> {
+        let Some((name, folder)) = self.stack.pop() else { return Ok(()) };
+        if self.stack.is_empty() {
+            // Above the top there is the top.
+            self.stack.push((name, folder));
+        } else if name.as_bytes().starts_with(b"/") {
+            let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::DIRECTORY;
+            let above = rustix::fs::openat(&folder, "..", flags, Mode::empty()).map_err(errno)?;
+            let above = Start::from(self.roots, above);
+            let left = std::mem::take(&mut self.left);
+            match &above.path {
+                Some(path) => self.walk_on(path)?,
+                None => self.begin_nameless(&above)?,
+            }
+            self.left = left;
+        }
+        Ok(())
     }
 
     fn go_to_top(&mut self) -> Result<(), Errno> {
@@ -113,10 +165,7 @@ impl<'a> Walk<'a> {
         follows: bool,
     ) -> Result<Option<Found>, Errno> {
         if name == ".." {
-            if self.stack.len() > 1 {
-                self.stack.pop();
-            }
-            return Ok(None);
+            return self.step_up().map(|()| None);
         }
         let path = self.path().join(&name);
         if let Ok(below) = path.strip_prefix("/proc") {
@@ -145,7 +194,8 @@ impl<'a> Walk<'a> {
         };
         let node = match rustix::fs::openat(&folder, &name, LOOK, Mode::empty()) {
             Ok(node) => node,
-            Err(rustix::io::Errno::NOENT) if !enters => {
+            // A name that is too long is the call's own matter, as one that is not there.
+            Err(rustix::io::Errno::NOENT | rustix::io::Errno::NAMETOOLONG) if !enters => {
                 return self.end(folder, name, path, Object::Plain).map(Some);
             }
             Err(error) => return Err(errno(error)),
@@ -197,6 +247,10 @@ impl<'a> Walk<'a> {
             }
             return self.end(self.folder()?, name, path.into(), Object::Process).map(Some);
         }
+        let is_magic = proc::descriptor(&names).is_some() || proc::is_place(&names);
+        if is_magic && self.rules.no_magic && (enters || follows) {
+            return Err(Errno(libc::ELOOP));
+        }
         if let Some((process, number)) = proc::descriptor(&names).filter(|_| enters || follows) {
             return self.step_to_descriptor(process, number, enters);
         }
@@ -233,12 +287,15 @@ impl<'a> Walk<'a> {
         }
         let name = OsString::from(number.to_string());
         let object = Object::Descriptor { process, number };
-        self.end(self.folder()?, name.clone(), self.path().join(name), object).map(Some)
+        let mut found = self.end(self.folder()?, name.clone(), self.path().join(name), object)?;
+        let was = removed_path(&fd).and_then(|path| self.access(&path));
+        found.access = was.filter(|access| *access == Access::ReadWrite);
+        Ok(Some(found))
     }
 
     fn follow(&mut self, text: &[u8]) -> Result<(), Errno> {
         self.links += 1;
-        if self.links > LINKS_MAX {
+        if self.links > LINKS_MAX || self.rules.no_links {
             return Err(Errno(libc::ELOOP));
         }
         if text.starts_with(b"/") {

@@ -1,0 +1,102 @@
+//! openat2(2): an open whose caller says what its path may lead through.
+
+use heliostat_base::sys::Errno;
+use heliostat_control::policy::Access;
+use rustix::fs::{Mode, OFlags, ResolveFlags};
+
+use super::open::{given, opened_by};
+use crate::call::{Answer, Call};
+use crate::paths::{self, errno, Rules, Start};
+
+/// Bytes of the first version of `struct open_how`, and of a page, which no version exceeds
+/// (source: openat2(2)).
+const HOW_BYTES: usize = 24;
+const HOW_BYTES_MAX: usize = 4096;
+/// Flags of open(2) that the kernel knows, as bits of `how.flags`.
+const KNOWN: u64 = 0o37_777_703;
+/// Bits of `how.resolve` that the kernel knows, and of them RESOLVE_CACHED: answered with EAGAIN, which its callers expect.
+const RULES: u64 = 0x3f;
+const CACHED: u64 = 0x20;
+
+/// `struct open_how`, checked.
+struct How {
+    flags: i32,
+    mode: Mode,
+    resolve: ResolveFlags,
+}
+
+/// openat2(2).
+pub fn openat2(call: &Call<'_>) -> Answer {
+    let how = read(call)?;
+    let path = call.path(1)?;
+    let scope = ResolveFlags::BENEATH | ResolveFlags::IN_ROOT;
+    if how.resolve.intersects(scope) {
+        return scoped(call, &path, &how);
+    }
+    let rules = Rules {
+        no_links: how.resolve.contains(ResolveFlags::NO_SYMLINKS),
+        no_magic: how.resolve.contains(ResolveFlags::NO_MAGICLINKS),
+        one_device: how.resolve.contains(ResolveFlags::NO_XDEV),
+    };
+    opened_by(call, call.int(0), &path, how.flags, how.mode, rules)
+}
+
+/// Below one directory: the kernel keeps it there, and all that is there is granted.
+fn scoped(call: &Call<'_>, path: &[u8], how: &How) -> Answer {
+    let roots = &call.house.roots;
+    let start = Start::of(roots, call.thread(), call.int(0))?;
+    let root = start.path.as_deref().and_then(|path| roots.deciding(path));
+    // Where no grant holds all that lies below there are only names that lead to grants, and
+    // /proc.
+    let root = root.filter(|root| root.is_folder && root.path.as_os_str() != "/");
+    let root = root.ok_or(Errno(libc::EXDEV))?;
+    let flags = OFlags::from_bits_retain(how.flags as u32);
+    if paths::writes(flags) && (root.access != Access::ReadWrite || root.is_mixed) {
+        call.house.note_path(call, path, true);
+        return Err(Errno(libc::EROFS));
+    }
+    call.check()?;
+    let resolve = how.resolve | ResolveFlags::NO_MAGICLINKS;
+    let opened = rustix::fs::openat2(&start.fd, path, flags | OFlags::CLOEXEC, how.mode, resolve);
+    given(call, opened.map_err(errno)?, flags)
+}
+
+/// Reads and checks the argument, in the kernel's order.
+fn read(call: &Call<'_>) -> Result<How, Errno> {
+    let length = call.word(3) as usize;
+    if length < HOW_BYTES {
+        return Err(Errno(libc::EINVAL));
+    }
+    if length > HOW_BYTES_MAX {
+        return Err(Errno(libc::E2BIG));
+    }
+    let mut bytes = vec![0; length];
+    call.read(2, &mut bytes)?;
+    if bytes[HOW_BYTES..].iter().any(|byte| *byte != 0) {
+        return Err(Errno(libc::E2BIG));
+    }
+    let word =
+        |at: usize| u64::from_ne_bytes(bytes[at * 8..at * 8 + 8].try_into().unwrap_or([0; 8]));
+    checked(call, word(0), word(1), word(2))
+}
+
+fn checked(call: &Call<'_>, flags: u64, mode: u64, resolve: u64) -> Result<How, Errno> {
+    let has = |bits: i32| flags & bits as u64 == bits as u64;
+    let makes = has(libc::O_CREAT) || has(libc::O_TMPFILE);
+    let of_paths = libc::O_PATH | libc::O_DIRECTORY | libc::O_NOFOLLOW | libc::O_CLOEXEC;
+    let is_odd = flags & !KNOWN != 0
+        || has(libc::O_PATH) && flags & !(of_paths as u64) != 0
+        || mode & !if makes { 0o7777 } else { 0 } != 0
+        || has(libc::O_DIRECTORY | libc::O_CREAT)
+        || has(libc::O_TMPFILE) && flags & libc::O_ACCMODE as u64 == 0;
+    let both = (ResolveFlags::BENEATH | ResolveFlags::IN_ROOT).bits();
+    if is_odd || resolve & !RULES != 0 || resolve & both == both {
+        return Err(Errno(libc::EINVAL));
+    }
+    if resolve & CACHED != 0 {
+        return Err(Errno(libc::EAGAIN));
+    }
+    let resolve = ResolveFlags::from_bits_retain(resolve);
+    let mode = if makes { call.new_mode_of(mode as u32) } else { Mode::empty() };
+    Ok(How { flags: flags as i32, mode, resolve })
+}
