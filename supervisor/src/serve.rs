@@ -5,12 +5,13 @@
 //! somebody else gets a thread of its own. Some wait although nobody could tell (a FIFO without a
 //! writer, a file system that does not answer): a watch notices, and another thread receives.
 
-use std::sync::atomic::Ordering::SeqCst;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use heliostat_base::seal::{Notice, Reply};
+use heliostat_base::seal::{interrupt, own_thread, Notice, Reply};
 use heliostat_base::sys::Errno;
 
 use crate::calls;
@@ -21,6 +22,10 @@ use crate::house::House;
 const THREADS_MAX: usize = 64;
 /// A call that takes longer than this holds up others no more.
 const TICK: Duration = Duration::from_millis(50);
+/// So often, while calls are held up and nothing else happens, is looked whether their callers
+/// still live.
+const ROUND: Duration = Duration::from_secs(1);
+const TICKS_OF_ROUND: u64 = 20;
 
 /// Who receives, and how it goes.
 struct Desk {
@@ -29,6 +34,11 @@ struct Desk {
     turn: AtomicU64,
     /// Odd while that thread answers.
     progress: AtomicU64,
+    /// The call that it answers, and its own number.
+    answering: AtomicU64,
+    answerer: AtomicI32,
+    /// Calls that are held up, with the threads that wait in them.
+    held: Mutex<BTreeMap<u64, i32>>,
     threads: AtomicUsize,
     /// The watch sleeps, until there is something to watch.
     sleeps: AtomicBool,
@@ -45,6 +55,9 @@ pub fn start(house: &Arc<House>) -> Result<(), Errno> {
         house: house.clone(),
         turn: AtomicU64::new(0),
         progress: AtomicU64::new(0),
+        answering: AtomicU64::new(0),
+        answerer: AtomicI32::new(0),
+        held: Mutex::default(),
         threads: AtomicUsize::new(0),
         sleeps: AtomicBool::new(false),
         lock: Mutex::new(()),
@@ -63,12 +76,15 @@ fn spawn(work: impl FnOnce() + Send + 'static) -> Result<(), Errno> {
 impl Desk {
     /// Answers calls until none can come any more, or another thread does it.
     fn receive(self: &Arc<Self>, turn: u64) {
+        let own = own_thread();
         while self.turn.load(SeqCst) == turn {
             let notice = match self.house.listener.receive() {
                 Ok(Some(notice)) => notice,
                 Ok(None) => continue,
                 Err(_) => return,
             };
+            self.answering.store(notice.id, Relaxed);
+            self.answerer.store(own, Relaxed);
             let busy = self.progress.fetch_add(1, SeqCst) + 1;
             if self.sleeps.swap(false, SeqCst) {
                 let _held = self.lock.lock();
@@ -79,7 +95,9 @@ impl Desk {
                 false => answer(&self.house, notice),
             }
             // Not if another thread receives by now: the count is its own.
-            let _ = self.progress.compare_exchange(busy, busy + 1, SeqCst, SeqCst);
+            if self.progress.compare_exchange(busy, busy + 1, SeqCst, SeqCst).is_err() {
+                self.let_go(notice.id);
+            }
         }
     }
 
@@ -87,7 +105,9 @@ impl Desk {
         let desk = self.clone();
         let is_room = self.threads.fetch_add(1, SeqCst) < THREADS_MAX;
         let work = move || {
+            desk.hold(notice.id, own_thread());
             answer(&desk.house, notice);
+            desk.let_go(notice.id);
             desk.threads.fetch_sub(1, SeqCst);
         };
         if !is_room || spawn(work).is_err() {
@@ -98,7 +118,7 @@ impl Desk {
 
     /// Lets another thread receive when the one that does is held up.
     fn watch(self: &Arc<Self>) {
-        let mut before = self.progress.load(SeqCst);
+        let (mut before, mut ticks) = (self.progress.load(SeqCst), 0u64);
         loop {
             std::thread::sleep(TICK);
             let now = self.progress.load(SeqCst);
@@ -107,6 +127,10 @@ impl Desk {
                 (true, false) => self.sleep_until_busy(now),
                 _ => {}
             }
+            if ticks % TICKS_OF_ROUND == 0 {
+                self.end_orphaned();
+            }
+            ticks += 1;
             before = self.progress.load(SeqCst);
         }
     }
@@ -115,8 +139,11 @@ impl Desk {
         if self.threads.load(SeqCst) >= THREADS_MAX {
             return;
         }
+        // Read before the exchange, which says that they were still so.
+        let (call, thread) = (self.answering.load(SeqCst), self.answerer.load(SeqCst));
         // Makes the count even: the held-up thread's own end of it fails.
         if self.progress.compare_exchange(now, now + 1, SeqCst, SeqCst).is_ok() {
+            self.hold(call, thread);
             self.threads.fetch_add(1, SeqCst);
             let (desk, turn) = (self.clone(), self.turn.fetch_add(1, SeqCst) + 1);
             let _ = spawn(move || {
@@ -127,15 +154,40 @@ impl Desk {
     }
 
     fn sleep_until_busy(&self, idle: u64) {
-        let Ok(mut held) = self.lock.lock() else { return };
+        let Ok(mut locked) = self.lock.lock() else { return };
         self.sleeps.store(true, SeqCst);
         while self.progress.load(SeqCst) == idle && self.sleeps.load(SeqCst) {
-            match self.bell.wait(held) {
-                Ok(again) => held = again,
-                Err(_) => return,
-            }
+            let again = match self.end_orphaned() {
+                true => self.bell.wait(locked).ok(),
+                false => self.bell.wait_timeout(locked, ROUND).ok().map(|(locked, _)| locked),
+            };
+            let Some(again) = again else { return };
+            locked = again;
         }
         self.sleeps.store(false, SeqCst);
+    }
+
+    fn hold(&self, call: u64, thread: i32) {
+        if let Ok(mut held) = self.held.lock() {
+            held.insert(call, thread);
+        }
+    }
+
+    fn let_go(&self, call: u64) {
+        if let Ok(mut held) = self.held.lock() {
+            held.remove(&call);
+        }
+    }
+
+    /// Interrupts the threads whose callers have been killed; true if no call is held up.
+    fn end_orphaned(&self) -> bool {
+        let Ok(held) = self.held.lock() else { return true };
+        for (call, thread) in held.iter() {
+            if !self.house.listener.is_waiting(*call) {
+                let _ = interrupt(*thread);
+            }
+        }
+        held.is_empty()
     }
 }
 

@@ -4,12 +4,14 @@
 //! pass and what is answered to the others is decided elsewhere.
 
 mod filter;
+mod interrupt;
 mod listener;
 mod memory;
 mod start;
 pub mod status;
 
 pub use filter::{install, Instruction, Verdict};
+pub use interrupt::{interrupt, own_thread};
 pub use listener::{Listener, Notice, Reply};
 pub use memory::{read_memory, read_text, write_memory};
 pub use start::{fork_telling, Fork, Hearer, Teller};

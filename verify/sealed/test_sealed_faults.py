@@ -1,0 +1,99 @@
+"""Calls that wait, callers that are killed, and supervisors that die: each harms itself only."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+
+import kernel_view
+import pytest
+from heliostat_run import BINARY
+
+pytestmark = pytest.mark.heliostat
+# More than the supervisor has threads for calls that wait.
+MANY = 100
+
+
+@pytest.fixture
+def sealed(house, tmp_path):
+    """Starts `sh -c TEXT` sealed in a folder of its own."""
+    started = []
+
+    def start(text: str, shell: str = "bash") -> subprocess.Popen:
+        words = [str(BINARY), "run", "--sealed", "--grant", f"{tmp_path}:rw", "--", shell, "-c", text]
+        environment = {**os.environ, **house.environment()}
+        pipe = subprocess.PIPE
+        one = subprocess.Popen(words, cwd=tmp_path, env=environment, stdout=pipe, stderr=pipe, text=True)
+        started.append(one)
+        return one
+
+    yield start
+    for one in started:
+        one.kill()
+        one.wait()
+
+
+def said(program: subprocess.Popen, seconds: float = 60) -> tuple[int, str]:
+    out, errors = program.communicate(timeout=seconds)
+    assert errors == ""
+    return program.returncode, out
+
+
+def test_open_that_waits_holds_up_nobody_else(sealed):
+    program = sealed("mkfifo pipe; cat pipe & for i in {1..50}; do cat /etc/hosts >/dev/null; done; echo on; echo x >pipe; wait")
+    assert said(program) == (0, "on\nx\n")
+
+
+def test_lock_that_waits_holds_up_nobody_else(sealed):
+    text = "exec 8>lock; flock 8; (exec 8>&- 9>lock; flock 9; echo second) & sleep 0.2; cat /etc/hosts >/dev/null; echo first; exec 8>&-; wait"
+    assert said(sealed(text)) == (0, "first\nsecond\n")
+
+
+def test_killed_callers_give_their_threads_back(sealed):
+    """Each round leaves as many calls behind as there are threads, but that their callers die."""
+    round_ = "for i in {1..50}; do cat pipe & done 2>/dev/null; sleep 0.5; kill -9 $(jobs -p); wait; sleep 1.5;"
+    text = f"mkfifo pipe; exec 2>/dev/null; {round_ * 3} timeout 20 cat /etc/hosts >/dev/null && echo alive"
+    assert said(sealed(text), 100) == (0, "alive\n")
+
+
+def test_more_waiting_calls_than_threads_harm_this_program_only(sealed):
+    flood = sealed(f"mkfifo pipe; for i in {{1..{MANY}}}; do cat pipe & done; echo flooded; wait")
+    assert flood.stdout.readline() == "flooded\n"
+    assert said(sealed("cat /etc/hosts >/dev/null && echo fine")) == (0, "fine\n")
+    inside = kernel_view.descendants(flood.pid)
+    flood.kill()
+    kernel_view.wait_until(lambda: not set(inside) & set(kernel_view.processes()), 20, "the flood's end")
+
+
+def test_supervisor_that_is_killed_takes_its_program_with_it(sealed):
+    program = sealed("setsid sleep 322 & sleep 322 & echo ready; wait")
+    assert program.stdout.readline() == "ready\n"
+    inside = kernel_view.descendants(program.pid)
+    supervisor = int(subprocess.check_output(["pgrep", "-P", str(program.pid)], text=True))
+    os.kill(supervisor, signal.SIGKILL)
+    _, errors = program.communicate(timeout=20)
+    assert program.returncode == 125 and "supervisor was killed" in errors
+    assert not set(inside) & set(kernel_view.processes())
+
+
+def test_supervisor_that_is_stopped_is_waited_for(sealed):
+    program = sealed("echo ready; read x </dev/null; sleep 0.5; cat /etc/hosts >/dev/null; echo done")
+    assert program.stdout.readline() == "ready\n"
+    supervisor = int(subprocess.check_output(["pgrep", "-P", str(program.pid)], text=True))
+    os.kill(supervisor, signal.SIGSTOP)
+    with pytest.raises(subprocess.TimeoutExpired):
+        program.wait(1.5)
+    os.kill(supervisor, signal.SIGCONT)
+    assert said(program) == (0, "done\n")
+
+
+def test_daemon_outlives_the_command_and_the_supervisor_does_not_outlive_it(sealed, tmp_path):
+    program = sealed("(sleep 1; cat /etc/hosts >copy; sleep 1) >/dev/null 2>&1 & echo $!")
+    status, out = said(program)
+    daemon = int(out)
+    assert status == 0 and daemon in kernel_view.processes()
+    supervisor = int(subprocess.check_output(["ps", "-o", "ppid=", "-p", str(daemon)], text=True))
+    kernel_view.wait_until(lambda: daemon not in kernel_view.processes(), 20, "the daemon's end")
+    assert (tmp_path / "copy").read_text() == open("/etc/hosts").read()
+    kernel_view.wait_until(lambda: supervisor not in kernel_view.processes(), 20, "the supervisor's end")
