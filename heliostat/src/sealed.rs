@@ -84,9 +84,10 @@ fn supervise(program: &Program<'_>, plan: Plan<'_>, teller: &Teller) {
     clean();
 }
 
-/// Signals of the terminal are the program's, and so are the ends of its pipes.
+/// Signals of the terminal are the program's, and so are the ends of its pipes. The session stays
+/// the program's own, as /dev/tty is opened here on its behalf.
 fn leave_terminal(keeps_error: bool) {
-    let _ = rustix::process::setsid();
+    let _ = rustix::process::setpgid(None, None);
     let Ok(null) = std::fs::File::options().read(true).write(true).open("/dev/null") else {
         return;
     };

@@ -96,8 +96,6 @@ pub fn seal(plan: Plan<'_>, become_program: impl FnOnce() -> i32) -> Result<Seal
     };
     let roots = paths::Roots::open(&grants, plan.folder, &mut tell)
         .map_err(|error| SealError::Place(plan.folder.to_owned(), error))?;
-    // Modes are masked by each program's own mask.
-    rustix::process::umask(rustix::fs::Mode::empty());
     match fork_telling().map_err(SealError::Fence)? {
         Fork::Child(teller) => {
             let listener = fence::enter(&roots, fenced);
@@ -118,6 +116,8 @@ pub fn seal(plan: Plan<'_>, become_program: impl FnOnce() -> i32) -> Result<Seal
             };
             let listener = Listener::new(listener.map_err(SealError::Fence)?);
             listener.wake_on_one_processor();
+            // Not the child's: new files' modes are masked by each program's own mask.
+            rustix::process::umask(rustix::fs::Mode::empty());
             let own = rustix::process::getpid().as_raw_nonzero().get();
             let refused = Mutex::new(refused::Refused::new(plan.tells));
             let policy = plan.policy;

@@ -38,7 +38,6 @@ const OF_PROCESS: &[&str] = &[
     "maps",
     "mountinfo",
     "mounts",
-    "net",
     "oom_score",
     "oom_score_adj",
     "personality",
@@ -103,7 +102,8 @@ pub fn exists(sandbox: &dyn Sandbox, names: &[&str]) -> bool {
             let leads = |known: &&str| below(known, &rest) || below(&rest, known);
             SETTINGS.iter().any(|known| leads(&known))
         }
-        [process, entry, ..] => is_process(sandbox, process) && OF_PROCESS.contains(entry),
+        [process, "task", _, entry, ..] => is_process(sandbox, process) && is_shown(entry),
+        [process, entry, ..] => is_process(sandbox, process) && is_shown(entry),
     }
 }
 
@@ -112,12 +112,16 @@ fn below(path: &str, folder: &str) -> bool {
     path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
+fn is_shown(entry: &str) -> bool {
+    OF_PROCESS.contains(&entry)
+}
+
 fn is_process(sandbox: &dyn Sandbox, name: &str) -> bool {
     name.parse().is_ok_and(|number| sandbox.holds(number))
 }
 
 fn is_link(name: &str) -> bool {
-    matches!(name, "self" | "thread-self" | "mounts" | "net")
+    matches!(name, "self" | "thread-self" | "mounts")
 }
 
 /// The text of an entry that is a link for the program, by names below /proc.
@@ -126,7 +130,6 @@ pub fn link(thread: i32, process: i32, names: &[&str]) -> Option<String> {
         ["self"] => Some(process.to_string()),
         ["thread-self"] => Some(format!("{process}/task/{thread}")),
         ["mounts"] => Some("self/mounts".to_owned()),
-        ["net"] => Some("self/net".to_owned()),
         _ => None,
     }
 }
