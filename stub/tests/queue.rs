@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
-use heliostat_abi::queue::{CURSOR, HOLD, PAGE_BYTES};
+use heliostat_abi::queue::{Shape, CURSOR, HOLD, PAGE_BYTES};
 use heliostat_base::fd::OwnedFd;
 use heliostat_base::mapping::{Access, SharedMapping};
 use heliostat_base::process::poll_readable;
@@ -144,6 +144,35 @@ proptest! {
                     seen[at] = Some(value);
                 }
             }
+        }
+    }
+
+    #[test]
+    fn whatever_a_hostile_table_says_a_consumer_gets_answers_inside_its_window(
+        words in prop::collection::vec((0..0x1100usize / 8, any::<u64>(), any::<bool>()), 1..60),
+        dealt in any::<bool>(),
+    ) {
+        let shape = Shape::new(1, 100, 4, dealt).unwrap();
+        let (fd, table) = SharedMapping::create(c"table", shape.table_bytes()).unwrap();
+        let (pool, _) = SharedMapping::create(c"pool", shape.pool_bytes()).unwrap();
+        table.copy_in(0, &shape.encode()).unwrap();
+        let nobody = |_: &OwnedFd, _: &OwnedFd| Ok::<(), Infallible>(());
+        let mut consumer = Consumer::new(&fd, &pool, nobody).unwrap().unwrap();
+        for (at, word, is_small) in words {
+            // Small numbers meet the marks of small heads, large ones the ends of the count.
+            let word = if is_small { word % 8 } else { u64::MAX - word % 8 };
+            // HEAD, the entries of the slots, or anything.
+            let at = match at % 3 { 0 => 64, 1 => 4096 + at % 32 * 8, _ => at * 8 };
+            table.atomic_u64(at).store(word, std::sync::atomic::Ordering::SeqCst);
+            if let Some(item) = consumer.take() {
+                assert!(item.len() <= 100);
+                let mut bytes = vec![0; item.len()];
+                item.read(0, &mut bytes).unwrap();
+                assert!(item.read(item.len(), &mut [0]).is_err());
+            }
+            let _ = (consumer.lost(), consumer.is_closed(), consumer.arm());
+            assert!(consumer.description().len() <= 2044);
+            assert!(!consumer.wait(Some(Duration::ZERO)) || consumer.take().is_some());
         }
     }
 
