@@ -7,6 +7,7 @@
 
 pub mod channel;
 pub mod code;
+pub mod delegated;
 pub mod limits;
 pub mod name;
 pub mod node;

@@ -8,6 +8,7 @@
 //! magic  version  kind  sequence  code   body ...      (code: replies only, else zero)
 //! ```
 
+mod kinds;
 mod parts;
 
 use crate::code::{Code, Unmapped};
@@ -20,8 +21,8 @@ use crate::wire::{Reader, WireError, Writer};
 
 pub use parts::ChannelEntry;
 use parts::{
-    check_header, check_length, header, put_address, take_address, take_channels, take_program,
-    take_unmapped,
+    check_header, check_length, header, put_address, take_address, take_bool, take_channels,
+    take_program, take_unmapped,
 };
 pub(crate) use parts::{take_id, take_listed};
 
@@ -111,6 +112,17 @@ pub enum Request {
         /// The lease.
         lease: ObjectId,
     },
+    /// Asks for delegated operations on a window [the window]. The reply brings [rings].
+    Delegate,
+    /// Ends delegated operations; what is under way is lost.
+    EndDelegate,
+    /// Opens a file for delegated operations [the file]. The answer comes over the ring.
+    ShowFile {
+        /// Tag of the completion that tells the file's index.
+        tag: u64,
+        /// Whether what is aligned goes past every cache.
+        direct: bool,
+    },
 }
 
 /// What the control plane answers.
@@ -186,6 +198,13 @@ pub enum Reply {
         /// Why.
         reason: Unmapped,
     },
+    /// Answer to `Delegate`: the server takes operations from now on.
+    Delegated {
+        /// Operations that may be under way.
+        depth: u32,
+        /// Files that may be open.
+        objects: u32,
+    },
     /// Not done: why, and the limit or value that decided.
     Refused {
         /// Why.
@@ -229,7 +248,11 @@ impl Request {
             Self::EndLease { lease } => {
                 w.u32(lease.index).u32(lease.generation);
             }
-            Self::Listen | Self::Status | Self::Metrics | Self::Stop | Self::Lease => {}
+            Self::ShowFile { tag, direct } => {
+                w.u64(*tag).u32(u32::from(*direct));
+            }
+            Self::Listen | Self::Status | Self::Metrics | Self::Stop => {}
+            Self::Lease | Self::Delegate | Self::EndDelegate => {}
         }
         bytes
     }
@@ -257,34 +280,15 @@ impl Request {
             15 => Self::Detach { region: take_id(&mut r), consumer: take_id(&mut r) },
             16 => Self::Lease,
             17 => Self::EndLease { lease: take_id(&mut r) },
+            18 => Self::Delegate,
+            19 => Self::ShowFile { tag: r.u64(), direct: take_bool(&mut r)? },
+            20 => Self::EndDelegate,
             found => return Err(WireError::Kind { found }),
         };
         if !r.rest_is_zero() {
             return Err(WireError::Reserved);
         }
         Ok((request, sequence))
-    }
-
-    fn kind(&self) -> u16 {
-        match self {
-            Self::Hello { .. } => 1,
-            Self::Listen => 2,
-            Self::Unlisten { .. } => 3,
-            Self::Open { .. } => 4,
-            Self::Attach { .. } => 5,
-            Self::Status => 6,
-            Self::Explain { .. } => 7,
-            Self::Metrics => 8,
-            Self::Revoke { .. } => 9,
-            Self::Stop => 10,
-            Self::Publish { .. } => 11,
-            Self::AttachRegion { .. } => 12,
-            Self::Consumers { .. } => 13,
-            Self::Unpublish { .. } => 14,
-            Self::Detach { .. } => 15,
-            Self::Lease => 16,
-            Self::EndLease { .. } => 17,
-        }
     }
 }
 
@@ -327,6 +331,9 @@ impl Reply {
             }
             Self::NotLeased { reason } => {
                 w.u32(u32::from(*reason as u8));
+            }
+            Self::Delegated { depth, objects } => {
+                w.u32(*depth).u32(*objects);
             }
             Self::Refused { limit, .. } => {
                 w.u64(*limit);
@@ -372,25 +379,10 @@ impl Reply {
                 bytes: r.u64(),
             },
             111 => Self::NotLeased { reason: take_unmapped(&mut r)? },
+            112 => Self::Delegated { depth: r.u32(), objects: r.u32() },
             found => return Err(WireError::Kind { found }),
         };
         Ok((reply, sequence))
-    }
-
-    fn kind(&self) -> u16 {
-        match self {
-            Self::Welcome { .. } => 101,
-            Self::Listening { .. } => 102,
-            Self::Channels { .. } => 103,
-            Self::Text { .. } => 104,
-            Self::Done => 105,
-            Self::Refused { .. } => 106,
-            Self::Published { .. } => 107,
-            Self::Region { .. } => 108,
-            Self::Consumers { .. } => 109,
-            Self::Leased { .. } => 110,
-            Self::NotLeased { .. } => 111,
-        }
     }
 }
 

@@ -33,6 +33,9 @@ fn every_request_round_trips() {
         Request::Detach { region: port, consumer: port },
         Request::Lease,
         Request::EndLease { lease: port },
+        Request::Delegate,
+        Request::EndDelegate,
+        Request::ShowFile { tag: u64::MAX, direct: true },
     ];
     for request in requests {
         assert_eq!(Request::decode(&request.encode(5)), Ok((request, 5)));
@@ -49,6 +52,7 @@ fn every_reply_round_trips() {
         Reply::Channels { port: id, entries: vec![entry; FDS_PER_REPLY_MAX], more: true },
         Reply::Text { bytes: 4096 },
         Reply::Done,
+        Reply::Delegated { depth: 256, objects: 256 },
         Reply::Published { region: id, generation: 7 },
         Reply::Region { region: id, consumer: id, generation: 7 },
         Reply::Consumers {

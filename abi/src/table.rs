@@ -91,6 +91,14 @@ impl<T> Table<T> {
         place.value.as_ref().map(|_| ObjectId { index, generation: place.generation })
     }
 
+    /// Every object, in order of index, to change.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (ObjectId, &mut T)> {
+        self.places.iter_mut().enumerate().filter_map(|(index, place)| {
+            let id = ObjectId { index: index as u32, generation: place.generation };
+            place.value.as_mut().map(|value| (id, value))
+        })
+    }
+
     /// Every object, in order of index.
     pub fn iter(&self) -> impl Iterator<Item = (ObjectId, &T)> {
         self.places.iter().enumerate().filter_map(|(index, place)| {

@@ -110,6 +110,14 @@ pub(super) fn take_program(r: &mut Reader<'_>) -> Result<String, WireError> {
     Ok(String::from_utf8_lossy(&name[..length]).into_owned())
 }
 
+/// Four bytes that say yes or no, and nothing else.
+pub(super) fn take_bool(r: &mut Reader<'_>) -> Result<bool, WireError> {
+    match r.u32() {
+        found @ 0..=1 => Ok(found == 1),
+        found => Err(WireError::Field { name: "yes or no", found: u64::from(found) }),
+    }
+}
+
 pub(super) fn take_unmapped(r: &mut Reader<'_>) -> Result<Unmapped, WireError> {
     let found = r.u32();
     let reason = u8::try_from(found).ok().and_then(Unmapped::from_number);

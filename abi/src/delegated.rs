@@ -1,0 +1,255 @@
+//! Delegated operations: what travels over a session's two rings, and nothing of the data itself.
+//!
+//! ```text
+//! rings, one memory file    [submission ring][completion ring]     RING_BYTES
+//!
+//! operation  0 kind u8, flags u8 (0), pieces u8, 0 u8, timeout_us u32
+//!            8 object index u32, generation u32
+//!           16 offset u64       in the file, bytes
+//!           24 tag u64          the asker's own; comes back with the completion
+//!           32 argument u64     Open: access; Cancel: tag of the operation that ends
+//!           40 pieces x (offset u64, bytes u32, 0 u32), places in the session's window
+//!
+//! completion 0 tag u64, result i64 (bytes, an index, or minus an errno),
+//!           16 generation u32 (of Open's index), way u8, 0 x 3
+//! ```
+//!
+//! An operation of one piece is 56 bytes: with the ring's header it fills one cache line. A record
+//! is foreign bytes until [`Operation::decode`] has copied and checked it; pieces are places, and
+//! what lies there is never trusted. The protocol is in `docs/delegated.md`.
+
+mod operation;
+
+use crate::wire::{Reader, Writer};
+
+pub use operation::{Malformed, Operation, Pieces, Reason};
+
+/// Operations that one session may have under way; also what fits its completion ring.
+pub const DEPTH_MAX: usize = 256;
+/// Files that one session may have open.
+pub const OBJECTS_MAX: usize = 256;
+/// Sessions that one control plane serves: each costs two mappings and a sweep's look.
+pub const SESSIONS_MAX: usize = 256;
+/// Pieces of one operation.
+pub const PIECES_MAX: usize = 16;
+/// Bytes that one operation moves at most: more only holds up its own session.
+pub const TRANSFER_BYTES_MAX: u64 = 16 << 20;
+/// Largest window: its pages may all have to be pinned at once.
+pub const WINDOW_BYTES_MAX: u64 = 1 << 30;
+/// Longest name that can be opened (PATH_MAX of Linux, its zero included).
+pub const NAME_BYTES_MAX: u32 = 4096;
+/// What places, offsets and lengths must be multiples of to reach the device itself: at least what
+/// every disk's driver asks for, and the page that the window consists of.
+pub const DIRECT_GRAIN: u64 = 4096;
+/// Bytes that Stat writes into its piece: see [`Facts`].
+pub const FACTS_BYTES: usize = 64;
+
+/// Data bytes of the submission ring: 256 operations of one piece take a quarter.
+pub const SUBMISSION_BYTES: u64 = 64 * 1024;
+/// Data bytes of the completion ring: 256 completions of 32 bytes with their headers take half, so
+/// that they fit however late the releases are published.
+pub const COMPLETION_BYTES: u64 = 16 * 1024;
+/// Bytes in front of each ring's data; the ring crate's control page.
+const RING_CONTROL_BYTES: usize = 4096;
+/// Where the completion ring begins in the rings' memory.
+pub const COMPLETION_AT: usize = RING_CONTROL_BYTES + SUBMISSION_BYTES as usize;
+/// Length of the rings' memory.
+pub const RING_BYTES: usize = COMPLETION_AT + RING_CONTROL_BYTES + COMPLETION_BYTES as usize;
+
+const COMPLETION_SPAN: u64 = 8 + COMPLETION_RECORD_BYTES as u64;
+const _: () = assert!(COMPLETION_BYTES >= 2 * COMPLETION_SPAN * DEPTH_MAX as u64);
+const _: () = assert!(RING_BYTES % 4096 == 0);
+
+/// Length of a completion.
+pub const COMPLETION_RECORD_BYTES: usize = 24;
+/// Length of an operation without its pieces.
+pub const OPERATION_HEAD_BYTES: usize = 40;
+/// Length of one piece.
+pub const PIECE_BYTES: usize = 16;
+/// Length of the longest operation.
+pub const OPERATION_BYTES_MAX: usize = OPERATION_HEAD_BYTES + PIECES_MAX * PIECE_BYTES;
+
+/// Open's argument: the file will be read.
+pub const READ: u64 = 1;
+/// Open's argument: the file will be written.
+pub const WRITE: u64 = 2;
+/// Open's argument: what is aligned goes to the device itself, past every cache.
+pub const DIRECT: u64 = 4;
+
+/// What is to be done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+#[repr(u8)]
+pub enum Kind {
+    /// Bytes of the file into the pieces, in order.
+    Read = 1,
+    /// The pieces' bytes into the file at the offset.
+    Write = 2,
+    /// The pieces' bytes to the end of the file, in one step.
+    Append = 3,
+    /// What was written before is on the disk when this completes.
+    Fsync = 4,
+    /// The file whose name lies in the piece; the result is its index.
+    Open = 5,
+    /// What is known of the file ([`Facts`]), into the piece.
+    Stat = 6,
+    /// The file is not needed any more; operations that are under way end as they would.
+    Close = 7,
+    /// The operation whose tag is the argument should end now.
+    Cancel = 8,
+}
+
+impl Kind {
+    /// Every kind, in order of number.
+    pub const ALL: [Kind; 8] = [
+        Kind::Read,
+        Kind::Write,
+        Kind::Append,
+        Kind::Fsync,
+        Kind::Open,
+        Kind::Stat,
+        Kind::Close,
+        Kind::Cancel,
+    ];
+
+    /// The kind with this number.
+    pub fn from_number(number: u8) -> Option<Kind> {
+        Self::ALL.into_iter().find(|kind| *kind as u8 == number)
+    }
+
+    /// Its name, for people and metrics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Kind::Read => "read",
+            Kind::Write => "write",
+            Kind::Append => "append",
+            Kind::Fsync => "fsync",
+            Kind::Open => "open",
+            Kind::Stat => "stat",
+            Kind::Close => "close",
+            Kind::Cancel => "cancel",
+        }
+    }
+
+    /// Whether the order among such operations on one file is the order of their submission.
+    pub const fn is_ordered(self) -> bool {
+        matches!(self, Kind::Write | Kind::Append | Kind::Fsync)
+    }
+}
+
+/// A place in the session's window.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Piece {
+    /// First byte, counted from the window's start.
+    pub offset: u64,
+    /// Number of bytes.
+    pub bytes: u32,
+}
+
+/// By which way the bytes went.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
+#[repr(u8)]
+pub enum Way {
+    /// No bytes were moved.
+    #[default]
+    None = 0,
+    /// They lay in the control plane's cache.
+    Cached = 1,
+    /// They were read into the cache for this operation, or for one that came before it.
+    Filled = 2,
+    /// Between the device and the window.
+    Direct = 3,
+    /// Between the kernel's page cache and the window.
+    Kernel = 4,
+}
+
+impl Way {
+    /// Every way, in order of number.
+    pub const ALL: [Way; 5] = [Way::None, Way::Cached, Way::Filled, Way::Direct, Way::Kernel];
+
+    /// Its name, for people and metrics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Way::None => "none",
+            Way::Cached => "cached",
+            Way::Filled => "filled",
+            Way::Direct => "direct",
+            Way::Kernel => "kernel",
+        }
+    }
+}
+
+/// How an operation ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Completion {
+    /// The operation's tag.
+    pub tag: u64,
+    /// Bytes moved, the index of an opened file, or minus an errno.
+    pub result: i64,
+    /// Generation of an opened file, else zero.
+    pub generation: u32,
+    /// By which way.
+    pub way: Way,
+}
+
+impl Completion {
+    /// The record's bytes.
+    pub fn encode(&self) -> [u8; COMPLETION_RECORD_BYTES] {
+        let mut bytes = [0; COMPLETION_RECORD_BYTES];
+        let mut w = Writer::new(&mut bytes);
+        w.u64(self.tag).u64(self.result as u64).u32(self.generation).u8(self.way as u8);
+        bytes
+    }
+
+    /// The completion in foreign bytes; `None` when no server writes such a record.
+    pub fn decode(bytes: &[u8]) -> Option<Completion> {
+        if bytes.len() != COMPLETION_RECORD_BYTES {
+            return None;
+        }
+        let mut r = Reader::new(bytes);
+        let (tag, result, generation) = (r.u64(), r.u64() as i64, r.u32());
+        let way = *Way::ALL.get(usize::from(r.u8()))?;
+        r.rest_is_zero().then_some(Completion { tag, result, generation, way })
+    }
+}
+
+/// What Stat tells of a file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Facts {
+    /// Length in bytes.
+    pub size: u64,
+    /// Number on its device.
+    pub inode: u64,
+    /// Device number.
+    pub device: u64,
+    /// Last change of its bytes: seconds and nanoseconds since 1970.
+    pub modified: (i64, u32),
+    /// Type and permissions (st_mode).
+    pub mode: u32,
+    /// Owner.
+    pub uid: u32,
+    /// Owning group.
+    pub gid: u32,
+}
+
+impl Facts {
+    /// Its bytes, as they are put into the window.
+    pub fn encode(&self) -> [u8; FACTS_BYTES] {
+        let mut bytes = [0; FACTS_BYTES];
+        let mut w = Writer::new(&mut bytes);
+        w.u64(self.size).u64(self.inode).u64(self.device).u64(self.modified.0 as u64);
+        w.u32(self.modified.1).u32(self.mode).u32(self.uid).u32(self.gid);
+        bytes
+    }
+
+    /// From the bytes in the window; every value is possible.
+    pub fn decode(bytes: &[u8; FACTS_BYTES]) -> Facts {
+        let mut r = Reader::new(bytes);
+        let (size, inode, device) = (r.u64(), r.u64(), r.u64());
+        let modified = (r.u64() as i64, r.u32());
+        Facts { size, inode, device, modified, mode: r.u32(), uid: r.u32(), gid: r.u32() }
+    }
+}
+
+#[cfg(test)]
+#[path = "delegated/tests.rs"]
+mod tests;

@@ -1,0 +1,125 @@
+//! Records of delegated operations, there and back, and what is refused.
+
+use super::*;
+use crate::name::ObjectId;
+
+const WINDOW: u64 = 1 << 20;
+
+fn read(pieces: &[Piece]) -> Operation {
+    Operation {
+        kind: Kind::Read,
+        object: ObjectId { index: 3, generation: 9 },
+        offset: 4096,
+        tag: 77,
+        timeout_us: 5,
+        argument: 0,
+        pieces: Pieces::new(pieces).unwrap(),
+    }
+}
+
+fn bytes_of(operation: &Operation) -> Vec<u8> {
+    let mut bytes = [0; OPERATION_BYTES_MAX];
+    let length = operation.encode(&mut bytes);
+    bytes[..length].to_vec()
+}
+
+fn reason(bytes: &[u8]) -> Option<Reason> {
+    Operation::decode(bytes, WINDOW).err().map(|malformed| malformed.reason)
+}
+
+#[test]
+fn an_operation_survives_its_way() {
+    let pieces: Vec<_> = (0..16).map(|n| Piece { offset: n * 100, bytes: 50 }).collect();
+    for count in [1, 2, 16] {
+        let operation = read(&pieces[..count]);
+        assert_eq!(Operation::decode(&bytes_of(&operation), WINDOW), Ok(operation));
+    }
+    assert!(Pieces::new(&[Piece::default(); 17]).is_none());
+}
+
+#[test]
+fn with_one_piece_it_fills_a_cache_line_beside_the_rings_header() {
+    assert_eq!(bytes_of(&read(&[Piece { offset: 0, bytes: 1 }])).len() + 8, 64);
+}
+
+#[test]
+fn pieces_outside_the_window_are_refused() {
+    for (offset, bytes) in [(WINDOW, 1), (WINDOW - 1, 2), (u64::MAX, 2), (0, 0), (1, u32::MAX)] {
+        let found = reason(&bytes_of(&read(&[Piece { offset, bytes }])));
+        assert_eq!(found, Some(Reason::Window), "{offset} {bytes}");
+    }
+    assert_eq!(reason(&bytes_of(&read(&[Piece { offset: WINDOW - 1, bytes: 1 }]))), None);
+}
+
+#[test]
+fn every_kind_has_its_own_pieces() {
+    let one = [Piece { offset: 0, bytes: 64 }];
+    let small = [Piece { offset: 0, bytes: 63 }];
+    let with = |kind, argument, pieces: &[Piece]| {
+        reason(&bytes_of(&Operation { kind, argument, ..read(pieces) }))
+    };
+    for kind in [Kind::Read, Kind::Write, Kind::Append] {
+        assert_eq!((with(kind, 0, &one), with(kind, 0, &[])), (None, Some(Reason::Pieces)));
+        assert_eq!(with(kind, 1, &one), Some(Reason::Argument));
+    }
+    for kind in [Kind::Fsync, Kind::Close] {
+        assert_eq!((with(kind, 0, &[]), with(kind, 0, &one)), (None, Some(Reason::Pieces)));
+    }
+    assert_eq!(with(Kind::Cancel, u64::MAX, &[]), None);
+    assert_eq!(with(Kind::Stat, 0, &one), None);
+    assert_eq!(with(Kind::Stat, 0, &small), Some(Reason::Pieces));
+    assert_eq!(with(Kind::Open, READ | DIRECT, &one), None);
+    for argument in [0, DIRECT, READ | 8] {
+        assert_eq!(with(Kind::Open, argument, &one), Some(Reason::Argument));
+    }
+}
+
+#[test]
+fn lengths_reserved_bytes_kinds_and_ends_are_checked() {
+    let good = bytes_of(&read(&[Piece { offset: 0, bytes: 64 }]));
+    let changed = |at: usize, value: u8| {
+        let mut bytes = good.clone();
+        bytes[at] = value;
+        reason(&bytes)
+    };
+    assert_eq!(changed(0, 9), Some(Reason::Kind));
+    assert_eq!(changed(1, 1), Some(Reason::Reserved));
+    assert_eq!(changed(2, 2), Some(Reason::Length));
+    assert_eq!(changed(3, 1), Some(Reason::Reserved));
+    assert_eq!(changed(23, 0x7f), None);
+    assert_eq!(changed(23, 0x80), Some(Reason::Transfer));
+    assert_eq!(changed(55, 1), Some(Reason::Reserved));
+    assert_eq!(reason(&good[..55]), Some(Reason::Length));
+    let short = Operation::decode(&good[..39], WINDOW).unwrap_err();
+    assert_eq!(short, Malformed { tag: None, reason: Reason::Length });
+    assert_eq!(Operation::decode(&good[..55], WINDOW).unwrap_err().tag, Some(77));
+    let most = Piece { offset: 0, bytes: TRANSFER_BYTES_MAX as u32 };
+    let over = bytes_of(&read(&[most, Piece { offset: 0, bytes: 1 }]));
+    let found = Operation::decode(&over, WINDOW_BYTES_MAX).unwrap_err().reason;
+    assert_eq!(found, Reason::Transfer);
+}
+
+#[test]
+fn a_place_among_the_pieces_is_found_by_what_lies_before_it() {
+    let pieces =
+        Pieces::new(&[Piece { offset: 100, bytes: 10 }, Piece { offset: 0, bytes: 5 }]).unwrap();
+    assert_eq!(pieces.at(0), Some(Piece { offset: 100, bytes: 10 }));
+    assert_eq!(pieces.at(9), Some(Piece { offset: 109, bytes: 1 }));
+    assert_eq!(pieces.at(12), Some(Piece { offset: 2, bytes: 3 }));
+    assert_eq!(pieces.at(15), None);
+}
+
+#[test]
+fn completions_and_facts_survive_their_way() {
+    let completion = Completion { tag: 5, result: -22, generation: 7, way: Way::Direct };
+    let bytes = completion.encode();
+    assert_eq!(Completion::decode(&bytes), Some(completion));
+    let mut wrong = bytes;
+    wrong[20] = 5;
+    assert_eq!((Completion::decode(&wrong), Completion::decode(&bytes[1..])), (None, None));
+    wrong = bytes;
+    wrong[23] = 1;
+    assert_eq!(Completion::decode(&wrong), None);
+    let facts = Facts { size: 1, inode: 2, device: 3, modified: (-4, 5), mode: 6, uid: 7, gid: 8 };
+    assert_eq!(Facts::decode(&facts.encode()), facts);
+}
