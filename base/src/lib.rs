@@ -27,3 +27,5 @@ pub mod spin;
 pub mod sys;
 pub mod tracee;
 pub mod track;
+#[cfg(feature = "uring")]
+pub mod uring;

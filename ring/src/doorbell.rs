@@ -99,7 +99,18 @@ pub(crate) fn arm(bell: &AtomicU32, ready: impl FnOnce() -> bool) -> bool {
     true
 }
 
-/// Takes back what [`arm`] announced.
+/// Announces a sleep on the word itself: its value, or nothing if `ready` holds already.
+pub(crate) fn arm_word(bell: &AtomicU32, ready: impl FnOnce() -> bool) -> Option<u32> {
+    bell.store(ASLEEP_ON_WORD, Ordering::Relaxed);
+    full_fence(); // [bell]
+    if ready() {
+        disarm(bell);
+        return None;
+    }
+    Some(ASLEEP_ON_WORD)
+}
+
+/// Takes back what [`arm`] and [`arm_word`] announced.
 pub(crate) fn disarm(bell: &AtomicU32) {
     bell.store(AWAKE, Ordering::Relaxed);
 }

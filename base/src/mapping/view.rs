@@ -105,6 +105,23 @@ impl SharedMapping {
         Ok(())
     }
 
+    /// Copies `len` bytes to a place in another region.
+    #[inline]
+    pub fn copy_to(
+        &self,
+        offset: usize,
+        into: &SharedMapping,
+        at: usize,
+        len: usize,
+    ) -> Result<(), OutOfRange> {
+        let (from, into) = (self.bytes_at(offset, len)?, into.writable_at(at, len)?);
+        // SAFETY: both are valid for `len` bytes and the second is writable (checked above); two
+        // regions may be one and the same, so `copy`, which allows them to overlap.
+        unsafe { std::ptr::copy(from, into, len) };
+        settle(into);
+        Ok(())
+    }
+
     /// Sets bytes of the region to zero.
     #[inline]
     pub fn zero(&self, offset: usize, len: usize) -> Result<(), OutOfRange> {

@@ -90,7 +90,15 @@ impl<M: Memory> SpscConsumer<M> {
         doorbell::arm(memory.bell(Side::Consumer), || !matches!(look(memory, tail), Ok(None)))
     }
 
-    /// Takes back [`SpscConsumer::arm`].
+    /// Announces a sleep on the bell's word, by other means than [`SpscConsumer::wait`]: the
+    /// value it holds until somebody rings. `None` if there is an element already.
+    pub fn arm_word(&mut self) -> Option<u32> {
+        self.publish();
+        let (memory, tail) = (&*self.memory, &mut self.tail);
+        doorbell::arm_word(memory.bell(Side::Consumer), || !matches!(look(memory, tail), Ok(None)))
+    }
+
+    /// Takes back [`SpscConsumer::arm`] and [`SpscConsumer::arm_word`].
     pub fn disarm(&self) {
         doorbell::disarm(self.memory.bell(Side::Consumer));
     }

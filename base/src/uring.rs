@@ -1,0 +1,309 @@
+//! One io_uring whose operations own what the kernel touches: files, memory and the list of pieces.
+//!
+//! The kernel writes into memory at times of its own. So an operation takes a share of the mapping
+//! and of the descriptor, and gives them back with its completion: a window stays mapped, and a file
+//! open, until the device is done with it, whoever has died meanwhile. A ring that is dropped with
+//! operations under way keeps their memory for ever instead of waiting.
+//!
+//! ```text
+//! read, write, fsync, wait_word, readable ---> prepared --submit--> under way --reap--> (aim, result)
+//! ```
+//!
+//! For the control plane's server loop only (feature `uring`): it goes through libc.
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+use io_uring::{opcode, squeue, types, IoUring};
+
+use crate::mapping::{OutOfRange, SharedMapping};
+
+/// Completions that may wait while nobody reaps, for each operation that may be prepared at once.
+const COMPLETIONS_PER_ENTRY: u32 = 8;
+/// FUTEX2_SIZE_U32: a shared word of 32 bits.
+const WORD_OF_32_BITS: u32 = 2;
+/// FUTEX_BITSET_MATCH_ANY.
+const ANY_WAKER: u64 = 0xffff_ffff;
+/// User data of operations whose completion nobody waits for.
+const NOBODY: u64 = u64::MAX;
+
+/// Bytes of a mapping.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Range {
+    /// First byte.
+    pub offset: usize,
+    /// Number of bytes.
+    pub len: usize,
+}
+
+/// How a transfer is to be made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Manner {
+    /// As the file was opened.
+    #[default]
+    Plain,
+    /// To the end of the file, wherever that is (RWF_APPEND).
+    Append,
+    /// Through the page cache, without leaving there what was not there (RWF_DONTCACHE).
+    Uncached,
+}
+
+/// Names an operation under way, to cancel it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Flight(u64);
+
+/// Why an operation could not be prepared.
+#[derive(Debug)]
+pub enum NotPrepared {
+    /// As many operations are under way as fit.
+    Full,
+    /// A range does not lie in its mapping, or may not be written.
+    Range(OutOfRange),
+}
+
+impl From<OutOfRange> for NotPrepared {
+    fn from(error: OutOfRange) -> Self {
+        Self::Range(error)
+    }
+}
+
+/// What an operation holds until it completes.
+struct Held<T> {
+    aim: T,
+    _file: Option<Arc<OwnedFd>>,
+    _memory: Option<Arc<SharedMapping>>,
+    _pieces: Box<[libc::iovec]>,
+}
+
+// SAFETY: the pointers in `_pieces` are for the kernel alone, and point into `_memory`, which may
+// be used from every thread.
+unsafe impl<T: Send> Send for Held<T> {}
+
+/// A ring of operations that come back with an `aim`, which says what they were for.
+pub struct Uring<T> {
+    ring: IoUring,
+    held: Vec<Option<Held<T>>>,
+    free: Vec<u32>,
+    prepared: bool,
+}
+
+impl<T> Uring<T> {
+    /// A ring for `most` operations at once, of which `entries` go to the kernel in one call. For
+    /// one thread, which is the one that calls this.
+    ///
+    /// # Errors
+    /// What io_uring_setup(2) answers: ENOSYS or EPERM where it is switched off.
+    pub fn create(entries: u32, most: u32) -> io::Result<Uring<T>> {
+        let ring = IoUring::builder()
+            .setup_single_issuer()
+            .setup_coop_taskrun()
+            .setup_taskrun_flag()
+            .setup_cqsize(entries.saturating_mul(COMPLETIONS_PER_ENTRY).max(most))
+            .build(entries)?;
+        let held = (0..most).map(|_| None).collect();
+        Ok(Uring { ring, held, free: (0..most).rev().collect(), prepared: false })
+    }
+
+    /// Operations under way or prepared.
+    pub fn under_way(&self) -> usize {
+        self.held.len() - self.free.len()
+    }
+
+    /// Whether another operation can be prepared.
+    pub fn has_room(&self) -> bool {
+        !self.free.is_empty()
+    }
+
+    /// Reads from `offset` of a file into ranges of a mapping, in order.
+    pub fn read(
+        &mut self,
+        aim: T,
+        file: &Arc<OwnedFd>,
+        offset: u64,
+        into: (&Arc<SharedMapping>, &[Range]),
+        manner: Manner,
+    ) -> Result<Flight, NotPrepared> {
+        let pieces = pieces_of(into.0, into.1, SharedMapping::writable_at)?;
+        let fd = types::Fd(file.as_raw_fd());
+        let entry = match &*pieces {
+            [one] => opcode::Read::new(fd, one.iov_base.cast(), one.iov_len as u32)
+                .offset(offset)
+                .rw_flags(flags_of(manner))
+                .build(),
+            all => opcode::Readv::new(fd, all.as_ptr(), all.len() as u32)
+                .offset(offset)
+                .rw_flags(flags_of(manner))
+                .build(),
+        };
+        let (_file, _memory) = (Some(file.clone()), Some(into.0.clone()));
+        self.prepare(entry, Held { aim, _file, _memory, _pieces: pieces })
+    }
+
+    /// Writes ranges of a mapping to `offset` of a file, in order.
+    pub fn write(
+        &mut self,
+        aim: T,
+        file: &Arc<OwnedFd>,
+        offset: u64,
+        from: (&Arc<SharedMapping>, &[Range]),
+        manner: Manner,
+    ) -> Result<Flight, NotPrepared> {
+        let pieces = pieces_of(from.0, from.1, SharedMapping::bytes_at)?;
+        let fd = types::Fd(file.as_raw_fd());
+        let entry = opcode::Writev::new(fd, pieces.as_ptr(), pieces.len() as u32)
+            .offset(offset)
+            .rw_flags(flags_of(manner))
+            .build();
+        let (_file, _memory) = (Some(file.clone()), Some(from.0.clone()));
+        self.prepare(entry, Held { aim, _file, _memory, _pieces: pieces })
+    }
+
+    /// Brings a file's bytes and what describes it to the disk.
+    pub fn fsync(&mut self, aim: T, file: &Arc<OwnedFd>) -> Result<Flight, NotPrepared> {
+        let entry = opcode::Fsync::new(types::Fd(file.as_raw_fd())).build();
+        self.prepare(entry, Held::of(aim, Some(file.clone()), None))
+    }
+
+    /// Completes when the word at `offset` does not hold `value`, or somebody wakes its sleepers.
+    ///
+    /// Panics when the word does not lie in the mapping: the offset is the caller's own constant.
+    pub fn wait_word(
+        &mut self,
+        aim: T,
+        memory: &Arc<SharedMapping>,
+        offset: usize,
+        value: u32,
+    ) -> Result<Flight, NotPrepared> {
+        let word = memory.atomic_u32(offset).as_ptr();
+        let value = u64::from(value);
+        let entry = opcode::FutexWait::new(word, value, ANY_WAKER, WORD_OF_32_BITS).build();
+        self.prepare(entry, Held::of(aim, None, Some(memory.clone())))
+    }
+
+    /// Completes when there is something to read from a descriptor.
+    pub fn readable(&mut self, aim: T, fd: &Arc<OwnedFd>) -> Result<Flight, NotPrepared> {
+        let entry = opcode::PollAdd::new(types::Fd(fd.as_raw_fd()), libc::POLLIN as u32).build();
+        self.prepare(entry, Held::of(aim, Some(fd.clone()), None))
+    }
+
+    /// Asks for an operation's end; it completes in any case, perhaps as if nobody had asked.
+    pub fn cancel(&mut self, flight: Flight) {
+        let entry = opcode::AsyncCancel::new(flight.0).build().user_data(NOBODY);
+        // Where there is no room it ends by itself, only later.
+        let _ = self.push(&entry);
+    }
+
+    /// Gives the kernel what is prepared; no system call when there is nothing.
+    ///
+    /// # Errors
+    /// EBUSY and the like: what is prepared stays so, and the next call tries again.
+    pub fn submit(&mut self) -> io::Result<()> {
+        if !self.prepared {
+            return Ok(());
+        }
+        self.ring.submit()?;
+        self.prepared = !self.ring.submission().is_empty();
+        Ok(())
+    }
+
+    /// Submits and sleeps until something completes, `limit` at most.
+    ///
+    /// # Errors
+    /// As `submit`; an interrupted or timed out sleep is none.
+    pub fn sleep(&mut self, limit: Option<Duration>) -> io::Result<()> {
+        let spec = limit.map(types::Timespec::from);
+        let mut args = types::SubmitArgs::new();
+        if let Some(spec) = &spec {
+            args = args.timespec(spec);
+        }
+        let answer = self.ring.submitter().submit_with_args(1, &args);
+        self.prepared = !self.ring.submission().is_empty();
+        match answer {
+            Err(error) if matches!(error.raw_os_error(), Some(libc::ETIME | libc::EINTR)) => Ok(()),
+            answer => answer.map(|_| ()),
+        }
+    }
+
+    /// Takes one completion: what it was for, and its result or minus an errno. Enters the kernel
+    /// only when that has said that it has completions to post.
+    pub fn reap(&mut self) -> Option<(T, i32)> {
+        if self.ring.submission().taskrun() {
+            // Nothing to wait for; the completions are posted on the way.
+            let _ = self.ring.submitter().submit_with_args(0, &types::SubmitArgs::new());
+            self.prepared = !self.ring.submission().is_empty();
+        }
+        loop {
+            let entry = self.ring.completion().next()?;
+            let Some(place) = self.held.get_mut(entry.user_data() as usize) else { continue };
+            if let Some(held) = place.take() {
+                self.free.push(entry.user_data() as u32);
+                return Some((held.aim, entry.result()));
+            }
+        }
+    }
+
+    fn prepare(&mut self, entry: squeue::Entry, held: Held<T>) -> Result<Flight, NotPrepared> {
+        let index = self.free.pop().ok_or(NotPrepared::Full)?;
+        let flight = Flight(u64::from(index));
+        if !self.push(&entry.user_data(flight.0)) {
+            self.free.push(index);
+            return Err(NotPrepared::Full);
+        }
+        // `index` came from `free`, which holds places of `held` only.
+        self.held[index as usize] = Some(held);
+        Ok(flight)
+    }
+
+    fn push(&mut self, entry: &squeue::Entry) -> bool {
+        if self.ring.submission().is_full() && self.ring.submit().is_err() {
+            return false;
+        }
+        self.prepared = true;
+        // SAFETY: descriptor, memory and list of pieces live in `held` until the completion is
+        // reaped, or for ever when the ring is dropped; a cancellation points to nothing.
+        unsafe { self.ring.submission().push(entry) }.is_ok()
+    }
+}
+
+impl<T> Drop for Uring<T> {
+    /// What the kernel may still touch is never given back.
+    fn drop(&mut self) {
+        let under_way = self.held.drain(..).flatten();
+        under_way.for_each(std::mem::forget);
+    }
+}
+
+impl<T> Held<T> {
+    fn of(aim: T, file: Option<Arc<OwnedFd>>, memory: Option<Arc<SharedMapping>>) -> Held<T> {
+        Held { aim, _file: file, _memory: memory, _pieces: Box::default() }
+    }
+}
+
+type Place = fn(&SharedMapping, usize, usize) -> Result<*mut u8, OutOfRange>;
+
+fn pieces_of(
+    memory: &SharedMapping,
+    ranges: &[Range],
+    place: Place,
+) -> Result<Box<[libc::iovec]>, OutOfRange> {
+    let piece = |range: &Range| {
+        let start = place(memory, range.offset, range.len)?;
+        Ok(libc::iovec { iov_base: start.cast(), iov_len: range.len })
+    };
+    ranges.iter().map(piece).collect()
+}
+
+fn flags_of(manner: Manner) -> i32 {
+    match manner {
+        Manner::Plain => 0,
+        Manner::Append => libc::RWF_APPEND,
+        // Linux 6.14; older kernels answer EOPNOTSUPP.
+        Manner::Uncached => 0x80,
+    }
+}
+
+#[cfg(test)]
+#[path = "uring_tests.rs"]
+mod tests;

@@ -1,0 +1,105 @@
+//! The io_uring's operations: what they do, and what they keep.
+
+use super::*;
+use crate::mapping::Access;
+use std::os::unix::fs::FileExt;
+
+fn file() -> (std::fs::File, Arc<OwnedFd>) {
+    let path = std::env::temp_dir().join(format!("heliostat-uring-{}", std::process::id()));
+    let mut options = std::fs::OpenOptions::new();
+    let options = options.read(true).write(true).create(true).truncate(true);
+    let file = options.open(&path).expect("a folder for files");
+    let _ = std::fs::remove_file(&path);
+    let shared = Arc::new(OwnedFd::from(file.try_clone().expect("a descriptor is free")));
+    (file, shared)
+}
+
+fn next<T>(ring: &mut Uring<T>) -> (T, i32) {
+    loop {
+        if let Some(found) = ring.reap() {
+            return found;
+        }
+        ring.sleep(Some(Duration::from_secs(20))).expect("slept");
+    }
+}
+
+#[test]
+fn bytes_go_to_a_file_and_back_in_pieces() {
+    let (plain, shared) = file();
+    let (_fd, memory) = SharedMapping::create(c"window", 8192).expect("created");
+    let memory = Arc::new(memory);
+    memory.copy_in(100, b"hello world").expect("inside");
+    let mut ring = Uring::create(8, 16).expect("io_uring");
+    let from = [Range { offset: 106, len: 5 }, Range { offset: 100, len: 6 }];
+    ring.write(1, &shared, 10, (&memory, &from), Manner::Plain).expect("room");
+    assert_eq!(next(&mut ring), (1, 11));
+    ring.write(2, &shared, 0, (&memory, &from[..1]), Manner::Append).expect("room");
+    assert_eq!(next(&mut ring), (2, 5));
+    ring.fsync(3, &shared).expect("room");
+    assert_eq!(next(&mut ring), (3, 0));
+    let mut bytes = [0; 16];
+    plain.read_exact_at(&mut bytes, 10).expect("written");
+    assert_eq!(&bytes, b"worldhello world");
+    let into = [Range { offset: 4096, len: 16 }];
+    ring.read(4, &shared, 10, (&memory, &into), Manner::Plain).expect("room");
+    assert_eq!((next(&mut ring), ring.under_way()), ((4, 16), 0));
+    memory.copy_out(4096, &mut bytes).expect("inside");
+    assert_eq!(&bytes, b"worldhello world");
+}
+
+#[test]
+fn a_word_that_changes_and_a_bell_wake_the_sleeper() {
+    let (fd, memory) = SharedMapping::create(c"words", 4096).expect("created");
+    let memory = Arc::new(memory);
+    let mut ring = Uring::create(8, 16).expect("io_uring");
+    ring.wait_word("changed", &memory, 64, 7).expect("room");
+    assert_eq!(next(&mut ring), ("changed", -libc::EAGAIN));
+    ring.wait_word("woken", &memory, 64, 0).expect("room");
+    let theirs = SharedMapping::from_fd(fd.as_raw_fd(), 4096, Access::ReadWrite);
+    let theirs = theirs.expect("mapped");
+    let waker = std::thread::spawn(move || {
+        while crate::futex::wake(theirs.atomic_u32(64), 1) == 0 {
+            std::thread::yield_now();
+        }
+    });
+    assert_eq!(next(&mut ring), ("woken", 0));
+    waker.join().expect("it woke somebody");
+}
+
+#[test]
+fn what_is_cancelled_completes_and_a_full_ring_says_so() {
+    let (_fd, memory) = SharedMapping::create(c"words", 4096).expect("created");
+    let memory = Arc::new(memory);
+    let mut ring = Uring::create(2, 2).expect("io_uring");
+    let first = ring.wait_word(1, &memory, 0, 0).expect("room");
+    ring.wait_word(2, &memory, 64, 0).expect("room");
+    assert!(matches!(ring.wait_word(3, &memory, 128, 0), Err(NotPrepared::Full)));
+    ring.submit().expect("submitted");
+    ring.cancel(first);
+    assert_eq!(next(&mut ring), (1, -libc::ECANCELED));
+    assert_eq!(ring.under_way(), 1);
+}
+
+#[test]
+fn memory_stays_mapped_while_the_kernel_may_touch_it() {
+    let (_fd, memory) = SharedMapping::create(c"words", 4096).expect("created");
+    let memory = Arc::new(memory);
+    let mut ring = Uring::create(2, 2).expect("io_uring");
+    ring.wait_word((), &memory, 0, 0).expect("room");
+    ring.submit().expect("submitted");
+    assert_eq!(Arc::strong_count(&memory), 2);
+    drop(ring);
+    assert_eq!(Arc::strong_count(&memory), 2, "kept for ever");
+}
+
+#[test]
+fn ranges_outside_the_mapping_are_refused() {
+    let (_plain, shared) = file();
+    let (_fd, memory) = SharedMapping::create(c"window", 4096).expect("created");
+    let memory = Arc::new(memory);
+    let mut ring = Uring::create(2, 2).expect("io_uring");
+    let beyond = [Range { offset: 4000, len: 97 }];
+    let answer = ring.read((), &shared, 0, (&memory, &beyond), Manner::Plain);
+    assert!(matches!(answer, Err(NotPrepared::Range(_))));
+    assert_eq!(ring.under_way(), 0);
+}
