@@ -11,6 +11,7 @@ mod read;
 pub use error::{ConfigError, Fault};
 pub use read::Names;
 
+use heliostat_abi::delegated::{SESSIONS_MAX, WINDOW_BYTES_MAX};
 use heliostat_abi::limits::{CHANNELS_PER_PAIR_MAX, RING_BYTES_DEFAULT, SLOTS_MAX};
 
 use crate::rate::Rate;
@@ -27,6 +28,8 @@ pub struct Config {
     pub limits: Limits,
     /// The shape of channels.
     pub channel: Channel,
+    /// Delegated operations.
+    pub delegated: Delegated,
     /// Who may what.
     pub rules: Rules,
 }
@@ -134,5 +137,36 @@ pub struct Channel {
 impl Default for Channel {
     fn default() -> Self {
         Self { slots: SLOTS_MAX as u32, ring_bytes: RING_BYTES_DEFAULT }
+    }
+}
+
+/// Delegated operations: the server loop, its cache, and how much a session may do.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Delegated {
+    /// The core that the server loop has for itself; without one it shares, and sleeps sooner.
+    pub core: Option<usize>,
+    /// Bytes of the cache of file blocks; pages exist once they are used.
+    pub cache_bytes: u64,
+    /// Sessions at once; 0 switches delegated operations off.
+    pub sessions: usize,
+    /// Largest window of a session.
+    pub window_bytes: u64,
+    /// Operations per second of one session; 0 is no limit.
+    pub operations_per_second: u64,
+    /// Bytes per second of one session; 0 is no limit.
+    pub bytes_per_second: u64,
+}
+
+impl Default for Delegated {
+    fn default() -> Self {
+        Self {
+            core: None,
+            // 4096 blocks: what a handful of programs read again and again.
+            cache_bytes: 256 << 20,
+            sessions: SESSIONS_MAX,
+            window_bytes: WINDOW_BYTES_MAX,
+            operations_per_second: 0,
+            bytes_per_second: 0,
+        }
     }
 }

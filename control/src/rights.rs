@@ -13,18 +13,21 @@ pub enum Right {
     Publish,
     /// Read the snapshot region of the name.
     Attach,
-    /// Read the file of the name from a mapping, under a lease.
+    /// Read the file of the name from a mapping under a lease, or by delegated operations.
     Read,
+    /// Write the file of the name by delegated operations.
+    Write,
 }
 
 impl Right {
     /// Every right, with the word that a configuration uses for it.
-    pub const ALL: [(&'static str, Right); 5] = [
+    pub const ALL: [(&'static str, Right); 6] = [
         ("connect", Right::Connect),
         ("listen", Right::Listen),
         ("publish", Right::Publish),
         ("attach", Right::Attach),
         ("read", Right::Read),
+        ("write", Right::Write),
     ];
 
     /// The right that a configuration means by `word`.

@@ -27,6 +27,7 @@ impl Daemon {
         let mut effects = Vec::new();
         let leases = self.file.revoke(&sessions, &mut effects);
         self.carry_out_files(effects);
+        sessions.iter().for_each(|session| self.end_delegated(*session));
         self.counts.revoked += channels as u64;
         info!(pid, sessions = sessions.len(), channels, attachments, leases, "grants revoked");
         Ok(Reply::Done.into())

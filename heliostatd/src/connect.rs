@@ -152,6 +152,7 @@ impl Daemon {
             let mut effects = Vec::new();
             self.file.end(id, &mut effects);
             self.carry_out_files(effects);
+            self.end_delegated(id);
             self.counts.keep_stub_counters(&session.report);
             debug!(session = %id, pid, program = session.program, why, "a session has ended");
         } else {

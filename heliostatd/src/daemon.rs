@@ -2,7 +2,7 @@
 //!
 //! Everything that sessions can touch lies here, owned by one thread; the other files of the
 //! crate add one concern each: `connect` (connections begin and end), `serve` (one request),
-//! `grant`, `region` and `lease` (what sessions ask), `admin` and `inspect` (what people ask), `metrics`.
+//! `grant`, `region`, `lease` and `delegated` (what sessions ask), `admin` and `inspect` (what people ask), `metrics`.
 
 use std::collections::HashMap;
 use std::io;
@@ -25,6 +25,7 @@ use tracing::{error, info, warn};
 
 use crate::closer::Closer;
 use crate::connect::Connection;
+use crate::delegated::Delegated;
 use crate::home::Home;
 use crate::lease::Leases;
 use crate::logging::LevelHandle;
@@ -82,6 +83,8 @@ pub struct Daemon {
     pub(crate) file: heliostat_service_file::File,
     pub(crate) leases: Leases,
     pub(crate) mounts: Mounts,
+    /// The server loop, once a session has asked for it.
+    pub(crate) delegated: Option<Delegated>,
     pub(crate) closer: Closer,
     pub(crate) counts: Counts,
     /// When the last connection ended, while there is none.
@@ -120,6 +123,7 @@ impl Daemon {
             file: heliostat_service_file::File::new(file_limits(&parts.config)),
             leases: Leases::default(),
             mounts: Mounts::read()?,
+            delegated: None,
             closer: Closer::start(),
             counts: Counts::default(),
             idle_since_ns: now,
@@ -153,6 +157,7 @@ impl Daemon {
             Source::Listener => self.accept_some(),
             Source::Signals => self.obey_signals(),
             Source::Breaks => self.attend_breaks(),
+            Source::Delegated => self.attend_delegated(),
             Source::Connection(id) => self.serve_some(id),
             Source::Process(id) => self.end_connection(id, "its process has ended"),
         }

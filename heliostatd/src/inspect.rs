@@ -65,6 +65,7 @@ impl Daemon {
             "channels": self.net.channel_count(),
             "regions": self.regions_json(sees_all, uid),
             "leases": self.leases_json(sees_all, uid),
+            "delegated": self.delegated_json(),
             "limits": self.limits_json(),
             "config": self.parts.config_path,
             "rules": self.parts.config.rules.0.len(),

@@ -90,7 +90,7 @@ impl Leases {
 }
 
 /// Why no lease is given: the file's fault, or the asker's.
-enum NotGiven {
+pub(crate) enum NotGiven {
     Unmapped(Unmapped),
     Refused(Refused),
 }
@@ -139,14 +139,7 @@ impl Daemon {
         let file = shown_file::examine(shown.as_fd(), &mut self.mounts)?;
         self.check_read(id, &file)?;
         let fd = shown_file::reopen(shown)?;
-        let mut effects = Vec::new();
-        let lease = self
-            .file
-            .ask(id, file.key, monotonic_ns(), &mut effects)
-            .inspect_err(|refusal| debug!(session = %id, path = file.path, %refusal, "no lease"))?;
-        for effect in effects {
-            self.begin_lease(effect, shown, &file)?;
-        }
+        let lease = self.ask_lease(id, shown, &file)?;
         match rustix::fs::fstat(&fd) {
             Ok(status) if status.st_size > 0 => {
                 debug!(session = %id, %lease, path = file.path, "leases");
@@ -158,6 +151,24 @@ impl Daemon {
                 Err(Unmapped::NotRegular.into())
             }
         }
+    }
+
+    /// A lease on an examined file, for a session that may read it.
+    pub(crate) fn ask_lease(
+        &mut self,
+        id: ObjectId,
+        shown: &OwnedFd,
+        file: &ShownFile,
+    ) -> Result<ObjectId, NotGiven> {
+        let mut effects = Vec::new();
+        let lease = self
+            .file
+            .ask(id, file.key, monotonic_ns(), &mut effects)
+            .inspect_err(|refusal| debug!(session = %id, path = file.path, %refusal, "no lease"))?;
+        for effect in effects {
+            self.begin_lease(effect, shown, file)?;
+        }
+        Ok(lease)
     }
 
     /// Without a rule a user's own files only, and for root all: a lease makes the writers of its

@@ -2,7 +2,8 @@
 //!
 //! This crate is wiring: sockets, memory files, signals, time. What is decided, and why, lies in
 //! `heliostat-control` (policy), `heliostat-service-net` and `heliostat-service-snapshot` (state).
-//! One thread serves all sessions from one event loop; it never waits for a client.
+//! One thread serves all sessions from one event loop; it never waits for a client. Delegated
+//! operations have a thread of their own (`delegated`), which never waits for one either.
 #![deny(unsafe_code)]
 
 mod admin;
@@ -11,6 +12,7 @@ mod background;
 mod closer;
 mod connect;
 mod daemon;
+mod delegated;
 mod grant;
 mod home;
 mod inspect;

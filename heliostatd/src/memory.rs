@@ -4,7 +4,7 @@ use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::rc::Rc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{fence, AtomicU32, Ordering};
 
 use heliostat_abi::code::{Native, Unmapped};
 use heliostat_abi::name::ObjectId;
@@ -112,6 +112,14 @@ impl LeaseWord {
         let (stored, unchanged) = (Ordering::AcqRel, Ordering::Relaxed);
         // Where it is not Active there is nothing to withdraw.
         let _ = self.word().compare_exchange(active, revoked, stored, unchanged);
+    }
+
+    /// Whether the lease holds. What was copied before this was asked, was copied under it.
+    pub fn is_active(self) -> bool {
+        // The copies may not be made later than this load: x86 keeps loads in order, the fence
+        // tells the compiler.
+        fence(Ordering::Acquire);
+        self.word().load(Ordering::Acquire) == word_of(self.id, State::Active)
     }
 
     fn word(self) -> &'static AtomicU32 {

@@ -21,7 +21,7 @@ use crate::memory::Report;
 use crate::serve::{Answer, Refused};
 
 /// Names of the requests, by their number in the protocol less one.
-const REQUESTS: [&str; 17] = [
+const REQUESTS: [&str; 20] = [
     "hello",
     "listen",
     "unlisten",
@@ -39,6 +39,9 @@ const REQUESTS: [&str; 17] = [
     "detach",
     "lease",
     "end_lease",
+    "delegate",
+    "show_file",
+    "end_delegate",
 ];
 
 /// Largest value believed of a stub's counter. Stubs are foreign: one must not be able to wind
@@ -86,6 +89,9 @@ impl Counts {
             Request::Detach { .. } => 14,
             Request::Lease => 15,
             Request::EndLease { .. } => 16,
+            Request::Delegate => 17,
+            Request::ShowFile { .. } => 18,
+            Request::EndDelegate => 19,
         }] += 1;
     }
 
@@ -135,6 +141,7 @@ impl Daemon {
         self.add_gauges(&mut registry);
         self.add_counters(&mut registry);
         self.add_stub_counters(&mut registry);
+        self.add_delegated(&mut registry);
         let mut text = String::new();
         if encode(&mut text, &registry).is_err() {
             warn!("the metrics could not be written");

@@ -25,6 +25,8 @@ pub enum Source {
     Signals,
     /// Leases are being broken.
     Breaks,
+    /// The server loop has news.
+    Delegated,
     /// A connection has a message or is gone.
     Connection(ObjectId),
     /// The process of a connection has ended.
@@ -46,6 +48,7 @@ impl Source {
             Self::Listener => LISTENER << 62,
             Self::Signals => SIGNALS << 62,
             Self::Breaks => SIGNALS << 62 | 1,
+            Self::Delegated => SIGNALS << 62 | 2,
             Self::Connection(id) => pack(CONNECTION, id),
             Self::Process(id) => pack(PROCESS, id),
         })
@@ -56,6 +59,7 @@ impl Source {
         match data >> 62 {
             LISTENER => Self::Listener,
             SIGNALS if id.index == 1 => Self::Breaks,
+            SIGNALS if id.index == 2 => Self::Delegated,
             SIGNALS => Self::Signals,
             CONNECTION => Self::Connection(id),
             _ => Self::Process(id),
@@ -118,7 +122,8 @@ mod tests {
     fn every_source_survives_its_way_through_the_kernel() {
         let id = ObjectId { index: 4095, generation: 0x3fff_ffff };
         let named = [Source::Connection(id), Source::Process(id)];
-        for source in [Source::Listener, Source::Signals, Source::Breaks].into_iter().chain(named) {
+        let others = [Source::Listener, Source::Signals, Source::Breaks, Source::Delegated];
+        for source in others.into_iter().chain(named) {
             assert_eq!(Source::from_data(source.data().u64()), source);
         }
     }

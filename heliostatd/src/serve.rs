@@ -132,6 +132,14 @@ impl Daemon {
             Request::Detach { region, consumer } => self.detach(id, region, consumer),
             Request::Lease => self.lease(id, fds.pop().ok_or(Code::BadRecord)?),
             Request::EndLease { lease } => self.end_lease(id, lease),
+            Request::Delegate => self.delegate(id, fds.pop().ok_or(Code::BadRecord)?),
+            Request::EndDelegate => {
+                self.end_delegated(id);
+                Ok(Reply::Done.into())
+            }
+            Request::ShowFile { tag, direct } => {
+                self.show_file(id, fds.pop().ok_or(Code::BadRecord)?, tag, direct)
+            }
         }
     }
 
@@ -156,11 +164,12 @@ impl Daemon {
     }
 }
 
-/// How many descriptors a request brings: a proof of listening or a file, a region's memory, a page
+/// How many descriptors a request brings: a proof of listening, a file or a window, a region's memory, a page
 /// of pins with or without a bell.
 fn fds_of(request: &Request) -> std::ops::RangeInclusive<usize> {
     match request {
         Request::Listen | Request::Lease => 1..=1,
+        Request::Delegate | Request::ShowFile { .. } => 1..=1,
         Request::AttachRegion { .. } => 1..=2,
         Request::Publish { .. } => 2..=2,
         _ => 0..=0,

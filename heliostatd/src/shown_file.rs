@@ -14,7 +14,7 @@ use rustix::io::Errno;
 
 use crate::mounts::{Kind, Mounts};
 
-/// A regular file that was open for reading only when it was shown.
+/// A regular file that was shown.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ShownFile {
     /// Which it is.
@@ -25,8 +25,21 @@ pub struct ShownFile {
     pub path: String,
 }
 
-/// Looks at a shown descriptor.
+/// Looks at a descriptor that was shown for a lease.
 pub fn examine(shown: BorrowedFd<'_>, mounts: &mut Mounts) -> Result<ShownFile, Unmapped> {
+    let (file, flags, bytes) = examine_any(shown, mounts)?;
+    if flags.intersects(OFlags::WRONLY | OFlags::RDWR | OFlags::DIRECT) {
+        return Err(Unmapped::Writable);
+    }
+    (bytes > 0).then_some(file).ok_or(Unmapped::NotRegular)
+}
+
+/// Looks at a shown descriptor of a regular file, however it was opened; with its flags and its
+/// length in bytes.
+pub fn examine_any(
+    shown: BorrowedFd<'_>,
+    mounts: &mut Mounts,
+) -> Result<(ShownFile, OFlags, u64), Unmapped> {
     let number = shown.as_raw_fd();
     let path = std::fs::read_link(link(number)).map_err(|_| Unmapped::NotRegular)?;
     // Sockets, pipes and the like have no path: "pipe:[7]".
@@ -38,20 +51,17 @@ pub fn examine(shown: BorrowedFd<'_>, mounts: &mut Mounts) -> Result<ShownFile, 
     if flags.contains(OFlags::PATH) {
         return Err(Unmapped::NotRegular);
     }
-    if flags.intersects(OFlags::WRONLY | OFlags::RDWR | OFlags::DIRECT) {
-        return Err(Unmapped::Writable);
-    }
     let kind = mounts.kind(mount).ok_or(Unmapped::FileSystem)?;
     let status = fstat(shown).map_err(|_| Unmapped::Fault)?;
-    let is_regular = FileType::from_raw_mode(status.st_mode) == FileType::RegularFile;
-    if !is_regular || status.st_size <= 0 {
+    if FileType::from_raw_mode(status.st_mode) != FileType::RegularFile {
         return Err(Unmapped::NotRegular);
     }
     if !is_one_file(kind, status.st_nlink) {
         return Err(Unmapped::FileSystem);
     }
     let key = FileKey { device: status.st_dev, inode: status.st_ino };
-    Ok(ShownFile { key, owner: status.st_uid, path: path.to_string_lossy().into_owned() })
+    let path = path.to_string_lossy().into_owned();
+    Ok((ShownFile { key, owner: status.st_uid, path }, flags, status.st_size.max(0) as u64))
 }
 
 /// Whether device and inode are this file's alone. Otherwise two sessions would share a lease on one
@@ -62,7 +72,12 @@ fn is_one_file(kind: Kind, links: u64) -> bool {
 
 /// Opens an examined file anew, for reading; does not wait, not even for the end of a lease.
 pub fn reopen(shown: impl AsFd) -> Result<OwnedFd, Unmapped> {
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    reopen_for(shown, OFlags::RDONLY)
+}
+
+/// The same, for what the flags say.
+pub fn reopen_for(shown: impl AsFd, wanted: OFlags) -> Result<OwnedFd, Unmapped> {
+    let flags = wanted | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     open(link(shown.as_fd().as_raw_fd()), flags, Mode::empty()).map_err(|errno| match errno {
         // Another process has a lease for itself alone.
         Errno::AGAIN => Unmapped::Written,

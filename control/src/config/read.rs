@@ -1,5 +1,6 @@
 //! From the text of a configuration file to a checked `Config`.
 
+use heliostat_abi::delegated;
 use heliostat_abi::limits::{
     ATTACHMENTS_MAX, CHANNELS_MAX, CHANNELS_PER_PAIR_MAX, LEASES_MAX, PORTS_MAX, REGIONS_MAX,
     RING_BYTES_MAX, RING_BYTES_MIN, SESSIONS_MAX, SLOTS_MAX,
@@ -8,7 +9,7 @@ use toml::de::DeTable;
 
 use super::error::{ConfigError, Fault};
 use super::field::{Field, Section, Source};
-use super::{Channel, Config, Daemon, Limits, Log, LogFormat, LogLevel};
+use super::{Channel, Config, Daemon, Delegated, Limits, Log, LogFormat, LogLevel};
 use crate::name::NamePattern;
 use crate::rights::Right;
 use crate::rules::{Action, Rule, Rules};
@@ -27,6 +28,10 @@ const RULES_MAX: usize = 1024;
 const IDLE_EXIT_MAX_S: u64 = 365 * 24 * 3600;
 /// Smallest channel: one slot with the smallest rings.
 const SHARED_BYTES_MIN: u64 = 1 << 20;
+/// Smallest cache and window: a few blocks.
+const CACHE_BYTES_MIN: u64 = 1 << 20;
+/// Largest number of a core, as the kernel's own limit for x86-64.
+const CORE_MAX: u64 = 8191;
 /// Largest promise: more than the address space of one program could map.
 const SHARED_BYTES_MAX: u64 = 1 << 46;
 
@@ -39,7 +44,7 @@ impl Config {
             key: String::new(),
             fault: Fault::Syntax(error.message().trim().to_owned()),
         })?;
-        let known = ["daemon", "log", "limits", "channel", "rule"];
+        let known = ["daemon", "log", "limits", "channel", "delegated", "rule"];
         let root = Section::new(source, "", 0, document.get_ref(), &known)?;
         let mut config = Config::default();
         if let Some(field) = root.field("daemon") {
@@ -53,6 +58,9 @@ impl Config {
         }
         if let Some(field) = root.field("channel") {
             config.channel = read_channel(&field)?;
+        }
+        if let Some(field) = root.field("delegated") {
+            config.delegated = read_delegated(&field)?;
         }
         if let Some(field) = root.field("rule") {
             config.rules = read_rules(&field, names)?;
@@ -143,6 +151,31 @@ fn read_channel(field: &Field<'_>) -> Result<Channel, ConfigError> {
         return Err(ring.fault(Fault::Value(message)));
     }
     Ok(channel)
+}
+
+fn read_delegated(field: &Field<'_>) -> Result<Delegated, ConfigError> {
+    let section = field.section(&[
+        "core",
+        "cache_bytes",
+        "sessions",
+        "window_bytes",
+        "operations_per_second",
+        "bytes_per_second",
+    ])?;
+    let mut delegated = Delegated::default();
+    if let Some(core) = section.field("core") {
+        delegated.core = Some(core.number((0, CORE_MAX))? as usize);
+    }
+    let bytes = (CACHE_BYTES_MIN, SHARED_BYTES_MAX);
+    section.number("cache_bytes", bytes, &mut delegated.cache_bytes)?;
+    let sessions = (0, delegated::SESSIONS_MAX as u64);
+    section.number("sessions", sessions, &mut delegated.sessions)?;
+    let window = (CACHE_BYTES_MIN, delegated::WINDOW_BYTES_MAX);
+    section.number("window_bytes", window, &mut delegated.window_bytes)?;
+    let rate = (0, SHARED_BYTES_MAX);
+    section.number("operations_per_second", rate, &mut delegated.operations_per_second)?;
+    section.number("bytes_per_second", rate, &mut delegated.bytes_per_second)?;
+    Ok(delegated)
 }
 
 fn read_rules(field: &Field<'_>, names: &dyn Names) -> Result<Rules, ConfigError> {

@@ -2,6 +2,7 @@
 
 #![allow(dead_code)] // each test file uses its part
 
+pub mod delegated;
 pub mod files;
 
 use std::os::fd::{AsRawFd, RawFd};

@@ -1,0 +1,153 @@
+//! Reads through the cache: copied where it is there, filled where it is not.
+//!
+//! ```text
+//! block there --> copy, next block --> all copied --> lease still holds --> done
+//!   | absent        ^                                   | no
+//!   v               | filled                            v
+//! fill it and its followers, wait                 the kernel's read from the start
+//! ```
+
+use heliostat_abi::delegated::{Piece, Way};
+use heliostat_service_file::delegated::{BlockKey, Found, BLOCK_BYTES, COST_MIN};
+
+use super::engine::{Engine, Who};
+use super::file::Vouched;
+use super::serve::Step;
+use super::session::Session;
+
+/// Where a read through the cache has got to.
+struct Place {
+    lease: Vouched,
+    file: u32,
+    /// Next byte in the file, and the one behind the last.
+    at: u64,
+    end: u64,
+    /// Where it goes.
+    piece: Piece,
+}
+
+impl Session {
+    /// Goes on with a read through the cache.
+    pub fn cached(&mut self, engine: &mut Engine, who: Who, left: &mut i64) -> Step {
+        self.begin_cached(engine, who, left);
+        loop {
+            let Some(place) = self.place(who) else {
+                return self.fly(engine, who, Way::Kernel, left);
+            };
+            if place.at >= place.end {
+                return self.end_cached(engine, who, place.lease, left);
+            }
+            if *left <= 0 {
+                return Step::GoesOn;
+            }
+            let key = BlockKey { file: place.file, block: place.at / BLOCK_BYTES };
+            match engine.cache.peek(key) {
+                Found::Ready { place: from, bytes } => {
+                    let within = place.at % BLOCK_BYTES;
+                    let from = (u64::from(from) * BLOCK_BYTES, u64::from(bytes), within);
+                    if !self.copy(engine, who, &place, from, left) {
+                        return self.fly(engine, who, Way::Kernel, left);
+                    }
+                }
+                _ if self.await_block(engine, who, &place, key) => return Step::Over,
+                // No room in the cache: the kernel has its own.
+                _ => return self.fly(engine, who, Way::Kernel, left),
+            }
+        }
+    }
+
+    /// At the first turn of a read: it counts as a use of its block, unless it only goes on from
+    /// the last one, and what is likely to be read next is fetched.
+    fn begin_cached(&mut self, engine: &mut Engine, who: Who, left: &mut i64) {
+        let Some(entry) = self.operations.get_mut(who.operation) else { return };
+        if entry.way != Way::None {
+            return;
+        }
+        entry.way = Way::Cached;
+        *left -= COST_MIN;
+        let (asked, file) = (entry.operation, entry.operation.object);
+        let Some(opened) = self.objects.get_mut(file) else { return };
+        if !opened.ahead.goes_on(asked.offset) {
+            let block = asked.offset / BLOCK_BYTES;
+            engine.cache.look(BlockKey { file: opened.number, block });
+        }
+        let ahead = opened.ahead.begin(asked.offset, asked.pieces.bytes(), BLOCK_BYTES);
+        let Some(lease) = opened.vouched() else { return };
+        for block in ahead {
+            engine.fill(&opened.file, lease, BlockKey { file: opened.number, block });
+        }
+    }
+
+    /// `None` when the lease is over or the file is closed.
+    fn place(&self, who: Who) -> Option<Place> {
+        let entry = self.operations.get(who.operation)?;
+        let opened = self.objects.get(entry.operation.object)?;
+        let lease = opened.vouched()?;
+        let start = entry.operation.offset;
+        let end = start.saturating_add(entry.operation.pieces.bytes()).min(lease.version.size);
+        let piece = entry.operation.pieces.at(entry.done).unwrap_or_default();
+        Some(Place { lease, file: opened.number, at: start + entry.done, end, piece })
+    }
+
+    /// Copies as much as lies in the block, in the piece and in the turn. False when the block is
+    /// shorter than the file is said to be.
+    fn copy(
+        &mut self,
+        engine: &Engine,
+        who: Who,
+        place: &Place,
+        (from, bytes, within): (u64, u64, u64),
+        left: &mut i64,
+    ) -> bool {
+        let there = bytes.saturating_sub(within).min(place.end - place.at);
+        let len = there.min(u64::from(place.piece.bytes)).min(left.unsigned_abs().max(1));
+        let (from, to) = ((from + within) as usize, place.piece.offset as usize);
+        if len == 0 || engine.arena.copy_to(from, &self.window, to, len as usize).is_err() {
+            return false;
+        }
+        if let Some(entry) = self.operations.get_mut(who.operation) {
+            entry.done += len;
+        }
+        *left -= len as i64;
+        true
+    }
+
+    /// Waits for a block, and has it and the rest of the read's blocks filled.
+    fn await_block(
+        &mut self,
+        engine: &mut Engine,
+        who: Who,
+        place: &Place,
+        first: BlockKey,
+    ) -> bool {
+        let Some(entry) = self.operations.get_mut(who.operation) else { return false };
+        entry.way = Way::Filled;
+        let Some(opened) = self.objects.get(entry.operation.object) else { return false };
+        let behind = place.end.div_ceil(BLOCK_BYTES);
+        for block in first.block..behind {
+            let key = BlockKey { block, ..first };
+            if engine.cache.peek(key) == Found::Absent
+                && !engine.fill(&opened.file, place.lease, key)
+            {
+                break;
+            }
+        }
+        engine.cache.wait(first, who)
+    }
+
+    /// What was copied counts only if nobody has changed the file meanwhile.
+    fn end_cached(
+        &mut self,
+        engine: &mut Engine,
+        who: Who,
+        lease: Vouched,
+        left: &mut i64,
+    ) -> Step {
+        if !lease.word.is_active() {
+            return self.fly(engine, who, Way::Kernel, left);
+        }
+        let done = self.operations.get(who.operation).map_or(0, |entry| entry.done);
+        self.end(engine, who.operation, done as i64);
+        Step::Over
+    }
+}

@@ -1,0 +1,72 @@
+//! A file that a session has open: by which descriptors, with which rights, under which lease.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use heliostat_abi::name::ObjectId;
+use heliostat_service_file::delegated::Ahead;
+
+use crate::memory::LeaseWord;
+
+/// One opened file, as the control plane hands it to the server loop.
+pub struct OpenFile {
+    /// Through the kernel's page cache.
+    pub buffered: Arc<OwnedFd>,
+    /// Past it, where the file can be opened so.
+    pub direct: Option<Arc<OwnedFd>>,
+    /// What the session may do.
+    pub can_read: bool,
+    /// See `can_read`.
+    pub can_write: bool,
+    /// It was opened for the device.
+    pub wants_direct: bool,
+    /// The lease under which its blocks may be cached.
+    pub lease: Option<Vouched>,
+}
+
+/// A lease, and which version of the file it vouches for.
+#[derive(Clone, Copy)]
+pub struct Vouched {
+    /// The lease.
+    pub id: ObjectId,
+    /// Its word: Active as long as nobody has changed the file.
+    pub word: LeaseWord,
+    /// Which bytes these are.
+    pub version: Version,
+}
+
+/// A version of a file: two that are equal have the same bytes.
+///
+/// After a lease has ended, writers set the time of change before they change a byte. That tells
+/// versions apart unless one was made within a tick of the clock after another was looked at; so
+/// one whose last change was just before it was looked at counts under its own lease only.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Version {
+    /// Device number.
+    pub device: u64,
+    /// Number on the device.
+    pub inode: u64,
+    /// Length in bytes.
+    pub size: u64,
+    /// Last change of anything: seconds and nanoseconds.
+    pub changed: (i64, i64),
+    /// The lease, for a version that was young.
+    pub only_under: Option<ObjectId>,
+}
+
+/// A file in a session's table.
+pub struct Opened {
+    /// The file.
+    pub file: Box<OpenFile>,
+    /// Number of its version in the cache.
+    pub number: u32,
+    /// Where its reader has got to.
+    pub ahead: Ahead,
+}
+
+impl Opened {
+    /// The lease, while it holds.
+    pub fn vouched(&self) -> Option<Vouched> {
+        self.file.lease.filter(|lease| lease.word.is_active())
+    }
+}

@@ -1,0 +1,78 @@
+//! What the control plane and its server loop tell each other.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use heliostat_abi::name::ObjectId;
+use heliostat_base::mapping::SharedMapping;
+use heliostat_ring::{SpscConsumer, SpscProducer};
+
+use super::file::OpenFile;
+
+/// A session's rings and window, ready to be served.
+pub struct Link {
+    /// Where its operations come from.
+    pub submissions: SpscConsumer,
+    /// Where they end.
+    pub completions: SpscProducer,
+    /// The submission ring's control page, for the bell that wakes the server.
+    pub bell: Arc<SharedMapping>,
+    /// Its memory for data.
+    pub window: Arc<SharedMapping>,
+    /// How much it may do.
+    pub rates: Rates,
+}
+
+/// How much a session may do; zero is no limit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Rates {
+    /// Operations per second.
+    pub operations: u64,
+    /// Bytes per second.
+    pub bytes: u64,
+}
+
+/// To the server loop.
+pub enum Order {
+    /// Serve this session from now on.
+    Begin(ObjectId, Box<Link>),
+    /// A file that a session asked for, or the errno instead.
+    Opened(ObjectId, Asked, Result<Box<OpenFile>, i32>),
+    /// The session has ended; its memory stays until the device is done with it.
+    End(ObjectId),
+}
+
+/// How a file was asked for, with the tag of the completion that tells of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Asked {
+    /// By an Open, which waits for it.
+    ByName(u64),
+    /// Shown over the control socket.
+    Shown(u64),
+}
+
+/// A file that a session wants by name.
+pub struct Wish {
+    /// Who.
+    pub session: ObjectId,
+    /// The operation's tag.
+    pub tag: u64,
+    /// The name as it lay in the window: foreign bytes.
+    pub name: Vec<u8>,
+    /// `READ`, `WRITE`, `DIRECT`.
+    pub access: u64,
+}
+
+/// From the server loop and from the opener.
+pub enum News {
+    /// A session wants a file.
+    Wanted(Wish),
+    /// The opener has it, or the errno instead.
+    Found(Wish, Result<OwnedFd, i32>),
+    /// A session has closed a file.
+    Closed(ObjectId, Box<OpenFile>),
+    /// A session broke the protocol; the text says how.
+    Broken(ObjectId, &'static str),
+    /// The server loop has ended.
+    Gone,
+}

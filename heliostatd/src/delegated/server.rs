@@ -1,0 +1,271 @@
+//! The server loop: sweeps its sessions' rings and one io_uring, and sleeps when nobody wants anything.
+//!
+//! ```text
+//! sweep: orders -> completions of the device -> rings of awake sessions -> turns -> one submission
+//!
+//! session: awake --nothing for SPIN--> parked (its bell is watched by the io_uring) --rings--> awake
+//! loop:    something done --> again;  nothing --> pauses and yields;  all parked --> sleeps
+//! ```
+//!
+//! A parked session costs a sweep nothing. The loop enters the kernel to submit, to sleep, and to
+//! have completions posted; never on behalf of one operation that others would have to wait for.
+
+use std::collections::HashMap;
+use std::os::fd::OwnedFd;
+use std::sync::mpsc::{Receiver, TryRecvError};
+use std::sync::Arc;
+use std::time::Duration;
+
+use heliostat_abi::delegated::SESSIONS_MAX;
+use heliostat_abi::name::ObjectId;
+use heliostat_abi::table::Table;
+use heliostat_base::clock::monotonic_ns;
+use heliostat_base::spin::{pause, yield_now, PAUSES_PER_YIELD};
+use heliostat_service_file::delegated::Fair;
+use tracing::warn;
+
+use super::engine::{Aim, Engine};
+use super::message::{News, Order};
+use super::session::Session;
+
+/// Bytes that the device may have to do at once, of all busy sessions together.
+pub const DEVICE_BYTES_MAX: u64 = 32 << 20;
+/// Orders obeyed before the sessions have their turn.
+const ORDERS_AT_ONCE: usize = 64;
+/// Completions of the device before the sessions have their turn.
+const REAPED_AT_ONCE: usize = 128;
+/// Sweeps after which the clock is read, when there is always something to do.
+const SWEEPS_PER_LOOK: u32 = 16;
+
+/// What the loop waits for and how patiently.
+pub struct Inbox {
+    /// From the control plane.
+    pub orders: Receiver<Order>,
+    /// Readable when there are some.
+    pub bell: Arc<OwnedFd>,
+    /// How long a session, and the loop, stays awake with nothing to do.
+    pub spin_ns: u64,
+}
+
+/// One server loop.
+pub struct Server {
+    pub(super) engine: Engine,
+    pub(super) sessions: Table<Session>,
+    pub(super) fair: Fair,
+    pub(super) now_ns: u64,
+    /// Sessions whose operations the device may have a share of.
+    pub(super) busy: u64,
+    seats: HashMap<ObjectId, ObjectId>,
+    inbox: Inbox,
+    is_bell_watched: bool,
+    is_over: bool,
+    sweeps: u32,
+}
+
+impl Server {
+    /// A loop without sessions.
+    pub fn new(engine: Engine, inbox: Inbox) -> Server {
+        Server {
+            engine,
+            sessions: Table::new(SESSIONS_MAX),
+            fair: Fair::default(),
+            now_ns: monotonic_ns(),
+            busy: 1,
+            seats: HashMap::new(),
+            inbox,
+            is_bell_watched: false,
+            is_over: false,
+            sweeps: 0,
+        }
+    }
+
+    /// Serves until the control plane ends.
+    pub fn run(mut self) {
+        let mut idle = 0;
+        while !self.is_over {
+            if self.sweep() {
+                idle = 0;
+                continue;
+            }
+            idle += 1;
+            if idle % PAUSES_PER_YIELD != 0 {
+                pause();
+                continue;
+            }
+            self.look_at_clock();
+            if self.park_idle() {
+                self.sleep();
+                idle = 0;
+            } else {
+                yield_now();
+            }
+        }
+    }
+
+    /// One round over everything; false when there was nothing to do.
+    fn sweep(&mut self) -> bool {
+        self.sweeps = self.sweeps.wrapping_add(1);
+        if self.sweeps % SWEEPS_PER_LOOK == 0 {
+            self.look_at_clock();
+        }
+        let mut did = self.obey();
+        did |= self.reap();
+        did |= self.listen();
+        did |= self.take_turns();
+        if let Err(error) = self.engine.uring.submit() {
+            // EBUSY and EAGAIN pass when completions are taken, which the next sweep does.
+            warn!(%error, "the io_uring takes nothing now");
+        }
+        did
+    }
+
+    fn obey(&mut self) -> bool {
+        for obeyed in 0..ORDERS_AT_ONCE {
+            match self.inbox.orders.try_recv() {
+                Ok(order) => self.carry_out(order),
+                Err(TryRecvError::Empty) => return obeyed > 0,
+                Err(TryRecvError::Disconnected) => {
+                    self.is_over = true;
+                    return true;
+                }
+            }
+        }
+        true
+    }
+
+    fn carry_out(&mut self, order: Order) {
+        match order {
+            Order::Begin(id, link) => {
+                match self.sessions.insert(Session::new(id, *link, self.now_ns)) {
+                    Ok(seat) => drop(self.seats.insert(id, seat)),
+                    // The control plane has the same limit, and looks first.
+                    Err(_) => self.engine.tell(News::Broken(id, "the server loop is full")),
+                }
+            }
+            Order::Opened(id, asked, file) => {
+                let seat = self.seats.get(&id).and_then(|seat| self.sessions.get_mut(*seat));
+                match (seat, file) {
+                    (Some(session), file) => {
+                        session.take_file(&mut self.engine, asked, file);
+                        session.ring();
+                    }
+                    (None, Ok(file)) => self.engine.tell(News::Closed(id, file)),
+                    (None, Err(_)) => {}
+                }
+            }
+            Order::End(id) => self.end(id),
+        }
+    }
+
+    /// Forgets a session. Requests of its that the kernel has keep its window until they are done.
+    fn end(&mut self, id: ObjectId) {
+        let Some(seat) = self.seats.remove(&id) else { return };
+        self.fair.leave(seat.index);
+        let Some(mut session) = self.sessions.remove(seat) else { return };
+        let flights = session.flights.values().chain(&session.parked);
+        flights.for_each(|flight| self.engine.uring.cancel(*flight));
+        let objects: Vec<_> = session.objects.iter().map(|(id, _)| id).collect();
+        for opened in objects.into_iter().filter_map(|object| session.objects.remove(object)) {
+            self.engine.tell(News::Closed(id, opened.file));
+        }
+    }
+
+    fn reap(&mut self) -> bool {
+        for reaped in 0..REAPED_AT_ONCE {
+            let Some((aim, result)) = self.engine.uring.reap() else { return reaped > 0 };
+            match aim {
+                Aim::Inbox => self.hear_inbox(),
+                Aim::Bell(seat) => {
+                    if let Some(session) = self.sessions.get_mut(seat) {
+                        session.unpark(self.now_ns);
+                    }
+                }
+                Aim::Fill { place, word } => {
+                    for who in self.engine.filled(place, word, result) {
+                        let Some(session) = self.sessions.get_mut(who.seat) else { continue };
+                        session.operations.requeue(who.operation);
+                        self.fair.join(who.seat.index);
+                    }
+                }
+                Aim::Transfer(who) => self.transferred(who, result),
+            }
+        }
+        true
+    }
+
+    fn hear_inbox(&mut self) {
+        self.is_bell_watched = false;
+        let mut count = [0; 8];
+        // Nothing to read is as good: the orders themselves are looked at in every sweep.
+        let _ = rustix::io::read(&self.inbox.bell, &mut count);
+    }
+
+    /// Takes operations from the rings of those that are awake.
+    fn listen(&mut self) -> bool {
+        let mut did = false;
+        let mut busy = 0;
+        for (seat, session) in self.sessions.iter_mut() {
+            if session.parked.is_none() {
+                let taken = session.take_operations(&mut self.engine, self.now_ns);
+                if taken > 0 {
+                    did = true;
+                    session.heard_ns = self.now_ns;
+                }
+                session.ring();
+            }
+            busy += u64::from(!session.operations.is_empty());
+            if session.operations.has_ready() && session.held_until_ns.is_none() {
+                self.fair.join(seat.index);
+            }
+            if let Some(fault) = session.take_fault() {
+                self.engine.tell(News::Broken(session.id, fault));
+            }
+        }
+        self.busy = busy.max(1);
+        did
+    }
+
+    /// What has to be done because time went by.
+    fn look_at_clock(&mut self) {
+        self.now_ns = monotonic_ns();
+        for (_, session) in self.sessions.iter_mut() {
+            for cancelled in session.operations.expire(self.now_ns, libc::ETIMEDOUT) {
+                session.cut_short(&mut self.engine, cancelled);
+            }
+            if session.held_until_ns.is_some_and(|until| until <= self.now_ns) {
+                session.held_until_ns = None;
+            }
+            session.ring();
+        }
+    }
+
+    /// Parks who has been silent; true when nobody is awake and nothing is left to do.
+    fn park_idle(&mut self) -> bool {
+        let mut all = true;
+        for (seat, session) in self.sessions.iter_mut() {
+            let is_idle = self.now_ns.saturating_sub(session.heard_ns) >= self.inbox.spin_ns;
+            let is_parked =
+                session.parked.is_some() || is_idle && session.park(&mut self.engine, seat);
+            all &= is_parked;
+        }
+        all && self.fair.is_empty()
+    }
+
+    fn sleep(&mut self) {
+        if !self.is_bell_watched {
+            let bell = &self.inbox.bell;
+            self.is_bell_watched = self.engine.uring.readable(Aim::Inbox, bell).is_ok();
+        }
+        let deadlines = self.sessions.iter().flat_map(|(_, session)| {
+            [session.held_until_ns, session.operations.next_deadline_ns()]
+        });
+        let next = deadlines.flatten().min();
+        let limit = next.map(|next| Duration::from_nanos(next.saturating_sub(self.now_ns).max(1)));
+        super::counts::Counts::add(&self.engine.counts.sleeps, 1);
+        if let Err(error) = self.engine.uring.sleep(limit) {
+            warn!(%error, "the server loop cannot sleep");
+            yield_now();
+        }
+        self.look_at_clock();
+    }
+}

@@ -1,0 +1,270 @@
+//! One session of a server loop: its rings, its window, its operations and files.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use heliostat_abi::delegated::{
+    Completion, Kind, Operation, Way, DEPTH_MAX, OBJECTS_MAX, OPERATION_BYTES_MAX,
+};
+use heliostat_abi::name::ObjectId;
+use heliostat_abi::table::Table;
+use heliostat_base::mapping::SharedMapping;
+use heliostat_base::uring::Flight;
+use heliostat_ring::layout::CONSUMER_BELL_AT;
+use heliostat_ring::{ReserveError, SpscConsumer, SpscProducer, TakeError};
+use heliostat_service_file::delegated::{Ahead, Bucket, Cancelled, Operations};
+
+use super::counts::Counts;
+use super::engine::{Aim, Engine};
+use super::file::{OpenFile, Opened};
+use super::message::{Asked, Link, News};
+
+/// Operations taken from one ring before the others are looked at.
+const TAKEN_AT_ONCE: usize = 32;
+/// One part of so many of a second's worth may be used at once.
+const BURST_SHARE: u64 = 10;
+
+/// A session that is being served.
+pub struct Session {
+    /// The control plane's name for it.
+    pub id: ObjectId,
+    /// The memory its pieces lie in.
+    pub window: Arc<SharedMapping>,
+    /// What it has asked for.
+    pub operations: Operations,
+    /// What it has open.
+    pub objects: Table<Opened>,
+    /// Requests of its operations that the kernel has.
+    pub flights: HashMap<ObjectId, Flight>,
+    /// Bytes of them.
+    pub flying_bytes: u64,
+    /// Not served before then: it has used up its tokens.
+    pub held_until_ns: Option<u64>,
+    /// Operations and bytes that it may still have.
+    pub buckets: (Bucket, Bucket),
+    /// When something last came from it.
+    pub heard_ns: u64,
+    /// Its bell is armed, and the kernel watches it.
+    pub parked: Option<Flight>,
+    submissions: SpscConsumer,
+    completions: SpscProducer,
+    bell: Arc<SharedMapping>,
+    unsent: VecDeque<Completion>,
+    is_silent: bool,
+    fault: Option<&'static str>,
+}
+
+impl Session {
+    /// A session that has asked nothing yet.
+    pub fn new(id: ObjectId, link: Link, now_ns: u64) -> Session {
+        let bucket = |rate: u64| Bucket::new(rate, rate / BURST_SHARE);
+        Session {
+            id,
+            window: link.window,
+            operations: Operations::new(DEPTH_MAX),
+            objects: Table::new(OBJECTS_MAX),
+            flights: HashMap::new(),
+            flying_bytes: 0,
+            held_until_ns: None,
+            buckets: (bucket(link.rates.operations), bucket(link.rates.bytes)),
+            heard_ns: now_ns,
+            parked: None,
+            submissions: link.submissions,
+            completions: link.completions,
+            bell: link.bell,
+            unsent: VecDeque::new(),
+            is_silent: true,
+            fault: None,
+        }
+    }
+
+    /// What was wrong with it, once.
+    pub fn take_fault(&mut self) -> Option<&'static str> {
+        self.fault.take()
+    }
+
+    /// Takes what it has submitted, up to a number; answers how many operations that were.
+    pub fn take_operations(&mut self, engine: &mut Engine, now_ns: u64) -> usize {
+        self.send_unsent();
+        let mut record = [0; OPERATION_BYTES_MAX];
+        for taken in 0..TAKEN_AT_ONCE {
+            // Completions that it has not read take up room as operations do.
+            if self.operations.len() + self.unsent.len() >= DEPTH_MAX {
+                return taken;
+            }
+            let length = match self.submissions.pop(&mut record) {
+                Ok(length) => length,
+                Err(TakeError::Empty) => return taken,
+                Err(_) => {
+                    self.fault = Some("its submission ring is corrupt");
+                    return taken;
+                }
+            };
+            let record = record.get(..length).unwrap_or(&[]);
+            self.admit(engine, Operation::decode(record, self.window.len() as u64), now_ns);
+        }
+        TAKEN_AT_ONCE
+    }
+
+    fn admit(
+        &mut self,
+        engine: &mut Engine,
+        record: Result<Operation, heliostat_abi::delegated::Malformed>,
+        now_ns: u64,
+    ) {
+        match record {
+            Ok(operation) if operation.kind == Kind::Cancel => {
+                let cancelled = self.operations.cancel(operation.argument, libc::ECANCELED);
+                let found = cancelled != Cancelled::Unknown;
+                self.cut_short(engine, cancelled);
+                let result = if found { 0 } else { -i64::from(libc::ENOENT) };
+                engine.counts.ended(Kind::Cancel, Way::None, result);
+                self.complete(Completion { tag: operation.tag, result, ..Completion::default() });
+            }
+            // There is room: `take_operations` has looked.
+            Ok(operation) => drop(self.operations.admit(operation, now_ns)),
+            Err(malformed) => {
+                Counts::add(&engine.counts.malformed, 1);
+                match malformed.tag {
+                    Some(tag) => {
+                        let result = -i64::from(libc::EINVAL);
+                        self.complete(Completion { tag, result, ..Completion::default() });
+                    }
+                    None => self.fault = Some("a record is too short to be an operation"),
+                }
+            }
+        }
+    }
+
+    /// Ends an operation that somebody wants to end, or asks the device to.
+    pub fn cut_short(&mut self, engine: &mut Engine, cancelled: Cancelled) {
+        match cancelled {
+            Cancelled::Now(id) => {
+                let errno = self.operations.get(id).and_then(|entry| entry.verdict);
+                self.end(engine, id, -i64::from(errno.unwrap_or(libc::ECANCELED)));
+            }
+            Cancelled::Flying(id) => {
+                if let Some(flight) = self.flights.get(&id) {
+                    engine.uring.cancel(*flight);
+                }
+            }
+            Cancelled::Unknown => {}
+        }
+    }
+
+    /// Ends an operation with a result, and tells the session.
+    pub fn end(&mut self, engine: &mut Engine, id: ObjectId, result: i64) {
+        self.end_with(engine, id, result, 0);
+    }
+
+    /// The same, with the generation of an opened file.
+    pub fn end_with(&mut self, engine: &mut Engine, id: ObjectId, result: i64, generation: u32) {
+        let Some(entry) = self.operations.end(id) else { return };
+        engine.counts.ended(entry.operation.kind, entry.way, result);
+        self.complete(Completion { tag: entry.operation.tag, result, generation, way: entry.way });
+    }
+
+    /// Puts a completion into the ring, or keeps it until there is room.
+    pub fn complete(&mut self, completion: Completion) {
+        if !self.unsent.is_empty() || !self.send(completion) {
+            self.unsent.push_back(completion);
+        }
+        // Operations and completions together are bounded by `take_operations`; files that are
+        // shown over the control socket are not.
+        if self.unsent.len() > 2 * DEPTH_MAX {
+            self.fault = Some("it does not take its completions");
+        }
+    }
+
+    fn send_unsent(&mut self) {
+        while let Some(completion) = self.unsent.front().copied() {
+            if !self.send(completion) {
+                return;
+            }
+            self.unsent.pop_front();
+        }
+    }
+
+    fn send(&mut self, completion: Completion) -> bool {
+        let record = completion.encode();
+        match self.completions.reserve(record.len()) {
+            Ok(mut slot) => {
+                slot.copy_in(0, &record);
+                slot.commit_quiet();
+                self.is_silent = false;
+                true
+            }
+            Err(ReserveError::Full) => false,
+            Err(_) => {
+                self.fault = Some("its completion ring is corrupt");
+                true
+            }
+        }
+    }
+
+    /// Rings for what was completed since the last time.
+    pub fn ring(&mut self) {
+        if !std::mem::replace(&mut self.is_silent, true) {
+            self.completions.ring();
+        }
+    }
+
+    /// Lets the kernel watch its bell; false when there is something to take already.
+    pub fn park(&mut self, engine: &mut Engine, seat: ObjectId) -> bool {
+        let Some(value) = self.submissions.arm_word() else { return false };
+        let flight = engine.uring.wait_word(Aim::Bell(seat), &self.bell, CONSUMER_BELL_AT, value);
+        self.parked = flight.ok();
+        if self.parked.is_none() {
+            self.submissions.disarm();
+        }
+        self.parked.is_some()
+    }
+
+    /// It has rung.
+    pub fn unpark(&mut self, now_ns: u64) {
+        self.parked = None;
+        self.heard_ns = now_ns;
+        self.submissions.disarm();
+    }
+
+    /// Takes a file in and answers its completion.
+    pub fn take_file(
+        &mut self,
+        engine: &mut Engine,
+        asked: Asked,
+        file: Result<Box<OpenFile>, i32>,
+    ) {
+        let (waiting, tag) = match asked {
+            Asked::Shown(tag) => (None, tag),
+            Asked::ByName(tag) => (self.waiting_open(tag), tag),
+        };
+        if matches!(asked, Asked::ByName(_)) && waiting.is_none() {
+            // It was cancelled meanwhile.
+            return file.into_iter().for_each(|file| engine.tell(News::Closed(self.id, file)));
+        }
+        let (result, generation) = match file.and_then(|file| self.insert_file(engine, file)) {
+            Ok(object) => (i64::from(object.index), object.generation),
+            Err(errno) => (-i64::from(errno), 0),
+        };
+        match waiting {
+            Some(id) => self.end_with(engine, id, result, generation),
+            None => self.complete(Completion { tag, result, generation, way: Way::None }),
+        }
+    }
+
+    fn insert_file(&mut self, engine: &mut Engine, file: Box<OpenFile>) -> Result<ObjectId, i32> {
+        if self.objects.iter().count() >= OBJECTS_MAX {
+            engine.tell(News::Closed(self.id, file));
+            return Err(libc::EMFILE);
+        }
+        let number = file.lease.map_or(0, |lease| engine.number(lease.version));
+        let opened = Opened { file, number, ahead: Ahead::default() };
+        self.objects.insert(opened).map_err(|_| libc::EMFILE)
+    }
+
+    /// The Open with this tag that waits for its file, if it was one.
+    fn waiting_open(&self, tag: u64) -> Option<ObjectId> {
+        let is_meant = |operation: &Operation| operation.kind == Kind::Open && operation.tag == tag;
+        self.operations.find(is_meant)
+    }
+}
