@@ -72,6 +72,11 @@ impl NodePage {
         node::state(word, channel.generation)
     }
 
+    /// Whether the control plane lives.
+    pub fn is_kept(&self) -> bool {
+        alive::is_kept(self.0.atomic_u32(node::LIFE).load(Acquire))
+    }
+
     /// What must keep its value while the control plane lives; `None` when it does not.
     fn life(&'static self) -> Option<Promise> {
         let word = self.0.atomic_u32(node::LIFE);

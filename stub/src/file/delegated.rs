@@ -1,0 +1,259 @@
+//! Delegated operations: batches to the control plane's server loop, and what comes back.
+//!
+//! A program that says itself which bytes it wants, and has other things to do meanwhile. It makes a
+//! window, has files opened, submits operations whose pieces are places in the window, and takes
+//! their completions in whatever order they come.
+//!
+//! ```text
+//! start -> open, show -> submit ... wait, reap -> close        everything again after `Gone`
+//! ```
+//!
+//! *Hot* (`submit`, `reap`): no system call unless the server sleeps, no allocation. `wait` spins a
+//! little and then sleeps on the ring's bell. The protocol is in `docs/delegated.md`.
+
+mod error;
+mod files;
+mod link;
+
+use std::collections::VecDeque;
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use heliostat_abi::delegated::{Completion, Kind, Operation, Pieces, DEPTH_MAX};
+use heliostat_abi::name::ObjectId;
+use heliostat_base::fd::OwnedFd;
+use heliostat_base::mapping::SharedMapping;
+use heliostat_ring::doorbell::Patience;
+
+pub use error::DelegatedError;
+pub use heliostat_abi::delegated::{Facts, Piece, Way, DIRECT, READ, WRITE};
+use link::Link;
+
+/// Tags from here on are the conveniences' own.
+pub const TAG_MAX: u64 = (1 << 63) - 1;
+
+/// A file that the server has open. It means nothing to another run of the control plane.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct File {
+    object: ObjectId,
+    epoch: u64,
+}
+
+/// One operation on a file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Transfer {
+    /// Read, Write, Append, Fsync, Stat or Close.
+    pub kind: Kind,
+    /// With which file.
+    pub file: File,
+    /// Where in it, in bytes.
+    pub offset: u64,
+    /// Where in the window.
+    pub pieces: Pieces,
+    /// Comes back with the completion; at most [`TAG_MAX`].
+    pub tag: u64,
+    /// Microseconds until it ends with ETIMEDOUT; 0 for never.
+    pub timeout_us: u32,
+}
+
+/// A session with the server loop. One thread at a time; any number of operations under way.
+pub struct Delegated {
+    window: Arc<SharedMapping>,
+    window_fd: OwnedFd,
+    link: Option<Link>,
+    /// Completions that a convenience found while it waited for its own.
+    kept: VecDeque<Completion>,
+    under_way: usize,
+    tags: u64,
+}
+
+impl Delegated {
+    /// A session with a window of `window_bytes` (whole pages), all zero. Asks the control plane,
+    /// where `session::configure` or `heliostat run` has said that it is.
+    ///
+    /// # Errors
+    /// No control plane, delegated operations switched off, or a limit; nothing is left behind.
+    pub fn start(window_bytes: usize) -> Result<Delegated, DelegatedError> {
+        let made = SharedMapping::create(c"heliostat-window", window_bytes);
+        let (window_fd, window) = made.map_err(DelegatedError::Memory)?;
+        let (kept, under_way, tags) = (VecDeque::new(), 0, 0);
+        let window = Arc::new(window);
+        let mut session = Delegated { window, window_fd, link: None, kept, under_way, tags };
+        session.connect()?;
+        Ok(session)
+    }
+
+    /// The window's memory. The server writes the pieces of reads that are under way.
+    pub fn window(&self) -> &Arc<SharedMapping> {
+        &self.window
+    }
+
+    /// Operations that have not completed, or whose completion was not taken.
+    pub fn under_way(&self) -> usize {
+        self.under_way
+    }
+
+    /// Submits operations in order and rings once; answers how many there was room for.
+    ///
+    /// # Errors
+    /// `Stale` when a file is of another run of the control plane, `Tag` when a tag is too large
+    /// (both before anything is submitted), `Gone` as for `wait`.
+    pub fn submit(&mut self, transfers: &[Transfer]) -> Result<usize, DelegatedError> {
+        self.connect()?;
+        let Some(link) = self.link.as_mut() else { return Err(DelegatedError::Gone { lost: 0 }) };
+        if transfers.iter().any(|transfer| transfer.file.epoch != link.epoch) {
+            return Err(DelegatedError::Stale);
+        }
+        if transfers.iter().any(|transfer| transfer.tag > TAG_MAX) {
+            return Err(DelegatedError::Tag);
+        }
+        let room = DEPTH_MAX.saturating_sub(self.under_way);
+        let mut count = 0;
+        for transfer in transfers.iter().take(room) {
+            if !link.push(&transfer.operation())? {
+                break;
+            }
+            count += 1;
+        }
+        self.under_way += count;
+        link.submissions.ring();
+        Ok(count)
+    }
+
+    /// Asks for the end of the operation with this tag. It completes in any case: with ECANCELED, or
+    /// as if nobody had asked. Answers whether it was under way.
+    ///
+    /// # Errors
+    /// As `wait`.
+    pub fn cancel(&mut self, tag: u64) -> Result<bool, DelegatedError> {
+        let pieces = Pieces::default();
+        let completion = self.ask(Kind::Cancel, ObjectId::default(), tag, pieces)?;
+        Ok(completion.result == 0)
+    }
+
+    /// Takes a completion that is there.
+    ///
+    /// # Errors
+    /// `Corrupt` when the server broke the protocol.
+    pub fn reap(&mut self) -> Result<Option<Completion>, DelegatedError> {
+        if let Some(kept) = self.kept.pop_front() {
+            return Ok(Some(kept));
+        }
+        self.take()
+    }
+
+    /// Waits for a completion, `limit` at most.
+    ///
+    /// # Errors
+    /// `TimedOut`; `Idle` when nothing is under way. `Gone` when the control plane has ended or has
+    /// revoked the session: what was under way is lost, it may have been done or not, and files have
+    /// to be opened again. What is submitted afterwards goes to the next control plane.
+    pub fn wait(&mut self, limit: Option<Duration>) -> Result<Completion, DelegatedError> {
+        match self.kept.pop_front() {
+            Some(kept) => Ok(kept),
+            None => self.wait_new(limit),
+        }
+    }
+
+    fn wait_new(&mut self, limit: Option<Duration>) -> Result<Completion, DelegatedError> {
+        if self.under_way == 0 {
+            return Err(DelegatedError::Idle);
+        }
+        if let Some(found) = self.take()? {
+            return Ok(found);
+        }
+        let patience = limit.map_or(Patience::ENDLESS, Patience::up_to);
+        let Some(link) = self.link.as_mut() else { return Err(DelegatedError::Idle) };
+        match link.wait(&patience) {
+            Ok(()) => self.take()?.ok_or(DelegatedError::Corrupt),
+            Err(heliostat_ring::WaitError::TimedOut) => Err(DelegatedError::TimedOut),
+            Err(heliostat_ring::WaitError::PeerGone) => Err(self.lose()),
+        }
+    }
+
+    fn take(&mut self) -> Result<Option<Completion>, DelegatedError> {
+        let Some(link) = self.link.as_mut() else { return Ok(None) };
+        let found = link.pop()?;
+        self.under_way -= usize::from(found.is_some()).min(self.under_way);
+        Ok(found)
+    }
+
+    /// Submits one operation and waits for its completion; others are kept for `wait`.
+    fn ask(
+        &mut self,
+        kind: Kind,
+        object: ObjectId,
+        argument: u64,
+        pieces: Pieces,
+    ) -> Result<Completion, DelegatedError> {
+        let asked = Operation { kind, object, offset: 0, tag: 0, timeout_us: 0, argument, pieces };
+        self.perform(asked)
+    }
+
+    fn perform(&mut self, asked: Operation) -> Result<Completion, DelegatedError> {
+        self.connect()?;
+        let tag = self.next_tag();
+        let operation = Operation { tag, ..asked };
+        while self.under_way >= DEPTH_MAX || !self.push(&operation)? {
+            let other = self.wait_new(None)?;
+            self.kept.push_back(other);
+        }
+        self.under_way += 1;
+        self.await_tag(tag)
+    }
+
+    fn push(&mut self, operation: &Operation) -> Result<bool, DelegatedError> {
+        let Some(link) = self.link.as_mut() else { return Err(DelegatedError::Gone { lost: 0 }) };
+        let pushed = link.push(operation)?;
+        link.submissions.ring();
+        Ok(pushed)
+    }
+
+    fn await_tag(&mut self, tag: u64) -> Result<Completion, DelegatedError> {
+        loop {
+            let found = self.wait_new(None)?;
+            if found.tag == tag {
+                return Ok(found);
+            }
+            self.kept.push_back(found);
+        }
+    }
+
+    fn next_tag(&mut self) -> u64 {
+        self.tags = self.tags.wrapping_add(1);
+        self.tags | !TAG_MAX
+    }
+
+    /// A link, made anew when there is none.
+    fn connect(&mut self) -> Result<(), DelegatedError> {
+        if self.link.is_none() {
+            let bytes = self.window.len() as u64;
+            self.link = Some(Link::make(self.window_fd.as_raw_fd(), bytes)?);
+        }
+        Ok(())
+    }
+
+    /// The control plane is gone, with everything that was under way.
+    fn lose(&mut self) -> DelegatedError {
+        self.link = None;
+        let lost = std::mem::take(&mut self.under_way);
+        DelegatedError::Gone { lost }
+    }
+}
+
+impl Drop for Delegated {
+    /// Operations that are under way go on until the device is done; nobody hears of them.
+    fn drop(&mut self) {
+        if let Some(link) = &self.link {
+            link.end();
+        }
+    }
+}
+
+impl Transfer {
+    fn operation(&self) -> Operation {
+        let Transfer { kind, file, offset, pieces, tag, timeout_us } = *self;
+        Operation { kind, object: file.object, offset, tag, timeout_us, argument: 0, pieces }
+    }
+}

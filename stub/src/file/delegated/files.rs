@@ -1,0 +1,144 @@
+//! Files of a delegated session, and operations that wait for their own end.
+
+use heliostat_abi::delegated::{Completion, Facts, Kind, Operation, Piece, Pieces, FACTS_BYTES};
+use heliostat_abi::name::ObjectId;
+use heliostat_abi::record::{Reply, Request};
+use heliostat_base::mapping::OutOfRange;
+use heliostat_base::sys::Errno;
+
+use super::{Delegated, DelegatedError, File};
+use crate::session;
+
+impl Delegated {
+    /// Has the server open the file `name` (an absolute path) for `READ`, `WRITE` or both, perhaps
+    /// with `DIRECT`. The name goes through `scratch`, a place in the window of its length or more.
+    ///
+    /// # Errors
+    /// `File` with what open(2) would say for this user, or EACCES where a rule denies it.
+    pub fn open(
+        &mut self,
+        name: &str,
+        access: u64,
+        scratch: Piece,
+    ) -> Result<File, DelegatedError> {
+        let fits = OutOfRange::check(0, name.len(), scratch.bytes as usize);
+        fits.map_err(DelegatedError::Window)?;
+        let place = Piece { bytes: name.len() as u32, ..scratch };
+        let copied = self.window.copy_in(scratch.offset as usize, name.as_bytes());
+        copied.map_err(DelegatedError::Window)?;
+        let pieces = Pieces::new(&[place]).unwrap_or_default();
+        let opened = self.ask(Kind::Open, ObjectId::default(), access, pieces)?;
+        self.file_of(opened)
+    }
+
+    /// Has the server work with a file that this process has open. The server opens it anew, with
+    /// the rights that the descriptor has; `direct` sends what is aligned past every cache.
+    ///
+    /// # Errors
+    /// As `open`; EOPNOTSUPP for a file system whose answers another machine or program gives.
+    pub fn show(&mut self, fd: i32, direct: bool) -> Result<File, DelegatedError> {
+        self.connect()?;
+        let tag = self.next_tag();
+        let (reply, _) =
+            session::ask(&Request::ShowFile { tag, direct }, &[fd]).map_err(|_| self.lose())?;
+        match reply {
+            Reply::Done => {}
+            Reply::Refused { code, limit } => return Err(DelegatedError::Refused(code, limit)),
+            _ => return Err(DelegatedError::Corrupt),
+        }
+        self.under_way += 1;
+        let opened = self.await_tag(tag)?;
+        self.file_of(opened)
+    }
+
+    fn file_of(&self, opened: Completion) -> Result<File, DelegatedError> {
+        let index = result_of(opened)? as u32;
+        let epoch = self.link.as_ref().map_or(0, |link| link.epoch);
+        Ok(File { object: ObjectId { index, generation: opened.generation }, epoch })
+    }
+
+    /// Reads at `offset` into a place in the window and waits; answers how many bytes there were,
+    /// fewer only at the file's end.
+    ///
+    /// # Errors
+    /// `File` with what pread(2) would say; those of `wait`.
+    pub fn read_at(
+        &mut self,
+        file: File,
+        offset: u64,
+        into: Piece,
+    ) -> Result<usize, DelegatedError> {
+        self.one(Kind::Read, file, offset, &[into])
+    }
+
+    /// Writes a place in the window at `offset` and waits.
+    ///
+    /// # Errors
+    /// `File` with what pwrite(2) would say; those of `wait`.
+    pub fn write_at(
+        &mut self,
+        file: File,
+        offset: u64,
+        from: Piece,
+    ) -> Result<usize, DelegatedError> {
+        self.one(Kind::Write, file, offset, &[from])
+    }
+
+    /// Writes a place in the window to the end of the file, in one step, and waits.
+    ///
+    /// # Errors
+    /// As `write_at`.
+    pub fn append(&mut self, file: File, from: Piece) -> Result<usize, DelegatedError> {
+        self.one(Kind::Append, file, 0, &[from])
+    }
+
+    /// Waits until everything that was written to the file before is on the disk.
+    ///
+    /// # Errors
+    /// `File` with what fsync(2) would say.
+    pub fn fsync(&mut self, file: File) -> Result<(), DelegatedError> {
+        self.one(Kind::Fsync, file, 0, &[]).map(|_| ())
+    }
+
+    /// What is known of the file; `scratch` has 64 bytes or more.
+    ///
+    /// # Errors
+    /// `File` with what fstat(2) would say.
+    pub fn facts(&mut self, file: File, scratch: Piece) -> Result<Facts, DelegatedError> {
+        self.one(Kind::Stat, file, 0, &[scratch])?;
+        let mut bytes = [0; FACTS_BYTES];
+        let copied = self.window.copy_out(scratch.offset as usize, &mut bytes);
+        copied.map_err(DelegatedError::Window)?;
+        Ok(Facts::decode(&bytes))
+    }
+
+    /// The server needs the file no more.
+    ///
+    /// # Errors
+    /// `File` with EBADF when it was closed already.
+    pub fn close(&mut self, file: File) -> Result<(), DelegatedError> {
+        self.one(Kind::Close, file, 0, &[]).map(|_| ())
+    }
+
+    fn one(
+        &mut self,
+        kind: Kind,
+        file: File,
+        offset: u64,
+        pieces: &[Piece],
+    ) -> Result<usize, DelegatedError> {
+        self.connect()?;
+        if self.link.as_ref().is_none_or(|link| link.epoch != file.epoch) {
+            return Err(DelegatedError::Stale);
+        }
+        let pieces = Pieces::new(pieces).unwrap_or_default();
+        let (object, tag, timeout_us, argument) = (file.object, 0, 0, 0);
+        let asked = Operation { kind, object, offset, tag, timeout_us, argument, pieces };
+        result_of(self.perform(asked)?)
+    }
+}
+
+fn result_of(completion: Completion) -> Result<usize, DelegatedError> {
+    usize::try_from(completion.result)
+        .map_err(|_| DelegatedError::File(Errno(completion.result.unsigned_abs() as i32)))
+}
