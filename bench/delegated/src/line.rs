@@ -1,0 +1,63 @@
+//! What the hardware charges: a cache line there and back, and a copy of 4 KiB.
+
+use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Release};
+use std::sync::Arc;
+use std::time::Instant;
+
+use heliostat_base::affinity::pin;
+use heliostat_base::mapping::SharedMapping;
+use heliostat_bench_report::median;
+
+use crate::Outcome;
+
+const TRIPS: u64 = 20_000;
+const ROUNDS: usize = 21;
+const COPIES: u32 = 20_000;
+
+#[repr(align(128))]
+struct Line(AtomicU64);
+
+/// Medians of both, in nanoseconds.
+pub fn measure(one: usize, other: usize) -> Outcome {
+    let (ping, pong) = (Arc::new(Line(AtomicU64::new(0))), Arc::new(Line(AtomicU64::new(0))));
+    let (their_ping, their_pong) = (ping.clone(), pong.clone());
+    let last = TRIPS * ROUNDS as u64;
+    let echo = std::thread::spawn(move || {
+        let pinned = pin(other);
+        for trip in 1..=last {
+            while their_ping.0.load(Acquire) < trip {
+                std::hint::spin_loop();
+            }
+            their_pong.0.store(trip, Release);
+        }
+        pinned
+    });
+    pin(one).map_err(|errno| errno.to_string())?;
+    let mut rounds = Vec::new();
+    for round in 0..ROUNDS as u64 {
+        let began = Instant::now();
+        for trip in round * TRIPS + 1..=(round + 1) * TRIPS {
+            ping.0.store(trip, Release);
+            while pong.0.load(Acquire) < trip {
+                std::hint::spin_loop();
+            }
+        }
+        rounds.push(began.elapsed().as_nanos() as f64 / TRIPS as f64);
+    }
+    echo.join().map_err(|_| "the other thread failed")?.map_err(|errno| errno.to_string())?;
+    Ok(format!("{{\"line_ns\": {:.1}, \"copy_ns\": {:.1}}}", median(&rounds), copy()?))
+}
+
+/// A copy of 4 KiB between two pieces of shared memory that this core has used just before.
+fn copy() -> Result<f64, Box<dyn std::error::Error>> {
+    let (_fd, memory) = SharedMapping::create(c"copy", 8192)?;
+    let mut rounds = Vec::new();
+    for _ in 0..ROUNDS {
+        let began = Instant::now();
+        for _ in 0..COPIES {
+            memory.copy_within(0, 4096, 4096)?;
+        }
+        rounds.push(began.elapsed().as_nanos() as f64 / f64::from(COPIES));
+    }
+    Ok(median(&rounds))
+}

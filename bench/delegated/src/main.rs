@@ -1,0 +1,85 @@
+//! One measurement of delegated operations per call; `bench/suite/delegated.py` puts them together.
+//!
+//! ```text
+//! line CORE CORE                              round trip of a cache line, and a copy of 4 KiB
+//! roundtrip FILE SECONDS CORE [PAUSE_US]      one cached 4 KiB read after the other
+//! batch FILE SECONDS CORE BYTES BATCH         cached reads in batches, and pread of as many
+//! device FILE SECONDS CORE BYTES DEPTH ORDER  reads past every cache; ORDER is seq or rand
+//! scan FILE BYTES PASSES                      a whole file through the cache
+//! ```
+//! The control plane is where HELIOSTAT_SOCKET says. Each prints one line of JSON.
+#![forbid(unsafe_code)]
+
+mod line;
+mod reads;
+mod trip;
+
+use std::error::Error;
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::time::Duration;
+
+use heliostat_stub::file::delegated::{Delegated, File as Opened};
+use heliostat_stub::session;
+
+type Outcome = Result<String, Box<dyn Error>>;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let text = match words.as_slice() {
+        ["line", one, other] => line::measure(one.parse()?, other.parse()?),
+        ["roundtrip", file, seconds, core] => trip::roundtrip(&on(file, seconds, core)?, 0),
+        ["roundtrip", file, seconds, core, pause] => {
+            trip::roundtrip(&on(file, seconds, core)?, pause.parse()?)
+        }
+        ["batch", file, seconds, core, bytes, batch] => {
+            trip::batch(&on(file, seconds, core)?, bytes.parse()?, batch.parse()?)
+        }
+        ["device", file, seconds, core, bytes, depth, order] => {
+            let is_random = *order == "rand";
+            reads::device(&on(file, seconds, core)?, bytes.parse()?, depth.parse()?, is_random)
+        }
+        ["scan", file, bytes, passes] => reads::scan(file, bytes.parse()?, passes.parse()?),
+        _ => Err("what is measured? see the head of bench/delegated/src/main.rs".into()),
+    }?;
+    println!("{text}");
+    Ok(())
+}
+
+/// What every measurement works on.
+struct Place {
+    file: String,
+    seconds: Duration,
+}
+
+fn on(file: &str, seconds: &str, core: &str) -> Result<Place, Box<dyn Error>> {
+    heliostat_base::affinity::pin(core.parse()?).map_err(|errno| errno.to_string())?;
+    Ok(Place { file: file.to_owned(), seconds: Duration::from_secs_f64(seconds.parse()?) })
+}
+
+/// A session with this file open, and its length.
+fn begin(
+    file: &str,
+    window: usize,
+    direct: bool,
+) -> Result<(Delegated, Opened, u64), Box<dyn Error>> {
+    let socket = std::env::var("HELIOSTAT_SOCKET")?;
+    session::configure(socket, "bench".into());
+    let mut delegated = Delegated::start(window)?;
+    let shown = File::open(file)?;
+    let opened = delegated.show(shown.as_raw_fd(), direct)?;
+    Ok((delegated, opened, shown.metadata()?.len()))
+}
+
+/// Numbers that look random, the same in each run.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % limit.max(1)
+    }
+}

@@ -1,0 +1,185 @@
+"""Delegated operations: round trips, batches, the device, one cache for many, and fairness.
+
+Aims: a cached 4 KiB read within twice (a cache line there and back, and a copy of 4 KiB); reads
+past the caches at 95 % of fio's io_uring engine on the same file; many readers of one set read
+the device once; a quiet session's latency while another floods within twice of alone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+from pathlib import Path
+
+from heliostat_run import ROOT, Side
+from measure import Bench, Result, last_json, placements
+
+PACKAGE = "heliostat-bench-delegated"
+MIB = 1 << 20
+READERS = 4
+SHARED_MIB = 64
+BATCHES = (1, 2, 4, 8, 16, 32, 64)
+DEVICE = [
+    # (name, bytes, under way, fio's word, ours)
+    ("1 MiB in order", MIB, 16, "read", "seq"),
+    ("64 KiB random", 64 * 1024, 32, "randread", "rand"),
+    ("4 KiB random", 4096, 64, "randread", "rand"),
+]
+
+
+def built() -> Path:
+    """The measuring program, built."""
+    cargo = os.environ.get("CARGO", "cargo")
+    subprocess.run([cargo, "build", "--release", "--quiet", "--package", PACKAGE], cwd=ROOT, check=True)
+    return Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release" / PACKAGE
+
+
+class Loop:
+    """The program, and the server loop that it speaks to, each on a core of its own."""
+
+    def __init__(self, bench: Bench) -> None:
+        place = placements()[-1]
+        self.bench, self.program = bench, built()
+        self.core, self.server = place.client, place.server
+
+    def run(self, *words: object) -> dict:
+        return last_json(self.bench.house.run(Side.PLAIN, [self.program, *words], seconds=120))
+
+    def pin(self) -> None:
+        """Puts the server loop on its core; it has started with the first session."""
+        pid = self.bench.house.status()["pid"]
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            if (task / "comm").read_text().strip() == "server-loop":
+                os.sched_setaffinity(int(task.name), {self.server})
+
+    def status(self) -> dict:
+        return self.bench.house.status()["delegated"]
+
+
+def sample(path: Path, mib: int) -> Path:
+    """A file that is on the disk, and whose last change is past."""
+    with open(path, "wb") as file:
+        for number in range(mib):
+            file.write(number.to_bytes(8, "little") * (MIB // 8))
+        os.fsync(file.fileno())
+    os.utime(path, (0, 0))
+    return path
+
+
+def forget(path: Path) -> None:
+    """Lets the kernel forget the file's pages."""
+    descriptor = os.open(path, os.O_RDONLY)
+    os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+    os.close(descriptor)
+
+
+def round_trip(bench: Bench, loop: Loop, hot: Path) -> list[Result]:
+    """One cached read after the other, against line and copy."""
+    arms = {"ours": ["roundtrip", hot, bench.seconds, loop.core], "line": ["line", loop.core, loop.server]}
+    samples = bench.alternate(arms, lambda words: loop.run(*words))
+    ours = [one["p50_ns"] for one in samples["ours"]]
+    theirs = [one["line_ns"] + one["copy_ns"] for one in samples["line"]]
+    note = "cached round trip: theirs is a bare cache-line ping-pong and a hot copy of 4 KiB, summed"
+    return [bench.compare("cached 4 KiB, round trip", ours, theirs, "ns", better="less", aim=0.5, cores="two cores", note=note)]
+
+
+def batches(bench: Bench, loop: Loop, hot: Path) -> list[Result]:
+    """Batches against as many preads; the first that breaks even."""
+    rows, even = [], None
+    for size in (4096, 65536):
+        for batch in BATCHES:
+            found = [loop.run("batch", hot, bench.seconds / 4, loop.core, size, batch) for _ in range(3)]
+            ours, theirs = ([one[key] for one in found] for key in ("ours_ns", "pread_ns"))
+            row = bench.compare(f"{size // 1024} KiB cached in batches of {batch}, per read", ours, theirs, "ns", better="less", cores="two cores")
+            if even is None and size == 4096 and row.ratio and row.ratio >= 1:
+                even = batch
+            rows.append(row)
+    rows[0].note = f"theirs is pread(2); delegation of 4 KiB breaks even at a batch of {even or 'more than 64'}"
+    return rows
+
+
+def fio(bench: Bench, path: Path, size: int, depth: int, order: str, core: int) -> float:
+    words = [
+        "fio", "--name=device", f"--filename={path}", f"--rw={order}", f"--bs={size}", "--ioengine=io_uring", "--direct=1",
+        f"--iodepth={depth}", "--time_based", f"--runtime={max(1, int(bench.seconds))}", "--output-format=json",
+        "--norandommap", "--randrepeat=0", f"--iodepth_batch_complete_max={depth}", f"--cpus_allowed={core}",
+    ]  # fmt: skip
+    program = bench.house.run(Side.PLAIN, words, cwd=path.parent)
+    text = program.output()
+    return json.loads(text[text.index("{"):])["jobs"][0]["read"]["bw_bytes"]
+
+
+def device(bench: Bench, loop: Loop, folder: Path) -> list[Result]:
+    """Reads past every cache."""
+    path = sample(folder / "device", 256)
+    rows = []
+    for name, size, depth, theirs, ours in DEVICE:
+        arms = {
+            "ours": lambda: loop.run("device", path, max(1, int(bench.seconds)), loop.core, size, depth, ours)["bytes_per_s"],
+            "fio": lambda: fio(bench, path, size, depth, theirs, loop.core),
+        }
+        samples = bench.alternate(arms, lambda arm: arm())
+        mib = {arm: [value / MIB for value in values] for arm, values in samples.items()}
+        note = "direct reads: theirs is fio's io_uring engine with as many under way, on the client's core"
+        rows.append(bench.compare(f"direct reads, {name}, {depth} under way", mib["ours"], mib["fio"], "MiB/s", aim=0.95, cores="two cores", note=note))
+    return rows
+
+
+def sectors(path: Path) -> int:
+    """Sectors that the path's device has read since the machine started."""
+    number = os.stat(path).st_dev
+    wanted = f"{os.major(number)} {os.minor(number)}".split()
+    for line in Path("/proc/diskstats").read_text().splitlines():
+        if line.split()[:2] == wanted:
+            return int(line.split()[5])
+    raise RuntimeError(f"{path} is on no device of /proc/diskstats")
+
+
+def shared(bench: Bench, loop: Loop, folder: Path) -> list[Result]:
+    """Many readers of one set at once: what the device has read, in sizes of the set."""
+    read = []
+    for number in range(3):
+        path = sample(folder / f"shared-{number}", SHARED_MIB)
+        forget(path)
+        before = sectors(path)
+        house = bench.house
+        words = [loop.program, "scan", path, 65536, 2]
+        readers = [house.start(Side.PLAIN, words, core=core % 2) for core in range(READERS)]
+        for reader in readers:
+            reader.wait(120)
+            last_json(reader)
+        read.append((sectors(path) - before) * 512 / (SHARED_MIB * MIB))
+    note = f"{READERS} processes read {SHARED_MIB} MiB twice each; ours is what the device read, in sizes of the set (/proc/diskstats)"
+    return [bench.compare("one set, many readers: read from the device", read, [float(READERS)] * 3, "x", better="less", aim=1.1, aim_is="ours at most", note=note)]
+
+
+def fairness(bench: Bench, loop: Loop, hot: Path) -> list[Result]:
+    """A session that reads 4 KiB now and then, alone and beside one that floods."""
+    quiet = ["roundtrip", hot, bench.seconds, loop.core, 20]
+
+    def flooded() -> dict:
+        flood = bench.house.start(Side.PLAIN, [loop.program, "batch", hot, bench.seconds * 3 + 5, loop.core, 4096, 64])
+        try:
+            return loop.run(*quiet)
+        finally:
+            flood.kill()
+            flood.process.wait()
+
+    samples = bench.alternate({"alone": lambda: loop.run(*quiet), "flooded": flooded}, lambda arm: arm())
+    ours, theirs = ([one["p50_ns"] for one in samples[arm]] for arm in ("flooded", "alone"))
+    note = "quiet session: ours is beside a flood of batches of 64, theirs is alone; both clients share one core"
+    return [bench.compare("quiet session's 4 KiB beside a flood, p50", ours, theirs, "ns", better="less", aim=0.5, cores="two cores", note=note)]
+
+
+def measure(bench: Bench) -> list[Result]:
+    if bench.house.plain:
+        return []
+    folder = bench.house.folder / "delegated"
+    folder.mkdir()
+    loop, hot = Loop(bench), sample(folder / "hot", 1)
+    loop.run("scan", hot, 65536, 1)
+    loop.pin()
+    rows = round_trip(bench, loop, hot) + batches(bench, loop, hot) + fairness(bench, loop, hot)
+    return rows + shared(bench, loop, folder) + device(bench, loop, folder)
