@@ -67,6 +67,7 @@ fn check(reply: &Reply) {
         }
         Reply::Leased { lease, .. } => check_id(*lease, LEASES_MAX),
         Reply::NotLeased { .. } | Reply::Text { .. } | Reply::Done | Reply::Refused { .. } => {}
+        Reply::Delegated { .. } => {}
     }
 }
 
