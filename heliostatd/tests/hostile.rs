@@ -140,6 +140,7 @@ fn a_socket_that_lingers_on_close_delays_nobody() {
     let daemon = Daemon::start();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let deaf = daemon.visit();
+    let mut own = Vec::new();
     for _ in 0..3 {
         let mut full = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         full.set_nonblocking(true).unwrap();
@@ -147,11 +148,16 @@ fn a_socket_that_lingers_on_close_delays_nobody() {
         let hour = Some(std::time::Duration::from_secs(3600));
         rustix::net::sockopt::set_socket_linger(&full, hour).unwrap();
         deaf.socket.send(&Request::Status.encode(1), &[full.as_raw_fd()]).unwrap();
+        own.push(full);
     }
     // A wait of an hour would outlast the client's own deadline.
     assert!(daemon.status()["pid"].is_number());
     drop(deaf);
     assert!(daemon.status()["pid"].is_number());
+    // Should these be the last, it is not this test that waits.
+    for full in own {
+        rustix::net::sockopt::set_socket_linger(&full, None).unwrap();
+    }
 }
 
 #[test]
