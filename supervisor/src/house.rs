@@ -54,6 +54,15 @@ impl House {
         Some(line.trim().to_owned())
     }
 
+    /// Whether a signal waits for a thread that it does not block (proc(5)).
+    pub fn has_signal(&self, thread: i32) -> bool {
+        let set = |name| {
+            let text = self.field(thread, name);
+            text.and_then(|text| u64::from_str_radix(&text, 16).ok()).unwrap_or(0)
+        };
+        (set("SigPnd:") | set("ShdPnd:")) & !set("SigBlk:") != 0
+    }
+
     /// Counts a path that does not exist for the program, or may not be written.
     pub fn note_path(&self, call: &Call<'_>, path: &[u8], writes: bool) {
         if let Ok(mut refused) = self.refused.lock() {

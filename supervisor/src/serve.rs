@@ -26,6 +26,9 @@ const TICK: Duration = Duration::from_millis(50);
 /// still live.
 const ROUND: Duration = Duration::from_secs(1);
 const TICKS_OF_ROUND: u64 = 20;
+/// Never seen by programs: the kernel makes EINTR or a new call of it (source: linux/errno.h,
+/// ERESTARTSYS). Only where a signal is about to be handled.
+const RESTART: Errno = Errno(512);
 
 /// Who receives, and how it goes.
 struct Desk {
@@ -34,11 +37,12 @@ struct Desk {
     turn: AtomicU64,
     /// Odd while that thread answers.
     progress: AtomicU64,
-    /// The call that it answers, and its own number.
+    /// The call that it answers, its own number, and the caller's.
     answering: AtomicU64,
     answerer: AtomicI32,
-    /// Calls that are held up, with the threads that wait in them.
-    held: Mutex<BTreeMap<u64, i32>>,
+    caller: AtomicI32,
+    /// Calls that are held up, with the threads that wait in them and those that wait for them.
+    held: Mutex<BTreeMap<u64, (i32, i32)>>,
     threads: AtomicUsize,
     /// The watch sleeps, until there is something to watch.
     sleeps: AtomicBool,
@@ -57,6 +61,7 @@ pub fn start(house: &Arc<House>) -> Result<(), Errno> {
         progress: AtomicU64::new(0),
         answering: AtomicU64::new(0),
         answerer: AtomicI32::new(0),
+        caller: AtomicI32::new(0),
         held: Mutex::default(),
         threads: AtomicUsize::new(0),
         sleeps: AtomicBool::new(false),
@@ -85,6 +90,7 @@ impl Desk {
             };
             self.answering.store(notice.id, Relaxed);
             self.answerer.store(own, Relaxed);
+            self.caller.store(notice.thread, Relaxed);
             let busy = self.progress.fetch_add(1, SeqCst) + 1;
             if self.sleeps.swap(false, SeqCst) {
                 let _held = self.lock.lock();
@@ -105,7 +111,7 @@ impl Desk {
         let desk = self.clone();
         let is_room = self.threads.fetch_add(1, SeqCst) < THREADS_MAX;
         let work = move || {
-            desk.hold(notice.id, own_thread());
+            desk.hold(notice.id, own_thread(), notice.thread);
             answer(&desk.house, notice);
             desk.let_go(notice.id);
             desk.threads.fetch_sub(1, SeqCst);
@@ -141,9 +147,10 @@ impl Desk {
         }
         // Read before the exchange, which says that they were still so.
         let (call, thread) = (self.answering.load(SeqCst), self.answerer.load(SeqCst));
+        let caller = self.caller.load(SeqCst);
         // Makes the count even: the held-up thread's own end of it fails.
         if self.progress.compare_exchange(now, now + 1, SeqCst, SeqCst).is_ok() {
-            self.hold(call, thread);
+            self.hold(call, thread, caller);
             self.threads.fetch_add(1, SeqCst);
             let (desk, turn) = (self.clone(), self.turn.fetch_add(1, SeqCst) + 1);
             let _ = spawn(move || {
@@ -167,9 +174,9 @@ impl Desk {
         self.sleeps.store(false, SeqCst);
     }
 
-    fn hold(&self, call: u64, thread: i32) {
+    fn hold(&self, call: u64, thread: i32, caller: i32) {
         if let Ok(mut held) = self.held.lock() {
-            held.insert(call, thread);
+            held.insert(call, (thread, caller));
         }
     }
 
@@ -179,11 +186,11 @@ impl Desk {
         }
     }
 
-    /// Interrupts the threads whose callers have been killed; true if no call is held up.
+    /// Interrupts the threads whose callers have been killed, or have a signal to handle; true if no call is held up.
     fn end_orphaned(&self) -> bool {
         let Ok(held) = self.held.lock() else { return true };
-        for (call, thread) in held.iter() {
-            if !self.house.listener.is_waiting(*call) {
+        for (call, (thread, caller)) in held.iter() {
+            if !self.house.listener.is_waiting(*call) || self.house.has_signal(*caller) {
                 let _ = interrupt(*thread);
             }
         }
@@ -192,7 +199,12 @@ impl Desk {
 }
 
 fn answer(house: &House, notice: Notice) {
-    let reply = calls::answer(house, notice).unwrap_or_else(Reply::Fail);
+    let reply = match calls::answer(house, notice) {
+        Ok(reply) => reply,
+        // The kernel restarts the call after the handler, or not, as the program has asked for.
+        Err(Errno(libc::EINTR)) if house.has_signal(notice.thread) => Reply::Fail(RESTART),
+        Err(error) => Reply::Fail(error),
+    };
     // Whoever does not wait any more has been killed, and needs no answer.
     let _: Result<(), Errno> = house.listener.answer(notice.id, reply);
 }

@@ -50,6 +50,29 @@ def test_lock_that_waits_holds_up_nobody_else(sealed):
     assert said(sealed(text)) == (0, "first\nsecond\n")
 
 
+WAITING_OPEN = """
+import os, signal, sys
+signal.signal(signal.SIGALRM, lambda *_: heard.append(1))
+signal.siginterrupt(signal.SIGALRM, sys.argv[1] == "interrupts")
+heard = []
+signal.alarm(1)
+libc = __import__("ctypes").CDLL(None, use_errno=True)
+number = libc.open(b"pipe", os.O_RDONLY)
+print(number, __import__("ctypes").get_errno() if number < 0 else 0)
+"""
+
+
+def test_signal_ends_an_open_that_waits(sealed, tmp_path):
+    (tmp_path / "program.py").write_text(WAITING_OPEN)
+    assert said(sealed("mkfifo pipe; /usr/bin/python3 program.py interrupts")) == (0, "-1 4\n")
+
+
+def test_signal_that_restarts_does_not_end_it(sealed, tmp_path):
+    (tmp_path / "program.py").write_text(WAITING_OPEN)
+    text = "mkfifo pipe; (sleep 4; echo >pipe) & /usr/bin/python3 program.py restarts; wait"
+    assert said(sealed(text)) == (0, "3 0\n")
+
+
 def test_killed_callers_give_their_threads_back(sealed):
     """Each round leaves as many calls behind as there are threads, but that their callers die."""
     round_ = "for i in {1..50}; do cat pipe & done 2>/dev/null; sleep 0.5; kill -9 $(jobs -p); wait; sleep 1.5;"
