@@ -10,7 +10,8 @@ use crate::Failure;
 
 const PAGE: usize = 4096;
 const PAGES: usize = 16_384;
-/// Every so many pages one is written: few enough that no chunk turns hot.
+/// Every so many pages one is written, others in each version: few enough that no chunk turns hot,
+/// and never the same ones running, which would be left unwatched.
 const EVERY: usize = 5;
 /// Bins per factor of ten, and the range: 1 ns to 1 ms.
 const BINS_PER_DECADE: f64 = 40.0;
@@ -29,7 +30,7 @@ pub fn measure(rounds: usize) -> Result<Value, Failure> {
     let [plain, watched] = [Floats::private(len)?, Floats::private(len)?];
     let shared = forkable(len)?;
     for memory in [&plain, &watched, &shared] {
-        write(memory, 1, &CycleRate::of_machine(), &mut Times::default());
+        write(memory, (0, 1), &CycleRate::of_machine(), &mut Times::default());
     }
     // SAFETY: `watched` was made before and so is dropped after the region.
     let memory = unsafe { LiveMemory::new(watched.start(), watched.bytes()) };
@@ -41,12 +42,13 @@ pub fn measure(rounds: usize) -> Result<Value, Failure> {
     for _ in 0..2 {
         region.publish()?;
     }
-    for _ in 0..rounds {
+    for round in 0..rounds {
         region.publish()?;
-        write(&plain, EVERY, &rate, &mut unwatched);
-        write(&watched, EVERY, &rate, &mut first);
-        write(&watched, EVERY, &rate, &mut again);
-        beside_a_child(|| write(&shared, EVERY, &rate, &mut forked))?;
+        let pages = (round % EVERY, EVERY);
+        write(&plain, pages, &rate, &mut unwatched);
+        write(&watched, pages, &rate, &mut first);
+        write(&watched, pages, &rate, &mut again);
+        beside_a_child(|| write(&shared, pages, &rate, &mut forked))?;
     }
     Ok(json!({
         "not watched": unwatched.json(), "watched, first write": first.json(),
@@ -65,12 +67,12 @@ fn forkable(len: usize) -> Result<Floats, Failure> {
     }
 }
 
-/// Writes one word of every `every`th page and notes how long each took.
-fn write(memory: &Floats, every: usize, rate: &CycleRate, into: &mut Times) {
+/// Writes one word of every `every`th page from the `first` on, and notes how long each took.
+fn write(memory: &Floats, (first, every): (usize, usize), rate: &CycleRate, into: &mut Times) {
     let before = minor_faults();
     // SAFETY: this process alone uses it; a child has a copy.
     let values = unsafe { memory.values_mut() };
-    for page in (0..PAGES).step_by(every) {
+    for page in (first..PAGES).step_by(every) {
         let word = &raw mut values[page * PAGE / 8];
         let began = clock::cycles();
         // SAFETY: inside the slice.
@@ -125,5 +127,22 @@ impl Times {
         let per_write = self.faults as f64 / self.ns.len() as f64;
         json!({ "bins": bins, "percentiles": percentiles, "writes": self.ns.len(),
             "faults_per_write": per_write })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Else the distribution would be of writes to pages that nobody watches.
+    #[test]
+    fn each_first_write_to_a_watched_page_is_a_fault_and_the_next_is_none() {
+        if let Err(refused) = heliostat_base::track::probe() {
+            return println!("skipped: {refused}");
+        }
+        let found = measure(8).unwrap();
+        let faults = |name: &str| found[name]["faults_per_write"].as_f64().unwrap();
+        assert!(faults("watched, first write") > 0.9, "{}", faults("watched, first write"));
+        assert!(faults("watched, again") < 0.1 && faults("not watched") < 0.1);
     }
 }
