@@ -1,0 +1,87 @@
+"""The attacks by name, their building, and the processes that play them."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).parent
+FLAGS = ["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread"]
+ENTRY = re.compile(r"^    ATTACK\((\w+), (ANYONE|ROOT|ORDINARY|NEVER)\)", re.MULTILINE)
+ORDINARY_USER = 65534
+PROCESSES_MAX, MEMORY_MAX = 64, 256 << 20
+LIMITED = ("fork_bomb", "thread_bomb", "memory_bomb")
+
+
+@dataclass(frozen=True)
+class Attack:
+    """One attack; `plain` says for whom it works where nothing fences it."""
+
+    name: str
+    plain: str
+
+    def works_for(self, user: int) -> bool:
+        return self.plain == "ANYONE" or self.plain == ("ROOT" if user == 0 else "ORDINARY")
+
+
+def every() -> list[Attack]:
+    """All attacks that the tables in attacks/*.c name."""
+    sources = sorted((HERE / "attacks").glob("*.c"))
+    return [Attack(*entry) for source in sources for entry in ENTRY.findall(source.read_text())]
+
+
+def build(folder: Path) -> None:
+    """Compiles the attacks, statically and dynamically, and what the stage needs."""
+    attacks = sorted(map(str, (HERE / "attacks").glob("*.c")))
+    jobs = {
+        "attack-static": ["-static", *attacks],
+        "attack-dynamic": attacks,
+        "victim": [str(HERE / "victim.c")],
+        "tool": ["-static", "-nostdlib", "-DSTATUS=77", str(HERE / "tool.c")],
+        "dynamic-tool": ["-nostartfiles", "-DSTATUS=77", str(HERE / "tool.c")],
+        "granted-tool": ["-static", "-nostdlib", "-DSTATUS=7", str(HERE / "tool.c")],
+        "set-user-id": ["-static", str(HERE / "set_user_id.c")],
+    }
+    running = [subprocess.Popen(["gcc", *FLAGS, "-o", str(folder / name), *rest]) for name, rest in jobs.items()]
+    if any(one.wait() for one in running):
+        raise RuntimeError("an attack does not compile")
+    folder.chmod(0o755)
+
+
+class Theatre:
+    """A small world of its own in which attacks are played, see theatre.py."""
+
+    def __init__(self, tools: Path, heliostat: Path, house: Path):
+        self.tools, self.heliostat, self.house = tools, heliostat, house
+        own_user = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
+        spaces = ["--mount", "--pid", "--fork", "--kill-child", "--ipc", "--net", "--uts", "--mount-proc"]
+        command = ["unshare", *own_user, *spaces, os.sys.executable, str(HERE / "theatre.py"), str(tools)]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def play(self, attack: str, user: int, sealed: bool, linkage: str, race_ms: int) -> dict:
+        """Plays one attack; what the program printed and what changed outside."""
+        program = self.tools / f"attack-{linkage}"
+        socket = self.house / f"control-{user}.sock"
+        limits = ["--processes", str(PROCESSES_MAX), "--memory", str(MEMORY_MAX)] if attack in LIMITED else []
+        environment = {"RACE_MS": str(race_ms), "ATTACKER": str(program), "HELIOSTAT_SOCKET": str(socket)}
+        environment |= {"CONTROL_SOCKET": str(socket), "XDG_RUNTIME_DIR": str(self.house)}
+        environment |= {"PROCESSES_MAX": str(PROCESSES_MAX), "MEMORY_MAX": str(MEMORY_MAX)}
+        environment |= {} if sealed else {"PROVE": "1"}
+        seal = [str(self.heliostat), "run", "--sealed", *limits, "--grant", str(program)]
+        control = [str(self.heliostat), "run", "--", "/bin/true"] if attack.startswith("control_") else []
+        request = {"user": user, "command": [str(program), attack], "environment": environment}
+        request |= {"sealed": seal if sealed else [], "control": control}
+        self.process.stdin.write(json.dumps(request) + "\n")
+        self.process.stdin.flush()
+        answer = self.process.stdout.readline()
+        if not answer:
+            raise RuntimeError(f"the theatre ended with {self.process.wait()} during {attack}")
+        return json.loads(answer)
+
+    def close(self) -> None:
+        self.process.stdin.close()
+        self.process.wait(30)

@@ -1,0 +1,241 @@
+"""The stage of one attack: grants, secrets, doors, and how all of it looks.
+
+A stage is a folder with the granted parts `rw` (read and write), `ro` (read), `data` (read and
+write) with `data/sub/keys` and others inside it (read), and with `outside`, which is granted to
+nobody; besides that sockets, queues and segments outside. `appearance()` is everything that an
+attack could change, as one flat dict: two of them are equal when nothing outside changed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shutil
+import socket
+import stat
+import subprocess
+import tempfile
+from pathlib import Path
+
+import foreign
+
+GRANTS = ("rw:rw", "ro:ro", "data:rw", "data/sub/keys:ro", "data/sub/hollow:ro", "data/pinned:ro")
+# Where an attack may do what it likes; everything else is compared.
+FREE = ("rw", "data")
+GUARDED = ("data/sub/keys", "data/sub/hollow", "data/pinned")
+SECRET = "secret of the stage: "
+
+
+class Stage:
+    """One stage, owned by `user`; `close` removes it with all that belongs to it."""
+
+    def __init__(self, tools: Path, user: int, turn: int):
+        self.nonce = os.urandom(8).hex()
+        self.word = SECRET + self.nonce
+        self.user = user
+        self.folder = Path(tempfile.mkdtemp(prefix="containment-stage-"))
+        self.folder.chmod(0o755)
+        self.doors = Doors(self.folder, self.nonce, user)
+        _plant(self.folder, tools, self.word)
+        _give(self.folder, user)
+        _set_user_id(self.folder, tools)
+        self.key = 0x48450000 + turn * 4
+        self.ipc = (
+            foreign.segment(self.key, self.word.encode()),
+            foreign.semaphore(self.key),
+            foreign.letters(self.key),
+        )
+        self.queue_name = f"/containment-{self.nonce}"
+        self.queue = foreign.queue(self.queue_name)
+        self.shared = Path(f"/dev/shm/containment-{self.nonce}")
+        self.shared.write_text(self.word)
+        os.chown(self.shared, user, user)
+
+    def grants(self) -> list[str]:
+        """The grants as `heliostat run` takes them."""
+        return [word for grant in GRANTS for word in ("--grant", f"{self.folder}/{grant}")]
+
+    def environment(self) -> dict[str, str]:
+        """What an attack is told; more than a real attacker would know."""
+        kind, handle = foreign.handle_of(self.folder / "outside/secret")
+        return {
+            "STAGE": str(self.folder),
+            "SECRET_HANDLE": handle,
+            "SECRET_HANDLE_TYPE": str(kind),
+            "SHM_KEY": str(self.key),
+            "SEM_KEY": str(self.key),
+            "MSG_KEY": str(self.key),
+            "SHM_ID": str(self.ipc[0]),
+            "SEM_ID": str(self.ipc[1]),
+            "MSG_ID": str(self.ipc[2]),
+            "QUEUE": self.queue_name[1:],
+            "SHM_NAME": self.shared.name,
+            **self.doors.environment(),
+        }
+
+    def appearance(self) -> dict[str, object]:
+        """Everything outside, as it is now."""
+        seen: dict[str, object] = dict(_tree(self.folder))
+        for kind in ("shm", "sem", "msg"):
+            seen[f"System V {kind}"] = Path(f"/proc/sysvipc/{kind}").read_text()
+        seen["POSIX queue"] = foreign.messages_in(self.queue)
+        seen["/dev/shm"] = {name: Path("/dev/shm", name).read_bytes() for name in os.listdir("/dev/shm")}
+        for switch in ("hostname", "core_pattern", "randomize_va_space"):
+            seen[switch] = Path("/proc/sys/kernel", switch).read_text()
+        seen["visitors"] = self.doors.visitors()
+        return seen
+
+    def move_if_asked(self) -> bool:
+        """Plays the outsider who moves a folder out of the grant; true when it was done now."""
+        asked = self.folder / "rw/please-move"
+        if not asked.exists():
+            return False
+        with contextlib.suppress(OSError):
+            (self.folder / "rw/moving").rename(self.folder / "outside/moving")
+        return True
+
+    def moved(self) -> None:
+        """Tells the attack that the folder has been moved."""
+        (self.folder / "rw/please-move").unlink(missing_ok=True)
+
+    def close(self) -> None:
+        self.doors.close()
+        foreign.remove_ipc(*self.ipc)
+        foreign.remove_queue(self.queue_name, self.queue)
+        self.shared.unlink(missing_ok=True)
+        subprocess.run(["rm", "-rf", str(self.folder)], check=False)  # which knows paths of any length
+
+
+class Doors:
+    """Sockets outside at which nobody may appear, and two that are granted."""
+
+    def __init__(self, folder: Path, nonce: str, user: int):
+        (folder / "outside").mkdir()
+        self.nonce = nonce
+        self.granted = _pair_of_ports(socket.AF_INET, "127.0.0.1")
+        self.denied = _pair_of_ports(socket.AF_INET, "127.0.0.1")
+        self.port = self.denied[0].getsockname()[1]
+        self.six = _pair_of_ports(socket.AF_INET6, "::1", self.port)
+        self.unix = [
+            _unix(socket.SOCK_STREAM, str(folder / "outside/door")),
+            _unix(socket.SOCK_DGRAM, str(folder / "outside/letterbox")),
+            _unix(socket.SOCK_STREAM, f"\0containment-{nonce}"),
+            _unix(socket.SOCK_DGRAM, f"\0containment-{nonce}-box"),
+        ]
+
+    def environment(self) -> dict[str, str]:
+        listen, free = _free_port(), _free_port()
+        return {
+            "GRANTED_PORT": str(self.granted[0].getsockname()[1]),
+            "DENIED_PORT": str(self.port),
+            "LISTEN_PORT": str(listen),
+            "FREE_PORT": str(free),
+            "ABSTRACT": f"containment-{self.nonce}",
+            "ABSTRACT_BOX": f"containment-{self.nonce}-box",
+            "ABSTRACT_FREE": f"containment-{self.nonce}-free",
+        }
+
+    def visitors(self) -> list[str]:
+        """Who came to a door that is nobody's; a door keeps no visitor."""
+        names = ("TCP", "UDP", "TCP of IPv6", "UDP of IPv6", "door", "letter box", "abstract door", "abstract box")
+        doors = (*self.denied, *self.six, *self.unix)
+        return [name for name, door in zip(names, doors) if _visited(door)]
+
+    def close(self) -> None:
+        for door in (*self.granted, *self.denied, *self.six, *self.unix):
+            door.close()
+
+
+def _pair_of_ports(family: int, host: str, port: int = 0) -> tuple[socket.socket, socket.socket]:
+    """A listening TCP socket and a UDP socket with one number."""
+    tcp, udp = socket.socket(family, socket.SOCK_STREAM), socket.socket(family, socket.SOCK_DGRAM)
+    tcp.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    tcp.bind((host, port))
+    tcp.listen(4096)
+    udp.bind((host, tcp.getsockname()[1]))
+    tcp.setblocking(False)
+    udp.setblocking(False)
+    return tcp, udp
+
+
+def _unix(kind: int, name: str) -> socket.socket:
+    door = socket.socket(socket.AF_UNIX, kind)
+    door.bind(name)
+    if kind == socket.SOCK_STREAM:
+        door.listen(16)
+    door.setblocking(False)
+    return door
+
+
+def _free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+def _visited(door: socket.socket) -> bool:
+    try:
+        if door.type == socket.SOCK_STREAM:
+            door.accept()[0].close()
+        else:
+            door.recv(64)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _plant(folder: Path, tools: Path, word: str) -> None:
+    for name in ("rw", "ro/sub", "data/sub/keys", "data/sub/hollow", "data/sub/free", "data/other/keys", "outside/empty"):
+        (folder / name).mkdir(parents=True)
+    texts = {"rw/own": "own\n", "ro/public": "public\n", "ro/note": "note\n", "ro/sub/note": "note\n"}
+    texts |= {"data/sub/keys/key": "key\n", "data/sub/free/file": "file\n", "data/pinned": "pinned\n"}
+    texts |= {"data/other/keys/key": "another\n", "outside/secret": word, "outside/loose": "loose\n"}
+    for name, text in texts.items():
+        (folder / name).write_text(text)
+    for name in ("ro/public", "ro/note", "outside/secret", "outside/loose"):
+        os.setxattr(folder / name, "user.word", word.encode())
+    (folder / "outside/secret").chmod(0o600)
+    (folder / "outside/loose").chmod(0o666)
+    for link, target in {"rw/planted": "outside/secret", "rw/planted-folder": "outside", "ro/planted": "outside/loose"}.items():
+        (folder / link).symlink_to(folder / target)
+    (folder / "outside/link-to-secret").symlink_to("secret")
+    for name, tool in {"ro/tool": "granted-tool", "outside/tool": "tool", "outside/dynamic-tool": "dynamic-tool"}.items():
+        shutil.copy(tools / tool, folder / name)
+
+
+def _give(folder: Path, user: int) -> None:
+    """The stage belongs to the user whose program attacks."""
+    for path in (folder, *folder.rglob("*")):
+        os.chown(path, user, user, follow_symlinks=False)
+
+
+def _set_user_id(folder: Path, tools: Path) -> None:
+    shutil.copy(tools / "set-user-id", folder / "ro/set-user-id")
+    (folder / "ro/set-user-id").chmod(0o4755)
+
+
+def _tree(folder: Path) -> dict[str, object]:
+    """Every name outside the freely writable grants, with what it is; the guarded parts too."""
+    seen = {".": _look(folder)}
+    for top in [one for one in folder.iterdir() if one.name not in FREE] + [folder / one for one in GUARDED]:
+        for path in (top, *(sorted(top.rglob("*")) if top.is_dir() else ())):
+            seen[str(path.relative_to(folder))] = _look(path)
+    return seen
+
+
+def _look(path: Path) -> tuple:
+    """Kind, mode, owner, links, times of content and of state, content and attributes."""
+    try:
+        status = os.lstat(path)
+    except FileNotFoundError:
+        return ("gone",)
+    if stat.S_ISREG(status.st_mode):
+        content = hashlib.sha256(path.read_bytes()).hexdigest()
+    else:
+        content = os.readlink(path) if stat.S_ISLNK(status.st_mode) else ""
+    attributes = {}
+    if not stat.S_ISLNK(status.st_mode):
+        attributes = {name: os.getxattr(path, name) for name in os.listxattr(path)}
+    numbers = (oct(status.st_mode), status.st_uid, status.st_gid, status.st_ino, status.st_nlink)
+    return (*numbers, status.st_mtime_ns, status.st_ctime_ns, content, attributes)

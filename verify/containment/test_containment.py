@@ -1,0 +1,65 @@
+"""A sealed program reaches nothing that it was not granted, whatever it tries.
+
+Each attack is played twice: sealed, where every try must be refused and nothing outside may
+change, and unsealed, where it must work. An attack that does not work where nothing stops it
+would show nothing by failing.
+"""
+
+from __future__ import annotations
+
+import os
+
+import attacks
+import pytest
+from heliostat_run import BINARY
+
+USERS = (0, attacks.ORDINARY_USER) if os.geteuid() == 0 else (0,)
+# Root's programs are static here and the ordinary user's dynamic, so that both are seen.
+LINKAGE = {0: "static", attacks.ORDINARY_USER: "dynamic"}
+RACE_MS = int(os.environ.get("HELIOSTAT_RACE_MS", "400"))
+
+
+@pytest.fixture(scope="module")
+def theatre(tmp_path_factory):
+    """The built attacks and a world to play them in."""
+    folder = tmp_path_factory.mktemp("containment")
+    for parent in (folder, *folder.parents[:2]):
+        parent.chmod(0o755)
+    (folder / "tools").mkdir()
+    attacks.build(folder / "tools")
+    (folder / "house").mkdir()
+    (folder / "house").chmod(0o777)
+    one = attacks.Theatre(folder / "tools", BINARY, folder / "house")
+    yield one
+    one.close()
+
+
+def verdicts(report: dict, name: str) -> list[str]:
+    return [line for line in report["output"].splitlines() if line.startswith(f"{name}: ")]
+
+
+def pairs(only_working: bool) -> list:
+    """Every attack with every user, or those that work unsealed for that user."""
+    chosen = [(one.name, user) for user in USERS for one in attacks.every() if not only_working or one.works_for(user)]
+    return [pytest.param(name, user, id=f"{name}-{'root' if user == 0 else 'user'}") for name, user in chosen]
+
+
+@pytest.mark.heliostat
+@pytest.mark.parametrize(("name", "user"), pairs(only_working=False))
+def test_sealed_attack_is_refused(theatre, name, user):
+    report = theatre.play(name, user, sealed=True, linkage=LINKAGE[user], race_ms=RACE_MS)
+    found = verdicts(report, name)
+    assert len(found) == 1 and found[0].startswith(f"{name}: refused"), report
+    assert "ESCAPED" not in report["output"], report
+    assert report["nonce"] not in report["output"], report
+    assert report["changed"] == [] and report["harm"] == [], report
+
+
+@pytest.mark.parametrize(("name", "user"), pairs(only_working=True))
+def test_unsealed_attack_works(theatre, name, user):
+    report = theatre.play(name, user, sealed=False, linkage=LINKAGE[user], race_ms=200)
+    assert any("ESCAPED" in line for line in verdicts(report, name)), report
+
+
+def test_enough_attacks():
+    assert len(attacks.every()) >= 60

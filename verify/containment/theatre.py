@@ -1,0 +1,192 @@
+"""Plays attacks one after the other, sealed or not, and reports what became of them.
+
+    theatre.py TOOLS        one request (JSON) a line on standard input, one report a line out
+
+It is started by `unshare` as the first process of namespaces of its own (processes, mounts,
+IPC, network, host name): an attack that works, because it is run unsealed to prove that it
+does, meets a small world in which nothing else lives. The sealed runs meet the same world,
+which also shows that the seal works inside a container.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import pty
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+from pathlib import Path
+
+from stage import Stage
+
+SECONDS_MAX = 30.0
+ANSWER_SECONDS_MAX = 3.0
+# A descriptor of the folder outside, left open by carelessness (CVE-2024-21626).
+LEAKED = 17
+# The victim's wires, victim.c.
+ASK, ANSWER = 3, 4
+
+
+class Play:
+    """One attack on one stage; `report` is what came of it."""
+
+    def __init__(self, tools: Path, request: dict, turn: int):
+        self.request = request
+        self.stage = Stage(tools, request["user"], turn)
+        self.master, self.slave = pty.openpty()
+        os.chown(os.ttyname(self.slave), request["user"], -1)
+        self.ask_in, self.ask = os.pipe()
+        self.answer, self.answer_out = os.pipe()
+        self.harm: list[str] = []
+        self.victim = self._start(tools)
+
+    def _start(self, tools: Path) -> subprocess.Popen:
+        environment = {**os.environ, **self.stage.environment(), **self.request["environment"], "WORD": self.stage.word}
+        listening = ["--listen", environment["LISTEN_PORT"], "--connect", f"127.0.0.1:{environment['GRANTED_PORT']}"]
+        command = self.request["command"]
+        if self.request["sealed"]:
+            command = [*self.request["sealed"], *self.stage.grants(), *listening, "--", *command]
+        user = self.request["user"]
+        return subprocess.Popen(
+            [str(tools / "victim"), *command],
+            stdin=self.slave,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=environment,
+            cwd=self.stage.folder,
+            user=user,
+            group=user,
+            extra_groups=[],
+            pass_fds=(ASK, ANSWER, LEAKED),
+            preexec_fn=self._wire,
+        )
+
+    def _wire(self) -> None:
+        """The victim's wires at 3 and 4, and the descriptor that somebody forgot to close."""
+        os.dup2(self.ask_in, ASK)
+        os.dup2(self.answer_out, ANSWER)
+        os.dup2(os.open(self.stage.folder / "outside", os.O_RDONLY), LEAKED)
+
+    def victim_says(self, letter: str) -> str:
+        """The victim's answer, or what is wrong with it."""
+        try:
+            os.write(self.ask, letter.encode())
+        except BrokenPipeError:
+            return "dead"
+        if not select.select([self.answer], [], [], ANSWER_SECONDS_MAX)[0]:
+            return "dead" if self.victim.poll() is not None else "does not answer"
+        return os.read(self.answer, 4096).decode().strip()
+
+    def appearance(self) -> dict[str, object]:
+        """The stage, the victim and the terminal as they are now."""
+        return {**self.stage.appearance(), "victim": self.victim_says("s"), "terminal": self._terminal()}
+
+    def _terminal(self) -> dict[str, object]:
+        try:
+            settings = termios.tcgetattr(self.slave)
+        except termios.error:
+            return {"hung up": True}
+        return {"settings": settings, "typed": _waiting(self.slave), "shown": _waiting(self.master)}
+
+    def act(self) -> dict:
+        """Lets the attack run; the report."""
+        before = self.appearance()
+        self.victim_says("g")
+        before = self._watch(before)
+        after = self.appearance()
+        self._clear()
+        output, errors = self.victim.communicate(timeout=SECONDS_MAX)
+        changed = [f"{name}: {before.get(name)} -> {after.get(name)}" for name in {**before, **after} if before.get(name) != after.get(name)]
+        return {
+            "output": output.decode(errors="replace"),
+            "errors": errors.decode(errors="replace")[-4000:],
+            "changed": [line[:600] for line in changed],
+            "harm": self.harm,
+            "nonce": self.stage.nonce,
+        }
+
+    def _watch(self, before: dict) -> dict:
+        """Waits for the end; what outside looks like if an outsider changed it meanwhile."""
+        end = time.monotonic() + SECONDS_MAX
+        while time.monotonic() < end:
+            if self.stage.move_if_asked():
+                before = {**self.appearance(), "victim": before["victim"]}
+                self.stage.moved()
+            says = self.victim_says("w")
+            if says != "running":
+                if not says.startswith("exit"):
+                    self.harm.append(f"the victim: {says}")
+                return before
+            time.sleep(0.003)
+        self.harm.append(f"the attack or its supervisor hung for {SECONDS_MAX} s")
+        return before
+
+    def _clear(self) -> None:
+        """Ends the victim and everything that was started in this play."""
+        keep = {os.getpid(), *_of_the_control_plane()}
+        for name in os.listdir("/proc"):
+            if name.isdigit() and int(name) not in keep:
+                _kill(int(name))
+
+    def close(self) -> None:
+        for number in (self.master, self.slave, self.ask_in, self.ask, self.answer, self.answer_out):
+            os.close(number)
+        self.stage.close()
+        while True:
+            try:
+                if os.waitpid(-1, os.WNOHANG)[0] == 0:
+                    return
+            except ChildProcessError:
+                return
+
+
+def _of_the_control_plane() -> list[int]:
+    def name(process: str) -> str:
+        try:
+            return Path("/proc", process, "comm").read_text().strip()
+        except OSError:
+            return ""
+
+    return [int(process) for process in os.listdir("/proc") if process.isdigit() and name(process) == "heliostatd"]
+
+
+def _waiting(terminal: int) -> int:
+    """Bytes that wait to be read at this end of a terminal."""
+    return struct.unpack("i", fcntl.ioctl(terminal, termios.FIONREAD, b"\0" * 4))[0]
+
+
+def _kill(process: int) -> None:
+    try:
+        os.kill(process, signal.SIGKILL)
+    except OSError:
+        pass
+
+
+def main() -> None:
+    """Requests until the end of input."""
+    os.umask(0)
+    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=1777", "none", "/dev/shm"], check=True)
+    tools = Path(sys.argv[1])
+    while os.open("/dev/null", os.O_RDONLY) < LEAKED:  # so that no other descriptor has these numbers
+        continue
+    for turn, line in enumerate(sys.stdin):
+        request = json.loads(line)
+        if request["control"]:
+            subprocess.run(request["control"], user=request["user"], env={**os.environ, **request["environment"]}, check=True)
+        play = Play(tools, request, turn)
+        try:
+            report = play.act()
+        finally:
+            play.close()
+        print(json.dumps(report), flush=True)
+
+
+if __name__ == "__main__":
+    main()
