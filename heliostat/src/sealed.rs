@@ -31,11 +31,12 @@ pub struct Program<'a> {
 /// Runs the program sealed, and ends as it ends.
 pub fn run(program: &Program<'_>, policy: Policy, folder: PathBuf, tells: bool) -> ExitCode {
     tree::adopt_orphans();
+    let front = rustix::process::getpid();
     match fork_telling() {
         Err(error) => failure(&error),
         Ok(Fork::Child(teller)) => {
             let plan = Plan { policy, folder: &folder, tells };
-            supervise(program, plan, &teller);
+            supervise(program, plan, &teller, front);
             std::process::exit(0)
         }
         Ok(Fork::Parent(_, hearer)) => stand_in_front(&hearer),
@@ -49,10 +50,13 @@ fn failure(why: &dyn std::fmt::Display) -> ExitCode {
 
 /// The supervisor's process: tells the program's number, then how it ended; ends after the last
 /// of its processes.
-fn supervise(program: &Program<'_>, plan: Plan<'_>, teller: &Teller) {
+fn supervise(program: &Program<'_>, plan: Plan<'_>, teller: &Teller, front: Pid) {
     tree::adopt_orphans();
     // The process in front has died unless it waits for us.
     let _ = rustix::process::set_parent_process_death_signal(Some(Signal::TERM));
+    if rustix::process::getppid() != Some(front) {
+        return;
+    }
     let tells = plan.tells;
     let become_program = || {
         let error = image::become_program(program.file, program.arguments, program.environment);

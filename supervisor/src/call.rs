@@ -158,9 +158,7 @@ impl Call<'_> {
     /// Opens the end of a walk; a symbolic link that has come there meanwhile is ELOOP.
     pub fn open_found(&self, found: &Found, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
         if let Object::Descriptor { process, number } = found.object {
-            let link = format!("{process}/fd/{number}");
-            let flags = flags.difference(OFlags::NOFOLLOW) | OFlags::CLOEXEC;
-            return rustix::fs::openat(self.house.roots.proc(), link, flags, mode).map_err(errno);
+            return paths::reopen(process, number, flags, mode);
         }
         let safe = match found.object {
             // Its last component may be a link of /proc's own kind.

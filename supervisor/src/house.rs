@@ -7,6 +7,7 @@ use heliostat_control::policy::Policy;
 
 use crate::call::Call;
 use crate::filter::Fenced;
+use crate::limits::{Births, MemoryGroup};
 use crate::paths::{Roots, Sandbox};
 use crate::refused::Refused;
 use crate::tree;
@@ -26,6 +27,10 @@ pub struct House {
     pub refused: Mutex<Refused>,
     /// What the kernel fences, so that calls need not be judged here.
     pub fenced: Fenced,
+    /// How many processes and threads there may be.
+    pub births: Births,
+    /// What limits their memory, where that is allowed.
+    pub group: Option<MemoryGroup>,
     /// This process, which all sealed ones descend from.
     pub own: i32,
 }

@@ -11,6 +11,7 @@ mod calls;
 mod fence;
 mod filter;
 mod house;
+mod limits;
 mod net;
 mod paths;
 mod refused;
@@ -28,7 +29,9 @@ use heliostat_control::policy::Policy;
 
 pub use fence::landlock_abi;
 
+use crate::filter::Fenced;
 use crate::house::House;
+use crate::limits::{Births, MemoryGroup};
 
 /// What to seal.
 pub struct Plan<'a> {
@@ -84,7 +87,10 @@ pub struct Sealed {
 /// # Errors
 /// `SealError`; the child has then ended.
 pub fn seal(plan: Plan<'_>, become_program: impl FnOnce() -> i32) -> Result<Sealed, SealError> {
+    let limits = plan.policy.limits;
     let fenced = fence::probe().map_err(|_| SealError::NoLandlock)?;
+    let fenced = Fenced { counts: limits.processes.is_some(), ..fenced };
+    let group = limits.memory.and_then(MemoryGroup::make);
     let mut grants = if plan.policy.system { system::grants() } else { Vec::new() };
     let of_system = grants.len();
     grants.extend(plan.policy.grants.iter().cloned());
@@ -98,7 +104,8 @@ pub fn seal(plan: Plan<'_>, become_program: impl FnOnce() -> i32) -> Result<Seal
         .map_err(|error| SealError::Place(plan.folder.to_owned(), error))?;
     match fork_telling().map_err(SealError::Fence)? {
         Fork::Child(teller) => {
-            let listener = fence::enter(&roots, fenced);
+            let limited = limits.memory.map_or(Ok(()), |bytes| limit_memory(group.as_ref(), bytes));
+            let listener = limited.and_then(|()| fence::enter(&roots, fenced));
             teller.tell(match &listener {
                 Ok(fd) => std::os::fd::AsRawFd::as_raw_fd(fd),
                 Err(Errno(number)) => -number,
@@ -120,12 +127,20 @@ pub fn seal(plan: Plan<'_>, become_program: impl FnOnce() -> i32) -> Result<Seal
             rustix::process::umask(rustix::fs::Mode::empty());
             let own = rustix::process::getpid().as_raw_nonzero().get();
             let refused = Mutex::new(refused::Refused::new(plan.tells));
-            let policy = plan.policy;
-            let house = Arc::new(House { listener, policy, roots, refused, own, fenced });
+            let (policy, births) = (plan.policy, Births::new(limits.processes));
+            let house = House { listener, policy, roots, refused, births, group, own, fenced };
+            let house = Arc::new(house);
             serve::start(&house).map_err(SealError::Fence)?;
             Ok(Sealed { child, house })
         }
     }
+}
+
+fn limit_memory(group: Option<&MemoryGroup>, bytes: u64) -> Result<(), Errno> {
+    if group.is_some_and(MemoryGroup::enter) {
+        return Ok(());
+    }
+    limits::limit_each(bytes).map_err(|error| Errno(error.raw_os_error()))
 }
 
 impl Sealed {
@@ -133,7 +148,10 @@ impl Sealed {
     /// supervisor made on the host.
     pub fn cleaner(&self) -> impl Fn() + Send + 'static {
         let house = self.house.clone();
-        move || house.roots.remove()
+        move || {
+            house.roots.remove();
+            house.group.iter().for_each(MemoryGroup::remove);
+        }
     }
 
     /// What was refused so far, with counts.

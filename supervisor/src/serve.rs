@@ -143,6 +143,8 @@ impl Desk {
 
     fn relieve(self: &Arc<Self>, now: u64) {
         if self.threads.load(SeqCst) >= THREADS_MAX {
+            // Nobody is left to receive: the call that holds everything up fails with EINTR.
+            let _ = interrupt(self.answerer.load(SeqCst));
             return;
         }
         // Read before the exchange, which says that they were still so.

@@ -1,5 +1,7 @@
 //! All processes of a sealed program: waited for, and ended together.
 
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rustix::io::Errno;
@@ -7,6 +9,8 @@ use rustix::process::{kill_process, wait, Pid, Signal, WaitOptions};
 
 /// Rounds of killing before what is left counts as not to be killed.
 const ROUNDS_MAX: usize = 1000;
+
+static ENDING: AtomicBool = AtomicBool::new(false);
 
 /// Makes this process the parent of every orphan below it.
 pub fn adopt_orphans() {
@@ -25,33 +29,69 @@ pub fn wait_for_all(mut ended: impl FnMut(i32, i32)) {
     }
 }
 
-/// Kills all children, and theirs as they are adopted, until none is left. Blocks for that long.
+/// Whether all processes are being killed, so that there must be no new ones.
+pub fn is_ending() -> bool {
+    ENDING.load(Ordering::SeqCst)
+}
+
+/// Kills all processes below this one until none is left. Blocks for that long.
+///
+/// The supervisor refuses new ones meanwhile; where it has died, the kernel does, since nobody
+/// answers. So what is found is all there is, but for what was being born just then.
 pub fn kill_all() {
+    ENDING.store(true, Ordering::SeqCst);
     for _ in 0..ROUNDS_MAX {
-        let children = children();
-        if children.is_empty() {
+        let below = descendants();
+        if below.is_empty() {
             return;
         }
-        for child in children {
-            let _ = kill_process(child, Signal::KILL);
+        for process in below {
+            let _ = kill_process(process, Signal::KILL);
         }
         while matches!(wait(WaitOptions::NOHANG), Ok(Some(_))) {}
         std::thread::sleep(Duration::from_millis(1));
     }
 }
 
-/// Children of this process, by proc(5).
-fn children() -> Vec<Pid> {
-    let own = rustix::process::getpid().as_raw_nonzero().get();
+/// Processes and threads below this one.
+pub fn tasks() -> u32 {
+    /// Of /proc/PID/stat: num_threads, counted as in `field`.
+    const THREADS: usize = 17;
+    let threads = |process: &Pid| field(process.as_raw_nonzero().get(), THREADS).unwrap_or(0);
+    let all: i32 = descendants().iter().map(threads).sum();
+    u32::try_from(all).unwrap_or(u32::MAX)
+}
+
+/// All processes below this one, by proc(5).
+fn descendants() -> Vec<Pid> {
     let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
     let numbers = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    numbers.filter(|number| parent_of(*number) == Some(own)).filter_map(Pid::from_raw).collect()
+    let mut children: BTreeMap<i32, Vec<i32>> = BTreeMap::new();
+    for number in numbers {
+        if let Some(parent) = parent_of(number) {
+            children.entry(parent).or_default().push(number);
+        }
+    }
+    let mut found = Vec::new();
+    let mut left = vec![rustix::process::getpid().as_raw_nonzero().get()];
+    while let Some(parent) = left.pop() {
+        for child in children.remove(&parent).unwrap_or_default() {
+            found.extend(Pid::from_raw(child));
+            left.push(child);
+        }
+    }
+    found
 }
 
 /// The parent's number, from /proc/PID/stat.
 pub fn parent_of(process: i32) -> Option<i32> {
+    field(process, 1)
+}
+
+/// A field of /proc/PID/stat, counted from the one after the name, which is 0 (proc(5)).
+fn field(process: i32, place: usize) -> Option<i32> {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     // The name in parentheses may hold anything, parentheses too.
     let (_, rest) = stat.rsplit_once(')')?;
-    rest.split_whitespace().nth(1)?.parse().ok()
+    rest.split_whitespace().nth(place)?.parse().ok()
 }

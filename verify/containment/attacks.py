@@ -62,7 +62,7 @@ class Theatre:
         command = ["unshare", *own_user, *spaces, os.sys.executable, str(HERE / "theatre.py"), str(tools)]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
-    def play(self, attack: str, user: int, sealed: bool, linkage: str, race_ms: int) -> dict:
+    def play(self, attack: str, user: int, sealed: bool, linkage: str, race_ms: int, kill: int = 0) -> dict:
         """Plays one attack; what the program printed and what changed outside."""
         program = self.tools / f"attack-{linkage}"
         socket = self.house / f"control-{user}.sock"
@@ -74,7 +74,7 @@ class Theatre:
         seal = [str(self.heliostat), "run", "--sealed", *limits, "--grant", str(program)]
         control = [str(self.heliostat), "run", "--", "/bin/true"] if attack.startswith("control_") else []
         request = {"user": user, "command": [str(program), attack], "environment": environment}
-        request |= {"sealed": seal if sealed else [], "control": control}
+        request |= {"sealed": seal if sealed else [], "control": control, "kill": kill}
         self.process.stdin.write(json.dumps(request) + "\n")
         self.process.stdin.flush()
         answer = self.process.stdout.readline()

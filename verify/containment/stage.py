@@ -191,6 +191,7 @@ def _plant(folder: Path, tools: Path, word: str) -> None:
     texts = {"rw/own": "own\n", "ro/public": "public\n", "ro/note": "note\n", "ro/sub/note": "note\n"}
     texts |= {"data/sub/keys/key": "key\n", "data/sub/free/file": "file\n", "data/pinned": "pinned\n"}
     texts |= {"data/other/keys/key": "another\n", "outside/secret": word, "outside/loose": "loose\n"}
+    texts |= {"outside/log": word + "\n"}
     for name, text in texts.items():
         (folder / name).write_text(text)
     for name in ("ro/public", "ro/note", "outside/secret", "outside/loose"):
@@ -237,5 +238,7 @@ def _look(path: Path) -> tuple:
     attributes = {}
     if not stat.S_ISLNK(status.st_mode):
         attributes = {name: os.getxattr(path, name) for name in os.listxattr(path)}
+    if path.name == "log":  # may be appended to, and no more
+        return oct(status.st_mode), status.st_uid, status.st_nlink, path.read_text().splitlines()[:1], attributes
     numbers = (oct(status.st_mode), status.st_uid, status.st_gid, status.st_ino, status.st_nlink)
     return (*numbers, status.st_mtime_ns, status.st_ctime_ns, content, attributes)

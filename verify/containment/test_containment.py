@@ -38,6 +38,11 @@ def verdicts(report: dict, name: str) -> list[str]:
     return [line for line in report["output"].splitlines() if line.startswith(f"{name}: ")]
 
 
+def harms(report: dict) -> bool:
+    """Whether an attack says so, or is seen to have done something."""
+    return "ESCAPED" in report["output"] or report["nonce"] in report["output"] or bool(report["changed"])
+
+
 def pairs(only_working: bool) -> list:
     """Every attack with every user, or those that work unsealed for that user."""
     chosen = [(one.name, user) for user in USERS for one in attacks.every() if not only_working or one.works_for(user)]
@@ -57,8 +62,20 @@ def test_sealed_attack_is_refused(theatre, name, user):
 
 @pytest.mark.parametrize(("name", "user"), pairs(only_working=True))
 def test_unsealed_attack_works(theatre, name, user):
-    report = theatre.play(name, user, sealed=False, linkage=LINKAGE[user], race_ms=200)
-    assert any("ESCAPED" in line for line in verdicts(report, name)), report
+    """A race need not be won at the first go."""
+    reports = []
+    while not any(harms(report) for report in reports) and len(reports) < 3:
+        reports.append(theatre.play(name, user, sealed=False, linkage=LINKAGE[user], race_ms=200))
+    assert harms(reports[-1]), reports
+
+
+@pytest.mark.heliostat
+@pytest.mark.parametrize("user", USERS)
+@pytest.mark.parametrize("kill", [1, 2], ids=["in front", "behind"])
+def test_killed_supervisor_leaves_nobody(theatre, kill, user):
+    """Nothing runs on without a fence: whoever is killed, all sealed processes end."""
+    report = theatre.play("linger", user, sealed=True, linkage=LINKAGE[user], race_ms=0, kill=kill)
+    assert report["harm"] == [] and report["changed"] == [], report
 
 
 def test_enough_attacks():

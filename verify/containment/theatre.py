@@ -53,11 +53,12 @@ class Play:
         if self.request["sealed"]:
             command = [*self.request["sealed"], *self.stage.grants(), *listening, "--", *command]
         user = self.request["user"]
+        log = open(self.stage.folder / "outside/log", "ab")
         return subprocess.Popen(
             [str(tools / "victim"), *command],
             stdin=self.slave,
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stderr=log,
             env=environment,
             cwd=self.stage.folder,
             user=user,
@@ -101,7 +102,8 @@ class Play:
         before = self._watch(before)
         after = self.appearance()
         self._clear()
-        output, errors = self.victim.communicate(timeout=SECONDS_MAX)
+        output, _ = self.victim.communicate(timeout=SECONDS_MAX)
+        errors = (self.stage.folder / "outside/log").read_bytes().partition(b"\n")[2]
         changed = [f"{name}: {before.get(name)} -> {after.get(name)}" for name in {**before, **after} if before.get(name) != after.get(name)]
         return {
             "output": output.decode(errors="replace"),
@@ -115,6 +117,8 @@ class Play:
         """Waits for the end; what outside looks like if an outsider changed it meanwhile."""
         end = time.monotonic() + SECONDS_MAX
         while time.monotonic() < end:
+            if self.request["kill"] and time.monotonic() > end - SECONDS_MAX + 0.5:
+                return self._kill_supervisor(before)
             if self.stage.move_if_asked():
                 before = {**self.appearance(), "victim": before["victim"]}
                 self.stage.moved()
@@ -125,6 +129,20 @@ class Play:
                 return before
             time.sleep(0.003)
         self.harm.append(f"the attack or its supervisor hung for {SECONDS_MAX} s")
+        return before
+
+    def _kill_supervisor(self, before: dict) -> dict:
+        """Kills the process in front (1), the one behind it (2), or both (3); who is left?"""
+        front = _children(self.victim.pid)
+        behind = [child for one in front for child in _children(one)]
+        for process in {1: front, 2: behind, 3: front + behind}[self.request["kill"]]:
+            _kill(process)
+        end = time.monotonic() + SECONDS_MAX / 3
+        while left := _running(self.request["command"][0]):
+            if time.monotonic() > end:
+                self.harm.append(f"{len(left)} sealed processes outlived their supervisor")
+                break
+            time.sleep(0.02)
         return before
 
     def _clear(self) -> None:
@@ -154,6 +172,22 @@ def _of_the_control_plane() -> list[int]:
             return ""
 
     return [int(process) for process in os.listdir("/proc") if process.isdigit() and name(process) == "heliostatd"]
+
+
+def _children(parent: int) -> list[int]:
+    return [int(word) for word in Path(f"/proc/{parent}/task/{parent}/children").read_text().split()]
+
+
+def _running(program: str) -> list[int]:
+    """Processes that run this program, dead ones left out."""
+    found = []
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            if os.readlink(f"/proc/{name}/exe") == program:
+                found.append(int(name))
+        except OSError:
+            continue
+    return found
 
 
 def _waiting(terminal: int) -> int:

@@ -29,26 +29,26 @@ fn changeable(call: &Call<'_>, descriptor: i32, path: &[u8], last: Last) -> Resu
 /// What a descriptor of the thread's stands for, if it may be changed. A descriptor for reading
 /// is enough for the kernel, and so not for us: the file's grant decides.
 fn own(call: &Call<'_>, number: i32) -> Result<OwnedFd, Errno> {
-    let start = Start::of(&call.house.roots, call.thread(), number)?;
-    let fd = match number {
-        libc::AT_FDCWD => start.fd,
-        _ => seal::descriptor_of(call.thread(), number)?.into(),
+    let roots = &call.house.roots;
+    let start = match number {
+        libc::AT_FDCWD => Start::of(roots, call.thread(), number)?,
+        // What is judged is the copy that is used: another thread may put another file there.
+        _ => Start::from(roots, seal::descriptor_of(call.thread(), number)?.into()),
     };
     let is_allowed = match &start.path {
         Some(path) => {
-            let root = call.house.roots.deciding(path);
-            root.is_some_and(|root| root.access == Access::ReadWrite)
+            roots.deciding(path).is_some_and(|root| root.access == Access::ReadWrite)
         }
         // Without a name: memory and pipes of its own, or a file that is gone. What it holds
         // from outside is only to be read and written.
-        None => !start.is_hidden && call.house.roots.may_change_removed(&fd),
+        None => !start.is_hidden && roots.may_change_removed(&start.fd),
     };
     if !is_allowed {
         call.house.note_call(call, "the descriptor's file is not granted for writing");
         return Err(Errno(libc::EROFS));
     }
     call.check()?;
-    Ok(fd)
+    Ok(start.fd)
 }
 
 /// fchmodat(2).

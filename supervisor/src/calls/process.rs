@@ -4,7 +4,9 @@ use heliostat_base::seal::Reply;
 use heliostat_base::sys::{Errno, Sysno};
 
 use crate::call::{Answer, Call, DONE};
+use crate::filter::NAMESPACES;
 use crate::paths::Sandbox;
+use crate::tree;
 
 /// Commands of fcntl(2) about the signals of descriptors (source: fcntl.h).
 const SET_SIGNAL: i32 = 10;
@@ -25,10 +27,15 @@ pub fn answer(call: &Call<'_>) -> Option<Answer> {
         | Sysno::sched_setattr
         | Sysno::sched_rr_get_interval
         | Sysno::get_robust_list
+        | Sysno::getpgid
+        | Sysno::getsid
         | Sysno::pidfd_open => of_sealed(call, call.int(0)),
+        Sysno::fork | Sysno::vfork | Sysno::clone => birth(call),
         Sysno::kill | Sysno::tkill | Sysno::rt_sigqueueinfo => signal(call, call.int(0)),
         Sysno::tgkill | Sysno::rt_tgsigqueueinfo => signal(call, call.int(0)),
-        Sysno::setpriority | Sysno::ioprio_set | Sysno::ioprio_get => priority(call),
+        Sysno::setpriority | Sysno::getpriority | Sysno::ioprio_set | Sysno::ioprio_get => {
+            priority(call)
+        }
         Sysno::prctl => option(call),
         Sysno::fcntl => descriptor(call),
         Sysno::seccomp => filter(call),
@@ -56,11 +63,27 @@ fn signal(call: &Call<'_>, process: i32) -> Answer {
     }
 }
 
+/// A new process: none once the program is to end.
+fn birth(call: &Call<'_>) -> Answer {
+    if call.number == Sysno::clone && call.word(0) as u32 & NAMESPACES != 0 {
+        call.house.note_call(call, "namespaces of its own");
+        return Err(Errno(libc::EPERM));
+    }
+    if tree::is_ending() {
+        return Err(Errno(libc::EAGAIN));
+    }
+    if !call.house.births.take_one() {
+        call.house.note_call(call, "more processes and threads than the policy's limit");
+        return Err(Errno(libc::EAGAIN));
+    }
+    Ok(Reply::Continue)
+}
+
 fn priority(call: &Call<'_>) -> Answer {
     /// Of one process, by number (source: ioprio_set(2)).
     const OF_PROCESS: i32 = 1;
     let is_one = match call.number {
-        Sysno::setpriority => call.int(0) == libc::PRIO_PROCESS as i32,
+        Sysno::setpriority | Sysno::getpriority => call.int(0) == libc::PRIO_PROCESS as i32,
         _ => call.int(0) == OF_PROCESS,
     };
     match is_one {

@@ -8,15 +8,15 @@ pub enum Condition {
     /// The low word of the argument is one of these. The kernel ignores the high word of an
     /// `int`, so must this.
     LowIn(u8, &'static [u32]),
-    /// The low word of the argument has none of these bits.
-    LowWithout(u8, u32),
+    /// The low word of the argument has one of the first bits and none of the others.
+    LowWith(u8, u32, u32),
     /// All 64 bits of the argument are zero: a null pointer, or no flag at all.
     Zero(u8),
     /// Both low words are zero: this process, itself.
     LowZeros(u8, u8),
-    /// The first argument's low word is one of these, and the second's, bits of the mask only,
-    /// one of those.
-    Socket(&'static [u32], &'static [u32]),
+    /// Low words of the first three arguments: domain, type without its flags, and protocol are
+    /// each one of these.
+    Socket(&'static [u32], &'static [u32], &'static [u32]),
 }
 
 /// Byte offsets of an argument's halves (source: linux/seccomp.h, little endian).
@@ -35,16 +35,20 @@ const SOCKET_TYPE: u32 = 0xf;
 pub fn instructions(condition: &Condition) -> Vec<Instruction> {
     let mut whole = match *condition {
         Condition::LowIn(argument, values) => one_of(argument, u32::MAX, values),
-        Condition::LowWithout(argument, bits) => {
-            vec![Instruction::load(low(argument)), Instruction::has_any(bits, 1, 0)]
-        }
+        Condition::LowWith(argument, some, none) => vec![
+            Instruction::load(low(argument)),
+            Instruction::has_any(none, 2, 0),
+            Instruction::has_any(some, 0, 1),
+        ],
         Condition::Zero(argument) => both_zero(low(argument), high(argument)),
         Condition::LowZeros(one, other) => both_zero(low(one), low(other)),
-        Condition::Socket(domains, types) => {
+        Condition::Socket(domains, types, protocols) => {
+            let otherwise = [Instruction::skip(1), Instruction::end(Verdict::Notify)];
             let mut whole = one_of(0, u32::MAX, domains);
-            whole.push(Instruction::skip(1));
-            whole.push(Instruction::end(Verdict::Notify));
+            whole.extend(otherwise);
             whole.extend(one_of(1, SOCKET_TYPE, types));
+            whole.extend(otherwise);
+            whole.extend(one_of(2, u32::MAX, protocols));
             whole
         }
     };

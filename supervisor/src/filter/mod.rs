@@ -8,10 +8,13 @@ mod conditions;
 mod table;
 
 pub use assemble::assemble;
+pub use table::NAMESPACES;
 
-/// What this kernel's Landlock fences, so that the filter need not.
+/// What others see to, so that the filter need not, and what it has to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fenced {
     /// Signals reach only processes behind the same fence (Landlock ABI 6, Linux 6.12).
     pub signals: bool,
+    /// Threads are counted, so that each has to ask.
+    pub counts: bool,
 }

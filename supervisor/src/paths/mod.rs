@@ -4,6 +4,7 @@
 //! skeleton; all else does not exist.
 
 mod found;
+mod held;
 mod proc;
 mod quick;
 mod roots;
@@ -13,6 +14,7 @@ mod start;
 mod walk;
 
 pub use found::{Found, Object};
+pub use held::reopen;
 pub use proc::{link as link_of_proc, Sandbox};
 pub use quick::{open as quick, writes};
 pub use roots::{Root, Roots};

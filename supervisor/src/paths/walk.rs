@@ -261,6 +261,10 @@ impl<'a> Walk<'a> {
         }
         let node =
             rustix::fs::openat(&self.folder()?, &name, LOOK, Mode::empty()).map_err(errno)?;
+        // What is open now stays this process's; its number may have been another's before.
+        if !proc::exists(self.sandbox, &names) {
+            return Err(Errno(libc::ENOENT));
+        }
         match kind(&node)? {
             FileType::Directory if enters => self.stack.push((name, node)),
             _ if enters => return Err(Errno(libc::ENOTDIR)),

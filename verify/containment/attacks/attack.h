@@ -57,7 +57,7 @@ long raw(long number, const long arguments[6]);
 #define L5(a, ...) (long)(a), L4(__VA_ARGS__)
 #define L6(a, ...) (long)(a), L5(__VA_ARGS__)
 
-/* A path of the stage, in one of a few static buffers that are used in turn. */
+/* A path of the stage, in one of the thread's few static buffers that are used in turn. */
 const char *at(const char *relative);
 /* A number that the runner left in the environment: a process, a port, an address. */
 long given(const char *variable);
@@ -78,6 +78,8 @@ void must_be_denied(long result, const char *what);
 void must_not_show(long descriptor, const char *what);
 /* Bytes that must not hold the secret. */
 void must_not_hold(const char *bytes, size_t length, const char *what);
+/* Opens what is granted by path only, or, where nobody is given that, for reading. */
+long open_path(const char *path);
 /* A preparation without which the attack proves nothing. */
 long need(long result, const char *what);
 

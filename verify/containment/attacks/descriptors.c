@@ -80,6 +80,76 @@ static void descriptor_by_message(void) {
     all_refused();
 }
 
+static long reading, writing, shifting;
+
+static void shift_descriptor(void) {
+    for (;;) {
+        CALL(dup2, writing, shifting);
+        CALL(dup2, reading, shifting);
+    }
+}
+
+/* One number, a file of one's own and a read-only one by turns: the file that is judged must be
+ * the file that is changed. */
+static void race_descriptor_changed(void) {
+    struct timespec times[2] = {{0, 0}, {0, 0}};
+    writing = own_file("rw/mine", "mine\n");
+    reading = need(CALL(openat, AT_FDCWD, at("ro/public"), O_RDONLY), "a granted file");
+    shifting = need(CALL(dup, writing), "dup");
+    beside(shift_descriptor);
+    while (racing()) {
+        CALL(fchmod, shifting, 0777);
+        CALL(utimensat, shifting, 0L, times, 0);
+        CALL(fsetxattr, shifting, "user.mark", "x", 1L, 0);
+        CALL(fchown, shifting, getuid(), getgid());
+        CALL(flock, shifting, 2L | 4L /* LOCK_EX | LOCK_NB */);
+    }
+    struct stat status;
+    need(CALL(fstat, reading, &status), "fstat");
+    must_fail((status.st_mode & 0777) == 0777 || status.st_mtime == 0 ? 0 : -EROFS, "a read-only file was changed");
+    all_refused();
+}
+
+/* A pipe may be opened anew by its name in /proc; what is there when it is opened must be what
+ * was there when it was judged. */
+static void race_descriptor_reopened(void) {
+    char path[64], bytes[8];
+    int pair[2];
+    need(CALL(pipe2, pair, O_NONBLOCK), "a pipe");
+    writing = pair[1];
+    reading = need(CALL(openat, AT_FDCWD, at("ro/public"), O_RDONLY), "a granted file");
+    shifting = need(CALL(dup, writing), "dup");
+    snprintf(path, sizeof path, "/proc/self/fd/%ld", shifting);
+    beside(shift_descriptor);
+    while (racing()) {
+        long file = CALL(openat, AT_FDCWD, path, O_RDWR | O_NONBLOCK);
+        if (file >= 0 && CALL(pread64, file, bytes, 6L, 0L) == 6 && !memcmp(bytes, "public", 6))
+            escaped("a read-only file is open for writing");
+        CALL(close, file);
+        CALL(linkat, AT_FDCWD, path, AT_FDCWD, at("rw/linked"), AT_SYMLINK_FOLLOW);
+    }
+    struct stat status;
+    need(CALL(fstat, reading, &status), "fstat");
+    must_fail(status.st_nlink > 1 ? 0 : -EXDEV, "a read-only file was linked");
+    all_refused();
+}
+
+/* Standard error leads into a log outside, for appending, as a shell opens it: a descriptor
+ * gives what it gives, and not the file. */
+static void inherited_log(void) {
+    static const char *const ways[] = {"/proc/self/fd/2", "/dev/stderr", "/dev/fd/2"};
+    for (int i = 0; i < 3; i++) {
+        must_not_show(CALL(openat, AT_FDCWD, ways[i], O_RDONLY), "a log was opened for reading");
+        must_not_show(CALL(openat, AT_FDCWD, ways[i], O_RDWR), "a log was opened for both");
+        must_fail(CALL(linkat, AT_FDCWD, ways[i], AT_FDCWD, at("rw/log"), AT_SYMLINK_FOLLOW), "a log was linked");
+        must_fail(CALL(chmod, ways[i], 0777), "a log's mode was changed by name");
+    }
+    must_fail(CALL(linkat, 2, "", AT_FDCWD, at("rw/log"), AT_EMPTY_PATH), "a log was linked by its descriptor");
+    must_fail(CALL(fchmod, 2, 0777), "a log's mode was changed");
+    must_fail(CALL(fsetxattr, 2, "user.mark", "x", 1L, 0), "a log got an attribute");
+    all_refused();
+}
+
 /* A deleted file lives on behind its descriptor, and has no path by which it could be judged. */
 static void deleted_file(void) {
     char path[64];
@@ -114,6 +184,9 @@ const struct attack descriptor_attacks[] = {
     ATTACK(no_room_for_descriptors, ANYONE),
     ATTACK(standard_descriptors_closed, ANYONE),
     ATTACK(descriptor_by_message, ANYONE),
+    ATTACK(race_descriptor_changed, ANYONE),
+    ATTACK(race_descriptor_reopened, ANYONE),
+    ATTACK(inherited_log, ANYONE),
     ATTACK(deleted_file, ANYONE),
     ATTACK(deleted_folder, ANYONE),
     {0},

@@ -142,8 +142,6 @@ static void process_switches(void) {
     must_fail(CALL(prctl, 35L /* PR_SET_MM */, 13L /* EXE_FILE */, 0L, 0L, 0L), "PR_SET_MM_EXE_FILE");
     must_fail(CALL(prctl, 35L, 14L /* MAP */, map, sizeof map, 0L), "PR_SET_MM_MAP");
     must_fail(CALL(prctl, 0x59616d61L /* PR_SET_PTRACER */, -1L, 0L, 0L, 0L), "PR_SET_PTRACER");
-    must_fail(CALL(prctl, 1L /* PR_SET_PDEATHSIG */, 0L, 0L, 0L, 0L), "the parent's death made silent");
-    must_fail(CALL(prctl, 36L /* PR_SET_CHILD_SUBREAPER */, 1L, 0L, 0L, 0L), "orphans kept");
     must_fail(CALL(personality, 0x0400000L /* READ_IMPLIES_EXEC */), "all that is read may be run");
     must_fail(CALL(personality, 0x0040000L /* ADDR_NO_RANDOMIZE */), "addresses made known");
     all_refused();

@@ -81,12 +81,11 @@ static void readonly_by_mapping(void) {
 
 /* The name of an open descriptor in /proc opens the file anew, with other rights. */
 static void descriptor_reopened(void) {
-    static const int ways[] = {O_RDONLY, O_PATH};
     static const char *const forms[] = {"/proc/self/fd/%ld", "/proc/thread-self/fd/%ld", "/dev/fd/%ld"};
     char path[64];
     for (int way = 0; way < 2; way++)
         for (int form = 0; form < 3; form++) {
-            long file = need(CALL(openat, AT_FDCWD, at("ro/public"), ways[way]), "opening a granted file");
+            long file = way ? open_path(at("ro/public")) : granted();
             snprintf(path, sizeof path, forms[form], file);
             must_fail(CALL(openat, AT_FDCWD, path, O_WRONLY), "reopened for writing");
             must_fail(CALL(openat, AT_FDCWD, path, O_RDONLY | O_TRUNC), "truncated by reopening");
@@ -125,7 +124,7 @@ static void outsiders_kept_waiting(void) {
 
 /* A folder's descriptor that was opened for reading makes nothing in it. */
 static void readonly_folder_descriptor(void) {
-    long folder = need(CALL(openat, AT_FDCWD, at("ro"), O_PATH | O_DIRECTORY), "opening the grant");
+    long folder = open_path(at("ro"));
     must_fail(CALL(openat, folder, "made", O_CREAT | O_WRONLY, 0600), "created");
     must_fail(CALL(openat, folder, "public", O_WRONLY), "opened for writing");
     must_fail(CALL(mkdirat, folder, "made", 0700), "mkdirat");

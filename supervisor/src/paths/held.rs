@@ -1,0 +1,40 @@
+//! A descriptor that a sealed process holds, copied once and opened anew.
+//!
+//! Other threads of the program put other files at its number whenever they like. So what is
+//! judged is the copy, and what is used is the copy, and never the number a second time.
+
+use std::os::fd::OwnedFd;
+
+use heliostat_base::seal;
+use heliostat_base::sys::Errno;
+use rustix::fs::{Mode, OFlags};
+
+use super::errno;
+use crate::call::own_name;
+
+/// Opens the file of descriptor `number` of a process anew, with no more rights than the
+/// descriptor has itself: what was handed in for writing is not read, a pipe's reader does not
+/// become its writer, what is open by path only is not opened, and what may be appended to is not
+/// overwritten.
+///
+/// # Errors
+/// EBADF if there is none, EACCES for more than it has, and those of openat(2).
+pub fn reopen(process: i32, number: i32, wanted: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
+    let fd: OwnedFd = seal::descriptor_of(process, number)?.into();
+    // Without an answer it has no right but to be looked at.
+    let has = rustix::fs::fcntl_getfl(&fd).unwrap_or(OFlags::PATH);
+    let reads = |flags: OFlags| !flags.contains(OFlags::WRONLY);
+    let writes = |flags: OFlags| flags.intersects(OFlags::WRONLY | OFlags::RDWR);
+    let mut flags = wanted.difference(OFlags::NOFOLLOW | OFlags::CREATE | OFlags::EXCL);
+    if !wanted.contains(OFlags::PATH) {
+        let changes = writes(wanted) || wanted.contains(OFlags::TRUNC);
+        let is_more = (reads(wanted) && !reads(has)) || (changes && !writes(has));
+        if has.contains(OFlags::PATH) || is_more {
+            return Err(Errno(libc::EACCES));
+        }
+        if has.contains(OFlags::APPEND) && changes {
+            flags = flags.difference(OFlags::TRUNC) | OFlags::APPEND;
+        }
+    }
+    rustix::fs::open(own_name(&fd), flags | OFlags::CLOEXEC, mode).map_err(errno)
+}
