@@ -42,7 +42,6 @@ pub fn enter(roots: &Roots, fenced: Fenced) -> Result<OwnedFd, Errno> {
     drop_capabilities().map_err(number)?;
     rustix::thread::set_no_new_privs(true).map_err(number)?;
     no_core_files()?;
-    close_inherited();
     // If this process's parent and the one in front of it are killed at once.
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))
         .map_err(number)?;
@@ -62,21 +61,6 @@ fn drop_capabilities() -> rustix::io::Result<()> {
     let none = CapabilitySet::empty();
     let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };
     rustix::thread::set_capabilities(None, sets)
-}
-
-/// What happened to be open where the program was started is nobody's grant (CVE-2024-21626).
-/// Only the standard three are, and pipes, which shells hand over by number (`<(command)`).
-fn close_inherited() {
-    let Ok(entries) = std::fs::read_dir("/proc/self/fd") else { return };
-    for entry in entries.flatten() {
-        let number = entry.file_name().to_str().and_then(|name| name.parse().ok());
-        let target = std::fs::read_link(entry.path());
-        let is_pipe = target.is_ok_and(|target| target.to_string_lossy().starts_with("pipe:"));
-        if let Some(number) = number.filter(|number| *number > 2 && !is_pipe) {
-            // Fails for the folder's own descriptor, which is closed by then.
-            let _ = seal::close_on_exec(number);
-        }
-    }
 }
 
 /// The kernel writes core files where the program stands, past every grant.

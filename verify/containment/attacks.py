@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,7 +33,14 @@ class Attack:
 def every() -> list[Attack]:
     """All attacks that the tables in attacks/*.c name."""
     sources = sorted((HERE / "attacks").glob("*.c"))
-    return [Attack(*entry) for source in sources for entry in ENTRY.findall(source.read_text())]
+    found = [Attack(*entry) for source in sources for entry in ENTRY.findall(source.read_text())]
+    return found + of_library()
+
+
+def of_library() -> list[Attack]:
+    """The attacks of attacks/library.py."""
+    names = re.findall(r"^def (library_\w+)", (HERE / "attacks/library.py").read_text(), re.MULTILINE)
+    return [Attack(name, "ANYONE") for name in names]
 
 
 def build(folder: Path) -> None:
@@ -49,6 +58,7 @@ def build(folder: Path) -> None:
     running = [subprocess.Popen(["gcc", *FLAGS, "-o", str(folder / name), *rest]) for name, rest in jobs.items()]
     if any(one.wait() for one in running):
         raise RuntimeError("an attack does not compile")
+    shutil.copy(HERE / "attacks/library.py", folder)
     folder.chmod(0o755)
 
 
@@ -59,7 +69,7 @@ class Theatre:
         self.tools, self.heliostat, self.house = tools, heliostat, house
         own_user = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
         spaces = ["--mount", "--pid", "--fork", "--kill-child", "--ipc", "--net", "--uts", "--mount-proc"]
-        command = ["unshare", *own_user, *spaces, os.sys.executable, str(HERE / "theatre.py"), str(tools)]
+        command = ["unshare", *own_user, *spaces, sys.executable, str(HERE / "theatre.py"), str(tools)]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def play(self, attack: str, user: int, sealed: bool, linkage: str, race_ms: int, kill: int = 0) -> dict:
@@ -71,9 +81,13 @@ class Theatre:
         environment |= {"CONTROL_SOCKET": str(socket), "XDG_RUNTIME_DIR": str(self.house)}
         environment |= {"PROCESSES_MAX": str(PROCESSES_MAX), "MEMORY_MAX": str(MEMORY_MAX)}
         environment |= {} if sealed else {"PROVE": "1"}
+        command = [str(program), attack]
+        if attack.startswith("library_"):
+            program = self.tools / "library.py"
+            command = ["/usr/bin/python3", str(program), attack]
         seal = [str(self.heliostat), "run", "--sealed", *limits, "--grant", str(program)]
         control = [str(self.heliostat), "run", "--", "/bin/true"] if attack.startswith("control_") else []
-        request = {"user": user, "command": [str(program), attack], "environment": environment}
+        request = {"user": user, "command": command, "environment": environment}
         request |= {"sealed": seal if sealed else [], "control": control, "kill": kill}
         self.process.stdin.write(json.dumps(request) + "\n")
         self.process.stdin.flush()

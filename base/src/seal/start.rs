@@ -38,13 +38,6 @@ pub fn fork_telling() -> Result<Fork, Errno> {
     }
 }
 
-/// Lets exec close a descriptor of this process. EBADF if there is none.
-pub fn close_on_exec(number: RawFd) -> Result<(), Errno> {
-    let args = [number as usize, libc::F_SETFD as usize, libc::FD_CLOEXEC as usize, 0, 0, 0];
-    // SAFETY: this command of fcntl takes no pointer, and nothing is closed now.
-    check(unsafe { raw(Sysno::fcntl as usize, args) }).map(drop)
-}
-
 impl Teller {
     /// Tells the parent a number. One write(2) and nothing else, so that it can be done behind a
     /// filter; nobody hears it if the parent has gone.
