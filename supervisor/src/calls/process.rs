@@ -122,7 +122,7 @@ fn descriptor(call: &Call<'_>) -> Answer {
 
 /// Filters of one's own can only forbid more, but there is one listener, and it is the fence's.
 fn filter(call: &Call<'_>) -> Answer {
-    let listens = call.word(1) & libc::SECCOMP_FILTER_FLAG_NEW_LISTENER as u64 != 0;
+    let listens = call.word(1) & libc::SECCOMP_FILTER_FLAG_NEW_LISTENER != 0;
     match call.int(0) as u32 == libc::SECCOMP_SET_MODE_FILTER && listens {
         true => Err(Errno(libc::EBUSY)),
         false => Ok(Reply::Continue),

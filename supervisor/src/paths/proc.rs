@@ -100,7 +100,7 @@ pub fn exists(sandbox: &dyn Sandbox, names: &[&str]) -> bool {
         ["sys", rest @ ..] => {
             let rest = rest.join("/");
             let leads = |known: &&str| below(known, &rest) || below(&rest, known);
-            SETTINGS.iter().any(|known| leads(&known))
+            SETTINGS.iter().any(leads)
         }
         [process, "task", _, entry, ..] => is_process(sandbox, process) && is_shown(entry),
         [process, entry, ..] => is_process(sandbox, process) && is_shown(entry),

@@ -50,7 +50,7 @@ fn not_proc(root: Option<&Root>, opened: Result<OwnedFd, Errno>) -> Option<Resul
         Ok(fd) if has_proc => fd,
         other => return Some(other),
     };
-    let is_proc = rustix::fs::fstatfs(&fd).is_ok_and(|found| found.f_type as i64 == PROC);
+    let is_proc = rustix::fs::fstatfs(&fd).is_ok_and(|found| found.f_type == PROC);
     (!is_proc).then_some(Ok(fd))
 }
 
