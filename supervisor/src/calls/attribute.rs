@@ -36,9 +36,7 @@ fn own(call: &Call<'_>, number: i32) -> Result<OwnedFd, Errno> {
         _ => Start::from(roots, seal::descriptor_of(call.thread(), number)?.into()),
     };
     let is_allowed = match &start.path {
-        Some(path) => {
-            roots.deciding(path).is_some_and(|root| root.access == Access::ReadWrite)
-        }
+        Some(path) => roots.deciding(path).is_some_and(|root| root.access == Access::ReadWrite),
         // Without a name: memory and pipes of its own, or a file that is gone. What it holds
         // from outside is only to be read and written.
         None => !start.is_hidden && roots.may_change_removed(&start.fd),

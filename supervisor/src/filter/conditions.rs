@@ -8,6 +8,8 @@ pub enum Condition {
     /// The low word of the argument is one of these. The kernel ignores the high word of an
     /// `int`, so must this.
     LowIn(u8, &'static [u32]),
+    /// The low word of the argument has none of these bits.
+    LowWithout(u8, u32),
     /// The low word of the argument has one of the first bits and none of the others.
     LowWith(u8, u32, u32),
     /// All 64 bits of the argument are zero: a null pointer, or no flag at all.
@@ -35,6 +37,9 @@ const SOCKET_TYPE: u32 = 0xf;
 pub fn instructions(condition: &Condition) -> Vec<Instruction> {
     let mut whole = match *condition {
         Condition::LowIn(argument, values) => one_of(argument, u32::MAX, values),
+        Condition::LowWithout(argument, bits) => {
+            vec![Instruction::load(low(argument)), Instruction::has_any(bits, 1, 0)]
+        }
         Condition::LowWith(argument, some, none) => vec![
             Instruction::load(low(argument)),
             Instruction::has_any(none, 2, 0),
