@@ -133,6 +133,8 @@ class Play:
 
     def _kill_supervisor(self, before: dict) -> dict:
         """Kills the process in front (1), the one behind it (2), or both (3); who is left?"""
+        if len(_running(self.request["command"][0])) < 30:
+            self.harm.append("the processes that were to outlive it did not even run")
         front = _children(self.victim.pid)
         behind = [child for one in front for child in _children(one)]
         for process in {1: front, 2: behind, 3: front + behind}[self.request["kill"]]:
