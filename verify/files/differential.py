@@ -1,6 +1,6 @@
 """The same operations on the same files, by a plain reader and by one under Heliostat.
 
-`python verify/files/differential.py --operations 1000000 [--seed N]`. This process is the writer
+`python verify/files/differential.py --operations 1000000 [--seed N] [--sealed]`. This process is the writer
 from outside: between batches it overwrites, appends, truncates, punches holes, maps and writes,
 renames over and unlinks. Each batch goes to both readers, and each answer (number, errno, bytes)
 must be equal. The share of reads that made no system call is the kernel's own count
@@ -25,7 +25,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent)]
 
-from heliostat_run import House, Side  # noqa: E402
+from heliostat_run import BINARY, House, Side  # noqa: E402
 
 OPERATIONS = (
     "OPEN CLOSE PREAD READ SEEK READV PREADV DUP SIZE CHILD_READS INTO_NOWHERE SENDFILE PWRITE "
@@ -63,8 +63,8 @@ class Command:
 class Reader:
     """A running reader program."""
 
-    def __init__(self, house: House, side: Side, program: Path, paths: list[Path]):
-        command = house.command(side, [str(program), *map(str, paths)])
+    def __init__(self, house: House, prefix: list[str], program: Path, paths: list[Path]):
+        command = [*prefix, str(program), *map(str, paths)]
         pipe = subprocess.PIPE
         self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, env=house.environment())
 
@@ -88,6 +88,7 @@ class Reader:
         return next(int(line.split()[1]) for line in lines if line.startswith("syscr"))
 
     def end(self) -> None:
+        self.process.stdin.close()
         self.process.kill()
         self.process.wait()
 
@@ -192,7 +193,7 @@ def same(batch: list[Command], answers: list, what: str) -> None:
             raise AssertionError(f"{what}, command {place}: {told}\n  plain {show(plain)}\n  ours  {show(ours)}")
 
 
-def run(house: House, operations: int, seed: int, folder: Path, kills: bool = False) -> dict:
+def run(house: House, operations: int, seed: int, folder: Path, kills: bool = False, sealed: bool = False) -> dict:
     """Runs until so many operations were equal; counts of what was done."""
     chance = random.Random(seed)
     paths = [folder / f"file{number}" for number in range(FILES)]
@@ -201,7 +202,10 @@ def run(house: House, operations: int, seed: int, folder: Path, kills: bool = Fa
         writer.fill(path)
     program = compiled(folder)
     # One path more than is ever made: opening it fails.
-    readers = [Reader(house, side, program, [*paths, folder / "missing"]) for side in (Side.PLAIN, Side.HELIOSTAT)]
+    ours = house.command(Side.HELIOSTAT, [])
+    if sealed:
+        ours = [str(BINARY), "run", "--sealed", "--grant", f"{folder}:rw", "--"]
+    readers = [Reader(house, prefix, program, [*paths, folder / "missing"]) for prefix in ([], ours)]
     done, changes = 0, 0
     begin = [Command("OPEN", slot, argument=slot % FILES) for slot in range(SLOTS)]
     try:
@@ -219,7 +223,9 @@ def run(house: House, operations: int, seed: int, folder: Path, kills: bool = Fa
             batch = commands(chance, BATCH)
             same(batch, [reader.ask(batch) for reader in readers], f"seed {seed}, operation {done}, after {what}")
             done += BATCH
-        plain, ours = (reader.reads() for reader in readers)
+        plain = readers[0].reads()
+        # A sealed reader is not the process that was started.
+        ours = None if sealed else readers[1].reads()
     finally:
         for reader in readers:
             reader.end()
@@ -231,10 +237,11 @@ def main() -> int:
     parser.add_argument("--operations", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 32))
     parser.add_argument("--kills", action="store_true", help="kill the control plane now and then")
+    parser.add_argument("--sealed", action="store_true", help="the reader under Heliostat is sealed")
     asked = parser.parse_args()
-    print(f"replay: python verify/files/differential.py --operations {asked.operations} --seed {asked.seed}", flush=True)
+    print(f"replay: python verify/files/differential.py --operations {asked.operations} --seed {asked.seed}{' --sealed' * asked.sealed}", flush=True)
     with House() as house, tempfile.TemporaryDirectory(dir=os.environ.get("TMPDIR", "/tmp")) as folder:
-        print(run(house, asked.operations, asked.seed, Path(folder), asked.kills))
+        print(run(house, asked.operations, asked.seed, Path(folder), asked.kills, asked.sealed))
     return 0
 
 

@@ -21,3 +21,8 @@ def test_every_answer_is_the_plain_one(house, tmp_path, seed):
 @pytest.mark.heliostat
 def test_a_killed_control_plane_changes_no_answer(house, tmp_path):
     differential.run(house, OPERATIONS, 3, tmp_path, kills=True)
+
+
+@pytest.mark.heliostat
+def test_a_sealed_reader_gets_the_same_answers(house, tmp_path):
+    differential.run(house, OPERATIONS // 2, 4, tmp_path, sealed=True)

@@ -67,7 +67,7 @@ static void pointers(void)
         A(execveat, dir, BAD, 0, 0, 0), A(openat2, dir, BAD, ROOM, 24), A(openat2, dir, HERE, BAD, 24),
         A(fcntl, fd, F_GETLK, BAD), A(fcntl, fd, F_SETLK, BAD), A(ioctl, ends[0], 0x541b, BAD), A(splice, fd, BAD, ends[1], 0, 4, 0),
         A(sendfile, ends[1], fd, BAD, 4), A(copy_file_range, fd, BAD, ends[1], 0, 4, 0), A(memfd_create, BAD, 0),
-        A(faccessat2, dir, BAD, 0, 0), A(poll, BAD, 1, 0), A(uname, BAD));
+        A(faccessat2, dir, BAD, 0, 0), A(uname, BAD));
 }
 
 static void descriptors(void)
