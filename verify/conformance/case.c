@@ -14,7 +14,7 @@
 #define FAMILIES(X) \
     X(open) X(transfer) X(offsets) X(names) X(renames) X(paths) X(folders) X(status) X(modes) \
     X(attributes) X(locks) X(descriptors) X(memory) X(movers) X(watch) X(faults) X(devices) \
-    X(limits) X(users) X(processes) X(old)
+    X(limits) X(users) X(processes) X(passing) X(old)
 
 #define DECLARE(name) extern const struct part name##_parts[];
 FAMILIES(DECLARE)

@@ -164,6 +164,7 @@ static void a_lost_right(void)
     CALL(stat("..", &status));
     CALL(chdir(".."));
     CALL(chdir("dir"));
+    DO(chdir(here));
     CALL(chmod("dir", 0755));
     int reader = DO(open("file", O_RDONLY)), both = DO(open("empty", O_RDWR));
     DO(chmod("file", 0));
