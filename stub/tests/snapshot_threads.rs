@@ -198,3 +198,16 @@ fn a_limit_beyond_the_clock_is_none() {
         assert!(gate.publish(Some(limit)).is_ok());
     });
 }
+
+/// The partial pages at a region's ends are not watched, and it may have no other.
+#[test]
+fn of_a_region_without_a_whole_page_nobody_says_that_nobody_raced() {
+    if let Err(refused) = track::probe() {
+        println!("skipped: {refused}");
+        return;
+    }
+    let settings =
+        Settings { engine: EngineKind::Tracked, looks_for_races: true, ..Settings::default() };
+    let (mut region, _reader) = region(&words()[1..9], settings);
+    assert_eq!(region.publish().unwrap().has_raced, None);
+}
