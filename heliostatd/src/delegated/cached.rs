@@ -64,14 +64,17 @@ impl Session {
             return;
         }
         entry.way = Way::Cached;
-        *left -= COST_MIN;
-        let (asked, file) = (entry.operation, entry.operation.object);
-        let Some(opened) = self.objects.get_mut(file) else { return };
-        if !opened.ahead.goes_on(asked.offset) {
-            let block = asked.offset / BLOCK_BYTES;
-            engine.cache.look(BlockKey { file: opened.number, block });
+        let (offset, bytes) = (entry.operation.offset, entry.operation.pieces.bytes());
+        // Its bytes are counted as they are copied.
+        *left -= COST_MIN.saturating_sub(bytes as i64).max(0);
+        let Some(opened) = self.objects.get_mut(entry.operation.object) else { return };
+        if !opened.ahead.goes_on(offset) {
+            engine.cache.look(BlockKey { file: opened.number, block: offset / BLOCK_BYTES });
         }
-        let ahead = opened.ahead.begin(asked.offset, asked.pieces.bytes(), BLOCK_BYTES);
+        let ahead = opened.ahead.begin(offset, bytes, BLOCK_BYTES);
+        if ahead.is_empty() {
+            return;
+        }
         let Some(lease) = opened.vouched() else { return };
         for block in ahead {
             engine.fill(&opened.file, lease, BlockKey { file: opened.number, block });

@@ -34,6 +34,8 @@ pub const DEVICE_BYTES_MAX: u64 = 32 << 20;
 const ORDERS_AT_ONCE: usize = 64;
 /// Completions of the device before the sessions have their turn.
 const REAPED_AT_ONCE: usize = 128;
+/// Sweeps after which orders are looked for.
+const SWEEPS_PER_ORDER: u32 = 8;
 /// Sweeps after which the clock is read, when there is always something to do.
 const SWEEPS_PER_LOOK: u32 = 16;
 
@@ -108,7 +110,8 @@ impl Server {
         if self.sweeps % SWEEPS_PER_LOOK == 0 {
             self.look_at_clock();
         }
-        let mut did = self.obey();
+        // Orders may wait for a few sweeps: their bell ends a sleep.
+        let mut did = self.sweeps % SWEEPS_PER_ORDER == 0 && self.obey();
         did |= self.reap();
         did |= self.listen();
         did |= self.take_turns();

@@ -51,6 +51,8 @@ pub struct Session {
     bell: Arc<SharedMapping>,
     unsent: VecDeque<Completion>,
     is_silent: bool,
+    /// Where records are copied to before they are looked at.
+    record: Box<[u8; OPERATION_BYTES_MAX]>,
     fault: Option<&'static str>,
 }
 
@@ -74,6 +76,7 @@ impl Session {
             bell: link.bell,
             unsent: VecDeque::new(),
             is_silent: true,
+            record: Box::new([0; OPERATION_BYTES_MAX]),
             fault: None,
         }
     }
@@ -86,13 +89,12 @@ impl Session {
     /// Takes what it has submitted, up to a number; answers how many operations that were.
     pub fn take_operations(&mut self, engine: &mut Engine, now_ns: u64) -> usize {
         self.send_unsent();
-        let mut record = [0; OPERATION_BYTES_MAX];
         for taken in 0..TAKEN_AT_ONCE {
             // Completions that it has not read take up room as operations do.
             if self.operations.len() + self.unsent.len() >= DEPTH_MAX {
                 return taken;
             }
-            let length = match self.submissions.pop(&mut record) {
+            let length = match self.submissions.pop(&mut self.record[..]) {
                 Ok(length) => length,
                 Err(TakeError::Empty) => return taken,
                 Err(_) => {
@@ -100,8 +102,9 @@ impl Session {
                     return taken;
                 }
             };
-            let record = record.get(..length).unwrap_or(&[]);
-            self.admit(engine, Operation::decode(record, self.window.len() as u64), now_ns);
+            let record = self.record.get(..length).unwrap_or(&[]);
+            let operation = Operation::decode(record, self.window.len() as u64);
+            self.admit(engine, operation, now_ns);
         }
         TAKEN_AT_ONCE
     }

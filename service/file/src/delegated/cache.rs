@@ -11,7 +11,9 @@
 //! kept here; the bytes lie with the server, at `place * BLOCK_BYTES`. A block that is being filled
 //! has a list of those who wait for it, so that many readers of one block read the device once.
 
+use std::collections::hash_map::RandomState;
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::hash::{BuildHasher, Hasher};
 
 /// Bytes of a block: large enough that a miss is worth the device's trip, small enough that random
 /// reads do not read much for nothing.
@@ -60,12 +62,49 @@ struct Place<W> {
     state: State<W>,
 }
 
+/// A keyed hash of a few numbers by one multiplication each: a hit is looked up for every read, and
+/// the usual hash takes a tenth of it. The key keeps readers from choosing blocks that collide.
+#[derive(Clone, Copy, Debug)]
+struct Keyed(u64);
+
+impl Keyed {
+    fn new() -> Keyed {
+        Keyed(RandomState::new().hash_one(0))
+    }
+}
+
+impl BuildHasher for Keyed {
+    type Hasher = Fold;
+    fn build_hasher(&self) -> Fold {
+        Fold(self.0)
+    }
+}
+
+struct Fold(u64);
+
+impl Hasher for Fold {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
+    }
+    fn write_u32(&mut self, number: u32) {
+        self.write_u64(u64::from(number));
+    }
+    fn write_u64(&mut self, number: u64) {
+        const ODD: u128 = 0x9e37_79b9_7f4a_7c15;
+        let product = u128::from(self.0 ^ number) * ODD;
+        self.0 = (product >> 64) as u64 ^ product as u64 ^ self.0.rotate_left(32);
+    }
+}
+
 /// The cache's index; `W` names who waits for a block.
 #[derive(Clone, Debug)]
 pub struct Cache<W> {
     places: Vec<Place<W>>,
     free: Vec<u32>,
-    by_key: HashMap<BlockKey, u32>,
+    by_key: HashMap<BlockKey, u32, Keyed>,
     small: VecDeque<u32>,
     main: VecDeque<u32>,
     ghosts: VecDeque<BlockKey>,
@@ -80,7 +119,7 @@ impl<W> Cache<W> {
         Cache {
             places,
             free: (0..blocks).rev().collect(),
-            by_key: HashMap::with_capacity(blocks as usize),
+            by_key: HashMap::with_capacity_and_hasher(blocks as usize, Keyed::new()),
             small: VecDeque::new(),
             main: VecDeque::new(),
             ghosts: VecDeque::new(),

@@ -34,6 +34,8 @@ pub struct Entry {
     pub flying: u32,
     /// The errno that it ends with, whatever comes of it.
     pub verdict: Option<i32>,
+    /// It stands among the ready ones.
+    is_ready: bool,
 }
 
 /// What became of a wish to end an operation.
@@ -85,7 +87,8 @@ impl Operations {
         let timeout_ns = u64::from(operation.timeout_us) * 1000;
         let deadline_ns = (timeout_ns > 0).then(|| now_ns.saturating_add(timeout_ns));
         let way = Way::None;
-        let entry = Entry { operation, done: 0, way, deadline_ns, flying: 0, verdict: None };
+        let (verdict, is_ready) = (None, false);
+        let entry = Entry { operation, done: 0, way, deadline_ns, flying: 0, verdict, is_ready };
         let id = self.table.insert(entry)?;
         self.count += 1;
         self.timed += usize::from(deadline_ns.is_some());
@@ -96,23 +99,31 @@ impl Operations {
                 return Ok(id);
             }
         }
-        self.ready.push_back(id);
+        self.requeue(id);
         Ok(id)
     }
 
     /// The next one that may begin or go on.
     pub fn pop(&mut self) -> Option<ObjectId> {
-        self.ready.pop_front()
+        let id = self.ready.pop_front()?;
+        if let Some(entry) = self.table.get_mut(id) {
+            entry.is_ready = false;
+        }
+        Some(id)
     }
 
     /// Puts one that was taken by `pop` back to the front: its time has not come.
     pub fn put_back(&mut self, id: ObjectId) {
-        self.ready.push_front(id);
+        if let Some(entry) = self.table.get_mut(id) {
+            entry.is_ready = true;
+            self.ready.push_front(id);
+        }
     }
 
     /// Lets one go on in a later turn.
     pub fn requeue(&mut self, id: ObjectId) {
-        if self.table.get(id).is_some() {
+        if let Some(entry) = self.table.get_mut(id) {
+            entry.is_ready = true;
             self.ready.push_back(id);
         }
     }
@@ -142,7 +153,9 @@ impl Operations {
         let entry = self.table.remove(id)?;
         self.count -= 1;
         self.timed -= usize::from(entry.deadline_ns.is_some());
-        self.ready.retain(|other| *other != id);
+        if entry.is_ready {
+            self.ready.retain(|other| *other != id);
+        }
         if entry.operation.kind.is_ordered() {
             self.leave_order(entry.operation.object, id);
         }
@@ -195,7 +208,10 @@ impl Operations {
         let was_first = order.front() == Some(&id);
         order.retain(|other| *other != id);
         match order.front() {
-            Some(next) if was_first => self.ready.push_back(*next),
+            Some(next) if was_first => {
+                let next = *next;
+                self.requeue(next);
+            }
             Some(_) => {}
             None => drop(self.orders.remove(&file)),
         }
