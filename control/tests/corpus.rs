@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use heliostat_abi::delegated::{Operation, OPERATION_BYTES_MAX};
 use heliostat_abi::name::{NetAddress, ObjectId};
 use heliostat_abi::record::Request;
 use heliostat_abi::region::{RegionName, NAME_BYTES, OWN_USER};
@@ -57,6 +58,21 @@ fn every_request_in_the_corpus_means_one_thing_or_nothing() {
                     assert_eq!(again, Ok((request, sequence)));
                 }
             }
+        }
+    }
+}
+
+#[test]
+fn every_operation_in_the_corpus_lies_in_the_window_or_is_none() {
+    let window_bytes = 1 << 16;
+    for input in corpus("operation") {
+        for bytes in mutations(&input) {
+            let Ok(operation) = Operation::decode(&bytes, window_bytes) else { continue };
+            let pieces = operation.pieces.as_slice();
+            assert!(pieces.iter().all(|it| it.offset + u64::from(it.bytes) <= window_bytes));
+            let mut again = [0; OPERATION_BYTES_MAX];
+            let length = operation.encode(&mut again);
+            assert_eq!(again[..length], bytes);
         }
     }
 }
