@@ -8,6 +8,8 @@ would show nothing by failing.
 from __future__ import annotations
 
 import os
+import tempfile
+from pathlib import Path
 
 import attacks
 import pytest
@@ -20,18 +22,17 @@ RACE_MS = int(os.environ.get("HELIOSTAT_RACE_MS", "250"))
 
 
 @pytest.fixture(scope="module")
-def theatre(tmp_path_factory):
-    """The built attacks and a world to play them in."""
-    folder = tmp_path_factory.mktemp("containment")
-    for parent in (folder, *folder.parents[:2]):
-        parent.chmod(0o755)
-    (folder / "tools").mkdir()
-    attacks.build(folder / "tools")
-    (folder / "house").mkdir()
-    (folder / "house").chmod(0o777)
-    one = attacks.Theatre(folder / "tools", BINARY, folder / "house")
-    yield one
-    one.close()
+def theatre():
+    """The built attacks and a world to play them in, in a folder that every user may enter."""
+    with tempfile.TemporaryDirectory(prefix="containment-", ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        for part, mode in ((folder, 0o755), (folder / "tools", 0o755), (folder / "house", 0o777)):
+            part.mkdir(exist_ok=True)
+            part.chmod(mode)
+        attacks.build(folder / "tools")
+        one = attacks.Theatre(folder / "tools", BINARY, folder / "house")
+        yield one
+        one.close()
 
 
 def verdicts(report: dict, name: str) -> list[str]:
