@@ -118,9 +118,7 @@ static void again(void)
     CALL(open(by_number(path), O_RDONLY | O_NOFOLLOW));
     CALL(open(by_number(path), O_PATH | O_NOFOLLOW) >= 0);
     CALL(open(by_number(dir), O_RDONLY | O_DIRECTORY) >= 0);
-    CALL(fd = open(by_number(ends[0]), O_WRONLY));
-    CALL(write(fd, "xy", 2));
-    CALL(read(ends[0], bytes, 2));
+    /* The other end of a pipe is not tried: a sealed program gets none that it does not hold. */
     CALL(open(by_number(999), O_RDONLY));
     CALL(open("/proc/self/fd/x", O_RDONLY));
     CALL(open("/dev/fd/0", O_RDONLY) >= 0);
