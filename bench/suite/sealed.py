@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import time
 
 import sandboxes
@@ -67,11 +68,15 @@ def calls(contest: Contest) -> list[Workload]:
 
 def start(contest: Contest) -> list[Workload]:
     """From nothing to the end of /bin/true, the sandbox made and gone."""
+    environment = contest.bench.house.environment()
+
     def sample(way: str) -> dict:
+        # Not by `contest.run`: waiting with a time limit looks only every 50 ms.
+        commands = [contest.boxes.command(way, ["/bin/true"]) for _ in range(10)]
         began = time.monotonic()
-        for _ in range(5):
-            contest.run(way, ["/bin/true"])
-        return {"ms": (time.monotonic() - began) / 5 * 1e3}
+        for command in commands:
+            subprocess.run(command, check=True, env=environment, cwd=contest.boxes.folder)
+        return {"ms": (time.monotonic() - began) / len(commands) * 1e3}
 
     return [Workload("start", {"ms": Value("start and end of /bin/true", "ms")}, sample)]
 
