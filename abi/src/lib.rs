@@ -16,6 +16,7 @@ pub mod queue;
 pub mod record;
 pub mod region;
 pub mod report;
+pub mod restriction;
 pub mod snapshot;
 pub mod table;
 pub mod wire;

@@ -12,6 +12,8 @@ pub const REGIONS_MAX: usize = 1024;
 pub const ATTACHMENTS_MAX: usize = 4096;
 /// Files under a lease at once: a descriptor of the control plane and a node-page word each.
 pub const LEASES_MAX: usize = 4096;
+/// Destinations that a restricted connection may be allowed: each open looks at all.
+pub const DESTINATIONS_MAX: usize = 64;
 /// Streams in one channel: one bit each in the channel's `offers` word.
 pub const SLOTS_MAX: usize = 64;
 /// Smallest ring of one direction: room for a page-sized write and a few small ones.

@@ -17,14 +17,14 @@ use crate::limits::{
 };
 use crate::name::{NetAddress, ObjectId};
 use crate::region::{self, Change, RegionName};
+use crate::restriction::{Destination, Services};
 use crate::wire::{Reader, WireError, Writer};
 
 pub use parts::ChannelEntry;
 use parts::{
-    check_header, check_length, header, put_address, take_address, take_bool, take_channels,
-    take_program, take_unmapped,
+    check_header, check_length, header, take_bool, take_channels, take_program, take_unmapped,
 };
-pub(crate) use parts::{take_id, take_listed};
+pub(crate) use parts::{put_address, take_address, take_id, take_listed};
 
 /// First four bytes of every record: "HELI".
 pub const MAGIC: u32 = u32::from_le_bytes(*b"HELI");
@@ -122,6 +122,18 @@ pub enum Request {
         tag: u64,
         /// Whether what is aligned goes past every cache.
         direct: bool,
+    },
+    /// Before `Restrict`: the restricted session may open channels to this destination.
+    Allow {
+        /// The destination.
+        destination: Destination,
+    },
+    /// Before `Hello`: from now on this connection may ask no more than is said here.
+    Restrict {
+        /// What it may use.
+        services: Services,
+        /// The process that the connection is handed to, for people; decides nothing.
+        pid: u32,
     },
 }
 
@@ -251,6 +263,11 @@ impl Request {
             Self::ShowFile { tag, direct } => {
                 w.u64(*tag).u32(u32::from(*direct));
             }
+            Self::Allow { destination } => destination.encode(&mut w),
+            Self::Restrict { services, pid } => {
+                services.encode(&mut w);
+                w.u32(*pid);
+            }
             Self::Listen | Self::Status | Self::Metrics | Self::Stop => {}
             Self::Lease | Self::Delegate | Self::EndDelegate => {}
         }
@@ -283,6 +300,8 @@ impl Request {
             18 => Self::Delegate,
             19 => Self::ShowFile { tag: r.u64(), direct: take_bool(&mut r)? },
             20 => Self::EndDelegate,
+            21 => Self::Allow { destination: Destination::decode(&mut r)? },
+            22 => Self::Restrict { services: Services::decode(&mut r)?, pid: r.u32() },
             found => return Err(WireError::Kind { found }),
         };
         if !r.rest_is_zero() {

@@ -36,6 +36,9 @@ fn every_request_round_trips() {
         Request::Delegate,
         Request::EndDelegate,
         Request::ShowFile { tag: u64::MAX, direct: true },
+        Request::Allow { destination: Destination { host: None, ports: (1, 9) } },
+        Request::Allow { destination: Destination { host: Some(address().ip), ports: (7, 7) } },
+        Request::Restrict { services: Services::STREAMS.and(Services::FILES), pid: 9 },
     ];
     for request in requests {
         assert_eq!(Request::decode(&request.encode(5)), Ok((request, 5)));

@@ -7,6 +7,7 @@ use heliostat_abi::name::{NetAddress, ObjectId};
 use heliostat_abi::record::Request;
 use heliostat_abi::region::{RegionName, NAME_BYTES, OWN_USER};
 use heliostat_abi::report::{Entry, ENTRY_BYTES};
+use heliostat_abi::restriction::{Destination, Services};
 use heliostat_control::config::{Config, Names};
 
 struct Nobody;
@@ -129,6 +130,11 @@ fn write_seeds() {
         ("unpublish", Request::Unpublish { region: id }),
         ("lease", Request::Lease),
         ("end_lease", Request::EndLease { lease: id }),
+        ("allow", Request::Allow { destination: Destination { host: None, ports: (80, 443) } }),
+        (
+            "restrict",
+            Request::Restrict { services: Services::STREAMS.and(Services::FILES), pid: 9 },
+        ),
         ("detach", Request::Detach { region: id, consumer: ObjectId { index: 4, generation: 1 } }),
     ];
     for (name, request) in requests {

@@ -46,7 +46,7 @@ impl Daemon {
         let of_pid = self
             .connections
             .iter()
-            .filter(|(_, connection)| connection.session.is_some() && connection.peer.pid == pid);
+            .filter(|(_, connection)| connection.session.is_some() && connection.pid() == pid);
         of_pid.map(|(id, _)| id).collect()
     }
 

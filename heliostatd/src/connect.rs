@@ -24,6 +24,7 @@ use crate::memory::Report;
 use crate::packet;
 use crate::peer::Peer;
 use crate::poll::Source;
+use crate::restrict::Restriction;
 
 /// Connections accepted before others are served.
 const ACCEPTED_AT_ONCE: usize = 64;
@@ -46,6 +47,8 @@ pub struct Connection {
     pub session: Option<Session>,
     /// Malformed requests so far.
     pub faults: u32,
+    /// What it may not ask.
+    pub restriction: Restriction,
     /// When it last asked something, while it has not greeted.
     pub asked_ns: u64,
 }
@@ -116,7 +119,14 @@ impl Daemon {
         let asked_ns = monotonic_ns();
         // Where it fails the system's default holds, which is larger and also a limit.
         let _ = sockopt::set_socket_send_buffer_size(&socket, SEND_BUFFER_BYTES);
-        let connection = Connection { socket, peer, session: None, faults: 0, asked_ns };
+        let connection = Connection {
+            socket,
+            peer,
+            session: None,
+            faults: 0,
+            restriction: Restriction::default(),
+            asked_ns,
+        };
         let Ok(id) = self.connections.insert(connection) else {
             return self.per_user.remove(uid);
         };

@@ -78,7 +78,8 @@ impl Daemon {
         let snapshots = self.snapshot.holding(id);
         json!({
             "id": id.to_string(),
-            "pid": connection.peer.pid,
+            "pid": connection.pid(),
+            "restricted_by": connection.is_restricted().then_some(connection.peer.pid),
             "uid": connection.peer.subject.uid,
             "program": session.program,
             "netns": session.namespace,

@@ -29,6 +29,7 @@ mod peer;
 mod poll;
 mod proof;
 mod region;
+mod restrict;
 mod scrape;
 mod serve;
 mod shown;

@@ -21,7 +21,7 @@ use crate::memory::Report;
 use crate::serve::{Answer, Refused};
 
 /// Names of the requests, by their number in the protocol less one.
-const REQUESTS: [&str; 20] = [
+const REQUESTS: [&str; 22] = [
     "hello",
     "listen",
     "unlisten",
@@ -42,6 +42,8 @@ const REQUESTS: [&str; 20] = [
     "delegate",
     "show_file",
     "end_delegate",
+    "allow",
+    "restrict",
 ];
 
 /// Largest value believed of a stub's counter. Stubs are foreign: one must not be able to wind
@@ -92,6 +94,8 @@ impl Counts {
             Request::Delegate => 17,
             Request::ShowFile { .. } => 18,
             Request::EndDelegate => 19,
+            Request::Allow { .. } => 20,
+            Request::Restrict { .. } => 21,
         }] += 1;
     }
 

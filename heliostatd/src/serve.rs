@@ -111,6 +111,7 @@ impl Daemon {
         if let Some(connection) = self.connections.get_mut(id) {
             connection.asked_ns = monotonic_ns();
         }
+        self.check_restriction(id, &request)?;
         match request {
             Request::Hello { program } => self.greet(id, program),
             Request::Listen => self.listen(id, fds.pop().ok_or(Code::BadRecord)?),
@@ -140,6 +141,8 @@ impl Daemon {
             Request::ShowFile { tag, direct } => {
                 self.show_file(id, fds.pop().ok_or(Code::BadRecord)?, tag, direct)
             }
+            Request::Allow { destination } => self.allow(id, destination),
+            Request::Restrict { services, pid } => self.restrict(id, services, pid),
         }
     }
 

@@ -25,6 +25,8 @@ impl Request {
             Self::Delegate => 18,
             Self::ShowFile { .. } => 19,
             Self::EndDelegate => 20,
+            Self::Allow { .. } => 21,
+            Self::Restrict { .. } => 22,
         }
     }
 }

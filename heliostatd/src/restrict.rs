@@ -1,0 +1,123 @@
+//! Connections that were handed to somebody who may not ask everything.
+//!
+//! ```text
+//! open --Allow--> open (more destinations) --Restrict--> closed: nothing widens it, for good
+//! ```
+//! A supervisor connects on behalf of a program that it keeps sealed, allows and restricts, and
+//! only then hands the socket over; the program greets on it as any other. Nothing here looks at
+//! the greeting: what a restricted connection may ask does not depend on whether it has greeted.
+
+use heliostat_abi::code::Code;
+use heliostat_abi::limits::DESTINATIONS_MAX;
+use heliostat_abi::name::ObjectId;
+use heliostat_abi::record::{Reply, Request};
+use heliostat_abi::restriction::{Destination, Services};
+use tracing::{debug, info};
+
+use crate::connect::Connection;
+use crate::daemon::Daemon;
+use crate::serve::{Answer, Refused};
+
+/// What a connection may not ask. The default forbids nothing.
+#[derive(Default)]
+pub struct Restriction {
+    /// Where its streams may lead, once it is closed.
+    destinations: Vec<Destination>,
+    /// Set when it is closed.
+    closed: Option<Closed>,
+}
+
+struct Closed {
+    services: Services,
+    pid: u32,
+}
+
+impl Restriction {
+    /// Whether a request may be asked.
+    fn permits(&self, request: &Request) -> bool {
+        let Some(closed) = &self.closed else { return true };
+        match request {
+            Request::Hello { .. } => true,
+            // Ports and leases are those that this session has itself shown a descriptor for.
+            Request::Listen | Request::Unlisten { .. } | Request::Attach { .. } => {
+                closed.services.have(Services::STREAMS)
+            }
+            Request::Open { address } => {
+                let leads_here = |destination: &Destination| destination.has(*address);
+                closed.services.have(Services::STREAMS) && self.destinations.iter().any(leads_here)
+            }
+            Request::Lease | Request::EndLease { .. } => closed.services.have(Services::FILES),
+            Request::Allow { .. }
+            | Request::Restrict { .. }
+            | Request::Delegate
+            | Request::EndDelegate
+            | Request::ShowFile { .. }
+            | Request::Status
+            | Request::Explain { .. }
+            | Request::Metrics
+            | Request::Revoke { .. }
+            | Request::Stop
+            | Request::Publish { .. }
+            | Request::AttachRegion { .. }
+            | Request::Consumers { .. }
+            | Request::Unpublish { .. }
+            | Request::Detach { .. } => false,
+        }
+    }
+}
+
+impl Connection {
+    /// The process at the other end, for people: of a restricted connection the one that it was
+    /// handed to, as whoever restricted it said.
+    pub fn pid(&self) -> u32 {
+        self.restriction.closed.as_ref().map_or(self.peer.pid, |closed| closed.pid)
+    }
+
+    /// True once it may not ask everything any more.
+    pub fn is_restricted(&self) -> bool {
+        self.restriction.closed.is_some()
+    }
+}
+
+impl Daemon {
+    /// Refuses what the connection may not ask.
+    pub(crate) fn check_restriction(&self, id: ObjectId, request: &Request) -> Result<(), Refused> {
+        let connection = self.connections.get(id).ok_or(Code::Internal)?;
+        if connection.restriction.permits(request) {
+            return Ok(());
+        }
+        info!(session = %id, pid = connection.pid(), ?request, "a restricted session may not ask it");
+        Err(Code::Denied.into())
+    }
+
+    /// Adds a destination to a restriction that is not closed yet.
+    pub(crate) fn allow(&mut self, id: ObjectId, to: Destination) -> Result<Answer, Refused> {
+        let restriction = self.unrestricted(id)?;
+        if restriction.destinations.len() >= DESTINATIONS_MAX {
+            return Err(Refused { code: Code::Full, limit: DESTINATIONS_MAX as u64 });
+        }
+        restriction.destinations.push(to);
+        Ok(Reply::Done.into())
+    }
+
+    /// Closes a restriction.
+    pub(crate) fn restrict(
+        &mut self,
+        id: ObjectId,
+        services: Services,
+        pid: u32,
+    ) -> Result<Answer, Refused> {
+        self.unrestricted(id)?.closed = Some(Closed { services, pid });
+        debug!(connection = %id, pid, ?services, "restricted");
+        Ok(Reply::Done.into())
+    }
+
+    /// The restriction of a connection that has not greeted: later it would come too late.
+    fn unrestricted(&mut self, id: ObjectId) -> Result<&mut Restriction, Refused> {
+        let connection = self.connections.get_mut(id).ok_or(Code::Internal)?;
+        match connection.session {
+            None => Ok(&mut connection.restriction),
+            Some(_) => Err(Code::BadState.into()),
+        }
+    }
+}
