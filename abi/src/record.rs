@@ -22,7 +22,8 @@ use crate::wire::{Reader, WireError, Writer};
 
 pub use parts::ChannelEntry;
 use parts::{
-    check_header, check_length, header, take_bool, take_channels, take_program, take_unmapped,
+    check_header, check_length, header, put_id, take_bool, take_channels, take_program,
+    take_unmapped,
 };
 pub(crate) use parts::{put_address, take_address, take_id, take_listed};
 
@@ -238,9 +239,7 @@ impl Request {
                 let kept = name.len().min(PROGRAM_BYTES);
                 w.u32(kept as u32).put(&name[..kept]);
             }
-            Self::Unlisten { port } | Self::Attach { port } => {
-                w.u32(port.index).u32(port.generation);
-            }
+            Self::Unlisten { port } | Self::Attach { port } => put_id(&mut w, *port),
             Self::Open { address } => put_address(&mut w, *address),
             Self::Explain { pid } | Self::Revoke { pid } => {
                 w.u32(*pid);
@@ -250,24 +249,17 @@ impl Request {
                 w.u32(*owner);
                 name.encode(&mut w);
             }
-            Self::Consumers { region } | Self::Unpublish { region } => {
-                w.u32(region.index).u32(region.generation);
-            }
+            Self::Consumers { region } | Self::Unpublish { region } => put_id(&mut w, *region),
             Self::Detach { region, consumer } => {
                 w.u32(region.index).u32(region.generation);
                 w.u32(consumer.index).u32(consumer.generation);
             }
-            Self::EndLease { lease } => {
-                w.u32(lease.index).u32(lease.generation);
-            }
+            Self::EndLease { lease } => put_id(&mut w, *lease),
             Self::ShowFile { tag, direct } => {
                 w.u64(*tag).u32(u32::from(*direct));
             }
             Self::Allow { destination } => destination.encode(&mut w),
-            Self::Restrict { services, pid } => {
-                services.encode(&mut w);
-                w.u32(*pid);
-            }
+            Self::Restrict { services, pid } => services.encode(&mut w, *pid),
             Self::Listen | Self::Status | Self::Metrics | Self::Stop => {}
             Self::Lease | Self::Delegate | Self::EndDelegate => {}
         }
@@ -331,8 +323,8 @@ impl Reply {
                 w.u32(port.index).u32(port.generation).u32(kept as u32).u32(u32::from(*more));
                 entries[..kept].iter().for_each(|entry| entry.encode(&mut w));
             }
-            Self::Text { bytes } => {
-                w.u64(*bytes);
+            Self::Text { bytes: number } | Self::Refused { limit: number, .. } => {
+                w.u64(*number);
             }
             Self::Done => {}
             Self::Published { region, generation } => {
@@ -353,9 +345,6 @@ impl Reply {
             }
             Self::Delegated { depth, objects } => {
                 w.u32(*depth).u32(*objects);
-            }
-            Self::Refused { limit, .. } => {
-                w.u64(*limit);
             }
         }
         bytes

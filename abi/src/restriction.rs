@@ -32,8 +32,9 @@ impl Services {
         self.0 & wanted.0 == wanted.0
     }
 
-    pub(crate) fn encode(self, w: &mut Writer<'_>) {
-        w.u32(self.0);
+    /// With the process that they are for.
+    pub(crate) fn encode(self, w: &mut Writer<'_>, pid: u32) {
+        w.u32(self.0).u32(pid);
     }
 
     pub(crate) fn decode(r: &mut Reader<'_>) -> Result<Self, WireError> {

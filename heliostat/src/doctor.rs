@@ -9,6 +9,7 @@ mod memory;
 mod parts;
 mod patching;
 mod process;
+mod sealing;
 
 use std::process::ExitCode;
 
@@ -67,6 +68,14 @@ impl Check {
         Check { name, verdict: Verdict::Fail, found: found.into(), advice }
     }
 
+    /// An obstacle for some programs only: a loss.
+    pub fn softened(mut self) -> Check {
+        if self.verdict == Verdict::Fail {
+            self.verdict = Verdict::Warn;
+        }
+        self
+    }
+
     /// Ok, or an obstacle with the error that was met.
     pub fn of<T, E: std::fmt::Display>(
         name: &'static str,
@@ -87,6 +96,7 @@ pub fn doctor(format: &Format) -> ExitCode {
     checks.extend(memory::checks());
     checks.extend(files::checks());
     checks.extend(process::checks());
+    checks.extend(sealing::checks());
     checks.extend(parts::checks(&format.place));
     let text = if format.json { as_json(&checks) } else { as_text(&checks) };
     // Where nothing can be printed the status still tells.

@@ -62,7 +62,7 @@ pub fn run(arguments: &RunArguments) -> ExitCode {
 
 /// Runs the program sealed. Without the stub everything works, more slowly.
 fn run_sealed(mut environment: Environment, arguments: &RunArguments, file: &Path) -> ExitCode {
-    let mut policy = match sealing::policy(&arguments.seal) {
+    let policy = match sealing::policy(&arguments.seal) {
         Ok(policy) => policy,
         Err(why) => {
             eprintln!("heliostat: {why}");
@@ -74,16 +74,17 @@ fn run_sealed(mut environment: Environment, arguments: &RunArguments, file: &Pat
             eprintln!("heliostat: sealed without the stub: {why}");
         }
     }
-    for needed in [find_stub().ok(), cache_sites().ok()].into_iter().flatten() {
-        policy.grants.push(PathGrant { path: needed, access: Access::ReadOnly });
-    }
     let folder = sealing::private_folder(&surroundings(&arguments.place).socket_path());
     let file = file.canonicalize().unwrap_or_else(|_| file.to_owned());
-    policy.grants.insert(0, PathGrant { path: file.clone(), access: Access::ReadOnly });
+    let needed = [Some(file.clone()), find_stub().ok(), cache_sites().ok()].into_iter().flatten();
+    let besides = needed.map(|path| PathGrant { path, access: Access::ReadOnly }).collect();
     let arguments_of = &arguments.program;
     let program =
         sealed::Program { file: &file, arguments: arguments_of, environment: &environment };
-    sealed::run(&program, policy, folder, arguments.verbose)
+    let control = std::path::absolute(surroundings(&arguments.place).socket_path()).ok();
+    let trace = arguments.seal.trace_policy.as_deref();
+    let seal = sealed::Seal { policy, besides, folder, control, trace, tells: arguments.verbose };
+    sealed::run(&program, seal)
 }
 
 /// Adds to the program's environment what brings it under Heliostat.

@@ -5,12 +5,14 @@
 //! daemons included; the program. Whichever of the first two dies, the sealed ones are killed.
 
 use std::ffi::OsString;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use heliostat_base::seal::{fork_telling, Fork, Hearer, Teller};
-use heliostat_control::policy::Policy;
-use heliostat_supervisor::{seal, tree, Plan};
+use heliostat_control::policy::{PathGrant, Policy};
+use heliostat_supervisor::{seal, tree, Plan, Sealed};
 use rustix::process::{kill_process, pidfd_open, pidfd_send_signal, Pid, PidfdFlags, Signal};
 
 use crate::image::{self, Environment};
@@ -28,15 +30,33 @@ pub struct Program<'a> {
     pub environment: &'a Environment,
 }
 
+/// How it is sealed.
+pub struct Seal<'a> {
+    /// What the program may do.
+    pub policy: Policy,
+    /// What it gets besides: its own file, the stub.
+    pub besides: Vec<PathGrant>,
+    /// A folder that is private to this user.
+    pub folder: PathBuf,
+    /// The control plane's socket.
+    pub control: Option<PathBuf>,
+    /// Where the policy is written that it turns out to need.
+    pub trace: Option<&'a Path>,
+    /// Says refusals on standard error.
+    pub tells: bool,
+}
+
 /// Runs the program sealed, and ends as it ends.
-pub fn run(program: &Program<'_>, policy: Policy, folder: PathBuf, tells: bool) -> ExitCode {
+pub fn run(program: &Program<'_>, seal: Seal<'_>) -> ExitCode {
     tree::adopt_orphans();
     let front = rustix::process::getpid();
     match fork_telling() {
         Err(error) => failure(&error),
         Ok(Fork::Child(teller)) => {
-            let plan = Plan { policy, folder: &folder, tells };
-            supervise(program, plan, &teller, front);
+            let Seal { policy, besides, folder, control, trace, tells } = seal;
+            let traces = trace.is_some();
+            let plan = Plan { policy, besides, folder: &folder, control, traces, tells };
+            supervise(program, plan, trace, &teller, front);
             std::process::exit(0)
         }
         Ok(Fork::Parent(_, hearer)) => stand_in_front(&hearer),
@@ -50,7 +70,13 @@ fn failure(why: &dyn std::fmt::Display) -> ExitCode {
 
 /// The supervisor's process: tells the program's number, then how it ended; ends after the last
 /// of its processes.
-fn supervise(program: &Program<'_>, plan: Plan<'_>, teller: &Teller, front: Pid) {
+fn supervise(
+    program: &Program<'_>,
+    plan: Plan<'_>,
+    trace: Option<&Path>,
+    teller: &Teller,
+    front: Pid,
+) {
     tree::adopt_orphans();
     // The process in front has died unless it waits for us.
     let _ = rustix::process::set_parent_process_death_signal(Some(Signal::TERM));
@@ -82,10 +108,26 @@ fn supervise(program: &Program<'_>, plan: Plan<'_>, teller: &Teller, front: Pid)
         if child == sealed.child {
             // From now on nobody in front is missed.
             let _ = rustix::process::set_parent_process_death_signal(None);
+            write_trace(program, &sealed, trace);
             teller.tell(status);
         }
     });
+    // Daemons may have asked for more.
+    write_trace(program, &sealed, trace);
     clean();
+}
+
+/// Writes the policy that a traced program needs. What cannot be written is said.
+fn write_trace(program: &Program<'_>, sealed: &Sealed, trace: Option<&Path>) {
+    let words: Vec<_> = program.arguments.iter().map(|word| word.to_string_lossy()).collect();
+    let (Some(path), Some(text)) = (trace, sealed.traced(&words.join(" "))) else { return };
+    // This process has no mask of modes of its own.
+    let mut options = std::fs::File::options();
+    let opened = options.write(true).create(true).truncate(true).mode(0o644).open(path);
+    let written = opened.and_then(|mut file| file.write_all(text.as_bytes()));
+    if let Err(error) = written {
+        eprintln!("heliostat: --trace-policy {}: {error}", path.display());
+    }
 }
 
 /// Signals of the terminal are the program's, and so are the ends of its pipes. The session stays

@@ -5,11 +5,12 @@ use std::io::Write;
 
 use heliostat_abi::code::{Native, Unmapped};
 use heliostat_abi::record::Request;
-use serde_json::Value;
+use serde_json::{json, Value};
 
 use crate::args::{Format, Place};
 use crate::client::{ask, ClientError};
 use crate::place::surroundings;
+use crate::sealing::private_folder;
 use crate::table::{bytes, Table};
 
 /// Why nothing was shown.
@@ -106,18 +107,43 @@ pub fn status_text(status: &Value) -> String {
 /// `heliostat explain`.
 pub fn explain(pid: u32, format: &Format) -> Result<(), ShowError> {
     use heliostat_abi::code::Code;
-    let text =
-        ask(&surroundings(&format.place), &Request::Explain { pid }).map_err(
-            |error| match error {
-                ClientError::Refused { code: Code::NotFound, .. } => ShowError::NoSuchProcess(pid),
-                error => ShowError::Client(error),
-            },
-        )?;
-    if format.json {
-        return print(&format!("{text}\n"));
+    let refused = refused_of(pid, &format.place);
+    let answer = ask(&surroundings(&format.place), &Request::Explain { pid });
+    let mut explained: Value = match (answer, &refused) {
+        (Ok(text), _) => serde_json::from_str(&text).map_err(ShowError::Json)?,
+        // Sealed without a stub that speaks to the control plane.
+        (Err(_), Some(_)) => json!({ "pid": pid, "program": "sealed" }),
+        (Err(ClientError::Refused { code: Code::NotFound, .. }), None) => {
+            return Err(ShowError::NoSuchProcess(pid));
+        }
+        (Err(error), None) => return Err(ShowError::Client(error)),
+    };
+    if let Some(refused) = refused {
+        explained["refused"] = json!(refused.lines().collect::<Vec<_>>());
     }
-    let explained: Value = serde_json::from_str(&text).map_err(ShowError::Json)?;
-    print(&explain_text(&explained))
+    match format.json {
+        true => print(&format!("{explained}\n")),
+        false => print(&explain_text(&explained)),
+    }
+}
+
+/// What was refused to a sealed process so far, a line for each kind; none for one that is not.
+fn refused_of(pid: u32, place: &Place) -> Option<String> {
+    let folder = private_folder(&surroundings(place).socket_path());
+    heliostat_supervisor::report::of_process(&folder, i32::try_from(pid).ok()?)
+}
+
+/// What a sealed program asked for in vain.
+fn refused_text(explained: &Value) -> String {
+    let Some(refused) = explained["refused"].as_array() else { return String::new() };
+    if refused.is_empty() {
+        return "sealed; nothing was refused\n".to_owned();
+    }
+    let line = |refused: &Value| {
+        let clean = refused.as_str().unwrap_or_default().replace(char::is_control, "?");
+        format!("refused, being sealed: {clean}\n")
+    };
+    refused.iter().map(line).collect()
 }
 
 fn explain_text(explained: &Value) -> String {
@@ -153,6 +179,7 @@ fn explain_text(explained: &Value) -> String {
         Native::ALL.iter().find(|reason| format!("{reason:?}") == name).map(|it| it.text())
     }));
     text.push_str(&files_text(explained));
+    text.push_str(&refused_text(explained));
     text
 }
 
@@ -222,7 +249,6 @@ fn cell(value: &Value, key: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     #[test]
     fn an_explanation_shows_path_bytes_and_reason() {
@@ -240,6 +266,14 @@ mod tests {
             the other end is on another machine\n\n\
             since its start: direct streams: 1\n";
         assert_eq!(explain_text(&explained), wanted);
+    }
+
+    #[test]
+    fn refusals_of_a_sealed_program_are_explained() {
+        let explained = json!({ "refused": ["connect: x\ny"] });
+        assert_eq!(refused_text(&explained), "refused, being sealed: connect: x?y\n");
+        assert_eq!(refused_text(&json!({ "refused": [] })), "sealed; nothing was refused\n");
+        assert_eq!(refused_text(&json!({})), "");
     }
 
     #[test]

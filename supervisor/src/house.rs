@@ -1,13 +1,15 @@
 //! What all calls of one sealed program share.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use heliostat_base::seal::Listener;
+use heliostat_control::policy::record::Ask;
 use heliostat_control::policy::Policy;
 
 use crate::call::Call;
 use crate::filter::Fenced;
 use crate::limits::{Births, MemoryGroup};
+use crate::net::{ControlPlane, Lookups};
 use crate::paths::{Roots, Sandbox};
 use crate::refused::Refused;
 use crate::tree;
@@ -24,7 +26,13 @@ pub struct House {
     /// The granted part of the file tree.
     pub roots: Roots,
     /// What was refused.
-    pub refused: Mutex<Refused>,
+    pub refused: Arc<Mutex<Refused>>,
+    /// Names that it looked up.
+    pub lookups: Lookups,
+    /// Everything is granted, and taken down.
+    pub is_traced: bool,
+    /// The control plane, for its stub.
+    pub control: ControlPlane,
     /// What the kernel fences, so that calls need not be judged here.
     pub fenced: Fenced,
     /// How many processes and threads there may be.
@@ -72,6 +80,13 @@ impl House {
     pub fn note_path(&self, call: &Call<'_>, path: &[u8], writes: bool) {
         if let Ok(mut refused) = self.refused.lock() {
             refused.path(call.number, path, writes);
+        }
+    }
+
+    /// Takes down that something was asked for, and counts it if it was refused.
+    pub fn note_ask(&self, call: &Call<'_>, ask: Ask<'_>, granted: bool) {
+        if let Ok(mut refused) = self.refused.lock() {
+            refused.ask(call.number, ask, granted);
         }
     }
 

@@ -15,8 +15,10 @@ mod limits;
 mod net;
 mod paths;
 mod refused;
+pub mod report;
 mod serve;
 mod system;
+mod trace;
 pub mod tree;
 
 use std::io;
@@ -25,7 +27,8 @@ use std::sync::{Arc, Mutex};
 
 use heliostat_base::seal::{descriptor_of, fork_telling, Fork, Listener};
 use heliostat_base::sys::Errno;
-use heliostat_control::policy::Policy;
+use heliostat_control::policy::record::Recorder;
+use heliostat_control::policy::{Access, Endpoint, Host, NamePattern, PathGrant, Policy};
 
 pub use fence::landlock_abi;
 
@@ -37,8 +40,14 @@ use crate::limits::{Births, MemoryGroup};
 pub struct Plan<'a> {
     /// What the program may do.
     pub policy: Policy,
+    /// What is granted besides, and is no need of the program's: its file, the stub.
+    pub besides: Vec<PathGrant>,
     /// A folder that is private to this user, for what the supervisor keeps while it runs.
     pub folder: &'a Path,
+    /// The control plane's socket, for the stub inside: its connections are restricted.
+    pub control: Option<PathBuf>,
+    /// Grants everything, and takes down what is asked for.
+    pub traces: bool,
     /// Says refusals on standard error.
     pub tells: bool,
 }
@@ -76,6 +85,9 @@ impl std::fmt::Display for SealError {
 pub struct Sealed {
     /// Number of its first process, a child of this one.
     pub child: i32,
+    /// What `explain` reads; removed with it.
+    #[allow(dead_code)]
+    report: Option<report::Report>,
     house: Arc<House>,
 }
 
@@ -87,21 +99,19 @@ pub struct Sealed {
 /// # Errors
 /// `SealError`; the child has then ended.
 pub fn seal(plan: Plan<'_>, become_program: impl FnOnce() -> i32) -> Result<Sealed, SealError> {
+    let mut plan = plan;
+    let mut given = system::grants();
+    given.extend(plan.besides.iter().cloned());
+    // The program's own policy has the last word on them.
+    plan.policy.grants.splice(0..0, plan.besides.drain(..));
+    if plan.traces {
+        grant_everything(&mut plan.policy);
+    }
     let limits = plan.policy.limits;
     let fenced = fence::probe().map_err(|_| SealError::NoLandlock)?;
     let fenced = Fenced { counts: limits.processes.is_some(), ..fenced };
     let group = limits.memory.and_then(MemoryGroup::make);
-    let mut grants = if plan.policy.system { system::grants() } else { Vec::new() };
-    let of_system = grants.len();
-    grants.extend(plan.policy.grants.iter().cloned());
-    let own: Vec<PathBuf> = grants[of_system..].iter().map(|grant| grant.path.clone()).collect();
-    let mut tell = |path: &Path, error: &io::Error| {
-        if own.iter().any(|granted| granted == path) {
-            eprintln!("heliostat: granted, but not there: {}: {error}", path.display());
-        }
-    };
-    let roots = paths::Roots::open(&grants, plan.folder, &mut tell)
-        .map_err(|error| SealError::Place(plan.folder.to_owned(), error))?;
+    let roots = open_roots(&plan)?;
     match fork_telling().map_err(SealError::Fence)? {
         Fork::Child(teller) => {
             let limited = limits.memory.map_or(Ok(()), |bytes| limit_memory(group.as_ref(), bytes));
@@ -122,16 +132,7 @@ pub fn seal(plan: Plan<'_>, become_program: impl FnOnce() -> i32) -> Result<Seal
                 other => Err(Errno(other.map_or(libc::ECHILD, |number| -number))),
             };
             let listener = Listener::new(listener.map_err(SealError::Fence)?);
-            listener.wake_on_one_processor();
-            // Not the child's: new files' modes are masked by each program's own mask.
-            rustix::process::umask(rustix::fs::Mode::empty());
-            let own = rustix::process::getpid().as_raw_nonzero().get();
-            let refused = Mutex::new(refused::Refused::new(plan.tells));
-            let (policy, births) = (plan.policy, Births::new(limits.processes));
-            let house = House { listener, policy, roots, refused, births, group, own, fenced };
-            let house = Arc::new(house);
-            serve::start(&house).map_err(SealError::Fence)?;
-            Ok(Sealed { child, house })
+            supervise(child, listener, roots, (fenced, group), plan, given)
         }
     }
 }
@@ -143,6 +144,87 @@ fn limit_memory(group: Option<&MemoryGroup>, bytes: u64) -> Result<(), Errno> {
     limits::limit_each(bytes).map_err(|error| Errno(error.raw_os_error()))
 }
 
+/// What is granted, opened; what of it is not there is said, unless it is the system's.
+fn open_roots(plan: &Plan<'_>) -> Result<paths::Roots, SealError> {
+    let mut grants = if plan.policy.system { system::grants() } else { Vec::new() };
+    let of_system = grants.len();
+    grants.extend(plan.policy.grants.iter().cloned());
+    let own: Vec<PathBuf> = grants[of_system..].iter().map(|grant| grant.path.clone()).collect();
+    let mut tell = |path: &Path, error: &io::Error| {
+        if own.iter().any(|granted| granted == path) {
+            eprintln!("heliostat: granted, but not there: {}: {error}", path.display());
+        }
+    };
+    paths::Roots::open(&grants, plan.folder, &mut tell)
+        .map_err(|error| SealError::Place(plan.folder.to_owned(), error))
+}
+
+/// The parent's side: begins to answer. The child waits for the answer to its exec.
+fn supervise(
+    child: i32,
+    listener: Listener,
+    roots: paths::Roots,
+    (fenced, group): (Fenced, Option<MemoryGroup>),
+    plan: Plan<'_>,
+    given: Vec<PathGrant>,
+) -> Result<Sealed, SealError> {
+    listener.wake_on_one_processor();
+    // Not the child's: new files' modes are masked by each program's own mask.
+    rustix::process::umask(rustix::fs::Mode::empty());
+    let recorder = plan.traces.then(|| {
+        let home = std::env::var_os("HOME").map(PathBuf::from);
+        Recorder::new(given, home.into_iter().collect())
+    });
+    let report = report::Report::create(plan.folder);
+    let lines = report.as_ref().and_then(report::Report::lines);
+    let refused = Arc::new(Mutex::new(refused::Refused::new(plan.tells, lines, recorder)));
+    let house = Arc::new(House {
+        listener,
+        roots,
+        lookups: lookups(&plan.policy, &refused),
+        refused,
+        control: net::ControlPlane::new(plan.control, &plan.policy),
+        births: Births::new(plan.policy.limits.processes),
+        group,
+        policy: plan.policy,
+        own: rustix::process::getpid().as_raw_nonzero().get(),
+        fenced,
+        is_traced: plan.traces,
+    });
+    serve::start(&house).map_err(SealError::Fence)?;
+    Ok(Sealed { child, report, house })
+}
+
+/// What is traced shows all that it needs in one run.
+fn grant_everything(policy: &mut Policy) {
+    policy.grants.push(PathGrant { path: PathBuf::from("/"), access: Access::ReadWrite });
+    let everything = Endpoint { host: Host::Any, ports: (0, u16::MAX) };
+    policy.connect.push(everything.clone());
+    policy.listen.push(everything);
+    policy.lookup.push(NamePattern::Any);
+}
+
+/// Names are looked up at the servers that this machine uses now.
+fn lookups(policy: &Policy, refused: &Arc<Mutex<refused::Refused>>) -> net::Lookups {
+    let servers = std::fs::read_to_string("/etc/resolv.conf").unwrap_or_default();
+    let refused = refused.clone();
+    let told = move |name: &str, what| {
+        let Ok(mut refused) = refused.lock() else { return };
+        match what {
+            net::Told::Asked(granted) => refused.name(name, granted),
+            net::Told::Has(ip) => refused.learned(name, ip),
+        }
+    };
+    net::Lookups::new(policy, &servers, Box::new(told))
+}
+
+/// Whether a control group for the memory of sealed programs can be made here: tried, and removed.
+pub fn memory_group_is_allowed() -> bool {
+    let made = MemoryGroup::make(1 << 30);
+    made.iter().for_each(MemoryGroup::remove);
+    made.is_some()
+}
+
 impl Sealed {
     /// What to call when the last sealed process has ended, from any thread: removes what the
     /// supervisor made on the host.
@@ -152,6 +234,12 @@ impl Sealed {
             house.roots.remove();
             house.group.iter().for_each(MemoryGroup::remove);
         }
+    }
+
+    /// The policy file that the program needs, if it is traced; `command` says what was run.
+    pub fn traced(&self, command: &str) -> Option<String> {
+        let all = self.house.refused.lock().ok()?;
+        all.recorder().map(|recorder| recorder.to_toml(command))
     }
 
     /// What was refused so far, with counts.

@@ -41,6 +41,10 @@ impl ChannelEntry {
     }
 }
 
+pub(crate) fn put_id(w: &mut Writer<'_>, id: ObjectId) {
+    w.u32(id.index).u32(id.generation);
+}
+
 pub(crate) fn take_id(r: &mut Reader<'_>) -> ObjectId {
     ObjectId { index: r.u32(), generation: r.u32() }
 }

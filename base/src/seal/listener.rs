@@ -13,6 +13,7 @@ const SET_FLAGS: usize = 0x4008_2104;
 /// Wakes the other side on the waker's own processor (Linux 6.6).
 const SYNCHRONOUS_WAKE: usize = 1;
 const CONTINUE: u32 = 1;
+const ADD_REPLACES: u32 = 1;
 
 /// A call of a sealed thread that waits for an answer. The bytes behind its pointers are foreign.
 #[derive(Clone, Copy, Debug, Default)]
@@ -121,6 +122,25 @@ impl Listener {
             Err(error @ Errno(libc::ENOENT)) => Err(error),
             Err(error) => self.answer(id, Reply::Fail(error)),
         }
+    }
+
+    /// Puts a copy of `fd` in the place of the target's descriptor `number`, in one step, while the
+    /// call waits on. Errors are those of dup2(2) there; ENOENT if nobody waits any more.
+    pub fn replace(
+        &self,
+        id: u64,
+        fd: RawFd,
+        number: RawFd,
+        closes_on_exec: bool,
+    ) -> Result<(), Errno> {
+        let whole = libc::seccomp_notif_addfd {
+            id,
+            flags: ADD_REPLACES,
+            srcfd: fd as u32,
+            newfd: number as u32,
+            newfd_flags: if closes_on_exec { libc::O_CLOEXEC as u32 } else { 0 },
+        };
+        self.control(ADD_DESCRIPTOR, std::ptr::from_ref(&whole) as usize).map(drop)
     }
 
     fn control(&self, request: usize, argument: usize) -> Result<usize, Errno> {

@@ -14,7 +14,7 @@ pub use filter::{install, Instruction, Verdict};
 pub use interrupt::{interrupt, own_thread};
 pub use listener::{Listener, Notice, Reply};
 pub use memory::{read_memory, read_text, write_memory};
-pub use start::{fork_telling, Fork, Hearer, Teller};
+pub use start::{fork_telling, leave_shared_folder, Fork, Hearer, Teller};
 
 use crate::fd::OwnedFd;
 use crate::sys::{check, raw, Errno, Sysno};

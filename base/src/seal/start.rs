@@ -64,3 +64,11 @@ impl Hearer {
         }
     }
 }
+
+/// Gives this thread a working folder and a file mode mask of its own (unshare(2), CLONE_FS),
+/// which the other threads do not share any more.
+pub fn leave_shared_folder() -> Result<(), Errno> {
+    // SAFETY: the call takes no pointer; what it takes apart are kernel records.
+    check(unsafe { raw(Sysno::unshare as usize, [libc::CLONE_FS as usize, 0, 0, 0, 0, 0]) })?;
+    Ok(())
+}

@@ -186,9 +186,13 @@ impl Recorder {
         count(&mut self.names, key, granted, &mut self.lost);
     }
 
-    /// Whether a path becomes a grant: not a folder that grants below it make visible anyway, nor
+    /// Whether a path becomes a grant: not one that a grant above it covers, nor a folder that grants below it make visible anyway, nor
     /// one that is too much to be granted because somebody looked at it.
     fn grants_path(&self, path: &Path, one: &Wanted, all: &BTreeMap<PathBuf, Wanted>) -> bool {
+        let above = path.ancestors().skip(1).filter_map(|above| all.get(above));
+        if above.into_iter().any(|above| !above.listed && above.access >= one.access) {
+            return false;
+        }
         let leads_on = || all.keys().any(|other| other != path && other.starts_with(path));
         match one.access {
             Access::ReadWrite => true,

@@ -17,6 +17,9 @@ use heliostat_base::sys::{Errno, Sysno};
 use crate::call::{Answer, Call};
 use crate::house::House;
 use crate::net;
+use crate::trace;
+
+pub use name::changeable;
 
 /// The answer to a call.
 pub fn answer(house: &House, notice: Notice) -> Answer {
@@ -24,6 +27,9 @@ pub fn answer(house: &House, notice: Notice) -> Answer {
         return Err(Errno(libc::ENOSYS));
     };
     let call = Call { house, notice, number };
+    if house.is_traced {
+        trace::note(&call);
+    }
     files(&call)
         .or_else(|| names(&call))
         .or_else(|| net::answer(&call))

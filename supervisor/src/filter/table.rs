@@ -81,7 +81,7 @@ const PASS: &[Sysno] = &[
     Sysno::sched_get_priority_min, Sysno::getcpu, Sysno::uname, Sysno::sysinfo, Sysno::getrandom,
     Sysno::landlock_create_ruleset, Sysno::landlock_add_rule, Sysno::landlock_restrict_self,
     Sysno::accept, Sysno::accept4, Sysno::recvfrom, Sysno::recvmsg, Sysno::recvmmsg,
-    Sysno::getsockname, Sysno::getpeername, Sysno::getsockopt, Sysno::setsockopt, Sysno::shutdown,
+    Sysno::getsockname, Sysno::getpeername, Sysno::getsockopt, Sysno::shutdown,
 ];
 
 /// Namespaces of one's own (source: sched.h): with them a fence could be looked at from inside.
@@ -186,6 +186,8 @@ const TYPES: &[u32] =
 /// The default of the type, TCP and UDP. Not MPTCP, whose kernel connects to addresses that its
 /// peer names, nor ICMP, nor what else hides behind a familiar type.
 const PROTOCOLS: &[u32] = &[0, libc::IPPROTO_TCP as u32, libc::IPPROTO_UDP as u32];
+const LEVELS: &[u32] =
+    &[libc::SOL_SOCKET as u32, libc::IPPROTO_TCP as u32, libc::IPPROTO_UDP as u32];
 
 /// Pass under a condition. Who is 0 is oneself.
 #[rustfmt::skip]
@@ -206,6 +208,8 @@ const CONDITIONAL: &[(Sysno, Condition)] = &[
     (Sysno::sendto, Condition::Zero(4)),
     (Sysno::socket, Condition::Socket(DOMAINS, TYPES, PROTOCOLS)),
     (Sysno::socketpair, Condition::Socket(&DOMAINS_OF_PAIRS, TYPES, &[0])),
+    // At the levels of IP there are options that lead packets elsewhere.
+    (Sysno::setsockopt, Condition::LowIn(1, LEVELS)),
     (Sysno::prlimit64, Condition::LowIn(0, &[0])),
     (Sysno::setpriority, Condition::LowZeros(0, 1)),
     (Sysno::getpriority, Condition::LowZeros(0, 1)),

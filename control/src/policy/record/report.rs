@@ -106,8 +106,9 @@ impl Recorder {
         let all = fold::folded(&self.paths, fold::FROM, &self.spared);
         let line = |(path, one): (&std::path::PathBuf, &Wanted)| {
             if !self.grants_path(path, one, &all) {
-                // Grants below make it visible; what is left to say is why it is not here.
-                let alone = !all.keys().any(|other| other != path && other.starts_with(path));
+                // Grants above or below make it visible; what is left to say is why it is not here.
+                let alone =
+                    one.listed && !all.keys().any(|other| other != path && other.starts_with(path));
                 let why = format!("looked at, and too much to grant for that: {}", path.display());
                 return alone.then_some((Err(why), String::new()));
             }

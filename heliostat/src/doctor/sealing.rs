@@ -1,0 +1,83 @@
+//! What sealed programs stand on: notifications, Landlock, openat2, pidfd_getfd, control groups.
+
+use std::os::fd::AsRawFd;
+
+use heliostat_base::seal;
+use heliostat_supervisor::{landlock_abi, memory_group_is_allowed};
+use rustix::fs::{openat2, Mode, OFlags, ResolveFlags, CWD};
+
+use super::Check;
+
+/// All checks of this file. Losses and no obstacles: unsealed programs need none of it.
+pub fn checks() -> Vec<Check> {
+    vec![notifications(), landlock(), paths(), descriptors(), groups()]
+}
+
+/// The kernel says what it can do about a filter's verdict (seccomp(2)).
+fn notifications() -> Check {
+    let name = "seccomp notifications";
+    let known = std::fs::read_to_string("/proc/sys/kernel/seccomp/actions_avail");
+    match known {
+        Ok(known) if known.split_whitespace().any(|action| action == "user_notif") => {
+            Check::ok(name, "calls of sealed programs can be answered")
+        }
+        _ => Check::warn(name, "none", "`run --sealed` needs a kernel with seccomp user_notif"),
+    }
+}
+
+fn landlock() -> Check {
+    let name = "Landlock";
+    match landlock_abi() {
+        0 => Check::warn(
+            name,
+            "none",
+            "`run --sealed` needs it: CONFIG_SECURITY_LANDLOCK, and landlock in the lsm= list",
+        ),
+        abi @ 1..=5 => Check::warn(
+            name,
+            format!("version {abi}"),
+            "from version 6 on (Linux 6.12) the kernel fences signals; here each is asked about",
+        ),
+        abi => Check::ok(name, format!("version {abi}")),
+    }
+}
+
+fn paths() -> Check {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let opened = openat2(CWD, ".", flags, Mode::empty(), ResolveFlags::BENEATH);
+    Check::of(
+        "openat2",
+        opened,
+        "paths of sealed programs stay below what is granted",
+        "`run --sealed` needs Linux 5.6, and a container that lets openat2 pass",
+    )
+    .softened()
+}
+
+fn descriptors() -> Check {
+    let own = std::process::id() as i32;
+    let copied =
+        std::fs::File::open("/dev/null").map_err(|error| error.to_string()).and_then(|file| {
+            seal::descriptor_of(own, file.as_raw_fd()).map_err(|error| error.to_string())
+        });
+    Check::of(
+        "pidfd_getfd",
+        copied,
+        "sockets of sealed programs can be connected for them",
+        "sealed programs get no network without it: Linux 5.6, and a container that lets it pass",
+    )
+    .softened()
+}
+
+fn groups() -> Check {
+    let name = "control groups";
+    match memory_group_is_allowed() {
+        true => Check::ok(name, "the memory of a sealed program can be limited as a whole"),
+        false => Check::warn(
+            name,
+            "none can be made",
+            "--memory then limits each process by itself; a service with Delegate=yes, or \
+             `systemd-run --user --scope`, gives groups",
+        ),
+    }
+}

@@ -1,0 +1,55 @@
+//! connect(2).
+
+use heliostat_base::sys::Errno;
+
+use super::address::{self, Address};
+use super::reach::{self, Way};
+use super::socket::Socket;
+use super::{control, unix};
+use crate::call::{Answer, Call, DONE};
+use crate::paths::errno;
+
+/// connect(2): the address is judged, and the supervisor's copy of the socket connected.
+pub fn connect(call: &Call<'_>) -> Answer {
+    let socket = Socket::of(call, call.int(0))?;
+    match address::read(call, call.word(1), call.word(2))? {
+        Address::None => {
+            call.check()?;
+            rustix::net::connect_unspec(&socket.fd).map_err(errno)?;
+        }
+        Address::Inet(to) => {
+            let way = reach::judge(call, &socket, to)?;
+            call.check()?;
+            connect_inet(call, &socket, way)?;
+        }
+        Address::Path(path) if call.house.control.is_at(&path) => {
+            return control::connect(call, &socket);
+        }
+        Address::Path(path) => {
+            let (_held, name) = unix::destination(call, &path)?;
+            socket.connect(call, |fd| rustix::net::connect(fd, &name))?;
+        }
+        Address::Abstract => {
+            call.house.note_call(call, "abstract names of unix sockets");
+            return Err(Errno(libc::ECONNREFUSED));
+        }
+        Address::Unnamed => return Err(Errno(libc::EINVAL)),
+    }
+    DONE
+}
+
+fn connect_inet(call: &Call<'_>, socket: &Socket, way: Way) -> Result<(), Errno> {
+    match way {
+        Way::Straight(to) => socket.connect(call, |fd| rustix::net::connect(fd, &to)),
+        Way::Forwarder(to) => {
+            let done = socket.connect(call, |fd| rustix::net::connect(fd, &to));
+            // Known before the program can send: it is answered after this.
+            if let Ok(own) = rustix::net::getsockname(&socket.fd) {
+                if let Ok(own) = std::net::SocketAddr::try_from(own) {
+                    call.house.lookups.admit(own);
+                }
+            }
+            done
+        }
+    }
+}

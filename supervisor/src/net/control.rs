@@ -1,0 +1,106 @@
+//! The stub's own connection: from inside the seal to the control plane, restricted first.
+//!
+//! The program's socket is not connected at all: a new one is, restricted, and only then put in
+//! its place. So no thread of the program ever holds a connection that may ask everything.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use heliostat_abi::limits::DESTINATIONS_MAX;
+use heliostat_abi::record::{Reply, Request, REPLY_BYTES};
+use heliostat_abi::restriction::{Destination, Services};
+use heliostat_base::packet::PacketSocket;
+use heliostat_base::sys::Errno;
+use heliostat_control::policy::{Host, NamePattern, Policy};
+use rustix::net::{AddressFamily, SocketType};
+
+use super::socket::Socket;
+use crate::call::{Answer, Call, DONE};
+
+/// How long the control plane may take for an answer: the stub waits no longer either.
+const DEADLINE_MS: u64 = 500;
+
+/// Where the control plane is, for the stub of a sealed program.
+#[derive(Debug, Default)]
+pub struct ControlPlane {
+    socket: Option<PathBuf>,
+    destinations: Vec<Destination>,
+    /// It does not know restrictions: nobody is connected then.
+    is_too_old: AtomicBool,
+}
+
+/// A restricted connection, which may be handed over.
+struct Greeted(PacketSocket);
+
+impl ControlPlane {
+    /// The control plane at `socket`, if there is one, for programs with this policy.
+    pub fn new(socket: Option<PathBuf>, policy: &Policy) -> Self {
+        let destinations = destinations(policy);
+        Self { socket, destinations, is_too_old: AtomicBool::new(false) }
+    }
+
+    /// Whether a unix socket's path is the control plane's.
+    pub fn is_at(&self, path: &[u8]) -> bool {
+        use std::os::unix::ffi::OsStrExt;
+        self.socket.as_deref().is_some_and(|own| own.as_os_str().as_bytes() == path)
+    }
+
+    /// A connection that may ask for what the policy gives, and nothing else. ECONNREFUSED if
+    /// there is no control plane or it cannot restrict.
+    fn connect(&self, process: i32) -> Result<Greeted, Errno> {
+        let refused = Errno(libc::ECONNREFUSED);
+        let path = self.socket.as_deref().and_then(Path::to_str).ok_or(refused)?;
+        if self.is_too_old.load(Ordering::Relaxed) {
+            return Err(refused);
+        }
+        let socket = PacketSocket::connect(path, DEADLINE_MS)?;
+        for destination in &self.destinations {
+            ask(&socket, &Request::Allow { destination: *destination }).or(Err(refused))?;
+        }
+        let services = Services::STREAMS.and(Services::FILES);
+        let restrict = Request::Restrict { services, pid: process.unsigned_abs() };
+        let restricted = ask(&socket, &restrict);
+        self.is_too_old.store(restricted == Err(true), Ordering::Relaxed);
+        restricted.map(|()| Greeted(socket)).or(Err(refused))
+    }
+}
+
+/// Asks what is answered by Done; otherwise whether the other side refused it in words.
+fn ask(socket: &PacketSocket, request: &Request) -> Result<(), bool> {
+    socket.send(&request.encode(1), &[]).or(Err(false))?;
+    let mut record = [0; REPLY_BYTES];
+    let (length, _) = socket.receive(&mut record).or(Err(false))?;
+    match Reply::decode(&record[..length]) {
+        Ok((Reply::Done, 1)) => Ok(()),
+        Ok((Reply::Refused { .. }, _)) => Err(true),
+        _ => Err(false),
+    }
+}
+
+/// What of a policy can be said beforehand: addresses, not names. The rest stays native.
+fn destinations(policy: &Policy) -> Vec<Destination> {
+    let each = policy.connect.iter().flat_map(|endpoint| {
+        let hosts = match &endpoint.host {
+            Host::Any => vec![None],
+            Host::Ip(ip) => vec![Some(*ip)],
+            Host::Name(NamePattern::Exact(name)) if name == "localhost" => {
+                vec![Some([127, 0, 0, 1].into()), Some([0, 0, 0, 0, 0, 0, 0, 1].into())]
+            }
+            Host::Name(_) => Vec::new(),
+        };
+        hosts.into_iter().map(|host| Destination { host, ports: endpoint.ports })
+    });
+    each.take(DESTINATIONS_MAX).collect()
+}
+
+/// connect(2) to the control plane's socket.
+pub fn connect(call: &Call<'_>, socket: &Socket) -> Answer {
+    if socket.family != AddressFamily::UNIX || socket.kind != SocketType::SEQPACKET {
+        return Err(Errno(libc::EPROTOTYPE));
+    }
+    let Greeted(connection) = call.house.control.connect(call.process())?;
+    call.check()?;
+    let listener = &call.house.listener;
+    listener.replace(call.notice.id, connection.fd(), call.int(0), true)?;
+    DONE
+}

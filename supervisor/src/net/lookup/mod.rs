@@ -1,0 +1,162 @@
+//! Look-ups of names: which may be asked, and which addresses they gave.
+//!
+//! A program's resolver connects to a name server of /etc/resolv.conf and gets the supervisor's
+//! forwarder instead, which passes on what is granted (`forward`), as a message written anew
+//! (`question`). Addresses that came back count for connections granted by name; so do those
+//! that the supervisor itself finds for such a name, in /etc/hosts too.
+
+mod forward;
+mod learned;
+mod question;
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::{Arc, OnceLock};
+
+use heliostat_base::sys::Errno;
+use heliostat_control::policy::{NamePattern, Policy};
+
+use forward::Forwarder;
+use learned::Learned;
+
+/// Name servers that libc looks at (source: MAXNS, resolv.h).
+const SERVERS_MAX: usize = 3;
+const PORT: u16 = 53;
+
+/// What becomes of a question.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// Its name is granted.
+    Granted,
+    /// It is not.
+    Refused,
+    /// It is no question.
+    Malformed,
+}
+
+/// What is to be told of a name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Told {
+    /// It was asked for, and granted or not.
+    Asked(bool),
+    /// It has this address.
+    Has(IpAddr),
+}
+
+/// Hears of names.
+pub type Hearer = Box<dyn Fn(&str, Told) + Send + Sync>;
+
+/// What the forwarder and the calls share.
+struct Shared {
+    policy: Policy,
+    servers: Vec<SocketAddr>,
+    learned: Learned,
+    told: Hearer,
+}
+
+impl Shared {
+    fn may(&self, name: &str) -> bool {
+        let granted = self.policy.may_look_up(name);
+        (self.told)(name, Told::Asked(granted));
+        granted
+    }
+}
+
+/// Look-ups of one sealed program.
+pub struct Lookups {
+    shared: Arc<Shared>,
+    /// Started with the first connection; none if that failed.
+    forwarder: OnceLock<Option<Forwarder>>,
+}
+
+impl Lookups {
+    /// With the name servers in the text of resolv.conf(5).
+    pub fn new(policy: &Policy, resolv_conf: &str, told: Hearer) -> Self {
+        let servers = servers(resolv_conf);
+        let learned = Learned::default();
+        let shared = Shared { policy: policy.clone(), servers, learned, told };
+        Self { shared: Arc::new(shared), forwarder: OnceLock::new() }
+    }
+
+    /// Whether any name may be looked up.
+    pub fn are_any(&self) -> bool {
+        let policy = &self.shared.policy;
+        let named = |port| policy.connect_names(port).next().is_some();
+        !policy.lookup.is_empty() || policy.connect.iter().any(|one| named(one.ports.0))
+    }
+
+    /// Whether an address is that of a name server.
+    pub fn is_server(&self, to: SocketAddr) -> bool {
+        let to = SocketAddr::new(to.ip().to_canonical(), to.port());
+        self.shared.servers.contains(&to)
+    }
+
+    /// Where a resolver is connected to instead of its name server. ECONNREFUSED if there is no
+    /// forwarder.
+    pub fn forwarder(&self, stream: bool, v6: bool) -> Result<SocketAddr, Errno> {
+        let start = || Forwarder::start(&self.shared).ok();
+        let forwarder = self.forwarder.get_or_init(start).as_ref();
+        let port = forwarder.ok_or(Errno(libc::ECONNREFUSED))?.port(stream);
+        let own = Ipv4Addr::LOCALHOST;
+        let ip = if v6 { IpAddr::V6(own.to_ipv6_mapped()) } else { IpAddr::V4(own) };
+        Ok(SocketAddr::new(ip, port))
+    }
+
+    /// Lets a socket of the program's talk to the forwarder.
+    pub fn admit(&self, own: SocketAddr) {
+        if let Some(Some(forwarder)) = self.forwarder.get() {
+            forwarder.admit(SocketAddr::new(own.ip().to_canonical(), own.port()));
+        }
+    }
+
+    /// Judges a datagram to a name server.
+    pub fn judge(&self, bytes: &[u8]) -> Verdict {
+        match question::Question::read(bytes) {
+            None => Verdict::Malformed,
+            Some(question) if self.shared.may(&question.name) => Verdict::Granted,
+            Some(_) => Verdict::Refused,
+        }
+    }
+
+    /// Whether a name that may be connected to leads to an address. May ask name servers.
+    pub fn leads(&self, name: &NamePattern, ip: IpAddr) -> bool {
+        let ip = ip.to_canonical();
+        if self.shared.learned.leads(name, ip) {
+            return true;
+        }
+        match name {
+            NamePattern::Exact(name) => self.shared.learned.resolve(name).contains(&ip),
+            NamePattern::Any | NamePattern::Below(_) => false,
+        }
+    }
+}
+
+fn servers(resolv_conf: &str) -> Vec<SocketAddr> {
+    let fields = |line: &str| {
+        let mut words = line.split_whitespace();
+        match (words.next(), words.next()) {
+            (Some("nameserver"), Some(address)) => address.parse::<IpAddr>().ok(),
+            _ => None,
+        }
+    };
+    let found = resolv_conf.lines().filter_map(fields).map(|ip| ip.to_canonical());
+    let mut servers: Vec<_> = found.map(|ip| SocketAddr::new(ip, PORT)).take(SERVERS_MAX).collect();
+    if servers.is_empty() {
+        // As resolv.conf(5) has it.
+        servers.push(SocketAddr::from((Ipv4Addr::LOCALHOST, PORT)));
+    }
+    servers
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn name_servers_are_read_as_libc_reads_them() {
+        let text =
+            "# nameserver 9.9.9.9\nsearch a\nnameserver 10.0.0.1\nnameserver ::1 \nnameserver x\n";
+        let found: Vec<_> = servers(text).iter().map(SocketAddr::to_string).collect();
+        assert_eq!(found, ["10.0.0.1:53", "[::1]:53"]);
+        assert_eq!(servers(""), ["127.0.0.1:53".parse().unwrap()]);
+    }
+}

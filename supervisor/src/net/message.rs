@@ -1,0 +1,154 @@
+//! A `msghdr` from foreign memory: its parts copied once, in order, within limits.
+
+use std::os::fd::RawFd;
+
+use heliostat_base::fd::OwnedFd;
+use heliostat_base::seal;
+use heliostat_base::sys::Errno;
+
+use super::address::{self, Address};
+use crate::call::Call;
+
+/// Bytes of `msghdr`, `iovec` and `cmsghdr` (source: socket.h, 64 bits).
+const HEADER_BYTES: usize = 56;
+const VECTOR_BYTES: usize = 16;
+const CONTROL_HEADER_BYTES: usize = 16;
+/// Buffers of one message (source: UIO_MAXIOV, linux/uio.h).
+const VECTORS_MAX: u64 = 1024;
+/// Bytes that are copied for one message. A stream takes the rest with the next call.
+pub const BYTES_MAX: usize = 4 << 20;
+/// Bytes of control messages: the descriptors of one message (SCM_MAX_FD, 253) and more.
+const CONTROL_BYTES_MAX: u64 = 4096;
+
+/// What a message carries.
+pub struct Message {
+    /// Where it goes, if it says so.
+    pub to: Option<Address>,
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+    /// It had more bytes than are copied at once.
+    pub is_cut: bool,
+    /// Descriptors that travel with it.
+    pub descriptors: Vec<OwnedFd>,
+}
+
+impl Message {
+    /// The message whose header is at `at`. EFAULT, EMSGSIZE, EINVAL, EBADF.
+    pub fn read(call: &Call<'_>, at: u64) -> Result<Self, Errno> {
+        let mut header = [0; HEADER_BYTES];
+        seal::read_memory(call.thread(), at, &mut header)?;
+        let word = |place: usize| word_at(&header, place * 8);
+        // The length of the name is an int, with padding after it.
+        let (name, name_bytes) = (word(0), word(1) as u32);
+        let to = match name {
+            0 => None,
+            _ if name_bytes == 0 => None,
+            at => Some(address::read(call, at, u64::from(name_bytes))?),
+        };
+        let (bytes, is_cut) = gather(call, word(2), word(3))?;
+        let descriptors = match (word(4), word(5)) {
+            (0, _) | (_, 0) => Vec::new(),
+            (at, length) => control(call, at, length)?,
+        };
+        Ok(Self { to, bytes, is_cut, descriptors })
+    }
+}
+
+fn word_at(bytes: &[u8], at: usize) -> u64 {
+    bytes.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |word| u64::from_ne_bytes(*word))
+}
+
+/// `length` bytes at `at`, as many as are copied at once.
+pub fn bytes(call: &Call<'_>, at: u64, length: u64) -> Result<(Vec<u8>, bool), Errno> {
+    let kept = usize::try_from(length).unwrap_or(usize::MAX).min(BYTES_MAX);
+    let mut bytes = vec![0; kept];
+    seal::read_memory(call.thread(), at, &mut bytes)?;
+    Ok((bytes, (kept as u64) < length))
+}
+
+fn gather(call: &Call<'_>, at: u64, count: u64) -> Result<(Vec<u8>, bool), Errno> {
+    if count > VECTORS_MAX {
+        return Err(Errno(libc::EMSGSIZE));
+    }
+    let mut vectors = vec![0; count as usize * VECTOR_BYTES];
+    seal::read_memory(call.thread(), at, &mut vectors)?;
+    let (mut whole, mut is_cut) = (Vec::new(), false);
+    for vector in vectors.chunks_exact(VECTOR_BYTES) {
+        let (at, length) = (word_at(vector, 0), word_at(vector, 8));
+        let room = BYTES_MAX - whole.len();
+        let kept = usize::try_from(length).map_err(|_| Errno(libc::EINVAL))?.min(room);
+        is_cut |= (kept as u64) < length;
+        let begin = whole.len();
+        whole.resize(begin + kept, 0);
+        seal::read_memory(call.thread(), at, &mut whole[begin..])?;
+    }
+    Ok((whole, is_cut))
+}
+
+/// Control messages: descriptors (unix(7)). Credentials are left out, the kernel adds true ones;
+/// others would change how and where packets go, and are EINVAL.
+fn control(call: &Call<'_>, at: u64, length: u64) -> Result<Vec<OwnedFd>, Errno> {
+    if length > CONTROL_BYTES_MAX {
+        return Err(Errno(libc::ENOBUFS));
+    }
+    let mut bytes = vec![0; length as usize];
+    seal::read_memory(call.thread(), at, &mut bytes)?;
+    let mut descriptors = Vec::new();
+    for (level, kind, data) in parts(&bytes)? {
+        match (level, kind) {
+            (libc::SOL_SOCKET, libc::SCM_RIGHTS) => {
+                for number in data.chunks_exact(4) {
+                    let number = RawFd::from_ne_bytes([number[0], number[1], number[2], number[3]]);
+                    descriptors.push(seal::descriptor_of(call.thread(), number)?);
+                }
+            }
+            (libc::SOL_SOCKET, libc::SCM_CREDENTIALS) => {}
+            _ => {
+                call.house.note_call(call, &format!("control messages of level {level}"));
+                return Err(Errno(libc::EINVAL));
+            }
+        }
+    }
+    Ok(descriptors)
+}
+
+/// Level, type and data of a control message.
+type Part<'a> = (i32, i32, &'a [u8]);
+
+/// Each control message (cmsg(3)).
+fn parts(bytes: &[u8]) -> Result<Vec<Part<'_>>, Errno> {
+    let (mut parts, mut rest) = (Vec::new(), bytes);
+    while rest.len() >= CONTROL_HEADER_BYTES {
+        let length = usize::try_from(word_at(rest, 0)).unwrap_or(usize::MAX);
+        let kinds = word_at(rest, 8);
+        let data = rest.get(CONTROL_HEADER_BYTES..length).ok_or(Errno(libc::EINVAL))?;
+        parts.push((kinds as u32 as i32, (kinds >> 32) as i32, data));
+        rest = rest.get(length.next_multiple_of(8)..).unwrap_or(&[]);
+    }
+    Ok(parts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn part(length: u64, level: i32, kind: i32, data: &[u8]) -> Vec<u8> {
+        let mut whole = length.to_ne_bytes().to_vec();
+        whole.extend(level.to_ne_bytes());
+        whole.extend(kind.to_ne_bytes());
+        whole.extend(data);
+        whole
+    }
+
+    #[test]
+    fn control_messages_are_taken_apart_and_never_beyond_their_end() {
+        let mut two = part(20, 1, 1, &[7, 0, 0, 0, 0, 0, 0, 0]);
+        two.extend(part(16, 1, 2, &[]));
+        let found = parts(&two).unwrap();
+        assert_eq!(found, [(1, 1, &[7, 0, 0, 0][..]), (1, 2, &[][..])]);
+        for length in [0, 15, 17, 100, u64::MAX] {
+            assert_eq!(parts(&part(length, 1, 1, &[])), Err(Errno(libc::EINVAL)), "{length}");
+        }
+        assert_eq!(parts(&[1; 15]), Ok(Vec::new()));
+    }
+}

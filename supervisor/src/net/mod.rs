@@ -1,0 +1,39 @@
+//! Calls with addresses: the supervisor makes them, on its own copy of the socket.
+//!
+//! An address in the program's memory could change between the look at it and its use, and so
+//! could the socket behind a number. So both are copied first: the address once, the socket by
+//! pidfd_getfd(2); what was judged is what is used.
+
+mod address;
+mod bind;
+mod connect;
+mod control;
+mod lookup;
+mod message;
+mod option;
+mod reach;
+mod send;
+mod socket;
+mod unix;
+
+pub use control::ControlPlane;
+pub use lookup::{Lookups, Told};
+
+use heliostat_base::sys::Sysno;
+
+use crate::call::{Answer, Call};
+
+/// The answer if the call is of this family.
+pub fn answer(call: &Call<'_>) -> Option<Answer> {
+    Some(match call.number {
+        Sysno::socket | Sysno::socketpair => socket::refuse(call),
+        Sysno::setsockopt => option::set(call),
+        Sysno::connect => connect::connect(call),
+        Sysno::bind => bind::bind(call),
+        Sysno::listen => bind::listen(call),
+        Sysno::sendto => send::to(call),
+        Sysno::sendmsg => send::message(call),
+        Sysno::sendmmsg => send::messages(call),
+        _ => return None,
+    })
+}

@@ -1,0 +1,163 @@
+//! sendto(2), sendmsg(2), sendmmsg(2).
+
+use std::io::IoSlice;
+use std::mem::MaybeUninit;
+use std::os::fd::AsFd;
+use std::time::Instant;
+
+use heliostat_base::seal::{self, Reply};
+use heliostat_base::sys::Errno;
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrAny};
+use rustix::process::{kill_process, Pid, Signal};
+
+use super::address::{self, Address};
+use super::message::{self, Message};
+use super::socket::Socket;
+use super::{reach, unix};
+use crate::call::{Answer, Call};
+use crate::paths::errno;
+
+/// Messages of one sendmmsg(2) (source: UIO_MAXIOV, linux/uio.h).
+const MESSAGES_MAX: u32 = 1024;
+/// Bytes of `mmsghdr`, and where it counts what was sent.
+const MESSAGE_BYTES: u64 = 64;
+const SENT_AT: u64 = 56;
+/// Descriptors of one message (source: SCM_MAX_FD, net/scm.h).
+const DESCRIPTORS_MAX: usize = 253;
+/// Flags that do not change where bytes go.
+const FLAGS: i32 = libc::MSG_DONTWAIT
+    | libc::MSG_EOR
+    | libc::MSG_OOB
+    | libc::MSG_MORE
+    | libc::MSG_NOSIGNAL
+    | libc::MSG_CONFIRM
+    | libc::MSG_DONTROUTE;
+
+/// sendto(2) with an address.
+pub fn to(call: &Call<'_>) -> Answer {
+    let socket = Socket::of(call, call.int(0))?;
+    let to = match call.word(4) {
+        0 => None,
+        at => Some(address::read(call, at, call.word(5))?),
+    };
+    let (bytes, is_cut) = message::bytes(call, call.word(1), call.word(2))?;
+    let message = Message { to, bytes, is_cut, descriptors: Vec::new() };
+    send(call, &socket, &message, call.int(3)).map(|sent| Reply::Value(sent as i64))
+}
+
+/// sendmsg(2).
+pub fn message(call: &Call<'_>) -> Answer {
+    let socket = Socket::of(call, call.int(0))?;
+    let message = Message::read(call, call.word(1))?;
+    send(call, &socket, &message, call.int(2)).map(|sent| Reply::Value(sent as i64))
+}
+
+/// sendmmsg(2): an error counts only if nothing was sent before it.
+pub fn messages(call: &Call<'_>) -> Answer {
+    let socket = Socket::of(call, call.int(0))?;
+    let count = (call.word(2) as u32).min(MESSAGES_MAX);
+    for place in 0..count {
+        match one_of_many(call, &socket, place) {
+            Ok(()) => {}
+            Err(error) if place == 0 => return Err(error),
+            Err(_) => return Ok(Reply::Value(i64::from(place))),
+        }
+    }
+    Ok(Reply::Value(i64::from(count)))
+}
+
+fn one_of_many(call: &Call<'_>, socket: &Socket, place: u32) -> Result<(), Errno> {
+    let at = call.word(1).wrapping_add(u64::from(place) * MESSAGE_BYTES);
+    let message = Message::read(call, at)?;
+    let sent = send(call, socket, &message, call.int(3))? as u32;
+    call.check()?;
+    seal::write_memory(call.thread(), at.wrapping_add(SENT_AT), &sent.to_ne_bytes())
+}
+
+/// Sends, waiting as long as the program would. A stream takes all, except what was not copied.
+fn send(call: &Call<'_>, socket: &Socket, what: &Message, flags: i32) -> Result<usize, Errno> {
+    if flags & libc::MSG_FASTOPEN != 0 || flags & !(FLAGS | libc::MSG_ZEROCOPY) != 0 {
+        // As where it is switched off: programs connect first then.
+        return Err(Errno(libc::EOPNOTSUPP));
+    }
+    if what.is_cut && !socket.is_stream() {
+        return Err(Errno(libc::EMSGSIZE));
+    }
+    let destination = destination(call, what)?;
+    call.check()?;
+    let (begun, mut sent) = (Instant::now(), 0);
+    loop {
+        let descriptors = if sent == 0 { what.descriptors.as_slice() } else { &[] };
+        let rest = &what.bytes[sent..];
+        match once(socket, destination.as_ref().map(|(_, to)| to), rest, descriptors, flags) {
+            Ok(some) => sent += some,
+            Err(Errno(libc::EAGAIN)) if flags & libc::MSG_DONTWAIT == 0 => {
+                match socket.await_room(call, begun) {
+                    Err(_) if sent > 0 => return Ok(sent),
+                    other => other?,
+                }
+                continue;
+            }
+            Err(_) if sent > 0 => return Ok(sent),
+            Err(error) => return Err(told(call, socket, flags, error)),
+        }
+        if sent >= what.bytes.len() || !socket.is_stream() {
+            return Ok(sent);
+        }
+    }
+}
+
+/// What a destination is kept by, and its address.
+type Destination = (Option<std::os::fd::OwnedFd>, SocketAddrAny);
+
+fn destination(call: &Call<'_>, what: &Message) -> Result<Option<Destination>, Errno> {
+    match &what.to {
+        None => Ok(None),
+        Some(Address::Inet(to)) => {
+            reach::judge_datagram(call, *to, &what.bytes)?;
+            Ok(Some((None, (*to).into())))
+        }
+        Some(Address::Path(path)) => {
+            let (held, name) = unix::destination(call, path)?;
+            Ok(Some((Some(held), name.into())))
+        }
+        Some(Address::Abstract) => {
+            call.house.note_call(call, "abstract names of unix sockets");
+            Err(Errno(libc::ECONNREFUSED))
+        }
+        Some(Address::Unnamed | Address::None) => Err(Errno(libc::EINVAL)),
+    }
+}
+
+fn once(
+    socket: &Socket,
+    to: Option<&SocketAddrAny>,
+    bytes: &[u8],
+    descriptors: &[heliostat_base::fd::OwnedFd],
+    flags: i32,
+) -> Result<usize, Errno> {
+    let own = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
+    let flags = SendFlags::from_bits_retain((flags & FLAGS | own) as u32);
+    let vector = [IoSlice::new(bytes)];
+    let borrowed: Vec<_> = descriptors.iter().map(AsFd::as_fd).collect();
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !borrowed.is_empty() && !control.push(SendAncillaryMessage::ScmRights(&borrowed)) {
+        return Err(Errno(libc::EINVAL));
+    }
+    let sent = match to {
+        Some(to) => rustix::net::sendmsg_addr(&socket.fd, to, &vector, &mut control, flags),
+        None => rustix::net::sendmsg(&socket.fd, &vector, &mut control, flags),
+    };
+    sent.map_err(errno)
+}
+
+/// A broken stream is told by a signal too, unless the program does not want it (send(2)).
+fn told(call: &Call<'_>, socket: &Socket, flags: i32, error: Errno) -> Errno {
+    if error == Errno(libc::EPIPE) && socket.is_stream() && flags & libc::MSG_NOSIGNAL == 0 {
+        if let Some(process) = Pid::from_raw(call.process()).filter(|_| call.check().is_ok()) {
+            let _ = kill_process(process, Signal::PIPE);
+        }
+    }
+    error
+}

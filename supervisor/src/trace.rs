@@ -1,0 +1,150 @@
+//! What a traced program asks for by path: each call that the filter hands over, before its answer.
+//!
+//! A traced program is granted everything, so that one run shows all it needs. What is made or
+//! removed is asked of the folder.
+
+use std::path::{Component, Path, PathBuf};
+
+use heliostat_base::sys::Sysno;
+use heliostat_control::policy::record::Ask;
+use heliostat_control::policy::Access;
+use rustix::fs::OFlags;
+
+use crate::call::Call;
+use crate::paths::{writes, Start};
+
+/// What a call does with one of its paths.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Use {
+    /// Reads or looks, if there is something.
+    Look,
+    /// Changes what is there.
+    Change,
+    /// Changes which names its folder has.
+    Name,
+    /// Opens it, with flags.
+    Open(OFlags),
+}
+
+/// Takes down what a call asks for by path.
+pub fn note(call: &Call<'_>) {
+    for (descriptor, place, what) in uses(call) {
+        let Ok(path) = call.path(place) else { continue };
+        let Some(path) = host_path(call, descriptor, &path) else { continue };
+        note_path(call, &path, what);
+    }
+}
+
+fn note_path(call: &Call<'_>, path: &Path, what: Use) {
+    let there = std::fs::metadata(path);
+    let folder = path.parent().unwrap_or(path);
+    match (what, &there) {
+        (Use::Name, _) => ask(call, Ask::Path(&real(folder), Access::ReadWrite)),
+        (Use::Open(flags), Err(_)) if flags.intersects(OFlags::CREATE) => {
+            ask(call, Ask::Path(&real(folder), Access::ReadWrite));
+        }
+        (_, Err(_)) => {}
+        (Use::Open(flags), Ok(_)) if writes(flags) => {
+            ask(call, Ask::Path(&real(path), Access::ReadWrite));
+        }
+        (Use::Change, Ok(_)) => ask(call, Ask::Path(&real(path), Access::ReadWrite)),
+        (_, Ok(found)) if found.is_dir() => ask(call, Ask::Folder(&real(path))),
+        (_, Ok(_)) => ask(call, Ask::Path(&real(path), Access::ReadOnly)),
+    }
+}
+
+fn ask(call: &Call<'_>, ask: Ask<'_>) {
+    let (Ask::Path(path, _) | Ask::Folder(path)) = ask else { return };
+    // Of these, what a program may have is settled without grants.
+    if !path.starts_with("/proc") {
+        call.house.note_ask(call, ask, true);
+    }
+}
+
+/// The grants that count are those of resolved paths.
+fn real(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_owned())
+}
+
+fn host_path(call: &Call<'_>, descriptor: i32, path: &[u8]) -> Option<PathBuf> {
+    use std::os::unix::ffi::OsStrExt;
+    let path = Path::new(std::ffi::OsStr::from_bytes(path));
+    if path.as_os_str().is_empty() {
+        return None;
+    }
+    let whole = match path.is_absolute() {
+        true => path.to_owned(),
+        false => Start::of(&call.house.roots, call.thread(), descriptor).ok()?.path?.join(path),
+    };
+    // A name that ends in ".." has no folder of its own.
+    let is_plain = !matches!(whole.components().next_back(), Some(Component::ParentDir));
+    if is_plain {
+        Some(whole)
+    } else {
+        whole.canonicalize().ok()
+    }
+}
+
+/// (descriptor, place of the path, what is done with it) for each path of a call.
+fn uses(call: &Call<'_>) -> Vec<(i32, usize, Use)> {
+    const HERE: i32 = libc::AT_FDCWD;
+    let at = |place| call.int(place);
+    let flags = |place| Use::Open(OFlags::from_bits_retain(at(place) as u32));
+    match call.number {
+        Sysno::open => vec![(HERE, 0, flags(1))],
+        Sysno::openat => vec![(at(0), 1, flags(2))],
+        Sysno::openat2 => {
+            let mut how = [0; 8];
+            let known = call.read(2, &mut how).is_ok();
+            let flags = OFlags::from_bits_retain(u64::from_ne_bytes(how) as u32);
+            if known {
+                vec![(at(0), 1, Use::Open(flags))]
+            } else {
+                Vec::new()
+            }
+        }
+        Sysno::creat => vec![(HERE, 0, Use::Open(OFlags::CREATE | OFlags::WRONLY))],
+        Sysno::stat
+        | Sysno::lstat
+        | Sysno::access
+        | Sysno::readlink
+        | Sysno::chdir
+        | Sysno::statfs
+        | Sysno::execve
+        | Sysno::getxattr
+        | Sysno::lgetxattr
+        | Sysno::listxattr
+        | Sysno::llistxattr => vec![(HERE, 0, Use::Look)],
+        Sysno::newfstatat
+        | Sysno::statx
+        | Sysno::faccessat
+        | Sysno::faccessat2
+        | Sysno::readlinkat
+        | Sysno::execveat => vec![(at(0), 1, Use::Look)],
+        Sysno::inotify_add_watch => vec![(HERE, 1, Use::Look)],
+        Sysno::chmod
+        | Sysno::chown
+        | Sysno::lchown
+        | Sysno::truncate
+        | Sysno::utime
+        | Sysno::utimes
+        | Sysno::setxattr
+        | Sysno::lsetxattr
+        | Sysno::removexattr
+        | Sysno::lremovexattr => vec![(HERE, 0, Use::Change)],
+        Sysno::fchmodat
+        | Sysno::fchmodat2
+        | Sysno::fchownat
+        | Sysno::utimensat
+        | Sysno::futimesat => vec![(at(0), 1, Use::Change)],
+        Sysno::mkdir | Sysno::rmdir | Sysno::unlink | Sysno::mknod => vec![(HERE, 0, Use::Name)],
+        Sysno::mkdirat | Sysno::unlinkat | Sysno::mknodat => vec![(at(0), 1, Use::Name)],
+        Sysno::rename => vec![(HERE, 0, Use::Name), (HERE, 1, Use::Name)],
+        Sysno::renameat | Sysno::renameat2 => vec![(at(0), 1, Use::Name), (at(2), 3, Use::Name)],
+        Sysno::link => vec![(HERE, 0, Use::Change), (HERE, 1, Use::Name)],
+        Sysno::linkat => vec![(at(0), 1, Use::Change), (at(2), 3, Use::Name)],
+        Sysno::symlink => vec![(HERE, 1, Use::Name)],
+        Sysno::symlinkat => vec![(at(1), 2, Use::Name)],
+        _ => Vec::new(),
+    }
+}

@@ -1,0 +1,89 @@
+"""What people are told of a sealed program: the policy of a traced run, refusals, limits."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import textwrap
+import tomllib
+
+import pytest
+from heliostat_run import BINARY
+from sealed_python import HELPERS, PYTHON, printed, sealed, server
+
+pytestmark = pytest.mark.heliostat
+PROGRAM = """
+import socket
+folder, port = sys.argv[1:3]
+with open(folder + "/input") as file, open(folder + "/made", "w") as made:
+    made.write(file.read())
+with socket.create_connection(("127.0.0.1", int(port))) as one:
+    print(one.recv(9).decode())
+"""
+
+
+def test_a_traced_run_writes_the_policy_that_is_needed(tmp_path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data/input").write_text("text")
+    policy = tmp_path / "policy.toml"
+    with server() as (port, _):
+        arguments = [PROGRAM, str(tmp_path / "data"), str(port)]
+        assert printed(["--trace-policy", str(policy)], *arguments) == ["hello"]
+        read = tomllib.loads(policy.read_text())
+        assert read["connect"] == [f"127.0.0.1:{port}"] and "listen" not in read
+        assert [grant for grant in read["grant"] if str(tmp_path) in grant] == [f"{tmp_path}/data:rw"]
+        assert printed(["--policy", str(policy)], *arguments) == ["hello"]
+        policy.write_text(policy.read_text().replace(f'"{tmp_path}/data:rw"', f'"{tmp_path}/data:ro"'))
+        assert sealed(["--policy", str(policy)], *arguments).returncode != 0
+
+
+def test_a_refused_call_is_explained_with_the_flag_that_grants_it(tmp_path):
+    program = """
+    attempt(socket.socket().connect, ("127.0.0.1", 9))
+    attempt(open, sys.argv[1])
+    print("ready", flush=True)
+    sys.stdin.read()
+    """
+    place = dict(os.environ, HELIOSTAT_STUB="/nonexistent", HELIOSTAT_SOCKET=str(tmp_path / "control.sock"))
+    text = HELPERS + textwrap.dedent(program)
+    command = [str(BINARY), "run", "--sealed", "--verbose", "--", PYTHON, "-c", text, str(tmp_path / "secret")]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, env=place, text=True, **pipes) as front:
+        assert front.stdout.readline() == "ready\n"
+        below = [int(word) for word in subprocess.check_output(["pgrep", "-f", str(tmp_path / "secret")]).split()]
+        explained = [
+            subprocess.run([str(BINARY), "explain", "--json", str(pid)], env=place, capture_output=True, text=True)
+            for pid in below
+        ]
+        said = front.communicate("")[1]
+    found = [json.loads(one.stdout)["refused"] for one in explained if one.returncode == 0]
+    assert found, explained
+    wanted = "connect: to connect or send to 127.0.0.1:9, which --connect 127.0.0.1:9 would grant"
+    assert all(wanted in refused for refused in found)
+    assert any(str(tmp_path / "secret") in line for line in found[0])
+    assert f"refused: {wanted}" in said
+    assert not list(tmp_path.glob("sealed-*"))
+
+
+def test_memory_is_limited_by_group_or_by_process():
+    program = """
+    try:
+        whole = bytearray(1 << 30)
+        whole[::4096] = b"x" * (len(whole) // 4096)
+        print("had it")
+    except MemoryError:
+        print("refused")
+    """
+    done = sealed(["--memory", "300M"], program)
+    # A group's limit ends the program, a process's own lets the call fail.
+    assert done.stdout != "had it\n" and (done.returncode == -9 or done.stdout == "refused\n"), done
+    assert printed(["--memory", "4G"], program) == ["had it"]
+
+
+def test_a_mistake_in_a_policy_names_its_place_and_what_to_write(tmp_path):
+    policy = tmp_path / "policy.toml"
+    policy.write_text("system = true\nconnect = [9000]\n")
+    done = sealed(["--policy", str(policy)], "print(1)")
+    assert done.returncode == 125 and done.stdout == ""
+    assert "policy.toml: line 2: connect[1]: " in done.stderr and "write 127.0.0.1:9000" in done.stderr
