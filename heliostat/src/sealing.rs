@@ -29,11 +29,13 @@ pub fn policy(arguments: &SealArguments) -> Result<Policy, String> {
 }
 
 fn of_flags(arguments: &SealArguments) -> Result<Policy, String> {
-    let mut flags = Policy::default();
-    flags.grants = each("--grant", &arguments.grant, PathGrant::parse)?;
-    flags.listen = each("--listen", &arguments.listen, Endpoint::parse_listen)?;
-    flags.connect = each("--connect", &arguments.connect, Endpoint::parse_connect)?;
-    flags.lookup = each("--lookup", &arguments.lookup, NamePattern::parse)?;
+    let mut flags = Policy {
+        grants: each("--grant", &arguments.grant, PathGrant::parse)?,
+        listen: each("--listen", &arguments.listen, Endpoint::parse_listen)?,
+        connect: each("--connect", &arguments.connect, Endpoint::parse_connect)?,
+        lookup: each("--lookup", &arguments.lookup, NamePattern::parse)?,
+        ..Policy::default()
+    };
     flags.limits.processes = arguments.processes;
     if let Some(text) = &arguments.memory {
         let bytes = parse_bytes(text).map_err(|error| format!("--memory {text}: {error}"))?;

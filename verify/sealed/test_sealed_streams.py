@@ -26,8 +26,8 @@ def test_inside_the_control_plane_answers_only_what_the_policy_gives(house):
     one = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     one.connect(os.environ["HELIOSTAT_SOCKET"])
     print(ask(one, 1, struct.pack("<I4s", 4, b"evil")))
-    for kind in (6, 7, 8, 9, 10, 13, 18, 19):
-        print(kind, ask(one, kind, address(1) + struct.pack("<HH", 1, 0) if kind == 18 else b""))
+    for kind in (6, 7, 8, 9, 10, 13, 20, 21, 22):
+        print(kind, ask(one, kind, address(1) + struct.pack("<HH", 1, 0) if kind == 21 else b""))
     print(ask(one, 4, address(int(sys.argv[1]))), ask(one, 4, address(int(sys.argv[2]))))
     stream = socket.socket(socket.AF_UNIX)
     print(attempt(stream.connect, os.environ["HELIOSTAT_SOCKET"]))
@@ -37,9 +37,9 @@ def test_inside_the_control_plane_answers_only_what_the_policy_gives(house):
         lines = printed(flags, program, str(granted), str(other), environment=house.environment())
     denied, not_found = (106, 2), (106, 1)
     assert lines[0] == "(101, 0)"
-    assert lines[1:9] == [f"{kind} {denied}" for kind in (6, 7, 8, 9, 10, 13, 18, 19)]
-    assert lines[9] == f"{not_found} {denied}"
-    assert lines[10] == "EPROTOTYPE"
+    assert lines[1:10] == [f"{kind} {denied}" for kind in (6, 7, 8, 9, 10, 13, 20, 21, 22)]
+    assert lines[10] == f"{not_found} {denied}"
+    assert lines[11] == "EPROTOTYPE"
 
 
 def test_streams_to_a_granted_program_on_this_node_are_direct(house, tmp_path):
