@@ -1,4 +1,4 @@
-"""Shared fixtures: a private control plane per test module, and the --plain switch."""
+"""Shared fixtures: a private control plane per test module, and the switches --plain and --long."""
 
 from __future__ import annotations
 
@@ -8,18 +8,21 @@ from heliostat_run import House
 
 def pytest_addoption(parser):
     parser.addoption("--plain", action="store_true", help="both ends under plain Linux only")
+    parser.addoption("--long", action="store_true", help="also what takes many minutes")
 
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "heliostat: needs the built programs; left out by --plain")
+    config.addinivalue_line("markers", "long: takes many minutes; run with --long only")
 
 
 def pytest_collection_modifyitems(config, items):
     """--plain leaves out, and does not skip: a skipped test would look like an unfinished one."""
-    if config.getoption("--plain"):
-        out = [item for item in items if item.get_closest_marker("heliostat")]
-        config.hook.pytest_deselected(items=out)
-        items[:] = [item for item in items if item not in out]
+    unwanted = {"heliostat"} if config.getoption("--plain") else set()
+    unwanted |= set() if config.getoption("--long") else {"long"}
+    out = [item for item in items if any(item.get_closest_marker(name) for name in unwanted)]
+    config.hook.pytest_deselected(items=out)
+    items[:] = [item for item in items if item not in out]
 
 
 @pytest.fixture(scope="module")

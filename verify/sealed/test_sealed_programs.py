@@ -1,0 +1,92 @@
+"""Unmodified programs plain, unsealed and sealed: what they print, return and leave is the same.
+
+A case is a script in scripts/ or a program in sources/, with the least that it has to be granted.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from heliostat_run import House
+from ways import HERE, Case, Outcome, Way, difference, outcome, python_grants
+
+SCRIPTS = sorted((HERE / "scripts").glob("*.sh"))
+SOURCES = HERE / "sources"
+JOURNALS = ["delete", "truncate", "persist", "wal"]
+COMPILED = {
+    "c": ["cc", "-O1", "-w", "-pthread", "-static", "-o", "{out}", SOURCES / "work.c"],
+    "rust": ["rustc", "-o", "{out}", SOURCES / "work.rs"],
+    "rust-static": ["rustc", "-C", "target-feature=+crt-static", "-o", "{out}", SOURCES / "work.rs"],
+    "go": ["go", "build", "-o", "{out}", SOURCES / "work.go"],
+}
+references: dict[str, Outcome] = {}
+
+
+def is_long(script: Path) -> bool:
+    """A script says of itself that it takes long."""
+    return "\n# long\n" in script.read_text()
+
+
+def programs() -> dict[str, object]:
+    """Every case by its name; compiled ones are known by their language until they are built."""
+    found = {script.stem: Case(("bash", script), (f"{script}:ro", f"{SOURCES}:ro")) for script in SCRIPTS}
+    for mode in JOURNALS:
+        writers = SOURCES / "writers.py"
+        found[f"sqlite-{mode}"] = Case(("/usr/bin/python3", writers, mode), (f"{writers}:ro",))
+    if shutil.which("node"):
+        found["node"] = Case(("node", SOURCES / "work.js", "word"), (f"{SOURCES / 'work.js'}:ro",))
+    if importlib.util.find_spec("duckdb"):
+        words = (sys.executable, SOURCES / "columns.py", ".")
+        found["duckdb"] = Case(words, (f"{SOURCES / 'columns.py'}:ro", *python_grants()))
+    return found
+
+
+CASES = programs()
+LONG = {script.stem for script in SCRIPTS if is_long(script)}
+every_case = pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.long] if name in LONG else []) for name in CASES]
+)
+every_language = pytest.mark.parametrize("language", [name for name in COMPILED if shutil.which(COMPILED[name][0])])
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """Compiles a source once and gives its path."""
+    folder, made = tmp_path_factory.mktemp("built"), {}
+
+    def build(language: str) -> Path:
+        if language not in made:
+            target = made[language] = folder / language
+            words = [target if word == "{out}" else word for word in COMPILED[language]]
+            subprocess.run(words, check=True, capture_output=True, env=None)
+        return made[language]
+
+    return build
+
+
+def assert_same(house: House, name: str, case: Case, way: Way) -> None:
+    """Runs the plain side once, then this one, and shows what differs."""
+    if name not in references:
+        references[name] = outcome(house, Way.PLAIN, case, name)
+    expected, found = references[name], outcome(house, way, case, name)
+    assert expected.output and not difference(expected, found, way), "\n" + difference(expected, found, way)
+
+
+@pytest.mark.heliostat
+@pytest.mark.parametrize("way", [Way.UNSEALED, Way.SEALED], ids=lambda way: way.value)
+@every_case
+def test_program_prints_returns_and_leaves_what_it_does_under_plain_linux(house, name, way):
+    assert_same(house, name, CASES[name], way)
+
+
+@pytest.mark.heliostat
+@pytest.mark.parametrize("way", [Way.UNSEALED, Way.SEALED], ids=lambda way: way.value)
+@every_language
+def test_compiled_program_does_what_it_does_under_plain_linux(house, built, language, way):
+    program = built(language)
+    assert_same(house, language, Case((program, "word"), (f"{program}:ro",)), way)

@@ -1,0 +1,55 @@
+"""Python's own tests of what it does with files and processes: the same ones pass, sealed too.
+
+They come with Debian's libpython3.11-testsuite and run in Debian's Python. With --long all of
+each module; otherwise those that a few seconds do for.
+"""
+
+from __future__ import annotations
+
+import pytest
+from ways import HERE, Case, Outcome, Way, difference, outcome
+
+RUNNER = HERE / "sources/outcomes.py"
+# Module and the patterns of a short run; all of it with --long.
+MODULES = {
+    "test_fcntl": (),
+    "test_mmap": (),
+    "test_tempfile": (),
+    "test_posix": (),
+    "test_shutil": ("TestRmTree", "TestCopyTree", "TestMove"),
+    "test_pathlib": ("PosixPathTest",),
+    "test_os": ("FileTests", "WalkTests", "TestScandir", "MakedirTests", "StatAttribute", "LinkTests", "TestSendfile"),
+    "test_io": ("CIOTest", "CBufferedReaderTest"),
+}
+references: dict[str, Outcome] = {}
+
+
+def compare(house, module: str, patterns: tuple, way: Way, seconds: float) -> None:
+    """The list of tests and how each ended, against the plain run's."""
+    case = Case(("/usr/bin/python3", RUNNER, f"test.{module}", *patterns), (f"{RUNNER}:ro",))
+    key = module + str(patterns)
+    if key not in references:
+        references[key] = outcome(house, Way.PLAIN, case, module, seconds)
+    expected, found = references[key], outcome(house, way, case, module, seconds)
+    assert len(expected.output) > 2, expected
+    expected.tree = found.tree = []
+    assert not difference(expected, found, way), "\n" + difference(expected, found, way)
+
+
+every_way = pytest.mark.parametrize("way", [Way.UNSEALED, Way.SEALED], ids=lambda way: way.value)
+
+
+@pytest.mark.heliostat
+@every_way
+@pytest.mark.parametrize("module", MODULES)
+def test_pythons_short_tests_end_as_under_plain_linux(house, module, way):
+    compare(house, module, MODULES[module], way, 100)
+
+
+@pytest.mark.heliostat
+@pytest.mark.long
+@pytest.mark.timeout(1200)
+@every_way
+@pytest.mark.parametrize("module", MODULES)
+def test_all_of_pythons_tests_end_as_under_plain_linux(house, module, way):
+    compare(house, module, (), way, 500)
