@@ -60,6 +60,12 @@ impl House {
         self.field(thread, "Threads:").is_some_and(|count| count == "1")
     }
 
+    /// The supplementary groups of a thread, in rising order.
+    pub fn groups_of(&self, thread: i32) -> Vec<u32> {
+        let text = self.field(thread, "Groups:").unwrap_or_default();
+        text.split_whitespace().filter_map(|number| number.parse().ok()).collect()
+    }
+
     /// A line of /proc/THREAD/status (proc(5)).
     fn field(&self, thread: i32, name: &str) -> Option<String> {
         let status = std::fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
@@ -99,6 +105,10 @@ impl House {
 }
 
 impl Sandbox for House {
+    fn all(&self) -> Vec<i32> {
+        tree::descendants().iter().map(|process| process.as_raw_nonzero().get()).collect()
+    }
+
     fn holds(&self, process: i32) -> bool {
         let mut at = process;
         for _ in 0..ANCESTORS_MAX {

@@ -63,7 +63,7 @@ pub fn tasks() -> u32 {
 }
 
 /// All processes below this one, by proc(5).
-fn descendants() -> Vec<Pid> {
+pub fn descendants() -> Vec<Pid> {
     let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
     let numbers = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     let mut children: BTreeMap<i32, Vec<i32>> = BTreeMap::new();

@@ -6,6 +6,7 @@ A case is a script in scripts/ or a program in sources/, with the least that it 
 from __future__ import annotations
 
 import importlib.util
+import re
 import shutil
 import subprocess
 import sys
@@ -32,9 +33,15 @@ def is_long(script: Path) -> bool:
     return "\n# long\n" in script.read_text()
 
 
+def granted(script: Path) -> tuple:
+    """Itself, the sources, and what its lines `# grant: PATH:WAY` say that its programs cannot do without."""
+    named = re.findall(r"^# grant: (\S+)$", script.read_text(), re.M)
+    return (f"{script}:ro", f"{SOURCES}:ro", *named)
+
+
 def programs() -> dict[str, object]:
     """Every case by its name; compiled ones are known by their language until they are built."""
-    found = {script.stem: Case(("bash", script), (f"{script}:ro", f"{SOURCES}:ro")) for script in SCRIPTS}
+    found = {script.stem: Case(("bash", script), granted(script)) for script in SCRIPTS}
     for mode in JOURNALS:
         writers = SOURCES / "writers.py"
         found[f"sqlite-{mode}"] = Case(("/usr/bin/python3", writers, mode), (f"{writers}:ro",))

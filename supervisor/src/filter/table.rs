@@ -76,7 +76,7 @@ const PASS: &[Sysno] = &[
     Sysno::setpgid, Sysno::setsid, Sysno::getuid, Sysno::geteuid, Sysno::getgid, Sysno::getegid,
     Sysno::getresuid, Sysno::getresgid, Sysno::getgroups, Sysno::setuid, Sysno::setgid,
     Sysno::setreuid, Sysno::setregid, Sysno::setresuid, Sysno::setresgid, Sysno::setfsuid,
-    Sysno::setfsgid, Sysno::setgroups, Sysno::capget, Sysno::capset, Sysno::getrlimit,
+    Sysno::setfsgid, Sysno::capget, Sysno::capset, Sysno::getrlimit,
     Sysno::getrusage, Sysno::sched_yield, Sysno::sched_get_priority_max,
     Sysno::sched_get_priority_min, Sysno::getcpu, Sysno::uname, Sysno::sysinfo, Sysno::getrandom,
     Sysno::landlock_create_ruleset, Sysno::landlock_add_rule, Sysno::landlock_restrict_self,

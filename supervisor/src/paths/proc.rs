@@ -7,7 +7,7 @@ use rustix::fs::{Mode, OFlags};
 use std::os::fd::OwnedFd;
 
 /// Entries below /proc that every program may read.
-const COMMON: &[&str] = &[
+pub const COMMON: &[&str] = &[
     "cpuinfo",
     "filesystems",
     "loadavg",
@@ -90,6 +90,8 @@ const SETTINGS: &[&str] = &[
 pub trait Sandbox {
     /// Whether the process with this number is.
     fn holds(&self, process: i32) -> bool;
+    /// The numbers of all of them.
+    fn all(&self) -> Vec<i32>;
 }
 
 /// Whether an entry exists, given its names below /proc.

@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Component, Path, PathBuf};
 
+use heliostat_base::sys::Errno;
 use heliostat_control::policy::{Access, PathGrant};
 use rustix::fs::{Mode, OFlags};
 
@@ -149,6 +150,14 @@ impl Roots {
     /// Removes what was made on the host for the program to look at.
     pub fn remove(&self) {
         self.skeleton.remove();
+    }
+
+    /// The directory /proc as it is listed: the processes of the sandbox.
+    pub fn list_of_proc(&self, sandbox: &dyn super::Sandbox) -> Result<OwnedFd, Errno> {
+        let listed = self.skeleton.list_processes(&sandbox.all(), super::proc::COMMON);
+        listed.map_err(|error| Errno(error.raw_os_error().unwrap_or(libc::EIO)))?;
+        let opened = rustix::fs::openat(self.skeleton.top(), "proc", OPEN, Mode::empty());
+        opened.map_err(super::errno)
     }
 
     /// The host's /proc.

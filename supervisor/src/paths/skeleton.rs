@@ -68,6 +68,25 @@ impl Skeleton {
         let _ = fs::remove_dir_all(&self.place);
     }
 
+    /// Makes the list of /proc: these processes, `others`, and nobody else. What cannot be made
+    /// is not listed; a list that is being read changes under its reader, as that of proc(5).
+    pub fn list_processes(&self, numbers: &[i32], others: &[&str]) -> io::Result<()> {
+        let place = self.inside(Path::new("/proc"));
+        let listed = |name: &std::ffi::OsStr| name.to_str()?.parse::<i32>().ok();
+        for entry in fs::read_dir(&place)?.flatten() {
+            if listed(&entry.file_name()).is_some_and(|number| !numbers.contains(&number)) {
+                let _ = fs::remove_dir(entry.path());
+            }
+        }
+        for number in numbers {
+            let _ = fs::create_dir(place.join(number.to_string()));
+        }
+        for name in others.iter().filter(|name| !place.join(name).exists()) {
+            fs::File::create(place.join(name))?;
+        }
+        Ok(())
+    }
+
     /// Its top, the program's `/`.
     pub fn top(&self) -> &OwnedFd {
         &self.top

@@ -230,9 +230,7 @@ impl<'a> Walk<'a> {
             // Its list is the skeleton's; what is in it is looked up in the real one.
             let proc = match enters {
                 true => self.roots.proc().try_clone().map_err(|_| Errno(libc::ENFILE))?,
-                false => {
-                    return self.end(self.folder()?, name, path.into(), Object::Plain).map(Some)
-                }
+                false => return self.list_of_proc().map(Some),
             };
             self.stack.push((name, proc));
             return Ok(None);
@@ -271,6 +269,13 @@ impl<'a> Walk<'a> {
             _ => return self.end(self.folder()?, name, path.into(), Object::Process).map(Some),
         }
         Ok(None)
+    }
+
+    /// /proc itself, as it is listed.
+    fn list_of_proc(&self) -> Result<Found, Errno> {
+        let folder = self.roots.list_of_proc(self.sandbox)?;
+        let (name, path) = (c".".to_owned(), PathBuf::from("/proc"));
+        Ok(Found { folder, name, path, access: None, object: Object::Root })
     }
 
     /// /proc/PID/fd/N: by its name where it has one, else the object itself.
@@ -342,6 +347,9 @@ impl<'a> Walk<'a> {
     /// The directory that the walk ended in: a root, `..`, or a link to one of them.
     fn here(&self, object: Object) -> Result<Found, Errno> {
         let path = self.path();
+        if path == Path::new("/proc") {
+            return self.list_of_proc();
+        }
         let access = self.access(&path);
         Ok(Found { folder: self.folder()?, name: c".".to_owned(), path, access, object })
     }

@@ -1,4 +1,6 @@
 # A small project of many files built by make with two jobs: compiler, archiver, linker, library.
+# make keeps the output of its jobs in /tmp.
+# grant: /tmp:rw
 set -u
 exec 2>&1
 

@@ -1,4 +1,6 @@
 # perl, awk, ed, vim and sed editing files in place, with locks, pipes, folders and children.
+# ed keeps its buffer in /tmp.
+# grant: /tmp:rw
 set -u
 exec 2>&1
 

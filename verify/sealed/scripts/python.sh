@@ -1,4 +1,6 @@
 # Python's own way of doing files, processes, threads, archives, maps, sockets between kin.
+# Its semaphores and shared memory lie in /dev/shm.
+# grant: /dev/shm:rw
 set -u
 exec 2>&1
 
