@@ -3,6 +3,7 @@ set -u
 exec 2>&1
 
 echo first >log
+: >seen
 tail -n +1 -s 0.05 --pid=$$ -f log >seen &
 tail=$!
 until [ "$(wc -l <seen)" = 1 ]; do sleep 0.02; done

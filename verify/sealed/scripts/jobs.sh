@@ -95,7 +95,7 @@ orphan=$(cat orphan)
 kill -0 $orphan && echo "orphan lives"
 until ! kill -0 $orphan 2>/dev/null; do sleep 0.02; done
 echo "orphan ended"
-setsid sh -c 'echo $$ >daemon; [ $(ps -o sid= -p $$) = $$ ] && echo "own session"; exec sleep 30' &
+setsid sh -c '[ $(ps -o sid= -p $$) = $$ ] && echo "own session"; echo $$ >daemon; exec sleep 30' &
 until [ -s daemon ]; do sleep 0.01; done
 sleep 0.05
 daemon=$(cat daemon)

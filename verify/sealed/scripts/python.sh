@@ -1,6 +1,9 @@
 # Python's own way of doing files, processes, threads, archives, maps, sockets between kin.
 # Its semaphores and shared memory lie in /dev/shm.
 # grant: /dev/shm:rw
+# Its terminals are made here.
+# grant: /dev/ptmx:rw
+# grant: /dev/pts:rw
 set -u
 exec 2>&1
 
