@@ -54,7 +54,7 @@ echo "cat: $?"
 )
 timeout 0.2 cat fifo
 echo "nobody writes: $?"
-timeout 0.2 sh -c 'echo x >fifo'
+mkfifo other; timeout 0.2 sh -c "echo x >other"
 echo "nobody reads: $?"
 stat -c '%F %a' fifo | sed 's/ [0-7]*$//'
 [ -p fifo ] && echo pipe

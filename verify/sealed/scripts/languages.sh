@@ -28,8 +28,8 @@ sed -i -e '$a last' -e '1i first' text
 cat text
 sed -n 'w copy' text
 cmp text copy && echo equal
-vim -es -u NONE -N -i NONE -c 'set nocp' -c '%s/E/x/g' -c 'normal Goappended' -c 'w! edited' -c 'r !echo shell' -c 'w' -c 'qa!' text </dev/null
-echo "vim: $?"
+vi -es -u NONE -N -i NONE -c 'set nocp' -c '%s/E/x/g' -c 'normal Goappended' -c 'w! edited' -c 'r !echo shell' -c 'w' -c 'qa!' text </dev/null
+echo "vi: $?"
 cat text edited 2>/dev/null
 ls -A
 awk 'BEGIN { print ENVIRON["HOME"] != ""; srand(1); "pwd" | getline d; print d != ""; print length(sprintf("%1000s", "")); while ((getline l < "/proc/self/status") > 0) if (l ~ /^Name/) print l; print system("exit 4"); printf "to a file\n" > "awkfile"; fflush(); close("awkfile"); getline l < "awkfile"; print l; print getline l < "missing" }'
