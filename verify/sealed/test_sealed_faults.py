@@ -41,7 +41,9 @@ def said(program: subprocess.Popen, seconds: float = 60) -> tuple[int, str]:
 
 
 def test_open_that_waits_holds_up_nobody_else(sealed):
-    program = sealed("mkfifo pipe; cat pipe & for i in {1..50}; do cat /etc/hosts >/dev/null; done; echo on; echo x >pipe; wait")
+    program = sealed(
+        "mkfifo pipe; cat pipe & for i in {1..50}; do cat /etc/hosts >/dev/null; done; echo on; echo x >pipe; wait"
+    )
     assert said(program) == (0, "on\nx\n")
 
 

@@ -101,7 +101,9 @@ def outcome(house: House, way: Way, case: Case, name: str, seconds: float = SECO
     """Runs a case to its end."""
     program, folder = start(house, way, case, name, **more)
     status = program.wait(seconds)
-    said = program.output().splitlines() + ["! " + line for line in program.errors().splitlines() if not NATIVE.match(line)]
+    said = program.output().splitlines() + [
+        "! " + line for line in program.errors().splitlines() if not NATIVE.match(line)
+    ]
     return Outcome(status, [steady(line) for line in said], tree(folder))
 
 

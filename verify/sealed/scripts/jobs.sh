@@ -54,10 +54,12 @@ jobs >/dev/null
 set -m
 sleep 40 &
 job=$!
-jobs | sed 's/ \+/ /g'
+jobs >list
+sed 's/ \+/ /g' list
 kill -TSTP $job
 until grep -q '^State:.T' /proc/$job/status; do sleep 0.01; done
-jobs -s | wc -l
+jobs -s >list
+wc -l <list
 bg %+ >/dev/null
 kill -- -$job
 wait $job
@@ -128,5 +130,5 @@ bash -c 'trap "echo exit trap" EXIT; kill -TERM $$'
 echo $?
 bash -c 'trap "echo err" ERR; false; true'
 bash -c 'disown; sleep 0.1 & disown; jobs | wc -l'
-rm daemon orphan
+rm daemon orphan list
 exit 11

@@ -48,6 +48,9 @@ def files():
         os.access("m", os.X_OK),
         os.path.samefile("m", "./m"),
     )
+
+
+def places():
     d = os.open("base", os.O_RDONLY | os.O_DIRECTORY)
     print(os.stat("a/f7", dir_fd=d).st_size, len(os.listdir(d)))
     os.mkdir("x", dir_fd=d)
@@ -155,8 +158,6 @@ def processes():
     s.register(l, selectors.EVENT_READ)
     k.send(b"!")
     print(len(s.select(5)), l.recv(9))
-    socket.send_fds(l, [b"f"], [0])
-    print(len(socket.recv_fds(k, 9, 1)[1]))
     signal.signal(signal.SIGUSR1, lambda *_: print("signal"))
     os.kill(os.getpid(), signal.SIGUSR1)
     signal.setitimer(signal.ITIMER_REAL, 0.05)
@@ -201,5 +202,6 @@ def one_file(i):
 
 if __name__ == "__main__":
     files()
+    places()
     processes()
     threads()
