@@ -144,7 +144,7 @@ def test_control_c_may_be_caught_by_the_program(terminal):
 def test_interactive_shell_has_jobs_and_stops_them(terminal):
     screen = terminal("bash", "--norc", "--noediting", "-i")
     screen.type("PS1='> '; test -t 0 && echo on a terminal; stty -echo\n")
-    screen.expect("\non a terminal")
+    screen.expect("on a terminal\r\n")
     screen.type("sleep 40\n")
     time.sleep(0.4)
     screen.type("\x1a")
