@@ -21,19 +21,37 @@ MODULES = {
     "test_os": ("FileTests", "WalkTests", "TestScandir", "MakedirTests", "StatAttribute", "LinkTests", "TestSendfile"),
     "test_io": ("CIOTest", "CBufferedReaderTest"),
 }
+# What the modules connect to and listen at, by themselves.
+FLAGS = ("--listen", "127.0.0.1:*", "--connect", "127.0.0.1:*")
+# Tests that end otherwise when sealed, and why.
+DIFFER = {
+    "TestFcntl.test_fcntl_64_bit": "F_NOTIFY is refused, as leases are",
+    "PosixTester.test_get_and_set_scheduler_and_param": "asks about its parent, who is outside",
+    "PosixGroupsTester.test_initgroups": "groups that a process has already may be set again",
+    "PosixGroupsTester.test_setgroups": "groups that a process has already may be set again",
+}
 references: dict[str, Outcome] = {}
 
 
 def compare(house, module: str, patterns: tuple, way: Way, seconds: float) -> None:
     """The list of tests and how each ended, against the plain run's."""
-    case = Case(("/usr/bin/python3", RUNNER, f"test.{module}", *patterns), (f"{RUNNER}:ro",))
+    case = Case(("/usr/bin/python3", RUNNER, f"test.{module}", *patterns), (f"{RUNNER}:ro",), FLAGS)
     key = module + str(patterns)
     if key not in references:
         references[key] = outcome(house, Way.PLAIN, case, module, seconds)
     expected, found = references[key], outcome(house, way, case, module, seconds)
     assert len(expected.output) > 2, expected
     expected.tree = found.tree = []
+    if way is Way.SEALED:
+        expected, found = comparable(expected), comparable(found)
     assert not difference(expected, found, way), "\n" + difference(expected, found, way)
+
+
+def comparable(one: Outcome) -> Outcome:
+    """Without the tests that are known to differ; the status counts failures, these too."""
+    known = [line for line in one.output if any(f".{name} " in line for name in DIFFER)]
+    status = 0 if known else one.status
+    return Outcome(status, [line for line in one.output if line not in known])
 
 
 every_way = pytest.mark.parametrize("way", [Way.UNSEALED, Way.SEALED], ids=lambda way: way.value)

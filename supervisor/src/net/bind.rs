@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use heliostat_base::sys::Errno;
 use heliostat_control::policy::record::Ask;
-use rustix::net::{AddressFamily, SocketAddrUnix};
+use rustix::net::AddressFamily;
 
 use super::address::{self, Address};
 use super::socket::Socket;
@@ -29,11 +29,8 @@ pub fn bind(call: &Call<'_>) -> Answer {
             rustix::net::bind(&socket.fd, &at).map_err(errno)?;
         }
         Address::Path(path) => unix::bind(call, &socket, &path)?,
-        Address::Unnamed => {
-            call.check()?;
-            rustix::net::bind(&socket.fd, &SocketAddrUnix::new_unnamed()).map_err(errno)?;
-        }
-        Address::Abstract => {
+        // Without a name the kernel chooses an abstract one.
+        Address::Unnamed | Address::Abstract => {
             call.house.note_call(call, "abstract names of unix sockets");
             return Err(Errno(libc::EACCES));
         }

@@ -85,8 +85,8 @@ fn gather(call: &Call<'_>, at: u64, count: u64) -> Result<(Vec<u8>, bool), Errno
     Ok((whole, is_cut))
 }
 
-/// Control messages: descriptors (unix(7)). Credentials are left out, the kernel adds true ones;
-/// others would change how and where packets go, and are EINVAL.
+/// Control messages: descriptors (unix(7)). Credentials are left out if they are the caller's own,
+/// and the kernel adds some where they are asked for; others would change how and where packets go, and are EINVAL.
 fn control(call: &Call<'_>, at: u64, length: u64) -> Result<Vec<OwnedFd>, Errno> {
     if length > CONTROL_BYTES_MAX {
         return Err(Errno(libc::ENOBUFS));
@@ -102,7 +102,7 @@ fn control(call: &Call<'_>, at: u64, length: u64) -> Result<Vec<OwnedFd>, Errno>
                     descriptors.push(seal::descriptor_of(call.thread(), number)?);
                 }
             }
-            (libc::SOL_SOCKET, libc::SCM_CREDENTIALS) => {}
+            (libc::SOL_SOCKET, libc::SCM_CREDENTIALS) => own_credentials(call, data)?,
             _ => {
                 call.house.note_call(call, &format!("control messages of level {level}"));
                 return Err(Errno(libc::EINVAL));
@@ -110,6 +110,19 @@ fn control(call: &Call<'_>, at: u64, length: u64) -> Result<Vec<OwnedFd>, Errno>
         }
     }
     Ok(descriptors)
+}
+
+/// EPERM for credentials that are not the caller's, as the kernel has it without capabilities.
+fn own_credentials(call: &Call<'_>, data: &[u8]) -> Result<(), Errno> {
+    let [process, user] = [0, 4].map(|at: usize| {
+        let bytes = data.get(at..at + 4)?;
+        bytes.try_into().map(u32::from_ne_bytes).ok()
+    });
+    let own = (call.process() as u32, rustix::process::geteuid().as_raw());
+    match process.zip(user) == Some(own) {
+        true => Ok(()),
+        false => Err(Errno(libc::EPERM)),
+    }
 }
 
 /// Level, type and data of a control message.

@@ -246,7 +246,12 @@ static void by_descriptor(void)
 static long how(int dir, const char *path, uint64_t flags, uint64_t mode, uint64_t resolve)
 {
     struct open_how how = {.flags = flags, .mode = mode, .resolve = resolve};
-    return syscall(SYS_openat2, dir, path, &how, sizeof how) < 0 ? -1 : 0;
+    long result;
+    // The kernel gives up where "..", while somebody renames anything anywhere, might lead out.
+    do
+        result = syscall(SYS_openat2, dir, path, &how, sizeof how);
+    while (result < 0 && errno == EAGAIN);
+    return result < 0 ? -1 : 0;
 }
 
 static void second_version(void)

@@ -55,7 +55,9 @@ static void control_channels(void) {
     uint16_t port = (uint16_t)given("DENIED_PORT");
     memcpy(address + 2, &port, 2);
     long socket = control();
-    must_fail(socket < 0 ? socket : greet(socket), "a session of its own making");
+    // A session may be had, for what the policy grants; the supervisor has restricted it before.
+    if (socket >= 0)
+        greet(socket);
     must_fail(socket < 0 ? socket : ask(socket, OPEN, address, sizeof address, reply), "a channel to a port that was not granted");
     unsigned char region[72] = {0xff, 0xff, 0xff, 0xff, 6, 0, 0, 0, 's', 'e', 'c', 'r', 'e', 't'};
     must_fail(socket < 0 ? socket : ask(socket, ATTACH, region, sizeof region, reply), "a region of the same user");
@@ -72,7 +74,8 @@ static void control_forged(void) {
     memcpy(junk, "HELI\1", 5);
     for (long length = 0; socket >= 0 && length < (long)sizeof junk; length += 127)
         CALL(sendto, socket, junk, length, MSG_DONTWAIT, 0L, 0L);
-    must_fail(socket, "a connection to the control plane");
+    unsigned char reply[REPLY];
+    must_fail(socket < 0 ? socket : ask(socket, STATUS, "", 0, reply), "an answer after forged records");
     all_refused();
 }
 

@@ -24,7 +24,10 @@ find . -printf '%y %m %s %n %p -> %l\n' | LC_ALL=C sort | sha256sum
 find . -type f | wc -l
 find . -type d | wc -l
 find . -type l -name 'li*' | wc -l
-find . -name 'f1*' -newer d1/f1 | wc -l
+touch -d @1000000000 old && touch -d @999999999 d3/f1 d4/f1
+find . -name 'f1*' -newer old | wc -l
+rm old
+touch d3/f1 d4/f1
 find d7 -size +300c | LC_ALL=C sort
 find . -links 2 -type f | LC_ALL=C sort | head -3
 find . -empty | LC_ALL=C sort | tail -5
