@@ -195,7 +195,8 @@ impl Daemon {
         wants_direct: bool,
     ) -> Result<Box<OpenFile>, i32> {
         let (file, flags, bytes) =
-            shown_file::examine_any(shown.as_fd(), &mut self.mounts).map_err(errno_of)?;
+            shown_file::examine_any(shown.as_fd(), OFlags::empty(), &mut self.mounts)
+                .map_err(errno_of)?;
         let access = flags & OFlags::RWMODE;
         let (can_read, can_write) = (access != OFlags::WRONLY, access != OFlags::RDONLY);
         if can_read {

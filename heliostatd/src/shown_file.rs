@@ -27,17 +27,16 @@ pub struct ShownFile {
 
 /// Looks at a descriptor that was shown for a lease.
 pub fn examine(shown: BorrowedFd<'_>, mounts: &mut Mounts) -> Result<ShownFile, Unmapped> {
-    let (file, flags, bytes) = examine_any(shown, mounts)?;
-    if flags.intersects(OFlags::WRONLY | OFlags::RDWR | OFlags::DIRECT) {
-        return Err(Unmapped::Writable);
-    }
+    let refused = OFlags::WRONLY | OFlags::RDWR | OFlags::DIRECT;
+    let (file, _, bytes) = examine_any(shown, refused, mounts)?;
     (bytes > 0).then_some(file).ok_or(Unmapped::NotRegular)
 }
 
-/// Looks at a shown descriptor of a regular file, however it was opened; with its flags and its
-/// length in bytes.
+/// Looks at a shown descriptor of a regular file that was opened with none of the `refused` flags;
+/// with its flags and its length in bytes.
 pub fn examine_any(
     shown: BorrowedFd<'_>,
+    refused: OFlags,
     mounts: &mut Mounts,
 ) -> Result<(ShownFile, OFlags, u64), Unmapped> {
     let number = shown.as_raw_fd();
@@ -50,6 +49,9 @@ pub fn examine_any(
     // A descriptor made by O_PATH gives no right to read, and opening it anew would.
     if flags.contains(OFlags::PATH) {
         return Err(Unmapped::NotRegular);
+    }
+    if flags.intersects(refused) {
+        return Err(Unmapped::Writable);
     }
     let kind = mounts.kind(mount).ok_or(Unmapped::FileSystem)?;
     let status = fstat(shown).map_err(|_| Unmapped::Fault)?;
