@@ -291,7 +291,7 @@ def test_a_name_in_etc_hosts_grants_its_addresses():
         assert printed(["--connect", f"localhost:{port}"], program, str(port)) == ["hello"]
 
 
-@pytest.mark.skipif(os.getuid() != 0 or not shutil.which("unshare"), reason="needs root's namespaces")
+@pytest.mark.skipif(os.getuid() != 0 or not shutil.which("unshare"), reason="its name server takes namespaces")
 @pytest.mark.parametrize("case", ["libc", "connected", "unconnected", "stream", "connect", "nothing"])
 def test_names_are_looked_up_where_they_are_granted(case, tmp_path):
     """In a mount and network namespace with a name server of the test's own."""

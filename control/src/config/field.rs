@@ -12,7 +12,16 @@ use super::error::{nearest, ConfigError, Fault};
 #[derive(Clone, Copy)]
 pub(crate) struct Source<'a>(pub(crate) &'a str);
 
-impl Source<'_> {
+impl<'a> Source<'a> {
+    /// The whole text as a table; the error has the line and what is wrong with its syntax.
+    pub(crate) fn document(self) -> Result<Spanned<DeTable<'a>>, ConfigError> {
+        DeTable::parse(self.0).map_err(|error| ConfigError {
+            line: self.line(error.span().map_or(0, |span| span.start)),
+            key: String::new(),
+            fault: Fault::Syntax(error.message().trim().to_owned()),
+        })
+    }
+
     pub(crate) fn line(self, offset: usize) -> usize {
         self.0.as_bytes().iter().take(offset).filter(|byte| **byte == b'\n').count() + 1
     }

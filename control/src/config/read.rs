@@ -1,18 +1,16 @@
 //! From the text of a configuration file to a checked `Config`.
 
-use heliostat_abi::delegated;
-use heliostat_abi::limits::{
-    ATTACHMENTS_MAX, CHANNELS_MAX, CHANNELS_PER_PAIR_MAX, LEASES_MAX, PORTS_MAX, REGIONS_MAX,
-    RING_BYTES_MAX, RING_BYTES_MIN, SESSIONS_MAX, SLOTS_MAX,
-};
-use toml::de::DeTable;
-
 use super::error::{ConfigError, Fault};
 use super::field::{Field, Section, Source};
 use super::{Channel, Config, Daemon, Delegated, Limits, Log, LogFormat, LogLevel};
 use crate::name::NamePattern;
 use crate::rights::Right;
 use crate::rules::{Action, Rule, Rules};
+use heliostat_abi::delegated;
+use heliostat_abi::limits::{
+    ATTACHMENTS_MAX, CHANNELS_MAX, CHANNELS_PER_PAIR_MAX, LEASES_MAX, PORTS_MAX, REGIONS_MAX,
+    RING_BYTES_MAX, RING_BYTES_MIN, SESSIONS_MAX, SLOTS_MAX,
+};
 
 /// How the names of users and groups in rules become numbers; the caller has read the databases.
 pub trait Names {
@@ -39,11 +37,7 @@ impl Config {
     /// Reads a configuration; every key may be left out.
     pub fn read(text: &str, names: &dyn Names) -> Result<Config, ConfigError> {
         let source = Source(text);
-        let document = DeTable::parse(text).map_err(|error| ConfigError {
-            line: source.line(error.span().map_or(0, |span| span.start)),
-            key: String::new(),
-            fault: Fault::Syntax(error.message().trim().to_owned()),
-        })?;
+        let document = source.document()?;
         let known = ["daemon", "log", "limits", "channel", "delegated", "rule"];
         let root = Section::new(source, "", 0, document.get_ref(), &known)?;
         let mut config = Config::default();

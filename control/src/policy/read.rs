@@ -2,8 +2,6 @@
 
 use std::fmt::Display;
 
-use toml::de::DeTable;
-
 use super::size::{parse_bytes, BYTES_MAX, BYTES_MIN};
 use super::{Endpoint, Limits, NamePattern, PathGrant, Policy, PolicyError, ENTRIES_MAX};
 use crate::config::field::{Field, Section, Source};
@@ -17,11 +15,7 @@ impl Policy {
     /// to write instead.
     pub fn from_toml(text: &str) -> Result<Policy, PolicyError> {
         let source = Source(text);
-        let document = DeTable::parse(text).map_err(|error| ConfigError {
-            line: source.line(error.span().map_or(0, |span| span.start)),
-            key: String::new(),
-            fault: Fault::Syntax(error.message().trim().to_owned()),
-        })?;
+        let document = source.document()?;
         let known = ["system", "grant", "listen", "connect", "lookup", "limits"];
         let root = Section::new(source, "", 0, document.get_ref(), &known)?;
         let mut policy = Policy::default();
