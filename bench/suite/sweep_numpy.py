@@ -35,7 +35,7 @@ def measure(bench: Bench) -> list[Result]:
     path = REPORT / "sweep-numpy-runs.json"
     flags = ["--quick"] if bench.seconds < 1 else []
     flags += ["--full"] if bench.full else []
-    script(bench, "measure", "--out", str(path), "--trials", str(min(bench.repetitions, 3)), *flags)
+    script(bench, "measure", "--out", str(path), "--trials", str(min(bench.repetitions, 5)), *flags)
     return results(json.loads(path.read_text())["runs"])
 
 
