@@ -32,6 +32,14 @@ class Side(Enum):
     HELIOSTAT = "heliostat"
 
 
+class Way(Enum):
+    """How a whole program is run."""
+
+    PLAIN = "plain"
+    UNSEALED = "unsealed"
+    SEALED = "sealed"
+
+
 @dataclass
 class Program:
     """A started program, with what it wrote to its standard output and error."""

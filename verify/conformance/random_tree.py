@@ -21,8 +21,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent)]
 
-from heliostat_run import BINARY, House, Program, Side  # noqa: E402
-from three_ways import Way  # noqa: E402
+from heliostat_run import BINARY, House, Program, Side, Way  # noqa: E402
 
 # Of the four processes.
 INSIDE = 3

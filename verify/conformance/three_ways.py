@@ -17,27 +17,18 @@ import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass, field
-from enum import Enum
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent)]
 
-from heliostat_run import BINARY, House, Side  # noqa: E402
+from heliostat_run import BINARY, House, Side, Way  # noqa: E402
 
 # Nobody, in number: who owns nothing.
 ORDINARY = 65534
 FOLDERS = {"open": 0o777, "closed": 0o700, "sticky": 0o1777, "shared": 0o2777, "visible": 0o755}
 FILES = {"file": 0o644, "private": 0o600, "writable": 0o666, "script": 0o755}
 SHOWN = 40
-
-
-class Way(Enum):
-    """How a program is run."""
-
-    PLAIN = "plain"
-    UNSEALED = "unsealed"
-    SEALED = "sealed"
 
 
 @dataclass(frozen=True)

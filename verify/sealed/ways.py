@@ -16,23 +16,14 @@ import shutil
 import stat
 import sys
 from dataclasses import dataclass, field
-from enum import Enum
 from pathlib import Path
 
-from heliostat_run import BINARY, House, Program, Side
+from heliostat_run import BINARY, House, Program, Side, Way
 
 HERE = Path(__file__).resolve().parent
 SECONDS = 100
 # The one line that `heliostat run` adds for a program that it cannot preload anything into.
 NATIVE = re.compile("heliostat: .* runs natively: it is statically linked")
-
-
-class Way(Enum):
-    """How a program is run."""
-
-    PLAIN = "plain"
-    UNSEALED = "unsealed"
-    SEALED = "sealed"
 
 
 @dataclass(frozen=True)
