@@ -1,7 +1,7 @@
-//! A copy that may fault: bytes of a mapped file, taken without trust in the mapping.
+//! A copy that may fault: bytes of a mapped file, or of wherever a program's call points to.
 //!
 //! A page of a mapped file may be gone when it is read: truncated, unreadable on its device, or
-//! unmapped by another thread. The kernel answers with SIGBUS or SIGSEGV at the loading
+//! unmapped by another thread; and a program may pass any number as an address. The kernel answers with SIGBUS or SIGSEGV at the loading
 //! instruction. All loads and stores of such a copy are therefore made by one routine whose
 //! instructions lie between two known addresses; a signal handler that finds the program counter
 //! there asks [`resume_at`] where to go on, and the copy ends with [`Fault`]. The same holds for a
@@ -147,6 +147,24 @@ pub fn resume_at(at: usize) -> Option<usize> {
     (begin..end).contains(&at).then_some(heliostat_guarded_faulted as *const () as usize)
 }
 
+/// Copies `bytes` bytes between memory of ours and memory that may not be there, in any direction.
+///
+/// # Errors
+/// A fault of either side; part of it may be written.
+///
+/// # Safety
+/// What lies at `from`, if anything does, may be read, what lies at `to`, if anything does, may be
+/// written, and they do not overlap. Either may be changed by others meanwhile: the bytes are then
+/// any mixture.
+#[inline(always)]
+pub unsafe fn copy(to: *mut u8, from: *const u8, bytes: usize) -> Result<(), Fault> {
+    // SAFETY: the caller's promise; a fault is defined (the module's head).
+    match unsafe { heliostat_guarded_copy(to, from, bytes) } {
+        0 => Ok(()),
+        _ => Err(Fault),
+    }
+}
+
 /// Copies what a program points to, wherever that is.
 ///
 /// # Errors
@@ -155,12 +173,8 @@ pub fn resume_at(at: usize) -> Option<usize> {
 /// # Safety
 /// What lies at `from`, if anything does, may be read (no device registers).
 pub unsafe fn fetch(from: usize, into: &mut [u8]) -> Result<(), Fault> {
-    let (to, bytes) = (into.as_mut_ptr(), into.len());
-    // SAFETY: `into` is writable; a fault of the source is defined (the module's head).
-    match unsafe { heliostat_guarded_copy(to, from as *const u8, bytes) } {
-        0 => Ok(()),
-        _ => Err(Fault),
-    }
+    // SAFETY: `into` is writable; the caller promises the rest.
+    unsafe { copy(into.as_mut_ptr(), from as *const u8, into.len()) }
 }
 
 /// Copies to where a program points.
@@ -171,11 +185,8 @@ pub unsafe fn fetch(from: usize, into: &mut [u8]) -> Result<(), Fault> {
 /// # Safety
 /// What lies at `to`, if anything does, is the program's to be written.
 pub unsafe fn store(to: usize, from: &[u8]) -> Result<(), Fault> {
-    // SAFETY: `from` is readable; a fault of the destination is defined (the module's head).
-    match unsafe { heliostat_guarded_copy(to as *mut u8, from.as_ptr(), from.len()) } {
-        0 => Ok(()),
-        _ => Err(Fault),
-    }
+    // SAFETY: `from` is readable; the caller promises the rest.
+    unsafe { copy(to as *mut u8, from.as_ptr(), from.len()) }
 }
 
 /// A file's bytes as they are mapped now; const, so that tables of them need no allocation.

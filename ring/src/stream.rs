@@ -19,6 +19,7 @@ use std::io::{IoSlice, IoSliceMut};
 use std::sync::Arc;
 
 use heliostat_abi::channel::direction as at;
+use heliostat_base::guarded::Fault;
 use heliostat_base::mapping::{OutOfRange, SharedMapping};
 use heliostat_base::sys::Errno;
 
@@ -47,6 +48,27 @@ impl std::fmt::Display for Corrupt {
     }
 }
 impl std::error::Error for Corrupt {}
+
+/// Why bytes were not moved; nothing is published or consumed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MoveError {
+    /// The other side's positions contradict the ring's size.
+    Corrupt(Corrupt),
+    /// A buffer of the caller is not there; part of what was to be read may be in the others.
+    Fault,
+}
+
+impl From<Corrupt> for MoveError {
+    fn from(error: Corrupt) -> Self {
+        Self::Corrupt(error)
+    }
+}
+
+impl From<Fault> for MoveError {
+    fn from(_: Fault) -> Self {
+        Self::Fault
+    }
+}
 
 /// What a writer remembers of the other side between writes; a wrong copy costs a reload only.
 #[derive(Clone, Copy, Default, Debug)]
@@ -216,7 +238,7 @@ impl<P: Place> Lane<P> {
 
     /// Copies unread bytes into `buffers`; `peek` leaves them unread. Never blocks.
     #[inline]
-    pub fn read(&self, buffers: &mut [IoSliceMut<'_>], peek: bool) -> Result<ReadDone, Corrupt> {
+    pub fn read(&self, buffers: &mut [IoSliceMut<'_>], peek: bool) -> Result<ReadDone, MoveError> {
         let unread = self.unread()?;
         let head = self.place.u64(at::HEAD).load(Relaxed);
         let origin = self.place.u64(at::ORIGIN).load(Relaxed);
@@ -224,7 +246,7 @@ impl<P: Place> Lane<P> {
         for buffer in buffers.iter_mut() {
             let part = (unread - done).min(buffer.len() as u64);
             let from = head.wrapping_add(done).wrapping_sub(origin);
-            self.copy_out(from, &mut buffer[..part as usize]);
+            self.copy_out(from, &mut buffer[..part as usize])?;
             done += part;
             if done == unread {
                 break;
@@ -267,14 +289,18 @@ impl<P: Place> Lane<P> {
 
     /// Copies as much of `buffers` as there is room for and publishes it. Never blocks.
     #[inline]
-    pub fn write(&self, buffers: &[IoSlice<'_>], cache: &mut WriteCache) -> Result<usize, Corrupt> {
+    pub fn write(
+        &self,
+        buffers: &[IoSlice<'_>],
+        cache: &mut WriteCache,
+    ) -> Result<usize, MoveError> {
         let wanted = buffers.iter().map(|buffer| buffer.len() as u64).sum();
         let (tail, room, origin) = self.prepare(wanted, cache)?;
         let mut done = 0u64;
         for buffer in buffers {
             let part = (room - done).min(buffer.len() as u64);
             let to = tail.wrapping_add(done).wrapping_sub(origin);
-            self.copy_in(to, &buffer[..part as usize]);
+            self.copy_in(to, &buffer[..part as usize])?;
             done += part;
             if done == room {
                 break;
@@ -326,26 +352,28 @@ impl<P: Place> Lane<P> {
     }
 
     #[inline(always)]
-    fn copy_out(&self, from: u64, to: &mut [u8]) {
+    fn copy_out(&self, from: u64, to: &mut [u8]) -> Result<(), Fault> {
         let at = (from & (self.capacity() - 1)) as usize;
         let first = to.len().min(self.capacity() as usize - at);
         // The rest, if any, is shorter than the ring: no read is longer than its unread bytes.
         let (first, rest) = to.split_at_mut(first);
-        self.place.copy_out(at, first);
+        self.place.copy_out(at, first)?;
         if !rest.is_empty() {
-            self.place.copy_out(0, rest);
+            self.place.copy_out(0, rest)?;
         }
+        Ok(())
     }
 
     #[inline(always)]
-    fn copy_in(&self, to: u64, from: &[u8]) {
+    fn copy_in(&self, to: u64, from: &[u8]) -> Result<(), Fault> {
         let at = (to & (self.capacity() - 1)) as usize;
         // As in `copy_out`; the room was checked, so no unread byte is overwritten.
         let (first, rest) = from.split_at(from.len().min(self.capacity() as usize - at));
-        self.place.copy_in(at, first);
+        self.place.copy_in(at, first)?;
         if !rest.is_empty() {
-            self.place.copy_in(0, rest);
+            self.place.copy_in(0, rest)?;
         }
+        Ok(())
     }
 
     /// Unread bytes as a copy, for the writer that takes them back.
@@ -354,7 +382,8 @@ impl<P: Place> Lane<P> {
         let unread = self.checked(self.place.u64(at::TAIL).load(Relaxed).wrapping_sub(head))?;
         let origin = self.place.u64(at::ORIGIN).load(Relaxed);
         let mut bytes = vec![0; unread as usize];
-        self.copy_out(head.wrapping_sub(origin), &mut bytes);
+        // Memory of our own does not fault.
+        let _ = self.copy_out(head.wrapping_sub(origin), &mut bytes);
         Ok(bytes)
     }
 }

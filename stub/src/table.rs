@@ -4,8 +4,8 @@
 //! files have words of their own kind, which only `file` reads: for all others such a descriptor is
 //! the kernel's.
 
-use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicU32};
 
 /// Descriptors above this are never ours; 4 bytes each, touched only when used.
 pub const FDS_MAX: usize = 1 << 20;
@@ -16,6 +16,8 @@ pub const FILES_FROM: u32 = 5 << INDEX_BITS;
 
 /// Highest number ever known, so that walks end early.
 static HIGHEST: AtomicU32 = AtomicU32::new(0);
+/// Some descriptor has been known, other than as a file.
+static IS_USED: AtomicBool = AtomicBool::new(false);
 static WORDS: [AtomicU32; FDS_MAX] = [const { AtomicU32::new(0) }; FDS_MAX];
 
 /// What a descriptor is.
@@ -71,6 +73,13 @@ pub fn is_unknown(fd: i32) -> bool {
     WORDS.get(fd as u32 as usize).is_none_or(|word| is_no_other(word.load(Acquire)))
 }
 
+/// False as long as no descriptor has been known, files aside: waits for readiness are then the
+/// kernel's, whatever they name.
+#[inline(always)]
+pub fn is_used() -> bool {
+    IS_USED.load(Relaxed)
+}
+
 /// The word of an open file; zero when `fd` is none.
 #[inline(always)]
 pub fn file(fd: i32) -> u32 {
@@ -118,6 +127,7 @@ pub fn set(fd: i32, kind: Kind) -> bool {
     match WORDS.get(fd as u32 as usize) {
         Some(word) => {
             HIGHEST.fetch_max(fd as u32, AcqRel);
+            IS_USED.store(true, Release);
             word.store(encode(kind), Release);
             true
         }

@@ -1,7 +1,7 @@
 //! Descriptors coming and going: close, dup, fcntl, ioctl.
 
 use heliostat_abi::code::Native;
-use heliostat_base::sys::{check, raw, Errno, Sysno};
+use heliostat_base::sys::{check, raw, Sysno};
 use heliostat_interpose::Verdict;
 use heliostat_stub::net::{demote, option, socket};
 use heliostat_stub::table::{self, Kind};
@@ -126,8 +126,8 @@ pub fn ioctl(call: &mut Call<'_>) -> Verdict {
     }
     match call.word(1) as u32 as u64 {
         libc::FIONBIO => {
-            // SAFETY: FIONBIO points to an int.
-            let on: Option<i32> = unsafe { memory::read(call.word(2)) };
+            // SAFETY: FIONBIO points to an int. Where nothing lies, the kernel says so.
+            let on: Option<i32> = unsafe { memory::read(call.word(2)) }.ok().flatten();
             let answer = by_kernel(call);
             if let (Ok(_), Some(on)) = (answer, on) {
                 option::note_nonblocking(index, on != 0);
@@ -149,10 +149,7 @@ const SIOCATMARK: u64 = 0x8905;
 
 fn queued(call: &mut Call<'_>, index: u32, outgoing: bool) -> Verdict {
     let Some(bytes) = option::queued(index, outgoing) else { return Verdict::Pass };
-    if call.word(2) == 0 {
-        return call.answer(Some(Err(Errno(libc::EFAULT))));
-    }
     // SAFETY: both ioctls point to an int.
-    unsafe { memory::write(call.word(2), bytes) };
-    call.answer(Some(Ok(0)))
+    let written = unsafe { memory::write_many(call.word(2), &[bytes]) };
+    call.answer(Some(written.map(|()| 0).map_err(|_| memory::FAULT)))
 }

@@ -8,7 +8,7 @@ use heliostat_interpose::{SyscallFrame, Verdict};
 use heliostat_stub::table;
 use heliostat_stub::Answer;
 
-use crate::{descriptors, events, fault, files, signal, sockets, spawn, transfer};
+use crate::{descriptors, events, fault, files, messages, signal, sockets, spawn, transfer};
 
 /// The calls that are caught; all others stay libc's own instruction, untouched.
 const CAUGHT: &[Sysno] = &[
@@ -152,10 +152,10 @@ fn dispatch(number: Sysno, call: &mut Call<'_>) -> Verdict {
         Sysno::readv if first_is_known() => transfer::readv(call),
         Sysno::readv => files::readv(call),
         Sysno::writev if first_is_known() => transfer::writev(call),
-        Sysno::recvmsg if first_is_known() => transfer::recvmsg(call),
-        Sysno::sendmsg => transfer::sendmsg(call),
-        Sysno::recvmmsg if first_is_known() => transfer::recvmmsg(call),
-        Sysno::sendmmsg => transfer::sendmmsg(call),
+        Sysno::recvmsg if first_is_known() => messages::recvmsg(call),
+        Sysno::sendmsg => messages::sendmsg(call),
+        Sysno::recvmmsg if first_is_known() => messages::recvmmsg(call),
+        Sysno::sendmmsg => messages::sendmmsg(call),
         Sysno::sendfile => files::sendfile(call),
         Sysno::splice => files::moving(call, 0, 1, transfer::splice),
         Sysno::preadv2 | Sysno::pwritev2 if first_is_known() => transfer::positioned(call),

@@ -1,20 +1,36 @@
 //! Waiting for readiness: epoll, poll and select.
+//!
+//! What a call points to is copied in, and the answer copied out. A pointer to nothing, or a time
+//! that is none, is the kernel's to refuse: such a call passes.
+
+use std::mem::MaybeUninit;
 
 use heliostat_base::clock;
+use heliostat_base::guarded::Fault;
 use heliostat_base::sys::{check, Sysno};
 use heliostat_interpose::Verdict;
 use heliostat_stub::event::epoll::{self, Waited};
 use heliostat_stub::event::{poll as stub_poll, select as stub_select};
 use heliostat_stub::net::listen;
-use heliostat_stub::table;
+use heliostat_stub::table::{self, Kind};
+use heliostat_stub::Answer;
+use libc::epoll_event;
 
 use crate::dispatch::Call;
 use crate::memory;
+use crate::sockets::by_kernel;
 
 /// More descriptors than a process can have are the kernel's to refuse.
 const POLL_FDS_MAX: u64 = 1 << 20;
-/// More events than this are never given at once.
-const EVENTS_MAX: usize = 1 << 16;
+/// Polled descriptors that lie on the stack while they are looked at; more are allocated, if any
+/// of them is ours.
+const POLL_FDS_FEW: usize = 32;
+/// Events given at once; those that are left are the first of the next wait.
+const EVENTS_MAX: usize = 128;
+/// More events than this are refused (source: EP_MAX_EVENTS of fs/eventpoll.c).
+const EVENTS_ASKED_MAX: i32 = i32::MAX / 12;
+/// Words of a bitmap that lie on the stack: the 1024 descriptors of an fd_set.
+const WORDS_FEW: usize = 16;
 
 /// A timeout in ms as int: negative means none.
 fn ms(value: i32) -> Option<u64> {
@@ -27,137 +43,280 @@ const NEVER: u64 = u64::MAX;
 /// Looks, and sleeps in the kernel's own call with no frame of ours on the stack.
 fn wait(
     call: &mut Call<'_>,
-    timeout_ns: impl FnOnce(&Call<'_>) -> Option<u64>,
+    timeout_ns: impl FnOnce(&Call<'_>) -> Result<Option<u64>, Fault>,
     mask: u64,
 ) -> Verdict {
     listen::renew_if_due();
-    if call.int(2) <= 0 {
+    let asked = call.int(2);
+    let is_plain = asked > 0 && asked <= EVENTS_ASKED_MAX;
+    if !is_plain || !memory::is_below(call.word(1), asked as u64 * EVENT_BYTES) {
         return Verdict::Pass;
     }
     if call.frame.rounds == 0 {
         call.frame.scratch = match timeout_ns(call) {
-            None => NEVER,
-            Some(0) => 0,
-            Some(ns) => clock::monotonic_ns().saturating_add(ns),
+            Err(Fault) => return Verdict::Pass,
+            Ok(None) => NEVER,
+            Ok(Some(0)) => 0,
+            Ok(Some(ns)) => clock::monotonic_ns().saturating_add(ns),
         };
     }
     let ends = (call.frame.scratch != NEVER).then_some(call.frame.scratch);
-    let count = (call.int(2) as usize).min(EVENTS_MAX);
-    // SAFETY: the program's array of epoll_events, of the length it states.
-    let events =
-        unsafe { std::slice::from_raw_parts_mut(call.word(1) as *mut libc::epoll_event, count) };
+    let mut room = [const { MaybeUninit::uninit() }; EVENTS_MAX];
+    let room = &mut room[..(asked as usize).min(EVENTS_MAX)];
     if let Some(result) = call.waited() {
-        let answer = epoll::woken(call.int(0), events, check(result as isize), ends);
+        let mut given = [const { MaybeUninit::uninit() }; EVENTS_MAX];
+        let count = usize::try_from(result).unwrap_or(0).min(EVENTS_MAX);
+        // SAFETY: the kernel has just written them; an event is two numbers.
+        let events = unsafe { memory::read_many(call.word(1), &mut given[..count]) };
+        let events = check(result as isize).map(|_| events.map_or(&[][..], |events| &*events));
+        let answer = epoll::woken(call.int(0), events, room, ends);
         if answer.is_some() {
-            return call.answer(answer);
+            return give(call, room, answer);
         }
     }
-    match epoll::look(call.int(0), events, ends, mask != 0) {
-        Waited::Answer(answer) => call.answer(answer),
+    match epoll::look(call.int(0), room, ends, mask != 0) {
+        Waited::Answer(answer) => give(call, room, answer),
         Waited::Sleep(ms) => {
-            let room = count.min(SLEEP_EVENTS_MAX) as u64;
             let number = Sysno::epoll_pwait as u64;
             let (fd, events_at) = (call.word(0), call.word(1));
-            call.frame.wait = [number, fd, events_at, room, ms as i64 as u64, mask, 8];
+            call.frame.wait = [number, fd, events_at, room.len() as u64, ms as i64 as u64, mask, 8];
             Verdict::Wait
         }
     }
 }
 
-/// Events taken from one sleep; what is more stays in the kernel's set.
-const SLEEP_EVENTS_MAX: usize = 128;
+const EVENT_BYTES: u64 = size_of::<epoll_event>() as u64;
+
+/// Writes the events that were found to the program's array.
+#[inline(always)]
+fn give(call: &mut Call<'_>, found: &[MaybeUninit<epoll_event>], answer: Answer) -> Verdict {
+    if let Some(Ok(count)) = answer {
+        let found = &found[..count.min(found.len())];
+        // SAFETY: the program's array, at least as long as the room for what was found.
+        if count > 0 && unsafe { memory::write_many(call.word(1), found) }.is_err() {
+            return call.answer(Some(Err(memory::FAULT)));
+        }
+    }
+    call.answer(answer)
+}
 
 /// epoll_wait(2)
 pub fn epoll_wait(call: &mut Call<'_>) -> Verdict {
-    wait(call, |call| ms(call.int(3)), 0)
+    wait(call, |call| Ok(ms(call.int(3))), 0)
+}
+
+/// A signal mask that a call may bring; a null pointer is none.
+///
+/// # Errors
+/// A fault, or a size that the kernel refuses.
+fn mask(address: u64, bytes: u64) -> Result<Option<u64>, Fault> {
+    match address {
+        0 => Ok(None),
+        _ if bytes != 8 => Err(Fault),
+        // SAFETY: a mask is a number.
+        _ => unsafe { memory::read(address) },
+    }
 }
 
 /// epoll_pwait(2)
 pub fn epoll_pwait(call: &mut Call<'_>) -> Verdict {
-    let mask = call.word(4);
-    wait(call, |call| ms(call.int(3)), mask)
+    let (mask_at, bytes) = (call.word(4), call.word(5));
+    wait(call, |call| mask(mask_at, bytes).map(|_| ms(call.int(3))), mask_at)
 }
 
 /// epoll_pwait2(2); its sleeps are rounded up to whole milliseconds.
 pub fn epoll_pwait2(call: &mut Call<'_>) -> Verdict {
-    let mask = call.word(4);
-    // SAFETY: null or the program's timespec.
-    wait(call, |call| unsafe { memory::timespec_ns(call.word(3)) }, mask)
+    let (mask_at, bytes) = (call.word(4), call.word(5));
+    let timeout = |call: &Call<'_>| {
+        mask(mask_at, bytes)?;
+        memory::timespec_ns(call.word(3))
+    };
+    wait(call, timeout, mask_at)
 }
 
 /// epoll_ctl(2)
 pub fn epoll_ctl(call: &mut Call<'_>) -> Verdict {
-    // SAFETY: null or the program's event.
-    let event = unsafe { memory::read(call.word(3)) };
-    let answer = epoll::control(call.int(0), call.int(1), call.int(2), event);
+    let (epoll, op, fd) = (call.int(0), call.int(1), call.int(2));
+    let is_ours = op != libc::EPOLL_CTL_DEL && matches!(table::kind(fd), Kind::Socket(_));
+    let mut event = None;
+    if is_ours {
+        // SAFETY: an event is two numbers.
+        event = match unsafe { memory::read(call.word(3)) } {
+            Ok(event) => event,
+            Err(Fault) => return Verdict::Pass,
+        };
+    }
+    let answer = epoll::control(epoll, op, fd, event, || by_kernel(call));
     call.answer(answer)
 }
 
-fn poll_with(call: &mut Call<'_>, timeout_ns: Option<u64>, mask: Option<u64>) -> Verdict {
+/// True when the kernel's answer will do: none of the descriptors is known. What cannot be read is
+/// the kernel's to refuse.
+fn are_unknown(fds_at: u64, count: usize) -> bool {
+    let mut room = [const { MaybeUninit::<libc::pollfd>::uninit() }; POLL_FDS_FEW];
+    (0..count).step_by(POLL_FDS_FEW).all(|first| {
+        let part = &mut room[..(count - first).min(POLL_FDS_FEW)];
+        // SAFETY: a pollfd is three numbers.
+        let part = unsafe { memory::read_many(fds_at + (first * POLLFD_BYTES) as u64, part) };
+        part.is_ok_and(|part| part.iter().all(|entry| table::is_unknown(entry.fd)))
+    })
+}
+
+const POLLFD_BYTES: usize = size_of::<libc::pollfd>();
+
+fn poll_with(
+    call: &mut Call<'_>,
+    time: impl FnOnce(&Call<'_>) -> Result<(Option<u64>, Option<u64>), Fault>,
+) -> Verdict {
     listen::renew_if_due();
-    if call.word(1) == 0 || call.word(1) > POLL_FDS_MAX || call.word(0) == 0 {
+    let (fds_at, count) = (call.word(0), u64::from(call.word(1) as u32));
+    let is_plain = count > 0 && count <= POLL_FDS_MAX;
+    if !table::is_used() || !is_plain || !memory::is_below(fds_at, count * POLLFD_BYTES as u64) {
         return Verdict::Pass;
     }
-    // SAFETY: the program's array of pollfds, of the length it states.
-    let fds = unsafe {
-        std::slice::from_raw_parts_mut(call.word(0) as *mut libc::pollfd, call.word(1) as usize)
-    };
+    let count = count as usize;
+    if count > POLL_FDS_FEW {
+        if are_unknown(fds_at, count) {
+            return Verdict::Pass;
+        }
+        return poll_copy(call, time, &mut vec![MaybeUninit::uninit(); count]);
+    }
+    poll_copy(call, time, &mut [const { MaybeUninit::uninit() }; POLL_FDS_FEW][..count])
+}
+
+#[inline]
+fn poll_copy(
+    call: &mut Call<'_>,
+    time: impl FnOnce(&Call<'_>) -> Result<(Option<u64>, Option<u64>), Fault>,
+    room: &mut [MaybeUninit<libc::pollfd>],
+) -> Verdict {
+    let Ok((timeout_ns, mask)) = time(call) else { return Verdict::Pass };
+    // SAFETY: a pollfd is three numbers.
+    let Ok(fds) = (unsafe { memory::read_many(call.word(0), room) }) else { return Verdict::Pass };
     let answer = stub_poll::poll(fds, timeout_ns, mask);
+    // SAFETY: where they were read from, with nothing but their events changed.
+    let is_given = || unsafe { memory::write_many(call.word(0), fds) }.is_ok();
+    if matches!(answer, Some(Ok(_))) && !is_given() {
+        return call.answer(Some(Err(memory::FAULT)));
+    }
     call.answer(answer)
 }
 
 /// poll(2)
 pub fn poll(call: &mut Call<'_>) -> Verdict {
-    poll_with(call, ms(call.int(2)), None)
+    poll_with(call, |call| Ok((ms(call.int(2)), None)))
 }
 
 /// ppoll(2)
 pub fn ppoll(call: &mut Call<'_>) -> Verdict {
-    // SAFETY: null or the program's timespec and signal mask.
-    let (timeout, mask) =
-        unsafe { (memory::timespec_ns(call.word(2)), memory::read(call.word(3))) };
-    poll_with(call, timeout, mask)
+    poll_with(call, |call| {
+        Ok((memory::timespec_ns(call.word(2))?, mask(call.word(3), call.word(4))?))
+    })
 }
 
-fn select_with(call: &mut Call<'_>, timeout_ns: Option<u64>, mask: Option<u64>) -> Verdict {
+/// One of select's bitmaps while the call lasts.
+struct Bitmap {
+    address: u64,
+    few: [u64; WORDS_FEW],
+    many: Vec<u64>,
+    words: usize,
+}
+
+impl Bitmap {
+    /// A copy of what the program points to.
+    fn copied(address: u64, words: usize) -> Result<Self, Fault> {
+        let mut map = Self { address, few: [0; WORDS_FEW], many: Vec::new(), words };
+        if words > WORDS_FEW {
+            map.many.resize(words, 0);
+        }
+        if let Some(words) = map.words() {
+            // SAFETY: live words of ours; what lies at the address is the program's, or a fault.
+            let room =
+                unsafe { std::slice::from_raw_parts_mut(words.as_mut_ptr().cast(), words.len()) };
+            // SAFETY: words are numbers.
+            unsafe { memory::read_many::<u64>(address, room) }?;
+        }
+        Ok(map)
+    }
+
+    /// `None` where the program passed a null pointer.
+    fn words(&mut self) -> Option<&mut [u64]> {
+        let words = match self.words > WORDS_FEW {
+            true => &mut self.many,
+            false => &mut self.few[..self.words],
+        };
+        (self.address != 0).then_some(words)
+    }
+
+    /// Writes it back.
+    fn give(&mut self) -> Result<(), Fault> {
+        let address = self.address;
+        // SAFETY: where it was read from.
+        self.words().map_or(Ok(()), |words| unsafe { memory::write_many(address, words) })
+    }
+}
+
+fn select_with(
+    call: &mut Call<'_>,
+    time: impl FnOnce(&Call<'_>) -> Result<(Option<u64>, Option<u64>), Fault>,
+) -> Verdict {
     listen::renew_if_due();
     let count = call.int(0);
-    if count <= 0 || count as usize > table::FDS_MAX {
+    if !table::is_used() || count <= 0 || count as usize > table::FDS_MAX {
         return Verdict::Pass;
     }
     let words = (count as usize).div_ceil(64);
-    let map = |address: u64| {
-        (address != 0)
-            // SAFETY: the program's bitmaps, which hold at least `count` bits in whole longs.
-            .then(|| unsafe { std::slice::from_raw_parts_mut(address as *mut u64, words) })
+    let copied = || -> Result<_, Fault> {
+        let map = |place| Bitmap::copied(call.word(place), words);
+        Ok((time(call)?, [map(1)?, map(2)?, map(3)?]))
     };
-    let mut maps = stub_select::Bitmaps {
-        read: map(call.word(1)),
-        write: map(call.word(2)),
-        except: map(call.word(3)),
-    };
-    let answer = stub_select::select(count as usize, &mut maps, timeout_ns, mask);
+    let Ok(((timeout_ns, mask), mut maps)) = copied() else { return Verdict::Pass };
+    let [read, write, except] = &mut maps;
+    let mut bitmaps =
+        stub_select::Bitmaps { read: read.words(), write: write.words(), except: except.words() };
+    let answer = stub_select::select(count as usize, &mut bitmaps, timeout_ns, mask);
+    if matches!(answer, Some(Ok(_))) && maps.iter_mut().any(|map| map.give().is_err()) {
+        return call.answer(Some(Err(memory::FAULT)));
+    }
     call.answer(answer)
 }
 
-/// select(2); the time left is not written back, as select(2) allows.
+/// select(2)
 pub fn select(call: &mut Call<'_>) -> Verdict {
-    // SAFETY: null or the program's timeval.
-    let timeout = unsafe { memory::read::<libc::timeval>(call.word(4)) };
-    let ns = timeout.map(|time| {
-        (time.tv_sec.max(0) as u64)
-            .saturating_mul(1_000_000_000)
-            .saturating_add(time.tv_usec.max(0) as u64 * 1000)
-    });
-    select_with(call, ns, None)
+    let Ok(given) = timeval_ns(call.word(4)) else { return Verdict::Pass };
+    let ends = given.map(|ns| clock::monotonic_ns().saturating_add(ns));
+    let verdict = select_with(call, |_| Ok((given, None)));
+    if let (Verdict::Done, Some(ends)) = (verdict, ends) {
+        let left = ends.saturating_sub(clock::monotonic_ns()) / 1000;
+        // The time left, as Linux tells it. Where it cannot be written, the kernel does not care.
+        // SAFETY: the program's timeval, two numbers.
+        let _ = unsafe { memory::write(call.word(4), [left / 1_000_000, left % 1_000_000]) };
+    }
+    verdict
+}
+
+/// A timeval in ns, of which the microseconds may be more than a second.
+fn timeval_ns(address: u64) -> Result<Option<u64>, Fault> {
+    if !table::is_used() {
+        return Ok(None);
+    }
+    // SAFETY: two numbers.
+    let Some([seconds, us]) = (unsafe { memory::read::<[i64; 2]>(address) })? else {
+        return Ok(None);
+    };
+    if seconds < 0 || us < 0 {
+        return Err(Fault);
+    }
+    let ns = (us as u64).saturating_mul(1000);
+    Ok(Some((seconds as u64).saturating_mul(1_000_000_000).saturating_add(ns)))
 }
 
 /// pselect6(2): the sixth argument points to a mask's address and size.
 pub fn pselect(call: &mut Call<'_>) -> Verdict {
-    // SAFETY: null or the program's timespec, and null or the pair the kernel documents.
-    let (timeout, pair) =
-        unsafe { (memory::timespec_ns(call.word(4)), memory::read::<[u64; 2]>(call.word(5))) };
-    // SAFETY: null or the program's signal mask.
-    let mask = pair.and_then(|[address, _]| unsafe { memory::read(address) });
-    select_with(call, timeout, mask)
+    select_with(call, |call| {
+        let timeout = memory::timespec_ns(call.word(4))?;
+        // SAFETY: two numbers.
+        let pair = unsafe { memory::read::<[u64; 2]>(call.word(5)) }?;
+        Ok((timeout, pair.map_or(Ok(None), |[address, bytes]| mask(address, bytes))?))
+    })
 }

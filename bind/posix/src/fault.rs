@@ -21,7 +21,6 @@ use heliostat_stub::thread::{self, Guard, FAULTS};
 use heliostat_stub::Answer;
 
 use crate::dispatch::Call;
-use crate::memory;
 use crate::signal::{self, KernelAction};
 
 /// Flag of an action that brings its own return (source: asm/signal.h).
@@ -240,8 +239,8 @@ pub fn enters_handler() -> Guard {
 /// restores.
 pub fn left_handler(before: Guard, context: *const libc::ucontext_t) {
     // SAFETY: the kernel's frame; its mask is the first 64 bits of libc's.
-    let outer = unsafe { memory::read::<u64>(&raw const (*context).uc_sigmask as u64) };
-    let is_as_before = outer.is_some_and(|outer| outer & FAULTS == 0);
+    let outer = unsafe { (&raw const (*context).uc_sigmask).cast::<u64>().read_unaligned() };
+    let is_as_before = outer & FAULTS == 0;
     if before.is_ready && is_as_before {
         thread::set_guard(before);
     } else {

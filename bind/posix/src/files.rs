@@ -44,8 +44,8 @@ pub fn open(call: &mut Call<'_>, flags: impl FnOnce(&Call<'_>) -> i32) -> Verdic
 
 /// The flags of openat2(2), which the kernel has just read.
 pub fn flags_of_openat2(call: &Call<'_>) -> i32 {
-    // SAFETY: the program's open_how, which begins with the flags.
-    unsafe { memory::read::<u64>(call.word(2)) }.unwrap_or(0) as i32
+    // SAFETY: open_how begins with the flags, a number.
+    unsafe { memory::read_early::<u64>(call.word(2)) }.ok().flatten().unwrap_or(0) as i32
 }
 
 /// A buffer that could be read into: not empty, not cut, not beyond user space.
@@ -58,8 +58,9 @@ fn is_plain(address: u64, length: u64) -> bool {
 /// The bytes that a plain buffer names, to be touched by guarded copies only.
 #[inline(always)]
 fn buffer<'a>(call: &Call<'_>) -> &'a mut [u8] {
-    // SAFETY: the program's buffer; where it is none, the copy into it is a fault that is caught.
-    unsafe { memory::bytes_mut(call.word(1), call.word(2)) }
+    // SAFETY: the program's buffer, neither null nor longer than a slice may be (`is_plain`); where
+    // it is none, the copy into it is a fault that is caught.
+    unsafe { std::slice::from_raw_parts_mut(call.word(1) as *mut u8, call.word(2) as usize) }
 }
 
 /// pread64(2)
@@ -306,8 +307,9 @@ pub fn lock(call: &mut Call<'_>) -> Verdict {
     if call.frame.rounds > 0 {
         return finish(call, fd);
     }
-    // SAFETY: the program's flock; l_whence is its second 16-bit number.
-    let whence = unsafe { memory::read::<[i16; 2]>(call.word(2)) }.map_or(0, |words| words[1]);
+    // SAFETY: a flock is numbers; l_whence is its second, of 16 bits.
+    let whence = unsafe { memory::read::<[i16; 2]>(call.word(2)) };
+    let whence = whence.ok().flatten().map_or(libc::SEEK_SET as i16, |words| words[1]);
     match i32::from(whence) {
         libc::SEEK_CUR => {
             let ticket = file::needs_offset(fd);

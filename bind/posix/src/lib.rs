@@ -6,11 +6,11 @@
 //!
 //! - `start`: the constructor, which patches libc once
 //! - `dispatch`: from call number to function
-//! - `transfer`, `events`, `sockets`, `descriptors`, `spawn`: the functions, by kind
+//! - `transfer`, `messages`, `events`, `sockets`, `descriptors`, `spawn`: the functions, by kind
 //! - `files`: opening, reading and seeking files
 //! - `fault`: the signals of memory that is not there, and who hears of them
 //! - `signal`: the entry in front of the program's own signal handlers
-//! - `memory`: the program's pointers, each turned into a slice in one place
+//! - `memory`: the program's pointers, each followed in one place, by copies that may fault
 
 mod descriptors;
 mod dispatch;
@@ -18,6 +18,7 @@ mod events;
 mod fault;
 mod files;
 mod memory;
+mod messages;
 mod signal;
 mod sockets;
 mod spawn;

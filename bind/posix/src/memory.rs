@@ -1,86 +1,270 @@
-//! The program's memory, as its system calls name it.
+//! The program's memory, as its system calls name it: bytes that may not be there.
 //!
-//! A program that passes a wild pointer gets the fault at its own address here, where the kernel
-//! would answer EFAULT; both end a correct program's day, and checking would cost every call.
+//! Everything that a call points to is copied by guarded copies: small structures here, once, in
+//! and out; the bytes of a transfer by the lane or the mapped file. Where nothing lies, that is a
+//! [`Fault`], for which the program gets the kernel's EFAULT. Slices of the program's buffers are
+//! made here and touched by such copies only.
+//!
+//! A thread for which our handlers cannot stand (another library has plans with these signals, or
+//! it is a child of vfork) gets the fault itself, at its own address.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+
+use heliostat_base::guarded::{self, Fault};
+use heliostat_base::sys::Errno;
+use heliostat_stub::{process, thread};
+
+use crate::fault;
 
 /// Most buffers of one call (source: IOV_MAX of readv(2)).
 const BUFFERS_MAX: usize = 1024;
+/// Buffers of one call that lie on the stack while it is made; more are allocated.
+const BUFFERS_FEW: usize = 16;
+/// No call moves more than this (source: MAX_RW_COUNT, read(2)).
+const BYTES_MAX: u64 = 0x7fff_f000;
+/// Above this no buffer ends (source: TASK_SIZE, x86-64 with 4 levels of page tables).
+const ADDRESS_MAX: u64 = 0x7fff_ffff_f000;
 
-/// The bytes of a buffer to be filled.
-///
-/// # Safety
-/// `address` and `length` come from a caught call, whose caller promised them to the kernel.
-pub unsafe fn bytes_mut<'a>(address: u64, length: u64) -> &'a mut [u8] {
-    if length == 0 || address == 0 {
-        return &mut [];
+/// The answer for a pointer to nothing.
+pub const FAULT: Errno = Errno(libc::EFAULT);
+
+/// Our handlers cannot stand in this process; asked once.
+static IS_REFUSED: AtomicBool = AtomicBool::new(false);
+
+/// Before a call looks at the program's memory: a fault there is to reach our handler.
+#[inline(always)]
+pub fn guard() {
+    if !thread::is_guarded() {
+        make_guarded();
     }
-    // SAFETY: the caller's promise; a length above isize::MAX is cut as the kernel cuts it.
-    unsafe { std::slice::from_raw_parts_mut(address as *mut u8, cut(length)) }
 }
 
-/// The bytes of a buffer to be sent.
+#[cold]
+fn make_guarded() {
+    let is_child = thread::may_be_child() && process::is_borrowed();
+    if is_child || IS_REFUSED.load(Relaxed) {
+        return;
+    }
+    match fault::install() {
+        true => _ = thread::make_guarded(),
+        false => IS_REFUSED.store(true, Relaxed),
+    }
+}
+
+/// True for a range that ends in user space, whatever lies there; the kernel refuses all others
+/// before it does anything.
+#[inline(always)]
+pub fn is_below(address: u64, length: u64) -> bool {
+    address <= ADDRESS_MAX && length <= ADDRESS_MAX - address
+}
+
+/// The bytes of a buffer to be filled; `None` where the kernel would refuse it at once.
+///
+/// # Safety
+/// `address` and `length` come from a caught call, and only guarded copies touch the slice.
+#[inline(always)]
+pub unsafe fn bytes_mut<'a>(address: u64, length: u64) -> Option<&'a mut [u8]> {
+    let length = length.min(BYTES_MAX);
+    if length == 0 {
+        return Some(&mut []);
+    }
+    let is_plain = address != 0 && is_below(address, length);
+    // SAFETY: the caller's promise.
+    is_plain.then(|| unsafe { std::slice::from_raw_parts_mut(address as *mut u8, length as usize) })
+}
+
+/// The bytes of a buffer to be sent; `None` where the kernel would refuse it at once.
 ///
 /// # Safety
 /// As for `bytes_mut`.
-pub unsafe fn bytes<'a>(address: u64, length: u64) -> &'a [u8] {
-    if length == 0 || address == 0 {
-        return &[];
+#[inline(always)]
+pub unsafe fn bytes<'a>(address: u64, length: u64) -> Option<&'a [u8]> {
+    let length = length.min(BYTES_MAX);
+    if length == 0 {
+        return Some(&[]);
     }
+    let is_plain = address != 0 && is_below(address, length);
     // SAFETY: the caller's promise.
-    unsafe { std::slice::from_raw_parts(address as *const u8, cut(length)) }
+    is_plain.then(|| unsafe { std::slice::from_raw_parts(address as *const u8, length as usize) })
 }
 
-/// No call moves more than this (source: MAX_RW_COUNT, read(2)).
-fn cut(length: u64) -> usize {
-    length.min(0x7fff_f000) as usize
+/// Room for the copy of a call's array of buffers.
+pub struct Buffers {
+    few: [MaybeUninit<[u64; 2]>; BUFFERS_FEW],
+    many: Vec<[u64; 2]>,
 }
 
-/// Buffers to be filled; `None` when the count is the kernel's to refuse.
-///
-/// # Safety
-/// As for `bytes_mut`, for the array and for each buffer.
-pub unsafe fn buffers_mut<'a>(address: u64, count: u64) -> Option<&'a mut [IoSliceMut<'a>]> {
-    if count == 0 || count as usize > BUFFERS_MAX || address == 0 {
-        return None;
+impl Buffers {
+    /// No buffers yet.
+    #[inline(always)]
+    pub fn new() -> Self {
+        Self { few: [MaybeUninit::uninit(); BUFFERS_FEW], many: Vec::new() }
     }
-    // SAFETY: IoSliceMut has iovec's layout (its documentation promises that); advancing such a
-    // slice would write into the program's array, so the stub works on a copy of it.
-    Some(unsafe { std::slice::from_raw_parts_mut(address as *mut IoSliceMut<'a>, count as usize) })
-}
 
-/// Buffers to be sent; `None` when the count is the kernel's to refuse.
-///
-/// # Safety
-/// As for `buffers_mut`.
-pub unsafe fn buffers<'a>(address: u64, count: u64) -> Option<&'a [IoSlice<'a>]> {
-    if count == 0 || count as usize > BUFFERS_MAX || address == 0 {
-        return None;
+    /// Buffers to be filled, cut to what one call moves; `None` for what is the kernel's to refuse.
+    ///
+    /// # Safety
+    /// As for `bytes_mut`, for the array and for each buffer.
+    #[inline]
+    pub unsafe fn filled<'a>(
+        &'a mut self,
+        array: u64,
+        count: u64,
+    ) -> Option<&'a mut [IoSliceMut<'a>]> {
+        let parts = self.copied(array, count)?;
+        // SAFETY: IoSliceMut has iovec's layout (its documentation promises that); each lies below
+        // the end of user space and is no longer than one call moves; the rest is the caller's
+        // promise.
+        Some(unsafe { std::slice::from_raw_parts_mut(parts.as_mut_ptr().cast(), parts.len()) })
     }
-    // SAFETY: as in `buffers_mut`; this one is only read.
-    Some(unsafe { std::slice::from_raw_parts(address as *const IoSlice<'a>, count as usize) })
+
+    /// Buffers to be sent.
+    ///
+    /// # Safety
+    /// As for `filled`.
+    #[inline]
+    pub unsafe fn sent<'a>(&'a mut self, array: u64, count: u64) -> Option<&'a [IoSlice<'a>]> {
+        let parts = self.copied(array, count)?;
+        // SAFETY: as in `filled`; IoSlice has the same layout.
+        Some(unsafe { std::slice::from_raw_parts(parts.as_ptr().cast(), parts.len()) })
+    }
+
+    #[inline]
+    fn copied(&mut self, array: u64, count: u64) -> Option<&mut [[u64; 2]]> {
+        let count = usize::try_from(count).ok().filter(|count| *count <= BUFFERS_MAX)?;
+        if count > BUFFERS_FEW {
+            self.many.resize(count, [0; 2]);
+        }
+        let room = match count > BUFFERS_FEW {
+            true => self.many.as_mut_ptr(),
+            false => self.few.as_mut_ptr().cast(),
+        };
+        guard();
+        // SAFETY: the room holds `count` pairs; the array is the program's, or a fault.
+        unsafe { guarded::copy(room.cast(), array as *const u8, count * 16) }.ok()?;
+        // SAFETY: they have just been written.
+        let parts = unsafe { std::slice::from_raw_parts_mut(room, count) };
+        let mut left = BYTES_MAX;
+        for [address, length] in parts.iter_mut() {
+            if *length > i64::MAX as u64 || !is_below(*address, (*length).min(BYTES_MAX)) {
+                return None;
+            }
+            *length = (*length).min(left);
+            left -= *length;
+            // A slice's address is never null; at 1 there is nothing either.
+            *address = (*address).max(1);
+        }
+        Some(parts)
+    }
 }
 
-/// Some plain structure that a call points to; `None` for a null pointer.
+/// Some plain structure that a call points to; `Ok(None)` for a null pointer.
+///
+/// # Errors
+/// A fault.
 ///
 /// # Safety
-/// `address` is null or points to a `T` as the kernel would read it; `T` is plain numbers.
-pub unsafe fn read<T: Copy>(address: u64) -> Option<T> {
-    // SAFETY: the caller's promise; unaligned addresses are allowed as the kernel allows them.
-    (address != 0).then(|| unsafe { (address as *const T).read_unaligned() })
+/// Any bytes are a `T`: it is plain numbers.
+#[inline]
+pub unsafe fn read<T: Copy>(address: u64) -> Result<Option<T>, Fault> {
+    if address == 0 {
+        return Ok(None);
+    }
+    guard();
+    let mut value = MaybeUninit::<T>::uninit();
+    let to = value.as_mut_ptr().cast();
+    // SAFETY: room for a `T`; what lies at the address is the program's, or a fault.
+    unsafe { guarded::copy(to, address as *const u8, size_of::<T>()) }?;
+    // SAFETY: every byte has been written, and any bytes are a `T`.
+    Ok(Some(unsafe { value.assume_init() }))
+}
+
+/// As `read`, for calls of programs that have nothing of ours: the handlers are not put in for it,
+/// and where they are not, a fault is the program's.
+///
+/// # Errors
+/// A fault.
+///
+/// # Safety
+/// As for `read`.
+pub unsafe fn read_early<T: Copy>(address: u64) -> Result<Option<T>, Fault> {
+    let mut value: T = zeroed();
+    let to = (&raw mut value).cast();
+    if address != 0 {
+        // SAFETY: as in `read`.
+        unsafe { guarded::copy(to, address as *const u8, size_of::<T>()) }?;
+    }
+    Ok((address != 0).then_some(value))
+}
+
+/// As `write`, in the same way.
+///
+/// # Errors
+/// A fault.
+///
+/// # Safety
+/// As for `write`.
+pub unsafe fn write_early<T: Copy>(address: u64, value: T) -> Result<(), Fault> {
+    let from = (&raw const value).cast();
+    if address != 0 {
+        // SAFETY: as in `write_many`.
+        unsafe { guarded::copy(address as *mut u8, from, size_of::<T>()) }?;
+    }
+    Ok(())
+}
+
+/// Copies what a call points to into `room`, and answers it as the values that it now holds.
+///
+/// # Errors
+/// A fault.
+///
+/// # Safety
+/// As for `read`.
+#[inline]
+pub unsafe fn read_many<T: Copy>(
+    address: u64,
+    room: &mut [MaybeUninit<T>],
+) -> Result<&mut [T], Fault> {
+    guard();
+    let bytes = size_of_val(room);
+    // SAFETY: as in `read`.
+    unsafe { guarded::copy(room.as_mut_ptr().cast(), address as *const u8, bytes) }?;
+    // SAFETY: as in `read`.
+    Ok(unsafe { std::slice::from_raw_parts_mut(room.as_mut_ptr().cast(), room.len()) })
+}
+
+/// Writes plain structures to where a call points.
+///
+/// # Errors
+/// A fault.
+///
+/// # Safety
+/// What lies at the address, if anything does, is the program's to be written, and `T` has no
+/// padding.
+#[inline]
+pub unsafe fn write_many<T: Copy>(address: u64, values: &[T]) -> Result<(), Fault> {
+    guard();
+    // SAFETY: the values are readable; the rest is the caller's promise.
+    unsafe { guarded::copy(address as *mut u8, values.as_ptr().cast(), size_of_val(values)) }
 }
 
 /// Writes a plain structure to where a call points; does nothing for a null pointer.
 ///
+/// # Errors
+/// A fault.
+///
 /// # Safety
-/// `address` is null or points to room for a `T`.
-pub unsafe fn write<T: Copy>(address: u64, value: T) {
-    if address != 0 {
-        // SAFETY: the caller's promise.
-        unsafe { (address as *mut T).write_unaligned(value) }
+/// As for `write_many`.
+#[inline]
+pub unsafe fn write<T: Copy>(address: u64, value: T) -> Result<(), Fault> {
+    if address == 0 {
+        return Ok(());
     }
+    // SAFETY: the caller's promise.
+    unsafe { write_many(address, std::slice::from_ref(&value)) }
 }
 
 /// Room for a kernel structure of all zeros.
@@ -89,13 +273,16 @@ pub fn zeroed<T: Copy>() -> T {
     unsafe { MaybeUninit::zeroed().assume_init() }
 }
 
-/// A timespec in ns; `None` for a null pointer, negative ones count as zero.
+/// A timespec in ns; `Ok(None)` for a null pointer. What is no time is a fault too: either way the
+/// kernel refuses the call.
 ///
-/// # Safety
-/// As for `read`.
-pub unsafe fn timespec_ns(address: u64) -> Option<u64> {
-    // SAFETY: the caller's promise.
-    let spec: libc::timespec = unsafe { read(address) }?;
-    let seconds = spec.tv_sec.max(0) as u64;
-    Some(seconds.saturating_mul(1_000_000_000).saturating_add(spec.tv_nsec.max(0) as u64))
+/// # Errors
+/// A fault.
+pub fn timespec_ns(address: u64) -> Result<Option<u64>, Fault> {
+    // SAFETY: a timespec is two numbers.
+    let Some([seconds, ns]) = (unsafe { read::<[i64; 2]>(address) })? else { return Ok(None) };
+    if seconds < 0 || !(0..1_000_000_000).contains(&ns) {
+        return Err(Fault);
+    }
+    Ok(Some((seconds as u64).saturating_mul(1_000_000_000).saturating_add(ns as u64)))
 }

@@ -7,7 +7,7 @@
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
-use heliostat_base::sys::{check, raw, Sysno};
+use heliostat_base::sys::{check, raw, Errno, Sysno};
 use heliostat_interpose::Verdict;
 use heliostat_stub::{process, thread};
 
@@ -57,16 +57,14 @@ pub fn action(call: &mut Call<'_>) -> Verdict {
     let Some(slot) = usize::try_from(number).ok().and_then(|n| HANDLERS.get(n)) else {
         return Verdict::Pass;
     };
-    // SAFETY: null or the program's kernel_sigaction.
-    let new: Option<KernelAction> = unsafe { memory::read(call.word(1)) };
+    // SAFETY: the kernel's sigaction is four numbers.
+    let Ok(new) = (unsafe { memory::read_early::<KernelAction>(call.word(1)) }) else {
+        return call.answer(Some(Err(memory::FAULT)));
+    };
     let old_at = call.word(2);
     if fault::is_kept_here(number) && !process::is_borrowed() && call.word(3) == 8 {
         let answer = fault::action(number, new);
-        if let Ok(old) = answer {
-            // SAFETY: null or room for the old action.
-            unsafe { memory::write(old_at, old) };
-        }
-        return call.answer(Some(answer.map(|_| 0)));
+        return call.answer(Some(answer.and_then(|old| tell(old_at, old))));
     }
     let before = (slot.handler.load(Acquire), slot.flags.load(Acquire));
     // A child of vfork sets its own handlers; our table is its parent's.
@@ -90,13 +88,19 @@ pub fn action(call: &mut Call<'_>) -> Verdict {
         if old.handler == entry as *const () as usize {
             (old.handler, old.flags) = (before.0, before.1 as u64);
         }
-        // SAFETY: null or room for the old action.
-        unsafe { memory::write(old_at, old) };
-    } else if new.is_some_and(|action| is_ours && is_function(action.handler)) {
+        return call.answer(Some(tell(old_at, old)));
+    }
+    if new.is_some_and(|action| is_ours && is_function(action.handler)) {
         slot.handler.store(before.0, Release);
         slot.flags.store(before.1, Release);
     }
     call.answer(Some(answer))
+}
+
+/// Gives the program its old action; the new one stands whether there is room for it or not.
+fn tell(old_at: u64, old: KernelAction) -> Result<usize, Errno> {
+    // SAFETY: null or the program's room for the old action, four numbers.
+    unsafe { memory::write_early(old_at, old) }.map(|()| 0).map_err(|_| memory::FAULT)
 }
 
 /// Notes what `entry` is to call for a signal.

@@ -1,10 +1,13 @@
 //! Making, accepting, ending and asking connections.
 
 use std::cell::UnsafeCell;
+use std::mem::MaybeUninit;
+use std::net::SocketAddr;
 
 use heliostat_abi::code::Native;
 use heliostat_abi::name::NetAddress;
 use heliostat_base::call as kernel;
+use heliostat_base::guarded::Fault;
 use heliostat_base::sys::{check, raw, Errno};
 use heliostat_interpose::Verdict;
 use heliostat_stub::net::connect::{self as stub_connect, Ticket};
@@ -30,9 +33,7 @@ pub fn connect(call: &mut Call<'_>) -> Verdict {
         call.frame.rax = result as u64;
         return Verdict::Done;
     }
-    // SAFETY: the program's address, of the length it states.
-    let bytes = unsafe { memory::bytes(call.word(1), call.word(2).min(128)) };
-    let Some(address) = kernel::parse_address(bytes) else { return Verdict::Pass };
+    let Some(address) = address_at(call.word(1), call.word(2)) else { return Verdict::Pass };
     match stub_connect::begin(fd, address) {
         Ticket::NotOurs => Verdict::Pass,
         Ticket::Native(reason) => {
@@ -46,6 +47,18 @@ pub fn connect(call: &mut Call<'_>) -> Verdict {
         }
     }
 }
+
+/// The address that lies there, of a family that we know; nothing for a pointer to nothing.
+fn address_at(address: u64, length: u64) -> Option<SocketAddr> {
+    let mut room = [const { MaybeUninit::<u8>::uninit() }; ADDRESS_BYTES_MAX];
+    let room = &mut room[..(length as u32 as usize).min(ADDRESS_BYTES_MAX)];
+    // SAFETY: bytes.
+    let bytes = unsafe { memory::read_many(address, room) }.ok()?;
+    kernel::parse_address(bytes)
+}
+
+/// The kernel's longest (source: sockaddr_storage, socket(7)).
+const ADDRESS_BYTES_MAX: usize = 128;
 
 /// accept(2) and accept4(2): the kernel accepts, then the offer is looked for.
 pub fn accept(call: &mut Call<'_>) -> Verdict {
@@ -91,13 +104,12 @@ fn accept_in_kernel(call: &mut Call<'_>) -> Verdict {
 }
 
 /// The peer's address that the kernel has just written, for the program or for us.
-fn peer_given(call: &Call<'_>) -> Option<std::net::SocketAddr> {
+fn peer_given(call: &Call<'_>) -> Option<SocketAddr> {
     let [_, _, address, length, ..] = call.frame.wait;
-    // SAFETY: null, or the length word and the address after a successful accept.
-    let length = unsafe { memory::read::<u32>(length) }?;
-    // SAFETY: as above; IPv6 needs 28 bytes, and a shorter room holds a cut address.
-    let bytes = unsafe { memory::bytes(address, u64::from(length.min(28))) };
-    kernel::parse_address(bytes)
+    // SAFETY: a number.
+    let length = unsafe { memory::read::<u32>(length) }.ok().flatten()?;
+    // IPv6 needs 28 bytes, and a shorter room holds a cut address.
+    address_at(address, u64::from(length.min(28)))
 }
 
 /// listen(2)
@@ -127,22 +139,36 @@ pub fn shutdown(call: &mut Call<'_>) -> Verdict {
 pub fn getsockopt(call: &mut Call<'_>) -> Verdict {
     let Some(index) = socket_of(call) else { return Verdict::Pass };
     let Some(value) = option::get(index, call.int(1), call.int(2)) else { return Verdict::Pass };
-    // SAFETY: the program's length word.
-    let room = unsafe { memory::read::<u32>(call.word(4)) }.unwrap_or(0);
-    let length = room.min(4) as usize;
-    // SAFETY: the program's room of at least that length.
-    let out = unsafe { memory::bytes_mut(call.word(3), length as u64) };
-    out.copy_from_slice(&value.to_ne_bytes()[..out.len()]);
-    // SAFETY: where it was read from.
-    unsafe { memory::write(call.word(4), length as u32) };
-    call.answer(Some(Ok(0)))
+    let answer = tell(call, value).unwrap_or(Err(memory::FAULT));
+    call.answer(Some(answer))
 }
+
+/// Writes an option's value, cut to the program's room, and then its length, as the kernel does.
+fn tell(call: &Call<'_>, value: i32) -> Result<Result<usize, Errno>, Fault> {
+    // SAFETY: a number.
+    let room = unsafe { memory::read::<i32>(call.word(4)) }?.ok_or(Fault)?;
+    let Ok(room) = usize::try_from(room) else { return Ok(Err(Errno(libc::EINVAL))) };
+    let bytes = value.to_ne_bytes();
+    let told = &bytes[..room.min(4)];
+    // SAFETY: the program's room of at least that length.
+    unsafe { memory::write_many(call.word(3), told) }?;
+    // SAFETY: where it was read from.
+    unsafe { memory::write(call.word(4), told.len() as u32) }?;
+    Ok(Ok(0))
+}
+
+/// No option that is looked at is longer.
+const OPTION_BYTES_MAX: usize = 16;
 
 /// setsockopt(2)
 pub fn setsockopt(call: &mut Call<'_>) -> Verdict {
     let Some(index) = socket_of(call) else { return Verdict::Pass };
-    // SAFETY: the program's value, of the length it states.
-    let value = unsafe { memory::bytes(call.word(3), call.word(4).min(256)) };
+    let mut room = [const { MaybeUninit::<u8>::uninit() }; OPTION_BYTES_MAX];
+    let room = &mut room[..(call.word(4) as u32 as usize).min(OPTION_BYTES_MAX)];
+    // SAFETY: bytes.
+    let Ok(value) = (unsafe { memory::read_many(call.word(3), room) }) else {
+        return Verdict::Pass;
+    };
     let answer = option::set(call.int(0), index, call.int(1), call.int(2), value);
     call.answer(answer)
 }

@@ -32,8 +32,8 @@ pub extern "C" fn before_spawn(frame: *mut SyscallFrame) {
     let flags = match frame.rax {
         rax if rax == Sysno::clone as u64 => frame.args[0],
         rax if rax == Sysno::clone3 as u64 => {
-            // SAFETY: libc's clone_args, which begins with the flags.
-            unsafe { memory::read::<u64>(frame.args[0]) }.unwrap_or(0)
+            // SAFETY: libc's clone_args, which begins with the flags, a number.
+            unsafe { memory::read_early::<u64>(frame.args[0]) }.ok().flatten().unwrap_or(0)
         }
         _ => 0,
     };

@@ -4,22 +4,23 @@ use std::io::{IoSlice, IoSliceMut};
 
 use heliostat_abi::code::Native;
 use heliostat_base::call as kernel;
+use heliostat_base::guarded::Fault;
 use heliostat_base::sys::{check, Errno, Sysno};
 use heliostat_interpose::Verdict;
 use heliostat_stub::net::receive::{self, Received};
 use heliostat_stub::net::{demote, option, send, socket, splice};
 use heliostat_stub::table::{self, Kind};
-use heliostat_stub::{process, Answer};
+use heliostat_stub::Answer;
 
 use crate::dispatch::Call;
-use crate::memory;
+use crate::memory::{self, Buffers};
 
 /// Bytes discarded by one call.
 const DISCARD_MAX: usize = 1 << 16;
 
 /// The connection behind the call's first descriptor.
 #[inline(always)]
-fn socket_of(call: &Call<'_>) -> Option<u32> {
+pub(crate) fn socket_of(call: &Call<'_>) -> Option<u32> {
     match table::kind(call.int(0)) {
         Kind::Socket(index) => Some(index),
         _ => None,
@@ -27,7 +28,7 @@ fn socket_of(call: &Call<'_>) -> Option<u32> {
 }
 
 /// Passes a native connection's call to the kernel and counts what it moved.
-fn native(call: &mut Call<'_>, index: u32, is_receive: bool) -> Verdict {
+pub(crate) fn native(call: &mut Call<'_>, index: u32, is_receive: bool) -> Verdict {
     if stage(call) != Stage::AfterNative {
         return call.wait_in_kernel();
     }
@@ -41,7 +42,7 @@ fn native(call: &mut Call<'_>, index: u32, is_receive: bool) -> Verdict {
     Verdict::Done
 }
 
-fn finish(call: &mut Call<'_>, index: u32, answer: Answer, is_receive: bool) -> Verdict {
+pub(crate) fn finish(call: &mut Call<'_>, index: u32, answer: Answer, is_receive: bool) -> Verdict {
     match answer {
         None if socket::at(index).is_native() => native(call, index, is_receive),
         answer => call.answer(answer),
@@ -68,7 +69,10 @@ fn stage(call: &Call<'_>) -> Stage {
 
 /// Runs a receiving call through its stages; `receive` looks into the ring.
 #[inline]
-fn receive_with(call: &mut Call<'_>, receive: impl FnOnce(&Call<'_>, u32) -> Received) -> Verdict {
+pub(crate) fn receive_with(
+    call: &mut Call<'_>,
+    receive: impl FnOnce(&Call<'_>, u32) -> Received,
+) -> Verdict {
     let Some(index) = socket_of(call) else { return Verdict::Pass };
     match stage(call) {
         Stage::First => {}
@@ -98,17 +102,29 @@ fn receive_one(call: &mut Call<'_>, flags: i32) -> Verdict {
         if call.word(1) == 0 && call.word(2) != 0 {
             return receive_nowhere(call, index, flags);
         }
-        // SAFETY: address and length of a read-like call.
-        let buffer = unsafe { memory::bytes_mut(call.word(1), call.word(2)) };
+        memory::guard();
+        // SAFETY: address and length of a read-like call; the lane copies guarded.
+        let Some(buffer) = (unsafe { memory::bytes_mut(call.word(1), call.word(2)) }) else {
+            return refused_by_kernel(index);
+        };
         receive::receive(call.int(0), index, &mut [IoSliceMut::new(buffer)], flags)
     })
+}
+
+/// The kernel looks at a call before it looks for bytes: what it refuses then never waits.
+#[cold]
+pub(crate) fn refused_by_kernel(index: u32) -> Received {
+    match socket::at(index).is_native() {
+        true => Received::Answer(None),
+        false => Received::Answer(Some(Err(memory::FAULT))),
+    }
 }
 
 /// A null buffer is good for discarding only (source: tcp(7), MSG_TRUNC).
 #[cold]
 fn receive_nowhere(call: &Call<'_>, index: u32, flags: i32) -> Received {
     if flags & libc::MSG_TRUNC == 0 && !socket::at(index).is_native() {
-        return Received::Answer(Some(Err(Errno(libc::EFAULT))));
+        return Received::Answer(Some(Err(memory::FAULT)));
     }
     let mut discarded = vec![0; (call.word(2) as usize).min(DISCARD_MAX)];
     receive::receive(call.int(0), index, &mut [IoSliceMut::new(&mut discarded)], flags)
@@ -120,23 +136,29 @@ fn send_one(call: &mut Call<'_>, flags: i32) -> Verdict {
     if call.frame.rounds > 0 {
         return native(call, index, false);
     }
-    if call.word(1) == 0 && call.word(2) != 0 {
-        return call.answer(Some(Err(Errno(libc::EFAULT))));
-    }
-    // SAFETY: address and length of a write-like call.
-    let buffer = unsafe { memory::bytes(call.word(1), call.word(2)) };
+    memory::guard();
+    // SAFETY: address and length of a write-like call; the lane copies guarded.
+    let Some(buffer) = (unsafe { memory::bytes(call.word(1), call.word(2)) }) else {
+        return call.answer(Some(Err(memory::FAULT)));
+    };
     let answer = send::send(call.int(0), index, &[IoSlice::new(buffer)], flags);
     finish(call, index, answer, false)
 }
 
-/// read(2)
+/// read(2). Unlike recv(2), the kernel refuses a length beyond user space before it cuts it.
 pub fn read(call: &mut Call<'_>) -> Verdict {
-    receive_one(call, 0)
+    match memory::is_below(call.word(1), call.word(2)) {
+        true => receive_one(call, 0),
+        false => Verdict::Pass,
+    }
 }
 
-/// write(2)
+/// write(2), likewise
 pub fn write(call: &mut Call<'_>) -> Verdict {
-    send_one(call, 0)
+    match memory::is_below(call.word(1), call.word(2)) {
+        true => send_one(call, 0),
+        false => Verdict::Pass,
+    }
 }
 
 /// recvfrom(2), and so recv(3)
@@ -144,10 +166,24 @@ pub fn recvfrom(call: &mut Call<'_>) -> Verdict {
     let verdict = receive_one(call, call.int(3));
     let is_direct = verdict == Verdict::Done && call.frame.rounds == 0;
     if is_direct && (call.frame.rax as i64) >= 0 && call.word(4) != 0 {
-        // SAFETY: a connected stream has no source address; the length says so.
-        unsafe { memory::write(call.word(5), 0u32) };
+        if let Err(errno) = no_source(call.word(5)) {
+            return call.answer(Some(Err(errno)));
+        }
     }
     verdict
+}
+
+/// A connected stream has no source address; its length says so. The bytes are gone all the same
+/// where it cannot be written, as with the kernel.
+fn no_source(length_at: u64) -> Result<(), Errno> {
+    // SAFETY: a number.
+    match unsafe { memory::read::<i32>(length_at) } {
+        Ok(Some(0..)) => {}
+        Ok(Some(_)) => return Err(Errno(libc::EINVAL)),
+        Ok(None) | Err(Fault) => return Err(memory::FAULT),
+    }
+    // SAFETY: where it was read from.
+    unsafe { memory::write(length_at, 0u32) }.map_err(|Fault| memory::FAULT)
 }
 
 /// sendto(2), and so send(3)
@@ -168,156 +204,25 @@ pub fn writev(call: &mut Call<'_>) -> Verdict {
     if call.frame.rounds > 0 {
         return native(call, index, false);
     }
-    // SAFETY: the array of a vector call.
-    let Some(buffers) = (unsafe { memory::buffers(call.word(1), call.word(2)) }) else {
-        return Verdict::Pass;
-    };
-    let answer = send::send(call.int(0), index, buffers, 0);
+    let answer = send_many(call.int(0), index, call.word(1), call.word(2), 0);
     finish(call, index, answer, false)
 }
 
-fn receive_many(fd: i32, index: u32, array: u64, count: u64, flags: i32) -> Received {
-    // SAFETY: the array of a vector call.
-    let Some(given) = (unsafe { memory::buffers_mut(array, count) }) else {
-        return Received::Answer(None);
-    };
-    // A copy: waiting for all bytes advances the slices, and the array is the program's.
-    let mut buffers: Vec<IoSliceMut<'_>> =
-        given.iter_mut().map(|buffer| IoSliceMut::new(buffer)).collect();
-    receive::receive(fd, index, &mut buffers, flags)
-}
-
-/// recvmsg(2)
-pub fn recvmsg(call: &mut Call<'_>) -> Verdict {
-    receive_with(call, |call, index| receive_message(call.int(0), index, call.word(1), call.int(2)))
-}
-
-fn receive_message(fd: i32, index: u32, header_at: u64, flags: i32) -> Received {
-    // SAFETY: a msghdr of the program.
-    let Some(mut header) = (unsafe { memory::read::<libc::msghdr>(header_at) }) else {
-        return Received::Answer(None);
-    };
-    let (array, count) = (header.msg_iov as u64, header.msg_iovlen as u64);
-    let received = match count {
-        0 => receive::receive(fd, index, &mut [], flags),
-        _ => receive_many(fd, index, array, count, flags),
-    };
-    if let Received::Answer(Some(Ok(_))) = received {
-        (header.msg_namelen, header.msg_controllen, header.msg_flags) = (0, 0, 0);
-        // SAFETY: where it was read from.
-        unsafe { memory::write(header_at, header) };
-    }
-    received
-}
-
-/// sendmsg(2); descriptors in its control data are leaving this process, whatever the socket.
-pub fn sendmsg(call: &mut Call<'_>) -> Verdict {
-    if call.frame.rounds == 0 {
-        pass_descriptors(call.word(1));
-    }
-    let Some(index) = socket_of(call) else { return Verdict::Pass };
-    if call.frame.rounds > 0 {
-        return native(call, index, false);
-    }
-    let answer = send_message(call.int(0), index, call.word(1), call.int(2));
-    finish(call, index, answer, false)
-}
-
-fn send_message(fd: i32, index: u32, header_at: u64, flags: i32) -> Answer {
-    // SAFETY: a msghdr of the program.
-    let header: libc::msghdr = unsafe { memory::read(header_at) }?;
-    if header.msg_iovlen == 0 {
-        return send::send(fd, index, &[], flags);
-    }
-    // SAFETY: its array of buffers.
-    let buffers = unsafe { memory::buffers(header.msg_iov as u64, header.msg_iovlen as u64) }?;
+/// Sends an array of buffers; `None`, the kernel's answer, for one that it refuses.
+pub(crate) fn send_many(fd: i32, index: u32, array: u64, count: u64, flags: i32) -> Answer {
+    let mut room = Buffers::new();
+    // SAFETY: the array of a vector call; the lane copies guarded.
+    let buffers = unsafe { room.sent(array, count) }?;
     send::send(fd, index, buffers, flags)
 }
 
-/// Direct connections among SCM_RIGHTS descriptors go native before they travel.
-fn pass_descriptors(header_at: u64) {
-    // SAFETY: a msghdr of the program.
-    let Some(header) = (unsafe { memory::read::<libc::msghdr>(header_at) }) else { return };
-    if header.msg_control.is_null() || header.msg_controllen < 16 {
-        return;
+pub(crate) fn receive_many(fd: i32, index: u32, array: u64, count: u64, flags: i32) -> Received {
+    let mut room = Buffers::new();
+    // SAFETY: the array of a vector call; the lane copies guarded.
+    match unsafe { room.filled(array, count) } {
+        Some(buffers) => receive::receive(fd, index, buffers, flags),
+        None => Received::Answer(None),
     }
-    // SAFETY: the program's control data, of the length it states.
-    let control = unsafe { memory::bytes(header.msg_control as u64, header.msg_controllen as u64) };
-    let word = |at: usize| {
-        control.get(at..at + 4).map_or(0, |b| i32::from_ne_bytes([b[0], b[1], b[2], b[3]]))
-    };
-    let mut at = 0;
-    while at + 16 <= control.len() {
-        let length = word(at) as u32 as usize;
-        if length < 16 || at + length > control.len() {
-            return;
-        }
-        if word(at + 8) == libc::SOL_SOCKET && word(at + 12) == libc::SCM_RIGHTS {
-            (at + 16..at + length).step_by(4).for_each(|fd_at| process::passing(word(fd_at)));
-        }
-        at += length.next_multiple_of(8);
-    }
-}
-
-/// recvmmsg(2): message by message, as the kernel does it; only the first one waits.
-pub fn recvmmsg(call: &mut Call<'_>) -> Verdict {
-    let (base, count, flags) = (call.word(1), call.word(2).min(1024), call.int(3));
-    receive_with(call, |call, index| {
-        let fd = call.int(0);
-        let mut sleeps = false;
-        let answer = each_message(base, count, |header_at, is_first| {
-            let again = if is_first { 0 } else { libc::MSG_DONTWAIT };
-            match receive_message(fd, index, header_at, flags | again) {
-                Received::Answer(answer) => answer,
-                Received::Sleep => {
-                    sleeps = true;
-                    None
-                }
-            }
-        });
-        if sleeps {
-            Received::Sleep
-        } else {
-            Received::Answer(answer)
-        }
-    })
-}
-
-/// sendmmsg(2)
-pub fn sendmmsg(call: &mut Call<'_>) -> Verdict {
-    let (fd, base, count) = (call.int(0), call.word(1), call.word(2).min(1024));
-    (0..count).for_each(|place| pass_descriptors(base + place * MMSGHDR_BYTES));
-    let Some(index) = socket_of(call) else { return Verdict::Pass };
-    let flags = call.int(3);
-    let answer =
-        each_message(base, count, |header_at, _| send_message(fd, index, header_at, flags));
-    call.answer(answer)
-}
-
-const MMSGHDR_BYTES: u64 = std::mem::size_of::<libc::mmsghdr>() as u64;
-
-fn each_message(base: u64, count: u64, mut one: impl FnMut(u64, bool) -> Answer) -> Answer {
-    for place in 0..count {
-        let header_at = base + place * MMSGHDR_BYTES;
-        let answer = match one(header_at, place == 0) {
-            // Went native in between: what was moved is not moved again by the kernel.
-            None if place > 0 => return Some(Ok(place as usize)),
-            answer => answer?,
-        };
-        match answer {
-            Ok(bytes) => {
-                let length_at = header_at + std::mem::size_of::<libc::msghdr>() as u64;
-                // SAFETY: msg_len of the program's mmsghdr.
-                unsafe { memory::write(length_at, bytes as u32) };
-                if bytes == 0 {
-                    return Some(Ok(place as usize));
-                }
-            }
-            Err(errno) if place == 0 => return Some(Err(errno)),
-            Err(_) => return Some(Ok(place as usize)),
-        }
-    }
-    Some(Ok(count as usize))
 }
 
 /// sendfile(2) onto a direct connection: the file is read straight into the ring.
@@ -331,12 +236,16 @@ pub fn sendfile(call: &mut Call<'_>) -> Verdict {
         demote::leave(fd, index, Native::Call);
         return native(call, index, false);
     }
-    // SAFETY: null or the program's offset.
-    let offset: Option<u64> = unsafe { memory::read(call.word(2)) };
+    // SAFETY: a number.
+    let Ok(offset) = (unsafe { memory::read::<u64>(call.word(2)) }) else {
+        return call.answer(Some(Err(memory::FAULT)));
+    };
     let answer = send::send_file(fd, index, file, offset, call.word(3).min(0x7fff_f000));
     if let (Some(Ok(bytes)), Some(offset)) = (answer, offset) {
         // SAFETY: where it was read from.
-        unsafe { memory::write(call.word(2), offset + bytes as u64) };
+        if unsafe { memory::write(call.word(2), offset + bytes as u64) }.is_err() {
+            return call.answer(Some(Err(memory::FAULT)));
+        }
     }
     finish(call, index, answer, false)
 }

@@ -9,6 +9,7 @@ use std::io::{IoSlice, IoSliceMut};
 use std::sync::Arc as StdArc;
 
 use heliostat_abi::channel::direction::{self as at, FIN, SWITCHED, TAKEN_BACK};
+use heliostat_base::guarded::Fault;
 use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
 
@@ -54,17 +55,19 @@ unsafe impl Place for Cells {
         let place = POSITIONS.iter().position(|word| *word == offset).expect("a position");
         &self.0.positions[place]
     }
-    fn copy_out(&self, at: usize, to: &mut [u8]) {
+    fn copy_out(&self, at: usize, to: &mut [u8]) -> Result<(), Fault> {
         for (place, byte) in to.iter_mut().enumerate() {
             // SAFETY: loom checks that nobody writes the cell meanwhile.
             *byte = self.0.bytes[at + place].with_mut(|cell| unsafe { *cell });
         }
+        Ok(())
     }
-    fn copy_in(&self, at: usize, from: &[u8]) {
+    fn copy_in(&self, at: usize, from: &[u8]) -> Result<(), Fault> {
         for (place, byte) in from.iter().enumerate() {
             // SAFETY: loom checks that nobody reads the cell meanwhile.
             self.0.bytes[at + place].with_mut(|cell| unsafe { *cell = *byte });
         }
+        Ok(())
     }
 }
 

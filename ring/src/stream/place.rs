@@ -7,6 +7,7 @@
 use std::ptr::NonNull;
 use std::sync::Arc;
 
+use heliostat_base::guarded::{self, Fault};
 use heliostat_base::mapping::{OutOfRange, SharedMapping};
 
 use crate::sync::{from_ptr_u32, from_ptr_u64, shared_u32, shared_u64, AtomicU32, AtomicU64};
@@ -26,10 +27,10 @@ pub unsafe trait Place: Clone + Send + Sync {
     fn u32(&self, offset: usize) -> &AtomicU32;
     /// The 64-bit word at one of those offsets.
     fn u64(&self, offset: usize) -> &AtomicU64;
-    /// Copies ring bytes out, without a wrap.
-    fn copy_out(&self, at: usize, to: &mut [u8]);
-    /// Copies bytes into the ring, without a wrap.
-    fn copy_in(&self, at: usize, from: &[u8]);
+    /// Copies ring bytes out, without a wrap. A fault where `to` is memory that is not there.
+    fn copy_out(&self, at: usize, to: &mut [u8]) -> Result<(), Fault>;
+    /// Copies bytes into the ring, without a wrap. A fault where `from` is not there.
+    fn copy_in(&self, at: usize, from: &[u8]) -> Result<(), Fault>;
     /// Asks for the cache line of ring byte `at`, because it will be written next; a hint.
     fn claim_line(&self, _at: usize) {}
     /// Asks for the cache line of ring byte `at`, because it will be read next; a hint.
@@ -101,17 +102,17 @@ unsafe impl Place for Mapped {
     }
 
     #[inline(always)]
-    fn copy_out(&self, at: usize, to: &mut [u8]) {
+    fn copy_out(&self, at: usize, to: &mut [u8]) -> Result<(), Fault> {
         debug_assert!(at as u64 + to.len() as u64 <= self.capacity);
         // SAFETY: the lane keeps at + length inside the ring (`Place`); `to` is ours alone.
-        unsafe { std::ptr::copy_nonoverlapping(self.byte(at), to.as_mut_ptr(), to.len()) }
+        unsafe { guarded::copy(to.as_mut_ptr(), self.byte(at), to.len()) }
     }
 
     #[inline(always)]
-    fn copy_in(&self, at: usize, from: &[u8]) {
+    fn copy_in(&self, at: usize, from: &[u8]) -> Result<(), Fault> {
         debug_assert!(at as u64 + from.len() as u64 <= self.capacity);
         // SAFETY: as in `copy_out`; private bytes cannot overlap the mapping.
-        unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), self.byte(at), from.len()) }
+        unsafe { guarded::copy(self.byte(at), from.as_ptr(), from.len()) }
     }
 
     #[inline(always)]

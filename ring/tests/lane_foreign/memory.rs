@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::sync::{Arc, Mutex};
 
+use heliostat_base::guarded::Fault;
 use heliostat_base::mapping::SharedMapping;
 use heliostat_ring::stream::Place;
 
@@ -121,14 +122,16 @@ unsafe impl Place for Restless {
         self.arena.memory.atomic_u64(WORDS + offset)
     }
 
-    fn copy_out(&self, at: usize, to: &mut [u8]) {
+    fn copy_out(&self, at: usize, to: &mut [u8]) -> Result<(), Fault> {
         self.check_range(at, to.len());
         self.arena.memory.copy_out(DATA + at, to).expect("inside");
+        Ok(())
     }
 
-    fn copy_in(&self, at: usize, from: &[u8]) {
+    fn copy_in(&self, at: usize, from: &[u8]) -> Result<(), Fault> {
         self.check_range(at, from.len());
         self.arena.memory.copy_in(DATA + at, from).expect("inside");
+        Ok(())
     }
 
     fn claim_line(&self, at: usize) {

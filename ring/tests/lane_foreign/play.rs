@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, OnceLock};
 
 use heliostat_abi::channel::direction as at;
-use heliostat_ring::stream::{Corrupt, Lane, Place, ReadDone, WriteCache};
+use heliostat_ring::stream::{Lane, MoveError, Place, ReadDone, WriteCache};
 
 use super::memory::{Arena, Restless, Strike, DATA, WORDS};
 use super::model::Model;
@@ -100,8 +100,10 @@ impl<P: Place> Player<P> {
     }
 
     /// What an answer is worth: a refusal only of what contradicts the ring, and never unasked.
-    fn checked<T>(&self, answer: Result<T, Corrupt>) -> Option<T> {
-        if let Err(corrupt) = &answer {
+    fn checked<T>(&self, answer: Result<T, impl Into<MoveError>>) -> Option<T> {
+        let answer = answer.map_err(Into::into);
+        if let Err(error) = &answer {
+            let MoveError::Corrupt(corrupt) = error else { panic!("our own buffers are there") };
             assert!(self.model.is_none(), "an honest peer is refused: {corrupt}");
             assert_eq!(corrupt.capacity, self.capacity() as u64);
             assert!(corrupt.unread > corrupt.capacity, "{corrupt}");

@@ -3,6 +3,8 @@
 //! The kernel's set learns of a shadow only when somebody is about to sleep, so that a program
 //! that adds, changes and deletes interests around every request makes no system call for it.
 
+use std::mem::MaybeUninit;
+
 use heliostat_base::call;
 use heliostat_base::sys::Errno;
 
@@ -159,7 +161,7 @@ impl Interests {
         &mut self,
         epoll: i32,
         mark: u64,
-        out: &mut [libc::epoll_event],
+        out: &mut [MaybeUninit<libc::epoll_event>],
         switched: &mut Vec<(i32, u32)>,
     ) -> usize {
         let count = self.hot.len();
@@ -184,7 +186,7 @@ impl Interests {
             let Some(interest) = &mut self.places[place] else { continue };
             match interest.look() {
                 Look::Ready(events) => {
-                    out[found] = libc::epoll_event { events, u64: interest.data };
+                    out[found].write(libc::epoll_event { events, u64: interest.data });
                     found += 1;
                     (interest.quiet_looks, interest.was_active) = (0, true);
                 }
@@ -271,7 +273,7 @@ impl Interests {
         &mut self,
         mark: u64,
         events: &[libc::epoll_event],
-        out: &mut [libc::epoll_event],
+        out: &mut [MaybeUninit<libc::epoll_event>],
         others_sleep: bool,
     ) -> usize {
         let mut found = 0;
@@ -293,12 +295,13 @@ impl Interests {
                     }
                 }
                 Some(interest) if ours => {
-                    out[found] = libc::epoll_event { events: event.events, u64: interest.data };
+                    out[found]
+                        .write(libc::epoll_event { events: event.events, u64: interest.data });
                     found += 1;
                 }
                 _ if ours => {}
                 _ => {
-                    out[found] = *event;
+                    out[found].write(*event);
                     found += 1;
                 }
             }

@@ -8,7 +8,7 @@ use heliostat_abi::code::Native;
 use heliostat_abi::node::State;
 use heliostat_base::call;
 use heliostat_base::sys::Errno;
-use heliostat_ring::stream::{Corrupt, ReadDone};
+use heliostat_ring::stream::{MoveError, ReadDone};
 
 use super::send::PIECE_BYTES;
 use super::socket::{self, Socket, Stream};
@@ -197,15 +197,20 @@ fn step(fd: i32, socket: &Socket, buffers: &mut [IoSliceMut<'_>], flags: i32) ->
     }
     let peeks = flags & libc::MSG_PEEK != 0;
     let done = if flags & libc::MSG_TRUNC != 0 {
-        stream.incoming.discard(buffers.iter().map(|buffer| buffer.len()).sum())
+        let bytes = buffers.iter().map(|buffer| buffer.len()).sum();
+        stream.incoming.discard(bytes).map_err(MoveError::from)
     } else {
         match buffers {
             [buffer] if buffer.len() > PIECE_BYTES && !peeks => read_pieces(stream, buffer),
             buffers => stream.incoming.read(buffers, peeks),
         }
     };
-    let Ok(done) = done else {
-        return demote::broken(fd, socket, Step::Failed(Errno(libc::ECONNRESET)));
+    let done = match done {
+        Ok(done) => done,
+        Err(MoveError::Fault) => return Step::Failed(Errno(libc::EFAULT)),
+        Err(MoveError::Corrupt(_)) => {
+            return demote::broken(fd, socket, Step::Failed(Errno(libc::ECONNRESET)));
+        }
     };
     if done.bytes == 0 {
         return when_empty(fd, socket, stream);
@@ -224,11 +229,15 @@ fn step(fd: i32, socket: &Socket, buffers: &mut [IoSliceMut<'_>], flags: i32) ->
 
 /// Reads a large buffer in pieces, each given back to the writer at once, and goes on for as long
 /// as the writer keeps up.
-fn read_pieces(stream: &Stream, buffer: &mut [u8]) -> Result<ReadDone, Corrupt> {
+fn read_pieces(stream: &Stream, buffer: &mut [u8]) -> Result<ReadDone, MoveError> {
     let mut total = ReadDone { bytes: 0, made_room: false };
     for piece in buffer.chunks_mut(PIECE_BYTES) {
         let wanted = piece.len();
-        let done = stream.incoming.read(&mut [IoSliceMut::new(piece)], false)?;
+        let done = match stream.incoming.read(&mut [IoSliceMut::new(piece)], false) {
+            // What was in front of the missing page is read.
+            Err(MoveError::Fault) if total.bytes > 0 => break,
+            answer => answer?,
+        };
         total.bytes += done.bytes;
         total.made_room |= done.made_room;
         if done.bytes < wanted {

@@ -8,7 +8,7 @@ use heliostat_abi::code::Native;
 use heliostat_abi::node::State;
 use heliostat_base::call;
 use heliostat_base::sys::Errno;
-use heliostat_ring::stream::{Corrupt, WriteCache};
+use heliostat_ring::stream::{MoveError, WriteCache};
 
 use super::socket::{self, Socket, Stream};
 use super::wait::{self, Wake};
@@ -211,13 +211,16 @@ fn step(fd: i32, socket: &Socket, source: &Source<'_>) -> Step {
             return Step::Full(stream.clone());
         }
         Source::File { fd: file, offset, limit } => {
-            stream.outgoing.fill_from(*file, *offset, *limit, &mut half.cache)
+            stream.outgoing.fill_from(*file, *offset, *limit, &mut half.cache).map_err(Into::into)
         }
     };
     let bytes = match done {
         Ok(Ok(bytes)) => bytes,
         Ok(Err(errno)) => return Step::Failed(errno),
-        Err(_) => return demote::broken(fd, socket, Step::Failed(Errno(libc::ECONNRESET))),
+        Err(MoveError::Fault) => return Step::Failed(Errno(libc::EFAULT)),
+        Err(MoveError::Corrupt(_)) => {
+            return demote::broken(fd, socket, Step::Failed(Errno(libc::ECONNRESET)))
+        }
     };
     if bytes == 0 {
         return match source {
@@ -248,14 +251,18 @@ fn write(
     stream: &Stream,
     buffers: &[IoSlice<'_>],
     cache: &mut WriteCache,
-) -> Result<usize, Corrupt> {
+) -> Result<usize, MoveError> {
     let [buffer] = buffers else { return stream.outgoing.write(buffers, cache) };
     if buffer.len() <= PIECE_BYTES {
         return stream.outgoing.write(buffers, cache);
     }
     let mut total = 0;
     for piece in buffer.chunks(PIECE_BYTES) {
-        let bytes = stream.outgoing.write(&[IoSlice::new(piece)], cache)?;
+        let bytes = match stream.outgoing.write(&[IoSlice::new(piece)], cache) {
+            // What was in front of the missing page is sent.
+            Err(MoveError::Fault) if total > 0 => break,
+            answer => answer?,
+        };
         if bytes > 0 && stream.outgoing.take_sleeping_reader() {
             shadow::ring_bell(fd, socket, &stream.outgoing);
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use heliostat_abi::channel::{self as layout, slot as at, SlotState};
 use heliostat_abi::name::{NetAddress, ObjectId};
-use heliostat_ring::stream::WriteCache;
+use heliostat_ring::stream::{MoveError, WriteCache};
 use heliostat_stub::net::channel::{Side, Slot};
 
 use super::reply::check_address;
@@ -129,7 +129,8 @@ pub fn move_bytes(player: &Player, held: &Held, side: Side, length: u16) {
     let (mut bytes, limit) = (vec![0xa5; usize::from(length)], player.channel.entry.ring_bytes);
     let written = outgoing.write(&[IoSlice::new(&bytes)], &mut WriteCache::new());
     let read = incoming.read(&mut [IoSliceMut::new(&mut bytes)], false).map(|done| done.bytes);
-    for count in [written, read, outgoing.take_back().map(|bytes| bytes.len())] {
+    let taken = outgoing.take_back().map(|bytes| bytes.len()).map_err(MoveError::from);
+    for count in [written, read, taken] {
         assert!(count.is_err() || count.is_ok_and(|count| count <= limit as usize));
     }
     assert!(written.is_err() || written.is_ok_and(|count| count <= usize::from(length)));

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering::Acquire;
 use heliostat_abi::code::Native;
 use heliostat_base::call;
 use heliostat_base::lock::Guard;
+use heliostat_base::sys::Errno;
 
 use super::{kernel_event, mark, set_for, set_of, Set, SETS, SETS_MAX, USED};
 use crate::event::interest::Interest;
@@ -14,14 +15,21 @@ use crate::table::{self, Kind};
 use crate::thread::Critical;
 use crate::{fail, Answer};
 
-/// epoll_ctl(2). `None`: the kernel does it, and nothing of it concerns us.
-pub fn control(epoll: i32, op: i32, fd: i32, event: Option<libc::epoll_event>) -> Answer {
+/// epoll_ctl(2); `by_kernel` makes the call as it is. `None`: the kernel does it, and nothing of it
+/// concerns us. The event is looked at only where `fd` is a connection.
+pub fn control(
+    epoll: i32,
+    op: i32,
+    fd: i32,
+    event: Option<libc::epoll_event>,
+    by_kernel: impl FnOnce() -> Result<usize, Errno>,
+) -> Answer {
     let kind = table::kind(fd);
     let _critical = Critical::enter();
     match (op, kind, event) {
         (libc::EPOLL_CTL_ADD, Kind::Socket(index), Some(event)) => add(epoll, fd, index, event),
         (libc::EPOLL_CTL_ADD, Kind::Unknown, _) => {
-            let answer = call::epoll_ctl(epoll, op, fd, event);
+            let answer = by_kernel();
             if answer.is_ok() {
                 table::set(fd, Kind::Polled);
             }

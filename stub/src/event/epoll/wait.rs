@@ -1,6 +1,9 @@
 //! epoll_wait(2): looks in memory and in the kernel, and prepares the sleep between.
 
+use std::mem::MaybeUninit;
 use std::sync::atomic::Ordering::{Relaxed, Release};
+
+use libc::epoll_event;
 
 use heliostat_abi::code::Native;
 use heliostat_abi::report::Counter;
@@ -28,12 +31,13 @@ pub enum Waited {
     Sleep(i32),
 }
 
-/// epoll_wait(2) family: looks, and spins for a short while. `ends` is the monotonic time of the
+/// epoll_wait(2) family: looks, and spins for a short while. The events that are found are written
+/// to the front of `out`. `ends` is the monotonic time of the
 /// timeout, 0 for one that is over at once. A wait with a signal mask goes to the kernel early,
 /// because only the kernel can change the mask and wait in one step.
 pub fn look(
     epoll: i32,
-    out: &mut [libc::epoll_event],
+    out: &mut [MaybeUninit<epoll_event>],
     ends: Option<u64>,
     has_mask: bool,
 ) -> Waited {
@@ -88,11 +92,12 @@ fn begin_sleep(epoll: i32, set: &Set, ends: Option<u64>) -> Waited {
     Waited::Sleep(ns.map_or(-1, |ns| ns.div_ceil(1_000_000).min(i32::MAX as u64) as i32))
 }
 
-/// After the kernel's wait, whose events lie in `out`: `None` means look again.
+/// After the kernel's wait, which gave `answer`: `None` means look again, otherwise the events are
+/// written to the front of `out`.
 pub fn woken(
     epoll: i32,
-    out: &mut [libc::epoll_event],
-    answer: Result<usize, Errno>,
+    answer: Result<&[epoll_event], Errno>,
+    out: &mut [MaybeUninit<epoll_event>],
     ends: Option<u64>,
 ) -> Answer {
     let set = set_of(epoll)?;
@@ -100,13 +105,11 @@ pub fn woken(
     if let Err(errno @ Errno(libc::EBADF | libc::EINVAL | libc::EFAULT)) = answer {
         return Some(Err(errno));
     }
-    let mut events = [libc::epoll_event { events: 0, u64: 0 }; KERNEL_EVENTS];
-    let count = answer.unwrap_or(0).min(KERNEL_EVENTS).min(out.len());
-    events[..count].copy_from_slice(&out[..count]);
+    let events = answer.unwrap_or(&[]);
     let _critical = Critical::enter();
     let mut inner = set.inner.lock();
     inner.wake_hot(epoll, mark(), others_sleep);
-    let mut found = inner.sort(mark(), &events[..count], out, others_sleep);
+    let mut found = inner.sort(mark(), events, out, others_sleep);
     let mut switched = Vec::new();
     found += inner.scan(epoll, mark(), &mut out[found..], &mut switched);
     let late = late_offers(&inner);
@@ -129,7 +132,7 @@ fn is_past(ends: Option<u64>) -> bool {
 }
 
 /// One look: the hot interests, and the kernel when it is due.
-fn collect(epoll: i32, set: &Set, out: &mut [libc::epoll_event], ask_kernel: bool) -> usize {
+fn collect(epoll: i32, set: &Set, out: &mut [MaybeUninit<epoll_event>], ask_kernel: bool) -> usize {
     let _critical = Critical::enter();
     let mut switched = Vec::new();
     let mut inner = set.inner.lock();
@@ -159,8 +162,13 @@ fn collect(epoll: i32, set: &Set, out: &mut [libc::epoll_event], ask_kernel: boo
     found
 }
 
-fn ask(epoll: i32, set: &Set, inner: &mut Interests, out: &mut [libc::epoll_event]) -> usize {
-    let mut events = [libc::epoll_event { events: 0, u64: 0 }; KERNEL_EVENTS];
+fn ask(
+    epoll: i32,
+    set: &Set,
+    inner: &mut Interests,
+    out: &mut [MaybeUninit<epoll_event>],
+) -> usize {
+    let mut events = [epoll_event { events: 0, u64: 0 }; KERNEL_EVENTS];
     let limit = out.len().min(KERNEL_EVENTS);
     let count = call::epoll_wait(epoll, &mut events[..limit], Some(0), None).unwrap_or(0);
     inner.kernel_had_news = count > 0;
