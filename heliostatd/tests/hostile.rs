@@ -148,15 +148,21 @@ fn a_socket_that_lingers_on_close_delays_nobody() {
         let hour = Some(std::time::Duration::from_secs(3600));
         rustix::net::sockopt::set_socket_linger(&full, hour).unwrap();
         deaf.socket.send(&Request::Status.encode(1), &[full.as_raw_fd()]).unwrap();
-        own.push(full);
+        own.push(Brief(full));
     }
     // A wait of an hour would outlast the client's own deadline.
     assert!(daemon.status()["pid"].is_number());
     drop(deaf);
     assert!(daemon.status()["pid"].is_number());
-    // Should these be the last, it is not this test that waits.
-    for full in own {
-        rustix::net::sockopt::set_socket_linger(&full, None).unwrap();
+}
+
+/// A full socket of the test's own. Should it be the last one, it is not this test that lingers,
+/// however it ends.
+struct Brief(TcpStream);
+
+impl Drop for Brief {
+    fn drop(&mut self) {
+        let _ = rustix::net::sockopt::set_socket_linger(&self.0, None);
     }
 }
 

@@ -7,6 +7,8 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -14,6 +16,7 @@ import (
 	"runtime"
 	"sync"
 	"syscall"
+	"time"
 )
 
 func must(err error) {
@@ -109,10 +112,64 @@ func children() {
 	fmt.Println(string(content))
 }
 
+// A server of pages and its clients, echoes over TCP and a unix socket, and what nobody answers.
+func network() {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	must(err)
+	page := func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, len(r.URL.Path)) }
+	go http.Serve(listener, http.HandlerFunc(page))
+	lengths := make(chan int, 16)
+	for i := 0; i < 16; i++ {
+		go func(i int) {
+			answer, err := http.Get(fmt.Sprintf("http://%s/%0*d", listener.Addr(), i, 0))
+			must(err)
+			defer answer.Body.Close()
+			var length int
+			_, err = fmt.Fscan(answer.Body, &length)
+			must(err)
+			lengths <- length
+		}(i)
+	}
+	sum := 0
+	for i := 0; i < 16; i++ {
+		sum += <-lengths
+	}
+	fmt.Println("pages", sum)
+	echo("tcp", "127.0.0.1:0")
+	echo("unix", "go.sock")
+	must(listener.Close())
+	_, err = net.DialTimeout("tcp", "127.0.0.1:1", 10*time.Second)
+	fmt.Println(err)
+}
+
+func echo(kind, address string) {
+	listener, err := net.Listen(kind, address)
+	must(err)
+	defer listener.Close()
+	go func() {
+		end, err := listener.Accept()
+		must(err)
+		io.Copy(end, end)
+		end.Close()
+	}()
+	end, err := net.Dial(kind, listener.Addr().String())
+	must(err)
+	go func() {
+		end.Write(make([]byte, 1<<20))
+		end.(interface{ CloseWrite() error }).CloseWrite()
+	}()
+	content, err := io.ReadAll(end)
+	fmt.Println(kind, len(content), err)
+	must(end.SetReadDeadline(time.Now().Add(-time.Second)))
+	_, err = end.Read(make([]byte, 1))
+	fmt.Println(os.IsTimeout(err))
+}
+
 func main() {
 	files()
 	routines()
 	children()
+	network()
 	fmt.Println(os.Args[1:])
 	os.Exit(23)
 }

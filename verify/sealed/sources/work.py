@@ -158,6 +158,13 @@ def processes():
     s.register(l, selectors.EVENT_READ)
     k.send(b"!")
     print(len(s.select(5)), l.recv(9))
+    with open("passed", "w+") as f:
+        f.write("through a message")
+        f.flush()
+        socket.send_fds(k, [b"fds"], [f.fileno(), r])
+    message, (passed, pipe), _, _ = socket.recv_fds(l, 9, 2)
+    os.write(w, b"piped")
+    print(message, os.lseek(passed, 0, os.SEEK_CUR), os.pread(passed, 99, 8), os.read(pipe, 9))
     signal.signal(signal.SIGUSR1, lambda *_: print("signal"))
     os.kill(os.getpid(), signal.SIGUSR1)
     signal.setitimer(signal.ITIMER_REAL, 0.05)
