@@ -23,6 +23,8 @@ MODULES = {
 }
 # What the modules connect to and listen at, by themselves.
 FLAGS = ("--listen", "127.0.0.1:*", "--connect", "127.0.0.1:*")
+# The runner, and terminals.
+GRANTS = (f"{RUNNER}:ro", "/dev/ptmx:rw", "/dev/pts:rw")
 # Tests that end otherwise when sealed, and why.
 DIFFER = {
     "TestFcntl.test_fcntl_64_bit": "F_NOTIFY is refused, as leases are",
@@ -35,7 +37,7 @@ references: dict[str, Outcome] = {}
 
 def compare(house, module: str, patterns: tuple, way: Way, seconds: float) -> None:
     """The list of tests and how each ended, against the plain run's."""
-    case = Case(("/usr/bin/python3", RUNNER, f"test.{module}", *patterns), (f"{RUNNER}:ro",), FLAGS)
+    case = Case(("/usr/bin/python3", RUNNER, f"test.{module}", *patterns), GRANTS, FLAGS)
     key = module + str(patterns)
     if key not in references:
         references[key] = outcome(house, Way.PLAIN, case, module, seconds)
