@@ -5,6 +5,7 @@ compiler. Each starts from its stored corpus, prints its seed (libFuzzer's -seed
 and keeps what it finds beside the build. What is foreign, and which target feeds on it:
 
     request, config, report   what the control plane reads          fuzz/control
+    policy                    policy files of sealed programs       fuzz/control
     operation                 records of delegated operations       fuzz/control
     reply                     what a stub reads on its socket       fuzz/stub
     slot_foreign              slots of a channel, scribbled on      fuzz/stub

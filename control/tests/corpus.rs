@@ -9,6 +9,7 @@ use heliostat_abi::region::{RegionName, NAME_BYTES, OWN_USER};
 use heliostat_abi::report::{Entry, ENTRY_BYTES};
 use heliostat_abi::restriction::{Destination, Services};
 use heliostat_control::config::{Config, Names};
+use heliostat_control::policy::Policy;
 
 struct Nobody;
 
@@ -85,6 +86,23 @@ fn every_configuration_in_the_corpus_is_read_or_explained() {
             let text = String::from_utf8_lossy(&bytes);
             if let Err(error) = Config::read(&text, &Nobody) {
                 assert!(error.line <= text.lines().count() + 1, "{error}");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_policy_in_the_corpus_is_read_back_from_its_own_file_or_explained() {
+    for input in corpus("policy") {
+        for bytes in mutations(&input) {
+            let text = String::from_utf8_lossy(&bytes);
+            match Policy::from_toml(&text) {
+                Ok(policy) => {
+                    assert_eq!(Policy::from_toml(&policy.to_toml()), Ok(policy), "{text}")
+                }
+                Err(error) => {
+                    assert!(error.mistake.line <= text.lines().count() + 1, "{error}");
+                }
             }
         }
     }
