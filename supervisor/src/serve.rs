@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Condvar, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use heliostat_base::seal::{interrupt, own_thread, Notice, Reply};
 use heliostat_base::sys::Errno;
@@ -22,10 +22,11 @@ use crate::house::House;
 const THREADS_MAX: usize = 64;
 /// A call that takes longer than this holds up others no more.
 const TICK: Duration = Duration::from_millis(50);
-/// So often, while calls are held up and nothing else happens, is looked whether their callers
-/// still live.
+/// While calls are held up it is looked whether their callers still live, and have no signal to
+/// handle: at first each tick, then after another eighth of the time that the youngest has waited,
+/// so that who waits for long costs little, and at least so often.
 const ROUND: Duration = Duration::from_secs(1);
-const TICKS_OF_ROUND: u64 = 20;
+const PART_OF_WAIT: u32 = 8;
 /// Never seen by programs: the kernel makes EINTR or a new call of it (source: linux/errno.h,
 /// ERESTARTSYS). Only where a signal is about to be handled.
 const RESTART: Errno = Errno(512);
@@ -41,13 +42,22 @@ struct Desk {
     answering: AtomicU64,
     answerer: AtomicI32,
     caller: AtomicI32,
-    /// Calls that are held up, with the threads that wait in them and those that wait for them.
-    held: Mutex<BTreeMap<u64, (i32, i32)>>,
+    /// Calls that are held up, by their numbers.
+    held: Mutex<BTreeMap<u64, Held>>,
     threads: AtomicUsize,
     /// The watch sleeps, until there is something to watch.
     sleeps: AtomicBool,
     lock: Mutex<()>,
     bell: Condvar,
+}
+
+/// A call that is held up.
+struct Held {
+    /// The thread of ours that waits in it.
+    thread: i32,
+    /// The thread that waits for its answer.
+    caller: i32,
+    since: Instant,
 }
 
 /// Starts answering; returns at once. The threads end with the process.
@@ -124,7 +134,7 @@ impl Desk {
 
     /// Lets another thread receive when the one that does is held up.
     fn watch(self: &Arc<Self>) {
-        let (mut before, mut ticks) = (self.progress.load(SeqCst), 0u64);
+        let (mut before, mut next_look) = (self.progress.load(SeqCst), Instant::now());
         loop {
             std::thread::sleep(TICK);
             let now = self.progress.load(SeqCst);
@@ -133,10 +143,9 @@ impl Desk {
                 (true, false) => self.sleep_until_busy(now),
                 _ => {}
             }
-            if ticks % TICKS_OF_ROUND == 0 {
-                self.end_orphaned();
+            if Instant::now() >= next_look {
+                next_look = Instant::now() + self.end_orphaned().unwrap_or_default();
             }
-            ticks += 1;
             before = self.progress.load(SeqCst);
         }
     }
@@ -167,8 +176,8 @@ impl Desk {
         self.sleeps.store(true, SeqCst);
         while self.progress.load(SeqCst) == idle && self.sleeps.load(SeqCst) {
             let again = match self.end_orphaned() {
-                true => self.bell.wait(locked).ok(),
-                false => self.bell.wait_timeout(locked, ROUND).ok().map(|(locked, _)| locked),
+                None => self.bell.wait(locked).ok(),
+                Some(pause) => self.bell.wait_timeout(locked, pause).ok().map(|(locked, _)| locked),
             };
             let Some(again) = again else { return };
             locked = again;
@@ -178,7 +187,7 @@ impl Desk {
 
     fn hold(&self, call: u64, thread: i32, caller: i32) {
         if let Ok(mut held) = self.held.lock() {
-            held.insert(call, (thread, caller));
+            held.insert(call, Held { thread, caller, since: Instant::now() });
         }
     }
 
@@ -188,15 +197,17 @@ impl Desk {
         }
     }
 
-    /// Interrupts the threads whose callers have been killed, or have a signal to handle; true if no call is held up.
-    fn end_orphaned(&self) -> bool {
-        let Ok(held) = self.held.lock() else { return true };
-        for (call, (thread, caller)) in held.iter() {
-            if !self.house.listener.is_waiting(*call) || self.house.has_signal(*caller) {
-                let _ = interrupt(*thread);
+    /// Interrupts the threads whose callers have been killed, or have a signal to handle; when to
+    /// look again, if any call is held up.
+    fn end_orphaned(&self) -> Option<Duration> {
+        let held = self.held.lock().ok()?;
+        for (call, one) in held.iter() {
+            if !self.house.listener.is_waiting(*call) || self.house.has_signal(one.caller) {
+                let _ = interrupt(one.thread);
             }
         }
-        held.is_empty()
+        let youngest = held.values().map(|one| one.since.elapsed()).min()?;
+        Some((youngest / PART_OF_WAIT).clamp(TICK, ROUND))
     }
 }
 

@@ -39,7 +39,11 @@ pub fn answer(house: &House, notice: Notice) -> Answer {
 /// Whether a call may wait for somebody else, as far as its number and flags tell.
 pub fn may_wait(notice: &Notice) -> bool {
     let number = Sysno::new(notice.number as usize);
-    matches!(number, Some(Sysno::connect | Sysno::sendto | Sysno::sendmsg | Sysno::sendmmsg))
+    match number {
+        Some(Sysno::connect | Sysno::sendto | Sysno::sendmsg | Sysno::sendmmsg) => true,
+        Some(Sysno::flock) => notice.args[1] as i32 == libc::LOCK_EX,
+        _ => false,
+    }
 }
 
 /// Calls that look at files or open them.

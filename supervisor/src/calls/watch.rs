@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use heliostat_base::seal::{self, Reply};
 use heliostat_base::sys::Errno;
 use heliostat_control::policy::Access;
-use rustix::fs::inotify;
+use rustix::fs::{inotify, FlockOperation};
 
 use crate::call::{own_name, Answer, Call, Last};
 use crate::paths::{errno, Start};
@@ -36,18 +36,26 @@ fn is_watcher(fd: &OwnedFd) -> bool {
 }
 
 /// flock(2). An exclusive lock makes others wait, who may be outside: only where writing is
-/// granted. The kernel makes the call itself, so that a signal ends the wait as always; a
-/// descriptor that another thread exchanges meanwhile wins a lock, and nothing else.
+/// granted, and on a copy of the descriptor, which nobody exchanges meanwhile. The lock is the open
+/// file's, and so the program's. All other operations are the kernel's own.
 pub fn flock(call: &Call<'_>) -> Answer {
-    let start = Start::of(&call.house.roots, call.thread(), call.int(0))?;
+    let operation = match call.int(1) {
+        libc::LOCK_EX => FlockOperation::LockExclusive,
+        EXCLUSIVE_NOW => FlockOperation::NonBlockingLockExclusive,
+        _ => return Ok(Reply::Continue),
+    };
+    let copy: OwnedFd = seal::descriptor_of(call.thread(), call.int(0))?.into();
+    let start = Start::from(&call.house.roots, copy);
     let path = start.path.as_deref();
     let access = path.and_then(|path| call.house.roots.deciding(path)).map(|root| root.access);
-    let is_exclusive = call.int(1) & !libc::LOCK_NB == libc::LOCK_EX;
     let is_named = path.is_some() || start.is_hidden;
-    if is_named && access != Some(Access::ReadWrite) && is_exclusive {
+    if is_named && access != Some(Access::ReadWrite) {
         call.house.note_call(call, "an exclusive lock on a file granted for reading only");
         return Err(Errno(libc::EBADF));
     }
     call.check()?;
-    Ok(Reply::Continue)
+    rustix::fs::flock(&start.fd, operation).map_err(errno)?;
+    Ok(Reply::Value(0))
 }
+
+const EXCLUSIVE_NOW: i32 = libc::LOCK_EX | libc::LOCK_NB;

@@ -107,6 +107,9 @@ static void race_descriptor_changed(void) {
     struct stat status;
     need(CALL(fstat, reading, &status), "fstat");
     must_fail((status.st_mode & 0777) == 0777 || status.st_mtime == 0 ? 0 : -EROFS, "a read-only file was changed");
+    long again = need(CALL(openat, AT_FDCWD, at("ro/public"), O_RDONLY), "the file once more");
+    long shared = CALL(flock, again, 1L | 4L /* LOCK_SH | LOCK_NB */);
+    must_fail(shared == -EAGAIN ? 0 : -EBADF, "a read-only file was locked");
     all_refused();
 }
 
