@@ -12,6 +12,7 @@
 //! ```
 
 mod foreign;
+mod huge;
 mod patchwork;
 mod view;
 
@@ -24,6 +25,7 @@ use crate::sys::{check, raw, Errno, Sysno};
 use foreign::{check_len, check_region};
 
 pub use foreign::has_huge_pages;
+pub use huge::HUGE_BYTES;
 pub use patchwork::Patchwork;
 pub use view::{settle, OutOfRange, PAGE_BYTES};
 
@@ -204,8 +206,7 @@ impl SharedMapping {
         len: usize,
         access: Access,
     ) -> Result<SharedMapping, MappingError> {
-        // SAFETY: no address is asked for, so no existing mapping is touched.
-        let start = unsafe { mmap(0, len, protection(access), libc::MAP_SHARED, fd, offset) }?;
+        let start = huge::map_file(fd, offset, len, access)?;
         Ok(SharedMapping { start, len, access })
     }
 

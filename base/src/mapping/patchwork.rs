@@ -27,10 +27,7 @@ impl Patchwork {
         if len % PAGE_BYTES != 0 {
             return Err(MappingError::Misaligned { offset: len });
         }
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-        // SAFETY: no address is asked for, so no existing mapping is touched.
-        let start = unsafe { mmap(0, len, libc::PROT_NONE, flags, -1, 0) }?;
-        Ok(Self { start, len })
+        Ok(Self { start: super::huge::reserve(len)?, len })
     }
 
     /// Lets `len` bytes at `at` show the file from `offset` on, instead of what they showed. All

@@ -7,8 +7,8 @@ use crate::report::Row;
 use crate::theirs::{fork, page_faults, Child, LockedCopy};
 use crate::{Failure, Size};
 
-/// Versions for which a chunk is copied whole, unwatched, once it was found written nearly whole,
-/// with the one that begins to watch it again as the last.
+/// Versions for which a chunk is copied whole, unwatched, once it was found written nearly whole
+/// in two versions running, with the one that begins to watch it again as the last.
 const HOT_FIRST: usize = 16;
 /// The same once it has stayed so for long.
 const HOT_LAST: f64 = 128.0;
@@ -119,11 +119,11 @@ impl Arms {
         let before = page_faults();
         let probe = self.ours(dirty)?;
         let faulted = page_faults() - before;
-        // Cold before, its pages were protected once more: these writes fault for nothing, which
-        // happens at a cold start only.
+        // Once is not often, so its pages were protected once more: these writes fault as well,
+        // which happens at a cold start only.
         self.ours(dirty)?;
         let before = page_faults();
-        let steady = self.mean(HOT_FIRST - 2, |arms| arms.ours(dirty))?;
+        let steady = self.mean(HOT_FIRST - 1, |arms| arms.ours(dirty))?;
         let calm = page_faults() - before;
         let watch = self.ours(dirty)?;
         // What is claimed about hot chunks has to be what happened.

@@ -4,7 +4,8 @@
 //! own colour, *slab* gives a whole version one colour, so that it lies in one piece in the pool.
 
 use heliostat_abi::snapshot::{Shape, CHUNK_BYTES};
-use heliostat_base::mapping::SharedMapping;
+use heliostat_base::live::Piece;
+use heliostat_base::mapping::{SharedMapping, HUGE_BYTES};
 
 use super::content::{newest, shown, AliveByPlace, Made};
 use super::engine::Engine;
@@ -15,6 +16,13 @@ use super::source::{Source, SourceError};
 /// From the first byte, as much as there is.
 const ALL: (usize, usize) = (0, usize::MAX);
 
+/// After so many refusals the kernel is not asked for huge pages any more: each may have looked
+/// for memory to move first.
+const REFUSALS_MAX: u8 = 4;
+
+// A slot is a huge page, so that one can be asked for under it.
+const _: () = assert!(CHUNK_BYTES == HUGE_BYTES);
+
 /// Live memory that is copied.
 pub(super) struct Copied {
     pub(super) memory: Box<dyn Source>,
@@ -24,6 +32,10 @@ pub(super) struct Copied {
     /// One colour for a whole version.
     pub(super) is_slab: bool,
     pub(super) looks_for_races: bool,
+    /// How often the kernel refused a huge page.
+    pub(super) refusals: u8,
+    /// What is being copied; kept for its room.
+    pub(super) pieces: Vec<Piece>,
 }
 
 impl Copied {
@@ -111,22 +123,40 @@ impl Copied {
         shape: Shape,
         (at, budget): (usize, usize),
     ) -> Result<(usize, Option<usize>), SourceError> {
-        let mut copied = 0;
+        if at == 0 {
+            self.gather((chunk, colour), shape);
+        }
+        let (mut copied, mut next) = (0, None);
+        self.pieces.clear();
         for run in self.ledger.stale(chunk, colour).filter(|run| run.end > at) {
             let start = run.start.max(at);
-            if copied >= budget {
-                return Ok((copied, Some(start)));
-            }
             let end = start.saturating_add(budget - copied).min(run.end);
             let end = end.next_multiple_of(PAGE_BYTES).min(run.end);
-            let to = shape.slot(colour, chunk) + start - chunk * CHUNK_BYTES;
-            self.memory.copy_to(start - shape.first as usize, &self.pool, to, end - start)?;
-            copied += end - start;
+            let (offset, len) = (start - shape.first as usize, end - start);
+            let at = shape.slot(colour, chunk) + start - chunk * CHUNK_BYTES;
+            self.pieces.extend((len > 0).then_some(Piece { offset, at, len }));
+            copied += len;
             if end < run.end {
-                return Ok((copied, Some(end)));
+                next = Some(end);
+                break;
             }
         }
-        self.ledger.filled(chunk, colour, number);
-        Ok((copied, None))
+        self.memory.copy_pieces_to(&self.pieces, &self.pool)?;
+        if next.is_none() {
+            self.ledger.filled(chunk, colour, number);
+        }
+        Ok((copied, next))
+    }
+
+    /// Asks for a huge page under a slot that is used for the first time and will be full: one
+    /// fault takes the place of 512, for the producer and for each consumer that maps it, and
+    /// copies that jump from page to page find their way sooner. Refused, it stays as it is.
+    pub(super) fn gather(&mut self, (chunk, colour): (usize, usize), shape: Shape) {
+        let is_full = (chunk + 1) * CHUNK_BYTES <= shape.span().end;
+        let is_asked = self.ledger.is_unused(chunk, colour) && is_full;
+        if is_asked && self.refusals < REFUSALS_MAX {
+            let is_huge = self.pool.gather(shape.slot(colour, chunk)).unwrap_or(false);
+            self.refusals += u8::from(!is_huge);
+        }
     }
 }

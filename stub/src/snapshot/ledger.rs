@@ -117,6 +117,11 @@ impl Ledger {
         self.holds[chunk * self.shape.colours as usize + colour] = number;
     }
 
+    /// True for a slot that holds nothing yet.
+    pub fn is_unused(&self, chunk: usize, colour: usize) -> bool {
+        self.held(chunk, colour) == 0
+    }
+
     fn held(&self, chunk: usize, colour: usize) -> u64 {
         self.holds[chunk * self.shape.colours as usize + colour]
     }

@@ -128,6 +128,7 @@ impl Copied {
         number: u64,
         shape: Shape,
     ) -> Result<usize, OutOfRange> {
+        self.gather((chunk, colour), shape);
         let (nearest, runs) = self.ledger.saved(chunk, colour);
         let slot = |colour, start: usize| shape.slot(colour, chunk) + start - chunk * CHUNK_BYTES;
         let mut copied = 0;

@@ -69,7 +69,9 @@ impl Region {
         let is_slab = settings.placement.is_slab(shape.pool_bytes() / shape.colours as usize);
         let looks_for_races = settings.looks_for_races;
         let (start, ledger) = (memory.start(), Ledger::new(shape));
-        let content = Copied { memory, engine, ledger, pool, is_slab, looks_for_races };
+        let (refusals, pieces) = (0, Vec::new());
+        let content =
+            Copied { memory, engine, ledger, pool, is_slab, looks_for_races, refusals, pieces };
         Self::build(Content::Copied(content), start, fd, (shape, settings))
     }
 

@@ -1,6 +1,6 @@
 //! Where the bytes of a region are copied from.
 
-use heliostat_base::live::LiveMemory;
+use heliostat_base::live::{LiveMemory, Piece};
 use heliostat_base::mapping::{OutOfRange, SharedMapping};
 
 /// Why bytes of the region could not be copied.
@@ -57,6 +57,11 @@ pub trait Source: Send {
         at: usize,
         len: usize,
     ) -> Result<(), SourceError>;
+
+    /// Copies many pieces; some may have been copied before an error.
+    fn copy_pieces_to(&self, pieces: &[Piece], pool: &SharedMapping) -> Result<(), SourceError> {
+        pieces.iter().try_for_each(|it| self.copy_to(it.offset, pool, it.at, it.len))
+    }
 }
 
 impl Source for LiveMemory {
@@ -76,5 +81,9 @@ impl Source for LiveMemory {
         len: usize,
     ) -> Result<(), SourceError> {
         Ok(LiveMemory::copy_to(self, offset, pool, at, len)?)
+    }
+
+    fn copy_pieces_to(&self, pieces: &[Piece], pool: &SharedMapping) -> Result<(), SourceError> {
+        Ok(LiveMemory::copy_pieces_to(self, pieces, pool)?)
     }
 }
