@@ -130,11 +130,16 @@ impl Copied {
         self.pieces.clear();
         for run in self.ledger.stale(chunk, colour).filter(|run| run.end > at) {
             let start = run.start.max(at);
+            // Rounded up, it may be more than the budget already.
+            if copied >= budget {
+                next = Some(start);
+                break;
+            }
             let end = start.saturating_add(budget - copied).min(run.end);
             let end = end.next_multiple_of(PAGE_BYTES).min(run.end);
             let (offset, len) = (start - shape.first as usize, end - start);
             let at = shape.slot(colour, chunk) + start - chunk * CHUNK_BYTES;
-            self.pieces.extend((len > 0).then_some(Piece { offset, at, len }));
+            self.pieces.push(Piece { offset, at, len });
             copied += len;
             if end < run.end {
                 next = Some(end);
