@@ -16,6 +16,9 @@ use std::path::{Path, PathBuf};
 
 /// Environment variable that names the socket; `heliostat run` sets it for its program.
 pub const SOCKET_VARIABLE: &str = "HELIOSTAT_SOCKET";
+/// Environment variable that tells the stub that its program is sealed, so that it spares the
+/// supervisor questions. Nothing is fenced by it.
+pub const SEALED_VARIABLE: &str = "HELIOSTAT_SEALED";
 /// Environment variable of the user's runtime folder.
 pub const RUNTIME_VARIABLE: &str = "XDG_RUNTIME_DIR";
 /// File name of the socket in the default folders.

@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use heliostat_abi::place::SOCKET_VARIABLE;
+use heliostat_abi::place::{SEALED_VARIABLE, SOCKET_VARIABLE};
 use heliostat_control::policy::{Access, PathGrant};
 
 use crate::args::RunArguments;
@@ -74,6 +74,7 @@ fn run_sealed(mut environment: Environment, arguments: &RunArguments, file: &Pat
             eprintln!("heliostat: sealed without the stub: {why}");
         }
     }
+    environment.set(SEALED_VARIABLE, "1");
     let folder = sealing::private_folder(&surroundings(&arguments.place).socket_path());
     let file = file.canonicalize().unwrap_or_else(|_| file.to_owned());
     let needed = [Some(file.clone()), find_stub().ok(), cache_sites().ok()].into_iter().flatten();

@@ -23,7 +23,8 @@ pub mod scan;
 pub mod site;
 
 pub use patch::{
-    install, libc_path, HookFn, Installed, PatchError, Request, SyscallFrame, Threads, Verdict,
+    install, is_constant_of_libc, libc_path, HookFn, Installed, PatchError, Request, SyscallFrame,
+    Threads, Verdict,
 };
 #[cfg(feature = "scan")]
 pub use scan::{ensure_cached, scan_file, ScanError};

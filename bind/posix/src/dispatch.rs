@@ -8,7 +8,9 @@ use heliostat_interpose::{SyscallFrame, Verdict};
 use heliostat_stub::table;
 use heliostat_stub::Answer;
 
-use crate::{descriptors, events, fault, files, messages, signal, sockets, spawn, transfer};
+use crate::{
+    descriptors, events, fault, files, messages, sealed, signal, sockets, spawn, transfer,
+};
 
 /// The calls that are caught; all others stay libc's own instruction, untouched.
 const CAUGHT: &[Sysno] = &[
@@ -72,6 +74,11 @@ const CAUGHT: &[Sysno] = &[
 /// Chooses the sites to be patched; sites whose number shows only at run time are all caught.
 pub fn is_caught(number: Option<u32>) -> bool {
     number.is_none_or(|number| CAUGHT.iter().any(|nr| *nr as u32 == number))
+}
+
+/// As `is_caught`, behind the fence of a sealed program.
+pub fn is_caught_sealed(number: Option<u32>) -> bool {
+    is_caught(number) || number == Some(Sysno::newfstatat as u32)
 }
 
 /// A caught call's registers.
@@ -198,6 +205,7 @@ fn dispatch_cold(number: Sysno, call: &mut Call<'_>) -> Verdict {
         Sysno::io_uring_setup => spawn::io_uring(call),
         Sysno::rt_sigaction => signal::action(call),
         Sysno::rt_sigprocmask => fault::mask(call),
+        Sysno::newfstatat => sealed::newfstatat(call),
         _ => Verdict::Pass,
     }
 }

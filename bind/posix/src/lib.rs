@@ -9,6 +9,7 @@
 //! - `transfer`, `messages`, `events`, `sockets`, `descriptors`, `spawn`: the functions, by kind
 //! - `files`: opening, reading and seeking files
 //! - `fault`: the signals of memory that is not there, and who hears of them
+//! - `sealed`: what sealed programs need not ask their supervisor
 //! - `signal`: the entry in front of the program's own signal handlers
 //! - `memory`: the program's pointers, each followed in one place, by copies that may fault
 
@@ -19,6 +20,7 @@ mod fault;
 mod files;
 mod memory;
 mod messages;
+mod sealed;
 mod signal;
 mod sockets;
 mod spawn;

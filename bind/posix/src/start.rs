@@ -2,6 +2,7 @@
 
 use std::fmt::Display;
 
+use heliostat_abi::place::SEALED_VARIABLE;
 use heliostat_abi::report::Counter;
 use heliostat_interpose::{install, Request, Threads};
 use heliostat_stub::{enable, file, process, report, session};
@@ -19,7 +20,10 @@ extern "C" fn start() {
     session::configure(socket, program_name());
     enable(std::env::var_os("HELIOSTAT_DIRECT").is_none_or(|value| value != "0"));
     let request = Request {
-        filter: dispatch::is_caught,
+        filter: match std::env::var_os(SEALED_VARIABLE) {
+            Some(_) => dispatch::is_caught_sealed,
+            None => dispatch::is_caught,
+        },
         hook: dispatch::hook,
         before_spawn: Some(spawn::before_spawn),
         list: None,
@@ -47,7 +51,11 @@ fn say(what: impl Display) {
     }
 }
 
+/// As /proc/self/comm has it, without a path to be asked about.
 fn program_name() -> String {
-    let name = std::fs::read("/proc/self/comm").unwrap_or_default();
-    String::from_utf8_lossy(&name).trim_end().to_string()
+    let mut name = [0u8; 16];
+    // SAFETY: the kernel writes 16 bytes at most, the NUL included (source: prctl(2)).
+    unsafe { libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr()) };
+    let end = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
+    String::from_utf8_lossy(&name[..end]).into_owned()
 }

@@ -151,6 +151,13 @@ unsafe fn signal_mask(new: *const u64, old: *mut u64) -> Result<(), Errno> {
 /// How many threads this process has. The kernel counts them into the link count of the
 /// directory (fs/proc/base.c, proc_task_getattr), so that it need not be listed.
 pub(super) fn thread_count() -> io::Result<u64> {
+    // A question without a path: it changes nothing, and fails unless this thread is the only one
+    // (unshare(2)). Sealed programs need not ask for it.
+    let args = [libc::CLONE_THREAD as usize, 0, 0, 0, 0, 0];
+    // SAFETY: takes no pointer; this flag alone only asks.
+    if check(unsafe { raw(libc::SYS_unshare as usize, args) }).is_ok() {
+        return Ok(1);
+    }
     Ok(fs::metadata("/proc/self/task")?.nlink().saturating_sub(2))
 }
 

@@ -29,7 +29,7 @@ use memory::{NearMemory, Patch};
 use object::Object;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use trampoline::{Builder, Hooks};
 
 pub use error::PatchError;
@@ -153,6 +153,17 @@ pub fn libc_path() -> Option<PathBuf> {
     Object::libc().map(|object| object.path)
 }
 
+/// Where libc's constants lie, once it is patched.
+static CONSTANTS: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
+
+/// Whether a byte at this address is one of libc's constants, which stay mapped and are never
+/// written. Known once libc is patched; until then nothing is.
+#[inline]
+pub fn is_constant_of_libc(address: u64) -> bool {
+    let [start, end] = &CONSTANTS;
+    (start.load(Ordering::Relaxed)..end.load(Ordering::Relaxed)).contains(&address)
+}
+
 /// What remains to be done when nothing can fail for good reasons any more.
 struct Plan {
     patches: Vec<Patch>,
@@ -175,6 +186,8 @@ fn prepare(request: &Request) -> Result<Plan, PatchError> {
     if wanted != found {
         return Err(PatchError::Segment { wanted, found });
     }
+    CONSTANTS[0].store(object.constants.start, Ordering::Relaxed);
+    CONSTANTS[1].store(object.constants.end, Ordering::Relaxed);
     let mut installed = Installed::default();
     let chosen = choose(request, &list, &mut installed);
     if let Some(site) = chosen.iter().find(|site| !object.holds(site.start, site.window())) {

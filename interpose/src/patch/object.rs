@@ -20,6 +20,8 @@ pub(super) struct Object {
     pub build_id: Option<BuildId>,
     /// Start (from `base`) and length of its executable segment.
     pub text: (u64, u64),
+    /// The addresses of its constants: the segment after its text that is only ever read.
+    pub constants: Range<u64>,
 }
 
 /// What the search for an object looks for and finds.
@@ -86,8 +88,22 @@ unsafe extern "C" fn visit(
         path: PathBuf::from(OsStr::from_bytes(name.to_bytes())),
         build_id: headers.iter().find_map(|header| build_id(info.dlpi_addr, header)),
         text: (text.p_vaddr, text.p_memsz),
+        constants: constants(info.dlpi_addr, headers, text.p_vaddr),
     });
     1
+}
+
+/// The addresses of the readable segment behind the text; empty if there is none.
+fn constants(base: u64, headers: &[libc::Elf64_Phdr], text: u64) -> Range<u64> {
+    let is_it = |header: &&libc::Elf64_Phdr| {
+        let is_read_only = header.p_type == libc::PT_LOAD && header.p_flags == libc::PF_R;
+        is_read_only && header.p_vaddr > text
+    };
+    let found = headers.iter().find(is_it);
+    found.map_or(0..0, |header| {
+        let start = base.wrapping_add(header.p_vaddr);
+        start..start.saturating_add(header.p_filesz)
+    })
 }
 
 /// Looks for the build-id in a mapped note segment.
