@@ -8,7 +8,7 @@ use heliostat_base::sys::{Errno, Sysno};
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 
 use crate::house::House;
-use crate::paths::{self, errno, Found, Object, Rules, Start, PATH_MAX};
+use crate::paths::{self, errno, Found, Object, Rules, Sandbox, Start, PATH_MAX};
 
 /// What a family of calls answers.
 pub type Answer = Result<Reply, Errno>;
@@ -125,8 +125,7 @@ impl Call<'_> {
         last: Last,
         rules: Rules,
     ) -> Result<Found, Errno> {
-        let walk =
-            paths::Walk::new(&self.house.roots, self.house, self.thread(), self.process(), last);
+        let walk = paths::Walk::new(&self.house.roots, self.house, self.thread(), last);
         let found = walk.by(rules).to(start, path);
         if matches!(found, Err(Errno(libc::ENOENT))) {
             self.house.note_path(self, path, false);
@@ -178,8 +177,7 @@ impl Call<'_> {
         flags: i32,
     ) -> Result<(OwnedFd, Option<Found>), Errno> {
         if path.is_empty() && flags & libc::AT_EMPTY_PATH != 0 {
-            let start = Start::of(&self.house.roots, self.thread(), descriptor)?;
-            return Ok((start.fd, None));
+            return Start::open(&self.house.roots, self.thread(), descriptor).map(|fd| (fd, None));
         }
         self.look(descriptor, path, Last::unless(flags, libc::AT_SYMLINK_NOFOLLOW))
     }

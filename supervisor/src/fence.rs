@@ -22,7 +22,7 @@ const FIRST_OF_CALLER: i32 = 3;
 pub fn probe() -> Result<Fenced, Errno> {
     match landlock_abi() {
         0 => Err(Errno(libc::ENOSYS)),
-        abi => Ok(Fenced { signals: abi >= 6, counts: false }),
+        abi => Ok(Fenced { signals: abi >= 6, ipc: false, counts: false }),
     }
 }
 
@@ -39,6 +39,7 @@ pub fn enter(roots: &Roots, fenced: Fenced) -> Result<OwnedFd, Errno> {
     let number = |error: rustix::io::Errno| Errno(error.raw_os_error());
     // A descriptor is a grant; what the caller happened to have open is none (CVE-2024-21626).
     seal::close_on_exec_from(FIRST_OF_CALLER)?;
+    let fenced = Fenced { ipc: seal::separate_ipc(), ..fenced };
     drop_capabilities().map_err(number)?;
     rustix::thread::set_no_new_privs(true).map_err(number)?;
     no_core_files()?;

@@ -10,7 +10,7 @@ use crate::call::Call;
 use crate::filter::Fenced;
 use crate::limits::{Births, MemoryGroup};
 use crate::net::{ControlPlane, Lookups};
-use crate::paths::{Roots, Sandbox};
+use crate::paths::{read_proc, Roots, Sandbox};
 use crate::refused::Refused;
 use crate::tree;
 
@@ -44,11 +44,6 @@ pub struct House {
 }
 
 impl House {
-    /// The process that a thread belongs to; the thread's own number if it is gone.
-    pub fn process_of(&self, thread: i32) -> i32 {
-        self.field(thread, "Tgid:").and_then(|text| text.parse().ok()).unwrap_or(thread)
-    }
-
     /// The file mode creation mask of a thread's process.
     pub fn umask_of(&self, thread: i32) -> u32 {
         let text = self.field(thread, "Umask:");
@@ -68,9 +63,10 @@ impl House {
 
     /// A line of /proc/THREAD/status (proc(5)).
     fn field(&self, thread: i32, name: &str) -> Option<String> {
-        let status = std::fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
-        let line = status.lines().find_map(|line| line.strip_prefix(name))?;
-        Some(line.trim().to_owned())
+        let status = read_proc(self.roots.proc(), &format!("{thread}/status"))?;
+        let mut lines = status.split(|byte| *byte == b'\n');
+        let line = lines.find_map(|line| line.strip_prefix(name.as_bytes()))?;
+        Some(std::str::from_utf8(line).ok()?.trim().to_owned())
     }
 
     /// Whether a signal waits for a thread that it does not block (proc(5)).
@@ -107,6 +103,11 @@ impl House {
 impl Sandbox for House {
     fn all(&self) -> Vec<i32> {
         tree::descendants().iter().map(|process| process.as_raw_nonzero().get()).collect()
+    }
+
+    /// The thread's own number if it is gone.
+    fn process_of(&self, thread: i32) -> i32 {
+        self.field(thread, "Tgid:").and_then(|text| text.parse().ok()).unwrap_or(thread)
     }
 
     fn holds(&self, process: i32) -> bool {

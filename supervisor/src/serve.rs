@@ -95,6 +95,7 @@ impl Desk {
         while self.turn.load(SeqCst) == turn {
             let notice = match self.house.listener.receive() {
                 Ok(Some(notice)) => notice,
+                Ok(None) if self.house.listener.has_ended() => return,
                 Ok(None) => continue,
                 Err(_) => return,
             };

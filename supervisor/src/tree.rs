@@ -90,8 +90,12 @@ pub fn parent_of(process: i32) -> Option<i32> {
 
 /// A field of /proc/PID/stat, counted from the one after the name, which is 0 (proc(5)).
 fn field(process: i32, place: usize) -> Option<i32> {
-    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    // One read is enough: entries are made anew by each, and this one has less than a page.
+    let mut text = [0; 1024];
+    let mut file = std::fs::File::open(format!("/proc/{process}/stat")).ok()?;
+    let length = std::io::Read::read(&mut file, &mut text).ok()?;
     // The name in parentheses may hold anything, parentheses too.
-    let (_, rest) = stat.rsplit_once(')')?;
+    let end = text[..length].iter().rposition(|byte| *byte == b')')?;
+    let rest = std::str::from_utf8(&text[end + 1..length]).ok()?;
     rest.split_whitespace().nth(place)?.parse().ok()
 }

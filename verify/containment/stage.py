@@ -80,7 +80,7 @@ class Stage:
         for kind in ("shm", "sem", "msg"):
             seen[f"System V {kind}"] = Path(f"/proc/sysvipc/{kind}").read_text()
         seen["POSIX queue"] = foreign.messages_in(self.queue)
-        seen["/dev/shm"] = {name: Path("/dev/shm", name).read_bytes() for name in os.listdir("/dev/shm")}
+        seen["/dev/shm"] = {path.name: path.read_bytes() for path in Path("/dev/shm").iterdir() if path.is_file()}
         for switch in ("hostname", "core_pattern", "randomize_va_space"):
             seen[switch] = Path("/proc/sys/kernel", switch).read_text()
         seen["visitors"] = self.doors.visitors()

@@ -84,6 +84,16 @@ impl Listener {
         }))
     }
 
+    /// Whether no call can come any more: nobody is behind the filter. `receive` then returns
+    /// `None` at once.
+    pub fn has_ended(&self) -> bool {
+        let mut asked = libc::pollfd { fd: self.0.as_raw_fd(), events: 0, revents: 0 };
+        let args = [std::ptr::from_mut(&mut asked) as usize, 1, 0, 0, 0, 0];
+        // SAFETY: one live pollfd, and no waiting.
+        let _ = unsafe { raw(Sysno::poll as usize, args) };
+        asked.revents & libc::POLLHUP != 0
+    }
+
     /// Whether the call still waits. What was read of the thread's memory or descriptors before
     /// a yes was that thread's, and not of another with its number.
     pub fn is_waiting(&self, id: u64) -> bool {

@@ -23,6 +23,21 @@ pub fn stat(fd: impl AsFd) -> Result<[u8; STAT_BYTES], Errno> {
     Ok(bytes)
 }
 
+/// stat(2) of a path below a directory, links of /proc's own kind followed as all others: for
+/// names in /proc that lead to what another process holds.
+///
+/// # Errors
+/// Those of fstatat(2); ENOENT too for a path with a NUL.
+pub fn stat_at(folder: impl AsFd, path: &str) -> Result<[u8; STAT_BYTES], Errno> {
+    let path = std::ffi::CString::new(path).map_err(|_| Errno(libc::ENOENT))?;
+    let mut bytes = [0; STAT_BYTES];
+    let number = folder.as_fd().as_raw_fd() as usize;
+    let args = [number, path.as_ptr() as usize, bytes.as_mut_ptr() as usize, 0, 0, 0];
+    // SAFETY: the path is a C string, and the kernel writes one `struct stat` into as many bytes.
+    check(unsafe { raw(Sysno::newfstatat as usize, args) })?;
+    Ok(bytes)
+}
+
 /// statx(2) of what is open; of `flags` only those that say how fresh the answer is.
 pub fn statx(fd: impl AsFd, flags: i32, mask: u32) -> Result<[u8; STATX_BYTES], Errno> {
     let mut bytes = [0; STATX_BYTES];

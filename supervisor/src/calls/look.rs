@@ -8,7 +8,7 @@ use heliostat_control::policy::Access;
 use rustix::fs::FileType;
 
 use crate::call::{Answer, Call, Last, DONE};
-use crate::paths::{errno, Found, Object};
+use crate::paths::{errno, Found, Object, Start};
 
 /// newfstatat(2): the path's argument is `place`, the answer's the next.
 pub fn stat(call: &Call<'_>, descriptor: i32, place: usize, flags: i32) -> Answer {
@@ -16,8 +16,15 @@ pub fn stat(call: &Call<'_>, descriptor: i32, place: usize, flags: i32) -> Answe
     if flags & !(known | libc::AT_STATX_SYNC_TYPE) != 0 {
         return Err(Errno(libc::EINVAL));
     }
-    let (fd, _) = call.look_or_own(descriptor, &call.path(place)?, flags)?;
-    call.write(place + 1, &status::stat(&fd)?)?;
+    let path = call.path(place)?;
+    let found = match path.is_empty() && flags & libc::AT_EMPTY_PATH != 0 {
+        true => Start::stat(&call.house.roots, call.thread(), descriptor)?,
+        false => {
+            let last = Last::unless(flags, libc::AT_SYMLINK_NOFOLLOW);
+            status::stat(&call.look(descriptor, &path, last)?.0)?
+        }
+    };
+    call.write(place + 1, &found)?;
     DONE
 }
 
@@ -89,7 +96,7 @@ pub fn readlink(call: &Call<'_>, descriptor: i32, place: usize) -> Answer {
     let path = call.path(place)?;
     let text = match path.is_empty() {
         true => {
-            let start = crate::paths::Start::of(&call.house.roots, call.thread(), descriptor)?;
+            let start = Start::of(&call.house.roots, call.thread(), descriptor)?;
             text_of(&start.fd, libc::ENOENT)?
         }
         false => text_at(call, descriptor, &path)?,
@@ -113,7 +120,9 @@ fn text_at(call: &Call<'_>, descriptor: i32, path: &[u8]) -> Result<Vec<u8>, Err
 fn of_program(call: &Call<'_>, found: &Found) -> Option<Vec<u8>> {
     let below = found.path.strip_prefix("/proc").ok()?;
     let names: Vec<&str> = below.iter().map(|name| name.to_str()).collect::<Option<_>>()?;
-    crate::paths::link_of_proc(call.thread(), call.process(), &names).map(String::into_bytes)
+    let (sandbox, thread) = (call.house as &dyn crate::paths::Sandbox, call.thread());
+    let mut caller = crate::paths::Caller { sandbox, thread, process: None };
+    crate::paths::link_of_proc(&mut caller, &names).map(String::into_bytes)
 }
 
 /// What a link of /proc says, in the program's names.

@@ -4,11 +4,16 @@ use heliostat_base::sys::Errno;
 use rustix::fs::{AtFlags, FileType, Mode};
 
 use crate::call::{Answer, Call, Last, DONE};
-use crate::paths::{errno, Found, Object};
+use crate::paths::{self, errno, Found, Object};
 
 /// The end of a walk whose name is to be made, removed or moved.
 pub fn changeable(call: &Call<'_>, descriptor: i32, path: &[u8]) -> Result<Found, Errno> {
-    let found = call.find(descriptor, path, Last::Name)?;
+    let start = call.start(descriptor, path)?;
+    let quick = paths::quick_parent(&call.house.roots, start.as_ref(), path);
+    let found = match quick {
+        Some(found) => found?,
+        None => call.find_from(start.as_ref(), path, Last::Name)?,
+    };
     if found.writable().is_err() {
         call.house.note_path(call, path, true);
     }

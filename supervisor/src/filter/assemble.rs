@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn conditions_hold_in_both_directions() {
-        let program = assemble(Fenced { signals: true, counts: false });
+        let program = assemble(Fenced { signals: true, ipc: false, counts: false });
         let verdict = |call: Sysno, args| run(&program, call as u32, args);
         let (pass, ask) = (Instruction::end(Verdict::Allow), Instruction::end(Verdict::Notify));
         let high = 1u64 << 32;
@@ -116,6 +116,8 @@ mod tests {
             (Sysno::setsockopt, [9, libc::SOL_SOCKET as u64, 2, 0, 0, 0], pass),
             (Sysno::setsockopt, [9, 0, 4, 0, 0, 0], ask),
             (Sysno::socket, [libc::AF_NETLINK as u64, 1, 0, 0, 0, 0], ask),
+            (Sysno::unshare, [libc::CLONE_THREAD as u64, 0, 0, 0, 0, 0], pass),
+            (Sysno::unshare, [libc::CLONE_NEWIPC as u64, 0, 0, 0, 0, 0], ask),
             (Sysno::prlimit64, [1, 0, 0, 0, 0, 0], ask),
             (Sysno::prlimit64, [high, 0, 0, 0, 0, 0], pass),
         ] {
@@ -124,9 +126,19 @@ mod tests {
     }
 
     #[test]
+    fn system_v_objects_pass_only_where_they_are_the_programs_own() {
+        let first = |ipc| {
+            let program = assemble(Fenced { signals: true, ipc, counts: false });
+            run(&program, Sysno::shmget as u32, [0; 6])
+        };
+        assert_eq!(first(true), Instruction::end(Verdict::Allow));
+        assert_eq!(first(false), Instruction::end(Verdict::Notify));
+    }
+
+    #[test]
     fn the_filter_fits_the_kernels_limit() {
         for signals in [false, true] {
-            let length = assemble(Fenced { signals, counts: !signals }).len();
+            let length = assemble(Fenced { signals, ipc: signals, counts: !signals }).len();
             assert!(length < 4096, "{length} instructions");
         }
     }

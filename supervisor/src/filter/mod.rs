@@ -15,6 +15,8 @@ pub use table::NAMESPACES;
 pub struct Fenced {
     /// Signals reach only processes behind the same fence (Landlock ABI 6, Linux 6.12).
     pub signals: bool,
+    /// System V objects are the program's own: a namespace of theirs.
+    pub ipc: bool,
     /// Threads are counted, so that each has to ask.
     pub counts: bool,
 }

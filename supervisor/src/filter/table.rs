@@ -25,7 +25,9 @@ pub fn rule(number: u32, fenced: Fenced) -> Rule {
     if call == Sysno::clone && fenced.counts {
         return Rule::Always(Verdict::Notify);
     }
-    if PASS.contains(&call) || (fenced.signals && SIGNALS.contains(&call)) {
+    let is_fenced =
+        (fenced.signals && SIGNALS.contains(&call)) || (fenced.ipc && IPC.contains(&call));
+    if is_fenced || PASS.contains(&call) {
         return Rule::Always(Verdict::Allow);
     }
     let conditional = CONDITIONAL.iter().find(|(conditional, _)| *conditional == call);
@@ -40,6 +42,13 @@ const SIGNALS: &[Sysno] = &[
     Sysno::rt_sigqueueinfo,
     Sysno::rt_tgsigqueueinfo,
     Sysno::pidfd_send_signal,
+];
+
+/// Reach only System V objects of sealed programs, where those have a namespace of their own.
+#[rustfmt::skip]
+const IPC: &[Sysno] = &[
+    Sysno::shmget, Sysno::shmat, Sysno::shmctl, Sysno::shmdt, Sysno::semget, Sysno::semop,
+    Sysno::semtimedop, Sysno::semctl, Sysno::msgget, Sysno::msgsnd, Sysno::msgrcv, Sysno::msgctl,
 ];
 
 /// Touch the process itself and descriptors it holds. By family: bytes, descriptors, memory,
@@ -93,8 +102,14 @@ pub const NAMESPACES: u32 = (libc::CLONE_NEWNS
     | libc::CLONE_NEWPID
     | libc::CLONE_NEWNET) as u32;
 
-/// What a thread may stop to share with its process.
-const OWN_TABLES: u32 = (libc::CLONE_FS | libc::CLONE_FILES | libc::CLONE_SYSVSEM) as u32;
+/// What a thread may stop to share with its process; the last three only ask whether it is the
+/// only one (unshare(2)).
+const OWN_TABLES: u32 = (libc::CLONE_FS
+    | libc::CLONE_FILES
+    | libc::CLONE_SYSVSEM
+    | libc::CLONE_THREAD
+    | libc::CLONE_SIGHAND
+    | libc::CLONE_VM) as u32;
 
 /// Requests on terminals, pipes, sockets and files that change nothing beyond what a descriptor
 /// stands for. Not TIOCSTI and TIOCLINUX, which type on behalf of others (CVE-2017-5226), and not

@@ -15,8 +15,8 @@ mod walk;
 
 pub use found::{Found, Object};
 pub use held::reopen;
-pub use proc::{link as link_of_proc, Sandbox};
-pub use quick::{open as quick, writes};
+pub use proc::{link as link_of_proc, Caller, Sandbox};
+pub use quick::{open as quick, parent as quick_parent, writes};
 pub use roots::{Root, Roots};
 pub use rules::Rules;
 pub use start::Start;
@@ -83,3 +83,24 @@ fn text_of(fd: impl std::os::fd::AsFd) -> Option<Vec<u8>> {
     let link = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&fd.as_fd()));
     Some(rustix::fs::readlink(link, Vec::with_capacity(256)).ok()?.into_bytes())
 }
+
+/// An entry of /proc; one read for all but the longest.
+pub fn read_proc(proc: &OwnedFd, entry: &str) -> Option<Vec<u8>> {
+    const STEP: usize = 4096;
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    let file = rustix::fs::openat(proc, entry, flags, Mode::empty()).ok()?;
+    let mut text = Vec::new();
+    loop {
+        let end = text.len();
+        text.resize(end + STEP, 0);
+        let length = rustix::io::read(&file, &mut text[end..]).ok()?;
+        text.truncate(end + length);
+        // What fits is given at once (proc(5) entries are made anew by each read from the start).
+        if length < STEP || text.len() > ENTRY_MAX {
+            return Some(text);
+        }
+    }
+}
+
+/// Bytes of an entry of /proc that are read.
+const ENTRY_MAX: usize = 1 << 20;

@@ -90,22 +90,46 @@ const SETTINGS: &[&str] = &[
 pub trait Sandbox {
     /// Whether the process with this number is.
     fn holds(&self, process: i32) -> bool;
+
     /// The numbers of all of them.
     fn all(&self) -> Vec<i32>;
+
+    /// The process that a thread belongs to.
+    fn process_of(&self, thread: i32) -> i32;
+}
+
+/// The thread that walks. Its own process is behind the fence, and nobody has to be asked.
+pub struct Caller<'a> {
+    /// Knows the others.
+    pub sandbox: &'a dyn Sandbox,
+    /// The thread.
+    pub thread: i32,
+    /// Its process, once somebody wanted to know.
+    pub process: Option<i32>,
+}
+
+impl Caller<'_> {
+    fn process(&mut self) -> i32 {
+        *self.process.get_or_insert_with(|| self.sandbox.process_of(self.thread))
+    }
+
+    fn holds(&self, process: i32) -> bool {
+        process == self.thread || Some(process) == self.process || self.sandbox.holds(process)
+    }
 }
 
 /// Whether an entry exists, given its names below /proc.
-pub fn exists(sandbox: &dyn Sandbox, names: &[&str]) -> bool {
+pub fn exists(caller: &Caller<'_>, names: &[&str]) -> bool {
     match names {
         [] => true,
-        [first] => is_process(sandbox, first) || COMMON.contains(first) || is_link(first),
+        [first] => is_process(caller, first) || COMMON.contains(first) || is_link(first),
         ["sys", rest @ ..] => {
             let rest = rest.join("/");
             let leads = |known: &&str| below(known, &rest) || below(&rest, known);
             SETTINGS.iter().any(leads)
         }
-        [process, "task", _, entry, ..] => is_process(sandbox, process) && is_shown(entry),
-        [process, entry, ..] => is_process(sandbox, process) && is_shown(entry),
+        [process, "task", _, entry, ..] => is_process(caller, process) && is_shown(entry),
+        [process, entry, ..] => is_process(caller, process) && is_shown(entry),
     }
 }
 
@@ -118,8 +142,8 @@ fn is_shown(entry: &str) -> bool {
     OF_PROCESS.contains(&entry)
 }
 
-fn is_process(sandbox: &dyn Sandbox, name: &str) -> bool {
-    name.parse().is_ok_and(|number| sandbox.holds(number))
+fn is_process(caller: &Caller<'_>, name: &str) -> bool {
+    name.parse().is_ok_and(|number| caller.holds(number))
 }
 
 fn is_link(name: &str) -> bool {
@@ -127,10 +151,10 @@ fn is_link(name: &str) -> bool {
 }
 
 /// The text of an entry that is a link for the program, by names below /proc.
-pub fn link(thread: i32, process: i32, names: &[&str]) -> Option<String> {
+pub fn link(caller: &mut Caller<'_>, names: &[&str]) -> Option<String> {
     match names {
-        ["self"] => Some(process.to_string()),
-        ["thread-self"] => Some(format!("{process}/task/{thread}")),
+        ["self"] => Some(caller.process().to_string()),
+        ["thread-self"] => Some(format!("{}/task/{}", caller.process(), caller.thread)),
         ["mounts"] => Some("self/mounts".to_owned()),
         _ => None,
     }

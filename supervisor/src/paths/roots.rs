@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
 use heliostat_base::sys::Errno;
@@ -9,7 +10,7 @@ use heliostat_control::policy::{Access, PathGrant};
 use rustix::fs::{Mode, OFlags};
 
 use super::removed_path;
-use super::skeleton::Skeleton;
+use super::skeleton::{self, Skeleton};
 
 const OPEN: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
 
@@ -27,6 +28,8 @@ pub struct Root {
     pub is_folder: bool,
     /// Another grant with other access lies below.
     pub is_mixed: bool,
+    /// Another grant lies below, or something else that is judged by itself (/proc below `/`).
+    pub has_inner: bool,
 }
 
 /// All of them, and what leads to them.
@@ -43,14 +46,16 @@ pub struct Roots {
 impl Roots {
     /// Opens what is granted. What does not exist is left out, and said by `tell`.
     ///
-    /// `folder` is private to this user and takes the skeleton.
+    /// `folder` is private to this user and takes the skeleton, unless there is one in memory.
     pub fn open(
         grants: &[PathGrant],
         folder: &Path,
         tell: &mut dyn FnMut(&Path, &io::Error),
     ) -> io::Result<Self> {
         let proc = rustix::fs::open("/proc", OPEN | OFlags::DIRECTORY, Mode::empty())?;
-        let skeleton = Skeleton::new(folder)?;
+        let in_memory = skeleton::in_memory(grants);
+        let made = in_memory.and_then(|folder| Skeleton::new(&folder).ok());
+        let skeleton = made.map_or_else(|| Skeleton::new(folder), Ok)?;
         let mut all = Self { roots: Vec::new(), aliases: Vec::new(), skeleton, proc };
         for grant in grants {
             if let Err(error) = all.take(grant) {
@@ -84,7 +89,14 @@ impl Roots {
             true => self.skeleton.folder(&path)?,
             false => self.skeleton.file(&path)?,
         }
-        self.roots.push(Root { path, folder, access: grant.access, is_folder, is_mixed: false });
+        self.roots.push(Root {
+            path,
+            folder,
+            access: grant.access,
+            is_folder,
+            is_mixed: false,
+            has_inner: false,
+        });
         Ok(())
     }
 
@@ -113,6 +125,9 @@ impl Roots {
                 *path != root.path && path.starts_with(&root.path) && *access != root.access
             };
             root.is_mixed = all.iter().any(differs);
+            let is_inner = |path: &Path| path != root.path && path.starts_with(&root.path);
+            let mut others = all.iter().map(|(path, _)| path.as_path());
+            root.has_inner = is_inner(Path::new("/proc")) || others.any(is_inner);
         }
     }
 
@@ -128,6 +143,13 @@ impl Roots {
     /// The grant with exactly this name.
     pub fn exactly(&self, path: &Path) -> Option<&Root> {
         self.roots.iter().find(|root| root.path == path)
+    }
+
+    /// The file that is granted by itself under this name, and its name in its folder.
+    pub fn file<'a>(&self, name: &'a [u8]) -> Option<(&Root, &'a [u8])> {
+        let is_it = |root: &&Root| !root.is_folder && root.path.as_os_str().as_bytes() == name;
+        let root = self.roots.iter().find(is_it)?;
+        Some((root, name.rsplit(|byte| *byte == b'/').next()?))
     }
 
     /// The granted directory that a name begins with, and how many bytes of the name that are.
@@ -208,7 +230,7 @@ fn own_link(path: &Path) -> Option<PathBuf> {
 /// Length of the prefix of `name` that is `path`, if it is one, in whole components. Only plain
 /// spellings count: anything else is walked.
 fn prefix(name: &[u8], path: &Path) -> Option<usize> {
-    let path = std::os::unix::ffi::OsStrExt::as_bytes(path.as_os_str());
+    let path = path.as_os_str().as_bytes();
     if path == b"/" {
         return Some(1);
     }

@@ -7,18 +7,24 @@
 use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Mode, OFlags};
+use heliostat_control::policy::PathGrant;
+use rustix::fs::{FlockOperation, Mode, OFlags};
 
 /// How a supervisor's folder begins; its process's number follows.
 const PREFIX: &str = "sealed-";
+/// Folders of one process's number: other pid namespaces have the same numbers.
+const PLACES_MAX: usize = 64;
 
 /// The folder; dropping it removes it.
 #[derive(Debug)]
 pub struct Skeleton {
     place: PathBuf,
     top: OwnedFd,
+    /// Held as long as this supervisor lives: who can take it may remove the folder.
+    _claim: OwnedFd,
 }
 
 impl Skeleton {
@@ -26,14 +32,10 @@ impl Skeleton {
     pub fn new(folder: &Path) -> io::Result<Self> {
         fs::create_dir_all(folder)?;
         remove_left_behind(folder);
-        let place = folder.join(format!("{PREFIX}{}", std::process::id()));
-        // Left behind by a killed process that had this number.
-        let _ = fs::remove_dir_all(&place);
-        fs::create_dir(&place)?;
-        let place = place.canonicalize()?;
+        let (place, claim) = claim_one(&folder.canonicalize()?)?;
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let top = rustix::fs::open(&place, flags, Mode::empty())?;
-        let skeleton = Self { place, top };
+        let skeleton = Self { place, top, _claim: claim };
         skeleton.folder(Path::new("/proc"))?;
         Ok(skeleton)
     }
@@ -104,13 +106,89 @@ impl Drop for Skeleton {
     }
 }
 
+/// A folder in memory for the skeletons of this user, where a hundred folders are made in the time
+/// of one on a disk; `None` where there is none, or where `grants` reach.
+pub fn in_memory(grants: &[PathGrant]) -> Option<PathBuf> {
+    /// Source: linux/magic.h.
+    const TMPFS: i64 = 0x0102_1994;
+    const MEMORY: &str = "/dev/shm";
+    let reaches = |grant: &PathGrant| {
+        let path = grant.path.canonicalize().unwrap_or_else(|_| grant.path.clone());
+        path.starts_with(MEMORY) || Path::new(MEMORY).starts_with(&path)
+    };
+    let is_tmpfs = rustix::fs::statfs(MEMORY).is_ok_and(|found| found.f_type == TMPFS);
+    if !is_tmpfs || grants.iter().any(reaches) {
+        return None;
+    }
+    let user = rustix::process::geteuid().as_raw();
+    let folder = Path::new(MEMORY).join(format!("heliostat-{user}"));
+    let _ = fs::DirBuilder::new().mode(0o700).create(&folder);
+    // Everybody may make names there.
+    let found = fs::symlink_metadata(&folder).ok()?;
+    let is_private = found.is_dir() && found.uid() == user && found.mode() & 0o077 == 0;
+    is_private.then_some(folder)
+}
+
+/// Makes a folder that nobody else has, and claims it.
+fn claim_one(folder: &Path) -> io::Result<(PathBuf, OwnedFd)> {
+    for number in 0..PLACES_MAX {
+        let place = folder.join(format!("{PREFIX}{}-{number}", std::process::id()));
+        match fs::create_dir(&place) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
+            made => made?,
+        }
+        // Whoever cleared up at this moment has it, or has removed it.
+        match claim(&place) {
+            Some(claim) if place.exists() => return Ok((place, claim)),
+            _ => continue,
+        }
+    }
+    Err(io::ErrorKind::AlreadyExists.into())
+}
+
+/// The lock of a supervisor's folder; `None` if a supervisor that lives holds it.
+fn claim(place: &Path) -> Option<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let folder = rustix::fs::open(place, flags, Mode::empty()).ok()?;
+    rustix::fs::flock(&folder, FlockOperation::NonBlockingLockExclusive).ok()?;
+    Some(folder)
+}
+
 /// Folders of supervisors that were killed.
 fn remove_left_behind(folder: &Path) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        let name = entry.file_name();
-        let number = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.parse::<u32>().ok());
-        if number.is_some_and(|number| !Path::new("/proc").join(number.to_string()).exists()) {
+        let is_ours = entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX));
+        // Held until it is gone.
+        let claimed = is_ours.then(|| claim(&entry.path())).flatten();
+        if claimed.is_some() {
             let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_folders_that_nobody_claims_are_cleared_away() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let left = folder.path().join("sealed-1-0");
+        fs::create_dir_all(left.join("etc")).expect("what a killed supervisor left");
+        let (one, other) = (Skeleton::new(folder.path()), Skeleton::new(folder.path()));
+        let (one, other) = (one.expect("one"), other.expect("another"));
+        assert!(!left.exists());
+        assert!(one.place != other.place && one.place.exists() && other.place.exists());
+        drop((one, other));
+        assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 0);
+    }
+
+    #[test]
+    fn a_grant_of_memory_keeps_the_skeleton_out_of_it() {
+        use heliostat_control::policy::Access;
+        let grant = |path| PathGrant { path: PathBuf::from(path), access: Access::ReadWrite };
+        for path in ["/dev/shm", "/dev", "/", "/dev/shm/some"] {
+            assert_eq!(in_memory(&[grant(path)]), None, "{path}");
         }
     }
 }

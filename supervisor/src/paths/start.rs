@@ -3,6 +3,7 @@
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
+use heliostat_base::seal::status::{self, STAT_BYTES};
 use heliostat_base::sys::Errno;
 use rustix::fs::{Mode, OFlags};
 
@@ -26,18 +27,37 @@ impl Start {
     /// # Errors
     /// EBADF if there is none.
     pub fn of(roots: &Roots, thread: i32, number: i32) -> Result<Self, Errno> {
-        let link = match number {
-            libc::AT_FDCWD => format!("{thread}/cwd"),
-            number if number < 0 => return Err(Errno(libc::EBADF)),
-            number => format!("{thread}/fd/{number}"),
-        };
+        Self::open(roots, thread, number).map(|fd| Self::from(roots, fd))
+    }
+
+    /// As `of`, for those who do not ask for its name.
+    pub fn open(roots: &Roots, thread: i32, number: i32) -> Result<OwnedFd, Errno> {
+        let entry = Self::entry(thread, number)?;
         let flags = OFlags::PATH | OFlags::CLOEXEC;
-        let opened = rustix::fs::openat(roots.proc(), link, flags, Mode::empty());
-        let fd = opened.map_err(|error| match error {
-            rustix::io::Errno::NOENT if number != libc::AT_FDCWD => Errno(libc::EBADF),
-            other => errno(other),
-        })?;
-        Ok(Self::from(roots, fd))
+        let opened = rustix::fs::openat(roots.proc(), entry, flags, Mode::empty());
+        opened.map_err(|error| Self::no_entry(number, errno(error)))
+    }
+
+    /// Its status, as `status::stat` has it: one call, and nothing to be closed.
+    pub fn stat(roots: &Roots, thread: i32, number: i32) -> Result<[u8; STAT_BYTES], Errno> {
+        let found = status::stat_at(roots.proc(), &Self::entry(thread, number)?);
+        found.map_err(|error| Self::no_entry(number, error))
+    }
+
+    /// Its name below /proc.
+    fn entry(thread: i32, number: i32) -> Result<String, Errno> {
+        match number {
+            libc::AT_FDCWD => Ok(format!("{thread}/cwd")),
+            number if number < 0 => Err(Errno(libc::EBADF)),
+            number => Ok(format!("{thread}/fd/{number}")),
+        }
+    }
+
+    fn no_entry(number: i32, error: Errno) -> Errno {
+        match error {
+            Errno(libc::ENOENT) if number != libc::AT_FDCWD => Errno(libc::EBADF),
+            other => other,
+        }
     }
 
     /// What is known of an open directory.

@@ -14,6 +14,7 @@ use heliostat_base::sys::Errno;
 use heliostat_control::policy::Access;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 
+use super::proc::Caller;
 use super::{
     deep_path, errno, host_path, proc, removed_path, Found, Object, Roots, Rules, Sandbox, Start,
     LINKS_MAX,
@@ -25,9 +26,7 @@ const LOOK: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC)
 /// One walk.
 pub struct Walk<'a> {
     roots: &'a Roots,
-    sandbox: &'a dyn Sandbox,
-    thread: i32,
-    process: i32,
+    caller: Caller<'a>,
     /// Directories from the top to here, with their names; the top has none.
     stack: Vec<(OsString, OwnedFd)>,
     /// What is still to be walked, and whether slashes follow the last.
@@ -40,17 +39,12 @@ pub struct Walk<'a> {
 
 impl<'a> Walk<'a> {
     /// A walk for a thread of a process.
-    pub fn new(
-        roots: &'a Roots,
-        sandbox: &'a dyn Sandbox,
-        thread: i32,
-        process: i32,
-        last: Last,
-    ) -> Self {
+    pub fn new(roots: &'a Roots, sandbox: &'a dyn Sandbox, thread: i32, last: Last) -> Self {
         let (stack, left) = (Vec::new(), VecDeque::new());
         let (ends_in_slash, links) = (false, 0);
         let rules = Rules::default();
-        Self { roots, sandbox, thread, process, stack, left, ends_in_slash, last, links, rules }
+        let caller = Caller { sandbox, thread, process: None };
+        Self { roots, caller, stack, left, ends_in_slash, last, links, rules }
     }
 
     /// The same, with rules of the caller's.
@@ -235,10 +229,10 @@ impl<'a> Walk<'a> {
             self.stack.push((name, proc));
             return Ok(None);
         }
-        if !proc::exists(self.sandbox, &names) {
+        if !proc::exists(&self.caller, &names) {
             return Err(Errno(libc::ENOENT));
         }
-        if let Some(text) = proc::link(self.thread, self.process, &names) {
+        if let Some(text) = proc::link(&mut self.caller, &names) {
             if enters || follows {
                 self.follow(text.as_bytes())?;
                 return Ok(None);
@@ -260,7 +254,7 @@ impl<'a> Walk<'a> {
         let node =
             rustix::fs::openat(&self.folder()?, &name, LOOK, Mode::empty()).map_err(errno)?;
         // What is open now stays this process's; its number may have been another's before.
-        if !proc::exists(self.sandbox, &names) {
+        if !proc::exists(&self.caller, &names) {
             return Err(Errno(libc::ENOENT));
         }
         match kind(&node)? {
@@ -273,7 +267,7 @@ impl<'a> Walk<'a> {
 
     /// /proc itself, as it is listed.
     fn list_of_proc(&self) -> Result<Found, Errno> {
-        let folder = self.roots.list_of_proc(self.sandbox)?;
+        let folder = self.roots.list_of_proc(self.caller.sandbox)?;
         let (name, path) = (c".".to_owned(), PathBuf::from("/proc"));
         Ok(Found { folder, name, path, access: None, object: Object::Root })
     }
