@@ -47,6 +47,8 @@ tar --exclude='e1*' -cf - data | tar -tf - | wc -l
 tar -cf /dev/null missing
 echo $?
 tar -cf snap.tar -g snapshot data >/dev/null
+# A change within the same tick of the clock would not be seen.
+sleep 0.1
 echo more >data/x/1/e1
 tar -cf snap2.tar -g snapshot data
 tar -tf snap2.tar | grep -c 'e[0-9]*$'

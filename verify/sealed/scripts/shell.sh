@@ -203,9 +203,11 @@ echo ${#m[@]} ${m[k]}
 printf -v v '%05.1f' 3.14159
 echo $v
 coproc cat
+# The shell forgets the number when it hears of the end, which may be before the wait.
+coproc=$COPROC_PID
 echo "to coproc" >&${COPROC[1]}
 read -r l <&${COPROC[0]}
 echo $l
 eval "exec ${COPROC[1]}>&-"
-wait $COPROC_PID
+wait $coproc
 echo $?
