@@ -52,6 +52,8 @@ pub unsafe trait Memory: Send + Sync + 'static {
     fn data(&self) -> *mut u8;
     /// Asks the cache for the line at `index`, to be read.
     fn prefetch(&self, _index: usize) {}
+    /// Asks the cache for the line at `index`, to be written.
+    fn prefetch_to_write(&self, _index: usize) {}
     /// Marks an end as used by this process; false if it is used already.
     fn claim(&self, side: Side) -> bool;
     /// Gives an end back.
@@ -222,6 +224,13 @@ unsafe impl Memory for RingMemory {
         use std::arch::x86_64::{_mm_prefetch, _MM_HINT_T0};
         // SAFETY: a prefetch of any address is harmless; it never faults.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(self.data.as_ptr().wrapping_add(index).cast()) };
+    }
+
+    #[inline(always)]
+    fn prefetch_to_write(&self, index: usize) {
+        use std::arch::x86_64::{_mm_prefetch, _MM_HINT_ET0};
+        // SAFETY: a prefetch of any address is harmless; it never faults.
+        unsafe { _mm_prefetch::<_MM_HINT_ET0>(self.data.as_ptr().wrapping_add(index).cast()) };
     }
 
     fn claim(&self, side: Side) -> bool {

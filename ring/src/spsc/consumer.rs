@@ -71,6 +71,30 @@ impl<M: Memory> SpscConsumer<M> {
         Ok(len)
     }
 
+    /// As [`SpscConsumer::pop`], for who looks at many rings in turn: an empty ring is published
+    /// without the bell and the fence before it, which would hold up whatever he does next.
+    ///
+    /// The only producer sleeps past no space for that: it sleeps while it sees more than half of the
+    /// ring taken, and on the way from there to an empty ring `release` publishes with the bell, at
+    /// the latest when an eighth is left. Of several producers one that sleeps might see what was
+    /// released only when another has committed; so they have a consumer that calls `pop`.
+    #[inline]
+    pub fn poll(&mut self, into: &mut [u8]) -> Result<usize, TakeError> {
+        let Some(len) = look(&*self.memory, &mut self.tail)? else {
+            if self.tail != self.published {
+                // [reclaim] All our reads of the released bytes come before.
+                self.memory.word(Word::Tail).store(self.tail.value(), Ordering::Release);
+                self.published = self.tail;
+            }
+            return Err(TakeError::Empty);
+        };
+        let kept = len.min(into.len());
+        let start = self.geometry.index(self.tail) + HEADER_BYTES as usize;
+        self.memory.read(start, &mut into[..kept]);
+        self.release(len);
+        Ok(len)
+    }
+
     /// Waits until there is an element. A corrupt ring ends the wait as well; the next `take`
     /// says so.
     pub fn wait(&mut self, patience: &Patience, probe: &dyn Probe) -> Result<(), WaitError> {

@@ -122,6 +122,9 @@ impl<M: Memory> SpscProducer<M> {
         self.head = next;
         // Only for those who come later (see `claim_producer`) and for observers.
         self.memory.word(Word::Head).store(next.value(), Ordering::Release);
+        // The next element's zero word may lie on a line that the consumer still has from the last
+        // lap. Stores leave in order: its way would hold up the element before it.
+        self.memory.prefetch_to_write(geometry.index(next) + 64);
     }
 }
 
