@@ -6,6 +6,7 @@
 
 mod args;
 mod client;
+mod delegated;
 mod doctor;
 mod ensure;
 mod image;

@@ -9,9 +9,10 @@ use serde_json::{json, Value};
 
 use crate::args::{Format, Place};
 use crate::client::{ask, ClientError};
+use crate::delegated;
 use crate::place::surroundings;
 use crate::sealing::private_folder;
-use crate::table::{bytes, Table};
+use crate::table::{bytes, cell, list, Table};
 
 /// Why nothing was shown.
 #[derive(Debug)]
@@ -92,7 +93,7 @@ pub fn status_text(status: &Value) -> String {
         ports.row([cell(port, "address"), cell(port, "uid"), listeners, cell(port, "channels")]);
     }
     format!(
-        "heliostatd {} (process {}), up {} s, {} sessions, {} addresses, {} channels\n\n{}\n{}",
+        "heliostatd {} (process {}), up {} s, {} sessions, {} addresses, {} channels\n\n{}\n{}{}",
         cell(status, "version"),
         cell(status, "pid"),
         cell(status, "uptime_s"),
@@ -101,6 +102,7 @@ pub fn status_text(status: &Value) -> String {
         cell(status, "channels"),
         sessions.render(),
         ports.render(),
+        delegated::status_text(status),
     )
 }
 
@@ -179,6 +181,7 @@ fn explain_text(explained: &Value) -> String {
         Native::ALL.iter().find(|reason| format!("{reason:?}") == name).map(|it| it.text())
     }));
     text.push_str(&files_text(explained));
+    text.push_str(&delegated::explain_text(explained));
     text.push_str(&refused_text(explained));
     text
 }
@@ -230,19 +233,6 @@ pub fn print(text: &str) -> Result<(), ShowError> {
             Err(ShowError::Output(error))
         }
         _ => Ok(()),
-    }
-}
-
-fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
-    value[key].as_array().map_or(&[], Vec::as_slice)
-}
-
-/// A value as it stands in a cell. Texts may come from programs: no control characters.
-fn cell(value: &Value, key: &str) -> String {
-    match &value[key] {
-        Value::String(text) => text.chars().filter(|c| !c.is_control()).collect(),
-        Value::Null => String::new(),
-        other => other.to_string(),
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use serde_json::Value;
+
 /// A table with a heading.
 pub struct Table {
     rows: Vec<Vec<String>>,
@@ -58,6 +60,20 @@ pub fn bytes(count: u64) -> String {
     match unit {
         0 => format!("{count} B"),
         _ => format!("{value:.1} {}", UNITS[unit]),
+    }
+}
+
+/// What stands in a list; nothing where there is none.
+pub fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
+    value[key].as_array().map_or(&[], Vec::as_slice)
+}
+
+/// A value as it stands in a cell. Texts may come from programs: no control characters.
+pub fn cell(value: &Value, key: &str) -> String {
+    match &value[key] {
+        Value::String(text) => text.chars().filter(|c| !c.is_control()).collect(),
+        Value::Null => String::new(),
+        other => other.to_string(),
     }
 }
 

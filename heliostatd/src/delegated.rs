@@ -14,22 +14,23 @@ mod cached;
 mod counts;
 mod engine;
 mod file;
+mod held;
 mod message;
 mod opener;
 mod serve;
 mod server;
 mod session;
+mod told;
 mod turns;
 mod view;
 
 use std::collections::HashMap;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::rc::Rc;
 use std::sync::mpsc::{channel, Receiver, Sender};
 use std::sync::Arc;
-use std::time::SystemTime;
 
-use heliostat_abi::code::{Code, Unmapped};
+use heliostat_abi::code::Code;
 use heliostat_abi::delegated::{
     COMPLETION_AT, COMPLETION_BYTES, DEPTH_MAX, DIRECT, OBJECTS_MAX, RING_BYTES, SUBMISSION_BYTES,
 };
@@ -37,21 +38,18 @@ use heliostat_abi::name::ObjectId;
 use heliostat_abi::record::Reply;
 use heliostat_base::mapping::{Access, SharedMapping, PAGE_BYTES};
 use heliostat_control::config::Delegated as Settings;
-use heliostat_control::name::Name;
-use heliostat_control::rights::Right;
 use heliostat_ring::{Refresh, RingMemory};
 use rustix::event::{eventfd, EventfdFlags};
-use rustix::fs::{fstat, fstatfs, OFlags};
+use rustix::fs::{fstat, fstatfs};
 use tracing::{debug, error, info};
 
 use crate::daemon::Daemon;
 use crate::poll::Source;
 use crate::serve::{Answer, Refused};
-use crate::shown_file::{self, ShownFile};
 
 use counts::Counts;
 use engine::Engine;
-use file::{OpenFile, Version, Vouched};
+use held::Held;
 use message::{Asked, Link, News, Order, Rates, Wish};
 use opener::Opener;
 use server::{Inbox, Server};
@@ -60,13 +58,14 @@ use server::{Inbox, Server};
 const SPIN_NS: u64 = 50_000;
 /// The same on a core that the loop has for itself.
 const SPIN_ALONE_NS: u64 = 1_000_000;
+/// The same while the device has requests: a program's answer to a completion comes sooner, and a
+/// virtual machine's core that looks takes time from whoever plays the device.
+const SPIN_FLYING_NS: u64 = 15_000;
 /// News attended to before others are served.
 const NEWS_AT_ONCE: usize = 64;
 /// Where the file system of memory files says that it is one (statfs(2)). Huge pages have another:
 /// touching those may end in SIGBUS when none is left.
 const TMPFS_MAGIC: u64 = 0x0102_1994;
-/// A version whose last change was no longer ago counts under its own lease only.
-const YOUNG_S: i64 = 2;
 
 /// The server loop's end in the event loop.
 pub struct Delegated {
@@ -75,8 +74,10 @@ pub struct Delegated {
     /// Rings in the server loop, and here.
     bells: (Arc<OwnedFd>, Arc<OwnedFd>),
     opener: Opener,
-    /// By session, how many of its open files are under which lease.
-    sessions: HashMap<ObjectId, HashMap<ObjectId, u32>>,
+    /// What each session has open.
+    sessions: HashMap<ObjectId, Held>,
+    /// Number of the last file that was opened.
+    serial: u64,
     counts: Arc<Counts>,
 }
 
@@ -88,8 +89,11 @@ impl Delegated {
         let (teller, news) = channel();
         let counts = Arc::new(Counts::default());
         let opener = Opener::start(teller.clone(), bells.1.clone())?;
-        let spin_ns = if settings.core.is_some() { SPIN_ALONE_NS } else { SPIN_NS };
-        let inbox = Inbox { orders: inbox, bell: bells.0.clone(), spin_ns };
+        let (spin_ns, spin_flying_ns) = match settings.core {
+            Some(_) => (SPIN_ALONE_NS, SPIN_ALONE_NS),
+            None => (SPIN_NS, SPIN_FLYING_NS),
+        };
+        let inbox = Inbox { orders: inbox, bell: bells.0.clone(), spin_ns, spin_flying_ns };
         let (cache_bytes, core) = (settings.cache_bytes, settings.core);
         let parts = (counts.clone(), teller, bells.1.clone());
         let (started, answer) = channel();
@@ -113,7 +117,8 @@ impl Delegated {
             Ok(Err(error)) => return Err(std::io::Error::other(error)),
             Err(_) => return Err(std::io::Error::other("its thread has ended")),
         }
-        Ok(Delegated { orders, news, bells, opener, sessions: HashMap::new(), counts })
+        let sessions = HashMap::new();
+        Ok(Delegated { orders, news, bells, opener, sessions, serial: 0, counts })
     }
 
     fn order(&self, order: Order) {
@@ -162,7 +167,7 @@ impl Daemon {
             debug!(session = %id, %error, "no rings");
             Code::Internal
         })?;
-        delegated.sessions.insert(id, HashMap::new());
+        delegated.sessions.insert(id, Held::default());
         delegated.order(Order::Begin(id, Box::new(link)));
         info!(session = %id, "delegates");
         let reply = Reply::Delegated { depth: DEPTH_MAX as u32, objects: OBJECTS_MAX as u32 };
@@ -187,68 +192,6 @@ impl Daemon {
         Ok(Reply::Done.into())
     }
 
-    /// What a session may do with an open file, and by which descriptors; an errno when nothing.
-    fn admit_file(
-        &mut self,
-        id: ObjectId,
-        shown: &OwnedFd,
-        wants_direct: bool,
-    ) -> Result<Box<OpenFile>, i32> {
-        let (file, flags, bytes) =
-            shown_file::examine_any(shown.as_fd(), OFlags::empty(), &mut self.mounts)
-                .map_err(errno_of)?;
-        let access = flags & OFlags::RWMODE;
-        let (can_read, can_write) = (access != OFlags::WRONLY, access != OFlags::RDONLY);
-        if can_read {
-            self.check_file(id, Right::Read, &file)?;
-        }
-        if can_write {
-            self.check_file(id, Right::Write, &file)?;
-        }
-        let open = |flags| shown_file::reopen_for(shown, flags).map(Arc::new);
-        let buffered = open(access).map_err(errno_of)?;
-        let direct = open(access | OFlags::DIRECT).ok();
-        if wants_direct && direct.is_none() {
-            return Err(libc::EINVAL);
-        }
-        let may_cache = !can_write && !wants_direct && bytes > 0;
-        let lease = may_cache.then(|| self.vouch(id, &buffered, &file)).flatten();
-        let open = OpenFile { buffered, direct, can_read, can_write, wants_direct, lease };
-        Ok(Box::new(open))
-    }
-
-    /// Without a rule a session has its own user's files, and root's has all.
-    fn check_file(&self, id: ObjectId, right: Right, file: &ShownFile) -> Result<(), i32> {
-        let subject = &self.session(id).map_err(|_| libc::EACCES)?.peer.subject;
-        let owner = if subject.uid == 0 { 0 } else { file.owner };
-        let decision =
-            self.parts.config.rules.decide(subject, right, Name::File(&file.path), owner);
-        if decision.is_allowed() {
-            return Ok(());
-        }
-        info!(uid = subject.uid, path = file.path, %right, ?decision, "denied");
-        Err(libc::EACCES)
-    }
-
-    /// A lease under which the file's blocks may be cached; without one the kernel reads.
-    fn vouch(&mut self, id: ObjectId, fd: &OwnedFd, file: &ShownFile) -> Option<Vouched> {
-        let lease = self.ask_lease(id, fd, file).ok()?;
-        // After the lease has begun: nobody changes it any more.
-        let status = fstat(fd).ok()?;
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).ok()?;
-        let age = now.as_secs() as i64 - status.st_ctime;
-        let version = Version {
-            device: status.st_dev,
-            inode: status.st_ino,
-            size: status.st_size.max(0) as u64,
-            changed: (status.st_ctime, status.st_ctime_nsec as i64),
-            only_under: (age < YOUNG_S).then_some(lease),
-        };
-        let held = self.delegated.as_mut()?.sessions.get_mut(&id)?;
-        *held.entry(lease).or_insert(0) += 1;
-        Some(Vouched { id: lease, word: self.node.lease_word(lease), version })
-    }
-
     /// The server loop, or the opener, has news.
     pub(crate) fn attend_delegated(&mut self) {
         let Some(delegated) = &self.delegated else { return };
@@ -261,6 +204,7 @@ impl Daemon {
             match news {
                 News::Wanted(wish) => self.want(wish),
                 News::Found(wish, found) => self.found(wish, found),
+                News::Unvouched(id, object, serial) => self.vouch_again(id, object, serial),
                 News::Closed(id, file) => self.close_file(id, *file),
                 News::Broken(id, how) => self.end_connection(id, how),
                 News::Gone => return self.lose_server(),
@@ -298,23 +242,6 @@ impl Daemon {
         if let Some(delegated) = &self.delegated {
             delegated.order(order);
         }
-    }
-
-    /// A session, or its end, has closed a file: its lease, when no other file of it is under it.
-    fn close_file(&mut self, id: ObjectId, file: OpenFile) {
-        let held = self.delegated.as_mut().and_then(|it| it.sessions.get_mut(&id));
-        if let (Some(held), Some(lease)) = (held, file.lease) {
-            let count = held.entry(lease.id).or_insert(1);
-            *count -= 1;
-            if *count == 0 {
-                held.remove(&lease.id);
-                // Perhaps a writer has ended it already.
-                let _ = self.end_lease(id, lease.id);
-            }
-        }
-        let fds = [Some(file.buffered), file.direct].into_iter().flatten();
-        // What the kernel still uses is closed when it is done.
-        fds.filter_map(Arc::into_inner).for_each(|fd| self.closer.close(fd));
     }
 
     /// A session has ended, or lost its rights.
@@ -373,15 +300,4 @@ fn make_link(
         },
     };
     Ok((fd.into(), link))
-}
-
-fn errno_of(reason: Unmapped) -> i32 {
-    match reason {
-        Unmapped::NotRegular => libc::EINVAL,
-        Unmapped::FileSystem => libc::EOPNOTSUPP,
-        Unmapped::Writable | Unmapped::Written => libc::EAGAIN,
-        Unmapped::Owner | Unmapped::Denied => libc::EACCES,
-        Unmapped::Full => libc::ENFILE,
-        _ => libc::EIO,
-    }
 }

@@ -131,6 +131,7 @@ impl Daemon {
         let mut counters = [0u64; COUNTER_NAMES.len()];
         let mut reasons = [0u64; Native::ALL.len()];
         let (mut files, mut of_files) = (Vec::new(), [0u64; Unmapped::ALL.len()]);
+        let mut delegated = Vec::new();
         let found = self.sessions_of(pid);
         if found.is_empty() {
             return Err(Code::NotFound.into());
@@ -146,6 +147,7 @@ impl Daemon {
             add(&mut counters, &session.report.counters());
             add(&mut reasons, &session.report.reasons());
             files.extend(self.leased_paths(id));
+            delegated.extend(self.delegated_files(id));
             add(&mut of_files, &session.report.file_reasons());
         }
         let explained = json!({
@@ -156,6 +158,8 @@ impl Daemon {
             "reasons": reasons_json(Native::ALL, &reasons),
             "files": files,
             "file_reasons": reasons_json(Unmapped::ALL, &of_files),
+            "delegated": delegated,
+            "delegated_rule": Self::delegated_rule(),
         });
         text_answer(&explained.to_string())
     }

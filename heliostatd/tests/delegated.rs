@@ -85,11 +85,95 @@ fn a_writer_outside_is_seen_by_the_next_read() {
     for round in 0..20 {
         content[100] = round;
         both(&path).write_all_at(&content[100..101], 100).unwrap();
-        let (_, way, found) = session.read(file, 0, 4096);
-        assert_eq!((way, found), (Way::Kernel, content[..4096].to_vec()));
+        assert_eq!(session.read(file, 0, 4096).2, content[..4096]);
     }
     both(&path).set_len(50).unwrap();
     assert_eq!(session.read(file, 0, 4096).0, 50);
+}
+
+#[test]
+fn a_file_is_under_a_lease_again_once_its_writers_are_gone() {
+    let daemon = Daemon::start();
+    let (path, mut content) = sample(&daemon, 2 * BLOCK);
+    let mut session = Delegate::new(&daemon);
+    let file = session.show(&File::open(&path).unwrap(), false).unwrap();
+    assert_eq!(session.read(file, 0, 4096).1, Way::Filled);
+    for round in 0..3 {
+        let writer = both(&path);
+        assert_eq!(session.read(file, 0, 4096).1, Way::Kernel);
+        content.truncate(BLOCK + 1000 * round);
+        content[50] = round as u8 + 1;
+        writer.set_len(content.len() as u64).unwrap();
+        writer.write_all_at(&content[50..51], 50).unwrap();
+        let (_, way, found) = session.read(file, 0, 4096);
+        assert_eq!((way, found), (Way::Kernel, content[..4096].to_vec()));
+        drop(writer);
+        let mut ways = Vec::new();
+        await_that("it is read from the cache", || {
+            let (bytes, way, found) = session.read(file, 0, 2 * BLOCK as u32);
+            assert_eq!((bytes as usize, found), (content.len(), content.clone()));
+            ways.push(way);
+            way == Way::Cached
+        });
+        assert!(ways.contains(&Way::Filled), "what was cached before does not count: {ways:?}");
+    }
+}
+
+#[test]
+fn a_file_that_was_written_when_it_was_opened_is_cached_later() {
+    let daemon = Daemon::start();
+    let (path, content) = sample(&daemon, BLOCK);
+    let writer = both(&path);
+    let mut session = Delegate::new(&daemon);
+    let file = session.show(&File::open(&path).unwrap(), false).unwrap();
+    assert_eq!(session.read(file, 0, 4096).1, Way::Kernel);
+    drop(writer);
+    await_that("it is cached", || {
+        let (_, way, found) = session.read(file, 0, 4096);
+        assert_eq!(found, content[..4096]);
+        way == Way::Cached
+    });
+    let close = Operation { object: file, ..blank(3) };
+    assert_eq!(session.run(&close).result, 0);
+    await_that("the lease is given back", || daemon.status()["leases"] == serde_json::json!([]));
+}
+
+#[test]
+fn people_see_which_way_each_file_takes_and_why() {
+    let daemon = Daemon::start();
+    let (path, _) = sample(&daemon, BLOCK);
+    let other = daemon.folder().join("other");
+    std::fs::write(&other, b"bytes").unwrap();
+    let mut session = Delegate::new(&daemon);
+    let cached = session.show(&File::open(&path).unwrap(), false).unwrap();
+    session.show(&File::open(&path).unwrap(), true).unwrap();
+    let written = session.show(&both(&other), false).unwrap();
+    (0..3).for_each(|_| assert_eq!(session.read(cached, 0, 4096).0, 4096));
+    assert_eq!(session.write(Kind::Write, written, 0, b"12"), 2);
+    let pid = std::process::id();
+    let explain = || -> serde_json::Value {
+        let text = daemon.visit().text(&heliostat_abi::record::Request::Explain { pid });
+        serde_json::from_str(&text).unwrap()
+    };
+    let explained = explain();
+    let files = &explained["delegated"];
+    assert_eq!(files[0]["path"], path.to_str().unwrap());
+    let ways = serde_json::json!({
+        "filled": { "transfers": 1, "bytes": 4096 }, "cached": { "transfers": 2, "bytes": 8192 },
+    });
+    assert_eq!(files[0]["ways"], ways);
+    let why = |at: usize| files[at]["why"].as_str().unwrap();
+    assert!(why(0).contains("cache serves") && why(1).contains("device serves"), "{files}");
+    assert!(why(2).contains("opened for writing"), "{files}");
+    assert_eq!(files[2]["ways"]["kernel"]["bytes"], 2);
+    assert_eq!(explained["delegated_rule"]["direct_from_bytes"], 256 * 1024);
+    let _writer = both(&path);
+    assert!(explain()["delegated"][0]["why"].as_str().unwrap().contains("since"));
+    let close = Operation { object: cached, ..blank(3) };
+    assert_eq!(session.run(&close).result, 0);
+    await_that("a closed one is told no more", || {
+        explain()["delegated"][1]["ways"].get("kernel").is_some()
+    });
 }
 
 #[test]

@@ -6,6 +6,7 @@
 //! batch FILE SECONDS CORE BYTES BATCH         cached reads in batches, and pread of as many
 //! device FILE SECONDS CORE BYTES DEPTH ORDER  reads past every cache; ORDER is seq or rand
 //! scan FILE BYTES PASSES                      a whole file through the cache
+//! flood FILE SECONDS CORE BYTES DEPTH         cached reads, so many under way all the time
 //! ```
 //! The control plane is where HELIOSTAT_SOCKET says. Each prints one line of JSON.
 #![forbid(unsafe_code)]
@@ -39,6 +40,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         ["device", file, seconds, core, bytes, depth, order] => {
             let is_random = *order == "rand";
             reads::device(&on(file, seconds, core)?, bytes.parse()?, depth.parse()?, is_random)
+        }
+        ["flood", file, seconds, core, bytes, depth] => {
+            reads::flood(&on(file, seconds, core)?, bytes.parse()?, depth.parse()?)
         }
         ["scan", file, bytes, passes] => reads::scan(file, bytes.parse()?, passes.parse()?),
         _ => Err("what is measured? see the head of bench/delegated/src/main.rs".into()),

@@ -44,6 +44,25 @@ pub fn device(place: &Place, bytes: u32, depth: u64, is_random: bool) -> Outcome
     Ok(format!("{{\"reads_per_s\": {rate:.0}, \"bytes_per_s\": {bandwidth:.0}}}"))
 }
 
+/// Keeps `depth` cached reads of a file's start under way; bytes per second.
+pub fn flood(place: &Place, bytes: u32, depth: u64) -> Outcome {
+    let (mut session, file, _) = begin(&place.file, bytes as usize, false)?;
+    let reads: Vec<Transfer> =
+        (0..depth).map(|tag| Transfer { tag, ..read(file, 0, bytes, 0) }).collect();
+    session.submit(&reads)?;
+    let (mut done, began) = (0u64, Instant::now());
+    while began.elapsed() < place.seconds {
+        let completion = session.wait(None)?;
+        if completion.result != i64::from(bytes) {
+            return Err(format!("a read ended as {completion:?}").into());
+        }
+        done += 1;
+        session.submit(&reads[..1])?;
+    }
+    let bandwidth = done as f64 * f64::from(bytes) / began.elapsed().as_secs_f64();
+    Ok(format!("{{\"reads\": {done}, \"bytes_per_s\": {bandwidth:.0}}}"))
+}
+
 /// Reads a whole file in order so many times, and how many reads found it in the cache.
 pub fn scan(path: &str, bytes: u32, passes: u64) -> Outcome {
     let (mut session, file, length) = begin(path, bytes as usize, false)?;

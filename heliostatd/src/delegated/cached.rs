@@ -11,7 +11,7 @@ use heliostat_abi::delegated::{Piece, Way};
 use heliostat_service_file::delegated::{BlockKey, Found, BLOCK_BYTES, COST_MIN};
 
 use super::engine::{Engine, Who};
-use super::file::Vouched;
+use super::file::{Opened, Vouched};
 use super::serve::Step;
 use super::session::Session;
 
@@ -27,6 +27,36 @@ struct Place {
 }
 
 impl Session {
+    /// The usual case in one step, with one look into the cache: one piece that lies in one block
+    /// that is there, in order or not. `None` when it is another case; then nothing was done.
+    pub fn hit(&mut self, engine: &mut Engine, who: Who, left: &mut i64) -> Option<Step> {
+        let entry = self.operations.get(who.operation)?;
+        let ([piece], Way::None) = (entry.operation.pieces.as_slice(), entry.way) else {
+            return None;
+        };
+        let (piece, offset) = (*piece, entry.operation.offset);
+        let opened = self.objects.get_mut(entry.operation.object)?;
+        let lease = opened.vouched().filter(|_| !opened.file.wants_direct)?;
+        let (block, within) = (offset / BLOCK_BYTES, offset % BLOCK_BYTES);
+        let len = u64::from(piece.bytes).min(lease.version.size.checked_sub(offset)?);
+        let key = BlockKey { file: opened.number, block };
+        let Found::Ready { place, bytes } = engine.cache.peek(key) else { return None };
+        if len == 0 || len as i64 > *left || within + len > u64::from(bytes) {
+            return None;
+        }
+        let from = u64::from(place) * BLOCK_BYTES + within;
+        let into = (&*self.window, piece.offset as usize);
+        engine.arena.copy_to(from as usize, into.0, into.1, len as usize).ok()?;
+        *left -= COST_MIN.max(len as i64);
+        fetch_ahead(engine, opened, lease, (offset, len), Some(place));
+        if !lease.word.is_active() {
+            return None;
+        }
+        self.operations.get_mut(who.operation)?.way = Way::Cached;
+        self.end(engine, who.operation, len as i64);
+        Some(Step::Over)
+    }
+
     /// Goes on with a read through the cache.
     pub fn cached(&mut self, engine: &mut Engine, who: Who, left: &mut i64) -> Step {
         self.begin_cached(engine, who, left);
@@ -56,8 +86,7 @@ impl Session {
         }
     }
 
-    /// At the first turn of a read: it counts as a use of its block, unless it only goes on from
-    /// the last one, and what is likely to be read next is fetched.
+    /// At the first turn of a read.
     fn begin_cached(&mut self, engine: &mut Engine, who: Who, left: &mut i64) {
         let Some(entry) = self.operations.get_mut(who.operation) else { return };
         if entry.way != Way::None {
@@ -68,16 +97,8 @@ impl Session {
         // Its bytes are counted as they are copied.
         *left -= COST_MIN.saturating_sub(bytes as i64).max(0);
         let Some(opened) = self.objects.get_mut(entry.operation.object) else { return };
-        if !opened.ahead.goes_on(offset) {
-            engine.cache.look(BlockKey { file: opened.number, block: offset / BLOCK_BYTES });
-        }
-        let ahead = opened.ahead.begin(offset, bytes, BLOCK_BYTES);
-        if ahead.is_empty() {
-            return;
-        }
-        let Some(lease) = opened.vouched() else { return };
-        for block in ahead {
-            engine.fill(&opened.file, lease, BlockKey { file: opened.number, block });
+        if let Some(lease) = opened.vouched() {
+            fetch_ahead(engine, opened, lease, (offset, bytes), None);
         }
     }
 
@@ -152,5 +173,27 @@ impl Session {
         let done = self.operations.get(who.operation).map_or(0, |entry| entry.done);
         self.end(engine, who.operation, done as i64);
         Step::Over
+    }
+}
+
+/// A read of so many bytes at an offset begins: it counts as a use of its block, unless it only goes
+/// on from the last one, and what is likely to be read next is fetched.
+fn fetch_ahead(
+    engine: &mut Engine,
+    opened: &mut Opened,
+    lease: Vouched,
+    (offset, bytes): (u64, u64),
+    place: Option<u32>,
+) {
+    match place {
+        _ if opened.ahead.goes_on(offset) => {}
+        Some(place) => engine.cache.used(place),
+        None => {
+            let key = BlockKey { file: opened.number, block: offset / BLOCK_BYTES };
+            engine.cache.look(key);
+        }
+    }
+    for block in opened.ahead.begin(offset, bytes, BLOCK_BYTES) {
+        engine.fill(&opened.file, lease, BlockKey { file: opened.number, block });
     }
 }

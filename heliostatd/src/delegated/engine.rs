@@ -54,6 +54,10 @@ pub struct Engine {
     pub arena: Arc<SharedMapping>,
     /// What was done.
     pub counts: Arc<Counts>,
+    /// Requests that the kernel has for a file.
+    pub flying: usize,
+    /// About what time it is.
+    pub now_ns: u64,
     versions: HashMap<Version, u32>,
     versions_ever: u32,
     news: Sender<News>,
@@ -78,6 +82,8 @@ impl Engine {
             cache: Cache::new(blocks),
             arena: Arc::new(arena),
             counts,
+            flying: 0,
+            now_ns: 0,
             versions: HashMap::new(),
             versions_ever: 0,
             news,
@@ -118,8 +124,9 @@ impl Engine {
         let aim = Aim::Fill { place, word: lease.word };
         let (into, manner) = ((&self.arena, &into[..]), self.fill_manner);
         let begun = self.uring.read(aim, &file.buffered, start, into, manner);
-        if begun.is_err() {
-            self.cache.failed(place);
+        match begun {
+            Ok(_) => self.flying += 1,
+            Err(_) => drop(self.cache.failed(place)),
         }
         begun.is_ok()
     }

@@ -4,8 +4,9 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use heliostat_abi::name::ObjectId;
-use heliostat_service_file::delegated::Ahead;
+use heliostat_service_file::delegated::{Again, Ahead};
 
+use super::told::Told;
 use crate::memory::LeaseWord;
 
 /// One opened file, as the control plane hands it to the server loop.
@@ -20,8 +21,14 @@ pub struct OpenFile {
     pub can_write: bool,
     /// It was opened for the device.
     pub wants_direct: bool,
-    /// The lease under which its blocks may be cached.
+    /// Its blocks may be cached, under a lease.
+    pub may_cache: bool,
+    /// The lease.
     pub lease: Option<Vouched>,
+    /// The control plane's number for it.
+    pub serial: u64,
+    /// What people are told of it.
+    pub told: Arc<Told>,
 }
 
 /// A lease, and which version of the file it vouches for.
@@ -62,6 +69,8 @@ pub struct Opened {
     pub number: u32,
     /// Where its reader has got to.
     pub ahead: Ahead,
+    /// When its lease is asked for again.
+    pub again: Again,
 }
 
 impl Opened {

@@ -7,7 +7,7 @@ use heliostat_abi::name::ObjectId;
 use heliostat_base::mapping::SharedMapping;
 use heliostat_ring::{SpscConsumer, SpscProducer};
 
-use super::file::OpenFile;
+use super::file::{OpenFile, Vouched};
 
 /// A session's rings and window, ready to be served.
 pub struct Link {
@@ -38,6 +38,8 @@ pub enum Order {
     Begin(ObjectId, Box<Link>),
     /// A file that a session asked for, or the errno instead.
     Opened(ObjectId, Asked, Result<Box<OpenFile>, i32>),
+    /// Whether the file has a lease again, of which the loop has said that it has none.
+    Vouched(ObjectId, ObjectId, Option<Vouched>),
     /// The session has ended; its memory stays until the device is done with it.
     End(ObjectId),
 }
@@ -69,6 +71,9 @@ pub enum News {
     Wanted(Wish),
     /// The opener has it, or the errno instead.
     Found(Wish, Result<OwnedFd, i32>),
+    /// A session reads a file without a lease that could have one: its name in the loop, and the
+    /// control plane's number.
+    Unvouched(ObjectId, ObjectId, u64),
     /// A session has closed a file.
     Closed(ObjectId, Box<OpenFile>),
     /// A session broke the protocol; the text says how.

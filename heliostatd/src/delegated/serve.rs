@@ -54,9 +54,14 @@ impl Session {
     fn transfer(&mut self, engine: &mut Engine, who: Who, left: &mut i64) -> Step {
         let Some(entry) = self.operations.get(who.operation) else { return Step::Over };
         let is_read = entry.operation.kind == Kind::Read;
+        if let Some(step) = is_read.then(|| self.hit(engine, who, left)).flatten() {
+            return step;
+        }
+        let Some(entry) = self.operations.get(who.operation) else { return Step::Over };
         let Some(opened) = self.objects.get(entry.operation.object) else {
             return self.fail(engine, who, libc::EBADF);
         };
+        let object = entry.operation.object;
         let may = if is_read { opened.file.can_read } else { opened.file.can_write };
         if !may {
             return self.fail(engine, who, libc::EBADF);
@@ -70,7 +75,12 @@ impl Session {
         match choice {
             Choice::Cached => self.cached(engine, who, left),
             Choice::Direct => self.fly(engine, who, Way::Direct, left),
-            Choice::Kernel => self.fly(engine, who, Way::Kernel, left),
+            Choice::Kernel => {
+                if is_read {
+                    self.ask_lease(engine, object);
+                }
+                self.fly(engine, who, Way::Kernel, left)
+            }
             Choice::Misaligned => self.fail(engine, who, libc::EINVAL),
         }
     }
@@ -101,6 +111,7 @@ impl Session {
             Ok(flight) => {
                 (entry.way, entry.done) = (way, 0);
                 entry.flying += 1;
+                engine.flying += 1;
                 self.flying_bytes += bytes;
                 self.flights.insert(who.operation, flight);
                 *left -= FLIGHT_COST;
@@ -126,6 +137,7 @@ impl Session {
         match engine.uring.fsync(Aim::Transfer(who), &opened.file.buffered) {
             Ok(flight) => {
                 entry.flying += 1;
+                engine.flying += 1;
                 self.flights.insert(who.operation, flight);
                 Step::Over
             }

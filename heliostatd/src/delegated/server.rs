@@ -38,6 +38,14 @@ const REAPED_AT_ONCE: usize = 128;
 const SWEEPS_PER_ORDER: u32 = 8;
 /// Sweeps after which the clock is read, when there is always something to do.
 const SWEEPS_PER_LOOK: u32 = 16;
+/// Sweeps with nothing to do before the first pause: the next operation of one that waits for each
+/// comes within a microsecond, and a pause would add half its length.
+const EAGER_SWEEPS: u32 = 64;
+/// Pauses between two yields while nobody else wants the core: a yield is a system call, and what
+/// comes during it waits.
+const PAUSES_ALONE: u32 = 64;
+/// A yield that took longer gave the core to somebody.
+const YIELD_NS_MAX: u64 = 3_000;
 
 /// What the loop waits for and how patiently.
 pub struct Inbox {
@@ -47,6 +55,8 @@ pub struct Inbox {
     pub bell: Arc<OwnedFd>,
     /// How long a session, and the loop, stays awake with nothing to do.
     pub spin_ns: u64,
+    /// The same while the device has requests, which end such a sleep.
+    pub spin_flying_ns: u64,
 }
 
 /// One server loop.
@@ -62,6 +72,8 @@ pub struct Server {
     is_bell_watched: bool,
     is_over: bool,
     sweeps: u32,
+    /// The last yield gave the core to somebody else.
+    is_shared: bool,
 }
 
 impl Server {
@@ -78,6 +90,7 @@ impl Server {
             is_bell_watched: false,
             is_over: false,
             sweeps: 0,
+            is_shared: true,
         }
     }
 
@@ -90,7 +103,11 @@ impl Server {
                 continue;
             }
             idle += 1;
-            if idle % PAUSES_PER_YIELD != 0 {
+            if !self.is_shared && idle <= EAGER_SWEEPS {
+                continue;
+            }
+            let pauses = if self.is_shared { PAUSES_PER_YIELD } else { PAUSES_ALONE };
+            if idle % pauses != 0 {
                 pause();
                 continue;
             }
@@ -99,9 +116,17 @@ impl Server {
                 self.sleep();
                 idle = 0;
             } else {
-                yield_now();
+                self.give_way();
             }
         }
+    }
+
+    /// Lets others run on this core, and learns whether there are any.
+    fn give_way(&mut self) {
+        yield_now();
+        let before = self.now_ns;
+        self.look_at_clock();
+        self.is_shared = self.now_ns.saturating_sub(before) > YIELD_NS_MAX;
     }
 
     /// One round over everything; false when there was nothing to do.
@@ -156,6 +181,12 @@ impl Server {
                     (None, Err(_)) => {}
                 }
             }
+            Order::Vouched(id, object, lease) => {
+                let seat = self.seats.get(&id).and_then(|seat| self.sessions.get_mut(*seat));
+                if let Some(session) = seat {
+                    session.take_lease(&mut self.engine, object, lease);
+                }
+            }
             Order::End(id) => self.end(id),
         }
     }
@@ -184,13 +215,17 @@ impl Server {
                     }
                 }
                 Aim::Fill { place, word } => {
+                    self.engine.flying = self.engine.flying.saturating_sub(1);
                     for who in self.engine.filled(place, word, result) {
                         let Some(session) = self.sessions.get_mut(who.seat) else { continue };
                         session.operations.requeue(who.operation);
                         self.fair.join(who.seat.index);
                     }
                 }
-                Aim::Transfer(who) => self.transferred(who, result),
+                Aim::Transfer(who) => {
+                    self.engine.flying = self.engine.flying.saturating_sub(1);
+                    self.transferred(who, result);
+                }
             }
         }
         true
@@ -231,6 +266,7 @@ impl Server {
     /// What has to be done because time went by.
     fn look_at_clock(&mut self) {
         self.now_ns = monotonic_ns();
+        self.engine.now_ns = self.now_ns;
         for (_, session) in self.sessions.iter_mut() {
             for cancelled in session.operations.expire(self.now_ns, libc::ETIMEDOUT) {
                 session.cut_short(&mut self.engine, cancelled);
@@ -245,8 +281,10 @@ impl Server {
     /// Parks who has been silent; true when nobody is awake and nothing is left to do.
     fn park_idle(&mut self) -> bool {
         let mut all = true;
+        let Inbox { spin_ns, spin_flying_ns, .. } = self.inbox;
+        let spin_ns = if self.engine.flying > 0 { spin_flying_ns } else { spin_ns };
         for (seat, session) in self.sessions.iter_mut() {
-            let is_idle = self.now_ns.saturating_sub(session.heard_ns) >= self.inbox.spin_ns;
+            let is_idle = self.now_ns.saturating_sub(session.heard_ns) >= spin_ns;
             let is_parked =
                 session.parked.is_some() || is_idle && session.park(&mut self.engine, seat);
             all &= is_parked;

@@ -12,11 +12,11 @@ use heliostat_base::mapping::SharedMapping;
 use heliostat_base::uring::Flight;
 use heliostat_ring::layout::CONSUMER_BELL_AT;
 use heliostat_ring::{ReserveError, SpscConsumer, SpscProducer, TakeError};
-use heliostat_service_file::delegated::{Ahead, Bucket, Cancelled, Operations};
+use heliostat_service_file::delegated::{Again, Ahead, Bucket, Cancelled, Operations};
 
 use super::counts::Counts;
 use super::engine::{Aim, Engine};
-use super::file::{OpenFile, Opened};
+use super::file::{OpenFile, Opened, Vouched};
 use super::message::{Asked, Link, News};
 
 /// Operations taken from one ring before the others are looked at.
@@ -51,6 +51,8 @@ pub struct Session {
     bell: Arc<SharedMapping>,
     unsent: VecDeque<Completion>,
     is_silent: bool,
+    /// Operations that are taken at most the next time.
+    eagerness: usize,
     /// Where records are copied to before they are looked at.
     record: Box<[u8; OPERATION_BYTES_MAX]>,
     fault: Option<&'static str>,
@@ -76,6 +78,7 @@ impl Session {
             bell: link.bell,
             unsent: VecDeque::new(),
             is_silent: true,
+            eagerness: 1,
             record: Box::new([0; OPERATION_BYTES_MAX]),
             fault: None,
         }
@@ -87,14 +90,24 @@ impl Session {
     }
 
     /// Takes what it has submitted, up to a number; answers how many operations that were.
+    ///
+    /// One at first, and twice as many each time that there were as many: to see that there is no
+    /// second one takes a line's way between two cores, in which the first is as good as done.
     pub fn take_operations(&mut self, engine: &mut Engine, now_ns: u64) -> usize {
+        let taken = self.take_some(engine, now_ns);
+        let is_all = taken < self.eagerness;
+        self.eagerness = if is_all { 1 } else { (taken * 2).min(TAKEN_AT_ONCE) };
+        taken
+    }
+
+    fn take_some(&mut self, engine: &mut Engine, now_ns: u64) -> usize {
         self.send_unsent();
-        for taken in 0..TAKEN_AT_ONCE {
+        for taken in 0..self.eagerness {
             // Completions that it has not read take up room as operations do.
             if self.operations.len() + self.unsent.len() >= DEPTH_MAX {
                 return taken;
             }
-            let length = match self.submissions.pop(&mut self.record[..]) {
+            let length = match self.submissions.poll(&mut self.record[..]) {
                 Ok(length) => length,
                 Err(TakeError::Empty) => return taken,
                 Err(_) => {
@@ -106,7 +119,7 @@ impl Session {
             let operation = Operation::decode(record, self.window.len() as u64);
             self.admit(engine, operation, now_ns);
         }
-        TAKEN_AT_ONCE
+        self.eagerness
     }
 
     fn admit(
@@ -164,6 +177,9 @@ impl Session {
     pub fn end_with(&mut self, engine: &mut Engine, id: ObjectId, result: i64, generation: u32) {
         let Some(entry) = self.operations.end(id) else { return };
         engine.counts.ended(entry.operation.kind, entry.way, result);
+        if let (Some(opened), true) = (self.objects.get(entry.operation.object), result >= 0) {
+            opened.file.told.ended(entry.way, result as u64);
+        }
         self.complete(Completion { tag: entry.operation.tag, result, generation, way: entry.way });
     }
 
@@ -261,8 +277,29 @@ impl Session {
             return Err(libc::EMFILE);
         }
         let number = file.lease.map_or(0, |lease| engine.number(lease.version));
-        let opened = Opened { file, number, ahead: Ahead::default() };
+        let (ahead, again) = (Ahead::default(), Again::default());
+        let opened = Opened { file, number, ahead, again };
         self.objects.insert(opened).map_err(|_| libc::EMFILE)
+    }
+
+    /// The control plane's answer about a file that had no lease.
+    pub fn take_lease(&mut self, engine: &mut Engine, object: ObjectId, lease: Option<Vouched>) {
+        let Some(opened) = self.objects.get_mut(object) else { return };
+        opened.again.answered(lease.is_some(), engine.now_ns);
+        if let Some(lease) = lease {
+            opened.number = engine.number(lease.version);
+            opened.ahead = Ahead::default();
+        }
+        opened.file.lease = lease;
+        self.operations.send_back(object);
+    }
+
+    /// Asks for a lease of a file that has none and could, at its time.
+    pub fn ask_lease(&mut self, engine: &Engine, object: ObjectId) {
+        let Some(opened) = self.objects.get_mut(object) else { return };
+        if opened.file.may_cache && opened.again.asks(engine.now_ns) {
+            engine.tell(News::Unvouched(self.id, object, opened.file.serial));
+        }
     }
 
     /// The Open with this tag that waits for its file, if it was one.

@@ -63,6 +63,8 @@ impl Server {
     /// The kernel has done what an operation needed.
     pub(super) fn transferred(&mut self, who: Who, result: i32) {
         let Some(session) = self.sessions.get_mut(who.seat) else { return };
+        // It is likely to answer with another operation.
+        session.heard_ns = self.now_ns;
         session.flights.remove(&who.operation);
         let Some(entry) = session.operations.get_mut(who.operation) else { return };
         entry.flying = entry.flying.saturating_sub(1);

@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use heliostat_abi::delegated::{Kind, Way};
-use heliostat_service_file::delegated::BLOCK_BYTES;
+use heliostat_abi::delegated::{Kind, Way, DIRECT_GRAIN};
+use heliostat_service_file::delegated::{AHEAD_BLOCKS_MAX, BLOCK_BYTES, DIRECT_FROM};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
@@ -52,7 +52,20 @@ impl Daemon {
         let kept = delegated.counts.blocks_kept.load(Relaxed);
         all.insert("sessions".into(), json!(delegated.sessions.len()));
         all.insert("cache_bytes".into(), json!(kept * BLOCK_BYTES));
+        let limit = self.parts.config.delegated.cache_bytes;
+        all.insert("cache_bytes_max".into(), json!(limit));
+        all.insert("rule".into(), Self::delegated_rule());
         Value::Object(all)
+    }
+
+    /// The thresholds by which a transfer's way is chosen.
+    pub(crate) fn delegated_rule() -> Value {
+        json!({
+            "direct_from_bytes": DIRECT_FROM,
+            "direct_grain_bytes": DIRECT_GRAIN,
+            "block_bytes": BLOCK_BYTES,
+            "ahead_blocks": AHEAD_BLOCKS_MAX,
+        })
     }
 
     /// For the metrics.

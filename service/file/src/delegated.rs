@@ -8,6 +8,7 @@
 //!      -> choose a Way -> Cache and Ahead, or the device -> completion
 //! ```
 
+mod again;
 mod ahead;
 mod bucket;
 mod cache;
@@ -15,6 +16,7 @@ mod fair;
 mod operations;
 mod way;
 
+pub use again::Again;
 pub use ahead::{Ahead, AHEAD_BLOCKS_MAX};
 pub use bucket::Bucket;
 pub use cache::{BlockKey, Cache, Found, BLOCK_BYTES};

@@ -24,7 +24,6 @@ use heliostat_abi::delegated::{Completion, Kind, Operation, Pieces, DEPTH_MAX};
 use heliostat_abi::name::ObjectId;
 use heliostat_base::fd::OwnedFd;
 use heliostat_base::mapping::SharedMapping;
-use heliostat_ring::doorbell::Patience;
 
 pub use error::DelegatedError;
 pub use heliostat_abi::delegated::{Facts, Piece, Way, DIRECT, READ, WRITE};
@@ -38,6 +37,19 @@ pub const TAG_MAX: u64 = (1 << 63) - 1;
 pub struct File {
     object: ObjectId,
     epoch: u64,
+}
+
+impl File {
+    /// The same as three numbers, for bindings to other languages: index, generation, epoch.
+    pub fn to_parts(self) -> (u32, u32, u64) {
+        (self.object.index, self.object.generation, self.epoch)
+    }
+
+    /// A file that `to_parts` took apart. Any other numbers name a file that is refused, since it
+    /// is closed or stale, or another file of this very session.
+    pub fn from_parts((index, generation, epoch): (u32, u32, u64)) -> File {
+        File { object: ObjectId { index, generation }, epoch }
+    }
 }
 
 /// One operation on a file.
@@ -140,7 +152,7 @@ impl Delegated {
         if let Some(kept) = self.kept.pop_front() {
             return Ok(Some(kept));
         }
-        self.take()
+        self.take(Link::pop)
     }
 
     /// Waits for a completion, `limit` at most.
@@ -160,21 +172,20 @@ impl Delegated {
         if self.under_way == 0 {
             return Err(DelegatedError::Idle);
         }
-        if let Some(found) = self.take()? {
+        if let Some(found) = self.take(Link::look)? {
             return Ok(found);
         }
-        let patience = limit.map_or(Patience::ENDLESS, Patience::up_to);
         let Some(link) = self.link.as_mut() else { return Err(DelegatedError::Idle) };
-        match link.wait(&patience) {
-            Ok(()) => self.take()?.ok_or(DelegatedError::Corrupt),
+        match link.wait(limit, self.under_way) {
+            Ok(()) => self.take(Link::pop)?.ok_or(DelegatedError::Corrupt),
             Err(heliostat_ring::WaitError::TimedOut) => Err(DelegatedError::TimedOut),
             Err(heliostat_ring::WaitError::PeerGone) => Err(self.lose()),
         }
     }
 
-    fn take(&mut self) -> Result<Option<Completion>, DelegatedError> {
+    fn take(&mut self, by: Take) -> Result<Option<Completion>, DelegatedError> {
         let Some(link) = self.link.as_mut() else { return Ok(None) };
-        let found = link.pop()?;
+        let found = by(link)?;
         self.under_way -= usize::from(found.is_some()).min(self.under_way);
         Ok(found)
     }
@@ -241,6 +252,9 @@ impl Delegated {
         DelegatedError::Gone { lost }
     }
 }
+
+/// By which way a completion is looked for.
+type Take = fn(&mut Link) -> Result<Option<Completion>, DelegatedError>;
 
 impl Drop for Delegated {
     /// Operations that are under way go on until the device is done; nobody hears of them.

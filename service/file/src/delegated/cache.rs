@@ -151,10 +151,16 @@ impl<W> Cache<W> {
     pub fn look(&mut self, key: BlockKey) -> Found {
         let found = self.peek(key);
         if let Found::Ready { place, .. } = found {
-            let place = &mut self.places[place as usize];
-            place.uses = (place.uses + 1).min(USES_MAX);
+            self.used(place);
         }
         found
+    }
+
+    /// The block at a place, which `peek` has found, was used.
+    pub fn used(&mut self, place: u32) {
+        if let Some(place) = self.places.get_mut(place as usize) {
+            place.uses = (place.uses + 1).min(USES_MAX);
+        }
     }
 
     /// Waits for a block that is being filled; false when it is not.

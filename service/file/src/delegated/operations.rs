@@ -148,6 +148,17 @@ impl Operations {
         self.table.get_mut(id)
     }
 
+    /// Has the reads of a file that have begun in the cache made by the kernel, from their start:
+    /// what they have copied belongs to a lease that is over.
+    pub fn send_back(&mut self, object: ObjectId) {
+        for (_, entry) in self.table.iter_mut() {
+            let is_cached = matches!(entry.way, Way::Cached | Way::Filled);
+            if is_cached && entry.operation.object == object {
+                (entry.way, entry.done) = (Way::Kernel, 0);
+            }
+        }
+    }
+
     /// Takes an operation out; the next in its file's order becomes ready.
     pub fn end(&mut self, id: ObjectId) -> Option<Entry> {
         let entry = self.table.remove(id)?;
@@ -288,6 +299,21 @@ mod tests {
         assert_eq!(operations.expire(3000, 110), [Cancelled::Now(late)]);
         assert!(operations.expire(3000, 110).is_empty());
         assert_eq!(operations.next_deadline_ns(), Some(6000));
+    }
+
+    #[test]
+    fn reads_that_have_begun_in_the_cache_are_sent_back_and_no_others() {
+        let mut operations = Operations::new(3);
+        let mut admit = |file, tag| operations.admit(operation(Kind::Read, file, tag), 0).unwrap();
+        let (begun, fresh, other) = (admit(1, 1), admit(1, 2), admit(2, 3));
+        for id in [begun, other] {
+            let entry = operations.get_mut(id).unwrap();
+            (entry.way, entry.done) = (Way::Filled, 10);
+        }
+        operations.send_back(ObjectId { index: 1, generation: 1 });
+        let found = [begun, fresh, other].map(|id| operations.get(id).unwrap());
+        let found = found.map(|entry| (entry.way, entry.done));
+        assert_eq!(found, [(Way::Kernel, 0), (Way::None, 0), (Way::Filled, 10)]);
     }
 
     #[test]

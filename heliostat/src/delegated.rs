@@ -1,0 +1,104 @@
+//! Delegated operations in words: what the server loop has done, and how each open file is served.
+
+use serde_json::Value;
+
+use crate::table::{bytes, cell, list, Table};
+
+const WAYS: [&str; 4] = ["cached", "filled", "direct", "kernel"];
+
+/// For status: one paragraph; nothing where nobody has asked for the server loop.
+pub fn status_text(status: &Value) -> String {
+    let delegated = &status["delegated"];
+    if !delegated.is_object() {
+        return String::new();
+    }
+    let number = |name: &str| delegated[name].as_u64().unwrap_or(0);
+    let way = |way: &&str| {
+        let sum = bytes(number(&format!("bytes_{way}")));
+        format!("{way} {} ({sum})", number(&format!("transfers_{way}")))
+    };
+    let ways: Vec<_> = WAYS.iter().map(way).collect();
+    format!(
+        "\ndelegated: {} sessions; transfers: {}; {} failed; cache {} of {}\n{}",
+        number("sessions"),
+        ways.join(", "),
+        number("failed"),
+        bytes(number("cache_bytes")),
+        bytes(number("cache_bytes_max")),
+        rule_text(&delegated["rule"]),
+    )
+}
+
+/// For explain: one line for each file that is open for delegated operations.
+pub fn explain_text(explained: &Value) -> String {
+    let files = list(explained, "delegated");
+    if files.is_empty() {
+        return String::new();
+    }
+    let mut table = Table::new(&["delegated file", "#reads and writes", "way", "#bytes", "why"]);
+    for file in files {
+        let taken = file["ways"].as_object().into_iter().flatten();
+        let mut name = cell(file, "path");
+        let mut why = cell(file, "why");
+        for (way, counted) in taken {
+            let sum = bytes(counted["bytes"].as_u64().unwrap_or(0));
+            let (name, why) = (std::mem::take(&mut name), std::mem::take(&mut why));
+            table.row([name, cell(counted, "transfers"), way.clone(), sum, why]);
+        }
+        if !name.is_empty() {
+            table.row([name, "0".into(), String::new(), bytes(0), why]);
+        }
+    }
+    format!("\n{}{}", table.render(), rule_text(&explained["delegated_rule"]))
+}
+
+/// Which threshold decides about what.
+fn rule_text(rule: &Value) -> String {
+    let size = |name: &str| bytes(rule[name].as_u64().unwrap_or(0));
+    format!(
+        "rule: reads of {} and more, in multiples of {}, go to the device unless they begin in the \
+         cache; others are read by blocks of {}, up to {} blocks ahead, where a lease says that \
+         nobody writes\n",
+        size("direct_from_bytes"),
+        size("direct_grain_bytes"),
+        size("block_bytes"),
+        cell(rule, "ahead_blocks"),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn each_way_of_a_file_has_a_line_and_the_file_is_named_once() {
+        let ways = json!({
+            "cached": { "transfers": 3, "bytes": 12288 },
+            "kernel": { "transfers": 1, "bytes": 10 },
+        });
+        let rule = json!({
+            "direct_from_bytes": 262144, "direct_grain_bytes": 4096, "block_bytes": 65536,
+            "ahead_blocks": 32,
+        });
+        let files = json!([
+            { "path": "/a\nb", "ways": ways, "why": "a writer came" },
+            { "path": "/c", "ways": {}, "why": "empty" },
+        ]);
+        let text = explain_text(&json!({ "delegated": files, "delegated_rule": rule }));
+        let lines: Vec<_> = text.lines().collect();
+        let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(words(lines[2]), "/ab 3 cached 12.0 KiB a writer came");
+        assert_eq!(words(lines[3]), "1 kernel 10 B");
+        assert_eq!(words(lines[4]), "/c 0 0 B empty");
+        assert!(lines[5].starts_with("rule: reads of 256.0 KiB and more"), "{text}");
+        assert_eq!(explain_text(&json!({})), "");
+    }
+
+    #[test]
+    fn status_says_nothing_of_a_loop_that_nobody_has_asked_for() {
+        assert_eq!(status_text(&json!({ "delegated": null })), "");
+        let status = json!({ "delegated": { "sessions": 2, "transfers_cached": 5 } });
+        assert!(status_text(&status).contains("2 sessions; transfers: cached 5 (0 B)"));
+    }
+}

@@ -1,0 +1,227 @@
+//! What sessions have open: which files they get, under which leases, and what is told of them.
+
+use std::collections::HashMap;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use heliostat_abi::code::Unmapped;
+use heliostat_abi::name::ObjectId;
+use heliostat_control::name::Name;
+use heliostat_control::rights::Right;
+use rustix::fs::{fadvise, fstat, Advice, OFlags};
+use serde_json::{json, Value};
+use tracing::info;
+
+use super::file::{OpenFile, Version, Vouched};
+use super::message::Order;
+use super::told::{Told, Why};
+use crate::daemon::Daemon;
+use crate::lease::NotGiven;
+use crate::shown_file::{self, ShownFile};
+
+/// A version whose last change was no longer ago counts under its own lease only.
+const YOUNG_S: i64 = 2;
+
+/// What one session has open.
+#[derive(Default)]
+pub(super) struct Held {
+    /// How many of its files are under which lease.
+    leases: HashMap<ObjectId, u32>,
+    /// Its files, by serial number.
+    files: HashMap<u64, Seen>,
+}
+
+/// An open file, as the event loop knows it.
+struct Seen {
+    path: String,
+    buffered: Arc<OwnedFd>,
+    lease: Option<ObjectId>,
+    why: Why,
+    told: Arc<Told>,
+}
+
+impl Daemon {
+    /// What a session may do with an open file, and by which descriptors; an errno when nothing.
+    pub(super) fn admit_file(
+        &mut self,
+        id: ObjectId,
+        shown: &OwnedFd,
+        wants_direct: bool,
+    ) -> Result<Box<OpenFile>, i32> {
+        let (file, flags, bytes) =
+            shown_file::examine_any(shown.as_fd(), OFlags::empty(), &mut self.mounts)
+                .map_err(errno_of)?;
+        let access = flags & OFlags::RWMODE;
+        let (can_read, can_write) = (access != OFlags::WRONLY, access != OFlags::RDONLY);
+        if can_read {
+            self.check_file(id, Right::Read, &file)?;
+        }
+        if can_write {
+            self.check_file(id, Right::Write, &file)?;
+        }
+        let open = |flags| shown_file::reopen_for(shown, flags).map(Arc::new);
+        let buffered = open(access).map_err(errno_of)?;
+        let direct = open(access | OFlags::DIRECT).ok();
+        if wants_direct && direct.is_none() {
+            return Err(libc::EINVAL);
+        }
+        let may_cache = !can_write && !wants_direct;
+        let lease = match (can_write, wants_direct) {
+            (_, true) => Err(Why::Direct),
+            (true, false) => Err(Why::Writable),
+            (false, false) if bytes == 0 => Err(Why::Empty),
+            (false, false) => self.vouch(id, &buffered, &file),
+        };
+        let (told, serial) = (Arc::new(Told::default()), self.next_serial());
+        let seen = Seen {
+            path: file.path,
+            buffered: buffered.clone(),
+            lease: lease.as_ref().ok().map(|lease| lease.id),
+            why: lease.as_ref().err().copied().unwrap_or(Why::Leased),
+            told: told.clone(),
+        };
+        let held = self.delegated.as_mut().and_then(|it| it.sessions.get_mut(&id));
+        held.ok_or(libc::ECONNRESET)?.files.insert(serial, seen);
+        let lease = lease.ok();
+        Ok(Box::new(OpenFile {
+            buffered,
+            direct,
+            can_read,
+            can_write,
+            wants_direct,
+            may_cache,
+            lease,
+            serial,
+            told,
+        }))
+    }
+
+    fn next_serial(&mut self) -> u64 {
+        let Some(delegated) = &mut self.delegated else { return 0 };
+        delegated.serial += 1;
+        delegated.serial
+    }
+
+    /// Without a rule a session has its own user's files, and root's has all.
+    fn check_file(&self, id: ObjectId, right: Right, file: &ShownFile) -> Result<(), i32> {
+        let subject = &self.session(id).map_err(|_| libc::EACCES)?.peer.subject;
+        let owner = if subject.uid == 0 { 0 } else { file.owner };
+        let decision =
+            self.parts.config.rules.decide(subject, right, Name::File(&file.path), owner);
+        if decision.is_allowed() {
+            return Ok(());
+        }
+        info!(uid = subject.uid, path = file.path, %right, ?decision, "denied");
+        Err(libc::EACCES)
+    }
+
+    /// A lease under which the file's blocks may be cached; without one the kernel reads.
+    fn vouch(&mut self, id: ObjectId, fd: &OwnedFd, file: &ShownFile) -> Result<Vouched, Why> {
+        // The kernel's own reading ahead: what it fetched beyond a block might be fetched again.
+        let _ = fadvise(fd, 0, None, Advice::Random);
+        let vouched = self.vouch_quietly(id, fd, file);
+        if vouched.is_err() {
+            let _ = fadvise(fd, 0, None, Advice::Normal);
+        }
+        vouched
+    }
+
+    fn vouch_quietly(
+        &mut self,
+        id: ObjectId,
+        fd: &OwnedFd,
+        file: &ShownFile,
+    ) -> Result<Vouched, Why> {
+        let lease = self.ask_lease(id, fd, file).map_err(|reason| match reason {
+            NotGiven::Unmapped(reason) => Why::NotLeased(reason),
+            NotGiven::Refused(_) => Why::NotLeased(Unmapped::Denied),
+        })?;
+        let vouched = self.version_under(lease, fd);
+        let held = self.delegated.as_mut().and_then(|it| it.sessions.get_mut(&id));
+        match (vouched, held) {
+            (Some(version), Some(held)) => {
+                *held.leases.entry(lease).or_insert(0) += 1;
+                Ok(Vouched { id: lease, word: self.node.lease_word(lease), version })
+            }
+            _ => Err(Why::NotLeased(Unmapped::Fault)),
+        }
+    }
+
+    /// Which version of a file a lease that has just begun vouches for: nobody changes it any more.
+    fn version_under(&self, lease: ObjectId, fd: &OwnedFd) -> Option<Version> {
+        let status = fstat(fd).ok()?;
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).ok()?;
+        let age = now.as_secs() as i64 - status.st_ctime;
+        Some(Version {
+            device: status.st_dev,
+            inode: status.st_ino,
+            size: status.st_size.max(0) as u64,
+            changed: (status.st_ctime, status.st_ctime_nsec as i64),
+            only_under: (age < YOUNG_S).then_some(lease),
+        })
+    }
+
+    /// A session reads a file by the kernel that could be under a lease: perhaps it can be again.
+    pub(super) fn vouch_again(&mut self, id: ObjectId, object: ObjectId, serial: u64) {
+        let held = self.delegated.as_mut().and_then(|it| it.sessions.get_mut(&id));
+        let Some(seen) = held.and_then(|held| held.files.get_mut(&serial)) else { return };
+        let (fd, before) = (seen.buffered.clone(), seen.lease.take());
+        self.leave_lease(id, before);
+        let lease = shown_file::examine(fd.as_fd(), &mut self.mounts)
+            .map_err(Why::NotLeased)
+            .and_then(|file| self.vouch(id, &fd, &file));
+        let held = self.delegated.as_mut().and_then(|it| it.sessions.get_mut(&id));
+        if let Some(seen) = held.and_then(|held| held.files.get_mut(&serial)) {
+            seen.lease = lease.as_ref().ok().map(|lease| lease.id);
+            seen.why = lease.as_ref().err().copied().unwrap_or(Why::Leased);
+        }
+        self.order(Order::Vouched(id, object, lease.ok()));
+    }
+
+    /// A session, or its end, has closed a file: its lease, when no other file of it is under it.
+    pub(super) fn close_file(&mut self, id: ObjectId, file: OpenFile) {
+        let held = self.delegated.as_mut().and_then(|it| it.sessions.get_mut(&id));
+        let lease = held.and_then(|held| held.files.remove(&file.serial)?.lease);
+        self.leave_lease(id, lease);
+        let fds = [Some(file.buffered), file.direct].into_iter().flatten();
+        // What the kernel still uses is closed when it is done.
+        fds.filter_map(Arc::into_inner).for_each(|fd| self.closer.close(fd));
+    }
+
+    fn leave_lease(&mut self, id: ObjectId, lease: Option<ObjectId>) {
+        let held = self.delegated.as_mut().and_then(|it| it.sessions.get_mut(&id));
+        let (Some(held), Some(lease)) = (held, lease) else { return };
+        let count = held.leases.entry(lease).or_insert(1);
+        *count -= 1;
+        if *count == 0 {
+            held.leases.remove(&lease);
+            // Perhaps a writer has ended it already.
+            let _ = self.end_lease(id, lease);
+        }
+    }
+
+    /// The files that a session has open, for people.
+    pub(crate) fn delegated_files(&self, id: ObjectId) -> Vec<Value> {
+        let held = self.delegated.as_ref().and_then(|it| it.sessions.get(&id));
+        let mut files: Vec<_> = held.into_iter().flat_map(|held| &held.files).collect();
+        files.sort_by_key(|(serial, _)| **serial);
+        let each = files.into_iter().map(|(_, seen)| {
+            let is_over = |lease: ObjectId| !self.node.lease_word(lease).is_active();
+            let why = if seen.lease.is_some_and(is_over) { Why::Broken } else { seen.why };
+            json!({ "path": seen.path, "ways": seen.told.json(), "why": why.text() })
+        });
+        each.collect()
+    }
+}
+
+fn errno_of(reason: Unmapped) -> i32 {
+    match reason {
+        Unmapped::NotRegular => libc::EINVAL,
+        Unmapped::FileSystem => libc::EOPNOTSUPP,
+        Unmapped::Writable | Unmapped::Written => libc::EAGAIN,
+        Unmapped::Owner | Unmapped::Denied => libc::EACCES,
+        Unmapped::Full => libc::ENFILE,
+        _ => libc::EIO,
+    }
+}
