@@ -1,7 +1,9 @@
 //! Result codes: numbered by hand, never reused.
 
 use heliostat_abi::code::Code;
+use heliostat_base::sys::Errno;
 use heliostat_base::track::TrackError;
+use heliostat_stub::file::delegated::DelegatedError;
 use heliostat_stub::snapshot::{AttachError, NamedError, PublishError, RegionError};
 
 use ::heliostat_ring::pins::PinError;
@@ -50,6 +52,8 @@ pub enum heliostat_code {
     HELIOSTAT_FORKED = -17,
     /// A living producer has that name.
     HELIOSTAT_TAKEN = -18,
+    /// The file was opened in an earlier session: open it again.
+    HELIOSTAT_STALE = -19,
 }
 
 pub(crate) use heliostat_code::*;
@@ -148,6 +152,39 @@ impl From<&NamedError> for heliostat_code {
             NamedError::Refused(..) => HELIOSTAT_DENIED,
             NamedError::Memory(_) => HELIOSTAT_SYSTEM,
         }
+    }
+}
+
+impl From<&DelegatedError> for heliostat_code {
+    fn from(error: &DelegatedError) -> heliostat_code {
+        match error {
+            DelegatedError::Control(_) => HELIOSTAT_NO_CONTROL,
+            DelegatedError::Refused(Code::BadState, _) => HELIOSTAT_TAKEN,
+            DelegatedError::Refused(Code::Full, _) => HELIOSTAT_FULL,
+            DelegatedError::Refused(..) => HELIOSTAT_DENIED,
+            DelegatedError::Memory(_) | DelegatedError::Ring(_) => HELIOSTAT_SYSTEM,
+            DelegatedError::Corrupt => HELIOSTAT_CORRUPT,
+            DelegatedError::Gone { .. } => HELIOSTAT_PEER_GONE,
+            DelegatedError::Stale => HELIOSTAT_STALE,
+            DelegatedError::Tag | DelegatedError::Window(_) => HELIOSTAT_INVALID,
+            DelegatedError::Idle => HELIOSTAT_EMPTY,
+            DelegatedError::TimedOut => HELIOSTAT_TIMED_OUT,
+            DelegatedError::File(errno) => of_file(*errno),
+        }
+    }
+}
+
+fn of_file(errno: Errno) -> heliostat_code {
+    const ENOENT: i32 = 2;
+    const EACCES: i32 = 13;
+    const EINVAL: i32 = 22;
+    const EOPNOTSUPP: i32 = 95;
+    match errno.0 {
+        ENOENT => HELIOSTAT_NOT_FOUND,
+        EACCES => HELIOSTAT_DENIED,
+        EINVAL => HELIOSTAT_INVALID,
+        EOPNOTSUPP => HELIOSTAT_UNSUPPORTED,
+        _ => HELIOSTAT_SYSTEM,
     }
 }
 

@@ -1,4 +1,4 @@
-//! The C interface: rings and snapshots, with ownership and nulls checked at the border and no logic of its own.
+//! The C interface: rings, snapshots and delegated operations, with ownership and nulls checked at the border and no logic of its own.
 //!
 //! Every function catches panics, checks its pointers in release builds too, and answers with a
 //! `heliostat_code`. A handle belongs to one thread at a time; a reserved or taken element belongs
@@ -7,12 +7,14 @@
 
 mod border;
 mod code;
+mod delegated;
 mod region;
 mod ring;
 mod snapshot;
 
 pub use border::heliostat_last_message;
 pub use code::heliostat_code;
+pub use delegated::*;
 pub use region::*;
 pub use ring::*;
 pub use snapshot::*;

@@ -22,7 +22,7 @@ fn library() -> PathBuf {
 fn the_header_is_what_cbindgen_makes_of_the_sources() {
     let config = cbindgen::Config::from_file(folder().join("cbindgen.toml")).expect("readable");
     let mut builder = cbindgen::Builder::new().with_config(config);
-    for source in ["code.rs", "border.rs", "ring.rs", "region.rs", "snapshot.rs"] {
+    for source in ["code.rs", "border.rs", "ring.rs", "region.rs", "snapshot.rs", "delegated.rs"] {
         builder = builder.with_src(folder().join("src").join(source));
     }
     let mut made = Vec::new();

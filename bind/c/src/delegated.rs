@@ -1,0 +1,356 @@
+//! Delegated operations over C: a window, files, and batches of operations that complete in any order.
+
+use std::ffi::c_char;
+
+use heliostat_abi::delegated::{Completion, Kind, Pieces, DIRECT, READ, WRITE};
+use heliostat_stub::file::delegated::{Delegated, DelegatedError, File, Piece, Transfer};
+
+use crate::border::{fail, give, hand_out, lend, limit, take_back, text, Own};
+use crate::code::{guard, heliostat_code, *};
+use crate::region::configure_as_usual;
+
+/// Open for reading.
+pub const HELIOSTAT_READ: u32 = 1;
+/// Open for writing.
+pub const HELIOSTAT_WRITE: u32 = 2;
+/// Open for the device itself: what is aligned to 4096 goes past every cache, the rest is EINVAL.
+pub const HELIOSTAT_DIRECT: u32 = 4;
+/// Pieces that one operation has at most.
+pub const HELIOSTAT_PIECES_MAX: usize = 16;
+/// Largest tag; those above are the library's own.
+pub const HELIOSTAT_TAG_MAX: u64 = 0x7fff_ffff_ffff_ffff;
+
+const _: () = assert!(HELIOSTAT_READ as u64 == READ && HELIOSTAT_WRITE as u64 == WRITE);
+const _: () = assert!(HELIOSTAT_DIRECT as u64 == DIRECT);
+const _: () = assert!(HELIOSTAT_PIECES_MAX == heliostat_abi::delegated::PIECES_MAX);
+const _: () = assert!(HELIOSTAT_TAG_MAX == heliostat_stub::file::delegated::TAG_MAX);
+
+/// What an operation does.
+#[repr(i32)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(non_camel_case_types)] // the name is the C name
+pub enum heliostat_kind {
+    /// Bytes of the file at `offset` into the pieces.
+    HELIOSTAT_KIND_READ = 1,
+    /// The pieces into the file at `offset`.
+    HELIOSTAT_KIND_WRITE = 2,
+    /// The pieces to the end of the file, in one step.
+    HELIOSTAT_KIND_APPEND = 3,
+    /// What was written before is on the disk once this completes; no pieces.
+    HELIOSTAT_KIND_FSYNC = 4,
+    /// What is known of the file into the one piece: 64 bytes as docs/delegated.md lays them out.
+    HELIOSTAT_KIND_STAT = 6,
+    /// The file is not needed any more; no pieces.
+    HELIOSTAT_KIND_CLOSE = 7,
+}
+use heliostat_kind::*;
+
+/// A file that the server has open. A plain value: copy it, compare it by its fields.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(non_camel_case_types)] // the name is the C name
+pub struct heliostat_file {
+    /// Its number among the session's files.
+    pub index: u32,
+    /// Tells it from others that had the number.
+    pub generation: u32,
+    /// Of which session it is.
+    pub epoch: u64,
+}
+
+/// A place in the window.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(non_camel_case_types)] // the name is the C name
+pub struct heliostat_piece {
+    /// First byte, counted from the window's start.
+    pub offset: u64,
+    /// Number of bytes, at least 1.
+    pub bytes: u32,
+    /// Zero.
+    pub reserved: u32,
+}
+
+/// One operation.
+#[repr(C)]
+#[allow(non_camel_case_types)] // the name is the C name
+pub struct heliostat_operation {
+    /// A `heliostat_kind`.
+    pub kind: i32,
+    /// Microseconds until it ends with ETIMEDOUT; 0 for never.
+    pub timeout_us: u32,
+    /// With which file.
+    pub file: heliostat_file,
+    /// Where in the file, in bytes.
+    pub offset: u64,
+    /// Comes back with the completion; at most `HELIOSTAT_TAG_MAX`.
+    pub tag: u64,
+    /// Where in the window, in order; read during the call that submits.
+    pub pieces: *const heliostat_piece,
+    /// How many, at most `HELIOSTAT_PIECES_MAX`.
+    pub pieces_count: usize,
+}
+
+/// How an operation ended.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(non_camel_case_types)] // the name is the C name
+pub struct heliostat_completion {
+    /// The operation's tag.
+    pub tag: u64,
+    /// Bytes moved, or minus an errno of this system.
+    pub result: i64,
+    /// By which way: 0 none, 1 cached, 2 filled, 3 direct, 4 the kernel's page cache.
+    pub way: u32,
+    /// Zero.
+    pub reserved: u32,
+}
+
+/// A session with the server loop, and its window. One thread at a time.
+#[allow(non_camel_case_types)] // the name is the C name
+pub struct heliostat_delegated(Own<Delegated>);
+
+/// Begins a session with a window of `window_bytes` (whole pages), all zero; a process has one at a
+/// time. `*session` is the caller's. Blocks for half a second at most. `HELIOSTAT_NO_CONTROL`,
+/// `HELIOSTAT_DENIED`, `HELIOSTAT_FULL`, `HELIOSTAT_TAKEN`: nothing is left behind.
+///
+/// # Safety
+/// `session` is null or valid for writing.
+#[no_mangle]
+pub unsafe extern "C" fn heliostat_delegated_start(
+    window_bytes: usize,
+    session: *mut *mut heliostat_delegated,
+) -> heliostat_code {
+    guard(|| {
+        if session.is_null() {
+            return Err(HELIOSTAT_NULL);
+        }
+        configure_as_usual();
+        let begun = Delegated::start(window_bytes).map_err(named)?;
+        // SAFETY: not null (checked), valid by the caller's promise.
+        unsafe { hand_out(session, heliostat_delegated(Own::new(begun))) }
+    })
+}
+
+/// Where the window is and how long. Its bytes are the program's own; those of an operation's pieces
+/// belong to the server until it has completed. Good until the session is ended.
+///
+/// # Safety
+/// `session` is null or live; the outputs are null or valid for writing.
+#[no_mangle]
+pub unsafe extern "C" fn heliostat_delegated_window(
+    session: *mut heliostat_delegated,
+    bytes: *mut *mut u8,
+    len: *mut usize,
+) -> heliostat_code {
+    guard(|| {
+        // SAFETY: the caller's promise.
+        let window = unsafe { lend(session)? }.0.get()?.window();
+        // SAFETY: the caller's promise; a null is an output not wanted.
+        unsafe {
+            let _ = give(bytes, window.as_ptr());
+            let _ = give(len, window.len());
+        }
+        Ok(())
+    })
+}
+
+/// Has the server open the file `name` (an absolute path) with `access`: `HELIOSTAT_READ`,
+/// `HELIOSTAT_WRITE`, perhaps `HELIOSTAT_DIRECT`. The name travels through `scratch`, a place of its
+/// length or more. Waits. What open(2) refuses is `HELIOSTAT_NOT_FOUND`, `HELIOSTAT_DENIED`,
+/// `HELIOSTAT_INVALID`, `HELIOSTAT_UNSUPPORTED` (no local file) or `HELIOSTAT_SYSTEM`, with its words.
+///
+/// # Safety
+/// `session` is null or live; `name` is null or a C string; `file` is null or valid for writing.
+#[no_mangle]
+pub unsafe extern "C" fn heliostat_delegated_open(
+    session: *mut heliostat_delegated,
+    name: *const c_char,
+    access: u32,
+    scratch: heliostat_piece,
+    file: *mut heliostat_file,
+) -> heliostat_code {
+    guard(|| {
+        // SAFETY: the caller's promises.
+        let (session, name) = unsafe { (lend(session)?.0.get_mut()?, text(name)?) };
+        let name = name.filter(|_| !file.is_null()).ok_or(HELIOSTAT_NULL)?;
+        let opened = session.open(name, u64::from(access), piece(&scratch)?).map_err(named)?;
+        // SAFETY: the caller's promise.
+        unsafe { give(file, heliostat_file::of(opened)) }
+    })
+}
+
+/// Has the server work with a file that this process has open, with the rights of the descriptor;
+/// with `direct` not 0 as `HELIOSTAT_DIRECT`. The descriptor stays the caller's. Waits; errors as
+/// for `heliostat_delegated_open`.
+///
+/// # Safety
+/// `session` is null or live; `file` is null or valid for writing.
+#[no_mangle]
+pub unsafe extern "C" fn heliostat_delegated_show(
+    session: *mut heliostat_delegated,
+    fd: i32,
+    direct: i32,
+    file: *mut heliostat_file,
+) -> heliostat_code {
+    guard(|| {
+        // SAFETY: the caller's promise.
+        let session = unsafe { lend(session)? }.0.get_mut()?;
+        if file.is_null() {
+            return Err(HELIOSTAT_NULL);
+        }
+        let opened = session.show(fd, direct != 0).map_err(named)?;
+        // SAFETY: the caller's promise.
+        unsafe { give(file, heliostat_file::of(opened)) }
+    })
+}
+
+/// Submits operations in order and rings the server once. `*submitted` becomes how many there was
+/// room for; the others are to be submitted again after completions were taken. Does not block.
+/// `HELIOSTAT_INVALID`, `HELIOSTAT_STALE`: nothing was submitted. A piece beyond the window is
+/// answered with a completion (EINVAL).
+///
+/// # Safety
+/// `session` is null or live; `operations` is valid for `count`, and the pieces of each for theirs;
+/// `submitted` is null or valid for writing.
+#[no_mangle]
+pub unsafe extern "C" fn heliostat_delegated_submit(
+    session: *mut heliostat_delegated,
+    operations: *const heliostat_operation,
+    count: usize,
+    submitted: *mut usize,
+) -> heliostat_code {
+    guard(|| {
+        // SAFETY: the caller's promise.
+        let session = unsafe { lend(session)? }.0.get_mut()?;
+        if operations.is_null() || submitted.is_null() {
+            return Err(HELIOSTAT_NULL);
+        }
+        let mut transfers = Vec::with_capacity(count);
+        for index in 0..count {
+            // SAFETY: not null (checked), one of `count` by the caller's promise, as are its pieces.
+            transfers.push(unsafe { transfer(&*operations.add(index))? });
+        }
+        let taken = session.submit(&transfers).map_err(named)?;
+        // SAFETY: the caller's promise.
+        unsafe { give(submitted, taken) }
+    })
+}
+
+/// Asks for the end of the operation with this tag and waits for the answer. It completes in any
+/// case: with ECANCELED, or as if nobody had asked. `HELIOSTAT_NOT_FOUND`: it was not under way.
+///
+/// # Safety
+/// `session` is null or live.
+#[no_mangle]
+pub unsafe extern "C" fn heliostat_delegated_cancel(
+    session: *mut heliostat_delegated,
+    tag: u64,
+) -> heliostat_code {
+    guard(|| {
+        // SAFETY: the caller's promise.
+        let session = unsafe { lend(session)? }.0.get_mut()?;
+        match session.cancel(tag).map_err(named)? {
+            true => Ok(()),
+            false => Err(fail(HELIOSTAT_NOT_FOUND, "no operation with this tag is under way")),
+        }
+    })
+}
+
+/// Takes a completion, waiting for one: 0 looks only, a negative timeout waits for ever.
+/// `HELIOSTAT_TIMED_OUT`; `HELIOSTAT_EMPTY` when nothing is under way. `HELIOSTAT_PEER_GONE`: the
+/// control plane has ended the session, what was under way may be done or not, files are to be
+/// opened again, and what is submitted next begins another session.
+///
+/// # Safety
+/// `session` is null or live; `completion` is null or valid for writing.
+#[no_mangle]
+pub unsafe extern "C" fn heliostat_delegated_wait(
+    session: *mut heliostat_delegated,
+    timeout_ms: i64,
+    completion: *mut heliostat_completion,
+) -> heliostat_code {
+    guard(|| {
+        // SAFETY: the caller's promise.
+        let session = unsafe { lend(session)? }.0.get_mut()?;
+        if completion.is_null() {
+            return Err(HELIOSTAT_NULL);
+        }
+        let found = match session.reap().map_err(named)? {
+            Some(found) => found,
+            None => session.wait(limit(timeout_ms)).map_err(named)?,
+        };
+        let Completion { tag, result, way, .. } = found;
+        let value = heliostat_completion { tag, result, way: way as u32, reserved: 0 };
+        // SAFETY: the caller's promise.
+        unsafe { give(completion, value) }
+    })
+}
+
+/// Ends the session. What is under way goes on until the device is done; nobody hears of it. The
+/// window may not be used any more. Null is ignored.
+///
+/// # Safety
+/// `session` is null or came from this library and is not used again.
+#[no_mangle]
+pub unsafe extern "C" fn heliostat_delegated_end(session: *mut heliostat_delegated) {
+    // SAFETY: the caller's promise.
+    unsafe { take_back(session) }
+}
+
+fn named(error: DelegatedError) -> heliostat_code {
+    fail((&error).into(), error)
+}
+
+impl heliostat_file {
+    fn of(file: File) -> heliostat_file {
+        let (index, generation, epoch) = file.to_parts();
+        heliostat_file { index, generation, epoch }
+    }
+
+    fn file(self) -> File {
+        File::from_parts((self.index, self.generation, self.epoch))
+    }
+}
+
+fn piece(given: &heliostat_piece) -> Result<Piece, heliostat_code> {
+    let heliostat_piece { offset, bytes, reserved } = *given;
+    match reserved {
+        0 => Ok(Piece { offset, bytes }),
+        _ => Err(fail(HELIOSTAT_INVALID, "reserved bytes of a piece are zero")),
+    }
+}
+
+/// # Safety
+/// The operation's pieces are valid for their number.
+unsafe fn transfer(given: &heliostat_operation) -> Result<Transfer, heliostat_code> {
+    let count = given.pieces_count;
+    if count > HELIOSTAT_PIECES_MAX {
+        return Err(fail(HELIOSTAT_INVALID, format!("{count} pieces; at most 16")));
+    }
+    if count > 0 && given.pieces.is_null() {
+        return Err(HELIOSTAT_NULL);
+    }
+    let mut list = [Piece::default(); HELIOSTAT_PIECES_MAX];
+    for (index, place) in list.iter_mut().enumerate().take(count) {
+        // SAFETY: not null (checked), one of `count` by the caller's promise.
+        *place = piece(unsafe { &*given.pieces.add(index) })?;
+    }
+    let pieces = Pieces::new(list.get(..count).unwrap_or(&[])).unwrap_or_default();
+    let heliostat_operation { timeout_us, offset, tag, .. } = *given;
+    let (kind, file) = (kind(given.kind)?, given.file.file());
+    Ok(Transfer { kind, file, offset, pieces, tag, timeout_us })
+}
+
+fn kind(number: i32) -> Result<Kind, heliostat_code> {
+    let kinds = [
+        (HELIOSTAT_KIND_READ, Kind::Read),
+        (HELIOSTAT_KIND_WRITE, Kind::Write),
+        (HELIOSTAT_KIND_APPEND, Kind::Append),
+        (HELIOSTAT_KIND_FSYNC, Kind::Fsync),
+        (HELIOSTAT_KIND_STAT, Kind::Stat),
+        (HELIOSTAT_KIND_CLOSE, Kind::Close),
+    ];
+    let found = kinds.iter().find(|(here, _)| *here as i32 == number);
+    found.map(|(_, kind)| *kind).ok_or_else(|| fail(HELIOSTAT_INVALID, "there is no such kind"))
+}

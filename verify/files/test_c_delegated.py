@@ -1,0 +1,66 @@
+"""Delegated operations from C: the example, plainly and under Valgrind, with a live control plane."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from heliostat_run import BINARY, ROOT, House, Side
+
+pytestmark = pytest.mark.heliostat
+BINDING = ROOT / "bind/c"
+BYTES = 10_000_001
+
+
+@pytest.fixture(scope="module")
+def example(tmp_path_factory) -> Path:
+    """Compiled against header and library."""
+    if shutil.which("gcc") is None:
+        pytest.skip("no gcc to compile the program with")
+    program = tmp_path_factory.mktemp("c") / "delegated"
+    library = BINARY.parent / "libheliostat_c.a"
+    words = ["gcc", "-std=c11", "-D_GNU_SOURCE", "-g", "-Wall", "-Wextra", "-Werror", "-I", BINDING / "include"]
+    words += [BINDING / "examples/delegated.c", library, "-lpthread", "-ldl", "-lm", "-o", program]
+    built = subprocess.run(words, capture_output=True, text=True)
+    assert built.returncode == 0, built.stderr
+    return program
+
+
+@pytest.fixture
+def sample(tmp_path) -> tuple[Path, str]:
+    """A file, and what the example says of it."""
+    path, content = tmp_path / "sample", bytes(at * 7 % 251 for at in range(BYTES))
+    path.write_bytes(content)
+    (tmp_path / "sample.log").touch()
+    os.utime(path, (0, 0))
+    return path, f"{BYTES} bytes, sum {sum(content)};"
+
+
+@pytest.mark.parametrize("through", [[], ["valgrind", "-q", "--error-exitcode=9", "--leak-check=full", "--errors-for-leak-kinds=definite"]])
+def test_a_c_program_reads_in_batches_and_appends(example, sample, through):
+    if through and shutil.which(through[0]) is None:
+        pytest.skip(f"no {through[0]}")
+    path, said = sample
+    with House() as house:
+        house.call("run", "--", "/bin/true")
+        for _ in range(2):
+            program = house.run(Side.PLAIN, [*through, example, path], seconds=120)
+            assert program.process.returncode == 0, program.errors()
+            assert program.output().startswith(said), program.output()
+        counted = house.status()["delegated"]
+    assert path.with_suffix(".log").read_text() == "added up\n" * 2
+    assert counted["operations_read"] >= 2 * BYTES // 65536 and counted["failed"] == 0
+    assert counted["transfers_cached"] > 0 and counted["transfers_kernel"] == 2, counted
+
+
+def test_what_the_kernel_refuses_is_refused_in_words(example, tmp_path):
+    path = tmp_path / "without-a-log"
+    path.write_bytes(b"x" * 100)
+    with House() as house:
+        house.call("run", "--", "/bin/true")
+        program = house.run(Side.PLAIN, [example, path], seconds=30)
+        assert program.process.returncode == 1
+        assert "heliostat_delegated_open" in program.errors() and "No such file" in program.errors(), program.errors()
