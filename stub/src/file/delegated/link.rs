@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use heliostat_abi::delegated::{
-    Completion, Operation, COMPLETION_AT, COMPLETION_RECORD_BYTES, OPERATION_BYTES_MAX,
+    Completion, Operation, Way, COMPLETION_AT, COMPLETION_RECORD_BYTES, OPERATION_BYTES_MAX,
 };
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::node::State;
@@ -29,6 +29,8 @@ pub(super) struct Link {
     /// How many waits there were, and whether the last that looked for long found something.
     waits: u32,
     is_near: bool,
+    /// The last completion needed the device or the kernel.
+    is_slow: bool,
 }
 
 /// Looks of a wait before it pauses, yields and sleeps: some 2 us, more than a cached read takes. A
@@ -68,6 +70,7 @@ impl Link {
             node: standing.node,
             waits: 0,
             is_near: true,
+            is_slow: false,
         })
     }
 
@@ -92,7 +95,9 @@ impl Link {
         let mut record = [0; COMPLETION_RECORD_BYTES];
         match self.completions.poll(&mut record) {
             Ok(COMPLETION_RECORD_BYTES) => {
-                Completion::decode(&record).map(Some).ok_or(DelegatedError::Corrupt)
+                let found = Completion::decode(&record).ok_or(DelegatedError::Corrupt)?;
+                self.is_slow = matches!(found.way, Way::Filled | Way::Direct | Way::Kernel);
+                Ok(Some(found))
             }
             Err(TakeError::Empty) => Ok(None),
             _ => Err(DelegatedError::Corrupt),
@@ -134,7 +139,7 @@ impl Link {
         under_way: usize,
     ) -> Result<(), WaitError> {
         let usual = limit.map_or(Patience::ENDLESS, Patience::up_to);
-        let is_many = !self.is_near && under_way >= MANY;
+        let is_many = self.is_slow && under_way >= MANY;
         let spin_ns = if is_many { SPIN_MANY_NS } else { usual.spin_ns };
         let patience = &Patience { spin_ns, ..usual };
         let (node, id) = (&self.node, self.session);
