@@ -5,6 +5,8 @@
 //! and as a plain cell for payload, so that loom reports a payload access that no release and
 //! acquire orders as the data race it is.
 
+mod polling;
+
 use std::sync::Arc as StdArc;
 
 use loom::thread;

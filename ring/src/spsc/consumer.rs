@@ -21,8 +21,10 @@ pub struct SpscConsumer<M: Memory = RingMemory> {
     geometry: Geometry,
     /// Everything before it is released.
     tail: Position,
-    /// What of that the producer knows.
+    /// What of that stands in the tail word.
     published: Position,
+    /// What of that a producer knows that sleeps: it was published before a look at its bell.
+    told: Position,
     refresh: Refresh,
     producer_event: Option<Event>,
     single: PhantomData<Cell<()>>,
@@ -33,8 +35,17 @@ impl<M: Memory> SpscConsumer<M> {
     pub fn new(memory: Arc<M>, refresh: Refresh) -> Result<SpscConsumer<M>, RingError> {
         let tail = claim_consumer(&*memory)?;
         let geometry = memory.geometry();
-        let (published, producer_event, single) = (tail, None, PhantomData);
-        Ok(SpscConsumer { memory, geometry, tail, published, refresh, producer_event, single })
+        let (published, told, producer_event, single) = (tail, tail, None, PhantomData);
+        Ok(SpscConsumer {
+            memory,
+            geometry,
+            tail,
+            published,
+            told,
+            refresh,
+            producer_event,
+            single,
+        })
     }
 
     /// Rings this event for a producer that sleeps in poll.
@@ -74,17 +85,17 @@ impl<M: Memory> SpscConsumer<M> {
     /// As [`SpscConsumer::pop`], for who looks at many rings in turn: an empty ring is published
     /// without the bell and the fence before it, which would hold up whatever he does next.
     ///
-    /// The only producer sleeps past no space for that: it sleeps while it sees more than half of the
-    /// ring taken, and on the way from there to an empty ring `release` publishes with the bell, at
-    /// the latest when an eighth is left. Of several producers one that sleeps might see what was
-    /// released only when another has committed; so they have a consumer that calls `pop`.
+    /// No producer sleeps past space for that. One that sleeps knows all but an eighth of what is
+    /// released (`told`), and an empty ring less an eighth has room for any element. Of several
+    /// producers one might see what was released only when another has committed; so they have a
+    /// consumer that calls `pop`.
     #[inline]
     pub fn poll(&mut self, into: &mut [u8]) -> Result<usize, TakeError> {
         let Some(len) = look(&*self.memory, &mut self.tail)? else {
-            if self.tail != self.published {
-                // [reclaim] All our reads of the released bytes come before.
-                self.memory.word(Word::Tail).store(self.tail.value(), Ordering::Release);
-                self.published = self.tail;
+            if self.tail.since(self.told) >= self.geometry.publish_bytes() {
+                self.publish();
+            } else if self.tail != self.published {
+                self.store_tail();
             }
             return Err(TakeError::Empty);
         };
@@ -141,19 +152,25 @@ impl<M: Memory> SpscConsumer<M> {
     #[inline]
     fn release(&mut self, len: usize) {
         self.tail = self.tail.after(position::span_of(len));
-        let waiting = self.tail.since(self.published);
+        let waiting = self.tail.since(self.told);
         if waiting >= self.geometry.publish_bytes() || self.refresh == Refresh::Eager {
             self.publish();
         }
     }
 
+    #[inline]
+    fn store_tail(&mut self) {
+        // [reclaim] All our reads of the released bytes come before.
+        self.memory.word(Word::Tail).store(self.tail.value(), Ordering::Release);
+        self.published = self.tail;
+    }
+
     /// Tells the producer what is released, and wakes it if it sleeps.
     #[inline]
     fn publish(&mut self) {
-        if self.tail != self.published {
-            // [reclaim] All our reads of the released bytes come before.
-            self.memory.word(Word::Tail).store(self.tail.value(), Ordering::Release);
-            self.published = self.tail;
+        if self.tail != self.told {
+            self.store_tail();
+            self.told = self.tail;
             doorbell::ring(self.memory.bell(Side::Producer), self.producer_event.as_ref());
         }
     }
