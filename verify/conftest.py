@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+
 import pytest
 from heliostat_run import House
 
@@ -14,6 +16,14 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     config.addinivalue_line("markers", "heliostat: needs the built programs; left out by --plain")
     config.addinivalue_line("markers", "long: takes many minutes; run with --long only")
+    heed_signals()
+
+
+def heed_signals():
+    """Programs inherit what is ignored: SIGINT by what a shell runs in the background, SIGHUP by nohup."""
+    for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+        if signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, usual)
 
 
 def pytest_collection_modifyitems(config, items):
