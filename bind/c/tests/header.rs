@@ -18,22 +18,78 @@ fn library() -> PathBuf {
     deps.join("libheliostat_c.a")
 }
 
-#[test]
-fn the_header_is_what_cbindgen_makes_of_the_sources() {
-    let config = cbindgen::Config::from_file(folder().join("cbindgen.toml")).expect("readable");
+/// A header for each service: what it is made of, and which headers its types come from.
+const PARTS: [(&str, &[&str], &[&str]); 5] = [
+    ("code", &["code.rs", "border.rs"], &[]),
+    ("ring", &["ring.rs"], &["code"]),
+    ("region", &["region.rs"], &["code"]),
+    ("snapshot", &["snapshot.rs"], &["code", "region"]),
+    ("delegated", &["delegated.rs"], &["code"]),
+];
+
+/// One of them, as cbindgen makes it today.
+fn made(part: &str, sources: &[&str], needs: &[&str]) -> Vec<u8> {
+    let mut config = cbindgen::Config::from_file(folder().join("cbindgen.toml")).expect("readable");
+    config.include_guard = Some(format!("HELIOSTAT_{}_H", part.to_uppercase()));
+    config.includes = needs.iter().map(|needed| format!("{needed}.h")).collect();
     let mut builder = cbindgen::Builder::new().with_config(config);
-    for source in ["code.rs", "border.rs", "ring.rs", "region.rs", "snapshot.rs", "delegated.rs"] {
+    for source in sources {
         builder = builder.with_src(folder().join("src").join(source));
     }
     let mut made = Vec::new();
     builder.generate().expect("the sources parse").write(&mut made);
-    let path = folder().join("include/heliostat.h");
-    if std::env::var_os("HELIOSTAT_BLESS").is_some() {
-        std::fs::write(&path, &made).expect("writable");
+    made
+}
+
+#[test]
+fn the_headers_are_what_cbindgen_makes_of_the_sources() {
+    for (part, sources, needs) in PARTS {
+        let made = made(part, sources, needs);
+        let path = folder().join(format!("include/heliostat/{part}.h"));
+        if std::env::var_os("HELIOSTAT_BLESS").is_some() {
+            std::fs::write(&path, &made).expect("writable");
+        }
+        let stored = std::fs::read(&path).expect("stored");
+        let hint = "run HELIOSTAT_BLESS=1 cargo test -p heliostat-c";
+        assert!(stored == made, "include/heliostat/{part}.h is stale: {hint}");
     }
-    let stored = std::fs::read(&path).expect("stored");
-    let hint = "run HELIOSTAT_BLESS=1 cargo test -p heliostat-c";
-    assert!(stored == made, "include/heliostat.h is stale: {hint}");
+}
+
+#[test]
+fn heliostat_h_includes_every_header_there_is() {
+    let text = std::fs::read_to_string(folder().join("include/heliostat.h")).expect("stored");
+    let mut named: Vec<_> =
+        text.lines().filter_map(|line| line.strip_prefix("#include ")).collect();
+    let stored = std::fs::read_dir(folder().join("include/heliostat")).expect("there");
+    let stored = stored.map(|entry| entry.expect("readable").file_name().into_string());
+    let mut stored: Vec<_> =
+        stored.map(|name| format!("\"heliostat/{}\"", name.expect("ASCII"))).collect();
+    named.sort_unstable();
+    stored.sort_unstable();
+    assert_eq!(named, stored);
+    assert_eq!(stored.len(), PARTS.len());
+}
+
+#[test]
+fn each_header_stands_alone_in_c_and_in_cpp() {
+    if !is_there("gcc") || !is_there("g++") {
+        return;
+    }
+    let parts = PARTS.iter().map(|(part, ..)| format!("heliostat/{part}.h"));
+    for header in parts.chain(["heliostat.h".to_owned()]) {
+        for [compiler, standard] in
+            [["gcc", "-std=c11"], ["gcc", "-std=c2x"], ["g++", "-std=c++17"]]
+        {
+            let mut command = Command::new(compiler);
+            command.args([standard, "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-I"]);
+            command.arg(folder().join("include"));
+            let language = if compiler == "gcc" { "c" } else { "c++" };
+            command.args(["-include", &header, "-x", language, "/dev/null"]);
+            let read = command.output().expect("runs");
+            let found = String::from_utf8_lossy(&read.stderr);
+            assert!(read.status.success(), "{header}, {standard}: {found}");
+        }
+    }
 }
 
 /// Compiles an example against header and library.

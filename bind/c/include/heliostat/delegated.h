@@ -1,0 +1,196 @@
+// The C interface of Heliostat. Generated from bind/c/src by cbindgen; do not edit.
+// Regenerate: HELIOSTAT_BLESS=1 cargo test -p heliostat-c
+
+#ifndef HELIOSTAT_DELEGATED_H
+#define HELIOSTAT_DELEGATED_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include "code.h"
+
+// Open for reading.
+#define HELIOSTAT_READ 1
+
+// Open for writing.
+#define HELIOSTAT_WRITE 2
+
+// Open for the device itself: what is aligned to 4096 goes past every cache, the rest is EINVAL.
+#define HELIOSTAT_DIRECT 4
+
+// Pieces that one operation has at most.
+#define HELIOSTAT_PIECES_MAX 16
+
+// Largest tag; those above are the library's own.
+#define HELIOSTAT_TAG_MAX 9223372036854775807
+
+// What an operation does.
+enum heliostat_kind
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+  // Bytes of the file at `offset` into the pieces.
+  HELIOSTAT_KIND_READ = 1,
+  // The pieces into the file at `offset`.
+  HELIOSTAT_KIND_WRITE = 2,
+  // The pieces to the end of the file, in one step.
+  HELIOSTAT_KIND_APPEND = 3,
+  // What was written before is on the disk once this completes; no pieces.
+  HELIOSTAT_KIND_FSYNC = 4,
+  // What is known of the file into the one piece: 64 bytes as docs/delegated.md lays them out.
+  HELIOSTAT_KIND_STAT = 6,
+  // The file is not needed any more; no pieces.
+  HELIOSTAT_KIND_CLOSE = 7,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum heliostat_kind heliostat_kind;
+#else
+typedef int32_t heliostat_kind;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+// A session with the server loop, and its window. One thread at a time.
+typedef struct heliostat_delegated heliostat_delegated;
+
+// A place in the window.
+typedef struct {
+  // First byte, counted from the window's start.
+  uint64_t offset;
+  // Number of bytes, at least 1.
+  uint32_t bytes;
+  // Zero.
+  uint32_t reserved;
+} heliostat_piece;
+
+// A file that the server has open. A plain value: copy it, compare it by its fields.
+typedef struct {
+  // Its number among the session's files.
+  uint32_t index;
+  // Tells it from others that had the number.
+  uint32_t generation;
+  // Of which session it is.
+  uint64_t epoch;
+} heliostat_file;
+
+// One operation.
+typedef struct {
+  // A `heliostat_kind`.
+  int32_t kind;
+  // Microseconds until it ends with ETIMEDOUT; 0 for never.
+  uint32_t timeout_us;
+  // With which file.
+  heliostat_file file;
+  // Where in the file, in bytes.
+  uint64_t offset;
+  // Comes back with the completion; at most `HELIOSTAT_TAG_MAX`.
+  uint64_t tag;
+  // Where in the window, in order; read during the call that submits.
+  const heliostat_piece *pieces;
+  // How many, at most `HELIOSTAT_PIECES_MAX`.
+  size_t pieces_count;
+} heliostat_operation;
+
+// How an operation ended.
+typedef struct {
+  // The operation's tag.
+  uint64_t tag;
+  // Bytes moved, or minus an errno of this system.
+  int64_t result;
+  // By which way: 0 none, 1 cached, 2 filled, 3 direct, 4 the kernel's page cache.
+  uint32_t way;
+  // Zero.
+  uint32_t reserved;
+} heliostat_completion;
+
+#ifdef __cplusplus
+extern "C" {
+#endif // __cplusplus
+
+// Begins a session with a window of `window_bytes` (whole pages), all zero; a process has one at a
+// time. `*session` is the caller's. Blocks for half a second at most. `HELIOSTAT_NO_CONTROL`,
+// `HELIOSTAT_DENIED`, `HELIOSTAT_FULL`, `HELIOSTAT_TAKEN`: nothing is left behind.
+//
+// # Safety
+// `session` is null or valid for writing.
+heliostat_code heliostat_delegated_start(size_t window_bytes, heliostat_delegated **session);
+
+// Where the window is and how long. Its bytes are the program's own; those of an operation's pieces
+// belong to the server until it has completed. Good until the session is ended.
+//
+// # Safety
+// `session` is null or live; the outputs are null or valid for writing.
+heliostat_code heliostat_delegated_window(heliostat_delegated *session,
+                                          uint8_t **bytes,
+                                          size_t *len);
+
+// Has the server open the file `name` (an absolute path) with `access`: `HELIOSTAT_READ`,
+// `HELIOSTAT_WRITE`, perhaps `HELIOSTAT_DIRECT`. The name travels through `scratch`, a place of its
+// length or more. Waits. What open(2) refuses is `HELIOSTAT_NOT_FOUND`, `HELIOSTAT_DENIED`,
+// `HELIOSTAT_INVALID`, `HELIOSTAT_UNSUPPORTED` (no local file) or `HELIOSTAT_SYSTEM`, with its words.
+//
+// # Safety
+// `session` is null or live; `name` is null or a C string; `file` is null or valid for writing.
+heliostat_code heliostat_delegated_open(heliostat_delegated *session,
+                                        const char *name,
+                                        uint32_t access,
+                                        heliostat_piece scratch,
+                                        heliostat_file *file);
+
+// Has the server work with a file that this process has open, with the rights of the descriptor;
+// with `direct` not 0 as `HELIOSTAT_DIRECT`. The descriptor stays the caller's. Waits; errors as
+// for `heliostat_delegated_open`.
+//
+// # Safety
+// `session` is null or live; `file` is null or valid for writing.
+heliostat_code heliostat_delegated_show(heliostat_delegated *session,
+                                        int32_t fd,
+                                        int32_t direct,
+                                        heliostat_file *file);
+
+// Submits operations in order and rings the server once. `*submitted` becomes how many there was
+// room for; the others are to be submitted again after completions were taken. Does not block.
+// `HELIOSTAT_INVALID`, `HELIOSTAT_STALE`: nothing was submitted. A piece beyond the window is
+// answered with a completion (EINVAL).
+//
+// # Safety
+// `session` is null or live; `operations` is valid for `count`, and the pieces of each for theirs;
+// `submitted` is null or valid for writing.
+heliostat_code heliostat_delegated_submit(heliostat_delegated *session,
+                                          const heliostat_operation *operations,
+                                          size_t count,
+                                          size_t *submitted);
+
+// Asks for the end of the operation with this tag and waits for the answer. It completes in any
+// case: with ECANCELED, or as if nobody had asked. `HELIOSTAT_NOT_FOUND`: it was not under way.
+//
+// # Safety
+// `session` is null or live.
+heliostat_code heliostat_delegated_cancel(heliostat_delegated *session, uint64_t tag);
+
+// Takes a completion, waiting for one: 0 looks only, a negative timeout waits for ever.
+// `HELIOSTAT_TIMED_OUT`; `HELIOSTAT_EMPTY` when nothing is under way. `HELIOSTAT_PEER_GONE`: the
+// control plane has ended the session, what was under way may be done or not, files are to be
+// opened again, and what is submitted next begins another session.
+//
+// # Safety
+// `session` is null or live; `completion` is null or valid for writing.
+heliostat_code heliostat_delegated_wait(heliostat_delegated *session,
+                                        int64_t timeout_ms,
+                                        heliostat_completion *completion);
+
+// Ends the session. What is under way goes on until the device is done; nobody hears of it. The
+// window may not be used any more. Null is ignored.
+//
+// # Safety
+// `session` is null or came from this library and is not used again.
+void heliostat_delegated_end(heliostat_delegated *session);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif  // __cplusplus
+
+#endif  /* HELIOSTAT_DELEGATED_H */
