@@ -30,11 +30,12 @@ use std::os::fd::AsRawFd;
 
 use crate::session::NodePage;
 
-/// Which end of a stream this process is.
+/// Which end of a stream this process is. Neither is 0: no stream at all is, so that the table of
+/// connections begins as zeros and takes no room in the library's file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Side {
     /// It connected.
-    Client,
+    Client = 1,
     /// It accepted.
     Server,
 }
@@ -48,7 +49,7 @@ impl Side {
     }
 
     fn holders(self) -> usize {
-        slot::HOLDERS + 4 * self as usize
+        slot::HOLDERS + 4 * usize::from(self == Self::Server)
     }
 }
 

@@ -43,7 +43,8 @@ pub fn act(player: &Player, held: &Held, side: Side, word: u64) -> bool {
         4 => assert_eq!(held.slot.state(), state(player, held).unwrap_or(SlotState::Free)),
         5 => held.slot.share(side),
         6 => {
-            let holders = player.load(held.index, at::HOLDERS + 4 * side as usize);
+            let holders =
+                player.load(held.index, at::HOLDERS + 4 * usize::from(side == Side::Server));
             assert_eq!(held.slot.is_last_holder(side), holders <= 1);
         }
         7 => held.slot.leave(side),

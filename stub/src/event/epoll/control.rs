@@ -104,11 +104,7 @@ fn add(epoll: i32, fd: i32, index: u32, event: libc::epoll_event) -> Answer {
             return Some(Err(errno));
         }
     }
-    let mut sets = socket::at(index).sets.lock();
-    if !sets.contains(&set_index) {
-        sets.push(set_index);
-    }
-    drop(sets);
+    socket::at(index).sets.lock().insert(set_index);
     let answer = put(epoll, set, inner, place);
     if socket::at(index).is_native() {
         // Another thread took it off the direct path before it could see this set.
