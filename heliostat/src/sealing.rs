@@ -56,5 +56,6 @@ fn each<T, E: std::fmt::Display>(
 /// A folder for this user alone, for what supervisors keep while they run.
 pub fn private_folder(socket: &Path) -> PathBuf {
     // The control socket lies in such a folder, made and checked by whoever made the socket.
+    let socket = std::path::absolute(socket).unwrap_or_else(|_| socket.to_owned());
     socket.parent().unwrap_or(Path::new("/tmp")).to_owned()
 }

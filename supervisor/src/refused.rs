@@ -89,12 +89,12 @@ impl Refused {
         if *count > 1 {
             return;
         }
+        // A path may hold anything: one line stays one, and no terminal takes it for a command.
+        let line: String = text.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
         if self.tells {
-            eprintln!("heliostat: refused: {text}");
+            eprintln!("heliostat: refused: {line}");
         }
         if let Some(report) = &mut self.report {
-            // A path may hold anything: one line stays one.
-            let line: String = text.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
             let _ = report.write_all(format!("{line}\n").as_bytes());
         }
     }

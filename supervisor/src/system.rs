@@ -29,7 +29,9 @@ const READ: &[&str] = &[
     "/etc/protocols",
     "/etc/localtime",
     "/etc/timezone",
-    "/etc/ssl",
+    // Not the folder: beside these lie private keys, and root's programs own them.
+    "/etc/ssl/certs",
+    "/etc/ssl/openssl.cnf",
     "/etc/ca-certificates",
     "/etc/mime.types",
     "/etc/magic",

@@ -3,7 +3,7 @@
 use std::os::fd::OwnedFd;
 
 use heliostat_base::seal::Reply;
-use heliostat_base::sys::Errno;
+use heliostat_base::sys::{Errno, Sysno};
 use heliostat_control::policy::Access;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 
@@ -103,9 +103,9 @@ pub fn given(call: &Call<'_>, fd: OwnedFd, flags: OFlags) -> Answer {
 /// (seccomp_unotify(2)), so it is made by the program's own call where nobody else can change the
 /// path meanwhile: in a program of one thread. Memory that two processes share remains; what such
 /// a race could win is a name's status, and no content. Programs with threads get a descriptor for
-/// reading instead, of files and directories.
+/// reading instead, of files and directories, and so does openat2(2), whose flags lie in memory too.
 fn by_path(call: &Call<'_>, fd: &OwnedFd, closes_on_exec: bool) -> Answer {
-    if call.house.is_alone(call.thread()) {
+    if call.number != Sysno::openat2 && call.house.is_alone(call.thread()) {
         call.check()?;
         return Ok(Reply::Continue);
     }

@@ -113,6 +113,8 @@ mod tests {
             (Sysno::socket, [libc::AF_INET6 as u64, 1, 6, 0, 0, 0], pass),
             (Sysno::socket, [libc::AF_INET as u64, 1, 132, 0, 0, 0], ask),
             (Sysno::socket, [libc::AF_INET as u64, 1, 262, 0, 0, 0], ask),
+            (Sysno::socket, [libc::AF_INET as u64, 0o2000005, 0, 0, 0, 0], ask),
+            (Sysno::socketpair, [libc::AF_UNIX as u64, 5, 0, 0, 0, 0], pass),
             (Sysno::setsockopt, [9, libc::SOL_SOCKET as u64, 2, 0, 0, 0], pass),
             (Sysno::setsockopt, [9, 0, 4, 0, 0, 0], ask),
             (Sysno::socket, [libc::AF_NETLINK as u64, 1, 0, 0, 0, 0], ask),

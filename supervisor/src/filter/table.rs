@@ -199,7 +199,9 @@ const PROCESS_OPTIONS: &[u32] = &[
 ];
 
 const DOMAINS: &[u32] = &[libc::AF_UNIX as u32, libc::AF_INET as u32, libc::AF_INET6 as u32];
-const TYPES: &[u32] =
+/// Not SOCK_SEQPACKET, which is SCTP where it is not a unix socket's, without its number.
+const TYPES: &[u32] = &[libc::SOCK_STREAM as u32, libc::SOCK_DGRAM as u32];
+const TYPES_OF_PAIRS: &[u32] =
     &[libc::SOCK_STREAM as u32, libc::SOCK_DGRAM as u32, libc::SOCK_SEQPACKET as u32];
 
 /// The default of the type, TCP and UDP. Not MPTCP, whose kernel connects to addresses that its
@@ -226,7 +228,7 @@ const CONDITIONAL: &[(Sysno, Condition)] = &[
     // Without an address it goes where the socket is connected to.
     (Sysno::sendto, Condition::Zero(4)),
     (Sysno::socket, Condition::Socket(DOMAINS, TYPES, PROTOCOLS)),
-    (Sysno::socketpair, Condition::Socket(&DOMAINS_OF_PAIRS, TYPES, &[0])),
+    (Sysno::socketpair, Condition::Socket(&DOMAINS_OF_PAIRS, TYPES_OF_PAIRS, &[0])),
     // At the levels of IP there are options that lead packets elsewhere.
     (Sysno::setsockopt, Condition::LowIn(1, LEVELS)),
     (Sysno::prlimit64, Condition::LowIn(0, &[0])),

@@ -26,7 +26,7 @@ use crate::call::{Answer, Call};
 /// The answer if the call is of this family.
 pub fn answer(call: &Call<'_>) -> Option<Answer> {
     Some(match call.number {
-        Sysno::socket | Sysno::socketpair => socket::refuse(call),
+        Sysno::socket | Sysno::socketpair => socket::make(call),
         Sysno::setsockopt => option::set(call),
         Sysno::connect => connect::connect(call),
         Sysno::bind => bind::bind(call),

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use heliostat_base::fd::OwnedFd;
-use heliostat_base::seal;
+use heliostat_base::seal::{self, Reply};
 use heliostat_base::sys::Errno;
 use rustix::fs::OFlags;
 use rustix::net::{sockopt, AddressFamily, SocketType};
@@ -15,6 +15,9 @@ use crate::paths::errno;
 const TICK: Duration = Duration::from_millis(250);
 /// Rounds of a wait that the kernel calls over although nothing got better.
 const PAUSE: Duration = Duration::from_millis(5);
+
+/// The type of a socket without its flags (source: net.h, SOCK_TYPE_MASK).
+const KIND: i32 = 0xf;
 
 /// A second descriptor of a socket of the program's.
 pub struct Socket {
@@ -98,10 +101,15 @@ impl Socket {
     }
 }
 
-/// socket(2) and socketpair(2) that the filter did not let pass.
-pub fn refuse(call: &Call<'_>) -> Answer {
-    let (domain, kind) = (call.int(0), call.int(1) & 0xf);
-    call.house.note_call(call, &format!("sockets of domain {domain}, type {kind}"));
+/// socket(2) and socketpair(2) that the filter did not let pass. The numbers are in registers:
+/// what is judged is what the kernel goes on with.
+pub fn make(call: &Call<'_>) -> Answer {
+    let (domain, kind, protocol) = (call.int(0), call.int(1) & KIND, call.int(2));
+    if domain == libc::AF_UNIX && kind == libc::SOCK_SEQPACKET && protocol == 0 {
+        return Ok(Reply::Continue);
+    }
+    call.house
+        .note_call(call, &format!("sockets of domain {domain}, type {kind}, protocol {protocol}"));
     Err(Errno(match domain {
         libc::AF_UNIX | libc::AF_INET | libc::AF_INET6 if kind == libc::SOCK_RAW => libc::EPERM,
         libc::AF_UNIX | libc::AF_INET | libc::AF_INET6 => libc::EPROTONOSUPPORT,

@@ -2,11 +2,12 @@
 //!
 //! A connection is made to the very socket that the walk found. A socket is made under the name
 //! that the program gave, since getsockname(2) repeats it: the kernel walks that name again, in
-//! a thread that Landlock lets make sockets below writable grants only, wherever a link that
-//! changed meanwhile leads.
+//! a thread that Landlock lets make sockets in the folder that was found, and below, wherever a
+//! link that changed meanwhile leads.
 
-use std::ffi::CString;
+use std::ffi::{CString, OsStr};
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
 
 use heliostat_base::seal;
 use heliostat_base::sys::Errno;
@@ -20,7 +21,7 @@ use rustix::net::SocketAddrUnix;
 use super::socket::Socket;
 use crate::call::{own_name, Call, Last};
 use crate::calls::changeable;
-use crate::paths::errno;
+use crate::paths::{errno, Found};
 
 /// The socket at a path, held open, and a name by which this process reaches it.
 pub fn destination(call: &Call<'_>, path: &[u8]) -> Result<(OwnedFd, SocketAddrUnix), Errno> {
@@ -44,8 +45,7 @@ pub fn bind(call: &Call<'_>, socket: &Socket, path: &[u8]) -> Result<(), Errno> 
     }
     found.writable()?;
     let start = call.start(libc::AT_FDCWD, path)?;
-    let name = CString::new(path).map_err(|_| Errno(libc::EINVAL))?;
-    let name = SocketAddrUnix::new(name.as_c_str()).map_err(errno)?;
+    let asked = CString::new(path).map_err(|_| Errno(libc::EINVAL))?;
     let umask = Mode::from_raw_mode(call.umask());
     call.check()?;
     std::thread::scope(|scope| {
@@ -55,27 +55,44 @@ pub fn bind(call: &Call<'_>, socket: &Socket, path: &[u8]) -> Result<(), Errno> 
                 rustix::process::fchdir(&start.fd).map_err(errno)?;
             }
             rustix::process::umask(umask);
-            fence(call)?;
-            rustix::net::bind(&socket.fd, &name).map_err(errno)
+            fence(&found.folder)?;
+            make(socket, &asked, &found, has_guarded(call, &found))
         });
         made.join().unwrap_or(Err(Errno(libc::EIO)))
     })
 }
 
-/// Lets this thread make sockets below writable grants only.
-fn fence(call: &Call<'_>) -> Result<(), Errno> {
+/// Makes the socket by its name, or where that leads elsewhere for this process (/proc/self), or
+/// may lead into a part that is guarded, in the folder that is held.
+fn make(socket: &Socket, asked: &CString, found: &Found, has_guarded: bool) -> Result<(), Errno> {
+    let bind = |name: rustix::io::Result<SocketAddrUnix>| {
+        rustix::net::bind(&socket.fd, &name.map_err(errno)?).map_err(errno)
+    };
+    if !has_guarded && bind(SocketAddrUnix::new(asked.as_c_str())).is_ok() {
+        return Ok(());
+    }
+    let name = OsStr::from_bytes(found.name.as_bytes());
+    bind(SocketAddrUnix::new(own_name(&found.folder).join(name)))
+}
+
+/// Whether a grant for reading lies below the folder in which a name is to be made.
+fn has_guarded(call: &Call<'_>, found: &Found) -> bool {
+    let folder = found.path.parent().unwrap_or(&found.path);
+    let mut guarded = call.house.roots.all().iter().filter(|root| root.access != Access::ReadWrite);
+    guarded.any(|root| root.path.starts_with(folder))
+}
+
+/// Lets this thread make sockets in and below one folder only.
+fn fence(folder: &OwnedFd) -> Result<(), Errno> {
     let refused = |_| Errno(libc::EACCES);
     rustix::thread::set_no_new_privs(true).map_err(errno)?;
-    let mut rules = Ruleset::default()
+    Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
         .handle_access(AccessFs::MakeSock)
-        .map_err(|_| Errno(libc::EACCES))?
+        .map_err(refused)?
         .create()
-        .map_err(refused)?;
-    let roots = call.house.roots.all().iter();
-    for root in roots.filter(|root| root.is_folder && root.access == Access::ReadWrite) {
-        let beneath = PathBeneath::new(&root.folder, AccessFs::MakeSock);
-        rules = rules.add_rule(beneath).map_err(refused)?;
-    }
-    rules.restrict_self().map(drop).map_err(refused)
+        .and_then(|rules| rules.add_rule(PathBeneath::new(folder, AccessFs::MakeSock)))
+        .and_then(|rules| rules.restrict_self())
+        .map(drop)
+        .map_err(refused)
 }

@@ -9,22 +9,31 @@ use heliostat_base::seal;
 use heliostat_base::sys::Errno;
 use rustix::fs::{Mode, OFlags};
 
-use super::errno;
+use super::{errno, host_path, Roots};
 use crate::call::own_name;
 
 /// Opens the file of descriptor `number` of a process anew, with no more rights than the
 /// descriptor has itself: what was handed in for writing is not read, a pipe's reader does not
 /// become its writer, what is open by path only is not opened, and what may be appended to is not
-/// overwritten.
+/// overwritten. What is open by path only and lies outside, which a race for such a
+/// descriptor can win, is not even looked at: attributes and watches are found by a look.
 ///
 /// # Errors
 /// EBADF if there is none, EACCES for more than it has, and those of openat(2).
-pub fn reopen(process: i32, number: i32, wanted: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
+pub fn reopen(
+    roots: &Roots,
+    (process, number): (i32, i32),
+    wanted: OFlags,
+    mode: Mode,
+) -> Result<OwnedFd, Errno> {
     let fd: OwnedFd = seal::descriptor_of(process, number)?.into();
     // Without an answer it has no right but to be looked at.
     let has = rustix::fs::fcntl_getfl(&fd).unwrap_or(OFlags::PATH);
     let reads = |flags: OFlags| !flags.contains(OFlags::WRONLY);
     let writes = |flags: OFlags| flags.intersects(OFlags::WRONLY | OFlags::RDWR);
+    if has.contains(OFlags::PATH) && lies_outside(roots, &fd) {
+        return Err(Errno(libc::EACCES));
+    }
     let mut flags = wanted.difference(OFlags::NOFOLLOW | OFlags::CREATE | OFlags::EXCL);
     if !wanted.contains(OFlags::PATH) {
         let changes = writes(wanted) || wanted.contains(OFlags::TRUNC);
@@ -37,4 +46,8 @@ pub fn reopen(process: i32, number: i32, wanted: OFlags, mode: Mode) -> Result<O
         }
     }
     rustix::fs::open(own_name(&fd), flags | OFlags::CLOEXEC, mode).map_err(errno)
+}
+
+fn lies_outside(roots: &Roots, fd: &OwnedFd) -> bool {
+    host_path(fd).is_some_and(|path| roots.name_of(&path).is_none())
 }

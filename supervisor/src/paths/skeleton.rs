@@ -4,6 +4,7 @@
 //! in a grant's own place, and the host's symbolic links that stand before a grant (`/bin`). It
 //! is only ever read, and removed at the end.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -13,8 +14,8 @@ use std::path::{Path, PathBuf};
 use heliostat_control::policy::PathGrant;
 use rustix::fs::{FlockOperation, Mode, OFlags};
 
-/// How a supervisor's folder begins; its process's number follows.
-const PREFIX: &str = "sealed-";
+/// How a supervisor's folder begins; its process's number follows, and one of `PLACES_MAX`.
+const PREFIX: &str = "heliostat-sealed-";
 /// Folders of one process's number: other pid namespaces have the same numbers.
 const PLACES_MAX: usize = 64;
 
@@ -154,16 +155,24 @@ fn claim(place: &Path) -> Option<OwnedFd> {
     Some(folder)
 }
 
-/// Folders of supervisors that were killed.
+/// Folders of supervisors that were killed. The folder may be one where a person keeps others.
 fn remove_left_behind(folder: &Path) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        let is_ours = entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX));
+        let name = entry.file_name();
         // Held until it is gone.
-        let claimed = is_ours.then(|| claim(&entry.path())).flatten();
+        let claimed = is_a_place(&name).then(|| claim(&entry.path())).flatten();
         if claimed.is_some() {
             let _ = fs::remove_dir_all(entry.path());
         }
     }
+}
+
+/// Whether a name is exactly as `claim_one` makes them.
+fn is_a_place(name: &OsStr) -> bool {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let rest = name.to_str().and_then(|name| name.strip_prefix(PREFIX));
+    let numbers = rest.and_then(|rest| rest.split_once('-'));
+    numbers.is_some_and(|(process, place)| is_number(process) && is_number(place))
 }
 
 #[cfg(test)]
@@ -173,7 +182,7 @@ mod tests {
     #[test]
     fn only_folders_that_nobody_claims_are_cleared_away() {
         let folder = tempfile::tempdir().expect("a folder");
-        let left = folder.path().join("sealed-1-0");
+        let left = folder.path().join("heliostat-sealed-1-0");
         fs::create_dir_all(left.join("etc")).expect("what a killed supervisor left");
         let (one, other) = (Skeleton::new(folder.path()), Skeleton::new(folder.path()));
         let (one, other) = (one.expect("one"), other.expect("another"));
@@ -181,6 +190,19 @@ mod tests {
         assert!(one.place != other.place && one.place.exists() && other.place.exists());
         drop((one, other));
         assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 0);
+    }
+
+    #[test]
+    fn what_a_person_keeps_beside_it_stays() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let names = ["sealed-letters", "heliostat-sealed-notes", "heliostat-sealed-1-0-copy"];
+        for name in names {
+            fs::create_dir_all(folder.path().join(name).join("inner")).expect("a person's folder");
+        }
+        drop(Skeleton::new(folder.path()).expect("a skeleton"));
+        for name in names {
+            assert!(folder.path().join(name).join("inner").exists(), "{name}");
+        }
     }
 
     #[test]

@@ -42,7 +42,7 @@ extern const struct attack path_attacks[], grant_attacks[], race_attacks[], rewr
 extern const struct attack readonly_attacks[], descriptor_attacks[], proc_attacks[], signal_attacks[];
 extern const struct attack tracing_attacks[], namespace_attacks[], kernel_attacks[], seccomp_attacks[];
 extern const struct attack exec_attacks[], network_attacks[], network_rewrite_attacks[], unix_attacks[], ipc_attacks[];
-extern const struct attack terminal_attacks[], abi_attacks[], flood_attacks[], control_attacks[];
+extern const struct attack terminal_attacks[], abi_attacks[], flood_attacks[], control_attacks[], shared_attacks[];
 
 /* One system call with up to six arguments; the result is the kernel's, -errno on failure. */
 long raw(long number, const long arguments[6]);
@@ -83,6 +83,8 @@ long open_path(const char *path);
 /* A preparation without which the attack proves nothing. */
 long need(long result, const char *what);
 
+/* Between two stores to memory that others read: without it the compiler leaves the first out. */
+#define BARRIER() __asm__ volatile("" ::: "memory")
 /* Runs `work` in a thread until the program ends. */
 void beside(void (*work)(void));
 /* True until a race has lasted long enough; the length is the runner's to choose. */

@@ -79,6 +79,16 @@ static void ancestors_list_only_grants(void) {
     all_refused();
 }
 
+/* What every program is granted to start must not hold the keys of the machine: a program that
+ * root runs is the owner of them, and needs no capability to read them. */
+static void keys_of_the_machine(void) {
+    static const char *const folders[] = {"/etc/ssl/private", "/etc/ssh", "/etc/sudoers.d", "/var/spool/cron"};
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
+        must_fail(CALL(openat, AT_FDCWD, folders[i], O_RDONLY | O_DIRECTORY), folders[i]);
+    must_fail(CALL(openat, AT_FDCWD, "/etc/shadow", O_RDONLY), "/etc/shadow");
+    all_refused();
+}
+
 const struct attack grant_attacks[] = {
     ATTACK(narrower_grant_written, ANYONE),
     ATTACK(narrower_grant_renamed, ANYONE),
@@ -86,5 +96,6 @@ const struct attack grant_attacks[] = {
     ATTACK(narrower_grant_covered, ANYONE),
     ATTACK(grant_root_removed, ANYONE),
     ATTACK(ancestors_list_only_grants, ANYONE),
+    ATTACK(keys_of_the_machine, ROOT),
     {0},
 };

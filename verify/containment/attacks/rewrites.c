@@ -17,7 +17,9 @@ static struct open_how how;
 static void flip(void) {
     for (;;) {
         memcpy(shifting, bad, sizeof bad);
+        BARRIER();
         memcpy(shifting, good, sizeof good);
+        BARRIER();
     }
 }
 
@@ -40,7 +42,9 @@ static void rewrite_openat(void) {
 static void flip_how(void) {
     for (;;) {
         how = (struct open_how){.flags = O_RDONLY};
+        BARRIER();
         how = (struct open_how){.flags = O_RDWR, .resolve = RESOLVE_NO_SYMLINKS};
+        BARRIER();
     }
 }
 

@@ -96,6 +96,27 @@ static void unix_bound_outside(void) {
     all_refused();
 }
 
+/* /proc/self is somebody else's for whoever acts on the caller's behalf: a number there must lead
+ * to the caller's folder, and to no folder that the supervisor has open. Where a name was made in
+ * a guarded part of the grant, the runner sees it. */
+static void unix_bound_by_number(void) {
+    long folder = need(CALL(openat, AT_FDCWD, at("data"), O_RDONLY | O_DIRECTORY), "the grant");
+    long guarded = need(CALL(openat, AT_FDCWD, at("data/sub/keys"), O_RDONLY | O_DIRECTORY), "a guarded part");
+    for (long number = 10; number < 200; number++) {
+        char path[64];
+        if (number == folder || number == guarded)
+            continue;
+        CALL(dup2, folder, number);
+        snprintf(path, sizeof path, "/proc/self/fd/%ld/made-%ld", number, number);
+        struct sockaddr_un name = name_of(path);
+        CALL(bind, CALL(socket, AF_UNIX, SOCK_STREAM, 0), &name, sizeof name);
+        CALL(dup2, guarded, number);
+        must_fail(CALL(bind, CALL(socket, AF_UNIX, SOCK_STREAM, 0), &name, sizeof name), "bound in a guarded part");
+        CALL(close, number);
+    }
+    all_refused();
+}
+
 /* Credentials that name somebody else, where a server trusts them. */
 static void forged_credentials(void) {
     int pair[2], on = 1;
@@ -137,6 +158,7 @@ const struct attack unix_attacks[] = {
     ATTACK(unix_abstract, ANYONE),
     ATTACK(unix_abstract_bound, ANYONE),
     ATTACK(unix_bound_outside, ANYONE),
+    ATTACK(unix_bound_by_number, ANYONE),
     ATTACK(forged_credentials, ROOT),
     ATTACK(peer_by_descriptor, ANYONE),
     {0},
