@@ -85,6 +85,7 @@ numbered! {
         Disabled = 16 => "switched off by option",
         TableFull = 17 => "the program's own table of files is full",
         NoSignals = 18 => "the program's handling of SIGBUS or SIGSEGV could not be kept apart",
+        Locked = 19 => "a record lock is on it (fcntl(2), F_SETLK), which mapping could end",
     }
 }
 

@@ -70,6 +70,20 @@ pub fn mode_and_bytes(fd: i32) -> Option<(u32, u64)> {
     Some((stat.st_mode, stat.st_size as u64))
 }
 
+/// True when somebody, this process perhaps, has a record lock on the file (fcntl(2), F_SETLK).
+pub fn is_record_locked(fd: i32) -> bool {
+    // Asked as the owner of an open file description, to whom this process's own locks are another's.
+    let mut wanted = libc::flock {
+        l_type: libc::F_WRLCK as i16,
+        l_whence: libc::SEEK_SET as i16,
+        l_start: 0,
+        l_len: 0,
+        l_pid: 0,
+    };
+    let asked = fcntl(fd, libc::F_OFD_GETLK, &raw mut wanted as usize);
+    asked.is_ok() && wanted.l_type != libc::F_UNLCK as i16
+}
+
 /// True when a limit on the address space is set (RLIMIT_AS).
 pub fn is_memory_limited() -> bool {
     let mut limit = [0u64; 2];

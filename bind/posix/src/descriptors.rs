@@ -11,6 +11,7 @@ use crate::dispatch::Call;
 use crate::files;
 use crate::memory;
 use crate::sockets::by_kernel;
+use crate::spawn;
 
 /// close(2)
 pub fn close(call: &mut Call<'_>) -> Verdict {
@@ -22,7 +23,13 @@ pub fn close(call: &mut Call<'_>) -> Verdict {
 pub fn close_range(call: &mut Call<'_>) -> Verdict {
     let (first, last, flags) = (call.word(0) as u32, call.word(1) as u32, call.word(2));
     let is_closing = flags & CLOSE_RANGE_CLOEXEC == 0;
-    if first > last || !is_closing {
+    if first > last {
+        return Verdict::Pass;
+    }
+    if flags & CLOSE_RANGE_UNSHARE != 0 {
+        spawn::descriptors_part();
+    }
+    if !is_closing {
         return Verdict::Pass;
     }
     for (first, last) in process::closing_range(first, last) {
@@ -35,7 +42,9 @@ pub fn close_range(call: &mut Call<'_>) -> Verdict {
     call.answer(Some(Ok(0)))
 }
 
-/// Marks instead of closing (source: close_range(2)).
+/// Takes the descriptors along for the calling thread alone (source: close_range(2)).
+const CLOSE_RANGE_UNSHARE: u64 = 2;
+/// Marks instead of closing (source: the same).
 const CLOSE_RANGE_CLOEXEC: u64 = 4;
 
 /// dup(2)
@@ -89,6 +98,7 @@ pub fn fcntl(call: &mut Call<'_>) -> Verdict {
             }
             call.answer(Some(answer))
         }
+        libc::F_SETLEASE if table::file(fd) != 0 => files::lease(call),
         libc::F_SETLK | libc::F_SETLKW | libc::F_GETLK if table::file(fd) != 0 => files::lock(call),
         libc::F_OFD_SETLK | libc::F_OFD_SETLKW | libc::F_OFD_GETLK if table::file(fd) != 0 => {
             files::lock(call)

@@ -69,6 +69,7 @@ const CAUGHT: &[Sysno] = &[
     Sysno::rt_sigaction,
     Sysno::rt_sigprocmask,
     Sysno::io_uring_setup,
+    Sysno::unshare,
 ];
 
 /// Chooses the sites to be patched; sites whose number shows only at run time are all caught.
@@ -203,6 +204,7 @@ fn dispatch_cold(number: Sysno, call: &mut Call<'_>) -> Verdict {
         Sysno::execve | Sysno::execveat => spawn::exec(call),
         Sysno::exit_group => spawn::exit(call),
         Sysno::io_uring_setup => spawn::io_uring(call),
+        Sysno::unshare => spawn::unshare(call),
         Sysno::rt_sigaction => signal::action(call),
         Sysno::rt_sigprocmask => fault::mask(call),
         Sysno::newfstatat => sealed::newfstatat(call),

@@ -6,7 +6,8 @@
 use std::io::IoSliceMut;
 
 use heliostat_base::guarded;
-use heliostat_base::sys::Sysno;
+use heliostat_base::spin::sleep_ns;
+use heliostat_base::sys::{check, Errno, Sysno};
 use heliostat_interpose::Verdict;
 use heliostat_stub::file::{self, Next, Seek, Ticket};
 use heliostat_stub::{table, thread};
@@ -23,6 +24,11 @@ const ADDRESS_MAX: u64 = 0x7fff_ffff_f000;
 /// Buffers of one call that are read here; more are the kernel's. 1 KiB of the program's stack.
 const BUFFERS_MAX: usize = 64;
 
+/// How often a call is made again that a lease stands in the way of, and how long between: the
+/// control plane gives one back within a millisecond unless it has more to do.
+const LEASE_TRIES: u32 = 20;
+const LEASE_PAUSE_NS: u64 = 1_000_000;
+
 /// Marks `scratch` where it holds a ticket's number; a wait of another kind writes other bytes.
 const TICKET: u64 = 0x7469_636b << 32;
 const TICKET_MASK: u64 = !0 << 32;
@@ -35,11 +41,16 @@ pub fn open(call: &mut Call<'_>, flags: impl FnOnce(&Call<'_>) -> i32) -> Verdic
             false => Verdict::Pass,
         };
     };
-    if result >= 0 {
-        file::opened(result as i32, flags(call));
+    let flags = flags(call);
+    let answer = match check(result as isize) {
+        // A lease keeps a writer out who does not wait; plainly there would be none.
+        Err(Errno(libc::EAGAIN)) if flags & libc::O_NONBLOCK != 0 => patiently(|| by_kernel(call)),
+        answer => answer,
+    };
+    if let Ok(fd) = answer {
+        file::opened(fd as i32, flags);
     }
-    call.frame.rax = result as u64;
-    Verdict::Done
+    call.answer(Some(answer))
 }
 
 /// The flags of openat2(2), which the kernel has just read.
@@ -317,6 +328,26 @@ pub fn lock(call: &mut Call<'_>) -> Verdict {
         }
         _ => Verdict::Pass,
     }
+}
+
+/// fcntl(2), F_SETLEASE: the program wants a lease of its own. The control plane's must not stand in
+/// the way, nor the descriptors that it closes a moment later.
+pub fn lease(call: &mut Call<'_>) -> Verdict {
+    file::stop(call.int(0));
+    let answer = patiently(|| by_kernel(call));
+    call.answer(Some(answer))
+}
+
+/// Makes a call again that the kernel refuses while the control plane gives a lease back, for as
+/// long as that may take.
+fn patiently(mut make: impl FnMut() -> Result<usize, Errno>) -> Result<usize, Errno> {
+    for _ in 0..LEASE_TRIES {
+        match make() {
+            Err(Errno(libc::EAGAIN)) => sleep_ns(LEASE_PAUSE_NS),
+            answer => return answer,
+        }
+    }
+    make()
 }
 
 /// ioctl(2) on a file: bytes left from the offset on, and closing on exec.

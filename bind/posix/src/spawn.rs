@@ -2,6 +2,7 @@
 
 use heliostat_abi::code::Native;
 use heliostat_abi::report::Counter;
+use heliostat_base::process::is_single_threaded;
 use heliostat_base::sys::Sysno;
 use heliostat_interpose::{SyscallFrame, Verdict};
 use heliostat_stub::net::{demote, listen, socket};
@@ -15,10 +16,25 @@ use crate::sockets::by_kernel;
 /// fork(2), and clone(2) without shared memory: made here, so that both sides return through
 /// this function, each on its own copy of the stack.
 pub fn fork(call: &mut Call<'_>) -> Verdict {
+    let is_clone = call.frame.rax == Sysno::clone as u64;
+    if is_clone && call.word(0) & CLONE_FILES != 0 {
+        stay_native();
+    }
+    // With a stack of its own the child would come back here without our frames.
+    let stack = if is_clone { std::mem::take(&mut call.frame.args[1]) } else { 0 };
     process::before_fork();
     let answer = by_kernel(call);
+    if is_clone {
+        call.frame.args[1] = stack;
+    }
     match answer {
-        Ok(0) => process::in_forked_child(),
+        Ok(0) => {
+            process::in_forked_child();
+            if stack != 0 {
+                // SAFETY: the trampoline's frame, and the stack that the program has given its child.
+                unsafe { call.frame.go_on_at(stack) };
+            }
+        }
         Ok(_) => file::after_fork(),
         Err(_) => process::fork_failed(),
     }
@@ -37,8 +53,30 @@ pub extern "C" fn before_spawn(frame: *mut SyscallFrame) {
         }
         _ => 0,
     };
-    if flags & libc::CLONE_THREAD as u64 == 0 {
+    let is_thread = flags & libc::CLONE_THREAD as u64 != 0;
+    if !is_thread {
         file::before_spawn();
+    }
+    if is_thread != (flags & CLONE_FILES != 0) {
+        stay_native();
+    }
+}
+
+const CLONE_FILES: u64 = libc::CLONE_FILES as u64;
+
+/// unshare(2): a thread may take the process's descriptors along, and go on with its own.
+pub fn unshare(call: &mut Call<'_>) -> Verdict {
+    if call.word(0) & CLONE_FILES != 0 {
+        descriptors_part();
+    }
+    Verdict::Pass
+}
+
+/// From now on one thread's descriptors are other files than another's of the same number, and we
+/// have one table. Alone, or in a child of vfork, a thread has had them for itself before.
+pub fn descriptors_part() {
+    if !is_single_threaded() && !process::is_borrowed() {
+        stay_native();
     }
 }
 
@@ -54,8 +92,14 @@ pub fn exit(_call: &mut Call<'_>) -> Verdict {
     Verdict::Pass
 }
 
-/// io_uring works on descriptors where no stub sees it: this process stays native from now on.
+/// io_uring works on descriptors where no stub sees it.
 pub fn io_uring(_call: &mut Call<'_>) -> Verdict {
+    stay_native();
+    Verdict::Pass
+}
+
+/// Descriptors come and go where no stub sees it: this process stays native from now on.
+fn stay_native() {
     enable(false);
     file::give_up();
     listen::withdraw_all();
@@ -67,5 +111,4 @@ pub fn io_uring(_call: &mut Call<'_>) -> Verdict {
             }
         }
     }
-    Verdict::Pass
 }

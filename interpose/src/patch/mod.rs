@@ -60,6 +60,21 @@ pub struct SyscallFrame {
     pub reserved: [u64; 2],
 }
 
+impl SyscallFrame {
+    /// Has the program go on with another stack pointer, as the child of a clone(2) that names a
+    /// stack does. For [`Verdict::Done`].
+    ///
+    /// # Safety
+    /// The trampoline's own frame; `stack` is the end of memory for a stack, which nobody uses yet.
+    pub unsafe fn go_on_at(&mut self, stack: u64) {
+        let return_stack = stack - trampoline::BELOW_STACK_BYTES;
+        // SAFETY: the trampoline's return address lies where its stack ends; the copy lies on the new
+        // stack, as far below its end.
+        unsafe { *(return_stack as *mut u64) = *(self.return_stack as *const u64) };
+        self.return_stack = return_stack;
+    }
+}
+
 /// What the trampoline is to do after the hook.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]

@@ -17,6 +17,8 @@ use crate::site::{number, Reason, Site, SYSCALL_BYTES};
 /// their stack adjustments (21 each), a conditional jump, the real call, a jump, alignment.
 const TRAMPOLINE_BYTES_MAX: usize = 32 + 80 + 2 * 21 + 6 + 7 + 5 + 16;
 const LEA_RED_ZONE_SKIP: [u8; 5] = [0x48, 0x8d, 0x64, 0x24, 0x80]; // lea rsp,[rsp-128]
+/// How far below the program's stack a routine begins: the red zone, and the return address.
+pub(super) const BELOW_STACK_BYTES: u64 = 128 + 8;
 const LEA_RED_ZONE_BACK: [u8; 8] = [0x48, 0x8d, 0xa4, 0x24, 0x80, 0, 0, 0]; // lea rsp,[rsp+128]
 const TEST_EDI_CLONE_VM: [u8; 6] = [0xf7, 0xc7, 0x00, 0x01, 0x00, 0x00];
 const _: () = assert!(number::CLONE_VM == 0x100);

@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
 
 use heliostat_abi::code::Unmapped;
 use heliostat_abi::name::ObjectId;
+use heliostat_base::fd::OwnedFd;
 use heliostat_base::leased::LeasedView;
 use heliostat_base::lock::Lock;
 
@@ -36,6 +37,8 @@ pub struct Held {
     pub reason: Unmapped,
     /// The pause after a refusal is this often doubled.
     pub doublings: u32,
+    /// Descriptors that may not be closed before the program closes its own: see `lease::let_go`.
+    pub kept: Vec<OwnedFd>,
 }
 
 /// An open file.
@@ -60,7 +63,7 @@ pub struct Apart<T>(pub T);
 
 impl Held {
     const fn new() -> Self {
-        Self { lease: None, since_ns: 0, reason: Unmapped::None, doublings: 0 }
+        Self { lease: None, since_ns: 0, reason: Unmapped::None, doublings: 0, kept: Vec::new() }
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 use heliostat_abi::code::Unmapped;
 use heliostat_abi::report::Counter;
+use heliostat_base::fd::OwnedFd;
 use heliostat_base::lock::Guard;
 use heliostat_base::{call, clock};
 
@@ -57,6 +58,9 @@ fn try_map(fd: i32, file: &File, held: &mut Held) -> Result<(), No> {
     if call::is_memory_limited() {
         return Err(No::Later(Unmapped::NoMemory));
     }
+    if call::is_record_locked(fd) {
+        return Err(No::Later(Unmapped::Locked));
+    }
     if !FAULTS.get().is_some_and(|ready| ready()) {
         return Err(No::Later(Unmapped::NoSignals));
     }
@@ -69,7 +73,18 @@ fn try_map(fd: i32, file: &File, held: &mut Held) -> Result<(), No> {
         held.since_ns = clock::monotonic_ns();
         report::count(Counter::FilesMapped);
     }
+    let_go(lease.file, held);
     mapped.map_err(No::Later)
+}
+
+/// Closes the descriptor that came with a lease. That would end every record lock that this process
+/// has on the file (fcntl(2): any descriptor of it will do), so a file with locks was not asked for;
+/// where another thread has just taken one, the descriptor stays until the program closes its own,
+/// which ends them all the same.
+fn let_go(file: OwnedFd, held: &mut Held) {
+    if call::is_record_locked(file.as_raw_fd()) {
+        held.kept.push(file);
+    }
 }
 
 /// What is not opened for reading only, or is no file with bytes, is never mapped.
@@ -140,6 +155,7 @@ pub fn end(file: &File) {
         unmap(file);
     }
     give_lease_back(&mut held);
+    held.kept.clear();
 }
 
 fn give_lease_back(held: &mut Held) {

@@ -189,19 +189,22 @@ pub fn passing(fd: i32) {
     }
 }
 
-/// Reads of `fd` follow other rules from now on (O_DIRECT): they are the kernel's for good.
+/// Reads of `fd` follow other rules from now on (O_DIRECT, a lease of the program's own): they, and
+/// those of all descriptors that share its offset, are the kernel's for good.
 pub fn stop(fd: i32) {
     let word = Word::of(fd);
+    if life::is_borrowed() {
+        return;
+    }
     let _critical = Critical::enter();
     share(fd, word);
-    match word.index() {
-        Some(index) => {
-            let file = description::at(index);
-            lease::end(file);
-            file.ask_after(u32::MAX);
-        }
-        None => drop(table::take_file(fd)),
-    }
+    let Some(index) = word.index() else {
+        table::take_file(fd);
+        return;
+    };
+    let shares = |other: u32| Word(other).index() == Some(index);
+    let sharing = table::walk_files(0, u32::MAX).filter(|(_, other)| shares(*other));
+    sharing.for_each(|(other, _)| super::closing(other));
 }
 
 /// Calls on descriptors will come from where nobody sees them (io_uring): no file is ours any
