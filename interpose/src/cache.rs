@@ -101,6 +101,15 @@ pub fn file_name(directory: &Path, build_id: &BuildId) -> PathBuf {
 
 /// Reads the list at `path`, which must be that of `build_id`.
 pub fn load(path: &Path, build_id: &BuildId) -> Result<SiteList, CacheError> {
+    load_where(path, build_id, &|_| true)
+}
+
+/// As [`load`], only those sites that `keep` wants by number: the rest is checked all the same.
+pub fn load_where(
+    path: &Path,
+    build_id: &BuildId,
+    keep: &dyn Fn(Option<u32>) -> bool,
+) -> Result<SiteList, CacheError> {
     let failed = |source| CacheError::Io { path: path.to_owned(), source };
     let flags = libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NONBLOCK;
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(failed)?;
@@ -109,14 +118,30 @@ pub fn load(path: &Path, build_id: &BuildId) -> Result<SiteList, CacheError> {
     if about.st_mode & libc::S_IFMT != libc::S_IFREG || about.st_mode & 0o022 != 0 {
         return Err(CacheError::Mode { path: path.to_owned(), found: about.st_mode });
     }
-    let mut bytes = Vec::with_capacity((about.st_size as usize).min(FILE_BYTES_MAX) + 1);
-    file.take(FILE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes).map_err(failed)?;
-    let list = format::decode(&bytes)
+    let bytes = read_whole(file, about.st_size as usize).map_err(failed)?;
+    let list = format::decode_where(&bytes, keep)
         .map_err(|source| CacheError::Format { path: path.to_owned(), source })?;
     if list.build_id != *build_id {
         return Err(CacheError::BuildId { wanted: *build_id, found: list.build_id });
     }
     Ok(list)
+}
+
+/// All of a file of about `length` bytes, one more than a list may have at most. The standard
+/// library would begin with little, and read on in steps.
+fn read_whole(mut file: File, length: usize) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; length.min(FILE_BYTES_MAX) + 1];
+    let mut filled = 0;
+    while filled < bytes.len() {
+        match file.read(&mut bytes[filled..]) {
+            Ok(0) => break,
+            Ok(count) => filled += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    bytes.truncate(filled);
+    Ok(bytes)
 }
 
 /// Writes a list into `directory`, whole or not at all, for us only (0600).

@@ -132,6 +132,14 @@ pub fn encode(list: &SiteList) -> Vec<u8> {
 
 /// Reads a list, refusing whatever a scanner would not have written.
 pub fn decode(file: &[u8]) -> Result<SiteList, FormatError> {
+    decode_where(file, &|_| true)
+}
+
+/// As [`decode`]: all of it is checked, and the sites that `keep` wants by number are kept.
+pub fn decode_where(
+    file: &[u8],
+    keep: &dyn Fn(Option<u32>) -> bool,
+) -> Result<SiteList, FormatError> {
     if file.len() < HEADER_BYTES {
         return Err(FormatError::Length { wanted: HEADER_BYTES, found: file.len() });
     }
@@ -159,10 +167,14 @@ pub fn decode(file: &[u8]) -> Result<SiteList, FormatError> {
     if wanted != found {
         return Err(FormatError::CheckWord { wanted, found });
     }
-    decode_checked(header, records)
+    decode_checked(header, records, keep)
 }
 
-fn decode_checked(header: &[u8], records: &[u8]) -> Result<SiteList, FormatError> {
+fn decode_checked(
+    header: &[u8],
+    records: &[u8],
+    keep: &dyn Fn(Option<u32>) -> bool,
+) -> Result<SiteList, FormatError> {
     let text_start = u64::from_le_bytes(bytes(header, 24));
     let text_bytes = u64::from_le_bytes(bytes(header, 32));
     let text_end = text_start.checked_add(text_bytes).ok_or(FormatError::Header { offset: 32 })?;
@@ -176,7 +188,7 @@ fn decode_checked(header: &[u8], records: &[u8]) -> Result<SiteList, FormatError
     if let Some(stray) = header[44 + id_bytes..].iter().position(|byte| *byte != 0) {
         return Err(FormatError::Header { offset: 44 + id_bytes + stray });
     }
-    let mut sites = Vec::with_capacity(records.len() / RECORD_BYTES);
+    let mut sites = Vec::new();
     let mut free_from = text_start;
     for (index, record) in records.chunks_exact(RECORD_BYTES).enumerate() {
         let site = decode_site(record).map_err(|field| FormatError::Record { index, field })?;
@@ -187,7 +199,9 @@ fn decode_checked(header: &[u8], records: &[u8]) -> Result<SiteList, FormatError
         if free_from > text_end {
             return Err(FormatError::Record { index, field: "length" });
         }
-        sites.push(site);
+        if keep(site.number) {
+            sites.push(site);
+        }
     }
     Ok(SiteList { build_id, text_start, text_bytes, sites })
 }
@@ -284,11 +298,14 @@ fn check_word(file: &[u8]) -> u64 {
     let step =
         |state: u64, word: u64| (state ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
     let mut state = 0x4845_4c49_4f53_4954;
-    for (index, chunk) in file.chunks(8).enumerate() {
+    let words = file.chunks_exact(8);
+    let rest = words.remainder();
+    for (index, word) in words.enumerate() {
+        state = step(state, if index == 2 { 0 } else { u64::from_le_bytes(bytes(word, 0)) });
+    }
+    if !rest.is_empty() {
         let mut word = [0; 8];
-        if index != 2 {
-            word[..chunk.len()].copy_from_slice(chunk);
-        }
+        word[..rest.len()].copy_from_slice(rest);
         state = step(state, u64::from_le_bytes(word));
     }
     step(state, file.len() as u64)

@@ -17,45 +17,49 @@ pub(super) enum When {
     NotZero = 0x85,
 }
 
-/// Code that will run at a known address.
-pub(super) struct Assembler {
+/// Code that will run at a known address. It is written where it will run: into memory of its
+/// own first, it would cost twice the pages at each start of a program.
+pub(super) struct Assembler<'a> {
     base: u64,
-    code: Vec<u8>,
+    room: &'a mut [u8],
+    /// Bytes written, or that would have been if there had been room.
+    length: usize,
     labels: Vec<Option<usize>>,
     /// Fields that wait for a label: where, and which.
     waiting: Vec<(usize, Label)>,
 }
 
-impl Assembler {
-    /// Begins code at `base`, for which `bytes` are expected.
-    pub fn new(base: u64, bytes: usize) -> Assembler {
-        let code = Vec::with_capacity(bytes);
-        Assembler { base, code, labels: Vec::new(), waiting: Vec::new() }
+impl<'a> Assembler<'a> {
+    /// Begins code at `base`, which is where `room` begins.
+    pub fn new(base: u64, room: &'a mut [u8]) -> Assembler<'a> {
+        Assembler { base, room, length: 0, labels: Vec::new(), waiting: Vec::new() }
     }
 
     /// The address of the next instruction.
     pub fn here(&self) -> u64 {
-        self.base + self.code.len() as u64
+        self.base + self.length as u64
     }
 
     /// Appends machine code.
     pub fn bytes(&mut self, bytes: &[u8]) {
-        self.code.extend_from_slice(bytes);
+        let end = self.length + bytes.len();
+        if let Some(place) = self.room.get_mut(self.length..end) {
+            place.copy_from_slice(bytes);
+        }
+        self.length = end;
     }
 
     /// Adds to a 32-bit displacement already written: code has moved, its target has not.
     pub fn correct(&mut self, field_at: u64, by: u64) {
-        let at = (field_at - self.base) as usize;
-        let mut field = [0; 4];
-        field.copy_from_slice(&self.code[at..at + 4]);
-        let value = i32::from_le_bytes(field).wrapping_add(by as i32);
-        self.code[at..at + 4].copy_from_slice(&value.to_le_bytes());
+        if let Some(field) = self.field((field_at - self.base) as usize) {
+            *field = i32::from_le_bytes(*field).wrapping_add(by as i32).to_le_bytes();
+        }
     }
 
     /// Begins the next instruction on a line of its own, as jump targets like it.
     pub fn align(&mut self) {
         while self.here() % 16 != 0 {
-            self.code.push(0xcc);
+            self.bytes(&[0xcc]);
         }
     }
 
@@ -67,49 +71,54 @@ impl Assembler {
 
     /// Gives a label its place: here.
     pub fn place(&mut self, label: Label) {
-        self.labels[label.0] = Some(self.code.len());
+        self.labels[label.0] = Some(self.length);
     }
 
     /// `jmp` to an address.
     pub fn jump(&mut self, to: u64) {
-        self.code.push(0xe9);
+        self.bytes(&[0xe9]);
         self.distance(to);
     }
 
     /// `call` of an address.
     pub fn call(&mut self, to: u64) {
-        self.code.push(0xe8);
+        self.bytes(&[0xe8]);
         self.distance(to);
     }
 
     /// Conditional jump to a label.
     pub fn jump_if(&mut self, when: When, to: Label) {
-        self.code.extend_from_slice(&[0x0f, when as u8]);
-        self.waiting.push((self.code.len(), to));
-        self.code.extend_from_slice(&[0; 4]);
+        self.bytes(&[0x0f, when as u8]);
+        self.waiting.push((self.length, to));
+        self.bytes(&[0; 4]);
     }
 
     /// Unconditional jump to a label.
     pub fn jump_to(&mut self, to: Label) {
-        self.code.push(0xe9);
-        self.waiting.push((self.code.len(), to));
-        self.code.extend_from_slice(&[0; 4]);
+        self.bytes(&[0xe9]);
+        self.waiting.push((self.length, to));
+        self.bytes(&[0; 4]);
     }
 
-    /// The finished code. Labels that were never placed keep a distance of zero.
-    pub fn finish(mut self) -> Vec<u8> {
-        for (field, label) in self.waiting {
-            if let Some(to) = self.labels[label.0] {
-                let distance = (to as i64 - (field as i64 + 4)) as i32;
-                self.code[field..field + 4].copy_from_slice(&distance.to_le_bytes());
+    /// Finishes the code; how long it is, or would have been. Labels that were never placed keep a
+    /// distance of zero.
+    pub fn finish(mut self) -> usize {
+        for (at, label) in std::mem::take(&mut self.waiting) {
+            if let (Some(to), Some(field)) = (self.labels[label.0], self.field(at)) {
+                *field = ((to as i64 - (at as i64 + 4)) as i32).to_le_bytes();
             }
         }
-        self.code
+        self.length
+    }
+
+    /// Four bytes that have been written.
+    fn field(&mut self, at: usize) -> Option<&mut [u8; 4]> {
+        self.room.get_mut(at..)?.first_chunk_mut()
     }
 
     fn distance(&mut self, to: u64) {
         let field = relative(to, self.here() + 4);
-        self.code.extend_from_slice(&field);
+        self.bytes(&field);
     }
 }
 

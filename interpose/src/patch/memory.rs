@@ -11,6 +11,8 @@ use std::os::unix::fs::MetadataExt;
 use std::{fs, io, ptr};
 
 const PAGE_BYTES: u64 = 4096;
+/// Source: linux/mman.h (madvise(2), Linux 5.14).
+const MADV_POPULATE_WRITE: usize = 23;
 /// The reach of a 32-bit displacement, less a margin for what is on either end.
 const REACH_BYTES: u64 = (1 << 31) - (1 << 24);
 /// How far apart free places are looked for, and how often.
@@ -50,7 +52,8 @@ impl NearMemory {
 
     fn map_at(hint: u64, bytes: usize) -> Option<NearMemory> {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        // All pages at once: one by one, as they are written, they take three times as long.
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_POPULATE;
         let hint = hint & !(PAGE_BYTES - 1);
         let args = [hint as usize, bytes, protection as usize, flags as usize, usize::MAX, 0];
         // SAFETY: without MAP_FIXED the kernel maps only where nothing is mapped (mmap(2)).
@@ -63,11 +66,15 @@ impl NearMemory {
         self.address
     }
 
-    /// Fills it with code and makes it executable, for ever.
-    pub fn seal(self, code: &[u8]) -> Result<(), Errno> {
-        let length = code.len().min(self.bytes);
-        // SAFETY: the mapping is ours, writable, `bytes` long, and nobody else knows of it.
-        unsafe { ptr::copy_nonoverlapping(code.as_ptr(), self.address as *mut u8, length) };
+    /// All of it, to be filled with code.
+    pub fn room(&mut self) -> &mut [u8] {
+        // SAFETY: the mapping is ours, writable, `bytes` long, zero at first, and lives as long as
+        // `self`; nobody else knows of it.
+        unsafe { std::slice::from_raw_parts_mut(self.address as *mut u8, self.bytes) }
+    }
+
+    /// Makes what was filled in executable, for ever.
+    pub fn seal(self) -> Result<(), Errno> {
         let whole = self.address..self.address + self.bytes as u64;
         // SAFETY: the range is exactly our own mapping.
         unsafe { protect(&whole, libc::PROT_READ | libc::PROT_EXEC) }?;
@@ -111,6 +118,8 @@ pub(super) unsafe fn write_text(patches: &[Patch]) -> Result<(), Errno> {
 unsafe fn write_unlocked(span: &Range<u64>, patches: &[Patch]) -> Result<(), Errno> {
     // SAFETY: the caller's promise; a private file mapping becomes a private copy on writing.
     unsafe { protect(span, libc::PROT_READ | libc::PROT_WRITE) }?;
+    // SAFETY: as above; this changes no byte.
+    unsafe { copy_pages(patches) };
     for patch in patches {
         let mut index = 0;
         while index < JUMP_BYTES {
@@ -127,6 +136,30 @@ unsafe fn write_unlocked(span: &Range<u64>, patches: &[Patch]) -> Result<(), Err
         unsafe { raw(libc::SYS_exit_group as usize, [EXIT_STRANDED, 0, 0, 0, 0, 0]) };
     }
     Ok(())
+}
+
+/// Makes the private copies of all pages that will be written, each run of neighbours at once:
+/// one by one, as they are written, they take longer. Where the kernel cannot (before Linux 5.14)
+/// they are.
+///
+/// # Safety
+/// The patches lie in private memory that is writable now.
+#[inline(always)]
+unsafe fn copy_pages(patches: &[Patch]) {
+    let (mut from, mut to) = (0, 0);
+    let mut index = 0;
+    while index <= patches.len() {
+        let next = if index < patches.len() { patches[index].address } else { u64::MAX };
+        let page = next & !(PAGE_BYTES - 1);
+        if page > to {
+            let args = [from as usize, (to - from) as usize, MADV_POPULATE_WRITE, 0, 0, 0];
+            // SAFETY: the caller's promise; it is as if each page were written with what it holds.
+            unsafe { raw(libc::SYS_madvise as usize, args) };
+            from = page;
+        }
+        to = ((next.saturating_add(JUMP_BYTES as u64 - 1)) | (PAGE_BYTES - 1)).saturating_add(1);
+        index += 1;
+    }
 }
 
 /// # Safety

@@ -135,8 +135,6 @@ pub enum Threads {
 pub struct Installed {
     /// Sites that now reach the hook, and those of rt_sigaction, which are patched in any case.
     pub patched: usize,
-    /// Sites that the filter did not want.
-    pub skipped: usize,
     /// Sites that the filter wanted and that cannot be patched: number, and why.
     pub unpatchable: Vec<(Option<u32>, Reason)>,
 }
@@ -154,7 +152,7 @@ pub fn install(request: &Request) -> Result<Installed, PatchError> {
         // SAFETY: `prepare` has compared every site with its recorded bytes, written the
         // trampolines that the jumps lead to, and made sure of, or been told of, the threads.
         unsafe { memory::write_text(&plan.patches) }.map_err(PatchError::Protect)?;
-        unwind::register(&plan.frames);
+        unwind::register(plan.frames);
         Ok(plan.installed)
     });
     if done.is_err() {
@@ -196,7 +194,7 @@ fn prepare(request: &Request) -> Result<Plan, PatchError> {
     }
     let object = Object::libc().ok_or(PatchError::NoLibc)?;
     let build_id = object.build_id.ok_or(PatchError::NoBuildId { path: object.path.clone() })?;
-    let list = find_list(request.list, &build_id)?;
+    let list = find_list(request, &build_id)?;
     let (wanted, found) = ((list.text_start, list.text_bytes), object.text);
     if wanted != found {
         return Err(PatchError::Segment { wanted, found });
@@ -211,14 +209,17 @@ fn prepare(request: &Request) -> Result<Plan, PatchError> {
     build(request, &object, &chosen, installed)
 }
 
-fn find_list(named: Option<&Path>, build_id: &BuildId) -> Result<SiteList, PatchError> {
+/// The sites that the filter wants, and those of the shield, whoever else wants them or not.
+fn find_list(request: &Request, build_id: &BuildId) -> Result<SiteList, PatchError> {
     let no_list = |source| PatchError::NoList { build_id: *build_id, source };
-    if let Some(path) = named {
-        return cache::load(path, build_id).map_err(no_list);
+    let keep = |number| (request.filter)(number) || number == Some(number::RT_SIGACTION);
+    if let Some(path) = request.list {
+        return cache::load_where(path, build_id, &keep).map_err(no_list);
     }
     let mut last = None;
     for directory in cache::candidates() {
-        match cache::load(&cache::file_name(&directory, build_id), build_id) {
+        let path = cache::file_name(&directory, build_id);
+        match cache::load_where(&path, build_id, &keep) {
             Ok(list) => return Ok(list),
             Err(error) => last = Some(error),
         }
@@ -227,17 +228,15 @@ fn find_list(named: Option<&Path>, build_id: &BuildId) -> Result<SiteList, Patch
     Err(no_list(last.unwrap_or(unlooked)))
 }
 
-/// The sites to patch; counts the others.
+/// The sites to patch; counts them, and those that cannot be.
 fn choose<'a>(request: &Request, list: &'a SiteList, installed: &mut Installed) -> Vec<&'a Site> {
     let mut chosen = Vec::with_capacity(list.sites.len());
     for site in &list.sites {
         let announced = request.before_spawn.is_some() && trampoline::can_announce(site);
-        // Wanted by the shield, whoever else wants it or not.
-        let shield = site.number == Some(number::RT_SIGACTION) && site.refusal.is_none();
-        if !(request.filter)(site.number) && !shield {
-            installed.skipped += 1;
-        } else if let (Some(reason), false) = (site.refusal, announced) {
-            installed.unpatchable.push((site.number, reason));
+        if let (Some(reason), false) = (site.refusal, announced) {
+            if (request.filter)(site.number) {
+                installed.unpatchable.push((site.number, reason));
+            }
         } else {
             installed.patched += 1;
             chosen.push(site);
@@ -254,19 +253,19 @@ fn build(
 ) -> Result<Plan, PatchError> {
     let room = Builder::bytes_max(chosen.len());
     let text = object.text_addresses();
-    let near = NearMemory::map(&text, room).ok_or(PatchError::NoRoomNear { wanted: room })?;
+    let mut near = NearMemory::map(&text, room).ok_or(PatchError::NoRoomNear { wanted: room })?;
     let wanted = (request.filter)(Some(number::RT_SIGACTION));
     let hooks = Hooks {
         call: request.hook,
         sigaction: shield::sigaction_hook(wanted.then_some(request.hook)),
         spawn: request.before_spawn,
     };
-    let mut builder = Builder::new(near.address(), room, &hooks);
+    let mut builder = Builder::new(near.address(), near.room(), chosen.len(), &hooks);
     let patches = chosen.iter().map(|site| builder.add(site, object.base)).collect();
-    let (code, frames) = builder.finish();
-    if code.len() > room {
-        return Err(PatchError::NoRoomNear { wanted: code.len() });
+    let (code_bytes, frames) = builder.finish();
+    if code_bytes > room {
+        return Err(PatchError::NoRoomNear { wanted: code_bytes });
     }
-    near.seal(&code).map_err(PatchError::Protect)?;
+    near.seal().map_err(PatchError::Protect)?;
     Ok(Plan { patches, frames, installed })
 }

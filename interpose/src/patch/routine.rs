@@ -61,7 +61,7 @@ pub(super) struct Target {
 
 /// Writes one shared routine, which calls `target` with a [`SyscallFrame`]; answers where it is.
 pub(super) fn routine(
-    code: &mut Assembler,
+    code: &mut Assembler<'_>,
     frames: &mut FrameTable,
     target: Target,
     vector: bool,
@@ -94,7 +94,7 @@ pub(super) fn routine(
 }
 
 /// Makes the frame. rcx, which the kernel would destroy, holds the stack until the frame does.
-fn save(code: &mut Assembler, frames: &mut FrameTable, vector: bool) {
+fn save(code: &mut Assembler<'_>, frames: &mut FrameTable, vector: bool) {
     let frame_bytes = FRAME_BYTES + if vector { XMM_BYTES } else { 0 };
     code.bytes(&[0x48, 0x89, 0xe1]); // mov rcx,rsp
     frames.cfa(code.here(), Cfa::Rcx(8));
@@ -112,7 +112,7 @@ fn save(code: &mut Assembler, frames: &mut FrameTable, vector: bool) {
     }
 }
 
-fn call_hook(code: &mut Assembler, address: u64) {
+fn call_hook(code: &mut Assembler<'_>, address: u64) {
     code.bytes(&[0x48, 0x89, 0xe7]); // mov rdi,rsp
     code.bytes(&[0x48, 0xb8]); // mov rax,imm64
     code.bytes(&address.to_le_bytes());
@@ -120,7 +120,7 @@ fn call_hook(code: &mut Assembler, address: u64) {
 }
 
 /// The frame's registers, the stack before it, and back to the trampoline. Flags are kept.
-fn load_and_return(code: &mut Assembler, frames: &mut FrameTable, vector: bool) {
+fn load_and_return(code: &mut Assembler<'_>, frames: &mut FrameTable, vector: bool) {
     if vector {
         move_vectors(code, 0x28); // movaps xmm,[rsp+disp32]
     }
@@ -132,7 +132,7 @@ fn load_and_return(code: &mut Assembler, frames: &mut FrameTable, vector: bool) 
 
 /// Makes the call that the hook wants to wait in. The frame stays on the stack, and the unwinder
 /// knows of it, so that a thread cancelled here goes the way it would go from libc.
-fn wait_and_repeat(code: &mut Assembler, again: Label) {
+fn wait_and_repeat(code: &mut Assembler<'_>, again: Label) {
     move_saved(code, LOAD, WAIT_AT);
     code.bytes(&SYSCALL);
     code.bytes(&[0x48, 0x89, 0x44, 0x24, WAITED_AT]); // mov [rsp+disp8],rax
@@ -143,7 +143,7 @@ fn wait_and_repeat(code: &mut Assembler, again: Label) {
 
 /// From here on a cancellation is put off. An outer frame's mark is kept, unless it is not above
 /// this frame on the stack: then that frame was left by a jump, and its mark means nothing.
-fn raise_shield(code: &mut Assembler, shield: i32) {
+fn raise_shield(code: &mut Assembler<'_>, shield: i32) {
     code.bytes(&[0x31, 0xc9]); // xor ecx,ecx
     code.bytes(&[0x64, 0x48, 0x8b, 0x04, 0x25]); // mov rax,fs:[disp32]
     code.bytes(&shield.to_le_bytes());
@@ -157,7 +157,7 @@ fn raise_shield(code: &mut Assembler, shield: i32) {
 
 /// From here on it is not. ZF tells that none came meanwhile; eax is kept. This order loses none:
 /// one that comes between the two instructions takes effect at once.
-fn lower_shield(code: &mut Assembler, shield: i32) {
+fn lower_shield(code: &mut Assembler<'_>, shield: i32) {
     code.bytes(&[0x48, 0x8b, 0x8c, 0x24]); // mov rcx,[rsp+disp32]
     code.bytes(&OUTER_AT.to_le_bytes());
     code.bytes(&[0x64, 0x48, 0x89, 0x0c, 0x25]); // mov fs:[disp32],rcx
@@ -169,7 +169,7 @@ fn lower_shield(code: &mut Assembler, shield: i32) {
 
 /// Sends the put-off signal to this thread again, unless an outer hook is still at work. If
 /// libc's handler does not end the thread, the hook's answer is carried out.
-fn deliver_cancellation(code: &mut Assembler, shield: i32, go_on: Label) {
+fn deliver_cancellation(code: &mut Assembler<'_>, shield: i32, go_on: Label) {
     code.bytes(&[0x48, 0x85, 0xc9]); // test rcx,rcx
     code.jump_if(When::NotZero, go_on);
     code.bytes(&[0x89, 0x84, 0x24]); // mov [rsp+disp32],eax
@@ -189,20 +189,20 @@ fn deliver_cancellation(code: &mut Assembler, shield: i32, go_on: Label) {
     code.jump_to(go_on);
 }
 
-fn call_number(code: &mut Assembler, number: i64) {
+fn call_number(code: &mut Assembler<'_>, number: i64) {
     code.bytes(&[0xb8]); // mov eax,imm32
     code.bytes(&(number as u32).to_le_bytes());
     code.bytes(&SYSCALL);
 }
 
 /// Moves rax, rdi, rsi, rdx, r10, r8, r9 from or to seven words at `[rsp + from]`.
-fn move_saved(code: &mut Assembler, opcode: u8, from: u8) {
+fn move_saved(code: &mut Assembler<'_>, opcode: u8, from: u8) {
     for (place, (rex, modrm)) in SAVED.iter().enumerate() {
         code.bytes(&[*rex, opcode, *modrm, 0x24, from + place as u8 * 8]);
     }
 }
 
-fn move_vectors(code: &mut Assembler, opcode: u8) {
+fn move_vectors(code: &mut Assembler<'_>, opcode: u8) {
     for register in 0..16_u8 {
         if register >= 8 {
             code.bytes(&[0x44]); // REX.R

@@ -16,6 +16,8 @@ use crate::site::{number, Reason, Site, SYSCALL_BYTES};
 /// The longest trampoline: a window's instructions, the longest guard (80 bytes), two calls with
 /// their stack adjustments (21 each), a conditional jump, the real call, a jump, alignment.
 const TRAMPOLINE_BYTES_MAX: usize = 32 + 80 + 2 * 21 + 6 + 7 + 5 + 16;
+/// Shared routines at most.
+const ROUTINES: usize = 6;
 const LEA_RED_ZONE_SKIP: [u8; 5] = [0x48, 0x8d, 0x64, 0x24, 0x80]; // lea rsp,[rsp-128]
 /// How far below the program's stack a routine begins: the red zone, and the return address.
 pub(super) const BELOW_STACK_BYTES: u64 = 128 + 8;
@@ -41,8 +43,8 @@ struct Routines {
 }
 
 /// Writes trampolines one after the other.
-pub(super) struct Builder {
-    code: Assembler,
+pub(super) struct Builder<'a> {
+    code: Assembler<'a>,
     frames: FrameTable,
     call: Routines,
     sigaction: Routines,
@@ -56,16 +58,16 @@ pub(super) fn can_announce(site: &Site) -> bool {
         && site.keeps_syscall()
 }
 
-impl Builder {
+impl<'a> Builder<'a> {
     /// The most memory that the code for this many sites takes.
     pub fn bytes_max(sites: usize) -> usize {
         ROUTINES_BYTES_MAX + sites * TRAMPOLINE_BYTES_MAX
     }
 
-    /// Begins at `address` with the shared routines.
-    pub fn new(address: u64, bytes_max: usize, hooks: &Hooks) -> Builder {
-        let mut code = Assembler::new(address, bytes_max);
-        let mut frames = FrameTable::new();
+    /// Begins with the shared routines, in `room`, which is at `address`, for so many sites.
+    pub fn new(address: u64, room: &'a mut [u8], sites: usize, hooks: &Hooks) -> Builder<'a> {
+        let mut code = Assembler::new(address, room);
+        let mut frames = FrameTable::new(ROUTINES + sites);
         let mut pair = |address: u64, answers: bool| {
             let target = Target { address, answers, shield: shield::thread_offset() };
             Routines {
@@ -105,8 +107,8 @@ impl Builder {
         Patch { address, bytes: jump(address, start) }
     }
 
-    /// The code, and the table that lets the unwinder pass through it.
-    pub fn finish(self) -> (Vec<u8>, Vec<u8>) {
+    /// The code's length, and the table that lets the unwinder pass through it.
+    pub fn finish(self) -> (usize, Vec<u8>) {
         (self.code.finish(), self.frames.finish())
     }
 

@@ -37,6 +37,8 @@ const OP_CONST8U: u8 = 0x0e;
 const OP_PLUS_UCONST: u8 = 0x23;
 const OP_BREG0: u8 = 0x70;
 
+/// What an entry takes: the trampolines that are most have 64.
+const ENTRY_BYTES: usize = 72;
 /// Length of the one CIE below, with its length field.
 const CIE_BYTES: usize = 24;
 
@@ -48,9 +50,11 @@ pub(super) struct FrameTable {
 }
 
 impl FrameTable {
-    /// A table with its CIE: absolute addresses, CFA at rsp + 8, return address below it.
-    pub fn new() -> FrameTable {
-        let mut bytes = vec![0; 8]; // length (below), CIE id 0
+    /// A table with its CIE: absolute addresses, CFA at rsp + 8, return address below it; with
+    /// room for about so many entries.
+    pub fn new(entries: usize) -> FrameTable {
+        let mut bytes = Vec::with_capacity(CIE_BYTES + entries * ENTRY_BYTES);
+        bytes.resize(8, 0); // length (below), CIE id 0
         bytes.extend_from_slice(&[1, 0]); // version, no augmentation
         bytes.extend_from_slice(&[1, 0x78, RETURN_ADDRESS]); // code align 1, data align -8
         bytes.extend_from_slice(&[CFA_DEF_CFA, RSP, 8, CFA_OFFSET | RETURN_ADDRESS, 1]);
@@ -131,8 +135,8 @@ extern "C" {
 }
 
 /// Tells the unwinder of a finished section. It is kept for ever, as the trampolines are.
-pub(super) fn register(section: &[u8]) {
-    let section: &'static [u8] = Box::leak(section.into());
+pub(super) fn register(section: Vec<u8>) {
+    let section: &'static [u8] = section.leak();
     // SAFETY: the section is a well-formed .eh_frame that ends with a zero word, lives for ever
     // and never changes; libgcc keeps the pointer.
     unsafe { __register_frame(section.as_ptr()) };

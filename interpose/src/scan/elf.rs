@@ -7,7 +7,8 @@
 
 use super::ScanError;
 use crate::site::BuildId;
-use goblin::elf::program_header::{PF_X, PT_GNU_EH_FRAME, PT_LOAD};
+use goblin::container::Ctx;
+use goblin::elf::program_header::{ProgramHeader, PF_X, PT_GNU_EH_FRAME, PT_LOAD};
 use goblin::elf::section_header::{SHF_ALLOC, SHF_EXECINSTR, SHT_PROGBITS};
 use goblin::elf::{header, Elf};
 use std::ops::Range;
@@ -111,10 +112,20 @@ impl<'a> Image<'a> {
     }
 }
 
-/// Only the build-id, to look into the cache.
-pub(super) fn build_id_of(file: &[u8]) -> Result<BuildId, ScanError> {
-    let elf = Elf::parse(file).map_err(ScanError::Elf)?;
-    build_id(&elf, file).ok_or(ScanError::NoBuildId)
+/// Only the build-id, to look into the cache: `head` is how the file begins, where linkers put
+/// it. `None` if it is not there.
+pub(super) fn build_id_in(head: &[u8]) -> Option<BuildId> {
+    let header = Elf::parse_header(head).ok()?;
+    let context = Ctx::new(header.container().ok()?, header.endianness().ok()?);
+    let (at, count) = (header.e_phoff as usize, usize::from(header.e_phnum));
+    let mut elf = Elf::lazy_parse(header).ok()?;
+    elf.program_headers = ProgramHeader::parse(head, at, count, context).ok()?;
+    // A note that lies further behind is not looked for.
+    let is_there = |p: &ProgramHeader| {
+        p.p_offset.checked_add(p.p_filesz).is_some_and(|end| end <= head.len() as u64)
+    };
+    elf.program_headers.retain(is_there);
+    build_id(&elf, head)
 }
 
 fn text_segment(elf: &Elf) -> Result<Range<u64>, ScanError> {

@@ -10,8 +10,12 @@ mod window;
 
 use crate::cache::{self, CacheError};
 use crate::site::{Reason, SiteList, SITES_MAX};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::{fmt, fs, io};
+
+/// Bytes at the beginning of a library in which its build-id is looked for.
+const HEAD_BYTES: usize = 4096;
 
 /// Why a library could not be scanned.
 #[derive(Debug)]
@@ -104,14 +108,26 @@ pub fn ensure_cached(path: &Path) -> Result<PathBuf, ScanError> {
 
 /// As [`ensure_cached`], in a directory of the caller's choice, which must exist.
 pub fn ensure_cached_in(directory: &Path, path: &Path) -> Result<PathBuf, ScanError> {
-    let file = read(path)?;
-    let build_id = elf::build_id_of(&file)?;
-    let cached = cache::file_name(directory, &build_id);
-    if cache::load(&cached, &build_id).is_ok() {
-        return Ok(cached);
+    let known = head(path)?.and_then(|head| elf::build_id_in(&head));
+    if let Some(build_id) = known {
+        let cached = cache::file_name(directory, &build_id);
+        if cache::load(&cached, &build_id).is_ok() {
+            return Ok(cached);
+        }
     }
-    cache::store(directory, &scan_bytes(&file)?)?;
-    Ok(cached)
+    Ok(cache::store(directory, &scan_bytes(&read(path)?)?)?)
+}
+
+/// How the file begins: what is enough to know whether its sites are known. Reading all of it
+/// takes longer than the start of a program. `None` if it is shorter.
+fn head(path: &Path) -> Result<Option<Vec<u8>>, ScanError> {
+    let failed = |source| ScanError::Read { path: path.to_owned(), source };
+    let mut head = vec![0; HEAD_BYTES];
+    match fs::File::open(path).map_err(failed)?.read_exact(&mut head) {
+        Ok(()) => Ok(Some(head)),
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
+        Err(error) => Err(failed(error)),
+    }
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, ScanError> {
