@@ -1,6 +1,7 @@
 //! One call of a sealed thread, and what its arguments mean.
 
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use heliostat_base::seal::{self, Notice, Reply};
@@ -145,13 +146,33 @@ impl Call<'_> {
             Last::Follow => OFlags::PATH,
             _ => OFlags::PATH | OFlags::NOFOLLOW,
         };
-        let quick = paths::quick(&self.house.roots, start.as_ref(), path, flags, Mode::empty());
-        if let Some(opened) = quick {
+        if let Some(opened) = self.quick(start.as_ref(), path, flags, Mode::empty()) {
             return opened.map(|fd| (fd, None));
         }
         let found = self.find_from(start.as_ref(), path, last)?;
         self.open_found(&found, OFlags::PATH | OFlags::NOFOLLOW, Mode::empty())
             .map(|fd| (fd, Some(found)))
+    }
+
+    /// What a path leads to, where that can be told without a walk.
+    pub fn quick(
+        &self,
+        start: Option<&Start>,
+        path: &[u8],
+        flags: OFlags,
+        mode: Mode,
+    ) -> Option<Result<OwnedFd, Errno>> {
+        let roots = &self.house.roots;
+        let opened = paths::quick(roots, start, path, flags, mode);
+        if opened.is_none() && !paths::writes(flags) && roots.lacks(path) {
+            let host = std::ffi::OsStr::from_bytes(path);
+            // What is not there for anybody no grant would give.
+            if rustix::fs::lstat(host).is_ok() {
+                self.house.note_path(self, path, false);
+            }
+            return Some(Err(Errno(libc::ENOENT)));
+        }
+        opened
     }
 
     /// Opens the end of a walk; a symbolic link that has come there meanwhile is ELOOP.

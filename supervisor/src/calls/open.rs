@@ -132,8 +132,7 @@ fn descriptor_for(
         call.check()?;
     }
     if rules.are_none() {
-        let quick = paths::quick(&call.house.roots, start.as_ref(), path, flags, mode);
-        if let Some(opened) = quick {
+        if let Some(opened) = call.quick(start.as_ref(), path, flags, mode) {
             return opened;
         }
     }

@@ -9,6 +9,7 @@ mod proc;
 mod quick;
 mod roots;
 mod rules;
+pub mod shown;
 mod skeleton;
 mod start;
 mod walk;

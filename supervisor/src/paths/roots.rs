@@ -1,5 +1,7 @@
 //! The granted roots, opened once.
 
+use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
@@ -10,6 +12,7 @@ use heliostat_control::policy::{Access, PathGrant};
 use rustix::fs::{Mode, OFlags};
 
 use super::removed_path;
+use super::shown::Shown;
 use super::skeleton::{self, Skeleton};
 
 const OPEN: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
@@ -40,6 +43,8 @@ pub struct Roots {
     /// Names that are symbolic links to a granted directory: (name, its place in `roots`' tree).
     aliases: Vec<(PathBuf, OwnedFd)>,
     skeleton: Skeleton,
+    /// What of it there is to look at.
+    shown: Shown,
     proc: OwnedFd,
 }
 
@@ -53,12 +58,19 @@ impl Roots {
         tell: &mut dyn FnMut(&Path, &io::Error),
     ) -> io::Result<Self> {
         let proc = rustix::fs::open("/proc", OPEN | OFlags::DIRECTORY, Mode::empty())?;
-        let in_memory = skeleton::in_memory(grants);
+        let resolved = resolve(grants);
+        let or_named = |(path, grant): (&'_ io::Result<PathBuf>, &PathGrant)| {
+            path.as_ref().map_or_else(|_| grant.path.clone(), PathBuf::clone)
+        };
+        let places: Vec<_> = resolved.iter().zip(grants).map(or_named).collect();
+        let in_memory = skeleton::in_memory(&places);
         let made = in_memory.and_then(|folder| Skeleton::new(&folder).ok());
         let skeleton = made.map_or_else(|| Skeleton::new(folder), Ok)?;
-        let mut all = Self { roots: Vec::new(), aliases: Vec::new(), skeleton, proc };
-        for grant in grants {
-            if let Err(error) = all.take(grant) {
+        let (roots, aliases, shown) = (Vec::new(), Vec::new(), Shown::default());
+        let mut all = Self { roots, aliases, skeleton, shown, proc };
+        all.shown.add(Path::new("/proc"));
+        for (grant, path) in grants.iter().zip(resolved) {
+            if let Err(error) = all.take(grant, path) {
                 tell(&grant.path, &error);
             }
         }
@@ -68,12 +80,13 @@ impl Roots {
         Ok(all)
     }
 
-    fn take(&mut self, grant: &PathGrant) -> io::Result<()> {
+    fn take(&mut self, grant: &PathGrant, path: io::Result<PathBuf>) -> io::Result<()> {
         if let Some(text) = own_link(&grant.path) {
             // Leads to something else for each program: /dev/stdin, /dev/fd.
+            self.shown.add(&grant.path);
             return self.skeleton.link(&grant.path, &text);
         }
-        let path = grant.path.canonicalize()?;
+        let path = path?;
         if path != grant.path {
             self.lead_through(&grant.path, &path)?;
         }
@@ -89,6 +102,7 @@ impl Roots {
             true => self.skeleton.folder(&path)?,
             false => self.skeleton.file(&path)?,
         }
+        self.shown.add(&path);
         self.roots.push(Root {
             path,
             folder,
@@ -106,6 +120,7 @@ impl Roots {
         for part in name.components().filter(|part| matches!(part, Component::Normal(_))) {
             reached.push(part);
             if let Ok(text) = std::fs::read_link(&reached) {
+                self.shown.add(&reached);
                 self.skeleton.link(&reached, &text)?;
                 if reached == name && path.is_dir() {
                     let folder = rustix::fs::open(path, OPEN | OFlags::DIRECTORY, Mode::empty())?;
@@ -121,11 +136,12 @@ impl Roots {
     fn mark_mixed(&mut self) {
         let all: Vec<_> = self.roots.iter().map(|root| (root.path.clone(), root.access)).collect();
         for root in &mut self.roots {
-            let differs = |(path, access): &(PathBuf, Access)| {
-                *path != root.path && path.starts_with(&root.path) && *access != root.access
+            let is_inner = |path: &Path| {
+                path.as_os_str() != root.path.as_os_str() && is_within(path, &root.path)
             };
+            let differs =
+                |(path, access): &(PathBuf, Access)| *access != root.access && is_inner(path);
             root.is_mixed = all.iter().any(differs);
-            let is_inner = |path: &Path| path != root.path && path.starts_with(&root.path);
             let mut others = all.iter().map(|(path, _)| path.as_path());
             root.has_inner = is_inner(Path::new("/proc")) || others.any(is_inner);
         }
@@ -134,7 +150,7 @@ impl Roots {
     /// The grant that decides about a path without symbolic links.
     pub fn deciding(&self, path: &Path) -> Option<&Root> {
         let decides = |root: &&Root| match root.is_folder {
-            true => path.starts_with(&root.path),
+            true => is_within(path, &root.path),
             false => path == root.path,
         };
         self.roots.iter().find(decides)
@@ -167,6 +183,11 @@ impl Roots {
     /// The program's `/`.
     pub fn top(&self) -> &OwnedFd {
         self.skeleton.top()
+    }
+
+    /// Whether an absolute path leads to nothing for the program, known by its name alone.
+    pub fn lacks(&self, path: &[u8]) -> bool {
+        self.shown.lacks(path)
     }
 
     /// Removes what was made on the host for the program to look at.
@@ -220,6 +241,51 @@ impl Roots {
     pub fn all(&self) -> &[Root] {
         &self.roots
     }
+}
+
+/// What each grant leads to. Most are plain names in few folders, each of which is resolved once.
+fn resolve(grants: &[PathGrant]) -> Vec<io::Result<PathBuf>> {
+    let mut folders = HashMap::new();
+    let mut resolved = Vec::with_capacity(grants.len());
+    for grant in grants {
+        resolved.push(match plain_name(&grant.path) {
+            Some((above, name)) => resolve_in(&mut folders, above, name),
+            None => grant.path.canonicalize(),
+        });
+    }
+    resolved
+}
+
+fn resolve_in<'a>(
+    folders: &mut HashMap<&'a Path, PathBuf>,
+    above: &'a Path,
+    name: &OsStr,
+) -> io::Result<PathBuf> {
+    let folder = match folders.get(above) {
+        Some(known) => known,
+        None => folders.entry(above).or_insert(above.canonicalize()?),
+    };
+    let path = folder.join(name);
+    match std::fs::symlink_metadata(&path)?.is_symlink() {
+        true => path.canonicalize(),
+        false => Ok(path),
+    }
+}
+
+/// Folder and name of an absolute path without `.`, `..` and empty components.
+fn plain_name(path: &Path) -> Option<(&Path, &OsStr)> {
+    let text = path.as_os_str().as_bytes();
+    let is_odd = |name: &[u8]| matches!(name, b"" | b"." | b"..");
+    if text.strip_prefix(b"/")?.split(|byte| *byte == b'/').any(is_odd) {
+        return None;
+    }
+    path.parent().zip(path.file_name())
+}
+
+/// Whether `path` is `folder` or below, both whole names. Byte by byte: the standard library takes
+/// both apart, at each of the many folders that a call is compared with.
+fn is_within(path: &Path, folder: &Path) -> bool {
+    prefix(path.as_os_str().as_bytes(), folder).is_some()
 }
 
 /// The text of a link to what each process has of its own.

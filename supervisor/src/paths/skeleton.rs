@@ -4,6 +4,7 @@
 //! in a grant's own place, and the host's symbolic links that stand before a grant (`/bin`). It
 //! is only ever read, and removed at the end.
 
+use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
@@ -11,7 +12,6 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use heliostat_control::policy::PathGrant;
 use rustix::fs::{FlockOperation, Mode, OFlags};
 
 /// How a supervisor's folder begins; its process's number follows, and one of `PLACES_MAX`.
@@ -24,6 +24,8 @@ const PLACES_MAX: usize = 64;
 pub struct Skeleton {
     place: PathBuf,
     top: OwnedFd,
+    /// Folders that are there already, by their names for the program.
+    made: HashSet<PathBuf>,
     /// Held as long as this supervisor lives: who can take it may remove the folder.
     _claim: OwnedFd,
 }
@@ -36,7 +38,7 @@ impl Skeleton {
         let (place, claim) = claim_one(&folder.canonicalize()?)?;
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let top = rustix::fs::open(&place, flags, Mode::empty())?;
-        let skeleton = Self { place, top, _claim: claim };
+        let mut skeleton = Self { place, top, made: HashSet::new(), _claim: claim };
         skeleton.folder(Path::new("/proc"))?;
         Ok(skeleton)
     }
@@ -47,18 +49,22 @@ impl Skeleton {
     }
 
     /// A directory and what leads to it.
-    pub fn folder(&self, path: &Path) -> io::Result<()> {
-        fs::create_dir_all(self.inside(path))
+    pub fn folder(&mut self, path: &Path) -> io::Result<()> {
+        if !self.made.contains(path) {
+            fs::create_dir_all(self.inside(path))?;
+            self.made.insert(path.to_owned());
+        }
+        Ok(())
     }
 
     /// An empty file and what leads to it.
-    pub fn file(&self, path: &Path) -> io::Result<()> {
+    pub fn file(&mut self, path: &Path) -> io::Result<()> {
         self.folder(path.parent().unwrap_or(Path::new("/")))?;
         fs::File::create(self.inside(path)).map(drop)
     }
 
     /// A symbolic link as the host has it, and what leads to it.
-    pub fn link(&self, path: &Path, text: &Path) -> io::Result<()> {
+    pub fn link(&mut self, path: &Path, text: &Path) -> io::Result<()> {
         self.folder(path.parent().unwrap_or(Path::new("/")))?;
         match std::os::unix::fs::symlink(text, self.inside(path)) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
@@ -108,17 +114,14 @@ impl Drop for Skeleton {
 }
 
 /// A folder in memory for the skeletons of this user, where a hundred folders are made in the time
-/// of one on a disk; `None` where there is none, or where `grants` reach.
-pub fn in_memory(grants: &[PathGrant]) -> Option<PathBuf> {
+/// of one on a disk; `None` where there is none, or where grants reach, which lead to `places`.
+pub fn in_memory(places: &[PathBuf]) -> Option<PathBuf> {
     /// Source: linux/magic.h.
     const TMPFS: i64 = 0x0102_1994;
     const MEMORY: &str = "/dev/shm";
-    let reaches = |grant: &PathGrant| {
-        let path = grant.path.canonicalize().unwrap_or_else(|_| grant.path.clone());
-        path.starts_with(MEMORY) || Path::new(MEMORY).starts_with(&path)
-    };
+    let reaches = |path: &PathBuf| path.starts_with(MEMORY) || Path::new(MEMORY).starts_with(path);
     let is_tmpfs = rustix::fs::statfs(MEMORY).is_ok_and(|found| found.f_type == TMPFS);
-    if !is_tmpfs || grants.iter().any(reaches) {
+    if !is_tmpfs || places.iter().any(reaches) {
         return None;
     }
     let user = rustix::process::geteuid().as_raw();
@@ -207,10 +210,8 @@ mod tests {
 
     #[test]
     fn a_grant_of_memory_keeps_the_skeleton_out_of_it() {
-        use heliostat_control::policy::Access;
-        let grant = |path| PathGrant { path: PathBuf::from(path), access: Access::ReadWrite };
         for path in ["/dev/shm", "/dev", "/", "/dev/shm/some"] {
-            assert_eq!(in_memory(&[grant(path)]), None, "{path}");
+            assert_eq!(in_memory(&[PathBuf::from(path)]), None, "{path}");
         }
     }
 }
