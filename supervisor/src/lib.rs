@@ -10,6 +10,9 @@ mod call;
 mod calls;
 mod fence;
 mod filter;
+#[cfg(any(test, feature = "foreign"))]
+#[doc(hidden)]
+pub mod foreign;
 mod house;
 mod limits;
 mod net;

@@ -94,8 +94,13 @@ fn field(process: i32, place: usize) -> Option<i32> {
     let mut text = [0; 1024];
     let mut file = std::fs::File::open(format!("/proc/{process}/stat")).ok()?;
     let length = std::io::Read::read(&mut file, &mut text).ok()?;
+    field_of(text.get(..length)?, place)
+}
+
+/// A field of that entry's text.
+pub(crate) fn field_of(text: &[u8], place: usize) -> Option<i32> {
     // The name in parentheses may hold anything, parentheses too.
-    let end = text[..length].iter().rposition(|byte| *byte == b')')?;
-    let rest = std::str::from_utf8(&text[end + 1..length]).ok()?;
+    let end = text.iter().rposition(|byte| *byte == b')')?;
+    let rest = std::str::from_utf8(&text[end + 1..]).ok()?;
     rest.split_whitespace().nth(place)?.parse().ok()
 }

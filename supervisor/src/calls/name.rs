@@ -36,22 +36,31 @@ pub enum Special {
 /// # Errors
 /// Those of a walk to that directory.
 pub fn special(call: &Call<'_>, descriptor: i32, path: &[u8]) -> Result<Option<Special>, Errno> {
-    let slashes = path.iter().rev().take_while(|byte| **byte == b'/').count();
-    let bare = &path[..path.len() - slashes];
-    let begin = bare.iter().rposition(|byte| *byte == b'/').map_or(0, |at| at + 1);
-    let kind = match &bare[begin..] {
-        b"" if path.is_empty() => return Ok(None),
-        b"" => return Ok(Some(Special::Top)),
-        b"." => Special::Here,
-        b".." => Special::Above,
-        _ => return Ok(None),
+    let (kind, before) = match ending(path) {
+        None => return Ok(None),
+        Some((Special::Top, _)) => return Ok(Some(Special::Top)),
+        Some(found) => found,
     };
-    let before = if begin == 0 { b"./" } else { &bare[..begin] };
     let (fd, _) = call.look(descriptor, before, Last::Follow)?;
     let mode = rustix::fs::fstat(&fd).map_err(errno)?.st_mode;
     match FileType::from_raw_mode(mode) {
         FileType::Directory => Ok(Some(kind)),
         _ => Err(Errno(libc::ENOTDIR)),
+    }
+}
+
+/// What a path ends in, if that is no name, and what comes before.
+pub fn ending(path: &[u8]) -> Option<(Special, &[u8])> {
+    let slashes = path.iter().rev().take_while(|byte| **byte == b'/').count();
+    let bare = &path[..path.len() - slashes];
+    let begin = bare.iter().rposition(|byte| *byte == b'/').map_or(0, |at| at + 1);
+    let before = if begin == 0 { b"./" } else { &bare[..begin] };
+    match &bare[begin..] {
+        b"" if path.is_empty() => None,
+        b"" => Some((Special::Top, before)),
+        b"." => Some((Special::Here, before)),
+        b".." => Some((Special::Above, before)),
+        _ => None,
     }
 }
 

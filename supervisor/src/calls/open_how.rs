@@ -19,9 +19,10 @@ const RULES: u64 = 0x3f;
 const CACHED: u64 = 0x20;
 
 /// `struct open_how`, checked.
-struct How {
+pub struct How {
     flags: i32,
-    mode: Mode,
+    /// Zero unless something may be made.
+    mode: u32,
     resolve: ResolveFlags,
 }
 
@@ -38,7 +39,7 @@ pub fn openat2(call: &Call<'_>) -> Answer {
         no_magic: how.resolve.contains(ResolveFlags::NO_MAGICLINKS),
         one_device: how.resolve.contains(ResolveFlags::NO_XDEV),
     };
-    opened_by(call, call.int(0), &path, how.flags, how.mode, rules)
+    opened_by(call, call.int(0), &path, how.flags, mode(call, &how), rules)
 }
 
 /// Below one directory: the kernel keeps it there, and all that is there is granted.
@@ -55,10 +56,19 @@ fn scoped(call: &Call<'_>, path: &[u8], how: &How) -> Answer {
         call.house.note_path(call, path, true);
         return Err(Errno(libc::EROFS));
     }
+    let mode = mode(call, how);
     call.check()?;
     let resolve = how.resolve | ResolveFlags::NO_MAGICLINKS;
-    let opened = rustix::fs::openat2(&start.fd, path, flags | OFlags::CLOEXEC, how.mode, resolve);
+    let opened = rustix::fs::openat2(&start.fd, path, flags | OFlags::CLOEXEC, mode, resolve);
     given(call, opened.map_err(errno)?, flags)
+}
+
+/// The mode of a new file.
+fn mode(call: &Call<'_>, how: &How) -> Mode {
+    match how.mode {
+        0 => Mode::empty(),
+        mode => call.new_mode_of(mode),
+    }
 }
 
 /// Reads and checks the argument, in the kernel's order.
@@ -72,15 +82,21 @@ fn read(call: &Call<'_>) -> Result<How, Errno> {
     }
     let mut bytes = vec![0; length];
     call.read(2, &mut bytes)?;
-    if bytes[HOW_BYTES..].iter().any(|byte| *byte != 0) {
+    parse(&bytes)
+}
+
+/// What the bytes say; a program of a later kernel may have more, of zeros.
+pub fn parse(bytes: &[u8]) -> Result<How, Errno> {
+    let (words, later) = bytes.split_at_checked(HOW_BYTES).ok_or(Errno(libc::EINVAL))?;
+    if later.iter().any(|byte| *byte != 0) {
         return Err(Errno(libc::E2BIG));
     }
     let word =
-        |at: usize| u64::from_ne_bytes(bytes[at * 8..at * 8 + 8].try_into().unwrap_or([0; 8]));
-    checked(call, word(0), word(1), word(2))
+        |at: usize| u64::from_ne_bytes(words[at * 8..at * 8 + 8].try_into().unwrap_or([0; 8]));
+    checked(word(0), word(1), word(2))
 }
 
-fn checked(call: &Call<'_>, flags: u64, mode: u64, resolve: u64) -> Result<How, Errno> {
+fn checked(flags: u64, mode: u64, resolve: u64) -> Result<How, Errno> {
     let has = |bits: i32| flags & bits as u64 == bits as u64;
     let makes = has(libc::O_CREAT) || has(libc::O_TMPFILE);
     let of_paths = libc::O_PATH | libc::O_DIRECTORY | libc::O_NOFOLLOW | libc::O_CLOEXEC;
@@ -97,6 +113,5 @@ fn checked(call: &Call<'_>, flags: u64, mode: u64, resolve: u64) -> Result<How, 
         return Err(Errno(libc::EAGAIN));
     }
     let resolve = ResolveFlags::from_bits_retain(resolve);
-    let mode = if makes { call.new_mode_of(mode as u32) } else { Mode::empty() };
-    Ok(How { flags: flags as i32, mode, resolve })
+    Ok(How { flags: flags as i32, mode: mode as u32, resolve })
 }

@@ -41,7 +41,7 @@ pub fn read(call: &Call<'_>, at: u64, length: u64) -> Result<Address, Errno> {
     parse(bytes)
 }
 
-fn parse(bytes: &[u8]) -> Result<Address, Errno> {
+pub fn parse(bytes: &[u8]) -> Result<Address, Errno> {
     let invalid = Errno(libc::EINVAL);
     let family = bytes.first_chunk().map(|two| u16::from_ne_bytes(*two)).ok_or(invalid)?;
     match i32::from(family) {

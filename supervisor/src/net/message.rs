@@ -126,10 +126,10 @@ fn own_credentials(call: &Call<'_>, data: &[u8]) -> Result<(), Errno> {
 }
 
 /// Level, type and data of a control message.
-type Part<'a> = (i32, i32, &'a [u8]);
+pub type Part<'a> = (i32, i32, &'a [u8]);
 
 /// Each control message (cmsg(3)).
-fn parts(bytes: &[u8]) -> Result<Vec<Part<'_>>, Errno> {
+pub fn parts(bytes: &[u8]) -> Result<Vec<Part<'_>>, Errno> {
     let (mut parts, mut rest) = (Vec::new(), bytes);
     while rest.len() >= CONTROL_HEADER_BYTES {
         let length = usize::try_from(word_at(rest, 0)).unwrap_or(usize::MAX);

@@ -4,12 +4,12 @@
 //! could the socket behind a number. So both are copied first: the address once, the socket by
 //! pidfd_getfd(2); what was judged is what is used.
 
-mod address;
+pub mod address;
 mod bind;
 mod connect;
 mod control;
-mod lookup;
-mod message;
+pub mod lookup;
+pub mod message;
 mod option;
 mod reach;
 mod send;

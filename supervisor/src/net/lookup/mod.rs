@@ -7,7 +7,7 @@
 
 mod forward;
 mod learned;
-mod question;
+pub mod question;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::{Arc, OnceLock};
