@@ -99,8 +99,8 @@ def outcome(house: House, way: Way, case: Case, name: str, seconds: float = SECO
 
 
 def steady(line: str) -> str:
-    """A line without the process numbers that a shell prints."""
-    return re.sub(r"(line \d+: +|^\[\d+\] +|kill: \()\d{2,}\b", r"\1PID", line)
+    """A line without the process numbers that a shell prints, as wide as they may be."""
+    return re.sub(r"(line \d+:|^\[\d+\]|kill: \() *\d{2,}\b", r"\1 PID", line)
 
 
 def tree(folder: Path) -> list[str]:

@@ -201,6 +201,35 @@ mod tests {
     }
 
     #[test]
+    fn a_name_is_granted_for_what_its_folder_is() {
+        let (_whole, folder, roots) = roots(&[("data", Access::ReadOnly)]);
+        let found = parent(&roots, None, &bytes(folder.join("data/new")));
+        assert_eq!(found.expect("decided").expect("there").access, Some(Access::ReadOnly));
+    }
+
+    #[test]
+    fn writing_is_decided_at_once_only_where_all_that_is_below_is_writable() {
+        let inner = ("data/inner", Access::ReadOnly);
+        let (_whole, folder, mixed) = roots(&[("data", Access::ReadWrite), inner]);
+        let file = bytes(folder.join("data/file"));
+        assert!(open(&mixed, None, &file, OFlags::WRONLY, Mode::empty()).is_none());
+        let (_whole, folder, read_only) = roots(&[("data", Access::ReadOnly)]);
+        let path = folder.join("data");
+        let fd = rustix::fs::open(&path, OFlags::PATH, Mode::empty()).expect("a folder");
+        let start = Start { fd, path: Some(path), is_hidden: false };
+        let open = |flags| open(&read_only, Some(&start), b"file", flags, Mode::empty());
+        assert!(open(OFlags::RDONLY).expect("decided").is_ok());
+        assert!(open(OFlags::WRONLY).is_none());
+    }
+
+    #[test]
+    fn what_lies_in_proc_is_walked_where_everything_is_granted() {
+        let (_whole, _, roots) = roots(&[("/", Access::ReadWrite)]);
+        assert!(open(&roots, None, b"/proc/1/stat", OFlags::RDONLY, Mode::empty()).is_none());
+        assert!(parent(&roots, None, b"/proc/new").is_none());
+    }
+
+    #[test]
     fn a_granted_file_is_opened_and_a_link_in_its_place_is_walked() {
         let (_whole, folder, roots) = roots(&[("data/file", Access::ReadOnly)]);
         let open =

@@ -303,3 +303,27 @@ fn prefix(name: &[u8], path: &Path) -> Option<usize> {
     let rest = name.strip_prefix(path)?;
     (rest.is_empty() || rest.starts_with(b"/")).then_some(path.len())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn grants_are_what_their_names_lead_to_and_nothing_beside_them() {
+        let whole = tempfile::tempdir().expect("a folder");
+        let folder = whole.path().canonicalize().expect("its real name");
+        std::fs::create_dir_all(folder.join("data/inner")).expect("a folder to grant");
+        std::os::unix::fs::symlink("data", folder.join("link")).expect("a link to it");
+        let grant = PathGrant { path: folder.join("link"), access: Access::ReadOnly };
+        let roots = Roots::open(&[grant], &folder.join("own"), &mut |path, error| {
+            panic!("{}: {error}", path.display())
+        });
+        let roots = roots.expect("roots");
+        assert!(roots.exactly(&folder.join("data")).is_some());
+        assert!(roots.deciding(&folder.join("data/inner")).is_some());
+        assert!(roots.deciding(&folder.join("data2")).is_none());
+        let lacks = |name: &str| roots.lacks(folder.join(name).as_os_str().as_bytes());
+        assert!(lacks("own") && lacks("data2/none"));
+        assert!(!lacks("link/inner") && !lacks("data/none"));
+    }
+}
