@@ -47,7 +47,9 @@ def test_a_refused_call_is_explained_with_the_flag_that_grants_it(tmp_path):
     """
     place = dict(os.environ, HELIOSTAT_STUB="/nonexistent", HELIOSTAT_SOCKET=str(tmp_path / "control.sock"))
     text = HELPERS + textwrap.dedent(program)
-    command = [str(BINARY), "run", "--sealed", "--verbose", "--", PYTHON, "-c", text, str(tmp_path / "secret")]
+    secret = tmp_path / "secret"
+    secret.write_text("secret")
+    command = [str(BINARY), "run", "--sealed", "--verbose", "--", PYTHON, "-c", text, str(secret)]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen(command, env=place, text=True, **pipes) as front:
         assert front.stdout.readline() == "ready\n"
