@@ -36,8 +36,9 @@ impl Question {
             && packet.answers.is_empty();
         let [asked] = packet.questions.as_slice() else { return None };
         let is_internet = asked.qclass == QCLASS::CLASS(CLASS::IN);
-        // A dot inside a part would make another name of it.
-        let is_name = asked.qname.as_bytes().all(|label| !label.contains(&b'.'));
+        // A dot inside a part would make another name of it, and so would what is no text.
+        let is_part = |label: &[u8]| label.is_ascii() && !label.contains(&b'.');
+        let is_name = asked.qname.as_bytes().all(is_part);
         (is_question && is_internet && is_name).then(|| Self {
             name: asked.qname.to_string(),
             id: packet.id(),
@@ -124,6 +125,7 @@ mod tests {
     fn what_is_no_single_question_of_the_internet_is_nothing() {
         assert_eq!(Question::read(&bytes(&[b"a"], 3)), None);
         assert_eq!(Question::read(&bytes(&[b"a.b"], 1)), None);
+        assert_eq!(Question::read(&bytes(&[b"a\xe2"], 1)), None);
         assert_eq!(Question::read(&[0; 11]), None);
         let mut two = bytes(&[b"a"], 1);
         two[5] = 2;
