@@ -46,6 +46,7 @@ use tracing::{debug, error, info};
 use crate::daemon::Daemon;
 use crate::poll::Source;
 use crate::serve::{Answer, Refused};
+use crate::shown_file;
 
 use counts::Counts;
 use engine::Engine;
@@ -187,7 +188,7 @@ impl Daemon {
             return Err(Code::BadState.into());
         }
         let file = self.admit_file(id, &shown, direct);
-        self.closer.close(shown);
+        self.closer.close(if file.is_ok() { shown_file::let_go(shown) } else { shown });
         self.order(Order::Opened(id, Asked::Shown(tag), file));
         Ok(Reply::Done.into())
     }
@@ -226,7 +227,7 @@ impl Daemon {
     }
 
     fn found(&mut self, wish: Wish, found: Result<OwnedFd, i32>) {
-        let Wish { session, tag, access, .. } = wish;
+        let Wish { session, operation, access, .. } = wish;
         let is_here = self.delegated.as_ref().is_some_and(|it| it.sessions.contains_key(&session));
         let file = found.and_then(|fd| {
             let gone = Err(libc::ECONNRESET);
@@ -235,7 +236,7 @@ impl Daemon {
             self.closer.close(fd);
             file
         });
-        self.order(Order::Opened(session, Asked::ByName(tag), file));
+        self.order(Order::Opened(session, Asked::ByName(operation), file));
     }
 
     fn order(&self, order: Order) {

@@ -95,6 +95,14 @@ pub(crate) enum NotGiven {
     Refused(Refused),
 }
 
+impl NotGiven {
+    /// Whether what was shown is known to be a regular file of a local file system all the same.
+    fn is_of_local_file(&self) -> bool {
+        use Unmapped::{Broken, Denied, Full, Owner, Written};
+        matches!(self, Self::Unmapped(Broken | Denied | Full | Owner | Written))
+    }
+}
+
 impl From<Unmapped> for NotGiven {
     fn from(reason: Unmapped) -> Self {
         Self::Unmapped(reason)
@@ -122,7 +130,10 @@ impl Daemon {
     /// Leases a file: shown is [the file], the answer brings [the file, opened anew].
     pub(crate) fn lease(&mut self, id: ObjectId, shown: OwnedFd) -> Result<Answer, Refused> {
         let answer = self.lease_shown(id, &shown);
-        self.closer.close(shown);
+        self.closer.close(match &answer {
+            Err(reason) if !reason.is_of_local_file() => shown,
+            _ => shown_file::let_go(shown),
+        });
         match answer {
             Ok((reply, fd)) => Ok(Answer { reply, fds: vec![Rc::new(fd)] }),
             Err(NotGiven::Unmapped(reason)) => {

@@ -89,6 +89,15 @@ pub fn reopen_for(shown: impl AsFd, wanted: OFlags) -> Result<OwnedFd, Unmapped>
     })
 }
 
+/// Closes an examined file that was shown, at once: its open file description may carry locks which
+/// end with it, and its program may be closing it as well. Answers what keeps the file itself, whose
+/// own end may take long.
+pub fn let_go(shown: OwnedFd) -> OwnedFd {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let kept = open(link(shown.as_raw_fd()), flags, Mode::empty());
+    kept.unwrap_or(shown)
+}
+
 fn link(number: i32) -> String {
     format!("/proc/self/fd/{number}")
 }

@@ -5,7 +5,6 @@ mod support;
 use std::fs::{File, OpenOptions};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
 
 use heliostat_abi::code::Code;
 use heliostat_abi::delegated::*;
@@ -16,21 +15,6 @@ use support::delegated::*;
 use support::*;
 
 const EINVAL: i64 = -(libc::EINVAL as i64);
-
-fn sample(daemon: &Daemon, bytes: usize) -> PathBuf {
-    let path = daemon.folder().join("sample");
-    std::fs::write(&path, vec![5; bytes]).unwrap();
-    path
-}
-
-/// Still serves an honest client.
-fn serves(daemon: &Daemon) {
-    let path = daemon.folder().join("honest");
-    std::fs::write(&path, b"honest").unwrap();
-    let mut session = Delegate::new(daemon);
-    let file = session.show(&File::open(&path).unwrap(), false).unwrap();
-    assert_eq!(session.read(file, 0, 10).2, b"honest");
-}
 
 #[test]
 fn forged_records_are_answered_and_harm_nobody() {

@@ -10,12 +10,14 @@ use heliostat_abi::name::ObjectId;
 use heliostat_control::name::Name;
 use heliostat_control::rights::Right;
 use rustix::fs::{fadvise, fstat, Advice, OFlags};
+use rustix::process::{getrlimit, Resource};
 use serde_json::{json, Value};
 use tracing::info;
 
 use super::file::{OpenFile, Version, Vouched};
 use super::message::Order;
 use super::told::{Told, Why};
+use super::Delegated;
 use crate::daemon::Daemon;
 use crate::lease::NotGiven;
 use crate::shown_file::{self, ShownFile};
@@ -41,6 +43,12 @@ struct Seen {
     told: Arc<Told>,
 }
 
+impl Delegated {
+    fn file_count(&self) -> usize {
+        self.sessions.values().map(|held| held.files.len()).sum()
+    }
+}
+
 impl Daemon {
     /// What a session may do with an open file, and by which descriptors; an errno when nothing.
     pub(super) fn admit_file(
@@ -60,7 +68,12 @@ impl Daemon {
         if can_write {
             self.check_file(id, Right::Write, &file)?;
         }
+        if self.delegated.as_ref().is_some_and(|it| it.file_count() >= files_max()) {
+            return Err(libc::ENFILE);
+        }
         let open = |flags| shown_file::reopen_for(shown, flags).map(Arc::new);
+        // Who may only append may not do more by showing the file.
+        let access = access | flags & OFlags::APPEND;
         let buffered = open(access).map_err(errno_of)?;
         let direct = open(access | OFlags::DIRECT).ok();
         if wants_direct && direct.is_none() {
@@ -184,9 +197,9 @@ impl Daemon {
         let held = self.delegated.as_mut().and_then(|it| it.sessions.get_mut(&id));
         let lease = held.and_then(|held| held.files.remove(&file.serial)?.lease);
         self.leave_lease(id, lease);
+        // What the kernel still uses is closed when it is done, and not by the server loop.
         let fds = [Some(file.buffered), file.direct].into_iter().flatten();
-        // What the kernel still uses is closed when it is done.
-        fds.filter_map(Arc::into_inner).for_each(|fd| self.closer.close(fd));
+        fds.for_each(|fd| self.closer.close_last(fd));
     }
 
     fn leave_lease(&mut self, id: ObjectId, lease: Option<ObjectId>) {
@@ -213,6 +226,13 @@ impl Daemon {
         });
         each.collect()
     }
+}
+
+/// Files that all sessions together may have open: each costs two descriptors, and three quarters of
+/// them are for everybody else.
+fn files_max() -> usize {
+    let descriptors = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    usize::try_from(descriptors / (4 * 2)).unwrap_or(usize::MAX)
 }
 
 fn errno_of(reason: Unmapped) -> i32 {

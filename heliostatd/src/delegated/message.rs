@@ -44,12 +44,12 @@ pub enum Order {
     End(ObjectId),
 }
 
-/// How a file was asked for, with the tag of the completion that tells of it.
+/// How a file was asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Asked {
-    /// By an Open, which waits for it.
-    ByName(u64),
-    /// Shown over the control socket.
+    /// By an Open, which waits for it: the operation. Its tag may be another's by now.
+    ByName(ObjectId),
+    /// Shown over the control socket, with the tag of the completion that tells of it.
     Shown(u64),
 }
 
@@ -57,8 +57,8 @@ pub enum Asked {
 pub struct Wish {
     /// Who.
     pub session: ObjectId,
-    /// The operation's tag.
-    pub tag: u64,
+    /// The operation.
+    pub operation: ObjectId,
     /// The name as it lay in the window: foreign bytes.
     pub name: Vec<u8>,
     /// `READ`, `WRITE`, `DIRECT`.

@@ -1,6 +1,6 @@
 //! Begins operations: each takes its way, and none makes the loop wait.
 
-use heliostat_abi::delegated::{Facts, Kind, Operation, Way, DIRECT_GRAIN};
+use heliostat_abi::delegated::{Facts, Kind, Operation, Way, DEPTH_MAX, DIRECT_GRAIN};
 use heliostat_base::uring::{Manner, NotPrepared, Range};
 use heliostat_service_file::delegated::{
     choose, BlockKey, Choice, Found, Question, BLOCK_BYTES, COST_MIN, QUANTUM,
@@ -148,13 +148,17 @@ impl Session {
     /// Copies the name once and asks the control plane; the answer comes as an order.
     fn open(&mut self, engine: &mut Engine, who: Who, asked: &Operation, left: &mut i64) -> Step {
         *left -= COST_MIN;
+        if self.wishes >= DEPTH_MAX {
+            return self.fail(engine, who, libc::EAGAIN);
+        }
         let Some(piece) = asked.pieces.at(0) else { return self.fail(engine, who, libc::EINVAL) };
         let mut name = vec![0; piece.bytes as usize];
         if self.window.copy_out(piece.offset as usize, &mut name).is_err() {
             return self.fail(engine, who, libc::EFAULT);
         }
-        let (session, tag, access) = (self.id, asked.tag, asked.argument);
-        engine.tell(News::Wanted(Wish { session, tag, name, access }));
+        self.wishes += 1;
+        let (session, operation, access) = (self.id, who.operation, asked.argument);
+        engine.tell(News::Wanted(Wish { session, operation, name, access }));
         Step::Over
     }
 

@@ -38,6 +38,8 @@ pub struct Session {
     pub flights: HashMap<ObjectId, Flight>,
     /// Bytes of them.
     pub flying_bytes: u64,
+    /// Names that are being opened, also for operations that were cancelled meanwhile.
+    pub wishes: usize,
     /// Not served before then: it has used up its tokens.
     pub held_until_ns: Option<u64>,
     /// Operations and bytes that it may still have.
@@ -69,6 +71,7 @@ impl Session {
             objects: Table::new(OBJECTS_MAX),
             flights: HashMap::new(),
             flying_bytes: 0,
+            wishes: 0,
             held_until_ns: None,
             buckets: (bucket(link.rates.operations), bucket(link.rates.bytes)),
             heard_ns: now_ns,
@@ -253,21 +256,22 @@ impl Session {
         asked: Asked,
         file: Result<Box<OpenFile>, i32>,
     ) {
-        let (waiting, tag) = match asked {
-            Asked::Shown(tag) => (None, tag),
-            Asked::ByName(tag) => (self.waiting_open(tag), tag),
-        };
-        if matches!(asked, Asked::ByName(_)) && waiting.is_none() {
-            // It was cancelled meanwhile.
-            return file.into_iter().for_each(|file| engine.tell(News::Closed(self.id, file)));
+        if let Asked::ByName(id) = asked {
+            self.wishes = self.wishes.saturating_sub(1);
+            if self.operations.get(id).is_none() {
+                // It was cancelled meanwhile.
+                return file.into_iter().for_each(|file| engine.tell(News::Closed(self.id, file)));
+            }
         }
         let (result, generation) = match file.and_then(|file| self.insert_file(engine, file)) {
             Ok(object) => (i64::from(object.index), object.generation),
             Err(errno) => (-i64::from(errno), 0),
         };
-        match waiting {
-            Some(id) => self.end_with(engine, id, result, generation),
-            None => self.complete(Completion { tag, result, generation, way: Way::None }),
+        match asked {
+            Asked::ByName(id) => self.end_with(engine, id, result, generation),
+            Asked::Shown(tag) => {
+                self.complete(Completion { tag, result, generation, way: Way::None });
+            }
         }
     }
 
@@ -300,11 +304,5 @@ impl Session {
         if opened.file.may_cache && opened.again.asks(engine.now_ns) {
             engine.tell(News::Unvouched(self.id, object, opened.file.serial));
         }
-    }
-
-    /// The Open with this tag that waits for its file, if it was one.
-    fn waiting_open(&self, tag: u64) -> Option<ObjectId> {
-        let is_meant = |operation: &Operation| operation.kind == Kind::Open && operation.tag == tag;
-        self.operations.find(is_meant)
     }
 }

@@ -1,6 +1,8 @@
 //! A client of delegated operations that speaks the rings' protocol itself, well or badly.
 
+use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd};
+use std::path::PathBuf;
 
 use heliostat_abi::delegated::*;
 use heliostat_abi::name::ObjectId;
@@ -120,4 +122,20 @@ pub fn blank(tag: u64) -> Operation {
 pub fn read(object: ObjectId, offset: u64, bytes: u32, tag: u64) -> Operation {
     let pieces = pieces(&[(0, bytes)]);
     Operation { kind: Kind::Read, object, offset, pieces, ..blank(tag) }
+}
+
+/// A file of so many fives.
+pub fn sample(daemon: &Daemon, bytes: usize) -> PathBuf {
+    let path = daemon.folder().join("sample");
+    std::fs::write(&path, vec![5; bytes]).unwrap();
+    path
+}
+
+/// Still serves an honest client.
+pub fn serves(daemon: &Daemon) {
+    let path = daemon.folder().join("honest");
+    std::fs::write(&path, b"honest").unwrap();
+    let mut session = Delegate::new(daemon);
+    let file = session.show(&File::open(&path).unwrap(), false).unwrap();
+    assert_eq!(session.read(file, 0, 10).2, b"honest");
 }

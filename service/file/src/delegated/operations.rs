@@ -138,11 +138,6 @@ impl Operations {
         self.table.get(id)
     }
 
-    /// The first that is meant, by index.
-    pub fn find(&self, is_meant: impl Fn(&Operation) -> bool) -> Option<ObjectId> {
-        self.table.iter().find(|(_, entry)| is_meant(&entry.operation)).map(|(id, _)| id)
-    }
-
     /// An operation, to change.
     pub fn get_mut(&mut self, id: ObjectId) -> Option<&mut Entry> {
         self.table.get_mut(id)

@@ -1,0 +1,141 @@
+//! What sessions may cost others: names that wait, descriptors, locks of files that were shown.
+
+mod support;
+
+use std::fs::{File, OpenOptions};
+use std::os::fd::AsRawFd;
+use std::path::Path;
+
+use heliostat_abi::delegated::*;
+use heliostat_abi::record::{Reply, Request};
+use rustix::fs::{flock, FlockOperation};
+use rustix::process::{prlimit, Pid, Resource, Rlimit};
+use support::delegated::*;
+use support::*;
+
+fn open_of(name: &str, tag: u64) -> Operation {
+    Operation {
+        kind: Kind::Open,
+        argument: READ,
+        pieces: pieces(&[(0, name.len() as u32)]),
+        ..blank(tag)
+    }
+}
+
+/// Has the kernel keep a file from everybody who opens it, until the end of the value.
+fn keep_from_all(path: &Path) -> File {
+    let file = OpenOptions::new().read(true).write(true).open(path).unwrap();
+    // SAFETY: numbers alone; nobody here waits for the signal of a break.
+    let answer = unsafe {
+        libc::signal(libc::SIGIO, libc::SIG_IGN);
+        libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, libc::F_WRLCK)
+    };
+    assert_eq!(answer, 0);
+    file
+}
+
+#[test]
+fn names_that_were_cancelled_count_until_they_are_opened() {
+    let daemon = Daemon::start();
+    let path = sample(&daemon, 100);
+    let _kept = keep_from_all(&path);
+    let name = path.to_str().unwrap();
+    let mut session = Delegate::new(&daemon);
+    session.window.copy_in(0, name.as_bytes()).unwrap();
+    let mut refused = 0;
+    for tag in 1..=DEPTH_MAX as u64 + 50 {
+        session.submit(&open_of(name, tag));
+        session.submit(&Operation { kind: Kind::Cancel, argument: tag, ..blank(0) });
+        for _ in 0..2 {
+            let Completion { tag, result, .. } = session.next();
+            refused += usize::from(tag != 0 && result == -i64::from(libc::EAGAIN));
+        }
+    }
+    assert!(refused >= 40, "{refused}");
+    serves(&daemon);
+}
+
+#[test]
+fn a_name_that_waits_for_a_lease_delays_nobody_else() {
+    let daemon = Daemon::start();
+    let path = sample(&daemon, 100);
+    let _kept = keep_from_all(&path);
+    let name = path.to_str().unwrap();
+    let mut session = Delegate::new(&daemon);
+    session.window.copy_in(0, name.as_bytes()).unwrap();
+    (0..100).for_each(|tag| session.submit(&open_of(name, tag)));
+    let honest = daemon.folder().join("honest");
+    std::fs::write(&honest, b"honest").unwrap();
+    let mut other = Delegate::new(&daemon);
+    other.open(honest.to_str().unwrap(), READ).unwrap();
+    // Its own are still waiting, each for a fifth of a second at most.
+    assert!(session.completions.take().is_err());
+    assert_eq!(session.next().result, -i64::from(libc::EAGAIN));
+}
+
+#[test]
+fn an_open_gets_its_own_file_whatever_its_tag_was_before() {
+    let daemon = Daemon::start();
+    let kept = sample(&daemon, 100);
+    let other = daemon.folder().join("better");
+    std::fs::write(&other, b"another").unwrap();
+    let lease = keep_from_all(&kept);
+    let mut session = Delegate::new(&daemon);
+    let (first, second) = (kept.to_str().unwrap(), other.to_str().unwrap());
+    session.window.copy_in(0, first.as_bytes()).unwrap();
+    session.submit(&open_of(first, 7));
+    session.submit(&Operation { kind: Kind::Cancel, argument: 7, ..blank(8) });
+    let _cancelled = [session.next(), session.next()];
+    // Kept as well, so that the first one is opened before it.
+    let lease = (lease, keep_from_all(&other));
+    session.window.copy_in(0, second.as_bytes()).unwrap();
+    session.submit(&open_of(second, 7));
+    drop(lease);
+    let file = id_of(session.next()).unwrap();
+    assert_eq!(session.read(file, 0, 100).2, b"another");
+}
+
+#[test]
+fn who_may_only_append_appends() {
+    let daemon = Daemon::start();
+    let path = sample(&daemon, 4);
+    let mut session = Delegate::new(&daemon);
+    let log = OpenOptions::new().append(true).open(&path).unwrap();
+    let file = session.show(&log, false).unwrap();
+    assert_eq!(session.write(Kind::Write, file, 0, b"more"), 4);
+    assert_eq!(std::fs::read(&path).unwrap(), [5, 5, 5, 5, b'm', b'o', b'r', b'e']);
+}
+
+#[test]
+fn files_of_sessions_leave_descriptors_for_everybody_else() {
+    let daemon = Daemon::start();
+    let few = Rlimit { current: Some(400), maximum: Some(400) };
+    prlimit(Pid::from_raw(daemon.pid() as i32), Resource::Nofile, few).unwrap();
+    let path = sample(&daemon, 4096);
+    let file = File::open(&path).unwrap();
+    let mut sessions: Vec<_> = (0..3).map(|_| Delegate::new(&daemon)).collect();
+    let mut show = |session: &mut Delegate| {
+        (0..40).filter(|_| session.show(&file, false) == Err(i64::from(libc::ENFILE))).count()
+    };
+    let refused: usize = sessions.iter_mut().map(&mut show).sum();
+    assert_eq!(refused, 3 * 40 - 400 / 8);
+    drop(sessions);
+    serves(&daemon);
+}
+
+#[test]
+fn a_shown_file_keeps_no_lock_of_its_program() {
+    let daemon = Daemon::start();
+    let path = sample(&daemon, 4096);
+    let (mut client, _) = daemon.session();
+    let second = File::open(&path).unwrap();
+    for _ in 0..200 {
+        let locked = File::open(&path).unwrap();
+        flock(&locked, FlockOperation::NonBlockingLockExclusive).unwrap();
+        let reply = client.ask_with(&Request::Lease, &[locked.as_raw_fd()]).0;
+        assert!(matches!(reply, Reply::Leased { .. }));
+        drop(locked);
+        flock(&second, FlockOperation::NonBlockingLockShared).unwrap();
+        flock(&second, FlockOperation::Unlock).unwrap();
+    }
+}
