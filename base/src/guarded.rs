@@ -1,11 +1,11 @@
 //! A copy that may fault: bytes of a mapped file, or of wherever a program's call points to.
 //!
 //! A page of a mapped file may be gone when it is read: truncated, unreadable on its device, or
-//! unmapped by another thread; and a program may pass any number as an address. The kernel answers with SIGBUS or SIGSEGV at the loading
-//! instruction. All loads and stores of such a copy are therefore made by one routine whose
-//! instructions lie between two known addresses; a signal handler that finds the program counter
-//! there asks [`resume_at`] where to go on, and the copy ends with [`Fault`]. The same holds for a
-//! destination that is not there, so that the caller may let the kernel answer EFAULT.
+//! unmapped by another thread; and a program may pass any number as an address. The kernel answers
+//! with SIGBUS or SIGSEGV at the loading or storing instruction. All loads and stores of such a copy
+//! are therefore made by one routine whose instructions lie between two known addresses; a signal
+//! handler that finds the program counter there asks [`resume_at`] where to go on, and the copy ends
+//! with [`Fault`], so that the caller may let the kernel answer EFAULT.
 //!
 //! Without such a handler a fault ends the process, as any other would.
 

@@ -312,7 +312,7 @@ pub fn sendfile(call: &mut Call<'_>) -> Verdict {
     verdict
 }
 
-/// fcntl(2) on a file: what touches its offset, its flags, or makes another descriptor of it.
+/// fcntl(2), record locks: one that is relative to the offset needs the kernel's own.
 pub fn lock(call: &mut Call<'_>) -> Verdict {
     let fd = call.int(0);
     if call.frame.rounds > 0 {

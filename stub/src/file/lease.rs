@@ -29,8 +29,8 @@ enum No {
     Never(Unmapped),
 }
 
-/// Asks for a lease and maps the file. False when it is not mapped; then `is_lost` tells whether
-/// it is not worth to be remembered either. In a critical section.
+/// Asks for a lease and maps the file. `Err(true)` when a descriptor of this kind is never mapped and
+/// need not be remembered, `Err(false)` when it may be later. In a critical section.
 pub fn ask(fd: i32, file: &File) -> Result<(), bool> {
     let mut held = file.held.lock();
     if file.view.holds() {
