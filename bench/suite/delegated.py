@@ -52,7 +52,7 @@ class Loop:
         """Puts the server loop on its core; it has started with the first session."""
         pid = self.bench.house.status()["pid"]
         for task in Path(f"/proc/{pid}/task").iterdir():
-            if (task / "comm").read_text().strip() == "server-loop":
+            if (task / "comm").read_text().startswith("server-loop"):
                 os.sched_setaffinity(int(task.name), {self.server})
 
     def status(self) -> dict:

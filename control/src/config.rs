@@ -140,11 +140,17 @@ impl Default for Channel {
     }
 }
 
-/// Delegated operations: the server loop, its cache, and how much a session may do.
+/// Server loops at most: each may have a core, a thread and an io_uring.
+pub const LOOPS_MAX: usize = 16;
+
+/// Delegated operations: the server loops, their cache, and how much a session may do.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Delegated {
-    /// The core that the server loop has for itself; without one it shares, and sleeps sooner.
-    pub core: Option<usize>,
+    /// The kernel cores: one server loop has each for itself. Without any the loops share the cores
+    /// with everybody, and sleep sooner.
+    pub cores: Vec<usize>,
+    /// Server loops; as many as `cores` where there are any.
+    pub loops: usize,
     /// Bytes of the cache of file blocks; pages exist once they are used.
     pub cache_bytes: u64,
     /// Sessions at once; 0 switches delegated operations off.
@@ -160,7 +166,9 @@ pub struct Delegated {
 impl Default for Delegated {
     fn default() -> Self {
         Self {
-            core: None,
+            cores: Vec::new(),
+            // More of them help only where there are cores to spare.
+            loops: 1,
             // 4096 blocks: what a handful of programs read again and again.
             cache_bytes: 256 << 20,
             sessions: SESSIONS_MAX,

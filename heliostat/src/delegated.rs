@@ -1,4 +1,4 @@
-//! Delegated operations in words: what the server loop has done, and how each open file is served.
+//! Delegated operations in words: what the server loops have done, and how each open file is served.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use crate::table::{bytes, cell, list, Table};
 
 const WAYS: [&str; 4] = ["cached", "filled", "direct", "kernel"];
 
-/// For status: one paragraph; nothing where nobody has asked for the server loop.
+/// For status: one paragraph and a table of loops; nothing where nobody has asked for one.
 pub fn status_text(status: &Value) -> String {
     let delegated = &status["delegated"];
     if !delegated.is_object() {
@@ -19,21 +19,52 @@ pub fn status_text(status: &Value) -> String {
     };
     let ways: Vec<_> = WAYS.iter().map(way).collect();
     format!(
-        "\ndelegated: {} sessions; transfers: {}; {} failed; cache {} of {}\n{}",
+        "\ndelegated: {} sessions; transfers: {}; {} failed; cache {} of {}\n{}{}",
         number("sessions"),
         ways.join(", "),
         number("failed"),
         bytes(number("cache_bytes")),
         bytes(number("cache_bytes_max")),
+        loops_text(delegated),
         rule_text(&delegated["rule"]),
     )
 }
 
+/// One line for each server loop.
+fn loops_text(delegated: &Value) -> String {
+    let loops = list(delegated, "loops");
+    if loops.is_empty() {
+        return String::new();
+    }
+    let mut table = Table::new(&["server loop", "core", "#sessions", "#operations", "#sleeps"]);
+    for (number, one) in loops.iter().enumerate() {
+        let counted = |name: &str| cell(one, name);
+        table.row([
+            number.to_string(),
+            core_text(one),
+            counted("sessions"),
+            counted("operations"),
+            counted("sleeps"),
+        ]);
+    }
+    table.render()
+}
+
+/// The core that a loop has for itself.
+fn core_text(one: &Value) -> String {
+    one["core"].as_u64().map_or("shared".into(), |core| core.to_string())
+}
+
 /// For explain: one line for each file that is open for delegated operations.
 pub fn explain_text(explained: &Value) -> String {
+    let loops = list(explained, "delegated_loops").iter().map(|one| {
+        let (session, number) = (cell(one, "session"), cell(one, "loop"));
+        format!("\ndelegating session {session}: server loop {number}, core {}\n", core_text(one))
+    });
+    let loops: String = loops.collect();
     let files = list(explained, "delegated");
     if files.is_empty() {
-        return String::new();
+        return loops;
     }
     let mut table = Table::new(&["delegated file", "#reads and writes", "way", "#bytes", "why"]);
     for file in files {
@@ -49,7 +80,7 @@ pub fn explain_text(explained: &Value) -> String {
             table.row([name, "0".into(), String::new(), bytes(0), why]);
         }
     }
-    format!("\n{}{}", table.render(), rule_text(&explained["delegated_rule"]))
+    format!("{loops}\n{}{}", table.render(), rule_text(&explained["delegated_rule"]))
 }
 
 /// Which threshold decides about what.
@@ -93,6 +124,22 @@ mod tests {
         assert_eq!(words(lines[4]), "/c 0 0 B empty");
         assert!(lines[5].starts_with("rule: reads of 256.0 KiB and more"), "{text}");
         assert_eq!(explain_text(&json!({})), "");
+    }
+
+    #[test]
+    fn loops_are_shown_with_their_cores_and_sessions() {
+        let loops = json!([
+            { "core": 3, "sessions": 2, "operations": 70, "sleeps": 1 },
+            { "core": null, "sessions": 0, "operations": 0, "sleeps": 9 },
+        ]);
+        let text = status_text(&json!({ "delegated": { "loops": loops } }));
+        let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+        let lines: Vec<_> = text.lines().map(words).collect();
+        assert!(lines.contains(&"0 3 2 70 1".to_owned()), "{text}");
+        assert!(lines.contains(&"1 shared 0 0 9".to_owned()), "{text}");
+        let one = json!([{ "session": "4.1", "loop": 1, "core": null }]);
+        let text = explain_text(&json!({ "delegated_loops": one }));
+        assert_eq!(text, "\ndelegating session 4.1: server loop 1, core shared\n");
     }
 
     #[test]

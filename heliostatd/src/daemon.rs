@@ -83,7 +83,7 @@ pub struct Daemon {
     pub(crate) file: heliostat_service_file::File,
     pub(crate) leases: Leases,
     pub(crate) mounts: Mounts,
-    /// The server loop, once a session has asked for it.
+    /// The server loops, once a session has asked for one.
     pub(crate) delegated: Option<Delegated>,
     pub(crate) closer: Closer,
     pub(crate) counts: Counts,

@@ -1,25 +1,28 @@
 //! Delegated operations, as the event loop sees them: who is served, which files they get.
 //!
 //! ```text
-//! session --Delegate [window]--> event loop --Begin--> server loop <==rings, window==> session
+//! session --Delegate [window]--> event loop --Begin--> a server loop <==rings, window==> session
 //! session --ShowFile [file]----> event loop --Opened-> server loop --completion------> session
 //! session ==Open (ring)========> server loop --Wanted-> event loop -> opener -> event loop --Opened-> ...
 //! ```
 //!
 //! The event loop decides (rights, limits, leases), the opener waits for file systems, the server
-//! loop moves bytes and decides nothing but turns. The loop and the opener start with the first
+//! loops move bytes and decide nothing but turns. The loops and the opener start with the first
 //! session that asks; without one there is no thread, no cache and no io_uring.
 
+mod blocks;
 mod cached;
 mod counts;
 mod engine;
 mod file;
 mod held;
+mod loops;
 mod message;
 mod opener;
 mod serve;
 mod server;
 mod session;
+mod shared;
 mod told;
 mod turns;
 mod view;
@@ -27,7 +30,7 @@ mod view;
 use std::collections::HashMap;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::rc::Rc;
-use std::sync::mpsc::{channel, Receiver, Sender};
+use std::sync::mpsc::{channel, Receiver};
 use std::sync::Arc;
 
 use heliostat_abi::code::Code;
@@ -48,94 +51,45 @@ use crate::poll::Source;
 use crate::serve::{Answer, Refused};
 use crate::shown_file;
 
-use counts::Counts;
-use engine::Engine;
 use held::Held;
+use loops::Loops;
 use message::{Asked, Link, News, Order, Rates, Wish};
 use opener::Opener;
-use server::{Inbox, Server};
 
-/// How long the loop stays awake with nothing to do. It must exceed a wake-up's time.
-const SPIN_NS: u64 = 50_000;
-/// The same on a core that the loop has for itself.
-const SPIN_ALONE_NS: u64 = 1_000_000;
-/// The same while the device has requests: a program's answer to a completion comes sooner, and a
-/// virtual machine's core that looks takes time from whoever plays the device.
-const SPIN_FLYING_NS: u64 = 15_000;
 /// News attended to before others are served.
 const NEWS_AT_ONCE: usize = 64;
 /// Where the file system of memory files says that it is one (statfs(2)). Huge pages have another:
 /// touching those may end in SIGBUS when none is left.
 const TMPFS_MAGIC: u64 = 0x0102_1994;
 
-/// The server loop's end in the event loop.
+/// The server loops' end in the event loop.
 pub struct Delegated {
-    orders: Sender<Order>,
+    loops: Loops,
     news: Receiver<News>,
-    /// Rings in the server loop, and here.
-    bells: (Arc<OwnedFd>, Arc<OwnedFd>),
+    /// Rings when there are some.
+    bell: Arc<OwnedFd>,
     opener: Opener,
     /// What each session has open.
     sessions: HashMap<ObjectId, Held>,
     /// Number of the last file that was opened.
     serial: u64,
-    counts: Arc<Counts>,
 }
 
 impl Delegated {
     fn start(settings: &Settings) -> std::io::Result<Delegated> {
-        let bell = || eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map(Arc::new);
-        let bells = (bell()?, bell()?);
-        let (orders, inbox) = channel();
+        let bell = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let (teller, news) = channel();
-        let counts = Arc::new(Counts::default());
-        let opener = Opener::start(teller.clone(), bells.1.clone())?;
-        let (spin_ns, spin_flying_ns) = match settings.core {
-            Some(_) => (SPIN_ALONE_NS, SPIN_ALONE_NS),
-            None => (SPIN_NS, SPIN_FLYING_NS),
-        };
-        let inbox = Inbox { orders: inbox, bell: bells.0.clone(), spin_ns, spin_flying_ns };
-        let (cache_bytes, core) = (settings.cache_bytes, settings.core);
-        let parts = (counts.clone(), teller, bells.1.clone());
-        let (started, answer) = channel();
-        let work = move || {
-            let (counts, teller, bell) = parts;
-            let _end = Farewell(teller.clone(), bell.clone());
-            let pinned = core.map(heliostat_base::affinity::pin);
-            if let Some(Err(errno)) = pinned {
-                error!(?core, %errno, "the server loop shares: it cannot have its core");
-            }
-            let engine = Engine::create(cache_bytes, counts, (teller, bell));
-            let _ = started.send(engine.as_ref().map(|_| ()).map_err(std::io::Error::to_string));
-            if let Ok(engine) = engine {
-                Server::new(engine, inbox).run();
-            }
-        };
-        std::thread::Builder::new().name("server-loop".into()).spawn(work)?;
-        // It only makes its io_uring before it answers.
-        match answer.recv() {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => return Err(std::io::Error::other(error)),
-            Err(_) => return Err(std::io::Error::other("its thread has ended")),
-        }
-        let sessions = HashMap::new();
-        Ok(Delegated { orders, news, bells, opener, sessions, serial: 0, counts })
+        let opener = Opener::start(teller.clone(), bell.clone())?;
+        let loops = Loops::start(settings, &(teller, bell.clone()))?;
+        Ok(Delegated { loops, news, bell, opener, sessions: HashMap::new(), serial: 0 })
     }
 
-    fn order(&self, order: Order) {
-        // Where nobody takes it the loop has ended, and `Gone` is among the news.
-        let _ = self.orders.send(order);
-        let _ = rustix::io::write(&self.bells.0, &1u64.to_ne_bytes());
-    }
-}
-
-/// Tells that the server loop's thread has ended, in whatever way.
-struct Farewell(Sender<News>, Arc<OwnedFd>);
-
-impl Drop for Farewell {
-    fn drop(&mut self) {
-        let _ = self.0.send(News::Gone);
-        let _ = rustix::io::write(&self.1, &1u64.to_ne_bytes());
+    /// Takes a session in: the loop with the fewest sessions has it until its end.
+    fn begin(&mut self, id: ObjectId, link: Link) {
+        let served = self.sessions.values().map(|held| held.loop_number);
+        let loop_number = self.loops.least_loaded(served);
+        self.sessions.insert(id, Held::on(loop_number));
+        self.loops.order(loop_number, Order::Begin(id, Box::new(link)));
     }
 }
 
@@ -149,10 +103,10 @@ impl Daemon {
         }
         if self.delegated.is_none() {
             let started = Delegated::start(settings).map_err(|error| {
-                error!(%error, "no delegated operations: the server loop cannot start");
+                error!(%error, "no delegated operations: the server loops cannot start");
                 Code::Internal
             })?;
-            self.poll.watch(&started.bells.1, Source::Delegated).map_err(|_| Code::Internal)?;
+            self.poll.watch(&started.bell, Source::Delegated).map_err(|_| Code::Internal)?;
             self.delegated = Some(started);
         }
         let delegated = self.delegated.as_mut().ok_or(Code::Internal)?;
@@ -168,8 +122,7 @@ impl Daemon {
             debug!(session = %id, %error, "no rings");
             Code::Internal
         })?;
-        delegated.sessions.insert(id, Held::default());
-        delegated.order(Order::Begin(id, Box::new(link)));
+        delegated.begin(id, link);
         info!(session = %id, "delegates");
         let reply = Reply::Delegated { depth: DEPTH_MAX as u32, objects: OBJECTS_MAX as u32 };
         Ok(Answer { reply, fds: vec![Rc::new(rings)] })
@@ -189,15 +142,15 @@ impl Daemon {
         }
         let file = self.admit_file(id, &shown, direct);
         self.closer.close(if file.is_ok() { shown_file::let_go(shown) } else { shown });
-        self.order(Order::Opened(id, Asked::Shown(tag), file));
+        self.order(id, Order::Opened(id, Asked::Shown(tag), file));
         Ok(Reply::Done.into())
     }
 
-    /// The server loop, or the opener, has news.
+    /// A server loop, or the opener, has news.
     pub(crate) fn attend_delegated(&mut self) {
         let Some(delegated) = &self.delegated else { return };
         let mut count = [0; 8];
-        let _ = rustix::io::read(&delegated.bells.1, &mut count);
+        let _ = rustix::io::read(&delegated.bell, &mut count);
         for _ in 0..NEWS_AT_ONCE {
             let Some(news) = self.delegated.as_ref().and_then(|it| it.news.try_recv().ok()) else {
                 return;
@@ -212,7 +165,7 @@ impl Daemon {
             }
         }
         // More of them: the bell brings us back after the others.
-        let bell = self.delegated.as_ref().map(|it| it.bells.1.clone());
+        let bell = self.delegated.as_ref().map(|it| it.bell.clone());
         if let Some(bell) = bell {
             let _ = rustix::io::write(&bell, &1u64.to_ne_bytes());
         }
@@ -236,31 +189,33 @@ impl Daemon {
             self.closer.close(fd);
             file
         });
-        self.order(Order::Opened(session, Asked::ByName(operation), file));
+        self.order(session, Order::Opened(session, Asked::ByName(operation), file));
     }
 
-    fn order(&self, order: Order) {
-        if let Some(delegated) = &self.delegated {
-            delegated.order(order);
+    /// Gives an order to the loop that has a session; one that has ended needs none.
+    fn order(&self, id: ObjectId, order: Order) {
+        let Some(delegated) = &self.delegated else { return };
+        if let Some(held) = delegated.sessions.get(&id) {
+            delegated.loops.order(held.loop_number, order);
         }
     }
 
     /// A session has ended, or lost its rights.
     pub(crate) fn end_delegated(&mut self, id: ObjectId) {
         let Some(delegated) = &mut self.delegated else { return };
-        if delegated.sessions.remove(&id).is_some() {
-            delegated.order(Order::End(id));
+        if let Some(held) = delegated.sessions.remove(&id) {
+            delegated.loops.order(held.loop_number, Order::End(id));
         }
     }
 
-    /// The loop's thread has ended, which it never does by itself. Its sessions end with it; the
-    /// next that asks starts another.
+    /// A loop's thread has ended, which it never does by itself. All loops end with it, and their
+    /// sessions, since it may have left what they share anyhow; the next that asks starts others.
     fn lose_server(&mut self) {
         let Some(delegated) = self.delegated.take() else { return };
-        error!(sessions = delegated.sessions.len(), "the server loop has ended");
-        self.poll.ignore(&delegated.bells.1);
+        error!(sessions = delegated.sessions.len(), "a server loop has ended");
+        self.poll.ignore(&delegated.bell);
         for id in delegated.sessions.into_keys() {
-            self.end_connection(id, "the server loop has ended");
+            self.end_connection(id, "a server loop has ended");
         }
     }
 }

@@ -131,7 +131,7 @@ impl Daemon {
         let mut counters = [0u64; COUNTER_NAMES.len()];
         let mut reasons = [0u64; Native::ALL.len()];
         let (mut files, mut of_files) = (Vec::new(), [0u64; Unmapped::ALL.len()]);
-        let mut delegated = Vec::new();
+        let (mut delegated, mut loops) = (Vec::new(), Vec::new());
         let found = self.sessions_of(pid);
         if found.is_empty() {
             return Err(Code::NotFound.into());
@@ -148,6 +148,7 @@ impl Daemon {
             add(&mut reasons, &session.report.reasons());
             files.extend(self.leased_paths(id));
             delegated.extend(self.delegated_files(id));
+            loops.extend(self.delegated_loop(id));
             add(&mut of_files, &session.report.file_reasons());
         }
         let explained = json!({
@@ -159,6 +160,7 @@ impl Daemon {
             "files": files,
             "file_reasons": reasons_json(Unmapped::ALL, &of_files),
             "delegated": delegated,
+            "delegated_loops": loops,
             "delegated_rule": Self::delegated_rule(),
         });
         text_answer(&explained.to_string())

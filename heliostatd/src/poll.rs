@@ -25,7 +25,7 @@ pub enum Source {
     Signals,
     /// Leases are being broken.
     Breaks,
-    /// The server loop has news.
+    /// A server loop has news.
     Delegated,
     /// A connection has a message or is gone.
     Connection(ObjectId),

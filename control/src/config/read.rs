@@ -2,7 +2,7 @@
 
 use super::error::{ConfigError, Fault};
 use super::field::{Field, Section, Source};
-use super::{Channel, Config, Daemon, Delegated, Limits, Log, LogFormat, LogLevel};
+use super::{Channel, Config, Daemon, Delegated, Limits, Log, LogFormat, LogLevel, LOOPS_MAX};
 use crate::name::NamePattern;
 use crate::rights::Right;
 use crate::rules::{Action, Rule, Rules};
@@ -149,7 +149,8 @@ fn read_channel(field: &Field<'_>) -> Result<Channel, ConfigError> {
 
 fn read_delegated(field: &Field<'_>) -> Result<Delegated, ConfigError> {
     let section = field.section(&[
-        "core",
+        "cores",
+        "loops",
         "cache_bytes",
         "sessions",
         "window_bytes",
@@ -157,8 +158,11 @@ fn read_delegated(field: &Field<'_>) -> Result<Delegated, ConfigError> {
         "bytes_per_second",
     ])?;
     let mut delegated = Delegated::default();
-    if let Some(core) = section.field("core") {
-        delegated.core = Some(core.number((0, CORE_MAX))? as usize);
+    section.number("loops", (1, LOOPS_MAX as u64), &mut delegated.loops)?;
+    if let Some(cores) = section.field("cores") {
+        let is_told = section.field("loops").is_some();
+        (delegated.cores, delegated.loops) =
+            read_cores(&cores, is_told.then_some(delegated.loops))?;
     }
     let bytes = (CACHE_BYTES_MIN, SHARED_BYTES_MAX);
     section.number("cache_bytes", bytes, &mut delegated.cache_bytes)?;
@@ -170,6 +174,32 @@ fn read_delegated(field: &Field<'_>) -> Result<Delegated, ConfigError> {
     section.number("operations_per_second", rate, &mut delegated.operations_per_second)?;
     section.number("bytes_per_second", rate, &mut delegated.bytes_per_second)?;
     Ok(delegated)
+}
+
+/// The kernel cores, each named once, and as many loops.
+fn read_cores(field: &Field<'_>, loops: Option<usize>) -> Result<(Vec<usize>, usize), ConfigError> {
+    let list = field.list()?;
+    let cores: Vec<usize> = list
+        .iter()
+        .map(|core| core.number((0, CORE_MAX)).map(|core| core as usize))
+        .collect::<Result<_, _>>()?;
+    let count = cores.len();
+    let is_twice = cores
+        .iter()
+        .enumerate()
+        .any(|(at, core)| cores.iter().skip(at + 1).any(|other| other == core));
+    let wrong = match loops {
+        _ if is_twice => Some("a core is named twice".to_owned()),
+        _ if count > LOOPS_MAX => Some(format!("{count} cores, at most {LOOPS_MAX} are allowed")),
+        Some(loops) if count > 0 && loops != count => {
+            Some(format!("{count} cores for {loops} loops; each loop has one: leave `loops` out"))
+        }
+        _ => None,
+    };
+    match wrong {
+        Some(message) => Err(field.fault(Fault::Value(message))),
+        None => Ok((cores, if count > 0 { count } else { loops.unwrap_or(1) })),
+    }
 }
 
 fn read_rules(field: &Field<'_>, names: &dyn Names) -> Result<Rules, ConfigError> {

@@ -132,3 +132,19 @@ fn broken_toml_says_its_line() {
     let said = complaint("[limits]\nslots = = 5\n");
     assert!(said.starts_with("line 2: "), "{said}");
 }
+
+#[test]
+fn a_server_loop_for_each_kernel_core_or_as_many_as_said() {
+    let told = |text: &str| {
+        let config = read(&format!("[delegated]\n{text}\n"));
+        (config.delegated.cores, config.delegated.loops)
+    };
+    assert_eq!(told(""), (vec![], 1));
+    assert_eq!(told("loops = 3"), (vec![], 3));
+    assert_eq!(told("cores = [2, 5]"), (vec![2, 5], 2));
+    assert_eq!(told("cores = [2, 5]\nloops = 2"), (vec![2, 5], 2));
+    assert_eq!(told("cores = []\nloops = 2"), (vec![], 2));
+    assert!(complaint("[delegated]\nloops = 0\n").contains("loops"));
+    assert!(complaint("[delegated]\ncores = [1, 1]\n").contains("named twice"));
+    assert!(complaint("[delegated]\ncores = [1, 2]\nloops = 3\n").contains("2 cores for 3 loops"));
+}

@@ -10,6 +10,7 @@
 use heliostat_abi::delegated::{Piece, Way};
 use heliostat_service_file::delegated::{BlockKey, Found, BLOCK_BYTES, COST_MIN};
 
+use super::blocks::Ready;
 use super::engine::{Engine, Who};
 use super::file::{Opened, Vouched};
 use super::serve::Step;
@@ -40,18 +41,18 @@ impl Session {
         let (block, within) = (offset / BLOCK_BYTES, offset % BLOCK_BYTES);
         let len = u64::from(piece.bytes).min(lease.version.size.checked_sub(offset)?);
         let key = BlockKey { file: opened.number, block };
-        let Found::Ready { place, bytes } = engine.cache.peek(key) else { return None };
-        if len == 0 || len as i64 > *left || within + len > u64::from(bytes) {
+        let there = engine.cache.ready(key)?;
+        if len == 0 || len as i64 > *left || within + len > u64::from(there.bytes) {
             return None;
         }
-        let from = u64::from(place) * BLOCK_BYTES + within;
+        let from = u64::from(there.place) * BLOCK_BYTES + within;
         let into = (&*self.window, piece.offset as usize);
         engine.arena.copy_to(from as usize, into.0, into.1, len as usize).ok()?;
-        *left -= COST_MIN.max(len as i64);
-        fetch_ahead(engine, opened, lease, (offset, len), Some(place));
-        if !lease.word.is_active() {
+        if !engine.cache.holds(there) || !lease.word.is_active() {
             return None;
         }
+        *left -= COST_MIN.max(len as i64);
+        fetch_ahead(engine, opened, lease, (offset, len), Some(there.place));
         self.operations.get_mut(who.operation)?.way = Way::Cached;
         self.end(engine, who.operation, len as i64);
         Some(Step::Over)
@@ -71,17 +72,17 @@ impl Session {
                 return Step::GoesOn;
             }
             let key = BlockKey { file: place.file, block: place.at / BLOCK_BYTES };
-            match engine.cache.peek(key) {
-                Found::Ready { place: from, bytes } => {
-                    let within = place.at % BLOCK_BYTES;
-                    let from = (u64::from(from) * BLOCK_BYTES, u64::from(bytes), within);
-                    if !self.copy(engine, who, &place, from, left) {
+            match engine.cache.ready(key) {
+                Some(there) => {
+                    if !self.copy(engine, who, &place, there, left) {
                         return self.fly(engine, who, Way::Kernel, left);
                     }
                 }
-                _ if self.await_block(engine, who, &place, key) => return Step::Over,
+                None if self.await_block(engine, who, &place, key) => return Step::Over,
+                // Another loop has filled it meanwhile.
+                None if matches!(engine.cache.peek(key), Found::Ready { .. }) => {}
                 // No room in the cache: the kernel has its own.
-                _ => return self.fly(engine, who, Way::Kernel, left),
+                None => return self.fly(engine, who, Way::Kernel, left),
             }
         }
     }
@@ -114,25 +115,31 @@ impl Session {
     }
 
     /// Copies as much as lies in the block, in the piece and in the turn. False when the block is
-    /// shorter than the file is said to be.
+    /// shorter than the file is said to be. What does not count is copied again: the block's place
+    /// was given to another.
     fn copy(
         &mut self,
         engine: &Engine,
         who: Who,
         place: &Place,
-        (from, bytes, within): (u64, u64, u64),
+        block: Ready,
         left: &mut i64,
     ) -> bool {
-        let there = bytes.saturating_sub(within).min(place.end - place.at);
+        let within = place.at % BLOCK_BYTES;
+        let there = u64::from(block.bytes).saturating_sub(within).min(place.end - place.at);
         let len = there.min(u64::from(place.piece.bytes)).min(left.unsigned_abs().max(1));
-        let (from, to) = ((from + within) as usize, place.piece.offset as usize);
+        let from = (u64::from(block.place) * BLOCK_BYTES + within) as usize;
+        let to = place.piece.offset as usize;
         if len == 0 || engine.arena.copy_to(from, &self.window, to, len as usize).is_err() {
             return false;
+        }
+        *left -= len as i64;
+        if !engine.cache.holds(block) {
+            return true;
         }
         if let Some(entry) = self.operations.get_mut(who.operation) {
             entry.done += len;
         }
-        *left -= len as i64;
         true
     }
 
@@ -156,7 +163,7 @@ impl Session {
                 break;
             }
         }
-        engine.cache.wait(first, who)
+        engine.cache.wait(first, (engine.number, who))
     }
 
     /// What was copied counts only if nobody has changed the file meanwhile.

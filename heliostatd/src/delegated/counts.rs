@@ -1,4 +1,4 @@
-//! What the server loop counts, as words that the control plane reads when it is asked.
+//! What a server loop counts, as words that the control plane reads when it is asked.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -17,8 +17,6 @@ pub struct Counts {
     pub bytes: [AtomicU64; Way::ALL.len()],
     /// Blocks read into the cache.
     pub blocks_filled: AtomicU64,
-    /// Blocks now in the cache.
-    pub blocks_kept: AtomicU64,
     /// Records that were no operations.
     pub malformed: AtomicU64,
     /// Times the loop went to sleep.

@@ -1,26 +1,24 @@
-//! What all sessions of a server loop share: the io_uring, the cache and its memory, the counters.
+//! What all sessions of a server loop share: its io_uring and counters, and what all loops share.
 
-use std::collections::HashMap;
-use std::os::fd::OwnedFd;
-use std::sync::mpsc::Sender;
 use std::sync::Arc;
 
 use heliostat_abi::name::ObjectId;
 use heliostat_base::mapping::SharedMapping;
 use heliostat_base::uring::{Manner, NotPrepared, Range, Uring};
-use heliostat_service_file::delegated::{BlockKey, Cache, BLOCK_BYTES};
+use heliostat_service_file::delegated::{BlockKey, BLOCK_BYTES};
 
+use super::blocks::{Blocks, Waiter};
 use super::counts::Counts;
 use super::file::{OpenFile, Version, Vouched};
-use super::message::News;
+use super::loops::Teller;
+use super::message::{News, Order};
+use super::shared::Shared;
 use crate::memory::LeaseWord;
 
 /// Requests that go to the kernel in one call.
 const ENTRIES: u32 = 256;
 /// Requests under way: each session's bell, the inbox, and what the device has.
 const UNDER_WAY_MAX: u32 = 2048;
-/// Versions of files that are remembered; beyond it all are forgotten, and read again.
-const VERSIONS_MAX: usize = 4096;
 
 /// An operation of a session, as the parts of the loop name it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,8 +46,10 @@ pub enum Aim {
 pub struct Engine {
     /// Requests to the kernel.
     pub uring: Uring<Aim>,
-    /// Which blocks lie where.
-    pub cache: Cache<Who>,
+    /// This loop's number.
+    pub number: usize,
+    /// Which blocks lie where, for all loops.
+    pub cache: Arc<Blocks>,
     /// Their bytes.
     pub arena: Arc<SharedMapping>,
     /// What was done.
@@ -58,36 +58,29 @@ pub struct Engine {
     pub flying: usize,
     /// About what time it is.
     pub now_ns: u64,
-    versions: HashMap<Version, u32>,
-    versions_ever: u32,
-    news: Sender<News>,
-    bell: Arc<OwnedFd>,
+    shared: Arc<Shared>,
+    teller: Teller,
     fill_manner: Manner,
 }
 
 impl Engine {
-    /// The parts for a cache of `cache_bytes`; for the thread that calls this.
+    /// The parts of the loop with this number; for the thread that calls this.
     pub fn create(
-        cache_bytes: u64,
+        number: usize,
+        shared: Arc<Shared>,
         counts: Arc<Counts>,
-        (news, bell): (Sender<News>, Arc<OwnedFd>),
+        teller: Teller,
     ) -> std::io::Result<Engine> {
-        let blocks = u32::try_from(cache_bytes / BLOCK_BYTES).unwrap_or(u32::MAX).max(1);
-        let bytes = blocks as usize * BLOCK_BYTES as usize;
-        // Pages exist once a block was put there.
-        let (_fd, arena) =
-            SharedMapping::create(c"heliostat-cache", bytes).map_err(std::io::Error::other)?;
         Ok(Engine {
             uring: Uring::create(ENTRIES, UNDER_WAY_MAX)?,
-            cache: Cache::new(blocks),
-            arena: Arc::new(arena),
+            number,
+            cache: shared.blocks.clone(),
+            arena: shared.blocks.arena.clone(),
             counts,
             flying: 0,
             now_ns: 0,
-            versions: HashMap::new(),
-            versions_ever: 0,
-            news,
-            bell,
+            shared,
+            teller,
             fill_manner: Manner::Uncached,
         })
     }
@@ -95,21 +88,18 @@ impl Engine {
     /// Tells the control plane something.
     pub fn tell(&self, news: News) {
         // Where nobody listens any more the process is ending.
-        let _ = self.news.send(news);
-        let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
+        let _ = self.teller.0.send(news);
+        let _ = rustix::io::write(&self.teller.1, &1u64.to_ne_bytes());
     }
 
     /// The cache's number for a version of a file.
-    pub fn number(&mut self, version: Version) -> u32 {
-        if let Some(number) = self.versions.get(&version) {
-            return *number;
-        }
-        if self.versions.len() >= VERSIONS_MAX {
-            self.versions.clear();
-        }
-        self.versions_ever = self.versions_ever.wrapping_add(1);
-        self.versions.insert(version, self.versions_ever);
-        self.versions_ever
+    pub fn number(&self, version: Version) -> u32 {
+        self.shared.number(version)
+    }
+
+    /// The bytes that a session may have at the device, with so many busy ones on this loop.
+    pub fn device_share(&self, busy: u64) -> u64 {
+        self.shared.device_share(self.number, busy)
     }
 
     /// Begins to read an absent block of a file under a lease; false when there is no room.
@@ -126,12 +116,13 @@ impl Engine {
         let begun = self.uring.read(aim, &file.buffered, start, into, manner);
         match begun {
             Ok(_) => self.flying += 1,
-            Err(_) => drop(self.cache.failed(place)),
+            // This loop does not wait for it yet, others may.
+            Err(_) => drop(self.tell_loops(self.cache.failed(place))),
         }
         begun.is_ok()
     }
 
-    /// A block's read has completed; answers who waited for it.
+    /// A block's read has completed; answers who waited for it on this loop, and tells the others.
     ///
     /// It counts only if the lease still holds: then nobody has changed the file since it began.
     pub fn filled(&mut self, place: u32, word: LeaseWord, result: i32) -> Vec<Who> {
@@ -145,9 +136,20 @@ impl Engine {
             }
             _ => self.cache.failed(place),
         };
-        let kept = self.cache.len() as u64;
-        self.counts.blocks_kept.store(kept, std::sync::atomic::Ordering::Relaxed);
-        waiters
+        self.tell_loops(waiters)
+    }
+
+    fn tell_loops(&self, waiters: Vec<Waiter>) -> Vec<Who> {
+        let (own, others): (Vec<Waiter>, Vec<Waiter>) =
+            waiters.into_iter().partition(|(number, _)| *number == self.number);
+        for (number, gate) in self.shared.gates.iter().enumerate() {
+            let its = others.iter().filter(|(its, _)| *its == number).map(|(_, who)| *who);
+            let its: Vec<Who> = its.collect();
+            if !its.is_empty() {
+                gate.send(Order::Filled(its));
+            }
+        }
+        own.into_iter().map(|(_, who)| who).collect()
     }
 }
 

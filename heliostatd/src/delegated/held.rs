@@ -25,13 +25,21 @@ use crate::shown_file::{self, ShownFile};
 /// A version whose last change was no longer ago counts under its own lease only.
 const YOUNG_S: i64 = 2;
 
-/// What one session has open.
-#[derive(Default)]
+/// What one session has open, and who serves it.
 pub(super) struct Held {
+    /// The server loop that has it, from its beginning to its end.
+    pub(super) loop_number: usize,
     /// How many of its files are under which lease.
     leases: HashMap<ObjectId, u32>,
     /// Its files, by serial number.
     files: HashMap<u64, Seen>,
+}
+
+impl Held {
+    /// Nothing, for a session of the loop with this number.
+    pub(super) fn on(loop_number: usize) -> Held {
+        Held { loop_number, leases: HashMap::new(), files: HashMap::new() }
+    }
 }
 
 /// An open file, as the event loop knows it.
@@ -189,7 +197,7 @@ impl Daemon {
             seen.lease = lease.as_ref().ok().map(|lease| lease.id);
             seen.why = lease.as_ref().err().copied().unwrap_or(Why::Leased);
         }
-        self.order(Order::Vouched(id, object, lease.ok()));
+        self.order(id, Order::Vouched(id, object, lease.ok()));
     }
 
     /// A session, or its end, has closed a file: its lease, when no other file of it is under it.

@@ -1,4 +1,4 @@
-//! What the control plane and its server loop tell each other.
+//! What the control plane and its server loops tell each other.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -7,6 +7,7 @@ use heliostat_abi::name::ObjectId;
 use heliostat_base::mapping::SharedMapping;
 use heliostat_ring::{SpscConsumer, SpscProducer};
 
+use super::engine::Who;
 use super::file::{OpenFile, Vouched};
 
 /// A session's rings and window, ready to be served.
@@ -32,7 +33,7 @@ pub struct Rates {
     pub bytes: u64,
 }
 
-/// To the server loop.
+/// To a server loop.
 pub enum Order {
     /// Serve this session from now on.
     Begin(ObjectId, Box<Link>),
@@ -42,6 +43,10 @@ pub enum Order {
     Vouched(ObjectId, ObjectId, Option<Vouched>),
     /// The session has ended; its memory stays until the device is done with it.
     End(ObjectId),
+    /// From another loop: it has read, or could not read, a block that these wait for.
+    Filled(Vec<Who>),
+    /// Nobody needs the loop any more.
+    Stop,
 }
 
 /// How a file was asked for.
@@ -65,7 +70,7 @@ pub struct Wish {
     pub access: u64,
 }
 
-/// From the server loop and from the opener.
+/// From the server loops and from the opener.
 pub enum News {
     /// A session wants a file.
     Wanted(Wish),
@@ -78,6 +83,6 @@ pub enum News {
     Closed(ObjectId, Box<OpenFile>),
     /// A session broke the protocol; the text says how.
     Broken(ObjectId, &'static str),
-    /// The server loop has ended.
+    /// A server loop has ended.
     Gone,
 }

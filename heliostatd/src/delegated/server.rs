@@ -24,12 +24,10 @@ use heliostat_base::spin::{pause, yield_now, PAUSES_PER_YIELD};
 use heliostat_service_file::delegated::Fair;
 use tracing::warn;
 
-use super::engine::{Aim, Engine};
+use super::engine::{Aim, Engine, Who};
 use super::message::{News, Order};
 use super::session::Session;
 
-/// Bytes that the device may have to do at once, of all busy sessions together.
-pub const DEVICE_BYTES_MAX: u64 = 32 << 20;
 /// Orders obeyed before the sessions have their turn.
 const ORDERS_AT_ONCE: usize = 64;
 /// Completions of the device before the sessions have their turn.
@@ -49,7 +47,7 @@ const YIELD_NS_MAX: u64 = 3_000;
 
 /// What the loop waits for and how patiently.
 pub struct Inbox {
-    /// From the control plane.
+    /// From the control plane, and from other loops.
     pub orders: Receiver<Order>,
     /// Readable when there are some.
     pub bell: Arc<OwnedFd>,
@@ -65,8 +63,8 @@ pub struct Server {
     pub(super) sessions: Table<Session>,
     pub(super) fair: Fair,
     pub(super) now_ns: u64,
-    /// Sessions whose operations the device may have a share of.
-    pub(super) busy: u64,
+    /// Bytes that each session may have at the device.
+    pub(super) share: u64,
     seats: HashMap<ObjectId, ObjectId>,
     inbox: Inbox,
     is_bell_watched: bool,
@@ -84,7 +82,7 @@ impl Server {
             sessions: Table::new(SESSIONS_MAX),
             fair: Fair::default(),
             now_ns: monotonic_ns(),
-            busy: 1,
+            share: 0,
             seats: HashMap::new(),
             inbox,
             is_bell_watched: false,
@@ -151,11 +149,8 @@ impl Server {
         for obeyed in 0..ORDERS_AT_ONCE {
             match self.inbox.orders.try_recv() {
                 Ok(order) => self.carry_out(order),
-                Err(TryRecvError::Empty) => return obeyed > 0,
-                Err(TryRecvError::Disconnected) => {
-                    self.is_over = true;
-                    return true;
-                }
+                // All loops hold an end of it, so that `Stop` says that it is over.
+                Err(TryRecvError::Empty | TryRecvError::Disconnected) => return obeyed > 0,
             }
         }
         true
@@ -167,7 +162,7 @@ impl Server {
                 match self.sessions.insert(Session::new(id, *link, self.now_ns)) {
                     Ok(seat) => drop(self.seats.insert(id, seat)),
                     // The control plane has the same limit, and looks first.
-                    Err(_) => self.engine.tell(News::Broken(id, "the server loop is full")),
+                    Err(_) => self.engine.tell(News::Broken(id, "its server loop is full")),
                 }
             }
             Order::Opened(id, asked, file) => {
@@ -188,6 +183,17 @@ impl Server {
                 }
             }
             Order::End(id) => self.end(id),
+            Order::Filled(waiters) => self.bring_back(waiters),
+            Order::Stop => self.is_over = true,
+        }
+    }
+
+    /// Operations that have waited for a block go on; some may have ended meanwhile.
+    fn bring_back(&mut self, waiters: Vec<Who>) {
+        for who in waiters {
+            let Some(session) = self.sessions.get_mut(who.seat) else { continue };
+            session.operations.requeue(who.operation);
+            self.fair.join(who.seat.index);
         }
     }
 
@@ -216,11 +222,8 @@ impl Server {
                 }
                 Aim::Fill { place, word } => {
                     self.engine.flying = self.engine.flying.saturating_sub(1);
-                    for who in self.engine.filled(place, word, result) {
-                        let Some(session) = self.sessions.get_mut(who.seat) else { continue };
-                        session.operations.requeue(who.operation);
-                        self.fair.join(who.seat.index);
-                    }
+                    let waiters = self.engine.filled(place, word, result);
+                    self.bring_back(waiters);
                 }
                 Aim::Transfer(who) => {
                     self.engine.flying = self.engine.flying.saturating_sub(1);
@@ -259,7 +262,7 @@ impl Server {
                 self.engine.tell(News::Broken(session.id, fault));
             }
         }
-        self.busy = busy.max(1);
+        self.share = self.engine.device_share(busy);
         did
     }
 

@@ -5,7 +5,7 @@ use heliostat_service_file::delegated::Entry;
 
 use super::engine::Who;
 use super::serve::Step;
-use super::server::{Server, DEVICE_BYTES_MAX};
+use super::server::Server;
 use super::session::Session;
 
 /// Why a session's turn ends.
@@ -33,7 +33,7 @@ impl Server {
     fn take_turn(&mut self, index: u32, left: &mut i64) -> (Turn, bool) {
         let Some(seat) = self.sessions.id_at(index) else { return (Turn::Idle, false) };
         let Some(session) = self.sessions.get_mut(seat) else { return (Turn::Idle, false) };
-        let share = DEVICE_BYTES_MAX / self.busy;
+        let share = self.share;
         let (mut turn, mut did) = (Turn::Spent, false);
         while *left > 0 {
             let Some(operation) = session.operations.pop() else {

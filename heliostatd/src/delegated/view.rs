@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use heliostat_abi::delegated::{Kind, Way, DIRECT_GRAIN};
+use heliostat_abi::name::ObjectId;
 use heliostat_service_file::delegated::{AHEAD_BLOCKS_MAX, BLOCK_BYTES, DIRECT_FROM};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
@@ -10,47 +11,81 @@ use prometheus_client::registry::Registry;
 use serde_json::{json, Map, Value};
 
 use super::counts::Counts;
+use super::Delegated;
 use crate::daemon::Daemon;
 
-/// What is counted, by name; the same names in status and metrics.
-fn counted(counts: &Counts) -> Vec<(String, &'static str, u64)> {
-    let load = |counter: &AtomicU64| counter.load(Relaxed);
+/// What all loops have counted, by name; the same names in status and metrics.
+fn counted(loops: &[&Counts]) -> Vec<(String, &'static str, u64)> {
+    let sum = |counter: &dyn Fn(&Counts) -> &AtomicU64| {
+        loops.iter().map(|counts| counter(counts).load(Relaxed)).sum::<u64>()
+    };
     let mut all = Vec::new();
-    for (kind, counter) in Kind::ALL.iter().zip(&counts.operations) {
+    for (at, kind) in Kind::ALL.iter().enumerate() {
         let help = "Delegated operations of this kind that ended";
-        all.push((format!("operations_{}", kind.name()), help, load(counter)));
+        all.push((format!("operations_{}", kind.name()), help, sum(&|it| &it.operations[at])));
     }
     for way in Way::ALL.iter().skip(1) {
         let help = "Delegated transfers that took this way";
         all.push((
             format!("transfers_{}", way.name()),
             help,
-            load(&counts.transfers[*way as usize]),
+            sum(&|it| &it.transfers[*way as usize]),
         ));
         let help = "Bytes of delegated transfers that took this way";
-        all.push((format!("bytes_{}", way.name()), help, load(&counts.bytes[*way as usize])));
+        all.push((format!("bytes_{}", way.name()), help, sum(&|it| &it.bytes[*way as usize])));
     }
     all.push((
         "failed".into(),
         "Delegated operations that ended with an error",
-        load(&counts.failed),
+        sum(&|it| &it.failed),
     ));
     let help = "Records in submission rings that were no operations";
-    all.push(("malformed".into(), help, load(&counts.malformed)));
+    all.push(("malformed".into(), help, sum(&|it| &it.malformed)));
     let help = "Blocks that were read into the cache";
-    all.push(("blocks_filled".into(), help, load(&counts.blocks_filled)));
-    all.push(("sleeps".into(), "Times the server loop went to sleep", load(&counts.sleeps)));
+    all.push(("blocks_filled".into(), help, sum(&|it| &it.blocks_filled)));
+    all.push(("sleeps".into(), "Times a server loop went to sleep", sum(&|it| &it.sleeps)));
     all
 }
 
+impl Delegated {
+    fn counts(&self) -> Vec<&Counts> {
+        self.loops.each.iter().map(|(counts, _)| &**counts).collect()
+    }
+
+    /// Each loop: its core if it has one for itself, its sessions, and what it has done.
+    fn loops_json(&self) -> Value {
+        let each = self.loops.each.iter().enumerate().map(|(number, (counts, core))| {
+            let sessions = self.sessions.values().filter(|held| held.loop_number == number).count();
+            let ended: u64 = counts.operations.iter().map(|counter| counter.load(Relaxed)).sum();
+            let sleeps = counts.sleeps.load(Relaxed);
+            json!({ "core": core, "sessions": sessions, "operations": ended, "sleeps": sleeps })
+        });
+        Value::Array(each.collect())
+    }
+
+    /// The loop that serves a session: its number and core; null where none does.
+    fn loop_json(&self, id: ObjectId) -> Value {
+        let Some(held) = self.sessions.get(&id) else { return Value::Null };
+        let core = self.loops.each.get(held.loop_number).and_then(|(_, core)| *core);
+        json!({ "session": id.to_string(), "loop": held.loop_number, "core": core })
+    }
+}
+
 impl Daemon {
-    /// For status; null while nobody has asked for the server loop.
+    /// Which server loop a session has, for explain.
+    pub(crate) fn delegated_loop(&self, id: ObjectId) -> Option<Value> {
+        let found = self.delegated.as_ref()?.loop_json(id);
+        (!found.is_null()).then_some(found)
+    }
+
+    /// For status; null while nobody has asked for a server loop.
     pub(crate) fn delegated_json(&self) -> Value {
         let Some(delegated) = &self.delegated else { return Value::Null };
-        let each = counted(&delegated.counts).into_iter();
+        let each = counted(&delegated.counts()).into_iter();
         let mut all: Map<String, Value> = each.map(|(name, _, it)| (name, json!(it))).collect();
-        let kept = delegated.counts.blocks_kept.load(Relaxed);
+        let kept = delegated.loops.shared.blocks.kept();
         all.insert("sessions".into(), json!(delegated.sessions.len()));
+        all.insert("loops".into(), delegated.loops_json());
         all.insert("cache_bytes".into(), json!(kept * BLOCK_BYTES));
         let limit = self.parts.config.delegated.cache_bytes;
         all.insert("cache_bytes_max".into(), json!(limit));
@@ -70,21 +105,17 @@ impl Daemon {
 
     /// For the metrics.
     pub(crate) fn add_delegated(&self, registry: &mut Registry) {
-        let none = Counts::default();
-        let counts = self.delegated.as_ref().map_or(&none, |delegated| &*delegated.counts);
-        for (name, help, value) in counted(counts) {
+        let counts = self.delegated.as_ref().map(Delegated::counts);
+        for (name, help, value) in counted(&counts.unwrap_or_default()) {
             let counter: Counter = Counter::default();
             counter.inc_by(value);
             registry.register(format!("delegated_{name}"), help, counter);
         }
         let sessions = self.delegated.as_ref().map_or(0, |delegated| delegated.sessions.len());
+        let kept = self.delegated.as_ref().map_or(0, |it| it.loops.shared.blocks.kept());
         let gauges = [
             ("delegated_sessions", "Sessions that delegate operations now", sessions as u64),
-            (
-                "delegated_cache_bytes",
-                "Bytes of file blocks now in the cache",
-                counts.blocks_kept.load(Relaxed) * BLOCK_BYTES,
-            ),
+            ("delegated_cache_bytes", "Bytes of file blocks now in the cache", kept * BLOCK_BYTES),
         ];
         for (name, help, value) in gauges {
             let gauge: Gauge = Gauge::default();
