@@ -43,6 +43,17 @@ fn a_second_request_does_not_scan_again() {
 }
 
 #[test]
+fn the_first_page_of_a_library_tells_whose_list_it_needs() {
+    let scratch = Scratch::new("cache-head");
+    let (_, path) = stored(&scratch);
+    let head = scratch.sites().join("head");
+    fs::write(&head, &fs::read(libc()).expect("readable")[..4096]).expect("ours");
+    assert_eq!(scan::ensure_cached_in(&scratch.sites(), &head).expect("no more is read"), path);
+    fs::write(&head, &fs::read(libc()).expect("readable")[..512]).expect("ours");
+    assert!(scan::ensure_cached_in(&scratch.sites(), &head).is_err());
+}
+
+#[test]
 fn a_damaged_list_is_replaced() {
     let scratch = Scratch::new("cache-damaged");
     let (list, path) = stored(&scratch);
