@@ -6,6 +6,7 @@
 use std::io::IoSliceMut;
 
 use heliostat_base::guarded;
+use heliostat_base::process::is_single_threaded;
 use heliostat_base::spin::sleep_ns;
 use heliostat_base::sys::{check, Errno, Sysno};
 use heliostat_interpose::Verdict;
@@ -34,21 +35,24 @@ const TICKET: u64 = 0x7469_636b << 32;
 const TICKET_MASK: u64 = !0 << 32;
 
 /// open(2), openat(2), openat2(2), creat(2); `flags` reads the call's flags.
-pub fn open(call: &mut Call<'_>, flags: impl FnOnce(&Call<'_>) -> i32) -> Verdict {
-    let Some(result) = call.waited() else {
-        return match file::is_enabled() {
-            true => call.wait_in_kernel(),
-            false => Verdict::Pass,
-        };
+pub fn open(call: &mut Call<'_>, flags: impl Fn(&Call<'_>) -> i32) -> Verdict {
+    let made = match call.waited() {
+        Some(result) => check(result as isize),
+        None if !file::is_enabled() => return Verdict::Pass,
+        // It may wait, for the other end of a FIFO: where another thread could cancel this one, no
+        // frame of ours may be on the stack.
+        None if !is_single_threaded() => return call.wait_in_kernel(),
+        None => by_kernel(call),
     };
-    let flags = flags(call);
-    let answer = match check(result as isize) {
+    let answer = match made {
         // A lease keeps a writer out who does not wait; plainly there would be none.
-        Err(Errno(libc::EAGAIN)) if flags & libc::O_NONBLOCK != 0 => patiently(|| by_kernel(call)),
-        answer => answer,
+        Err(Errno(libc::EAGAIN)) if flags(call) & libc::O_NONBLOCK != 0 => {
+            patiently(|| by_kernel(call))
+        }
+        made => made,
     };
     if let Ok(fd) = answer {
-        file::opened(fd as i32, flags);
+        file::opened(fd as i32, flags(call));
     }
     call.answer(Some(answer))
 }
@@ -104,7 +108,8 @@ pub fn read(call: &mut Call<'_>) -> Verdict {
     if call.frame.rounds > 0 {
         return finish(call, fd);
     }
-    if thread::is_guarded() && is_plain(call.word(1), call.word(2)) {
+    let is_described = file::Word::of(fd).index().is_some();
+    if is_described && thread::is_guarded() && is_plain(call.word(1), call.word(2)) {
         if let Some(bytes) = file::next(fd, buffer(call)) {
             return call.answer(Some(Ok(bytes)));
         }

@@ -22,6 +22,9 @@ pub(super) const SYSCALL: [u8; 2] = [0x0f, 0x05];
 /// Six routines, each of some 340 bytes, or 600 with vector registers.
 pub(super) const ROUTINES_BYTES_MAX: usize = 4096;
 
+/// A direct call reaches as far, less a margin for the instruction itself.
+const DIRECT_CALL_BYTES_MAX: u64 = (1 << 31) - 4096;
+
 const FRAME_BYTES: i32 = size_of::<SyscallFrame>() as i32;
 const XMM_BYTES: i32 = 16 * 16;
 const RETURN_STACK_AT: u8 = offset_of!(SyscallFrame, return_stack) as u8;
@@ -114,6 +117,10 @@ fn save(code: &mut Assembler<'_>, frames: &mut FrameTable, vector: bool) {
 
 fn call_hook(code: &mut Assembler<'_>, address: u64) {
     code.bytes(&[0x48, 0x89, 0xe7]); // mov rdi,rsp
+                                     // Right after a system call the processor guesses no indirect branch, and waits for it.
+    if address.abs_diff(code.here()) < DIRECT_CALL_BYTES_MAX {
+        return code.call(address);
+    }
     code.bytes(&[0x48, 0xb8]); // mov rax,imm64
     code.bytes(&address.to_le_bytes());
     code.bytes(&[0xff, 0xd0]); // call rax
