@@ -67,7 +67,7 @@ numbered! {
     /// Why reads of an open file go through the kernel instead of a mapping under a lease.
     Unmapped: u8 {
         None = 0 => "read from a mapping",
-        TooFew = 1 => "read too few times to be worth a lease",
+        TooFew = 1 => "read too few times: a mapping pays after 256 short reads, or one for each 4 KiB of a file above 1 MiB",
         NotRegular = 2 => "not a regular file, or an empty one",
         Writable = 3 => "opened for writing, or with O_DIRECT",
         Written = 4 => "somebody has it open for writing",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -56,6 +57,23 @@ def test_files_can_be_switched_off(house, programs, tmp_path):
     plain = printed(house, Side.PLAIN, program, "sequential", tmp_path)
     assert printed(house, Side.HELIOSTAT, program, "sequential", tmp_path, env=off) == plain
     assert mapped(house) == before
+
+
+READS = """
+import os, sys
+file = os.open(sys.argv[1], os.O_RDONLY)
+for place in range(int(sys.argv[2])):
+    assert os.pread(file, 64, place) == bytes(64)
+"""
+
+
+@pytest.mark.parametrize(("size", "reads", "expected"), [(1, 200, 0), (1, 300, 1), (4, 1200, 0), (4, 1400, 1)])
+def test_a_file_is_mapped_when_it_was_read_often_enough_for_its_size(house, tmp_path, size, reads, expected):
+    path, before = tmp_path / "file", mapped(house)
+    path.write_bytes(bytes(size << 20))
+    run = house.run(Side.HELIOSTAT, [sys.executable, "-c", READS, path, reads])
+    assert run.process.returncode == 0, run.errors()
+    assert mapped(house) - before == expected
 
 
 def test_a_writer_is_seen_at_once_although_the_control_plane_is_killed(programs, tmp_path):

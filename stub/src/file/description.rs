@@ -3,6 +3,7 @@
 //! Entries are never freed memory, and a reader that comes late finds a valid one, of another file
 //! perhaps: it looks at the descriptor's word after the copy, which leads there no more then.
 
+use std::collections::LinkedList;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
 
@@ -38,7 +39,10 @@ pub struct Held {
     /// The pause after a refusal is this often doubled.
     pub doublings: u32,
     /// Descriptors that may not be closed before the program closes its own: see `lease::let_go`.
-    pub kept: Vec<OwnedFd>,
+    /// Empty it is all zeros, as the whole table: no room in the library's file.
+    pub kept: LinkedList<OwnedFd>,
+    /// Reads that a mapping of all its pages costs, in eighths; 0 before the first question.
+    pub pages_cost: u32,
 }
 
 /// An open file.
@@ -63,7 +67,9 @@ pub struct Apart<T>(pub T);
 
 impl Held {
     const fn new() -> Self {
-        Self { lease: None, since_ns: 0, reason: Unmapped::None, doublings: 0, kept: Vec::new() }
+        let kept = LinkedList::new();
+        let reason = Unmapped::None;
+        Self { lease: None, since_ns: 0, reason, doublings: 0, kept, pages_cost: 0 }
     }
 }
 
