@@ -118,6 +118,13 @@ core::arch::global_asm!(
     "24:",
     "xor eax, eax",
     "ret",
+    // heliostat_guarded_touch(rdi: a byte) -> rax: the same. Stores what is there.
+    ".hidden heliostat_guarded_touch",
+    ".globl heliostat_guarded_touch",
+    "heliostat_guarded_touch:",
+    "lock or byte ptr [rdi], 0",
+    "xor eax, eax",
+    "ret",
     "heliostat_guarded_end:",
     "heliostat_guarded_faulted:",
     "mov eax, 1",
@@ -127,6 +134,7 @@ core::arch::global_asm!(
 
 extern "C" {
     fn heliostat_guarded_copy(to: *mut u8, from: *const u8, bytes: usize) -> u64;
+    fn heliostat_guarded_touch(at: *mut u8) -> u64;
     fn heliostat_guarded_end();
     fn heliostat_guarded_faulted();
 }
@@ -163,6 +171,16 @@ pub unsafe fn copy(to: *mut u8, from: *const u8, bytes: usize) -> Result<(), Fau
         0 => Ok(()),
         _ => Err(Fault),
     }
+}
+
+/// True when a byte can be written; it keeps its value, whoever else writes it at the same time.
+///
+/// # Safety
+/// What lies at `at`, if anything does, is the program's to be written.
+#[inline(always)]
+pub unsafe fn is_writable(at: *mut u8) -> bool {
+    // SAFETY: the caller's promise; a fault is defined (the module's head).
+    unsafe { heliostat_guarded_touch(at) == 0 }
 }
 
 /// Copies what a program points to, wherever that is.

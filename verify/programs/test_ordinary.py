@@ -55,6 +55,15 @@ PROGRAMS = {
     ],
     "descriptors are as before": [sys.executable, "-c", "import os; print(os.open('/dev/null', 0))"],
     "environment": [sys.executable, "-c", "import os; print(sorted(k for k in os.environ if 'LIOSTAT' not in k and k!='LD_PRELOAD'))"],
+    "pointers to nothing, first of all": [
+        sys.executable, "-c",
+        "import ctypes, errno, mmap\nlibc = ctypes.CDLL(None, use_errno=True)\nlibc.mmap.restype = ctypes.c_void_p\n"
+        "bad = libc.mmap(None, 4096, 0, 0x22, -1, 0)\n"
+        "def say(*words):\n"
+        " print(libc.syscall(*map(ctypes.c_ulong, words)), errno.errorcode.get(ctypes.get_errno()), flush=True)\n"
+        "[say(13, number, new, old, 8) for number in (10, 11) for new in (0, bad) for old in (0, bad)]\n"
+        "say(435, bad, 88); say(437, (1 << 64) - 100, bad, bad, 24); say(14, 0, bad, 0, 8)",
+    ],
     "mapped files": ["sh", "-c", "ls /proc/self/fd | wc -l"],
     "closing everything": [
         sys.executable, "-c",

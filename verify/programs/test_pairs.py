@@ -15,7 +15,7 @@ from pathlib import Path
 
 import kernel_view
 import pytest
-from heliostat_run import House, Side
+from heliostat_run import BINARY, House, Side
 from pair import HERE, all_cases
 
 MODES = {
@@ -27,12 +27,19 @@ references: dict[str, list[str]] = {}
 numbers = itertools.count()
 
 
-def transcript(house: House, case: str, server_side: Side, client_side: Side) -> list[str]:
+def fence(folder: Path, port: int) -> list[str]:
+    """A program before whose words this stands is sealed, with all that an end of a case needs."""
+    grants = [f"{folder}:rw", f"{HERE.parent}:ro", f"{Path(sys.prefix).resolve()}:ro", f"{Path(sys.base_prefix)}:ro"]
+    words = [str(BINARY), "run", "--sealed", *(word for grant in grants for word in ("--grant", grant))]
+    return [*words, "--listen", f"127.0.0.1:{port}", "--listen", "127.0.0.1:0", "--connect", f"127.0.0.1:{port}", "--"]
+
+
+def transcript(house: House, case: str, server_side: Side, client_side: Side, sealed: bool = False) -> list[str]:
     """What both ends of a case printed, and how they ended."""
     folder: Path = house.folder / f"case-{next(numbers)}"
     folder.mkdir()
     port = kernel_view.free_port()
-    words = [sys.executable, HERE / "pair.py", case]
+    words = [*(fence(folder, port) if sealed else []), sys.executable, HERE / "pair.py", case]
     server = house.start(server_side, [*words, "server", port, folder], name="server")
     kernel_view.wait_listening(port, server.process)
     client = house.start(client_side, [*words, "client", port, folder], name="client")
@@ -97,6 +104,14 @@ def test_transcript_under_heliostat_is_the_one_under_plain_linux(house, case, mo
     plain = reference(house, case)
     found = transcript(house, case, *MODES[mode])
     assert found == plain, "\n" + "\n".join(difflib.unified_diff(plain, found, "plain", mode, lineterm=""))
+
+
+@pytest.mark.heliostat
+@pytest.mark.parametrize("case", [case for case in all_cases() if case.startswith("pointers.")])
+def test_wild_pointers_of_sealed_programs_are_answered_as_under_plain_linux(house, case):
+    plain = reference(house, case)
+    found = transcript(house, case, Side.PLAIN, Side.PLAIN, sealed=True)
+    assert found == plain, "\n" + "\n".join(difflib.unified_diff(plain, found, "plain", "sealed", lineterm=""))
 
 
 # Cases whose ends do not live to be looked at, or that make no connection.

@@ -62,7 +62,11 @@ fn wait(
     }
     let ends = (call.frame.scratch != NEVER).then_some(call.frame.scratch);
     let mut room = [const { MaybeUninit::uninit() }; EVENTS_MAX];
-    let room = &mut room[..(asked as usize).min(EVENTS_MAX)];
+    // An event is told once: none is taken for which there is no room to tell it.
+    // SAFETY: the program's array.
+    let fit =
+        unsafe { memory::writable(call.word(1), (asked as usize).min(EVENTS_MAX), EVENT_BYTES) };
+    let room = &mut room[..fit];
     if let Some(result) = call.waited() {
         let mut given = [const { MaybeUninit::uninit() }; EVENTS_MAX];
         let count = usize::try_from(result).unwrap_or(0).min(EVENTS_MAX);
@@ -79,7 +83,8 @@ fn wait(
         Waited::Sleep(ms) => {
             let number = Sysno::epoll_pwait as u64;
             let (fd, events_at) = (call.word(0), call.word(1));
-            call.frame.wait = [number, fd, events_at, room.len() as u64, ms as i64 as u64, mask, 8];
+            call.frame.wait =
+                [number, fd, events_at, room.len().max(1) as u64, ms as i64 as u64, mask, 8];
             Verdict::Wait
         }
     }

@@ -14,7 +14,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
 use heliostat_base::guarded::{self, Fault};
-use heliostat_base::sys::Errno;
+use heliostat_base::sys::{check, raw, Errno, Sysno};
 use heliostat_stub::{process, thread};
 
 use crate::fault;
@@ -182,6 +182,23 @@ pub unsafe fn read<T: Copy>(address: u64) -> Result<Option<T>, Fault> {
     Ok(Some(unsafe { value.assume_init() }))
 }
 
+/// Whether the kernel finds 32 bytes to read at an address: it reads an action before it sees that
+/// there is no signal 0. Only asked where no handler of ours would tell.
+pub fn is_readable(address: u64) -> bool {
+    address == 0 || thread::is_guarded() || is_there([0, address as usize, 0, 8, 0, 0])
+}
+
+/// Whether the kernel finds room for the action of a signal at an address, which then lies there.
+pub fn is_writable_by(number: i32, address: u64) -> bool {
+    let args = [number as usize, 0, address as usize, 8, 0, 0];
+    address == 0 || thread::is_guarded() || is_there(args)
+}
+
+fn is_there(args: [usize; 6]) -> bool {
+    // SAFETY: sets nothing: without an action, or for a signal that is none.
+    check(unsafe { raw(Sysno::rt_sigaction as usize, args) }) != Err(FAULT)
+}
+
 /// As `read`, for calls of programs that have nothing of ours: the handlers are not put in for it,
 /// and where they are not, a fault is the program's.
 ///
@@ -265,6 +282,29 @@ pub unsafe fn write<T: Copy>(address: u64, value: T) -> Result<(), Fault> {
     }
     // SAFETY: the caller's promise.
     unsafe { write_many(address, std::slice::from_ref(&value)) }
+}
+
+const PAGE_BYTES: u64 = 4096;
+
+/// How many of `count` structures of `each` bytes, all together no longer than a page, the program
+/// has room for at `address`: those that come before memory which cannot be written.
+///
+/// # Safety
+/// What lies there, if anything does, is the program's to be written.
+#[inline]
+pub unsafe fn writable(address: u64, count: usize, each: u64) -> usize {
+    let Some(last) = (count as u64 * each).checked_sub(1) else { return 0 };
+    let last = address + last;
+    guard();
+    // SAFETY: the caller's promise.
+    let is_there = |at: u64| unsafe { guarded::is_writable(at as *mut u8) };
+    if !is_there(address) {
+        return 0;
+    }
+    match address / PAGE_BYTES == last / PAGE_BYTES || is_there(last) {
+        true => count,
+        false => ((last / PAGE_BYTES * PAGE_BYTES - address) / each) as usize,
+    }
 }
 
 /// Room for a kernel structure of all zeros.

@@ -57,6 +57,9 @@ pub fn action(call: &mut Call<'_>) -> Verdict {
     let Some(slot) = usize::try_from(number).ok().and_then(|n| HANDLERS.get(n)) else {
         return Verdict::Pass;
     };
+    if !memory::is_readable(call.word(1)) {
+        return call.answer(Some(Err(memory::FAULT)));
+    }
     // SAFETY: the kernel's sigaction is four numbers.
     let Ok(new) = (unsafe { memory::read_early::<KernelAction>(call.word(1)) }) else {
         return call.answer(Some(Err(memory::FAULT)));
@@ -64,7 +67,7 @@ pub fn action(call: &mut Call<'_>) -> Verdict {
     let old_at = call.word(2);
     if fault::is_kept_here(number) && !process::is_borrowed() && call.word(3) == 8 {
         let answer = fault::action(number, new);
-        return call.answer(Some(answer.and_then(|old| tell(old_at, old))));
+        return call.answer(Some(answer.and_then(|old| tell(number, old_at, old))));
     }
     let before = (slot.handler.load(Acquire), slot.flags.load(Acquire));
     // A child of vfork sets its own handlers; our table is its parent's.
@@ -88,7 +91,7 @@ pub fn action(call: &mut Call<'_>) -> Verdict {
         if old.handler == entry as *const () as usize {
             (old.handler, old.flags) = (before.0, before.1 as u64);
         }
-        return call.answer(Some(tell(old_at, old)));
+        return call.answer(Some(tell(number, old_at, old)));
     }
     if new.is_some_and(|action| is_ours && is_function(action.handler)) {
         slot.handler.store(before.0, Release);
@@ -98,7 +101,10 @@ pub fn action(call: &mut Call<'_>) -> Verdict {
 }
 
 /// Gives the program its old action; the new one stands whether there is room for it or not.
-fn tell(old_at: u64, old: KernelAction) -> Result<usize, Errno> {
+fn tell(number: i32, old_at: u64, old: KernelAction) -> Result<usize, Errno> {
+    if !memory::is_writable_by(number, old_at) {
+        return Err(memory::FAULT);
+    }
     // SAFETY: null or the program's room for the old action, four numbers.
     unsafe { memory::write_early(old_at, old) }.map(|()| 0).map_err(|_| memory::FAULT)
 }

@@ -47,7 +47,7 @@ pub extern "C" fn before_spawn(frame: *mut SyscallFrame) {
     let frame = unsafe { &*frame };
     let flags = match frame.rax {
         rax if rax == Sysno::clone as u64 => frame.args[0],
-        rax if rax == Sysno::clone3 as u64 => {
+        rax if rax == Sysno::clone3 as u64 && memory::is_readable(frame.args[0]) => {
             // SAFETY: libc's clone_args, which begins with the flags, a number.
             unsafe { memory::read_early::<u64>(frame.args[0]) }.ok().flatten().unwrap_or(0)
         }

@@ -117,7 +117,8 @@ fn save(code: &mut Assembler<'_>, frames: &mut FrameTable, vector: bool) {
 
 fn call_hook(code: &mut Assembler<'_>, address: u64) {
     code.bytes(&[0x48, 0x89, 0xe7]); // mov rdi,rsp
-                                     // Right after a system call the processor guesses no indirect branch, and waits for it.
+
+    // Right after a system call the processor guesses no indirect branch, and waits for it.
     if address.abs_diff(code.here()) < DIRECT_CALL_BYTES_MAX {
         return code.call(address);
     }

@@ -49,6 +49,8 @@ pub fn parse(bytes: &[u8]) -> Result<Address, Errno> {
         libc::AF_INET => v4(bytes).ok_or(invalid),
         libc::AF_INET6 => v6(bytes).ok_or(invalid),
         libc::AF_UNIX => Ok(local(&bytes[2..])),
+        // As for IPv4, whose sockets ask for the length first.
+        _ if bytes.len() < V4_BYTES => Err(invalid),
         _ => Err(Errno(libc::EAFNOSUPPORT)),
     }
 }
@@ -101,7 +103,10 @@ mod tests {
         v6.extend([7, 0, 0, 0]);
         assert_eq!(parse(&v6), Ok(Address::Inet("[::1%7]:80".parse().unwrap())));
         assert_eq!(parse(&[0, 0]), Ok(Address::None));
-        assert_eq!(parse(&[16, 0, 0, 0]), Err(Errno(libc::EAFNOSUPPORT)));
+        let mut other = vec![16; 15];
+        assert_eq!(parse(&other), Err(Errno(libc::EINVAL)));
+        other.push(0);
+        assert_eq!(parse(&other), Err(Errno(libc::EAFNOSUPPORT)));
         assert_eq!(parse(&[2]), Err(Errno(libc::EINVAL)));
     }
 

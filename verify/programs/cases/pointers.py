@@ -162,6 +162,23 @@ def sets(talk: Talk, memory: Memory, fd: int) -> None:
         say(talk, memory, "epoll_pwait", (own, memory.room, 1, 0, bad, 8), (own, memory.room, 1, 0, event(0), 7))
         say(talk, memory, "epoll_pwait2", (own, memory.room, 1, bad, 0, 8), (own, memory.room, 1, memory.put("qq", 0, -1), 0, 8),
             (own, bad, 1, memory.put("qq", 0, 0), 0, 8))  # fmt: skip
+        once(talk, memory, own, fd)
+
+
+def once(talk: Talk, memory: Memory, own: int, fd: int) -> None:
+    """Events that are told once only: a wait that could not tell them has not used them up."""
+    bad, room, change = memory.bad, memory.room + 2048, 3
+    edge, one_shot = select.EPOLLIN | select.EPOLLET, select.EPOLLIN | select.EPOLLONESHOT
+    for mask in (edge, one_shot, edge | one_shot):
+        say(talk, memory, "epoll_ctl", (own, change, fd, memory.put("=IQ", mask, 7)))
+        say(talk, memory, "epoll_wait", (own, bad, 1, 0), (own, bad, 8, 1000), (own, memory.edge(6), 4, 1000),
+            (own, memory.edge(12), 4, 1000), (own, room, 4, 0))  # fmt: skip
+    pipe = os.pipe()
+    os.write(pipe[1], b"x")
+    say(talk, memory, "epoll_ctl", (own, change, fd, memory.put("=IQ", edge, 7)), (own, 1, pipe[0], memory.put("=IQ", edge, 8)))
+    say(talk, memory, "epoll_wait", (own, bad, 4, 1000), (own, memory.edge(18), 4, 1000), (own, room, 4, 0), (own, room, 4, 0))
+    for end in pipe:
+        os.close(end)
 
 
 def options(talk: Talk, memory: Memory, fd: int) -> None:

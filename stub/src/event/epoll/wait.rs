@@ -32,7 +32,7 @@ pub enum Waited {
 }
 
 /// epoll_wait(2) family: looks, and spins for a short while. The events that are found are written
-/// to the front of `out`. `ends` is the monotonic time of the
+/// to the front of `out`; an empty one is an array that cannot be written. `ends` is the monotonic time of the
 /// timeout, 0 for one that is over at once. A wait with a signal mask goes to the kernel early,
 /// because only the kernel can change the mask and wait in one step.
 pub fn look(
@@ -45,7 +45,7 @@ pub fn look(
         return Waited::Answer(None);
     };
     if out.is_empty() {
-        return Waited::Answer(fail(libc::EINVAL));
+        return look_only(epoll, set, ends);
     }
     let found = collect(epoll, set, out, ends == Some(0));
     if found > 0 || ends == Some(0) {
@@ -69,6 +69,17 @@ pub fn look(
         return Waited::Answer(fail(libc::EINTR));
     }
     begin_sleep(epoll, set, ends)
+}
+
+/// There is no room to tell anything: an error as soon as something is to be told, which stays for
+/// the next wait, as in the kernel. What only the kernel has, it refuses itself.
+#[cold]
+fn look_only(epoll: i32, set: &Set, ends: Option<u64>) -> Waited {
+    let is_ready = set.inner.lock().hot().any(Interest::is_ready);
+    match is_ready {
+        true => Waited::Answer(fail(libc::EFAULT)),
+        false => begin_sleep(epoll, set, ends),
+    }
 }
 
 /// Arms every hot interest; from here on a byte for any of them makes the kernel's set ready.
@@ -106,6 +117,8 @@ pub fn woken(
         return Some(Err(errno));
     }
     let events = answer.unwrap_or(&[]);
+    // The program may have taken the room away meanwhile.
+    let events = &events[..events.len().min(out.len())];
     let _critical = Critical::enter();
     let mut inner = set.inner.lock();
     inner.wake_hot(epoll, mark(), others_sleep);
