@@ -85,6 +85,9 @@ pub struct StartArguments {
     pub config: Option<PathBuf>,
 }
 
+/// As in a policy file: the kernel's own limit on process numbers.
+const PROCESSES_MAX: i64 = 4_194_304;
+
 /// What a sealed program may reach.
 #[derive(Args, Clone, Debug, Default)]
 pub struct SealArguments {
@@ -113,7 +116,8 @@ pub struct SealArguments {
     #[arg(long, value_name = "BYTES", requires = "sealed")]
     pub memory: Option<String>,
     /// Processes and threads at once.
-    #[arg(long, value_name = "N", requires = "sealed")]
+    #[arg(long, value_name = "N", requires = "sealed",
+        value_parser = clap::value_parser!(u32).range(1..=PROCESSES_MAX))]
     pub processes: Option<u32>,
 }
 

@@ -62,8 +62,9 @@ pub fn run(arguments: &RunArguments) -> ExitCode {
 
 /// Runs the program sealed. Without the stub everything works, more slowly.
 fn run_sealed(mut environment: Environment, arguments: &RunArguments, file: &Path) -> ExitCode {
-    let policy = match sealing::policy(&arguments.seal) {
-        Ok(policy) => policy,
+    let trace = arguments.seal.trace_policy.as_deref().map(sealed::Trace::create).transpose();
+    let (policy, trace) = match sealing::policy(&arguments.seal).and_then(|it| Ok((it, trace?))) {
+        Ok(both) => both,
         Err(why) => {
             eprintln!("heliostat: {why}");
             return ExitCode::from(OWN_FAILURE);
@@ -83,7 +84,6 @@ fn run_sealed(mut environment: Environment, arguments: &RunArguments, file: &Pat
     let program =
         sealed::Program { file: &file, arguments: arguments_of, environment: &environment };
     let control = std::path::absolute(surroundings(&arguments.place).socket_path()).ok();
-    let trace = arguments.seal.trace_policy.as_deref();
     let seal = sealed::Seal { policy, besides, folder, control, trace, tells: arguments.verbose };
     sealed::run(&program, seal)
 }

@@ -5,8 +5,10 @@
 //! daemons included; the program. Whichever of the first two dies, the sealed ones are killed.
 
 use std::ffi::OsString;
+use std::fs::File;
 use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::fd::AsFd;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -31,7 +33,7 @@ pub struct Program<'a> {
 }
 
 /// How it is sealed.
-pub struct Seal<'a> {
+pub struct Seal {
     /// What the program may do.
     pub policy: Policy,
     /// What it gets besides: its own file, the stub.
@@ -41,13 +43,44 @@ pub struct Seal<'a> {
     /// The control plane's socket.
     pub control: Option<PathBuf>,
     /// Where the policy is written that it turns out to need.
-    pub trace: Option<&'a Path>,
+    pub trace: Option<Trace>,
     /// Says refusals on standard error.
     pub tells: bool,
 }
 
+/// A file for the policy that a traced program needs, and somebody to tell if it cannot be written:
+/// the supervisor's own standard error is closed by then.
+pub struct Trace {
+    path: PathBuf,
+    file: File,
+    errors: File,
+}
+
+impl Trace {
+    /// Opens it before the program runs, so that no long run is in vain.
+    ///
+    /// # Errors
+    /// Those of open(2), with the flag and the path.
+    pub fn create(path: &Path) -> Result<Self, String> {
+        let said = |error: std::io::Error| format!("--trace-policy {}: {error}", path.display());
+        let file = File::create(path).map_err(said)?;
+        let errors = std::io::stderr().as_fd().try_clone_to_owned().map_err(said)?;
+        Ok(Self { path: path.to_owned(), file, errors: errors.into() })
+    }
+
+    /// Replaces what is in it, if it is something else: whoever waited for the command reads it
+    /// while the supervisor still waits for daemons.
+    fn write(&self, text: &str) -> std::io::Result<()> {
+        if std::fs::read(&self.path).is_ok_and(|known| known == text.as_bytes()) {
+            return Ok(());
+        }
+        self.file.write_all_at(text.as_bytes(), 0)?;
+        self.file.set_len(text.len() as u64)
+    }
+}
+
 /// Runs the program sealed, and ends as it ends.
-pub fn run(program: &Program<'_>, seal: Seal<'_>) -> ExitCode {
+pub fn run(program: &Program<'_>, seal: Seal) -> ExitCode {
     tree::adopt_orphans();
     let front = rustix::process::getpid();
     match fork_telling() {
@@ -56,7 +89,7 @@ pub fn run(program: &Program<'_>, seal: Seal<'_>) -> ExitCode {
             let Seal { policy, besides, folder, control, trace, tells } = seal;
             let traces = trace.is_some();
             let plan = Plan { policy, besides, folder: &folder, control, traces, tells };
-            supervise(program, plan, trace, &teller, front);
+            supervise(program, plan, trace.as_ref(), &teller, front);
             std::process::exit(0)
         }
         Ok(Fork::Parent(_, hearer)) => stand_in_front(&hearer),
@@ -73,7 +106,7 @@ fn failure(why: &dyn std::fmt::Display) -> ExitCode {
 fn supervise(
     program: &Program<'_>,
     plan: Plan<'_>,
-    trace: Option<&Path>,
+    trace: Option<&Trace>,
     teller: &Teller,
     front: Pid,
 ) {
@@ -83,10 +116,13 @@ fn supervise(
     if rustix::process::getppid() != Some(front) {
         return;
     }
-    let tells = plan.tells;
+    let (tells, system) = (plan.tells, plan.policy.system);
     let become_program = || {
         let error = image::become_program(program.file, program.arguments, program.environment);
-        eprintln!("heliostat: {}: {error}", program.file.display());
+        let is_bare = !system && error.kind() == std::io::ErrorKind::PermissionDenied;
+        let hint =
+            if is_bare { "; without the system grants it needs its loader granted" } else { "" };
+        eprintln!("heliostat: {}: {error}{hint}", program.file.display());
         if error.kind() == std::io::ErrorKind::NotFound {
             127
         } else {
@@ -117,16 +153,13 @@ fn supervise(
     clean();
 }
 
-/// Writes the policy that a traced program needs. What cannot be written is said.
-fn write_trace(program: &Program<'_>, sealed: &Sealed, trace: Option<&Path>) {
+/// Writes the policy that a traced program needs.
+fn write_trace(program: &Program<'_>, sealed: &Sealed, trace: Option<&Trace>) {
     let words: Vec<_> = program.arguments.iter().map(|word| word.to_string_lossy()).collect();
-    let (Some(path), Some(text)) = (trace, sealed.traced(&words.join(" "))) else { return };
-    // This process has no mask of modes of its own.
-    let mut options = std::fs::File::options();
-    let opened = options.write(true).create(true).truncate(true).mode(0o644).open(path);
-    let written = opened.and_then(|mut file| file.write_all(text.as_bytes()));
-    if let Err(error) = written {
-        eprintln!("heliostat: --trace-policy {}: {error}", path.display());
+    let (Some(trace), Some(text)) = (trace, sealed.traced(&words.join(" "))) else { return };
+    if let Err(error) = trace.write(&text) {
+        let line = format!("heliostat: --trace-policy {}: {error}\n", trace.path.display());
+        let _ = (&trace.errors).write_all(line.as_bytes());
     }
 }
 
@@ -134,7 +167,7 @@ fn write_trace(program: &Program<'_>, sealed: &Sealed, trace: Option<&Path>) {
 /// the program's own, as /dev/tty is opened here on its behalf.
 fn leave_terminal(keeps_error: bool) {
     let _ = rustix::process::setpgid(None, None);
-    let Ok(null) = std::fs::File::options().read(true).write(true).open("/dev/null") else {
+    let Ok(null) = File::options().read(true).write(true).open("/dev/null") else {
         return;
     };
     let _ = rustix::stdio::dup2_stdin(&null);

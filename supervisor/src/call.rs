@@ -1,11 +1,13 @@
 //! One call of a sealed thread, and what its arguments mean.
 
+use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use heliostat_base::seal::{self, Notice, Reply};
 use heliostat_base::sys::{Errno, Sysno};
+use heliostat_control::policy::Access;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 
 use crate::house::House;
@@ -129,7 +131,11 @@ impl Call<'_> {
         let walk = paths::Walk::new(&self.house.roots, self.house, self.thread(), last);
         let found = walk.by(rules).to(start, path);
         if matches!(found, Err(Errno(libc::ENOENT))) {
-            self.house.note_path(self, path, false);
+            let begin = start.map_or(Some(Path::new("/")), |start| start.path.as_deref());
+            if let Some(begin) = begin {
+                let whole = begin.join(OsStr::from_bytes(path));
+                self.house.note_path(self, &whole, Access::ReadOnly);
+            }
         }
         found
     }
@@ -186,7 +192,11 @@ impl Call<'_> {
             _ => ResolveFlags::NO_SYMLINKS | ResolveFlags::BENEATH,
         };
         let flags = flags | OFlags::CLOEXEC;
-        rustix::fs::openat2(&found.folder, found.name.as_c_str(), flags, mode, safe).map_err(errno)
+        let opened = rustix::fs::openat2(&found.folder, &found.name, flags, mode, safe);
+        if matches!(opened, Err(rustix::io::Errno::NOENT)) && found.access.is_none() {
+            self.house.note_path(self, &found.path, Access::ReadOnly);
+        }
+        opened.map_err(errno)
     }
 
     /// A descriptor of the thread's where the path is empty and the flags say so

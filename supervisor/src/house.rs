@@ -1,10 +1,11 @@
 //! What all calls of one sealed program share.
 
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use heliostat_base::seal::Listener;
 use heliostat_control::policy::record::Ask;
-use heliostat_control::policy::Policy;
+use heliostat_control::policy::{Access, Policy};
 
 use crate::call::Call;
 use crate::filter::Fenced;
@@ -78,10 +79,14 @@ impl House {
         (set("SigPnd:") | set("ShdPnd:")) & !set("SigBlk:") != 0
     }
 
-    /// Counts a path that does not exist for the program, or may not be written.
-    pub fn note_path(&self, call: &Call<'_>, path: &[u8], writes: bool) {
+    /// Counts a path that is not granted, or not for that. What is not there is not refused
+    /// either: programs look for much that is nowhere.
+    pub fn note_path(&self, call: &Call<'_>, path: &Path, access: Access) {
+        if path.symlink_metadata().is_err() {
+            return;
+        }
         if let Ok(mut refused) = self.refused.lock() {
-            refused.path(call.number, path, writes);
+            refused.path(call.number, path, access);
         }
     }
 

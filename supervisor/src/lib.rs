@@ -244,12 +244,4 @@ impl Sealed {
         let all = self.house.refused.lock().ok()?;
         all.recorder().map(|recorder| recorder.to_toml(command))
     }
-
-    /// What was refused so far, with counts.
-    pub fn refused(&self) -> Vec<(String, u64)> {
-        let all = self.house.refused.lock();
-        all.map_or(Vec::new(), |all| {
-            all.all().map(|(text, count)| (text.to_owned(), count)).collect()
-        })
-    }
 }

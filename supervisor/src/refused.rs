@@ -1,21 +1,22 @@
-//! What a sealed program asked for and did not get, by name, within a limit.
+//! What a sealed program asked for and did not get: each kind said once, within a limit.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Write;
 use std::net::IpAddr;
+use std::path::Path;
 
 use heliostat_base::sys::Sysno;
 use heliostat_control::policy::record::{Ask, Recorder};
+use heliostat_control::policy::Access;
 
-/// Different refusals that are remembered; more are counted together.
+/// Different refusals that are remembered and said; that there were more is said once.
 const REMEMBERED: usize = 1024;
 
-/// Refusals with their counts.
+/// Refusals, each kind once.
 #[derive(Debug, Default)]
 pub struct Refused {
-    counts: BTreeMap<String, u64>,
-    others: u64,
+    known: BTreeSet<String>,
     tells: bool,
     /// What it asked for, if that is wanted.
     recorder: Option<Recorder>,
@@ -41,11 +42,14 @@ impl Refused {
         }
     }
 
-    /// A path that is not granted, or not for writing.
-    pub fn path(&mut self, call: Sysno, path: &[u8], writes: bool) {
-        let path = String::from_utf8_lossy(path);
-        let what = if writes { "is granted for reading only" } else { "does not exist for it" };
-        self.count(format!("{call}: {path} {what}"));
+    /// A path that is there and not granted, or not for that. Of /proc a program sees its own
+    /// part, whatever is granted.
+    pub fn path(&mut self, call: Sysno, path: &Path, access: Access) {
+        let ask = Ask::Path(path, access);
+        let flag = ask.flag().filter(|_| !path.starts_with("/proc"));
+        let grant = flag.map(|flag| format!("{flag} would grant"));
+        let grant = grant.as_deref().unwrap_or("is not its own");
+        self.tell(format!("{call}: {}, which {grant}", ask.words()));
     }
 
     /// Something that a grant may allow.
@@ -53,7 +57,7 @@ impl Refused {
         self.record(ask, granted);
         if !granted {
             let flag = ask.flag().unwrap_or_default();
-            self.count(format!("{call}: {}, which {flag} would grant", ask.words()));
+            self.tell(format!("{call}: {}, which {flag} would grant", ask.words()));
         }
     }
 
@@ -63,14 +67,14 @@ impl Refused {
         self.record(name, granted);
         if !granted {
             let flag = name.flag().unwrap_or_default();
-            self.count(format!("{}, which {flag} would grant", name.words()));
+            self.tell(format!("{}, which {flag} would grant", name.words()));
         }
     }
 
     /// A call that no grant would allow.
     pub fn call(&mut self, call: Sysno, why: &str) {
         self.record(Ask::Call(call.name()), false);
-        self.count(format!("{call}: {why}"));
+        self.tell(format!("{call}: {why}"));
     }
 
     fn record(&mut self, ask: Ask<'_>, granted: bool) {
@@ -79,17 +83,21 @@ impl Refused {
         }
     }
 
-    fn count(&mut self, text: String) {
-        if self.counts.len() >= REMEMBERED && !self.counts.contains_key(&text) {
-            self.others += 1;
+    /// Says a refusal if it is the first of its kind.
+    fn tell(&mut self, text: String) {
+        if self.known.len() > REMEMBERED || self.known.contains(&text) {
             return;
         }
-        let count = self.counts.entry(text.clone()).or_default();
-        *count += 1;
-        if *count > 1 {
-            return;
+        if self.known.len() == REMEMBERED {
+            self.say(&format!("more than {REMEMBERED} different things; no more are listed"));
+        } else {
+            self.say(&text);
         }
-        // A path may hold anything: one line stays one, and no terminal takes it for a command.
+        self.known.insert(text);
+    }
+
+    /// A path may hold anything: one line stays one, and no terminal takes it for a command.
+    fn say(&mut self, text: &str) {
         let line: String = text.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
         if self.tells {
             eprintln!("heliostat: refused: {line}");
@@ -98,9 +106,29 @@ impl Refused {
             let _ = report.write_all(format!("{line}\n").as_bytes());
         }
     }
+}
 
-    /// All that are remembered, with counts.
-    pub fn all(&self) -> impl Iterator<Item = (&str, u64)> {
-        self.counts.iter().map(|(text, count)| (text.as_str(), *count))
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Seek};
+
+    #[test]
+    fn each_kind_is_said_once_on_a_line_of_its_own_and_never_more_than_the_limit() {
+        let mut file = tempfile::tempfile().expect("a file");
+        let mut refused = Refused::new(false, file.try_clone().ok(), None);
+        let path = Path::new("/x\x1b[2J\n/y");
+        for _ in 0..2 {
+            refused.path(Sysno::open, path, Access::ReadOnly);
+        }
+        for number in 0..2 * REMEMBERED {
+            refused.call(Sysno::bpf, &number.to_string());
+        }
+        let mut said = String::new();
+        file.rewind().and_then(|()| file.read_to_string(&mut said)).expect("what was said");
+        let lines: Vec<_> = said.lines().collect();
+        let first = "open: to read /x?[2J?/y, which --grant /x?[2J?/y:ro would grant";
+        assert_eq!((lines.len(), lines[0]), (REMEMBERED + 1, first));
+        assert!(lines[REMEMBERED].starts_with("more than 1024"));
     }
 }

@@ -42,6 +42,8 @@ def test_a_refused_call_is_explained_with_the_flag_that_grants_it(tmp_path):
     program = """
     attempt(socket.socket().connect, ("127.0.0.1", 9))
     attempt(open, sys.argv[1])
+    attempt(open, sys.argv[1] + "-that-is-nowhere")
+    attempt(os.mkdir, "/usr/lib/made")
     print("ready", flush=True)
     sys.stdin.read()
     """
@@ -61,11 +63,20 @@ def test_a_refused_call_is_explained_with_the_flag_that_grants_it(tmp_path):
         said = front.communicate("")[1]
     found = [json.loads(one.stdout)["refused"] for one in explained if one.returncode == 0]
     assert found, explained
-    wanted = "connect: to connect or send to 127.0.0.1:9, which --connect 127.0.0.1:9 would grant"
-    assert all(wanted in refused for refused in found)
-    assert any(str(tmp_path / "secret") in line for line in found[0])
-    assert f"refused: {wanted}" in said
-    assert not list(tmp_path.glob("sealed-*"))
+    wanted = [
+        "connect: to connect or send to 127.0.0.1:9, which --connect 127.0.0.1:9 would grant",
+        f"openat: to read {secret}, which --grant {secret}:ro would grant",
+        "mkdir: to write /usr/lib, which --grant /usr/lib:rw would grant",
+    ]
+    assert all(one in refused for one in wanted for refused in found), found
+    assert all(f"refused: {one}" in said for one in wanted) and "nowhere" not in said, said
+    assert not list(tmp_path.glob("*sealed-*"))
+
+
+def test_a_policy_that_cannot_be_written_is_said_before_the_program_runs(tmp_path):
+    done = sealed(["--trace-policy", str(tmp_path / "none/policy.toml")], "print('ran')")
+    assert done.returncode == 125 and done.stdout == ""
+    assert f"--trace-policy {tmp_path}/none/policy.toml: No such file" in done.stderr
 
 
 def test_memory_is_limited_by_group_or_by_process():

@@ -19,7 +19,7 @@ fn changeable(call: &Call<'_>, descriptor: i32, path: &[u8], last: Last) -> Resu
     let found = call.find(descriptor, path, last)?;
     let fd = call.open_found(&found, OFlags::PATH | OFlags::NOFOLLOW, Mode::empty())?;
     if let Err(error) = found.writable() {
-        call.house.note_path(call, path, true);
+        call.house.note_path(call, &found.path, Access::ReadWrite);
         return Err(error);
     }
     call.check()?;

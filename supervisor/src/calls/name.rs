@@ -1,6 +1,7 @@
 //! Calls that make and remove names: mkdir, mknod, rmdir, unlink.
 
 use heliostat_base::sys::Errno;
+use heliostat_control::policy::Access;
 use rustix::fs::{AtFlags, FileType, Mode};
 
 use crate::call::{Answer, Call, Last, DONE};
@@ -15,7 +16,9 @@ pub fn changeable(call: &Call<'_>, descriptor: i32, path: &[u8]) -> Result<Found
         None => call.find_from(start.as_ref(), path, Last::Name)?,
     };
     if found.writable().is_err() {
-        call.house.note_path(call, path, true);
+        // Names are the folder's.
+        let folder = found.path.parent().unwrap_or(&found.path);
+        call.house.note_path(call, folder, Access::ReadWrite);
     }
     Ok(found)
 }

@@ -142,7 +142,7 @@ fn descriptor_for(
         false => Last::Follow,
     };
     let found = call.find_by(start.as_ref(), path, last, rules)?;
-    let flags = permitted(call, &found, path, flags)?;
+    let flags = permitted(call, &found, flags)?;
     if rules.one_device {
         let from = call.start(descriptor, b"")?;
         same_device(from.as_ref(), &found.folder)?;
@@ -159,7 +159,7 @@ fn same_device(from: Option<&paths::Start>, folder: &OwnedFd) -> Result<(), Errn
 }
 
 /// The flags with which the end of a walk may be opened.
-fn permitted(call: &Call<'_>, found: &Found, path: &[u8], flags: OFlags) -> Result<OFlags, Errno> {
+fn permitted(call: &Call<'_>, found: &Found, flags: OFlags) -> Result<OFlags, Errno> {
     if !paths::writes(flags) || found.access == Some(Access::ReadWrite) {
         return Ok(flags);
     }
@@ -170,9 +170,16 @@ fn permitted(call: &Call<'_>, found: &Found, path: &[u8], flags: OFlags) -> Resu
         // The descriptor's own rights decide when it is opened anew.
         Object::Descriptor { .. } => Ok(flags),
         Object::Plain | Object::Root => {
-            read_only(found, flags).inspect_err(|_| call.house.note_path(call, path, true))
+            read_only(found, flags).inspect_err(|_| note_unwritable(call, found))
         }
     }
+}
+
+/// What would have to be granted: the file, or the folder that would get it.
+fn note_unwritable(call: &Call<'_>, found: &Found) {
+    let is_there = found.path.symlink_metadata().is_ok();
+    let folder = found.path.parent().filter(|_| !is_there);
+    call.house.note_path(call, folder.unwrap_or(&found.path), Access::ReadWrite);
 }
 
 /// What a read-only mount answers: an existing file is opened for reading although the flags

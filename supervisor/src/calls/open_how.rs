@@ -53,7 +53,9 @@ fn scoped(call: &Call<'_>, path: &[u8], how: &How) -> Answer {
     let root = root.ok_or(Errno(libc::EXDEV))?;
     let flags = OFlags::from_bits_retain(how.flags as u32);
     if paths::writes(flags) && (root.access != Access::ReadWrite || root.is_mixed) {
-        call.house.note_path(call, path, true);
+        if root.access != Access::ReadWrite {
+            call.house.note_path(call, &root.path, Access::ReadWrite);
+        }
         return Err(Errno(libc::EROFS));
     }
     let mode = mode(call, how);

@@ -5,7 +5,6 @@ use std::net::SocketAddr;
 use heliostat_base::sys::Errno;
 use heliostat_control::policy::record::Ask;
 
-use super::lookup::Verdict;
 use super::socket::Socket;
 use crate::call::Call;
 
@@ -34,17 +33,19 @@ pub fn judge(call: &Call<'_>, socket: &Socket, to: SocketAddr) -> Result<Way, Er
     Err(Errno(libc::EACCES))
 }
 
-/// Judges one datagram to a destination that the socket is not connected to.
-pub fn judge_datagram(call: &Call<'_>, to: SocketAddr, bytes: &[u8]) -> Result<(), Errno> {
+/// Judges one datagram to a destination that the socket is not connected to. To a name server a
+/// question goes written anew, as from the forwarder: those bytes, if they are others.
+pub fn judge_datagram(
+    call: &Call<'_>,
+    to: SocketAddr,
+    bytes: &[u8],
+) -> Result<Option<Vec<u8>>, Errno> {
     if is_granted(call, to) {
         call.house.note_ask(call, Ask::Connect(to), true);
-        return Ok(());
+        return Ok(None);
     }
     if call.house.lookups.is_server(to) {
-        return match call.house.lookups.judge(bytes) {
-            Verdict::Granted => Ok(()),
-            Verdict::Refused | Verdict::Malformed => Err(Errno(libc::EACCES)),
-        };
+        return call.house.lookups.granted_question(bytes).map(Some).ok_or(Errno(libc::EACCES));
     }
     call.house.note_ask(call, Ask::Connect(to), false);
     Err(Errno(libc::EACCES))

@@ -85,11 +85,15 @@ fn send(call: &Call<'_>, socket: &Socket, what: &Message, flags: i32) -> Result<
     }
     let destination = destination(call, what)?;
     call.check()?;
+    let to = destination.as_ref().map(|destination| &destination.to);
+    if let Some(instead) = destination.as_ref().and_then(|to| to.instead.as_deref()) {
+        return once(socket, to, instead, &[], flags).map(|_| what.bytes.len());
+    }
     let (begun, mut sent) = (Instant::now(), 0);
     loop {
         let descriptors = if sent == 0 { what.descriptors.as_slice() } else { &[] };
         let rest = &what.bytes[sent..];
-        match once(socket, destination.as_ref().map(|(_, to)| to), rest, descriptors, flags) {
+        match once(socket, to, rest, descriptors, flags) {
             Ok(some) => sent += some,
             Err(Errno(libc::EAGAIN)) if flags & libc::MSG_DONTWAIT == 0 => {
                 match socket.await_room(call, begun) {
@@ -107,19 +111,25 @@ fn send(call: &Call<'_>, socket: &Socket, what: &Message, flags: i32) -> Result<
     }
 }
 
-/// What a destination is kept by, and its address.
-type Destination = (Option<std::os::fd::OwnedFd>, SocketAddrAny);
+/// Where a message goes.
+struct Destination {
+    to: SocketAddrAny,
+    /// What it is kept by.
+    _held: Option<std::os::fd::OwnedFd>,
+    /// What goes there in the place of the message's bytes.
+    instead: Option<Vec<u8>>,
+}
 
 fn destination(call: &Call<'_>, what: &Message) -> Result<Option<Destination>, Errno> {
     match &what.to {
         None => Ok(None),
         Some(Address::Inet(to)) => {
-            reach::judge_datagram(call, *to, &what.bytes)?;
-            Ok(Some((None, (*to).into())))
+            let instead = reach::judge_datagram(call, *to, &what.bytes)?;
+            Ok(Some(Destination { to: (*to).into(), _held: None, instead }))
         }
         Some(Address::Path(path)) => {
             let (held, name) = unix::destination(call, path)?;
-            Ok(Some((Some(held), name.into())))
+            Ok(Some(Destination { to: name.into(), _held: Some(held), instead: None }))
         }
         Some(Address::Abstract) => {
             call.house.note_call(call, "abstract names of unix sockets");

@@ -28,7 +28,7 @@ pub fn destination(call: &Call<'_>, path: &[u8]) -> Result<(OwnedFd, SocketAddrU
     let found = call.find(libc::AT_FDCWD, path, Last::Follow)?;
     let held = call.open_found(&found, OFlags::PATH | OFlags::NOFOLLOW, Mode::empty())?;
     if found.access != Some(Access::ReadWrite) {
-        call.house.note_path(call, path, true);
+        call.house.note_path(call, &found.path, Access::ReadWrite);
         return Err(Errno(libc::EACCES));
     }
     call.check()?;

@@ -25,9 +25,11 @@ ASKED: list[str] = []
 
 QUESTION = """
 import struct
-def question(name):
+def question(name, option=b""):
     labels = b"".join(bytes([len(part)]) + part.encode() for part in name.split("."))
-    return struct.pack(">6H", 7, 0x100, 1, 0, 0, 0) + labels + b"\\0\\0\\1\\0\\1"
+    head = struct.pack(">6H", 7, 0x100, 1, 0, 0, 1 if option else 0)
+    carrier = struct.pack(">BHHIHHH", 0, 41, 1232, 0, 4 + len(option), 65001, len(option)) + option
+    return head + labels + b"\\0\\0\\1\\0\\1" + (carrier if option else b"")
 """
 CASES = {
     # (flags, program, what it prints, names that the server may have been asked for)
@@ -66,12 +68,13 @@ print(*codes)
         + """
 one = socket.socket(type=socket.SOCK_DGRAM)
 one.settimeout(5)
-one.sendto(question("granted.test"), ("127.0.0.53", 53))
+asked = question("granted.test", b"smuggled")
+sent = one.sendto(asked, ("127.0.0.53", 53))
 answer, sender = one.recvfrom(512)
-print(answer[3] & 15, sender[0], attempt(one.sendto, question("other.test"), ("127.0.0.53", 53)),
+print(answer[3] & 15, sender[0], sent == len(asked), attempt(one.sendto, question("other.test"), ("127.0.0.53", 53)),
       attempt(one.sendto, b"anything", ("127.0.0.53", 53)))
 """,
-        "0 127.0.0.53 EACCES EACCES",
+        "0 127.0.0.53 True EACCES EACCES",
         {"granted.test"},
     ),
     "stream": (
@@ -122,6 +125,8 @@ def answer(question: bytes) -> bytes:
         at += 1 + question[at]
     name, kind = ".".join(labels).lower(), struct.unpack_from(">H", question, at + 1)[0]
     ASKED.append(name)
+    if b"smuggled" in question:
+        ASKED.append("more than the name")
     address = ADDRESS.get(name) if kind == 1 else None
     code = 0 if name in ADDRESS else 3
     head = question[:2] + struct.pack(">5H", 0x8180 | code, 1, 1 if address else 0, 0, 0)

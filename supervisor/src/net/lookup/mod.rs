@@ -22,17 +22,6 @@ use learned::Learned;
 const SERVERS_MAX: usize = 3;
 const PORT: u16 = 53;
 
-/// What becomes of a question.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Verdict {
-    /// Its name is granted.
-    Granted,
-    /// It is not.
-    Refused,
-    /// It is no question.
-    Malformed,
-}
-
 /// What is to be told of a name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Told {
@@ -108,13 +97,11 @@ impl Lookups {
         }
     }
 
-    /// Judges a datagram to a name server.
-    pub fn judge(&self, bytes: &[u8]) -> Verdict {
-        match question::Question::read(bytes) {
-            None => Verdict::Malformed,
-            Some(question) if self.shared.may(&question.name) => Verdict::Granted,
-            Some(_) => Verdict::Refused,
-        }
+    /// The question in a datagram to a name server, as it may be passed on; nothing for what is
+    /// none, or is not granted.
+    pub fn granted_question(&self, bytes: &[u8]) -> Option<Vec<u8>> {
+        let question = question::Question::read(bytes)?;
+        self.shared.may(&question.name).then(|| question.message()).flatten()
     }
 
     /// Whether a name that may be connected to leads to an address. May ask name servers.
