@@ -22,24 +22,36 @@ use std::os::fd::RawFd;
 
 /// A copy of a descriptor of another process (pidfd_getfd(2), Linux 5.6), closed on exec.
 ///
-/// `pid` names a process or one of its threads. EBADF if there is no such descriptor, ESRCH if
-/// there is no such process, EPERM if it may not be looked into.
+/// `pid` names a process or one of its threads; a thread with a table of its own is only looked
+/// into since Linux 6.9, before that its process is. EBADF if there is no such descriptor, ESRCH
+/// if there is no such process, EPERM if it may not be looked into.
 pub fn descriptor_of(pid: i32, fd: RawFd) -> Result<OwnedFd, Errno> {
     /// Names one thread instead of a process (source: pidfd_open(2), Linux 6.9).
     const PIDFD_THREAD: usize = libc::O_EXCL as usize;
-    let open = |flags| {
-        // SAFETY: pidfd_open takes no pointer.
-        check(unsafe { raw(Sysno::pidfd_open as usize, [pid as usize, flags, 0, 0, 0, 0]) })
-    };
-    let process = open(PIDFD_THREAD).or_else(|_| open(0))?;
-    // SAFETY: the kernel has just opened it for us.
-    let process = unsafe { OwnedFd::adopt(process as RawFd) };
+    let process = match hold(pid, PIDFD_THREAD) {
+        Err(Errno(libc::EINVAL)) => hold(leader_of(pid).ok_or(Errno(libc::ESRCH))?, 0),
+        other => other,
+    }?;
     let number = std::os::fd::AsRawFd::as_raw_fd(&process) as usize;
     // SAFETY: pidfd_getfd takes no pointer.
     let copy =
         check(unsafe { raw(Sysno::pidfd_getfd as usize, [number, fd as usize, 0, 0, 0, 0]) })?;
     // SAFETY: the kernel has just opened it for us.
     Ok(unsafe { OwnedFd::adopt(copy as RawFd) })
+}
+
+/// A hold on a process (pidfd_open(2)).
+fn hold(pid: i32, flags: usize) -> Result<OwnedFd, Errno> {
+    // SAFETY: pidfd_open takes no pointer.
+    let fd = check(unsafe { raw(Sysno::pidfd_open as usize, [pid as usize, flags, 0, 0, 0, 0]) })?;
+    // SAFETY: the kernel has just opened it for us.
+    Ok(unsafe { OwnedFd::adopt(fd as RawFd) })
+}
+
+/// The process that a thread belongs to (proc(5)); `None` if it is gone.
+fn leader_of(thread: i32) -> Option<i32> {
+    let status = std::fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
+    status.lines().find_map(|line| line.strip_prefix("Tgid:"))?.trim().parse().ok()
 }
 
 /// The kernel's Landlock version; 0 without (landlock_create_ruleset(2)).
@@ -88,4 +100,18 @@ pub fn separate_ipc() -> bool {
     let flags = [libc::CLONE_NEWIPC as usize, 0, 0, 0, 0, 0];
     // SAFETY: the call takes no pointer, and changes no descriptor and no memory.
     check(unsafe { raw(Sysno::unshare as usize, flags) }).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_belongs_to_its_process() {
+        let own = std::process::id() as i32;
+        let found = std::thread::spawn(|| leader_of(own_thread())).join();
+        assert_eq!(found.ok().flatten(), Some(own));
+        assert!(hold(own, 0).is_ok());
+        assert_eq!(leader_of(i32::MAX), None);
+    }
 }

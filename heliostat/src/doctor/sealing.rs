@@ -10,7 +10,7 @@ use super::Check;
 
 /// All checks of this file. Losses and no obstacles: unsealed programs need none of it.
 pub fn checks() -> Vec<Check> {
-    vec![notifications(), landlock(), paths(), descriptors(), groups()]
+    vec![notifications(), landlock(), paths(), descriptors(), arguments(), groups()]
 }
 
 /// The kernel says what it can do about a filter's verdict (seccomp(2)).
@@ -67,6 +67,21 @@ fn descriptors() -> Check {
         "sealed programs get no network without it: Linux 5.6, and a container that lets it pass",
     )
     .softened()
+}
+
+/// The arguments of calls are read out of the program's memory, as a tracer would (Yama.rst).
+fn arguments() -> Check {
+    let name = "memory of children";
+    let yama = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
+    let is_root = rustix::process::geteuid().is_root();
+    match yama.trim().parse().unwrap_or(0) {
+        scope @ 2.. if scope > 2 || !is_root => Check::warn(
+            name,
+            format!("kernel.yama.ptrace_scope is {scope}"),
+            "`run --sealed` reads its program's memory: set it to 1, or to 2 and run as root",
+        ),
+        _ => Check::ok(name, "the arguments of sealed programs' calls can be read"),
+    }
 }
 
 fn groups() -> Check {

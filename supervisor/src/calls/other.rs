@@ -1,5 +1,6 @@
 //! What no grant allows: refused by name, with the error that programs know how to go on from.
 
+use heliostat_base::seal::Reply;
 use heliostat_base::sys::{Errno, Sysno};
 
 use crate::call::{Answer, Call};
@@ -30,6 +31,9 @@ pub fn refuse(call: &Call<'_>) -> Answer {
 
 fn request(call: &Call<'_>) -> Answer {
     let request = call.word(1) as u32;
+    if request == libc::FIOASYNC as u32 && call.house.fenced.signals {
+        return Ok(Reply::Continue);
+    }
     let types = [libc::TIOCSTI as u32, libc::TIOCLINUX as u32];
     call.house.note_call(call, &format!("request {request:#x} of a descriptor"));
     Err(Errno(if types.contains(&request) { libc::EPERM } else { libc::ENOTTY }))

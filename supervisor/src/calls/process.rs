@@ -137,6 +137,8 @@ fn descriptor(call: &Call<'_>) -> Answer {
         libc::F_SETOWN | SET_SIGNAL | SET_OWNER | GET_OWNER if call.house.fenced.signals => {
             Ok(Reply::Continue)
         }
+        // The flags are in a register: what is judged is what the kernel goes on with.
+        libc::F_SETFL if call.int(2) & libc::O_ASYNC == 0 => Ok(Reply::Continue),
         libc::F_SETLEASE | libc::F_NOTIFY => Err(Errno(libc::EACCES)),
         _ => Err(Errno(libc::EINVAL)),
     }

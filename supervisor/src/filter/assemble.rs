@@ -128,6 +128,19 @@ mod tests {
     }
 
     #[test]
+    fn descriptors_signal_others_only_where_the_kernel_fences_signals() {
+        let verdict = |signals, call: Sysno, command: i32| {
+            let program = assemble(Fenced { signals, ipc: false, counts: false });
+            run(&program, call as u32, [0, command as u64, 0, 0, 0, 0])
+        };
+        let (pass, ask) = (Instruction::end(Verdict::Allow), Instruction::end(Verdict::Notify));
+        assert_eq!(verdict(true, Sysno::fcntl, libc::F_SETFL), pass);
+        assert_eq!(verdict(false, Sysno::fcntl, libc::F_SETFL), ask);
+        assert_eq!(verdict(false, Sysno::fcntl, libc::F_GETFL), pass);
+        assert_eq!(verdict(true, Sysno::ioctl, libc::FIOASYNC as i32), ask);
+    }
+
+    #[test]
     fn system_v_objects_pass_only_where_they_are_the_programs_own() {
         let first = |ipc| {
             let program = assemble(Fenced { signals: true, ipc, counts: false });

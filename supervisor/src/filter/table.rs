@@ -25,6 +25,10 @@ pub fn rule(number: u32, fenced: Fenced) -> Rule {
     if call == Sysno::clone && fenced.counts {
         return Rule::Always(Verdict::Notify);
     }
+    if call == Sysno::fcntl && !fenced.signals {
+        // O_ASYNC among the flags makes a terminal signal its foreground group, whose that is.
+        return Rule::If(Condition::LowIn(1, COMMANDS_WITHOUT_FLAGS));
+    }
     let is_fenced =
         (fenced.signals && SIGNALS.contains(&call)) || (fenced.ipc && IPC.contains(&call));
     if is_fenced || PASS.contains(&call) {
@@ -113,7 +117,8 @@ const OWN_TABLES: u32 = (libc::CLONE_FS
 
 /// Requests on terminals, pipes, sockets and files that change nothing beyond what a descriptor
 /// stands for. Not TIOCSTI and TIOCLINUX, which type on behalf of others (CVE-2017-5226), and not
-/// FS_IOC_SETFLAGS, which a descriptor for reading would be enough for.
+/// FS_IOC_SETFLAGS, which a descriptor for reading would be enough for, and not FIOASYNC, which
+/// passes only where the kernel fences signals.
 const REQUESTS: &[u32] = &[
     libc::TCGETS as u32,
     libc::TCSETS as u32,
@@ -135,7 +140,6 @@ const REQUESTS: &[u32] = &[
     libc::TIOCOUTQ as u32,
     libc::FIONREAD as u32,
     libc::FIONBIO as u32,
-    libc::FIOASYNC as u32,
     libc::FIOCLEX as u32,
     libc::FIONCLEX as u32,
     BLOCK_SIZE,
@@ -159,7 +163,6 @@ const DESCRIPTOR_COMMANDS: &[u32] = &[
     libc::F_GETFD as u32,
     libc::F_SETFD as u32,
     libc::F_GETFL as u32,
-    libc::F_SETFL as u32,
     libc::F_GETLK as u32,
     libc::F_SETLK as u32,
     libc::F_SETLKW as u32,
@@ -173,7 +176,11 @@ const DESCRIPTOR_COMMANDS: &[u32] = &[
     libc::F_GETPIPE_SZ as u32,
     libc::F_ADD_SEALS as u32,
     libc::F_GET_SEALS as u32,
+    libc::F_SETFL as u32,
 ];
+/// All but the last, which sets flags.
+const COMMANDS_WITHOUT_FLAGS: &[u32] =
+    DESCRIPTOR_COMMANDS.split_at(DESCRIPTOR_COMMANDS.len() - 1).0;
 
 /// Of itself only.
 const PROCESS_OPTIONS: &[u32] = &[
