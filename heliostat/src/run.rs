@@ -76,14 +76,16 @@ fn run_sealed(mut environment: Environment, arguments: &RunArguments, file: &Pat
         }
     }
     environment.set(SEALED_VARIABLE, "1");
-    let folder = sealing::private_folder(&surroundings(&arguments.place).socket_path());
+    let here = surroundings(&arguments.place);
+    let folder = sealing::private_folder(&here.socket_path());
     let file = file.canonicalize().unwrap_or_else(|_| file.to_owned());
     let needed = [Some(file.clone()), find_stub().ok(), cache_sites().ok()].into_iter().flatten();
-    let besides = needed.map(|path| PathGrant { path, access: Access::ReadOnly }).collect();
+    let besides = needed.chain(sealing::guarded(&policy, &here));
+    let besides = besides.map(|path| PathGrant { path, access: Access::ReadOnly }).collect();
     let arguments_of = &arguments.program;
     let program =
         sealed::Program { file: &file, arguments: arguments_of, environment: &environment };
-    let control = std::path::absolute(surroundings(&arguments.place).socket_path()).ok();
+    let control = std::path::absolute(here.socket_path()).ok();
     let seal = sealed::Seal { policy, besides, folder, control, trace, tells: arguments.verbose };
     sealed::run(&program, seal)
 }

@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use heliostat_control::policy::{parse_bytes, Endpoint, NamePattern, PathGrant, Policy};
+use heliostat_abi::place::Surroundings;
+use heliostat_control::policy::{parse_bytes, Access, Endpoint, NamePattern, PathGrant, Policy};
 
 use crate::args::SealArguments;
 
@@ -51,6 +52,27 @@ fn each<T, E: std::fmt::Display>(
 ) -> Result<Vec<T>, String> {
     let one = |word: &String| parse(word).map_err(|error| format!("{flag} {word}: {error}"));
     words.iter().map(one).collect()
+}
+
+/// What of the control plane's lies below a grant for writing: granted for reading there. Otherwise
+/// a sealed program would reach its socket by another name of it, without a restriction, or put
+/// another in its place for those who come later.
+pub fn guarded(policy: &Policy, here: &Surroundings) -> Vec<PathBuf> {
+    let socket = here.socket_path();
+    let beside = |end: &str| {
+        let mut name = socket.clone().into_os_string();
+        name.push(end);
+        PathBuf::from(name)
+    };
+    // A default folder has nothing else in it.
+    let all = match here.is_given() {
+        true => ["", ".lock", ".pid"].map(beside).to_vec(),
+        false => socket.parent().map(Path::to_owned).into_iter().collect(),
+    };
+    let writable = policy.grants.iter().filter(|grant| grant.access == Access::ReadWrite);
+    let writable: Vec<_> = writable.filter_map(|grant| grant.path.canonicalize().ok()).collect();
+    let there = all.into_iter().filter_map(|path| path.canonicalize().ok());
+    there.filter(|path| writable.iter().any(|grant| path.starts_with(grant))).collect()
 }
 
 /// A folder for this user alone, for what supervisors keep while they run.

@@ -77,3 +77,22 @@ def test_streams_to_a_granted_program_on_this_node_are_direct(house, tmp_path):
         echoing.kill()
     restricted = [one for one in sessions if one["restricted_by"]]
     assert [one["counters"]["direct_streams"] for one in restricted] == [1], sessions
+
+
+def test_a_grant_around_the_control_plane_leads_to_it_by_its_own_name_only(tmp_path):
+    program = """
+    place = os.environ["HELIOSTAT_SOCKET"]
+    folder, name = os.path.split(place)
+    def connect(path):
+        one = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        one.connect(path)
+    os.symlink(place, "alias")
+    print(attempt(connect, f"{folder}/./{name}"), attempt(connect, "alias"), attempt(connect, f"house/{name}"))
+    print(attempt(os.unlink, place), attempt(os.rename, place, "taken"), attempt(os.link, place, "second"))
+    print(attempt(os.rename, "house", "moved"), attempt(connect, place))
+    """
+    (tmp_path / "house").mkdir()
+    place = {"HELIOSTAT_SOCKET": str(tmp_path / "house/control.sock")}
+    enter = f"import os; os.chdir({str(tmp_path)!r})\n"
+    lines = printed(["--grant", f"{tmp_path}:rw"], enter + textwrap.dedent(program), environment=place, stub=True)
+    assert lines == ["EACCES EACCES EACCES", "EROFS EROFS EXDEV", "EBUSY done"]
