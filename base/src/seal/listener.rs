@@ -153,11 +153,18 @@ impl Listener {
         self.control(ADD_DESCRIPTOR, std::ptr::from_ref(&whole) as usize).map(drop)
     }
 
+    /// A signal ends the wait for the next call and nothing else: an answer that it kept from
+    /// being given would leave its caller waiting for ever.
     fn control(&self, request: usize, argument: usize) -> Result<usize, Errno> {
         let args = [self.0.as_raw_fd() as usize, request, argument, 0, 0, 0];
-        // SAFETY: each caller above passes the structure that its request asks for, alive and
-        // exclusively its own, or a word by value.
-        check(unsafe { raw(Sysno::ioctl as usize, args) })
+        loop {
+            // SAFETY: each caller above passes the structure that its request asks for, alive and
+            // exclusively its own, or a word by value.
+            match check(unsafe { raw(Sysno::ioctl as usize, args) }) {
+                Err(Errno(libc::EINTR)) if request != RECEIVE => {}
+                other => return other,
+            }
+        }
     }
 }
 
