@@ -171,11 +171,7 @@ impl Call<'_> {
         let roots = &self.house.roots;
         let opened = paths::quick(roots, start, path, flags, mode);
         if opened.is_none() && !paths::writes(flags) && roots.lacks(path) {
-            let host = std::ffi::OsStr::from_bytes(path);
-            // What is not there for anybody no grant would give.
-            if rustix::fs::lstat(host).is_ok() {
-                self.house.note_path(self, path, false);
-            }
+            self.house.note_path(self, Path::new(OsStr::from_bytes(path)), Access::ReadOnly);
             return Some(Err(Errno(libc::ENOENT)));
         }
         opened
