@@ -18,10 +18,12 @@
 //! is foreign bytes until [`Operation::decode`] has copied and checked it; pieces are places, and
 //! what lies there is never trusted. The protocol is in `docs/delegated.md`.
 
+mod one_read;
 mod operation;
 
 use crate::wire::{Reader, Writer};
 
+pub use one_read::{OneRead, ONE_READ_BYTES};
 pub use operation::{Malformed, Operation, Pieces, Reason};
 
 /// Operations that one session may have under way; also what fits its completion ring.

@@ -42,6 +42,33 @@ fn with_one_piece_it_fills_a_cache_line_beside_the_rings_header() {
     assert_eq!(bytes_of(&read(&[Piece { offset: 0, bytes: 1 }])).len() + 8, 64);
 }
 
+/// One byte after the other, each with the values at which a check turns.
+#[test]
+fn a_read_of_one_piece_is_told_from_its_bytes_exactly_when_the_operation_is_one() {
+    let usual = Operation { timeout_us: 0, ..read(&[Piece { offset: 64, bytes: 4096 }]) };
+    let good = bytes_of(&usual);
+    let one = OneRead::of(&usual).unwrap();
+    assert_eq!((&one.encode()[..], OneRead::decode(&good, WINDOW)), (&good[..], Some(one)));
+    let mut told = 0;
+    for at in 0..good.len() {
+        for value in [0, 1, 2, 3, 0x10, 0x7f, 0x80, 0xff] {
+            let mut bytes = good.clone();
+            bytes[at] = value;
+            let operation = Operation::decode(&bytes, WINDOW).ok();
+            let wanted = operation.and_then(|operation| OneRead::of(&operation));
+            assert_eq!(OneRead::decode(&bytes, WINDOW), wanted, "byte {at} is {value}");
+            told += usize::from(wanted.is_some());
+        }
+    }
+    assert!((100..400).contains(&told), "{told}");
+    let most = Piece { offset: 0, bytes: TRANSFER_BYTES_MAX as u32 + 1 };
+    let over = bytes_of(&Operation { timeout_us: 0, ..read(&[most]) });
+    assert_eq!(OneRead::decode(&over, WINDOW_BYTES_MAX), None);
+    for wrong in [&good[..55], &[&good[..], &[0]].concat()] {
+        assert_eq!(OneRead::decode(wrong, WINDOW), None);
+    }
+}
+
 #[test]
 fn pieces_outside_the_window_are_refused() {
     for (offset, bytes) in [(WINDOW, 1), (WINDOW - 1, 2), (u64::MAX, 2), (0, 0), (1, u32::MAX)] {

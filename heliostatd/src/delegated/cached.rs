@@ -7,7 +7,7 @@
 //! fill it and its followers, wait                 the kernel's read from the start
 //! ```
 
-use heliostat_abi::delegated::{Piece, Way};
+use heliostat_abi::delegated::{Completion, Kind, OneRead, Operation, Piece, Way};
 use heliostat_service_file::delegated::{BlockKey, Found, BLOCK_BYTES, COST_MIN};
 
 use super::blocks::Ready;
@@ -28,15 +28,50 @@ struct Place {
 }
 
 impl Session {
-    /// The usual case in one step, with one look into the cache: one piece that lies in one block
-    /// that is there, in order or not. `None` when it is another case; then nothing was done.
+    /// A read of one piece that the cache has, served before it becomes an operation of the table:
+    /// nobody can cancel or outlive what is over at once. False when it is another case; then
+    /// nothing was done. `left` is what the session may still spend in this sweep.
+    pub fn hit_at_once(
+        &mut self,
+        engine: &mut Engine,
+        read: &OneRead,
+        left: &mut i64,
+        now_ns: u64,
+    ) -> bool {
+        let bytes = u64::from(read.piece.bytes);
+        if self.held_until_ns.is_some() || self.take_tokens(bytes, now_ns).is_err() {
+            return false;
+        }
+        let Some(len) = self.copy_hit(engine, read, left) else {
+            self.buckets.0.give_back(1);
+            self.buckets.1.give_back(bytes);
+            return false;
+        };
+        let (tag, result, way) = (read.tag, len as i64, Way::Cached);
+        self.count(engine, Kind::Read, read.object, (way, result));
+        self.complete(Completion { tag, result, generation: 0, way });
+        true
+    }
+
+    /// The usual case in one step: see `copy_hit`. `None` when it is another case.
     pub fn hit(&mut self, engine: &mut Engine, who: Who, left: &mut i64) -> Option<Step> {
         let entry = self.operations.get(who.operation)?;
         let ([piece], Way::None) = (entry.operation.pieces.as_slice(), entry.way) else {
             return None;
         };
-        let (piece, offset) = (*piece, entry.operation.offset);
-        let opened = self.objects.get_mut(entry.operation.object)?;
+        let Operation { object, offset, tag, .. } = entry.operation;
+        let read = OneRead { object, offset, tag, piece: *piece };
+        let len = self.copy_hit(engine, &read, left)?;
+        self.operations.get_mut(who.operation)?.way = Way::Cached;
+        self.end(engine, who.operation, len as i64);
+        Some(Step::Over)
+    }
+
+    /// Copies a piece that lies in one block that is there, with one look into the cache; answers
+    /// its length, fewer bytes than asked for only at the file's end.
+    fn copy_hit(&mut self, engine: &mut Engine, read: &OneRead, left: &mut i64) -> Option<u64> {
+        let (piece, offset) = (read.piece, read.offset);
+        let opened = self.objects.get_mut(read.object)?;
         let lease = opened.vouched().filter(|_| !opened.file.wants_direct)?;
         let (block, within) = (offset / BLOCK_BYTES, offset % BLOCK_BYTES);
         let len = u64::from(piece.bytes).min(lease.version.size.checked_sub(offset)?);
@@ -53,9 +88,7 @@ impl Session {
         }
         *left -= COST_MIN.max(len as i64);
         fetch_ahead(engine, opened, lease, (offset, len), Some(there.place));
-        self.operations.get_mut(who.operation)?.way = Way::Cached;
-        self.end(engine, who.operation, len as i64);
-        Some(Step::Over)
+        Some(len)
     }
 
     /// Goes on with a read through the cache.

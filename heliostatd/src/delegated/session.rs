@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use heliostat_abi::delegated::{
-    Completion, Kind, Operation, Way, DEPTH_MAX, OBJECTS_MAX, OPERATION_BYTES_MAX,
+    Completion, Kind, OneRead, Operation, Way, DEPTH_MAX, OBJECTS_MAX, OPERATION_BYTES_MAX,
 };
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::table::Table;
@@ -12,7 +12,7 @@ use heliostat_base::mapping::SharedMapping;
 use heliostat_base::uring::Flight;
 use heliostat_ring::layout::CONSUMER_BELL_AT;
 use heliostat_ring::{ReserveError, SpscConsumer, SpscProducer, TakeError};
-use heliostat_service_file::delegated::{Again, Ahead, Bucket, Cancelled, Operations};
+use heliostat_service_file::delegated::{Again, Ahead, Bucket, Cancelled, Operations, QUANTUM};
 
 use super::counts::Counts;
 use super::engine::{Aim, Engine};
@@ -105,6 +105,7 @@ impl Session {
 
     fn take_some(&mut self, engine: &mut Engine, now_ns: u64) -> usize {
         self.send_unsent();
+        let mut left = QUANTUM;
         for taken in 0..self.eagerness {
             // Completions that it has not read take up room as operations do.
             if self.operations.len() + self.unsent.len() >= DEPTH_MAX {
@@ -119,7 +120,17 @@ impl Session {
                 }
             };
             let record = self.record.get(..length).unwrap_or(&[]);
-            let operation = Operation::decode(record, self.window.len() as u64);
+            let window_bytes = self.window.len() as u64;
+            // Where others wait for their turn it waits behind them.
+            if self.operations.is_empty() {
+                if let Some(read) = OneRead::decode(record, window_bytes) {
+                    if self.hit_at_once(engine, &read, &mut left, now_ns) {
+                        continue;
+                    }
+                }
+            }
+            let record = self.record.get(..length).unwrap_or(&[]);
+            let operation = Operation::decode(record, window_bytes);
             self.admit(engine, operation, now_ns);
         }
         self.eagerness
@@ -179,11 +190,17 @@ impl Session {
     /// The same, with the generation of an opened file.
     pub fn end_with(&mut self, engine: &mut Engine, id: ObjectId, result: i64, generation: u32) {
         let Some(entry) = self.operations.end(id) else { return };
-        engine.counts.ended(entry.operation.kind, entry.way, result);
-        if let (Some(opened), true) = (self.objects.get(entry.operation.object), result >= 0) {
-            opened.file.told.ended(entry.way, result as u64);
-        }
+        let Operation { kind, object, .. } = entry.operation;
+        self.count(engine, kind, object, (entry.way, result));
         self.complete(Completion { tag: entry.operation.tag, result, generation, way: entry.way });
+    }
+
+    /// An operation on a file has ended, by a way and with a result.
+    pub fn count(&self, engine: &Engine, kind: Kind, object: ObjectId, (way, result): (Way, i64)) {
+        engine.counts.ended(kind, way, result);
+        if let (Some(opened), true) = (self.objects.get(object), result >= 0) {
+            opened.file.told.ended(way, result as u64);
+        }
     }
 
     /// Puts a completion into the ring, or keeps it until there is room.

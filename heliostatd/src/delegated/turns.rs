@@ -94,12 +94,16 @@ impl Session {
         if self.flying_bytes > 0 && self.flying_bytes + bytes > share {
             return false;
         }
-        let (operations, of_bytes) = &mut self.buckets;
-        let answer = operations
-            .take(1, now_ns)
-            .and_then(|()| of_bytes.take(bytes, now_ns).inspect_err(|_| operations.give_back(1)));
+        let answer = self.take_tokens(bytes, now_ns);
         self.held_until_ns = answer.err();
         answer.is_ok()
+    }
+
+    /// Takes the tokens of one operation, or says at which time to ask again.
+    pub(super) fn take_tokens(&mut self, bytes: u64, now_ns: u64) -> Result<(), u64> {
+        let (operations, of_bytes) = &mut self.buckets;
+        operations.take(1, now_ns)?;
+        of_bytes.take(bytes, now_ns).inspect_err(|_| operations.give_back(1))
     }
 
     fn landed(&mut self, entry: &Entry) {

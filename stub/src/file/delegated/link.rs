@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use heliostat_abi::delegated::{
-    Completion, Operation, Way, COMPLETION_AT, COMPLETION_RECORD_BYTES, OPERATION_BYTES_MAX,
+    Completion, OneRead, Operation, Way, COMPLETION_AT, COMPLETION_RECORD_BYTES, OPERATION_BYTES_MAX,
 };
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::node::State;
@@ -76,10 +76,16 @@ impl Link {
 
     /// Puts an operation into the ring, without ringing; false when it is full.
     pub(super) fn push(&mut self, operation: &Operation) -> Result<bool, DelegatedError> {
+        if let Some(read) = OneRead::of(operation) {
+            return self.push_record(&read.encode());
+        }
         let mut record = [0; OPERATION_BYTES_MAX];
         let length = operation.encode(&mut record);
-        let record = record.get(..length).ok_or(DelegatedError::Corrupt)?;
-        match self.submissions.reserve(length) {
+        self.push_record(record.get(..length).ok_or(DelegatedError::Corrupt)?)
+    }
+
+    fn push_record(&mut self, record: &[u8]) -> Result<bool, DelegatedError> {
+        match self.submissions.reserve(record.len()) {
             Ok(mut slot) => {
                 slot.copy_in(0, record);
                 slot.commit_quiet();
