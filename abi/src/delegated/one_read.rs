@@ -50,7 +50,8 @@ impl OneRead {
     /// The read in bytes that were copied from the ring. `None` for every other record, good or
     /// not: [`Operation::decode`] says which it is.
     pub fn decode(bytes: &[u8], window_bytes: u64) -> Option<OneRead> {
-        let mut r = Reader::new(bytes.get(..ONE_READ_BYTES).filter(|all| all.len() == bytes.len())?);
+        let mut r =
+            Reader::new(bytes.get(..ONE_READ_BYTES).filter(|all| all.len() == bytes.len())?);
         let head = r.take::<8>();
         let object = ObjectId { index: r.u32(), generation: r.u32() };
         let (offset, tag, argument) = (r.u64(), r.u64(), r.u64());
@@ -62,7 +63,11 @@ impl OneRead {
             piece.offset.checked_add(bytes).is_some_and(|end| bytes > 0 && end <= window_bytes);
         let is_a_length = bytes <= TRANSFER_BYTES_MAX
             && offset.checked_add(bytes).is_some_and(|end| end <= i64::MAX as u64);
-        (is_one_read && is_zero && lies_in_window && is_a_length)
-            .then_some(OneRead { object, offset, tag, piece })
+        (is_one_read && is_zero && lies_in_window && is_a_length).then_some(OneRead {
+            object,
+            offset,
+            tag,
+            piece,
+        })
     }
 }

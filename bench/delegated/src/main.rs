@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! line CORE CORE                              round trip of a cache line, and a copy of 4 KiB
-//! roundtrip FILE SECONDS CORE [PAUSE_US]      one cached 4 KiB read after the other
+//! roundtrip FILE SECONDS CORE                 one cached 4 KiB read after the other
+//! now FILE SECONDS CORE PAUSE_US              the same with a pause between them
 //! batch FILE SECONDS CORE BYTES BATCH         cached reads in batches, and pread of as many
 //! device FILE SECONDS CORE BYTES DEPTH ORDER  reads past every cache; ORDER is seq or rand
 //! scan FILE BYTES PASSES                      a whole file through the cache
@@ -30,9 +31,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let text = match words.as_slice() {
         ["line", one, other] => line::measure(one.parse()?, other.parse()?),
-        ["roundtrip", file, seconds, core] => trip::roundtrip(&on(file, seconds, core)?, 0),
-        ["roundtrip", file, seconds, core, pause] => {
-            trip::roundtrip(&on(file, seconds, core)?, pause.parse()?)
+        ["roundtrip", file, seconds, core] => trip::roundtrip(&on(file, seconds, core)?),
+        ["now", file, seconds, core, pause] => {
+            trip::now_and_then(&on(file, seconds, core)?, pause.parse()?)
         }
         ["batch", file, seconds, core, bytes, batch] => {
             trip::batch(&on(file, seconds, core)?, bytes.parse()?, batch.parse()?)

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use heliostat_abi::delegated::{
-    Completion, OneRead, Operation, Way, COMPLETION_AT, COMPLETION_RECORD_BYTES, OPERATION_BYTES_MAX,
+    Completion, OneRead, Operation, Way, COMPLETION_AT, COMPLETION_RECORD_BYTES,
+    OPERATION_BYTES_MAX,
 };
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::node::State;
