@@ -136,10 +136,17 @@ class Workshop:
         return Outcome(tuple(told), walked(self.tree))
 
 
+# What a sealed program is answered otherwise, on purpose: see "Files" in docs/sealed.md.
+LINK_BY_PATH = 'open/second-version how(AT_FDCWD, "link", O_PATH | O_NOFOLLOW, 0, 0): '
+OTHERWISE_SEALED = {LINK_BY_PATH + "0": LINK_BY_PATH + "-1 EACCES"}
+
+
 def differences(plain: Outcome, other: Outcome, way: Way) -> list[str]:
     """What the two do not have in common; nothing when they are equal."""
     found = []
-    for ours, theirs in ((plain.lines, other.lines), (plain.tree, other.tree)):
+    otherwise = OTHERWISE_SEALED if way is Way.SEALED else {}
+    lines = tuple(otherwise.get(line, line) for line in plain.lines)
+    for ours, theirs in ((lines, other.lines), (plain.tree, other.tree)):
         found += difflib.unified_diff(ours, theirs, "plain", way.value, n=0, lineterm="")
     return found[:SHOWN] + ([f"... and {len(found) - SHOWN} lines more"] if len(found) > SHOWN else [])
 
