@@ -138,7 +138,7 @@ class Workshop:
 
 # What a sealed program is answered otherwise, on purpose: see "Files" in docs/sealed.md.
 LINK_BY_PATH = 'open/second-version how(AT_FDCWD, "link", O_PATH | O_NOFOLLOW, 0, 0): '
-OTHERWISE_SEALED = {LINK_BY_PATH + "0": LINK_BY_PATH + "-1 EACCES"}
+OTHERWISE_SEALED = {LINK_BY_PATH + "0 -": LINK_BY_PATH + "-1 EACCES"}
 
 
 def differences(plain: Outcome, other: Outcome, way: Way) -> list[str]:
