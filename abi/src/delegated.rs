@@ -1,7 +1,7 @@
 //! Delegated operations: what travels over a session's two rings, and nothing of the data itself.
 //!
 //! ```text
-//! rings, one memory file    [submission ring][completion ring]     RING_BYTES
+//! rings, one memory file    [submission ring][completion ring][call]     RING_BYTES
 //!
 //! operation  0 kind u8, flags u8 (0), pieces u8, 0 u8, timeout_us u32
 //!            8 object index u32, generation u32
@@ -13,6 +13,12 @@
 //! completion 0 tag u64, result i64 (bytes, an index, or minus an errno),
 //!           16 generation u32 (of Open's index), way u8, 0 x 3
 //! ```
+//!
+//! call       0 turn u64: odd while it is asked, one more when it is answered
+//!            8 object index u32, generation u32
+//!           16 offset u64
+//!           24 place in the window u64; the answer i64 (bytes, minus an errno, CALL_DECLINED)
+//!           32 bytes u64
 //!
 //! An operation of one piece is 56 bytes: with the ring's header it fills one cache line. A record
 //! is foreign bytes until [`Operation::decode`] has copied and checked it; pieces are places, and
@@ -55,8 +61,20 @@ pub const COMPLETION_BYTES: u64 = 16 * 1024;
 const RING_CONTROL_BYTES: usize = 4096;
 /// Where the completion ring begins in the rings' memory.
 pub const COMPLETION_AT: usize = RING_CONTROL_BYTES + SUBMISSION_BYTES as usize;
+/// Where the page with the call begins in the rings' memory.
+pub const CALL_AT: usize = COMPLETION_AT + RING_CONTROL_BYTES + COMPLETION_BYTES as usize;
+/// Length of that page; the call is one cache line at its start.
+pub const CALL_BYTES: usize = 4096;
 /// Length of the rings' memory.
-pub const RING_BYTES: usize = COMPLETION_AT + RING_CONTROL_BYTES + COMPLETION_BYTES as usize;
+pub const RING_BYTES: usize = CALL_AT + CALL_BYTES;
+/// Offset of a call's turn in its line.
+pub const CALL_TURN_AT: usize = 0;
+/// Offsets of what is asked, in the order of [`OneRead::to_words`].
+pub const CALL_WORDS_AT: [usize; 4] = [8, 16, 24, 32];
+/// Offset of the answer.
+pub const CALL_ANSWER_AT: usize = 24;
+/// The answer to a call that could not be answered at once: it has to be asked for by the ring.
+pub const CALL_DECLINED: i64 = i64::MIN;
 
 const COMPLETION_SPAN: u64 = 8 + COMPLETION_RECORD_BYTES as u64;
 const _: () = assert!(COMPLETION_BYTES >= 2 * COMPLETION_SPAN * DEPTH_MAX as u64);

@@ -12,6 +12,7 @@
 
 mod blocks;
 mod cached;
+mod called;
 mod counts;
 mod engine;
 mod file;
@@ -35,7 +36,8 @@ use std::sync::Arc;
 
 use heliostat_abi::code::Code;
 use heliostat_abi::delegated::{
-    COMPLETION_AT, COMPLETION_BYTES, DEPTH_MAX, DIRECT, OBJECTS_MAX, RING_BYTES, SUBMISSION_BYTES,
+    CALL_AT, CALL_BYTES, COMPLETION_AT, COMPLETION_BYTES, DEPTH_MAX, DIRECT, OBJECTS_MAX,
+    RING_BYTES, SUBMISSION_BYTES,
 };
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::record::Reply;
@@ -249,6 +251,7 @@ fn make_link(
         submissions: submissions.spsc_consumer(Refresh::Lazy)?,
         completions: completions.spsc_producer(Refresh::Lazy)?,
         bell: Arc::new(SharedMapping::map(raw, 0, PAGE_BYTES, Access::ReadWrite)?),
+        call: SharedMapping::map(raw, CALL_AT, CALL_BYTES, Access::ReadWrite)?,
         window,
         rates: Rates {
             operations: settings.operations_per_second,

@@ -58,16 +58,30 @@ impl OneRead {
         let piece = Piece { offset: r.u64(), bytes: r.u32() };
         let is_one_read = head == [Kind::Read as u8, 0, 1, 0, 0, 0, 0, 0];
         let is_zero = argument == 0 && r.u32() == 0;
-        let bytes = u64::from(piece.bytes);
-        let lies_in_window =
-            piece.offset.checked_add(bytes).is_some_and(|end| bytes > 0 && end <= window_bytes);
-        let is_a_length = bytes <= TRANSFER_BYTES_MAX
-            && offset.checked_add(bytes).is_some_and(|end| end <= i64::MAX as u64);
-        (is_one_read && is_zero && lies_in_window && is_a_length).then_some(OneRead {
-            object,
-            offset,
-            tag,
-            piece,
-        })
+        let read = OneRead { object, offset, tag, piece };
+        (is_one_read && is_zero && read.fits(window_bytes)).then_some(read)
+    }
+
+    /// What a call's line holds of it; a call has no tag, since there is one at a time.
+    pub fn to_words(&self) -> [u64; 4] {
+        let object = u64::from(self.object.generation) << 32 | u64::from(self.object.index);
+        [object, self.offset, self.piece.offset, u64::from(self.piece.bytes)]
+    }
+
+    /// The read in words that were copied from a call's line; `None` when it is none.
+    pub fn from_words(words: [u64; 4], window_bytes: u64) -> Option<OneRead> {
+        let [object, offset, place, bytes] = words;
+        let object = ObjectId { index: object as u32, generation: (object >> 32) as u32 };
+        let piece = Piece { offset: place, bytes: u32::try_from(bytes).ok()? };
+        Some(OneRead { object, offset, tag: 0, piece }).filter(|read| read.fits(window_bytes))
+    }
+
+    /// Whether its piece lies in the window, and its length and end are within the limits.
+    fn fits(&self, window_bytes: u64) -> bool {
+        let bytes = u64::from(self.piece.bytes);
+        let ends_by = |from: u64, limit| from.checked_add(bytes).is_some_and(|end| end <= limit);
+        (1..=TRANSFER_BYTES_MAX).contains(&bytes)
+            && ends_by(self.piece.offset, window_bytes)
+            && ends_by(self.offset, i64::MAX as u64)
     }
 }

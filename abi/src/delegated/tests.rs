@@ -61,6 +61,12 @@ fn a_read_of_one_piece_is_told_from_its_bytes_exactly_when_the_operation_is_one(
         }
     }
     assert!((100..400).contains(&told), "{told}");
+    assert_eq!(OneRead::from_words(one.to_words(), WINDOW), Some(OneRead { tag: 0, ..one }));
+    for (at, wrong) in [(1, u64::MAX), (2, WINDOW), (2, u64::MAX), (3, 0), (3, 1 << 32 | 4096)] {
+        let mut words = one.to_words();
+        words[at] = wrong;
+        assert_eq!(OneRead::from_words(words, WINDOW), None, "{at} {wrong}");
+    }
     let most = Piece { offset: 0, bytes: TRANSFER_BYTES_MAX as u32 + 1 };
     let over = bytes_of(&Operation { timeout_us: 0, ..read(&[most]) });
     assert_eq!(OneRead::decode(&over, WINDOW_BYTES_MAX), None);

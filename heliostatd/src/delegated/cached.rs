@@ -38,19 +38,32 @@ impl Session {
         left: &mut i64,
         now_ns: u64,
     ) -> bool {
+        let Some(result) = self.hit_now(engine, read, left, now_ns) else { return false };
+        let (tag, generation, way) = (read.tag, 0, Way::Cached);
+        self.complete(Completion { tag, result, generation, way });
+        true
+    }
+
+    /// The same without telling the session: its result.
+    pub fn hit_now(
+        &mut self,
+        engine: &mut Engine,
+        read: &OneRead,
+        left: &mut i64,
+        now_ns: u64,
+    ) -> Option<i64> {
         let bytes = u64::from(read.piece.bytes);
         if self.held_until_ns.is_some() || self.take_tokens(bytes, now_ns).is_err() {
-            return false;
+            return None;
         }
         let Some(len) = self.copy_hit(engine, read, left) else {
             self.buckets.0.give_back(1);
             self.buckets.1.give_back(bytes);
-            return false;
+            return None;
         };
-        let (tag, result, way) = (read.tag, len as i64, Way::Cached);
-        self.count(engine, Kind::Read, read.object, (way, result));
-        self.complete(Completion { tag, result, generation: 0, way });
-        true
+        let result = len as i64;
+        self.count(engine, Kind::Read, read.object, (Way::Cached, result));
+        Some(result)
     }
 
     /// The usual case in one step: see `copy_hit`. `None` when it is another case.

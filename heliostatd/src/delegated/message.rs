@@ -18,6 +18,8 @@ pub struct Link {
     pub completions: SpscProducer,
     /// The submission ring's control page, for the bell that wakes the server.
     pub bell: Arc<SharedMapping>,
+    /// The page with its call, all zero.
+    pub call: SharedMapping,
     /// Its memory for data.
     pub window: Arc<SharedMapping>,
     /// How much it may do.

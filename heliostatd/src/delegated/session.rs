@@ -14,6 +14,7 @@ use heliostat_ring::layout::CONSUMER_BELL_AT;
 use heliostat_ring::{ReserveError, SpscConsumer, SpscProducer, TakeError};
 use heliostat_service_file::delegated::{Again, Ahead, Bucket, Cancelled, Operations, QUANTUM};
 
+use super::called::CallLine;
 use super::counts::Counts;
 use super::engine::{Aim, Engine};
 use super::file::{OpenFile, Opened, Vouched};
@@ -48,6 +49,8 @@ pub struct Session {
     pub heard_ns: u64,
     /// Its bell is armed, and the kernel watches it.
     pub parked: Option<Flight>,
+    /// Where it asks for one read at a time.
+    pub call: CallLine,
     submissions: SpscConsumer,
     completions: SpscProducer,
     bell: Arc<SharedMapping>,
@@ -76,6 +79,7 @@ impl Session {
             buckets: (bucket(link.rates.operations), bucket(link.rates.bytes)),
             heard_ns: now_ns,
             parked: None,
+            call: CallLine::new(link.call),
             submissions: link.submissions,
             completions: link.completions,
             bell: link.bell,
@@ -97,15 +101,16 @@ impl Session {
     /// One at first, and twice as many each time that there were as many: to see that there is no
     /// second one takes a line's way between two cores, in which the first is as good as done.
     pub fn take_operations(&mut self, engine: &mut Engine, now_ns: u64) -> usize {
-        let taken = self.take_some(engine, now_ns);
+        let mut left = QUANTUM;
+        let called = usize::from(self.answer_call(engine, &mut left, now_ns));
+        let taken = self.take_some(engine, left, now_ns);
         let is_all = taken < self.eagerness;
         self.eagerness = if is_all { 1 } else { (taken * 2).min(TAKEN_AT_ONCE) };
-        taken
+        called + taken
     }
 
-    fn take_some(&mut self, engine: &mut Engine, now_ns: u64) -> usize {
+    fn take_some(&mut self, engine: &mut Engine, mut left: i64, now_ns: u64) -> usize {
         self.send_unsent();
-        let mut left = QUANTUM;
         for taken in 0..self.eagerness {
             // Completions that it has not read take up room as operations do.
             if self.operations.len() + self.unsent.len() >= DEPTH_MAX {
@@ -241,6 +246,11 @@ impl Session {
         }
     }
 
+    /// Something was completed that is not in the ring.
+    pub fn ring_later(&mut self) {
+        self.is_silent = false;
+    }
+
     /// Rings for what was completed since the last time.
     pub fn ring(&mut self) {
         if !std::mem::replace(&mut self.is_silent, true) {
@@ -250,7 +260,8 @@ impl Session {
 
     /// Lets the kernel watch its bell; false when there is something to take already.
     pub fn park(&mut self, engine: &mut Engine, seat: ObjectId) -> bool {
-        let Some(value) = self.submissions.arm_word() else { return false };
+        let call = &self.call;
+        let Some(value) = self.submissions.arm_word_or(|| call.is_asked()) else { return false };
         let flight = engine.uring.wait_word(Aim::Bell(seat), &self.bell, CONSUMER_BELL_AT, value);
         self.parked = flight.ok();
         if self.parked.is_none() {

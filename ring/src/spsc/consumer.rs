@@ -109,12 +109,23 @@ impl<M: Memory> SpscConsumer<M> {
     /// Waits until there is an element. A corrupt ring ends the wait as well; the next `take`
     /// says so.
     pub fn wait(&mut self, patience: &Patience, probe: &dyn Probe) -> Result<(), WaitError> {
+        self.wait_or(patience, probe, || false)
+    }
+
+    /// As [`SpscConsumer::wait`], or until something else holds, after which the producer rings as
+    /// it does after an element.
+    pub fn wait_or(
+        &mut self,
+        patience: &Patience,
+        probe: &dyn Probe,
+        other: impl Fn() -> bool,
+    ) -> Result<(), WaitError> {
         self.publish();
         let (memory, tail) = (&*self.memory, &mut self.tail);
         doorbell::wait(memory.bell(Side::Consumer), patience, probe, || {
             // The bytes of a short element end on the next line: fetch it beside the header's.
             memory.prefetch(memory.geometry().index(*tail) + 64);
-            !matches!(look(memory, tail), Ok(None))
+            !matches!(look(memory, tail), Ok(None)) || other()
         })
     }
 
@@ -128,9 +139,17 @@ impl<M: Memory> SpscConsumer<M> {
     /// Announces a sleep on the bell's word, by other means than [`SpscConsumer::wait`]: the
     /// value it holds until somebody rings. `None` if there is an element already.
     pub fn arm_word(&mut self) -> Option<u32> {
+        self.arm_word_or(|| false)
+    }
+
+    /// As [`SpscConsumer::arm_word`], and `None` also if something else holds already, after which
+    /// the producer rings as it does after an element.
+    pub fn arm_word_or(&mut self, other: impl Fn() -> bool) -> Option<u32> {
         self.publish();
         let (memory, tail) = (&*self.memory, &mut self.tail);
-        doorbell::arm_word(memory.bell(Side::Consumer), || !matches!(look(memory, tail), Ok(None)))
+        doorbell::arm_word(memory.bell(Side::Consumer), || {
+            !matches!(look(memory, tail), Ok(None)) || other()
+        })
     }
 
     /// Takes back [`SpscConsumer::arm`] and [`SpscConsumer::arm_word`].

@@ -11,6 +11,7 @@
 //! *Hot* (`submit`, `reap`): no system call unless the server sleeps, no allocation. `wait` spins a
 //! little and then sleeps on the ring's bell. The protocol is in `docs/delegated.md`.
 
+mod call;
 mod error;
 mod files;
 mod link;

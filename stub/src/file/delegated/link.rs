@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use heliostat_abi::delegated::{
-    Completion, OneRead, Operation, Way, COMPLETION_AT, COMPLETION_RECORD_BYTES,
+    Completion, OneRead, Operation, Way, CALL_DECLINED, COMPLETION_AT, COMPLETION_RECORD_BYTES,
     OPERATION_BYTES_MAX,
 };
 use heliostat_abi::name::ObjectId;
@@ -16,6 +16,7 @@ use heliostat_ring::{
     Refresh, ReserveError, RingMemory, SpscConsumer, SpscProducer, TakeError, WaitError,
 };
 
+use super::call::CallLine;
 use super::DelegatedError;
 use crate::session::{self, NodePage};
 
@@ -23,6 +24,7 @@ use crate::session::{self, NodePage};
 pub(super) struct Link {
     pub(super) submissions: SpscProducer,
     pub(super) completions: SpscConsumer,
+    call: CallLine,
     /// Counts sessions of this process, as in `session::Standing`.
     pub(super) epoch: u64,
     session: ObjectId,
@@ -66,6 +68,7 @@ impl Link {
         Ok(Link {
             submissions: submissions.spsc_producer(Refresh::Lazy).map_err(end)?,
             completions: completions.spsc_consumer(Refresh::Lazy).map_err(end)?,
+            call: CallLine::attach(rings).map_err(DelegatedError::Memory)?,
             epoch: standing.epoch,
             session: standing.id,
             node: standing.node,
@@ -108,6 +111,41 @@ impl Link {
             }
             Err(TakeError::Empty) => Ok(None),
             _ => Err(DelegatedError::Corrupt),
+        }
+    }
+
+    /// Whether a call is likely to be answered at once: the server is on another core, and what was
+    /// read last was in its cache.
+    pub(super) fn may_call(&self) -> bool {
+        self.is_near && !self.is_slow
+    }
+
+    /// Asks for a read in one line and waits for the answer; `None` when it was declined.
+    pub(super) fn call(&mut self, read: &OneRead) -> Result<Option<i64>, WaitError> {
+        self.call.ask(read);
+        self.submissions.ring();
+        let answer = match self.call.look() {
+            Some(answer) => answer,
+            None => self.await_answer()?,
+        };
+        self.is_slow = answer == CALL_DECLINED;
+        Ok(Some(answer).filter(|_| !self.is_slow))
+    }
+
+    fn await_answer(&mut self) -> Result<i64, WaitError> {
+        self.is_near = false;
+        let (node, id) = (&self.node, self.session);
+        let lives = || node.is_kept() && node.session(id) == State::Active;
+        loop {
+            let call = &self.call;
+            self.completions.wait_or(&Patience::ENDLESS, &lives, || call.is_answered())?;
+            if let Some(answer) = self.call.take() {
+                return Ok(answer);
+            }
+            // Nothing is under way in the ring, so what is there is not the server's.
+            if !matches!(self.completions.take().map(drop), Err(TakeError::Empty)) {
+                return Err(WaitError::PeerGone);
+            }
         }
     }
 
