@@ -34,9 +34,9 @@ impl Caller {
         std::fs::write(&path, numbers()).unwrap();
         let mut session = Delegate::new(daemon);
         let file = session.show(&File::open(&path).unwrap(), false).unwrap();
-        let is_cached = |session: &mut Delegate| session.read(file, 0, 4096).1 == Way::Cached;
-        await_that("the cache has it", || is_cached(&mut session));
-        await_that("the rest too", || session.read(file, 150_000, 4096).1 == Way::Cached);
+        for offset in (0..SIZE as u64).step_by(60_000) {
+            await_that("the cache has it", || session.read(file, offset, 64).1 == Way::Cached);
+        }
         let rings = session.rings.as_raw_fd();
         let line = SharedMapping::map(rings, CALL_AT, CALL_BYTES, Access::ReadWrite).unwrap();
         Caller { session, line, file, turn: 0 }
