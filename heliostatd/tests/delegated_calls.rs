@@ -34,7 +34,7 @@ impl Caller {
         std::fs::write(&path, numbers()).unwrap();
         let mut session = Delegate::new(daemon);
         let file = session.show(&File::open(&path).unwrap(), false).unwrap();
-        for offset in (0..SIZE as u64).step_by(60_000) {
+        for offset in (0..SIZE as u64).step_by(33_000) {
             await_that("the cache has it", || session.read(file, offset, 64).1 == Way::Cached);
         }
         let rings = session.rings.as_raw_fd();
