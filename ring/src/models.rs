@@ -5,6 +5,7 @@
 //! and as a plain cell for payload, so that loom reports a payload access that no release and
 //! acquire orders as the data race it is.
 
+mod calling;
 mod polling;
 
 use std::sync::Arc as StdArc;
