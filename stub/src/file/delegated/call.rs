@@ -12,7 +12,7 @@ use heliostat_base::spin::pause;
 
 /// Pauses before the first look: about what a cached read of 4 KiB takes. A look before takes the
 /// line away from the server, which then has to fetch it back for the answer.
-const PAUSES_FIRST: u32 = 3;
+const PAUSES_FIRST: u32 = 2;
 /// Looks, with a pause between two, before the call is waited for otherwise: some 2 us.
 const LOOKS: u32 = 32;
 
