@@ -34,17 +34,23 @@ fn keep_from_all(path: &Path) -> File {
     file
 }
 
+/// A session whose window begins with the name of a file that is kept from all.
+fn with_kept_name(daemon: &Daemon) -> (File, String, Delegate) {
+    let path = sample(daemon, 100);
+    let kept = keep_from_all(&path);
+    let name = path.to_str().unwrap().to_owned();
+    let session = Delegate::new(daemon);
+    session.window.copy_in(0, name.as_bytes()).unwrap();
+    (kept, name, session)
+}
+
 #[test]
 fn names_that_were_cancelled_count_until_they_are_opened() {
     let daemon = Daemon::start();
-    let path = sample(&daemon, 100);
-    let _kept = keep_from_all(&path);
-    let name = path.to_str().unwrap();
-    let mut session = Delegate::new(&daemon);
-    session.window.copy_in(0, name.as_bytes()).unwrap();
+    let (_kept, name, mut session) = with_kept_name(&daemon);
     let mut refused = 0;
     for tag in 1..=DEPTH_MAX as u64 + 50 {
-        session.submit(&open_of(name, tag));
+        session.submit(&open_of(&name, tag));
         session.submit(&Operation { kind: Kind::Cancel, argument: tag, ..blank(0) });
         for _ in 0..2 {
             let Completion { tag, result, .. } = session.next();
@@ -58,12 +64,8 @@ fn names_that_were_cancelled_count_until_they_are_opened() {
 #[test]
 fn a_name_that_waits_for_a_lease_delays_nobody_else() {
     let daemon = Daemon::start();
-    let path = sample(&daemon, 100);
-    let _kept = keep_from_all(&path);
-    let name = path.to_str().unwrap();
-    let mut session = Delegate::new(&daemon);
-    session.window.copy_in(0, name.as_bytes()).unwrap();
-    (0..100).for_each(|tag| session.submit(&open_of(name, tag)));
+    let (_kept, name, mut session) = with_kept_name(&daemon);
+    (0..100).for_each(|tag| session.submit(&open_of(&name, tag)));
     let honest = daemon.folder().join("honest");
     std::fs::write(&honest, b"honest").unwrap();
     let mut other = Delegate::new(&daemon);
