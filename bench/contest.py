@@ -18,12 +18,17 @@ JUDGED = (PLAIN, RUNSC)
 
 @dataclass
 class Value:
-    """One figure of a workload: how it is called, its unit, and what is aimed at against whom."""
+    """One figure of a workload: how it is called, its unit, and what is aimed at against whom.
+
+    `most` is an aim that needs nobody else; what is no speed is not in the picture of speeds.
+    """
 
     called: str
     unit: str
     better: str = "less"
     aims: dict[str, float] = field(default_factory=dict)
+    most: float | None = None
+    is_speed: bool = True
 
 
 @dataclass
@@ -47,15 +52,15 @@ class Contest:
 
     def run(self, way: str, words: list, core: int | None = None, port: int | None = None) -> Program:
         """Runs a program to its end inside `way`; raises unless it ends with 0."""
+        program = self.start(way, words, core, port)
+        program.wait(120)
+        return judged(program, words)
+
+    def start(self, way: str, words: list, core: int | None = None, port: int | None = None) -> Program:
+        """Starts a program inside `way`."""
         command = self.boxes.command(way, words, port)
         inside = {"TMPDIR": str(self.boxes.folder)}
-        program = self.bench.house.run(
-            Side.PLAIN, command, seconds=120, core=core, cwd=self.boxes.folder, env=inside, name=way
-        )  # fmt: skip
-        if program.process.returncode != 0:
-            said = (program.errors() or program.output())[-300:].strip()
-            raise RuntimeError(f"{Path(str(words[0])).name} ended with {program.process.returncode}: {said}")
-        return program
+        return self.bench.house.start(Side.PLAIN, command, core=core, cwd=self.boxes.folder, env=inside, name=way)
 
     def measure(self, work: Workload) -> list[Result]:
         """All ways by turns; a way that fails leaves the workload and says why."""
@@ -80,14 +85,30 @@ class Contest:
         medians = ", ".join(f"{way} {figure(statistics.median(found))}" for way, found in series.items())
         print(f"  {work.name}: {value.called} ({value.unit}, {work.cores}): {medians}", flush=True)
         called = f"{value.called}, {work.cores}" if work.cores != "any core" else value.called
-        self.rows.append({"called": called, "unit": value.unit, "better": value.better, "series": dict(series)})
+        row = {"called": called, "unit": value.unit, "better": value.better, "is_speed": value.is_speed}
+        self.rows.append(row | {"series": dict(series)})
         ours = series.pop(SEALED, [])
         note = "; ".join(f"{way} is missing: {reason}" for way, reason in self.boxes.missing.items())
         return [
             self.bench.compare(
                 f"{value.called}, against {way}", ours, theirs, value.unit, better=value.better,
-                aim=value.aims.get(way), cores=work.cores, note=note,
+                cores=work.cores, note=note, **aim(value, way),
             )
             for way, theirs in series.items()
             if way in JUDGED
         ]  # fmt: skip
+
+
+def judged(program: Program, words: list) -> Program:
+    """A program that has ended; raises unless it did with 0."""
+    if program.process.returncode != 0:
+        said = (program.errors() or program.output())[-300:].strip()
+        raise RuntimeError(f"{Path(str(words[0])).name} ended with {program.process.returncode}: {said}")
+    return program
+
+
+def aim(value: Value, way: str) -> dict:
+    """What is aimed at, as `Bench.compare` takes it."""
+    if value.most is not None:
+        return {"aim": value.most, "aim_is": "ours at most"}
+    return {"aim": value.aims.get(way)}

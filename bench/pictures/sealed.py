@@ -18,8 +18,8 @@ CALLED = {
 
 
 def draw(rows: list[dict], path: Path) -> None:
-    """Writes the picture; a row is {called, better, series: {way: [figure, ...]}}."""
-    rows = [row for row in rows if row["series"].keys() > {"plain"}]
+    """Writes the picture; a row is {called, better, is_speed, series: {way: [figure, ...]}}."""
+    rows = [row for row in rows if row["is_speed"] and row["series"].keys() > {"plain"}]
     figure, axes = plt.subplots(figsize=(11, 1.5 + 0.55 * len(rows)), dpi=120)
     for number, (way, colour) in enumerate(COLOURS.items()):
         bars = [(at, speed(row, way)) for at, row in enumerate(rows) if row["series"].get(way)]

@@ -1,8 +1,9 @@
-"""Sealed programs beside plain Linux, runsc, proot and bubblewrap: reads, calls, programs, start.
+"""Sealed programs beside plain Linux, runsc, proot and bubblewrap: reads, calls, programs, start, sets.
 
 Aims: reads 10 times as fast as runsc's and, as unsealed ones, 8 times (64 B) and 4 times
 (4 KiB) as plain Linux's; a mix of opens, stats, small files and exec 3 times as fast as
-runsc's. SEALED=reads,calls,programs,start picks parts; SANDBOXES=plain,sealed,... ways.
+runsc's; four that read one set read the device once (1.05 times at most).
+SEALED=reads,calls,programs,start,share picks parts; SANDBOXES=plain,sealed,... ways.
 """
 
 from __future__ import annotations
@@ -14,13 +15,14 @@ import time
 
 import sandboxes
 import sealed_programs
+import sealed_share
 from contest import Contest, Value, Workload
 from measure import REPORT, Bench, Result, last_json
 from pictures import sealed as picture
 from sandboxes import PLAIN, RUNSC, SEALED, Sandboxes
 from suite.files import numbered
 
-PARTS = ["reads", "calls", "programs", "start"]
+PARTS = ["reads", "calls", "programs", "start", "share"]
 READS = [
     # (way, bytes, aim against plain Linux)
     ("pread", 64, 8.0), ("pread", 4096, 4.0), ("read", 64, None), ("read", 4096, None),
@@ -91,7 +93,10 @@ def measure(bench: Bench) -> list[Result]:
     for way, reason in boxes.missing.items():
         print(f"  {way} is missing: {reason}")
     print("  " + ", ".join(f"{way}: {version}" for way, version in boxes.versions().items()), flush=True)
-    makers = {"reads": reads, "calls": calls, "programs": sealed_programs.workloads, "start": start}
+    makers = {
+        "reads": reads, "calls": calls, "programs": sealed_programs.workloads, "start": start,
+        "share": sealed_share.workloads,
+    }  # fmt: skip
     parts = os.environ.get("SEALED", ",".join(PARTS)).split(",")
     found = [one for part in parts for work in makers[part](contest) for one in contest.measure(work)]
     (REPORT / "sealed-runs.json").write_text(json.dumps(contest.rows, indent=1) + "\n")
