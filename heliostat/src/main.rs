@@ -13,6 +13,7 @@ mod image;
 mod place;
 mod program;
 mod run;
+mod say;
 mod sealed;
 mod sealing;
 mod show;

@@ -16,6 +16,7 @@ use crate::ensure::{self, EnsureError};
 use crate::image::{self, Environment};
 use crate::place::surroundings;
 use crate::program;
+use crate::say::say;
 use crate::{sealed, sealing};
 
 /// Environment variable that names the stub, for builds that lie elsewhere.
@@ -38,7 +39,7 @@ pub fn run(arguments: &RunArguments) -> ExitCode {
     let file = match program::find(name, &path) {
         Ok(file) => file,
         Err(error) => {
-            eprintln!("heliostat: {}: {error}", name.to_string_lossy());
+            say(format_args!("{}: {error}", name.to_string_lossy()));
             return ExitCode::from(error.status());
         }
     };
@@ -49,13 +50,13 @@ pub fn run(arguments: &RunArguments) -> ExitCode {
     if let Err(why) = prepare(&mut environment, arguments, &file) {
         let program = name.to_string_lossy();
         if arguments.require {
-            eprintln!("heliostat: {program} is not run: {why}");
+            say(format_args!("{program} is not run: {why}"));
             return ExitCode::from(OWN_FAILURE);
         }
-        eprintln!("heliostat: {program} runs natively: {why}");
+        say(format_args!("{program} runs natively: {why}"));
     }
     let error = image::become_program(&file, &arguments.program, &environment);
-    eprintln!("heliostat: {}: {error}", name.to_string_lossy());
+    say(format_args!("{}: {error}", name.to_string_lossy()));
     let not_found = error.kind() == std::io::ErrorKind::NotFound;
     ExitCode::from(if not_found { 127 } else { 126 })
 }
@@ -66,13 +67,13 @@ fn run_sealed(mut environment: Environment, arguments: &RunArguments, file: &Pat
     let (policy, trace) = match sealing::policy(&arguments.seal).and_then(|it| Ok((it, trace?))) {
         Ok(both) => both,
         Err(why) => {
-            eprintln!("heliostat: {why}");
+            say(format_args!("{why}"));
             return ExitCode::from(OWN_FAILURE);
         }
     };
     if let Err(why) = prepare(&mut environment, arguments, file) {
         if arguments.verbose {
-            eprintln!("heliostat: sealed without the stub: {why}");
+            say(format_args!("sealed without the stub: {why}"));
         }
     }
     environment.set(SEALED_VARIABLE, "1");
@@ -96,9 +97,9 @@ fn prepare(
     arguments: &RunArguments,
     file: &Path,
 ) -> Result<(), String> {
-    let say = |what: &str, which: &dyn std::fmt::Display| {
+    let tell = |what: &str, which: &dyn std::fmt::Display| {
         if arguments.verbose {
-            eprintln!("heliostat: {what}: {which}");
+            say(format_args!("{what}: {which}"));
         }
     };
     let covered = program::judge(file);
@@ -110,7 +111,7 @@ fn prepare(
     let here = surroundings(&arguments.place);
     let socket = std::path::absolute(here.socket_path()).map_err(|error| error.to_string())?;
     let stub = find_stub()?;
-    say("stub", &stub.display());
+    tell("stub", &stub.display());
     let list = preload(&stub)?;
     let ensured = ensure::ensure(&here, arguments.config.as_deref());
     let no_control = |error| format!("there is no control plane: {error}");
@@ -129,9 +130,9 @@ fn prepare(
         environment.set(VERBOSE_VARIABLE, "1");
     }
     let started = ensured.map_err(no_control)?;
-    say(if started { "control plane started" } else { "control plane" }, &socket.display());
+    tell(if started { "control plane started" } else { "control plane" }, &socket.display());
     match cache_sites() {
-        Ok(cached) => say("system-call sites", &cached.display()),
+        Ok(cached) => tell("system-call sites", &cached.display()),
         Err(why) => return Err(why),
     }
     covered.map_err(|why| why.to_string())

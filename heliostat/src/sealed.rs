@@ -18,6 +18,7 @@ use heliostat_supervisor::{seal, tree, Plan, Sealed};
 use rustix::process::{kill_process, pidfd_open, pidfd_send_signal, Pid, PidfdFlags, Signal};
 
 use crate::image::{self, Environment};
+use crate::say::say;
 
 /// Exit status when the command itself fails, as env(1) has it.
 const OWN_FAILURE: u8 = 125;
@@ -97,7 +98,7 @@ pub fn run(program: &Program<'_>, seal: Seal) -> ExitCode {
 }
 
 fn failure(why: &dyn std::fmt::Display) -> ExitCode {
-    eprintln!("heliostat: the program is not run: {why}");
+    say(format_args!("the program is not run: {why}"));
     ExitCode::from(OWN_FAILURE)
 }
 
@@ -122,7 +123,7 @@ fn supervise(
         let is_bare = !system && error.kind() == std::io::ErrorKind::PermissionDenied;
         let hint =
             if is_bare { "; without the system grants it needs its loader granted" } else { "" };
-        eprintln!("heliostat: {}: {error}{hint}", program.file.display());
+        say(format_args!("{}: {error}{hint}", program.file.display()));
         if error.kind() == std::io::ErrorKind::NotFound {
             127
         } else {
@@ -132,7 +133,7 @@ fn supervise(
     let sealed = match seal(plan, become_program) {
         Ok(sealed) => sealed,
         Err(error) => {
-            eprintln!("heliostat: the program is not run: {error}");
+            say(format_args!("the program is not run: {error}"));
             return teller.tell(-i32::from(OWN_FAILURE));
         }
     };

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use crate::args::StartArguments;
 use crate::ensure;
 use crate::place::surroundings;
+use crate::say::say;
 use crate::show;
 
 /// Starts the control plane if none answers. One that this brings up ends like one that `run`
@@ -16,7 +17,7 @@ pub fn start(arguments: &StartArguments) -> ExitCode {
     match ensured(arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
-            eprintln!("heliostat: {why}");
+            say(format_args!("{why}"));
             ExitCode::FAILURE
         }
     }

@@ -13,6 +13,7 @@ use crate::limits::{Births, MemoryGroup};
 use crate::net::{ControlPlane, Lookups};
 use crate::paths::{read_proc, Roots, Sandbox};
 use crate::refused::Refused;
+use crate::signals::{self, Coming};
 use crate::tree;
 
 /// Ancestors that are looked at before a process counts as a stranger.
@@ -70,13 +71,9 @@ impl House {
         Some(std::str::from_utf8(line).ok()?.trim().to_owned())
     }
 
-    /// Whether a signal waits for a thread that it does not block (proc(5)).
-    pub fn has_signal(&self, thread: i32) -> bool {
-        let set = |name| {
-            let text = self.field(thread, name);
-            text.and_then(|text| u64::from_str_radix(&text, 16).ok()).unwrap_or(0)
-        };
-        (set("SigPnd:") | set("ShdPnd:")) & !set("SigBlk:") != 0
+    /// Whether a thread has a signal to handle, and its process.
+    pub fn coming(&self, thread: i32) -> (Coming, i32) {
+        signals::coming(self.roots.proc(), thread)
     }
 
     /// Counts a path that is not granted, or not for that. What is not there is not refused

@@ -13,6 +13,7 @@ mod filter;
 #[cfg(any(test, feature = "foreign"))]
 #[doc(hidden)]
 pub mod foreign;
+mod held;
 mod house;
 mod limits;
 mod net;
@@ -20,11 +21,12 @@ mod paths;
 mod refused;
 pub mod report;
 mod serve;
+mod signals;
 mod system;
 mod trace;
 pub mod tree;
 
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
@@ -155,7 +157,8 @@ fn open_roots(plan: &Plan<'_>) -> Result<paths::Roots, SealError> {
     let own: Vec<PathBuf> = grants[of_system..].iter().map(|grant| grant.path.clone()).collect();
     let mut tell = |path: &Path, error: &io::Error| {
         if own.iter().any(|granted| granted == path) {
-            eprintln!("heliostat: granted, but not there: {}: {error}", path.display());
+            let path = path.display();
+            let _ = writeln!(io::stderr(), "heliostat: granted, but not there: {path}: {error}");
         }
     };
     paths::Roots::open(&grants, plan.folder, &mut tell)

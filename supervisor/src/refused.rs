@@ -100,7 +100,8 @@ impl Refused {
     fn say(&mut self, text: &str) {
         let line: String = text.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
         if self.tells {
-            eprintln!("heliostat: refused: {line}");
+            // Whoever read it may be gone (`| head`), which is nothing to panic about.
+            let _ = writeln!(std::io::stderr(), "heliostat: refused: {line}");
         }
         if let Some(report) = &mut self.report {
             let _ = report.write_all(format!("{line}\n").as_bytes());

@@ -5,30 +5,25 @@
 //! somebody else gets a thread of its own. Some wait although nobody could tell (a FIFO without a
 //! writer, a file system that does not answer): a watch notices, and another thread receives.
 
-use std::collections::BTreeMap;
+use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Condvar, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use heliostat_base::seal::{interrupt, own_thread, Notice, Reply};
 use heliostat_base::sys::Errno;
 
 use crate::calls;
+use crate::held::{HeldUp, TICK};
 use crate::house::House;
+use crate::signals::Coming;
 
 /// Threads with a call of their own at most. When all are waiting, the sealed program's next such
 /// call fails with EAGAIN, and nobody else's.
 const THREADS_MAX: usize = 64;
-/// A call that takes longer than this holds up others no more.
-const TICK: Duration = Duration::from_millis(50);
-/// While calls are held up it is looked whether their callers still live, and have no signal to
-/// handle: at first each tick, then after another eighth of the time that the youngest has waited,
-/// so that who waits for long costs little, and at least so often.
-const ROUND: Duration = Duration::from_secs(1);
-const PART_OF_WAIT: u32 = 8;
 /// Never seen by programs: the kernel makes EINTR or a new call of it (source: linux/errno.h,
-/// ERESTARTSYS). Only where a signal is about to be handled.
+/// ERESTARTSYS). Only where this thread is sure to handle a signal now.
 const RESTART: Errno = Errno(512);
 
 /// Who receives, and how it goes.
@@ -42,22 +37,14 @@ struct Desk {
     answering: AtomicU64,
     answerer: AtomicI32,
     caller: AtomicI32,
-    /// Calls that are held up, by their numbers.
-    held: Mutex<BTreeMap<u64, Held>>,
+    /// The last call that had to end so that others are heard.
+    given_up: AtomicU64,
+    held: HeldUp,
     threads: AtomicUsize,
     /// The watch sleeps, until there is something to watch.
     sleeps: AtomicBool,
     lock: Mutex<()>,
     bell: Condvar,
-}
-
-/// A call that is held up.
-struct Held {
-    /// The thread of ours that waits in it.
-    thread: i32,
-    /// The thread that waits for its answer.
-    caller: i32,
-    since: Instant,
 }
 
 /// Starts answering; returns at once. The threads end with the process.
@@ -72,7 +59,8 @@ pub fn start(house: &Arc<House>) -> Result<(), Errno> {
         answering: AtomicU64::new(0),
         answerer: AtomicI32::new(0),
         caller: AtomicI32::new(0),
-        held: Mutex::default(),
+        given_up: AtomicU64::new(0),
+        held: HeldUp::default(),
         threads: AtomicUsize::new(0),
         sleeps: AtomicBool::new(false),
         lock: Mutex::new(()),
@@ -109,11 +97,11 @@ impl Desk {
             }
             match calls::may_wait(&notice) {
                 true => self.answer_aside(notice),
-                false => answer(&self.house, notice),
+                false => self.answer(notice),
             }
             // Not if another thread receives by now: the count is its own.
             if self.progress.compare_exchange(busy, busy + 1, SeqCst, SeqCst).is_err() {
-                self.let_go(notice.id);
+                self.held.remove(notice.id);
             }
         }
     }
@@ -122,9 +110,9 @@ impl Desk {
         let desk = self.clone();
         let is_room = self.threads.fetch_add(1, SeqCst) < THREADS_MAX;
         let work = move || {
-            desk.hold(notice.id, own_thread(), notice.thread);
-            answer(&desk.house, notice);
-            desk.let_go(notice.id);
+            desk.held.insert(notice.id, own_thread(), notice.thread);
+            desk.answer(notice);
+            desk.held.remove(notice.id);
             desk.threads.fetch_sub(1, SeqCst);
         };
         if !is_room || spawn(work).is_err() {
@@ -145,7 +133,8 @@ impl Desk {
                 _ => {}
             }
             if Instant::now() >= next_look {
-                next_look = Instant::now() + self.end_orphaned().unwrap_or_default();
+                next_look =
+                    Instant::now() + self.held.end_orphaned(&self.house).unwrap_or_default();
             }
             before = self.progress.load(SeqCst);
         }
@@ -154,6 +143,7 @@ impl Desk {
     fn relieve(self: &Arc<Self>, now: u64) {
         if self.threads.load(SeqCst) >= THREADS_MAX {
             // Nobody is left to receive: the call that holds everything up fails with EINTR.
+            self.given_up.store(self.answering.load(SeqCst), SeqCst);
             let _ = interrupt(self.answerer.load(SeqCst));
             return;
         }
@@ -162,7 +152,7 @@ impl Desk {
         let caller = self.caller.load(SeqCst);
         // Makes the count even: the held-up thread's own end of it fails.
         if self.progress.compare_exchange(now, now + 1, SeqCst, SeqCst).is_ok() {
-            self.hold(call, thread, caller);
+            self.held.insert(call, thread, caller);
             self.threads.fetch_add(1, SeqCst);
             let (desk, turn) = (self.clone(), self.turn.fetch_add(1, SeqCst) + 1);
             let _ = spawn(move || {
@@ -176,7 +166,7 @@ impl Desk {
         let Ok(mut locked) = self.lock.lock() else { return };
         self.sleeps.store(true, SeqCst);
         while self.progress.load(SeqCst) == idle && self.sleeps.load(SeqCst) {
-            let again = match self.end_orphaned() {
+            let again = match self.held.end_orphaned(&self.house) {
                 None => self.bell.wait(locked).ok(),
                 Some(pause) => self.bell.wait_timeout(locked, pause).ok().map(|(locked, _)| locked),
             };
@@ -186,39 +176,32 @@ impl Desk {
         self.sleeps.store(false, SeqCst);
     }
 
-    fn hold(&self, call: u64, thread: i32, caller: i32) {
-        if let Ok(mut held) = self.held.lock() {
-            held.insert(call, Held { thread, caller, since: Instant::now() });
-        }
+    fn answer(&self, notice: Notice) {
+        // Whoever does not wait any more has been killed, and needs no answer.
+        let _: Result<(), Errno> = self.house.listener.answer(notice.id, self.reply(notice));
     }
 
-    fn let_go(&self, call: u64) {
-        if let Ok(mut held) = self.held.lock() {
-            held.remove(&call);
-        }
-    }
-
-    /// Interrupts the threads whose callers have been killed, or have a signal to handle; when to
-    /// look again, if any call is held up.
-    fn end_orphaned(&self) -> Option<Duration> {
-        let held = self.held.lock().ok()?;
-        for (call, one) in held.iter() {
-            if !self.house.listener.is_waiting(*call) || self.house.has_signal(one.caller) {
-                let _ = interrupt(one.thread);
+    fn reply(&self, notice: Notice) -> Reply {
+        loop {
+            // Nothing here panics. If it did, the caller would wait for ever.
+            let answer = catch_unwind(AssertUnwindSafe(|| calls::answer(&self.house, notice)));
+            match answer.unwrap_or(Err(Errno(libc::EIO))) {
+                Ok(reply) => return reply,
+                Err(Errno(libc::EINTR)) => match self.house.coming(notice.thread).0 {
+                    // The kernel makes the call anew after the handler, or not, as the program
+                    // has asked for.
+                    Coming::Surely => return Reply::Fail(RESTART),
+                    // Another thread has handled it.
+                    Coming::No if self.goes_on(notice.id) => {}
+                    _ => return Reply::Fail(Errno(libc::EINTR)),
+                },
+                Err(error) => return Reply::Fail(error),
             }
         }
-        let youngest = held.values().map(|one| one.since.elapsed()).min()?;
-        Some((youngest / PART_OF_WAIT).clamp(TICK, ROUND))
     }
-}
 
-fn answer(house: &House, notice: Notice) {
-    let reply = match calls::answer(house, notice) {
-        Ok(reply) => reply,
-        // The kernel restarts the call after the handler, or not, as the program has asked for.
-        Err(Errno(libc::EINTR)) if house.has_signal(notice.thread) => Reply::Fail(RESTART),
-        Err(error) => Reply::Fail(error),
-    };
-    // Whoever does not wait any more has been killed, and needs no answer.
-    let _: Result<(), Errno> = house.listener.answer(notice.id, reply);
+    /// Whether a call that was interrupted for nothing is to be made again.
+    fn goes_on(&self, call: u64) -> bool {
+        self.given_up.load(SeqCst) != call && self.house.listener.is_waiting(call)
+    }
 }

@@ -73,6 +73,18 @@ def test_a_refused_call_is_explained_with_the_flag_that_grants_it(tmp_path):
     assert not list(tmp_path.glob("*sealed-*"))
 
 
+def test_refusals_that_nobody_reads_any_more_hold_nobody_up(tmp_path):
+    """As with `| head`: standard error is a pipe whose reader has gone."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    text = "import os\nfor path in ('/home', '/var', '/srv'):\n    os.path.exists(path)"
+    words = [str(BINARY), "run", "--sealed", "--verbose", "--", PYTHON, "-c", text]
+    place = dict(os.environ, HELIOSTAT_STUB="/nonexistent", HELIOSTAT_SOCKET=str(tmp_path / "control.sock"))
+    done = subprocess.run(words, env=place, stdout=subprocess.PIPE, stderr=writer, timeout=60)
+    os.close(writer)
+    assert done.returncode == 0, done
+
+
 def test_a_policy_that_cannot_be_written_is_said_before_the_program_runs(tmp_path):
     done = sealed(["--trace-policy", str(tmp_path / "none/policy.toml")], "print('ran')")
     assert done.returncode == 125 and done.stdout == ""

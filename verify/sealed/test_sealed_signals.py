@@ -12,7 +12,7 @@ import time
 
 import kernel_view
 import pytest
-from ways import Case, Way, outcome, start, surroundings, without_rights, seal
+from ways import HERE, Case, Way, difference, outcome, seal, start, surroundings, without_rights
 
 pytestmark = pytest.mark.heliostat
 ENDS = {
@@ -76,6 +76,13 @@ def test_stopped_command_stops_and_goes_on(house):
     kernel_view.wait_until(lambda: ticks.stat().st_size > before, 20, "more ticks")
     program.kill(signal.SIGTERM)
     assert program.wait(20) in (-15, 143)
+
+
+@pytest.mark.parametrize("story", ["of_all", "of_the_other", "broken_stream"])
+def test_threads_that_wait_hear_of_signals_as_without_the_seal(house, story):
+    case = Case(("/usr/bin/python3", HERE / "sources/waiting.py", story), (HERE / "sources",))
+    plain, sealed = (outcome(house, way, case, story) for way in (Way.PLAIN, Way.SEALED))
+    assert plain.status == 0 and not difference(plain, sealed, Way.SEALED), difference(plain, sealed, Way.SEALED)
 
 
 class Terminal:

@@ -1,4 +1,4 @@
-//! Ending a system call that another thread of this process waits in.
+//! Signals to one thread, also to end a system call that a thread of this process waits in.
 
 use std::sync::Once;
 
@@ -26,8 +26,15 @@ pub fn interrupt(thread: i32) -> Result<(), Errno> {
         // SAFETY: the action is complete, and its handler does nothing.
         unsafe { libc::sigaction(libc::SIGURG, &action, std::ptr::null_mut()) };
     });
-    let own = std::process::id() as usize;
-    let args = [own, thread as usize, libc::SIGURG as usize, 0, 0, 0];
+    signal_thread(std::process::id() as i32, thread, libc::SIGURG)
+}
+
+/// Sends a signal to one thread of a process (tgkill(2)).
+///
+/// # Errors
+/// ESRCH if the process has no such thread, EPERM.
+pub fn signal_thread(process: i32, thread: i32, signal: i32) -> Result<(), Errno> {
+    let args = [process as usize, thread as usize, signal as usize, 0, 0, 0];
     // SAFETY: tgkill takes no pointer.
     check(unsafe { raw(Sysno::tgkill as usize, args) }).map(drop)
 }

@@ -8,7 +8,6 @@ use std::time::Instant;
 use heliostat_base::seal::{self, Reply};
 use heliostat_base::sys::Errno;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrAny};
-use rustix::process::{kill_process, Pid, Signal};
 
 use super::address::{self, Address};
 use super::message::{self, Message};
@@ -165,8 +164,10 @@ fn once(
 /// A broken stream is told by a signal too, unless the program does not want it (send(2)).
 fn told(call: &Call<'_>, socket: &Socket, flags: i32, error: Errno) -> Errno {
     if error == Errno(libc::EPIPE) && socket.is_stream() && flags & libc::MSG_NOSIGNAL == 0 {
-        if let Some(process) = Pid::from_raw(call.process()).filter(|_| call.check().is_ok()) {
-            let _ = kill_process(process, Signal::PIPE);
+        let process = call.process();
+        if call.check().is_ok() {
+            // The thread's and no other's: it may block it while others do not.
+            let _ = seal::signal_thread(process, call.thread(), libc::SIGPIPE);
         }
     }
     error

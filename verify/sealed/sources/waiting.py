@@ -1,0 +1,91 @@
+"""Threads that wait in calls, and signals that one of them, or all, may handle."""
+
+import ctypes
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+def opened(path: str) -> str:
+    """open(2) once, without Python's own trying again: what it answered."""
+    ctypes.set_errno(0)
+    number = libc.open(path.encode(), os.O_RDONLY)
+    return "opened" if number >= 0 else os.strerror(ctypes.get_errno())
+
+
+def of_all():
+    """A signal of the whole process finds one of two threads that wait."""
+    heard, said = [], []
+    signal.signal(signal.SIGALRM, lambda *_: heard.append(1))
+    signal.siginterrupt(signal.SIGALRM, True)
+    beside = threading.Thread(target=lambda: said.append(opened("second")))
+    beside.start()
+    time.sleep(0.3)
+    signal.setitimer(signal.ITIMER_REAL, 0.3)
+    print("first:", opened("first"), flush=True)
+    print("heard:", len(heard))
+    os.close(os.open("second", os.O_WRONLY))
+    beside.join()
+    print("second:", *said)
+
+
+def of_the_other():
+    """The first thread blocks the signal, so the second handles it, and its call is made again."""
+    said = []
+    signal.signal(signal.SIGALRM, lambda *_: None)
+    signal.siginterrupt(signal.SIGALRM, False)
+
+    def second():
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGALRM})
+        said.append(opened("second"))
+
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM})
+    beside = threading.Thread(target=second)
+    beside.start()
+    time.sleep(0.3)
+    signal.setitimer(signal.ITIMER_REAL, 0.3)
+    time.sleep(1)
+    os.close(os.open("second", os.O_WRONLY))
+    beside.join()
+    print("second:", *said)
+
+
+def broken_stream():
+    """A thread that blocks SIGPIPE is told of a broken stream; nobody else hears of it."""
+    ours, theirs = socket.socketpair()
+    theirs.close()
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+
+    def send():
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGPIPE})
+        try:
+            # Python asks for no signal, sendmsg(2) by itself does not.
+            libc.sendmsg(ours.fileno(), message(b"x"), 0)
+            print(os.strerror(ctypes.get_errno()))
+        finally:
+            print("pending:", signal.SIGPIPE in signal.sigpending())
+
+    beside = threading.Thread(target=send)
+    beside.start()
+    beside.join()
+    time.sleep(0.1)
+    print("alive")
+
+
+def message(data: bytes):
+    """A `msghdr` with one buffer; the parts are kept alive by it."""
+    buffer = ctypes.create_string_buffer(data, len(data))
+    vector = (ctypes.c_uint64 * 2)(ctypes.addressof(buffer), len(data))
+    header = (ctypes.c_uint64 * 7)(0, 0, ctypes.addressof(vector), 1, 0, 0, 0)
+    header.parts = (buffer, vector)
+    return header
+
+
+for path in ("first", "second"):
+    os.mkfifo(path)
+globals()[sys.argv[1]]()
