@@ -82,8 +82,22 @@ fn a_session_works_and_is_lost_and_made_anew() {
         .unwrap();
     assert_eq!(session.wait(None).map(|it| (it.result, it.way)), Ok((4096, Way::Direct)));
 
+    replaced_while_idle(&mut daemon, &mut session, &shown);
     drop(session);
     let mut session = Delegated::start(4096).unwrap();
     let file = OpenOptions::new().write(true).open(&path).unwrap();
     assert!(session.show(file.as_raw_fd(), false).is_ok());
+}
+
+/// Replaced while nothing is under way, and greeted by another part of the process before.
+fn replaced_while_idle(daemon: &mut Daemon, session: &mut Delegated, shown: &File) {
+    let begun = session::standing().unwrap().epoch;
+    daemon.restart();
+    await_that("the next control plane is greeted", || {
+        session::check_alive();
+        session::standing().is_ok_and(|standing| standing.epoch > begun)
+    });
+    let shown_again = session.show(shown.as_raw_fd(), false);
+    assert_eq!(shown_again.err(), Some(DelegatedError::Gone { lost: 0 }));
+    assert!(session.show(shown.as_raw_fd(), false).is_ok());
 }

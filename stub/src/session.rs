@@ -170,9 +170,10 @@ pub fn listen(fd: i32) -> Result<(ObjectId, NetAddress), Native> {
     }
 }
 
-/// Takes a registration back; nothing is said if that fails, since the session's end does it too.
-pub fn unlisten(port: ObjectId) {
-    let _ = ask(&Request::Unlisten { port }, &[]);
+/// Takes a registration of the session `epoch` back; nothing is said if that fails, since the
+/// session's end does it too.
+pub fn unlisten(epoch: u64, port: ObjectId) {
+    let _ = ask_in(epoch, &Request::Unlisten { port }, &[]);
 }
 
 /// Channels with their memory, as the control plane handed them out.
@@ -187,16 +188,17 @@ pub struct Channels {
 
 /// A new channel to whoever listens on `address`.
 pub fn open(address: NetAddress) -> Result<Channels, Native> {
-    channels(&Request::Open { address })
+    channels(ask(&Request::Open { address }, &[])?)
 }
 
-/// The channels of a listening address that this session does not have yet.
-pub fn attach(port: ObjectId) -> Result<Channels, Native> {
-    channels(&Request::Attach { port })
+/// The channels of a listening address that the session `epoch` has registered and does not have
+/// yet.
+pub fn attach(epoch: u64, port: ObjectId) -> Result<Channels, Native> {
+    channels(ask_in(epoch, &Request::Attach { port }, &[])?)
 }
 
-fn channels(request: &Request) -> Result<Channels, Native> {
-    match ask(request, &[])? {
+fn channels(answer: (Reply, Vec<OwnedFd>)) -> Result<Channels, Native> {
+    match answer {
         (Reply::Channels { port, entries, more }, fds) if fds.len() == entries.len() => {
             Ok(Channels { port, entries: entries.into_iter().zip(fds).collect(), more })
         }
@@ -266,14 +268,22 @@ fn refusal(reply: &Reply) -> Native {
 pub(crate) fn ask(request: &Request, fds: &[i32]) -> Result<(Reply, Vec<OwnedFd>), Native> {
     let mut link = STATE.lock();
     link.connect()?;
-    let answer = match &mut link.session {
-        Some(session) => session.ask(request, fds),
-        None => Err(Native::NoControl),
-    };
-    if answer.is_err() {
-        link.lose();
+    link.ask(request, fds)
+}
+
+/// Asks in the session of this number, as in `Standing`; `NoControl` when it stands no more. For
+/// requests about what that session was given: in the next one, which another run of the control
+/// plane may have greeted, the same name is something else.
+pub(crate) fn ask_in(
+    epoch: u64,
+    request: &Request,
+    fds: &[i32],
+) -> Result<(Reply, Vec<OwnedFd>), Native> {
+    let mut link = STATE.lock();
+    match link.epoch == epoch {
+        true => link.ask(request, fds),
+        false => Err(Native::NoControl),
     }
-    answer
 }
 
 impl Link {
@@ -299,6 +309,11 @@ impl Link {
                 Err(Native::NoControl)
             }
         }
+    }
+
+    fn ask(&mut self, request: &Request, fds: &[i32]) -> Result<(Reply, Vec<OwnedFd>), Native> {
+        let session = self.session.as_mut().ok_or(Native::NoControl)?;
+        session.ask(request, fds).inspect_err(|_| self.lose())
     }
 
     fn lose(&mut self) {

@@ -132,7 +132,7 @@ fn attach(index: u32, standing: &Standing) -> Result<(), Native> {
     }
     listener.channels.retain(|channel| channel.offers() != 0 || channel.is_alive());
     for _ in 0..ATTACH_ROUNDS_MAX {
-        let answer = session::attach(listener.port)?;
+        let answer = session::attach(listener.epoch, listener.port)?;
         for (entry, fd) in &answer.entries {
             listener.channels.extend(Channel::map(*entry, fd, &standing.node));
         }
@@ -168,9 +168,9 @@ pub fn closing(index: u32) {
     let Some(listener) = place else { return };
     listener.descriptors -= 1;
     if listener.descriptors == 0 {
-        let port = listener.port;
+        let (epoch, port) = (listener.epoch, listener.port);
         *place = None;
-        session::unlisten(port);
+        session::unlisten(epoch, port);
     }
 }
 

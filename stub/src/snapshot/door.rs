@@ -14,7 +14,7 @@ use heliostat_base::fd::OwnedFd;
 use super::guests::{ConsumerHandle, Way};
 use super::pool::{PinsPage, PoolError};
 use super::region::Region;
-use crate::session::{self, NodePage};
+use crate::session::{self, NodePage, Standing};
 
 /// How often something is tried to be taken apart while consumers keep joining; then it stays.
 const ATTEMPTS: usize = 4;
@@ -106,6 +106,8 @@ impl Host for Region {
 /// What a named region knows of its consumers.
 pub(super) struct Door {
     node: Arc<NodePage>,
+    /// Of the session that has the name.
+    epoch: u64,
     region: ObjectId,
     /// The word as it was when everybody was known.
     seen: u32,
@@ -117,8 +119,9 @@ pub(super) struct Door {
 
 impl Door {
     /// The door of a region that has just got its name, and so has no consumers by name.
-    pub(super) fn new(node: Arc<NodePage>, region: ObjectId, seen: u32) -> Self {
-        Self { node, region, seen, guests: HashMap::new(), is_lost: false }
+    pub(super) fn new(standing: Standing, region: ObjectId, seen: u32) -> Self {
+        let Standing { node, epoch, .. } = standing;
+        Self { node, epoch, region, seen, guests: HashMap::new(), is_lost: false }
     }
 
     fn has_news(&self) -> bool {
@@ -136,7 +139,8 @@ impl Door {
         // Before the question: who comes after it changes the word again.
         let word = self.node.region(self.region);
         loop {
-            let asked = session::ask(&Request::Consumers { region: self.region }, &[]);
+            let asked =
+                session::ask_in(self.epoch, &Request::Consumers { region: self.region }, &[]);
             let Ok((Reply::Consumers { entries, more, .. }, fds)) = asked else { return false };
             let mut pages = fds.iter();
             for change in entries {

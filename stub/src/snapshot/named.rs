@@ -82,19 +82,14 @@ pub(super) fn take_name(
     let fds = [table.as_raw_fd(), pool.as_raw_fd()];
     // Indices come again: the word is whatever an earlier region left, until somebody joins.
     let words: Vec<u32> = before.node.region_words();
-    let reply = session::ask(&Request::Publish { name: name.clone() }, &fds);
+    let reply = session::ask_in(before.epoch, &Request::Publish { name: name.clone() }, &fds);
     let (id, generation) = match reply.map_err(NamedError::Control)?.0 {
         Reply::Published { region, generation } => (region, generation),
         other => return Err(refused(&other)),
     };
-    let epoch = session::standing().map_err(NamedError::Control)?.epoch;
-    if epoch != before.epoch {
-        // The name is of a session whose words were not looked at before.
-        tell(epoch, &Request::Unpublish { region: id });
-        return Err(NamedError::Control(Native::NoControl));
-    }
     let seen = words.get(id.index as usize).copied().unwrap_or(0);
-    Ok((Holding { name, id, generation, epoch }, Door::new(before.node, id, seen)))
+    let epoch = before.epoch;
+    Ok((Holding { name, id, generation, epoch }, Door::new(before, id, seen)))
 }
 
 impl NamedRegion {
@@ -190,7 +185,7 @@ pub(super) fn join(
 ) -> Result<(Membership, [OwnedFd; 2]), NamedError> {
     let epoch = session::standing().map_err(NamedError::Control)?.epoch;
     let request = Request::AttachRegion { name: name.clone(), owner };
-    let (reply, fds) = session::ask(&request, &shown).map_err(NamedError::Control)?;
+    let (reply, fds) = session::ask_in(epoch, &request, &shown).map_err(NamedError::Control)?;
     let Reply::Region { region, consumer, generation } = reply else { return Err(refused(&reply)) };
     let membership = Membership { region, consumer, epoch, name, owner, generation };
     let fds = <[OwnedFd; 2]>::try_from(fds);
@@ -207,7 +202,5 @@ fn refused(reply: &Reply) -> NamedError {
 /// Says something whose answer changes nothing, to the session that it is about and no other: the
 /// end of that session says it as well.
 pub(super) fn tell(epoch: u64, request: &Request) {
-    if session::epoch() == Some(epoch) {
-        let _ = session::ask(request, &[]);
-    }
+    let _ = session::ask_in(epoch, request, &[]);
 }

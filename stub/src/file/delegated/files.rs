@@ -37,13 +37,14 @@ impl Delegated {
     /// the rights that the descriptor has; `direct` sends what is aligned past every cache.
     ///
     /// # Errors
-    /// As `open`; EOPNOTSUPP for a file system whose answers another machine or program gives.
+    /// As `open`, `Gone` among them: the next control plane knows nothing of this session.
+    /// EOPNOTSUPP for a file system whose answers another machine or program gives.
     pub fn show(&mut self, fd: i32, direct: bool) -> Result<File, DelegatedError> {
         self.connect()?;
         let tag = self.next_tag();
-        let (reply, _) =
-            session::ask(&Request::ShowFile { tag, direct }, &[fd]).map_err(|_| self.lose())?;
-        match reply {
+        let epoch = self.link.as_ref().map_or(0, |link| link.epoch);
+        let asked = session::ask_in(epoch, &Request::ShowFile { tag, direct }, &[fd]);
+        match asked.map_err(|_| self.lose())?.0 {
             Reply::Done => {}
             Reply::Refused { code, limit } => return Err(DelegatedError::Refused(code, limit)),
             _ => return Err(DelegatedError::Corrupt),

@@ -52,7 +52,8 @@ impl Link {
         debug_assert!(window_bytes > 0);
         // A session that has ended is noticed here, so that the next one is asked.
         session::check_alive();
-        let asked = session::ask(&Request::Delegate, &[window]);
+        let standing = session::standing().map_err(DelegatedError::Control)?;
+        let asked = session::ask_in(standing.epoch, &Request::Delegate, &[window]);
         let (reply, fds) = asked.map_err(DelegatedError::Control)?;
         let rings = match (reply, fds.first()) {
             (Reply::Delegated { .. }, Some(rings)) => rings.as_raw_fd(),
@@ -61,7 +62,6 @@ impl Link {
             }
             _ => return Err(DelegatedError::Corrupt),
         };
-        let standing = session::standing().map_err(DelegatedError::Control)?;
         let attach = |at| RingMemory::attach(rings, at).map_err(DelegatedError::Ring);
         let (submissions, completions) = (attach(0)?, attach(COMPLETION_AT)?);
         let end = DelegatedError::Ring;
@@ -151,9 +151,7 @@ impl Link {
 
     /// Tells the control plane that nobody needs it any more, if it still is the same one.
     pub(super) fn end(&self) {
-        if session::epoch() == Some(self.epoch) {
-            let _ = session::ask(&Request::EndDelegate, &[]);
-        }
+        let _ = session::ask_in(self.epoch, &Request::EndDelegate, &[]);
     }
 
     /// Looks for a completion for a moment, where that has been of use lately: the server is on
