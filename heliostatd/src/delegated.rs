@@ -6,8 +6,8 @@
 //! session ==Open (ring)========> server loop --Wanted-> event loop -> opener -> event loop --Opened-> ...
 //! ```
 //!
-//! The event loop decides (rights, limits, leases), the opener waits for file systems, the server
-//! loops move bytes and decide nothing but turns. The loops and the opener start with the first
+//! The event loop decides (rights, limits, leases), the openers wait for file systems, the server
+//! loops move bytes and decide nothing but turns. The loops and the openers start with the first
 //! session that asks; without one there is no thread, no cache and no io_uring.
 
 mod blocks;
@@ -56,7 +56,7 @@ use crate::shown_file;
 use held::Held;
 use loops::Loops;
 use message::{Asked, Link, News, Order, Rates, Wish};
-use opener::Opener;
+use opener::{Caller, Opener};
 
 /// News attended to before others are served.
 const NEWS_AT_ONCE: usize = 64;
@@ -175,9 +175,18 @@ impl Daemon {
 
     fn want(&mut self, wish: Wish) {
         let Some(connection) = self.connections.get(wish.session) else { return };
-        let subject = connection.peer.subject.clone();
-        if let Some(delegated) = &self.delegated {
-            delegated.opener.open(wish, subject);
+        let peer = &connection.peer;
+        let process = peer.pidfd.as_ref().map(OwnedFd::try_clone).transpose();
+        let Some(delegated) = &self.delegated else { return };
+        let refused = match process {
+            Ok(process) => {
+                let caller = Caller { subject: peer.subject.clone(), pid: peer.pid, process };
+                delegated.opener.open(wish, caller).err().map(|wish| (wish, libc::EAGAIN))
+            }
+            Err(error) => Some((wish, error.raw_os_error().unwrap_or(libc::EMFILE))),
+        };
+        if let Some((Wish { session, operation, .. }, errno)) = refused {
+            self.order(session, Order::Opened(session, Asked::ByName(operation), Err(errno)));
         }
     }
 

@@ -1,129 +1,142 @@
-//! Opens files by name as the session's user, beside the event loop, because opening may wait.
+//! Opens files by name beside the event loop, because opening may wait as long as a file system.
 //!
-//! The kernel judges: the thread takes the user's and groups' numbers on before it opens, so a name
-//! leads no further than that user's own open(2) would. What the rules say comes afterwards. A lease
-//! that keeps a writer out is given back by the event loop meanwhile; the opener asks again until
-//! then, between the wishes of others, so that it never sleeps in the kernel.
+//! A few threads take the wishes in turn; one that hangs on a file system whose server does not
+//! answer is lost until that answers, and whose share is lost is told so (`queue.rs`). A lease
+//! that keeps a writer out is given back by the event loop meanwhile; such a name is asked for
+//! again until then, between the others, and holds no thread.
+//!
+//! ```text
+//! open -> queue -> thread: named::open -> News::Found
+//!           ^----- a lease is in the way -----'
+//! ```
+
+mod named;
+mod queue;
 
 use std::os::fd::OwnedFd;
-use std::path::Path;
-use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender};
-use std::sync::Arc;
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use std::os::unix::ffi::OsStrExt;
-
-use heliostat_abi::delegated::{READ, WRITE};
-use heliostat_control::rights::Subject;
-use rustix::fs::{open, Mode, OFlags};
-use rustix::io::Errno;
-use rustix::process::{geteuid, Gid, Uid};
-use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
+use tracing::error;
 
 use super::message::{News, Wish};
+pub use named::Caller;
+use queue::{Job, Owner, Queue, THREADS_MAX};
 
 /// How long a file that a lease keeps is asked for again, and how long between.
 const PATIENCE: Duration = Duration::from_millis(200);
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// A wish, and when it ends in vain.
-struct Open {
-    wish: Wish,
-    subject: Subject,
-    until: Instant,
+/// The opener's end in the event loop. Dropped, its threads end, each after what it is in.
+pub struct Opener(Arc<Shared>);
+
+struct Shared {
+    state: Mutex<State>,
+    /// Something was put in line, or all is over.
+    news: Condvar,
+    teller: Sender<News>,
+    bell: Arc<OwnedFd>,
 }
 
-/// The opener's end in the event loop.
-pub struct Opener(Sender<(Wish, Subject)>);
+struct State {
+    queue: Queue<(Wish, Caller)>,
+    threads: usize,
+    idle: usize,
+    is_over: bool,
+}
 
 impl Opener {
-    /// Starts the thread; it ends with the value. What it finds goes to `news`.
-    pub fn start(news: Sender<News>, bell: Arc<OwnedFd>) -> std::io::Result<Opener> {
-        let (sender, wishes) = channel::<(Wish, Subject)>();
-        let work = move || {
-            open_all(&wishes, |wish, found| {
-                let _ = news.send(News::Found(wish, found));
-                let _ = rustix::io::write(&bell, &1u64.to_ne_bytes());
-            });
-        };
+    /// Starts the first thread. What is found goes to `teller`, and rings `bell`.
+    pub fn start(teller: Sender<News>, bell: Arc<OwnedFd>) -> std::io::Result<Opener> {
+        let state = State { queue: Queue::default(), threads: 0, idle: 0, is_over: false };
+        let state = Mutex::new(state);
+        let shared = Arc::new(Shared { state, news: Condvar::new(), teller, bell });
+        shared.add_thread(&mut shared.lock())?;
+        Ok(Opener(shared))
+    }
+
+    /// Opens a file soon. The wish comes back when all threads that it may have are stuck.
+    pub fn open(&self, wish: Wish, caller: Caller) -> Result<(), Wish> {
+        let (now, owner) = (Instant::now(), Owner { session: wish.session, uid: caller.uid() });
+        let job = Job { owner, due: now, until: now + PATIENCE, item: (wish, caller) };
+        let pushed = self.0.lock().queue.push(job, now);
+        self.0.news.notify_one();
+        pushed.map_err(|job| job.item.0)
+    }
+}
+
+impl Drop for Opener {
+    fn drop(&mut self) {
+        self.0.lock().is_over = true;
+        self.0.news.notify_all();
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add_thread(self: &Arc<Self>, state: &mut State) -> std::io::Result<()> {
+        let shared = self.clone();
+        let work = move || shared.work();
         std::thread::Builder::new().name("opener".into()).spawn(work)?;
-        Ok(Opener(sender))
+        state.threads += 1;
+        Ok(())
     }
 
-    /// Opens a file soon. The server loop bounds each session's wishes.
-    pub fn open(&self, wish: Wish, subject: Subject) {
-        // Without its thread nobody gets a file; the session's operation times out or is cancelled.
-        let _ = self.0.send((wish, subject));
-    }
-}
-
-/// Until nobody can wish any more.
-fn open_all(wishes: &Receiver<(Wish, Subject)>, tell: impl Fn(Wish, Result<OwnedFd, i32>)) {
-    let mut waiting: Vec<Open> = Vec::new();
-    let mut looked = Instant::now();
-    loop {
-        let next = match waiting.is_empty() {
-            true => wishes.recv().map_err(|_| RecvTimeoutError::Disconnected),
-            false => wishes.recv_timeout(PAUSE),
-        };
-        match next {
-            Ok((wish, subject)) => {
-                let until = Instant::now() + PATIENCE;
-                waiting.extend(attempt(Open { wish, subject, until }, &tell));
+    /// Until nobody can wish any more.
+    fn work(self: &Arc<Self>) {
+        let mut state = self.lock();
+        while !state.is_over {
+            let Some((ticket, job)) = state.queue.take(Instant::now()) else {
+                state = self.sleep(state);
+                continue;
+            };
+            // Somebody is there for the next while this thread is away, perhaps for ever.
+            if state.idle == 0 && state.threads < THREADS_MAX {
+                if let Err(error) = self.add_thread(&mut state) {
+                    error!(%error, "no further thread opens files");
+                }
             }
-            Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => return,
-        }
-        if looked.elapsed() >= PAUSE {
-            let again = std::mem::take(&mut waiting);
-            waiting.extend(again.into_iter().filter_map(|open| attempt(open, &tell)));
-            looked = Instant::now();
-        }
-    }
-}
-
-/// Opens and tells; `Some` when a lease is in the way and there is time.
-fn attempt(open: Open, tell: &impl Fn(Wish, Result<OwnedFd, i32>)) -> Option<Open> {
-    match open_as(&open.subject, &open.wish) {
-        Err(libc::EAGAIN) if Instant::now() < open.until => Some(open),
-        found => {
-            tell(open.wish, found);
-            None
+            drop(state);
+            let (wish, caller) = &job.item;
+            let found = named::open(caller, &wish.name, wish.access);
+            state = self.lock();
+            state.queue.release(ticket);
+            state = self.judge(state, job, found);
         }
     }
-}
 
-fn open_as(subject: &Subject, wish: &Wish) -> Result<OwnedFd, i32> {
-    let is_root = geteuid().is_root();
-    if is_root {
-        become_user(subject).map_err(Errno::raw_os_error)?;
+    /// Asks again later when a lease is in the way and there is time; tells what was found else.
+    fn judge<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+        job: Job<(Wish, Caller)>,
+        found: Result<OwnedFd, i32>,
+    ) -> MutexGuard<'a, State> {
+        let now = Instant::now();
+        if matches!(found, Err(libc::EAGAIN)) && now < job.until {
+            state.queue.put_back(Job { due: now + PAUSE, ..job });
+            return state;
+        }
+        drop(state);
+        let _ = self.teller.send(News::Found(job.item.0, found));
+        let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
+        self.lock()
     }
-    let answer = open_named(wish);
-    if is_root && set_thread_res_uid(None::<Uid>, Uid::ROOT, None::<Uid>).is_err() {
-        return Err(libc::EPERM);
-    }
-    answer.map_err(Errno::raw_os_error)
-}
 
-/// This thread's rights are the user's from now on; root stays the saved user, to come back to.
-fn become_user(subject: &Subject) -> Result<(), Errno> {
-    let groups: Vec<Gid> = subject.groups.iter().map(|group| Gid::from_raw(*group)).collect();
-    set_thread_groups(&groups)?;
-    set_thread_res_gid(None::<Gid>, Gid::from_raw(subject.gid), None::<Gid>)?;
-    set_thread_res_uid(None::<Uid>, Uid::from_raw(subject.uid), None::<Uid>)
-}
-
-fn open_named(wish: &Wish) -> Result<OwnedFd, Errno> {
-    let path = Path::new(std::ffi::OsStr::from_bytes(&wish.name));
-    if !path.is_absolute() {
-        return Err(Errno::INVAL);
+    fn sleep<'a>(&self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        let pause = state.queue.due().map(|due| due.saturating_duration_since(Instant::now()));
+        state.idle += 1;
+        let mut state = match pause {
+            None => self.news.wait(state).unwrap_or_else(PoisonError::into_inner),
+            Some(pause) => {
+                self.news.wait_timeout(state, pause).unwrap_or_else(PoisonError::into_inner).0
+            }
+        };
+        state.idle -= 1;
+        state
     }
-    let access = match wish.access & (READ | WRITE) {
-        READ => OFlags::RDONLY,
-        WRITE => OFlags::WRONLY,
-        _ => OFlags::RDWR,
-    };
-    // NONBLOCK: neither a FIFO nor a lease makes this thread wait.
-    let flags = access | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    open(path, flags, Mode::empty())
 }

@@ -29,7 +29,12 @@ pub struct Delegate {
 
 impl Delegate {
     pub fn new(daemon: &Daemon) -> Delegate {
-        let (mut client, welcome) = daemon.session();
+        Delegate::of(daemon.visit())
+    }
+
+    /// Greets on a connection, and delegates.
+    pub fn of(mut client: Client) -> Delegate {
+        let welcome = client.hello();
         let (fd, window) = SharedMapping::create(c"window", WINDOW).unwrap();
         let (reply, mut fds) = client.ask_with(&Request::Delegate, &[fd.as_raw_fd()]);
         let Reply::Delegated { depth, objects } = reply else { panic!("{reply:?}") };

@@ -1,0 +1,189 @@
+//! Names are opened where the program is, and one that hangs is the loss of its own session.
+//!
+//! The second process is this test program again, told by the environment which part it plays;
+//! it says on standard output how that went. What needs root's rights is skipped without them.
+
+mod support;
+
+use std::ffi::{CStr, CString};
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use heliostat_abi::delegated::{Kind, Operation, READ};
+use support::delegated::*;
+use support::*;
+
+const ROLE: &str = "HELIOSTATD_TEST_ROLE";
+const SOCKET: &str = "HELIOSTATD_TEST_SOCKET";
+const FOLDER: &str = "HELIOSTATD_TEST_FOLDER";
+
+fn text(path: &Path) -> CString {
+    CString::new(path.as_os_str().as_bytes()).unwrap()
+}
+
+fn mount(kind: &CStr, at: &Path, options: &str) -> bool {
+    let (at, options) = (text(at), CString::new(options).unwrap());
+    // SAFETY: all five are texts that live until the call returns.
+    unsafe {
+        libc::mount(kind.as_ptr(), at.as_ptr(), kind.as_ptr(), 0, options.as_ptr().cast()) == 0
+    }
+}
+
+/// Not a test: the part that the second process plays. Does nothing when run by itself.
+#[test]
+fn second_process() {
+    let Ok(role) = std::env::var(ROLE) else { return };
+    let mut session = Delegate::of(Client::connect(&std::env::var(SOCKET).unwrap()));
+    let folder = std::env::var(FOLDER).unwrap();
+    let host = format!("{folder}/file");
+    let before = bytes_of(&mut session, &host);
+    let now = match role.as_str() {
+        "change its root" => {
+            // SAFETY: the text lives until the call returns.
+            assert_eq!(unsafe { libc::chroot(text(Path::new(&folder)).as_ptr()) }, 0);
+            // Links and dots stay inside as well.
+            ["/file", "/link", "/../../file", &host].map(|name| bytes_of(&mut session, name))
+        }
+        "have mounts of its own" => {
+            assert!(mount(c"tmpfs", Path::new(&folder), ""));
+            std::fs::write(&host, "covers").unwrap();
+            [&host, "/proc/self/fd/0", "/nowhere", "."].map(|name| bytes_of(&mut session, name))
+        }
+        other => panic!("{other}"),
+    };
+    println!("said: {before:?} {now:?}");
+}
+
+/// What a name leads to, or an errno.
+fn bytes_of(session: &mut Delegate, name: &str) -> Result<String, i64> {
+    let file = session.open(name, READ)?;
+    Ok(String::from_utf8(session.read(file, 0, 100).2).unwrap())
+}
+
+/// What the second process said; `None` where it may not play its part here.
+fn said(daemon: &Daemon, role: &str, folder: &Path, before: &[&str]) -> Option<String> {
+    let own = std::env::current_exe().unwrap();
+    let words = before.iter().map(|word| word.to_string().into()).chain([own.into_os_string()]);
+    let words: Vec<std::ffi::OsString> = words.collect();
+    if !Command::new(&words[0]).args(&words[1..]).arg("--list").output().ok()?.status.success() {
+        return None;
+    }
+    let places = [(SOCKET, daemon.socket().into_os_string()), (FOLDER, folder.into())];
+    let mut command = Command::new(&words[0]);
+    command.args(&words[1..]).args(["--exact", "second_process", "--nocapture"]);
+    let output = command.env(ROLE, role).envs(places).output().unwrap();
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    let line = printed.lines().find_map(|line| line.split_once("said: "));
+    Some(line.unwrap_or_else(|| panic!("{output:?}")).1.to_owned())
+}
+
+fn is_root() -> bool {
+    // SAFETY: it asks only.
+    let is_root = unsafe { libc::geteuid() } == 0;
+    if !is_root {
+        eprintln!("skipped: not root");
+    }
+    is_root
+}
+
+#[test]
+fn names_are_those_of_the_programs_own_root() {
+    let daemon = Daemon::start();
+    let folder = daemon.folder().join("jail");
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::write(folder.join("file"), "inside").unwrap();
+    std::os::unix::fs::symlink("/file", folder.join("link")).unwrap();
+    if !is_root() {
+        return;
+    }
+    let inside = "Ok(\"inside\")";
+    let expected = format!("{inside} [{inside}, {inside}, {inside}, Err({})]", libc::ENOENT);
+    assert_eq!(said(&daemon, "change its root", &folder, &[]), Some(expected));
+}
+
+#[test]
+fn files_of_other_mounts_are_refused_and_not_mistaken() {
+    let daemon = Daemon::start();
+    let folder = daemon.folder().join("covered");
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::write(folder.join("file"), "host").unwrap();
+    if !is_root() {
+        return;
+    }
+    let Some(said) = said(&daemon, "have mounts of its own", &folder, &["unshare", "--mount"])
+    else {
+        return eprintln!("skipped: no mount namespace may be made here");
+    };
+    let other = format!("Err({})", libc::EOPNOTSUPP);
+    let [link, nowhere, relative] = [libc::ELOOP, libc::ENOENT, libc::EINVAL];
+    assert_eq!(
+        said,
+        format!("{other} [{other}, Err({link}), Err({nowhere}), Err({relative})]"),
+        "the host's file has the same name"
+    );
+}
+
+/// A file system whose server never answers, until it is dropped.
+struct Hung<'a>(Option<File>, &'a Path);
+
+impl Hung<'_> {
+    fn mount(at: &Path) -> Option<Hung<'_>> {
+        let server = File::options().read(true).write(true).open("/dev/fuse").ok()?;
+        let options = format!("fd={},rootmode=40000,user_id=0,group_id=0", server.as_raw_fd());
+        mount(c"fuse", at, &options).then(|| Hung(Some(server), at))
+    }
+}
+
+impl Drop for Hung<'_> {
+    fn drop(&mut self) {
+        self.0 = None;
+        // SAFETY: the text lives until the call returns.
+        unsafe { libc::umount2(text(self.1).as_ptr(), libc::MNT_DETACH) };
+    }
+}
+
+fn openers(daemon: &Daemon) -> usize {
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", daemon.pid())).unwrap();
+    let names = tasks.map(|task| std::fs::read_to_string(task.unwrap().path().join("comm")));
+    names.filter(|name| name.as_ref().is_ok_and(|name| name == "opener\n")).count()
+}
+
+#[test]
+fn a_name_that_hangs_holds_up_its_own_session_only() {
+    let daemon = Daemon::start();
+    let fine = sample(&daemon, 10);
+    let folder = daemon.folder().join("hung");
+    std::fs::create_dir(&folder).unwrap();
+    let Some(mut hung) = Hung::mount(&folder) else {
+        return eprintln!("skipped: no file system of one's own may be mounted here");
+    };
+    let (mut stuck, mut other) = (Delegate::new(&daemon), Delegate::new(&daemon));
+    let name = format!("{}/file", folder.display());
+    stuck.window.copy_in(0, name.as_bytes()).unwrap();
+    let pieces = pieces(&[(0, name.len() as u32)]);
+    for tag in 0..3 {
+        let (kind, argument) = (Kind::Open, READ);
+        stuck.submit(&Operation { kind, argument, pieces, ..blank(tag) });
+    }
+    // Two are away, and one is there for others.
+    await_that("two opens hang", || openers(&daemon) == 3);
+    for _ in 0..20 {
+        let file = other.open(fine.to_str().unwrap(), READ).unwrap();
+        assert_eq!(other.read(file, 0, 10).0, 10);
+    }
+    std::thread::sleep(Duration::from_millis(1100));
+    assert_eq!(stuck.open(fine.to_str().unwrap(), READ), Err(i64::from(libc::EAGAIN)));
+    assert!(other.open(fine.to_str().unwrap(), READ).is_ok());
+
+    // Its server ends: what hung has failed, and the session has its threads again.
+    hung.0 = None;
+    for _ in 0..3 {
+        assert!(stuck.next().result < 0);
+    }
+    assert!(stuck.open(fine.to_str().unwrap(), READ).is_ok());
+    assert!(openers(&daemon) <= 4);
+}
