@@ -84,13 +84,6 @@ pub fn is_record_locked(fd: i32) -> bool {
     asked.is_ok() && wanted.l_type != libc::F_UNLCK as i16
 }
 
-/// True when a limit on the address space is set (RLIMIT_AS).
-pub fn is_memory_limited() -> bool {
-    let mut limit = [0u64; 2];
-    let answer = call!(prlimit64, 0, libc::RLIMIT_AS, 0, &mut limit as *mut [u64; 2]);
-    answer.is_ok() && limit[0] != libc::RLIM_INFINITY
-}
-
 /// rt_sigprocmask(2) of this thread: the mask before. `None` changes nothing.
 pub fn signal_mask(how: i32, mask: Option<u64>) -> u64 {
     let mut before = 0u64;

@@ -18,6 +18,7 @@ pub mod leased;
 pub mod live;
 pub mod lock;
 pub mod mapping;
+pub mod memory_limits;
 pub mod packet;
 pub mod process;
 pub mod remap;

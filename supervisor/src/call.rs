@@ -180,7 +180,8 @@ impl Call<'_> {
     /// Opens the end of a walk; a symbolic link that has come there meanwhile is ELOOP.
     pub fn open_found(&self, found: &Found, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
         if let Object::Descriptor { process, number } = found.object {
-            return paths::reopen(&self.house.roots, (process, number), flags, mode);
+            let descriptor = (process, number);
+            return paths::reopen(&self.house.roots, found, descriptor, flags, mode);
         }
         let safe = match found.object {
             // Its last component may be a link of /proc's own kind.

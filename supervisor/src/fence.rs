@@ -15,6 +15,10 @@ use crate::paths::Roots;
 /// Descriptors from here on are the caller's own business: below are input, output and errors.
 const FIRST_OF_CALLER: i32 = 3;
 
+/// Bytes of a core file at most. Not 0: a limit of one byte keeps the kernel from giving the core
+/// to a program (`|` in core_pattern) as well, which 0 does not (source: fs/coredump.c).
+pub const CORE_BYTES_MAX: u64 = 1;
+
 /// What can be fenced by Landlock here.
 ///
 /// # Errors
@@ -64,10 +68,12 @@ fn drop_capabilities() -> rustix::io::Result<()> {
     rustix::thread::set_capabilities(None, sets)
 }
 
-/// The kernel writes core files where the program stands, past every grant.
+/// The kernel writes core files where the program stands, past every grant, or gives them to a
+/// program of root's (core(5)).
 fn no_core_files() -> Result<(), Errno> {
-    let none = rustix::process::Rlimit { current: Some(0), maximum: Some(0) };
-    let limited = rustix::process::setrlimit(rustix::process::Resource::Core, none);
+    let least = Some(CORE_BYTES_MAX);
+    let least = rustix::process::Rlimit { current: least, maximum: least };
+    let limited = rustix::process::setrlimit(rustix::process::Resource::Core, least);
     limited.map_err(|error| Errno(error.raw_os_error()))
 }
 

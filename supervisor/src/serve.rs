@@ -21,7 +21,12 @@ use crate::signals::Coming;
 
 /// Threads with a call of their own at most. When all are waiting, the sealed program's next such
 /// call fails with EAGAIN, and nobody else's.
+const ASIDE_MAX: usize = 256;
+/// Threads at most that were held up while they received. When all are, the next call that holds
+/// one up fails with EINTR.
 const THREADS_MAX: usize = 64;
+/// Addresses of such a thread's stack: most of it is never touched.
+const STACK_BYTES: usize = 1 << 20;
 /// Never seen by programs: the kernel makes EINTR or a new call of it (source: linux/errno.h,
 /// ERESTARTSYS). Only where this thread is sure to handle a signal now.
 const RESTART: Errno = Errno(512);
@@ -41,6 +46,7 @@ struct Desk {
     given_up: AtomicU64,
     held: HeldUp,
     threads: AtomicUsize,
+    aside: AtomicUsize,
     /// The watch sleeps, until there is something to watch.
     sleeps: AtomicBool,
     lock: Mutex<()>,
@@ -62,6 +68,7 @@ pub fn start(house: &Arc<House>) -> Result<(), Errno> {
         given_up: AtomicU64::new(0),
         held: HeldUp::default(),
         threads: AtomicUsize::new(0),
+        aside: AtomicUsize::new(0),
         sleeps: AtomicBool::new(false),
         lock: Mutex::new(()),
         bell: Condvar::new(),
@@ -73,6 +80,7 @@ pub fn start(house: &Arc<House>) -> Result<(), Errno> {
 
 fn spawn(work: impl FnOnce() + Send + 'static) -> Result<(), Errno> {
     let builder = std::thread::Builder::new().name("answers".to_owned());
+    let builder = builder.stack_size(STACK_BYTES);
     builder.spawn(work).map(drop).map_err(|_| Errno(libc::EAGAIN))
 }
 
@@ -108,15 +116,15 @@ impl Desk {
 
     fn answer_aside(self: &Arc<Self>, notice: Notice) {
         let desk = self.clone();
-        let is_room = self.threads.fetch_add(1, SeqCst) < THREADS_MAX;
+        let is_room = self.aside.fetch_add(1, SeqCst) < ASIDE_MAX;
         let work = move || {
             desk.held.insert(notice.id, own_thread(), notice.thread);
             desk.answer(notice);
             desk.held.remove(notice.id);
-            desk.threads.fetch_sub(1, SeqCst);
+            desk.aside.fetch_sub(1, SeqCst);
         };
         if !is_room || spawn(work).is_err() {
-            self.threads.fetch_sub(1, SeqCst);
+            self.aside.fetch_sub(1, SeqCst);
             let _ = self.house.listener.answer(notice.id, Reply::Fail(Errno(libc::EAGAIN)));
         }
     }

@@ -158,7 +158,7 @@ impl Blocks {
     fn part_of(&self, key: BlockKey) -> (u32, &Part) {
         // Multiplied, the upper bits depend on all; the seed keeps readers from choosing one part.
         const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
-        let mixed = (u64::from(key.file) << 40 ^ key.block ^ self.seed).wrapping_mul(ODD);
+        let mixed = (key.file << 40 ^ key.block ^ self.seed).wrapping_mul(ODD);
         let number = ((mixed >> 32) * self.parts.len() as u64) >> 32;
         // The product is smaller than the number of parts.
         (number as u32, &self.parts[number as usize])

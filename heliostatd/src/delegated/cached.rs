@@ -19,7 +19,7 @@ use super::session::Session;
 /// Where a read through the cache has got to.
 struct Place {
     lease: Vouched,
-    file: u32,
+    file: u64,
     /// Next byte in the file, and the one behind the last.
     at: u64,
     end: u64,

@@ -93,7 +93,7 @@ impl Engine {
     }
 
     /// The cache's number for a version of a file.
-    pub fn number(&self, version: Version) -> u32 {
+    pub fn number(&self, version: Version) -> u64 {
         self.shared.number(version)
     }
 

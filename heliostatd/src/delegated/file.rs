@@ -66,7 +66,7 @@ pub struct Opened {
     /// The file.
     pub file: Box<OpenFile>,
     /// Number of its version in the cache.
-    pub number: u32,
+    pub number: u64,
     /// Where its reader has got to.
     pub ahead: Ahead,
     /// When its lease is asked for again.

@@ -41,7 +41,7 @@ pub struct Shared {
     pub gates: Vec<Gate>,
     /// Busy sessions of each.
     busy: Vec<AtomicU64>,
-    versions: Mutex<(HashMap<Version, u32>, u32)>,
+    versions: Mutex<(HashMap<Version, u64>, u64)>,
 }
 
 impl Shared {
@@ -56,7 +56,7 @@ impl Shared {
     }
 
     /// The cache's number for a version of a file, the same on every loop.
-    pub fn number(&self, version: Version) -> u32 {
+    pub fn number(&self, version: Version) -> u64 {
         let mut versions = self.versions.lock().unwrap_or_else(PoisonError::into_inner);
         let (numbers, last) = &mut *versions;
         if let Some(number) = numbers.get(&version) {
@@ -65,7 +65,7 @@ impl Shared {
         if numbers.len() >= VERSIONS_MAX {
             numbers.clear();
         }
-        *last = last.wrapping_add(1);
+        *last += 1;
         numbers.insert(version, *last);
         *last
     }

@@ -7,7 +7,7 @@ use heliostat_abi::code::Unmapped;
 use heliostat_abi::report::Counter;
 use heliostat_base::fd::OwnedFd;
 use heliostat_base::lock::Guard;
-use heliostat_base::{call, clock};
+use heliostat_base::{call, clock, memory_limits};
 
 use super::description::{File, Held};
 use super::{FAULTS, MAPPED, READS_FIRST};
@@ -66,7 +66,7 @@ fn try_map(fd: i32, file: &File, held: &mut Held) -> Result<(), No> {
     if process::is_borrowed() {
         return Err(No::Later(Unmapped::Shared));
     }
-    if call::is_memory_limited() {
+    if memory_limits::is_limited() || memory_limits::is_locked() {
         return Err(No::Later(Unmapped::NoMemory));
     }
     if call::is_record_locked(fd) {

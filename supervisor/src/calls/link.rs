@@ -8,7 +8,7 @@ use rustix::fs::{AtFlags, RenameFlags};
 
 use super::name::{changeable, creatable, free_to_move, not_there, special, there};
 use crate::call::{own_name, Answer, Call, Last, DONE};
-use crate::paths::{errno, Found, Object, Start};
+use crate::paths::{self, errno, Found, Object, Start};
 
 /// symlinkat(2): its text is argument 0, and whatever it says, it is walked as the program's.
 pub fn symlink(call: &Call<'_>, descriptor: i32, place: usize) -> Answer {
@@ -38,7 +38,7 @@ pub fn link(call: &Call<'_>, from: (i32, usize), to: (i32, usize), flags: i32) -
     let found = call.find(from.0, &old, last)?;
     if let Object::Descriptor { process, number } = found.object {
         let target = creatable(call, to.0, &new)?;
-        return link_nameless(call, process, number, &target);
+        return link_nameless(call, paths::copied(&found, (process, number))?, &target);
     }
     // Before the new name is looked at.
     rustix::fs::statat(&found.folder, found.name.as_c_str(), AtFlags::SYMLINK_NOFOLLOW)
@@ -56,9 +56,8 @@ pub fn link(call: &Call<'_>, from: (i32, usize), to: (i32, usize), flags: i32) -
 }
 
 /// A file that was made without a name (O_TMPFILE) gets one.
-fn link_nameless(call: &Call<'_>, process: i32, number: i32, target: &Found) -> Answer {
+fn link_nameless(call: &Call<'_>, fd: OwnedFd, target: &Found) -> Answer {
     target.writable()?;
-    let fd: OwnedFd = heliostat_base::seal::descriptor_of(process, number)?.into();
     // Judged anew: it is this copy that gets a name, and what has one, here or outside, is not
     // the program's to name.
     let held = Start::from(&call.house.roots, fd);
@@ -80,7 +79,8 @@ fn link_own(call: &Call<'_>, descriptor: i32, folder: i32, new: &[u8]) -> Answer
     let start = Start::of(&call.house.roots, call.thread(), descriptor)?;
     let target = creatable(call, folder, new)?;
     let Some(path) = start.path else {
-        return link_nameless(call, call.thread(), descriptor, &target);
+        let copy = heliostat_base::seal::descriptor_of(call.thread(), descriptor)?;
+        return link_nameless(call, copy.into(), &target);
     };
     not_there(&target)?;
     target.writable()?;

@@ -97,6 +97,10 @@ pub fn readlink(call: &Call<'_>, descriptor: i32, place: usize) -> Answer {
     let text = match path.is_empty() {
         true => {
             let start = Start::of(&call.house.roots, call.thread(), descriptor)?;
+            // A race for a descriptor by path only wins the status of what lies outside.
+            if start.is_hidden {
+                return Err(Errno(libc::EACCES));
+            }
             text_of(&start.fd, libc::ENOENT)?
         }
         false => text_at(call, descriptor, &path)?,

@@ -1,9 +1,10 @@
 //! Calls that name a process: allowed among sealed ones, and nobody else exists.
 
-use heliostat_base::seal::Reply;
+use heliostat_base::seal::{self, Reply};
 use heliostat_base::sys::{Errno, Sysno};
 
 use crate::call::{Answer, Call, DONE};
+use crate::fence::CORE_BYTES_MAX;
 use crate::filter::NAMESPACES;
 use crate::paths::Sandbox;
 use crate::tree;
@@ -16,8 +17,9 @@ const GET_OWNER: i32 = 16;
 /// The answer if the call is of this family.
 pub fn answer(call: &Call<'_>) -> Option<Answer> {
     Some(match call.number {
-        Sysno::prlimit64
-        | Sysno::sched_getaffinity
+        Sysno::setrlimit => core_limit(call, call.word(1)),
+        Sysno::prlimit64 => limit(call),
+        Sysno::sched_getaffinity
         | Sysno::sched_setaffinity
         | Sysno::sched_getparam
         | Sysno::sched_setparam
@@ -51,6 +53,34 @@ fn of_sealed(call: &Call<'_>, process: i32) -> Answer {
     match process <= 0 || call.house.holds(process) {
         true => Ok(Reply::Continue),
         false => Err(Errno(libc::ESRCH)),
+    }
+}
+
+/// prlimit(2). Who sets the limit of core files hears that it is done, and the fence's stays.
+fn limit(call: &Call<'_>) -> Answer {
+    let (new, old) = (call.word(2), call.word(3));
+    if call.int(1) as u32 != libc::RLIMIT_CORE || new == 0 {
+        return of_sealed(call, call.int(0));
+    }
+    if call.int(0) != 0 && !call.house.holds(call.int(0)) {
+        return Err(Errno(libc::ESRCH));
+    }
+    core_limit(call, new)?;
+    if old != 0 {
+        call.write(3, [CORE_BYTES_MAX.to_ne_bytes(); 2].as_flattened())?;
+    }
+    DONE
+}
+
+/// What setting the limit of core files to the `rlimit` at `at` answers (getrlimit(2)).
+fn core_limit(call: &Call<'_>, at: u64) -> Answer {
+    let mut words = [[0; 8]; 2];
+    seal::read_memory(call.thread(), at, words.as_flattened_mut())?;
+    let [soft, hard] = words.map(u64::from_ne_bytes);
+    match () {
+        () if soft > hard => Err(Errno(libc::EINVAL)),
+        () if hard > CORE_BYTES_MAX => Err(Errno(libc::EPERM)),
+        () => DONE,
     }
 }
 

@@ -121,6 +121,10 @@ mod tests {
             (Sysno::unshare, [libc::CLONE_THREAD as u64, 0, 0, 0, 0, 0], pass),
             (Sysno::unshare, [libc::CLONE_NEWIPC as u64, 0, 0, 0, 0, 0], ask),
             (Sysno::prlimit64, [1, 0, 0, 0, 0, 0], ask),
+            (Sysno::prlimit64, [0, libc::RLIMIT_CORE.into(), 0, 0, 0, 0], ask),
+            (Sysno::prlimit64, [0, high | u64::from(libc::RLIMIT_CORE), 0, 0, 0, 0], ask),
+            (Sysno::setrlimit, [libc::RLIMIT_CORE.into(), 0, 0, 0, 0, 0], ask),
+            (Sysno::setrlimit, [libc::RLIMIT_NOFILE.into(), 0, 0, 0, 0, 0], pass),
             (Sysno::prlimit64, [high, 0, 0, 0, 0, 0], pass),
         ] {
             assert_eq!(verdict(call, args), expected, "{call} {args:?}");

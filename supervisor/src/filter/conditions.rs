@@ -16,6 +16,10 @@ pub enum Condition {
     Zero(u8),
     /// Both low words are zero: this process, itself.
     LowZeros(u8, u8),
+    /// The low word of the argument is another number.
+    LowNot(u8, u32),
+    /// The low word of the first argument is zero, that of the second is another number.
+    LowZeroAndNot(u8, u8, u32),
     /// Low words of the first three arguments: domain, type without its flags, and protocol are
     /// each one of these.
     Socket(&'static [u32], &'static [u32], &'static [u32]),
@@ -47,6 +51,15 @@ pub fn instructions(condition: &Condition) -> Vec<Instruction> {
         ],
         Condition::Zero(argument) => both_zero(low(argument), high(argument)),
         Condition::LowZeros(one, other) => both_zero(low(one), low(other)),
+        Condition::LowNot(argument, value) => {
+            vec![Instruction::load(low(argument)), Instruction::is_equal(value, 1, 0)]
+        }
+        Condition::LowZeroAndNot(zero, argument, value) => vec![
+            Instruction::load(low(zero)),
+            Instruction::is_equal(0, 0, 3),
+            Instruction::load(low(argument)),
+            Instruction::is_equal(value, 1, 0),
+        ],
         Condition::Socket(domains, types, protocols) => {
             let otherwise = [Instruction::skip(1), Instruction::end(Verdict::Notify)];
             let mut whole = one_of(0, u32::MAX, domains);

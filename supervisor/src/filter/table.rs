@@ -238,7 +238,9 @@ const CONDITIONAL: &[(Sysno, Condition)] = &[
     (Sysno::socketpair, Condition::Socket(&DOMAINS_OF_PAIRS, TYPES_OF_PAIRS, &[0])),
     // At the levels of IP there are options that lead packets elsewhere.
     (Sysno::setsockopt, Condition::LowIn(1, LEVELS)),
-    (Sysno::prlimit64, Condition::LowIn(0, &[0])),
+    // The limit of core files is the fence's.
+    (Sysno::prlimit64, Condition::LowZeroAndNot(0, 1, libc::RLIMIT_CORE)),
+    (Sysno::setrlimit, Condition::LowNot(0, libc::RLIMIT_CORE)),
     (Sysno::setpriority, Condition::LowZeros(0, 1)),
     (Sysno::getpriority, Condition::LowZeros(0, 1)),
     (Sysno::getpgid, Condition::LowIn(0, &[0])),

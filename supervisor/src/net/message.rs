@@ -15,8 +15,9 @@ const VECTOR_BYTES: usize = 16;
 const CONTROL_HEADER_BYTES: usize = 16;
 /// Buffers of one message (source: UIO_MAXIOV, linux/uio.h).
 const VECTORS_MAX: u64 = 1024;
-/// Bytes that are copied for one message. A stream takes the rest with the next call.
-pub const BYTES_MAX: usize = 4 << 20;
+/// Bytes that are copied for one message, of which many may wait. A stream takes the rest with the
+/// next call.
+pub const BYTES_MAX: usize = 1 << 20;
 /// Bytes of control messages: the descriptors of one message (SCM_MAX_FD, 253) and more.
 const CONTROL_BYTES_MAX: u64 = 4096;
 

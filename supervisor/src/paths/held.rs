@@ -9,7 +9,7 @@ use heliostat_base::seal;
 use heliostat_base::sys::Errno;
 use rustix::fs::{Mode, OFlags};
 
-use super::{errno, host_path, Roots};
+use super::{errno, host_path, Found, Roots};
 use crate::call::own_name;
 
 /// Opens the file of descriptor `number` of a process anew, with no more rights than the
@@ -22,11 +22,12 @@ use crate::call::own_name;
 /// EBADF if there is none, EACCES for more than it has, and those of openat(2).
 pub fn reopen(
     roots: &Roots,
+    found: &Found,
     (process, number): (i32, i32),
     wanted: OFlags,
     mode: Mode,
 ) -> Result<OwnedFd, Errno> {
-    let fd: OwnedFd = seal::descriptor_of(process, number)?.into();
+    let fd = copied(found, (process, number))?;
     // Without an answer it has no right but to be looked at.
     let has = rustix::fs::fcntl_getfl(&fd).unwrap_or(OFlags::PATH);
     let reads = |flags: OFlags| !flags.contains(OFlags::WRONLY);
@@ -46,6 +47,16 @@ pub fn reopen(
         }
     }
     rustix::fs::open(own_name(&fd), flags | OFlags::CLOEXEC, mode).map_err(errno)
+}
+
+/// A copy of the descriptor that a walk has found. The number may have become another process's
+/// after the walk: only while that process's folder, which is held, still has the entry, what was
+/// copied before is its own.
+pub fn copied(found: &Found, (process, number): (i32, i32)) -> Result<OwnedFd, Errno> {
+    let copy = seal::descriptor_of(process, number)?;
+    let flags = rustix::fs::AtFlags::SYMLINK_NOFOLLOW;
+    rustix::fs::statat(&found.folder, found.name.as_c_str(), flags).map_err(errno)?;
+    Ok(copy.into())
 }
 
 fn lies_outside(roots: &Roots, fd: &OwnedFd) -> bool {

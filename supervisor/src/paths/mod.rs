@@ -15,7 +15,7 @@ mod start;
 mod walk;
 
 pub use found::{Found, Object};
-pub use held::reopen;
+pub use held::{copied, reopen};
 pub use proc::{link as link_of_proc, Caller, Sandbox};
 pub use quick::{open as quick, parent as quick_parent, writes};
 pub use roots::{Root, Roots};

@@ -4,6 +4,7 @@
 //! another (proc(5)).
 
 use rustix::fs::{Mode, OFlags};
+use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
 
 /// Entries below /proc that every program may read.
@@ -174,8 +175,8 @@ pub fn is_place(names: &[&str]) -> bool {
     matches!(names, [_, "exe" | "cwd" | "root"] | [_, "task", _, "exe" | "cwd" | "root"])
 }
 
-/// Opens what a descriptor's entry stands for, by path only.
-pub fn opened(proc: &OwnedFd, process: i32, number: i32) -> Option<OwnedFd> {
-    let link = format!("{process}/fd/{number}");
-    rustix::fs::openat(proc, link, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()
+/// Opens what a descriptor's entry in its process's folder stands for, by path only. The folder is
+/// that process's as long as it is held, whoever gets its number.
+pub fn opened(folder: &OwnedFd, name: &OsStr) -> Option<OwnedFd> {
+    rustix::fs::openat(folder, name, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()
 }

@@ -74,3 +74,58 @@ impl Start {
         Self { fd, path, is_hidden }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use heliostat_control::policy::{Access, PathGrant};
+
+    use super::*;
+    use crate::call::Last;
+    use crate::paths::{Sandbox, Walk};
+
+    struct Nobody;
+
+    impl Sandbox for Nobody {
+        fn holds(&self, _: i32) -> bool {
+            false
+        }
+
+        fn all(&self) -> Vec<i32> {
+            Vec::new()
+        }
+
+        fn process_of(&self, thread: i32) -> i32 {
+            thread
+        }
+    }
+
+    /// What a walk from a held directory answers for a file in it.
+    fn walked(roots: &Roots, folder: &Path) -> Result<(), Errno> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY;
+        let fd = rustix::fs::open(folder, flags, Mode::empty()).expect("a folder to begin in");
+        let start = Start::from(roots, fd);
+        let walk = Walk::new(roots, &Nobody, 1, Last::Follow);
+        walk.to(Some(&start), b"file").map(drop)
+    }
+
+    #[test]
+    fn a_folder_outside_whose_name_ends_as_a_removed_ones_does_is_not_entered() {
+        let whole = tempfile::tempdir().expect("a folder");
+        let folder = whole.path().canonicalize().expect("its real name");
+        for name in ["data", "outside", "outside (deleted)", "own"] {
+            std::fs::create_dir(folder.join(name)).expect("a folder to test with");
+            std::fs::write(folder.join(name).join("file"), "x").expect("a file in it");
+        }
+        let grant = PathGrant { path: folder.join("data"), access: Access::ReadOnly };
+        let roots = Roots::open(&[grant], &folder.join("own"), &mut |path, error| {
+            panic!("{}: {error}", path.display())
+        });
+        let roots = roots.expect("roots");
+        assert_eq!(walked(&roots, &folder.join("data")), Ok(()));
+        for name in ["outside", "outside (deleted)"] {
+            assert_eq!(walked(&roots, &folder.join(name)), Err(Errno(libc::ENOENT)), "{name}");
+        }
+    }
+}

@@ -99,7 +99,9 @@ impl<'a> Walk<'a> {
             return Err(Errno(libc::ENOTDIR));
         }
         let was = removed_path(&start.fd).or_else(|| deep_path(&start.fd));
-        let was = was.filter(|_| !start.is_hidden).ok_or(Errno(libc::ENOENT))?;
+        // A name that is not granted may end as that of a removed one does.
+        let was = was.filter(|path| !start.is_hidden && self.access(path).is_some());
+        let was = was.ok_or(Errno(libc::ENOENT))?;
         let folder = start.fd.try_clone().map_err(|_| Errno(libc::ENFILE))?;
         // Its name is a whole path: what is joined to it goes on from there.
         self.stack.push((was.into_os_string(), folder));
@@ -244,7 +246,7 @@ impl<'a> Walk<'a> {
             return Err(Errno(libc::ELOOP));
         }
         if let Some((process, number)) = proc::descriptor(&names).filter(|_| enters || follows) {
-            return self.step_to_descriptor(process, number, enters);
+            return self.step_to_descriptor((process, number), name, enters);
         }
         if proc::is_place(&names) && (enters || follows) {
             let to = rustix::fs::readlinkat(&self.folder()?, &name, Vec::with_capacity(256));
@@ -275,11 +277,11 @@ impl<'a> Walk<'a> {
     /// /proc/PID/fd/N: by its name where it has one, else the object itself.
     fn step_to_descriptor(
         &mut self,
-        process: i32,
-        number: i32,
+        (process, number): (i32, i32),
+        name: OsString,
         enters: bool,
     ) -> Result<Option<Found>, Errno> {
-        let fd = proc::opened(self.roots.proc(), process, number).ok_or(Errno(libc::ENOENT))?;
+        let fd = proc::opened(&self.folder()?, &name).ok_or(Errno(libc::ENOENT))?;
         let path = host_path(&fd);
         if let Some(name) = path.and_then(|path| self.roots.name_of(&path)) {
             self.follow(name.as_os_str().as_bytes())?;
@@ -288,7 +290,6 @@ impl<'a> Walk<'a> {
         if enters {
             return Err(Errno(libc::ENOTDIR));
         }
-        let name = OsString::from(number.to_string());
         let object = Object::Descriptor { process, number };
         let mut found = self.end(self.folder()?, name.clone(), self.path().join(name), object)?;
         let was = removed_path(&fd).and_then(|path| self.access(&path));

@@ -192,6 +192,24 @@ static void core_dumped(void) {
     all_refused();
 }
 
+/* With a limit of 0 the kernel gives a core to the program that core_pattern names, root's, outside
+ * (CVE-2025-5054, CVE-2025-4598); with one of a byte it does not. */
+static void core_to_handler(void) {
+    struct rlimit64 { uint64_t soft, hard; } none = {0, 0}, found = {0, 0};
+    CALL(prlimit64, 0L, 4L /* CORE */, &none, 0L);
+    CALL(prlimit64, CALL(getpid), 4L, &none, &found);
+    CALL(prlimit64, 0L, 4L | 1L << 32, &none, 0L);
+    CALL(setrlimit, 4L, &none);
+    if (fork() == 0) {
+        CALL(prlimit64, CALL(getppid), 4L, &none, 0L);
+        CALL(exit_group, 0L);
+    }
+    wait(NULL);
+    need(CALL(getrlimit, 4L, &found), "the limit");
+    must_fail(found.soft == 0 ? 0 : -EPERM, "a limit of 0 for core files");
+    all_refused();
+}
+
 const struct attack exec_attacks[] = {
     ATTACK(exec_outside, ANYONE),
     ATTACK(exec_loader_given_program, ANYONE),
@@ -202,5 +220,6 @@ const struct attack exec_attacks[] = {
     ATTACK(exec_memory, ANYONE),
     ATTACK(exec_privileged, ORDINARY),
     ATTACK(core_dumped, ANYONE),
+    ATTACK(core_to_handler, ANYONE),
     {0},
 };

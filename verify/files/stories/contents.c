@@ -31,6 +31,24 @@ static void odd_arguments(void)
     say_reads("then", fd, 10);
 }
 
+/* Who has all memory locked that is mapped from now on does not mean the files it reads. */
+static void all_memory_locked(void)
+{
+    say("lock", mlockall(MCL_FUTURE));
+    int fd = warmed(path);
+    say_reads("then", fd, 10);
+    char line[4200];
+    int is_mapped = 0;
+    FILE *maps = fopen("/proc/self/maps", "r");
+    while (fgets(line, sizeof line, maps))
+        is_mapped |= strstr(line, path) != NULL;
+    fclose(maps);
+    say("mapped, and so locked", is_mapped);
+    say("unlock", munlockall());
+    warm(fd);
+    say_reads("unlocked", fd, 10);
+}
+
 static void writers_of_the_same_process(void)
 {
     int fd = warmed(path), writer = opened(path, O_RDWR);
@@ -126,6 +144,7 @@ static void buffered_streams(void)
 
 const struct story content_stories[] = {
     STORY(odd_arguments),
+    STORY(all_memory_locked),
     STORY(writers_of_the_same_process),
     STORY(names_come_and_go),
     STORY(buffers_that_are_not_there),

@@ -77,6 +77,33 @@ def broken_stream():
     print("alive")
 
 
+def crowd():
+    """A hundred threads that wait for room in one queue all get their turn."""
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind("listener")
+    listener.listen(0)
+    said = []
+
+    def connect():
+        one = socket.socket(socket.AF_UNIX)
+        try:
+            one.connect("listener")
+            said.append("connected")
+        except OSError as error:
+            said.append(str(error))
+
+    threads = [threading.Thread(target=connect) for _ in range(100)]
+    for thread in threads:
+        thread.start()
+    time.sleep(1)
+    kept = []
+    while said.count("connected") == len(said) < len(threads) or len(kept) < said.count("connected"):
+        kept.append(listener.accept())
+        time.sleep(0.01)
+    print(len(kept), sorted(set(said)), flush=True)
+    os._exit(0)
+
+
 def message(data: bytes):
     """A `msghdr` with one buffer; the parts are kept alive by it."""
     buffer = ctypes.create_string_buffer(data, len(data))

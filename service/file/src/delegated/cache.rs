@@ -26,8 +26,8 @@ const SMALL_SHARE: usize = 10;
 /// A block of a version of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct BlockKey {
-    /// The server's number for this version of the file.
-    pub file: u32,
+    /// The server's number for this version of the file: as wide as it can never come round.
+    pub file: u64,
     /// Number of the block.
     pub block: u64,
 }
