@@ -29,6 +29,31 @@ fn status(daemon: &Daemon, name: &str) -> u64 {
     daemon.status()["delegated"][name].as_u64().unwrap()
 }
 
+/// The core of each loop, as people are told.
+fn cores(daemon: &Daemon) -> Vec<Option<u64>> {
+    let status = daemon.status();
+    let loops = status["delegated"]["loops"].as_array().unwrap();
+    loops.iter().map(|one| one["core"].as_u64()).collect()
+}
+
+/// Where the kernel lets each loop run, by the number in its thread's name.
+fn kernels_cores(daemon: &Daemon) -> Vec<String> {
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", daemon.pid())).unwrap();
+    let told = tasks.filter_map(|task| {
+        let status = std::fs::read_to_string(task.unwrap().path().join("status")).ok()?;
+        let field = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+            line.trim().to_owned()
+        };
+        field("Name:")
+            .starts_with("server-loop-")
+            .then(|| (field("Name:"), field("Cpus_allowed_list:")))
+    });
+    let mut told: Vec<_> = told.collect();
+    told.sort();
+    told.into_iter().map(|(_, cores)| cores).collect()
+}
+
 /// Sessions of each loop, as people are told.
 fn spread(daemon: &Daemon) -> Vec<u64> {
     let status = daemon.status();
@@ -186,4 +211,33 @@ fn limits_are_the_same_however_many_loops_there_are() {
             });
         }
     });
+}
+
+#[test]
+fn each_configured_core_has_a_loop_that_stays_there_and_a_core_that_is_not_there_is_shared() {
+    let own = std::fs::read_to_string("/proc/self/status").unwrap();
+    let all = own.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap().trim();
+    let first: u64 = all.split(['-', ',']).next().unwrap().parse().unwrap();
+    let last: u64 = all.rsplit(['-', ',']).next().unwrap().parse().unwrap();
+    let mut wanted = vec![first, last];
+    wanted.dedup();
+    const NOWHERE: u64 = 8191;
+    let named: Vec<_> = wanted.iter().copied().chain([NOWHERE]).collect();
+    let daemon = Daemon::with(&format!("[delegated]\ncores = {named:?}\n"), &[]);
+    let (path, content) = sample(&daemon, 4);
+    let mut sessions: Vec<_> = (0..2 * named.len()).map(|_| Delegate::new(&daemon)).collect();
+    assert_eq!(spread(&daemon), vec![2; named.len()]);
+    let said: Vec<_> = wanted.iter().copied().map(Some).chain([None]).collect();
+    assert_eq!(cores(&daemon), said);
+    for (at, session) in sessions.iter_mut().enumerate() {
+        let file = session.show(&File::open(&path).unwrap(), false).unwrap();
+        assert_eq!(session.read(file, at as u64 * 1000, 4096).2, content[at * 1000..][..4096]);
+    }
+    let held: Vec<_> = wanted.iter().map(u64::to_string).chain([all.to_owned()]).collect();
+    assert_eq!(kernels_cores(&daemon), held, "after it has worked as well");
+    let explained = daemon.session().0.text(&Request::Explain { pid: std::process::id() });
+    let explained: serde_json::Value = serde_json::from_str(&explained).unwrap();
+    for one in explained["delegated_loops"].as_array().unwrap() {
+        assert_eq!(one["core"].as_u64(), said[one["loop"].as_u64().unwrap() as usize]);
+    }
 }

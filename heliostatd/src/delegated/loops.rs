@@ -47,43 +47,41 @@ impl Loops {
         let mut loops = Loops { shared, each: Vec::new() };
         for (number, (orders, bell)) in inboxes.into_iter().enumerate() {
             let core = settings.cores.get(number).copied();
-            let (spin_ns, spin_flying_ns) = match core {
-                Some(_) => (SPIN_ALONE_NS, SPIN_ALONE_NS),
-                None => (SPIN_NS, SPIN_FLYING_NS),
-            };
+            let (spin_ns, spin_flying_ns) = (SPIN_NS, SPIN_FLYING_NS);
             let inbox = Inbox { orders, bell, spin_ns, spin_flying_ns };
-            let counts = loops.start_one(number, core, inbox, teller.clone())?;
-            loops.each.push((counts, core));
+            let started = loops.start_one(number, core, inbox, teller.clone())?;
+            loops.each.push(started);
         }
         Ok(loops)
     }
 
+    /// The loop's counts, and the core that it got.
     fn start_one(
         &self,
         number: usize,
         core: Option<usize>,
         inbox: Inbox,
         teller: Teller,
-    ) -> std::io::Result<Arc<Counts>> {
+    ) -> std::io::Result<(Arc<Counts>, Option<usize>)> {
         let (shared, counts) = (self.shared.clone(), Arc::new(Counts::default()));
         let counted = counts.clone();
         let (started, answer) = channel();
         let work = move || {
             let _end = Farewell(teller.clone());
-            let pinned = core.map(heliostat_base::affinity::pin);
-            if let Some(Err(errno)) = pinned {
-                error!(?core, %errno, "a server loop shares: it cannot have its core");
-            }
+            let core = core.filter(|core| takes(*core));
+            let inbox = match core {
+                Some(_) => Inbox { spin_ns: SPIN_ALONE_NS, spin_flying_ns: SPIN_ALONE_NS, ..inbox },
+                None => inbox,
+            };
             let engine = Engine::create(number, shared, counted, teller);
-            let _ = started.send(engine.as_ref().map(|_| ()).map_err(std::io::Error::to_string));
+            let _ = started.send(engine.as_ref().map(|_| core).map_err(std::io::Error::to_string));
             if let Ok(engine) = engine {
                 Server::new(engine, inbox).run();
             }
         };
         let thread = std::thread::Builder::new().name(format!("server-loop-{number}"));
         thread.spawn(work)?;
-        wait_for(&answer)?;
-        Ok(counts)
+        Ok((counts, wait_for(&answer)?))
     }
 
     /// The loop with the fewest sessions, of those that `served` names for each session.
@@ -108,10 +106,20 @@ impl Drop for Loops {
     }
 }
 
+/// Whether this thread now runs on that core only. One that cannot shares the cores with everybody,
+/// and must not stay awake as if it had one.
+fn takes(core: usize) -> bool {
+    let pinned = heliostat_base::affinity::pin(core);
+    if let Err(errno) = pinned {
+        error!(core, %errno, "a server loop shares: it cannot have its core");
+    }
+    pinned.is_ok()
+}
+
 /// A loop only makes its io_uring before it answers.
-fn wait_for(answer: &Receiver<Result<(), String>>) -> std::io::Result<()> {
+fn wait_for(answer: &Receiver<Result<Option<usize>, String>>) -> std::io::Result<Option<usize>> {
     match answer.recv() {
-        Ok(Ok(())) => Ok(()),
+        Ok(Ok(core)) => Ok(core),
         Ok(Err(error)) => Err(std::io::Error::other(error)),
         Err(_) => Err(std::io::Error::other("its thread has ended")),
     }
