@@ -135,9 +135,10 @@ pub fn replacing(old: i32, new: i32) {
     }
 }
 
-/// Before execve(2): what the new image keeps goes native.
-pub fn before_exec() {
-    file::before_exec();
+/// Before execve(2): what the new image keeps goes native. True when `exec_failed` has to be called
+/// should it return.
+pub fn before_exec() -> bool {
+    let comes_back = file::before_exec();
     let known: Vec<(i32, Kind)> = table::walk(0, u32::MAX).collect();
     for (fd, kind) in known {
         if let Kind::Socket(index) = kind {
@@ -151,6 +152,12 @@ pub fn before_exec() {
         // A vfork child may have put a socket where its table, ours, knows nothing of it.
         demote_renamed();
     }
+    comes_back
+}
+
+/// After an execve(2) that came back.
+pub fn exec_failed() {
+    file::exec_failed();
 }
 
 /// exec(2) will close the descriptor without asking us. A vfork child never was a holder.

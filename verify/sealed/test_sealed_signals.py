@@ -78,7 +78,7 @@ def test_stopped_command_stops_and_goes_on(house):
     assert program.wait(20) in (-15, 143)
 
 
-@pytest.mark.parametrize("story", ["of_all", "of_the_other", "broken_stream", "crowd"])
+@pytest.mark.parametrize("story", ["of_all", "of_the_other", "broken_stream", "crowd", "long_message"])
 def test_threads_that_wait_hear_of_signals_as_without_the_seal(house, story):
     case = Case(("/usr/bin/python3", HERE / "sources/waiting.py", story), (HERE / "sources",))
     plain, sealed = (outcome(house, way, case, story) for way in (Way.PLAIN, Way.SEALED))

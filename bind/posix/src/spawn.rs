@@ -81,9 +81,16 @@ pub fn descriptors_part() {
 }
 
 /// execve(2) and execveat(2)
-pub fn exec(_call: &mut Call<'_>) -> Verdict {
-    process::before_exec();
-    Verdict::Pass
+pub fn exec(call: &mut Call<'_>) -> Verdict {
+    if let Some(result) = call.waited() {
+        process::exec_failed();
+        call.frame.rax = result as u64;
+        return Verdict::Done;
+    }
+    match process::before_exec() {
+        true => call.wait_in_kernel(),
+        false => Verdict::Pass,
+    }
 }
 
 /// exit_group(2)

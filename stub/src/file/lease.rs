@@ -10,7 +10,7 @@ use heliostat_base::lock::Guard;
 use heliostat_base::{call, clock, memory_limits};
 
 use super::description::{File, Held};
-use super::{FAULTS, MAPPED, READS_FIRST};
+use super::{settle, FAULTS, MAPPED, READS_FIRST};
 use crate::session::{self, Lease};
 use crate::{process, report, thread};
 
@@ -199,7 +199,10 @@ pub fn adopt(fd: i32, file: &File) -> bool {
         return false;
     }
     let _held = file.held.lock();
-    file.view.holds() && !process::is_borrowed() && file.position.0.adopt(fd)
+    !settle::is_leaving()
+        && file.view.holds()
+        && !process::is_borrowed()
+        && file.position.0.adopt(fd)
 }
 
 /// True when nothing is mapped in this process.

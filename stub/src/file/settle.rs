@@ -17,7 +17,8 @@ use super::word::{change_candidate, Word};
 use super::ENABLED;
 use crate::thread::{self, Critical};
 use crate::{report, table};
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 /// What is to be given back by [`done`] after a call that moved the kernel's offset.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -142,6 +143,7 @@ pub fn after_fork() {
 
 /// In the child of a fork, before anything else. Allocates nothing.
 pub fn in_forked_child() {
+    LEAVING.store(0, SeqCst);
     description::reset_in_forked_child();
     for (fd, word) in table::walk_files(0, u32::MAX) {
         match Word(word).index() {
@@ -166,18 +168,40 @@ pub fn before_spawn() {
     }
 }
 
-/// Before execve(2): the new image knows the kernel's offsets only, and inherits the mask.
-pub fn before_exec() {
+/// Threads of this process that are in execve(2): no offset is taken over meanwhile.
+static LEAVING: AtomicU32 = AtomicU32::new(0);
+
+/// Before execve(2): the new image knows the kernel's offsets only, and inherits the mask. True
+/// when `exec_failed` has to be called should it return: other threads read on until it does not.
+pub fn before_exec() -> bool {
     thread::end_guard();
-    if lease::is_none_mapped() {
-        return;
+    let has_others = !is_single_threaded() && !life::is_borrowed();
+    if has_others {
+        LEAVING.fetch_add(1, SeqCst);
+    } else if lease::is_none_mapped() {
+        return false;
     }
     let _critical = Critical::enter();
     for (fd, word) in table::walk_files(0, u32::MAX) {
         if let Some(index) = Word(word).index() {
-            description::at(index).position.0.give_back(fd, false);
+            let file = description::at(index);
+            // Who had it before us has taken the offset over, and who has it after us sees that
+            // we leave: `lease::adopt` looks while it has it.
+            let _held = has_others.then(|| file.held.lock());
+            file.position.0.give_back(fd, false);
         }
     }
+    has_others
+}
+
+/// After an execve(2) that came back.
+pub fn exec_failed() {
+    LEAVING.fetch_sub(1, SeqCst);
+}
+
+/// Whether a thread is in execve(2).
+pub(super) fn is_leaving() -> bool {
+    LEAVING.load(SeqCst) > 0
 }
 
 /// Before a descriptor travels in a message (SCM_RIGHTS).

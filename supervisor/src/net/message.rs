@@ -15,8 +15,7 @@ const VECTOR_BYTES: usize = 16;
 const CONTROL_HEADER_BYTES: usize = 16;
 /// Buffers of one message (source: UIO_MAXIOV, linux/uio.h).
 const VECTORS_MAX: u64 = 1024;
-/// Bytes that are copied for one message, of which many may wait. A stream takes the rest with the
-/// next call.
+/// Bytes that are copied at once, since many messages may wait. A stream takes a message in parts.
 pub const BYTES_MAX: usize = 1 << 20;
 /// Bytes of control messages: the descriptors of one message (SCM_MAX_FD, 253) and more.
 const CONTROL_BYTES_MAX: u64 = 4096;
@@ -34,8 +33,9 @@ pub struct Message {
 }
 
 impl Message {
-    /// The message whose header is at `at`. EFAULT, EMSGSIZE, EINVAL, EBADF.
-    pub fn read(call: &Call<'_>, at: u64) -> Result<Self, Errno> {
+    /// The message whose header is at `at`, without its first `sent` bytes; with them went its
+    /// descriptors. EFAULT, EMSGSIZE, EINVAL, EBADF.
+    pub fn read(call: &Call<'_>, at: u64, sent: usize) -> Result<Self, Errno> {
         let mut header = [0; HEADER_BYTES];
         seal::read_memory(call.thread(), at, &mut header)?;
         let word = |place: usize| word_at(&header, place * 8);
@@ -46,9 +46,10 @@ impl Message {
             _ if name_bytes == 0 => None,
             at => Some(address::read(call, at, u64::from(name_bytes))?),
         };
-        let (bytes, is_cut) = gather(call, word(2), word(3))?;
+        let (bytes, is_cut) = gather(call, (word(2), word(3)), sent)?;
         let descriptors = match (word(4), word(5)) {
             (0, _) | (_, 0) => Vec::new(),
+            _ if sent > 0 => Vec::new(),
             (at, length) => control(call, at, length)?,
         };
         Ok(Self { to, bytes, is_cut, descriptors })
@@ -67,15 +68,18 @@ pub fn bytes(call: &Call<'_>, at: u64, length: u64) -> Result<(Vec<u8>, bool), E
     Ok((bytes, (kept as u64) < length))
 }
 
-fn gather(call: &Call<'_>, at: u64, count: u64) -> Result<(Vec<u8>, bool), Errno> {
+fn gather(call: &Call<'_>, (at, count): (u64, u64), sent: usize) -> Result<(Vec<u8>, bool), Errno> {
     if count > VECTORS_MAX {
         return Err(Errno(libc::EMSGSIZE));
     }
     let mut vectors = vec![0; count as usize * VECTOR_BYTES];
     seal::read_memory(call.thread(), at, &mut vectors)?;
-    let (mut whole, mut is_cut) = (Vec::new(), false);
+    let (mut whole, mut is_cut, mut skipped) = (Vec::new(), false, sent as u64);
     for vector in vectors.chunks_exact(VECTOR_BYTES) {
         let (at, length) = (word_at(vector, 0), word_at(vector, 8));
+        let behind = skipped.min(length);
+        skipped -= behind;
+        let (at, length) = (at.wrapping_add(behind), length - behind);
         let room = BYTES_MAX - whole.len();
         let kept = usize::try_from(length).map_err(|_| Errno(libc::EINVAL))?.min(room);
         is_cut |= (kept as u64) < length;

@@ -21,6 +21,8 @@ const MESSAGES_MAX: u32 = 1024;
 /// Bytes of `mmsghdr`, and where it counts what was sent.
 const MESSAGE_BYTES: u64 = 64;
 const SENT_AT: u64 = 56;
+/// Bytes of one message at most (source: MAX_RW_COUNT, linux/fs.h).
+const MESSAGE_BYTES_MAX: usize = 0x7fff_f000;
 /// Descriptors of one message (source: SCM_MAX_FD, net/scm.h).
 const DESCRIPTORS_MAX: usize = 253;
 /// Flags that do not change where bytes go.
@@ -47,8 +49,28 @@ pub fn to(call: &Call<'_>) -> Answer {
 /// sendmsg(2).
 pub fn message(call: &Call<'_>) -> Answer {
     let socket = Socket::of(call, call.int(0))?;
-    let message = Message::read(call, call.word(1))?;
-    send(call, &socket, &message, call.int(2)).map(|sent| Reply::Value(sent as i64))
+    let sent = in_parts(call, &socket, call.word(1), call.int(2))?;
+    Ok(Reply::Value(sent as i64))
+}
+
+/// Sends the message whose header is at `at`; a stream takes one that is longer than what is
+/// copied at once in parts, and an error counts only if nothing was sent before it.
+fn in_parts(call: &Call<'_>, socket: &Socket, at: u64, flags: i32) -> Result<usize, Errno> {
+    let mut whole = 0;
+    loop {
+        let message = Message::read(call, at, whole);
+        let length = message.as_ref().map_or(0, |message| message.bytes.len());
+        let goes_on = message.as_ref().is_ok_and(|one| one.is_cut) && socket.is_stream();
+        match message.and_then(|message| send(call, socket, &message, flags)) {
+            Ok(sent) => whole += sent,
+            Err(error) if whole == 0 => return Err(error),
+            Err(_) => return Ok(whole),
+        }
+        if !goes_on || whole % message::BYTES_MAX != 0 || length == 0 || whole >= MESSAGE_BYTES_MAX
+        {
+            return Ok(whole);
+        }
+    }
 }
 
 /// sendmmsg(2): an error counts only if nothing was sent before it.
@@ -67,8 +89,7 @@ pub fn messages(call: &Call<'_>) -> Answer {
 
 fn one_of_many(call: &Call<'_>, socket: &Socket, place: u32) -> Result<(), Errno> {
     let at = call.word(1).wrapping_add(u64::from(place) * MESSAGE_BYTES);
-    let message = Message::read(call, at)?;
-    let sent = send(call, socket, &message, call.int(3))? as u32;
+    let sent = in_parts(call, socket, at, call.int(3))? as u32;
     call.check()?;
     seal::write_memory(call.thread(), at.wrapping_add(SENT_AT), &sent.to_ne_bytes())
 }

@@ -2,6 +2,7 @@
 #include "story.h"
 
 #include <pthread.h>
+#include <sys/mman.h>
 #include <spawn.h>
 #include <sys/ioctl.h>
 #include <sys/sendfile.h>
@@ -114,7 +115,46 @@ static void threads_share_an_offset(void)
     say("at", lseek(fd, 0, SEEK_CUR));
 }
 
+/* Reads on and on, and says in the other file how far it has come. */
+static void *read_on(void *given)
+{
+    int fd = *(const int *)given, counts = opened(other, O_RDWR);
+    volatile long *come = mmap(NULL, sizeof *come, PROT_READ | PROT_WRITE, MAP_SHARED, counts, 0);
+    char record[RECORD];
+    for (*come = 0;;)
+        if (read(fd, record, RECORD) == RECORD)
+            *come += RECORD;
+        else
+            *come = lseek(fd, 0, SEEK_SET);
+    return NULL;
+}
+
+enum { KEPT = 77 };
+
+/* What the new image finds: the offset where the reader was, or one record further. */
+static void offset_after_exec(void)
+{
+    long come = 0, here = say("at the end", lseek(KEPT, 0, SEEK_CUR) < 0) ? 0 : lseek(KEPT, 0, SEEK_CUR);
+    say("count", pread(opened(other, O_RDONLY), &come, sizeof come, 0));
+    long further = (here - come + LENGTH) % LENGTH;
+    say("the reader's", (here == 0 && come > LENGTH) || further == 0 || further == RECORD);
+}
+
+static void exec_beside_a_reader(void)
+{
+    int fd = dup2(warmed(path), KEPT);
+    pthread_t reader;
+    pthread_create(&reader, NULL, read_on, &fd);
+    usleep(20000);
+    say("failed", execl("/no/such/program", "none", NULL));
+    usleep(20000);
+    execl("/proc/self/exe", "stories", "offset_after_exec", path, other, NULL);
+    say("exec", -1);
+}
+
 const struct story offset_stories[] = {
+    STORY(offset_after_exec),
+    STORY(exec_beside_a_reader),
     STORY(offset_in_a_child),
     STORY(offset_in_another_program),
     STORY(offset_in_calls),

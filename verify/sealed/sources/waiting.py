@@ -77,6 +77,24 @@ def broken_stream():
     print("alive")
 
 
+def long_message():
+    """A stream takes a long message whole, however many bytes it has room for."""
+    ours, theirs = socket.socketpair()
+    parts = [bytes([number]) * (1 << 20) for number in range(6)] + [b"end"]
+    seen = []
+
+    def read():
+        while data := theirs.recv(1 << 16):
+            seen.append(data)
+
+    beside = threading.Thread(target=read)
+    beside.start()
+    print(ours.sendmsg(parts))
+    ours.close()
+    beside.join()
+    print(b"".join(seen) == b"".join(parts))
+
+
 def crowd():
     """A hundred threads that wait for room in one queue all get their turn."""
     listener = socket.socket(socket.AF_UNIX)
