@@ -8,28 +8,35 @@ use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{flock, FlockOperation};
+
 use crate::tree;
 
 /// Ancestors that are looked at before a process counts as not sealed.
 const ANCESTORS_MAX: usize = 256;
 
-/// The file; dropping it removes it.
+/// How a report's name begins and ends; its supervisor's number lies between.
+const NAME: (&str, &str) = ("sealed-", ".refused");
+
+/// The file, locked as long as its supervisor lives; dropping it removes it.
 #[derive(Debug)]
-pub struct Report(PathBuf);
+pub struct Report(PathBuf, File);
 
 impl Report {
     /// An empty one for this process; none where none can be made.
     pub(crate) fn create(folder: &Path) -> Option<Self> {
+        remove_left_behind(folder);
         let path = place(folder, std::process::id());
-        // Left behind by a killed process that had this number.
+        // Left behind by a process that had this number, where there are no locks.
         let _ = fs::remove_file(&path);
         let mut options = OpenOptions::new();
-        options.append(true).create_new(true).mode(0o600).open(&path).ok()?;
-        Some(Self(path))
+        let file = options.append(true).create_new(true).mode(0o600).open(&path).ok()?;
+        let _ = flock(&file, FlockOperation::NonBlockingLockExclusive);
+        Some(Self(path, file))
     }
 
     pub(crate) fn lines(&self) -> Option<File> {
-        OpenOptions::new().append(true).open(&self.0).ok()
+        self.1.try_clone().ok()
     }
 }
 
@@ -40,7 +47,20 @@ impl Drop for Report {
 }
 
 fn place(folder: &Path, supervisor: u32) -> PathBuf {
-    folder.join(format!("sealed-{supervisor}.refused"))
+    folder.join(format!("{}{supervisor}{}", NAME.0, NAME.1))
+}
+
+/// Removes what killed supervisors have left: nobody holds its lock any more.
+fn remove_left_behind(folder: &Path) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let number = name.to_str().and_then(|name| name.strip_prefix(NAME.0)?.strip_suffix(NAME.1));
+        let is_report = number.is_some_and(|number| number.parse::<u32>().is_ok());
+        let lock = |file: File| flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok();
+        if is_report && File::open(entry.path()).is_ok_and(lock) {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
 }
 
 /// The refusals of a sealed process, a line each; nothing if no supervisor above it keeps its file
@@ -60,6 +80,21 @@ pub fn of_process(folder: &Path, process: i32) -> Option<String> {
 mod tests {
     use super::*;
     use std::io::Write;
+
+    #[test]
+    fn only_reports_of_supervisors_that_were_killed_are_cleared_away() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["sealed-4000001.refused", "sealed-letters.refused", "notes"] {
+            fs::write(folder.path().join(name), "x").unwrap();
+        }
+        let alive = File::create(folder.path().join("sealed-4000002.refused")).unwrap();
+        flock(&alive, FlockOperation::LockExclusive).unwrap();
+        drop(Report::create(folder.path()).unwrap());
+        let found = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
+        let mut found: Vec<_> = found.collect();
+        found.sort();
+        assert_eq!(found, ["notes", "sealed-4000002.refused", "sealed-letters.refused"]);
+    }
 
     #[test]
     fn refusals_are_found_from_a_process_below_the_supervisor() {

@@ -88,6 +88,11 @@ pub fn parent_of(process: i32) -> Option<i32> {
     field(process, 1)
 }
 
+/// The controlling terminal of a process or thread, as a device's number; 0 for none.
+pub fn terminal_of(process: i32) -> Option<i32> {
+    field(process, 4)
+}
+
 /// A field of /proc/PID/stat, counted from the one after the name, which is 0 (proc(5)).
 fn field(process: i32, place: usize) -> Option<i32> {
     // One read is enough: entries are made anew by each, and this one has less than a page.

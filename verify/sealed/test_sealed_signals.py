@@ -168,6 +168,13 @@ def test_interactive_shell_has_jobs_and_stops_them(terminal):
     assert screen.status() == 9
 
 
+def test_program_that_left_its_session_has_no_terminal(terminal):
+    screen = terminal("sh", "-c", "exec 3<>/dev/tty && echo on one; setsid -w sh -c 'echo without >/dev/tty || echo none'")
+    screen.expect("on one")
+    screen.expect("none")
+    assert screen.status() == 0
+
+
 def test_ps_and_pgrep_see_the_sandbox_only(house):
     case = Case(
         ("bash", "-c", "sleep 30 & ps -e -o comm=; echo --; pgrep -l .; echo --; ls /proc | grep -c '^[0-9]'; kill %1")

@@ -9,6 +9,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 
 use crate::call::{own_name, Answer, Call, Last};
 use crate::paths::{self, errno, Found, Object, Rules};
+use crate::tree;
 
 /// Flags that openat(2) heeds; it ignores all others, where openat2(2) refuses them.
 const HEEDED: i32 = libc::O_ACCMODE
@@ -74,11 +75,20 @@ pub fn opened_by(
     if paths::writes(flags) && has_no_number_left(call) {
         return Err(Errno(libc::EMFILE));
     }
+    if path == b"/dev/tty" && !has_this_terminal(call) {
+        return Err(Errno(libc::ENXIO));
+    }
     match descriptor_for(call, descriptor, path, flags, mode, rules) {
         Ok(fd) => given(call, fd, flags),
         Err(_) if has_no_number_left(call) => Err(Errno(libc::EMFILE)),
         Err(error) => Err(error),
     }
+}
+
+/// Whether /dev/tty is the same for the caller as for this process, which opens it: a program may
+/// have left its session.
+fn has_this_terminal(call: &Call<'_>) -> bool {
+    tree::terminal_of(call.thread()) == tree::terminal_of(call.house.own)
 }
 
 /// Whether all descriptors that the process may have are in use.
