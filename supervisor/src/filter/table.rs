@@ -77,6 +77,7 @@ const PASS: &[Sysno] = &[
     Sysno::epoll_pwait2, Sysno::eventfd, Sysno::eventfd2, Sysno::signalfd, Sysno::signalfd4,
     Sysno::timerfd_create, Sysno::timerfd_settime, Sysno::timerfd_gettime, Sysno::inotify_init,
     Sysno::inotify_init1, Sysno::inotify_rm_watch, Sysno::futex, Sysno::futex_waitv,
+    Sysno::futex_wake, Sysno::futex_wait, Sysno::futex_requeue,
     Sysno::nanosleep, Sysno::clock_nanosleep, Sysno::clock_gettime, Sysno::clock_getres,
     Sysno::gettimeofday, Sysno::time, Sysno::times, Sysno::getitimer, Sysno::setitimer,
     Sysno::alarm, Sysno::pause, Sysno::timer_create, Sysno::timer_settime, Sysno::timer_gettime,
