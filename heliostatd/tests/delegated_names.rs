@@ -185,5 +185,6 @@ fn a_name_that_hangs_holds_up_its_own_session_only() {
         assert!(stuck.next().result < 0);
     }
     assert!(stuck.open(fine.to_str().unwrap(), READ).is_ok());
-    assert!(openers(&daemon) <= 4);
+    // Two were away, two can be at work for one that asks again at once, and one is there for others.
+    assert!(openers(&daemon) <= 6);
 }

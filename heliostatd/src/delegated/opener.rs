@@ -83,12 +83,15 @@ impl Shared {
         let work = move || shared.work();
         std::thread::Builder::new().name("opener".into()).spawn(work)?;
         state.threads += 1;
+        // From now on, although it has yet to run: nobody need start another one meanwhile.
+        state.idle += 1;
         Ok(())
     }
 
     /// Until nobody can wish any more.
     fn work(self: &Arc<Self>) {
         let mut state = self.lock();
+        state.idle -= 1;
         while !state.is_over {
             let Some((ticket, job)) = state.queue.take(Instant::now()) else {
                 state = self.sleep(state);
