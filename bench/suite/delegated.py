@@ -7,12 +7,15 @@ the device once; a quiet session's latency while another floods within twice of 
 
 from __future__ import annotations
 
-import json
 import os
+import random
+import signal
+import statistics
 import subprocess
+import time
 from pathlib import Path
 
-from heliostat_run import ROOT, Side
+from heliostat_run import ROOT, Program, Side
 from measure import Bench, Result, last_json, placements
 
 PACKAGE = "heliostat-bench-delegated"
@@ -21,6 +24,8 @@ READERS = 4
 SHARED_MIB = 64
 SESSIONS = 4
 BATCHES = (1, 2, 4, 8, 16, 32, 64)
+# A reader's turn, and the moment before and behind it that does not count.
+SLICE_S, SETTLE_S = 0.05, 0.01
 DEVICE = [
     # (name, bytes, under way, fio's word, ours)
     ("1 MiB in order", MIB, 16, "read", "seq"),
@@ -63,8 +68,7 @@ class Loop:
 def sample(path: Path, mib: int) -> Path:
     """A file that is on the disk, and whose last change is past."""
     with open(path, "wb") as file:
-        for number in range(mib):
-            file.write(number.to_bytes(8, "little") * (MIB // 8))
+        file.writelines(number.to_bytes(8, "little") * (MIB // 8) for number in range(mib))
         os.fsync(file.fileno())
     os.utime(path, (0, 0))
     return path
@@ -105,31 +109,110 @@ def batches(bench: Bench, loop: Loop, hot: Path) -> list[Result]:
     return rows
 
 
-def fio(bench: Bench, path: Path, size: int, depth: int, order: str, core: int) -> float:
+class Slice:
+    """A reader that is let run for a moment now and then: what it has read is counted outside it."""
+
+    def __init__(self, program: Program, counted: int) -> None:
+        self.program, self.counted = program, counted
+        self.signal(signal.SIGSTOP)
+
+    def signal(self, number: int) -> None:
+        os.kill(self.program.pid, number)
+
+    def run(self) -> float:
+        """Lets it run; bytes per second."""
+        if self.program.process.poll() is not None:
+            raise RuntimeError(f"{self.program.name} has ended: {self.program.errors()[-500:]}")
+        self.signal(signal.SIGCONT)
+        time.sleep(SETTLE_S)
+        before, began = fetched(self.counted), time.monotonic()
+        time.sleep(SLICE_S)
+        rate = (fetched(self.counted) - before) / (time.monotonic() - began)
+        self.signal(signal.SIGSTOP)
+        # What it has asked for is done before the next has its turn.
+        time.sleep(SETTLE_S)
+        return rate
+
+    def end(self) -> None:
+        self.signal(signal.SIGCONT)
+        self.program.kill()
+        self.program.process.wait()
+
+
+def fio(bench: Bench, path: Path, size: int, depth: int, order: str, core: int) -> Slice:
+    # One process, so that a signal stops all of it and /proc/PID/io counts all of it.
     words = [
         "fio", "--name=device", f"--filename={path}", f"--rw={order}", f"--bs={size}", "--ioengine=io_uring", "--direct=1",
-        f"--iodepth={depth}", "--time_based", f"--runtime={max(1, int(bench.seconds))}", "--output-format=json",
+        f"--iodepth={depth}", "--time_based", "--runtime=600", "--thread",
         "--norandommap", "--randrepeat=0", f"--iodepth_batch_complete_max={depth}", f"--cpus_allowed={core}",
     ]  # fmt: skip
-    program = bench.house.run(Side.PLAIN, words, cwd=path.parent)
-    text = program.output()
-    return json.loads(text[text.index("{"):])["jobs"][0]["read"]["bw_bytes"]
+    program = bench.house.start(Side.PLAIN, words, cwd=path.parent)
+    await_reads(program.pid)
+    return Slice(program, program.pid)
+
+
+def ours(loop: Loop, path: Path, size: int, depth: int, order: str, core: int) -> Slice:
+    control = loop.bench.house.status()["pid"]
+    words = [loop.program, "device", path, 600, core, size, depth, order]
+    before = fetched(control)
+    program = loop.bench.house.start(Side.PLAIN, words)
+    await_reads(control, before)
+    return Slice(program, control)
+
+
+def await_reads(pid: int, before: int = 0) -> None:
+    """Until a reader is at work."""
+    for _ in range(500):
+        if fetched(pid) > before + 64 * MIB:
+            return
+        time.sleep(0.01)
+    raise RuntimeError(f"process {pid} reads nothing")
 
 
 def device(bench: Bench, loop: Loop, folder: Path) -> list[Result]:
-    """Reads past every cache."""
+    """Reads past every cache, by turns of a twentieth of a second.
+
+    The device of a virtual machine is twice as fast in one second as in the next; only what is
+    measured side by side, many times, tells anything. A second fio says how much that is."""
     path = sample(folder / "device", 256)
     rows = []
-    for name, size, depth, theirs, ours in DEVICE:
-        arms = {
-            "ours": lambda: loop.run("device", path, max(1, int(bench.seconds)), loop.core, size, depth, ours)["bytes_per_s"],
-            # On the loop's core: how far the core is from the device's interrupts is worth 30 %.
-            "fio": lambda: fio(bench, path, size, depth, theirs, loop.server),
-        }
-        samples = bench.alternate(arms, lambda arm: arm())
-        mib = {arm: [value / MIB for value in values] for arm, values in samples.items()}
-        note = "direct reads: theirs is fio's io_uring engine with as many under way, on the server loop's core"
-        rows.append(bench.compare(f"direct reads, {name}, {depth} under way", mib["ours"], mib["fio"], "MiB/s", aim=0.95, cores="two cores", note=note))
+    for name, size, depth, theirs, order in DEVICE:
+        arms = {"fio": fio(bench, path, size, depth, theirs, loop.server)}
+        try:
+            arms["fio again"] = fio(bench, path, size, depth, theirs, loop.server)
+            arms["a core each"] = ours(loop, path, size, depth, order, loop.core)
+            arms["one core"] = ours(loop, path, size, depth, order, loop.server)
+            rates = by_turns(arms, max(20, int(bench.seconds * bench.repetitions * 20)))
+        finally:
+            for arm in arms.values():
+                arm.end()
+        rows += device_rows(bench, f"direct reads, {name}, {depth} under way", rates)
+    return rows
+
+
+def by_turns(arms: dict, rounds: int) -> dict:
+    """What each arm has read in each round, MiB/s; the order is another in each round."""
+    rates: dict = {arm: [] for arm in arms}
+    for _ in range(rounds):
+        for arm in random.sample(list(arms), len(arms)):
+            rates[arm].append(arms[arm].run() / MIB)
+    return rates
+
+
+def device_rows(bench: Bench, name: str, rates: dict) -> list[Result]:
+    note = (
+        "direct reads: theirs is the mean of two fio (io_uring engine, as many under way, on the server loop's core); the "
+        "ratio is the median of the ratios of each round, 'fio again' is the second against the first"
+    )
+    rows = []
+    rates["fios"] = [(one + other) / 2 for one, other in zip(rates["fio"], rates["fio again"])]
+    for arm in ("a core each", "one core", "fio again"):
+        aim = None if arm == "fio again" else 0.95
+        theirs = rates["fio" if arm == "fio again" else "fios"]
+        row = bench.compare(f"{name}; {arm}", rates[arm], theirs, "MiB/s", aim=aim, cores=arm, note=note)
+        pairs = [mine / other for mine, other in zip(rates[arm], theirs) if other > 0]
+        row.ratio, row.spread["ratios"] = statistics.median(pairs), statistics.quantiles(pairs, n=4)
+        rows.append(row)
     return rows
 
 
