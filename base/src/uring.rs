@@ -20,6 +20,9 @@ use io_uring::{opcode, squeue, types, IoUring};
 
 use crate::mapping::{OutOfRange, SharedMapping};
 
+#[path = "uring/pinned.rs"]
+mod pinned;
+
 /// Completions that may wait while nobody reaps, for each operation that may be prepared at once.
 const COMPLETIONS_PER_ENTRY: u32 = 8;
 /// FUTEX2_SIZE_U32: a shared word of 32 bits.
@@ -48,6 +51,8 @@ pub enum Manner {
     Append,
     /// Through the page cache, without leaving there what was not there (RWF_DONTCACHE).
     Uncached,
+    /// Past the caches, into memory that may be worth pinning: see [`Uring::forget`].
+    Direct,
 }
 
 /// Names an operation under way, to cancel it.
@@ -87,6 +92,7 @@ pub struct Uring<T> {
     held: Vec<Option<Held<T>>>,
     free: Vec<u32>,
     prepared: bool,
+    pinned: pinned::Pinned,
 }
 
 impl<T> Uring<T> {
@@ -103,7 +109,8 @@ impl<T> Uring<T> {
             .setup_cqsize(entries.saturating_mul(COMPLETIONS_PER_ENTRY).max(most))
             .build(entries)?;
         let held = (0..most).map(|_| None).collect();
-        Ok(Uring { ring, held, free: (0..most).rev().collect(), prepared: false })
+        let pinned = pinned::Pinned::new(&ring);
+        Ok(Uring { ring, held, free: (0..most).rev().collect(), prepared: false, pinned })
     }
 
     /// Operations under way or prepared.
@@ -125,20 +132,46 @@ impl<T> Uring<T> {
         into: (&Arc<SharedMapping>, &[Range]),
         manner: Manner,
     ) -> Result<Flight, NotPrepared> {
-        let pieces = pieces_of(into.0, into.1, SharedMapping::writable_at)?;
         let fd = types::Fd(file.as_raw_fd());
-        let entry = match &*pieces {
-            [one] => opcode::Read::new(fd, one.iov_base.cast(), one.iov_len as u32)
-                .offset(offset)
-                .rw_flags(flags_of(manner))
-                .build(),
-            all => opcode::Readv::new(fd, all.as_ptr(), all.len() as u32)
-                .offset(offset)
-                .rw_flags(flags_of(manner))
-                .build(),
+        let (entry, pieces) = match into.1 {
+            // No list is made: half of what a small transfer costs here would be the allocator's.
+            [one] => (self.read_one(fd, offset, into.0, *one, manner)?, Box::default()),
+            all => {
+                let pieces = pieces_of(into.0, all, SharedMapping::writable_at)?;
+                let entry = opcode::Readv::new(fd, pieces.as_ptr(), pieces.len() as u32);
+                (entry.offset(offset).rw_flags(flags_of(manner)).build(), pieces)
+            }
         };
         let (_file, _memory) = (Some(file.clone()), Some(into.0.clone()));
         self.prepare(entry, Held { aim, _file, _memory, _pieces: pieces })
+    }
+
+    fn read_one(
+        &mut self,
+        fd: types::Fd,
+        offset: u64,
+        memory: &Arc<SharedMapping>,
+        range: Range,
+        manner: Manner,
+    ) -> Result<squeue::Entry, NotPrepared> {
+        let (start, len) = (memory.writable_at(range.offset, range.len)?, range.len as u32);
+        let pinned = match manner {
+            Manner::Direct => self.pinned.number(&self.ring.submitter(), memory, range),
+            _ => None,
+        };
+        Ok(match pinned {
+            Some(number) => opcode::ReadFixed::new(fd, start, len, number).offset(offset).build(),
+            None => {
+                let entry = opcode::Read::new(fd, start, len).offset(offset);
+                entry.rw_flags(flags_of(manner)).build()
+            }
+        })
+    }
+
+    /// Lets go of a mapping that nobody will read into any more: `Manner::Direct` makes the kernel
+    /// keep some of its pages, and this ring the mapping, until then.
+    pub fn forget(&mut self, memory: &Arc<SharedMapping>) {
+        self.pinned.forget(&self.ring.submitter(), memory);
     }
 
     /// Writes ranges of a mapping to `offset` of a file, in order.
@@ -226,6 +259,11 @@ impl<T> Uring<T> {
         }
     }
 
+    /// Whether there is a completion to take.
+    pub fn has_completions(&mut self) -> bool {
+        !self.ring.completion().is_empty()
+    }
+
     /// Takes one completion: what it was for, and its result or minus an errno. Enters the kernel
     /// only when that has said that it has completions to post.
     pub fn reap(&mut self) -> Option<(T, i32)> {
@@ -297,7 +335,7 @@ fn pieces_of(
 
 fn flags_of(manner: Manner) -> i32 {
     match manner {
-        Manner::Plain => 0,
+        Manner::Plain | Manner::Direct => 0,
         Manner::Append => libc::RWF_APPEND,
         // Linux 6.14; older kernels answer EOPNOTSUPP.
         Manner::Uncached => 0x80,

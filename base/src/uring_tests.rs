@@ -103,3 +103,47 @@ fn ranges_outside_the_mapping_are_refused() {
     assert!(matches!(answer, Err(NotPrepared::Range(_))));
     assert_eq!(ring.under_way(), 0);
 }
+
+#[test]
+fn a_piece_that_is_read_into_often_is_pinned_and_given_back() {
+    const MIB: usize = 1 << 20;
+    let (plain, shared) = file();
+    let content: Vec<u8> = (0..MIB).map(|at| (at / 5 % 251) as u8).collect();
+    plain.write_all_at(&content, 0).expect("room on the disk");
+    let mut ring = Uring::create(8, 16).expect("io_uring");
+    let window = || Arc::new(SharedMapping::create(c"window", 5 * MIB).expect("created").1);
+    // More windows, one after the other, than may be pinned at once.
+    for round in 0..20 {
+        let memory = window();
+        let mut found = vec![0; MIB];
+        for place in [0, MIB, 2 * MIB, 3 * MIB, 4 * MIB].into_iter().cycle().take(30) {
+            let into = [Range { offset: place, len: MIB }];
+            memory.copy_in(place, &[0; 4096]).expect("inside");
+            ring.read(round, &shared, 0, (&memory, &into), Manner::Direct).expect("room");
+            assert_eq!(next(&mut ring), (round, MIB as i32));
+            memory.copy_out(place, &mut found).expect("inside");
+            assert!(found == content, "round {round}, at {place}");
+        }
+        assert_eq!(ring.pinned.count(), 3, "of 5 MiB, the last piece being half a one");
+        ring.forget(&memory);
+        assert_eq!((ring.pinned.count(), Arc::strong_count(&memory)), (0, 1));
+    }
+}
+
+#[test]
+fn a_range_across_pieces_or_beyond_its_mapping_is_never_pinned() {
+    let (plain, shared) = file();
+    plain.write_all_at(&[7; 8192], 0).expect("room on the disk");
+    let (_fd, memory) = SharedMapping::create(c"window", 4 << 20).expect("created");
+    let memory = Arc::new(memory);
+    let mut ring = Uring::create(8, 16).expect("io_uring");
+    let across = [Range { offset: (2 << 20) - 4096, len: 8192 }];
+    for _ in 0..1500 {
+        ring.read(1, &shared, 0, (&memory, &across), Manner::Direct).expect("room");
+        assert_eq!(next(&mut ring), (1, 8192));
+    }
+    assert_eq!(ring.pinned.count(), 0);
+    let beyond = [Range { offset: (4 << 20) - 4096, len: 8192 }];
+    let refused = ring.read(2, &shared, 0, (&memory, &beyond), Manner::Direct);
+    assert!(matches!(refused, Err(NotPrepared::Range(_))));
+}

@@ -16,6 +16,7 @@ mod called;
 mod counts;
 mod engine;
 mod file;
+mod flights;
 mod held;
 mod loops;
 mod message;

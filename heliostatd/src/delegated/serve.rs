@@ -1,6 +1,6 @@
 //! Begins operations: each takes its way, and none makes the loop wait.
 
-use heliostat_abi::delegated::{Facts, Kind, Operation, Way, DEPTH_MAX, DIRECT_GRAIN};
+use heliostat_abi::delegated::{Facts, Kind, Operation, Piece, Way, DEPTH_MAX, DIRECT_GRAIN};
 use heliostat_base::uring::{Manner, NotPrepared, Range};
 use heliostat_service_file::delegated::{
     choose, BlockKey, Choice, Found, Question, BLOCK_BYTES, COST_MIN, QUANTUM,
@@ -93,20 +93,26 @@ impl Session {
         };
         let direct = opened.file.direct.as_ref().filter(|_| way == Way::Direct);
         let file = direct.unwrap_or(&opened.file.buffered);
-        let Operation { kind, offset, pieces, .. } = entry.operation;
-        let ranges = pieces.as_slice().iter();
-        let range = |piece: &heliostat_abi::delegated::Piece| Range {
-            offset: piece.offset as usize,
-            len: piece.bytes as usize,
+        let Operation { kind, offset, pieces, .. } = &entry.operation;
+        let (kind, offset, bytes) = (*kind, *offset, pieces.bytes());
+        let (one, many);
+        let ranges = match pieces.as_slice() {
+            [piece] => {
+                one = [range(piece)];
+                &one[..]
+            }
+            all => {
+                many = all.iter().map(range).collect::<Vec<_>>();
+                &many[..]
+            }
         };
-        let ranges: Vec<Range> = ranges.map(range).collect();
-        let (aim, memory) = (Aim::Transfer(who), (&self.window, &ranges[..]));
+        let (aim, memory) = (Aim::Transfer(who), (&self.window, ranges));
+        let manner = if direct.is_some() { Manner::Direct } else { Manner::Plain };
         let begun = match kind {
-            Kind::Read => engine.uring.read(aim, file, offset, memory, Manner::Plain),
+            Kind::Read => engine.uring.read(aim, file, offset, memory, manner),
             Kind::Append => engine.uring.write(aim, file, 0, memory, Manner::Append),
             _ => engine.uring.write(aim, file, offset, memory, Manner::Plain),
         };
-        let bytes = pieces.bytes();
         match begun {
             Ok(flight) => {
                 (entry.way, entry.done) = (way, 0);
@@ -200,6 +206,10 @@ impl Session {
         }
         Step::Over
     }
+}
+
+fn range(piece: &Piece) -> Range {
+    Range { offset: piece.offset as usize, len: piece.bytes as usize }
 }
 
 /// What the rule about ways has to know.

@@ -63,7 +63,7 @@ pub struct Server {
     pub(super) sessions: Table<Session>,
     pub(super) fair: Fair,
     pub(super) now_ns: u64,
-    /// Bytes that each session may have at the device.
+    /// Bytes that each session may have at the device; 0 while none has operations.
     pub(super) share: u64,
     seats: HashMap<ObjectId, ObjectId>,
     inbox: Inbox,
@@ -100,6 +100,7 @@ impl Server {
                 idle = 0;
                 continue;
             }
+            self.sessions.iter_mut().for_each(|(_, session)| session.ring());
             idle += 1;
             if !self.is_shared && idle <= EAGER_SWEEPS {
                 continue;
@@ -135,14 +136,22 @@ impl Server {
         }
         // Orders may wait for a few sweeps: their bell ends a sleep.
         let mut did = self.sweeps % SWEEPS_PER_ORDER == 0 && self.obey();
+        if self.engine.flying > 0 && self.engine.uring.has_completions() {
+            self.release();
+        }
         did |= self.reap();
         did |= self.listen();
         did |= self.take_turns();
+        self.submit();
+        did
+    }
+
+    /// Gives the kernel what was prepared.
+    pub(super) fn submit(&mut self) {
         if let Err(error) = self.engine.uring.submit() {
             // EBUSY and EAGAIN pass when completions are taken, which the next sweep does.
             warn!(%error, "the io_uring takes nothing now");
         }
-        did
     }
 
     fn obey(&mut self) -> bool {
@@ -202,8 +211,9 @@ impl Server {
         let Some(seat) = self.seats.remove(&id) else { return };
         self.fair.leave(seat.index);
         let Some(mut session) = self.sessions.remove(seat) else { return };
-        let flights = session.flights.values().chain(&session.parked);
-        flights.for_each(|flight| self.engine.uring.cancel(*flight));
+        let flights = session.flights.iter().chain(session.parked);
+        flights.for_each(|flight| self.engine.uring.cancel(flight));
+        self.engine.uring.forget(&session.window);
         let objects: Vec<_> = session.objects.iter().map(|(id, _)| id).collect();
         for opened in objects.into_iter().filter_map(|object| session.objects.remove(object)) {
             self.engine.tell(News::Closed(id, opened.file));
@@ -252,8 +262,9 @@ impl Server {
                     did = true;
                     session.heard_ns = self.now_ns;
                 }
-                session.ring();
             }
+            // Also for one that was parked while the device had something of its.
+            session.ring_for_many();
             busy += u64::from(!session.operations.is_empty());
             if session.operations.has_ready() && session.held_until_ns.is_none() {
                 self.fair.join(seat.index);
@@ -262,7 +273,11 @@ impl Server {
                 self.engine.tell(News::Broken(session.id, fault));
             }
         }
-        self.share = self.engine.device_share(busy);
+        // While nobody has operations nobody asks for a share, and it takes a division.
+        if busy > 0 || self.share > 0 {
+            let share = self.engine.device_share(busy);
+            self.share = if busy > 0 { share } else { 0 };
+        }
         did
     }
 

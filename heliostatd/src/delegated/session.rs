@@ -1,6 +1,6 @@
 //! One session of a server loop: its rings, its window, its operations and files.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use heliostat_abi::delegated::{
@@ -18,6 +18,7 @@ use super::called::CallLine;
 use super::counts::Counts;
 use super::engine::{Aim, Engine};
 use super::file::{OpenFile, Opened, Vouched};
+use super::flights::Flights;
 use super::message::{Asked, Link, News};
 
 /// Operations taken from one ring before the others are looked at.
@@ -36,9 +37,11 @@ pub struct Session {
     /// What it has open.
     pub objects: Table<Opened>,
     /// Requests of its operations that the kernel has.
-    pub flights: HashMap<ObjectId, Flight>,
+    pub flights: Flights,
     /// Bytes of them.
     pub flying_bytes: u64,
+    /// The device has done something: what was kept back for this moment may begin.
+    pub is_released: bool,
     /// Names that are being opened, also for operations that were cancelled meanwhile.
     pub wishes: usize,
     /// Not served before then: it has used up its tokens.
@@ -55,7 +58,8 @@ pub struct Session {
     completions: SpscProducer,
     bell: Arc<SharedMapping>,
     unsent: VecDeque<Completion>,
-    is_silent: bool,
+    /// Completions in the ring that it was not rung for.
+    unannounced: usize,
     /// Operations that are taken at most the next time.
     eagerness: usize,
     /// Where records are copied to before they are looked at.
@@ -72,8 +76,9 @@ impl Session {
             window: link.window,
             operations: Operations::new(DEPTH_MAX),
             objects: Table::new(OBJECTS_MAX),
-            flights: HashMap::new(),
+            flights: Flights::default(),
             flying_bytes: 0,
+            is_released: false,
             wishes: 0,
             held_until_ns: None,
             buckets: (bucket(link.rates.operations), bucket(link.rates.bytes)),
@@ -84,7 +89,7 @@ impl Session {
             completions: link.completions,
             bell: link.bell,
             unsent: VecDeque::new(),
-            is_silent: true,
+            unannounced: 0,
             eagerness: 1,
             record: Box::new([0; OPERATION_BYTES_MAX]),
             fault: None,
@@ -179,8 +184,8 @@ impl Session {
                 self.end(engine, id, -i64::from(errno.unwrap_or(libc::ECANCELED)));
             }
             Cancelled::Flying(id) => {
-                if let Some(flight) = self.flights.get(&id) {
-                    engine.uring.cancel(*flight);
+                if let Some(flight) = self.flights.get(id) {
+                    engine.uring.cancel(flight);
                 }
             }
             Cancelled::Unknown => {}
@@ -235,7 +240,7 @@ impl Session {
             Ok(mut slot) => {
                 slot.copy_in(0, &record);
                 slot.commit_quiet();
-                self.is_silent = false;
+                self.unannounced += 1;
                 true
             }
             Err(ReserveError::Full) => false,
@@ -248,13 +253,22 @@ impl Session {
 
     /// Something was completed that is not in the ring.
     pub fn ring_later(&mut self) {
-        self.is_silent = false;
+        self.unannounced += 1;
     }
 
     /// Rings for what was completed since the last time.
     pub fn ring(&mut self) {
-        if !std::mem::replace(&mut self.is_silent, true) {
+        if std::mem::take(&mut self.unannounced) > 0 {
             self.completions.ring();
+        }
+    }
+
+    /// Rings once as much was completed as is still under way. What it is not rung for now it is
+    /// rung for when the loop has nothing to do: a wake-up costs both as much as several reads, and
+    /// one that wakes for the first of many has its core, or its answer, too early.
+    pub fn ring_for_many(&mut self) {
+        if self.unannounced >= self.operations.len() {
+            self.ring();
         }
     }
 

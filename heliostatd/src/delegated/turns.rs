@@ -1,12 +1,19 @@
 //! The turns of a sweep: who is served, for how much; and what the device has brought.
 
-use heliostat_abi::delegated::{Kind, Way};
+use heliostat_abi::delegated::{Kind, Operation, Way};
+use heliostat_abi::name::ObjectId;
 use heliostat_service_file::delegated::Entry;
 
 use super::engine::Who;
 use super::serve::Step;
 use super::server::Server;
 use super::session::Session;
+
+/// Requests of a session that are enough for the device, and operations that then wait for the
+/// first of them to complete. A device that says that it is done only when it has done everything
+/// would be idle until the session, which sleeps, has answered with more.
+const MANY_FLIGHTS: usize = 24;
+const KEPT_BACK: usize = 8;
 
 /// Why a session's turn ends.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -56,8 +63,22 @@ impl Server {
             }
             did = true;
         }
-        session.ring();
+        session.ring_for_many();
         (turn, did)
+    }
+
+    /// The device has done something: what was kept back begins, before it is looked at what.
+    pub(super) fn release(&mut self) {
+        for (seat, session) in self.sessions.iter_mut() {
+            let is_kept = session.flights.len() >= MANY_FLIGHTS && session.operations.has_ready();
+            if is_kept && session.held_until_ns.is_none() {
+                session.is_released = true;
+                self.fair.join(seat.index);
+            }
+        }
+        self.take_turns();
+        self.submit();
+        self.sessions.iter_mut().for_each(|(_, session)| session.is_released = false);
     }
 
     /// The kernel has done what an operation needed.
@@ -65,17 +86,16 @@ impl Server {
         let Some(session) = self.sessions.get_mut(who.seat) else { return };
         // It is likely to answer with another operation.
         session.heard_ns = self.now_ns;
-        session.flights.remove(&who.operation);
+        session.flights.remove(who.operation);
         let Some(entry) = session.operations.get_mut(who.operation) else { return };
         entry.flying = entry.flying.saturating_sub(1);
-        let entry = *entry;
-        session.landed(&entry);
-        if result == -libc::EINVAL && session.goes_by_kernel(&entry) {
+        let landed = Landed::of(entry);
+        session.flying_bytes = session.flying_bytes.saturating_sub(landed.bytes);
+        if result == -libc::EINVAL && session.goes_by_kernel(&landed) {
             session.operations.requeue(who.operation);
         } else {
-            session.end(&mut self.engine, who.operation, result_of(&entry, result));
+            session.end(&mut self.engine, who.operation, landed.told(result));
         }
-        session.ring();
         if session.operations.has_ready() && session.held_until_ns.is_none() {
             self.fair.join(who.seat.index);
         }
@@ -85,7 +105,7 @@ impl Server {
 impl Session {
     /// Whether an operation may begin: the session has tokens, and room at the device. One that has
     /// begun goes on.
-    fn may_begin(&mut self, id: heliostat_abi::name::ObjectId, share: u64, now_ns: u64) -> bool {
+    fn may_begin(&mut self, id: ObjectId, share: u64, now_ns: u64) -> bool {
         let Some(entry) = self.operations.get(id) else { return true };
         if entry.done > 0 || entry.way != Way::None || entry.verdict.is_some() {
             return true;
@@ -94,9 +114,21 @@ impl Session {
         if self.flying_bytes > 0 && self.flying_bytes + bytes > share {
             return false;
         }
+        let object = entry.operation.object;
+        if entry.operation.kind == Kind::Read && self.keeps_back(object) {
+            return false;
+        }
         let answer = self.take_tokens(bytes, now_ns);
         self.held_until_ns = answer.err();
         answer.is_ok()
+    }
+
+    /// Whether the device has enough for now, so that the last few reads past the caches wait for
+    /// its first completions.
+    fn keeps_back(&self, object: ObjectId) -> bool {
+        let has_much = self.flights.len() >= MANY_FLIGHTS && !self.is_released;
+        let is_last = has_much && self.operations.ready() < KEPT_BACK;
+        is_last && self.objects.get(object).is_some_and(|opened| opened.file.wants_direct)
     }
 
     /// Takes the tokens of one operation, or says at which time to ask again.
@@ -106,17 +138,10 @@ impl Session {
         of_bytes.take(bytes, now_ns).inspect_err(|_| operations.give_back(1))
     }
 
-    fn landed(&mut self, entry: &Entry) {
-        if entry.operation.kind != Kind::Fsync {
-            let bytes = entry.operation.pieces.bytes();
-            self.flying_bytes = self.flying_bytes.saturating_sub(bytes);
-        }
-    }
-
     /// A file that can be opened for the device but not be read so goes by the kernel from now on,
     /// unless the session has asked for the device.
-    fn goes_by_kernel(&mut self, entry: &Entry) -> bool {
-        let Some(opened) = self.objects.get_mut(entry.operation.object) else { return false };
+    fn goes_by_kernel(&mut self, entry: &Landed) -> bool {
+        let Some(opened) = self.objects.get_mut(entry.object) else { return false };
         let goes = entry.way == Way::Direct && !opened.file.wants_direct;
         if goes {
             opened.file.direct = None;
@@ -125,10 +150,27 @@ impl Session {
     }
 }
 
-/// What the session is told: an operation that was to end, and was done all the same, is done.
-fn result_of(entry: &Entry, result: i32) -> i64 {
-    match entry.verdict {
-        Some(errno) if result < 0 => -i64::from(errno),
-        _ => i64::from(result),
+/// What counts of an operation when a request of its has completed; the whole is ten times as long.
+struct Landed {
+    object: ObjectId,
+    way: Way,
+    /// Of the session's share of the device.
+    bytes: u64,
+    verdict: Option<i32>,
+}
+
+impl Landed {
+    fn of(entry: &Entry) -> Landed {
+        let Operation { kind, object, pieces, .. } = &entry.operation;
+        let bytes = if *kind == Kind::Fsync { 0 } else { pieces.bytes() };
+        Landed { object: *object, way: entry.way, bytes, verdict: entry.verdict }
+    }
+
+    /// What the session is told: an operation that was to end, and was done all the same, is done.
+    fn told(&self, result: i32) -> i64 {
+        match self.verdict {
+            Some(errno) if result < 0 => -i64::from(errno),
+            _ => i64::from(result),
+        }
     }
 }

@@ -133,6 +133,11 @@ impl Operations {
         !self.ready.is_empty()
     }
 
+    /// How many may begin or go on.
+    pub fn ready(&self) -> usize {
+        self.ready.len()
+    }
+
     /// An operation.
     pub fn get(&self, id: ObjectId) -> Option<&Entry> {
         self.table.get(id)
