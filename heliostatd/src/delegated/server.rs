@@ -72,6 +72,8 @@ pub struct Server {
     sweeps: u32,
     /// The last yield gave the core to somebody else.
     is_shared: bool,
+    /// Something is completed that its session was not rung for.
+    is_anyone_unrung: bool,
 }
 
 impl Server {
@@ -89,6 +91,7 @@ impl Server {
             is_over: false,
             sweeps: 0,
             is_shared: true,
+            is_anyone_unrung: false,
         }
     }
 
@@ -100,7 +103,9 @@ impl Server {
                 idle = 0;
                 continue;
             }
-            self.sessions.iter_mut().for_each(|(_, session)| session.ring());
+            if std::mem::take(&mut self.is_anyone_unrung) {
+                self.sessions.iter_mut().for_each(|(_, session)| session.ring());
+            }
             idle += 1;
             if !self.is_shared && idle <= EAGER_SWEEPS {
                 continue;
@@ -264,7 +269,7 @@ impl Server {
                 }
             }
             // Also for one that was parked while the device had something of its.
-            session.ring_for_many();
+            self.is_anyone_unrung |= session.ring_for_many();
             busy += u64::from(!session.operations.is_empty());
             if session.operations.has_ready() && session.held_until_ns.is_none() {
                 self.fair.join(seat.index);
@@ -285,12 +290,16 @@ impl Server {
     fn look_at_clock(&mut self) {
         self.now_ns = monotonic_ns();
         self.engine.now_ns = self.now_ns;
-        for (_, session) in self.sessions.iter_mut() {
+        for (seat, session) in self.sessions.iter_mut() {
             for cancelled in session.operations.expire(self.now_ns, libc::ETIMEDOUT) {
                 session.cut_short(&mut self.engine, cancelled);
             }
             if session.held_until_ns.is_some_and(|until| until <= self.now_ns) {
                 session.held_until_ns = None;
+                // Or the loop, which looks at the clock before it sleeps, would find nothing to do.
+                if session.operations.has_ready() {
+                    self.fair.join(seat.index);
+                }
             }
             session.ring();
         }

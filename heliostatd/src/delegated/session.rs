@@ -263,13 +263,18 @@ impl Session {
         }
     }
 
-    /// Rings once as much was completed as is still under way. What it is not rung for now it is
-    /// rung for when the loop has nothing to do: a wake-up costs both as much as several reads, and
-    /// one that wakes for the first of many has its core, or its answer, too early.
-    pub fn ring_for_many(&mut self) {
+    /// Rings once as much was completed as is still under way; true when there is something that it
+    /// was not rung for, which it is when the loop has nothing else to do: a wake-up costs both as
+    /// much as several reads, and one that wakes for the first of many has its answer too early.
+    #[inline]
+    pub fn ring_for_many(&mut self) -> bool {
+        if self.unannounced == 0 {
+            return false;
+        }
         if self.unannounced >= self.operations.len() {
             self.ring();
         }
+        self.unannounced > 0
     }
 
     /// Lets the kernel watch its bell; false when there is something to take already.
