@@ -13,6 +13,7 @@ use std::process::{Child, Command, Stdio};
 
 use heliostat_abi::name::NetAddress;
 use heliostat_abi::record::{Reply, Request};
+use heliostat_base::packet::PacketSocket;
 use support::*;
 
 const ROLE: &str = "HELIOSTATD_TEST_ROLE";
@@ -207,13 +208,16 @@ fn a_users_daemon_serves_that_user_only() {
         .args(["--socket", socket.to_str().unwrap()])
         .uid(NOBODY)
         .gid(NOBODY)
+        .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn();
     let Ok(mut daemon) = started else {
         eprintln!("skipped: cannot become another user here");
         return;
     };
-    await_that("it listens", || socket.exists() || daemon.try_wait().unwrap().is_some());
+    // The name is there a moment before anybody listens.
+    let answers = || PacketSocket::connect(socket.to_str().unwrap(), 10_000).is_ok();
+    await_that("it listens", || answers() || daemon.try_wait().unwrap().is_some());
     let mut client = Client::connect(socket.to_str().unwrap());
     assert!(client.text(&Request::Status).contains("boot"));
     let hello = Request::Hello { program: "x".into() };
