@@ -90,12 +90,18 @@ fn is_root() -> bool {
     is_root
 }
 
+/// A folder with a file that says this.
+fn folder_with_file(daemon: &Daemon, says: &str) -> std::path::PathBuf {
+    let folder = daemon.folder().join("folder");
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::write(folder.join("file"), says).unwrap();
+    folder
+}
+
 #[test]
 fn names_are_those_of_the_programs_own_root() {
     let daemon = Daemon::start();
-    let folder = daemon.folder().join("jail");
-    std::fs::create_dir(&folder).unwrap();
-    std::fs::write(folder.join("file"), "inside").unwrap();
+    let folder = folder_with_file(&daemon, "inside");
     std::os::unix::fs::symlink("/file", folder.join("link")).unwrap();
     if !is_root() {
         return;
@@ -108,9 +114,7 @@ fn names_are_those_of_the_programs_own_root() {
 #[test]
 fn files_of_other_mounts_are_refused_and_not_mistaken() {
     let daemon = Daemon::start();
-    let folder = daemon.folder().join("covered");
-    std::fs::create_dir(&folder).unwrap();
-    std::fs::write(folder.join("file"), "host").unwrap();
+    let folder = folder_with_file(&daemon, "host");
     if !is_root() {
         return;
     }

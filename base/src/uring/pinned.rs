@@ -77,9 +77,10 @@ impl Pinned {
             }
             Piece::Counted(_) => {}
         }
-        let number = self.pin(kernel, memory, index)?;
-        *self.piece(memory, index)? = Piece::Pinned(number);
-        Some(number)
+        let number = self.pin(kernel, memory, index);
+        // Where there is no room now, it is counted anew before that is looked for again.
+        *self.piece(memory, index)? = number.map_or(Piece::Counted(0), Piece::Pinned);
+        number
     }
 
     /// What is known of a piece; `None` where no more are counted.
