@@ -14,6 +14,7 @@
 mod call;
 mod error;
 mod files;
+mod gathered;
 mod link;
 
 use std::collections::VecDeque;
@@ -27,6 +28,7 @@ use heliostat_base::fd::OwnedFd;
 use heliostat_base::mapping::SharedMapping;
 
 pub use error::DelegatedError;
+use gathered::Gathered;
 pub use heliostat_abi::delegated::{Facts, Piece, Way, DIRECT, READ, WRITE};
 use link::Link;
 
@@ -74,6 +76,7 @@ pub struct Transfer {
 pub struct Delegated {
     window: Arc<SharedMapping>,
     window_fd: OwnedFd,
+    gathered: Gathered,
     link: Option<Link>,
     /// Completions that a convenience found while it waited for its own.
     kept: VecDeque<Completion>,
@@ -91,8 +94,9 @@ impl Delegated {
         let made = SharedMapping::create(c"heliostat-window", window_bytes);
         let (window_fd, window) = made.map_err(DelegatedError::Memory)?;
         let (kept, under_way, tags) = (VecDeque::new(), 0, 0);
-        let window = Arc::new(window);
-        let mut session = Delegated { window, window_fd, link: None, kept, under_way, tags };
+        let (window, gathered) = (Arc::new(window), Gathered::default());
+        let mut session =
+            Delegated { window, window_fd, gathered, link: None, kept, under_way, tags };
         session.connect()?;
         Ok(session)
     }
@@ -124,7 +128,9 @@ impl Delegated {
         let room = DEPTH_MAX.saturating_sub(self.under_way);
         let mut count = 0;
         for transfer in transfers.iter().take(room) {
-            if !link.push(&transfer.operation())? {
+            let operation = transfer.operation();
+            self.gathered.prepare(&self.window, &operation);
+            if !link.push(&operation)? {
                 break;
             }
             count += 1;
@@ -207,6 +213,7 @@ impl Delegated {
         self.connect()?;
         let tag = self.next_tag();
         let operation = Operation { tag, ..asked };
+        self.gathered.prepare(&self.window, &operation);
         while self.under_way >= DEPTH_MAX || !self.push(&operation)? {
             let other = self.wait_new(None)?;
             self.kept.push_back(other);
