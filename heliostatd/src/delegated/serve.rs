@@ -15,7 +15,7 @@ use super::session::Session;
 /// What a request to the kernel costs of a turn. Its bytes count against the session's share of the
 /// device instead: charged here, they would leave one request for each submission, and each wakes the
 /// device by itself.
-const FLIGHT_COST: i64 = QUANTUM / 8;
+const FLIGHT_COST: i64 = QUANTUM / 16;
 
 /// What became of an operation in this turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -23,6 +23,9 @@ use super::message::{Asked, Link, News};
 
 /// Operations taken from one ring before the others are looked at.
 const TAKEN_AT_ONCE: usize = 32;
+/// The same while the device has requests of its, whose answers come many at once: each submission
+/// wakes the device.
+const TAKEN_IN_FLIGHT: usize = 4;
 /// One part of so many of a second's worth may be used at once.
 const BURST_SHARE: u64 = 10;
 
@@ -103,14 +106,15 @@ impl Session {
 
     /// Takes what it has submitted, up to a number; answers how many operations that were.
     ///
-    /// One at first, and twice as many each time that there were as many: to see that there is no
+    /// One at first where the device has nothing, and twice as many each time that there were as many: to see that there is no
     /// second one takes a line's way between two cores, in which the first is as good as done.
     pub fn take_operations(&mut self, engine: &mut Engine, now_ns: u64) -> usize {
         let mut left = QUANTUM;
         let called = usize::from(self.answer_call(engine, &mut left, now_ns));
         let taken = self.take_some(engine, left, now_ns);
         let is_all = taken < self.eagerness;
-        self.eagerness = if is_all { 1 } else { (taken * 2).min(TAKEN_AT_ONCE) };
+        let least = if self.flights.len() > 0 { TAKEN_IN_FLIGHT } else { 1 };
+        self.eagerness = if is_all { least } else { (taken * 2).min(TAKEN_AT_ONCE) };
         called + taken
     }
 
