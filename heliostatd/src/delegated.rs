@@ -217,6 +217,7 @@ impl Daemon {
         let Some(delegated) = &mut self.delegated else { return };
         if let Some(held) = delegated.sessions.remove(&id) {
             delegated.loops.order(held.loop_number, Order::End(id));
+            self.leave_files(id, held);
         }
     }
 

@@ -12,10 +12,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use heliostat_abi::code::{Code, Unmapped};
+use heliostat_abi::delegated::Operation;
 use heliostat_abi::node::State;
 use heliostat_abi::record::{Reply, Request};
 use heliostat_base::alive;
 use heliostat_base::call::fcntl;
+use support::delegated::{blank, Delegate};
 use support::files::*;
 use support::*;
 
@@ -166,4 +168,24 @@ fn nobody_else_can_give_the_common_lease_back() {
     assert_eq!(state(&welcome, lease), State::Active);
     drop(sample.writer());
     assert_eq!(state(&welcome, lease), State::Revoked);
+}
+
+#[test]
+fn a_session_has_a_lease_as_often_as_it_was_given_it() {
+    let daemon = Daemon::start();
+    let sample = Sample::new(&daemon, "file");
+    let mut session = Delegate::new(&daemon);
+    let (once, _, _) = lease(&mut session.client, &sample.reader()).unwrap();
+    let (twice, _, _) = lease(&mut session.client, &sample.reader()).unwrap();
+    let shown = [(); 2].map(|()| session.show(&sample.reader(), false).unwrap());
+    let end = |session: &mut Delegate| session.client.ask(&Request::EndLease { lease: once }).0;
+    assert_eq!((once, end(&mut session)), (twice, Reply::Done));
+    assert_eq!(session.run(&Operation { object: shown[0], ..blank(1) }).result, 0);
+    assert_eq!(end(&mut session), Reply::Done);
+    // The other delegated file still has it.
+    std::thread::sleep(Duration::from_millis(50));
+    assert_eq!(state(&session.welcome, once), State::Active);
+    assert_eq!(session.client.ask(&Request::EndDelegate).0, Reply::Done);
+    await_that("delegation ended", || state(&session.welcome, once) == State::Free);
+    assert_eq!(session.client.refusal(&Request::EndLease { lease: once }, &[]), Code::Denied);
 }

@@ -38,9 +38,11 @@ fn leases_of_one_session_are_limited() {
     lease(&mut one, &files[1].reader()).unwrap();
     assert_eq!(lease(&mut one, &files[2].reader()).err(), Some(Unmapped::Full));
     lease(&mut other, &files[2].reader()).unwrap();
-    // Sharing a lease counts as one; the same again does not.
+    // Sharing a lease counts as one; the same again does not, and is ended by itself.
     assert_eq!(lease(&mut one, &files[2].reader()).err(), Some(Unmapped::Full));
     lease(&mut one, &files[0].reader()).unwrap();
+    assert_eq!(one.ask(&Request::EndLease { lease: first }).0, Reply::Done);
+    assert_eq!(lease(&mut one, &files[2].reader()).err(), Some(Unmapped::Full));
     assert_eq!(one.ask(&Request::EndLease { lease: first }).0, Reply::Done);
     lease(&mut one, &files[2].reader()).unwrap();
 }

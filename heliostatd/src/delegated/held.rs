@@ -29,8 +29,6 @@ const YOUNG_S: i64 = 2;
 pub(super) struct Held {
     /// The server loop that has it, from its beginning to its end.
     pub(super) loop_number: usize,
-    /// How many of its files are under which lease.
-    leases: HashMap<ObjectId, u32>,
     /// Its files, by serial number.
     files: HashMap<u64, Seen>,
 }
@@ -38,7 +36,7 @@ pub(super) struct Held {
 impl Held {
     /// Nothing, for a session of the loop with this number.
     pub(super) fn on(loop_number: usize) -> Held {
-        Held { loop_number, leases: HashMap::new(), files: HashMap::new() }
+        Held { loop_number, files: HashMap::new() }
     }
 }
 
@@ -103,7 +101,11 @@ impl Daemon {
             told: told.clone(),
         };
         let held = self.delegated.as_mut().and_then(|it| it.sessions.get_mut(&id));
-        held.ok_or(libc::ECONNRESET)?.files.insert(serial, seen);
+        let Some(held) = held else {
+            self.leave_lease(id, seen.lease);
+            return Err(libc::ECONNRESET);
+        };
+        held.files.insert(serial, seen);
         let lease = lease.ok();
         Ok(Box::new(OpenFile {
             buffered,
@@ -158,15 +160,11 @@ impl Daemon {
             NotGiven::Unmapped(reason) => Why::NotLeased(reason),
             NotGiven::Refused(_) => Why::NotLeased(Unmapped::Denied),
         })?;
-        let vouched = self.version_under(lease, fd);
-        let held = self.delegated.as_mut().and_then(|it| it.sessions.get_mut(&id));
-        match (vouched, held) {
-            (Some(version), Some(held)) => {
-                *held.leases.entry(lease).or_insert(0) += 1;
-                Ok(Vouched { id: lease, word: self.node.lease_word(lease), version })
-            }
-            _ => Err(Why::NotLeased(Unmapped::Fault)),
-        }
+        let Some(version) = self.version_under(lease, fd) else {
+            self.leave_lease(id, Some(lease));
+            return Err(Why::NotLeased(Unmapped::Fault));
+        };
+        Ok(Vouched { id: lease, word: self.node.lease_word(lease), version })
     }
 
     /// Which version of a file a lease that has just begun vouches for: nobody changes it any more.
@@ -200,7 +198,7 @@ impl Daemon {
         self.order(id, Order::Vouched(id, object, lease.ok()));
     }
 
-    /// A session, or its end, has closed a file: its lease, when no other file of it is under it.
+    /// A session, or its end, has closed a file, and its lease.
     pub(super) fn close_file(&mut self, id: ObjectId, file: OpenFile) {
         let held = self.delegated.as_mut().and_then(|it| it.sessions.get_mut(&id));
         let lease = held.and_then(|held| held.files.remove(&file.serial)?.lease);
@@ -210,14 +208,14 @@ impl Daemon {
         fds.for_each(|fd| self.closer.close_last(fd));
     }
 
+    /// What a session has open is the server loop's no more; it may go on without delegation.
+    pub(super) fn leave_files(&mut self, id: ObjectId, held: Held) {
+        held.files.into_values().for_each(|seen| self.leave_lease(id, seen.lease));
+    }
+
     fn leave_lease(&mut self, id: ObjectId, lease: Option<ObjectId>) {
-        let held = self.delegated.as_mut().and_then(|it| it.sessions.get_mut(&id));
-        let (Some(held), Some(lease)) = (held, lease) else { return };
-        let count = held.leases.entry(lease).or_insert(1);
-        *count -= 1;
-        if *count == 0 {
-            held.leases.remove(&lease);
-            // Perhaps a writer has ended it already.
+        if let Some(lease) = lease {
+            // Perhaps a writer has ended it already, or the session has ended and with it this.
             let _ = self.end_lease(id, lease);
         }
     }

@@ -3,7 +3,7 @@
 //! Everything is counted against a limit before it is made, so that no sequence of requests grows
 //! a table. What is left of a broken lease is its file's pause, in a table that forgets.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use heliostat_abi::limits::LEASES_MAX;
 use heliostat_abi::name::ObjectId;
@@ -55,7 +55,8 @@ pub(crate) enum Stage {
 pub(crate) struct Lease {
     pub(crate) key: FileKey,
     pub(crate) stage: Stage,
-    pub(crate) holders: BTreeSet<ObjectId>,
+    /// Who has it, and how often.
+    pub(crate) holders: BTreeMap<ObjectId, u32>,
 }
 
 #[derive(Clone, Default, Debug)]
@@ -93,7 +94,8 @@ impl File {
 
     /// A session asks for the lease on a file. The caller has checked the file and the rights.
     ///
-    /// Who has it already gets the same one and still ends it once.
+    /// Who has it already gets the same one, and has it as often as it was given: each is ended by
+    /// itself, so that files of one session that are under one lease need not know of each other.
     pub fn ask(
         &mut self,
         session: ObjectId,
@@ -125,7 +127,8 @@ impl File {
     fn join(&mut self, session: ObjectId, id: ObjectId) -> Result<ObjectId, Refusal> {
         let lease = self.leases.get_mut(id).filter(|lease| lease.stage == Stage::Active);
         let lease = lease.ok_or(Refusal::Taking { lease: id })?;
-        lease.holders.insert(session);
+        let times = lease.holders.entry(session).or_default();
+        *times = times.saturating_add(1);
         self.held.entry(session).or_default().leases.insert(id);
         Ok(id)
     }
@@ -140,7 +143,7 @@ impl File {
         if self.leases.len() >= limit {
             return Err(full(Resource::Leases, limit));
         }
-        let lease = Lease { key, stage: Stage::Taking, holders: BTreeSet::from([session]) };
+        let lease = Lease { key, stage: Stage::Taking, holders: BTreeMap::from([(session, 1)]) };
         let id = self.leases.insert(lease).map_err(|error| full(Resource::Leases, error.limit))?;
         self.by_key.insert(key, id);
         self.held.entry(session).or_default().leases.insert(id);
@@ -173,7 +176,7 @@ impl File {
         effects.extend([Effect::Revoked(id), Effect::GiveBack(id)]);
     }
 
-    /// A session gives a lease back.
+    /// A session gives a lease back, once.
     pub fn end_lease(
         &mut self,
         session: ObjectId,
@@ -182,18 +185,25 @@ impl File {
     ) -> Result<(), Refusal> {
         let not_held = Refusal::NotHeld { lease: id };
         let lease = self.leases.get_mut(id).ok_or(not_held)?;
-        if !lease.holders.remove(&session) {
-            return Err(not_held);
+        let times = lease.holders.get_mut(&session).ok_or(not_held)?;
+        *times -= 1;
+        if *times == 0 {
+            self.let_go(session, id, effects);
         }
-        let is_last = lease.holders.is_empty();
+        Ok(())
+    }
+
+    /// A session has a lease no more.
+    fn let_go(&mut self, session: ObjectId, id: ObjectId, effects: &mut Vec<Effect>) {
         if let Some(held) = self.held.get_mut(&session) {
             held.leases.remove(&id);
         }
-        if is_last {
+        let Some(lease) = self.leases.get_mut(id) else { return };
+        lease.holders.remove(&session);
+        if lease.holders.is_empty() {
             self.forget(id);
             effects.extend([Effect::Freed(id), Effect::GiveBack(id)]);
         }
-        Ok(())
     }
 
     /// Ends a session: it holds nothing any more.
@@ -223,8 +233,7 @@ impl File {
     fn end_all_of(&mut self, session: ObjectId, effects: &mut Vec<Effect>) {
         let leases = self.held.get(&session).map(|held| held.leases.clone()).unwrap_or_default();
         for lease in leases {
-            // It holds each of them, so none of these is refused.
-            let _ = self.end_lease(session, lease, effects);
+            self.let_go(session, lease, effects);
         }
     }
 
@@ -232,7 +241,7 @@ impl File {
     fn forget(&mut self, id: ObjectId) -> Option<FileKey> {
         let lease = self.leases.remove(id)?;
         self.by_key.remove(&lease.key);
-        for session in lease.holders {
+        for session in lease.holders.into_keys() {
             if let Some(held) = self.held.get_mut(&session) {
                 held.leases.remove(&id);
             }

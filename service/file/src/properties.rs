@@ -50,8 +50,8 @@ struct World {
     /// Leases of the kernel.
     kernel: HashMap<ObjectId, u64>,
     words: HashMap<ObjectId, Word>,
-    /// Whom the service told that it holds what.
-    told: HashSet<(ObjectId, ObjectId)>,
+    /// Whom the service told that it holds what, and how often.
+    told: HashMap<(ObjectId, ObjectId), u32>,
     broken_ns: HashMap<u64, u64>,
 }
 
@@ -72,14 +72,17 @@ impl World {
                 let (session, lease) = (self.session(session), self.service.lease_on(key(inode)));
                 let Some(lease) = lease else { return };
                 let held = self.told.remove(&(session, lease));
+                if let Some(more @ 1..) = held.map(|times| times - 1) {
+                    self.told.insert((session, lease), more);
+                }
                 let answer = self.service.end_lease(session, lease, &mut effects);
-                assert_eq!(answer.is_ok(), held);
+                assert_eq!(answer.is_ok(), held.is_some());
             }
             Step::Write { inode } => self.write(inode),
             Step::End { session } => {
                 let id = self.session(session);
                 self.service.end(id, &mut effects);
-                self.told.retain(|(holder, _)| *holder != id);
+                self.told.retain(|(holder, _), _| *holder != id);
                 *self.generations.entry(session).or_insert(1) += 1;
             }
             Step::Revoke { session } => {
@@ -97,7 +100,7 @@ impl World {
         let Ok(lease) = answer else { return assert_eq!(effects, []) };
         if effects.is_empty() {
             assert_eq!(there, Some(lease));
-            self.told.insert((session, lease));
+            *self.told.entry((session, lease)).or_default() += 1;
             return;
         }
         assert_eq!((there, effects), (None, vec![Effect::TakeLease(lease)]));
@@ -107,7 +110,7 @@ impl World {
             return self.service.not_taken(lease);
         }
         assert!(self.kernel.insert(lease, inode).is_none(), "{lease} was given out twice");
-        self.told.insert((session, lease));
+        self.told.insert((session, lease), 1);
         let mut effects = Vec::new();
         self.service.taken(lease, &mut effects);
         self.follow(&effects);
@@ -135,7 +138,7 @@ impl World {
                 Effect::Active(id) => drop(self.words.insert(*id, Word::Active)),
                 Effect::Revoked(id) | Effect::Freed(id) => {
                     assert_eq!(self.words.insert(*id, Word::Over), Some(Word::Active));
-                    self.told.retain(|(_, lease)| lease != id);
+                    self.told.retain(|(_, lease), _| lease != id);
                 }
                 Effect::GiveBack(id) => {
                     assert_eq!(self.words[id], Word::Over, "given back before its word changed");
@@ -156,7 +159,7 @@ impl World {
             view.holders.into_iter().map(move |holder| (holder, view.id))
         });
         let held: HashSet<_> = held.collect();
-        assert_eq!(held, self.told);
+        assert_eq!(held, self.told.keys().copied().collect());
         for index in 0..4 {
             let session = self.session(index);
             assert!(self.service.holding(session) <= LIMITS.leases_per_session);
@@ -175,7 +178,7 @@ proptest! {
             generations: HashMap::new(),
             kernel: HashMap::new(),
             words: HashMap::new(),
-            told: HashSet::new(),
+            told: HashMap::new(),
             broken_ns: HashMap::new(),
         };
         for step in &steps {

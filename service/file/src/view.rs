@@ -21,7 +21,7 @@ impl File {
         self.leases.iter().map(|(id, lease)| LeaseView {
             id,
             key: lease.key,
-            holders: lease.holders.iter().copied().collect(),
+            holders: lease.holders.keys().copied().collect(),
         })
     }
 
