@@ -120,7 +120,8 @@ impl Policy {
     /// `localhost`: their addresses are known to whoever looked them up, see
     /// [`connect_names`](Self::connect_names).
     pub fn may_connect(&self, to: SocketAddr) -> bool {
-        let to = as_destination(to);
+        let to = destination(to);
+        let to = SocketAddr::new(to.ip().to_canonical(), to.port());
         self.connect.iter().any(|endpoint| endpoint.reaches(to))
     }
 
@@ -147,15 +148,21 @@ impl Policy {
     }
 }
 
-/// Where the kernel really sends what is sent to `to`: IPv4 inside IPv6 is IPv4, and "no address"
-/// is this machine.
-fn as_destination(to: SocketAddr) -> SocketAddr {
-    let ip = match to.ip().to_canonical() {
+/// The address that is judged for one that a program names, and that must be used: "no address"
+/// is this machine's 127.0.0.1 or ::1. The kernel would take the socket's own address instead,
+/// where it is bound to one (source: net/ipv4/route.c).
+pub fn destination(mut to: SocketAddr) -> SocketAddr {
+    let loopback = match to.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
         IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),
-        ip => ip,
+        // A socket of IPv6 takes IPv4 only inside.
+        IpAddr::V6(ip) if ip.to_ipv4_mapped().is_some_and(|ip| ip.is_unspecified()) => {
+            IpAddr::V6(Ipv4Addr::LOCALHOST.to_ipv6_mapped())
+        }
+        _ => return to,
     };
-    SocketAddr::new(ip, to.port())
+    to.set_ip(loopback);
+    to
 }
 
 fn append_new<T: PartialEq>(list: &mut Vec<T>, more: Vec<T>) {

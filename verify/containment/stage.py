@@ -117,6 +117,7 @@ class Doors:
         self.denied = _pair_of_ports(socket.AF_INET, "127.0.0.1")
         self.port = self.denied[0].getsockname()[1]
         self.six = _pair_of_ports(socket.AF_INET6, "::1", self.port)
+        self.beside = _pair_of_ports(socket.AF_INET, "127.0.0.2", self.granted[0].getsockname()[1])
         self.unix = [
             _unix(socket.SOCK_STREAM, str(folder / "outside/door")),
             _unix(socket.SOCK_DGRAM, str(folder / "outside/letterbox")),
@@ -138,12 +139,13 @@ class Doors:
 
     def visitors(self) -> list[str]:
         """Who came to a door that is nobody's; a door keeps no visitor."""
-        names = ("TCP", "UDP", "TCP of IPv6", "UDP of IPv6", "door", "letter box", "abstract door", "abstract box")
-        doors = (*self.denied, *self.six, *self.unix)
+        inet = ("TCP", "UDP", "TCP of IPv6", "UDP of IPv6", "TCP of 127.0.0.2", "UDP of 127.0.0.2")
+        names = (*inet, "door", "letter box", "abstract door", "abstract box")
+        doors = (*self.denied, *self.six, *self.beside, *self.unix)
         return [name for name, door in zip(names, doors) if _visited(door)]
 
     def close(self) -> None:
-        for door in (*self.granted, *self.denied, *self.six, *self.unix):
+        for door in (*self.granted, *self.denied, *self.six, *self.beside, *self.unix):
             door.close()
 
 

@@ -36,7 +36,17 @@ fn the_longest_path_decides_by_whole_parts() {
 }
 
 #[test]
-fn connections_are_judged_by_where_the_kernel_sends() {
+fn what_is_judged_for_no_address_is_what_must_be_used() {
+    let used = |to: &str| destination(to.parse().unwrap()).to_string();
+    assert_eq!(used("0.0.0.0:80"), "127.0.0.1:80");
+    assert_eq!(used("[::]:80"), "[::1]:80");
+    assert_eq!(used("[::ffff:0.0.0.0]:80"), "[::ffff:127.0.0.1]:80");
+    assert_eq!(used("[fe80::1%3]:80"), "[fe80::1%3]:80");
+    assert_eq!(used("10.0.0.5:80"), "10.0.0.5:80");
+}
+
+#[test]
+fn connections_are_judged_by_where_they_go() {
     let policy = policy(EXAMPLE);
     let may = |to: &str| policy.may_connect(to.parse().unwrap());
     assert!(may("127.0.0.1:6379"));

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use heliostat_base::sys::Errno;
+use heliostat_control::policy::destination;
 use heliostat_control::policy::record::Ask;
 
 use super::socket::Socket;
@@ -11,15 +12,16 @@ use crate::call::Call;
 /// Where a connection goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Way {
-    /// Where the program wants.
+    /// To the address that was judged.
     Straight(SocketAddr),
     /// To the supervisor's own forwarder of look-ups.
     Forwarder(SocketAddr),
 }
 
 /// Judges a destination. EACCES, as from a packet filter.
-pub fn judge(call: &Call<'_>, socket: &Socket, to: SocketAddr) -> Result<Way, Errno> {
-    let is_server = call.house.lookups.is_server(to) && call.house.lookups.are_any();
+pub fn judge(call: &Call<'_>, socket: &Socket, named: SocketAddr) -> Result<Way, Errno> {
+    let to = destination(named);
+    let is_server = is_server(call, named, to) && call.house.lookups.are_any();
     // A traced program may reach the server too, but the names are what it asks for.
     if !(is_server && call.house.is_traced) && is_granted(call, to) {
         call.house.note_ask(call, Ask::Connect(to), true);
@@ -33,22 +35,30 @@ pub fn judge(call: &Call<'_>, socket: &Socket, to: SocketAddr) -> Result<Way, Er
     Err(Errno(libc::EACCES))
 }
 
-/// Judges one datagram to a destination that the socket is not connected to. To a name server a
-/// question goes written anew, as from the forwarder: those bytes, if they are others.
+/// Judges one datagram to a destination that the socket is not connected to, and says where it
+/// goes. To a name server a question goes written anew, as from the forwarder: those bytes, if
+/// they are others.
 pub fn judge_datagram(
     call: &Call<'_>,
-    to: SocketAddr,
+    named: SocketAddr,
     bytes: &[u8],
-) -> Result<Option<Vec<u8>>, Errno> {
+) -> Result<(SocketAddr, Option<Vec<u8>>), Errno> {
+    let to = destination(named);
     if is_granted(call, to) {
         call.house.note_ask(call, Ask::Connect(to), true);
-        return Ok(None);
+        return Ok((to, None));
     }
-    if call.house.lookups.is_server(to) {
-        return call.house.lookups.granted_question(bytes).map(Some).ok_or(Errno(libc::EACCES));
+    if is_server(call, named, to) {
+        let question = call.house.lookups.granted_question(bytes).ok_or(Errno(libc::EACCES))?;
+        return Ok((to, Some(question)));
     }
     call.house.note_ask(call, Ask::Connect(to), false);
     Err(Errno(libc::EACCES))
+}
+
+/// Whether a name server of this machine's is meant, as the program names it or as it is used.
+fn is_server(call: &Call<'_>, named: SocketAddr, to: SocketAddr) -> bool {
+    call.house.lookups.is_server(named) || call.house.lookups.is_server(to)
 }
 
 fn is_granted(call: &Call<'_>, to: SocketAddr) -> bool {

@@ -144,8 +144,8 @@ fn destination(call: &Call<'_>, what: &Message) -> Result<Option<Destination>, E
     match &what.to {
         None => Ok(None),
         Some(Address::Inet(to)) => {
-            let instead = reach::judge_datagram(call, *to, &what.bytes)?;
-            Ok(Some(Destination { to: (*to).into(), _held: None, instead }))
+            let (to, instead) = reach::judge_datagram(call, *to, &what.bytes)?;
+            Ok(Some(Destination { to: to.into(), _held: None, instead }))
         }
         Some(Address::Path(path)) => {
             let (held, name) = unix::destination(call, path)?;

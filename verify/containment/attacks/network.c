@@ -1,7 +1,8 @@
 /* The network: every way to a port that was not granted, and every family that is no port.
  *
  * Granted are connects to 127.0.0.1:GRANTED_PORT and listening on LISTEN_PORT; somebody listens
- * on DENIED_PORT of 127.0.0.1 and ::1, by TCP and UDP, and reports whoever comes.
+ * on DENIED_PORT of 127.0.0.1 and ::1 and on GRANTED_PORT of 127.0.0.2, by TCP and UDP, and
+ * reports whoever comes.
  */
 #include "attack.h"
 #include <arpa/inet.h>
@@ -35,6 +36,34 @@ static void tcp_connect(void) {
     CALL(fcntl, late, F_SETFL, O_NONBLOCK);
     long result = CALL(connect, late, &address, sizeof address);
     must_fail(result == -EINPROGRESS ? 0 : result, "without waiting");
+    all_refused();
+}
+
+/* "No address" from a socket that is bound to another own address is that address for the kernel,
+ * where somebody listens at the granted number. */
+static void unspecified_from_bound(void) {
+    struct sockaddr_in own = to(0x7f000002, 0), any = to(INADDR_ANY, given("GRANTED_PORT")), peer = {0};
+    struct sockaddr_in6 six = mapped(0), any_six = mapped(given("GRANTED_PORT"));
+    inet_pton(AF_INET6, "::ffff:127.0.0.2", &six.sin6_addr);
+    inet_pton(AF_INET6, "::ffff:0.0.0.0", &any_six.sin6_addr);
+    for (long kind = SOCK_STREAM; kind <= SOCK_DGRAM; kind++) {
+        long socket = CALL(socket, AF_INET, kind, 0), size = sizeof peer;
+        need(CALL(bind, socket, &own, sizeof own), "bind");
+        long result = CALL(connect, socket, &any, sizeof any);
+        CALL(getpeername, socket, &peer, &size);
+        bool is_granted = ntohl(peer.sin_addr.s_addr) == INADDR_LOOPBACK;
+        must_fail(result == 0 && is_granted ? -EACCES : result, "0.0.0.0 from 127.0.0.2");
+        struct sockaddr_in6 peer_six = {0};
+        long second = CALL(socket, AF_INET6, kind, 0), size_six = sizeof peer_six;
+        need(CALL(bind, second, &six, sizeof six), "bind, mapped");
+        result = CALL(connect, second, &any_six, sizeof any_six);
+        CALL(getpeername, second, &peer_six, &size_six);
+        is_granted = peer_six.sin6_addr.s6_addr[15] == 1;
+        must_fail(result == 0 && is_granted ? -EACCES : result, "0.0.0.0 from 127.0.0.2, mapped");
+    }
+    long letters = datagram(AF_INET);
+    need(CALL(bind, letters, &own, sizeof own), "bind");
+    CALL(sendto, letters, "attack", 6L, 0, &any, sizeof any);
     all_refused();
 }
 
@@ -164,6 +193,7 @@ static void network_settings(void) {
 
 const struct attack network_attacks[] = {
     ATTACK(tcp_connect, ANYONE),
+    ATTACK(unspecified_from_bound, ANYONE),
     ATTACK(tcp_connect_six, ANYONE),
     ATTACK(tcp_reconnect, ANYONE),
     ATTACK(tcp_fast_open, ANYONE),
