@@ -157,8 +157,11 @@ fn open_roots(plan: &Plan<'_>) -> Result<paths::Roots, SealError> {
     let own: Vec<PathBuf> = grants[of_system..].iter().map(|grant| grant.path.clone()).collect();
     let mut tell = |path: &Path, error: &io::Error| {
         if own.iter().any(|granted| granted == path) {
-            let path = path.display();
-            let _ = writeln!(io::stderr(), "heliostat: granted, but not there: {path}: {error}");
+            let what = match error.kind() {
+                io::ErrorKind::InvalidInput => "not granted",
+                _ => "granted, but not there",
+            };
+            let _ = writeln!(io::stderr(), "heliostat: {what}: {}: {error}", path.display());
         }
     };
     paths::Roots::open(&grants, plan.folder, &mut tell)

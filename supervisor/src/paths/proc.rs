@@ -175,6 +175,20 @@ pub fn is_place(names: &[&str]) -> bool {
     matches!(names, [_, "exe" | "cwd" | "root"] | [_, "task", _, "exe" | "cwd" | "root"])
 }
 
+/// Whether what is open lies in an instance of /proc.
+pub fn is_proc(fd: &OwnedFd) -> bool {
+    /// Source: linux/magic.h.
+    const PROC: i64 = 0x9fa0;
+    rustix::fs::fstatfs(fd).is_ok_and(|found| found.f_type == PROC)
+}
+
+/// Whether a directory found in `folder` is an instance of /proc that somebody mounted there. Its
+/// `self` would be the supervisor.
+pub fn is_mounted(folder: &OwnedFd, found: &OwnedFd) -> bool {
+    let device = |fd: &OwnedFd| rustix::fs::fstat(fd).map(|found| found.st_dev).ok();
+    device(folder) != device(found) && is_proc(found)
+}
+
 /// Opens what a descriptor's entry in its process's folder stands for, by path only. The folder is
 /// that process's as long as it is held, whoever gets its number.
 pub fn opened(folder: &OwnedFd, name: &OsStr) -> Option<OwnedFd> {

@@ -1,7 +1,7 @@
 //! The short way: one openat2(2) from a granted directory, for paths that stay below it.
 //!
 //! Most do. What does not (an absolute symbolic link, `..` out of the grant, grants of other
-//! access below, /proc) answers `None` and is walked component by component.
+//! access below, another file system, /proc) answers `None` and is walked component by component.
 
 use std::ffi::{CString, OsStr};
 use std::os::fd::{AsFd, OwnedFd};
@@ -11,6 +11,7 @@ use heliostat_base::sys::Errno;
 use heliostat_control::policy::Access;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 
+use super::proc::is_proc;
 use super::{errno, Found, Object, Root, Roots, Start, PATH_MAX};
 
 const BENEATH: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_MAGICLINKS);
@@ -35,15 +36,33 @@ pub fn open(
         if writes && root.is_none_or(|root| root.access != Access::ReadWrite || root.is_mixed) {
             return None;
         }
-        let opened = beneath(folder, rest(&path[length..])?, flags, mode)?;
-        return not_proc(root, opened);
+        return below(root, folder, rest(&path[length..])?, flags, mode);
     }
     let start = start?;
     let root = roots.deciding(start.path.as_deref()?)?;
     if !root.is_folder || (writes && (root.access != Access::ReadWrite || root.is_mixed)) {
         return None;
     }
-    not_proc(Some(root), beneath(&start.fd, rest(path)?, flags, mode)?)
+    below(Some(root), &start.fd, rest(path)?, flags, mode)
+}
+
+/// Below a grant. An instance of /proc may be mounted there, in which `self` would be this
+/// process: of another file system it is only asked at once below `/`, where all are others.
+fn below(
+    root: Option<&Root>,
+    folder: &OwnedFd,
+    path: &[u8],
+    flags: OFlags,
+    mode: Mode,
+) -> Option<Result<OwnedFd, Errno>> {
+    if root.is_none_or(|root| root.path.as_os_str() != "/") {
+        return beneath(folder, path, flags, mode);
+    }
+    let flags = flags | OFlags::CLOEXEC;
+    match decided(rustix::fs::openat2(folder, path, flags, mode, BENEATH))? {
+        Ok(fd) if is_proc(&fd) => None,
+        other => Some(other),
+    }
 }
 
 /// A file that is granted by itself. A symbolic link that has taken its place is walked.
@@ -96,19 +115,6 @@ pub fn parent(roots: &Roots, start: Option<&Start>, path: &[u8]) -> Option<Resul
     }))
 }
 
-/// Below `/` lies /proc, whose entries are judged one by one.
-fn not_proc(root: Option<&Root>, opened: Result<OwnedFd, Errno>) -> Option<Result<OwnedFd, Errno>> {
-    /// Source: statfs(2).
-    const PROC: i64 = 0x9fa0;
-    let has_proc = root.is_some_and(|root| root.path.as_os_str() == "/");
-    let fd = match opened {
-        Ok(fd) if has_proc => fd,
-        other => return Some(other),
-    };
-    let is_proc = rustix::fs::fstatfs(&fd).is_ok_and(|found| found.f_type == PROC);
-    (!is_proc).then_some(Ok(fd))
-}
-
 /// Whether an open with these flags can change anything but access times.
 pub fn writes(flags: OFlags) -> bool {
     let changing = OFlags::WRONLY | OFlags::RDWR | OFlags::CREATE | OFlags::TRUNC;
@@ -129,13 +135,14 @@ fn beneath(
     mode: Mode,
 ) -> Option<Result<OwnedFd, Errno>> {
     debug_assert!(path.len() < PATH_MAX);
-    decided(rustix::fs::openat2(folder, path, flags | OFlags::CLOEXEC, mode, BENEATH))
+    let resolve = BENEATH | ResolveFlags::NO_XDEV;
+    decided(rustix::fs::openat2(folder, path, flags | OFlags::CLOEXEC, mode, resolve))
 }
 
 /// `None` for what has to be walked.
 fn decided(opened: rustix::io::Result<OwnedFd>) -> Option<Result<OwnedFd, Errno>> {
     match opened {
-        // Leads out of the grant (EXDEV), through a magic link (ELOOP), or raced (EAGAIN). A loop
+        // Leads out of the grant or to another file system (EXDEV), through a magic link (ELOOP), or raced (EAGAIN). A loop
         // is found again by the walk.
         Err(rustix::io::Errno::XDEV | rustix::io::Errno::LOOP | rustix::io::Errno::AGAIN) => None,
         other => Some(other.map_err(errno)),

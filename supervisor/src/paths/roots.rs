@@ -11,11 +11,16 @@ use heliostat_base::sys::Errno;
 use heliostat_control::policy::{Access, PathGrant};
 use rustix::fs::{Mode, OFlags};
 
+use super::proc::is_proc;
 use super::removed_path;
 use super::shown::Shown;
 use super::skeleton::{self, Skeleton};
 
 const OPEN: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
+
+/// Why a folder of /proc is not granted: what is in it would be this process's.
+const NOT_OF_PROC: &str = "of /proc a program has its own processes' entries and a few of all; \
+                           only single files that are no process's can be granted besides";
 
 /// One granted directory or file.
 #[derive(Debug)]
@@ -87,6 +92,12 @@ impl Roots {
             return self.skeleton.link(&grant.path, &text);
         }
         let path = path?;
+        let is_folder = path.is_dir();
+        let opened = if is_folder { &path } else { path.parent().unwrap_or(&path) };
+        let folder = rustix::fs::open(opened, OPEN | OFlags::DIRECTORY, Mode::empty())?;
+        if is_proc(&folder) && (is_folder || is_of_a_process(&path)) {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, NOT_OF_PROC));
+        }
         if path != grant.path {
             self.lead_through(&grant.path, &path)?;
         }
@@ -95,9 +106,6 @@ impl Roots {
             known.access = grant.access;
             return Ok(());
         }
-        let is_folder = path.is_dir();
-        let opened = if is_folder { &path } else { path.parent().unwrap_or(&path) };
-        let folder = rustix::fs::open(opened, OPEN | OFlags::DIRECTORY, Mode::empty())?;
         match is_folder {
             true => self.skeleton.folder(&path)?,
             false => self.skeleton.file(&path)?,
@@ -288,9 +296,24 @@ fn is_within(path: &Path, folder: &Path) -> bool {
     prefix(path.as_os_str().as_bytes(), folder).is_some()
 }
 
-/// The text of a link to what each process has of its own.
+/// The text of a link to what each process has of its own: /dev/fd, /etc/mtab.
 fn own_link(path: &Path) -> Option<PathBuf> {
-    std::fs::read_link(path).ok().filter(|text| text.starts_with("/proc/self"))
+    let text = std::fs::read_link(path).ok()?;
+    let mut leads_to = PathBuf::from(path.parent()?);
+    for part in text.components() {
+        match part {
+            Component::ParentDir => drop(leads_to.pop()),
+            part => leads_to.push(part),
+        }
+    }
+    let own = ["/proc/self", "/proc/thread-self", "/proc/mounts"];
+    own.iter().any(|own| leads_to.starts_with(own)).then_some(text)
+}
+
+/// Whether a path in /proc is that of a process: these have numbers.
+fn is_of_a_process(path: &Path) -> bool {
+    let is_number = |part: &OsStr| part.as_bytes().iter().all(u8::is_ascii_digit);
+    path.iter().any(is_number)
 }
 
 /// Length of the prefix of `name` that is `path`, if it is one, in whole components. Only plain
@@ -307,6 +330,31 @@ fn prefix(name: &[u8], path: &Path) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn folders_and_processes_of_proc_are_not_granted_and_links_into_it_are_no_roots() {
+        let whole = tempfile::tempdir().expect("a folder");
+        let folder = whole.path().canonicalize().expect("its real name");
+        let mtab = folder.join("mtab");
+        let depth = folder.components().count() - 1;
+        let text = Path::new(&"../".repeat(depth)).join("proc/self/mounts");
+        std::os::unix::fs::symlink(text, &mtab).expect("a link as /etc/mtab is one");
+        let paths = ["/proc", "/proc/self/status", "/proc/sys/kernel", "/proc/cpuinfo"];
+        let paths = paths.iter().map(PathBuf::from).chain([mtab.clone()]);
+        let grants: Vec<_> =
+            paths.map(|path| PathGrant { path, access: Access::ReadOnly }).collect();
+        let mut refused = Vec::new();
+        let roots = Roots::open(&grants, &folder.join("own"), &mut |path, error| {
+            refused.push((path.to_owned(), error.kind()));
+        });
+        let roots = roots.expect("roots");
+        let kind = io::ErrorKind::InvalidInput;
+        let wanted = ["/proc", "/proc/self/status", "/proc/sys/kernel"];
+        assert_eq!(refused, wanted.map(|path| (PathBuf::from(path), kind)));
+        let names: Vec<_> = roots.all().iter().map(|root| root.path.as_path()).collect();
+        assert_eq!(names, [Path::new("/proc/cpuinfo")]);
+        assert!(!roots.lacks(mtab.as_os_str().as_bytes()), "the link itself is there");
+    }
 
     #[test]
     fn grants_are_what_their_names_lead_to_and_nothing_beside_them() {

@@ -202,6 +202,7 @@ impl<'a> Walk<'a> {
                 self.follow(&text.map_err(errno)?.into_bytes())?;
                 Ok(None)
             }
+            FileType::Directory if proc::is_mounted(&folder, &node) => Err(Errno(libc::EACCES)),
             FileType::Directory if enters => {
                 self.stack.push((name, node));
                 Ok(None)

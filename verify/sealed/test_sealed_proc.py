@@ -1,0 +1,50 @@
+"""/proc is the sealed program's own, wherever an instance of it is mounted or a link leads into it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+
+import pytest
+from heliostat_run import BINARY
+
+pytestmark = pytest.mark.heliostat
+
+
+def run(house, grants: list[str], program: list[str], around: tuple[str, ...] = ()) -> subprocess.CompletedProcess:
+    granted = [word for grant in grants for word in ("--grant", grant)]
+    words = [*around, str(BINARY), "run", "--sealed", *granted, "--", *program]
+    environment = {**os.environ, **house.environment()}
+    return subprocess.run(words, env=environment, capture_output=True, text=True, timeout=60)
+
+
+def test_granted_proc_is_refused_with_words(house):
+    done = run(house, ["/proc"], ["cat", "/proc/self/comm"])
+    assert done.stdout == "cat\n"
+    assert "not granted: /proc: of /proc a program has" in done.stderr
+
+
+def test_single_file_of_proc_is_granted(house):
+    done = run(house, ["/proc/interrupts"], ["cat", "/proc/interrupts"])
+    assert (done.returncode, done.stderr) == (0, "") and done.stdout
+
+
+@pytest.mark.parametrize("name", ["self/comm", "self/../thread-self/comm", "self/status"])
+def test_proc_mounted_below_a_grant_shows_nobody(house, tmp_path, name):
+    (tmp_path / "proc").mkdir()
+    own = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
+    mount = f'mount -t proc none {tmp_path}/proc && exec "$@"'
+    inside = ("unshare", *own, "--mount", "--pid", "--fork", "sh", "-c", mount, "sh")
+    program = ["sh", "-c", f"cat {tmp_path}/proc/{name}; cd {tmp_path}/proc && cat {name}; cat {tmp_path}/file"]
+    (tmp_path / "file").write_text("beside it\n")
+    done = run(house, [str(tmp_path)], program, inside)
+    assert done.stdout == "beside it\n"
+    assert "Permission denied" in done.stderr
+
+
+def test_list_of_mounts_is_the_programs_own(house):
+    if not os.path.exists("/etc/mtab"):
+        pytest.skip("no /etc/mtab here")
+    done = run(house, [], ["sh", "-c", "cmp /etc/mtab /proc/self/mounts; ls /proc | grep -c '^[0-9]'; readlink /etc/mtab"])
+    # The shell, ls and grep: no supervisor.
+    assert done.stdout.splitlines() == ["3", os.readlink("/etc/mtab")] and done.stderr == ""
