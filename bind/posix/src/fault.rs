@@ -123,6 +123,8 @@ pub fn is_kept_here(number: i32) -> bool {
 /// rt_sigaction(2) for one of the two, once ours stands.
 pub fn action(number: i32, new: Option<KernelAction>) -> Result<KernelAction, Errno> {
     let place = place(number).ok_or(Errno(libc::EINVAL))?;
+    // A handler that interrupts this may set others.
+    let _critical = thread::Critical::enter();
     let mut program = PROGRAM.lock();
     let before = program[place];
     if let Some(new) = new {

@@ -3,6 +3,7 @@
 
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/uio.h>
 
 static void odd_arguments(void)
@@ -142,6 +143,29 @@ static void buffered_streams(void)
     say("close", fclose(stream));
 }
 
+static void sets_a_fault_handler(int number)
+{
+    struct sigaction fallback = {.sa_handler = SIG_DFL};
+    (void)number;
+    sigaction(SIGSEGV, &fallback, NULL);
+}
+
+/* sigaction(2) may be called in a handler, whatever the handler has interrupted. */
+static void handlers_that_set_handlers(void)
+{
+    int fd = warmed(path), count = 0;
+    struct sigaction action = {.sa_handler = sets_a_fault_handler, .sa_flags = SA_RESTART};
+    struct sigaction fallback = {.sa_handler = SIG_DFL};
+    struct itimerval often = {{0, 50}, {0, 50}}, never = {{0, 0}, {0, 0}};
+    sigaction(SIGALRM, &action, NULL);
+    setitimer(ITIMER_REAL, &often, NULL);
+    for (int round = 0; round < 300000; round++)
+        count += sigaction(SIGBUS, &fallback, NULL) == 0;
+    setitimer(ITIMER_REAL, &never, NULL);
+    say("set", count);
+    say_reads("then", fd, 10);
+}
+
 const struct story content_stories[] = {
     STORY(odd_arguments),
     STORY(all_memory_locked),
@@ -149,5 +173,6 @@ const struct story content_stories[] = {
     STORY(names_come_and_go),
     STORY(buffers_that_are_not_there),
     STORY(buffered_streams),
+    STORY(handlers_that_set_handlers),
     {NULL, NULL},
 };
