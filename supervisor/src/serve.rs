@@ -149,25 +149,29 @@ impl Desk {
     }
 
     fn relieve(self: &Arc<Self>, now: u64) {
-        if self.threads.load(SeqCst) >= THREADS_MAX {
+        let is_room = self.threads.load(SeqCst) < THREADS_MAX;
+        let desk = self.clone();
+        if !is_room || spawn(move || desk.stand_in(now)).is_err() {
             // Nobody is left to receive: the call that holds everything up fails with EINTR.
             self.given_up.store(self.answering.load(SeqCst), SeqCst);
             let _ = interrupt(self.answerer.load(SeqCst));
-            return;
         }
-        // Read before the exchange, which says that they were still so.
+    }
+
+    /// Receives from now on, if the thread that did is still held up. By the new thread itself:
+    /// where there can be none, the one that is held up must not leave.
+    fn stand_in(self: &Arc<Self>, now: u64) {
+        // Read before the exchange, which says that they were still so; and entered before it,
+        // since the call may end afterwards, and takes its entry out.
         let (call, thread) = (self.answering.load(SeqCst), self.answerer.load(SeqCst));
-        let caller = self.caller.load(SeqCst);
+        self.held.insert(call, thread, self.caller.load(SeqCst));
         // Makes the count even: the held-up thread's own end of it fails.
-        if self.progress.compare_exchange(now, now + 1, SeqCst, SeqCst).is_ok() {
-            self.held.insert(call, thread, caller);
-            self.threads.fetch_add(1, SeqCst);
-            let (desk, turn) = (self.clone(), self.turn.fetch_add(1, SeqCst) + 1);
-            let _ = spawn(move || {
-                desk.receive(turn);
-                desk.threads.fetch_sub(1, SeqCst);
-            });
+        if self.progress.compare_exchange(now, now + 1, SeqCst, SeqCst).is_err() {
+            return self.held.remove(call);
         }
+        self.threads.fetch_add(1, SeqCst);
+        self.receive(self.turn.fetch_add(1, SeqCst) + 1);
+        self.threads.fetch_sub(1, SeqCst);
     }
 
     fn sleep_until_busy(&self, idle: u64) {

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import tempfile
+from pathlib import Path
 
 import kernel_view
 import pytest
@@ -122,3 +124,42 @@ def test_daemon_outlives_the_command_and_the_supervisor_does_not_outlive_it(seal
     kernel_view.wait_until(lambda: daemon not in kernel_view.processes(), 20, "the daemon's end")
     assert (tmp_path / "copy").read_text() == open("/etc/hosts").read()
     kernel_view.wait_until(lambda: supervisor not in kernel_view.processes(), 20, "the supervisor's end")
+
+
+CROWD = """
+import os, signal, time
+os.mkfifo("pipe")
+crowd = [os.fork()]
+if crowd[0] == 0:
+    time.sleep(1)
+    for _ in range(20):
+        os.stat("/etc/hosts")
+    print("heard", flush=True)
+    # Waits for nobody, while a reader is not kept.
+    os.write(os.open("pipe", os.O_RDWR), b"on")
+    time.sleep(60)
+try:
+    while len(crowd) < 200:
+        crowd.append(os.fork())
+        if crowd[-1] == 0:
+            time.sleep(60)
+            os._exit(0)
+except BlockingIOError:
+    print("full", flush=True)
+print(os.read(os.open("pipe", os.O_RDONLY), 9).decode(), flush=True)
+for one in crowd:
+    os.kill(one, signal.SIGKILL)
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs a user of its own, whose processes are counted")
+def test_who_cannot_have_another_thread_goes_on_receiving():
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o777)
+        (folder / "program.py").write_text(CROWD)
+        seal = f'ulimit -u 40; exec {BINARY} run --sealed --grant {folder}:rw -- /usr/bin/python3 program.py'
+        words = ["setpriv", "--reuid", "54321", "--regid", "54321", "--clear-groups", "bash", "-c", seal]
+        environment = {"PATH": os.environ["PATH"], "HELIOSTAT_SOCKET": f"{name}/control.sock"}
+        done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, timeout=30)
+        assert (done.stdout, done.returncode) == ("full\nheard\non\n", 0), done.stderr
