@@ -6,6 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use heliostat_abi::code::Code;
 use heliostat_abi::limits::DESTINATIONS_MAX;
 use heliostat_abi::record::{Reply, Request, REPLY_BYTES};
 use heliostat_abi::restriction::{Destination, Services};
@@ -54,25 +55,29 @@ impl ControlPlane {
             return Err(refused);
         }
         let socket = PacketSocket::connect(path, DEADLINE_MS)?;
-        for destination in &self.destinations {
-            ask(&socket, &Request::Allow { destination: *destination }).or(Err(refused))?;
-        }
-        let services = Services::STREAMS.and(Services::FILES);
-        let restrict = Request::Restrict { services, pid: process.unsigned_abs() };
-        let restricted = ask(&socket, &restrict);
+        let restricted = self.restrict(&socket, process);
         self.is_too_old.store(restricted == Err(true), Ordering::Relaxed);
         restricted.map(|()| Greeted(socket)).or(Err(refused))
     }
+
+    fn restrict(&self, socket: &PacketSocket, process: i32) -> Result<(), bool> {
+        for destination in &self.destinations {
+            ask(socket, &Request::Allow { destination: *destination })?;
+        }
+        let services = Services::STREAMS.and(Services::FILES);
+        ask(socket, &Request::Restrict { services, pid: process.unsigned_abs() })
+    }
 }
 
-/// Asks what is answered by Done; otherwise whether the other side refused it in words.
+/// Asks what is answered by Done; otherwise whether the other side does not know the request.
+/// What is refused for another reason (a limit that is reached) may be had the next time.
 fn ask(socket: &PacketSocket, request: &Request) -> Result<(), bool> {
     socket.send(&request.encode(1), &[]).or(Err(false))?;
     let mut record = [0; REPLY_BYTES];
     let (length, _) = socket.receive(&mut record).or(Err(false))?;
     match Reply::decode(&record[..length]) {
         Ok((Reply::Done, 1)) => Ok(()),
-        Ok((Reply::Refused { .. }, _)) => Err(true),
+        Ok((Reply::Refused { code: Code::BadRecord | Code::BadVersion, .. }, _)) => Err(true),
         _ => Err(false),
     }
 }
