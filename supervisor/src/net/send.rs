@@ -7,7 +7,9 @@ use std::time::Instant;
 
 use heliostat_base::seal::{self, Reply};
 use heliostat_base::sys::Errno;
-use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrAny};
+use rustix::net::{
+    AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrAny,
+};
 
 use super::address::{self, Address};
 use super::message::{self, Message};
@@ -96,6 +98,11 @@ fn one_of_many(call: &Call<'_>, socket: &Socket, place: u32) -> Result<(), Errno
 
 /// Sends, waiting as long as the program would. A stream takes all, except what was not copied.
 fn send(call: &Call<'_>, socket: &Socket, what: &Message, flags: i32) -> Result<usize, Errno> {
+    if flags & libc::MSG_ZEROCOPY != 0 && socket.family != AddressFamily::UNIX {
+        // What is sent here is copied, and nobody would tell of its end: as where there is no room
+        // for one to be told, programs copy then.
+        return Err(Errno(libc::ENOBUFS));
+    }
     if flags & libc::MSG_FASTOPEN != 0 || flags & !(FLAGS | libc::MSG_ZEROCOPY) != 0 {
         // As where it is switched off: programs connect first then.
         return Err(Errno(libc::EOPNOTSUPP));
