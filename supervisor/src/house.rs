@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use heliostat_base::seal::Listener;
 use heliostat_control::policy::record::Ask;
 use heliostat_control::policy::{Access, Policy};
+use rustix::fs::{Mode, OFlags, ResolveFlags};
 
 use crate::call::Call;
 use crate::filter::Fenced;
@@ -79,7 +80,7 @@ impl House {
     /// Counts a path that is not granted, or not for that. What is not there is not refused
     /// either: programs look for much that is nowhere.
     pub fn note_path(&self, call: &Call<'_>, path: &Path, access: Access) {
-        if path.symlink_metadata().is_err() {
+        if !is_there(path) {
             return;
         }
         if let Ok(mut refused) = self.refused.lock() {
@@ -99,6 +100,20 @@ impl House {
         if let Ok(mut refused) = self.refused.lock() {
             refused.call(call.number, why);
         }
+    }
+}
+
+/// Whether something has this name, which the program chose and may not look at. Asked of what
+/// the kernel remembers, then of the root's own file system: a folder of an automounter would ask
+/// other machines for that name, and a file system that has died would not answer.
+fn is_there(path: &Path) -> bool {
+    let look = |how: ResolveFlags| {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        rustix::fs::openat2(rustix::fs::CWD, path, flags, Mode::empty(), how)
+    };
+    match look(ResolveFlags::CACHED) {
+        Err(rustix::io::Errno::AGAIN) => look(ResolveFlags::NO_XDEV).is_ok(),
+        found => found.is_ok(),
     }
 }
 
