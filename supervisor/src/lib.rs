@@ -116,6 +116,8 @@ pub fn seal(plan: Plan<'_>, become_program: impl FnOnce() -> i32) -> Result<Seal
     let fenced = fence::probe().map_err(|_| SealError::NoLandlock)?;
     let fenced = Fenced { counts: limits.processes.is_some(), ..fenced };
     let group = limits.memory.and_then(MemoryGroup::make);
+    // Each grant is held open.
+    let own_limit = limits::raise_descriptors();
     let roots = open_roots(&plan)?;
     match fork_telling().map_err(SealError::Fence)? {
         Fork::Child(teller) => {
@@ -128,6 +130,7 @@ pub fn seal(plan: Plan<'_>, become_program: impl FnOnce() -> i32) -> Result<Seal
             drop(teller);
             // Its roots are the parent's to remove.
             std::mem::forget(roots);
+            limits::restore_descriptors(own_limit);
             let status = if listener.is_ok() { become_program() } else { 125 };
             std::process::exit(status)
         }

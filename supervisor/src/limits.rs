@@ -7,6 +7,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
+use rustix::process::{getrlimit, setrlimit, Resource, Rlimit};
+
 use crate::tree;
 
 /// How many more there may be.
@@ -90,8 +92,19 @@ fn group_name() -> String {
 
 /// Memory of each process by itself, where there is no control group. Shared memory is not in it.
 pub fn limit_each(bytes: u64) -> rustix::io::Result<()> {
-    let most = rustix::process::Rlimit { current: Some(bytes), maximum: Some(bytes) };
-    rustix::process::setrlimit(rustix::process::Resource::Data, most)
+    setrlimit(Resource::Data, Rlimit { current: Some(bytes), maximum: Some(bytes) })
+}
+
+/// Lets this process have as many descriptors as it may; what it had before.
+pub fn raise_descriptors() -> Rlimit {
+    let before = getrlimit(Resource::Nofile);
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: before.maximum, ..before });
+    before
+}
+
+/// For the program, which may make tables of that size.
+pub fn restore_descriptors(before: Rlimit) {
+    let _ = setrlimit(Resource::Nofile, before);
 }
 
 #[cfg(test)]
