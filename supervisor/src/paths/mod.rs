@@ -51,6 +51,11 @@ pub fn host_path(fd: impl std::os::fd::AsFd) -> Option<PathBuf> {
 /// What the kernel says where a removed file or directory was.
 const REMOVED: &[u8] = b" (deleted)";
 
+/// Whether a descriptor's file was found by a name once; pipes, sockets and the like were not.
+pub fn was_named(fd: impl std::os::fd::AsFd) -> bool {
+    text_of(fd).is_none_or(|text| text.starts_with(b"/") || text.starts_with(b"(unreachable)"))
+}
+
 /// Where a removed directory was, with the kernel's mark, which keeps it apart from what may be
 /// there now.
 pub fn removed_path(fd: impl std::os::fd::AsFd) -> Option<PathBuf> {

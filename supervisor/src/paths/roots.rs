@@ -12,9 +12,9 @@ use heliostat_control::policy::{Access, PathGrant};
 use rustix::fs::{Mode, OFlags};
 
 use super::proc::is_proc;
-use super::removed_path;
 use super::shown::Shown;
 use super::skeleton::{self, Skeleton};
+use super::{removed_path, was_named};
 
 const OPEN: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
 
@@ -234,12 +234,17 @@ impl Roots {
     }
 
     /// Whether a file without a name may be changed: one that was removed from where writing is
-    /// granted, or that the descriptor is open for writing anyway.
+    /// granted, or that has no name left and the descriptor is open for writing anyway. A name may
+    /// end as that of a removed file does, or be one of several.
     pub fn may_change_removed(&self, fd: &OwnedFd) -> bool {
         let was = removed_path(fd);
         let root = was.as_deref().and_then(|path| self.deciding(path));
         if root.is_some_and(|root| root.access == Access::ReadWrite) {
             return true;
+        }
+        let has_name = || rustix::fs::fstat(fd).map_or(true, |found| found.st_nlink > 0);
+        if was_named(fd) && has_name() {
+            return false;
         }
         let flags = rustix::fs::fcntl_getfl(fd).unwrap_or(OFlags::empty());
         flags.intersects(OFlags::WRONLY | OFlags::RDWR)
@@ -354,6 +359,25 @@ mod tests {
         let names: Vec<_> = roots.all().iter().map(|root| root.path.as_path()).collect();
         assert_eq!(names, [Path::new("/proc/cpuinfo")]);
         assert!(!roots.lacks(mtab.as_os_str().as_bytes()), "the link itself is there");
+    }
+
+    #[test]
+    fn a_file_outside_is_changed_only_when_it_has_no_name_left() {
+        let whole = tempfile::tempdir().expect("a folder");
+        let folder = whole.path().canonicalize().expect("its real name");
+        let roots = Roots::open(&[], &folder.join("own"), &mut |_, _| {}).expect("roots");
+        let make = |name: &str| -> OwnedFd {
+            std::fs::File::create(folder.join(name)).expect("a file outside").into()
+        };
+        assert!(!roots.may_change_removed(&make("log (deleted)")), "that is its name");
+        let linked = make("linked");
+        std::fs::hard_link(folder.join("linked"), folder.join("other")).expect("a second name");
+        std::fs::remove_file(folder.join("linked")).expect("removed");
+        assert!(!roots.may_change_removed(&linked), "it has another name");
+        std::fs::remove_file(folder.join("other")).expect("removed");
+        assert!(roots.may_change_removed(&linked));
+        let (one, _other) = std::os::unix::net::UnixStream::pair().expect("sockets");
+        assert!(roots.may_change_removed(&one.into()), "its own");
     }
 
     #[test]
