@@ -118,7 +118,8 @@ pub fn seal(plan: Plan<'_>, become_program: impl FnOnce() -> i32) -> Result<Seal
     let group = limits.memory.and_then(MemoryGroup::make);
     // Each grant is held open.
     let own_limit = limits::raise_descriptors();
-    let roots = open_roots(&plan)?;
+    let report = report::Report::create(plan.folder);
+    let roots = open_roots(&plan, report.as_ref())?;
     match fork_telling().map_err(SealError::Fence)? {
         Fork::Child(teller) => {
             let limited = limits.memory.map_or(Ok(()), |bytes| limit_memory(group.as_ref(), bytes));
@@ -129,7 +130,7 @@ pub fn seal(plan: Plan<'_>, become_program: impl FnOnce() -> i32) -> Result<Seal
             });
             drop(teller);
             // Its roots are the parent's to remove.
-            std::mem::forget(roots);
+            std::mem::forget((roots, report));
             limits::restore_descriptors(own_limit);
             let status = if listener.is_ok() { become_program() } else { 125 };
             std::process::exit(status)
@@ -140,7 +141,7 @@ pub fn seal(plan: Plan<'_>, become_program: impl FnOnce() -> i32) -> Result<Seal
                 other => Err(Errno(other.map_or(libc::ECHILD, |number| -number))),
             };
             let listener = Listener::new(listener.map_err(SealError::Fence)?);
-            supervise(child, listener, roots, (fenced, group), plan, given)
+            supervise(child, listener, (roots, report), (fenced, group), plan, given)
         }
     }
 }
@@ -153,7 +154,7 @@ fn limit_memory(group: Option<&MemoryGroup>, bytes: u64) -> Result<(), Errno> {
 }
 
 /// What is granted, opened; what of it is not there is said, unless it is the system's.
-fn open_roots(plan: &Plan<'_>) -> Result<paths::Roots, SealError> {
+fn open_roots(plan: &Plan<'_>, report: Option<&report::Report>) -> Result<paths::Roots, SealError> {
     let mut grants = if plan.policy.system { system::grants() } else { Vec::new() };
     let of_system = grants.len();
     grants.extend(plan.policy.grants.iter().cloned());
@@ -167,15 +168,19 @@ fn open_roots(plan: &Plan<'_>) -> Result<paths::Roots, SealError> {
             let _ = writeln!(io::stderr(), "heliostat: {what}: {}: {error}", path.display());
         }
     };
-    paths::Roots::open(&grants, plan.folder, &mut tell)
-        .map_err(|error| SealError::Place(plan.folder.to_owned(), error))
+    let mut opened = paths::Roots::open(&grants, plan.folder, &mut tell);
+    if let (Ok(roots), Some(report)) = (&mut opened, report) {
+        // Who reads it takes it for the supervisor's.
+        let _ = roots.guard(report.path());
+    }
+    opened.map_err(|error| SealError::Place(plan.folder.to_owned(), error))
 }
 
 /// The parent's side: begins to answer. The child waits for the answer to its exec.
 fn supervise(
     child: i32,
     listener: Listener,
-    roots: paths::Roots,
+    (roots, report): (paths::Roots, Option<report::Report>),
     (fenced, group): (Fenced, Option<MemoryGroup>),
     plan: Plan<'_>,
     given: Vec<PathGrant>,
@@ -187,7 +192,6 @@ fn supervise(
         let home = std::env::var_os("HOME").map(PathBuf::from);
         Recorder::new(given, home.into_iter().collect())
     });
-    let report = report::Report::create(plan.folder);
     let lines = report.as_ref().and_then(report::Report::lines);
     let refused = Arc::new(Mutex::new(refused::Refused::new(plan.tells, lines, recorder)));
     let house = Arc::new(House {

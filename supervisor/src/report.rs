@@ -8,7 +8,7 @@ use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{flock, FlockOperation};
+use rustix::fs::{flock, FlockOperation, OFlags};
 
 use crate::tree;
 
@@ -35,6 +35,10 @@ impl Report {
         Some(Self(path, file))
     }
 
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+
     pub(crate) fn lines(&self) -> Option<File> {
         self.1.try_clone().ok()
     }
@@ -56,8 +60,12 @@ fn remove_left_behind(folder: &Path) {
         let name = entry.file_name();
         let number = name.to_str().and_then(|name| name.strip_prefix(NAME.0)?.strip_suffix(NAME.1));
         let is_report = number.is_some_and(|number| number.parse::<u32>().is_ok());
+        // Where others may make names, one may be a link, or a FIFO that nobody writes to.
+        let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW;
+        let open =
+            || OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(entry.path());
         let lock = |file: File| flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok();
-        if is_report && File::open(entry.path()).is_ok_and(lock) {
+        if is_report && open().is_ok_and(lock) {
             let _ = fs::remove_file(entry.path());
         }
     }
@@ -87,6 +95,9 @@ mod tests {
         for name in ["sealed-4000001.refused", "sealed-letters.refused", "notes"] {
             fs::write(folder.path().join(name), "x").unwrap();
         }
+        let pipe = folder.path().join("sealed-4000003.refused");
+        let kind = rustix::fs::FileType::Fifo;
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, kind, rustix::fs::Mode::RUSR, 0).unwrap();
         let alive = File::create(folder.path().join("sealed-4000002.refused")).unwrap();
         flock(&alive, FlockOperation::LockExclusive).unwrap();
         drop(Report::create(folder.path()).unwrap());

@@ -40,6 +40,20 @@ pub struct Root {
     pub has_inner: bool,
 }
 
+impl Root {
+    fn new(path: PathBuf, folder: OwnedFd, access: Access, is_folder: bool) -> Self {
+        Self { path, folder, access, is_folder, is_mixed: false, has_inner: false }
+    }
+}
+
+/// The directory to hold for a path, and whether it is the path's own.
+fn open_root(path: &Path) -> io::Result<(OwnedFd, bool)> {
+    let is_folder = path.is_dir();
+    let opened = if is_folder { path } else { path.parent().unwrap_or(path) };
+    let folder = rustix::fs::open(opened, OPEN | OFlags::DIRECTORY, Mode::empty())?;
+    Ok((folder, is_folder))
+}
+
 /// All of them, and what leads to them.
 #[derive(Debug)]
 pub struct Roots {
@@ -79,10 +93,31 @@ impl Roots {
                 tell(&grant.path, &error);
             }
         }
-        all.roots.sort_by_key(|root| std::cmp::Reverse(root.path.as_os_str().len()));
+        all.order();
         all.aliases.sort_by_key(|(path, _)| std::cmp::Reverse(path.as_os_str().len()));
-        all.mark_mixed();
+        let place = all.skeleton.place().to_owned();
+        all.guard(&place)?;
         Ok(all)
+    }
+
+    fn order(&mut self) {
+        self.roots.sort_by_key(|root| std::cmp::Reverse(root.path.as_os_str().len()));
+        self.mark_mixed();
+    }
+
+    /// Keeps what is the supervisor's as it is where it lies in a grant for writing: it is granted
+    /// for reading there. Not where everything is granted.
+    pub fn guard(&mut self, path: &Path) -> io::Result<()> {
+        let path = path.canonicalize()?;
+        let is_writable = self
+            .deciding(&path)
+            .is_some_and(|root| root.access == Access::ReadWrite && root.path.as_os_str() != "/");
+        if is_writable {
+            let (folder, is_folder) = open_root(&path)?;
+            self.roots.push(Root::new(path, folder, Access::ReadOnly, is_folder));
+            self.order();
+        }
+        Ok(())
     }
 
     fn take(&mut self, grant: &PathGrant, path: io::Result<PathBuf>) -> io::Result<()> {
@@ -92,9 +127,7 @@ impl Roots {
             return self.skeleton.link(&grant.path, &text);
         }
         let path = path?;
-        let is_folder = path.is_dir();
-        let opened = if is_folder { &path } else { path.parent().unwrap_or(&path) };
-        let folder = rustix::fs::open(opened, OPEN | OFlags::DIRECTORY, Mode::empty())?;
+        let (folder, is_folder) = open_root(&path)?;
         if is_proc(&folder) && (is_folder || is_of_a_process(&path)) {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, NOT_OF_PROC));
         }
@@ -111,14 +144,7 @@ impl Roots {
             false => self.skeleton.file(&path)?,
         }
         self.shown.add(&path);
-        self.roots.push(Root {
-            path,
-            folder,
-            access: grant.access,
-            is_folder,
-            is_mixed: false,
-            has_inner: false,
-        });
+        self.roots.push(Root::new(path, folder, grant.access, is_folder));
         Ok(())
     }
 

@@ -12,7 +12,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FlockOperation, Mode, OFlags};
+use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, ResolveFlags};
 
 /// How a supervisor's folder begins; its process's number follows, and one of `PLACES_MAX`.
 const PREFIX: &str = "heliostat-sealed-";
@@ -36,22 +36,33 @@ impl Skeleton {
         fs::create_dir_all(folder)?;
         remove_left_behind(folder);
         let (place, claim) = claim_one(&folder.canonicalize()?)?;
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let top = rustix::fs::open(&place, flags, Mode::empty())?;
+        let top = open_below(&claim, Path::new("."), OFlags::PATH)?;
         let mut skeleton = Self { place, top, made: HashSet::new(), _claim: claim };
         skeleton.folder(Path::new("/proc"))?;
         Ok(skeleton)
     }
 
-    /// Where a path of the program has its place in the skeleton.
-    fn inside(&self, path: &Path) -> PathBuf {
-        self.place.join(path.strip_prefix("/").unwrap_or(path))
+    /// Where it lies on the host.
+    pub fn place(&self) -> &Path {
+        &self.place
+    }
+
+    /// The directory in which a path of the program has its place, and its name there.
+    fn inside<'a>(&mut self, path: &'a Path) -> io::Result<(OwnedFd, &'a OsStr)> {
+        let (Some(above), Some(name)) = (path.parent(), path.file_name()) else {
+            return Err(io::ErrorKind::InvalidInput.into());
+        };
+        self.folder(above)?;
+        let below = above.strip_prefix("/").unwrap_or(above);
+        let below = if below.as_os_str().is_empty() { Path::new(".") } else { below };
+        Ok((open_below(&self.top, below, OFlags::PATH)?, name))
     }
 
     /// A directory and what leads to it.
     pub fn folder(&mut self, path: &Path) -> io::Result<()> {
-        if !self.made.contains(path) {
-            fs::create_dir_all(self.inside(path))?;
+        if path.as_os_str() != "/" && !self.made.contains(path) {
+            let (above, name) = self.inside(path)?;
+            or_there(rustix::fs::mkdirat(above, name, Mode::from_raw_mode(0o777)))?;
             self.made.insert(path.to_owned());
         }
         Ok(())
@@ -59,17 +70,14 @@ impl Skeleton {
 
     /// An empty file and what leads to it.
     pub fn file(&mut self, path: &Path) -> io::Result<()> {
-        self.folder(path.parent().unwrap_or(Path::new("/")))?;
-        fs::File::create(self.inside(path)).map(drop)
+        let (above, name) = self.inside(path)?;
+        make_file(&above, name)
     }
 
     /// A symbolic link as the host has it, and what leads to it.
     pub fn link(&mut self, path: &Path, text: &Path) -> io::Result<()> {
-        self.folder(path.parent().unwrap_or(Path::new("/")))?;
-        match std::os::unix::fs::symlink(text, self.inside(path)) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-            done => done,
-        }
+        let (above, name) = self.inside(path)?;
+        or_there(rustix::fs::symlinkat(text, above, name))
     }
 
     /// Removes it from the host. Nothing of it is found any more.
@@ -80,18 +88,22 @@ impl Skeleton {
     /// Makes the list of /proc: these processes, `others`, and nobody else. What cannot be made
     /// is not listed; a list that is being read changes under its reader, as that of proc(5).
     pub fn list_processes(&self, numbers: &[i32], others: &[&str]) -> io::Result<()> {
-        let place = self.inside(Path::new("/proc"));
-        let listed = |name: &std::ffi::OsStr| name.to_str()?.parse::<i32>().ok();
-        for entry in fs::read_dir(&place)?.flatten() {
-            if listed(&entry.file_name()).is_some_and(|number| !numbers.contains(&number)) {
-                let _ = fs::remove_dir(entry.path());
+        let place = open_below(&self.top, Path::new("proc"), OFlags::RDONLY)?;
+        let mut there = HashSet::new();
+        for entry in rustix::fs::Dir::read_from(&place)?.flatten() {
+            let Ok(name) = entry.file_name().to_str() else { continue };
+            match name.parse::<i32>() {
+                Ok(number) if !numbers.contains(&number) => {
+                    let _ = rustix::fs::unlinkat(&place, name, AtFlags::REMOVEDIR);
+                }
+                _ => drop(there.insert(name.to_owned())),
             }
         }
-        for number in numbers {
-            let _ = fs::create_dir(place.join(number.to_string()));
+        for number in numbers.iter().map(i32::to_string).filter(|name| !there.contains(name)) {
+            let _ = rustix::fs::mkdirat(&place, number, Mode::from_raw_mode(0o777));
         }
-        for name in others.iter().filter(|name| !place.join(name).exists()) {
-            fs::File::create(place.join(name))?;
+        for name in others.iter().filter(|name| !there.contains(**name)) {
+            make_file(&place, OsStr::new(name))?;
         }
         Ok(())
     }
@@ -104,6 +116,29 @@ impl Skeleton {
     /// The program's name of what lies in the skeleton at a path of the host.
     pub fn name_of(&self, host: &Path) -> Option<PathBuf> {
         host.strip_prefix(&self.place).ok().map(|rest| Path::new("/").join(rest))
+    }
+}
+
+/// A directory below a held one, by no link: who may write where the skeleton lies puts none there
+/// that leads elsewhere.
+fn open_below(folder: &OwnedFd, path: &Path, how: OFlags) -> io::Result<OwnedFd> {
+    let flags = how | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+    Ok(rustix::fs::openat2(folder, path, flags, Mode::empty(), resolve)?)
+}
+
+/// An empty file, unless something is there.
+fn make_file(folder: &OwnedFd, name: &OsStr) -> io::Result<()> {
+    let new = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
+    let flags = OFlags::WRONLY | OFlags::CLOEXEC | new;
+    or_there(rustix::fs::openat(folder, name, flags, Mode::from_raw_mode(0o666)).map(drop))
+}
+
+/// What is there already need not be made.
+fn or_there(made: rustix::io::Result<()>) -> io::Result<()> {
+    match made {
+        Err(rustix::io::Errno::EXIST) => Ok(()),
+        made => Ok(made?),
     }
 }
 
