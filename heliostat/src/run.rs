@@ -78,6 +78,14 @@ fn run_sealed(mut environment: Environment, arguments: &RunArguments, file: &Pat
     }
     environment.set(SEALED_VARIABLE, "1");
     let here = surroundings(&arguments.place);
+    if let Err(why) = sealing::make_folder(&here) {
+        say(format_args!("the program is not run: {why}"));
+        return ExitCode::from(OWN_FAILURE);
+    }
+    if sealing::could_be_taken(&policy, &here) {
+        // Programs that are not to be preloaded have none yet. Without a daemon nobody uses it.
+        let _ = ensure::ensure(&here, arguments.config.as_deref());
+    }
     let folder = sealing::private_folder(&here.socket_path());
     let file = file.canonicalize().unwrap_or_else(|_| file.to_owned());
     let needed = [Some(file.clone()), find_stub().ok(), cache_sites().ok()].into_iter().flatten();

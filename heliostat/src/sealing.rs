@@ -1,11 +1,14 @@
 //! From the command line's words to a policy.
 
+use std::fs::{DirBuilder, Permissions};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use heliostat_abi::place::Surroundings;
+use heliostat_abi::place::{folder_mode, Surroundings};
 use heliostat_control::policy::{parse_bytes, Access, Endpoint, NamePattern, PathGrant, Policy};
 
 use crate::args::SealArguments;
+use crate::place::check_folder;
 
 /// The policy that flags and files make together; paths become absolute.
 ///
@@ -73,6 +76,33 @@ pub fn guarded(policy: &Policy, here: &Surroundings) -> Vec<PathBuf> {
     let writable: Vec<_> = writable.filter_map(|grant| grant.path.canonicalize().ok()).collect();
     let there = all.into_iter().filter_map(|path| path.canonicalize().ok());
     there.filter(|path| writable.iter().any(|grant| path.starts_with(grant))).collect()
+}
+
+/// Whether a control socket that is not there yet lies below a grant for writing: what is not there
+/// cannot be guarded, and the program could put one of its own there.
+pub fn could_be_taken(policy: &Policy, here: &Surroundings) -> bool {
+    let socket = here.socket_path();
+    let Ok(folder) = private_folder(&socket).canonicalize() else { return false };
+    let writable = policy.grants.iter().filter(|grant| grant.access == Access::ReadWrite);
+    let mut writable = writable.filter_map(|grant| grant.path.canonicalize().ok());
+    here.is_given() && !socket.exists() && writable.any(|grant| folder.starts_with(grant))
+}
+
+/// Makes a default socket's folder as the control plane would, and checks it: a sealed program that
+/// may make names where it belongs would make it, and be trusted by those who come later.
+///
+/// # Errors
+/// Somebody else made it, or may write there.
+pub fn make_folder(here: &Surroundings) -> Result<(), String> {
+    let socket = here.socket_path();
+    let Some(folder) = socket.parent().filter(|_| !here.is_given()) else { return Ok(()) };
+    if folder.symlink_metadata().is_err() {
+        let mode = folder_mode(here.uid);
+        // What this user cannot make, no program of this user's can.
+        let made = DirBuilder::new().recursive(true).mode(mode).create(folder);
+        let _ = made.and_then(|()| std::fs::set_permissions(folder, Permissions::from_mode(mode)));
+    }
+    check_folder(here).map_err(|(folder, fault)| format!("{}: {fault}", folder.display()))
 }
 
 /// A folder for this user alone, for what supervisors keep while they run.
