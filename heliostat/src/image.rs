@@ -30,6 +30,13 @@ extern "C" fn remember_disposition() {
     PIPE_IGNORED.store(found.sa_sigaction == libc::SIG_IGN, Ordering::Relaxed);
 }
 
+/// Lets this process write to a terminal from the background although it stops others that do
+/// (`stty tostop`). A program that is started later has it so too.
+pub fn ignore_terminal_output() {
+    // SAFETY: ignoring a signal takes no handler.
+    unsafe { libc::signal(libc::SIGTTOU, libc::SIG_IGN) };
+}
+
 /// The environment that the program will have.
 pub struct Environment(Vec<(OsString, OsString)>);
 

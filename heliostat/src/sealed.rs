@@ -167,6 +167,8 @@ fn write_trace(program: &Program<'_>, sealed: &Sealed, trace: Option<&Trace>) {
 /// Signals of the terminal are the program's, and so are the ends of its pipes. The session stays
 /// the program's own, as /dev/tty is opened here on its behalf.
 fn leave_terminal(keeps_error: bool) {
+    // Refusals are said from the background.
+    image::ignore_terminal_output();
     let _ = rustix::process::setpgid(None, None);
     let Ok(null) = File::options().read(true).write(true).open("/dev/null") else {
         return;

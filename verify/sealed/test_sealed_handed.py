@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import os
+import pty
+import select
+import signal
 import stat
 import subprocess
+import termios
+import time
 
 import pytest
 from heliostat_run import BINARY
@@ -38,6 +43,27 @@ def test_output_that_has_a_name_is_neither_linked_nor_given_a_mode(house, tmp_pa
         subprocess.run(words, cwd=tmp_path, env=environment, stdout=output, timeout=60, check=True)
     assert stat.S_IMODE(left.stat().st_mode) == 0o600
     assert not (tmp_path / "rw/loot").exists()
+
+
+def test_refusals_are_said_on_a_terminal_that_stops_whom_it_does_not_belong_to(house, tmp_path):
+    (tmp_path / "file").write_text("x")
+    program = ["sh", "-c", f"cat {tmp_path}/file; for i in 1 2 3; do cat /etc/hosts >/dev/null; done; echo over"]
+    pid, end = pty.fork()
+    if pid == 0:
+        settings = termios.tcgetattr(0)
+        settings[3] |= termios.TOSTOP
+        termios.tcsetattr(0, termios.TCSANOW, settings)
+        words = [str(BINARY), "run", "--sealed", "--verbose", "--", *program]
+        os.execve(BINARY, words, {**os.environ, **house.environment()})
+    shown, until = b"", time.monotonic() + 20
+    try:
+        while b"over" not in shown and select.select([end], [], [], max(0, until - time.monotonic()))[0]:
+            shown += os.read(end, 4096)
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        os.close(end)
+    assert b"over" in shown and f"--grant {tmp_path}/file".encode() in shown, shown
 
 
 def test_more_grants_than_descriptors(house, tmp_path):
