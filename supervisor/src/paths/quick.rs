@@ -142,8 +142,8 @@ fn beneath(
 /// `None` for what has to be walked.
 fn decided(opened: rustix::io::Result<OwnedFd>) -> Option<Result<OwnedFd, Errno>> {
     match opened {
-        // Leads out of the grant or to another file system (EXDEV), through a magic link (ELOOP), or raced (EAGAIN). A loop
-        // is found again by the walk.
+        // Leads out of the grant or to another file system (EXDEV), through a magic link (ELOOP),
+        // or raced (EAGAIN). A loop is found again by the walk.
         Err(rustix::io::Errno::XDEV | rustix::io::Errno::LOOP | rustix::io::Errno::AGAIN) => None,
         other => Some(other.map_err(errno)),
     }
