@@ -23,7 +23,7 @@ use heliostat_service_snapshot::Snapshot;
 use rustix::process::{getrlimit, Resource};
 use tracing::{error, info, warn};
 
-use crate::closer::Closer;
+use crate::closer::{Closer, Shown};
 use crate::connect::Connection;
 use crate::delegated::Delegated;
 use crate::home::Home;
@@ -79,7 +79,7 @@ pub struct Daemon {
     pub(crate) snapshot: Snapshot,
     pub(crate) regions: HashMap<ObjectId, RegionMemory>,
     /// Pages of pins, perhaps with bells, that their producers have not fetched yet.
-    pub(crate) pins: HashMap<ObjectId, Vec<OwnedFd>>,
+    pub(crate) pins: HashMap<ObjectId, Vec<Shown>>,
     pub(crate) file: heliostat_service_file::File,
     pub(crate) leases: Leases,
     pub(crate) mounts: Mounts,

@@ -49,6 +49,7 @@ use rustix::event::{eventfd, EventfdFlags};
 use rustix::fs::{fstat, fstatfs};
 use tracing::{debug, error, info};
 
+use crate::closer::Shown;
 use crate::daemon::Daemon;
 use crate::poll::Source;
 use crate::serve::{Answer, Refused};
@@ -98,7 +99,7 @@ impl Delegated {
 
 impl Daemon {
     /// A session wants delegated operations: shown is [its window], the answer brings [rings].
-    pub(crate) fn delegate(&mut self, id: ObjectId, shown: OwnedFd) -> Result<Answer, Refused> {
+    pub(crate) fn delegate(&mut self, id: ObjectId, shown: Shown) -> Result<Answer, Refused> {
         self.session(id)?;
         let settings = &self.parts.config.delegated;
         if settings.sessions == 0 {
@@ -135,16 +136,16 @@ impl Daemon {
     pub(crate) fn show_file(
         &mut self,
         id: ObjectId,
-        shown: OwnedFd,
+        shown: Shown,
         tag: u64,
         direct: bool,
     ) -> Result<Answer, Refused> {
         if self.delegated.as_ref().is_none_or(|it| !it.sessions.contains_key(&id)) {
-            self.closer.close(shown);
             return Err(Code::BadState.into());
         }
         let file = self.admit_file(id, &shown, direct);
-        self.closer.close(if file.is_ok() { shown_file::let_go(shown) } else { shown });
+        let local = shown.into_fd_if(file.is_ok());
+        local.into_iter().for_each(|fd| self.closer.close(shown_file::let_go(fd)));
         self.order(id, Order::Opened(id, Asked::Shown(tag), file));
         Ok(Reply::Done.into())
     }
@@ -234,7 +235,7 @@ impl Daemon {
 }
 
 /// Maps a window that was shown, when it is memory that cannot shrink or vanish.
-fn map_window(shown: &OwnedFd, limit: u64) -> Result<Arc<SharedMapping>, Refused> {
+fn map_window(shown: &Shown, limit: u64) -> Result<Arc<SharedMapping>, Refused> {
     // Seals first: only memory files have any, so nobody but the kernel answers the rest.
     let first = SharedMapping::from_fd(shown.as_raw_fd(), PAGE_BYTES, Access::ReadWrite);
     first.map_err(|_| Code::BadRecord)?;

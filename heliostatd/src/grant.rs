@@ -1,6 +1,6 @@
 //! What sessions ask: to be one, to listen, to open, to attach.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::rc::Rc;
 
 use heliostat_abi::channel;
@@ -13,6 +13,7 @@ use heliostat_control::rights::Right;
 use heliostat_service_net::{Endpoint, Opening, PortView, Refusal};
 use tracing::{debug, info, warn};
 
+use crate::closer::Shown;
 use crate::connect::{Connection, Session};
 use crate::daemon::Daemon;
 use crate::memory::{ChannelMemory, Report};
@@ -60,13 +61,11 @@ impl Daemon {
     }
 
     /// Registers the address of a listening socket.
-    pub(crate) fn listen(&mut self, id: ObjectId, shown: OwnedFd) -> Result<Answer, Refused> {
+    pub(crate) fn listen(&mut self, id: ObjectId, shown: Shown) -> Result<Answer, Refused> {
         let examined = proof::examine(shown.as_fd());
-        match examined {
-            // Before the answer: a client that closes its socket upon it finds the address free.
-            Ok(_) => proof::close(shown),
-            Err(_) => self.closer.close(shown),
-        }
+        // Before the answer: a client that closes its socket upon it finds the address free.
+        let listening = shown.into_fd_if(examined.is_ok());
+        listening.into_iter().for_each(proof::close);
         let connection = self.session(id)?;
         let proof = examined.map_err(|error| {
             debug!(session = %id, %error, "no proof of listening");
@@ -156,12 +155,12 @@ impl Daemon {
         channels: Vec<(ObjectId, ObjectId, u32)>,
         more: bool,
     ) -> Result<Answer, Refused> {
-        let (mut entries, mut fds) = (Vec::new(), Vec::new());
+        let (mut entries, mut fds) = (Vec::new(), Vec::<Rc<dyn AsFd>>::new());
         for (id, client, peer_uid) in channels {
             let memory = self.channels.get(&id).ok_or(Code::Internal)?;
             let (slots, ring_bytes) = (memory.slots, memory.ring_bytes);
             entries.push(ChannelEntry { id, client, peer_uid, slots, ring_bytes });
-            fds.push(Rc::clone(&memory.fd));
+            fds.push(memory.fd.clone());
         }
         Ok(Answer { reply: Reply::Channels { port, entries, more }, fds })
     }

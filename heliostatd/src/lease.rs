@@ -18,6 +18,7 @@ use heliostat_service_file::{Effect, LeaseView, Refusal};
 use serde_json::{json, Value};
 use tracing::{debug, trace};
 
+use crate::closer::Shown;
 use crate::daemon::Daemon;
 use crate::memory::LeaseWord;
 use crate::serve::{Answer, Refused};
@@ -128,12 +129,11 @@ impl From<Refusal> for NotGiven {
 
 impl Daemon {
     /// Leases a file: shown is [the file], the answer brings [the file, opened anew].
-    pub(crate) fn lease(&mut self, id: ObjectId, shown: OwnedFd) -> Result<Answer, Refused> {
+    pub(crate) fn lease(&mut self, id: ObjectId, shown: Shown) -> Result<Answer, Refused> {
         let answer = self.lease_shown(id, &shown);
-        self.closer.close(match &answer {
-            Err(reason) if !reason.is_of_local_file() => shown,
-            _ => shown_file::let_go(shown),
-        });
+        let is_of_local_file = answer.as_ref().map_or_else(NotGiven::is_of_local_file, |_| true);
+        let local = shown.into_fd_if(is_of_local_file);
+        local.into_iter().for_each(|fd| self.closer.close(shown_file::let_go(fd)));
         match answer {
             Ok((reply, fd)) => Ok(Answer { reply, fds: vec![Rc::new(fd)] }),
             Err(NotGiven::Unmapped(reason)) => {
@@ -145,7 +145,7 @@ impl Daemon {
         }
     }
 
-    fn lease_shown(&mut self, id: ObjectId, shown: &OwnedFd) -> Result<(Reply, OwnedFd), NotGiven> {
+    fn lease_shown(&mut self, id: ObjectId, shown: &Shown) -> Result<(Reply, OwnedFd), NotGiven> {
         self.session(id)?;
         let file = shown_file::examine(shown.as_fd(), &mut self.mounts)?;
         self.check_read(id, &file)?;
@@ -168,7 +168,7 @@ impl Daemon {
     pub(crate) fn ask_lease(
         &mut self,
         id: ObjectId,
-        shown: &OwnedFd,
+        shown: &impl AsFd,
         file: &ShownFile,
     ) -> Result<ObjectId, NotGiven> {
         let mut effects = Vec::new();
@@ -202,7 +202,7 @@ impl Daemon {
     fn begin_lease(
         &mut self,
         effect: Effect,
-        shown: &OwnedFd,
+        shown: &impl AsFd,
         file: &ShownFile,
     ) -> Result<(), Unmapped> {
         let Effect::TakeLease(id) = effect else { return Ok(()) };

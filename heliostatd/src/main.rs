@@ -3,7 +3,8 @@
 //! This crate is wiring: sockets, memory files, signals, time. What is decided, and why, lies in
 //! `heliostat-control` (policy), `heliostat-service-net` and `heliostat-service-snapshot` (state).
 //! One thread serves all sessions from one event loop; it never waits for a client. Delegated
-//! operations have a thread of their own (`delegated`), which never waits for one either.
+//! operations have server loops (`delegated`), which never wait for one either; what has to wait,
+//! opening by name and closing, has threads of its own (`delegated/opener`, `closer`).
 #![deny(unsafe_code)]
 
 mod admin;

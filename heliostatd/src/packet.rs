@@ -2,7 +2,7 @@
 
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 
 use heliostat_abi::limits::FDS_PER_REPLY_MAX;
 use heliostat_abi::record::REQUEST_BYTES;
@@ -13,12 +13,14 @@ use rustix::net::{
     SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
 };
 
+use crate::closer::{Closer, Shown};
+
 /// One message as it came: foreign bytes and foreign descriptors.
 pub struct Message {
     /// The bytes; longer ones were cut to one more than a request has, and so are refused.
     pub bytes: Vec<u8>,
     /// Descriptors that came along.
-    pub fds: Vec<OwnedFd>,
+    pub fds: Vec<Shown>,
     /// Descriptors were lost, because there were too many.
     pub cut: bool,
 }
@@ -33,8 +35,8 @@ pub enum Received {
     End,
 }
 
-/// Takes one message from a client.
-pub fn receive(socket: impl AsFd) -> Received {
+/// Takes one message from a client. What came with it is closed by the closer.
+pub fn receive(socket: impl AsFd, closer: &Closer) -> Received {
     let mut bytes = [0u8; REQUEST_BYTES + 1];
     let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(FDS_PER_REPLY_MAX))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
@@ -53,7 +55,7 @@ pub fn receive(socket: impl AsFd) -> Received {
     let mut fds = Vec::new();
     for message in ancillary.drain() {
         if let RecvAncillaryMessage::ScmRights(rights) = message {
-            fds.extend(rights);
+            fds.extend(rights.map(|fd| Shown::new(fd, closer)));
         }
     }
     // An empty packet reads as the end too; no stub sends one.

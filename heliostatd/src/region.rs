@@ -1,6 +1,6 @@
 //! What sessions ask of the snapshot service: to name a region, to attach to one, and who did.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::rc::Rc;
 
 use heliostat_abi::code::Code;
@@ -12,14 +12,15 @@ use heliostat_service_snapshot::{Effect, Key, Named, Refusal};
 use serde_json::{json, Value};
 use tracing::{debug, info};
 
+use crate::closer::Shown;
 use crate::daemon::Daemon;
 use crate::serve::{Answer, Refused};
 use crate::shown;
 
 /// Memory of one named region, kept open while it has its name.
 pub struct RegionMemory {
-    table: Rc<OwnedFd>,
-    pool: Rc<OwnedFd>,
+    table: Rc<Shown>,
+    pool: Rc<Shown>,
     bytes: u64,
 }
 
@@ -41,28 +42,22 @@ impl Daemon {
         &mut self,
         id: ObjectId,
         name: RegionName,
-        shown: [OwnedFd; 2],
+        shown: [Shown; 2],
     ) -> Result<Answer, Refused> {
         let [table, pool] = shown;
-        match self.publish_shown(id, name, &table, &pool) {
-            Ok((Named { region, generation }, bytes)) => {
-                let memory = RegionMemory { table: Rc::new(table), pool: Rc::new(pool), bytes };
-                self.regions.insert(region, memory);
-                Ok(Reply::Published { region, generation }.into())
-            }
-            Err(refused) => {
-                [table, pool].into_iter().for_each(|fd| self.closer.close(fd));
-                Err(refused)
-            }
-        }
+        let (named, bytes) = self.publish_shown(id, name, &table, &pool)?;
+        let Named { region, generation } = named;
+        let memory = RegionMemory { table: Rc::new(table), pool: Rc::new(pool), bytes };
+        self.regions.insert(region, memory);
+        Ok(Reply::Published { region, generation }.into())
     }
 
     fn publish_shown(
         &mut self,
         id: ObjectId,
         name: RegionName,
-        table: &OwnedFd,
-        pool: &OwnedFd,
+        table: &Shown,
+        pool: &Shown,
     ) -> Result<(Named, u64), Refused> {
         let uid = self.session(id)?.peer.subject.uid;
         self.check_right(id, Right::Publish, &name, uid)?;
@@ -83,20 +78,14 @@ impl Daemon {
         id: ObjectId,
         name: RegionName,
         owner: u32,
-        shown: Vec<OwnedFd>,
+        shown: Vec<Shown>,
     ) -> Result<Answer, Refused> {
-        match self.attach_shown(id, name, owner, &shown) {
-            Ok((Named { region, generation }, consumer)) => {
-                self.pins.insert(consumer, shown);
-                let memory = self.regions.get(&region).ok_or(Code::Internal)?;
-                let fds = vec![Rc::clone(&memory.table), Rc::clone(&memory.pool)];
-                Ok(Answer { reply: Reply::Region { region, consumer, generation }, fds })
-            }
-            Err(refused) => {
-                shown.into_iter().for_each(|fd| self.closer.close(fd));
-                Err(refused)
-            }
-        }
+        let (named, consumer) = self.attach_shown(id, name, owner, &shown)?;
+        let Named { region, generation } = named;
+        self.pins.insert(consumer, shown);
+        let memory = self.regions.get(&region).ok_or(Code::Internal)?;
+        let fds: Vec<Rc<dyn AsFd>> = vec![memory.table.clone(), memory.pool.clone()];
+        Ok(Answer { reply: Reply::Region { region, consumer, generation }, fds })
     }
 
     fn attach_shown(
@@ -104,7 +93,7 @@ impl Daemon {
         id: ObjectId,
         name: RegionName,
         owner: u32,
-        shown: &[OwnedFd],
+        shown: &[Shown],
     ) -> Result<(Named, ObjectId), Refused> {
         let uid = self.session(id)?.peer.subject.uid;
         let owner = if owner == OWN_USER { uid } else { owner };
@@ -127,7 +116,7 @@ impl Daemon {
     pub(crate) fn consumers(&mut self, id: ObjectId, region: ObjectId) -> Result<Answer, Refused> {
         self.session(id)?;
         let mut batch = self.snapshot.changes(id, region).map_err(|it| log_refusal(id, it))?;
-        let mut fds = Vec::new();
+        let mut fds: Vec<Rc<dyn AsFd>> = Vec::new();
         for change in batch.changes.iter_mut().filter(|it| it.state == Presence::Joined) {
             // The producer alone has them from now on: a copy of the bell that stayed here would
             // outlive the producer, and the consumer would not hear of its end.
@@ -135,7 +124,7 @@ impl Daemon {
             if shown.len() > 1 {
                 change.state = Presence::JoinedWithBell;
             }
-            fds.extend(shown.into_iter().map(Rc::new));
+            fds.extend(shown.into_iter().map(|fd| Rc::new(fd) as Rc<dyn AsFd>));
         }
         let reply = Reply::Consumers { region, entries: batch.changes, more: batch.more };
         Ok(Answer { reply, fds })
@@ -187,12 +176,9 @@ impl Daemon {
         for effect in effects {
             match effect {
                 Effect::RegionChanged(region) => self.node.bump_region(region),
-                Effect::RegionFreed(region) => {
-                    let Some(memory) = self.regions.remove(&region) else { continue };
-                    // The last close of a large pool takes the kernel its time.
-                    let fds = [memory.table, memory.pool].into_iter().filter_map(Rc::into_inner);
-                    fds.for_each(|fd| self.closer.close(fd));
-                }
+                // The last close of a large pool takes the kernel its time.
+                Effect::RegionFreed(region) => drop(self.regions.remove(&region)),
+                // What waits in a bell's queue is closed with it.
                 Effect::ConsumerFreed(consumer) => drop(self.pins.remove(&consumer)),
             }
         }

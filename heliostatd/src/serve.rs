@@ -4,7 +4,7 @@
 //! answered and counted against its sender; a client that does not take its answer at once has
 //! filled its socket with answers it never read, and is ended.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::rc::Rc;
 
 use heliostat_abi::code::Code;
@@ -13,6 +13,7 @@ use heliostat_abi::record::{Reply, Request};
 use heliostat_base::clock::monotonic_ns;
 use tracing::{debug, trace};
 
+use crate::closer::Shown;
 use crate::daemon::Daemon;
 use crate::packet::{self, Message, Received};
 
@@ -26,7 +27,7 @@ pub struct Answer {
     /// The record.
     pub reply: Reply,
     /// Descriptors that travel with it.
-    pub fds: Vec<Rc<OwnedFd>>,
+    pub fds: Vec<Rc<dyn AsFd>>,
 }
 
 /// Whether a client may be served once more before others.
@@ -62,7 +63,7 @@ impl Daemon {
     pub(crate) fn serve_some(&mut self, id: ObjectId) {
         for _ in 0..SERVED_AT_ONCE {
             let Some(connection) = self.connections.get(id) else { return };
-            match packet::receive(&connection.socket) {
+            match packet::receive(&connection.socket, &self.closer) {
                 Received::Nothing => return,
                 Received::End => return self.end_connection(id, "its socket was closed"),
                 Received::Message(message) => {
@@ -75,12 +76,12 @@ impl Daemon {
     }
 
     fn serve(&mut self, id: ObjectId, message: Message) -> Turn {
-        let Message { bytes, mut fds, cut } = message;
+        let Message { bytes, fds, cut } = message;
         let (answer, sequence) = match Request::decode(&bytes) {
             Ok((request, sequence)) if fds_of(&request).contains(&fds.len()) && !cut => {
                 trace!(connection = %id, ?request, "asked");
                 self.counts.asked(&request);
-                (self.answer(id, request, std::mem::take(&mut fds)), sequence)
+                (self.answer(id, request, fds), sequence)
             }
             Ok((request, sequence)) => {
                 debug!(connection = %id, ?request, fds = fds.len(), "wrong descriptors");
@@ -91,7 +92,6 @@ impl Daemon {
                 (Err(code_of(&error).into()), 0)
             }
         };
-        fds.into_iter().for_each(|fd| self.closer.close(fd));
         // A text may have cost as much as a thousand opens.
         let is_text = matches!(&answer, Ok(Answer { reply: Reply::Text { .. }, .. }));
         self.reply(id, answer, sequence);
@@ -106,7 +106,7 @@ impl Daemon {
         &mut self,
         id: ObjectId,
         request: Request,
-        mut fds: Vec<OwnedFd>,
+        mut fds: Vec<Shown>,
     ) -> Result<Answer, Refused> {
         if let Some(connection) = self.connections.get_mut(id) {
             connection.asked_ns = monotonic_ns();
@@ -124,7 +124,7 @@ impl Daemon {
             Request::Revoke { pid } => self.revoke(id, pid),
             Request::Stop => self.stop(id),
             Request::Publish { name } => {
-                let shown = <[OwnedFd; 2]>::try_from(fds).map_err(|_| Code::BadRecord)?;
+                let shown = <[Shown; 2]>::try_from(fds).map_err(|_| Code::BadRecord)?;
                 self.publish(id, name, shown)
             }
             Request::AttachRegion { name, owner } => self.attach_region(id, name, owner, fds),

@@ -4,7 +4,7 @@
 //! The seals are asked first: only memory files have any, so whatever else a descriptor is, nobody
 //! but the kernel has answered, and the questions after it cannot be made to wait.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 
 use heliostat_abi::queue;
 use heliostat_abi::snapshot::{Shape, HEAD_BYTES, PINS_BYTES};
@@ -70,10 +70,10 @@ fn measures(head: &[u8; HEAD_BYTES]) -> Option<(usize, usize, u64)> {
 }
 
 /// Whether a consumer's page of pins was shown, and after it, if anything, an end of a bell.
-pub fn consumer(shown: &[OwnedFd]) -> Result<(), NoMemory> {
+pub fn consumer(shown: &[impl AsFd]) -> Result<(), NoMemory> {
     let (page, bell) = shown.split_first().ok_or(NoMemory::Short)?;
     pins(page.as_fd())?;
-    let is_bell = |fd: &OwnedFd| socket_domain(fd) == Ok(AddressFamily::UNIX);
+    let is_bell = |fd: &_| socket_domain(fd) == Ok(AddressFamily::UNIX);
     bell.iter().all(is_bell).then_some(()).ok_or(NoMemory::NoBell)
 }
 

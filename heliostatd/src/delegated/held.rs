@@ -60,7 +60,7 @@ impl Daemon {
     pub(super) fn admit_file(
         &mut self,
         id: ObjectId,
-        shown: &OwnedFd,
+        shown: &impl AsFd,
         wants_direct: bool,
     ) -> Result<Box<OpenFile>, i32> {
         let (file, flags, bytes) =

@@ -1,0 +1,111 @@
+//! Descriptors whose close waits for whoever sent them: the event loop never makes that close.
+
+mod support;
+
+use std::io::IoSlice;
+use std::mem::MaybeUninit;
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::net::UnixStream;
+
+use heliostat_abi::record::{Reply, Request};
+use heliostat_abi::region::{RegionName, OWN_USER};
+use heliostat_abi::restriction::Services;
+use heliostat_abi::snapshot::{Shape, PINS_BYTES};
+use heliostat_base::mapping::{SharedMapping, Writers};
+use rustix::net::{sendmsg, SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
+use support::*;
+
+/// A socket with bytes that nobody takes: whose last close it is waits for an hour.
+struct Lingering {
+    _listener: TcpListener,
+    full: TcpStream,
+}
+
+impl Lingering {
+    fn new() -> Lingering {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut full = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        full.set_nonblocking(true).unwrap();
+        while std::io::Write::write(&mut full, &[0; 65536]).is_ok() {}
+        let hour = Some(std::time::Duration::from_secs(3600));
+        rustix::net::sockopt::set_socket_linger(&full, hour).unwrap();
+        Lingering { _listener: listener, full }
+    }
+
+    /// Leaves the last close to whoever got a copy. The peer stays: its end would let it go.
+    fn leave(self) -> TcpListener {
+        drop(self.full);
+        self._listener
+    }
+}
+
+/// A wait of an hour would outlast the client's own deadline.
+fn serves(daemon: &Daemon) {
+    assert!(daemon.status()["pid"].is_number());
+}
+
+/// Asks with a lingering socket that is closed here before the control plane looks at it.
+fn send(client: &Client, request: &Request) -> TcpListener {
+    let socket = Lingering::new();
+    client.socket.send(&request.encode(1), &[socket.full.as_raw_fd()]).unwrap();
+    socket.leave()
+}
+
+/// A socket in whose queue a lingering one waits, which is closed with it.
+fn stuffed() -> (UnixStream, TcpListener) {
+    let (stuffed, other) = UnixStream::pair().unwrap();
+    let socket = Lingering::new();
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    let fds = [socket.full.as_fd()];
+    assert!(ancillary.push(SendAncillaryMessage::ScmRights(&fds)));
+    sendmsg(&other, &[IoSlice::new(&[1])], &mut ancillary, SendFlags::empty()).unwrap();
+    (stuffed, socket.leave())
+}
+
+#[test]
+fn what_is_no_window_delays_nobody() {
+    let daemon = Daemon::start();
+    let (client, _) = daemon.session();
+    let _peer = send(&client, &Request::Delegate);
+    serves(&daemon);
+}
+
+#[test]
+fn what_a_restricted_session_may_not_show_delays_nobody() {
+    let daemon = Daemon::start();
+    let mut client = daemon.visit();
+    let restrict = Request::Restrict { services: Services::NONE, pid: 1 };
+    assert_eq!(client.ask(&restrict).0, Reply::Done);
+    client.hello();
+    let _peer = send(&client, &Request::Lease);
+    serves(&daemon);
+}
+
+#[test]
+fn what_waits_in_a_bell_delays_nobody() {
+    let daemon = Daemon::start();
+    let (mut producer, _) = daemon.session();
+    let shape = Shape::new(1, 5000, 0, 2).unwrap();
+    let own = Writers::CreatorOnly;
+    let table = SharedMapping::create_for(c"table", shape.table_bytes(), own).unwrap();
+    let pool = SharedMapping::create_for(c"pool", shape.pool_bytes(), own).unwrap();
+    table.1.copy_in(0, &shape.encode()).unwrap();
+    let name = RegionName::parse("x").unwrap();
+    let fds = [table.0.as_raw_fd(), pool.0.as_raw_fd()];
+    let published = producer.ask_with(&Request::Publish { name: name.clone() }, &fds).0;
+    assert!(matches!(published, Reply::Published { .. }), "{published:?}");
+
+    let (page, _mapped) = SharedMapping::create(c"pins", PINS_BYTES).unwrap();
+    let (stuffed, _peer) = stuffed();
+    let (mut consumer, _) = daemon.session();
+    let attach = Request::AttachRegion { name, owner: OWN_USER };
+    let attached = consumer.ask_with(&attach, &[page.as_raw_fd(), stuffed.as_raw_fd()]).0;
+    assert!(matches!(attached, Reply::Region { .. }), "{attached:?}");
+    drop(stuffed);
+    // With the consumer's end its bell goes, which nobody has fetched.
+    drop(consumer);
+    serves(&daemon);
+    serves(&daemon);
+}
