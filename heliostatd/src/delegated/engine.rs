@@ -29,13 +29,23 @@ pub struct Who {
     pub operation: ObjectId,
 }
 
+/// How reads go on that have waited for a block.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum GoesOn {
+    /// They look again.
+    InCache,
+    /// It could not be read: looking again would only have it read again, for ever. The kernel reads,
+    /// and what it says is told.
+    ByKernel,
+}
+
 /// What a completion of the ring is for.
 #[derive(Clone, Copy)]
 pub enum Aim {
     /// Bytes of an operation, or its fsync.
     Transfer(Who),
     /// A block of the cache.
-    Fill { place: u32, word: LeaseWord },
+    Fill { place: u32, word: LeaseWord, manner: Manner },
     /// A parked session rang.
     Bell(ObjectId),
     /// The control plane has sent an order.
@@ -111,42 +121,49 @@ impl Engine {
         let Some(place) = self.cache.begin(key) else { return false };
         let len = BLOCK_BYTES.min(lease.version.size - start) as usize;
         let into = [Range { offset: place as usize * BLOCK_BYTES as usize, len }];
-        let aim = Aim::Fill { place, word: lease.word };
         let (into, manner) = ((&self.arena, &into[..]), self.fill_manner);
+        let aim = Aim::Fill { place, word: lease.word, manner };
         let begun = self.uring.read(aim, &file.buffered, start, into, manner);
         match begun {
             Ok(_) => self.flying += 1,
             // This loop does not wait for it yet, others may.
-            Err(_) => drop(self.tell_loops(self.cache.failed(place))),
+            Err(_) => drop(self.tell_loops(self.cache.failed(place), GoesOn::ByKernel)),
         }
         begun.is_ok()
     }
 
-    /// A block's read has completed; answers who waited for it on this loop, and tells the others.
+    /// A block's read has completed; answers who waited for it on this loop and how they go on, and
+    /// tells the others.
     ///
     /// It counts only if the lease still holds: then nobody has changed the file since it began.
-    pub fn filled(&mut self, place: u32, word: LeaseWord, result: i32) -> Vec<Who> {
-        if result == -libc::EOPNOTSUPP {
-            self.fill_manner = Manner::Plain;
-        }
-        let waiters = match u32::try_from(result) {
+    pub fn filled(
+        &mut self,
+        (place, word, manner): (u32, LeaseWord, Manner),
+        result: i32,
+    ) -> (Vec<Who>, GoesOn) {
+        let (waiters, goes_on) = match u32::try_from(result) {
             Ok(bytes) if bytes > 0 && word.is_active() => {
                 Counts::add(&self.counts.blocks_filled, 1);
-                self.cache.filled(place, bytes)
+                (self.cache.filled(place, bytes), GoesOn::InCache)
             }
-            _ => self.cache.failed(place),
+            // It is only this manner that the file system does not have.
+            Err(_) if result == -libc::EOPNOTSUPP && manner != Manner::Plain => {
+                self.fill_manner = Manner::Plain;
+                (self.cache.failed(place), GoesOn::InCache)
+            }
+            _ => (self.cache.failed(place), GoesOn::ByKernel),
         };
-        self.tell_loops(waiters)
+        (self.tell_loops(waiters, goes_on), goes_on)
     }
 
-    fn tell_loops(&self, waiters: Vec<Waiter>) -> Vec<Who> {
+    fn tell_loops(&self, waiters: Vec<Waiter>, goes_on: GoesOn) -> Vec<Who> {
         let (own, others): (Vec<Waiter>, Vec<Waiter>) =
             waiters.into_iter().partition(|(number, _)| *number == self.number);
         for (number, gate) in self.shared.gates.iter().enumerate() {
             let its = others.iter().filter(|(its, _)| *its == number).map(|(_, who)| *who);
             let its: Vec<Who> = its.collect();
             if !its.is_empty() {
-                gate.send(Order::Filled(its));
+                gate.send(Order::Filled(its, goes_on));
             }
         }
         own.into_iter().map(|(_, who)| who).collect()

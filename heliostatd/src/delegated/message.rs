@@ -7,7 +7,7 @@ use heliostat_abi::name::ObjectId;
 use heliostat_base::mapping::SharedMapping;
 use heliostat_ring::{SpscConsumer, SpscProducer};
 
-use super::engine::Who;
+use super::engine::{GoesOn, Who};
 use super::file::{OpenFile, Vouched};
 
 /// A session's rings and window, ready to be served.
@@ -46,7 +46,7 @@ pub enum Order {
     /// The session has ended; its memory stays until the device is done with it.
     End(ObjectId),
     /// From another loop: it has read, or could not read, a block that these wait for.
-    Filled(Vec<Who>),
+    Filled(Vec<Who>, GoesOn),
     /// Nobody needs the loop any more.
     Stop,
 }

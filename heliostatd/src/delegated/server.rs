@@ -16,7 +16,7 @@ use std::sync::mpsc::{Receiver, TryRecvError};
 use std::sync::Arc;
 use std::time::Duration;
 
-use heliostat_abi::delegated::SESSIONS_MAX;
+use heliostat_abi::delegated::{Way, SESSIONS_MAX};
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::table::Table;
 use heliostat_base::clock::monotonic_ns;
@@ -24,7 +24,7 @@ use heliostat_base::spin::{pause, yield_now, PAUSES_PER_YIELD};
 use heliostat_service_file::delegated::Fair;
 use tracing::warn;
 
-use super::engine::{Aim, Engine, Who};
+use super::engine::{Aim, Engine, GoesOn, Who};
 use super::message::{News, Order};
 use super::session::Session;
 
@@ -197,15 +197,21 @@ impl Server {
                 }
             }
             Order::End(id) => self.end(id),
-            Order::Filled(waiters) => self.bring_back(waiters),
+            Order::Filled(waiters, goes_on) => self.bring_back(waiters, goes_on),
             Order::Stop => self.is_over = true,
         }
     }
 
     /// Operations that have waited for a block go on; some may have ended meanwhile.
-    fn bring_back(&mut self, waiters: Vec<Who>) {
+    fn bring_back(&mut self, waiters: Vec<Who>, goes_on: GoesOn) {
         for who in waiters {
             let Some(session) = self.sessions.get_mut(who.seat) else { continue };
+            if let (GoesOn::ByKernel, Some(entry)) =
+                (goes_on, session.operations.get_mut(who.operation))
+            {
+                // What it has copied does not count.
+                (entry.way, entry.done) = (Way::Kernel, 0);
+            }
             session.operations.requeue(who.operation);
             self.fair.join(who.seat.index);
         }
@@ -235,10 +241,10 @@ impl Server {
                         session.unpark(self.now_ns);
                     }
                 }
-                Aim::Fill { place, word } => {
+                Aim::Fill { place, word, manner } => {
                     self.engine.flying = self.engine.flying.saturating_sub(1);
-                    let waiters = self.engine.filled(place, word, result);
-                    self.bring_back(waiters);
+                    let (waiters, goes_on) = self.engine.filled((place, word, manner), result);
+                    self.bring_back(waiters, goes_on);
                 }
                 Aim::Transfer(who) => {
                     self.engine.flying = self.engine.flying.saturating_sub(1);
@@ -337,3 +343,7 @@ impl Server {
         self.look_at_clock();
     }
 }
+
+#[cfg(test)]
+#[path = "server_tests.rs"]
+mod tests;

@@ -352,7 +352,8 @@ impl Session {
     /// Asks for a lease of a file that has none and could, at its time.
     pub fn ask_lease(&mut self, engine: &Engine, object: ObjectId) {
         let Some(opened) = self.objects.get_mut(object) else { return };
-        if opened.file.may_cache && opened.again.asks(engine.now_ns) {
+        let lacks = opened.file.may_cache && opened.vouched().is_none();
+        if lacks && opened.again.asks(engine.now_ns) {
             engine.tell(News::Unvouched(self.id, object, opened.file.serial));
         }
     }
