@@ -1,6 +1,7 @@
 //! The kernel's read leases on files, and how their holder hears that one is being broken.
 //!
-//! A read lease is granted only while nobody has the file open for writing or mapped writable.
+//! A read lease is granted only while nobody has the file open for writing or mapped writable; on
+//! overlay a mapping counts for the file beneath only.
 //! Whoever then opens it for writing or truncates it waits in the kernel until the lease is given
 //! back, at most `/proc/sys/fs/lease-break-time` seconds (source: fcntl(2), "Leases").
 //!

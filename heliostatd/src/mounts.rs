@@ -19,7 +19,7 @@ const KNOWN: [(&str, Kind); 8] = [
     ("ext4", Kind::Plain),
     ("xfs", Kind::Plain),
     ("btrfs", Kind::Plain),
-    ("tmpfs", Kind::Plain),
+    ("tmpfs", Kind::Memory),
     ("f2fs", Kind::Plain),
     ("overlay", Kind::Overlay),
 ];
@@ -29,8 +29,12 @@ const KNOWN: [(&str, Kind); 8] = [
 pub enum Kind {
     /// Device and inode name one file.
     Plain,
+    /// They do so as well, but a store by a mapping may leave its times as they were: the kernel
+    /// does not tell tmpfs of one to a page that was read before.
+    Memory,
     /// They do so for files with one link only: the links of a lower file have one number, and
-    /// each becomes a file of its own when it is written.
+    /// each becomes a file of its own when it is written. A mapping is one of the file beneath,
+    /// and keeps no lease from being given once its descriptor is closed.
     Overlay,
 }
 

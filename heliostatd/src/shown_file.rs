@@ -21,6 +21,8 @@ pub struct ShownFile {
     pub key: FileKey,
     /// The user it belongs to.
     pub owner: u32,
+    /// What is known of its file system.
+    pub kind: Kind,
     /// Its path as the control plane sees it; foreign bytes, for rules and people.
     pub path: String,
 }
@@ -63,13 +65,14 @@ pub fn examine_any(
     }
     let key = FileKey { device: status.st_dev, inode: status.st_ino };
     let path = path.to_string_lossy().into_owned();
-    Ok((ShownFile { key, owner: status.st_uid, path }, flags, status.st_size.max(0) as u64))
+    let file = ShownFile { key, owner: status.st_uid, kind, path };
+    Ok((file, flags, status.st_size.max(0) as u64))
 }
 
 /// Whether device and inode are this file's alone. Otherwise two sessions would share a lease on one
 /// file while one of them reads another.
 fn is_one_file(kind: Kind, links: u64) -> bool {
-    kind == Kind::Plain || links <= 1
+    kind != Kind::Overlay || links <= 1
 }
 
 /// Opens an examined file anew, for reading; does not wait, not even for the end of a lease.

@@ -46,7 +46,8 @@ pub struct Vouched {
 ///
 /// After a lease has ended, writers set the time of change before they change a byte. That tells
 /// versions apart unless one was made within a tick of the clock after another was looked at; so
-/// one whose last change was just before it was looked at counts under its own lease only.
+/// one whose last change was just before it was looked at counts under its own lease only. So does
+/// every one on tmpfs, which is not told of all stores by mappings.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Version {
     /// Device number.
@@ -57,7 +58,7 @@ pub struct Version {
     pub size: u64,
     /// Last change of anything: seconds and nanoseconds.
     pub changed: (i64, i64),
-    /// The lease, for a version that was young.
+    /// The lease, for a version that was young or is not told by its times.
     pub only_under: Option<ObjectId>,
 }
 

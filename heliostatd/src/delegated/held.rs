@@ -20,6 +20,7 @@ use super::told::{Told, Why};
 use super::Delegated;
 use crate::daemon::Daemon;
 use crate::lease::NotGiven;
+use crate::mounts::Kind;
 use crate::shown_file::{self, ShownFile};
 
 /// A version whose last change was no longer ago counts under its own lease only.
@@ -156,11 +157,14 @@ impl Daemon {
         fd: &OwnedFd,
         file: &ShownFile,
     ) -> Result<Vouched, Why> {
+        if file.kind == Kind::Overlay {
+            return Err(Why::Overlay);
+        }
         let lease = self.ask_lease(id, fd, file).map_err(|reason| match reason {
             NotGiven::Unmapped(reason) => Why::NotLeased(reason),
             NotGiven::Refused(_) => Why::NotLeased(Unmapped::Denied),
         })?;
-        let Some(version) = self.version_under(lease, fd) else {
+        let Some(version) = self.version_under(lease, fd, file.kind) else {
             self.leave_lease(id, Some(lease));
             return Err(Why::NotLeased(Unmapped::Fault));
         };
@@ -168,7 +172,7 @@ impl Daemon {
     }
 
     /// Which version of a file a lease that has just begun vouches for: nobody changes it any more.
-    fn version_under(&self, lease: ObjectId, fd: &OwnedFd) -> Option<Version> {
+    fn version_under(&self, lease: ObjectId, fd: &OwnedFd, kind: Kind) -> Option<Version> {
         let status = fstat(fd).ok()?;
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).ok()?;
         let age = now.as_secs() as i64 - status.st_ctime;
@@ -177,7 +181,7 @@ impl Daemon {
             inode: status.st_ino,
             size: status.st_size.max(0) as u64,
             changed: (status.st_ctime, status.st_ctime_nsec as i64),
-            only_under: (age < YOUNG_S).then_some(lease),
+            only_under: (age < YOUNG_S || kind == Kind::Memory).then_some(lease),
         })
     }
 

@@ -50,6 +50,8 @@ pub enum Why {
     Direct,
     /// It was empty.
     Empty,
+    /// A lease says nothing of stores by mappings.
+    Overlay,
     /// The kernel gives no lease.
     NotLeased(Unmapped),
 }
@@ -63,6 +65,7 @@ impl Why {
             Self::Writable => "the kernel serves it: it was opened for writing",
             Self::Direct => "the device serves it: it was opened so",
             Self::Empty => "the kernel reads it: it was empty when it was opened",
+            Self::Overlay => "the kernel reads it: on overlay a mapping may write it under a lease",
             Self::NotLeased(Unmapped::Written) => {
                 "the kernel reads it: somebody has it open for writing"
             }

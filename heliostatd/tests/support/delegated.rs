@@ -35,6 +35,11 @@ impl Delegate {
     /// Greets on a connection, and delegates.
     pub fn of(mut client: Client) -> Delegate {
         let welcome = client.hello();
+        Delegate::with(client, welcome)
+    }
+
+    /// Delegates on a connection that has greeted.
+    pub fn with(mut client: Client, welcome: Welcome) -> Delegate {
         let (fd, window) = SharedMapping::create(c"window", WINDOW).unwrap();
         let (reply, mut fds) = client.ask_with(&Request::Delegate, &[fd.as_raw_fd()]);
         let Reply::Delegated { depth, objects } = reply else { panic!("{reply:?}") };
