@@ -16,7 +16,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-use io_uring::{opcode, squeue, types, IoUring};
+use io_uring::{opcode, squeue, types, IoUring, Probe};
 
 use crate::mapping::{OutOfRange, SharedMapping};
 
@@ -100,7 +100,8 @@ impl<T> Uring<T> {
     /// one thread, which is the one that calls this.
     ///
     /// # Errors
-    /// What io_uring_setup(2) answers: ENOSYS or EPERM where it is switched off.
+    /// What io_uring_setup(2) answers: ENOSYS or EPERM where it is switched off. Unsupported before
+    /// Linux 6.7, where a wait for a word would end at once, each time.
     pub fn create(entries: u32, most: u32) -> io::Result<Uring<T>> {
         let ring = IoUring::builder()
             .setup_single_issuer()
@@ -108,6 +109,9 @@ impl<T> Uring<T> {
             .setup_taskrun_flag()
             .setup_cqsize(entries.saturating_mul(COMPLETIONS_PER_ENTRY).max(most))
             .build(entries)?;
+        let mut probe = Probe::new();
+        ring.submitter().register_probe(&mut probe)?;
+        has_all(|code| probe.is_supported(code))?;
         let held = (0..most).map(|_| None).collect();
         let pinned = pinned::Pinned::new(&ring);
         Ok(Uring { ring, held, free: (0..most).rev().collect(), prepared: false, pinned })
@@ -317,6 +321,15 @@ impl<T> Held<T> {
     fn of(aim: T, file: Option<Arc<OwnedFd>>, memory: Option<Arc<SharedMapping>>) -> Held<T> {
         Held { aim, _file: file, _memory: memory, _pieces: Box::default() }
     }
+}
+
+/// Whether the kernel has every operation that not all kernels have.
+fn has_all(is_supported: impl Fn(u8) -> bool) -> io::Result<()> {
+    if is_supported(opcode::FutexWait::CODE) {
+        return Ok(());
+    }
+    let why = "the kernel's io_uring has no FUTEX_WAIT (Linux 6.7 and later have)";
+    Err(io::Error::new(io::ErrorKind::Unsupported, why))
 }
 
 type Place = fn(&SharedMapping, usize, usize) -> Result<*mut u8, OutOfRange>;

@@ -147,3 +147,10 @@ fn a_range_across_pieces_or_beyond_its_mapping_is_never_pinned() {
     let refused = ring.read(2, &shared, 0, (&memory, &beyond), Manner::Direct);
     assert!(matches!(refused, Err(NotPrepared::Range(_))));
 }
+
+#[test]
+fn a_kernel_that_cannot_wait_for_a_word_is_refused() {
+    assert!(has_all(|_| true).is_ok());
+    let error = has_all(|code| code != opcode::FutexWait::CODE).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::Unsupported);
+}
