@@ -133,7 +133,8 @@ pub enum Request {
     Restrict {
         /// What it may use.
         services: Services,
-        /// The process that the connection is handed to, for people; decides nothing.
+        /// The process that the connection is handed to, as people name it. It decides nothing but
+        /// that explaining or revoking this process means this session as well.
         pid: u32,
     },
 }

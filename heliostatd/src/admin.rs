@@ -6,6 +6,7 @@ use heliostat_abi::node::State;
 use heliostat_abi::record::Reply;
 use tracing::info;
 
+use crate::connect::Connection;
 use crate::daemon::Daemon;
 use crate::serve::{Answer, Refused};
 
@@ -41,13 +42,12 @@ impl Daemon {
         Ok(Reply::Done.into())
     }
 
-    /// Every session of a process.
+    /// Every session of a process: those that it has been handed, and those that it connected
+    /// itself, whatever it said of them.
     pub(crate) fn sessions_of(&self, pid: u32) -> Vec<ObjectId> {
-        let of_pid = self
-            .connections
-            .iter()
-            .filter(|(_, connection)| connection.session.is_some() && connection.pid() == pid);
-        of_pid.map(|(id, _)| id).collect()
+        let is_its = |it: &Connection| it.pid() == pid || it.peer.pid == pid;
+        let sessions = self.connections.iter().filter(|(_, it)| it.session.is_some() && is_its(it));
+        sessions.map(|(id, _)| id).collect()
     }
 
     /// True for the user that the control plane runs as, and for root.

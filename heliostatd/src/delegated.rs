@@ -101,6 +101,9 @@ impl Daemon {
     /// A session wants delegated operations: shown is [its window], the answer brings [rings].
     pub(crate) fn delegate(&mut self, id: ObjectId, shown: Shown) -> Result<Answer, Refused> {
         self.session(id)?;
+        if self.net.holding(id).revoked {
+            return Err(Code::Revoked.into());
+        }
         let settings = &self.parts.config.delegated;
         if settings.sessions == 0 {
             return Err(Code::Denied.into());

@@ -132,16 +132,19 @@ impl Daemon {
         let mut reasons = [0u64; Native::ALL.len()];
         let (mut files, mut of_files) = (Vec::new(), [0u64; Unmapped::ALL.len()]);
         let (mut delegated, mut loops) = (Vec::new(), Vec::new());
-        let found = self.sessions_of(pid);
+        let mut found = self.sessions_of(pid);
         if found.is_empty() {
             return Err(Code::NotFound.into());
+        }
+        // Another user may have said of its own session that it is this process's.
+        let user_of = |id: &ObjectId| self.connections.get(*id).map(|it| it.peer.subject.uid);
+        found.retain(|id| self.is_owner(asker) || user_of(id) == uid);
+        if found.is_empty() {
+            return Err(Code::Denied.into());
         }
         for id in found {
             let Some(connection) = self.connections.get(id) else { continue };
             let Some(session) = &connection.session else { continue };
-            if !self.is_owner(asker) && Some(connection.peer.subject.uid) != uid {
-                return Err(Code::Denied.into());
-            }
             program.clone_from(&session.program);
             connections.extend(session.report.entries().iter().map(entry_json));
             add(&mut counters, &session.report.counters());

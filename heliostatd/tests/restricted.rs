@@ -132,3 +132,15 @@ fn destinations_are_limited_and_people_see_whom_the_session_serves() {
     assert_eq!(status["sessions"][0]["pid"], PID);
     assert_eq!(status["sessions"][0]["restricted_by"], std::process::id());
 }
+
+#[test]
+fn who_restricts_itself_under_another_number_is_found_by_its_own() {
+    let daemon = Daemon::start();
+    let (_, address) = listener();
+    let _client = restricted(&daemon, Services::STREAMS, address);
+    let pid = std::process::id();
+    let explained = daemon.visit().text(&Request::Explain { pid });
+    assert!(explained.contains("\"test\""), "{explained}");
+    assert_eq!(daemon.visit().ask(&Request::Revoke { pid }).0, Reply::Done);
+    assert_eq!(daemon.status()["sessions"][0]["revoked"], true);
+}
