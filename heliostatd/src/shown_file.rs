@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use heliostat_abi::code::Unmapped;
 use heliostat_service_file::FileKey;
-use rustix::fs::{fstat, open, FileType, Mode, OFlags};
+use rustix::fs::{fcntl_getfl, fstat, open, statx, AtFlags, FileType, Mode, OFlags, StatxFlags};
 use rustix::io::Errno;
 
 use crate::mounts::{Kind, Mounts};
@@ -47,7 +47,7 @@ pub fn examine_any(
     if !path.as_os_str().as_bytes().starts_with(b"/") {
         return Err(Unmapped::NotRegular);
     }
-    let (flags, mount) = flags_and_mount(number).ok_or(Unmapped::NotRegular)?;
+    let (flags, mount) = flags_and_mount(shown).ok_or(Unmapped::NotRegular)?;
     // A descriptor made by O_PATH gives no right to read, and opening it anew would.
     if flags.contains(OFlags::PATH) {
         return Err(Unmapped::NotRegular);
@@ -105,12 +105,13 @@ fn link(number: i32) -> String {
     format!("/proc/self/fd/{number}")
 }
 
-/// From /proc/self/fdinfo (proc_pid_fdinfo(5)); asks no file system, as fstat(2) may.
-fn flags_and_mount(number: i32) -> Option<(OFlags, u64)> {
-    let text = std::fs::read_to_string(format!("/proc/self/fdinfo/{number}")).ok()?;
-    let field = |name| text.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
-    let flags = u32::from_str_radix(field("flags:")?, 8).ok()?;
-    Some((OFlags::from_bits_retain(flags), field("mnt_id:")?.parse().ok()?))
+/// Asks no file system, as fstat(2) may: with AT_STATX_DONT_SYNC nobody's server is. (Of
+/// /proc/self/fdinfo, which says both as well, the kernel writes a line for each lock of the file.)
+fn flags_and_mount(shown: BorrowedFd<'_>) -> Option<(OFlags, u64)> {
+    let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+    let status = statx(shown, c"", flags, StatxFlags::MNT_ID).ok()?;
+    let is_told = status.stx_mask & StatxFlags::MNT_ID.bits() != 0;
+    is_told.then_some(()).and(fcntl_getfl(shown).ok()).map(|flags| (flags, status.stx_mnt_id))
 }
 
 #[cfg(test)]
@@ -126,6 +127,26 @@ mod tests {
     fn links_of_an_overlay_may_be_different_files() {
         assert!(is_one_file(Kind::Plain, 2) && is_one_file(Kind::Overlay, 1));
         assert!(!is_one_file(Kind::Overlay, 2));
+    }
+
+    /// What the kernel says of a descriptor in words (proc_pid_fdinfo(5)).
+    fn told(fd: BorrowedFd<'_>) -> (OFlags, u64) {
+        let path = format!("/proc/self/fdinfo/{}", fd.as_raw_fd());
+        let text = std::fs::read_to_string(path).unwrap();
+        let field = |name| text.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim();
+        let flags = u32::from_str_radix(field("flags:"), 8).unwrap();
+        (OFlags::from_bits_retain(flags), field("mnt_id:").parse().unwrap())
+    }
+
+    #[test]
+    fn flags_and_mount_are_those_that_the_kernel_tells() {
+        let flags = [OFlags::RDONLY, OFlags::PATH, OFlags::RDONLY | OFlags::NONBLOCK];
+        for (path, flags) in ["/proc/self/exe", "/proc/self/stat", "/dev/null"].iter().zip(flags) {
+            let fd = open(*path, flags | OFlags::CLOEXEC, Mode::empty()).unwrap();
+            let (flags, mount) = told(fd.as_fd());
+            let found = flags_and_mount(fd.as_fd()).unwrap();
+            assert_eq!(found, (flags - OFlags::CLOEXEC, mount), "{path}");
+        }
     }
 
     #[test]
