@@ -75,7 +75,7 @@ pub struct Delegated {
     opener: Opener,
     /// What each session has open.
     sessions: HashMap<ObjectId, Held>,
-    /// Number of the last file that was opened.
+    /// Number of the last file that was opened, or delegation that began.
     serial: u64,
 }
 
@@ -89,10 +89,12 @@ impl Delegated {
     }
 
     /// Takes a session in: the loop with the fewest sessions has it until its end.
-    fn begin(&mut self, id: ObjectId, link: Link) {
+    fn begin(&mut self, id: ObjectId, mut link: Link) {
+        self.serial += 1;
+        link.serial = self.serial;
         let served = self.sessions.values().map(|held| held.loop_number);
         let loop_number = self.loops.least_loaded(served);
-        self.sessions.insert(id, Held::on(loop_number));
+        self.sessions.insert(id, Held::on(loop_number, self.serial));
         self.loops.order(loop_number, Order::Begin(id, Box::new(link)));
     }
 }
@@ -178,7 +180,16 @@ impl Daemon {
         }
     }
 
+    /// Whether the delegation that a name was wanted in goes on.
+    fn is_wanted(&self, wish: &Wish) -> bool {
+        let held = self.delegated.as_ref().and_then(|it| it.sessions.get(&wish.session));
+        held.is_some_and(|held| held.serial == wish.serial)
+    }
+
     fn want(&mut self, wish: Wish) {
+        if !self.is_wanted(&wish) {
+            return;
+        }
         let Some(connection) = self.connections.get(wish.session) else { return };
         let peer = &connection.peer;
         let process = peer.pidfd.as_ref().map(OwnedFd::try_clone).transpose();
@@ -196,12 +207,12 @@ impl Daemon {
     }
 
     fn found(&mut self, wish: Wish, found: Result<OwnedFd, i32>) {
+        if !self.is_wanted(&wish) {
+            return found.into_iter().for_each(|fd| self.closer.close(fd));
+        }
         let Wish { session, operation, access, .. } = wish;
-        let is_here = self.delegated.as_ref().is_some_and(|it| it.sessions.contains_key(&session));
         let file = found.and_then(|fd| {
-            let gone = Err(libc::ECONNRESET);
-            let direct = access & DIRECT != 0;
-            let file = if is_here { self.admit_file(session, &fd, direct) } else { gone };
+            let file = self.admit_file(session, &fd, access & DIRECT != 0);
             self.closer.close(fd);
             file
         });
@@ -272,6 +283,7 @@ fn make_link(
             operations: settings.operations_per_second,
             bytes: settings.bytes_per_second,
         },
+        serial: 0,
     };
     Ok((fd.into(), link))
 }

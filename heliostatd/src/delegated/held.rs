@@ -30,14 +30,16 @@ const YOUNG_S: i64 = 2;
 pub(super) struct Held {
     /// The server loop that has it, from its beginning to its end.
     pub(super) loop_number: usize,
+    /// Which delegation of its connection this is.
+    pub(super) serial: u64,
     /// Its files, by serial number.
     files: HashMap<u64, Seen>,
 }
 
 impl Held {
     /// Nothing, for a session of the loop with this number.
-    pub(super) fn on(loop_number: usize) -> Held {
-        Held { loop_number, files: HashMap::new() }
+    pub(super) fn on(loop_number: usize, serial: u64) -> Held {
+        Held { loop_number, serial, files: HashMap::new() }
     }
 }
 

@@ -24,6 +24,8 @@ pub struct Link {
     pub window: Arc<SharedMapping>,
     /// How much it may do.
     pub rates: Rates,
+    /// Which delegation of its connection this is: none before or after has the number.
+    pub serial: u64,
 }
 
 /// How much a session may do; zero is no limit.
@@ -64,6 +66,8 @@ pub enum Asked {
 pub struct Wish {
     /// Who.
     pub session: ObjectId,
+    /// In which of its delegations: the next has operations by the same names.
+    pub serial: u64,
     /// The operation.
     pub operation: ObjectId,
     /// The name as it lay in the window: foreign bytes.

@@ -164,7 +164,8 @@ impl Session {
         }
         self.wishes += 1;
         let (session, operation, access) = (self.id, who.operation, asked.argument);
-        engine.tell(News::Wanted(Wish { session, operation, name, access }));
+        let serial = self.serial;
+        engine.tell(News::Wanted(Wish { session, serial, operation, name, access }));
         Step::Over
     }
 

@@ -33,6 +33,8 @@ const BURST_SHARE: u64 = 10;
 pub struct Session {
     /// The control plane's name for it.
     pub id: ObjectId,
+    /// Which delegation of its connection this is.
+    pub serial: u64,
     /// The memory its pieces lie in.
     pub window: Arc<SharedMapping>,
     /// What it has asked for.
@@ -76,6 +78,7 @@ impl Session {
         let bucket = |rate: u64| Bucket::new(rate, rate / BURST_SHARE);
         Session {
             id,
+            serial: link.serial,
             window: link.window,
             operations: Operations::new(DEPTH_MAX),
             objects: Table::new(OBJECTS_MAX),
