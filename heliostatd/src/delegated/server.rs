@@ -267,6 +267,11 @@ impl Server {
         let mut did = false;
         let mut busy = 0;
         for (seat, session) in self.sessions.iter_mut() {
+            if session.has_room_again() {
+                // The wait that is left over ends, and at worst wakes it once more.
+                session.parked.into_iter().for_each(|flight| self.engine.uring.cancel(flight));
+                session.unpark(self.now_ns);
+            }
             if session.parked.is_none() {
                 let taken = session.take_operations(&mut self.engine, self.now_ns);
                 if taken > 0 {

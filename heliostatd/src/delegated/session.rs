@@ -57,6 +57,8 @@ pub struct Session {
     pub heard_ns: u64,
     /// Its bell is armed, and the kernel watches it.
     pub parked: Option<Flight>,
+    /// It was parked with no room for another operation.
+    is_stalled: bool,
     /// Where it asks for one read at a time.
     pub call: CallLine,
     submissions: SpscConsumer,
@@ -90,6 +92,7 @@ impl Session {
             buckets: (bucket(link.rates.operations), bucket(link.rates.bytes)),
             heard_ns: now_ns,
             parked: None,
+            is_stalled: false,
             call: CallLine::new(link.call),
             submissions: link.submissions,
             completions: link.completions,
@@ -124,8 +127,7 @@ impl Session {
     fn take_some(&mut self, engine: &mut Engine, mut left: i64, now_ns: u64) -> usize {
         self.send_unsent();
         for taken in 0..self.eagerness {
-            // Completions that it has not read take up room as operations do.
-            if self.operations.len() + self.unsent.len() >= DEPTH_MAX {
+            if self.is_full() {
                 return taken;
             }
             let length = match self.submissions.poll(&mut self.record[..]) {
@@ -151,6 +153,12 @@ impl Session {
             self.admit(engine, operation, now_ns);
         }
         self.eagerness
+    }
+
+    /// Whether there is no room for another operation. Completions that it has not read take up
+    /// room as operations do.
+    fn is_full(&self) -> bool {
+        self.operations.len() + self.unsent.len() >= DEPTH_MAX
     }
 
     fn admit(
@@ -284,10 +292,16 @@ impl Session {
         self.unannounced > 0
     }
 
-    /// Lets the kernel watch its bell; false when there is something to take already.
+    /// Lets the kernel watch its bell; false when there is something to take already. What is in the
+    /// ring does not count while there is no room for it: the loop would never rest.
     pub fn park(&mut self, engine: &mut Engine, seat: ObjectId) -> bool {
-        let call = &self.call;
-        let Some(value) = self.submissions.arm_word_or(|| call.is_asked()) else { return false };
+        self.is_stalled = self.is_full();
+        let (call, submissions) = (&self.call, &mut self.submissions);
+        let armed = match self.is_stalled {
+            true => submissions.arm_word_unless(|| call.is_asked()),
+            false => submissions.arm_word_or(|| call.is_asked()),
+        };
+        let Some(value) = armed else { return false };
         let flight = engine.uring.wait_word(Aim::Bell(seat), &self.bell, CONSUMER_BELL_AT, value);
         self.parked = flight.ok();
         if self.parked.is_none() {
@@ -296,9 +310,18 @@ impl Session {
         self.parked.is_some()
     }
 
-    /// It has rung.
+    /// It was parked for want of room, and has some: what it had asked may be taken.
+    pub fn has_room_again(&mut self) -> bool {
+        if self.parked.is_none() || !self.is_stalled {
+            return false;
+        }
+        self.send_unsent();
+        !self.is_full()
+    }
+
+    /// It has rung, or has room again.
     pub fn unpark(&mut self, now_ns: u64) {
-        self.parked = None;
+        (self.parked, self.is_stalled) = (None, false);
         self.heard_ns = now_ns;
         self.submissions.disarm();
     }

@@ -152,6 +152,13 @@ impl<M: Memory> SpscConsumer<M> {
         })
     }
 
+    /// As [`SpscConsumer::arm_word`], for one that has no room for the elements that are there: they
+    /// do not count, and `None` only if something else holds already.
+    pub fn arm_word_unless(&mut self, other: impl Fn() -> bool) -> Option<u32> {
+        self.publish();
+        doorbell::arm_word(self.memory.bell(Side::Consumer), other)
+    }
+
     /// Takes back [`SpscConsumer::arm`] and [`SpscConsumer::arm_word`].
     pub fn disarm(&self) {
         doorbell::disarm(self.memory.bell(Side::Consumer));
