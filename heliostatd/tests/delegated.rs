@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use heliostat_abi::delegated::*;
 use heliostat_abi::name::ObjectId;
+use rustix::fs::statfs;
 use support::delegated::*;
 use support::*;
 
@@ -60,12 +61,14 @@ fn the_cache_outlives_the_lease_when_nobody_has_changed_the_file() {
     // One that was changed just now counts under one lease only.
     let touched = std::process::Command::new("sleep").arg("3").status().unwrap();
     assert!(touched.success());
+    // On tmpfs times do not tell of all changes.
+    let is_kept = statfs(&path).unwrap().f_type != TMPFS;
     for round in 0..3 {
         let mut session = Delegate::new(&daemon);
         let file = session.show(&File::open(&path).unwrap(), false).unwrap();
         let (_, way, found) = session.read(file, 0, 4096);
         assert_eq!(found, content[..4096]);
-        assert_eq!(way, if round == 0 { Way::Filled } else { Way::Cached });
+        assert_eq!(way, if is_kept && round > 0 { Way::Cached } else { Way::Filled });
         let close = Operation { object: file, ..blank(3) };
         assert_eq!(session.run(&close).result, 0);
     }
@@ -278,7 +281,7 @@ fn names_are_opened_as_the_user_may_and_the_rules_allow() {
     assert_eq!(open("/tmp/a\0b", READ), Some(libc::EINVAL));
     assert_eq!(open("/proc/self/status", READ), Some(libc::EOPNOTSUPP));
     assert_eq!(open(daemon.folder().to_str().unwrap(), READ), Some(libc::EINVAL));
-    let names = format!("/file{}/*", std::env::temp_dir().display());
+    let names = format!("/file{}/*", place().display());
     let rule =
         format!("[[rule]]\naction = \"deny\"\nrights = [\"write\"]\nnames = [\"{names}\"]\n");
     let daemon = Daemon::with(&rule, &[]);

@@ -52,7 +52,7 @@ fn errors(session: &mut Delegate, path: &Path) -> [Option<i64>; 2] {
 
 /// A daemon whose rules let everybody have everything in its folder.
 fn permissive() -> Daemon {
-    let names = format!("/file{}/*", std::env::temp_dir().display());
+    let names = format!("/file{}/*", place().display());
     let rights = "rights = [\"read\", \"write\"]";
     Daemon::with(&format!("[[rule]]\naction = \"allow\"\n{rights}\nnames = [\"{names}\"]\n"), &[])
 }

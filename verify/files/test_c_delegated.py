@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -30,8 +32,14 @@ def example(tmp_path_factory) -> Path:
 
 
 @pytest.fixture
-def sample(tmp_path) -> tuple[Path, str]:
-    """A file, and what the example says of it."""
+def sample(tmp_path) -> Iterator[tuple[Path, str]]:
+    """A file, and what the example says of it. On overlay, as in containers, nothing is cached."""
+    kind = subprocess.run(["stat", "-f", "-c", "%T", tmp_path], capture_output=True, text=True, check=True).stdout.strip()
+    with tempfile.TemporaryDirectory(dir="/dev/shm" if kind == "overlayfs" else tmp_path) as folder:
+        yield filled(Path(folder))
+
+
+def filled(tmp_path: Path) -> tuple[Path, str]:
     path, content = tmp_path / "sample", bytes(at * 7 % 251 for at in range(BYTES))
     path.write_bytes(content)
     (tmp_path / "sample.log").touch()

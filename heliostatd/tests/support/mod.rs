@@ -19,6 +19,7 @@ use heliostat_base::fd::OwnedFd;
 use heliostat_base::mapping::{Access, SharedMapping};
 use heliostat_base::packet::PacketSocket;
 use heliostat_base::sys::Errno;
+use rustix::fs::statfs;
 use serde_json::Value;
 
 /// Longest wait for something that takes milliseconds; only a hang reaches it.
@@ -32,6 +33,21 @@ pub fn await_that(what: &str, mut holds: impl FnMut() -> bool) {
         std::thread::sleep(Duration::from_millis(2));
     }
 }
+
+/// Where folders are made: in containers the usual place is on overlay, of which nothing is cached.
+pub fn place() -> PathBuf {
+    let usual = std::env::temp_dir();
+    let is_overlay = statfs(&usual).is_ok_and(|found| found.f_type == OVERLAY);
+    if is_overlay {
+        PathBuf::from("/dev/shm")
+    } else {
+        usual
+    }
+}
+
+/// Source: linux/magic.h.
+const OVERLAY: i64 = 0x794c_7630;
+pub const TMPFS: i64 = 0x0102_1994;
 
 /// A daemon in a folder of its own; killed with the value.
 pub struct Daemon {
@@ -50,7 +66,7 @@ impl Daemon {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("heliostatd-test-{}-{number}", std::process::id());
-        let folder = std::env::temp_dir().join(name);
+        let folder = place().join(name);
         std::fs::create_dir_all(&folder).unwrap();
         std::fs::write(folder.join("config.toml"), config).unwrap();
         let child = spawn(&folder, arguments);
