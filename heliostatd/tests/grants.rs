@@ -74,19 +74,6 @@ fn both_ends_of_a_channel_see_the_same_memory() {
 }
 
 #[test]
-fn an_address_is_free_as_soon_as_its_listener_closes_it() {
-    let daemon = Daemon::start();
-    let (mut server, _) = daemon.session();
-    let (mut socket, address) = listener();
-    for _ in 0..200 {
-        let (port, _) = server.listen(&socket);
-        drop(socket);
-        socket = TcpListener::bind((address.ip, address.port)).unwrap();
-        assert_eq!(server.ask(&Request::Unlisten { port }).0, Reply::Done);
-    }
-}
-
-#[test]
 fn an_address_nobody_listens_on_is_not_found() {
     let daemon = Daemon::start();
     let (mut client, _) = daemon.session();
