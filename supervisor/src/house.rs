@@ -1,6 +1,7 @@
 //! What all calls of one sealed program share.
 
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
 use heliostat_base::seal::Listener;
@@ -42,6 +43,9 @@ pub struct House {
     pub births: Births,
     /// What limits their memory, where that is allowed.
     pub group: Option<MemoryGroup>,
+    /// A sealed thread has asked on which cores another one may run: nobody restricts them from now
+    /// on, not even for a moment.
+    pub places_itself: AtomicBool,
     /// This process, which all sealed ones descend from.
     pub own: i32,
 }

@@ -28,6 +28,7 @@ pub mod tree;
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
 use heliostat_base::seal::{descriptor_of, fork_telling, Fork, Listener};
@@ -206,6 +207,7 @@ fn supervise(
         own: rustix::process::getpid().as_raw_nonzero().get(),
         fenced,
         is_traced: plan.traces,
+        places_itself: AtomicBool::new(false),
     });
     serve::start(&house).map_err(SealError::Fence)?;
     Ok(Sealed { child, report, house })

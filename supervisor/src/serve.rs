@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Instant;
 
-use heliostat_base::seal::{interrupt, own_thread, Notice, Reply};
+use heliostat_base::seal::{interrupt, own_thread, Notice, Placement, Reply};
 use heliostat_base::sys::Errno;
 
 use crate::calls;
@@ -88,6 +88,7 @@ impl Desk {
     /// Answers calls until none can come any more, or another thread does it.
     fn receive(self: &Arc<Self>, turn: u64) {
         let own = own_thread();
+        let mut placement = Placement::default();
         while self.turn.load(SeqCst) == turn {
             let notice = match self.house.listener.receive() {
                 Ok(Some(notice)) => notice,
@@ -105,7 +106,7 @@ impl Desk {
             }
             match calls::may_wait(&notice) {
                 true => self.answer_aside(notice),
-                false => self.answer(notice),
+                false => self.answer(notice, &mut placement),
             }
             // Not if another thread receives by now: the count is its own.
             if self.progress.compare_exchange(busy, busy + 1, SeqCst, SeqCst).is_err() {
@@ -119,7 +120,7 @@ impl Desk {
         let is_room = self.aside.fetch_add(1, SeqCst) < ASIDE_MAX;
         let work = move || {
             desk.held.insert(notice.id, own_thread(), notice.thread);
-            desk.answer(notice);
+            desk.answer(notice, &mut Placement::default());
             desk.held.remove(notice.id);
             desk.aside.fetch_sub(1, SeqCst);
         };
@@ -188,9 +189,13 @@ impl Desk {
         self.sleeps.store(false, SeqCst);
     }
 
-    fn answer(&self, notice: Notice) {
+    fn answer(&self, notice: Notice, placement: &mut Placement) {
+        let (listener, reply) = (&self.house.listener, self.reply(notice));
         // Whoever does not wait any more has been killed, and needs no answer.
-        let _: Result<(), Errno> = self.house.listener.answer(notice.id, self.reply(notice));
+        let _: Result<(), Errno> = match self.house.places_itself.load(Relaxed) {
+            true => listener.answer(notice.id, reply),
+            false => listener.answer_beside(&notice, reply, placement),
+        };
     }
 
     fn reply(&self, notice: Notice) -> Reply {

@@ -2,6 +2,7 @@
 
 use std::os::fd::{AsRawFd, RawFd};
 
+use super::Placement;
 use crate::fd::OwnedFd;
 use crate::sys::{check, raw, Errno, Sysno};
 
@@ -100,6 +101,23 @@ impl Listener {
         self.control(IS_VALID, std::ptr::from_ref(&id) as usize).is_ok()
     }
 
+    /// As `answer`; where the caller wakes up is left to `placement`.
+    pub fn answer_beside(
+        &self,
+        notice: &Notice,
+        reply: Reply,
+        placement: &mut Placement,
+    ) -> Result<(), Errno> {
+        match reply {
+            Reply::Descriptor { fd, closes_on_exec } => {
+                let added =
+                    placement.run(notice.thread, || self.add(notice.id, fd, closes_on_exec));
+                self.answer_added(notice.id, added)
+            }
+            other => self.answer(notice.id, other),
+        }
+    }
+
     /// Answers; ENOENT if nobody waits any more.
     pub fn answer(&self, id: u64, reply: Reply) -> Result<(), Errno> {
         let (value, error, flags) = match reply {
@@ -107,17 +125,18 @@ impl Listener {
             Reply::Fail(Errno(number)) => (0, -number, 0),
             Reply::Continue => (0, 0, CONTINUE),
             Reply::Descriptor { fd, closes_on_exec } => {
-                return self.add(id, fd, closes_on_exec);
+                let added = self.add(id, fd, closes_on_exec);
+                return self.answer_added(id, added);
             }
         };
         let whole = libc::seccomp_notif_resp { id, val: value, error, flags };
         self.control(SEND, std::ptr::from_ref(&whole) as usize).map(drop)
     }
 
-    /// A descriptor as the answer. A full table of the target's is its EMFILE. Our own copy is
-    /// closed before the target goes on: else its close would not be the last, and what comes with
-    /// that (the end of a pipe, a lock that is released, a program that may be executed) late.
-    fn add(&self, id: u64, fd: OwnedFd, closes_on_exec: bool) -> Result<(), Errno> {
+    /// Puts a descriptor into the target's table; its number there. Our own copy is closed before
+    /// the target goes on: else its close would not be the last, and what comes with that (the end
+    /// of a pipe, a lock that is released, a program that may be executed) late.
+    fn add(&self, id: u64, fd: OwnedFd, closes_on_exec: bool) -> Result<usize, Errno> {
         let whole = libc::seccomp_notif_addfd {
             id,
             flags: 0,
@@ -125,8 +144,11 @@ impl Listener {
             newfd: 0,
             newfd_flags: if closes_on_exec { libc::O_CLOEXEC as u32 } else { 0 },
         };
-        let added = self.control(ADD_DESCRIPTOR, std::ptr::from_ref(&whole) as usize);
-        drop(fd);
+        self.control(ADD_DESCRIPTOR, std::ptr::from_ref(&whole) as usize)
+    }
+
+    /// Tells the caller the number of its new descriptor. A full table of its own is its EMFILE.
+    fn answer_added(&self, id: u64, added: Result<usize, Errno>) -> Result<(), Errno> {
         match added {
             Ok(number) => self.answer(id, Reply::Value(number as i64)),
             Err(error @ Errno(libc::ENOENT)) => Err(error),

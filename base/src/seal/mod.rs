@@ -7,6 +7,7 @@ mod filter;
 mod interrupt;
 mod listener;
 mod memory;
+mod placement;
 mod start;
 pub mod status;
 
@@ -14,6 +15,7 @@ pub use filter::{install, Instruction, Verdict};
 pub use interrupt::{interrupt, own_thread, signal_thread};
 pub use listener::{Listener, Notice, Reply};
 pub use memory::{read_memory, read_text, write_memory};
+pub use placement::Placement;
 pub use start::{fork_telling, leave_shared_folder, Fork, Hearer, Teller};
 
 use crate::fd::OwnedFd;

@@ -1,5 +1,7 @@
 //! Calls that name a process: allowed among sealed ones, and nobody else exists.
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use heliostat_base::seal::{self, Reply};
 use heliostat_base::sys::{Errno, Sysno};
 
@@ -19,9 +21,8 @@ pub fn answer(call: &Call<'_>) -> Option<Answer> {
     Some(match call.number {
         Sysno::setrlimit => core_limit(call, call.word(1)),
         Sysno::prlimit64 => limit(call),
-        Sysno::sched_getaffinity
-        | Sysno::sched_setaffinity
-        | Sysno::sched_getparam
+        Sysno::sched_getaffinity | Sysno::sched_setaffinity => cores(call, call.int(0)),
+        Sysno::sched_getparam
         | Sysno::sched_setparam
         | Sysno::sched_getscheduler
         | Sysno::sched_setscheduler
@@ -54,6 +55,15 @@ fn of_sealed(call: &Call<'_>, process: i32) -> Answer {
         true => Ok(Reply::Continue),
         false => Err(Errno(libc::ESRCH)),
     }
+}
+
+/// sched_setaffinity(2) and its question. Whoever asks about another thread finds its cores as they
+/// are, and what is set stays.
+fn cores(call: &Call<'_>, thread: i32) -> Answer {
+    if thread != call.thread() {
+        call.house.places_itself.store(true, Relaxed);
+    }
+    of_sealed(call, thread)
 }
 
 /// prlimit(2). Who sets the limit of core files hears that it is done, and the fence's stays.
