@@ -12,6 +12,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 from dataclasses import dataclass, field
@@ -175,6 +176,16 @@ class House:
         if len(found) != 1:
             raise RuntimeError(f"{len(found)} control planes in {self.folder}")
         return found[0]
+
+
+def wait_control(path: str) -> None:
+    """Waits until a control plane takes connections: its socket's file is there a moment before."""
+
+    def accepts() -> bool:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as probe:
+            return probe.connect_ex(path) == 0
+
+    kernel_view.wait_until(accepts, 60, f"a control plane at {path}")
 
 
 def _kill(pid: int) -> None:

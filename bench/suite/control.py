@@ -11,10 +11,8 @@ import resource
 import socket
 import struct
 import time
-from pathlib import Path
 
-import kernel_view
-from heliostat_run import BINARY, CONTROL_PLANE, Side
+from heliostat_run import BINARY, CONTROL_PLANE, Side, wait_control
 from measure import Bench, Result
 
 MAGIC, VERSION = b"HELI", 1
@@ -94,7 +92,7 @@ def measure(bench: Bench) -> list[Result]:
     path = f"{house.folder}/costs.sock"
     words = [BINARY.with_name(CONTROL_PLANE), "--foreground", "--config", house.folder / "costs.toml", "--socket", path]
     house.start(Side.PLAIN, words, name="control plane")
-    kernel_view.wait_until(lambda: Path(path).exists(), 20, "the control plane")
+    wait_control(path)
     samples: dict[int, dict[str, list[float]]] = {OTHERS: {}, 0: {}}
     for _ in range(min(bench.repetitions, 3)):
         for others, known in samples.items():

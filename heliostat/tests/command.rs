@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+mod support;
+
 const HELIOSTAT: &str = env!("CARGO_BIN_EXE_heliostat");
 /// A library that is on every glibc machine and does nothing when preloaded.
 const HARMLESS: &str = "/lib/x86_64-linux-gnu/libm.so.6";
@@ -182,7 +184,7 @@ fn a_socket_that_another_user_serves_is_not_given_to_the_program() {
         eprintln!("skipped: cannot become another user here");
         return;
     };
-    while !socket.exists() && stranger.try_wait().unwrap().is_none() {
+    while !support::accepts(&socket) && stranger.try_wait().unwrap().is_none() {
         std::thread::sleep(std::time::Duration::from_millis(2));
     }
     let output = house.call(&["run", "--", "sh", "-c", "echo [$LD_PRELOAD]"]);

@@ -33,7 +33,7 @@ def start_control(house: House, config: str = "") -> None:
     (house.folder / "config.toml").write_text(config)
     command = [VERIFIER.parent / heliostat_run.CONTROL_PLANE, "--foreground", "--config", house.folder / "config.toml"]
     house.start(Side.PLAIN, [*command, "--socket", socket_of(house)], name="control")
-    kernel_view.wait_until(lambda: Path(socket_of(house)).exists(), 20, "the control socket")
+    heliostat_run.wait_control(socket_of(house))
 
 
 def start(house: House, role: str, **orders) -> Program:

@@ -12,6 +12,8 @@ use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use heliostat_base::packet::PacketSocket;
+
 /// The command under test.
 pub const HELIOSTAT: &str = env!("CARGO_BIN_EXE_heliostat");
 /// Longest wait for something that takes milliseconds; only a hang reaches it.
@@ -112,8 +114,13 @@ fn serve(program: &Path, socket: &Path) -> Child {
     let mut command = Command::new(program);
     command.arg("--socket").arg(socket).stdout(Stdio::null()).stderr(Stdio::null());
     let daemon = command.spawn().unwrap();
-    await_that("the control plane serves", || socket.exists());
+    await_that("the control plane serves", || accepts(socket));
     daemon
+}
+
+/// Whether a control plane takes connections there: its file is there a moment before it does.
+pub fn accepts(socket: &Path) -> bool {
+    PacketSocket::connect(socket.to_str().unwrap(), 10_000).is_ok()
 }
 
 impl Drop for House {
