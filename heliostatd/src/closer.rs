@@ -2,55 +2,46 @@
 //!
 //! A descriptor that a client sent may be a socket that lingers, a file whose server is the client
 //! itself, or a socket in which such descriptors wait; close(2) on any of them waits as long as that
-//! client pleases. A few threads take such waits upon themselves: one that hangs is lost until that
-//! owner lets it go, and whoever goes to close something sees to it that another is there. When all
-//! of them hang, what is to be closed waits; it is bounded by the descriptors that the process may
-//! have (RLIMIT_NOFILE).
+//! client pleases. The threads of a pool take such waits upon themselves. When all of them hang,
+//! what is to be closed waits; it is bounded by the descriptors that the process may have
+//! (RLIMIT_NOFILE).
 //!
 //! ```text
-//! Shown, close --> queue --> thread: close(2)
-//! close_last --> queue --> still used --> used, looked at every 5 ms --> queue
+//! Shown, close --> unused --> thread: close(2)
+//! close_last --> unused --> still used --> used, looked at every 5 ms --> unused
 //! ```
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::net::sockopt::{set_socket_linger, socket_linger};
 
-/// Threads at most.
-const THREADS_MAX: usize = 32;
+use crate::pool::{Pool, Work};
+
 /// How often those that others still use are looked at.
 const LOOK: Duration = Duration::from_millis(5);
 
 /// An end of the queue. The threads last as long as the process.
 #[derive(Clone)]
-pub struct Closer(Arc<Shared>);
+pub struct Closer(Pool<Closing>);
 
-struct Shared {
-    state: Mutex<State>,
-    /// Something is to be closed.
-    news: Condvar,
-}
+struct Closing;
 
 #[derive(Default)]
-struct State {
-    queue: VecDeque<Arc<OwnedFd>>,
+struct Queue {
+    unused: VecDeque<Arc<OwnedFd>>,
     /// Those that others still use.
     used: Vec<Arc<OwnedFd>>,
     /// When these were last looked at.
     looked: Option<Instant>,
-    threads: usize,
-    idle: usize,
-    /// A thread sleeps no longer than until the next look.
-    is_watched: bool,
 }
 
 impl Closer {
     /// A queue; its threads start when they are needed.
     pub fn start() -> Closer {
-        Closer(Arc::new(Shared { state: Mutex::default(), news: Condvar::new() }))
+        Closer(Pool::new(Closing))
     }
 
     /// Closes a descriptor soon.
@@ -61,73 +52,42 @@ impl Closer {
     /// Closes a descriptor soon after everybody else has let go of it, so that nobody else's is the
     /// last close of its file, which may take long.
     pub fn close_last(&self, fd: Arc<OwnedFd>) {
-        let mut state = self.0.lock();
-        if state.threads == 0 && self.0.add_thread(&mut state).is_err() {
+        if self.0.start().is_err() {
             // There never was a thread: the machine has none left, and somebody has to.
             return drop(fd);
         }
-        state.queue.push_back(fd);
-        drop(state);
-        self.0.news.notify_one();
+        self.0.put(|queue| queue.unused.push_back(fd));
     }
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+impl Work for Closing {
+    type Queue = Queue;
+    type Job = Arc<OwnedFd>;
+    const NAME: &'static str = "closer";
+    const THREADS_MAX: usize = 32;
 
-    fn add_thread(self: &Arc<Self>, state: &mut State) -> std::io::Result<()> {
-        let shared = self.clone();
-        std::thread::Builder::new().name("closer".into()).spawn(move || shared.work())?;
-        state.threads += 1;
-        // From now on, although it has yet to run: nobody need start another one meanwhile.
-        state.idle += 1;
-        Ok(())
-    }
-
-    fn work(self: &Arc<Self>) {
-        let mut state = self.lock();
-        state.idle -= 1;
+    fn next(queue: &mut Queue, now: Instant) -> Option<Arc<OwnedFd>> {
+        queue.look(now);
         loop {
-            state.look(Instant::now());
-            let Some(fd) = state.queue.pop_front() else {
-                state = self.sleep(state);
-                continue;
-            };
-            if Arc::strong_count(&fd) > 1 {
-                state.used.push(fd);
-                continue;
+            let fd = queue.unused.pop_front()?;
+            if Arc::strong_count(&fd) == 1 {
+                return Some(fd);
             }
-            // Somebody is there for the next while this thread is away, perhaps for ever. Where
-            // none can be had, the next waits for this one.
-            if state.idle == 0 && state.threads < THREADS_MAX {
-                let _ = self.add_thread(&mut state);
-            }
-            drop(state);
-            close(fd);
-            state = self.lock();
+            queue.used.push(fd);
         }
     }
 
-    fn sleep<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
-        state.idle += 1;
-        let watches = !state.used.is_empty() && !state.is_watched;
-        let mut state = if watches {
-            state.is_watched = true;
-            let answer = self.news.wait_timeout(state, LOOK);
-            let mut state = answer.unwrap_or_else(PoisonError::into_inner).0;
-            state.is_watched = false;
-            state
-        } else {
-            self.news.wait(state).unwrap_or_else(PoisonError::into_inner)
-        };
-        state.idle -= 1;
-        state
+    fn due(queue: &Queue) -> Option<Instant> {
+        let next_look = || queue.looked.map_or_else(Instant::now, |looked| looked + LOOK);
+        (!queue.used.is_empty()).then(next_look)
+    }
+
+    fn run(&self, fd: Arc<OwnedFd>, _: &Pool<Self>) {
+        close(fd);
     }
 }
 
-impl State {
+impl Queue {
     /// Puts those that nobody else uses any more in line, at their time.
     fn look(&mut self, now: Instant) {
         if self.used.is_empty() || self.looked.is_some_and(|looked| now < looked + LOOK) {
@@ -135,8 +95,10 @@ impl State {
         }
         self.looked = Some(now);
         let all = std::mem::take(&mut self.used);
-        let (used, free) = all.into_iter().partition(|fd| Arc::strong_count(fd) > 1);
-        (self.used, self.queue) = (used, self.queue.drain(..).chain::<Vec<_>>(free).collect());
+        let (used, free): (Vec<_>, Vec<_>) =
+            all.into_iter().partition(|fd| Arc::strong_count(fd) > 1);
+        self.used = used;
+        self.unused.extend(free);
     }
 }
 

@@ -28,6 +28,7 @@ mod names;
 mod packet;
 mod peer;
 mod poll;
+mod pool;
 mod proof;
 mod region;
 mod restrict;

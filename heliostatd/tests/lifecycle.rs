@@ -187,6 +187,8 @@ fn metrics_are_served_over_http_where_configured() {
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let config = format!("[daemon]\nmetrics_listen = \"{free}\"\n");
     let _daemon = Daemon::with(&config, &[]);
+    // The control socket, which `with` waits for, listens before.
+    await_that("it listens", || TcpStream::connect(free).is_ok());
     let mut connection = TcpStream::connect(free).unwrap();
     connection.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").unwrap();
     let mut text = String::new();
