@@ -101,14 +101,15 @@ def test_supervisor_that_is_killed_takes_its_program_with_it(sealed):
     os.kill(supervisor, signal.SIGKILL)
     _, errors = program.communicate(timeout=20)
     assert program.returncode == 125 and "supervisor was killed" in errors
-    assert not set(inside) & set(kernel_view.processes())
+    kernel_view.wait_until(lambda: not set(inside) & set(kernel_view.processes()), 20, "the end of what was inside")
 
 
-def test_supervisor_that_is_stopped_is_waited_for(sealed):
-    program = sealed("echo ready; read x </dev/null; sleep 0.5; cat /etc/hosts >/dev/null; echo done")
+def test_supervisor_that_is_stopped_is_waited_for(sealed, tmp_path):
+    program = sealed("echo ready; until test -e go; do sleep 0.1; done; cat /etc/hosts >/dev/null; echo done")
     assert program.stdout.readline() == "ready\n"
     supervisor = int(subprocess.check_output(["pgrep", "-P", str(program.pid)], text=True))
     os.kill(supervisor, signal.SIGSTOP)
+    (tmp_path / "go").touch()
     with pytest.raises(subprocess.TimeoutExpired):
         program.wait(1.5)
     os.kill(supervisor, signal.SIGCONT)
@@ -116,11 +117,13 @@ def test_supervisor_that_is_stopped_is_waited_for(sealed):
 
 
 def test_daemon_outlives_the_command_and_the_supervisor_does_not_outlive_it(sealed, tmp_path):
-    program = sealed("(sleep 1; cat /etc/hosts >copy; sleep 1) >/dev/null 2>&1 & echo $!")
+    later = "until test -e go; do sleep 0.1; done; cat /etc/hosts >copy"
+    program = sealed(f"({later}) >/dev/null 2>&1 & echo $!")
     status, out = said(program)
     daemon = int(out)
     assert status == 0 and daemon in kernel_view.processes()
     supervisor = int(subprocess.check_output(["ps", "-o", "ppid=", "-p", str(daemon)], text=True))
+    (tmp_path / "go").touch()
     kernel_view.wait_until(lambda: daemon not in kernel_view.processes(), 20, "the daemon's end")
     assert (tmp_path / "copy").read_text() == open("/etc/hosts").read()
     kernel_view.wait_until(lambda: supervisor not in kernel_view.processes(), 20, "the supervisor's end")
@@ -131,6 +134,8 @@ import os, signal, time
 os.mkfifo("pipe")
 crowd = [os.fork()]
 if crowd[0] == 0:
+    while not os.path.exists("full"):
+        time.sleep(0.1)
     time.sleep(1)
     for _ in range(20):
         os.stat("/etc/hosts")
@@ -146,6 +151,7 @@ try:
             os._exit(0)
 except BlockingIOError:
     print("full", flush=True)
+    os.mkdir("full")
 print(os.read(os.open("pipe", os.O_RDONLY), 9).decode(), flush=True)
 for one in crowd:
     os.kill(one, signal.SIGKILL)
@@ -161,5 +167,5 @@ def test_who_cannot_have_another_thread_goes_on_receiving():
         seal = f'ulimit -u 40; exec {BINARY} run --sealed --grant {folder}:rw -- /usr/bin/python3 program.py'
         words = ["setpriv", "--reuid", "54321", "--regid", "54321", "--clear-groups", "bash", "-c", seal]
         environment = {"PATH": os.environ["PATH"], "HELIOSTAT_SOCKET": f"{name}/control.sock"}
-        done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, timeout=30)
+        done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, timeout=90)
         assert (done.stdout, done.returncode) == ("full\nheard\non\n", 0), done.stderr

@@ -61,6 +61,13 @@ def test_nothing_is_left_when_the_command_is_killed(house):
     kernel_view.wait_until(lambda: not set(inside) & set(kernel_view.processes()), 20, "the end of what was inside")
 
 
+def still(path) -> int | None:
+    """The length of a file, unless it grows."""
+    before = path.stat().st_size
+    time.sleep(0.3)
+    return before if path.stat().st_size == before else None
+
+
 def test_stopped_command_stops_and_goes_on(house):
     program, folder = start(
         house, Way.SEALED, Case(("bash", "-c", "while :; do echo x >>ticks; sleep 0.02; done")), "stopped"
@@ -68,10 +75,7 @@ def test_stopped_command_stops_and_goes_on(house):
     ticks = folder / "ticks"
     kernel_view.wait_until(lambda: ticks.exists() and ticks.stat().st_size > 10, 20, "ticks")
     program.kill(signal.SIGSTOP)
-    time.sleep(0.3)
-    before = ticks.stat().st_size
-    time.sleep(0.3)
-    assert ticks.stat().st_size == before
+    before = kernel_view.wait_until(lambda: still(ticks), 20, "the stop")
     program.kill(signal.SIGCONT)
     kernel_view.wait_until(lambda: ticks.stat().st_size > before, 20, "more ticks")
     program.kill(signal.SIGTERM)
@@ -109,6 +113,11 @@ class Terminal:
                 self.seen += os.read(self.end, 4096).decode(errors="replace")
         self.seen = self.seen[found.end() :]
         return found[0]
+
+    def await_foreground(self, name: str) -> None:
+        """Waits until keys are this program's: before, they are the shell's."""
+        is_it = lambda: kernel_view.command_name(os.tcgetpgrp(self.end)) == name  # noqa: E731
+        kernel_view.wait_until(is_it, 20, f"{name} in the foreground")
 
     def status(self) -> int:
         """The wait status, as os.waitstatus_to_exitcode has it."""
@@ -153,13 +162,13 @@ def test_interactive_shell_has_jobs_and_stops_them(terminal):
     screen.type("PS1='> '; test -t 0 && echo on a terminal; stty -echo\n")
     screen.expect("on a terminal\r\n")
     screen.type("sleep 40\n")
-    time.sleep(0.4)
+    screen.await_foreground("sleep")
     screen.type("\x1a")
     screen.expect("Stopped")
     screen.type("bg\njobs\n")
     screen.expect("Running")
     screen.type("fg\n")
-    time.sleep(0.4)
+    screen.await_foreground("sleep")
     screen.type("\x03")
     screen.type("echo status $?\n")
     screen.expect("status 130")
@@ -177,7 +186,7 @@ def test_program_that_left_its_session_has_no_terminal(terminal):
 
 def test_ps_and_pgrep_see_the_sandbox_only(house):
     case = Case(
-        ("bash", "-c", "sleep 30 & ps -e -o comm=; echo --; pgrep -l .; echo --; ls /proc | grep -c '^[0-9]'; kill %1")
+        ("bash", "-c", "sleep 30 & until [ $(cat /proc/$!/comm) = sleep ]; do :; done; ps -e -o comm=; echo --; pgrep -l .; echo --; ls /proc | grep -c '^[0-9]'; kill %1")
     )
     found = outcome(house, Way.SEALED, case, "ps")
     listed, grepped, count = " ".join(found.output).split("--")
