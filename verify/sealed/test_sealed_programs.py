@@ -71,11 +71,12 @@ def built(tmp_path_factory):
 
     def build(language: str) -> Path:
         if language not in made:
-            target = made[language] = folder / language
+            target = folder / language
             words = [target if word == "{out}" else word for word in COMPILED[language]]
             # Without cgo, so that the program is static whatever it imports.
             environment = {**os.environ, "CGO_ENABLED": "0", "GOCACHE": str(folder / "cache")}
             subprocess.run(words, check=True, capture_output=True, env=environment)
+            made[language] = target
         return made[language]
 
     return build
