@@ -26,7 +26,9 @@ from pathlib import Path
 from stage import Stage
 
 SECONDS_MAX = 30.0
-ANSWER_SECONDS_MAX = 3.0
+ANSWER_SECONDS_MAX = 20.0
+# Processes that are to outlive their supervisor.
+MANY = 30
 # A descriptor of the folder outside, left open by carelessness (CVE-2024-21626).
 LEAKED = 17
 # The victim's wires, victim.c.
@@ -117,7 +119,7 @@ class Play:
         """Waits for the end; what outside looks like if an outsider changed it meanwhile."""
         end = time.monotonic() + SECONDS_MAX
         while time.monotonic() < end:
-            if self.request["kill"] and time.monotonic() > end - SECONDS_MAX + 0.5:
+            if self.request["kill"] and self._may_kill(end - time.monotonic()):
                 return self._kill_supervisor(before)
             if self.stage.move_if_asked():
                 before = {**self.appearance(), "victim": before["victim"]}
@@ -131,9 +133,14 @@ class Play:
         self.harm.append(f"the attack or its supervisor hung for {SECONDS_MAX} s")
         return before
 
+    def _may_kill(self, left: float) -> bool:
+        """Half a second after the start, or later where the processes take longer to be there."""
+        is_late = left < SECONDS_MAX / 2
+        return is_late or (left < SECONDS_MAX - 0.5 and len(_running(self.request["command"][0])) >= MANY)
+
     def _kill_supervisor(self, before: dict) -> dict:
         """Kills the process in front (1), the one behind it (2), or both (3); who is left?"""
-        if len(_running(self.request["command"][0])) < 30:
+        if len(_running(self.request["command"][0])) < MANY:
             self.harm.append("the processes that were to outlive it did not even run")
         front = _children(self.victim.pid)
         behind = [child for one in front for child in _children(one)]
