@@ -18,7 +18,7 @@ const BLOCK: usize = 64 * 1024;
 fn sample(daemon: &Daemon, bytes: usize) -> (PathBuf, Vec<u8>) {
     let path = daemon.folder().join("sample");
     let content: Vec<u8> = (0..bytes).map(|at| (at / 7 % 251) as u8).collect();
-    std::fs::write(&path, &content).unwrap();
+    write_file(&path, &content);
     (path, content)
 }
 

@@ -40,7 +40,7 @@ struct Kept(File);
 
 impl Kept {
     fn new(path: &std::path::Path) -> Kept {
-        std::fs::write(path, b"kept").unwrap();
+        write_file(path, b"kept");
         let file = File::open(path).unwrap();
         // SAFETY: integers only. The signal of a break is one that is ignored.
         let answers = unsafe {
@@ -59,6 +59,9 @@ fn submit_open(session: &mut Delegate, path: &std::path::Path) {
     session.submit(&Operation { kind: Kind::Open, argument: READ, pieces, ..blank(8) });
 }
 
+/// How long a name is asked for again that somebody keeps.
+const PATIENCE: Duration = Duration::from_millis(200);
+
 /// The two operations have one place and generation, each in its own session's table.
 #[test]
 fn a_name_of_the_delegation_before_answers_nothing_of_the_next() {
@@ -68,15 +71,17 @@ fn a_name_of_the_delegation_before_answers_nothing_of_the_next() {
     let mut before = Delegate::new(&daemon);
     let start = Instant::now();
     submit_open(&mut before, &first);
-    // Both are asked for again for 0.2 s; the first is given up while the second still waits.
+    // The first is given up while the second still waits.
     std::thread::sleep(Duration::from_millis(120));
     let Delegate { mut client, welcome, .. } = before;
     assert_eq!(client.ask(&Request::EndDelegate).0, Reply::Done);
     let mut next = Delegate::with(client, welcome);
+    let asked = Instant::now();
     submit_open(&mut next, &second);
     std::thread::sleep(Duration::from_millis(230).saturating_sub(start.elapsed()));
     drop(given.0);
-    assert!(next.next().result >= 0);
+    // On a machine that held this thread up the second was given up as well, but not earlier.
+    assert!(next.next().result >= 0 || asked.elapsed() >= PATIENCE);
 }
 
 /// Processor time that the daemon has used, in clock ticks of 10 ms.

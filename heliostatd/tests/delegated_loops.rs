@@ -21,7 +21,7 @@ fn many_loops(more: &str) -> Daemon {
 fn sample(daemon: &Daemon, blocks: usize) -> (PathBuf, Vec<u8>) {
     let path = daemon.folder().join("sample");
     let content: Vec<u8> = (0..blocks * BLOCK).map(|at| (at / 7 % 251) as u8).collect();
-    std::fs::write(&path, &content).unwrap();
+    write_file(&path, &content);
     (path, content)
 }
 

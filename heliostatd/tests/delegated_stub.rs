@@ -13,6 +13,7 @@ use heliostat_stub::file::delegated::{
     Delegated, DelegatedError, Piece, Transfer, Way, READ, WRITE,
 };
 use heliostat_stub::session;
+use rustix::process::Signal;
 use support::{await_that, Daemon};
 
 const FIRST: Piece = Piece { offset: 0, bytes: 4096 };
@@ -63,7 +64,7 @@ fn a_session_works_and_is_lost_and_made_anew() {
     assert_eq!(closed, DelegatedError::File(heliostat_base::sys::Errno(libc::EBADF)));
 
     // Killed with operations under way that never end by themselves: it is stopped first.
-    daemon.signal("STOP");
+    daemon.signal(Signal::STOP);
     session.submit(&batch[..7]).unwrap();
     daemon.restart();
     let lost = std::iter::repeat_with(|| session.wait(Some(Duration::from_secs(20))));

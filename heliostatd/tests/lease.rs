@@ -17,6 +17,7 @@ use heliostat_abi::node::State;
 use heliostat_abi::record::{Reply, Request};
 use heliostat_base::alive;
 use heliostat_base::call::fcntl;
+use rustix::process::Signal;
 use support::delegated::{blank, Delegate};
 use support::files::*;
 use support::*;
@@ -34,7 +35,7 @@ fn two_sessions_share_the_lease_of_one_file() {
     assert_eq!(state(&welcome, first), State::Active);
     let opened = File::from(std::os::fd::OwnedFd::from(fd)).metadata().unwrap();
     assert_eq!(opened.ino(), sample.reader().metadata().unwrap().ino());
-    assert_eq!(daemon.descriptors(), before + 1);
+    await_that("what was shown is closed", || daemon.descriptors() == before + 1);
     assert_eq!(one.ask(&Request::EndLease { lease: first }).0, Reply::Done);
     assert_eq!(state(&welcome, first), State::Active);
     drop(other);
@@ -101,7 +102,7 @@ fn an_orderly_end_revokes_every_lease() {
     let sample = Sample::new(&daemon, "file");
     let (mut client, welcome) = daemon.session();
     let (lease, _, _) = lease(&mut client, &sample.reader()).unwrap();
-    daemon.signal("TERM");
+    daemon.signal(Signal::TERM);
     await_that("it ends", || daemon.ended().is_some());
     assert_eq!(state(&welcome, lease), State::Revoked);
     assert!(!alive::is_kept(life(&welcome)));
@@ -112,6 +113,7 @@ fn what_somebody_may_write_is_not_leased() {
     let daemon = Daemon::start();
     let sample = Sample::new(&daemon, "file");
     let (mut client, _) = daemon.session();
+    let _guard = no_starts();
     let writer = sample.writer();
     assert_eq!(lease(&mut client, &sample.reader()).err(), Some(Unmapped::Written));
     drop(writer);

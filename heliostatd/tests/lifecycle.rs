@@ -7,6 +7,7 @@ use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Output};
 
 use heliostat_abi::record::{Reply, Request};
+use rustix::process::Signal;
 use support::*;
 
 fn daemon(arguments: &[&str]) -> Output {
@@ -23,7 +24,7 @@ fn sigterm_ends_it_and_removes_socket_and_pid_file() {
     let pid_file = daemon.folder().join("control.sock.pid");
     let pid = std::fs::read_to_string(&pid_file).unwrap();
     assert_eq!(pid.trim(), daemon.pid().to_string());
-    daemon.signal("TERM");
+    daemon.signal(Signal::TERM);
     await_that("it ends", || daemon.ended().is_some());
     assert!(daemon.ended().unwrap().success());
     assert!(!daemon.socket().exists() && !pid_file.exists());
@@ -174,10 +175,10 @@ fn sighup_reads_the_configuration_again_and_keeps_it_when_it_is_wrong() {
     let config = daemon.folder().join("config.toml");
     let slots = || daemon.status()["limits"]["channel_slots"].as_u64();
     std::fs::write(&config, "[channel]\nslots = 7\n").unwrap();
-    daemon.signal("HUP");
+    daemon.signal(Signal::HUP);
     await_that("the new one is in force", || slots() == Some(7));
     std::fs::write(&config, "[channel]\nslots = 700\n").unwrap();
-    daemon.signal("HUP");
+    daemon.signal(Signal::HUP);
     std::thread::sleep(std::time::Duration::from_millis(100));
     assert_eq!(slots(), Some(7));
 }

@@ -14,6 +14,7 @@ use std::process::{Child, Command, Stdio};
 use heliostat_abi::name::NetAddress;
 use heliostat_abi::record::{Reply, Request};
 use heliostat_base::packet::PacketSocket;
+use rustix::process::Signal;
 use support::*;
 
 const ROLE: &str = "HELIOSTATD_TEST_ROLE";
@@ -173,7 +174,7 @@ fn another_user_connects_only_by_a_rule() {
         assert_eq!(said, "Err((Denied, 0))");
         let rule = format!("[[rule]]\naction = \"allow\"\nusers = [{NOBODY}]\n");
         std::fs::write(daemon.folder().join("config.toml"), rule).unwrap();
-        daemon.signal("HUP");
+        daemon.signal(Signal::HUP);
         await_that("the rule is in force", || daemon.status()["rules"] == 1);
         assert_eq!(as_nobody(&daemon, "open", &address).as_deref(), Some("Ok(0)"));
     }

@@ -24,7 +24,7 @@ const ROUNDS: u64 = 60;
 const CALLS_PER_ROUND: u32 = 60;
 /// No call of the honest end may take this long: every wait below has a limit of 10 ms, and what
 /// the stub adds by itself is bounded by the deadlines of `abi::limits`.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(30);
 
 static BEATS: AtomicU64 = AtomicU64::new(0);
 static DOING: Mutex<String> = Mutex::new(String::new());

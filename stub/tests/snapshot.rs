@@ -182,14 +182,15 @@ fn a_publishing_without_room_is_skipped_and_its_writes_come_with_the_next() {
 #[test]
 fn a_patient_producer_waits_for_a_consumer_to_let_go() {
     let bytes = vec![0u8; PAGE_BYTES];
-    let policy = Policy { keep: 1, patience: Duration::from_secs(10) };
+    let policy = Policy { keep: 1, patience: Duration::from_secs(30) };
     let mut region = region(&bytes, Settings { policy, colours: 2, ..Settings::default() });
     let (consumer, _) = attach(&mut region);
     region.publish().unwrap();
     let held = consumer.latest().unwrap();
     region.publish().unwrap();
     let reader = std::thread::spawn(move || {
-        std::thread::sleep(Duration::from_millis(30));
+        // So late that the producer waits by then, on a busy machine as well.
+        std::thread::sleep(Duration::from_secs(1));
         drop(held);
     });
     region.publish().unwrap();

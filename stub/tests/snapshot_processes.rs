@@ -68,7 +68,7 @@ fn a_consumer_that_is_killed_or_stopped_costs_only_its_pins() {
         bytes[9] = value;
         region.publish().unwrap();
     }
-    assert!(began.elapsed() < Duration::from_secs(5), "a stopped consumer held the producer up");
+    assert!(began.elapsed() < Duration::from_secs(30), "a stopped consumer held the producer up");
     let mut byte = [0];
     consumer.numbered(1).unwrap().read(9, &mut byte).unwrap();
     assert_eq!(byte[0], 1, "the pinned version is still there");

@@ -13,7 +13,7 @@ use heliostat_ring::doorbell::Patience;
 use heliostat_ring::probe::Immortal;
 use heliostat_ring::{Refresh, RingMemory, SpscConsumer, SpscProducer};
 
-use super::{Client, Daemon, Welcome, WATCHDOG};
+use super::{write_file, Client, Daemon, Welcome, WATCHDOG};
 
 pub const WINDOW: usize = 4 << 20;
 
@@ -137,7 +137,7 @@ pub fn read(object: ObjectId, offset: u64, bytes: u32, tag: u64) -> Operation {
 /// A file of so many fives.
 pub fn sample(daemon: &Daemon, bytes: usize) -> PathBuf {
     let path = daemon.folder().join("sample");
-    std::fs::write(&path, vec![5; bytes]).unwrap();
+    write_file(&path, &vec![5; bytes]);
     path
 }
 

@@ -11,7 +11,7 @@ use heliostat_abi::node::{self, State};
 use heliostat_abi::record::{Reply, Request};
 use heliostat_base::fd::OwnedFd;
 
-use super::{await_that, Client, Daemon, Welcome};
+use super::{await_that, write_file, Client, Daemon, Welcome};
 
 pub const BYTES: usize = 10_000;
 
@@ -21,7 +21,7 @@ pub struct Sample(pub PathBuf);
 impl Sample {
     pub fn new(daemon: &Daemon, name: &str) -> Sample {
         let path = daemon.folder().join(name);
-        std::fs::write(&path, vec![7; BYTES]).unwrap();
+        write_file(&path, &[7; BYTES]);
         Sample(path)
     }
 

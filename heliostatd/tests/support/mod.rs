@@ -9,6 +9,7 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{RwLock, RwLockReadGuard};
 use std::time::{Duration, Instant};
 
 use heliostat_abi::code::Code;
@@ -20,10 +21,11 @@ use heliostat_base::mapping::{Access, SharedMapping};
 use heliostat_base::packet::PacketSocket;
 use heliostat_base::sys::Errno;
 use rustix::fs::statfs;
+use rustix::process::{kill_process, Pid, Signal};
 use serde_json::Value;
 
 /// Longest wait for something that takes milliseconds; only a hang reaches it.
-pub const WATCHDOG: Duration = Duration::from_secs(20);
+pub const WATCHDOG: Duration = Duration::from_secs(60);
 
 /// Waits until a condition holds.
 pub fn await_that(what: &str, mut holds: impl FnMut() -> bool) {
@@ -49,6 +51,22 @@ pub fn place() -> PathBuf {
 const OVERLAY: i64 = 0x794c_7630;
 pub const TMPFS: i64 = 0x0102_1994;
 
+/// Held for writing while a daemon is started.
+static STARTS: RwLock<()> = RwLock::new(());
+
+/// Keeps other tests from starting a daemon. Who starts a process lends it every descriptor until it
+/// is another program: what is closed here meanwhile is open all the same, with its locks and the
+/// right to write. Whoever has this starts nothing and does not ask for it again.
+pub fn no_starts() -> RwLockReadGuard<'static, ()> {
+    STARTS.read().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// Writes a file that nobody has open for writing afterwards.
+pub fn write_file(path: &Path, bytes: &[u8]) {
+    let _guard = no_starts();
+    std::fs::write(path, bytes).unwrap();
+}
+
 /// A daemon in a folder of its own; killed with the value.
 pub struct Daemon {
     folder: PathBuf,
@@ -71,7 +89,7 @@ impl Daemon {
         std::fs::write(folder.join("config.toml"), config).unwrap();
         let child = spawn(&folder, arguments);
         let daemon = Daemon { folder, child };
-        await_that("the socket accepts", || daemon.try_connect().is_ok());
+        daemon.await_service();
         daemon
     }
 
@@ -80,7 +98,19 @@ impl Daemon {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
         self.child = spawn(&self.folder, &[]);
-        await_that("the socket accepts again", || self.try_connect().is_ok());
+        self.await_service();
+    }
+
+    /// Until it takes connections; the one that shows it is gone before tests count any.
+    fn await_service(&self) {
+        let mut trial = None;
+        await_that("the socket accepts", || {
+            trial = self.try_connect().ok();
+            trial.is_some()
+        });
+        let mut trial = Client { socket: trial.unwrap(), sequence: 0 };
+        trial.socket.send(&[], &[]).unwrap();
+        assert!(trial.is_ended(), "an empty message ends a connection");
     }
 
     pub fn socket(&self) -> PathBuf {
@@ -133,9 +163,8 @@ impl Daemon {
         self.child.try_wait().unwrap()
     }
 
-    pub fn signal(&self, name: &str) {
-        let pid = self.pid().to_string();
-        assert!(Command::new("kill").args(["-s", name, &pid]).status().unwrap().success());
+    pub fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_raw(self.pid() as i32).unwrap(), signal).unwrap();
     }
 }
 
@@ -148,6 +177,7 @@ impl Drop for Daemon {
 }
 
 fn spawn(folder: &Path, arguments: &[&str]) -> Child {
+    let _guard = STARTS.write();
     Command::new(env!("CARGO_BIN_EXE_heliostatd"))
         .arg("--socket")
         .arg(folder.join("control.sock"))
