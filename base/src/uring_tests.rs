@@ -3,9 +3,14 @@
 use super::*;
 use crate::mapping::Access;
 use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 fn file() -> (std::fs::File, Arc<OwnedFd>) {
-    let path = std::env::temp_dir().join(format!("heliostat-uring-{}", std::process::id()));
+    // A name of each test's own: two at once would have one file.
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let number = COUNT.fetch_add(1, Ordering::Relaxed);
+    let name = format!("heliostat-uring-{}-{number}", std::process::id());
+    let path = std::env::temp_dir().join(name);
     let mut options = std::fs::OpenOptions::new();
     let options = options.read(true).write(true).create(true).truncate(true);
     let file = options.open(&path).expect("a folder for files");
