@@ -15,7 +15,7 @@ use std::sync::atomic::{fence, AtomicU64, Ordering};
 use std::time::Duration;
 
 use heliostat_base::tracee::TraceError;
-use heliostat_stub::snapshot::{Outside, OutsideError, Tracking};
+use heliostat_stub::snapshot::{Attachment, Outside, OutsideError, Region, Tracking};
 use program::*;
 
 /// Pages of a chunk, the grain in which slots are given.
@@ -177,8 +177,7 @@ fn what_a_fork_of_the_program_writes_is_in_no_version_and_the_fork_runs_on() {
 }
 
 /// Publishes until there is no further version; the program does something else in the middle.
-fn until_gone(outside: &Outside, words: &[AtomicU64]) {
-    let (mut region, reader) = region_of(outside, words);
+fn until_gone(outside: &Outside, (mut region, reader): (Region, Attachment)) {
     let gone = loop {
         if let Err(error) = outside.publish(&mut [&mut region]) {
             break error;
@@ -198,12 +197,13 @@ fn a_program_that_is_killed_at_any_moment_is_gone_and_its_versions_stay() {
         words[0].store(7, Ordering::SeqCst);
         let program = Program::run(wait_for_ever);
         let outside = Outside::open(program.0, Tracking::Careful).unwrap();
+        let named = region_of(&outside, words);
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 std::thread::sleep(Duration::from_micros(300 * round));
                 program.end();
             });
-            until_gone(&outside, words);
+            until_gone(&outside, named);
         });
     }
 }
@@ -219,8 +219,9 @@ fn a_program_that_becomes_another_at_any_moment_is_gone_and_the_other_runs() {
             panic!("{}", Command::new("sleep").arg("1000").exec());
         });
         let outside = Outside::open(program.0, Tracking::Careful).unwrap();
+        let named = region_of(&outside, words);
         bell[0].store(1, Ordering::SeqCst);
-        until_gone(&outside, words);
+        until_gone(&outside, named);
         let status = || std::fs::read_to_string(format!("/proc/{}/status", program.0)).unwrap();
         until(|| status().contains("Name:\tsleep") && status().contains("State:\tS"));
         assert!(status().contains("TracerPid:\t0"));
