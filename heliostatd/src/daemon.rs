@@ -35,6 +35,7 @@ use crate::mounts::Mounts;
 use crate::poll::{Poll, Source};
 use crate::region::RegionMemory;
 use crate::signals::Signals;
+use crate::spare::Spare;
 use crate::start;
 
 /// One of so many descriptors may be a lease's.
@@ -86,6 +87,8 @@ pub struct Daemon {
     /// The server loops, once a session has asked for one.
     pub(crate) delegated: Option<Delegated>,
     pub(crate) closer: Closer,
+    /// What requests are taken in with when there are no other descriptors.
+    pub(crate) spare: Spare,
     pub(crate) counts: Counts,
     /// When the last connection ended, while there is none.
     pub(crate) idle_since_ns: u64,
@@ -125,6 +128,7 @@ impl Daemon {
             mounts: Mounts::read()?,
             delegated: None,
             closer: Closer::start(),
+            spare: Spare::new(),
             counts: Counts::default(),
             idle_since_ns: now,
             paused_until_ns: None,

@@ -37,6 +37,7 @@ mod serve;
 mod shown;
 mod shown_file;
 mod signals;
+mod spare;
 mod start;
 
 use std::process::ExitCode;

@@ -11,11 +11,12 @@ use heliostat_abi::code::Code;
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::record::{Reply, Request};
 use heliostat_base::clock::monotonic_ns;
+use rustix::process::{getrlimit, Resource};
 use tracing::{debug, trace};
 
 use crate::closer::Shown;
 use crate::daemon::Daemon;
-use crate::packet::{self, Message, Received};
+use crate::packet::{self, Lack, Message, Received};
 
 /// Requests of one client served before others have their turn.
 const SERVED_AT_ONCE: usize = 8;
@@ -63,7 +64,7 @@ impl Daemon {
     pub(crate) fn serve_some(&mut self, id: ObjectId) {
         for _ in 0..SERVED_AT_ONCE {
             let Some(connection) = self.connections.get(id) else { return };
-            match packet::receive(&connection.socket, &self.closer) {
+            match packet::receive(&connection.socket, &self.closer, &mut self.spare) {
                 Received::Nothing => return,
                 Received::End => return self.end_connection(id, "its socket was closed"),
                 Received::Message(message) => {
@@ -76,9 +77,10 @@ impl Daemon {
     }
 
     fn serve(&mut self, id: ObjectId, message: Message) -> Turn {
-        let Message { bytes, fds, cut } = message;
+        let Message { bytes, fds, lack, is_left } = message;
         let (answer, sequence) = match Request::decode(&bytes) {
-            Ok((request, sequence)) if fds_of(&request).contains(&fds.len()) && !cut => {
+            Ok((_, sequence)) if lack == Some(Lack::NoRoom) => (Err(no_room()), sequence),
+            Ok((request, sequence)) if fds_of(&request).contains(&fds.len()) && lack.is_none() => {
                 trace!(connection = %id, ?request, "asked");
                 self.counts.asked(&request);
                 (self.answer(id, request, fds), sequence)
@@ -95,7 +97,10 @@ impl Daemon {
         // A text may have cost as much as a thousand opens.
         let is_text = matches!(&answer, Ok(Answer { reply: Reply::Text { .. }, .. }));
         self.reply(id, answer, sequence);
-        if is_text {
+        if is_left {
+            self.end_connection(id, "it sent what cannot be taken in");
+        }
+        if is_text || is_left {
             Turn::Over
         } else {
             Turn::GoesOn
@@ -167,8 +172,13 @@ impl Daemon {
     }
 }
 
-/// How many descriptors a request brings: a proof of listening, a file or a window, a region's memory, a page
-/// of pins with or without a bell.
+/// The control plane has as many descriptors as it may.
+fn no_room() -> Refused {
+    Refused { code: Code::Full, limit: getrlimit(Resource::Nofile).current.unwrap_or(0) }
+}
+
+/// How many descriptors a request brings: a proof of listening, a file or a window, a region's
+/// memory, a page of pins with or without a bell.
 fn fds_of(request: &Request) -> std::ops::RangeInclusive<usize> {
     match request {
         Request::Listen | Request::Lease => 1..=1,

@@ -5,7 +5,7 @@ mod support;
 use std::io::IoSlice;
 use std::mem::MaybeUninit;
 use std::net::{TcpListener, TcpStream};
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 
 use heliostat_abi::record::{Reply, Request};
@@ -13,7 +13,10 @@ use heliostat_abi::region::{RegionName, OWN_USER};
 use heliostat_abi::restriction::Services;
 use heliostat_abi::snapshot::{Shape, PINS_BYTES};
 use heliostat_base::mapping::{SharedMapping, Writers};
-use rustix::net::{sendmsg, SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
+use rustix::net::{
+    connect, sendmsg, socket, AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
+    SocketAddrUnix, SocketType,
+};
 use support::*;
 
 /// A socket with bytes that nobody takes: whose last close it is waits for an hour.
@@ -56,12 +59,18 @@ fn send(client: &Client, request: &Request) -> TcpListener {
 fn stuffed() -> (UnixStream, TcpListener) {
     let (stuffed, other) = UnixStream::pair().unwrap();
     let socket = Lingering::new();
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut ancillary = SendAncillaryBuffer::new(&mut space);
-    let fds = [socket.full.as_fd()];
-    assert!(ancillary.push(SendAncillaryMessage::ScmRights(&fds)));
-    sendmsg(&other, &[IoSlice::new(&[1])], &mut ancillary, SendFlags::empty()).unwrap();
+    send_fds(&other, &[1], &[socket.full.as_fd()]);
     (stuffed, socket.leave())
+}
+
+/// Source: SCM_MAX_FD, net/scm.h.
+const ONE_MESSAGE_MAX: usize = 253;
+
+fn send_fds(to: impl AsFd, bytes: &[u8], fds: &[BorrowedFd<'_>]) {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(ONE_MESSAGE_MAX))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    assert!(ancillary.push(SendAncillaryMessage::ScmRights(fds)));
+    sendmsg(to, &[IoSlice::new(bytes)], &mut ancillary, SendFlags::empty()).unwrap();
 }
 
 #[test]
@@ -69,6 +78,20 @@ fn what_is_no_window_delays_nobody() {
     let daemon = Daemon::start();
     let (client, _) = daemon.session();
     let _peer = send(&client, &Request::Delegate);
+    serves(&daemon);
+}
+
+/// The kernel closes in the receiver's name what it finds no room for.
+#[test]
+fn what_is_more_than_any_request_brings_delays_nobody() {
+    let daemon = Daemon::start();
+    let client = socket(AddressFamily::UNIX, SocketType::SEQPACKET, None).unwrap();
+    connect(&client, &SocketAddrUnix::new(daemon.socket()).unwrap()).unwrap();
+    let (null, socket) = (std::fs::File::open("/dev/null").unwrap(), Lingering::new());
+    let mut fds = [null.as_fd(); ONE_MESSAGE_MAX];
+    fds[ONE_MESSAGE_MAX - 1] = socket.full.as_fd();
+    send_fds(&client, &Request::Lease.encode(1), &fds);
+    let _peer = socket.leave();
     serves(&daemon);
 }
 

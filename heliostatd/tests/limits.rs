@@ -8,6 +8,7 @@ use std::os::fd::AsRawFd;
 use heliostat_abi::code::Code;
 use heliostat_abi::name::NetAddress;
 use heliostat_abi::record::{Reply, Request};
+use rustix::process::{getrlimit, prlimit, Pid, Resource, Rlimit};
 use support::*;
 
 fn listener() -> (TcpListener, NetAddress) {
@@ -77,6 +78,32 @@ fn connections_come_at_a_rate() {
         asked.is_err() || !matches!(answer, Ok((Reply::Text { .. }, _, _)))
     });
     assert!(refused.count() >= 4);
+}
+
+/// Lets the daemon have no more descriptors than it has; the limit, and what it was before.
+fn fill(daemon: &Daemon) -> (u64, Rlimit) {
+    let taken = |number: &u64| std::fs::exists(format!("/proc/{}/fd/{number}", daemon.pid()));
+    let full = (0..).find(|number| !taken(number).unwrap()).unwrap();
+    let pid = Pid::from_raw(daemon.pid() as i32);
+    let maximum = getrlimit(Resource::Nofile).maximum;
+    (full, prlimit(pid, Resource::Nofile, Rlimit { current: Some(full), maximum }).unwrap())
+}
+
+#[test]
+fn who_shows_something_while_there_are_no_descriptors_is_refused_and_goes_on() {
+    let daemon = Daemon::start();
+    let (mut client, _) = daemon.session();
+    let (socket, _) = listener();
+    daemon.descriptors(); // until the helper's trial connection is gone
+    std::thread::sleep(std::time::Duration::from_millis(300)); // also on a busy machine
+    let (limit, before) = fill(&daemon);
+    // More than a client's malformed requests may be, and no more than are kept back.
+    for _ in 0..12 {
+        let (reply, _) = client.ask_with(&Request::Listen, &[socket.as_raw_fd()]);
+        assert_eq!(reply, Reply::Refused { code: Code::Full, limit });
+    }
+    prlimit(Pid::from_raw(daemon.pid() as i32), Resource::Nofile, before).unwrap();
+    client.listen(&socket);
 }
 
 #[test]
