@@ -112,8 +112,9 @@ impl Session {
 
     /// Takes what it has submitted, up to a number; answers how many operations that were.
     ///
-    /// One at first where the device has nothing, and twice as many each time that there were as many: to see that there is no
-    /// second one takes a line's way between two cores, in which the first is as good as done.
+    /// One at first where the device has nothing, and twice as many each time that there were as
+    /// many: to see that there is no second one takes a line's way between two cores, in which the
+    /// first is as good as done.
     pub fn take_operations(&mut self, engine: &mut Engine, now_ns: u64) -> usize {
         let mut left = QUANTUM;
         let called = usize::from(self.answer_call(engine, &mut left, now_ns));
