@@ -5,7 +5,8 @@
 //! - Another process that may move it (fork, exec, a passed descriptor) makes it the kernel's for
 //!   ever; positioned reads go on from the mapping.
 //! - A child of vfork shares our tables and the kernel's offsets, and often takes descriptors over
-//!   an exec. Before it starts all offsets are given back; those it can keep are shared.
+//!   an exec. Before it starts all offsets are given back; those it can keep are shared. What other
+//!   threads take over meanwhile it leaves alone: its descriptors may be other files by then.
 
 use heliostat_abi::code::Unmapped;
 use heliostat_base::process::is_single_threaded;
@@ -175,7 +176,11 @@ static LEAVING: AtomicU32 = AtomicU32::new(0);
 /// when `exec_failed` has to be called should it return: other threads read on until it does not.
 pub fn before_exec() -> bool {
     thread::end_guard();
-    let has_others = !is_single_threaded() && !life::is_borrowed();
+    // What a child of vfork can keep is shared by now, and the rest may be other files than ours.
+    if life::is_borrowed() {
+        return false;
+    }
+    let has_others = !is_single_threaded();
     if has_others {
         LEAVING.fetch_add(1, SeqCst);
     } else if lease::is_none_mapped() {

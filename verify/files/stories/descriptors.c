@@ -94,11 +94,44 @@ static void numbers_used_again(void)
     say_reads("the file", second, 10);
 }
 
+static void *with_child_that_waits(void *given)
+{
+    struct pair *pair = given;
+    pid_t child = vfork();
+    if (child == 0) {
+        pair->step = 1;
+        await_step(pair, 2);
+        execl("/bin/true", "true", NULL);
+        _exit(1);
+    }
+    wait_for(child);
+    return NULL;
+}
+
+/* Of a number that was used again meanwhile, a child of vfork has the file before. */
+static void number_that_a_child_has_from_before(void)
+{
+    struct pair pair = {opened(path, O_RDONLY | O_CLOEXEC), 0};
+    pthread_t thread;
+    warm(pair.fd);
+    pthread_create(&thread, NULL, with_child_that_waits, &pair);
+    await_step(&pair, 1);
+    close(pair.fd);
+    say("same number", opened(other, O_RDONLY | O_CLOEXEC) == pair.fd);
+    warm(pair.fd);
+    say_reads("before the exec", pair.fd, 100);
+    pair.step = 2;
+    pthread_join(thread, NULL);
+    say_reads("after it", pair.fd, 100);
+    say("at", lseek(pair.fd, 0, SEEK_CUR));
+}
+
 const struct story descriptor_stories[] = {
     STORY(thread_with_own_descriptors),
     STORY(child_on_another_stack),
     STORY(child_with_descriptors),
     STORY(child_with_descriptors_and_memory),
     STORY(numbers_used_again),
+    STORY(number_that_a_child_has_from_before),
     {NULL, NULL},
 };
