@@ -124,6 +124,26 @@ def test_datagrams_go_to_granted_addresses_only():
     assert got == [b"to", b"message", b"connected", b"connected too", b"still"]
 
 
+def test_who_would_wait_for_the_end_of_a_copy_is_told_to_send_without_it():
+    """As the kernel does, the flag is ignored where the socket's option is not set, and for nothing."""
+    program = """
+    SO_ZEROCOPY, MSG_ZEROCOPY = 60, 0x4000000
+    granted = ("127.0.0.1", int(sys.argv[1]))
+    one = socket.socket(type=socket.SOCK_DGRAM)
+    print(attempt(one.sendto, b"to", MSG_ZEROCOPY, granted), attempt(one.sendmsg, [b"mes", b"sage"], [], MSG_ZEROCOPY, granted))
+    one.setsockopt(socket.SOL_SOCKET, SO_ZEROCOPY, 1)
+    print(attempt(one.sendto, b"no", MSG_ZEROCOPY, granted), attempt(one.sendmsg, [b"no"], [], MSG_ZEROCOPY, granted))
+    print(attempt(one.sendto, b"", MSG_ZEROCOPY, granted), attempt(one.sendto, b"then", granted))
+    """
+    with socket.socket(type=socket.SOCK_DGRAM) as there:
+        there.bind(("127.0.0.1", 0))
+        there.settimeout(5)
+        port = str(there.getsockname()[1])
+        lines = printed(["--connect", f"127.0.0.1:{port}"], program, port)
+        assert lines == ["done done", "ENOBUFS ENOBUFS", "done done"]
+        assert [there.recv(99) for _ in range(4)] == [b"to", b"message", b"", b"then"]
+
+
 def test_unix_sockets_live_inside_writable_grants(tmp_path):
     program = """
     import os

@@ -7,9 +7,7 @@ use std::time::Instant;
 
 use heliostat_base::seal::{self, Reply};
 use heliostat_base::sys::Errno;
-use rustix::net::{
-    AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrAny,
-};
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrAny};
 
 use super::address::{self, Address};
 use super::message::{self, Message};
@@ -98,7 +96,7 @@ fn one_of_many(call: &Call<'_>, socket: &Socket, place: u32) -> Result<(), Errno
 
 /// Sends, waiting as long as the program would. A stream takes all, except what was not copied.
 fn send(call: &Call<'_>, socket: &Socket, what: &Message, flags: i32) -> Result<usize, Errno> {
-    if flags & libc::MSG_ZEROCOPY != 0 && socket.family != AddressFamily::UNIX {
+    if flags & libc::MSG_ZEROCOPY != 0 && !what.bytes.is_empty() && socket.tells_of_copies() {
         // What is sent here is copied, and nobody would tell of its end: as where there is no room
         // for one to be told, programs copy then.
         return Err(Errno(libc::ENOBUFS));

@@ -1,7 +1,9 @@
 //! A socket of the program, as the supervisor holds it while it answers one call.
 
+use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
+use heliostat_base::call;
 use heliostat_base::fd::OwnedFd;
 use heliostat_base::seal::{self, Reply};
 use heliostat_base::sys::Errno;
@@ -50,6 +52,12 @@ impl Socket {
     /// Whether it has one peer and one order of bytes.
     pub fn is_stream(&self) -> bool {
         self.kind == SocketType::STREAM
+    }
+
+    /// Whether the program hears of the end of a MSG_ZEROCOPY; elsewhere the kernel ignores it.
+    pub fn tells_of_copies(&self) -> bool {
+        let set = call::option(self.fd.as_raw_fd(), libc::SOL_SOCKET, libc::SO_ZEROCOPY);
+        set.is_ok_and(|set| set != 0)
     }
 
     /// Connects, waiting as long as the program would; ends when it does not wait any more.
