@@ -42,6 +42,17 @@ def test_proc_mounted_below_a_grant_shows_nobody(house, tmp_path, name):
     assert "Permission denied" in done.stderr
 
 
+def test_program_that_begins_in_a_mounted_proc_sees_nobody_there(house, tmp_path):
+    (tmp_path / "proc").mkdir()
+    own = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
+    mount = f'mount --bind /proc {tmp_path}/proc && cd {tmp_path}/proc && exec "$@"'
+    inside = ("unshare", *own, "--mount", "sh", "-c", mount, "sh")
+    program = ["sh", "-c", f"cat self/comm; cat 1/comm; true > self/comm; cat {tmp_path}/file"]
+    (tmp_path / "file").write_text("beside it\n")
+    done = run(house, [f"{tmp_path}:rw"], program, inside)
+    assert done.stdout == "beside it\n", done.stderr
+
+
 def test_list_of_mounts_is_the_programs_own(house):
     if not os.path.exists("/etc/mtab"):
         pytest.skip("no /etc/mtab here")

@@ -8,6 +8,7 @@ use heliostat_base::seal::status::{self, STAT_BYTES};
 use heliostat_base::sys::Errno;
 use rustix::fs::{Mode, OFlags};
 
+use super::proc::is_proc;
 use super::{errno, host_path, Roots};
 
 /// A directory of the program's, or whatever its descriptor stands for.
@@ -70,6 +71,8 @@ impl Start {
     pub fn from(roots: &Roots, fd: OwnedFd) -> Self {
         let host = host_path(&fd);
         let path = host.as_deref().and_then(|host| roots.name_of(host));
+        // Of an instance of /proc that is mounted below a grant, nothing is granted.
+        let path = path.filter(|path| path.starts_with("/proc") || !is_proc(&fd));
         let is_hidden = host.is_some() && path.is_none();
         Self { fd, path, is_hidden }
     }
