@@ -121,18 +121,19 @@ impl Roots {
     }
 
     fn take(&mut self, grant: &PathGrant, path: io::Result<PathBuf>) -> io::Result<()> {
-        if let Some(text) = own_link(&grant.path) {
+        let name = without_ways_up(&grant.path);
+        if let Some(text) = own_link(&name) {
             // Leads to something else for each program: /dev/stdin, /dev/fd.
-            self.shown.add(&grant.path);
-            return self.skeleton.link(&grant.path, &text);
+            self.shown.add(&name);
+            return self.skeleton.link(&name, &text);
         }
         let path = path?;
         let (folder, is_folder) = open_root(&path)?;
         if is_proc(&folder) && (is_folder || is_of_a_process(&path)) {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, NOT_OF_PROC));
         }
-        if path != grant.path {
-            self.lead_through(&grant.path, &path)?;
+        if path != name {
+            self.lead_through(&name, &path)?;
         }
         if let Some(known) = self.roots.iter_mut().find(|root| root.path == path) {
             // The later one counts, as on a command line.
@@ -325,6 +326,18 @@ fn plain_name(path: &Path) -> Option<(&Path, &OsStr)> {
 /// both apart, at each of the many folders that a call is compared with.
 fn is_within(path: &Path, folder: &Path) -> bool {
     prefix(path.as_os_str().as_bytes(), folder).is_some()
+}
+
+/// The same name without `..`: what is before the last of them is what it leads to.
+fn without_ways_up(path: &Path) -> PathBuf {
+    let parts: Vec<_> = path.components().collect();
+    let after_last = parts.iter().rposition(|part| *part == Component::ParentDir).map(|at| at + 1);
+    let (before, after) = parts.split_at(after_last.unwrap_or(0));
+    let before = before.iter().collect::<PathBuf>();
+    match before.as_os_str().is_empty() {
+        true => path.to_owned(),
+        false => before.canonicalize().unwrap_or(before).join(after.iter().collect::<PathBuf>()),
+    }
 }
 
 /// The text of a link to what each process has of its own: /dev/fd, /etc/mtab.

@@ -63,3 +63,22 @@ fn grants_are_what_their_names_lead_to_and_nothing_beside_them() {
     assert!(lacks("own") && lacks("data2/none"));
     assert!(!lacks("link/inner") && !lacks("data/none"));
 }
+
+#[test]
+fn a_link_is_granted_by_a_name_that_leads_up() {
+    let whole = tempfile::tempdir().expect("a folder");
+    let folder = whole.path().canonicalize().expect("its real name");
+    std::fs::create_dir_all(folder.join("data/inner")).expect("a folder to grant");
+    std::os::unix::fs::symlink("data/inner", folder.join("deep")).expect("a link to go up from");
+    for (name, text) in [("link", "data"), ("own", "/proc/self/fd")] {
+        std::os::unix::fs::symlink(text, folder.join(name)).expect("a link to grant");
+    }
+    let grants = ["data/inner/../../link", "deep/../../own"];
+    let grants = grants.map(|name| PathGrant { path: folder.join(name), access: Access::ReadOnly });
+    let roots = Roots::open(&grants, &folder.join("place"), &mut |path, error| {
+        panic!("{}: {error}", path.display())
+    });
+    let roots = roots.expect("roots");
+    let lacks = |name: &str| roots.lacks(folder.join(name).as_os_str().as_bytes());
+    assert!(!lacks("link/inner") && !lacks("own") && lacks("other"));
+}
