@@ -7,13 +7,13 @@ use std::sync::{Arc, Mutex};
 use heliostat_base::seal::Listener;
 use heliostat_control::policy::record::Ask;
 use heliostat_control::policy::{Access, Policy};
-use rustix::fs::{Mode, OFlags, ResolveFlags};
 
 use crate::call::Call;
 use crate::filter::Fenced;
 use crate::limits::{Births, MemoryGroup};
 use crate::net::{ControlPlane, Lookups};
 use crate::paths::{read_proc, Roots, Sandbox};
+use crate::presence::is_there;
 use crate::refused::Refused;
 use crate::signals::{self, Coming};
 use crate::tree;
@@ -104,20 +104,6 @@ impl House {
         if let Ok(mut refused) = self.refused.lock() {
             refused.call(call.number, why);
         }
-    }
-}
-
-/// Whether something has this name, which the program chose and may not look at. Asked of what
-/// the kernel remembers, then of the root's own file system: a folder of an automounter would ask
-/// other machines for that name, and a file system that has died would not answer.
-fn is_there(path: &Path) -> bool {
-    let look = |how: ResolveFlags| {
-        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        rustix::fs::openat2(rustix::fs::CWD, path, flags, Mode::empty(), how)
-    };
-    match look(ResolveFlags::CACHED) {
-        Err(rustix::io::Errno::AGAIN) => look(ResolveFlags::NO_XDEV).is_ok(),
-        found => found.is_ok(),
     }
 }
 

@@ -18,6 +18,7 @@ mod house;
 mod limits;
 mod net;
 mod paths;
+mod presence;
 mod refused;
 pub mod report;
 mod serve;

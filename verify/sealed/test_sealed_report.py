@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import textwrap
 import tomllib
@@ -36,6 +37,25 @@ def test_a_traced_run_writes_the_policy_that_is_needed(tmp_path):
         assert printed(["--policy", str(policy)], *arguments) == ["hello"]
         policy.write_text(policy.read_text().replace(f'"{tmp_path}/data:rw"', f'"{tmp_path}/data:ro"'))
         assert sealed(["--policy", str(policy)], *arguments).returncode != 0
+
+
+def test_refused_file_of_another_file_system_is_told_the_first_time(tmp_path):
+    """Nobody has asked for it since its file system was mounted: the kernel remembers nothing of it."""
+    (tmp_path / "content").mkdir()
+    (tmp_path / "content/secret").write_text("secret")
+    (tmp_path / "mounted").mkdir()
+    image, place = tmp_path / "image", tmp_path / "mounted"
+    image.write_bytes(bytes(8 << 20))
+    made = shutil.which("mkfs.ext4") and subprocess.run(["mkfs.ext4", "-q", "-d", tmp_path / "content", image])
+    if not made or subprocess.run(["mount", "-o", "loop", image, place]).returncode != 0:
+        pytest.skip("no file system can be mounted here")
+    environment = dict(os.environ, HELIOSTAT_STUB="/nonexistent", HELIOSTAT_SOCKET=str(tmp_path / "control.sock"))
+    command = [str(BINARY), "run", "--sealed", "--verbose", "--", "cat", str(place / "secret")]
+    try:
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    finally:
+        subprocess.run(["umount", place], check=True)
+    assert f"--grant {place}/secret:ro would grant" in done.stderr
 
 
 def test_a_refused_call_is_explained_with_the_flag_that_grants_it(tmp_path):
