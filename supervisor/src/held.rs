@@ -17,14 +17,13 @@ pub const TICK: Duration = Duration::from_millis(50);
 const ROUND: Duration = Duration::from_secs(1);
 const PART_OF_WAIT: u32 = 8;
 
-/// Calls that are held up, by their numbers.
+/// Calls that are held up, by their numbers and the threads of ours that wait in them: two may, one
+/// that answers and one that was to give it the call.
 #[derive(Default)]
-pub struct HeldUp(Mutex<BTreeMap<u64, Held>>);
+pub struct HeldUp(Mutex<BTreeMap<(u64, i32), Held>>);
 
 /// A call that is held up.
 struct Held {
-    /// The thread of ours that waits in it.
-    thread: i32,
     /// The thread that waits for its answer.
     caller: i32,
     since: Instant,
@@ -34,14 +33,14 @@ impl HeldUp {
     /// A thread of ours waits in a call that a thread of the program's has made.
     pub fn insert(&self, call: u64, thread: i32, caller: i32) {
         if let Ok(mut held) = self.0.lock() {
-            held.insert(call, Held { thread, caller, since: Instant::now() });
+            held.insert((call, thread), Held { caller, since: Instant::now() });
         }
     }
 
     /// It waits no more.
-    pub fn remove(&self, call: u64) {
+    pub fn remove(&self, call: u64, thread: i32) {
         if let Ok(mut held) = self.0.lock() {
-            held.remove(&call);
+            held.remove(&(call, thread));
         }
     }
 
@@ -50,17 +49,17 @@ impl HeldUp {
     pub fn end_orphaned(&self, house: &House) -> Option<Duration> {
         let held = self.0.lock().ok()?;
         let (mut told, mut doubtful) = (BTreeSet::new(), Vec::new());
-        for (call, one) in held.iter() {
+        for ((call, thread), one) in held.iter() {
             let (coming, process) = match house.listener.is_waiting(*call) {
                 true => house.coming(one.caller),
                 false => (Coming::Surely, 0),
             };
             match coming {
                 Coming::No => {}
-                Coming::Perhaps => doubtful.push((process, one.thread)),
+                Coming::Perhaps => doubtful.push((process, *thread)),
                 Coming::Surely => {
                     told.insert(process);
-                    let _ = interrupt(one.thread);
+                    let _ = interrupt(*thread);
                 }
             }
         }

@@ -34,9 +34,7 @@ const RESTART: Errno = Errno(512);
 /// Who receives, and how it goes.
 struct Desk {
     house: Arc<House>,
-    /// Number of the thread that receives; others leave.
-    turn: AtomicU64,
-    /// Odd while that thread answers.
+    /// Odd while the thread that receives answers. Only another that takes over changes it then.
     progress: AtomicU64,
     /// The call that it answers, its own number, and the caller's.
     answering: AtomicU64,
@@ -60,7 +58,6 @@ struct Desk {
 pub fn start(house: &Arc<House>) -> Result<(), Errno> {
     let desk = Arc::new(Desk {
         house: house.clone(),
-        turn: AtomicU64::new(0),
         progress: AtomicU64::new(0),
         answering: AtomicU64::new(0),
         answerer: AtomicI32::new(0),
@@ -75,7 +72,7 @@ pub fn start(house: &Arc<House>) -> Result<(), Errno> {
     });
     let watched = desk.clone();
     spawn(move || watched.watch())?;
-    spawn(move || desk.receive(0))
+    spawn(move || desk.receive())
 }
 
 fn spawn(work: impl FnOnce() + Send + 'static) -> Result<(), Errno> {
@@ -86,10 +83,10 @@ fn spawn(work: impl FnOnce() + Send + 'static) -> Result<(), Errno> {
 
 impl Desk {
     /// Answers calls until none can come any more, or another thread does it.
-    fn receive(self: &Arc<Self>, turn: u64) {
+    fn receive(self: &Arc<Self>) {
         let own = own_thread();
         let mut placement = Placement::default();
-        while self.turn.load(SeqCst) == turn {
+        loop {
             let notice = match self.house.listener.receive() {
                 Ok(Some(notice)) => notice,
                 Ok(None) if self.house.listener.has_ended() => return,
@@ -110,7 +107,7 @@ impl Desk {
             }
             // Not if another thread receives by now: the count is its own.
             if self.progress.compare_exchange(busy, busy + 1, SeqCst, SeqCst).is_err() {
-                self.held.remove(notice.id);
+                return self.held.remove(notice.id, own);
             }
         }
     }
@@ -119,9 +116,10 @@ impl Desk {
         let desk = self.clone();
         let is_room = self.aside.fetch_add(1, SeqCst) < ASIDE_MAX;
         let work = move || {
-            desk.held.insert(notice.id, own_thread(), notice.thread);
+            let own = own_thread();
+            desk.held.insert(notice.id, own, notice.thread);
             desk.answer(notice, &mut Placement::default());
-            desk.held.remove(notice.id);
+            desk.held.remove(notice.id, own);
             desk.aside.fetch_sub(1, SeqCst);
         };
         if !is_room || spawn(work).is_err() {
@@ -133,11 +131,14 @@ impl Desk {
     /// Lets another thread receive when the one that does is held up.
     fn watch(self: &Arc<Self>) {
         let (mut before, mut next_look) = (self.progress.load(SeqCst), Instant::now());
+        // A second thread that comes to stand in would take out what the first has entered.
+        let mut relieved = None;
         loop {
             std::thread::sleep(TICK);
             let now = self.progress.load(SeqCst);
             match (now == before, now % 2 == 1) {
-                (true, true) => self.relieve(now),
+                (true, true) if relieved == Some(now) => {}
+                (true, true) => relieved = self.relieve(now).then_some(now),
                 (true, false) => self.sleep_until_busy(now),
                 _ => {}
             }
@@ -149,14 +150,17 @@ impl Desk {
         }
     }
 
-    fn relieve(self: &Arc<Self>, now: u64) {
+    /// Whether another thread comes to receive.
+    fn relieve(self: &Arc<Self>, now: u64) -> bool {
         let is_room = self.threads.load(SeqCst) < THREADS_MAX;
         let desk = self.clone();
-        if !is_room || spawn(move || desk.stand_in(now)).is_err() {
-            // Nobody is left to receive: the call that holds everything up fails with EINTR.
-            self.given_up.store(self.answering.load(SeqCst), SeqCst);
-            let _ = interrupt(self.answerer.load(SeqCst));
+        if is_room && spawn(move || desk.stand_in(now)).is_ok() {
+            return true;
         }
+        // Nobody is left to receive: the call that holds everything up fails with EINTR.
+        self.given_up.store(self.answering.load(SeqCst), SeqCst);
+        let _ = interrupt(self.answerer.load(SeqCst));
+        false
     }
 
     /// Receives from now on, if the thread that did is still held up. By the new thread itself:
@@ -168,10 +172,10 @@ impl Desk {
         self.held.insert(call, thread, self.caller.load(SeqCst));
         // Makes the count even: the held-up thread's own end of it fails.
         if self.progress.compare_exchange(now, now + 1, SeqCst, SeqCst).is_err() {
-            return self.held.remove(call);
+            return self.held.remove(call, thread);
         }
         self.threads.fetch_add(1, SeqCst);
-        self.receive(self.turn.fetch_add(1, SeqCst) + 1);
+        self.receive();
         self.threads.fetch_sub(1, SeqCst);
     }
 
