@@ -60,6 +60,8 @@ fn serve(args: &Args, config: Config, here: &Surroundings) -> Result<(), Failure
         let _ = rustix::process::setsid();
         std::env::set_current_dir("/").map_err(|error| other("leave the folder", &error))?;
     }
+    // Before anybody can see that it is there, and send one.
+    let signals = signals::Signals::catch().map_err(|error| other("catch signals", &error))?;
     let handed_over = listener::handed_over().map_err(|error| other("take the socket", &error))?;
     let (home, socket) = match handed_over {
         Some(socket) => (None, socket),
@@ -80,7 +82,6 @@ fn serve(args: &Args, config: Config, here: &Surroundings) -> Result<(), Failure
     let level = logging::start(config.log, args.log.as_deref())
         .map_err(|error| other("open the log", &error))?;
     raise_descriptor_limit();
-    let signals = signals::Signals::catch().map_err(|error| other("catch signals", &error))?;
     let path = here.socket_path();
     scrape::start(config.daemon.metrics_listen, &path)
         .map_err(|error| other("listen for metrics", &error))?;
