@@ -105,8 +105,9 @@ fn link(number: i32) -> String {
     format!("/proc/self/fd/{number}")
 }
 
-/// Asks no file system, as fstat(2) may: with AT_STATX_DONT_SYNC nobody's server is. (Of
-/// /proc/self/fdinfo, which says both as well, the kernel writes a line for each lock of the file.)
+/// Asks no file system that a user may serve, as fstat(2) may: with AT_STATX_DONT_SYNC neither FUSE's
+/// server is asked nor NFS's; 9p's is, and only root mounts it. (Of /proc/self/fdinfo, which says
+/// both as well, the kernel writes a line for each lock of the file.)
 fn flags_and_mount(shown: BorrowedFd<'_>) -> Option<(OFlags, u64)> {
     let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
     let status = statx(shown, c"", flags, StatxFlags::MNT_ID).ok()?;

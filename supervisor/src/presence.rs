@@ -85,17 +85,17 @@ mod tests {
     #[test]
     fn the_mount_that_has_a_path_is_found_and_asked_only_if_it_is_local() {
         let list = b"21 1 8:1 / / rw - ext4 /dev/sda1 rw\n\
-                     22 21 8:2 / /home rw shared:1 - xfs /dev/sdb rw\n\
-                     23 22 0:40 / /home/far rw - nfs4 there:/ rw\n\
+                     22 21 8:2 / /srv rw shared:1 - xfs /dev/sdb rw\n\
+                     23 22 0:40 / /srv/far rw - nfs4 there:/ rw\n\
                      24 21 8:3 / /a\\040b rw - btrfs /dev/sdc rw\n\
                      25 21 8:3 / /over rw - ext4 /dev/sdc rw\n\
                      26 25 0:41 / /over rw - fuse.sshfs there: rw\nrubbish\n";
         let found = |path: &str| local_mount(list, Path::new(path));
         assert_eq!(found("/etc/hosts"), Some("/".into()));
-        assert_eq!(found("/home/me/file"), Some("/home".into()));
-        assert_eq!(found("/homes"), Some("/".into()));
+        assert_eq!(found("/srv/me/file"), Some("/srv".into()));
+        assert_eq!(found("/srvs"), Some("/".into()));
         assert_eq!(found("/a b/file"), Some("/a b".into()));
-        assert_eq!((found("/home/far/file"), found("/over/file")), (None, None));
+        assert_eq!((found("/srv/far/file"), found("/over/file")), (None, None));
     }
 
     #[test]
