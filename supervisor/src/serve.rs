@@ -198,7 +198,7 @@ impl Desk {
         // Whoever does not wait any more has been killed, and needs no answer.
         let _: Result<(), Errno> = match self.house.places_itself.load(Relaxed) {
             true => listener.answer(notice.id, reply),
-            false => listener.answer_beside(&notice, reply, placement),
+            false => listener.answer_placed(&notice, reply, placement),
         };
     }
 

@@ -1,7 +1,7 @@
 """Either end is killed: the other sees an ordinary error in time, and nothing stays behind.
 
 The promise is an error within 100 ms of the kill. A loaded test machine may not even run the
-survivor within that time, so the best of some attempts must keep the promise and every
+survivor within that time, so the best of three attempts must keep the promise and every
 attempt must end within SLACK_S.
 """
 
@@ -16,8 +16,8 @@ from fault_pairs import start_pair, start_transfer, transfer_result
 from heliostat_run import House, Side
 
 PROMISE_NS = 100_000_000
-SLACK_NS = 10_000_000_000
-ATTEMPTS = 10
+SLACK_NS = 3_000_000_000
+ATTEMPTS = 3
 ORDINARY = {"end", "ECONNRESET", "EPIPE"}
 PLAIN = pytest.param(Side.PLAIN, id="plain")
 HELIOSTAT = pytest.param(Side.HELIOSTAT, id="heliostat", marks=pytest.mark.heliostat)

@@ -102,7 +102,7 @@ impl Listener {
     }
 
     /// As `answer`; where the caller wakes up is left to `placement`.
-    pub fn answer_beside(
+    pub fn answer_placed(
         &self,
         notice: &Notice,
         reply: Reply,

@@ -45,17 +45,23 @@ fn a_file_outside_is_changed_only_when_it_has_no_name_left() {
     assert!(roots.may_change_removed(&one.into()), "its own");
 }
 
+/// What these names in a folder grant for reading; its own names are kept in `place` there.
+fn granted(folder: &Path, names: &[&str], place: &str) -> Roots {
+    let grant = |name: &&str| PathGrant { path: folder.join(name), access: Access::ReadOnly };
+    let grants: Vec<_> = names.iter().map(grant).collect();
+    let opened = Roots::open(&grants, &folder.join(place), &mut |path, error| {
+        panic!("{}: {error}", path.display())
+    });
+    opened.expect("roots")
+}
+
 #[test]
 fn grants_are_what_their_names_lead_to_and_nothing_beside_them() {
     let whole = tempfile::tempdir().expect("a folder");
     let folder = whole.path().canonicalize().expect("its real name");
     std::fs::create_dir_all(folder.join("data/inner")).expect("a folder to grant");
     std::os::unix::fs::symlink("data", folder.join("link")).expect("a link to it");
-    let grant = PathGrant { path: folder.join("link"), access: Access::ReadOnly };
-    let roots = Roots::open(&[grant], &folder.join("own"), &mut |path, error| {
-        panic!("{}: {error}", path.display())
-    });
-    let roots = roots.expect("roots");
+    let roots = granted(&folder, &["link"], "own");
     assert!(roots.exactly(&folder.join("data")).is_some());
     assert!(roots.deciding(&folder.join("data/inner")).is_some());
     assert!(roots.deciding(&folder.join("data2")).is_none());
@@ -73,12 +79,7 @@ fn a_link_is_granted_by_a_name_that_leads_up() {
     for (name, text) in [("link", "data"), ("own", "/proc/self/fd")] {
         std::os::unix::fs::symlink(text, folder.join(name)).expect("a link to grant");
     }
-    let grants = ["data/inner/../../link", "deep/../../own"];
-    let grants = grants.map(|name| PathGrant { path: folder.join(name), access: Access::ReadOnly });
-    let roots = Roots::open(&grants, &folder.join("place"), &mut |path, error| {
-        panic!("{}: {error}", path.display())
-    });
-    let roots = roots.expect("roots");
+    let roots = granted(&folder, &["data/inner/../../link", "deep/../../own"], "place");
     let lacks = |name: &str| roots.lacks(folder.join(name).as_os_str().as_bytes());
     assert!(!lacks("link/inner") && !lacks("own") && lacks("other"));
 }
