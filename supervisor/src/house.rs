@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
 
 use heliostat_base::seal::Listener;
@@ -46,13 +47,21 @@ pub struct House {
     /// A sealed thread has asked on which cores another one may run: nobody restricts them from now
     /// on, not even for a moment.
     pub places_itself: AtomicBool,
+    /// The file mode creation mask that all sealed processes began with.
+    pub first_umask: u32,
+    /// A sealed process has set its mask: they may differ from now on.
+    pub sets_umask: AtomicBool,
     /// This process, which all sealed ones descend from.
     pub own: i32,
 }
 
 impl House {
-    /// The file mode creation mask of a thread's process.
+    /// The file mode creation mask of a thread's process. The kernel tells it only in a text of 50
+    /// lines, which takes as long as making the file: it is asked for where masks have been set.
     pub fn umask_of(&self, thread: i32) -> u32 {
+        if !self.sets_umask.load(Relaxed) {
+            return self.first_umask;
+        }
         let text = self.field(thread, "Umask:");
         text.and_then(|text| u32::from_str_radix(&text, 8).ok()).unwrap_or(0o022)
     }

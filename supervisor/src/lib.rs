@@ -189,7 +189,7 @@ fn supervise(
 ) -> Result<Sealed, SealError> {
     listener.wake_on_one_processor();
     // Not the child's: new files' modes are masked by each program's own mask.
-    rustix::process::umask(rustix::fs::Mode::empty());
+    let first_umask = rustix::process::umask(rustix::fs::Mode::empty()).bits();
     let recorder = plan.traces.then(|| {
         let home = std::env::var_os("HOME").map(PathBuf::from);
         Recorder::new(given, home.into_iter().collect())
@@ -209,6 +209,8 @@ fn supervise(
         fenced,
         is_traced: plan.traces,
         places_itself: AtomicBool::new(false),
+        first_umask,
+        sets_umask: AtomicBool::new(false),
     });
     serve::start(&house).map_err(SealError::Fence)?;
     Ok(Sealed { child, report, house })

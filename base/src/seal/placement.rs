@@ -36,8 +36,9 @@ impl Placement {
     /// before: whoever else sets the caller's in between does so in vain.
     pub fn run<T>(&mut self, caller: i32, hand_over: impl FnOnce() -> T) -> T {
         if self.rounds > 0 {
-            self.rounds -= 1;
-            let _together = Together::new(caller);
+            let together = Together::new(caller);
+            // Who cannot be placed is not asked for its cores 127 times more.
+            self.rounds = if together.is_some() { self.rounds - 1 } else { 0 };
             return hand_over();
         }
         let start = Instant::now();

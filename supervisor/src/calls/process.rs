@@ -43,6 +43,7 @@ pub fn answer(call: &Call<'_>) -> Option<Answer> {
         Sysno::fcntl => descriptor(call),
         Sysno::seccomp => filter(call),
         Sysno::setgroups => groups(call),
+        Sysno::umask => umask(call),
         _ => return None,
     })
 }
@@ -64,6 +65,13 @@ fn cores(call: &Call<'_>, thread: i32) -> Answer {
         call.house.places_itself.store(true, Relaxed);
     }
     of_sealed(call, thread)
+}
+
+/// umask(2). From now on each process is asked for its mask; before the kernel sets this one, so
+/// that no file is made with the old one.
+fn umask(call: &Call<'_>) -> Answer {
+    call.house.sets_umask.store(true, Relaxed);
+    Ok(Reply::Continue)
 }
 
 /// prlimit(2). Who sets the limit of core files hears that it is done, and the fence's stays.

@@ -66,7 +66,7 @@ const PASS: &[Sysno] = &[
     Sysno::syncfs, Sysno::readahead, Sysno::fadvise64, Sysno::cachestat,
     Sysno::close, Sysno::close_range, Sysno::dup, Sysno::dup2, Sysno::dup3, Sysno::pipe,
     Sysno::pipe2, Sysno::fstat, Sysno::fstatfs, Sysno::getdents, Sysno::getdents64, Sysno::fchdir,
-    Sysno::getcwd, Sysno::fgetxattr, Sysno::flistxattr, Sysno::umask, Sysno::memfd_create,
+    Sysno::getcwd, Sysno::fgetxattr, Sysno::flistxattr, Sysno::memfd_create,
     Sysno::mmap, Sysno::munmap, Sysno::mprotect, Sysno::mremap, Sysno::brk, Sysno::madvise,
     Sysno::msync, Sysno::mincore, Sysno::mlock, Sysno::mlock2, Sysno::munlock, Sysno::mlockall,
     Sysno::munlockall, Sysno::membarrier, Sysno::remap_file_pages, Sysno::pkey_alloc,

@@ -1,11 +1,13 @@
 //! The short way: one openat2(2) from a granted directory, for paths that stay below it.
 //!
-//! Most do. What does not (an absolute symbolic link, `..` out of the grant, grants of other
-//! access below, another file system, /proc) answers `None` and is walked component by component.
+//! Most do. What does not (an absolute symbolic link, `..` out of the grant, another file system,
+//! /proc) answers `None` and is walked component by component. Where other grants lie below, a
+//! name says what it leads to only as long as no link is followed: one that has links is walked.
 
 use std::ffi::{CString, OsStr};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 
 use heliostat_base::sys::Errno;
 use heliostat_control::policy::Access;
@@ -15,6 +17,8 @@ use super::proc::is_proc;
 use super::{errno, Found, Object, Root, Roots, Start, PATH_MAX};
 
 const BENEATH: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_MAGICLINKS);
+/// No links at all.
+const STRICT: ResolveFlags = BENEATH.union(ResolveFlags::NO_SYMLINKS);
 
 /// Opens `path` with these flags if that can be decided at once.
 ///
@@ -27,36 +31,67 @@ pub fn open(
     flags: OFlags,
     mode: Mode,
 ) -> Option<Result<OwnedFd, Errno>> {
-    let writes = writes(flags);
     if path.starts_with(b"/") {
         if let Some((root, name)) = roots.file(path) {
             return granted_file(root, name, flags, mode);
         }
         let (folder, root, length) = roots.leading(path)?;
-        if writes && root.is_none_or(|root| root.access != Access::ReadWrite || root.is_mixed) {
-            return None;
-        }
-        return below(root, folder, rest(&path[length..])?, flags, mode);
+        let rest = rest(&path[length..])?;
+        let Some(root) = root else {
+            return (!writes(flags)).then(|| beneath(folder, rest, flags, mode, BENEATH))?;
+        };
+        let resolve = resolution(roots, root, (&root.path, rest), flags)?;
+        return below(root, folder, rest, flags, mode, resolve);
     }
     let start = start?;
-    let root = roots.deciding(start.path.as_deref()?)?;
-    if !root.is_folder || (writes && (root.access != Access::ReadWrite || root.is_mixed)) {
+    let begin = start.path.as_deref()?;
+    let root = roots.deciding(begin)?;
+    let rest = rest(path)?;
+    let resolve = resolution(roots, root, (begin, rest), flags).filter(|_| root.is_folder)?;
+    below(root, &start.fd, rest, flags, mode, resolve)
+}
+
+/// How a name below `root` may be resolved at once; `None` if it has to be walked, because what it
+/// leads to may not be for writing.
+fn resolution(
+    roots: &Roots,
+    root: &Root,
+    (begin, rest): (&Path, &[u8]),
+    flags: OFlags,
+) -> Option<ResolveFlags> {
+    if !writes(flags) {
+        return Some(BENEATH);
+    }
+    match root.access {
+        Access::ReadOnly => None,
+        Access::ReadWrite if !root.is_mixed => Some(BENEATH),
+        Access::ReadWrite => whole_name(roots, root, begin, rest).map(|_| STRICT),
+    }
+}
+
+/// The whole name of what `rest` leads to from `begin` if no link is followed, where `root` decides
+/// about it and no other grant.
+fn whole_name(roots: &Roots, root: &Root, begin: &Path, rest: &[u8]) -> Option<PathBuf> {
+    if root.path.as_os_str() == "/" || rest.split(|byte| *byte == b'/').any(|part| part == b"..") {
         return None;
     }
-    below(Some(root), &start.fd, rest(path)?, flags, mode)
+    // Without empty components and `.`.
+    let whole: PathBuf = begin.join(OsStr::from_bytes(rest)).components().collect();
+    std::ptr::eq(roots.deciding(&whole)?, root).then_some(whole)
 }
 
 /// Below a grant. An instance of /proc may be mounted there, in which `self` would be this
 /// process: of another file system it is only asked at once below `/`, where all are others.
 fn below(
-    root: Option<&Root>,
+    root: &Root,
     folder: &OwnedFd,
     path: &[u8],
     flags: OFlags,
     mode: Mode,
+    resolve: ResolveFlags,
 ) -> Option<Result<OwnedFd, Errno>> {
-    if root.is_none_or(|root| root.path.as_os_str() != "/") {
-        return beneath(folder, path, flags, mode);
+    if root.path.as_os_str() != "/" {
+        return beneath(folder, path, flags, mode, resolve);
     }
     let flags = flags | OFlags::CLOEXEC;
     match decided(rustix::fs::openat2(folder, path, flags, mode, BENEATH))? {
@@ -76,14 +111,12 @@ fn granted_file(
         return None;
     }
     let flags = flags | OFlags::CLOEXEC;
-    let strict = BENEATH | ResolveFlags::NO_SYMLINKS;
-    decided(rustix::fs::openat2(&root.folder, name, flags, mode, strict))
+    decided(rustix::fs::openat2(&root.folder, name, flags, mode, STRICT))
 }
 
 /// The directory that holds the last component of `path`, and that component as it is.
 ///
-/// Only below a grant that no other lies in: then one access holds for all of it, and no name
-/// that is found is, or holds, the root of a grant.
+/// What it is granted for is that of the one grant that decides about it.
 ///
 /// # Errors
 /// Those of openat2(2) for the directory.
@@ -93,23 +126,28 @@ pub fn parent(roots: &Roots, start: Option<&Start>, path: &[u8]) -> Option<Resul
     if matches!(name, b"" | b"." | b"..") {
         return None;
     }
-    let (base, root, folder) = if path.starts_with(b"/") {
+    let (base, root, begin, length) = if path.starts_with(b"/") {
         let (base, root, length) = roots.leading(path)?;
-        // The root itself is not below it.
-        (base, root?, folder.get(length..)?)
+        (base, root?, root?.path.as_path(), length)
     } else {
         let start = start?;
-        (&start.fd, roots.deciding(start.path.as_deref()?)?, folder)
+        let begin = start.path.as_deref()?;
+        (&start.fd, roots.deciding(begin)?, begin, 0)
     };
-    if !root.is_folder || root.has_inner {
-        return None;
-    }
+    // The root itself is not below it.
+    let folder = folder.get(length..).filter(|_| root.is_folder)?;
+    // Where no other grant lies below, no name is, or holds, the root of one.
+    let (path, resolve) = match root.has_inner {
+        false => (root.path.join(OsStr::from_bytes(name)), BENEATH),
+        true => (whole_name(roots, root, begin, rest(&path[length..])?)?, STRICT),
+    };
     let opened = match rest(folder) {
         None => base.try_clone().map_err(|_| Errno(libc::ENFILE)),
-        Some(folder) => beneath(base, folder, OFlags::PATH | OFlags::DIRECTORY, Mode::empty())?,
+        Some(folder) => {
+            beneath(base, folder, OFlags::PATH | OFlags::DIRECTORY, Mode::empty(), resolve)?
+        }
     };
     let end = CString::new(name).map_err(|_| Errno(libc::EINVAL));
-    let path = root.path.join(OsStr::from_bytes(name));
     Some(opened.and_then(|folder| {
         Ok(Found { folder, name: end?, path, access: Some(root.access), object: Object::Plain })
     }))
@@ -133,9 +171,10 @@ fn beneath(
     path: &[u8],
     flags: OFlags,
     mode: Mode,
+    resolve: ResolveFlags,
 ) -> Option<Result<OwnedFd, Errno>> {
     debug_assert!(path.len() < PATH_MAX);
-    let resolve = BENEATH | ResolveFlags::NO_XDEV;
+    let resolve = resolve | ResolveFlags::NO_XDEV;
     decided(rustix::fs::openat2(folder, path, flags | OFlags::CLOEXEC, mode, resolve))
 }
 
@@ -162,7 +201,7 @@ mod tests {
     fn roots(grants: &[(&str, Access)]) -> (TempDir, PathBuf, Roots) {
         let whole = tempfile::tempdir().expect("a folder");
         let folder = whole.path().canonicalize().expect("its real name");
-        std::fs::create_dir_all(folder.join("data/inner")).expect("a folder to test in");
+        std::fs::create_dir_all(folder.join("data/inner/keys")).expect("a folder to test in");
         std::fs::create_dir(folder.join("own")).expect("a folder for the skeleton");
         std::fs::write(folder.join("data/file"), "x").expect("a file to test with");
         let grant = |(path, access): &(&str, Access)| PathGrant {
@@ -201,10 +240,39 @@ mod tests {
     }
 
     #[test]
-    fn names_beside_a_grant_within_are_walked() {
-        let inner = ("data/inner", Access::ReadOnly);
+    fn names_beside_a_grant_within_have_their_whole_name() {
+        let inner = ("data/inner/keys", Access::ReadOnly);
         let (_whole, folder, roots) = roots(&[("data", Access::ReadWrite), inner]);
-        assert!(parent(&roots, None, &bytes(folder.join("data/new"))).is_none());
+        for (name, leads_to) in [("data//inner/./new", "data/inner/new"), ("data/new", "data/new")] {
+            let found = parent(&roots, None, &bytes(folder.join(name)));
+            let found = found.expect("decided").expect("there");
+            assert_eq!(found.path, folder.join(leads_to));
+            assert_eq!(found.access, Some(Access::ReadWrite));
+        }
+        let fd = rustix::fs::open(folder.join("data/inner"), OFlags::PATH, Mode::empty());
+        let path = Some(folder.join("data/inner"));
+        let start = Start { fd: fd.expect("a folder"), path, is_hidden: false };
+        let found = parent(&roots, Some(&start), b"new").expect("decided").expect("there");
+        assert_eq!(found.path, folder.join("data/inner/new"));
+        let inside = [&b"keys"[..], b"keys/new", b"./keys//new", b"../inner/keys/new"];
+        for name in inside {
+            assert!(parent(&roots, Some(&start), name).is_none(), "the other grant decides");
+        }
+    }
+
+    #[test]
+    fn beside_a_grant_within_a_name_with_a_link_is_walked() {
+        let inner = ("data/inner/keys", Access::ReadOnly);
+        let (_whole, folder, roots) = roots(&[("data", Access::ReadWrite), inner]);
+        for (name, text) in [("data/link", "inner/keys"), ("data/one", "inner/keys/one")] {
+            std::os::unix::fs::symlink(text, folder.join(name)).expect("a link");
+        }
+        let makes = OFlags::WRONLY | OFlags::CREATE;
+        let open = |name| open(&roots, None, &bytes(folder.join(name)), makes, Mode::RUSR);
+        assert!(parent(&roots, None, &bytes(folder.join("data/link/new"))).is_none());
+        assert!(open("data/link/new").is_none() && open("data/one").is_none());
+        assert!(open("data/inner/new").expect("decided").is_ok());
+        assert!(open("data/inner/keys/new").is_none() && open("data/inner/keys").is_none());
     }
 
     #[test]
@@ -215,11 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn writing_is_decided_at_once_only_where_all_that_is_below_is_writable() {
-        let inner = ("data/inner", Access::ReadOnly);
-        let (_whole, folder, mixed) = roots(&[("data", Access::ReadWrite), inner]);
-        let file = bytes(folder.join("data/file"));
-        assert!(open(&mixed, None, &file, OFlags::WRONLY, Mode::empty()).is_none());
+    fn writing_is_decided_at_once_only_where_it_is_granted() {
         let (_whole, folder, read_only) = roots(&[("data", Access::ReadOnly)]);
         let path = folder.join("data");
         let fd = rustix::fs::open(&path, OFlags::PATH, Mode::empty()).expect("a folder");
