@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! sweep: orders -> completions of the device -> rings of awake sessions -> turns -> one submission
+//!        -> bells
 //!
 //! session: awake --nothing for SPIN--> parked (its bell is watched by the io_uring) --rings--> awake
 //! loop:    something done --> again;  nothing --> pauses and yields;  all parked --> sleeps
@@ -148,6 +149,10 @@ impl Server {
         did |= self.listen();
         did |= self.take_turns();
         self.submit();
+        // Last: a wake-up takes as long as beginning several requests.
+        for (_, session) in self.sessions.iter_mut() {
+            self.is_anyone_unrung |= session.ring_for_many();
+        }
         did
     }
 
@@ -279,8 +284,6 @@ impl Server {
                     session.heard_ns = self.now_ns;
                 }
             }
-            // Also for one that was parked while the device had something of its.
-            self.is_anyone_unrung |= session.ring_for_many();
             busy += u64::from(!session.operations.is_empty());
             if session.operations.has_ready() && session.held_until_ns.is_none() {
                 self.fair.join(seat.index);

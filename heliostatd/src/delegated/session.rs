@@ -69,6 +69,8 @@ pub struct Session {
     unannounced: usize,
     /// Operations that are taken at most the next time.
     eagerness: usize,
+    /// As many were taken the last time as it may be, so that there may be more.
+    has_more: bool,
     /// Where records are copied to before they are looked at.
     record: Box<[u8; OPERATION_BYTES_MAX]>,
     fault: Option<&'static str>,
@@ -100,6 +102,7 @@ impl Session {
             unsent: VecDeque::new(),
             unannounced: 0,
             eagerness: 1,
+            has_more: false,
             record: Box::new([0; OPERATION_BYTES_MAX]),
             fault: None,
         }
@@ -119,9 +122,9 @@ impl Session {
         let mut left = QUANTUM;
         let called = usize::from(self.answer_call(engine, &mut left, now_ns));
         let taken = self.take_some(engine, left, now_ns);
-        let is_all = taken < self.eagerness;
+        self.has_more = taken == self.eagerness;
         let least = if self.flights.len() > 0 { TAKEN_IN_FLIGHT } else { 1 };
-        self.eagerness = if is_all { least } else { (taken * 2).min(TAKEN_AT_ONCE) };
+        self.eagerness = if self.has_more { (taken * 2).min(TAKEN_AT_ONCE) } else { least };
         called + taken
     }
 
@@ -282,12 +285,13 @@ impl Session {
     /// Rings once as much was completed as is still under way; true when there is something that it
     /// was not rung for, which it is when the loop has nothing else to do: a wake-up costs both as
     /// much as several reads, and one that wakes for the first of many has its answer too early.
+    /// What it has asked for already is begun first: the device must not wait for a wake-up.
     #[inline]
     pub fn ring_for_many(&mut self) -> bool {
         if self.unannounced == 0 {
             return false;
         }
-        if self.unannounced >= self.operations.len() {
+        if self.unannounced >= self.operations.len() && !self.has_more {
             self.ring();
         }
         self.unannounced > 0

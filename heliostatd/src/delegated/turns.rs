@@ -63,7 +63,6 @@ impl Server {
             }
             did = true;
         }
-        session.ring_for_many();
         (turn, did)
     }
 
