@@ -13,7 +13,7 @@ use super::session::Session;
 /// first of them to complete. A device that says that it is done only when it has done everything
 /// would be idle until the session, which sleeps, has answered with more.
 const MANY_FLIGHTS: usize = 24;
-const KEPT_BACK: usize = 8;
+const KEPT_BACK: usize = 12;
 
 /// Why a session's turn ends.
 #[derive(Clone, Copy, PartialEq, Eq)]
