@@ -149,11 +149,18 @@ impl Server {
         did |= self.listen();
         did |= self.take_turns();
         self.submit();
-        // Last: a wake-up takes as long as beginning several requests.
+        if did {
+            self.ring_for_many();
+        }
+        did
+    }
+
+    /// Rings those that have many completions. Last: a wake-up takes as long as beginning several
+    /// requests.
+    fn ring_for_many(&mut self) {
         for (_, session) in self.sessions.iter_mut() {
             self.is_anyone_unrung |= session.ring_for_many();
         }
-        did
     }
 
     /// Gives the kernel what was prepared.
