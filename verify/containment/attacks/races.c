@@ -91,6 +91,37 @@ static void race_into_readonly(void) {
     all_refused();
 }
 
+static void swap_into_narrower(void) {
+    for (;;)
+        swap(at("data/shifty"), at("data/spare"));
+}
+
+/* Around a narrower grant names decide, as long as no link is followed: `shifty` is by turns a
+ * folder of one's own and a link to what is granted for reading only. */
+static void race_into_narrower_grant(void) {
+    need(CALL(mkdir, at("data/shifty"), 0700), "mkdir");
+    own_file("data/shifty/key", "mine\n");
+    need(CALL(symlink, at("data/sub/keys"), at("data/spare")), "symlink");
+    long folder = need(CALL(openat, AT_FDCWD, at("data"), O_RDONLY | O_DIRECTORY), "opening the grant");
+    beside(swap_into_narrower);
+    while (racing()) {
+        CALL(close, CALL(openat, AT_FDCWD, at("data/shifty/made"), O_CREAT | O_WRONLY, 0600));
+        CALL(close, CALL(openat, folder, "shifty/key", O_WRONLY | O_TRUNC));
+        CALL(unlinkat, folder, "shifty/made", 0);
+        CALL(mkdirat, folder, "shifty/folder", 0700);
+        CALL(rename, at("data/shifty/key"), at("data/fetched"));
+        char bytes[8] = "";
+        long file = CALL(openat, folder, "fetched", O_RDONLY);
+        if (file >= 0 && CALL(pread64, file, bytes, sizeof bytes, 0L) > 0 && !memcmp(bytes, "key", 3))
+            escaped("a key was moved out of the narrower grant");
+        CALL(close, file);
+        CALL(rename, at("data/fetched"), at("data/shifty/key"));
+    }
+    must_fail(CALL(openat, AT_FDCWD, at("data/sub/keys/made"), O_RDONLY), "created through the link");
+    must_fail(CALL(openat, AT_FDCWD, at("data/sub/keys/folder"), O_RDONLY), "a folder through the link");
+    all_refused();
+}
+
 /* The folder in which ".." is looked up is moved to another depth meanwhile. */
 static void move_up_and_down(void) {
     for (;;) {
@@ -171,6 +202,7 @@ const struct attack race_attacks[] = {
     ATTACK(race_writes_against_link, ANYONE),
     ATTACK(race_file_against_link, ANYONE),
     ATTACK(race_into_readonly, ANYONE),
+    ATTACK(race_into_narrower_grant, ANYONE),
     ATTACK(race_dotdot_against_rename, ANYONE),
     ATTACK(race_folder_descriptor, ANYONE),
     ATTACK(race_working_folder, ANYONE),
