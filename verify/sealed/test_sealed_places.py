@@ -114,3 +114,18 @@ def test_folder_that_others_may_write_to_is_not_used(plant):
     (run / "heliostat").chmod(0o777)
     done = seal([], {"XDG_RUNTIME_DIR": str(run)}, [plant, "/nowhere"], USER)
     assert done.returncode == 125 and f"{run}/heliostat: its mode is 0777" in done.stderr
+
+
+def test_new_files_have_the_mask_that_the_program_began_with_until_a_process_sets_its_own(tmp_path):
+    """The program lies in the folder it writes to, and is a grant of its own there."""
+    program = tmp_path / "makes"
+    makes = ": > one; umask 077; : > two; (umask 002; : > three; mkdir four); : > five"
+    program.write_text(f"#!/bin/sh\ncd {tmp_path}; {makes}\n")
+    program.chmod(0o755)
+    words = [str(BINARY), "run", "--sealed", "--grant", f"{tmp_path}:rw", "--grant", f"{program}:ro", "--", str(program)]
+    environment = {"PATH": os.environ["PATH"], "HELIOSTAT_SOCKET": f"{tmp_path}-socket/control.sock"}
+    done = subprocess.run(words, umask=0o027, env=environment, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    modes = {path.name: oct(path.stat().st_mode & 0o777) for path in tmp_path.iterdir()}
+    expected = {"makes": 0o755, "one": 0o640, "two": 0o600, "three": 0o664, "four": 0o775, "five": 0o600}
+    assert modes == {name: oct(mode) for name, mode in expected.items()}
