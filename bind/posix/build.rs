@@ -2,8 +2,11 @@
 //!
 //! The standard library asks for `libgcc_s.so`. The dynamic loader would open and map that at each
 //! exec, and its constructor asks the processor what it can do, which a virtual machine answers
-//! slowly: together 6 % of the exec of a sealed program. A linker script of the same name, where
-//! the linker looks first, asks for the archive that comes with the same compiler.
+//! slowly: together a tenth of the exec of a sealed program. A linker script of the same name,
+//! where the linker looks first, asks for the archive that comes with the same compiler.
+//!
+//! That unwinder is for our own panics only. The program's, which has to know the trampolines in
+//! libc, is told of them when it is there (`heliostat_interpose::before_thread`).
 
 use std::path::Path;
 use std::process::Command;

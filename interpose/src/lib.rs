@@ -23,8 +23,8 @@ pub mod scan;
 pub mod site;
 
 pub use patch::{
-    install, is_constant_of_libc, libc_path, HookFn, Installed, PatchError, Request, SyscallFrame,
-    Threads, Verdict,
+    before_thread, install, is_constant_of_libc, libc_path, HookFn, Installed, PatchError, Request,
+    SyscallFrame, Threads, Verdict,
 };
 #[cfg(feature = "scan")]
 pub use scan::{ensure_cached, scan_file, ScanError};

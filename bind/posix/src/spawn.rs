@@ -41,7 +41,7 @@ pub fn fork(call: &mut Call<'_>) -> Verdict {
     call.answer(Some(answer))
 }
 
-/// Hears of a child that will share our memory: a thread is nothing to us.
+/// Hears of a child that will share our memory: a thread is nothing to us, but may be cancelled.
 pub extern "C" fn before_spawn(frame: *mut SyscallFrame) {
     // SAFETY: the trampoline passes its own live frame for the time of this call.
     let frame = unsafe { &*frame };
@@ -54,8 +54,9 @@ pub extern "C" fn before_spawn(frame: *mut SyscallFrame) {
         _ => 0,
     };
     let is_thread = flags & libc::CLONE_THREAD as u64 != 0;
-    if !is_thread {
-        file::before_spawn();
+    match is_thread {
+        true => heliostat_interpose::before_thread(),
+        false => file::before_spawn(),
     }
     if is_thread != (flags & CLONE_FILES != 0) {
         stay_native();

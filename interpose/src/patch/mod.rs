@@ -33,6 +33,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use trampoline::{Builder, Hooks};
 
 pub use error::PatchError;
+pub use unwind::before_thread;
 
 /// What a caught system call looks like to the hook: the kernel's registers, and its result.
 ///

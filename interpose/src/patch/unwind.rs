@@ -7,6 +7,13 @@
 //! asynchronous cancellation may strike at any (DWARF 5, section 6.4; register numbers: x86-64
 //! psABI, figure 3.36).
 
+use std::ffi::CStr;
+use std::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicPtr};
+use std::{mem, ptr};
+
+use super::memory;
+
 /// Where the caller's frame begins, from some instruction on.
 #[derive(Clone, Copy)]
 pub(super) enum Cfa {
@@ -129,15 +136,63 @@ impl FrameTable {
     }
 }
 
-extern "C" {
-    /// From libgcc_s, which std's own unwinding already needs.
-    fn __register_frame(section: *const u8);
+/// libgcc's function that tells it of a section.
+type RegisterFrame = unsafe extern "C" fn(*const u8);
+
+/// The section that the program's unwinder does not know yet.
+static UNTOLD: AtomicPtr<u8> = AtomicPtr::new(ptr::null_mut());
+
+/// Takes a finished section, which is kept for ever, as the trampolines are.
+///
+/// The unwinder that has to know it is the program's, which glibc too uses: libgcc_s. It is told
+/// now if the program has it, and else by `before_thread`.
+pub(super) fn register(section: Vec<u8>) {
+    UNTOLD.store(section.leak().as_mut_ptr(), Release);
+    // SAFETY: the name of a global function, and no library in particular.
+    tell(unsafe { libc::dlsym(libc::RTLD_DEFAULT, FUNCTION.as_ptr()) });
 }
 
-/// Tells the unwinder of a finished section. It is kept for ever, as the trampolines are.
-pub(super) fn register(section: Vec<u8>) {
-    let section: &'static [u8] = section.leak();
-    // SAFETY: the section is a well-formed .eh_frame that ends with a zero word, lives for ever
-    // and never changes; libgcc keeps the pointer.
-    unsafe { __register_frame(section.as_ptr()) };
+/// To be called before a thread is made. glibc loads libgcc_s when a thread is cancelled or ends
+/// itself for the first time; by then it has to know the trampolines. So the first thread loads
+/// it; only the first, because later another one may be loading something, and wait for this one.
+/// A program of one thread that loads it later does without: a backtrace that it takes in a signal
+/// handler ends at the trampoline that the signal struck.
+///
+/// errno is as before.
+pub fn before_thread() {
+    if UNTOLD.load(Relaxed).is_null() || IS_LOADED.swap(true, Relaxed) {
+        return;
+    }
+    if !matches!(memory::thread_count(), Ok(1)) {
+        return;
+    }
+    // SAFETY: errno is this thread's; the names are C strings, and what is loaded stays.
+    unsafe {
+        let errno = *libc::__errno_location();
+        let library = libc::dlopen(c"libgcc_s.so.1".as_ptr(), libc::RTLD_NOW);
+        if !library.is_null() {
+            tell(libc::dlsym(library, FUNCTION.as_ptr()));
+        }
+        *libc::__errno_location() = errno;
+    }
+}
+
+/// It was tried to load it.
+static IS_LOADED: AtomicBool = AtomicBool::new(false);
+const FUNCTION: &CStr = c"__register_frame";
+
+fn tell(function: *mut libc::c_void) {
+    if function.is_null() {
+        // What was not found is no error of the program's, which may ask for its last.
+        // SAFETY: takes nothing; the text is not looked at.
+        unsafe { libc::dlerror() };
+        return;
+    }
+    let section = UNTOLD.swap(ptr::null_mut(), AcqRel);
+    if section.is_null() {
+        return;
+    }
+    // SAFETY: libgcc's function of this name takes a section; this one is a well-formed .eh_frame
+    // that ends with a zero word, lives for ever and never changes. libgcc keeps the pointer.
+    unsafe { mem::transmute::<*mut libc::c_void, RegisterFrame>(function)(section) };
 }

@@ -19,6 +19,9 @@ static sem_t never, ready;
 static const char *which;
 static int pushed, unwound;
 
+/* By way of a pointer: what the compiler knows about dup2 is that nothing is thrown there. */
+static int (*volatile copy)(int, int) = dup2;
+
 static void count_pushed(void *unused) { (void)unused; __sync_fetch_and_add(&pushed, 1); }
 static void count_unwound(int *unused) { (void)unused; __sync_fetch_and_add(&unwound, 1); }
 
@@ -35,6 +38,7 @@ static void block(void) {
     else if (!strcmp(which, "sleep")) sleep(100);
     else if (!strcmp(which, "pause")) pause();
     else if (!strcmp(which, "busy")) for (;;) getppid();
+    else if (!strcmp(which, "copies")) for (;;) copy(pair[0], pair[0]);
     else abort();
 }
 
@@ -42,7 +46,7 @@ static void *thread(void *unused) {
     int marker __attribute__((cleanup(count_unwound))) = 0;
     (void)marker;
     pthread_cleanup_push(count_pushed, NULL);
-    if (!strcmp(which, "busy")) pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, NULL);
+    if (!strcmp(which, "busy") || !strcmp(which, "copies")) pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, NULL);
     sem_post(&ready);
     block();
     pthread_cleanup_pop(0);

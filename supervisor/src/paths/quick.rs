@@ -243,7 +243,8 @@ mod tests {
     fn names_beside_a_grant_within_have_their_whole_name() {
         let inner = ("data/inner/keys", Access::ReadOnly);
         let (_whole, folder, roots) = roots(&[("data", Access::ReadWrite), inner]);
-        for (name, leads_to) in [("data//inner/./new", "data/inner/new"), ("data/new", "data/new")] {
+        for (name, leads_to) in [("data//inner/./new", "data/inner/new"), ("data/new", "data/new")]
+        {
             let found = parent(&roots, None, &bytes(folder.join(name)));
             let found = found.expect("decided").expect("there");
             assert_eq!(found.path, folder.join(leads_to));
