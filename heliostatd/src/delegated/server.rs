@@ -155,8 +155,7 @@ impl Server {
         did
     }
 
-    /// Rings those that have many completions. Last: a wake-up takes as long as beginning several
-    /// requests.
+    /// Rings those that have many completions.
     fn ring_for_many(&mut self) {
         for (_, session) in self.sessions.iter_mut() {
             self.is_anyone_unrung |= session.ring_for_many();
@@ -291,6 +290,8 @@ impl Server {
                     session.heard_ns = self.now_ns;
                 }
             }
+            // Also for one that was parked while the device had something of its.
+            self.is_anyone_unrung |= session.ring_meanwhile();
             busy += u64::from(!session.operations.is_empty());
             if session.operations.has_ready() && session.held_until_ns.is_none() {
                 self.fair.join(seat.index);

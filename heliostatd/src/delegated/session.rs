@@ -71,6 +71,8 @@ pub struct Session {
     eagerness: usize,
     /// As many were taken the last time as it may be, so that there may be more.
     has_more: bool,
+    /// The last completion came from the device or the kernel.
+    is_slow: bool,
     /// Where records are copied to before they are looked at.
     record: Box<[u8; OPERATION_BYTES_MAX]>,
     fault: Option<&'static str>,
@@ -103,6 +105,7 @@ impl Session {
             unannounced: 0,
             eagerness: 1,
             has_more: false,
+            is_slow: false,
             record: Box::new([0; OPERATION_BYTES_MAX]),
             fault: None,
         }
@@ -234,6 +237,7 @@ impl Session {
 
     /// Puts a completion into the ring, or keeps it until there is room.
     pub fn complete(&mut self, completion: Completion) {
+        self.is_slow = matches!(completion.way, Way::Direct | Way::Kernel);
         if !self.unsent.is_empty() || !self.send(completion) {
             self.unsent.push_back(completion);
         }
@@ -285,16 +289,23 @@ impl Session {
     /// Rings once as much was completed as is still under way; true when there is something that it
     /// was not rung for, which it is when the loop has nothing else to do: a wake-up costs both as
     /// much as several reads, and one that wakes for the first of many has its answer too early.
-    /// What it has asked for already is begun first: the device must not wait for a wake-up.
     #[inline]
     pub fn ring_for_many(&mut self) -> bool {
         if self.unannounced == 0 {
             return false;
         }
-        if self.unannounced >= self.operations.len() && !self.has_more {
+        let begins_more = self.has_more && self.is_slow;
+        if self.unannounced >= self.operations.len() && !begins_more {
             self.ring();
         }
         self.unannounced > 0
+    }
+
+    /// The same while there is more to do for it: it wakes meanwhile. Not if that goes to the device,
+    /// which must not wait for a wake-up.
+    #[inline]
+    pub fn ring_meanwhile(&mut self) -> bool {
+        !self.is_slow && self.ring_for_many()
     }
 
     /// Lets the kernel watch its bell; false when there is something to take already. What is in the

@@ -63,6 +63,7 @@ impl Server {
             }
             did = true;
         }
+        session.ring_meanwhile();
         (turn, did)
     }
 

@@ -160,27 +160,29 @@ pub(super) fn register(section: Vec<u8>) {
 ///
 /// errno is as before.
 pub fn before_thread() {
-    if UNTOLD.load(Relaxed).is_null() || IS_LOADED.swap(true, Relaxed) {
+    if UNTOLD.load(Relaxed).is_null() || WAS_TRIED.swap(true, Relaxed) {
         return;
     }
-    if !matches!(memory::thread_count(), Ok(1)) {
-        return;
+    // SAFETY: errno is this thread's own.
+    let errno = unsafe { *libc::__errno_location() };
+    if matches!(memory::thread_count(), Ok(1)) {
+        // SAFETY: a C string; what is loaded stays, and its constructor is libgcc's.
+        let library = unsafe { libc::dlopen(c"libgcc_s.so.1".as_ptr(), libc::RTLD_NOW) };
+        tell(match library.is_null() {
+            true => library,
+            // SAFETY: a library that stays, and a C string.
+            false => unsafe { libc::dlsym(library, FUNCTION.as_ptr()) },
+        });
     }
-    // SAFETY: errno is this thread's; the names are C strings, and what is loaded stays.
-    unsafe {
-        let errno = *libc::__errno_location();
-        let library = libc::dlopen(c"libgcc_s.so.1".as_ptr(), libc::RTLD_NOW);
-        if !library.is_null() {
-            tell(libc::dlsym(library, FUNCTION.as_ptr()));
-        }
-        *libc::__errno_location() = errno;
-    }
+    // SAFETY: as above.
+    unsafe { *libc::__errno_location() = errno };
 }
 
 /// It was tried to load it.
-static IS_LOADED: AtomicBool = AtomicBool::new(false);
+static WAS_TRIED: AtomicBool = AtomicBool::new(false);
 const FUNCTION: &CStr = c"__register_frame";
 
+/// Tells the unwinder that has this function; null is nobody.
 fn tell(function: *mut libc::c_void) {
     if function.is_null() {
         // What was not found is no error of the program's, which may ask for its last.
