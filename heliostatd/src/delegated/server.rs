@@ -72,7 +72,7 @@ pub struct Server {
     is_over: bool,
     sweeps: u32,
     /// The last yield gave the core to somebody else.
-    is_shared: bool,
+    pub(super) is_shared: bool,
     /// Something is completed that its session was not rung for.
     is_anyone_unrung: bool,
 }

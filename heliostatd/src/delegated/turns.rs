@@ -14,6 +14,8 @@ use super::session::Session;
 /// would be idle until the session, which sleeps, has answered with more.
 const MANY_FLIGHTS: usize = 24;
 const KEPT_BACK: usize = 12;
+/// The same where the session runs on the loop's own core: its wake-up is shorter.
+const KEPT_BACK_SHARED: usize = 8;
 
 /// Why a session's turn ends.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -41,13 +43,14 @@ impl Server {
         let Some(seat) = self.sessions.id_at(index) else { return (Turn::Idle, false) };
         let Some(session) = self.sessions.get_mut(seat) else { return (Turn::Idle, false) };
         let share = self.share;
+        let kept_back = if self.is_shared { KEPT_BACK_SHARED } else { KEPT_BACK };
         let (mut turn, mut did) = (Turn::Spent, false);
         while *left > 0 {
             let Some(operation) = session.operations.pop() else {
                 turn = Turn::Idle;
                 break;
             };
-            if !session.may_begin(operation, share, self.now_ns) {
+            if !session.may_begin(operation, (share, kept_back), self.now_ns) {
                 session.operations.put_back(operation);
                 turn = Turn::Idle;
                 break;
@@ -103,9 +106,9 @@ impl Server {
 }
 
 impl Session {
-    /// Whether an operation may begin: the session has tokens, and room at the device. One that has
-    /// begun goes on.
-    fn may_begin(&mut self, id: ObjectId, share: u64, now_ns: u64) -> bool {
+    /// Whether an operation may begin: the session has tokens, and room at the device, of which it has
+    /// `share` bytes and leaves so many operations for later. One that has begun goes on.
+    fn may_begin(&mut self, id: ObjectId, (share, kept_back): (u64, usize), now_ns: u64) -> bool {
         let Some(entry) = self.operations.get(id) else { return true };
         if entry.done > 0 || entry.way != Way::None || entry.verdict.is_some() {
             return true;
@@ -115,7 +118,7 @@ impl Session {
             return false;
         }
         let object = entry.operation.object;
-        if entry.operation.kind == Kind::Read && self.keeps_back(object) {
+        if entry.operation.kind == Kind::Read && self.keeps_back(object, kept_back) {
             return false;
         }
         let answer = self.take_tokens(bytes, now_ns);
@@ -125,9 +128,9 @@ impl Session {
 
     /// Whether the device has enough for now, so that the last few reads past the caches wait for
     /// its first completions.
-    fn keeps_back(&self, object: ObjectId) -> bool {
+    fn keeps_back(&self, object: ObjectId, kept_back: usize) -> bool {
         let has_much = self.flights.len() >= MANY_FLIGHTS && !self.is_released;
-        let is_last = has_much && self.operations.ready() < KEPT_BACK;
+        let is_last = has_much && self.operations.ready() < kept_back;
         is_last && self.objects.get(object).is_some_and(|opened| opened.file.wants_direct)
     }
 
