@@ -294,16 +294,13 @@ impl Session {
         if self.unannounced == 0 {
             return false;
         }
-        let begins_more = self.has_more && self.is_slow;
-        if self.unannounced >= self.operations.len() && !begins_more {
+        if self.unannounced >= self.operations.len() && !(self.has_more && self.is_slow) {
             self.ring();
         }
         self.unannounced > 0
     }
 
-    /// The same while there is more to do for it: it wakes meanwhile. Not if that goes to the device,
-    /// which must not wait for a wake-up.
-    #[inline]
+    /// The same while there is more to do for it, unless that goes to the device, which must not wait.
     pub fn ring_meanwhile(&mut self) -> bool {
         !self.is_slow && self.ring_for_many()
     }
