@@ -180,10 +180,12 @@ pub enum Way {
     Direct = 3,
     /// Between the kernel's page cache and the window.
     Kernel = 4,
+    /// From the device into the window, by the program's own io_uring. No server says so.
+    Own = 5,
 }
 
 impl Way {
-    /// Every way, in order of number.
+    /// Every way that a server takes, in order of number.
     pub const ALL: [Way; 5] = [Way::None, Way::Cached, Way::Filled, Way::Direct, Way::Kernel];
 
     /// Its name, for people and metrics.
@@ -194,6 +196,7 @@ impl Way {
             Way::Filled => "filled",
             Way::Direct => "direct",
             Way::Kernel => "kernel",
+            Way::Own => "own",
         }
     }
 }

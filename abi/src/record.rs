@@ -218,6 +218,8 @@ pub enum Reply {
         depth: u32,
         /// Files that may be open.
         objects: u32,
+        /// The session may read what it was given `direct` by an io_uring of its own.
+        lends: bool,
     },
     /// Not done: why, and the limit or value that decided.
     Refused {
@@ -344,8 +346,8 @@ impl Reply {
             Self::NotLeased { reason } => {
                 w.u32(u32::from(*reason as u8));
             }
-            Self::Delegated { depth, objects } => {
-                w.u32(*depth).u32(*objects);
+            Self::Delegated { depth, objects, lends } => {
+                w.u32(*depth).u32(*objects).u32(u32::from(*lends));
             }
         }
         bytes
@@ -388,7 +390,10 @@ impl Reply {
                 bytes: r.u64(),
             },
             111 => Self::NotLeased { reason: take_unmapped(&mut r)? },
-            112 => Self::Delegated { depth: r.u32(), objects: r.u32() },
+            112 => {
+                let (depth, objects, lends) = (r.u32(), r.u32(), take_bool(&mut r)?);
+                Self::Delegated { depth, objects, lends }
+            }
             found => return Err(WireError::Kind { found }),
         };
         Ok((reply, sequence))

@@ -55,7 +55,7 @@ fn every_reply_round_trips() {
         Reply::Channels { port: id, entries: vec![entry; FDS_PER_REPLY_MAX], more: true },
         Reply::Text { bytes: 4096 },
         Reply::Done,
-        Reply::Delegated { depth: 256, objects: 256 },
+        Reply::Delegated { depth: 256, objects: 256, lends: true },
         Reply::Published { region: id, generation: 7 },
         Reply::Region { region: id, consumer: id, generation: 7 },
         Reply::Consumers {

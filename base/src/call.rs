@@ -22,6 +22,10 @@ macro_rules! call {
     }};
 }
 
+mod direct;
+
+pub use direct::{identity, open_direct, reopen_direct};
+
 /// recv(2) into `buffer`.
 pub fn recv(fd: i32, buffer: &mut [u8], flags: i32) -> Answer {
     call!(recvfrom, fd, buffer.as_mut_ptr(), buffer.len(), flags, 0, 0)

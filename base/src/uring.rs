@@ -9,14 +9,15 @@
 //! read, write, fsync, wait_word, readable ---> prepared --submit--> under way --reap--> (aim, result)
 //! ```
 //!
-//! For the control plane's server loop only (feature `uring`): it goes through libc.
+//! For the control plane's server loop, and for programs that read by themselves through the native
+//! interface; feature `uring`, since it goes through libc and is of no use beneath a program's own.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-use io_uring::{opcode, squeue, types, IoUring, Probe};
+use io_uring::{cqueue, opcode, squeue, types, IoUring, Probe};
 
 use crate::mapping::{OutOfRange, SharedMapping};
 
@@ -103,18 +104,25 @@ impl<T> Uring<T> {
     /// What io_uring_setup(2) answers: ENOSYS or EPERM where it is switched off. Unsupported before
     /// Linux 6.7, where a wait for a word would end at once, each time.
     pub fn create(entries: u32, most: u32) -> io::Result<Uring<T>> {
-        let ring = IoUring::builder()
-            .setup_single_issuer()
-            .setup_coop_taskrun()
-            .setup_taskrun_flag()
-            .setup_cqsize(entries.saturating_mul(COMPLETIONS_PER_ENTRY).max(most))
-            .build(entries)?;
+        let ring = with_room(entries, most).setup_single_issuer().build(entries)?;
         let mut probe = Probe::new();
         ring.submitter().register_probe(&mut probe)?;
         has_all(|code| probe.is_supported(code))?;
+        Ok(Self::around(ring, most))
+    }
+
+    /// The same for transfers only, and for any thread, one at a time.
+    ///
+    /// # Errors
+    /// What io_uring_setup(2) answers; EINVAL before Linux 5.19.
+    pub fn create_for_transfers(entries: u32, most: u32) -> io::Result<Uring<T>> {
+        Ok(Self::around(with_room(entries, most).build(entries)?, most))
+    }
+
+    fn around(ring: IoUring, most: u32) -> Uring<T> {
         let held = (0..most).map(|_| None).collect();
         let pinned = pinned::Pinned::new(&ring);
-        Ok(Uring { ring, held, free: (0..most).rev().collect(), prepared: false, pinned })
+        Uring { ring, held, free: (0..most).rev().collect(), prepared: false, pinned }
     }
 
     /// Operations under way or prepared.
@@ -232,6 +240,14 @@ impl<T> Uring<T> {
         let _ = self.push(&entry);
     }
 
+    /// Asks for the end of the first operation whose aim is meant; false when there is none.
+    pub fn cancel_one(&mut self, is_meant: impl Fn(&T) -> bool) -> bool {
+        let is_meant = |held: &Option<Held<T>>| held.as_ref().is_some_and(|it| is_meant(&it.aim));
+        let found = self.held.iter().position(is_meant);
+        found.into_iter().for_each(|index| self.cancel(Flight(index as u64)));
+        found.is_some()
+    }
+
     /// Gives the kernel what is prepared; no system call when there is nothing.
     ///
     /// # Errors
@@ -321,6 +337,14 @@ impl<T> Held<T> {
     fn of(aim: T, file: Option<Arc<OwnedFd>>, memory: Option<Arc<SharedMapping>>) -> Held<T> {
         Held { aim, _file: file, _memory: memory, _pieces: Box::default() }
     }
+}
+
+/// A ring for as many operations, whose completions are posted when its thread enters the kernel.
+fn with_room(entries: u32, most: u32) -> io_uring::Builder<squeue::Entry, cqueue::Entry> {
+    let mut builder = IoUring::builder();
+    let completions = entries.saturating_mul(COMPLETIONS_PER_ENTRY).max(most);
+    builder.setup_coop_taskrun().setup_taskrun_flag().setup_cqsize(completions);
+    builder
 }
 
 /// Whether the kernel has every operation that not all kernels have.

@@ -153,11 +153,18 @@ def fio(bench: Bench, path: Path, size: int, depth: int, order: str, core: int) 
 
 def ours(loop: Loop, path: Path, size: int, depth: int, order: str, core: int) -> Slice:
     control = loop.bench.house.status()["pid"]
-    words = [loop.program, "device", path, 600, core, size, depth, order]
+    words = [loop.program, "device", path, 600, core, size, depth, order, "loop"]
     before = fetched(control)
     program = loop.bench.house.start(Side.PLAIN, words)
     await_reads(control, before)
     return Slice(program, control)
+
+
+def own_ring(loop: Loop, path: Path, size: int, depth: int, order: str, core: int) -> Slice:
+    """The same program as a user starts it: it is lent the file, and reads by itself."""
+    program = loop.bench.house.start(Side.PLAIN, [loop.program, "device", path, 600, core, size, depth, order, "own"])
+    await_reads(program.pid)
+    return Slice(program, program.pid)
 
 
 def await_reads(pid: int, before: int = 0) -> None:
@@ -188,12 +195,13 @@ def device(bench: Bench, loop: Loop, folder: Path) -> list[Result]:
 
 
 def readers_by_turns(bench: Bench, loop: Loop, path: Path, case: list, rounds: int) -> dict:
-    """Starts two fio and two of ours, and lets them read by turns."""
+    """Starts two fio and three of ours, and lets them read by turns."""
     size, depth, theirs, order = case
     arms: dict = {}
     try:
         arms["fio"] = fio(bench, path, size, depth, theirs, loop.server)
         arms["fio again"] = fio(bench, path, size, depth, theirs, loop.server)
+        arms["own ring"] = own_ring(loop, path, size, depth, order, loop.server)
         arms["a core each"] = ours(loop, path, size, depth, order, loop.core)
         arms["one core"] = ours(loop, path, size, depth, order, loop.server)
         return by_turns(arms, rounds)
@@ -213,12 +221,13 @@ def by_turns(arms: dict, rounds: int) -> dict:
 
 def device_rows(bench: Bench, name: str, rates: dict) -> list[Result]:
     note = (
-        "direct reads: theirs is the mean of two fio (io_uring engine, as many under way, on the server loop's core); the "
+        "direct reads: theirs is the mean of two fio (io_uring engine, as many under way, on the server loop's core); 'own "
+        "ring' is how a program without limits reads, on that core as well, the next two are the server loop's reads; the "
         "ratio is the median of the ratios of each round, 'fio again' is the second against the first"
     )
     rows = []
     rates["fios"] = [(one + other) / 2 for one, other in zip(rates["fio"], rates["fio again"])]
-    for arm in ("a core each", "one core", "fio again"):
+    for arm in ("own ring", "a core each", "one core", "fio again"):
         aim = None if arm == "fio again" else 0.95
         theirs = rates["fio" if arm == "fio again" else "fios"]
         row = bench.compare(f"{name}; {arm}", rates[arm], theirs, "MiB/s", aim=aim, cores=arm, note=note)

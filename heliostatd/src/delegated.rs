@@ -133,7 +133,8 @@ impl Daemon {
         })?;
         delegated.begin(id, link);
         info!(session = %id, "delegates");
-        let reply = Reply::Delegated { depth: DEPTH_MAX as u32, objects: OBJECTS_MAX as u32 };
+        let (depth, objects) = (DEPTH_MAX as u32, OBJECTS_MAX as u32);
+        let reply = Reply::Delegated { depth, objects, lends: settings.may_lend() };
         Ok(Answer { reply, fds: vec![Rc::new(rings)] })
     }
 

@@ -81,7 +81,7 @@ fn a_session_works_and_is_lost_and_made_anew() {
             ..transfer(file, 1)
         }])
         .unwrap();
-    assert_eq!(session.wait(None).map(|it| (it.result, it.way)), Ok((4096, Way::Direct)));
+    assert_eq!(session.wait(None).map(|it| (it.result, it.way)), Ok((4096, Way::Own)));
 
     replaced_while_idle(&mut daemon, &mut session, &shown);
     drop(session);

@@ -5,7 +5,8 @@
 //! roundtrip FILE SECONDS CORE                 one cached 4 KiB read after the other
 //! now FILE SECONDS CORE PAUSE_US              the same with a pause between them
 //! batch FILE SECONDS CORE BYTES BATCH         cached reads in batches, and pread of as many
-//! device FILE SECONDS CORE BYTES DEPTH ORDER  reads past every cache; ORDER is seq or rand
+//! device FILE SECONDS CORE BYTES DEPTH ORDER WHO  reads past every cache; ORDER is seq or rand, made
+//!                                             by WHO: the server loop, or an own ring
 //! scan FILE BYTES PASSES                      a whole file through the cache
 //! flood FILE SECONDS CORE BYTES DEPTH         cached reads, so many under way all the time
 //! ```
@@ -21,8 +22,10 @@ use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
-use heliostat_stub::file::delegated::{Delegated, File as Opened};
+use heliostat_stub::file::delegated::{Delegated, File as Opened, Way};
 use heliostat_stub::session;
+
+use reads::Reads;
 
 type Outcome = Result<String, Box<dyn Error>>;
 
@@ -38,9 +41,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         ["batch", file, seconds, core, bytes, batch] => {
             trip::batch(&on(file, seconds, core)?, bytes.parse()?, batch.parse()?)
         }
-        ["device", file, seconds, core, bytes, depth, order] => {
-            let is_random = *order == "rand";
-            reads::device(&on(file, seconds, core)?, bytes.parse()?, depth.parse()?, is_random)
+        ["device", file, seconds, core, bytes, depth, order, who] => {
+            let way = if *who == "own" { Way::Own } else { Way::Direct };
+            let reads = Reads { bytes: bytes.parse()?, depth: depth.parse()?, way };
+            reads::device(&on(file, seconds, core)?, &reads, *order == "rand")
         }
         ["flood", file, seconds, core, bytes, depth] => {
             reads::flood(&on(file, seconds, core)?, bytes.parse()?, depth.parse()?)
@@ -63,17 +67,18 @@ fn on(file: &str, seconds: &str, core: &str) -> Result<Place, Box<dyn Error>> {
     Ok(Place { file: file.to_owned(), seconds: Duration::from_secs_f64(seconds.parse()?) })
 }
 
-/// A session with this file open, and its length.
+/// A session with this file open, for the device if it says by which way; and the file's length.
 fn begin(
     file: &str,
     window: usize,
-    direct: bool,
+    direct: Option<Way>,
 ) -> Result<(Delegated, Opened, u64), Box<dyn Error>> {
     let socket = std::env::var("HELIOSTAT_SOCKET")?;
     session::configure(socket, "bench".into());
     let mut delegated = Delegated::start(window)?;
     let shown = File::open(file)?;
-    let opened = delegated.show(shown.as_raw_fd(), direct)?;
+    delegated.read_directly(direct == Some(Way::Own));
+    let opened = delegated.show(shown.as_raw_fd(), direct.is_some())?;
     Ok((delegated, opened, shown.metadata()?.len()))
 }
 

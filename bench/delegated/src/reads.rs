@@ -13,9 +13,20 @@ fn read(file: File, offset: u64, bytes: u32, slot: u64) -> Transfer {
     Transfer { kind: Kind::Read, file, offset, pieces, tag: slot, timeout_us: 0 }
 }
 
-/// Keeps `depth` reads under way; reads and bytes per second.
-pub fn device(place: &Place, bytes: u32, depth: u64, is_random: bool) -> Outcome {
-    let (mut session, file, length) = begin(&place.file, depth as usize * bytes as usize, true)?;
+/// What reads past every cache are like.
+pub struct Reads {
+    pub bytes: u32,
+    /// How many are under way.
+    pub depth: u64,
+    /// The way that each has to take.
+    pub way: Way,
+}
+
+/// Keeps reads under way; reads and bytes per second.
+pub fn device(place: &Place, reads: &Reads, is_random: bool) -> Outcome {
+    let Reads { bytes, depth, way } = *reads;
+    let window = depth as usize * bytes as usize;
+    let (mut session, file, length) = begin(&place.file, window, Some(way))?;
     let blocks = length / u64::from(bytes);
     let (mut dice, mut next) = (Dice(0x9e37_79b9_7f4a_7c15), 0);
     let mut offset = || {
@@ -29,7 +40,7 @@ pub fn device(place: &Place, bytes: u32, depth: u64, is_random: bool) -> Outcome
     while began.elapsed() < place.seconds {
         let mut found = Some(session.wait(None)?);
         while let Some(completion) = found {
-            if completion.result != i64::from(bytes) || completion.way != Way::Direct {
+            if completion.result != i64::from(bytes) || completion.way != way {
                 return Err(format!("a read ended as {completion:?}").into());
             }
             done += 1;
@@ -46,7 +57,7 @@ pub fn device(place: &Place, bytes: u32, depth: u64, is_random: bool) -> Outcome
 
 /// Keeps `depth` cached reads of a file's start under way; bytes per second.
 pub fn flood(place: &Place, bytes: u32, depth: u64) -> Outcome {
-    let (mut session, file, _) = begin(&place.file, bytes as usize, false)?;
+    let (mut session, file, _) = begin(&place.file, bytes as usize, None)?;
     let reads: Vec<Transfer> =
         (0..depth).map(|tag| Transfer { tag, ..read(file, 0, bytes, 0) }).collect();
     session.submit(&reads)?;
@@ -65,7 +76,7 @@ pub fn flood(place: &Place, bytes: u32, depth: u64) -> Outcome {
 
 /// Reads a whole file in order so many times, and how many reads found it in the cache.
 pub fn scan(path: &str, bytes: u32, passes: u64) -> Outcome {
-    let (mut session, file, length) = begin(path, bytes as usize, false)?;
+    let (mut session, file, length) = begin(path, bytes as usize, None)?;
     let (mut cached, mut all) = (0u64, 0u64);
     let began = Instant::now();
     for at in (0..passes).flat_map(|_| (0..length).step_by(bytes as usize)) {

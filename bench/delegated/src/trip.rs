@@ -24,7 +24,7 @@ fn read(file: File, at: u64, bytes: u32, place: u64) -> Transfer {
 
 /// Reads of 4 KiB one after the other: the median of short rounds, as that of the bare line is.
 pub fn roundtrip(place: &Place) -> Outcome {
-    let (mut session, file, bytes) = begin(&place.file, 1 << 20, false)?;
+    let (mut session, file, bytes) = begin(&place.file, 1 << 20, None)?;
     let hot = bytes.min(HOT_BYTES);
     let mut rounds: Vec<f64> = Vec::new();
     let (began, mut at) = (Instant::now(), 0);
@@ -44,7 +44,7 @@ pub fn roundtrip(place: &Place) -> Outcome {
 
 /// Reads of 4 KiB with a pause between them, of a session that wants little: each for itself.
 pub fn now_and_then(place: &Place, pause_us: u64) -> Outcome {
-    let (mut session, file, bytes) = begin(&place.file, 1 << 20, false)?;
+    let (mut session, file, bytes) = begin(&place.file, 1 << 20, None)?;
     let hot = bytes.min(HOT_BYTES);
     let mut trips: Vec<f64> = Vec::new();
     let began = Instant::now();
@@ -80,7 +80,7 @@ fn one(session: &mut Delegated, transfer: &Transfer) -> Result<(), Box<dyn std::
 
 /// Batches of cached reads, delegated and by pread(2) in turn: nanoseconds per read of both.
 pub fn batch(place: &Place, bytes: u32, batch: usize) -> Outcome {
-    let (mut session, file, length) = begin(&place.file, 8 << 20, false)?;
+    let (mut session, file, length) = begin(&place.file, 8 << 20, None)?;
     let slots = (8 << 20) / u64::from(bytes);
     let hot = length.min(HOT_BYTES.max(u64::from(bytes)));
     let at = |n: u64| n * u64::from(bytes) % hot;

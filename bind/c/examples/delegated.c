@@ -21,7 +21,7 @@
   } while (0)
 
 enum { PIECE = 64 * 1024, DEPTH = 64, PATIENCE_MS = 20000 };
-static const char *const WAYS[] = {"none", "cached", "filled", "direct", "kernel"};
+static const char *const WAYS[] = {"none", "cached", "filled", "direct", "kernel", "own"};
 
 static heliostat_operation read_into(heliostat_file file, uint64_t offset, const heliostat_piece *piece) {
   heliostat_operation operation = {.kind = HELIOSTAT_KIND_READ, .file = file, .offset = offset};
@@ -35,7 +35,7 @@ static heliostat_operation read_into(heliostat_file file, uint64_t offset, const
 static int add_up(heliostat_delegated *session, heliostat_file file) {
   uint8_t *window = NULL;
   CHECK(heliostat_delegated_window(session, &window, NULL));
-  uint64_t next = 0, bytes = 0, sum = 0, ways[5] = {0};
+  uint64_t next = 0, bytes = 0, sum = 0, ways[6] = {0};
   size_t under_way = 0, submitted = 0;
   int at_end = 0;
   heliostat_piece pieces[DEPTH];
@@ -48,7 +48,7 @@ static int add_up(heliostat_delegated *session, heliostat_file file) {
   for (under_way = submitted; under_way > 0; under_way--) {
     heliostat_completion done;
     CHECK(heliostat_delegated_wait(session, PATIENCE_MS, &done));
-    if (done.result < 0 || done.tag >= DEPTH || done.way > 4) {
+    if (done.result < 0 || done.tag >= DEPTH || done.way > 5) {
       fprintf(stderr, "a read answered %" PRId64 "\n", done.result);
       return 1;
     }
@@ -63,7 +63,7 @@ static int add_up(heliostat_delegated *session, heliostat_file file) {
     under_way += submitted;
   }
   printf("%" PRIu64 " bytes, sum %" PRIu64 ";", bytes, sum);
-  for (int way = 1; way < 5; way++) printf(" %s %" PRIu64, WAYS[way], ways[way]);
+  for (int way = 1; way < 6; way++) printf(" %s %" PRIu64, WAYS[way], ways[way]);
   printf("\n");
   return 0;
 }

@@ -100,7 +100,8 @@ pub struct heliostat_completion {
     pub tag: u64,
     /// Bytes moved, or minus an errno of this system.
     pub result: i64,
-    /// By which way: 0 none, 1 cached, 2 filled, 3 direct, 4 the kernel's page cache.
+    /// By which way: 0 none, 1 cached, 2 filled, 3 direct, 4 the kernel's page cache, 5 direct by an
+    /// io_uring of the program's own.
     pub way: u32,
     /// Zero.
     pub reserved: u32,
@@ -157,7 +158,7 @@ pub unsafe extern "C" fn heliostat_delegated_window(
 
 /// Has the server open the file `name` (an absolute path) with `access`: `HELIOSTAT_READ`,
 /// `HELIOSTAT_WRITE`, perhaps `HELIOSTAT_DIRECT`. The name travels through `scratch`, a place of its
-/// length or more. Waits. What open(2) refuses is `HELIOSTAT_NOT_FOUND`, `HELIOSTAT_DENIED`,
+/// length or more, and of 64 bytes where the program may read the file by its own io_uring. Waits. What open(2) refuses is `HELIOSTAT_NOT_FOUND`, `HELIOSTAT_DENIED`,
 /// `HELIOSTAT_INVALID`, `HELIOSTAT_UNSUPPORTED` (no local file) or `HELIOSTAT_SYSTEM`, with its words.
 ///
 /// # Safety
@@ -202,6 +203,24 @@ pub unsafe extern "C" fn heliostat_delegated_show(
         let opened = session.show(fd, direct != 0).map_err(named)?;
         // SAFETY: the caller's promise.
         unsafe { give(file, heliostat_file::of(opened)) }
+    })
+}
+
+/// Whether files that are opened with `HELIOSTAT_DIRECT` from now on are read by this program's own
+/// io_uring, where the control plane has no limit for it (docs/delegated.md); so it is at first. With
+/// 0 the server loop reads them all, beside whatever the calling thread does. Does not block.
+///
+/// # Safety
+/// `session` is null or live.
+#[no_mangle]
+pub unsafe extern "C" fn heliostat_delegated_read_directly(
+    session: *mut heliostat_delegated,
+    is_wanted: i32,
+) -> heliostat_code {
+    guard(|| {
+        // SAFETY: the caller's promise.
+        unsafe { lend(session)? }.0.get_mut()?.read_directly(is_wanted != 0);
+        Ok(())
     })
 }
 

@@ -128,6 +128,11 @@ impl<'a> Field<'a> {
         }
     }
 
+    /// true or false.
+    pub(crate) fn is_true(&self) -> Result<bool, ConfigError> {
+        self.value.get_ref().as_bool().ok_or_else(|| self.mistyped("true or false"))
+    }
+
     /// A text.
     pub(crate) fn text(&self) -> Result<&'a str, ConfigError> {
         self.value.get_ref().as_str().ok_or_else(|| self.mistyped("a text in quotes"))

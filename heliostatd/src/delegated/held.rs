@@ -90,6 +90,7 @@ impl Daemon {
         }
         let may_cache = !can_write && !wants_direct;
         let lease = match (can_write, wants_direct) {
+            (_, true) if can_read && self.parts.config.delegated.may_lend() => Err(Why::Lent),
             (_, true) => Err(Why::Direct),
             (true, false) => Err(Why::Writable),
             (false, false) if bytes == 0 => Err(Why::Empty),

@@ -48,6 +48,8 @@ pub enum Why {
     Writable,
     /// It was opened for the device.
     Direct,
+    /// It was, and the program may read it by itself.
+    Lent,
     /// It was empty.
     Empty,
     /// A lease says nothing of stores by mappings.
@@ -64,6 +66,10 @@ impl Why {
             Self::Broken => "the kernel reads it: somebody has opened it for writing since",
             Self::Writable => "the kernel serves it: it was opened for writing",
             Self::Direct => "the device serves it: it was opened so",
+            Self::Lent => {
+                "the device serves it: it was opened so; reads of the program's own io_uring are \
+                 not counted here"
+            }
             Self::Empty => "the kernel reads it: it was empty when it was opened",
             Self::Overlay => "the kernel reads it: on overlay a mapping may write it under a lease",
             Self::NotLeased(Unmapped::Written) => {

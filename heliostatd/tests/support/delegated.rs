@@ -42,7 +42,7 @@ impl Delegate {
     pub fn with(mut client: Client, welcome: Welcome) -> Delegate {
         let (fd, window) = SharedMapping::create(c"window", WINDOW).unwrap();
         let (reply, mut fds) = client.ask_with(&Request::Delegate, &[fd.as_raw_fd()]);
-        let Reply::Delegated { depth, objects } = reply else { panic!("{reply:?}") };
+        let Reply::Delegated { depth, objects, .. } = reply else { panic!("{reply:?}") };
         assert_eq!((depth as usize, objects as usize, fds.len()), (DEPTH_MAX, OBJECTS_MAX, 1));
         let rings = fds.pop().unwrap();
         let attach = |at| RingMemory::attach(rings.as_raw_fd(), at).unwrap();

@@ -16,11 +16,12 @@ mod error;
 mod files;
 mod gathered;
 mod link;
+mod own;
+mod waits;
 
 use std::collections::VecDeque;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
-use std::time::Duration;
 
 use heliostat_abi::delegated::{Completion, Kind, Operation, Pieces, DEPTH_MAX};
 use heliostat_abi::name::ObjectId;
@@ -31,6 +32,7 @@ pub use error::DelegatedError;
 use gathered::Gathered;
 pub use heliostat_abi::delegated::{Facts, Piece, Way, DIRECT, READ, WRITE};
 use link::Link;
+use own::Own;
 
 /// Tags from here on are the conveniences' own.
 pub const TAG_MAX: u64 = (1 << 63) - 1;
@@ -78,6 +80,7 @@ pub struct Delegated {
     window_fd: OwnedFd,
     gathered: Gathered,
     link: Option<Link>,
+    own: Own,
     /// Completions that a convenience found while it waited for its own.
     kept: VecDeque<Completion>,
     under_way: usize,
@@ -94,9 +97,9 @@ impl Delegated {
         let made = SharedMapping::create(c"heliostat-window", window_bytes);
         let (window_fd, window) = made.map_err(DelegatedError::Memory)?;
         let (kept, under_way, tags) = (VecDeque::new(), 0, 0);
-        let (window, gathered) = (Arc::new(window), Gathered::default());
+        let (window, gathered, own) = (Arc::new(window), Gathered::default(), Own::default());
         let mut session =
-            Delegated { window, window_fd, gathered, link: None, kept, under_way, tags };
+            Delegated { window, window_fd, gathered, link: None, own, kept, under_way, tags };
         session.connect()?;
         Ok(session)
     }
@@ -111,6 +114,14 @@ impl Delegated {
         self.under_way
     }
 
+    /// Whether files that are opened for the device from now on are read by this program itself, by
+    /// an io_uring of its own, where the control plane lends them; so it is at first. Such reads are
+    /// `Way::Own`: their system calls are this thread's, and no other core has to wake up for them.
+    /// Without it the server loop makes them, beside whatever this thread does.
+    pub fn read_directly(&mut self, is_wanted: bool) {
+        self.own.want(is_wanted);
+    }
+
     /// Submits operations in order and rings once; answers how many there was room for.
     ///
     /// # Errors
@@ -118,7 +129,7 @@ impl Delegated {
     /// (both before anything is submitted), `Gone` as for `wait`.
     pub fn submit(&mut self, transfers: &[Transfer]) -> Result<usize, DelegatedError> {
         self.connect()?;
-        let Some(link) = self.link.as_mut() else { return Err(DelegatedError::Gone { lost: 0 }) };
+        let Some(link) = &self.link else { return Err(DelegatedError::Gone { lost: 0 }) };
         if transfers.iter().any(|transfer| transfer.file.epoch != link.epoch) {
             return Err(DelegatedError::Stale);
         }
@@ -128,15 +139,14 @@ impl Delegated {
         let room = DEPTH_MAX.saturating_sub(self.under_way);
         let mut count = 0;
         for transfer in transfers.iter().take(room) {
-            let operation = transfer.operation();
-            self.gathered.prepare(&self.window, &operation);
-            if !link.push(&operation)? {
+            if !self.give(&transfer.operation())? {
                 break;
             }
             count += 1;
         }
         self.under_way += count;
-        link.submissions.ring();
+        self.own.begin();
+        self.ring();
         Ok(count)
     }
 
@@ -146,55 +156,12 @@ impl Delegated {
     /// # Errors
     /// As `wait`.
     pub fn cancel(&mut self, tag: u64) -> Result<bool, DelegatedError> {
+        if self.own.cancel(tag) {
+            return Ok(true);
+        }
         let pieces = Pieces::default();
         let completion = self.ask(Kind::Cancel, ObjectId::default(), tag, pieces)?;
         Ok(completion.result == 0)
-    }
-
-    /// Takes a completion that is there.
-    ///
-    /// # Errors
-    /// `Corrupt` when the server broke the protocol.
-    pub fn reap(&mut self) -> Result<Option<Completion>, DelegatedError> {
-        if let Some(kept) = self.kept.pop_front() {
-            return Ok(Some(kept));
-        }
-        self.take(Link::pop)
-    }
-
-    /// Waits for a completion, `limit` at most.
-    ///
-    /// # Errors
-    /// `TimedOut`; `Idle` when nothing is under way. `Gone` when the control plane has ended or has
-    /// revoked the session: what was under way is lost, it may have been done or not, and files have
-    /// to be opened again. What is submitted afterwards goes to the next control plane.
-    pub fn wait(&mut self, limit: Option<Duration>) -> Result<Completion, DelegatedError> {
-        match self.kept.pop_front() {
-            Some(kept) => Ok(kept),
-            None => self.wait_new(limit),
-        }
-    }
-
-    fn wait_new(&mut self, limit: Option<Duration>) -> Result<Completion, DelegatedError> {
-        if self.under_way == 0 {
-            return Err(DelegatedError::Idle);
-        }
-        if let Some(found) = self.take(Link::look)? {
-            return Ok(found);
-        }
-        let Some(link) = self.link.as_mut() else { return Err(DelegatedError::Idle) };
-        match link.wait(limit, self.under_way) {
-            Ok(()) => self.take(Link::pop)?.ok_or(DelegatedError::Corrupt),
-            Err(heliostat_ring::WaitError::TimedOut) => Err(DelegatedError::TimedOut),
-            Err(heliostat_ring::WaitError::PeerGone) => Err(self.lose()),
-        }
-    }
-
-    fn take(&mut self, by: Take) -> Result<Option<Completion>, DelegatedError> {
-        let Some(link) = self.link.as_mut() else { return Ok(None) };
-        let found = by(link)?;
-        self.under_way -= usize::from(found.is_some()).min(self.under_way);
-        Ok(found)
     }
 
     /// Submits one operation and waits for its completion; others are kept for `wait`.
@@ -213,30 +180,31 @@ impl Delegated {
         self.connect()?;
         let tag = self.next_tag();
         let operation = Operation { tag, ..asked };
-        self.gathered.prepare(&self.window, &operation);
-        while self.under_way >= DEPTH_MAX || !self.push(&operation)? {
+        while self.under_way >= DEPTH_MAX || !self.give(&operation)? {
             let other = self.wait_new(None)?;
             self.kept.push_back(other);
         }
         self.under_way += 1;
+        // A read of its own begins with the sleep that waits for it, in one call.
+        self.ring();
         self.await_tag(tag)
     }
 
-    fn push(&mut self, operation: &Operation) -> Result<bool, DelegatedError> {
+    /// Gives an operation to whom it is for: the program's own ring, or the server; false when there
+    /// is no room.
+    fn give(&mut self, operation: &Operation) -> Result<bool, DelegatedError> {
+        self.gathered.prepare(&self.window, operation);
+        if self.own.take_over(operation, &self.window) {
+            return Ok(true);
+        }
         let Some(link) = self.link.as_mut() else { return Err(DelegatedError::Gone { lost: 0 }) };
-        let pushed = link.push(operation)?;
-        link.submissions.ring();
-        Ok(pushed)
+        link.push(operation)
     }
 
-    fn await_tag(&mut self, tag: u64) -> Result<Completion, DelegatedError> {
-        loop {
-            let found = self.wait_new(None)?;
-            if found.tag == tag {
-                return Ok(found);
-            }
-            self.kept.push_back(found);
-        }
+    /// Rings the server; one that sleeps is not woken for what is none of its business.
+    fn ring(&mut self) {
+        let is_all_own = self.own.has_any();
+        self.link.iter_mut().filter(|link| link.has_pushed || !is_all_own).for_each(Link::ring);
     }
 
     fn next_tag(&mut self) -> u64 {
@@ -244,25 +212,19 @@ impl Delegated {
         self.tags | !TAG_MAX
     }
 
-    /// A link, made anew when there is none.
+    /// A link, made anew when there is none. Who reads by itself would else not notice that the
+    /// control plane has ended, or its session.
     fn connect(&mut self) -> Result<(), DelegatedError> {
+        if self.own.has_any() && !self.link.as_ref().is_some_and(Link::is_kept) {
+            return Err(self.lose());
+        }
         if self.link.is_none() {
             let bytes = self.window.len() as u64;
             self.link = Some(Link::make(self.window_fd.as_raw_fd(), bytes)?);
         }
         Ok(())
     }
-
-    /// The control plane is gone, with everything that was under way.
-    fn lose(&mut self) -> DelegatedError {
-        self.link = None;
-        let lost = std::mem::take(&mut self.under_way);
-        DelegatedError::Gone { lost }
-    }
 }
-
-/// By which way a completion is looked for.
-type Take = fn(&mut Link) -> Result<Option<Completion>, DelegatedError>;
 
 impl Drop for Delegated {
     /// Operations that are under way go on until the device is done; nobody hears of them.

@@ -100,7 +100,8 @@ typedef struct {
   uint64_t tag;
   // Bytes moved, or minus an errno of this system.
   int64_t result;
-  // By which way: 0 none, 1 cached, 2 filled, 3 direct, 4 the kernel's page cache.
+  // By which way: 0 none, 1 cached, 2 filled, 3 direct, 4 the kernel's page cache, 5 direct by an
+  // io_uring of the program's own.
   uint32_t way;
   // Zero.
   uint32_t reserved;
@@ -129,7 +130,7 @@ heliostat_code heliostat_delegated_window(heliostat_delegated *session,
 
 // Has the server open the file `name` (an absolute path) with `access`: `HELIOSTAT_READ`,
 // `HELIOSTAT_WRITE`, perhaps `HELIOSTAT_DIRECT`. The name travels through `scratch`, a place of its
-// length or more. Waits. What open(2) refuses is `HELIOSTAT_NOT_FOUND`, `HELIOSTAT_DENIED`,
+// length or more, and of 64 bytes where the program may read the file by its own io_uring. Waits. What open(2) refuses is `HELIOSTAT_NOT_FOUND`, `HELIOSTAT_DENIED`,
 // `HELIOSTAT_INVALID`, `HELIOSTAT_UNSUPPORTED` (no local file) or `HELIOSTAT_SYSTEM`, with its words.
 //
 // # Safety
@@ -150,6 +151,15 @@ heliostat_code heliostat_delegated_show(heliostat_delegated *session,
                                         int32_t fd,
                                         int32_t direct,
                                         heliostat_file *file);
+
+// Whether files that are opened with `HELIOSTAT_DIRECT` from now on are read by this program's own
+// io_uring, where the control plane has no limit for it (docs/delegated.md); so it is at first. With
+// 0 the server loop reads them all, beside whatever the calling thread does. Does not block.
+//
+// # Safety
+// `session` is null or live.
+heliostat_code heliostat_delegated_read_directly(heliostat_delegated *session,
+                                                 int32_t is_wanted);
 
 // Submits operations in order and rings the server once. `*submitted` becomes how many there was
 // room for; the others are to be submitted again after completions were taken. Does not block.

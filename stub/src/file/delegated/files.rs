@@ -1,10 +1,13 @@
 //! Files of a delegated session, and operations that wait for their own end.
 
+use std::ffi::CString;
+
 use heliostat_abi::delegated::{
-    Completion, Facts, Kind, OneRead, Operation, Piece, Pieces, FACTS_BYTES,
+    Completion, Facts, Kind, OneRead, Operation, Piece, Pieces, DIRECT, FACTS_BYTES, READ,
 };
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::record::{Reply, Request};
+use heliostat_base::call::{identity, open_direct, reopen_direct};
 use heliostat_base::mapping::OutOfRange;
 use heliostat_base::sys::Errno;
 
@@ -13,7 +16,8 @@ use crate::session;
 
 impl Delegated {
     /// Has the server open the file `name` (an absolute path) for `READ`, `WRITE` or both, perhaps
-    /// with `DIRECT`. The name goes through `scratch`, a place in the window of its length or more.
+    /// with `DIRECT`. The name goes through `scratch`, a place in the window of its length or more,
+    /// and of 64 bytes or more where the program is to read the file by itself (`read_directly`).
     ///
     /// # Errors
     /// `File` with what open(2) would say for this user, or EACCES where a rule denies it.
@@ -30,7 +34,31 @@ impl Delegated {
         copied.map_err(DelegatedError::Window)?;
         let pieces = Pieces::new(&[place]).unwrap_or_default();
         let opened = self.ask(Kind::Open, ObjectId::default(), access, pieces)?;
-        self.file_of(opened)
+        let file = self.file_of(opened)?;
+        let has_room = scratch.bytes as usize >= FACTS_BYTES;
+        if access & (READ | DIRECT) == READ | DIRECT && has_room && self.is_lent() {
+            self.lend_named(file, name, Piece { bytes: FACTS_BYTES as u32, ..scratch })?;
+        }
+        Ok(file)
+    }
+
+    /// Whether files are lent to this program, and it wants them.
+    fn is_lent(&mut self) -> bool {
+        self.link.as_ref().is_some_and(|link| link.lends) && self.own.is_wanted()
+    }
+
+    /// Opens by name what the server has opened, unless the name means another file by now. What
+    /// cannot be opened here stays the server's.
+    fn lend_named(&mut self, file: File, name: &str, scratch: Piece) -> Result<(), DelegatedError> {
+        let Ok(name) = CString::new(name) else { return Ok(()) };
+        let Ok(fd) = open_direct(&name) else { return Ok(()) };
+        match self.facts(file, scratch) {
+            Ok(facts) => self.own.lend(file.object, fd, Some((facts.device, facts.inode))),
+            // It cannot be told which file it is.
+            Err(DelegatedError::File(_)) => {}
+            Err(error) => return Err(error),
+        }
+        Ok(())
     }
 
     /// Has the server work with a file that this process has open. The server opens it anew, with
@@ -51,7 +79,13 @@ impl Delegated {
         }
         self.under_way += 1;
         let opened = self.await_tag(tag)?;
-        self.file_of(opened)
+        let file = self.file_of(opened)?;
+        if direct && self.is_lent() {
+            // What cannot be opened once more here stays the server's.
+            let again = reopen_direct(fd).ok();
+            again.into_iter().for_each(|again| self.own.lend(file.object, again, identity(fd)));
+        }
+        Ok(file)
     }
 
     fn file_of(&self, opened: Completion) -> Result<File, DelegatedError> {
@@ -85,7 +119,7 @@ impl Delegated {
         offset: u64,
         piece: Piece,
     ) -> Result<Option<usize>, DelegatedError> {
-        let is_idle = self.under_way == 0;
+        let is_idle = self.under_way == 0 && !self.own.has(file.object);
         let Some(link) = self.link.as_mut().filter(|link| is_idle && link.may_call()) else {
             return Ok(None);
         };

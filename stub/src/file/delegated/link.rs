@@ -32,6 +32,10 @@ pub(super) struct Link {
     /// How many waits there were, and whether the last that looked for long found something.
     waits: u32,
     is_near: bool,
+    /// Something is in the ring that the server was not rung for.
+    pub(super) has_pushed: bool,
+    /// What was opened for the device may be read by the program's own ring.
+    pub(super) lends: bool,
     /// The last completion needed the device or the kernel.
     is_slow: bool,
 }
@@ -55,8 +59,8 @@ impl Link {
         let standing = session::standing().map_err(DelegatedError::Control)?;
         let asked = session::ask_in(standing.epoch, &Request::Delegate, &[window]);
         let (reply, fds) = asked.map_err(DelegatedError::Control)?;
-        let rings = match (reply, fds.first()) {
-            (Reply::Delegated { .. }, Some(rings)) => rings.as_raw_fd(),
+        let (rings, lends) = match (reply, fds.first()) {
+            (Reply::Delegated { lends, .. }, Some(rings)) => (rings.as_raw_fd(), lends),
             (Reply::Refused { code, limit }, _) => {
                 return Err(DelegatedError::Refused(code, limit))
             }
@@ -74,6 +78,8 @@ impl Link {
             node: standing.node,
             waits: 0,
             is_near: true,
+            has_pushed: false,
+            lends,
             is_slow: false,
         })
     }
@@ -93,11 +99,19 @@ impl Link {
             Ok(mut slot) => {
                 slot.copy_in(0, record);
                 slot.commit_quiet();
+                self.has_pushed = true;
                 Ok(true)
             }
             Err(ReserveError::Full) => Ok(false),
             Err(_) => Err(DelegatedError::Corrupt),
         }
+    }
+
+    /// Rings the server if it sleeps.
+    #[inline]
+    pub(super) fn ring(&mut self) {
+        self.has_pushed = false;
+        self.submissions.ring();
     }
 
     /// Takes a completion that is there.
@@ -135,7 +149,7 @@ impl Link {
     fn await_answer(&mut self) -> Result<i64, WaitError> {
         self.is_near = false;
         let (node, id) = (&self.node, self.session);
-        let lives = || node.is_kept() && node.session(id) == State::Active;
+        let lives = || is_kept(node, id);
         loop {
             let call = &self.call;
             self.completions.wait_or(&Patience::ENDLESS, &lives, || call.is_answered())?;
@@ -152,6 +166,11 @@ impl Link {
     /// Tells the control plane that nobody needs it any more, if it still is the same one.
     pub(super) fn end(&self) {
         let _ = session::ask_in(self.epoch, &Request::EndDelegate, &[]);
+    }
+
+    /// Whether the control plane lives and has not revoked the session.
+    pub(super) fn is_kept(&self) -> bool {
+        is_kept(&self.node, self.session)
     }
 
     /// Looks for a completion for a moment, where that has been of use lately: the server is on
@@ -186,7 +205,11 @@ impl Link {
         let spin_ns = if is_many { SPIN_MANY_NS } else { usual.spin_ns };
         let patience = &Patience { spin_ns, ..usual };
         let (node, id) = (&self.node, self.session);
-        let lives = || node.is_kept() && node.session(id) == State::Active;
+        let lives = || is_kept(node, id);
         self.completions.wait(patience, &lives)
     }
+}
+
+fn is_kept(node: &NodePage, session: ObjectId) -> bool {
+    node.is_kept() && node.session(session) == State::Active
 }

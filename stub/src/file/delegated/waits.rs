@@ -1,0 +1,144 @@
+//! Completions: the server's from its ring, and those of the program's own reads.
+
+use std::time::{Duration, Instant};
+
+use heliostat_abi::delegated::{Completion, Kind, OneRead, Operation, Pieces, Way};
+
+use super::link::Link;
+use super::{Delegated, DelegatedError};
+
+/// By which way the server's completions are looked for.
+type Take = fn(&mut Link) -> Result<Option<Completion>, DelegatedError>;
+
+/// How long a sleep in the own ring lasts while the server, whose bell is not heard there, has
+/// operations as well. The device ends most such sleeps before.
+const LOOK_AGAIN: Duration = Duration::from_micros(500);
+
+impl Delegated {
+    /// Takes a completion that is there.
+    ///
+    /// # Errors
+    /// `Corrupt` when the server broke the protocol.
+    pub fn reap(&mut self) -> Result<Option<Completion>, DelegatedError> {
+        if let Some(kept) = self.kept.pop_front() {
+            return Ok(Some(kept));
+        }
+        self.take(Link::pop)
+    }
+
+    /// Waits for a completion, `limit` at most.
+    ///
+    /// # Errors
+    /// `TimedOut`; `Idle` when nothing is under way. `Gone` when the control plane has ended or has
+    /// revoked the session: what the server had under way is lost, it may have been done or not, and
+    /// files have to be opened again. What is submitted afterwards goes to the next control plane.
+    pub fn wait(&mut self, limit: Option<Duration>) -> Result<Completion, DelegatedError> {
+        match self.kept.pop_front() {
+            Some(kept) => Ok(kept),
+            None => self.wait_new(limit),
+        }
+    }
+
+    pub(super) fn wait_new(
+        &mut self,
+        limit: Option<Duration>,
+    ) -> Result<Completion, DelegatedError> {
+        if self.under_way == 0 {
+            return Err(DelegatedError::Idle);
+        }
+        if self.own.under_way() > 0 {
+            return self.wait_for_own(limit);
+        }
+        if let Some(found) = self.take(Link::look)? {
+            return Ok(found);
+        }
+        let Some(link) = self.link.as_mut() else { return Err(DelegatedError::Idle) };
+        match link.wait(limit, self.under_way) {
+            Ok(()) => self.take(Link::pop)?.ok_or(DelegatedError::Corrupt),
+            Err(heliostat_ring::WaitError::TimedOut) => Err(DelegatedError::TimedOut),
+            Err(heliostat_ring::WaitError::PeerGone) => Err(self.lose()),
+        }
+    }
+
+    /// While reads of its own are under way, and perhaps others.
+    fn wait_for_own(&mut self, limit: Option<Duration>) -> Result<Completion, DelegatedError> {
+        let until = limit.map(|limit| Instant::now() + limit);
+        loop {
+            if let Some(found) = self.take(Link::pop)? {
+                return Ok(found);
+            }
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            if left.is_some_and(|left| left.is_zero()) {
+                return Err(DelegatedError::TimedOut);
+            }
+            let own = self.own.under_way();
+            if own == 0 {
+                // The last was given to the server after all.
+                return self.wait_new(left);
+            }
+            let has_others = self.under_way > own;
+            if has_others && !self.link.as_ref().is_some_and(Link::is_kept) {
+                return Err(self.lose());
+            }
+            let turn = has_others.then_some(LOOK_AGAIN);
+            self.own.sleep([left, turn].into_iter().flatten().min())?;
+        }
+    }
+
+    /// Waits for the completion with this tag; others are kept for `wait`.
+    pub(super) fn await_tag(&mut self, tag: u64) -> Result<Completion, DelegatedError> {
+        loop {
+            let found = self.wait_new(None)?;
+            if found.tag == tag {
+                return Ok(found);
+            }
+            self.kept.push_back(found);
+        }
+    }
+
+    fn take(&mut self, by: Take) -> Result<Option<Completion>, DelegatedError> {
+        while let Some((read, result)) = self.own.reap() {
+            if let Some(found) = self.own_completion(&read, result)? {
+                self.under_way -= 1;
+                return Ok(Some(found));
+            }
+        }
+        let has_others = self.under_way > self.own.under_way();
+        let Some(link) = self.link.as_mut().filter(|_| has_others) else { return Ok(None) };
+        let found = by(link)?;
+        self.under_way -= usize::from(found.is_some());
+        Ok(found)
+    }
+
+    /// How a read of the own ring has ended. `None` when it was not read whole: the server does it
+    /// over, and says what there is to say.
+    fn own_completion(
+        &mut self,
+        read: &OneRead,
+        result: i32,
+    ) -> Result<Option<Completion>, DelegatedError> {
+        let OneRead { object, offset, tag, piece } = *read;
+        let is_final = result as u32 == piece.bytes || result == -libc::ECANCELED;
+        if let Some(link) = self.link.as_mut().filter(|_| !is_final) {
+            let pieces = Pieces::new(&[piece]).unwrap_or_default();
+            let (kind, timeout_us, argument) = (Kind::Read, 0, 0);
+            let again = Operation { kind, object, offset, tag, timeout_us, argument, pieces };
+            if link.push(&again)? {
+                link.ring();
+                return Ok(None);
+            }
+        }
+        Ok(Some(Completion { tag, result: i64::from(result), generation: 0, way: Way::Own }))
+    }
+
+    /// The control plane is gone, with everything that the server had under way. Reads of the own
+    /// ring end as if nothing had happened.
+    pub(super) fn lose(&mut self) -> DelegatedError {
+        self.link = None;
+        self.own.forget_all();
+        let own = self.own.under_way();
+        let lost = self.under_way.saturating_sub(own);
+        self.under_way = own;
+        DelegatedError::Gone { lost }
+    }
+}
