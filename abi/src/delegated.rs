@@ -186,7 +186,7 @@ pub enum Way {
 
 impl Way {
     /// Every way that a server takes, in order of number.
-    pub const ALL: [Way; 5] = [Way::None, Way::Cached, Way::Filled, Way::Direct, Way::Kernel];
+    pub const SERVED: [Way; 5] = [Way::None, Way::Cached, Way::Filled, Way::Direct, Way::Kernel];
 
     /// Its name, for people and metrics.
     pub const fn name(self) -> &'static str {
@@ -230,7 +230,7 @@ impl Completion {
         }
         let mut r = Reader::new(bytes);
         let (tag, result, generation) = (r.u64(), r.u64() as i64, r.u32());
-        let way = *Way::ALL.get(usize::from(r.u8()))?;
+        let way = *Way::SERVED.get(usize::from(r.u8()))?;
         r.rest_is_zero().then_some(Completion { tag, result, generation, way })
     }
 }

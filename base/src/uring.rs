@@ -104,17 +104,21 @@ impl<T> Uring<T> {
     /// What io_uring_setup(2) answers: ENOSYS or EPERM where it is switched off. Unsupported before
     /// Linux 6.7, where a wait for a word would end at once, each time.
     pub fn create(entries: u32, most: u32) -> io::Result<Uring<T>> {
-        let ring = with_room(entries, most).setup_single_issuer().build(entries)?;
+        let mut builder = with_room(entries, most);
+        // Completions are posted when the thread enters the kernel, and cost no interruption.
+        builder.setup_single_issuer().setup_coop_taskrun().setup_taskrun_flag();
+        let ring = builder.build(entries)?;
         let mut probe = Probe::new();
         ring.submitter().register_probe(&mut probe)?;
         has_all(|code| probe.is_supported(code))?;
         Ok(Self::around(ring, most))
     }
 
-    /// The same for transfers only, and for any thread, one at a time.
+    /// The same for transfers only, and for any thread, one at a time: completions are posted by
+    /// whichever thread has submitted, wherever that is by then.
     ///
     /// # Errors
-    /// What io_uring_setup(2) answers; EINVAL before Linux 5.19.
+    /// What io_uring_setup(2) answers.
     pub fn create_for_transfers(entries: u32, most: u32) -> io::Result<Uring<T>> {
         Ok(Self::around(with_room(entries, most).build(entries)?, most))
     }
@@ -339,11 +343,11 @@ impl<T> Held<T> {
     }
 }
 
-/// A ring for as many operations, whose completions are posted when its thread enters the kernel.
+/// A ring with room for the completions of as many operations.
 fn with_room(entries: u32, most: u32) -> io_uring::Builder<squeue::Entry, cqueue::Entry> {
     let mut builder = IoUring::builder();
     let completions = entries.saturating_mul(COMPLETIONS_PER_ENTRY).max(most);
-    builder.setup_coop_taskrun().setup_taskrun_flag().setup_cqsize(completions);
+    builder.setup_cqsize(completions);
     builder
 }
 

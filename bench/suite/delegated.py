@@ -182,7 +182,7 @@ def device(bench: Bench, loop: Loop, folder: Path) -> list[Result]:
     The device of a virtual machine is twice as fast in one second as in the next; only what is
     measured side by side, many times, tells anything. A second fio says how much that is."""
     path = sample(folder / "device", 256)
-    rounds = max(7, int(bench.seconds * 20))
+    rounds = max(7, int(bench.seconds * 40))
     rows = []
     for name, *case in DEVICE:
         rates: dict = {}

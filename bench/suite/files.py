@@ -7,12 +7,13 @@ and reading a file once must not get slower.
 
 from __future__ import annotations
 
-import json
 import shutil
+import statistics
 import sys
 import time
 from pathlib import Path
 
+from fio_turns import by_turns
 from heliostat_run import Side
 from measure import Bench, Result, last_json
 
@@ -48,31 +49,32 @@ def loops(bench: Bench, folder: Path) -> list[Result]:
     return found
 
 
-def fio_iops(bench: Bench, side: Side, path: Path, engine: str) -> float:
-    """fio's own count of reads per second."""
-    words = [
+def fio_words(path: Path, engine: str) -> list:
+    return [
         "fio", "--name=cached", f"--filename={path}", "--rw=randread", "--bs=4k", f"--ioengine={engine}",
-        "--size=64m", "--invalidate=0", "--time_based", f"--runtime={max(1, int(bench.seconds))}",
-        "--ramp_time=1", "--output-format=json", "--randrepeat=0", "--norandommap",
+        "--size=64m", "--invalidate=0", "--randrepeat=0", "--norandommap",
     ]  # fmt: skip
-    program = bench.house.run(side, words, core=0, cwd=path.parent)
-    text = program.output()
-    return json.loads(text[text.index("{"):])["jobs"][0]["read"]["iops"]
 
 
 def fio(bench: Bench, folder: Path) -> list[Result]:
-    """psync under Heliostat against plain psync, and against fio's mmap engine."""
+    """psync under Heliostat against plain psync, and against fio's mmap engine, by turns."""
     if not shutil.which("fio"):
         raise RuntimeError("fio is not installed: run `make setup`")
     path = numbered(folder / "fio", 64 << 20)
-    arms = {"psync": (Side.PLAIN, "psync"), "mmap": (Side.PLAIN, "mmap")}
-    arms |= {} if bench.house.plain else {"ours": (Side.HELIOSTAT, "psync")}
-    samples = bench.alternate(arms, lambda arm: fio_iops(bench, arm[0], path, arm[1]))
-    ours = samples.get("ours", [])
-    return [
-        bench.compare("fio psync, 4 KiB random, 64 MiB cached", ours, samples["psync"], "IOPS", cores="one core"),
-        bench.compare("the same against fio's mmap engine", ours, samples["mmap"], "IOPS", aim=FIO_AIM, cores="one core"),
-    ]  # fmt: skip
+    arms = {engine: (Side.PLAIN, fio_words(path, engine)) for engine in ("psync", "mmap")}
+    arms |= {} if bench.house.plain else {"ours": (Side.HELIOSTAT, fio_words(path, "psync"))}
+    turns = max(40, int(bench.seconds * 40))
+    rounds = bench.alternate({"all": arms}, lambda arms: by_turns(bench, arms, turns, 0, folder))["all"]
+    found = {arm: [one[arm] for one in rounds] for arm in arms}
+    note = f"fio: all three on one core by turns of 50 ms, {turns} each; the ratio is the median of those of each round"
+    rows = []
+    for name, arm, aim in [("fio psync, 4 KiB random, 64 MiB cached", "psync", None), ("the same against fio's mmap engine", "mmap", FIO_AIM)]:
+        row = bench.compare(name, found.get("ours", []), found[arm], "IOPS", aim=aim, cores="one core", note=note)
+        if row.ratio is not None:
+            pairs = [mine / other for mine, other in zip(found["ours"], found[arm])]
+            row.ratio, row.spread["ratios"] = statistics.median(pairs), [min(pairs), max(pairs)]
+        rows.append(row)
+    return rows
 
 
 def timed(bench: Bench, side: Side, words: list) -> float:

@@ -162,13 +162,13 @@ pub struct Delegated {
     /// Bytes per second of one session; 0 is no limit.
     pub bytes_per_second: u64,
     /// Whether sessions without such limits may read what they opened for the device by themselves.
-    pub lends: bool,
+    pub own_rings: bool,
 }
 
 impl Delegated {
     /// Whether a session may have an io_uring of its own: what that does counts against no limit.
     pub fn may_lend(&self) -> bool {
-        self.lends && self.operations_per_second == 0 && self.bytes_per_second == 0
+        self.own_rings && self.operations_per_second == 0 && self.bytes_per_second == 0
     }
 }
 
@@ -184,7 +184,7 @@ impl Default for Delegated {
             window_bytes: WINDOW_BYTES_MAX,
             operations_per_second: 0,
             bytes_per_second: 0,
-            lends: true,
+            own_rings: true,
         }
     }
 }

@@ -89,12 +89,12 @@ impl Delegated {
     }
 
     /// Takes a session in: the loop with the fewest sessions has it until its end.
-    fn begin(&mut self, id: ObjectId, mut link: Link) {
+    fn begin(&mut self, id: ObjectId, mut link: Link, lends: bool) {
         self.serial += 1;
         link.serial = self.serial;
         let served = self.sessions.values().map(|held| held.loop_number);
         let loop_number = self.loops.least_loaded(served);
-        self.sessions.insert(id, Held::on(loop_number, self.serial));
+        self.sessions.insert(id, Held::on(loop_number, self.serial, lends));
         self.loops.order(loop_number, Order::Begin(id, Box::new(link)));
     }
 }
@@ -131,10 +131,10 @@ impl Daemon {
             debug!(session = %id, %error, "no rings");
             Code::Internal
         })?;
-        delegated.begin(id, link);
+        let (depth, objects, lends) = (DEPTH_MAX as u32, OBJECTS_MAX as u32, settings.may_lend());
+        delegated.begin(id, link, lends);
         info!(session = %id, "delegates");
-        let (depth, objects) = (DEPTH_MAX as u32, OBJECTS_MAX as u32);
-        let reply = Reply::Delegated { depth, objects, lends: settings.may_lend() };
+        let reply = Reply::Delegated { depth, objects, lends };
         Ok(Answer { reply, fds: vec![Rc::new(rings)] })
     }
 

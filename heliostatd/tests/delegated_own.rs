@@ -7,6 +7,7 @@ mod support;
 use std::fs::{File, OpenOptions};
 use std::os::fd::AsRawFd;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use heliostat_abi::delegated::{Kind, Pieces, DIRECT};
@@ -63,7 +64,7 @@ fn show(session: &mut Delegated, file: &File) -> Opened {
 fn a_program_reads_by_itself_what_it_opened_for_the_device() {
     let mut daemon = Daemon::start();
     let path = daemon.folder().join("pages");
-    let bytes: Vec<u8> = (0..PAGES * u64::from(PAGE) + u64::from(TAIL)).map(byte_at).collect();
+    let bytes: Vec<u8> = (0..bytes_of_all() as u64).map(byte_at).collect();
     std::fs::write(&path, &bytes).unwrap();
     let file = File::open(&path).unwrap();
     file.sync_all().unwrap();
@@ -75,12 +76,17 @@ fn a_program_reads_by_itself_what_it_opened_for_the_device() {
     whole_pages_are_read_here(&mut session, opened);
     everything_else_is_the_servers(&mut session, opened);
     both_at_once(&mut session, opened, &path);
+    neither_starves_the_other(&mut session, opened);
+    ends_that_are_asked_for(&mut session, opened);
+    in_another_thread(&mut session, opened);
+    a_tail_that_is_closed_behind(&mut session, &file);
     a_named_file_is_read_here(&mut session, &path);
     only_what_is_wanted_and_readable(&mut session, &file, &path);
     the_end_of_a_control_plane(&mut daemon, &mut session, opened, &file);
     a_session_ends_with_reads_under_way(session, &file);
     without_leave(&mut daemon, &file);
     let mut session = started(&mut daemon, "");
+    a_tail_that_outlives_its_session(&mut daemon, &mut session, &file);
     a_session_is_revoked(&daemon, &mut session, &file);
 }
 
@@ -137,6 +143,97 @@ fn both_at_once(session: &mut Delegated, file: Opened, path: &Path) {
     session.submit(&pages).unwrap();
     session.close(cached).unwrap();
     assert!((0..PAGES).all(|_| session.wait(PATIENCE).is_ok_and(|done| done.way == Way::Own)));
+}
+
+/// A program that is slower than its device finds a read of its own that has ended, each time.
+fn neither_starves_the_other(session: &mut Delegated, file: Opened) {
+    let pages: Vec<_> = (0..PAGES).map(|page| read(file, page)).collect();
+    assert_eq!(session.submit(&pages), Ok(PAGES as usize));
+    session.submit(&[Transfer { kind: Kind::Fsync, tag: 5000, ..none(file) }]).unwrap();
+    let mut is_seen = false;
+    for _ in 0..200 {
+        std::thread::sleep(Duration::from_millis(1));
+        let done = session.wait(PATIENCE).unwrap();
+        is_seen |= done.tag == 5000;
+        if done.tag < PAGES {
+            session.submit(&[read(file, done.tag)]).unwrap();
+        }
+    }
+    assert!(is_seen, "the server's completion is never taken");
+    while session.under_way() > 0 {
+        session.wait(PATIENCE).unwrap();
+    }
+}
+
+/// An operation without pieces.
+fn none(file: Opened) -> Transfer {
+    Transfer { pieces: Pieces::default(), offset: 0, ..read(file, 0) }
+}
+
+fn ends_that_are_asked_for(session: &mut Delegated, file: Opened) {
+    let pages: Vec<_> = (0..PAGES).map(|page| read(file, page)).collect();
+    session.submit(&pages).unwrap();
+    let was_there = session.cancel(PAGES - 1).unwrap();
+    for _ in 0..PAGES {
+        let done = session.wait(PATIENCE).unwrap();
+        let is_asked = was_there && done.tag == PAGES - 1;
+        let is_cancelled = is_asked && done.result == -i64::from(libc::ECANCELED);
+        assert!(done.result == i64::from(PAGE) || is_cancelled, "{done:?}");
+    }
+    assert_eq!(session.wait(None), Err(DelegatedError::Idle));
+}
+
+/// Submitted by one thread, waited for by another while the first does not enter the kernel.
+fn in_another_thread(session: &mut Delegated, file: Opened) {
+    let pages: Vec<_> = (0..PAGES).map(|page| read(file, page)).collect();
+    session.submit(&pages).unwrap();
+    let is_done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            assert!((0..PAGES).all(|_| session.wait(PATIENCE).is_ok_and(|it| it.result == 4096)));
+            is_done.store(true, Relaxed);
+        });
+        while !is_done.load(Relaxed) {
+            std::hint::spin_loop();
+        }
+    });
+}
+
+/// What was under way ends as it would although its file is closed meanwhile.
+fn a_tail_that_is_closed_behind(session: &mut Delegated, file: &File) {
+    let opened = show(session, file);
+    session.submit(&[read(opened, PAGES)]).unwrap();
+    session.close(opened).unwrap();
+    assert_eq!(session.wait(PATIENCE).unwrap().result, i64::from(TAIL));
+}
+
+/// A read of one session's file ends in the next, where the file's numbers are another file's.
+fn a_tail_that_outlives_its_session(daemon: &mut Daemon, session: &mut Delegated, file: &File) {
+    let other = daemon.folder().join("other");
+    std::fs::write(&other, vec![0xee; bytes_of_all()]).unwrap();
+    let other = File::open(other).unwrap();
+    let opened = show(session, file);
+    session.submit(&[read(opened, PAGES)]).unwrap();
+    daemon.restart();
+    assert!(session.submit(&[none(opened)]).is_err());
+    let mut next = None;
+    await_that("the next control plane serves", || {
+        next = session.show(other.as_raw_fd(), true).ok();
+        next.is_some()
+    });
+    let numbers = |file: Opened| (file.to_parts().0, file.to_parts().1);
+    assert_eq!(next.map(numbers), Some(numbers(opened)));
+    let done = session.wait(PATIENCE).unwrap();
+    assert_eq!((done.tag, done.result, done.way), (PAGES, i64::from(TAIL), Way::Own));
+    let mut bytes = [0; TAIL as usize];
+    session.window().copy_out(PAGES as usize * PAGE as usize, &mut bytes).unwrap();
+    let start = PAGES * u64::from(PAGE);
+    assert!(bytes.iter().enumerate().all(|(at, byte)| *byte == byte_at(start + at as u64)));
+}
+
+/// Length of the file.
+fn bytes_of_all() -> usize {
+    (PAGES * u64::from(PAGE)) as usize + TAIL as usize
 }
 
 fn a_named_file_is_read_here(session: &mut Delegated, path: &Path) {
@@ -241,7 +338,7 @@ fn mappings() -> usize {
 /// With a limit to keep, or told so, the server makes all reads.
 fn without_leave(daemon: &mut Daemon, file: &File) {
     for config in
-        ["operations_per_second = 100000", "bytes_per_second = 1000000000", "lends = false"]
+        ["operations_per_second = 100000", "bytes_per_second = 1000000000", "own_rings = false"]
     {
         let mut session = started(daemon, config);
         let opened = show(&mut session, file);

@@ -307,7 +307,7 @@ pub unsafe extern "C" fn heliostat_delegated_wait(
 }
 
 /// Ends the session. What is under way goes on until the device is done; nobody hears of it. The
-/// window may not be used any more. Null is ignored.
+/// program's own reads are waited for, two seconds at most. The window may not be used any more. Null is ignored.
 ///
 /// # Safety
 /// `session` is null or came from this library and is not used again.

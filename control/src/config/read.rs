@@ -156,7 +156,7 @@ fn read_delegated(field: &Field<'_>) -> Result<Delegated, ConfigError> {
         "window_bytes",
         "operations_per_second",
         "bytes_per_second",
-        "lends",
+        "own_rings",
     ])?;
     let mut delegated = Delegated::default();
     section.number("loops", (1, LOOPS_MAX as u64), &mut delegated.loops)?;
@@ -174,8 +174,8 @@ fn read_delegated(field: &Field<'_>) -> Result<Delegated, ConfigError> {
     let rate = (0, SHARED_BYTES_MAX);
     section.number("operations_per_second", rate, &mut delegated.operations_per_second)?;
     section.number("bytes_per_second", rate, &mut delegated.bytes_per_second)?;
-    if let Some(lends) = section.field("lends") {
-        delegated.lends = lends.is_true()?;
+    if let Some(own_rings) = section.field("own_rings") {
+        delegated.own_rings = own_rings.is_true()?;
     }
     Ok(delegated)
 }

@@ -147,13 +147,13 @@ fn a_server_loop_for_each_kernel_core_or_as_many_as_said() {
     assert!(complaint("[delegated]\nloops = 0\n").contains("loops"));
     assert!(complaint("[delegated]\ncores = [1, 1]\n").contains("named twice"));
     assert!(complaint("[delegated]\ncores = [1, 2]\nloops = 3\n").contains("2 cores for 3 loops"));
-    assert!(complaint("[delegated]\nlends = 1\n").contains("true or false"));
+    assert!(complaint("[delegated]\nown_rings = 1\n").contains("true or false"));
 }
 
 #[test]
 fn who_has_a_limit_is_lent_nothing() {
     let lent = |text: &str| read(&format!("[delegated]\n{text}\n")).delegated.may_lend();
-    assert!(lent("") && lent("lends = true"));
-    assert!(!lent("lends = false"));
+    assert!(lent("") && lent("own_rings = true"));
+    assert!(!lent("own_rings = false"));
     assert!(!lent("operations_per_second = 1") && !lent("bytes_per_second = 1"));
 }

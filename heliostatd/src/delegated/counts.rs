@@ -12,9 +12,9 @@ pub struct Counts {
     /// Operations that ended with an error.
     pub failed: AtomicU64,
     /// Transfers that ended, by way.
-    pub transfers: [AtomicU64; Way::ALL.len()],
+    pub transfers: [AtomicU64; Way::SERVED.len()],
     /// Bytes of them, by way.
-    pub bytes: [AtomicU64; Way::ALL.len()],
+    pub bytes: [AtomicU64; Way::SERVED.len()],
     /// Blocks read into the cache.
     pub blocks_filled: AtomicU64,
     /// Records that were no operations.

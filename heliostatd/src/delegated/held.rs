@@ -32,14 +32,16 @@ pub(super) struct Held {
     pub(super) loop_number: usize,
     /// Which delegation of its connection this is.
     pub(super) serial: u64,
+    /// It was told that it may have an io_uring of its own.
+    pub(super) lends: bool,
     /// Its files, by serial number.
     files: HashMap<u64, Seen>,
 }
 
 impl Held {
     /// Nothing, for a session of the loop with this number.
-    pub(super) fn on(loop_number: usize, serial: u64) -> Held {
-        Held { loop_number, serial, files: HashMap::new() }
+    pub(super) fn on(loop_number: usize, serial: u64, lends: bool) -> Held {
+        Held { loop_number, serial, lends, files: HashMap::new() }
     }
 }
 
@@ -90,7 +92,7 @@ impl Daemon {
         }
         let may_cache = !can_write && !wants_direct;
         let lease = match (can_write, wants_direct) {
-            (_, true) if can_read && self.parts.config.delegated.may_lend() => Err(Why::Lent),
+            (_, true) if can_read && self.lends_to(id) => Err(Why::Lent),
             (_, true) => Err(Why::Direct),
             (true, false) => Err(Why::Writable),
             (false, false) if bytes == 0 => Err(Why::Empty),
@@ -122,6 +124,11 @@ impl Daemon {
             serial,
             told,
         }))
+    }
+
+    fn lends_to(&self, id: ObjectId) -> bool {
+        let held = self.delegated.as_ref().and_then(|it| it.sessions.get(&id));
+        held.is_some_and(|held| held.lends)
     }
 
     fn next_serial(&mut self) -> u64 {

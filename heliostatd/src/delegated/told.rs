@@ -11,8 +11,8 @@ use super::counts::Counts;
 /// Counters of one open file; the server loop writes them, the control plane reads.
 #[derive(Default)]
 pub struct Told {
-    transfers: [AtomicU64; Way::ALL.len()],
-    bytes: [AtomicU64; Way::ALL.len()],
+    transfers: [AtomicU64; Way::SERVED.len()],
+    bytes: [AtomicU64; Way::SERVED.len()],
 }
 
 impl Told {
@@ -27,7 +27,7 @@ impl Told {
 
     /// Transfers and bytes of each way that was taken.
     pub fn json(&self) -> Value {
-        let ways = Way::ALL.iter().zip(self.transfers.iter().zip(&self.bytes));
+        let ways = Way::SERVED.iter().zip(self.transfers.iter().zip(&self.bytes));
         let taken = ways.filter(|(way, (count, _))| **way != Way::None && count.load(Relaxed) > 0);
         let each = taken.map(|(way, (count, bytes))| {
             let counted = json!({ "transfers": count.load(Relaxed), "bytes": bytes.load(Relaxed) });

@@ -24,7 +24,7 @@ fn counted(loops: &[&Counts]) -> Vec<(String, &'static str, u64)> {
         let help = "Delegated operations of this kind that ended";
         all.push((format!("operations_{}", kind.name()), help, sum(&|it| &it.operations[at])));
     }
-    for way in Way::ALL.iter().skip(1) {
+    for way in Way::SERVED.iter().skip(1) {
         let help = "Delegated transfers that took this way";
         all.push((
             format!("transfers_{}", way.name()),

@@ -8,8 +8,8 @@
 //! start -> open, show -> submit ... wait, reap -> close        everything again after `Gone`
 //! ```
 //!
-//! *Hot* (`submit`, `reap`): no system call unless the server sleeps, no allocation. `wait` spins a
-//! little and then sleeps on the ring's bell. The protocol is in `docs/delegated.md`.
+//! *Hot* (`submit`, `reap`): no system call unless the server sleeps or this program reads by itself
+//! (`read_directly`), no allocation. `wait` spins a little and then sleeps on the ring's bell. The protocol is in `docs/delegated.md`.
 
 mod call;
 mod error;
@@ -81,6 +81,10 @@ pub struct Delegated {
     gathered: Gathered,
     link: Option<Link>,
     own: Own,
+    /// Reads of `own` that the server has to do over, and its ring had no room for.
+    again: VecDeque<Operation>,
+    /// The last completion was one of `own`: the server's are looked for first.
+    own_was_last: bool,
     /// Completions that a convenience found while it waited for its own.
     kept: VecDeque<Completion>,
     under_way: usize,
@@ -98,8 +102,19 @@ impl Delegated {
         let (window_fd, window) = made.map_err(DelegatedError::Memory)?;
         let (kept, under_way, tags) = (VecDeque::new(), 0, 0);
         let (window, gathered, own) = (Arc::new(window), Gathered::default(), Own::default());
-        let mut session =
-            Delegated { window, window_fd, gathered, link: None, own, kept, under_way, tags };
+        let (again, own_was_last, link) = (VecDeque::new(), false, None);
+        let mut session = Delegated {
+            window,
+            window_fd,
+            gathered,
+            link,
+            own,
+            again,
+            own_was_last,
+            kept,
+            under_way,
+            tags,
+        };
         session.connect()?;
         Ok(session)
     }
@@ -117,9 +132,11 @@ impl Delegated {
     /// Whether files that are opened for the device from now on are read by this program itself, by
     /// an io_uring of its own, where the control plane lends them; so it is at first. Such reads are
     /// `Way::Own`: their system calls are this thread's, and no other core has to wake up for them.
-    /// Without it the server loop makes them, beside whatever this thread does.
+    /// Without it the server loop makes them, beside whatever this thread does. The ring is made when
+    /// the first such file is opened; a filter that forbids io_uring_setup(2) by killing has to come
+    /// with `read_directly(false)`.
     pub fn read_directly(&mut self, is_wanted: bool) {
-        self.own.want(is_wanted);
+        self.own.switch(is_wanted);
     }
 
     /// Submits operations in order and rings once; answers how many there was room for.
@@ -144,8 +161,7 @@ impl Delegated {
             }
             count += 1;
         }
-        self.under_way += count;
-        self.own.begin();
+        self.own.submit();
         self.ring();
         Ok(count)
     }
@@ -182,9 +198,8 @@ impl Delegated {
         let operation = Operation { tag, ..asked };
         while self.under_way >= DEPTH_MAX || !self.give(&operation)? {
             let other = self.wait_new(None)?;
-            self.kept.push_back(other);
+            self.keep(other);
         }
-        self.under_way += 1;
         // A read of its own begins with the sleep that waits for it, in one call.
         self.ring();
         self.await_tag(tag)
@@ -194,17 +209,20 @@ impl Delegated {
     /// is no room.
     fn give(&mut self, operation: &Operation) -> Result<bool, DelegatedError> {
         self.gathered.prepare(&self.window, operation);
-        if self.own.take_over(operation, &self.window) {
-            return Ok(true);
-        }
+        let has_room = self.own.take_over(operation, &self.window) || self.push(operation)?;
+        self.under_way += usize::from(has_room);
+        Ok(has_room)
+    }
+
+    fn push(&mut self, operation: &Operation) -> Result<bool, DelegatedError> {
         let Some(link) = self.link.as_mut() else { return Err(DelegatedError::Gone { lost: 0 }) };
         link.push(operation)
     }
 
     /// Rings the server; one that sleeps is not woken for what is none of its business.
     fn ring(&mut self) {
-        let is_all_own = self.own.has_any();
-        self.link.iter_mut().filter(|link| link.has_pushed || !is_all_own).for_each(Link::ring);
+        let reads_itself = self.own.has_any();
+        self.link.iter_mut().filter(|link| link.has_pushed || !reads_itself).for_each(Link::ring);
     }
 
     fn next_tag(&mut self) -> u64 {
@@ -227,7 +245,8 @@ impl Delegated {
 }
 
 impl Drop for Delegated {
-    /// Operations that are under way go on until the device is done; nobody hears of them.
+    /// Operations that are under way go on until the device is done; nobody hears of them. The
+    /// program's own reads are waited for, two seconds at most.
     fn drop(&mut self) {
         if let Some(link) = &self.link {
             link.end();

@@ -193,7 +193,7 @@ heliostat_code heliostat_delegated_wait(heliostat_delegated *session,
                                         heliostat_completion *completion);
 
 // Ends the session. What is under way goes on until the device is done; nobody hears of it. The
-// window may not be used any more. Null is ignored.
+// program's own reads are waited for, two seconds at most. The window may not be used any more. Null is ignored.
 //
 // # Safety
 // `session` is null or came from this library and is not used again.

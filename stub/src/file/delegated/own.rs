@@ -26,8 +26,8 @@ use heliostat_base::uring::{Manner, Range, Uring};
 
 use super::DelegatedError;
 
-/// Reads that the kernel is told of at a time. Each at once costs a call each; all at once leaves the
-/// device idle until the last is prepared, 0.85 of the reads per second where 4 have 1.0.
+/// Reads that are submitted at a time. Each by itself costs a call each; all at once leaves the device
+/// idle until the last is prepared, 0.85 of the reads per second where 4 have 1.0.
 const AT_A_TIME: u32 = 4;
 /// How long the end of a session waits for the device: longer than any that works takes.
 const END_WITHIN: Duration = Duration::from_secs(2);
@@ -38,36 +38,58 @@ struct Lent {
     fd: Arc<std::os::fd::OwnedFd>,
 }
 
+/// A read that the kernel has.
+struct Flight {
+    read: OneRead,
+    /// Of which session its file was: the next has other files by the same numbers.
+    session: u64,
+}
+
+/// A read that has ended.
+pub(super) struct Ended {
+    pub(super) read: OneRead,
+    /// Bytes, or minus an errno.
+    pub(super) result: i32,
+    /// Its file is still open by the number that the read names.
+    pub(super) is_current: bool,
+}
+
 /// The program's own ring and files. Without any, all is the server's.
 #[derive(Default)]
 pub(super) struct Own {
-    ring: Option<Uring<OneRead>>,
+    ring: Option<Uring<Flight>>,
     /// Who has it: a child of fork has the same memory for it.
     pid: i32,
     /// By the index that the server has for them.
     files: Vec<Option<Lent>>,
-    /// Reads that the kernel has not been told of.
-    untold: u32,
+    /// Counts sessions.
+    session: u64,
+    /// Reads that were not submitted.
+    unsubmitted: u32,
+    /// The kernel did not take what was submitted.
+    is_stuck: bool,
+    /// A cancellation was asked for.
+    has_cancelled: bool,
     /// The kernel has refused a ring (a sandbox, `kernel.io_uring_disabled`): it is not asked again.
     is_refused: bool,
-    is_unwanted: bool,
+    /// The program wants the server to read.
+    is_off: bool,
 }
 
 impl Own {
-    /// Whether files are read here from now on; what is under way ends where it is.
-    pub(super) fn want(&mut self, is_wanted: bool) {
-        self.is_unwanted = !is_wanted;
-        self.forget_all();
+    /// Whether files that are opened from now on are read here.
+    pub(super) fn switch(&mut self, is_on: bool) {
+        self.is_off = !is_on;
     }
 
     /// Whether a file that has just been opened for the device may be read here.
     pub(super) fn is_wanted(&mut self) -> bool {
-        if self.ring.is_none() && !self.is_refused && !self.is_unwanted {
+        if self.ring.is_none() && !self.is_refused && !self.is_off {
             self.ring = Uring::create_for_transfers(DEPTH_MAX as u32, DEPTH_MAX as u32).ok();
             self.is_refused = self.ring.is_none();
             self.pid = pid();
         }
-        self.ring.is_some() && !self.is_unwanted
+        self.ring.is_some() && !self.is_off
     }
 
     /// A file of the server's is read by this descriptor from now on, if it is the same file.
@@ -96,9 +118,10 @@ impl Own {
         self.ring.as_ref().map_or(0, Uring::under_way)
     }
 
-    /// No file of the server's is read here any more: those numbers are another session's.
+    /// The session has ended: its numbers will be other files.
     pub(super) fn forget_all(&mut self) {
         self.files.clear();
+        self.session += 1;
     }
 
     /// Takes an operation over if it is a read for here; the server's otherwise.
@@ -114,7 +137,8 @@ impl Own {
         OneRead::of(operation).is_some_and(|read| self.read(&read, window))
     }
 
-    fn close(&mut self, object: ObjectId) {
+    /// The server reads this file from now on.
+    pub(super) fn close(&mut self, object: ObjectId) {
         if self.has(object) {
             self.files[object.index as usize] = None;
             while self.files.last().is_some_and(Option::is_none) {
@@ -131,42 +155,59 @@ impl Own {
     fn read(&mut self, read: &OneRead, window: &Arc<SharedMapping>) -> bool {
         let bytes = u64::from(read.piece.bytes);
         let is_even = (read.offset | read.piece.offset | bytes) % DIRECT_GRAIN == 0;
-        if !is_even || bytes == 0 || bytes > TRANSFER_BYTES_MAX {
+        // No file goes further (off_t).
+        let is_far = read.offset > i64::MAX as u64 - bytes;
+        if !is_even || bytes == 0 || bytes > TRANSFER_BYTES_MAX || is_far {
             return false;
         }
         let Some(lent) = self.find(read.object) else { return false };
         let fd = lent.fd.clone();
         let Some(ring) = self.ring.as_mut() else { return false };
         let into = [Range { offset: read.piece.offset as usize, len: bytes as usize }];
-        if ring.read(*read, &fd, read.offset, (window, &into), Manner::Direct).is_err() {
+        let flight = Flight { read: *read, session: self.session };
+        if ring.read(flight, &fd, read.offset, (window, &into), Manner::Direct).is_err() {
             return false;
         }
-        self.untold += 1;
-        if self.untold >= AT_A_TIME {
-            self.begin();
+        self.unsubmitted += 1;
+        if self.unsubmitted >= AT_A_TIME {
+            self.submit();
         }
         true
     }
 
-    /// Tells the kernel of what was taken over.
-    pub(super) fn begin(&mut self) {
-        if self.untold > 0 {
-            self.untold = 0;
-            // What it does not take now (EBUSY, EINTR) it is given with the next, or by `sleep`.
-            let _ = self.ring.as_mut().map(Uring::submit);
+    /// Gives the kernel what was taken over.
+    pub(super) fn submit(&mut self) {
+        if self.unsubmitted > 0 {
+            self.unsubmitted = 0;
+            // What it does not take now (EAGAIN, EBUSY) is given again by the next `reap`.
+            self.is_stuck = self.ring.as_mut().is_some_and(|ring| ring.submit().is_err());
         }
     }
 
-    /// A read that has ended: what it was, and its result or minus an errno.
+    /// A read that has ended.
     #[inline]
-    pub(super) fn reap(&mut self) -> Option<(OneRead, i32)> {
-        self.ring.as_mut()?.reap()
+    pub(super) fn reap(&mut self) -> Option<Ended> {
+        let ring = self.ring.as_mut()?;
+        if self.is_stuck {
+            self.is_stuck = ring.submit().is_err();
+        }
+        let (Flight { read, session }, result) = ring.reap()?;
+        let is_current = session == self.session && self.has(read.object);
+        Some(Ended { read, result, is_current })
+    }
+
+    /// Whether a read that has ended so has an answer for the program: all its bytes, or the end that
+    /// was asked for.
+    pub(super) fn is_answer(&self, ended: &Ended) -> bool {
+        let is_cancelled = self.has_cancelled && ended.result == -libc::ECANCELED;
+        ended.result as u32 == ended.read.piece.bytes || is_cancelled
     }
 
     /// Asks for the end of a read with this tag; false when there is none.
     pub(super) fn cancel(&mut self, tag: u64) -> bool {
         let Some(ring) = self.ring.as_mut() else { return false };
-        let found = ring.cancel_one(|read| read.tag == tag);
+        let found = ring.cancel_one(|flight| flight.read.tag == tag);
+        self.has_cancelled |= found;
         let _ = ring.submit();
         found
     }
@@ -174,7 +215,7 @@ impl Own {
     /// Sleeps until a read has ended, `limit` at most.
     pub(super) fn sleep(&mut self, limit: Option<Duration>) -> Result<(), DelegatedError> {
         let Some(ring) = self.ring.as_mut() else { return Ok(()) };
-        self.untold = 0;
+        (self.unsubmitted, self.is_stuck) = (0, false);
         let slept = ring.sleep(limit);
         slept
             .map_err(|error| DelegatedError::File(Errno(error.raw_os_error().unwrap_or(libc::EIO))))
@@ -199,6 +240,7 @@ impl Drop for Own {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use heliostat_abi::delegated::Piece;
     use heliostat_base::call::reopen_direct;
 
     const OBJECT: ObjectId = ObjectId { index: 3, generation: 7 };
@@ -242,11 +284,35 @@ mod tests {
     }
 
     #[test]
+    fn a_read_of_the_last_session_is_not_one_of_this_sessions_file() {
+        let Some((one, fd)) = file("session") else { return };
+        let mut own = Own::default();
+        if !own.is_wanted() {
+            return;
+        }
+        let window = Arc::new(SharedMapping::create(c"window", 4096).unwrap().1);
+        let piece = Piece { offset: 0, bytes: 4096 };
+        for is_current in [true, false] {
+            let again = reopen_direct(one.as_raw_fd()).unwrap();
+            own.lend(OBJECT, again, identity(one.as_raw_fd()));
+            assert!(own.read(&OneRead { object: OBJECT, offset: 0, tag: 5, piece }, &window));
+            own.sleep(Some(Duration::from_secs(20))).unwrap();
+            if !is_current {
+                own.forget_all();
+                own.lend(OBJECT, fd.duplicate().unwrap(), identity(one.as_raw_fd()));
+            }
+            let ended = own.reap().unwrap();
+            assert_eq!((ended.read.tag, ended.result), (5, 4096));
+            assert_eq!(ended.is_current, is_current);
+        }
+    }
+
+    #[test]
     fn who_wants_none_gets_no_ring() {
         let mut own = Own::default();
-        own.want(false);
+        own.switch(false);
         assert!(!own.is_wanted() && own.ring.is_none());
-        own.want(true);
+        own.switch(true);
         assert_eq!(own.is_wanted(), own.ring.is_some());
     }
 }

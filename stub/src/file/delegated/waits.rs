@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use heliostat_abi::delegated::{Completion, Kind, OneRead, Operation, Pieces, Way};
 
 use super::link::Link;
-use super::{Delegated, DelegatedError};
+use super::{Delegated, DelegatedError, TAG_MAX};
 
 /// By which way the server's completions are looked for.
 type Take = fn(&mut Link) -> Result<Option<Completion>, DelegatedError>;
@@ -23,7 +23,12 @@ impl Delegated {
         if let Some(kept) = self.kept.pop_front() {
             return Ok(Some(kept));
         }
-        self.take(Link::pop)
+        while let Some(found) = self.take(Link::pop)? {
+            if found.tag <= TAG_MAX {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
     }
 
     /// Waits for a completion, `limit` at most.
@@ -33,9 +38,15 @@ impl Delegated {
     /// revoked the session: what the server had under way is lost, it may have been done or not, and
     /// files have to be opened again. What is submitted afterwards goes to the next control plane.
     pub fn wait(&mut self, limit: Option<Duration>) -> Result<Completion, DelegatedError> {
-        match self.kept.pop_front() {
-            Some(kept) => Ok(kept),
-            None => self.wait_new(limit),
+        if let Some(kept) = self.kept.pop_front() {
+            return Ok(kept);
+        }
+        loop {
+            // As in `keep`.
+            let found = self.wait_new(limit)?;
+            if found.tag <= TAG_MAX {
+                return Ok(found);
+            }
         }
     }
 
@@ -92,49 +103,89 @@ impl Delegated {
             if found.tag == tag {
                 return Ok(found);
             }
+            self.keep(found);
+        }
+    }
+
+    /// Keeps a completion for `wait`.
+    pub(super) fn keep(&mut self, found: Completion) {
+        // What a convenience that gave up has left behind is nobody's.
+        if found.tag <= TAG_MAX {
             self.kept.push_back(found);
         }
     }
 
+    /// A completion that is there. Where both have some they alternate, so that neither waits for the
+    /// other for ever.
     fn take(&mut self, by: Take) -> Result<Option<Completion>, DelegatedError> {
-        while let Some((read, result)) = self.own.reap() {
-            if let Some(found) = self.own_completion(&read, result)? {
+        self.push_again()?;
+        let order = [self.own_was_last, !self.own_was_last];
+        for is_servers in order {
+            let found = if is_servers { self.take_servers(by)? } else { self.take_own() };
+            if let Some(found) = found {
+                self.own_was_last = !is_servers;
                 self.under_way -= 1;
                 return Ok(Some(found));
             }
         }
-        let has_others = self.under_way > self.own.under_way();
-        let Some(link) = self.link.as_mut().filter(|_| has_others) else { return Ok(None) };
-        let found = by(link)?;
-        self.under_way -= usize::from(found.is_some());
-        Ok(found)
+        self.push_again()?;
+        Ok(None)
     }
 
-    /// How a read of the own ring has ended. `None` when it was not read whole: the server does it
-    /// over, and says what there is to say.
-    fn own_completion(
-        &mut self,
-        read: &OneRead,
-        result: i32,
-    ) -> Result<Option<Completion>, DelegatedError> {
-        let OneRead { object, offset, tag, piece } = *read;
-        let is_final = result as u32 == piece.bytes || result == -libc::ECANCELED;
-        if let Some(link) = self.link.as_mut().filter(|_| !is_final) {
+    fn take_servers(&mut self, by: Take) -> Result<Option<Completion>, DelegatedError> {
+        let has_some = self.under_way > self.own.under_way();
+        match self.link.as_mut().filter(|_| has_some) {
+            Some(link) => by(link),
+            None => Ok(None),
+        }
+    }
+
+    /// A read of the own ring that has ended. One that was not read whole is done over by the server,
+    /// which says what there is to say; unless its file is not open there any more.
+    fn take_own(&mut self) -> Option<Completion> {
+        while let Some(ended) = self.own.reap() {
+            let OneRead { object, offset, tag, piece } = ended.read;
+            if self.own.is_answer(&ended) || !ended.is_current {
+                let result = i64::from(ended.result);
+                return Some(Completion { tag, result, generation: 0, way: Way::Own });
+            }
+            if ended.result == -libc::EINVAL {
+                // Its sectors are larger than what counts as aligned.
+                self.own.close(object);
+            }
             let pieces = Pieces::new(&[piece]).unwrap_or_default();
             let (kind, timeout_us, argument) = (Kind::Read, 0, 0);
-            let again = Operation { kind, object, offset, tag, timeout_us, argument, pieces };
-            if link.push(&again)? {
-                link.ring();
-                return Ok(None);
-            }
+            self.again.push_back(Operation {
+                kind,
+                object,
+                offset,
+                tag,
+                timeout_us,
+                argument,
+                pieces,
+            });
         }
-        Ok(Some(Completion { tag, result: i64::from(result), generation: 0, way: Way::Own }))
+        None
+    }
+
+    /// Gives the server what it has to do over, as far as there is room.
+    fn push_again(&mut self) -> Result<(), DelegatedError> {
+        while let Some(operation) = self.again.front() {
+            let Some(link) = self.link.as_mut() else { break };
+            if !link.push(operation)? {
+                break;
+            }
+            link.ring();
+            self.again.pop_front();
+        }
+        Ok(())
     }
 
     /// The control plane is gone, with everything that the server had under way. Reads of the own
     /// ring end as if nothing had happened.
     pub(super) fn lose(&mut self) -> DelegatedError {
         self.link = None;
+        self.again.clear();
         self.own.forget_all();
         let own = self.own.under_way();
         let lost = self.under_way.saturating_sub(own);
