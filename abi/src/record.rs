@@ -20,12 +20,12 @@ use crate::region::{self, Change, RegionName};
 use crate::restriction::{Destination, Services};
 use crate::wire::{Reader, WireError, Writer};
 
-pub use parts::ChannelEntry;
 use parts::{
-    check_header, check_length, header, put_id, take_bool, take_channels, take_program,
-    take_unmapped,
+    check_header, check_length, header, put_id, take_bool, take_channels, take_delegated,
+    take_program, take_unmapped,
 };
 pub(crate) use parts::{put_address, take_address, take_id, take_listed};
+pub use parts::{ChannelEntry, PROGRAM_BYTES};
 
 /// First four bytes of every record: "HELI".
 pub const MAGIC: u32 = u32::from_le_bytes(*b"HELI");
@@ -33,8 +33,6 @@ pub const MAGIC: u32 = u32::from_le_bytes(*b"HELI");
 pub const REQUEST_BYTES: usize = 128;
 /// Length of every reply: header, counts and sixteen channel entries.
 pub const REPLY_BYTES: usize = 16 + 16 + FDS_PER_REPLY_MAX * ChannelEntry::BYTES;
-/// Longest program name that travels with a greeting; longer ones are cut.
-pub const PROGRAM_BYTES: usize = 64;
 
 /// What a stub or the command line asks. Descriptors that travel along are named in brackets.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -238,9 +236,8 @@ impl Request {
         header(&mut w, self.kind(), sequence, Code::Ok);
         match self {
             Self::Hello { program } => {
-                let name = program.as_bytes();
-                let kept = name.len().min(PROGRAM_BYTES);
-                w.u32(kept as u32).put(&name[..kept]);
+                let kept = &program.as_bytes()[..program.len().min(PROGRAM_BYTES)];
+                w.u32(kept.len() as u32).put(kept);
             }
             Self::Unlisten { port } | Self::Attach { port } => put_id(&mut w, *port),
             Self::Open { address } => put_address(&mut w, *address),
@@ -390,10 +387,7 @@ impl Reply {
                 bytes: r.u64(),
             },
             111 => Self::NotLeased { reason: take_unmapped(&mut r)? },
-            112 => {
-                let (depth, objects, lends) = (r.u32(), r.u32(), take_bool(&mut r)?);
-                Self::Delegated { depth, objects, lends }
-            }
+            112 => take_delegated(&mut r)?,
             found => return Err(WireError::Kind { found }),
         };
         Ok((reply, sequence))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -34,9 +35,13 @@ def example(tmp_path_factory) -> Path:
 @pytest.fixture
 def sample(tmp_path) -> Iterator[tuple[Path, str]]:
     """A file, and what the example says of it. On overlay, as in containers, nothing is cached."""
-    kind = subprocess.run(["stat", "-f", "-c", "%T", tmp_path], capture_output=True, text=True, check=True).stdout.strip()
-    with tempfile.TemporaryDirectory(dir="/dev/shm" if kind == "overlayfs" else tmp_path) as folder:
+    with tempfile.TemporaryDirectory(dir="/dev/shm" if kind_of(tmp_path) == "overlayfs" else tmp_path) as folder:
         yield filled(Path(folder))
+
+
+def kind_of(folder: Path) -> str:
+    """The file system's name, as stat(1) has it."""
+    return subprocess.run(["stat", "-f", "-c", "%T", folder], capture_output=True, text=True, check=True).stdout.strip()
 
 
 def filled(tmp_path: Path) -> tuple[Path, str]:
@@ -72,3 +77,21 @@ def test_what_the_kernel_refuses_is_refused_in_words(example, tmp_path):
         program = house.run(Side.PLAIN, [example, path], seconds=30)
         assert program.process.returncode == 1
         assert "heliostat_delegated_open" in program.errors() and "No such file" in program.errors(), program.errors()
+
+
+def test_a_program_that_reads_by_its_own_ring_keeps_its_mapped_files(tmp_path):
+    """`io_uring_setup` by way of libc would make it native (bind/posix/src/spawn.rs)."""
+    if kind_of(tmp_path) == "overlayfs":
+        pytest.skip("files on overlay are neither leased nor always read past the caches")
+    direct, cached = tmp_path / "direct", tmp_path / "cached"
+    direct.write_bytes(bytes(1 << 20))
+    cached.write_bytes(bytes(1 << 20))
+    for path in (direct, cached):
+        os.utime(path, (0, 0))
+    with House() as house:
+        words = [sys.executable, ROOT / "verify/files/own_ring.py", BINARY.parent / "libheliostat_c.so", direct, cached]
+        program = house.run(Side.HELIOSTAT, words, seconds=60, env={"HELIOSTAT_BIN": str(BINARY)})
+        assert program.process.returncode == 0, program.errors()
+        said = program.output()
+        assert said.startswith("way 5 result 4096\n"), said
+        assert "files mapped: 1" in said, said

@@ -1,11 +1,14 @@
 //! What several records are made of: the header, ids, addresses, a channel's entry.
 
-use super::{Reply, MAGIC, PROGRAM_BYTES};
+use super::{Reply, MAGIC};
 use crate::code::{Code, Unmapped};
 use crate::limits::{CHANNELS_MAX, FDS_PER_REPLY_MAX, PORTS_MAX, SESSIONS_MAX};
 use crate::name::{NetAddress, ObjectId};
 use crate::wire::{Reader, WireError, Writer};
 use crate::VERSION;
+
+/// Longest program name that travels with a greeting; longer ones are cut.
+pub const PROGRAM_BYTES: usize = 64;
 
 /// A channel as the control plane hands it out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -120,6 +123,11 @@ pub(super) fn take_bool(r: &mut Reader<'_>) -> Result<bool, WireError> {
         found @ 0..=1 => Ok(found == 1),
         found => Err(WireError::Field { name: "yes or no", found: u64::from(found) }),
     }
+}
+
+/// The answer to `Delegate`.
+pub(super) fn take_delegated(r: &mut Reader<'_>) -> Result<Reply, WireError> {
+    Ok(Reply::Delegated { depth: r.u32(), objects: r.u32(), lends: take_bool(r)? })
 }
 
 pub(super) fn take_unmapped(r: &mut Reader<'_>) -> Result<Unmapped, WireError> {
