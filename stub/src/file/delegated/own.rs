@@ -66,8 +66,6 @@ pub(super) struct Own {
     session: u64,
     /// Reads that were not submitted.
     unsubmitted: u32,
-    /// The kernel did not take what was submitted.
-    is_stuck: bool,
     /// A cancellation was asked for.
     has_cancelled: bool,
     /// The kernel has refused a ring (a sandbox, `kernel.io_uring_disabled`): it is not asked again.
@@ -180,7 +178,7 @@ impl Own {
         if self.unsubmitted > 0 {
             self.unsubmitted = 0;
             // What it does not take now (EAGAIN, EBUSY) is given again by the next `reap`.
-            self.is_stuck = self.ring.as_mut().is_some_and(|ring| ring.submit().is_err());
+            let _ = self.ring.as_mut().map(Uring::submit);
         }
     }
 
@@ -188,8 +186,9 @@ impl Own {
     #[inline]
     pub(super) fn reap(&mut self) -> Option<Ended> {
         let ring = self.ring.as_mut()?;
-        if self.is_stuck {
-            self.is_stuck = ring.submit().is_err();
+        if self.unsubmitted == 0 {
+            // Nothing, unless the kernel has left some of it.
+            let _ = ring.submit();
         }
         let (Flight { read, session }, result) = ring.reap()?;
         let is_current = session == self.session && self.has(read.object);
@@ -215,7 +214,7 @@ impl Own {
     /// Sleeps until a read has ended, `limit` at most.
     pub(super) fn sleep(&mut self, limit: Option<Duration>) -> Result<(), DelegatedError> {
         let Some(ring) = self.ring.as_mut() else { return Ok(()) };
-        (self.unsubmitted, self.is_stuck) = (0, false);
+        self.unsubmitted = 0;
         let slept = ring.sleep(limit);
         slept
             .map_err(|error| DelegatedError::File(Errno(error.raw_os_error().unwrap_or(libc::EIO))))
