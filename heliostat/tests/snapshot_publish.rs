@@ -120,8 +120,13 @@ fn redis_holds_its_keys(house: &House) {
     let mut command = Command::new("redis-server");
     command.args(["--port", "0", "--save", "", "--unixsocket", &socket]).stdout(Stdio::null());
     let Ok(mut redis) = command.spawn() else { return println!("skipped: no redis-server") };
-    await_that("redis serves", || std::path::Path::new(&socket).exists());
-    let mut client = std::os::unix::net::UnixStream::connect(&socket).unwrap();
+    // The socket has its name before anybody listens on it.
+    let mut connected = None;
+    await_that("redis serves", || {
+        connected = std::os::unix::net::UnixStream::connect(&socket).ok();
+        connected.is_some()
+    });
+    let mut client = connected.unwrap();
     let mut answers = BufReader::new(client.try_clone().unwrap());
     for number in 0..2000 {
         write!(client, "SET key:{number} heliostat-value-{number:06}-of-a-known-kind\r\n").unwrap();
