@@ -136,6 +136,13 @@ class Bench:
         )  # fmt: skip
 
 
+def by_rounds(row: Result, ours: list[float], theirs: list[float]) -> Result:
+    """The same comparison by the ratios of its rounds: their median, and their quartiles as spread."""
+    pairs = [mine / other for mine, other in zip(ours, theirs) if other > 0]
+    row.ratio, row.spread["ratios"] = statistics.median(pairs), statistics.quantiles(pairs, n=4)
+    return row
+
+
 @dataclass(frozen=True)
 class Value:
     """One thing that a sample says: its key, how it is called, its unit and which way is better."""

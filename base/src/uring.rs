@@ -10,7 +10,8 @@
 //! ```
 //!
 //! For the control plane's server loop, and for programs that read by themselves through the native
-//! interface; feature `uring`, since it goes through libc and is of no use beneath a program's own.
+//! interface. A feature (`uring`), since nothing beneath a program's own libc has a use for it: its
+//! three calls are made here, but its memory is mapped and its descriptor closed through libc.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};

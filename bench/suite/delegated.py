@@ -10,13 +10,12 @@ from __future__ import annotations
 import os
 import random
 import signal
-import statistics
 import subprocess
 import time
 from pathlib import Path
 
 from heliostat_run import ROOT, Program, Side
-from measure import Bench, Result, last_json, placements
+from measure import Bench, Result, by_rounds, last_json, placements
 
 PACKAGE = "heliostat-bench-delegated"
 MIB = 1 << 20
@@ -232,9 +231,7 @@ def device_rows(bench: Bench, name: str, rates: dict) -> list[Result]:
         aim = None if arm == "fio again" else 0.95
         theirs = rates["fio" if arm == "fio again" else "fios"]
         row = bench.compare(f"{name}; {arm}", rates[arm], theirs, "MiB/s", aim=aim, cores=arm, note=note)
-        pairs = [mine / other for mine, other in zip(rates[arm], theirs) if other > 0]
-        row.ratio, row.spread["ratios"] = statistics.median(pairs), statistics.quantiles(pairs, n=4)
-        rows.append(row)
+        rows.append(by_rounds(row, rates[arm], theirs))
     return rows
 
 

@@ -8,14 +8,13 @@ and reading a file once must not get slower.
 from __future__ import annotations
 
 import shutil
-import statistics
 import sys
 import time
 from pathlib import Path
 
 from fio_turns import by_turns
 from heliostat_run import Side
-from measure import Bench, Result, last_json
+from measure import Bench, Result, by_rounds, last_json
 
 LOOPS = [
     # (way, bytes, aim)
@@ -70,10 +69,7 @@ def fio(bench: Bench, folder: Path) -> list[Result]:
     rows = []
     for name, arm, aim in [("fio psync, 4 KiB random, 64 MiB cached", "psync", None), ("the same against fio's mmap engine", "mmap", FIO_AIM)]:
         row = bench.compare(name, found.get("ours", []), found[arm], "IOPS", aim=aim, cores="one core", note=note)
-        if row.ratio is not None:
-            pairs = [mine / other for mine, other in zip(found["ours"], found[arm])]
-            row.ratio, row.spread["ratios"] = statistics.median(pairs), [min(pairs), max(pairs)]
-        rows.append(row)
+        rows.append(row if row.ratio is None else by_rounds(row, found["ours"], found[arm]))
     return rows
 
 
