@@ -17,7 +17,6 @@
 //! 64   closed u32           bit 0: client left for good, bit 1: server did
 //! 68   acceptor session index u32, 72: its generation u32
 //! 76   holders u32 x 2      processes holding the client's, the server's end (a hint)
-//! 84   awaited u32          set by an acceptor that sleeps (futex) on the state word
 //! 128  client->server direction, 256 bytes
 //! 384  server->client direction, 256 bytes
 //! ```
@@ -27,24 +26,33 @@
 //! the words their reader owns anyway, so that looking at them costs no cache line:
 //!
 //! ```text
-//! 0    tail u64             bytes ever written             W
+//! 0    tail u64             bytes ever written             W; R moves it to held, by compare-and-swap
 //! 8    origin u64           position that lies at offset 0 W, changes only while empty
 //! 16   flags u32            FIN, SWITCHED, RESET           W
 //! 20   bells u32            bell bytes sent on the shadow  W
 //! 24   reader asleep u32    set by R, exchanged to 0 by W
-//! 28   want native u32      R: 1, the writer shall switch and take unread bytes back; W answers
+//! 28   want native u32      R: 1 or 3, the writer shall switch and take unread bytes back; W answers
 //!                           by 1 -> 2, R may retract by 1 -> 0, both by compare-and-swap
+//! 32   stamps u64 x 3       W: cycle counter at publications, the last three; asked for by
+//! 56   stamps wanted u32    R sets: who reads cares which of several streams was first
+//! 60   next stamp u32       W: place of the next one
 //! 64   write lock u32       W side only
+//! 72   prefix u64           bytes sent on the shadow before the ring was begun   W
+//! 80   held u64             end of the bytes behind tail that are held back W
+//! 88   held until u64       monotonic ns from which R may take them nonetheless W
 //! 128  head u64             bytes ever read                R
 //! 136  writer asleep u32    set by W, exchanged to 0 by R
 //! 192  read lock u32        R side only
 //! 196  drained u32          bell bytes taken off the shadow R side only
+//! 200  taken u64            bytes of the prefix taken off the shadow   R side only
 //! ```
 
 use crate::limits::SLOTS_MAX;
 
 /// First four bytes of a channel: "HCHN".
 pub const MAGIC: u32 = u32::from_le_bytes(*b"HCHN");
+/// Version of this layout, in the header's second word.
+pub const VERSION: u32 = 3;
 /// Offset of the offers bitmap.
 pub const OFFERS: usize = 64;
 /// Offset of the first slot header.
@@ -77,14 +85,15 @@ pub mod slot {
     pub const ACCEPTOR: usize = 68;
     /// Processes that hold the client's end, then the server's.
     pub const HOLDERS: usize = 76;
-    /// An acceptor sleeps on the state word until the offer is made.
-    pub const AWAITED: usize = 84;
     /// The two directions.
     pub const DIRECTION: [usize; 2] = [128, 384];
     /// Bit of `CLOSED` for the client; the server's is the next.
     pub const CLOSED_CLIENT: u32 = 1;
     /// Bit of `CLOSED` for the server.
     pub const CLOSED_SERVER: u32 = 2;
+    /// Bit of `CLOSED`: the acceptor has let go of its end, and processes that it forked hold it. Its
+    /// session's end says nothing of them.
+    pub const PASSED_ON: u32 = 4;
 }
 
 /// Offsets inside a direction.
@@ -93,14 +102,28 @@ pub mod direction {
     pub const TAIL: usize = 0;
     /// Position at ring offset zero.
     pub const ORIGIN: usize = 8;
-    /// `FIN | SWITCHED | RESET | TAKEN_BACK`.
+    /// `FIN | SWITCHED | RESET | TAKEN_BACK | SHUT`.
     pub const FLAGS: usize = 16;
     /// Bell bytes sent on the shadow, in this direction.
     pub const BELLS: usize = 20;
     /// The reader sleeps.
     pub const READER_ASLEEP: usize = 24;
+    /// Cycle counter at the last publications, 8 bytes each.
+    pub const STAMPS: usize = 32;
+    /// How many of them are kept.
+    pub const STAMPS_KEPT: u32 = 3;
+    /// The reader wants them.
+    pub const STAMPS_WANTED: usize = 56;
+    /// Place of the next one.
+    pub const NEXT_STAMP: usize = 60;
     /// Lock of the writing side.
     pub const WRITE_LOCK: usize = 64;
+    /// Bytes sent on the shadow before the ring was begun; final once the slot is Started.
+    pub const PREFIX: usize = 72;
+    /// End of the bytes behind `tail` that the writer holds back; not behind it: nothing is held.
+    pub const HELD: usize = 80;
+    /// Monotonic nanoseconds from which the reader may move `tail` to `held`.
+    pub const HELD_UNTIL: usize = 88;
     /// Bytes ever read.
     pub const HEAD: usize = 128;
     /// The reader asks for the kernel's path.
@@ -111,15 +134,20 @@ pub mod direction {
     pub const READ_LOCK: usize = 192;
     /// Bell bytes the reading side has taken off the shadow.
     pub const DRAINED: usize = 196;
+    /// Bytes of the prefix that the reading side has taken off the shadow.
+    pub const TAKEN: usize = 200;
 
     /// Flag: no byte follows `tail`.
     pub const FIN: u32 = 1;
     /// Flag: bytes after `tail` follow on the shadow, after `bells` bell bytes.
     pub const SWITCHED: u32 = 2;
-    /// Flag: the writer closed with unread bytes; the reader sees ECONNRESET after `tail`.
+    /// Flag: the writer closed with unread bytes; the reader sees ECONNRESET after `tail`, unless
+    /// FIN had been raised before.
     pub const RESET: u32 = 4;
     /// Flag, with SWITCHED: bytes from the reader's head on went over the shadow instead.
     pub const TAKEN_BACK: u32 = 8;
+    /// Flag, with FIN: the writer has shut its shadow down, whose end does not mean its own.
+    pub const SHUT: u32 = 16;
 }
 
 /// State of a slot, in the low byte of its state word.
@@ -130,14 +158,16 @@ pub enum SlotState {
     Free = 0,
     /// The client is inside connect(2) and does not know its port yet.
     Connecting = 1,
-    /// On offer: the client uses it, the acceptor may claim it.
+    /// On offer: the acceptor may claim it; until then the connection is the kernel's.
     Offered = 2,
-    /// Claimed: a direct stream.
+    /// Claimed: the acceptor writes its ring; the client still sends on the shadow.
     Claimed = 3,
-    /// The acceptor declined while the client was connecting.
+    /// The acceptor refused the offer, or gave its claim up before either ring was begun.
     Declined = 4,
     /// The client took the offer back before it was claimed.
     Withdrawn = 5,
+    /// The client has begun its ring: the prefix is final.
+    Started = 6,
 }
 
 impl SlotState {
@@ -150,8 +180,14 @@ impl SlotState {
             3 => Self::Claimed,
             4 => Self::Declined,
             5 => Self::Withdrawn,
+            6 => Self::Started,
             _ => return None,
         })
+    }
+
+    /// True when both ends move bytes through the slot.
+    pub const fn is_stream(self) -> bool {
+        matches!(self, Self::Claimed | Self::Started)
     }
 
     /// The word of this state with the generation of `word`.

@@ -38,15 +38,49 @@ numbered! {
 }
 
 numbered! {
+    /// What there is only so much of, in a refusal for a limit.
+    Thing: u16 {
+        None = 0 => "nothing that is counted",
+        Connections = 1 => "connections to the control plane",
+        ConnectRate = 2 => "new connections to the control plane",
+        Sessions = 3 => "sessions",
+        Ports = 4 => "listening addresses",
+        Channels = 5 => "channels",
+        ChannelBytes = 6 => "bytes of channels",
+        Regions = 7 => "snapshot regions",
+        Attachments = 8 => "attachments to snapshot regions",
+        Leases = 9 => "leases on files",
+        Delegations = 10 => "sessions that delegate",
+        WindowBytes = 11 => "bytes of a window",
+        Destinations = 12 => "destinations of a restricted connection",
+        Descriptors = 13 => "descriptors of the control plane",
+        Unread = 14 => "descriptors or texts in answers that nobody has read",
+        DelegatedFiles = 15 => "open files of delegated operations",
+    }
+}
+
+numbered! {
+    /// Whose limit is reached, in a refusal for a limit.
+    Side: u16 {
+        None = 0 => "nobody",
+        Node = 1 => "the whole node",
+        User = 2 => "this user",
+        SealedProgram = 3 => "this sealed program",
+        Session = 4 => "this session",
+        Object = 5 => "this one object",
+    }
+}
+
+numbered! {
     /// Why a connection travels through the kernel instead of shared memory.
     Native: u8 {
         None = 0 => "not native",
         PeerNotOurs = 1 => "the other end is not under Heliostat",
-        NotLocal = 2 => "the other end is on another machine",
+        NotLocal = 2 => "the other end is on another machine, or in another network namespace",
         NoControl = 3 => "the control plane did not answer",
         Denied = 4 => "the rules deny a direct stream",
-        Full = 5 => "a limit on channels or streams is reached",
-        NotAccepted = 6 => "the other end did not take the direct offer in time",
+        Full = 5 => "a limit on sessions, channels or streams is reached",
+        NotAccepted = 6 => "the other end did not take the direct offer",
         PolledBefore = 7 => "the socket was in an epoll set before it was connected",
         Exec = 8 => "the socket was handed to a new program image",
         Passed = 9 => "the socket was passed to another process",
@@ -54,12 +88,29 @@ numbered! {
         Call = 11 => "a system call needs the kernel's path",
         PeerAsked = 12 => "the other end needed the kernel's path",
         Revoked = 13 => "the direct grant was revoked",
-        TableFull = 14 => "the program's own table of streams is full",
+        TableFull = 14 => "the program's own table of streams, or of descriptors, is full",
         Identity = 15 => "the other end's identity did not match its offer",
         Corrupt = 16 => "the other end broke the stream protocol",
         Disabled = 17 => "switched off by option",
-        Nested = 18 => "the socket is watched where no stub can see it (nested epoll, io_uring)",
-        DoneEarly = 19 => "this end was closed before the other end accepted",
+        Nested = 18 => "the socket is watched where no stub can see it (nested epoll)",
+        DoneEarly = 19 => "this end was closed or shut before the other end accepted",
+        NoOffer = 20 => "the other end offered no direct stream (it is not under Heliostat, or native itself)",
+        Unpatched = 21 => "the program's system calls cannot be caught",
+        OwnDescriptors = 22 => "threads of the program have descriptors of their own (CLONE_FILES)",
+        Protocol = 23 => "the socket is not plain TCP (MPTCP, SCTP)",
+        SharedSet = 26 => "the socket is in an epoll set that other processes use, or that came from one",
+        Ring = 28 => "the kernel uses the socket by itself (an io_uring names it, or is polled by the kernel)",
+        OwnCalls = 29 => "the program makes system calls that cannot be caught (Go, or a library's own)",
+        Forked = 30 => "the program forked before the other end accepted",
+        Crossed = 31 => "this end was used while the other end was still inside connect(2)",
+        Undecided = 32 => "not used yet since it was accepted, while the other end was still inside connect(2)",
+    }
+}
+
+impl Native {
+    /// True where this end went along with what the other one did: why, the other end knows.
+    pub const fn is_of_other_end(self) -> bool {
+        matches!(self, Self::NoOffer | Self::PeerNotOurs | Self::PeerAsked | Self::NotAccepted)
     }
 }
 
@@ -103,6 +154,12 @@ mod tests {
         }
         for reason in Unmapped::ALL {
             assert_eq!(Unmapped::from_number(*reason as u8), Some(*reason));
+        }
+        for thing in Thing::ALL {
+            assert_eq!(Thing::from_number(*thing as u16), Some(*thing));
+        }
+        for side in Side::ALL {
+            assert_eq!(Side::from_number(*side as u16), Some(*side));
         }
         assert_eq!(Code::from_number(999), None);
     }

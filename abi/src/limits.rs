@@ -28,11 +28,19 @@ pub const CHANNELS_PER_PAIR_MAX: usize = 64;
 pub const FDS_PER_REPLY_MAX: usize = 16;
 /// Consumers that one reply tells the coming of: each may bring a page of pins and a bell.
 pub const JOINED_PER_REPLY_MAX: usize = FDS_PER_REPLY_MAX / 2;
-/// Connections itemised in one session's report; further ones are only counted.
-pub const REPORT_ENTRIES_MAX: usize = 1024;
+/// Connections itemised in one session's report; further ones are only counted. Four times what one
+/// client has direct to one address, so that those beyond that limit are told with their reason.
+pub const REPORT_ENTRIES_MAX: usize = 4 * CHANNELS_PER_PAIR_MAX * SLOTS_MAX;
 /// How long a stub waits for the control plane before it goes native.
 pub const CONTROL_DEADLINE_MS: u64 = 500;
-/// How long an offer waits for the acceptor once its owner has nothing else to do.
-pub const OFFER_DEADLINE_MS: u64 = 1000;
-/// How long one side waits for the other to leave the direct path before a relay stands in.
+/// An offer that nobody has answered for this long gives its slot up when slots run short.
+pub const OFFER_OVERDUE_MS: u64 = 1000;
+/// Bytes sent with MSG_MORE or under TCP_CORK are held back for this long, as by the kernel.
+pub const HELD_BACK_NS: u64 = 200_000_000;
+/// How long one side waits for the other, which it has woken, to take unread bytes back before a
+/// relay stands in. One that is awake and does not look is given less.
+pub const DEMOTE_WAIT_NS: u64 = 4_000_000;
+/// The same for a peer that does not sleep on the connection: longer than it looks before it sleeps.
+pub const DEMOTE_AWAKE_WAIT_NS: u64 = 1_000_000;
+/// How long one side waits where not even a relay can stand in.
 pub const DEMOTE_DEADLINE_MS: u64 = 200;

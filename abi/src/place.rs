@@ -19,6 +19,21 @@ pub const SOCKET_VARIABLE: &str = "HELIOSTAT_SOCKET";
 /// Environment variable that tells the stub that its program is sealed, so that it spares the
 /// supervisor questions. Nothing is fenced by it.
 pub const SEALED_VARIABLE: &str = "HELIOSTAT_SEALED";
+/// Environment variable that makes the stub say once what it does; it then carries what was said, so
+/// that programs further down say only what is different.
+pub const VERBOSE_VARIABLE: &str = "HELIOSTAT_VERBOSE";
+/// Environment variable that makes the stub end a program that would be native as a whole; gone when
+/// the program begins.
+pub const REQUIRE_VARIABLE: &str = "HELIOSTAT_REQUIRE";
+/// Environment variable that names the command that examines libraries nobody has examined yet.
+pub const EXAMINER_VARIABLE: &str = "HELIOSTAT_EXAMINER";
+/// That command's first argument; the paths of the libraries follow.
+pub const EXAMINE_COMMAND: &str = "examine";
+/// Environment variable that the stub reads: 0 leaves every connection native.
+pub const DIRECT_VARIABLE: &str = "HELIOSTAT_DIRECT";
+/// Environment variable that says that the stub's variables were put into an environment that had
+/// been cleared: they are gone, with it, when the program begins.
+pub const PUT_BACK_VARIABLE: &str = "HELIOSTAT_PUT_BACK";
 /// Environment variable of the user's runtime folder.
 pub const RUNTIME_VARIABLE: &str = "XDG_RUNTIME_DIR";
 /// File name of the socket in the default folders.

@@ -10,6 +10,7 @@
 
 mod kinds;
 mod parts;
+mod reply;
 
 use crate::code::{Code, Unmapped};
 use crate::limits::{
@@ -25,7 +26,7 @@ use parts::{
     take_program, take_unmapped,
 };
 pub(crate) use parts::{put_address, take_address, take_id, take_listed};
-pub use parts::{ChannelEntry, PROGRAM_BYTES};
+pub use parts::{Bound, ChannelEntry, PROGRAM_BYTES};
 
 /// First four bytes of every record: "HELI".
 pub const MAGIC: u32 = u32::from_le_bytes(*b"HELI");
@@ -225,6 +226,8 @@ pub enum Reply {
         code: Code,
         /// The limit in force, or zero.
         limit: u64,
+        /// On what, and whose it is.
+        bound: Bound,
     },
 }
 
@@ -300,97 +303,6 @@ impl Request {
             return Err(WireError::Reserved);
         }
         Ok((request, sequence))
-    }
-}
-
-impl Reply {
-    /// The record's bytes, answering the request numbered `sequence`.
-    pub fn encode(&self, sequence: u32) -> [u8; REPLY_BYTES] {
-        let mut bytes = [0; REPLY_BYTES];
-        let mut w = Writer::new(&mut bytes);
-        let code = if let Self::Refused { code, .. } = self { *code } else { Code::Ok };
-        header(&mut w, self.kind(), sequence, code);
-        match self {
-            Self::Welcome { session, boot } => {
-                w.u32(session.index).u32(session.generation).u64(*boot);
-            }
-            Self::Listening { port, address } => {
-                w.u32(port.index).u32(port.generation);
-                put_address(&mut w, *address);
-            }
-            Self::Channels { port, entries, more } => {
-                let kept = entries.len().min(FDS_PER_REPLY_MAX);
-                w.u32(port.index).u32(port.generation).u32(kept as u32).u32(u32::from(*more));
-                entries[..kept].iter().for_each(|entry| entry.encode(&mut w));
-            }
-            Self::Text { bytes: number } | Self::Refused { limit: number, .. } => {
-                w.u64(*number);
-            }
-            Self::Done => {}
-            Self::Published { region, generation } => {
-                w.u32(region.index).u32(region.generation).u64(*generation);
-            }
-            Self::Region { region, consumer, generation } => {
-                w.u32(region.index).u32(region.generation);
-                w.u32(consumer.index).u32(consumer.generation).u64(*generation);
-            }
-            Self::Consumers { region, entries, more } => {
-                region::encode_changes(&mut w, *region, entries, *more);
-            }
-            Self::Leased { lease, bytes } => {
-                w.u32(lease.index).u32(lease.generation).u64(*bytes);
-            }
-            Self::NotLeased { reason } => {
-                w.u32(u32::from(*reason as u8));
-            }
-            Self::Delegated { depth, objects, lends } => {
-                w.u32(*depth).u32(*objects).u32(u32::from(*lends));
-            }
-        }
-        bytes
-    }
-
-    /// The reply and the sequence number it answers, from foreign bytes.
-    pub fn decode(bytes: &[u8]) -> Result<(Self, u32), WireError> {
-        check_length(bytes, REPLY_BYTES)?;
-        let mut r = Reader::new(bytes);
-        let (kind, sequence, code) = check_header(&mut r)?;
-        let reply = match kind {
-            101 => Self::Welcome {
-                session: take_listed(&mut r, "session index", SESSIONS_MAX)?,
-                boot: r.u64(),
-            },
-            102 => Self::Listening {
-                port: take_listed(&mut r, "port index", PORTS_MAX)?,
-                address: take_address(&mut r)?,
-            },
-            103 => take_channels(&mut r)?,
-            104 => Self::Text { bytes: r.u64() },
-            105 => Self::Done,
-            106 => Self::Refused {
-                code: Code::from_number(code)
-                    .ok_or(WireError::Field { name: "code", found: u64::from(code) })?,
-                limit: r.u64(),
-            },
-            107 => Self::Published {
-                region: take_listed(&mut r, "region index", REGIONS_MAX)?,
-                generation: r.u64(),
-            },
-            108 => Self::Region {
-                region: take_listed(&mut r, "region index", REGIONS_MAX)?,
-                consumer: take_listed(&mut r, "consumer index", ATTACHMENTS_MAX)?,
-                generation: r.u64(),
-            },
-            109 => region::take_changes(&mut r)?,
-            110 => Self::Leased {
-                lease: take_listed(&mut r, "lease index", LEASES_MAX)?,
-                bytes: r.u64(),
-            },
-            111 => Self::NotLeased { reason: take_unmapped(&mut r)? },
-            112 => take_delegated(&mut r)?,
-            found => return Err(WireError::Kind { found }),
-        };
-        Ok((reply, sequence))
     }
 }
 

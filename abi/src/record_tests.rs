@@ -1,6 +1,7 @@
 //! Every record round-trips, and no foreign bytes do worse than an error.
 
 use super::*;
+use crate::code::{Side, Thing};
 use crate::limits::CHANNELS_MAX;
 use crate::region::Presence;
 
@@ -69,7 +70,12 @@ fn every_reply_round_trips() {
         },
         Reply::Leased { lease: id, bytes: 1 << 40 },
         Reply::NotLeased { reason: Unmapped::Written },
-        Reply::Refused { code: Code::Full, limit: 64 },
+        Reply::Refused { code: Code::Denied, limit: 0, bound: Bound::NONE },
+        Reply::Refused {
+            code: Code::Full,
+            limit: 64,
+            bound: Bound { thing: Thing::Ports, side: Side::SealedProgram },
+        },
     ];
     for reply in replies {
         assert_eq!(Reply::decode(&reply.encode(6)), Ok((reply, 6)));

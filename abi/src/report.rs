@@ -5,6 +5,8 @@
 //!
 //! ```text
 //! 0     magic u32, version u32
+//! 8     entries in use u32 (see `ENTRIES_USED`)
+//! 12    why the program is native as a whole u32, number of the reason, 0 when it is not
 //! 64    counters u64 x COUNTERS
 //! 1024  connections that were or became native u64 x REASONS_MAX, by number of the reason
 //! 1536  open files whose reads are or went native u64 x REASONS_MAX, by number of the reason
@@ -18,6 +20,11 @@ use crate::wire::{Reader, Writer};
 
 /// First four bytes of a report: "HREP".
 pub const MAGIC: u32 = u32::from_le_bytes(*b"HREP");
+/// Offset of the count of places that were ever in use, from the first one on, plus one; 0 when a
+/// stub does not tell, and all are to be looked at. Who reads pages of many sessions reads no more.
+pub const ENTRIES_USED: usize = 8;
+/// Offset of the number of the reason why this program takes the kernel's path for everything.
+pub const WHOLE: usize = 12;
 /// Offset of the counters.
 pub const COUNTER_BASE: usize = 64;
 /// Offset of the counts of native connections by reason, in order of `Native`'s numbers.
@@ -51,7 +58,7 @@ pub enum Counter {
     Bells = 3,
     /// Times a thread slept in the kernel for a direct stream.
     Sleeps = 4,
-    /// System-call sites in libc that could not be caught.
+    /// System-call sites of libc, other libraries and the program that could not be caught.
     Uncaught = 5,
     /// Programs started that cannot be covered (static, set-user-id, other libc).
     Uncovered = 6,
@@ -107,6 +114,16 @@ pub enum Path {
     Direct,
     /// The kernel, and why.
     Native(Native),
+}
+
+impl Path {
+    /// Why it is native, if it is.
+    pub fn reason(self) -> Option<Native> {
+        match self {
+            Self::Direct => None,
+            Self::Native(reason) => Some(reason),
+        }
+    }
 }
 
 /// One connection as its stub reports it. `received` and `sent` count payload bytes.

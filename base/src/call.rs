@@ -23,8 +23,12 @@ macro_rules! call {
 }
 
 mod direct;
+mod epoll;
+mod moves;
 
 pub use direct::{identity, open_direct, reopen_direct};
+pub use epoll::{epoll_ctl, epoll_events, epoll_wait, is_epoll, is_same_file};
+pub use moves::{pread, recv_many, send_many};
 
 /// recv(2) into `buffer`.
 pub fn recv(fd: i32, buffer: &mut [u8], flags: i32) -> Answer {
@@ -44,6 +48,13 @@ pub fn readv(fd: i32, buffers: &mut [IoSliceMut<'_>]) -> Answer {
 /// writev(2).
 pub fn writev(fd: i32, buffers: &[IoSlice<'_>]) -> Answer {
     call!(writev, fd, buffers.as_ptr(), buffers.len().min(1024))
+}
+
+/// What poll(2) says of `fd` at once.
+pub fn events_now(fd: i32, events: i16) -> i16 {
+    let mut fds = [libc::pollfd { fd, events, revents: 0 }];
+    let _ = poll(&mut fds, 0);
+    fds[0].revents
 }
 
 /// close(2).
@@ -119,35 +130,6 @@ pub fn ppoll(fds: &mut [libc::pollfd], timeout_ns: Option<u64>, mask: Option<u64
     let spec_at = spec.as_ref().map_or(std::ptr::null(), |s| s as *const libc::timespec);
     let mask_at = mask.as_ref().map_or(std::ptr::null(), |m| m as *const u64);
     call!(ppoll, fds.as_mut_ptr(), fds.len(), spec_at, mask_at, 8)
-}
-
-/// epoll_pwait2(2), or epoll_pwait(2) where the kernel lacks it.
-pub fn epoll_wait(
-    fd: i32,
-    events: &mut [libc::epoll_event],
-    timeout_ns: Option<u64>,
-    mask: Option<u64>,
-) -> Answer {
-    let count = events.len().min(i32::MAX as usize);
-    let mask_at = mask.as_ref().map_or(std::ptr::null(), |m| m as *const u64);
-    if timeout_ns == Some(0) {
-        return call!(epoll_pwait, fd, events.as_mut_ptr(), count, 0, mask_at, 8);
-    }
-    let spec = timeout_ns.map(timespec);
-    let spec_at = spec.as_ref().map_or(std::ptr::null(), |s| s as *const libc::timespec);
-    match call!(epoll_pwait2, fd, events.as_mut_ptr(), count, spec_at, mask_at, 8) {
-        Err(Errno(libc::ENOSYS)) => {
-            let ms = timeout_ns.map_or(-1, |ns| ns.div_ceil(1_000_000).min(1 << 30) as i32);
-            call!(epoll_pwait, fd, events.as_mut_ptr(), count, ms, mask_at, 8)
-        }
-        answer => answer,
-    }
-}
-
-/// epoll_ctl(2).
-pub fn epoll_ctl(epoll: i32, op: i32, fd: i32, event: Option<libc::epoll_event>) -> Answer {
-    let at = event.as_ref().map_or(std::ptr::null(), |e| e as *const libc::epoll_event);
-    call!(epoll_ctl, epoll, op, fd, at)
 }
 
 fn timespec(ns: u64) -> libc::timespec {
@@ -291,19 +273,6 @@ pub fn replace(new: i32, fd: i32) -> Result<(), Errno> {
     answer.map(|_| ())
 }
 
-/// Puts a fresh local connection in place of `fd` that holds `bytes` and then ends.
-pub fn replace_with_remains(fd: i32, bytes: &[u8]) -> Result<(), Errno> {
-    let (ours, far) = local_pair()?;
-    let _ = set_option(far, libc::SOL_SOCKET, libc::SO_SNDBUF, 4 * bytes.len() as i32);
-    let sent = match bytes.is_empty() {
-        true => Ok(0),
-        false => send(far, bytes, libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL),
-    };
-    let replaced = replace(ours, fd);
-    let _ = close(far);
-    sent.and(replaced)
-}
-
 /// Closes every descriptor of this process but those in `kept`, which it sorts.
 pub fn keep_only(kept: &mut [i32]) {
     kept.sort_unstable();
@@ -352,6 +321,18 @@ pub fn signal_thread(pid: i32, tid: i32, signal: i32) -> Answer {
 pub fn unblock_signals(mask: u64) {
     let none = std::ptr::null::<u64>();
     let _ = call!(rt_sigprocmask, libc::SIG_UNBLOCK, &mask as *const u64, none, 8);
+}
+
+/// Major and minor version of the kernel; zeros where it does not say.
+pub fn kernel_version() -> (u32, u32) {
+    let mut name = std::mem::MaybeUninit::<libc::utsname>::zeroed();
+    let _ = call!(uname, name.as_mut_ptr());
+    // SAFETY: arrays of bytes, zero until the kernel has written them.
+    let release = unsafe { name.assume_init() }.release;
+    let mut numbers = release.split(|byte| !(*byte as u8).is_ascii_digit()).map(|digits| {
+        digits.iter().take(4).fold(0, |value, digit| value * 10 + (*digit as u8 - b'0') as u32)
+    });
+    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
 }
 
 /// True when the thread exists (signal 0).

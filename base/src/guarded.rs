@@ -12,6 +12,7 @@
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
+use crate::place;
 use crate::sys::{check, raw, Errno, Sysno};
 
 // heliostat_guarded_copy(rdi: to, rsi: from, rdx: bytes) -> rax: 0, or 1 after a fault.
@@ -223,15 +224,17 @@ impl FileView {
         Self { start: AtomicUsize::new(0), bytes: AtomicUsize::new(0) }
     }
 
-    /// Maps the first `bytes` of `fd`, shared and read-only. The view must be empty.
+    /// Maps the first `bytes` of `fd`, shared and read-only, out of the program's way. The view must
+    /// be empty.
     ///
     /// # Errors
     /// The kernel's: ENOMEM, EACCES, ENODEV; EINVAL for no bytes. The view stays empty.
     pub fn map(&self, fd: i32, bytes: usize) -> Result<(), Errno> {
         let (prot, flags) = (libc::PROT_READ as usize, libc::MAP_SHARED as usize);
-        // SAFETY: a new mapping at an address of the kernel's choice takes nothing from anybody.
-        let start =
-            check(unsafe { raw(Sysno::mmap as usize, [0, bytes, prot, flags, fd as usize, 0]) })?;
+        let args = [place::out_of_the_way(bytes), bytes, prot, flags, fd as usize, 0];
+        // SAFETY: a new mapping where the kernel finds nothing, at the place or elsewhere, takes
+        // nothing from anybody.
+        let start = check(unsafe { raw(Sysno::mmap as usize, args) })?;
         self.start.store(start, Relaxed);
         self.bytes.store(bytes, Release);
         Ok(())

@@ -21,6 +21,7 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::ptr::NonNull;
 
 use crate::fd::OwnedFd;
+use crate::place;
 use crate::sys::{check, raw, Errno, Sysno};
 use foreign::{check_len, check_region};
 
@@ -200,6 +201,27 @@ impl SharedMapping {
         Ok(whole)
     }
 
+    /// Maps a part of an io_uring of this process, which keeps its memory while it is mapped. A
+    /// forked child has no such mapping.
+    pub fn of_ring(fd: RawFd, offset: usize, len: usize) -> Result<SharedMapping, MappingError> {
+        check_len(len)?;
+        let access = Access::ReadWrite;
+        let args =
+            [0, len, protection(access) as usize, libc::MAP_SHARED as usize, fd as usize, offset];
+        // SAFETY: no address is asked for, so no existing mapping is touched. The kernel refuses
+        // one for a ring.
+        let start = check(unsafe { raw(Sysno::mmap as usize, args) })
+            .map_err(|errno| MappingError::System { call: "mmap", errno })?;
+        let start = NonNull::new(start as *mut u8)
+            .ok_or(MappingError::System { call: "mmap", errno: Errno(libc::ENOMEM) })?;
+        let mapping = SharedMapping { start, len, access };
+        let args = [mapping.as_ptr() as usize, len, libc::MADV_DONTFORK as usize, 0, 0, 0];
+        // SAFETY: the range is this mapping's own, whole pages as the kernel counts them.
+        check(unsafe { raw(Sysno::madvise as usize, args) })
+            .map_err(|errno| MappingError::System { call: "madvise(MADV_DONTFORK)", errno })?;
+        Ok(mapping)
+    }
+
     fn map_unchecked(
         fd: RawFd,
         offset: usize,
@@ -284,10 +306,20 @@ unsafe fn mmap(
     fd: RawFd,
     offset: usize,
 ) -> Result<NonNull<u8>, MappingError> {
-    let args = [at, len, prot as usize, flags as usize, fd as usize, offset];
-    // SAFETY: the caller's promise about `at`; the other arguments are plain numbers.
-    let start = check(unsafe { raw(Sysno::mmap as usize, args) })
-        .map_err(|errno| MappingError::System { call: "mmap", errno })?;
+    // Shared memory, and what is reserved for it.
+    let is_free = at == 0 && flags & (libc::MAP_SHARED | libc::MAP_NORESERVE) != 0;
+    let map = |at| {
+        let args = [at, len, prot as usize, flags as usize, fd as usize, offset];
+        // SAFETY: the caller's promise about `at`, and a place out of the way is taken only if it
+        // is free; the other arguments are plain numbers.
+        check(unsafe { raw(Sysno::mmap as usize, args) })
+    };
+    let start = match map(if is_free { place::out_of_the_way(len) } else { at }) {
+        // An io_uring is mapped where the kernel chooses, or not at all.
+        Err(Errno(libc::EINVAL)) if is_free => map(at),
+        answer => answer,
+    }
+    .map_err(|errno| MappingError::System { call: "mmap", errno })?;
     // mmap never returns page 0 unless asked for it.
     NonNull::new(start as *mut u8)
         .ok_or(MappingError::System { call: "mmap", errno: Errno(libc::ENOMEM) })

@@ -4,6 +4,7 @@
 
 use std::os::fd::{AsRawFd, RawFd};
 
+use crate::descriptor_limit;
 use crate::fd::OwnedFd;
 use crate::sys::{check, raw, Errno, Sysno};
 
@@ -39,71 +40,80 @@ impl PacketSocket {
         Ok(Self(fd))
     }
 
-    /// Moves the socket to a descriptor number of at least `lowest`, out of the program's way.
+    /// Moves the socket out of the program's way: above its limit of descriptors, or at least to the
+    /// number `lowest`.
     pub fn move_above(self, lowest: i32) -> Self {
-        let number = self.0.as_raw_fd();
-        match crate::call::fcntl(number, libc::F_DUPFD_CLOEXEC, lowest as usize) {
-            // SAFETY: fcntl has just made this descriptor for us.
-            Ok(high) => Self(unsafe { OwnedFd::adopt(high as RawFd) }),
+        match descriptor_limit::duplicate_above(self.0.as_raw_fd(), lowest) {
+            Ok(high) => Self(high),
             Err(_) => self,
         }
     }
 
     /// Sends one record with the given descriptors.
     pub fn send(&self, record: &[u8], fds: &[RawFd]) -> Result<(), Errno> {
-        let mut ancillary = Ancillary([0; 16 + FDS_MAX * 4]);
-        let count = fds.len().min(FDS_MAX);
-        let used = 16 + count * 4;
-        ancillary.0[..8].copy_from_slice(&used.to_ne_bytes());
-        ancillary.0[8..12].copy_from_slice(&libc::SOL_SOCKET.to_ne_bytes());
-        ancillary.0[12..16].copy_from_slice(&libc::SCM_RIGHTS.to_ne_bytes());
-        for (place, fd) in fds.iter().take(count).enumerate() {
-            ancillary.0[16 + place * 4..20 + place * 4].copy_from_slice(&fd.to_ne_bytes());
-        }
-        let mut part = libc::iovec { iov_base: record.as_ptr() as *mut _, iov_len: record.len() };
-        let mut header = empty_header(&mut part);
-        if count > 0 {
-            header.msg_control = ancillary.0.as_mut_ptr().cast();
-            header.msg_controllen = used.next_multiple_of(8);
-        }
-        let at = &header as *const libc::msghdr as usize;
-        let flags = libc::MSG_NOSIGNAL as usize;
-        // SAFETY: header, part, record and ancillary are live, and sendmsg only reads them.
-        check(unsafe { raw(Sysno::sendmsg as usize, [self.fd() as usize, at, flags, 0, 0, 0]) })?;
-        Ok(())
+        send(self.fd(), record, fds)
     }
 
-    /// Receives one record into `record` and its descriptors; a cut record is EMSGSIZE, the
-    /// other side's end is ECONNRESET, silence beyond the timeout is EAGAIN.
+    /// As the function `receive`.
     pub fn receive(&self, record: &mut [u8]) -> Result<(usize, Vec<OwnedFd>), Errno> {
-        let mut ancillary = Ancillary([0; 16 + FDS_MAX * 4]);
-        let mut part = libc::iovec { iov_base: record.as_mut_ptr().cast(), iov_len: record.len() };
-        let mut header = empty_header(&mut part);
-        header.msg_control = ancillary.0.as_mut_ptr().cast();
-        header.msg_controllen = ancillary.0.len();
-        let at = &mut header as *mut libc::msghdr as usize;
-        let args = [self.fd() as usize, at, libc::MSG_CMSG_CLOEXEC as usize, 0, 0, 0];
-        let bytes = loop {
-            // SAFETY: header, part, record and ancillary are live and exclusively ours.
-            match check(unsafe { raw(Sysno::recvmsg as usize, args) }) {
-                Err(Errno(libc::EINTR)) => continue,
-                answer => break answer?,
-            }
-        };
-        let fds = take_fds(&ancillary.0, header.msg_controllen);
-        if bytes == 0 {
-            return Err(Errno(libc::ECONNRESET));
-        }
-        if header.msg_flags & (libc::MSG_TRUNC | libc::MSG_CTRUNC) != 0 {
-            return Err(Errno(libc::EMSGSIZE));
-        }
-        Ok((bytes, fds))
+        receive(self.fd(), record)
     }
 
     /// The descriptor number.
     pub fn fd(&self) -> RawFd {
         self.0.as_raw_fd()
     }
+}
+
+/// Sends one record with the given descriptors on a local socket.
+pub fn send(socket: RawFd, record: &[u8], fds: &[RawFd]) -> Result<(), Errno> {
+    let mut ancillary = Ancillary([0; 16 + FDS_MAX * 4]);
+    let count = fds.len().min(FDS_MAX);
+    let used = 16 + count * 4;
+    ancillary.0[..8].copy_from_slice(&used.to_ne_bytes());
+    ancillary.0[8..12].copy_from_slice(&libc::SOL_SOCKET.to_ne_bytes());
+    ancillary.0[12..16].copy_from_slice(&libc::SCM_RIGHTS.to_ne_bytes());
+    for (place, fd) in fds.iter().take(count).enumerate() {
+        ancillary.0[16 + place * 4..20 + place * 4].copy_from_slice(&fd.to_ne_bytes());
+    }
+    let mut part = libc::iovec { iov_base: record.as_ptr() as *mut _, iov_len: record.len() };
+    let mut header = empty_header(&mut part);
+    if count > 0 {
+        header.msg_control = ancillary.0.as_mut_ptr().cast();
+        header.msg_controllen = used.next_multiple_of(8);
+    }
+    let at = &header as *const libc::msghdr as usize;
+    let flags = libc::MSG_NOSIGNAL as usize;
+    // SAFETY: header, part, record and ancillary are live, and sendmsg only reads them.
+    check(unsafe { raw(Sysno::sendmsg as usize, [socket as usize, at, flags, 0, 0, 0]) })?;
+    Ok(())
+}
+
+/// Receives one record into `record` and its descriptors; a cut record is EMSGSIZE, the
+/// other side's end is ECONNRESET, silence beyond the timeout is EAGAIN.
+pub fn receive(socket: RawFd, record: &mut [u8]) -> Result<(usize, Vec<OwnedFd>), Errno> {
+    let mut ancillary = Ancillary([0; 16 + FDS_MAX * 4]);
+    let mut part = libc::iovec { iov_base: record.as_mut_ptr().cast(), iov_len: record.len() };
+    let mut header = empty_header(&mut part);
+    header.msg_control = ancillary.0.as_mut_ptr().cast();
+    header.msg_controllen = ancillary.0.len();
+    let at = &mut header as *mut libc::msghdr as usize;
+    let args = [socket as usize, at, libc::MSG_CMSG_CLOEXEC as usize, 0, 0, 0];
+    let bytes = loop {
+        // SAFETY: header, part, record and ancillary are live and exclusively ours.
+        match check(unsafe { raw(Sysno::recvmsg as usize, args) }) {
+            Err(Errno(libc::EINTR)) => continue,
+            answer => break answer?,
+        }
+    };
+    let fds = take_fds(&ancillary.0, header.msg_controllen);
+    if bytes == 0 {
+        return Err(Errno(libc::ECONNRESET));
+    }
+    if header.msg_flags & (libc::MSG_TRUNC | libc::MSG_CTRUNC) != 0 {
+        return Err(Errno(libc::EMSGSIZE));
+    }
+    Ok((bytes, fds))
 }
 
 fn empty_header(part: &mut libc::iovec) -> libc::msghdr {
@@ -128,7 +138,8 @@ fn take_fds(ancillary: &[u8], length: usize) -> Vec<OwnedFd> {
     (0..count).map(|place| unsafe { OwnedFd::adopt(word(16 + place * 4)) }).collect()
 }
 
-fn set_timeouts(fd: RawFd, timeout_ms: u64) -> Result<(), Errno> {
+/// Limits how long each later call on the socket waits; 0 for no limit.
+pub fn set_timeouts(fd: RawFd, timeout_ms: u64) -> Result<(), Errno> {
     let value = libc::timeval {
         tv_sec: (timeout_ms / 1000) as i64,
         tv_usec: (timeout_ms % 1000) as i64 * 1000,

@@ -107,6 +107,80 @@ pub fn fork_detached() -> Result<Detached, Errno> {
     first.map(|_| Detached::Parent)
 }
 
+/// Runs another program to its end, of which this process's program hears nothing: no SIGCHLD, and
+/// nobody else can wait for it. Its standard streams are `/dev/null`. The lists end with null.
+///
+/// # Safety
+/// `program` and each element of the two lists are C strings.
+pub unsafe fn run_unseen(
+    program: *const libc::c_char,
+    arguments: &[*const libc::c_char],
+    environment: &[*const libc::c_char],
+) -> Result<i32, Errno> {
+    assert!(arguments.last().is_some_and(|last| last.is_null()), "the list ends with null");
+    assert!(environment.last().is_some_and(|last| last.is_null()), "the list ends with null");
+    let (all, mut before) = (u64::MAX, 0u64);
+    let (all_at, before_at) = (&all as *const u64 as usize, &mut before as *mut u64 as usize);
+    let block = libc::SIG_SETMASK as usize;
+    // SAFETY: both masks are live words of eight bytes.
+    unsafe { raw(Sysno::rt_sigprocmask as usize, [block, all_at, before_at, 8, 0, 0]) };
+    // SAFETY: clone without shared memory copies the address space; exit signal 0 tells nobody. It
+    // is SIGCHLD again after an exec, so the process that execs is the child of one that does not.
+    let pid = check(unsafe { raw(Sysno::clone as usize, [0; 6]) });
+    if pid == Ok(0) {
+        // SAFETY: as above.
+        let inner = check(unsafe { raw(Sysno::clone as usize, [0; 6]) });
+        if inner == Ok(0) {
+            // SAFETY: this process is one of its own; the strings and lists are the caller's promise.
+            unsafe { become_unseen(program, arguments, environment, before_at) };
+        }
+        exit_now(inner.map_or(127, |pid| code_of(wait_for(pid))));
+    }
+    let status = pid.map(wait_for);
+    // SAFETY: the mask read above is put back.
+    unsafe { raw(Sysno::rt_sigprocmask as usize, [block, before_at, 0, 8, 0, 0]) };
+    status
+}
+
+/// # Safety
+/// As `run_unseen`'s; `mask_at` is the address of a signal mask. Called in a process of its own.
+unsafe fn become_unseen(
+    program: *const libc::c_char,
+    arguments: &[*const libc::c_char],
+    environment: &[*const libc::c_char],
+    mask_at: usize,
+) -> ! {
+    let path = c"/dev/null".as_ptr() as usize;
+    let lists = [arguments.as_ptr() as usize, environment.as_ptr() as usize];
+    // SAFETY: live strings and lists, the caller's promise.
+    unsafe {
+        let null = raw(Sysno::open as usize, [path, libc::O_RDWR as usize, 0, 0, 0, 0]);
+        for stream in 0..3 {
+            raw(Sysno::dup2 as usize, [null as usize, stream, 0, 0, 0, 0]);
+        }
+        raw(Sysno::rt_sigprocmask as usize, [libc::SIG_SETMASK as usize, mask_at, 0, 8, 0, 0]);
+        raw(Sysno::execve as usize, [program as usize, lists[0], lists[1], 0, 0, 0]);
+    }
+    exit_now(127)
+}
+
+/// The wait status of a child that tells nobody of its end.
+fn wait_for(pid: usize) -> i32 {
+    let mut status = 0i32;
+    let args = [pid, &mut status as *mut i32 as usize, libc::__WALL as usize, 0, 0, 0];
+    // SAFETY: the kernel writes a status of four bytes.
+    while unsafe { raw(Sysno::wait4 as usize, args) } == -(libc::EINTR as isize) {}
+    status
+}
+
+/// The exit code for a wait status: 127 for an end by a signal.
+fn code_of(status: i32) -> i32 {
+    match libc::WIFEXITED(status) {
+        true => libc::WEXITSTATUS(status),
+        false => 127,
+    }
+}
+
 /// Ends this process without running anything of the program's.
 pub fn exit_now(status: i32) -> ! {
     loop {
@@ -133,6 +207,17 @@ pub fn is_single_threaded() -> bool {
     note.is_some_and(|note| note.load(Relaxed) != 0)
 }
 
+/// Has `prepare` called at each of libc's forks, before libc locks its allocator. Once, at start.
+pub fn prepare_forks(prepare: extern "C" fn()) {
+    // SAFETY: a function that takes nothing and lives as long as the library; libc copies its address.
+    unsafe { libc::pthread_atfork(Some(erased(prepare)), None, None) };
+}
+
+/// The same function by libc's type for it.
+fn erased(prepare: extern "C" fn()) -> unsafe extern "C" fn() {
+    prepare
+}
+
 /// This process's number.
 pub fn pid() -> i32 {
     // SAFETY: getpid takes nothing and cannot fail.
@@ -143,13 +228,6 @@ pub fn pid() -> i32 {
 pub fn effective_uid() -> u32 {
     // SAFETY: geteuid takes nothing and cannot fail.
     unsafe { raw(Sysno::geteuid as usize, [0; 6]) as u32 }
-}
-
-/// `effective_uid` as it was when first asked: a process that changes its user keeps the identity
-/// under which its session and its channels were granted.
-pub fn effective_uid_cached() -> u32 {
-    static UID: std::sync::OnceLock<u32> = std::sync::OnceLock::new();
-    *UID.get_or_init(effective_uid)
 }
 
 /// This thread's number.

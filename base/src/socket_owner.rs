@@ -4,7 +4,7 @@
 //! different users connect, once per connection.
 
 use std::io::{BufRead, BufReader};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// Owner of one socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -15,30 +15,58 @@ pub struct Owner {
     pub inode: u64,
 }
 
+/// One connection of a table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Row {
+    /// Own address.
+    pub local: SocketAddr,
+    /// The other end's address.
+    pub remote: SocketAddr,
+    /// User.
+    pub uid: u32,
+    /// Inode number; 0 when no descriptor refers to it any more.
+    pub inode: u64,
+    is_established: bool,
+}
+
+/// The connections in the text of a table, IPv4-mapped addresses as IPv4.
+pub fn rows(text: &str) -> impl Iterator<Item = Row> + '_ {
+    text.lines().filter_map(row)
+}
+
 /// The owner of the connected socket bound to `ip`:`port`.
 pub fn find(ip: IpAddr, port: u16) -> Option<Owner> {
     let tables = match ip {
         IpAddr::V4(_) => ["/proc/net/tcp", "/proc/net/tcp6"],
         IpAddr::V6(_) => ["/proc/net/tcp6", "/proc/net/tcp6"],
     };
+    let wanted = SocketAddr::new(ip.to_canonical(), port);
+    // Few lines have that port, and only these are worth taking apart.
+    let with_port = format!(":{port:04X} ");
     tables.iter().find_map(|table| {
         let file = std::fs::File::open(table).ok()?;
-        let lines = BufReader::new(file).lines().skip(1);
-        lines.map_while(Result::ok).find_map(|line| owner_in(&line, ip, port))
+        let lines = BufReader::new(file).lines().skip(1).map_while(Result::ok);
+        let mut rows = lines.filter(|line| line.contains(&with_port)).filter_map(|line| row(&line));
+        let found = rows.find(|row| row.local == wanted && row.is_established)?;
+        Some(Owner { uid: found.uid, inode: found.inode })
     })
 }
 
-fn owner_in(line: &str, ip: IpAddr, port: u16) -> Option<Owner> {
+fn row(line: &str) -> Option<Row> {
     const ESTABLISHED: &str = "01";
     let fields: Vec<&str> = line.split_whitespace().collect();
-    let (address, own_port) = fields.get(1)?.split_once(':')?;
-    let same = u16::from_str_radix(own_port, 16) == Ok(port)
-        && parse_ip(address)? == ip.to_canonical()
-        && *fields.get(3)? == ESTABLISHED;
-    if !same {
-        return None;
-    }
-    Some(Owner { uid: fields.get(7)?.parse().ok()?, inode: fields.get(9)?.parse().ok()? })
+    Some(Row {
+        local: parse_address(fields.get(1)?)?,
+        remote: parse_address(fields.get(2)?)?,
+        uid: fields.get(7)?.parse().ok()?,
+        inode: fields.get(9)?.parse().ok()?,
+        is_established: *fields.get(3)? == ESTABLISHED,
+    })
+}
+
+fn parse_address(text: &str) -> Option<SocketAddr> {
+    let (ip, port) = text.split_once(':')?;
+    Some(SocketAddr::new(parse_ip(ip)?, u16::from_str_radix(port, 16).ok()?))
 }
 
 /// Addresses stand there as 32-bit words in host order.

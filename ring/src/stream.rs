@@ -1,18 +1,26 @@
 //! One direction of a byte stream in shared memory: a lane.
 //!
 //! Holds bytes and order, not meaning: positions and room here, flags and sleep words in
-//! `words`, the memory itself in `place`. Waiting, bells and the shadow connection belong to the
-//! stub. A lane is used under its side's lock; the other side is foreign, and so is every word
+//! `words`, bytes that went before the ring in `prefix`, bytes that are held back in `held`, the
+//! memory itself in `place`. Waiting, bells and the shadow connection belong to the stub. A lane is used under its side's lock; the other side is foreign, and so is every word
 //! read from it.
 //!
 //! Orders (labels stand beside each release and its acquire; `models` shows them under loom):
 //! - `L1` bytes before `tail`: the writer publishes, the reader acquires;
 //! - `L2` reading done before `head`: the reader publishes, the writer acquires before reuse;
 //! - `L3` `tail` before FIN/SWITCHED: who sees the flag sees the last byte;
+//! - `H1` bytes before `held`: the writer holds them back, the reader acquires before it moves `tail`;
+//! - `S1` `prefix` before the slot is Started: who sees the state sees the number;
 //! - `D1`, `D2` sleep words: set, full fence, look again, sleep; against publish, full fence, look
-//!   at the sleep word. One of both sees the other (Dekker), so no wake-up is lost.
+//!   at the sleep word. One of both sees the other (Dekker), so no wake-up is lost;
+//! - `D3` the silent wish: made, full fence, look at what was published and rung; against publish or
+//!   count a bell, full fence, look at the wish. So the reader knows that nothing is under way.
 
+mod file;
+mod held;
 mod place;
+mod prefix;
+mod stamps;
 mod words;
 
 use std::io::{IoSlice, IoSliceMut};
@@ -21,12 +29,13 @@ use std::sync::Arc;
 use heliostat_abi::channel::direction as at;
 use heliostat_base::guarded::Fault;
 use heliostat_base::mapping::{OutOfRange, SharedMapping};
-use heliostat_base::sys::Errno;
 
 use crate::sync::fence_after_locked;
 use crate::sync::Ordering::{Acquire, Relaxed, Release, SeqCst};
 
+pub use held::HeldBack;
 pub use place::{Mapped, Place};
+pub use words::Wish;
 
 /// A drained ring starts over at its front after this many bytes, so that a stream of small
 /// messages keeps to a few warm cache lines instead of walking through the whole ring.
@@ -117,32 +126,6 @@ impl Lane {
     ) -> Result<Self, OutOfRange> {
         Ok(Self { place: Mapped::new(memory, words, data, capacity)? })
     }
-
-    /// Reads at most `limit` bytes of a file straight into the ring (sendfile without a copy
-    /// between), from `offset` or the file's own position. The inner error is the file's.
-    pub fn fill_from(
-        &self,
-        file: i32,
-        offset: Option<u64>,
-        limit: u64,
-        cache: &mut WriteCache,
-    ) -> Result<Result<usize, Errno>, Corrupt> {
-        let (tail, room, origin) = self.prepare(limit, cache)?;
-        let at = tail.wrapping_sub(origin) & (self.capacity() - 1);
-        let span = room.min(limit).min(self.capacity() - at) as usize;
-        if span == 0 {
-            return Ok(Ok(0));
-        }
-        // SAFETY: at + span <= capacity, all inside the ring, and the room says that nobody reads
-        // these bytes before they are published.
-        let answer = unsafe {
-            heliostat_base::call::pread_raw(file, self.place.byte(at as usize), span, offset)
-        };
-        if let Ok(bytes) = answer {
-            self.publish(tail, bytes.min(span) as u64);
-        }
-        Ok(answer)
-    }
 }
 
 impl<P: Place> Lane<P> {
@@ -167,7 +150,10 @@ impl<P: Place> Lane<P> {
         for word in [at::WRITER_ASLEEP, at::READ_LOCK, at::DRAINED] {
             self.place.u32(word).store(0, Relaxed);
         }
-        self.place.u64(at::HEAD).store(0, Relaxed);
+        self.forget_stamps();
+        for word in [at::HEAD, at::PREFIX, at::TAKEN, at::HELD, at::HELD_UNTIL] {
+            self.place.u64(word).store(0, Relaxed);
+        }
         self.place
             .u64(at::ORIGIN)
             .store(0u64.wrapping_sub(stagger & (self.capacity() - 1)), Relaxed);
@@ -178,7 +164,10 @@ impl<P: Place> Lane<P> {
     #[inline]
     pub fn unread(&self) -> Result<u64, Corrupt> {
         let tail = self.place.u64(at::TAIL).load(Acquire); // L1
-        self.checked(tail.wrapping_sub(self.place.u64(at::HEAD).load(Relaxed)))
+        match self.checked(tail.wrapping_sub(self.place.u64(at::HEAD).load(Relaxed)))? {
+            0 => Ok(self.due(tail)),
+            unread => Ok(unread),
+        }
     }
 
     /// Free bytes, as the writer sees them now.
@@ -339,6 +328,7 @@ impl<P: Place> Lane<P> {
     #[inline(always)]
     fn publish(&self, tail: u64, done: u64) {
         if done > 0 {
+            self.stamp();
             self.place.u64(at::TAIL).swap(tail.wrapping_add(done), SeqCst); // L1, D1
             fence_after_locked();
         }
@@ -374,17 +364,6 @@ impl<P: Place> Lane<P> {
             self.place.copy_in(0, rest)?;
         }
         Ok(())
-    }
-
-    /// Unread bytes as a copy, for the writer that takes them back.
-    pub fn take_back(&self) -> Result<Vec<u8>, Corrupt> {
-        let head = self.head();
-        let unread = self.checked(self.place.u64(at::TAIL).load(Relaxed).wrapping_sub(head))?;
-        let origin = self.place.u64(at::ORIGIN).load(Relaxed);
-        let mut bytes = vec![0; unread as usize];
-        // Memory of our own does not fault.
-        let _ = self.copy_out(head.wrapping_sub(origin), &mut bytes);
-        Ok(bytes)
     }
 }
 

@@ -112,7 +112,10 @@ fn a_file_is_read_straight_into_the_ring() {
     let zeros = std::fs::File::open("/dev/zero").unwrap();
     let answer = lane.fill_from(zeros.as_raw_fd(), None, 100, &mut cache);
     assert_eq!(answer, Ok(Ok(100)));
-    assert_eq!(lane.fill_from(-1, Some(0), 100, &mut cache), Ok(Err(Errno(9))));
+    assert_eq!(
+        lane.fill_from(-1, Some(0), 100, &mut cache),
+        Ok(Err(heliostat_base::sys::Errno(9)))
+    );
     assert_eq!(read(&lane, 200), vec![0; 100]);
 }
 

@@ -79,7 +79,9 @@ fn step(what: u8, a: u16, word: u64) -> Step {
 
 /// What each side does in its turn after the peer has struck.
 fn all_calls() -> Vec<Step> {
-    [4, 5, 6, 7, 8, 9].map(|what| step(what, 40, 50)).to_vec()
+    let calls = [4, 5, 6, 7, 8, 9].map(|what| step(what, 40, 50));
+    let before = [step(10, 13, 50), step(10, 14, 30), step(10, 14, 1 << 16 | 40)];
+    [calls.as_slice(), &before].concat()
 }
 
 fn struck_by(what: u8, a: u16, values: &[u64]) -> Vec<Step> {
@@ -101,11 +103,12 @@ fn seeds() -> Vec<(String, u8, Vec<Step>)> {
     let full = [step(4, 300, 0), step(10, 4, 0), step(9, 0, 0)];
     let drained = [step(6, 100, 0), step(6, 100, 0), step(10, 6, 0), step(5, 300, 0)];
     all.push(("full_then_drained".into(), 2, [full.as_slice(), &drained].concat()));
-    let signals = (0..3 * SIGNALS).flat_map(|a| [step(10, a * 5, 1), step(9, 0, 0)]);
+    let signals = (0..3 * SIGNALS).flat_map(|a| [step(10, a * 7, 1), step(9, 0, 0)]);
     all.push(("signals".into(), 10, signals.collect()));
     let files = [step(8, 100, 0), step(8, 500, 2), step(8, 9, 1), step(7, 0, 0), step(5, 500, 0)];
     all.push(("from_file".into(), 0, files.to_vec()));
-    for (place, name) in ["tail", "origin", "head"].iter().enumerate() {
+    let names = ["tail", "origin", "head", "prefix", "taken", "held", "held_until"];
+    for (place, name) in names.iter().enumerate() {
         all.push((format!("{name}_now"), 2, struck_by(0, place as u16, &EDGES)));
         for looks in [0, 1, 2, 3] {
             let a = place as u16 | looks << 8;
@@ -121,7 +124,7 @@ fn seeds() -> Vec<(String, u8, Vec<Step>)> {
 #[test]
 fn stored_seeds_are_small_and_name_every_word() {
     assert!(seeds().iter().all(|(_, _, steps)| steps.len() * 11 < 4096));
-    assert_eq!(POSITIONS.len(), 3, "a new position needs seeds of its own");
+    assert_eq!(POSITIONS.len(), 7, "a new position needs seeds of its own");
 }
 
 /// Run by hand when the script or the lane changes:

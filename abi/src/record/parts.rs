@@ -1,7 +1,7 @@
 //! What several records are made of: the header, ids, addresses, a channel's entry.
 
 use super::{Reply, MAGIC};
-use crate::code::{Code, Unmapped};
+use crate::code::{Code, Side, Thing, Unmapped};
 use crate::limits::{CHANNELS_MAX, FDS_PER_REPLY_MAX, PORTS_MAX, SESSIONS_MAX};
 use crate::name::{NetAddress, ObjectId};
 use crate::wire::{Reader, WireError, Writer};
@@ -41,6 +41,36 @@ impl ChannelEntry {
         let entry = Self { id, client, peer_uid: r.u32(), slots: r.u32(), ring_bytes: r.u32() };
         r.u32();
         Ok(entry)
+    }
+}
+
+/// What a limit is on, and whose it is; both None where something is refused for another reason.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Bound {
+    /// On what.
+    pub thing: Thing,
+    /// Whose.
+    pub side: Side,
+}
+
+impl Bound {
+    /// No limit is reached.
+    pub const NONE: Self = Self::new(Thing::None, Side::None);
+
+    /// A limit on a thing.
+    pub const fn new(thing: Thing, side: Side) -> Self {
+        Self { thing, side }
+    }
+
+    pub(crate) fn encode(self, w: &mut Writer<'_>) {
+        w.u16(self.thing as u16).u16(self.side as u16);
+    }
+
+    /// Numbers of a later control plane are shown as none; they decide nothing.
+    pub(crate) fn decode(r: &mut Reader<'_>) -> Self {
+        let thing = Thing::from_number(r.u16()).unwrap_or(Thing::None);
+        let side = Side::from_number(r.u16()).unwrap_or(Side::None);
+        Self { thing, side }
     }
 }
 

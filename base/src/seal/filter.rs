@@ -122,15 +122,27 @@ impl Instruction {
 /// EINVAL for a malformed filter, EBUSY if there is a listener already, EACCES without
 /// no_new_privs, ENOSYS without seccomp.
 pub fn install(program: &[Instruction]) -> Result<OwnedFd, Errno> {
+    let flags = libc::SECCOMP_FILTER_FLAG_NEW_LISTENER as usize
+        | libc::SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV as usize;
+    let fd = put_up(program, flags)?;
+    // SAFETY: the kernel has just opened it for us.
+    Ok(unsafe { OwnedFd::adopt(fd as RawFd) })
+}
+
+/// Puts this thread, and all it starts, under a filter that asks nobody, for ever.
+///
+/// # Errors
+/// Those of `install`.
+pub fn restrict(program: &[Instruction]) -> Result<(), Errno> {
+    put_up(program, 0).map(drop)
+}
+
+fn put_up(program: &[Instruction], flags: usize) -> Result<usize, Errno> {
     let raws: Vec<libc::sock_filter> = program.iter().map(|one| one.raw()).collect();
     let length = u16::try_from(raws.len()).map_err(|_| Errno(libc::EINVAL))?;
     let whole = libc::sock_fprog { len: length, filter: raws.as_ptr().cast_mut() };
     let at = std::ptr::from_ref(&whole) as usize;
-    let flags = libc::SECCOMP_FILTER_FLAG_NEW_LISTENER as usize
-        | libc::SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV as usize;
     let args = [libc::SECCOMP_SET_MODE_FILTER as usize, flags, at, 0, 0, 0];
     // SAFETY: the program and its instructions live until the call returns, with their length.
-    let fd = check(unsafe { raw(Sysno::seccomp as usize, args) })?;
-    // SAFETY: the kernel has just opened it for us.
-    Ok(unsafe { OwnedFd::adopt(fd as RawFd) })
+    check(unsafe { raw(Sysno::seccomp as usize, args) })
 }

@@ -27,6 +27,8 @@ pub struct Notice {
     pub number: i32,
     /// Audit name of the instruction set (AUDIT_ARCH_*).
     pub arch: u32,
+    /// Where the thread goes on.
+    pub at: u64,
     /// Arguments.
     pub args: [u64; 6],
 }
@@ -81,6 +83,7 @@ impl Listener {
             thread: notice.pid as i32,
             number: notice.data.nr,
             arch: notice.data.arch,
+            at: notice.data.instruction_pointer,
             args: notice.data.args,
         }))
     }

@@ -11,7 +11,7 @@ mod placement;
 mod start;
 pub mod status;
 
-pub use filter::{install, Instruction, Verdict};
+pub use filter::{install, restrict, Instruction, Verdict};
 pub use interrupt::{interrupt, own_thread, signal_thread};
 pub use listener::{Listener, Notice, Reply};
 pub use memory::{read_memory, read_text, write_memory};

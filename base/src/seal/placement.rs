@@ -90,7 +90,7 @@ mod tests {
         let (told, hears) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
             told.send(own_thread()).unwrap();
-            std::thread::park_timeout(Duration::from_secs(20));
+            std::thread::park_timeout(Duration::from_secs(120));
         });
         hears.recv().unwrap()
     }

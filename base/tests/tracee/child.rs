@@ -62,7 +62,7 @@ impl Drop for Child {
 
 /// Waits until `is_so`; a watchdog, no measurement.
 pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let ends = Instant::now() + Duration::from_secs(30);
+    let ends = Instant::now() + Duration::from_secs(60);
     while !is_so() {
         assert!(Instant::now() < ends, "never: {what}");
         std::thread::sleep(Duration::from_millis(1));

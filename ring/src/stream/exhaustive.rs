@@ -27,6 +27,7 @@ fn stand(lane: &Lane, start: u64, offset: u64) -> WriteCache {
     lane.reset(0);
     lane.place.u64(at::HEAD).store(start, Relaxed);
     lane.place.u64(at::TAIL).store(start, Relaxed);
+    lane.place.u64(at::HELD).store(start, Relaxed);
     lane.place.u64(at::ORIGIN).store(start.wrapping_sub(offset), Relaxed);
     WriteCache { head: start, rewind_at: 0 }
 }

@@ -13,13 +13,14 @@ use heliostat_base::guarded::Fault;
 use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
 
-use super::{Lane, Place, WriteCache};
-use crate::sync::{AtomicU32, AtomicU64, UnsafeCell};
+use super::{Lane, Place, Wish, WriteCache};
+use crate::sync::{AtomicU32, AtomicU64, Ordering, UnsafeCell};
 
 const WORDS: [usize; 5] =
     [at::FLAGS, at::READER_ASLEEP, at::WANT_NATIVE, at::WRITER_ASLEEP, at::BELLS];
 const UNUSED: [usize; 3] = [at::WRITE_LOCK, at::READ_LOCK, at::DRAINED];
-const POSITIONS: [usize; 3] = [at::TAIL, at::ORIGIN, at::HEAD];
+const POSITIONS: [usize; 7] =
+    [at::TAIL, at::ORIGIN, at::HEAD, at::PREFIX, at::TAKEN, at::HELD, at::HELD_UNTIL];
 /// A third of it is one byte, so that a full ring of four is the only one without room.
 const CAPACITY: usize = 4;
 
@@ -115,6 +116,8 @@ fn read(lane: &Lane<Cells>, limit: usize, writers_bell: &Bell) -> Vec<u8> {
     bytes.truncate(done.bytes);
     bytes
 }
+
+mod held;
 
 fn model(preemptions: usize, f: impl Fn() + Sync + Send + 'static) {
     let mut model = loom::model::Builder::new();
@@ -242,7 +245,7 @@ fn loom_bytes_are_either_taken_back_or_read_never_both() {
         lane.want_native();
         let writer = lane.clone();
         let sender = thread::spawn(move || {
-            let is_accepted = writer.accept_want();
+            let is_accepted = writer.accept_want().is_some();
             let bytes = if is_accepted { writer.take_back().unwrap() } else { Vec::new() };
             writer.raise(if is_accepted { SWITCHED | TAKEN_BACK } else { SWITCHED });
             bytes
@@ -250,5 +253,91 @@ fn loom_bytes_are_either_taken_back_or_read_never_both() {
         let read = if lane.retract_want() { read(&lane, 4, &bell) } else { Vec::new() };
         let taken = sender.join().unwrap();
         assert_eq!([read, taken].concat(), [1, 2]);
+    });
+}
+
+#[test]
+fn loom_a_reader_that_leaves_silently_knows_that_nothing_is_under_way() {
+    loom::model(|| {
+        let lane = lane();
+        let shadow = Arc::new(Mutex::new(Vec::new()));
+        lane.reader_sleeps();
+        let (writer, its_shadow) = (lane.clone(), shadow.clone());
+        let sender = thread::spawn(move || {
+            write(&writer, &mut WriteCache::new(), &[7]);
+            if writer.take_sleeping_reader() {
+                writer.count_bell();
+                match writer.is_silence_wanted() {
+                    true => writer.uncount_bell(),
+                    false => its_shadow.lock().unwrap().push(0),
+                }
+            }
+            match writer.is_native_wanted().then(|| writer.accept_want()).flatten() {
+                Some(Wish::Rung) => its_shadow.lock().unwrap().push(0),
+                Some(Wish::Silent) => {
+                    its_shadow.lock().unwrap().extend(writer.take_back().unwrap())
+                }
+                None => {}
+            }
+        });
+        lane.want_native();
+        let is_heard = lane.want_silence();
+        let is_through = is_heard && lane.bells_pending() == 0 && lane.unread() == Ok(0);
+        sender.join().unwrap();
+        if is_through {
+            assert_eq!(*shadow.lock().unwrap(), [7]);
+        }
+    });
+}
+
+/// Bytes that go natively, then the step to Started (1), then the ring and a bell for who sleeps.
+fn begin_after_one(lane: &Lane<Cells>, shadow: &Mutex<Vec<u8>>, state: &AtomicU32) {
+    shadow.lock().unwrap().push(1);
+    lane.extend_prefix(1);
+    state.swap(1, Ordering::AcqRel); // S1
+    write(lane, &mut WriteCache::new(), &[2]);
+    if lane.take_sleeping_reader() {
+        lane.count_bell();
+        shadow.lock().unwrap().push(0);
+    }
+}
+
+/// Takes what the reader may take off the shadow, as the stub does.
+fn take(lane: &Lane<Cells>, shadow: &Mutex<Vec<u8>>, state: &AtomicU32) -> Vec<u8> {
+    let is_final = || state.load(Ordering::Acquire) == 1; // S1
+    let limit = match is_final() {
+        false => usize::MAX,
+        true => lane.prefix_left().expect("an honest writer") as usize,
+    };
+    let mut queued = shadow.lock().unwrap();
+    let count = queued.len().min(limit);
+    let mut piece: Vec<u8> = queued.drain(..count).collect();
+    drop(queued);
+    let payload = lane.note_taken(count as u64, is_final()).expect("bells that were rung");
+    piece.truncate(payload as usize);
+    piece
+}
+
+#[test]
+fn loom_bells_behind_the_prefix_are_told_from_payload() {
+    model(3, || {
+        let (lane, bell) = (lane(), Bell::default());
+        let shadow = Arc::new(Mutex::new(Vec::new()));
+        let state = Arc::new(AtomicU32::new(0));
+        let (writer, its_shadow, its_state) = (lane.clone(), shadow.clone(), state.clone());
+        let sender = thread::spawn(move || begin_after_one(&writer, &its_shadow, &its_state));
+        lane.reader_sleeps();
+        let mut got = Vec::new();
+        while got.len() < 2 {
+            got.extend(take(&lane, &shadow, &state));
+            if state.load(Ordering::Acquire) == 1 && lane.prefix_left() == Some(0) {
+                got.extend(read(&lane, 2, &bell));
+            }
+            thread::yield_now();
+        }
+        assert_eq!(got, [1, 2]);
+        sender.join().unwrap();
+        let left = shadow.lock().unwrap().len() as u32;
+        assert_eq!(lane.bells_pending(), left);
     });
 }

@@ -28,7 +28,8 @@ use step::{steps, Step};
 /// Kinds of steps.
 const KINDS: u8 = 12;
 /// Words of a direction: positions first, then all others.
-pub const POSITIONS: [usize; 3] = [at::TAIL, at::ORIGIN, at::HEAD];
+pub const POSITIONS: [usize; 7] =
+    [at::TAIL, at::ORIGIN, at::HEAD, at::PREFIX, at::TAKEN, at::HELD, at::HELD_UNTIL];
 pub const OTHERS: [usize; 8] = [
     at::FLAGS,
     at::BELLS,
@@ -40,8 +41,9 @@ pub const OTHERS: [usize; 8] = [
     at::DRAINED,
 ];
 /// Kinds of step 10, by `a`: raise; reader sleeps, is awake, is taken; the same of the writer;
-/// want, retract, accept; a bell counted, not counted after all, drained.
-pub const SIGNALS: u16 = 13;
+/// want, retract, accept; a bell counted, not counted after all, drained; bytes before the ring sent,
+/// and taken.
+pub const SIGNALS: u16 = 15;
 
 pub fn exercise(input: &[u8]) {
     let Some((shape, script)) = input.split_first() else { return };

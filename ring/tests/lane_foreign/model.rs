@@ -14,6 +14,9 @@ pub struct Model {
     pub writer_asleep: bool,
     /// 0, 1 wanted, 2 being fulfilled.
     pub wish: u32,
+    /// Bytes that went over the shadow before the ring, and how many of them were taken.
+    pub before: u64,
+    pub taken: u64,
 }
 
 impl Model {
@@ -50,8 +53,21 @@ impl Model {
             9 => return Some(self.wish == 1 && std::mem::replace(&mut self.wish, 2) == 1),
             10 => self.bells = self.bells.wrapping_add(1),
             11 => self.bells = self.bells.wrapping_sub(1),
-            _ => self.bells = self.bells.wrapping_sub(step.word as u32),
+            12 => self.bells = self.bells.wrapping_sub(step.word as u32),
+            _ => {}
         }
         None
+    }
+
+    /// Takes `count` bytes off the shadow, as `Lane::note_taken`.
+    pub fn note_taken(&mut self, count: u64, is_final: bool) -> Option<u64> {
+        let mut payload = count;
+        if is_final {
+            payload = count.min(self.before.checked_sub(self.taken)?);
+            let bells = (count - payload) as u32;
+            self.bells = self.bells.checked_sub(bells)?;
+        }
+        self.taken += payload;
+        Some(payload)
     }
 }

@@ -42,13 +42,18 @@ impl<P: Place> Player<P> {
         match step.what {
             0..=3 => self.strike(step),
             4 => self.own(step, &[at::TAIL, at::ORIGIN], Self::write),
-            5 if step.word >> 32 & 1 == 0 => self.own(step, &[at::HEAD], Self::read),
-            5 => self.own(step, &[], Self::read),
-            6 => self.own(step, &[at::HEAD], Self::discard),
+            5 if step.word >> 32 & 1 == 0 => self.own(step, &[at::HEAD, at::TAIL], Self::read),
+            5 => self.own(step, &[at::TAIL], Self::read),
+            6 => self.own(step, &[at::HEAD, at::TAIL], Self::discard),
             7 => self.own(step, &[], Self::take_back),
             8 => self.own(step, &[at::TAIL, at::ORIGIN], Self::fill),
-            9 => self.own(step, &[], Self::look),
-            10 => self.own(step, &OTHERS, Self::signal),
+            // What the peer says that it held back is taken by a look that finds nothing else.
+            9 => self.own(step, &[at::TAIL], Self::look),
+            10 => {
+                let words =
+                    [OTHERS.as_slice(), &[at::PREFIX, at::TAKEN, at::TAIL, at::HELD]].concat();
+                self.own(step, &words, Self::signal);
+            }
             _ => self.reset(),
         }
     }
@@ -95,7 +100,7 @@ impl<P: Place> Player<P> {
                 || POSITIONS.iter().any(|at| at + 4 == word * 4 && may_change.contains(at));
             assert!(*before == after || is_own, "call {} wrote word {}", step.what, word * 4);
         }
-        let writes = may_change.contains(&at::TAIL);
+        let writes = may_change.contains(&at::ORIGIN);
         assert!(writes || ring == self.arena.ring(), "call {} wrote into the ring", step.what);
     }
 
@@ -222,10 +227,20 @@ impl<P: Place> Player<P> {
             6 => said = Some(lane.take_sleeping_writer()),
             7 => lane.want_native(),
             8 => said = Some(lane.retract_want()),
-            9 => said = Some(lane.accept_want()),
+            9 => said = Some(lane.accept_want().is_some()),
             10 => lane.count_bell(),
             11 => lane.uncount_bell(),
-            _ => lane.bells_drained(step.word as u32),
+            12 => lane.bells_drained(step.word as u32),
+            13 => {
+                lane.extend_prefix(step.word & 0xffff);
+                model.before += step.word & 0xffff;
+            }
+            _ => {
+                let (count, is_final) = (step.word & 0xffff, step.word >> 16 & 1 == 1);
+                let taken = lane.note_taken(count, is_final);
+                assert!(taken.is_none_or(|taken| taken <= count), "{taken:?} of {count}");
+                assert!(!is_honest || taken == model.note_taken(count, is_final));
+            }
         }
         assert!(!is_honest || said == told, "signal {} said {said:?}", step.a % SIGNALS);
     }

@@ -5,12 +5,14 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use heliostat_abi::code::{Side, Thing};
 use heliostat_abi::limits::LEASES_MAX;
 use heliostat_abi::name::ObjectId;
-use heliostat_abi::table::Table;
+use heliostat_abi::quota::{Exceeded, Holder, QuotaTable, Shares};
+use heliostat_abi::record::Bound;
 
 use crate::pause::Pauses;
-use crate::refusal::{Refusal, Resource};
+use crate::refusal::Refusal;
 
 /// A file, by the kernel's numbers. Both stay its own as long as somebody has it open.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
@@ -26,8 +28,8 @@ pub struct FileKey {
 pub struct Limits {
     /// Of one session.
     pub leases_per_session: usize,
-    /// Of all together; never more than `LEASES_MAX` whatever stands here.
-    pub leases: usize,
+    /// Of one user and of all together; never more than `LEASES_MAX` whatever stands here.
+    pub leases: Shares,
 }
 
 /// What the daemon has to carry out, in order, before it sends the answer.
@@ -69,7 +71,7 @@ pub(crate) struct Held {
 #[derive(Clone, Debug)]
 pub struct File {
     pub(crate) limits: Limits,
-    pub(crate) leases: Table<Lease>,
+    pub(crate) leases: QuotaTable<Lease>,
     pub(crate) by_key: HashMap<FileKey, ObjectId>,
     pub(crate) held: HashMap<ObjectId, Held>,
     pub(crate) pauses: Pauses,
@@ -80,7 +82,7 @@ impl File {
     pub fn new(limits: Limits) -> Self {
         Self {
             limits,
-            leases: Table::new(LEASES_MAX),
+            leases: QuotaTable::new(LEASES_MAX, limits.leases),
             by_key: HashMap::new(),
             held: HashMap::new(),
             pauses: Pauses::default(),
@@ -90,15 +92,18 @@ impl File {
     /// New limits for what is asked from now on; what was granted stays.
     pub fn set_limits(&mut self, limits: Limits) {
         self.limits = limits;
+        self.leases.set_shares(limits.leases);
     }
 
     /// A session asks for the lease on a file. The caller has checked the file and the rights.
     ///
     /// Who has it already gets the same one, and has it as often as it was given: each is ended by
     /// itself, so that files of one session that are under one lease need not know of each other.
+    /// A lease counts against the share of whoever asked first.
     pub fn ask(
         &mut self,
         session: ObjectId,
+        holder: Holder,
         key: FileKey,
         now_ns: u64,
         effects: &mut Vec<Effect>,
@@ -113,7 +118,8 @@ impl File {
         }
         let limit = self.limits.leases_per_session;
         if held.map_or(0, |held| held.leases.len()) >= limit {
-            return Err(full(Resource::LeasesPerSession, limit));
+            let bound = Bound::new(Thing::Leases, Side::Session);
+            return Err(Refusal::Full { bound, limit: limit as u64 });
         }
         if let Some(lease) = known {
             return self.join(session, lease);
@@ -121,7 +127,7 @@ impl File {
         if let Some(left_ns) = self.pauses.left_ns(key, now_ns) {
             return Err(Refusal::Pause { left_ns });
         }
-        self.begin(session, key, effects)
+        self.begin(session, holder, key, effects)
     }
 
     fn join(&mut self, session: ObjectId, id: ObjectId) -> Result<ObjectId, Refusal> {
@@ -136,15 +142,12 @@ impl File {
     fn begin(
         &mut self,
         session: ObjectId,
+        holder: Holder,
         key: FileKey,
         effects: &mut Vec<Effect>,
     ) -> Result<ObjectId, Refusal> {
-        let limit = self.limits.leases.min(LEASES_MAX);
-        if self.leases.len() >= limit {
-            return Err(full(Resource::Leases, limit));
-        }
         let lease = Lease { key, stage: Stage::Taking, holders: BTreeMap::from([(session, 1)]) };
-        let id = self.leases.insert(lease).map_err(|error| full(Resource::Leases, error.limit))?;
+        let id = self.leases.insert(holder, lease).map_err(exceeded)?;
         self.by_key.insert(key, id);
         self.held.entry(session).or_default().leases.insert(id);
         effects.push(Effect::TakeLease(id));
@@ -250,6 +253,6 @@ impl File {
     }
 }
 
-fn full(resource: Resource, limit: usize) -> Refusal {
-    Refusal::Full { resource, limit: limit as u64 }
+fn exceeded(it: Exceeded) -> Refusal {
+    Refusal::Full { bound: Bound::new(Thing::Leases, it.side), limit: it.limit }
 }

@@ -1,11 +1,16 @@
 //! The rules of the file service, one by one.
 
+use heliostat_abi::code::{Side, Thing};
 use heliostat_abi::name::ObjectId;
+use heliostat_abi::quota::{Holder, Shares};
+use heliostat_abi::record::Bound;
 
 use crate::pause::Pauses;
 use crate::*;
 
-const LIMITS: Limits = Limits { leases_per_session: 2, leases: 3 };
+const LIMITS: Limits = Limits { leases_per_session: 2, leases: Shares::whole(3) };
+
+const USER: Holder = Holder::user(7);
 const MS: u64 = 1_000_000;
 
 fn session(index: u32) -> ObjectId {
@@ -19,7 +24,7 @@ fn key(inode: u64) -> FileKey {
 /// Asks, and the kernel grants what is asked of it.
 fn lease(service: &mut File, by: u32, inode: u64, now_ns: u64) -> Result<ObjectId, Refusal> {
     let mut effects = Vec::new();
-    let lease = service.ask(session(by), key(inode), now_ns, &mut effects)?;
+    let lease = service.ask(session(by), USER, key(inode), now_ns, &mut effects)?;
     if effects == [Effect::TakeLease(lease)] {
         effects.clear();
         service.taken(lease, &mut effects);
@@ -52,8 +57,8 @@ fn sessions_share_a_lease_and_the_last_one_ends_it() {
 fn a_lease_that_the_kernel_refuses_leaves_nothing() {
     let mut service = File::new(LIMITS);
     let mut effects = Vec::new();
-    let id = service.ask(session(0), key(7), 0, &mut effects).unwrap();
-    let meanwhile = service.ask(session(1), key(7), 0, &mut effects);
+    let id = service.ask(session(0), USER, key(7), 0, &mut effects).unwrap();
+    let meanwhile = service.ask(session(1), USER, key(7), 0, &mut effects);
     assert_eq!(meanwhile, Err(Refusal::Taking { lease: id }));
     service.not_taken(id);
     assert_eq!((service.lease_count(), service.holding(session(0))), (0, 0));
@@ -78,12 +83,12 @@ fn a_broken_lease_is_over_for_all_and_its_file_is_left_alone() {
 #[test]
 fn limits_are_told() {
     let mut service = File::new(LIMITS);
-    let full = |resource, limit| Err(Refusal::Full { resource, limit });
+    let full = |side, limit| Err(Refusal::Full { bound: Bound::new(Thing::Leases, side), limit });
     lease(&mut service, 0, 1, 0).unwrap();
     lease(&mut service, 0, 2, 0).unwrap();
-    assert_eq!(lease(&mut service, 0, 3, 0), full(Resource::LeasesPerSession, 2));
+    assert_eq!(lease(&mut service, 0, 3, 0), full(Side::Session, 2));
     lease(&mut service, 1, 3, 0).unwrap();
-    assert_eq!(lease(&mut service, 1, 4, 0), full(Resource::Leases, 3));
+    assert_eq!(lease(&mut service, 1, 4, 0), full(Side::User, 3));
     // What is there already costs the node nothing.
     lease(&mut service, 1, 1, 0).unwrap();
 }

@@ -23,7 +23,7 @@ mod view;
 
 pub use file::{Effect, File, FileKey, Limits};
 pub use pause::{FORGIVEN_AFTER, PAUSES_MAX, PAUSE_LONGEST_NS, PAUSE_SHORTEST_NS};
-pub use refusal::{Refusal, Resource};
+pub use refusal::Refusal;
 pub use view::LeaseView;
 
 #[cfg(test)]

@@ -3,11 +3,12 @@
 use std::collections::{HashMap, HashSet};
 
 use heliostat_abi::name::ObjectId;
+use heliostat_abi::quota::{Holder, Shares};
 use proptest::prelude::*;
 
 use crate::*;
 
-const LIMITS: Limits = Limits { leases_per_session: 3, leases: 6 };
+const LIMITS: Limits = Limits { leases_per_session: 3, leases: Shares::whole(6) };
 const FILES: u64 = 8;
 
 #[derive(Clone, Debug)]
@@ -96,7 +97,8 @@ impl World {
     fn ask(&mut self, session: u32, inode: u64, grants: bool) {
         let (session, mut effects) = (self.session(session), Vec::new());
         let there = self.service.lease_on(key(inode));
-        let answer = self.service.ask(session, key(inode), self.now_ns, &mut effects);
+        let answer =
+            self.service.ask(session, Holder::user(7), key(inode), self.now_ns, &mut effects);
         let Ok(lease) = answer else { return assert_eq!(effects, []) };
         if effects.is_empty() {
             assert_eq!(there, Some(lease));
@@ -152,7 +154,7 @@ impl World {
         let active = self.words.iter().filter(|(_, word)| **word == Word::Active);
         let active: HashSet<_> = active.map(|(id, _)| *id).collect();
         assert_eq!(active, self.kernel.keys().copied().collect());
-        assert!(self.kernel.len() <= LIMITS.leases);
+        assert!(self.kernel.len() as u64 <= LIMITS.leases.all);
         let held = self.service.leases().flat_map(|view| {
             assert!(!view.holders.is_empty());
             assert_eq!(self.kernel[&view.id], view.key.inode);

@@ -3,25 +3,7 @@
 use std::fmt;
 
 use heliostat_abi::name::ObjectId;
-
-/// What there is only so much of.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Resource {
-    /// Files under a lease on the node.
-    Leases,
-    /// Leases of one session.
-    LeasesPerSession,
-}
-
-impl Resource {
-    /// The limit's key in the configuration, or what fixes it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Leases => "LEASES_MAX, or a quarter of the control plane's RLIMIT_NOFILE,",
-            Self::LeasesPerSession => "limits.leases_per_session",
-        }
-    }
-}
+use heliostat_abi::record::Bound;
 
 /// An ordinary no.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -43,8 +25,8 @@ pub enum Refusal {
     },
     /// A limit is reached.
     Full {
-        /// Of what.
-        resource: Resource,
+        /// On what, and whose.
+        bound: Bound,
         /// The limit in force.
         limit: u64,
     },
@@ -60,7 +42,9 @@ impl fmt::Display for Refusal {
             }
             Self::Taking { lease } => write!(f, "lease {lease} is just being taken"),
             Self::NotHeld { lease } => write!(f, "lease {lease} is none of this session"),
-            Self::Full { resource, limit } => write!(f, "{} is reached: {limit}", resource.name()),
+            Self::Full { bound: Bound { thing, side }, limit } => {
+                write!(f, "{} has no more than {limit} {}", side.text(), thing.text())
+            }
             Self::Revoked => write!(f, "the session's grants were revoked"),
         }
     }

@@ -1,6 +1,8 @@
 //! What can be read of the file service without changing it.
 
+use heliostat_abi::code::Thing;
 use heliostat_abi::name::ObjectId;
+use heliostat_abi::quota::Quota;
 
 use crate::file::{File, FileKey};
 
@@ -33,6 +35,11 @@ impl File {
     /// Leases in force.
     pub fn lease_count(&self) -> usize {
         self.leases.len()
+    }
+
+    /// Who has how many.
+    pub fn quota(&self) -> (Thing, &Quota) {
+        (Thing::Leases, self.leases.quota())
     }
 
     /// Those that a session holds.

@@ -31,6 +31,7 @@ impl Net {
 
     /// Forgets one channel, for example because its memory could not be made.
     pub fn forget(&mut self, channel: ObjectId, effects: &mut Vec<Effect>) {
+        let Some(holder) = self.channels.holder(channel) else { return };
         let Some(gone) = self.channels.remove(channel) else { return };
         if let Some(port) = self.ports.get_mut(gone.port) {
             port.channels.remove(&gone.serial);
@@ -39,12 +40,7 @@ impl Net {
             held.channels.remove(&channel);
             held.bytes -= gone.bytes;
         }
-        if let Some(bytes) = self.user_bytes.get_mut(&gone.uid) {
-            *bytes -= gone.bytes;
-            if *bytes == 0 {
-                self.user_bytes.remove(&gone.uid);
-            }
-        }
+        self.bytes.give_back(holder, gone.bytes);
         effects.push(Effect::ChannelFreed(channel));
     }
 

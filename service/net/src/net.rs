@@ -5,14 +5,19 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
+use heliostat_abi::code::{Side, Thing};
 use heliostat_abi::limits::{CHANNELS_MAX, FDS_PER_REPLY_MAX, PORTS_MAX};
 use heliostat_abi::name::ObjectId;
-use heliostat_abi::table::Table;
+use heliostat_abi::quota::{Exceeded, Holder, Quota, QuotaTable, Shares};
+use heliostat_abi::record::Bound;
 
 use crate::endpoint::{Endpoint, Proof};
-use crate::refusal::{Refusal, Resource};
+use crate::refusal::Refusal;
 
-/// What one session and one user may hold.
+/// Sockets of one address that are remembered: they tell one that was inherited from one that is new.
+const SOCKETS_MAX: usize = 1024;
+
+/// What one session, one user and the node may hold.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
     /// Listening addresses of one session.
@@ -23,8 +28,12 @@ pub struct Limits {
     pub channels_per_pair: usize,
     /// Bytes of channel memory of one connecting session.
     pub bytes_per_session: u64,
-    /// Bytes of channel memory of all sessions of one user.
-    pub bytes_per_user: u64,
+    /// Listening addresses.
+    pub ports: Shares,
+    /// Channels.
+    pub channels: Shares,
+    /// Bytes of channel memory.
+    pub bytes: Shares,
 }
 
 /// What the daemon has to carry out, in order.
@@ -47,8 +56,8 @@ pub enum Effect {
 pub struct Opening {
     /// The connecting session.
     pub client: ObjectId,
-    /// Its user.
-    pub uid: u32,
+    /// Whose share the channel counts against.
+    pub holder: Holder,
     /// The port, from `resolve`.
     pub port: ObjectId,
     /// Bytes of memory the channel will have.
@@ -86,7 +95,6 @@ pub(crate) struct Registration {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Channel {
     pub(crate) client: ObjectId,
-    pub(crate) uid: u32,
     pub(crate) port: ObjectId,
     pub(crate) serial: u64,
     pub(crate) bytes: u64,
@@ -105,11 +113,11 @@ pub(crate) struct Held {
 #[derive(Clone, Debug)]
 pub struct Net {
     pub(crate) limits: Limits,
-    pub(crate) ports: Table<Port>,
+    pub(crate) ports: QuotaTable<Port>,
     pub(crate) by_endpoint: HashMap<Endpoint, ObjectId>,
-    pub(crate) channels: Table<Channel>,
+    pub(crate) channels: QuotaTable<Channel>,
     pub(crate) held: HashMap<ObjectId, Held>,
-    pub(crate) user_bytes: HashMap<u32, u64>,
+    pub(crate) bytes: Quota,
 }
 
 impl Net {
@@ -117,17 +125,20 @@ impl Net {
     pub fn new(limits: Limits) -> Self {
         Self {
             limits,
-            ports: Table::new(PORTS_MAX),
+            ports: QuotaTable::new(PORTS_MAX, limits.ports),
             by_endpoint: HashMap::new(),
-            channels: Table::new(CHANNELS_MAX),
+            channels: QuotaTable::new(CHANNELS_MAX, limits.channels),
             held: HashMap::new(),
-            user_bytes: HashMap::new(),
+            bytes: Quota::new(limits.bytes),
         }
     }
 
     /// New limits for what is asked from now on; what was granted stays.
     pub fn set_limits(&mut self, limits: Limits) {
         self.limits = limits;
+        self.ports.set_shares(limits.ports);
+        self.channels.set_shares(limits.channels);
+        self.bytes.set_shares(limits.bytes);
     }
 
     /// Registers a listening socket of `session`. The same address registered again by the same
@@ -136,9 +147,12 @@ impl Net {
     /// The kernel lets one user's sockets share an address, and inherited ones; it never lets two
     /// users listen on it at once. So a proof by another user and another socket shows that the
     /// earlier registration is stale (its socket was closed without a word), and replaces it.
+    ///
+    /// An address counts against the share of whoever registered it first.
     pub fn register(
         &mut self,
         session: ObjectId,
+        holder: Holder,
         proof: Proof,
         effects: &mut Vec<Effect>,
     ) -> Result<ObjectId, Refusal> {
@@ -148,21 +162,19 @@ impl Net {
         }
         let known = self.by_endpoint.get(&proof.endpoint).copied();
         if let Some(id) = known.filter(|id| held.ports.contains(id)) {
-            if let Some(port) = self.ports.get_mut(id) {
-                port.sockets.insert(proof.socket);
-            }
+            self.ports.get_mut(id).into_iter().for_each(|port| port.remember(proof.socket));
             return Ok(id);
         }
         let limit = self.limits.ports_per_session;
         if held.ports.len() >= limit {
-            return Err(full(Resource::PortsPerSession, limit as u64));
+            return Err(full(Thing::Ports, Side::Session, limit as u64));
         }
         let id = match known.filter(|id| self.may_share(*id, &proof)) {
             Some(id) => id,
-            None => self.replace_port(known, &proof, effects)?,
+            None => self.replace_port(known, holder, &proof, effects)?,
         };
         if let Some(port) = self.ports.get_mut(id) {
-            port.sockets.insert(proof.socket);
+            port.remember(proof.socket);
             port.sessions.insert(session.index, Registration { session, unsent: 0 });
         }
         self.held.entry(session).or_default().ports.insert(id);
@@ -178,6 +190,7 @@ impl Net {
     fn replace_port(
         &mut self,
         stale: Option<ObjectId>,
+        holder: Holder,
         proof: &Proof,
         effects: &mut Vec<Effect>,
     ) -> Result<ObjectId, Refusal> {
@@ -193,9 +206,7 @@ impl Net {
             channels: BTreeMap::new(),
             next_serial: 0,
         };
-        let full =
-            |error: heliostat_abi::table::TableFull| full(Resource::Ports, error.limit as u64);
-        let id = self.ports.insert(port).map_err(full)?;
+        let id = self.ports.insert(holder, port).map_err(|it| exceeded(Thing::Ports, it))?;
         self.by_endpoint.insert(proof.endpoint, id);
         effects.push(Effect::RegistryChanged);
         Ok(id)
@@ -220,7 +231,6 @@ impl Net {
         let port = self.ports.get_mut(opening.port).ok_or(Refusal::NotFound)?;
         let channel = Channel {
             client: opening.client,
-            uid: opening.uid,
             port: opening.port,
             serial: port.next_serial,
             bytes: opening.bytes,
@@ -228,14 +238,14 @@ impl Net {
         };
         let id = self
             .channels
-            .insert(channel)
-            .map_err(|error| full(Resource::Channels, error.limit as u64))?;
+            .insert(opening.holder, channel)
+            .map_err(|it| exceeded(Thing::Channels, it))?;
         port.channels.insert(port.next_serial, id);
         port.next_serial += 1;
         let held = self.held.entry(opening.client).or_default();
         held.channels.insert(id);
         held.bytes += opening.bytes;
-        *self.user_bytes.entry(opening.uid).or_default() += opening.bytes;
+        self.bytes.take_anyway(opening.holder, opening.bytes);
         effects.push(Effect::ChannelActive(id));
         effects.push(Effect::PortChanged(opening.port));
         Ok(id)
@@ -251,21 +261,20 @@ impl Net {
         let same_port = |id: &&ObjectId| {
             self.channels.get(**id).is_some_and(|channel| channel.port == opening.port)
         };
-        let user_bytes = self.user_bytes.get(&opening.uid).copied().unwrap_or(0);
         let (total, per_pair) = (held.channels.len(), limits.channels_per_pair);
         if held.channels.iter().filter(same_port).count() >= per_pair {
-            return Err(full(Resource::ChannelsPerPair, per_pair as u64));
+            return Err(full(Thing::Channels, Side::Object, per_pair as u64));
         }
         if total >= limits.channels_per_session {
-            return Err(full(Resource::ChannelsPerSession, limits.channels_per_session as u64));
+            let limit = limits.channels_per_session as u64;
+            return Err(full(Thing::Channels, Side::Session, limit));
         }
         if held.bytes.saturating_add(opening.bytes) > limits.bytes_per_session {
-            return Err(full(Resource::BytesPerSession, limits.bytes_per_session));
+            return Err(full(Thing::ChannelBytes, Side::Session, limits.bytes_per_session));
         }
-        if user_bytes.saturating_add(opening.bytes) > limits.bytes_per_user {
-            return Err(full(Resource::BytesPerUser, limits.bytes_per_user));
-        }
-        Ok(())
+        let (used, bytes) = (self.bytes.used(opening.holder), opening.bytes);
+        let check = limits.bytes.check(opening.holder, used, bytes);
+        check.map_err(|it| exceeded(Thing::ChannelBytes, it))
     }
 
     /// Channels of `port` that `session` was not sent yet; they count as sent from now on.
@@ -289,6 +298,19 @@ impl Net {
     }
 }
 
-fn full(resource: Resource, limit: u64) -> Refusal {
-    Refusal::Full { resource, limit }
+impl Port {
+    /// Takes down that a socket has this address.
+    fn remember(&mut self, socket: u64) {
+        if self.sockets.len() < SOCKETS_MAX {
+            self.sockets.insert(socket);
+        }
+    }
+}
+
+fn full(thing: Thing, side: Side, limit: u64) -> Refusal {
+    Refusal::Full { bound: Bound::new(thing, side), limit }
+}
+
+fn exceeded(thing: Thing, it: Exceeded) -> Refusal {
+    full(thing, it.side, it.limit)
 }

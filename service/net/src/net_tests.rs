@@ -1,7 +1,10 @@
 //! The rules of the net service, one by one.
 
+use heliostat_abi::code::{Side, Thing};
 use heliostat_abi::limits::FDS_PER_REPLY_MAX;
 use heliostat_abi::name::{NetAddress, ObjectId};
+use heliostat_abi::quota::{Holder, Shares};
+use heliostat_abi::record::Bound;
 
 use crate::*;
 
@@ -10,8 +13,12 @@ const LIMITS: Limits = Limits {
     channels_per_session: 40,
     channels_per_pair: 20,
     bytes_per_session: 1 << 20,
-    bytes_per_user: 1 << 20,
+    ports: Shares { user: 3, ..Shares::whole(10) },
+    channels: Shares::whole(1000),
+    bytes: Shares { user: 1 << 20, ..Shares::whole(1 << 30) },
 };
+
+const USER: Holder = Holder::user(7);
 
 fn session(index: u32) -> ObjectId {
     ObjectId { index, generation: 1 }
@@ -26,13 +33,13 @@ fn proof(address: &str, owner_uid: u32, socket: u64) -> Proof {
 }
 
 fn opening(client: u32, port: ObjectId) -> Opening {
-    Opening { client: session(client), uid: 7, port, bytes: 100 }
+    Opening { client: session(client), holder: USER, port, bytes: 100 }
 }
 
 /// A service where session 0 of user 7 listens on 127.0.0.1:80.
 fn listening() -> (Net, ObjectId, Vec<Effect>) {
     let (mut net, mut effects) = (Net::new(LIMITS), Vec::new());
-    let port = net.register(session(0), proof("127.0.0.1:80", 7, 1), &mut effects).unwrap();
+    let port = net.register(session(0), USER, proof("127.0.0.1:80", 7, 1), &mut effects).unwrap();
     effects.clear();
     (net, port, effects)
 }
@@ -40,14 +47,14 @@ fn listening() -> (Net, ObjectId, Vec<Effect>) {
 #[test]
 fn registering_an_address_again_gives_the_same_object() {
     let (mut net, port, mut effects) = listening();
-    let again = net.register(session(0), proof("127.0.0.1:80", 7, 2), &mut effects);
+    let again = net.register(session(0), USER, proof("127.0.0.1:80", 7, 2), &mut effects);
     assert_eq!((again, effects), (Ok(port), vec![]));
 }
 
 #[test]
 fn workers_share_one_object_until_the_last_leaves() {
     let (mut net, port, mut effects) = listening();
-    assert_eq!(net.register(session(1), proof("127.0.0.1:80", 7, 2), &mut effects), Ok(port));
+    assert_eq!(net.register(session(1), USER, proof("127.0.0.1:80", 7, 2), &mut effects), Ok(port));
     net.end(session(0), &mut effects);
     assert_eq!((net.resolve(endpoint("127.0.0.1:80")), effects.len()), (Some(port), 0));
     net.end(session(1), &mut effects);
@@ -58,7 +65,7 @@ fn workers_share_one_object_until_the_last_leaves() {
 #[test]
 fn an_inherited_socket_is_shared_whoever_the_worker_is() {
     let (mut net, port, mut effects) = listening();
-    assert_eq!(net.register(session(1), proof("127.0.0.1:80", 9, 1), &mut effects), Ok(port));
+    assert_eq!(net.register(session(1), USER, proof("127.0.0.1:80", 9, 1), &mut effects), Ok(port));
 }
 
 #[test]
@@ -66,7 +73,7 @@ fn a_proof_by_another_user_replaces_the_stale_registration() {
     let (mut net, port, mut effects) = listening();
     let channel = net.open(opening(5, port), &mut effects).unwrap();
     effects.clear();
-    let new = net.register(session(1), proof("127.0.0.1:80", 9, 3), &mut effects).unwrap();
+    let new = net.register(session(1), USER, proof("127.0.0.1:80", 9, 3), &mut effects).unwrap();
     assert_ne!(new, port);
     assert_eq!(net.attach(session(0), port), Err(Refusal::NotRegistered { port }));
     assert_eq!(net.holding(session(0)).ports, 0);
@@ -77,11 +84,11 @@ fn a_proof_by_another_user_replaces_the_stale_registration() {
 fn resolution_prefers_the_exact_address_and_respects_ipv6_only() {
     let (mut net, exact, mut effects) = listening();
     let any = proof("[::]:80", 7, 2);
-    let any_id = net.register(session(0), any, &mut effects).unwrap();
+    let any_id = net.register(session(0), USER, any, &mut effects).unwrap();
     assert_eq!(net.resolve(endpoint("127.0.0.1:80")), Some(exact));
     assert_eq!(net.resolve(endpoint("127.0.0.2:80")), Some(any_id));
     let only = Proof { v6_only: true, ..proof("[::]:81", 7, 3) };
-    net.register(session(1), only, &mut effects).unwrap();
+    net.register(session(1), USER, only, &mut effects).unwrap();
     assert_eq!(net.resolve(endpoint("127.0.0.1:81")), None);
     assert!(net.resolve(endpoint("[::1]:81")).is_some());
 }
@@ -117,17 +124,21 @@ fn only_registered_sessions_attach() {
 fn each_limit_answers_with_its_name() {
     let (mut net, port, mut effects) = listening();
     (0..20).for_each(|_| assert!(net.open(opening(5, port), &mut effects).is_ok()));
-    let pair = Refusal::Full { resource: Resource::ChannelsPerPair, limit: 20 };
+    let full = |thing, side, limit| Refusal::Full { bound: Bound::new(thing, side), limit };
+    let pair = full(Thing::Channels, Side::Object, 20);
     assert_eq!(net.open(opening(5, port), &mut effects), Err(pair));
     let big = Opening { bytes: 1 << 21, ..opening(6, port) };
-    let bytes = Refusal::Full { resource: Resource::BytesPerSession, limit: 1 << 20 };
+    let bytes = full(Thing::ChannelBytes, Side::Session, 1 << 20);
     assert_eq!(net.open(big, &mut effects), Err(bytes));
     let rest = Opening { bytes: (1 << 20) - 1000, ..opening(6, port) };
-    let user = Refusal::Full { resource: Resource::BytesPerUser, limit: 1 << 20 };
+    let user = full(Thing::ChannelBytes, Side::User, 1 << 20);
     assert_eq!(net.open(rest, &mut effects), Err(user));
-    net.register(session(0), proof("127.0.0.1:81", 7, 2), &mut effects).unwrap();
-    let ports = Refusal::Full { resource: Resource::PortsPerSession, limit: 2 };
-    assert_eq!(net.register(session(0), proof("127.0.0.1:82", 7, 2), &mut effects), Err(ports));
+    net.register(session(0), USER, proof("127.0.0.1:81", 7, 2), &mut effects).unwrap();
+    let ports = full(Thing::Ports, Side::Session, 2);
+    assert_eq!(
+        net.register(session(0), USER, proof("127.0.0.1:82", 7, 2), &mut effects),
+        Err(ports)
+    );
 }
 
 #[test]
@@ -139,7 +150,7 @@ fn a_session_that_ends_gives_its_channels_and_bytes_back() {
     assert_eq!(effects, [Effect::ChannelFreed(channel)]);
     assert_eq!((net.channel_count(), net.holding(session(5))), (0, Holding::default()));
     assert_eq!(net.attach(session(0), port).unwrap().channels, []);
-    assert!(net.user_bytes.is_empty());
+    assert_eq!(net.bytes.used_by_all(), 0);
 }
 
 #[test]
@@ -166,4 +177,22 @@ fn revoking_a_listener_revokes_what_it_was_sent_and_frees_its_port() {
     let wanted =
         [Effect::ChannelRevoked(sent), Effect::ChannelFreed(unsent), Effect::RegistryChanged];
     assert_eq!(effects, wanted);
+}
+
+#[test]
+fn addresses_of_a_user_are_limited_however_many_sessions_it_has() {
+    let mut net = Net::new(LIMITS);
+    let mut effects = Vec::new();
+    let mut listen = |net: &mut Net, holder, number: u32| {
+        let proof = proof(&format!("127.0.0.1:{}", 80 + number), 7, number.into());
+        net.register(session(number), holder, proof, &mut effects)
+    };
+    for number in 0..3 {
+        listen(&mut net, USER, number).unwrap();
+    }
+    let full = Refusal::Full { bound: Bound::new(Thing::Ports, Side::User), limit: 3 };
+    assert_eq!(listen(&mut net, USER, 3), Err(full));
+    assert!(listen(&mut net, Holder::user(8), 4).is_ok());
+    net.end(session(1), &mut Vec::new());
+    assert!(listen(&mut net, USER, 3).is_ok());
 }

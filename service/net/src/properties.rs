@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use heliostat_abi::name::{NetAddress, ObjectId};
+use heliostat_abi::quota::{Holder, Shares};
 use proptest::prelude::*;
 
 use crate::net::{Effect, Limits, Net, Opening};
@@ -13,7 +14,9 @@ const LIMITS: Limits = Limits {
     channels_per_session: 5,
     channels_per_pair: 3,
     bytes_per_session: 400,
-    bytes_per_user: 900,
+    ports: Shares::whole(100),
+    channels: Shares { user: 8, ..Shares::whole(100) },
+    bytes: Shares { user: 900, ..Shares::whole(10_000) },
 };
 
 #[derive(Clone, Debug)]
@@ -65,7 +68,12 @@ impl World {
                     owner_uid: uid,
                     socket: u64::from(uid),
                 };
-                let _ = self.net.register(self.session(session), proof, &mut effects);
+                let _ = self.net.register(
+                    self.session(session),
+                    Holder::user(uid),
+                    proof,
+                    &mut effects,
+                );
             }
             Step::Unregister { session, port } => {
                 if let Some(port) = self.net.port_at(endpoint(port)) {
@@ -90,7 +98,7 @@ impl World {
     fn open(&mut self, session: u32, port: u16, effects: &mut Vec<Effect>) {
         let Some(port) = self.net.resolve(endpoint(port)) else { return };
         let client = self.session(session);
-        let opening = Opening { client, uid: session % 2, port, bytes: 100 };
+        let opening = Opening { client, holder: Holder::user(session % 2), port, bytes: 100 };
         if let Ok(id) = self.net.open(opening, effects) {
             assert!(self.ever.insert(id), "identity {id} was given out twice");
         }
@@ -138,8 +146,8 @@ impl World {
             bytes += holding.bytes;
         }
         assert_eq!(bytes, self.net.channel_count() as u64 * 100);
-        assert_eq!(bytes, self.net.user_bytes.values().sum::<u64>());
-        assert!(self.net.user_bytes.values().all(|bytes| *bytes <= LIMITS.bytes_per_user));
+        assert_eq!(bytes, self.net.bytes.used_by_all());
+        assert!(self.net.bytes.users().all(|(_, bytes)| bytes <= LIMITS.bytes.user));
         for port in self.net.ports() {
             assert!(!port.sessions.is_empty(), "a port without listeners stayed");
             assert_eq!(self.net.port_at(port.endpoint), Some(port.id));

@@ -3,40 +3,7 @@
 use std::fmt;
 
 use heliostat_abi::name::ObjectId;
-
-/// What there is only so much of.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Resource {
-    /// Listening addresses on the node.
-    Ports,
-    /// Listening addresses of one session.
-    PortsPerSession,
-    /// Channels on the node.
-    Channels,
-    /// Channels of one connecting session.
-    ChannelsPerSession,
-    /// Channels of one session to one listening address.
-    ChannelsPerPair,
-    /// Bytes of shared memory of one session.
-    BytesPerSession,
-    /// Bytes of shared memory of one user.
-    BytesPerUser,
-}
-
-impl Resource {
-    /// The limit's key in the configuration, or the constant that fixes it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Ports => "PORTS_MAX",
-            Self::PortsPerSession => "limits.ports_per_session",
-            Self::Channels => "CHANNELS_MAX",
-            Self::ChannelsPerSession => "limits.channels_per_session",
-            Self::ChannelsPerPair => "limits.channels_per_pair",
-            Self::BytesPerSession => "limits.shared_bytes_per_session",
-            Self::BytesPerUser => "limits.shared_bytes_per_user",
-        }
-    }
-}
+use heliostat_abi::record::Bound;
 
 /// An ordinary no.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -50,8 +17,8 @@ pub enum Refusal {
     },
     /// A limit is reached.
     Full {
-        /// Of what.
-        resource: Resource,
+        /// On what, and whose.
+        bound: Bound,
         /// The limit in force.
         limit: u64,
     },
@@ -66,8 +33,8 @@ impl fmt::Display for Refusal {
             Self::NotRegistered { port } => {
                 write!(f, "port object {port} is not registered by this session")
             }
-            Self::Full { resource, limit } => {
-                write!(f, "{} is reached: {limit}", resource.name())
+            Self::Full { bound: Bound { thing, side }, limit } => {
+                write!(f, "{} has no more than {limit} {}", side.text(), thing.text())
             }
             Self::Revoked => write!(f, "the session's grants were revoked"),
         }

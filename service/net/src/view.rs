@@ -1,6 +1,8 @@
 //! What can be read of the net service without changing it.
 
+use heliostat_abi::code::Thing;
 use heliostat_abi::name::ObjectId;
+use heliostat_abi::quota::Quota;
 
 use crate::endpoint::Endpoint;
 use crate::net::Net;
@@ -70,7 +72,8 @@ impl Net {
     /// One channel.
     pub fn channel(&self, id: ObjectId) -> Option<ChannelView> {
         let channel = self.channels.get(id)?;
-        Some(ChannelView { client: channel.client, client_uid: channel.uid, port: channel.port })
+        let client_uid = self.channels.holder(id)?.uid;
+        Some(ChannelView { client: channel.client, client_uid, port: channel.port })
     }
 
     /// Channels alive.
@@ -81,6 +84,15 @@ impl Net {
     /// Listening addresses registered.
     pub fn port_count(&self) -> usize {
         self.ports.len()
+    }
+
+    /// Who has how much: listening addresses, channels, their bytes.
+    pub fn quotas(&self) -> [(Thing, &Quota); 3] {
+        [
+            (Thing::Ports, self.ports.quota()),
+            (Thing::Channels, self.channels.quota()),
+            (Thing::ChannelBytes, &self.bytes),
+        ]
     }
 
     /// What a session holds; nothing for one that never asked.

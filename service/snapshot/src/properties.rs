@@ -4,13 +4,21 @@ use std::collections::{HashMap, HashSet};
 
 use heliostat_abi::limits::FDS_PER_REPLY_MAX;
 use heliostat_abi::name::ObjectId;
+use heliostat_abi::quota::{Holder, Shares};
 use heliostat_abi::region::{Presence, RegionName};
 use heliostat_abi::snapshot::CONSUMERS_MAX;
 use proptest::prelude::*;
 
 use crate::*;
 
-const LIMITS: Limits = Limits { regions_per_session: 2, attachments_per_session: 40 };
+const LIMITS: Limits = Limits {
+    regions_per_session: 2,
+    attachments_per_session: 40,
+    regions: Shares::whole(100),
+    attachments: Shares { user: 150, ..Shares::whole(1000) },
+};
+
+const USER: Holder = Holder::user(7);
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -92,7 +100,7 @@ impl World {
 
     fn publish(&mut self, session: u32, name: u32) {
         let was_taken = self.region(name).is_some();
-        let answer = self.service.publish(self.session(session), key(name));
+        let answer = self.service.publish(self.session(session), USER, key(name));
         let Ok(named) = answer else { return };
         assert!(!was_taken, "a living name was given again");
         let count = self.counts.entry(key(name)).or_default();
@@ -104,7 +112,7 @@ impl World {
     fn attach(&mut self, session: u32, name: u32) {
         let Some(region) = self.region(name) else { return };
         let (session, mut effects) = (self.session(session), Vec::new());
-        if let Ok(consumer) = self.service.attach(session, region, &mut effects) {
+        if let Ok(consumer) = self.service.attach(session, USER, region, &mut effects) {
             assert!(self.ever.insert(consumer), "identity {consumer} was given out twice");
             assert_eq!(effects, [Effect::RegionChanged(region)]);
         }

@@ -3,34 +3,7 @@
 use std::fmt;
 
 use heliostat_abi::name::ObjectId;
-
-/// What there is only so much of.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Resource {
-    /// Named regions on the node.
-    Regions,
-    /// Named regions of one session.
-    RegionsPerSession,
-    /// Attachments on the node.
-    Attachments,
-    /// Attachments of one session.
-    AttachmentsPerSession,
-    /// Consumers of one region.
-    ConsumersPerRegion,
-}
-
-impl Resource {
-    /// The limit's key in the configuration, or the constant that fixes it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Regions => "REGIONS_MAX",
-            Self::RegionsPerSession => "limits.regions_per_session",
-            Self::Attachments => "ATTACHMENTS_MAX",
-            Self::AttachmentsPerSession => "limits.attachments_per_session",
-            Self::ConsumersPerRegion => "CONSUMERS_MAX",
-        }
-    }
-}
+use heliostat_abi::record::Bound;
 
 /// An ordinary no.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -54,8 +27,8 @@ pub enum Refusal {
     },
     /// A limit is reached.
     Full {
-        /// Of what.
-        resource: Resource,
+        /// On what, and whose.
+        bound: Bound,
         /// The limit in force.
         limit: u64,
     },
@@ -74,7 +47,9 @@ impl fmt::Display for Refusal {
             Self::NotAttached { consumer } => {
                 write!(f, "consumer {consumer} is none of this session")
             }
-            Self::Full { resource, limit } => write!(f, "{} is reached: {limit}", resource.name()),
+            Self::Full { bound: Bound { thing, side }, limit } => {
+                write!(f, "{} has no more than {limit} {}", side.text(), thing.text())
+            }
             Self::Revoked => write!(f, "the session's grants were revoked"),
         }
     }

@@ -6,15 +6,17 @@
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
+use heliostat_abi::code::{Side, Thing};
 use heliostat_abi::limits::{
     ATTACHMENTS_MAX, FDS_PER_REPLY_MAX, JOINED_PER_REPLY_MAX, REGIONS_MAX,
 };
 use heliostat_abi::name::ObjectId;
+use heliostat_abi::quota::{Exceeded, Holder, QuotaTable, Shares};
+use heliostat_abi::record::Bound;
 use heliostat_abi::region::{Change, Presence, RegionName};
 use heliostat_abi::snapshot::CONSUMERS_MAX;
-use heliostat_abi::table::Table;
 
-use crate::refusal::{Refusal, Resource};
+use crate::refusal::Refusal;
 
 /// Names without region and consumers of which the count of producers is kept.
 pub const TOMBSTONES_MAX: usize = 1024;
@@ -28,13 +30,17 @@ pub struct Key {
     pub name: RegionName,
 }
 
-/// What one session may hold.
+/// What one session, one user and the node may hold.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
     /// Named regions of one session.
     pub regions_per_session: usize,
     /// Attachments of one session, to all regions together.
     pub attachments_per_session: usize,
+    /// Named regions.
+    pub regions: Shares,
+    /// Attachments.
+    pub attachments: Shares,
 }
 
 /// What the daemon has to carry out, in order, before it sends the answer.
@@ -105,8 +111,8 @@ pub(crate) struct Held {
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     pub(crate) limits: Limits,
-    pub(crate) regions: Table<Region>,
-    pub(crate) consumers: Table<Consumer>,
+    pub(crate) regions: QuotaTable<Region>,
+    pub(crate) consumers: QuotaTable<Consumer>,
     pub(crate) names: HashMap<Key, Standing>,
     /// Names that have nothing but their count, oldest first.
     pub(crate) tombstones: VecDeque<Key>,
@@ -118,8 +124,8 @@ impl Snapshot {
     pub fn new(limits: Limits) -> Self {
         Self {
             limits,
-            regions: Table::new(REGIONS_MAX),
-            consumers: Table::new(ATTACHMENTS_MAX),
+            regions: QuotaTable::new(REGIONS_MAX, limits.regions),
+            consumers: QuotaTable::new(ATTACHMENTS_MAX, limits.attachments),
             names: HashMap::new(),
             tombstones: VecDeque::new(),
             held: HashMap::new(),
@@ -129,10 +135,17 @@ impl Snapshot {
     /// New limits for what is asked from now on; what was granted stays.
     pub fn set_limits(&mut self, limits: Limits) {
         self.limits = limits;
+        self.regions.set_shares(limits.regions);
+        self.consumers.set_shares(limits.attachments);
     }
 
     /// Gives a region of `producer` its name. The caller has checked the rights.
-    pub fn publish(&mut self, producer: ObjectId, key: Key) -> Result<Named, Refusal> {
+    pub fn publish(
+        &mut self,
+        producer: ObjectId,
+        holder: Holder,
+        key: Key,
+    ) -> Result<Named, Refusal> {
         let held = self.held_by(producer)?;
         let limit = self.limits.regions_per_session;
         let known = self.names.get(&key).copied();
@@ -140,7 +153,7 @@ impl Snapshot {
             return Err(Refusal::Taken { region });
         }
         if held.0 >= limit {
-            return Err(full(Resource::RegionsPerSession, limit));
+            return Err(full(Thing::Regions, Side::Session, limit));
         }
         let region = Region {
             key: key.clone(),
@@ -149,8 +162,8 @@ impl Snapshot {
             untold: VecDeque::new(),
             left: VecDeque::new(),
         };
-        let full = |error: heliostat_abi::table::TableFull| full(Resource::Regions, error.limit);
-        let region = self.regions.insert(region).map_err(full)?;
+        let inserted = self.regions.insert(holder, region);
+        let region = inserted.map_err(|it| exceeded(Thing::Regions, it))?;
         self.held.entry(producer).or_default().regions.insert(region);
         if known.is_some_and(|name| name.attached == 0) {
             self.tombstones.retain(|kept| *kept != key);
@@ -172,6 +185,7 @@ impl Snapshot {
     pub fn attach(
         &mut self,
         session: ObjectId,
+        holder: Holder,
         region: ObjectId,
         effects: &mut Vec<Effect>,
     ) -> Result<ObjectId, Refusal> {
@@ -179,15 +193,14 @@ impl Snapshot {
         let limit = self.limits.attachments_per_session;
         let found = self.regions.get_mut(region).ok_or(Refusal::NotFound)?;
         if found.consumers.len() >= CONSUMERS_MAX {
-            return Err(full(Resource::ConsumersPerRegion, CONSUMERS_MAX));
+            return Err(full(Thing::Attachments, Side::Object, CONSUMERS_MAX));
         }
         if attached >= limit {
-            return Err(full(Resource::AttachmentsPerSession, limit));
+            return Err(full(Thing::Attachments, Side::Session, limit));
         }
         let consumer = Consumer { session, region, key: found.key.clone() };
-        let full =
-            |error: heliostat_abi::table::TableFull| full(Resource::Attachments, error.limit);
-        let id = self.consumers.insert(consumer).map_err(full)?;
+        let inserted = self.consumers.insert(holder, consumer);
+        let id = inserted.map_err(|it| exceeded(Thing::Attachments, it))?;
         found.consumers.insert(id);
         found.untold.push_back(id);
         if let Some(standing) = self.names.get_mut(&found.key) {
@@ -223,6 +236,10 @@ impl Snapshot {
     }
 }
 
-fn full(resource: Resource, limit: usize) -> Refusal {
-    Refusal::Full { resource, limit: limit as u64 }
+fn full(thing: Thing, side: Side, limit: usize) -> Refusal {
+    Refusal::Full { bound: Bound::new(thing, side), limit: limit as u64 }
+}
+
+fn exceeded(thing: Thing, it: Exceeded) -> Refusal {
+    Refusal::Full { bound: Bound::new(thing, it.side), limit: it.limit }
 }

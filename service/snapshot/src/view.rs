@@ -1,6 +1,8 @@
 //! What can be read of the snapshot service without changing it.
 
+use heliostat_abi::code::Thing;
 use heliostat_abi::name::ObjectId;
+use heliostat_abi::quota::Quota;
 
 use crate::snapshot::{Key, Snapshot};
 
@@ -69,6 +71,11 @@ impl Snapshot {
     /// Attachments alive, those to ended regions included.
     pub fn consumer_count(&self) -> usize {
         self.consumers.len()
+    }
+
+    /// Who has how much: regions, attachments.
+    pub fn quotas(&self) -> [(Thing, &Quota); 2] {
+        [(Thing::Regions, self.regions.quota()), (Thing::Attachments, self.consumers.quota())]
     }
 
     /// What a session holds; nothing for one that never asked.
