@@ -12,7 +12,10 @@ pub use error::{ConfigError, Fault};
 pub use read::Names;
 
 use heliostat_abi::delegated::{SESSIONS_MAX, WINDOW_BYTES_MAX};
-use heliostat_abi::limits::{CHANNELS_PER_PAIR_MAX, RING_BYTES_DEFAULT, SLOTS_MAX};
+use heliostat_abi::limits::{
+    ATTACHMENTS_MAX, CHANNELS_MAX, CHANNELS_PER_PAIR_MAX, LEASES_MAX, PORTS_MAX, REGIONS_MAX,
+    RING_BYTES_DEFAULT, SLOTS_MAX,
+};
 
 use crate::rate::Rate;
 use crate::rules::Rules;
@@ -85,14 +88,24 @@ pub struct Limits {
     pub sessions_per_user: usize,
     /// Listening addresses of one session.
     pub ports_per_session: usize,
+    /// Listening addresses of one user.
+    pub ports_per_user: usize,
     /// Named snapshot regions of one session.
     pub regions_per_session: usize,
+    /// Named snapshot regions of one user.
+    pub regions_per_user: usize,
     /// Snapshot regions that one session is attached to.
     pub attachments_per_session: usize,
+    /// Attachments of one user.
+    pub attachments_per_user: usize,
     /// Files that one session reads under a lease.
     pub leases_per_session: usize,
+    /// Files that one user's sessions read under a lease.
+    pub leases_per_user: usize,
     /// Channels of one connecting session.
     pub channels_per_session: usize,
+    /// Channels of one connecting user.
+    pub channels_per_user: usize,
     /// Channels of one connecting session to one address.
     pub channels_per_pair: usize,
     /// Bytes of channel memory of one connecting session.
@@ -101,6 +114,14 @@ pub struct Limits {
     pub shared_bytes_per_user: u64,
     /// New connections to the control socket, per user.
     pub connects: Rate,
+    /// Descriptors in answers that one user's programs have not read.
+    pub unread_descriptors_per_user: usize,
+    /// Bytes of texts in answers that one user's programs have not read.
+    pub unread_bytes_per_user: u64,
+    /// What one sealed program may have of its user's share, in percent.
+    pub sealed_percent: u64,
+    /// What is kept for newcomers, root and the owner of what the node has, in percent.
+    pub reserve_percent: u64,
 }
 
 impl Default for Limits {
@@ -109,11 +130,17 @@ impl Default for Limits {
             // Half of the node page: one user cannot shut the others out.
             sessions_per_user: 2048,
             ports_per_session: 256,
+            // Of one user half of what the node has, as of sessions.
+            ports_per_user: PORTS_MAX / 2,
             regions_per_session: 64,
+            regions_per_user: REGIONS_MAX / 2,
             attachments_per_session: 256,
+            attachments_per_user: ATTACHMENTS_MAX / 2,
             // A sixteenth of the node's: descriptors of the control plane, and writers that wait.
             leases_per_session: 256,
+            leases_per_user: LEASES_MAX / 2,
             channels_per_session: 1024,
+            channels_per_user: CHANNELS_MAX / 2,
             channels_per_pair: CHANNELS_PER_PAIR_MAX,
             // Promised, not used: pages of a channel exist once they are written. A full pair
             // (64 channels of 32 MiB) is 2 GiB, so a session may fill eight of them.
@@ -121,6 +148,14 @@ impl Default for Limits {
             shared_bytes_per_user: 256 << 30,
             // A shell loop that starts programs reaches about 500 per second on one core.
             connects: Rate { per_second: 1000, burst: 2000 },
+            // An answer has 2, or up to 16 for who attaches: hundreds of programs that were just
+            // started and have not run yet.
+            unread_descriptors_per_user: 2048,
+            // A full status has some 10 MiB.
+            unread_bytes_per_user: 128 << 20,
+            // Four sealed programs that take all they may leave their user nothing; one much.
+            sealed_percent: 25,
+            reserve_percent: 12,
         }
     }
 }
@@ -155,6 +190,8 @@ pub struct Delegated {
     pub cache_bytes: u64,
     /// Sessions at once; 0 switches delegated operations off.
     pub sessions: usize,
+    /// Of these, one user's.
+    pub sessions_per_user: usize,
     /// Largest window of a session.
     pub window_bytes: u64,
     /// Operations per second of one session; 0 is no limit.
@@ -181,6 +218,7 @@ impl Default for Delegated {
             // 4096 blocks: what a handful of programs read again and again.
             cache_bytes: 256 << 20,
             sessions: SESSIONS_MAX,
+            sessions_per_user: SESSIONS_MAX / 2,
             window_bytes: WINDOW_BYTES_MAX,
             operations_per_second: 0,
             bytes_per_second: 0,

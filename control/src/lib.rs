@@ -11,4 +11,3 @@ pub mod policy;
 pub mod rate;
 pub mod rights;
 pub mod rules;
-pub mod tally;

@@ -141,6 +141,15 @@ impl Policy {
         self.listen.iter().any(|endpoint| endpoint.contains(at))
     }
 
+    /// Whether a group of hosts may be joined, which tells them so: it may be sent to, or is named
+    /// as what may be listened at, at whatever port.
+    pub fn may_join(&self, group: IpAddr) -> bool {
+        let group = group.to_canonical();
+        let is_named = |endpoint: &Endpoint| endpoint.host == Host::Ip(group);
+        self.connect.iter().any(|endpoint| endpoint.is_about(group))
+            || self.listen.iter().any(is_named)
+    }
+
     /// Whether a name may be looked up: it is granted, or it is one that may be connected to.
     pub fn may_look_up(&self, name: &str) -> bool {
         let connectable = self.connect.iter().any(|endpoint| endpoint.host.is_named(name));

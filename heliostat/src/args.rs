@@ -24,13 +24,16 @@ pub enum Command {
     /// Make sure that a control plane runs, and print the path of its socket.
     Start(StartArguments),
     /// Show sessions, listening addresses and limits of the control plane.
-    Status(Format),
-    /// Show every connection of a process, its path, and why it is native if it is.
+    Status(Look),
+    /// Show every connection of a process, its path, its other end, and why it is native if it is.
     Explain {
         /// Process id.
         pid: u32,
+        /// Show the processes that it has started too, and theirs.
+        #[arg(long)]
+        tree: bool,
         #[command(flatten)]
-        format: Format,
+        look: Look,
     },
     /// Check what this machine allows, and say what to do about what it does not.
     Doctor(Format),
@@ -41,12 +44,18 @@ pub enum Command {
         /// Process id.
         pid: u32,
         #[command(flatten)]
-        place: Place,
+        whose: Whose,
     },
     /// End the control plane; direct connections between programs go on.
-    Stop(Place),
+    Stop(Whose),
     /// Show sessions and their traffic, refreshed every second.
     Top(Place),
+    /// Look for system calls in libraries; the stub starts this for those that are new to it.
+    #[command(hide = true)]
+    Examine {
+        /// The libraries.
+        files: Vec<PathBuf>,
+    },
     /// Versions of live memory: show, save, compare and follow them.
     Snapshot {
         /// What to do with them.
@@ -72,6 +81,28 @@ pub struct Format {
     /// The control plane.
     #[command(flatten)]
     pub place: Place,
+}
+
+/// Whose control plane is meant.
+#[derive(Args, Clone, Debug, Default)]
+pub struct Whose {
+    /// Name or number of a user whose control plane is meant; for root.
+    #[arg(long, value_name = "NAME", conflicts_with = "socket")]
+    pub user: Option<String>,
+    /// The control plane.
+    #[command(flatten)]
+    pub place: Place,
+}
+
+/// How to print, and whose control plane is looked at.
+#[derive(Args, Clone, Debug, Default)]
+pub struct Look {
+    /// Print JSON instead of a table.
+    #[arg(long)]
+    pub json: bool,
+    /// The control plane.
+    #[command(flatten)]
+    pub whose: Whose,
 }
 
 /// Which control plane to make sure of.

@@ -1,16 +1,20 @@
 //! One question to the control plane and its answer.
 
 use std::fmt;
+use std::fs::File;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
 use heliostat_abi::code::Code;
 use heliostat_abi::place::{FolderFault, Surroundings};
-use heliostat_abi::record::{Reply, Request, REPLY_BYTES};
+use heliostat_abi::record::{Bound, Reply, Request, REPLY_BYTES};
 use heliostat_abi::wire::WireError;
+use heliostat_base::fd::OwnedFd;
 use heliostat_base::packet::PacketSocket;
 use heliostat_base::process::peer_credentials;
 use heliostat_base::sys::Errno;
+use rustix::fs::{fcntl_get_seals, SealFlags};
 
 use crate::place::check_folder;
 
@@ -55,6 +59,8 @@ pub enum ClientError {
         code: Code,
         /// The limit in force, or zero.
         limit: u64,
+        /// On what, and whose.
+        bound: Bound,
     },
     /// The text cannot be read.
     Text(String),
@@ -84,11 +90,15 @@ impl fmt::Display for ClientError {
                 write!(f, "the control plane answered nonsense: {error}; are both one version?")
             }
             Self::Unexpected(reply) => write!(f, "unexpected answer: {reply:?}"),
-            Self::Refused { code, limit: 0 } => {
+            Self::Refused { code, limit: 0, .. } => {
                 write!(f, "the control plane refuses: {}", code.text())
             }
-            Self::Refused { code, limit } => {
+            Self::Refused { code, limit, bound: Bound::NONE } => {
                 write!(f, "the control plane refuses: {} ({limit})", code.text())
+            }
+            Self::Refused { code, limit, bound: Bound { thing, side } } => {
+                let (reached, thing, side) = (code.text(), thing.text(), side.text());
+                write!(f, "the control plane refuses: {reached}: {limit} {thing} for {side}")
             }
             Self::Text(error) => write!(f, "cannot read the answer: {error}"),
         }
@@ -113,18 +123,39 @@ pub fn connect(here: &Surroundings) -> Result<PacketSocket, ClientError> {
 
 /// Asks and returns the text of the answer; empty for an answer without one.
 pub fn ask(here: &Surroundings, request: &Request) -> Result<String, ClientError> {
-    let connection = connect(here)?;
+    ask_on(&connect(here)?, request)
+}
+
+/// Asks on a connection that may have been asked on before.
+pub fn ask_on(connection: &PacketSocket, request: &Request) -> Result<String, ClientError> {
     connection.send(&request.encode(1), &[]).map_err(ClientError::Broken)?;
     let mut record = [0; REPLY_BYTES];
     let (length, fds) = connection.receive(&mut record).map_err(ClientError::Broken)?;
     let (reply, _) = Reply::decode(&record[..length]).map_err(ClientError::Wire)?;
     match (reply, fds.first()) {
         (Reply::Done, _) => Ok(String::new()),
-        (Reply::Refused { code, limit }, _) => Err(ClientError::Refused { code, limit }),
+        (Reply::Refused { code, limit, bound }, _) => {
+            Err(ClientError::Refused { code, limit, bound })
+        }
         (Reply::Text { bytes }, Some(fd)) if bytes <= TEXT_BYTES_MAX => {
-            std::fs::read_to_string(format!("/proc/self/fd/{}", fd.as_raw_fd()))
-                .map_err(|error| ClientError::Text(error.to_string()))
+            read_text(fd, bytes as usize).map_err(ClientError::Text)
         }
         (reply, _) => Err(ClientError::Unexpected(Box::new(reply))),
     }
+}
+
+/// The text in a memory file. Root may ask a user's control plane, which is then no more than
+/// another program: what it sends is memory that nobody can change or shorten, or is not read.
+fn read_text(fd: &OwnedFd, bytes: usize) -> Result<String, String> {
+    let wanted = SealFlags::SHRINK | SealFlags::WRITE;
+    // First of all: only memory files have seals, and opening anything else might wait.
+    match fcntl_get_seals(fd) {
+        Ok(seals) if seals.contains(wanted) => {}
+        _ => return Err("it is no sealed memory".to_owned()),
+    }
+    let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
+    let file = File::open(path).map_err(|error| error.to_string())?;
+    let mut text = vec![0; bytes];
+    file.read_exact_at(&mut text, 0).map_err(|error| error.to_string())?;
+    String::from_utf8(text).map_err(|error| error.to_string())
 }

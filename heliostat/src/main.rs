@@ -9,9 +9,12 @@ mod client;
 mod delegated;
 mod doctor;
 mod ensure;
+mod explain;
 mod image;
 mod place;
+mod proc;
 mod program;
+mod require;
 mod run;
 mod say;
 mod sealed;
@@ -33,12 +36,13 @@ fn main() -> ExitCode {
         Command::Run(arguments) => return run::run(&arguments),
         Command::Start(arguments) => return start::start(&arguments),
         Command::Doctor(format) => return doctor::doctor(&format),
-        Command::Status(format) => show::status(&format),
-        Command::Explain { pid, format } => show::explain(pid, &format),
+        Command::Status(look) => show::status(&look),
+        Command::Explain { pid, tree, look } => explain::explain(pid, tree, &look),
         Command::Metrics(place) => show::metrics(&place),
-        Command::Revoke { pid, place } => show::tell(&place, &Request::Revoke { pid }),
-        Command::Stop(place) => show::tell(&place, &Request::Stop),
+        Command::Revoke { pid, whose } => show::tell(&whose, &Request::Revoke { pid }),
+        Command::Stop(whose) => show::tell(&whose, &Request::Stop),
         Command::Top(place) => top::top(&place),
+        Command::Examine { files } => return run::examine(&files),
         Command::Snapshot { command } => return snapshot::run(&command),
     };
     match done {

@@ -6,7 +6,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::fs::{self, File};
-use std::io::Read;
+use std::io::{self, Read};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -19,6 +19,7 @@ const SCRIPTS_MAX: usize = 4;
 const SHELL: &str = "/bin/sh";
 const EM_X86_64: u16 = 62;
 const PT_INTERP: u32 = 3;
+const PT_NOTE: u32 = 4;
 /// The loader that this build's stub needs.
 const LOADER: &str = "ld-linux-x86-64.so.2";
 
@@ -33,6 +34,8 @@ pub enum Uncovered {
     Machine,
     /// Its loader belongs to another C library.
     Loader(String),
+    /// Its runtime makes system calls by instructions of its own, which nobody catches.
+    OwnCalls,
     /// It is a script whose interpreter is a script, and so on.
     Nested,
 }
@@ -55,6 +58,9 @@ impl fmt::Display for Uncovered {
             ),
             Self::Machine => write!(f, "it is of another architecture than x86-64"),
             Self::Loader(found) => write!(f, "its loader is {found}, the stub is made for glibc"),
+            Self::OwnCalls => {
+                write!(f, "it is a Go program, whose runtime makes system calls without libc")
+            }
             Self::Nested => {
                 write!(f, "its interpreter is a script more than {SCRIPTS_MAX} times over")
             }
@@ -69,6 +75,8 @@ pub enum Unrunnable {
     NotFound,
     /// There is one that may not be executed.
     NotExecutable(PathBuf),
+    /// Whether there is one cannot be told: a folder on the way may not be passed, or is none.
+    Unreachable(PathBuf, io::Error),
 }
 
 impl Unrunnable {
@@ -76,7 +84,7 @@ impl Unrunnable {
     pub fn status(&self) -> u8 {
         match self {
             Self::NotFound => 127,
-            Self::NotExecutable(_) => 126,
+            Self::NotExecutable(_) | Self::Unreachable(..) => 126,
         }
     }
 }
@@ -86,16 +94,19 @@ impl fmt::Display for Unrunnable {
         match self {
             Self::NotFound => write!(f, "command not found"),
             Self::NotExecutable(path) => write!(f, "{} is not executable", path.display()),
+            Self::Unreachable(path, error) => write!(f, "{}: {error}", path.display()),
         }
     }
 }
 
-/// The file that a shell would run for `name`.
+/// Returns the file that execvp(3) would run for `name`; where it would run none, the error tells
+/// whether there is none or whether it may not be reached.
 pub fn find(name: &OsStr, path: &OsStr) -> Result<PathBuf, Unrunnable> {
     if name.as_bytes().contains(&b'/') {
         let given = PathBuf::from(name);
         return match fs::metadata(&given) {
-            Err(_) => Err(Unrunnable::NotFound),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(Unrunnable::NotFound),
+            Err(error) => Err(Unrunnable::Unreachable(given, error)),
             Ok(_) if is_executable(&given) => Ok(given),
             Ok(_) => Err(Unrunnable::NotExecutable(given)),
         };
@@ -106,11 +117,17 @@ pub fn find(name: &OsStr, path: &OsStr) -> Result<PathBuf, Unrunnable> {
         if is_executable(&candidate) {
             return Ok(candidate);
         }
-        if candidate.is_file() {
-            refused.get_or_insert(candidate);
+        match fs::metadata(&candidate) {
+            Ok(found) if found.is_file() => {
+                refused.get_or_insert(Unrunnable::NotExecutable(candidate));
+            }
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                refused.get_or_insert(Unrunnable::Unreachable(candidate, error));
+            }
+            _ => {}
         }
     }
-    Err(refused.map_or(Unrunnable::NotFound, Unrunnable::NotExecutable))
+    Err(refused.unwrap_or(Unrunnable::NotFound))
 }
 
 fn is_executable(path: &Path) -> bool {
@@ -163,25 +180,34 @@ fn judge_elf(head: &[u8]) -> Result<(), Uncovered> {
     }
     let loader = loader_of(head).ok_or(Uncovered::Static)?;
     match loader.rsplit('/').next() {
+        Some(LOADER) if is_go(head) => Err(Uncovered::OwnCalls),
         Some(LOADER) => Ok(()),
         _ => Err(Uncovered::Loader(loader)),
     }
 }
 
+/// Go's linker writes a note of its own (source: cmd/internal/buildid of Go).
+fn is_go(head: &[u8]) -> bool {
+    segments(head, PT_NOTE).any(|part| part.windows(8).any(|note| note == b"\x04\0\0\0Go\0\0"))
+}
+
+/// What lies in the segments of a kind, those that are within the head.
+fn segments(head: &[u8], kind: u32) -> impl Iterator<Item = &[u8]> {
+    let start = number::<8>(head, 32).unwrap_or(0) as usize;
+    let size = number::<2>(head, 54).unwrap_or(0) as usize;
+    let count = number::<2>(head, 56).unwrap_or(0) as usize;
+    (0..count).filter_map(move |place| {
+        let at = start.saturating_add(place * size);
+        let is_it = number::<4>(head, at)? == u64::from(kind);
+        let offset = number::<8>(head, at.checked_add(8)?)? as usize;
+        let length = number::<8>(head, at.checked_add(32)?)? as usize;
+        head.get(offset..offset.checked_add(length)?).filter(|_| is_it)
+    })
+}
+
 fn loader_of(head: &[u8]) -> Option<String> {
-    let start = number::<8>(head, 32)? as usize;
-    let (size, count) = (number::<2>(head, 54)? as usize, number::<2>(head, 56)? as usize);
-    let headers = (0..count).map(|place| start.saturating_add(place * size));
-    for at in headers {
-        if number::<4>(head, at)? == u64::from(PT_INTERP) {
-            let offset = number::<8>(head, at + 8)? as usize;
-            let length = number::<8>(head, at + 32)? as usize;
-            let name = head.get(offset..offset.checked_add(length)?)?;
-            let name = name.split(|byte| *byte == 0).next()?;
-            return Some(String::from_utf8_lossy(name).into_owned());
-        }
-    }
-    None
+    let name = segments(head, PT_INTERP).next()?.split(|byte| *byte == 0).next()?;
+    Some(String::from_utf8_lossy(name).into_owned())
 }
 
 fn number<const BYTES: usize>(head: &[u8], at: usize) -> Option<u64> {

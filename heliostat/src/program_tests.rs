@@ -46,6 +46,24 @@ fn each_kind_that_cannot_be_covered_says_which_it_is() {
 }
 
 #[test]
+fn a_go_program_is_known_by_its_note_also_behind_a_loader() {
+    let mut head = elf(EM_X86_64, Some("/lib64/ld-linux-x86-64.so.2"));
+    head.resize(4096, 0);
+    head[56] = 2;
+    let name = b"/lib64/ld-linux-x86-64.so.2\0";
+    head[72..74].copy_from_slice(&400u16.to_le_bytes());
+    head[400..400 + name.len()].copy_from_slice(name);
+    let note = b"\x04\0\0\0\x04\0\0\0\x04\0\0\0Go\0\0abcd";
+    head[120..176].fill(0);
+    head[120] = PT_NOTE as u8;
+    head[128..130].copy_from_slice(&600u16.to_le_bytes());
+    head[152] = note.len() as u8;
+    assert_eq!(judge_elf(&head), Ok(()));
+    head[600..600 + note.len()].copy_from_slice(note);
+    assert_eq!(judge_elf(&head), Err(Uncovered::OwnCalls));
+}
+
+#[test]
 fn a_script_is_judged_by_its_interpreter() {
     let script = file("script", b"#! /bin/sh -e\nexit\n", 0o755);
     assert_eq!(judge(&script), Ok(()));
@@ -75,4 +93,6 @@ fn names_are_found_as_shells_find_them() {
     let plain = file("plain", b"x", 0o644);
     assert_eq!(find(plain.as_os_str(), path).unwrap_err().status(), 126);
     assert_eq!(find(OsStr::new("/no/such/file"), path).unwrap_err().status(), 127);
+    let below_a_file = plain.join("program");
+    assert_eq!(find(below_a_file.as_os_str(), path).unwrap_err().status(), 126);
 }

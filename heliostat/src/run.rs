@@ -8,7 +8,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use heliostat_abi::place::{SEALED_VARIABLE, SOCKET_VARIABLE};
+use heliostat_abi::place::{
+    DIRECT_VARIABLE, EXAMINER_VARIABLE, SEALED_VARIABLE, SOCKET_VARIABLE, VERBOSE_VARIABLE,
+};
 use heliostat_control::policy::{Access, PathGrant};
 
 use crate::args::RunArguments;
@@ -16,15 +18,12 @@ use crate::ensure::{self, EnsureError};
 use crate::image::{self, Environment};
 use crate::place::surroundings;
 use crate::program;
+use crate::require;
 use crate::say::say;
 use crate::{sealed, sealing};
 
 /// Environment variable that names the stub, for builds that lie elsewhere.
 const STUB_VARIABLE: &str = "HELIOSTAT_STUB";
-/// Environment variable that the stub reads: 0 leaves every connection native.
-const DIRECT_VARIABLE: &str = "HELIOSTAT_DIRECT";
-/// Environment variable that makes the stub say what it does.
-const VERBOSE_VARIABLE: &str = "HELIOSTAT_VERBOSE";
 /// File name of the stub.
 pub const STUB: &str = "libheliostat_posix.so";
 /// Exit status when the command itself fails, as env(1) has it.
@@ -47,18 +46,25 @@ pub fn run(arguments: &RunArguments) -> ExitCode {
     if arguments.sealed {
         return run_sealed(environment, arguments, &file);
     }
-    if let Err(why) = prepare(&mut environment, arguments, &file) {
-        let program = name.to_string_lossy();
-        if arguments.require {
-            say(format_args!("{program} is not run: {why}"));
-            return ExitCode::from(OWN_FAILURE);
+    let program = name.to_string_lossy();
+    let prepared = prepare(&mut environment, arguments, &file);
+    if arguments.require {
+        if let Err(why) = prepared.and_then(|()| require::check(arguments, &file, &mut environment))
+        {
+            return not_run(&program, &why);
         }
+    } else if let Err(why) = prepared {
         say(format_args!("{program} runs natively: {why}"));
     }
     let error = image::become_program(&file, &arguments.program, &environment);
     say(format_args!("{}: {error}", name.to_string_lossy()));
     let not_found = error.kind() == std::io::ErrorKind::NotFound;
     ExitCode::from(if not_found { 127 } else { 126 })
+}
+
+fn not_run(program: &str, why: &str) -> ExitCode {
+    say(format_args!("{program} is not run: {why}"));
+    ExitCode::from(OWN_FAILURE)
 }
 
 /// Runs the program sealed. Without the stub everything works, more slowly.
@@ -72,6 +78,9 @@ fn run_sealed(mut environment: Environment, arguments: &RunArguments, file: &Pat
         }
     };
     if let Err(why) = prepare(&mut environment, arguments, file) {
+        if arguments.require {
+            return not_run(&file.to_string_lossy(), &why);
+        }
         if arguments.verbose {
             say(format_args!("sealed without the stub: {why}"));
         }
@@ -105,11 +114,6 @@ fn prepare(
     arguments: &RunArguments,
     file: &Path,
 ) -> Result<(), String> {
-    let tell = |what: &str, which: &dyn std::fmt::Display| {
-        if arguments.verbose {
-            say(format_args!("{what}: {which}"));
-        }
-    };
     let covered = program::judge(file);
     if let Err(why) = &covered {
         if why.must_not_preload() {
@@ -118,9 +122,7 @@ fn prepare(
     }
     let here = surroundings(&arguments.place);
     let socket = std::path::absolute(here.socket_path()).map_err(|error| error.to_string())?;
-    let stub = find_stub()?;
-    tell("stub", &stub.display());
-    let list = preload(&stub)?;
+    let list = preload(&find_stub()?)?;
     let ensured = ensure::ensure(&here, arguments.config.as_deref());
     let no_control = |error| format!("there is no control plane: {error}");
     if let Err(error @ EnsureError::Unsafe(_)) = ensured {
@@ -131,6 +133,9 @@ fn prepare(
     // what cannot be covered may start programs that can.
     environment.set("LD_PRELOAD", list);
     environment.set(SOCKET_VARIABLE, &socket);
+    if let Ok(own) = std::env::current_exe() {
+        environment.set(EXAMINER_VARIABLE, own);
+    }
     if arguments.no_direct {
         environment.set(DIRECT_VARIABLE, "0");
     }
@@ -138,11 +143,11 @@ fn prepare(
         environment.set(VERBOSE_VARIABLE, "1");
     }
     let started = ensured.map_err(no_control)?;
-    tell(if started { "control plane started" } else { "control plane" }, &socket.display());
-    match cache_sites() {
-        Ok(cached) => tell("system-call sites", &cached.display()),
-        Err(why) => return Err(why),
+    // What else there is to say the stub says, once for the whole tree of programs.
+    if started && arguments.verbose {
+        say(format_args!("control plane started: {}", socket.display()));
     }
+    cache_sites()?;
     covered.map_err(|why| why.to_string())
 }
 
@@ -151,6 +156,22 @@ fn cache_sites() -> Result<PathBuf, String> {
     let libc = heliostat_interpose::libc_path().ok_or("this program's own libc is not found")?;
     heliostat_interpose::ensure_cached(&libc)
         .map_err(|error| format!("the system calls of {} are not known: {error}", libc.display()))
+}
+
+/// Finds the system calls of libraries other than libc, for the stub. Not for ever: what takes longer
+/// is a file made to do so.
+pub fn examine(files: &[PathBuf]) -> ExitCode {
+    use rustix::process::{setrlimit, Resource, Rlimit};
+    const SECONDS_MAX: Option<u64> = Some(30);
+    let _ = setrlimit(Resource::Cpu, Rlimit { current: SECONDS_MAX, maximum: SECONDS_MAX });
+    let files: Vec<&Path> = files.iter().map(PathBuf::as_path).collect();
+    match heliostat_interpose::examine(&files) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            say(format_args!("{error}"));
+            ExitCode::FAILURE
+        }
+    }
 }
 
 /// The stub: named by the environment, beside this program, or where a package puts it.

@@ -2,48 +2,59 @@
 //!
 //! A descriptor that a client sent may be a socket that lingers, a file whose server is the client
 //! itself, or a socket in which such descriptors wait; close(2) on any of them waits as long as that
-//! client pleases. The threads of a pool take such waits upon themselves. When all of them hang,
-//! what is to be closed waits; it is bounded by the descriptors that the process may have
-//! (RLIMIT_NOFILE).
+//! client pleases. The threads of a pool take such waits upon themselves. Each user, and each sealed
+//! program, has a line of its own and so many of the threads: whose descriptors hang waits for them,
+//! and nobody else does. What waits in a line counts against its holder's descriptors (`quotas`).
 //!
 //! ```text
-//! Shown, close --> unused --> thread: close(2)
-//! close_last --> unused --> still used --> used, looked at every 5 ms --> unused
+//! Shown, close --> line --> thread: close(2)
+//! close_last --> line --> still used --> used, looked at every 5 ms --> line
 //! ```
 
-use std::collections::VecDeque;
+mod lines;
+
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
+use heliostat_abi::quota::{Holder, Used};
 use rustix::net::sockopt::{set_socket_linger, socket_linger};
 
 use crate::pool::{Pool, Work};
+use crate::quotas::CLOSERS_MAX;
+use lines::{Item, Lines};
 
-/// How often those that others still use are looked at.
-const LOOK: Duration = Duration::from_millis(5);
-
-/// An end of the queue. The threads last as long as the process.
+/// The threads. They last as long as the process.
 #[derive(Clone)]
 pub struct Closer(Pool<Closing>);
 
-struct Closing;
-
-#[derive(Default)]
-struct Queue {
-    unused: VecDeque<Arc<OwnedFd>>,
-    /// Those that others still use.
-    used: Vec<Arc<OwnedFd>>,
-    /// When these were last looked at.
-    looked: Option<Instant>,
+/// The closer of what somebody has shown.
+#[derive(Clone)]
+pub struct CloserOf {
+    closer: Closer,
+    holder: Holder,
 }
 
+struct Closing;
+
 impl Closer {
-    /// A queue; its threads start when they are needed.
+    /// Its threads start when they are needed.
     pub fn start() -> Closer {
         Closer(Pool::new(Closing))
     }
 
+    /// One that counts against a holder's share.
+    pub fn of(&self, holder: Holder) -> CloserOf {
+        CloserOf { closer: self.clone(), holder }
+    }
+
+    /// How many descriptors wait to be closed, or hang.
+    pub fn used(&self, holder: Holder) -> Used {
+        self.0.with_queue(|lines| lines.used(holder))
+    }
+}
+
+impl CloserOf {
     /// Closes a descriptor soon.
     pub fn close(&self, fd: OwnedFd) {
         self.close_last(Arc::new(fd));
@@ -52,53 +63,33 @@ impl Closer {
     /// Closes a descriptor soon after everybody else has let go of it, so that nobody else's is the
     /// last close of its file, which may take long.
     pub fn close_last(&self, fd: Arc<OwnedFd>) {
-        if self.0.start().is_err() {
+        if self.closer.0.start().is_err() {
             // There never was a thread: the machine has none left, and somebody has to.
             return drop(fd);
         }
-        self.0.put(|queue| queue.unused.push_back(fd));
+        let item = Item { fd, holder: self.holder };
+        self.closer.0.put(|lines| lines.push(item));
     }
 }
 
 impl Work for Closing {
-    type Queue = Queue;
-    type Job = Arc<OwnedFd>;
+    type Queue = Lines;
+    type Job = Item;
     const NAME: &'static str = "closer";
-    const THREADS_MAX: usize = 32;
+    const THREADS_MAX: usize = CLOSERS_MAX;
 
-    fn next(queue: &mut Queue, now: Instant) -> Option<Arc<OwnedFd>> {
-        queue.look(now);
-        loop {
-            let fd = queue.unused.pop_front()?;
-            if Arc::strong_count(&fd) == 1 {
-                return Some(fd);
-            }
-            queue.used.push(fd);
-        }
+    fn next(lines: &mut Lines, now: Instant) -> Option<Item> {
+        lines.take(now)
     }
 
-    fn due(queue: &Queue) -> Option<Instant> {
-        let next_look = || queue.looked.map_or_else(Instant::now, |looked| looked + LOOK);
-        (!queue.used.is_empty()).then(next_look)
+    fn due(lines: &Lines) -> Option<Instant> {
+        lines.due()
     }
 
-    fn run(&self, fd: Arc<OwnedFd>, _: &Pool<Self>) {
-        close(fd);
-    }
-}
-
-impl Queue {
-    /// Puts those that nobody else uses any more in line, at their time.
-    fn look(&mut self, now: Instant) {
-        if self.used.is_empty() || self.looked.is_some_and(|looked| now < looked + LOOK) {
-            return;
-        }
-        self.looked = Some(now);
-        let all = std::mem::take(&mut self.used);
-        let (used, free): (Vec<_>, Vec<_>) =
-            all.into_iter().partition(|fd| Arc::strong_count(fd) > 1);
-        self.used = used;
-        self.unused.extend(free);
+    fn run(&self, item: Item, pool: &Pool<Self>) {
+        let holder = item.holder;
+        close(item.fd);
+        pool.with_queue(|lines| lines.closed(holder));
     }
 }
 
@@ -113,12 +104,12 @@ fn close(fd: Arc<OwnedFd>) {
 pub struct Shown {
     /// There until the value is taken apart.
     fd: Option<OwnedFd>,
-    closer: Closer,
+    closer: CloserOf,
 }
 
 impl Shown {
     /// A descriptor that has just come.
-    pub fn new(fd: OwnedFd, closer: &Closer) -> Shown {
+    pub fn new(fd: OwnedFd, closer: &CloserOf) -> Shown {
         Shown { fd: Some(fd), closer: closer.clone() }
     }
 
@@ -155,12 +146,17 @@ impl Drop for Shown {
 mod tests {
     use super::*;
     use std::io::Read;
+    use std::time::Duration;
+
+    fn closer() -> CloserOf {
+        Closer::start().of(Holder::user(1))
+    }
 
     #[test]
     fn what_others_use_waits_for_them_and_delays_nobody() {
         let ((mut reader, writer), (mut other, quick)) =
             (std::io::pipe().unwrap(), std::io::pipe().unwrap());
-        let (closer, shared) = (Closer::start(), Arc::new(OwnedFd::from(writer)));
+        let (closer, shared) = (closer(), Arc::new(OwnedFd::from(writer)));
         closer.close_last(shared.clone());
         drop(Shown::new(quick.into(), &closer));
         let mut found = Vec::new();
@@ -173,14 +169,14 @@ mod tests {
     #[test]
     fn what_others_used_is_closed_although_there_is_always_something_to_close() {
         let (mut reader, writer) = std::io::pipe().unwrap();
-        let (closer, shared) = (Closer::start(), Arc::new(OwnedFd::from(writer)));
+        let (closer, shared) = (closer(), Arc::new(OwnedFd::from(writer)));
         closer.close_last(shared.clone());
         drop(shared);
         let (ended, is_ended) = std::sync::mpsc::channel();
         let stream = std::thread::spawn(move || {
             let start = Instant::now();
             while is_ended.try_recv().is_err() {
-                assert!(start.elapsed() < Duration::from_secs(20), "never closed");
+                assert!(start.elapsed() < Duration::from_secs(60), "never closed");
                 closer.close(std::io::pipe().unwrap().1.into());
             }
         });

@@ -9,10 +9,10 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 
-use heliostat_abi::code::Code;
-use heliostat_abi::limits::SESSIONS_MAX;
+use heliostat_abi::code::{Code, Side, Thing};
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::node::State;
+use heliostat_abi::quota::Holder;
 use heliostat_abi::record::Reply;
 use heliostat_base::clock::monotonic_ns;
 use rustix::io::Errno;
@@ -24,7 +24,10 @@ use crate::memory::Report;
 use crate::packet;
 use crate::peer::Peer;
 use crate::poll::Source;
+use crate::quotas::{full, full_of};
 use crate::restrict::Restriction;
+use crate::serve::Refused;
+use crate::unread::Backlog;
 
 /// Connections accepted before others are served.
 const ACCEPTED_AT_ONCE: usize = 64;
@@ -34,6 +37,8 @@ const ACCEPTED_AT_ONCE: usize = 64;
 const SEND_BUFFER_BYTES: usize = 8192;
 /// How long a connection may stay without greeting or asking.
 const VISITOR_DEADLINE_NS: u64 = 10_000_000_000;
+/// A connection's: its socket and its process.
+const DESCRIPTORS: u64 = 2;
 /// How long the listener rests when descriptors have run out.
 const PAUSE_NS: u64 = 100_000_000;
 
@@ -51,6 +56,8 @@ pub struct Connection {
     pub restriction: Restriction,
     /// When it last asked something, while it has not greeted.
     pub asked_ns: u64,
+    /// Answers that it has not read.
+    pub unread: Backlog,
 }
 
 /// What a greeting adds to a connection.
@@ -61,6 +68,8 @@ pub struct Session {
     pub namespace: String,
     /// Its report.
     pub report: Report,
+    /// Whose share it counts against.
+    pub holder: Holder,
 }
 
 impl Daemon {
@@ -85,37 +94,41 @@ impl Daemon {
             // The other side has gone already, or the kernel is older than 5.14.
             Err(error) => return debug!(%error, "a connection without identity is closed"),
         };
-        if let Err((code, limit)) = self.admit(&peer) {
-            self.counts.refused(code);
-            debug!(uid = peer.subject.uid, pid = peer.pid, limit, "a connection is refused");
-            let reply = Reply::Refused { code, limit };
-            // It is closed in any case.
-            let _ = packet::send(&socket, &reply.encode(0), &[]);
-            return self.closer.close(socket);
+        let uid = peer.subject.uid;
+        if let Err(refused) = self.admit(uid) {
+            return self.turn_away(socket, uid, refused);
         }
         self.take_in(socket, peer);
     }
 
-    fn admit(&mut self, peer: &Peer) -> Result<(), (Code, u64)> {
-        let (uid, limits) = (peer.subject.uid, &self.parts.config.limits);
+    /// Says why a connection is not taken in, and closes it.
+    fn turn_away(&mut self, socket: OwnedFd, uid: u32, refused: Refused) {
+        let Refused { code, limit, bound } = refused;
+        self.note_refused(uid, refused);
+        debug!(uid, limit, "a connection is refused");
+        let reply = Reply::Refused { code, limit, bound };
+        // It is closed in any case.
+        let _ = packet::send(&socket, &reply.encode(0), &[]);
+        self.closer.of(self.holder_of(uid)).close(socket);
+    }
+
+    fn admit(&mut self, uid: u32) -> Result<(), Refused> {
         // A user's daemon serves its user; root may look at it.
         if self.own_uid != 0 && uid != self.own_uid && uid != 0 {
-            return Err((Code::Denied, 0));
+            return Err(Code::Denied.into());
         }
         if !self.connects.take(uid, monotonic_ns()) {
-            return Err((Code::Full, u64::from(limits.connects.burst)));
+            let burst = u64::from(self.parts.config.limits.connects.burst);
+            return Err(full_of(Thing::ConnectRate, Side::User, burst));
         }
-        if self.connections.len() >= SESSIONS_MAX {
-            return Err((Code::Full, SESSIONS_MAX as u64));
-        }
-        if !self.per_user.add(uid, limits.sessions_per_user) {
-            return Err((Code::Full, limits.sessions_per_user as u64));
-        }
-        Ok(())
+        let holder = self.holder_of(uid);
+        let connections = self.connections.quota().check(holder, 1);
+        connections.map_err(|it| full(Thing::Connections, it))?;
+        self.check_descriptors(holder, DESCRIPTORS)
     }
 
     fn take_in(&mut self, socket: OwnedFd, peer: Peer) {
-        let uid = peer.subject.uid;
+        let holder = self.holder_of(peer.subject.uid);
         let asked_ns = monotonic_ns();
         // Where it fails the system's default holds, which is larger and also a limit.
         let _ = sockopt::set_socket_send_buffer_size(&socket, SEND_BUFFER_BYTES);
@@ -126,10 +139,10 @@ impl Daemon {
             faults: 0,
             restriction: Restriction::default(),
             asked_ns,
+            unread: Backlog::default(),
         };
-        let Ok(id) = self.connections.insert(connection) else {
-            return self.per_user.remove(uid);
-        };
+        // `admit` has just found room.
+        let Ok(id) = self.connections.insert(holder, connection) else { return };
         self.visitors += 1;
         if let Err(error) = self.watch(id) {
             warn!(%error, "a connection cannot be watched");
@@ -148,10 +161,12 @@ impl Daemon {
 
     /// Ends a connection and everything that its session held.
     pub(crate) fn end_connection(&mut self, id: ObjectId, why: &str) {
+        let Some(holder) = self.connections.holder(id) else { return };
         let Some(connection) = self.connections.remove(id) else { return };
         let pid = connection.peer.pid;
-        self.per_user.remove(connection.peer.subject.uid);
+        self.unread.give_back(holder, connection.unread);
         if let Some(session) = connection.session {
+            self.sessions.give_back(session.holder, 1);
             let mut effects = Vec::new();
             self.net.end(id, &mut effects);
             self.node.set_session(id, State::Free);
@@ -169,9 +184,11 @@ impl Daemon {
             self.visitors -= 1;
         }
         // Messages that were never read may carry descriptors, which are closed with the socket.
-        // The watch is ended first: it would last as long as the closer takes.
+        // The watches are ended first: that of the socket would last as long as the closer takes, that
+        // of the process as long as an opener waits for a file system in its name.
         self.poll.ignore(&connection.socket);
-        self.closer.close(connection.socket);
+        connection.peer.pidfd.iter().for_each(|process| self.poll.ignore(process));
+        self.closer.of(holder).close(connection.socket);
         if self.connections.is_empty() {
             self.idle_since_ns = monotonic_ns();
         }

@@ -9,23 +9,22 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
-use heliostat_abi::limits::{LEASES_MAX, SESSIONS_MAX};
+use heliostat_abi::limits::SESSIONS_MAX;
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::node::State;
-use heliostat_abi::table::Table;
+use heliostat_abi::quota::{Quota, QuotaTable, Shares};
 use heliostat_base::clock::monotonic_ns;
 use heliostat_base::lease::Breaks;
 use heliostat_control::config::Config;
 use heliostat_control::rate::Buckets;
-use heliostat_control::tally::Tally;
-use heliostat_service_net::{Effect, Limits, Net};
+use heliostat_service_net::{Effect, Net};
 use heliostat_service_snapshot::Snapshot;
-use rustix::process::{getrlimit, Resource};
 use tracing::{error, info, warn};
 
 use crate::closer::{Closer, Shown};
 use crate::connect::Connection;
 use crate::delegated::Delegated;
+use crate::denials::Denials;
 use crate::home::Home;
 use crate::lease::Leases;
 use crate::logging::LevelHandle;
@@ -33,13 +32,12 @@ use crate::memory::{ChannelMemory, NodePage};
 use crate::metrics::Counts;
 use crate::mounts::Mounts;
 use crate::poll::{Poll, Source};
+use crate::quotas;
 use crate::region::RegionMemory;
 use crate::signals::Signals;
 use crate::spare::Spare;
 use crate::start;
-
-/// One of so many descriptors may be a lease's.
-const LEASES_SHARE: u64 = 4;
+use crate::unread::Unread;
 
 /// What the daemon is made from.
 pub struct Parts {
@@ -70,10 +68,15 @@ pub struct Daemon {
     pub(crate) started_ns: u64,
     pub(crate) own_uid: u32,
     /// Every connection; one that has greeted is a session, and its id is the session's.
-    pub(crate) connections: Table<Connection>,
+    pub(crate) connections: QuotaTable<Connection>,
+    /// How many of them are sessions.
+    pub(crate) sessions: Quota,
+    /// Answers that nobody has read yet.
+    pub(crate) unread: Unread,
+    /// Descriptors that everybody's objects may take.
+    pub(crate) descriptors: Shares,
     /// How many of them have not greeted; while there are none no deadline is looked for.
     pub(crate) visitors: usize,
-    pub(crate) per_user: Tally,
     pub(crate) connects: Buckets,
     pub(crate) net: Net,
     pub(crate) channels: HashMap<ObjectId, ChannelMemory>,
@@ -90,6 +93,7 @@ pub struct Daemon {
     /// What requests are taken in with when there are no other descriptors.
     pub(crate) spare: Spare,
     pub(crate) counts: Counts,
+    pub(crate) denials: Denials,
     /// When the last connection ended, while there is none.
     pub(crate) idle_since_ns: u64,
     /// The listener is not watched until then: descriptors had run out.
@@ -114,22 +118,25 @@ impl Daemon {
             boot,
             started_ns: now,
             own_uid: rustix::process::geteuid().as_raw(),
-            connections: Table::new(SESSIONS_MAX),
+            connections: QuotaTable::new(SESSIONS_MAX, quotas::connections(&parts.config)),
+            sessions: Quota::new(quotas::sessions(&parts.config)),
+            unread: Unread::new(quotas::unread(&parts.config)),
+            descriptors: quotas::descriptors(&parts.config),
             visitors: 0,
-            per_user: Tally::default(),
             connects: Buckets::new(parts.config.limits.connects),
-            net: Net::new(net_limits(&parts.config)),
+            net: Net::new(quotas::net(&parts.config)),
             channels: HashMap::new(),
-            snapshot: Snapshot::new(snapshot_limits(&parts.config)),
+            snapshot: Snapshot::new(quotas::snapshot(&parts.config)),
             regions: HashMap::new(),
             pins: HashMap::new(),
-            file: heliostat_service_file::File::new(file_limits(&parts.config)),
+            file: heliostat_service_file::File::new(quotas::files(&parts.config)),
             leases: Leases::default(),
             mounts: Mounts::read()?,
             delegated: None,
             closer: Closer::start(),
             spare: Spare::new(),
             counts: Counts::default(),
+            denials: Denials::default(),
             idle_since_ns: now,
             paused_until_ns: None,
             stopping: false,
@@ -192,10 +199,9 @@ impl Daemon {
         }
         self.parts.level.set(config.log.level);
         self.connects.set_rate(config.limits.connects);
-        self.net.set_limits(net_limits(&config));
-        self.snapshot.set_limits(snapshot_limits(&config));
-        self.file.set_limits(file_limits(&config));
+        self.set_shares(&config);
         self.parts.config = config;
+        self.denials.clear();
         info!("the configuration was read again");
     }
 
@@ -243,33 +249,6 @@ impl Daemon {
                 }
             }
         }
-    }
-}
-
-fn net_limits(config: &Config) -> Limits {
-    Limits {
-        ports_per_session: config.limits.ports_per_session,
-        channels_per_session: config.limits.channels_per_session,
-        channels_per_pair: config.limits.channels_per_pair,
-        bytes_per_session: config.limits.shared_bytes_per_session,
-        bytes_per_user: config.limits.shared_bytes_per_user,
-    }
-}
-
-fn snapshot_limits(config: &Config) -> heliostat_service_snapshot::Limits {
-    heliostat_service_snapshot::Limits {
-        regions_per_session: config.limits.regions_per_session,
-        attachments_per_session: config.limits.attachments_per_session,
-    }
-}
-
-/// Each lease costs a descriptor, which sessions and channels need as well.
-pub(crate) fn file_limits(config: &Config) -> heliostat_service_file::Limits {
-    let descriptors = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-    let share = usize::try_from(descriptors / LEASES_SHARE).unwrap_or(LEASES_MAX);
-    heliostat_service_file::Limits {
-        leases_per_session: config.limits.leases_per_session,
-        leases: share.min(LEASES_MAX),
     }
 }
 

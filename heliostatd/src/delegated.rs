@@ -35,12 +35,13 @@ use std::rc::Rc;
 use std::sync::mpsc::{channel, Receiver};
 use std::sync::Arc;
 
-use heliostat_abi::code::Code;
+use heliostat_abi::code::{Code, Side, Thing};
 use heliostat_abi::delegated::{
     CALL_AT, CALL_BYTES, COMPLETION_AT, COMPLETION_BYTES, DEPTH_MAX, DIRECT, OBJECTS_MAX,
     RING_BYTES, SUBMISSION_BYTES,
 };
 use heliostat_abi::name::ObjectId;
+use heliostat_abi::quota::{Holder, Quota, Shares};
 use heliostat_abi::record::Reply;
 use heliostat_base::mapping::{Access, SharedMapping, PAGE_BYTES};
 use heliostat_control::config::Delegated as Settings;
@@ -52,6 +53,7 @@ use tracing::{debug, error, info};
 use crate::closer::Shown;
 use crate::daemon::Daemon;
 use crate::poll::Source;
+use crate::quotas::{self, full, full_of};
 use crate::serve::{Answer, Refused};
 use crate::shown_file;
 
@@ -75,26 +77,43 @@ pub struct Delegated {
     opener: Opener,
     /// What each session has open.
     sessions: HashMap<ObjectId, Held>,
+    /// Whose sessions they are.
+    quota: Quota,
+    /// Whose files they have open.
+    files: Quota,
     /// Number of the last file that was opened, or delegation that began.
     serial: u64,
 }
 
 impl Delegated {
-    fn start(settings: &Settings) -> std::io::Result<Delegated> {
+    fn start(settings: &Settings, shares: (Shares, Shares)) -> std::io::Result<Delegated> {
         let bell = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let (teller, news) = channel();
         let opener = Opener::start(teller.clone(), bell.clone())?;
         let loops = Loops::start(settings, &(teller, bell.clone()))?;
-        Ok(Delegated { loops, news, bell, opener, sessions: HashMap::new(), serial: 0 })
+        let (quota, files) = (Quota::new(shares.0), Quota::new(shares.1));
+        let sessions = HashMap::new();
+        Ok(Delegated { loops, news, bell, opener, sessions, quota, files, serial: 0 })
+    }
+
+    /// Takes new limits over.
+    pub(crate) fn set_shares(&mut self, (sessions, files): (Shares, Shares)) {
+        self.quota.set_shares(sessions);
+        self.files.set_shares(files);
+    }
+
+    /// Who has how many sessions that delegate, and how many files.
+    pub(crate) fn quotas(&self) -> [(Thing, &Quota); 2] {
+        [(Thing::Delegations, &self.quota), (Thing::DelegatedFiles, &self.files)]
     }
 
     /// Takes a session in: the loop with the fewest sessions has it until its end.
-    fn begin(&mut self, id: ObjectId, mut link: Link, lends: bool) {
+    fn begin(&mut self, (id, holder): (ObjectId, Holder), mut link: Link, lends: bool) {
         self.serial += 1;
         link.serial = self.serial;
         let served = self.sessions.values().map(|held| held.loop_number);
         let loop_number = self.loops.least_loaded(served);
-        self.sessions.insert(id, Held::on(loop_number, self.serial, lends));
+        self.sessions.insert(id, Held::on(loop_number, self.serial, lends, holder));
         self.loops.order(loop_number, Order::Begin(id, Box::new(link)));
     }
 }
@@ -111,28 +130,28 @@ impl Daemon {
             return Err(Code::Denied.into());
         }
         if self.delegated.is_none() {
-            let started = Delegated::start(settings).map_err(|error| {
+            let shares = quotas::delegated(&self.parts.config);
+            let started = Delegated::start(settings, shares).map_err(|error| {
                 error!(%error, "no delegated operations: the server loops cannot start");
                 Code::Internal
             })?;
             self.poll.watch(&started.bell, Source::Delegated).map_err(|_| Code::Internal)?;
             self.delegated = Some(started);
         }
+        let holder = self.holder(id)?;
         let delegated = self.delegated.as_mut().ok_or(Code::Internal)?;
-        let limit = settings.sessions;
         if delegated.sessions.contains_key(&id) {
             return Err(Code::BadState.into());
         }
-        if delegated.sessions.len() >= limit {
-            return Err(Refused { code: Code::Full, limit: limit as u64 });
-        }
+        delegated.quota.check(holder, 1).map_err(|it| full(Thing::Delegations, it))?;
         let window = map_window(&shown, settings.window_bytes)?;
         let (rings, link) = make_link(window, settings).map_err(|error| {
             debug!(session = %id, %error, "no rings");
             Code::Internal
         })?;
         let (depth, objects, lends) = (DEPTH_MAX as u32, OBJECTS_MAX as u32, settings.may_lend());
-        delegated.begin(id, link, lends);
+        delegated.quota.take_anyway(holder, 1);
+        delegated.begin((id, holder), link, lends);
         info!(session = %id, "delegates");
         let reply = Reply::Delegated { depth, objects, lends };
         Ok(Answer { reply, fds: vec![Rc::new(rings)] })
@@ -151,7 +170,8 @@ impl Daemon {
         }
         let file = self.admit_file(id, &shown, direct);
         let local = shown.into_fd_if(file.is_ok());
-        local.into_iter().for_each(|fd| self.closer.close(shown_file::let_go(fd)));
+        let closer = self.closer.of(self.holder(id)?);
+        local.into_iter().for_each(|fd| closer.close(shown_file::let_go(fd)));
         self.order(id, Order::Opened(id, Asked::Shown(tag), file));
         Ok(Reply::Done.into())
     }
@@ -167,7 +187,7 @@ impl Daemon {
             };
             match news {
                 News::Wanted(wish) => self.want(wish),
-                News::Found(wish, found) => self.found(wish, found),
+                News::Found(wish, holder, found) => self.found(wish, holder, found),
                 News::Unvouched(id, object, serial) => self.vouch_again(id, object, serial),
                 News::Closed(id, file) => self.close_file(id, *file),
                 News::Broken(id, how) => self.end_connection(id, how),
@@ -192,12 +212,14 @@ impl Daemon {
             return;
         }
         let Some(connection) = self.connections.get(wish.session) else { return };
+        let Some(holder) = self.connections.holder(wish.session) else { return };
         let peer = &connection.peer;
         let process = peer.pidfd.as_ref().map(OwnedFd::try_clone).transpose();
         let Some(delegated) = &self.delegated else { return };
         let refused = match process {
             Ok(process) => {
-                let caller = Caller { subject: peer.subject.clone(), pid: peer.pid, process };
+                let subject = peer.subject.clone();
+                let caller = Caller { subject, pid: peer.pid, process, holder };
                 delegated.opener.open(wish, caller).err().map(|wish| (wish, libc::EAGAIN))
             }
             Err(error) => Some((wish, error.raw_os_error().unwrap_or(libc::EMFILE))),
@@ -207,14 +229,15 @@ impl Daemon {
         }
     }
 
-    fn found(&mut self, wish: Wish, found: Result<OwnedFd, i32>) {
+    fn found(&mut self, wish: Wish, holder: Holder, found: Result<OwnedFd, i32>) {
+        let closer = self.closer.of(holder);
         if !self.is_wanted(&wish) {
-            return found.into_iter().for_each(|fd| self.closer.close(fd));
+            return found.into_iter().for_each(|fd| closer.close(fd));
         }
         let Wish { session, operation, access, .. } = wish;
         let file = found.and_then(|fd| {
             let file = self.admit_file(session, &fd, access & DIRECT != 0);
-            self.closer.close(fd);
+            closer.close(fd);
             file
         });
         self.order(session, Order::Opened(session, Asked::ByName(operation), file));
@@ -232,6 +255,7 @@ impl Daemon {
     pub(crate) fn end_delegated(&mut self, id: ObjectId) {
         let Some(delegated) = &mut self.delegated else { return };
         if let Some(held) = delegated.sessions.remove(&id) {
+            delegated.quota.give_back(held.holder, 1);
             delegated.loops.order(held.loop_number, Order::End(id));
             self.leave_files(id, held);
         }
@@ -260,7 +284,7 @@ fn map_window(shown: &Shown, limit: u64) -> Result<Arc<SharedMapping>, Refused> 
         return Err(Code::BadRecord.into());
     }
     if bytes > limit {
-        return Err(Refused { code: Code::Full, limit });
+        return Err(full_of(Thing::WindowBytes, Side::Session, limit));
     }
     let window = SharedMapping::from_fd(shown.as_raw_fd(), bytes as usize, Access::ReadWrite);
     window.map(Arc::new).map_err(|_| Code::BadRecord.into())

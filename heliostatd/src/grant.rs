@@ -4,20 +4,22 @@ use std::os::fd::AsFd;
 use std::rc::Rc;
 
 use heliostat_abi::channel;
-use heliostat_abi::code::Code;
+use heliostat_abi::code::{Code, Thing};
 use heliostat_abi::name::{NetAddress, ObjectId};
 use heliostat_abi::node::State;
+use heliostat_abi::quota::Holder;
 use heliostat_abi::record::{ChannelEntry, Reply};
 use heliostat_control::name::tcp_name;
 use heliostat_control::rights::Right;
 use heliostat_service_net::{Endpoint, Opening, PortView, Refusal};
-use tracing::{debug, info, warn};
+use tracing::{debug, warn};
 
 use crate::closer::Shown;
 use crate::connect::{Connection, Session};
 use crate::daemon::Daemon;
 use crate::memory::{ChannelMemory, Report};
 use crate::proof;
+use crate::quotas::full;
 use crate::serve::{Answer, Refused};
 
 impl From<Refusal> for Refused {
@@ -25,7 +27,7 @@ impl From<Refusal> for Refused {
         match refusal {
             Refusal::NotFound => Code::NotFound.into(),
             Refusal::NotRegistered { .. } => Code::Denied.into(),
-            Refusal::Full { limit, .. } => Refused { code: Code::Full, limit },
+            Refusal::Full { limit, bound } => Refused { code: Code::Full, limit, bound },
             Refusal::Revoked => Code::Revoked.into(),
         }
     }
@@ -34,7 +36,7 @@ impl From<Refusal> for Refused {
 impl Daemon {
     /// Makes a connection a session: [node page, report].
     pub(crate) fn greet(&mut self, id: ObjectId, program: String) -> Result<Answer, Refused> {
-        let connection = self.connections.get_mut(id).ok_or(Code::Internal)?;
+        let connection = self.connections.get(id).ok_or(Code::Internal)?;
         if connection.session.is_some() {
             return Err(Code::BadState.into());
         }
@@ -42,6 +44,21 @@ impl Daemon {
         if self.own_uid != 0 && connection.peer.subject.uid != self.own_uid {
             return Err(Code::Denied.into());
         }
+        let holder = self.holder(id)?;
+        self.sessions.take(holder, 1).map_err(|it| full(Thing::Sessions, it))?;
+        let answer = self.begin_session(id, holder, &program);
+        if answer.is_err() {
+            self.sessions.give_back(holder, 1);
+        }
+        answer
+    }
+
+    fn begin_session(
+        &mut self,
+        id: ObjectId,
+        holder: Holder,
+        program: &str,
+    ) -> Result<Answer, Refused> {
         let (report, report_fd) = Report::create().map_err(|error| {
             warn!(%error, "no memory for a report");
             Code::Internal
@@ -50,10 +67,11 @@ impl Daemon {
             warn!(%error, "no descriptor for the node page");
             Code::Internal
         })?;
-        let program = printable(&program);
+        let connection = self.connections.get_mut(id).ok_or(Code::Internal)?;
+        let program = printable(program);
         let namespace = connection.peer.namespace_name();
         debug!(session = %id, pid = connection.peer.pid, program, namespace, "a session begins");
-        connection.session = Some(Session { program, namespace, report });
+        connection.session = Some(Session { program, namespace, report, holder });
         self.visitors -= 1;
         self.node.set_session(id, State::Active);
         let reply = Reply::Welcome { session: id, boot: self.boot };
@@ -76,11 +94,12 @@ impl Daemon {
         // Whoever holds the listening socket owns the name, unless a rule says otherwise.
         let decision = rules.decide(subject, Right::Listen, address, subject.uid);
         if !decision.is_allowed() {
-            info!(uid = subject.uid, name = tcp_name(address), ?decision, "listening is denied");
+            let (uid, right) = (subject.uid, Right::Listen.to_string());
+            self.denials.note(uid, &right, &tcp_name(address), decision);
             return Err(Code::Denied.into());
         }
-        let mut effects = Vec::new();
-        let answer = self.net.register(id, proof, &mut effects);
+        let (holder, mut effects) = (self.holder(id)?, Vec::new());
+        let answer = self.net.register(id, holder, proof, &mut effects);
         self.carry_out(effects);
         let port = answer.map_err(|error| log_refusal(id, error))?;
         debug!(session = %id, %port, name = tcp_name(address), "listens");
@@ -100,13 +119,13 @@ impl Daemon {
     /// Makes a channel to whoever listens on an address: [channel memory].
     pub(crate) fn open(&mut self, id: ObjectId, address: NetAddress) -> Result<Answer, Refused> {
         let peer = &self.session(id)?.peer;
-        let (uid, wanted) = (peer.subject.uid, Endpoint { namespace: peer.namespace, address });
+        let wanted = Endpoint { namespace: peer.namespace, address };
         let port = self.net.resolve(wanted).ok_or(Code::NotFound)?;
         let port = self.net.port(port).ok_or(Code::NotFound)?;
         self.check_connect(id, &port)?;
         let shape = self.parts.config.channel;
         let bytes = channel::bytes(shape.slots, shape.ring_bytes) as u64;
-        let opening = Opening { client: id, uid, port: port.id, bytes };
+        let opening = Opening { client: id, holder: self.holder(id)?, port: port.id, bytes };
         let mut effects = Vec::new();
         let channel =
             self.net.open(opening, &mut effects).map_err(|error| log_refusal(id, error))?;
@@ -125,7 +144,7 @@ impl Daemon {
         self.channels_answer(port.id, vec![(channel, id, port.owner_uid)], false)
     }
 
-    fn check_connect(&self, id: ObjectId, port: &PortView) -> Result<(), Refused> {
+    fn check_connect(&mut self, id: ObjectId, port: &PortView) -> Result<(), Refused> {
         let subject = &self.session(id)?.peer.subject;
         let name = port.endpoint.address;
         let rules = &self.parts.config.rules;
@@ -133,7 +152,8 @@ impl Daemon {
         if decision.is_allowed() {
             return Ok(());
         }
-        info!(uid = subject.uid, name = tcp_name(name), ?decision, "connecting is denied");
+        let (uid, right) = (subject.uid, Right::Connect.to_string());
+        self.denials.note(uid, &right, &tcp_name(name), decision);
         Err(Code::Denied.into())
     }
 

@@ -1,5 +1,4 @@
-//! What people can see: the state of the control plane, and why one process's connections
-//! and reads of files travel as they do. Reports are foreign bytes; they are shown and decide nothing.
+//! What people can see of the control plane: its state as a whole. One process: `explain`.
 
 use std::rc::Rc;
 
@@ -7,7 +6,7 @@ use heliostat_abi::code::{Code, Native, Unmapped};
 use heliostat_abi::limits::{ATTACHMENTS_MAX, CHANNELS_MAX, PORTS_MAX, REGIONS_MAX, SESSIONS_MAX};
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::record::Reply;
-use heliostat_abi::report::{Entry, Path, COUNTER_NAMES};
+use heliostat_abi::report::{Path, COUNTER_NAMES};
 use heliostat_abi::snapshot::CONSUMERS_MAX;
 use heliostat_base::clock::monotonic_ns;
 use heliostat_control::name::tcp_name;
@@ -15,9 +14,10 @@ use serde_json::{json, Map, Value};
 use tracing::warn;
 
 use crate::connect::{Connection, Session};
-use crate::daemon::{file_limits, Daemon};
-use crate::memory;
-use crate::metrics::add;
+use crate::daemon::Daemon;
+use crate::memory::{self, Report};
+use crate::peers::PLACES_MAX;
+use crate::quotas;
 use crate::serve::{Answer, Refused};
 
 impl Daemon {
@@ -29,12 +29,13 @@ impl Daemon {
             .connections
             .iter()
             .filter(|(_, connection)| sees_all || Some(connection.peer.subject.uid) == uid);
+        let mut places_left = PLACES_MAX;
         let sessions: Vec<_> = visible
             .filter_map(|(id, connection)| {
-                connection
-                    .session
-                    .as_ref()
-                    .map(|session| self.session_json(id, connection, session))
+                let session = connection.session.as_ref()?;
+                let mut told = self.session_json(id, connection, session);
+                told["connections"] = connections_json(&session.report, &mut places_left);
+                Some(told)
             })
             .collect();
         let ports: Vec<_> = self
@@ -66,7 +67,9 @@ impl Daemon {
             "regions": self.regions_json(sees_all, uid),
             "leases": self.leases_json(sees_all, uid),
             "delegated": self.delegated_json(),
+            "denials": self.denials.to_json(sees_all, uid),
             "limits": self.limits_json(),
+            "quotas": self.quotas_json(sees_all, uid),
             "config": self.parts.config_path,
             "rules": self.parts.config.rules.0.len(),
         });
@@ -90,6 +93,7 @@ impl Daemon {
             "attachments": snapshots.attachments,
             "leases": self.file.holding(id),
             "revoked": holding.revoked,
+            "native_as_a_whole": session.report.whole().map(|reason| format!("{reason:?}")),
             "counters": counters_json(&session.report.counters()),
             "reasons": reasons_json(Native::ALL, &session.report.reasons()),
             "file_reasons": reasons_json(Unmapped::ALL, &session.report.file_reasons()),
@@ -98,9 +102,9 @@ impl Daemon {
 
     fn limits_json(&self) -> Value {
         let (limits, channel) = (&self.parts.config.limits, &self.parts.config.channel);
-        let files = file_limits(&self.parts.config);
+        let files = quotas::files(&self.parts.config);
         json!({
-            "leases": files.leases,
+            "leases": files.leases.all,
             "leases_per_session": files.leases_per_session,
             "sessions": SESSIONS_MAX,
             "sessions_per_user": limits.sessions_per_user,
@@ -118,78 +122,36 @@ impl Daemon {
             "shared_bytes_per_user": limits.shared_bytes_per_user,
             "connects_per_second": limits.connects.per_second,
             "connects_burst": limits.connects.burst,
+            "ports_per_user": limits.ports_per_user,
+            "regions_per_user": limits.regions_per_user,
+            "attachments_per_user": limits.attachments_per_user,
+            "leases_per_user": limits.leases_per_user,
+            "channels_per_user": limits.channels_per_user,
+            "unread_descriptors_per_user": limits.unread_descriptors_per_user,
+            "unread_bytes_per_user": limits.unread_bytes_per_user,
+            "sealed_percent": limits.sealed_percent,
+            "reserve_percent": limits.reserve_percent,
             "channel_slots": channel.slots,
             "channel_ring_bytes": channel.ring_bytes,
         })
     }
+}
 
-    /// The connections of a process as its stub reports them. Its own user, the owner of the
-    /// control plane and root may ask.
-    pub(crate) fn explain(&self, asker: ObjectId, pid: u32) -> Result<Answer, Refused> {
-        let uid = self.connections.get(asker).map(|connection| connection.peer.subject.uid);
-        let (mut connections, mut program) = (Vec::new(), String::new());
-        let mut counters = [0u64; COUNTER_NAMES.len()];
-        let mut reasons = [0u64; Native::ALL.len()];
-        let (mut files, mut of_files) = (Vec::new(), [0u64; Unmapped::ALL.len()]);
-        let (mut delegated, mut loops) = (Vec::new(), Vec::new());
-        let mut found = self.sessions_of(pid);
-        if found.is_empty() {
-            return Err(Code::NotFound.into());
+/// How many connections the report lists now, as long as there are places left to look at.
+fn connections_json(report: &Report, places_left: &mut usize) -> Value {
+    let Some(left) = places_left.checked_sub(report.places()) else { return Value::Null };
+    *places_left = left;
+    let (mut direct, mut native) = (0, 0);
+    for entry in report.entries() {
+        match entry.path {
+            Path::Direct => direct += 1,
+            Path::Native(_) => native += 1,
         }
-        // Another user may have said of its own session that it is this process's.
-        let user_of = |id: &ObjectId| self.connections.get(*id).map(|it| it.peer.subject.uid);
-        found.retain(|id| self.is_owner(asker) || user_of(id) == uid);
-        if found.is_empty() {
-            return Err(Code::Denied.into());
-        }
-        for id in found {
-            let Some(connection) = self.connections.get(id) else { continue };
-            let Some(session) = &connection.session else { continue };
-            program.clone_from(&session.program);
-            connections.extend(session.report.entries().iter().map(entry_json));
-            add(&mut counters, &session.report.counters());
-            add(&mut reasons, &session.report.reasons());
-            files.extend(self.leased_paths(id));
-            delegated.extend(self.delegated_files(id));
-            loops.extend(self.delegated_loop(id));
-            add(&mut of_files, &session.report.file_reasons());
-        }
-        let explained = json!({
-            "pid": pid,
-            "program": program,
-            "connections": connections,
-            "counters": counters_json(&counters),
-            "reasons": reasons_json(Native::ALL, &reasons),
-            "files": files,
-            "file_reasons": reasons_json(Unmapped::ALL, &of_files),
-            "delegated": delegated,
-            "delegated_loops": loops,
-            "delegated_rule": Self::delegated_rule(),
-        });
-        text_answer(&explained.to_string())
     }
+    json!({ "direct": direct, "native": native })
 }
 
-fn entry_json(entry: &Entry) -> Value {
-    let (path, reason) = match entry.path {
-        Path::Direct => ("direct", Native::None),
-        Path::Native(reason) => ("native", reason),
-    };
-    let text = if path == "direct" { "" } else { reason.text() };
-    json!({
-        "fd": entry.fd,
-        "local": entry.local.to_string(),
-        "peer": entry.peer.to_string(),
-        "path": path,
-        "reason": format!("{reason:?}"),
-        "reason_text": text,
-        "accepted": entry.accepted,
-        "received": entry.received,
-        "sent": entry.sent,
-    })
-}
-
-fn counters_json(counters: &[u64; COUNTER_NAMES.len()]) -> Value {
+pub(crate) fn counters_json(counters: &[u64; COUNTER_NAMES.len()]) -> Value {
     let named = COUNTER_NAMES.iter().zip(counters);
     Value::Object(
         named.map(|(name, value)| ((*name).to_owned(), json!(value))).collect::<Map<_, _>>(),
@@ -197,7 +159,7 @@ fn counters_json(counters: &[u64; COUNTER_NAMES.len()]) -> Value {
 }
 
 /// The reasons that occurred.
-fn reasons_json<R: std::fmt::Debug>(all: &[R], reasons: &[u64]) -> Value {
+pub(crate) fn reasons_json<R: std::fmt::Debug>(all: &[R], reasons: &[u64]) -> Value {
     let occurred = all.iter().zip(reasons).filter(|(_, count)| **count > 0);
     Value::Object(
         occurred

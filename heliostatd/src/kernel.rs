@@ -49,6 +49,15 @@ pub fn peer_process(socket: impl AsFd) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(number[0] as RawFd) })
 }
 
+/// Whether everything was read that was sent on a unix socket: the kernel counts the memory of what
+/// waits against its sender (unix(7), SIOCOUTQ).
+pub fn is_all_read(socket: impl AsFd) -> bool {
+    let mut waits: libc::c_int = 0;
+    // SAFETY: the request writes one int, which `waits` is; the descriptor is open, it is borrowed.
+    let answer = unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), libc::TIOCOUTQ, &mut waits) };
+    answer == 0 && waits == 0
+}
+
 /// Closes every descriptor but the standard three.
 ///
 /// To be called first of all in a process that was started in the background: what it inherited
@@ -93,6 +102,17 @@ mod tests {
         let cookie = namespace_cookie(&one).unwrap();
         assert_eq!(cookie, namespace_cookie(&other).unwrap());
         assert_eq!(cookie, namespace_cookie(&tcp).unwrap());
+    }
+
+    #[test]
+    fn what_was_sent_is_read_once_it_was_received() {
+        use std::io::{Read, Write};
+        let (mut one, mut other) = UnixStream::pair().unwrap();
+        assert!(is_all_read(&one));
+        one.write_all(b"x").unwrap();
+        assert!(!is_all_read(&one) && is_all_read(&other));
+        other.read_exact(&mut [0]).unwrap();
+        assert!(is_all_read(&one));
     }
 
     #[test]

@@ -133,7 +133,8 @@ impl Daemon {
         let answer = self.lease_shown(id, &shown);
         let is_of_local_file = answer.as_ref().map_or_else(NotGiven::is_of_local_file, |_| true);
         let local = shown.into_fd_if(is_of_local_file);
-        local.into_iter().for_each(|fd| self.closer.close(shown_file::let_go(fd)));
+        let closer = self.closer.of(self.holder(id)?);
+        local.into_iter().for_each(|fd| closer.close(shown_file::let_go(fd)));
         match answer {
             Ok((reply, fd)) => Ok(Answer { reply, fds: vec![Rc::new(fd)] }),
             Err(NotGiven::Unmapped(reason)) => {
@@ -171,10 +172,10 @@ impl Daemon {
         shown: &impl AsFd,
         file: &ShownFile,
     ) -> Result<ObjectId, NotGiven> {
-        let mut effects = Vec::new();
+        let (holder, mut effects) = (self.holder(id)?, Vec::new());
         let lease = self
             .file
-            .ask(id, file.key, monotonic_ns(), &mut effects)
+            .ask(id, holder, file.key, monotonic_ns(), &mut effects)
             .inspect_err(|refusal| debug!(session = %id, path = file.path, %refusal, "no lease"))?;
         for effect in effects {
             self.begin_lease(effect, shown, file)?;
@@ -288,7 +289,9 @@ impl Daemon {
                 Effect::Revoked(id) => self.node.lease_word(id).set(State::Revoked),
                 Effect::Freed(id) => self.node.lease_word(id).set(State::Free),
                 Effect::GiveBack(id) => {
-                    self.leases.end(id).into_iter().for_each(|fd| self.closer.close(fd));
+                    // Opened here, on a local file system.
+                    let closer = self.closer.of(self.holder_of(self.own_uid));
+                    self.leases.end(id).into_iter().for_each(|fd| closer.close(fd));
                 }
             }
         }

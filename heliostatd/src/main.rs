@@ -14,6 +14,8 @@ mod closer;
 mod connect;
 mod daemon;
 mod delegated;
+mod denials;
+mod explain;
 mod grant;
 mod home;
 mod inspect;
@@ -27,9 +29,11 @@ mod mounts;
 mod names;
 mod packet;
 mod peer;
+mod peers;
 mod poll;
 mod pool;
 mod proof;
+mod quotas;
 mod region;
 mod restrict;
 mod scrape;
@@ -39,6 +43,7 @@ mod shown_file;
 mod signals;
 mod spare;
 mod start;
+mod unread;
 
 use std::process::ExitCode;
 

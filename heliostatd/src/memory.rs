@@ -7,6 +7,7 @@ use std::rc::Rc;
 use std::sync::atomic::{fence, AtomicU32, Ordering};
 
 use heliostat_abi::code::{Native, Unmapped};
+use heliostat_abi::limits::REPORT_ENTRIES_MAX;
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::node::{self, State};
 use heliostat_abi::wire::Writer;
@@ -166,13 +167,39 @@ impl Report {
     }
 
     /// The connections that the session reports.
-    pub fn entries(&self) -> Vec<report::Entry> {
+    pub fn entries(&self) -> impl Iterator<Item = report::Entry> + '_ {
         let each = |index| {
             let mut bytes = [0; report::ENTRY_BYTES];
             self.0.copy_out(report::entry(index), &mut bytes).ok()?;
             report::Entry::decode(&bytes)
         };
-        (0..heliostat_abi::limits::REPORT_ENTRIES_MAX).filter_map(each).collect()
+        (0..self.places()).filter_map(each)
+    }
+
+    /// Places to look at for entries. Looking at those that were never used would give them memory.
+    pub fn places(&self) -> usize {
+        let told = self.0.atomic_u32(report::ENTRIES_USED).load(Ordering::Acquire) as usize;
+        told.checked_sub(1).unwrap_or(REPORT_ENTRIES_MAX).min(REPORT_ENTRIES_MAX)
+    }
+
+    /// Why the program is native as a whole, if it is.
+    pub fn whole(&self) -> Option<Native> {
+        let number = self.0.atomic_u32(report::WHOLE).load(Ordering::Relaxed);
+        let reason = Native::from_number(u8::try_from(number).ok()?)?;
+        (reason != Native::None).then_some(reason)
+    }
+}
+
+#[cfg(test)]
+impl Report {
+    /// As a stub lists a connection.
+    pub fn write_entry(&self, place: usize, entry: &report::Entry) {
+        self.0.copy_in(report::entry(place), &entry.encode()).unwrap();
+    }
+
+    /// As a stub counts.
+    pub fn count(&self, counter: report::Counter) {
+        self.0.atomic_u64(report::counter(counter)).fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -195,7 +222,7 @@ impl ChannelMemory {
         let mut header = [0; 24];
         Writer::new(&mut header)
             .u32(channel::MAGIC)
-            .u32(u32::from(VERSION))
+            .u32(channel::VERSION)
             .u32(slots)
             .u32(ring_bytes)
             .u32(id.index)
@@ -250,7 +277,8 @@ mod tests {
         for value in [0u8, 1, 0xff] {
             let rubbish = vec![value; report::BYTES - report::ENTRIES];
             report.0.copy_in(report::ENTRIES, &rubbish).unwrap();
-            let _ = report.entries();
+            report.0.copy_in(report::ENTRIES_USED, &[value; 8]).unwrap();
+            let _ = (report.entries().count(), report.whole());
         }
     }
 
@@ -262,6 +290,6 @@ mod tests {
         let seen = SharedMapping::from_fd(memory.fd.as_raw_fd(), length, Access::Read).unwrap();
         let words: Vec<_> =
             (0..6).map(|place| seen.atomic_u32(place * 4).load(Ordering::Relaxed)).collect();
-        assert_eq!(words, [channel::MAGIC, 1, 2, 16384, 5, 6]);
+        assert_eq!(words, [channel::MAGIC, channel::VERSION, 2, 16384, 5, 6]);
     }
 }

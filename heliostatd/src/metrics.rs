@@ -57,6 +57,8 @@ pub struct Counts {
     pub connections: u64,
     /// Channels revoked.
     pub revoked: u64,
+    /// Connections ended because they did not read their answers.
+    pub unread: u64,
     /// Leases that a writer broke.
     pub leases_broken: u64,
     not_leased: [u64; Unmapped::ALL.len()],
@@ -73,30 +75,7 @@ pub struct Counts {
 impl Counts {
     /// Counts a request.
     pub fn asked(&mut self, request: &Request) {
-        self.requests[match request {
-            Request::Hello { .. } => 0,
-            Request::Listen => 1,
-            Request::Unlisten { .. } => 2,
-            Request::Open { .. } => 3,
-            Request::Attach { .. } => 4,
-            Request::Status => 5,
-            Request::Explain { .. } => 6,
-            Request::Metrics => 7,
-            Request::Revoke { .. } => 8,
-            Request::Stop => 9,
-            Request::Publish { .. } => 10,
-            Request::AttachRegion { .. } => 11,
-            Request::Consumers { .. } => 12,
-            Request::Unpublish { .. } => 13,
-            Request::Detach { .. } => 14,
-            Request::Lease => 15,
-            Request::EndLease { .. } => 16,
-            Request::Delegate => 17,
-            Request::ShowFile { .. } => 18,
-            Request::EndDelegate => 19,
-            Request::Allow { .. } => 20,
-            Request::Restrict { .. } => 21,
-        }] += 1;
+        self.requests[request_place(request)] += 1;
     }
 
     /// Counts a refusal.
@@ -118,6 +97,38 @@ impl Counts {
         add(&mut self.ended, &report.counters());
         add(&mut self.ended_reasons, &report.reasons());
         add(&mut self.ended_file_reasons, &report.file_reasons());
+    }
+}
+
+/// A request's name in metrics and the log.
+pub fn request_word(request: &Request) -> &'static str {
+    REQUESTS[request_place(request)]
+}
+
+fn request_place(request: &Request) -> usize {
+    match request {
+        Request::Hello { .. } => 0,
+        Request::Listen => 1,
+        Request::Unlisten { .. } => 2,
+        Request::Open { .. } => 3,
+        Request::Attach { .. } => 4,
+        Request::Status => 5,
+        Request::Explain { .. } => 6,
+        Request::Metrics => 7,
+        Request::Revoke { .. } => 8,
+        Request::Stop => 9,
+        Request::Publish { .. } => 10,
+        Request::AttachRegion { .. } => 11,
+        Request::Consumers { .. } => 12,
+        Request::Unpublish { .. } => 13,
+        Request::Detach { .. } => 14,
+        Request::Lease => 15,
+        Request::EndLease { .. } => 16,
+        Request::Delegate => 17,
+        Request::ShowFile { .. } => 18,
+        Request::EndDelegate => 19,
+        Request::Allow { .. } => 20,
+        Request::Restrict { .. } => 21,
     }
 }
 
@@ -188,6 +199,10 @@ impl Daemon {
         let revoked: Counter = Counter::default();
         revoked.inc_by(self.counts.revoked);
         registry.register("channels_revoked", "Channels ever revoked", revoked);
+        let unread: Counter = Counter::default();
+        unread.inc_by(self.counts.unread);
+        let help = "Connections ended because they did not read their answers";
+        registry.register("connections_unread", help, unread);
         let broken: Counter = Counter::default();
         broken.inc_by(self.counts.leases_broken);
         registry.register("leases_broken", "Leases that a writer has broken", broken);

@@ -17,7 +17,7 @@ use rustix::net::{
     SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
 };
 
-use crate::closer::{Closer, Shown};
+use crate::closer::{CloserOf, Shown};
 use crate::spare::Spare;
 
 /// One message as it came: foreign bytes and foreign descriptors.
@@ -52,7 +52,7 @@ pub enum Received {
 }
 
 /// Takes one message from a client. What came with it is closed by the closer.
-pub fn receive(socket: impl AsFd, closer: &Closer, spare: &mut Spare) -> Received {
+pub fn receive(socket: impl AsFd, closer: &CloserOf, spare: &mut Spare) -> Received {
     spare.refill();
     let mut bytes = [0u8; REQUEST_BYTES + 1];
     let mut seen = look(&socket, &mut bytes);

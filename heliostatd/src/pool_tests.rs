@@ -2,7 +2,7 @@ use super::*;
 use std::sync::mpsc::{channel, Receiver, Sender};
 use std::time::Duration;
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(60);
 const SOON: Duration = Duration::from_millis(50);
 
 /// Takes jobs in turn; one may be for later.

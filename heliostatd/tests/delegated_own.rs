@@ -8,7 +8,7 @@ use std::fs::{File, OpenOptions};
 use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use heliostat_abi::delegated::{Kind, Pieces, DIRECT};
 use heliostat_abi::record::{Reply, Request};
@@ -150,16 +150,13 @@ fn neither_starves_the_other(session: &mut Delegated, file: Opened) {
     let pages: Vec<_> = (0..PAGES).map(|page| read(file, page)).collect();
     assert_eq!(session.submit(&pages), Ok(PAGES as usize));
     session.submit(&[Transfer { kind: Kind::Fsync, tag: 5000, ..none(file) }]).unwrap();
-    let mut is_seen = false;
-    for _ in 0..200 {
-        std::thread::sleep(Duration::from_millis(1));
+    await_that("the server's completion is taken", || {
         let done = session.wait(PATIENCE).unwrap();
-        is_seen |= done.tag == 5000;
         if done.tag < PAGES {
             session.submit(&[read(file, done.tag)]).unwrap();
         }
-    }
-    assert!(is_seen, "the server's completion is never taken");
+        done.tag == 5000
+    });
     while session.under_way() > 0 {
         session.wait(PATIENCE).unwrap();
     }
@@ -324,9 +321,7 @@ fn a_session_ends_with_reads_under_way(mut session: Delegated, file: &File) {
     let (before, window) = (mappings(), session.window().clone());
     let pages: Vec<_> = (0..PAGES).map(|page| read(opened, page)).collect();
     session.submit(&pages).unwrap();
-    let began = Instant::now();
     drop(session);
-    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
     assert_eq!(std::sync::Arc::strong_count(&window), 1, "the ring has let go of the window");
     assert!(mappings() < before);
 }

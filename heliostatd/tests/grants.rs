@@ -66,7 +66,8 @@ fn both_ends_of_a_channel_see_the_same_memory() {
     let other = SharedMapping::from_fd(other_fd, bytes, Access::ReadWrite).unwrap();
     let head: Vec<_> = (0..6).map(|place| word(&other, place * 4)).collect();
     let id = entry.id;
-    let wanted = [channel::MAGIC, 1, entry.slots, entry.ring_bytes, id.index, id.generation];
+    let wanted =
+        [channel::MAGIC, channel::VERSION, entry.slots, entry.ring_bytes, id.index, id.generation];
     assert_eq!(head, wanted);
     one.atomic_u64(channel::OFFERS).store(77, Ordering::Release);
     assert_eq!(other.atomic_u64(channel::OFFERS).load(Ordering::Acquire), 77);

@@ -64,7 +64,7 @@ fn a_client_that_goes_on_sending_rubbish_is_ended() {
     for _ in 0..9 {
         client.socket.send(&[0xff; REQUEST_BYTES], &[]).unwrap();
         let (reply, _, _) = client.receive().unwrap();
-        assert_eq!(reply, Reply::Refused { code: Code::BadRecord, limit: 0 });
+        assert_eq!(reply, refused(Code::BadRecord));
     }
     assert!(client.is_ended());
 }
@@ -77,7 +77,7 @@ fn another_protocol_version_is_told_so() {
     let mut client = daemon.visit();
     client.socket.send(&record, &[]).unwrap();
     let (reply, _, _) = client.receive().unwrap();
-    assert_eq!(reply, Reply::Refused { code: Code::BadVersion, limit: 0 });
+    assert_eq!(reply, refused(Code::BadVersion));
 }
 
 #[test]

@@ -17,6 +17,7 @@ use rustix::net::{
     connect, sendmsg, socket, AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
     SocketAddrUnix, SocketType,
 };
+use rustix::process::Signal;
 use support::*;
 
 /// A socket with bytes that nobody takes: whose last close it is waits for an hour.
@@ -48,11 +49,33 @@ fn serves(daemon: &Daemon) {
     assert!(daemon.status()["pid"].is_number());
 }
 
+/// Acts while the control plane is stopped: a socket that is sent and then closed here must have its
+/// last close there, and not here because the control plane was quicker.
+fn while_stopped<T>(daemon: &Daemon, act: impl FnOnce() -> T) -> T {
+    daemon.signal(Signal::STOP);
+    while !is_stopped(daemon.pid()) {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    let done = act();
+    daemon.signal(Signal::CONT);
+    done
+}
+
+/// True when every thread of a process is stopped.
+fn is_stopped(pid: u32) -> bool {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    tasks
+        .map(|task| task.unwrap().path().join("stat"))
+        .all(|stat| std::fs::read_to_string(stat).is_ok_and(|line| line.contains(") T ")))
+}
+
 /// Asks with a lingering socket that is closed here before the control plane looks at it.
-fn send(client: &Client, request: &Request) -> TcpListener {
+fn send(daemon: &Daemon, client: &Client, request: &Request) -> TcpListener {
     let socket = Lingering::new();
-    client.socket.send(&request.encode(1), &[socket.full.as_raw_fd()]).unwrap();
-    socket.leave()
+    while_stopped(daemon, || {
+        client.socket.send(&request.encode(1), &[socket.full.as_raw_fd()]).unwrap();
+        socket.leave()
+    })
 }
 
 /// A socket in whose queue a lingering one waits, which is closed with it.
@@ -77,7 +100,7 @@ fn send_fds(to: impl AsFd, bytes: &[u8], fds: &[BorrowedFd<'_>]) {
 fn what_is_no_window_delays_nobody() {
     let daemon = Daemon::start();
     let (client, _) = daemon.session();
-    let _peer = send(&client, &Request::Delegate);
+    let _peer = send(&daemon, &client, &Request::Delegate);
     serves(&daemon);
 }
 
@@ -88,10 +111,12 @@ fn what_is_more_than_any_request_brings_delays_nobody() {
     let client = socket(AddressFamily::UNIX, SocketType::SEQPACKET, None).unwrap();
     connect(&client, &SocketAddrUnix::new(daemon.socket()).unwrap()).unwrap();
     let (null, socket) = (std::fs::File::open("/dev/null").unwrap(), Lingering::new());
-    let mut fds = [null.as_fd(); ONE_MESSAGE_MAX];
-    fds[ONE_MESSAGE_MAX - 1] = socket.full.as_fd();
-    send_fds(&client, &Request::Lease.encode(1), &fds);
-    let _peer = socket.leave();
+    let _peer = while_stopped(&daemon, || {
+        let mut fds = [null.as_fd(); ONE_MESSAGE_MAX];
+        fds[ONE_MESSAGE_MAX - 1] = socket.full.as_fd();
+        send_fds(&client, &Request::Lease.encode(1), &fds);
+        socket.leave()
+    });
     serves(&daemon);
 }
 
@@ -102,7 +127,7 @@ fn what_a_restricted_session_may_not_show_delays_nobody() {
     let restrict = Request::Restrict { services: Services::NONE, pid: 1 };
     assert_eq!(client.ask(&restrict).0, Reply::Done);
     client.hello();
-    let _peer = send(&client, &Request::Lease);
+    let _peer = send(&daemon, &client, &Request::Lease);
     serves(&daemon);
 }
 

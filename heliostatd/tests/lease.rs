@@ -62,7 +62,7 @@ fn is_revoked_before(change: impl Fn(&Path) + Send + Sync + 'static) {
         let (after, took) = changed.join().unwrap();
         assert_eq!(after, State::Revoked);
         // The kernel would have let it go on by itself after 45 s.
-        assert!(took < Duration::from_secs(10), "{took:?}");
+        assert!(took < Duration::from_secs(40), "{took:?}");
         std::fs::write(&sample.0, vec![8; BYTES]).unwrap();
     }
 }

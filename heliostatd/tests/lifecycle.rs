@@ -59,9 +59,9 @@ fn after_a_kill_the_next_one_takes_over_with_another_boot_number() {
 
 #[test]
 fn an_idle_daemon_ends_and_a_used_one_stays() {
-    let mut daemon = Daemon::with("", &["--idle-exit", "1"]);
+    let mut daemon = Daemon::with("", &["--idle-exit", "3"]);
     let (client, _) = daemon.session();
-    std::thread::sleep(std::time::Duration::from_millis(1500));
+    std::thread::sleep(std::time::Duration::from_millis(3500));
     assert!(daemon.ended().is_none());
     drop(client);
     await_that("it ends", || daemon.ended().is_some());

@@ -5,7 +5,7 @@ mod support;
 use std::net::TcpListener;
 use std::os::fd::AsRawFd;
 
-use heliostat_abi::code::Code;
+use heliostat_abi::code::{Code, Side, Thing};
 use heliostat_abi::name::NetAddress;
 use heliostat_abi::record::{Reply, Request};
 use rustix::process::{getrlimit, prlimit, Pid, Resource, Rlimit};
@@ -51,21 +51,19 @@ fn listening_addresses_of_one_session_are_limited() {
     server.listen(&first);
     server.listen(&first);
     let fd = second.as_raw_fd();
-    assert_eq!(
-        server.ask_with(&Request::Listen, &[fd]).0,
-        Reply::Refused { code: Code::Full, limit: 1 }
-    );
+    let reply = server.ask_with(&Request::Listen, &[fd]).0;
+    assert_eq!(reply, full(Thing::Ports, Side::Session, 1));
 }
 
 #[test]
-fn connections_of_one_user_are_limited() {
+fn sessions_of_one_user_are_limited_and_who_has_all_may_ask_for_the_status() {
     let daemon = Daemon::with("[limits]\nsessions_per_user = 3\n", &[]);
-    daemon.descriptors(); // until the helper's trial connection is gone
     let _held: Vec<_> = (0..3).map(|_| daemon.session()).collect();
-    let mut refused = daemon.visit();
-    let (reply, _, _) = refused.receive().unwrap();
-    assert_eq!(reply, Reply::Refused { code: Code::Full, limit: 3 });
-    assert!(refused.is_ended());
+    let mut visitor = daemon.visit();
+    let reply = visitor.ask(&Request::Hello { program: "x".into() }).0;
+    assert_eq!(reply, full(Thing::Sessions, Side::User, 3));
+    assert!(visitor.text(&Request::Status).contains("quotas"));
+    assert_eq!(daemon.status()["quotas"]["Sessions"]["used"], 3);
 }
 
 #[test]
@@ -94,14 +92,21 @@ fn who_shows_something_while_there_are_no_descriptors_is_refused_and_goes_on() {
     let daemon = Daemon::start();
     let (mut client, _) = daemon.session();
     let (socket, _) = listener();
-    daemon.descriptors(); // until the helper's trial connection is gone
-    std::thread::sleep(std::time::Duration::from_millis(300)); // also on a busy machine
+    daemon.descriptors(); // until what the greeting left is closed
     let (limit, before) = fill(&daemon);
     // More than a client's malformed requests may be, and no more than are kept back.
-    for _ in 0..12 {
-        let (reply, _) = client.ask_with(&Request::Listen, &[socket.as_raw_fd()]);
-        assert_eq!(reply, Reply::Refused { code: Code::Full, limit });
-    }
+    let mut refused = 0;
+    await_that("it is refused a dozen times", || {
+        match client.ask_with(&Request::Listen, &[socket.as_raw_fd()]).0 {
+            // What the one before had shown was closed in this very moment.
+            Reply::Listening { .. } => {}
+            reply => {
+                assert_eq!(reply, full(Thing::Descriptors, Side::Node, limit));
+                refused += 1;
+            }
+        }
+        refused == 12
+    });
     prlimit(Pid::from_raw(daemon.pid() as i32), Resource::Nofile, before).unwrap();
     client.listen(&socket);
 }

@@ -5,7 +5,7 @@ mod support;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::Ordering::Acquire;
 
-use heliostat_abi::code::Code;
+use heliostat_abi::code::{Code, Side, Thing};
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::node;
 use heliostat_abi::record::{Reply, Request};
@@ -175,12 +175,12 @@ fn consumers_of_a_region_and_of_a_session_are_limited() {
     let memory = Memory::new(Writers::CreatorOnly);
     let (region, _) = publish(&mut producer, "a", &memory);
     let second = producer.ask_with(&publish_request("b"), &memory.fds()).0;
-    assert_eq!(second, Reply::Refused { code: Code::Full, limit: 1 });
+    assert_eq!(second, full(Thing::Regions, Side::Session, 1));
     (0..CONSUMERS_MAX).for_each(|_| drop(attach(&mut consumer, "a")));
     let (page, _mapped) = SharedMapping::create(c"pins", PINS_BYTES).unwrap();
     let page = [page.as_raw_fd()];
-    let full = |limit| Reply::Refused { code: Code::Full, limit };
-    assert_eq!(consumer.ask_with(&attach_request("a"), &page).0, full(64));
+    let reply = consumer.ask_with(&attach_request("a"), &page).0;
+    assert_eq!(reply, full(Thing::Attachments, Side::Object, 64));
     let (mut told, mut more) = (0, true);
     while more {
         let (entries, fds, goes_on) = changes(&mut producer, region);

@@ -32,6 +32,8 @@ const CACHE_BYTES_MIN: u64 = 1 << 20;
 const CORE_MAX: u64 = 8191;
 /// Largest promise: more than the address space of one program could map.
 const SHARED_BYTES_MAX: u64 = 1 << 46;
+/// More than any process may have descriptors.
+const UNREAD_MAX: usize = 1 << 20;
 
 impl Config {
     /// Reads a configuration; every key may be left out.
@@ -98,15 +100,24 @@ fn read_limits(field: &Field<'_>) -> Result<Limits, ConfigError> {
     let section = field.section(&[
         "sessions_per_user",
         "ports_per_session",
+        "ports_per_user",
         "regions_per_session",
+        "regions_per_user",
         "attachments_per_session",
+        "attachments_per_user",
         "leases_per_session",
+        "leases_per_user",
         "channels_per_session",
+        "channels_per_user",
         "channels_per_pair",
         "shared_bytes_per_session",
         "shared_bytes_per_user",
         "connects_per_second",
         "connects_burst",
+        "unread_descriptors_per_user",
+        "unread_bytes_per_user",
+        "sealed_percent",
+        "reserve_percent",
     ])?;
     let mut limits = Limits::default();
     let bytes = (SHARED_BYTES_MIN, SHARED_BYTES_MAX);
@@ -128,7 +139,27 @@ fn read_limits(field: &Field<'_>) -> Result<Limits, ConfigError> {
     section.number("shared_bytes_per_user", bytes, &mut limits.shared_bytes_per_user)?;
     section.number("connects_per_second", (1, 1_000_000), &mut limits.connects.per_second)?;
     section.number("connects_burst", (1, 1_000_000), &mut limits.connects.burst)?;
+    read_shares(&section, &mut limits)?;
     Ok(limits)
+}
+
+/// What users and sealed programs may have of what there is.
+fn read_shares(section: &Section<'_>, limits: &mut Limits) -> Result<(), ConfigError> {
+    let counts = [
+        ("ports_per_user", PORTS_MAX, &mut limits.ports_per_user),
+        ("regions_per_user", REGIONS_MAX, &mut limits.regions_per_user),
+        ("attachments_per_user", ATTACHMENTS_MAX, &mut limits.attachments_per_user),
+        ("leases_per_user", LEASES_MAX, &mut limits.leases_per_user),
+        ("channels_per_user", CHANNELS_MAX, &mut limits.channels_per_user),
+        ("unread_descriptors_per_user", UNREAD_MAX, &mut limits.unread_descriptors_per_user),
+    ];
+    for (key, most, into) in counts {
+        section.number(key, (1, most as u64), into)?;
+    }
+    let bytes = (SHARED_BYTES_MIN, SHARED_BYTES_MAX);
+    section.number("unread_bytes_per_user", bytes, &mut limits.unread_bytes_per_user)?;
+    section.number("sealed_percent", (1, 100), &mut limits.sealed_percent)?;
+    section.number("reserve_percent", (1, 50), &mut limits.reserve_percent)
 }
 
 fn read_channel(field: &Field<'_>) -> Result<Channel, ConfigError> {
@@ -153,6 +184,7 @@ fn read_delegated(field: &Field<'_>) -> Result<Delegated, ConfigError> {
         "loops",
         "cache_bytes",
         "sessions",
+        "sessions_per_user",
         "window_bytes",
         "operations_per_second",
         "bytes_per_second",
@@ -169,6 +201,8 @@ fn read_delegated(field: &Field<'_>) -> Result<Delegated, ConfigError> {
     section.number("cache_bytes", bytes, &mut delegated.cache_bytes)?;
     let sessions = (0, delegated::SESSIONS_MAX as u64);
     section.number("sessions", sessions, &mut delegated.sessions)?;
+    let of_user = (1, delegated::SESSIONS_MAX as u64);
+    section.number("sessions_per_user", of_user, &mut delegated.sessions_per_user)?;
     let window = (CACHE_BYTES_MIN, delegated::WINDOW_BYTES_MAX);
     section.number("window_bytes", window, &mut delegated.window_bytes)?;
     let rate = (0, SHARED_BYTES_MAX);

@@ -179,6 +179,11 @@ impl Endpoint {
         (self.ports.0..=self.ports.1).contains(&port)
     }
 
+    /// Whether it is about a host, at whatever port. The caller has canonical addresses.
+    pub(super) fn is_about(&self, ip: IpAddr) -> bool {
+        self.host.has(ip)
+    }
+
     /// Whether what is sent to `to` goes here. The caller has canonical addresses.
     pub(super) fn reaches(&self, to: SocketAddr) -> bool {
         self.has_port(to.port()) && self.host.has(to.ip())

@@ -10,7 +10,7 @@ use super::Check;
 
 /// All checks of this file. Losses and no obstacles: unsealed programs need none of it.
 pub fn checks() -> Vec<Check> {
-    vec![notifications(), landlock(), paths(), descriptors(), arguments(), groups()]
+    vec![notifications(), landlock(), supervisor(), paths(), descriptors(), arguments(), groups()]
 }
 
 /// The kernel says what it can do about a filter's verdict (seccomp(2)).
@@ -39,6 +39,25 @@ fn landlock() -> Check {
             "from version 6 on (Linux 6.12) the kernel fences signals; here each is asked about",
         ),
         abi => Check::ok(name, format!("version {abi}")),
+    }
+}
+
+/// The supervisor's own fence: without Landlock nothing is sealed, and before its third version it
+/// does not keep a file from being emptied (Linux 6.2).
+fn supervisor() -> Check {
+    let name = "supervisor's fence";
+    let rights = match rustix::process::geteuid().is_root() {
+        true => ", eight capabilities",
+        false => "",
+    };
+    match landlock_abi() {
+        0 => Check::warn(name, "no Landlock", "`run --sealed` needs it, see above"),
+        1..=2 => Check::warn(
+            name,
+            format!("a filter, Landlock for files but not for truncating them{rights}"),
+            "from Linux 6.2 on a supervisor that was taken over cannot empty files either",
+        ),
+        _ => Check::ok(name, format!("a filter, Landlock for files and processes{rights}")),
     }
 }
 

@@ -120,7 +120,7 @@ fn serve(program: &Path, socket: &Path) -> Child {
 
 /// Whether a control plane takes connections there: its file is there a moment before it does.
 pub fn accepts(socket: &Path) -> bool {
-    PacketSocket::connect(socket.to_str().unwrap(), 10_000).is_ok()
+    PacketSocket::connect(socket.to_str().unwrap(), 60_000).is_ok()
 }
 
 impl Drop for House {

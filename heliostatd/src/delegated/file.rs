@@ -4,6 +4,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use heliostat_abi::name::ObjectId;
+use heliostat_abi::quota::Holder;
 use heliostat_service_file::delegated::{Again, Ahead};
 
 use super::told::Told;
@@ -27,6 +28,8 @@ pub struct OpenFile {
     pub lease: Option<Vouched>,
     /// The control plane's number for it.
     pub serial: u64,
+    /// Whose share it counts against.
+    pub holder: Holder,
     /// What people are told of it.
     pub told: Arc<Told>,
 }

@@ -7,10 +7,10 @@ use std::time::SystemTime;
 
 use heliostat_abi::code::Unmapped;
 use heliostat_abi::name::ObjectId;
+use heliostat_abi::quota::Holder;
 use heliostat_control::name::Name;
 use heliostat_control::rights::Right;
 use rustix::fs::{fadvise, fstat, Advice, OFlags};
-use rustix::process::{getrlimit, Resource};
 use serde_json::{json, Value};
 use tracing::info;
 
@@ -34,14 +34,16 @@ pub(super) struct Held {
     pub(super) serial: u64,
     /// It was told that it may have an io_uring of its own.
     pub(super) lends: bool,
+    /// Whose share it counts against.
+    pub(super) holder: Holder,
     /// Its files, by serial number.
     files: HashMap<u64, Seen>,
 }
 
 impl Held {
     /// Nothing, for a session of the loop with this number.
-    pub(super) fn on(loop_number: usize, serial: u64, lends: bool) -> Held {
-        Held { loop_number, serial, lends, files: HashMap::new() }
+    pub(super) fn on(loop_number: usize, serial: u64, lends: bool, holder: Holder) -> Held {
+        Held { loop_number, serial, lends, holder, files: HashMap::new() }
     }
 }
 
@@ -55,8 +57,12 @@ struct Seen {
 }
 
 impl Delegated {
-    fn file_count(&self) -> usize {
-        self.sessions.values().map(|held| held.files.len()).sum()
+    /// Takes a file out; its holder has one less.
+    fn forget_file(&mut self, id: ObjectId, serial: u64) -> Option<Seen> {
+        let held = self.sessions.get_mut(&id)?;
+        let seen = held.files.remove(&serial)?;
+        self.files.give_back(held.holder, 1);
+        Some(seen)
     }
 }
 
@@ -79,7 +85,9 @@ impl Daemon {
         if can_write {
             self.check_file(id, Right::Write, &file)?;
         }
-        if self.delegated.as_ref().is_some_and(|it| it.file_count() >= files_max()) {
+        let holder = self.holder(id).map_err(|_| libc::ECONNRESET)?;
+        let has_room = |it: &Delegated| it.files.check(holder, 1).is_ok();
+        if !self.delegated.as_ref().is_some_and(has_room) {
             return Err(libc::ENFILE);
         }
         let open = |flags| shown_file::reopen_for(shown, flags).map(Arc::new);
@@ -112,6 +120,7 @@ impl Daemon {
             return Err(libc::ECONNRESET);
         };
         held.files.insert(serial, seen);
+        self.delegated.iter_mut().for_each(|it| it.files.take_anyway(holder, 1));
         let lease = lease.ok();
         Ok(Box::new(OpenFile {
             buffered,
@@ -122,6 +131,7 @@ impl Daemon {
             may_cache,
             lease,
             serial,
+            holder,
             told,
         }))
     }
@@ -214,16 +224,18 @@ impl Daemon {
 
     /// A session, or its end, has closed a file, and its lease.
     pub(super) fn close_file(&mut self, id: ObjectId, file: OpenFile) {
-        let held = self.delegated.as_mut().and_then(|it| it.sessions.get_mut(&id));
-        let lease = held.and_then(|held| held.files.remove(&file.serial)?.lease);
+        let lease = self.delegated.as_mut().and_then(|it| it.forget_file(id, file.serial)?.lease);
         self.leave_lease(id, lease);
+        let closer = self.closer.of(file.holder);
         // What the kernel still uses is closed when it is done, and not by the server loop.
         let fds = [Some(file.buffered), file.direct].into_iter().flatten();
-        fds.for_each(|fd| self.closer.close_last(fd));
+        fds.for_each(|fd| closer.close_last(fd));
     }
 
     /// What a session has open is the server loop's no more; it may go on without delegation.
     pub(super) fn leave_files(&mut self, id: ObjectId, held: Held) {
+        let files = held.files.len() as u64;
+        self.delegated.iter_mut().for_each(|it| it.files.give_back(held.holder, files));
         held.files.into_values().for_each(|seen| self.leave_lease(id, seen.lease));
     }
 
@@ -246,13 +258,6 @@ impl Daemon {
         });
         each.collect()
     }
-}
-
-/// Files that all sessions together may have open: each costs two descriptors, and three quarters of
-/// them are for everybody else.
-fn files_max() -> usize {
-    let descriptors = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-    usize::try_from(descriptors / (4 * 2)).unwrap_or(usize::MAX)
 }
 
 fn errno_of(reason: Unmapped) -> i32 {

@@ -4,6 +4,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use heliostat_abi::name::ObjectId;
+use heliostat_abi::quota::Holder;
 use heliostat_base::mapping::SharedMapping;
 use heliostat_ring::{SpscConsumer, SpscProducer};
 
@@ -81,7 +82,7 @@ pub enum News {
     /// A session wants a file.
     Wanted(Wish),
     /// The opener has it, or the errno instead.
-    Found(Wish, Result<OwnedFd, i32>),
+    Found(Wish, Holder, Result<OwnedFd, i32>),
     /// A session reads a file without a lease that could have one: its name in the loop, and the
     /// control plane's number.
     Unvouched(ObjectId, ObjectId, u64),

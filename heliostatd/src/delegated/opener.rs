@@ -89,7 +89,7 @@ impl Work for Opening {
             }
         });
         let Some(job) = told else { return };
-        let _ = self.teller.send(News::Found(job.item.0, found));
+        let _ = self.teller.send(News::Found(job.item.0, job.item.1.holder, found));
         let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
     }
 }

@@ -95,6 +95,7 @@ fn leased(fd: OwnedFd, node: &NodePage) -> OpenFile {
         may_cache: true,
         lease: Some(Vouched { id, word, version }),
         serial: 1,
+        holder: heliostat_abi::quota::Holder::user(1),
         told: Arc::new(Told::default()),
     }
 }

@@ -2,8 +2,10 @@
 
 #![allow(dead_code)] // each test file uses its part
 
+pub mod beside;
 pub mod delegated;
 pub mod files;
+pub mod unit;
 
 use std::os::fd::{AsRawFd, RawFd};
 use std::path::{Path, PathBuf};
@@ -12,9 +14,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{RwLock, RwLockReadGuard};
 use std::time::{Duration, Instant};
 
-use heliostat_abi::code::Code;
+use heliostat_abi::code::{Code, Side, Thing};
 use heliostat_abi::name::{NetAddress, ObjectId};
-use heliostat_abi::record::{ChannelEntry, Reply, Request, REPLY_BYTES};
+use heliostat_abi::record::{Bound, ChannelEntry, Reply, Request, REPLY_BYTES};
 use heliostat_abi::{node, report};
 use heliostat_base::fd::OwnedFd;
 use heliostat_base::mapping::{Access, SharedMapping};
@@ -81,13 +83,22 @@ impl Daemon {
 
     /// With a configuration and further arguments.
     pub fn with(config: &str, arguments: &[&str]) -> Daemon {
+        Daemon::made(config, arguments, |_| ())
+    }
+
+    /// With no more rights and descriptors than the unit file gives it, where this may be had.
+    pub fn as_unit(config: &str) -> Daemon {
+        Daemon::made(config, &[], unit::confine)
+    }
+
+    fn made(config: &str, arguments: &[&str], confine: impl Fn(&mut Command)) -> Daemon {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("heliostatd-test-{}-{number}", std::process::id());
         let folder = place().join(name);
         std::fs::create_dir_all(&folder).unwrap();
         std::fs::write(folder.join("config.toml"), config).unwrap();
-        let child = spawn(&folder, arguments);
+        let child = spawn(&folder, arguments, confine);
         let daemon = Daemon { folder, child };
         daemon.await_service();
         daemon
@@ -97,7 +108,7 @@ impl Daemon {
     pub fn restart(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
-        self.child = spawn(&self.folder, &[]);
+        self.child = spawn(&self.folder, &[], |_| ());
         self.await_service();
     }
 
@@ -126,7 +137,7 @@ impl Daemon {
     }
 
     pub fn try_connect(&self) -> Result<PacketSocket, Errno> {
-        PacketSocket::connect(self.socket().to_str().unwrap(), 10_000)
+        PacketSocket::connect(self.socket().to_str().unwrap(), 60_000)
     }
 
     /// A connection that has not greeted.
@@ -149,13 +160,25 @@ impl Daemon {
     /// Descriptors that the daemon has open, once connections on their way out are gone.
     pub fn descriptors(&self) -> usize {
         let count = || std::fs::read_dir(format!("/proc/{}/fd", self.pid())).unwrap().count();
-        loop {
-            let first = count();
+        let at_rest = || self.is_at_rest().then(count);
+        let mut found = None;
+        await_that("the daemon rests", || {
+            let first = at_rest();
             std::thread::sleep(Duration::from_millis(20));
-            if count() == first {
-                return first;
-            }
-        }
+            found = at_rest().filter(|again| first == Some(*again));
+            found.is_some()
+        });
+        found.unwrap()
+    }
+
+    /// Whether all its threads sleep. One that is in the middle of something on a busy machine does
+    /// not, however long it has not run.
+    fn is_at_rest(&self) -> bool {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.pid())).unwrap();
+        let stats = tasks.map(|task| std::fs::read_to_string(task.unwrap().path().join("stat")));
+        let is_asleep =
+            |stat: String| stat.rsplit_once(") ").is_some_and(|it| it.1.starts_with('S'));
+        stats.into_iter().all(|stat| stat.is_ok_and(is_asleep))
     }
 
     /// Whether the daemon has ended by itself, and how.
@@ -176,9 +199,17 @@ impl Drop for Daemon {
     }
 }
 
-fn spawn(folder: &Path, arguments: &[&str]) -> Child {
+/// The daemon under test; another build's by HELIOSTATD.
+fn program() -> PathBuf {
+    let other = std::env::var_os("HELIOSTATD").map(PathBuf::from);
+    other.unwrap_or_else(|| env!("CARGO_BIN_EXE_heliostatd").into())
+}
+
+fn spawn(folder: &Path, arguments: &[&str], confine: impl Fn(&mut Command)) -> Child {
     let _guard = STARTS.write();
-    Command::new(env!("CARGO_BIN_EXE_heliostatd"))
+    let mut command = Command::new(program());
+    confine(&mut command);
+    command
         .arg("--socket")
         .arg(folder.join("control.sock"))
         .arg("--config")
@@ -188,6 +219,16 @@ fn spawn(folder: &Path, arguments: &[&str]) -> Child {
         .stderr(Stdio::null())
         .spawn()
         .unwrap()
+}
+
+/// A refusal for no limit.
+pub fn refused(code: Code) -> Reply {
+    Reply::Refused { code, limit: 0, bound: Bound::NONE }
+}
+
+/// A refusal for a limit.
+pub fn full(thing: Thing, side: Side, limit: u64) -> Reply {
+    Reply::Refused { code: Code::Full, limit, bound: Bound::new(thing, side) }
 }
 
 /// What a greeting brings.
@@ -208,7 +249,12 @@ pub struct Client {
 impl Client {
     /// Connects to a daemon by its path.
     pub fn connect(path: &str) -> Client {
-        Client { socket: PacketSocket::connect(path, 10_000).unwrap(), sequence: 0 }
+        Client { socket: PacketSocket::connect(path, 60_000).unwrap(), sequence: 0 }
+    }
+
+    /// On a connection that was just made.
+    pub fn on(socket: PacketSocket) -> Client {
+        Client { socket, sequence: 0 }
     }
 
     /// Asks with descriptors.
@@ -263,7 +309,7 @@ impl Client {
                 assert_eq!((entries.len(), fds.len()), (1, 1));
                 Ok((entries[0], fds.pop().unwrap()))
             }
-            (Reply::Refused { code, limit }, _) => Err((code, limit)),
+            (Reply::Refused { code, limit, .. }, _) => Err((code, limit)),
             (reply, _) => panic!("{reply:?}"),
         }
     }

@@ -9,6 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use heliostat_abi::delegated::{READ, WRITE};
+use heliostat_abi::quota::Holder;
 use heliostat_control::rights::Subject;
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use rustix::fs::{open as open_path, openat2, Mode, OFlags, ResolveFlags};
@@ -22,6 +23,8 @@ pub struct Caller {
     pub subject: Subject,
     /// Its number here; 0 when it is not visible here.
     pub pid: u32,
+    /// Whose share the file counts against.
+    pub holder: Holder,
     /// The process that has this number, as long as it lives.
     pub process: Option<OwnedFd>,
 }
@@ -32,8 +35,10 @@ impl Caller {
         self.subject.uid
     }
 
-    /// Its root folder. A program that may not be looked at is taken to have ours, since a control
-    /// plane without the right to look (CAP_SYS_PTRACE) would else open nothing for anybody.
+    /// Its root folder. A program of another user's that may not be looked at is taken to have ours,
+    /// since a control plane without the right to look (CAP_SYS_PTRACE) would else open nothing for
+    /// anybody. One of our own user's may always be looked at, unless it hides: nothing is opened
+    /// for it, as it may be in a folder that it is not to leave.
     fn root(&self) -> Result<OwnedFd, Errno> {
         let folder = format!("/proc/{}", self.pid);
         let found = match self.pid {
@@ -43,11 +48,20 @@ impl Caller {
         // The number may have become another's before it was opened.
         match (found, self.is_there()) {
             (_, false) => Err(Errno::SRCH),
-            (Err(Errno::ACCESS | Errno::PERM), true) if self.pid != 0 => open_root("/"),
+            (Err(Errno::ACCESS | Errno::PERM), true) if self.pid != 0 && !self.is_ours() => {
+                open_root("/")
+            }
             // Hidden (hidepid), or its first thread, whose root it would be, has ended.
             (Err(Errno::NOENT), true) if !Path::new(&folder).exists() => open_root("/"),
             (found, true) => found,
         }
+    }
+
+    /// Whether an ordinary user's control plane is asked by a program of that user. Root's programs
+    /// may have more rights than root's control plane, and not be looked at for that.
+    fn is_ours(&self) -> bool {
+        let own = geteuid();
+        !own.is_root() && own.as_raw() == self.uid()
     }
 
     fn is_there(&self) -> bool {

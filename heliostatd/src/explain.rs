@@ -1,0 +1,115 @@
+//! Why one process's connections and reads of files travel as they do.
+//!
+//! Reports are foreign bytes; they are shown and decide nothing. Only the two ends together tell why
+//! a connection is native, so each is looked for in the reports of all sessions (`peers`), when
+//! somebody asks: the data plane pays nothing for it.
+
+use heliostat_abi::code::{Code, Native, Unmapped};
+use heliostat_abi::name::ObjectId;
+use heliostat_abi::report::{Entry, COUNTER_NAMES};
+use serde_json::{json, Value};
+
+use crate::connect::{Connection, Session};
+use crate::daemon::Daemon;
+use crate::inspect::{counters_json, reasons_json, text_answer};
+use crate::metrics::add;
+use crate::peers::Peers;
+use crate::serve::{Answer, Refused};
+
+/// What all sessions of a process add up to.
+#[derive(Default)]
+struct Sums {
+    program: String,
+    whole: Option<Native>,
+    entries: Vec<(ObjectId, Entry)>,
+    counters: [u64; COUNTER_NAMES.len()],
+    reasons: [u64; Native::ALL.len()],
+    file_reasons: [u64; Unmapped::ALL.len()],
+    files: Vec<String>,
+    delegated: Vec<Value>,
+    loops: Vec<Value>,
+}
+
+impl Daemon {
+    /// The connections of a process as its stub reports them. Its own user, the owner of the
+    /// control plane and root may ask.
+    pub(crate) fn explain(&self, asker: ObjectId, pid: u32) -> Result<Answer, Refused> {
+        let found = self.sessions_shown(asker, pid)?;
+        let mut sums = Sums::default();
+        found.into_iter().for_each(|id| self.add_session(&mut sums, id));
+        let peers = self.peers_of(asker, &sums.entries);
+        let namespace = |id| self.connections.get(id).map(|it| it.peer.namespace);
+        let each = |(id, entry): &(ObjectId, Entry)| peers.entry_json(namespace(*id), entry);
+        let explained = json!({
+            "pid": pid,
+            "program": sums.program,
+            "native_as_a_whole": sums.whole.map(|reason| format!("{reason:?}")),
+            "connections": sums.entries.iter().map(each).collect::<Vec<_>>(),
+            "all_listed": peers.is_complete,
+            "counters": counters_json(&sums.counters),
+            "reasons": reasons_json(Native::ALL, &sums.reasons),
+            "files": sums.files,
+            "file_reasons": reasons_json(Unmapped::ALL, &sums.file_reasons),
+            "delegated": sums.delegated,
+            "delegated_loops": sums.loops,
+            "delegated_rule": Self::delegated_rule(),
+        });
+        text_answer(&explained.to_string())
+    }
+
+    /// The sessions of a process that the asker may look into.
+    fn sessions_shown(&self, asker: ObjectId, pid: u32) -> Result<Vec<ObjectId>, Refused> {
+        let mut found = self.sessions_of(pid);
+        if found.is_empty() {
+            return Err(Code::NotFound.into());
+        }
+        // Another user may have said of its own session that it is this process's.
+        found.retain(|id| self.may_see(asker, *id));
+        if found.is_empty() {
+            return Err(Code::Denied.into());
+        }
+        Ok(found)
+    }
+
+    /// Whether a session may be shown: to its own user, the owner of the control plane and root.
+    fn may_see(&self, asker: ObjectId, id: ObjectId) -> bool {
+        let user_of = |id| self.connections.get(id).map(|it: &Connection| it.peer.subject.uid);
+        self.is_owner(asker) || user_of(id) == user_of(asker)
+    }
+
+    fn add_session(&self, sums: &mut Sums, id: ObjectId) {
+        let Some(connection) = self.connections.get(id) else { return };
+        let Some(session) = &connection.session else { return };
+        sums.program.clone_from(&session.program);
+        sums.whole = sums.whole.or(session.report.whole());
+        sums.entries.extend(session.report.entries().map(|entry| (id, entry)));
+        add(&mut sums.counters, &session.report.counters());
+        add(&mut sums.reasons, &session.report.reasons());
+        add(&mut sums.file_reasons, &session.report.file_reasons());
+        sums.files.extend(self.leased_paths(id).into_iter().map(str::to_owned));
+        sums.delegated.extend(self.delegated_files(id));
+        sums.loops.extend(self.delegated_loop(id));
+    }
+
+    /// The other ends of these connections, as far as sessions have them.
+    fn peers_of(&self, asker: ObjectId, entries: &[(ObjectId, Entry)]) -> Peers {
+        let namespace = |id| self.connections.get(id).map(|it| it.peer.namespace);
+        let wanted = entries.iter().filter_map(|(id, entry)| Some((namespace(*id)?, entry)));
+        let mut peers = Peers::wanted(wanted);
+        for (id, connection) in self.connections.iter() {
+            let Some(session) = &connection.session else { continue };
+            let shown = self.may_see(asker, id).then(|| shown_json(connection, session));
+            peers.look_into(connection.peer.namespace, &session.report, shown.as_ref());
+        }
+        peers
+    }
+}
+
+/// A program as another one's explanation names it.
+fn shown_json(connection: &Connection, session: &Session) -> Value {
+    json!({
+        "pid": connection.pid(),
+        "uid": connection.peer.subject.uid,
+        "program": session.program,
+    })
+}

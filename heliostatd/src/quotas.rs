@@ -1,0 +1,251 @@
+//! Everybody's shares, from the configuration: of each thing, and of the descriptors behind them.
+//!
+//! What a share is, and what the reserve is for: `heliostat_abi::quota`. Here stands only how much
+//! of each thing there is and who counts as whom.
+
+use heliostat_abi::code::{Code, Side, Thing};
+use heliostat_abi::limits::{
+    ATTACHMENTS_MAX, CHANNELS_MAX, LEASES_MAX, PORTS_MAX, REGIONS_MAX, SESSIONS_MAX,
+};
+use heliostat_abi::name::ObjectId;
+use heliostat_abi::quota::{Exceeded, Holder, Quota, Shares, Used};
+use heliostat_abi::record::{Bound, Request};
+use heliostat_control::config::{Config, Delegated};
+use rustix::process::{getrlimit, Resource};
+use serde_json::{json, Map, Value};
+
+use crate::daemon::Daemon;
+use crate::serve::Refused;
+
+/// Connections of one user beside its sessions: who has all its sessions may still ask.
+const VISITORS_PER_USER: u64 = 64;
+/// One of so many descriptors may be a lease's.
+const LEASES_SHARE: u64 = 4;
+/// One of so many may be in an answer on its way. The kernel counts those of other programs of this
+/// user as well, and takes no more than there may be descriptors (unix(7), ETOOMANYREFS).
+const UNREAD_SHARE: u64 = 2;
+/// Texts on their way: memory of the control plane's.
+const UNREAD_BYTES_MAX: u64 = 1 << 30;
+/// Descriptors of the control plane's own: log, loops, those kept back, threads that open and close.
+const OWN_DESCRIPTORS: u64 = 128;
+/// Threads that close: one may be lost to each file system that hangs.
+pub const CLOSERS_MAX: usize = 64;
+/// Of these, one user's and one sealed program's.
+const CLOSERS_PER_USER: u64 = 8;
+const CLOSERS_PER_PROGRAM: u64 = 2;
+
+/// Descriptors that go with a file: for buffered and for direct reads.
+const PER_FILE: u64 = 2;
+
+/// Shares of what one user may have so much of.
+fn shares(config: &Config, all: u64, user: u64) -> Shares {
+    let percent = |of: u64, part: u64| of.saturating_mul(part) / 100;
+    let user = user.min(all);
+    Shares {
+        all,
+        reserve: percent(all, config.limits.reserve_percent),
+        user,
+        trusted: all,
+        sealed: percent(user, config.limits.sealed_percent).max(1),
+    }
+}
+
+/// Connections, sessions among them.
+pub fn connections(config: &Config) -> Shares {
+    let user = config.limits.sessions_per_user as u64 + VISITORS_PER_USER;
+    shares(config, SESSIONS_MAX as u64, user)
+}
+
+/// Sessions. Root and the owner have no more of them than others, so that they may still ask.
+pub fn sessions(config: &Config) -> Shares {
+    let user = config.limits.sessions_per_user as u64;
+    Shares { trusted: user, ..shares(config, SESSIONS_MAX as u64, user) }
+}
+
+/// Of the net service.
+pub fn net(config: &Config) -> heliostat_service_net::Limits {
+    let limits = &config.limits;
+    let bytes = limits.shared_bytes_per_user;
+    heliostat_service_net::Limits {
+        ports_per_session: limits.ports_per_session,
+        channels_per_session: limits.channels_per_session,
+        channels_per_pair: limits.channels_per_pair,
+        bytes_per_session: limits.shared_bytes_per_session,
+        ports: shares(config, PORTS_MAX as u64, limits.ports_per_user as u64),
+        channels: shares(config, CHANNELS_MAX as u64, limits.channels_per_user as u64),
+        // Promised, not used: there is no whole of which others would have less.
+        bytes: Shares { trusted: bytes, reserve: 0, ..shares(config, u64::MAX, bytes) },
+    }
+}
+
+/// Of the snapshot service.
+pub fn snapshot(config: &Config) -> heliostat_service_snapshot::Limits {
+    let limits = &config.limits;
+    heliostat_service_snapshot::Limits {
+        regions_per_session: limits.regions_per_session,
+        attachments_per_session: limits.attachments_per_session,
+        regions: shares(config, REGIONS_MAX as u64, limits.regions_per_user as u64),
+        attachments: shares(config, ATTACHMENTS_MAX as u64, limits.attachments_per_user as u64),
+    }
+}
+
+/// Of the file service. Each lease costs a descriptor, which sessions and channels need as well.
+pub fn files(config: &Config) -> heliostat_service_file::Limits {
+    let all = (descriptor_limit() / LEASES_SHARE).min(LEASES_MAX as u64);
+    heliostat_service_file::Limits {
+        leases_per_session: config.limits.leases_per_session,
+        leases: shares(config, all, config.limits.leases_per_user as u64),
+    }
+}
+
+/// Sessions that delegate, and the files that they have open: each costs two descriptors, and three
+/// quarters of them are for everybody else.
+pub fn delegated(config: &Config) -> (Shares, Shares) {
+    let Delegated { sessions, sessions_per_user, .. } = config.delegated;
+    let files = descriptor_limit() / (4 * PER_FILE);
+    let of_sessions = shares(config, sessions as u64, sessions_per_user as u64);
+    (of_sessions, shares(config, files, files / 2))
+}
+
+/// Descriptors and bytes of answers that nobody has read.
+pub fn unread(config: &Config) -> (Shares, Shares) {
+    let limits = &config.limits;
+    let all = descriptor_limit() / UNREAD_SHARE;
+    let descriptors = (limits.unread_descriptors_per_user as u64).min(all / 4);
+    let bytes = limits.unread_bytes_per_user;
+    (shares(config, all, descriptors), shares(config, UNREAD_BYTES_MAX, bytes))
+}
+
+/// All descriptors, of which one user may have half.
+pub fn descriptors(config: &Config) -> Shares {
+    let all = descriptor_limit().saturating_sub(OWN_DESCRIPTORS).max(OWN_DESCRIPTORS);
+    shares(config, all, all / 2)
+}
+
+/// Threads that close.
+pub fn closers() -> Shares {
+    let all = CLOSERS_MAX as u64;
+    Shares {
+        all,
+        reserve: all / 4,
+        user: CLOSERS_PER_USER,
+        trusted: CLOSERS_PER_USER,
+        sealed: CLOSERS_PER_PROGRAM,
+    }
+}
+
+/// Descriptors that this process may have.
+pub fn descriptor_limit() -> u64 {
+    getrlimit(Resource::Nofile).current.unwrap_or(1 << 30)
+}
+
+/// A refusal for a limit.
+pub fn full(thing: Thing, Exceeded { side, limit }: Exceeded) -> Refused {
+    Refused { code: Code::Full, limit, bound: Bound::new(thing, side) }
+}
+
+/// A refusal for a limit of one session, or of one object.
+pub fn full_of(thing: Thing, side: Side, limit: u64) -> Refused {
+    full(thing, Exceeded { side, limit })
+}
+
+impl Daemon {
+    /// Whose share a user's objects count against.
+    pub(crate) fn holder_of(&self, uid: u32) -> Holder {
+        if uid == 0 || uid == self.own_uid {
+            Holder::trusted(uid)
+        } else {
+            Holder::user(uid)
+        }
+    }
+
+    /// Whose share a connection's objects count against.
+    pub(crate) fn holder(&self, id: ObjectId) -> Result<Holder, Refused> {
+        self.connections.holder(id).ok_or(Code::Internal.into())
+    }
+
+    /// Takes the limits of a configuration over.
+    pub(crate) fn set_shares(&mut self, config: &Config) {
+        self.connections.set_shares(connections(config));
+        self.sessions.set_shares(sessions(config));
+        self.net.set_limits(net(config));
+        self.snapshot.set_limits(snapshot(config));
+        self.file.set_limits(files(config));
+        self.unread.set_shares(unread(config));
+        self.descriptors = descriptors(config);
+        if let Some(delegated) = &mut self.delegated {
+            delegated.set_shares(self::delegated(config));
+        }
+    }
+
+    /// Descriptors that are held for somebody: the sum of what goes with everything it has, and of
+    /// what is still to be closed.
+    pub(crate) fn descriptors_used(&self, holder: Holder) -> Used {
+        let each = self.quotas().into_iter().map(|(thing, quota)| {
+            let kept = match thing {
+                Thing::Connections | Thing::Regions | Thing::Attachments => 2,
+                Thing::DelegatedFiles => 2,
+                Thing::Channels | Thing::Leases => 1,
+                // Counted already, as a session's connection is; or on their way; or none.
+                _ => 0,
+            };
+            (quota.used(holder), kept)
+        });
+        each.fold(self.closer.used(holder), |sum, (used, kept)| sum.plus(used, kept))
+    }
+
+    /// Who has how much of everything.
+    fn quotas(&self) -> Vec<(Thing, &Quota)> {
+        let own = [
+            (Thing::Connections, self.connections.quota()),
+            (Thing::Sessions, &self.sessions),
+            (Thing::Unread, self.unread.quota()),
+        ];
+        let mut all = Vec::from(own);
+        all.extend(self.net.quotas());
+        all.extend(self.snapshot.quotas());
+        all.push(self.file.quota());
+        all.extend(self.delegated.iter().flat_map(|it| it.quotas()));
+        all
+    }
+
+    /// Refuses what would take descriptors that others need.
+    pub(crate) fn check_descriptors(&self, holder: Holder, amount: u64) -> Result<(), Refused> {
+        let used = self.descriptors_used(holder);
+        self.descriptors.check(holder, used, amount).map_err(|it| full(Thing::Descriptors, it))
+    }
+
+    /// Who has how much of everything, for people.
+    pub(crate) fn quotas_json(&self, sees_all: bool, uid: Option<u32>) -> Value {
+        let is_seen = |user| sees_all || Some(user) == uid;
+        let each = self.quotas().into_iter();
+        let each = each.map(|(thing, quota)| (format!("{thing:?}"), quota_json(quota, is_seen)));
+        Value::Object(each.collect::<Map<_, _>>())
+    }
+}
+
+fn quota_json(quota: &Quota, is_seen: impl Fn(u32) -> bool) -> Value {
+    let Shares { all, reserve, user, trusted, sealed } = quota.shares();
+    let mut users: Vec<_> = quota.users().filter(|(uid, _)| is_seen(*uid)).collect();
+    users.sort_unstable();
+    let users = users.into_iter().map(|(uid, used)| json!({ "uid": uid, "used": used }));
+    json!({
+        "all": all,
+        "reserve": reserve,
+        "per_user": user,
+        "per_owner": trusted,
+        "per_sealed_program": sealed,
+        "used": quota.used_by_all(),
+        "users": users.collect::<Vec<_>>(),
+    })
+}
+
+/// Descriptors that a request may leave with the control plane.
+pub fn descriptors_for(request: &Request) -> u64 {
+    match request {
+        Request::Open { .. } | Request::Listen | Request::Delegate => 1,
+        Request::Publish { .. } | Request::AttachRegion { .. } | Request::ShowFile { .. } => 2,
+        Request::Lease => 2,
+        _ => 0,
+    }
+}

@@ -1,0 +1,33 @@
+//! What the rules deny is told once for each kind, and counted.
+
+mod support;
+
+use std::net::TcpListener;
+
+use heliostat_abi::code::Code;
+use heliostat_abi::name::NetAddress;
+use support::*;
+
+const NO_CONNECTIONS: &str = "[[rule]]\naction = \"deny\"\nrights = [\"connect\"]\n";
+
+#[test]
+fn a_denial_that_repeats_is_one_kind_in_log_and_status() {
+    let log = place().join(format!("heliostatd-denials-{}.log", std::process::id()));
+    let daemon = Daemon::with(NO_CONNECTIONS, &["--log", log.to_str().unwrap()]);
+    let (mut server, _) = daemon.session();
+    let socket = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = NetAddress::new(socket.local_addr().unwrap());
+    server.listen(&socket);
+    for _ in 0..12 {
+        assert_eq!(daemon.session().0.open(address).err(), Some((Code::Denied, 0)));
+    }
+    let told = std::fs::read_to_string(&log).unwrap();
+    std::fs::remove_file(&log).unwrap();
+    let lines: Vec<_> = told.lines().filter(|line| line.contains("denied")).collect();
+    // The first, and the tenth.
+    assert_eq!(lines.len(), 2, "{told}");
+    assert!(lines[1].contains("count=10") && lines[1].contains("rule 1"), "{}", lines[1]);
+    let denials = &daemon.status()["denials"];
+    assert_eq!((denials.as_array().unwrap().len(), &denials[0]["count"]), (1, &12.into()));
+    assert_eq!(denials[0]["name"], format!("/net/tcp/{address}"));
+}
