@@ -6,6 +6,8 @@
 
 pub mod epoll;
 pub mod interest;
+pub mod mark;
+pub mod order;
 pub mod poll;
 pub mod ready;
 pub mod select;

@@ -18,22 +18,34 @@ pub mod session;
 pub mod snapshot;
 pub mod table;
 pub mod thread;
+pub mod uring;
+pub mod waiting;
 
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::AtomicU8;
 use std::sync::atomic::Ordering::Relaxed;
 
+use heliostat_abi::code::Native;
 use heliostat_base::sys::Errno;
 
-static ENABLED: AtomicBool = AtomicBool::new(true);
+/// Number of the reason why everything of this program is native; 0 while that is not so.
+static WHOLE: AtomicU8 = AtomicU8::new(Native::None as u8);
 
-/// False when the user switched direct streams off: everything is native, and counted.
+/// False when everything is native, and counted.
 pub fn is_enabled() -> bool {
-    ENABLED.load(Relaxed)
+    WHOLE.load(Relaxed) == Native::None as u8
 }
 
-/// Switches direct streams on or off for connections to come.
-pub fn enable(on: bool) {
-    ENABLED.store(on, Relaxed);
+/// Why everything of this program is native; `Native::None` while that is not so.
+pub fn native_as_a_whole() -> Native {
+    Native::from_number(WHOLE.load(Relaxed)).unwrap_or(Native::None)
+}
+
+/// Connections to come are native, for good; the first reason stays.
+pub fn stay_native(reason: Native) {
+    let (none, reason) = (Native::None as u8, reason as u8);
+    if WHOLE.compare_exchange(none, reason, Relaxed, Relaxed).is_ok() {
+        report::tell_whole(native_as_a_whole());
+    }
 }
 
 /// Answer of an emulated call; `None` asks for the kernel's own.

@@ -13,19 +13,26 @@ use heliostat_abi::code::Native;
 use heliostat_abi::name::NetAddress;
 use heliostat_base::{call, process};
 
-use crate::event::epoll;
+use crate::event::{epoll, mark};
 use crate::net::channel::Side;
+use crate::net::early::{self, Stage};
 use crate::net::socket::Stream;
-use crate::net::{close, connect, demote, listen, socket};
+use crate::net::{accept, close, connect, demote, hold, listen, socket};
 use crate::table::{self, Kind};
 use crate::thread::{self, Critical};
-use crate::{file, report, session, Answer};
+use crate::{file, report, session, uring, Answer};
 
 static OWNER: AtomicI32 = AtomicI32::new(0);
 
 /// Notes whose tables these are; at start and in every forked child.
 pub fn adopt() {
     OWNER.store(process::pid(), Release);
+    mark::begin();
+}
+
+/// The process whose tables these are, without a system call.
+pub fn owner() -> i32 {
+    OWNER.load(Relaxed)
 }
 
 /// True in a child of vfork, which shares our memory but not our descriptors.
@@ -33,20 +40,54 @@ pub fn is_borrowed() -> bool {
     process::pid() != OWNER.load(Relaxed)
 }
 
-/// Before a fork: every direct stream gets one more holder.
+/// Before libc forks, and before it locks its allocator: what may allocate is done now, since it
+/// would wait for this very thread later.
+pub fn prepare_fork() {
+    if !is_borrowed() {
+        let _critical = Critical::enter();
+        settle_before_fork();
+    }
+}
+
+/// Before a fork: every direct stream gets one more holder. What comes by libc's fork was prepared.
 pub fn before_fork() {
     file::before_fork();
     let _critical = Critical::enter();
+    epoll::before_fork();
+    settle_before_fork();
     for (_, socket) in socket::each_live() {
         if let Some(stream) = socket.stream() {
             stream.slot.share(stream.side);
             socket.shared.store(true, Release);
         }
     }
+    hold::push_before_fork();
+}
+
+/// What one process counts two could not: an offer that nobody has taken is taken back, and a ring
+/// that can be begun is begun.
+fn settle_before_fork() {
+    for (fd, kind) in table::walk(0, u32::MAX) {
+        let Kind::Socket(index) = kind else { continue };
+        let socket = socket::at(index);
+        accept::decide_at_last(fd, index);
+        if !matches!(socket.stage(), Stage::Offered | Stage::Claimed)
+            || demote::withdraw(fd, index, Native::Forked)
+        {
+            continue;
+        }
+        let sender = socket.sender.lock();
+        let begun = sender.stream.as_ref().is_none_or(|stream| early::begin(fd, socket, stream));
+        drop(sender);
+        if !begun {
+            demote::follow(fd, index);
+        }
+    }
 }
 
 /// The fork failed: the holders that were to come do not.
 pub fn fork_failed() {
+    epoll::fork_failed();
     for (_, socket) in socket::each_live() {
         if let Some(stream) = socket.stream() {
             stream.slot.is_last_holder(stream.side);
@@ -67,6 +108,7 @@ pub fn in_forked_child() {
     session::forget_in_forked_child();
     listen::reset_in_forked_child();
     file::in_forked_child();
+    uring::reset_in_forked_child();
 }
 
 /// Before the kernel closes `fd`; `Some` refuses because the descriptor is the stub's own.
@@ -74,6 +116,7 @@ pub fn closing(fd: i32) -> Answer {
     if session::owns(fd) {
         return crate::fail(libc::EBADF);
     }
+    uring::closing(fd);
     if table::file(fd) != 0 {
         file::closing(fd);
         return None;
@@ -86,6 +129,7 @@ pub fn closing(fd: i32) -> Answer {
         Kind::Socket(index) => close::closing(fd, index),
         Kind::Listener(index) => listen::closing(index),
         Kind::Epoll(index) => epoll::closing(index),
+        Kind::Early => epoll::early::forget(fd),
         Kind::Unknown | Kind::Polled => {}
     }
     None
@@ -100,6 +144,7 @@ pub fn closing_range(first: u32, last: u32) -> Vec<(u32, u32)> {
             closing(fd);
         });
         table::walk_files(first, last).for_each(|(fd, _)| file::closing(fd));
+        uring::closing_range(first, last);
     }
     match session::control_fd() {
         Some(own) if first <= own && own <= last => {
@@ -122,9 +167,18 @@ pub fn duplicated(old: i32, new: i32, is_kept: bool) {
         Kind::Socket(index) => socket::at(index).retain(),
         Kind::Listener(index) => listen::retain(index),
         Kind::Epoll(index) => epoll::retain(index),
+        Kind::Early => return now_native(old, new),
         Kind::Unknown | Kind::Polled => return,
     }
     table::set(new, kind);
+}
+
+/// A socket of two descriptors that is in epoll sets and not connected: what the kernel's sets say of
+/// it is not told apart by descriptor.
+fn now_native(old: i32, new: i32) {
+    epoll::early::forget(old);
+    table::set(old, Kind::Polled);
+    table::set(new, Kind::Polled);
 }
 
 /// Before dup2 and dup3 close what `new` is.
@@ -141,11 +195,11 @@ pub fn before_exec() -> bool {
     let comes_back = file::before_exec();
     let known: Vec<(i32, Kind)> = table::walk(0, u32::MAX).collect();
     for (fd, kind) in known {
-        if let Kind::Socket(index) = kind {
-            match stays_open(fd) {
-                true => demote::leave(fd, index, Native::Exec),
-                false => give_holder_back(index),
-            }
+        match kind {
+            Kind::Socket(index) if stays_open(fd) => demote::leave(fd, index, Native::Exec),
+            Kind::Socket(index) => give_holder_back(index),
+            Kind::Epoll(index) if !stays_open(fd) => epoll::give_back(index),
+            _ => {}
         }
     }
     if is_borrowed() {
@@ -157,6 +211,7 @@ pub fn before_exec() -> bool {
 
 /// After an execve(2) that came back.
 pub fn exec_failed() {
+    epoll::exec_failed();
     file::exec_failed();
 }
 
@@ -167,7 +222,10 @@ fn give_holder_back(index: u32) {
         return;
     }
     if let Some(stream) = socket.stream() {
-        stream.slot.is_last_holder(stream.side);
+        socket.let_go(&stream);
+        if socket.stage() == Stage::Offered {
+            stream.slot.withdraw(); // what is sent is the kernel's, and so is the end
+        }
     }
 }
 
@@ -199,6 +257,7 @@ pub fn before_exit() {
     if is_borrowed() {
         return;
     }
+    epoll::exiting();
     for (fd, kind) in table::walk(0, u32::MAX) {
         if let (Kind::Socket(index), Kind::Socket(_)) = (kind, table::take(fd)) {
             if socket::at(index).release() {
@@ -210,11 +269,14 @@ pub fn before_exit() {
     }
 }
 
-/// Before a descriptor travels in a message (SCM_RIGHTS): it goes native.
+/// Before a descriptor travels in a message (SCM_RIGHTS): it goes native, and so does what is in an
+/// epoll set.
 pub fn passing(fd: i32) {
     file::passing(fd);
     match table::kind(fd) {
         Kind::Socket(index) if !is_borrowed() => demote::leave(fd, index, Native::Passed),
+        Kind::Early if !is_borrowed() => now_native(fd, fd),
+        Kind::Epoll(index) if !is_borrowed() => epoll::leave_to_kernel(index, Native::SharedSet),
         _ => {}
     }
 }

@@ -25,7 +25,12 @@ pub struct ReportPage {
 impl ReportPage {
     /// A fresh page.
     pub fn new(memory: SharedMapping) -> Self {
+        memory.atomic_u32(report::ENTRIES_USED).store(1, Relaxed);
         Self { memory, used: Lock::new([0; REPORT_ENTRIES_MAX / 64]) }
+    }
+
+    fn tell_whole(&self, reason: Native) {
+        self.memory.atomic_u32(report::WHOLE).store(reason as u32, Relaxed);
     }
 
     fn take_place(&self) -> Option<usize> {
@@ -33,7 +38,10 @@ impl ReportPage {
         let (word, bits) = used.iter_mut().enumerate().find(|(_, bits)| **bits != u64::MAX)?;
         let bit = bits.trailing_ones() as usize;
         *bits |= 1 << bit;
-        Some(word * 64 + bit)
+        let place = word * 64 + bit;
+        // Before the line is written: who reads up to here finds it or nothing.
+        self.memory.atomic_u32(report::ENTRIES_USED).fetch_max(place as u32 + 2, Relaxed);
+        Some(place)
     }
 }
 
@@ -82,7 +90,15 @@ pub fn install(page: ReportPage) {
         let at = report::COUNTER_BASE + place * 8;
         page.memory.atomic_u64(at).fetch_add(std::mem::take(count), Relaxed);
     }
+    page.tell_whole(crate::native_as_a_whole());
     *current = Some(page);
+}
+
+/// Says why the program is native as a whole, now and in every page to come.
+pub fn tell_whole(reason: Native) {
+    if let Some(page) = CURRENT.lock().as_ref() {
+        page.tell_whole(reason);
+    }
 }
 
 /// A line for a connection; `None` when there is no page or no place (then it is counted).

@@ -3,25 +3,30 @@
 //! One per process. A child of a fork starts its own; a control plane that went away is tried
 //! again after a pause, and until then everything new is native.
 
-use std::sync::atomic::AtomicI32;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicI32};
 use std::sync::{Arc, OnceLock};
 
 use heliostat_abi::code::{Code, Native, Unmapped};
-use heliostat_abi::limits::{CONTROL_DEADLINE_MS, REGIONS_MAX};
+use heliostat_abi::limits::CONTROL_DEADLINE_MS;
 use heliostat_abi::name::{NetAddress, ObjectId};
-use heliostat_abi::node::{self, State};
 use heliostat_abi::record::{ChannelEntry, Reply, Request, REPLY_BYTES};
-use heliostat_abi::{report, VERSION};
+use heliostat_abi::report;
+use heliostat_base::clock;
+use heliostat_base::descriptor_limit;
 use heliostat_base::fd::OwnedFd;
 use heliostat_base::leased::Promise;
 use heliostat_base::lock::Lock;
 use heliostat_base::mapping::{Access, SharedMapping};
 use heliostat_base::packet::PacketSocket;
-use heliostat_base::{alive, clock};
+use heliostat_base::sys::Errno;
 use std::os::fd::AsRawFd;
 
+pub use page::NodePage;
+
 use crate::report::ReportPage;
+
+mod page;
 
 /// After a failure the control plane is left alone for this long.
 const RETRY_PAUSE_NS: u64 = 200_000_000;
@@ -30,72 +35,11 @@ const CONTROL_FD_LOWEST: i32 = 900;
 
 static SOCKET_PATH: OnceLock<String> = OnceLock::new();
 static PROGRAM: OnceLock<String> = OnceLock::new();
+/// `be_known` has been called.
+static TOLD: AtomicBool = AtomicBool::new(false);
 static CONTROL_FD: AtomicI32 = AtomicI32::new(-1);
-static STATE: Lock<Link> = Lock::new(Link { session: None, retry_at_ns: 0, epoch: 0 });
-
-/// What the control plane tells everybody, mapped read-only.
-pub struct NodePage(SharedMapping);
-
-impl NodePage {
-    /// Maps what the control plane handed out; `None` when that is no node page of this version.
-    pub fn map(fd: &OwnedFd) -> Option<Self> {
-        let page = SharedMapping::from_fd(fd.as_raw_fd(), node::BYTES, Access::Read).ok()?;
-        let (mark, version) = (page.atomic_u32(0).load(Relaxed), page.atomic_u32(4).load(Relaxed));
-        (mark == node::MAGIC && version == u32::from(VERSION)).then_some(Self(page))
-    }
-
-    /// Changes whenever an address starts or stops being listened on.
-    pub fn registry(&self) -> u32 {
-        self.0.atomic_u32(node::REGISTRY).load(Acquire)
-    }
-
-    /// Changes whenever the listening address gets a new channel.
-    pub fn port(&self, port: ObjectId) -> u32 {
-        self.0.atomic_u32(node::port_word(port.index)).load(Acquire)
-    }
-
-    /// Changes whenever a consumer of the snapshot region joins or leaves.
-    pub fn region(&self, region: ObjectId) -> u32 {
-        self.0.atomic_u32(node::region_word(region.index)).load(Acquire)
-    }
-
-    /// The words of all regions.
-    pub(crate) fn region_words(&self) -> Vec<u32> {
-        let word = |index| self.region(ObjectId { index, generation: 0 });
-        (0..REGIONS_MAX as u32).map(word).collect()
-    }
-
-    /// State of a channel's grant.
-    #[inline]
-    pub fn channel(&self, channel: ObjectId) -> State {
-        let word = self.0.atomic_u32(node::channel_word(channel.index)).load(Relaxed);
-        node::state(word, channel.generation)
-    }
-
-    /// Whether the control plane lives.
-    pub fn is_kept(&self) -> bool {
-        alive::is_kept(self.0.atomic_u32(node::LIFE).load(Acquire))
-    }
-
-    /// What must keep its value while the control plane lives; `None` when it does not.
-    fn life(&'static self) -> Option<Promise> {
-        let word = self.0.atomic_u32(node::LIFE);
-        let value = word.load(Acquire);
-        alive::is_kept(value).then_some(Promise { word, value })
-    }
-
-    /// What must keep its value while a lease is active.
-    fn lease(&'static self, lease: ObjectId) -> Promise {
-        let word = self.0.atomic_u32(node::lease_word(lease.index));
-        Promise { word, value: node::word(lease.generation, State::Active) }
-    }
-
-    /// State of another session.
-    pub fn session(&self, session: ObjectId) -> State {
-        let word = self.0.atomic_u32(node::session_word(session.index)).load(Acquire);
-        node::state(word, session.generation)
-    }
-}
+static STATE: Lock<Link> =
+    Lock::new(Link { session: None, retry_at_ns: 0, refused: Native::NoControl, epoch: 0 });
 
 struct Session {
     socket: PacketSocket,
@@ -109,6 +53,8 @@ struct Session {
 struct Link {
     session: Option<Session>,
     retry_at_ns: u64,
+    /// Why there is no session, until the next try.
+    refused: Native,
     epoch: u64,
 }
 
@@ -139,6 +85,14 @@ pub fn standing() -> Result<Standing, Native> {
         node: session.node.clone(),
         epoch,
     })
+}
+
+/// Greets for a connection that needs nothing of the control plane, so that people can ask about it;
+/// tried once, and no answer is no loss.
+pub fn be_known() {
+    if !TOLD.swap(true, Relaxed) {
+        let _ = standing();
+    }
 }
 
 /// Number of the session that stands now, as in `Standing`.
@@ -294,9 +248,9 @@ impl Link {
         let now = clock::monotonic_ns();
         let path = SOCKET_PATH.get().ok_or(Native::NoControl)?;
         if now < self.retry_at_ns {
-            return Err(Native::NoControl);
+            return Err(self.refused);
         }
-        match Session::greet(path) {
+        match descriptor_limit::with_room(0, || Session::greet(path)) {
             Ok((session, report)) => {
                 CONTROL_FD.store(session.socket.fd(), Release);
                 self.session = Some(session);
@@ -304,21 +258,28 @@ impl Link {
                 crate::report::install(report);
                 Ok(())
             }
-            Err(_) => {
+            Err(reason) => {
                 self.retry_at_ns = now + RETRY_PAUSE_NS;
-                Err(Native::NoControl)
+                self.refused = reason;
+                Err(reason)
             }
         }
     }
 
     fn ask(&mut self, request: &Request, fds: &[i32]) -> Result<(Reply, Vec<OwnedFd>), Native> {
         let session = self.session.as_mut().ok_or(Native::NoControl)?;
-        session.ask(request, fds).inspect_err(|_| self.lose())
+        let answer = session.ask(request, fds);
+        // Where the program has no descriptor left, the session stands: its end would free one.
+        if !matches!(answer, Ok(_) | Err(Native::TableFull)) {
+            self.lose();
+        }
+        answer
     }
 
     fn lose(&mut self) {
         CONTROL_FD.store(-1, Release);
         self.session = None;
+        self.refused = Native::NoControl;
         self.retry_at_ns = clock::monotonic_ns() + RETRY_PAUSE_NS;
     }
 }
@@ -344,7 +305,9 @@ impl Session {
 
     fn ask(&mut self, request: &Request, fds: &[i32]) -> Result<(Reply, Vec<OwnedFd>), Native> {
         self.sequence = self.sequence.wrapping_add(1);
-        exchange(&self.socket, request, fds, self.sequence)
+        descriptor_limit::with_room(self.socket.fd(), || {
+            exchange(&self.socket, request, fds, self.sequence)
+        })
     }
 }
 
@@ -357,7 +320,10 @@ fn exchange(
     socket.send(&request.encode(sequence), fds).map_err(|_| Native::NoControl)?;
     let mut record = [0; REPLY_BYTES];
     loop {
-        let (bytes, fds) = socket.receive(&mut record).map_err(|_| Native::NoControl)?;
+        let (bytes, fds) = socket.receive(&mut record).map_err(|errno| match errno {
+            Errno(libc::EMSGSIZE) => Native::TableFull,
+            _ => Native::NoControl,
+        })?;
         let (reply, answered) = Reply::decode(&record[..bytes]).map_err(|_| Native::NoControl)?;
         // An older answer that came after its deadline is dropped with its descriptors.
         if answered == sequence {
@@ -391,6 +357,7 @@ pub fn forget_in_forked_child() {
     let mut link = STATE.lock();
     CONTROL_FD.store(-1, Release);
     link.retry_at_ns = 0;
+    TOLD.store(false, Relaxed);
     if let Some(session) = link.session.take() {
         let _ = heliostat_base::call::close(session.socket.fd());
         std::mem::forget(session);

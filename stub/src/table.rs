@@ -27,12 +27,14 @@ pub enum Kind {
     Unknown,
     /// A connection with a place in `net::socket`'s table, direct or counted native.
     Socket(u32),
-    /// An epoll set that holds at least one direct socket.
+    /// An epoll set.
     Epoll(u32),
     /// A listening socket registered with the control plane.
     Listener(u32),
     /// A native descriptor that is in some epoll set: it must stay native.
     Polled,
+    /// A TCP socket that was put into epoll sets before it is connected (`event::epoll::early`).
+    Early,
 }
 
 fn encode(kind: Kind) -> u32 {
@@ -42,6 +44,7 @@ fn encode(kind: Kind) -> u32 {
         Kind::Epoll(index) => 2 << INDEX_BITS | index,
         Kind::Listener(index) => 3 << INDEX_BITS | index,
         Kind::Polled => 4 << INDEX_BITS,
+        Kind::Early => 4 << INDEX_BITS | 1,
     }
 }
 
@@ -51,6 +54,7 @@ fn decode(word: u32) -> Kind {
         1 => Kind::Socket(index),
         2 => Kind::Epoll(index),
         3 => Kind::Listener(index),
+        4 if index == 1 => Kind::Early,
         4 => Kind::Polled,
         _ => Kind::Unknown,
     }
@@ -158,9 +162,8 @@ mod tests {
 
     #[test]
     fn every_kind_survives_the_table_and_is_taken_once() {
-        let kinds =
-            [Kind::Socket(5), Kind::Epoll(0), Kind::Listener(77), Kind::Polled, Kind::Unknown];
-        for kind_in in kinds {
+        let indexed = [Kind::Socket(5), Kind::Epoll(0), Kind::Listener(77)];
+        for kind_in in indexed.into_iter().chain([Kind::Polled, Kind::Early, Kind::Unknown]) {
             assert!(set(1000, kind_in));
             assert_eq!(kind(1000), kind_in);
             assert_eq!(take(1000), kind_in);

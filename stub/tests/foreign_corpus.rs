@@ -10,7 +10,7 @@ use heliostat_abi::limits::{
     ATTACHMENTS_MAX, CHANNELS_MAX, FDS_PER_REPLY_MAX, PORTS_MAX, REGIONS_MAX, SESSIONS_MAX,
 };
 use heliostat_abi::name::{NetAddress, ObjectId};
-use heliostat_abi::record::{ChannelEntry, Reply, REPLY_BYTES};
+use heliostat_abi::record::{Bound, ChannelEntry, Reply, REPLY_BYTES};
 use heliostat_abi::region::{Change, Presence};
 use std::path::{Path, PathBuf};
 
@@ -104,7 +104,9 @@ fn replies() -> Vec<(&'static str, Reply)> {
     let names = ["refused_not_found", "refused_denied", "refused_full", "refused_internal"];
     let codes = [Code::NotFound, Code::Denied, Code::Full, Code::Internal];
     let refusals = names.into_iter().zip(codes);
-    all.extend(refusals.map(|(name, code)| (name, Reply::Refused { code, limit: 64 })));
+    all.extend(
+        refusals.map(|(name, code)| (name, Reply::Refused { code, limit: 64, bound: Bound::NONE })),
+    );
     all
 }
 
@@ -165,9 +167,29 @@ fn struck(word: u64, value: u32) -> Vec<Step> {
 fn scripts() -> Vec<(String, [u8; 4], Vec<Step>)> {
     let mut all: Vec<(String, [u8; 4], Vec<Step>)> = vec![
         ("life".into(), SHAPE, life()),
-        ("declined".into(), SHAPE, [vec![TAKE, HOLD], acceptor(&[2]), client(&[0, 3])].concat()),
+        (
+            "declined".into(),
+            SHAPE,
+            [vec![TAKE, HOLD], client(&[0]), acceptor(&[2]), client(&[3])].concat(),
+        ),
         ("withdrawn".into(), SHAPE, [vec![TAKE, HOLD], client(&[0, 3]), acceptor(&[1])].concat()),
-        ("awaited".into(), SHAPE, [vec![TAKE, HOLD], acceptor(&[10]), client(&[0])].concat()),
+        (
+            "started".into(),
+            SHAPE,
+            [
+                vec![TAKE, HOLD],
+                client(&[0, 12]),
+                acceptor(&[1]),
+                client(&[12, 12, 3]),
+                acceptor(&[10]),
+            ]
+            .concat(),
+        ),
+        (
+            "given_up".into(),
+            SHAPE,
+            [vec![TAKE, HOLD], client(&[0]), acceptor(&[1, 10]), client(&[12, 3])].concat(),
+        ),
         ("all_taken".into(), [64, 14, 0, 0], vec![TAKE; 70]),
         ("slots_none".into(), [0, 14, 0, 0], vec![TAKE]),
         ("slots_too_many".into(), [65, 14, 0, 0], vec![TAKE]),
@@ -197,7 +219,13 @@ fn scripts() -> Vec<(String, [u8; 4], Vec<Step>)> {
         [vec![HOLD], mapped.to_vec(), acceptor(&[9])].concat(),
     ));
     let words = [("state", 0), ("family", 1), ("client_ip", 6), ("closed", 16), ("acceptor", 17)];
-    for (name, word) in words.into_iter().chain([("holders", 19), ("tail", 32), ("head", 64)]) {
+    for (name, word) in words.into_iter().chain([
+        ("holders", 19),
+        ("tail", 32),
+        ("prefix", 40),
+        ("head", 64),
+        ("taken", 82),
+    ]) {
         for value in [0, 0x0001_0006, u32::MAX] {
             all.push((format!("{name}_{value:x}"), SHAPE, struck(word, value)));
         }

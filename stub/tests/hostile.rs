@@ -153,6 +153,7 @@ fn round(seed: u64) {
     }
     // SAFETY: epoll_create1 takes no pointer.
     let set = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
+    epoll::created(set);
     let wanted = libc::EPOLLIN | libc::EPOLLOUT | (libc::EPOLLET * dice.roll(2) as i32);
     let event = libc::epoll_event { events: wanted as u32, u64: 5 };
     let by_kernel = || unreachable!("a stream is added in memory");

@@ -24,7 +24,9 @@ struct Set(i32);
 impl Set {
     fn new() -> Self {
         // SAFETY: epoll_create1 takes no pointer.
-        Self(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })
+        let epoll = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
+        epoll::created(epoll);
+        Self(epoll)
     }
 
     fn control(&self, op: i32, end: &End, events: u32) {

@@ -11,8 +11,8 @@ use heliostat_abi::limits::CONTROL_DEADLINE_MS;
 use heliostat_abi::name::NetAddress;
 use heliostat_abi::record::Request;
 use heliostat_stub::session;
-use support::control;
 use support::pair::Listener;
+use support::{control, until_standing};
 
 /// The session is the process's only one: one test at a time.
 fn alone() -> MutexGuard<'static, ()> {
@@ -20,11 +20,7 @@ fn alone() -> MutexGuard<'static, ()> {
     let guard = ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     control().is_silent.store(false, SeqCst);
     *control().refusal.lock().unwrap() = None;
-    let began = Instant::now();
-    while session::standing().is_err() {
-        assert!(began.elapsed() < Duration::from_secs(60), "no session");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    until_standing();
     guard
 }
 
@@ -91,7 +87,7 @@ fn a_silent_control_plane_costs_its_deadline_once_and_is_left_alone_for_a_while(
     let is_over = lost.elapsed() > Duration::from_millis(150);
     assert!(is_over || control().asked.lock().unwrap().len() == asked);
     control().is_silent.store(false, SeqCst);
-    std::thread::sleep(Duration::from_millis(300));
+    until_standing();
     assert!(session::standing().unwrap().epoch > before);
 }
 

@@ -16,22 +16,39 @@ use support::pair::Listener;
 enum Act {
     /// The client's connection has its address.
     Offer,
-    /// The client's reader, or its writer, has waited long enough.
+    /// The client closes, or has to be the kernel's.
     Withdraw,
+    /// The client writes.
+    Start,
     Claim,
     Decline,
+    /// The acceptor has to be the kernel's.
+    Revoke,
 }
 
-const CLIENT: [&[Act]; 3] =
-    [&[Act::Offer], &[Act::Offer, Act::Withdraw], &[Act::Offer, Act::Withdraw, Act::Withdraw]];
-const ACCEPTOR: [&[Act]; 3] = [&[Act::Claim], &[Act::Decline], &[Act::Decline, Act::Claim]];
+const CLIENT: [&[Act]; 5] = [
+    &[Act::Offer],
+    &[Act::Offer, Act::Withdraw],
+    &[Act::Offer, Act::Withdraw, Act::Withdraw],
+    &[Act::Offer, Act::Start, Act::Start],
+    &[Act::Offer, Act::Start, Act::Withdraw],
+];
+const ACCEPTOR: [&[Act]; 5] = [
+    &[Act::Claim],
+    &[Act::Decline],
+    &[Act::Decline, Act::Claim],
+    &[Act::Claim, Act::Revoke],
+    &[Act::Revoke, Act::Claim, Act::Revoke],
+];
 
 /// What the sides were told.
 #[derive(Default)]
 struct Told {
     offered: bool,
     withdrawn: Vec<bool>,
+    started: bool,
     claimed: bool,
+    revoked: bool,
 }
 
 fn channel() -> Arc<Channel> {
@@ -53,8 +70,11 @@ fn play(client: &Slot, acceptor: &Slot, acts: &[Act]) -> Told {
             // A connection whose offer was declined is native and withdraws nothing.
             Act::Withdraw if !told.offered => {}
             Act::Withdraw => told.withdrawn.push(client.withdraw()),
+            // Once begun, a ring stays begun.
+            Act::Start => told.started = client.start() || told.started,
             Act::Claim => told.claimed = acceptor.claim(ObjectId { index: 0, generation: 1 }),
-            Act::Decline => acceptor.decline(),
+            Act::Decline => _ = acceptor.decline(),
+            Act::Revoke => told.revoked = acceptor.revoke() || told.revoked,
         }
     }
     told
@@ -84,10 +104,12 @@ fn both_sides_agree_on_an_offer_whatever_the_order_of_their_steps() {
             let index = channel.offers().trailing_zeros();
             let acceptor = channel.slot(index).expect("it is on offer");
             let told = play(&client, &acceptor, &acts);
-            let is_direct = client.state() == SlotState::Claimed;
-            assert_eq!(told.claimed, is_direct, "{acts:?}");
-            assert!(told.withdrawn.iter().all(|withdrawn| *withdrawn != is_direct), "{acts:?}");
+            let is_direct = client.state().is_stream();
+            assert_eq!(told.claimed && !told.revoked, is_direct, "{acts:?}");
+            assert_eq!(told.started, client.state() == SlotState::Started, "{acts:?}");
             assert!(!is_direct || told.offered, "{acts:?}");
+            let is_left = |withdrawn: &bool| !is_direct || !*withdrawn;
+            assert!(told.withdrawn.iter().all(is_left), "{acts:?}");
             client.abandon();
             assert_eq!(channel.offers() & 1 << index, 0, "{acts:?}");
         }
@@ -116,7 +138,7 @@ fn a_word_that_is_no_state_is_nobodys() {
     let memory = support::control().channel(channel.entry.id.index);
     let index = channel.offers().trailing_zeros();
     let at = heliostat_abi::channel::slot_offset(index);
-    for word in [6u32, 0xff, u32::MAX, 0] {
+    for word in [7u32, 0xff, u32::MAX, 0] {
         memory.atomic_u32(at).store(word, std::sync::atomic::Ordering::SeqCst);
         assert_eq!(slot.state(), SlotState::Free);
         assert!(!slot.claim(session::standing().unwrap().id) && !slot.withdraw());

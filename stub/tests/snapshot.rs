@@ -179,6 +179,13 @@ fn a_publishing_without_room_is_skipped_and_its_writes_come_with_the_next() {
     }
 }
 
+/// How often a thread of this process went to sleep.
+fn sleeps(tid: i32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/self/task/{tid}/status")).unwrap();
+    let count = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+    count.unwrap().trim().parse().unwrap()
+}
+
 #[test]
 fn a_patient_producer_waits_for_a_consumer_to_let_go() {
     let bytes = vec![0u8; PAGE_BYTES];
@@ -188,9 +195,13 @@ fn a_patient_producer_waits_for_a_consumer_to_let_go() {
     region.publish().unwrap();
     let held = consumer.latest().unwrap();
     region.publish().unwrap();
+    let producer = heliostat_base::process::tid();
+    let before = sleeps(producer);
     let reader = std::thread::spawn(move || {
-        // So late that the producer waits by then, on a busy machine as well.
-        std::thread::sleep(Duration::from_secs(1));
+        // The producer naps and looks again; nothing else here makes it sleep that often.
+        while sleeps(producer) < before + 100 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
         drop(held);
     });
     region.publish().unwrap();

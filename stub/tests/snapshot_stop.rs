@@ -47,8 +47,8 @@ fn check_wandered(found: &[u64], before: u64, after: u64) {
     assert!((before.saturating_sub(1)..=after).contains(&newest), "{before} {newest} {after}");
 }
 
-/// Bytes copied within each of the first `versions` stops, and writes during each publishing.
-fn stops(tracking: Tracking, versions: usize) -> Vec<(usize, usize)> {
+/// Bytes copied within each stop, and writes during each publishing, until these are enough.
+fn stops(tracking: Tracking, are_enough: fn(&[(usize, usize)]) -> bool) -> Vec<(usize, usize)> {
     let (bell, words) = (bell(), memory(32 * CHUNK));
     let program = Program::run(move || {
         words.iter().step_by(WORDS).for_each(|word| word.store(7, Ordering::SeqCst));
@@ -57,7 +57,7 @@ fn stops(tracking: Tracking, versions: usize) -> Vec<(usize, usize)> {
     until(|| bell[1].load(Ordering::SeqCst) > 0);
     let outside = Outside::open(program.0, tracking).unwrap();
     let (mut region, reader) = region_of(&outside, words);
-    let publish = |version| {
+    let mut publish = |version| {
         let before = bell[1].load(Ordering::SeqCst);
         let round = outside.publish(&mut [&mut region]).unwrap();
         let after = bell[1].load(Ordering::SeqCst);
@@ -68,23 +68,31 @@ fn stops(tracking: Tracking, versions: usize) -> Vec<(usize, usize)> {
         }
         (round.stopped_bytes, (after - before) as usize)
     };
-    (0..versions).map(publish).collect()
+    let mut found = Vec::new();
+    until(|| {
+        found.push(publish(found.len()));
+        are_enough(&found)
+    });
+    found
 }
 
 /// Most of these writes touch a chunk that the last look had not found written, so its slot is new
-/// or old: all of it was copied within the stop once.
+/// or old: all of it was copied within the stop once. On a busy machine many versions may pass
+/// until the program writes just before a stop.
 #[test]
 fn no_more_is_copied_within_a_stop_than_was_written_since_the_publishing_began() {
-    let found = stops(Tracking::Careful, 60);
+    let found = stops(Tracking::Careful, |found| {
+        found.len() >= 60 && found.iter().any(|(copied, _)| *copied > 0)
+    });
     for (at, (copied, writes)) in found.iter().enumerate() {
         assert!(*copied <= (writes + 1) * PAGE, "stop {at}: {copied} bytes for {writes} writes");
     }
-    assert!(found.iter().any(|(copied, _)| *copied > 0), "nothing was ever written in time");
 }
 
 #[test]
 fn without_tracking_everything_is_copied_within_the_stop_and_counted() {
-    assert!(stops(Tracking::Never, 3).iter().all(|(copied, _)| *copied == 32 * CHUNK * PAGE));
+    let found = stops(Tracking::Never, |found| found.len() >= 3);
+    assert!(found.iter().all(|(copied, _)| *copied == 32 * CHUNK * PAGE));
 }
 
 #[test]
@@ -139,14 +147,14 @@ fn versions_are_of_one_instant_while_threads_begin_and_end() {
     let program = Program::run(move || write_by_short_threads(records));
     let outside = Outside::open(program.0, Tracking::Careful).unwrap();
     let (mut region, reader) = region_of(&outside, all);
-    let mut last = 0;
-    for _ in 0..200 {
+    let mut made = 0;
+    until(|| {
         outside.publish(&mut [&mut region]).unwrap().versions[0].as_ref().unwrap();
         let found = words_of(&reader.latest().unwrap());
         found.chunks(EACH).for_each(check_record);
-        last = found[0];
-    }
-    assert!(last > 10, "the program stood still");
+        made += 1;
+        made >= 200 && found[0] > 10
+    });
 }
 
 #[test]
@@ -166,14 +174,14 @@ fn what_a_fork_of_the_program_writes_is_in_no_version_and_the_fork_runs_on() {
     });
     let outside = Outside::open(program.0, Tracking::Careful).unwrap();
     let (mut region, reader) = region_of(&outside, words);
-    let mut last = 0;
-    for _ in 0..200 {
+    let mut made = 0;
+    until(|| {
         outside.publish(&mut [&mut region]).unwrap().versions[0].as_ref().unwrap();
         let found = words_of(&reader.latest().unwrap());
         assert!(found.iter().all(|word| *word != u64::MAX), "a fork's page");
-        last = found[0];
-    }
-    assert!(last > 3, "the program stood still: {last}");
+        made += 1;
+        made >= 200 && found[0] > 3
+    });
 }
 
 /// Publishes until there is no further version; the program does something else in the middle.

@@ -158,7 +158,7 @@ pub fn ioctl(call: &mut Call<'_>) -> Verdict {
 const SIOCATMARK: u64 = 0x8905;
 
 fn queued(call: &mut Call<'_>, index: u32, outgoing: bool) -> Verdict {
-    let Some(bytes) = option::queued(index, outgoing) else { return Verdict::Pass };
+    let Some(bytes) = option::queued(call.int(0), index, outgoing) else { return Verdict::Pass };
     // SAFETY: both ioctls point to an int.
     let written = unsafe { memory::write_many(call.word(2), &[bytes]) };
     call.answer(Some(written.map(|()| 0).map_err(|_| memory::FAULT)))

@@ -9,7 +9,7 @@ use heliostat_stub::table;
 use heliostat_stub::Answer;
 
 use crate::{
-    descriptors, events, fault, files, messages, sealed, signal, sockets, spawn, transfer,
+    descriptors, events, fault, files, messages, sealed, signal, sockets, spawn, transfer, uring,
 };
 
 /// The calls that are caught; all others stay libc's own instruction, untouched.
@@ -58,6 +58,8 @@ const CAUGHT: &[Sysno] = &[
     Sysno::epoll_pwait,
     Sysno::epoll_pwait2,
     Sysno::epoll_ctl,
+    Sysno::epoll_create,
+    Sysno::epoll_create1,
     Sysno::clone,
     Sysno::fork,
     // These two are announced only: `spawn::before_spawn`.
@@ -69,7 +71,13 @@ const CAUGHT: &[Sysno] = &[
     Sysno::rt_sigaction,
     Sysno::rt_sigprocmask,
     Sysno::io_uring_setup,
+    Sysno::io_uring_enter,
+    Sysno::io_uring_register,
     Sysno::unshare,
+    Sysno::setuid,
+    Sysno::setreuid,
+    Sysno::setresuid,
+    Sysno::setfsuid,
 ];
 
 /// Chooses the sites to be patched; sites whose number shows only at run time are all caught.
@@ -79,7 +87,7 @@ pub fn is_caught(number: Option<u32>) -> bool {
 
 /// As `is_caught`, behind the fence of a sealed program.
 pub fn is_caught_sealed(number: Option<u32>) -> bool {
-    is_caught(number) || number == Some(Sysno::newfstatat as u32)
+    is_caught(number) || number.is_some_and(sealed::is_asked)
 }
 
 /// A caught call's registers.
@@ -195,6 +203,7 @@ fn dispatch_cold(number: Sysno, call: &mut Call<'_>) -> Verdict {
     let fd = call.int(0);
     let is_known = || !table::is_unknown(fd) || table::file(fd) != 0;
     match number {
+        Sysno::setsockopt => sockets::setsockopt(call),
         Sysno::open => files::open(call, |call| call.int(1)),
         Sysno::openat2 => files::open(call, files::flags_of_openat2),
         Sysno::creat => files::open(call, |_| libc::O_WRONLY),
@@ -204,14 +213,20 @@ fn dispatch_cold(number: Sysno, call: &mut Call<'_>) -> Verdict {
         Sysno::dup2 | Sysno::dup3 => descriptors::dup_onto(call, number == Sysno::dup3),
         Sysno::fcntl if is_known() => descriptors::fcntl(call),
         Sysno::ioctl if is_known() => descriptors::ioctl(call),
+        Sysno::epoll_create | Sysno::epoll_create1 => events::epoll_create(call),
         Sysno::clone | Sysno::fork => spawn::fork(call),
         Sysno::execve | Sysno::execveat => spawn::exec(call),
         Sysno::exit_group => spawn::exit(call),
-        Sysno::io_uring_setup => spawn::io_uring(call),
+        Sysno::io_uring_setup => uring::setup(call),
+        Sysno::io_uring_enter => uring::enter(call),
+        Sysno::io_uring_register => uring::register(call),
         Sysno::unshare => spawn::unshare(call),
+        Sysno::setuid | Sysno::setreuid | Sysno::setresuid | Sysno::setfsuid => {
+            spawn::change_user(call)
+        }
         Sysno::rt_sigaction => signal::action(call),
         Sysno::rt_sigprocmask => fault::mask(call),
         Sysno::newfstatat => sealed::newfstatat(call),
-        _ => Verdict::Pass,
+        _ => sealed::again(call),
     }
 }

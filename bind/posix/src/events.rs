@@ -139,10 +139,22 @@ pub fn epoll_pwait2(call: &mut Call<'_>) -> Verdict {
     wait(call, timeout, mask_at)
 }
 
+/// epoll_create(2) and epoll_create1(2): a set is known from its first descriptor on, so that copies
+/// of that are known to be the same set.
+pub fn epoll_create(call: &mut Call<'_>) -> Verdict {
+    let answer = by_kernel(call);
+    if let Ok(fd) = answer {
+        epoll::created(fd as i32);
+    }
+    call.answer(Some(answer))
+}
+
 /// epoll_ctl(2)
 pub fn epoll_ctl(call: &mut Call<'_>) -> Verdict {
     let (epoll, op, fd) = (call.int(0), call.int(1), call.int(2));
-    let is_ours = op != libc::EPOLL_CTL_DEL && matches!(table::kind(fd), Kind::Socket(_));
+    let kind = table::kind(fd);
+    let is_ours =
+        op != libc::EPOLL_CTL_DEL && matches!(kind, Kind::Socket(_) | Kind::Early | Kind::Unknown);
     let mut event = None;
     if is_ours {
         // SAFETY: an event is two numbers.

@@ -15,6 +15,7 @@ use heliostat_stub::{table, thread};
 
 use crate::dispatch::Call;
 use crate::memory;
+use crate::sealed;
 use crate::sockets::by_kernel;
 use crate::transfer;
 
@@ -32,21 +33,25 @@ const LEASE_PAUSE_NS: u64 = 1_000_000;
 
 /// Marks `scratch` where it holds a ticket's number; a wait of another kind writes other bytes.
 const TICKET: u64 = 0x7469_636b << 32;
+const INTERRUPTED: Result<usize, Errno> = Err(Errno(libc::EINTR));
 const TICKET_MASK: u64 = !0 << 32;
 
 /// open(2), openat(2), openat2(2), creat(2); `flags` reads the call's flags.
 pub fn open(call: &mut Call<'_>, flags: impl Fn(&Call<'_>) -> i32) -> Verdict {
     let made = match call.waited() {
         Some(result) => check(result as isize),
-        None if !file::is_enabled() => return Verdict::Pass,
+        None if !file::is_enabled() && !sealed::is_sealed() => return Verdict::Pass,
         // It may wait, for the other end of a FIFO: where another thread could cancel this one, no
         // frame of ours may be on the stack.
         None if !is_single_threaded() => return call.wait_in_kernel(),
         None => by_kernel(call),
     };
+    if made == INTERRUPTED && sealed::opens_again(call, flags(call)) {
+        return call.wait_in_kernel();
+    }
     let answer = match made {
         // A lease keeps a writer out who does not wait; plainly there would be none.
-        Err(Errno(libc::EAGAIN)) if flags(call) & libc::O_NONBLOCK != 0 => {
+        Err(Errno(libc::EAGAIN)) if file::is_enabled() && flags(call) & libc::O_NONBLOCK != 0 => {
             patiently(|| by_kernel(call))
         }
         made => made,

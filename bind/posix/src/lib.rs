@@ -5,8 +5,11 @@
 //! libc's own instruction and without a frame of ours on the stack.
 //!
 //! - `start`: the constructor, which patches libc once
+//! - `libraries`: what makes system calls without libc
 //! - `dispatch`: from call number to function
 //! - `transfer`, `messages`, `events`, `sockets`, `descriptors`, `spawn`: the functions, by kind
+//! - `passed_on`: the stub's variables, also in an environment that was cleared
+//! - `uring`: rings of the program's own
 //! - `files`: opening, reading and seeking files
 //! - `fault`: the signals of memory that is not there, and who hears of them
 //! - `sealed`: what sealed programs need not ask their supervisor
@@ -15,14 +18,18 @@
 
 mod descriptors;
 mod dispatch;
+mod environment;
 mod events;
 mod fault;
 mod files;
+mod libraries;
 mod memory;
 mod messages;
+mod passed_on;
 mod sealed;
 mod signal;
 mod sockets;
 mod spawn;
 mod start;
 mod transfer;
+mod uring;

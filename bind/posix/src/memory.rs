@@ -188,6 +188,11 @@ pub fn is_readable(address: u64) -> bool {
     address == 0 || thread::is_guarded() || is_there([0, address as usize, 0, 8, 0, 0])
 }
 
+/// As `is_readable`, always asked of the kernel: for a process whose signal handlers may be others.
+pub fn is_readable_by_kernel(address: u64) -> bool {
+    address != 0 && is_there([0, address as usize, 0, 8, 0, 0])
+}
+
 /// Whether the kernel finds room for the action of a signal at an address, which then lies there.
 pub fn is_writable_by(number: i32, address: u64) -> bool {
     let args = [number as usize, 0, address as usize, 8, 0, 0];

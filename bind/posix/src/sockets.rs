@@ -65,7 +65,10 @@ pub fn accept(call: &mut Call<'_>) -> Verdict {
     let Some(result) = call.waited() else {
         return match table::kind(call.int(0)) {
             Kind::Socket(_) => Verdict::Pass,
-            _ => accept_in_kernel(call),
+            _ => {
+                stub_listen::noticed(call.int(0));
+                accept_in_kernel(call)
+            }
         };
     };
     call.frame.rax = result as u64;
@@ -138,7 +141,9 @@ pub fn shutdown(call: &mut Call<'_>) -> Verdict {
 /// getsockopt(2)
 pub fn getsockopt(call: &mut Call<'_>) -> Verdict {
     let Some(index) = socket_of(call) else { return Verdict::Pass };
-    let Some(value) = option::get(index, call.int(1), call.int(2)) else { return Verdict::Pass };
+    let Some(value) = option::get(call.int(0), index, call.int(1), call.int(2)) else {
+        return Verdict::Pass;
+    };
     let answer = tell(call, value).unwrap_or(Err(memory::FAULT));
     call.answer(Some(answer))
 }
@@ -162,7 +167,10 @@ const OPTION_BYTES_MAX: usize = 16;
 
 /// setsockopt(2)
 pub fn setsockopt(call: &mut Call<'_>) -> Verdict {
-    let Some(index) = socket_of(call) else { return Verdict::Pass };
+    let Some(index) = socket_of(call) else {
+        option::set_early(call.int(1), call.int(2));
+        return Verdict::Pass;
+    };
     let mut room = [const { MaybeUninit::<u8>::uninit() }; OPTION_BYTES_MAX];
     let room = &mut room[..(call.word(4) as u32 as usize).min(OPTION_BYTES_MAX)];
     // SAFETY: bytes.

@@ -7,23 +7,24 @@ use heliostat_base::sys::Sysno;
 use heliostat_interpose::{SyscallFrame, Verdict};
 use heliostat_stub::net::{demote, listen, socket};
 use heliostat_stub::table::{self, Kind};
-use heliostat_stub::{enable, file, process, report};
+use heliostat_stub::{file, process, report, stay_native};
 
 use crate::dispatch::Call;
-use crate::memory;
+use crate::sealed::{self, INTERRUPTED};
 use crate::sockets::by_kernel;
+use crate::{memory, passed_on};
 
 /// fork(2), and clone(2) without shared memory: made here, so that both sides return through
 /// this function, each on its own copy of the stack.
 pub fn fork(call: &mut Call<'_>) -> Verdict {
     let is_clone = call.frame.rax == Sysno::clone as u64;
     if is_clone && call.word(0) & CLONE_FILES != 0 {
-        stay_native();
+        go_native(Native::OwnDescriptors);
     }
     // With a stack of its own the child would come back here without our frames.
     let stack = if is_clone { std::mem::take(&mut call.frame.args[1]) } else { 0 };
     process::before_fork();
-    let answer = by_kernel(call);
+    let answer = sealed::uninterrupted(|| by_kernel(call));
     if is_clone {
         call.frame.args[1] = stack;
     }
@@ -59,7 +60,7 @@ pub extern "C" fn before_spawn(frame: *mut SyscallFrame) {
         false => file::before_spawn(),
     }
     if is_thread != (flags & CLONE_FILES != 0) {
-        stay_native();
+        go_native(Native::OwnDescriptors);
     }
 }
 
@@ -73,24 +74,67 @@ pub fn unshare(call: &mut Call<'_>) -> Verdict {
     Verdict::Pass
 }
 
+/// setuid(2) and its like: a worker that gives its rights up registers the listening sockets that
+/// it inherited as the user who listens on them, who may speak to the control plane.
+pub fn change_user(_call: &mut Call<'_>) -> Verdict {
+    listen::renew_if_due();
+    Verdict::Pass
+}
+
 /// From now on one thread's descriptors are other files than another's of the same number, and we
 /// have one table. Alone, or in a child of vfork, a thread has had them for itself before.
 pub fn descriptors_part() {
     if !is_single_threaded() && !process::is_borrowed() {
-        stay_native();
+        go_native(Native::OwnDescriptors);
     }
 }
 
+/// Marks the frame of an exec whose failure others wait for.
+const IS_AWAITED: u64 = 1;
+
 /// execve(2) and execveat(2)
 pub fn exec(call: &mut Call<'_>) -> Verdict {
-    if let Some(result) = call.waited() {
-        process::exec_failed();
-        call.frame.rax = result as u64;
-        return Verdict::Done;
+    match call.waited() {
+        // Nothing of it was done: `sealed`.
+        Some(INTERRUPTED) if sealed::is_sealed() => {
+            return exec_in_kernel(call, environment_of(call))
+        }
+        Some(result) => {
+            if call.frame.scratch == IS_AWAITED {
+                process::exec_failed();
+            }
+            call.frame.rax = result as u64;
+            return Verdict::Done;
+        }
+        None => {}
     }
-    match process::before_exec() {
-        true => call.wait_in_kernel(),
-        false => Verdict::Pass,
+    let is_awaited = process::before_exec();
+    let environment = environment_of(call);
+    if !is_awaited && !sealed::is_sealed() && environment.is_none() {
+        return Verdict::Pass;
+    }
+    call.frame.scratch = if is_awaited { IS_AWAITED } else { 0 };
+    exec_in_kernel(call, environment)
+}
+
+/// The environment with what was lost of it, where something was.
+fn environment_of(call: &Call<'_>) -> Option<u64> {
+    passed_on::completed(call.word(place_of_environment(call)))
+}
+
+fn exec_in_kernel(call: &mut Call<'_>, environment: Option<u64>) -> Verdict {
+    let verdict = call.wait_in_kernel();
+    if let Some(environment) = environment {
+        call.frame.wait[1 + place_of_environment(call)] = environment;
+    }
+    verdict
+}
+
+fn place_of_environment(call: &Call<'_>) -> usize {
+    if call.frame.rax == Sysno::execveat as u64 {
+        3
+    } else {
+        2
     }
 }
 
@@ -100,22 +144,16 @@ pub fn exit(_call: &mut Call<'_>) -> Verdict {
     Verdict::Pass
 }
 
-/// io_uring works on descriptors where no stub sees it.
-pub fn io_uring(_call: &mut Call<'_>) -> Verdict {
-    stay_native();
-    Verdict::Pass
-}
-
 /// Descriptors come and go where no stub sees it: this process stays native from now on.
-fn stay_native() {
-    enable(false);
+pub fn go_native(reason: Native) {
+    stay_native(reason);
     file::give_up();
     listen::withdraw_all();
     report::count(Counter::Uncaught);
     for (fd, kind) in table::walk(0, u32::MAX).collect::<Vec<_>>() {
         if let Kind::Socket(index) = kind {
             if !socket::at(index).is_native() {
-                demote::leave(fd, index, Native::Nested);
+                demote::leave(fd, index, reason);
             }
         }
     }

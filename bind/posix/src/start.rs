@@ -1,54 +1,144 @@
-//! The constructor: runs before main, patches libc once, and never fails the program.
+//! The constructor: runs before main, patches libc once, and never fails the program, unless
+//! `heliostat run --require` asked for that.
 
-use std::fmt::Display;
-
-use heliostat_abi::place::SEALED_VARIABLE;
+use heliostat_abi::code::Native;
+use heliostat_abi::place::{
+    DIRECT_VARIABLE, REQUIRE_VARIABLE, SEALED_VARIABLE, SOCKET_VARIABLE, VERBOSE_VARIABLE,
+};
 use heliostat_abi::report::Counter;
-use heliostat_interpose::{install, Request, Threads};
-use heliostat_stub::{enable, file, process, report, session};
+use heliostat_interpose::{install, is_go_program, Request, Threads};
+use heliostat_stub::net::listen;
+use heliostat_stub::{file, native_as_a_whole, process, report, session, stay_native};
 
-use crate::{dispatch, fault, spawn};
+use crate::libraries::Others;
+use crate::{dispatch, environment, fault, libraries, passed_on, sealed, spawn};
 
 #[used]
 #[link_section = ".init_array"]
 static START: extern "C" fn() = start;
 
+/// Exit status of a program that may not run natively, as that of `heliostat run`.
+const NOT_RUN: i32 = 125;
+
 extern "C" fn start() {
-    let Ok(socket) = std::env::var("HELIOSTAT_SOCKET") else { return };
+    let Ok(socket) = std::env::var(SOCKET_VARIABLE) else { return };
     process::adopt();
     heliostat_base::process::find_thread_note();
-    session::configure(socket, program_name());
-    enable(std::env::var_os("HELIOSTAT_DIRECT").is_none_or(|value| value != "0"));
+    let program = program_name();
+    session::configure(socket.clone(), program.clone());
+    if std::env::var_os(DIRECT_VARIABLE).is_some_and(|value| value == "0") {
+        stay_native(Native::Disabled);
+    }
+    let outcome = catch();
+    if outcome.is_ok() {
+        heliostat_base::process::prepare_forks(prepare_fork);
+    }
+    require(&program, &outcome);
+    tell(&program, &socket, &outcome);
+    passed_on::remember();
+}
+
+/// libc is about to fork.
+extern "C" fn prepare_fork() {
+    process::prepare_fork();
+}
+
+/// System-call sites: of libc, how many are caught and how many are not; and those of other files.
+struct Caught {
+    libc: (usize, usize),
+    others: Others,
+}
+
+/// Patches libc, and what else makes system calls; or says why not.
+fn catch() -> Result<Caught, String> {
+    if is_go_program() {
+        return Err(native(Native::OwnCalls, Native::OwnCalls.text().to_owned()));
+    }
+    if std::env::var_os(SEALED_VARIABLE).is_some() {
+        sealed::enter();
+    }
     let request = Request {
-        filter: match std::env::var_os(SEALED_VARIABLE) {
-            Some(_) => dispatch::is_caught_sealed,
-            None => dispatch::is_caught,
+        filter: match sealed::is_sealed() {
+            true => dispatch::is_caught_sealed,
+            false => dispatch::is_caught,
         },
         hook: dispatch::hook,
         before_spawn: Some(spawn::before_spawn),
         list: None,
         threads: Threads::MustBeAlone,
     };
-    match install(&request) {
-        Ok(done) => {
-            if std::env::var_os("HELIOSTAT_FILES").is_none_or(|value| value != "0") {
-                file::enable(fault::install);
-            }
-            report::count_many(Counter::Uncaught, done.unpatchable.len() as u64);
-            say(format_args!("{} sites caught", done.patched));
-        }
-        Err(error) => {
-            enable(false);
-            say(format_args!("this program runs natively: {error}"));
-        }
+    let done = match install(&request) {
+        Ok(done) => done,
+        Err(error) => return Err(native(Native::Unpatched, error.to_string())),
+    };
+    if std::env::var_os(passed_on::FILES_VARIABLE).is_none_or(|value| value != "0") {
+        file::enable(fault::install);
     }
+    listen::executed();
+    report::count_many(Counter::Uncaught, done.unpatchable.len() as u64);
+    let others = libraries::catch(&request);
+    libraries::catch_later(request);
+    Ok(Caught { libc: (done.patched, done.unpatchable.len()), others })
 }
 
-/// Only when asked: a library must not write into its program's output.
-fn say(what: impl Display) {
-    if std::env::var_os("HELIOSTAT_VERBOSE").is_some() {
-        eprintln!("heliostat: {what}");
+/// Nothing of this program will be seen later on: this is the one time to say that it is here.
+fn native(reason: Native, why: String) -> String {
+    stay_native(reason);
+    session::be_known();
+    why
+}
+
+/// `--require`: ends a program that would be native as a whole, before it has begun. What the program
+/// starts itself is not asked for.
+fn require(program: &str, outcome: &Result<Caught, String>) {
+    if std::env::var_os(REQUIRE_VARIABLE).is_none() {
+        return;
     }
+    // SAFETY: a constructor; the program has no thread yet.
+    unsafe { environment::remove(REQUIRE_VARIABLE) };
+    let why = match (outcome, native_as_a_whole(), session::standing()) {
+        (Err(error), _, _) => error.clone(),
+        (Ok(Caught { others: Others { left: Some(why), .. }, .. }), _, _) => why.clone(),
+        (_, Native::None, Ok(_)) => return,
+        (_, Native::None, Err(reason)) => {
+            format!("it gets no session with the control plane: {}", reason.text())
+        }
+        (_, whole, _) => whole.text().to_owned(),
+    };
+    eprintln!("heliostat: {program} is not run: {why}");
+    // SAFETY: ends the process; nothing of the program has run yet.
+    unsafe { libc::_exit(NOT_RUN) };
+}
+
+/// Only when asked, since a library must not write into its program's output; and what the programs
+/// before this one in the tree have said is not said again: the variable carries it.
+fn tell(program: &str, socket: &str, outcome: &Result<Caught, String>) {
+    let Some(said) = std::env::var_os(VERBOSE_VARIABLE) else { return };
+    let line = match outcome {
+        Ok(caught) => sites(caught),
+        Err(error) => format!("native: {error}"),
+    };
+    if said == *line {
+        return;
+    }
+    // SAFETY: a constructor; the program has no thread yet.
+    unsafe { environment::replace(VERBOSE_VARIABLE, &line) };
+    eprintln!("heliostat: {program}: {line}; control plane {socket}");
+}
+
+/// What is caught and what is not, in words.
+fn sites(Caught { libc: (caught, left), others }: &Caught) -> String {
+    let mut line = format!("{caught} system-call sites of libc are caught");
+    if *left > 0 {
+        line.push_str(&format!(", {left} cannot be"));
+    }
+    if others.caught > 0 {
+        line.push_str(&format!(", and {} of {} other files", others.caught, others.files));
+    }
+    if let Some(why) = &others.left {
+        line.push_str(&format!("; {why}"));
+    }
+    line
 }
 
 /// As /proc/self/comm has it, without a path to be asked about.

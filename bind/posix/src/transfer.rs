@@ -8,7 +8,7 @@ use heliostat_base::guarded::Fault;
 use heliostat_base::sys::{check, Errno, Sysno};
 use heliostat_interpose::Verdict;
 use heliostat_stub::net::receive::{self, Received};
-use heliostat_stub::net::{demote, option, send, socket, splice};
+use heliostat_stub::net::{demote, listen, option, send, socket, splice};
 use heliostat_stub::table::{self, Kind};
 use heliostat_stub::Answer;
 
@@ -30,6 +30,7 @@ pub(crate) fn socket_of(call: &Call<'_>) -> Option<u32> {
 /// Passes a native connection's call to the kernel and counts what it moved.
 pub(crate) fn native(call: &mut Call<'_>, index: u32, is_receive: bool) -> Verdict {
     if stage(call) != Stage::AfterNative {
+        listen::renew_if_due();
         return call.wait_in_kernel();
     }
     let result = call.frame.waited;

@@ -3,25 +3,32 @@
 //! *Hot* interests are looked at by every wait. A *cold* one has told its peer that it sleeps, so
 //! its next byte comes with a bell and through the kernel; it costs nothing until then.
 
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
+use super::mark;
+use super::order::Ready;
 use super::ready::{self, ERR, HUP, IN, OUT, RDNORM, WRNORM};
-use crate::net::shadow;
+use heliostat_base::clock;
+
 use crate::net::socket::{self, Socket, Stream};
+use crate::net::{early, shadow};
 
 const EDGE: u32 = libc::EPOLLET as u32;
-/// Draining costs a system call, so it is done once for this many bells.
-const BELLS_KEPT_MAX: u32 = 32;
+/// Draining costs a system call, so it is not done for each bell; but what lies unread is hardly
+/// acknowledged, and with four segments on their way TCP may hold back the next bell for 25 ms.
+const BELLS_KEPT_MAX: u32 = 2;
 const ONESHOT: u32 = libc::EPOLLONESHOT as u32;
 
-/// An interest; its place in the set's table is what the kernel gives back as event data.
+/// An interest. Its place in the set's table is in the event data that the kernel gives back.
 pub struct Interest {
     /// Descriptor as given to epoll_ctl.
     pub fd: i32,
     /// Place in the table of connections.
     pub socket: u32,
-    /// The stream; `None` when the kernel reports and only the data has to be translated.
-    pub stream: Option<Stream>,
+    /// The stream.
+    pub stream: Stream,
+    /// Tells its registration in the kernel's set from those before it at the same place.
+    number: u32,
     /// Generation of that place when the interest was made.
     pub generation: u32,
     /// False after EPOLL_CTL_DEL: the place is kept, because programs that toggle interests add
@@ -29,6 +36,8 @@ pub struct Interest {
     pub is_active: bool,
     /// The shadow is in the kernel's set; put there only before somebody sleeps.
     pub in_kernel: bool,
+    /// The kernel reports room on the shadow too.
+    pub is_room_watched: bool,
     /// Events asked for, with EPOLLET and EPOLLONESHOT.
     pub events: u32,
     /// The program's own data.
@@ -41,49 +50,82 @@ pub struct Interest {
     pub quiet_looks: u32,
     /// The peer was told that it must ring: for bytes, and for room if true.
     armed_for_room: Option<bool>,
+    /// Its place in the order of those to be told (see `order`), 0 while it has none.
+    pub since: u64,
+    /// It was not ready at this time, in cycles, or told.
+    quiet_at: u64,
     told: u32,
     tail_told: u64,
     disabled: bool,
+}
+
+/// The kernel has reported more of the shadow than was looked at.
+fn has_news(socket: &Socket) -> bool {
+    socket.shadow_news.load(Acquire) != socket.shadow_news_read.load(Acquire)
 }
 
 /// What a look at an interest gave.
 pub enum Look {
     /// Nothing to tell.
     Quiet,
-    /// These events.
-    Ready(u32),
-    /// The peer switched to the kernel's path: leave the direct one.
+    /// These events, with what is to be read at this position.
+    Ready(u32, u64),
+    /// The peer took the kernel's path, or never left it: follow it.
     Switched,
 }
 
 impl Interest {
-    /// A new interest of a direct stream, or of a native descriptor when `stream` is `None`.
-    pub fn new(fd: i32, socket: u32, stream: Option<Stream>, event: libc::epoll_event) -> Self {
+    /// A new interest of a direct stream.
+    pub fn new(fd: i32, socket: u32, stream: Stream, event: libc::epoll_event) -> Self {
+        stream.incoming.want_stamps();
         Self {
             fd,
             socket,
             stream,
+            number: mark::number(),
             generation: socket::at(socket).generation(),
             is_active: true,
             in_kernel: false,
+            is_room_watched: false,
             events: event.events,
             data: event.u64,
             is_hot: false,
             was_active: true,
             quiet_looks: 0,
             armed_for_room: None,
+            since: 0,
+            quiet_at: clock::cycles(),
             told: 0,
             tail_told: 0,
             disabled: false,
         }
     }
 
-    /// What the kernel shall report when it reports for us: nothing while a one-shot is spent.
-    pub fn kernel_events(&self) -> u32 {
-        match self.disabled {
+    /// An interest that the kernel's set had before its stream began; its entry is silenced there.
+    pub fn of_early(
+        fd: i32,
+        socket: u32,
+        stream: Stream,
+        event: libc::epoll_event,
+        is_spent: bool,
+    ) -> Self {
+        let fresh = Self::new(fd, socket, stream, event);
+        Self { in_kernel: true, disabled: is_spent, ..fresh }
+    }
+
+    /// What the kernel shall report once the stream is native: what the program asked for, but
+    /// nothing while a one-shot is spent.
+    pub fn kernel_event(&self) -> libc::epoll_event {
+        let events = match self.disabled {
             true => self.events & (EDGE | ONESHOT),
             false => self.events,
-        }
+        };
+        libc::epoll_event { events, u64: self.data }
+    }
+
+    /// The event data under which the kernel reports its shadow.
+    pub fn mark(&self, place: usize) -> u64 {
+        mark::data(self.number, place)
     }
 
     /// epoll_ctl(EPOLL_CTL_MOD): all is told anew.
@@ -96,16 +138,41 @@ impl Interest {
     /// Asks for the line that `look` reads first.
     #[inline]
     pub fn prefetch(&self) {
-        if let Some(stream) = &self.stream {
-            stream.incoming.prefetch();
-        }
+        self.stream.incoming.prefetch();
     }
 
     /// What would be told now: the events, whether they are news, and whether the peer switched.
-    /// Edge-triggered events are news when a bit is new or bytes came since the last telling.
-    #[inline]
+    #[inline(always)]
     fn news(&self, socket: &Socket, stream: &Stream) -> (u32, bool, bool) {
-        let (mut now, has_switched) = ready::incoming(socket, stream);
+        if socket.is_early() {
+            return self.early_news(socket, stream);
+        }
+        let (incoming, has_switched) = ready::incoming(socket, stream);
+        let outgoing = || ready::outgoing(socket, stream);
+        let (now, is_news) = self.weigh(incoming, outgoing, socket, stream);
+        (now, is_news, has_switched)
+    }
+
+    /// `news` while some of the stream is the kernel's.
+    #[cold]
+    fn early_news(&self, socket: &Socket, stream: &Stream) -> (u32, bool, bool) {
+        let (incoming, has_switched) = early::incoming(self.fd, socket, stream, has_news(socket));
+        let outgoing = || early::outgoing(self.fd, socket, stream);
+        let (now, is_news) = self.weigh(incoming, outgoing, socket, stream);
+        (now, is_news, has_switched)
+    }
+
+    /// What of the stream's state is asked for, and whether it is news. Edge-triggered events are
+    /// news when a bit is new or bytes came since the last telling.
+    #[inline(always)]
+    fn weigh(
+        &self,
+        incoming: u32,
+        outgoing: impl FnOnce() -> u32,
+        socket: &Socket,
+        stream: &Stream,
+    ) -> (u32, bool) {
+        let mut now = incoming;
         let is_edge = self.events & EDGE != 0;
         let mut told = self.told;
         if self.wants_room() {
@@ -113,58 +180,126 @@ impl Interest {
             if is_edge && told & OUT != 0 && !is_starved {
                 now |= OUT | WRNORM;
             } else {
-                now |= ready::outgoing(socket, stream);
+                now |= outgoing();
             }
             if is_starved {
                 told &= !(OUT | WRNORM);
             }
         }
         now &= self.events | ERR | HUP;
-        let is_news = match is_edge {
-            false => now != 0,
-            true => {
-                now & !told != 0
-                    || (now & (IN | RDNORM) != 0 && stream.incoming.tail() != self.tail_told)
-            }
-        };
-        (now, is_news, has_switched)
+        if !is_edge {
+            return (now, now != 0);
+        }
+        let has_bytes = now & (IN | RDNORM) != 0;
+        let has_more = has_bytes && self.position(socket, stream) != self.tail_told;
+        (now, now & !told != 0 || has_more)
     }
 
-    /// Looks at the stream and says what has to be told now.
+    /// Just added or changed: what is ready already has its place in the order now. A level-triggered
+    /// one has the place of its last telling, which costs no look: programs that add and delete
+    /// around every request would pay for it.
+    pub fn join(&mut self) {
+        if self.since == 0 && self.events & (EDGE | ONESHOT) != 0 {
+            self.quiet_at = clock::cycles();
+            if self.is_ready() {
+                self.since = self.quiet_at;
+            }
+        }
+    }
+
+    /// When the stream became ready, as its peer says, after it was last seen not to be.
+    pub fn published(&self, now: u64) -> u64 {
+        self.stream.incoming.published_since(self.quiet_at, now)
+    }
+
+    /// Changes when there is more to read: with each byte in the ring, and with the kernel's news of
+    /// an early shadow.
     #[inline]
-    pub fn look(&mut self) -> Look {
+    fn position(&self, socket: &Socket, stream: &Stream) -> u64 {
+        let news = socket.shadow_news.load(Relaxed);
+        stream.incoming.tail().wrapping_add(u64::from(news) << 40)
+    }
+
+    fn is_early(&self) -> bool {
+        socket::at(self.socket).is_early()
+    }
+
+    /// True while some of the stream is the kernel's, and the kernel does not report all of it.
+    pub fn is_unwatched(&self) -> bool {
+        self.is_early() && (!self.in_kernel || (self.wants_room() && !self.is_room_watched))
+    }
+
+    /// True when room is waited for and no bell may come for it, behind payload that nobody has read:
+    /// the next look must not be far.
+    pub fn looks_for_room(&self) -> bool {
+        let is_early = self.is_active && self.wants_room() && self.is_early();
+        is_early && self.has_unheard_bells()
+    }
+
+    #[cold]
+    fn has_unheard_bells(&self) -> bool {
+        let (socket, stream) = (socket::at(self.socket), &self.stream);
+        socket.reads_shadow()
+            && ready::outgoing(socket, stream) == 0
+            && early::has_payload(self.fd, socket, stream)
+    }
+
+    /// For how many ns more its bytes are held back, if there are some: no bell comes when they are due.
+    pub fn held_for(&self) -> Option<u64> {
+        self.is_active.then(|| self.stream.incoming.held_for()).flatten()
+    }
+
+    /// Looks at the stream at time `now` and says what has to be told.
+    #[inline]
+    pub fn look(&mut self, now: u64) -> Look {
         if self.disabled || !self.is_active {
             return Look::Quiet;
         }
-        let Some(stream) = &self.stream else { return Look::Quiet };
-        let socket = socket::at(self.socket);
-        let tail = stream.incoming.tail();
-        let (now, is_news, has_switched) = self.news(socket, stream);
+        let (socket, stream) = (socket::at(self.socket), &self.stream);
+        let tail = self.position(socket, stream);
+        let (events, is_news, has_switched) = self.news(socket, stream);
         if has_switched {
             return Look::Switched;
         }
-        if now & OUT != 0 && socket.starved.load(Relaxed) {
-            socket.starved.store(false, Relaxed);
-        }
         if !is_news {
-            self.told &= now;
+            self.told &= events;
+            self.quiet_at = now;
             return Look::Quiet;
         }
-        if now & IN != 0 {
+        if events & IN != 0 {
             stream.incoming.prefetch_bytes();
         }
-        (self.told, self.tail_told) = (now, tail);
+        if self.since == 0 {
+            self.since = self.published(now);
+        }
+        Look::Ready(events, tail)
+    }
+
+    /// What a look found is told, as number `at` of those told at time `now`.
+    #[inline]
+    pub fn tell(&mut self, ready: &Ready, now: u64, at: usize) -> libc::epoll_event {
+        let socket = socket::at(self.socket);
+        if ready.events & OUT != 0 && socket.starved.load(Relaxed) {
+            socket.starved.store(false, Relaxed);
+        }
+        (self.told, self.tail_told) = (ready.events, ready.tail);
         self.disabled = self.events & ONESHOT != 0;
-        Look::Ready(now)
+        self.quiet_at = now + 1 + at as u64;
+        // Level-triggered it joins again at the end.
+        self.since = match self.events & (EDGE | ONESHOT) {
+            0 => self.quiet_at,
+            _ => 0,
+        };
+        (self.quiet_looks, self.was_active) = (0, true);
+        libc::epoll_event { events: ready.events, u64: self.data }
     }
 
     /// True when something would be told, without telling it.
     pub fn is_ready(&self) -> bool {
-        let Some(stream) = &self.stream else { return false };
         if self.disabled || !self.is_active {
             return false;
         }
-        let (_, is_news, has_switched) = self.news(socket::at(self.socket), stream);
+        let (_, is_news, has_switched) = self.news(socket::at(self.socket), &self.stream);
         is_news || has_switched
     }
 
@@ -178,27 +313,22 @@ impl Interest {
         if self.armed_for_room.is_some() {
             return self.arm_again();
         }
-        if let Some(stream) = &self.stream {
-            let for_room = self.wants_room();
-            socket::at(self.socket).arm(stream, for_room);
-            self.armed_for_room = Some(for_room);
-        }
+        let for_room = self.wants_room();
+        socket::at(self.socket).arm(&self.stream, for_room);
+        self.armed_for_room = Some(for_room);
     }
 
     /// The peer may have taken the words back when it rang for somebody: they are set anew.
     fn arm_again(&self) {
-        let Some(stream) = &self.stream else { return };
-        let socket = socket::at(self.socket);
+        let (socket, stream) = (socket::at(self.socket), &self.stream);
         socket.arm(stream, self.armed_for_room == Some(true));
         socket.disarm(stream, self.armed_for_room == Some(true));
     }
 
     /// Takes bells off the shadow before they are many; edge-triggered, a few may stay.
     pub fn drain_bells(&self, socket: &Socket) {
-        if let Some(stream) = &self.stream {
-            if stream.incoming.bells_pending() > BELLS_KEPT_MAX {
-                shadow::drain(self.fd, socket, &stream.incoming);
-            }
+        if self.stream.incoming.bells_pending() > BELLS_KEPT_MAX {
+            shadow::drain(self.fd, socket, &self.stream.incoming);
         }
     }
 
@@ -207,8 +337,8 @@ impl Interest {
         let Some(for_room) = self.armed_for_room.take() else { return };
         let socket = socket::at(self.socket);
         // A place that serves another connection by now has no count of ours.
-        if let (Some(stream), true) = (&self.stream, socket.generation() == self.generation) {
-            socket.disarm(stream, for_room);
+        if socket.generation() == self.generation {
+            socket.disarm(&self.stream, for_room);
         }
     }
 }

@@ -1,16 +1,17 @@
 //! poll(2) over direct and native descriptors mixed.
 
+use std::sync::atomic::Ordering::Acquire;
+
 use heliostat_base::sys::Errno;
 use heliostat_base::{call, clock};
 use libc::pollfd;
 
 use super::{epoll, ready};
-use crate::net::socket::{self, Stream};
-use crate::net::{connect, demote, shadow, wait};
+use crate::net::socket::{self, Socket, Stream};
+use crate::net::{accept, demote, early, shadow, wait};
 use crate::table::{self, Kind};
 use crate::thread::{Critical, Interrupts};
-use crate::Answer;
-use heliostat_abi::code::Native;
+use crate::{waiting, Answer};
 
 /// A polled descriptor that the kernel alone cannot answer for.
 enum Watched {
@@ -52,7 +53,7 @@ pub fn poll(fds: &mut [pollfd], timeout_ns: Option<u64>, mask: Option<u64>) -> A
         }
         let is_over = || ends.is_some_and(|ends| clock::monotonic_ns() >= ends);
         let is_ready = mask.is_none()
-            && wait::spin(
+            && waiting::look_for_poll(
                 || {
                     answer = look();
                     answer != Ok(0)
@@ -79,10 +80,14 @@ pub fn poll(fds: &mut [pollfd], timeout_ns: Option<u64>, mask: Option<u64>) -> A
 fn watched_in(fds: &[pollfd]) -> Vec<Watched> {
     let kind_of = |(at, entry): (usize, &pollfd)| match table::kind(entry.fd) {
         Kind::Socket(index) => {
+            accept::decide(entry.fd, index, None);
             let stream = socket::at(index).stream()?;
             Some(Watched::Stream { at, fd: entry.fd, index, stream })
         }
-        Kind::Epoll(index) => Some(Watched::Set { at, fd: entry.fd, index }),
+        Kind::Epoll(index) => {
+            epoll::calm(entry.fd, index);
+            Some(Watched::Set { at, fd: entry.fd, index })
+        }
         _ => None,
     };
     fds.iter().enumerate().filter(|(_, entry)| entry.fd >= 0).filter_map(kind_of).collect()
@@ -110,13 +115,23 @@ fn look(fds: &mut [pollfd], watched: &[Watched]) -> usize {
 
 fn stream_events(fd: i32, index: u32, stream: &Stream, wanted: i16) -> u32 {
     let socket = socket::at(index);
-    let (mut now, has_switched) = ready::incoming(socket, stream);
+    shadow::doubt(fd, socket, stream);
+    let is_early = socket.is_early();
+    let (mut now, has_switched) = match is_early {
+        false => ready::incoming(socket, stream),
+        true => early::incoming(fd, socket, stream, true),
+    };
     if has_switched {
-        demote::leave(fd, index, Native::PeerAsked);
-        return 0;
+        demote::follow(fd, index);
+        // What is native now the kernel answers for.
+        let events = if socket.is_native() { call::events_now(fd, wanted) } else { 0 };
+        return events as u16 as u32;
     }
     if wanted as u32 & (ready::OUT | ready::WRNORM) != 0 {
-        now |= ready::outgoing(socket, stream);
+        now |= match is_early {
+            false => ready::outgoing(socket, stream),
+            true => early::outgoing(fd, socket, stream),
+        };
     }
     now
 }
@@ -159,16 +174,27 @@ fn sleep(
     let mut copy = fds.to_vec();
     let mut left = ends.map(|ends| ends.saturating_sub(clock::monotonic_ns()));
     for entry in watched {
-        if let Watched::Stream { at, index, stream, .. } = entry {
-            copy[*at].events = libc::POLLIN | libc::POLLRDHUP;
-            if socket::at(*index).unclaimed.load(std::sync::atomic::Ordering::Relaxed) {
-                let offer = connect::offer_left_ns(socket::at(*index), stream).unwrap_or(1);
-                left = Some(left.map_or(offer, |left| left.min(offer)));
+        if let Watched::Stream { at, fd, index, stream } = entry {
+            let pause;
+            let socket = socket::at(*index);
+            (copy[*at].events, pause) = sleep_events(*fd, socket, stream, fds[*at].events);
+            // What the writer holds back is there when its time has come.
+            let pause = [pause, stream.incoming.held_for()].into_iter().flatten().min();
+            let limit = pause.unwrap_or(u64::MAX);
+            left = left.map(|left| left.min(limit)).or(pause);
+            if socket.shadow_ended.load(Acquire) {
+                // It would say so again and again, to a program that does not ask for it.
+                copy[*at].fd = -1;
             }
         }
     }
     let answer = match found {
-        0 => call::ppoll(&mut copy, left, mask),
+        0 => {
+            waiting::sleeps();
+            let answer = call::ppoll(&mut copy, left, mask);
+            waiting::woke_in_poll();
+            answer
+        }
         _ => Ok(0),
     };
     disarm(fds, watched, &copy, answer.is_ok());
@@ -178,6 +204,26 @@ fn sleep(
     }
     look(fds, watched);
     Ok(fds.iter().filter(|entry| entry.fd >= 0 && entry.revents != 0).count())
+}
+
+/// What is slept for on a stream's shadow, and for how long at most.
+fn sleep_events(fd: i32, socket: &Socket, stream: &Stream, wanted: i16) -> (i16, Option<u64>) {
+    let usual = libc::POLLIN | libc::POLLRDHUP;
+    if !socket.is_early() {
+        return (usual, None);
+    }
+    if wanted & libc::POLLOUT == 0 {
+        // Payload that nobody asks for would end every sleep at once.
+        let is_unasked = wanted & libc::POLLIN == 0 && early::has_payload(fd, socket, stream);
+        return match is_unasked {
+            true => (libc::POLLRDHUP, Some(early::BELL_PAUSE_NS)),
+            false => (usual, None),
+        };
+    }
+    match early::room_events(fd, socket, stream) {
+        (events, None) => (usual | events, None),
+        pausing => pausing,
+    }
 }
 
 fn arm(watched: &[Watched], fds: &[pollfd]) {
@@ -202,7 +248,6 @@ fn disarm(fds: &[pollfd], watched: &[Watched], answers: &[pollfd], valid: bool) 
                     let events = answers[*at].revents as u16 as u32;
                     shadow::learn(*fd, socket::at(*index), events);
                 }
-                connect::give_up_late_offer(*fd, *index, stream);
                 if answers[*at].revents & libc::POLLIN != 0 {
                     shadow::drain(*fd, socket::at(*index), &stream.incoming);
                     wait::check_shadow(*fd, socket::at(*index), stream);

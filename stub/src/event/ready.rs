@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use heliostat_abi::channel::direction::{FIN, RESET, SWITCHED};
 
+use crate::net::end;
 use crate::net::socket::{Socket, Stream};
 
 /// Readable (the numbers are those of epoll(7) and poll(2) alike).
@@ -35,16 +36,18 @@ pub fn incoming(socket: &Socket, stream: &Stream) -> (u32, bool) {
         return (ready, false);
     }
     let has_switched = flags & SWITCHED != 0 && ready == 0;
-    if flags & FIN != 0 || ended || socket.read_shut.load(Relaxed) {
+    if ended || flags & RESET != 0 {
+        end::settle(socket, stream);
+    }
+    let is_broken = socket.broken.load(Acquire);
+    if flags & FIN != 0 || ended || is_broken || socket.read_shut.load(Relaxed) {
         ready |= IN | RDNORM | RDHUP;
-        if socket.write_shut.load(Relaxed) {
+        if is_broken || socket.write_shut.load(Relaxed) {
             ready |= HUP;
         }
     }
-    // A bell that reached a peer after its orderly close comes back as a reset: that is no error.
-    let has_error = socket.shadow_error.load(Relaxed) != 0 && flags & FIN == 0;
-    if flags & RESET != 0 && !socket.broken.load(Relaxed) || has_error {
-        ready |= IN | RDHUP | HUP | ERR;
+    if socket.pending_error.load(Relaxed) != 0 {
+        ready |= ERR;
     }
     (ready, has_switched)
 }
@@ -59,7 +62,9 @@ pub fn outgoing(socket: &Socket, stream: &Stream) -> u32 {
     let roomy = stream.outgoing.room().map_or(true, |room| stream.outgoing.is_roomy(room));
     let gone = socket.write_shut.load(Relaxed)
         || socket.shadow_ended.load(Relaxed)
-        || stream.slot.peer_left(stream.side);
+        || stream.slot.peer_left(stream.side)
+        // This end is about to switch, and no bell comes any more.
+        || stream.incoming.is_reader_leaving();
     match roomy || gone {
         true => OUT | WRNORM,
         false => 0,

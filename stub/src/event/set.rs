@@ -3,18 +3,27 @@
 //! The kernel's set learns of a shadow only when somebody is about to sleep, so that a program
 //! that adds, changes and deletes interests around every request makes no system call for it.
 
-use std::mem::MaybeUninit;
+mod sleep;
 
+use std::mem::MaybeUninit;
+use std::sync::atomic::Ordering::Release;
+
+use heliostat_abi::code::Native;
 use heliostat_base::call;
 use heliostat_base::sys::Errno;
 
 use super::interest::{Interest, Look};
+use super::mark;
+use super::order::{Found, Ready};
 use crate::net::{shadow, socket};
 
 /// An interest that gave nothing so often turns cold, if the hot list is worth shortening.
 const QUIET_LOOKS_MAX: u32 = 20_000;
 /// A hot list of this length is never worth shortening.
 const HOT_FEW: usize = 64;
+/// Peers that end without a word are looked for this often (some 100 us) while there is work; before
+/// a sleep the kernel's set gets all shadows.
+const DOUBT_PAUSE_CYCLES: u64 = 250_000;
 /// What the kernel reports of a shadow: its bytes (bells), its end; each once.
 pub const SHADOW_EVENTS: u32 = (libc::EPOLLIN | libc::EPOLLRDHUP | libc::EPOLLET) as u32;
 
@@ -23,15 +32,16 @@ pub struct Interests {
     places: Vec<Option<Interest>>,
     by_fd: Vec<u32>,
     hot: Vec<u32>,
-    next: usize,
+    /// What the wait that is under way has found.
+    pub found: Found,
     /// Descriptors of this process that refer to the set.
     pub descriptors: u32,
-    /// Counts looks, to ask the kernel now and then.
-    pub turn: u32,
     /// Cycle counter when the kernel was last asked.
     pub asked_at: u64,
-    /// The set is itself in another epoll set.
-    pub is_nested: bool,
+    /// Cycle counter when peers that may have ended without a word were last looked for.
+    doubted_at: u64,
+    /// Why only the kernel looks at this set (it is in another one, or other processes use it).
+    pub kernel_only: Option<Native>,
     /// The kernel had something the last time it was asked.
     pub kernel_had_news: bool,
 }
@@ -49,11 +59,11 @@ impl Interests {
             places: Vec::new(),
             by_fd: Vec::new(),
             hot: Vec::new(),
-            next: 0,
+            found: Found::new(),
             descriptors: 0,
-            turn: 0,
             asked_at: 0,
-            is_nested: false,
+            doubted_at: 0,
+            kernel_only: None,
             kernel_had_news: false,
         }
     }
@@ -95,11 +105,24 @@ impl Interests {
         !self.hot.is_empty()
     }
 
-    /// Puts an interest in and says where.
-    pub fn insert(&mut self, interest: Interest) -> usize {
+    /// Looks at the shadows of peers that may have ended without a word, once in a while: those that
+    /// the kernel's set does not have tell nobody.
+    pub fn doubt(&mut self, now: u64, is_last_look: bool) {
+        if !is_last_look && now.wrapping_sub(self.doubted_at) < DOUBT_PAUSE_CYCLES {
+            return;
+        }
+        self.doubted_at = now;
+        for interest in self.hot() {
+            shadow::doubt(interest.fd, socket::at(interest.socket), &interest.stream);
+        }
+    }
+
+    /// Puts an interest in and says where; `None` when the set is full.
+    pub fn insert(&mut self, interest: Interest) -> Option<usize> {
         let fd = interest.fd as usize;
         let place = match self.places.iter().position(Option::is_none) {
             Some(place) => place,
+            None if self.places.len() == mark::PLACES_MAX => return None,
             None => {
                 self.places.push(None);
                 self.places.len() - 1
@@ -111,7 +134,7 @@ impl Interests {
         self.by_fd[fd] = place as u32 + 1;
         self.places[place] = Some(interest);
         self.heat(place);
-        place
+        Some(place)
     }
 
     /// Makes an interest one that every wait looks at.
@@ -119,21 +142,25 @@ impl Interests {
         let Some(interest) = &mut self.places[place] else { return };
         interest.quiet_looks = 0;
         interest.was_active = true;
-        if !interest.is_hot && interest.stream.is_some() {
+        if !interest.is_hot {
             interest.is_hot = true;
             self.hot.push(place as u32);
         }
     }
 
+    /// Takes an interest out for good; the caller answers for what the kernel's set has of it.
+    pub fn take(&mut self, place: usize) -> Option<Interest> {
+        let mut interest = self.places.get_mut(place)?.take()?;
+        interest.disarm();
+        self.by_fd[interest.fd as usize] = 0;
+        self.hot.retain(|hot| *hot as usize != place);
+        Some(interest)
+    }
+
     /// Takes an interest out for good, in the kernel's set too.
     pub fn remove(&mut self, epoll: i32, place: usize) {
-        if let Some(mut interest) = self.places[place].take() {
-            interest.disarm();
-            if interest.in_kernel {
-                let _ = call::epoll_ctl(epoll, libc::EPOLL_CTL_DEL, interest.fd, None);
-            }
-            self.by_fd[interest.fd as usize] = 0;
-            self.hot.retain(|hot| *hot as usize != place);
+        if let Some(interest) = self.take(place).filter(|interest| interest.in_kernel) {
+            let _ = call::epoll_ctl(epoll, libc::EPOLL_CTL_DEL, interest.fd, None);
         }
     }
 
@@ -144,31 +171,36 @@ impl Interests {
         std::mem::take(&mut self.places).into_iter().flatten().collect()
     }
 
-    /// Lets the kernel report an interest's shadow under `mark | place`.
-    pub fn register(&mut self, epoll: i32, mark: u64, place: usize) -> Result<(), Errno> {
+    /// Lets the kernel report an interest's shadow under our mark.
+    pub fn register(&mut self, epoll: i32, place: usize) -> Result<(), Errno> {
         let Some(interest) = &mut self.places[place] else { return Ok(()) };
         if interest.in_kernel {
             return Ok(());
         }
-        let event = libc::epoll_event { events: SHADOW_EVENTS, u64: mark | place as u64 };
+        let event = libc::epoll_event { events: SHADOW_EVENTS, u64: interest.mark(place) };
         call::epoll_ctl(epoll, libc::EPOLL_CTL_ADD, interest.fd, Some(event))?;
         interest.in_kernel = true;
         Ok(())
     }
 
-    /// Looks at every hot interest, starting where the last full answer ended.
-    pub fn scan(
-        &mut self,
-        epoll: i32,
-        mark: u64,
-        out: &mut [MaybeUninit<libc::epoll_event>],
-        switched: &mut Vec<(i32, u32)>,
-    ) -> usize {
+    /// The kernel reports the shadow of an early stream from now on, since it is the kernel that
+    /// knows what comes, and whether there is room.
+    pub fn watch_early(&mut self, epoll: i32, place: usize) -> Result<(), Errno> {
+        let Some(interest) = &mut self.places[place] else { return Ok(()) };
+        let room = if interest.wants_room() { libc::EPOLLOUT as u32 } else { 0 };
+        let op = if interest.in_kernel { libc::EPOLL_CTL_MOD } else { libc::EPOLL_CTL_ADD };
+        let event = libc::epoll_event { events: SHADOW_EVENTS | room, u64: interest.mark(place) };
+        call::epoll_ctl(epoll, op, interest.fd, Some(event))?;
+        (interest.in_kernel, interest.is_room_watched) = (true, room != 0);
+        Ok(())
+    }
+
+    /// Looks at every hot interest at time `now`: those that are ready are in order in `found`.
+    pub fn scan(&mut self, epoll: i32, now: u64, switched: &mut Vec<(i32, u32)>) {
+        self.found.direct.clear();
+        self.found.idle.clear();
         let count = self.hot.len();
-        if count == 0 {
-            return 0;
-        }
-        let (mut found, mut cools, mut has_deleted) = (0, false, false);
+        let (mut cools, mut has_deleted) = (false, false);
         // Each lane's tail may lie in the peer's cache: all misses at once, not one by one.
         if count > 1 {
             self.hot
@@ -176,136 +208,121 @@ impl Interests {
                 .filter_map(|place| self.places[*place as usize].as_ref())
                 .for_each(Interest::prefetch);
         }
-        let first = self.next % count;
-        for step in 0..count {
-            if found == out.len() {
-                self.next = first + step;
-                break;
-            }
-            let place = self.hot[(first + step) % count] as usize;
-            let Some(interest) = &mut self.places[place] else { continue };
-            match interest.look() {
-                Look::Ready(events) => {
-                    out[found].write(libc::epoll_event { events, u64: interest.data });
-                    found += 1;
-                    (interest.quiet_looks, interest.was_active) = (0, true);
+        for &place in &self.hot {
+            let Some(interest) = &mut self.places[place as usize] else { continue };
+            match interest.look(now) {
+                Look::Ready(events, tail) => {
+                    let since = interest.since;
+                    interest.quiet_looks = 0;
+                    self.found.direct.push(Ready { since, place, events, tail });
                 }
                 Look::Quiet => {
+                    if interest.since != 0 {
+                        self.found.idle.push(place);
+                    }
                     interest.quiet_looks += 1;
                     has_deleted |= !interest.is_active;
                     cools |= interest.quiet_looks > QUIET_LOOKS_MAX;
                 }
-                Look::Switched => switched.push((interest.fd, interest.socket)),
+                Look::Switched => {
+                    interest.quiet_looks += 1;
+                    switched.push((interest.fd, interest.socket));
+                }
             }
         }
+        if self.found.sort() {
+            self.follow_found();
+        }
         if cools && count > HOT_FEW {
-            self.cool(epoll, mark, |interest| interest.quiet_looks > QUIET_LOOKS_MAX);
+            self.cool(epoll, |interest| interest.quiet_looks > QUIET_LOOKS_MAX);
         } else if has_deleted && cools {
             self.drop_deleted();
         }
-        found
     }
 
-    /// Deleted interests leave the hot list once they stayed deleted for a while.
-    fn drop_deleted(&mut self) {
+    /// Puts the hot list into the order of what was found, at its end: peers that are answered in an
+    /// order speak again in that order, so that the next look mostly finds it sorted.
+    fn follow_found(&mut self) {
+        let places = &self.places;
+        let is_quiet = |place: &u32| {
+            places[*place as usize].as_ref().is_some_and(|interest| interest.quiet_looks > 0)
+        };
+        self.hot.retain(is_quiet);
+        self.hot.extend(self.found.direct.iter().map(|ready| ready.place));
+    }
+
+    /// Tells what was found, as much as there is room for, and says how much that is.
+    pub fn tell(&mut self, out: &mut [MaybeUninit<libc::epoll_event>], now: u64) -> usize {
         let places = &mut self.places;
-        self.hot.retain(|place| {
-            let Some(interest) = &mut places[*place as usize] else { return false };
-            interest.is_hot = interest.is_active;
-            interest.is_hot
+        let mut last = u64::MAX;
+        let room = out.len();
+        let put = |at: usize, event| _ = out[at].write(event);
+        let told = self.found.merge(room, put, |ready, at| {
+            last = ready.since;
+            match places[ready.place as usize].as_mut() {
+                Some(interest) => interest.tell(ready, now, at),
+                None => libc::epoll_event { events: 0, u64: 0 },
+            }
         });
-    }
-
-    /// Turns hot interests cold that `is_idle` picks.
-    fn cool(&mut self, epoll: i32, mark: u64, is_idle: impl Fn(&Interest) -> bool) {
-        let mut hot = std::mem::take(&mut self.hot);
-        hot.retain(|place| {
-            let place = *place as usize;
-            let is_kept = self.places[place].as_ref().is_some_and(|interest| !is_idle(interest));
-            if is_kept || self.register(epoll, mark, place).is_err() {
-                return is_kept;
-            }
-            let Some(interest) = &mut self.places[place] else { return false };
-            if interest.is_active {
-                interest.arm();
-            }
-            interest.is_hot = interest.is_ready();
-            if interest.is_hot {
-                interest.disarm();
-            }
-            interest.quiet_looks = 0;
-            interest.is_hot
-        });
-        self.hot = hot;
-    }
-
-    /// Before a sleep: the kernel knows every hot shadow, and every peer that bells are needed.
-    pub fn arm_hot(&mut self, epoll: i32, mark: u64) {
-        self.drop_deleted();
-        for at in 0..self.hot.len() {
-            let place = self.hot[at] as usize;
-            let _ = self.register(epoll, mark, place);
-            if let Some(interest) = &mut self.places[place] {
-                interest.arm();
+        // A wait that was full did not come to those behind the last one that it told.
+        let reached = if told == room { last } else { u64::MAX };
+        for place in self.found.idle.drain(..) {
+            let interest = places[place as usize].as_mut();
+            if let Some(interest) = interest.filter(|interest| interest.since <= reached) {
+                interest.since = 0;
             }
         }
+        self.found.direct.clear();
+        self.found.native.clear();
+        told
     }
 
-    /// After a sleep: few interests stay hot all, of many only those with something to do. While
-    /// another thread still sleeps in the set, all of them go on relying on bells.
-    pub fn wake_hot(&mut self, epoll: i32, mark: u64, others_sleep: bool) {
-        if self.hot.len() > HOT_FEW {
-            self.cool(epoll, mark, |interest| !interest.was_active);
-        }
-        for place in &self.hot {
-            if let Some(interest) = &mut self.places[*place as usize] {
-                match others_sleep {
-                    true => interest.arm(),
-                    false => interest.disarm(),
-                }
-                interest.was_active = false;
-            }
-        }
-    }
-
-    /// Sorts the kernel's events: native ones go to `out`, shadows turn their interest hot.
+    /// Sorts the kernel's events, of which it had none at time `since`: those of shadows turn their
+    /// interest hot (true if one was cold), all others are found. A mark that names nothing here is
+    /// of a registration that is gone, or of another process.
     pub fn sort(
         &mut self,
-        mark: u64,
         events: &[libc::epoll_event],
-        out: &mut [MaybeUninit<libc::epoll_event>],
+        mut since: u64,
+        now: u64,
         others_sleep: bool,
-    ) -> usize {
-        let mut found = 0;
+    ) -> bool {
+        let mut has_heated = false;
         for event in events {
             let data = event.u64;
-            let place = (data & 0xffff_ffff) as usize;
-            let ours = data >> 32 == mark >> 32 && place < self.places.len();
-            match self.places.get_mut(place).and_then(Option::as_mut) {
-                Some(interest) if ours && interest.stream.is_some() => {
-                    let socket = socket::at(interest.socket);
-                    shadow::learn(interest.fd, socket, event.events);
-                    interest.drain_bells(socket);
-                    if interest.is_active {
-                        match others_sleep {
-                            true => interest.arm(),
-                            false => interest.disarm(),
-                        }
-                        self.heat(place);
-                    }
-                }
-                Some(interest) if ours => {
-                    out[found]
-                        .write(libc::epoll_event { events: event.events, u64: interest.data });
-                    found += 1;
-                }
-                _ if ours => {}
-                _ => {
-                    out[found].write(*event);
-                    found += 1;
-                }
+            if !mark::is_ours(data) {
+                self.found.native.push((since, *event));
+                continue;
+            }
+            let place = mark::place(data);
+            let Some(interest) = self.places.get_mut(place).and_then(Option::as_mut) else {
+                continue;
+            };
+            if interest.mark(place) == data {
+                // What the kernel tells after this bell became ready after it was rung.
+                since = since.max(interest.published(now));
+                has_heated |= !interest.is_hot;
+                self.bell(place, event.events, others_sleep);
             }
         }
-        found
+        has_heated
+    }
+
+    /// The kernel reported an interest's shadow.
+    fn bell(&mut self, place: usize, events: u32, others_sleep: bool) {
+        let Some(interest) = &mut self.places[place] else { return };
+        let socket = socket::at(interest.socket);
+        shadow::learn(interest.fd, socket, events);
+        if socket.is_early() && events & !(libc::EPOLLOUT as u32) != 0 {
+            socket.shadow_news.fetch_add(1, Release);
+        }
+        interest.drain_bells(socket);
+        if interest.is_active {
+            match others_sleep {
+                true => interest.arm(),
+                false => interest.disarm(),
+            }
+            self.heat(place);
+        }
     }
 }

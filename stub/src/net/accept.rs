@@ -1,100 +1,132 @@
 //! The accepting side: finds the offer that belongs to a connection the kernel has accepted.
 
-use std::sync::atomic::Ordering::Release;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::Arc;
-use std::time::Duration;
 
 use heliostat_abi::channel::SlotState;
 use heliostat_abi::code::Native;
-use heliostat_abi::name::NetAddress;
+use heliostat_abi::name::{NetAddress, ObjectId};
 use heliostat_abi::report::Path;
-use heliostat_base::{clock, spin};
+use heliostat_base::lock::Guard;
+use heliostat_base::{call, clock, spin};
 
 use super::channel::{Channel, Side, Slot};
-use super::socket::{self, Stream};
-use super::{identity, listen, option};
+use super::early::Stage;
+use super::socket::{self, Receiver, Socket, Stream};
+use super::{connect, identity, listen, option};
+use crate::event::epoll::early;
 use crate::session;
 use crate::table::{self, Kind};
-use crate::thread::{self, Critical};
+use crate::thread::Critical;
 
-/// A client that is still inside connect(2) is waited for this long, then declined: its own
-/// thread is between the handshake and the next two instructions, but may have lost its core. A
-/// client process that let us wait in vain is not waited for again.
-const CONNECTING_NS: u64 = 50_000_000;
-/// Before that is slept, it is spun for.
+/// An offer comes a few instructions after the handshake, where its client runs on.
 const CONNECTING_SPIN_NS: u64 = 2_000;
-/// One sleep; the client ends it by its offer.
-const CONNECTING_NAP: Duration = Duration::from_millis(5);
+/// Where an answer is needed now, the client's thread is given this long to run, by yields.
+const CONNECTING_YIELD_NS: u64 = 200_000;
+/// After that by short sleeps, since others may take what is yielded: this long at most.
+const CONNECTING_SLEEP_NS: u64 = 3_000_000;
+const NAP_NS: u64 = 100_000;
+/// After a wait in vain nobody sleeps for so long: a client that stays in connect(2), and offers
+/// whatever it is, costs one part in twenty of an acceptor's time and no more.
+const IMPATIENCE_NS: u64 = 60_000_000;
+
+/// Monotonic time before which no undecided connection is slept for.
+static IMPATIENT_UNTIL_NS: AtomicU64 = AtomicU64::new(0);
+
+/// An accepted connection whose client may still be inside connect(2), between the handshake and
+/// the next few instructions. It is native, and counted, until the offer is there.
+pub struct Undecided {
+    peer: NetAddress,
+    /// Slots that were Connecting when it was accepted: its offer, if any, is one of these.
+    candidates: Vec<Slot>,
+    /// This session, as the claim names it.
+    acceptor: ObjectId,
+    /// Payload read so far.
+    pub taken: u64,
+}
 
 /// After accept(2) on `listener` gave `fd`, connected to `peer`.
 pub fn accepted(listener: i32, fd: i32, peer: NetAddress, nonblocking: bool) {
     let _critical = Critical::enter();
-    let path = match claim(listener, peer) {
-        Ok((index, slot, lanes)) => {
-            return begin(fd, index, slot, lanes, nonblocking);
-        }
-        Err(reason) => Path::Native(reason),
+    let answer = candidates(listener, peer).and_then(|undecided| {
+        let index = socket::allocate().ok_or(Native::TableFull)?;
+        Ok((index, undecided))
+    });
+    let (index, undecided) = match answer {
+        Ok(found) => found,
+        Err(reason) => return begin_native(fd, Side::Server, Path::Native(reason)),
     };
-    if matches!(path, Path::Native(Native::PeerNotOurs)) {
-        // A client that went native may mean that the control plane was restarted.
-        session::check_alive();
+    let socket = socket::at(index);
+    socket.nonblocking.store(nonblocking, Release);
+    socket.receiver.lock().undecided = Some(Box::new(undecided));
+    socket.set_stage(Stage::Undecided);
+    table::set(fd, Kind::Socket(index));
+    decide_soon(fd, index, |waited| waited < CONNECTING_SPIN_NS, spin::pause);
+    if socket.stage() == Stage::Undecided {
+        option::list_undecided(fd, socket);
     }
-    begin_native(fd, Side::Server, path);
 }
 
-type Lanes = (heliostat_ring::stream::Lane, heliostat_ring::stream::Lane);
+/// Decides for good, because this end writes first or forks: on a busy core the client may be inside
+/// connect(2) still, and runs when this thread does not.
+#[cold]
+pub fn decide_at_last(fd: i32, index: u32) {
+    decide_soon(fd, index, |waited| waited < CONNECTING_YIELD_NS, spin::yield_now);
+    let is_open = || socket::at(index).stage() == Stage::Undecided;
+    if is_open() && clock::monotonic_ns() >= IMPATIENT_UNTIL_NS.load(Relaxed) {
+        let nap = || _ = call::ppoll(&mut [], Some(NAP_NS), None);
+        decide_soon(fd, index, |waited| waited < CONNECTING_SLEEP_NS, nap);
+        if is_open() {
+            IMPATIENT_UNTIL_NS.store(clock::monotonic_ns() + IMPATIENCE_NS, Relaxed);
+        }
+    }
+    decide(fd, index, Some(Native::Crossed));
+}
 
-fn claim(listener: i32, peer: NetAddress) -> Result<(u32, Slot, Lanes), Native> {
+fn decide_soon(fd: i32, index: u32, may_wait: impl Fn(u64) -> bool, pause: impl Fn()) {
+    let began = clock::monotonic_ns();
+    loop {
+        decide(fd, index, None);
+        let is_open = socket::at(index).stage() == Stage::Undecided;
+        if !is_open || !may_wait(clock::monotonic_ns() - began) {
+            return;
+        }
+        pause();
+    }
+}
+
+/// The slots in which the offer of a connection just accepted may lie; there is at least one.
+fn candidates(listener: i32, peer: NetAddress) -> Result<Undecided, Native> {
     if !crate::is_enabled() {
-        return Err(Native::Disabled);
+        return Err(crate::native_as_a_whole());
     }
     let (channels, standing) = listen::channels(listener)?;
-    let slot = find(&channels, peer).ok_or(Native::PeerNotOurs)?;
-    let lanes = slot.lanes(Side::Server).ok_or(Native::Corrupt)?;
-    // A place first: an offer that was claimed must be served.
-    let index = socket::allocate().ok_or(Native::TableFull)?;
-    match slot.claim(standing.id) {
-        true => Ok((index, slot, lanes)),
-        false => {
-            socket::free(index);
-            Err(Native::NotAccepted)
+    let mut candidates = Vec::new();
+    // What a client that has ended left on offer may carry an address that is another's now.
+    for slot in channels.iter().filter(|channel| channel.is_alive()).flat_map(offers_of) {
+        match slot.state() {
+            SlotState::Offered if is_from(&slot, peer) => {
+                candidates = vec![slot];
+                break;
+            }
+            SlotState::Connecting => candidates.push(slot),
+            _ => {}
         }
     }
+    if candidates.is_empty() {
+        return Err(no_offer(peer));
+    }
+    Ok(Undecided { peer, candidates, acceptor: standing.id, taken: 0 })
 }
 
-/// The offer whose client has `peer`'s address.
-fn find(channels: &[Arc<Channel>], peer: NetAddress) -> Option<Slot> {
-    let began = clock::monotonic_ns();
-    let ends = began + CONNECTING_NS;
-    loop {
-        let mut connecting = Vec::new();
-        // What a client that has ended left on offer may carry an address that is another's now.
-        for slot in channels.iter().filter(|channel| channel.is_alive()).flat_map(offers_of) {
-            match slot.state() {
-                SlotState::Offered if matches(&slot, peer) => return Some(slot),
-                SlotState::Connecting => connecting.push(slot),
-                _ => {}
-            }
-        }
-        if connecting.is_empty() {
-            return None;
-        }
-        connecting.retain(|slot| !slot.channel.was_slow());
-        let now = clock::monotonic_ns();
-        if now > ends || connecting.is_empty() {
-            connecting.iter().for_each(|slot| {
-                slot.channel.note_slow();
-                slot.decline();
-            });
-            return None;
-        }
-        // On one core the client runs only if we sleep: a yield may give the core back to us.
-        if now - began < CONNECTING_SPIN_NS && !thread::peer_is_near() {
-            spin::pause();
-        } else if let Some(slot) = connecting.first() {
-            slot.await_offer(CONNECTING_NAP);
-        }
+fn no_offer(peer: NetAddress) -> Native {
+    if !connect::is_on_this_node(peer) {
+        return Native::NotLocal;
     }
+    // A client that went native may mean that the control plane was restarted.
+    session::check_alive();
+    Native::NoOffer
 }
 
 fn offers_of(channel: &Arc<Channel>) -> impl Iterator<Item = Slot> + '_ {
@@ -109,26 +141,99 @@ fn offers_of(channel: &Arc<Channel>) -> impl Iterator<Item = Slot> + '_ {
     })
 }
 
-fn matches(slot: &Slot, peer: NetAddress) -> bool {
-    slot.offered_by().is_some_and(|(client, inode)| {
-        client == peer && identity::check(&slot.channel, inode, peer).is_ok()
-    })
+fn is_from(slot: &Slot, peer: NetAddress) -> bool {
+    slot.offered_by().is_some_and(|(client, _)| client == peer)
 }
 
-fn begin(fd: i32, index: u32, slot: Slot, (incoming, outgoing): Lanes, nonblocking: bool) {
+impl Undecided {
+    /// The offer, once it is there. Forgets what cannot become it any more.
+    fn find(&mut self) -> Option<Slot> {
+        let peer = self.peer;
+        let offered = |slot: &&Slot| slot.state() == SlotState::Offered && is_from(slot, peer);
+        let found = self.candidates.iter().find(offered).cloned();
+        self.candidates.retain(|slot| slot.state() == SlotState::Connecting);
+        found
+    }
+
+    /// Claims an offer whose maker is who it says; any other is refused, so that its maker knows.
+    fn claim(&self, slot: &Slot) -> Result<Lanes, Native> {
+        let inode = slot.offered_by().map_or(0, |(_, inode)| inode);
+        if let Err(reason) = identity::check(&slot.channel, inode, self.peer) {
+            slot.decline();
+            return Err(reason);
+        }
+        let lanes = slot.lanes(Side::Server).ok_or(Native::Corrupt)?;
+        slot.claim(self.acceptor).then_some(lanes).ok_or(Native::NotAccepted)
+    }
+}
+
+type Lanes = (heliostat_ring::stream::Lane, heliostat_ring::stream::Lane);
+
+/// Looks for the offer of an undecided connection, and claims it. Where it cannot come any more, or
+/// an answer is needed now, `at_last`, the connection is native from here on.
+pub fn decide(fd: i32, index: u32, at_last: Option<Native>) {
+    let socket = socket::at(index);
+    if socket.stage() != Stage::Undecided {
+        return;
+    }
+    let _critical = Critical::enter();
+    let mut receiver = socket.receiver.lock();
+    let Some(undecided) = &mut receiver.undecided else { return };
+    // Who sleeps on the shadow now would hear no bell.
+    let sleeps = socket.sleepers.load(Acquire) > 0;
+    let found = if sleeps { None } else { undecided.find() };
+    let reason = match found {
+        Some(slot) => match early::silence(fd).and_then(|()| undecided.claim(&slot)) {
+            Ok(lanes) => {
+                let taken = undecided.taken;
+                receiver.undecided = None;
+                return begin(fd, index, receiver, slot, lanes, taken);
+            }
+            Err(reason) => Some(reason),
+        },
+        None if !sleeps && undecided.candidates.is_empty() => Some(no_offer(undecided.peer)),
+        None => at_last,
+    };
+    if let Some(reason) = reason {
+        receiver.undecided = None;
+        drop(receiver);
+        go_native(fd, socket, reason);
+        early::restore(fd);
+        early::forget(fd);
+    }
+}
+
+fn begin(
+    fd: i32,
+    index: u32,
+    mut receiver: Guard<'_, Receiver>,
+    slot: Slot,
+    (incoming, outgoing): Lanes,
+    taken: u64,
+) {
     let socket = socket::at(index);
     let ends = slot.ends().map(|(client, server)| (server, client));
+    incoming.note_taken(taken, false);
     let stream = Stream { slot, side: Side::Server, incoming, outgoing };
-    socket.receiver.lock().stream = Some(stream.clone());
+    receiver.stream = Some(stream.clone());
     socket.sender.lock().stream = Some(stream);
-    socket.nonblocking.store(nonblocking, Release);
+    socket.set_stage(Stage::Accepted);
+    drop(receiver);
     option::report_new(fd, socket, Side::Server, Path::Direct, ends);
-    table::set(fd, Kind::Socket(index));
+    early::become_stream(fd, index);
+}
+
+fn go_native(fd: i32, socket: &Socket, reason: Native) {
+    socket.set_stage(Stage::Settled);
+    session::be_known();
+    socket.set_native(reason);
+    option::report_new(fd, socket, Side::Server, Path::Native(reason), None);
 }
 
 /// Lists a native connection, so that `explain` can say why.
 pub fn begin_native(fd: i32, side: Side, path: Path) {
     let Path::Native(reason) = path else { return };
+    session::be_known();
     let Some(index) = socket::allocate() else {
         crate::report::count_native(reason);
         return;

@@ -3,26 +3,23 @@
 //! The state word of a slot moves only by compare-and-swap:
 //!
 //! ```text
-//!          client               client                acceptor
-//!  Free ---------> Connecting ---------> Offered ---------------> Claimed
-//!                      |                    |
-//!                      | acceptor           | client
-//!                      v                    v
-//!                  Declined             Withdrawn          (all three end as Free again)
+//!          client               client              acceptor              client
+//!  Free ---------> Connecting ---------> Offered ------------> Claimed ----------> Started
+//!                      |                 |     |                  |
+//!                      | client   client |     | acceptor         | acceptor
+//!                      v                 v     v                  v
+//!                          Withdrawn                 Declined          (all end as Free again)
 //! ```
 
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
-use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::Arc;
-use std::time::Duration;
 
 use heliostat_abi::channel::{self as layout, slot, SlotState};
 use heliostat_abi::name::{NetAddress, ObjectId};
 use heliostat_abi::node::State;
 use heliostat_abi::record::ChannelEntry;
-use heliostat_abi::VERSION;
 use heliostat_base::fd::OwnedFd;
-use heliostat_base::futex;
 use heliostat_base::lock::Lock;
 use heliostat_base::mapping::{Access, SharedMapping};
 use heliostat_ring::stream::Lane;
@@ -61,8 +58,6 @@ pub struct Channel {
     node: Arc<NodePage>,
     /// Slots this process has given out (client side only).
     taken: Lock<u64>,
-    /// Its client stayed inside connect(2) for too long once (server side only).
-    slow: AtomicBool,
 }
 
 impl Channel {
@@ -75,17 +70,11 @@ impl Channel {
         let memory = SharedMapping::from_fd(fd.as_raw_fd(), length, Access::ReadWrite).ok()?;
         let mark = memory.atomic_u32(0).load(Relaxed);
         let version = memory.atomic_u32(4).load(Relaxed);
-        if mark != layout::MAGIC || version != u32::from(VERSION) {
+        if mark != layout::MAGIC || version != layout::VERSION {
             return None;
         }
         let memory = Arc::new(memory);
-        Some(Arc::new(Self {
-            memory,
-            entry,
-            node: node.clone(),
-            taken: Lock::new(0),
-            slow: AtomicBool::new(false),
-        }))
+        Some(Arc::new(Self { memory, entry, node: node.clone(), taken: Lock::new(0) }))
     }
 
     /// State of the grant, one load from the node page.
@@ -97,16 +86,6 @@ impl Channel {
     /// True while its client's session stands.
     pub fn is_alive(&self) -> bool {
         self.node.session(self.entry.client) == State::Active
-    }
-
-    /// True when its client let an acceptor wait in vain before.
-    pub fn was_slow(&self) -> bool {
-        self.slow.load(Relaxed)
-    }
-
-    /// Its client let an acceptor wait in vain.
-    pub fn note_slow(&self) {
-        self.slow.store(true, Relaxed);
     }
 
     fn word(&self, slot: u32, offset: usize) -> &AtomicU32 {
@@ -147,8 +126,11 @@ impl Channel {
             return false;
         }
         let state = SlotState::from_word(self.word(index, slot::STATE).load(Acquire));
-        if state != Some(SlotState::Claimed) || closed & slot::CLOSED_SERVER != 0 {
+        if !state.is_some_and(SlotState::is_stream) || closed & slot::CLOSED_SERVER != 0 {
             return true;
+        }
+        if closed & slot::PASSED_ON != 0 {
+            return false; // its children end it
         }
         // The acceptor was killed: its session is gone and no child of it holds the stream.
         let acceptor = ObjectId {
@@ -207,7 +189,6 @@ impl Slot {
             slot.word(side.holders()).store(1, Relaxed);
         }
         slot.word(slot::CLOSED).store(0, Relaxed);
-        slot.word(slot::AWAITED).store(0, Relaxed);
         slot.word(slot::STATE).store(SlotState::Connecting.in_word(next), Release);
         channel.set_offer(index, true);
         slot
@@ -232,7 +213,7 @@ impl Slot {
 
     /// State now; nonsense counts as Free.
     pub fn state(&self) -> SlotState {
-        let word = self.word(slot::STATE).load(Acquire);
+        let word = self.word(slot::STATE).load(Acquire); // S1
         match word >> 8 == self.generation {
             true => SlotState::from_word(word).unwrap_or(SlotState::Free),
             false => SlotState::Free,
@@ -249,7 +230,7 @@ impl Slot {
                 .is_ok()
     }
 
-    /// Puts the connected socket on offer; false when the acceptor has declined already.
+    /// Puts the connected socket on offer; false when the words are not this slot's any more.
     pub fn offer(&self, client: NetAddress, server: NetAddress, inode: u64) -> bool {
         let base = layout::slot_offset(self.index);
         let (family, client_ip) = client.to_parts();
@@ -263,21 +244,7 @@ impl Slot {
         head[44..52].copy_from_slice(&inode.to_le_bytes());
         let memory = &self.channel.memory;
         let written = memory.copy_in(base + slot::FAMILY, &head).is_ok();
-        let offered = written && self.step(SlotState::Connecting, SlotState::Offered);
-        if self.word(slot::AWAITED).load(SeqCst) != 0 {
-            futex::wake(self.word(slot::STATE), 1);
-        }
-        offered
-    }
-
-    /// Acceptor: sleeps until the client's offer is made, at most for `limit`. On one core this
-    /// is what lets the client run.
-    pub fn await_offer(&self, limit: Duration) {
-        self.word(slot::AWAITED).store(1, SeqCst);
-        let word = self.word(slot::STATE).load(Acquire);
-        if SlotState::from_word(word) == Some(SlotState::Connecting) {
-            let _ = futex::wait(self.word(slot::STATE), word, Some(limit));
-        }
+        written && self.step(SlotState::Connecting, SlotState::Offered)
     }
 
     /// The client's address and socket inode, as the offer says.
@@ -313,9 +280,25 @@ impl Slot {
         claimed
     }
 
-    /// Acceptor: declines a client that never finished connecting.
-    pub fn decline(&self) {
-        self.step(SlotState::Connecting, SlotState::Declined);
+    /// Acceptor: refuses the offer, so that the client knows.
+    pub fn decline(&self) -> bool {
+        let declined = self.step(SlotState::Offered, SlotState::Declined);
+        if declined {
+            self.channel.set_offer(self.index, false);
+        }
+        declined
+    }
+
+    /// Acceptor: gives its claim up, before it has written anything; false when the client has
+    /// begun its ring.
+    pub fn revoke(&self) -> bool {
+        self.step(SlotState::Claimed, SlotState::Declined)
+    }
+
+    /// Client: begins its ring, after the prefix's last byte; false when the claim was given up.
+    pub fn start(&self) -> bool {
+        self.step(SlotState::Claimed, SlotState::Started) // S1
+            || self.state() == SlotState::Started
     }
 
     /// Client: takes the offer back; false when it was claimed already.
@@ -342,6 +325,24 @@ impl Slot {
         self.word(side.holders()).fetch_sub(1, AcqRel) <= 1
     }
 
+    /// This process holds this end no more: as `is_last_holder`. From one that `has_claimed` others
+    /// may go on holding the end, of which the slot's session does not tell.
+    pub fn let_go(&self, side: Side, has_claimed: bool) -> bool {
+        if has_claimed && self.word(side.holders()).load(Relaxed) > 1 {
+            self.word(slot::CLOSED).fetch_or(slot::PASSED_ON, AcqRel);
+        }
+        self.is_last_holder(side)
+    }
+
+    /// True when several processes hold the other end, as far as its count knows.
+    pub fn is_peer_shared(&self, side: Side) -> bool {
+        let peer = match side {
+            Side::Client => Side::Server,
+            Side::Server => Side::Client,
+        };
+        self.word(peer.holders()).load(Relaxed) > 1
+    }
+
     /// This end is closed for good.
     pub fn leave(&self, side: Side) {
         self.word(slot::CLOSED).fetch_or(side.closed_bit(), AcqRel);
@@ -361,7 +362,7 @@ impl Slot {
             Side::Server => self.channel.entry.client,
             Side::Client => self.acceptor(),
         };
-        self.channel.node.session(peer) != State::Active && self.state() == SlotState::Claimed
+        self.channel.node.session(peer) != State::Active && self.state().is_stream()
     }
 
     fn acceptor(&self) -> ObjectId {

@@ -2,13 +2,14 @@
 
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
-use heliostat_abi::channel::direction::{FIN, RESET};
-use heliostat_abi::channel::SlotState;
-use heliostat_abi::code::Native::DoneEarly;
+use heliostat_abi::channel::direction::{FIN, RESET, SHUT};
+use heliostat_abi::code::Native::{self, DoneEarly};
 use heliostat_base::call;
 
+use super::channel::Side;
+use super::early::Stage;
 use super::socket::{self, Socket, Stream};
-use super::{demote, shadow};
+use super::{accept, demote, early, shadow};
 use crate::event::epoll;
 use crate::thread::Critical;
 use crate::Answer;
@@ -21,6 +22,7 @@ pub fn closing(fd: i32, index: u32) {
         return;
     }
     epoll::forget_socket(index);
+    accept::decide(fd, index, Some(DoneEarly));
     if let Some(stream) = socket.stream() {
         end(fd, index, socket, &stream);
     }
@@ -31,22 +33,28 @@ fn end(fd: i32, index: u32, socket: &Socket, stream: &Stream) {
     if socket.holder_given.swap(false, Relaxed) {
         stream.slot.share(stream.side); // that exec failed, and we are still here
     }
-    if !stream.slot.is_last_holder(stream.side) {
+    if is_given_up(socket, stream) || !socket.let_go(stream) {
         return;
     }
-    if socket.unclaimed.load(Relaxed) && demote::withdraw(fd, index, socket, stream, DoneEarly) {
+    if demote::withdraw(fd, index, DoneEarly) || !early::begin(fd, socket, stream) {
         return;
     }
     finish(fd, socket, stream);
 }
 
+/// Another process that holds this end has given the claim up: the slot may be another stream's.
+fn is_given_up(socket: &Socket, stream: &Stream) -> bool {
+    stream.side == Side::Server && socket.is_early() && !stream.slot.state().is_stream()
+}
+
 /// Ends the outgoing half as the kernel would, and leaves the slot.
 fn finish(fd: i32, socket: &Socket, stream: &Stream) {
-    let unread = stream.incoming.unread().is_ok_and(|bytes| bytes > 0);
+    let unread = stream.incoming.unread().is_ok_and(|bytes| bytes > 0)
+        || (socket.reads_shadow() && early::is_unread(fd, socket, stream));
     let is_reset = socket.closes_with_reset.load(Relaxed);
     if unread || is_reset || socket.broken.load(Relaxed) {
         // The kernel resets a connection that is closed with unread bytes (RFC 2525, 2.17).
-        stream.outgoing.raise(FIN | RESET);
+        stream.outgoing.raise(RESET);
         let _ = call::linger_zero(fd);
     } else {
         stream.outgoing.raise(FIN);
@@ -62,28 +70,25 @@ pub fn exiting(fd: i32, index: u32) {
     let socket = socket::at(index);
     let Some(half) = socket.receiver.try_lock() else { return };
     let Some(stream) = &half.stream else { return };
-    if !stream.slot.is_last_holder(stream.side) {
+    if is_given_up(socket, stream) || !socket.let_go(stream) {
         return;
     }
-    if socket.unclaimed.load(Relaxed) && stream.slot.state() != SlotState::Claimed {
-        let stream = stream.clone();
-        // What a lock's holder, perhaps this very thread, is in the middle of is left to it.
-        let is_free = socket.leaving.try_lock().is_some() && socket.sender.try_lock().is_some();
-        drop(half);
-        if !is_free {
-            return;
-        }
-        demote::withdraw(fd, index, socket, &stream, DoneEarly);
-        return;
+    // An offer that nobody has taken leaves all to the kernel; so does a claim that was given up.
+    let is_unclaimed = socket.stage() == Stage::Offered && stream.slot.withdraw();
+    if !is_unclaimed && early::begin(fd, socket, stream) {
+        finish(fd, socket, stream);
     }
-    finish(fd, socket, stream);
 }
 
 /// shutdown(2). Only SHUT_RDWR reaches the shadow: after SHUT_WR bells still have to be rung.
 pub fn shutdown(fd: i32, index: u32, how: i32) -> Answer {
     let socket = socket::at(index);
-    let stream = socket.stream()?;
     let _critical = Critical::enter();
+    accept::decide(fd, index, Some(Native::Crossed));
+    if demote::withdraw(fd, index, DoneEarly) {
+        return None;
+    }
+    let stream = socket.stream()?;
     if how == libc::SHUT_RD || how == libc::SHUT_RDWR {
         socket.read_shut.store(true, Release);
     }
@@ -91,9 +96,20 @@ pub fn shutdown(fd: i32, index: u32, how: i32) -> Answer {
         socket.write_shut.store(true, Release);
         let sender = socket.sender.lock();
         sender.stream.as_ref()?;
-        stream.outgoing.raise(FIN);
+        if !early::begin(fd, socket, &stream) {
+            drop(sender);
+            demote::follow(fd, index);
+            // Going native has shut the kernel's writing half; after the peer's answer to that, a
+            // second time would be an error.
+            return (how == libc::SHUT_WR && socket.is_native()).then_some(Ok(0));
+        }
+        stream.outgoing.raise(if how == libc::SHUT_RDWR { FIN | SHUT } else { FIN });
         if stream.outgoing.take_sleeping_reader() {
-            shadow::ring_bell(fd, socket, &stream.outgoing);
+            shadow::ring_bell(fd, socket, &stream.outgoing, 0);
+        }
+        drop(sender);
+        if stream.outgoing.is_native_wanted() {
+            demote::leave(fd, index, Native::PeerAsked); // D3: the reader may not look again
         }
     }
     if how == libc::SHUT_WR {

@@ -2,22 +2,23 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::sync::{Arc, OnceLock};
 
-use heliostat_abi::channel::SlotState;
 use heliostat_abi::code::Native;
-use heliostat_abi::limits::{CHANNELS_PER_PAIR_MAX, OFFER_DEADLINE_MS};
+use heliostat_abi::limits::{CHANNELS_PER_PAIR_MAX, OFFER_OVERDUE_MS};
 use heliostat_abi::name::NetAddress;
 use heliostat_abi::node::State;
 use heliostat_abi::report::Path;
 use heliostat_base::lock::Lock;
 use heliostat_base::sys::Errno;
-use heliostat_base::{call, clock, process};
+use heliostat_base::{call, clock};
 
 use super::channel::{Channel, Side, Slot};
+use super::early::Stage;
 use super::socket::{self, Socket, Stream};
-use super::{accept, demote, listen, option, shadow};
+use super::{accept, demote, listen, option};
+use crate::event::epoll::early;
 use crate::session;
 use crate::table::{self, Kind};
 use crate::thread::Critical;
@@ -51,18 +52,24 @@ pub fn begin(fd: i32, address: SocketAddr) -> Ticket {
     let _critical = Critical::enter();
     match table::kind(fd) {
         Kind::Unknown if !listen::is_tcp(fd) => return Ticket::NotOurs,
-        Kind::Unknown => {}
+        Kind::Unknown | Kind::Early => {}
         Kind::Polled if listen::is_tcp(fd) => return Ticket::Native(Native::PolledBefore),
         _ => return Ticket::NotOurs,
     }
     let address = NetAddress::new(address);
     if !crate::is_enabled() {
-        return Ticket::Native(Native::Disabled);
+        return Ticket::Native(crate::native_as_a_whole());
     }
-    match slot_for(address) {
-        Ok(slot) => Ticket::Slot(slot, address),
-        Err(reason) => Ticket::Native(reason),
+    let slot = match slot_for(address) {
+        Ok(slot) => slot,
+        Err(reason) => return Ticket::Native(reason),
+    };
+    if let Err(reason) = early::silence(fd) {
+        slot.abandon();
+        early::restore(fd);
+        return Ticket::Native(reason);
     }
+    Ticket::Slot(slot, address)
 }
 
 /// After connect(2) gave `answer`.
@@ -71,24 +78,28 @@ pub fn end(fd: i32, ticket: Ticket, answer: Result<usize, Errno>) {
     let connected = matches!(answer, Ok(_) | Err(Errno(libc::EINPROGRESS)));
     match ticket {
         Ticket::NotOurs => {}
-        Ticket::Native(reason) if connected => {
-            if reason != Native::PolledBefore {
-                accept::begin_native(fd, Side::Client, Path::Native(reason));
-            }
-        }
+        Ticket::Native(reason) if connected => begin_native(fd, reason),
         Ticket::Native(_) => {}
-        Ticket::Slot(slot, _) if !connected => slot.abandon(),
-        Ticket::Slot(slot, address) => {
-            if let Err(reason) = offer(fd, slot, address, answer.is_err()) {
-                accept::begin_native(fd, Side::Client, Path::Native(reason));
-            }
+        Ticket::Slot(slot, _) if !connected => {
+            slot.abandon();
+            early::restore(fd);
         }
+        Ticket::Slot(slot, address) => match offer(fd, slot, address, answer.is_err()) {
+            Ok(index) => early::become_stream(fd, index),
+            Err(reason) => begin_native(fd, reason),
+        },
     }
+}
+
+fn begin_native(fd: i32, reason: Native) {
+    early::restore(fd);
+    early::forget(fd);
+    accept::begin_native(fd, Side::Client, Path::Native(reason));
 }
 
 /// Puts the connected socket on offer. On this node a handshake ends inside connect(2); one that
 /// has not (a full backlog) stays native.
-fn offer(fd: i32, slot: Slot, server: NetAddress, in_progress: bool) -> Result<(), Native> {
+fn offer(fd: i32, slot: Slot, server: NetAddress, in_progress: bool) -> Result<u32, Native> {
     let refuse = |slot: Slot, reason| {
         slot.abandon();
         Err(reason)
@@ -99,9 +110,8 @@ fn offer(fd: i32, slot: Slot, server: NetAddress, in_progress: bool) -> Result<(
     let Some(client) = call::local_address(fd).map(NetAddress::new) else {
         return refuse(slot, Native::NotLocal);
     };
-    // Only a server of another user looks at the inode.
-    let is_same_user = slot.channel.entry.peer_uid == process::effective_uid_cached();
-    let inode = if is_same_user { 0 } else { call::inode(fd).unwrap_or(0) };
+    // Looked at by a server of another user, which it may have become since it began to listen.
+    let inode = call::inode(fd).unwrap_or(0);
     let Some((incoming, outgoing)) = slot.lanes(Side::Client) else {
         return refuse(slot, Native::Corrupt);
     };
@@ -114,11 +124,12 @@ fn offer(fd: i32, slot: Slot, server: NetAddress, in_progress: bool) -> Result<(
     let stream = Stream { slot, side: Side::Client, incoming, outgoing };
     socket.receiver.lock().stream = Some(stream.clone());
     socket.sender.lock().stream = Some(stream);
-    socket.unclaimed.store(true, Release);
+    socket.offered_at_ns.store(clock::monotonic_ns(), Relaxed);
+    socket.set_stage(Stage::Offered);
     socket.nonblocking.store(in_progress || call::is_nonblocking(fd), Release);
     option::report_new(fd, socket, Side::Client, Path::Direct, Some((client, server)));
     table::set(fd, Kind::Socket(index));
-    Ok(())
+    Ok(index)
 }
 
 fn is_established(fd: i32) -> bool {
@@ -128,7 +139,7 @@ fn is_established(fd: i32) -> bool {
 
 /// A slot towards `address`, from a channel at hand or a new one.
 fn slot_for(address: NetAddress) -> Result<Slot, Native> {
-    if !address.is_loopback() && !is_local(address) {
+    if !is_on_this_node(address) {
         return Err(Native::NotLocal);
     }
     let standing = session::standing()?;
@@ -154,13 +165,18 @@ fn slot_for(address: NetAddress) -> Result<Slot, Native> {
             return Err(reason);
         }
     }
+    if !target.channels.is_empty() && reclaim_overdue() {
+        if let Some(slot) = target.channels.iter().find_map(Channel::take_slot) {
+            return Ok(slot);
+        }
+    }
     if target.channels.len() >= CHANNELS_PER_PAIR_MAX {
         return Err(Native::Full);
     }
     (target.epoch, target.registry, target.refused) = (standing.epoch, registry, None);
     let opened = session::open(address);
     if let Err(reason) = opened {
-        if reason != Native::Full {
+        if !matches!(reason, Native::Full | Native::TableFull) {
             target.refused = Some(reason);
         }
         return Err(reason);
@@ -169,6 +185,11 @@ fn slot_for(address: NetAddress) -> Result<Slot, Native> {
         target.channels.extend(Channel::map(*entry, fd, &standing.node));
     }
     target.channels.last().and_then(Channel::take_slot).ok_or(Native::Corrupt)
+}
+
+/// Whether an address is one of this machine's.
+pub fn is_on_this_node(address: NetAddress) -> bool {
+    address.is_loopback() || is_local(address)
 }
 
 /// Own addresses are asked of the kernel once each.
@@ -185,48 +206,26 @@ fn is_local(address: NetAddress) -> bool {
     local
 }
 
-/// Time left to an unclaimed offer; `None` once it is claimed or overdue.
-pub fn offer_left_ns(socket: &Socket, stream: &Stream) -> Option<u64> {
-    if stream.slot.state() == SlotState::Claimed {
-        socket.unclaimed.store(false, Release);
-        return None;
-    }
+/// Offers that nobody has answered for long give their slots back, for a new connection: theirs are
+/// native from here on, as they were in all that was sent. False when there were none.
+fn reclaim_overdue() -> bool {
     let now = clock::monotonic_ns();
-    let ends = match socket.offer_ends_ns.load(Relaxed) {
-        0 => {
-            let ends = now + OFFER_DEADLINE_MS * 1_000_000;
-            socket.offer_ends_ns.store(ends, Relaxed);
-            ends
-        }
-        ends => ends,
+    let is_overdue = |socket: &Socket| {
+        socket.stage() == Stage::Offered
+            && now - socket.offered_at_ns.load(Relaxed) > OFFER_OVERDUE_MS * 1_000_000
     };
-    (ends > now).then(|| ends - now)
-}
-
-/// Takes an offer back that is overdue, or that the other end has answered over the kernel's
-/// connection already, and goes native; true when the caller must look again.
-pub fn give_up_late_offer(fd: i32, index: u32, stream: &Stream) -> bool {
-    let socket = socket::at(index);
-    if !socket.unclaimed.load(Acquire) {
-        return false;
+    let mut found = false;
+    for (fd, kind) in table::walk(0, u32::MAX) {
+        if let Kind::Socket(index) = kind {
+            found |=
+                is_overdue(socket::at(index)) && demote::withdraw(fd, index, Native::NotAccepted);
+        }
     }
-    let is_in_time = offer_left_ns(socket, stream).is_some();
-    if is_in_time && !shadow::has_stray_bytes(fd, socket, &stream.incoming) {
-        return false;
-    }
-    if !socket.unclaimed.load(Acquire) {
-        return false; // it was claimed in time
-    }
-    let _critical = Critical::enter();
-    let withdrawn = demote::withdraw(fd, index, socket, stream, Native::NotAccepted);
-    if withdrawn {
-        forget_channel(&stream.slot.channel);
-    }
-    true
+    found
 }
 
 /// Nobody accepts from this channel: its server may be gone. Ask anew next time.
-fn forget_channel(channel: &Arc<Channel>) {
+pub fn forget_channel(channel: &Arc<Channel>) {
     session::check_alive();
     if let Some(targets) = TARGETS.lock().get_mut() {
         for target in targets.values_mut() {

@@ -3,26 +3,31 @@
 //! Each direction is switched by its writer: bytes before the switch lie in the ring, bytes after
 //! it follow on the shadow. An end that cannot read the ring any more (its descriptor goes to
 //! another program) freezes its reading and asks the writer to take the unread bytes back and
-//! send them on the shadow instead. Both directions always switch together.
+//! send them on the shadow instead (`complete`). Both directions always switch together.
 //!
 //! ```text
 //! initiator                               peer
 //! want native on its incoming lane
-//! bell, SWITCHED on its outgoing lane --> sees either at its next call or wake-up
+//! SWITCHED on its outgoing lane       --> sees either at its next call or wake-up
 //!                                         unread bytes of its outgoing lane back, SWITCHED
-//! sees SWITCHED, drains bells         <-- those bytes on the shadow
+//! the next byte is payload            <-- those bytes on the shadow
 //! ```
+
+mod complete;
 
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
-use heliostat_abi::channel::direction::{SWITCHED, TAKEN_BACK};
+use heliostat_abi::channel::direction::{RESET, SWITCHED, TAKEN_BACK};
+use heliostat_abi::channel::SlotState;
 use heliostat_abi::code::Native;
 use heliostat_abi::limits::DEMOTE_DEADLINE_MS;
 use heliostat_abi::report::Counter;
 use heliostat_base::{call, clock, spin};
+use heliostat_ring::stream::Wish;
 
+use super::early::{self, Stage};
 use super::socket::{self, Socket, Stream};
-use super::{option, relay, shadow, side_lock};
+use super::{accept, connect, end, option, shadow, side_lock};
 use crate::report;
 use crate::thread::Critical;
 
@@ -30,78 +35,130 @@ use crate::thread::Critical;
 const TAKE_BACK_BUFFER: i32 = 1 << 20;
 
 /// Moves connection `index` to the kernel's path: because the peer switched, or because this end
-/// has to. Where the descriptor itself goes to somebody without the ring, both directions must
-/// have switched before this returns: it blocks for the peer at most for the deadline of
-/// `abi::limits`, and for one that does not answer a relay stands in. Otherwise only what goes out
-/// switches now, and the reader follows when it meets the peer's switch.
+/// has to. Where the descriptor itself goes to somebody without the ring, both directions are off
+/// it when this returns (`complete`). Otherwise only what goes out switches now, and the reader
+/// follows when it meets the peer's switch.
 #[cold]
 pub fn leave(fd: i32, index: u32, reason: Native) {
     let _critical = Critical::enter();
     let socket = socket::at(index);
+    accept::decide(fd, index, Some(reason));
     let _alone = socket.leaving.lock();
     let Some(stream) = socket.stream() else { return finish(fd, index, reason) };
-    if withdraw_locked(fd, index, socket, &stream, reason) {
+    if withdraw_locked(fd, index, socket, &stream, reason)
+        || revoke(fd, index, socket, &stream, reason)
+    {
         return;
     }
-    let is_complete = matches!(reason, Native::Exec | Native::Passed | Native::Nested);
+    let is_complete = match reason {
+        Native::Exec | Native::Passed | Native::Nested => true,
+        Native::OwnDescriptors | Native::Ring => true,
+        // Processes that share an epoll set after a fork share its connections, and read the ring.
+        Native::SharedSet => !socket.shared.load(Relaxed),
+        _ => false,
+    };
     if is_complete {
-        freeze(socket, &stream);
+        return complete::leave(fd, index, socket, &stream, reason);
     }
-    switch_outgoing(fd, socket, &stream);
-    if !is_complete {
-        if stream.incoming.flags() & SWITCHED != 0 {
-            finish_incoming(fd, index, socket, &stream, reason);
+    switch_outgoing(fd, socket, &stream, Bell::Always);
+    if stream.incoming.flags() & SWITCHED != 0 {
+        finish_incoming(fd, index, socket, &stream, reason);
+    }
+}
+
+/// What the slot or the shadow has said that ends the direct path: nobody took the offer, the claim
+/// was given up, or the peer has switched.
+#[cold]
+pub fn follow(fd: i32, index: u32) {
+    let _critical = Critical::enter();
+    let Some(stream) = socket::at(index).stream() else { return };
+    match stream.slot.state() {
+        SlotState::Offered => {
+            if withdraw(fd, index, Native::NotAccepted) {
+                connect::forget_channel(&stream.slot.channel);
+            }
         }
-        return;
-    }
-    match await_switch(fd, socket, &stream) {
-        true => finish_incoming(fd, index, socket, &stream, reason),
-        false => leave_alone(fd, index, socket, &stream, reason),
+        SlotState::Claimed | SlotState::Started if stream.incoming.flags() & SWITCHED == 0 => {}
+        _ => leave(fd, index, Native::PeerAsked),
     }
 }
 
-/// Stops this end's reading and asks the writer to take the unread bytes back. Under the
-/// receiver's lock, so that no read is under way while the writer looks at the position.
-fn freeze(socket: &Socket, stream: &Stream) {
-    let receiver = socket.receiver.lock();
-    if receiver.stream.is_some() {
-        let _shared = side_lock::enter(socket, stream.incoming.read_lock());
-        socket.frozen.store(true, Release);
-        stream.incoming.want_native();
+/// Takes an offer back that nobody claimed: the connection is the kernel's, as it was all along.
+/// False when there is none, or it was claimed.
+pub fn withdraw(fd: i32, index: u32, reason: Native) -> bool {
+    let socket = socket::at(index);
+    if !matches!(socket.stage(), Stage::Offered | Stage::Claimed) {
+        return false;
     }
-}
-
-/// Takes an offer back that nobody claimed: what was written into the ring goes out on the
-/// kernel's connection. False when it was claimed, and the stream stays direct.
-pub fn withdraw(fd: i32, index: u32, socket: &Socket, stream: &Stream, reason: Native) -> bool {
+    let _critical = Critical::enter();
     let _alone = socket.leaving.lock();
-    withdraw_locked(fd, index, socket, stream, reason)
+    socket.stream().is_some_and(|stream| withdraw_locked(fd, index, socket, &stream, reason))
 }
 
 fn withdraw_locked(fd: i32, index: u32, socket: &Socket, stream: &Stream, reason: Native) -> bool {
-    if !socket.unclaimed.load(Relaxed) || !stream.slot.withdraw() {
-        socket.unclaimed.store(false, Relaxed);
+    if !matches!(socket.stage(), Stage::Offered | Stage::Claimed) {
         return false;
     }
-    let mut receiver = socket.receiver.lock();
+    let is_ours = stream.slot.withdraw();
+    if !is_ours && stream.slot.state().is_stream() {
+        socket.set_stage(Stage::Claimed);
+        return false;
+    }
+    become_native(fd, index, socket, reason);
+    if is_ours {
+        stream.slot.clone().abandon();
+    } // otherwise the state is nonsense, and the slot is not used again
+    true
+}
+
+/// Gives a claim up in which nothing has been written in either direction.
+fn revoke(fd: i32, index: u32, socket: &Socket, stream: &Stream, reason: Native) -> bool {
+    if socket.stage() != Stage::Accepted {
+        return false;
+    }
+    // Nobody of this end writes meanwhile.
+    let sender = socket.sender.lock();
+    let shared = side_lock::enter(socket, stream.outgoing.write_lock());
+    stream.outgoing.push();
+    let is_begun = stream.outgoing.tail() != 0 || stream.outgoing.flags() != 0;
+    let is_given_up = match stream.slot.state() {
+        SlotState::Claimed => !is_begun && stream.slot.revoke(),
+        // Another holder of this end has done so.
+        state => !state.is_stream(),
+    };
+    drop((sender, shared));
+    if is_given_up {
+        become_native(fd, index, socket, reason);
+    }
+    is_given_up
+}
+
+/// All is the kernel's from here on, and nothing lies anywhere else.
+fn become_native(fd: i32, index: u32, socket: &Socket, reason: Native) {
+    socket.receiver.lock().stream = None;
     let mut sender = socket.sender.lock();
-    let bytes = stream.outgoing.take_back().unwrap_or_default();
-    (receiver.stream, sender.stream) = (None, None);
-    drop(receiver);
+    sender.stream = None;
+    socket.set_stage(Stage::Settled);
     option::restore_delay(fd, socket);
-    send_all(fd, &bytes);
     shut_shadow(fd, socket);
     drop(sender);
-    stream.slot.clone().abandon();
-    socket.unclaimed.store(false, Release);
     finish(fd, index, reason);
-    true
+}
+
+/// For whom the bell of a switch is rung.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Bell {
+    /// The peer has to look once more in any case.
+    Always,
+    /// Only for a peer that sleeps on the connection: if one that does not ends before it looks,
+    /// its end is not a reset for an unread bell.
+    ForSleepers,
 }
 
 /// Switches what goes out; takes unread bytes back when the reader asked for it. One bell is
 /// counted before the switch and rung after it, so that the peer looks once more, and knows that
 /// this byte is not payload.
-fn switch_outgoing(fd: i32, socket: &Socket, stream: &Stream) {
+fn switch_outgoing(fd: i32, socket: &Socket, stream: &Stream, bell: Bell) {
     let mut sender = socket.sender.lock();
     if sender.stream.take().is_none() {
         return;
@@ -110,17 +167,49 @@ fn switch_outgoing(fd: i32, socket: &Socket, stream: &Stream) {
     if stream.outgoing.flags() & SWITCHED != 0 {
         return; // another holder of this end has done it
     }
-    let wanted = stream.outgoing.accept_want();
-    let bytes = match wanted {
-        true => stream.outgoing.take_back().unwrap_or_default(),
-        false => Vec::new(),
+    if switches_unbegun(socket, stream) {
+        return;
+    }
+    early::begin(fd, socket, stream);
+    stream.outgoing.push();
+    let lane = &stream.outgoing;
+    let wish = lane.accept_want();
+    let (bytes, flags) = match wish {
+        Some(_) => (lane.take_back().unwrap_or_default(), SWITCHED | TAKEN_BACK),
+        None => (Vec::new(), SWITCHED),
     };
-    shadow::ring_bell_around(fd, socket, &stream.outgoing, || {
-        stream.outgoing.raise(if wanted { SWITCHED | TAKEN_BACK } else { SWITCHED });
-    });
+    match wish == Some(Wish::Silent) || has_switched_and_ended(fd, socket, stream) {
+        // It listens to no bell any more; TCP would answer it as if the program had written.
+        true => lane.raise(flags),
+        false => shadow::ring_bell_around(fd, socket, lane, 0, || {
+            lane.raise(flags);
+            bell == Bell::Always
+                || lane.take_sleeping_reader()
+                || stream.slot.is_peer_shared(stream.side)
+        }),
+    }
     option::restore_delay(fd, socket);
     send_all(fd, &bytes);
     shut_shadow(fd, socket);
+}
+
+fn has_switched_and_ended(fd: i32, socket: &Socket, stream: &Stream) -> bool {
+    stream.incoming.flags() & SWITCHED != 0 && {
+        shadow::probe(fd, socket);
+        socket.shadow_ended.load(Relaxed)
+    }
+}
+
+/// A client that has not begun its ring, and whose acceptor wants all on the shadow, never begins
+/// it: what it has sent is there already. No bell is needed for who looks at the flags.
+fn switches_unbegun(socket: &Socket, stream: &Stream) -> bool {
+    let is_unbegun = matches!(socket.stage(), Stage::Offered | Stage::Claimed);
+    if !is_unbegun || stream.outgoing.accept_want().is_none() {
+        return false;
+    }
+    socket.set_stage(Stage::Settled);
+    stream.outgoing.raise(SWITCHED | TAKEN_BACK);
+    true
 }
 
 /// A half-closed stream half-closes its shadow, which stayed open for bells until now.
@@ -146,32 +235,23 @@ fn send_all(fd: i32, bytes: &[u8]) {
     }
 }
 
-fn await_switch(fd: i32, socket: &Socket, stream: &Stream) -> bool {
-    let ends = clock::monotonic_ns() + DEMOTE_DEADLINE_MS * 1_000_000;
-    let mut turns = spin::Spin::new();
-    while stream.incoming.flags() & SWITCHED == 0 {
-        shadow::probe_if_stale(fd, socket);
-        let is_gone = stream.slot.peer_left(stream.side) || socket.shadow_ended.load(Relaxed);
-        if is_gone || clock::monotonic_ns() > ends {
-            return false;
-        }
-        if turns.turn() {
-            // The peer may be asleep in a call that only the clock ends; be polite to the core.
-            let _ = call::poll(&mut [], 1);
-        }
-    }
-    true
-}
-
 /// The incoming lane after its switch: what is left in the ring must have been read or taken
 /// back; then the bells go, and the shadow's next byte is payload.
 fn finish_incoming(fd: i32, index: u32, socket: &Socket, stream: &Stream, reason: Native) {
+    if socket.reads_shadow() {
+        match stream.slot.state() {
+            // It was never begun: all of it lies on the shadow, and no bell among it.
+            SlotState::Claimed => {
+                socket.receiver.lock().stream = None;
+                return finish(fd, index, reason);
+            }
+            _ if early::settles(socket, stream) => {}
+            // Bells may lie behind the rest of the prefix.
+            _ => return,
+        }
+    }
     let taken_back = stream.incoming.flags() & TAKEN_BACK != 0;
     if !taken_back && stream.incoming.unread().is_ok_and(|unread| unread > 0) {
-        if socket.frozen.load(Relaxed) {
-            // The peer switched by itself just when it was asked: its bytes are still in the ring.
-            leave_alone(fd, index, socket, stream, reason);
-        }
         return; // the reader comes back here once it has read them
     }
     let ends = clock::monotonic_ns() + DEMOTE_DEADLINE_MS * 1_000_000;
@@ -197,44 +277,13 @@ fn finish(fd: i32, index: u32, reason: Native) {
     crate::event::epoll::became_native(index);
 }
 
-/// The peer does not help. If it has left, a fresh local connection that holds what it sent, and
-/// then ends, takes the descriptor's place; if it only does not answer, a relay does.
-fn leave_alone(fd: i32, index: u32, socket: &Socket, stream: &Stream, reason: Native) {
-    let has_left = stream.slot.peer_left(stream.side) || socket.shadow_ended.load(Relaxed);
-    if !has_left {
-        return match relay::start(fd, index, socket, stream) {
-            true => {
-                socket.receiver.lock().stream = None;
-                finish(fd, index, reason);
-            }
-            false if await_switch(fd, socket, stream) && !socket.is_native() => {
-                finish_incoming(fd, index, socket, stream, reason)
-            }
-            false => reset(fd, index, socket),
-        };
-    }
-    let mut bytes = vec![0; stream.incoming.unread().unwrap_or(0) as usize];
-    let read = stream.incoming.read(&mut [std::io::IoSliceMut::new(&mut bytes)], false);
-    if read.is_err() || call::replace_with_remains(fd, &bytes).is_err() {
-        return reset(fd, index, socket);
-    }
-    socket.receiver.lock().stream = None;
-    finish(fd, index, reason);
-}
-
-/// Gives the connection up: both ends see an error, not a clean end of a cut stream.
-fn reset(fd: i32, index: u32, socket: &Socket) {
-    socket.receiver.lock().stream = None;
-    socket.sender.lock().stream = None;
-    call::reset(fd);
-    finish(fd, index, Native::Corrupt);
-}
-
-/// The peer broke the protocol: this connection ends with an ordinary error.
+/// The peer broke the protocol: this connection ends with an ordinary error, at both ends.
 #[cold]
-pub fn broken<T>(fd: i32, socket: &Socket, answer: T) -> T {
+pub fn broken<T>(fd: i32, socket: &Socket, stream: &Stream, answer: T) -> T {
     report::count(Counter::Corrupt);
-    socket.broken.store(true, Relaxed);
+    stream.outgoing.raise(RESET);
+    end::break_off(socket, libc::ECONNRESET);
+    socket.end_settled.store(true, Release);
     socket.shadow_ended.store(true, Release);
     call::reset(fd);
     answer
@@ -244,6 +293,8 @@ pub fn broken<T>(fd: i32, socket: &Socket, answer: T) -> T {
 #[cold]
 pub fn ring_back(fd: i32, socket: &Socket) {
     if let Some(stream) = &socket.sender.lock().stream {
-        shadow::ring_bell(fd, socket, &stream.outgoing);
+        if early::begin(fd, socket, stream) {
+            shadow::ring_bell(fd, socket, &stream.outgoing, 0);
+        }
     }
 }

@@ -1,8 +1,9 @@
 //! Whose connection is it? An offer is believed only for a socket of its own maker.
 //!
 //! Anybody may write any address into a channel of their own. Within one user that gains
-//! nothing (the same user may trace the process anyway); across users the kernel is asked who
-//! owns the other end of the shadow.
+//! nothing (the same user may trace the process anyway), and root may do as it likes; across users
+//! the kernel is asked who owns the other end of the shadow. A server that listens as root and then
+//! becomes another user is asked for its user now, not for what it was.
 
 use heliostat_abi::code::Native;
 use heliostat_abi::name::NetAddress;
@@ -10,9 +11,11 @@ use heliostat_base::{process, socket_owner};
 
 use super::channel::Channel;
 
+const ROOT: u32 = 0;
+
 /// Refuses an offer whose shadow belongs to another user, or is another socket, than it says.
 pub fn check(channel: &Channel, inode: u64, client: NetAddress) -> Result<(), Native> {
-    if channel.entry.peer_uid == process::effective_uid_cached() {
+    if [ROOT, process::effective_uid()].contains(&channel.entry.peer_uid) {
         return Ok(());
     }
     match socket_owner::find(client.ip, client.port) {

@@ -10,6 +10,8 @@ use heliostat_base::call;
 use heliostat_base::lock::Lock;
 
 use super::channel::Channel;
+use super::option;
+use crate::event::epoll;
 use crate::session::{self, Standing};
 use crate::table::{self, Kind};
 use crate::thread::Critical;
@@ -20,8 +22,13 @@ const LISTENERS_MAX: usize = 1024;
 const ATTACH_ROUNDS_MAX: usize = 64;
 
 static LISTENERS: Lock<Vec<Option<Listener>>> = Lock::new(Vec::new());
-/// Set in a forked child that inherited listeners: its own session has to register them.
+/// Descriptors above this that come with exec are seen when the program first uses them.
+const INHERITED_MAX: i32 = 64;
+/// Set in a forked child that inherited listeners, which its own session has to register, or
+/// connections, which its own report has to list; and in a program that was just executed.
 static RENEWAL_IS_DUE: AtomicBool = AtomicBool::new(false);
+/// What came with exec has not been looked at.
+static EXEC_IS_UNSEEN: AtomicBool = AtomicBool::new(false);
 
 struct Listener {
     port: ObjectId,
@@ -40,6 +47,33 @@ pub fn listening(fd: i32) {
     }
     let _critical = Critical::enter();
     let _ = register(fd);
+}
+
+/// At the start of a program: listening sockets that come with it (inetd, socket activation, a
+/// server that executes itself anew) are looked for before it first waits or changes its user.
+pub fn executed() {
+    EXEC_IS_UNSEEN.store(true, Relaxed);
+    RENEWAL_IS_DUE.store(true, Relaxed);
+}
+
+/// Before accept(2), or a place in an epoll set: registers a listening socket that nobody saw coming
+/// (inherited over exec, received in a message), so that its first client finds it. True for one that
+/// is registered.
+#[cold]
+pub fn noticed(fd: i32) -> bool {
+    renew_if_due();
+    if matches!(table::kind(fd), Kind::Listener(_)) {
+        return true;
+    }
+    if !crate::is_enabled() || !is_listening(fd) {
+        return false;
+    }
+    let _critical = Critical::enter();
+    register(fd).is_ok()
+}
+
+fn is_listening(fd: i32) -> bool {
+    call::option(fd, libc::SOL_SOCKET, libc::SO_ACCEPTCONN) == Ok(1) && is_tcp(fd)
 }
 
 /// True for a stream socket of TCP over IPv4 or IPv6.
@@ -66,6 +100,9 @@ fn register(fd: i32) -> Result<u32, Native> {
     };
     let fresh = Listener { port, epoch, seen: 0, channels: Vec::new(), descriptors: 0 };
     listeners[index].get_or_insert(fresh).descriptors += 1;
+    if table::kind(fd) == Kind::Early {
+        epoll::early::forget(fd);
+    }
     table::set(fd, Kind::Listener(index as u32));
     Ok(index as u32)
 }
@@ -74,20 +111,21 @@ fn register(fd: i32) -> Result<u32, Native> {
 pub fn channels(fd: i32) -> Result<(Vec<Arc<Channel>>, Standing), Native> {
     let index = match table::kind(fd) {
         Kind::Listener(index) => index,
-        // Inherited over exec, or the control plane was away when it was set up.
+        // The control plane was away when it was set up.
         _ if crate::is_enabled() && is_tcp(fd) => register(fd)?,
-        _ => return Err(Native::PeerNotOurs),
+        _ => return Err(Native::Protocol),
     };
     let standing = session::standing()?;
     renew(fd, index, &standing)?;
     attach(index, &standing)?;
     let listeners = LISTENERS.lock();
     let found = listeners.get(index as usize).and_then(Option::as_ref);
-    Ok((found.ok_or(Native::PeerNotOurs)?.channels.clone(), standing))
+    Ok((found.ok_or(Native::NoOffer)?.channels.clone(), standing))
 }
 
-/// Called before a process waits for events: a worker that was forked with listeners registers
-/// them before the first client comes, not after it. One load when there is nothing to do.
+/// Called before a process waits: a worker that was forked with listeners registers them before the
+/// first client comes, not after it, and one that was forked with connections lists them. One load
+/// when there is nothing to do.
 #[inline]
 pub fn renew_if_due() {
     if RENEWAL_IS_DUE.load(Relaxed) {
@@ -101,10 +139,25 @@ fn renew_all() {
     if !RENEWAL_IS_DUE.swap(false, AcqRel) {
         return;
     }
-    let Ok(standing) = session::standing() else { return };
+    if EXEC_IS_UNSEEN.swap(false, AcqRel) {
+        register_inherited();
+    }
+    option::list_inherited();
     for (fd, kind) in table::walk(0, u32::MAX) {
-        if let Kind::Listener(index) = kind {
-            let _ = renew(fd, index, &standing);
+        let Kind::Listener(index) = kind else { continue };
+        let Ok(standing) = session::standing() else { return };
+        let _ = renew(fd, index, &standing);
+    }
+}
+
+/// Asks of the lowest descriptors whether they listen. Who has none does not greet.
+fn register_inherited() {
+    if !crate::is_enabled() {
+        return;
+    }
+    for fd in 0..INHERITED_MAX {
+        if table::is_unknown(fd) && is_listening(fd) {
+            let _ = register(fd);
         }
     }
 }
@@ -147,10 +200,16 @@ fn attach(index: u32, standing: &Standing) -> Result<(), Native> {
 /// This process takes part no more: nobody shall offer it streams.
 pub fn withdraw_all() {
     let _critical = Critical::enter();
-    for (fd, kind) in table::walk(0, u32::MAX) {
-        if let (Kind::Listener(index), Kind::Listener(_)) = (kind, table::take(fd)) {
-            closing(index);
-        }
+    for (fd, _) in table::walk(0, u32::MAX).filter(|(_, kind)| matches!(kind, Kind::Listener(_))) {
+        withdraw(fd);
+    }
+}
+
+/// Connections of `fd` will be accepted where no stub sees it: nobody shall offer it streams.
+pub fn withdraw(fd: i32) {
+    let _critical = Critical::enter();
+    if let Kind::Listener(index) = table::take(fd) {
+        closing(index);
     }
 }
 
@@ -180,6 +239,9 @@ pub fn reset_in_forked_child() {
     for listener in LISTENERS.lock().iter_mut().flatten() {
         listener.epoch = 0;
         std::mem::forget(std::mem::take(&mut listener.channels));
+        RENEWAL_IS_DUE.store(true, Relaxed);
+    }
+    if super::socket::each_live().next().is_some() {
         RENEWAL_IS_DUE.store(true, Relaxed);
     }
 }

@@ -1,8 +1,11 @@
 //! Socket options and ioctls whose answer differs on a direct stream.
 
-use std::sync::atomic::Ordering::{Relaxed, Release};
+use std::collections::BTreeSet;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::Arc;
 
+use heliostat_abi::channel::SlotState;
 use heliostat_abi::code::Native;
 use heliostat_abi::name::NetAddress;
 use heliostat_abi::report::{Counter, Entry, Path};
@@ -10,14 +13,32 @@ use heliostat_base::call;
 use heliostat_base::sys::Errno;
 
 use super::channel::Side;
+use super::early::{self, Stage};
 use super::socket::{self, Socket};
-use super::{demote, shadow};
-use crate::{report, Answer};
+use super::{demote, end, hold, shadow};
+use crate::table::{self, Kind};
+use crate::{report, session, Answer};
 
 const NODELAY: u32 = 1;
-const CORK: u32 = 2;
+/// TCP_CORK, as the program set it.
+pub const CORK: u32 = 2;
 /// The shadow has been made fit for bells, and does not tell any more what the program asked for.
 const BELLS: u32 = 4;
+/// Bytes are held back in the ring.
+pub const HOLDS: u32 = 8;
+/// The shadow's SO_SNDBUF has been widened for bells.
+const WIDE: u32 = 16;
+/// SO_SNDBUF that takes bells beside anything. The kernel doubles what it is given.
+const BELLS_BUFFER: i32 = 256 * 1024;
+/// TCP_CORK was set on a socket that was no connection yet; new ones are asked for it from then on.
+static CORKED_EARLY: AtomicBool = AtomicBool::new(false);
+
+/// setsockopt(2) on a socket that is no connection yet, and may become one or listen for some.
+pub fn set_early(level: i32, name: i32) {
+    if (level, name) == (libc::IPPROTO_TCP, libc::TCP_CORK) {
+        CORKED_EARLY.store(true, Release);
+    }
+}
 
 /// setsockopt(2): `None` passes it to the shadow as it is.
 pub fn set(fd: i32, index: u32, level: i32, name: i32, value: &[u8]) -> Answer {
@@ -25,11 +46,23 @@ pub fn set(fd: i32, index: u32, level: i32, name: i32, value: &[u8]) -> Answer {
     if socket.is_native() {
         return None;
     }
+    // Payload goes over the shadow still, as the program would have it.
+    let is_early = !matches!(socket.stage(), Stage::Settled | Stage::Accepted);
     match (level, name) {
-        (libc::IPPROTO_TCP, libc::TCP_NODELAY) => set_delay(fd, socket, NODELAY, value),
-        (libc::IPPROTO_TCP, libc::TCP_CORK) => set_delay(fd, socket, CORK, value),
+        (libc::IPPROTO_TCP, libc::TCP_NODELAY) if is_early => None,
+        (libc::IPPROTO_TCP, libc::TCP_CORK) if is_early => {
+            // The ring that is begun later holds back too.
+            remember(socket, CORK, value);
+            None
+        }
+        (libc::IPPROTO_TCP, libc::TCP_NODELAY) => set_delay(fd, index, NODELAY, value),
+        (libc::IPPROTO_TCP, libc::TCP_CORK) => set_delay(fd, index, CORK, value),
         (libc::IPPROTO_TCP, libc::TCP_ULP | libc::TCP_REPAIR | libc::TCP_MD5SIG) => {
             demote::leave(fd, index, Native::Option);
+            None
+        }
+        (libc::SOL_SOCKET, libc::SO_SNDBUF | libc::SO_SNDBUFFORCE) => {
+            socket.delay_options.fetch_and(!WIDE, Relaxed);
             None
         }
         (libc::SOL_SOCKET, libc::SO_LINGER) => {
@@ -48,41 +81,75 @@ pub fn set(fd: i32, index: u32, level: i32, name: i32, value: &[u8]) -> Answer {
 
 /// The shadow sends at once, since its bytes are bells; what the program asked for is remembered,
 /// told back, and put in force when the connection goes native.
-fn set_delay(fd: i32, socket: &Socket, bit: u32, value: &[u8]) -> Answer {
+fn set_delay(fd: i32, index: u32, bit: u32, value: &[u8]) -> Answer {
+    let socket = socket::at(index);
     let Some(value) = value.get(..4) else { return Some(Err(Errno(libc::EINVAL))) };
     // What was in force before need not be asked of the kernel when it is overwritten now.
+    let is_corked = socket.delay_options.load(Relaxed) & CORK != 0;
     match bit {
-        NODELAY => send_bells_at_once(fd, socket),
+        NODELAY if !is_corked => send_bells_at_once(fd, socket),
         _ => prepare_for_bells(fd, socket),
     }
-    match value.iter().any(|byte| *byte != 0) {
-        true => socket.delay_options.fetch_or(bit, Relaxed),
-        false => socket.delay_options.fetch_and(!bit, Relaxed),
-    };
+    let is_on = remember(socket, bit, value);
+    if is_on == (bit == NODELAY) {
+        hold::push(fd, index);
+    }
     Some(Ok(0))
 }
 
+/// Notes what the program asked for; true when it is on.
+fn remember(socket: &Socket, bit: u32, value: &[u8]) -> bool {
+    let is_on = value.iter().take(4).any(|byte| *byte != 0);
+    match is_on {
+        true => socket.delay_options.fetch_or(bit, Relaxed),
+        false => socket.delay_options.fetch_and(!bit, Relaxed),
+    };
+    is_on
+}
+
 /// getsockopt(2) of an int that the shadow would answer wrongly.
-pub fn get(index: u32, level: i32, name: i32) -> Option<i32> {
+pub fn get(fd: i32, index: u32, level: i32, name: i32) -> Option<i32> {
     let socket = socket::at(index);
     if socket.is_native() {
         return None;
     }
+    if (level, name) == (libc::SOL_SOCKET, libc::SO_ERROR) {
+        let is_kernels = match (socket.stage(), socket.stream()) {
+            (Stage::Undecided, _) => true,
+            (Stage::Offered, Some(stream)) => stream.slot.state() == SlotState::Offered,
+            _ => false,
+        };
+        return (!is_kernels).then(|| error_now(fd, socket));
+    }
     let options = socket.delay_options.load(Relaxed);
+    if (level, name) == (libc::SOL_SOCKET, libc::SO_SNDBUF) && options & WIDE != 0 {
+        return Some(socket.send_buffer.load(Relaxed));
+    }
     if level == libc::IPPROTO_TCP && options & BELLS == 0 {
         return None;
     }
     match (level, name) {
         (libc::IPPROTO_TCP, libc::TCP_NODELAY) => Some(i32::from(options & NODELAY != 0)),
         (libc::IPPROTO_TCP, libc::TCP_CORK) => Some(i32::from(options & CORK != 0)),
-        (libc::SOL_SOCKET, libc::SO_ERROR) => shadow::take_error(socket).map(|Errno(errno)| errno),
         _ => None,
     }
+}
+
+/// SO_ERROR of a direct stream: the shadow's own error may be nothing but unread bells.
+fn error_now(fd: i32, socket: &Socket) -> i32 {
+    let Some(stream) = socket.stream() else { return 0 };
+    shadow::probe(fd, socket);
+    end::settle(socket, &stream);
+    end::take_error(socket).map_or(0, |Errno(errno)| errno)
 }
 
 /// Puts the program's own choice in force on a connection that goes native.
 pub fn restore_delay(fd: i32, socket: &Socket) {
     let options = socket.delay_options.load(Relaxed);
+    if options & WIDE != 0 {
+        let bytes = socket.send_buffer.load(Relaxed) / 2;
+        let _ = call::set_option(fd, libc::SOL_SOCKET, libc::SO_SNDBUF, bytes);
+    }
     if options & BELLS == 0 {
         return;
     }
@@ -99,10 +166,28 @@ pub fn prepare_for_bells(fd: i32, socket: &Socket) {
     if socket.delay_options.fetch_or(BELLS, Relaxed) & BELLS != 0 {
         return;
     }
-    if call::option(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY).unwrap_or(0) != 0 {
-        socket.delay_options.fetch_or(NODELAY, Relaxed);
+    for (name, bit) in [(libc::TCP_NODELAY, NODELAY), (libc::TCP_CORK, CORK)] {
+        if call::option(fd, libc::IPPROTO_TCP, name).unwrap_or(0) != 0 {
+            socket.delay_options.fetch_or(bit, Relaxed);
+        }
+    }
+    if socket.delay_options.load(Relaxed) & CORK != 0 {
+        let _ = call::set_option(fd, libc::IPPROTO_TCP, libc::TCP_CORK, 0);
     }
     let _ = call::set_option(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, 1);
+}
+
+/// Makes room for bells in a small SO_SNDBUF, whose size is remembered. False when nothing came of it.
+#[cold]
+pub fn widen_for_bells(fd: i32, socket: &Socket) -> bool {
+    let Ok(bytes) = call::option(fd, libc::SOL_SOCKET, libc::SO_SNDBUF) else { return false };
+    let is_wide = socket.delay_options.load(Relaxed) & WIDE != 0;
+    if is_wide || bytes >= BELLS_BUFFER {
+        return false;
+    }
+    socket.send_buffer.store(bytes, Relaxed);
+    socket.delay_options.fetch_or(WIDE, Relaxed);
+    call::set_option(fd, libc::SOL_SOCKET, libc::SO_SNDBUF, BELLS_BUFFER / 2).is_ok()
 }
 
 fn send_bells_at_once(fd: i32, socket: &Socket) {
@@ -117,13 +202,24 @@ pub fn note_nonblocking(index: u32, on: bool) {
 }
 
 /// FIONREAD and SIOCOUTQ: bytes to read, bytes not read yet by the peer.
-pub fn queued(index: u32, outgoing: bool) -> Option<i32> {
+pub fn queued(fd: i32, index: u32, outgoing: bool) -> Option<i32> {
     let socket = socket::at(index);
+    if socket.is_early() {
+        let stream = socket.stream()?;
+        let is_shadow = outgoing && socket.stage() == Stage::Offered;
+        if is_shadow && stream.slot.state() == SlotState::Offered {
+            return None;
+        }
+        if !outgoing {
+            return early::queued(fd, &stream).map(|bytes| bytes.min(i32::MAX as u64) as i32);
+        }
+    }
     let lane = match outgoing {
         false => socket.receiver.lock().stream.as_ref()?.incoming.clone(),
         true => socket.sender.lock().stream.as_ref()?.outgoing.clone(),
     };
-    lane.unread().ok().map(|bytes| bytes.min(i32::MAX as u64) as i32)
+    let bytes = if outgoing { lane.unsent() } else { lane.unread() };
+    bytes.ok().map(|bytes| bytes.min(i32::MAX as u64) as i32)
 }
 
 /// Gives a connection its line in the report; `ends` are its own and its peer's address, asked of
@@ -136,13 +232,53 @@ pub fn report_new(
     ends: Option<(NetAddress, NetAddress)>,
 ) {
     match path {
-        Path::Direct => report::count(Counter::Direct),
+        Path::Direct => {
+            report::count(Counter::Direct);
+            note_cork(fd, socket);
+        }
         Path::Native(reason) => report::count_native(reason),
     }
+    socket.accepted.store(side == Side::Server, Relaxed);
+    give_line(fd, socket, path, ends);
+}
+
+/// What was set before connect(2), or on the listening socket, holds back in the ring too.
+fn note_cork(fd: i32, socket: &Socket) {
+    if CORKED_EARLY.load(Acquire)
+        && call::option(fd, libc::IPPROTO_TCP, libc::TCP_CORK).is_ok_and(|on| on != 0)
+    {
+        socket.delay_options.fetch_or(CORK, Relaxed);
+    }
+}
+
+/// Lists an accepted connection of which nobody knows yet what it becomes; it is counted then.
+pub fn list_undecided(fd: i32, socket: &Socket) {
+    socket.accepted.store(true, Relaxed);
+    give_line(fd, socket, Path::Native(Native::Undecided), None);
+}
+
+/// The line; `Side` is what `socket.accepted` says.
+fn give_line(fd: i32, socket: &Socket, path: Path, ends: Option<(NetAddress, NetAddress)>) {
+    let accepted = socket.accepted.load(Relaxed);
     let Some(ends) = ends.or_else(|| ends_of(fd)) else { return };
-    let line = report::line(&entry_of(fd, socket, side == Side::Server, path, ends)).map(Arc::new);
+    let line = report::line(&entry_of(fd, socket, accepted, path, ends)).map(Arc::new);
     socket.receiver.lock().line = line.clone();
     socket.sender.lock().line = line;
+}
+
+/// In a forked child that is about to wait: lists the connections that it got from its parent, whose
+/// lines stay the parent's. They were counted where they began.
+pub fn list_inherited() {
+    let mut seen = BTreeSet::new();
+    for (fd, kind) in table::walk(0, u32::MAX) {
+        let Kind::Socket(index) = kind else { continue };
+        let socket = socket::at(index);
+        if !seen.insert(index) || socket.receiver.lock().line.is_some() {
+            continue;
+        }
+        session::be_known();
+        give_line(fd, socket, socket.path(), None);
+    }
 }
 
 fn ends_of(fd: i32) -> Option<(NetAddress, NetAddress)> {

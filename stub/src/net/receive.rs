@@ -1,19 +1,26 @@
 //! Receiving on a direct stream: recv, read, readv, recvmsg and their flags.
 
+mod early_steps;
+
 use std::io::IoSliceMut;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::sync::Arc;
 
-use heliostat_abi::channel::direction::{FIN, RESET, SWITCHED, TAKEN_BACK};
+use heliostat_abi::channel::direction::{RESET, SWITCHED, TAKEN_BACK};
 use heliostat_abi::code::Native;
 use heliostat_abi::node::State;
 use heliostat_base::call;
 use heliostat_base::sys::Errno;
 use heliostat_ring::stream::{MoveError, ReadDone};
 
+use early_steps::{read_on, step_early, step_undecided};
+
+use super::early::{self, Stage, Taken};
 use super::send::PIECE_BYTES;
 use super::socket::{self, Socket, Stream};
 use super::wait::{self, Wake};
-use super::{connect, demote, shadow, side_lock};
+use super::{accept, demote, end, listen, shadow, side_lock};
+use crate::report::Line;
 use crate::thread::Critical;
 use crate::{fail, Answer};
 
@@ -26,10 +33,18 @@ const KNOWN: i32 =
 enum Step {
     Done(usize),
     Empty(Stream),
+    /// Bytes came while the lane was looked at.
+    Again,
+    /// As `Empty`, of a connection whose offer may still come: this thread sleeps, and is counted.
+    Undecided,
     End,
+    /// With the error that `end` keeps, to be told unless bytes are.
+    Gone,
     Failed(Errno),
     Native,
     Leave(Native),
+    /// The offer was not taken, or given back: all is the kernel's.
+    Follow,
 }
 
 /// What a receiving call came to.
@@ -51,6 +66,11 @@ pub fn receive(fd: i32, index: u32, buffers: &mut [IoSliceMut<'_>], flags: i32) 
     if flags & !KNOWN != 0 {
         return Received::Answer(unusual(fd, index, flags));
     }
+    if socket.stage() == Stage::Undecided {
+        // To wait for all bytes is to rely on what the connection is.
+        let at_last = flags & libc::MSG_WAITALL != 0;
+        accept::decide(fd, index, at_last.then_some(Native::Crossed));
+    }
     // The commonest case first: bytes are there, one look takes them.
     match step(fd, socket, buffers, flags) {
         Step::Done(bytes) if flags & libc::MSG_WAITALL == 0 => Received::Answer(Some(Ok(bytes))),
@@ -63,7 +83,8 @@ pub fn woken(fd: i32, index: u32, answer: Result<usize, Errno>) -> Answer {
     let socket = socket::at(index);
     let Some(stream) = socket.receiver.lock().stream.clone() else {
         wait::forget_sleep(socket);
-        return None;
+        // The kernel's own answer, where there is no stream, yet or any more.
+        return answer.err().map(Err);
     };
     match wait::end_sleep(fd, socket, &stream, answer) {
         Wake::Look => None,
@@ -107,6 +128,8 @@ fn receive_slowly(
                 continue;
             }
             Step::End => break Some(Ok(total)),
+            Step::Gone if total > 0 => break Some(Ok(total)),
+            Step::Gone => break Some(end::take_error(socket).map_or(Ok(0), Err)),
             Step::Native if total > 0 => {
                 break Some(Ok(total + rest_by_kernel(fd, buffers, flags)))
             }
@@ -118,6 +141,12 @@ fn receive_slowly(
                 continue;
             }
             Step::Empty(_) if wanted == 0 => break Some(Ok(total)),
+            Step::Again => continue,
+            Step::Undecided => return Received::Sleep,
+            Step::Follow => {
+                demote::follow(fd, index);
+                continue;
+            }
             Step::Empty(stream) => stream,
         };
         match pause(fd, index, &stream, flags) {
@@ -145,6 +174,10 @@ fn rest_by_kernel(fd: i32, buffers: &mut [IoSliceMut<'_>], flags: i32) -> usize 
     total
 }
 
+fn is_impatient(socket: &Socket, flags: i32) -> bool {
+    socket.nonblocking.load(Relaxed) || flags & libc::MSG_DONTWAIT != 0
+}
+
 enum Pause {
     Again,
     Sleep,
@@ -154,16 +187,15 @@ enum Pause {
 /// Nothing to read now: waits, or says why not.
 fn pause(fd: i32, index: u32, stream: &Stream, flags: i32) -> Pause {
     let socket = socket::at(index);
-    if connect::give_up_late_offer(fd, index, stream) {
-        return Pause::Again;
-    }
-    if socket.nonblocking.load(Relaxed) || flags & libc::MSG_DONTWAIT != 0 {
-        return match shadow::probe_if_stale(fd, socket) {
+    listen::renew_if_due();
+    if is_impatient(socket, flags) {
+        let is_news = shadow::doubt(fd, socket, stream) || shadow::probe_if_stale(fd, socket);
+        return match is_news {
             true => Pause::Again,
             false => Pause::Stop(libc::EAGAIN),
         };
     }
-    let spun = wait::spin_first(socket, stream, false);
+    let spun = wait::spin_first(fd, socket, stream, false);
     let may_leave = flags & libc::MSG_WAITALL == 0;
     if spun.is_none() && may_leave && wait::begin_sleep(fd, socket, stream) {
         return Pause::Sleep;
@@ -180,24 +212,39 @@ fn step(fd: i32, socket: &Socket, buffers: &mut [IoSliceMut<'_>], flags: i32) ->
     let _critical = Critical::enter();
     let mut half = socket.receiver.lock();
     let half = &mut *half;
-    let Some(stream) = &half.stream else { return Step::Native };
+    let Some(stream) = &half.stream else {
+        return step_undecided(fd, socket, half, buffers, flags);
+    };
     let Some(_shared) = side_lock::enter(socket, stream.incoming.read_lock()) else {
-        return demote::broken(fd, socket, Step::Failed(Errno(libc::ECONNRESET)));
+        return demote::broken(fd, socket, stream, Step::Gone);
     };
     // Once this end has switched, what is left to do is reading until the peer switches too.
     let has_switched = || stream.outgoing.flags() & SWITCHED != 0;
     if stream.slot.channel.state() == State::Revoked && !has_switched() {
         return Step::Leave(Native::Revoked);
     }
-    if socket.is_frozen() {
+    if socket.is_frozen() || is_frozen_by_other(socket, stream) {
         return match stream.incoming.flags() & SWITCHED {
             0 => Step::Empty(stream.clone()),
             _ => Step::Leave(Native::PeerAsked),
         };
     }
     let peeks = flags & libc::MSG_PEEK != 0;
+    if socket.reads_shadow() {
+        let mut taken = early::take(fd, socket, stream, buffers, flags);
+        if let (Taken::Bytes(bytes), false) = (&mut taken, peeks) {
+            *bytes = read_on(fd, socket, stream, buffers, *bytes, flags);
+            count(&mut half.received, &half.line, *bytes);
+        }
+        if let Some(step) = step_early(fd, socket, stream, taken) {
+            return step;
+        }
+    }
     let done = if flags & libc::MSG_TRUNC != 0 {
-        let bytes = buffers.iter().map(|buffer| buffer.len()).sum();
+        let bytes: usize = buffers.iter().map(|buffer| buffer.len()).sum();
+        if let (true, Ok(unread @ 1..)) = (peeks, stream.incoming.unread()) {
+            return Step::Done(bytes.min(unread as usize));
+        }
         stream.incoming.discard(bytes).map_err(MoveError::from)
     } else {
         match buffers {
@@ -209,7 +256,7 @@ fn step(fd: i32, socket: &Socket, buffers: &mut [IoSliceMut<'_>], flags: i32) ->
         Ok(done) => done,
         Err(MoveError::Fault) => return Step::Failed(Errno(libc::EFAULT)),
         Err(MoveError::Corrupt(_)) => {
-            return demote::broken(fd, socket, Step::Failed(Errno(libc::ECONNRESET)));
+            return demote::broken(fd, socket, stream, Step::Gone);
         }
     };
     if done.bytes == 0 {
@@ -218,13 +265,27 @@ fn step(fd: i32, socket: &Socket, buffers: &mut [IoSliceMut<'_>], flags: i32) ->
     if done.made_room && stream.incoming.take_sleeping_writer() {
         demote::ring_back(fd, socket);
     }
-    if flags & libc::MSG_PEEK == 0 {
-        half.received += done.bytes as u64;
-        if let Some(line) = &half.line {
-            line.received(half.received);
-        }
+    if !peeks {
+        count(&mut half.received, &half.line, done.bytes);
     }
     Step::Done(done.bytes)
+}
+
+/// Another process that holds this end has stopped reading: what is in the ring comes again, on
+/// the shadow. Under the lock that both take for reading.
+#[inline]
+fn is_frozen_by_other(socket: &Socket, stream: &Stream) -> bool {
+    socket.shared.load(Relaxed)
+        && (stream.incoming.is_reader_leaving() || stream.incoming.flags() & TAKEN_BACK != 0)
+}
+
+/// Counts payload, for the report.
+#[inline]
+fn count(received: &mut u64, line: &Option<Arc<Line>>, bytes: usize) {
+    *received += bytes as u64;
+    if let Some(line) = line {
+        line.received(*received);
+    }
 }
 
 /// Reads a large buffer in pieces, each given back to the writer at once, and goes on for as long
@@ -249,30 +310,37 @@ fn read_pieces(stream: &Stream, buffer: &mut [u8]) -> Result<ReadDone, MoveError
 
 /// An empty lane: is it the end, an error, the kernel's turn, or only early?
 fn when_empty(fd: i32, socket: &Socket, stream: &Stream) -> Step {
+    if socket.is_early() {
+        if let Some(errno) = early::unclaimed_error(socket, stream) {
+            return Step::Failed(errno);
+        }
+        if early::goes_native(fd, socket, stream) {
+            return Step::Follow;
+        }
+    }
     let ended = socket.shadow_ended.load(Acquire);
     let flags = stream.incoming.flags();
+    if ended {
+        stream.incoming.release_held();
+    }
     // Flags and the shadow's end come after the last byte: look once more before believing them.
     let taken_back = flags & TAKEN_BACK != 0 && flags & SWITCHED != 0;
     if !taken_back && stream.incoming.unread().is_ok_and(|unread| unread > 0) {
-        return Step::Empty(stream.clone());
+        return Step::Again;
     }
     if flags & SWITCHED != 0 {
         return Step::Leave(Native::PeerAsked);
     }
-    if flags & FIN != 0 && flags & RESET == 0 {
+    if ended || flags & RESET != 0 {
+        end::settle(socket, stream);
+    }
+    if end::is_in_order(socket, flags) {
         return Step::End;
     }
-    if flags & RESET != 0 && !socket.broken.swap(true, Relaxed) {
-        return Step::Failed(Errno(libc::ECONNRESET));
+    if ended || socket.broken.load(Acquire) {
+        return Step::Gone;
     }
-    if ended {
-        shadow::drain(fd, socket, &stream.incoming);
-        return match shadow::take_error(socket) {
-            Some(errno) => Step::Failed(errno),
-            None => Step::End,
-        };
-    }
-    if socket.read_shut.load(Relaxed) || flags & RESET != 0 {
+    if socket.read_shut.load(Relaxed) {
         return Step::End;
     }
     Step::Empty(stream.clone())

@@ -2,18 +2,23 @@
 //!
 //! The peer may be computing, stopped, or asleep in a call that has nothing to do with this
 //! connection; it cannot move its unread bytes to the kernel's path now. So this end gets one half
-//! of a fresh local connection in its descriptor's place, and a forked process carries bytes
-//! between the other half and the stream until either ends, or the peer comes round and switches.
+//! of a fresh connection in its descriptor's place, and a forked process carries bytes between the
+//! other half and the stream until either ends, or the peer comes round and switches.
 
 use std::io::IoSliceMut;
+use std::os::fd::AsRawFd;
 
-use heliostat_abi::channel::direction::{FIN, SWITCHED};
+use std::sync::atomic::Ordering::Acquire;
+
+use heliostat_abi::channel::direction::{RESET, SWITCHED};
+use heliostat_base::fd::OwnedFd;
 use heliostat_base::process::Detached;
 use heliostat_base::sys::Errno;
-use heliostat_base::{call, process};
+use heliostat_base::{call, packet, process, twin};
 
-use super::shadow;
+use super::early::{self, Taken};
 use super::socket::{Socket, Stream};
+use super::{end, shadow};
 use crate::event::epoll;
 
 const PIECE_BYTES: usize = 64 * 1024;
@@ -25,46 +30,107 @@ pub fn start(fd: i32, index: u32, socket: &Socket, stream: &Stream) -> bool {
     if !stream.incoming.retract_want() {
         return false; // the peer has come round after all
     }
-    let Ok((ours, far)) = call::local_pair() else { return false };
+    stand_in(fd, index, |far| Relay::new(fd, socket, stream, far).carry())
+}
+
+/// Puts a connection in place that holds `bytes` and then ends as the peer has ended.
+pub fn start_remains(fd: i32, index: u32, bytes: &[u8], is_reset: bool) -> bool {
+    stand_in(fd, index, |far| {
+        let mut sent = 0;
+        while sent < bytes.len() {
+            match call::send(far, &bytes[sent..], libc::MSG_NOSIGNAL) {
+                Ok(count) => sent += count,
+                Err(Errno(libc::EINTR)) => {}
+                Err(_) => return,
+            }
+        }
+        if is_reset {
+            let _ = call::linger_zero(far);
+        }
+    })
+}
+
+/// The program waits for a stand-in this long at most.
+const STAND_IN_MS: u64 = 1000;
+
+/// Another connection takes the place of `fd`, and a detached process does `work` with its far end:
+/// a twin (`heliostat_base::twin`), or where there can be none a local one.
+fn stand_in(fd: i32, index: u32, work: impl FnOnce(i32)) -> bool {
+    let Ok((near, far)) = call::local_pair() else { return false };
     match process::fork_detached() {
         Ok(Detached::Child) => {
             crate::process::in_forked_child();
-            let _ = call::close(ours);
+            let _ = call::close(near);
             call::keep_only(&mut [fd, far]);
-            carry(fd, socket, stream, far);
+            if let Some(end) = offer_twin(fd, far) {
+                work(end);
+            }
             process::exit_now(0)
         }
         Ok(Detached::Parent) => {
-            epoll::withdraw_shadow(index);
-            let is_replaced = call::replace(ours, fd).is_ok();
             let _ = call::close(far);
-            is_replaced
+            let Some(new) = take_twin(near) else { return false };
+            epoll::withdraw_shadow(index);
+            call::replace(new, fd).is_ok()
         }
         Err(_) => {
-            let _ = (call::close(ours), call::close(far));
+            let _ = (call::close(near), call::close(far));
             false
         }
     }
+}
+
+/// In the detached process: hands a twin of `fd` over. The end to work with, unless nobody waits.
+fn offer_twin(fd: i32, door: i32) -> Option<i32> {
+    let hand_over = |fds: &[i32]| packet::send(door, &[1], fds).is_ok();
+    let Ok((near, far)) = twin::make(fd) else { return hand_over(&[]).then_some(door) };
+    let is_taken = hand_over(&[near.as_raw_fd()]);
+    let _ = call::close(door);
+    is_taken.then(|| far.into_raw())
+}
+
+/// In the program's process: what takes the descriptor's place.
+fn take_twin(door: i32) -> Option<i32> {
+    let taken = packet::set_timeouts(door, STAND_IN_MS)
+        .and_then(|()| packet::receive(door, &mut [0]))
+        .map(|(_, mut fds)| fds.pop());
+    let _ = packet::set_timeouts(door, 0);
+    if let Ok(None) = taken {
+        return Some(door);
+    }
+    let _ = call::close(door);
+    taken.ok().flatten().map(OwnedFd::into_raw)
 }
 
 /// Bytes read and not yet written, in one direction.
 struct Pending {
     bytes: Vec<u8>,
     sent: usize,
+    /// Nothing more is read.
     ended: bool,
+    /// It ended by an error.
+    failed: bool,
 }
 
 impl Pending {
     fn new() -> Self {
-        Self { bytes: Vec::new(), sent: 0, ended: false }
+        Self { bytes: Vec::new(), sent: 0, ended: false, failed: false }
     }
 
     fn is_empty(&self) -> bool {
         self.sent == self.bytes.len()
     }
 
+    fn wants_more(&self) -> bool {
+        self.is_empty() && !self.ended
+    }
+
+    fn is_done(&self) -> bool {
+        self.is_empty() && self.ended
+    }
+
     fn fill(&mut self, read: impl FnOnce(&mut [u8]) -> Result<usize, Errno>) {
-        if !self.is_empty() || self.ended {
+        if !self.wants_more() {
             return;
         }
         let mut bytes = vec![0; PIECE_BYTES];
@@ -75,7 +141,7 @@ impl Pending {
                 (self.bytes, self.sent) = (bytes, 0);
             }
             Err(Errno(libc::EAGAIN | libc::EINTR)) => {}
-            Err(_) => self.ended = true,
+            Err(_) => (self.ended, self.failed) = (true, true),
         }
     }
 
@@ -91,28 +157,127 @@ impl Pending {
         }
         true
     }
+
+    /// Nobody takes it any more.
+    fn give_up(&mut self) {
+        (self.bytes, self.sent, self.ended, self.failed) = (Vec::new(), 0, true, true);
+    }
 }
 
-/// Carries bytes until both directions have ended or one end is gone.
-fn carry(shadow: i32, socket: &Socket, stream: &Stream, far: i32) {
-    let (mut inward, mut outward) = (Pending::new(), Pending::new());
-    let (mut told_far, mut told_shadow) = (false, false);
-    loop {
-        inward.fill(|bytes| read_stream(shadow, socket, stream, bytes));
-        outward.fill(|bytes| call::recv(far, bytes, libc::MSG_DONTWAIT));
-        if !inward.drain(far) || !outward.drain(shadow) {
-            return;
+/// The stream and the shadow on one side, the program's new descriptor on the other.
+struct Relay<'a> {
+    shadow: i32,
+    socket: &'a Socket,
+    stream: &'a Stream,
+    far: i32,
+    /// To the program.
+    inward: Pending,
+    /// From the program.
+    outward: Pending,
+    told_far: bool,
+    told_shadow: bool,
+    /// The program has closed its descriptor: what it has sent may still lie here.
+    far_is_closed: bool,
+}
+
+/// What poll reports of a descriptor that is through, whether it is asked for or not: waited for
+/// once more, it would never let us sleep.
+const THROUGH: i16 = libc::POLLHUP | libc::POLLERR | libc::POLLNVAL;
+
+impl<'a> Relay<'a> {
+    fn new(shadow: i32, socket: &'a Socket, stream: &'a Stream, far: i32) -> Self {
+        Self {
+            shadow,
+            socket,
+            stream,
+            far,
+            inward: Pending::new(),
+            outward: Pending::new(),
+            told_far: false,
+            told_shadow: false,
+            far_is_closed: false,
         }
-        if inward.ended && inward.is_empty() && !std::mem::replace(&mut told_far, true) {
-            let _ = call::shutdown(far, libc::SHUT_WR);
+    }
+
+    /// Carries bytes until both directions have ended or one end is gone.
+    fn carry(&mut self) {
+        loop {
+            let Self { shadow, socket, stream, far, .. } = *self;
+            self.inward.fill(|bytes| read_stream(shadow, socket, stream, bytes));
+            self.outward.fill(|bytes| call::recv(far, bytes, libc::MSG_DONTWAIT));
+            if !self.inward.drain(far) {
+                return self.end_shadow();
+            }
+            if !self.outward.drain(shadow) {
+                // What the peer sent before it went is still carried, and nothing to it.
+                self.outward.give_up();
+                let _ = call::shutdown(far, libc::SHUT_RD);
+            }
+            self.tell_ends();
+            if self.inward.failed && self.inward.is_empty() {
+                let _ = call::linger_zero(far); // the peer's reset is passed on
+                return;
+            }
+            if self.inward.is_done() && self.outward.is_done() {
+                return;
+            }
+            if self.far_is_closed && self.outward.is_done() {
+                return self.end_shadow();
+            }
+            self.sleep();
         }
-        if outward.ended && outward.is_empty() && !std::mem::replace(&mut told_shadow, true) {
-            let _ = call::shutdown(shadow, libc::SHUT_WR);
+    }
+
+    fn tell_ends(&mut self) {
+        if self.inward.is_done() && !std::mem::replace(&mut self.told_far, true) {
+            let _ = call::shutdown(self.far, libc::SHUT_WR);
         }
-        if told_far && told_shadow {
-            return;
+        if self.outward.is_done() && !std::mem::replace(&mut self.told_shadow, true) {
+            let _ = call::shutdown(self.shadow, libc::SHUT_WR);
         }
-        sleep(shadow, socket, stream, far, &inward, &outward);
+    }
+
+    /// The program has closed: the connection ends as the kernel would have ended it, with a reset
+    /// if bytes were left unread (RFC 2525, 2.17).
+    fn end_shadow(&self) {
+        let unread = self.stream.incoming.unread().is_ok_and(|bytes| bytes > 0);
+        if unread || !self.inward.is_empty() || self.outward.failed {
+            let _ = call::linger_zero(self.shadow);
+        }
+    }
+
+    /// Sleeps until there is something to carry. A descriptor of which nothing is wanted is left
+    /// out, but for the one event that says that it is through.
+    fn sleep(&mut self) {
+        let lane = &self.stream.incoming;
+        shadow::drain(self.shadow, self.socket, lane);
+        let reads_ring = self.inward.wants_more();
+        if reads_ring {
+            lane.reader_sleeps();
+        }
+        let must_look = reads_ring && lane.unread().is_ok_and(|unread| unread > 0);
+        let wants = |is_asked: bool, events: i16| if is_asked { events } else { 0 };
+        let far_events = wants(self.outward.wants_more(), libc::POLLIN)
+            | wants(!self.inward.is_empty(), libc::POLLOUT);
+        let shadow_events = wants(reads_ring, libc::POLLIN | libc::POLLRDHUP)
+            | wants(!self.outward.is_empty(), libc::POLLOUT);
+        let left_out = |fd: i32, is_left_out: bool| if is_left_out { -1 } else { fd };
+        let far = left_out(self.far, self.far_is_closed && far_events & libc::POLLIN == 0);
+        // While bytes for the program lie here its end is not news yet.
+        let shadow = left_out(self.shadow, shadow_events == 0 && !self.inward.is_done());
+        let mut fds = [
+            libc::pollfd { fd: shadow, events: shadow_events, revents: 0 },
+            libc::pollfd { fd: far, events: far_events, revents: 0 },
+        ];
+        let held_ms = lane.held_for().map_or(LOOK_MS as u64, |ns| ns.div_ceil(1_000_000));
+        let _ = call::poll(&mut fds, if must_look { 0 } else { LOOK_MS.min(held_ms as i32) });
+        lane.reader_awake();
+        if fds[1].revents & THROUGH != 0 {
+            self.far_is_closed = true;
+        }
+        if fds[0].revents & THROUGH != 0 && self.inward.is_done() {
+            self.outward.give_up();
+        }
     }
 }
 
@@ -123,6 +288,20 @@ fn read_stream(
     stream: &Stream,
     bytes: &mut [u8],
 ) -> Result<usize, Errno> {
+    if socket.reads_shadow() {
+        let taken = early::take(shadow, socket, stream, &mut [IoSliceMut::new(bytes)], 0);
+        match taken {
+            Taken::Bytes(count) => return Ok(count),
+            Taken::End if early::is_cut(stream) => return Err(Errno(libc::ECONNRESET)),
+            Taken::Ring | Taken::End => {}
+            Taken::Nothing => return Err(Errno(libc::EAGAIN)),
+            Taken::Failed(errno) => return Err(errno),
+            Taken::Native | Taken::Corrupt => return Err(Errno(libc::ECONNRESET)),
+        }
+    }
+    // Looked at before the ring: what was written before the end lies in it.
+    let has_ended = socket.shadow_ended.load(Acquire);
+    let flags = stream.incoming.flags();
     let done = stream.incoming.read(&mut [IoSliceMut::new(bytes)], false);
     let done = done.map_err(|_| Errno(libc::ECONNRESET))?;
     if done.bytes > 0 {
@@ -130,40 +309,29 @@ fn read_stream(
         // when it looks at its wish, which the shadow's byte order keeps apart from payload.
         return Ok(done.bytes);
     }
-    let flags = stream.incoming.flags();
     if flags & SWITCHED != 0 {
-        while stream.incoming.bells_pending() > 0 {
-            shadow::drain(shadow, socket, &stream.incoming);
-        }
-        return call::recv(shadow, bytes, libc::MSG_DONTWAIT);
+        shadow::drain(shadow, socket, &stream.incoming);
+        return match stream.incoming.bells_pending() {
+            0 => call::recv(shadow, bytes, libc::MSG_DONTWAIT),
+            // Counted by a peer that ended before it rang.
+            _ if socket.shadow_ended.load(Acquire) => Err(Errno(libc::ECONNRESET)),
+            _ => Err(Errno(libc::EAGAIN)),
+        };
     }
-    if flags & FIN != 0 || shadow::probe(shadow, socket) {
+    if has_ended || flags & RESET != 0 {
+        end::settle(socket, stream);
+    }
+    if end::is_in_order(socket, flags) {
         return Ok(0);
     }
+    if has_ended || flags & RESET != 0 {
+        return Err(Errno(libc::ECONNRESET));
+    }
+    // Bytes that nobody announced would keep us awake for ever: the peer broke the protocol.
+    if shadow::has_stray_bytes(shadow, socket, &stream.incoming) {
+        call::reset(shadow);
+        return Err(Errno(libc::ECONNRESET));
+    }
+    shadow::probe(shadow, socket);
     Err(Errno(libc::EAGAIN))
-}
-
-fn sleep(
-    shadow: i32,
-    socket: &Socket,
-    stream: &Stream,
-    far: i32,
-    inward: &Pending,
-    outward: &Pending,
-) {
-    shadow::drain(shadow, socket, &stream.incoming);
-    stream.incoming.reader_sleeps();
-    let is_ready = stream.incoming.unread().is_ok_and(|unread| unread > 0);
-    let wants = |is_asked: bool, events: i16| if is_asked { events } else { 0 };
-    let far_events = wants(outward.is_empty() && !outward.ended, libc::POLLIN)
-        | wants(!inward.is_empty(), libc::POLLOUT);
-    let shadow_events = wants(inward.is_empty() && !inward.ended, libc::POLLIN | libc::POLLRDHUP)
-        | wants(!outward.is_empty(), libc::POLLOUT);
-    let mut fds = [
-        libc::pollfd { fd: shadow, events: shadow_events, revents: 0 },
-        libc::pollfd { fd: far, events: far_events, revents: 0 },
-    ];
-    let must_look = is_ready && inward.is_empty();
-    let _ = call::poll(&mut fds, if must_look { 0 } else { LOOK_MS });
-    stream.incoming.reader_awake();
 }

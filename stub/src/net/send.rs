@@ -10,9 +10,10 @@ use heliostat_base::call;
 use heliostat_base::sys::Errno;
 use heliostat_ring::stream::{MoveError, WriteCache};
 
-use super::socket::{self, Socket, Stream};
+use super::early::{self, Stage, Way};
+use super::socket::{self, Sender, Socket, Stream};
 use super::wait::{self, Wake};
-use super::{connect, demote, shadow, side_lock};
+use super::{accept, demote, end, hold, listen, shadow, side_lock};
 use crate::thread::{self, Critical};
 use crate::Answer;
 
@@ -28,15 +29,21 @@ const FILE_PIECE: u64 = 64 * 1024;
 
 enum Step {
     Done(usize),
+    /// As `Done`, and the reader asked for the kernel's path meanwhile: it may not look again.
+    Asked(usize),
     Full(Stream),
+    /// Closed, with the error that `end` keeps or EPIPE, to be told unless bytes were sent.
+    Gone,
     Failed(Errno),
     Native,
     Leave(Native),
 }
 
 /// What is to be sent: the program's buffers, or a file's bytes.
-enum Source<'a> {
-    Buffers(&'a [IoSlice<'a>]),
+pub(super) enum Source<'a> {
+    /// With the flags of the call.
+    Buffers(&'a [IoSlice<'a>], i32),
+    /// At most `limit` bytes from `offset`, or from the file's own position.
     File { fd: i32, offset: Option<u64>, limit: u64 },
 }
 
@@ -51,9 +58,12 @@ pub fn send(fd: i32, index: u32, buffers: &[IoSlice<'_>], flags: i32) -> Answer 
         demote::leave(fd, index, Native::Call);
         return None;
     }
+    if socket.stage() == Stage::Undecided {
+        accept::decide_at_last(fd, index);
+    }
     let wanted: usize = buffers.iter().map(|buffer| buffer.len()).sum();
     // The commonest case first: there is room for all of it.
-    match step(fd, socket, &Source::Buffers(buffers)) {
+    match step(fd, socket, &Source::Buffers(buffers, flags)) {
         Step::Done(bytes) if bytes == wanted => Some(Ok(bytes)),
         Step::Full(_) if wanted == 0 => Some(Ok(0)),
         first => send_slowly(fd, index, buffers, flags, first),
@@ -65,8 +75,10 @@ fn send_slowly(fd: i32, index: u32, buffers: &[IoSlice<'_>], flags: i32, first: 
     let mut rest = rest.as_mut_slice();
     let (mut total, mut next) = (0, Some(first));
     loop {
-        let step =
-            next.take().unwrap_or_else(|| step(fd, socket::at(index), &Source::Buffers(rest)));
+        let step = next
+            .take()
+            .unwrap_or_else(|| step(fd, socket::at(index), &Source::Buffers(rest, flags)));
+        let step = follow_wish(fd, index, step);
         if let Step::Done(bytes) = step {
             total += bytes;
             IoSlice::advance_slices(&mut rest, bytes);
@@ -114,12 +126,15 @@ pub fn send_file(fd: i32, index: u32, file: i32, offset: Option<u64>, limit: u64
     if socket.is_native() {
         return None;
     }
+    if socket.stage() == Stage::Undecided {
+        accept::decide_at_last(fd, index);
+    }
     let mut total = 0u64;
     loop {
         let offset = offset.map(|offset| offset + total);
         let piece = (limit - total).min(FILE_PIECE);
         let step = step(fd, socket, &Source::File { fd: file, offset, limit: piece });
-        match step {
+        match follow_wish(fd, index, step) {
             Step::Done(0) => return Some(Ok(total as usize)),
             Step::Done(bytes) => {
                 total += bytes as u64;
@@ -135,6 +150,13 @@ pub fn send_file(fd: i32, index: u32, file: i32, offset: Option<u64>, limit: u64
     }
 }
 
+/// Bytes that were written beside the reader's wish are taken back at once, since it may have gone.
+fn follow_wish(fd: i32, index: u32, step: Step) -> Step {
+    let Step::Asked(bytes) = step else { return step };
+    demote::leave(fd, index, Native::PeerAsked);
+    Step::Done(bytes)
+}
+
 enum After {
     Again,
     Return(Answer),
@@ -144,35 +166,38 @@ enum After {
 fn after(fd: i32, index: u32, step: Step, total: usize, flags: i32) -> After {
     let socket = socket::at(index);
     match step {
-        Step::Done(_) => After::Again,
+        Step::Done(_) | Step::Asked(_) => After::Again,
         Step::Native if total > 0 => After::Return(Some(Ok(total))),
         Step::Native => After::Return(None),
         Step::Leave(reason) => {
             demote::leave(fd, index, reason);
             After::Again
         }
-        Step::Failed(_) if total > 0 => After::Return(Some(Ok(total))),
-        Step::Failed(errno) => {
-            if errno == Errno(libc::EPIPE) && flags & libc::MSG_NOSIGNAL == 0 {
-                thread::raise_sigpipe();
-            }
-            After::Return(Some(Err(errno)))
+        Step::Failed(_) | Step::Gone if total > 0 => After::Return(Some(Ok(total))),
+        Step::Failed(errno) => After::Return(Some(Err(told(errno, flags)))),
+        Step::Gone => {
+            let errno = end::take_error(socket).unwrap_or(Errno(libc::EPIPE));
+            After::Return(Some(Err(told(errno, flags))))
         }
-        Step::Full(stream) => when_full(fd, index, socket, &stream, total, flags),
+        Step::Full(stream) if stream.incoming.is_reader_leaving() => {
+            // No bell comes any more: this end is about to switch.
+            demote::leave(fd, index, Native::PeerAsked);
+            After::Again
+        }
+        Step::Full(stream) => when_full(fd, socket, &stream, total, flags),
     }
 }
 
-fn when_full(
-    fd: i32,
-    index: u32,
-    socket: &Socket,
-    stream: &Stream,
-    total: usize,
-    flags: i32,
-) -> After {
-    if connect::give_up_late_offer(fd, index, stream) {
-        return After::Again;
+/// The error that a call ends with: a broken pipe comes with its signal.
+fn told(errno: Errno, flags: i32) -> Errno {
+    if errno == Errno(libc::EPIPE) && flags & libc::MSG_NOSIGNAL == 0 {
+        thread::raise_sigpipe();
     }
+    errno
+}
+
+fn when_full(fd: i32, socket: &Socket, stream: &Stream, total: usize, flags: i32) -> After {
+    listen::renew_if_due();
     let stop = |errno| match total {
         0 => After::Return(Some(Err(Errno(errno)))),
         _ => After::Return(Some(Ok(total))),
@@ -195,51 +220,105 @@ fn step(fd: i32, socket: &Socket, source: &Source<'_>) -> Step {
     let _critical = Critical::enter();
     let mut half = socket.sender.lock();
     let half = &mut *half;
+    if socket.is_early() {
+        if let Some(step) = step_early(fd, socket, half, source) {
+            return step;
+        }
+    }
     let Some(stream) = &half.stream else { return Step::Native };
     if let Some(refused) = refusal(fd, socket, stream, source) {
         return refused;
     }
     let Some(_shared) = side_lock::enter(socket, stream.outgoing.write_lock()) else {
-        return demote::broken(fd, socket, Step::Failed(Errno(libc::ECONNRESET)));
+        return demote::broken(fd, socket, stream, Step::Gone);
     };
+    if !early::begin(fd, socket, stream) {
+        return Step::Leave(Native::PeerAsked);
+    }
+    let lane = &stream.outgoing;
+    let is_held = hold::concerns(socket, source);
+    if is_held {
+        hold::push_if_full(fd, socket, lane);
+    }
     let done = match source {
-        Source::Buffers(buffers) => write(fd, socket, stream, buffers, &mut half.cache).map(Ok),
         // Asked before the file is read: after it, room that has just been made would turn "full"
         // into "end of file".
-        Source::File { .. } if stream.outgoing.room() == Ok(0) => {
+        Source::File { .. } if lane.room() == Ok(0) => {
             socket.starved.store(true, Relaxed);
             return Step::Full(stream.clone());
         }
+        source if is_held => {
+            hold::send(fd, socket, lane, (&mut half.cache, &mut half.segment), source)
+        }
+        Source::Buffers(buffers, _) => write(fd, socket, stream, buffers, &mut half.cache).map(Ok),
         Source::File { fd: file, offset, limit } => {
-            stream.outgoing.fill_from(*file, *offset, *limit, &mut half.cache).map_err(Into::into)
+            lane.fill_from(*file, *offset, *limit, &mut half.cache).map_err(Into::into)
         }
     };
     let bytes = match done {
         Ok(Ok(bytes)) => bytes,
         Ok(Err(errno)) => return Step::Failed(errno),
         Err(MoveError::Fault) => return Step::Failed(Errno(libc::EFAULT)),
-        Err(MoveError::Corrupt(_)) => {
-            return demote::broken(fd, socket, Step::Failed(Errno(libc::ECONNRESET)))
-        }
+        Err(MoveError::Corrupt(_)) => return demote::broken(fd, socket, stream, Step::Gone),
     };
     if bytes == 0 {
         return match source {
-            Source::Buffers(buffers) if buffers.iter().any(|buffer| !buffer.is_empty()) => {
+            Source::Buffers(buffers, _) if buffers.iter().any(|buffer| !buffer.is_empty()) => {
                 socket.starved.store(true, Relaxed);
                 Step::Full(stream.clone())
             }
             _ => Step::Done(0),
         };
     }
-    if stream.outgoing.take_sleeping_reader() {
-        shadow::ring_bell(fd, socket, &stream.outgoing);
+    if !is_held && lane.take_sleeping_reader() {
+        shadow::ring_bell(fd, socket, lane, bytes);
     }
     socket.head_seen.store(half.cache.head(), Relaxed);
     half.sent += bytes as u64;
     if let Some(line) = &half.line {
         line.sent(half.sent);
     }
-    Step::Done(bytes)
+    match lane.is_native_wanted() {
+        false => Step::Done(bytes),
+        true => Step::Asked(bytes), // D3
+    }
+}
+
+/// What a client sends before its ring is begun; `None` when it goes into the ring.
+#[cold]
+fn step_early(fd: i32, socket: &Socket, half: &mut Sender, source: &Source<'_>) -> Option<Step> {
+    let stream = half.stream.clone()?;
+    if stream.slot.channel.state() == State::Revoked {
+        return Some(Step::Leave(Native::Revoked));
+    }
+    match early::way_out(fd, socket, &stream) {
+        Way::Ring => return None,
+        Way::Native => return Some(Step::Leave(Native::PeerAsked)),
+        Way::Shadow => {}
+    }
+    let (wanted, answer) = match source {
+        Source::Buffers(buffers, flags) => {
+            let wanted = buffers.iter().map(|buffer| buffer.len()).sum();
+            (wanted, early::send_shadow(fd, &stream, buffers, *flags))
+        }
+        Source::File { fd: file, offset, limit } => {
+            let limit = (*limit).min(FILE_PIECE) as usize;
+            (limit, early::send_file(fd, &stream, *file, *offset, limit))
+        }
+    };
+    let full = answer == Err(Errno(libc::EAGAIN));
+    if full || answer.is_ok_and(|bytes| bytes < wanted) {
+        socket.starved.store(true, Relaxed);
+    }
+    Some(match answer {
+        Ok(bytes) => {
+            half.sent += bytes as u64;
+            half.line.iter().for_each(|line| line.sent(half.sent));
+            Step::Done(bytes)
+        }
+        Err(_) if full => Step::Full(stream),
+        Err(errno) => Step::Failed(errno),
+    })
 }
 
 /// Writes what there is room for. A large buffer goes in pieces, each published and announced at
@@ -264,7 +343,7 @@ fn write(
             answer => answer?,
         };
         if bytes > 0 && stream.outgoing.take_sleeping_reader() {
-            shadow::ring_bell(fd, socket, &stream.outgoing);
+            shadow::ring_bell(fd, socket, &stream.outgoing, bytes);
         }
         total += bytes;
         if bytes < piece.len() {
@@ -287,43 +366,34 @@ fn refusal(fd: i32, socket: &Socket, stream: &Stream, source: &Source<'_>) -> Op
         return Some(Step::Leave(Native::PeerAsked));
     }
     if socket.write_shut.load(Relaxed) {
-        return Some(Step::Failed(Errno(libc::EPIPE)));
+        return Some(Step::Gone);
     }
     let gone = stream.slot.peer_left(stream.side)
         || stream.incoming.flags() & RESET != 0
         || socket.shadow_ended.load(Acquire)
         || is_doubtful(fd, socket, stream);
-    gone.then(|| to_a_gone_peer(fd, socket, stream, source)).flatten()
+    gone.then(|| to_a_gone_peer(socket, stream, source))
 }
 
 /// Has the peer gone without a word? The control plane says when its process has ended (a child
 /// of it may hold the stream still); should it be away itself, every so-manieth write looks.
 #[inline]
 fn is_doubtful(fd: i32, socket: &Socket, stream: &Stream) -> bool {
-    match stream.slot.peer_may_be_gone(stream.side) {
-        true => shadow::probe_if_stale(fd, socket),
-        false => socket.count_write() % LOOK_EVERY == 0 && shadow::probe(fd, socket),
-    }
+    shadow::doubt(fd, socket, stream)
+        || socket.count_write() % LOOK_EVERY == 0 && shadow::probe(fd, socket)
 }
 
-/// Like the kernel: the first write after the peer left is swallowed, the next is EPIPE. A peer
-/// that only half-closed (or whose shadow ended by its exit, unread bytes aside) still reads.
+/// Like the kernel: the first write after the peer left in order is swallowed, and answered by a
+/// reset, so that the next is EPIPE.
 #[cold]
-fn to_a_gone_peer(_fd: i32, socket: &Socket, stream: &Stream, source: &Source<'_>) -> Option<Step> {
-    if let Some(errno) = shadow::take_error(socket) {
-        socket.broken.store(true, Relaxed);
-        return Some(Step::Failed(errno));
+fn to_a_gone_peer(socket: &Socket, stream: &Stream, source: &Source<'_>) -> Step {
+    end::settle(socket, stream);
+    if socket.broken.load(Acquire) {
+        return Step::Gone;
     }
-    if socket.broken.swap(true, Relaxed) {
-        return Some(Step::Failed(Errno(libc::EPIPE)));
-    }
-    if stream.incoming.flags() & RESET != 0 {
-        return Some(Step::Failed(Errno(libc::ECONNRESET)));
-    }
+    end::break_off(socket, libc::EPIPE);
     match source {
-        Source::Buffers(buffers) => {
-            Some(Step::Done(buffers.iter().map(|buffer| buffer.len()).sum()))
-        }
-        Source::File { .. } => Some(Step::Failed(Errno(libc::EPIPE))),
+        Source::Buffers(buffers, _) => Step::Done(buffers.iter().map(|buffer| buffer.len()).sum()),
+        Source::File { .. } => Step::Gone,
     }
 }

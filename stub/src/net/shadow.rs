@@ -1,6 +1,6 @@
 //! The kernel's connection beneath a direct stream: bells, the peer's end, its errors.
 
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
 
 use heliostat_abi::channel::direction::SWITCHED;
 use heliostat_abi::report::Counter;
@@ -9,9 +9,10 @@ use heliostat_base::clock;
 use heliostat_base::sys::Errno;
 use heliostat_ring::stream::Lane;
 
+use super::early::Stage;
 use super::option;
-use super::socket::Socket;
-use crate::report;
+use super::socket::{Socket, Stream};
+use crate::{report, waiting};
 
 /// A silent peer is looked after this often by calls that do not sleep: some 10 to 30 ms of
 /// processor cycles, because reading the cycle counter is cheaper than asking for the time.
@@ -19,33 +20,70 @@ const PROBE_PAUSE_CYCLES: u64 = 40_000_000;
 /// Bell bytes drained by one call.
 const DRAIN_BYTES: usize = 256;
 
-/// Wakes the peer: one byte on the shadow, counted before it is sent so that the peer can tell
-/// bells from payload. Called under the sender's lock of this end, and never after its switch.
+/// Wakes the peer, for `written` bytes at the end of the lane: one byte on the shadow, counted
+/// before it is sent so that the peer can tell bells from payload. Called under the sender's lock
+/// of this end, and never after its switch.
 #[cold]
-pub fn ring_bell(fd: i32, socket: &Socket, outgoing: &Lane) {
+pub fn ring_bell(fd: i32, socket: &Socket, outgoing: &Lane, written: usize) {
     if outgoing.flags() & SWITCHED == 0 {
-        ring_bell_around(fd, socket, outgoing, || {});
+        ring_bell_around(fd, socket, outgoing, written, || true);
     }
 }
 
-/// Counts a bell, does `between`, and rings it.
-pub fn ring_bell_around(fd: i32, socket: &Socket, outgoing: &Lane, between: impl FnOnce()) {
+/// Counts a bell, does `between`, and rings it: unless that says that nobody listens, or the reader
+/// has left and would take it for payload (D3).
+pub fn ring_bell_around(
+    fd: i32,
+    socket: &Socket,
+    outgoing: &Lane,
+    written: usize,
+    between: impl FnOnce() -> bool,
+) {
     option::prepare_for_bells(fd, socket);
+    socket.bell_at.store(outgoing.tail().wrapping_sub(written as u64), Relaxed);
     outgoing.count_bell();
-    between();
-    let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-    if call::send(fd, &[0], flags).is_err() {
-        // A full buffer holds bells enough to wake anybody; a broken one needs none.
+    let is_listening = between();
+    if !is_listening || outgoing.is_silence_wanted() {
+        return outgoing.uncount_bell();
+    }
+    if let Err(errno) = send_bell(fd, socket) {
+        // A connection that is broken needs none. Who is asleep beside a full buffer is rung for at
+        // the next write again.
         outgoing.uncount_bell();
+        if errno == Errno(libc::EAGAIN) {
+            outgoing.reader_sleeps();
+        }
+        if matches!(errno, Errno(libc::ECONNRESET | libc::EPIPE)) && !is_shut(socket) {
+            // The peer was gone before these bytes were written, as EPIPE tells `end`.
+            note_error(socket, Errno(libc::EPIPE));
+        }
     }
     report::count(Counter::Bells);
+    waiting::rang();
 }
 
-/// Takes the bells that were rung off the shadow, never a byte of payload.
-pub fn drain(fd: i32, socket: &Socket, incoming: &Lane) {
-    if incoming.bells_pending() == 0 {
-        return;
+/// Sends the byte without waiting. What the program's small SO_SNDBUF holds, read by now or not,
+/// may be acknowledged late or never: a bell finds room beside it.
+fn send_bell(fd: i32, socket: &Socket) -> Result<usize, Errno> {
+    let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+    let answer = call::send(fd, &[0], flags);
+    if answer == Err(Errno(libc::EAGAIN)) && option::widen_for_bells(fd, socket) {
+        return call::send(fd, &[0], flags);
     }
+    answer
+}
+
+/// Takes the bells that were rung off the shadow, never a byte of payload; true when there were
+/// some to take.
+pub fn drain(fd: i32, socket: &Socket, incoming: &Lane) -> bool {
+    if incoming.bells_pending() == 0 || socket.reads_shadow() {
+        return false;
+    }
+    drain_pending(fd, socket, incoming);
+    true
+}
+
+fn drain_pending(fd: i32, socket: &Socket, incoming: &Lane) {
     // Two threads that both counted the same bell would take a byte of payload with it.
     let _alone = socket.draining.lock();
     let mut bytes = [0; DRAIN_BYTES];
@@ -55,7 +93,7 @@ pub fn drain(fd: i32, socket: &Socket, incoming: &Lane) {
             return;
         }
         match call::recv(fd, &mut bytes[..pending.min(DRAIN_BYTES)], libc::MSG_DONTWAIT) {
-            Ok(0) => return socket.shadow_ended.store(true, Release),
+            Ok(0) => return note_end(socket),
             Ok(count) => incoming.bells_drained(count as u32),
             Err(Errno(libc::EAGAIN | libc::EINTR)) => return,
             Err(errno) => return note_error(socket, errno),
@@ -92,13 +130,35 @@ pub fn probe_if_stale(fd: i32, socket: &Socket) -> bool {
     probe(fd, socket)
 }
 
+/// `probe` where the peer may have ended without a word: the first time that is said, and then once
+/// in a while, since a child of its process may hold the stream still. Loads only until then.
+#[inline]
+pub fn doubt(fd: i32, socket: &Socket, stream: &Stream) -> bool {
+    stream.slot.peer_may_be_gone(stream.side) && probe_doubtful(fd, socket)
+}
+
+#[cold]
+fn probe_doubtful(fd: i32, socket: &Socket) -> bool {
+    match socket.doubted.swap(true, Relaxed) {
+        false => probe(fd, socket),
+        true => probe_if_stale(fd, socket),
+    }
+}
+
 /// Notes what poll or epoll said of the shadow; true when that is news.
 pub fn learn(fd: i32, socket: &Socket, events: u32) -> bool {
     let ended = (libc::POLLRDHUP | libc::POLLHUP | libc::POLLERR) as u32;
     if events & ended == 0 {
         return false;
     }
-    if events & libc::POLLERR as u32 != 0 {
+    if socket.stage() == Stage::Offered {
+        return true; // nobody's stream yet: the kernel tells it when the offer is taken back
+    }
+    let is_error = events & libc::POLLERR as u32 != 0;
+    if !is_error && is_shut(socket) {
+        return false;
+    }
+    if is_error {
         if let Ok(errno) = call::option(fd, libc::SOL_SOCKET, libc::SO_ERROR) {
             if errno != 0 {
                 note_error(socket, Errno(errno));
@@ -108,19 +168,21 @@ pub fn learn(fd: i32, socket: &Socket, events: u32) -> bool {
     !socket.shadow_ended.swap(true, AcqRel)
 }
 
-/// Keeps an error of the shadow to be told to the program once.
-pub fn note_error(socket: &Socket, errno: Errno) {
-    socket.shadow_error.store(errno.0, Release);
-    socket.shadow_ended.store(true, Release);
+/// This end has shut its shadow down itself: then the kernel says that it has ended, whatever the
+/// peer does.
+fn is_shut(socket: &Socket) -> bool {
+    socket.write_shut.load(Relaxed) && socket.read_shut.load(Relaxed)
 }
 
-/// The error to be told now, if any; it is told once.
-pub fn take_error(socket: &Socket) -> Option<Errno> {
-    if socket.shadow_error.load(Acquire) == 0 {
-        return None;
+/// The shadow came to its end.
+pub fn note_end(socket: &Socket) {
+    if !is_shut(socket) {
+        socket.shadow_ended.store(true, Release);
     }
-    match socket.shadow_error.swap(0, AcqRel) {
-        0 => None,
-        errno => Some(Errno(errno)),
-    }
+}
+
+/// Keeps the error with which the shadow ended; the first one counts.
+pub fn note_error(socket: &Socket, errno: Errno) {
+    let _ = socket.shadow_error.compare_exchange(0, errno.0, AcqRel, Relaxed);
+    socket.shadow_ended.store(true, Release);
 }

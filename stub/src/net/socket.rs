@@ -4,29 +4,25 @@
 //! halves by one lock each: one thread may read while another writes. Two descriptors of one
 //! connection (dup) share a place.
 
+mod places;
+
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64};
 use std::sync::Arc;
 
 use heliostat_abi::code::Native;
+use heliostat_abi::report::Path;
 use heliostat_base::lock::Lock;
 use heliostat_ring::stream::{Lane, WriteCache};
 
+use super::accept::Undecided;
 use super::channel::{Side, Slot};
+use super::early::Stage;
 use crate::report::Line;
+use crate::waiting::HabitCell;
 
-/// Connections one process may have under the stub; further ones are native and not itemised.
-pub const SOCKETS_MAX: usize = 1 << 16;
-
-/// All zeros at first (`Side`, `BTreeSet`): 24 MB of which only what is used is ever touched.
-static SOCKETS: [Socket; SOCKETS_MAX] = [const { Socket::new() }; SOCKETS_MAX];
-static FREE: Lock<FreeList> = Lock::new(FreeList { back: Vec::new(), fresh: 0 });
-
-struct FreeList {
-    back: Vec<u32>,
-    fresh: u32,
-}
+pub use places::*;
 
 /// A direct stream as one process holds it.
 #[derive(Clone)]
@@ -57,6 +53,8 @@ pub struct Receiver {
     pub received: u64,
     /// Its line in the report.
     pub line: Option<Arc<Line>>,
+    /// What is known of an accepted connection whose offer may still come.
+    pub undecided: Option<Box<Undecided>>,
 }
 
 /// The writing half.
@@ -65,6 +63,8 @@ pub struct Sender {
     pub stream: Option<Stream>,
     /// What is remembered of the reader.
     pub cache: WriteCache,
+    /// Bytes of one segment of the shadow; 0 until it was asked.
+    pub segment: u64,
     /// Payload bytes sent so far.
     pub sent: u64,
     /// Its line in the report.
@@ -73,13 +73,13 @@ pub struct Sender {
 
 impl Receiver {
     const fn empty() -> Self {
-        Self { stream: None, received: 0, line: None }
+        Self { stream: None, received: 0, line: None, undecided: None }
     }
 }
 
 impl Sender {
     const fn empty() -> Self {
-        Self { stream: None, cache: WriteCache::new(), sent: 0, line: None }
+        Self { stream: None, cache: WriteCache::new(), segment: 0, sent: 0, line: None }
     }
 }
 
@@ -109,10 +109,19 @@ pub struct Socket {
     live: AtomicBool,
     /// O_NONBLOCK of the open file description, as last seen.
     pub nonblocking: AtomicBool,
-    /// The offer has not been claimed yet.
-    pub unclaimed: AtomicBool,
-    /// When it has to be withdrawn (monotonic ns); 0 while nobody waits for it.
-    pub offer_ends_ns: AtomicU64,
+    /// `Stage`, as a number.
+    stage: AtomicU32,
+    /// When its offer was made (monotonic ns).
+    pub offered_at_ns: AtomicU64,
+    /// Counts news of the shadow while the connection is early, and how many of them the reader
+    /// has been through: as long as they are one number, nothing early is to be read.
+    pub shadow_news: AtomicU32,
+    /// See there.
+    pub shadow_news_read: AtomicU32,
+    /// True for the accepting side.
+    pub accepted: AtomicBool,
+    /// It was another process's before a fork.
+    pub inherited: AtomicBool,
     /// Other processes hold this end too (fork): take the shared locks as well.
     pub shared: AtomicBool,
     /// shutdown(SHUT_RD) was called here.
@@ -121,10 +130,22 @@ pub struct Socket {
     pub write_shut: AtomicBool,
     /// The shadow reached its end: the peer closed or died.
     pub shadow_ended: AtomicBool,
-    /// The shadow's error, to be told once; 0 for none.
+    /// The error that the kernel told with it; 0 for none.
     pub shadow_error: AtomicI32,
-    /// The peer reset the connection; writing fails from now on.
+    /// The peer may have ended without a word, and the shadow has been looked at since.
+    pub doubted: AtomicBool,
+    /// Held while it is judged how the peer ended (see `end`).
+    pub ending: Lock<()>,
+    /// The shadow's end has been judged.
+    pub end_settled: AtomicBool,
+    /// The peer is gone as after a FIN: what comes in has ended, without an error.
+    pub ended_in_order: AtomicBool,
+    /// The error to be told once, as the kernel's socket would; 0 for none.
+    pub pending_error: AtomicI32,
+    /// Closed in both directions, by a reset or a write to nobody: writing fails from now on.
     pub broken: AtomicBool,
+    /// Tail before the write that rang the last bell.
+    pub bell_at: AtomicU64,
     /// SO_LINGER of zero seconds: closing resets.
     pub closes_with_reset: AtomicBool,
     /// A write found the ring full: who watches for room must look.
@@ -139,7 +160,11 @@ pub struct Socket {
     pub sleepers: AtomicU32,
     /// Bumped when the first sleeper wakes.
     pub wakes: AtomicU32,
-    /// TCP_NODELAY and TCP_CORK as the program set them (bits 0 and 1).
+    /// How waits for bytes have ended, and waits for room.
+    habits: [HabitCell; 2],
+    /// SO_SNDBUF of the shadow before it was widened for bells.
+    pub send_buffer: AtomicI32,
+    /// TCP_NODELAY and TCP_CORK as the program set them (bits 0 and 1); see `option`.
     pub delay_options: AtomicU32,
     /// Why it is native, once both halves are.
     reason: AtomicU32,
@@ -160,14 +185,24 @@ impl Socket {
             generation: AtomicU32::new(0),
             live: AtomicBool::new(false),
             nonblocking: AtomicBool::new(false),
-            unclaimed: AtomicBool::new(false),
-            offer_ends_ns: AtomicU64::new(0),
+            stage: AtomicU32::new(0),
+            offered_at_ns: AtomicU64::new(0),
+            shadow_news: AtomicU32::new(0),
+            shadow_news_read: AtomicU32::new(0),
+            accepted: AtomicBool::new(false),
+            inherited: AtomicBool::new(false),
             shared: AtomicBool::new(false),
             read_shut: AtomicBool::new(false),
             write_shut: AtomicBool::new(false),
             shadow_ended: AtomicBool::new(false),
             shadow_error: AtomicI32::new(0),
+            doubted: AtomicBool::new(false),
+            ending: Lock::new(()),
+            end_settled: AtomicBool::new(false),
+            ended_in_order: AtomicBool::new(false),
+            pending_error: AtomicI32::new(0),
             broken: AtomicBool::new(false),
+            bell_at: AtomicU64::new(0),
             closes_with_reset: AtomicBool::new(false),
             starved: AtomicBool::new(false),
             head_seen: AtomicU64::new(0),
@@ -175,9 +210,40 @@ impl Socket {
             probed_at: AtomicU64::new(0),
             sleepers: AtomicU32::new(0),
             wakes: AtomicU32::new(0),
+            habits: [const { HabitCell::new() }; 2],
+            send_buffer: AtomicI32::new(0),
             delay_options: AtomicU32::new(0),
             reason: AtomicU32::new(0),
         }
+    }
+
+    /// How far it is on its way to the rings.
+    #[inline]
+    pub fn stage(&self) -> Stage {
+        Stage::from_word(self.stage.load(Acquire))
+    }
+
+    /// True while some of it is still the kernel's: see `early`. One load for all others.
+    #[inline]
+    pub fn is_early(&self) -> bool {
+        self.stage.load(Relaxed) != 0
+    }
+
+    /// True while bytes that come in on the shadow may be payload, which nobody may take for bells.
+    #[inline]
+    pub fn reads_shadow(&self) -> bool {
+        self.stage.load(Acquire) >= Stage::Accepted as u32
+    }
+
+    /// Notes how far it has come.
+    pub fn set_stage(&self, stage: Stage) {
+        self.stage.store(stage as u32, Release);
+    }
+
+    /// A client sees that its offer was claimed; true the first time.
+    pub fn see_claim(&self) -> bool {
+        let (offered, claimed) = (Stage::Offered as u32, Stage::Claimed as u32);
+        self.stage.compare_exchange(offered, claimed, AcqRel, Relaxed).is_ok()
     }
 
     /// This place's generation.
@@ -210,12 +276,17 @@ impl Socket {
     pub fn disarm(&self, stream: &Stream, for_room: bool) {
         let mut armed = self.armed.lock();
         armed.readers = armed.readers.saturating_sub(1);
+        if for_room {
+            armed.writers = armed.writers.saturating_sub(1);
+        }
+        if self.is_native() {
+            return; // a slot that was given back may be another stream's by now
+        }
         match armed.readers {
             0 => stream.incoming.reader_awake(),
             _ => stream.incoming.reader_sleeps(),
         }
         if for_room {
-            armed.writers = armed.writers.saturating_sub(1);
             match armed.writers {
                 0 => stream.outgoing.writer_awake(),
                 _ => stream.outgoing.writer_sleeps(),
@@ -223,9 +294,29 @@ impl Socket {
         }
     }
 
+    /// How the waits of this connection have ended.
+    #[inline]
+    pub fn habit(&self, for_room: bool) -> &HabitCell {
+        &self.habits[usize::from(for_room)]
+    }
+
+    /// This process holds the connection's end no more; true when it was the last.
+    pub fn let_go(&self, stream: &Stream) -> bool {
+        let has_claimed = stream.side == Side::Server && !self.inherited.load(Relaxed);
+        stream.slot.let_go(stream.side, has_claimed)
+    }
+
     /// True when neither half is direct.
     pub fn is_native(&self) -> bool {
         self.reason.load(Acquire) != 0
+    }
+
+    /// How its bytes travel, for the report.
+    pub fn path(&self) -> Path {
+        match Native::from_number(self.reason.load(Acquire) as u8) {
+            None | Some(Native::None) => Path::Direct,
+            Some(reason) => Path::Native(reason),
+        }
     }
 
     /// Counts one write, under the sender's lock.
@@ -260,10 +351,10 @@ impl Socket {
     fn begin(&self) {
         self.generation.fetch_add(1, AcqRel);
         self.descriptors.store(1, Relaxed);
-        for flag in [&self.nonblocking, &self.unclaimed, &self.shared, &self.read_shut] {
+        for flag in [&self.nonblocking, &self.shared, &self.read_shut] {
             flag.store(false, Relaxed);
         }
-        for flag in [&self.closes_with_reset, &self.frozen, &self.holder_given] {
+        for flag in [&self.closes_with_reset, &self.frozen, &self.holder_given, &self.inherited] {
             flag.store(false, Relaxed);
         }
         *self.armed.lock() = Armed { readers: 0, writers: 0 };
@@ -271,10 +362,18 @@ impl Socket {
         for flag in [&self.write_shut, &self.shadow_ended, &self.broken, &self.starved] {
             flag.store(false, Relaxed);
         }
-        for word in [&self.offer_ends_ns, &self.probed_at, &self.head_seen] {
+        for flag in [&self.end_settled, &self.ended_in_order, &self.doubted] {
+            flag.store(false, Relaxed);
+        }
+        for word in [&self.stage, &self.shadow_news, &self.shadow_news_read] {
             word.store(0, Relaxed);
         }
+        for word in [&self.offered_at_ns, &self.probed_at, &self.head_seen, &self.bell_at] {
+            word.store(0, Relaxed);
+        }
+        self.habits.iter().for_each(HabitCell::reset);
         self.shadow_error.store(0, Relaxed);
+        self.pending_error.store(0, Relaxed);
         self.delay_options.store(0, Relaxed);
         self.reason.store(0, Relaxed);
         self.live.store(true, Release);
@@ -287,53 +386,13 @@ impl Socket {
         self.sets.reset_in_forked_child();
         self.leaving.reset_in_forked_child();
         self.draining.reset_in_forked_child();
+        self.ending.reset_in_forked_child();
         self.armed.reset_in_forked_child();
         // The lines lie in the parent's page: dropping them here would clear them there.
         std::mem::forget(self.receiver.lock().line.take());
         std::mem::forget(self.sender.lock().line.take());
+        std::mem::forget(self.receiver.lock().undecided.take());
         self.sleepers.store(0, Relaxed);
+        self.inherited.store(true, Relaxed);
     }
-}
-
-/// The connection at `index`; indices come from the descriptor table and are always in range.
-#[inline]
-pub fn at(index: u32) -> &'static Socket {
-    &SOCKETS[index as usize % SOCKETS_MAX]
-}
-
-/// A fresh place with one descriptor, or `None` when all are used.
-pub fn allocate() -> Option<u32> {
-    let mut free = FREE.lock();
-    let index = match free.back.pop() {
-        Some(index) => index,
-        None if (free.fresh as usize) < SOCKETS_MAX => {
-            free.fresh += 1;
-            free.fresh - 1
-        }
-        None => return None,
-    };
-    at(index).begin();
-    Some(index)
-}
-
-/// Gives a place back; its halves are emptied under their locks, so that late users find nothing.
-pub fn free(index: u32) {
-    let socket = at(index);
-    socket.live.store(false, Release);
-    *socket.receiver.lock() = Receiver::empty();
-    *socket.sender.lock() = Sender::empty();
-    socket.sets.lock().clear();
-    FREE.lock().back.push(index);
-}
-
-/// Every place in use.
-pub fn each_live() -> impl Iterator<Item = (u32, &'static Socket)> {
-    let fresh = FREE.lock().fresh;
-    (0..fresh).map(|index| (index, at(index))).filter(|(_, socket)| socket.live.load(Acquire))
-}
-
-/// In the child of a fork.
-pub fn reset_in_forked_child() {
-    FREE.reset_in_forked_child();
-    each_live().for_each(|(_, socket)| socket.reset_in_forked_child());
 }

@@ -11,6 +11,7 @@ use heliostat_base::sys::Errno;
 use super::receive::{self, Received};
 use super::send;
 use crate::event::poll;
+use crate::thread;
 use crate::Answer;
 
 /// Bytes moved by one call at most; a pipe holds as much by default (source: pipe(7)).
@@ -84,6 +85,10 @@ fn wait_for(fd: i32, events: i16) {
 /// Free bytes of a pipe, waiting for some unless the flags forbid it.
 fn room_in(pipe: i32, flags: u32) -> Result<usize, Errno> {
     loop {
+        if has_no_reader(pipe) {
+            thread::raise_sigpipe();
+            return Err(Errno(libc::EPIPE));
+        }
         let capacity = call::fcntl(pipe, libc::F_GETPIPE_SZ, 0)?;
         let used = call::bytes_queued(pipe)?;
         if used < capacity && is_ready(pipe, libc::POLLOUT) {
@@ -94,6 +99,12 @@ fn room_in(pipe: i32, flags: u32) -> Result<usize, Errno> {
         }
         wait_for(pipe, libc::POLLOUT);
     }
+}
+
+/// Waiting for room in such a pipe would never end.
+fn has_no_reader(pipe: i32) -> bool {
+    let mut fds = [libc::pollfd { fd: pipe, events: 0, revents: 0 }];
+    call::poll(&mut fds, 0) == Ok(1) && fds[0].revents & libc::POLLERR != 0
 }
 
 fn write_all(pipe: i32, bytes: &[u8]) -> Result<usize, Errno> {

@@ -1,4 +1,4 @@
-//! How a thread waits for its peer: a short spin that yields, then sleep in the kernel.
+//! How a thread waits for its peer: a short look where that pays (`waiting`), then sleep in the kernel.
 //!
 //! The sleeper says so in the lane, looks once more, and sleeps *on the shadow*: in recv(2) with
 //! MSG_PEEK for reading, in poll(2) for writing. So the bell, the peer's end, a reset, SO_RCVTIMEO,
@@ -12,25 +12,13 @@ use std::time::Duration;
 use heliostat_abi::channel::direction::{FIN, RESET, SWITCHED};
 use heliostat_abi::report::Counter;
 use heliostat_base::sys::Errno;
-use heliostat_base::{call, clock, futex, spin};
+use heliostat_base::{call, clock, futex};
 
 use super::socket::{Socket, Stream};
-use super::{connect, demote, shadow};
-use crate::report;
-use crate::thread::{self, Interrupts};
+use super::{demote, early, shadow};
+use crate::thread::Interrupts;
+use crate::{report, waiting};
 
-/// Quiet time that is spun away before sleeping; longer than waking a thread of another core
-/// takes, since otherwise two peers that slept once keep each other sleeping.
-const SPIN_NS: u64 = 50_000;
-/// A peer on another core is looked for without a pause for this long (1 to 2 us).
-const EAGER_CYCLES: u64 = 4_000;
-/// Looks between two yields, for a peer on another core.
-const LOOKS_PER_YIELD: u32 = 8;
-/// A yield that took this long let somebody else work: the peer may be on this very core, so the
-/// quiet time starts anew.
-const WORKED_NS: u64 = 1_500;
-/// How often that may happen in a row, so that a busy neighbour does not keep us awake for ever.
-const RENEWALS_MAX: u32 = 200;
 /// Room that ends a writer's wait while it spins; one that sleeps is woken when a third is free.
 const ROOM_WORTH_WAKING: u64 = 2 * super::send::PIECE_BYTES as u64;
 /// A second sleeper relies on the first for this long.
@@ -47,64 +35,20 @@ pub enum Wake {
     TimedOut,
 }
 
-/// Spins until `ready`, at most for a short quiet time; true when ready. `give_up` is asked
-/// between turns (signals).
-///
-/// A peer on another core answers within a microsecond, and looking is all there is to do; a peer
-/// on this core answers only once it has been given the core. Which of both it is this thread
-/// learns from how its last waits ended.
-pub fn spin(mut ready: impl FnMut() -> bool, mut give_up: impl FnMut() -> bool) -> bool {
-    let is_near = thread::peer_is_near();
-    if !is_near {
-        let began = clock::cycles();
-        while clock::cycles() - began < EAGER_CYCLES {
-            if ready() {
-                thread::note_peer(false);
-                return true;
-            }
-        }
-    }
-    let mut began = clock::monotonic_ns();
-    let mut before = began;
-    let mut renewals = 0;
-    loop {
-        spin::yield_now();
-        let now = clock::monotonic_ns();
-        let has_worked = now - before > WORKED_NS;
-        if ready() {
-            thread::note_peer(has_worked);
-            return true;
-        }
-        if has_worked && renewals < RENEWALS_MAX {
-            renewals += 1;
-            began = now;
-        }
-        if now - began > SPIN_NS || give_up() {
-            return false;
-        }
-        for _ in 0..if is_near { 0 } else { LOOKS_PER_YIELD } {
-            spin::pause();
-            if ready() {
-                thread::note_peer(false);
-                return true;
-            }
-        }
-        before = clock::monotonic_ns();
-    }
-}
-
 /// Waits until there may be something to read, or room to write when `for_room`.
 pub fn wait(fd: i32, socket: &Socket, stream: &Stream, for_room: bool) -> Wake {
-    match spin_first(socket, stream, for_room) {
+    match spin_first(fd, socket, stream, for_room) {
         Some(wake) => wake,
         None => sleep(fd, socket, stream, for_room),
     }
 }
 
 /// The spin before a sleep; `None` when the time has come to sleep.
-pub fn spin_first(socket: &Socket, stream: &Stream, for_room: bool) -> Option<Wake> {
+pub fn spin_first(fd: i32, socket: &Socket, stream: &Stream, for_room: bool) -> Option<Wake> {
     let interrupts = Interrupts::now();
-    if spin(|| is_changed(socket, stream, for_room), || interrupts.hard_since()) {
+    let habit = socket.habit(for_room);
+    let is_ready = || is_changed(fd, socket, stream, for_room);
+    if waiting::look(habit, is_ready, || interrupts.hard_since()) {
         return Some(Wake::Look);
     }
     interrupts.hard_since().then_some(Wake::Interrupted)
@@ -115,7 +59,8 @@ fn sleep(fd: i32, socket: &Socket, stream: &Stream, for_room: bool) -> Wake {
     socket.arm(stream, for_room);
     let seen = socket.wakes.load(Acquire);
     let is_first = socket.sleepers.fetch_add(1, AcqRel) == 0;
-    let wake = match is_changed(socket, stream, for_room) {
+    let is_first = is_first || (for_room && socket.is_early());
+    let wake = match is_changed(fd, socket, stream, for_room) {
         true => Wake::Look,
         false if is_first => lead(fd, socket, stream, for_room),
         false => follow(socket, seen).unwrap_or_else(|| lead(fd, socket, stream, for_room)),
@@ -128,23 +73,24 @@ fn sleep(fd: i32, socket: &Socket, stream: &Stream, for_room: bool) -> Wake {
 /// frame of ours on the stack, so that the thread can be cancelled in it. False when this thread
 /// shall wait in another way; true obliges to `end_sleep`.
 pub fn begin_sleep(fd: i32, socket: &Socket, stream: &Stream) -> bool {
-    if socket.unclaimed.load(Acquire)
-        || socket.sleepers.compare_exchange(0, 1, AcqRel, Relaxed).is_err()
-    {
+    if socket.sleepers.compare_exchange(0, 1, AcqRel, Relaxed).is_err() {
         return false;
     }
     socket.arm(stream, false);
     shadow::drain(fd, socket, &stream.incoming);
-    if is_changed(socket, stream, false) {
+    // A sleep that the clock may end is made with a frame of ours.
+    if is_changed(fd, socket, stream, false) || stream.incoming.held() > 0 {
         awake(fd, socket, stream, false);
         return false;
     }
     report::count(Counter::Sleeps);
+    waiting::sleeps();
     true
 }
 
 /// Second half, with recv's answer.
 pub fn end_sleep(fd: i32, socket: &Socket, stream: &Stream, answer: Result<usize, Errno>) -> Wake {
+    waiting::woke(socket.habit(false));
     let wake = slept(socket, answer);
     awake(fd, socket, stream, false);
     wake
@@ -154,8 +100,11 @@ pub fn end_sleep(fd: i32, socket: &Socket, stream: &Stream, answer: Result<usize
 /// that woke this one may have been theirs.
 fn awake(fd: i32, socket: &Socket, stream: &Stream, for_room: bool) {
     socket.disarm(stream, for_room);
-    shadow::drain(fd, socket, &stream.incoming);
-    check_shadow(fd, socket, stream);
+    // A sleep that a bell has ended needs no other cause; what lies there beside it will end the
+    // next one.
+    if !shadow::drain(fd, socket, &stream.incoming) {
+        check_shadow(fd, socket, stream);
+    }
     let before = socket.sleepers.fetch_update(AcqRel, Acquire, |count| count.checked_sub(1));
     socket.wakes.fetch_add(1, Release);
     if before.is_ok_and(|before| before > 1) {
@@ -166,11 +115,11 @@ fn awake(fd: i32, socket: &Socket, stream: &Stream, for_room: bool) {
 /// Bytes on the shadow that nobody announced would end every later sleep at once: from a peer that
 /// claimed the stream they end the connection.
 pub fn check_shadow(fd: i32, socket: &Socket, stream: &Stream) {
-    if !socket.unclaimed.load(Acquire)
-        && !socket.is_native()
-        && shadow::has_stray_bytes(fd, socket, &stream.incoming)
-    {
-        demote::broken(fd, socket, ());
+    // What is early may be payload, and is looked at by who reads it.
+    let is_settled =
+        !socket.is_early() || (!socket.reads_shadow() && stream.slot.state().is_stream());
+    if is_settled && !socket.is_native() && shadow::has_stray_bytes(fd, socket, &stream.incoming) {
+        demote::broken(fd, socket, stream, ());
     }
 }
 
@@ -179,7 +128,10 @@ pub fn forget_sleep(socket: &Socket) {
     let _ = socket.sleepers.fetch_update(AcqRel, Acquire, |count| count.checked_sub(1));
 }
 
-fn is_changed(socket: &Socket, stream: &Stream, for_room: bool) -> bool {
+fn is_changed(fd: i32, socket: &Socket, stream: &Stream, for_room: bool) -> bool {
+    if for_room && early::sends_on_shadow(socket, stream) {
+        return early::has_room(fd);
+    }
     let flags = stream.incoming.flags();
     let lane_changed = match for_room {
         // A peer that half-closed still reads: its FIN is nothing to a writer.
@@ -187,13 +139,19 @@ fn is_changed(socket: &Socket, stream: &Stream, for_room: bool) -> bool {
             flags & (RESET | SWITCHED) != 0
                 || stream.outgoing.room().is_ok_and(|room| is_worth_waking(stream, room))
                 || stream.outgoing.is_native_wanted()
+                || stream.incoming.is_reader_leaving()
         }
+        // What is in the ring comes behind the shadow's bytes, which are looked at below.
+        false if socket.reads_shadow() => false,
         false => {
             flags & (FIN | RESET | SWITCHED) != 0
                 || (stream.incoming.unread().is_ok_and(|unread| unread > 0) && !socket.is_frozen())
         }
     };
-    lane_changed || socket.shadow_ended.load(Relaxed) || socket.is_native()
+    lane_changed
+        || socket.shadow_ended.load(Relaxed)
+        || socket.is_native()
+        || (!for_room && socket.is_early() && early::has_come(fd, socket, stream))
 }
 
 /// Never more than the mark at which the reader rings: in a small ring the last bell would have
@@ -215,23 +173,38 @@ fn follow(socket: &Socket, seen: u32) -> Option<Wake> {
 /// Sleeps on the shadow.
 fn lead(fd: i32, socket: &Socket, stream: &Stream, for_room: bool) -> Wake {
     shadow::drain(fd, socket, &stream.incoming);
-    match is_changed(socket, stream, for_room) {
+    match is_changed(fd, socket, stream, for_room) {
         true => Wake::Look,
-        false if for_room => sleep_for_room(fd, socket),
-        false if socket.unclaimed.load(Acquire) => sleep_on_offer(fd, socket, stream),
-        false => sleep_for_bytes(fd, socket),
+        false => {
+            waiting::sleeps();
+            let wake = match for_room {
+                true => sleep_for_room(fd, socket, stream),
+                false => sleep_for_bytes(fd, socket, stream),
+            };
+            waiting::woke(socket.habit(for_room));
+            wake
+        }
     }
 }
 
-/// recv(2) does what a native read would do, except that the byte stays where it is.
-fn sleep_for_bytes(fd: i32, socket: &Socket) -> Wake {
+/// recv(2) does what a native read would do, except that the byte stays where it is. What the writer
+/// holds back is there when its time has come.
+fn sleep_for_bytes(fd: i32, socket: &Socket, stream: &Stream) -> Wake {
+    if let Some(held) = stream.incoming.held_for() {
+        let limit = call::socket_timeout(fd, libc::SO_RCVTIMEO).filter(|limit| *limit < held);
+        let nap = limit.unwrap_or(held);
+        return match nap_on_shadow(fd, socket, libc::POLLIN | libc::POLLRDHUP, Some(nap)) {
+            Wake::TimedOut if limit.is_none() => Wake::Look,
+            wake => wake,
+        };
+    }
     slept(socket, call::recv(fd, &mut [0], libc::MSG_PEEK))
 }
 
 fn slept(socket: &Socket, answer: Result<usize, Errno>) -> Wake {
     match answer {
         Ok(0) => {
-            socket.shadow_ended.store(true, Release);
+            shadow::note_end(socket);
             Wake::Look
         }
         Ok(_) => Wake::Look,
@@ -244,32 +217,28 @@ fn slept(socket: &Socket, answer: Result<usize, Errno>) -> Wake {
     }
 }
 
-fn sleep_for_room(fd: i32, socket: &Socket) -> Wake {
-    let events = libc::POLLIN | libc::POLLRDHUP;
-    let mut fds = [libc::pollfd { fd, events, revents: 0 }];
+fn sleep_for_room(fd: i32, socket: &Socket, stream: &Stream) -> Wake {
     let limit = call::socket_timeout(fd, libc::SO_SNDTIMEO);
-    let interrupts = Interrupts::now();
-    match call::ppoll(&mut fds, limit, None) {
-        Ok(0) => Wake::TimedOut,
-        Ok(_) => {
-            shadow::learn(fd, socket, fds[0].revents as u32);
-            Wake::Look
+    let ends = limit.map(|limit| clock::monotonic_ns() + limit);
+    loop {
+        let (events, pause) = early::room_events(fd, socket, stream);
+        let left = ends.map(|ends| ends.saturating_sub(clock::monotonic_ns()));
+        let nap = pause.map(|pause| left.map_or(pause, |left| left.min(pause))).or(left);
+        let wake = nap_on_shadow(fd, socket, events, nap);
+        if wake != Wake::TimedOut || pause.is_none() || left == Some(0) {
+            return wake;
         }
-        Err(_) if interrupts.hard_since() => Wake::Interrupted,
-        Err(_) => Wake::Look,
+        if is_changed(fd, socket, stream, true) {
+            return Wake::Look;
+        }
     }
 }
 
-/// Sleeps until the offer is claimed and answered, or has to be taken back.
-fn sleep_on_offer(fd: i32, socket: &Socket, stream: &Stream) -> Wake {
-    let Some(left_ns) = connect::offer_left_ns(socket, stream) else { return Wake::Look };
-    let events = libc::POLLIN | libc::POLLRDHUP;
+fn nap_on_shadow(fd: i32, socket: &Socket, events: i16, nap: Option<u64>) -> Wake {
     let mut fds = [libc::pollfd { fd, events, revents: 0 }];
     let interrupts = Interrupts::now();
-    let timeout = call::socket_timeout(fd, libc::SO_RCVTIMEO);
-    let limit = timeout.map_or(left_ns, |timeout| timeout.min(left_ns));
-    match call::ppoll(&mut fds, Some(limit), None) {
-        Ok(0) if limit < left_ns => Wake::TimedOut,
+    match call::ppoll(&mut fds, nap, None) {
+        Ok(0) => Wake::TimedOut,
         Ok(_) => {
             shadow::learn(fd, socket, fds[0].revents as u32);
             Wake::Look

@@ -194,7 +194,7 @@ pub(super) fn join(
 
 fn refused(reply: &Reply) -> NamedError {
     match reply {
-        Reply::Refused { code, limit } => NamedError::Refused(*code, *limit),
+        Reply::Refused { code, limit, .. } => NamedError::Refused(*code, *limit),
         _ => NamedError::Control(Native::NoControl),
     }
 }

@@ -72,7 +72,7 @@ impl Player {
         let length = wanted.min(FILE_BYTES_MAX) - usize::from(cut);
         let (fd, memory) = SharedMapping::create(c"slots", length).ok()?;
         memory.atomic_u32(0).store(layout::MAGIC ^ u32::from(mark), SeqCst);
-        memory.atomic_u32(4).store(u32::from(VERSION), SeqCst);
+        memory.atomic_u32(4).store(layout::VERSION, SeqCst);
         let (page, node) = node_page();
         (0..SESSIONS).for_each(|index| page.atomic_u32(node::session_word(index)).store(0, SeqCst));
         let channel = Channel::map(entry, &fd, node);

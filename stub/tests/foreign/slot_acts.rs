@@ -1,7 +1,6 @@
 //! The steps of a slot's two sides, each beside what the words in memory say it must do.
 
 use std::io::{IoSlice, IoSliceMut};
-use std::time::Duration;
 
 use heliostat_abi::channel::{self as layout, slot as at, SlotState};
 use heliostat_abi::name::{NetAddress, ObjectId};
@@ -38,7 +37,7 @@ fn state(player: &Player, held: &Held) -> Option<SlotState> {
 
 /// One step, chosen by `word`; true when the slot was given back.
 pub fn act(player: &Player, held: &Held, side: Side, word: u64) -> bool {
-    match word % 12 {
+    match word % 13 {
         0..=3 => step(player, held, word),
         4 => assert_eq!(held.slot.state(), state(player, held).unwrap_or(SlotState::Free)),
         5 => held.slot.share(side),
@@ -50,7 +49,8 @@ pub fn act(player: &Player, held: &Held, side: Side, word: u64) -> bool {
         7 => held.slot.leave(side),
         8 => check_peer(player, held, side),
         9 => check_addresses(player, held),
-        10 => held.slot.await_offer(Duration::ZERO),
+        10 => revoke(player, held),
+        12 => start(player, held),
         _ if side == Side::Client => {
             held.slot.clone().abandon();
             assert_eq!(player.channel.offers() & 1 << held.index, 0, "still on offer");
@@ -65,13 +65,10 @@ pub fn act(player: &Player, held: &Held, side: Side, word: u64) -> bool {
 fn step(player: &Player, held: &Held, word: u64) {
     use SlotState::*;
     let (before, state) = (player.load(held.index, at::STATE), state(player, held));
-    let (said, wanted, next) = match (word % 12, state) {
+    let (said, wanted, next) = match (word % 13, state) {
         (0, _) => (Some(offer(held, word)), state == Some(Connecting), Offered),
         (1, _) => (Some(held.slot.claim(acceptor(word))), state == Some(Offered), Claimed),
-        (2, _) => {
-            held.slot.decline();
-            (None, state == Some(Connecting), Declined)
-        }
+        (2, _) => (Some(held.slot.decline()), state == Some(Offered), Declined),
         (_, Some(Declined | Withdrawn)) => {
             assert!(held.slot.withdraw(), "it is no stream already");
             (None, false, Withdrawn)
@@ -81,9 +78,27 @@ fn step(player: &Player, held: &Held, word: u64) {
             (Some(held.slot.withdraw()), is_open, Withdrawn)
         }
     };
-    assert!(said.is_none_or(|said| said == wanted), "{state:?}: step {} said {said:?}", word % 12);
+    assert!(said.is_none_or(|said| said == wanted), "{state:?}: step {} said {said:?}", word % 13);
     let after = if wanted { next.in_word(before) } else { before };
-    assert_eq!(player.load(held.index, at::STATE), after, "{state:?}: step {}", word % 12);
+    assert_eq!(player.load(held.index, at::STATE), after, "{state:?}: step {}", word % 13);
+}
+
+/// Gives a claim up, or begins the client's ring: both are steps from Claimed.
+fn revoke(player: &Player, held: &Held) {
+    let (before, state) = (player.load(held.index, at::STATE), state(player, held));
+    assert_eq!(held.slot.revoke(), state == Some(SlotState::Claimed));
+    let revoked = SlotState::Declined.in_word(before);
+    let after = if state == Some(SlotState::Claimed) { revoked } else { before };
+    assert_eq!(player.load(held.index, at::STATE), after, "{state:?}");
+}
+
+/// Begins the client's ring, which only a claim allows; a second time says so again.
+fn start(player: &Player, held: &Held) {
+    let (before, state) = (player.load(held.index, at::STATE), state(player, held));
+    assert_eq!(held.slot.start(), state.is_some_and(SlotState::is_stream), "{state:?}");
+    let started = SlotState::Started.in_word(before);
+    let after = if state == Some(SlotState::Claimed) { started } else { before };
+    assert_eq!(player.load(held.index, at::STATE), after, "{state:?}");
 }
 
 fn acceptor(word: u64) -> ObjectId {

@@ -16,20 +16,25 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Arc, Mutex, OnceLock};
+use std::time::{Duration, Instant};
 
 use heliostat_abi::channel::{self, MAGIC};
 use heliostat_abi::code::Code;
 use heliostat_abi::name::{NetAddress, ObjectId};
 use heliostat_abi::node::{self, State};
-use heliostat_abi::record::{ChannelEntry, Reply, Request};
+use heliostat_abi::record::{Bound, ChannelEntry, Reply, Request};
 use heliostat_abi::{report, VERSION};
 use heliostat_base::fd::OwnedFd;
 use heliostat_base::mapping::SharedMapping;
 use heliostat_base::process;
+use heliostat_stub::session;
 
 /// Smallest rings, so that full ones are common.
 pub const RING_BYTES: u32 = heliostat_abi::limits::RING_BYTES_MIN;
 const SLOTS: u32 = 4;
+
+/// Longest wait for something that takes milliseconds; only a hang reaches it.
+pub const WATCHDOG: Duration = Duration::from_secs(60);
 
 /// One channel as the control plane made it.
 pub struct ChannelMemory {
@@ -66,7 +71,7 @@ pub fn control() -> &'static Control {
         remove_at_exit(&path);
         let listener = packet::listen(&path);
         heliostat_stub::process::adopt();
-        heliostat_stub::session::configure(path, "stub-test".into());
+        session::configure(path, "stub-test".into());
         std::thread::spawn(move || loop {
             let session = packet::accept(&listener);
             std::thread::spawn(move || control.serve(session));
@@ -84,6 +89,16 @@ fn remove_at_exit(path: &str) {
     if PATH.set(path.to_owned()).is_ok() {
         // SAFETY: the function lives as long as the process, and does not unwind.
         assert_eq!(unsafe { libc::atexit(remove) }, 0);
+    }
+}
+
+/// Waits for a session. On a machine that holds this control plane up for longer than its deadline
+/// the stub takes it for lost, and asks again only after a pause.
+pub fn until_standing() {
+    let ends = Instant::now() + WATCHDOG;
+    while session::standing().is_err() {
+        assert!(Instant::now() < ends, "no session");
+        std::thread::sleep(Duration::from_millis(20));
     }
 }
 
@@ -181,14 +196,21 @@ impl Control {
         let known = self.ports.lock().unwrap().get(&address).copied();
         let code = self.refusal.lock().unwrap().or(known.is_none().then_some(Code::NotFound));
         let (Some(port), None) = (known, code) else {
-            return (Reply::Refused { code: code.unwrap_or(Code::NotFound), limit: 0 }, vec![]);
+            return (
+                Reply::Refused {
+                    code: code.unwrap_or(Code::NotFound),
+                    limit: 0,
+                    bound: Bound::NONE,
+                },
+                vec![],
+            );
         };
         let mut channels = self.channels.lock().unwrap();
         let index = channels.len() as u32;
         let bytes = channel::bytes(SLOTS, RING_BYTES);
         let (fd, memory) = SharedMapping::create(c"channel", bytes).unwrap();
         memory.atomic_u32(0).store(MAGIC, Relaxed);
-        memory.atomic_u32(4).store(u32::from(VERSION), Relaxed);
+        memory.atomic_u32(4).store(channel::VERSION, Relaxed);
         let entry = ChannelEntry {
             id: id(index),
             client: id(0),

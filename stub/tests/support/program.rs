@@ -10,6 +10,9 @@ use crate::region::{attach, content};
 pub const PAGE: usize = 4096;
 pub const WORDS: usize = PAGE / 8;
 
+/// Longest wait for what a program does in its own time; only one that stands still reaches it.
+pub const WATCHDOG: Duration = Duration::from_secs(120);
+
 /// Memory that is private after a fork, at the same address there.
 pub fn memory(pages: usize) -> &'static [AtomicU64] {
     let (flags, len) = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, pages * PAGE);
@@ -56,7 +59,7 @@ impl Drop for Program {
 }
 
 pub fn until(mut is_so: impl FnMut() -> bool) {
-    let ends = Instant::now() + Duration::from_secs(60);
+    let ends = Instant::now() + WATCHDOG;
     while !is_so() {
         assert!(Instant::now() < ends, "never");
         std::thread::sleep(Duration::from_micros(200));

@@ -1,16 +1,17 @@
 //! epoll_ctl(2) on sets that hold, or come to hold, direct streams.
 
-use std::sync::atomic::Ordering::Acquire;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use heliostat_abi::code::Native;
 use heliostat_base::call;
 use heliostat_base::lock::Guard;
 use heliostat_base::sys::Errno;
 
-use super::{kernel_event, mark, set_for, set_of, Set, SETS, SETS_MAX, USED};
+use super::{early, family, set_for, Set, SETS};
 use crate::event::interest::Interest;
 use crate::event::set::{Interests, SHADOW_EVENTS};
-use crate::net::{demote, socket};
+use crate::net::early::Stage;
+use crate::net::{accept, demote, listen, socket};
 use crate::table::{self, Kind};
 use crate::thread::Critical;
 use crate::{fail, Answer};
@@ -27,85 +28,84 @@ pub fn control(
     let kind = table::kind(fd);
     let _critical = Critical::enter();
     match (op, kind, event) {
+        (op, Kind::Socket(index), event) if is_undecided(fd, index) => {
+            control_undecided(epoll, op, fd, event, by_kernel)
+        }
         (libc::EPOLL_CTL_ADD, Kind::Socket(index), Some(event)) => add(epoll, fd, index, event),
-        (libc::EPOLL_CTL_ADD, Kind::Unknown, _) => {
-            let answer = by_kernel();
-            if answer.is_ok() {
-                table::set(fd, Kind::Polled);
-            }
-            Some(answer)
+        (libc::EPOLL_CTL_ADD, Kind::Unknown, _) if listen::noticed(fd) => None,
+        (libc::EPOLL_CTL_ADD, Kind::Unknown | Kind::Early, _) => {
+            let early = event.filter(|event| kind == Kind::Early || early::is_early(fd, event));
+            Some(add_native(epoll, fd, early, by_kernel))
         }
         (libc::EPOLL_CTL_ADD, Kind::Epoll(index), _) => {
-            nest(index);
+            super::leave_to_kernel(index, Native::Nested);
             None
         }
         (libc::EPOLL_CTL_MOD, Kind::Socket(_), Some(event)) => modify(epoll, fd, event),
         (libc::EPOLL_CTL_DEL, Kind::Socket(_), _) => delete(epoll, fd),
+        (libc::EPOLL_CTL_MOD, Kind::Early, Some(event)) => {
+            Some(early::modify(epoll, fd, event, by_kernel))
+        }
+        (libc::EPOLL_CTL_DEL, Kind::Early, _) => Some(early::delete(epoll, fd, by_kernel)),
         _ => None,
     }
 }
 
-fn is_nested(epoll: i32) -> bool {
-    set_of(epoll).is_some_and(|set| set.inner.lock().is_nested)
+/// An accepted connection whose offer may still come, when it is looked for once more.
+#[inline]
+fn is_undecided(fd: i32, index: u32) -> bool {
+    let socket = socket::at(index);
+    if socket.stage() != Stage::Undecided {
+        return false;
+    }
+    accept::decide(fd, index, None);
+    socket.stage() == Stage::Undecided
 }
 
-/// A set inside another set is looked at by the kernel alone: its streams go native.
-fn nest(index: u32) {
-    let mut inner = SETS[index as usize % SETS_MAX].inner.lock();
-    inner.is_nested = true;
-    let direct: Vec<(i32, u32)> = inner
-        .all()
-        .filter(|interest| interest.stream.is_some())
-        .map(|interest| (interest.fd, interest.socket))
-        .collect();
-    drop(inner);
-    for (fd, socket) in direct {
-        demote::leave(fd, socket, Native::Nested);
-    }
-}
-
-fn add(epoll: i32, fd: i32, index: u32, event: libc::epoll_event) -> Answer {
-    if table::kind(epoll) == Kind::Polled || is_nested(epoll) {
-        demote::leave(fd, index, Native::Nested);
-        return None;
-    }
-    if let Some(set) = set_of(epoll) {
-        let mut inner = set.inner.lock();
-        if let Some(place) = inner.place_of(fd) {
-            let interest = inner.at(place)?;
-            let generation = socket::at(index).generation();
-            if interest.socket == index && interest.generation == generation {
-                if interest.is_active {
-                    return fail(libc::EEXIST);
+/// The kernel reports it, and what is asked is remembered; what cannot be stays the kernel's.
+fn control_undecided(
+    epoll: i32,
+    op: i32,
+    fd: i32,
+    event: Option<libc::epoll_event>,
+    by_kernel: impl FnOnce() -> Result<usize, Errno>,
+) -> Answer {
+    Some(match (op, event) {
+        (libc::EPOLL_CTL_ADD, Some(event)) => by_kernel().inspect(|_| {
+            let is_exclusive = event.events & libc::EPOLLEXCLUSIVE as u32 != 0;
+            if is_exclusive || !early::remember(epoll, fd, event) {
+                if let Kind::Socket(index) = table::kind(fd) {
+                    accept::decide(fd, index, Some(Native::Crossed));
                 }
-                interest.modify(event);
-                return put(epoll, set, inner, place);
             }
-            // The number belonged to another connection, which a dup keeps open.
-            inner.remove(epoll, place);
-        }
+        }),
+        (libc::EPOLL_CTL_MOD, Some(event)) => early::modify(epoll, fd, event, by_kernel),
+        (libc::EPOLL_CTL_DEL, _) => early::delete(epoll, fd, by_kernel),
+        _ => return None,
+    })
+}
+
+/// What is no connection yet is the kernel's; with an event, it may become one.
+fn add_native(
+    epoll: i32,
+    fd: i32,
+    early: Option<libc::epoll_event>,
+    by_kernel: impl FnOnce() -> Result<usize, Errno>,
+) -> Result<usize, Errno> {
+    let answer = by_kernel()?;
+    let is_remembered = early.is_some_and(|event| early::added(epoll, fd, event));
+    if !is_remembered {
+        early::forget(fd);
+        table::set(fd, Kind::Polled);
     }
-    let stream = socket::at(index).stream()?;
-    let Some(set_index) = set_for(epoll) else {
-        demote::leave(fd, index, Native::TableFull);
-        return None;
-    };
+    Ok(answer)
+}
+
+/// Connection `index` is in the set, at `place`.
+pub(super) fn enter_socket(epoll: i32, set_index: u32, index: u32, place: usize) -> Answer {
     let set = &SETS[set_index as usize];
-    let mut inner = set.inner.lock();
-    let is_first = inner.is_empty();
-    let place = inner.insert(Interest::new(fd, index, Some(stream), event));
-    if is_first {
-        // Only the kernel knows whether `epoll` is an epoll descriptor at all.
-        if let Err(errno) = inner.register(epoll, mark(), place) {
-            inner.remove(epoll, place);
-            drop(inner);
-            table::set(epoll, Kind::Unknown);
-            USED.lock()[set_index as usize] = false;
-            return Some(Err(errno));
-        }
-    }
     socket::at(index).sets.lock().insert(set_index);
-    let answer = put(epoll, set, inner, place);
+    let answer = put(epoll, set, set.inner.lock(), place);
     if socket::at(index).is_native() {
         // Another thread took it off the direct path before it could see this set.
         super::life::became_native(index);
@@ -113,8 +113,73 @@ fn add(epoll: i32, fd: i32, index: u32, event: libc::epoll_event) -> Answer {
     answer
 }
 
+fn add(epoll: i32, fd: i32, index: u32, event: libc::epoll_event) -> Answer {
+    let Some(set_index) = set_for(epoll) else {
+        // Not an epoll descriptor, or one too many.
+        if socket::at(index).stream().is_some() && call::is_epoll(epoll) {
+            demote::leave(fd, index, Native::TableFull);
+        }
+        return None;
+    };
+    let set = &SETS[set_index as usize];
+    family::enter(set_index, set);
+    let mut inner = set.inner.lock();
+    if let Some(reason) = inner.kernel_only {
+        drop(inner);
+        demote::leave(fd, index, reason);
+        // Until the peer has switched too, this process looks at the ring.
+        socket::at(index).stream()?;
+        inner = set.inner.lock();
+    }
+    if let Some(place) = inner.place_of(fd) {
+        let interest = inner.at(place)?;
+        let generation = socket::at(index).generation();
+        if interest.socket == index && interest.generation == generation {
+            if interest.is_active {
+                return fail(libc::EEXIST);
+            }
+            interest.modify(event);
+            return put(epoll, set, inner, place);
+        }
+        // The number belonged to another connection, which a dup keeps open.
+        inner.remove(epoll, place);
+    }
+    drop(inner);
+    add_new(epoll, set_index, fd, index, event)
+}
+
+/// Adds a connection that the set does not hold.
+#[cold]
+fn add_new(epoll: i32, set_index: u32, fd: i32, index: u32, event: libc::epoll_event) -> Answer {
+    // The set's lock comes after the connection's.
+    let stream = socket::at(index).stream()?;
+    let mut inner = SETS[set_index as usize].inner.lock();
+    if inner.place_of(fd).is_some() {
+        // Another thread was faster.
+        drop(inner);
+        return add(epoll, fd, index, event);
+    }
+    let place = inner.insert(Interest::new(fd, index, stream, event));
+    drop(inner);
+    match place {
+        Some(place) => enter_socket(epoll, set_index, index, place),
+        None => {
+            demote::leave(fd, index, Native::TableFull);
+            None
+        }
+    }
+}
+
+/// The set, which this process uses from now on.
+fn entered(epoll: i32) -> Option<&'static Set> {
+    let index = set_for(epoll)?;
+    let set = &SETS[index as usize];
+    family::enter(index, set);
+    Some(set)
+}
+
 fn modify(epoll: i32, fd: i32, event: libc::epoll_event) -> Answer {
-    let set = set_of(epoll)?;
+    let set = entered(epoll)?;
     let mut inner = set.inner.lock();
     let place = inner.place_of(fd)?;
     let interest = inner.at(place)?;
@@ -125,22 +190,23 @@ fn modify(epoll: i32, fd: i32, event: libc::epoll_event) -> Answer {
     put(epoll, set, inner, place)
 }
 
-/// An interest was added or changed: it is looked at from now on, or the kernel is told.
-pub(super) fn put(epoll: i32, set: &Set, mut inner: Guard<'_, Interests>, place: usize) -> Answer {
-    let interest = inner.at(place)?;
-    if interest.stream.is_none() {
-        let op = if interest.in_kernel { libc::EPOLL_CTL_MOD } else { libc::EPOLL_CTL_ADD };
-        let event = kernel_event(interest.kernel_events(), place);
-        interest.in_kernel = true;
-        return Some(call::epoll_ctl(epoll, op, interest.fd, Some(event)));
+/// An interest was added or changed: it is looked at from now on.
+fn put(epoll: i32, set: &Set, mut inner: Guard<'_, Interests>, place: usize) -> Answer {
+    if inner.at(place)?.is_unwatched() {
+        if let Err(errno) = inner.watch_early(epoll, place) {
+            return Some(Err(errno));
+        }
     }
     inner.heat(place);
+    if let Some(interest) = inner.at(place) {
+        interest.join();
+    }
     kick_if_asleep(epoll, set, inner, place);
     Some(Ok(0))
 }
 
 fn delete(epoll: i32, fd: i32) -> Answer {
-    let set = set_of(epoll)?;
+    let set = entered(epoll)?;
     let mut inner = set.inner.lock();
     let place = inner.place_of(fd)?;
     let interest = inner.at(place)?;
@@ -148,7 +214,9 @@ fn delete(epoll: i32, fd: i32) -> Answer {
         return fail(libc::ENOENT);
     }
     interest.is_active = false;
-    if interest.stream.is_none() {
+    interest.since = 0;
+    if set.family.load(Relaxed) != 0 {
+        // Another process must not find it in the kernel's set.
         inner.remove(epoll, place);
     }
     Some(Ok(0))
@@ -158,13 +226,14 @@ fn delete(epoll: i32, fd: i32) -> Answer {
 /// is armed, and if it is ready already, the kernel is made to report its shadow, by asking
 /// once for "writable", which it is.
 fn kick_if_asleep(epoll: i32, set: &Set, mut inner: Guard<'_, Interests>, place: usize) {
-    if set.sleepers.load(Acquire) == 0 || inner.register(epoll, mark(), place).is_err() {
+    if set.sleepers.load(Acquire) == 0 || inner.register(epoll, place).is_err() {
         return;
     }
     let Some(interest) = inner.at(place) else { return };
     interest.arm();
     if interest.is_ready() {
-        let event = kernel_event(SHADOW_EVENTS | libc::EPOLLOUT as u32, place);
+        let events = SHADOW_EVENTS | libc::EPOLLOUT as u32;
+        let event = libc::epoll_event { events, u64: interest.mark(place) };
         let _ = call::epoll_ctl(epoll, libc::EPOLL_CTL_MOD, interest.fd, Some(event));
     }
 }

@@ -2,30 +2,26 @@
 
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
+use heliostat_abi::code::Native;
 use heliostat_base::call;
 
-use super::control::put;
-use super::{mark, Set, SETS, SETS_MAX, USED};
+use super::{early, family, Set, SETS, SETS_MAX, USED};
 use crate::event::interest::Interest;
-use crate::net::socket;
+use crate::event::set::Interests;
+use crate::net::{demote, socket};
 use crate::table::{self, Kind};
 
-/// Connection `index` went native: the kernel reports it from now on, we only translate data.
+/// Connection `index` went native: from now on the kernel reports it, as the program asked for it.
 pub fn became_native(index: u32) {
     for (epoll, set) in sets_of(index) {
         let mut inner = set.inner.lock();
-        for place in 0..inner.len() {
-            let Some(interest) = inner.at(place) else { continue };
-            if interest.socket != index || interest.stream.is_none() {
-                continue;
-            }
-            interest.disarm();
-            interest.stream = None;
+        for place in places_of(&mut inner, index) {
+            let Some(interest) = inner.take(place) else { continue };
             if interest.is_active {
-                put(epoll, set, inner, place);
-                inner = set.inner.lock();
-            } else {
-                inner.remove(epoll, place);
+                let op = if interest.in_kernel { libc::EPOLL_CTL_MOD } else { libc::EPOLL_CTL_ADD };
+                let _ = call::epoll_ctl(epoll, op, interest.fd, Some(interest.kernel_event()));
+            } else if interest.in_kernel {
+                let _ = call::epoll_ctl(epoll, libc::EPOLL_CTL_DEL, interest.fd, None);
             }
         }
     }
@@ -36,38 +32,67 @@ pub fn became_native(index: u32) {
 pub fn withdraw_shadow(index: u32) {
     for (epoll, set) in sets_of(index) {
         let mut inner = set.inner.lock();
-        for place in 0..inner.len() {
+        for place in places_of(&mut inner, index) {
             let Some(interest) = inner.at(place) else { continue };
-            if interest.socket == index && std::mem::take(&mut interest.in_kernel) {
+            if std::mem::take(&mut interest.in_kernel) {
                 let _ = call::epoll_ctl(epoll, libc::EPOLL_CTL_DEL, interest.fd, None);
             }
         }
     }
 }
 
+/// Places of the interests in connection `index`.
+fn places_of(inner: &mut Interests, index: u32) -> Vec<usize> {
+    let places = 0..inner.len();
+    let is_it = |place: &usize| inner.at(*place).is_some_and(|interest| interest.socket == index);
+    places.filter(is_it).collect()
+}
+
 /// The sets that hold connection `index`, with a descriptor of each.
 fn sets_of(index: u32) -> Vec<(i32, &'static Set)> {
-    let sets = socket::at(index).sets.lock().clone();
+    let mut sets = socket::at(index).sets.lock().clone();
+    if sets.is_empty() {
+        return Vec::new();
+    }
     table::walk(0, u32::MAX)
         .filter_map(|(fd, kind)| match kind {
-            Kind::Epoll(set) if sets.contains(&set) => Some((fd, &SETS[set as usize])),
+            Kind::Epoll(set) if sets.remove(&set) => Some((fd, &SETS[set as usize])),
             _ => None,
         })
         .collect()
 }
 
-/// Connection `index` closes in this process.
+/// A descriptor of a set.
+pub(super) fn descriptor_of(set: u32) -> Option<i32> {
+    table::walk(0, u32::MAX).find(|(_, kind)| *kind == Kind::Epoll(set)).map(|(fd, _)| fd)
+}
+
+/// Connection `index` closes in this process. Where another one uses the set, what the kernel has
+/// of it is not ours to take out: it goes when the last descriptor of the connection does.
 pub fn forget_socket(index: u32) {
-    if socket::at(index).sets.lock().is_empty() {
-        return;
-    }
     for (epoll, set) in sets_of(index) {
         let mut inner = set.inner.lock();
-        for place in 0..inner.len() {
-            if inner.at(place).is_some_and(|interest| interest.socket == index) {
-                inner.remove(epoll, place);
+        for place in places_of(&mut inner, index) {
+            match family::is_own(set) {
+                true => inner.remove(epoll, place),
+                false => _ = inner.take(place),
             }
         }
+    }
+}
+
+/// Only the kernel looks at the set from now on: its streams go native.
+pub fn leave_to_kernel(index: u32, reason: Native) {
+    let mut inner = SETS[index as usize % SETS_MAX].inner.lock();
+    if inner.kernel_only.is_some() {
+        return;
+    }
+    inner.kernel_only = Some(reason);
+    let direct: Vec<(i32, u32)> =
+        inner.all().map(|interest| (interest.fd, interest.socket)).collect();
+    drop(inner);
+    for (fd, socket) in direct {
+        demote::leave(fd, socket, reason);
     }
 }
 
@@ -86,6 +111,8 @@ pub fn closing(index: u32) {
     }
     let interests = inner.take_all();
     drop(inner);
+    family::leave(&SETS[index]);
+    early::forget_set(index as u32);
     for mut interest in interests {
         interest.disarm();
         socket::at(interest.socket).sets.lock().retain(|set| *set as usize != index);
@@ -98,22 +125,28 @@ pub fn is_ready(index: u32) -> bool {
     SETS[index as usize % SETS_MAX].inner.lock().all().any(Interest::is_ready)
 }
 
+/// Before a poll on the set itself: what the kernel's set has of shadows tells only of news.
+pub fn calm(epoll: i32, index: u32) {
+    SETS[index as usize % SETS_MAX].inner.lock().calm(epoll);
+}
+
 /// The set's streams ring bells from now on, because a poll on the set itself sleeps.
 pub fn arm(epoll: i32, index: u32) {
     let set = &SETS[index as usize % SETS_MAX];
     set.sleepers.fetch_add(1, Release);
-    set.inner.lock().arm_hot(epoll, mark());
+    set.inner.lock().arm_hot(epoll);
 }
 
 /// That poll is over.
 pub fn disarm(epoll: i32, index: u32) {
     let set = &SETS[index as usize % SETS_MAX];
     let others_sleep = set.sleepers.fetch_sub(1, Release) > 1;
-    set.inner.lock().wake_hot(epoll, mark(), others_sleep);
+    set.inner.lock().wake_hot(epoll, others_sleep);
 }
 
 /// In the child of a fork: frees what other threads held.
 pub fn reset_in_forked_child() {
+    early::reset_in_forked_child();
     USED.reset_in_forked_child();
     for (index, used) in USED.lock().iter().enumerate() {
         if *used {

@@ -5,17 +5,16 @@ use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use libc::epoll_event;
 
-use heliostat_abi::code::Native;
 use heliostat_abi::report::Counter;
 use heliostat_base::sys::Errno;
 use heliostat_base::{call, clock};
 
-use super::{mark, set_for, set_of, Set, SETS};
+use super::{family, set_for, set_of, Set, SETS};
 use crate::event::interest::Interest;
 use crate::event::set::Interests;
-use crate::net::{connect, demote, socket, wait};
+use crate::net::{demote, early};
 use crate::thread::{Critical, Interrupts};
-use crate::{fail, Answer};
+use crate::{fail, waiting, Answer};
 
 /// While there is work, the kernel is asked this often (some 20 us): often enough to tell of
 /// everything that is ready in one answer, seldom enough not to be felt (140 ns each).
@@ -41,9 +40,9 @@ pub fn look(
     ends: Option<u64>,
     has_mask: bool,
 ) -> Waited {
-    let Some(set) = set_for(epoll).and_then(|index| SETS.get(index as usize)) else {
-        return Waited::Answer(None);
-    };
+    let Some(index) = set_for(epoll) else { return Waited::Answer(None) };
+    let set = &SETS[index as usize];
+    family::enter(index, set);
     if out.is_empty() {
         return look_only(epoll, set, ends);
     }
@@ -55,7 +54,8 @@ pub fn look(
     let mut found = 0;
     let may_spin = !has_mask && set.inner.lock().has_hot();
     let is_ready = may_spin
-        && wait::spin(
+        && waiting::look(
+            &set.habit,
             || {
                 found = collect(epoll, set, out, false);
                 found > 0
@@ -87,18 +87,16 @@ fn begin_sleep(epoll: i32, set: &Set, ends: Option<u64>) -> Waited {
     set.sleepers.fetch_add(1, Release);
     let _critical = Critical::enter();
     let mut inner = set.inner.lock();
-    inner.arm_hot(epoll, mark());
+    inner.arm_hot(epoll);
     if inner.hot().any(Interest::is_ready) {
         return Waited::Sleep(0);
     }
     let left = ends.map(|ends| ends.saturating_sub(clock::monotonic_ns()));
-    let offer = offers_limit(&inner);
-    let ns = match (left, offer) {
-        (Some(left), Some(offer)) => Some(left.min(offer)),
-        (left, offer) => left.or(offer),
-    };
+    let limits = [left, looks_limit(&inner), family::nap_limit(set, &inner)];
+    let ns = limits.into_iter().flatten().min();
     if inner.has_hot() {
         crate::report::count(Counter::Sleeps);
+        waiting::sleeps();
     }
     Waited::Sleep(ns.map_or(-1, |ns| ns.div_ceil(1_000_000).min(i32::MAX as u64) as i32))
 }
@@ -112,6 +110,7 @@ pub fn woken(
     ends: Option<u64>,
 ) -> Answer {
     let set = set_of(epoll)?;
+    waiting::woke(&set.habit);
     let others_sleep = set.sleepers.fetch_sub(1, Release) > 1;
     if let Err(errno @ Errno(libc::EBADF | libc::EINVAL | libc::EFAULT)) = answer {
         return Some(Err(errno));
@@ -121,17 +120,16 @@ pub fn woken(
     let events = &events[..events.len().min(out.len())];
     let _critical = Critical::enter();
     let mut inner = set.inner.lock();
-    inner.wake_hot(epoll, mark(), others_sleep);
-    let mut found = inner.sort(mark(), events, out, others_sleep);
+    inner.wake_hot(epoll, others_sleep);
+    let (now, asked_at) = (clock::cycles(), inner.asked_at);
+    inner.asked_at = now;
+    inner.sort(events, asked_at, now, others_sleep);
     let mut switched = Vec::new();
-    found += inner.scan(epoll, mark(), &mut out[found..], &mut switched);
-    let late = late_offers(&inner);
+    inner.scan(epoll, now, &mut switched);
+    let found = inner.tell(out, now);
     drop(inner);
     for (fd, index) in switched {
-        demote::leave(fd, index, Native::PeerAsked);
-    }
-    for (fd, index, stream) in late {
-        connect::give_up_late_offer(fd, index, &stream);
+        demote::follow(fd, index);
     }
     match (found, answer) {
         (0, Err(errno)) => Some(Err(errno)),
@@ -149,63 +147,45 @@ fn collect(epoll: i32, set: &Set, out: &mut [MaybeUninit<epoll_event>], ask_kern
     let _critical = Critical::enter();
     let mut switched = Vec::new();
     let mut inner = set.inner.lock();
-    inner.turn = inner.turn.wrapping_add(1);
     let now = clock::cycles();
     let is_due = ask_kernel
         || inner.kernel_had_news
         || now.wrapping_sub(inner.asked_at) > KERNEL_PAUSE_CYCLES;
     if is_due {
-        inner.asked_at = now;
+        inner.doubt(now, ask_kernel);
     }
-    let mut found = 0;
-    // Now and then the kernel's events go first, so that neither side can starve the other.
-    if is_due && inner.turn % 2 == 0 {
-        found = ask(epoll, set, &mut inner, out);
-        found += inner.scan(epoll, mark(), &mut out[found..], &mut switched);
-    } else {
-        found += inner.scan(epoll, mark(), out, &mut switched);
-        if is_due && found < out.len() {
-            found += ask(epoll, set, &mut inner, &mut out[found..]);
-        }
+    inner.scan(epoll, now, &mut switched);
+    if is_due && ask(epoll, set, &mut inner, out.len(), now) {
+        // A cold one rang.
+        inner.scan(epoll, now, &mut switched);
     }
+    let found = inner.tell(out, now);
     drop(inner);
     for (fd, index) in switched {
-        demote::leave(fd, index, Native::PeerAsked);
+        demote::follow(fd, index);
     }
     found
 }
 
-fn ask(
-    epoll: i32,
-    set: &Set,
-    inner: &mut Interests,
-    out: &mut [MaybeUninit<epoll_event>],
-) -> usize {
+/// Asks the kernel, for no more than there is room for behind the streams that were ready before it
+/// was asked last. What it tells has to be told by this wait.
+fn ask(epoll: i32, set: &Set, inner: &mut Interests, room: usize, now: u64) -> bool {
+    let asked_at = inner.asked_at;
+    let limit = room.saturating_sub(inner.found.count_before(asked_at)).min(KERNEL_EVENTS);
+    if limit == 0 {
+        return false;
+    }
+    inner.asked_at = now;
     let mut events = [epoll_event { events: 0, u64: 0 }; KERNEL_EVENTS];
-    let limit = out.len().min(KERNEL_EVENTS);
     let count = call::epoll_wait(epoll, &mut events[..limit], Some(0), None).unwrap_or(0);
     inner.kernel_had_news = count > 0;
     let others_sleep = set.sleepers.load(Relaxed) > 0;
-    inner.sort(mark(), &events[..count], out, others_sleep)
+    inner.sort(&events[..count], asked_at, now, others_sleep)
 }
 
-/// How long an unclaimed offer among the hot interests may still wait.
-fn offers_limit(inner: &Interests) -> Option<u64> {
-    unclaimed(inner)
-        .map(|(_, index, stream)| connect::offer_left_ns(socket::at(index), &stream).unwrap_or(1))
-        .min()
-}
-
-fn late_offers(inner: &Interests) -> Vec<(i32, u32, socket::Stream)> {
-    unclaimed(inner)
-        .filter(|(_, index, stream)| connect::offer_left_ns(socket::at(*index), stream).is_none())
-        .collect()
-}
-
-fn unclaimed(inner: &Interests) -> impl Iterator<Item = (i32, u32, socket::Stream)> + '_ {
-    inner.hot().filter_map(|interest| {
-        let is_unclaimed = socket::at(interest.socket).unclaimed.load(Relaxed);
-        let stream = interest.stream.clone()?;
-        is_unclaimed.then_some((interest.fd, interest.socket, stream))
-    })
+/// How long the next look may wait, where a stream among the hot interests gets no bell: for room,
+/// or for bytes that are held back.
+fn looks_limit(inner: &Interests) -> Option<u64> {
+    let room = inner.hot().any(Interest::looks_for_room).then_some(early::BELL_PAUSE_NS);
+    inner.hot().filter_map(Interest::held_for).chain(room).min()
 }

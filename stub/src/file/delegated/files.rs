@@ -74,7 +74,7 @@ impl Delegated {
         let asked = session::ask_in(epoch, &Request::ShowFile { tag, direct }, &[fd]);
         match asked.map_err(|_| self.lose())?.0 {
             Reply::Done => {}
-            Reply::Refused { code, limit } => return Err(DelegatedError::Refused(code, limit)),
+            Reply::Refused { code, limit, .. } => return Err(DelegatedError::Refused(code, limit)),
             _ => return Err(DelegatedError::Corrupt),
         }
         self.under_way += 1;

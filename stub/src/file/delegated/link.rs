@@ -61,7 +61,7 @@ impl Link {
         let (reply, fds) = asked.map_err(DelegatedError::Control)?;
         let (rings, lends) = match (reply, fds.first()) {
             (Reply::Delegated { lends, .. }, Some(rings)) => (rings.as_raw_fd(), lends),
-            (Reply::Refused { code, limit }, _) => {
+            (Reply::Refused { code, limit, .. }, _) => {
                 return Err(DelegatedError::Refused(code, limit))
             }
             _ => return Err(DelegatedError::Corrupt),

@@ -1,0 +1,193 @@
+//! TCP sockets that are put into epoll sets before they are connected.
+//!
+//! Most event loops do that: a non-blocking socket, epoll_ctl(2), connect(2), which says
+//! EINPROGRESS, and "writable" tells that it is connected. Until then the kernel reports the
+//! socket, as the program asked; what it asked for is remembered here. For the time of connect(2)
+//! the kernel's entries are *silenced*, so that no other thread hears that the socket is connected
+//! before this one has made the offer. After it they become a direct stream's, or what they were.
+
+use libc::epoll_event;
+
+use heliostat_abi::code::Native;
+use heliostat_base::call;
+use heliostat_base::lock::Lock;
+use heliostat_base::sys::Errno;
+
+use super::{control, family, life, set_for, SETS};
+use crate::event::interest::Interest;
+use crate::event::mark;
+use crate::event::set::SHADOW_EVENTS;
+use crate::net::{demote, listen, socket};
+use crate::table::{self, Kind};
+
+/// Sockets that are waited for at once; further ones stay native.
+const EARLY_MAX: usize = 4096;
+const ONESHOT: u32 = libc::EPOLLONESHOT as u32;
+const EDGE: u32 = libc::EPOLLET as u32;
+
+static EARLY: Lock<Vec<Early>> = Lock::new(Vec::new());
+
+/// What the program asked of one socket in one set.
+struct Early {
+    fd: i32,
+    set: u32,
+    event: epoll_event,
+    /// The kernel reports nothing of it for now.
+    is_silenced: bool,
+    /// A one-shot that has been told.
+    is_spent: bool,
+}
+
+impl Early {
+    /// What the kernel shall report again.
+    fn asked(&self) -> epoll_event {
+        let events = match self.is_spent {
+            true => self.event.events & (EDGE | ONESHOT),
+            false => self.event.events,
+        };
+        epoll_event { events, u64: self.event.u64 }
+    }
+}
+
+/// Before EPOLL_CTL_ADD of a descriptor that nobody knows: is it one to be remembered? An
+/// exclusive entry cannot be changed in the kernel, and what is connected already stays native.
+pub(super) fn is_early(fd: i32, event: &epoll_event) -> bool {
+    event.events & libc::EPOLLEXCLUSIVE as u32 == 0
+        && listen::is_tcp(fd)
+        && call::peer_address(fd).is_none()
+}
+
+/// After EPOLL_CTL_ADD; false when it cannot be remembered.
+pub(super) fn added(epoll: i32, fd: i32, event: epoll_event) -> bool {
+    remember(epoll, fd, event) && table::set(fd, Kind::Early)
+}
+
+/// As `added`, of an accepted connection whose offer may still come.
+pub(super) fn remember(epoll: i32, fd: i32, event: epoll_event) -> bool {
+    let Some(set) = set_for(epoll) else { return false };
+    let mut early = EARLY.lock();
+    if early.len() == EARLY_MAX {
+        return false;
+    }
+    early.push(Early { fd, set, event, is_silenced: false, is_spent: false });
+    true
+}
+
+/// EPOLL_CTL_MOD, which `by_kernel` makes as it is.
+pub(super) fn modify(
+    epoll: i32,
+    fd: i32,
+    event: epoll_event,
+    by_kernel: impl FnOnce() -> Result<usize, Errno>,
+) -> Result<usize, Errno> {
+    let set = set_for(epoll);
+    let mut early = EARLY.lock();
+    let found = early.iter_mut().find(|entry| entry.fd == fd && Some(entry.set) == set);
+    let Some(entry) = found else { return by_kernel() };
+    if !entry.is_silenced {
+        by_kernel()?;
+    }
+    (entry.event, entry.is_spent) = (event, false);
+    Ok(0)
+}
+
+/// EPOLL_CTL_DEL.
+pub(super) fn delete(
+    epoll: i32,
+    fd: i32,
+    by_kernel: impl FnOnce() -> Result<usize, Errno>,
+) -> Result<usize, Errno> {
+    let set = set_for(epoll);
+    let mut early = EARLY.lock();
+    by_kernel()?;
+    early.retain(|entry| entry.fd != fd || Some(entry.set) != set);
+    if table::kind(fd) == Kind::Early && early.iter().all(|entry| entry.fd != fd) {
+        table::set(fd, Kind::Unknown);
+    }
+    Ok(0)
+}
+
+/// The descriptor becomes something else, or another one refers to the same socket.
+pub fn forget(fd: i32) {
+    EARLY.lock().retain(|entry| entry.fd != fd);
+}
+
+/// The set is gone.
+pub(super) fn forget_set(set: u32) {
+    EARLY.lock().retain(|entry| entry.set != set);
+}
+
+/// Before connect(2), or before an offer is claimed: the kernel's entries are silenced.
+///
+/// # Errors
+/// The reason why the connection has to be native.
+pub fn silence(fd: i32) -> Result<(), Native> {
+    for index in sets_of(fd) {
+        family::enter(index, &SETS[index as usize]);
+        if let Some(reason) = SETS[index as usize].inner.lock().kernel_only {
+            return Err(reason);
+        }
+    }
+    for entry in EARLY.lock().iter_mut().filter(|entry| entry.fd == fd) {
+        let epoll = life::descriptor_of(entry.set).ok_or(Native::PolledBefore)?;
+        if entry.event.events & ONESHOT != 0 {
+            let left = call::epoll_events(epoll, fd).ok_or(Native::PolledBefore)?;
+            entry.is_spent = left & !(EDGE | ONESHOT) == 0;
+        }
+        // Errors are reported whatever is asked for: once, under a mark that no interest has.
+        let nothing = mark::data(mark::number(), mark::PLACES_MAX - 1);
+        let silent = epoll_event { events: EDGE, u64: nothing };
+        call::epoll_ctl(epoll, libc::EPOLL_CTL_MOD, fd, Some(silent))
+            .map_err(|_| Native::PolledBefore)?;
+        entry.is_silenced = true;
+    }
+    Ok(())
+}
+
+/// After connect(2) that failed, or where the connection is native: all is as it was.
+pub fn restore(fd: i32) {
+    for entry in EARLY.lock().iter_mut().filter(|entry| entry.fd == fd && entry.is_silenced) {
+        entry.is_silenced = false;
+        if let Some(epoll) = life::descriptor_of(entry.set) {
+            let _ = call::epoll_ctl(epoll, libc::EPOLL_CTL_MOD, fd, Some(entry.asked()));
+        }
+    }
+}
+
+/// After the offer of connection `index` was made, or claimed: what was asked for is asked of the stream.
+pub fn become_stream(fd: i32, index: u32) {
+    loop {
+        let mut early = EARLY.lock();
+        let Some(at) = early.iter().position(|entry| entry.fd == fd) else { return };
+        let entry = early.swap_remove(at);
+        drop(early);
+        let Some(epoll) = life::descriptor_of(entry.set) else { continue };
+        let Some(stream) = socket::at(index).stream() else {
+            let _ = call::epoll_ctl(epoll, libc::EPOLL_CTL_MOD, fd, Some(entry.asked()));
+            continue;
+        };
+        let mut inner = SETS[entry.set as usize].inner.lock();
+        let interest = Interest::of_early(fd, index, stream, entry.event, entry.is_spent);
+        let Some(place) = inner.insert(interest) else {
+            drop(inner);
+            let _ = call::epoll_ctl(epoll, libc::EPOLL_CTL_MOD, fd, Some(entry.asked()));
+            demote::leave(fd, index, Native::TableFull);
+            continue;
+        };
+        if let Some(interest) = inner.at(place) {
+            let event = epoll_event { events: SHADOW_EVENTS, u64: interest.mark(place) };
+            let _ = call::epoll_ctl(epoll, libc::EPOLL_CTL_MOD, fd, Some(event));
+        }
+        drop(inner);
+        control::enter_socket(epoll, entry.set, index, place);
+    }
+}
+
+fn sets_of(fd: i32) -> Vec<u32> {
+    EARLY.lock().iter().filter(|entry| entry.fd == fd).map(|entry| entry.set).collect()
+}
+
+/// In the child of a fork.
+pub(super) fn reset_in_forked_child() {
+    EARLY.reset_in_forked_child();
+}

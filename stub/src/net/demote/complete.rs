@@ -1,0 +1,171 @@
+//! Leaving at once and for good: the descriptor goes where no stub reads its ring.
+//!
+//! Nobody waits for a peer that is awake or asleep elsewhere. With nothing unread in the ring and
+//! no bell under way this end is the kernel's as soon as it has said so (`D3`): whatever the peer
+//! writes after that it takes back onto the shadow before its call returns. Only unread bytes need
+//! the peer, or a relay in its place.
+//!
+//! ```text
+//! freeze: wish --> switch the own direction, a bell for a sleeper
+//!     ring empty, no bell under way ------------------------------> native, nobody waited
+//!     taken back within a few ms ---------------------------------> native
+//!     peer gone: the shadow ends alike --> native;  else its remains, by a twin
+//!     peer silent -------------------------------------------------> a relay, by a twin
+//! ```
+
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+use heliostat_abi::channel::direction::{RESET, SWITCHED, TAKEN_BACK};
+use heliostat_abi::code::Native;
+use heliostat_abi::limits::{DEMOTE_AWAKE_WAIT_NS, DEMOTE_DEADLINE_MS, DEMOTE_WAIT_NS};
+use heliostat_base::{call, clock, spin};
+
+use super::{finish, switch_outgoing, Bell};
+use crate::net::early::{self, Stage};
+use crate::net::socket::{Socket, Stream};
+use crate::net::{end, relay, shadow, side_lock};
+
+/// Between two looks at a peer that has been woken.
+const LOOK_PAUSE_NS: u64 = 100_000;
+
+/// Both directions are on the shadow, or on another connection in its place, when this returns. The
+/// caller holds the lock of leaving.
+pub fn leave(fd: i32, index: u32, socket: &Socket, stream: &Stream, reason: Native) {
+    freeze(socket, stream);
+    switch_outgoing(fd, socket, stream, Bell::ForSleepers);
+    // A peer that was rung for needs its core; one that is awake looks soon, or not at all.
+    let wait_ns = match stream.outgoing.bells_pending() {
+        0 => DEMOTE_AWAKE_WAIT_NS,
+        _ => DEMOTE_WAIT_NS,
+    };
+    match await_through(fd, socket, stream, wait_ns) {
+        true => settle(fd, index, socket, reason),
+        false => leave_alone(fd, index, socket, stream, reason),
+    }
+}
+
+/// Stops this end's reading and asks the writer to take the unread bytes back. Under the
+/// receiver's lock, so that no read is under way while the writer looks at the position.
+fn freeze(socket: &Socket, stream: &Stream) {
+    let receiver = socket.receiver.lock();
+    if receiver.stream.is_none() {
+        return;
+    }
+    let _shared = side_lock::enter(socket, stream.incoming.read_lock());
+    socket.frozen.store(true, Release);
+    stream.incoming.want_native();
+    // Who sleeps for room needs the peer's bell. Who is about to sees the wish, and does not.
+    let needs_bell = stream.outgoing.is_writer_asleep();
+    // Another process of this end would take what is left of the prefix for a bell.
+    let is_prefix_shared = socket.shared.load(Relaxed) && socket.reads_shadow();
+    if !needs_bell && !is_prefix_shared {
+        stream.incoming.want_silence();
+    }
+}
+
+/// Waits until this end is through with the ring, or the peer is gone, or the time is over.
+fn await_through(fd: i32, socket: &Socket, stream: &Stream, wait_ns: u64) -> bool {
+    let ends = clock::monotonic_ns() + wait_ns;
+    let mut turns = spin::Spin::new();
+    loop {
+        if !socket.reads_shadow() || early::settles(socket, stream) {
+            shadow::drain(fd, socket, &stream.incoming);
+        }
+        if is_through(stream) {
+            return true;
+        }
+        shadow::probe_if_stale(fd, socket);
+        if has_left(socket, stream) || clock::monotonic_ns() > ends {
+            return false;
+        }
+        if turns.turn() {
+            let _ = call::ppoll(&mut [], Some(LOOK_PAUSE_NS), None);
+        }
+    }
+}
+
+/// True when all that is unread, and all that will come, lies on the shadow, and nothing else does.
+fn is_through(stream: &Stream) -> bool {
+    let lane = &stream.incoming;
+    let flags = lane.flags(); // L3
+    let has_switched = flags & SWITCHED != 0;
+    if lane.bells_pending() != 0 {
+        return false;
+    }
+    if has_switched && flags & TAKEN_BACK != 0 {
+        return true;
+    }
+    // An end that the peer has only announced is not on its shadow yet.
+    let is_heard = lane.is_silence_wanted() && flags == 0; // D3
+    (has_switched || is_heard) && lane.held() == 0 && lane.unread() == Ok(0)
+}
+
+fn has_left(socket: &Socket, stream: &Stream) -> bool {
+    stream.slot.peer_left(stream.side) || socket.shadow_ended.load(Relaxed)
+}
+
+/// All is the kernel's.
+fn settle(fd: i32, index: u32, socket: &Socket, reason: Native) {
+    socket.receiver.lock().stream = None;
+    socket.set_stage(Stage::Settled);
+    finish(fd, index, reason);
+}
+
+/// The peer does not help. If it has left, a fresh connection that holds what it sent, and then
+/// ends, takes the descriptor's place; if it only does not answer, a relay does.
+fn leave_alone(fd: i32, index: u32, socket: &Socket, stream: &Stream, reason: Native) {
+    let is_done = match has_left(socket, stream) {
+        true => stand_in_for_gone(fd, index, socket, stream),
+        false => {
+            relay::start(fd, index, socket, stream)
+                || await_through(fd, socket, stream, DEMOTE_DEADLINE_MS * 1_000_000)
+        }
+    };
+    match is_done {
+        true => settle(fd, index, socket, reason),
+        false => reset(fd, index, socket, stream),
+    }
+}
+
+fn stand_in_for_gone(fd: i32, index: u32, socket: &Socket, stream: &Stream) -> bool {
+    if ends_alike(fd, socket, stream) {
+        return true;
+    }
+    let Some(bytes) = remains(fd, socket, stream) else { return false };
+    end::settle(socket, stream);
+    let is_reset = !end::is_in_order(socket, stream.incoming.flags());
+    relay::start_remains(fd, index, &bytes, is_reset)
+}
+
+/// True when the shadow ends as the stream does, with nothing in front of that end.
+fn ends_alike(fd: i32, socket: &Socket, stream: &Stream) -> bool {
+    shadow::probe(fd, socket);
+    let has_ended = socket.shadow_ended.load(Acquire);
+    if !has_ended || socket.reads_shadow() || socket.shadow_error.load(Acquire) != 0 {
+        return false;
+    }
+    end::settle(socket, stream);
+    let lanes = [&stream.incoming, &stream.outgoing];
+    let is_quiet = lanes.iter().all(|lane| lane.bells_pending() == 0);
+    let is_in_order = end::is_in_order(socket, stream.incoming.flags());
+    is_quiet && is_in_order && !socket.broken.load(Acquire) && stream.incoming.unread() == Ok(0)
+}
+
+/// All that a peer that is gone has left unread.
+fn remains(fd: i32, socket: &Socket, stream: &Stream) -> Option<Vec<u8>> {
+    let mut bytes = early::remains(fd, socket, stream)?;
+    stream.incoming.release_held();
+    let first = bytes.len();
+    bytes.resize(first + stream.incoming.unread().ok()? as usize, 0);
+    stream.incoming.read(&mut [std::io::IoSliceMut::new(&mut bytes[first..])], false).ok()?;
+    Some(bytes)
+}
+
+/// Gives the connection up: both ends see an error, not a clean end of a cut stream.
+fn reset(fd: i32, index: u32, socket: &Socket, stream: &Stream) {
+    stream.outgoing.raise(RESET);
+    socket.receiver.lock().stream = None;
+    socket.sender.lock().stream = None;
+    call::reset(fd);
+    finish(fd, index, Native::Corrupt);
+}

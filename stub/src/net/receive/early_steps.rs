@@ -1,0 +1,105 @@
+//! Receiving before the ring is all there is: from an accepted connection's shadow, or before it is
+//! known whose the connection is.
+
+use std::io::IoSliceMut;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+
+use heliostat_abi::channel::direction::SWITCHED;
+use heliostat_abi::code::Native;
+use heliostat_base::call;
+use heliostat_base::sys::Errno;
+
+use super::{count, is_impatient, Step};
+use crate::net::early::{self, Stage, Taken};
+use crate::net::socket::{Receiver, Socket, Stream};
+use crate::net::{demote, end};
+
+/// What was taken off the shadow, and behind the prefix's last byte what the ring holds.
+#[cold]
+pub(super) fn read_on(
+    fd: i32,
+    socket: &Socket,
+    stream: &Stream,
+    buffers: &mut [IoSliceMut<'_>],
+    bytes: usize,
+    flags: i32,
+) -> usize {
+    if flags & libc::MSG_TRUNC != 0 || !early::is_ring_next(stream) {
+        return bytes;
+    }
+    socket.set_stage(Stage::Settled);
+    let Ok(done) = stream.incoming.read(&mut early::behind(buffers, bytes), false) else {
+        return bytes;
+    };
+    if done.made_room && stream.incoming.take_sleeping_writer() {
+        demote::ring_back(fd, socket);
+    }
+    bytes + done.bytes
+}
+
+/// What the shadow of an accepted connection gave; `None` when the ring is next.
+#[cold]
+pub(super) fn step_early(fd: i32, socket: &Socket, stream: &Stream, taken: Taken) -> Option<Step> {
+    Some(match taken {
+        Taken::Ring => return None,
+        Taken::Bytes(bytes) => Step::Done(bytes),
+        Taken::Nothing if socket.read_shut.load(Relaxed) => Step::End,
+        Taken::Nothing => Step::Empty(stream.clone()),
+        Taken::End => when_ended(socket, stream),
+        Taken::Failed(errno) => Step::Failed(errno),
+        Taken::Native => Step::Leave(Native::PeerAsked),
+        Taken::Corrupt => demote::broken(fd, socket, stream, Step::Gone),
+    })
+}
+
+/// The shadow has ended before the ring's turn came.
+#[cold]
+fn when_ended(socket: &Socket, stream: &Stream) -> Step {
+    if early::is_cut(stream) {
+        if !socket.broken.load(Acquire) {
+            end::break_off(socket, libc::ECONNRESET);
+        }
+        return Step::Gone;
+    }
+    let flags = stream.incoming.flags();
+    if flags & SWITCHED != 0 {
+        return Step::Leave(Native::PeerAsked);
+    }
+    end::settle(socket, stream);
+    if end::is_in_order(socket, flags) || socket.read_shut.load(Relaxed) {
+        return Step::End;
+    }
+    Step::Gone
+}
+
+/// Takes what there is on a connection whose offer may still come, and counts it.
+#[cold]
+pub(super) fn step_undecided(
+    fd: i32,
+    socket: &Socket,
+    half: &mut Receiver,
+    buffers: &mut [IoSliceMut<'_>],
+    flags: i32,
+) -> Step {
+    let Some(undecided) = &mut half.undecided else { return Step::Native };
+    if buffers.iter().all(|buffer| buffer.is_empty()) {
+        return Step::Done(0);
+    }
+    match call::recv_many(fd, buffers, flags | libc::MSG_DONTWAIT) {
+        Ok(0) => Step::End,
+        Ok(bytes) => {
+            if flags & libc::MSG_PEEK == 0 {
+                undecided.taken += bytes as u64;
+                count(&mut half.received, &half.line, bytes);
+            }
+            Step::Done(bytes)
+        }
+        Err(errno @ Errno(libc::EAGAIN)) if is_impatient(socket, flags) => Step::Failed(errno),
+        Err(Errno(libc::EAGAIN)) => {
+            // Who sleeps in the kernel hears no bell: until it wakes, no offer is claimed.
+            socket.sleepers.fetch_add(1, AcqRel);
+            Step::Undecided
+        }
+        Err(errno) => Step::Failed(errno),
+    }
+}
