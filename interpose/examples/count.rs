@@ -6,8 +6,9 @@
 //! without making them. `HELIOSTAT_COUNT_DIRTY=1` spoils every register a hook may change.
 
 use heliostat_base::sys::raw;
-use heliostat_interpose::{install, Request, SyscallFrame, Threads, Verdict};
+use heliostat_interpose::{install, install_libraries, Request, SyscallFrame, Threads, Verdict};
 use std::io::{self, Write};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::OnceLock;
 
@@ -49,6 +50,10 @@ extern "C" fn start() {
     let took_us = begin.elapsed().as_micros();
     match installed {
         Ok(done) => {
+            let others = install_libraries(&request, &examine);
+            if std::env::var_os("HELIOSTAT_COUNT_LEFT").is_some() {
+                others.left.iter().for_each(|left| eprintln!("left: {left:?}"));
+            }
             let sites = format!("{} {} {took_us}", done.patched, done.unpatchable.len());
             let path = std::env::var("HELIOSTAT_COUNT").map(|path| path + "\0");
             let path = path.unwrap_or_default().into_bytes();
@@ -56,6 +61,17 @@ extern "C" fn start() {
         }
         Err(error) => eprintln!("count: {error}"),
     }
+}
+
+/// Here in the program itself, which a test may do.
+fn examine(files: &[PathBuf]) {
+    let files: Vec<_> = files.iter().map(PathBuf::as_path).collect();
+    #[cfg(feature = "scan")]
+    if let Err(error) = heliostat_interpose::examine(&files) {
+        eprintln!("count: {error}");
+    }
+    #[cfg(not(feature = "scan"))]
+    drop(files);
 }
 
 /// How many calls the hooks have seen, for programs that ask (dlsym).
@@ -105,8 +121,39 @@ fn wait(frame: &mut SyscallFrame) -> Verdict {
     Verdict::Done
 }
 
+/// What the wide instructions of a memory function may leave: nothing above xmm.
+#[target_feature(enable = "avx512f")]
+unsafe fn spoil_widest() {
+    // SAFETY: only registers named as clobbered are written.
+    unsafe {
+        core::arch::asm!(
+            "vpternlogd zmm16, zmm16, zmm16, 255",
+            "vpternlogd zmm31, zmm31, zmm31, 255",
+            "kxnorw k1, k1, k1",
+            "kxnorw k7, k7, k7",
+            out("zmm16") _, out("zmm31") _, out("k1") _, out("k7") _,
+            options(nostack)
+        );
+    }
+}
+
+/// As above, of AVX.
+#[target_feature(enable = "avx")]
+unsafe fn spoil_wide() {
+    // SAFETY: only registers named as clobbered are written.
+    unsafe { core::arch::asm!("vzeroall", clobber_abi("C"), options(nostack)) };
+}
+
 /// Overwrites what the C calling convention lets a function overwrite.
 fn spoil_registers() {
+    if is_x86_feature_detected!("avx") {
+        // SAFETY: the processor has it.
+        unsafe { spoil_wide() };
+    }
+    if is_x86_feature_detected!("avx512f") {
+        // SAFETY: the processor has it.
+        unsafe { spoil_widest() };
+    }
     // SAFETY: only registers named as clobbered are written.
     unsafe {
         core::arch::asm!(

@@ -1,15 +1,24 @@
-//! Lists the sites of a library: `cargo run --example sites --features scan -- [path]`.
+//! Lists the sites of libc, or of another file: `cargo run --example sites --features scan -- [path]`.
 
-use heliostat_interpose::scan_file;
+use heliostat_interpose::{libc_path, scan_file, scan_library, Scanned};
+use std::path::PathBuf;
 use std::time::Instant;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let path = std::env::args_os().nth(1).map_or_else(
-        || heliostat_interpose::libc_path().ok_or("no libc in this process"),
-        |path| Ok(path.into()),
-    )?;
+    let libc = libc_path().ok_or("no libc in this process")?;
+    let path = std::env::args_os().nth(1).map_or_else(|| libc.clone(), PathBuf::from);
     let begin = Instant::now();
-    let list = scan_file(&path)?;
+    let list = if path == libc {
+        scan_file(&path)?
+    } else {
+        match scan_library(&path)? {
+            Scanned::Sites(list) => list,
+            other => {
+                println!("{}: {other:?}; {:?}", path.display(), begin.elapsed());
+                return Ok(());
+            }
+        }
+    };
     let took = begin.elapsed();
     for site in &list.sites {
         let number = site.number.map_or("?".into(), |n| n.to_string());

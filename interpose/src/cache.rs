@@ -1,20 +1,25 @@
 //! Where site lists are kept, and what is asked of a file before it is believed.
 //!
 //! `$XDG_CACHE_HOME/heliostat/sites/<build-id>.sites`, else under `~/.cache`, else in
-//! `/tmp/heliostat-sites-<uid>`. A list decides which bytes of libc are overwritten, so a file is
+//! `/tmp/heliostat-sites-<uid>`. Root's lie under `/var/cache` rather than in its home, and every
+//! user reads them there: what root starts often goes on as another user. A list decides which bytes of libc are overwritten, so a file is
 //! read only if it belongs to us or root and nobody else may write it. Files appear by rename:
 //! a reader sees a whole list or none.
 
 use crate::format::{self, FormatError, FILE_BYTES_MAX};
+use crate::index::{self, Index, IndexError};
 use crate::site::{BuildId, SiteList};
 use heliostat_base::sys::{check, raw, Errno};
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Read, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::{env, fmt, process};
+
+/// Where root keeps lists for everybody.
+const SHARED: &str = "/var/cache";
 
 /// Why a cached list cannot be used or written.
 #[derive(Debug)]
@@ -47,6 +52,13 @@ pub enum CacheError {
         /// What is wrong.
         source: FormatError,
     },
+    /// Its content is no index.
+    Index {
+        /// Which.
+        path: PathBuf,
+        /// What is wrong.
+        source: IndexError,
+    },
     /// It is the list of another file.
     BuildId {
         /// Of the library at hand.
@@ -67,6 +79,7 @@ impl fmt::Display for CacheError {
                 write!(f, "{}: mode {found:o} lets others change it", path.display())
             }
             CacheError::Format { path, source } => write!(f, "{}: {source}", path.display()),
+            CacheError::Index { path, source } => write!(f, "{}: {source}", path.display()),
             CacheError::BuildId { wanted, found } => {
                 write!(f, "site list is of build-id {found}, library is {wanted}")
             }
@@ -81,17 +94,32 @@ pub fn directory() -> Result<PathBuf, CacheError> {
     for base in bases() {
         let path = base.join("heliostat/sites");
         // A home that cannot be written, or is somebody else's, is ordinary (services, sudo).
-        let made = DirBuilder::new().recursive(true).mode(0o700).create(&path).is_ok();
-        if made && owner_trusted(&path)? {
+        let made = match base == Path::new(SHARED) {
+            true => make_shared(&path),
+            false => DirBuilder::new().recursive(true).mode(0o700).create(&path),
+        };
+        if made.is_ok() && owner_trusted(&path)? {
             return Ok(path);
         }
     }
     temporary_directory()
 }
 
+/// A directory that every user may read, whatever the caller's umask takes away.
+fn make_shared(path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o755).create(path)?;
+    for made in path.ancestors().take(2) {
+        if fs::metadata(made)?.mode() & 0o055 != 0o055 {
+            fs::set_permissions(made, Permissions::from_mode(0o755))?;
+        }
+    }
+    Ok(())
+}
+
 /// Directories in which a list may be found, in order; none is made.
 pub fn candidates() -> impl Iterator<Item = PathBuf> {
-    bases().map(|base| base.join("heliostat/sites")).chain([temporary_path()])
+    let shared = (our_uid() != 0).then(|| PathBuf::from(SHARED));
+    bases().chain(shared).map(|base| base.join("heliostat/sites")).chain([temporary_path()])
 }
 
 /// The path of a build-id's list in `directory`.
@@ -110,15 +138,7 @@ pub fn load_where(
     build_id: &BuildId,
     keep: &dyn Fn(Option<u32>) -> bool,
 ) -> Result<SiteList, CacheError> {
-    let failed = |source| CacheError::Io { path: path.to_owned(), source };
-    let flags = libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NONBLOCK;
-    let file = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(failed)?;
-    let about = status(&file).map_err(failed)?;
-    check_owner(path, about.st_uid)?;
-    if about.st_mode & libc::S_IFMT != libc::S_IFREG || about.st_mode & 0o022 != 0 {
-        return Err(CacheError::Mode { path: path.to_owned(), found: about.st_mode });
-    }
-    let bytes = read_whole(file, about.st_size as usize).map_err(failed)?;
+    let bytes = read_trusted(path, FILE_BYTES_MAX)?;
     let list = format::decode_where(&bytes, keep)
         .map_err(|source| CacheError::Format { path: path.to_owned(), source })?;
     if list.build_id != *build_id {
@@ -127,10 +147,35 @@ pub fn load_where(
     Ok(list)
 }
 
-/// All of a file of about `length` bytes, one more than a list may have at most. The standard
-/// library would begin with little, and read on in steps.
+/// The path of the index in `directory`.
+fn index_name(directory: &Path) -> PathBuf {
+    directory.join("index")
+}
+
+/// Reads the index in `directory`.
+pub fn load_index(directory: &Path) -> Result<Index, CacheError> {
+    let path = index_name(directory);
+    let bytes = read_trusted(&path, index::FILE_BYTES_MAX)?;
+    Index::decode(&bytes).map_err(|source| CacheError::Index { path, source })
+}
+
+/// What a file holds that nobody else could have written, one byte more than `most` at most.
+fn read_trusted(path: &Path, most: usize) -> Result<Vec<u8>, CacheError> {
+    let failed = |source| CacheError::Io { path: path.to_owned(), source };
+    let flags = libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NONBLOCK;
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(failed)?;
+    let about = status(&file).map_err(failed)?;
+    check_owner(path, about.st_uid)?;
+    if about.st_mode & libc::S_IFMT != libc::S_IFREG || about.st_mode & 0o022 != 0 {
+        return Err(CacheError::Mode { path: path.to_owned(), found: about.st_mode });
+    }
+    read_whole(file, (about.st_size as usize).min(most)).map_err(failed)
+}
+
+/// All of a file of about `length` bytes, one more than that at most. The standard library would
+/// begin with little, and read on in steps.
 fn read_whole(mut file: File, length: usize) -> io::Result<Vec<u8>> {
-    let mut bytes = vec![0; length.min(FILE_BYTES_MAX) + 1];
+    let mut bytes = vec![0; length + 1];
     let mut filled = 0;
     while filled < bytes.len() {
         match file.read(&mut bytes[filled..]) {
@@ -144,13 +189,27 @@ fn read_whole(mut file: File, length: usize) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Writes a list into `directory`, whole or not at all, for us only (0600).
+/// Writes a list into `directory`, whole or not at all, for us only (0600) unless that is the
+/// directory that root shares.
 pub fn store(directory: &Path, list: &SiteList) -> Result<PathBuf, CacheError> {
     let path = file_name(directory, &list.build_id);
-    let temporary = directory.join(format!("{}.{}.new", list.build_id, process::id()));
+    write_whole(directory, path, &format::encode(list))
+}
+
+/// Writes the index of `directory`, as [`store`] does. Of two that write at once, one loses what it
+/// has added, which is found out again when it is needed.
+pub fn store_index(directory: &Path, index: &Index) -> Result<PathBuf, CacheError> {
+    write_whole(directory, index_name(directory), &index.encode())
+}
+
+fn write_whole(directory: &Path, path: PathBuf, bytes: &[u8]) -> Result<PathBuf, CacheError> {
+    let temporary = path.with_extension(format!("{}.new", process::id()));
     let _ = fs::remove_file(&temporary); // left by a killed process that had our id
     let written = create(&temporary).and_then(|mut file| {
-        file.write_all(&format::encode(list))?;
+        file.write_all(bytes)?;
+        if directory.starts_with(SHARED) {
+            file.set_permissions(Permissions::from_mode(0o644))?;
+        }
         fs::rename(&temporary, &path)
     });
     written.map_err(|source| {
@@ -168,8 +227,9 @@ fn create(path: &Path) -> io::Result<File> {
 /// Cache homes by the environment; relative ones are to be ignored (source: XDG Base Directory).
 fn bases() -> impl Iterator<Item = PathBuf> {
     let set = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let shared = (our_uid() == 0).then(|| PathBuf::from(SHARED));
     let home = set("HOME").map(|home| home.join(".cache"));
-    set("XDG_CACHE_HOME").into_iter().chain(home)
+    set("XDG_CACHE_HOME").into_iter().chain(shared).chain(home)
 }
 
 fn temporary_path() -> PathBuf {

@@ -302,7 +302,7 @@ fn check_window(site: &Site) -> Result<(), &'static str> {
 }
 
 /// The check word over a whole file, its own place counted as zero.
-fn check_word(file: &[u8]) -> u64 {
+pub(crate) fn check_word(file: &[u8]) -> u64 {
     let step =
         |state: u64, word: u64| (state ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
     let mut state = 0x4845_4c49_4f53_4954;
@@ -320,7 +320,7 @@ fn check_word(file: &[u8]) -> u64 {
 }
 
 /// `N` bytes at `offset`; the callers have checked the length before.
-fn bytes<const N: usize>(from: &[u8], offset: usize) -> [u8; N] {
+pub(crate) fn bytes<const N: usize>(from: &[u8], offset: usize) -> [u8; N] {
     let mut out = [0; N];
     out.copy_from_slice(&from[offset..offset + N]);
     out

@@ -17,15 +17,17 @@ compile_error!("the trampolines are x86-64 Linux machine code");
 
 pub mod cache;
 pub mod format;
+pub mod index;
 pub mod patch;
 #[cfg(feature = "scan")]
 pub mod scan;
 pub mod site;
 
 pub use patch::{
-    before_thread, install, is_constant_of_libc, libc_path, HookFn, Installed, PatchError, Request,
-    SyscallFrame, Threads, Verdict,
+    before_thread, install, install_libraries, is_constant_of_libc, is_go_program, libc_path,
+    on_loading, Examine, HookFn, Installed, Left, Libraries, PatchError, Request, SyscallFrame,
+    Threads, Verdict, Why,
 };
 #[cfg(feature = "scan")]
-pub use scan::{ensure_cached, scan_file, ScanError};
+pub use scan::{ensure_cached, examine, scan_file, scan_library, ScanError, Scanned};
 pub use site::{BuildId, Reason, Site, SiteList};

@@ -60,6 +60,16 @@ impl BuildId {
         Some(BuildId { length: id.len() as u8, bytes })
     }
 
+    /// What stands for the build-id of a file that has none: which file it is, and its last change.
+    /// Longer than any that a linker writes.
+    pub fn of_file(device: u64, inode: u64, bytes: u64, changed_ns: u64) -> BuildId {
+        let mut id = [0; BUILD_ID_BYTES_MAX];
+        for (place, word) in [device, inode, bytes, changed_ns].iter().enumerate() {
+            id[place * 8..place * 8 + 8].copy_from_slice(&word.to_le_bytes());
+        }
+        BuildId { length: BUILD_ID_BYTES_MAX as u8, bytes: id }
+    }
+
     /// The bytes as the linker wrote them.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..self.length as usize]
@@ -90,6 +100,8 @@ pub enum Reason {
     NotMovable = 3,
     /// The number comes from elsewhere by a branch, so that only part of the calls would be seen.
     EnteredByBranch = 4,
+    /// That it is code, and which branches lead there, cannot be proved (never in libc's list).
+    Unproven = 5,
 }
 
 impl Reason {
@@ -100,6 +112,7 @@ impl Reason {
             2 => Some(Reason::NoRoom),
             3 => Some(Reason::NotMovable),
             4 => Some(Reason::EnteredByBranch),
+            5 => Some(Reason::Unproven),
             _ => None,
         }
     }
@@ -112,6 +125,7 @@ impl fmt::Display for Reason {
             Reason::NoRoom => "no room for a jump",
             Reason::NotMovable => "its neighbours cannot be moved",
             Reason::EnteredByBranch => "reached by a branch past its window",
+            Reason::Unproven => "what leads there cannot be proved",
         })
     }
 }

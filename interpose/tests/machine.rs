@@ -44,6 +44,37 @@ fn a_site_that_asks_for_it_keeps_all_vector_registers() {
 }
 
 #[test]
+fn an_own_instruction_of_the_program_keeps_every_register() {
+    let scratch = Scratch::new("own-registers");
+    let Some(program) = compile(&scratch, "registers.c") else { return };
+    for mode in MODES {
+        let mut command = under_library(&scratch, mode, &program);
+        command.arg("own").env("HELIOSTAT_COUNT_DIRTY", "1").env("HELIOSTAT_COUNT_LEFT", "1");
+        let output = command.output().expect("runs");
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+        let wanted = "result right, stack level\nred zone: 0 changed\nchanged:\n";
+        assert_eq!(text(mode, output), wanted, "{mode}");
+    }
+}
+
+#[test]
+fn an_own_instruction_of_the_program_keeps_flags_and_wide_vectors() {
+    let scratch = Scratch::new("inline");
+    let Some(program) = compile(&scratch, "inline.c") else { return };
+    for mode in MODES {
+        let mut command = under_library(&scratch, mode, &program);
+        command.env("HELIOSTAT_COUNT_DIRTY", "1").env("HELIOSTAT_COUNT_LEFT", "1");
+        let output = command.output().expect("runs");
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+        assert_eq!(text(mode, output), "flags lost: 0\nvectors lost: none\n", "{mode}");
+    }
+    // Two times 64 for the flags, one or two for the vectors, and the exit, which alone reports.
+    let calls = calls_counted(&scratch);
+    assert_eq!(calls.len(), MODES.len(), "{calls:?}");
+    assert!(calls.iter().all(|calls| *calls >= 130), "{calls:?}");
+}
+
+#[test]
 fn threads_are_cancelled_wherever_they_wait() {
     let scratch = Scratch::new("cancel");
     let Some(program) = compile(&scratch, "cancel.c") else { return };

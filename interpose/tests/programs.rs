@@ -105,7 +105,7 @@ fn redis_answers(cli: &Path, socket: &str, arguments: &[&str]) -> String {
 fn wait_for(what: &str, ready: impl Fn() -> bool) {
     let begin = Instant::now();
     while !ready() {
-        assert!(begin.elapsed() < Duration::from_secs(30), "{what} does not come");
+        assert!(begin.elapsed() < Duration::from_secs(60), "{what} does not come");
         std::thread::sleep(Duration::from_millis(20));
     }
 }

@@ -1,11 +1,19 @@
 //! A very small assembler: bytes, forward labels, and notes for the unwinder.
 //!
-//! It knows nothing of system calls. Displacements are always 32 bits wide: the code is written
-//! once and never searched, so that choosing short forms would save memory nobody misses.
+//! It knows nothing of system calls. Displacements are 32 bits wide: the code is written once and
+//! never searched, so that choosing short forms would save memory nobody misses. One jump has only
+//! a short form, that on rcx, which is there because it neither reads nor changes a flag.
 
 /// A place in the code that jumps may name before it is reached.
 #[derive(Clone, Copy)]
 pub(super) struct Label(usize);
+
+/// How wide a field that waits for a label is.
+#[derive(Clone, Copy)]
+enum Width {
+    Short,
+    Near,
+}
 
 /// Condition codes, as the second byte of `jcc rel32` (source: Intel SDM, vol. 2, Jcc).
 #[derive(Clone, Copy)]
@@ -26,7 +34,7 @@ pub(super) struct Assembler<'a> {
     length: usize,
     labels: Vec<Option<usize>>,
     /// Fields that wait for a label: where, and which.
-    waiting: Vec<(usize, Label)>,
+    waiting: Vec<(usize, Label, Width)>,
 }
 
 impl<'a> Assembler<'a> {
@@ -89,26 +97,45 @@ impl<'a> Assembler<'a> {
     /// Conditional jump to a label.
     pub fn jump_if(&mut self, when: When, to: Label) {
         self.bytes(&[0x0f, when as u8]);
-        self.waiting.push((self.length, to));
+        self.waiting.push((self.length, to, Width::Near));
         self.bytes(&[0; 4]);
+    }
+
+    /// Jump to a label no further than 127 bytes away if rcx is zero. Flags are kept.
+    pub fn jump_if_rcx_zero(&mut self, to: Label) {
+        self.bytes(&[0xe3]); // jrcxz rel8
+        self.waiting.push((self.length, to, Width::Short));
+        self.bytes(&[0]);
     }
 
     /// Unconditional jump to a label.
     pub fn jump_to(&mut self, to: Label) {
         self.bytes(&[0xe9]);
-        self.waiting.push((self.length, to));
+        self.waiting.push((self.length, to, Width::Near));
         self.bytes(&[0; 4]);
     }
 
-    /// Finishes the code; how long it is, or would have been. Labels that were never placed keep a
-    /// distance of zero.
-    pub fn finish(mut self) -> usize {
-        for (at, label) in std::mem::take(&mut self.waiting) {
-            if let (Some(to), Some(field)) = (self.labels[label.0], self.field(at)) {
-                *field = ((to as i64 - (at as i64 + 4)) as i32).to_le_bytes();
+    /// Finishes the code; how long it is, or would have been; `None` where a short jump does not
+    /// reach. Labels that were never placed keep a distance of zero.
+    pub fn finish(mut self) -> Option<usize> {
+        for (at, label, width) in std::mem::take(&mut self.waiting) {
+            let Some(to) = self.labels[label.0] else { continue };
+            let distance = to as i64 - at as i64;
+            match width {
+                Width::Near => {
+                    if let Some(field) = self.field(at) {
+                        *field = ((distance - 4) as i32).to_le_bytes();
+                    }
+                }
+                Width::Short => {
+                    let short = i8::try_from(distance - 1).ok()?;
+                    if let Some(field) = self.room.get_mut(at) {
+                        *field = short as u8;
+                    }
+                }
             }
         }
-        self.length
+        Some(self.length)
     }
 
     /// Four bytes that have been written.

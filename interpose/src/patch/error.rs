@@ -46,6 +46,17 @@ pub enum PatchError {
     ThreadCount(io::Error),
     /// The processor checks return addresses on a shadow stack, with which this is untried.
     ShadowStack,
+    /// The dynamic linker does not say when it loads something.
+    NoLinker,
+    /// The text may be written, or not read.
+    Protection,
+    /// The processor cannot save all that the code around may keep in registers (no XSAVE).
+    NoXsave,
+    /// As many files are patched as may be in one program.
+    Files {
+        /// How many.
+        limit: usize,
+    },
     /// No free memory within reach of a 32-bit jump.
     NoRoomNear {
         /// Bytes wanted.
@@ -73,6 +84,10 @@ impl fmt::Display for PatchError {
             PatchError::Threads { found } => write!(f, "{found} threads exist, 1 is allowed"),
             PatchError::ThreadCount(source) => write!(f, "/proc/self/task: {source}"),
             PatchError::ShadowStack => write!(f, "a shadow stack is enabled"),
+            PatchError::NoLinker => write!(f, "the dynamic linker tells nothing to debuggers"),
+            PatchError::Protection => write!(f, "its text may be written, or not read"),
+            PatchError::NoXsave => write!(f, "the processor has no XSAVE"),
+            PatchError::Files { limit } => write!(f, "{limit} files are patched already"),
             PatchError::NoRoomNear { wanted } => {
                 write!(f, "no {wanted} free bytes within 2 GiB of libc")
             }

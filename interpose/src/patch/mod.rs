@@ -1,4 +1,4 @@
-//! Patches the libc of this process, once, before it has other threads.
+//! Patches the libc of this process, once, before it has other threads; then other files.
 //!
 //! ```text
 //!  libc text                         trampoline (one per site)       shared routine
@@ -16,6 +16,9 @@
 
 mod assemble;
 mod error;
+mod extended;
+mod libraries;
+mod loading;
 mod memory;
 mod object;
 mod routine;
@@ -25,7 +28,9 @@ mod unwind;
 
 use crate::cache::{self, CacheError};
 use crate::site::{number, BuildId, Reason, Site, SiteList};
+use extended::Extended;
 use memory::{NearMemory, Patch};
+pub use object::is_go_program;
 use object::Object;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -33,6 +38,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use trampoline::{Builder, Hooks};
 
 pub use error::PatchError;
+pub use libraries::{install_libraries, Examine, Left, Libraries, Why};
+pub use loading::on_loading;
 pub use unwind::before_thread;
 
 /// What a caught system call looks like to the hook: the kernel's registers, and its result.
@@ -58,7 +65,7 @@ pub struct SyscallFrame {
     /// The hook's own, to remember something over a wait. Not initialised.
     pub scratch: u64,
     /// Reserved to the trampoline.
-    pub reserved: [u64; 2],
+    pub reserved: [u64; 4],
 }
 
 impl SyscallFrame {
@@ -207,7 +214,7 @@ fn prepare(request: &Request) -> Result<Plan, PatchError> {
     if let Some(site) = chosen.iter().find(|site| !object.holds(site.start, site.window())) {
         return Err(PatchError::TextChanged { offset: site.start });
     }
-    build(request, &object, &chosen, installed)
+    build(request, &object, &chosen, installed, None)
 }
 
 /// The sites that the filter wants, and those of the shield, whoever else wants them or not.
@@ -251,6 +258,7 @@ fn build(
     object: &Object,
     chosen: &[&Site],
     installed: Installed,
+    everything: Option<Extended>,
 ) -> Result<Plan, PatchError> {
     let room = Builder::bytes_max(chosen.len());
     let text = object.text_addresses();
@@ -261,9 +269,10 @@ fn build(
         sigaction: shield::sigaction_hook(wanted.then_some(request.hook)),
         spawn: request.before_spawn,
     };
-    let mut builder = Builder::new(near.address(), near.room(), chosen.len(), &hooks);
+    let mut builder = Builder::new(near.address(), near.room(), chosen.len(), &hooks, everything);
     let patches = chosen.iter().map(|site| builder.add(site, object.base)).collect();
-    let (code_bytes, frames) = builder.finish();
+    let finished = builder.finish().ok_or(PatchError::NoRoomNear { wanted: room })?;
+    let (code_bytes, frames) = finished;
     if code_bytes > room {
         return Err(PatchError::NoRoomNear { wanted: code_bytes });
     }

@@ -1,25 +1,30 @@
 //! The machine code that saves registers, calls the hook and carries out its answer.
 //!
-//! One instance per hook, and one more of each that saves the vector registers too. Every stretch
-//! is described to the unwinder as it is written.
+//! One instance per hook and per what it saves ([`Saves`]). Every stretch is described to the
+//! unwinder as it is written. The hook's verdict goes back in rcx, which every system call
+//! destroys, so that the flags are free to be what they were.
 //!
 //! ```text
 //! frame of the routine, 16-byte aligned   rsp ->   0 rax     8 rdi   16 rsi   24 rdx
-//! (SyscallFrame, then xmm0-15 if saved)           32 r10    40 r8    48 r9    56 rsp before
+//! (SyscallFrame, then the vectors)                32 r10    40 r8    48 r9    56 rsp before
 //!                                                 64-112 wait's rax, rdi ... r9
 //!                                                120 waited 128 rounds       136 scratch
 //!                                                144 outer shield         152 verdict
-//!                                                160 xmm0 ... 400 xmm15
+//!                                                160 flags                168 unused
+//! Saves::Xmm                                      176 xmm0 ... 416 xmm15
+//! Saves::Everything, 64-byte aligned              192 XSAVE area
 //! ```
 
 use super::assemble::{Assembler, Label, When};
+use super::extended::Extended;
 use super::unwind::{Cfa, FrameTable};
 use super::{shield, SyscallFrame, Verdict};
 use std::mem::offset_of;
 
 /// The instruction itself.
 pub(super) const SYSCALL: [u8; 2] = [0x0f, 0x05];
-/// Six routines, each of some 340 bytes, or 600 with vector registers.
+/// Six routines, each of some 340 bytes, or 600 with vector registers; three that save everything
+/// have some 480.
 pub(super) const ROUTINES_BYTES_MAX: usize = 4096;
 
 /// A direct call reaches as far, less a margin for the instruction itself.
@@ -33,6 +38,10 @@ const WAITED_AT: u8 = offset_of!(SyscallFrame, waited) as u8;
 const ROUNDS_AT: i32 = offset_of!(SyscallFrame, rounds) as i32;
 const OUTER_AT: i32 = offset_of!(SyscallFrame, reserved) as i32;
 const VERDICT_AT: i32 = OUTER_AT + 8;
+const FLAGS_AT: i32 = OUTER_AT + 16;
+/// The XSAVE area, and where its header lies, which XRSTOR wants to be zero (SDM, vol. 1, 13.4).
+const AREA_AT: i32 = (FRAME_BYTES + 63) / 64 * 64;
+const AREA_HEADER: std::ops::Range<i32> = 512..576;
 /// Displacements up to here fit into one signed byte.
 const _: () = assert!(RETURN_STACK_AT < 64 && WAITED_AT < 128 && FRAME_BYTES % 16 == 0);
 const _: () = assert!(Verdict::Done as u32 == 0 && offset_of!(SyscallFrame, args) == 8);
@@ -51,6 +60,17 @@ const SAVED: [(u8, u8); 7] = [
     (0x4c, 0x4c), // r9
 ];
 
+/// What a routine keeps over the hook beside the general registers.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Saves {
+    /// Nothing: the code around the site has no use for more.
+    General,
+    /// xmm0-15.
+    Xmm,
+    /// Flags, and all that a vector instruction can change: whatever the kernel keeps.
+    Everything(Extended),
+}
+
 /// What a routine calls, and whether it answers with a [`Verdict`].
 #[derive(Clone, Copy)]
 pub(super) struct Target {
@@ -67,14 +87,14 @@ pub(super) fn routine(
     code: &mut Assembler<'_>,
     frames: &mut FrameTable,
     target: Target,
-    vector: bool,
+    saves: Saves,
 ) -> u64 {
     code.align();
     let start = code.here();
     let (again, wait) = (code.label(), code.label());
     let (deliver, go_on) = (code.label(), code.label());
     frames.begin_called(start);
-    save(code, frames, vector);
+    save(code, frames, saves);
     code.place(again);
     raise_shield(code, target.shield);
     call_hook(code, target.address);
@@ -85,8 +105,8 @@ pub(super) fn routine(
         code.bytes(&[0x83, 0xf8, Verdict::Wait as u8]); // cmp eax,imm8
         code.jump_if(When::Zero, wait);
     }
-    code.bytes(&[0x85, 0xc0]); // test eax,eax: ZF = Done, kept by all that follows
-    load_and_return(code, frames, vector);
+    code.bytes(&[0x89, 0xc1]); // mov ecx,eax: zero = Done, kept by all that follows
+    load_and_return(code, frames, saves);
     frames.cfa(code.here(), Cfa::SavedStack { at: RETURN_STACK_AT, plus: 8 });
     code.place(wait);
     wait_and_repeat(code, again);
@@ -96,23 +116,55 @@ pub(super) fn routine(
     start
 }
 
-/// Makes the frame. rcx, which the kernel would destroy, holds the stack until the frame does.
-fn save(code: &mut Assembler<'_>, frames: &mut FrameTable, vector: bool) {
-    let frame_bytes = FRAME_BYTES + if vector { XMM_BYTES } else { 0 };
+/// Makes the frame. rcx and r11, which the kernel would destroy, hold the stack and the flags until
+/// the frame does.
+fn save(code: &mut Assembler<'_>, frames: &mut FrameTable, saves: Saves) {
+    if let Saves::Everything(_) = saves {
+        code.bytes(&[0x9c]); // pushfq
+        frames.cfa(code.here(), Cfa::Stack(16));
+        code.bytes(&[0x41, 0x5b]); // pop r11
+        frames.cfa(code.here(), Cfa::Stack(8));
+        code.bytes(&[0xfc]); // cld, as the kernel has it and every compiler's code expects it
+    }
+    let (align, frame_bytes) = match saves {
+        Saves::General => (16_i8, FRAME_BYTES),
+        Saves::Xmm => (16, FRAME_BYTES + XMM_BYTES),
+        Saves::Everything(extended) => (64, AREA_AT + extended.area_bytes as i32),
+    };
     code.bytes(&[0x48, 0x89, 0xe1]); // mov rcx,rsp
     frames.cfa(code.here(), Cfa::Rcx(8));
-    code.bytes(&[0x48, 0x83, 0xe4, 0xf0]); // and rsp,-16
+    code.bytes(&[0x48, 0x83, 0xe4, -align as u8]); // and rsp,imm8
     code.bytes(&[0x48, 0x81, 0xec]); // sub rsp,imm32
     code.bytes(&frame_bytes.to_le_bytes());
     code.bytes(&[0x48, 0x89, 0x4c, 0x24, RETURN_STACK_AT]); // mov [rsp+disp8],rcx
     frames.cfa(code.here(), Cfa::SavedStack { at: RETURN_STACK_AT, plus: 8 });
     move_saved(code, STORE, 0);
-    code.bytes(&[0x48, 0xc7, 0x84, 0x24]); // mov qword [rsp+disp32],0
-    code.bytes(&ROUNDS_AT.to_le_bytes());
-    code.bytes(&[0; 4]);
-    if vector {
-        move_vectors(code, 0x29); // movaps [rsp+disp32],xmm
+    store_zero(code, ROUNDS_AT);
+    match saves {
+        Saves::General => {}
+        Saves::Xmm => move_vectors(code, 0x29), // movaps [rsp+disp32],xmm
+        Saves::Everything(extended) => {
+            code.bytes(&[0x4c, 0x89, 0x9c, 0x24]); // mov [rsp+disp32],r11
+            code.bytes(&FLAGS_AT.to_le_bytes());
+            AREA_HEADER.step_by(8).for_each(|at| store_zero(code, AREA_AT + at));
+            move_area(code, extended, 0xa4); // xsave64 [rsp+disp32]
+        }
     }
+}
+
+fn store_zero(code: &mut Assembler<'_>, at: i32) {
+    code.bytes(&[0x48, 0xc7, 0x84, 0x24]); // mov qword [rsp+disp32],0
+    code.bytes(&at.to_le_bytes());
+    code.bytes(&[0; 4]);
+}
+
+/// XSAVE or XRSTOR by its ModRM byte, of the components that a hook may change. Takes rax and rdx.
+fn move_area(code: &mut Assembler<'_>, extended: Extended, modrm: u8) {
+    code.bytes(&[0xb8]); // mov eax,imm32
+    code.bytes(&extended.components.to_le_bytes());
+    code.bytes(&[0x31, 0xd2]); // xor edx,edx
+    code.bytes(&[0x48, 0x0f, 0xae, modrm, 0x24]);
+    code.bytes(&AREA_AT.to_le_bytes());
 }
 
 fn call_hook(code: &mut Assembler<'_>, address: u64) {
@@ -127,14 +179,26 @@ fn call_hook(code: &mut Assembler<'_>, address: u64) {
     code.bytes(&[0xff, 0xd0]); // call rax
 }
 
-/// The frame's registers, the stack before it, and back to the trampoline. Flags are kept.
-fn load_and_return(code: &mut Assembler<'_>, frames: &mut FrameTable, vector: bool) {
-    if vector {
-        move_vectors(code, 0x28); // movaps xmm,[rsp+disp32]
+/// The frame's registers, the stack before it, and back to the trampoline. rcx is kept.
+fn load_and_return(code: &mut Assembler<'_>, frames: &mut FrameTable, saves: Saves) {
+    match saves {
+        Saves::General => {}
+        Saves::Xmm => move_vectors(code, 0x28), // movaps xmm,[rsp+disp32]
+        Saves::Everything(extended) => {
+            move_area(code, extended, 0xac); // xrstor64 [rsp+disp32]
+            code.bytes(&[0x4c, 0x8b, 0x9c, 0x24]); // mov r11,[rsp+disp32]
+            code.bytes(&FLAGS_AT.to_le_bytes());
+        }
     }
     move_saved(code, LOAD, 0);
     code.bytes(&[0x48, 0x8b, 0x64, 0x24, RETURN_STACK_AT]); // mov rsp,[rsp+disp8]
     frames.cfa(code.here(), Cfa::Stack(8));
+    if let Saves::Everything(_) = saves {
+        code.bytes(&[0x41, 0x53]); // push r11
+        frames.cfa(code.here(), Cfa::Stack(16));
+        code.bytes(&[0x9d]); // popfq
+        frames.cfa(code.here(), Cfa::Stack(8));
+    }
     code.bytes(&[0xc3]); // ret
 }
 

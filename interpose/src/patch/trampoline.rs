@@ -1,28 +1,42 @@
 //! The machine code between a site and the hook.
 //!
 //! One trampoline per site, which calls a routine shared by all sites (`routine.rs`).
-//! What the two keep: every register but rax, rcx and r11, as the kernel does (flags too
-//! are free: every system call's asm in libc lists them as clobbered); the 128 bytes below the
-//! stack pointer, which leaf functions use; the vector registers where the site asks for it.
+//! What the two keep: every register but rax, rcx and r11, as the kernel does; the 128 bytes below
+//! the stack pointer, which leaf functions use. In libc the vector registers where the site asks for
+//! it, and no flags: every system call's asm there lists them as clobbered. In other files both,
+//! always: nobody can say what their asm promises (`preserves_flags` of Rust's is one promise), and
+//! so nothing here but the hook changes a flag.
 //! It uses no memory but the stack, so it may be entered again at any instruction.
 
-use super::assemble::{jump, Assembler, Label, When};
+use super::assemble::{jump, Assembler, Label};
+use super::extended::Extended;
 use super::memory::Patch;
-use super::routine::{routine, Target, ROUTINES_BYTES_MAX, SYSCALL};
+use super::routine::{routine, Saves, Target, ROUTINES_BYTES_MAX, SYSCALL};
 use super::unwind::{Cfa, FrameTable};
 use super::{shield, HookFn, SpawnFn};
 use crate::site::{number, Reason, Site, SYSCALL_BYTES};
 
-/// The longest trampoline: a window's instructions, the longest guard (80 bytes), two calls with
-/// their stack adjustments (21 each), a conditional jump, the real call, a jump, alignment.
-const TRAMPOLINE_BYTES_MAX: usize = 32 + 80 + 2 * 21 + 6 + 7 + 5 + 16;
+/// The longest trampoline: a window's instructions, the longest guard (69 bytes), two calls with
+/// their stack adjustments (18 each), a conditional jump, the real call repeated (17), a jump,
+/// alignment.
+const TRAMPOLINE_BYTES_MAX: usize = 32 + 69 + 2 * 18 + 2 + 17 + 5 + 16;
 /// Shared routines at most.
 const ROUTINES: usize = 6;
 const LEA_RED_ZONE_SKIP: [u8; 5] = [0x48, 0x8d, 0x64, 0x24, 0x80]; // lea rsp,[rsp-128]
 /// How far below the program's stack a routine begins: the red zone, and the return address.
 pub(super) const BELOW_STACK_BYTES: u64 = 128 + 8;
 const LEA_RED_ZONE_BACK: [u8; 8] = [0x48, 0x8d, 0xa4, 0x24, 0x80, 0, 0, 0]; // lea rsp,[rsp+128]
-const TEST_EDI_CLONE_VM: [u8; 6] = [0xf7, 0xc7, 0x00, 0x01, 0x00, 0x00];
+/// Leaves CLONE_VM of edi in rcx, by instructions that keep the flags: bits 8-15 to 0-7, then seven
+/// to the left, and what is left of it in eight bits.
+#[rustfmt::skip]
+const ECX_CLONE_VM_OF_EDI: [u8; 25] = [
+    0x89, 0xf9,                               // mov ecx,edi
+    0x0f, 0xb6, 0xcd,                         // movzx ecx,ch
+    0x8d, 0x0c, 0xcd, 0, 0, 0, 0,             // lea ecx,[rcx*8]
+    0x8d, 0x0c, 0xcd, 0, 0, 0, 0,             // lea ecx,[rcx*8]
+    0x8d, 0x0c, 0x09,                         // lea ecx,[rcx+rcx]
+    0x0f, 0xb6, 0xc9,                         // movzx ecx,cl
+];
 const _: () = assert!(number::CLONE_VM == 0x100);
 
 /// Whom the trampolines call.
@@ -64,15 +78,26 @@ impl<'a> Builder<'a> {
         ROUTINES_BYTES_MAX + sites * TRAMPOLINE_BYTES_MAX
     }
 
-    /// Begins with the shared routines, in `room`, which is at `address`, for so many sites.
-    pub fn new(address: u64, room: &'a mut [u8], sites: usize, hooks: &Hooks) -> Builder<'a> {
+    /// Begins with the shared routines, in `room`, which is at `address`, for so many sites. Those
+    /// keep everything where the text is not libc's.
+    pub fn new(
+        address: u64,
+        room: &'a mut [u8],
+        sites: usize,
+        hooks: &Hooks,
+        everything: Option<Extended>,
+    ) -> Builder<'a> {
         let mut code = Assembler::new(address, room);
         let mut frames = FrameTable::new(ROUTINES + sites);
         let mut pair = |address: u64, answers: bool| {
             let target = Target { address, answers, shield: shield::thread_offset() };
-            Routines {
-                plain: routine(&mut code, &mut frames, target, false),
-                vector: routine(&mut code, &mut frames, target, true),
+            let mut one = |saves| routine(&mut code, &mut frames, target, saves);
+            match everything.map(Saves::Everything) {
+                Some(saves) => {
+                    let only = one(saves);
+                    Routines { plain: only, vector: only }
+                }
+                None => Routines { plain: one(Saves::General), vector: one(Saves::Xmm) },
             }
         };
         let call = pair(hooks.call as usize as u64, true);
@@ -107,25 +132,47 @@ impl<'a> Builder<'a> {
         Patch { address, bytes: jump(address, start) }
     }
 
-    /// The code's length, and the table that lets the unwinder pass through it.
-    pub fn finish(self) -> (usize, Vec<u8>) {
-        (self.code.finish(), self.frames.finish())
+    /// The code's length, and the table that lets the unwinder pass through it; `None` where a
+    /// jump does not reach.
+    pub fn finish(self) -> Option<(usize, Vec<u8>)> {
+        Some((self.code.finish()?, self.frames.finish()))
     }
 
     /// Done: go on after the `syscall` instruction. Otherwise: go to it.
     fn finish_kept(&mut self, site: &Site, syscall: u64, raw: Label) {
-        if site.refusal.is_none() {
-            self.code.jump_if(When::NotZero, raw);
-            self.code.jump(syscall + SYSCALL_BYTES as u64);
+        let done = self.code.label();
+        let has_hook = site.refusal.is_none();
+        if has_hook {
+            self.code.jump_if_rcx_zero(done);
         }
         self.code.place(raw);
-        self.code.jump(syscall);
+        match site.number {
+            Some(number::VFORK) => self.repeat_interrupted(number::VFORK, syscall),
+            _ => self.code.jump(syscall),
+        }
+        self.code.place(done);
+        if has_hook {
+            self.code.jump(syscall + SYSCALL_BYTES as u64);
+        }
+    }
+
+    /// Makes a call that is never interrupted until it is not: a filter that asks somebody about it
+    /// ends it with EINTR (seccomp_unotify(2)). Uses no stack, which a child of vfork shares.
+    fn repeat_interrupted(&mut self, number: u32, syscall: u64) {
+        let again = self.code.label();
+        self.code.place(again);
+        self.code.bytes(&[0xb8]); // mov eax,imm32
+        self.code.bytes(&number.to_le_bytes());
+        self.code.bytes(&SYSCALL);
+        self.code.bytes(&[0x8d, 0x48, libc::EINTR as u8]); // lea ecx,[rax+disp8]
+        self.code.jump_if_rcx_zero(again);
+        self.code.jump(syscall + SYSCALL_BYTES as u64);
     }
 
     /// The jump lies over the `syscall` instruction, so the real call is made here.
     fn finish_moved(&mut self, site: &Site, address: u64, end: u64, raw: Label) {
         let done = self.code.label();
-        self.code.jump_if(When::Zero, done);
+        self.code.jump_if_rcx_zero(done);
         self.code.place(raw);
         self.code.bytes(&SYSCALL);
         self.code.place(done);
@@ -156,10 +203,13 @@ impl<'a> Builder<'a> {
             Some(number::VFORK | number::CLONE3) => {}
             Some(_) => return,
             None => {
-                self.if_number(number::RT_SIGRETURN, When::Zero, raw);
-                self.if_number(number::VFORK, When::Zero, spawn);
-                self.if_number(number::CLONE3, When::Zero, spawn);
-                self.if_number(number::CLONE, When::NotZero, call);
+                let clone = self.code.label();
+                self.if_number(number::RT_SIGRETURN, raw);
+                self.if_number(number::VFORK, spawn);
+                self.if_number(number::CLONE3, spawn);
+                self.if_number(number::CLONE, clone);
+                self.code.jump_to(call);
+                self.code.place(clone);
                 self.unless_shared_memory(call);
             }
         }
@@ -168,23 +218,22 @@ impl<'a> Builder<'a> {
             self.enter(announce, site.save_xmm);
         }
         if site.refusal.is_none() {
-            self.code.bytes(&[0x39, 0xe4]); // cmp esp,esp: sets ZF, so that the jump is taken
-            self.code.jump_if(When::Zero, raw);
+            self.code.jump_to(raw);
         }
     }
 
-    fn if_number(&mut self, number: u32, when: When, to: Label) {
-        self.code.bytes(&[0x3d]); // cmp eax,imm32
-        self.code.bytes(&number.to_le_bytes());
-        self.code.jump_if(when, to);
+    fn if_number(&mut self, number: u32, to: Label) {
+        self.code.bytes(&[0x8d, 0x88]); // lea ecx,[rax+disp32]
+        self.code.bytes(&number.wrapping_neg().to_le_bytes());
+        self.code.jump_if_rcx_zero(to);
     }
 
     fn unless_shared_memory(&mut self, call: Label) {
-        self.code.bytes(&TEST_EDI_CLONE_VM);
-        self.code.jump_if(When::Zero, call);
+        self.code.bytes(&ECX_CLONE_VM_OF_EDI);
+        self.code.jump_if_rcx_zero(call);
     }
 
-    /// Calls a shared routine from below the red zone. `lea` keeps the flags it answers with.
+    /// Calls a shared routine from below the red zone. `lea` keeps the flags.
     fn enter(&mut self, routines: Routines, vector: bool) {
         self.code.bytes(&LEA_RED_ZONE_SKIP);
         self.frames.cfa(self.code.here(), Cfa::Stack(128));

@@ -8,7 +8,7 @@
 //! psABI, figure 3.36).
 
 use std::ffi::CStr;
-use std::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
+use std::sync::atomic::Ordering::{AcqRel, Relaxed};
 use std::sync::atomic::{AtomicBool, AtomicPtr};
 use std::{mem, ptr};
 
@@ -139,15 +139,23 @@ impl FrameTable {
 /// libgcc's function that tells it of a section.
 type RegisterFrame = unsafe extern "C" fn(*const u8);
 
-/// The section that the program's unwinder does not know yet.
-static UNTOLD: AtomicPtr<u8> = AtomicPtr::new(ptr::null_mut());
+/// Sections that the program's unwinder does not know yet: libc's, and those of other files.
+static UNTOLD: [AtomicPtr<u8>; SECTIONS_MAX] =
+    [const { AtomicPtr::new(ptr::null_mut()) }; SECTIONS_MAX];
+/// Files of one program that are patched, at most.
+pub(super) const SECTIONS_MAX: usize = 64;
 
 /// Takes a finished section, which is kept for ever, as the trampolines are.
 ///
 /// The unwinder that has to know it is the program's, which glibc too uses: libgcc_s. It is told
 /// now if the program has it, and else by `before_thread`.
 pub(super) fn register(section: Vec<u8>) {
-    UNTOLD.store(section.leak().as_mut_ptr(), Release);
+    let section = section.leak().as_mut_ptr();
+    let take = |place: &AtomicPtr<u8>| {
+        place.compare_exchange(ptr::null_mut(), section, AcqRel, Relaxed).is_ok()
+    };
+    // There is a place for each file that is patched.
+    let _ = UNTOLD.iter().any(take);
     // SAFETY: the name of a global function, and no library in particular.
     tell(unsafe { libc::dlsym(libc::RTLD_DEFAULT, FUNCTION.as_ptr()) });
 }
@@ -160,7 +168,7 @@ pub(super) fn register(section: Vec<u8>) {
 ///
 /// errno is as before.
 pub fn before_thread() {
-    if UNTOLD.load(Relaxed).is_null() || WAS_TRIED.swap(true, Relaxed) {
+    if UNTOLD[0].load(Relaxed).is_null() || WAS_TRIED.swap(true, Relaxed) {
         return;
     }
     // SAFETY: errno is this thread's own.
@@ -190,11 +198,14 @@ fn tell(function: *mut libc::c_void) {
         unsafe { libc::dlerror() };
         return;
     }
-    let section = UNTOLD.swap(ptr::null_mut(), AcqRel);
-    if section.is_null() {
-        return;
+    // SAFETY: libgcc's function of this name takes a section.
+    let function = unsafe { mem::transmute::<*mut libc::c_void, RegisterFrame>(function) };
+    for place in &UNTOLD {
+        let section = place.swap(ptr::null_mut(), AcqRel);
+        if !section.is_null() {
+            // SAFETY: a well-formed .eh_frame that ends with a zero word, lives for ever and never
+            // changes. libgcc keeps the pointer.
+            unsafe { function(section) };
+        }
     }
-    // SAFETY: libgcc's function of this name takes a section; this one is a well-formed .eh_frame
-    // that ends with a zero word, lives for ever and never changes. libgcc keeps the pointer.
-    unsafe { mem::transmute::<*mut libc::c_void, RegisterFrame>(function)(section) };
 }

@@ -5,6 +5,8 @@
 //! the cache. Nothing of this is needed, or built, where the cache is read.
 
 mod elf;
+mod library;
+mod proof;
 mod survey;
 mod window;
 
@@ -13,6 +15,8 @@ use crate::site::{Reason, SiteList, SITES_MAX};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::{fmt, fs, io};
+
+pub use library::{examine, scan_library, Scanned};
 
 /// Bytes at the beginning of a library in which its build-id is looked for.
 const HEAD_BYTES: usize = 4096;
@@ -91,7 +95,7 @@ pub fn scan_bytes(file: &[u8]) -> Result<SiteList, ScanError> {
         sites.push(site);
     }
     Ok(SiteList {
-        build_id: image.build_id,
+        build_id: image.build_id.ok_or(ScanError::NoBuildId)?,
         text_start: image.text.start,
         text_bytes: image.text.end - image.text.start,
         sites,

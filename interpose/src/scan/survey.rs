@@ -27,6 +27,8 @@ pub(super) struct Survey {
     /// The stretches decoded: functions, and what lies between them.
     pub regions: Vec<Range<u64>>,
     vector: Vec<bool>,
+    /// Of each region, whether it jumps to where a register or memory says.
+    indirect: Vec<bool>,
 }
 
 /// What is collected of one region, beside targets and system calls.
@@ -49,6 +51,7 @@ impl Survey {
             targets: vec![0; words],
             syscalls: Vec::new(),
             vector: Vec::new(),
+            indirect: Vec::new(),
             regions: Vec::new(),
         };
         let mut notes = Vec::with_capacity(regions.len());
@@ -57,6 +60,7 @@ impl Survey {
             if found.indirect_jump {
                 survey.read_tables(image, region, &found.bases);
             }
+            survey.indirect.push(found.indirect_jump);
             notes.push(found);
         }
         survey.regions = regions;
@@ -74,6 +78,16 @@ impl Survey {
     pub fn region_of(&self, address: u64) -> Option<usize> {
         let index = self.regions.partition_point(|r| r.start <= address).checked_sub(1)?;
         self.regions[index].contains(&address).then_some(index)
+    }
+
+    /// Whether a region jumps to where a register or memory says.
+    pub fn jumps_indirectly(&self, region: usize) -> bool {
+        self.indirect[region]
+    }
+
+    /// Takes all these addresses for branch targets.
+    pub fn mark_all(&mut self, addresses: &[u64]) {
+        addresses.iter().for_each(|address| self.mark(*address));
     }
 
     /// Whether vector registers may be live at this address.
@@ -192,12 +206,12 @@ fn split_off(image: &Image, region: &Range<u64>, destination: u64) -> bool {
     split && image.text.contains(&destination)
 }
 
-fn is_near_branch(kind: OpKind) -> bool {
+pub(super) fn is_near_branch(kind: OpKind) -> bool {
     matches!(kind, OpKind::NearBranch64 | OpKind::NearBranch32 | OpKind::NearBranch16)
 }
 
 /// Each function up to the next, and what lies before the first: every byte of code once.
-fn regions(image: &Image) -> Vec<Range<u64>> {
+pub(super) fn regions(image: &Image) -> Vec<Range<u64>> {
     let mut regions = Vec::with_capacity(image.functions.len() + image.code.len());
     for (start, bytes) in &image.code {
         let end = start + bytes.len() as u64;
