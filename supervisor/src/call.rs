@@ -183,6 +183,10 @@ impl Call<'_> {
             let descriptor = (process, number);
             return paths::reopen(&self.house.roots, found, descriptor, flags, mode);
         }
+        let guards = !self.house.roots.guarded().is_empty();
+        if guards && paths::writes(flags) && found.access == Some(Access::ReadWrite) {
+            return paths::open_guarded(&self.house.roots, found, flags, mode);
+        }
         let safe = match found.object {
             // Its last component may be a link of /proc's own kind.
             Object::Process => ResolveFlags::NO_MAGICLINKS,
@@ -208,6 +212,28 @@ impl Call<'_> {
             return Start::open(&self.house.roots, self.thread(), descriptor).map(|fd| (fd, None));
         }
         self.look(descriptor, path, Last::unless(flags, libc::AT_SYMLINK_NOFOLLOW))
+    }
+
+    /// Whether what a descriptor of the program's stands for, which has a name, may be described
+    /// anew. Where parts of a grant are for reading only, its name is walked: it may lead into one.
+    ///
+    /// # Errors
+    /// EROFS, EPERM.
+    pub fn describable(&self, start: &Start, name: &Path) -> Result<(), Errno> {
+        let roots = &self.house.roots;
+        if roots.guarded().is_empty() {
+            return roots.describable(name);
+        }
+        let read_only = Errno(libc::EROFS);
+        let walk = paths::Walk::new(roots, self.house, self.thread(), Last::Keep);
+        let found = walk.to(None, name.as_os_str().as_bytes()).map_err(|_| read_only)?;
+        let there = self.open_found(&found, OFlags::PATH | OFlags::NOFOLLOW, Mode::empty());
+        let status = |fd: &OwnedFd| rustix::fs::fstat(fd).map(|one| (one.st_dev, one.st_ino)).ok();
+        let is_it = there.is_ok_and(|there| status(&there) == status(&start.fd));
+        match is_it && found.writable().is_ok() && !roots.guarded().has(&start.fd) {
+            true => roots.describable(&found.path),
+            false => Err(read_only),
+        }
     }
 
     /// Bits that the process takes from the mode of new files.

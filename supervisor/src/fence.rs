@@ -69,8 +69,10 @@ fn drop_capabilities() -> rustix::io::Result<()> {
 }
 
 /// The kernel writes core files where the program stands, past every grant, or gives them to a
-/// program of root's (core(5)).
+/// program of root's (core(5)). Where that listens at a socket (`@` in core_pattern) no limit keeps
+/// them from it: so that no memory is in them, which all processes of the program inherit.
 fn no_core_files() -> Result<(), Errno> {
+    let _ = std::fs::write("/proc/self/coredump_filter", "0");
     let least = Some(CORE_BYTES_MAX);
     let least = rustix::process::Rlimit { current: least, maximum: least };
     let limited = rustix::process::setrlimit(rustix::process::Resource::Core, least);

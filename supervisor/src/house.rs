@@ -9,9 +9,11 @@ use heliostat_base::seal::Listener;
 use heliostat_control::policy::record::Ask;
 use heliostat_control::policy::{Access, Policy};
 
+use crate::births::Births;
 use crate::call::Call;
 use crate::filter::Fenced;
-use crate::limits::{Births, MemoryGroup};
+use crate::images::Images;
+use crate::memory::MemoryGroup;
 use crate::net::{ControlPlane, Lookups};
 use crate::paths::{read_proc, Roots, Sandbox};
 use crate::presence::is_there;
@@ -36,6 +38,8 @@ pub struct House {
     pub lookups: Lookups,
     /// Everything is granted, and taken down.
     pub is_traced: bool,
+    /// Static programs, and what is done to their code.
+    pub images: Images,
     /// The control plane, for its stub.
     pub control: ControlPlane,
     /// What the kernel fences, so that calls need not be judged here.

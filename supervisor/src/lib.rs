@@ -6,6 +6,7 @@
 #![warn(missing_docs)]
 #![forbid(unsafe_code)]
 
+mod births;
 mod call;
 mod calls;
 mod fence;
@@ -15,8 +16,11 @@ mod filter;
 pub mod foreign;
 mod held;
 mod house;
+mod images;
 mod limits;
+mod memory;
 mod net;
+mod own_fence;
 mod paths;
 mod presence;
 mod refused;
@@ -39,9 +43,10 @@ use heliostat_control::policy::{Access, Endpoint, Host, NamePattern, PathGrant, 
 
 pub use fence::landlock_abi;
 
+use crate::births::Births;
 use crate::filter::Fenced;
 use crate::house::House;
-use crate::limits::{Births, MemoryGroup};
+use crate::memory::MemoryGroup;
 
 /// What to seal.
 pub struct Plan<'a> {
@@ -117,14 +122,21 @@ pub fn seal(plan: Plan<'_>, become_program: impl FnOnce() -> i32) -> Result<Seal
     let limits = plan.policy.limits;
     let fenced = fence::probe().map_err(|_| SealError::NoLandlock)?;
     let fenced = Fenced { counts: limits.processes.is_some(), ..fenced };
-    let group = limits.memory.and_then(MemoryGroup::make);
     // Each grant is held open.
     let own_limit = limits::raise_descriptors();
     let report = report::Report::create(plan.folder);
     let roots = open_roots(&plan, report.as_ref())?;
+    let group = limits.memory.and_then(memory::enter);
+    // Names are looked up at the servers that this machine uses now.
+    let servers = std::fs::read_to_string("/etc/resolv.conf").unwrap_or_default();
+    let places: Vec<_> =
+        [Some(plan.folder), roots.place().parent()].into_iter().flatten().collect();
+    let removes = group.as_ref().and_then(|group| group.folder().parent());
+    own_fence::limit_files(&roots, &places, removes).map_err(SealError::Fence)?;
     match fork_telling().map_err(SealError::Fence)? {
         Fork::Child(teller) => {
-            let limited = limits.memory.map_or(Ok(()), |bytes| limit_memory(group.as_ref(), bytes));
+            let limit = |bytes| memory::limit_program(group.as_ref(), bytes);
+            let limited = limits.memory.map_or(Ok(()), limit);
             let listener = limited.and_then(|()| fence::enter(&roots, fenced));
             teller.tell(match &listener {
                 Ok(fd) => std::os::fd::AsRawFd::as_raw_fd(fd),
@@ -143,16 +155,10 @@ pub fn seal(plan: Plan<'_>, become_program: impl FnOnce() -> i32) -> Result<Seal
                 other => Err(Errno(other.map_or(libc::ECHILD, |number| -number))),
             };
             let listener = Listener::new(listener.map_err(SealError::Fence)?);
-            supervise(child, listener, (roots, report), (fenced, group), plan, given)
+            let ground = Ground { roots, report, group, servers };
+            supervise(child, listener, ground, fenced, plan, given)
         }
     }
-}
-
-fn limit_memory(group: Option<&MemoryGroup>, bytes: u64) -> Result<(), Errno> {
-    if group.is_some_and(MemoryGroup::enter) {
-        return Ok(());
-    }
-    limits::limit_each(bytes).map_err(|error| Errno(error.raw_os_error()))
 }
 
 /// What is granted, opened; what of it is not there is said, unless it is the system's.
@@ -170,20 +176,33 @@ fn open_roots(plan: &Plan<'_>, report: Option<&report::Report>) -> Result<paths:
             let _ = writeln!(io::stderr(), "heliostat: {what}: {}: {error}", path.display());
         }
     };
-    let mut opened = paths::Roots::open(&grants, plan.folder, &mut tell);
-    if let (Ok(roots), Some(report)) = (&mut opened, report) {
+    let opened = paths::Roots::open(&grants, plan.folder, &mut tell);
+    let mut roots = opened.map_err(|error| SealError::Place(plan.folder.to_owned(), error))?;
+    if let Some(report) = report {
         // Who reads it takes it for the supervisor's.
         let _ = roots.guard(report.path());
     }
-    opened.map_err(|error| SealError::Place(plan.folder.to_owned(), error))
+    let named: Vec<_> = own.iter().filter_map(|path| path.canonicalize().ok()).collect();
+    let devices = system::devices().filter(|device| !named.contains(device));
+    roots.open_only(&devices.collect::<Vec<_>>());
+    Ok(roots)
+}
+
+/// What the supervisor holds of the host.
+struct Ground {
+    roots: paths::Roots,
+    report: Option<report::Report>,
+    group: Option<MemoryGroup>,
+    /// The text of /etc/resolv.conf.
+    servers: String,
 }
 
 /// The parent's side: begins to answer. The child waits for the answer to its exec.
 fn supervise(
     child: i32,
     listener: Listener,
-    (roots, report): (paths::Roots, Option<report::Report>),
-    (fenced, group): (Fenced, Option<MemoryGroup>),
+    Ground { roots, report, group, servers }: Ground,
+    fenced: Fenced,
     plan: Plan<'_>,
     given: Vec<PathGrant>,
 ) -> Result<Sealed, SealError> {
@@ -199,7 +218,7 @@ fn supervise(
     let house = Arc::new(House {
         listener,
         roots,
-        lookups: lookups(&plan.policy, &refused),
+        lookups: lookups(&plan.policy, &servers, &refused),
         refused,
         control: net::ControlPlane::new(plan.control, &plan.policy),
         births: Births::new(plan.policy.limits.processes),
@@ -208,10 +227,12 @@ fn supervise(
         own: rustix::process::getpid().as_raw_nonzero().get(),
         fenced,
         is_traced: plan.traces,
+        images: images::Images::default(),
         places_itself: AtomicBool::new(false),
         first_umask,
         sets_umask: AtomicBool::new(false),
     });
+    own_fence::limit_calls().map_err(SealError::Fence)?;
     serve::start(&house).map_err(SealError::Fence)?;
     Ok(Sealed { child, report, house })
 }
@@ -225,9 +246,8 @@ fn grant_everything(policy: &mut Policy) {
     policy.lookup.push(NamePattern::Any);
 }
 
-/// Names are looked up at the servers that this machine uses now.
-fn lookups(policy: &Policy, refused: &Arc<Mutex<refused::Refused>>) -> net::Lookups {
-    let servers = std::fs::read_to_string("/etc/resolv.conf").unwrap_or_default();
+/// Look-ups at the servers of resolv.conf(5).
+fn lookups(policy: &Policy, servers: &str, refused: &Arc<Mutex<refused::Refused>>) -> net::Lookups {
     let refused = refused.clone();
     let told = move |name: &str, what| {
         let Ok(mut refused) = refused.lock() else { return };
@@ -236,7 +256,7 @@ fn lookups(policy: &Policy, refused: &Arc<Mutex<refused::Refused>>) -> net::Look
             net::Told::Has(ip) => refused.learned(name, ip),
         }
     };
-    net::Lookups::new(policy, &servers, Box::new(told))
+    net::Lookups::new(policy, servers, Box::new(told))
 }
 
 /// Whether a control group for the memory of sealed programs can be made here: tried, and removed.

@@ -17,6 +17,7 @@ use heliostat_base::sys::Errno;
 use crate::calls;
 use crate::held::{HeldUp, TICK};
 use crate::house::House;
+use crate::images;
 use crate::signals::Coming;
 
 /// Threads with a call of their own at most. When all are waiting, the sealed program's next such
@@ -101,7 +102,9 @@ impl Desk {
                 let _held = self.lock.lock();
                 self.bell.notify_one();
             }
-            match calls::may_wait(&notice) {
+            self.house.births.asks(notice.thread);
+            let counts = calls::bears(&notice) && self.house.births.must_count();
+            match counts || calls::may_wait(&notice) {
                 true => self.answer_aside(notice),
                 false => self.answer(notice, &mut placement),
             }
@@ -211,14 +214,20 @@ impl Desk {
                 Err(Errno(libc::EINTR)) => match self.house.coming(notice.thread).0 {
                     // The kernel makes the call anew after the handler, or not, as the program
                     // has asked for.
-                    Coming::Surely => return Reply::Fail(RESTART),
+                    Coming::Surely => return self.interrupted(notice, RESTART),
                     // Another thread has handled it.
                     Coming::No if self.goes_on(notice.id) => {}
-                    _ => return Reply::Fail(Errno(libc::EINTR)),
+                    _ => return self.interrupted(notice, Errno(libc::EINTR)),
                 },
                 Err(error) => return Reply::Fail(error),
             }
         }
+    }
+
+    /// The answer of a call that a signal ends while it waits for somebody.
+    fn interrupted(&self, notice: Notice, error: Errno) -> Reply {
+        images::waits(&self.house, notice);
+        Reply::Fail(error)
     }
 
     /// Whether a call that was interrupted for nothing is to be made again.

@@ -57,6 +57,12 @@ const READ: &[&str] = &[
 const WRITE: &[&str] =
     &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
 
+/// Devices that every program may open for writing. They are the host's, so that their attributes are
+/// nobody's to change who has no grant that names them.
+pub fn devices() -> impl Iterator<Item = PathBuf> {
+    WRITE.iter().map(PathBuf::from)
+}
+
 /// All of them; many exist on some machines only.
 pub fn grants() -> Vec<PathGrant> {
     let all = |names: &[&str], access| -> Vec<PathGrant> {

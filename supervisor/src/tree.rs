@@ -66,11 +66,12 @@ pub fn tasks() -> u32 {
 pub fn descendants() -> Vec<Pid> {
     let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
     let numbers = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let mut parents: BTreeMap<i32, i32> =
+        numbers.filter_map(|number| Some((number, parent_of(number)?))).collect();
+    find_adopted(&mut parents);
     let mut children: BTreeMap<i32, Vec<i32>> = BTreeMap::new();
-    for number in numbers {
-        if let Some(parent) = parent_of(number) {
-            children.entry(parent).or_default().push(number);
-        }
+    for (number, parent) in parents {
+        children.entry(parent).or_default().push(number);
     }
     let mut found = Vec::new();
     let mut left = vec![rustix::process::getpid().as_raw_nonzero().get()];
@@ -81,6 +82,26 @@ pub fn descendants() -> Vec<Pid> {
         }
     }
     found
+}
+
+/// Looks again for the parents of those whose parent was there when they were looked at and has
+/// ended before it was: otherwise all that is below would be nobody's.
+fn find_adopted(parents: &mut BTreeMap<i32, i32>) {
+    /// Others end meanwhile; and parents in other pid namespaces are never found.
+    const ROUNDS: usize = 8;
+    for _ in 0..ROUNDS {
+        let is_lost = |(_, parent): &(&i32, &i32)| **parent != 0 && !parents.contains_key(parent);
+        let lost: Vec<i32> = parents.iter().filter(is_lost).map(|(number, _)| *number).collect();
+        if lost.is_empty() {
+            return;
+        }
+        for number in lost {
+            match parent_of(number) {
+                Some(parent) => parents.insert(number, parent),
+                None => parents.remove(&number),
+            };
+        }
+    }
 }
 
 /// The parent's number, from /proc/PID/stat.

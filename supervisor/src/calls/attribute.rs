@@ -8,7 +8,7 @@ use heliostat_control::policy::Access;
 use rustix::fs::{AtFlags, Gid, Mode, OFlags, Timespec, Timestamps, Uid, XattrFlags};
 
 use crate::call::{own_name, Answer, Call, Last, DONE};
-use crate::paths::{errno, Start};
+use crate::paths::{errno, Found, Object, Start};
 
 /// Bytes of an extended attribute's name and value, at most (source: linux/limits.h).
 const ATTRIBUTE_NAME_MAX: usize = 256;
@@ -18,12 +18,22 @@ const ATTRIBUTE_MAX: usize = 65536;
 fn changeable(call: &Call<'_>, descriptor: i32, path: &[u8], last: Last) -> Result<OwnedFd, Errno> {
     let found = call.find(descriptor, path, last)?;
     let fd = call.open_found(&found, OFlags::PATH | OFlags::NOFOLLOW, Mode::empty())?;
-    if let Err(error) = found.writable() {
+    let granted = found.writable().and_then(|()| describable(call, &found, &fd));
+    if let Err(error) = granted {
         call.house.note_path(call, &found.path, Access::ReadWrite);
         return Err(error);
     }
     call.check()?;
     Ok(fd)
+}
+
+/// Whether the end of a walk may be described anew. What has no name is judged by its descriptor.
+fn describable(call: &Call<'_>, found: &Found, fd: &OwnedFd) -> Result<(), Errno> {
+    match found.object {
+        _ if call.house.roots.guarded().has(fd) => Err(Errno(libc::EROFS)),
+        Object::Descriptor { .. } => Ok(()),
+        _ => call.house.roots.describable(&found.path),
+    }
 }
 
 /// What a descriptor of the thread's stands for, if it may be changed. A descriptor for reading
@@ -35,15 +45,16 @@ fn own(call: &Call<'_>, number: i32) -> Result<OwnedFd, Errno> {
         // What is judged is the copy that is used: another thread may put another file there.
         _ => Start::from(roots, seal::descriptor_of(call.thread(), number)?.into()),
     };
-    let is_allowed = match &start.path {
-        Some(path) => roots.deciding(path).is_some_and(|root| root.access == Access::ReadWrite),
+    let allowed = match &start.path {
+        Some(path) => call.describable(&start, path),
         // Without a name: memory and pipes of its own, or a file that is gone. What it holds
         // from outside is only to be read and written.
-        None => !start.is_hidden && roots.may_change_removed(&start.fd),
+        None if !start.is_hidden && roots.may_change_removed(&start.fd) => Ok(()),
+        None => Err(Errno(libc::EROFS)),
     };
-    if !is_allowed {
+    if let Err(error) = allowed {
         call.house.note_call(call, "the descriptor's file is not granted for writing");
-        return Err(Errno(libc::EROFS));
+        return Err(error);
     }
     call.check()?;
     Ok(start.fd)
@@ -115,6 +126,9 @@ pub fn truncate(call: &Call<'_>) -> Answer {
     let fd = call.open_found(&found, OFlags::PATH | OFlags::NOFOLLOW, Mode::empty())?;
     // Says first what is wrong with the file itself.
     found.writable()?;
+    if call.house.roots.guarded().has(&fd) {
+        return Err(Errno(libc::EROFS));
+    }
     call.check()?;
     seal::set_length(&fd, length)?;
     DONE

@@ -18,13 +18,14 @@ pub fn exec(call: &Call<'_>, descriptor: i32, place: usize, flags: i32) -> Answe
     }
     let path = call.path(place)?;
     let (fd, _) = call.look_or_own(descriptor, &path, flags)?;
-    let kind = rustix::fs::fstat(&fd).map_err(errno)?.st_mode;
-    match FileType::from_raw_mode(kind) {
+    let found = rustix::fs::fstat(&fd).map_err(errno)?;
+    match FileType::from_raw_mode(found.st_mode) {
         FileType::RegularFile => {}
         FileType::Symlink => return Err(Errno(libc::ELOOP)),
         _ => return Err(Errno(libc::EACCES)),
     }
     status::access(&fd, libc::X_OK, true)?;
+    call.house.images.begins(call, &found);
     Ok(Reply::Continue)
 }
 

@@ -3,7 +3,6 @@
 use std::os::fd::OwnedFd;
 
 use heliostat_base::sys::Errno;
-use heliostat_control::policy::Access;
 use rustix::fs::{AtFlags, RenameFlags};
 
 use super::name::{changeable, creatable, free_to_move, not_there, special, there};
@@ -47,6 +46,7 @@ pub fn link(call: &Call<'_>, from: (i32, usize), to: (i32, usize), flags: i32) -
     not_there(&target)?;
     target.writable()?;
     found.writable().map_err(|_| Errno(libc::EXDEV))?;
+    call.house.roots.describable(&found.path).map_err(|_| Errno(libc::EXDEV))?;
     call.check()?;
     let (folder, name) = (&found.folder, found.name.as_c_str());
     let flags = AtFlags::empty();
@@ -78,16 +78,13 @@ fn link_nameless(call: &Call<'_>, fd: OwnedFd, target: &Found) -> Answer {
 fn link_own(call: &Call<'_>, descriptor: i32, folder: i32, new: &[u8]) -> Answer {
     let start = Start::of(&call.house.roots, call.thread(), descriptor)?;
     let target = creatable(call, folder, new)?;
-    let Some(path) = start.path else {
+    let Some(path) = start.path.clone() else {
         let copy = heliostat_base::seal::descriptor_of(call.thread(), descriptor)?;
         return link_nameless(call, copy.into(), &target);
     };
     not_there(&target)?;
     target.writable()?;
-    let granted = call.house.roots.deciding(&path).map(|root| root.access);
-    if granted != Some(Access::ReadWrite) {
-        return Err(Errno(libc::EXDEV));
-    }
+    call.describable(&start, &path).map_err(|_| Errno(libc::EXDEV))?;
     call.check()?;
     let (empty, name) = (AtFlags::EMPTY_PATH, target.name.as_c_str());
     rustix::fs::linkat(&start.fd, "", &target.folder, name, empty).map_err(errno)?;

@@ -110,6 +110,24 @@ pub fn readlink(call: &Call<'_>, descriptor: i32, place: usize) -> Answer {
     Ok(Reply::Value(text.len() as i64))
 }
 
+/// getcwd(2). The kernel's own answer, unless the thread has gone by a descriptor to a folder that
+/// was made to lead to grants: it lies elsewhere, and has the name of what it stands for.
+pub fn getcwd(call: &Call<'_>) -> Answer {
+    use std::os::unix::ffi::OsStrExt;
+    let link = format!("{}/cwd", call.thread());
+    let text = rustix::fs::readlinkat(call.house.roots.proc(), link, Vec::with_capacity(256));
+    let host = text.map(std::ffi::CString::into_bytes).unwrap_or_default();
+    let host = std::path::Path::new(std::ffi::OsStr::from_bytes(&host));
+    let Some(name) = call.house.roots.name_in_skeleton(host) else { return Ok(Reply::Continue) };
+    let mut text = name.as_os_str().as_bytes().to_vec();
+    text.push(0);
+    if text.len() as u64 > call.word(1) {
+        return Err(Errno(libc::ERANGE));
+    }
+    call.write(0, &text)?;
+    Ok(Reply::Value(text.len() as i64))
+}
+
 fn text_at(call: &Call<'_>, descriptor: i32, path: &[u8]) -> Result<Vec<u8>, Errno> {
     let (fd, found) = call.look(descriptor, path, Last::Keep)?;
     if let Some(own) = found.as_ref().and_then(|found| of_program(call, found)) {

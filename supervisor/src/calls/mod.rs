@@ -27,6 +27,7 @@ pub fn answer(house: &House, notice: Notice) -> Answer {
         return Err(Errno(libc::ENOSYS));
     };
     let call = Call { house, notice, number };
+    house.images.asks(&call);
     if house.is_traced {
         trace::note(&call);
     }
@@ -44,6 +45,12 @@ pub fn may_wait(notice: &Notice) -> bool {
         Some(Sysno::flock) => notice.args[1] as i32 == libc::LOCK_EX,
         _ => false,
     }
+}
+
+/// Whether a call bears a process or a thread.
+pub fn bears(notice: &Notice) -> bool {
+    let number = Sysno::new(notice.number as usize);
+    matches!(number, Some(Sysno::fork | Sysno::vfork | Sysno::clone))
 }
 
 /// Calls that look at files or open them.
@@ -69,6 +76,7 @@ fn files(call: &Call<'_>) -> Option<Answer> {
         Sysno::execve => exec::exec(call, libc::AT_FDCWD, 0, 0),
         Sysno::execveat => exec::exec(call, call.int(0), 1, call.int(4)),
         Sysno::chdir => exec::chdir(call),
+        Sysno::getcwd => look::getcwd(call),
         Sysno::inotify_add_watch => watch::add(call),
         Sysno::flock => watch::flock(call),
         _ => return None,

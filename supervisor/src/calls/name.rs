@@ -1,5 +1,6 @@
 //! Calls that make and remove names: mkdir, mknod, rmdir, unlink.
 
+use heliostat_base::seal::status;
 use heliostat_base::sys::Errno;
 use heliostat_control::policy::Access;
 use rustix::fs::{AtFlags, FileType, Mode};
@@ -104,10 +105,8 @@ pub fn mknod(call: &Call<'_>, descriptor: i32, place: usize) -> Answer {
         0 | libc::S_IFREG => FileType::RegularFile,
         libc::S_IFIFO => FileType::Fifo,
         libc::S_IFSOCK => FileType::Socket,
-        libc::S_IFCHR | libc::S_IFBLK => {
-            call.house.note_call(call, "devices are not made by sealed programs");
-            return Err(Errno(libc::EPERM));
-        }
+        libc::S_IFCHR => FileType::CharacterDevice,
+        libc::S_IFBLK => FileType::BlockDevice,
         libc::S_IFDIR => return Err(Errno(libc::EPERM)),
         _ => return Err(Errno(libc::EINVAL)),
     };
@@ -115,10 +114,31 @@ pub fn mknod(call: &Call<'_>, descriptor: i32, place: usize) -> Answer {
     let found = creatable(call, descriptor, &path)?;
     not_there(&found)?;
     found.writable()?;
+    if matches!(kind, FileType::CharacterDevice | FileType::BlockDevice) {
+        return Err(no_device(call, &found));
+    }
     let mode = call.new_mode(place + 1);
     call.check()?;
     rustix::fs::mknodat(&found.folder, found.name.as_c_str(), kind, mode, 0).map_err(errno)?;
     DONE
+}
+
+/// The error of making a device: EPERM, after those that the kernel finds first, of a name that is
+/// there or too long, of slashes after it, and of a folder in which nothing may be made.
+fn no_device(call: &Call<'_>, found: &Found) -> Errno {
+    let whole = found.name.to_bytes();
+    let slashes = whole.iter().rev().take_while(|byte| **byte == b'/').count();
+    let name = &whole[..whole.len() - slashes];
+    match rustix::fs::statat(&found.folder, name, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(_) => return Errno(libc::EEXIST),
+        Err(rustix::io::Errno::NOENT) if slashes == 0 => {}
+        Err(error) => return errno(error),
+    }
+    if let Err(error) = status::access(&found.folder, libc::W_OK | libc::X_OK, true) {
+        return error;
+    }
+    call.house.note_call(call, "devices are not made by sealed programs");
+    Errno(libc::EPERM)
 }
 
 /// unlinkat(2), rmdir(2).

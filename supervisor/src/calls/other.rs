@@ -18,7 +18,7 @@ const ABSENT: &[Sysno] = &[
     Sysno::modify_ldt, Sysno::lookup_dcookie, Sysno::kcmp, Sysno::rseq, Sysno::fchmodat2,
     Sysno::process_madvise, Sysno::process_mrelease, Sysno::cachestat, Sysno::listmount,
     Sysno::statmount, Sysno::name_to_handle_at, Sysno::_sysctl, Sysno::map_shadow_stack,
-    Sysno::lsm_get_self_attr, Sysno::lsm_set_self_attr, Sysno::lsm_list_modules,
+    Sysno::remap_file_pages, Sysno::lsm_get_self_attr, Sysno::lsm_set_self_attr, Sysno::lsm_list_modules,
 ];
 
 /// The answer to everything that nobody answers.

@@ -122,7 +122,7 @@ fn birth(call: &Call<'_>) -> Answer {
     if tree::is_ending() {
         return Err(Errno(libc::EAGAIN));
     }
-    if !call.house.births.take_one() {
+    if !call.house.births.take_one(call.house.roots.proc(), call.thread()) {
         call.house.note_call(call, "more processes and threads than the policy's limit");
         return Err(Errno(libc::EAGAIN));
     }

@@ -4,7 +4,6 @@ use std::os::fd::OwnedFd;
 
 use heliostat_base::seal::{self, Reply};
 use heliostat_base::sys::Errno;
-use heliostat_control::policy::Access;
 use rustix::fs::{inotify, FlockOperation};
 
 use crate::call::{own_name, Answer, Call, Last};
@@ -46,10 +45,11 @@ pub fn flock(call: &Call<'_>) -> Answer {
     };
     let copy: OwnedFd = seal::descriptor_of(call.thread(), call.int(0))?.into();
     let start = Start::from(&call.house.roots, copy);
-    let path = start.path.as_deref();
-    let access = path.and_then(|path| call.house.roots.deciding(path)).map(|root| root.access);
-    let is_named = path.is_some() || start.is_hidden;
-    if is_named && access != Some(Access::ReadWrite) {
+    let is_granted = match &start.path {
+        Some(path) => !matches!(call.describable(&start, path), Err(Errno(libc::EROFS))),
+        None => !start.is_hidden,
+    };
+    if !is_granted {
         call.house.note_call(call, "an exclusive lock on a file granted for reading only");
         return Err(Errno(libc::EBADF));
     }

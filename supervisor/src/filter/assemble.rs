@@ -7,7 +7,7 @@ use heliostat_base::seal::{Instruction, Verdict};
 
 use super::conditions;
 use super::table::{self, Rule};
-use super::Fenced;
+use super::{supervisor, Fenced};
 
 /// Offsets in `seccomp_data` (source: linux/seccomp.h).
 const NUMBER: u32 = 0;
@@ -16,8 +16,17 @@ const AUDIT_ARCH_X86_64: u32 = 0xc000_003e;
 /// Numbers above belong to other call tables (x32) or do not exist.
 const NUMBERS: u32 = 1024;
 
-/// The whole filter.
+/// The whole filter of a program.
 pub fn assemble(fenced: Fenced) -> Vec<Instruction> {
+    of_rules(|number| table::rule(number, fenced), Verdict::Notify)
+}
+
+/// That of its supervisor.
+pub fn of_supervisor() -> Vec<Instruction> {
+    of_rules(supervisor::rule, supervisor::OTHERWISE)
+}
+
+fn of_rules(rule: impl Fn(u32) -> Rule, otherwise: Verdict) -> Vec<Instruction> {
     let no_such_call = Instruction::end(Verdict::Errno(libc::ENOSYS as u16));
     let mut whole = vec![
         Instruction::load(ARCH),
@@ -27,16 +36,15 @@ pub fn assemble(fenced: Fenced) -> Vec<Instruction> {
         Instruction::is_at_least(NUMBERS, 0, 1),
         no_such_call,
     ];
-    let runs = runs(fenced);
-    whole.extend(tree(&runs));
+    whole.extend(tree(&runs(rule), otherwise));
     whole
 }
 
 /// (first number, rule) of each run of numbers with the same rule.
-fn runs(fenced: Fenced) -> Vec<(u32, Rule)> {
+fn runs(rule: impl Fn(u32) -> Rule) -> Vec<(u32, Rule)> {
     let mut runs: Vec<(u32, Rule)> = Vec::new();
     for number in 0..NUMBERS {
-        let rule = table::rule(number, fenced);
+        let rule = rule(number);
         if runs.last().is_none_or(|(_, before)| *before != rule) {
             runs.push((number, rule));
         }
@@ -44,16 +52,16 @@ fn runs(fenced: Fenced) -> Vec<(u32, Rule)> {
     runs
 }
 
-fn tree(runs: &[(u32, Rule)]) -> Vec<Instruction> {
+fn tree(runs: &[(u32, Rule)], otherwise: Verdict) -> Vec<Instruction> {
     if let [(_, rule)] = runs {
         return match rule {
             Rule::Always(verdict) => vec![Instruction::end(*verdict)],
-            Rule::If(condition) => conditions::instructions(condition),
+            Rule::If(condition) => conditions::instructions(condition, otherwise),
         };
     }
     let (left, right) = runs.split_at(runs.len() / 2);
     let first_of_right = right.first().map_or(NUMBERS, |(number, _)| *number);
-    let (left, right) = (tree(left), tree(right));
+    let (left, right) = (tree(left, otherwise), tree(right, otherwise));
     // Conditional jumps reach 255 instructions; an unconditional one reaches all.
     let mut whole =
         vec![Instruction::is_at_least(first_of_right, 0, 1), Instruction::skip(left.len() as u32)];
@@ -82,6 +90,37 @@ mod tests {
             }
         };
         Instruction::run(program, word)
+    }
+
+    #[test]
+    fn the_supervisor_makes_its_own_calls_and_no_others() {
+        let program = of_supervisor();
+        let verdict = |call: Sysno, args| run(&program, call as u32, args);
+        let pass = Instruction::end(Verdict::Allow);
+        let fails = Instruction::end(Verdict::Errno(libc::EPERM as u16));
+        let executable = (libc::PROT_READ | libc::PROT_EXEC) as u64;
+        for (call, args, expected) in [
+            (Sysno::openat2, [0; 6], pass),
+            (Sysno::process_vm_readv, [0; 6], pass),
+            (Sysno::clone, [libc::CLONE_THREAD as u64, 0, 0, 0, 0, 0], pass),
+            (Sysno::clone, [libc::SIGCHLD as u64, 0, 0, 0, 0, 0], fails),
+            (Sysno::unshare, [libc::CLONE_FS as u64, 0, 0, 0, 0, 0], pass),
+            (Sysno::unshare, [libc::CLONE_NEWUSER as u64, 0, 0, 0, 0, 0], fails),
+            (Sysno::mmap, [0, 4096, libc::PROT_READ as u64, 0, 0, 0], pass),
+            (Sysno::mmap, [0, 4096, executable, 0, 0, 0], fails),
+            (Sysno::mprotect, [0, 4096, executable, 0, 0, 0], fails),
+            (Sysno::socket, [libc::AF_UNIX as u64, 5, 0, 0, 0, 0], pass),
+            (Sysno::socket, [libc::AF_NETLINK as u64, 3, 0, 0, 0, 0], fails),
+            (Sysno::ioctl, [3, 0xc050_2100, 0, 0, 0, 0], pass),
+            (Sysno::ioctl, [3, libc::TIOCSTI, 0, 0, 0, 0], fails),
+            (Sysno::prlimit64, [7, 7, 0, 1, 0, 0], pass),
+            (Sysno::prlimit64, [7, 7, 1, 0, 0, 0], fails),
+        ] {
+            assert_eq!(verdict(call, args), expected, "{call} {args:?}");
+        }
+        for call in [Sysno::execve, Sysno::execveat, Sysno::ptrace, Sysno::mount, Sysno::bpf] {
+            assert_eq!(verdict(call, [0; 6]), fails, "{call}");
+        }
     }
 
     #[test]
@@ -117,6 +156,13 @@ mod tests {
             (Sysno::socket, [libc::AF_INET as u64, 0o2000005, 0, 0, 0, 0], ask),
             (Sysno::socketpair, [libc::AF_UNIX as u64, 5, 0, 0, 0, 0], pass),
             (Sysno::setsockopt, [9, libc::SOL_SOCKET as u64, 2, 0, 0, 0], pass),
+            (Sysno::setsockopt, [9, libc::IPPROTO_TCP as u64 | high, 1 | high, 0, 0, 0], pass),
+            (Sysno::setsockopt, [9, libc::IPPROTO_IPV6 as u64, 26, 0, 0, 0], pass),
+            (Sysno::setsockopt, [9, libc::SOL_SOCKET as u64, 26, 0, 0, 0], ask),
+            (Sysno::setsockopt, [9, libc::IPPROTO_TCP as u64, 31, 0, 0, 0], ask),
+            (Sysno::setsockopt, [9, libc::IPPROTO_IP as u64, 35, 0, 0, 0], ask),
+            (Sysno::setsockopt, [9, libc::IPPROTO_IPV6 as u64, 20, 0, 0, 0], ask),
+            (Sysno::setsockopt, [9, 282, 1, 0, 0, 0], ask),
             (Sysno::setsockopt, [9, 0, 4, 0, 0, 0], ask),
             (Sysno::socket, [libc::AF_NETLINK as u64, 1, 0, 0, 0, 0], ask),
             (Sysno::unshare, [libc::CLONE_THREAD as u64, 0, 0, 0, 0, 0], pass),

@@ -23,6 +23,9 @@ pub enum Condition {
     /// Low words of the first three arguments: domain, type without its flags, and protocol are
     /// each one of these.
     Socket(&'static [u32], &'static [u32], &'static [u32]),
+    /// The low word of the third argument is one of those that the low word of the second has:
+    /// level and number of a socket option.
+    Option(&'static [(u32, &'static [u32])]),
 }
 
 /// Byte offsets of an argument's halves (source: linux/seccomp.h, little endian).
@@ -37,8 +40,8 @@ const fn high(argument: u8) -> u32 {
 /// The type of a socket without its flags (source: net.h, SOCK_TYPE_MASK).
 const SOCKET_TYPE: u32 = 0xf;
 
-/// Ends in a verdict whatever the argument is.
-pub fn instructions(condition: &Condition) -> Vec<Instruction> {
+/// Ends in a verdict whatever the argument is: it passes, or `otherwise`.
+pub fn instructions(condition: &Condition, otherwise: Verdict) -> Vec<Instruction> {
     let mut whole = match *condition {
         Condition::LowIn(argument, values) => one_of(argument, u32::MAX, values),
         Condition::LowWithout(argument, bits) => {
@@ -61,17 +64,32 @@ pub fn instructions(condition: &Condition) -> Vec<Instruction> {
             Instruction::is_equal(value, 1, 0),
         ],
         Condition::Socket(domains, types, protocols) => {
-            let otherwise = [Instruction::skip(1), Instruction::end(Verdict::Notify)];
+            let ends = [Instruction::skip(1), Instruction::end(otherwise)];
             let mut whole = one_of(0, u32::MAX, domains);
-            whole.extend(otherwise);
+            whole.extend(ends);
             whole.extend(one_of(1, SOCKET_TYPE, types));
-            whole.extend(otherwise);
+            whole.extend(ends);
             whole.extend(one_of(2, u32::MAX, protocols));
             whole
         }
+        Condition::Option(levels) => return option(levels, otherwise),
     };
     whole.push(Instruction::end(Verdict::Allow));
-    whole.push(Instruction::end(Verdict::Notify));
+    whole.push(Instruction::end(otherwise));
+    whole
+}
+
+/// A level at a time, each with an end of its own: conditional jumps reach 255 instructions.
+fn option(levels: &[(u32, &[u32])], otherwise: Verdict) -> Vec<Instruction> {
+    let mut whole = Vec::new();
+    for (level, options) in levels {
+        let mut own = one_of(2, u32::MAX, options);
+        own.extend([Instruction::end(Verdict::Allow), Instruction::end(otherwise)]);
+        whole.extend([Instruction::load(low(1)), Instruction::is_equal(*level, 1, 0)]);
+        whole.push(Instruction::skip(own.len() as u32));
+        whole.extend(own);
+    }
+    whole.push(Instruction::end(otherwise));
     whole
 }
 

@@ -1,13 +1,15 @@
 //! The filter of a sealed program: what passes, what fails at once, what is asked about.
 //!
-//! Passes what touches only the process itself and descriptors it holds. A call that is not in
+//! Passes what names nothing but the process itself and descriptors it holds. A call that is not in
 //! the tables, and each new one of a later kernel, is asked about, so that it is refused by name.
 
 mod assemble;
 mod conditions;
+mod options;
+mod supervisor;
 mod table;
 
-pub use assemble::assemble;
+pub use assemble::{assemble, of_supervisor};
 pub use table::NAMESPACES;
 
 /// What others see to, so that the filter need not, and what it has to.

@@ -4,6 +4,7 @@ use heliostat_base::seal::Verdict;
 use heliostat_base::sys::Sysno;
 
 use super::conditions::Condition;
+use super::options::OPTIONS;
 use super::Fenced;
 
 /// What becomes of a call number.
@@ -55,7 +56,8 @@ const IPC: &[Sysno] = &[
     Sysno::semtimedop, Sysno::semctl, Sysno::msgget, Sysno::msgsnd, Sysno::msgrcv, Sysno::msgctl,
 ];
 
-/// Touch the process itself and descriptors it holds. By family: bytes, descriptors, memory,
+/// Name nothing but the process itself and descriptors that it holds; what they do may still reach
+/// further: the network stack, file systems, quotas of its user (docs/containment.md). By family: bytes, descriptors, memory,
 /// waiting, time, signals of its own, processes of its own, itself, sockets.
 #[rustfmt::skip]
 const PASS: &[Sysno] = &[
@@ -63,13 +65,13 @@ const PASS: &[Sysno] = &[
     Sysno::preadv, Sysno::pwritev, Sysno::preadv2, Sysno::pwritev2, Sysno::lseek, Sysno::sendfile,
     Sysno::splice, Sysno::tee, Sysno::vmsplice, Sysno::copy_file_range, Sysno::ftruncate,
     Sysno::fallocate, Sysno::fsync, Sysno::fdatasync, Sysno::sync_file_range, Sysno::sync,
-    Sysno::syncfs, Sysno::readahead, Sysno::fadvise64, Sysno::cachestat,
+    Sysno::syncfs, Sysno::readahead, Sysno::fadvise64,
     Sysno::close, Sysno::close_range, Sysno::dup, Sysno::dup2, Sysno::dup3, Sysno::pipe,
     Sysno::pipe2, Sysno::fstat, Sysno::fstatfs, Sysno::getdents, Sysno::getdents64, Sysno::fchdir,
-    Sysno::getcwd, Sysno::fgetxattr, Sysno::flistxattr, Sysno::memfd_create,
+    Sysno::fgetxattr, Sysno::flistxattr, Sysno::memfd_create,
     Sysno::mmap, Sysno::munmap, Sysno::mprotect, Sysno::mremap, Sysno::brk, Sysno::madvise,
     Sysno::msync, Sysno::mincore, Sysno::mlock, Sysno::mlock2, Sysno::munlock, Sysno::mlockall,
-    Sysno::munlockall, Sysno::membarrier, Sysno::remap_file_pages, Sysno::pkey_alloc,
+    Sysno::munlockall, Sysno::membarrier, Sysno::pkey_alloc,
     Sysno::pkey_free, Sysno::pkey_mprotect, Sysno::mseal, Sysno::mbind, Sysno::set_mempolicy,
     Sysno::get_mempolicy,
     Sysno::poll, Sysno::ppoll, Sysno::select, Sysno::pselect6, Sysno::epoll_create,
@@ -215,8 +217,6 @@ const TYPES_OF_PAIRS: &[u32] =
 /// The default of the type, TCP and UDP. Not MPTCP, whose kernel connects to addresses that its
 /// peer names, nor ICMP, nor what else hides behind a familiar type.
 const PROTOCOLS: &[u32] = &[0, libc::IPPROTO_TCP as u32, libc::IPPROTO_UDP as u32];
-const LEVELS: &[u32] =
-    &[libc::SOL_SOCKET as u32, libc::IPPROTO_TCP as u32, libc::IPPROTO_UDP as u32];
 
 /// Pass under a condition. Who is 0 is oneself.
 #[rustfmt::skip]
@@ -237,8 +237,7 @@ const CONDITIONAL: &[(Sysno, Condition)] = &[
     (Sysno::sendto, Condition::Zero(4)),
     (Sysno::socket, Condition::Socket(DOMAINS, TYPES, PROTOCOLS)),
     (Sysno::socketpair, Condition::Socket(&DOMAINS_OF_PAIRS, TYPES_OF_PAIRS, &[0])),
-    // At the levels of IP there are options that lead packets elsewhere.
-    (Sysno::setsockopt, Condition::LowIn(1, LEVELS)),
+    (Sysno::setsockopt, Condition::Option(OPTIONS)),
     // The limit of core files is the fence's.
     (Sysno::prlimit64, Condition::LowZeroAndNot(0, 1, libc::RLIMIT_CORE)),
     (Sysno::setrlimit, Condition::LowNot(0, libc::RLIMIT_CORE)),
@@ -262,3 +261,33 @@ const CONDITIONAL: &[(Sysno, Condition)] = &[
 ];
 
 const DOMAINS_OF_PAIRS: [u32; 1] = [libc::AF_UNIX as u32];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How many calls pass whatever their arguments are, and how many on a condition.
+    fn passing(signals: bool, ipc: bool) -> (usize, usize) {
+        let fenced = Fenced { signals, ipc, counts: false };
+        let rules: Vec<_> = (0..1024).map(|number| rule(number, fenced)).collect();
+        let always = |rule: &&Rule| **rule == Rule::Always(Verdict::Allow);
+        let conditional = |rule: &&Rule| matches!(rule, Rule::If(_));
+        (rules.iter().filter(always).count(), rules.iter().filter(conditional).count())
+    }
+
+    #[test]
+    fn the_document_says_how_many_calls_pass() {
+        let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/containment.md");
+        let document = std::fs::read_to_string(file).expect("docs/containment.md");
+        let (least, conditional) = passing(false, false);
+        let ((signals, of_signals), (most, _)) = (passing(true, false), passing(true, true));
+        assert_eq!(conditional, of_signals, "what is fenced otherwise passes at once");
+        let said = format!(
+            "{least} calls pass whatever their arguments are, {conditional} more on a condition"
+        );
+        assert!(document.contains(&said), "docs/containment.md should say: {said}");
+        let said =
+            format!("({signals} where the kernel fences signals, {most} with an IPC namespace)");
+        assert!(document.contains(&said), "docs/containment.md should say: {said}");
+    }
+}

@@ -1,5 +1,7 @@
 //! connect(2).
 
+use std::net::{Ipv4Addr, SocketAddr};
+
 use heliostat_base::sys::Errno;
 
 use super::address::{self, Address};
@@ -42,14 +44,26 @@ fn connect_inet(call: &Call<'_>, socket: &Socket, way: Way) -> Result<(), Errno>
     match way {
         Way::Straight(to) => socket.connect(call, |fd| rustix::net::connect(fd, &to)),
         Way::Forwarder(to) => {
+            if socket.is_stream() {
+                // The forwarder turns away whom it does not know, so this one has an address first.
+                // Where the program has chosen one itself, that holds.
+                let _ = rustix::net::bind(&socket.fd, &SocketAddr::new(to.ip(), 0));
+                admit(call, socket);
+            }
             let done = socket.connect(call, |fd| rustix::net::connect(fd, &to));
             // Known before the program can send: it is answered after this.
-            if let Ok(own) = rustix::net::getsockname(&socket.fd) {
-                if let Ok(own) = std::net::SocketAddr::try_from(own) {
-                    call.house.lookups.admit(own);
-                }
-            }
+            admit(call, socket);
             done
         }
     }
+}
+
+/// Lets the forwarder hear a socket; one for any address has this machine's.
+fn admit(call: &Call<'_>, socket: &Socket) {
+    let Ok(own) = rustix::net::getsockname(&socket.fd) else { return };
+    let Ok(mut own) = SocketAddr::try_from(own) else { return };
+    if own.ip().to_canonical().is_unspecified() {
+        own.set_ip(Ipv4Addr::LOCALHOST.into());
+    }
+    call.house.lookups.admit(own);
 }

@@ -4,7 +4,9 @@
 //! skeleton; all else does not exist.
 
 mod found;
+mod guarded;
 mod held;
+mod named;
 mod proc;
 mod quick;
 mod roots;
@@ -15,6 +17,7 @@ mod start;
 mod walk;
 
 pub use found::{Found, Object};
+pub use guarded::open as open_guarded;
 pub use held::{copied, reopen};
 pub use proc::{link as link_of_proc, Caller, Sandbox};
 pub use quick::{open as quick, parent as quick_parent, writes};
@@ -63,6 +66,13 @@ pub fn removed_path(fd: impl std::os::fd::AsFd) -> Option<PathBuf> {
     let text = text_of(fd)?;
     let is_removed = text.starts_with(b"/") && text.ends_with(REMOVED);
     is_removed.then(|| PathBuf::from(std::ffi::OsString::from_vec(text)))
+}
+
+/// A removed file's name as it was.
+pub fn without_mark(removed: &std::path::Path) -> PathBuf {
+    use std::os::unix::ffi::OsStrExt;
+    let text = removed.as_os_str().as_bytes();
+    PathBuf::from(std::ffi::OsStr::from_bytes(text.strip_suffix(REMOVED).unwrap_or(text)))
 }
 
 /// Directories above one another at most that are looked at for a name.

@@ -3,6 +3,7 @@
 //! Most do. What does not (an absolute symbolic link, `..` out of the grant, another file system,
 //! /proc) answers `None` and is walked component by component. Where other grants lie below, a
 //! name says what it leads to only as long as no link is followed: one that has links is walked.
+//! Where some of them are for reading only, each write is.
 
 use std::ffi::{CString, OsStr};
 use std::os::fd::{AsFd, OwnedFd};
@@ -40,33 +41,22 @@ pub fn open(
         let Some(root) = root else {
             return (!writes(flags)).then(|| beneath(folder, rest, flags, mode, BENEATH))?;
         };
-        let resolve = resolution(roots, root, (&root.path, rest), flags)?;
+        let resolve = resolution(root, flags)?;
         return below(root, folder, rest, flags, mode, resolve);
     }
     let start = start?;
     let begin = start.path.as_deref()?;
     let root = roots.deciding(begin)?;
     let rest = rest(path)?;
-    let resolve = resolution(roots, root, (begin, rest), flags).filter(|_| root.is_folder)?;
+    let resolve = resolution(root, flags).filter(|_| root.is_folder)?;
     below(root, &start.fd, rest, flags, mode, resolve)
 }
 
 /// How a name below `root` may be resolved at once; `None` if it has to be walked, because what it
-/// leads to may not be for writing.
-fn resolution(
-    roots: &Roots,
-    root: &Root,
-    (begin, rest): (&Path, &[u8]),
-    flags: OFlags,
-) -> Option<ResolveFlags> {
-    if !writes(flags) {
-        return Some(BENEATH);
-    }
-    match root.access {
-        Access::ReadOnly => None,
-        Access::ReadWrite if !root.is_mixed => Some(BENEATH),
-        Access::ReadWrite => whole_name(roots, root, begin, rest).map(|_| STRICT),
-    }
+/// leads to may not be for writing: no name tells that where something within is not.
+fn resolution(root: &Root, flags: OFlags) -> Option<ResolveFlags> {
+    let is_writable = root.access == Access::ReadWrite && !root.is_mixed;
+    (is_writable || !writes(flags)).then_some(BENEATH)
 }
 
 /// The whole name of what `rest` leads to from `begin` if no link is followed, where `root` decides
@@ -134,8 +124,9 @@ pub fn parent(roots: &Roots, start: Option<&Start>, path: &[u8]) -> Option<Resul
         let begin = start.path.as_deref()?;
         (&start.fd, roots.deciding(begin)?, begin, 0)
     };
-    // The root itself is not below it.
-    let folder = folder.get(length..).filter(|_| root.is_folder)?;
+    // The root itself is not below it. Where something within is not for writing it is looked for.
+    let is_guarded = root.is_mixed && root.access == Access::ReadWrite;
+    let folder = folder.get(length..).filter(|_| root.is_folder && !is_guarded)?;
     // Where no other grant lies below, no name is, or holds, the root of one.
     let (path, resolve) = match root.has_inner {
         false => (root.path.join(OsStr::from_bytes(name)), BENEATH),
@@ -241,7 +232,7 @@ mod tests {
 
     #[test]
     fn names_beside_a_grant_within_have_their_whole_name() {
-        let inner = ("data/inner/keys", Access::ReadOnly);
+        let inner = ("data/inner/keys", Access::ReadWrite);
         let (_whole, folder, roots) = roots(&[("data", Access::ReadWrite), inner]);
         for (name, leads_to) in [("data//inner/./new", "data/inner/new"), ("data/new", "data/new")]
         {
@@ -262,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn beside_a_grant_within_a_name_with_a_link_is_walked() {
+    fn beside_a_grant_for_reading_within_each_write_is_walked() {
         let inner = ("data/inner/keys", Access::ReadOnly);
         let (_whole, folder, roots) = roots(&[("data", Access::ReadWrite), inner]);
         for (name, text) in [("data/link", "inner/keys"), ("data/one", "inner/keys/one")] {
@@ -270,9 +261,11 @@ mod tests {
         }
         let makes = OFlags::WRONLY | OFlags::CREATE;
         let open = |name| open(&roots, None, &bytes(folder.join(name)), makes, Mode::RUSR);
-        assert!(parent(&roots, None, &bytes(folder.join("data/link/new"))).is_none());
-        assert!(open("data/link/new").is_none() && open("data/one").is_none());
-        assert!(open("data/inner/new").expect("decided").is_ok());
+        for name in ["data/link/new", "data/inner/new", "data/new"] {
+            assert!(parent(&roots, None, &bytes(folder.join(name))).is_none(), "{name}");
+            assert!(open(name).is_none(), "{name}");
+        }
+        assert!(open("data/one").is_none());
         assert!(open("data/inner/keys/new").is_none() && open("data/inner/keys").is_none());
     }
 

@@ -1,7 +1,5 @@
 //! The granted roots, opened once.
 
-use std::collections::HashMap;
-use std::ffi::OsStr;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
@@ -11,10 +9,12 @@ use heliostat_base::sys::Errno;
 use heliostat_control::policy::{Access, PathGrant};
 use rustix::fs::{Mode, OFlags};
 
+use super::guarded::Guarded;
+use super::named::{is_of_a_process, own_link, resolve, without_ways_up};
 use super::proc::is_proc;
 use super::shown::Shown;
 use super::skeleton::{self, Skeleton};
-use super::{removed_path, was_named};
+use super::{removed_path, was_named, without_mark};
 
 const OPEN: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
 
@@ -38,11 +38,27 @@ pub struct Root {
     pub is_mixed: bool,
     /// Another grant lies below, or something else that is judged by itself (/proc below `/`).
     pub has_inner: bool,
+    /// It may be opened for what it is granted, and not described anew: a device of the host's that
+    /// no policy names.
+    opens_only: bool,
 }
 
 impl Root {
     fn new(path: PathBuf, folder: OwnedFd, access: Access, is_folder: bool) -> Self {
-        Self { path, folder, access, is_folder, is_mixed: false, has_inner: false }
+        let (is_mixed, has_inner, opens_only) = (false, false, false);
+        Self { path, folder, access, is_folder, is_mixed, has_inner, opens_only }
+    }
+
+    /// Whether a path lies below it.
+    pub fn holds(&self, path: &Path) -> bool {
+        self.is_folder && path != self.path && is_within(path, &self.path)
+    }
+
+    fn decides(&self, path: &Path) -> bool {
+        match self.is_folder {
+            true => is_within(path, &self.path),
+            false => path == self.path,
+        }
     }
 }
 
@@ -61,6 +77,8 @@ pub struct Roots {
     roots: Vec<Root>,
     /// Names that are symbolic links to a granted directory: (name, its place in `roots`' tree).
     aliases: Vec<(PathBuf, OwnedFd)>,
+    /// What is granted for reading within what is granted for writing.
+    guarded: Guarded,
     skeleton: Skeleton,
     /// What of it there is to look at.
     shown: Shown,
@@ -86,7 +104,8 @@ impl Roots {
         let made = in_memory.and_then(|folder| Skeleton::new(&folder).ok());
         let skeleton = made.map_or_else(|| Skeleton::new(folder), Ok)?;
         let (roots, aliases, shown) = (Vec::new(), Vec::new(), Shown::default());
-        let mut all = Self { roots, aliases, skeleton, shown, proc };
+        let guarded = Guarded::default();
+        let mut all = Self { roots, aliases, guarded, skeleton, shown, proc };
         all.shown.add(Path::new("/proc"));
         for (grant, path) in grants.iter().zip(resolved) {
             if let Err(error) = all.take(grant, path) {
@@ -103,6 +122,7 @@ impl Roots {
     fn order(&mut self) {
         self.roots.sort_by_key(|root| std::cmp::Reverse(root.path.as_os_str().len()));
         self.mark_mixed();
+        self.guarded = Guarded::of(&self.roots);
     }
 
     /// Keeps what is the supervisor's as it is where it lies in a grant for writing: it is granted
@@ -184,11 +204,33 @@ impl Roots {
 
     /// The grant that decides about a path without symbolic links.
     pub fn deciding(&self, path: &Path) -> Option<&Root> {
-        let decides = |root: &&Root| match root.is_folder {
-            true => is_within(path, &root.path),
-            false => path == root.path,
+        self.roots.iter().find(|root| root.decides(path))
+    }
+
+    /// What is granted for reading within what is granted for writing.
+    pub fn guarded(&self) -> &Guarded {
+        &self.guarded
+    }
+
+    /// Grants these files for opening only. A grant of a folder that holds them gives the rest.
+    pub fn open_only(&mut self, files: &[PathBuf]) {
+        for root in self.roots.iter_mut().filter(|root| files.contains(&root.path)) {
+            root.opens_only = true;
+        }
+    }
+
+    /// Whether what lies at a path may get other attributes or names.
+    ///
+    /// # Errors
+    /// EROFS where it is not granted for writing, EPERM where only that is.
+    pub fn describable(&self, path: &Path) -> Result<(), Errno> {
+        let mut deciding = self.roots.iter().filter(|root| root.decides(path)).peekable();
+        let refusal = match deciding.peek() {
+            Some(root) if root.opens_only => Errno(libc::EPERM),
+            _ => Errno(libc::EROFS),
         };
-        self.roots.iter().find(decides)
+        let root = deciding.find(|root| !root.opens_only);
+        root.filter(|root| root.access == Access::ReadWrite).map(drop).ok_or(refusal)
     }
 
     /// The grant with exactly this name.
@@ -225,6 +267,11 @@ impl Roots {
         self.shown.lacks(path)
     }
 
+    /// Where what was made for the program to look at lies on the host.
+    pub fn place(&self) -> &Path {
+        self.skeleton.place()
+    }
+
     /// Removes what was made on the host for the program to look at.
     pub fn remove(&self) {
         self.skeleton.remove();
@@ -252,6 +299,11 @@ impl Roots {
         (self.is_visible(host) || host.starts_with("/proc")).then(|| host.to_owned())
     }
 
+    /// The program's name of a folder that was made to lead to grants.
+    pub fn name_in_skeleton(&self, host: &Path) -> Option<PathBuf> {
+        self.skeleton.name_of(host)
+    }
+
     /// Whether a path without symbolic links exists for the program: granted, on the way to a
     /// grant, or the way to /proc.
     pub fn is_visible(&self, path: &Path) -> bool {
@@ -266,15 +318,28 @@ impl Roots {
     pub fn may_change_removed(&self, fd: &OwnedFd) -> bool {
         let was = removed_path(fd);
         let root = was.as_deref().and_then(|path| self.deciding(path));
-        if root.is_some_and(|root| root.access == Access::ReadWrite) {
+        let flags = rustix::fs::fcntl_getfl(fd).unwrap_or(OFlags::PATH);
+        let may_write = flags.intersects(OFlags::WRONLY | OFlags::RDWR);
+        let is_granted = root.is_some_and(|root| root.access == Access::ReadWrite);
+        if is_granted && !self.may_be_guarded(fd, may_write) {
             return true;
         }
-        let has_name = || rustix::fs::fstat(fd).map_or(true, |found| found.st_nlink > 0);
-        if was_named(fd) && has_name() {
+        if was_named(fd) && has_name(fd) {
             return false;
         }
-        let flags = rustix::fs::fcntl_getfl(fd).unwrap_or(OFlags::empty());
-        flags.intersects(OFlags::WRONLY | OFlags::RDWR)
+        may_write
+    }
+
+    /// Whether a file without a name, of a grant for writing, may be one that is granted for
+    /// reading in it. One that is found under another name still may have been reached by any;
+    /// not one that the program could open for writing.
+    fn may_be_guarded(&self, fd: &OwnedFd, may_write: bool) -> bool {
+        if self.guarded.is_empty() {
+            return false;
+        }
+        let decides = |path: PathBuf| self.deciding(&without_mark(&path)).map(|root| root.access);
+        let was_read_only = removed_path(fd).and_then(decides) == Some(Access::ReadOnly);
+        was_read_only || self.guarded.has(fd) || (has_name(fd) && !may_write)
     }
 
     /// All grants, for the kernel's own fence.
@@ -283,81 +348,14 @@ impl Roots {
     }
 }
 
-/// What each grant leads to. Most are plain names in few folders, each of which is resolved once.
-fn resolve(grants: &[PathGrant]) -> Vec<io::Result<PathBuf>> {
-    let mut folders = HashMap::new();
-    let mut resolved = Vec::with_capacity(grants.len());
-    for grant in grants {
-        resolved.push(match plain_name(&grant.path) {
-            Some((above, name)) => resolve_in(&mut folders, above, name),
-            None => grant.path.canonicalize(),
-        });
-    }
-    resolved
-}
-
-fn resolve_in<'a>(
-    folders: &mut HashMap<&'a Path, PathBuf>,
-    above: &'a Path,
-    name: &OsStr,
-) -> io::Result<PathBuf> {
-    let folder = match folders.get(above) {
-        Some(known) => known,
-        None => folders.entry(above).or_insert(above.canonicalize()?),
-    };
-    let path = folder.join(name);
-    match std::fs::symlink_metadata(&path)?.is_symlink() {
-        true => path.canonicalize(),
-        false => Ok(path),
-    }
-}
-
-/// Folder and name of an absolute path without `.`, `..` and empty components.
-fn plain_name(path: &Path) -> Option<(&Path, &OsStr)> {
-    let text = path.as_os_str().as_bytes();
-    let is_odd = |name: &[u8]| matches!(name, b"" | b"." | b"..");
-    if text.strip_prefix(b"/")?.split(|byte| *byte == b'/').any(is_odd) {
-        return None;
-    }
-    path.parent().zip(path.file_name())
+fn has_name(fd: &OwnedFd) -> bool {
+    rustix::fs::fstat(fd).map_or(true, |found| found.st_nlink > 0)
 }
 
 /// Whether `path` is `folder` or below, both whole names. Byte by byte: the standard library takes
 /// both apart, at each of the many folders that a call is compared with.
 fn is_within(path: &Path, folder: &Path) -> bool {
     prefix(path.as_os_str().as_bytes(), folder).is_some()
-}
-
-/// The same name without `..`: what is before the last of them is what it leads to.
-fn without_ways_up(path: &Path) -> PathBuf {
-    let parts: Vec<_> = path.components().collect();
-    let after_last = parts.iter().rposition(|part| *part == Component::ParentDir).map(|at| at + 1);
-    let (before, after) = parts.split_at(after_last.unwrap_or(0));
-    let before = before.iter().collect::<PathBuf>();
-    match before.as_os_str().is_empty() {
-        true => path.to_owned(),
-        false => before.canonicalize().unwrap_or(before).join(after.iter().collect::<PathBuf>()),
-    }
-}
-
-/// The text of a link to what each process has of its own: /dev/fd, /etc/mtab.
-fn own_link(path: &Path) -> Option<PathBuf> {
-    let text = std::fs::read_link(path).ok()?;
-    let mut leads_to = PathBuf::from(path.parent()?);
-    for part in text.components() {
-        match part {
-            Component::ParentDir => drop(leads_to.pop()),
-            part => leads_to.push(part),
-        }
-    }
-    let own = ["/proc/self", "/proc/thread-self", "/proc/mounts"];
-    own.iter().any(|own| leads_to.starts_with(own)).then_some(text)
-}
-
-/// Whether a path in /proc is that of a process: these have numbers.
-fn is_of_a_process(path: &Path) -> bool {
-    let is_number = |part: &OsStr| part.as_bytes().iter().all(u8::is_ascii_digit);
-    path.iter().any(is_number)
 }
 
 /// Length of the prefix of `name` that is `path`, if it is one, in whole components. Only plain

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use heliostat_base::sys::Errno;
 use heliostat_control::policy::Access;
-use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 
 use super::proc::Caller;
 use super::{
@@ -196,7 +196,14 @@ impl<'a> Walk<'a> {
             }
             Err(error) => return Err(errno(error)),
         };
-        match kind(&node)? {
+        let status = status(&node)?;
+        let own = self.roots.guarded().name_of(&status).filter(|own| *own != path);
+        let (name_here, path) = match own {
+            // Its name is a whole path, as that of a nameless one.
+            Some(own) => (own.as_os_str().to_owned(), own.to_owned()),
+            None => (name.clone(), path),
+        };
+        match FileType::from_raw_mode(status.st_mode) {
             FileType::Symlink if enters || follows => {
                 let text = rustix::fs::readlinkat(&node, "", Vec::with_capacity(256));
                 self.follow(&text.map_err(errno)?.into_bytes())?;
@@ -204,7 +211,7 @@ impl<'a> Walk<'a> {
             }
             FileType::Directory if proc::is_mounted(&folder, &node) => Err(Errno(libc::EACCES)),
             FileType::Directory if enters => {
-                self.stack.push((name, node));
+                self.stack.push((name_here, node));
                 Ok(None)
             }
             _ if enters => Err(Errno(libc::ENOTDIR)),
@@ -293,8 +300,9 @@ impl<'a> Walk<'a> {
         }
         let object = Object::Descriptor { process, number };
         let mut found = self.end(self.folder()?, name.clone(), self.path().join(name), object)?;
-        let was = removed_path(&fd).and_then(|path| self.access(&path));
-        found.access = was.filter(|access| *access == Access::ReadWrite);
+        let is_removed = removed_path(&fd).is_some();
+        let may_change = is_removed && self.roots.may_change_removed(&fd);
+        found.access = may_change.then_some(Access::ReadWrite);
         Ok(Some(found))
     }
 
@@ -351,7 +359,10 @@ impl<'a> Walk<'a> {
     }
 }
 
+fn status(node: &OwnedFd) -> Result<Stat, Errno> {
+    rustix::fs::statat(node, "", AtFlags::EMPTY_PATH).map_err(errno)
+}
+
 fn kind(node: &OwnedFd) -> Result<FileType, Errno> {
-    let found = rustix::fs::statat(node, "", AtFlags::EMPTY_PATH).map_err(errno)?;
-    Ok(FileType::from_raw_mode(found.st_mode))
+    Ok(FileType::from_raw_mode(status(node)?.st_mode))
 }

@@ -91,7 +91,7 @@ impl Desk {
             let (desk, socket) = (self.clone(), socket.clone());
             self.aside(move || {
                 if let Some(answer) = desk.answer(&question, datagram) {
-                    let _ = socket.send_to(&answer, from);
+                    let _ = socket.send_to(&question.cut(&answer), from);
                 }
             });
         }
@@ -101,8 +101,12 @@ impl Desk {
         loop {
             match listener.accept() {
                 Ok((stream, from)) => {
+                    // Whoever else finds the port takes no place: the program's own socket is admitted
+                    // before it connects.
+                    if !self.hears(from) {
+                        continue;
+                    }
                     let desk = self.clone();
-                    // A connection may come before the program's socket is admitted.
                     self.aside(move || {
                         let _ = desk.serve(stream, from);
                     });
@@ -138,10 +142,12 @@ impl Desk {
         if !self.shared.may(&question.name) {
             return question.refusal();
         }
-        let message = question.message()?;
         for server in &self.shared.servers {
-            let Ok(answer) = ask(*server, &message) else { continue };
-            let Some(addresses) = question.addresses(&answer) else { continue };
+            // The supervisor's own question, of which nothing but name and type is the program's.
+            let own = question.own(random_id()?);
+            let Ok(answer) = ask(*server, &own.message()?) else { continue };
+            let Some(addresses) = own.addresses(&answer) else { continue };
+            let Some(answer) = question.adopt(answer) else { continue };
             for ip in addresses {
                 self.shared.learned.learn(&question.name, ip);
                 (self.shared.told)(&question.name, Told::Has(ip));
@@ -167,6 +173,14 @@ impl Desk {
             busy.fetch_sub(1, Ordering::SeqCst);
         }
     }
+}
+
+/// A number that nobody can guess.
+fn random_id() -> Option<u16> {
+    let mut bytes = [0; 2];
+    let flags = rustix::rand::GetRandomFlags::empty();
+    let length = rustix::rand::getrandom(&mut bytes, flags).ok()?;
+    (length == bytes.len()).then_some(u16::from_ne_bytes(bytes))
 }
 
 fn datagram(server: SocketAddr, message: &[u8]) -> io::Result<Vec<u8>> {

@@ -101,18 +101,38 @@ impl Lookups {
     /// none, or is not granted.
     pub fn granted_question(&self, bytes: &[u8]) -> Option<Vec<u8>> {
         let question = question::Question::read(bytes)?;
-        self.shared.may(&question.name).then(|| question.message()).flatten()
+        self.shared.may(&question.name).then(|| question.unconnected().message()).flatten()
     }
 
     /// Whether a name that may be connected to leads to an address. May ask name servers.
     pub fn leads(&self, name: &NamePattern, ip: IpAddr) -> bool {
         let ip = ip.to_canonical();
-        if self.shared.learned.leads(name, ip) {
-            return true;
-        }
         match name {
-            NamePattern::Exact(name) => self.shared.learned.resolve(name).contains(&ip),
-            NamePattern::Any | NamePattern::Below(_) => false,
+            NamePattern::Exact(own) => {
+                self.shared.learned.leads(name, ip)
+                    || self.shared.learned.resolve(own).contains(&ip)
+            }
+            // Whoever serves a name below it says what its address is, and may say this machine's.
+            NamePattern::Any | NamePattern::Below(_) => {
+                is_public(ip) && self.shared.learned.leads(name, ip)
+            }
+        }
+    }
+}
+
+/// Whether an address is none of this machine's or of a network around it (RFC 6890).
+fn is_public(ip: IpAddr) -> bool {
+    match ip {
+        IpAddr::V4(v4) => {
+            let [first, second, ..] = v4.octets();
+            let is_shared = first == 100 && second & 0xc0 == 64;
+            let is_near = v4.is_loopback() || v4.is_private() || v4.is_link_local() || is_shared;
+            !(is_near || first == 0 || v4.is_broadcast() || v4.is_multicast())
+        }
+        IpAddr::V6(v6) => {
+            let first = v6.segments()[0];
+            let is_near = v6.is_loopback() || first & 0xfe00 == 0xfc00 || first & 0xffc0 == 0xfe80;
+            !(is_near || v6.is_unspecified() || v6.is_multicast())
         }
     }
 }
@@ -137,6 +157,25 @@ fn servers(resolv_conf: &str) -> Vec<SocketAddr> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_wildcard_leads_to_no_address_of_this_machine_or_around_it() {
+        let lookups = Lookups::new(&Policy::default(), "", Box::new(|_, _| ()));
+        let below = NamePattern::parse("*.example.org").unwrap();
+        let exact = NamePattern::parse("a.example.org").unwrap();
+        let near =
+            ["127.0.0.1", "10.1.2.3", "192.168.0.1", "169.254.169.254", "100.64.0.1", "0.0.0.1"];
+        let near = near.iter().chain(&["::1", "fe80::1", "fd00::1", "::ffff:127.0.0.1", "::"]);
+        for ip in near.map(|ip| ip.parse::<IpAddr>().unwrap()) {
+            lookups.shared.learned.learn("a.example.org", ip);
+            assert!(!lookups.leads(&below, ip) && !lookups.leads(&NamePattern::Any, ip), "{ip}");
+            assert!(lookups.leads(&exact, ip), "{ip}");
+        }
+        for ip in ["93.184.216.34", "2606:2800::1"].map(|ip| ip.parse::<IpAddr>().unwrap()) {
+            lookups.shared.learned.learn("a.example.org", ip);
+            assert!(lookups.leads(&below, ip), "{ip}");
+        }
+    }
 
     #[test]
     fn name_servers_are_read_as_libc_reads_them() {
