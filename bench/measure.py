@@ -73,6 +73,7 @@ class Bench:
     repetitions: int = 5
     seconds: float = 2.0
     full: bool = False
+    quick: bool = False
     cachelines: list[float] = field(default_factory=list)
 
     def sides(self) -> list[Side]:

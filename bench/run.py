@@ -20,7 +20,7 @@ from heliostat_run import House  # noqa: E402
 
 NAMES = [
     "pingpong", "bandwidth", "redis", "memcached", "nginx", "connect", "control", "idle", "startup", "files", "sealed", "snapshot", "queue",
-    "delegated",
+    "delegated", "contended",
     "peers",
     "sweep", "sweep_numpy", "store", "checkpoint", "outside",
 ]  # fmt: skip
@@ -41,7 +41,7 @@ def run_one(name: str, asked: argparse.Namespace) -> None:
     suite = importlib.import_module(f"suite.{name}")
     repetitions = asked.repetitions or (3 if asked.quick else 5)
     with House(plain=asked.plain) as house:
-        bench = measure.Bench(house, repetitions, 0.5 if asked.quick else 2.0, full=asked.full)
+        bench = measure.Bench(house, repetitions, 0.5 if asked.quick else 2.0, full=asked.full, quick=asked.quick)
         results = suite.measure(bench)
     path = measure.write(name, results)
     print(f"\n== {name} ==\n{measure.table(results)}")
