@@ -7,6 +7,9 @@ import signal
 import pytest
 from heliostat_run import House
 
+# The suites of real programs have a command of their own, `make test-suites`.
+collect_ignore = ["suites"]
+
 
 def pytest_addoption(parser):
     parser.addoption("--plain", action="store_true", help="both ends under plain Linux only")

@@ -85,13 +85,23 @@ class House:
     plain: bool = False
     folder: Path = field(default_factory=lambda: Path(tempfile.mkdtemp(prefix="helio-")))
     programs: list[Program] = field(default_factory=list)
+    # The control plane's configuration; the defaults hold where it is empty.
+    configuration: str = ""
 
     def __enter__(self) -> House:
         if not self.plain:
             if not BINARY.exists():
                 raise FileNotFoundError(f"{BINARY}: run `make build`, or pass --plain")
-            self.call("run", "--", "/bin/true")
+            self.call("run", *self.configured(), "--", "/bin/true")
         return self
+
+    def configured(self) -> list[str]:
+        """The words that hand the configuration to the control plane that is started."""
+        if not self.configuration:
+            return []
+        path = self.folder / "heliostat.toml"
+        path.write_text(self.configuration)
+        return ["--config", str(path)]
 
     def __exit__(self, *_) -> None:
         for program in self.programs:
@@ -121,6 +131,8 @@ class House:
         name = name or Path(str(argv[0])).name
         stem = self.folder / f"{len(self.programs):03}-{name}"
         stdout, stderr = stem.with_suffix(".out"), stem.with_suffix(".err")
+        # A session of its own is a scheduling group of its own too, where the kernel has autogroups.
+        apart = {"start_new_session": True} if more.pop("session", True) else {"process_group": 0}
         pin = ["taskset", "-c", str(core)] if core is not None else []
         environment = {**self.environment(), **more.pop("env", {})}
         with open(stdout, "wb") as out, open(stderr, "wb") as err:
@@ -130,7 +142,7 @@ class House:
                 stdout=out,
                 stderr=err,
                 env=environment,
-                start_new_session=True,
+                **apart,
                 **more,
             )
         program = Program(name, process, stdout, stderr)
@@ -146,7 +158,7 @@ class House:
     def call(self, *words: str) -> str:
         """Runs one `heliostat` command and returns what it printed; raises when it fails."""
         answer = subprocess.run(
-            [str(BINARY), *words], env=self.environment(), capture_output=True, text=True, timeout=30
+            [str(BINARY), *words], env=self.environment(), capture_output=True, text=True, timeout=60
         )
         if answer.returncode != 0:
             raise RuntimeError(f"heliostat {' '.join(words)}: {answer.returncode}\n{answer.stdout}{answer.stderr}")

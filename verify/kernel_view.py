@@ -13,6 +13,8 @@ import socket
 import time
 from pathlib import Path
 
+# Longest wait for something that takes milliseconds; only a hang reaches it.
+WATCHDOG_S = 60.0
 PORTS = range(20000, 32000)  # below the kernel's ephemeral range, above everybody's default
 LISTEN = "0A"
 
@@ -41,7 +43,7 @@ def listening_ports() -> set[int]:
     return ports
 
 
-def wait_until(condition, seconds: float = 20.0, what: str = "condition"):
+def wait_until(condition, seconds: float = WATCHDOG_S, what: str = "condition"):
     """Polls `condition` until it is true and returns its value; a watchdog, not a bound."""
     deadline = time.monotonic() + seconds
     while True:
@@ -53,7 +55,7 @@ def wait_until(condition, seconds: float = 20.0, what: str = "condition"):
         time.sleep(0.005)
 
 
-def wait_listening(port: int, process=None, seconds: float = 20.0) -> None:
+def wait_listening(port: int, process=None, seconds: float = WATCHDOG_S) -> None:
     """Waits until somebody listens on `port`; fails at once when `process` ends before."""
 
     def ready() -> bool:
@@ -81,6 +83,53 @@ def cpu_ns(*pids: int) -> int:
         except OSError:
             continue
     return total
+
+
+def sleeps(pid: int) -> int:
+    """How often the threads of a process have gone to sleep."""
+    lines = (line for task in tasks(pid) for line in (task / "status").read_text().splitlines())
+    return sum(int(line.split()[1]) for line in lines if line.startswith("voluntary_ctxt_switches"))
+
+
+def is_runnable(*pids: int) -> bool:
+    """Whether any thread of the processes runs, or would if it had a processor."""
+    for task in (task for pid in pids for task in tasks(pid)):
+        try:
+            if (task / "stat").read_text().rsplit(")", 1)[1].split()[0] in "RD":
+                return True
+        except OSError:
+            continue
+    return False
+
+
+def comes_to_rest(*pids: int, looks: int = 20) -> bool:
+    """True once all threads of the processes sleep for a second, and use nearly nothing in it.
+
+    What was still under way when the first look began, on a machine that is busy, is over at a
+    later one; who spins is seen at every one.
+    """
+    quiet_s = 1.0
+    for _ in range(looks):
+        was_runnable, before = is_runnable(*pids), cpu_ns(*pids)
+        time.sleep(quiet_s)
+        is_quiet = cpu_ns(*pids) - before < quiet_s * 1e9 / 20
+        if is_quiet and not was_runnable and not is_runnable(*pids):
+            return True
+    return False
+
+
+def wait_asleep(pid: int) -> None:
+    """Waits until all threads of a process are where they sleep, in some looks one after the other."""
+    looks = 5
+
+    def is_it() -> bool:
+        for _ in range(looks):
+            if is_runnable(pid):
+                return False
+            time.sleep(0.01)
+        return True
+
+    wait_until(is_it, what=f"process {pid} asleep")
 
 
 def cpu_ticks(pid: int) -> tuple[int, int]:

@@ -7,7 +7,8 @@ set -euo pipefail
 
 packages=(redis-server redis-tools memcached nginx-light wrk curl fio sqlite3 valgrind gdb
           iproute2 util-linux procps gcc g++ libc6-dev python3-venv git make xz-utils bzip2 ed
-          vim-tiny bc tree file nodejs xfsprogs libpython3.11-testsuite)
+          vim-tiny bc tree file nodejs xfsprogs libpython3.11-testsuite
+          liburing-dev)
 # Any Go will do; Debian's, 80 MB to fetch, where there is none.
 command -v go >/dev/null || packages+=(golang-go)
 # Sandboxes that sealed programs are compared with; a release that lacks one leaves its column out.

@@ -49,7 +49,7 @@ def one_round(house: House, chance: random.Random) -> str:
         program.kill()
         program.process.wait()
     house.programs.clear()
-    kernel_view.wait_until(lambda: not house.status()["sessions"], 30, "no sessions")
+    kernel_view.wait_until(lambda: not house.status()["sessions"], 60, "no sessions")
     return f"{signal.Signals(number).name} to {victim.name}"
 
 

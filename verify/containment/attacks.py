@@ -16,7 +16,7 @@ FLAGS = ["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread"]
 ENTRY = re.compile(r"^    ATTACK\((\w+), (ANYONE|ROOT|ORDINARY|NEVER)\)", re.MULTILINE)
 ORDINARY_USER = 65534
 PROCESSES_MAX, MEMORY_MAX = 64, 256 << 20
-LIMITED = ("fork_bomb", "thread_bomb", "memory_bomb")
+LIMITED = ("fork_bomb", "fork_bombs_together", "thread_bomb", "memory_bomb")
 
 
 @dataclass(frozen=True)
@@ -98,4 +98,4 @@ class Theatre:
 
     def close(self) -> None:
         self.process.stdin.close()
-        self.process.wait(30)
+        self.process.wait(60)

@@ -23,7 +23,11 @@ import foreign
 GRANTS = ("rw:rw", "ro:ro", "data:rw", "data/sub/keys:ro", "data/sub/hollow:ro", "data/pinned:ro")
 # Where an attack may do what it likes; everything else is compared.
 FREE = ("rw", "data")
-GUARDED = ("data/sub/keys", "data/sub/hollow", "data/pinned")
+GUARDED = ("data/sub/keys", "data/sub/hollow", "data/pinned", "data/pinned-other", "data/twin")
+# What an outsider makes of two of them when an attack asks for it.
+RENAMED = ("data/sub/renamed", "data/pinned-before")
+# What every program may open for writing, and nobody describe.
+DEVICES = ("null", "zero", "full", "random", "urandom")
 SECRET = "secret of the stage: "
 
 
@@ -83,11 +87,15 @@ class Stage:
         seen["/dev/shm"] = {path.name: path.read_bytes() for path in Path("/dev/shm").iterdir() if path.is_file()}
         for switch in ("hostname", "core_pattern", "randomize_va_space"):
             seen[switch] = Path("/proc/sys/kernel", switch).read_text()
+        seen["devices"] = {name: _described(Path("/dev", name)) for name in DEVICES}
         seen["visitors"] = self.doors.visitors()
         return seen
 
     def move_if_asked(self) -> bool:
         """Plays the outsider who moves a folder out of the grant; true when it was done now."""
+        if (self.folder / "rw/please-rename").exists():
+            self._rename_the_guarded()
+            return True
         asked = self.folder / "rw/please-move"
         if not asked.exists():
             return False
@@ -95,12 +103,22 @@ class Stage:
             (self.folder / "rw/moving").rename(self.folder / "outside/moving")
         return True
 
+    def _rename_the_guarded(self) -> None:
+        """As an editor and an administrator would: another file in the place of one, a folder renamed."""
+        pinned, before = self.folder / "data/pinned", self.folder / "data/pinned-before"
+        before.hardlink_to(pinned)
+        (self.folder / "outside/new").write_text("pinned anew\n")
+        (self.folder / "outside/new").rename(pinned)
+        (self.folder / "data/sub/keys").rename(self.folder / "data/sub/renamed")
+
     def moved(self) -> None:
         """Tells the attack that the folder has been moved."""
-        (self.folder / "rw/please-move").unlink(missing_ok=True)
+        for name in ("please-move", "please-rename"):
+            (self.folder / "rw" / name).unlink(missing_ok=True)
 
     def close(self) -> None:
         self.doors.close()
+        subprocess.run(["umount", str(self.folder / "data/twin")], check=False)
         foreign.remove_ipc(*self.ipc)
         foreign.remove_queue(self.queue_name, self.queue)
         self.shared.unlink(missing_ok=True)
@@ -203,8 +221,19 @@ def _plant(folder: Path, tools: Path, word: str) -> None:
     for link, target in {"rw/planted": "outside/secret", "rw/planted-folder": "outside", "ro/planted": "outside/loose"}.items():
         (folder / link).symlink_to(folder / target)
     (folder / "outside/link-to-secret").symlink_to("secret")
+    _name_again(folder)
     for name, tool in {"ro/tool": "granted-tool", "outside/tool": "tool", "outside/dynamic-tool": "dynamic-tool"}.items():
         shutil.copy(tools / tool, folder / name)
+
+
+def _name_again(folder: Path) -> None:
+    """Second names in the wider grant of what is granted for reading in it: a file's, and a folder's.
+
+    The folder's stands for the spellings that a file system may take for one name.
+    """
+    (folder / "data/pinned-other").hardlink_to(folder / "data/pinned")
+    (folder / "data/twin").mkdir()
+    subprocess.run(["mount", "--bind", str(folder / "data/sub/keys"), str(folder / "data/twin")], check=True)
 
 
 def _give(folder: Path, user: int) -> None:
@@ -218,10 +247,15 @@ def _set_user_id(folder: Path, tools: Path) -> None:
     (folder / "ro/set-user-id").chmod(0o4755)
 
 
+def _described(path: Path) -> tuple:
+    status = path.stat()
+    return oct(status.st_mode), status.st_uid, status.st_gid, status.st_nlink, status.st_mtime_ns, os.listxattr(path)
+
+
 def _tree(folder: Path) -> dict[str, object]:
     """Every name outside the freely writable grants, with what it is; the guarded parts too."""
     seen = {".": _look(folder)}
-    for top in [one for one in folder.iterdir() if one.name not in FREE] + [folder / one for one in GUARDED]:
+    for top in [one for one in folder.iterdir() if one.name not in FREE] + [folder / one for one in (*GUARDED, *RENAMED)]:
         for path in (top, *(sorted(top.rglob("*")) if top.is_dir() else ())):
             seen[str(path.relative_to(folder))] = _look(path)
     return seen

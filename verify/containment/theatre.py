@@ -16,6 +16,7 @@ import os
 import pty
 import select
 import signal
+import stat
 import struct
 import subprocess
 import sys
@@ -25,8 +26,11 @@ from pathlib import Path
 
 from stage import Stage
 
-SECONDS_MAX = 30.0
-ANSWER_SECONDS_MAX = 20.0
+SECONDS_MAX = 90.0
+ANSWER_SECONDS_MAX = 60.0
+LOOK_SECONDS = 0.1
+# So often in a row it is seen stopped: nobody lets it go on.
+STOPPED_LOOKS = 10
 # Processes that are to outlive their supervisor.
 MANY = 30
 # A descriptor of the folder outside, left open by carelessness (CVE-2024-21626).
@@ -82,9 +86,18 @@ class Play:
             os.write(self.ask, letter.encode())
         except BrokenPipeError:
             return "dead"
-        if not select.select([self.answer], [], [], ANSWER_SECONDS_MAX)[0]:
-            return "dead" if self.victim.poll() is not None else "does not answer"
+        end, stopped = time.monotonic() + ANSWER_SECONDS_MAX, 0
+        while not select.select([self.answer], [], [], LOOK_SECONDS)[0]:
+            if self.victim.poll() is not None:
+                return "dead"
+            stopped = stopped + 1 if self._is_stopped() else 0
+            if stopped >= STOPPED_LOOKS or time.monotonic() > end:
+                return "does not answer"
         return os.read(self.answer, 4096).decode().strip()
+
+    def _is_stopped(self) -> bool:
+        """By a signal or a tracer."""
+        return Path(f"/proc/{self.victim.pid}/stat").read_text().rpartition(")")[2].split()[0] in "Tt"
 
     def appearance(self) -> dict[str, object]:
         """The stage, the victim and the terminal as they are now."""
@@ -211,11 +224,25 @@ def _kill(process: int) -> None:
         pass
 
 
+def _own_devices() -> None:
+    """Devices of the theatre's own in place of the host's, where they can be made."""
+    numbers = {"null": 3, "zero": 5, "full": 7, "random": 8, "urandom": 9}
+    folder = Path("/dev/shm/devices")
+    folder.mkdir()
+    for name, minor in numbers.items():
+        try:
+            os.mknod(folder / name, 0o666 | stat.S_IFCHR, os.makedev(1, minor))
+        except PermissionError:
+            return
+        subprocess.run(["mount", "--bind", str(folder / name), f"/dev/{name}"], check=True)
+
+
 def main() -> None:
     """Requests until the end of input."""
     os.umask(0)
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=1777", "none", "/dev/shm"], check=True)
+    _own_devices()
     tools = Path(sys.argv[1])
     while os.open("/dev/null", os.O_RDONLY) < LEAKED:  # so that no other descriptor has these numbers
         continue

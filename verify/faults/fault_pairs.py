@@ -29,7 +29,7 @@ class Pair:
 
     def survivor_ended(self) -> tuple[str, int]:
         """How the survivor's connection ended, and when."""
-        self.survivor.wait(30)
+        self.survivor.wait(60)
         lines = self.survivor.output().splitlines()
         if len(lines) != 2:
             raise AssertionError(f"{self.survivor.output()}\n{self.survivor.errors()}")
@@ -48,7 +48,7 @@ def start_pair(house: House, side: Side, victim_role: str, victim_does: str, sur
         if role == "accept":
             kernel_view.wait_listening(port, started[role].process)
     for program in started.values():
-        kernel_view.wait_until(lambda: "ready" in program.output(), 20, f"{program.name} ready")
+        kernel_view.wait_until(lambda: "ready" in program.output(), 60, f"{program.name} ready")
     other = "connect" if victim_role == "accept" else "accept"
     return Pair(started[victim_role], started[other])
 
@@ -61,7 +61,7 @@ def start_transfer(house: House, side: Side, seconds: float) -> tuple[Program, P
     kernel_view.wait_listening(port, taker.process)
     sender = house.start(side, [sys.executable, script, "send", port, seconds], name="send")
     for program in (taker, sender):
-        kernel_view.wait_until(lambda: "ready" in program.output(), 20, f"{program.name} ready")
+        kernel_view.wait_until(lambda: "ready" in program.output(), 60, f"{program.name} ready")
     return taker, sender
 
 

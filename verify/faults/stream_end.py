@@ -13,7 +13,7 @@ import socket
 import sys
 import time
 
-NEVER_S = 60
+NEVER_S = 600
 
 
 def wait_epoll(connection: socket.socket) -> None:

@@ -32,6 +32,34 @@ print("answered")
 HOLD_ONE = ASK_ONCE.replace('print("answered")', '    print("answered", flush=True); connection.recv(1)')
 
 
+# Accepts one client at once, if it shall know the channel, and the next one when it is told to.
+ACCEPT_LATE = """
+import pathlib, socket, sys, time
+listener = socket.create_server(("127.0.0.1", int(sys.argv[1])))
+for is_late in [False, True][sys.argv[3] == "unknown":]:
+    while is_late and not pathlib.Path(sys.argv[2]).exists(): time.sleep(0.005)
+    connection = listener.accept()[0]
+    got = b""
+    while part := connection.recv(100): got += part
+    connection.sendall(got)
+    connection.close()
+"""
+SEND_EARLY = """
+import pathlib, socket, sys, time
+for is_early in [False, True][sys.argv[3] == "unknown":]:
+    connection = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+    connection.sendall(b"early, ")
+    if sys.argv[4] == "half": connection.shutdown(socket.SHUT_WR)
+    if is_early: print("sent", flush=True)
+    while is_early and not pathlib.Path(sys.argv[2]).exists(): time.sleep(0.005)
+    if sys.argv[4] != "half":
+        time.sleep(0.2 * (sys.argv[4] == "late"))
+        connection.sendall(b"late")
+        connection.shutdown(socket.SHUT_WR)
+    print(connection.recv(100, socket.MSG_WAITALL), flush=True)
+"""
+
+
 @pytest.fixture
 def house():
     """A house of the test's own: these tests end its control plane."""
@@ -57,7 +85,7 @@ def end_control_plane(house: House) -> None:
     """Kills the control plane and waits until it is gone."""
     pid = house.control_plane()
     os.kill(pid, signal.SIGKILL)
-    kernel_view.wait_until(lambda: pid not in house.inhabitants(), 10, "the control plane's end")
+    kernel_view.wait_until(lambda: pid not in house.inhabitants(), 60, "the control plane's end")
 
 
 def test_open_transfer_is_whole_when_the_control_plane_is_killed(house):
@@ -81,6 +109,22 @@ def test_server_answers_new_clients_while_no_control_plane_runs(house):
     assert ask(house, port, Side.PLAIN) == "answered"
 
 
+@pytest.mark.parametrize("goes_on", ["half", "at once", "late"])
+@pytest.mark.parametrize("channel", ["known", "unknown"])
+def test_what_was_sent_arrives_when_the_control_plane_is_killed_before_the_accept(house, channel, goes_on):
+    port, killed = kernel_view.free_port(), house.folder / "killed"
+    server = house.start(Side.HELIOSTAT, [sys.executable, "-c", ACCEPT_LATE, port, killed, channel], name="server")
+    kernel_view.wait_listening(port, server.process)
+    words = [sys.executable, "-c", SEND_EARLY, port, killed, channel, goes_on]
+    client = house.start(Side.HELIOSTAT, words, name="client")
+    kernel_view.wait_until(lambda: "sent" in client.output(), 20, "what is sent early")
+    end_control_plane(house)
+    killed.touch()
+    assert [client.wait(30), server.wait(30)] == [0, 0], client.errors() + server.errors()
+    answer = repr(b"early, " if goes_on == "half" else b"early, late")
+    assert client.output().split("sent\n") == [f"{answer}\n" * (channel == "known"), f"{answer}\n"]
+
+
 def test_next_run_starts_a_new_control_plane_and_old_servers_answer(house):
     port, _ = start_server(house)
     old = house.control_plane()
@@ -101,7 +145,7 @@ def ask_and_look(house: House, port: int, server: int) -> set[str]:
     """The paths of the server's connections while one client holds one."""
     client = house.start(Side.HELIOSTAT, [sys.executable, "-c", HOLD_ONE, port], name="client")
     try:
-        kernel_view.wait_until(lambda: "answered" in client.output(), 20, "answered")
+        kernel_view.wait_until(lambda: "answered" in client.output(), 60, "answered")
         try:
             return {one["path"] for one in house.explain(server)}
         except RuntimeError:
@@ -139,6 +183,6 @@ def test_stop_command_ends_the_control_plane_and_streams_go_on(house):
     programs = start_transfer(house, Side.HELIOSTAT, 2)
     pid = house.control_plane()
     house.call("stop")
-    kernel_view.wait_until(lambda: pid not in house.inhabitants(), 20, "the control plane's end")
+    kernel_view.wait_until(lambda: pid not in house.inhabitants(), 60, "the control plane's end")
     sent, taken = transfer_result(*programs)
     assert sent == taken and int(sent) > 0

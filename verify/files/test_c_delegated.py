@@ -74,7 +74,7 @@ def test_what_the_kernel_refuses_is_refused_in_words(example, tmp_path):
     path.write_bytes(b"x" * 100)
     with House() as house:
         house.call("run", "--", "/bin/true")
-        program = house.run(Side.PLAIN, [example, path], seconds=30)
+        program = house.run(Side.PLAIN, [example, path], seconds=60)
         assert program.process.returncode == 1
         assert "heliostat_delegated_open" in program.errors() and "No such file" in program.errors(), program.errors()
 

@@ -37,7 +37,7 @@ def told(house: House, side: Side, program: Path, story: str, folder: Path) -> t
     paths = [folder / "one", folder / "two"]
     for path, pattern in zip(paths, (b"abcdefgh", b"12345678")):
         path.write_bytes(pattern * 5000)
-    run = house.run(side, [program, story, *paths], seconds=30)
+    run = house.run(side, [program, story, *paths], seconds=60)
     return run.process.returncode, run.output(), run.errors()
 
 

@@ -56,7 +56,7 @@ def telling(house: House, argv: list, name: str) -> tuple[Program, int]:
         assert program.process.poll() is None, program.errors()
         return "\n" in program.output()
 
-    kernel_view.wait_until(said, 30, "an address")
+    kernel_view.wait_until(said, 60, "an address")
     return program, int(program.output().splitlines()[0])
 
 
@@ -75,5 +75,5 @@ def is_running(program: Program) -> bool:
             return int(file.read().split()[0])
 
     before = used()
-    time.sleep(0.2)
-    return program.process.poll() is None and used() > before
+    kernel_view.wait_until(lambda: program.process.poll() is not None or used() > before, what="its processor time")
+    return program.process.poll() is None

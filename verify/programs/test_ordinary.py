@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 import pytest
 from heliostat_run import Side
+from kernel_view import free_port, wait_listening
+
+FULL_TABLE = (
+    "import errno, os, resource, socket, sys\n"
+    "resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64 if sys.argv[1] == 'hard' else 4096))\n"
+    "listener = socket.create_server(('127.0.0.1', 0)); clients = [socket.socket() for _ in range(3)]; held = []\n"
+    "def say(call, *words):\n"
+    " try: print(call(*words))\n"
+    " except OSError as error: print(errno.errorcode[error.errno])\n"
+    "try:\n while 1: held.append(os.dup(0))\n"
+    "except OSError as error: print(errno.errorcode[error.errno], sys.argv[1] == 'hard' or len(held))\n"
+    "for client in clients: say(client.connect, listener.getsockname()); say(os.dup, 0); say(listener.accept)\n"
+    "clients[0].send(b'early'); os.close(held.pop()); one = listener.accept()[0]; print(one.recv(9)); say(listener.accept)\n"
+)
 
 PROGRAMS = {
     "bash pipelines": ["bash", "-c", "seq 1 20000 | sort -rn | head -3; printf 'a\\nb\\n' | tee /dev/stderr | wc -l"],
@@ -53,6 +68,8 @@ PROGRAMS = {
         sys.executable, "-c",
         "import os\nf=[]\ntry:\n while 1: f.append(os.dup(0))\nexcept OSError as e: print(e.errno, max(f) > 200)",
     ],
+    "full descriptor table": [sys.executable, "-c", FULL_TABLE, "soft"],
+    "full descriptor table without room above": [sys.executable, "-c", FULL_TABLE, "hard"],
     "descriptors are as before": [sys.executable, "-c", "import os; print(os.open('/dev/null', 0))"],
     "environment": [sys.executable, "-c", "import os; print(sorted(k for k in os.environ if 'LIOSTAT' not in k and k!='LD_PRELOAD'))"],
     "pointers to nothing, first of all": [
@@ -104,3 +121,18 @@ def test_standard_input_reaches_the_program(house):
         program = house.run(Side.HELIOSTAT, ["wc", "-c"], stdin=source)
     with open("/etc/passwd", "rb") as source:
         assert int(program.output()) == len(source.read())
+
+
+AS_ANOTHER = ["setpriv", "--reuid", "54321", "--regid", "54321", "--clear-groups", "--"]
+
+
+@pytest.mark.heliostat
+def test_program_that_root_starts_as_another_user_is_covered(house):
+    # Without a cache of its own, as daemons' users are.
+    os.chmod(house.folder, 0o755)
+    change = AS_ANOTHER if os.getuid() == 0 else []
+    served = [*change, "/usr/bin/python3", "-m", "http.server", "--bind", "127.0.0.1", str(port := free_port())]
+    environment = {"HOME": "/nonexistent", "XDG_CACHE_HOME": ""} if change else {}
+    program = house.start(Side.HELIOSTAT, served, env=environment, cwd="/")
+    wait_listening(port, program.process)
+    assert program.pid in [session["pid"] for session in house.status()["sessions"]]

@@ -52,7 +52,7 @@ def test_the_regions_of_a_program_that_ends_end_with_it(house):
     await_versions(publisher, 3)
     program.kill()
     program.process.wait()
-    assert publisher.wait(30) == 0, publisher.errors()
+    assert publisher.wait(60) == 0, publisher.errors()
     assert "has ended" in publisher.errors()
 
 
@@ -66,7 +66,7 @@ def test_what_cannot_be_published_is_refused_with_a_reason(house):
     }
     for words, reason in refusals.items():
         refused = publish(house, *words)
-        assert refused.wait(30) != 0
+        assert refused.wait(60) != 0
         assert reason in refused.errors(), refused.errors()
 
 

@@ -77,9 +77,9 @@ def test_a_go_program_is_published_and_its_goroutines_and_collector_go_on(house)
             check_record(words[start : start + RECORD_WORDS])
     assert made[-1]["regions"][0]["engine"] == "tracked" and made[-1]["threads"] > 1
     publisher.kill(signal.SIGINT)
-    assert publisher.wait(30) == 0, publisher.errors()
+    assert publisher.wait(60) == 0, publisher.errors()
     before = int(program.output().splitlines()[-1])
-    kernel_view.wait_until(lambda: int(program.output().split("\n")[-2]) > before + 100, 30, "its rounds")
+    kernel_view.wait_until(lambda: int(program.output().split("\n")[-2]) > before + 100, 60, "its rounds")
     assert program.process.poll() is None, "it found its own memory wrong"
 
 
@@ -88,12 +88,12 @@ def test_a_heap_that_outgrows_its_region_goes_on_under_the_next_generation(house
     publisher = publish(house, program.pid, "--memory", "heap", "--as", "grower", "--every", "5ms", "--json")
     first = await_versions(publisher, 5)[0]["regions"][0]
     program.process.send_signal(signal.SIGUSR1)
-    kernel_view.wait_until(lambda: "grown" in program.output(), 30, "the growth")
+    kernel_view.wait_until(lambda: "grown" in program.output(), 60, "the growth")
 
     def newest() -> dict:
         return lines(publisher)[-1]["regions"][0]
 
-    kernel_view.wait_until(lambda: newest()["generation"] > first["generation"] and newest()["number"], 30, "the next generation")
+    kernel_view.wait_until(lambda: newest()["generation"] > first["generation"] and newest()["number"], 60, "the next generation")
     grown = newest()
     assert (grown["address"], grown["error"]) == (first["address"], None)
     assert grown["bytes"] >= first["bytes"] + (56 << 20)
@@ -119,10 +119,10 @@ def test_a_publisher_that_is_killed_within_a_stop_leaves_the_program_running(hou
         publisher = publish(house, *words)
         # Only then: the one call in the program's name, before the first version, is another matter.
         await_versions(publisher, 1)
-        kernel_view.wait_until(lambda: stands(program), 30, "a stop")
+        kernel_view.wait_until(lambda: stands(program), 60, "a stop")
         publisher.kill(signal.SIGKILL)
         publisher.process.wait()
-        kernel_view.wait_until(lambda: state(program) in "RS", 30, "the program to go on")
+        kernel_view.wait_until(lambda: state(program) in "RS", 60, "the program to go on")
         assert "TracerPid:\t0" in Path(f"/proc/{program.pid}/status").read_text()
         assert is_running(program)
     assert program.process.poll() is None

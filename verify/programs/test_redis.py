@@ -49,6 +49,64 @@ with r.monitor() as m:
     print(m.next_command()["command"])
 """
 
+# Ten processes with a connection each speak one after the other, in an order of chance, while the
+# server sleeps: it has to serve them in that order.
+ORDER = """
+import os, random, socket, sys, redis
+port, clients, chance = int(sys.argv[1]), 10, random.Random(7)
+control = redis.Redis(port=port)
+pipes = []
+for number in range(clients):
+    orders, done = os.pipe(), os.pipe()
+    if os.fork() == 0:
+        os.close(orders[1])
+        for other, _ in pipes: os.close(other)
+        connection = socket.create_connection(("127.0.0.1", port))
+        os.write(done[1], b"x")
+        while order := os.read(orders[0], 100):
+            if order == b"answer":
+                answer = connection.recv(1000).split(b"\\r\\n")
+                os.write(done[1], answer[-2])
+                continue
+            connection.sendall(order + b"\\r\\n")
+            os.write(done[1], b"x")
+        os._exit(0)
+    os.close(orders[0]); os.close(done[1])
+    os.read(done[0], 1)
+    pipes.append((orders[1], done[0]))
+def each(words, numbers):
+    for number in numbers:
+        os.write(pipes[number][0], words(number))
+        os.read(pipes[number][1], 1)
+def answer(number):
+    os.write(pipes[number][0], b"answer")
+    return int(os.read(pipes[number][1], 100).lstrip(b":"))
+def while_it_sleeps(words):
+    numbers = chance.sample(range(clients), clients)
+    sleeper = redis.Redis(port=port)
+    sleeper.ping()
+    sleeper.connection_pool.get_connection().send_command("DEBUG", "SLEEP", "0.3")
+    each(words, numbers)
+    return numbers
+each(lambda number: b"ECHO 1", range(clients))  # from here on all go the same way
+[answer(number) for number in range(clients)]
+for turn in range(5):
+    control.delete("list")
+    numbers = while_it_sleeps(lambda number: b"RPUSH list %d" % number)
+    [answer(number) for number in numbers]
+    print([int(one) for one in control.lrange("list", 0, -1)] == numbers)
+for turn in range(3):
+    numbers = while_it_sleeps(lambda number: b"BLPOP queue 0")
+    control.rpush("queue", *range(clients))
+    print([answer(number) for number in numbers] == list(range(clients)))
+subscriber = control.pubsub()
+subscriber.subscribe("news"); subscriber.get_message(timeout=10)
+for turn in range(2):
+    numbers = while_it_sleeps(lambda number: b"PUBLISH news %d" % number)
+    print([int(m["data"]) for _, m in zip(numbers, subscriber.listen())] == numbers)
+    [answer(number) for number in numbers]
+"""
+
 POPULATE = "for i=1,200000 do redis.call('set', 'key:'..i, 'value:'..i) end return 1"
 
 
@@ -73,6 +131,12 @@ def test_published_messages_arrive_in_order_and_monitor_sees_commands(house, ser
 
 
 @every_mode
+def test_clients_are_served_in_the_order_in_which_they_spoke(house, server, client):
+    port, _ = start_redis(house, server, "--enable-debug-command", "yes")
+    assert run_python(house, client, ORDER, port).split() == ["True"] * 10
+
+
+@every_mode
 def test_background_save_forks_while_clients_go_on(house, server, client):
     port, program = start_redis(house, server)
     cli = ["redis-cli", "-p", port]
@@ -80,7 +144,7 @@ def test_background_save_forks_while_clients_go_on(house, server, client):
     load = house.start(client, ["redis-benchmark", "-p", port, "-n", "100000", "-t", "set,get", "--csv"])
     assert "Background saving started" in run_checked(house, client, [*cli, "BGSAVE"])
     assert load.wait(60) == 0
-    kernel_view.wait_until(lambda: "DB saved" in program.output(), 30, "BGSAVE")
+    kernel_view.wait_until(lambda: "DB saved" in program.output(), 60, "BGSAVE")
     assert "rdb_last_bgsave_status:ok" in run_checked(house, client, [*cli, "INFO", "persistence"])
     assert (house.folder / f"{port}.rdb").stat().st_size > 1_000_000
 
@@ -107,14 +171,14 @@ def test_daemonised_server_answers_and_shuts_down(house, server, client):
     assert run_checked(house, client, [*cli, "SET", "a", "1"]) == "OK\n"
     assert run_checked(house, client, [*cli, "GET", "a"]) == "1\n"
     house.run(client, [*cli, "SHUTDOWN", "NOSAVE"])
-    kernel_view.wait_until(lambda: port not in kernel_view.listening_ports(), 20, "shutdown")
+    kernel_view.wait_until(lambda: port not in kernel_view.listening_ports(), 60, "shutdown")
 
 
 @pytest.mark.heliostat
 def test_connections_between_both_ends_are_direct(house):
     port, program = start_redis(house, Side.HELIOSTAT)
     house.start(Side.HELIOSTAT, ["redis-benchmark", "-p", port, "-c", "20", "-n", "100000000", "-t", "get", "-q"])
-    found = kernel_view.wait_until(lambda: connected(house, program.pid, 20), 20, "20 connections")
+    found = kernel_view.wait_until(lambda: connected(house, program.pid, 20), 60, "20 connections")
     assert {(one["path"], one["reason"]) for one in found} == {("direct", "None")}
 
 
@@ -122,7 +186,7 @@ def test_connections_between_both_ends_are_direct(house):
 def test_connection_of_a_plain_client_is_native_with_a_reason(house):
     port, program = start_redis(house, Side.HELIOSTAT)
     house.start(Side.PLAIN, ["redis-benchmark", "-p", port, "-c", "3", "-n", "100000000", "-t", "get", "-q"])
-    found = kernel_view.wait_until(lambda: connected(house, program.pid, 3), 20, "3 connections")
+    found = kernel_view.wait_until(lambda: connected(house, program.pid, 3), 60, "3 connections")
     assert {one["path"] for one in found} == {"native"}
     assert all(one["reason"] not in ("", "None") for one in found)
 

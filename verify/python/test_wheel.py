@@ -66,7 +66,7 @@ def surroundings(python, tmp_path):
     environment["HELIOSTAT_SOCKET"] = str(tmp_path / "control.sock")
     environment["PATH"] = f"{python.parent}:/usr/bin:/bin"
     yield environment
-    subprocess.run(["heliostat", "stop"], env=environment, capture_output=True, timeout=30)
+    subprocess.run(["heliostat", "stop"], env=environment, capture_output=True, timeout=60)
 
 
 def test_readme_example_runs_in_two_processes(python, surroundings, tmp_path):
@@ -91,7 +91,7 @@ def test_example_runs(python, surroundings, example):
 
 
 def test_wheel_brings_the_command(python, surroundings):
-    answer = subprocess.run(["heliostat", "--version"], env=surroundings, capture_output=True, text=True, timeout=30)
+    answer = subprocess.run(["heliostat", "--version"], env=surroundings, capture_output=True, text=True, timeout=60)
     assert answer.stdout.startswith("heliostat ")
 
 

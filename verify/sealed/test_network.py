@@ -113,7 +113,7 @@ def test_datagrams_go_to_granted_addresses_only():
     with socket.socket(type=socket.SOCK_DGRAM) as yes, socket.socket(type=socket.SOCK_DGRAM) as no:
         for one in (yes, no):
             one.bind(("127.0.0.1", 0))
-            one.settimeout(5)
+            one.settimeout(60)
         ports = [str(one.getsockname()[1]) for one in (yes, no)]
         lines = printed(["--connect", f"127.0.0.1:{ports[0]}"], program, *ports)
         got = [yes.recv(99) for _ in range(5)]
@@ -137,7 +137,7 @@ def test_who_would_wait_for_the_end_of_a_copy_is_told_to_send_without_it():
     """
     with socket.socket(type=socket.SOCK_DGRAM) as there:
         there.bind(("127.0.0.1", 0))
-        there.settimeout(5)
+        there.settimeout(60)
         port = str(there.getsockname()[1])
         lines = printed(["--connect", f"127.0.0.1:{port}"], program, port)
         assert lines == ["done done", "ENOBUFS ENOBUFS", "done done"]

@@ -55,7 +55,7 @@ def test_refusals_are_said_on_a_terminal_that_stops_whom_it_does_not_belong_to(h
         termios.tcsetattr(0, termios.TCSANOW, settings)
         words = [str(BINARY), "run", "--sealed", "--verbose", "--", *program]
         os.execve(BINARY, words, {**os.environ, **house.environment()})
-    shown, until = b"", time.monotonic() + 20
+    shown, until = b"", time.monotonic() + 60
     try:
         while b"over" not in shown and select.select([end], [], [], max(0, until - time.monotonic()))[0]:
             shown += os.read(end, 4096)

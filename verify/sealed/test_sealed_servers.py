@@ -32,17 +32,17 @@ def test_redis_serves_clients_outside_and_keeps_its_data(house):
         house, Side.PLAIN, ["redis-benchmark", "-p", port, "-n", "3000", "-c", "20", "-t", "set,get,lpush", "-q"]
     )
     assert "Background saving started" in run_checked(house, Side.PLAIN, [*cli, "BGSAVE"])
-    kernel_view.wait_until((folder / "dump.rdb").exists, 30, "dump.rdb")
+    kernel_view.wait_until((folder / "dump.rdb").exists, 60, "dump.rdb")
     assert run_checked(house, Side.PLAIN, [*cli, "GET", "a"]) == "1\n"
     house.run(Side.PLAIN, [*cli, "SHUTDOWN", "NOSAVE"])
-    assert program.wait(30) == 0
+    assert program.wait(60) == 0
     assert list((folder / "appendonlydir").iterdir())
 
 
 def test_redis_cannot_listen_on_a_port_that_is_not_granted(house):
     port, other = kernel_view.free_port(), kernel_view.free_port()
     program, _ = redis(house, other, port, "redis-refused")
-    assert program.wait(30) != 0
+    assert program.wait(60) != 0
     assert other not in kernel_view.listening_ports()
 
 
@@ -83,8 +83,8 @@ def test_nginx_serves_its_files_to_clients_outside_and_nothing_else(house, tmp_p
     assert curl("leak", "-o", "/dev/null", "-w", "%{http_code}") in (b"403", b"404")
     assert b"Failed requests" not in curl("fixed") and curl("fixed") == b"fixed\n"
     program.kill(15)
-    assert program.wait(30) in (0, -15)
-    kernel_view.wait_until(lambda: port not in kernel_view.listening_ports(), 20, "the end of nginx")
+    assert program.wait(60) in (0, -15)
+    kernel_view.wait_until(lambda: port not in kernel_view.listening_ports(), 60, "the end of nginx")
 
 
 def test_client_reaches_the_granted_server_and_no_other(house):

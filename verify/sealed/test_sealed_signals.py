@@ -43,9 +43,9 @@ def test_signal_to_the_command_reaches_the_program(house, number):
     name = signal.Signals(number).name[3:]
     words = ("bash", "-c", f"trap 'echo heard; exit 5' {name}; echo ready; while :; do sleep 0.02; done")
     program, _ = start(house, Way.SEALED, Case(words), "signalled")
-    kernel_view.wait_until(lambda: "ready" in program.output(), 20, "the program")
+    kernel_view.wait_until(lambda: "ready" in program.output(), 60, "the program")
     os.kill(program.pid, number)
-    assert program.wait(20) == 5
+    assert program.wait(60) == 5
     assert program.output().split() == ["ready", "heard"]
 
 
@@ -53,12 +53,12 @@ def test_nothing_is_left_when_the_command_is_killed(house):
     program, folder = start(
         house, Way.SEALED, Case(("bash", "-c", "setsid sleep 321 & sleep 321 & echo ready; wait")), "left"
     )
-    kernel_view.wait_until(lambda: "ready" in program.output(), 20, "the program")
+    kernel_view.wait_until(lambda: "ready" in program.output(), 60, "the program")
     inside = kernel_view.descendants(program.pid)
     assert len(inside) >= 3
     os.kill(program.pid, signal.SIGKILL)
-    program.wait(20)
-    kernel_view.wait_until(lambda: not set(inside) & set(kernel_view.processes()), 20, "the end of what was inside")
+    program.wait(60)
+    kernel_view.wait_until(lambda: not set(inside) & set(kernel_view.processes()), 60, "the end of what was inside")
 
 
 def still(path) -> int | None:
@@ -73,13 +73,13 @@ def test_stopped_command_stops_and_goes_on(house):
         house, Way.SEALED, Case(("bash", "-c", "while :; do echo x >>ticks; sleep 0.02; done")), "stopped"
     )
     ticks = folder / "ticks"
-    kernel_view.wait_until(lambda: ticks.exists() and ticks.stat().st_size > 10, 20, "ticks")
+    kernel_view.wait_until(lambda: ticks.exists() and ticks.stat().st_size > 10, 60, "ticks")
     program.kill(signal.SIGSTOP)
-    before = kernel_view.wait_until(lambda: still(ticks), 20, "the stop")
+    before = kernel_view.wait_until(lambda: still(ticks), 60, "the stop")
     program.kill(signal.SIGCONT)
-    kernel_view.wait_until(lambda: ticks.stat().st_size > before, 20, "more ticks")
+    kernel_view.wait_until(lambda: ticks.stat().st_size > before, 60, "more ticks")
     program.kill(signal.SIGTERM)
-    assert program.wait(20) in (-15, 143)
+    assert program.wait(60) in (-15, 143)
 
 
 @pytest.mark.parametrize("story", ["of_all", "of_the_other", "broken_stream", "crowd", "long_message"])
@@ -104,7 +104,7 @@ class Terminal:
     def type(self, keys: str) -> None:
         os.write(self.end, keys.encode())
 
-    def expect(self, pattern: str, seconds: float = 20) -> str:
+    def expect(self, pattern: str, seconds: float = 60) -> str:
         """Reads on until something matches; what came before it is forgotten."""
         ends = time.monotonic() + seconds
         while not (found := re.search(pattern, self.seen)):
@@ -117,7 +117,7 @@ class Terminal:
     def await_foreground(self, name: str) -> None:
         """Waits until keys are this program's: before, they are the shell's."""
         is_it = lambda: kernel_view.command_name(os.tcgetpgrp(self.end)) == name  # noqa: E731
-        kernel_view.wait_until(is_it, 20, f"{name} in the foreground")
+        kernel_view.wait_until(is_it, 60, f"{name} in the foreground")
 
     def status(self) -> int:
         """The wait status, as os.waitstatus_to_exitcode has it."""

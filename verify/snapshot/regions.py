@@ -61,7 +61,7 @@ def said(program: Program, pattern: str, count: int = 1) -> int:
             raise AssertionError(f"{program.name} failed\n{program.output()}{program.errors()}")
         return re.findall(pattern, program.output())
 
-    return int(kernel_view.wait_until(lambda: len(found()) >= count and found(), 30, pattern)[count - 1])
+    return int(kernel_view.wait_until(lambda: len(found()) >= count and found(), 60, pattern)[count - 1])
 
 
 def without_privilege(command: list) -> list[str]:

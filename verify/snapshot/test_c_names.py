@@ -45,7 +45,7 @@ def says(program: Program, text: str) -> None:
         assert text in program.output() or program.process.poll() in (None, 0), program.errors()
         return text in program.output()
 
-    kernel_view.wait_until(said, 30, text)
+    kernel_view.wait_until(said, 60, text)
 
 
 def producer(house: House, named: Path) -> tuple[Program, int]:
@@ -66,16 +66,16 @@ def test_a_c_program_attaches_by_name_reads_whole_versions_and_hears_of_the_end(
         assert "/snapshot/c/cells" in listed and len(listed["/snapshot/c/cells"]["consumers"]) == 1
         assert f"attached 524288 generation {generation}: 65536 doubles, all alike" in consumer.output()
         os.close(pipe)
-        assert first.wait(30) == 0, first.errors()
-        assert consumer.wait(30) == 0, consumer.errors()
+        assert first.wait(60) == 0, first.errors()
+        assert consumer.wait(60) == 0, consumer.errors()
         assert "ended" in consumer.output()
 
 
 def test_a_name_that_nobody_has_and_one_that_somebody_has_are_refused_in_c(house, named):
-    none = house.run(Side.PLAIN, [named, "consume", "c/nothing"], seconds=30)
+    none = house.run(Side.PLAIN, [named, "consume", "c/nothing"], seconds=60)
     assert none.process.returncode == 1 and "heliostat_attach(" in none.errors()
     first, pipe = producer(house, named)
-    second = house.run(Side.PLAIN, [named, "produce", "c/cells"], seconds=30)
+    second = house.run(Side.PLAIN, [named, "produce", "c/cells"], seconds=60)
     assert second.process.returncode == 1 and "a living producer has that name" in second.errors()
     os.close(pipe)
-    assert first.wait(30) == 0
+    assert first.wait(60) == 0

@@ -135,6 +135,34 @@ static void changing(void)
     CALL(access("file", F_OK));
 }
 
+/* Into folders that lead to others, by descriptors. */
+static void entered(void)
+{
+    char room[PATH_MAX];
+    int top = DO(open("/", O_RDONLY)), above = DO(open("/usr/..", O_PATH));
+    CALL(fchdir(top));
+    CALL(syscall(SYS_getcwd, room, sizeof room));
+    SHOW("where", "%s", where());
+    CALL(syscall(SYS_getcwd, room, 2));
+    CALL(syscall(SYS_getcwd, room, 1));
+    CALL(syscall(SYS_getcwd, room, 0));
+    CALL(syscall(SYS_getcwd, nowhere(), 1));
+    CALL(syscall(SYS_getcwd, nowhere(), 100));
+    CALL(access("usr", F_OK));
+    CALL(fchdir(above));
+    SHOW("where", "%s", where());
+    CALL(chdir("usr"));
+    SHOW("where", "%s", where());
+    CALL(chdir(here));
+    CALL(chdir(".."));
+    int holds_it = DO(open(".", O_RDONLY));
+    CALL(chdir("/"));
+    CALL(fchdir(holds_it));
+    SHOW("is it there", "%d", !strncmp(here, getcwd(room, sizeof room), strlen(room)));
+    CALL(fchdir(top));
+    CALL(chdir(here));
+}
+
 static void gone(void)
 {
     struct stat status;
@@ -197,6 +225,6 @@ static void inherited(void)
 }
 
 const struct part folders_parts[] = {
-    {"reading", reading}, {"seeking", seeking}, {"raw", raw}, {"changing", changing}, {"gone", gone},
+    {"reading", reading}, {"seeking", seeking}, {"raw", raw}, {"changing", changing}, {"entered", entered}, {"gone", gone},
     {"gone-by-descriptor", gone_by_descriptor}, {"inherited", inherited}, {0},
 };

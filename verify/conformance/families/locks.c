@@ -2,6 +2,7 @@
 #include "../case.h"
 
 #include <sys/file.h>
+#include <sys/time.h>
 
 static int file;
 
@@ -126,20 +127,23 @@ static void descriptions(void)
 /* The child holds a record until it is killed; the parent waits for it. */
 static void waiting(void)
 {
-    int ends[2];
+    int ends[2], tried[2];
     char byte;
     DO(pipe(ends));
+    DO(pipe(tried));
     file = DO(open("file", O_RDWR));
     pid_t child = fork();
     if (child == 0) {
         DO(locks(file, F_SETLK, F_WRLCK, 0, 1));
         DO(flock(DO(open("empty", O_RDWR)), LOCK_EX));
         DO(write(ends[1], "x", 1));
+        DO(read(tried[0], &byte, 1));
         usleep(100000);
         _exit(0);
     }
     DO(read(ends[0], &byte, 1));
     CALL(locks(file, F_SETLK, F_WRLCK, 0, 1));
+    DO(write(tried[1], "x", 1));
     CALL(locks(file, F_SETLKW, F_WRLCK, 0, 1));
     CALL(flock(DO(open("empty", O_RDWR)), LOCK_EX));
     CALL(waitpid(child, NULL, 0) == child);
@@ -153,14 +157,15 @@ static void do_nothing(int number)
 static void interrupted(void)
 {
     struct sigaction action = {.sa_handler = do_nothing};
+    struct itimerval each_second = {{1, 0}, {1, 0}};
     int other = DO(open("file", O_RDWR));
     file = DO(open("file", O_RDWR));
     DO(flock(other, LOCK_EX));
     DO(locks(other, F_OFD_SETLK, F_WRLCK, 0, 0));
     sigaction(SIGALRM, &action, NULL);
-    alarm(1);
+    /* Again and again: the first may come before the call on a busy machine. */
+    setitimer(ITIMER_REAL, &each_second, NULL);
     CALL(flock(file, LOCK_EX));
-    alarm(1);
     CALL(locks(file, F_OFD_SETLKW, F_WRLCK, 0, 0));
     alarm(60);
 }

@@ -215,6 +215,23 @@ static void nodes(void)
     CALL(mknod("odd", S_IFLNK | 0755, 0));
     CALL(mknod("odd", 0030000 | 0755, 0));
     CALL(mknodat(dir, "plain", S_IFREG | 0600, 0));
+    /* What is wrong with the name comes before the right to make a device. */
+    char name[300] = {0};
+    memset(name, 'n', sizeof name - 1);
+    CALL(mknod(name, S_IFCHR | 0600, 0x103));
+    CALL(mknod("file/device", S_IFCHR | 0600, 0x103));
+    CALL(mknod("file", S_IFBLK | 0600, 0x103));
+    CALL(mknod("file/", S_IFCHR | 0600, 0x103));
+    CALL(mknod("dangling", S_IFCHR | 0600, 0x103));
+    CALL(mknod("missing/device", S_IFBLK | 0600, 0x103));
+    CALL(mknod("device/", S_IFCHR | 0600, 0x103));
+    CALL(mknod("loop/device", S_IFCHR | 0600, 0x103));
+    CALL(mknod(".", S_IFCHR | 0600, 0x103));
+    CALL(mknod("/", S_IFCHR | 0600, 0x103));
+    CALL(mknod("", S_IFCHR | 0600, 0x103));
+    CALL(mknod(nowhere(), S_IFCHR | 0600, 0x103));
+    CALL(mknodat(dir, "sub", S_IFCHR | 0600, 0x103));
+    CALL(mknodat(999, "device", S_IFCHR | 0600, 0x103));
     CALL(open("socket", O_RDONLY));
     DO(stat("plain", &status));
     show_status("plain", &status);

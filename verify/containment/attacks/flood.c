@@ -21,7 +21,7 @@ static void fork_bomb(void) {
         wait_for_ever(NULL);
     for (int i = 0; i < born; i++)
         CALL(kill, children[i], SIGKILL);
-    if (born > 2 * given("PROCESSES_MAX"))
+    if (born >= given("PROCESSES_MAX"))
         escaped("%d processes under a limit of %ld", born, given("PROCESSES_MAX"));
     must_fail(-EAGAIN, "one process more");
     all_refused();
@@ -35,9 +35,51 @@ static void thread_bomb(void) {
     pthread_attr_setstacksize(&attributes, 16384);
     while (born < 400 && pthread_create(&thread, &attributes, wait_for_ever, NULL) == 0)
         born++;
-    if (born > 2 * given("PROCESSES_MAX"))
+    if (born >= given("PROCESSES_MAX"))
         escaped("%d threads under a limit of %ld", born, given("PROCESSES_MAX"));
     must_fail(-EAGAIN, "one thread more");
+    all_refused();
+}
+
+/* Many at once: each was let fork before any of the others' children was there to be counted. */
+enum { BEARERS = 24, TRIES = 40 };
+static volatile int *go, *alive;
+
+static void bear(void) {
+    CALL(prctl, 1L /* PR_SET_PDEATHSIG */, SIGKILL);
+    while (!*go)
+        CALL(sched_yield);
+    for (int i = 0; i < TRIES; i++) {
+        pid_t child = fork();
+        if (child == 0) {
+            CALL(prctl, 1L, SIGKILL);
+            __atomic_add_fetch(alive, 1, __ATOMIC_SEQ_CST);
+            wait_for_ever(NULL);
+        }
+        if (child < 0)
+            usleep(300);
+    }
+    __atomic_add_fetch(go, 1, __ATOMIC_SEQ_CST);
+    wait_for_ever(NULL);
+}
+
+static void fork_bombs_together(void) {
+    int *shared = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    pid_t bearers[BEARERS];
+    int born = 0;
+    go = shared, alive = shared + 1;
+    *alive = 1;
+    for (; born < BEARERS && (bearers[born] = fork()) >= 0; born++, ++*alive)
+        if (bearers[born] == 0)
+            bear();
+    *go = 1;
+    for (int i = 0; i < 2000 && *go <= born; i++)
+        usleep(5000);
+    if (*alive > given("PROCESSES_MAX"))
+        escaped("%d processes at once under a limit of %ld", *alive, given("PROCESSES_MAX"));
+    need(*go > born ? 0 : -ETIMEDOUT, "all of them have tried");
+    need(*alive > BEARERS ? 0 : -EAGAIN, "some of their children");
+    must_fail(-EAGAIN, "one process more");
     all_refused();
 }
 
@@ -180,6 +222,7 @@ static void linger(void) {
 
 const struct attack flood_attacks[] = {
     ATTACK(fork_bomb, ANYONE),
+    ATTACK(fork_bombs_together, ANYONE),
     ATTACK(thread_bomb, ANYONE),
     ATTACK(memory_bomb, ANYONE),
     ATTACK(descriptor_bomb, ANYONE),

@@ -55,6 +55,65 @@ static void narrower_grant_covered(void) {
     all_refused();
 }
 
+/* What is granted for reading has another name in the wider grant: a hard link, or a spelling that
+ * the file system takes for the same. */
+static void narrower_grant_by_other_names(void) {
+    struct timespec times[2] = {{1, 0}, {1, 0}};
+    const char *other = at("data/pinned-other");
+    must_fail(open_write(other), "the file opened for writing");
+    must_fail(CALL(openat, AT_FDCWD, other, O_RDONLY | O_TRUNC), "the file emptied while opened for reading");
+    must_fail(CALL(truncate, other, 0L), "the file truncated");
+    must_fail(CALL(chmod, other, 0777), "the file's mode");
+    must_fail(CALL(utimensat, AT_FDCWD, other, times, 0), "the file's times");
+    must_fail(CALL(setxattr, other, "user.mark", "x", 1L, 0), "the file's attributes");
+    must_fail(CALL(link, other, at("data/third")), "a third name");
+    long file = need(CALL(openat, AT_FDCWD, other, O_RDONLY), "reading by the other name");
+    must_fail(CALL(fchmod, file, 0777), "fchmod");
+    must_fail(CALL(flock, file, 6L /* LOCK_EX | LOCK_NB */), "locked for oneself alone");
+    must_fail(open_write(at("data/twin/key")), "a file in the folder opened for writing");
+    must_fail(CALL(creat, at("data/twin/made"), 0600), "created in the folder");
+    must_fail(CALL(mkdir, at("data/twin/made"), 0700), "a folder made in it");
+    must_fail(CALL(rename, at("data/twin/key"), at("data/twin/private")), "renamed in it");
+    must_fail(CALL(unlink, at("data/twin/key")), "unlinked in it");
+    must_fail(CALL(chmod, at("data/twin"), 0777), "the folder's mode");
+    long folder = need(CALL(openat, AT_FDCWD, at("data/twin"), O_RDONLY | O_DIRECTORY), "the folder");
+    must_fail(CALL(openat, folder, "key", O_WRONLY), "opened from its descriptor");
+    must_fail(CALL(mkdirat, folder, "made", 0700), "made from its descriptor");
+    all_refused();
+}
+
+/* An outsider gives the file's place to another file, and the folder another name. */
+static void narrower_grant_renamed_by_an_outsider(void) {
+    char name[64];
+    long file = need(CALL(openat, AT_FDCWD, at("data/pinned"), O_RDONLY), "the file");
+    long key = need(CALL(openat, AT_FDCWD, at("data/sub/keys/key"), O_RDONLY), "a file in the folder");
+    long folder = need(CALL(openat, AT_FDCWD, at("data/sub/keys"), O_RDONLY | O_DIRECTORY), "the folder");
+    need(CALL(close, need(CALL(creat, at("rw/please-rename"), 0600), "asking the outsider")), "close");
+    while (access(at("rw/please-rename"), F_OK) == 0)
+        usleep(1000);
+    long held[] = {file, key};
+    for (int i = 0; i < 2; i++) {
+        snprintf(name, sizeof name, "/proc/self/fd/%ld", held[i]);
+        must_fail(CALL(fchmod, held[i], 0777), "fchmod");
+        must_fail(CALL(chmod, name, 0777), "chmod by its name in /proc");
+        must_fail(CALL(truncate, name, 0L), "truncated by its name in /proc");
+        must_fail(CALL(openat, AT_FDCWD, name, O_WRONLY), "opened by its name in /proc");
+        must_fail(CALL(linkat, AT_FDCWD, name, AT_FDCWD, at("data/third"), AT_SYMLINK_FOLLOW), "linked");
+        must_fail(CALL(linkat, held[i], "", AT_FDCWD, at("data/third"), AT_EMPTY_PATH), "linked by its descriptor");
+    }
+    must_fail(open_write(at("data/pinned")), "the new file opened for writing");
+    must_fail(open_write(at("data/pinned-before")), "the old file opened for writing");
+    must_fail(CALL(chmod, at("data/pinned-before"), 0777), "the old file's mode");
+    must_fail(open_write(at("data/sub/renamed/key")), "a file in the renamed folder");
+    must_fail(CALL(creat, at("data/sub/renamed/made"), 0600), "created in the renamed folder");
+    must_fail(CALL(unlink, at("data/sub/renamed/key")), "unlinked in the renamed folder");
+    must_fail(CALL(openat, folder, "key", O_WRONLY), "opened from its descriptor");
+    must_fail(CALL(mkdirat, folder, "made", 0700), "made from its descriptor");
+    need(CALL(fchdir, folder), "fchdir");
+    must_fail(CALL(creat, "made", 0600), "created from the working folder");
+    all_refused();
+}
+
 static void grant_root_removed(void) {
     must_fail(CALL(rename, at("rw"), at("rw2")), "the grant itself was renamed");
     must_fail(CALL(rename, at("ro"), at("rw/ro")), "a read-only grant moved into the writable one");
@@ -93,6 +152,8 @@ const struct attack grant_attacks[] = {
     ATTACK(narrower_grant_written, ANYONE),
     ATTACK(narrower_grant_renamed, ANYONE),
     ATTACK(parent_of_narrower_grant_renamed, ANYONE),
+    ATTACK(narrower_grant_by_other_names, ANYONE),
+    ATTACK(narrower_grant_renamed_by_an_outsider, ANYONE),
     ATTACK(narrower_grant_covered, ANYONE),
     ATTACK(grant_root_removed, ANYONE),
     ATTACK(ancestors_list_only_grants, ANYONE),

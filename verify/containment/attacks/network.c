@@ -191,6 +191,40 @@ static void network_settings(void) {
     all_refused();
 }
 
+/* Options that send packets by themselves, with bytes of the program's choosing, that lead packets
+ * elsewhere, or that put a program into the kernel. */
+static void options_that_send(void) {
+    struct ip_mreqn four = {.imr_multiaddr.s_addr = htonl(0xefabcdef), .imr_address.s_addr = htonl(INADDR_LOOPBACK)};
+    struct ipv6_mreq six = {.ipv6mr_interface = 1};
+    inet_pton(AF_INET6, "ff15::dead:beef", &six.ipv6mr_multiaddr);
+    struct ip_mreq_source chosen = {four.imr_multiaddr, four.imr_address, {htonl(0xc0000201)}};
+    struct group_req any = {.gr_interface = 1};
+    memcpy(&any.gr_group, &(struct sockaddr_in){.sin_family = AF_INET, .sin_addr = four.imr_multiaddr}, sizeof(struct sockaddr_in));
+    for (int kind = SOCK_STREAM; kind <= SOCK_DGRAM; kind++) {
+        long of_four = CALL(socket, AF_INET, kind, 0), of_six = CALL(socket, AF_INET6, kind, 0);
+        must_fail(CALL(setsockopt, of_four, IPPROTO_IP, 35L, &four, sizeof four), "IP_ADD_MEMBERSHIP");
+        must_fail(CALL(setsockopt, of_four, IPPROTO_IP, 35L | 1L << 32, &four, 8L), "IP_ADD_MEMBERSHIP with high bits");
+        must_fail(CALL(setsockopt, of_six, IPPROTO_IP, 35L, &four, sizeof four), "IP_ADD_MEMBERSHIP on IPv6");
+        must_fail(CALL(setsockopt, of_four, IPPROTO_IP, 39L, &chosen, sizeof chosen), "IP_ADD_SOURCE_MEMBERSHIP");
+        must_fail(CALL(setsockopt, of_four, IPPROTO_IP, 42L, &any, sizeof any), "MCAST_JOIN_GROUP");
+        must_fail(CALL(setsockopt, of_six, IPPROTO_IPV6, 20L, &six, sizeof six), "IPV6_JOIN_GROUP");
+        must_fail(CALL(setsockopt, of_six, IPPROTO_IPV6, 42L, &any, sizeof any), "MCAST_JOIN_GROUP on IPv6");
+        must_fail(CALL(setsockopt, of_six, IPPROTO_IPV6, 27L, &six, sizeof six), "IPV6_JOIN_ANYCAST");
+        for (long option = 39; option <= 48; option++)
+            must_fail(option == 45 ? -EPERM : CALL(setsockopt, of_four, IPPROTO_IP, option, &any, sizeof any), "MCAST_*");
+    }
+    long datagrams = datagram(AF_INET);
+    struct { unsigned short code; unsigned char yes, no; unsigned value; } accept = {6, 0, 0, 0xffffffff};
+    struct { unsigned short length; void *code; } filter = {1, &accept};
+    must_fail(CALL(setsockopt, datagrams, SOL_SOCKET, 25L, "lo", 3L), "SO_BINDTODEVICE");
+    must_fail(CALL(setsockopt, datagrams, SOL_SOCKET, 26L, &filter, sizeof filter), "SO_ATTACH_FILTER");
+    must_fail(CALL(setsockopt, datagrams, SOL_SOCKET, 51L, &filter, sizeof filter), "SO_ATTACH_REUSEPORT_CBPF");
+    must_fail(CALL(setsockopt, datagrams, IPPROTO_IP, 50L, &any.gr_interface, 4L), "IP_UNICAST_IF");
+    must_fail(CALL(setsockopt, datagrams, IPPROTO_UDP, 100L, &(int){2}, 4L), "UDP_ENCAP");
+    must_fail(CALL(setsockopt, stream(AF_INET), IPPROTO_TCP, 31L, "tls", 3L), "TCP_ULP");
+    all_refused();
+}
+
 const struct attack network_attacks[] = {
     ATTACK(tcp_connect, ANYONE),
     ATTACK(unspecified_from_bound, ANYONE),
@@ -202,5 +236,6 @@ const struct attack network_attacks[] = {
     ATTACK(listening, ANYONE),
     ATTACK(other_families, ANYONE),
     ATTACK(network_settings, ROOT),
+    ATTACK(options_that_send, ANYONE),
     {0},
 };

@@ -25,7 +25,7 @@ static void trace_parent(void) {
 /* A tracer can rewrite a call after the filter has seen it: before Linux 4.8 the tracer was
  * asked first and the filter was not asked again. One may not even trace one's own child. */
 static void wait_to_be_traced(void) {
-    for (int i = 0; i < 100; i++)
+    for (int i = 0; i < 60000; i++)
         usleep(1000);
 }
 

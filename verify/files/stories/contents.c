@@ -166,6 +166,26 @@ static void handlers_that_set_handlers(void)
     say_reads("then", fd, 10);
 }
 
+/* The room below a stack that grows is left free for it. */
+static void stacks_that_grow(void)
+{
+    enum { WHOLE = 16 << 20, USED = 4 << 20, PAGE = 4096 };
+    int access = PROT_READ | PROT_WRITE, flags = MAP_PRIVATE | MAP_ANONYMOUS;
+    char *begin = mmap(NULL, WHOLE, PROT_NONE, flags, -1, 0);
+    munmap(begin, WHOLE);
+    volatile char *top = mmap(begin + WHOLE - PAGE, PAGE, access, flags | MAP_GROWSDOWN | MAP_FIXED, -1, 0);
+    char *hole;
+    while ((hole = mmap(NULL, LENGTH, PROT_NONE, flags, -1, 0)) > top)
+        ;
+    munmap(hole, LENGTH);
+    int fd = warmed(path), another = warmed(other);
+    for (long down = 0; down < USED; down += PAGE)
+        top[-down] = 1;
+    say_reads("grown", fd, 10);
+    say("onto it", pread(another, (char *)top - USED - PAGE, 100, 0));
+    printf("%.8s\n", (char *)top - USED - PAGE);
+}
+
 const struct story content_stories[] = {
     STORY(odd_arguments),
     STORY(all_memory_locked),
@@ -174,5 +194,6 @@ const struct story content_stories[] = {
     STORY(buffers_that_are_not_there),
     STORY(buffered_streams),
     STORY(handlers_that_set_handlers),
+    STORY(stacks_that_grow),
     {NULL, NULL},
 };

@@ -229,7 +229,7 @@ static int watch(void) {
         long now = nanoseconds();
         if (pread(fd, buffer, 64, 4096) != 64) return 1;
         if (buffer[0] == '0') before = now;
-    } while (buffer[0] == '0' && nanoseconds() - start < 20000000000L);
+    } while (buffer[0] == '0' && nanoseconds() - start < 50000000000L);
     printf("%ld\n", before);
     return 0;
 }

@@ -64,12 +64,16 @@ class SignalHandlerReturns:
         connection, seen = talk.accept(), []
         signal.signal(signal.SIGALRM, lambda *_: seen.append(1))
         signal.setitimer(signal.ITIMER_REAL, 0.02, 0.02)
-        talk.say("got", read_all(connection), "signals", len(seen) >= 5)
+        got = connection.recv(1)
+        while len(seen) < 5:
+            got += connection.recv(1)
+        talk.mark("enough")
+        talk.say("got", set(got + read_all(connection)), "signals", len(seen) >= 5)
         signal.setitimer(signal.ITIMER_REAL, 0)
 
     def client(talk: Talk):
         with talk.connect() as connection:
-            for _ in range(10):
+            while not (talk.folder / "mark-enough").exists():
                 time.sleep(0.05)
                 connection.sendall(b".")
 

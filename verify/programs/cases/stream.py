@@ -322,6 +322,31 @@ class Files:
         talk.say("spliced", os.read(out, 100))
 
 
+class SpliceWithoutReader:
+    """splice into a full pipe whose reader has gone, or goes while splice waits for room: EPIPE."""
+
+    def server(talk: Talk):
+        connection = talk.accept()
+        for goes_early in (True, False):
+            out, into = os.pipe()
+            os.set_blocking(into, False)
+            while talk.outcome(os.write, into, bytes(4096)) == "4096":
+                pass
+            os.set_blocking(into, True)
+            later = threading.Timer(0 if goes_early else 0.3, os.close, [out])
+            later.start()
+            if goes_early:
+                later.join()
+            talk.say(goes_early, talk.outcome(os.splice, connection.fileno(), into, 100))
+            later.join()
+        talk.say("still there", connection.recv(10))
+
+    def client(talk: Talk):
+        with talk.connect() as connection:
+            connection.sendall(b"here")
+            talk.say("end", connection.recv(1))
+
+
 class SpliceLarge:
     """A megabyte from the socket to a file through a pipe."""
 

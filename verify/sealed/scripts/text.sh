@@ -65,7 +65,7 @@ timeout 0.2 sleep 5
 echo $?
 timeout -s KILL 0.2 sleep 5
 echo $?
-timeout 5 sh -c 'exit 9'
+timeout 60 sh -c 'exit 9'
 echo $?
 date -u -d '2020-02-29 12:34:56' '+%s %j %U'
 date -u -r part1 +%Y | grep -c 20

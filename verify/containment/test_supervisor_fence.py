@@ -1,0 +1,137 @@
+"""The supervisor, which reads what hostile programs write, is behind a fence of its own.
+
+Calls are made in its main thread, which waits for its children, as somebody would make them who had
+taken it over.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from attacks import ORDINARY_USER
+from heliostat_run import BINARY
+
+pytestmark = pytest.mark.heliostat
+HERE = Path(__file__).parent
+USERS = (0, ORDINARY_USER) if os.geteuid() == 0 else (os.geteuid(),)
+OPEN, MMAP, IOCTL, SOCKET, FORK, EXECVE, CHMOD, PTRACE, UNSHARE = 257, 9, 16, 41, 57, 59, 90, 101, 272
+PIDFD_OPEN, PIDFD_GETFD, GETPID, PR_SET_DUMPABLE, PRCTL = 434, 438, 39, 4, 157
+AT_FDCWD = -100
+# What acting on files in a grant takes, and listening, an unreadable program, and attributes named
+# trusted.* and security.* (capabilities(7)).
+KEPT = sum(1 << number for number in (0, 1, 2, 3, 4, 10, 19, 21, 31))
+
+
+@pytest.fixture(scope="module")
+def inject(tmp_path_factory):
+    program = tmp_path_factory.mktemp("inject") / "inject"
+    subprocess.run(["gcc", "-O1", "-Wall", "-Wextra", "-Werror", "-o", program, HERE / "inject.c"], check=True)
+    return program
+
+
+class Sealed:
+    """A sealed program that waits, and its supervisor."""
+
+    def __init__(self, inject: Path, folder: Path, user: int, *flags: str):
+        self.inject = inject
+        command = [BINARY, "run", "--sealed", "--grant", f"{folder}/own:rw", "--grant", f"{folder}/read:ro", *flags]
+        environment = dict(os.environ, HELIOSTAT_STUB="/nonexistent", HELIOSTAT_SOCKET=str(folder / "own/control.sock"))
+        words = [*map(str, command), "--", "sh", "-c", "echo ready; read word"]
+        pipe = subprocess.PIPE
+        self.front = subprocess.Popen(words, env=environment, stdin=pipe, stdout=pipe, **becoming(user))
+        assert self.front.stdout.readline() == b"ready\n"
+        self.supervisor = children(self.front.pid)[0]
+        self.program = children(self.supervisor)[0]
+
+    def call(self, number: int, *arguments: object) -> int:
+        """What the kernel answers to a call of the supervisor's."""
+        command = [self.inject, self.supervisor, number, *arguments]
+        return int(subprocess.run([str(word) for word in command], check=True, capture_output=True, text=True, timeout=30).stdout)
+
+    def close(self) -> None:
+        self.front.communicate(b"\n", timeout=30)
+
+
+def becoming(user: int) -> dict:
+    """How a process is started as a user, by root; everybody else is that user."""
+    return {"user": user, "group": user, "extra_groups": []} if os.geteuid() == 0 else {}
+
+
+def children(process: int) -> list[int]:
+    return [int(word) for word in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
+
+
+def status(process: int, thread: int, field: str) -> str:
+    lines = Path(f"/proc/{process}/task/{thread}/status").read_text().splitlines()
+    return next(line.split(":", 1)[1].strip() for line in lines if line.startswith(field + ":"))
+
+
+@pytest.fixture(params=USERS, ids=lambda user: "root" if user == 0 else "user")
+def sealed(request, inject, tmp_path_factory):
+    """Of each user, with a folder for writing, one for reading, and one that is not granted."""
+    folder = tmp_path_factory.mktemp("fence")
+    for path in (folder, *folder.parents[:2]):
+        path.chmod(0o755)
+    for name in ("own", "read", "outside"):
+        (folder / name).mkdir()
+        (folder / name / "file").write_text(name)
+    for path in (folder, *folder.rglob("*")):
+        os.chown(path, request.param, request.param if os.geteuid() == 0 else -1)
+    one = Sealed(inject, folder, request.param)
+    one.folder = folder
+    yield one
+    one.close()
+
+
+def test_every_thread_has_filter_and_no_more_rights_than_it_needs(sealed):
+    threads = [int(path.name) for path in Path(f"/proc/{sealed.supervisor}/task").iterdir()]
+    assert len(threads) > 1
+    for thread in threads:
+        assert status(sealed.supervisor, thread, "Seccomp") == "2"
+        assert status(sealed.supervisor, thread, "NoNewPrivs") == "1"
+        for held in ("CapPrm", "CapEff", "CapInh", "CapAmb"):
+            assert int(status(sealed.supervisor, thread, held), 16) & ~KEPT == 0, held
+
+
+def test_calls_that_it_does_not_need_fail(sealed):
+    refused = -errno.EPERM
+    assert sealed.call(GETPID) == sealed.supervisor
+    assert sealed.call(EXECVE, "@/bin/true", 0, 0) == refused
+    assert sealed.call(FORK) == refused
+    assert sealed.call(PTRACE, 0) == refused
+    assert sealed.call(SOCKET, 16, 3, 0) == refused
+    assert sealed.call(UNSHARE, 0x10000000) == refused
+    assert sealed.call(MMAP, 0, 4096, 5, 0x22, -1, 0) == refused
+    assert sealed.call(IOCTL, 0, 0x5412, 0) == refused
+
+
+def test_files_that_are_not_granted_stay_closed(sealed):
+    refused = -errno.EACCES
+    assert sealed.call(OPEN, AT_FDCWD, f"@{sealed.folder}/own/file", os.O_RDWR) >= 0
+    assert sealed.call(OPEN, AT_FDCWD, f"@{sealed.folder}/read/file", os.O_RDONLY) >= 0
+    assert sealed.call(OPEN, AT_FDCWD, f"@{sealed.folder}/read/file", os.O_WRONLY) == refused
+    assert sealed.call(OPEN, AT_FDCWD, f"@{sealed.folder}/outside/file", os.O_RDONLY) == refused
+    assert sealed.call(OPEN, AT_FDCWD, f"@{sealed.folder}/outside/made", os.O_WRONLY | os.O_CREAT, 0o600) == refused
+
+
+def test_processes_outside_are_not_looked_into(sealed):
+    user = os.stat(f"/proc/{sealed.front.pid}").st_uid
+    with subprocess.Popen(["sleep", "60"], **becoming(user)) as other:
+        while os.readlink(f"/proc/{other.pid}/exe").endswith("python3"):
+            time.sleep(0.01)
+        holds = [sealed.call(PIDFD_OPEN, process, 0) for process in (other.pid, sealed.program)]
+        copies = [sealed.call(PIDFD_GETFD, hold, 0, 0) for hold in holds]
+        other.kill()
+    assert min(holds) >= 0 and copies[0] == -errno.EPERM and copies[1] >= 0
+
+
+def test_a_core_has_no_memory_in_it(sealed):
+    """Wherever the kernel gives it to; and it is written nowhere and given to no program."""
+    assert int(Path(f"/proc/{sealed.program}/coredump_filter").read_text(), 16) == 0
+    limits = Path(f"/proc/{sealed.program}/limits").read_text()
+    assert next(line for line in limits.splitlines() if line.startswith("Max core file size")).split()[4:6] == ["1", "1"]

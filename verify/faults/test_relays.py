@@ -1,0 +1,80 @@
+"""A relay costs nothing while nothing moves, whoever of its two sides has closed, and ends with them.
+
+What is measured is the processor time of the relay's process over a while in which nobody does
+anything: a wait that is ended by what is already known uses up all of it.
+"""
+
+from __future__ import annotations
+
+import signal
+import socket
+import sys
+
+import kernel_view
+import pytest
+from fault_pairs import HERE
+from heliostat_run import House, Program, Side
+
+pytestmark = pytest.mark.heliostat
+
+# What the program does with its new descriptor, and what becomes of the client meanwhile.
+DOES = ["waits", "reads", "closes", "half", "reads+closes", "reads+half", "floods", "floods+closes", "ends", "floods+ends"]
+CLIENTS = ["stopped", "killed", "closes"]
+
+
+def start_relayed(house: House, does: str, client_does: str) -> tuple[Program, Program, int]:
+    """(program, client, relay) once the program has become another one beside a stopped client."""
+    folder = house.folder / f"relayed-{len(house.programs)}"
+    folder.mkdir()
+    port, script = kernel_view.free_port(), HERE / "relayed.py"
+    server = house.start(Side.HELIOSTAT, [sys.executable, script, "server", port, folder, does], name="server")
+    kernel_view.wait_listening(port, server.process)
+    client = house.start(Side.HELIOSTAT, [sys.executable, script, "client", port, folder, client_does], name="client")
+    kernel_view.wait_until(lambda: "said" in client.output(), 60, "said")
+    before = set(house.inhabitants())
+    client.process.send_signal(signal.SIGSTOP)
+    (folder / "exec").touch()
+    kernel_view.wait_until(lambda: "after" in server.output(), 60, "after")
+    relays = [pid for pid in set(house.inhabitants()) - before if kernel_view.command_name(pid)]
+    assert len(relays) == 1, relays
+    if client_does == "killed":
+        client.process.send_signal(signal.SIGKILL)
+    if client_does == "closes":
+        (folder / "client").touch()
+        client.process.send_signal(signal.SIGCONT)
+    (folder / "go").touch()
+    if "ends" in does:
+        server.wait(60)
+    else:
+        kernel_view.wait_until(lambda: "done" in server.output(), 60, "done")
+    return server, client, relays[0]
+
+
+@pytest.mark.parametrize("client_does", CLIENTS)
+@pytest.mark.parametrize("does", DOES)
+def test_relay_sleeps_or_ends_when_a_side_is_through(house, does, client_does):
+    server, client, relay = start_relayed(house, does, client_does)
+    try:
+        assert kernel_view.comes_to_rest(relay)
+    finally:
+        client.kill()
+        server.kill()
+    kernel_view.wait_until(lambda: not kernel_view.command_name(relay), 60, "the relay's end")
+
+
+def test_program_behind_a_relay_has_a_tcp_connection_with_its_addresses_and_options(house):
+    server, client, _ = start_relayed(house, "reads", "stopped")
+    said = client.output().split("said ")[1].strip()
+    own, peer = said.split(") (")
+    names = f"({peer} {own})"
+    after = next(line for line in server.output().splitlines() if line.startswith("after"))
+    assert after == f"after {socket.AF_INET} {names} 1 1 77 {socket.SOCK_STREAM:d} {socket.IPPROTO_TCP:d}"
+    client.kill()
+    server.kill()
+
+
+def test_bytes_left_in_the_ring_reach_the_program_through_the_relay(house):
+    server, client, _ = start_relayed(house, "reads", "stopped")
+    assert "4999" in server.output()
+    client.kill()
+    server.kill()

@@ -1,0 +1,70 @@
+"""Go programs that are linked dynamically: native, since their runtime does not use libc, and told so."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import kernel_view
+import pytest
+from heliostat_run import Side
+from real_programs import run_python
+
+CASES = Path(__file__).resolve().parent / "cases"
+NATIVE = "it is a Go program, whose runtime makes system calls without libc"
+
+CLIENT = """
+import socket, sys
+connection = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+connection.sendall(b"to and fro" * 1000)
+connection.shutdown(socket.SHUT_WR)
+total = 0
+while got := connection.recv(65536):
+    total += len(got)
+print(total)
+"""
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory) -> Path:
+    """Built without a network."""
+    go = shutil.which("go")
+    assert go, "verify/setup.sh installs Go"
+    folder = tmp_path_factory.mktemp("go")
+    words = [go, "build", "-buildmode=pie", "-o", folder / "dynamic", CASES / "dynamic.go"]
+    building = {"CGO_ENABLED": "1", "GOFLAGS": "-mod=mod", "GO111MODULE": "off"}
+    subprocess.run(words, check=True, env={**os.environ, **building}, timeout=240)
+    return folder / "dynamic"
+
+
+@pytest.mark.heliostat
+def test_dynamic_go_works_and_says_that_it_is_native(house, program):
+    port = kernel_view.free_port()
+    server = house.start(Side.HELIOSTAT, [program, port])
+    kernel_view.wait_listening(port, server.process)
+    assert run_python(house, Side.HELIOSTAT, CLIENT, port) == "10000\n"
+    assert server.errors() == f"heliostat: {program} runs natively: {NATIVE}\n"
+    explained = json.loads(house.call("explain", str(server.pid), "--json"))
+    assert explained["native_as_a_whole"] == "OwnCalls", explained
+    assert explained["connections"] == [] and explained["counters"].get("direct_streams", 0) == 0
+
+
+@pytest.mark.heliostat
+def test_dynamic_go_that_a_shell_starts_is_listed_as_native(house, program):
+    port = kernel_view.free_port()
+    shell = house.start(Side.HELIOSTAT, ["sh", "-c", f"{program} {port}; true"])
+    kernel_view.wait_listening(port, shell.process)
+    (child,) = kernel_view.children(shell.pid)
+    explained = json.loads(house.call("explain", str(child), "--json"))
+    assert explained["native_as_a_whole"] == "OwnCalls", explained
+
+
+@pytest.mark.heliostat
+def test_dynamic_go_is_not_run_where_the_direct_path_is_required(house, program):
+    port = kernel_view.free_port()
+    refused = house.run(Side.PLAIN, [*house.command(Side.HELIOSTAT, [])[:2], "--require", "--", program, port])
+    assert refused.process.returncode == 125 and refused.output() == ""
+    assert refused.errors() == f"heliostat: {program} is not run: {NATIVE}\n"

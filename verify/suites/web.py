@@ -1,0 +1,79 @@
+"""What the web suites share: files to serve, an nginx with any servers in it, curl and wrk."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from stage import Stage, digest
+
+SMALL = b"twenty-four bytes of it\n"
+LARGE_BYTES = 8 << 20
+# With this rule programs of all users are connected directly, as one user's are without it.
+ALL_USERS = '[[rule]]\naction = "allow"\nrights = ["connect", "listen"]\n'
+
+NGINX = """
+daemon off;
+worker_processes 2;
+pid {folder}/nginx-{name}.pid;
+error_log {folder}/nginx-{name}.log warn;
+{user}
+events {{ worker_connections 512; }}
+http {{
+    access_log off;
+    client_max_body_size 64m;
+    client_body_temp_path {folder}/{name}-body;
+    proxy_temp_path {folder}/{name}-proxy;
+    fastcgi_temp_path {folder}/{name}-fastcgi;
+    uwsgi_temp_path {folder}/{name}-uwsgi;
+    scgi_temp_path {folder}/{name}-scgi;
+    {servers}
+}}
+"""
+
+
+def start_nginx(stage: Stage, port: int, servers: str, name: str = "web", user: str = "") -> None:
+    """Starts an nginx with these server blocks; as root its workers change to `user`."""
+    change = f"user {user or 'root'};" if os.getuid() == 0 else ""
+    path = stage.folder / f"nginx-{name}.conf"
+    path.write_text(NGINX.format(folder=stage.folder, name=name, user=change, servers=servers))
+    error_log = stage.folder / f"nginx-{name}.log"
+    stage.serve(port, [system_tool("nginx"), "-c", path, "-p", stage.folder, "-e", error_log])
+
+
+def write_files(stage: Stage) -> Path:
+    """A folder with small.txt and large.bin (reproducible bytes), which every user may read."""
+    files = stage.folder / "files"
+    files.mkdir()
+    (files / "small.txt").write_bytes(SMALL)
+    (files / "large.bin").write_bytes(large())
+    return files
+
+
+def large() -> bytes:
+    return (bytes(range(251)) * (LARGE_BYTES // 251 + 1))[:LARGE_BYTES]
+
+
+def fetch(stage: Stage, address: str, *words) -> str:
+    """What curl gets from an address: status, and length and checksum of the body."""
+    target = stage.folder / "fetched"
+    target.unlink(missing_ok=True)
+    said = stage.run(["curl", "-sS", *words, "-o", target, "-w", "%{http_code} %{num_connects}", address])
+    return f"{said} {digest(target.read_bytes() if target.exists() else b'')}"
+
+
+def load(stage: Stage, address: str, ports: dict[str, int], connections: int = 16) -> str:
+    """Two seconds of wrk; the connections to `ports` are looked at meanwhile; what went wrong."""
+    program = stage.start(["wrk", "-t2", f"-c{connections}", "-d2s", address])
+    for kind, port in ports.items():
+        stage.look(kind, port)
+    said = stage.finish(program)
+    wrong = re.findall(r"Socket errors.*|Non-2xx.*", said)
+    answered = int(re.search(r"(\d+) requests in", said)[1])
+    return f"{wrong} {'many' if answered > 50 else answered}"
+
+
+def system_tool(name: str) -> str:
+    """A server's program, which Debian keeps outside the ordinary user's PATH."""
+    return f"/usr/sbin/{name}" if Path(f"/usr/sbin/{name}").exists() else name
