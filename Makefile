@@ -25,7 +25,7 @@ PYTEST_FLAGS ?=
 FUZZ_SECONDS ?= 60
 SOAK_MINUTES ?= 10
 
-.PHONY: help setup build wheel demo test test-rust test-loom test-programs bench fuzz soak lint clean
+.PHONY: help setup build wheel demo test test-rust test-loom test-programs test-suites bench fuzz soak lint clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -63,6 +63,10 @@ test-loom: ## the ring's memory orders, exhaustively, under loom
 
 test-programs: setup build ## unmodified programs, faults and the lint's own tests (pytest)
 	$(RUN) -m pytest verify $(PYTEST_FLAGS)
+
+test-suites: setup build ## some fifty real programs compared with plain Linux; installs them (not in `make test`)
+	verify/suites/setup.sh
+	$(RUN) -m pytest -c verify/suites/pytest.ini verify/suites $(PYTEST_FLAGS)
 
 bench: setup build ## measure everything, or BENCH=pingpong,redis; writes target/bench/NAME.json
 	$(RUN) bench/run.py $(BENCH) $(BENCH_FLAGS)
