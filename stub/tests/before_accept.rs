@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use heliostat_abi::channel::{direction, slot, slot_offset};
 use heliostat_abi::code::Native;
 use heliostat_stub::net::early::Stage;
-use heliostat_stub::net::{demote, socket};
+use heliostat_stub::net::{accept, demote, socket};
 use support::pair::{End, Listener};
 
 fn stage(end: &End) -> Stage {
@@ -20,6 +20,21 @@ fn stage(end: &End) -> Stage {
 /// What lies on the shadow of an end, as the kernel says.
 fn on_shadow(end: &End) -> usize {
     heliostat_base::call::bytes_queued(end.fd).unwrap()
+}
+
+#[test]
+fn an_offer_is_found_that_is_put_while_the_acceptor_looks_for_it() {
+    let listener = Listener::new();
+    for round in 0..500 {
+        let halfway = listener.connect_halfway();
+        let server = listener.accept();
+        let client = std::thread::spawn(|| halfway.end());
+        while stage(&server) == Stage::Undecided {
+            accept::decide(server.fd, server.index(), None);
+        }
+        let client = client.join().unwrap();
+        assert!(client.is_direct() && server.is_direct(), "round {round}");
+    }
 }
 
 #[test]

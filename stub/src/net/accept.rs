@@ -146,12 +146,18 @@ fn is_from(slot: &Slot, peer: NetAddress) -> bool {
 }
 
 impl Undecided {
-    /// The offer, once it is there. Forgets what cannot become it any more.
+    /// The offer, once it is there. Forgets what cannot become it any more. Each slot's state is
+    /// looked at once: one that is put on offer between two looks would be neither found nor kept.
     fn find(&mut self) -> Option<Slot> {
-        let peer = self.peer;
-        let offered = |slot: &&Slot| slot.state() == SlotState::Offered && is_from(slot, peer);
-        let found = self.candidates.iter().find(offered).cloned();
-        self.candidates.retain(|slot| slot.state() == SlotState::Connecting);
+        let (peer, mut found) = (self.peer, None);
+        self.candidates.retain(|slot| match slot.state() {
+            SlotState::Connecting => true,
+            SlotState::Offered if is_from(slot, peer) => {
+                found = Some(slot.clone());
+                false
+            }
+            _ => false,
+        });
         found
     }
 

@@ -105,6 +105,20 @@ impl Drop for End {
     }
 }
 
+/// A client between connect(2) and its offer.
+pub struct Halfway {
+    fd: i32,
+    ticket: connect::Ticket,
+}
+
+impl Halfway {
+    /// Puts the offer.
+    pub fn end(self) -> End {
+        connect::end(self.fd, self.ticket, Ok(0));
+        End { fd: self.fd }
+    }
+}
+
 /// A registered listening socket.
 pub struct Listener(TcpListener);
 
@@ -146,6 +160,11 @@ impl Listener {
 
     /// Connects to it under the stub; nobody has accepted yet.
     pub fn connect(&self) -> End {
+        self.connect_halfway().end()
+    }
+
+    /// As `connect`, up to where connect(2) has returned and the stub has not put its offer yet.
+    pub fn connect_halfway(&self) -> Halfway {
         // SAFETY: socket takes no pointer.
         let fd = unsafe { libc::socket(libc::AF_INET, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0) };
         let address = self.0.local_addr().unwrap();
@@ -154,8 +173,7 @@ impl Listener {
         // SAFETY: `raw` is a live address of its true length.
         let done = unsafe { libc::connect(fd, (&raw const raw).cast(), 16) };
         assert_eq!(done, 0);
-        connect::end(fd, ticket, Ok(0));
-        End { fd }
+        Halfway { fd, ticket }
     }
 
     /// Accepts under the stub.
