@@ -7,7 +7,7 @@
 //! ```text
 //! header, 24 bytes                     record, 40 bytes
 //!   0  8  magic "HELIOIDX"               0  1  length of the build-id, 1-32
-//!   8  4  version (1)                    1  1  0: nothing there; 1: cannot be examined
+//!   8  4  version (2)                    1  1  0: nothing there; 1: cannot be examined
 //!  12  4  record count                   2  6  zero
 //!  16  8  check word over all the rest   8 32  build-id, zero-padded
 //! ```
@@ -20,7 +20,7 @@ use std::fmt;
 /// The first eight bytes.
 pub const MAGIC: [u8; 8] = *b"HELIOIDX";
 /// The version written and read. A scanner that judges files differently raises it.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Length of the header.
 pub const HEADER_BYTES: usize = 24;
 /// Length of a record.

@@ -43,13 +43,15 @@ impl<'a> Image<'a> {
     /// Reads the tables of a library with one executable segment; nothing is decoded yet.
     pub fn parse(file: &'a [u8]) -> Result<Image<'a>, ScanError> {
         let image = Image::parse_any(file)?;
-        match image.segments {
-            1 => Ok(image),
+        match (image.segments, image.functions.is_empty()) {
+            (1, false) => Ok(image),
+            (1, true) => Err(ScanError::Unsupported { what: "no .eh_frame_hdr" }),
             _ => Err(ScanError::Unsupported { what: "more than one executable segment" }),
         }
     }
 
-    /// As [`Image::parse`], of a library or program of any make.
+    /// As [`Image::parse`], of a library or program of any make; without an unwind table, no
+    /// function's start is known.
     pub fn parse_any(file: &'a [u8]) -> Result<Image<'a>, ScanError> {
         let elf = Elf::parse(file).map_err(ScanError::Elf)?;
         if !elf.is_64 || !elf.little_endian || elf.header.e_machine != header::EM_X86_64 {
@@ -70,8 +72,9 @@ impl<'a> Image<'a> {
         };
         image.code = code_sections(&elf, file, &image.text);
         let table = elf.program_headers.iter().find(|p| p.p_type == PT_GNU_EH_FRAME);
-        let table = table.ok_or(ScanError::Unsupported { what: "no .eh_frame_hdr" })?;
-        image.descriptions = image.function_table(table.p_vaddr)?;
+        if let Some(table) = table {
+            image.descriptions = image.function_table(table.p_vaddr)?;
+        }
         image.functions = image.descriptions.iter().map(|(start, _)| *start).collect();
         image.functions.dedup();
         Ok(image)

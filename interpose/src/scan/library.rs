@@ -45,10 +45,14 @@ pub fn scan_library(path: &Path) -> Result<Scanned, ScanError> {
         Ok(image) if !image.code.is_empty() => image,
         _ => return Ok(Scanned::Unknown(build_id)),
     };
-    if !regions(&image).into_iter().any(|region| decodes_syscall(&image, &region)) {
-        return Ok(Scanned::Nothing(build_id));
-    }
-    Ok(sites(&image, build_id))
+    let has_syscall = regions(&image).iter().any(|region| decodes_syscall(&image, region));
+    Ok(match (has_syscall, image.functions.is_empty()) {
+        (false, false) => Scanned::Nothing(build_id),
+        (true, false) => sites(&image, build_id),
+        // Compiled without unwind tables: it is taken as a whole, and nothing of it is patched.
+        (false, true) if proof::is_code_throughout(&image) => Scanned::Nothing(build_id),
+        (_, true) => Scanned::Unknown(build_id),
+    })
 }
 
 /// Examines each of these files, and keeps what was found. One that cannot be read is left out.

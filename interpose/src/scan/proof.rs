@@ -47,25 +47,56 @@ pub(super) fn is_data(image: &Image, survey: &Survey, address: u64) -> bool {
     Decoder::with_ip(64, code, from, DecoderOptions::NONE).into_iter().any(|insn| insn.is_invalid())
 }
 
+/// Whether all executable sections are instructions and nothing else, decoded one after another
+/// without the help of an unwind table: every branch, exported function and relocated address in
+/// them leads to the start of one. A decoder that is out of step somewhere fails this at the next
+/// function, whose callers know where it starts.
+pub(super) fn is_code_throughout(image: &Image) -> bool {
+    let Some(relocated) = &image.relocated else { return false };
+    let mut walk = Walk::default();
+    let mut sections = image.code.iter();
+    if !sections.all(|(start, code)| walk.decode(code, *start)) {
+        return false;
+    }
+    let held = |to: &u64| {
+        let after = image.code.partition_point(|(start, _)| start <= to);
+        after.checked_sub(1).is_some_and(|at| to - image.code[at].0 < image.code[at].1.len() as u64)
+    };
+    let mut entered = walk.branches.iter().chain(&image.exported).chain(relocated);
+    entered.all(|to| !held(to) || walk.starts.contains(to))
+}
+
 /// Whether all of the function decodes, and its branches fit.
 fn is_code(image: &Image, function: &Range<u64>) -> bool {
     let code = image.code_in(function);
-    if code.len() as u64 != function.end - function.start {
-        return false;
-    }
-    let mut decoder = Decoder::with_ip(64, code, function.start, DecoderOptions::NONE);
-    let mut insn = Instruction::default();
-    let mut starts = HashSet::new();
-    let mut branches = Vec::new();
-    while decoder.can_decode() {
-        decoder.decode_out(&mut insn);
-        if insn.is_invalid() {
-            return false;
+    let mut walk = Walk::default();
+    code.len() as u64 == function.end - function.start
+        && walk.decode(code, function.start)
+        && walk.branches.iter().all(|to| !function.contains(to) || walk.starts.contains(to))
+}
+
+/// Where instructions start, and where their direct branches lead.
+#[derive(Default)]
+struct Walk {
+    starts: HashSet<u64>,
+    branches: Vec<u64>,
+}
+
+impl Walk {
+    /// Decodes this code; false where it is none.
+    fn decode(&mut self, code: &[u8], start: u64) -> bool {
+        let mut decoder = Decoder::with_ip(64, code, start, DecoderOptions::NONE);
+        let mut insn = Instruction::default();
+        while decoder.can_decode() {
+            decoder.decode_out(&mut insn);
+            if insn.is_invalid() {
+                return false;
+            }
+            self.starts.insert(insn.ip());
+            if insn.op_count() > 0 && is_near_branch(insn.op0_kind()) {
+                self.branches.push(insn.near_branch_target());
+            }
         }
-        starts.insert(insn.ip());
-        if insn.op_count() > 0 && is_near_branch(insn.op0_kind()) {
-            branches.push(insn.near_branch_target());
-        }
+        true
     }
-    branches.iter().all(|to| !function.contains(to) || starts.contains(to))
 }
