@@ -53,6 +53,44 @@ def test_a_forked_child_lists_the_connection_it_serves_with_its_bytes(house, how
     assert session["connections"] == {"direct": int(how == "direct"), "native": int(how == "plain")}
 
 
+REFUSED = """
+import socket, sys
+address = ("127.0.0.1", int(sys.argv[1]))
+if sys.argv[2] == "ended":
+    first = socket.create_connection(address)
+    first.sendall(b"x")
+    assert first.recv(1) == b"x"
+print("ready", flush=True)
+sys.stdin.read()
+for patience in (None, 10):
+    try:
+        socket.create_connection(address, timeout=patience)
+    except ConnectionRefusedError:
+        print("refused", flush=True)
+"""
+
+
+@pytest.mark.parametrize("listener", ["ended", "never there"])
+def test_a_refused_connection_is_not_counted_as_native(house, listener):
+    port, before = kernel_view.free_port(), counted_natives(house)
+    if listener == "ended":
+        port, server = echo(house)
+    words = [sys.executable, "-c", REFUSED, port, listener]
+    program = house.start(Side.HELIOSTAT, words, stdin=subprocess.PIPE)
+    kernel_view.wait_until(lambda: "ready" in program.output(), 60, "its first connection")
+    if listener == "ended":
+        server.kill()
+        server.wait()
+    program.process.stdin.close()
+    assert (program.wait(), program.output().count("refused")) == (0, 2), program.errors()
+    assert counted_natives(house) == before
+
+
+def counted_natives(house) -> list[str]:
+    """How many connections are native for each reason, in words."""
+    return sorted(line for line in house.call("metrics").splitlines() if "stub_native_reasons_total{" in line)
+
+
 def asked(house, *words, **more) -> subprocess.CompletedProcess:
     """One `heliostat` command, which may fail."""
     command = [str(BINARY), *map(str, words)]

@@ -72,22 +72,54 @@ pub fn begin(fd: i32, address: SocketAddr) -> Ticket {
     Ticket::Slot(slot, address)
 }
 
+/// How far connect(2) has come.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reached {
+    /// There is no connection.
+    Failed,
+    /// The handshake goes on.
+    UnderWay,
+    /// There is one, and connect(2) said so, or did not wait to say it.
+    Established { in_progress: bool },
+}
+
 /// After connect(2) gave `answer`.
 pub fn end(fd: i32, ticket: Ticket, answer: Result<usize, Errno>) {
     let _critical = Critical::enter();
-    let connected = matches!(answer, Ok(_) | Err(Errno(libc::EINPROGRESS)));
-    match ticket {
-        Ticket::NotOurs => {}
-        Ticket::Native(reason) if connected => begin_native(fd, reason),
-        Ticket::Native(_) => {}
-        Ticket::Slot(slot, _) if !connected => {
+    match (ticket, reached(fd, answer)) {
+        (Ticket::NotOurs, _) => {}
+        (Ticket::Native(_), Reached::Failed) => {}
+        (Ticket::Native(reason), _) => begin_native(fd, reason),
+        (Ticket::Slot(slot, _), Reached::Failed) => {
             slot.abandon();
             early::restore(fd);
         }
-        Ticket::Slot(slot, address) => match offer(fd, slot, address, answer.is_err()) {
-            Ok(index) => early::become_stream(fd, index),
-            Err(reason) => begin_native(fd, reason),
-        },
+        // On this node a handshake ends inside connect(2); only a full backlog holds one up.
+        (Ticket::Slot(slot, _), Reached::UnderWay) => {
+            slot.abandon();
+            begin_native(fd, Native::NotAccepted);
+        }
+        (Ticket::Slot(slot, address), Reached::Established { in_progress }) => {
+            match offer(fd, slot, address, in_progress) {
+                Ok(index) => early::become_stream(fd, index),
+                Err(reason) => begin_native(fd, reason),
+            }
+        }
+    }
+}
+
+/// Where connect(2) did not wait, the socket tells, whose error stays for the program to fetch.
+fn reached(fd: i32, answer: Result<usize, Errno>) -> Reached {
+    match answer {
+        Ok(_) => return Reached::Established { in_progress: false },
+        Err(Errno(libc::EINPROGRESS)) => {}
+        Err(_) => return Reached::Failed,
+    }
+    let mut fds = [libc::pollfd { fd, events: libc::POLLOUT, revents: 0 }];
+    match call::poll(&mut fds, 0) {
+        Ok(1) if fds[0].revents == libc::POLLOUT => Reached::Established { in_progress: true },
+        Ok(1) => Reached::Failed,
+        _ => Reached::UnderWay,
     }
 }
 
@@ -97,16 +129,12 @@ fn begin_native(fd: i32, reason: Native) {
     accept::begin_native(fd, Side::Client, Path::Native(reason));
 }
 
-/// Puts the connected socket on offer. On this node a handshake ends inside connect(2); one that
-/// has not (a full backlog) stays native.
+/// Puts the connected socket on offer.
 fn offer(fd: i32, slot: Slot, server: NetAddress, in_progress: bool) -> Result<u32, Native> {
     let refuse = |slot: Slot, reason| {
         slot.abandon();
         Err(reason)
     };
-    if in_progress && !is_established(fd) {
-        return refuse(slot, Native::NotAccepted);
-    }
     let Some(client) = call::local_address(fd).map(NetAddress::new) else {
         return refuse(slot, Native::NotLocal);
     };
@@ -130,11 +158,6 @@ fn offer(fd: i32, slot: Slot, server: NetAddress, in_progress: bool) -> Result<u
     option::report_new(fd, socket, Side::Client, Path::Direct, Some((client, server)));
     table::set(fd, Kind::Socket(index));
     Ok(index)
-}
-
-fn is_established(fd: i32) -> bool {
-    let mut fds = [libc::pollfd { fd, events: libc::POLLOUT, revents: 0 }];
-    call::poll(&mut fds, 0) == Ok(1) && fds[0].revents == libc::POLLOUT
 }
 
 /// A slot towards `address`, from a channel at hand or a new one.
