@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+import kernel_view
 import pytest
 from stage import Stage, digest
 
@@ -53,7 +54,7 @@ def query(stage: Stage, port: int) -> str:
     sleeper = stage.start([*words, "-e", "SELECT CONNECTION_ID() * 0; SELECT SLEEP(30)"])
     stage.look("client", port)
     find = "SELECT ID FROM information_schema.PROCESSLIST WHERE INFO LIKE 'SELECT SLEEP%'"
-    victim = stage.run([*words, "-e", find]).strip()
+    victim = kernel_view.wait_until(lambda: stage.run([*words, "-e", find]).strip(), 30, "the query that sleeps")
     stage.run([*words, "-e", f"KILL QUERY {victim}"])
     return f"{digest(told)} {sleeper.wait()} {sleeper.output()} {sleeper.errors()}"
 
