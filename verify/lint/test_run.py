@@ -1,0 +1,38 @@
+"""The runner of the tests: what fails once is run again and named; what fails twice, or often, fails."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+VERIFY = Path(__file__).resolve().parents[1]
+RUN = "import sys, pathlib, run; run.VERIFY = pathlib.Path.cwd(); sys.exit(run.main(sys.argv[1:]))"
+# Fails for as long as its mark is not there; the first failure makes the mark.
+ONCE = "    mark = pathlib.Path('mark{0}')\n    there = mark.exists()\n    mark.touch()\n    assert there\n"
+
+
+def run_tests(folder: Path, body: str, count: int, *words: str) -> subprocess.CompletedProcess:
+    """Runs a folder with `count` tests of this body."""
+    tests = [f"def test_{number}():\n{body.format(number)}" for number in range(count)]
+    (folder / "test_drawn.py").write_text("\n".join(["import pathlib", *tests]))
+    command = [sys.executable, "-c", RUN, *words]
+    place = {"PYTHONPATH": str(VERIFY), "PATH": "/usr/bin:/bin"}
+    return subprocess.run(command, cwd=folder, env=place, capture_output=True, text=True, timeout=60)
+
+
+def test_a_test_that_passes_alone_is_named_as_unstable(tmp_path):
+    ran = run_tests(tmp_path, ONCE, 2)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "UNSTABLE: 2 tests" in ran.stdout and "assert there" in ran.stdout
+
+
+@pytest.mark.parametrize(
+    ("body", "count", "words"),
+    [("    assert False\n", 1, []), (ONCE, 3, []), (ONCE, 1, ["--strict"])],
+    ids=["fails twice", "too many", "strict"],
+)
+def test_what_fails_twice_or_often_fails(tmp_path, body, count, words):
+    ran = run_tests(tmp_path, body, count, *words)
+    assert ran.returncode == 1, ran.stdout + ran.stderr
+    assert "UNSTABLE" not in ran.stdout
