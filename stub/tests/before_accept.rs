@@ -55,6 +55,18 @@ fn what_is_sent_before_the_claim_is_read_before_the_ring_in_one_call() {
 }
 
 #[test]
+fn a_read_of_nothing_is_no_end_while_the_shadow_is_read() {
+    let listener = Listener::new();
+    let client = listener.connect();
+    assert_eq!(client.send(b"before", 0), Ok(6));
+    let server = listener.accept();
+    assert_eq!(server.recv(&mut [], 0), Ok(0));
+    assert_eq!(client.send(b"ring", 0), Ok(4));
+    assert_eq!(server.recv(&mut [0; 16], 0), Ok(10));
+    assert_eq!(server.recv(&mut [0; 16], libc::MSG_DONTWAIT), Err(libc::EAGAIN));
+}
+
+#[test]
 fn bells_behind_the_prefix_never_reach_the_program() {
     let listener = Listener::new();
     let client = listener.connect();

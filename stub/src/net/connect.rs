@@ -235,7 +235,7 @@ fn reclaim_overdue() -> bool {
     let now = clock::monotonic_ns();
     let is_overdue = |socket: &Socket| {
         socket.stage() == Stage::Offered
-            && now - socket.offered_at_ns.load(Relaxed) > OFFER_OVERDUE_MS * 1_000_000
+            && now.saturating_sub(socket.offered_at_ns.load(Relaxed)) > OFFER_OVERDUE_MS * 1_000_000
     };
     let mut found = false;
     for (fd, kind) in table::walk(0, u32::MAX) {

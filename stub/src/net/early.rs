@@ -20,6 +20,7 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 use heliostat_abi::channel::SlotState;
 use heliostat_base::call;
 use heliostat_base::sys::Errno;
+use heliostat_ring::stream::MoveError;
 
 use super::channel::Side;
 use super::socket::{Socket, Stream};
@@ -183,6 +184,9 @@ pub fn take(
     buffers: &mut [IoSliceMut<'_>],
     flags: i32,
 ) -> Taken {
+    if buffers.iter().all(|buffer| buffer.is_empty()) {
+        return Taken::Nothing; // the kernel's answer would look like the end
+    }
     let flags = flags & !libc::MSG_WAITALL | libc::MSG_DONTWAIT;
     loop {
         let limit = match left(stream) {
@@ -240,8 +244,11 @@ fn peeked(stream: &Stream, buffers: &mut [IoSliceMut<'_>], count: usize) -> Opti
     if payload == 0 || (payload as u64) < left {
         return Some(payload);
     }
-    let more = stream.incoming.read(&mut behind(buffers, payload), true).ok()?;
-    Some(payload + more.bytes)
+    match stream.incoming.read(&mut behind(buffers, payload), true) {
+        Ok(more) => Some(payload + more.bytes),
+        Err(MoveError::Fault) => Some(payload),
+        Err(MoveError::Corrupt(_)) => None,
+    }
 }
 
 /// The first `limit` bytes of some buffers.
