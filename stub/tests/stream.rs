@@ -2,10 +2,13 @@
 
 mod support;
 
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::{Acquire, Release};
 use std::time::Duration;
 
+use heliostat_abi::channel::direction::SWITCHED;
 use heliostat_abi::code::Native;
-use heliostat_stub::net::demote;
+use heliostat_stub::net::{demote, socket};
 use support::pair::{direct, End, Listener};
 use support::RING_BYTES;
 
@@ -25,6 +28,36 @@ fn bytes_arrive_in_order_through_a_ring_smaller_than_they_are() {
     });
     assert_eq!(server.recv_all().unwrap(), bytes);
     writer.join().unwrap();
+}
+
+#[test]
+fn a_peek_that_only_counts_throws_nothing_away_that_comes_meanwhile() {
+    const ROUNDS: u32 = 50_000;
+    let (client, server) = direct();
+    let turn = AtomicU32::new(0);
+    let mut lost = None;
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for round in 1..=ROUNDS {
+                while turn.load(Acquire) < round {
+                    std::hint::spin_loop();
+                }
+                let _ = client.send(b"x", libc::MSG_DONTWAIT);
+            }
+        });
+        let flags = libc::MSG_PEEK | libc::MSG_TRUNC | libc::MSG_DONTWAIT;
+        for round in 1..=ROUNDS {
+            turn.store(round, Release);
+            while server.recv(&mut [0; 4], flags) != Ok(1) {}
+            let taken = server.recv(&mut [0; 4], libc::MSG_DONTWAIT);
+            if taken != Ok(1) {
+                lost = Some(round);
+                break;
+            }
+        }
+        turn.store(ROUNDS, Release);
+    });
+    assert_eq!(lost, None, "in this round");
 }
 
 #[test]
@@ -158,4 +191,19 @@ fn an_offer_nobody_takes_goes_out_on_the_kernels_path_with_its_half_close() {
     assert_eq!(client.recv_all().unwrap(), b"answer");
     assert_eq!(server.join().unwrap(), b"request");
     assert!(!client.is_direct());
+}
+
+#[test]
+fn a_bell_that_its_peer_has_counted_and_never_rung_is_not_payload() {
+    let (client, server) = direct();
+    server.set_timeouts(Duration::from_secs(1));
+    assert_eq!(client.send(b"begun", 0), Ok(5));
+    assert_eq!(server.recv(&mut [0; 5], 0), Ok(5));
+    // As by a client that is stopped in the middle of its switch.
+    let outgoing = socket::at(client.index()).stream().unwrap().outgoing;
+    outgoing.count_bell();
+    outgoing.raise(SWITCHED);
+    assert!(matches!(server.recv(&mut [0; 8], 0), Err(libc::ENOTCONN | libc::ECONNRESET)));
+    let _ = heliostat_base::call::send(client.fd, b"\0payload", libc::MSG_NOSIGNAL);
+    assert!(server.recv(&mut [0; 8], libc::MSG_DONTWAIT).is_err());
 }

@@ -141,6 +141,9 @@ pub extern "C" fn hook(frame: *mut SyscallFrame) -> Verdict {
     // Those that are worth a place before all others: some 10 ns of a mapped read's 30, and of the
     // price of being caught, which files that are read once only pay. No more than these, or they
     // become a table of jumps again.
+    if transfer::is_after_sleep(call) && table::is_unknown(call.int(0)) {
+        return transfer::end_elsewhere(call);
+    }
     match call.frame.rax {
         PREAD => files::pread(call),
         READ if table::is_unknown(call.int(0)) => files::read(call),

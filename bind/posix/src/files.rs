@@ -306,10 +306,12 @@ pub fn moving(
 /// sendfile(2): from a file whose offset it moves to a connection or to anything else.
 pub fn sendfile(call: &mut Call<'_>) -> Verdict {
     let is_to_socket = !table::is_unknown(call.int(0));
-    if !is_to_socket {
-        return moving(call, 1, 2, |_| Verdict::Pass);
-    }
     let fd = call.int(1);
+    match is_to_socket {
+        true => {}
+        false if call.frame.rounds > 0 => return finish(call, fd),
+        false => return moving(call, 1, 2, |_| Verdict::Pass),
+    }
     if call.frame.rounds == 0 {
         let moves = call.word(2) == 0 && table::file(fd) != 0;
         let ticket = if moves { file::needs_offset(fd) } else { Ticket::None };

@@ -11,7 +11,7 @@ use heliostat_stub::{process, Answer};
 use crate::dispatch::Call;
 use crate::memory;
 use crate::transfer::{
-    finish, native, receive_many, receive_with, refused_by_kernel, send_many, socket_of,
+    elsewhere, finish, native, receive_many, receive_with, refused_by_kernel, send_many, socket_of,
 };
 
 /// recvmsg(2)
@@ -39,7 +39,7 @@ fn receive_message(fd: i32, index: u32, header_at: u64, flags: i32) -> Received 
 pub fn sendmsg(call: &mut Call<'_>) -> Verdict {
     let is_first = call.frame.rounds == 0;
     let passed = if is_first { pass_descriptors(call.word(1)) } else { Ok(()) };
-    let Some(index) = socket_of(call) else { return Verdict::Pass };
+    let Some(index) = socket_of(call) else { return elsewhere(call) };
     if !is_first || socket::at(index).is_native() {
         return native(call, index, false);
     }

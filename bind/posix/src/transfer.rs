@@ -31,6 +31,7 @@ pub(crate) fn socket_of(call: &Call<'_>) -> Option<u32> {
 pub(crate) fn native(call: &mut Call<'_>, index: u32, is_receive: bool) -> Verdict {
     if stage(call) != Stage::AfterNative {
         listen::renew_if_due();
+        call.frame.scratch = 0; // no ticket of a file's
         return call.wait_in_kernel();
     }
     let result = call.frame.waited;
@@ -68,25 +69,63 @@ fn stage(call: &Call<'_>) -> Stage {
     }
 }
 
+/// The connection for which a receiving call has slept, and the sleeper's number.
+fn slept_for(call: &Call<'_>) -> (u32, u32) {
+    let scratch = call.frame.scratch;
+    ((scratch >> 8) as u32 & (PLACES - 1), (scratch >> 32) as u32)
+}
+
+/// Places of connections fit into 24 bits.
+const PLACES: u32 = 1 << 24;
+const _: () = assert!(socket::SOCKETS_MAX <= PLACES as usize);
+
+/// What is no connection is the kernel's, but a call that it has made already is not made again: the
+/// descriptor was one when it began, and another thread has closed it since.
+#[cold]
+pub(crate) fn elsewhere(call: &mut Call<'_>) -> Verdict {
+    match call.waited() {
+        None => Verdict::Pass,
+        Some(result) => {
+            call.frame.rax = result as u64;
+            Verdict::Done
+        }
+    }
+}
+
+/// After a peek, whatever the descriptor is now: `receive_with` knows whose it was.
+pub(crate) fn is_after_sleep(call: &Call<'_>) -> bool {
+    call.frame.rounds > 0 && stage(call) == Stage::AfterSleep
+}
+
+/// Ends a receiving call whose descriptor is no connection any more.
+#[cold]
+pub(crate) fn end_elsewhere(call: &mut Call<'_>) -> Verdict {
+    receive_with(call, |_, index| refused_by_kernel(index))
+}
+
 /// Runs a receiving call through its stages; `receive` looks into the ring.
 #[inline]
 pub(crate) fn receive_with(
     call: &mut Call<'_>,
     receive: impl FnOnce(&Call<'_>, u32) -> Received,
 ) -> Verdict {
-    let Some(index) = socket_of(call) else { return Verdict::Pass };
-    match stage(call) {
-        Stage::First => {}
-        Stage::AfterNative => return native(call, index, true),
-        Stage::AfterSleep => {
-            let answer = check(call.frame.waited as isize);
-            if let Some(answer) = receive::woken(call.int(0), index, answer) {
-                return call.answer(Some(answer));
-            }
+    let stage = stage(call);
+    if stage == Stage::AfterSleep {
+        let (index, sleeper) = slept_for(call);
+        let answer = check(call.frame.waited as isize);
+        if let Some(answer) = receive::woken(call.int(0), index, sleeper, answer) {
+            return call.answer(Some(answer));
         }
+    }
+    let Some(index) = socket_of(call) else { return elsewhere(call) };
+    if stage == Stage::AfterNative {
+        return native(call, index, true);
     }
     match receive(call, index) {
         Received::Sleep => {
+            // The kernel writes its byte into the lowest of these.
+            let sleeper = u64::from(receive::sleeper(index));
+            call.frame.scratch = sleeper << 32 | u64::from(index) << 8;
             let byte_at = &call.frame.scratch as *const u64 as u64;
             let fd = call.word(0);
             let peek = libc::MSG_PEEK as u64;
@@ -133,7 +172,7 @@ fn receive_nowhere(call: &Call<'_>, index: u32, flags: i32) -> Received {
 
 #[inline]
 fn send_one(call: &mut Call<'_>, flags: i32) -> Verdict {
-    let Some(index) = socket_of(call) else { return Verdict::Pass };
+    let Some(index) = socket_of(call) else { return elsewhere(call) };
     if call.frame.rounds > 0 {
         return native(call, index, false);
     }
@@ -201,7 +240,7 @@ pub fn readv(call: &mut Call<'_>) -> Verdict {
 
 /// writev(2)
 pub fn writev(call: &mut Call<'_>) -> Verdict {
-    let Some(index) = socket_of(call) else { return Verdict::Pass };
+    let Some(index) = socket_of(call) else { return elsewhere(call) };
     if call.frame.rounds > 0 {
         return native(call, index, false);
     }
@@ -228,7 +267,7 @@ pub(crate) fn receive_many(fd: i32, index: u32, array: u64, count: u64, flags: i
 
 /// sendfile(2) onto a direct connection: the file is read straight into the ring.
 pub fn sendfile(call: &mut Call<'_>) -> Verdict {
-    let Some(index) = socket_of(call) else { return Verdict::Pass };
+    let Some(index) = socket_of(call) else { return elsewhere(call) };
     if call.frame.rounds > 0 || socket::at(index).is_native() {
         return native(call, index, false);
     }

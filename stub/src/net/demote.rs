@@ -40,6 +40,23 @@ const TAKE_BACK_BUFFER: i32 = 1 << 20;
 /// follows when it meets the peer's switch.
 #[cold]
 pub fn leave(fd: i32, index: u32, reason: Native) {
+    let is_complete = match reason {
+        Native::Exec | Native::Passed | Native::Nested => true,
+        Native::OwnDescriptors | Native::Ring => true,
+        // Processes that share an epoll set after a fork share its connections, and read the ring.
+        Native::SharedSet => !socket::at(index).shared.load(Relaxed),
+        _ => false,
+    };
+    leave_as(fd, index, reason, is_complete);
+}
+
+/// As `leave`, with both directions off the ring when this returns.
+#[cold]
+pub fn leave_at_once(fd: i32, index: u32, reason: Native) {
+    leave_as(fd, index, reason, true);
+}
+
+fn leave_as(fd: i32, index: u32, reason: Native, is_complete: bool) {
     let _critical = Critical::enter();
     let socket = socket::at(index);
     accept::decide(fd, index, Some(reason));
@@ -50,13 +67,6 @@ pub fn leave(fd: i32, index: u32, reason: Native) {
     {
         return;
     }
-    let is_complete = match reason {
-        Native::Exec | Native::Passed | Native::Nested => true,
-        Native::OwnDescriptors | Native::Ring => true,
-        // Processes that share an epoll set after a fork share its connections, and read the ring.
-        Native::SharedSet => !socket.shared.load(Relaxed),
-        _ => false,
-    };
     if is_complete {
         return complete::leave(fd, index, socket, &stream, reason);
     }
@@ -93,6 +103,20 @@ pub fn withdraw(fd: i32, index: u32, reason: Native) -> bool {
     let _critical = Critical::enter();
     let _alone = socket.leaving.lock();
     socket.stream().is_some_and(|stream| withdraw_locked(fd, index, socket, &stream, reason))
+}
+
+/// Before a connect(2) that dissolves the connection: the peer sees the reset that the kernel sends,
+/// and whatever the descriptor is next, is the kernel's.
+#[cold]
+pub fn dissolve(fd: i32, index: u32) {
+    let _critical = Critical::enter();
+    let socket = socket::at(index);
+    accept::decide(fd, index, Some(Native::Call));
+    let _alone = socket.leaving.lock();
+    let Some(stream) = socket.stream() else { return };
+    if !withdraw_locked(fd, index, socket, &stream, Native::Call) {
+        complete::reset(fd, index, socket, &stream, Native::Call);
+    }
 }
 
 fn withdraw_locked(fd: i32, index: u32, socket: &Socket, stream: &Stream, reason: Native) -> bool {
@@ -258,6 +282,10 @@ fn finish_incoming(fd: i32, index: u32, socket: &Socket, stream: &Stream, reason
     while stream.incoming.bells_pending() != 0 && clock::monotonic_ns() < ends {
         shadow::drain(fd, socket, &stream.incoming);
         spin::yield_now();
+    }
+    if stream.incoming.bells_pending() != 0 && !socket.shadow_ended.load(Relaxed) {
+        // A peer that was stopped before it rang: that byte would come in the middle of payload.
+        return complete::reset(fd, index, socket, stream, Native::Corrupt);
     }
     socket.receiver.lock().stream = None;
     finish(fd, index, reason);

@@ -11,7 +11,7 @@ use heliostat_abi::code::Native;
 use heliostat_abi::node::State;
 use heliostat_base::call;
 use heliostat_base::sys::Errno;
-use heliostat_ring::stream::{MoveError, ReadDone};
+use heliostat_ring::stream::{Corrupt, MoveError, ReadDone};
 
 use early_steps::{read_on, step_early, step_undecided};
 
@@ -21,6 +21,7 @@ use super::socket::{self, Socket, Stream};
 use super::wait::{self, Wake};
 use super::{accept, demote, end, listen, shadow, side_lock};
 use crate::report::Line;
+use crate::table::{self, Kind};
 use crate::thread::Critical;
 use crate::{fail, Answer};
 
@@ -78,9 +79,23 @@ pub fn receive(fd: i32, index: u32, buffers: &mut [IoSliceMut<'_>], flags: i32) 
     }
 }
 
+/// Tells a sleep on connection `index` from one on another connection at the same place.
+pub fn sleeper(index: u32) -> u32 {
+    socket::at(index).generation()
+}
+
 /// After the sleep that `receive` asked for: `Some` is the call's answer, `None` means call anew.
-pub fn woken(fd: i32, index: u32, answer: Result<usize, Errno>) -> Answer {
+/// `sleeper` as it was before the sleep: another thread may have closed the descriptor meanwhile,
+/// and its number, or the place, may be another connection's.
+pub fn woken(fd: i32, index: u32, sleeper: u32, answer: Result<usize, Errno>) -> Answer {
     let socket = socket::at(index);
+    let is_same = socket.generation() == sleeper;
+    if !is_same || table::kind(fd) != Kind::Socket(index) {
+        if is_same {
+            wait::give_up_sleep(socket);
+        }
+        return closed_meanwhile(answer);
+    }
     let Some(stream) = socket.receiver.lock().stream.clone() else {
         wait::forget_sleep(socket);
         // The kernel's own answer, where there is no stream, yet or any more.
@@ -92,6 +107,16 @@ pub fn woken(fd: i32, index: u32, answer: Result<usize, Errno>) -> Answer {
         _ if stream.incoming.unread().is_ok_and(|unread| unread > 0) => None,
         Wake::Interrupted => fail(libc::EINTR),
         Wake::TimedOut => fail(libc::EAGAIN),
+    }
+}
+
+/// The kernel's own call would have gone on with the connection that it began with: its end and its
+/// errors are told. Of bytes no more than one was looked at, and the rest is out of reach.
+#[cold]
+fn closed_meanwhile(answer: Result<usize, Errno>) -> Answer {
+    match answer {
+        Ok(1..) => fail(libc::EBADF),
+        ended => Some(ended),
     }
 }
 
@@ -242,10 +267,7 @@ fn step(fd: i32, socket: &Socket, buffers: &mut [IoSliceMut<'_>], flags: i32) ->
     }
     let done = if flags & libc::MSG_TRUNC != 0 {
         let bytes: usize = buffers.iter().map(|buffer| buffer.len()).sum();
-        if let (true, Ok(unread @ 1..)) = (peeks, stream.incoming.unread()) {
-            return Step::Done(bytes.min(unread as usize));
-        }
-        stream.incoming.discard(bytes).map_err(MoveError::from)
+        count_or_discard(stream, bytes, peeks).map_err(MoveError::from)
     } else {
         match buffers {
             [buffer] if buffer.len() > PIECE_BYTES && !peeks => read_pieces(stream, buffer),
@@ -269,6 +291,17 @@ fn step(fd: i32, socket: &Socket, buffers: &mut [IoSliceMut<'_>], flags: i32) ->
         count(&mut half.received, &half.line, done.bytes);
     }
     Step::Done(done.bytes)
+}
+
+/// What MSG_TRUNC does with up to `limit` unread bytes. They are looked for once: what comes between
+/// two looks would be thrown away by who only peeks.
+#[cold]
+fn count_or_discard(stream: &Stream, limit: usize, peeks: bool) -> Result<ReadDone, Corrupt> {
+    if !peeks {
+        return stream.incoming.discard(limit);
+    }
+    let unread = stream.incoming.unread()?;
+    Ok(ReadDone { bytes: limit.min(unread as usize), made_room: false })
 }
 
 /// Another process that holds this end has stopped reading: what is in the ring comes again, on

@@ -128,6 +128,15 @@ pub fn forget_sleep(socket: &Socket) {
     let _ = socket.sleepers.fetch_update(AcqRel, Acquire, |count| count.checked_sub(1));
 }
 
+/// The descriptor is another file since the sleep began; another one may refer to the connection
+/// still, of which this thread is no sleeper any more.
+pub fn give_up_sleep(socket: &Socket) {
+    if let Some(stream) = socket.stream() {
+        socket.disarm(&stream, false);
+    }
+    forget_sleep(socket);
+}
+
 fn is_changed(fd: i32, socket: &Socket, stream: &Stream, for_room: bool) -> bool {
     if for_room && early::sends_on_shadow(socket, stream) {
         return early::has_room(fd);
@@ -151,6 +160,7 @@ fn is_changed(fd: i32, socket: &Socket, stream: &Stream, for_room: bool) -> bool
     lane_changed
         || socket.shadow_ended.load(Relaxed)
         || socket.is_native()
+        || (!for_room && socket.read_shut.load(Relaxed))
         || (!for_room && socket.is_early() && early::has_come(fd, socket, stream))
 }
 

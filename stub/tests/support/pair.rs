@@ -49,8 +49,9 @@ impl End {
                 Received::Answer(Some(answer)) => return bare(answer),
                 Received::Answer(None) => return bare(call::recv(self.fd, buffer, flags)),
                 Received::Sleep => {
+                    let sleeper = receive::sleeper(index);
                     let slept = call::recv(self.fd, &mut [0], libc::MSG_PEEK);
-                    if let Some(answer) = receive::woken(self.fd, index, slept) {
+                    if let Some(answer) = receive::woken(self.fd, index, sleeper, slept) {
                         return bare(answer);
                     }
                 }

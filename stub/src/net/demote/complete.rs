@@ -123,7 +123,7 @@ fn leave_alone(fd: i32, index: u32, socket: &Socket, stream: &Stream, reason: Na
     };
     match is_done {
         true => settle(fd, index, socket, reason),
-        false => reset(fd, index, socket, stream),
+        false => reset(fd, index, socket, stream, Native::Corrupt),
     }
 }
 
@@ -162,10 +162,10 @@ fn remains(fd: i32, socket: &Socket, stream: &Stream) -> Option<Vec<u8>> {
 }
 
 /// Gives the connection up: both ends see an error, not a clean end of a cut stream.
-fn reset(fd: i32, index: u32, socket: &Socket, stream: &Stream) {
+pub fn reset(fd: i32, index: u32, socket: &Socket, stream: &Stream, reason: Native) {
     stream.outgoing.raise(RESET);
     socket.receiver.lock().stream = None;
     socket.sender.lock().stream = None;
     call::reset(fd);
-    finish(fd, index, Native::Corrupt);
+    finish(fd, index, reason);
 }
