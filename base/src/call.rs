@@ -154,6 +154,15 @@ pub fn linger_zero(fd: i32) -> Answer {
     call!(setsockopt, fd, libc::SOL_SOCKET, libc::SO_LINGER, &linger as *const _, 8)
 }
 
+/// True for a socket whose close sends a reset instead of a FIN.
+pub fn is_linger_zero(fd: i32) -> bool {
+    let mut linger = libc::linger { l_onoff: 0, l_linger: 0 };
+    let (at, mut length) = (&mut linger as *mut libc::linger, 8u32);
+    call!(getsockopt, fd, libc::SOL_SOCKET, libc::SO_LINGER, at, &mut length as *mut u32).is_ok()
+        && linger.l_onoff != 0
+        && linger.l_linger == 0
+}
+
 /// A socket's receive or send timeout (`SO_RCVTIMEO`, `SO_SNDTIMEO`) in ns; `None` for none.
 pub fn socket_timeout(fd: i32, name: i32) -> Option<u64> {
     let mut value = libc::timeval { tv_sec: 0, tv_usec: 0 };

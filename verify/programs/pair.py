@@ -10,6 +10,7 @@ from connecting only when it was accepted (or after ACCEPT_SECONDS, where a case
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import faulthandler
 import hashlib
@@ -65,6 +66,10 @@ class Talk:
         """Waits until the other end has come to `name`."""
         while not (self.folder / f"mark-{name}").exists():
             time.sleep(0.002)
+
+    def libc(self, name: str, *arguments) -> int:
+        """What a function of libc returns, of which Python would do more, or nothing."""
+        return getattr(ctypes.CDLL(None), name)(*arguments)
 
     def outcome(self, call: Callable, *arguments) -> str:
         """What a call returned, or the name of its error number."""

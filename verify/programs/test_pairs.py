@@ -121,6 +121,8 @@ LEAVES = {"processes.LeftOpenAtExit", "processes.ExecAfterTraffic", "processes.C
 # reasons that both ends then give.
 REASONS = {
     "ends.ClosedBeforeAccept": {"DoneEarly", "NoOffer"},
+    "endings.ReadingShutBesideReaders": {"Call", "PeerAsked"},
+    "endings.TakenApart": {"Call", "NoOffer"},
     "epoll_sets.EpollBeforeRefusedConnect": {"PeerNotOurs"},
     "epoll_sets.EpollForked": {"SharedSet", "PeerAsked"},
     "epoll_sets.EpollPassed": {"SharedSet", "PeerAsked"},

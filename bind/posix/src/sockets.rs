@@ -11,7 +11,7 @@ use heliostat_base::guarded::Fault;
 use heliostat_base::sys::{check, raw, Errno};
 use heliostat_interpose::Verdict;
 use heliostat_stub::net::connect::{self as stub_connect, Ticket};
-use heliostat_stub::net::{accept as stub_accept, close, listen as stub_listen, option};
+use heliostat_stub::net::{accept as stub_accept, close, demote, listen as stub_listen, option};
 use heliostat_stub::table::{self, Kind};
 
 use crate::dispatch::Call;
@@ -33,7 +33,10 @@ pub fn connect(call: &mut Call<'_>) -> Verdict {
         call.frame.rax = result as u64;
         return Verdict::Done;
     }
-    let Some(address) = address_at(call.word(1), call.word(2)) else { return Verdict::Pass };
+    let Some(address) = address_at(call.word(1), call.word(2)) else {
+        dissolve(call);
+        return Verdict::Pass;
+    };
     match stub_connect::begin(fd, address) {
         Ticket::NotOurs => Verdict::Pass,
         Ticket::Native(reason) => {
@@ -45,6 +48,17 @@ pub fn connect(call: &mut Call<'_>) -> Verdict {
             stub_connect::end(fd, ticket, answer);
             call.answer(Some(answer))
         }
+    }
+}
+
+/// An address of no family takes a connection apart (source: connect(2), AF_UNSPEC).
+#[cold]
+fn dissolve(call: &Call<'_>) {
+    let Some(index) = socket_of(call) else { return };
+    // SAFETY: a number.
+    let family = unsafe { memory::read::<u16>(call.word(1)) };
+    if family == Ok(Some(libc::AF_UNSPEC as u16)) && call.int(2) >= 2 {
+        demote::dissolve(call.int(0), index);
     }
 }
 

@@ -92,6 +92,12 @@ pub fn shutdown(fd: i32, index: u32, how: i32) -> Answer {
     if how == libc::SHUT_RD || how == libc::SHUT_RDWR {
         socket.read_shut.store(true, Release);
     }
+    let may_sleep = || stream.incoming.unread() == Ok(0) && socket.armed.lock().readers > 0;
+    if how == libc::SHUT_RD && may_sleep() {
+        // They sleep on the shadow, whose own end is all that wakes them.
+        demote::leave_at_once(fd, index, Native::Call);
+        return None;
+    }
     if how == libc::SHUT_WR || how == libc::SHUT_RDWR {
         socket.write_shut.store(true, Release);
         let sender = socket.sender.lock();

@@ -69,7 +69,13 @@ pub fn noticed(fd: i32) -> bool {
         return false;
     }
     let _critical = Critical::enter();
-    register(fd).is_ok()
+    register_unseen(fd).is_ok()
+}
+
+/// A listening socket on which nobody here saw what was set.
+fn register_unseen(fd: i32) -> Result<u32, Native> {
+    option::set_elsewhere();
+    register(fd)
 }
 
 fn is_listening(fd: i32) -> bool {
@@ -157,7 +163,7 @@ fn register_inherited() {
     }
     for fd in 0..INHERITED_MAX {
         if table::is_unknown(fd) && is_listening(fd) {
-            let _ = register(fd);
+            let _ = register_unseen(fd);
         }
     }
 }

@@ -32,12 +32,22 @@ const WIDE: u32 = 16;
 const BELLS_BUFFER: i32 = 256 * 1024;
 /// TCP_CORK was set on a socket that was no connection yet; new ones are asked for it from then on.
 static CORKED_EARLY: AtomicBool = AtomicBool::new(false);
+/// SO_LINGER, likewise.
+static LINGERS_EARLY: AtomicBool = AtomicBool::new(false);
 
 /// setsockopt(2) on a socket that is no connection yet, and may become one or listen for some.
 pub fn set_early(level: i32, name: i32) {
-    if (level, name) == (libc::IPPROTO_TCP, libc::TCP_CORK) {
-        CORKED_EARLY.store(true, Release);
+    match (level, name) {
+        (libc::IPPROTO_TCP, libc::TCP_CORK) => CORKED_EARLY.store(true, Release),
+        (libc::SOL_SOCKET, libc::SO_LINGER) => LINGERS_EARLY.store(true, Release),
+        _ => {}
     }
+}
+
+/// A listening socket that came from another program may have had any of these set there.
+pub fn set_elsewhere() {
+    CORKED_EARLY.store(true, Release);
+    LINGERS_EARLY.store(true, Release);
 }
 
 /// setsockopt(2): `None` passes it to the shadow as it is.
@@ -235,6 +245,7 @@ pub fn report_new(
         Path::Direct => {
             report::count(Counter::Direct);
             note_cork(fd, socket);
+            note_linger(fd, socket);
         }
         Path::Native(reason) => report::count_native(reason),
     }
@@ -248,6 +259,13 @@ fn note_cork(fd: i32, socket: &Socket) {
         && call::option(fd, libc::IPPROTO_TCP, libc::TCP_CORK).is_ok_and(|on| on != 0)
     {
         socket.delay_options.fetch_or(CORK, Relaxed);
+    }
+}
+
+/// What was set before closes with a reset here too.
+fn note_linger(fd: i32, socket: &Socket) {
+    if LINGERS_EARLY.load(Acquire) {
+        socket.closes_with_reset.store(call::is_linger_zero(fd), Relaxed);
     }
 }
 
