@@ -123,7 +123,6 @@ REASONS = {
     "ends.ClosedBeforeAccept": {"DoneEarly", "NoOffer"},
     "endings.ReadingShutBesideReaders": {"Call", "PeerAsked"},
     "endings.TakenApart": {"Call", "NoOffer"},
-    "epoll_sets.EpollBeforeRefusedConnect": {"PeerNotOurs"},
     "epoll_sets.EpollForked": {"SharedSet", "PeerAsked"},
     "epoll_sets.EpollPassed": {"SharedSet", "PeerAsked"},
     "processes.DescriptorPassed": {"Passed", "PeerAsked"},
