@@ -8,8 +8,7 @@ use crate::call::{Answer, Call};
 /// As on a kernel that was built without them.
 #[rustfmt::skip]
 const ABSENT: &[Sysno] = &[
-    Sysno::io_uring_setup, Sysno::io_uring_enter, Sysno::io_uring_register, Sysno::io_setup,
-    Sysno::io_submit, Sysno::io_getevents, Sysno::io_destroy, Sysno::io_cancel,
+    Sysno::io_setup, Sysno::io_submit, Sysno::io_getevents, Sysno::io_destroy, Sysno::io_cancel,
     Sysno::io_pgetevents, Sysno::mq_open, Sysno::mq_unlink, Sysno::mq_timedsend,
     Sysno::mq_timedreceive, Sysno::mq_notify, Sysno::mq_getsetattr, Sysno::shmget, Sysno::shmat,
     Sysno::shmctl, Sysno::shmdt, Sysno::semget, Sysno::semop, Sysno::semtimedop, Sysno::semctl,
@@ -18,7 +17,8 @@ const ABSENT: &[Sysno] = &[
     Sysno::modify_ldt, Sysno::lookup_dcookie, Sysno::kcmp, Sysno::rseq, Sysno::fchmodat2,
     Sysno::process_madvise, Sysno::process_mrelease, Sysno::cachestat, Sysno::listmount,
     Sysno::statmount, Sysno::name_to_handle_at, Sysno::_sysctl, Sysno::map_shadow_stack,
-    Sysno::remap_file_pages, Sysno::lsm_get_self_attr, Sysno::lsm_set_self_attr, Sysno::lsm_list_modules,
+    Sysno::remap_file_pages, Sysno::lsm_get_self_attr, Sysno::lsm_set_self_attr,
+    Sysno::lsm_list_modules,
 ];
 
 /// The answer to everything that nobody answers.

@@ -202,6 +202,15 @@ mod tests {
     }
 
     #[test]
+    fn rings_are_absent_without_anybody_being_asked() {
+        let program = assemble(Fenced { signals: true, ipc: false, counts: false });
+        let absent = Instruction::end(Verdict::Errno(libc::ENOSYS as u16));
+        for call in [Sysno::io_uring_setup, Sysno::io_uring_enter, Sysno::io_uring_register] {
+            assert_eq!(run(&program, call as u32, [8; 6]), absent, "{call}");
+        }
+    }
+
+    #[test]
     fn the_filter_fits_the_kernels_limit() {
         for signals in [false, true] {
             let length = assemble(Fenced { signals, ipc: signals, counts: !signals }).len();

@@ -23,6 +23,9 @@ pub fn rule(number: u32, fenced: Fenced) -> Rule {
         // Its flags lie in memory. libc and Go go on with clone.
         return Rule::Always(Verdict::Errno(libc::ENOSYS as u16));
     }
+    if RINGS.contains(&call) {
+        return Rule::Always(Verdict::Errno(libc::ENOSYS as u16));
+    }
     if call == Sysno::clone && fenced.counts {
         return Rule::Always(Verdict::Notify);
     }
@@ -38,6 +41,10 @@ pub fn rule(number: u32, fenced: Fenced) -> Rule {
     let conditional = CONDITIONAL.iter().find(|(conditional, _)| *conditional == call);
     conditional.map_or(Rule::Always(Verdict::Notify), |(_, condition)| Rule::If(*condition))
 }
+
+/// Make calls that no filter sees. Programs and runtimes that know them (libuv, tokio) try them and go
+/// on without, so that nobody is asked, and nothing is told as refused.
+const RINGS: &[Sysno] = &[Sysno::io_uring_setup, Sysno::io_uring_enter, Sysno::io_uring_register];
 
 /// Reach only processes behind the same fence, where the kernel has one for them.
 const SIGNALS: &[Sysno] = &[
