@@ -102,8 +102,8 @@ fn failure(why: &dyn std::fmt::Display) -> ExitCode {
     ExitCode::from(OWN_FAILURE)
 }
 
-/// The supervisor's process: tells the program's number, then how it ended; ends after the last
-/// of its processes.
+/// The supervisor's process: tells the program's number, then how much it was refused and how it
+/// ended; ends after the last of its processes.
 fn supervise(
     program: &Program<'_>,
     plan: Plan<'_>,
@@ -146,6 +146,8 @@ fn supervise(
             // From now on nobody in front is missed.
             let _ = rustix::process::set_parent_process_death_signal(None);
             write_trace(program, &sealed, trace);
+            // What was said one by one need not be counted.
+            teller.tell(if tells { 0 } else { sealed.refusals() });
             teller.tell(status);
         }
     });
@@ -201,12 +203,23 @@ fn stand_in_front(hearer: &Hearer) -> ExitCode {
         return ExitCode::from(OWN_FAILURE);
     };
     pass_signals_on(child);
-    match hearer.hear() {
-        Some(status) => end_as(status),
-        None => {
-            tree::kill_all();
-            failure(&"its supervisor was killed, and so are its processes")
-        }
+    let (Some(refusals), Some(status)) = (hearer.hear(), hearer.hear()) else {
+        tree::kill_all();
+        return failure(&"its supervisor was killed, and so are its processes");
+    };
+    if status != 0 {
+        close_with(refusals);
+    }
+    end_as(status)
+}
+
+/// The last line about a program that ended with an error, or by a signal, and was refused something:
+/// that may be why, and nobody has been told.
+fn close_with(refusals: i32) {
+    match refusals {
+        0 => {}
+        1 => say(format_args!("1 refusal; --verbose names it")),
+        many => say(format_args!("{many} refusals; --verbose names them")),
     }
 }
 

@@ -112,6 +112,13 @@ impl House {
         }
     }
 
+    /// Counts that names are looked up by a program that is granted none.
+    pub fn note_look_ups(&self, call: &Call<'_>) {
+        if let Ok(mut refused) = self.refused.lock() {
+            refused.look_ups(call.number);
+        }
+    }
+
     /// Counts a call that is refused whatever its arguments.
     pub fn note_call(&self, call: &Call<'_>, why: &str) {
         if let Ok(mut refused) = self.refused.lock() {

@@ -277,6 +277,11 @@ impl Sealed {
         }
     }
 
+    /// How many different things were refused so far.
+    pub fn refusals(&self) -> i32 {
+        self.house.refused.lock().map_or(0, |refused| refused.count())
+    }
+
     /// The policy file that the program needs, if it is traced; `command` says what was run.
     pub fn traced(&self, command: &str) -> Option<String> {
         let all = self.house.refused.lock().ok()?;

@@ -71,6 +71,16 @@ impl Refused {
         }
     }
 
+    /// A name server that is reached by who may look names up; which name is asked for, nobody hears.
+    pub fn look_ups(&mut self, call: Sysno) {
+        self.tell(format!("{call}: to look names up, which --lookup NAME would grant"));
+    }
+
+    /// How many kinds of refusals there were.
+    pub fn count(&self) -> i32 {
+        i32::try_from(self.known.len()).unwrap_or(i32::MAX)
+    }
+
     /// A call that no grant would allow.
     pub fn call(&mut self, call: Sysno, why: &str) {
         self.record(Ask::Call(call.name()), false);
@@ -131,5 +141,6 @@ mod tests {
         let first = "open: to read /x?[2J?/y, which --grant /x?[2J?/y:ro would grant";
         assert_eq!((lines.len(), lines[0]), (REMEMBERED + 1, first));
         assert!(lines[REMEMBERED].starts_with("more than 1024"));
+        assert_eq!(refused.count(), REMEMBERED as i32 + 1);
     }
 }

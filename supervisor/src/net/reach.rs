@@ -21,17 +21,21 @@ pub enum Way {
 /// Judges a destination. EACCES, as from a packet filter.
 pub fn judge(call: &Call<'_>, socket: &Socket, named: SocketAddr) -> Result<Way, Errno> {
     let to = destination(named);
-    let is_server = is_server(call, named, to) && call.house.lookups.are_any();
+    let is_server = is_server(call, named, to);
+    let looks_up = is_server && call.house.lookups.are_any();
     // A traced program may reach the server too, but the names are what it asks for.
-    if !(is_server && call.house.is_traced) && is_granted(call, to) {
+    if !(looks_up && call.house.is_traced) && is_granted(call, to) {
         call.house.note_ask(call, Ask::Connect(to), true);
         return Ok(Way::Straight(to));
     }
-    if is_server {
+    if looks_up {
         let own = call.house.lookups.forwarder(socket.is_stream(), to.is_ipv6());
         return own.map(Way::Forwarder);
     }
-    call.house.note_ask(call, Ask::Connect(to), false);
+    match is_server {
+        true => call.house.note_look_ups(call),
+        false => call.house.note_ask(call, Ask::Connect(to), false),
+    }
     Err(Errno(libc::EACCES))
 }
 
