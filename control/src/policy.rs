@@ -12,6 +12,7 @@ mod hostname;
 mod read;
 pub mod record;
 mod size;
+mod variable;
 mod write;
 
 pub use endpoint::{Endpoint, EndpointError, Host};
@@ -19,6 +20,7 @@ pub use error::PolicyError;
 pub use grant::{GrantError, PathGrant};
 pub use hostname::{NameError, NamePattern};
 pub use size::{parse_bytes, SizeError};
+pub use variable::{Variable, VariableError};
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Component, Path};
@@ -67,6 +69,8 @@ pub struct Policy {
     pub connect: Vec<Endpoint>,
     /// Names that it may look up, besides those in `connect`.
     pub lookup: Vec<NamePattern>,
+    /// What it is told of the environment, besides what crosses into every program.
+    pub env: Vec<Variable>,
     /// What it may use.
     pub limits: Limits,
 }
@@ -80,6 +84,7 @@ impl Default for Policy {
             listen: Vec::new(),
             connect: Vec::new(),
             lookup: Vec::new(),
+            env: Vec::new(),
             limits: Limits::default(),
         }
     }
@@ -95,6 +100,8 @@ impl Policy {
         append_new(&mut self.listen, other.listen);
         append_new(&mut self.connect, other.connect);
         append_new(&mut self.lookup, other.lookup);
+        self.env.retain(|one| other.env.iter().all(|later| later.name() != one.name()));
+        self.env.extend(other.env);
         self.limits.memory = other.limits.memory.or(self.limits.memory);
         self.limits.processes = other.limits.processes.or(self.limits.processes);
     }
@@ -105,6 +112,12 @@ impl Policy {
         for grant in &mut self.grants {
             grant.path = folder.join(&grant.path);
         }
+    }
+
+    /// Whether a variable that is set outside is told to the program. `by_default`: what is harmless
+    /// crosses unasked.
+    pub fn lets_cross(&self, name: &str, by_default: bool) -> bool {
+        by_default && Variable::is_harmless(name) || self.env.iter().any(|it| it.lets_cross(name))
     }
 
     /// What may be done with `path`, which is absolute and resolved: the access of the grant with

@@ -134,7 +134,14 @@ pub struct SealArguments {
     /// Let the program look this name up; * stands for any part.
     #[arg(long, value_name = "NAME", requires = "sealed")]
     pub lookup: Vec<String>,
-    /// Take grants and limits from a file.
+    /// Tell the program this variable: its value outside, or the one given; NAME_* is all that begin
+    /// so. Untold, only a short list of harmless names crosses.
+    #[arg(long, value_name = "NAME[=VALUE]", requires = "sealed")]
+    pub env: Vec<String>,
+    /// Tell the program no variable but those of --env and of policies.
+    #[arg(long, requires = "sealed")]
+    pub clear_env: bool,
+    /// Take grants, variables and limits from a file.
     #[arg(long, value_name = "FILE", requires = "sealed")]
     pub policy: Vec<PathBuf>,
     /// Write the policy that the program turned out to need.

@@ -52,6 +52,19 @@ impl Environment {
         self.0.push((name.into(), value.into()));
     }
 
+    /// Keeps the variables whose names are wanted; the names of the others.
+    pub fn keep(&mut self, wanted: impl Fn(&OsStr) -> bool) -> Vec<OsString> {
+        let (kept, others): (Vec<_>, Vec<_>) =
+            self.0.drain(..).partition(|(name, _)| wanted(name.as_os_str()));
+        self.0 = kept;
+        others.into_iter().map(|(name, _)| name).collect()
+    }
+
+    /// The value of one variable.
+    pub fn get(&self, name: &str) -> Option<&OsStr> {
+        self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_os_str())
+    }
+
     fn to_strings(&self) -> io::Result<Vec<CString>> {
         let each = |(name, value): &(OsString, OsString)| {
             let mut whole = name.clone();

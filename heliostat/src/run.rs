@@ -77,6 +77,11 @@ fn run_sealed(mut environment: Environment, arguments: &RunArguments, file: &Pat
             return ExitCode::from(OWN_FAILURE);
         }
     };
+    let by_default = !arguments.seal.clear_env;
+    let untold = sealing::limit_environment(&mut environment, &policy, by_default);
+    if arguments.verbose && !untold.is_empty() {
+        say(format_args!("not told, but for --env NAME: {}", untold.join(", ")));
+    }
     if let Err(why) = prepare(&mut environment, arguments, file) {
         if arguments.require {
             return not_run(&file.to_string_lossy(), &why);
@@ -97,14 +102,17 @@ fn run_sealed(mut environment: Environment, arguments: &RunArguments, file: &Pat
     }
     let folder = sealing::private_folder(&here.socket_path());
     let file = file.canonicalize().unwrap_or_else(|_| file.to_owned());
-    let needed = [Some(file.clone()), find_stub().ok(), cache_sites().ok()].into_iter().flatten();
+    // The stub reads the list of lists, and those of other libraries than libc, beside that of libc.
+    let sites = cache_sites().ok().and_then(|list| Some(list.parent()?.to_owned()));
+    let needed = [Some(file.clone()), find_stub().ok(), sites].into_iter().flatten();
     let besides = needed.chain(sealing::guarded(&policy, &here));
     let besides = besides.map(|path| PathGrant { path, access: Access::ReadOnly }).collect();
     let arguments_of = &arguments.program;
     let program =
         sealed::Program { file: &file, arguments: arguments_of, environment: &environment };
     let control = std::path::absolute(here.socket_path()).ok();
-    let seal = sealed::Seal { policy, besides, folder, control, trace, tells: arguments.verbose };
+    let seal =
+        sealed::Seal { policy, besides, folder, control, trace, untold, tells: arguments.verbose };
     sealed::run(&program, seal)
 }
 
@@ -122,7 +130,7 @@ fn prepare(
     }
     let here = surroundings(&arguments.place);
     let socket = std::path::absolute(here.socket_path()).map_err(|error| error.to_string())?;
-    let list = preload(&find_stub()?)?;
+    let list = preload(environment.get("LD_PRELOAD"), &find_stub()?)?;
     let ensured = ensure::ensure(&here, arguments.config.as_deref());
     let no_control = |error| format!("there is no control plane: {error}");
     if let Err(error @ EnsureError::Unsafe(_)) = ensured {
@@ -196,14 +204,14 @@ pub fn find_stub() -> Result<PathBuf, String> {
 }
 
 /// The preload list with the stub at its end, once.
-fn preload(stub: &Path) -> Result<OsString, String> {
+fn preload(list: Option<&OsStr>, stub: &Path) -> Result<OsString, String> {
     if stub.as_os_str().as_bytes().iter().any(|byte| b" :".contains(byte)) {
         return Err(format!(
             "the loader cannot take a path with blank or colon: {}",
             stub.display()
         ));
     }
-    Ok(appended(std::env::var_os("LD_PRELOAD"), stub.as_os_str()))
+    Ok(appended(list.map(OsStr::to_owned), stub.as_os_str()))
 }
 
 fn appended(list: Option<OsString>, stub: &OsStr) -> OsString {

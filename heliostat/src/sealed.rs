@@ -45,6 +45,8 @@ pub struct Seal {
     pub control: Option<PathBuf>,
     /// Where the policy is written that it turns out to need.
     pub trace: Option<Trace>,
+    /// Names of variables that are set outside, and that the program is not told.
+    pub untold: Vec<String>,
     /// Says refusals on standard error.
     pub tells: bool,
 }
@@ -87,9 +89,9 @@ pub fn run(program: &Program<'_>, seal: Seal) -> ExitCode {
     match fork_telling() {
         Err(error) => failure(&error),
         Ok(Fork::Child(teller)) => {
-            let Seal { policy, besides, folder, control, trace, tells } = seal;
+            let Seal { policy, besides, folder, control, trace, untold, tells } = seal;
             let traces = trace.is_some();
-            let plan = Plan { policy, besides, folder: &folder, control, traces, tells };
+            let plan = Plan { policy, besides, folder: &folder, control, untold, traces, tells };
             supervise(program, plan, trace.as_ref(), &teller, front);
             std::process::exit(0)
         }

@@ -5,9 +5,12 @@ use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use heliostat_abi::place::{folder_mode, Surroundings};
-use heliostat_control::policy::{parse_bytes, Access, Endpoint, NamePattern, PathGrant, Policy};
+use heliostat_control::policy::{
+    parse_bytes, Access, Endpoint, NamePattern, PathGrant, Policy, Variable,
+};
 
 use crate::args::SealArguments;
+use crate::image::Environment;
 use crate::place::check_folder;
 
 /// The policy that flags and files make together; paths become absolute.
@@ -38,6 +41,7 @@ fn of_flags(arguments: &SealArguments) -> Result<Policy, String> {
         listen: each("--listen", &arguments.listen, Endpoint::parse_listen)?,
         connect: each("--connect", &arguments.connect, Endpoint::parse_connect)?,
         lookup: each("--lookup", &arguments.lookup, NamePattern::parse)?,
+        env: each("--env", &arguments.env, Variable::parse)?,
         ..Policy::default()
     };
     flags.limits.processes = arguments.processes;
@@ -46,6 +50,26 @@ fn of_flags(arguments: &SealArguments) -> Result<Policy, String> {
         flags.limits.memory = Some(bytes);
     }
     Ok(flags)
+}
+
+/// Takes away what the program is not to be told, and sets what the policy sets; the names of what
+/// was taken away, in their order.
+pub fn limit_environment(
+    environment: &mut Environment,
+    policy: &Policy,
+    by_default: bool,
+) -> Vec<String> {
+    let outside = environment.keep(|name| policy.lets_cross(&name.to_string_lossy(), by_default));
+    for one in &policy.env {
+        if let Variable::Is(name, value) = one {
+            environment.set(name, value);
+        }
+    }
+    let mut names: Vec<_> =
+        outside.iter().map(|name| name.to_string_lossy().into_owned()).collect();
+    names.retain(|name| environment.get(name).is_none());
+    names.sort();
+    names
 }
 
 fn each<T, E: std::fmt::Display>(

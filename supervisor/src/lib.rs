@@ -58,6 +58,8 @@ pub struct Plan<'a> {
     pub folder: &'a Path,
     /// The control plane's socket, for the stub inside: its connections are restricted.
     pub control: Option<PathBuf>,
+    /// Names of variables that are set outside, and that the program is not told.
+    pub untold: Vec<String>,
     /// Grants everything, and takes down what is asked for.
     pub traces: bool,
     /// Says refusals on standard error.
@@ -211,7 +213,8 @@ fn supervise(
     let first_umask = rustix::process::umask(rustix::fs::Mode::empty()).bits();
     let recorder = plan.traces.then(|| {
         let home = std::env::var_os("HOME").map(PathBuf::from);
-        Recorder::new(given, home.into_iter().collect())
+        let recorder = Recorder::new(given, home.into_iter().collect());
+        recorder.with_environment(plan.policy.env.clone(), plan.untold.clone())
     });
     let lines = report.as_ref().and_then(report::Report::lines);
     let refused = Arc::new(Mutex::new(refused::Refused::new(plan.tells, lines, recorder)));

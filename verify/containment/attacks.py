@@ -85,7 +85,7 @@ class Theatre:
         if attack.startswith("library_"):
             program = self.tools / "library.py"
             command = ["/usr/bin/python3", str(program), attack]
-        seal = [str(self.heliostat), "run", "--sealed", *limits, "--grant", str(program)]
+        seal = [str(self.heliostat), "run", "--sealed", "--env", "*", *limits, "--grant", str(program)]
         control = [str(self.heliostat), "run", "--", "/bin/true"] if attack.startswith("control_") else []
         request = {"user": user, "command": command, "environment": environment}
         request |= {"sealed": seal if sealed else [], "control": control, "kill": kill}

@@ -48,7 +48,7 @@ def holder(tmp_path_factory):
 def start(holder: Path, folder: Path, kind: str, wanted: int, limit: str) -> subprocess.Popen:
     port = str(free_port())
     network = ["--listen", f"127.0.0.1:{port}", "--connect", f"127.0.0.1:{port}"]
-    command = [BINARY, "run", "--sealed", "--memory", limit, "--grant", f"{folder}:rw", "--grant", holder, *network, "--", holder]
+    command = [BINARY, "run", "--sealed", "--memory", limit, "--env", "PORT", "--grant", f"{folder}:rw", "--grant", holder, *network, "--", holder]
     environment = dict(os.environ, HELIOSTAT_STUB="/nonexistent", HELIOSTAT_SOCKET=str(folder / "control.sock"), PORT=port)
     pipe = subprocess.PIPE
     words = [str(word) for word in (*command, kind, wanted)]

@@ -93,6 +93,76 @@ def test_a_refused_call_is_explained_with_the_flag_that_grants_it(tmp_path):
     assert not list(tmp_path.glob("*sealed-*"))
 
 
+@pytest.mark.parametrize("stub", ["/nonexistent", ""], ids=["alone", "with the stub"])
+def test_a_program_that_ends_with_an_error_says_how_much_was_refused(tmp_path, stub):
+    (tmp_path / "one").write_text("secret")
+    (tmp_path / "two").write_text("secret")
+    place = {"PATH": os.environ["PATH"], "HELIOSTAT_STUB": stub, "HELIOSTAT_SOCKET": str(tmp_path / "control.sock")}
+
+    def said(script: str, *flags: str) -> str:
+        words = [str(BINARY), "run", "--sealed", *flags, "--", "sh", "-c", f"cat $0/one $0/one {script}", str(tmp_path)]
+        done = subprocess.run(words, env=place, cwd="/usr", capture_output=True, text=True, timeout=60)
+        return "".join(line for line in done.stderr.splitlines() if line.startswith("heliostat: "))
+
+    assert said("$0/two; exit 3") == "heliostat: 2 refusals; --verbose names them"
+    assert said("$0/two; kill -TERM $$") == "heliostat: 2 refusals; --verbose names them"
+    assert said("; exit 3") == "heliostat: 1 refusal; --verbose names it"
+    assert said("; exit 0") == said("2> /dev/null < /dev/null; exit 0") == ""
+    assert "would grant" in (told := said("; exit 3", "--verbose")) and "1 refusal" not in told, told
+
+
+def test_variables_that_are_harmless_or_named_cross_and_no_others(tmp_path):
+    outside = {"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8", "TOKEN": "t", "AWS_A": "a", "AWS_B": "b", "NUMBER": "1"}
+    place = outside | {"HELIOSTAT_STUB": "/nonexistent", "HELIOSTAT_SOCKET": str(tmp_path / "control.sock")}
+
+    def told(*flags: str) -> dict[str, str]:
+        words = [str(BINARY), "run", "--sealed", *flags, "--", "env"]
+        done = subprocess.run(words, env=place, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stderr
+        lines = (line.split("=", 1) for line in done.stdout.splitlines())
+        return {name: value for name, value in lines if not name.startswith("HELIOSTAT_")}
+
+    harmless = {name: outside[name] for name in ("PATH", "LC_ALL")}
+    assert told() == harmless
+    assert told("--env", "TOKEN", "--env", "NONE", "--env", "NUMBER=2=3") == harmless | {"TOKEN": "t", "NUMBER": "2=3"}
+    assert told("--env", "AWS_*") == harmless | {"AWS_A": "a", "AWS_B": "b"}
+    assert told("--clear-env", "--env", "PATH") == {"PATH": "/usr/bin:/bin"}
+    assert told("--env", "*") == outside
+    policy, traced = tmp_path / "policy.toml", tmp_path / "traced.toml"
+    policy.write_text('env = ["TOKEN", "NUMBER=7"]\n')
+    assert told("--policy", str(policy), "--env", "NUMBER=8", "--trace-policy", str(traced)) == harmless | {
+        "TOKEN": "t",
+        "NUMBER": "8",
+    }
+    assert tomllib.loads(traced.read_text())["env"] == ["TOKEN", "NUMBER=8"]
+    assert "# Set outside, and not told to the program: AWS_A, AWS_B\n" in traced.read_text()
+
+
+RINGS = """
+import ctypes
+libc = ctypes.CDLL(None, use_errno=True)
+for number in (425, 426, 427):
+    libc.syscall(number, 8, ctypes.byref(ctypes.create_string_buffer(512)), 0, 0, 0, 0)
+    print(errno.errorcode[ctypes.get_errno()])
+"""
+
+
+def test_rings_do_not_exist_and_are_no_refusal():
+    """io_uring_setup, io_uring_enter, io_uring_register: libuv and others go on without at ENOSYS."""
+    done = sealed(["--verbose"], RINGS)
+    assert done.stdout.split() == ["ENOSYS"] * 3 and "io_uring" not in done.stderr, done
+
+
+def test_a_look_up_without_any_grant_is_told_as_a_look_up():
+    named = [line.split()[1] for line in open("/etc/resolv.conf") if line.startswith("nameserver ")]
+    address = (named or ["127.0.0.1"])[0]
+    family = "socket.AF_INET6" if ":" in address else "socket.AF_INET"
+    program = f"print(attempt(socket.socket({family}, socket.SOCK_DGRAM).connect, ({address!r}, 53)))"
+    done = sealed(["--verbose"], program)
+    assert done.stdout == "EACCES\n" and "connect: to look names up, which --lookup NAME would grant" in done.stderr
+    assert "--connect" not in done.stderr, done.stderr
+
+
 def test_refusals_that_nobody_reads_any_more_hold_nobody_up(tmp_path):
     """As with `| head`: standard error is a pipe whose reader has gone."""
     reader, writer = os.pipe()

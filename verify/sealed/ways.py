@@ -22,8 +22,9 @@ from heliostat_run import BINARY, House, Program, Side, Way
 
 HERE = Path(__file__).resolve().parent
 SECONDS = 100
-# The one line that `heliostat run` adds for a program that it cannot preload anything into.
-NATIVE = re.compile("heliostat: .* runs natively: it is statically linked")
+# The lines that `heliostat run` adds: for a program that it cannot preload anything into, and for a
+# sealed one that was refused something and ends with an error.
+OWN = re.compile("heliostat: (.* runs natively: it is statically linked|[0-9]+ refusals?; --verbose names)")
 
 
 @dataclass(frozen=True)
@@ -53,13 +54,14 @@ def without_rights() -> list[str]:
 
 
 def seal(case: Case, folder: Path | None) -> list[str]:
-    """The words that run a case sealed, its own folder writable."""
+    """The words that run a case sealed, its own folder writable, with the whole environment."""
     grants = [*case.grants, *([f"{folder}:rw"] if folder else [])]
     return [
         str(BINARY),
         "run",
         "--sealed",
         *(word for grant in grants for word in ("--grant", str(grant))),
+        *("--env", "*"),
         *case.flags,
         "--",
     ]
@@ -93,7 +95,7 @@ def outcome(house: House, way: Way, case: Case, name: str, seconds: float = SECO
     program, folder = start(house, way, case, name, **more)
     status = program.wait(seconds)
     said = program.output().splitlines() + [
-        "! " + line for line in program.errors().splitlines() if not NATIVE.match(line)
+        "! " + line for line in program.errors().splitlines() if not OWN.match(line)
     ]
     return Outcome(status, [steady(line) for line in said], tree(folder))
 

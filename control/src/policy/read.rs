@@ -3,7 +3,7 @@
 use std::fmt::Display;
 
 use super::size::{parse_bytes, BYTES_MAX, BYTES_MIN};
-use super::{Endpoint, Limits, NamePattern, PathGrant, Policy, PolicyError, ENTRIES_MAX};
+use super::{Endpoint, Limits, NamePattern, PathGrant, Policy, PolicyError, Variable, ENTRIES_MAX};
 use crate::config::field::{Field, Section, Source};
 use crate::config::{ConfigError, Fault};
 
@@ -16,7 +16,7 @@ impl Policy {
     pub fn from_toml(text: &str) -> Result<Policy, PolicyError> {
         let source = Source(text);
         let document = source.document()?;
-        let known = ["system", "grant", "listen", "connect", "lookup", "limits"];
+        let known = ["system", "grant", "listen", "connect", "lookup", "env", "limits"];
         let root = Section::new(source, "", 0, document.get_ref(), &known)?;
         let mut policy = Policy::default();
         if let Some(system) = root.field("system") {
@@ -28,6 +28,7 @@ impl Policy {
         policy.connect =
             each(&root, "connect", |field| read_endpoint(field, Endpoint::parse_connect))?;
         policy.lookup = each(&root, "lookup", |field| read(field, NamePattern::parse))?;
+        policy.env = each(&root, "env", |field| read(field, Variable::parse))?;
         if let Some(limits) = root.field("limits") {
             policy.limits = read_limits(&limits)?;
         }

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
-use super::{Access, Endpoint, Host, NamePattern, PathGrant, Policy};
+use super::{Access, Endpoint, Host, NamePattern, PathGrant, Policy, Variable};
 
 /// Paths that are kept apart.
 const PATHS_MAX: usize = 4096;
@@ -86,6 +86,9 @@ pub struct Recorder {
     calls: BTreeMap<String, u64>,
     /// Names by the addresses that their look-ups gave.
     learned: BTreeMap<IpAddr, String>,
+    /// What it was told of the environment beside what every program is, and names it was not told.
+    env: Vec<Variable>,
+    untold: Vec<String>,
     /// Folding frees next to nothing any more, and costs as much each time.
     crowded: bool,
     /// What found no room.
@@ -98,6 +101,11 @@ impl Recorder {
     pub fn new(system: Vec<PathGrant>, spared: Vec<PathBuf>) -> Self {
         let system = Policy { grants: system, ..Policy::default() };
         Self { system, spared, ..Self::default() }
+    }
+
+    /// As it is, with what the program was told of its environment, and the names of what it was not.
+    pub fn with_environment(self, env: Vec<Variable>, untold: Vec<String>) -> Self {
+        Self { env, untold, ..self }
     }
 
     /// Takes down that the program asked for something, and whether it got it.
@@ -141,6 +149,7 @@ impl Recorder {
             listen: self.listens.keys().map(|at| exactly(*at)).collect(),
             connect: self.connect_endpoints().into_iter().map(|(endpoint, _)| endpoint).collect(),
             lookup: self.lookups().into_iter().map(|(pattern, _)| pattern).collect(),
+            env: self.env.clone(),
             ..Policy::default()
         }
     }

@@ -155,3 +155,12 @@ fn a_program_that_asks_for_everything_fills_nothing_but_the_limits() {
     assert!(text.contains("\"/srv/many:ro\""));
     recorder.note(Ask::Name("no name at all"), false);
 }
+
+#[test]
+fn variables_that_were_told_stay_and_others_are_named() {
+    let told = ["TOKEN", "A=\"b"].map(|text| Variable::parse(text).unwrap()).to_vec();
+    let recorder = recorder().with_environment(told.clone(), vec!["KEY".into(), "X\nY".into()]);
+    let text = recorder.to_toml("x");
+    assert!(text.contains("# Set outside, and not told to the program: KEY, X?Y\n"), "{text}");
+    assert_eq!(Policy::from_toml(&text).unwrap().env, told);
+}

@@ -16,6 +16,7 @@ grant = ["/data:rw", "/data/keys:ro", "/data/keys/mine:rw", "/usr"]
 listen = ["8080", 9090]
 connect = ["127.0.0.1:6379", "db.example.org:5432"]
 lookup = ["*.example.net"]
+env = ["TOKEN", "AWS_*", "DEBUG=1"]
 [limits]
 memory = "512M"
 processes = 64
@@ -137,4 +138,16 @@ fn mistakes_name_file_line_key_and_what_to_write() {
     assert!(said("grant = [").starts_with("app.toml: line 1: "));
     let many = format!("lookup = [{}]", "\"a\",".repeat(ENTRIES_MAX + 1));
     assert!(said(&many).contains("at most 4096"));
+}
+
+#[test]
+fn of_the_environment_what_is_harmless_or_named_crosses() {
+    let policy = policy(EXAMPLE);
+    let crosses = |name| (policy.lets_cross(name, true), policy.lets_cross(name, false));
+    assert_eq!([crosses("TOKEN"), crosses("AWS_REGION")], [(true, true); 2]);
+    assert_eq!(crosses("PATH"), (true, false));
+    assert_eq!([crosses("SECRET"), crosses("DEBUG")], [(false, false); 2]);
+    assert_eq!(policy.env[2], Variable::Is("DEBUG".into(), "1".into()));
+    let wrong = Policy::from_toml("env = [\"A*B\"]").unwrap_err().to_string();
+    assert!(wrong.contains("line 1") && wrong.contains("env[1]"), "{wrong}");
 }

@@ -16,6 +16,7 @@ impl Policy {
         list(&mut text, "listen", plain(&self.listen));
         list(&mut text, "connect", plain(&self.connect));
         list(&mut text, "lookup", plain(&self.lookup));
+        list(&mut text, "env", plain(&self.env));
         self.write_limits(&mut text);
         text
     }

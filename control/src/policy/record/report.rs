@@ -77,6 +77,7 @@ impl Recorder {
             "lookup",
             lookups.map(|(name, times)| said(name.to_string(), times)).collect(),
         );
+        self.write_environment(&mut text);
         self.write_refused_calls(&mut text);
         text
     }
@@ -116,6 +117,17 @@ impl Recorder {
             Some((grant_text(&grant), comment(one)))
         };
         all.iter().filter_map(line).collect()
+    }
+
+    /// What a program reads of its environment nobody sees: what it was told stays, and what it was
+    /// not is named, so that a person may add it.
+    fn write_environment(&self, text: &mut String) {
+        let env = self.env.iter().map(|one| said(one.to_string(), Times::default()));
+        list(text, "env", env.collect());
+        if !self.untold.is_empty() {
+            let names = one_line(&self.untold.join(", "));
+            let _ = writeln!(text, "\n# Set outside, and not told to the program: {names}");
+        }
     }
 
     fn write_refused_calls(&self, text: &mut String) {
