@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::doctor::Purpose;
 use crate::snapshot::SnapshotCommand;
 
 /// Runs unmodified programs with direct connections between them, and shows what they do.
@@ -36,7 +37,7 @@ pub enum Command {
         look: Look,
     },
     /// Check what this machine allows, and say what to do about what it does not.
-    Doctor(Format),
+    Doctor(DoctorArguments),
     /// Print the control plane's metrics (OpenMetrics text).
     Metrics(Place),
     /// End the grants of a process: its connections leave the direct path.
@@ -81,6 +82,16 @@ pub struct Format {
     /// The control plane.
     #[command(flatten)]
     pub place: Place,
+}
+
+/// What to examine the machine for.
+#[derive(Args, Clone, Debug, Default)]
+pub struct DoctorArguments {
+    /// End with status 1 if this cannot work here, and with 0 if it can, whatever else is missing.
+    #[arg(long = "for", value_name = "WHAT", value_enum, value_delimiter = ',')]
+    pub purposes: Vec<Purpose>,
+    #[command(flatten)]
+    pub format: Format,
 }
 
 /// Whose control plane is meant.

@@ -9,13 +9,16 @@ mod memory;
 mod parts;
 mod patching;
 mod process;
+mod purpose;
 mod sealing;
+
+pub use purpose::Purpose;
 
 use std::process::ExitCode;
 
 use serde_json::json;
 
-use crate::args::Format;
+use crate::args::{DoctorArguments, Place};
 use crate::show::print;
 
 /// How a check ended.
@@ -50,22 +53,25 @@ pub struct Check {
     pub found: String,
     /// What to do; empty for nothing.
     pub advice: &'static str,
+    /// What was looked for is not there, or cannot be used: whatever needs it cannot work.
+    pub is_missing: bool,
 }
 
 impl Check {
     /// Nothing to do.
     pub fn ok(name: &'static str, found: impl Into<String>) -> Check {
-        Check { name, verdict: Verdict::Ok, found: found.into(), advice: "" }
+        let found = found.into();
+        Check { name, verdict: Verdict::Ok, found, advice: "", is_missing: false }
     }
 
     /// A loss.
     pub fn warn(name: &'static str, found: impl Into<String>, advice: &'static str) -> Check {
-        Check { name, verdict: Verdict::Warn, found: found.into(), advice }
+        Check { name, verdict: Verdict::Warn, found: found.into(), advice, is_missing: false }
     }
 
     /// An obstacle.
     pub fn fail(name: &'static str, found: impl Into<String>, advice: &'static str) -> Check {
-        Check { name, verdict: Verdict::Fail, found: found.into(), advice }
+        Check { name, verdict: Verdict::Fail, found: found.into(), advice, is_missing: true }
     }
 
     /// An obstacle for some programs only: a loss.
@@ -90,21 +96,29 @@ impl Check {
     }
 }
 
-/// Examines the machine and prints what was found; fails if something fails.
-pub fn doctor(format: &Format) -> ExitCode {
+/// Examines the machine and prints what was found; fails if something fails, or, where it is asked
+/// for certain purposes, if one of these cannot be served.
+pub fn doctor(arguments: &DoctorArguments) -> ExitCode {
+    let format = &arguments.format;
+    let mut checks = examine(&format.place);
+    let asked = purpose::checks(&arguments.purposes, &checks);
+    let decisive = if asked.is_empty() { &checks } else { &asked };
+    let fails = decisive.iter().any(|check| check.verdict == Verdict::Fail);
+    checks.extend(asked);
+    let text = if format.json { as_json(&checks) } else { as_text(&checks) };
+    // Where nothing can be printed the status still tells.
+    let _ = print(&text);
+    ExitCode::from(u8::from(fails))
+}
+
+fn examine(place: &Place) -> Vec<Check> {
     let mut checks = machine::checks();
     checks.extend(memory::checks());
     checks.extend(files::checks());
     checks.extend(process::checks());
     checks.extend(sealing::checks());
-    checks.extend(parts::checks(&format.place));
-    let text = if format.json { as_json(&checks) } else { as_text(&checks) };
-    // Where nothing can be printed the status still tells.
-    let _ = print(&text);
-    match checks.iter().any(|check| check.verdict == Verdict::Fail) {
-        true => ExitCode::FAILURE,
-        false => ExitCode::SUCCESS,
-    }
+    checks.extend(parts::checks(place));
+    checks
 }
 
 fn as_text(checks: &[Check]) -> String {
@@ -145,10 +159,11 @@ mod tests {
     }
 
     #[test]
-    fn the_examination_of_this_machine_ends() {
-        let mut checks = machine::checks();
-        checks.extend(memory::checks());
-        checks.extend(process::checks());
+    fn the_examination_of_this_machine_ends_and_has_what_purposes_need() {
+        let checks = examine(&Place::default());
         assert!(checks.len() > 10);
+        for name in purpose::names() {
+            assert!(checks.iter().any(|check| check.name == name), "{name} is no check");
+        }
     }
 }

@@ -241,4 +241,30 @@ fn the_doctor_examines_everything_in_both_forms() {
         serde_json::from_slice(&house.call(&["doctor", "--json"]).stdout).unwrap();
     let checks = found["checks"].as_array().unwrap();
     assert!(checks.iter().all(|check| check["verdict"].is_string() && check["advice"].is_string()));
+    let of = |name: &str| checks.iter().find(|check| check["name"] == name).unwrap();
+    for name in ["io_uring", "locked memory (ulimit -l)"] {
+        let found = of(name)["found"].as_str().unwrap();
+        let begins = ["ok: ", "missing: ", "degraded: "];
+        assert!(begins.iter().any(|word| found.starts_with(word)), "{name}: {found}");
+    }
+}
+
+/// The stub of another build is no stub: what needs it cannot work, and what does not is not judged
+/// by it.
+#[test]
+fn the_doctor_fails_by_what_it_is_asked_for() {
+    let house = House::new();
+    let asked = |what: &str| {
+        let mut command = house.command(&["doctor", "--for", what]);
+        let done = command.env("HELIOSTAT_STUB", "/nonexistent").output().unwrap();
+        (done.status.code(), text(&done.stdout))
+    };
+    let (status, said) = asked("streams");
+    assert_eq!(status, Some(1), "{said}");
+    assert!(said.contains("cannot work here: preloading (LD_PRELOAD)"), "{said}");
+    let (status, said) = asked("snapshots");
+    assert_eq!(status, Some(0), "{said}");
+    assert!(said.contains("nothing that it needs is missing"), "{said}");
+    assert_eq!(asked("snapshots,files").0, Some(1));
+    assert_eq!(asked("nothing").0, Some(2));
 }

@@ -24,12 +24,13 @@ fn leases(name: &'static str, folder: &Path) -> Check {
         Err(error) => Check::ok(name, format!("not tried, no file can be made: {error}")),
         Ok(file) => match lease::take(file.as_fd()) {
             Ok(()) => Check::ok(name, "cached files can be read without the kernel"),
-            Err(errno) => Check::warn(
+            Err(errno) => Check::fail(
                 name,
                 errno.to_string(),
                 "files are read by the kernel: this file system has no leases, or \
                  /proc/sys/fs/leases-enable is 0",
-            ),
+            )
+            .softened(),
         },
     }
 }

@@ -75,23 +75,49 @@ fn descriptors() -> Check {
     }
 }
 
+/// The pieces of its window that a program's own ring keeps pinned at most: 16 of 2 MiB
+/// (docs/delegated.md, Pinned pieces).
+const PINNED_MAX: u64 = 32 << 20;
+
+/// Root's programs lock as much as they want.
 fn locked_memory() -> Check {
-    let show = match getrlimit(Resource::Memlock).current {
-        Some(bytes) => crate::table::bytes(bytes),
-        None => "unlimited".to_owned(),
-    };
-    Check::ok("locked memory (ulimit -l)", format!("{show} (nothing here needs it yet)"))
+    let name = "locked memory (ulimit -l)";
+    match getrlimit(Resource::Memlock).current {
+        None => Check::ok(name, "ok: unlimited"),
+        Some(_) if rustix::process::geteuid().is_root() => Check::ok(name, "ok: root has no limit"),
+        Some(limit) if limit >= PINNED_MAX => {
+            Check::ok(name, format!("ok: {}", crate::table::bytes(limit)))
+        }
+        Some(limit) => Check::warn(
+            name,
+            format!("degraded: {}", crate::table::bytes(limit)),
+            "delegated reads for the device pin less of their windows than 32 MiB, and cost more of \
+             the processor: raise it (limits.conf: memlock)",
+        ),
+    }
 }
 
+/// A ring as the server loops make it.
 fn io_uring() -> Check {
     let name = "io_uring";
-    let found = match fs::read_to_string("/proc/sys/kernel/io_uring_disabled") {
-        Ok(text) => match text.trim() {
-            "0" => "allowed",
-            "1" => "allowed for privileged processes",
-            _ => "switched off",
-        },
-        Err(_) => "unknown (no kernel.io_uring_disabled)",
-    };
-    Check::ok(name, format!("{found} (nothing here needs it yet)"))
+    match heliostat_base::uring::Uring::<()>::create(8, 8) {
+        Ok(_) => Check::ok(name, "ok: server loops of delegated operations can be started"),
+        Err(error) => Check::fail(
+            name,
+            format!("missing: {error}{}", switched_off()),
+            "delegated operations cannot be had, everything else can: allow io_uring_setup(2) in the \
+             container, kernel.io_uring_disabled = 0, Linux 6.7",
+        )
+        .softened(),
+    }
+}
+
+/// What the machine's own switch says, if that is why.
+fn switched_off() -> &'static str {
+    let text = fs::read_to_string("/proc/sys/kernel/io_uring_disabled").unwrap_or_default();
+    match text.trim() {
+        "1" => " (kernel.io_uring_disabled is 1: for privileged processes)",
+        "2" => " (kernel.io_uring_disabled is 2: for nobody)",
+        _ => "",
+    }
 }

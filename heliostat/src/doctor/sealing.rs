@@ -21,18 +21,20 @@ fn notifications() -> Check {
         Ok(known) if known.split_whitespace().any(|action| action == "user_notif") => {
             Check::ok(name, "calls of sealed programs can be answered")
         }
-        _ => Check::warn(name, "none", "`run --sealed` needs a kernel with seccomp user_notif"),
+        _ => Check::fail(name, "none", "`run --sealed` needs a kernel with seccomp user_notif")
+            .softened(),
     }
 }
 
 fn landlock() -> Check {
     let name = "Landlock";
     match landlock_abi() {
-        0 => Check::warn(
+        0 => Check::fail(
             name,
             "none",
             "`run --sealed` needs it: CONFIG_SECURITY_LANDLOCK, and landlock in the lsm= list",
-        ),
+        )
+        .softened(),
         abi @ 1..=5 => Check::warn(
             name,
             format!("version {abi}"),
@@ -94,11 +96,12 @@ fn arguments() -> Check {
     let yama = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
     let is_root = rustix::process::geteuid().is_root();
     match yama.trim().parse().unwrap_or(0) {
-        scope @ 2.. if scope > 2 || !is_root => Check::warn(
+        scope @ 2.. if scope > 2 || !is_root => Check::fail(
             name,
             format!("kernel.yama.ptrace_scope is {scope}"),
             "`run --sealed` reads its program's memory: set it to 1, or to 2 and run as root",
-        ),
+        )
+        .softened(),
         _ => Check::ok(name, "the arguments of sealed programs' calls can be read"),
     }
 }
