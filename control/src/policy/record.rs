@@ -5,6 +5,7 @@
 
 mod fold;
 mod report;
+mod secret;
 
 pub use report::Refusal;
 
@@ -141,7 +142,7 @@ impl Recorder {
 
     /// What the program needs: everything it asked for, granted or refused, folded.
     pub fn policy(&self) -> Policy {
-        let wanted = fold::folded(&self.paths, fold::FROM, &self.spared);
+        let wanted = self.folded();
         let grants = wanted.iter().filter(|(path, one)| self.grants_path(path, one, &wanted));
         let grants = grants.map(|(path, one)| PathGrant { path: path.clone(), access: one.access });
         Policy {
@@ -152,6 +153,14 @@ impl Recorder {
             env: self.env.clone(),
             ..Policy::default()
         }
+    }
+
+    /// What was asked for by path, many of a folder as the folder; not of one with a secret that was
+    /// asked for, which would come with it unread.
+    fn folded(&self) -> BTreeMap<PathBuf, Wanted> {
+        let secrets = self.paths.keys().filter(|path| secret::of(path).is_some()).cloned();
+        let spared: Vec<_> = self.spared.iter().cloned().chain(secrets).collect();
+        fold::folded(&self.paths, fold::FROM, &spared)
     }
 
     fn all_times(&self) -> impl Iterator<Item = &Times> {
@@ -166,7 +175,7 @@ impl Recorder {
         }
         let is_full = self.paths.len() >= PATHS_MAX && !self.paths.contains_key(path);
         if is_full && !self.crowded {
-            self.paths = fold::folded(&self.paths, fold::FROM, &self.spared);
+            self.paths = self.folded();
             self.crowded = self.paths.len() >= CROWDED_FROM;
         }
         // After folding a folder above may stand for this path.
@@ -195,11 +204,11 @@ impl Recorder {
         count(&mut self.names, key, granted, &mut self.lost);
     }
 
-    /// Whether a path becomes a grant: not one that a grant above it covers, nor a folder that grants below it make visible anyway, nor
-    /// one that is too much to be granted because somebody looked at it.
+    /// Whether a path becomes a grant: not one that holds secrets, or that a grant above it covers,
+    /// nor a folder that grants below it make visible anyway, nor one that is too much to be granted
+    /// because somebody looked at it.
     fn grants_path(&self, path: &Path, one: &Wanted, all: &BTreeMap<PathBuf, Wanted>) -> bool {
-        let above = path.ancestors().skip(1).filter_map(|above| all.get(above));
-        if above.into_iter().any(|above| !above.listed && above.access >= one.access) {
+        if secret::of(path).is_some() || covering(path, one, all).is_some() {
             return false;
         }
         let leads_on = || all.keys().any(|other| other != path && other.starts_with(path));
@@ -243,6 +252,14 @@ impl Recorder {
         let others = self.names.iter().filter(|(name, _)| !named(name));
         others.filter_map(|(name, times)| Some((NamePattern::parse(name).ok()?, *times))).collect()
     }
+}
+
+/// What is wanted above a path and gives what the path is wanted for.
+fn covering<'a>(path: &'a Path, one: &Wanted, all: &BTreeMap<PathBuf, Wanted>) -> Option<&'a Path> {
+    let gives = |above: &Wanted| !above.listed && above.access >= one.access;
+    path.ancestors()
+        .skip(1)
+        .find(|above| all.get(*above).is_some_and(gives) && secret::of(above).is_none())
 }
 
 fn exactly(at: SocketAddr) -> Endpoint {

@@ -164,3 +164,26 @@ fn variables_that_were_told_stay_and_others_are_named() {
     assert!(text.contains("# Set outside, and not told to the program: KEY, X?Y\n"), "{text}");
     assert_eq!(Policy::from_toml(&text).unwrap().env, told);
 }
+
+#[test]
+fn what_holds_secrets_is_named_in_a_comment_and_not_granted() {
+    let mut recorder = recorder();
+    for path in ["/etc/shadow", "/users/ann/own/.ssh/id_rsa", "/srv/b/server.key"] {
+        read(&mut recorder, path);
+    }
+    (0..9).for_each(|n| read(&mut recorder, &format!("/srv/a/tls/{n}")));
+    read(&mut recorder, "/srv/a/tls/server.key");
+    write(&mut recorder, "/srv/b");
+    let grants = grants(&recorder);
+    assert_eq!(grants.len(), 10, "nine files that no folder stands for: {grants:?}");
+    assert!(grants.contains(&"/srv/b:rw".to_owned()) && !grants.join(" ").contains("key"));
+    let text = recorder.to_toml("x");
+    let shadow =
+        "# \"/etc/shadow:ro\",  not granted: it may hold the passwords of this machine's users\n";
+    assert!(text.contains(shadow), "{text}");
+    assert!(
+        text.contains("server.key:ro\",  comes with /srv/b, and may hold a private key\n"),
+        "{text}"
+    );
+    assert_eq!(Policy::from_toml(&text), Ok(recorder.policy()));
+}

@@ -3,8 +3,8 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use super::{fold, Ask, Recorder, Times, Wanted};
-use crate::policy::write::{grant_text, list, one_line, Element};
+use super::{covering, secret, Ask, Recorder, Times, Wanted};
+use crate::policy::write::{grant_text, list, one_line, quoted, Element};
 use crate::policy::{Access, PathGrant};
 
 /// Something that was refused.
@@ -104,8 +104,15 @@ impl Recorder {
     }
 
     fn grant_lines(&self) -> Vec<(Element, String)> {
-        let all = fold::folded(&self.paths, fold::FROM, &self.spared);
+        let all = self.folded();
         let line = |(path, one): (&std::path::PathBuf, &Wanted)| {
+            let grant = PathGrant { path: path.clone(), access: one.access };
+            if let Some(why) = secret::of(path) {
+                return Some((
+                    Err(withheld(&grant, why, covering(path, one, &all))),
+                    String::new(),
+                ));
+            }
             if !self.grants_path(path, one, &all) {
                 // Grants above or below make it visible; what is left to say is why it is not here.
                 let alone =
@@ -113,7 +120,6 @@ impl Recorder {
                 let why = format!("looked at, and too much to grant for that: {}", path.display());
                 return alone.then_some((Err(why), String::new()));
             }
-            let grant = PathGrant { path: path.clone(), access: one.access };
             Some((grant_text(&grant), comment(one)))
         };
         all.iter().filter_map(line).collect()
@@ -143,6 +149,20 @@ impl Recorder {
         if self.lost > 0 {
             let _ =
                 writeln!(text, "\n# {} further requests found no room in this record.", self.lost);
+        }
+    }
+}
+
+/// A line that grants nothing, for a person to read.
+fn withheld(grant: &PathGrant, why: &str, covering: Option<&Path>) -> String {
+    let wanted = match grant_text(grant) {
+        Ok(text) => format!("{},", quoted(&text)),
+        Err(text) => text,
+    };
+    match covering {
+        None => format!("{wanted}  not granted: it may hold {why}"),
+        Some(above) => {
+            format!("{wanted}  comes with {}, and may hold {why}", above.display())
         }
     }
 }
