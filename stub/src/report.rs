@@ -9,6 +9,8 @@ use heliostat_abi::report::{self, Counter, Entry, ENTRY_RECEIVED, ENTRY_SENT};
 use heliostat_base::lock::Lock;
 use heliostat_base::mapping::SharedMapping;
 
+use crate::thread::Critical;
+
 static CURRENT: Lock<Option<Arc<ReportPage>>> = Lock::new(None);
 /// Counts of this process before and between sessions; added to the page when one arrives. By
 /// offset from the counters' base, reasons included.
@@ -103,6 +105,7 @@ pub fn tell_whole(reason: Native) {
 
 /// A line for a connection; `None` when there is no page or no place (then it is counted).
 pub fn line(entry: &Entry) -> Option<Line> {
+    let _critical = Critical::enter();
     let page = CURRENT.lock().clone()?;
     let Some(place) = page.take_place() else {
         count(Counter::Unlisted);
@@ -141,11 +144,17 @@ pub fn count_unmapped(reason: Unmapped) {
 }
 
 fn add(offset: usize, many: u64) {
-    match CURRENT.lock().as_ref() {
+    let _critical = Critical::enter();
+    // By a name, so that it is let go before the section ends.
+    let current = CURRENT.lock();
+    match current.as_ref() {
         Some(page) => {
             page.memory.atomic_u64(offset).fetch_add(many, Relaxed);
         }
-        None => EARLY.lock()[(offset - report::COUNTER_BASE) / 8] += many,
+        None => {
+            let mut early = EARLY.lock();
+            early[(offset - report::COUNTER_BASE) / 8] += many;
+        }
     }
 }
 

@@ -5,6 +5,8 @@
 //! still end with EINTR when a handler ran. The signal entry of `bind/posix` tells both here.
 
 use std::cell::Cell;
+use std::sync::atomic::compiler_fence;
+use std::sync::atomic::Ordering::SeqCst;
 
 use heliostat_base::{call, process};
 
@@ -107,6 +109,9 @@ impl Critical {
     #[inline]
     pub fn enter() -> Self {
         DEPTH.with(|depth| depth.set(depth.get() + 1));
+        // A handler of this thread sees the depth before any lock is taken, and as long as it is
+        // held: to the compiler nobody else reads it.
+        compiler_fence(SeqCst);
         Self(())
     }
 }
@@ -114,10 +119,12 @@ impl Critical {
 impl Drop for Critical {
     #[inline]
     fn drop(&mut self) {
+        compiler_fence(SeqCst);
         let depth = DEPTH.with(|depth| {
             depth.set(depth.get() - 1);
             depth.get()
         });
+        compiler_fence(SeqCst);
         if depth == 0 && DEFERRED.with(Cell::get) != 0 {
             deliver_deferred();
         }

@@ -78,6 +78,7 @@ pub fn poll(fds: &mut [pollfd], timeout_ns: Option<u64>, mask: Option<u64>) -> A
 }
 
 fn watched_in(fds: &[pollfd]) -> Vec<Watched> {
+    let _critical = Critical::enter();
     let kind_of = |(at, entry): (usize, &pollfd)| match table::kind(entry.fd) {
         Kind::Socket(index) => {
             accept::decide(entry.fd, index, None);
@@ -227,6 +228,7 @@ fn sleep_events(fd: i32, socket: &Socket, stream: &Stream, wanted: i16) -> (i16,
 }
 
 fn arm(watched: &[Watched], fds: &[pollfd]) {
+    let _critical = Critical::enter();
     for entry in watched {
         match entry {
             Watched::Stream { at, fd, index, stream } => {
@@ -239,6 +241,7 @@ fn arm(watched: &[Watched], fds: &[pollfd]) {
 }
 
 fn disarm(fds: &[pollfd], watched: &[Watched], answers: &[pollfd], valid: bool) {
+    let _critical = Critical::enter();
     for entry in watched {
         match entry {
             Watched::Stream { at, fd, index, stream } => {

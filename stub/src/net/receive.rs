@@ -96,7 +96,10 @@ pub fn woken(fd: i32, index: u32, sleeper: u32, answer: Result<usize, Errno>) ->
         }
         return closed_meanwhile(answer);
     }
-    let Some(stream) = socket.receiver.lock().stream.clone() else {
+    let critical = Critical::enter();
+    let stream = socket.receiver.lock().stream.clone();
+    drop(critical);
+    let Some(stream) = stream else {
         wait::forget_sleep(socket);
         // The kernel's own answer, where there is no stream, yet or any more.
         return answer.err().map(Err);

@@ -12,6 +12,7 @@ use heliostat_ring::stream::Lane;
 use super::early::Stage;
 use super::option;
 use super::socket::{Socket, Stream};
+use crate::thread::Critical;
 use crate::{report, waiting};
 
 /// A silent peer is looked after this often by calls that do not sleep: some 10 to 30 ms of
@@ -84,6 +85,7 @@ pub fn drain(fd: i32, socket: &Socket, incoming: &Lane) -> bool {
 }
 
 fn drain_pending(fd: i32, socket: &Socket, incoming: &Lane) {
+    let _critical = Critical::enter();
     // Two threads that both counted the same bell would take a byte of payload with it.
     let _alone = socket.draining.lock();
     let mut bytes = [0; DRAIN_BYTES];
@@ -105,6 +107,7 @@ fn drain_pending(fd: i32, socket: &Socket, incoming: &Lane) {
 /// is counted before it is sent, and nothing else is sent before a switch: such bytes come from a
 /// peer that broke the protocol, or from one that never took the offer. One system call.
 pub fn has_stray_bytes(fd: i32, socket: &Socket, incoming: &Lane) -> bool {
+    let _critical = Critical::enter();
     let _alone = socket.draining.lock();
     let queued = call::bytes_queued(fd).unwrap_or(0) as u64;
     queued > u64::from(incoming.bells_pending()) && incoming.flags() & SWITCHED == 0

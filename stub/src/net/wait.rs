@@ -16,7 +16,7 @@ use heliostat_base::{call, clock, futex};
 
 use super::socket::{Socket, Stream};
 use super::{demote, early, shadow};
-use crate::thread::Interrupts;
+use crate::thread::{Critical, Interrupts};
 use crate::{report, waiting};
 
 /// Room that ends a writer's wait while it spins; one that sleeps is woken when a third is free.
@@ -56,7 +56,7 @@ pub fn spin_first(fd: i32, socket: &Socket, stream: &Stream, for_room: bool) -> 
 
 fn sleep(fd: i32, socket: &Socket, stream: &Stream, for_room: bool) -> Wake {
     report::count(Counter::Sleeps);
-    socket.arm(stream, for_room);
+    arm(socket, stream, for_room);
     let seen = socket.wakes.load(Acquire);
     let is_first = socket.sleepers.fetch_add(1, AcqRel) == 0;
     let is_first = is_first || (for_room && socket.is_early());
@@ -69,10 +69,16 @@ fn sleep(fd: i32, socket: &Socket, stream: &Stream, for_room: bool) -> Wake {
     wake
 }
 
+fn arm(socket: &Socket, stream: &Stream, for_room: bool) {
+    let _critical = Critical::enter();
+    socket.arm(stream, for_room);
+}
+
 /// First half of a sleep for bytes whose recv(2) with MSG_PEEK the caller makes itself, without a
 /// frame of ours on the stack, so that the thread can be cancelled in it. False when this thread
 /// shall wait in another way; true obliges to `end_sleep`.
 pub fn begin_sleep(fd: i32, socket: &Socket, stream: &Stream) -> bool {
+    let _critical = Critical::enter();
     if socket.sleepers.compare_exchange(0, 1, AcqRel, Relaxed).is_err() {
         return false;
     }
@@ -99,6 +105,7 @@ pub fn end_sleep(fd: i32, socket: &Socket, stream: &Stream, answer: Result<usize
 /// This thread relies on bells no more; others that sleep beside it look again, since the bell
 /// that woke this one may have been theirs.
 fn awake(fd: i32, socket: &Socket, stream: &Stream, for_room: bool) {
+    let _critical = Critical::enter();
     socket.disarm(stream, for_room);
     // A sleep that a bell has ended needs no other cause; what lies there beside it will end the
     // next one.
@@ -131,6 +138,7 @@ pub fn forget_sleep(socket: &Socket) {
 /// The descriptor is another file since the sleep began; another one may refer to the connection
 /// still, of which this thread is no sleeper any more.
 pub fn give_up_sleep(socket: &Socket) {
+    let _critical = Critical::enter();
     if let Some(stream) = socket.stream() {
         socket.disarm(&stream, false);
     }

@@ -52,7 +52,7 @@ pub fn look(
     }
     let interrupts = Interrupts::now();
     let mut found = 0;
-    let may_spin = !has_mask && set.inner.lock().has_hot();
+    let may_spin = !has_mask && has_hot(set);
     let is_ready = may_spin
         && waiting::look(
             &set.habit,
@@ -71,11 +71,19 @@ pub fn look(
     begin_sleep(epoll, set, ends)
 }
 
+fn has_hot(set: &Set) -> bool {
+    let _critical = Critical::enter();
+    let inner = set.inner.lock();
+    inner.has_hot()
+}
+
 /// There is no room to tell anything: an error as soon as something is to be told, which stays for
 /// the next wait, as in the kernel. What only the kernel has, it refuses itself.
 #[cold]
 fn look_only(epoll: i32, set: &Set, ends: Option<u64>) -> Waited {
+    let critical = Critical::enter();
     let is_ready = set.inner.lock().hot().any(Interest::is_ready);
+    drop(critical);
     match is_ready {
         true => Waited::Answer(fail(libc::EFAULT)),
         false => begin_sleep(epoll, set, ends),
