@@ -11,6 +11,7 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use heliostat_base::seal::{fork_telling, Fork, Hearer, Teller};
 use heliostat_control::policy::{PathGrant, Policy};
@@ -22,6 +23,10 @@ use crate::say::say;
 
 /// Exit status when the command itself fails, as env(1) has it.
 const OWN_FAILURE: u8 = 125;
+
+/// What the supervisor tells, at any moment, when the program is refused to become another user or
+/// group: neither a process, a count nor a status.
+const SAME_IDENTITY: i32 = -1;
 
 /// What is to be run.
 pub struct Program<'a> {
@@ -91,7 +96,19 @@ pub fn run(program: &Program<'_>, seal: Seal) -> ExitCode {
         Ok(Fork::Child(teller)) => {
             let Seal { policy, besides, folder, control, trace, untold, tells } = seal;
             let traces = trace.is_some();
-            let plan = Plan { policy, besides, folder: &folder, control, untold, traces, tells };
+            let teller = Arc::new(teller);
+            let alarm = teller.clone();
+            let tells_identity = Box::new(move || alarm.tell(SAME_IDENTITY));
+            let plan = Plan {
+                policy,
+                besides,
+                folder: &folder,
+                control,
+                untold,
+                traces,
+                tells,
+                tells_identity,
+            };
             supervise(program, plan, trace.as_ref(), &teller, front);
             std::process::exit(0)
         }
@@ -201,11 +218,11 @@ fn kill_all_when_told(clean: impl Fn() + Send + 'static) {
 
 /// The process in front.
 fn stand_in_front(hearer: &Hearer) -> ExitCode {
-    let Some(child) = hearer.hear().filter(|number| *number > 0) else {
+    let Some(child) = next(hearer).filter(|number| *number > 0) else {
         return ExitCode::from(OWN_FAILURE);
     };
     pass_signals_on(child);
-    let (Some(refusals), Some(status)) = (hearer.hear(), hearer.hear()) else {
+    let (Some(refusals), Some(status)) = (next(hearer), next(hearer)) else {
         tree::kill_all();
         return failure(&"its supervisor was killed, and so are its processes");
     };
@@ -213,6 +230,20 @@ fn stand_in_front(hearer: &Hearer) -> ExitCode {
         close_with(refusals);
     }
     end_as(status)
+}
+
+/// The next number that the supervisor tells; what may come at any moment is said.
+fn next(hearer: &Hearer) -> Option<i32> {
+    loop {
+        let number = hearer.hear()?;
+        if number != SAME_IDENTITY {
+            return Some(number);
+        }
+        say(format_args!(
+            "the program is refused to become another user or group, and may not work (a server's \
+             workers end): start it as that user, or tell it to stay who it is"
+        ));
+    }
 }
 
 /// The last line about a program that ended with an error, or by a signal, and was refused something:

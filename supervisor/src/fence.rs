@@ -26,7 +26,10 @@ pub const CORE_BYTES_MAX: u64 = 1;
 pub fn probe() -> Result<Fenced, Errno> {
     match landlock_abi() {
         0 => Err(Errno(libc::ENOSYS)),
-        abi => Ok(Fenced { signals: abi >= 6, ipc: false, counts: false }),
+        abi => {
+            let root = rustix::process::geteuid().is_root();
+            Ok(Fenced { signals: abi >= 6, ipc: false, counts: false, root })
+        }
     }
 }
 

@@ -55,6 +55,8 @@ pub struct House {
     pub first_umask: u32,
     /// A sealed process has set its mask: they may differ from now on.
     pub sets_umask: AtomicBool,
+    /// Says, the first time, that the program cannot become another user or group.
+    pub tells_identity: Mutex<Option<Box<dyn FnOnce() + Send>>>,
     /// This process, which all sealed ones descend from.
     pub own: i32,
 }
@@ -116,6 +118,14 @@ impl House {
     pub fn note_look_ups(&self, call: &Call<'_>) {
         if let Ok(mut refused) = self.refused.lock() {
             refused.look_ups(call.number);
+        }
+    }
+
+    /// Says that the program cannot become another user or group, if nobody has yet.
+    pub fn tell_of_identity(&self) {
+        let tell = self.tells_identity.lock().ok().and_then(|mut tell| tell.take());
+        if let Some(tell) = tell {
+            tell();
         }
     }
 

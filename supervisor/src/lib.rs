@@ -64,6 +64,8 @@ pub struct Plan<'a> {
     pub traces: bool,
     /// Says refusals on standard error.
     pub tells: bool,
+    /// Called once, when the program is refused to become another user or group.
+    pub tells_identity: Box<dyn FnOnce() + Send>,
 }
 
 /// Why a program cannot be sealed.
@@ -227,6 +229,7 @@ fn supervise(
         births: Births::new(plan.policy.limits.processes),
         group,
         policy: plan.policy,
+        tells_identity: Mutex::new(Some(plan.tells_identity)),
         own: rustix::process::getpid().as_raw_nonzero().get(),
         fenced,
         is_traced: plan.traces,

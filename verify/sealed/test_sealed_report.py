@@ -138,6 +138,17 @@ def test_variables_that_are_harmless_or_named_cross_and_no_others(tmp_path):
     assert "# Set outside, and not told to the program: AWS_A, AWS_B\n" in traced.read_text()
 
 
+def test_a_program_of_roots_that_cannot_become_another_is_told_so():
+    """Others' programs have never been able to, and are told nothing."""
+    is_root = os.getuid() == 0
+    program = "print(attempt(os.setgid, 33), attempt(os.setuid, 33))"
+    done, told = sealed([], program), sealed(["--verbose"], program).stderr
+    assert done.stdout == "EPERM EPERM\n"
+    assert done.stderr.count("refused to become another user or group") == is_root, done.stderr
+    assert ("to become group 33" in told) == is_root, told
+    assert sealed([], "os.setgid(os.getgid()), os.setuid(os.getuid())").stderr == ""
+
+
 RINGS = """
 import ctypes
 libc = ctypes.CDLL(None, use_errno=True)

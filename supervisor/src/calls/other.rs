@@ -26,8 +26,24 @@ pub fn refuse(call: &Call<'_>) -> Answer {
     if call.number == Sysno::ioctl {
         return request(call);
     }
+    if let Some(answer) = identity(call) {
+        return answer;
+    }
     call.house.note_call(call, "not for sealed programs");
     Err(Errno(if ABSENT.contains(&call.number) { libc::ENOSYS } else { libc::EPERM }))
+}
+
+/// Becoming another user or group: the kernel's to refuse, and said, once on standard error too.
+fn identity(call: &Call<'_>) -> Option<Answer> {
+    let what = match call.number {
+        Sysno::setuid | Sysno::setreuid | Sysno::setresuid => "user",
+        Sysno::setgid | Sysno::setregid | Sysno::setresgid => "group",
+        _ => return None,
+    };
+    call.house
+        .note_call(call, &format!("to become {what} {}: not for sealed programs", call.int(0)));
+    call.house.tell_of_identity();
+    Some(Ok(Reply::Continue))
 }
 
 fn request(call: &Call<'_>) -> Answer {

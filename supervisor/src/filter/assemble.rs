@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn conditions_hold_in_both_directions() {
-        let program = assemble(Fenced { signals: true, ipc: false, counts: false });
+        let program = assemble(Fenced { signals: true, ipc: false, counts: false, root: false });
         let verdict = |call: Sysno, args| run(&program, call as u32, args);
         let (pass, ask) = (Instruction::end(Verdict::Allow), Instruction::end(Verdict::Notify));
         let high = 1u64 << 32;
@@ -181,7 +181,7 @@ mod tests {
     #[test]
     fn descriptors_signal_others_only_where_the_kernel_fences_signals() {
         let verdict = |signals, call: Sysno, command: i32| {
-            let program = assemble(Fenced { signals, ipc: false, counts: false });
+            let program = assemble(Fenced { signals, ipc: false, counts: false, root: false });
             run(&program, call as u32, [0, command as u64, 0, 0, 0, 0])
         };
         let (pass, ask) = (Instruction::end(Verdict::Allow), Instruction::end(Verdict::Notify));
@@ -194,7 +194,7 @@ mod tests {
     #[test]
     fn system_v_objects_pass_only_where_they_are_the_programs_own() {
         let first = |ipc| {
-            let program = assemble(Fenced { signals: true, ipc, counts: false });
+            let program = assemble(Fenced { signals: true, ipc, counts: false, root: false });
             run(&program, Sysno::shmget as u32, [0; 6])
         };
         assert_eq!(first(true), Instruction::end(Verdict::Allow));
@@ -203,7 +203,7 @@ mod tests {
 
     #[test]
     fn rings_are_absent_without_anybody_being_asked() {
-        let program = assemble(Fenced { signals: true, ipc: false, counts: false });
+        let program = assemble(Fenced { signals: true, ipc: false, counts: false, root: false });
         let absent = Instruction::end(Verdict::Errno(libc::ENOSYS as u16));
         for call in [Sysno::io_uring_setup, Sysno::io_uring_enter, Sysno::io_uring_register] {
             assert_eq!(run(&program, call as u32, [8; 6]), absent, "{call}");
@@ -211,9 +211,21 @@ mod tests {
     }
 
     #[test]
+    fn root_asks_before_it_becomes_another() {
+        let verdict = |root, id: u64| {
+            let program = assemble(Fenced { signals: true, ipc: false, counts: false, root });
+            run(&program, Sysno::setgid as u32, [id, 0, 0, 0, 0, 0])
+        };
+        let pass = Instruction::end(Verdict::Allow);
+        assert_eq!([verdict(true, 0), verdict(false, 33)], [pass, pass]);
+        assert_eq!(verdict(true, 33), Instruction::end(Verdict::Notify));
+    }
+
+    #[test]
     fn the_filter_fits_the_kernels_limit() {
         for signals in [false, true] {
-            let length = assemble(Fenced { signals, ipc: signals, counts: !signals }).len();
+            let length =
+                assemble(Fenced { signals, ipc: signals, counts: !signals, root: signals }).len();
             assert!(length < 4096, "{length} instructions");
         }
     }

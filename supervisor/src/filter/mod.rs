@@ -21,4 +21,6 @@ pub struct Fenced {
     pub ipc: bool,
     /// Threads are counted, so that each has to ask.
     pub counts: bool,
+    /// Root's programs, which mean to become others, are told that they cannot.
+    pub root: bool,
 }
