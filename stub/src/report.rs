@@ -138,6 +138,16 @@ pub fn count_demoted(reason: Native) {
     add(report::reason(reason), 1);
 }
 
+/// As `count_demoted`, where a signal handler may have interrupted whoever holds the page: then it
+/// is not counted.
+pub fn count_demoted_at_exit(reason: Native) {
+    let Some(current) = CURRENT.try_lock() else { return };
+    let Some(page) = current.as_ref() else { return };
+    for at in [report::counter(Counter::Demoted), report::reason(reason)] {
+        page.memory.atomic_u64(at).fetch_add(1, Relaxed);
+    }
+}
+
 /// Counts an open file whose reads stay the kernel's, or are again.
 pub fn count_unmapped(reason: Unmapped) {
     add(report::file_reason(reason), 1);

@@ -11,6 +11,7 @@ use super::early::Stage;
 use super::socket::{self, Socket, Stream};
 use super::{accept, demote, early, shadow};
 use crate::event::epoll;
+use crate::report;
 use crate::thread::Critical;
 use crate::Answer;
 
@@ -75,7 +76,10 @@ pub fn exiting(fd: i32, index: u32) {
     }
     // An offer that nobody has taken leaves all to the kernel; so does a claim that was given up.
     let is_unclaimed = socket.stage() == Stage::Offered && stream.slot.withdraw();
-    if !is_unclaimed && early::begin(fd, socket, stream) {
+    if is_unclaimed {
+        // Its acceptor counts the connection as native too: the two numbers belong together.
+        report::count_demoted_at_exit(DoneEarly);
+    } else if early::begin(fd, socket, stream) {
         finish(fd, socket, stream);
     }
 }
