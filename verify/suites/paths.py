@@ -3,9 +3,10 @@
 A case has one line for each kind of its connections. A line says "direct", or the name of the
 reason for which both ends are native (`Native` in abi/src/code.rs); where the two ends differ it
 is a table with `accepted` and `connected`, and "unseen" stands for an end that no session
-reports. Where connections of one kind differ a word is a list of them. `natives` names the reasons that may be counted besides, each explained in the table; `notice` is
-what `heliostat run` says of a program that it cannot cover, and `counted` how many ends are
-direct, or native for a reason, while all connections are open.
+reports. Where connections of one kind may differ a word is a list of them. `natives` names the
+reasons that may be counted besides, each explained in the table; `notice` is what `heliostat run`
+says of a program that it cannot cover, and `counted` how many ends are direct, or native for a
+reason, while all connections are open.
 """
 
 from __future__ import annotations
@@ -64,3 +65,8 @@ def found_words(rows: list[dict]) -> dict[str, set[str]]:
         end = ENDS[0] if row["accepted"] else ENDS[1]
         words[end].add("direct" if row["path"] == "direct" else row["reason"])
     return {end: found or {UNSEEN} for end, found in words.items()}
+
+
+def are_as_stated(found: dict[str, set[str]], wanted: dict[str, set[str]]) -> bool:
+    """True where each end shows nothing that is not stated for it."""
+    return all(found[end] <= wanted[end] for end in ENDS)
