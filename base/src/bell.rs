@@ -83,6 +83,9 @@ impl AsRawFd for Bell {
 
 #[cfg(test)]
 mod tests {
+    use std::thread;
+    use std::time::{Duration, Instant};
+
     use super::*;
 
     #[test]
@@ -98,6 +101,11 @@ mod tests {
         far.ring();
         assert!(!near.is_deserted());
         drop(far);
+        // A child that another test forks has a copy of the far end until it ends.
+        let patience = Instant::now() + Duration::from_secs(10);
+        while !near.is_deserted() && Instant::now() < patience {
+            thread::sleep(Duration::from_millis(1));
+        }
         assert!(near.is_deserted());
         assert!(near.drain(), "what was rung before the end comes first");
         assert_eq!(near.wait(None), Ok(true));
