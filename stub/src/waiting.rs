@@ -22,7 +22,7 @@ pub use habit::HabitCell;
 
 use crate::thread;
 use contention::{Account, Contention, Leave, LATE_NS};
-use habit::{Look, WAKE_NS};
+use habit::{Habit, Look, WAKE_NS};
 
 /// Time that may be burned before sleeping; longer than waking a thread of another core takes,
 /// since otherwise two peers that slept once keep each other sleeping.
@@ -97,12 +97,29 @@ pub fn look(
         habit.store(known);
         return false;
     }
-    let budget_ns = BUDGET_NS + if rang { WAKE_NS } else { 0 };
     let mut spent = Spent { burned_ns: 0, passed_ns: 0, late_ns: 0 };
-    let found = spent.turn(&mut ready, give_up, budget_ns);
+    let is_near = thread::peer_is_near();
+    let found_at_once = !is_near && spent.look_eagerly(&mut ready);
+    if found_at_once && spent.late_ns == 0 && leave == Leave::Look && nothing_to_learn(known) {
+        return true;
+    }
+    let found = if found_at_once {
+        thread::note_peer(false);
+        true
+    } else {
+        let budget_ns = BUDGET_NS + if rang { WAKE_NS } else { 0 };
+        spent.look_and_yield(&mut ready, give_up, budget_ns, is_near)
+    };
     habit.store(known.learn(Look { burned_ns: spent.burned_ns, found, rang }));
     settle(leave, &spent, found, known.asleep_ns());
     found
+}
+
+/// True where one more look that finds at once changes neither the habit nor the account: that is
+/// each wait between two cores that do nothing else, and it writes no word.
+#[inline]
+fn nothing_to_learn(known: Habit) -> bool {
+    known.is_at_best() && ACCOUNT.with(Cell::get).is_full()
 }
 
 /// Books what a look saved or lost.
@@ -140,21 +157,6 @@ impl Spent {
     /// A peer on another core answers within a microsecond, and looking is all there is to do; a
     /// peer on this core answers only once it has been given the core. Which of both it is this
     /// thread learns from how its last waits ended.
-    #[inline]
-    fn turn(
-        &mut self,
-        ready: &mut impl FnMut() -> bool,
-        give_up: impl FnMut() -> bool,
-        budget_ns: u64,
-    ) -> bool {
-        let is_near = thread::peer_is_near();
-        if !is_near && self.look_eagerly(ready) {
-            thread::note_peer(false);
-            return true;
-        }
-        self.look_and_yield(ready, give_up, budget_ns, is_near)
-    }
-
     #[inline]
     fn look_eagerly(&mut self, ready: &mut impl FnMut() -> bool) -> bool {
         let began = clock::cycles();

@@ -35,6 +35,8 @@ const LOOKS_PER_SHORTER_REST: u16 = 128;
 /// After so many one wait is slept to learn from; an eighth of it while nothing is known. A sleep in
 /// a large set costs a bell for each connection that speaks before the thread is up.
 const LOOKS_PER_SLEEP: u16 = 1024;
+/// A mean of burned time that an eager look does not raise.
+const BEST: u16 = (super::EAGER_NS / BURNED_UNIT_NS) as u16;
 /// What the packed word counts in.
 const BURNED_UNIT_NS: u64 = 16;
 const ASLEEP_UNIT_NS: u64 = 1_000;
@@ -95,6 +97,12 @@ impl Habit {
             false => self.count_paid(),
         }
         self
+    }
+
+    /// True while all waits end at the first eager look: another one of these changes nothing.
+    #[inline]
+    pub fn is_at_best(self) -> bool {
+        self.burned <= BEST && self.rest == 0 && self.longer == 0
     }
 
     fn burned_ns(self) -> u64 {
