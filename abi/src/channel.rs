@@ -36,13 +36,13 @@
 //! 32   stamps u64 x 3       W: cycle counter at publications, the last three; asked for by
 //! 56   stamps wanted u32    R sets: who reads cares which of several streams was first
 //! 60   next stamp u32       W: place of the next one
-//! 64   write lock u32       W side only
+//! 64   reserved u32
 //! 72   prefix u64           bytes sent on the shadow before the ring was begun   W
 //! 80   held u64             end of the bytes behind tail that are held back W
 //! 88   held until u64       monotonic ns from which R may take them nonetheless W
 //! 128  head u64             bytes ever read                R
 //! 136  writer asleep u32    set by W, exchanged to 0 by R
-//! 192  read lock u32        R side only
+//! 192  reserved u32
 //! 196  drained u32          bell bytes taken off the shadow R side only
 //! 200  taken u64            bytes of the prefix taken off the shadow   R side only
 //! ```
@@ -116,8 +116,6 @@ pub mod direction {
     pub const STAMPS_WANTED: usize = 56;
     /// Place of the next one.
     pub const NEXT_STAMP: usize = 60;
-    /// Lock of the writing side.
-    pub const WRITE_LOCK: usize = 64;
     /// Bytes sent on the shadow before the ring was begun; final once the slot is Started.
     pub const PREFIX: usize = 72;
     /// End of the bytes behind `tail` that the writer holds back; not behind it: nothing is held.
@@ -130,8 +128,6 @@ pub mod direction {
     pub const WANT_NATIVE: usize = 28;
     /// The writer sleeps until there is room.
     pub const WRITER_ASLEEP: usize = 136;
-    /// Lock of the reading side.
-    pub const READ_LOCK: usize = 192;
     /// Bell bytes the reading side has taken off the shadow.
     pub const DRAINED: usize = 196;
     /// Bytes of the prefix that the reading side has taken off the shadow.

@@ -42,5 +42,5 @@ pub const HELD_BACK_NS: u64 = 200_000_000;
 pub const DEMOTE_WAIT_NS: u64 = 4_000_000;
 /// The same for a peer that does not sleep on the connection: longer than it looks before it sleeps.
 pub const DEMOTE_AWAKE_WAIT_NS: u64 = 1_000_000;
-/// How long one side waits where not even a relay can stand in.
-pub const DEMOTE_DEADLINE_MS: u64 = 200;
+/// How long one side waits where not even a relay can stand in, because the kernel makes no process.
+pub const DEMOTE_DEADLINE_NS: u64 = 200_000_000;

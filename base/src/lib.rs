@@ -25,6 +25,7 @@ pub mod packet;
 pub mod place;
 pub mod process;
 pub mod remap;
+pub mod robust;
 pub mod seal;
 pub mod socket_owner;
 pub mod spin;

@@ -159,6 +159,16 @@ impl SharedMapping {
         Ok(fd)
     }
 
+    /// Memory of `len` zeroed bytes that this process shares with whom it forks from now on. There is
+    /// no descriptor of it by which others could come to it.
+    pub fn for_descendants(len: usize) -> Result<SharedMapping, MappingError> {
+        check_len(len)?;
+        let (access, flags) = (Access::ReadWrite, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
+        // SAFETY: no address is asked for, so no existing mapping is touched.
+        let start = unsafe { mmap(0, len, protection(access), flags, -1, 0) }?;
+        Ok(SharedMapping { start, len, access })
+    }
+
     /// Maps the first `len` bytes of a descriptor that may come from somebody we do not trust.
     pub fn from_fd(fd: RawFd, len: usize, access: Access) -> Result<SharedMapping, MappingError> {
         SharedMapping::map(fd, 0, len, access)

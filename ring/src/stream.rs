@@ -144,10 +144,10 @@ impl<P: Place> Lane<P> {
     ///
     /// `stagger` spreads the first bytes of different lanes over cache sets.
     pub fn reset(&self, stagger: u64) {
-        for word in [at::FLAGS, at::BELLS, at::READER_ASLEEP, at::WANT_NATIVE, at::WRITE_LOCK] {
+        for word in [at::FLAGS, at::BELLS, at::READER_ASLEEP, at::WANT_NATIVE] {
             self.place.u32(word).store(0, Relaxed);
         }
-        for word in [at::WRITER_ASLEEP, at::READ_LOCK, at::DRAINED] {
+        for word in [at::WRITER_ASLEEP, at::DRAINED] {
             self.place.u32(word).store(0, Relaxed);
         }
         self.forget_stamps();

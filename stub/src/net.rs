@@ -15,12 +15,12 @@ pub mod hold;
 pub mod identity;
 pub mod listen;
 pub mod option;
+pub mod patience;
 pub mod receive;
 pub mod relay;
 pub mod send;
 pub mod shadow;
 pub mod side_lock;
-
 pub mod socket;
 pub mod splice;
 pub mod wait;

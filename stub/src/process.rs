@@ -17,7 +17,7 @@ use crate::event::{epoll, mark};
 use crate::net::channel::Side;
 use crate::net::early::{self, Stage};
 use crate::net::socket::Stream;
-use crate::net::{accept, close, connect, demote, hold, listen, socket};
+use crate::net::{accept, close, connect, demote, hold, listen, side_lock, socket};
 use crate::table::{self, Kind};
 use crate::thread::{self, Critical};
 use crate::{file, report, session, uring, Answer};
@@ -82,6 +82,20 @@ fn settle_before_fork() {
         if !begun {
             demote::follow(fd, index);
         }
+    }
+    leave_if_lockless();
+}
+
+/// Processes that hold one stream need locks. Without memory for them all is the kernel's.
+fn leave_if_lockless() {
+    let direct = || {
+        table::walk(0, u32::MAX).filter_map(|(fd, kind)| match kind {
+            Kind::Socket(index) if socket::at(index).stream().is_some() => Some((fd, index)),
+            _ => None,
+        })
+    };
+    if direct().next().is_some() && !side_lock::prepare() {
+        direct().for_each(|(fd, index)| demote::leave_at_once(fd, index, Native::Forked));
     }
 }
 

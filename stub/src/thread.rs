@@ -8,7 +8,7 @@ use std::cell::Cell;
 use std::sync::atomic::compiler_fence;
 use std::sync::atomic::Ordering::SeqCst;
 
-use heliostat_base::{call, process};
+use heliostat_base::{call, process, robust};
 
 thread_local! {
     static DEPTH: Cell<u32> = const { Cell::new(0) };
@@ -99,6 +99,7 @@ pub fn may_be_child() -> bool {
 /// Notes that it is none.
 pub fn is_no_child() {
     SPAWNED.with(|spawned| spawned.set(false));
+    robust::forget_thread();
 }
 
 /// While one of these lives, handlers of asynchronous signals wait.
@@ -214,6 +215,7 @@ pub fn tid() -> i32 {
 /// The child of a fork is another thread.
 pub fn forget_tid() {
     TID.with(|tid| tid.set(0));
+    robust::forget_thread();
 }
 
 /// Sends SIGPIPE to this thread, as the kernel does with EPIPE.

@@ -17,7 +17,7 @@ use heliostat_abi::channel::{self, direction, slot};
 use heliostat_base::call;
 use heliostat_base::mapping::SharedMapping;
 use heliostat_stub::event::{epoll, poll};
-use heliostat_stub::net::demote;
+use heliostat_stub::net::{demote, side_lock};
 use support::pair::{direct, End};
 
 const ROUNDS: u64 = 60;
@@ -74,10 +74,8 @@ fn scribble(dice: &mut Dice, memory: &SharedMapping) {
         direction::BELLS,
         direction::READER_ASLEEP,
         direction::WANT_NATIVE,
-        direction::WRITE_LOCK,
         direction::HEAD,
         direction::WRITER_ASLEEP,
-        direction::READ_LOCK,
         direction::DRAINED,
     ];
     let base = channel::slot_offset(dice.roll(2) as u32);
@@ -148,7 +146,8 @@ fn round(seed: u64) {
     let (honest, hostile) = if seed % 2 == 0 { (client, server) } else { (server, client) };
     honest.set_timeouts(Duration::from_millis(10));
     if dice.roll(4) == 0 {
-        // As after a fork: the lock words in the scribbled memory are taken too.
+        // As after a fork: the lock of the side is taken too.
+        assert!(side_lock::prepare());
         heliostat_stub::net::socket::at(honest.index()).shared.store(true, SeqCst);
     }
     // SAFETY: epoll_create1 takes no pointer.

@@ -3,9 +3,11 @@
 
 mod support;
 
+use heliostat_abi::channel::direction::{SWITCHED, TAKEN_BACK};
 use heliostat_abi::code::Native;
 use heliostat_base::call;
-use heliostat_stub::net::demote;
+use heliostat_stub::net::patience::Account;
+use heliostat_stub::net::{demote, socket};
 use support::pair::{direct, End, Listener};
 use support::RING_BYTES;
 
@@ -175,4 +177,33 @@ fn an_end_that_is_passed_while_the_peer_writes_gets_every_byte_once() {
     for turn in 0..60 {
         pass_in_the_middle(turn * 5, 1 + turn * 37);
     }
+}
+
+#[test]
+fn a_peer_that_says_it_takes_back_and_does_so_late_holds_up_nobody_and_loses_nothing() {
+    let (client, server) = direct();
+    say(&client, &server, b"ask");
+    say(&server, &client, b"answer");
+    assert_eq!(client.send(b"unread", 0), Ok(6));
+    let lane = socket::at(client.index()).stream().expect("it is direct").outgoing;
+    std::thread::scope(|scope| {
+        scope.spawn(|| while lane.accept_want().is_none() {});
+        pass(&server);
+    });
+    // Its writer was stopped in the middle, as the kernel may do to anybody, and goes on now.
+    lane.raise(SWITCHED | TAKEN_BACK);
+    call::send(client.fd, b"unread, and more", libc::MSG_NOSIGNAL).unwrap();
+    assert_eq!(read_natively(&server, 16), b"unread, and more");
+}
+
+#[test]
+fn a_user_whose_peer_lets_one_wait_in_vain_is_not_waited_for_again_soon() {
+    let (client, server) = direct();
+    say(&client, &server, b"ask");
+    say(&server, &client, b"answer");
+    assert_eq!(client.send(b"unread", 0), Ok(6));
+    let account = Account::of_peer(&socket::at(server.index()).stream().expect("it is direct"));
+    pass(&server);
+    assert!(!account.allows_wait());
+    assert_eq!(read_natively(&server, 6), b"unread");
 }

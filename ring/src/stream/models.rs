@@ -18,7 +18,7 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering, UnsafeCell};
 
 const WORDS: [usize; 5] =
     [at::FLAGS, at::READER_ASLEEP, at::WANT_NATIVE, at::WRITER_ASLEEP, at::BELLS];
-const UNUSED: [usize; 3] = [at::WRITE_LOCK, at::READ_LOCK, at::DRAINED];
+const UNUSED: [usize; 1] = [at::DRAINED];
 const POSITIONS: [usize; 7] =
     [at::TAIL, at::ORIGIN, at::HEAD, at::PREFIX, at::TAKEN, at::HELD, at::HELD_UNTIL];
 /// A third of it is one byte, so that a full ring of four is the only one without room.

@@ -8,7 +8,7 @@ use heliostat_abi::channel::direction as at;
 
 use super::{Corrupt, Lane, Place};
 use crate::sync::Ordering::{Acquire, Relaxed, SeqCst};
-use crate::sync::{fence_after_locked, full_fence, AtomicU32};
+use crate::sync::{fence_after_locked, full_fence};
 
 /// Values of the wish for the kernel's path. Odd ones have no answer yet.
 const WANTED: u32 = 1;
@@ -179,15 +179,5 @@ impl<P: Place> Lane<P> {
     /// Notes that the reading side took `count` bell bytes off the shadow.
     pub fn bells_drained(&self, count: u32) {
         self.place.u32(at::DRAINED).fetch_add(count, SeqCst);
-    }
-
-    /// Lock word of the writing side's processes.
-    pub fn write_lock(&self) -> &AtomicU32 {
-        self.place.u32(at::WRITE_LOCK)
-    }
-
-    /// Lock word of the reading side's processes.
-    pub fn read_lock(&self) -> &AtomicU32 {
-        self.place.u32(at::READ_LOCK)
     }
 }

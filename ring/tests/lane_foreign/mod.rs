@@ -30,16 +30,8 @@ const KINDS: u8 = 12;
 /// Words of a direction: positions first, then all others.
 pub const POSITIONS: [usize; 7] =
     [at::TAIL, at::ORIGIN, at::HEAD, at::PREFIX, at::TAKEN, at::HELD, at::HELD_UNTIL];
-pub const OTHERS: [usize; 8] = [
-    at::FLAGS,
-    at::BELLS,
-    at::READER_ASLEEP,
-    at::WANT_NATIVE,
-    at::WRITE_LOCK,
-    at::WRITER_ASLEEP,
-    at::READ_LOCK,
-    at::DRAINED,
-];
+pub const OTHERS: [usize; 6] =
+    [at::FLAGS, at::BELLS, at::READER_ASLEEP, at::WANT_NATIVE, at::WRITER_ASLEEP, at::DRAINED];
 /// Kinds of step 10, by `a`: raise; reader sleeps, is awake, is taken; the same of the writer;
 /// want, retract, accept; a bell counted, not counted after all, drained; bytes before the ring sent,
 /// and taken.

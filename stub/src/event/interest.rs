@@ -299,8 +299,10 @@ impl Interest {
         if self.disabled || !self.is_active {
             return false;
         }
-        let (_, is_news, has_switched) = self.news(socket::at(self.socket), &self.stream);
-        is_news || has_switched
+        let socket = socket::at(self.socket);
+        let (_, is_news, has_switched) = self.news(socket, &self.stream);
+        // The bell of a switch wakes who sleeps for it.
+        is_news || has_switched && !socket.awaits_bell.load(Relaxed)
     }
 
     /// True when room is waited for and there is none now.

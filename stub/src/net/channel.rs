@@ -211,6 +211,11 @@ impl Slot {
         })
     }
 
+    /// Tells this stream from every other one: its channel, and in it the slot and which use of it.
+    pub fn name(&self) -> (ObjectId, u32, u32) {
+        (self.channel.entry.id, self.index, self.generation)
+    }
+
     /// State now; nonsense counts as Free.
     pub fn state(&self) -> SlotState {
         let word = self.word(slot::STATE).load(Acquire); // S1

@@ -15,19 +15,19 @@
 
 mod complete;
 
-use std::sync::atomic::Ordering::{Relaxed, Release};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use heliostat_abi::channel::direction::{RESET, SWITCHED, TAKEN_BACK};
 use heliostat_abi::channel::SlotState;
 use heliostat_abi::code::Native;
-use heliostat_abi::limits::DEMOTE_DEADLINE_MS;
 use heliostat_abi::report::Counter;
-use heliostat_base::{call, clock, spin};
+use heliostat_base::call;
 use heliostat_ring::stream::Wish;
 
 use super::early::{self, Stage};
+use super::side_lock::{self, Half};
 use super::socket::{self, Socket, Stream};
-use super::{accept, connect, end, option, shadow, side_lock};
+use super::{accept, connect, end, option, shadow};
 use crate::report;
 use crate::thread::Critical;
 
@@ -142,7 +142,7 @@ fn revoke(fd: i32, index: u32, socket: &Socket, stream: &Stream, reason: Native)
     }
     // Nobody of this end writes meanwhile.
     let sender = socket.sender.lock();
-    let shared = side_lock::enter(socket, stream.outgoing.write_lock());
+    let shared = side_lock::enter(socket, stream, Half::Writing);
     stream.outgoing.push();
     let is_begun = stream.outgoing.tail() != 0 || stream.outgoing.flags() != 0;
     let is_given_up = match stream.slot.state() {
@@ -187,7 +187,7 @@ fn switch_outgoing(fd: i32, socket: &Socket, stream: &Stream, bell: Bell) {
     if sender.stream.take().is_none() {
         return;
     }
-    let _shared = side_lock::enter(socket, stream.outgoing.write_lock());
+    let _shared = side_lock::enter(socket, stream, Half::Writing);
     if stream.outgoing.flags() & SWITCHED != 0 {
         return; // another holder of this end has done it
     }
@@ -259,6 +259,20 @@ fn send_all(fd: i32, bytes: &[u8]) {
     }
 }
 
+/// True when the peer has switched, and what lies in front of that has been read, taken back or, of
+/// bells, taken off the shadow: going native gets further then.
+pub fn can_follow(fd: i32, socket: &Socket, stream: &Stream) -> bool {
+    let flags = stream.incoming.flags();
+    if flags & SWITCHED == 0 || (flags & TAKEN_BACK == 0 && stream.incoming.unread() != Ok(0)) {
+        return false;
+    }
+    if socket.awaits_bell.load(Acquire) {
+        shadow::drain(fd, socket, &stream.incoming);
+        return stream.incoming.bells_pending() == 0 || socket.shadow_ended.load(Relaxed);
+    }
+    true
+}
+
 /// The incoming lane after its switch: what is left in the ring must have been read or taken
 /// back; then the bells go, and the shadow's next byte is payload.
 fn finish_incoming(fd: i32, index: u32, socket: &Socket, stream: &Stream, reason: Native) {
@@ -278,14 +292,15 @@ fn finish_incoming(fd: i32, index: u32, socket: &Socket, stream: &Stream, reason
     if !taken_back && stream.incoming.unread().is_ok_and(|unread| unread > 0) {
         return; // the reader comes back here once it has read them
     }
-    let ends = clock::monotonic_ns() + DEMOTE_DEADLINE_MS * 1_000_000;
-    while stream.incoming.bells_pending() != 0 && clock::monotonic_ns() < ends {
-        shadow::drain(fd, socket, &stream.incoming);
-        spin::yield_now();
-    }
-    if stream.incoming.bells_pending() != 0 && !socket.shadow_ended.load(Relaxed) {
-        // A peer that was stopped before it rang: that byte would come in the middle of payload.
+    shadow::drain(fd, socket, &stream.incoming);
+    let missing = stream.incoming.bells_pending();
+    if missing > shadow::BELLS_MAX {
         return complete::reset(fd, index, socket, stream, Native::Corrupt);
+    }
+    if missing != 0 && !socket.shadow_ended.load(Relaxed) {
+        // It would come in the middle of payload. Its peer may be stopped in front of ringing it, or
+        // lie: nobody waits here, and who looks again comes back.
+        return socket.awaits_bell.store(true, Release);
     }
     socket.receiver.lock().stream = None;
     finish(fd, index, reason);

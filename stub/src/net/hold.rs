@@ -15,8 +15,9 @@ use heliostat_ring::stream::{HeldBack, Lane, MoveError, WriteCache};
 
 use super::option::{CORK, HOLDS};
 use super::send::Source;
+use super::side_lock::{self, Half};
 use super::socket::{self, Socket};
-use super::{demote, shadow, side_lock};
+use super::{demote, shadow};
 use crate::table::{self, Kind};
 
 /// True when a send is not as simple as most.
@@ -114,7 +115,7 @@ fn push_is_asked(fd: i32, socket: &Socket) -> bool {
     let half = socket.sender.lock();
     let Some(stream) = &half.stream else { return false };
     let lane = &stream.outgoing;
-    let Some(_shared) = side_lock::enter(socket, lane.write_lock()) else { return false };
+    let Some(_shared) = side_lock::enter(socket, stream, Half::Writing) else { return false };
     announce(fd, socket, lane, lane.push(), false);
     lane.is_native_wanted()
 }

@@ -17,9 +17,10 @@ use early_steps::{read_on, step_early, step_undecided};
 
 use super::early::{self, Stage, Taken};
 use super::send::PIECE_BYTES;
+use super::side_lock::{self, Half};
 use super::socket::{self, Socket, Stream};
 use super::wait::{self, Wake};
-use super::{accept, demote, end, listen, shadow, side_lock};
+use super::{accept, demote, end, listen, shadow};
 use crate::report::Line;
 use crate::table::{self, Kind};
 use crate::thread::Critical;
@@ -27,6 +28,8 @@ use crate::{fail, Answer};
 
 /// Flags that change nothing for a stream socket without control data.
 const HARMLESS: i32 = libc::MSG_CMSG_CLOEXEC | libc::MSG_NOSIGNAL | libc::MSG_WAITFORONE;
+/// Looks of one call that does not wait; an honest peer needs a second one, seldom a third.
+const TURNS_MAX: u32 = 16;
 const KNOWN: i32 =
     HARMLESS | libc::MSG_DONTWAIT | libc::MSG_PEEK | libc::MSG_WAITALL | libc::MSG_TRUNC;
 
@@ -143,8 +146,9 @@ fn receive_slowly(
     let mut next = Some(first);
     let wanted: usize = buffers.iter().map(|buffer| buffer.len()).sum();
     let waits_for_all = flags & libc::MSG_WAITALL != 0 && flags & libc::MSG_PEEK == 0;
-    let mut total = 0;
+    let (mut total, mut turns) = (0, 0);
     let answer = loop {
+        turns += 1;
         let step = next.take().unwrap_or_else(|| step(fd, socket, buffers, flags));
         let stream = match step {
             Step::Done(bytes) => {
@@ -169,6 +173,10 @@ fn receive_slowly(
                 continue;
             }
             Step::Empty(_) if wanted == 0 => break Some(Ok(total)),
+            // A peer that changes its words between two looks could go on doing so.
+            Step::Again if turns > TURNS_MAX && is_impatient(socket, flags) => {
+                break if total > 0 { Some(Ok(total)) } else { fail(libc::EAGAIN) };
+            }
             Step::Again => continue,
             Step::Undecided => return Received::Sleep,
             Step::Follow => {
@@ -243,7 +251,7 @@ fn step(fd: i32, socket: &Socket, buffers: &mut [IoSliceMut<'_>], flags: i32) ->
     let Some(stream) = &half.stream else {
         return step_undecided(fd, socket, half, buffers, flags);
     };
-    let Some(_shared) = side_lock::enter(socket, stream.incoming.read_lock()) else {
+    let Some(_shared) = side_lock::enter(socket, stream, Half::Reading) else {
         return demote::broken(fd, socket, stream, Step::Gone);
     };
     // Once this end has switched, what is left to do is reading until the peer switches too.
@@ -252,9 +260,9 @@ fn step(fd: i32, socket: &Socket, buffers: &mut [IoSliceMut<'_>], flags: i32) ->
         return Step::Leave(Native::Revoked);
     }
     if socket.is_frozen() || is_frozen_by_other(socket, stream) {
-        return match stream.incoming.flags() & SWITCHED {
-            0 => Step::Empty(stream.clone()),
-            _ => Step::Leave(Native::PeerAsked),
+        return match demote::can_follow(fd, socket, stream) {
+            false => Step::Empty(stream.clone()),
+            true => Step::Leave(Native::PeerAsked),
         };
     }
     let peeks = flags & libc::MSG_PEEK != 0;
@@ -310,7 +318,7 @@ fn count_or_discard(stream: &Stream, limit: usize, peeks: bool) -> Result<ReadDo
 /// Another process that holds this end has stopped reading: what is in the ring comes again, on
 /// the shadow. Under the lock that both take for reading.
 #[inline]
-fn is_frozen_by_other(socket: &Socket, stream: &Stream) -> bool {
+pub(super) fn is_frozen_by_other(socket: &Socket, stream: &Stream) -> bool {
     socket.shared.load(Relaxed)
         && (stream.incoming.is_reader_leaving() || stream.incoming.flags() & TAKEN_BACK != 0)
 }
@@ -364,7 +372,7 @@ fn when_empty(fd: i32, socket: &Socket, stream: &Stream) -> Step {
     if !taken_back && stream.incoming.unread().is_ok_and(|unread| unread > 0) {
         return Step::Again;
     }
-    if flags & SWITCHED != 0 {
+    if demote::can_follow(fd, socket, stream) {
         return Step::Leave(Native::PeerAsked);
     }
     if ended || flags & RESET != 0 {

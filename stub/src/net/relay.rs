@@ -10,7 +10,7 @@ use std::os::fd::AsRawFd;
 
 use std::sync::atomic::Ordering::Acquire;
 
-use heliostat_abi::channel::direction::{RESET, SWITCHED};
+use heliostat_abi::channel::direction::{RESET, SWITCHED, TAKEN_BACK};
 use heliostat_base::fd::OwnedFd;
 use heliostat_base::process::Detached;
 use heliostat_base::sys::Errno;
@@ -25,11 +25,9 @@ const PIECE_BYTES: usize = 64 * 1024;
 /// The relay looks by itself this often, should a bell be lost with a dying peer.
 const LOOK_MS: i32 = 1000;
 
-/// Puts a relay in place; false when the kernel refuses. The outgoing lane has been switched.
+/// Puts a relay in place; false when the kernel refuses. The outgoing lane has been switched, and the
+/// wish retracted, unless the peer says that it fulfils it: then the relay waits until it has.
 pub fn start(fd: i32, index: u32, socket: &Socket, stream: &Stream) -> bool {
-    if !stream.incoming.retract_want() {
-        return false; // the peer has come round after all
-    }
     stand_in(fd, index, |far| Relay::new(fd, socket, stream, far).carry())
 }
 
@@ -255,7 +253,8 @@ impl<'a> Relay<'a> {
         if reads_ring {
             lane.reader_sleeps();
         }
-        let must_look = reads_ring && lane.unread().is_ok_and(|unread| unread > 0);
+        let may_look = reads_ring && !is_promised(self.stream) && !is_taken_back(self.stream);
+        let must_look = may_look && lane.unread().is_ok_and(|unread| unread > 0);
         let wants = |is_asked: bool, events: i16| if is_asked { events } else { 0 };
         let far_events = wants(self.outward.wants_more(), libc::POLLIN)
             | wants(!self.inward.is_empty(), libc::POLLOUT);
@@ -281,6 +280,18 @@ impl<'a> Relay<'a> {
     }
 }
 
+/// The peer says that it takes back what is unread, and has not done so yet: nobody reads it.
+fn is_promised(stream: &Stream) -> bool {
+    let lane = &stream.incoming;
+    lane.is_reader_leaving() && !lane.is_native_wanted() && lane.flags() & SWITCHED == 0
+}
+
+/// What was unread follows on the shadow.
+fn is_taken_back(stream: &Stream) -> bool {
+    let taken_back = SWITCHED | TAKEN_BACK;
+    stream.incoming.flags() & taken_back == taken_back
+}
+
 /// What comes in: the ring to its end, and after the peer's switch the shadow.
 fn read_stream(
     shadow: i32,
@@ -302,12 +313,18 @@ fn read_stream(
     // Looked at before the ring: what was written before the end lies in it.
     let has_ended = socket.shadow_ended.load(Acquire);
     let flags = stream.incoming.flags();
-    let done = stream.incoming.read(&mut [IoSliceMut::new(bytes)], false);
-    let done = done.map_err(|_| Errno(libc::ECONNRESET))?;
-    if done.bytes > 0 {
-        // Our direction is switched, so no bell can be rung: a writer that sleeps for room wakes
-        // when it looks at its wish, which the shadow's byte order keeps apart from payload.
-        return Ok(done.bytes);
+    if is_promised(stream) && !has_ended {
+        shadow::probe(shadow, socket);
+        return Err(Errno(libc::EAGAIN));
+    }
+    if !is_taken_back(stream) {
+        let done = stream.incoming.read(&mut [IoSliceMut::new(bytes)], false);
+        let done = done.map_err(|_| Errno(libc::ECONNRESET))?;
+        if done.bytes > 0 {
+            // Our direction is switched, so no bell can be rung: a writer that sleeps for room wakes
+            // when it looks at its wish, which the shadow's byte order keeps apart from payload.
+            return Ok(done.bytes);
+        }
     }
     if flags & SWITCHED != 0 {
         shadow::drain(shadow, socket, &stream.incoming);

@@ -229,7 +229,7 @@ fn step(fd: i32, socket: &Socket, source: &Source<'_>) -> Step {
     if let Some(refused) = refusal(fd, socket, stream, source) {
         return refused;
     }
-    let Some(_shared) = side_lock::enter(socket, stream.outgoing.write_lock()) else {
+    let Some(_shared) = side_lock::enter(socket, stream, side_lock::Half::Writing) else {
         return demote::broken(fd, socket, stream, Step::Gone);
     };
     if !early::begin(fd, socket, stream) {

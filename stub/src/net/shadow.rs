@@ -20,6 +20,11 @@ use crate::{report, waiting};
 const PROBE_PAUSE_CYCLES: u64 = 40_000_000;
 /// Bell bytes drained by one call.
 const DRAIN_BYTES: usize = 256;
+/// So many calls drain at a time. An honest peer has a few bells under way; one that goes on counting
+/// and sending while they are taken is not followed.
+const DRAIN_TURNS: usize = 16;
+/// More bells than that are nonsense.
+pub const BELLS_MAX: u32 = 1 << 24;
 
 /// Wakes the peer, for `written` bytes at the end of the lane: one byte on the shadow, counted
 /// before it is sent so that the peer can tell bells from payload. Called under the sender's lock
@@ -89,12 +94,13 @@ fn drain_pending(fd: i32, socket: &Socket, incoming: &Lane) {
     // Two threads that both counted the same bell would take a byte of payload with it.
     let _alone = socket.draining.lock();
     let mut bytes = [0; DRAIN_BYTES];
-    loop {
-        let pending = incoming.bells_pending() as usize;
-        if pending == 0 || pending > 1 << 24 {
+    for _ in 0..DRAIN_TURNS {
+        let pending = incoming.bells_pending();
+        if pending == 0 || pending > BELLS_MAX {
             return;
         }
-        match call::recv(fd, &mut bytes[..pending.min(DRAIN_BYTES)], libc::MSG_DONTWAIT) {
+        let wanted = DRAIN_BYTES.min(pending as usize);
+        match call::recv(fd, &mut bytes[..wanted], libc::MSG_DONTWAIT) {
             Ok(0) => return note_end(socket),
             Ok(count) => incoming.bells_drained(count as u32),
             Err(Errno(libc::EAGAIN | libc::EINTR)) => return,

@@ -4,24 +4,23 @@
 //! halves by one lock each: one thread may read while another writes. Two descriptors of one
 //! connection (dup) share a place.
 
+mod halves;
 mod places;
 
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64};
-use std::sync::Arc;
 
 use heliostat_abi::code::Native;
 use heliostat_abi::report::Path;
 use heliostat_base::lock::Lock;
-use heliostat_ring::stream::{Lane, WriteCache};
+use heliostat_ring::stream::Lane;
 
-use super::accept::Undecided;
 use super::channel::{Side, Slot};
 use super::early::Stage;
-use crate::report::Line;
 use crate::waiting::HabitCell;
 
+pub use halves::*;
 pub use places::*;
 
 /// A direct stream as one process holds it.
@@ -35,52 +34,6 @@ pub struct Stream {
     pub incoming: Lane,
     /// What goes out.
     pub outgoing: Lane,
-}
-
-/// How many of this process rely on a bell for a connection.
-pub struct Armed {
-    /// For bytes.
-    pub readers: u32,
-    /// For room.
-    pub writers: u32,
-}
-
-/// The reading half.
-pub struct Receiver {
-    /// The stream, while this half is direct.
-    pub stream: Option<Stream>,
-    /// Payload bytes received so far.
-    pub received: u64,
-    /// Its line in the report.
-    pub line: Option<Arc<Line>>,
-    /// What is known of an accepted connection whose offer may still come.
-    pub undecided: Option<Box<Undecided>>,
-}
-
-/// The writing half.
-pub struct Sender {
-    /// The stream, while this half is direct.
-    pub stream: Option<Stream>,
-    /// What is remembered of the reader.
-    pub cache: WriteCache,
-    /// Bytes of one segment of the shadow; 0 until it was asked.
-    pub segment: u64,
-    /// Payload bytes sent so far.
-    pub sent: u64,
-    /// Its line in the report.
-    pub line: Option<Arc<Line>>,
-}
-
-impl Receiver {
-    const fn empty() -> Self {
-        Self { stream: None, received: 0, line: None, undecided: None }
-    }
-}
-
-impl Sender {
-    const fn empty() -> Self {
-        Self { stream: None, cache: WriteCache::new(), segment: 0, sent: 0, line: None }
-    }
 }
 
 /// What one connection is, in this process.
@@ -99,6 +52,8 @@ pub struct Socket {
     pub armed: Lock<Armed>,
     /// This end stopped reading the ring for good (see `demote`).
     pub frozen: AtomicBool,
+    /// The peer has switched, and its last bell is not here yet: nothing is to be seen before it.
+    pub awaits_bell: AtomicBool,
     /// exec(2) was tried while it would have closed this descriptor: the holder is given back.
     pub holder_given: AtomicBool,
     /// Descriptors of this process that refer to it.
@@ -180,6 +135,7 @@ impl Socket {
             draining: Lock::new(()),
             armed: Lock::new(Armed { readers: 0, writers: 0 }),
             frozen: AtomicBool::new(false),
+            awaits_bell: AtomicBool::new(false),
             holder_given: AtomicBool::new(false),
             descriptors: AtomicU32::new(0),
             generation: AtomicU32::new(0),
@@ -362,7 +318,7 @@ impl Socket {
         for flag in [&self.write_shut, &self.shadow_ended, &self.broken, &self.starved] {
             flag.store(false, Relaxed);
         }
-        for flag in [&self.end_settled, &self.ended_in_order, &self.doubted] {
+        for flag in [&self.end_settled, &self.ended_in_order, &self.doubted, &self.awaits_bell] {
             flag.store(false, Relaxed);
         }
         for word in [&self.stage, &self.shadow_news, &self.shadow_news_read] {

@@ -161,7 +161,8 @@ fn is_changed(fd: i32, socket: &Socket, stream: &Stream, for_room: bool) -> bool
         // What is in the ring comes behind the shadow's bytes, which are looked at below.
         false if socket.reads_shadow() => false,
         false => {
-            flags & (FIN | RESET | SWITCHED) != 0
+            flags & (FIN | RESET) != 0
+                || demote::can_follow(fd, socket, stream)
                 || (stream.incoming.unread().is_ok_and(|unread| unread > 0) && !socket.is_frozen())
         }
     };

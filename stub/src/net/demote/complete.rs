@@ -17,13 +17,15 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use heliostat_abi::channel::direction::{RESET, SWITCHED, TAKEN_BACK};
 use heliostat_abi::code::Native;
-use heliostat_abi::limits::{DEMOTE_AWAKE_WAIT_NS, DEMOTE_DEADLINE_MS, DEMOTE_WAIT_NS};
+use heliostat_abi::limits::{DEMOTE_AWAKE_WAIT_NS, DEMOTE_DEADLINE_NS, DEMOTE_WAIT_NS};
 use heliostat_base::{call, clock, spin};
 
 use super::{finish, switch_outgoing, Bell};
 use crate::net::early::{self, Stage};
+use crate::net::patience::Account;
+use crate::net::side_lock::{self, Half};
 use crate::net::socket::{Socket, Stream};
-use crate::net::{end, relay, shadow, side_lock};
+use crate::net::{end, relay, shadow};
 
 /// Between two looks at a peer that has been woken.
 const LOOK_PAUSE_NS: u64 = 100_000;
@@ -38,10 +40,18 @@ pub fn leave(fd: i32, index: u32, socket: &Socket, stream: &Stream, reason: Nati
         0 => DEMOTE_AWAKE_WAIT_NS,
         _ => DEMOTE_WAIT_NS,
     };
-    match await_through(fd, socket, stream, wait_ns) {
+    match await_through(fd, socket, stream, Wait::AtMost(wait_ns)) {
         true => settle(fd, index, socket, reason),
         false => leave_alone(fd, index, socket, stream, reason),
     }
+}
+
+/// How long the peer is waited for.
+enum Wait {
+    /// As long as its user has not been waited for in vain lately.
+    AtMost(u64),
+    /// Nothing else is left to do.
+    ToTheLast(u64),
 }
 
 /// Stops this end's reading and asks the writer to take the unread bytes back. Under the
@@ -51,7 +61,7 @@ fn freeze(socket: &Socket, stream: &Stream) {
     if receiver.stream.is_none() {
         return;
     }
-    let _shared = side_lock::enter(socket, stream.incoming.read_lock());
+    let _shared = side_lock::enter(socket, stream, Half::Reading);
     socket.frozen.store(true, Release);
     stream.incoming.want_native();
     // Who sleeps for room needs the peer's bell. Who is about to sees the wish, and does not.
@@ -64,20 +74,36 @@ fn freeze(socket: &Socket, stream: &Stream) {
 }
 
 /// Waits until this end is through with the ring, or the peer is gone, or the time is over.
-fn await_through(fd: i32, socket: &Socket, stream: &Stream, wait_ns: u64) -> bool {
+fn await_through(fd: i32, socket: &Socket, stream: &Stream, wait: Wait) -> bool {
+    let account = Account::of_peer(stream);
+    let wait_ns = match wait {
+        Wait::AtMost(_) if !account.allows_wait() => 0,
+        Wait::AtMost(ns) | Wait::ToTheLast(ns) => ns,
+    };
     let ends = clock::monotonic_ns() + wait_ns;
     let mut turns = spin::Spin::new();
+    let mut has_waited = false;
     loop {
         if !socket.reads_shadow() || early::settles(socket, stream) {
             shadow::drain(fd, socket, &stream.incoming);
         }
         if is_through(stream) {
+            if has_waited {
+                account.learn(false);
+            }
             return true;
         }
         shadow::probe_if_stale(fd, socket);
-        if has_left(socket, stream) || clock::monotonic_ns() > ends {
+        if has_left(socket, stream) {
             return false;
         }
+        if clock::monotonic_ns() >= ends {
+            if has_waited {
+                account.learn(true);
+            }
+            return false;
+        }
+        has_waited = true;
         if turns.turn() {
             let _ = call::ppoll(&mut [], Some(LOOK_PAUSE_NS), None);
         }
@@ -117,8 +143,11 @@ fn leave_alone(fd: i32, index: u32, socket: &Socket, stream: &Stream, reason: Na
     let is_done = match has_left(socket, stream) {
         true => stand_in_for_gone(fd, index, socket, stream),
         false => {
-            relay::start(fd, index, socket, stream)
-                || await_through(fd, socket, stream, DEMOTE_DEADLINE_MS * 1_000_000)
+            let has_come_round = !stream.incoming.retract_want();
+            let again = || Wait::AtMost(DEMOTE_AWAKE_WAIT_NS);
+            (has_come_round && await_through(fd, socket, stream, again()))
+                || relay::start(fd, index, socket, stream)
+                || await_through(fd, socket, stream, Wait::ToTheLast(DEMOTE_DEADLINE_NS))
         }
     };
     match is_done {

@@ -1,0 +1,55 @@
+//! The two halves of a connection, each behind a lock of its own, and who relies on bells.
+
+use std::sync::Arc;
+
+use heliostat_ring::stream::WriteCache;
+
+use super::Stream;
+use crate::net::accept::Undecided;
+use crate::report::Line;
+
+/// How many of this process rely on a bell for a connection.
+pub struct Armed {
+    /// For bytes.
+    pub readers: u32,
+    /// For room.
+    pub writers: u32,
+}
+
+/// The reading half.
+pub struct Receiver {
+    /// The stream, while this half is direct.
+    pub stream: Option<Stream>,
+    /// Payload bytes received so far.
+    pub received: u64,
+    /// Its line in the report.
+    pub line: Option<Arc<Line>>,
+    /// What is known of an accepted connection whose offer may still come.
+    pub undecided: Option<Box<Undecided>>,
+}
+
+/// The writing half.
+pub struct Sender {
+    /// The stream, while this half is direct.
+    pub stream: Option<Stream>,
+    /// What is remembered of the reader.
+    pub cache: WriteCache,
+    /// Bytes of one segment of the shadow; 0 until it was asked.
+    pub segment: u64,
+    /// Payload bytes sent so far.
+    pub sent: u64,
+    /// Its line in the report.
+    pub line: Option<Arc<Line>>,
+}
+
+impl Receiver {
+    pub(super) const fn empty() -> Self {
+        Self { stream: None, received: 0, line: None, undecided: None }
+    }
+}
+
+impl Sender {
+    pub(super) const fn empty() -> Self {
+        Self { stream: None, cache: WriteCache::new(), segment: 0, sent: 0, line: None }
+    }
+}
