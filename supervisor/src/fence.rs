@@ -28,7 +28,7 @@ pub fn probe() -> Result<Fenced, Errno> {
         0 => Err(Errno(libc::ENOSYS)),
         abi => {
             let root = rustix::process::geteuid().is_root();
-            Ok(Fenced { signals: abi >= 6, ipc: false, counts: false, root })
+            Ok(Fenced { signals: abi >= 6, root, ..Fenced::default() })
         }
     }
 }

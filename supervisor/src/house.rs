@@ -20,6 +20,7 @@ use crate::presence::is_there;
 use crate::refused::Refused;
 use crate::signals::{self, Coming};
 use crate::tree;
+use crate::uncharged::Uncharged;
 
 /// Ancestors that are looked at before a process counts as a stranger.
 const ANCESTORS_MAX: usize = 256;
@@ -46,6 +47,8 @@ pub struct House {
     pub fenced: Fenced,
     /// How many processes and threads there may be.
     pub births: Births,
+    /// What of the kernel's memory counts for nobody, where memory is limited.
+    pub uncharged: Uncharged,
     /// What limits their memory, where that is allowed.
     pub group: Option<MemoryGroup>,
     /// A sealed thread has asked on which cores another one may run: nobody restricts them from now

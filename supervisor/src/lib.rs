@@ -30,6 +30,7 @@ mod signals;
 mod system;
 mod trace;
 pub mod tree;
+mod uncharged;
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -125,7 +126,8 @@ pub fn seal(plan: Plan<'_>, become_program: impl FnOnce() -> i32) -> Result<Seal
     }
     let limits = plan.policy.limits;
     let fenced = fence::probe().map_err(|_| SealError::NoLandlock)?;
-    let fenced = Fenced { counts: limits.processes.is_some(), ..fenced };
+    let (counts, bounds) = (limits.processes.is_some(), limits.memory.is_some());
+    let fenced = Fenced { counts, bounds, ..fenced };
     // Each grant is held open.
     let own_limit = limits::raise_descriptors();
     let report = report::Report::create(plan.folder);
@@ -227,6 +229,7 @@ fn supervise(
         refused,
         control: net::ControlPlane::new(plan.control, &plan.policy),
         births: Births::new(plan.policy.limits.processes),
+        uncharged: uncharged::Uncharged::default(),
         group,
         policy: plan.policy,
         tells_identity: Mutex::new(Some(plan.tells_identity)),

@@ -34,7 +34,16 @@ KINDS = {
     "events": 4 * MIB,
     "epoll": 4 * MIB,
     "timers": 2 * MIB,
+    "attributes": 16 * MIB,
+    "segments": 16 * MIB,
+    "letters": 4 * MIB,
+    "semaphores": 8 * MIB,
+    "filters": 8 * MIB,
 }
+# What no control group counts, and how much of it there is at most.
+BOUNDED = {"locks": 13 * MIB, "orphaned_locks": 13 * MIB, "policies": 22 * MIB, "access_lists": 0}
+# Of these the holder has a descriptor where there is no name.
+SHARED_MEMORY = "/dev/shm:rw"
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +57,7 @@ def holder(tmp_path_factory):
 def start(holder: Path, folder: Path, kind: str, wanted: int, limit: str) -> subprocess.Popen:
     port = str(free_port())
     network = ["--listen", f"127.0.0.1:{port}", "--connect", f"127.0.0.1:{port}"]
-    command = [BINARY, "run", "--sealed", "--memory", limit, "--env", "PORT", "--grant", f"{folder}:rw", "--grant", holder, *network, "--", holder]
+    command = [BINARY, "run", "--sealed", "--memory", limit, "--env", "PORT", "--grant", f"{folder}:rw", "--grant", SHARED_MEMORY, "--grant", holder, *network, "--", holder]
     environment = dict(os.environ, HELIOSTAT_STUB="/nonexistent", HELIOSTAT_SOCKET=str(folder / "control.sock"), PORT=port)
     pipe = subprocess.PIPE
     words = [str(word) for word in (*command, kind, wanted)]
@@ -104,7 +113,7 @@ def test_what_the_kernel_keeps_is_charged_to_the_program(holder, tmp_path, kind)
         time.sleep(0.01)
 
 
-@pytest.mark.parametrize("kind", ["streams", "messages", "datagrams", "memory_files", "page_tables"])
+@pytest.mark.parametrize("kind", ["streams", "messages", "datagrams", "memory_files", "page_tables", "attributes", "segments"])
 def test_more_than_the_limit_is_not_had(holder, tmp_path, kind):
     with start(holder, tmp_path, kind, 96 * MIB, "32M") as program:
         began(program)
@@ -113,3 +122,15 @@ def test_more_than_the_limit_is_not_had(holder, tmp_path, kind):
         assert program.stdout.readline() == "", "it holds three times its limit"
         # A call that fails, or the end of the program; never that of its supervisor.
         assert program.wait(60) in (3, -9), program.stderr.read()
+
+
+@pytest.mark.parametrize("kind", BOUNDED)
+def test_what_no_group_counts_is_had_so_often_and_no_more(holder, tmp_path, kind):
+    """A group may be there or not: what the supervisor counts is counted anyway."""
+    for wanted, ends in ((BOUNDED[kind] // 2, 0), (BOUNDED[kind] + 64 * MIB, 3)):
+        with start(holder, tmp_path, kind, wanted, "128M") as program:
+            assert program.stdout.readline().startswith("begins")
+            program.stdin.write("\n")
+            program.stdin.close()
+            errors = program.stderr.read()
+            assert program.wait(120) == ends, errors

@@ -9,10 +9,14 @@ use rustix::fs::{AtFlags, Gid, Mode, OFlags, Timespec, Timestamps, Uid, XattrFla
 
 use crate::call::{own_name, Answer, Call, Last, DONE};
 use crate::paths::{errno, Found, Object, Start};
+use crate::uncharged::ACCESS_LIST_BYTES_MAX;
 
 /// Bytes of an extended attribute's name and value, at most (source: linux/limits.h).
 const ATTRIBUTE_NAME_MAX: usize = 256;
 const ATTRIBUTE_MAX: usize = 65536;
+
+/// How names of access lists begin (source: linux/xattr.h).
+const ACCESS_LISTS: &[u8] = b"system.posix_acl_";
 
 /// What a path leads to, if it may be changed.
 fn changeable(call: &Call<'_>, descriptor: i32, path: &[u8], last: Last) -> Result<OwnedFd, Errno> {
@@ -230,6 +234,11 @@ pub fn set_extended(call: &Call<'_>) -> Answer {
     let (name, length) = (attribute_name(call, 1)?, call.word(3) as usize);
     if length > ATTRIBUTE_MAX {
         return Err(Errno(libc::E2BIG));
+    }
+    let is_list = name.starts_with(ACCESS_LISTS);
+    if call.house.fenced.bounds && is_list && length > ACCESS_LIST_BYTES_MAX {
+        call.house.note_call(call, "longer access lists than memory that is limited allows");
+        return Err(Errno(libc::ENOSPC));
     }
     let mut value = vec![0; length];
     call.read(2, &mut value)?;

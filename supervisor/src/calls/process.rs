@@ -44,6 +44,7 @@ pub fn answer(call: &Call<'_>) -> Option<Answer> {
         Sysno::seccomp => filter(call),
         Sysno::setgroups => groups(call),
         Sysno::umask => umask(call),
+        Sysno::mbind => policy(call),
         _ => return None,
     })
 }
@@ -119,6 +120,10 @@ fn birth(call: &Call<'_>) -> Answer {
         call.house.note_call(call, "namespaces of its own");
         return Err(Errno(libc::EPERM));
     }
+    let (files, thread) = (libc::CLONE_FILES as u32, libc::CLONE_THREAD as u32);
+    if call.number == Sysno::clone && call.word(0) as u32 & (files | thread) == files {
+        call.house.uncharged.shares_descriptors();
+    }
     if tree::is_ending() {
         return Err(Errno(libc::EAGAIN));
     }
@@ -182,6 +187,7 @@ fn option(call: &Call<'_>) -> Answer {
 /// Owners of signals are fenced where signals are.
 fn descriptor(call: &Call<'_>) -> Answer {
     match call.int(1) {
+        libc::F_SETLK | libc::F_SETLKW | libc::F_OFD_SETLK | libc::F_OFD_SETLKW => lock(call),
         libc::F_SETOWN | SET_SIGNAL | SET_OWNER | GET_OWNER if call.house.fenced.signals => {
             Ok(Reply::Continue)
         }
@@ -189,6 +195,29 @@ fn descriptor(call: &Call<'_>) -> Answer {
         libc::F_SETFL if call.int(2) & libc::O_ASYNC == 0 => Ok(Reply::Continue),
         libc::F_SETLEASE | libc::F_NOTIFY => Err(Errno(libc::EACCES)),
         _ => Err(Errno(libc::EINVAL)),
+    }
+}
+
+/// A lock of a range of a file, where they are counted. The kernel makes it.
+fn lock(call: &Call<'_>) -> Answer {
+    let house = call.house;
+    match house.uncharged.may_lock(house.roots.proc(), |process| house.holds(process)) {
+        true => Ok(Reply::Continue),
+        false => {
+            house.note_call(call, "more locks of files than memory that is limited allows");
+            Err(Errno(libc::ENOLCK))
+        }
+    }
+}
+
+/// mbind(2), where policies are counted.
+fn policy(call: &Call<'_>) -> Answer {
+    match call.house.uncharged.may_set_policy() {
+        true => Ok(Reply::Continue),
+        false => {
+            call.house.note_call(call, "more memory policies than memory that is limited allows");
+            Err(Errno(libc::ENOMEM))
+        }
     }
 }
 

@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn conditions_hold_in_both_directions() {
-        let program = assemble(Fenced { signals: true, ipc: false, counts: false, root: false });
+        let program = assemble(Fenced { signals: true, ..Fenced::default() });
         let verdict = |call: Sysno, args| run(&program, call as u32, args);
         let (pass, ask) = (Instruction::end(Verdict::Allow), Instruction::end(Verdict::Notify));
         let high = 1u64 << 32;
@@ -181,7 +181,7 @@ mod tests {
     #[test]
     fn descriptors_signal_others_only_where_the_kernel_fences_signals() {
         let verdict = |signals, call: Sysno, command: i32| {
-            let program = assemble(Fenced { signals, ipc: false, counts: false, root: false });
+            let program = assemble(Fenced { signals, ..Fenced::default() });
             run(&program, call as u32, [0, command as u64, 0, 0, 0, 0])
         };
         let (pass, ask) = (Instruction::end(Verdict::Allow), Instruction::end(Verdict::Notify));
@@ -192,9 +192,31 @@ mod tests {
     }
 
     #[test]
+    fn what_no_control_group_counts_is_asked_for_where_memory_is_limited() {
+        let verdict = |signals, bounds, call: Sysno, command: i32| {
+            let program = assemble(Fenced { signals, bounds, ..Fenced::default() });
+            run(&program, call as u32, [0, command as u64, 0, 0, 0, 0])
+        };
+        let (pass, ask) = (Instruction::end(Verdict::Allow), Instruction::end(Verdict::Notify));
+        for signals in [false, true] {
+            for command in [libc::F_SETLK, libc::F_SETLKW, libc::F_OFD_SETLK, libc::F_OFD_SETLKW] {
+                assert_eq!(verdict(signals, true, Sysno::fcntl, command), ask, "{command}");
+                assert_eq!(verdict(signals, false, Sysno::fcntl, command), pass, "{command}");
+            }
+            for command in [libc::F_GETLK, libc::F_GETFL, libc::F_DUPFD_CLOEXEC] {
+                assert_eq!(verdict(signals, true, Sysno::fcntl, command), pass, "{command}");
+            }
+            let flags = verdict(signals, true, Sysno::fcntl, libc::F_SETFL);
+            assert_eq!(flags, if signals { pass } else { ask });
+        }
+        assert_eq!(verdict(true, true, Sysno::mbind, 0), ask);
+        assert_eq!(verdict(true, false, Sysno::mbind, 0), pass);
+    }
+
+    #[test]
     fn system_v_objects_pass_only_where_they_are_the_programs_own() {
         let first = |ipc| {
-            let program = assemble(Fenced { signals: true, ipc, counts: false, root: false });
+            let program = assemble(Fenced { signals: true, ipc, ..Fenced::default() });
             run(&program, Sysno::shmget as u32, [0; 6])
         };
         assert_eq!(first(true), Instruction::end(Verdict::Allow));
@@ -203,7 +225,7 @@ mod tests {
 
     #[test]
     fn rings_are_absent_without_anybody_being_asked() {
-        let program = assemble(Fenced { signals: true, ipc: false, counts: false, root: false });
+        let program = assemble(Fenced { signals: true, ..Fenced::default() });
         let absent = Instruction::end(Verdict::Errno(libc::ENOSYS as u16));
         for call in [Sysno::io_uring_setup, Sysno::io_uring_enter, Sysno::io_uring_register] {
             assert_eq!(run(&program, call as u32, [8; 6]), absent, "{call}");
@@ -213,7 +235,7 @@ mod tests {
     #[test]
     fn root_asks_before_it_becomes_another() {
         let verdict = |root, id: u64| {
-            let program = assemble(Fenced { signals: true, ipc: false, counts: false, root });
+            let program = assemble(Fenced { signals: true, root, ..Fenced::default() });
             run(&program, Sysno::setgid as u32, [id, 0, 0, 0, 0, 0])
         };
         let pass = Instruction::end(Verdict::Allow);
@@ -224,8 +246,8 @@ mod tests {
     #[test]
     fn the_filter_fits_the_kernels_limit() {
         for signals in [false, true] {
-            let length =
-                assemble(Fenced { signals, ipc: signals, counts: !signals, root: signals }).len();
+            let (ipc, root, counts) = (signals, signals, !signals);
+            let length = assemble(Fenced { signals, ipc, counts, root, bounds: root }).len();
             assert!(length < 4096, "{length} instructions");
         }
     }

@@ -13,12 +13,14 @@ pub use assemble::{assemble, of_supervisor};
 pub use table::NAMESPACES;
 
 /// What others see to, so that the filter need not, and what it has to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Fenced {
     /// Signals reach only processes behind the same fence (Landlock ABI 6, Linux 6.12).
     pub signals: bool,
     /// System V objects are the program's own: a namespace of theirs.
     pub ipc: bool,
+    /// Memory is limited, so that what no control group counts has to be asked for (`uncharged`).
+    pub bounds: bool,
     /// Threads are counted, so that each has to ask.
     pub counts: bool,
     /// Root's programs, which mean to become others, are told that they cannot.

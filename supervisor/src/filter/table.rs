@@ -29,9 +29,11 @@ pub fn rule(number: u32, fenced: Fenced) -> Rule {
     if call == Sysno::clone && fenced.counts {
         return Rule::Always(Verdict::Notify);
     }
-    if call == Sysno::fcntl && !fenced.signals {
-        // O_ASYNC among the flags makes a terminal signal its foreground group, whose that is.
-        return Rule::If(Condition::LowIn(1, COMMANDS_WITHOUT_FLAGS));
+    if call == Sysno::fcntl {
+        return Rule::If(Condition::LowIn(1, descriptor_commands(fenced)));
+    }
+    if call == Sysno::mbind && fenced.bounds {
+        return Rule::Always(Verdict::Notify);
     }
     if fenced.root && IDENTITIES.contains(&call) {
         return Rule::If(Condition::LowIn(0, &[0, u32::MAX]));
@@ -43,6 +45,15 @@ pub fn rule(number: u32, fenced: Fenced) -> Rule {
     }
     let conditional = CONDITIONAL.iter().find(|(conditional, _)| *conditional == call);
     conditional.map_or(Rule::Always(Verdict::Notify), |(_, condition)| Rule::If(*condition))
+}
+
+/// Commands of fcntl(2) that pass.
+fn descriptor_commands(fenced: Fenced) -> &'static [u32] {
+    let (locks, flags) = (LOCK_COMMANDS, 1);
+    let begin = if fenced.bounds { locks } else { 0 };
+    // O_ASYNC among the flags makes a terminal signal its foreground group, whose that is.
+    let end = DESCRIPTOR_COMMANDS.len() - if fenced.signals { 0 } else { flags };
+    &DESCRIPTOR_COMMANDS[begin..end]
 }
 
 /// Make calls that no filter sees. Programs and runtimes that know them (libuv, tokio) try them and go
@@ -180,19 +191,20 @@ const FILE_SIZE: u32 = 0x5460;
 const GET_SIGNAL: u32 = 11;
 
 /// Commands of fcntl(2) on descriptors held. Not F_SETLEASE and F_NOTIFY, which make others wait
-/// or be watched; F_SETOWN only because the signal that it asks for is fenced or asked about.
+/// or be watched; F_SETOWN only because the signal that it asks for is fenced or asked about. First come
+/// those that lock, last is the one that sets flags.
 const DESCRIPTOR_COMMANDS: &[u32] = &[
+    libc::F_SETLK as u32,
+    libc::F_SETLKW as u32,
+    libc::F_OFD_SETLK as u32,
+    libc::F_OFD_SETLKW as u32,
     libc::F_DUPFD as u32,
     libc::F_DUPFD_CLOEXEC as u32,
     libc::F_GETFD as u32,
     libc::F_SETFD as u32,
     libc::F_GETFL as u32,
     libc::F_GETLK as u32,
-    libc::F_SETLK as u32,
-    libc::F_SETLKW as u32,
     libc::F_OFD_GETLK as u32,
-    libc::F_OFD_SETLK as u32,
-    libc::F_OFD_SETLKW as u32,
     libc::F_GETOWN as u32,
     GET_SIGNAL,
     libc::F_GETLEASE as u32,
@@ -202,9 +214,7 @@ const DESCRIPTOR_COMMANDS: &[u32] = &[
     libc::F_GET_SEALS as u32,
     libc::F_SETFL as u32,
 ];
-/// All but the last, which sets flags.
-const COMMANDS_WITHOUT_FLAGS: &[u32] =
-    DESCRIPTOR_COMMANDS.split_at(DESCRIPTOR_COMMANDS.len() - 1).0;
+const LOCK_COMMANDS: usize = 4;
 
 /// Of itself only.
 const PROCESS_OPTIONS: &[u32] = &[
@@ -249,7 +259,6 @@ const CONDITIONAL: &[(Sysno, Condition)] = &[
     // A thread's own directory, mask and descriptors.
     (Sysno::unshare, Condition::LowWithout(0, !OWN_TABLES)),
     (Sysno::ioctl, Condition::LowIn(1, REQUESTS)),
-    (Sysno::fcntl, Condition::LowIn(1, DESCRIPTOR_COMMANDS)),
     (Sysno::prctl, Condition::LowIn(0, PROCESS_OPTIONS)),
     // A null pointer with AT_EMPTY_PATH is the descriptor itself, and else EFAULT.
     (Sysno::newfstatat, Condition::Zero(1)),
@@ -289,7 +298,7 @@ mod tests {
 
     /// How many calls pass whatever their arguments are, and how many on a condition.
     fn passing(signals: bool, ipc: bool) -> (usize, usize) {
-        let fenced = Fenced { signals, ipc, counts: false, root: false };
+        let fenced = Fenced { signals, ipc, ..Fenced::default() };
         let rules: Vec<_> = (0..1024).map(|number| rule(number, fenced)).collect();
         let always = |rule: &&Rule| **rule == Rule::Always(Verdict::Allow);
         let conditional = |rule: &&Rule| matches!(rule, Rule::If(_));

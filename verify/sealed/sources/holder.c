@@ -4,7 +4,9 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
 #include <netinet/in.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,11 +14,18 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/inotify.h>
+#include <sys/ipc.h>
 #include <sys/mman.h>
+#include <sys/msg.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/sem.h>
+#include <sys/shm.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
+#include <sys/xattr.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -183,6 +192,132 @@ static long timers(long wanted) {
     return wanted;
 }
 
+/* Files in memory, each with many locks of one byte: byte by byte, so that none is joined to another. */
+static long locks(long wanted) {
+    enum { EACH = 500, LOCK_BYTES = 192 };
+    for (long had = 0;;) {
+        int file = (int)checked(memfd_create("locked", 0), "memfd_create");
+        for (int i = 0; i < EACH; i++, had += LOCK_BYTES) {
+            struct flock lock = {.l_type = F_WRLCK, .l_start = 2L * (EACH - i), .l_len = 1};
+            if (had >= wanted)
+                return had;
+            checked(fcntl(file, i % 2 ? F_SETLK : F_OFD_SETLK, &lock), "fcntl");
+        }
+    }
+}
+
+/* Locks whose setters have ended: the table of descriptors that owns them lives on. */
+static char stack[65536];
+static int set_locks(void *file) {
+    for (int i = 0; i < 500; i++) {
+        struct flock lock = {.l_type = F_WRLCK, .l_start = 2L * (500 - i), .l_len = 1};
+        if (fcntl(*(int *)file, F_SETLK, &lock) < 0)
+            return 3;
+    }
+    return 0;
+}
+
+static long orphaned_locks(long wanted) {
+    for (long had = 0; had < wanted; had += 500L * 192) {
+        int file = (int)checked(memfd_create("locked", 0), "memfd_create"), status;
+        int child = (int)checked(clone(set_locks, stack + sizeof stack, CLONE_FILES | CLONE_VM | SIGCHLD, &file), "clone");
+        checked(waitpid(child, &status, 0), "waitpid");
+        errno = ENOLCK;
+        checked(status ? -1 : 0, "a child that locks");
+    }
+    return wanted;
+}
+
+/* Pages of a file in memory, every other one with a policy of its own. */
+static long policies(long wanted) {
+    enum { WINDOW = 40000, POLICY_BYTES = 336 };
+    int file = (int)checked(memfd_create("bound", 0), "memfd_create");
+    unsigned long nodes = 1;
+    for (long had = 0, at = 0;; at += WINDOW * 4096L) {
+        checked(ftruncate(file, at + WINDOW * 4096L), "ftruncate");
+        char *window = mmap(NULL, WINDOW * 4096L, PROT_READ, MAP_SHARED, file, at);
+        checked(window == MAP_FAILED ? -1 : 0, "mmap");
+        for (int i = 0; i < WINDOW; i += 2, had += POLICY_BYTES)
+            if (had >= wanted)
+                return had;
+            else
+                checked(syscall(SYS_mbind, window + i * 4096L, 4096L, 2L /* MPOL_BIND */, &nodes, 64L, 0L), "mbind");
+        munmap(window, WINDOW * 4096L);
+    }
+}
+
+/* Access lists as long as the kernel takes them, each of a file in memory. */
+static long access_lists(long wanted) {
+    enum { ENTRIES = 8191, LIST_BYTES = 4 + 8 * ENTRIES };
+    struct entry { unsigned short tag, mode; unsigned who; };
+    static struct { unsigned version; struct entry all[ENTRIES]; } list;
+    list.version = 2;
+    for (int i = 0; i < ENTRIES; i++)
+        list.all[i] = (struct entry){2 /* ACL_USER */, 6, (unsigned)i};
+    list.all[0].tag = 1, list.all[ENTRIES - 3].tag = 4, list.all[ENTRIES - 2].tag = 0x10, list.all[ENTRIES - 1].tag = 0x20;
+    for (long had = 0; had < wanted; had += LIST_BYTES) {
+        int file = (int)checked(memfd_create("listed", 0), "memfd_create");
+        checked(fsetxattr(file, "system.posix_acl_access", &list, LIST_BYTES, 0), "fsetxattr");
+    }
+    return wanted;
+}
+
+/* Extended attributes of a file in memory. */
+static long attributes(long wanted) {
+    static char value[60000];
+    char name[64];
+    int file = (int)checked(open("/dev/shm/held", O_RDWR | O_CREAT | O_EXCL, 0600), "open");
+    unlink("/dev/shm/held");
+    for (long had = 0, i = 0; had < wanted; had += sizeof value, i++) {
+        snprintf(name, sizeof name, "user.attribute%ld", i);
+        checked(fsetxattr(file, name, value, sizeof value, 0), "fsetxattr");
+    }
+    return wanted;
+}
+
+static long segments(long wanted) {
+    int segment = (int)checked(shmget(IPC_PRIVATE, (size_t)wanted, 0600), "shmget");
+    char *at = shmat(segment, NULL, 0);
+    checked(at == (char *)-1 ? -1 : 0, "shmat");
+    memset(at, 1, (size_t)wanted);
+    return wanted;
+}
+
+static long letters(long wanted) {
+    static struct { long kind; char text[2048]; } letter = {.kind = 1};
+    for (long had = 0; had < wanted;) {
+        int queue = (int)checked(msgget(IPC_PRIVATE, 0600), "msgget");
+        for (; msgsnd(queue, &letter, sizeof letter.text, IPC_NOWAIT) == 0; had += sizeof letter.text)
+            continue;
+    }
+    return wanted;
+}
+
+static long semaphores(long wanted) {
+    enum { EACH = 16000, SEMAPHORE_BYTES = 64 };
+    for (long had = 0; had < wanted; had += EACH * SEMAPHORE_BYTES)
+        checked(semget(IPC_PRIVATE, EACH, 0600), "semget");
+    return wanted;
+}
+
+/* Filters of its own, which take effect for one process each. */
+static long filters(long wanted) {
+    enum { LENGTH = 3000, FILTER_BYTES = 8 * LENGTH };
+    static struct sock_filter code[LENGTH];
+    struct sock_fprog whole = {LENGTH, code};
+    for (int i = 0; i < LENGTH; i++)
+        code[i] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, 0x7fff0000U);
+    for (long had = 0; had < wanted; had += FILTER_BYTES * 4)
+        if (checked(fork(), "fork") == 0) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            for (int i = 0; i < 4; i++)
+                checked(syscall(SYS_seccomp, 1L, 0L, &whole), "seccomp");
+            pause();
+        }
+    sleep(1);
+    return wanted;
+}
+
 static const struct kind {
     const char *name;
     long (*hold)(long wanted);
@@ -190,6 +325,9 @@ static const struct kind {
     {"streams", streams},         {"messages", messages},       {"datagrams", datagrams}, {"tcp", tcp},
     {"pipes", pipes},             {"descriptors", descriptors}, {"in_flight", in_flight}, {"memory_files", memory_files},
     {"page_tables", page_tables}, {"events", watched_events},   {"epoll", epoll},         {"timers", timers},
+    {"attributes", attributes},   {"segments", segments},       {"letters", letters},     {"semaphores", semaphores},
+    {"filters", filters},         {"locks", locks},             {"policies", policies},   {"access_lists", access_lists},
+    {"orphaned_locks", orphaned_locks},
 };
 
 int main(int count, char **words) {
