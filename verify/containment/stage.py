@@ -25,9 +25,9 @@ GRANTS = ("rw:rw", "ro:ro", "data:rw", "data/sub/keys:ro", "data/sub/hollow:ro",
 FREE = ("rw", "data")
 GUARDED = ("data/sub/keys", "data/sub/hollow", "data/pinned", "data/pinned-other", "data/twin")
 # What an outsider makes of two of them when an attack asks for it.
-RENAMED = ("data/sub/renamed", "data/pinned-before")
+RENAMED = ("data/sub/renamed", "data/pinned-before", "rw/carried", "rw/pinned")
 # What every program may open for writing, and nobody describe.
-DEVICES = ("null", "zero", "full", "random", "urandom")
+DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 SECRET = "secret of the stage: "
 
 
@@ -96,6 +96,10 @@ class Stage:
         if (self.folder / "rw/please-rename").exists():
             self._rename_the_guarded()
             return True
+        if (self.folder / "rw/please-carry").exists():
+            (self.folder / "data/sub/keys").rename(self.folder / "rw/carried")
+            (self.folder / "rw/pinned").hardlink_to(self.folder / "data/pinned")
+            return True
         asked = self.folder / "rw/please-move"
         if not asked.exists():
             return False
@@ -113,7 +117,7 @@ class Stage:
 
     def moved(self) -> None:
         """Tells the attack that the folder has been moved."""
-        for name in ("please-move", "please-rename"):
+        for name in ("please-move", "please-rename", "please-carry"):
             (self.folder / "rw" / name).unlink(missing_ok=True)
 
     def close(self) -> None:

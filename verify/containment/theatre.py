@@ -226,12 +226,12 @@ def _kill(process: int) -> None:
 
 def _own_devices() -> None:
     """Devices of the theatre's own in place of the host's, where they can be made."""
-    numbers = {"null": 3, "zero": 5, "full": 7, "random": 8, "urandom": 9}
+    numbers = {"null": (1, 3), "zero": (1, 5), "full": (1, 7), "random": (1, 8), "urandom": (1, 9), "tty": (5, 0)}
     folder = Path("/dev/shm/devices")
     folder.mkdir()
-    for name, minor in numbers.items():
+    for name, number in numbers.items():
         try:
-            os.mknod(folder / name, 0o666 | stat.S_IFCHR, os.makedev(1, minor))
+            os.mknod(folder / name, 0o666 | stat.S_IFCHR, os.makedev(*number))
         except PermissionError:
             return
         subprocess.run(["mount", "--bind", str(folder / name), f"/dev/{name}"], check=True)

@@ -35,7 +35,7 @@ fn is_watcher(fd: &OwnedFd) -> bool {
 }
 
 /// flock(2). An exclusive lock makes others wait, who may be outside: only where writing is
-/// granted, and on a copy of the descriptor, which nobody exchanges meanwhile. The lock is the open
+/// granted, as for a mode or an owner, and on a copy of the descriptor, which nobody exchanges meanwhile. The lock is the open
 /// file's, and so the program's. All other operations are the kernel's own.
 pub fn flock(call: &Call<'_>) -> Answer {
     let operation = match call.int(1) {
@@ -46,11 +46,11 @@ pub fn flock(call: &Call<'_>) -> Answer {
     let copy: OwnedFd = seal::descriptor_of(call.thread(), call.int(0))?.into();
     let start = Start::from(&call.house.roots, copy);
     let is_granted = match &start.path {
-        Some(path) => !matches!(call.describable(&start, path), Err(Errno(libc::EROFS))),
+        Some(path) => call.describable(&start, path).is_ok(),
         None => !start.is_hidden,
     };
     if !is_granted {
-        call.house.note_call(call, "an exclusive lock on a file granted for reading only");
+        call.house.note_call(call, "an exclusive lock on what is not granted for writing");
         return Err(Errno(libc::EBADF));
     }
     call.check()?;

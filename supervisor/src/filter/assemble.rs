@@ -132,7 +132,8 @@ mod tests {
         for (call, args, expected) in [
             (Sysno::read, [0; 6], pass),
             (Sysno::openat, [0; 6], ask),
-            (Sysno::futex_wait, [0; 6], pass),
+            (Sysno::futex, [0; 6], pass),
+            (Sysno::vmsplice, [0; 6], ask),
             (Sysno::statx, [0, 1, 0, 0, 0, 0], ask),
             (Sysno::statx, [0, high, 0, 0, 0, 0], ask),
             (Sysno::statx, [0; 6], pass),

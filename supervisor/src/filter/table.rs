@@ -95,7 +95,7 @@ const IPC: &[Sysno] = &[
 const PASS: &[Sysno] = &[
     Sysno::read, Sysno::write, Sysno::readv, Sysno::writev, Sysno::pread64, Sysno::pwrite64,
     Sysno::preadv, Sysno::pwritev, Sysno::preadv2, Sysno::pwritev2, Sysno::lseek, Sysno::sendfile,
-    Sysno::splice, Sysno::tee, Sysno::vmsplice, Sysno::copy_file_range, Sysno::ftruncate,
+    Sysno::splice, Sysno::copy_file_range, Sysno::ftruncate,
     Sysno::fallocate, Sysno::fsync, Sysno::fdatasync, Sysno::sync_file_range, Sysno::sync,
     Sysno::syncfs, Sysno::readahead, Sysno::fadvise64,
     Sysno::close, Sysno::close_range, Sysno::dup, Sysno::dup2, Sysno::dup3, Sysno::pipe,
@@ -111,7 +111,6 @@ const PASS: &[Sysno] = &[
     Sysno::epoll_pwait2, Sysno::eventfd, Sysno::eventfd2, Sysno::signalfd, Sysno::signalfd4,
     Sysno::timerfd_create, Sysno::timerfd_settime, Sysno::timerfd_gettime, Sysno::inotify_init,
     Sysno::inotify_init1, Sysno::inotify_rm_watch, Sysno::futex, Sysno::futex_waitv,
-    Sysno::futex_wake, Sysno::futex_wait, Sysno::futex_requeue,
     Sysno::nanosleep, Sysno::clock_nanosleep, Sysno::clock_gettime, Sysno::clock_getres,
     Sysno::gettimeofday, Sysno::time, Sysno::times, Sysno::getitimer, Sysno::setitimer,
     Sysno::alarm, Sysno::pause, Sysno::timer_create, Sysno::timer_settime, Sysno::timer_gettime,

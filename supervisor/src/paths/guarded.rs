@@ -68,6 +68,13 @@ impl Guarded {
         known.is_root |= is_root;
     }
 
+    /// Whether one of them lies on a file system: a rename or a link from outside may have brought it
+    /// below any folder there.
+    pub fn are_on_file_system_of(&self, folder: impl AsFd) -> bool {
+        let found = if self.is_empty() { None } else { rustix::fs::fstat(folder).ok() };
+        found.is_some_and(|found| self.0.keys().any(|(device, _)| *device == found.st_dev))
+    }
+
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

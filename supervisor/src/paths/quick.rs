@@ -3,7 +3,7 @@
 //! Most do. What does not (an absolute symbolic link, `..` out of the grant, another file system,
 //! /proc) answers `None` and is walked component by component. Where other grants lie below, a
 //! name says what it leads to only as long as no link is followed: one that has links is walked.
-//! Where some of them are for reading only, each write is.
+//! Where some of them are for reading only, each write is, below every grant on their file system.
 
 use std::ffi::{CString, OsStr};
 use std::os::fd::{AsFd, OwnedFd};
@@ -55,7 +55,7 @@ pub fn open(
 /// How a name below `root` may be resolved at once; `None` if it has to be walked, because what it
 /// leads to may not be for writing: no name tells that where something within is not.
 fn resolution(root: &Root, flags: OFlags) -> Option<ResolveFlags> {
-    let is_writable = root.access == Access::ReadWrite && !root.is_mixed;
+    let is_writable = root.access == Access::ReadWrite && !root.is_guarded;
     (is_writable || !writes(flags)).then_some(BENEATH)
 }
 
@@ -97,7 +97,7 @@ fn granted_file(
     flags: OFlags,
     mode: Mode,
 ) -> Option<Result<OwnedFd, Errno>> {
-    if writes(flags) && root.access != Access::ReadWrite {
+    if writes(flags) && (root.access != Access::ReadWrite || root.is_guarded) {
         return None;
     }
     let flags = flags | OFlags::CLOEXEC;
@@ -125,8 +125,7 @@ pub fn parent(roots: &Roots, start: Option<&Start>, path: &[u8]) -> Option<Resul
         (&start.fd, roots.deciding(begin)?, begin, 0)
     };
     // The root itself is not below it. Where something within is not for writing it is looked for.
-    let is_guarded = root.is_mixed && root.access == Access::ReadWrite;
-    let folder = folder.get(length..).filter(|_| root.is_folder && !is_guarded)?;
+    let folder = folder.get(length..).filter(|_| root.is_folder && !root.is_guarded)?;
     // Where no other grant lies below, no name is, or holds, the root of one.
     let (path, resolve) = match root.has_inner {
         false => (root.path.join(OsStr::from_bytes(name)), BENEATH),

@@ -38,6 +38,8 @@ pub struct Root {
     pub is_mixed: bool,
     /// Another grant lies below, or something else that is judged by itself (/proc below `/`).
     pub has_inner: bool,
+    /// It is granted for writing, and what is for reading within such a grant may have come below it.
+    pub is_guarded: bool,
     /// It may be opened for what it is granted, and not described anew: a device of the host's that
     /// no policy names.
     opens_only: bool,
@@ -45,8 +47,8 @@ pub struct Root {
 
 impl Root {
     fn new(path: PathBuf, folder: OwnedFd, access: Access, is_folder: bool) -> Self {
-        let (is_mixed, has_inner, opens_only) = (false, false, false);
-        Self { path, folder, access, is_folder, is_mixed, has_inner, opens_only }
+        let (is_mixed, has_inner, is_guarded, opens_only) = (false, false, false, false);
+        Self { path, folder, access, is_folder, is_mixed, has_inner, is_guarded, opens_only }
     }
 
     /// Whether a path lies below it.
@@ -123,6 +125,10 @@ impl Roots {
         self.roots.sort_by_key(|root| std::cmp::Reverse(root.path.as_os_str().len()));
         self.mark_mixed();
         self.guarded = Guarded::of(&self.roots);
+        for root in &mut self.roots {
+            let is_near = self.guarded.are_on_file_system_of(&root.folder);
+            root.is_guarded = root.access == Access::ReadWrite && (root.is_mixed || is_near);
+        }
     }
 
     /// Keeps what is the supervisor's as it is where it lies in a grant for writing: it is granted

@@ -114,6 +114,28 @@ static void narrower_grant_renamed_by_an_outsider(void) {
     all_refused();
 }
 
+/* An outsider brings the folder into another grant for writing, and gives the file a name there. */
+static void narrower_grant_carried_by_an_outsider(void) {
+    long writable = need(CALL(openat, AT_FDCWD, at("rw"), O_RDONLY | O_DIRECTORY), "the other grant");
+    need(CALL(close, need(CALL(creat, at("rw/please-carry"), 0600), "asking the outsider")), "close");
+    while (access(at("rw/please-carry"), F_OK) == 0)
+        usleep(1000);
+    must_fail(open_write(at("rw/pinned")), "the file opened for writing");
+    must_fail(CALL(truncate, at("rw/pinned"), 0L), "the file truncated");
+    must_fail(CALL(chmod, at("rw/pinned"), 0777), "the file's mode");
+    must_fail(CALL(link, at("rw/pinned"), at("rw/third")), "the file linked");
+    must_fail(CALL(openat, writable, "pinned", O_RDWR), "the file opened from the grant's descriptor");
+    must_fail(open_write(at("rw/carried/key")), "a file in the folder opened for writing");
+    must_fail(CALL(creat, at("rw/carried/made"), 0600), "created in the folder");
+    must_fail(CALL(mkdir, at("rw/carried/made"), 0700), "a folder made in it");
+    must_fail(CALL(unlink, at("rw/carried/key")), "unlinked in it");
+    must_fail(CALL(rename, at("rw/carried/key"), at("rw/key")), "moved out of it");
+    must_fail(CALL(openat, writable, "carried/key", O_WRONLY), "opened from the grant's descriptor");
+    must_fail(CALL(mkdirat, writable, "carried/made", 0700), "made from the grant's descriptor");
+    need(CALL(close, need(CALL(creat, at("rw/free"), 0600), "a file beside it")), "close");
+    all_refused();
+}
+
 static void grant_root_removed(void) {
     must_fail(CALL(rename, at("rw"), at("rw2")), "the grant itself was renamed");
     must_fail(CALL(rename, at("ro"), at("rw/ro")), "a read-only grant moved into the writable one");
@@ -154,6 +176,7 @@ const struct attack grant_attacks[] = {
     ATTACK(parent_of_narrower_grant_renamed, ANYONE),
     ATTACK(narrower_grant_by_other_names, ANYONE),
     ATTACK(narrower_grant_renamed_by_an_outsider, ANYONE),
+    ATTACK(narrower_grant_carried_by_an_outsider, ANYONE),
     ATTACK(narrower_grant_covered, ANYONE),
     ATTACK(grant_root_removed, ANYONE),
     ATTACK(ancestors_list_only_grants, ANYONE),

@@ -223,3 +223,41 @@ fn write_message(stream: &mut TcpStream, message: &[u8]) -> io::Result<()> {
     whole.extend(message);
     stream.write_all(&whole)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::net::lookup::learned::Learned;
+    use heliostat_control::policy::Policy;
+
+    /// A question for `a`, which nobody has granted.
+    const ASKED: &[u8] = b"\x12\x34\x01\0\0\x01\0\0\0\0\0\0\x01a\0\0\x01\0\x01";
+
+    #[test]
+    fn strangers_that_connect_and_say_nothing_take_no_place() {
+        let (policy, learned) = (Policy::default(), Learned::default());
+        let told = Box::new(|_: &str, _| ());
+        let shared = Arc::new(Shared { policy, servers: Vec::new(), learned, told });
+        let forwarder = Forwarder::start(&shared).expect("threads and ports");
+        let there = SocketAddr::from((Ipv4Addr::LOCALHOST, forwarder.port(true)));
+        let strangers = (0..2 * QUESTIONS_MAX).map(|_| TcpStream::connect(there));
+        let _strangers: Vec<_> = strangers.collect::<Result<_, _>>().expect("connections");
+        // As the supervisor connects: its address is known before.
+        let own = (Ipv4Addr::LOCALHOST, 0);
+        let probe = TcpListener::bind(own).and_then(|one| one.local_addr()).expect("a free port");
+        forwarder.admit(probe);
+        let socket = rustix::net::socket(
+            rustix::net::AddressFamily::INET,
+            rustix::net::SocketType::STREAM,
+            None,
+        );
+        let socket = socket.expect("a socket");
+        rustix::net::bind(&socket, &probe).expect("its address");
+        rustix::net::connect(&socket, &there).expect("a connection");
+        let mut stream = TcpStream::from(socket);
+        stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a watchdog");
+        write_message(&mut stream, ASKED).expect("a question");
+        let answer = read_message(&mut stream).expect("an answer").expect("before the end");
+        assert_eq!((answer[..2].to_vec(), answer[3] & 15), (vec![0x12, 0x34], 5), "refused");
+    }
+}

@@ -9,7 +9,7 @@ mod forward;
 mod learned;
 pub mod question;
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, OnceLock};
 
 use heliostat_base::sys::Errno;
@@ -124,17 +124,32 @@ impl Lookups {
 fn is_public(ip: IpAddr) -> bool {
     match ip {
         IpAddr::V4(v4) => {
-            let [first, second, ..] = v4.octets();
+            let [first, second, third, _] = v4.octets();
             let is_shared = first == 100 && second & 0xc0 == 64;
             let is_near = v4.is_loopback() || v4.is_private() || v4.is_link_local() || is_shared;
-            !(is_near || first == 0 || v4.is_broadcast() || v4.is_multicast())
+            let is_of_tests = first == 198 && second & 0xfe == 18;
+            let is_of_protocols = (first, second, third) == (192, 0, 0) || is_of_tests;
+            !(is_near || is_of_protocols || first == 0 || first >= 240 || v4.is_multicast())
         }
         IpAddr::V6(v6) => {
             let first = v6.segments()[0];
-            let is_near = v6.is_loopback() || first & 0xfe00 == 0xfc00 || first & 0xffc0 == 0xfe80;
-            !(is_near || v6.is_unspecified() || v6.is_multicast())
+            // Unique local, link-local and, of old, site-local addresses.
+            let is_near = v6.is_loopback() || first & 0xfe00 == 0xfc00 || first & 0xff80 == 0xfe80;
+            let leads_near = carried(v6).is_some_and(|v4| !is_public(v4.into()));
+            !(is_near || leads_near || v6.is_unspecified() || v6.is_multicast())
         }
     }
+}
+
+/// The IPv4 address that a translator or a tunnel is told by an IPv6 one (RFC 6052, RFC 3056).
+fn carried(v6: Ipv6Addr) -> Option<Ipv4Addr> {
+    let (high, low) = match v6.segments() {
+        [0x64, 0xff9b, 0, 0, 0, 0, high, low] | [0, 0, 0, 0, 0, 0, high, low] => (high, low),
+        [0x64, 0xff9b, 1, ..] => return Some(Ipv4Addr::UNSPECIFIED),
+        [0x2002, high, low, ..] => (high, low),
+        _ => return None,
+    };
+    Some(Ipv4Addr::from_bits(u32::from(high) << 16 | u32::from(low)))
 }
 
 fn servers(resolv_conf: &str) -> Vec<SocketAddr> {
@@ -166,12 +181,16 @@ mod tests {
         let near =
             ["127.0.0.1", "10.1.2.3", "192.168.0.1", "169.254.169.254", "100.64.0.1", "0.0.0.1"];
         let near = near.iter().chain(&["::1", "fe80::1", "fd00::1", "::ffff:127.0.0.1", "::"]);
+        let near = near.chain(&["192.0.0.8", "198.19.0.1", "240.0.0.1", "fec0::1", "::10.0.0.1"]);
+        let near = near.chain(&["64:ff9b::7f00:1", "64:ff9b:1::1", "2002:a00:1::1"]);
         for ip in near.map(|ip| ip.parse::<IpAddr>().unwrap()) {
             lookups.shared.learned.learn("a.example.org", ip);
             assert!(!lookups.leads(&below, ip) && !lookups.leads(&NamePattern::Any, ip), "{ip}");
             assert!(lookups.leads(&exact, ip), "{ip}");
         }
-        for ip in ["93.184.216.34", "2606:2800::1"].map(|ip| ip.parse::<IpAddr>().unwrap()) {
+        for ip in ["93.184.216.34", "2606:2800::1", "64:ff9b::5db8:d822"]
+            .map(|ip| ip.parse::<IpAddr>().unwrap())
+        {
             lookups.shared.learned.learn("a.example.org", ip);
             assert!(lookups.leads(&below, ip), "{ip}");
         }
