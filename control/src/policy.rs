@@ -54,6 +54,8 @@ pub struct Limits {
     pub memory: Option<u64>,
     /// Processes and threads, 1 to 4194304.
     pub processes: Option<u32>,
+    /// Bytes in the temporary folders that are the program's own, as `memory`.
+    pub tmp: Option<u64>,
 }
 
 /// Everything that a sealed program may reach. What is not in it does not exist for the program.
@@ -104,6 +106,7 @@ impl Policy {
         self.env.extend(other.env);
         self.limits.memory = other.limits.memory.or(self.limits.memory);
         self.limits.processes = other.limits.processes.or(self.limits.processes);
+        self.limits.tmp = other.limits.tmp.or(self.limits.tmp);
     }
 
     /// Makes relative paths absolute below `folder`: the working folder for flags, the file's own

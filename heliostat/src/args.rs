@@ -164,6 +164,9 @@ pub struct SealArguments {
     /// Memory of all its processes together, as 512M.
     #[arg(long, value_name = "BYTES", requires = "sealed")]
     pub memory: Option<String>,
+    /// What its own /tmp and /dev/shm hold together, as 512M.
+    #[arg(long, value_name = "BYTES", requires = "sealed")]
+    pub tmp: Option<String>,
     /// Processes and threads at once.
     #[arg(long, value_name = "N", requires = "sealed",
         value_parser = clap::value_parser!(u32).range(1..=PROCESSES_MAX))]

@@ -38,6 +38,7 @@ pub fn ignore_terminal_output() {
 }
 
 /// The environment that the program will have.
+#[derive(Clone)]
 pub struct Environment(Vec<(OsString, OsString)>);
 
 impl Environment {

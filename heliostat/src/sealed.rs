@@ -20,6 +20,7 @@ use rustix::process::{kill_process, pidfd_open, pidfd_send_signal, Pid, PidfdFla
 
 use crate::image::{self, Environment};
 use crate::say::say;
+use crate::sealing;
 
 /// Exit status when the command itself fails, as env(1) has it.
 const OWN_FAILURE: u8 = 125;
@@ -137,8 +138,13 @@ fn supervise(
         return;
     }
     let (tells, system) = (plan.tells, plan.policy.system);
-    let become_program = || {
-        let error = image::become_program(program.file, program.arguments, program.environment);
+    let writable = plan.policy.grants.clone();
+    let become_program = |temporary: Option<&Path>| {
+        let mut environment = program.environment.clone();
+        if let Some(own) = temporary {
+            sealing::lead_to_temporary(&mut environment, &writable, own);
+        }
+        let error = image::become_program(program.file, program.arguments, &environment);
         let is_bare = !system && error.kind() == std::io::ErrorKind::PermissionDenied;
         let hint =
             if is_bare { "; without the system grants it needs its loader granted" } else { "" };

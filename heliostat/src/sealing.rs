@@ -1,5 +1,6 @@
 //! From the command line's words to a policy.
 
+use std::ffi::OsStr;
 use std::fs::{DirBuilder, Permissions};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -45,11 +46,14 @@ fn of_flags(arguments: &SealArguments) -> Result<Policy, String> {
         ..Policy::default()
     };
     flags.limits.processes = arguments.processes;
-    if let Some(text) = &arguments.memory {
-        let bytes = parse_bytes(text).map_err(|error| format!("--memory {text}: {error}"))?;
-        flags.limits.memory = Some(bytes);
-    }
+    flags.limits.memory = bytes("--memory", arguments.memory.as_deref())?;
+    flags.limits.tmp = bytes("--tmp", arguments.tmp.as_deref())?;
     Ok(flags)
+}
+
+fn bytes(flag: &str, text: Option<&str>) -> Result<Option<u64>, String> {
+    let parse = |text| parse_bytes(text).map_err(|error| format!("{flag} {text}: {error}"));
+    text.map(parse).transpose()
 }
 
 /// Takes away what the program is not to be told, and sets what the policy sets; the names of what
@@ -70,6 +74,29 @@ pub fn limit_environment(
     names.retain(|name| environment.get(name).is_none());
     names.sort();
     names
+}
+
+/// Variables that name a folder for temporary files.
+const TEMPORARY: [&str; 3] = ["TMPDIR", "TMP", "TEMP"];
+
+/// Lets the variables for temporary files lead to the program's own folder, where what they name is
+/// not granted for writing. One that has another name than the usual is named in any case.
+pub fn lead_to_temporary(environment: &mut Environment, grants: &[PathGrant], own: &Path) {
+    let is_granted = |path: &OsStr| {
+        let path = Path::new(path);
+        let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let writable = grants.iter().filter(|grant| grant.access == Access::ReadWrite);
+        writable.filter_map(|grant| grant.path.canonicalize().ok()).any(|at| path.starts_with(at))
+    };
+    for name in TEMPORARY {
+        let leads_elsewhere = match environment.get(name) {
+            Some(path) => !is_granted(path),
+            None => name == TEMPORARY[0] && own != Path::new("/tmp"),
+        };
+        if leads_elsewhere {
+            environment.set(name, own);
+        }
+    }
 }
 
 fn each<T, E: std::fmt::Display>(

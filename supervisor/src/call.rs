@@ -80,6 +80,14 @@ impl Call<'_> {
         seal::read_text(self.thread(), self.word(place), PATH_MAX)
     }
 
+    /// As `path`; none at all is an empty one where the flags let it be (AT_EMPTY_PATH).
+    pub fn path_or_none(&self, place: usize, flags: i32) -> Result<Vec<u8>, Errno> {
+        match self.word(place) == 0 && flags & libc::AT_EMPTY_PATH != 0 {
+            true => Ok(Vec::new()),
+            false => self.path(place),
+        }
+    }
+
     /// `bytes.len()` bytes from the address in argument `place`.
     pub fn read(&self, place: usize, bytes: &mut [u8]) -> Result<(), Errno> {
         seal::read_memory(self.thread(), self.word(place), bytes)

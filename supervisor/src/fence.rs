@@ -11,6 +11,7 @@ use rustix::thread::{CapabilitiesSecureBits, CapabilitySet, CapabilitySets};
 
 use crate::filter::{self, Fenced};
 use crate::paths::Roots;
+use crate::spaces::Spaces;
 
 /// Descriptors from here on are the caller's own business: below are input, output and errors.
 const FIRST_OF_CALLER: i32 = 3;
@@ -42,11 +43,15 @@ pub fn landlock_abi() -> u32 {
 ///
 /// # Errors
 /// Those of prctl(2), capset(2), Landlock and seccomp(2).
-pub fn enter(roots: &Roots, fenced: Fenced) -> Result<OwnedFd, Errno> {
+pub fn enter(roots: &Roots, spaces: Option<&Spaces>, fenced: Fenced) -> Result<OwnedFd, Errno> {
     let number = |error: rustix::io::Errno| Errno(error.raw_os_error());
     // A descriptor is a grant; what the caller happened to have open is none (CVE-2024-21626).
     seal::close_on_exec_from(FIRST_OF_CALLER)?;
-    let fenced = Fenced { ipc: seal::separate_ipc(), ..fenced };
+    let ipc = match spaces {
+        Some(spaces) => spaces.enter().map(|()| true)?,
+        None => seal::spaces::leave(seal::spaces::IPC).is_ok(),
+    };
+    let fenced = Fenced { ipc, ..fenced };
     drop_capabilities().map_err(number)?;
     rustix::thread::set_no_new_privs(true).map_err(number)?;
     no_core_files()?;

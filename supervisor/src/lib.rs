@@ -27,6 +27,7 @@ mod refused;
 pub mod report;
 mod serve;
 mod signals;
+mod spaces;
 mod system;
 mod trace;
 pub mod tree;
@@ -43,11 +44,14 @@ use heliostat_control::policy::record::Recorder;
 use heliostat_control::policy::{Access, Endpoint, Host, NamePattern, PathGrant, Policy};
 
 pub use fence::landlock_abi;
+pub use spaces::are_allowed as spaces_are_allowed;
 
 use crate::births::Births;
 use crate::filter::Fenced;
 use crate::house::House;
 use crate::memory::MemoryGroup;
+use crate::paths::View;
+use crate::spaces::{Spaces, Wanted};
 
 /// What to seal.
 pub struct Plan<'a> {
@@ -108,14 +112,17 @@ pub struct Sealed {
     house: Arc<House>,
 }
 
-/// Forks; the child is put behind the fence and then makes `become_program`, which must not
-/// return. This process answers its calls from now on, in threads of its own.
+/// Forks; the child is put behind the fence and then makes `become_program`, which gets the folder
+/// for temporary files if that is the program's own, and must not return. This process answers its calls from now on, in threads of its own.
 ///
 /// The caller has one thread only, and keeps the result until the program has ended.
 ///
 /// # Errors
 /// `SealError`; the child has then ended.
-pub fn seal(plan: Plan<'_>, become_program: impl FnOnce() -> i32) -> Result<Sealed, SealError> {
+pub fn seal(
+    plan: Plan<'_>,
+    become_program: impl FnOnce(Option<&Path>) -> i32,
+) -> Result<Sealed, SealError> {
     let mut plan = plan;
     let mut given = system::grants();
     given.extend(plan.besides.iter().cloned());
@@ -126,12 +133,16 @@ pub fn seal(plan: Plan<'_>, become_program: impl FnOnce() -> i32) -> Result<Seal
     }
     let limits = plan.policy.limits;
     let fenced = fence::probe().map_err(|_| SealError::NoLandlock)?;
+    let places = own_places(&plan);
+    let spaces = make_spaces(&plan, &places);
+    let hides_users = spaces.as_ref().is_some_and(Spaces::hides_users);
     let (counts, bounds) = (limits.processes.is_some(), limits.memory.is_some());
-    let fenced = Fenced { counts, bounds, ..fenced };
+    let fenced = Fenced { counts, bounds, hides_users, ..fenced };
     // Each grant is held open.
     let own_limit = limits::raise_descriptors();
     let report = report::Report::create(plan.folder);
-    let roots = open_roots(&plan, report.as_ref())?;
+    let view = View { top: spaces.as_ref().and_then(Spaces::top), places: &places };
+    let roots = open_roots(&plan, &view, report.as_ref())?;
     let group = limits.memory.and_then(memory::enter);
     // Names are looked up at the servers that this machine uses now.
     let servers = std::fs::read_to_string("/etc/resolv.conf").unwrap_or_default();
@@ -143,16 +154,16 @@ pub fn seal(plan: Plan<'_>, become_program: impl FnOnce() -> i32) -> Result<Seal
         Fork::Child(teller) => {
             let limit = |bytes| memory::limit_program(group.as_ref(), bytes);
             let limited = limits.memory.map_or(Ok(()), limit);
-            let listener = limited.and_then(|()| fence::enter(&roots, fenced));
+            let listener = limited.and_then(|()| fence::enter(&roots, spaces.as_ref(), fenced));
             teller.tell(match &listener {
                 Ok(fd) => std::os::fd::AsRawFd::as_raw_fd(fd),
                 Err(Errno(number)) => -number,
             });
             drop(teller);
+            limits::restore_descriptors(own_limit);
+            let status = if listener.is_ok() { become_program(roots.temporary()) } else { 125 };
             // Its roots are the parent's to remove.
             std::mem::forget((roots, report));
-            limits::restore_descriptors(own_limit);
-            let status = if listener.is_ok() { become_program() } else { 125 };
             std::process::exit(status)
         }
         Fork::Parent(child, hearer) => {
@@ -167,8 +178,43 @@ pub fn seal(plan: Plan<'_>, become_program: impl FnOnce() -> i32) -> Result<Seal
     }
 }
 
+/// Folders that are the program's own unless what is granted holds them. A traced program has none:
+/// what it asked for there would be missing in its policy. Nor one without the system's grants.
+fn own_places(plan: &Plan<'_>) -> Vec<&'static str> {
+    let is_private = |place: &&str| {
+        let place = Path::new(place);
+        let is_plain = place.is_dir() && place.canonicalize().is_ok_and(|found| found == place);
+        let granted = plan.policy.grants.iter().filter_map(|grant| grant.path.canonicalize().ok());
+        is_plain && granted.into_iter().all(|path| !place.starts_with(path))
+    };
+    let wants = plan.policy.system && !plan.traces;
+    ["/tmp", "/dev/shm"].into_iter().filter(|_| wants).filter(is_private).collect()
+}
+
+/// Namespaces of the program's own, where they can be made; with its own places if possible. Root
+/// needs no more for its System V objects than its right to make such a namespace.
+fn make_spaces(plan: &Plan<'_>, places: &[&'static str]) -> Option<Spaces> {
+    let granted: Vec<_> =
+        plan.policy.grants.iter().filter_map(|grant| grant.path.canonicalize().ok()).collect();
+    let is_below = |path: &&PathBuf| places.iter().any(|place| path.starts_with(place));
+    let is_whole =
+        |path: &&PathBuf| !granted.iter().any(|above| above != *path && path.starts_with(above));
+    let mut granted: Vec<_> = granted.iter().filter(is_below).filter(is_whole).cloned().collect();
+    granted.sort();
+    granted.dedup();
+    let limits = plan.policy.limits;
+    let wanted = Wanted { places, granted: &granted, bytes: limits.tmp.or(limits.memory) };
+    let made = if places.is_empty() { None } else { Spaces::make(&wanted) };
+    let is_root = rustix::process::geteuid().is_root();
+    made.or_else(|| if is_root { None } else { Spaces::make(&Wanted::default()) })
+}
+
 /// What is granted, opened; what of it is not there is said, unless it is the system's.
-fn open_roots(plan: &Plan<'_>, report: Option<&report::Report>) -> Result<paths::Roots, SealError> {
+fn open_roots(
+    plan: &Plan<'_>,
+    view: &View<'_>,
+    report: Option<&report::Report>,
+) -> Result<paths::Roots, SealError> {
     let mut grants = if plan.policy.system { system::grants() } else { Vec::new() };
     let of_system = grants.len();
     grants.extend(plan.policy.grants.iter().cloned());
@@ -182,7 +228,7 @@ fn open_roots(plan: &Plan<'_>, report: Option<&report::Report>) -> Result<paths:
             let _ = writeln!(io::stderr(), "heliostat: {what}: {}: {error}", path.display());
         }
     };
-    let opened = paths::Roots::open(&grants, plan.folder, &mut tell);
+    let opened = paths::Roots::open(view, &grants, plan.folder, &mut tell);
     let mut roots = opened.map_err(|error| SealError::Place(plan.folder.to_owned(), error))?;
     if let Some(report) = report {
         // Who reads it takes it for the supervisor's.

@@ -8,6 +8,7 @@ mod interrupt;
 mod listener;
 mod memory;
 mod placement;
+pub mod spaces;
 mod start;
 pub mod status;
 
@@ -94,14 +95,6 @@ pub fn set_length(fd: impl std::os::fd::AsFd, length: u64) -> Result<(), Errno> 
     let args = [name.as_ptr() as usize, length as usize, 0, 0, 0, 0];
     // SAFETY: the name ends in a NUL and outlives the call.
     check(unsafe { raw(Sysno::truncate as usize, args) }).map(drop)
-}
-
-/// Gives this process System V objects of its own (namespaces(7)), none at first, gone with the
-/// last process that uses them. False where that is not allowed: it takes CAP_SYS_ADMIN.
-pub fn separate_ipc() -> bool {
-    let flags = [libc::CLONE_NEWIPC as usize, 0, 0, 0, 0, 0];
-    // SAFETY: the call takes no pointer, and changes no descriptor and no memory.
-    check(unsafe { raw(Sysno::unshare as usize, flags) }).is_ok()
 }
 
 #[cfg(test)]

@@ -67,18 +67,21 @@ fn read_endpoint<E: Display>(
 }
 
 fn read_limits(field: &Field<'_>) -> Result<Limits, ConfigError> {
-    let section = field.section(&["memory", "processes"])?;
+    let section = field.section(&["memory", "processes", "tmp"])?;
     let mut limits = Limits::default();
-    if let Some(memory) = section.field("memory") {
-        limits.memory = Some(match memory.is_number() {
-            true => memory.number((BYTES_MIN, BYTES_MAX))?,
-            false => read(&memory, parse_bytes)?,
-        });
-    }
+    limits.memory = section.field("memory").map(read_bytes).transpose()?;
+    limits.tmp = section.field("tmp").map(read_bytes).transpose()?;
     if let Some(processes) = section.field("processes") {
         limits.processes = u32::try_from(processes.number((1, PROCESSES_MAX))?).ok();
     }
     Ok(limits)
+}
+
+fn read_bytes(field: Field<'_>) -> Result<u64, ConfigError> {
+    match field.is_number() {
+        true => field.number((BYTES_MIN, BYTES_MAX)),
+        false => read(&field, parse_bytes),
+    }
 }
 
 /// Every element of a list that may be left out, and empty: nothing is granted then.

@@ -84,7 +84,7 @@ fn what_is_added_later_has_the_last_word_on_its_path_and_limit() {
     assert_eq!(granted(&policy, "/data/keys/mine"), Some(Access::ReadWrite));
     assert_eq!(granted(&policy, "/srv/a"), Some(Access::ReadWrite));
     assert_eq!(policy.listen.len(), 2);
-    assert_eq!(policy.limits, Limits { memory: Some(512 << 20), processes: Some(3) });
+    assert_eq!(policy.limits, Limits { memory: Some(512 << 20), processes: Some(3), tmp: None });
     assert!(policy.system);
     policy.add(Policy { system: false, ..Policy::default() });
     assert!(!policy.system);

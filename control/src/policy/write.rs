@@ -4,7 +4,7 @@ use std::fmt::{Display, Write};
 use std::path::Path;
 
 use super::size::bytes_text;
-use super::{PathGrant, Policy};
+use super::{Limits, PathGrant, Policy};
 
 impl Policy {
     /// The policy as a file that [`from_toml`](Self::from_toml) reads back to the same. Paths that
@@ -22,7 +22,7 @@ impl Policy {
     }
 
     pub(super) fn write_limits(&self, text: &mut String) {
-        if let (None, None) = (self.limits.memory, self.limits.processes) {
+        if self.limits == Limits::default() {
             return;
         }
         text.push_str("\n[limits]\n");
@@ -31,6 +31,9 @@ impl Policy {
         }
         if let Some(processes) = self.limits.processes {
             let _ = writeln!(text, "processes = {processes}");
+        }
+        if let Some(bytes) = self.limits.tmp {
+            let _ = writeln!(text, "tmp = {}", quoted(&bytes_text(bytes)));
         }
     }
 }

@@ -16,7 +16,7 @@ pub fn stat(call: &Call<'_>, descriptor: i32, place: usize, flags: i32) -> Answe
     if flags & !(known | libc::AT_STATX_SYNC_TYPE) != 0 {
         return Err(Errno(libc::EINVAL));
     }
-    let path = call.path(place)?;
+    let path = call.path_or_none(place, flags)?;
     let found = match path.is_empty() && flags & libc::AT_EMPTY_PATH != 0 {
         true => Start::stat(&call.house.roots, call.thread(), descriptor)?,
         false => {
@@ -25,6 +25,12 @@ pub fn stat(call: &Call<'_>, descriptor: i32, place: usize, flags: i32) -> Answe
         }
     };
     call.write(place + 1, &found)?;
+    DONE
+}
+
+/// fstat(2), where the kernel itself would not say whose a file is.
+pub fn fstat(call: &Call<'_>) -> Answer {
+    call.write(1, &Start::stat(&call.house.roots, call.thread(), call.int(0))?)?;
     DONE
 }
 
@@ -37,7 +43,7 @@ pub fn statx(call: &Call<'_>) -> Answer {
     if flags & !(known | libc::AT_STATX_SYNC_TYPE) != 0 || is_both || mask & reserved != 0 {
         return Err(Errno(libc::EINVAL));
     }
-    let (fd, _) = call.look_or_own(call.int(0), &call.path(1)?, flags)?;
+    let (fd, _) = call.look_or_own(call.int(0), &call.path_or_none(1, flags)?, flags)?;
     call.write(4, &status::statx(&fd, flags, mask)?)?;
     DONE
 }

@@ -63,6 +63,7 @@ fn files(call: &Call<'_>) -> Option<Answer> {
         Sysno::stat => look::stat(call, libc::AT_FDCWD, 0, 0),
         Sysno::lstat => look::stat(call, libc::AT_FDCWD, 0, libc::AT_SYMLINK_NOFOLLOW),
         Sysno::newfstatat => look::stat(call, call.int(0), 1, call.int(3)),
+        Sysno::fstat => look::fstat(call),
         Sysno::statx => look::statx(call),
         Sysno::statfs => look::statfs(call),
         Sysno::access => look::access(call, libc::AT_FDCWD, 0, 0),

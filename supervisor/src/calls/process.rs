@@ -43,6 +43,7 @@ pub fn answer(call: &Call<'_>) -> Option<Answer> {
         Sysno::fcntl => descriptor(call),
         Sysno::seccomp => filter(call),
         Sysno::setgroups => groups(call),
+        Sysno::getgroups => known_groups(call),
         Sysno::umask => umask(call),
         Sysno::mbind => policy(call),
         _ => return None,
@@ -165,6 +166,20 @@ fn groups(call: &Call<'_>) -> Answer {
         true => DONE,
         false => Ok(Reply::Continue),
     }
+}
+
+/// getgroups(2), where the kernel itself shows others than the first as nobody.
+fn known_groups(call: &Call<'_>) -> Answer {
+    let (groups, room) = (call.house.groups_of(call.thread()), call.int(0));
+    let is_asked = room != 0;
+    if room < 0 || is_asked && groups.len() > room as usize {
+        return Err(Errno(libc::EINVAL));
+    }
+    if is_asked {
+        let bytes: Vec<u8> = groups.iter().flat_map(|group| group.to_ne_bytes()).collect();
+        call.write(1, &bytes)?;
+    }
+    Ok(Reply::Value(groups.len() as i64))
 }
 
 fn option(call: &Call<'_>) -> Answer {

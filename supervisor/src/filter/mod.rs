@@ -17,10 +17,12 @@ pub use table::NAMESPACES;
 pub struct Fenced {
     /// Signals reach only processes behind the same fence (Landlock ABI 6, Linux 6.12).
     pub signals: bool,
-    /// System V objects are the program's own: a namespace of theirs.
+    /// System V objects and message queues are the program's own: a namespace of theirs.
     pub ipc: bool,
     /// Memory is limited, so that what no control group counts has to be asked for (`uncharged`).
     pub bounds: bool,
+    /// The kernel shows the program other users as nobody: it is in a namespace that has none.
+    pub hides_users: bool,
     /// Threads are counted, so that each has to ask.
     pub counts: bool,
     /// Root's programs, which mean to become others, are told that they cannot.

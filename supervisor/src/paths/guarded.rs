@@ -43,7 +43,8 @@ impl Guarded {
     /// The parts of these grants. What is named for writing as well stays writable.
     pub fn of(roots: &[Root]) -> Self {
         let mut all = Self::default();
-        let writable = |root: &&Root| root.access == Access::ReadWrite;
+        // Nothing of the host's lies in folders of the program's own but what is granted itself.
+        let writable = |root: &&Root| root.access == Access::ReadWrite && !root.is_own;
         for root in roots.iter().filter(|root| root.access == Access::ReadOnly) {
             let wider = roots.iter().filter(writable).filter(|wider| wider.holds(&root.path));
             let Some(wider) = wider.min_by_key(|wider| wider.path.as_os_str().len()) else {

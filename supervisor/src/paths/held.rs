@@ -60,5 +60,5 @@ pub fn copied(found: &Found, (process, number): (i32, i32)) -> Result<OwnedFd, E
 }
 
 fn lies_outside(roots: &Roots, fd: &OwnedFd) -> bool {
-    host_path(fd).is_some_and(|path| roots.name_of(&path).is_none())
+    host_path(fd).is_some_and(|path| roots.name_of_open(fd, &path).is_none())
 }

@@ -185,6 +185,7 @@ mod tests {
     use heliostat_control::policy::PathGrant;
     use tempfile::TempDir;
 
+    use super::super::View;
     use super::*;
 
     /// A folder with `data/inner` and `data/file`, of which `grants` are granted.
@@ -199,9 +200,12 @@ mod tests {
             access: *access,
         };
         let grants: Vec<_> = grants.iter().map(grant).collect();
-        let roots = Roots::open(&grants, &folder.join("own"), &mut |path: &Path, error| {
-            panic!("{}: {error}", path.display())
-        });
+        let roots = Roots::open(
+            &View::default(),
+            &grants,
+            &folder.join("own"),
+            &mut |path: &Path, error| panic!("{}: {error}", path.display()),
+        );
         (whole, folder, roots.expect("roots"))
     }
 

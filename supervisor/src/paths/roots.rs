@@ -1,7 +1,7 @@
 //! The granted roots, opened once.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
@@ -11,6 +11,7 @@ use rustix::fs::{Mode, OFlags};
 
 use super::guarded::Guarded;
 use super::named::{is_of_a_process, own_link, resolve, without_ways_up};
+use super::own::{self, View};
 use super::proc::is_proc;
 use super::shown::Shown;
 use super::skeleton::{self, Skeleton};
@@ -43,12 +44,23 @@ pub struct Root {
     /// It may be opened for what it is granted, and not described anew: a device of the host's that
     /// no policy names.
     opens_only: bool,
+    /// A folder of the program's own at a name of the host, which has another there.
+    pub is_own: bool,
 }
 
 impl Root {
     fn new(path: PathBuf, folder: OwnedFd, access: Access, is_folder: bool) -> Self {
-        let (is_mixed, has_inner, is_guarded, opens_only) = (false, false, false, false);
-        Self { path, folder, access, is_folder, is_mixed, has_inner, is_guarded, opens_only }
+        Self {
+            path,
+            folder,
+            access,
+            is_folder,
+            is_mixed: false,
+            has_inner: false,
+            is_guarded: false,
+            opens_only: false,
+            is_own: false,
+        }
     }
 
     /// Whether a path lies below it.
@@ -92,6 +104,7 @@ impl Roots {
     ///
     /// `folder` is private to this user and takes the skeleton, unless there is one in memory.
     pub fn open(
+        view: &View<'_>,
         grants: &[PathGrant],
         folder: &Path,
         tell: &mut dyn FnMut(&Path, &io::Error),
@@ -110,10 +123,11 @@ impl Roots {
         let mut all = Self { roots, aliases, guarded, skeleton, shown, proc };
         all.shown.add(Path::new("/proc"));
         for (grant, path) in grants.iter().zip(resolved) {
-            if let Err(error) = all.take(grant, path) {
+            if let Err(error) = all.take(view, grant, path) {
                 tell(&grant.path, &error);
             }
         }
+        all.take_own(view)?;
         all.order();
         all.aliases.sort_by_key(|(path, _)| std::cmp::Reverse(path.as_os_str().len()));
         let place = all.skeleton.place().to_owned();
@@ -137,7 +151,8 @@ impl Roots {
         let path = path.canonicalize()?;
         let is_writable = self
             .deciding(&path)
-            .is_some_and(|root| root.access == Access::ReadWrite && root.path.as_os_str() != "/");
+            .filter(|root| root.access == Access::ReadWrite && !root.is_own)
+            .is_some_and(|root| root.path.as_os_str() != "/");
         if is_writable {
             let (folder, is_folder) = open_root(&path)?;
             self.roots.push(Root::new(path, folder, Access::ReadOnly, is_folder));
@@ -146,7 +161,46 @@ impl Roots {
         Ok(())
     }
 
-    fn take(&mut self, grant: &PathGrant, path: io::Result<PathBuf>) -> io::Result<()> {
+    /// Adds the folders of the program's own, and where they lie if not at their names.
+    fn take_own(&mut self, view: &View<'_>) -> io::Result<()> {
+        for place in view.places {
+            let path = PathBuf::from(place);
+            match view.top {
+                Some(top) => {
+                    self.skeleton.folder(&path)?;
+                    self.push_own(path, own::inside(top, Path::new(place))?);
+                }
+                // A link, if nothing that is granted lies there.
+                None if self.roots.iter().all(|root| !root.path.starts_with(&path)) => {
+                    let lies = self.skeleton.own_folder()?;
+                    self.skeleton.link(&path, &lies)?;
+                    self.shown.add(&path);
+                    self.aliases.push((path, own::outside(&lies)?));
+                }
+                None => {}
+            }
+        }
+        if view.top.is_none() && !view.places.is_empty() {
+            let lies = self.skeleton.own_folder()?;
+            self.skeleton.folder(&lies)?;
+            let folder = own::outside(&lies)?;
+            self.push_own(lies, folder);
+        }
+        Ok(())
+    }
+
+    fn push_own(&mut self, path: PathBuf, folder: OwnedFd) {
+        self.shown.add(&path);
+        let root = Root::new(path, folder, Access::ReadWrite, true);
+        self.roots.push(Root { is_own: true, ..root });
+    }
+
+    fn take(
+        &mut self,
+        view: &View<'_>,
+        grant: &PathGrant,
+        path: io::Result<PathBuf>,
+    ) -> io::Result<()> {
         let name = without_ways_up(&grant.path);
         if let Some(text) = own_link(&name) {
             // Leads to something else for each program: /dev/stdin, /dev/fd.
@@ -158,8 +212,13 @@ impl Roots {
         if is_proc(&folder) && (is_folder || is_of_a_process(&path)) {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, NOT_OF_PROC));
         }
+        let folder = match grant.access {
+            // One and the same for names that begin in the program's folder and at the top.
+            Access::ReadWrite => view.as_seen(&path, is_folder, folder),
+            Access::ReadOnly => folder,
+        };
         if path != name {
-            self.lead_through(&name, &path)?;
+            self.lead_through(view, &name, &path)?;
         }
         if let Some(known) = self.roots.iter_mut().find(|root| root.path == path) {
             // The later one counts, as on a command line.
@@ -176,7 +235,7 @@ impl Roots {
     }
 
     /// Shows the symbolic links on the way from a granted name to what it stands for.
-    fn lead_through(&mut self, name: &Path, path: &Path) -> io::Result<()> {
+    fn lead_through(&mut self, view: &View<'_>, name: &Path, path: &Path) -> io::Result<()> {
         let mut reached = PathBuf::from("/");
         for part in name.components().filter(|part| matches!(part, Component::Normal(_))) {
             reached.push(part);
@@ -184,7 +243,7 @@ impl Roots {
                 self.shown.add(&reached);
                 self.skeleton.link(&reached, &text)?;
                 if reached == name && path.is_dir() {
-                    let folder = rustix::fs::open(path, OPEN | OFlags::DIRECTORY, Mode::empty())?;
+                    let folder = view.as_seen(path, true, own::outside(path)?);
                     self.aliases.push((name.to_owned(), folder));
                 }
                 // What comes after is found by walking the link's text.
@@ -202,7 +261,8 @@ impl Roots {
             };
             let differs =
                 |(path, access): &(PathBuf, Access)| *access != root.access && is_inner(path);
-            root.is_mixed = all.iter().any(differs);
+            // What lies in a folder of the program's own is mounted there, which nothing crosses unseen.
+            root.is_mixed = !root.is_own && all.iter().any(differs);
             let mut others = all.iter().map(|(path, _)| path.as_path());
             root.has_inner = is_inner(Path::new("/proc")) || others.any(is_inner);
         }
@@ -305,6 +365,30 @@ impl Roots {
         (self.is_visible(host) || host.starts_with("/proc")).then(|| host.to_owned())
     }
 
+    /// As `name_of`, for what is open: at names of the program's own folders lies something else
+    /// outside, which it may have been handed.
+    pub fn name_of_open(&self, fd: impl AsFd, host: &Path) -> Option<PathBuf> {
+        self.name_of(host).filter(|name| self.has(fd, name))
+    }
+
+    /// Whether what is open is what has this name for the program, and not outside only.
+    fn has(&self, fd: impl AsFd, name: &Path) -> bool {
+        let own = self.deciding(name).filter(|root| root.is_own);
+        let device = |fd: BorrowedFd<'_>| rustix::fs::fstat(fd).map(|found| found.st_dev).ok();
+        own.is_none_or(|root| device(root.folder.as_fd()) == device(fd.as_fd()))
+    }
+
+    /// What is granted of an open file that has no name any more, or one that is longer than any.
+    pub fn access_of(&self, fd: impl AsFd, was: &Path) -> Option<Access> {
+        self.deciding(was).filter(|_| self.has(fd, was)).map(|root| root.access)
+    }
+
+    /// The folder for temporary files, where it is the program's own.
+    pub fn temporary(&self) -> Option<&Path> {
+        let own = self.roots.iter().filter(|root| root.is_own).map(|root| root.path.as_path());
+        own.max_by_key(|path| *path == Path::new("/tmp"))
+    }
+
     /// The program's name of a folder that was made to lead to grants.
     pub fn name_in_skeleton(&self, host: &Path) -> Option<PathBuf> {
         self.skeleton.name_of(host)
@@ -323,11 +407,10 @@ impl Roots {
     /// end as that of a removed file does, or be one of several.
     pub fn may_change_removed(&self, fd: &OwnedFd) -> bool {
         let was = removed_path(fd);
-        let root = was.as_deref().and_then(|path| self.deciding(path));
+        let access = was.as_deref().and_then(|path| self.access_of(fd, path));
         let flags = rustix::fs::fcntl_getfl(fd).unwrap_or(OFlags::PATH);
         let may_write = flags.intersects(OFlags::WRONLY | OFlags::RDWR);
-        let is_granted = root.is_some_and(|root| root.access == Access::ReadWrite);
-        if is_granted && !self.may_be_guarded(fd, may_write) {
+        if access == Some(Access::ReadWrite) && !self.may_be_guarded(fd, may_write) {
             return true;
         }
         if was_named(fd) && has_name(fd) {

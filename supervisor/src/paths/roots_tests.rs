@@ -14,7 +14,7 @@ fn folders_and_processes_of_proc_are_not_granted_and_links_into_it_are_no_roots(
     let paths = paths.iter().map(PathBuf::from).chain([mtab.clone()]);
     let grants: Vec<_> = paths.map(|path| PathGrant { path, access: Access::ReadOnly }).collect();
     let mut refused = Vec::new();
-    let roots = Roots::open(&grants, &folder.join("own"), &mut |path, error| {
+    let roots = Roots::open(&View::default(), &grants, &folder.join("own"), &mut |path, error| {
         refused.push((path.to_owned(), error.kind()));
     });
     let roots = roots.expect("roots");
@@ -30,7 +30,8 @@ fn folders_and_processes_of_proc_are_not_granted_and_links_into_it_are_no_roots(
 fn a_file_outside_is_changed_only_when_it_has_no_name_left() {
     let whole = tempfile::tempdir().expect("a folder");
     let folder = whole.path().canonicalize().expect("its real name");
-    let roots = Roots::open(&[], &folder.join("own"), &mut |_, _| {}).expect("roots");
+    let roots =
+        Roots::open(&View::default(), &[], &folder.join("own"), &mut |_, _| {}).expect("roots");
     let make = |name: &str| -> OwnedFd {
         std::fs::File::create(folder.join(name)).expect("a file outside").into()
     };
@@ -49,7 +50,7 @@ fn a_file_outside_is_changed_only_when_it_has_no_name_left() {
 fn granted(folder: &Path, names: &[&str], place: &str) -> Roots {
     let grant = |name: &&str| PathGrant { path: folder.join(name), access: Access::ReadOnly };
     let grants: Vec<_> = names.iter().map(grant).collect();
-    let opened = Roots::open(&grants, &folder.join(place), &mut |path, error| {
+    let opened = Roots::open(&View::default(), &grants, &folder.join(place), &mut |path, error| {
         panic!("{}: {error}", path.display())
     });
     opened.expect("roots")

@@ -16,6 +16,8 @@ use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, ResolveFlags};
 
 /// How a supervisor's folder begins; its process's number follows, and one of `PLACES_MAX`.
 const PREFIX: &str = "heliostat-sealed-";
+/// How the name of the folder beside it goes on.
+const OWN: &str = "-tmp";
 /// Folders of one process's number: other pid namespaces have the same numbers.
 const PLACES_MAX: usize = 64;
 
@@ -80,8 +82,19 @@ impl Skeleton {
         or_there(rustix::fs::symlinkat(text, above, name))
     }
 
+    /// A folder beside it, for what the program keeps at `/tmp` where that cannot be memory of its
+    /// own.
+    pub fn own_folder(&self) -> io::Result<PathBuf> {
+        let path = beside(&self.place);
+        match fs::DirBuilder::new().mode(0o700).create(&path) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+            _ => Ok(path),
+        }
+    }
+
     /// Removes it from the host. Nothing of it is found any more.
     pub fn remove(&self) {
+        let _ = fs::remove_dir_all(beside(&self.place));
         let _ = fs::remove_dir_all(&self.place);
     }
 
@@ -185,6 +198,13 @@ fn claim_one(folder: &Path) -> io::Result<(PathBuf, OwnedFd)> {
     Err(io::ErrorKind::AlreadyExists.into())
 }
 
+/// The folder beside a supervisor's, which has it as long as its own.
+fn beside(place: &Path) -> PathBuf {
+    let mut name = place.as_os_str().to_owned();
+    name.push(OWN);
+    PathBuf::from(name)
+}
+
 /// The lock of a supervisor's folder; `None` if a supervisor that lives holds it.
 fn claim(place: &Path) -> Option<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -200,6 +220,7 @@ fn remove_left_behind(folder: &Path) {
         // Held until it is gone.
         let claimed = is_a_place(&name).then(|| claim(&entry.path())).flatten();
         if claimed.is_some() {
+            let _ = fs::remove_dir_all(beside(&entry.path()));
             let _ = fs::remove_dir_all(entry.path());
         }
     }

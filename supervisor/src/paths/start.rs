@@ -70,7 +70,7 @@ impl Start {
     /// What is known of an open directory.
     pub fn from(roots: &Roots, fd: OwnedFd) -> Self {
         let host = host_path(&fd);
-        let path = host.as_deref().and_then(|host| roots.name_of(host));
+        let path = host.as_deref().and_then(|host| roots.name_of_open(&fd, host));
         // Of an instance of /proc that is mounted below a grant, nothing is granted.
         let path = path.filter(|path| path.starts_with("/proc") || !is_proc(&fd));
         let is_hidden = host.is_some() && path.is_none();
@@ -86,7 +86,7 @@ mod tests {
 
     use super::*;
     use crate::call::Last;
-    use crate::paths::{Sandbox, Walk};
+    use crate::paths::{Sandbox, View, Walk};
 
     struct Nobody;
 
@@ -122,9 +122,10 @@ mod tests {
             std::fs::write(folder.join(name).join("file"), "x").expect("a file in it");
         }
         let grant = PathGrant { path: folder.join("data"), access: Access::ReadOnly };
-        let roots = Roots::open(&[grant], &folder.join("own"), &mut |path, error| {
-            panic!("{}: {error}", path.display())
-        });
+        let roots =
+            Roots::open(&View::default(), &[grant], &folder.join("own"), &mut |path, error| {
+                panic!("{}: {error}", path.display())
+            });
         let roots = roots.expect("roots");
         assert_eq!(walked(&roots, &folder.join("data")), Ok(()));
         for name in ["outside", "outside (deleted)"] {

@@ -100,7 +100,8 @@ impl<'a> Walk<'a> {
         }
         let was = removed_path(&start.fd).or_else(|| deep_path(&start.fd));
         // A name that is not granted may end as that of a removed one does.
-        let was = was.filter(|path| !start.is_hidden && self.access(path).is_some());
+        let was =
+            was.filter(|path| !start.is_hidden && self.roots.access_of(&start.fd, path).is_some());
         let was = was.ok_or(Errno(libc::ENOENT))?;
         let folder = start.fd.try_clone().map_err(|_| Errno(libc::ENFILE))?;
         // Its name is a whole path: what is joined to it goes on from there.
@@ -291,7 +292,7 @@ impl<'a> Walk<'a> {
     ) -> Result<Option<Found>, Errno> {
         let fd = proc::opened(&self.folder()?, &name).ok_or(Errno(libc::ENOENT))?;
         let path = host_path(&fd);
-        if let Some(name) = path.and_then(|path| self.roots.name_of(&path)) {
+        if let Some(name) = path.and_then(|path| self.roots.name_of_open(&fd, &path)) {
             self.follow(name.as_os_str().as_bytes())?;
             return Ok(None);
         }
