@@ -31,7 +31,9 @@ pub const ENTRIES_MAX: usize = 4096;
 /// What may be done below a path. Greater allows more.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Access {
-    /// Read and execute.
+    /// See that it is there, and its attributes.
+    Stat,
+    /// Also read and execute.
     ReadOnly,
     /// Also write, create, rename and remove.
     ReadWrite,
@@ -41,6 +43,7 @@ impl Access {
     /// As it stands after a path.
     pub const fn word(self) -> &'static str {
         match self {
+            Self::Stat => "stat",
             Self::ReadOnly => "ro",
             Self::ReadWrite => "rw",
         }

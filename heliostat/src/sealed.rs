@@ -138,8 +138,10 @@ fn supervise(
         return;
     }
     let (tells, system) = (plan.tells, plan.policy.system);
-    let writable = plan.policy.grants.clone();
+    let (writable, traces) = (plan.policy.grants.clone(), plan.traces);
     let become_program = |temporary: Option<&Path>| {
+        // As it will be when it is sealed.
+        let temporary = temporary.or_else(|| traces.then(|| Path::new("/tmp")));
         let mut environment = program.environment.clone();
         if let Some(own) = temporary {
             sealing::lead_to_temporary(&mut environment, &writable, own);

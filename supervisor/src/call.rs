@@ -182,6 +182,10 @@ impl Call<'_> {
             self.house.note_path(self, Path::new(OsStr::from_bytes(path)), Access::ReadOnly);
             return Some(Err(Errno(libc::ENOENT)));
         }
+        if matches!(opened, Some(Err(Errno(libc::ENOENT)))) && roots.is_own(path) {
+            // Outside there may be something.
+            self.house.note_path(self, Path::new(OsStr::from_bytes(path)), Access::ReadOnly);
+        }
         opened
     }
 

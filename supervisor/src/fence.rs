@@ -3,6 +3,7 @@
 use heliostat_base::fd::OwnedFd;
 use heliostat_base::seal;
 use heliostat_base::sys::Errno;
+use heliostat_control::policy::Access;
 use landlock::{
     Access as _, AccessFs, CompatLevel, Compatible, PathBeneath, Ruleset, RulesetAttr,
     RulesetCreatedAttr, Scope, ABI,
@@ -95,7 +96,8 @@ fn restrict(roots: &Roots) -> Result<(), landlock::RulesetError> {
         .handle_access(AccessFs::from_all(ABI::V5))?
         .scope(Scope::from_all(ABI::V6))?
         .create()?;
-    for root in roots.all() {
+    // What is only looked at is not run.
+    for root in roots.all().iter().filter(|root| root.access != Access::Stat) {
         let opened = rustix::fs::open(
             &root.path,
             rustix::fs::OFlags::PATH | rustix::fs::OFlags::CLOEXEC,

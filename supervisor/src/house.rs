@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
+use std::time::SystemTime;
 
 use heliostat_base::seal::Listener;
 use heliostat_control::policy::record::Ask;
@@ -39,6 +40,8 @@ pub struct House {
     pub lookups: Lookups,
     /// Everything is granted, and taken down.
     pub is_traced: bool,
+    /// When the program began.
+    pub begun: SystemTime,
     /// Static programs, and what is done to their code.
     pub images: Images,
     /// The control plane, for its stub.

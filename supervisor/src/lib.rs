@@ -37,6 +37,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
+use std::time::SystemTime;
 
 use heliostat_base::seal::{descriptor_of, fork_telling, Fork, Listener};
 use heliostat_base::sys::Errno;
@@ -188,7 +189,7 @@ fn own_places(plan: &Plan<'_>) -> Vec<&'static str> {
         is_plain && granted.into_iter().all(|path| !place.starts_with(path))
     };
     let wants = plan.policy.system && !plan.traces;
-    ["/tmp", "/dev/shm"].into_iter().filter(|_| wants).filter(is_private).collect()
+    spaces::OWN_PLACES.into_iter().filter(|_| wants).filter(is_private).collect()
 }
 
 /// Namespaces of the program's own, where they can be made; with its own places if possible. Root
@@ -282,6 +283,7 @@ fn supervise(
         own: rustix::process::getpid().as_raw_nonzero().get(),
         fenced,
         is_traced: plan.traces,
+        begun: SystemTime::now(),
         images: images::Images::default(),
         places_itself: AtomicBool::new(false),
         first_umask,

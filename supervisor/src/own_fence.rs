@@ -97,11 +97,13 @@ fn of_root(root: &Root) -> (Option<OwnedFd>, Rights) {
     match (root.is_folder, root.access) {
         (true, Access::ReadWrite) => return (None, handled()),
         (true, Access::ReadOnly) => return (None, reading()),
+        // Which takes no right.
+        (_, Access::Stat) => return (None, Rights::empty()),
         _ => {}
     }
     let itself = look(&root.path).filter(|fd| !is_regular(fd));
     let rights = match (root.access, &itself) {
-        (Access::ReadOnly, _) => AccessFs::ReadFile.into(),
+        (Access::Stat | Access::ReadOnly, _) => AccessFs::ReadFile.into(),
         (Access::ReadWrite, Some(_)) => writing(),
         (Access::ReadWrite, None) => writing() | AccessFs::MakeReg | AccessFs::Refer,
     };

@@ -19,6 +19,9 @@ use rustix::process::{kill_process, waitpid, Pid, Signal, WaitOptions};
 
 use crate::paths::errno;
 
+/// Folders that are a program's own unless they are granted.
+pub const OWN_PLACES: [&str; 2] = ["/tmp", "/dev/shm"];
+
 const LOOK: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
 
 /// What is wanted.

@@ -4,6 +4,7 @@
 //! removed is asked of the folder.
 
 use std::path::{Component, Path, PathBuf};
+use std::time::SystemTime;
 
 use heliostat_base::sys::Sysno;
 use heliostat_control::policy::record::Ask;
@@ -12,12 +13,15 @@ use rustix::fs::OFlags;
 
 use crate::call::Call;
 use crate::paths::{writes, Start};
+use crate::spaces::OWN_PLACES;
 
 /// What a call does with one of its paths.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Use {
-    /// Reads or looks, if there is something.
+    /// Looks at it, if there is something: whether it is there, its attributes, where a link leads.
     Look,
+    /// Reads it, or runs it, if there is something.
+    Read,
     /// Changes what is there.
     Change,
     /// Changes which names its folder has.
@@ -48,6 +52,10 @@ fn note_path(call: &Call<'_>, path: &Path, what: Use) {
             ask(call, Ask::Path(&real(path), Access::ReadWrite));
         }
         (Use::Change, Ok(_)) => ask(call, Ask::Path(&real(path), Access::ReadWrite)),
+        (Use::Look, Ok(_)) => ask(call, Ask::Path(&real(path), Access::Stat)),
+        (Use::Open(flags), Ok(_)) if flags.contains(OFlags::PATH) => {
+            ask(call, Ask::Path(&real(path), Access::Stat));
+        }
         (_, Ok(found)) if found.is_dir() => ask(call, Ask::Folder(&real(path))),
         (_, Ok(_)) => ask(call, Ask::Path(&real(path), Access::ReadOnly)),
     }
@@ -56,9 +64,19 @@ fn note_path(call: &Call<'_>, path: &Path, what: Use) {
 fn ask(call: &Call<'_>, ask: Ask<'_>) {
     let (Ask::Path(path, _) | Ask::Folder(path)) = ask else { return };
     // Of these, what a program may have is settled without grants.
-    if !path.starts_with("/proc") {
+    if !path.starts_with("/proc") && !is_temporary(path, call.house.begun) {
         call.house.note_ask(call, ask, true);
     }
+}
+
+/// Whether a path lies in what is the program's own when it is sealed: a folder for temporary files
+/// itself, or what was made there since the program began.
+fn is_temporary(path: &Path, begun: SystemTime) -> bool {
+    let below = OWN_PLACES.iter().find_map(|place| Some((place, path.strip_prefix(place).ok()?)));
+    let Some((place, below)) = below else { return false };
+    let Some(first) = below.components().next() else { return true };
+    let born = std::fs::symlink_metadata(Path::new(place).join(first)).and_then(|it| it.created());
+    born.is_ok_and(|born| born >= begun)
 }
 
 /// The grants that count are those of resolved paths.
@@ -110,7 +128,6 @@ fn uses(call: &Call<'_>) -> Vec<(i32, usize, Use)> {
         | Sysno::readlink
         | Sysno::chdir
         | Sysno::statfs
-        | Sysno::execve
         | Sysno::getxattr
         | Sysno::lgetxattr
         | Sysno::listxattr
@@ -119,9 +136,10 @@ fn uses(call: &Call<'_>) -> Vec<(i32, usize, Use)> {
         | Sysno::statx
         | Sysno::faccessat
         | Sysno::faccessat2
-        | Sysno::readlinkat
-        | Sysno::execveat => vec![(at(0), 1, Use::Look)],
-        Sysno::inotify_add_watch => vec![(HERE, 1, Use::Look)],
+        | Sysno::readlinkat => vec![(at(0), 1, Use::Look)],
+        Sysno::execve => vec![(HERE, 0, Use::Read)],
+        Sysno::execveat => vec![(at(0), 1, Use::Read)],
+        Sysno::inotify_add_watch => vec![(HERE, 1, Use::Read)],
         Sysno::chmod
         | Sysno::chown
         | Sysno::lchown

@@ -35,8 +35,8 @@ impl fmt::Display for GrantError {
             Self::Empty => write!(f, "there is no path; write PATH:ro or PATH:rw"),
             Self::Access { found } => write!(
                 f,
-                "{found:?} is no access; write :ro to read or :rw to read and write \
-                 (a path that ends so gets :ro after it)"
+                "{found:?} is no access; write :ro to read, :rw to read and write, or :stat to see \
+                 attributes only (a path that ends so gets :ro after it)"
             ),
             Self::Zero => write!(f, "a path cannot hold a byte 0"),
         }
@@ -49,10 +49,11 @@ impl std::error::Error for GrantError {}
 const FOREIGN: [&str; 9] = ["r", "w", "x", "rx", "wr", "rwx", "RO", "RW", ""];
 
 impl PathGrant {
-    /// Reads `PATH`, `PATH:ro` or `PATH:rw`; without an access it is read-only. A path that itself
+    /// Reads `PATH`, `PATH:stat`, `PATH:ro` or `PATH:rw`; without an access it is read-only. A path that itself
     /// ends in `:ro` or the like needs an access behind it.
     pub fn parse(text: &str) -> Result<Self, GrantError> {
         let (path, access) = match text.rsplit_once(':') {
+            Some((path, "stat")) => (path, Access::Stat),
             Some((path, "ro")) => (path, Access::ReadOnly),
             Some((path, "rw")) => (path, Access::ReadWrite),
             Some((_, found)) if FOREIGN.contains(&found) => {
@@ -82,6 +83,7 @@ mod tests {
         assert_eq!(parsed("/usr"), ("/usr".into(), Access::ReadOnly));
         assert_eq!(parsed("/usr:ro"), ("/usr".into(), Access::ReadOnly));
         assert_eq!(parsed("data:rw"), ("data".into(), Access::ReadWrite));
+        assert_eq!(parsed("data:stat"), ("data".into(), Access::Stat));
         assert_eq!(parsed("/a:b"), ("/a:b".into(), Access::ReadOnly));
         assert_eq!(parsed("/a:rw:ro"), ("/a:rw".into(), Access::ReadOnly));
     }

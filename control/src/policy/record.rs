@@ -31,7 +31,7 @@ const PORTS_FOLD_FROM: usize = 8;
 pub enum Ask<'a> {
     /// A file, resolved. Creating, renaming and removing are asked of the folder, for writing.
     Path(&'a Path, Access),
-    /// A folder that is only looked at or listed.
+    /// A folder that is listed.
     Folder(&'a Path),
     /// To connect or send to an address.
     Connect(SocketAddr),
@@ -66,7 +66,7 @@ impl Times {
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Wanted {
     access: Access,
-    /// It was only looked at, and is a folder.
+    /// It was only listed, and is a folder.
     listed: bool,
     times: Times,
     /// How many paths were folded into this one; 0 for none.
@@ -214,6 +214,8 @@ impl Recorder {
         let leads_on = || all.keys().any(|other| other != path && other.starts_with(path));
         match one.access {
             Access::ReadWrite => true,
+            // What leads to a grant is there anyway.
+            Access::Stat => !fold::is_top(path) && !leads_on(),
             Access::ReadOnly if one.listed => !fold::is_spared(path, &self.spared) && !leads_on(),
             Access::ReadOnly => true,
         }

@@ -262,6 +262,10 @@ pub fn get_extended(call: &Call<'_>) -> Answer {
     let lists = matches!(call.number, Sysno::listxattr | Sysno::llistxattr);
     let (value_at, room) = if lists { (1, call.word(2)) } else { (2, call.word(3)) };
     let (fd, _) = call.look(libc::AT_FDCWD, &call.path(0)?, last)?;
+    if call.house.roots.is_looked_at(&fd) {
+        // What is in them is not only about the file.
+        return Err(Errno(libc::EOPNOTSUPP));
+    }
     // Without room the answer is how much there would have to be.
     let length = if room == 0 { ATTRIBUTE_MAX } else { (room as usize).min(ATTRIBUTE_MAX) };
     let mut value = vec![0; length];

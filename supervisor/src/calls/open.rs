@@ -124,6 +124,9 @@ fn by_path(call: &Call<'_>, fd: &OwnedFd, closes_on_exec: bool) -> Answer {
         FileType::RegularFile | FileType::Directory => {}
         _ => return Err(Errno(libc::EACCES)),
     }
+    if call.house.roots.is_looked_at(fd) {
+        return Err(Errno(libc::EACCES));
+    }
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let read = rustix::fs::open(own_name(fd), flags, Mode::empty()).map_err(errno)?;
     Ok(Reply::Descriptor { fd: read.into(), closes_on_exec })
@@ -170,6 +173,10 @@ fn same_device(from: Option<&paths::Start>, folder: &OwnedFd) -> Result<(), Errn
 
 /// The flags with which the end of a walk may be opened.
 fn permitted(call: &Call<'_>, found: &Found, flags: OFlags) -> Result<OFlags, Errno> {
+    let is_named = matches!(found.object, Object::Plain | Object::Root);
+    if is_named && found.access == Some(Access::Stat) && !flags.contains(OFlags::PATH) {
+        return Err(unreadable(call, found, flags));
+    }
     if !paths::writes(flags) || found.access == Some(Access::ReadWrite) {
         return Ok(flags);
     }
@@ -182,6 +189,21 @@ fn permitted(call: &Call<'_>, found: &Found, flags: OFlags) -> Result<OFlags, Er
         Object::Plain | Object::Root => {
             read_only(found, flags).inspect_err(|_| note_unwritable(call, found))
         }
+    }
+}
+
+/// The error of opening what may only be looked at.
+fn unreadable(call: &Call<'_>, found: &Found, flags: OFlags) -> Errno {
+    let name = found.name.as_c_str();
+    let is_there = rustix::fs::statat(&found.folder, name, AtFlags::SYMLINK_NOFOLLOW).is_ok();
+    let makes = flags.contains(OFlags::CREATE);
+    match is_there {
+        true if makes && flags.contains(OFlags::EXCL) => Errno(libc::EEXIST),
+        true => {
+            call.house.note_path(call, &found.path, Access::ReadOnly);
+            Errno(libc::EACCES)
+        }
+        false => Errno(if makes { libc::EROFS } else { libc::ENOENT }),
     }
 }
 

@@ -52,6 +52,10 @@ fn scoped(call: &Call<'_>, path: &[u8], how: &How) -> Answer {
     let root = root.filter(|root| root.is_folder && root.path.as_os_str() != "/");
     let root = root.ok_or(Errno(libc::EXDEV))?;
     let flags = OFlags::from_bits_retain(how.flags as u32);
+    let is_readable = root.access != Access::Stat && !root.has_hidden;
+    if !is_readable && !flags.contains(OFlags::PATH) {
+        return Err(Errno(libc::EACCES));
+    }
     if paths::writes(flags) && (root.access != Access::ReadWrite || root.is_mixed) {
         if root.access != Access::ReadWrite {
             call.house.note_path(call, &root.path, Access::ReadWrite);

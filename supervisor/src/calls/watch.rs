@@ -21,6 +21,9 @@ pub fn add(call: &Call<'_>) -> Answer {
         other => other?,
     };
     let (fd, _) = call.look(libc::AT_FDCWD, &path, last)?;
+    if call.house.roots.is_looked_at(&fd) {
+        return Err(Errno(libc::EACCES));
+    }
     call.check()?;
     // The name below is a link to what was found, whatever that is.
     let mask = mask.difference(inotify::WatchFlags::DONT_FOLLOW);

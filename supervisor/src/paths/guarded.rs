@@ -1,4 +1,4 @@
-//! Parts of a grant for writing that are granted for reading only, known by what they are.
+//! Parts of a grant that are granted for less than the whole, known by what they are.
 //!
 //! By its name alone such a part would be the wider grant's as soon as it has another one: a hard
 //! link, a spelling that the file system takes for the same, a name that somebody outside has given
@@ -44,9 +44,9 @@ impl Guarded {
     pub fn of(roots: &[Root]) -> Self {
         let mut all = Self::default();
         // Nothing of the host's lies in folders of the program's own but what is granted itself.
-        let writable = |root: &&Root| root.access == Access::ReadWrite && !root.is_own;
-        for root in roots.iter().filter(|root| root.access == Access::ReadOnly) {
-            let wider = roots.iter().filter(writable).filter(|wider| wider.holds(&root.path));
+        for root in roots.iter().filter(|root| root.access != Access::ReadWrite) {
+            let gives_more = |wider: &&Root| !wider.is_own && wider.access > root.access;
+            let wider = roots.iter().filter(gives_more).filter(|wider| wider.holds(&root.path));
             let Some(wider) = wider.min_by_key(|wider| wider.path.as_os_str().len()) else {
                 continue;
             };
@@ -54,6 +54,7 @@ impl Guarded {
             let ways = root.path.ancestors().skip(1).take_while(|way| wider.holds(way));
             ways.for_each(|way| all.add(way, false));
         }
+        let writable = |root: &&Root| root.access == Access::ReadWrite && !root.is_own;
         for root in roots.iter().filter(writable) {
             let found = rustix::fs::stat(&root.path).ok().map(|found| identity(&found));
             found.and_then(|found| all.0.remove(&found));

@@ -53,8 +53,13 @@ pub fn open(
 }
 
 /// How a name below `root` may be resolved at once; `None` if it has to be walked, because what it
-/// leads to may not be for writing: no name tells that where something within is not.
+/// leads to may not be for writing, or not even for reading: no name tells that where something within
+/// is not.
 fn resolution(root: &Root, flags: OFlags) -> Option<ResolveFlags> {
+    let is_readable = root.access != Access::Stat && !root.has_hidden;
+    if !is_readable && !flags.contains(OFlags::PATH) {
+        return None;
+    }
     let is_writable = root.access == Access::ReadWrite && !root.is_guarded;
     (is_writable || !writes(flags)).then_some(BENEATH)
 }
@@ -97,7 +102,9 @@ fn granted_file(
     flags: OFlags,
     mode: Mode,
 ) -> Option<Result<OwnedFd, Errno>> {
-    if writes(flags) && (root.access != Access::ReadWrite || root.is_guarded) {
+    let is_kept = writes(flags) && (root.access != Access::ReadWrite || root.is_guarded);
+    let is_hidden = root.access == Access::Stat && !flags.contains(OFlags::PATH);
+    if is_kept || is_hidden {
         return None;
     }
     let flags = flags | OFlags::CLOEXEC;

@@ -41,6 +41,8 @@ pub struct Root {
     pub has_inner: bool,
     /// It is granted for writing, and what is for reading within such a grant may have come below it.
     pub is_guarded: bool,
+    /// Something within may only be looked at, so that a name does not tell whether it may be read.
+    pub has_hidden: bool,
     /// It may be opened for what it is granted, and not described anew: a device of the host's that
     /// no policy names.
     opens_only: bool,
@@ -58,6 +60,7 @@ impl Root {
             is_mixed: false,
             has_inner: false,
             is_guarded: false,
+            has_hidden: false,
             opens_only: false,
             is_own: false,
         }
@@ -129,10 +132,20 @@ impl Roots {
         }
         all.take_own(view)?;
         all.order();
+        all.drop_aliases();
         all.aliases.sort_by_key(|(path, _)| std::cmp::Reverse(path.as_os_str().len()));
         let place = all.skeleton.place().to_owned();
         all.guard(&place)?;
         Ok(all)
+    }
+
+    /// Directories where something may only be looked at are walked to by all their names.
+    fn drop_aliases(&mut self) {
+        let hidden = self.roots.iter().filter(|root| root.access == Access::Stat);
+        let hidden: Vec<_> = hidden.map(|root| root.path.clone()).collect();
+        let is_near =
+            |at: &Path| hidden.iter().any(|path| path.starts_with(at) || at.starts_with(path));
+        self.aliases.retain(|(_, fd)| super::host_path(fd).is_some_and(|at| !is_near(&at)));
     }
 
     fn order(&mut self) {
@@ -161,30 +174,33 @@ impl Roots {
         Ok(())
     }
 
-    /// Adds the folders of the program's own, and where they lie if not at their names.
+    /// Adds the folders of the program's own.
     fn take_own(&mut self, view: &View<'_>) -> io::Result<()> {
-        for place in view.places {
-            let path = PathBuf::from(place);
-            match view.top {
-                Some(top) => {
-                    self.skeleton.folder(&path)?;
-                    self.push_own(path, own::inside(top, Path::new(place))?);
-                }
-                // A link, if nothing that is granted lies there.
-                None if self.roots.iter().all(|root| !root.path.starts_with(&path)) => {
-                    let lies = self.skeleton.own_folder()?;
-                    self.skeleton.link(&path, &lies)?;
-                    self.shown.add(&path);
-                    self.aliases.push((path, own::outside(&lies)?));
-                }
-                None => {}
-            }
+        let Some(top) = view.top else { return self.take_beside(view) };
+        for place in view.places.iter().map(Path::new) {
+            self.skeleton.folder(place)?;
+            self.push_own(place.to_owned(), own::inside(top, place)?);
         }
-        if view.top.is_none() && !view.places.is_empty() {
-            let lies = self.skeleton.own_folder()?;
-            self.skeleton.folder(&lies)?;
-            let folder = own::outside(&lies)?;
-            self.push_own(lies, folder);
+        Ok(())
+    }
+
+    /// Where nothing can be put at their names: a folder beside the skeleton, and a link that leads
+    /// there, if nothing else that is shown lies there. What the kernel itself looks up by such a
+    /// name (exec, chdir) it does not find; by the folder's own it does.
+    fn take_beside(&mut self, view: &View<'_>) -> io::Result<()> {
+        if view.places.is_empty() {
+            return Ok(());
+        }
+        let lies = self.skeleton.own_folder()?;
+        let folder = own::outside(&lies)?;
+        self.skeleton.folder(&lies)?;
+        self.push_own(lies.clone(), folder);
+        for place in view.places.iter().map(Path::new) {
+            if self.roots.iter().all(|root| !root.path.starts_with(place)) {
+                self.skeleton.link(place, &lies)?;
+                self.shown.add(place);
+                self.aliases.push((place.to_owned(), own::outside(&lies)?));
+            }
         }
         Ok(())
     }
@@ -215,7 +231,7 @@ impl Roots {
         let folder = match grant.access {
             // One and the same for names that begin in the program's folder and at the top.
             Access::ReadWrite => view.as_seen(&path, is_folder, folder),
-            Access::ReadOnly => folder,
+            _ => folder,
         };
         if path != name {
             self.lead_through(view, &name, &path)?;
@@ -263,6 +279,10 @@ impl Roots {
                 |(path, access): &(PathBuf, Access)| *access != root.access && is_inner(path);
             // What lies in a folder of the program's own is mounted there, which nothing crosses unseen.
             root.is_mixed = !root.is_own && all.iter().any(differs);
+            let is_hidden = |(path, access): &(PathBuf, Access)| {
+                *access == Access::Stat && root.access != Access::Stat && is_inner(path)
+            };
+            root.has_hidden = all.iter().any(is_hidden);
             let mut others = all.iter().map(|(path, _)| path.as_path());
             root.has_inner = is_inner(Path::new("/proc")) || others.any(is_inner);
         }
@@ -383,6 +403,23 @@ impl Roots {
         self.deciding(was).filter(|_| self.has(fd, was)).map(|root| root.access)
     }
 
+    /// Whether what is open may only be looked at, by whatever name it was found.
+    pub fn is_looked_at(&self, fd: impl AsFd) -> bool {
+        if self.roots.iter().all(|root| root.access != Access::Stat) {
+            return false;
+        }
+        let status = rustix::fs::fstat(&fd).ok();
+        let part = status.and_then(|status| self.guarded.name_of(&status).map(Path::to_owned));
+        let name = part.or_else(|| super::host_path(&fd));
+        let root = name.as_deref().and_then(|name| self.deciding(name));
+        root.is_some_and(|root| root.access == Access::Stat)
+    }
+
+    /// Whether a name leads into a folder of the program's own.
+    pub fn is_own(&self, name: &[u8]) -> bool {
+        self.roots.iter().any(|root| root.is_own && prefix(name, &root.path).is_some())
+    }
+
     /// The folder for temporary files, where it is the program's own.
     pub fn temporary(&self) -> Option<&Path> {
         let own = self.roots.iter().filter(|root| root.is_own).map(|root| root.path.as_path());
@@ -427,8 +464,10 @@ impl Roots {
             return false;
         }
         let decides = |path: PathBuf| self.deciding(&without_mark(&path)).map(|root| root.access);
-        let was_read_only = removed_path(fd).and_then(decides) == Some(Access::ReadOnly);
-        was_read_only || self.guarded.has(fd) || (has_name(fd) && !may_write)
+        let was = removed_path(fd).and_then(decides);
+        was.is_some_and(|access| access != Access::ReadWrite)
+            || self.guarded.has(fd)
+            || (has_name(fd) && !may_write)
     }
 
     /// All grants, for the kernel's own fence.

@@ -1,7 +1,7 @@
 //! Many paths of a folder become the folder.
 //!
 //! The rule: a folder of which at least eight direct entries were asked for, or lead to something
-//! that was asked for, in the same way (writing, or reading only) is taken as a whole, deepest
+//! that was asked for, in the same way (writing, reading, or a look) is taken as a whole, deepest
 //! folders first. Never taken are `/`, the folders directly in it (`/home`, `/etc`, `/tmp`), and
 //! those that the caller spares: asking for eight files of a home folder is no reason to show the
 //! keys in it.
@@ -22,7 +22,7 @@ pub(super) fn folded(
     spared: &[PathBuf],
 ) -> BTreeMap<PathBuf, Wanted> {
     let mut paths = paths.clone();
-    for access in [Access::ReadWrite, Access::ReadOnly] {
+    for access in [Access::ReadWrite, Access::ReadOnly, Access::Stat] {
         for folder in full_folders(&paths, access, from) {
             if !is_spared(&folder, spared) {
                 absorb(&mut paths, folder, access);
@@ -34,7 +34,12 @@ pub(super) fn folded(
 
 /// Whether a folder is too much to be granted for what was asked below it.
 pub(super) fn is_spared(folder: &Path, spared: &[PathBuf]) -> bool {
-    folder.components().count() < 3 || spared.iter().any(|kept| kept.starts_with(folder))
+    is_top(folder) || spared.iter().any(|kept| kept.starts_with(folder))
+}
+
+/// Whether it is `/` or a folder directly in it.
+pub(super) fn is_top(folder: &Path) -> bool {
+    folder.components().count() < 3
 }
 
 /// Folders with enough entries that lead to paths of this access, deepest first.

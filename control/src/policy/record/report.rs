@@ -22,9 +22,10 @@ impl Ask<'_> {
     /// What is asked for, in words.
     pub fn words(&self) -> String {
         match self {
+            Self::Path(path, Access::Stat) => format!("to look at {}", path.display()),
             Self::Path(path, Access::ReadOnly) => format!("to read {}", path.display()),
             Self::Path(path, Access::ReadWrite) => format!("to write {}", path.display()),
-            Self::Folder(path) => format!("to look at {}", path.display()),
+            Self::Folder(path) => format!("to list {}", path.display()),
             Self::Connect(to) => format!("to connect or send to {to}"),
             Self::Listen(at) if at.port() == 0 => {
                 format!("to listen at any port of {}", at.ip())
@@ -115,8 +116,9 @@ impl Recorder {
             }
             if !self.grants_path(path, one, &all) {
                 // Grants above or below make it visible; what is left to say is why it is not here.
+                let is_look = one.listed || one.access == Access::Stat;
                 let alone =
-                    one.listed && !all.keys().any(|other| other != path && other.starts_with(path));
+                    is_look && !all.keys().any(|other| other != path && other.starts_with(path));
                 let why = format!("looked at, and too much to grant for that: {}", path.display());
                 return alone.then_some((Err(why), String::new()));
             }
