@@ -68,13 +68,18 @@ pub fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
     value[key].as_array().map_or(&[], Vec::as_slice)
 }
 
-/// A value as it stands in a cell. Texts may come from programs: no control characters.
+/// A value as it stands in a cell. Texts may come from programs: nothing that acts on a terminal.
 pub fn cell(value: &Value, key: &str) -> String {
     match &value[key] {
-        Value::String(text) => text.chars().filter(|c| !c.is_control()).collect(),
+        Value::String(text) => text.chars().filter(|c| is_printable(*c)).collect(),
         Value::Null => String::new(),
         other => other.to_string(),
     }
+}
+
+/// Neither a control character nor one that is not seen, as those are that turn a line round.
+fn is_printable(c: char) -> bool {
+    matches!(c, '\'' | '"' | '\\') || c.escape_debug().len() == 1
 }
 
 #[cfg(test)]
@@ -87,6 +92,13 @@ mod tests {
         table.row(["a".into(), "10".into()]);
         table.row(["longer".into()]);
         assert_eq!(table.render(), "name    bytes\na          10\nlonger\n");
+    }
+
+    #[test]
+    fn texts_of_programs_do_not_act_on_a_terminal() {
+        let value =
+            serde_json::json!({ "a": "it's \"\u{e9}\" \u{1b}[2J\u{202e}x\u{9b}\u{2028}y\\" });
+        assert_eq!(cell(&value, "a"), "it's \"\u{e9}\" [2Jxy\\");
     }
 
     #[test]

@@ -15,6 +15,7 @@ use heliostat_abi::node::State;
 use heliostat_abi::quota::Holder;
 use heliostat_abi::record::Reply;
 use heliostat_base::clock::monotonic_ns;
+use heliostat_control::rate::Rate;
 use rustix::io::Errno;
 use rustix::net::{accept_with, sockopt, SocketFlags};
 use tracing::{debug, warn};
@@ -48,6 +49,8 @@ pub struct Connection {
     pub socket: OwnedFd,
     /// Who is there.
     pub peer: Peer,
+    /// Whether it came sooner than its user's connections may.
+    pub pace: Pace,
     /// What it became by greeting.
     pub session: Option<Session>,
     /// Malformed requests so far.
@@ -56,8 +59,19 @@ pub struct Connection {
     pub restriction: Restriction,
     /// When it last asked something, while it has not greeted.
     pub asked_ns: u64,
+    /// When its requests were last looked at.
+    pub served_ns: u64,
     /// Answers that it has not read.
     pub unread: Backlog,
+}
+
+/// How a connection came, by its user's rate.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Pace {
+    /// No sooner than it may.
+    Within,
+    /// Too soon: it may ask, and not greet.
+    Beyond,
 }
 
 /// What a greeting adds to a connection.
@@ -95,39 +109,48 @@ impl Daemon {
             Err(error) => return debug!(%error, "a connection without identity is closed"),
         };
         let uid = peer.subject.uid;
-        if let Err(refused) = self.admit(uid) {
-            return self.turn_away(socket, uid, refused);
+        match self.admit(uid) {
+            Ok(pace) => self.take_in(socket, peer, pace),
+            Err(refused) => self.turn_away(socket, uid, refused),
         }
-        self.take_in(socket, peer);
     }
 
     /// Says why a connection is not taken in, and closes it.
     fn turn_away(&mut self, socket: OwnedFd, uid: u32, refused: Refused) {
         let Refused { code, limit, bound } = refused;
-        self.note_refused(uid, refused);
+        let holder = self.holder_of(uid);
+        self.note_refused(holder.uid, refused);
         debug!(uid, limit, "a connection is refused");
         let reply = Reply::Refused { code, limit, bound };
         // It is closed in any case.
         let _ = packet::send(&socket, &reply.encode(0), &[]);
-        self.closer.of(self.holder_of(uid)).close(socket);
+        self.closer.of(holder).close(socket);
     }
 
-    fn admit(&mut self, uid: u32) -> Result<(), Refused> {
+    fn admit(&mut self, uid: u32) -> Result<Pace, Refused> {
         // A user's daemon serves its user; root may look at it.
         if self.own_uid != 0 && uid != self.own_uid && uid != 0 {
             return Err(Code::Denied.into());
         }
-        if !self.connects.take(uid, monotonic_ns()) {
-            let burst = u64::from(self.parts.config.limits.connects.burst);
-            return Err(full_of(Thing::ConnectRate, Side::User, burst));
-        }
         let holder = self.holder_of(uid);
+        let pace = match self.connects.take(holder.uid, monotonic_ns()) {
+            true => Pace::Within,
+            // Root and the owner may look and end the control plane, whatever their programs do.
+            false if holder.is_trusted => Pace::Beyond,
+            false => return Err(self.too_fast(Side::User, self.parts.config.limits.connects)),
+        };
         let connections = self.connections.quota().check(holder, 1);
         connections.map_err(|it| full(Thing::Connections, it))?;
-        self.check_descriptors(holder, DESCRIPTORS)
+        self.check_descriptors(holder, DESCRIPTORS)?;
+        Ok(pace)
     }
 
-    fn take_in(&mut self, socket: OwnedFd, peer: Peer) {
+    /// The refusal of a connection, or of what makes it a program's, that comes too soon.
+    pub(crate) fn too_fast(&self, side: Side, rate: Rate) -> Refused {
+        full_of(Thing::ConnectRate, side, u64::from(rate.burst))
+    }
+
+    fn take_in(&mut self, socket: OwnedFd, peer: Peer, pace: Pace) {
         let holder = self.holder_of(peer.subject.uid);
         let asked_ns = monotonic_ns();
         // Where it fails the system's default holds, which is larger and also a limit.
@@ -135,10 +158,12 @@ impl Daemon {
         let connection = Connection {
             socket,
             peer,
+            pace,
             session: None,
             faults: 0,
             restriction: Restriction::default(),
             asked_ns,
+            served_ns: 0,
             unread: Backlog::default(),
         };
         // `admit` has just found room.

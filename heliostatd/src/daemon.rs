@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use heliostat_abi::limits::SESSIONS_MAX;
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::node::State;
-use heliostat_abi::quota::{Quota, QuotaTable, Shares};
+use heliostat_abi::quota::{Holder, Quota, QuotaTable, Shares};
 use heliostat_base::clock::monotonic_ns;
 use heliostat_base::lease::Breaks;
 use heliostat_control::config::Config;
@@ -31,12 +31,14 @@ use crate::logging::LevelHandle;
 use crate::memory::{ChannelMemory, NodePage};
 use crate::metrics::Counts;
 use crate::mounts::Mounts;
+use crate::names::Subordinates;
 use crate::poll::{Poll, Source};
 use crate::quotas;
 use crate::region::RegionMemory;
 use crate::signals::Signals;
 use crate::spare::Spare;
 use crate::start;
+use crate::turns::Turns;
 use crate::unread::Unread;
 
 /// What the daemon is made from.
@@ -75,9 +77,15 @@ pub struct Daemon {
     pub(crate) unread: Unread,
     /// Descriptors that everybody's objects may take.
     pub(crate) descriptors: Shares,
+    /// Whose requests are served next.
+    pub(crate) turns: Turns,
     /// How many of them have not greeted; while there are none no deadline is looked for.
     pub(crate) visitors: usize,
     pub(crate) connects: Buckets,
+    /// The same of sealed programs.
+    pub(crate) sealed_connects: Buckets<Holder>,
+    /// Which users' numbers are given to which other users.
+    pub(crate) subordinates: Subordinates,
     pub(crate) net: Net,
     pub(crate) channels: HashMap<ObjectId, ChannelMemory>,
     pub(crate) snapshot: Snapshot,
@@ -122,8 +130,11 @@ impl Daemon {
             sessions: Quota::new(quotas::sessions(&parts.config)),
             unread: Unread::new(quotas::unread(&parts.config)),
             descriptors: quotas::descriptors(&parts.config),
+            turns: Turns::default(),
             visitors: 0,
             connects: Buckets::new(parts.config.limits.connects),
+            sealed_connects: Buckets::new(quotas::sealed_rate(&parts.config)),
+            subordinates: Subordinates::read(),
             net: Net::new(quotas::net(&parts.config)),
             channels: HashMap::new(),
             snapshot: Snapshot::new(quotas::snapshot(&parts.config)),
@@ -151,9 +162,9 @@ impl Daemon {
         info!(boot = self.boot, socket, "the control plane serves");
         while !self.stopping {
             let timeout = self.next_deadline_ms();
-            for source in self.poll.wait(timeout)? {
-                self.attend(source);
-            }
+            let ready = self.poll.wait(timeout)?;
+            ready.iter().for_each(|source| self.attend(*source));
+            self.serve_in_turn(ready);
             self.pass_time();
         }
         if let Some(home) = &self.parts.home {
@@ -169,8 +180,8 @@ impl Daemon {
             Source::Signals => self.obey_signals(),
             Source::Breaks => self.attend_breaks(),
             Source::Delegated => self.attend_delegated(),
-            Source::Connection(id) => self.serve_some(id),
-            Source::Process(id) => self.end_connection(id, "its process has ended"),
+            // In turn: `serve_in_turn`.
+            Source::Connection(_) | Source::Process(_) => {}
         }
     }
 
@@ -198,7 +209,7 @@ impl Daemon {
             warn!("log.format takes effect at the next start");
         }
         self.parts.level.set(config.log.level);
-        self.connects.set_rate(config.limits.connects);
+        self.subordinates = Subordinates::read();
         self.set_shares(&config);
         self.parts.config = config;
         self.denials.clear();

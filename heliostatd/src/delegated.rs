@@ -48,7 +48,7 @@ use heliostat_control::config::Delegated as Settings;
 use heliostat_ring::{Refresh, RingMemory};
 use rustix::event::{eventfd, EventfdFlags};
 use rustix::fs::{fstat, fstatfs};
-use tracing::{debug, error, info};
+use tracing::{debug, error};
 
 use crate::closer::Shown;
 use crate::daemon::Daemon;
@@ -152,7 +152,7 @@ impl Daemon {
         let (depth, objects, lends) = (DEPTH_MAX as u32, OBJECTS_MAX as u32, settings.may_lend());
         delegated.quota.take_anyway(holder, 1);
         delegated.begin((id, holder), link, lends);
-        info!(session = %id, "delegates");
+        debug!(session = %id, "delegates");
         let reply = Reply::Delegated { depth, objects, lends };
         Ok(Answer { reply, fds: vec![Rc::new(rings)] })
     }

@@ -5,6 +5,7 @@
 //! somebody asks: the data plane pays nothing for it.
 
 use heliostat_abi::code::{Code, Native, Unmapped};
+use heliostat_abi::limits::REPORT_ENTRIES_MAX;
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::report::{Entry, COUNTER_NAMES};
 use serde_json::{json, Value};
@@ -12,11 +13,13 @@ use serde_json::{json, Value};
 use crate::connect::{Connection, Session};
 use crate::daemon::Daemon;
 use crate::inspect::{counters_json, reasons_json, text_answer};
+use crate::memory::Report;
 use crate::metrics::add;
-use crate::peers::Peers;
+use crate::peers::{Peers, PLACES_MAX};
 use crate::serve::{Answer, Refused};
 
-/// What all sessions of a process add up to.
+/// What all sessions of a process add up to. A process may have many, whose reports are as long as
+/// it likes: so many connections are listed as one report has places for.
 #[derive(Default)]
 struct Sums {
     program: String,
@@ -28,6 +31,25 @@ struct Sums {
     files: Vec<String>,
     delegated: Vec<Value>,
     loops: Vec<Value>,
+    /// Places of reports looked at.
+    places: usize,
+    /// Some connections are not listed.
+    is_cut: bool,
+}
+
+impl Sums {
+    /// Takes what a session lists, as far as there is room.
+    fn list(&mut self, id: ObjectId, report: &Report) {
+        self.places += report.places();
+        if self.places > PLACES_MAX {
+            self.is_cut = true;
+            return;
+        }
+        let room = REPORT_ENTRIES_MAX - self.entries.len();
+        let mut entries = report.entries().map(|entry| (id, entry));
+        self.entries.extend(entries.by_ref().take(room));
+        self.is_cut |= entries.next().is_some();
+    }
 }
 
 impl Daemon {
@@ -45,7 +67,7 @@ impl Daemon {
             "program": sums.program,
             "native_as_a_whole": sums.whole.map(|reason| format!("{reason:?}")),
             "connections": sums.entries.iter().map(each).collect::<Vec<_>>(),
-            "all_listed": peers.is_complete,
+            "all_listed": peers.is_complete && !sums.is_cut,
             "counters": counters_json(&sums.counters),
             "reasons": reasons_json(Native::ALL, &sums.reasons),
             "files": sums.files,
@@ -82,7 +104,7 @@ impl Daemon {
         let Some(session) = &connection.session else { return };
         sums.program.clone_from(&session.program);
         sums.whole = sums.whole.or(session.report.whole());
-        sums.entries.extend(session.report.entries().map(|entry| (id, entry)));
+        sums.list(id, &session.report);
         add(&mut sums.counters, &session.report.counters());
         add(&mut sums.reasons, &session.report.reasons());
         add(&mut sums.file_reasons, &session.report.file_reasons());

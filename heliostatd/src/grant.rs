@@ -4,7 +4,7 @@ use std::os::fd::AsFd;
 use std::rc::Rc;
 
 use heliostat_abi::channel;
-use heliostat_abi::code::{Code, Thing};
+use heliostat_abi::code::{Code, Side, Thing};
 use heliostat_abi::name::{NetAddress, ObjectId};
 use heliostat_abi::node::State;
 use heliostat_abi::quota::Holder;
@@ -15,7 +15,7 @@ use heliostat_service_net::{Endpoint, Opening, PortView, Refusal};
 use tracing::{debug, warn};
 
 use crate::closer::Shown;
-use crate::connect::{Connection, Session};
+use crate::connect::{Connection, Pace, Session};
 use crate::daemon::Daemon;
 use crate::memory::{ChannelMemory, Report};
 use crate::proof;
@@ -43,6 +43,9 @@ impl Daemon {
         // Root may look at a user's daemon, but its sessions belong to root's own.
         if self.own_uid != 0 && connection.peer.subject.uid != self.own_uid {
             return Err(Code::Denied.into());
+        }
+        if connection.pace == Pace::Beyond {
+            return Err(self.too_fast(Side::User, self.parts.config.limits.connects));
         }
         let holder = self.holder(id)?;
         self.sessions.take(holder, 1).map_err(|it| full(Thing::Sessions, it))?;
@@ -202,5 +205,10 @@ fn log_refusal(session: ObjectId, refusal: Refusal) -> Refused {
 
 /// A foreign text as it may stand in a log or on a terminal.
 fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+    text.chars().map(|c| if is_printable(c) { c } else { '?' }).collect()
+}
+
+/// Neither a control character nor one that is not seen, as those are that turn a line round.
+fn is_printable(c: char) -> bool {
+    matches!(c, '\'' | '"' | '\\') || c.escape_debug().len() == 1
 }

@@ -43,6 +43,7 @@ mod shown_file;
 mod signals;
 mod spare;
 mod start;
+mod turns;
 mod unread;
 
 use std::process::ExitCode;

@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 
 use heliostat_abi::code::Native;
+use heliostat_abi::limits::REPORT_ENTRIES_MAX;
 use heliostat_abi::name::NetAddress;
 use heliostat_abi::report::{Counter, Entry, Path};
 use heliostat_service_net::Namespace;
@@ -17,6 +18,8 @@ use crate::memory::Report;
 pub const PLACES_MAX: usize = 1 << 18;
 /// Holders of one other end that are shown; forked children hold what their parents hold.
 const HOLDERS_MAX: usize = 8;
+/// Of all other ends together: two for each connection that one explanation lists.
+const HOLDERS_IN_ALL: usize = 2 * REPORT_ENTRIES_MAX;
 
 /// An other end in one session.
 struct Other {
@@ -32,6 +35,7 @@ type Key = (Namespace, NetAddress, NetAddress);
 pub struct Peers {
     found: HashMap<Key, Vec<Other>>,
     places_left: usize,
+    holders_left: usize,
     /// Every connection of every session was looked at, as far as reports go.
     pub is_complete: bool,
 }
@@ -42,7 +46,12 @@ impl Peers {
         let each = |(namespace, entry): (Namespace, &Entry)| {
             ((namespace, entry.peer, entry.local), Vec::new())
         };
-        Self { found: connections.map(each).collect(), places_left: PLACES_MAX, is_complete: true }
+        Self {
+            found: connections.map(each).collect(),
+            places_left: PLACES_MAX,
+            holders_left: HOLDERS_IN_ALL,
+            is_complete: true,
+        }
     }
 
     /// Takes what one session reports.
@@ -58,7 +67,8 @@ impl Peers {
             let Some(others) = self.found.get_mut(&(namespace, entry.local, entry.peer)) else {
                 continue;
             };
-            if others.len() < HOLDERS_MAX {
+            if others.len() < HOLDERS_MAX && self.holders_left > 0 {
+                self.holders_left -= 1;
                 others.push(Other { path: entry.path, shown: shown.cloned() });
             }
         }

@@ -1,20 +1,22 @@
 //! What the daemon waits for: one epoll set, level-triggered.
 //!
-//! Level-triggered, because a client is served a few requests at a time: what is left over makes
-//! the next wait return at once, and no list of unfinished work is kept. Each entry's data says
+//! Level-triggered, because clients are served in turn, a few requests at a time: what is left over
+//! makes the next wait return at once, and no list of unfinished work is kept. Each entry's data says
 //! what it is, with the generation of its connection, so that an event of a connection that has
 //! just ended matches nothing.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
+use heliostat_abi::limits::SESSIONS_MAX;
 use heliostat_abi::name::ObjectId;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::event::Timespec;
 use rustix::io::Errno;
 
-/// Events taken at once.
-const EVENTS_MAX: usize = 64;
+/// Events taken at once: all that there can be, a connection's and its process's, so that it is the
+/// event loop that says whose turn it is (`turns`).
+const EVENTS_MAX: usize = 2 * SESSIONS_MAX + 16;
 
 /// What became ready.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -11,6 +11,7 @@ use heliostat_abi::name::ObjectId;
 use heliostat_abi::quota::{Exceeded, Holder, Quota, Shares, Used};
 use heliostat_abi::record::{Bound, Request};
 use heliostat_control::config::{Config, Delegated};
+use heliostat_control::rate::Rate;
 use rustix::process::{getrlimit, Resource};
 use serde_json::{json, Map, Value};
 
@@ -30,9 +31,11 @@ const UNREAD_BYTES_MAX: u64 = 1 << 30;
 const OWN_DESCRIPTORS: u64 = 128;
 /// Threads that close: one may be lost to each file system that hangs.
 pub const CLOSERS_MAX: usize = 64;
-/// Of these, one user's and one sealed program's.
-const CLOSERS_PER_USER: u64 = 8;
-const CLOSERS_PER_PROGRAM: u64 = 2;
+/// Threads that open by name: each may be lost in the same way, and costs a stack of some pages.
+pub const OPENERS_MAX: usize = 32;
+/// Of either, one user's and one sealed program's.
+const THREADS_PER_USER: u64 = 8;
+const THREADS_PER_PROGRAM: u64 = 2;
 
 /// Descriptors that go with a file: for buffered and for direct reads.
 const PER_FILE: u64 = 2;
@@ -60,6 +63,11 @@ pub fn connections(config: &Config) -> Shares {
 pub fn sessions(config: &Config) -> Shares {
     let user = config.limits.sessions_per_user as u64;
     Shares { trusted: user, ..shares(config, SESSIONS_MAX as u64, user) }
+}
+
+/// How fast one sealed program's connections may come.
+pub fn sealed_rate(config: &Config) -> Rate {
+    config.limits.connects.percent(config.limits.sealed_percent)
 }
 
 /// Of the net service.
@@ -124,13 +132,21 @@ pub fn descriptors(config: &Config) -> Shares {
 
 /// Threads that close.
 pub fn closers() -> Shares {
-    let all = CLOSERS_MAX as u64;
+    threads(CLOSERS_MAX as u64)
+}
+
+/// Threads that open by name.
+pub fn openers() -> Shares {
+    threads(OPENERS_MAX as u64)
+}
+
+fn threads(all: u64) -> Shares {
     Shares {
         all,
         reserve: all / 4,
-        user: CLOSERS_PER_USER,
-        trusted: CLOSERS_PER_USER,
-        sealed: CLOSERS_PER_PROGRAM,
+        user: THREADS_PER_USER,
+        trusted: THREADS_PER_USER,
+        sealed: THREADS_PER_PROGRAM,
     }
 }
 
@@ -155,7 +171,7 @@ impl Daemon {
         if uid == 0 || uid == self.own_uid {
             Holder::trusted(uid)
         } else {
-            Holder::user(uid)
+            Holder::user(self.subordinates.owner_of(uid))
         }
     }
 
@@ -166,6 +182,8 @@ impl Daemon {
 
     /// Takes the limits of a configuration over.
     pub(crate) fn set_shares(&mut self, config: &Config) {
+        self.connects.set_rate(config.limits.connects);
+        self.sealed_connects.set_rate(sealed_rate(config));
         self.connections.set_shares(connections(config));
         self.sessions.set_shares(sessions(config));
         self.net.set_limits(net(config));

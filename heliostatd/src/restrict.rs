@@ -12,12 +12,13 @@ use heliostat_abi::limits::DESTINATIONS_MAX;
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::record::{Reply, Request};
 use heliostat_abi::restriction::{Destination, Services};
+use heliostat_base::clock::monotonic_ns;
 use tracing::debug;
 
 use crate::connect::Connection;
 use crate::daemon::Daemon;
 use crate::metrics::request_word;
-use crate::quotas::{full, full_of};
+use crate::quotas::{full, full_of, sealed_rate};
 use crate::serve::{Answer, Refused};
 
 /// What a connection may not ask. The default forbids nothing.
@@ -119,7 +120,13 @@ impl Daemon {
     ) -> Result<Answer, Refused> {
         self.unrestricted(id)?;
         let keeper = self.connections.get(id).map_or(0, |connection| connection.peer.pid);
-        let sealed = self.holder(id)?.sealed_by(keeper);
+        let holder = self.holder(id)?;
+        let sealed = holder.sealed_by(keeper);
+        if !self.sealed_connects.take(sealed, monotonic_ns()) {
+            // Its user has not come too often: the program has.
+            self.connects.give_back(holder.uid);
+            return Err(self.too_fast(Side::SealedProgram, sealed_rate(&self.parts.config)));
+        }
         self.connections.hand_over(id, sealed).map_err(|it| full(Thing::Connections, it))?;
         self.unrestricted(id)?.closed = Some(Closed { services, pid });
         debug!(connection = %id, pid, ?services, "restricted");

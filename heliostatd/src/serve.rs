@@ -66,7 +66,10 @@ impl From<Reply> for Answer {
 
 impl Daemon {
     /// Serves what a connection has sent, up to a number of requests.
-    pub(crate) fn serve_some(&mut self, id: ObjectId) {
+    pub(crate) fn serve_some(&mut self, id: ObjectId, now_ns: u64) {
+        if let Some(connection) = self.connections.get_mut(id) {
+            connection.served_ns = now_ns;
+        }
         for _ in 0..SERVED_AT_ONCE {
             let Some(connection) = self.connections.get(id) else { return };
             let Some(holder) = self.connections.holder(id) else { return };

@@ -2,10 +2,14 @@
 
 mod support;
 
+use std::fs::File;
 use std::net::TcpListener;
 
 use heliostat_abi::code::Code;
 use heliostat_abi::name::NetAddress;
+use heliostat_abi::record::{Reply, Request};
+use support::delegated::Delegate;
+use support::files::Sample;
 use support::*;
 
 const NO_CONNECTIONS: &str = "[[rule]]\naction = \"deny\"\nrights = [\"connect\"]\n";
@@ -30,4 +34,26 @@ fn a_denial_that_repeats_is_one_kind_in_log_and_status() {
     let denials = &daemon.status()["denials"];
     assert_eq!((denials.as_array().unwrap().len(), &denials[0]["count"]), (1, &12.into()));
     assert_eq!(denials[0]["name"], format!("/net/tcp/{address}"));
+}
+
+#[test]
+fn who_delegates_and_shows_denied_files_all_the_time_does_not_fill_the_log() {
+    let log = place().join(format!("heliostatd-flood-{}.log", std::process::id()));
+    let rule = "[[rule]]\naction = \"deny\"\nrights = [\"read\"]\n";
+    let daemon = Daemon::with(rule, &["--log", log.to_str().unwrap()]);
+    let sample = Sample::new(&daemon, "denied");
+    for _ in 0..12 {
+        let mut session = Delegate::new(&daemon);
+        let denied = session.show(&File::open(&sample.0).unwrap(), false);
+        assert_eq!(denied.err(), Some(i64::from(libc::EACCES)));
+        assert_eq!(session.client.ask(&Request::EndDelegate).0, Reply::Done);
+    }
+    let told = std::fs::read_to_string(&log).unwrap();
+    std::fs::remove_file(&log).unwrap();
+    // The first denial, and the tenth.
+    assert_eq!(told.lines().filter(|line| line.contains("denied")).count(), 2, "{told}");
+    assert!(told.lines().count() < 8, "{told}");
+    let denial = &daemon.status()["denials"][0];
+    assert_eq!((&denial["right"], &denial["count"]), (&"read".into(), &12.into()));
+    assert_eq!(denial["name"], format!("/file{}", sample.0.display()));
 }

@@ -8,7 +8,9 @@ use std::os::fd::AsRawFd;
 use heliostat_abi::code::{Code, Side, Thing};
 use heliostat_abi::name::NetAddress;
 use heliostat_abi::record::{Reply, Request};
+use heliostat_abi::restriction::Services;
 use rustix::process::{getrlimit, prlimit, Pid, Resource, Rlimit};
+use support::beside::{as_user, may_become_others, ATTACKERS};
 use support::*;
 
 fn listener() -> (TcpListener, NetAddress) {
@@ -66,16 +68,111 @@ fn sessions_of_one_user_are_limited_and_who_has_all_may_ask_for_the_status() {
     assert_eq!(daemon.status()["quotas"]["Sessions"]["used"], 3);
 }
 
+const SLOWLY: &str = "[limits]\nconnects_per_second = 1\nconnects_burst = 40\n";
+
+fn hello(client: &mut Client) -> Reply {
+    client.ask(&Request::Hello { program: "x".into() }).0
+}
+
 #[test]
 fn connections_come_at_a_rate() {
-    let daemon = Daemon::with("[limits]\nconnects_per_second = 1\nconnects_burst = 5\n", &[]);
-    let refused = (0..10).filter(|_| {
-        let mut visitor = daemon.visit();
-        let asked = visitor.socket.send(&Request::Status.encode(1), &[]);
-        let answer = visitor.receive();
-        asked.is_err() || !matches!(answer, Ok((Reply::Text { .. }, _, _)))
+    if !may_become_others() {
+        return;
+    }
+    let daemon = Daemon::with(SLOWLY, &[]);
+    let refused = as_user(ATTACKERS[0], || {
+        let answers = (0..60).map(|_| {
+            let mut visitor = daemon.visit();
+            let asked = visitor.socket.send(&Request::Status.encode(1), &[]);
+            let answer = visitor.receive();
+            asked.is_err() || !matches!(answer, Ok((Reply::Text { .. }, _, _)))
+        });
+        answers.filter(|it| *it).count()
     });
-    assert!(refused.count() >= 4);
+    assert!(refused.unwrap() >= 10);
+}
+
+#[test]
+fn whose_programs_connect_too_often_may_look_and_end_the_control_plane_as_root_and_as_owner() {
+    let daemon = Daemon::with(SLOWLY, &[]);
+    let answers: Vec<_> = (0..60).map(|_| hello(&mut daemon.visit())).collect();
+    let refused = answers.iter().filter(|reply| matches!(reply, Reply::Refused { .. }));
+    assert_eq!(refused.clone().next_back(), Some(&full(Thing::ConnectRate, Side::User, 40)));
+    assert!(refused.count() >= 10 && matches!(answers[0], Reply::Welcome { .. }));
+    assert!(daemon.status()["quotas"].is_object());
+    assert!(daemon.visit().text(&Request::Metrics).contains("heliostat_refusals_total"));
+    assert_eq!(daemon.visit().refusal(&Request::Explain { pid: 1 }, &[]), Code::NotFound);
+    assert_eq!(daemon.visit().ask(&Request::Stop).0, Reply::Done);
+}
+
+#[test]
+fn a_sealed_program_that_connects_all_the_time_leaves_connections_to_its_user() {
+    if !may_become_others() {
+        return;
+    }
+    let daemon = Daemon::with(SLOWLY, &[]);
+    as_user(ATTACKERS[0], || {
+        let restrict = Request::Restrict { services: Services::STREAMS, pid: 1 };
+        let answers: Vec<_> = (0..30).map(|_| daemon.visit().ask(&restrict).0).collect();
+        let let_in = answers.iter().filter(|reply| **reply == Reply::Done).count();
+        assert!((10..15).contains(&let_in), "a quarter, and one each second: {answers:?}");
+        let limit = full(Thing::ConnectRate, Side::SealedProgram, 10);
+        assert!(answers.contains(&limit), "{answers:?}");
+        (0..25).for_each(|_| drop(daemon.session()));
+    })
+    .unwrap();
+}
+
+/// A daemon that sees this list of subordinate users.
+fn with_subordinates(list: &str) -> Option<Daemon> {
+    let text = |path: &str| std::ffi::CString::new(path).unwrap();
+    let path = place().join(format!("heliostatd-subuid-{}", std::process::id()));
+    std::fs::write(&path, list).unwrap();
+    std::fs::OpenOptions::new().append(true).create(true).open("/etc/subuid").ok()?;
+    let (from, to) = (text(path.to_str().unwrap()), text("/etc/subuid"));
+    let daemon = Daemon::beneath("[limits]\nsessions_per_user = 5\n", move || {
+        let none = std::ptr::null();
+        // SAFETY: the two paths end, and outlive the calls.
+        let answer = unsafe {
+            libc::unshare(libc::CLONE_NEWNS)
+                | libc::mount(
+                    none,
+                    c"/".as_ptr(),
+                    none,
+                    libc::MS_REC | libc::MS_PRIVATE,
+                    none.cast(),
+                )
+                | libc::mount(from.as_ptr(), to.as_ptr(), none, libc::MS_BIND, none.cast())
+        };
+        if answer == 0 {
+            Ok(())
+        } else {
+            Err(std::io::Error::last_os_error())
+        }
+    });
+    std::fs::remove_file(path).unwrap();
+    Some(daemon)
+}
+
+#[test]
+fn who_is_many_users_by_subordinate_numbers_takes_no_more_than_one() {
+    if !may_become_others() {
+        return;
+    }
+    let Some(daemon) = with_subordinates("65531:200000:65536\n") else { return };
+    let greet = |uid| {
+        as_user(uid, || {
+            let mut client = daemon.visit();
+            (hello(&mut client), client)
+        })
+    };
+    let held: Vec<_> = (0..5).map(|number| greet(200_000 + number).unwrap()).collect();
+    assert!(held.iter().all(|(reply, _)| matches!(reply, Reply::Welcome { .. })));
+    let refused = full(Thing::Sessions, Side::User, 5);
+    for uid in [265_535, 65_531] {
+        assert_eq!(greet(uid).unwrap().0, refused, "{uid}");
+    }
+    assert!(matches!(greet(265_536).unwrap().0, Reply::Welcome { .. }));
 }
 
 /// Lets the daemon have no more descriptors than it has; the limit, and what it was before.

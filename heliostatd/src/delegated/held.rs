@@ -12,7 +12,6 @@ use heliostat_control::name::Name;
 use heliostat_control::rights::Right;
 use rustix::fs::{fadvise, fstat, Advice, OFlags};
 use serde_json::{json, Value};
-use tracing::info;
 
 use super::file::{OpenFile, Version, Vouched};
 use super::message::Order;
@@ -148,15 +147,15 @@ impl Daemon {
     }
 
     /// Without a rule a session has its own user's files, and root's has all.
-    fn check_file(&self, id: ObjectId, right: Right, file: &ShownFile) -> Result<(), i32> {
+    fn check_file(&mut self, id: ObjectId, right: Right, file: &ShownFile) -> Result<(), i32> {
         let subject = &self.session(id).map_err(|_| libc::EACCES)?.peer.subject;
-        let owner = if subject.uid == 0 { 0 } else { file.owner };
-        let decision =
-            self.parts.config.rules.decide(subject, right, Name::File(&file.path), owner);
+        let (uid, name) = (subject.uid, Name::File(&file.path));
+        let owner = if uid == 0 { 0 } else { file.owner };
+        let decision = self.parts.config.rules.decide(subject, right, name, owner);
         if decision.is_allowed() {
             return Ok(());
         }
-        info!(uid = subject.uid, path = file.path, %right, ?decision, "denied");
+        self.denials.note(uid, &right.to_string(), &format!("/file{}", file.path), decision);
         Err(libc::EACCES)
     }
 

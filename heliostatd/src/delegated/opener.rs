@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 
 use super::message::{News, Wish};
 use crate::pool::{Pool, Work};
+use crate::quotas::OPENERS_MAX;
 pub use named::Caller;
 use queue::{Job, Owner, Queue};
 
@@ -45,7 +46,7 @@ impl Opener {
 
     /// Opens a file soon. The wish comes back when all threads that it may have are stuck.
     pub fn open(&self, wish: Wish, caller: Caller) -> Result<(), Wish> {
-        let (now, owner) = (Instant::now(), Owner { session: wish.session, uid: caller.uid() });
+        let (now, owner) = (Instant::now(), Owner { session: wish.session, holder: caller.holder });
         let job = Job { owner, due: now, until: now + PATIENCE, item: (wish, caller) };
         let refused = self.0.put(|queue| queue.push(job, now).err());
         refused.map_or(Ok(()), |job| Err(job.item.0))
@@ -62,7 +63,7 @@ impl Work for Opening {
     type Queue = Queue<(Wish, Caller)>;
     type Job = (u64, Job<(Wish, Caller)>);
     const NAME: &'static str = "opener";
-    const THREADS_MAX: usize = queue::THREADS_MAX;
+    const THREADS_MAX: usize = OPENERS_MAX;
 
     fn next(queue: &mut Self::Queue, now: Instant) -> Option<Self::Job> {
         queue.take(now)

@@ -5,6 +5,7 @@
 pub mod beside;
 pub mod delegated;
 pub mod files;
+pub mod fuse;
 pub mod unit;
 
 use std::os::fd::{AsRawFd, RawFd};
@@ -89,6 +90,17 @@ impl Daemon {
     /// With no more rights and descriptors than the unit file gives it, where this may be had.
     pub fn as_unit(config: &str) -> Daemon {
         Daemon::made(config, &[], unit::confine)
+    }
+
+    /// Whose process does something first, before it becomes the daemon: system calls only.
+    pub fn beneath(
+        config: &str,
+        first: impl Fn() -> std::io::Result<()> + Clone + Send + Sync + 'static,
+    ) -> Daemon {
+        Daemon::made(config, &[], |command| {
+            // SAFETY: what runs in the child only makes system calls, as every caller promises.
+            unsafe { std::os::unix::process::CommandExt::pre_exec(command, first.clone()) };
+        })
     }
 
     fn made(config: &str, arguments: &[&str], confine: impl Fn(&mut Command)) -> Daemon {

@@ -1,18 +1,18 @@
 //! Who opens next, and whose share of the threads is used up: a pure state machine.
 //!
 //! A thread is held from `take` to `release`. Nothing can free one that hangs in a file system, so
-//! one session, and one user's sessions together, can hold so many and no more; the rest is for
-//! others. Whoever waits behind an own thread that hangs is told at once (`push`), others wait.
+//! one session, and one user's sessions together, can hold so many and no more; some are kept for
+//! users who hold none yet, and for root and the owner (`quotas::openers`). Whoever waits behind an
+//! own thread that hangs is told at once (`push`), others wait.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use heliostat_abi::name::ObjectId;
+use heliostat_abi::quota::{Holder, Used};
 
-/// Threads: each may be lost to a file system that hangs, and costs a stack of some pages.
-pub const THREADS_MAX: usize = 16;
-/// Of one user's sessions: half stays for everybody else.
-const USER_MAX: usize = THREADS_MAX / 2;
+use crate::quotas::openers;
+
 /// Of one session: one that hangs leaves it another.
 const SESSION_MAX: usize = 2;
 /// A thread that has been away for so long counts as stuck. A disk answers sooner.
@@ -23,8 +23,8 @@ const STUCK: Duration = Duration::from_secs(1);
 pub struct Owner {
     /// The session that wants it.
     pub session: ObjectId,
-    /// Its user.
-    pub uid: u32,
+    /// Whose threads it may have.
+    pub holder: Holder,
 }
 
 /// A name in line.
@@ -102,13 +102,14 @@ impl<T> Queue<T> {
 
     /// Whether these threads are all that an owner may have.
     fn is_used_up<'a>(&self, owner: Owner, away: impl Iterator<Item = &'a Away>) -> bool {
-        let (mut all, mut of_user, mut of_session) = (0, 0, 0);
+        let (mut used, mut of_session) = (Used::default(), 0);
         for Away { owner: other, .. } in away {
-            all += 1;
-            of_user += usize::from(other.uid == owner.uid);
+            used.all += 1;
+            used.user += u64::from(other.holder.uid == owner.holder.uid);
+            used.program += u64::from(other.holder == owner.holder);
             of_session += usize::from(other.session == owner.session);
         }
-        all >= THREADS_MAX || of_user >= USER_MAX || of_session >= SESSION_MAX
+        of_session >= SESSION_MAX || openers().check(owner.holder, used, 1).is_err()
     }
 }
 

@@ -4,7 +4,8 @@ use super::*;
 
 fn job(session: u32, uid: u32, now: Instant) -> Job<u32> {
     let session = ObjectId { index: session, generation: 1 };
-    Job { owner: Owner { session, uid }, due: now, until: now, item: session.index }
+    let holder = if uid == 0 { Holder::trusted(0) } else { Holder::user(uid) };
+    Job { owner: Owner { session, holder }, due: now, until: now, item: session.index }
 }
 
 fn taken(queue: &mut Queue<u32>, now: Instant) -> Option<u32> {
@@ -38,20 +39,22 @@ fn who_waits_behind_own_threads_that_hang_is_told_at_once() {
 }
 
 #[test]
-fn one_user_holds_half_of_the_threads_and_all_is_the_end() {
-    let (mut queue, now) = (Queue::default(), Instant::now());
-    for session in 0..20 {
-        queue.push(job(session, 1, now), now).unwrap();
-    }
-    while taken(&mut queue, now).is_some() {}
-    assert_eq!(queue.away.len(), USER_MAX);
-    for session in 20..40 {
-        queue.push(job(session, session, now), now).unwrap();
-    }
-    while taken(&mut queue, now).is_some() {}
-    assert_eq!(queue.away.len(), THREADS_MAX);
+fn users_whose_file_systems_hang_leave_threads_to_others_and_more_to_root() {
+    let (mut queue, now, shares) = (Queue::default(), Instant::now(), openers());
+    let mut session = 0;
+    let mut hang = |queue: &mut Queue<u32>, uid| {
+        for _ in 0..shares.all {
+            session += 1;
+            queue.push(job(session, uid, now), now).unwrap();
+        }
+        std::iter::from_fn(|| taken(queue, now)).count() as u64
+    };
+    assert_eq!(hang(&mut queue, 1), shares.user);
+    let others: u64 = (2..40).map(|uid| hang(&mut queue, uid)).sum();
+    assert_eq!(shares.user + others, shares.all - shares.reserve / 2, "newcomers have their part");
+    assert_eq!(hang(&mut queue, 0), shares.reserve / 2, "and root the rest");
     let late = now + STUCK;
-    assert!(queue.push(job(50, 50, late), late).is_err());
+    assert!(queue.push(job(session + 1, 50, late), late).is_err());
 }
 
 #[test]
