@@ -76,6 +76,8 @@ pub struct Policy {
     pub lookup: Vec<NamePattern>,
     /// What it is told of the environment, besides what crosses into every program.
     pub env: Vec<Variable>,
+    /// Names of users that a program of root's may become.
+    pub users: Vec<String>,
     /// What it may use.
     pub limits: Limits,
 }
@@ -90,6 +92,7 @@ impl Default for Policy {
             connect: Vec::new(),
             lookup: Vec::new(),
             env: Vec::new(),
+            users: Vec::new(),
             limits: Limits::default(),
         }
     }
@@ -107,6 +110,7 @@ impl Policy {
         append_new(&mut self.lookup, other.lookup);
         self.env.retain(|one| other.env.iter().all(|later| later.name() != one.name()));
         self.env.extend(other.env);
+        append_new(&mut self.users, other.users);
         self.limits.memory = other.limits.memory.or(self.limits.memory);
         self.limits.processes = other.limits.processes.or(self.limits.processes);
         self.limits.tmp = other.limits.tmp.or(self.limits.tmp);

@@ -149,6 +149,9 @@ pub struct SealArguments {
     /// so. Untold, only a short list of harmless names crosses.
     #[arg(long, value_name = "NAME[=VALUE]", requires = "sealed")]
     pub env: Vec<String>,
+    /// Let a program of root's become this user, as servers' workers do.
+    #[arg(long, value_name = "NAME", requires = "sealed")]
+    pub user: Vec<String>,
     /// Tell the program no variable but those of --env and of policies.
     #[arg(long, requires = "sealed")]
     pub clear_env: bool,

@@ -111,8 +111,12 @@ fn run_sealed(mut environment: Environment, arguments: &RunArguments, file: &Pat
     let program =
         sealed::Program { file: &file, arguments: arguments_of, environment: &environment };
     let control = std::path::absolute(here.socket_path()).ok();
-    let seal =
-        sealed::Seal { policy, besides, folder, control, trace, untold, tells: arguments.verbose };
+    let identities = match sealing::identities(&policy, trace.is_some()) {
+        Ok(identities) => identities,
+        Err(why) => return not_run(&file.to_string_lossy(), &why),
+    };
+    let tells = arguments.verbose;
+    let seal = sealed::Seal { policy, besides, folder, control, trace, identities, untold, tells };
     sealed::run(&program, seal)
 }
 

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use heliostat_base::seal::{fork_telling, Fork, Hearer, Teller};
 use heliostat_control::policy::{PathGrant, Policy};
-use heliostat_supervisor::{seal, tree, Plan, Sealed};
+use heliostat_supervisor::{seal, tree, Identities, Plan, Sealed};
 use rustix::process::{kill_process, pidfd_open, pidfd_send_signal, Pid, PidfdFlags, Signal};
 
 use crate::image::{self, Environment};
@@ -51,6 +51,8 @@ pub struct Seal {
     pub control: Option<PathBuf>,
     /// Where the policy is written that it turns out to need.
     pub trace: Option<Trace>,
+    /// Users that the program may become.
+    pub identities: Option<Identities>,
     /// Names of variables that are set outside, and that the program is not told.
     pub untold: Vec<String>,
     /// Says refusals on standard error.
@@ -95,7 +97,7 @@ pub fn run(program: &Program<'_>, seal: Seal) -> ExitCode {
     match fork_telling() {
         Err(error) => failure(&error),
         Ok(Fork::Child(teller)) => {
-            let Seal { policy, besides, folder, control, trace, untold, tells } = seal;
+            let Seal { policy, besides, folder, control, trace, identities, untold, tells } = seal;
             let traces = trace.is_some();
             let teller = Arc::new(teller);
             let alarm = teller.clone();
@@ -106,6 +108,7 @@ pub fn run(program: &Program<'_>, seal: Seal) -> ExitCode {
                 folder: &folder,
                 control,
                 untold,
+                identities,
                 traces,
                 tells,
                 tells_identity,

@@ -10,6 +10,9 @@ use heliostat_control::policy::{
     parse_bytes, Access, Endpoint, NamePattern, PathGrant, Policy, Variable,
 };
 
+use heliostat_supervisor::Identities;
+use rustix::thread::CapabilitySet;
+
 use crate::args::SealArguments;
 use crate::image::Environment;
 use crate::place::check_folder;
@@ -43,6 +46,7 @@ fn of_flags(arguments: &SealArguments) -> Result<Policy, String> {
         connect: each("--connect", &arguments.connect, Endpoint::parse_connect)?,
         lookup: each("--lookup", &arguments.lookup, NamePattern::parse)?,
         env: each("--env", &arguments.env, Variable::parse)?,
+        users: arguments.user.clone(),
         ..Policy::default()
     };
     flags.limits.processes = arguments.processes;
@@ -106,6 +110,25 @@ fn each<T, E: std::fmt::Display>(
 ) -> Result<Vec<T>, String> {
     let one = |word: &String| parse(word).map_err(|error| format!("{flag} {word}: {error}"));
     words.iter().map(one).collect()
+}
+
+/// Users that the program may become: those that the policy names, and any where it is seen which. Only
+/// who has the right to become others can give it.
+///
+/// # Errors
+/// Such users are named, and cannot be taken.
+pub fn identities(policy: &Policy, traces: bool) -> Result<Option<Identities>, String> {
+    let needed = CapabilitySet::SETUID | CapabilitySet::SETGID;
+    let own = rustix::thread::capabilities(None).map(|own| own.permitted);
+    let is_allowed = own.is_ok_and(|own| own.contains(needed));
+    match (policy.users.as_slice(), is_allowed) {
+        ([], true) if traces => Ok(Some(Identities::any())),
+        ([], _) => Ok(None),
+        (names, true) => Identities::named(names).map(Some),
+        ([first, ..], false) => Err(format!(
+            "only a program of root's can become user {first}: leave --user out, or start it as root"
+        )),
+    }
 }
 
 /// What of the control plane's lies below a grant for writing: granted for reading there. Otherwise

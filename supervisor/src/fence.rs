@@ -52,29 +52,37 @@ pub fn enter(roots: &Roots, spaces: Option<&Spaces>, fenced: Fenced) -> Result<O
         Some(spaces) => spaces.enter().map(|()| true)?,
         None => seal::spaces::leave(seal::spaces::IPC).is_ok(),
     };
-    let fenced = Fenced { ipc, ..fenced };
-    drop_capabilities().map_err(number)?;
+    let queues = spaces.and_then(Spaces::queues);
+    let fenced = Fenced { ipc, queues: queues.is_some(), ..fenced };
+    drop_capabilities(fenced.becomes).map_err(number)?;
     rustix::thread::set_no_new_privs(true).map_err(number)?;
     no_core_files()?;
     // If this process's parent and the one in front of it are killed at once.
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))
         .map_err(number)?;
-    restrict(roots).map_err(|_| Errno(libc::EACCES))?;
+    restrict(roots, queues).map_err(|_| Errno(libc::EACCES))?;
     seal::install(&filter::assemble(fenced))
 }
 
-/// None are needed, and root's exec must not bring them back.
-fn drop_capabilities() -> rustix::io::Result<()> {
-    let locked = CapabilitiesSecureBits::NO_ROOT
-        | CapabilitiesSecureBits::NO_ROOT_LOCKED
-        | CapabilitiesSecureBits::NO_SETUID_FIXUP
-        | CapabilitiesSecureBits::NO_SETUID_FIXUP_LOCKED;
+/// None are needed, and root's exec must not bring them back. A program that may become others has
+/// the right to, over its exec, until it has become one.
+fn drop_capabilities(becomes: bool) -> rustix::io::Result<()> {
+    let mut locked = CapabilitiesSecureBits::NO_ROOT | CapabilitiesSecureBits::NO_ROOT_LOCKED;
+    if !becomes {
+        locked |= CapabilitiesSecureBits::NO_SETUID_FIXUP;
+    }
     // Needs a capability itself; without any there is nothing to bring back.
-    let _ = rustix::thread::set_capabilities_secure_bits(locked);
+    let _ = rustix::thread::set_capabilities_secure_bits(
+        locked | CapabilitiesSecureBits::NO_SETUID_FIXUP_LOCKED,
+    );
     let _ = rustix::thread::clear_ambient_capability_set();
-    let none = CapabilitySet::empty();
-    let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };
-    rustix::thread::set_capabilities(None, sets)
+    let kept = match becomes {
+        true => CapabilitySet::SETUID | CapabilitySet::SETGID,
+        false => CapabilitySet::empty(),
+    };
+    let sets = CapabilitySets { effective: kept, permitted: kept, inheritable: kept };
+    rustix::thread::set_capabilities(None, sets)?;
+    kept.iter().try_for_each(|one| rustix::thread::configure_capability_in_ambient_set(one, true))
 }
 
 /// The kernel writes core files where the program stands, past every grant, or gives them to a
@@ -89,7 +97,10 @@ fn no_core_files() -> Result<(), Errno> {
 }
 
 /// Of files, only executing what is granted is left: all else is opened by the supervisor.
-fn restrict(roots: &Roots) -> Result<(), landlock::RulesetError> {
+fn restrict(
+    roots: &Roots,
+    queues: Option<&std::os::fd::OwnedFd>,
+) -> Result<(), landlock::RulesetError> {
     let runs = AccessFs::Execute | AccessFs::ReadFile;
     let mut rules = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
@@ -106,6 +117,11 @@ fn restrict(roots: &Roots) -> Result<(), landlock::RulesetError> {
         if let Ok(fd) = opened {
             rules = rules.add_rule(PathBeneath::new(fd, runs))?;
         }
+    }
+    if let Some(queues) = queues {
+        // The kernel opens them itself, by names that lead nowhere else.
+        let opens = AccessFs::ReadFile | AccessFs::WriteFile;
+        rules = rules.add_rule(PathBeneath::new(queues, opens))?;
     }
     rules.restrict_self().map(drop)
 }

@@ -13,6 +13,7 @@ use heliostat_control::policy::{Access, Policy};
 use crate::births::Births;
 use crate::call::Call;
 use crate::filter::Fenced;
+use crate::identity::{self, Identities};
 use crate::images::Images;
 use crate::memory::MemoryGroup;
 use crate::net::{ControlPlane, Lookups};
@@ -40,6 +41,8 @@ pub struct House {
     pub lookups: Lookups,
     /// Everything is granted, and taken down.
     pub is_traced: bool,
+    /// Users that it may become, if any.
+    pub identities: Option<Identities>,
     /// When the program began.
     pub begun: SystemTime,
     /// Static programs, and what is done to their code.
@@ -117,6 +120,19 @@ impl House {
     pub fn note_ask(&self, call: &Call<'_>, ask: Ask<'_>, granted: bool) {
         if let Ok(mut refused) = self.refused.lock() {
             refused.ask(call.number, ask, granted);
+        }
+    }
+
+    /// Takes down which users a traced program becomes.
+    pub fn note_users(&self, call: &Call<'_>, users: bool, count: usize) {
+        if !self.is_traced || !users {
+            return;
+        }
+        let ids = (0..count).map(|place| call.int(place) as u32);
+        for name in ids.filter(|id| !matches!(id, 0 | &u32::MAX)).filter_map(identity::name_of) {
+            if let Ok(mut refused) = self.refused.lock() {
+                refused.user(&name);
+            }
         }
     }
 

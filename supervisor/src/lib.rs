@@ -16,6 +16,7 @@ mod filter;
 pub mod foreign;
 mod held;
 mod house;
+mod identity;
 mod images;
 mod limits;
 mod memory;
@@ -45,6 +46,7 @@ use heliostat_control::policy::record::Recorder;
 use heliostat_control::policy::{Access, Endpoint, Host, NamePattern, PathGrant, Policy};
 
 pub use fence::landlock_abi;
+pub use identity::Identities;
 pub use spaces::are_allowed as spaces_are_allowed;
 
 use crate::births::Births;
@@ -70,6 +72,8 @@ pub struct Plan<'a> {
     pub traces: bool,
     /// Says refusals on standard error.
     pub tells: bool,
+    /// Users that the program may become.
+    pub identities: Option<Identities>,
     /// Called once, when the program is refused to become another user or group.
     pub tells_identity: Box<dyn FnOnce() + Send>,
 }
@@ -138,7 +142,8 @@ pub fn seal(
     let spaces = make_spaces(&plan, &places);
     let hides_users = spaces.as_ref().is_some_and(Spaces::hides_users);
     let (counts, bounds) = (limits.processes.is_some(), limits.memory.is_some());
-    let fenced = Fenced { counts, bounds, hides_users, ..fenced };
+    let becomes = plan.identities.is_some();
+    let fenced = Fenced { counts, bounds, becomes, hides_users, ..fenced };
     // Each grant is held open.
     let own_limit = limits::raise_descriptors();
     let report = report::Report::create(plan.folder);
@@ -150,7 +155,8 @@ pub fn seal(
     let places: Vec<_> =
         [Some(plan.folder), roots.place().parent()].into_iter().flatten().collect();
     let removes = group.as_ref().and_then(|group| group.folder().parent());
-    own_fence::limit_files(&roots, &places, removes).map_err(SealError::Fence)?;
+    let queues = spaces.as_ref().and_then(Spaces::queues);
+    own_fence::limit_files(&roots, &places, removes, queues).map_err(SealError::Fence)?;
     match fork_telling().map_err(SealError::Fence)? {
         Fork::Child(teller) => {
             let limit = |bytes| memory::limit_program(group.as_ref(), bytes);
@@ -283,6 +289,7 @@ fn supervise(
         own: rustix::process::getpid().as_raw_nonzero().get(),
         fenced,
         is_traced: plan.traces,
+        identities: plan.identities,
         begun: SystemTime::now(),
         images: images::Images::default(),
         places_itself: AtomicBool::new(false),

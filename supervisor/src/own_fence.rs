@@ -58,15 +58,21 @@ fn writing() -> Rights {
 ///
 /// # Errors
 /// EACCES if the kernel takes no such rules.
-pub fn limit_files(roots: &Roots, places: &[&Path], removes: Option<&Path>) -> Result<(), Errno> {
+pub fn limit_files(
+    roots: &Roots,
+    places: &[&Path],
+    removes: Option<&Path>,
+    queues: Option<&OwnedFd>,
+) -> Result<(), Errno> {
     rustix::thread::set_no_new_privs(true).map_err(errno)?;
-    fence_files(roots, places, removes).map_err(|_| Errno(libc::EACCES))
+    fence_files(roots, places, removes, queues).map_err(|_| Errno(libc::EACCES))
 }
 
 fn fence_files(
     roots: &Roots,
     places: &[&Path],
     removes: Option<&Path>,
+    queues: Option<&OwnedFd>,
 ) -> Result<(), RulesetError> {
     let made = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
@@ -86,6 +92,10 @@ fn fence_files(
         if let Some(fd) = look(place) {
             rules = add(rules, &fd, rights)?;
         }
+    }
+    if let Some(queues) = queues {
+        // Not for itself: the program inherits this.
+        rules = add(rules, queues, reading() | writing())?;
     }
     rules = add_handed(rules)?;
     rules.restrict_self().map(drop)

@@ -76,6 +76,13 @@ impl Refused {
         self.tell(format!("{call}: to look names up, which --lookup NAME would grant"));
     }
 
+    /// A user that it became.
+    pub fn user(&mut self, name: &str) {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.note_user(name);
+        }
+    }
+
     /// How many kinds of refusals there were.
     pub fn count(&self) -> i32 {
         i32::try_from(self.known.len()).unwrap_or(i32::MAX)

@@ -22,6 +22,9 @@ use crate::paths::errno;
 /// Folders that are a program's own unless they are granted.
 pub const OWN_PLACES: [&str; 2] = ["/tmp", "/dev/shm"];
 
+/// Where message queues are mounted; nobody looks at them there.
+const QUEUES: &str = "/dev/mqueue";
+
 const LOOK: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
 
 /// What is wanted.
@@ -43,6 +46,8 @@ pub struct Spaces {
     mounts: Option<OwnedFd>,
     /// The top of the file tree in there.
     top: OwnedFd,
+    /// Where its message queues lie, if they do.
+    queues: Option<OwnedFd>,
 }
 
 impl Spaces {
@@ -70,11 +75,14 @@ impl Spaces {
             rustix::fs::open(path, how | OFlags::CLOEXEC, Mode::empty())
         };
         let space = |kind: &str| open(&format!("ns/{kind}"), OFlags::RDONLY);
+        let top = open("root", LOOK | OFlags::DIRECTORY)?;
+        let queues = mounts.then(|| queues_below(&top)).flatten();
         Ok(Self {
             users: users.then(|| space("user")).transpose()?,
             ipc: space("ipc")?,
             mounts: mounts.then(|| space("mnt")).transpose()?,
-            top: open("root", LOOK | OFlags::DIRECTORY)?,
+            top,
+            queues,
         })
     }
 
@@ -86,6 +94,11 @@ impl Spaces {
     /// The top of the file tree in there, where it is another than outside.
     pub fn top(&self) -> Option<&OwnedFd> {
         self.mounts.as_ref().map(|_| &self.top)
+    }
+
+    /// The folder of message queues, which the kernel's fence for files has to know.
+    pub fn queues(&self) -> Option<&OwnedFd> {
+        self.queues.as_ref()
     }
 
     /// Moves this process, which has one thread, into them. It stays in its folder, by name.
@@ -107,6 +120,15 @@ impl Spaces {
         // One that has no name any more, or that may not be gone to.
         rustix::process::fchdir(held.map_err(errno)?).map_err(errno)
     }
+}
+
+/// The message queues of the namespace, where they are mounted.
+fn queues_below(top: &OwnedFd) -> Option<OwnedFd> {
+    /// Source: linux/ipc/mqueue.c.
+    const MQUEUE: i64 = 0x1980_0202;
+    let below = QUEUES.trim_start_matches('/');
+    let found = rustix::fs::openat(top, below, LOOK | OFlags::DIRECTORY, Mode::empty()).ok()?;
+    rustix::fs::fstatfs(&found).is_ok_and(|it| it.f_type == MQUEUE).then_some(found)
 }
 
 /// The helper: makes them, tells whether it could, and waits for its end.
@@ -163,6 +185,8 @@ fn furnish(wanted: &Wanted<'_>) -> io::Result<()> {
     for (place, folder) in &own {
         rustix::mount::mount_bind(crate::call::own_name(folder), **place)?;
     }
+    // Where there is no such folder the program has no queues.
+    let _ = rustix::mount::mount("mqueue", QUEUES, "mqueue", flags, None);
     granted.iter().try_for_each(|(path, fd)| show(path, fd))?;
     // The folder that the program begins in is there, and empty.
     let is_below = |path: &&PathBuf| wanted.places.iter().any(|place| path.starts_with(place));

@@ -1,7 +1,7 @@
 """The stage of one attack: grants, secrets, doors, and how all of it looks.
 
 A stage is a folder with the granted parts `rw` (read and write), `ro` (read), `data` (read and
-write) with `data/sub/keys` and others inside it (read), and with `outside`, which is granted to
+write) with `data/sub/keys` and others inside it (read), `shown` and `data/looked` (attributes only), and with `outside`, which is granted to
 nobody; besides that sockets, queues and segments outside. `appearance()` is everything that an
 attack could change, as one flat dict: two of them are equal when nothing outside changed.
 """
@@ -20,10 +20,11 @@ from pathlib import Path
 
 import foreign
 
-GRANTS = ("rw:rw", "ro:ro", "data:rw", "data/sub/keys:ro", "data/sub/hollow:ro", "data/pinned:ro")
+GRANTS = ("rw:rw", "ro:ro", "data:rw", "data/sub/keys:ro", "data/sub/hollow:ro", "data/pinned:ro", "shown:stat",
+          "data/looked:stat")  # fmt: skip
 # Where an attack may do what it likes; everything else is compared.
 FREE = ("rw", "data")
-GUARDED = ("data/sub/keys", "data/sub/hollow", "data/pinned", "data/pinned-other", "data/twin")
+GUARDED = ("data/looked", "data/sub/keys", "data/sub/hollow", "data/pinned", "data/pinned-other", "data/twin")
 # What an outsider makes of two of them when an attack asks for it.
 RENAMED = ("data/sub/renamed", "data/pinned-before", "rw/carried", "rw/pinned")
 # What every program may open for writing, and nobody describe.
@@ -38,7 +39,8 @@ class Stage:
         self.nonce = os.urandom(8).hex()
         self.word = SECRET + self.nonce
         self.user = user
-        self.folder = Path(tempfile.mkdtemp(prefix="containment-stage-"))
+        # Not in /tmp, which is a sealed program's own.
+        self.folder = Path(tempfile.mkdtemp(prefix="containment-stage-", dir="/var/tmp"))
         self.folder.chmod(0o755)
         self.doors = Doors(self.folder, self.nonce, user)
         _plant(self.folder, tools, self.word)
@@ -125,7 +127,8 @@ class Stage:
         subprocess.run(["umount", str(self.folder / "data/twin")], check=False)
         foreign.remove_ipc(*self.ipc)
         foreign.remove_queue(self.queue_name, self.queue)
-        self.shared.unlink(missing_ok=True)
+        for path in (self.shared, self.shared.with_name(self.shared.name + "-more")):
+            path.unlink(missing_ok=True)
         subprocess.run(["rm", "-rf", str(self.folder)], check=False)  # which knows paths of any length
 
 
@@ -210,15 +213,16 @@ def _visited(door: socket.socket) -> bool:
 
 
 def _plant(folder: Path, tools: Path, word: str) -> None:
-    for name in ("rw", "ro/sub", "data/sub/keys", "data/sub/hollow", "data/sub/free", "data/other/keys", "outside/empty"):
+    for name in ("rw", "ro/sub", "data/sub/keys", "data/sub/hollow", "data/sub/free", "data/other/keys", "outside/empty", "shown",
+                 "data/looked"):  # fmt: skip
         (folder / name).mkdir(parents=True)
     texts = {"rw/own": "own\n", "ro/public": "public\n", "ro/note": "note\n", "ro/sub/note": "note\n"}
     texts |= {"data/sub/keys/key": "key\n", "data/sub/free/file": "file\n", "data/pinned": "pinned\n"}
     texts |= {"data/other/keys/key": "another\n", "outside/secret": word, "outside/loose": "loose\n"}
-    texts |= {"outside/log": word + "\n"}
+    texts |= {"outside/log": word + "\n", "shown/secret": word, "data/looked/secret": word}
     for name, text in texts.items():
         (folder / name).write_text(text)
-    for name in ("ro/public", "ro/note", "outside/secret", "outside/loose"):
+    for name in ("ro/public", "ro/note", "outside/secret", "outside/loose", "shown/secret", "data/looked/secret"):
         os.setxattr(folder / name, "user.word", word.encode())
     (folder / "outside/secret").chmod(0o600)
     (folder / "outside/loose").chmod(0o666)

@@ -16,7 +16,7 @@ impl Policy {
     pub fn from_toml(text: &str) -> Result<Policy, PolicyError> {
         let source = Source(text);
         let document = source.document()?;
-        let known = ["system", "grant", "listen", "connect", "lookup", "env", "limits"];
+        let known = ["system", "grant", "listen", "connect", "lookup", "env", "user", "limits"];
         let root = Section::new(source, "", 0, document.get_ref(), &known)?;
         let mut policy = Policy::default();
         if let Some(system) = root.field("system") {
@@ -29,6 +29,7 @@ impl Policy {
             each(&root, "connect", |field| read_endpoint(field, Endpoint::parse_connect))?;
         policy.lookup = each(&root, "lookup", |field| read(field, NamePattern::parse))?;
         policy.env = each(&root, "env", |field| read(field, Variable::parse))?;
+        policy.users = each(&root, "user", |field| read(field, user_name))?;
         if let Some(limits) = root.field("limits") {
             policy.limits = read_limits(&limits)?;
         }
@@ -75,6 +76,15 @@ fn read_limits(field: &Field<'_>) -> Result<Limits, ConfigError> {
         limits.processes = u32::try_from(processes.number((1, PROCESSES_MAX))?).ok();
     }
     Ok(limits)
+}
+
+/// A name as it stands in passwd(5).
+pub(super) fn user_name(text: &str) -> Result<String, &'static str> {
+    let is_odd = |c: char| c.is_control() || c.is_whitespace() || matches!(c, ':' | ',' | '/');
+    match text.is_empty() || text.contains(is_odd) {
+        true => Err("this is no user's name"),
+        false => Ok(text.to_owned()),
+    }
 }
 
 fn read_bytes(field: Field<'_>) -> Result<u64, ConfigError> {

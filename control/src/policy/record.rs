@@ -9,7 +9,7 @@ mod secret;
 
 pub use report::Refusal;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
@@ -23,6 +23,8 @@ const CROWDED_FROM: usize = PATHS_MAX - PATHS_MAX / 8;
 const ADDRESSES_MAX: usize = 512;
 /// Kinds of calls: more than the kernel has.
 const CALLS_MAX: usize = 512;
+/// Users that a program becomes.
+const USERS_MAX: usize = 64;
 /// So many ports of one host are all its ports.
 const PORTS_FOLD_FROM: usize = 8;
 
@@ -85,6 +87,7 @@ pub struct Recorder {
     listens: BTreeMap<SocketAddr, Times>,
     names: BTreeMap<String, Times>,
     calls: BTreeMap<String, u64>,
+    users: BTreeSet<String>,
     /// Names by the addresses that their look-ups gave.
     learned: BTreeMap<IpAddr, String>,
     /// What it was told of the environment beside what every program is, and names it was not told.
@@ -135,6 +138,13 @@ impl Recorder {
         }
     }
 
+    /// Takes down that the program became another user.
+    pub fn note_user(&mut self, name: &str) {
+        if self.users.len() < USERS_MAX {
+            self.users.insert(name.to_owned());
+        }
+    }
+
     /// True when nothing was refused.
     pub fn is_content(&self) -> bool {
         self.calls.is_empty() && self.all_times().all(|times| times.refused == 0)
@@ -151,6 +161,7 @@ impl Recorder {
             connect: self.connect_endpoints().into_iter().map(|(endpoint, _)| endpoint).collect(),
             lookup: self.lookups().into_iter().map(|(pattern, _)| pattern).collect(),
             env: self.env.clone(),
+            users: self.users.iter().cloned().collect(),
             ..Policy::default()
         }
     }
@@ -215,7 +226,7 @@ impl Recorder {
         match one.access {
             Access::ReadWrite => true,
             // What leads to a grant is there anyway.
-            Access::Stat => !fold::is_top(path) && !leads_on(),
+            Access::Stat => one.folded > 0 || !fold::is_top(path) && !leads_on(),
             Access::ReadOnly if one.listed => !fold::is_spared(path, &self.spared) && !leads_on(),
             Access::ReadOnly => true,
         }
@@ -258,7 +269,9 @@ impl Recorder {
 
 /// What is wanted above a path and gives what the path is wanted for.
 fn covering<'a>(path: &'a Path, one: &Wanted, all: &BTreeMap<PathBuf, Wanted>) -> Option<&'a Path> {
-    let gives = |above: &Wanted| !above.listed && above.access >= one.access;
+    // A folder that was looked at is granted only if nothing below it is.
+    let is_whole = |above: &Wanted| above.access != Access::Stat || above.folded > 0;
+    let gives = |above: &Wanted| !above.listed && above.access >= one.access && is_whole(above);
     path.ancestors()
         .skip(1)
         .find(|above| all.get(*above).is_some_and(gives) && secret::of(above).is_none())

@@ -79,6 +79,25 @@ fn a_folder_that_was_looked_at_is_granted_only_if_nothing_else_makes_it_visible(
 }
 
 #[test]
+fn a_look_is_granted_as_one_and_reading_takes_it_in() {
+    let mut recorder = recorder();
+    let mut look = |path: &str| recorder.note(Ask::Path(Path::new(path), Access::Stat), true);
+    ["/etc", "/srv/app", "/srv/app/none", "/srv/app/conf", "/srv/empty"].map(&mut look);
+    (0..8).for_each(|n| look(&format!("/srv/many/{n}")));
+    read(&mut recorder, "/srv/app/conf");
+    let wanted = ["/srv/app/conf:ro", "/srv/app/none:stat", "/srv/empty:stat", "/srv/many:stat"];
+    assert_eq!(grants(&recorder), wanted);
+    assert_eq!(Policy::from_toml(&recorder.to_toml("ls")).unwrap().grants.len(), wanted.len());
+}
+
+#[test]
+fn users_that_it_became_are_named() {
+    let mut recorder = recorder();
+    ["web", "web", "db"].map(|name| recorder.note_user(name));
+    assert_eq!(Policy::from_toml(&recorder.to_toml("serve")).unwrap().users, ["db", "web"]);
+}
+
+#[test]
 fn connections_are_written_with_the_name_that_led_there() {
     let mut recorder = recorder();
     recorder.note(Ask::Name("DB.example.org."), true);

@@ -17,6 +17,7 @@ impl Policy {
         list(&mut text, "connect", plain(&self.connect));
         list(&mut text, "lookup", plain(&self.lookup));
         list(&mut text, "env", plain(&self.env));
+        list(&mut text, "user", plain(&self.users));
         self.write_limits(&mut text);
         text
     }

@@ -34,17 +34,35 @@ pub fn refuse(call: &Call<'_>) -> Answer {
     Err(Errno(if ABSENT.contains(&call.number) { libc::ENOSYS } else { libc::EPERM }))
 }
 
-/// Becoming another user or group: the kernel's to refuse, and said, once on standard error too.
+/// Becoming another user or group: where the policy names users, one of them; the ids are in registers,
+/// so that what is judged is what the kernel goes on with. Otherwise the kernel's to refuse, and
+/// said, once on standard error too.
 fn identity(call: &Call<'_>) -> Option<Answer> {
-    let what = match call.number {
-        Sysno::setuid | Sysno::setreuid | Sysno::setresuid => "user",
-        Sysno::setgid | Sysno::setregid | Sysno::setresgid => "group",
+    let (what, count) = match call.number {
+        Sysno::setuid | Sysno::setfsuid => ("user", 1),
+        Sysno::setreuid => ("user", 2),
+        Sysno::setresuid => ("user", 3),
+        Sysno::setgid | Sysno::setfsgid => ("group", 1),
+        Sysno::setregid => ("group", 2),
+        Sysno::setresgid => ("group", 3),
         _ => return None,
     };
-    call.house
-        .note_call(call, &format!("to become {what} {}: not for sealed programs", call.int(0)));
+    let mut ids = (0..count).map(|place| call.int(place) as u32);
+    let refused = match &call.house.identities {
+        None => ids.next(),
+        Some(named) if what == "user" => ids.find(|id| !named.has_user(*id)),
+        Some(named) => ids.find(|id| !named.has_group(*id)),
+    };
+    let Some(id) = refused else {
+        call.house.note_users(call, what == "user", count);
+        return Some(Ok(Reply::Continue));
+    };
+    call.house.note_call(call, &format!("to become {what} {id}: no user that --user names"));
     call.house.tell_of_identity();
-    Some(Ok(Reply::Continue))
+    Some(match call.house.identities {
+        None => Ok(Reply::Continue),
+        Some(_) => Err(Errno(libc::EPERM)),
+    })
 }
 
 fn request(call: &Call<'_>) -> Answer {

@@ -247,10 +247,17 @@ mod tests {
     #[test]
     fn the_filter_fits_the_kernels_limit() {
         for signals in [false, true] {
-            let (ipc, root, counts) = (signals, signals, !signals);
-            let length =
-                assemble(Fenced { signals, ipc, counts, root, bounds: root, hides_users: root })
-                    .len();
+            let every = Fenced {
+                signals,
+                ipc: signals,
+                queues: signals,
+                bounds: signals,
+                hides_users: signals,
+                counts: !signals,
+                root: signals,
+                becomes: signals,
+            };
+            let length = assemble(every).len();
             assert!(length < 4096, "{length} instructions");
         }
     }

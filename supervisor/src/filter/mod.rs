@@ -17,8 +17,10 @@ pub use table::NAMESPACES;
 pub struct Fenced {
     /// Signals reach only processes behind the same fence (Landlock ABI 6, Linux 6.12).
     pub signals: bool,
-    /// System V objects and message queues are the program's own: a namespace of theirs.
+    /// System V objects are the program's own: a namespace of theirs.
     pub ipc: bool,
+    /// And so are message queues.
+    pub queues: bool,
     /// Memory is limited, so that what no control group counts has to be asked for (`uncharged`).
     pub bounds: bool,
     /// The kernel shows the program other users as nobody: it is in a namespace that has none.
@@ -27,4 +29,6 @@ pub struct Fenced {
     pub counts: bool,
     /// Root's programs, which mean to become others, are told that they cannot.
     pub root: bool,
+    /// The program has the right to become others, and asks each time.
+    pub becomes: bool,
 }

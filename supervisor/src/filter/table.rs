@@ -38,11 +38,15 @@ pub fn rule(number: u32, fenced: Fenced) -> Rule {
     if fenced.hides_users && NAMES_USERS.contains(&call) {
         return Rule::Always(Verdict::Notify);
     }
+    if fenced.becomes && (IDENTITIES.contains(&call) || OF_FILES.contains(&call)) {
+        return Rule::Always(Verdict::Notify);
+    }
     if fenced.root && IDENTITIES.contains(&call) {
         return Rule::If(Condition::LowIn(0, &[0, u32::MAX]));
     }
     let is_fenced =
         (fenced.signals && SIGNALS.contains(&call)) || (fenced.ipc && IPC.contains(&call));
+    let is_fenced = is_fenced || (fenced.queues && QUEUES.contains(&call));
     if is_fenced || PASS.contains(&call) {
         return Rule::Always(Verdict::Allow);
     }
@@ -84,16 +88,27 @@ const IDENTITIES: &[Sysno] = &[
     Sysno::setresgid,
 ];
 
+/// Change who a process is for files alone.
+const OF_FILES: &[Sysno] = &[Sysno::setfsuid, Sysno::setfsgid];
+
 /// Say whose a file is, or which groups a program is of.
 const NAMES_USERS: &[Sysno] = &[Sysno::fstat, Sysno::newfstatat, Sysno::statx, Sysno::getgroups];
 
-/// Reach only System V objects and message queues of sealed programs, where those have a namespace of their own.
+/// Reach only System V objects of sealed programs, where those have a namespace of their own.
 #[rustfmt::skip]
 const IPC: &[Sysno] = &[
     Sysno::shmget, Sysno::shmat, Sysno::shmctl, Sysno::shmdt, Sysno::semget, Sysno::semop,
     Sysno::semtimedop, Sysno::semctl, Sysno::msgget, Sysno::msgsnd, Sysno::msgrcv, Sysno::msgctl,
-    Sysno::mq_open, Sysno::mq_unlink, Sysno::mq_timedsend, Sysno::mq_timedreceive,
-    Sysno::mq_notify, Sysno::mq_getsetattr,
+];
+
+/// The same of POSIX message queues.
+const QUEUES: &[Sysno] = &[
+    Sysno::mq_open,
+    Sysno::mq_unlink,
+    Sysno::mq_timedsend,
+    Sysno::mq_timedreceive,
+    Sysno::mq_notify,
+    Sysno::mq_getsetattr,
 ];
 
 /// Name nothing but the process itself and descriptors that it holds; what they do may still reach

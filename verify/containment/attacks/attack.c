@@ -6,7 +6,7 @@
 enum { KINDS_MAX = 8, WORD_MAX = 4096 };
 
 static const struct attack *const families[] = {
-    path_attacks,     grant_attacks,     race_attacks,   rewrite_attacks, readonly_attacks,
+    path_attacks,     grant_attacks,     race_attacks,   rewrite_attacks, readonly_attacks, look_attacks,
     descriptor_attacks, proc_attacks,    signal_attacks, tracing_attacks, namespace_attacks,
     kernel_attacks,   seccomp_attacks,   exec_attacks,   network_attacks, network_rewrite_attacks, unix_attacks,
     ipc_attacks,      terminal_attacks,  abi_attacks,    flood_attacks,   control_attacks,

@@ -62,11 +62,12 @@ static void posix_queues(void) {
     must_fail(queue < 0 ? queue : CALL(mq_timedreceive, queue, text, sizeof text, 0L, past), "mq_receive");
     must_fail(CALL(mq_unlink, getenv("QUEUE")), "mq_unlink");
     struct mq_attr attributes = {.mq_maxmsg = 1, .mq_msgsize = 8};
+    /* Allowed in a namespace of their own. */
     long made = CALL(mq_open, "heliostat-attack", O_CREAT | O_RDWR, 0666, &attributes);
     CALL(mq_unlink, "heliostat-attack");
-    must_fail(made, "a queue that everybody finds");
     for (long number = 0; number < 64; number++)
-        must_fail(CALL(mq_timedreceive, number, text, sizeof text, 0L, past), "a queue that lay about");
+        if (number != made)
+            must_fail(CALL(mq_timedreceive, number, text, sizeof text, 0L, past), "a queue that lay about");
     all_refused();
 }
 
@@ -77,9 +78,8 @@ static void posix_shared_memory(void) {
     must_fail(CALL(openat, AT_FDCWD, path, O_WRONLY), "an outsider's file in /dev/shm, for writing");
     must_fail(CALL(unlink, path), "an outsider's file in /dev/shm unlinked");
     snprintf(path, sizeof path, "/dev/shm/%s-more", getenv("SHM_NAME"));
-    long made = CALL(openat, AT_FDCWD, path, O_CREAT | O_RDWR, 0666);
-    CALL(unlink, path);
-    must_fail(made, "a file that everybody finds");
+    /* Allowed in a folder of their own: the stage sees whether anybody finds it. */
+    CALL(openat, AT_FDCWD, path, O_CREAT | O_RDWR, 0666);
     all_refused();
 }
 

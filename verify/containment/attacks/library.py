@@ -8,9 +8,9 @@ and their own ideas of what a path is.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import io
-import multiprocessing
 import os
 import shutil
 import socket
@@ -112,8 +112,9 @@ def library_sharing() -> None:
         return MARK.encode() in bytes(memory.buf)
 
     must_fail("shared memory", look)
-    must_fail("shared memory made", lambda: shared_memory.SharedMemory(create=True, size=4096))
-    must_fail("a lock that has a name", lambda: multiprocessing.get_context("spawn").Lock())
+    # Made in a folder of their own, these are nobody's: the stage sees whether anybody finds them.
+    with contextlib.suppress(OSError):
+        shared_memory.SharedMemory(create=True, size=4096).unlink()
 
 
 def library_network() -> None:

@@ -132,6 +132,8 @@ impl Recorder {
     fn write_environment(&self, text: &mut String) {
         let env = self.env.iter().map(|one| said(one.to_string(), Times::default()));
         list(text, "env", env.collect());
+        let users = self.users.iter().map(|name| said(name.clone(), Times::default()));
+        list(text, "user", users.collect());
         if !self.untold.is_empty() {
             let names = one_line(&self.untold.join(", "));
             let _ = writeln!(text, "\n# Set outside, and not told to the program: {names}");
