@@ -84,13 +84,6 @@ fn a_name_of_the_delegation_before_answers_nothing_of_the_next() {
     assert!(next.next().result >= 0 || asked.elapsed() >= PATIENCE);
 }
 
-/// Processor time that the daemon has used, in clock ticks of 10 ms.
-fn ticks(daemon: &Daemon) -> u64 {
-    let stat = std::fs::read_to_string(format!("/proc/{}/stat", daemon.pid())).unwrap();
-    let fields: Vec<&str> = stat.rsplit_once(") ").unwrap().1.split(' ').collect();
-    fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
-}
-
 #[test]
 fn one_that_takes_no_completions_costs_no_processor() {
     let daemon = Daemon::start();
@@ -109,9 +102,9 @@ fn one_that_takes_no_completions_costs_no_processor() {
             }
         }
     }
-    let before = ticks(&daemon);
+    let before = daemon.ticks();
     std::thread::sleep(Duration::from_secs(1));
-    let used = ticks(&daemon) - before;
+    let used = daemon.ticks() - before;
     assert!(used < 20, "{used} ticks of a hundred");
     for _ in 0..submitted {
         assert_eq!(session.next().result, 16);

@@ -46,6 +46,12 @@ fn second_process() {
     let mut session = Delegate::of(Client::connect(&std::env::var(SOCKET).unwrap()));
     let folder = std::env::var(FOLDER).unwrap();
     let host = format!("{folder}/file");
+    if role == "end meanwhile" {
+        submit_open(&mut session, &host, 0);
+        // Whoever plays against it says when the name hangs.
+        std::io::stdin().read_line(&mut String::new()).unwrap();
+        std::process::exit(0);
+    }
     let before = bytes_of(&mut session, &host);
     let now = match role.as_str() {
         "change its root" => {
@@ -216,6 +222,35 @@ fn openers(daemon: &Daemon) -> usize {
     names.filter(|name| name.as_ref().is_ok_and(|name| name == "opener\n")).count()
 }
 
+fn submit_open(session: &mut Delegate, name: &str, tag: u64) {
+    session.window.copy_in(0, name.as_bytes()).unwrap();
+    let pieces = pieces(&[(0, name.len() as u32)]);
+    let (kind, argument) = (Kind::Open, READ);
+    session.submit(&Operation { kind, argument, pieces, ..blank(tag) });
+}
+
+#[test]
+fn a_process_that_ends_while_its_name_hangs_costs_no_processor() {
+    let daemon = Daemon::start();
+    let folder = daemon.folder().join("hung");
+    std::fs::create_dir(&folder).unwrap();
+    let Some(hung) = Hung::mount(&folder) else {
+        return eprintln!("skipped: no file system of one's own may be mounted here");
+    };
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "second_process", "--nocapture"]).env(ROLE, "end meanwhile");
+    command.env(SOCKET, daemon.socket()).env(FOLDER, &folder);
+    let mut program = command.stdin(std::process::Stdio::piped()).spawn().unwrap();
+    await_that("an open hangs", || openers(&daemon) >= 2);
+    drop(program.stdin.take());
+    assert!(program.wait().unwrap().success());
+    let before = daemon.ticks();
+    std::thread::sleep(Duration::from_secs(1));
+    let used = daemon.ticks() - before;
+    assert!(used < 20, "{used} ticks of a hundred");
+    drop(hung);
+}
+
 #[test]
 fn a_name_that_hangs_holds_up_its_own_session_only() {
     let daemon = Daemon::start();
@@ -227,11 +262,8 @@ fn a_name_that_hangs_holds_up_its_own_session_only() {
     };
     let (mut stuck, mut other) = (Delegate::new(&daemon), Delegate::new(&daemon));
     let name = format!("{}/file", folder.display());
-    stuck.window.copy_in(0, name.as_bytes()).unwrap();
-    let pieces = pieces(&[(0, name.len() as u32)]);
     for tag in 0..3 {
-        let (kind, argument) = (Kind::Open, READ);
-        stuck.submit(&Operation { kind, argument, pieces, ..blank(tag) });
+        submit_open(&mut stuck, &name, tag);
     }
     // Two are away, and one is there for others.
     await_that("two opens hang", || openers(&daemon) >= 3);

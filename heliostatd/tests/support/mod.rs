@@ -144,6 +144,14 @@ impl Daemon {
         &self.folder
     }
 
+    /// Processor time that it has used, in clock ticks of 10 ms.
+    #[allow(dead_code)]
+    pub fn ticks(&self) -> u64 {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid())).unwrap();
+        let fields: Vec<&str> = stat.rsplit_once(") ").unwrap().1.split(' ').collect();
+        fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
+    }
+
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
