@@ -76,6 +76,19 @@ fn a_switch_beside_a_wish_that_is_not_the_readers_holds_up_no_call() {
     assert_eq!(server.recv(&mut [0; 16], libc::MSG_DONTWAIT), Ok(6));
 }
 
+#[test]
+fn a_read_that_waits_beside_such_a_wish_ends_with_its_time() {
+    let (client, server) = direct();
+    share(&server);
+    server.set_timeouts(Duration::from_millis(50));
+    assert_eq!(client.send(b"unread", 0), Ok(6));
+    let lane = socket::at(client.index()).stream().expect("it is direct").outgoing;
+    lane.want_native();
+    assert_eq!(server.recv(&mut [0; 16], 0), Err(libc::EAGAIN));
+    lane.retract_want();
+    assert_eq!(server.recv(&mut [0; 16], 0), Ok(6));
+}
+
 /// Sends pieces of one letter each until it is killed, or so many.
 fn send_pieces(end: &End, letter: u8, count: usize) -> bool {
     (0..count).all(|_| end.send(&[letter; PIECE], 0) == Ok(PIECE))

@@ -2,10 +2,10 @@
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
-use heliostat_abi::channel::direction::{FIN, RESET, SWITCHED};
+use heliostat_abi::channel::direction::{FIN, RESET, SWITCHED, TAKEN_BACK};
 
-use crate::net::end;
 use crate::net::socket::{Socket, Stream};
+use crate::net::{end, receive};
 
 /// Readable (the numbers are those of epoll(7) and poll(2) alike).
 pub const IN: u32 = libc::EPOLLIN as u32;
@@ -26,16 +26,17 @@ pub const WRNORM: u32 = libc::EPOLLWRNORM as u32;
 /// the kernel's path and every byte before that has been read.
 #[inline]
 pub fn incoming(socket: &Socket, stream: &Stream) -> (u32, bool) {
-    let mut ready = match stream.incoming.unread() {
-        Ok(0) => 0,
-        _ => IN | RDNORM,
-    };
+    let is_empty = stream.incoming.unread() == Ok(0);
+    // What another process of this end has asked for is nothing that this one may read.
+    let is_others = !is_empty && receive::is_frozen_by_other(socket, stream);
+    let mut ready = if is_empty || is_others { 0 } else { IN | RDNORM };
     let flags = stream.incoming.flags();
     let ended = socket.shadow_ended.load(Acquire);
     if flags == 0 && !ended && !socket.read_shut.load(Relaxed) {
         return (ready, false);
     }
-    let has_switched = flags & SWITCHED != 0 && ready == 0;
+    let is_read = is_empty || (is_others && flags & TAKEN_BACK != 0);
+    let has_switched = flags & SWITCHED != 0 && is_read;
     if ended || flags & RESET != 0 {
         end::settle(socket, stream);
     }

@@ -22,7 +22,7 @@ use heliostat_abi::channel::SlotState;
 use heliostat_abi::code::Native;
 use heliostat_abi::report::Counter;
 use heliostat_base::call;
-use heliostat_ring::stream::Wish;
+use heliostat_ring::stream::{Lane, Wish};
 
 use super::early::{self, Stage};
 use super::side_lock::{self, Half};
@@ -31,8 +31,10 @@ use super::{accept, connect, end, option, shadow};
 use crate::report;
 use crate::thread::Critical;
 
-/// Room asked of the kernel for bytes taken back: a whole ring goes out in one call.
-const TAKE_BACK_BUFFER: i32 = 1 << 20;
+/// Room asked of the kernel for bytes taken back, at least: they go out in one call.
+const TAKE_BACK_BUFFER: usize = 1 << 20;
+/// So many bytes go out at once wherever the kernel's limits are the usual ones.
+const TAKE_BACK_SURE: u64 = 256 * 1024;
 
 /// Moves connection `index` to the kernel's path: because the peer switched, or because this end
 /// has to. Where the descriptor itself goes to somebody without the ring, both directions are off
@@ -197,7 +199,7 @@ fn switch_outgoing(fd: i32, socket: &Socket, stream: &Stream, bell: Bell) {
     early::begin(fd, socket, stream);
     stream.outgoing.push();
     let lane = &stream.outgoing;
-    let wish = lane.accept_want();
+    let wish = if may_take_back(fd, lane) { lane.accept_want() } else { None };
     let (bytes, flags) = match wish {
         Some(_) => (lane.take_back().unwrap_or_default(), SWITCHED | TAKEN_BACK),
         None => (Vec::new(), SWITCHED),
@@ -243,13 +245,31 @@ fn shut_shadow(fd: i32, socket: &Socket) {
     }
 }
 
+/// False when the kernel may not take all that is unread at once (net.core.wmem_max beside a large
+/// ring): it stays in the ring then, for a relay to read.
+fn may_take_back(fd: i32, lane: &Lane) -> bool {
+    let unread = lane.unsent().unwrap_or(0);
+    if unread <= TAKE_BACK_SURE || !lane.is_native_wanted() {
+        return true;
+    }
+    widen(fd, unread as usize);
+    // The kernel says twice what it gives to bytes.
+    let given = call::option(fd, libc::SOL_SOCKET, libc::SO_SNDBUF).unwrap_or(0);
+    unread <= given as u64 / 2
+}
+
+fn widen(fd: i32, bytes: usize) {
+    let room = i32::try_from(bytes.max(TAKE_BACK_BUFFER)).unwrap_or(i32::MAX);
+    let _ = call::set_option(fd, libc::SOL_SOCKET, libc::SO_SNDBUF, room);
+}
+
 /// Sends what was taken back. The buffer is sized for all of it, so that a peer that does not
 /// read cannot hold us; what the kernel refuses even so is a reset connection.
 fn send_all(fd: i32, bytes: &[u8]) {
     if bytes.is_empty() {
         return;
     }
-    let _ = call::set_option(fd, libc::SOL_SOCKET, libc::SO_SNDBUF, TAKE_BACK_BUFFER);
+    widen(fd, bytes.len());
     let mut sent = 0;
     while sent < bytes.len() {
         match call::send(fd, &bytes[sent..], libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL) {

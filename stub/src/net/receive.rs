@@ -185,7 +185,7 @@ fn receive_slowly(
             }
             Step::Empty(stream) => stream,
         };
-        match pause(fd, index, &stream, flags) {
+        match pause(fd, index, &stream, flags, turns) {
             Pause::Again => {}
             Pause::Sleep => return Received::Sleep,
             Pause::Stop(_) if total > 0 => break Some(Ok(total)),
@@ -221,7 +221,7 @@ enum Pause {
 }
 
 /// Nothing to read now: waits, or says why not.
-fn pause(fd: i32, index: u32, stream: &Stream, flags: i32) -> Pause {
+fn pause(fd: i32, index: u32, stream: &Stream, flags: i32, turns: u32) -> Pause {
     let socket = socket::at(index);
     listen::renew_if_due();
     if is_impatient(socket, flags) {
@@ -231,12 +231,20 @@ fn pause(fd: i32, index: u32, stream: &Stream, flags: i32) -> Pause {
             false => Pause::Stop(libc::EAGAIN),
         };
     }
+    // What lies in the ring is not for this process: no bell tells when that changes.
+    if turns > TURNS_MAX && is_frozen_by_other(socket, stream) {
+        return told(wait::sit_out(fd, socket, turns - TURNS_MAX));
+    }
     let spun = wait::spin_first(fd, socket, stream, false);
     let may_leave = flags & libc::MSG_WAITALL == 0;
     if spun.is_none() && may_leave && wait::begin_sleep(fd, socket, stream) {
         return Pause::Sleep;
     }
-    match spun.unwrap_or_else(|| wait::wait(fd, socket, stream, false)) {
+    told(spun.unwrap_or_else(|| wait::wait(fd, socket, stream, false)))
+}
+
+fn told(wake: Wake) -> Pause {
+    match wake {
         Wake::Look => Pause::Again,
         Wake::Interrupted => Pause::Stop(libc::EINTR),
         Wake::TimedOut => Pause::Stop(libc::EAGAIN),
@@ -318,7 +326,7 @@ fn count_or_discard(stream: &Stream, limit: usize, peeks: bool) -> Result<ReadDo
 /// Another process that holds this end has stopped reading: what is in the ring comes again, on
 /// the shadow. Under the lock that both take for reading.
 #[inline]
-pub(super) fn is_frozen_by_other(socket: &Socket, stream: &Stream) -> bool {
+pub fn is_frozen_by_other(socket: &Socket, stream: &Stream) -> bool {
     socket.shared.load(Relaxed)
         && (stream.incoming.is_reader_leaving() || stream.incoming.flags() & TAKEN_BACK != 0)
 }

@@ -9,7 +9,8 @@ use heliostat_base::call;
 use heliostat_base::sys::Errno;
 
 use super::receive::{self, Received};
-use super::send;
+use super::socket::{self, Stream};
+use super::{demote, send};
 use crate::event::poll;
 use crate::thread;
 use crate::Answer;
@@ -44,24 +45,72 @@ pub fn to_socket(pipe: i32, fd: i32, index: u32, length: usize, flags: u32) -> A
     if flags & NONBLOCK != 0 && !is_ready(pipe, libc::POLLIN | libc::POLLHUP) {
         return Some(Err(Errno(libc::EAGAIN)));
     }
-    let mut bytes = vec![0; length.min(PIECE_BYTES)];
-    if !may_wait(fd, flags) && !is_ready(fd, libc::POLLOUT) {
-        return Some(Err(Errno(libc::EAGAIN)));
-    }
-    match call::readv(pipe, &mut [IoSliceMut::new(&mut bytes)]) {
-        Ok(count) => {
-            let mut rest = &bytes[..count];
-            // What left the pipe must arrive: this send waits, whatever the flags.
-            while !rest.is_empty() {
-                match send::send(fd, index, &[IoSlice::new(rest)], 0)? {
-                    Ok(sent) => rest = &rest[sent..],
-                    Err(Errno(libc::EAGAIN)) => wait_for(fd, libc::POLLOUT),
-                    Err(errno) => return Some(Err(errno)),
-                }
-            }
-            Some(Ok(count))
+    let mut room = Room { end: None, bytes: PIECE_BYTES };
+    if !may_wait(fd, flags) {
+        if !is_ready(fd, libc::POLLOUT) {
+            return Some(Err(Errno(libc::EAGAIN)));
         }
-        Err(errno) => Some(Err(errno)),
+        room = Room::of(index);
+    }
+    let mut bytes = vec![0; length.min(room.bytes)];
+    let count = match call::readv(pipe, &mut [IoSliceMut::new(&mut bytes)]) {
+        Ok(count) => count,
+        Err(errno) => return Some(Err(errno)),
+    };
+    let mut rest = &bytes[..count];
+    // What left the pipe must arrive: this send waits, unless there was room for all of it.
+    while !rest.is_empty() {
+        match send::send(fd, index, &[IoSlice::new(rest)], 0)? {
+            Ok(sent) => rest = &rest[sent..],
+            Err(Errno(libc::EAGAIN)) if room.was_taken_back(count - rest.len()) => {
+                return Some(room.end(fd, index));
+            }
+            Err(Errno(libc::EAGAIN)) => wait_for(fd, libc::POLLOUT),
+            Err(errno) => return Some(Err(errno)),
+        }
+    }
+    Some(Ok(count))
+}
+
+/// What a splice that does not wait may put into a ring.
+struct Room {
+    /// The stream, and its tail when the room was seen; none where the kernel has the room.
+    end: Option<(Stream, u64)>,
+    bytes: usize,
+}
+
+impl Room {
+    fn of(index: u32) -> Self {
+        let socket = socket::at(index);
+        let stream = if socket.is_early() { None } else { socket.sender.lock().stream.clone() };
+        let found = stream.and_then(|stream| {
+            let tail = stream.outgoing.tail();
+            let room = usize::try_from(stream.outgoing.room().ok()?).ok()?;
+            Some((stream, tail, room))
+        });
+        match found {
+            Some((stream, tail, room @ 1..)) => {
+                Self { end: Some((stream, tail)), bytes: room.min(PIECE_BYTES) }
+            }
+            _ => Self { end: None, bytes: PIECE_BYTES },
+        }
+    }
+
+    /// True when the room is gone, though nobody but this call has written `sent` bytes: a reader
+    /// that reads on makes room, and never less of it.
+    fn was_taken_back(&self, sent: usize) -> bool {
+        let alone = |(stream, tail): &(Stream, u64)| {
+            stream.outgoing.tail() == tail.wrapping_add(sent as u64)
+        };
+        self.end.as_ref().is_some_and(alone)
+    }
+
+    /// The peer has broken the protocol, and what left the pipe reaches nobody.
+    fn end(&self, fd: i32, index: u32) -> Result<usize, Errno> {
+        let reset = Err(Errno(libc::ECONNRESET));
+        self.end
+            .iter()
+            .fold(reset, |reset, (stream, _)| demote::broken(fd, socket::at(index), stream, reset))
     }
 }
 
