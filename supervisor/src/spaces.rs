@@ -22,9 +22,6 @@ use crate::paths::errno;
 /// Folders that are a program's own unless they are granted.
 pub const OWN_PLACES: [&str; 2] = ["/tmp", "/dev/shm"];
 
-/// Where message queues are mounted; nobody looks at them there.
-const QUEUES: &str = "/dev/mqueue";
-
 const LOOK: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
 
 /// What is wanted.
@@ -46,7 +43,7 @@ pub struct Spaces {
     mounts: Option<OwnedFd>,
     /// The top of the file tree in there.
     top: OwnedFd,
-    /// Where its message queues lie, if they do.
+    /// The folder of its message queues, if it has them.
     queues: Option<OwnedFd>,
 }
 
@@ -59,8 +56,9 @@ impl Spaces {
             Fork::Child(teller) => help(wanted, users, &teller),
             Fork::Parent(child, hearer) => {
                 let helper = Pid::from_raw(child)?;
-                let made = hearer.hear() == Some(0);
-                let spaces = made.then(|| Self::of(child, users, !wanted.places.is_empty()));
+                let made = hearer.hear().filter(|number| *number >= 0);
+                let spaces =
+                    made.map(|queues| Self::of(child, queues, users, !wanted.places.is_empty()));
                 let _ = kill_process(helper, Signal::KILL);
                 let _ = waitpid(Some(helper), WaitOptions::empty());
                 spaces?.ok()
@@ -69,20 +67,18 @@ impl Spaces {
     }
 
     /// Those that a process is in.
-    fn of(process: i32, users: bool, mounts: bool) -> io::Result<Self> {
+    fn of(process: i32, queues: i32, users: bool, mounts: bool) -> io::Result<Self> {
         let open = |entry: &str, how: OFlags| {
             let path = format!("/proc/{process}/{entry}");
             rustix::fs::open(path, how | OFlags::CLOEXEC, Mode::empty())
         };
         let space = |kind: &str| open(&format!("ns/{kind}"), OFlags::RDONLY);
-        let top = open("root", LOOK | OFlags::DIRECTORY)?;
-        let queues = mounts.then(|| queues_below(&top)).flatten();
         Ok(Self {
             users: users.then(|| space("user")).transpose()?,
             ipc: space("ipc")?,
             mounts: mounts.then(|| space("mnt")).transpose()?,
-            top,
-            queues,
+            top: open("root", LOOK | OFlags::DIRECTORY)?,
+            queues: if queues > 0 { open(&format!("fd/{queues}"), LOOK).ok() } else { None },
         })
     }
 
@@ -122,28 +118,22 @@ impl Spaces {
     }
 }
 
-/// The message queues of the namespace, where they are mounted.
-fn queues_below(top: &OwnedFd) -> Option<OwnedFd> {
-    /// Source: linux/ipc/mqueue.c.
-    const MQUEUE: i64 = 0x1980_0202;
-    let below = QUEUES.trim_start_matches('/');
-    let found = rustix::fs::openat(top, below, LOOK | OFlags::DIRECTORY, Mode::empty()).ok()?;
-    rustix::fs::fstatfs(&found).is_ok_and(|it| it.f_type == MQUEUE).then_some(found)
-}
-
 /// The helper: makes them, tells whether it could, and waits for its end.
 fn help(wanted: &Wanted<'_>, users: bool, teller: &Teller) -> ! {
     let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
-    teller.tell(match prepare(wanted, users) {
-        Ok(()) => 0,
-        Err(error) => error.raw_os_error().unwrap_or(libc::EIO),
+    let queues = prepare(wanted, users);
+    teller.tell(match &queues {
+        Ok(Some(folder)) => std::os::fd::AsRawFd::as_raw_fd(folder),
+        Ok(None) => 0,
+        Err(error) => -error.raw_os_error().unwrap_or(libc::EIO),
     });
     loop {
         std::thread::park();
     }
 }
 
-fn prepare(wanted: &Wanted<'_>, users: bool) -> io::Result<()> {
+/// Makes the namespaces; the folder of message queues, if it has one.
+fn prepare(wanted: &Wanted<'_>, users: bool) -> io::Result<Option<OwnedFd>> {
     let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
     let mounts = if wanted.places.is_empty() { 0 } else { MOUNTS };
     let kinds = IPC | mounts | if users { USERS } else { 0 };
@@ -155,7 +145,7 @@ fn prepare(wanted: &Wanted<'_>, users: bool) -> io::Result<()> {
         std::fs::write("/proc/self/gid_map", format!("{group} {group} 1", group = group.as_raw()))?;
     }
     if mounts == 0 {
-        return Ok(());
+        return Ok(None);
     }
     // Nothing of this is seen outside; what is mounted outside later is seen here.
     let follows = MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC;
@@ -164,13 +154,13 @@ fn prepare(wanted: &Wanted<'_>, users: bool) -> io::Result<()> {
 }
 
 /// Puts memory at the places, one for all of them, and into it what is granted below.
-fn furnish(wanted: &Wanted<'_>) -> io::Result<()> {
+fn furnish(wanted: &Wanted<'_>) -> io::Result<Option<OwnedFd>> {
     let folder = std::env::current_dir().ok();
     let open = |path: &Path| rustix::fs::open(path, LOOK, Mode::empty());
     // Covered in a moment.
     let granted: Vec<_> =
         wanted.granted.iter().filter_map(|path| Some((path, open(path).ok()?))).collect();
-    let Some(first) = wanted.places.first() else { return Ok(()) };
+    let Some(first) = wanted.places.first() else { return Ok(None) };
     let size = wanted.bytes.map(|bytes| format!(",size={bytes}")).unwrap_or_default();
     let options = std::ffi::CString::new(format!("mode=0755{size}"))?;
     let flags = MountFlags::NOSUID | MountFlags::NODEV;
@@ -182,15 +172,24 @@ fn furnish(wanted: &Wanted<'_>) -> io::Result<()> {
         rustix::fs::chmod(&path, Mode::from_raw_mode(0o1777))?;
         own.push((place, open(&path)?));
     }
+    let queues = mount_queues(&Path::new(first).join("queues"));
     for (place, folder) in &own {
         rustix::mount::mount_bind(crate::call::own_name(folder), **place)?;
     }
-    // Where there is no such folder the program has no queues.
-    let _ = rustix::mount::mount("mqueue", QUEUES, "mqueue", flags, None);
     granted.iter().try_for_each(|(path, fd)| show(path, fd))?;
     // The folder that the program begins in is there, and empty.
     let is_below = |path: &&PathBuf| wanted.places.iter().any(|place| path.starts_with(place));
-    folder.iter().filter(is_below).try_for_each(std::fs::create_dir_all)
+    folder.iter().filter(is_below).try_for_each(std::fs::create_dir_all)?;
+    Ok(queues)
+}
+
+/// The folder of message queues, mounted where it is covered in a moment. Programs name queues, and
+/// not this folder, which the kernel's fence for files has to know.
+fn mount_queues(path: &Path) -> Option<OwnedFd> {
+    std::fs::create_dir(path).ok()?;
+    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+    rustix::mount::mount("mqueue", path, "mqueue", flags, None).ok()?;
+    rustix::fs::open(path, LOOK, Mode::empty()).ok()
 }
 
 /// Shows what is held at its own name.

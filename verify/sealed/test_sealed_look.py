@@ -49,7 +49,8 @@ def test_within_a_wider_grant_a_look_stays_one(place):
 
 
 def test_a_trace_grants_a_look_as_a_look_and_the_program_runs_with_it(place):
-    policy, script = place / "policy.toml", f"cd {place}; cat read; test -e looked && stat -c %s looked inner; echo t >/tmp/t; cat /tmp/t"
+    policy, own = place / "policy.toml", f"/tmp/{place.name}"
+    script = f"cd {place}; cat read; test -e looked && stat -c %s looked; test -d inner; echo t >{own}; cat {own}; rm {own}"
     traced = sealed(["--trace-policy", policy], script)
     grants = [one for one in tomllib.loads(policy.read_text())["grant"]]
     assert [one for one in grants if str(place) in one] == [f"{place}/inner:stat", f"{place}/looked:stat", f"{place}/read:ro"]

@@ -8,7 +8,7 @@ set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 programs=$here/programs
 place=$here/../../target/suites
-packages=(postgresql mariadb-server sysbench haproxy nginx-light php-fpm squid lighttpd stunnel4
+packages=(postgresql ffmpeg mariadb-server sysbench haproxy nginx-light php-fpm squid lighttpd stunnel4
           openssl iperf3 rsync git dovecot-imapd erlang-base openjdk-17-jdk-headless
           libboost-dev redis-server redis-tools curl wrk g++ npm python3-venv)
 command -v go >/dev/null || packages+=(golang-go)

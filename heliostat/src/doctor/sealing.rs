@@ -3,14 +3,23 @@
 use std::os::fd::AsRawFd;
 
 use heliostat_base::seal;
-use heliostat_supervisor::{landlock_abi, memory_group_is_allowed};
+use heliostat_supervisor::{landlock_abi, memory_group_is_allowed, spaces_are_allowed};
 use rustix::fs::{openat2, Mode, OFlags, ResolveFlags, CWD};
 
 use super::Check;
 
 /// All checks of this file. Losses and no obstacles: unsealed programs need none of it.
 pub fn checks() -> Vec<Check> {
-    vec![notifications(), landlock(), supervisor(), paths(), descriptors(), arguments(), groups()]
+    vec![
+        notifications(),
+        landlock(),
+        supervisor(),
+        paths(),
+        descriptors(),
+        arguments(),
+        groups(),
+        spaces(),
+    ]
 }
 
 /// The kernel says what it can do about a filter's verdict (seccomp(2)).
@@ -103,6 +112,27 @@ fn arguments() -> Check {
         )
         .softened(),
         _ => Check::ok(name, "the arguments of sealed programs' calls can be read"),
+    }
+}
+
+/// Where a sealed program has its own temporary files and IPC objects.
+fn spaces() -> Check {
+    let name = "own /tmp and IPC";
+    match spaces_are_allowed() {
+        true => {
+            let who = match rustix::process::geteuid().is_root() {
+                true => "root's namespaces",
+                false => "a user namespace",
+            };
+            Check::ok(name, format!("in {who}, bounded"))
+        }
+        false => Check::warn(
+            name,
+            "no namespaces can be made",
+            "sealed programs' own /tmp is a folder without a limit, and they have no System V objects \
+             and no POSIX queues: allow user namespaces (user.max_user_namespaces, a container's \
+             filter)",
+        ),
     }
 }
 

@@ -320,7 +320,7 @@ mod tests {
 
     /// How many calls pass whatever their arguments are, and how many on a condition.
     fn passing(signals: bool, ipc: bool) -> (usize, usize) {
-        let fenced = Fenced { signals, ipc, ..Fenced::default() };
+        let fenced = Fenced { signals, ipc, queues: ipc, ..Fenced::default() };
         let rules: Vec<_> = (0..1024).map(|number| rule(number, fenced)).collect();
         let always = |rule: &&Rule| **rule == Rule::Always(Verdict::Allow);
         let conditional = |rule: &&Rule| matches!(rule, Rule::If(_));
