@@ -1,7 +1,7 @@
 //! The granted roots, opened once.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
@@ -15,7 +15,6 @@ use super::own::{self, View};
 use super::proc::is_proc;
 use super::shown::Shown;
 use super::skeleton::{self, Skeleton};
-use super::{removed_path, was_named, without_mark};
 
 const OPEN: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
 
@@ -139,15 +138,6 @@ impl Roots {
         Ok(all)
     }
 
-    /// Directories where something may only be looked at are walked to by all their names.
-    fn drop_aliases(&mut self) {
-        let hidden = self.roots.iter().filter(|root| root.access == Access::Stat);
-        let hidden: Vec<_> = hidden.map(|root| root.path.clone()).collect();
-        let is_near =
-            |at: &Path| hidden.iter().any(|path| path.starts_with(at) || at.starts_with(path));
-        self.aliases.retain(|(_, fd)| super::host_path(fd).is_some_and(|at| !is_near(&at)));
-    }
-
     fn order(&mut self) {
         self.roots.sort_by_key(|root| std::cmp::Reverse(root.path.as_os_str().len()));
         self.mark_mixed();
@@ -172,43 +162,6 @@ impl Roots {
             self.order();
         }
         Ok(())
-    }
-
-    /// Adds the folders of the program's own.
-    fn take_own(&mut self, view: &View<'_>) -> io::Result<()> {
-        let Some(top) = view.top else { return self.take_beside(view) };
-        for place in view.places.iter().map(Path::new) {
-            self.skeleton.folder(place)?;
-            self.push_own(place.to_owned(), own::inside(top, place)?);
-        }
-        Ok(())
-    }
-
-    /// Where nothing can be put at their names: a folder beside the skeleton, and a link that leads
-    /// there, if nothing else that is shown lies there. What the kernel itself looks up by such a
-    /// name (exec, chdir) it does not find; by the folder's own it does.
-    fn take_beside(&mut self, view: &View<'_>) -> io::Result<()> {
-        if view.places.is_empty() {
-            return Ok(());
-        }
-        let lies = self.skeleton.own_folder()?;
-        let folder = own::outside(&lies)?;
-        self.skeleton.folder(&lies)?;
-        self.push_own(lies.clone(), folder);
-        for place in view.places.iter().map(Path::new) {
-            if self.roots.iter().all(|root| !root.path.starts_with(place)) {
-                self.skeleton.link(place, &lies)?;
-                self.shown.add(place);
-                self.aliases.push((place.to_owned(), own::outside(&lies)?));
-            }
-        }
-        Ok(())
-    }
-
-    fn push_own(&mut self, path: PathBuf, folder: OwnedFd) {
-        self.shown.add(&path);
-        let root = Root::new(path, folder, Access::ReadWrite, true);
-        self.roots.push(Root { is_own: true, ..root });
     }
 
     fn take(
@@ -385,47 +338,6 @@ impl Roots {
         (self.is_visible(host) || host.starts_with("/proc")).then(|| host.to_owned())
     }
 
-    /// As `name_of`, for what is open: at names of the program's own folders lies something else
-    /// outside, which it may have been handed.
-    pub fn name_of_open(&self, fd: impl AsFd, host: &Path) -> Option<PathBuf> {
-        self.name_of(host).filter(|name| self.has(fd, name))
-    }
-
-    /// Whether what is open is what has this name for the program, and not outside only.
-    fn has(&self, fd: impl AsFd, name: &Path) -> bool {
-        let own = self.deciding(name).filter(|root| root.is_own);
-        let device = |fd: BorrowedFd<'_>| rustix::fs::fstat(fd).map(|found| found.st_dev).ok();
-        own.is_none_or(|root| device(root.folder.as_fd()) == device(fd.as_fd()))
-    }
-
-    /// What is granted of an open file that has no name any more, or one that is longer than any.
-    pub fn access_of(&self, fd: impl AsFd, was: &Path) -> Option<Access> {
-        self.deciding(was).filter(|_| self.has(fd, was)).map(|root| root.access)
-    }
-
-    /// Whether what is open may only be looked at, by whatever name it was found.
-    pub fn is_looked_at(&self, fd: impl AsFd) -> bool {
-        if self.roots.iter().all(|root| root.access != Access::Stat) {
-            return false;
-        }
-        let status = rustix::fs::fstat(&fd).ok();
-        let part = status.and_then(|status| self.guarded.name_of(&status).map(Path::to_owned));
-        let name = part.or_else(|| super::host_path(&fd));
-        let root = name.as_deref().and_then(|name| self.deciding(name));
-        root.is_some_and(|root| root.access == Access::Stat)
-    }
-
-    /// Whether a name leads into a folder of the program's own.
-    pub fn is_own(&self, name: &[u8]) -> bool {
-        self.roots.iter().any(|root| root.is_own && prefix(name, &root.path).is_some())
-    }
-
-    /// The folder for temporary files, where it is the program's own.
-    pub fn temporary(&self) -> Option<&Path> {
-        let own = self.roots.iter().filter(|root| root.is_own).map(|root| root.path.as_path());
-        own.max_by_key(|path| *path == Path::new("/tmp"))
-    }
-
     /// The program's name of a folder that was made to lead to grants.
     pub fn name_in_skeleton(&self, host: &Path) -> Option<PathBuf> {
         self.skeleton.name_of(host)
@@ -439,45 +351,10 @@ impl Roots {
             || path == Path::new("/")
     }
 
-    /// Whether a file without a name may be changed: one that was removed from where writing is
-    /// granted, or that has no name left and the descriptor is open for writing anyway. A name may
-    /// end as that of a removed file does, or be one of several.
-    pub fn may_change_removed(&self, fd: &OwnedFd) -> bool {
-        let was = removed_path(fd);
-        let access = was.as_deref().and_then(|path| self.access_of(fd, path));
-        let flags = rustix::fs::fcntl_getfl(fd).unwrap_or(OFlags::PATH);
-        let may_write = flags.intersects(OFlags::WRONLY | OFlags::RDWR);
-        if access == Some(Access::ReadWrite) && !self.may_be_guarded(fd, may_write) {
-            return true;
-        }
-        if was_named(fd) && has_name(fd) {
-            return false;
-        }
-        may_write
-    }
-
-    /// Whether a file without a name, of a grant for writing, may be one that is granted for
-    /// reading in it. One that is found under another name still may have been reached by any;
-    /// not one that the program could open for writing.
-    fn may_be_guarded(&self, fd: &OwnedFd, may_write: bool) -> bool {
-        if self.guarded.is_empty() {
-            return false;
-        }
-        let decides = |path: PathBuf| self.deciding(&without_mark(&path)).map(|root| root.access);
-        let was = removed_path(fd).and_then(decides);
-        was.is_some_and(|access| access != Access::ReadWrite)
-            || self.guarded.has(fd)
-            || (has_name(fd) && !may_write)
-    }
-
     /// All grants, for the kernel's own fence.
     pub fn all(&self) -> &[Root] {
         &self.roots
     }
-}
-
-fn has_name(fd: &OwnedFd) -> bool {
-    rustix::fs::fstat(fd).map_or(true, |found| found.st_nlink > 0)
 }
 
 /// Whether `path` is `folder` or below, both whole names. Byte by byte: the standard library takes
@@ -496,6 +373,13 @@ fn prefix(name: &[u8], path: &Path) -> Option<usize> {
     let rest = name.strip_prefix(path)?;
     (rest.is_empty() || rest.starts_with(b"/")).then_some(path.len())
 }
+
+#[path = "roots_looked.rs"]
+mod looked;
+#[path = "roots_own.rs"]
+mod own_places;
+#[path = "roots_removed.rs"]
+mod removed;
 
 #[cfg(test)]
 #[path = "roots_tests.rs"]
