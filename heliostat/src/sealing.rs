@@ -135,6 +135,11 @@ pub fn identities(policy: &Policy, traces: bool) -> Result<Option<Identities>, S
 /// a sealed program would reach its socket by another name of it, without a restriction, or put
 /// another in its place for those who come later.
 pub fn guarded(policy: &Policy, here: &Surroundings) -> Vec<PathBuf> {
+    let writable = policy.grants.iter().filter(|grant| grant.access == Access::ReadWrite);
+    let writable: Vec<_> = writable.filter_map(|grant| grant.path.canonicalize().ok()).collect();
+    if writable.is_empty() {
+        return Vec::new();
+    }
     let socket = here.socket_path();
     let beside = |end: &str| {
         let mut name = socket.clone().into_os_string();
@@ -146,8 +151,6 @@ pub fn guarded(policy: &Policy, here: &Surroundings) -> Vec<PathBuf> {
         true => ["", ".lock", ".pid"].map(beside).to_vec(),
         false => socket.parent().map(Path::to_owned).into_iter().collect(),
     };
-    let writable = policy.grants.iter().filter(|grant| grant.access == Access::ReadWrite);
-    let writable: Vec<_> = writable.filter_map(|grant| grant.path.canonicalize().ok()).collect();
     let there = all.into_iter().filter_map(|path| path.canonicalize().ok());
     there.filter(|path| writable.iter().any(|grant| path.starts_with(grant))).collect()
 }

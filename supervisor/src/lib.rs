@@ -174,6 +174,8 @@ pub fn seal(
             std::process::exit(status)
         }
         Fork::Parent(child, hearer) => {
+            // Both sides put their fences up at the same time.
+            own_fence::limit_calls().map_err(SealError::Fence)?;
             let listener = match hearer.hear() {
                 Some(number) if number >= 0 => descriptor_of(child, number),
                 other => Err(Errno(other.map_or(libc::ECHILD, |number| -number))),
@@ -296,7 +298,6 @@ fn supervise(
         first_umask,
         sets_umask: AtomicBool::new(false),
     });
-    own_fence::limit_calls().map_err(SealError::Fence)?;
     serve::start(&house).map_err(SealError::Fence)?;
     Ok(Sealed { child, report, house })
 }

@@ -18,6 +18,7 @@ use crate::calls;
 use crate::held::{HeldUp, TICK};
 use crate::house::House;
 use crate::images;
+use crate::paths;
 use crate::signals::Coming;
 
 /// Threads with a call of their own at most. When all are waiting, the sealed program's next such
@@ -87,6 +88,7 @@ impl Desk {
     fn receive(self: &Arc<Self>) {
         let own = own_thread();
         let mut placement = Placement::default();
+        paths::go_apart();
         loop {
             let notice = match self.house.listener.receive() {
                 Ok(Some(notice)) => notice,

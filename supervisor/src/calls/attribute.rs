@@ -61,7 +61,7 @@ fn own(call: &Call<'_>, number: i32) -> Result<OwnedFd, Errno> {
         return Err(error);
     }
     call.check()?;
-    Ok(start.fd)
+    start.fd.try_clone().map_err(|_| Errno(libc::ENFILE))
 }
 
 /// fchmodat(2).

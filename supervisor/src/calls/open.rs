@@ -164,7 +164,7 @@ fn descriptor_for(
 }
 
 fn same_device(from: Option<&paths::Start>, folder: &OwnedFd) -> Result<(), Errno> {
-    let device = |fd| rustix::fs::fstat(fd).map(|found| found.st_dev).map_err(errno);
+    let device = |fd: &OwnedFd| rustix::fs::fstat(fd).map(|found| found.st_dev).map_err(errno);
     match from.map(|from| device(&from.fd)).transpose()? {
         Some(begin) if begin != device(folder)? => Err(Errno(libc::EXDEV)),
         _ => Ok(()),

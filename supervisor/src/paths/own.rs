@@ -3,6 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
+use std::sync::Arc;
 
 use rustix::fs::{Mode, OFlags};
 
@@ -21,11 +22,11 @@ impl View<'_> {
     /// The folder of a root, as the program sees it if that is the same one: the kernel moves no name
     /// from one mount to another, and so not from the program's to this process's. What a single
     /// file in a folder of the program's own lies in is another folder there.
-    pub fn as_seen(&self, path: &Path, is_folder: bool, folder: OwnedFd) -> OwnedFd {
+    pub fn as_seen(&self, path: &Path, is_folder: bool, folder: Arc<OwnedFd>) -> Arc<OwnedFd> {
         let opened = if is_folder { Some(path) } else { path.parent() };
         let seen = self.top.zip(opened).and_then(|(top, path)| inside(top, path).ok());
         let status = |fd: &OwnedFd| rustix::fs::fstat(fd).map(|it| (it.st_dev, it.st_ino)).ok();
-        seen.filter(|seen| status(seen) == status(&folder)).unwrap_or(folder)
+        seen.filter(|seen| status(seen) == status(&folder)).map_or(folder, Arc::new)
     }
 }
 

@@ -129,7 +129,7 @@ pub fn parent(roots: &Roots, start: Option<&Start>, path: &[u8]) -> Option<Resul
     } else {
         let start = start?;
         let begin = start.path.as_deref()?;
-        (&start.fd, roots.deciding(begin)?, begin, 0)
+        (&*start.fd, roots.deciding(begin)?, begin, 0)
     };
     // The root itself is not below it. Where something within is not for writing it is looked for.
     let folder = folder.get(length..).filter(|_| root.is_folder && !root.is_guarded)?;
@@ -253,7 +253,8 @@ mod tests {
         }
         let fd = rustix::fs::open(folder.join("data/inner"), OFlags::PATH, Mode::empty());
         let path = Some(folder.join("data/inner"));
-        let start = Start { fd: fd.expect("a folder"), path, is_hidden: false };
+        let fd = fd.expect("a folder").into();
+        let start = Start { fd, path, is_hidden: false };
         let found = parent(&roots, Some(&start), b"new").expect("decided").expect("there");
         assert_eq!(found.path, folder.join("data/inner/new"));
         let inside = [&b"keys"[..], b"keys/new", b"./keys//new", b"../inner/keys/new"];
@@ -291,7 +292,7 @@ mod tests {
         let (_whole, folder, read_only) = roots(&[("data", Access::ReadOnly)]);
         let path = folder.join("data");
         let fd = rustix::fs::open(&path, OFlags::PATH, Mode::empty()).expect("a folder");
-        let start = Start { fd, path: Some(path), is_hidden: false };
+        let start = Start { fd: fd.into(), path: Some(path), is_hidden: false };
         let open = |flags| open(&read_only, Some(&start), b"file", flags, Mode::empty());
         assert!(open(OFlags::RDONLY).expect("decided").is_ok());
         assert!(open(OFlags::WRONLY).is_none());

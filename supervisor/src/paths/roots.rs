@@ -4,12 +4,14 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 
 use heliostat_base::sys::Errno;
 use heliostat_control::policy::{Access, PathGrant};
 use rustix::fs::{Mode, OFlags};
 
 use super::guarded::Guarded;
+use super::here::Here;
 use super::named::{is_of_a_process, own_link, resolve, without_ways_up};
 use super::own::{self, View};
 use super::proc::is_proc;
@@ -29,7 +31,7 @@ pub struct Root {
     pub path: PathBuf,
     /// The directory itself; of a file, the directory that holds it, so that a file that is
     /// replaced by rename(2) stays granted.
-    pub folder: OwnedFd,
+    pub folder: Arc<OwnedFd>,
     /// What it is granted for.
     pub access: Access,
     /// Whether it is a directory.
@@ -50,7 +52,7 @@ pub struct Root {
 }
 
 impl Root {
-    fn new(path: PathBuf, folder: OwnedFd, access: Access, is_folder: bool) -> Self {
+    fn new(path: PathBuf, folder: Arc<OwnedFd>, access: Access, is_folder: bool) -> Self {
         Self {
             path,
             folder,
@@ -67,23 +69,27 @@ impl Root {
 
     /// Whether a path lies below it.
     pub fn holds(&self, path: &Path) -> bool {
-        self.is_folder && path != self.path && is_within(path, &self.path)
+        self.is_folder && !is_same(path, &self.path) && is_within(path, &self.path)
     }
 
     fn decides(&self, path: &Path) -> bool {
         match self.is_folder {
             true => is_within(path, &self.path),
-            false => path == self.path,
+            false => is_same(path, &self.path),
         }
     }
 }
 
-/// The directory to hold for a path, and whether it is the path's own.
-fn open_root(path: &Path) -> io::Result<(OwnedFd, bool)> {
+/// The directory to hold for a path, and whether it is the path's own. Files of one directory share it.
+fn open_root(roots: &[Root], path: &Path) -> io::Result<(Arc<OwnedFd>, bool)> {
     let is_folder = path.is_dir();
     let opened = if is_folder { path } else { path.parent().unwrap_or(path) };
+    let is_beside = |root: &&Root| !root.is_folder && root.path.parent() == Some(opened);
+    if let Some(beside) = roots.iter().find(is_beside).filter(|_| !is_folder) {
+        return Ok((beside.folder.clone(), false));
+    }
     let folder = rustix::fs::open(opened, OPEN | OFlags::DIRECTORY, Mode::empty())?;
-    Ok((folder, is_folder))
+    Ok((Arc::new(folder), is_folder))
 }
 
 /// All of them, and what leads to them.
@@ -92,13 +98,14 @@ pub struct Roots {
     /// Longest name first.
     roots: Vec<Root>,
     /// Names that are symbolic links to a granted directory: (name, its place in `roots`' tree).
-    aliases: Vec<(PathBuf, OwnedFd)>,
+    aliases: Vec<(PathBuf, Arc<OwnedFd>)>,
     /// What is granted for reading within what is granted for writing.
     guarded: Guarded,
     skeleton: Skeleton,
     /// What of it there is to look at.
     shown: Shown,
     proc: OwnedFd,
+    here: Here,
 }
 
 impl Roots {
@@ -122,7 +129,8 @@ impl Roots {
         let skeleton = made.map_or_else(|| Skeleton::new(folder), Ok)?;
         let (roots, aliases, shown) = (Vec::new(), Vec::new(), Shown::default());
         let guarded = Guarded::default();
-        let mut all = Self { roots, aliases, guarded, skeleton, shown, proc };
+        let here = Here::default();
+        let mut all = Self { roots, aliases, guarded, skeleton, shown, proc, here };
         all.shown.add(Path::new("/proc"));
         for (grant, path) in grants.iter().zip(resolved) {
             if let Err(error) = all.take(view, grant, path) {
@@ -157,7 +165,7 @@ impl Roots {
             .filter(|root| root.access == Access::ReadWrite && !root.is_own)
             .is_some_and(|root| root.path.as_os_str() != "/");
         if is_writable {
-            let (folder, is_folder) = open_root(&path)?;
+            let (folder, is_folder) = open_root(&self.roots, &path)?;
             self.roots.push(Root::new(path, folder, Access::ReadOnly, is_folder));
             self.order();
         }
@@ -171,13 +179,15 @@ impl Roots {
         path: io::Result<PathBuf>,
     ) -> io::Result<()> {
         let name = without_ways_up(&grant.path);
-        if let Some(text) = own_link(&name) {
+        let is_itself = path.as_ref().is_ok_and(|path| is_same(path, &name));
+        if let Some(text) = (!is_itself).then(|| own_link(&name)).flatten() {
             // Leads to something else for each program: /dev/stdin, /dev/fd.
             self.shown.add(&name);
-            return self.skeleton.link(&name, &text);
+            self.skeleton.link(&name, &text);
+            return Ok(());
         }
         let path = path?;
-        let (folder, is_folder) = open_root(&path)?;
+        let (folder, is_folder) = open_root(&self.roots, &path)?;
         if is_proc(&folder) && (is_folder || is_of_a_process(&path)) {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, NOT_OF_PROC));
         }
@@ -195,8 +205,8 @@ impl Roots {
             return Ok(());
         }
         match is_folder {
-            true => self.skeleton.folder(&path)?,
-            false => self.skeleton.file(&path)?,
+            true => self.skeleton.folder(&path),
+            false => self.skeleton.file(&path),
         }
         self.shown.add(&path);
         self.roots.push(Root::new(path, folder, grant.access, is_folder));
@@ -210,9 +220,9 @@ impl Roots {
             reached.push(part);
             if let Ok(text) = std::fs::read_link(&reached) {
                 self.shown.add(&reached);
-                self.skeleton.link(&reached, &text)?;
+                self.skeleton.link(&reached, &text);
                 if reached == name && path.is_dir() {
-                    let folder = view.as_seen(path, true, own::outside(path)?);
+                    let folder = view.as_seen(path, true, Arc::new(own::outside(path)?));
                     self.aliases.push((name.to_owned(), folder));
                 }
                 // What comes after is found by walking the link's text.
@@ -274,7 +284,7 @@ impl Roots {
 
     /// The grant with exactly this name.
     pub fn exactly(&self, path: &Path) -> Option<&Root> {
-        self.roots.iter().find(|root| root.path == path)
+        self.roots.iter().find(|root| is_same(&root.path, path))
     }
 
     /// The file that is granted by itself under this name, and its name in its folder.
@@ -293,7 +303,7 @@ impl Roots {
             }
         }
         let found = self.aliases.iter().find_map(|(path, fd)| Some((fd, prefix(name, path)?)));
-        found.map(|(fd, length)| (fd, None, length))
+        found.map(|(fd, length)| (&**fd, None, length))
     }
 
     /// The program's `/`.
@@ -324,6 +334,11 @@ impl Roots {
         opened.map_err(super::errno)
     }
 
+    /// Working folders of threads that are held open.
+    pub fn here(&self) -> &Here {
+        &self.here
+    }
+
     /// The host's /proc.
     pub fn proc(&self) -> &OwnedFd {
         &self.proc
@@ -347,7 +362,7 @@ impl Roots {
     /// grant, or the way to /proc.
     pub fn is_visible(&self, path: &Path) -> bool {
         self.deciding(path).is_some()
-            || self.roots.iter().any(|root| root.path.starts_with(path))
+            || self.roots.iter().any(|root| is_within(&root.path, path))
             || path == Path::new("/")
     }
 
@@ -361,6 +376,11 @@ impl Roots {
 /// both apart, at each of the many folders that a call is compared with.
 fn is_within(path: &Path, folder: &Path) -> bool {
     prefix(path.as_os_str().as_bytes(), folder).is_some()
+}
+
+/// Whether two whole names are the same, as `is_within` compares them.
+fn is_same(path: &Path, other: &Path) -> bool {
+    path.as_os_str() == other.as_os_str()
 }
 
 /// Length of the prefix of `name` that is `path`, if it is one, in whole components. Only plain

@@ -3,6 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use heliostat_control::policy::Access;
 
@@ -14,7 +15,7 @@ impl Roots {
     pub(super) fn take_own(&mut self, view: &View<'_>) -> io::Result<()> {
         let Some(top) = view.top else { return self.take_beside(view) };
         for place in view.places.iter().map(Path::new) {
-            self.skeleton.folder(place)?;
+            self.skeleton.folder(place);
             self.push_own(place.to_owned(), own::inside(top, place)?);
         }
         Ok(())
@@ -29,13 +30,13 @@ impl Roots {
         }
         let lies = self.skeleton.own_folder()?;
         let folder = own::outside(&lies)?;
-        self.skeleton.folder(&lies)?;
+        self.skeleton.folder(&lies);
         self.push_own(lies.clone(), folder);
         for place in view.places.iter().map(Path::new) {
             if self.roots.iter().all(|root| !root.path.starts_with(place)) {
-                self.skeleton.link(place, &lies)?;
+                self.skeleton.link(place, &lies);
                 self.shown.add(place);
-                self.aliases.push((place.to_owned(), own::outside(&lies)?));
+                self.aliases.push((place.to_owned(), Arc::new(own::outside(&lies)?)));
             }
         }
         Ok(())
@@ -43,7 +44,7 @@ impl Roots {
 
     fn push_own(&mut self, path: PathBuf, folder: OwnedFd) {
         self.shown.add(&path);
-        let root = Root::new(path, folder, Access::ReadWrite, true);
+        let root = Root::new(path, Arc::new(folder), Access::ReadWrite, true);
         self.roots.push(Root { is_own: true, ..root });
     }
 

@@ -4,13 +4,16 @@
 //! in a grant's own place, and the host's symbolic links that stand before a grant (`/bin`). It
 //! is only ever read, and removed at the end.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Once;
 
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, ResolveFlags};
 
@@ -21,13 +24,27 @@ const OWN: &str = "-tmp";
 /// Folders of one process's number: other pid namespaces have the same numbers.
 const PLACES_MAX: usize = 64;
 
-/// The folder; dropping it removes it.
+/// Modes of what is made, whatever this process takes from them at that moment (umask(2)).
+const OF_FOLDERS: u32 = 0o755;
+const OF_FILES: u32 = 0o644;
+
+/// Something that leads to a grant.
+#[derive(Debug)]
+enum Part {
+    Folder(PathBuf),
+    File(PathBuf),
+    /// A symbolic link and its text.
+    Link(PathBuf, PathBuf),
+}
+
+/// The folder; dropping it removes it. What is in it is made when somebody looks at it first, which
+/// most short programs never do.
 #[derive(Debug)]
 pub struct Skeleton {
     place: PathBuf,
     top: OwnedFd,
-    /// Folders that are there already, by their names for the program.
-    made: HashSet<PathBuf>,
+    parts: Vec<Part>,
+    is_made: Once,
     /// Held as long as this supervisor lives: who can take it may remove the folder.
     _claim: OwnedFd,
 }
@@ -39,9 +56,8 @@ impl Skeleton {
         remove_left_behind(folder);
         let (place, claim) = claim_one(&folder.canonicalize()?)?;
         let top = open_below(&claim, Path::new("."), OFlags::PATH)?;
-        let mut skeleton = Self { place, top, made: HashSet::new(), _claim: claim };
-        skeleton.folder(Path::new("/proc"))?;
-        Ok(skeleton)
+        let parts = vec![Part::Folder(PathBuf::from("/proc"))];
+        Ok(Self { place, top, parts, is_made: Once::new(), _claim: claim })
     }
 
     /// Where it lies on the host.
@@ -49,37 +65,70 @@ impl Skeleton {
         &self.place
     }
 
-    /// The directory in which a path of the program has its place, and its name there.
-    fn inside<'a>(&mut self, path: &'a Path) -> io::Result<(OwnedFd, &'a OsStr)> {
-        let (Some(above), Some(name)) = (path.parent(), path.file_name()) else {
-            return Err(io::ErrorKind::InvalidInput.into());
-        };
-        self.folder(above)?;
-        let below = above.strip_prefix("/").unwrap_or(above);
-        let below = if below.as_os_str().is_empty() { Path::new(".") } else { below };
-        Ok((open_below(&self.top, below, OFlags::PATH)?, name))
-    }
-
     /// A directory and what leads to it.
-    pub fn folder(&mut self, path: &Path) -> io::Result<()> {
-        if path.as_os_str() != "/" && !self.made.contains(path) {
-            let (above, name) = self.inside(path)?;
-            or_there(rustix::fs::mkdirat(above, name, Mode::from_raw_mode(0o777)))?;
-            self.made.insert(path.to_owned());
-        }
-        Ok(())
+    pub fn folder(&mut self, path: &Path) {
+        self.parts.push(Part::Folder(path.to_owned()));
     }
 
     /// An empty file and what leads to it.
-    pub fn file(&mut self, path: &Path) -> io::Result<()> {
-        let (above, name) = self.inside(path)?;
-        make_file(&above, name)
+    pub fn file(&mut self, path: &Path) {
+        self.parts.push(Part::File(path.to_owned()));
     }
 
     /// A symbolic link as the host has it, and what leads to it.
-    pub fn link(&mut self, path: &Path, text: &Path) -> io::Result<()> {
-        let (above, name) = self.inside(path)?;
-        or_there(rustix::fs::symlinkat(text, above, name))
+    pub fn link(&mut self, path: &Path, text: &Path) {
+        self.parts.push(Part::Link(path.to_owned(), text.to_owned()));
+    }
+
+    /// Makes all parts. What cannot be made is not there.
+    fn make(&self) {
+        let mut made = HashMap::new();
+        for part in &self.parts {
+            let _ = match part {
+                Part::Folder(path) => self.make_folder(&mut made, path).map(drop),
+                Part::File(path) => {
+                    self.inside(&mut made, path).and_then(|(above, name)| make_file(&above, name))
+                }
+                Part::Link(path, text) => self
+                    .inside(&mut made, path)
+                    .and_then(|(above, name)| or_there(rustix::fs::symlinkat(text, &above, name))),
+            };
+        }
+    }
+
+    /// The directory in which a path of the program has its place, and its name there.
+    fn inside<'a>(
+        &self,
+        made: &mut HashMap<&'a Path, Rc<OwnedFd>>,
+        path: &'a Path,
+    ) -> io::Result<(Rc<OwnedFd>, &'a OsStr)> {
+        let (Some(above), Some(name)) = (path.parent(), path.file_name()) else {
+            return Err(io::ErrorKind::InvalidInput.into());
+        };
+        Ok((self.make_folder(made, above)?, name))
+    }
+
+    /// Makes a directory, and what leads to it, unless that was done.
+    fn make_folder<'a>(
+        &self,
+        made: &mut HashMap<&'a Path, Rc<OwnedFd>>,
+        path: &'a Path,
+    ) -> io::Result<Rc<OwnedFd>> {
+        if let Some(known) = made.get(path) {
+            return Ok(known.clone());
+        }
+        let folder = match path.as_os_str() == "/" {
+            true => self.top.try_clone()?,
+            false => {
+                let (above, name) = self.inside(made, path)?;
+                let mode = Mode::from_raw_mode(OF_FOLDERS);
+                or_there(rustix::fs::mkdirat(&above, name, mode))?;
+                open_below(&above, Path::new(name), OFlags::PATH)?
+            }
+        };
+        let folder = Rc::new(folder);
+        made.insert(path, folder.clone());
+        Ok(folder)
     }
 
     /// A folder beside it, for what the program keeps at `/tmp` where that cannot be memory of its
@@ -95,13 +144,16 @@ impl Skeleton {
     /// Removes it from the host. Nothing of it is found any more.
     pub fn remove(&self) {
         let _ = fs::remove_dir_all(beside(&self.place));
-        let _ = fs::remove_dir_all(&self.place);
+        // Nothing is in it if nobody has looked.
+        if fs::remove_dir(&self.place).is_err() {
+            let _ = fs::remove_dir_all(&self.place);
+        }
     }
 
     /// Makes the list of /proc: these processes, `others`, and nobody else. What cannot be made
     /// is not listed; a list that is being read changes under its reader, as that of proc(5).
     pub fn list_processes(&self, numbers: &[i32], others: &[&str]) -> io::Result<()> {
-        let place = open_below(&self.top, Path::new("proc"), OFlags::RDONLY)?;
+        let place = open_below(self.top(), Path::new("proc"), OFlags::RDONLY)?;
         let mut there = HashSet::new();
         for entry in rustix::fs::Dir::read_from(&place)?.flatten() {
             let Ok(name) = entry.file_name().to_str() else { continue };
@@ -113,7 +165,7 @@ impl Skeleton {
             }
         }
         for number in numbers.iter().map(i32::to_string).filter(|name| !there.contains(name)) {
-            let _ = rustix::fs::mkdirat(&place, number, Mode::from_raw_mode(0o777));
+            let _ = rustix::fs::mkdirat(&place, number, Mode::from_raw_mode(OF_FOLDERS));
         }
         for name in others.iter().filter(|name| !there.contains(**name)) {
             make_file(&place, OsStr::new(name))?;
@@ -123,12 +175,20 @@ impl Skeleton {
 
     /// Its top, the program's `/`.
     pub fn top(&self) -> &OwnedFd {
+        self.is_made.call_once(|| self.make());
         &self.top
     }
 
     /// The program's name of what lies in the skeleton at a path of the host.
     pub fn name_of(&self, host: &Path) -> Option<PathBuf> {
-        host.strip_prefix(&self.place).ok().map(|rest| Path::new("/").join(rest))
+        // Byte by byte, as each name that is judged is compared with it.
+        let place = self.place.as_os_str().as_bytes();
+        let rest = host.as_os_str().as_bytes().strip_prefix(place)?;
+        match rest {
+            [] => Some(PathBuf::from("/")),
+            [b'/', ..] => Some(PathBuf::from(OsStr::from_bytes(rest))),
+            _ => None,
+        }
     }
 }
 
@@ -144,7 +204,7 @@ fn open_below(folder: &OwnedFd, path: &Path, how: OFlags) -> io::Result<OwnedFd>
 fn make_file(folder: &OwnedFd, name: &OsStr) -> io::Result<()> {
     let new = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
     let flags = OFlags::WRONLY | OFlags::CLOEXEC | new;
-    or_there(rustix::fs::openat(folder, name, flags, Mode::from_raw_mode(0o666)).map(drop))
+    or_there(rustix::fs::openat(folder, name, flags, Mode::from_raw_mode(OF_FILES)).map(drop))
 }
 
 /// What is there already need not be made.
@@ -237,6 +297,8 @@ fn is_a_place(name: &OsStr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::fd::AsRawFd;
+    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn only_folders_that_nobody_claims_are_cleared_away() {
@@ -249,6 +311,26 @@ mod tests {
         assert!(one.place != other.place && one.place.exists() && other.place.exists());
         drop((one, other));
         assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 0);
+    }
+
+    #[test]
+    fn what_leads_to_grants_is_there_for_whoever_looks_at_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut skeleton = Skeleton::new(folder.path()).expect("a skeleton");
+        skeleton.folder(Path::new("/srv/data"));
+        skeleton.file(Path::new("/etc/hosts"));
+        skeleton.link(Path::new("/bin"), Path::new("usr/bin"));
+        let place = skeleton.place().to_owned();
+        assert_eq!(fs::read_dir(&place).expect("its place").count(), 0, "nobody has looked");
+        let top = PathBuf::from(format!("/proc/self/fd/{}", skeleton.top().as_raw_fd()));
+        let found =
+            |name: &str| top.join(name).symlink_metadata().expect(name).permissions().mode();
+        assert_eq!(found("srv/data") & 0o7022, 0);
+        assert_eq!(found("etc/hosts") & 0o7133, 0);
+        assert_eq!(fs::read_link(top.join("bin")).expect("a link"), Path::new("usr/bin"));
+        assert!(top.join("proc").is_dir());
+        drop(skeleton);
+        assert!(!place.exists());
     }
 
     #[test]

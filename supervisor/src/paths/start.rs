@@ -2,20 +2,22 @@
 
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use heliostat_base::seal;
 use heliostat_base::seal::status::{self, STAT_BYTES};
 use heliostat_base::sys::Errno;
 use rustix::fs::{Mode, OFlags};
 
+use super::here::Held;
 use super::proc::is_proc;
-use super::{errno, host_path, Roots};
+use super::{errno, host_path, host_path_of_folder, Roots};
 
 /// A directory of the program's, or whatever its descriptor stands for.
 #[derive(Debug)]
 pub struct Start {
     /// Opened by path only.
-    pub fd: OwnedFd,
+    pub fd: Arc<OwnedFd>,
     /// Its name for the program; `None` if it has none: deleted, a pipe, a socket, or something
     /// that lies outside and was handed in as a descriptor.
     pub path: Option<PathBuf>,
@@ -29,7 +31,14 @@ impl Start {
     /// # Errors
     /// EBADF if there is none.
     pub fn of(roots: &Roots, thread: i32, number: i32) -> Result<Self, Errno> {
-        Self::open(roots, thread, number).map(|fd| Self::from(roots, fd))
+        if number != libc::AT_FDCWD {
+            return Self::open(roots, thread, number).map(|fd| Self::from(roots, fd));
+        }
+        let held = match roots.here().find(roots.proc(), &Self::entry(thread, number)?) {
+            Some(held) => held,
+            None => roots.here().hold(Self::open(roots, thread, number)?),
+        };
+        Ok(Self::of_held(roots, held))
     }
 
     /// As `of`, for those who do not ask for its name.
@@ -70,9 +79,18 @@ impl Start {
     /// What is known of an open directory.
     pub fn from(roots: &Roots, fd: OwnedFd) -> Self {
         let host = host_path(&fd);
+        Self::named(roots, Held { is_proc: is_proc(&fd), fd: Arc::new(fd) }, host)
+    }
+
+    fn of_held(roots: &Roots, held: Held) -> Self {
+        let host = host_path_of_folder(&held.fd);
+        Self::named(roots, held, host)
+    }
+
+    fn named(roots: &Roots, Held { fd, is_proc }: Held, host: Option<PathBuf>) -> Self {
         let path = host.as_deref().and_then(|host| roots.name_of_open(&fd, host));
         // Of an instance of /proc that is mounted below a grant, nothing is granted.
-        let path = path.filter(|path| path.starts_with("/proc") || !is_proc(&fd));
+        let path = path.filter(|path| path.starts_with("/proc") || !is_proc);
         let is_hidden = host.is_some() && path.is_none();
         Self { fd, path, is_hidden }
     }
