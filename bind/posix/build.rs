@@ -1,4 +1,5 @@
-//! Links the unwinder into the preloaded library, instead of having it loaded with every program.
+//! Links the unwinder into what starts often, instead of having it loaded each time: the preloaded
+//! library, and the command line, which uses this script as well.
 //!
 //! The standard library asks for `libgcc_s.so`. The dynamic loader would open and map that at each
 //! exec, and its constructor asks the processor what it can do, which a virtual machine answers
@@ -15,7 +16,7 @@ use std::{env, fs};
 const ARCHIVE: &str = "libgcc_eh.a";
 
 fn main() {
-    println!("cargo:rerun-if-changed=build.rs");
+    println!("cargo:rerun-if-env-changed=PATH");
     if !has_archive() {
         return;
     }
