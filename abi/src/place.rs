@@ -19,6 +19,11 @@ pub const SOCKET_VARIABLE: &str = "HELIOSTAT_SOCKET";
 /// Environment variable that tells the stub that its program is sealed, so that it spares the
 /// supervisor questions. Nothing is fenced by it.
 pub const SEALED_VARIABLE: &str = "HELIOSTAT_SEALED";
+/// Environment variable that names the image of libc for a sealed program: made by the command line,
+/// in the folder where everything else is that the stub reads.
+pub const IMAGE_VARIABLE: &str = "HELIOSTAT_IMAGE";
+/// Environment variable that has the stub make such an image at this path, and end.
+pub const WRITE_IMAGE_VARIABLE: &str = "HELIOSTAT_WRITE_IMAGE";
 /// Environment variable that makes the stub say once what it does; it then carries what was said, so
 /// that programs further down say only what is different.
 pub const VERBOSE_VARIABLE: &str = "HELIOSTAT_VERBOSE";

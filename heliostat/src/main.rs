@@ -11,6 +11,7 @@ mod doctor;
 mod ensure;
 mod explain;
 mod image;
+mod libc_image;
 mod place;
 mod proc;
 mod program;

@@ -7,15 +7,18 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::OnceLock;
 
 use heliostat_abi::place::{
-    DIRECT_VARIABLE, EXAMINER_VARIABLE, SEALED_VARIABLE, SOCKET_VARIABLE, VERBOSE_VARIABLE,
+    DIRECT_VARIABLE, EXAMINER_VARIABLE, IMAGE_VARIABLE, SEALED_VARIABLE, SOCKET_VARIABLE,
+    VERBOSE_VARIABLE,
 };
 use heliostat_control::policy::{Access, PathGrant};
 
 use crate::args::RunArguments;
 use crate::ensure::{self, EnsureError};
 use crate::image::{self, Environment};
+use crate::libc_image::image as image_of_libc;
 use crate::place::surroundings;
 use crate::program;
 use crate::require;
@@ -103,8 +106,13 @@ fn run_sealed(mut environment: Environment, arguments: &RunArguments, file: &Pat
     let folder = sealing::private_folder(&here.socket_path());
     let file = file.canonicalize().unwrap_or_else(|_| file.to_owned());
     // The stub reads the list of lists, and those of other libraries than libc, beside that of libc.
-    let sites = cache_sites().ok().and_then(|list| Some(list.parent()?.to_owned()));
-    let needed = [Some(file.clone()), find_stub().ok(), sites].into_iter().flatten();
+    let (list, stub) = (cache_sites().ok(), find_stub().ok());
+    let both = stub.as_deref().zip(list.as_deref());
+    if let Some(image) = both.and_then(|(stub, list)| image_of_libc(stub, list)) {
+        environment.set(IMAGE_VARIABLE, image);
+    }
+    let sites = list.and_then(|list| Some(list.parent()?.to_owned()));
+    let needed = [Some(file.clone()), stub, sites].into_iter().flatten();
     let besides = needed.chain(sealing::guarded(&policy, &here));
     let besides = besides.map(|path| PathGrant { path, access: Access::ReadOnly }).collect();
     let arguments_of = &arguments.program;
@@ -163,8 +171,13 @@ fn prepare(
     covered.map_err(|why| why.to_string())
 }
 
-/// Makes sure that the system-call sites of this machine's libc are known to the stub.
+/// Makes sure that the system-call sites of this machine's libc are known to the stub; looks once.
 fn cache_sites() -> Result<PathBuf, String> {
+    static LIST: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    LIST.get_or_init(find_sites).clone()
+}
+
+fn find_sites() -> Result<PathBuf, String> {
     let libc = heliostat_interpose::libc_path().ok_or("this program's own libc is not found")?;
     heliostat_interpose::ensure_cached(&libc)
         .map_err(|error| format!("the system calls of {} are not known: {error}", libc.display()))

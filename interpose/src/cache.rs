@@ -16,6 +16,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::{env, fmt, process};
 
 /// Where root keeps lists for everybody.
@@ -118,9 +119,19 @@ fn make_shared(path: &Path) -> io::Result<()> {
 
 /// Directories in which a list may be found, in order; none is made.
 pub fn candidates() -> impl Iterator<Item = PathBuf> {
+    let only = ONLY.get();
     let shared = (our_uid() != 0).then(|| PathBuf::from(SHARED));
-    bases().chain(shared).map(|base| base.join("heliostat/sites")).chain([temporary_path()])
+    let all = bases().chain(shared).map(|base| base.join("heliostat/sites"));
+    let all = all.chain([temporary_path()]).filter(move |_| only.is_none());
+    only.cloned().into_iter().chain(all)
 }
+
+/// Looks in this directory only from now on, where the caller knows that everything is.
+pub fn look_only_in(directory: PathBuf) {
+    let _ = ONLY.set(directory);
+}
+
+static ONLY: OnceLock<PathBuf> = OnceLock::new();
 
 /// The path of a build-id's list in `directory`.
 pub fn file_name(directory: &Path, build_id: &BuildId) -> PathBuf {
@@ -161,6 +172,13 @@ pub fn load_index(directory: &Path) -> Result<Index, CacheError> {
 
 /// What a file holds that nobody else could have written, one byte more than `most` at most.
 fn read_trusted(path: &Path, most: usize) -> Result<Vec<u8>, CacheError> {
+    let (file, length) = open_trusted(path)?;
+    let failed = |source| CacheError::Io { path: path.to_owned(), source };
+    read_whole(file, length.min(most)).map_err(failed)
+}
+
+/// Opens a file that nobody else could have written; its length.
+pub(crate) fn open_trusted(path: &Path) -> Result<(File, usize), CacheError> {
     let failed = |source| CacheError::Io { path: path.to_owned(), source };
     let flags = libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NONBLOCK;
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(failed)?;
@@ -169,7 +187,7 @@ fn read_trusted(path: &Path, most: usize) -> Result<Vec<u8>, CacheError> {
     if about.st_mode & libc::S_IFMT != libc::S_IFREG || about.st_mode & 0o022 != 0 {
         return Err(CacheError::Mode { path: path.to_owned(), found: about.st_mode });
     }
-    read_whole(file, (about.st_size as usize).min(most)).map_err(failed)
+    Ok((file, about.st_size as usize))
 }
 
 /// All of a file of about `length` bytes, one more than that at most. The standard library would
@@ -193,20 +211,37 @@ fn read_whole(mut file: File, length: usize) -> io::Result<Vec<u8>> {
 /// directory that root shares.
 pub fn store(directory: &Path, list: &SiteList) -> Result<PathBuf, CacheError> {
     let path = file_name(directory, &list.build_id);
-    write_whole(directory, path, &format::encode(list))
+    write_whole(directory, path, &format::encode(list), Loss::IsNoticed)
 }
 
 /// Writes the index of `directory`, as [`store`] does. Of two that write at once, one loses what it
 /// has added, which is found out again when it is needed.
 pub fn store_index(directory: &Path, index: &Index) -> Result<PathBuf, CacheError> {
-    write_whole(directory, index_name(directory), &index.encode())
+    write_whole(directory, index_name(directory), &index.encode(), Loss::IsNoticed)
 }
 
-fn write_whole(directory: &Path, path: PathBuf, bytes: &[u8]) -> Result<PathBuf, CacheError> {
+/// What becomes of a file whose content is lost although its name is there, as after a power failure.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Loss {
+    /// Its check word tells, and it is made again.
+    IsNoticed,
+    /// It would be executed. So it is on the disk before it has its name.
+    IsFatal,
+}
+
+pub(crate) fn write_whole(
+    directory: &Path,
+    path: PathBuf,
+    bytes: &[u8],
+    loss: Loss,
+) -> Result<PathBuf, CacheError> {
     let temporary = path.with_extension(format!("{}.new", process::id()));
     let _ = fs::remove_file(&temporary); // left by a killed process that had our id
     let written = create(&temporary).and_then(|mut file| {
         file.write_all(bytes)?;
+        if loss == Loss::IsFatal {
+            file.sync_data()?;
+        }
         if directory.starts_with(SHARED) {
             file.set_permissions(Permissions::from_mode(0o644))?;
         }

@@ -7,6 +7,7 @@
 //!
 //! - [`scan`] (feature `scan`) decodes a library once and writes what it found to a cache.
 //! - [`patch`] reads that cache in the running program and patches. It has no decoder.
+//! - [`image`] is what patching leads to, kept in a file and mapped by each process.
 //! - [`site`], [`format`] and [`cache`] are what the two agree on.
 //!
 //! What a hook *means* is left to others: this crate knows no descriptors and no grants.
@@ -17,6 +18,7 @@ compile_error!("the trampolines are x86-64 Linux machine code");
 
 pub mod cache;
 pub mod format;
+pub mod image;
 pub mod index;
 pub mod patch;
 #[cfg(feature = "scan")]
@@ -24,9 +26,9 @@ pub mod scan;
 pub mod site;
 
 pub use patch::{
-    before_thread, install, install_libraries, is_constant_of_libc, is_go_program, libc_path,
-    on_loading, Examine, HookFn, Installed, Left, Libraries, PatchError, Request, SyscallFrame,
-    Threads, Verdict, Why,
+    before_thread, install, install_image, install_libraries, is_constant_of_libc, is_go_program,
+    libc_path, on_loading, write_image, Examine, HookFn, Installed, Left, Libraries, PatchError,
+    Request, SyscallFrame, Threads, Verdict, Why,
 };
 #[cfg(feature = "scan")]
 pub use scan::{ensure_cached, examine, scan_file, scan_library, ScanError, Scanned};

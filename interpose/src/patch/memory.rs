@@ -6,11 +6,13 @@
 
 use crate::site::JUMP_BYTES;
 use heliostat_base::sys::{check, raw, Errno};
+use std::fs::File;
 use std::ops::Range;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::{fs, io, ptr};
 
-const PAGE_BYTES: u64 = 4096;
+pub(super) const PAGE_BYTES: u64 = 4096;
 /// Source: linux/mman.h (madvise(2), Linux 5.14).
 const MADV_POPULATE_WRITE: usize = 23;
 /// The reach of a 32-bit displacement, less a margin for what is on either end.
@@ -51,10 +53,20 @@ impl NearMemory {
     }
 
     fn map_at(hint: u64, bytes: usize) -> Option<NearMemory> {
+        NearMemory::map_with(hint & !(PAGE_BYTES - 1), bytes, 0)
+    }
+
+    /// Maps `bytes` of memory at this address, if nothing is there.
+    pub fn map_exactly(address: u64, bytes: usize) -> Option<NearMemory> {
+        let near = NearMemory::map_with(address, bytes, libc::MAP_FIXED_NOREPLACE)?;
+        // A kernel that does not know the flag takes the address for a hint (before Linux 4.17).
+        (near.address == address).then_some(near)
+    }
+
+    fn map_with(hint: u64, bytes: usize, besides: i32) -> Option<NearMemory> {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         // All pages at once: one by one, as they are written, they take three times as long.
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_POPULATE;
-        let hint = hint & !(PAGE_BYTES - 1);
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_POPULATE | besides;
         let args = [hint as usize, bytes, protection as usize, flags as usize, usize::MAX, 0];
         // SAFETY: without MAP_FIXED the kernel maps only where nothing is mapped (mmap(2)).
         let address = check(unsafe { raw(libc::SYS_mmap as usize, args) }).ok()?;
@@ -81,6 +93,79 @@ impl NearMemory {
         std::mem::forget(self);
         Ok(())
     }
+}
+
+/// Pages of a file, mapped to be executed. Stay mapped unless dropped before [`Self::keep`].
+pub(super) struct FilePages {
+    address: u64,
+    bytes: usize,
+}
+
+impl FilePages {
+    /// Maps `bytes` of the file from `offset` at this address, if nothing is there.
+    pub fn map_exactly(address: u64, bytes: usize, file: &File, offset: usize) -> Option<Self> {
+        let flags = libc::MAP_FIXED_NOREPLACE;
+        // SAFETY: with this flag the kernel maps only where nothing is mapped (mmap(2)).
+        let mapped = unsafe { map_file(address, bytes, file, offset, flags) }.ok()?;
+        let pages = Self { address: mapped, bytes };
+        (mapped == address).then_some(pages)
+    }
+
+    /// Leaves them for ever.
+    pub fn keep(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for FilePages {
+    fn drop(&mut self) {
+        let args = [self.address as usize, self.bytes, 0, 0, 0, 0];
+        // SAFETY: the range is exactly our own mapping, and no pointer to it is left.
+        unsafe { raw(libc::SYS_munmap as usize, args) };
+    }
+}
+
+/// Maps pages of a file over text, all at once; on an error the text is as before.
+///
+/// # Safety
+/// The file's pages hold the same code as the text, but for jumps to finished code, over
+/// instructions among which no thread is.
+pub(super) unsafe fn replace_text(
+    span: &Range<u64>,
+    file: &File,
+    offset: usize,
+) -> Result<(), Errno> {
+    let bytes = (span.end - span.start) as usize;
+    // SAFETY: the caller's promise: whoever executes this text goes on in the same.
+    unsafe { map_file(span.start, bytes, file, offset, libc::MAP_FIXED) }.map(drop)
+}
+
+/// # Safety
+/// As mmap(2) with these flags.
+unsafe fn map_file(
+    address: u64,
+    bytes: usize,
+    file: &File,
+    offset: usize,
+    flags: i32,
+) -> Result<u64, Errno> {
+    let protection = libc::PROT_READ | libc::PROT_EXEC;
+    let flags = (libc::MAP_PRIVATE | flags) as usize;
+    let args =
+        [address as usize, bytes, protection as usize, flags, file.as_raw_fd() as usize, offset];
+    // SAFETY: the caller's promise.
+    check(unsafe { raw(libc::SYS_mmap as usize, args) }).map(|mapped| mapped as u64)
+}
+
+/// A whole file in memory, for reading, for ever.
+pub(super) fn map_whole(file: &File, bytes: usize) -> Result<&'static [u8], Errno> {
+    let (protection, flags) = (libc::PROT_READ as usize, libc::MAP_PRIVATE as usize);
+    let args = [0, bytes, protection, flags, file.as_raw_fd() as usize, 0];
+    // SAFETY: the kernel maps where nothing is mapped.
+    let address = check(unsafe { raw(libc::SYS_mmap as usize, args) })?;
+    // SAFETY: just mapped, that long, and nobody unmaps it. Nobody but its owner, who may do anything
+    // here, can write the file.
+    Ok(unsafe { std::slice::from_raw_parts(address as *const u8, bytes) })
 }
 
 impl Drop for NearMemory {

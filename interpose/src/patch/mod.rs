@@ -21,6 +21,7 @@ mod libraries;
 mod loading;
 mod memory;
 mod object;
+mod ready;
 mod routine;
 mod shield;
 mod trampoline;
@@ -40,6 +41,7 @@ use trampoline::{Builder, Hooks};
 pub use error::PatchError;
 pub use libraries::{install_libraries, Examine, Left, Libraries, Why};
 pub use loading::on_loading;
+pub use ready::{install_image, write_image};
 pub use unwind::before_thread;
 
 /// What a caught system call looks like to the hook: the kernel's registers, and its result.
@@ -192,7 +194,8 @@ struct Plan {
     installed: Installed,
 }
 
-fn prepare(request: &Request) -> Result<Plan, PatchError> {
+/// Whether text may be replaced in this process at all.
+fn check_process(request: &Request) -> Result<(), PatchError> {
     if memory::shadow_stack_enabled() {
         return Err(PatchError::ShadowStack);
     }
@@ -200,6 +203,16 @@ fn prepare(request: &Request) -> Result<Plan, PatchError> {
     if request.threads == Threads::MustBeAlone && threads != 1 {
         return Err(PatchError::Threads { found: threads });
     }
+    Ok(())
+}
+
+fn note_constants(object: &Object) {
+    CONSTANTS[0].store(object.constants.start, Ordering::Relaxed);
+    CONSTANTS[1].store(object.constants.end, Ordering::Relaxed);
+}
+
+fn prepare(request: &Request) -> Result<Plan, PatchError> {
+    check_process(request)?;
     let object = Object::libc().ok_or(PatchError::NoLibc)?;
     let build_id = object.build_id.ok_or(PatchError::NoBuildId { path: object.path.clone() })?;
     let list = find_list(request, &build_id)?;
@@ -207,8 +220,7 @@ fn prepare(request: &Request) -> Result<Plan, PatchError> {
     if wanted != found {
         return Err(PatchError::Segment { wanted, found });
     }
-    CONSTANTS[0].store(object.constants.start, Ordering::Relaxed);
-    CONSTANTS[1].store(object.constants.end, Ordering::Relaxed);
+    note_constants(&object);
     let mut installed = Installed::default();
     let chosen = choose(request, &list, &mut installed);
     if let Some(site) = chosen.iter().find(|site| !object.holds(site.start, site.window())) {
@@ -253,6 +265,15 @@ fn choose<'a>(request: &Request, list: &'a SiteList, installed: &mut Installed) 
     chosen
 }
 
+fn hooks(request: &Request) -> Hooks {
+    let wanted = (request.filter)(Some(number::RT_SIGACTION));
+    Hooks {
+        call: request.hook,
+        sigaction: shield::sigaction_hook(wanted.then_some(request.hook)),
+        spawn: request.before_spawn,
+    }
+}
+
 fn build(
     request: &Request,
     object: &Object,
@@ -263,12 +284,7 @@ fn build(
     let room = Builder::bytes_max(chosen.len());
     let text = object.text_addresses();
     let mut near = NearMemory::map(&text, room).ok_or(PatchError::NoRoomNear { wanted: room })?;
-    let wanted = (request.filter)(Some(number::RT_SIGACTION));
-    let hooks = Hooks {
-        call: request.hook,
-        sigaction: shield::sigaction_hook(wanted.then_some(request.hook)),
-        spawn: request.before_spawn,
-    };
+    let hooks = hooks(request);
     let mut builder = Builder::new(near.address(), near.room(), chosen.len(), &hooks, everything);
     let patches = chosen.iter().map(|site| builder.add(site, object.base)).collect();
     let finished = builder.finish().ok_or(PatchError::NoRoomNear { wanted: room })?;

@@ -40,12 +40,22 @@ struct Search {
 impl Object {
     /// The object that holds libc's functions; none in a static program.
     pub fn libc() -> Option<Object> {
-        let address = libc::gnu_get_libc_version as *const () as u64;
+        Object::at(libc::gnu_get_libc_version as *const () as u64)
+            .filter(|object| !object.path.as_os_str().is_empty())
+    }
+
+    /// The object that this code is in.
+    pub fn own() -> Option<Object> {
+        Object::at(Object::own as *const () as u64)
+    }
+
+    /// The object whose text holds this address.
+    fn at(address: u64) -> Option<Object> {
         let mut search = Search { address, found: None };
         // SAFETY: dl_iterate_phdr calls `visit` during this call only, with the pointer given,
         // which is to a live `Search` that nothing else uses meanwhile.
         unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut search).cast()) };
-        search.found.filter(|object| !object.path.as_os_str().is_empty())
+        search.found
     }
 
     /// All that the dynamic linker has loaded, the program itself first (dl_iterate_phdr(3)).

@@ -10,10 +10,11 @@
 
 use super::assemble::{jump, Assembler, Label};
 use super::extended::Extended;
-use super::memory::Patch;
+use super::memory::{Patch, PAGE_BYTES};
 use super::routine::{routine, Saves, Target, ROUTINES_BYTES_MAX, SYSCALL};
 use super::unwind::{Cfa, FrameTable};
 use super::{shield, HookFn, SpawnFn};
+use crate::image;
 use crate::site::{number, Reason, Site, SYSCALL_BYTES};
 
 /// The longest trampoline: a window's instructions, the longest guard (69 bytes), two calls with
@@ -21,7 +22,7 @@ use crate::site::{number, Reason, Site, SYSCALL_BYTES};
 /// alignment.
 const TRAMPOLINE_BYTES_MAX: usize = 32 + 69 + 2 * 18 + 2 + 17 + 5 + 16;
 /// Shared routines at most.
-const ROUTINES: usize = 6;
+const ROUTINES: usize = image::ROUTINES;
 const LEA_RED_ZONE_SKIP: [u8; 5] = [0x48, 0x8d, 0x64, 0x24, 0x80]; // lea rsp,[rsp-128]
 /// How far below the program's stack a routine begins: the red zone, and the return address.
 pub(super) const BELOW_STACK_BYTES: u64 = 128 + 8;
@@ -104,6 +105,24 @@ impl<'a> Builder<'a> {
         let sigaction = pair(hooks.sigaction as usize as u64, true);
         let announce = hooks.spawn.map(|hook| pair(hook as usize as u64, false));
         Builder { code, frames, call, sigaction, announce }
+    }
+
+    /// Where the routines are, as distances from `address`.
+    pub fn routines(&self, address: u64) -> [u32; ROUTINES] {
+        let announce = self.announce.unwrap_or(Routines { plain: address, vector: address });
+        let all = [self.call, self.sigaction, announce].map(|pair| [pair.plain, pair.vector]);
+        let mut offsets = [0; ROUTINES];
+        for (offset, at) in offsets.iter_mut().zip(all.as_flattened()) {
+            *offset = (at - address) as u32;
+        }
+        offsets
+    }
+
+    /// Begins the trampolines on a page of their own, which needs nothing of this process's.
+    pub fn end_routines(&mut self) {
+        while self.code.here() % PAGE_BYTES != 0 {
+            self.code.bytes(&[0xcc]);
+        }
     }
 
     /// Writes the trampoline of one site; the jump to it is returned.

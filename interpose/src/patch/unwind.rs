@@ -8,9 +8,9 @@
 //! psABI, figure 3.36).
 
 use std::ffi::CStr;
-use std::sync::atomic::Ordering::{AcqRel, Relaxed};
-use std::sync::atomic::{AtomicBool, AtomicPtr};
-use std::{mem, ptr};
+use std::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize};
+use std::{mem, ptr, slice};
 
 use super::memory;
 
@@ -49,6 +49,12 @@ const ENTRY_BYTES: usize = 72;
 /// Length of the one CIE below, with its length field.
 const CIE_BYTES: usize = 24;
 
+/// Where an entry says which code it describes, and where its instructions begin.
+const START_AT: usize = 8;
+const INSTRUCTIONS_AT: usize = 24;
+/// How those of code that runs in place of other code begin; an address follows.
+const MOVED: [u8; 7] = [CFA_DEF_CFA, RSP, 0, CFA_VAL_EXPRESSION, RETURN_ADDRESS, 9, OP_CONST8U];
+
 /// An `.eh_frame` section being written.
 pub(super) struct FrameTable {
     bytes: Vec<u8>,
@@ -84,8 +90,7 @@ impl FrameTable {
     /// Begins code that runs in place of code before `caller`, on the same stack.
     pub fn begin_moved(&mut self, start: u64, caller: u64) {
         self.begin_called(start);
-        self.bytes.extend_from_slice(&[CFA_DEF_CFA, RSP, 0]);
-        self.bytes.extend_from_slice(&[CFA_VAL_EXPRESSION, RETURN_ADDRESS, 9, OP_CONST8U]);
+        self.bytes.extend_from_slice(&MOVED);
         self.bytes.extend_from_slice(&caller.to_le_bytes());
     }
 
@@ -150,14 +155,72 @@ pub(super) const SECTIONS_MAX: usize = 64;
 /// The unwinder that has to know it is the program's, which glibc too uses: libgcc_s. It is told
 /// now if the program has it, and else by `before_thread`.
 pub(super) fn register(section: Vec<u8>) {
+    keep(section);
+    // SAFETY: the name of a global function, and no library in particular.
+    tell(unsafe { libc::dlsym(libc::RTLD_DEFAULT, FUNCTION.as_ptr()) });
+}
+
+/// As `register`, for a section of an image, which is copied only for an unwinder. `moved`: how far
+/// from where it was written the code lies.
+pub(super) fn register_image(section: &'static [u8], moved: u64) {
+    IMAGE_MOVED.store(moved, Relaxed);
+    IMAGE_BYTES.store(section.len(), Relaxed);
+    IMAGE.store(section.as_ptr().cast_mut(), Release);
+    // SAFETY: as above.
+    tell(unsafe { libc::dlsym(libc::RTLD_DEFAULT, FUNCTION.as_ptr()) });
+}
+
+/// The section of an image that no unwinder knows yet, and what `register_image` was told of it.
+static IMAGE: AtomicPtr<u8> = AtomicPtr::new(ptr::null_mut());
+static IMAGE_BYTES: AtomicUsize = AtomicUsize::new(0);
+static IMAGE_MOVED: AtomicU64 = AtomicU64::new(0);
+
+fn keep(section: Vec<u8>) {
     let section = section.leak().as_mut_ptr();
     let take = |place: &AtomicPtr<u8>| {
         place.compare_exchange(ptr::null_mut(), section, AcqRel, Relaxed).is_ok()
     };
     // There is a place for each file that is patched.
     let _ = UNTOLD.iter().any(take);
-    // SAFETY: the name of a global function, and no library in particular.
-    tell(unsafe { libc::dlsym(libc::RTLD_DEFAULT, FUNCTION.as_ptr()) });
+}
+
+/// Takes the image's section for one of this process's own.
+fn take_image() {
+    let section = IMAGE.swap(ptr::null_mut(), AcqRel);
+    if section.is_null() {
+        return;
+    }
+    // SAFETY: what `register_image` was given, which stays.
+    let section = unsafe { slice::from_raw_parts(section, IMAGE_BYTES.load(Relaxed)) };
+    let mut section = section.to_vec();
+    if move_by(&mut section, IMAGE_MOVED.load(Relaxed)).is_some() {
+        keep(section);
+    }
+}
+
+/// Corrects all addresses of a finished table: the code it describes lies elsewhere by so much. `None`
+/// if it is none.
+fn move_by(section: &mut [u8], by: u64) -> Option<()> {
+    let mut at = CIE_BYTES;
+    loop {
+        let length = u32::from_le_bytes(*section.get(at..)?.first_chunk()?) as usize;
+        if length == 0 {
+            return Some(());
+        }
+        let entry = section.get_mut(at..at.checked_add(4 + length)?)?;
+        move_word(entry, START_AT, by)?;
+        let is_moved = entry.get(INSTRUCTIONS_AT..)?.starts_with(&MOVED);
+        if is_moved {
+            move_word(entry, INSTRUCTIONS_AT + MOVED.len(), by)?;
+        }
+        at += 4 + length;
+    }
+}
+
+fn move_word(entry: &mut [u8], at: usize, by: u64) -> Option<()> {
+    let word: &mut [u8; 8] = entry.get_mut(at..)?.first_chunk_mut()?;
+    *word = u64::from_le_bytes(*word).wrapping_add(by).to_le_bytes();
+    Some(())
 }
 
 /// To be called before a thread is made. glibc loads libgcc_s when a thread is cancelled or ends
@@ -168,7 +231,8 @@ pub(super) fn register(section: Vec<u8>) {
 ///
 /// errno is as before.
 pub fn before_thread() {
-    if UNTOLD[0].load(Relaxed).is_null() || WAS_TRIED.swap(true, Relaxed) {
+    let is_untold = |place: &AtomicPtr<u8>| !place.load(Relaxed).is_null();
+    if !(is_untold(&UNTOLD[0]) || is_untold(&IMAGE)) || WAS_TRIED.swap(true, Relaxed) {
         return;
     }
     // SAFETY: errno is this thread's own.
@@ -198,6 +262,7 @@ fn tell(function: *mut libc::c_void) {
         unsafe { libc::dlerror() };
         return;
     }
+    take_image();
     // SAFETY: libgcc's function of this name takes a section.
     let function = unsafe { mem::transmute::<*mut libc::c_void, RegisterFrame>(function) };
     for place in &UNTOLD {
@@ -206,6 +271,41 @@ fn tell(function: *mut libc::c_void) {
             // SAFETY: a well-formed .eh_frame that ends with a zero word, lives for ever and never
             // changes. libgcc keeps the pointer.
             unsafe { function(section) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(base: u64) -> Vec<u8> {
+        let mut table = FrameTable::new(2);
+        table.begin_called(base);
+        table.cfa(base + 3, Cfa::Rcx(8));
+        table.cfa(base + 9, Cfa::SavedStack { at: 56, plus: 8 });
+        table.end(base + 300);
+        table.begin_moved(base + 4096, base + 0x1000_0000);
+        table.cfa(base + 4120, Cfa::Stack(128));
+        table.end(base + 4200);
+        table.finish()
+    }
+
+    #[test]
+    fn a_moved_table_is_the_one_that_is_written_there() {
+        let (here, there) = (0x7f12_3456_7000, 0x7fff_0000_0000);
+        let mut moved = table(here);
+        assert_eq!(move_by(&mut moved, there - here), Some(()));
+        assert_eq!(moved, table(there));
+        assert_eq!(move_by(&mut moved, here.wrapping_sub(there)), Some(()));
+        assert_eq!(moved, table(here));
+    }
+
+    #[test]
+    fn what_is_cut_is_no_table() {
+        let whole = table(0x7f12_3456_7000);
+        for end in 0..whole.len() {
+            assert_eq!(move_by(&mut whole[..end].to_vec(), 4096), None, "{end}");
         }
     }
 }
