@@ -26,7 +26,7 @@ PYTEST_FLAGS ?=
 FUZZ_SECONDS ?= 60
 SOAK_MINUTES ?= 10
 
-.PHONY: help setup build wheel demo test test-rust test-loom test-programs test-suites bench fuzz soak lint clean
+.PHONY: help setup build wheel demo test test-rust test-loom test-programs test-container test-suites bench fuzz soak lint clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -64,6 +64,9 @@ test-loom: ## the ring's memory orders, exhaustively, under loom
 
 test-programs: setup build ## unmodified programs, faults and the lint's own tests (pytest)
 	$(RUN) verify/run.py $(PYTEST_FLAGS)
+
+test-container: setup build ## sealed programs behind Docker's default filter, and as an ordinary user (takes root)
+	$(RUN) verify/container/run.py $(PYTEST_FLAGS)
 
 test-suites: setup build ## some fifty real programs compared with plain Linux; installs them (not in `make test`)
 	verify/suites/setup.sh
