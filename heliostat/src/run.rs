@@ -72,6 +72,10 @@ fn not_run(program: &str, why: &str) -> ExitCode {
 
 /// Runs the program sealed. Without the stub everything works, more slowly.
 fn run_sealed(mut environment: Environment, arguments: &RunArguments, file: &Path) -> ExitCode {
+    if let Err(why) = heliostat_supervisor::check_untaken() {
+        say(format_args!("the program is not run: {why}"));
+        return ExitCode::from(OWN_FAILURE);
+    }
     let trace = arguments.seal.trace_policy.as_deref().map(sealed::Trace::create).transpose();
     let (policy, trace) = match sealing::policy(&arguments.seal).and_then(|it| Ok((it, trace?))) {
         Ok(both) => both,

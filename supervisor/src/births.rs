@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::sync::Mutex;
 use std::time::Duration;
 
-use crate::paths::read_proc;
+use crate::paths::{numbers_in, read_proc};
 use crate::tree;
 
 /// How often it is looked again whether there is room, while somebody may be bearing, and how long
@@ -76,6 +76,16 @@ impl Births {
         }
         false
     }
+}
+
+/// Whether a process may have the memory of its parent, which waits for it to execute something
+/// (vfork(2)).
+pub fn is_lent(proc: &OwnedFd, thread: i32) -> bool {
+    if tree::has_executed(thread) {
+        return false;
+    }
+    let Some(parent) = tree::parent_of(thread) else { return true };
+    numbers_in(proc, &format!("{parent}/task")).into_iter().any(|one| may_bear(proc, one))
 }
 
 /// Whether a thread may still be in the call that it was let make (proc(5), syscall). One that runs

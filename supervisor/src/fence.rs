@@ -1,7 +1,7 @@
 //! The child's side: gives up what it will not need, then puts itself behind the fence.
 
 use heliostat_base::fd::OwnedFd;
-use heliostat_base::seal;
+use heliostat_base::seal::{self, Handover};
 use heliostat_base::sys::Errno;
 use heliostat_control::policy::Access;
 use landlock::{
@@ -44,7 +44,12 @@ pub fn landlock_abi() -> u32 {
 ///
 /// # Errors
 /// Those of prctl(2), capset(2), Landlock and seccomp(2).
-pub fn enter(roots: &Roots, spaces: Option<&Spaces>, fenced: Fenced) -> Result<OwnedFd, Errno> {
+pub fn enter(
+    roots: &Roots,
+    spaces: Option<&Spaces>,
+    fenced: Fenced,
+    handover: Handover,
+) -> Result<OwnedFd, Errno> {
     let number = |error: rustix::io::Errno| Errno(error.raw_os_error());
     // A descriptor is a grant; what the caller happened to have open is none (CVE-2024-21626).
     seal::close_on_exec_from(FIRST_OF_CALLER)?;
@@ -61,7 +66,7 @@ pub fn enter(roots: &Roots, spaces: Option<&Spaces>, fenced: Fenced) -> Result<O
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))
         .map_err(number)?;
     restrict(roots, queues).map_err(|_| Errno(libc::EACCES))?;
-    seal::install(&filter::assemble(fenced))
+    handover.give(|| seal::install(&filter::assemble(fenced)))
 }
 
 /// None are needed, and root's exec must not bring them back. A program that may become others has

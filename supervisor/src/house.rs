@@ -16,7 +16,7 @@ use crate::filter::Fenced;
 use crate::identity::{self, Identities};
 use crate::images::Images;
 use crate::memory::MemoryGroup;
-use crate::net::{ControlPlane, Lookups};
+use crate::net::{ControlPlane, Lookups, Made};
 use crate::paths::{read_proc, Roots, Sandbox};
 use crate::presence::is_there;
 use crate::refused::Refused;
@@ -51,6 +51,10 @@ pub struct House {
     pub control: ControlPlane,
     /// What the kernel fences, so that calls need not be judged here.
     pub fenced: Fenced,
+    /// Sockets of the program's, where its descriptors cannot be copied.
+    pub made: Option<Made>,
+    /// Two processes share a table of descriptors or memory, or have done so, and neither waits.
+    pub shares: AtomicBool,
     /// How many processes and threads there may be.
     pub births: Births,
     /// What of the kernel's memory counts for nobody, where memory is limited.

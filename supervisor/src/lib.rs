@@ -40,7 +40,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
-use heliostat_base::seal::{descriptor_of, fork_telling, Fork, Listener};
+use heliostat_base::seal::{fork_telling, is_taken, Fork, Handover, Listener};
 use heliostat_base::sys::Errno;
 use heliostat_control::policy::record::Recorder;
 use heliostat_control::policy::{Access, Endpoint, Host, NamePattern, PathGrant, Policy};
@@ -98,6 +98,12 @@ impl std::fmt::Display for SealError {
                  lsm= list), which keeps a sealed program from executing what is not granted"
             ),
             Self::Place(path, error) => write!(f, "{}: {error}", path.display()),
+            Self::Fence(Errno(libc::EBUSY)) => write!(
+                f,
+                "it is inside a sealed program or a container that answers system calls itself, and \
+                 Linux lets one supervisor listen to a process (seccomp); leave --sealed out here, \
+                 so that it runs within the policy outside, or start it from outside"
+            ),
             Self::Fence(error) => write!(
                 f,
                 "the fence cannot be put up: {error}; seccomp with notifications is needed \
@@ -115,6 +121,17 @@ pub struct Sealed {
     #[allow(dead_code)]
     report: Option<report::Report>,
     house: Arc<House>,
+}
+
+/// Whether another supervisor listens to this process, so that it can get none of its own.
+///
+/// # Errors
+/// The sentence that says so.
+pub fn check_untaken() -> Result<(), SealError> {
+    match is_taken() {
+        true => Err(SealError::Fence(Errno(libc::EBUSY))),
+        false => Ok(()),
+    }
 }
 
 /// Forks; the child is put behind the fence and then makes `become_program`, which gets the folder
@@ -141,9 +158,15 @@ pub fn seal(
     let places = own_places(&plan);
     let spaces = make_spaces(&plan, &places);
     let hides_users = spaces.as_ref().is_some_and(Spaces::hides_users);
-    let (counts, bounds) = (limits.processes.is_some(), limits.memory.is_some());
-    let becomes = plan.identities.is_some();
-    let fenced = Fenced { counts, bounds, becomes, hides_users, ..fenced };
+    let handover = Handover::new().map_err(SealError::Fence)?;
+    let fenced = Fenced {
+        counts: limits.processes.is_some(),
+        bounds: limits.memory.is_some(),
+        becomes: plan.identities.is_some(),
+        copies: handover.copies(),
+        hides_users,
+        ..fenced
+    };
     // Each grant is held open.
     let own_limit = limits::raise_descriptors();
     let report = report::Report::create(plan.folder);
@@ -161,7 +184,8 @@ pub fn seal(
         Fork::Child(teller) => {
             let limit = |bytes| memory::limit_program(group.as_ref(), bytes);
             let limited = limits.memory.map_or(Ok(()), limit);
-            let listener = limited.and_then(|()| fence::enter(&roots, spaces.as_ref(), fenced));
+            let fence = || fence::enter(&roots, spaces.as_ref(), fenced, handover);
+            let listener = limited.and_then(|()| fence());
             teller.tell(match &listener {
                 Ok(fd) => std::os::fd::AsRawFd::as_raw_fd(fd),
                 Err(Errno(number)) => -number,
@@ -177,7 +201,7 @@ pub fn seal(
             // Both sides put their fences up at the same time.
             own_fence::limit_calls().map_err(SealError::Fence)?;
             let listener = match hearer.hear() {
-                Some(number) if number >= 0 => descriptor_of(child, number),
+                Some(number) if number >= 0 => handover.take(child, number),
                 other => Err(Errno(other.map_or(libc::ECHILD, |number| -number))),
             };
             let listener = Listener::new(listener.map_err(SealError::Fence)?);
@@ -294,6 +318,8 @@ fn supervise(
         identities: plan.identities,
         begun: SystemTime::now(),
         images: images::Images::default(),
+        made: (!fenced.copies).then(net::Made::new),
+        shares: AtomicBool::new(false),
         places_itself: AtomicBool::new(false),
         first_umask,
         sets_umask: AtomicBool::new(false),

@@ -72,6 +72,10 @@ pub fn start(house: &Arc<House>) -> Result<(), Errno> {
         lock: Mutex::new(()),
         bell: Condvar::new(),
     });
+    if house.made.is_some() {
+        let house = house.clone();
+        spawn(move || house.made.iter().for_each(|made| made.keep(&house)))?;
+    }
     let watched = desk.clone();
     spawn(move || watched.watch())?;
     spawn(move || desk.receive())

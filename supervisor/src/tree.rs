@@ -114,6 +114,13 @@ pub fn terminal_of(process: i32) -> Option<i32> {
     field(process, 4)
 }
 
+/// Whether a process has executed something since it was born; not if that cannot be told.
+pub fn has_executed(process: i32) -> bool {
+    /// Its flag for that it has not (source: linux/sched.h, PF_FORKNOEXEC).
+    const ONLY_FORKED: i32 = 0x40;
+    field(process, 6).is_some_and(|flags| flags & ONLY_FORKED == 0)
+}
+
 /// A field of /proc/PID/stat, counted from the one after the name, which is 0 (proc(5)).
 fn field(process: i32, place: usize) -> Option<i32> {
     // One read is enough: entries are made anew by each, and this one has less than a page.

@@ -129,6 +129,16 @@ pub fn install(program: &[Instruction]) -> Result<OwnedFd, Errno> {
     Ok(unsafe { OwnedFd::adopt(fd as RawFd) })
 }
 
+/// Whether a program of Heliostat's, or of another that says so by itself, listens to this process
+/// already: there can be one listener (seccomp(2), EBUSY). Where the kernel alone knows, `install`
+/// says so.
+pub fn is_taken() -> bool {
+    let flags = libc::SECCOMP_FILTER_FLAG_NEW_LISTENER as usize;
+    let args = [libc::SECCOMP_SET_MODE_FILTER as usize, flags, 0, 0, 0, 0];
+    // SAFETY: without a filter nothing is put up, and the kernel says EFAULT.
+    check(unsafe { raw(Sysno::seccomp as usize, args) }) == Err(Errno(libc::EBUSY))
+}
+
 /// Puts this thread, and all it starts, under a filter that asks nobody, for ever.
 ///
 /// # Errors

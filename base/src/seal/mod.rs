@@ -4,6 +4,7 @@
 //! pass and what is answered to the others is decided elsewhere.
 
 mod filter;
+mod handover;
 mod interrupt;
 mod listener;
 mod memory;
@@ -12,7 +13,8 @@ pub mod spaces;
 mod start;
 pub mod status;
 
-pub use filter::{install, restrict, Instruction, Verdict};
+pub use filter::{install, is_taken, restrict, Instruction, Verdict};
+pub use handover::Handover;
 pub use interrupt::{interrupt, own_thread, signal_thread};
 pub use listener::{Listener, Notice, Reply};
 pub use memory::{read_memory, read_text, write_memory};
@@ -41,6 +43,14 @@ pub fn descriptor_of(pid: i32, fd: RawFd) -> Result<OwnedFd, Errno> {
         check(unsafe { raw(Sysno::pidfd_getfd as usize, [number, fd as usize, 0, 0, 0, 0]) })?;
     // SAFETY: the kernel has just opened it for us.
     Ok(unsafe { OwnedFd::adopt(copy as RawFd) })
+}
+
+/// Whether descriptors of other processes can be copied at all: the default filters of containers
+/// refuse it. Tried on this process's own.
+pub fn copies_descriptors() -> bool {
+    let own = std::process::id() as i32;
+    hold(own, 0)
+        .is_ok_and(|held| descriptor_of(own, std::os::fd::AsRawFd::as_raw_fd(&held)).is_ok())
 }
 
 /// A hold on a process (pidfd_open(2)).

@@ -3,6 +3,7 @@
 use std::mem::MaybeUninit;
 
 use heliostat_base::guarded::Fault;
+use heliostat_base::sys::Sysno;
 use heliostat_interpose::Verdict;
 use heliostat_stub::net::receive::Received;
 use heliostat_stub::net::socket;
@@ -10,6 +11,7 @@ use heliostat_stub::{process, Answer};
 
 use crate::dispatch::Call;
 use crate::memory;
+use crate::sealed;
 use crate::transfer::{
     elsewhere, finish, native, receive_many, receive_with, refused_by_kernel, send_many, socket_of,
 };
@@ -39,15 +41,60 @@ fn receive_message(fd: i32, index: u32, header_at: u64, flags: i32) -> Received 
 pub fn sendmsg(call: &mut Call<'_>) -> Verdict {
     let is_first = call.frame.rounds == 0;
     let passed = if is_first { pass_descriptors(call.word(1)) } else { Ok(()) };
-    let Some(index) = socket_of(call) else { return elsewhere(call) };
+    let Some(index) = socket_of(call) else {
+        let verdict = elsewhere(call);
+        return unasked(call, verdict);
+    };
     if !is_first || socket::at(index).is_native() {
-        return native(call, index, false);
+        let verdict = native(call, index, false);
+        return unasked(call, verdict);
     }
     if passed.is_err() {
         return call.answer(Some(Err(memory::FAULT)));
     }
     let answer = send_message(call.int(0), index, call.word(1), call.int(2));
-    finish(call, index, answer, false)
+    let verdict = finish(call, index, answer, false);
+    unasked(call, verdict)
+}
+
+/// Behind the fence of a sealed program every sendmsg(2) is a question, for it may name an address.
+/// What the kernel is to make goes by a call that cannot, where there is one that does the same.
+fn unasked(call: &mut Call<'_>, verdict: Verdict) -> Verdict {
+    if verdict == Verdict::Done || !sealed::is_sealed() {
+        return verdict;
+    }
+    match plain(call.word(1), call.int(2)) {
+        Some((number, [at, length, flags])) => {
+            call.frame.wait = [number as u64, call.word(0), at, length, flags, 0, 0];
+            Verdict::Wait
+        }
+        None => verdict,
+    }
+}
+
+/// The call that sends the bytes of a message which has neither an address nor control data:
+/// sendto(2) of one buffer, writev(2) of several without flags; its number, and its arguments but the first.
+fn plain(header_at: u64, flags: i32) -> Option<(Sysno, [u64; 3])> {
+    /// Source: UIO_MAXIOV, linux/uio.h.
+    const BUFFERS_MAX: usize = 1024;
+    // SAFETY: a msghdr is numbers and addresses.
+    let header = unsafe { memory::read::<libc::msghdr>(header_at) }.ok().flatten()?;
+    let names = !header.msg_name.is_null() && header.msg_namelen > 0;
+    if names || (!header.msg_control.is_null() && header.msg_controllen > 0) {
+        return None;
+    }
+    match header.msg_iovlen {
+        1 => {
+            // SAFETY: an iovec is a number and an address.
+            let buffer = unsafe { memory::read::<libc::iovec>(header.msg_iov as u64) };
+            let libc::iovec { iov_base, iov_len } = buffer.ok().flatten()?;
+            Some((Sysno::sendto, [iov_base as u64, iov_len as u64, flags as u32 as u64]))
+        }
+        2..=BUFFERS_MAX if flags == 0 => {
+            Some((Sysno::writev, [header.msg_iov as u64, header.msg_iovlen as u64, 0]))
+        }
+        _ => None,
+    }
 }
 
 fn send_message(fd: i32, index: u32, header_at: u64, flags: i32) -> Answer {

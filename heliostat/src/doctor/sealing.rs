@@ -26,6 +26,14 @@ pub fn checks() -> Vec<Check> {
 fn notifications() -> Check {
     let name = "seccomp notifications";
     let known = std::fs::read_to_string("/proc/sys/kernel/seccomp/actions_avail");
+    if seal::is_taken() {
+        return Check::fail(
+            name,
+            "another supervisor listens to this process already",
+            "`run --sealed` cannot be nested: run it from outside, or leave --sealed out here",
+        )
+        .softened();
+    }
     match known {
         Ok(known) if known.split_whitespace().any(|action| action == "user_notif") => {
             Check::ok(name, "calls of sealed programs can be answered")
@@ -88,13 +96,15 @@ fn descriptors() -> Check {
     let own = std::process::id() as i32;
     let copied =
         std::fs::File::open("/dev/null").map_err(|error| error.to_string()).and_then(|file| {
-            seal::descriptor_of(own, file.as_raw_fd()).map_err(|error| error.to_string())
+            seal::descriptor_of(own, file.as_raw_fd()).map_err(|error| format!("refused: {error}"))
         });
     Check::of(
         "pidfd_getfd",
         copied,
-        "sockets of sealed programs can be connected for them",
-        "sealed programs get no network without it: Linux 5.6, and a container that lets it pass",
+        "sealed programs make their own sockets, and they are connected for them",
+        "sockets of sealed programs are made by the supervisor instead; those with threads send no \
+         descriptors to others, and file watches (inotify) do not exist for them: allow pidfd_getfd \
+         (Linux 5.6) in the container's seccomp profile, or add CAP_SYS_PTRACE",
     )
     .softened()
 }

@@ -8,7 +8,7 @@ use heliostat_control::policy::Access;
 use rustix::fs::{AtFlags, Gid, Mode, OFlags, Timespec, Timestamps, Uid, XattrFlags};
 
 use crate::call::{own_name, Answer, Call, Last, DONE};
-use crate::paths::{errno, Found, Object, Start};
+use crate::paths::{self, errno, Found, Object, Start};
 use crate::uncharged::ACCESS_LIST_BYTES_MAX;
 
 /// Bytes of an extended attribute's name and value, at most (source: linux/limits.h).
@@ -47,7 +47,7 @@ fn own(call: &Call<'_>, number: i32) -> Result<OwnedFd, Errno> {
     let start = match number {
         libc::AT_FDCWD => Start::of(roots, call.thread(), number)?,
         // What is judged is the copy that is used: another thread may put another file there.
-        _ => Start::from(roots, seal::descriptor_of(call.thread(), number)?.into()),
+        _ => Start::from(roots, paths::copy(roots, call.thread(), number)?),
     };
     let allowed = match &start.path {
         Some(path) => call.describable(&start, path),
@@ -62,6 +62,16 @@ fn own(call: &Call<'_>, number: i32) -> Result<OwnedFd, Errno> {
     }
     call.check()?;
     start.fd.try_clone().map_err(|_| Errno(libc::ENFILE))
+}
+
+/// As `own`, of what is open for more than to be looked at, which these calls ask for: by its
+/// name, all could be done.
+fn own_opened(call: &Call<'_>, number: i32) -> Result<OwnedFd, Errno> {
+    let fd = own(call, number)?;
+    match paths::rights(&call.house.roots, &fd, (call.thread(), number)).contains(OFlags::PATH) {
+        true => Err(Errno(libc::EBADF)),
+        false => Ok(fd),
+    }
 }
 
 /// fchmodat(2).
@@ -83,9 +93,9 @@ pub fn chmod(call: &Call<'_>, descriptor: i32, place: usize, flags: i32) -> Answ
 
 /// fchmod(2).
 pub fn fchmod(call: &Call<'_>) -> Answer {
-    let fd = own(call, call.int(0))?;
+    let fd = own_opened(call, call.int(0))?;
     let mode = Mode::from_raw_mode(call.word(1) as u32 & 0o7777);
-    rustix::fs::fchmod(&fd, mode).map_err(errno)?;
+    rustix::fs::chmod(own_name(&fd), mode).map_err(errno)?;
     DONE
 }
 
@@ -117,9 +127,9 @@ pub fn chown(call: &Call<'_>, descriptor: i32, place: usize, flags: i32) -> Answ
 
 /// fchown(2).
 pub fn fchown(call: &Call<'_>) -> Answer {
-    let fd = own(call, call.int(0))?;
+    let fd = own_opened(call, call.int(0))?;
     let (user, group) = owner(call, 1);
-    rustix::fs::fchown(&fd, user, group).map_err(errno)?;
+    rustix::fs::chownat(&fd, "", user, group, AtFlags::EMPTY_PATH).map_err(errno)?;
     DONE
 }
 
@@ -156,8 +166,8 @@ pub fn times(call: &Call<'_>) -> Answer {
         if descriptor == libc::AT_FDCWD {
             return Err(Errno(libc::EFAULT));
         }
-        let fd = own(call, descriptor)?;
-        rustix::fs::futimens(&fd, &times).map_err(errno)?;
+        let fd = own_opened(call, descriptor)?;
+        rustix::fs::utimensat(&fd, "", &times, AtFlags::EMPTY_PATH).map_err(errno)?;
         return DONE;
     }
     let path = call.path(path_at)?;
@@ -212,15 +222,7 @@ fn attribute_name(call: &Call<'_>, place: usize) -> Result<Vec<u8>, Errno> {
 /// What setxattr(2) or removexattr(2) means: by path, without following, or a descriptor.
 fn attribute_target(call: &Call<'_>) -> Result<OwnedFd, Errno> {
     match call.number {
-        Sysno::fsetxattr | Sysno::fremovexattr => {
-            let fd = own(call, call.int(0))?;
-            let flags = rustix::fs::fcntl_getfl(&fd).map_err(errno)?;
-            // By its name it could be done, which is not what was asked.
-            if flags.contains(OFlags::PATH) {
-                return Err(Errno(libc::EBADF));
-            }
-            Ok(fd)
-        }
+        Sysno::fsetxattr | Sysno::fremovexattr => own_opened(call, call.int(0)),
         Sysno::lsetxattr | Sysno::lremovexattr => {
             changeable(call, libc::AT_FDCWD, &call.path(0)?, Last::Keep)
         }

@@ -37,7 +37,11 @@ pub fn link(call: &Call<'_>, from: (i32, usize), to: (i32, usize), flags: i32) -
     let found = call.find(from.0, &old, last)?;
     if let Object::Descriptor { process, number } = found.object {
         let target = creatable(call, to.0, &new)?;
-        return link_nameless(call, paths::copied(&found, (process, number))?, &target);
+        return link_nameless(
+            call,
+            paths::copied(&call.house.roots, &found, (process, number))?,
+            &target,
+        );
     }
     // Before the new name is looked at.
     rustix::fs::statat(&found.folder, found.name.as_c_str(), AtFlags::SYMLINK_NOFOLLOW)
@@ -79,8 +83,8 @@ fn link_own(call: &Call<'_>, descriptor: i32, folder: i32, new: &[u8]) -> Answer
     let start = Start::of(&call.house.roots, call.thread(), descriptor)?;
     let target = creatable(call, folder, new)?;
     let Some(path) = start.path.clone() else {
-        let copy = heliostat_base::seal::descriptor_of(call.thread(), descriptor)?;
-        return link_nameless(call, copy.into(), &target);
+        let copy = paths::copy(&call.house.roots, call.thread(), descriptor)?;
+        return link_nameless(call, copy, &target);
     };
     not_there(&target)?;
     target.writable()?;

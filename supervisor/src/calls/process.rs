@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use heliostat_base::seal::{self, Reply};
 use heliostat_base::sys::{Errno, Sysno};
 
+use crate::births;
 use crate::call::{Answer, Call, DONE};
 use crate::fence::CORE_BYTES_MAX;
 use crate::filter::NAMESPACES;
@@ -128,11 +129,33 @@ fn birth(call: &Call<'_>) -> Answer {
     if tree::is_ending() {
         return Err(Errno(libc::EAGAIN));
     }
+    if call.house.made.is_some() {
+        note_sharing(call);
+    }
     if !call.house.births.take_one(call.house.roots.proc(), call.thread()) {
         call.house.note_call(call, "more processes and threads than the policy's limit");
         return Err(Errno(libc::EAGAIN));
     }
     Ok(Reply::Continue)
+}
+
+/// Takes down that a new process will share its parent's table of descriptors or memory. With
+/// vfork(2) the parent waits, unless the child leaves a thread of its own behind.
+fn note_sharing(call: &Call<'_>) {
+    let house = call.house;
+    let flags = match call.number {
+        Sysno::clone => call.int(0),
+        Sysno::vfork => libc::CLONE_VM | libc::CLONE_VFORK,
+        _ => 0,
+    };
+    let has = |flag| flags & flag != 0;
+    let stays = match has(libc::CLONE_THREAD) {
+        true => births::is_lent(house.roots.proc(), call.thread()),
+        false => has(libc::CLONE_FILES) || (has(libc::CLONE_VM) && !has(libc::CLONE_VFORK)),
+    };
+    if stays {
+        house.shares.store(true, Relaxed);
+    }
 }
 
 fn priority(call: &Call<'_>) -> Answer {

@@ -7,7 +7,7 @@ use heliostat_base::sys::Errno;
 use rustix::fs::{inotify, FlockOperation};
 
 use crate::call::{own_name, Answer, Call, Last};
-use crate::paths::{errno, Start};
+use crate::paths::{self, errno, Start};
 
 /// inotify_add_watch(2).
 pub fn add(call: &Call<'_>) -> Answer {
@@ -46,7 +46,7 @@ pub fn flock(call: &Call<'_>) -> Answer {
         EXCLUSIVE_NOW => FlockOperation::NonBlockingLockExclusive,
         _ => return Ok(Reply::Continue),
     };
-    let copy: OwnedFd = seal::descriptor_of(call.thread(), call.int(0))?.into();
+    let copy = paths::copy(&call.house.roots, call.thread(), call.int(0))?;
     let start = Start::from(&call.house.roots, copy);
     let is_granted = match &start.path {
         Some(path) => call.describable(&start, path).is_ok(),
@@ -57,6 +57,10 @@ pub fn flock(call: &Call<'_>) -> Answer {
         return Err(Errno(libc::EBADF));
     }
     call.check()?;
+    if !call.house.fenced.copies {
+        // Both arguments are numbers. Who puts another file there meanwhile locks that one.
+        return Ok(Reply::Continue);
+    }
     rustix::fs::flock(&start.fd, operation).map_err(errno)?;
     Ok(Reply::Value(0))
 }

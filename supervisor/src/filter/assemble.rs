@@ -234,6 +234,19 @@ mod tests {
     }
 
     #[test]
+    fn sockets_are_asked_about_where_descriptors_cannot_be_copied() {
+        let verdict = |copies, call: Sysno| {
+            let fenced = Fenced { signals: true, copies, ..Fenced::default() };
+            run(&assemble(fenced), call as u32, [libc::AF_INET as u64, 1, 0, 0, 0, 0])
+        };
+        let (pass, ask) = (Instruction::end(Verdict::Allow), Instruction::end(Verdict::Notify));
+        assert_eq!([true, false].map(|copies| verdict(copies, Sysno::socket)), [pass, ask]);
+        let absent = Instruction::end(Verdict::Errno(libc::ENOSYS as u16));
+        let watchers = [true, false].map(|copies| verdict(copies, Sysno::inotify_init1));
+        assert_eq!(watchers, [pass, absent]);
+    }
+
+    #[test]
     fn root_asks_before_it_becomes_another() {
         let verdict = |root, id: u64| {
             let program = assemble(Fenced { signals: true, root, ..Fenced::default() });
@@ -256,6 +269,7 @@ mod tests {
                 counts: !signals,
                 root: signals,
                 becomes: signals,
+                copies: signals,
             };
             let length = assemble(every).len();
             assert!(length < 4096, "{length} instructions");

@@ -10,10 +10,10 @@ mod supervisor;
 mod table;
 
 pub use assemble::{assemble, of_supervisor};
-pub use table::NAMESPACES;
+pub use table::{passes_socket, NAMESPACES};
 
 /// What others see to, so that the filter need not, and what it has to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fenced {
     /// Signals reach only processes behind the same fence (Landlock ABI 6, Linux 6.12).
     pub signals: bool,
@@ -31,4 +31,23 @@ pub struct Fenced {
     pub root: bool,
     /// The program has the right to become others, and asks each time.
     pub becomes: bool,
+    /// The program's descriptors can be copied, so that it makes its sockets itself.
+    pub copies: bool,
+}
+
+impl Default for Fenced {
+    /// Nobody sees to anything, and descriptors can be copied, as on most hosts.
+    fn default() -> Self {
+        Self {
+            signals: false,
+            ipc: false,
+            queues: false,
+            bounds: false,
+            hides_users: false,
+            counts: false,
+            root: false,
+            becomes: false,
+            copies: true,
+        }
+    }
 }

@@ -26,8 +26,14 @@ pub fn rule(number: u32, fenced: Fenced) -> Rule {
     if RINGS.contains(&call) {
         return Rule::Always(Verdict::Errno(libc::ENOSYS as u16));
     }
-    if call == Sysno::clone && fenced.counts {
+    if call == Sysno::clone && (fenced.counts || !fenced.copies) {
         return Rule::Always(Verdict::Notify);
+    }
+    if !fenced.copies && call == Sysno::socket {
+        return Rule::Always(Verdict::Notify);
+    }
+    if !fenced.copies && WATCHERS.contains(&call) {
+        return Rule::Always(Verdict::Errno(libc::ENOSYS as u16));
     }
     if call == Sysno::fcntl {
         return Rule::If(Condition::LowIn(1, descriptor_commands(fenced)));
@@ -66,6 +72,10 @@ fn descriptor_commands(fenced: Fenced) -> &'static [u32] {
 /// Make calls that no filter sees. Programs and runtimes that know them (libuv, tokio) try them and go
 /// on without, so that nobody is asked, and nothing is told as refused.
 const RINGS: &[Sysno] = &[Sysno::io_uring_setup, Sysno::io_uring_enter, Sysno::io_uring_register];
+
+/// Make what the supervisor could add no watch to, where it cannot copy descriptors. Programs look
+/// by themselves now and then on kernels without it.
+const WATCHERS: &[Sysno] = &[Sysno::inotify_init, Sysno::inotify_init1];
 
 /// Reach only processes behind the same fence, where the kernel has one for them.
 const SIGNALS: &[Sysno] = &[
@@ -270,6 +280,12 @@ const TYPES_OF_PAIRS: &[u32] =
 /// The default of the type, TCP and UDP. Not MPTCP, whose kernel connects to addresses that its
 /// peer names, nor ICMP, nor what else hides behind a familiar type.
 const PROTOCOLS: &[u32] = &[0, libc::IPPROTO_TCP as u32, libc::IPPROTO_UDP as u32];
+
+/// Whether a socket of this domain, type and protocol passes where the program makes its own.
+pub fn passes_socket(numbers: [i32; 3]) -> bool {
+    let lists = [DOMAINS, TYPES, PROTOCOLS];
+    lists.iter().zip(numbers).all(|(list, number)| list.contains(&(number as u32)))
+}
 
 /// Pass under a condition. Who is 0 is oneself.
 #[rustfmt::skip]

@@ -15,7 +15,8 @@ use crate::paths::errno;
 /// bind(2). A port that the kernel chooses is always had, as connecting would give one, but
 /// listening there is judged by itself.
 pub fn bind(call: &Call<'_>) -> Answer {
-    let socket = Socket::of(call, call.int(0))?;
+    // What is not kept is bound or connected.
+    let socket = Socket::of(call, call.int(0), libc::EINVAL)?;
     match address::read(call, call.word(1), call.word(2))? {
         Address::Inet(at) => {
             if !may_bind(call, &socket, at) {
@@ -26,7 +27,7 @@ pub fn bind(call: &Call<'_>) -> Answer {
                 call.house.note_ask(call, Ask::Listen(at), true);
             }
             call.check()?;
-            rustix::net::bind(&socket.fd, &at).map_err(errno)?;
+            bind_inet(call, &socket, at)?;
         }
         Address::Path(path) => unix::bind(call, &socket, &path)?,
         // Without a name the kernel chooses an abstract one.
@@ -39,6 +40,15 @@ pub fn bind(call: &Call<'_>) -> Answer {
     DONE
 }
 
+/// What the program has closed may still be kept, and holds its port.
+fn bind_inet(call: &Call<'_>, socket: &Socket, at: SocketAddr) -> Result<(), Errno> {
+    let bind = || rustix::net::bind(&socket.fd, &at).map_err(errno);
+    match (bind(), &call.house.made) {
+        (Err(Errno(libc::EADDRINUSE)), Some(made)) if made.let_go_closed(call.house) => bind(),
+        (done, _) => done,
+    }
+}
+
 /// A datagram socket at any port hears everybody, so that somebody must be granted.
 fn may_bind(call: &Call<'_>, socket: &Socket, at: SocketAddr) -> bool {
     let policy = &call.house.policy;
@@ -49,7 +59,15 @@ fn may_bind(call: &Call<'_>, socket: &Socket, at: SocketAddr) -> bool {
 
 /// listen(2). A socket that has no address yet gets one of all addresses and any port.
 pub fn listen(call: &Call<'_>) -> Answer {
-    let socket = Socket::of(call, call.int(0))?;
+    let made = call.house.made.as_ref();
+    let socket = match Socket::of(call, call.int(0), libc::EINVAL) {
+        Err(Errno(libc::EINVAL))
+            if made.is_some_and(|made| made.has_listener(call, call.int(0))) =>
+        {
+            return DONE;
+        }
+        other => other?,
+    };
     if socket.family != AddressFamily::UNIX {
         let at = rustix::net::getsockname(&socket.fd).map_err(errno)?;
         let at = SocketAddr::try_from(at).map_err(errno)?;
@@ -64,5 +82,8 @@ pub fn listen(call: &Call<'_>) -> Answer {
     }
     call.check()?;
     rustix::net::listen(&socket.fd, call.int(1)).map_err(errno)?;
+    if let Some(made) = made {
+        made.listens(&socket.fd);
+    }
     DONE
 }

@@ -13,19 +13,31 @@ use crate::paths::errno;
 
 /// connect(2): the address is judged, and the supervisor's copy of the socket connected.
 pub fn connect(call: &Call<'_>) -> Answer {
-    let socket = Socket::of(call, call.int(0))?;
+    let socket = Socket::of(call, call.int(0), libc::EISCONN)?;
+    let done = to(call, &socket);
+    if let Some(made) = call.house.made.as_ref().filter(|_| socket.is_connection()) {
+        match done {
+            Ok(_) => made.let_go(&socket.fd),
+            Err(Errno(libc::EINPROGRESS | libc::EINTR)) => made.connects(&socket.fd),
+            Err(_) => {}
+        }
+    }
+    done
+}
+
+fn to(call: &Call<'_>, socket: &Socket) -> Answer {
     match address::read(call, call.word(1), call.word(2))? {
         Address::None => {
             call.check()?;
             rustix::net::connect_unspec(&socket.fd).map_err(errno)?;
         }
         Address::Inet(to) => {
-            let way = reach::judge(call, &socket, to)?;
+            let way = reach::judge(call, socket, to)?;
             call.check()?;
-            connect_inet(call, &socket, way)?;
+            connect_inet(call, socket, way)?;
         }
         Address::Path(path) if call.house.control.is_at(&path) => {
-            return control::connect(call, &socket);
+            return control::connect(call, socket);
         }
         Address::Path(path) => {
             let (_held, name) = unix::destination(call, &path)?;

@@ -7,10 +7,11 @@ use heliostat_base::seal;
 use heliostat_base::sys::Errno;
 
 use super::address::{self, Address};
+use super::send::BY_KERNEL;
 use crate::call::Call;
 
 /// Bytes of `msghdr`, `iovec` and `cmsghdr` (source: socket.h, 64 bits).
-const HEADER_BYTES: usize = 56;
+pub const HEADER_BYTES: usize = 56;
 const VECTOR_BYTES: usize = 16;
 const CONTROL_HEADER_BYTES: usize = 16;
 /// Buffers of one message (source: UIO_MAXIOV, linux/uio.h).
@@ -18,7 +19,7 @@ const VECTORS_MAX: u64 = 1024;
 /// Bytes that are copied at once, since many messages may wait. A stream takes a message in parts.
 pub const BYTES_MAX: usize = 1 << 20;
 /// Bytes of control messages: the descriptors of one message (SCM_MAX_FD, 253) and more.
-const CONTROL_BYTES_MAX: u64 = 4096;
+pub const CONTROL_BYTES_MAX: u64 = 4096;
 
 /// What a message carries.
 pub struct Message {
@@ -56,7 +57,8 @@ impl Message {
     }
 }
 
-fn word_at(bytes: &[u8], at: usize) -> u64 {
+/// The word at a place of bytes.
+pub fn word_at(bytes: &[u8], at: usize) -> u64 {
     bytes.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |word| u64::from_ne_bytes(*word))
 }
 
@@ -99,22 +101,31 @@ fn control(call: &Call<'_>, at: u64, length: u64) -> Result<Vec<OwnedFd>, Errno>
     let mut bytes = vec![0; length as usize];
     seal::read_memory(call.thread(), at, &mut bytes)?;
     let mut descriptors = Vec::new();
-    for (level, kind, data) in parts(&bytes)? {
-        match (level, kind) {
-            (libc::SOL_SOCKET, libc::SCM_RIGHTS) => {
-                for number in data.chunks_exact(4) {
-                    let number = RawFd::from_ne_bytes([number[0], number[1], number[2], number[3]]);
-                    descriptors.push(seal::descriptor_of(call.thread(), number)?);
+    for part in parts(&bytes)? {
+        allowed(call, &part)?;
+        if let (libc::SOL_SOCKET, libc::SCM_RIGHTS, data) = part {
+            for number in data.chunks_exact(4) {
+                let number = RawFd::from_ne_bytes([number[0], number[1], number[2], number[3]]);
+                if call.house.made.is_some() {
+                    return Err(BY_KERNEL);
                 }
-            }
-            (libc::SOL_SOCKET, libc::SCM_CREDENTIALS) => own_credentials(call, data)?,
-            _ => {
-                call.house.note_call(call, &format!("control messages of level {level}"));
-                return Err(Errno(libc::EINVAL));
+                descriptors.push(seal::descriptor_of(call.thread(), number)?);
             }
         }
     }
     Ok(descriptors)
+}
+
+/// Whether a control message may be sent: EINVAL, EPERM.
+pub fn allowed(call: &Call<'_>, (level, kind, data): &Part<'_>) -> Result<(), Errno> {
+    match (*level, *kind) {
+        (libc::SOL_SOCKET, libc::SCM_RIGHTS) => Ok(()),
+        (libc::SOL_SOCKET, libc::SCM_CREDENTIALS) => own_credentials(call, data),
+        _ => {
+            call.house.note_call(call, &format!("control messages of level {level}"));
+            Err(Errno(libc::EINVAL))
+        }
+    }
 }
 
 /// EPERM for credentials that are not the caller's, as the kernel has it without capabilities.

@@ -2,13 +2,16 @@
 //!
 //! An address in the program's memory could change between the look at it and its use, and so
 //! could the socket behind a number. So both are copied first: the address once, the socket by
-//! pidfd_getfd(2); what was judged is what is used.
+//! pidfd_getfd(2), or it was made by the supervisor (`made`); what was judged is what is used.
 
 pub mod address;
 mod bind;
 mod connect;
 mod control;
+mod frozen;
+mod holders;
 pub mod lookup;
+mod made;
 pub mod message;
 mod option;
 mod reach;
@@ -18,6 +21,7 @@ mod unix;
 
 pub use control::ControlPlane;
 pub use lookup::{Lookups, Told};
+pub use made::Made;
 
 use heliostat_base::sys::Sysno;
 

@@ -53,7 +53,7 @@ pub fn set(call: &Call<'_>) -> Answer {
 }
 
 fn join(call: &Call<'_>, option: i32) -> Answer {
-    let socket = Socket::of(call, call.int(0))?;
+    let socket = Socket::of(call, call.int(0), libc::EPERM)?;
     let mut bytes = [0; GROUP_BYTES];
     let length = usize::try_from(call.int(4)).map_err(|_| Errno(libc::EINVAL))?;
     let bytes = &mut bytes[..length.min(GROUP_BYTES)];

@@ -12,14 +12,14 @@ use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAd
 use super::address::{self, Address};
 use super::message::{self, Message};
 use super::socket::Socket;
-use super::{reach, unix};
+use super::{frozen, reach, unix};
 use crate::call::{Answer, Call};
 use crate::paths::errno;
 
 /// Messages of one sendmmsg(2) (source: UIO_MAXIOV, linux/uio.h).
-const MESSAGES_MAX: u32 = 1024;
+pub const MESSAGES_MAX: u32 = 1024;
 /// Bytes of `mmsghdr`, and where it counts what was sent.
-const MESSAGE_BYTES: u64 = 64;
+pub const MESSAGE_BYTES: u64 = 64;
 const SENT_AT: u64 = 56;
 /// Bytes of one message at most (source: MAX_RW_COUNT, linux/fs.h).
 const MESSAGE_BYTES_MAX: usize = 0x7fff_f000;
@@ -34,9 +34,13 @@ const FLAGS: i32 = libc::MSG_DONTWAIT
     | libc::MSG_CONFIRM
     | libc::MSG_DONTROUTE;
 
+/// Never seen by programs: the kernel has to make the call, as no copy can be had of the socket or of
+/// a descriptor in the message (source: linux/errno.h, ENOTSUPP).
+pub const BY_KERNEL: Errno = Errno(524);
+
 /// sendto(2) with an address.
 pub fn to(call: &Call<'_>) -> Answer {
-    let socket = Socket::of(call, call.int(0))?;
+    let socket = Socket::of(call, call.int(0), libc::EISCONN)?;
     let to = match call.word(4) {
         0 => None,
         at => Some(address::read(call, at, call.word(5))?),
@@ -48,9 +52,14 @@ pub fn to(call: &Call<'_>) -> Answer {
 
 /// sendmsg(2).
 pub fn message(call: &Call<'_>) -> Answer {
-    let socket = Socket::of(call, call.int(0))?;
-    let sent = in_parts(call, &socket, call.word(1), call.int(2))?;
-    Ok(Reply::Value(sent as i64))
+    let socket = match Socket::of(call, call.int(0), BY_KERNEL.0) {
+        Err(BY_KERNEL) => return frozen::message(call),
+        other => other?,
+    };
+    match in_parts(call, &socket, call.word(1), call.int(2)) {
+        Err(BY_KERNEL) => frozen::message(call),
+        sent => Ok(Reply::Value(sent? as i64)),
+    }
 }
 
 /// Sends the message whose header is at `at`; a stream takes one that is longer than what is
@@ -75,11 +84,15 @@ fn in_parts(call: &Call<'_>, socket: &Socket, at: u64, flags: i32) -> Result<usi
 
 /// sendmmsg(2): an error counts only if nothing was sent before it.
 pub fn messages(call: &Call<'_>) -> Answer {
-    let socket = Socket::of(call, call.int(0))?;
+    let socket = match Socket::of(call, call.int(0), BY_KERNEL.0) {
+        Err(BY_KERNEL) => return frozen::messages(call),
+        other => other?,
+    };
     let count = (call.word(2) as u32).min(MESSAGES_MAX);
     for place in 0..count {
         match one_of_many(call, &socket, place) {
             Ok(()) => {}
+            Err(BY_KERNEL) if place == 0 => return frozen::messages(call),
             Err(error) if place == 0 => return Err(error),
             Err(_) => return Ok(Reply::Value(i64::from(place))),
         }

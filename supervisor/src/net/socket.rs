@@ -11,6 +11,7 @@ use rustix::fs::OFlags;
 use rustix::net::{sockopt, AddressFamily, SocketType};
 
 use crate::call::{Answer, Call};
+use crate::filter;
 use crate::paths::errno;
 
 /// How long one wait lasts before it is looked whether anybody still waits for the answer.
@@ -19,7 +20,7 @@ const TICK: Duration = Duration::from_millis(250);
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// The type of a socket without its flags (source: net.h, SOCK_TYPE_MASK).
-const KIND: i32 = 0xf;
+pub const KIND: i32 = 0xf;
 
 /// A second descriptor of a socket of the program's.
 pub struct Socket {
@@ -32,12 +33,16 @@ pub struct Socket {
 }
 
 impl Socket {
-    /// Descriptor `number` of the caller. EBADF, ENOTSOCK.
-    pub fn of(call: &Call<'_>, number: i32) -> Result<Self, Errno> {
-        let fd = match seal::descriptor_of(call.thread(), number) {
-            // What pidfd_getfd(2) says of a number below zero.
-            Err(Errno(libc::EINVAL)) => return Err(Errno(libc::EBADF)),
-            other => other?,
+    /// Descriptor `number` of the caller. EBADF, ENOTSOCK; `unkept` of a socket that cannot be
+    /// copied and is not kept any more, or never was.
+    pub fn of(call: &Call<'_>, number: i32, unkept: i32) -> Result<Self, Errno> {
+        let fd = match &call.house.made {
+            Some(made) => made.find(call, number)?.ok_or(Errno(unkept))?,
+            None => match seal::descriptor_of(call.thread(), number) {
+                // What pidfd_getfd(2) says of a number below zero.
+                Err(Errno(libc::EINVAL)) => return Err(Errno(libc::EBADF)),
+                other => other?,
+            },
         };
         let family = sockopt::socket_domain(&fd).map_err(errno)?;
         let kind = sockopt::socket_type(&fd).map_err(errno)?;
@@ -52,6 +57,11 @@ impl Socket {
     /// Whether it has one peer and one order of bytes.
     pub fn is_stream(&self) -> bool {
         self.kind == SocketType::STREAM
+    }
+
+    /// Whether it has one peer, and no more is asked about it once it is connected.
+    pub fn is_connection(&self) -> bool {
+        self.kind != SocketType::DGRAM
     }
 
     /// Whether the program hears of the end of a MSG_ZEROCOPY; elsewhere the kernel ignores it.
@@ -113,8 +123,13 @@ impl Socket {
 /// what is judged is what the kernel goes on with.
 pub fn make(call: &Call<'_>) -> Answer {
     let (domain, kind, protocol) = (call.int(0), call.int(1) & KIND, call.int(2));
-    if domain == libc::AF_UNIX && kind == libc::SOCK_SEQPACKET && protocol == 0 {
-        return Ok(Reply::Continue);
+    let packets = domain == libc::AF_UNIX && kind == libc::SOCK_SEQPACKET && protocol == 0;
+    match &call.house.made {
+        Some(made) if packets || filter::passes_socket([domain, kind, protocol]) => {
+            return made.make(call)
+        }
+        None if packets => return Ok(Reply::Continue),
+        _ => {}
     }
     call.house
         .note_call(call, &format!("sockets of domain {domain}, type {kind}, protocol {protocol}"));

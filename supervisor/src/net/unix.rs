@@ -8,6 +8,7 @@
 use std::ffi::{CString, OsStr};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
+use std::sync::Mutex;
 
 use heliostat_base::seal;
 use heliostat_base::sys::Errno;
@@ -48,18 +49,47 @@ pub fn bind(call: &Call<'_>, socket: &Socket, path: &[u8]) -> Result<(), Errno> 
     let asked = CString::new(path).map_err(|_| Errno(libc::EINVAL))?;
     let umask = Mode::from_raw_mode(call.umask());
     call.check()?;
+    let (folder, guarded) = (start.as_ref().map(|start| &*start.fd), has_guarded(call, &found));
     std::thread::scope(|scope| {
-        let made = scope.spawn(|| {
-            seal::leave_shared_folder()?;
-            if let Some(start) = &start {
-                rustix::process::fchdir(&start.fd).map_err(errno)?;
+        let made = scope.spawn(|| match seal::leave_shared_folder() {
+            Ok(()) => {
+                if let Some(folder) = folder {
+                    rustix::process::fchdir(folder).map_err(errno)?;
+                }
+                rustix::process::umask(umask);
+                fence(&found.folder)?;
+                make(socket, &asked, &found, guarded)
             }
-            rustix::process::umask(umask);
-            fence(&found.folder)?;
-            make(socket, &asked, &found, has_guarded(call, &found))
+            Err(_) => {
+                fence(&found.folder)?;
+                in_shared_folder(socket, folder, umask, || make(socket, &asked, &found, guarded))
+            }
         });
         made.join().unwrap_or(Err(Errno(libc::EIO)))
     })
+}
+
+/// Where a thread gets no working folder of its own (unshare(2) is refused in containers), all
+/// threads stand in the program's for a moment: none of them uses a relative name, and one at a time
+/// comes here. The mask stays; the new name takes its mode from the socket instead.
+fn in_shared_folder(
+    socket: &Socket,
+    folder: Option<&OwnedFd>,
+    umask: Mode,
+    make: impl FnOnce() -> Result<(), Errno>,
+) -> Result<(), Errno> {
+    static ONE: Mutex<()> = Mutex::new(());
+    let _one = ONE.lock();
+    let all = Mode::from_raw_mode(0o777);
+    let before = rustix::fs::fstat(&socket.fd).map_err(errno)?.st_mode & 0o7777;
+    rustix::fs::fchmod(&socket.fd, all.difference(umask)).map_err(errno)?;
+    let made = folder.map_or(Ok(()), |folder| rustix::process::fchdir(folder).map_err(errno));
+    let made = made.and_then(|()| make());
+    let _ = rustix::fs::fchmod(&socket.fd, Mode::from_raw_mode(before));
+    if folder.is_some() {
+        let _ = rustix::process::chdir("/");
+    }
+    made
 }
 
 /// Makes the socket by its name, or where that leads elsewhere for this process (/proc/self), or

@@ -9,7 +9,7 @@ use heliostat_base::seal;
 use heliostat_base::sys::Errno;
 use rustix::fs::{Mode, OFlags};
 
-use super::{errno, host_path, Found, Roots};
+use super::{errno, host_path, read_proc, Found, Roots, Start};
 use crate::call::own_name;
 
 /// Opens the file of descriptor `number` of a process anew, with no more rights than the
@@ -27,9 +27,8 @@ pub fn reopen(
     wanted: OFlags,
     mode: Mode,
 ) -> Result<OwnedFd, Errno> {
-    let fd = copied(found, (process, number))?;
-    // Without an answer it has no right but to be looked at.
-    let has = rustix::fs::fcntl_getfl(&fd).unwrap_or(OFlags::PATH);
+    let fd = copied(roots, found, (process, number))?;
+    let has = rights(roots, &fd, (process, number));
     let reads = |flags: OFlags| !flags.contains(OFlags::WRONLY);
     let writes = |flags: OFlags| flags.intersects(OFlags::WRONLY | OFlags::RDWR);
     if has.contains(OFlags::PATH) && lies_outside(roots, &fd) {
@@ -52,11 +51,43 @@ pub fn reopen(
 /// A copy of the descriptor that a walk has found. The number may have become another process's
 /// after the walk: only while that process's folder, which is held, still has the entry, what was
 /// copied before is its own.
-pub fn copied(found: &Found, (process, number): (i32, i32)) -> Result<OwnedFd, Errno> {
-    let copy = seal::descriptor_of(process, number)?;
+pub fn copied(
+    roots: &Roots,
+    found: &Found,
+    (process, number): (i32, i32),
+) -> Result<OwnedFd, Errno> {
+    let copy = copy(roots, process, number)?;
     let flags = rustix::fs::AtFlags::SYMLINK_NOFOLLOW;
     rustix::fs::statat(&found.folder, found.name.as_c_str(), flags).map_err(errno)?;
-    Ok(copy.into())
+    Ok(copy)
+}
+
+/// A copy of a thread's descriptor or, where descriptors cannot be copied, what it stands for, opened
+/// by path only: enough for all that goes by its name in /proc.
+///
+/// # Errors
+/// EBADF if there is none.
+pub fn copy(roots: &Roots, thread: i32, number: i32) -> Result<OwnedFd, Errno> {
+    match seal::descriptor_of(thread, number) {
+        Err(Errno(libc::EPERM | libc::ENOSYS)) => Start::open(roots, thread, number),
+        other => Ok(other?.into()),
+    }
+}
+
+/// The flags with which a thread's descriptor was opened, of which `fd` is a copy; that it was opened
+/// by path only, and so has no right but to be looked at, where there is no answer.
+pub fn rights(roots: &Roots, fd: &OwnedFd, (thread, number): (i32, i32)) -> OFlags {
+    let own = rustix::fs::fcntl_getfl(fd).unwrap_or(OFlags::PATH);
+    if !own.contains(OFlags::PATH) {
+        return own;
+    }
+    // Opened by path only by the program, or here (proc_pid_fdinfo(5)). Another descriptor that has
+    // come to that number meanwhile is the program's as well.
+    let text = read_proc(roots.proc(), &format!("{thread}/fdinfo/{number}")).unwrap_or_default();
+    let mut lines = std::str::from_utf8(&text).unwrap_or_default().lines();
+    let flags = lines.find_map(|line| line.strip_prefix("flags:"));
+    let flags = flags.and_then(|octal| u32::from_str_radix(octal.trim(), 8).ok());
+    flags.map_or(own, OFlags::from_bits_retain)
 }
 
 fn lies_outside(roots: &Roots, fd: &OwnedFd) -> bool {

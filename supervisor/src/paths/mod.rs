@@ -20,7 +20,7 @@ mod walk;
 
 pub use found::{Found, Object};
 pub use guarded::open as open_guarded;
-pub use held::{copied, reopen};
+pub use held::{copied, copy, reopen, rights};
 pub use own::View;
 pub use proc::{link as link_of_proc, Caller, Sandbox};
 pub use quick::{open as quick, parent as quick_parent, writes};
@@ -34,7 +34,7 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
 use heliostat_base::sys::Errno;
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{Dir, DirEntry, Mode, OFlags};
 
 /// Symbolic links followed in one path (source: path_resolution(7)).
 pub const LINKS_MAX: usize = 40;
@@ -154,6 +154,17 @@ pub fn read_proc(proc: &OwnedFd, entry: &str) -> Option<Vec<u8>> {
             return Some(text);
         }
     }
+}
+
+/// The entries of a folder of /proc that are numbers; none if there is no such folder.
+pub fn numbers_in(proc: &OwnedFd, folder: &str) -> Vec<i32> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let opened = rustix::fs::openat(proc, folder, flags, Mode::empty());
+    let Some(entries) = opened.ok().and_then(|fd| Dir::read_from(fd).ok()) else {
+        return Vec::new();
+    };
+    let number = |entry: DirEntry| entry.file_name().to_str().ok()?.parse().ok();
+    entries.filter_map(|entry| number(entry.ok()?)).collect()
 }
 
 /// Bytes of an entry of /proc that are read.

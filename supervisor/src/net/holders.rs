@@ -1,0 +1,64 @@
+//! Which sockets the program's processes have in their tables of descriptors, by proc(5).
+
+use std::collections::BTreeSet;
+use std::os::fd::OwnedFd;
+
+use heliostat_base::sys::Errno;
+use rustix::fs::{AtFlags, FileType};
+
+use super::made::Identity;
+use crate::house::House;
+use crate::paths::{errno, numbers_in, Sandbox};
+
+/// The socket that is descriptor `number` of a thread.
+///
+/// # Errors
+/// EBADF, ENOTSOCK.
+pub fn socket_at(proc: &OwnedFd, thread: i32, number: i32) -> Result<Identity, Errno> {
+    if number < 0 {
+        return Err(Errno(libc::EBADF));
+    }
+    let found = rustix::fs::statat(proc, format!("{thread}/fd/{number}"), AtFlags::empty());
+    let status = found.map_err(|error| match error {
+        rustix::io::Errno::NOENT => Errno(libc::EBADF),
+        other => errno(other),
+    })?;
+    match FileType::from_raw_mode(status.st_mode) {
+        FileType::Socket => Ok((status.st_dev, status.st_ino)),
+        _ => Err(Errno(libc::ENOTSOCK)),
+    }
+}
+
+/// Which of these sockets no process of the program has. First the tables of processes are looked
+/// through, then those of threads, which may have tables of their own; no further than needed.
+pub fn missing(house: &House, sockets: BTreeSet<Identity>) -> BTreeSet<Identity> {
+    let mut left = sockets;
+    let processes = house.all();
+    for process in &processes {
+        take_found(house, *process, &mut left);
+    }
+    for process in processes {
+        for thread in numbers_in(house.roots.proc(), &format!("{process}/task")) {
+            if left.is_empty() {
+                return left;
+            }
+            if thread != process {
+                take_found(house, thread, &mut left);
+            }
+        }
+    }
+    left
+}
+
+/// Takes out what a thread has.
+fn take_found(house: &House, thread: i32, left: &mut BTreeSet<Identity>) {
+    let proc = house.roots.proc();
+    for number in numbers_in(proc, &format!("{thread}/fd")) {
+        if left.is_empty() {
+            return;
+        }
+        if let Ok(found) = socket_at(proc, thread, number) {
+            left.remove(&found);
+        }
+    }
+}
