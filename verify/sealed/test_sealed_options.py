@@ -47,7 +47,10 @@ print(tried(stream, four, socket.SOL_SOCKET, socket.SO_BINDTODEVICE, b"lo"), tri
 """
 
 
-def test_options_that_programs_set_pass_and_groups_are_joined_that_are_granted():
-    done = sealed(["--connect", "239.1.2.3:5000"], OPTIONS)
+@pytest.mark.parametrize("stub", [False, True], ids=["raw", "stub"])
+def test_options_that_programs_set_pass_and_groups_are_joined_that_are_granted(tmp_path, stub):
+    """By the program's own calls and by those that the stub has taken over in libc's text."""
+    place = {"HELIOSTAT_SOCKET": str(tmp_path / "control.sock")}
+    done = sealed(["--connect", "239.1.2.3:5000"], OPTIONS, environment=place, stub=stub)
     assert done.stdout.splitlines() == ["set EPERM", "set", "EPERM ENOPROTOOPT"], done
     assert "--connect 239.1.2.4" in sealed(["--verbose"], OPTIONS.replace("239.1.2.3", "239.1.2.4")).stderr
