@@ -14,7 +14,8 @@
 //! 0    state u32            generation << 8 | SlotState; both sides, by compare-and-swap
 //! 4    family u8, 0, client port u16, 8: server port u16, 0 x 6, 16: client ip, 32: server ip
 //! 48   client inode u64     of the shadow socket, for identity checks
-//! 64   closed u32           bit 0: client left for good, bit 1: server did
+//! 64   closed u32           bit 0: client left for good, bit 1: server did; 2: its children hold it;
+//!                           bits 3, 4: the client's, the server's end is the kernel's alone
 //! 68   acceptor session index u32, 72: its generation u32
 //! 76   holders u32 x 2      processes holding the client's, the server's end (a hint)
 //! 128  client->server direction, 256 bytes
@@ -94,6 +95,10 @@ pub mod slot {
     /// Bit of `CLOSED`: the acceptor has let go of its end, and processes that it forked hold it. Its
     /// session's end says nothing of them.
     pub const PASSED_ON: u32 = 4;
+    /// Bit of `CLOSED`: the client's end is the kernel's alone, and touches the slot no more.
+    pub const DONE_CLIENT: u32 = 8;
+    /// The same of the server's end.
+    pub const DONE_SERVER: u32 = 16;
 }
 
 /// Offsets inside a direction.

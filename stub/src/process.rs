@@ -210,7 +210,12 @@ pub fn before_exec() -> bool {
     let known: Vec<(i32, Kind)> = table::walk(0, u32::MAX).collect();
     for (fd, kind) in known {
         match kind {
-            Kind::Socket(index) if stays_open(fd) => demote::leave(fd, index, Native::Exec),
+            Kind::Socket(index) if stays_open(fd) => {
+                demote::leave(fd, index, Native::Exec);
+                if !is_borrowed() {
+                    close::executing(index);
+                }
+            }
             Kind::Socket(index) => give_holder_back(index),
             Kind::Epoll(index) if !stays_open(fd) => epoll::give_back(index),
             _ => {}

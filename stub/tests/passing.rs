@@ -5,6 +5,7 @@ mod support;
 
 use heliostat_abi::channel::direction::{SWITCHED, TAKEN_BACK};
 use heliostat_abi::code::Native;
+use heliostat_abi::limits::CHANNELS_PER_PAIR_MAX;
 use heliostat_base::call;
 use heliostat_stub::net::patience::Account;
 use heliostat_stub::net::{demote, socket};
@@ -206,4 +207,28 @@ fn a_user_whose_peer_lets_one_wait_in_vain_is_not_waited_for_again_soon() {
     pass(&server);
     assert!(!account.allows_wait());
     assert_eq!(read_natively(&server, 6), b"unread");
+}
+
+/// More than one client can have direct to one address at a time.
+const CONNECTIONS: usize = CHANNELS_PER_PAIR_MAX * 4 + 20;
+
+#[test]
+fn connections_that_were_passed_and_have_ended_leave_their_slots() {
+    let listener = Listener::new();
+    for turn in 0..CONNECTIONS {
+        let (client, server) = (listener.connect(), listener.accept());
+        assert!(client.is_direct() && server.is_direct(), "connection {turn}");
+        say(&client, &server, b"ask");
+        say(&server, &client, b"answer");
+        let (passed, other) = if turn % 2 == 0 { (&client, &server) } else { (&server, &client) };
+        pass(passed);
+        assert_eq!(other.send(b"native", 0), Ok(6));
+        assert_eq!(read_natively(passed, 6), b"native");
+        // One of both may close first, or hear first that the other one is the kernel's.
+        match turn % 3 {
+            0 => assert_eq!(other.recv(&mut [0; 4], libc::MSG_DONTWAIT), Err(libc::EAGAIN)),
+            1 => drop(client),
+            _ => drop(server),
+        }
+    }
 }

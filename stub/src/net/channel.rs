@@ -38,10 +38,12 @@ pub enum Side {
 }
 
 impl Side {
-    fn closed_bit(self) -> u32 {
-        match self {
-            Self::Client => slot::CLOSED_CLIENT,
-            Self::Server => slot::CLOSED_SERVER,
+    /// Of two bits that of this side.
+    fn bit(self, client: u32, server: u32) -> u32 {
+        if self == Self::Client {
+            client
+        } else {
+            server
         }
     }
 
@@ -122,11 +124,12 @@ impl Channel {
     /// True when a slot given out earlier is nobody's any more.
     fn is_left(&self, index: u32) -> bool {
         let closed = self.word(index, slot::CLOSED).load(Acquire);
-        if closed & slot::CLOSED_CLIENT == 0 {
+        if closed & (slot::CLOSED_CLIENT | slot::DONE_CLIENT) == 0 {
             return false;
         }
         let state = SlotState::from_word(self.word(index, slot::STATE).load(Acquire));
-        if !state.is_some_and(SlotState::is_stream) || closed & slot::CLOSED_SERVER != 0 {
+        let by_server = closed & (slot::CLOSED_SERVER | slot::DONE_SERVER);
+        if !state.is_some_and(SlotState::is_stream) || by_server != 0 {
             return true;
         }
         if closed & slot::PASSED_ON != 0 {
@@ -350,10 +353,16 @@ impl Slot {
 
     /// This end is closed for good.
     pub fn leave(&self, side: Side) {
-        self.word(slot::CLOSED).fetch_or(side.closed_bit(), AcqRel);
+        self.word(slot::CLOSED)
+            .fetch_or(side.bit(slot::CLOSED_CLIENT, slot::CLOSED_SERVER), AcqRel);
         if side == Side::Client {
             self.channel.set_offer(self.index, false);
         }
+    }
+
+    /// This end is the kernel's alone, and touches the slot no more. The connection may go on.
+    pub fn be_done(&self, side: Side) {
+        self.word(slot::CLOSED).fetch_or(side.bit(slot::DONE_CLIENT, slot::DONE_SERVER), AcqRel);
     }
 
     /// True when the other end is closed for good, or its process has ended: worth a look at the

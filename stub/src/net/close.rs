@@ -27,7 +27,27 @@ pub fn closing(fd: i32, index: u32) {
     if let Some(stream) = socket.stream() {
         end(fd, index, socket, &stream);
     }
+    give_back_left(socket);
     socket::free(index);
+}
+
+/// The connection has been the kernel's for a while: its slot is given back only now that no thread
+/// looks at it any more.
+fn give_back_left(socket: &Socket) {
+    let left = socket.receiver.lock().left.take();
+    left.iter().for_each(|stream| give_slot_back(socket, stream));
+}
+
+/// This process touches the slot of a connection that has become the kernel's no more.
+pub fn give_slot_back(socket: &Socket, stream: &Stream) {
+    if socket.let_go(stream) {
+        stream.slot.be_done(stream.side);
+    }
+}
+
+/// After a leave for an exec(2): nothing of this process, but its descriptor, is there afterwards.
+pub fn executing(index: u32) {
+    give_back_left(socket::at(index));
 }
 
 fn end(fd: i32, index: u32, socket: &Socket, stream: &Stream) {

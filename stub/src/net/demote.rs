@@ -300,7 +300,7 @@ fn finish_incoming(fd: i32, index: u32, socket: &Socket, stream: &Stream, reason
         match stream.slot.state() {
             // It was never begun: all of it lies on the shadow, and no bell among it.
             SlotState::Claimed => {
-                socket.receiver.lock().stream = None;
+                socket.receiver.lock().leave();
                 return finish(fd, index, reason);
             }
             _ if early::settles(socket, stream) => {}
@@ -322,7 +322,7 @@ fn finish_incoming(fd: i32, index: u32, socket: &Socket, stream: &Stream, reason
         // lie: nobody waits here, and who looks again comes back.
         return socket.awaits_bell.store(true, Release);
     }
-    socket.receiver.lock().stream = None;
+    socket.receiver.lock().leave();
     finish(fd, index, reason);
 }
 

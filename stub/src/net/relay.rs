@@ -18,7 +18,7 @@ use heliostat_base::{call, packet, process, twin};
 
 use super::early::{self, Taken};
 use super::socket::{Socket, Stream};
-use super::{end, shadow};
+use super::{close, end, shadow};
 use crate::event::epoll;
 
 const PIECE_BYTES: usize = 64 * 1024;
@@ -28,7 +28,10 @@ const LOOK_MS: i32 = 1000;
 /// Puts a relay in place; false when the kernel refuses. The outgoing lane has been switched, and the
 /// wish retracted, unless the peer says that it fulfils it: then the relay waits until it has.
 pub fn start(fd: i32, index: u32, socket: &Socket, stream: &Stream) -> bool {
-    stand_in(fd, index, |far| Relay::new(fd, socket, stream, far).carry())
+    stand_in(fd, index, |far| {
+        Relay::new(fd, socket, stream, far).carry();
+        close::give_slot_back(socket, stream);
+    })
 }
 
 /// Puts a connection in place that holds `bytes` and then ends as the peer has ended.

@@ -348,6 +348,7 @@ impl Socket {
         std::mem::forget(self.receiver.lock().line.take());
         std::mem::forget(self.sender.lock().line.take());
         std::mem::forget(self.receiver.lock().undecided.take());
+        std::mem::forget(self.receiver.lock().left.take()); // its slot is the parent's to give back
         self.sleepers.store(0, Relaxed);
         self.inherited.store(true, Relaxed);
     }

@@ -132,7 +132,7 @@ fn has_left(socket: &Socket, stream: &Stream) -> bool {
 
 /// All is the kernel's.
 fn settle(fd: i32, index: u32, socket: &Socket, reason: Native) {
-    socket.receiver.lock().stream = None;
+    socket.receiver.lock().leave();
     socket.set_stage(Stage::Settled);
     finish(fd, index, reason);
 }
@@ -146,7 +146,7 @@ fn leave_alone(fd: i32, index: u32, socket: &Socket, stream: &Stream, reason: Na
             let has_come_round = !stream.incoming.retract_want();
             let again = || Wait::AtMost(DEMOTE_AWAKE_WAIT_NS);
             (has_come_round && await_through(fd, socket, stream, again()))
-                || relay::start(fd, index, socket, stream)
+                || put_relay(fd, index, socket, stream)
                 || await_through(fd, socket, stream, Wait::ToTheLast(DEMOTE_DEADLINE_NS))
         }
     };
@@ -154,6 +154,15 @@ fn leave_alone(fd: i32, index: u32, socket: &Socket, stream: &Stream, reason: Na
         true => settle(fd, index, socket, reason),
         false => reset(fd, index, socket, stream, Native::Corrupt),
     }
+}
+
+/// The slot is the relay's from then on, until it ends.
+fn put_relay(fd: i32, index: u32, socket: &Socket, stream: &Stream) -> bool {
+    let is_put = relay::start(fd, index, socket, stream);
+    if is_put {
+        socket.receiver.lock().stream = None;
+    }
+    is_put
 }
 
 fn stand_in_for_gone(fd: i32, index: u32, socket: &Socket, stream: &Stream) -> bool {
@@ -193,7 +202,7 @@ fn remains(fd: i32, socket: &Socket, stream: &Stream) -> Option<Vec<u8>> {
 /// Gives the connection up: both ends see an error, not a clean end of a cut stream.
 pub fn reset(fd: i32, index: u32, socket: &Socket, stream: &Stream, reason: Native) {
     stream.outgoing.raise(RESET);
-    socket.receiver.lock().stream = None;
+    socket.receiver.lock().leave();
     socket.sender.lock().stream = None;
     call::reset(fd);
     finish(fd, index, reason);

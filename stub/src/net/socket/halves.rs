@@ -20,6 +20,8 @@ pub struct Armed {
 pub struct Receiver {
     /// The stream, while this half is direct.
     pub stream: Option<Stream>,
+    /// What it was before the connection became the kernel's: its slot is still to be given back.
+    pub left: Option<Stream>,
     /// Payload bytes received so far.
     pub received: u64,
     /// Its line in the report.
@@ -44,7 +46,14 @@ pub struct Sender {
 
 impl Receiver {
     pub(super) const fn empty() -> Self {
-        Self { stream: None, received: 0, line: None, undecided: None }
+        Self { stream: None, left: None, received: 0, line: None, undecided: None }
+    }
+}
+
+impl Receiver {
+    /// Nothing comes by the ring any more.
+    pub fn leave(&mut self) {
+        self.left = self.stream.take().or(self.left.take());
     }
 }
 
