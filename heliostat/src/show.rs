@@ -100,7 +100,7 @@ pub fn status_text(status: &Value) -> String {
     }
     let mut ports = Table::new(&["listening on", "#uid", "#sessions", "#channels"]);
     for port in list(status, "ports") {
-        let listeners = list(port, "sessions").len().to_string();
+        let listeners = cell(port, "session_count");
         ports.row([cell(port, "address"), cell(port, "uid"), listeners, cell(port, "channels")]);
     }
     format!(

@@ -23,15 +23,16 @@ use tracing::{debug, warn};
 use crate::daemon::Daemon;
 use crate::memory::Report;
 use crate::packet;
-use crate::peer::Peer;
+use crate::peer::{user_of, Peer};
 use crate::poll::Source;
 use crate::quotas::{full, full_of};
 use crate::restrict::Restriction;
 use crate::serve::Refused;
 use crate::unread::Backlog;
 
-/// Connections accepted before others are served.
-const ACCEPTED_AT_ONCE: usize = 64;
+/// How long connections are accepted before others are served. They wait in the order in which they
+/// came: who connects all the time is in everybody's way until that is told.
+const ACCEPTING_NS: u64 = 5_000_000;
 /// Bytes of answers that may wait in one connection, doubled by the kernel: about a dozen. A client
 /// has one request under way, so more is a client that does not read; and every answer that
 /// waits may hold a descriptor in flight, of which one user's processes have only so many.
@@ -87,9 +88,10 @@ pub struct Session {
 }
 
 impl Daemon {
-    /// Accepts what waits, up to a number.
+    /// Accepts what waits, for a slice of time.
     pub(crate) fn accept_some(&mut self) {
-        for _ in 0..ACCEPTED_AT_ONCE {
+        let begin = monotonic_ns();
+        while monotonic_ns().saturating_sub(begin) < ACCEPTING_NS {
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
             match accept_with(&self.parts.listener, flags) {
                 Ok(socket) => self.welcome(socket),
@@ -103,15 +105,19 @@ impl Daemon {
     /// Takes a connection in, or says why not and closes it.
     fn welcome(&mut self, socket: OwnedFd) {
         self.counts.connections += 1;
-        let peer = match Peer::of(socket.as_fd()) {
-            Ok(peer) => peer,
-            // The other side has gone already, or the kernel is older than 5.14.
-            Err(error) => return debug!(%error, "a connection without identity is closed"),
+        // First what decides whether it stays: most of a storm does not.
+        let uid = match user_of(socket.as_fd()) {
+            Ok(uid) => uid,
+            Err(error) => return debug!(%error, "a connection without a user is closed"),
         };
-        let uid = peer.subject.uid;
-        match self.admit(uid) {
-            Ok(pace) => self.take_in(socket, peer, pace),
-            Err(refused) => self.turn_away(socket, uid, refused),
+        let pace = match self.admit(uid) {
+            Ok(pace) => pace,
+            Err(refused) => return self.turn_away(socket, uid, refused),
+        };
+        match Peer::of(socket.as_fd()) {
+            Ok(peer) => self.take_in(socket, peer, pace),
+            // The other side has gone already, or the kernel is older than 5.14.
+            Err(error) => debug!(%error, "a connection without identity is closed"),
         }
     }
 

@@ -181,7 +181,7 @@ impl Daemon {
             Source::Breaks => self.attend_breaks(),
             Source::Delegated => self.attend_delegated(),
             // In turn: `serve_in_turn`.
-            Source::Connection(_) | Source::Process(_) => {}
+            Source::Connection(_) | Source::Closed(_) | Source::Process(_) => {}
         }
     }
 

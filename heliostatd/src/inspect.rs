@@ -20,6 +20,9 @@ use crate::peers::PLACES_MAX;
 use crate::quotas;
 use crate::serve::{Answer, Refused};
 
+/// Sessions named for one port or lease: a text costs everybody the time that it takes.
+const SHARERS_LISTED: usize = 128;
+
 impl Daemon {
     /// The whole state as JSON; other users' sessions are shown to the owner and root only.
     pub(crate) fn status(&self, asker: ObjectId) -> Result<Answer, Refused> {
@@ -49,7 +52,8 @@ impl Daemon {
                     "id": port.id.to_string(),
                     "namespace_cookie": port.endpoint.namespace.0,
                     "uid": port.owner_uid,
-                    "sessions": port.sessions.iter().map(ObjectId::to_string).collect::<Vec<_>>(),
+                    "sessions": listed(port.sessions.iter().map(ObjectId::to_string)),
+                    "session_count": port.sessions.len(),
                     "channels": port.channels,
                 })
             })
@@ -135,6 +139,11 @@ impl Daemon {
             "channel_ring_bytes": channel.ring_bytes,
         })
     }
+}
+
+/// Who shares a port or a lease: any number of sessions may, of which so many are named.
+pub(crate) fn listed<T>(all: impl Iterator<Item = T>) -> Vec<T> {
+    all.take(SHARERS_LISTED).collect()
 }
 
 /// How many connections the report lists now, as long as there are places left to look at.

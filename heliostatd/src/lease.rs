@@ -20,6 +20,7 @@ use tracing::{debug, trace};
 
 use crate::closer::Shown;
 use crate::daemon::Daemon;
+use crate::inspect::listed;
 use crate::memory::LeaseWord;
 use crate::serve::{Answer, Refused};
 use crate::shown_file::{self, ShownFile};
@@ -267,7 +268,7 @@ impl Daemon {
                 "path": self.leases.get(view.id).map(|lease| lease.path.as_str()),
                 "device": view.key.device,
                 "inode": view.key.inode,
-                "pids": view.holders.iter().filter_map(peer).map(|it| it.pid).collect::<Vec<_>>(),
+                "pids": listed(view.holders.iter().filter_map(peer).map(|it| it.pid)),
             })
         });
         each.collect()

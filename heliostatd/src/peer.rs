@@ -21,6 +21,11 @@ pub struct Peer {
     pub pidfd: Option<OwnedFd>,
 }
 
+/// The user of the process that made a connection.
+pub fn user_of(socket: BorrowedFd<'_>) -> io::Result<u32> {
+    peer_credentials(socket.as_raw_fd()).map(|it| it.uid).map_err(os_error)
+}
+
 impl Peer {
     /// Asks the kernel.
     pub fn of(socket: BorrowedFd<'_>) -> io::Result<Peer> {

@@ -29,8 +29,10 @@ pub enum Source {
     Breaks,
     /// A server loop has news.
     Delegated,
-    /// A connection has a message or is gone.
+    /// A connection has a message.
     Connection(ObjectId),
+    /// A connection was closed at the other end, perhaps with messages left.
+    Closed(ObjectId),
     /// The process of a connection has ended.
     Process(ObjectId),
 }
@@ -51,9 +53,18 @@ impl Source {
             Self::Signals => SIGNALS << 62,
             Self::Breaks => SIGNALS << 62 | 1,
             Self::Delegated => SIGNALS << 62 | 2,
-            Self::Connection(id) => pack(CONNECTION, id),
+            Self::Connection(id) | Self::Closed(id) => pack(CONNECTION, id),
             Self::Process(id) => pack(PROCESS, id),
         })
+    }
+
+    fn of(event: &Event) -> Source {
+        // Both are copied: the kernel packs the record.
+        let (data, flags) = (event.data, event.flags);
+        match Source::from_data(data.u64()) {
+            Self::Connection(id) if flags.contains(EventFlags::HUP) => Self::Closed(id),
+            source => source,
+        }
     }
 
     fn from_data(data: u64) -> Source {
@@ -108,8 +119,7 @@ impl Poll {
             Ok(_) | Err(Errno::INTR) => {}
             Err(errno) => return Err(errno.into()),
         }
-        let mut sources: Vec<_> =
-            self.events.iter().map(|event| Source::from_data(event.data.u64())).collect();
+        let mut sources: Vec<_> = self.events.iter().map(Source::of).collect();
         // Somebody sleeps in the kernel until a broken lease is given back.
         sources.sort_by_key(|source| *source != Source::Breaks);
         Ok(sources)

@@ -3,7 +3,7 @@
 //! The event loop has one thread, and a request is served from its beginning to its end. So who
 //! asks much, or for what takes long, waits for those who ask little; of one user's programs the
 //! same holds for each that is sealed, and of one program's connections the one that was served
-//! longest ago is the first. Time that was used is forgotten by half each `HALF_LIFE_NS`.
+//! longest ago is the first, after those that have ended. Time that was used is forgotten by half each `HALF_LIFE_NS`.
 //!
 //! ```text
 //! ready --> by user --> least time used --> its first connection --> a few requests --+
@@ -36,6 +36,13 @@ pub struct Ready {
     pub holder: Holder,
     /// When it was served before this.
     pub served_ns: u64,
+}
+
+impl Ready {
+    /// Whoever closes a connection, or ends, and comes back finds nothing of before.
+    fn is_end(&self) -> bool {
+        matches!(self.source, Source::Closed(_) | Source::Process(_))
+    }
 }
 
 /// Time that was used.
@@ -83,7 +90,8 @@ impl Turns {
         let mut users: HashMap<u32, Vec<Ready>> = HashMap::new();
         ready.for_each(|one| users.entry(one.holder.uid).or_default().push(one));
         let in_order = |mut all: Vec<Ready>| {
-            all.sort_by_key(|one| (self.used_by_program(one.holder, now_ns), one.served_ns));
+            let used = |one: &Ready| self.used_by_program(one.holder, now_ns);
+            all.sort_by_cached_key(|one| (!one.is_end(), used(one), one.served_ns));
             VecDeque::from(all)
         };
         let users: HashMap<_, _> =
@@ -132,7 +140,7 @@ impl Daemon {
         let mut now = begin;
         while let Some(Ready { source, holder, .. }) = line.next(&self.turns, now) {
             match source {
-                Source::Connection(id) => self.serve_some(id, now),
+                Source::Connection(id) | Source::Closed(id) => self.serve_some(id, now),
                 Source::Process(id) => self.end_connection(id, "its process has ended"),
                 _ => {}
             }
@@ -145,7 +153,9 @@ impl Daemon {
     }
 
     fn ready(&self, source: Source) -> Option<Ready> {
-        let (Source::Connection(id) | Source::Process(id)) = source else { return None };
+        let (Source::Connection(id) | Source::Closed(id) | Source::Process(id)) = source else {
+            return None;
+        };
         let served_ns = self.connections.get(id)?.served_ns;
         Some(Ready { source, holder: self.connections.holder(id)?, served_ns })
     }
@@ -210,6 +220,20 @@ mod tests {
         let all = [ready(one, 0, 30), ready(one, 1, 10), ready(one, 2, 20)];
         let served = order(&mut Turns::default(), &all, |_| MS);
         assert_eq!(served, [all[1], all[2], all[0]]);
+    }
+
+    #[test]
+    fn what_has_ended_ends_before_what_came_later_is_served() {
+        let one = Holder::user(1);
+        let id = ObjectId { index: 3, generation: 1 };
+        let ends = [Source::Closed(id), Source::Process(id)];
+        for source in ends {
+            let end = Ready { source, holder: one.sealed_by(7), served_ns: 90 };
+            let mut turns = Turns::default();
+            turns.used(end.holder, 50 * MS, 0);
+            let served = order(&mut turns, &[ready(one, 0, 0), end], |_| MS);
+            assert_eq!(served[0], end);
+        }
     }
 
     #[test]
