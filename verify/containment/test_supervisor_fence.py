@@ -20,8 +20,26 @@ pytestmark = pytest.mark.heliostat
 HERE = Path(__file__).parent
 USERS = (0, ORDINARY_USER) if os.geteuid() == 0 else (os.geteuid(),)
 OPEN, MMAP, IOCTL, SOCKET, FORK, EXECVE, CHMOD, PTRACE, UNSHARE = 257, 9, 16, 41, 57, 59, 90, 101, 272
-PIDFD_OPEN, PIDFD_GETFD, GETPID, PR_SET_DUMPABLE, PRCTL = 434, 438, 39, 4, 157
+PIDFD_OPEN, PIDFD_GETFD, GETPID = 434, 438, 39
 AT_FDCWD = -100
+X32 = 0x40000000
+# What nobody needs who opens files and sockets for others (source: asm/unistd_64.h).
+NEVER_MADE = {
+    "fork": 57, "vfork": 58, "execve": 59, "execveat": 322, "execve by its x32 number": X32 | 520,
+    "ptrace": 101, "kcmp": 312, "process_madvise": 440, "pidfd_getfd by its x32 number": X32 | 438,
+    "mount": 165, "umount2": 166, "pivot_root": 155, "chroot": 161, "setns": 308, "open_tree": 428,
+    "move_mount": 429, "fsopen": 430, "fsconfig": 431, "fsmount": 432, "fspick": 433, "mount_setattr": 442,
+    "open_by_handle_at": 304, "name_to_handle_at": 303, "memfd_create": 319, "memfd_secret": 447,
+    "pkey_mprotect": 329, "shmget": 29, "shmat": 30, "remap_file_pages": 216, "userfaultfd": 323,
+    "io_uring_setup": 425, "io_uring_enter": 426, "io_uring_register": 427, "bpf": 321, "perf_event_open": 298,
+    "setuid": 105, "setgid": 106, "setreuid": 113, "setresuid": 117, "setresgid": 119, "setgroups": 116,
+    "setfsuid": 122, "setfsgid": 123, "capset": 126, "personality": 135, "modify_ldt": 154, "arch_prctl": 158,
+    "iopl": 172, "ioperm": 173, "init_module": 175, "finit_module": 313, "delete_module": 176, "kexec_load": 246,
+    "kexec_file_load": 320, "reboot": 169, "swapon": 167, "acct": 163, "syslog": 103, "quotactl": 179,
+    "settimeofday": 164, "clock_settime": 227, "adjtimex": 159, "sethostname": 170, "add_key": 248,
+    "request_key": 249, "keyctl": 250, "mq_open": 240, "fanotify_init": 300, "vmsplice": 278, "tee": 276,
+    "mknod": 133, "setpriority": 141, "sched_setscheduler": 144, "seccomp": 317, "setrlimit": 160,
+}
 # What acting on files in a grant takes, and listening, an unreadable program, and attributes named
 # trusted.* and security.* (capabilities(7)).
 KEPT = sum(1 << number for number in (0, 1, 2, 3, 4, 10, 19, 21, 31))
@@ -71,9 +89,14 @@ def status(process: int, thread: int, field: str) -> str:
     return next(line.split(":", 1)[1].strip() for line in lines if line.startswith(field + ":"))
 
 
-@pytest.fixture(params=USERS, ids=lambda user: "root" if user == 0 else "user")
+MODES = {"": [], "limited": ["--memory", "256M", "--processes", "50"], "with its network": ["--connect", "127.0.0.1:*"]}
+STAGES = [(user, mode) for user in USERS for mode in MODES]
+
+
+@pytest.fixture(params=STAGES, ids=lambda stage: ("root " if stage[0] == 0 else "user ") + stage[1])
 def sealed(request, inject, tmp_path_factory):
-    """Of each user, with a folder for writing, one for reading, and one that is not granted."""
+    """Of each user and in each mode, with a folder for writing, one for reading, and one that is not granted."""
+    user, mode = request.param
     folder = tmp_path_factory.mktemp("fence")
     for path in (folder, *folder.parents[:2]):
         path.chmod(0o755)
@@ -81,8 +104,8 @@ def sealed(request, inject, tmp_path_factory):
         (folder / name).mkdir()
         (folder / name / "file").write_text(name)
     for path in (folder, *folder.rglob("*")):
-        os.chown(path, request.param, request.param if os.geteuid() == 0 else -1)
-    one = Sealed(inject, folder, request.param)
+        os.chown(path, user, user if os.geteuid() == 0 else -1)
+    one = Sealed(inject, folder, user, *MODES[mode])
     one.folder = folder
     yield one
     one.close()
@@ -110,6 +133,14 @@ def test_calls_that_it_does_not_need_fail(sealed):
     assert sealed.call(IOCTL, 0, 0x5412, 0) == refused
 
 
+def test_its_filter_is_a_list_of_what_it_makes(sealed):
+    """Nothing that executes, looks into others, mounts, or becomes somebody else; whatever the number."""
+    answers = {name: sealed.call(number, 0, 0, 0, 0, 0, 0) for name, number in NEVER_MADE.items()}
+    assert {name: answer for name, answer in answers.items() if answer not in (-errno.EPERM, -errno.ENOSYS)} == {}
+    unknown = [sealed.call(number, 0) for number in (512, 600, 100_000)]
+    assert set(unknown) <= {-errno.EPERM, -errno.ENOSYS}
+
+
 def test_files_that_are_not_granted_stay_closed(sealed):
     refused = -errno.EACCES
     assert sealed.call(OPEN, AT_FDCWD, f"@{sealed.folder}/own/file", os.O_RDWR) >= 0
@@ -126,8 +157,25 @@ def test_processes_outside_are_not_looked_into(sealed):
             time.sleep(0.01)
         holds = [sealed.call(PIDFD_OPEN, process, 0) for process in (other.pid, sealed.program)]
         copies = [sealed.call(PIDFD_GETFD, hold, 0, 0) for hold in holds]
+        refused = (-errno.EPERM, -errno.EACCES)
+        opened = sealed.call(OPEN, AT_FDCWD, f"@/proc/{other.pid}/mem", os.O_RDWR)
         other.kill()
     assert min(holds) >= 0 and copies[0] == -errno.EPERM and copies[1] >= 0
+    assert opened in refused
+
+
+@pytest.mark.parametrize("user", USERS, ids=lambda user: "root" if user == 0 else "user")
+def test_without_landlock_nothing_is_sealed_and_nothing_runs(user, tmp_path_factory):
+    """Half of the fence is no fence: the program does not begin, and the words say why."""
+    folder = tmp_path_factory.mktemp("without")
+    program = folder / "without"
+    subprocess.run(["gcc", "-O1", "-Wall", "-Wextra", "-Werror", "-o", program, HERE / "without_landlock.c"], check=True)
+    for path in (program, folder, *folder.parents[:2]):
+        path.chmod(0o755)
+    words = [str(program), BINARY, "run", "--sealed", "--grant", "/:ro", "--", "echo", "began"]
+    run = subprocess.run(words, capture_output=True, text=True, timeout=60, **becoming(user))
+    assert run.returncode == 125, run.stderr
+    assert "began" not in run.stdout and "this kernel has no Landlock" in run.stderr
 
 
 def test_a_core_has_no_memory_in_it(sealed):
