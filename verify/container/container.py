@@ -49,7 +49,7 @@ KNOWN_BELOW = 467
 # CHOWN, DAC_OVERRIDE, FOWNER, FSETID, KILL, SETGID, SETUID, SETPCAP, NET_BIND_SERVICE, NET_RAW, SYS_CHROOT,
 # MKNOD, AUDIT_WRITE, SETFCAP (linux/capability.h).
 CAPABILITIES = [0, 1, 3, 4, 5, 6, 7, 8, 10, 13, 18, 27, 29, 31]
-CAPABILITIES_MAX = 64
+CAPABILITIES_MAX, CAP_SYS_ADMIN = 64, 21
 
 # Instructions (linux/bpf_common.h), verdicts (linux/seccomp.h) and offsets in seccomp_data.
 LOAD, EQUAL, AT_LEAST, ANY_BIT, END = 0x20, 0x15, 0x35, 0x45, 0x06
@@ -107,6 +107,12 @@ def call(name: str, *arguments: object) -> None:
         raise OSError(number, f"{name}: {os.strerror(number)}")
 
 
+def rights() -> int:
+    """The capabilities of this process, a bit for each."""
+    status = Path("/proc/self/status").read_text()
+    return int(re.search(r"^CapEff:\s*(\w+)", status, re.MULTILINE).group(1), 16)
+
+
 def limit_rights(user: int | None) -> None:
     """Docker's capabilities for root; none for a user. Who is a user already has none."""
     if os.geteuid() != 0:
@@ -120,14 +126,14 @@ def limit_rights(user: int | None) -> None:
         os.setresgid(user, user, user)
         os.setresuid(user, user, user)
         return
-    mask = sum(1 << number for number in CAPABILITIES)
+    mask = rights() & sum(1 << number for number in CAPABILITIES)
     sets = struct.pack("=6I", mask, mask, 0, 0, 0, 0)
     call("capset", struct.pack("=Ii", CAPABILITY_VERSION, 0), sets)
 
 
 def limit_calls(namespaces: bool) -> None:
     """Puts the filter up. Root's programs may gain rights behind it, as in containers."""
-    if os.geteuid() != 0:
+    if not rights() & 1 << CAP_SYS_ADMIN:
         call("prctl", PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     program = assemble(namespaces)
     text = ctypes.create_string_buffer(program, len(program))

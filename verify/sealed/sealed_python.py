@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import subprocess
@@ -32,6 +33,13 @@ def sealed(flags: list[str], program: str, *arguments: str, environment=None, ti
         # A stub that is not there: everything goes by the supervisor.
         surroundings["HELIOSTAT_STUB"] = "/nonexistent"
     return subprocess.run(command, capture_output=True, text=True, env=surroundings, timeout=timeout)
+
+
+def copies_descriptors() -> bool:
+    """Whether the supervisor can copy a program's descriptors: not where a container refuses pidfd_getfd."""
+    done = subprocess.run([str(BINARY), "doctor", "--json"], capture_output=True, text=True, timeout=60)
+    checks = {check["name"]: check for check in json.loads(done.stdout)["checks"]}
+    return "made by the supervisor" not in (checks["pidfd_getfd"].get("advice") or "")
 
 
 def printed(*arguments, **keywords) -> list[str]:
