@@ -7,6 +7,7 @@ use heliostat_base::sys::Errno;
 use rustix::fs::{inotify, FlockOperation};
 
 use crate::call::{own_name, Answer, Call, Last};
+use crate::net;
 use crate::paths::{self, errno, Start};
 
 /// inotify_add_watch(2).
@@ -58,8 +59,11 @@ pub fn flock(call: &Call<'_>) -> Answer {
     }
     call.check()?;
     if !call.house.fenced.copies {
-        // Both arguments are numbers. Who puts another file there meanwhile locks that one.
-        return Ok(Reply::Continue);
+        // The kernel looks the number up anew, so that nobody may put another file there.
+        return match net::is_alone(call) {
+            true => Ok(Reply::Continue),
+            false => Err(Errno(libc::EOPNOTSUPP)),
+        };
     }
     rustix::fs::flock(&start.fd, operation).map_err(errno)?;
     Ok(Reply::Value(0))

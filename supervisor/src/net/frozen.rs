@@ -130,7 +130,7 @@ fn mapping(line: &[u8]) -> Option<(u64, u64, &[u8])> {
 
 /// Whether nobody shares anything with the thread that could change its call. While another child of
 /// its parent has the parent's memory, it may be the one that has.
-fn is_alone(call: &Call<'_>) -> bool {
+pub fn is_alone(call: &Call<'_>) -> bool {
     let house = call.house;
     if house.shares.load(Relaxed) || !house.is_alone(call.thread()) {
         return false;

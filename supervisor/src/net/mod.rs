@@ -20,6 +20,7 @@ mod socket;
 mod unix;
 
 pub use control::ControlPlane;
+pub use frozen::is_alone;
 pub use lookup::{Lookups, Told};
 pub use made::Made;
 
