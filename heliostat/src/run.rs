@@ -118,7 +118,10 @@ fn run_sealed(mut environment: Environment, arguments: &RunArguments, file: &Pat
     let sites = list.and_then(|list| Some(list.parent()?.to_owned()));
     let needed = [Some(file.clone()), stub, sites].into_iter().flatten();
     let besides = needed.chain(sealing::guarded(&policy, &here));
-    let besides = besides.map(|path| PathGrant { path, access: Access::ReadOnly }).collect();
+    let besides = besides.map(|path| PathGrant { path, access: Access::ReadOnly });
+    let examiner = std::env::current_exe().ok();
+    let looked = examiner.map(|path| PathGrant { path, access: Access::Stat });
+    let besides = besides.chain(looked).collect();
     let arguments_of = &arguments.program;
     let program =
         sealed::Program { file: &file, arguments: arguments_of, environment: &environment };

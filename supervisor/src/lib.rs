@@ -60,7 +60,8 @@ use crate::spaces::{Spaces, Wanted};
 pub struct Plan<'a> {
     /// What the program may do.
     pub policy: Policy,
-    /// What is granted besides, and is no need of the program's: its file, the stub.
+    /// What is granted besides, and is no need of the program's: its file, the stub. What is for a
+    /// look is not granted, and left out of a traced policy.
     pub besides: Vec<PathGrant>,
     /// A folder that is private to this user, for what the supervisor keeps while it runs.
     pub folder: &'a Path,
@@ -148,6 +149,8 @@ pub fn seal(
     let mut plan = plan;
     let mut given = system::grants();
     given.extend(plan.besides.iter().cloned());
+    // What the stub only looks at is no need of the program's, and not granted.
+    plan.besides.retain(|grant| grant.access != Access::Stat);
     // The program's own policy has the last word on them.
     plan.policy.grants.splice(0..0, plan.besides.drain(..));
     if plan.traces {

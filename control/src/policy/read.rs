@@ -69,9 +69,8 @@ fn read_endpoint<E: Display>(
 
 fn read_limits(field: &Field<'_>) -> Result<Limits, ConfigError> {
     let section = field.section(&["memory", "processes", "tmp"])?;
-    let mut limits = Limits::default();
-    limits.memory = section.field("memory").map(read_bytes).transpose()?;
-    limits.tmp = section.field("tmp").map(read_bytes).transpose()?;
+    let bytes = |key| section.field(key).map(read_bytes).transpose();
+    let mut limits = Limits { memory: bytes("memory")?, tmp: bytes("tmp")?, processes: None };
     if let Some(processes) = section.field("processes") {
         limits.processes = u32::try_from(processes.number((1, PROCESSES_MAX))?).ok();
     }
