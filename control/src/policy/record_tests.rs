@@ -82,7 +82,9 @@ fn a_folder_that_was_looked_at_is_granted_only_if_nothing_else_makes_it_visible(
 fn a_look_is_granted_as_one_and_reading_takes_it_in() {
     let mut recorder = recorder();
     let mut look = |path: &str| recorder.note(Ask::Path(Path::new(path), Access::Stat), true);
-    ["/etc", "/srv/app", "/srv/app/none", "/srv/app/conf", "/srv/empty"].map(&mut look);
+    ["/etc", "/srv/app", "/srv/app/none", "/srv/app/conf", "/srv/empty"]
+        .into_iter()
+        .for_each(&mut look);
     (0..8).for_each(|n| look(&format!("/srv/many/{n}")));
     read(&mut recorder, "/srv/app/conf");
     let wanted = ["/srv/app/conf:ro", "/srv/app/none:stat", "/srv/empty:stat", "/srv/many:stat"];
@@ -93,7 +95,7 @@ fn a_look_is_granted_as_one_and_reading_takes_it_in() {
 #[test]
 fn users_that_it_became_are_named() {
     let mut recorder = recorder();
-    ["web", "web", "db"].map(|name| recorder.note_user(name));
+    ["web", "web", "db"].into_iter().for_each(|name| recorder.note_user(name));
     assert_eq!(Policy::from_toml(&recorder.to_toml("serve")).unwrap().users, ["db", "web"]);
 }
 
