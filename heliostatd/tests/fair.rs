@@ -43,7 +43,7 @@ fn served(metrics: &str, kind: &str) -> u64 {
 /// Asks for texts on all these connections at once, again and again, until `goes_on` ends.
 fn keep_busy(clients: &mut [Client], request: &Request, goes_on: &AtomicBool) {
     let ask = |client: &Client| client.socket.send(&request.encode(1), &[]).unwrap();
-    clients.iter().for_each(|client| ask(client));
+    clients.iter().for_each(&ask);
     while goes_on.load(Ordering::Relaxed) {
         for client in &mut *clients {
             drop(client.receive().unwrap());
