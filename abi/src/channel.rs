@@ -18,6 +18,8 @@
 //!                           bits 3, 4: the client's, the server's end is the kernel's alone
 //! 68   acceptor session index u32, 72: its generation u32
 //! 76   holders u32 x 2      processes holding the client's, the server's end (a hint)
+//! 88   has written u32      an undecided acceptor may have written to this client on the shadow
+//! 96   secret, 16 bytes     the acceptor's, told by the client on the shadow to prove the offer
 //! 128  client->server direction, 256 bytes
 //! 384  server->client direction, 256 bytes
 //! ```
@@ -53,7 +55,7 @@ use crate::limits::SLOTS_MAX;
 /// First four bytes of a channel: "HCHN".
 pub const MAGIC: u32 = u32::from_le_bytes(*b"HCHN");
 /// Version of this layout, in the header's second word.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 /// Offset of the offers bitmap.
 pub const OFFERS: usize = 64;
 /// Offset of the first slot header.
@@ -86,6 +88,12 @@ pub mod slot {
     pub const ACCEPTOR: usize = 68;
     /// Processes that hold the client's end, then the server's.
     pub const HOLDERS: usize = 76;
+    /// Not 0: an acceptor that waits for this offer, or for another, has written on its shadow.
+    pub const HAS_WRITTEN: usize = 88;
+    /// What the client tells the acceptor on the shadow, to prove that it holds the connection.
+    pub const SECRET: usize = 96;
+    /// Bytes of it.
+    pub const SECRET_BYTES: usize = 16;
     /// The two directions.
     pub const DIRECTION: [usize; 2] = [128, 384];
     /// Bit of `CLOSED` for the client; the server's is the next.
@@ -161,14 +169,18 @@ pub enum SlotState {
     Connecting = 1,
     /// On offer: the acceptor may claim it; until then the connection is the kernel's.
     Offered = 2,
-    /// Claimed: the acceptor writes its ring; the client still sends on the shadow.
+    /// Claimed: the client may begin its ring and prove its offer; all is on the shadow still.
     Claimed = 3,
-    /// The acceptor refused the offer, or gave its claim up before either ring was begun.
+    /// The acceptor refused the offer, gave its claim up, or found the offer false.
     Declined = 4,
     /// The client took the offer back before it was claimed.
     Withdrawn = 5,
-    /// The client has begun its ring: the prefix is final.
+    /// The client has begun its ring: its prefix is final, and the secret follows it.
     Started = 6,
+    /// The acceptor has seen the secret and begun its ring: its prefix is final too.
+    Proven = 7,
+    /// The client has left after the claim, with nothing in either ring.
+    Left = 8,
 }
 
 impl SlotState {
@@ -182,13 +194,20 @@ impl SlotState {
             4 => Self::Declined,
             5 => Self::Withdrawn,
             6 => Self::Started,
+            7 => Self::Proven,
+            8 => Self::Left,
             _ => return None,
         })
     }
 
-    /// True when both ends move bytes through the slot.
+    /// True when both ends move bytes through the slot, or may yet.
     pub const fn is_stream(self) -> bool {
-        matches!(self, Self::Claimed | Self::Started)
+        matches!(self, Self::Claimed | Self::Started | Self::Proven)
+    }
+
+    /// True when the acceptor may use the slot's words: it is not given out again before it left.
+    pub const fn is_acceptors(self) -> bool {
+        self.is_stream() || matches!(self, Self::Left)
     }
 
     /// The word of this state with the generation of `word`.
@@ -223,5 +242,6 @@ pub const fn shape_is_valid(slots: u32, ring_bytes: u32) -> bool {
 }
 
 const _: () = assert!(SLOT_STRIDE >= slot::DIRECTION[1] + 256);
+const _: () = assert!(slot::SECRET + slot::SECRET_BYTES <= slot::DIRECTION[0]);
 const _: () = assert!(SLOT_STRIDE % 64 == 0 && (SLOT_STRIDE / 64) % 2 == 1);
 const _: () = assert!(DATA % 4096 == 0);

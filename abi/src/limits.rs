@@ -35,6 +35,14 @@ pub const REPORT_ENTRIES_MAX: usize = 4 * CHANNELS_PER_PAIR_MAX * SLOTS_MAX;
 pub const CONTROL_DEADLINE_MS: u64 = 500;
 /// An offer that nobody has answered for this long gives its slot up when slots run short.
 pub const OFFER_OVERDUE_MS: u64 = 1000;
+/// An offer beside which an acceptor has written without knowing it is kept for this long.
+pub const OFFER_PATIENCE_MS: u64 = 20;
+/// An accepted connection whose offer has not come is native after this long.
+pub const UNDECIDED_MS: u64 = 1000;
+/// Slots of one user's channels that an acceptor looks at for one connection.
+pub const SLOTS_LOOKED_AT_MAX: usize = 1024;
+/// Offers of one user that an acceptor waits for beside one connection.
+pub const CANDIDATES_MAX: usize = 64;
 /// Bytes sent with MSG_MORE or under TCP_CORK are held back for this long, as by the kernel.
 pub const HELD_BACK_NS: u64 = 200_000_000;
 /// How long one side waits for the other, which it has woken, to take unread bytes back before a

@@ -256,6 +256,27 @@ pub fn bytes_queued(fd: i32) -> Answer {
     Ok(count.max(0) as usize)
 }
 
+/// Bytes that TCP holds and has not sent yet (SIOCOUTQNSD; source: linux/sockios.h).
+pub fn bytes_unsent(fd: i32) -> Answer {
+    const SIOCOUTQNSD: i32 = 0x894b;
+    let mut count = 0i32;
+    call!(ioctl, fd, SIOCOUTQNSD, &mut count as *mut i32)?;
+    Ok(count.max(0) as usize)
+}
+
+/// Bytes that could be read now from a TCP connection, 0 at its end, with the errors of recv(2): no
+/// byte is copied or taken (MSG_TRUNC; source: tcp(7)).
+pub fn bytes_readable(fd: i32) -> Answer {
+    const ALL: usize = 1 << 30;
+    let flags = libc::MSG_PEEK | libc::MSG_TRUNC | libc::MSG_DONTWAIT;
+    call!(recvfrom, fd, std::ptr::null_mut::<u8>(), ALL, flags, 0, 0)
+}
+
+/// getrandom(2).
+pub fn random(bytes: &mut [u8]) -> Answer {
+    call!(getrandom, bytes.as_mut_ptr(), bytes.len(), 0)
+}
+
 /// Ends a TCP connection with a reset: the peer sees ECONNRESET, and what was received and not
 /// read is gone (source: connect(2), AF_UNSPEC).
 pub fn reset(fd: i32) {

@@ -15,7 +15,7 @@ use heliostat_base::{call, process};
 
 use crate::event::{epoll, mark};
 use crate::net::channel::Side;
-use crate::net::early::{self, Stage};
+use crate::net::early::{self, proof, Stage};
 use crate::net::socket::Stream;
 use crate::net::{accept, close, connect, demote, hold, listen, side_lock, socket};
 use crate::table::{self, Kind};
@@ -71,16 +71,12 @@ fn settle_before_fork() {
         let Kind::Socket(index) = kind else { continue };
         let socket = socket::at(index);
         accept::decide_at_last(fd, index);
-        if !matches!(socket.stage(), Stage::Offered | Stage::Claimed)
-            || demote::withdraw(fd, index, Native::Forked)
-        {
-            continue;
+        if socket.stage() == Stage::Accepted {
+            proof::share_notes();
         }
-        let sender = socket.sender.lock();
-        let begun = sender.stream.as_ref().is_none_or(|stream| early::begin(fd, socket, stream));
-        drop(sender);
-        if !begun {
-            demote::follow(fd, index);
+        let stream = socket.stream();
+        if !stream.is_some_and(|stream| early::start_and_tell(fd, socket, &stream)) {
+            demote::withdraw(fd, index, Native::Forked);
         }
     }
     leave_if_lockless();
@@ -121,6 +117,7 @@ pub fn in_forked_child() {
     connect::reset_in_forked_child();
     session::forget_in_forked_child();
     listen::reset_in_forked_child();
+    proof::reset_in_forked_child();
     file::in_forked_child();
     uring::reset_in_forked_child();
 }
@@ -242,8 +239,11 @@ fn give_holder_back(index: u32) {
     }
     if let Some(stream) = socket.stream() {
         socket.let_go(&stream);
-        if socket.stage() == Stage::Offered {
-            stream.slot.withdraw(); // what is sent is the kernel's, and so is the end
+        // What is sent is the kernel's, and so is the end.
+        match socket.stage() {
+            Stage::Offered => _ = stream.slot.withdraw() || stream.slot.retreat(),
+            Stage::Accepted if !socket.shared.load(Relaxed) => _ = stream.slot.revoke(),
+            _ => {}
         }
     }
 }

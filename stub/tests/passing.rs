@@ -136,7 +136,7 @@ fn a_prefix_that_nobody_has_read_is_passed_with_its_socket() {
 }
 
 #[test]
-fn a_prefix_in_front_of_a_begun_ring_is_passed_without_a_relay() {
+fn a_prefix_in_front_of_a_begun_ring_is_passed_with_all_that_follows() {
     let listener = Listener::new();
     let client = listener.connect();
     assert_eq!(client.send(b"prefix, ", 0), Ok(8));

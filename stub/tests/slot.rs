@@ -7,7 +7,7 @@ mod support;
 
 use heliostat_abi::channel::SlotState;
 use heliostat_abi::name::{NetAddress, ObjectId};
-use heliostat_stub::net::channel::{Channel, Slot};
+use heliostat_stub::net::channel::{Channel, Side, Slot};
 use heliostat_stub::session;
 use std::sync::Arc;
 use support::pair::Listener;
@@ -20,24 +20,34 @@ enum Act {
     Withdraw,
     /// The client writes.
     Start,
+    /// The client has to be the kernel's after the claim.
+    Retreat,
+    /// The acceptor has seen the secret.
+    Prove,
+    /// The acceptor has seen something else.
+    Refuse,
     Claim,
     Decline,
     /// The acceptor has to be the kernel's.
     Revoke,
 }
 
-const CLIENT: [&[Act]; 5] = [
+const CLIENT: [&[Act]; 7] = [
     &[Act::Offer],
     &[Act::Offer, Act::Withdraw],
     &[Act::Offer, Act::Withdraw, Act::Withdraw],
     &[Act::Offer, Act::Start, Act::Start],
     &[Act::Offer, Act::Start, Act::Withdraw],
+    &[Act::Offer, Act::Retreat, Act::Start],
+    &[Act::Offer, Act::Start, Act::Retreat],
 ];
-const ACCEPTOR: [&[Act]; 5] = [
+const ACCEPTOR: [&[Act]; 7] = [
     &[Act::Claim],
     &[Act::Decline],
     &[Act::Decline, Act::Claim],
     &[Act::Claim, Act::Revoke],
+    &[Act::Claim, Act::Prove, Act::Revoke],
+    &[Act::Claim, Act::Refuse],
     &[Act::Revoke, Act::Claim, Act::Revoke],
 ];
 
@@ -48,6 +58,8 @@ struct Told {
     withdrawn: Vec<bool>,
     started: bool,
     claimed: bool,
+    retreated: bool,
+    /// The acceptor gave its claim up, or found the offer false.
     revoked: bool,
 }
 
@@ -72,7 +84,12 @@ fn play(client: &Slot, acceptor: &Slot, acts: &[Act]) -> Told {
             Act::Withdraw => told.withdrawn.push(client.withdraw()),
             // Once begun, a ring stays begun.
             Act::Start => told.started = client.start() || told.started,
-            Act::Claim => told.claimed = acceptor.claim(ObjectId { index: 0, generation: 1 }),
+            Act::Claim => {
+                told.claimed = acceptor.claim(ObjectId { index: 0, generation: 1 }, &[7; 16])
+            }
+            Act::Retreat => told.retreated = client.retreat() || told.retreated,
+            Act::Prove => _ = acceptor.prove(),
+            Act::Refuse => told.revoked = acceptor.refuse() || told.revoked,
             Act::Decline => _ = acceptor.decline(),
             Act::Revoke => told.revoked = acceptor.revoke() || told.revoked,
         }
@@ -105,12 +122,14 @@ fn both_sides_agree_on_an_offer_whatever_the_order_of_their_steps() {
             let acceptor = channel.slot(index).expect("it is on offer");
             let told = play(&client, &acceptor, &acts);
             let is_direct = client.state().is_stream();
-            assert_eq!(told.claimed && !told.revoked, is_direct, "{acts:?}");
-            assert_eq!(told.started, client.state() == SlotState::Started, "{acts:?}");
+            assert_eq!(told.claimed && !told.revoked && !told.retreated, is_direct, "{acts:?}");
+            let is_begun = matches!(client.state(), SlotState::Started | SlotState::Proven);
+            assert_eq!(told.started && !told.revoked, is_begun, "{acts:?}");
             assert!(!is_direct || told.offered, "{acts:?}");
             let is_left = |withdrawn: &bool| !is_direct || !*withdrawn;
             assert!(told.withdrawn.iter().all(is_left), "{acts:?}");
             client.abandon();
+            acceptor.leave(Side::Server);
             assert_eq!(channel.offers() & 1 << index, 0, "{acts:?}");
         }
     }
@@ -126,7 +145,7 @@ fn a_slot_given_out_again_is_another_stream_for_who_still_holds_the_old_one() {
     let new = channel.take_slot().unwrap();
     assert!(new.offer(address(4), address(2), 5));
     assert_eq!(stale.state(), SlotState::Free);
-    assert!(!stale.withdraw() && !stale.claim(ObjectId { index: 0, generation: 1 }));
+    assert!(!stale.withdraw() && !stale.claim(ObjectId { index: 0, generation: 1 }, &[7; 16]));
     assert_eq!(new.state(), SlotState::Offered);
     new.abandon();
 }
@@ -141,7 +160,7 @@ fn a_word_that_is_no_state_is_nobodys() {
     for word in [7u32, 0xff, u32::MAX, 0] {
         memory.atomic_u32(at).store(word, std::sync::atomic::Ordering::SeqCst);
         assert_eq!(slot.state(), SlotState::Free);
-        assert!(!slot.claim(session::standing().unwrap().id) && !slot.withdraw());
+        assert!(!slot.claim(session::standing().unwrap().id, &[7; 16]) && !slot.withdraw());
     }
     slot.abandon();
 }

@@ -290,7 +290,7 @@ fn loom_a_reader_that_leaves_silently_knows_that_nothing_is_under_way() {
     });
 }
 
-/// Bytes that go natively, then the step to Started (1), then the ring and a bell for who sleeps.
+/// Bytes that go natively, then the step that makes them final (1), then the ring and a bell for who sleeps.
 fn begin_after_one(lane: &Lane<Cells>, shadow: &Mutex<Vec<u8>>, state: &AtomicU32) {
     shadow.lock().unwrap().push(1);
     lane.extend_prefix(1);
@@ -305,16 +305,16 @@ fn begin_after_one(lane: &Lane<Cells>, shadow: &Mutex<Vec<u8>>, state: &AtomicU3
 /// Takes what the reader may take off the shadow, as the stub does.
 fn take(lane: &Lane<Cells>, shadow: &Mutex<Vec<u8>>, state: &AtomicU32) -> Vec<u8> {
     let is_final = || state.load(Ordering::Acquire) == 1; // S1
+                                                          // What lay there before the number was seen not to be final is payload.
+    let queued = shadow.lock().unwrap().len();
     let limit = match is_final() {
-        false => usize::MAX,
+        false => queued,
         true => lane.prefix_left().expect("an honest writer") as usize,
     };
     let mut queued = shadow.lock().unwrap();
     let count = queued.len().min(limit);
-    let mut piece: Vec<u8> = queued.drain(..count).collect();
-    drop(queued);
-    let payload = lane.note_taken(count as u64, is_final()).expect("bells that were rung");
-    piece.truncate(payload as usize);
+    let piece: Vec<u8> = queued.drain(..count).collect();
+    lane.note_taken(count as u64);
     piece
 }
 

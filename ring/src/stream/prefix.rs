@@ -5,8 +5,9 @@
 //! ring                              [all further payload]
 //! ```
 //! The writer counts what it sends, and rings no bell before the number is final (`S1`, the slot's
-//! step to Started). The reader counts what it takes. A piece that it took while the number was not
-//! final yet may end in bells: what lies beyond the prefix is bells, and is counted as such.
+//! step to Started or Proven). The reader counts what it takes, and takes no more than lay there
+//! before it saw that the number was not final yet: so it never takes a bell for payload. The secret
+//! by which a client proves its offer is the first of its bells.
 
 use heliostat_abi::channel::direction as at;
 
@@ -14,10 +15,9 @@ use super::{Lane, Place};
 use crate::sync::Ordering::Relaxed;
 
 impl<P: Place> Lane<P> {
-    /// The writer sent `count` more bytes on the shadow; only before the slot is Started.
+    /// The writer sent `count` more bytes on the shadow; only before the step that makes it final.
     pub fn extend_prefix(&self, count: u64) {
-        let word = self.place.u64(at::PREFIX);
-        word.store(word.load(Relaxed).wrapping_add(count), Relaxed); // S1
+        self.place.u64(at::PREFIX).fetch_add(count, Relaxed); // S1
     }
 
     /// Bytes the writer says that it sent on the shadow.
@@ -36,21 +36,18 @@ impl<P: Place> Lane<P> {
         self.prefix().checked_sub(self.taken())
     }
 
-    /// Notes `count` bytes taken off the shadow and says how many of them are payload; the rest, at
-    /// the end, are bells. `is_final` as seen after the bytes were there. `None` where that cannot
-    /// be: more bells than were rung.
-    pub fn note_taken(&self, count: u64, is_final: bool) -> Option<u64> {
-        let mut payload = count;
-        if is_final {
-            payload = count.min(self.prefix_left()?);
-            let bells = u32::try_from(count - payload).ok()?;
-            if bells > self.bells_pending() {
-                return None;
-            }
-            self.bells_drained(bells);
-        }
-        let word = self.place.u64(at::TAKEN);
-        word.store(word.load(Relaxed).wrapping_add(payload), Relaxed);
-        Some(payload)
+    /// Notes that `count` bytes of payload were taken off the shadow.
+    pub fn note_taken(&self, count: u64) {
+        self.place.u64(at::TAKEN).fetch_add(count, Relaxed);
+    }
+
+    /// Counts `count` bell bytes at once, before they are sent.
+    pub fn count_bells(&self, count: u32) {
+        self.place.u32(at::BELLS).fetch_add(count, Relaxed); // S1
+    }
+
+    /// Takes those back that were not sent.
+    pub fn uncount_bells(&self, count: u32) {
+        self.place.u32(at::BELLS).fetch_sub(count, Relaxed);
     }
 }

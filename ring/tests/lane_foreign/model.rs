@@ -59,15 +59,9 @@ impl Model {
         None
     }
 
-    /// Takes `count` bytes off the shadow, as `Lane::note_taken`.
-    pub fn note_taken(&mut self, count: u64, is_final: bool) -> Option<u64> {
-        let mut payload = count;
-        if is_final {
-            payload = count.min(self.before.checked_sub(self.taken)?);
-            let bells = (count - payload) as u32;
-            self.bells = self.bells.checked_sub(bells)?;
-        }
-        self.taken += payload;
-        Some(payload)
+    /// Takes `count` bytes of payload off the shadow, and says what is left of the prefix.
+    pub fn note_taken(&mut self, count: u64) -> Option<u64> {
+        self.taken += count;
+        self.before.checked_sub(self.taken)
     }
 }

@@ -236,10 +236,10 @@ impl<P: Place> Player<P> {
                 model.before += step.word & 0xffff;
             }
             _ => {
-                let (count, is_final) = (step.word & 0xffff, step.word >> 16 & 1 == 1);
-                let taken = lane.note_taken(count, is_final);
-                assert!(taken.is_none_or(|taken| taken <= count), "{taken:?} of {count}");
-                assert!(!is_honest || taken == model.note_taken(count, is_final));
+                let count = step.word & 0xffff;
+                lane.note_taken(count);
+                let (left, expected) = (lane.prefix_left(), model.note_taken(count));
+                assert!(!is_honest || left == expected, "{left:?} is left");
             }
         }
         assert!(!is_honest || said == told, "signal {} said {said:?}", step.a % SIGNALS);

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use super::mark;
 use super::order::Ready;
-use super::ready::{self, ERR, HUP, IN, OUT, RDNORM, WRNORM};
+use super::ready::{self, ERR, HUP, IN, OUT, RDHUP, RDNORM, WRNORM};
 use heliostat_base::clock;
 
 use crate::net::socket::{self, Socket, Stream};
@@ -156,7 +156,12 @@ impl Interest {
     /// `news` while some of the stream is the kernel's.
     #[cold]
     fn early_news(&self, socket: &Socket, stream: &Stream) -> (u32, bool, bool) {
-        let (incoming, has_switched) = early::incoming(self.fd, socket, stream, has_news(socket));
+        let wants_bytes = self.events & (IN | RDNORM | RDHUP) != 0;
+        let (incoming, has_switched) = match wants_bytes || !early::sends_on_shadow(socket) {
+            true => early::incoming(self.fd, socket, stream, has_news(socket)),
+            // Who waits for room only gets the kernel's, and is not given the ring's beside it.
+            false => (0, has_news(socket) && early::has_failed(self.fd)),
+        };
         let outgoing = || early::outgoing(self.fd, socket, stream);
         let (now, is_news) = self.weigh(incoming, outgoing, socket, stream);
         (now, is_news, has_switched)
@@ -239,14 +244,15 @@ impl Interest {
     #[cold]
     fn has_unheard_bells(&self) -> bool {
         let (socket, stream) = (socket::at(self.socket), &self.stream);
-        socket.reads_shadow()
+        !early::sends_on_shadow(socket)
             && ready::outgoing(socket, stream) == 0
             && early::has_payload(self.fd, socket, stream)
     }
 
     /// For how many ns more its bytes are held back, if there are some: no bell comes when they are due.
     pub fn held_for(&self) -> Option<u64> {
-        self.is_active.then(|| self.stream.incoming.held_for()).flatten()
+        let is_in_ring = self.is_active && !self.is_early();
+        is_in_ring.then(|| self.stream.incoming.held_for()).flatten()
     }
 
     /// Looks at the stream at time `now` and says what has to be told.

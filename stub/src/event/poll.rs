@@ -118,6 +118,9 @@ fn stream_events(fd: i32, index: u32, stream: &Stream, wanted: i16) -> u32 {
     let socket = socket::at(index);
     shadow::doubt(fd, socket, stream);
     let is_early = socket.is_early();
+    if waits_for_kernel(socket, wanted) {
+        return call::events_now(fd, wanted) as u16 as u32;
+    }
     let (mut now, has_switched) = match is_early {
         false => ready::incoming(socket, stream),
         true => early::incoming(fd, socket, stream, true),
@@ -135,6 +138,12 @@ fn stream_events(fd: i32, index: u32, stream: &Stream, wanted: i16) -> u32 {
         };
     }
     now
+}
+
+/// Who does not wait for bytes while all is the kernel's is told by the kernel, and not given the ring's
+/// room beside its own.
+fn waits_for_kernel(socket: &Socket, wanted: i16) -> bool {
+    early::sends_on_shadow(socket) && wanted & (libc::POLLIN | libc::POLLRDNORM) == 0
 }
 
 /// Asks the kernel for the others without waiting; keeps what memory said.
@@ -180,7 +189,8 @@ fn sleep(
             let socket = socket::at(*index);
             (copy[*at].events, pause) = sleep_events(*fd, socket, stream, fds[*at].events);
             // What the writer holds back is there when its time has come.
-            let pause = [pause, stream.incoming.held_for()].into_iter().flatten().min();
+            let held = if socket.is_early() { None } else { stream.incoming.held_for() };
+            let pause = [pause, held].into_iter().flatten().min();
             let limit = pause.unwrap_or(u64::MAX);
             left = left.map(|left| left.min(limit)).or(pause);
             if socket.shadow_ended.load(Acquire) {
@@ -212,6 +222,9 @@ fn sleep_events(fd: i32, socket: &Socket, stream: &Stream, wanted: i16) -> (i16,
     let usual = libc::POLLIN | libc::POLLRDHUP;
     if !socket.is_early() {
         return (usual, None);
+    }
+    if early::sends_on_shadow(socket) {
+        return (wanted, None);
     }
     if wanted & libc::POLLOUT == 0 {
         // Payload that nobody asks for would end every sleep at once.

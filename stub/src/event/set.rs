@@ -301,11 +301,25 @@ impl Interests {
             if interest.mark(place) == data {
                 // What the kernel tells after this bell became ready after it was rung.
                 since = since.max(interest.published(now));
-                has_heated |= !interest.is_hot;
+                // Of an early one the kernel knows what no memory does.
+                has_heated |= !interest.is_hot || socket::at(interest.socket).is_early();
                 self.bell(place, event.events, others_sleep);
             }
         }
         has_heated
+    }
+
+    /// How much the kernel has reported of what only it answers for, which is not told yet.
+    pub fn native_found(&self) -> usize {
+        self.found.native.len()
+    }
+
+    /// Drops what the kernel has reported again since there were `known` reports.
+    pub fn drop_repeated(&mut self, known: usize) {
+        let mut new = self.found.native.split_off(known);
+        let old = &self.found.native;
+        new.retain(|(_, event)| !old.iter().any(|(_, known)| known.u64 == event.u64));
+        self.found.native.append(&mut new);
     }
 
     /// The kernel reported an interest's shadow.

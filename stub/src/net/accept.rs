@@ -1,37 +1,41 @@
 //! The accepting side: finds the offer that belongs to a connection the kernel has accepted.
 
+use std::collections::HashMap;
+use std::io::IoSlice;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::Arc;
 
 use heliostat_abi::channel::SlotState;
 use heliostat_abi::code::Native;
+use heliostat_abi::limits::{CANDIDATES_MAX, SLOTS_LOOKED_AT_MAX, UNDECIDED_MS};
 use heliostat_abi::name::{NetAddress, ObjectId};
 use heliostat_abi::report::Path;
 use heliostat_base::lock::Guard;
 use heliostat_base::{call, clock, spin};
 
-use super::channel::{Channel, Side, Slot};
-use super::early::Stage;
+use super::channel::{Channel, Secret, Side, Slot};
+use super::early::{proof, Stage};
 use super::socket::{self, Receiver, Socket, Stream};
 use super::{connect, identity, listen, option};
 use crate::event::epoll::early;
 use crate::session;
 use crate::table::{self, Kind};
 use crate::thread::Critical;
+use crate::Answer;
 
 /// An offer comes a few instructions after the handshake, where its client runs on.
 const CONNECTING_SPIN_NS: u64 = 2_000;
-/// Where an answer is needed now, the client's thread is given this long to run, by yields.
+/// Before a fork, which needs an answer now, the client's thread is given this long to run, by yields.
 const CONNECTING_YIELD_NS: u64 = 200_000;
-/// After that by short sleeps, since others may take what is yielded: this long at most.
-const CONNECTING_SLEEP_NS: u64 = 3_000_000;
-const NAP_NS: u64 = 100_000;
-/// After a wait in vain nobody sleeps for so long: a client that stays in connect(2), and offers
-/// whatever it is, costs one part in twenty of an acceptor's time and no more.
+/// After a wait in vain nobody waits for so long: clients that stay in connect(2), whoever they are,
+/// cost an acceptor next to nothing.
 const IMPATIENCE_NS: u64 = 60_000_000;
 
-/// Monotonic time before which no undecided connection is slept for.
+/// More than this is not sent on a connection that is undecided: it would have to be waited for.
+const UNDECIDED_BYTES: usize = 4096;
+
+/// Monotonic time before which no undecided connection is waited for.
 static IMPATIENT_UNTIL_NS: AtomicU64 = AtomicU64::new(0);
 
 /// An accepted connection whose client may still be inside connect(2), between the handshake and
@@ -44,6 +48,10 @@ pub struct Undecided {
     acceptor: ObjectId,
     /// Payload read so far.
     pub taken: u64,
+    /// Payload sent so far.
+    sent: u64,
+    /// From then on it is native (monotonic ns).
+    ends_at_ns: u64,
 }
 
 /// After accept(2) on `listener` gave `fd`, connected to `peer`.
@@ -68,20 +76,42 @@ pub fn accepted(listener: i32, fd: i32, peer: NetAddress, nonblocking: bool) {
     }
 }
 
-/// Decides for good, because this end writes first or forks: on a busy core the client may be inside
-/// connect(2) still, and runs when this thread does not.
+/// Decides for good, because this process forks: on a busy core the client may be inside connect(2)
+/// still, and runs when this thread does not.
 #[cold]
 pub fn decide_at_last(fd: i32, index: u32) {
-    decide_soon(fd, index, |waited| waited < CONNECTING_YIELD_NS, spin::yield_now);
     let is_open = || socket::at(index).stage() == Stage::Undecided;
     if is_open() && clock::monotonic_ns() >= IMPATIENT_UNTIL_NS.load(Relaxed) {
-        let nap = || _ = call::ppoll(&mut [], Some(NAP_NS), None);
-        decide_soon(fd, index, |waited| waited < CONNECTING_SLEEP_NS, nap);
+        decide_soon(fd, index, |waited| waited < CONNECTING_YIELD_NS, spin::yield_now);
         if is_open() {
             IMPATIENT_UNTIL_NS.store(clock::monotonic_ns() + IMPATIENCE_NS, Relaxed);
         }
     }
     decide(fd, index, Some(Native::Crossed));
+}
+
+/// send(2) on a connection whose offer may still come: what the kernel takes at once is counted. More
+/// than that makes it native, which the kernel then goes on with.
+#[cold]
+pub fn send_undecided(fd: i32, index: u32, buffers: &[IoSlice<'_>], flags: i32) -> Answer {
+    let _critical = Critical::enter();
+    let socket = socket::at(index);
+    let wanted: usize = buffers.iter().map(|buffer| buffer.len()).sum();
+    if wanted <= UNDECIDED_BYTES {
+        let mut receiver = socket.receiver.lock();
+        if let Some(undecided) = &mut receiver.undecided {
+            undecided.candidates.iter().for_each(Slot::note_written);
+            let now = flags | libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+            if let Ok(count) = call::send_many(fd, buffers, now) {
+                undecided.sent += count as u64;
+                drop(receiver);
+                socket.sender.lock().count_sent(count);
+                return Some(Ok(count));
+            }
+        }
+    }
+    decide(fd, index, Some(Native::Crossed));
+    None
 }
 
 fn decide_soon(fd: i32, index: u32, may_wait: impl Fn(u64) -> bool, pause: impl Fn()) {
@@ -102,22 +132,35 @@ fn candidates(listener: i32, peer: NetAddress) -> Result<Undecided, Native> {
         return Err(crate::native_as_a_whole());
     }
     let (channels, standing) = listen::channels(listener)?;
-    let mut candidates = Vec::new();
-    // What a client that has ended left on offer may carry an address that is another's now.
-    for slot in channels.iter().filter(|channel| channel.is_alive()).flat_map(offers_of) {
-        match slot.state() {
-            SlotState::Offered if is_from(&slot, peer) => {
-                candidates = vec![slot];
-                break;
-            }
-            SlotState::Connecting => candidates.push(slot),
-            _ => {}
-        }
-    }
+    let candidates = among(&channels, peer);
     if candidates.is_empty() {
         return Err(no_offer(peer));
     }
-    Ok(Undecided { peer, candidates, acceptor: standing.id, taken: 0 })
+    let ends_at_ns = clock::monotonic_ns() + UNDECIDED_MS * 1_000_000;
+    Ok(Undecided { peer, candidates, acceptor: standing.id, taken: 0, sent: 0, ends_at_ns })
+}
+
+/// The offer of `peer`, or all that may become it. No user has more slots looked at, nor waited for,
+/// than its share: what others offer, or never do, costs a connection nothing.
+fn among(channels: &[Arc<Channel>], peer: NetAddress) -> Vec<Slot> {
+    let mut candidates = Vec::new();
+    let mut looks: HashMap<u32, (usize, usize)> = HashMap::new();
+    // What a client that has ended left on offer may carry an address that is another's now.
+    for channel in channels.iter().filter(|channel| channel.offers() != 0 && channel.is_alive()) {
+        let (looked, waited) = looks.entry(channel.entry.peer_uid).or_default();
+        for slot in offers_of(channel).take(SLOTS_LOOKED_AT_MAX - *looked) {
+            *looked += 1;
+            match slot.state() {
+                SlotState::Offered if is_from(&slot, peer) => return vec![slot],
+                SlotState::Connecting if *waited < CANDIDATES_MAX => {
+                    *waited += 1;
+                    candidates.push(slot);
+                }
+                _ => {}
+            }
+        }
+    }
+    candidates
 }
 
 fn no_offer(peer: NetAddress) -> Native {
@@ -161,15 +204,16 @@ impl Undecided {
         found
     }
 
-    /// Claims an offer whose maker is who it says; any other is refused, so that its maker knows.
-    fn claim(&self, slot: &Slot) -> Result<Lanes, Native> {
+    /// Claims an offer that its maker can prove; one whose user is another's is refused, so that its
+    /// maker knows.
+    fn claim(&self, slot: &Slot, secret: &Secret) -> Result<Lanes, Native> {
         let inode = slot.offered_by().map_or(0, |(_, inode)| inode);
         if let Err(reason) = identity::check(&slot.channel, inode, self.peer) {
             slot.decline();
             return Err(reason);
         }
         let lanes = slot.lanes(Side::Server).ok_or(Native::Corrupt)?;
-        slot.claim(self.acceptor).then_some(lanes).ok_or(Native::NotAccepted)
+        slot.claim(self.acceptor, secret).then_some(lanes).ok_or(Native::NotAccepted)
     }
 }
 
@@ -189,15 +233,24 @@ pub fn decide(fd: i32, index: u32, at_last: Option<Native>) {
     let sleeps = socket.sleepers.load(Acquire) > 0;
     let found = if sleeps { None } else { undecided.find() };
     let reason = match found {
-        Some(slot) => match early::silence(fd).and_then(|()| undecided.claim(&slot)) {
-            Ok(lanes) => {
-                let taken = undecided.taken;
-                receiver.undecided = None;
-                return begin(fd, index, receiver, slot, lanes, taken);
+        Some(slot) => {
+            let claimed = early::silence(fd).and_then(|()| {
+                // Without random bytes nothing can be proven.
+                let secret = proof::new_secret().ok_or(Native::Identity)?;
+                undecided.claim(&slot, &secret).map(|lanes| (lanes, secret))
+            });
+            match claimed {
+                Ok((lanes, secret)) => {
+                    socket.set_secret(&secret);
+                    let moved = (undecided.taken, undecided.sent);
+                    receiver.undecided = None;
+                    return begin(fd, index, receiver, slot, lanes, moved);
+                }
+                Err(reason) => Some(reason),
             }
-            Err(reason) => Some(reason),
-        },
+        }
         None if !sleeps && undecided.candidates.is_empty() => Some(no_offer(undecided.peer)),
+        None if clock::monotonic_ns() > undecided.ends_at_ns => at_last.or(Some(Native::Crossed)),
         None => at_last,
     };
     if let Some(reason) = reason {
@@ -215,11 +268,12 @@ fn begin(
     mut receiver: Guard<'_, Receiver>,
     slot: Slot,
     (incoming, outgoing): Lanes,
-    taken: u64,
+    (taken, sent): (u64, u64),
 ) {
     let socket = socket::at(index);
     let ends = slot.ends().map(|(client, server)| (server, client));
-    incoming.note_taken(taken, false);
+    incoming.note_taken(taken);
+    outgoing.extend_prefix(sent);
     let stream = Stream { slot, side: Side::Server, incoming, outgoing };
     receiver.stream = Some(stream.clone());
     socket.sender.lock().stream = Some(stream);

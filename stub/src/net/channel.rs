@@ -5,18 +5,23 @@
 //! ```text
 //!          client               client              acceptor              client
 //!  Free ---------> Connecting ---------> Offered ------------> Claimed ----------> Started
-//!                      |                 |     |                  |
-//!                      | client   client |     | acceptor         | acceptor
-//!                      v                 v     v                  v
-//!                          Withdrawn                 Declined          (all end as Free again)
+//!                      |                 |     |               |    |                 |
+//!                      | client   client |     | acceptor      |    | acceptor        | acceptor
+//!                      v                 v     v        client |    v                 v
+//!                          Withdrawn        Declined           v  Declined          Proven,
+//!                                                             Left                 or Declined
+//!
+//!  All end as Free again.
 //! ```
+
+mod steps;
 
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::Arc;
 
 use heliostat_abi::channel::{self as layout, slot, SlotState};
-use heliostat_abi::name::{NetAddress, ObjectId};
+use heliostat_abi::name::ObjectId;
 use heliostat_abi::node::State;
 use heliostat_abi::record::ChannelEntry;
 use heliostat_base::fd::OwnedFd;
@@ -129,7 +134,7 @@ impl Channel {
         }
         let state = SlotState::from_word(self.word(index, slot::STATE).load(Acquire));
         let by_server = closed & (slot::CLOSED_SERVER | slot::DONE_SERVER);
-        if !state.is_some_and(SlotState::is_stream) || by_server != 0 {
+        if !state.is_some_and(SlotState::is_acceptors) || by_server != 0 {
             return true;
         }
         if closed & slot::PASSED_ON != 0 {
@@ -166,6 +171,9 @@ impl Channel {
 /// Session indices beyond the node page do not exist; a foreign one is cut to its size.
 const MAX_SESSION_INDEX: u32 = heliostat_abi::limits::SESSIONS_MAX as u32;
 
+/// What proves an offer.
+pub type Secret = [u8; slot::SECRET_BYTES];
+
 /// One stream's place in a channel.
 #[derive(Clone)]
 pub struct Slot {
@@ -192,6 +200,7 @@ impl Slot {
             slot.word(side.holders()).store(1, Relaxed);
         }
         slot.word(slot::CLOSED).store(0, Relaxed);
+        slot.word(slot::HAS_WRITTEN).store(0, Relaxed);
         slot.word(slot::STATE).store(SlotState::Connecting.in_word(next), Release);
         channel.set_offer(index, true);
         slot
@@ -238,87 +247,12 @@ impl Slot {
                 .is_ok()
     }
 
-    /// Puts the connected socket on offer; false when the words are not this slot's any more.
-    pub fn offer(&self, client: NetAddress, server: NetAddress, inode: u64) -> bool {
-        let base = layout::slot_offset(self.index);
-        let (family, client_ip) = client.to_parts();
-        let (_, server_ip) = server.to_parts();
-        let mut head = [0u8; 52];
-        head[0] = family;
-        head[2..4].copy_from_slice(&client.port.to_le_bytes());
-        head[4..6].copy_from_slice(&server.port.to_le_bytes());
-        head[12..28].copy_from_slice(&client_ip);
-        head[28..44].copy_from_slice(&server_ip);
-        head[44..52].copy_from_slice(&inode.to_le_bytes());
-        let memory = &self.channel.memory;
-        let written = memory.copy_in(base + slot::FAMILY, &head).is_ok();
-        written && self.step(SlotState::Connecting, SlotState::Offered)
-    }
-
-    /// The client's address and socket inode, as the offer says.
-    pub fn offered_by(&self) -> Option<(NetAddress, u64)> {
-        let mut head = [0u8; 52];
-        let at = layout::slot_offset(self.index) + slot::FAMILY;
-        self.channel.memory.copy_out(at, &mut head).ok()?;
-        let port = u16::from_le_bytes([head[2], head[3]]);
-        let ip = head[12..28].try_into().ok()?;
-        let inode = u64::from_le_bytes(head[44..52].try_into().ok()?);
-        Some((NetAddress::from_parts(head[0], ip, port)?, inode))
-    }
-
-    /// Addresses of the client's and the server's end, as the offer says.
-    pub fn ends(&self) -> Option<(NetAddress, NetAddress)> {
-        let mut head = [0u8; 52];
-        let at = layout::slot_offset(self.index) + slot::FAMILY;
-        self.channel.memory.copy_out(at, &mut head).ok()?;
-        let port = |at: usize| u16::from_le_bytes([head[at], head[at + 1]]);
-        let client = NetAddress::from_parts(head[0], head[12..28].try_into().ok()?, port(2))?;
-        let server = NetAddress::from_parts(head[0], head[28..44].try_into().ok()?, port(4))?;
-        Some((client, server))
-    }
-
-    /// Acceptor: takes the offer; false when the client was faster in withdrawing it.
-    pub fn claim(&self, acceptor: ObjectId) -> bool {
-        self.word(slot::ACCEPTOR).store(acceptor.index, Relaxed);
-        self.word(slot::ACCEPTOR + 4).store(acceptor.generation, Relaxed);
-        let claimed = self.step(SlotState::Offered, SlotState::Claimed);
-        if claimed {
-            self.channel.set_offer(self.index, false);
-        }
-        claimed
-    }
-
-    /// Acceptor: refuses the offer, so that the client knows.
-    pub fn decline(&self) -> bool {
-        let declined = self.step(SlotState::Offered, SlotState::Declined);
-        if declined {
-            self.channel.set_offer(self.index, false);
-        }
-        declined
-    }
-
-    /// Acceptor: gives its claim up, before it has written anything; false when the client has
-    /// begun its ring.
-    pub fn revoke(&self) -> bool {
-        self.step(SlotState::Claimed, SlotState::Declined)
-    }
-
-    /// Client: begins its ring, after the prefix's last byte; false when the claim was given up.
-    pub fn start(&self) -> bool {
-        self.step(SlotState::Claimed, SlotState::Started) // S1
-            || self.state() == SlotState::Started
-    }
-
-    /// Client: takes the offer back; false when it was claimed already.
-    pub fn withdraw(&self) -> bool {
-        let withdrawn = self.step(SlotState::Offered, SlotState::Withdrawn)
-            || self.step(SlotState::Connecting, SlotState::Withdrawn);
-        withdrawn || matches!(self.state(), SlotState::Declined | SlotState::Withdrawn)
-    }
-
     /// Client: gives back a slot that never became a stream.
     pub fn abandon(self) {
         self.withdraw();
+        if self.state() == SlotState::Left {
+            return self.leave(Side::Client);
+        }
         self.channel.set_offer(self.index, false);
         self.channel.release(self.index);
     }

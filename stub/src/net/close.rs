@@ -3,10 +3,12 @@
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use heliostat_abi::channel::direction::{FIN, RESET, SHUT};
+use heliostat_abi::channel::SlotState;
 use heliostat_abi::code::Native::{self, DoneEarly};
 use heliostat_base::call;
 
 use super::channel::Side;
+use super::early::proof::{self, Proof};
 use super::early::Stage;
 use super::socket::{self, Socket, Stream};
 use super::{accept, demote, early, shadow};
@@ -54,12 +56,20 @@ fn end(fd: i32, index: u32, socket: &Socket, stream: &Stream) {
     if socket.holder_given.swap(false, Relaxed) {
         stream.slot.share(stream.side); // that exec failed, and we are still here
     }
-    if is_given_up(socket, stream) || !socket.let_go(stream) {
+    if is_given_up(socket, stream) {
+        return demote::let_go_of_left(socket, stream);
+    }
+    if !socket.let_go(stream) {
         return;
     }
-    if demote::withdraw(fd, index, DoneEarly) || !early::begin(fd, socket, stream) {
+    if demote::withdraw(fd, index, DoneEarly) || demote::resolve(fd, index, DoneEarly) {
         return;
     }
+    if socket.stage() == Stage::Accepted {
+        // Not proven, and the client has not said so yet: the end is the kernel's.
+        return stream.slot.leave(stream.side);
+    }
+    early::tell(fd, socket, stream, 0);
     finish(fd, socket, stream);
 }
 
@@ -94,14 +104,32 @@ pub fn exiting(fd: i32, index: u32) {
     if is_given_up(socket, stream) || !socket.let_go(stream) {
         return;
     }
-    // An offer that nobody has taken leaves all to the kernel; so does a claim that was given up.
-    let is_unclaimed = socket.stage() == Stage::Offered && stream.slot.withdraw();
-    if is_unclaimed {
-        // Its acceptor counts the connection as native too: the two numbers belong together.
-        report::count_demoted_at_exit(DoneEarly);
-    } else if early::begin(fd, socket, stream) {
-        finish(fd, socket, stream);
+    // Before a ring is begun all is the kernel's, so is the end.
+    let is_kernels = match socket.stage() {
+        Stage::Offered => stream.slot.withdraw() || stream.slot.retreat(),
+        Stage::Accepted => stream.slot.revoke(),
+        _ => false,
+    };
+    if is_kernels {
+        // The peer counts the connection as native too: the two numbers belong together.
+        return report::count_demoted_at_exit(DoneEarly);
     }
+    if socket.stage() == Stage::Accepted && !is_proven(fd, socket, stream) {
+        return stream.slot.leave(stream.side);
+    }
+    early::tell(fd, socket, stream, 0);
+    finish(fd, socket, stream);
+}
+
+/// As `early::proof::look`, under the receiver's lock, and waiting for no other.
+fn is_proven(fd: i32, socket: &Socket, stream: &Stream) -> bool {
+    let Some(sender) = socket.sender.try_lock() else { return false };
+    let is_started = stream.slot.state() == SlotState::Started;
+    let is_proven = is_started && proof::verdict(fd, socket, stream) == Proof::True;
+    if is_proven {
+        proof::begin(fd, socket, stream, &sender);
+    }
+    is_proven
 }
 
 /// shutdown(2). Only SHUT_RDWR reaches the shadow: after SHUT_WR bells still have to be rung.
@@ -109,7 +137,15 @@ pub fn shutdown(fd: i32, index: u32, how: i32) -> Answer {
     let socket = socket::at(index);
     let _critical = Critical::enter();
     accept::decide(fd, index, Some(Native::Crossed));
-    if demote::withdraw(fd, index, DoneEarly) {
+    let begun = socket.stream()?;
+    if !early::start_and_tell(fd, socket, &begun)
+        && (demote::withdraw(fd, index, DoneEarly) || demote::resolve(fd, index, DoneEarly))
+    {
+        return None;
+    }
+    if socket.stage() == Stage::Accepted {
+        // It may be proven at any time, and bells need both directions of the shadow.
+        demote::leave_at_once(fd, index, DoneEarly);
         return None;
     }
     let stream = socket.stream()?;
@@ -126,13 +162,6 @@ pub fn shutdown(fd: i32, index: u32, how: i32) -> Answer {
         socket.write_shut.store(true, Release);
         let sender = socket.sender.lock();
         sender.stream.as_ref()?;
-        if !early::begin(fd, socket, &stream) {
-            drop(sender);
-            demote::follow(fd, index);
-            // Going native has shut the kernel's writing half; after the peer's answer to that, a
-            // second time would be an error.
-            return (how == libc::SHUT_WR && socket.is_native()).then_some(Ok(0));
-        }
         stream.outgoing.raise(if how == libc::SHUT_RDWR { FIN | SHUT } else { FIN });
         if stream.outgoing.take_sleeping_reader() {
             shadow::ring_bell(fd, socket, &stream.outgoing, 0);

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::sync::{Arc, OnceLock};
 
+use heliostat_abi::channel::SlotState;
 use heliostat_abi::code::Native;
 use heliostat_abi::limits::{CHANNELS_PER_PAIR_MAX, OFFER_OVERDUE_MS};
 use heliostat_abi::name::NetAddress;
@@ -235,6 +236,7 @@ fn reclaim_overdue() -> bool {
     let now = clock::monotonic_ns();
     let is_overdue = |socket: &Socket| {
         socket.stage() == Stage::Offered
+            && socket.stream().is_some_and(|stream| stream.slot.state() == SlotState::Offered)
             && now.saturating_sub(socket.offered_at_ns.load(Relaxed)) > OFFER_OVERDUE_MS * 1_000_000
     };
     let mut found = false;

@@ -24,6 +24,8 @@ use heliostat_abi::report::Counter;
 use heliostat_base::call;
 use heliostat_ring::stream::{Lane, Wish};
 
+use super::channel::Side;
+use super::early::proof::{self, Proof};
 use super::early::{self, Stage};
 use super::side_lock::{self, Half};
 use super::socket::{self, Socket, Stream};
@@ -65,7 +67,7 @@ fn leave_as(fd: i32, index: u32, reason: Native, is_complete: bool) {
     let _alone = socket.leaving.lock();
     let Some(stream) = socket.stream() else { return finish(fd, index, reason) };
     if withdraw_locked(fd, index, socket, &stream, reason)
-        || revoke(fd, index, socket, &stream, reason)
+        || resolve_locked(fd, index, socket, &stream, reason)
     {
         return;
     }
@@ -79,27 +81,41 @@ fn leave_as(fd: i32, index: u32, reason: Native, is_complete: bool) {
 }
 
 /// What the slot or the shadow has said that ends the direct path: nobody took the offer, the claim
-/// was given up, or the peer has switched.
+/// was given up, the offer was false, the connection has ended early, or the peer has switched.
 #[cold]
 pub fn follow(fd: i32, index: u32) {
     let _critical = Critical::enter();
     let Some(stream) = socket::at(index).stream() else { return };
-    match stream.slot.state() {
-        SlotState::Offered => {
+    match (socket::at(index).stage(), stream.slot.state()) {
+        (Stage::Offered, SlotState::Offered) => {
             if withdraw(fd, index, Native::NotAccepted) {
                 connect::forget_channel(&stream.slot.channel);
             }
         }
-        SlotState::Claimed | SlotState::Started if stream.incoming.flags() & SWITCHED == 0 => {}
+        (Stage::Offered, SlotState::Claimed) => _ = withdraw(fd, index, Native::DoneEarly),
+        (Stage::Accepted, _) => _ = resolve(fd, index, Native::DoneEarly),
+        (_, state) if state.is_stream() && stream.incoming.flags() & SWITCHED == 0 => {}
         _ => leave(fd, index, Native::PeerAsked),
     }
+}
+
+/// Finds out what a claim is worth that is not proven. True when the connection is native from here
+/// on: the client has not begun its ring, so nothing lies there, or the offer was false.
+pub fn resolve(fd: i32, index: u32, reason: Native) -> bool {
+    let socket = socket::at(index);
+    if socket.stage() != Stage::Accepted {
+        return false;
+    }
+    let _critical = Critical::enter();
+    let _alone = socket.leaving.lock();
+    socket.stream().is_some_and(|stream| resolve_locked(fd, index, socket, &stream, reason))
 }
 
 /// Takes an offer back that nobody claimed: the connection is the kernel's, as it was all along.
 /// False when there is none, or it was claimed.
 pub fn withdraw(fd: i32, index: u32, reason: Native) -> bool {
     let socket = socket::at(index);
-    if !matches!(socket.stage(), Stage::Offered | Stage::Claimed) {
+    if socket.stage() != Stage::Offered {
         return false;
     }
     let _critical = Critical::enter();
@@ -116,20 +132,22 @@ pub fn dissolve(fd: i32, index: u32) {
     accept::decide(fd, index, Some(Native::Call));
     let _alone = socket.leaving.lock();
     let Some(stream) = socket.stream() else { return };
-    if !withdraw_locked(fd, index, socket, &stream, Native::Call) {
+    if !withdraw_locked(fd, index, socket, &stream, Native::Call)
+        && !resolve_locked(fd, index, socket, &stream, Native::Call)
+    {
         complete::reset(fd, index, socket, &stream, Native::Call);
     }
 }
 
 fn withdraw_locked(fd: i32, index: u32, socket: &Socket, stream: &Stream, reason: Native) -> bool {
-    if !matches!(socket.stage(), Stage::Offered | Stage::Claimed) {
+    // No writer begins the ring meanwhile.
+    let sender = socket.sender.lock();
+    if socket.stage() != Stage::Offered {
         return false;
     }
-    let is_ours = stream.slot.withdraw();
-    if !is_ours && stream.slot.state().is_stream() {
-        socket.set_stage(Stage::Claimed);
-        return false;
-    }
+    let is_ours = stream.slot.withdraw() || stream.slot.retreat();
+    socket.set_stage(Stage::Settled);
+    drop(sender);
     become_native(fd, index, socket, reason);
     if is_ours {
         stream.slot.clone().abandon();
@@ -137,26 +155,39 @@ fn withdraw_locked(fd: i32, index: u32, socket: &Socket, stream: &Stream, reason
     true
 }
 
-/// Gives a claim up in which nothing has been written in either direction.
-fn revoke(fd: i32, index: u32, socket: &Socket, stream: &Stream, reason: Native) -> bool {
+/// See `resolve`.
+fn resolve_locked(fd: i32, index: u32, socket: &Socket, stream: &Stream, reason: Native) -> bool {
+    let Some(reason) = reason_for_native(fd, socket, stream, reason) else { return false };
+    become_native(fd, index, socket, reason);
+    let_go_of_left(socket, stream);
+    true
+}
+
+/// This process of the acceptor uses a slot no more that its client has left.
+pub fn let_go_of_left(socket: &Socket, stream: &Stream) {
+    if stream.slot.state() == SlotState::Left && socket.let_go(stream) {
+        stream.slot.leave(Side::Server);
+    }
+}
+
+/// Why an accepted connection is native now, if it is.
+fn reason_for_native(fd: i32, socket: &Socket, stream: &Stream, reason: Native) -> Option<Native> {
+    let _receiver = socket.receiver.lock();
     if socket.stage() != Stage::Accepted {
-        return false;
+        return None;
     }
-    // Nobody of this end writes meanwhile.
-    let sender = socket.sender.lock();
-    let shared = side_lock::enter(socket, stream, Half::Writing);
-    stream.outgoing.push();
-    let is_begun = stream.outgoing.tail() != 0 || stream.outgoing.flags() != 0;
-    let is_given_up = match stream.slot.state() {
-        SlotState::Claimed => !is_begun && stream.slot.revoke(),
-        // Another holder of this end has done so.
-        state => !state.is_stream(),
-    };
-    drop((sender, shared));
-    if is_given_up {
-        become_native(fd, index, socket, reason);
+    let _shared = side_lock::enter(socket, stream, Half::Reading);
+    match stream.slot.state() {
+        SlotState::Claimed if stream.slot.revoke() => return Some(reason),
+        SlotState::Claimed | SlotState::Started | SlotState::Proven => {}
+        // Another holder of this end has given the claim up, or the client has.
+        _ => return Some(reason),
     }
-    is_given_up
+    let is_false = proof::look_locked(fd, socket, stream) == Proof::False;
+    is_false.then(|| {
+        stream.slot.refuse();
+        Native::Identity
+    })
 }
 
 /// All is the kernel's from here on, and nothing lies anywhere else.
@@ -193,10 +224,11 @@ fn switch_outgoing(fd: i32, socket: &Socket, stream: &Stream, bell: Bell) {
     if stream.outgoing.flags() & SWITCHED != 0 {
         return; // another holder of this end has done it
     }
-    if switches_unbegun(socket, stream) {
-        return;
+    if socket.stage() == Stage::Accepted {
+        // Not proven: all that was sent is on the shadow, and no bell may be.
+        stream.outgoing.raise(SWITCHED);
+        return shut_shadow(fd, socket);
     }
-    early::begin(fd, socket, stream);
     stream.outgoing.push();
     let lane = &stream.outgoing;
     let wish = if may_take_back(fd, lane) { lane.accept_want() } else { None };
@@ -224,18 +256,6 @@ fn has_switched_and_ended(fd: i32, socket: &Socket, stream: &Stream) -> bool {
         shadow::probe(fd, socket);
         socket.shadow_ended.load(Relaxed)
     }
-}
-
-/// A client that has not begun its ring, and whose acceptor wants all on the shadow, never begins
-/// it: what it has sent is there already. No bell is needed for who looks at the flags.
-fn switches_unbegun(socket: &Socket, stream: &Stream) -> bool {
-    let is_unbegun = matches!(socket.stage(), Stage::Offered | Stage::Claimed);
-    if !is_unbegun || stream.outgoing.accept_want().is_none() {
-        return false;
-    }
-    socket.set_stage(Stage::Settled);
-    stream.outgoing.raise(SWITCHED | TAKEN_BACK);
-    true
 }
 
 /// A half-closed stream half-closes its shadow, which stayed open for bells until now.
@@ -297,13 +317,14 @@ pub fn can_follow(fd: i32, socket: &Socket, stream: &Stream) -> bool {
 /// back; then the bells go, and the shadow's next byte is payload.
 fn finish_incoming(fd: i32, index: u32, socket: &Socket, stream: &Stream, reason: Native) {
     if socket.reads_shadow() {
-        match stream.slot.state() {
+        match (stream.side, stream.slot.state()) {
             // It was never begun: all of it lies on the shadow, and no bell among it.
-            SlotState::Claimed => {
+            (Side::Client, SlotState::Started) => {
                 socket.receiver.lock().leave();
+                socket.set_stage(Stage::Settled);
                 return finish(fd, index, reason);
             }
-            _ if early::settles(socket, stream) => {}
+            _ if early::settles(fd, socket, stream) => {}
             // Bells may lie behind the rest of the prefix.
             _ => return,
         }
@@ -356,8 +377,6 @@ pub fn broken<T>(fd: i32, socket: &Socket, stream: &Stream, answer: T) -> T {
 #[cold]
 pub fn ring_back(fd: i32, socket: &Socket) {
     if let Some(stream) = &socket.sender.lock().stream {
-        if early::begin(fd, socket, stream) {
-            shadow::ring_bell(fd, socket, &stream.outgoing, 0);
-        }
+        shadow::ring_bell(fd, socket, &stream.outgoing, 0);
     }
 }

@@ -1,29 +1,33 @@
 //! The beginning of a stream: what is the kernel's until both ends know that they share rings.
 //!
-//! A connection is native until it is claimed, and waits for nothing. What the client sends before
-//! it sees the claim goes over the shadow and is counted (`prefix`); at the first write after that
-//! it steps the slot to Started and writes its ring. The acceptor knows of its claim and writes its
-//! ring at once; it reads the shadow, and counts, until it has read the whole prefix.
+//! A connection is native until it is claimed, and waits for nothing. What either end sends before
+//! its own ring is begun goes over the shadow by ordinary calls, and is counted (`prefix`). The client
+//! begins its ring when it sees the claim, and then tells the acceptor's secret on the shadow: only
+//! who holds the connection can. The acceptor begins its ring when it has seen the secret; until then
+//! it believes nothing that the channel says, since anybody may have made the offer.
 //!
 //! ```text
-//!          Offered ------> Claimed ------> Settled        client
-//! Undecided -----> Accepted -------------> Settled        acceptor
+//!               Offered ------> Started ----> Settled        client
+//! Undecided --> Accepted -----> Started ----> Settled        acceptor
 //! ```
 //! Each of these may go native instead. What holds in each of them is said at `Stage`; all that
 //! is done here is done only once or seldom for a connection, and may make system calls.
 
+pub mod proof;
 mod ready;
+mod take;
 
-use std::io::{IoSlice, IoSliceMut};
-use std::sync::atomic::Ordering::{Acquire, Release};
+use std::io::IoSlice;
+use std::sync::atomic::Ordering::{Relaxed, Release};
 
-use heliostat_abi::channel::SlotState;
-use heliostat_base::call;
+use heliostat_abi::channel::{slot, SlotState};
+use heliostat_abi::limits::OFFER_PATIENCE_MS;
 use heliostat_base::sys::Errno;
-use heliostat_ring::stream::MoveError;
+use heliostat_base::{call, clock};
 
+use super::accept;
 use super::channel::Side;
-use super::socket::{Socket, Stream};
+use super::socket::{self, Socket, Stream};
 use super::{option, shadow};
 
 /// How far a connection has come on its way from the kernel's path to the rings.
@@ -32,11 +36,11 @@ use super::{option, shadow};
 pub enum Stage {
     /// Both directions go through the rings, or the connection is native: nothing is early.
     Settled = 0,
-    /// Client: nobody has claimed the offer, as far as was seen; all is the kernel's.
+    /// Client: its ring is not begun; all is the kernel's.
     Offered = 1,
-    /// Client: claimed, but the own ring is not begun; the other one is.
-    Claimed = 2,
-    /// Acceptor: claimed; what comes in may still be payload on the shadow.
+    /// The own ring is begun; what comes in may still be payload on the shadow.
+    Started = 2,
+    /// Acceptor: claimed, and the offer not proven; all is the kernel's.
     Accepted = 3,
     /// Acceptor: the offer may still come; all is the kernel's.
     Undecided = 4,
@@ -47,22 +51,26 @@ impl Stage {
     pub fn from_word(word: u32) -> Self {
         match word {
             1 => Self::Offered,
-            2 => Self::Claimed,
+            2 => Self::Started,
             3 => Self::Accepted,
             4 => Self::Undecided,
             _ => Self::Settled,
         }
     }
+
+    /// True while all that the program sends, receives and is told is the kernel's.
+    pub fn is_kernels(self) -> bool {
+        matches!(self, Self::Offered | Self::Accepted | Self::Undecided)
+    }
 }
 
 pub use ready::*;
+pub use take::*;
 
-/// What a peer that is gone can have left in the kernel, with its buffers at their usual largest.
-const REMAINS_MAX: usize = 16 << 20;
 /// A writer to whom no bell comes looks for room this often.
 pub const BELL_PAUSE_NS: u64 = 2_000_000;
 
-/// Where a client's next byte goes.
+/// Where the next byte goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Way {
     /// Into the ring.
@@ -73,37 +81,101 @@ pub enum Way {
     Native,
 }
 
-/// Where the next byte goes; begins the ring if it can be begun. Under the sender's lock.
+/// Where the next byte goes; begins the client's ring if it can be begun. Under the sender's lock.
 pub fn way_out(fd: i32, socket: &Socket, stream: &Stream) -> Way {
-    if stream.side == Side::Client && stream.slot.state() == SlotState::Offered {
-        return Way::Shadow;
-    }
-    if begin(fd, socket, stream) {
-        Way::Ring
-    } else {
-        Way::Native
+    match (socket.stage(), stream.slot.state()) {
+        (Stage::Offered, _) if start(fd, socket, stream) => Way::Ring,
+        (Stage::Offered, SlotState::Offered | SlotState::Claimed) => Way::Shadow,
+        (Stage::Accepted, SlotState::Claimed | SlotState::Started) => Way::Shadow,
+        (Stage::Accepted, SlotState::Proven) if proof::follow_other(socket) => Way::Ring,
+        (Stage::Offered | Stage::Accepted, _) => Way::Native,
+        _ => Way::Ring,
     }
 }
 
-/// Begins the client's ring: nothing of it is early any more. False while nobody has claimed the
-/// offer, and when the claim was given up. Under the sender's lock.
-pub fn begin(fd: i32, socket: &Socket, stream: &Stream) -> bool {
-    if !socket.is_early() {
-        return true;
-    }
-    if stream.side == Side::Server {
-        // Another process that holds this end may have given the claim up.
-        return stream.slot.state().is_stream();
-    }
-    if !stream.slot.start() {
+/// Begins the client's ring if its offer is claimed; `tell` is owed then. False while it is not, and
+/// while the secret could not follow at once and whole. Under the sender's lock.
+pub fn start(fd: i32, socket: &Socket, stream: &Stream) -> bool {
+    let (slot, lane) = (&stream.slot, &stream.outgoing);
+    if socket.stage() != Stage::Offered || slot.state() != SlotState::Claimed {
         return false;
     }
-    socket.set_stage(Stage::Settled);
-    if stream.outgoing.prefix() > 0 {
-        // What Nagle's rule still holds back goes out, since no byte will follow it for long.
+    // With an end on the shadow the kernel's answers are the right ones.
+    if slot.peer_may_be_gone(Side::Client) && call::events_now(fd, libc::POLLRDHUP) != 0 {
+        return false;
+    }
+    // Behind bytes that are not sent yet the secret might be cut in two.
+    if lane.prefix() > 0 && call::bytes_unsent(fd) != Ok(0) {
+        return false;
+    }
+    let Some(secret) = slot.secret() else { return false };
+    lane.count_bells(slot::SECRET_BYTES as u32);
+    if !slot.start() {
+        lane.uncount_bells(slot::SECRET_BYTES as u32);
+        return false;
+    }
+    socket.set_secret(&secret);
+    socket.is_secret_due.store(true, Release);
+    socket.set_stage(Stage::Started);
+    prepare(fd, socket, stream);
+    true
+}
+
+/// Nothing that was sent before the ring may wait for bytes that follow it: none will.
+fn prepare(fd: i32, socket: &Socket, stream: &Stream) {
+    if stream.outgoing.prefix() > 0 || option::is_corked(socket) {
         option::prepare_for_bells(fd, socket);
     }
-    true
+}
+
+/// Tells the secret where that is owed, and no bell has told it. `written` bytes at the end of the
+/// ring were written with it. Under the sender's lock.
+pub fn tell(fd: i32, socket: &Socket, stream: &Stream, written: u64) {
+    if socket.is_secret_due.load(Relaxed) {
+        shadow::tell_secret(fd, socket, &stream.outgoing, written);
+    }
+}
+
+/// Begins the client's ring and tells the secret, if that can be done now. Not under the sender's lock.
+pub fn start_and_tell(fd: i32, socket: &Socket, stream: &Stream) -> bool {
+    let Some(sender) = socket.sender.try_lock() else { return false };
+    let is_started = sender.stream.is_some() && start(fd, socket, stream);
+    if is_started {
+        tell(fd, socket, stream, 0);
+    }
+    is_started
+}
+
+/// A client that reads begins its ring too, once something has come: one that reads a single answer
+/// gains nothing by it.
+fn start_by_reading(fd: i32, socket: &Socket, stream: &Stream) {
+    let is_due = socket.stage() == Stage::Offered
+        && stream.slot.state() == SlotState::Claimed
+        && stream.incoming.taken() > 0;
+    if is_due {
+        start_and_tell(fd, socket, stream);
+    }
+}
+
+/// True while bytes that come in beside an unanswered offer may be an acceptor's that waits for it.
+fn keeps_offer(socket: &Socket, stream: &Stream) -> bool {
+    let age = || clock::monotonic_ns().saturating_sub(socket.offered_at_ns.load(Relaxed));
+    stream.slot.may_have_been_written() && age() < OFFER_PATIENCE_MS * 1_000_000
+}
+
+/// Before the accepting side writes: it may know more now.
+#[cold]
+pub fn before_send(fd: i32, index: u32) {
+    let socket = socket::at(index);
+    match socket.stage() {
+        Stage::Undecided => accept::decide(fd, index, None),
+        Stage::Accepted => {
+            if let Some(stream) = socket.stream() {
+                _ = proof::look(fd, socket, &stream);
+            }
+        }
+        _ => {}
+    }
 }
 
 /// Sends what the kernel takes at once, and counts it. Under the sender's lock.
@@ -140,204 +212,4 @@ pub fn send_file(
         call::lseek(file, (at + sent as u64) as i64, libc::SEEK_SET)?;
     }
     Ok(sent)
-}
-
-/// What an acceptor's look at the shadow gave.
-pub enum Taken {
-    /// Payload.
-    Bytes(usize),
-    /// Nothing now.
-    Nothing,
-    /// The client is gone, and all it has sent is read: `end` knows how.
-    End,
-    /// The caller's error.
-    Failed(Errno),
-    /// The prefix is read: the ring is next.
-    Ring,
-    /// The claim was given up: all is the kernel's.
-    Native,
-    /// The client's words contradict what it sent.
-    Corrupt,
-}
-
-/// How much of the shadow is payload.
-enum Left {
-    /// All of it, as far as is known.
-    All,
-    /// So many bytes, and then bells.
-    Bytes(u64),
-    Native,
-    Corrupt,
-}
-
-fn left(stream: &Stream) -> Left {
-    match stream.slot.state() {
-        SlotState::Claimed => Left::All,
-        SlotState::Started => stream.incoming.prefix_left().map_or(Left::Corrupt, Left::Bytes),
-        _ => Left::Native,
-    }
-}
-
-/// Takes payload off the shadow of an accepted connection. Under the receiver's lock.
-pub fn take(
-    fd: i32,
-    socket: &Socket,
-    stream: &Stream,
-    buffers: &mut [IoSliceMut<'_>],
-    flags: i32,
-) -> Taken {
-    if buffers.iter().all(|buffer| buffer.is_empty()) {
-        return Taken::Nothing; // the kernel's answer would look like the end
-    }
-    let flags = flags & !libc::MSG_WAITALL | libc::MSG_DONTWAIT;
-    loop {
-        let limit = match left(stream) {
-            Left::All => u64::MAX,
-            Left::Bytes(0) => {
-                socket.set_stage(Stage::Settled);
-                return Taken::Ring;
-            }
-            Left::Bytes(bytes) => bytes,
-            Left::Native => return Taken::Native,
-            Left::Corrupt => return Taken::Corrupt,
-        };
-        let news = socket.shadow_news.load(Acquire);
-        let answer = call::recv_many(fd, &mut cut(buffers, limit), flags);
-        // What came meanwhile may have been the first bells, or the end of a client that has
-        // written into its ring.
-        let has_begun = limit == u64::MAX && stream.slot.state() != SlotState::Claimed;
-        match answer {
-            Ok(0) | Err(Errno(libc::EAGAIN)) if has_begun => {}
-            Err(Errno(libc::EAGAIN)) => {
-                socket.shadow_news_read.store(news, Release);
-                return Taken::Nothing;
-            }
-            Err(errno @ Errno(libc::EFAULT | libc::EINTR)) => return Taken::Failed(errno),
-            Err(errno) => {
-                shadow::note_error(socket, errno);
-                return Taken::End;
-            }
-            Ok(0) => {
-                shadow::note_end(socket);
-                return Taken::End;
-            }
-            Ok(count) if flags & libc::MSG_PEEK != 0 => match peeked(stream, buffers, count) {
-                Some(0) => {}
-                Some(bytes) => return Taken::Bytes(bytes),
-                None => return Taken::Corrupt,
-            },
-            Ok(count) => {
-                let is_final = stream.slot.state() == SlotState::Started;
-                match stream.incoming.note_taken(count as u64, is_final) {
-                    Some(0) => {}
-                    Some(bytes) => return Taken::Bytes(bytes as usize),
-                    None => return Taken::Corrupt,
-                }
-            }
-        }
-    }
-}
-
-/// `count` bytes lie at the front of the buffers: how many of them are payload, with what the ring
-/// has behind them.
-fn peeked(stream: &Stream, buffers: &mut [IoSliceMut<'_>], count: usize) -> Option<usize> {
-    let Left::Bytes(left) = left(stream) else { return Some(count) };
-    let payload = count.min(usize::try_from(left).unwrap_or(usize::MAX));
-    if payload == 0 || (payload as u64) < left {
-        return Some(payload);
-    }
-    match stream.incoming.read(&mut behind(buffers, payload), true) {
-        Ok(more) => Some(payload + more.bytes),
-        Err(MoveError::Fault) => Some(payload),
-        Err(MoveError::Corrupt(_)) => None,
-    }
-}
-
-/// The first `limit` bytes of some buffers.
-fn cut<'a>(buffers: &'a mut [IoSliceMut<'_>], limit: u64) -> Vec<IoSliceMut<'a>> {
-    let mut left = usize::try_from(limit).unwrap_or(usize::MAX);
-    let part = |buffer: &'a mut IoSliceMut<'_>| {
-        let length = buffer.len().min(left);
-        left -= length;
-        IoSliceMut::new(&mut buffer[..length])
-    };
-    buffers.iter_mut().map(part).collect()
-}
-
-/// What follows the first `count` bytes of some buffers.
-pub fn behind<'a>(buffers: &'a mut [IoSliceMut<'_>], count: usize) -> Vec<IoSliceMut<'a>> {
-    let mut left = count;
-    let part = |buffer: &'a mut IoSliceMut<'_>| {
-        let length = buffer.len().min(left);
-        left -= length;
-        IoSliceMut::new(&mut buffer[length..])
-    };
-    buffers.iter_mut().map(part).collect()
-}
-
-/// True when the prefix is read, and the ring holds what follows.
-pub fn is_ring_next(stream: &Stream) -> bool {
-    matches!(left(stream), Left::Bytes(0))
-}
-
-/// True when bytes of the prefix are missing, of a shadow that has ended: what the ring holds does
-/// not follow what was read.
-pub fn is_cut(stream: &Stream) -> bool {
-    matches!(left(stream), Left::Bytes(1..))
-}
-
-/// True once the whole prefix of an accepted connection is read; from then on it is settled.
-pub fn settles(socket: &Socket, stream: &Stream) -> bool {
-    if !matches!(left(stream), Left::Bytes(0)) {
-        return false;
-    }
-    // Nobody is in the middle of taking what are bells, as it turns out, for payload.
-    let _alone = socket.receiver.lock();
-    if !matches!(left(stream), Left::Bytes(0)) {
-        return false;
-    }
-    socket.set_stage(Stage::Settled);
-    true
-}
-
-/// True when an accepted connection that closes leaves payload unread on its shadow. Nobody reads
-/// it any more, so no lock is needed.
-pub fn is_unread(fd: i32, socket: &Socket, stream: &Stream) -> bool {
-    match left(stream) {
-        Left::Bytes(0) => {
-            socket.set_stage(Stage::Settled);
-            false
-        }
-        _ => shadow::has_stray_bytes(fd, socket, &stream.incoming),
-    }
-}
-
-/// Bytes to read on an early stream; `None` where the kernel's number is the right one.
-pub fn queued(fd: i32, stream: &Stream) -> Option<u64> {
-    let in_ring = stream.incoming.unread().ok()?;
-    match (stream.side, stream.slot.state()) {
-        (Side::Client, SlotState::Claimed | SlotState::Started) => Some(in_ring),
-        (Side::Server, SlotState::Started) => {
-            let on_shadow = call::bytes_queued(fd).unwrap_or(0) as u64;
-            Some(on_shadow.min(stream.incoming.prefix_left()?) + in_ring)
-        }
-        _ => None,
-    }
-}
-
-/// What the shadow still holds of the prefix of an accepted connection, whose client is gone.
-pub fn remains(fd: i32, socket: &Socket, stream: &Stream) -> Option<Vec<u8>> {
-    let mut all = Vec::new();
-    while socket.reads_shadow() {
-        let mut piece = vec![0; 64 * 1024];
-        match take(fd, socket, stream, &mut [IoSliceMut::new(&mut piece)], 0) {
-            // Who sends on is not gone.
-            Taken::Bytes(_) if all.len() > REMAINS_MAX => return None,
-            Taken::Bytes(count) => all.extend_from_slice(&piece[..count]),
-            Taken::Corrupt => return None,
-            Taken::End if is_cut(stream) => return None,
-            _ => break,
-        }
-    }
-    Some(all)
 }

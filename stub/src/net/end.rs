@@ -92,7 +92,9 @@ fn judge(socket: &Socket, stream: &Stream) {
 fn had_unread(stream: &Stream, position: u64, errno: i32) -> bool {
     let flags = stream.outgoing.flags();
     let left = position.wrapping_sub(stream.outgoing.head()) as i64;
-    let in_ring = left > 0 && flags & TAKEN_BACK == 0;
+    // What went over the shadow before the ring, too.
+    let before_ring = stream.outgoing.prefix_left() != Some(0);
+    let in_ring = (left > 0 || before_ring) && flags & TAKEN_BACK == 0;
     // One that has not even taken the bell of the switch was reset for that bell.
     let has_followed = flags & SWITCHED != 0 && stream.outgoing.bells_pending() == 0;
     in_ring || has_followed && errno == libc::ECONNRESET

@@ -1,9 +1,9 @@
-//! Whose connection is it? An offer is believed only for a socket of its own maker.
+//! Whose connection is it? What the kernel says of an offer, before it is claimed.
 //!
-//! Anybody may write any address into a channel of their own. Within one user that gains
-//! nothing (the same user may trace the process anyway), and root may do as it likes; across users
-//! the kernel is asked who owns the other end of the shadow. A server that listens as root and then
-//! becomes another user is asked for its user now, not for what it was.
+//! Anybody may write any address into a channel of their own, so that every offer has to be proven
+//! by who holds the connection (`early::proof`). Across users the kernel is asked beside that who owns
+//! the other end of the shadow. A server that listens as root and then becomes another user is asked
+//! for its user now, not for what it was.
 
 use heliostat_abi::code::Native;
 use heliostat_abi::name::NetAddress;

@@ -5,7 +5,6 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::Arc;
 
-use heliostat_abi::channel::SlotState;
 use heliostat_abi::code::Native;
 use heliostat_abi::name::NetAddress;
 use heliostat_abi::report::{Counter, Entry, Path};
@@ -13,7 +12,7 @@ use heliostat_base::call;
 use heliostat_base::sys::Errno;
 
 use super::channel::Side;
-use super::early::{self, Stage};
+use super::early;
 use super::socket::{self, Socket};
 use super::{demote, end, hold, shadow};
 use crate::table::{self, Kind};
@@ -57,7 +56,7 @@ pub fn set(fd: i32, index: u32, level: i32, name: i32, value: &[u8]) -> Answer {
         return None;
     }
     // Payload goes over the shadow still, as the program would have it.
-    let is_early = !matches!(socket.stage(), Stage::Settled | Stage::Accepted);
+    let is_early = socket.stage().is_kernels();
     match (level, name) {
         (libc::IPPROTO_TCP, libc::TCP_NODELAY) if is_early => None,
         (libc::IPPROTO_TCP, libc::TCP_CORK) if is_early => {
@@ -124,12 +123,10 @@ pub fn get(fd: i32, index: u32, level: i32, name: i32) -> Option<i32> {
         return None;
     }
     if (level, name) == (libc::SOL_SOCKET, libc::SO_ERROR) {
-        let is_kernels = match (socket.stage(), socket.stream()) {
-            (Stage::Undecided, _) => true,
-            (Stage::Offered, Some(stream)) => stream.slot.state() == SlotState::Offered,
-            _ => false,
+        return match socket.stage().is_kernels() {
+            true => shadow::take_kernels_error(socket).map(|Errno(errno)| errno),
+            false => Some(error_now(fd, socket)),
         };
-        return (!is_kernels).then(|| error_now(fd, socket));
     }
     let options = socket.delay_options.load(Relaxed);
     if (level, name) == (libc::SOL_SOCKET, libc::SO_SNDBUF) && options & WIDE != 0 {
@@ -168,6 +165,11 @@ pub fn restore_delay(fd: i32, socket: &Socket) {
     if options & CORK != 0 {
         let _ = call::set_option(fd, libc::IPPROTO_TCP, libc::TCP_CORK, 1);
     }
+}
+
+/// True while TCP_CORK holds back what is sent on the shadow, as far as is known.
+pub fn is_corked(socket: &Socket) -> bool {
+    socket.delay_options.load(Relaxed) & CORK != 0
 }
 
 /// Makes the shadow fit for bells, before the first one is rung: they must not wait for each
@@ -216,12 +218,12 @@ pub fn queued(fd: i32, index: u32, outgoing: bool) -> Option<i32> {
     let socket = socket::at(index);
     if socket.is_early() {
         let stream = socket.stream()?;
-        let is_shadow = outgoing && socket.stage() == Stage::Offered;
-        if is_shadow && stream.slot.state() == SlotState::Offered {
+        if socket.stage().is_kernels() {
             return None;
         }
         if !outgoing {
-            return early::queued(fd, &stream).map(|bytes| bytes.min(i32::MAX as u64) as i32);
+            return early::queued(fd, socket, &stream)
+                .map(|bytes| bytes.min(i32::MAX as u64) as i32);
         }
     }
     let lane = match outgoing {

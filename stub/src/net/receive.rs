@@ -47,7 +47,7 @@ enum Step {
     Failed(Errno),
     Native,
     Leave(Native),
-    /// The offer was not taken, or given back: all is the kernel's.
+    /// All is the kernel's, or the kernel has told an end that decides what all is.
     Follow,
 }
 
@@ -274,7 +274,7 @@ fn step(fd: i32, socket: &Socket, buffers: &mut [IoSliceMut<'_>], flags: i32) ->
         };
     }
     let peeks = flags & libc::MSG_PEEK != 0;
-    if socket.reads_shadow() {
+    if socket.is_early() {
         let mut taken = early::take(fd, socket, stream, buffers, flags);
         if let (Taken::Bytes(bytes), false) = (&mut taken, peeks) {
             *bytes = read_on(fd, socket, stream, buffers, *bytes, flags);
@@ -301,7 +301,7 @@ fn step(fd: i32, socket: &Socket, buffers: &mut [IoSliceMut<'_>], flags: i32) ->
         }
     };
     if done.bytes == 0 {
-        return when_empty(fd, socket, stream);
+        return when_empty(socket, stream);
     }
     if done.made_room && stream.incoming.take_sleeping_writer() {
         demote::ring_back(fd, socket);
@@ -328,6 +328,7 @@ fn count_or_discard(stream: &Stream, limit: usize, peeks: bool) -> Result<ReadDo
 #[inline]
 pub fn is_frozen_by_other(socket: &Socket, stream: &Stream) -> bool {
     socket.shared.load(Relaxed)
+        && !socket.stage().is_kernels()
         && (stream.incoming.is_reader_leaving() || stream.incoming.flags() & TAKEN_BACK != 0)
 }
 
@@ -361,15 +362,7 @@ fn read_pieces(stream: &Stream, buffer: &mut [u8]) -> Result<ReadDone, MoveError
 }
 
 /// An empty lane: is it the end, an error, the kernel's turn, or only early?
-fn when_empty(fd: i32, socket: &Socket, stream: &Stream) -> Step {
-    if socket.is_early() {
-        if let Some(errno) = early::unclaimed_error(socket, stream) {
-            return Step::Failed(errno);
-        }
-        if early::goes_native(fd, socket, stream) {
-            return Step::Follow;
-        }
-    }
+fn when_empty(socket: &Socket, stream: &Stream) -> Step {
     let ended = socket.shadow_ended.load(Acquire);
     let flags = stream.incoming.flags();
     if ended {

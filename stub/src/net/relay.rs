@@ -11,6 +11,7 @@ use std::os::fd::AsRawFd;
 use std::sync::atomic::Ordering::Acquire;
 
 use heliostat_abi::channel::direction::{RESET, SWITCHED, TAKEN_BACK};
+use heliostat_abi::code::Native;
 use heliostat_base::fd::OwnedFd;
 use heliostat_base::process::Detached;
 use heliostat_base::sys::Errno;
@@ -241,8 +242,7 @@ impl<'a> Relay<'a> {
     /// The program has closed: the connection ends as the kernel would have ended it, with a reset
     /// if bytes were left unread (RFC 2525, 2.17).
     fn end_shadow(&self) {
-        let unread = self.stream.incoming.unread().is_ok_and(|bytes| bytes > 0);
-        if unread || !self.inward.is_empty() || self.outward.failed {
+        if is_unread(self.stream) || !self.inward.is_empty() || self.outward.failed {
             let _ = call::linger_zero(self.shadow);
         }
     }
@@ -256,8 +256,7 @@ impl<'a> Relay<'a> {
         if reads_ring {
             lane.reader_sleeps();
         }
-        let may_look = reads_ring && !is_promised(self.stream) && !is_taken_back(self.stream);
-        let must_look = may_look && lane.unread().is_ok_and(|unread| unread > 0);
+        let must_look = reads_ring && !is_promised(self.stream) && is_unread(self.stream);
         let wants = |is_asked: bool, events: i16| if is_asked { events } else { 0 };
         let far_events = wants(self.outward.wants_more(), libc::POLLIN)
             | wants(!self.inward.is_empty(), libc::POLLOUT);
@@ -289,6 +288,11 @@ fn is_promised(stream: &Stream) -> bool {
     lane.is_reader_leaving() && !lane.is_native_wanted() && lane.flags() & SWITCHED == 0
 }
 
+/// True when the ring holds bytes that are not taken back.
+fn is_unread(stream: &Stream) -> bool {
+    !is_taken_back(stream) && stream.incoming.unread() != Ok(0)
+}
+
 /// What was unread follows on the shadow.
 fn is_taken_back(stream: &Stream) -> bool {
     let taken_back = SWITCHED | TAKEN_BACK;
@@ -302,14 +306,22 @@ fn read_stream(
     stream: &Stream,
     bytes: &mut [u8],
 ) -> Result<usize, Errno> {
+    if socket.is_native() {
+        return call::recv(shadow, bytes, libc::MSG_DONTWAIT);
+    }
     if socket.reads_shadow() {
         let taken = early::take(shadow, socket, stream, &mut [IoSliceMut::new(bytes)], 0);
         match taken {
             Taken::Bytes(count) => return Ok(count),
-            Taken::End if early::is_cut(stream) => return Err(Errno(libc::ECONNRESET)),
+            Taken::End if early::is_cut(socket, stream) => return Err(Errno(libc::ECONNRESET)),
             Taken::Ring | Taken::End => {}
             Taken::Nothing => return Err(Errno(libc::EAGAIN)),
             Taken::Failed(errno) => return Err(errno),
+            Taken::Native if socket.stage().is_kernels() => {
+                // The offer was not what it said: all is on the shadow.
+                socket.set_native(Native::Identity);
+                return call::recv(shadow, bytes, libc::MSG_DONTWAIT);
+            }
             Taken::Native | Taken::Corrupt => return Err(Errno(libc::ECONNRESET)),
         }
     }
@@ -320,14 +332,11 @@ fn read_stream(
         shadow::probe(shadow, socket);
         return Err(Errno(libc::EAGAIN));
     }
-    if !is_taken_back(stream) {
+    if is_unread(stream) {
         let done = stream.incoming.read(&mut [IoSliceMut::new(bytes)], false);
-        let done = done.map_err(|_| Errno(libc::ECONNRESET))?;
-        if done.bytes > 0 {
-            // Our direction is switched, so no bell can be rung: a writer that sleeps for room wakes
-            // when it looks at its wish, which the shadow's byte order keeps apart from payload.
-            return Ok(done.bytes);
-        }
+        // Our direction is switched, so no bell can be rung: a writer that sleeps for room wakes
+        // when it looks at its wish, which the shadow's byte order keeps apart from payload.
+        return done.map(|done| done.bytes).map_err(|_| Errno(libc::ECONNRESET));
     }
     if flags & SWITCHED != 0 {
         shadow::drain(shadow, socket, &stream.incoming);

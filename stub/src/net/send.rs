@@ -1,5 +1,7 @@
 //! Sending on a direct stream: send, write, writev, sendmsg and sendfile.
 
+mod early_steps;
+
 use std::io::IoSlice;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
@@ -10,7 +12,9 @@ use heliostat_base::call;
 use heliostat_base::sys::Errno;
 use heliostat_ring::stream::{MoveError, WriteCache};
 
-use super::early::{self, Stage, Way};
+use early_steps::step_early;
+
+use super::early::{self, Stage};
 use super::socket::{self, Sender, Socket, Stream};
 use super::wait::{self, Wake};
 use super::{accept, demote, end, hold, listen, shadow, side_lock};
@@ -58,8 +62,11 @@ pub fn send(fd: i32, index: u32, buffers: &[IoSlice<'_>], flags: i32) -> Answer 
         demote::leave(fd, index, Native::Call);
         return None;
     }
-    if socket.stage() == Stage::Undecided {
-        accept::decide_at_last(fd, index);
+    if socket.is_early() {
+        early::before_send(fd, index);
+        if socket.stage() == Stage::Undecided {
+            return accept::send_undecided(fd, index, buffers, flags);
+        }
     }
     let wanted: usize = buffers.iter().map(|buffer| buffer.len()).sum();
     // The commonest case first: there is room for all of it.
@@ -126,8 +133,9 @@ pub fn send_file(fd: i32, index: u32, file: i32, offset: Option<u64>, limit: u64
     if socket.is_native() {
         return None;
     }
-    if socket.stage() == Stage::Undecided {
-        accept::decide_at_last(fd, index);
+    if socket.is_early() {
+        early::before_send(fd, index);
+        accept::decide(fd, index, Some(Native::Crossed));
     }
     let mut total = 0u64;
     loop {
@@ -209,6 +217,10 @@ fn when_full(fd: i32, socket: &Socket, stream: &Stream, total: usize, flags: i32
         };
     }
     match wait::wait(fd, socket, stream, true) {
+        // The kernel keeps the error for the next call, and tells what was sent.
+        Wake::Look if total > 0 && early::sends_on_shadow(socket) && early::has_failed(fd) => {
+            After::Return(Some(Ok(total)))
+        }
         Wake::Look => After::Again,
         Wake::Interrupted => stop(libc::EINTR),
         Wake::TimedOut => stop(libc::EAGAIN),
@@ -225,6 +237,11 @@ fn step(fd: i32, socket: &Socket, source: &Source<'_>) -> Step {
             return step;
         }
     }
+    step_in_ring(fd, socket, half, source)
+}
+
+#[inline]
+fn step_in_ring(fd: i32, socket: &Socket, half: &mut Sender, source: &Source<'_>) -> Step {
     let Some(stream) = &half.stream else { return Step::Native };
     if let Some(refused) = refusal(fd, socket, stream, source) {
         return refused;
@@ -232,9 +249,6 @@ fn step(fd: i32, socket: &Socket, source: &Source<'_>) -> Step {
     let Some(_shared) = side_lock::enter(socket, stream, side_lock::Half::Writing) else {
         return demote::broken(fd, socket, stream, Step::Gone);
     };
-    if !early::begin(fd, socket, stream) {
-        return Step::Leave(Native::PeerAsked);
-    }
     let lane = &stream.outgoing;
     let is_held = hold::concerns(socket, source);
     if is_held {
@@ -282,43 +296,6 @@ fn step(fd: i32, socket: &Socket, source: &Source<'_>) -> Step {
         false => Step::Done(bytes),
         true => Step::Asked(bytes), // D3
     }
-}
-
-/// What a client sends before its ring is begun; `None` when it goes into the ring.
-#[cold]
-fn step_early(fd: i32, socket: &Socket, half: &mut Sender, source: &Source<'_>) -> Option<Step> {
-    let stream = half.stream.clone()?;
-    if stream.slot.channel.state() == State::Revoked {
-        return Some(Step::Leave(Native::Revoked));
-    }
-    match early::way_out(fd, socket, &stream) {
-        Way::Ring => return None,
-        Way::Native => return Some(Step::Leave(Native::PeerAsked)),
-        Way::Shadow => {}
-    }
-    let (wanted, answer) = match source {
-        Source::Buffers(buffers, flags) => {
-            let wanted = buffers.iter().map(|buffer| buffer.len()).sum();
-            (wanted, early::send_shadow(fd, &stream, buffers, *flags))
-        }
-        Source::File { fd: file, offset, limit } => {
-            let limit = (*limit).min(FILE_PIECE) as usize;
-            (limit, early::send_file(fd, &stream, *file, *offset, limit))
-        }
-    };
-    let full = answer == Err(Errno(libc::EAGAIN));
-    if full || answer.is_ok_and(|bytes| bytes < wanted) {
-        socket.starved.store(true, Relaxed);
-    }
-    Some(match answer {
-        Ok(bytes) => {
-            half.sent += bytes as u64;
-            half.line.iter().for_each(|line| line.sent(half.sent));
-            Step::Done(bytes)
-        }
-        Err(_) if full => Step::Full(stream),
-        Err(errno) => Step::Failed(errno),
-    })
 }
 
 /// Writes what there is room for. A large buffer goes in pieces, each published and announced at

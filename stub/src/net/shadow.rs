@@ -3,13 +3,13 @@
 use std::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
 
 use heliostat_abi::channel::direction::SWITCHED;
+use heliostat_abi::channel::slot::SECRET_BYTES;
 use heliostat_abi::report::Counter;
 use heliostat_base::call;
 use heliostat_base::clock;
 use heliostat_base::sys::Errno;
 use heliostat_ring::stream::Lane;
 
-use super::early::Stage;
 use super::option;
 use super::socket::{Socket, Stream};
 use crate::thread::Critical;
@@ -68,13 +68,37 @@ pub fn ring_bell_around(
     waiting::rang();
 }
 
-/// Sends the byte without waiting. What the program's small SO_SNDBUF holds, read by now or not,
-/// may be acknowledged late or never: a bell finds room beside it.
+/// Sends the byte, behind the secret where that is owed.
 fn send_bell(fd: i32, socket: &Socket) -> Result<usize, Errno> {
+    if !socket.is_secret_due.load(Relaxed) {
+        return send_at_once(fd, socket, &[0]);
+    }
+    let mut bytes = [0; SECRET_BYTES + 1];
+    bytes[..SECRET_BYTES].copy_from_slice(&socket.secret());
+    let answer = send_at_once(fd, socket, &bytes);
+    socket.is_secret_due.store(answer == Err(Errno(libc::EAGAIN)), Relaxed);
+    answer
+}
+
+/// Tells the acceptor's secret, of which nobody has to be woken. It was counted as bells. Under the
+/// sender's lock.
+#[cold]
+pub fn tell_secret(fd: i32, socket: &Socket, outgoing: &Lane, written: u64) {
+    socket.bell_at.store(outgoing.tail().wrapping_sub(written), Relaxed);
+    let answer = send_at_once(fd, socket, &socket.secret());
+    socket.is_secret_due.store(answer == Err(Errno(libc::EAGAIN)), Relaxed);
+    if matches!(answer, Err(Errno(libc::ECONNRESET | libc::EPIPE))) && !is_shut(socket) {
+        note_error(socket, Errno(libc::EPIPE));
+    }
+}
+
+/// Sends without waiting. What the program's small SO_SNDBUF holds, read by now or not, may be
+/// acknowledged late or never: a bell finds room beside it.
+fn send_at_once(fd: i32, socket: &Socket, bytes: &[u8]) -> Result<usize, Errno> {
     let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-    let answer = call::send(fd, &[0], flags);
+    let answer = call::send(fd, bytes, flags);
     if answer == Err(Errno(libc::EAGAIN)) && option::widen_for_bells(fd, socket) {
-        return call::send(fd, &[0], flags);
+        return call::send(fd, bytes, flags);
     }
     answer
 }
@@ -163,8 +187,8 @@ pub fn learn(fd: i32, socket: &Socket, events: u32) -> bool {
     if events & ended == 0 {
         return false;
     }
-    if socket.stage() == Stage::Offered {
-        return true; // nobody's stream yet: the kernel tells it when the offer is taken back
+    if socket.stage().is_kernels() {
+        return true; // no stream's end: the kernel tells it when the connection is native
     }
     let is_error = events & libc::POLLERR as u32 != 0;
     if !is_error && is_shut(socket) {
@@ -184,6 +208,17 @@ pub fn learn(fd: i32, socket: &Socket, events: u32) -> bool {
 /// peer does.
 fn is_shut(socket: &Socket) -> bool {
     socket.write_shut.load(Relaxed) && socket.read_shut.load(Relaxed)
+}
+
+/// An error that ended a sleep while all is the kernel's: to be told, since the kernel tells it once.
+pub fn take_kernels_error(socket: &Socket) -> Option<Errno> {
+    let is_kernels = socket.stage().is_kernels() && socket.shadow_error.load(Relaxed) != 0;
+    is_kernels.then(|| Errno(socket.shadow_error.swap(0, AcqRel)))
+}
+
+/// Keeps it.
+pub fn keep_kernels_error(socket: &Socket, errno: Errno) {
+    socket.shadow_error.store(errno.0, Release);
 }
 
 /// The shadow came to its end.

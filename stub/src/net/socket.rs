@@ -11,12 +11,13 @@ use std::collections::BTreeSet;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64};
 
+use heliostat_abi::channel::slot;
 use heliostat_abi::code::Native;
 use heliostat_abi::report::Path;
 use heliostat_base::lock::Lock;
 use heliostat_ring::stream::Lane;
 
-use super::channel::{Side, Slot};
+use super::channel::{Secret, Side, Slot};
 use super::early::Stage;
 use crate::waiting::HabitCell;
 
@@ -66,6 +67,10 @@ pub struct Socket {
     pub nonblocking: AtomicBool,
     /// `Stage`, as a number.
     stage: AtomicU32,
+    /// What proves the offer.
+    secret: [AtomicU64; 2],
+    /// The client has begun its ring, and has not told the secret yet.
+    pub is_secret_due: AtomicBool,
     /// When its offer was made (monotonic ns).
     pub offered_at_ns: AtomicU64,
     /// Counts news of the shadow while the connection is early, and how many of them the reader
@@ -142,6 +147,8 @@ impl Socket {
             live: AtomicBool::new(false),
             nonblocking: AtomicBool::new(false),
             stage: AtomicU32::new(0),
+            secret: [const { AtomicU64::new(0) }; 2],
+            is_secret_due: AtomicBool::new(false),
             offered_at_ns: AtomicU64::new(0),
             shadow_news: AtomicU32::new(0),
             shadow_news_read: AtomicU32::new(0),
@@ -188,7 +195,7 @@ impl Socket {
     /// True while bytes that come in on the shadow may be payload, which nobody may take for bells.
     #[inline]
     pub fn reads_shadow(&self) -> bool {
-        self.stage.load(Acquire) >= Stage::Accepted as u32
+        self.stage.load(Acquire) != 0
     }
 
     /// Notes how far it has come.
@@ -196,10 +203,20 @@ impl Socket {
         self.stage.store(stage as u32, Release);
     }
 
-    /// A client sees that its offer was claimed; true the first time.
-    pub fn see_claim(&self) -> bool {
-        let (offered, claimed) = (Stage::Offered as u32, Stage::Claimed as u32);
-        self.stage.compare_exchange(offered, claimed, AcqRel, Relaxed).is_ok()
+    /// What proves the offer of this connection: the acceptor's, or as the client read it.
+    pub fn secret(&self) -> Secret {
+        let mut secret = [0; slot::SECRET_BYTES];
+        for (part, word) in secret.chunks_exact_mut(8).zip(&self.secret) {
+            part.copy_from_slice(&word.load(Relaxed).to_le_bytes());
+        }
+        secret
+    }
+
+    /// Keeps it.
+    pub fn set_secret(&self, secret: &Secret) {
+        for (part, word) in secret.chunks_exact(8).zip(&self.secret) {
+            word.store(part.try_into().map_or(0, u64::from_le_bytes), Relaxed);
+        }
     }
 
     /// This place's generation.
@@ -318,7 +335,10 @@ impl Socket {
         for flag in [&self.write_shut, &self.shadow_ended, &self.broken, &self.starved] {
             flag.store(false, Relaxed);
         }
-        for flag in [&self.end_settled, &self.ended_in_order, &self.doubted, &self.awaits_bell] {
+        for flag in [&self.end_settled, &self.ended_in_order, &self.doubted] {
+            flag.store(false, Relaxed);
+        }
+        for flag in [&self.awaits_bell, &self.is_secret_due] {
             flag.store(false, Relaxed);
         }
         for word in [&self.stage, &self.shadow_news, &self.shadow_news_read] {

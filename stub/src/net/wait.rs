@@ -85,7 +85,8 @@ pub fn begin_sleep(fd: i32, socket: &Socket, stream: &Stream) -> bool {
     socket.arm(stream, false);
     shadow::drain(fd, socket, &stream.incoming);
     // A sleep that the clock may end is made with a frame of ours.
-    if is_changed(fd, socket, stream, false) || stream.incoming.held() > 0 {
+    let is_held = !socket.is_early() && stream.incoming.held() > 0;
+    if is_changed(fd, socket, stream, false) || is_held {
         awake(fd, socket, stream, false);
         return false;
     }
@@ -123,9 +124,10 @@ fn awake(fd: i32, socket: &Socket, stream: &Stream, for_room: bool) {
 /// claimed the stream they end the connection.
 pub fn check_shadow(fd: i32, socket: &Socket, stream: &Stream) {
     // What is early may be payload, and is looked at by who reads it.
-    let is_settled =
-        !socket.is_early() || (!socket.reads_shadow() && stream.slot.state().is_stream());
-    if is_settled && !socket.is_native() && shadow::has_stray_bytes(fd, socket, &stream.incoming) {
+    if !socket.is_early()
+        && !socket.is_native()
+        && shadow::has_stray_bytes(fd, socket, &stream.incoming)
+    {
         demote::broken(fd, socket, stream, ());
     }
 }
@@ -146,7 +148,7 @@ pub fn give_up_sleep(socket: &Socket) {
 }
 
 fn is_changed(fd: i32, socket: &Socket, stream: &Stream, for_room: bool) -> bool {
-    if for_room && early::sends_on_shadow(socket, stream) {
+    if for_room && early::sends_on_shadow(socket) {
         return early::has_room(fd);
     }
     let flags = stream.incoming.flags();
@@ -209,7 +211,8 @@ fn lead(fd: i32, socket: &Socket, stream: &Stream, for_room: bool) -> Wake {
 /// recv(2) does what a native read would do, except that the byte stays where it is. What the writer
 /// holds back is there when its time has come.
 fn sleep_for_bytes(fd: i32, socket: &Socket, stream: &Stream) -> Wake {
-    if let Some(held) = stream.incoming.held_for() {
+    let held = if socket.is_early() { None } else { stream.incoming.held_for() };
+    if let Some(held) = held {
         let limit = call::socket_timeout(fd, libc::SO_RCVTIMEO).filter(|limit| *limit < held);
         let nap = limit.unwrap_or(held);
         return match nap_on_shadow(fd, socket, libc::POLLIN | libc::POLLRDHUP, Some(nap)) {
@@ -222,6 +225,7 @@ fn sleep_for_bytes(fd: i32, socket: &Socket, stream: &Stream) -> Wake {
 
 fn slept(socket: &Socket, answer: Result<usize, Errno>) -> Wake {
     match answer {
+        Ok(0) if socket.stage().is_kernels() => Wake::Look,
         Ok(0) => {
             shadow::note_end(socket);
             Wake::Look
@@ -230,7 +234,10 @@ fn slept(socket: &Socket, answer: Result<usize, Errno>) -> Wake {
         Err(Errno(libc::EINTR)) => Wake::Interrupted,
         Err(Errno(libc::EAGAIN)) => Wake::TimedOut,
         Err(errno) => {
-            shadow::note_error(socket, errno);
+            match socket.stage().is_kernels() {
+                true => shadow::keep_kernels_error(socket, errno),
+                false => shadow::note_error(socket, errno),
+            }
             Wake::Look
         }
     }

@@ -37,7 +37,7 @@ fn state(player: &Player, held: &Held) -> Option<SlotState> {
 
 /// One step, chosen by `word`; true when the slot was given back.
 pub fn act(player: &Player, held: &Held, side: Side, word: u64) -> bool {
-    match word % 13 {
+    match word % 16 {
         0..=3 => step(player, held, word),
         4 => assert_eq!(held.slot.state(), state(player, held).unwrap_or(SlotState::Free)),
         5 => held.slot.share(side),
@@ -49,12 +49,16 @@ pub fn act(player: &Player, held: &Held, side: Side, word: u64) -> bool {
         7 => held.slot.leave(side),
         8 => check_peer(player, held, side),
         9 => check_addresses(player, held),
-        10 => revoke(player, held),
-        12 => start(player, held),
+        10 => from(player, held, SlotState::Claimed, SlotState::Declined, Slot::revoke),
+        12 => from(player, held, SlotState::Claimed, SlotState::Started, Slot::start),
+        13 => from(player, held, SlotState::Claimed, SlotState::Left, Slot::retreat),
+        14 => from(player, held, SlotState::Started, SlotState::Proven, Slot::prove),
+        15 => from(player, held, SlotState::Started, SlotState::Declined, Slot::refuse),
         _ if side == Side::Client => {
+            let is_acceptors = state(player, held) == Some(SlotState::Left);
             held.slot.clone().abandon();
             assert_eq!(player.channel.offers() & 1 << held.index, 0, "still on offer");
-            return true;
+            return !is_acceptors;
         }
         _ => drop(held.slot.lanes(side).expect("inside the channel")),
     }
@@ -65,9 +69,13 @@ pub fn act(player: &Player, held: &Held, side: Side, word: u64) -> bool {
 fn step(player: &Player, held: &Held, word: u64) {
     use SlotState::*;
     let (before, state) = (player.load(held.index, at::STATE), state(player, held));
-    let (said, wanted, next) = match (word % 13, state) {
+    let (said, wanted, next) = match (word % 16, state) {
         (0, _) => (Some(offer(held, word)), state == Some(Connecting), Offered),
-        (1, _) => (Some(held.slot.claim(acceptor(word))), state == Some(Offered), Claimed),
+        (1, _) => (
+            Some(held.slot.claim(acceptor(word), &[word as u8; 16])),
+            state == Some(Offered),
+            Claimed,
+        ),
         (2, _) => (Some(held.slot.decline()), state == Some(Offered), Declined),
         (_, Some(Declined | Withdrawn)) => {
             assert!(held.slot.withdraw(), "it is no stream already");
@@ -78,27 +86,17 @@ fn step(player: &Player, held: &Held, word: u64) {
             (Some(held.slot.withdraw()), is_open, Withdrawn)
         }
     };
-    assert!(said.is_none_or(|said| said == wanted), "{state:?}: step {} said {said:?}", word % 13);
+    assert!(said.is_none_or(|said| said == wanted), "{state:?}: step {} said {said:?}", word % 16);
     let after = if wanted { next.in_word(before) } else { before };
-    assert_eq!(player.load(held.index, at::STATE), after, "{state:?}: step {}", word % 13);
+    assert_eq!(player.load(held.index, at::STATE), after, "{state:?}: step {}", word % 16);
 }
 
-/// Gives a claim up, or begins the client's ring: both are steps from Claimed.
-fn revoke(player: &Player, held: &Held) {
+/// A step that one state alone allows.
+fn from(player: &Player, held: &Held, wanted: SlotState, to: SlotState, step: fn(&Slot) -> bool) {
     let (before, state) = (player.load(held.index, at::STATE), state(player, held));
-    assert_eq!(held.slot.revoke(), state == Some(SlotState::Claimed));
-    let revoked = SlotState::Declined.in_word(before);
-    let after = if state == Some(SlotState::Claimed) { revoked } else { before };
-    assert_eq!(player.load(held.index, at::STATE), after, "{state:?}");
-}
-
-/// Begins the client's ring, which only a claim allows; a second time says so again.
-fn start(player: &Player, held: &Held) {
-    let (before, state) = (player.load(held.index, at::STATE), state(player, held));
-    assert_eq!(held.slot.start(), state.is_some_and(SlotState::is_stream), "{state:?}");
-    let started = SlotState::Started.in_word(before);
-    let after = if state == Some(SlotState::Claimed) { started } else { before };
-    assert_eq!(player.load(held.index, at::STATE), after, "{state:?}");
+    assert_eq!(step(&held.slot), state == Some(wanted), "{state:?} to {to:?}");
+    let after = if state == Some(wanted) { to.in_word(before) } else { before };
+    assert_eq!(player.load(held.index, at::STATE), after, "{state:?} to {to:?}");
 }
 
 fn acceptor(word: u64) -> ObjectId {

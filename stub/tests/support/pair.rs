@@ -8,8 +8,9 @@ use std::time::Duration;
 use heliostat_abi::name::NetAddress;
 use heliostat_base::call;
 use heliostat_base::sys::Errno;
+use heliostat_stub::net::early::{self, proof, proof::Proof};
 use heliostat_stub::net::receive::Received;
-use heliostat_stub::net::{accept, close, connect, listen, receive, send, socket};
+use heliostat_stub::net::{accept, close, connect, listen, receive, send, shadow, socket};
 use heliostat_stub::table::{self, Kind};
 use heliostat_stub::{process, Answer};
 
@@ -191,7 +192,8 @@ impl Listener {
     }
 }
 
-fn loopback(port: u16) -> libc::sockaddr_in {
+/// 127.0.0.1 with a port, for calls of libc.
+pub fn loopback(port: u16) -> libc::sockaddr_in {
     // SAFETY: all-zero bytes are a valid address of no family.
     let mut raw: libc::sockaddr_in = unsafe { std::mem::zeroed() };
     raw.sin_family = libc::AF_INET as u16;
@@ -206,7 +208,18 @@ impl Drop for Listener {
     }
 }
 
-/// A direct stream: the client's end, the server's. It is native where the machine held the control
+/// Begins both rings: nothing of the stream is the kernel's any more.
+fn begin(client: &End, server: &End) {
+    let [from, to] = [client, server].map(|end| socket::at(end.index()));
+    let [forth, back] = [from, to].map(|socket| socket.stream().expect("direct"));
+    assert!(early::start_and_tell(client.fd, from, &forth));
+    assert_eq!(proof::look(server.fd, to, &back), Proof::True);
+    assert!(early::settles(client.fd, from, &forth));
+    shadow::drain(server.fd, to, &back.incoming);
+    assert_eq!(back.incoming.bells_pending(), 0);
+}
+
+/// A direct stream, both of its rings begun: the client's end, the server's. It is native where the machine held the control
 /// plane up for so long that the stub did without; then the next one is tried.
 pub fn direct() -> (End, End) {
     const TRIALS: usize = 20;
@@ -215,6 +228,7 @@ pub fn direct() -> (End, End) {
         let client = listener.connect();
         let server = listener.accept();
         if client.is_direct() && server.is_direct() {
+            begin(&client, &server);
             return (client, server);
         }
         super::until_standing();

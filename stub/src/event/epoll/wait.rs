@@ -167,6 +167,18 @@ fn collect(epoll: i32, set: &Set, out: &mut [MaybeUninit<epoll_event>], ask_kern
         // A cold one rang.
         inner.scan(epoll, now, &mut switched);
     }
+    if !switched.is_empty() {
+        drop(inner);
+        for (fd, index) in switched.drain(..) {
+            demote::follow(fd, index);
+        }
+        inner = set.inner.lock();
+        // What is native now the kernel answers for.
+        let known = inner.native_found();
+        ask(epoll, set, &mut inner, out.len().saturating_sub(known), now);
+        inner.drop_repeated(known);
+        inner.scan(epoll, now, &mut switched);
+    }
     let found = inner.tell(out, now);
     drop(inner);
     for (fd, index) in switched {

@@ -84,7 +84,7 @@ fn await_through(fd: i32, socket: &Socket, stream: &Stream, wait: Wait) -> bool 
     let mut turns = spin::Spin::new();
     let mut has_waited = false;
     loop {
-        if !socket.reads_shadow() || early::settles(socket, stream) {
+        if !socket.reads_shadow() || early::settles(fd, socket, stream) {
             shadow::drain(fd, socket, &stream.incoming);
         }
         if is_through(stream) {

@@ -1,68 +1,77 @@
 //! What poll(2) would say of early streams: the kernel is asked where the lanes do not know.
 
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use heliostat_abi::channel::direction::SWITCHED;
 use heliostat_abi::channel::SlotState;
 use heliostat_base::call;
-use heliostat_base::sys::Errno;
 
-use super::{settles, Stage, BELL_PAUSE_NS};
-use crate::event::ready::{self, ERR, IN, OUT, RDNORM, WRNORM};
+use super::proof::{self, Proof};
+use super::{is_unanswered, settles, start_by_reading, Stage, BELL_PAUSE_NS};
+use crate::event::ready::{self, ERR, HUP, IN, OUT, RDHUP, RDNORM, WRNORM};
 use crate::net::channel::Side;
 use crate::net::shadow;
 use crate::net::socket::{Socket, Stream};
 
 /// True when payload lies on the shadow, in front of the bells.
 pub fn has_payload(fd: i32, socket: &Socket, stream: &Stream) -> bool {
-    socket.reads_shadow() && !settles(socket, stream) && {
+    if socket.stage().is_kernels() {
+        return call::bytes_queued(fd).is_ok_and(|count| count > 0);
+    }
+    socket.reads_shadow() && !settles(fd, socket, stream) && {
         shadow::has_stray_bytes(fd, socket, &stream.incoming)
     }
 }
 
 /// As `ready::incoming` for an early stream. The kernel is asked only where it `may_know` more
-/// than what it was asked before. True beside the events when the connection goes native:
-/// `demote::follow`.
+/// than what it was asked before. True beside the events when `demote::follow` has to be called:
+/// the connection goes native, or the kernel has told an end.
 pub fn incoming(fd: i32, socket: &Socket, stream: &Stream, may_know: bool) -> (u32, bool) {
-    match (socket.stage(), stream.slot.state()) {
-        (Stage::Offered, SlotState::Offered) => {
-            (0, may_know && call::events_now(fd, libc::POLLIN | libc::POLLRDHUP) != 0)
+    start_by_reading(fd, socket, stream);
+    if socket.stage() == Stage::Accepted && stream.slot.state() != SlotState::Claimed {
+        match proof::look(fd, socket, stream) {
+            Proof::False => return (0, true),
+            Proof::True | Proof::Unknown => {}
         }
-        (Stage::Accepted, SlotState::Claimed | SlotState::Started) => {
-            accepted(fd, socket, stream, may_know)
-        }
-        (stage, SlotState::Claimed | SlotState::Started) => {
-            if stage == Stage::Offered && socket.see_claim() {
-                // What the shadow said before was not believed to be the end of a stream.
-                shadow::probe(fd, socket);
-            }
-            ready::incoming(socket, stream)
-        }
-        _ => (0, true),
+    }
+    match socket.stage() {
+        Stage::Offered | Stage::Accepted => kernels(fd, socket, stream, may_know),
+        Stage::Started => started(fd, socket, stream, may_know),
+        Stage::Settled | Stage::Undecided => ready::incoming(socket, stream),
     }
 }
 
-/// True when a client must go native: nobody took the offer, or the claim was given up.
-pub fn goes_native(fd: i32, socket: &Socket, stream: &Stream) -> bool {
-    stream.side == Side::Client && incoming(fd, socket, stream, true).1
+/// While all is the kernel's.
+fn kernels(fd: i32, socket: &Socket, stream: &Stream, may_know: bool) -> (u32, bool) {
+    let is_open = match stream.slot.state() {
+        SlotState::Claimed | SlotState::Started | SlotState::Proven => true,
+        state => state == SlotState::Offered && stream.side == Side::Client,
+    };
+    if !is_open || !may_know {
+        return (0, !is_open);
+    }
+    let news = socket.shadow_news.load(Acquire);
+    let events = call::events_now(fd, libc::POLLIN | libc::POLLRDHUP) as u16 as u32;
+    if events == 0 {
+        socket.shadow_news_read.store(news, Release);
+        return (0, false);
+    }
+    if events & (RDHUP | HUP | ERR) != 0 || is_unanswered(socket, stream) {
+        return (0, true);
+    }
+    (IN | RDNORM, false)
 }
 
-/// The shadow's error that ended a client's sleep: to be told, since the kernel tells it once.
-pub fn unclaimed_error(socket: &Socket, stream: &Stream) -> Option<Errno> {
-    let is_unclaimed = stream.slot.state() == SlotState::Offered;
-    let errno = if is_unclaimed { socket.shadow_error.swap(0, AcqRel) } else { 0 };
-    (errno != 0).then_some(Errno(errno))
-}
-
-fn accepted(fd: i32, socket: &Socket, stream: &Stream, may_know: bool) -> (u32, bool) {
-    if settles(socket, stream) {
+/// While the own ring is begun, and the peer's prefix is not read.
+fn started(fd: i32, socket: &Socket, stream: &Stream, may_know: bool) -> (u32, bool) {
+    if settles(fd, socket, stream) {
         return ready::incoming(socket, stream);
     }
     let mut readable = 0;
     if may_know {
         let news = socket.shadow_news.load(Acquire);
         let events = call::events_now(fd, libc::POLLIN | libc::POLLRDHUP) as u16 as u32;
-        if settles(socket, stream) {
+        if settles(fd, socket, stream) {
             return ready::incoming(socket, stream);
         }
         if events == 0 {
@@ -82,13 +91,14 @@ fn accepted(fd: i32, socket: &Socket, stream: &Stream, may_know: bool) -> (u32, 
         now &= !(IN | RDNORM);
     }
     now |= readable;
-    let is_switched = stream.incoming.flags() & SWITCHED != 0;
-    (now, is_switched && stream.slot.state() == SlotState::Claimed)
+    // An acceptor that has switched without a ring begun has all on the shadow.
+    let is_unbegun = stream.side == Side::Client && stream.slot.state() == SlotState::Started;
+    (now, is_unbegun && stream.incoming.flags() & SWITCHED != 0)
 }
 
 /// As `ready::outgoing` for an early stream.
 pub fn outgoing(fd: i32, socket: &Socket, stream: &Stream) -> u32 {
-    if !sends_on_shadow(socket, stream) {
+    if !sends_on_shadow(socket) {
         return ready::outgoing(socket, stream);
     }
     if socket.starved.load(Relaxed) && !has_room(fd) {
@@ -101,7 +111,7 @@ pub fn outgoing(fd: i32, socket: &Socket, stream: &Stream) -> u32 {
 /// What a thread that waits for room sleeps for on the shadow, and the longest pause between two
 /// looks, if it must look by itself: behind payload that nobody reads comes no bell.
 pub fn room_events(fd: i32, socket: &Socket, stream: &Stream) -> (i16, Option<u64>) {
-    if sends_on_shadow(socket, stream) {
+    if sends_on_shadow(socket) {
         return (libc::POLLOUT, None);
     }
     match has_payload(fd, socket, stream) {
@@ -110,10 +120,14 @@ pub fn room_events(fd: i32, socket: &Socket, stream: &Stream) -> (i16, Option<u6
     }
 }
 
-/// True while what a client sends goes over the shadow, and its ring says nothing of room.
-pub fn sends_on_shadow(socket: &Socket, stream: &Stream) -> bool {
-    let is_client = stream.side == Side::Client && socket.is_early();
-    is_client && stream.slot.state() == SlotState::Offered
+/// True while what is sent goes over the shadow, and the ring says nothing of room.
+pub fn sends_on_shadow(socket: &Socket) -> bool {
+    socket.stage().is_kernels()
+}
+
+/// True when the kernel says that nothing can be sent or received any more.
+pub fn has_failed(fd: i32) -> bool {
+    call::events_now(fd, 0) & (libc::POLLERR | libc::POLLHUP) != 0
 }
 
 /// True when the kernel takes more bytes, or would say why not.
@@ -123,6 +137,6 @@ pub fn has_room(fd: i32) -> bool {
 
 /// True when a thread that waits for bytes has to look again.
 pub fn has_come(fd: i32, socket: &Socket, stream: &Stream) -> bool {
-    let (events, goes_native) = incoming(fd, socket, stream, true);
-    events & (IN | ERR) != 0 || goes_native
+    let (events, is_followed) = incoming(fd, socket, stream, true);
+    events & (IN | ERR) != 0 || is_followed
 }

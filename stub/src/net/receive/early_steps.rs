@@ -1,4 +1,4 @@
-//! Receiving before the ring is all there is: from an accepted connection's shadow, or before it is
+//! Receiving before the ring is all there is: from the shadow of an early stream, or before it is
 //! known whose the connection is.
 
 use std::io::IoSliceMut;
@@ -24,7 +24,7 @@ pub(super) fn read_on(
     bytes: usize,
     flags: i32,
 ) -> usize {
-    if flags & libc::MSG_TRUNC != 0 || !early::is_ring_next(stream) {
+    if flags & libc::MSG_TRUNC != 0 || !early::is_ring_next(socket, stream) {
         return bytes;
     }
     socket.set_stage(Stage::Settled);
@@ -37,7 +37,7 @@ pub(super) fn read_on(
     bytes + done.bytes
 }
 
-/// What the shadow of an accepted connection gave; `None` when the ring is next.
+/// What the shadow gave; `None` when the ring is next.
 #[cold]
 pub(super) fn step_early(fd: i32, socket: &Socket, stream: &Stream, taken: Taken) -> Option<Step> {
     Some(match taken {
@@ -47,7 +47,7 @@ pub(super) fn step_early(fd: i32, socket: &Socket, stream: &Stream, taken: Taken
         Taken::Nothing => Step::Empty(stream.clone()),
         Taken::End => when_ended(socket, stream),
         Taken::Failed(errno) => Step::Failed(errno),
-        Taken::Native => Step::Leave(Native::PeerAsked),
+        Taken::Native => Step::Follow,
         Taken::Corrupt => demote::broken(fd, socket, stream, Step::Gone),
     })
 }
@@ -55,7 +55,7 @@ pub(super) fn step_early(fd: i32, socket: &Socket, stream: &Stream, taken: Taken
 /// The shadow has ended before the ring's turn came.
 #[cold]
 fn when_ended(socket: &Socket, stream: &Stream) -> Step {
-    if early::is_cut(stream) {
+    if early::is_cut(socket, stream) {
         if !socket.broken.load(Acquire) {
             end::break_off(socket, libc::ECONNRESET);
         }

@@ -58,6 +58,12 @@ impl Receiver {
 }
 
 impl Sender {
+    /// Counts payload, for the report.
+    pub fn count_sent(&mut self, bytes: usize) {
+        self.sent += bytes as u64;
+        self.line.iter().for_each(|line| line.sent(self.sent));
+    }
+
     pub(super) const fn empty() -> Self {
         Self { stream: None, cache: WriteCache::new(), segment: 0, sent: 0, line: None }
     }

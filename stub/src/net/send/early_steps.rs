@@ -1,0 +1,72 @@
+//! Sending before the own ring is begun, and the write that begins it.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use heliostat_abi::code::Native;
+use heliostat_abi::node::State;
+use heliostat_base::sys::Errno;
+
+use super::{step_in_ring, Source, Step, FILE_PIECE};
+use crate::net::early::{self, Way};
+use crate::net::side_lock::{self, Half};
+use crate::net::socket::{Sender, Socket};
+
+/// What is sent before the own ring is begun; `None` when it goes into the ring.
+#[cold]
+pub(super) fn step_early(
+    fd: i32,
+    socket: &Socket,
+    half: &mut Sender,
+    source: &Source<'_>,
+) -> Option<Step> {
+    let stream = half.stream.clone()?;
+    if stream.slot.channel.state() == State::Revoked {
+        return Some(Step::Leave(Native::Revoked));
+    }
+    // Beside another process of this end what is counted is not counted twice, nor too late.
+    let Some(_shared) = side_lock::enter(socket, stream, Half::Writing) else {
+        return Some(Step::Leave(Native::Corrupt));
+    };
+    match early::way_out(fd, socket, &stream) {
+        Way::Ring if socket.is_secret_due.load(Relaxed) => {
+            drop(_shared);
+            return Some(step_first(fd, socket, half, source));
+        }
+        Way::Ring => return None,
+        Way::Native => return Some(Step::Leave(Native::PeerAsked)),
+        Way::Shadow => {}
+    }
+    let (wanted, answer) = match source {
+        Source::Buffers(buffers, flags) => {
+            let wanted = buffers.iter().map(|buffer| buffer.len()).sum();
+            (wanted, early::send_shadow(fd, &stream, buffers, *flags))
+        }
+        Source::File { fd: file, offset, limit } => {
+            let limit = (*limit).min(FILE_PIECE) as usize;
+            (limit, early::send_file(fd, &stream, *file, *offset, limit))
+        }
+    };
+    let full = answer == Err(Errno(libc::EAGAIN));
+    if full || answer.is_ok_and(|bytes| bytes < wanted) {
+        socket.starved.store(true, Relaxed);
+    }
+    Some(match answer {
+        Ok(bytes) => {
+            half.count_sent(bytes);
+            Step::Done(bytes)
+        }
+        Err(_) if full => Step::Full(stream.clone()),
+        Err(errno) => Step::Failed(errno),
+    })
+}
+
+/// A client's first write into its ring. The secret goes in front of the bell, if one is rung.
+#[cold]
+fn step_first(fd: i32, socket: &Socket, half: &mut Sender, source: &Source<'_>) -> Step {
+    let before = half.stream.as_ref().map_or(0, |stream| stream.outgoing.tail());
+    let step = step_in_ring(fd, socket, half, source);
+    if let Some(stream) = &half.stream {
+        early::tell(fd, socket, stream, stream.outgoing.tail().wrapping_sub(before));
+    }
+    step
+}
