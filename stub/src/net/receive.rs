@@ -301,7 +301,7 @@ fn step(fd: i32, socket: &Socket, buffers: &mut [IoSliceMut<'_>], flags: i32) ->
         }
     };
     if done.bytes == 0 {
-        return when_empty(socket, stream);
+        return when_empty(fd, socket, stream);
     }
     if done.made_room && stream.incoming.take_sleeping_writer() {
         demote::ring_back(fd, socket);
@@ -362,7 +362,7 @@ fn read_pieces(stream: &Stream, buffer: &mut [u8]) -> Result<ReadDone, MoveError
 }
 
 /// An empty lane: is it the end, an error, the kernel's turn, or only early?
-fn when_empty(socket: &Socket, stream: &Stream) -> Step {
+fn when_empty(fd: i32, socket: &Socket, stream: &Stream) -> Step {
     let ended = socket.shadow_ended.load(Acquire);
     let flags = stream.incoming.flags();
     if ended {

@@ -24,7 +24,7 @@ pub(super) fn step_early(
         return Some(Step::Leave(Native::Revoked));
     }
     // Beside another process of this end what is counted is not counted twice, nor too late.
-    let Some(_shared) = side_lock::enter(socket, stream, Half::Writing) else {
+    let Some(_shared) = side_lock::enter(socket, &stream, Half::Writing) else {
         return Some(Step::Leave(Native::Corrupt));
     };
     match early::way_out(fd, socket, &stream) {
