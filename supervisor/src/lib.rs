@@ -147,15 +147,7 @@ pub fn seal(
     become_program: impl FnOnce(Option<&Path>) -> i32,
 ) -> Result<Sealed, SealError> {
     let mut plan = plan;
-    let mut given = system::grants();
-    given.extend(plan.besides.iter().cloned());
-    // What the stub only looks at is no need of the program's, and not granted.
-    plan.besides.retain(|grant| grant.access != Access::Stat);
-    // The program's own policy has the last word on them.
-    plan.policy.grants.splice(0..0, plan.besides.drain(..));
-    if plan.traces {
-        grant_everything(&mut plan.policy);
-    }
+    let given = take_besides(&mut plan);
     let limits = plan.policy.limits;
     let fenced = fence::probe().map_err(|_| SealError::NoLandlock)?;
     let places = own_places(&plan);
@@ -212,6 +204,20 @@ pub fn seal(
             supervise(child, listener, ground, fenced, plan, given)
         }
     }
+}
+
+/// Adds what is granted beside the policy to it, and says what every program is given.
+fn take_besides(plan: &mut Plan<'_>) -> Vec<PathGrant> {
+    let mut given = system::grants();
+    given.extend(plan.besides.iter().cloned());
+    // What the stub only looks at is no need of the program's, and not granted.
+    plan.besides.retain(|grant| grant.access != Access::Stat);
+    // The program's own policy has the last word on them.
+    plan.policy.grants.splice(0..0, plan.besides.drain(..));
+    if plan.traces {
+        grant_everything(&mut plan.policy);
+    }
+    given
 }
 
 /// Folders that are the program's own unless what is granted holds them. A traced program has none:
