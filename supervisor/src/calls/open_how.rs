@@ -1,12 +1,16 @@
 //! openat2(2): an open whose caller says what its path may lead through.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
 use heliostat_base::sys::Errno;
 use heliostat_control::policy::Access;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 
 use super::open::{given, opened_by};
 use crate::call::{Answer, Call};
-use crate::paths::{self, errno, Rules, Start};
+use crate::paths::{self, errno, Roots, Rules, Start};
 
 /// Bytes of the first version of `struct open_how`, and of a page, which no version exceeds
 /// (source: openat2(2)).
@@ -42,6 +46,19 @@ pub fn openat2(call: &Call<'_>) -> Answer {
     opened_by(call, call.int(0), &path, how.flags, mode(call, &how), rules)
 }
 
+/// Whether a part that is granted for reading only has come below this directory from outside, and the
+/// path leads to it, or to a new name in it.
+fn leads_to_part(roots: &Roots, start: &Start, path: &[u8], resolve: ResolveFlags) -> bool {
+    let look = |path: &Path| {
+        let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        rustix::fs::openat2(&start.fd, path, flags, Mode::empty(), resolve).ok()
+    };
+    let path = Path::new(OsStr::from_bytes(path));
+    let found = look(path).or_else(|| path.parent().and_then(look));
+    found.is_some_and(|found| roots.guarded().has_above(&found))
+}
+
 /// Below one directory: the kernel keeps it there, and all that is there is granted.
 fn scoped(call: &Call<'_>, path: &[u8], how: &How) -> Answer {
     let roots = &call.house.roots;
@@ -65,6 +82,9 @@ fn scoped(call: &Call<'_>, path: &[u8], how: &How) -> Answer {
     let mode = mode(call, how);
     call.check()?;
     let resolve = how.resolve | ResolveFlags::NO_MAGICLINKS;
+    if paths::writes(flags) && root.is_guarded && leads_to_part(roots, &start, path, resolve) {
+        return Err(Errno(libc::EROFS));
+    }
     let opened = rustix::fs::openat2(&start.fd, path, flags | OFlags::CLOEXEC, mode, resolve);
     given(call, opened.map_err(errno)?, flags)
 }

@@ -87,6 +87,15 @@ impl Guarded {
         Some(self.0.get(&identity(status))?.path.as_path())
     }
 
+    /// As `has`, for what the kernel found by a name of several parts: each folder above it counts.
+    pub fn has_above(&self, fd: &OwnedFd) -> bool {
+        let is_part = |at: &Path| {
+            let found = rustix::fs::stat(at).ok().map(|found| identity(&found));
+            found.and_then(|found| self.0.get(&found)).is_some_and(|part| part.is_root)
+        };
+        self.has(fd) || super::host_path(fd).is_some_and(|path| path.ancestors().any(is_part))
+    }
+
     /// Whether what is open is granted for reading, by whatever name it was found.
     pub fn has(&self, fd: impl AsFd) -> bool {
         let found = if self.is_empty() { None } else { rustix::fs::fstat(fd).ok() };

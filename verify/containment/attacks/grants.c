@@ -3,6 +3,7 @@
  * `data` is granted for writing, `data/sub/keys` inside it for reading only. Nothing that
  * happens to the names above the inner grant may turn it into an ordinary writable folder.
  */
+#include <linux/openat2.h>
 #include "attack.h"
 
 static long open_write(const char *path) { return CALL(openat, AT_FDCWD, path, O_WRONLY); }
@@ -132,6 +133,12 @@ static void narrower_grant_carried_by_an_outsider(void) {
     must_fail(CALL(rename, at("rw/carried/key"), at("rw/key")), "moved out of it");
     must_fail(CALL(openat, writable, "carried/key", O_WRONLY), "opened from the grant's descriptor");
     must_fail(CALL(mkdirat, writable, "carried/made", 0700), "made from the grant's descriptor");
+    struct open_how how = {.flags = O_WRONLY, .resolve = RESOLVE_BENEATH};
+    must_fail(CALL(openat2, writable, "pinned", &how, sizeof how), "the file opened by openat2(2)");
+    must_fail(CALL(openat2, writable, "carried/key", &how, sizeof how), "a file in the folder by openat2(2)");
+    how = (struct open_how){.flags = O_WRONLY | O_CREAT, .mode = 0600, .resolve = RESOLVE_BENEATH};
+    must_fail(CALL(openat2, writable, "carried/made", &how, sizeof how), "created in the folder by openat2(2)");
+    need(CALL(close, need(CALL(openat2, writable, "also-free", &how, sizeof how), "made by openat2(2)")), "close");
     need(CALL(close, need(CALL(creat, at("rw/free"), 0600), "a file beside it")), "close");
     all_refused();
 }
