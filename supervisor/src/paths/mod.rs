@@ -74,6 +74,11 @@ pub fn host_path_of_folder(fd: &OwnedFd) -> Option<PathBuf> {
         return host_path(fd);
     }
     let text = rustix::process::getcwd(Vec::with_capacity(256)).ok()?.into_bytes();
+    // The program may have a mount namespace of its own, in which the folder has this name.
+    let text = match text.strip_prefix(b"(unreachable)") {
+        Some(name) => name.to_vec(),
+        None => text,
+    };
     text.starts_with(b"/").then(|| PathBuf::from(std::ffi::OsString::from_vec(text)))
 }
 
