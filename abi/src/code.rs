@@ -93,7 +93,7 @@ numbered! {
         Corrupt = 16 => "the other end broke the stream protocol",
         Disabled = 17 => "switched off by option",
         Nested = 18 => "the socket is watched where no stub can see it (nested epoll)",
-        DoneEarly = 19 => "this end was closed or shut before the other end accepted",
+        DoneEarly = 19 => "an end was closed or shut before both ends had begun to use their shared memory",
         NoOffer = 20 => "the other end offered no direct stream (it is not under Heliostat, or native itself)",
         Unpatched = 21 => "the program's system calls cannot be caught",
         OwnDescriptors = 22 => "threads of the program have descriptors of their own (CLONE_FILES)",

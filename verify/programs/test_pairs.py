@@ -133,10 +133,24 @@ REASONS = {
 }
 
 
+# Cases with connections that may end after a message or two: before both ends have begun their rings
+# all is on the kernel's path, and an end there is counted so.
+MAY_END_EARLY = {
+    "ends.BrokenPipe", "ends.BytesBeforeTheEnd", "ends.Names", "ends.OpenAndClose", "ends.Options",
+    "epoll_sets.EpollBeforeConnect", "epoll_sets.EpollBeforeConnectOfOthers", "epoll_sets.EpollBeforeRefusedConnect",
+    "epoll_sets.EpollForked", "pointers.WildPointersOfLargeTransfers", "processes.DescriptorPassed",
+    "processes.EndOnlyWhenBothClosed", "processes.ReplacedDescriptor", "readiness.EpollForgetsClosed",
+    "readiness.EpollTimes", "readiness.PollHundred", "threads.ServerToItself", "threads.ShutdownWakesReader",
+}  # fmt: skip
+EARLY = {"DoneEarly", "PeerAsked"}
+
+
 @pytest.mark.heliostat
 @pytest.mark.parametrize("case", [case for case in all_cases() if case not in LEAVES])
 def test_case_takes_the_direct_path(house, case):
     found = paths(house, case)
     assert found.direct > 0, found
-    assert set(found.reasons) == REASONS.get(case, set()), found
+    allowed = EARLY if case in MAY_END_EARLY else set()
+    expected = REASONS.get(case, set())
+    assert set(found.reasons) - allowed == expected - allowed, found
     assert sum(found.reasons.values()) == found.native + found.demoted, found

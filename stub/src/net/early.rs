@@ -163,9 +163,9 @@ fn keeps_offer(socket: &Socket, stream: &Stream) -> bool {
     stream.slot.may_have_been_written() && age() < OFFER_PATIENCE_MS * 1_000_000
 }
 
-/// Before the accepting side writes: it may know more now.
+/// Before the accepting side writes, or says what has come: it may know more of the offer now.
 #[cold]
-pub fn before_send(fd: i32, index: u32) {
+pub fn learn_more(fd: i32, index: u32) {
     let socket = socket::at(index);
     match socket.stage() {
         Stage::Undecided => accept::decide(fd, index, None),

@@ -218,6 +218,8 @@ pub fn queued(fd: i32, index: u32, outgoing: bool) -> Option<i32> {
     let socket = socket::at(index);
     if socket.is_early() {
         let stream = socket.stream()?;
+        // An offer that is proven is counted by the rings, and what proves it is no payload.
+        early::learn_more(fd, index);
         if socket.stage().is_kernels() {
             return None;
         }

@@ -63,7 +63,7 @@ pub fn send(fd: i32, index: u32, buffers: &[IoSlice<'_>], flags: i32) -> Answer 
         return None;
     }
     if socket.is_early() {
-        early::before_send(fd, index);
+        early::learn_more(fd, index);
         if socket.stage() == Stage::Undecided {
             return accept::send_undecided(fd, index, buffers, flags);
         }
@@ -134,7 +134,7 @@ pub fn send_file(fd: i32, index: u32, file: i32, offset: Option<u64>, limit: u64
         return None;
     }
     if socket.is_early() {
-        early::before_send(fd, index);
+        early::learn_more(fd, index);
         accept::decide(fd, index, Some(Native::Crossed));
     }
     let mut total = 0u64;

@@ -18,7 +18,7 @@ const ABSENT: &[Sysno] = &[
     Sysno::process_madvise, Sysno::process_mrelease, Sysno::cachestat, Sysno::listmount,
     Sysno::statmount, Sysno::name_to_handle_at, Sysno::_sysctl, Sysno::map_shadow_stack,
     Sysno::remap_file_pages, Sysno::lsm_get_self_attr, Sysno::lsm_set_self_attr,
-    Sysno::lsm_list_modules, Sysno::tee, Sysno::vmsplice, Sysno::futex_wake, Sysno::futex_wait,
+    Sysno::lsm_list_modules, Sysno::futex_wake, Sysno::futex_wait,
     Sysno::futex_requeue,
 ];
 

@@ -128,7 +128,7 @@ const QUEUES: &[Sysno] = &[
 const PASS: &[Sysno] = &[
     Sysno::read, Sysno::write, Sysno::readv, Sysno::writev, Sysno::pread64, Sysno::pwrite64,
     Sysno::preadv, Sysno::pwritev, Sysno::preadv2, Sysno::pwritev2, Sysno::lseek, Sysno::sendfile,
-    Sysno::splice, Sysno::copy_file_range, Sysno::ftruncate,
+    Sysno::splice, Sysno::tee, Sysno::vmsplice, Sysno::copy_file_range, Sysno::ftruncate,
     Sysno::fallocate, Sysno::fsync, Sysno::fdatasync, Sysno::sync_file_range, Sysno::sync,
     Sysno::syncfs, Sysno::readahead, Sysno::fadvise64,
     Sysno::close, Sysno::close_range, Sysno::dup, Sysno::dup2, Sysno::dup3, Sysno::pipe,
