@@ -194,7 +194,7 @@ fn metrics_are_served_over_http_where_configured() {
     connection.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").unwrap();
     let mut text = String::new();
     connection.read_to_string(&mut text).unwrap();
-    assert!(text.starts_with("HTTP/1.0 200"), "{text}");
+    assert!(text.starts_with("HTTP/1.1 200 OK"), "{text}");
     assert!(text.contains("heliostat_sessions 0"), "{text}");
 }
 
