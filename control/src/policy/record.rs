@@ -222,11 +222,15 @@ impl Recorder {
         if secret::of(path).is_some() || covering(path, one, all).is_some() {
             return false;
         }
-        let leads_on = || all.keys().any(|other| other != path && other.starts_with(path));
+        let is_top = fold::is_top(path);
+        let counts = |other: &PathBuf, it: &Wanted| is_top || !is_of_a_listing(other, it, all);
+        let is_below = |other: &PathBuf| other != path && other.starts_with(path);
+        let leads_on = || all.iter().any(|(other, it)| is_below(other) && counts(other, it));
         match one.access {
             Access::ReadWrite => true,
             // What leads to a grant is there anyway.
-            Access::Stat => one.folded > 0 || !fold::is_top(path) && !leads_on(),
+            Access::Stat if one.folded > 0 => true,
+            Access::Stat => !is_top && !leads_on() && !is_of_a_listing(path, one, all),
             Access::ReadOnly if one.listed => !fold::is_spared(path, &self.spared) && !leads_on(),
             Access::ReadOnly => true,
         }
@@ -265,6 +269,13 @@ impl Recorder {
         let others = self.names.iter().filter(|(name, _)| !named(name));
         others.filter_map(|(name, times)| Some((NamePattern::parse(name).ok()?, *times))).collect()
     }
+}
+
+/// Whether a path was only looked at, in a folder that was only listed. Where that folder is granted, so is
+/// this; where it is not, the program finds in it what is granted, and looks at nothing else.
+fn is_of_a_listing(path: &Path, one: &Wanted, all: &BTreeMap<PathBuf, Wanted>) -> bool {
+    let above = path.parent().and_then(|above| all.get(above));
+    one.access == Access::Stat && one.folded == 0 && above.is_some_and(|above| above.listed)
 }
 
 /// What is wanted above a path and gives what the path is wanted for.

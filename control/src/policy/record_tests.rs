@@ -93,6 +93,20 @@ fn a_look_is_granted_as_one_and_reading_takes_it_in() {
 }
 
 #[test]
+fn what_a_listing_led_to_a_look_at_is_no_grant_of_its_own() {
+    let mut recorder = recorder();
+    for folder in ["/etc", "/srv/app"] {
+        recorder.note(Ask::Folder(Path::new(folder)), true);
+    }
+    for path in ["/etc/one", "/etc/two", "/srv/app/one", "/srv/app/two"] {
+        recorder.note(Ask::Path(Path::new(path), Access::Stat), true);
+    }
+    read(&mut recorder, "/etc/conf");
+    assert_eq!(grants(&recorder), ["/etc/conf:ro", "/srv/app:ro"]);
+    assert!(!recorder.to_toml("ls").contains("/etc/two"));
+}
+
+#[test]
 fn users_that_it_became_are_named() {
     let mut recorder = recorder();
     ["web", "web", "db"].into_iter().for_each(|name| recorder.note_user(name));

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use super::{covering, secret, Ask, Recorder, Times, Wanted};
+use super::{covering, is_of_a_listing, secret, Ask, Recorder, Times, Wanted};
 use crate::policy::write::{grant_text, list, one_line, quoted, Element};
 use crate::policy::{Access, PathGrant};
 
@@ -115,6 +115,9 @@ impl Recorder {
                 ));
             }
             if !self.grants_path(path, one, &all) {
+                if is_of_a_listing(path, one, &all) {
+                    return None;
+                }
                 // Grants above or below make it visible; what is left to say is why it is not here.
                 let is_look = one.listed || one.access == Access::Stat;
                 let alone =
