@@ -66,7 +66,7 @@ fn landlock() -> Check {
 fn supervisor() -> Check {
     let name = "supervisor's fence";
     let rights = match rustix::process::geteuid().is_root() {
-        true => ", eight capabilities",
+        true => ", nine capabilities",
         false => "",
     };
     match landlock_abi() {
