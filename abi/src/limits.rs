@@ -40,7 +40,7 @@ pub const OFFER_PATIENCE_MS: u64 = 20;
 /// An accepted connection whose offer has not come is native after this long.
 pub const UNDECIDED_MS: u64 = 1000;
 /// Slots of one user's channels that an acceptor looks at for one connection.
-pub const SLOTS_LOOKED_AT_MAX: usize = 1024;
+pub const SLOTS_LOOKED_AT_MAX: usize = 16 * 1024;
 /// Offers of one user that an acceptor waits for beside one connection.
 pub const CANDIDATES_MAX: usize = 64;
 /// Bytes sent with MSG_MORE or under TCP_CORK are held back for this long, as by the kernel.

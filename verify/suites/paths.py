@@ -21,6 +21,8 @@ NATIVES = "natives"
 NOTICE = "notice"
 COUNTED = "counted"
 ENDS = ("accepted", "connected")
+# A connection with a direct end may end after one request: before both rings are begun.
+EARLY = {"DoneEarly", "PeerAsked"}
 
 
 @dataclass
@@ -36,7 +38,8 @@ class Stated:
     def reasons(self) -> set[str]:
         """Every reason that may be counted in this case."""
         words = set().union(*(words for ends in self.kinds.values() for words in ends.values()))
-        return (words | self.natives) - {"direct", UNSEEN}
+        early = EARLY if self.any_direct() else set()
+        return (words | self.natives | early) - {"direct", UNSEEN}
 
     def any_direct(self) -> bool:
         """Whether some kind of connection of this case is direct."""
