@@ -13,6 +13,19 @@ pub fn read_memory(thread: i32, address: u64, buffer: &mut [u8]) -> Result<(), E
     }
 }
 
+/// Copies as much of `buffer.len()` bytes as lies in readable pages from `address` on, and tells how
+/// much that is, which may be nothing.
+pub fn read_memory_until_fault(
+    thread: i32,
+    address: u64,
+    buffer: &mut [u8],
+) -> Result<usize, Errno> {
+    match read_some(thread, address, buffer) {
+        Err(Errno(libc::EFAULT)) => Ok(0),
+        other => other,
+    }
+}
+
 /// Copies as much of `buffer.len()` bytes as lies in mapped pages from `address` on.
 fn read_some(thread: i32, address: u64, buffer: &mut [u8]) -> Result<usize, Errno> {
     if buffer.is_empty() {

@@ -17,7 +17,7 @@ pub use filter::{install, is_taken, restrict, Instruction, Verdict};
 pub use handover::Handover;
 pub use interrupt::{interrupt, own_thread, signal_thread};
 pub use listener::{Listener, Notice, Reply};
-pub use memory::{read_memory, read_text, write_memory};
+pub use memory::{read_memory, read_memory_until_fault, read_text, write_memory};
 pub use placement::Placement;
 pub use start::{fork_telling, leave_shared_folder, Fork, Hearer, Teller};
 

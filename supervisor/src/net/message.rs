@@ -20,6 +20,9 @@ const VECTORS_MAX: u64 = 1024;
 pub const BYTES_MAX: usize = 1 << 20;
 /// Bytes of control messages: the descriptors of one message (SCM_MAX_FD, 253) and more.
 pub const CONTROL_BYTES_MAX: u64 = 4096;
+/// What the kernel copies of a stream's message at once: a piece with a fault in it is not sent
+/// (source: SKB_FRAG_PAGE_ORDER, net/core/sock.c).
+const PIECE_BYTES: usize = 32 << 10;
 
 /// What a message carries.
 pub struct Message {
@@ -29,6 +32,8 @@ pub struct Message {
     pub bytes: Vec<u8>,
     /// It had more bytes than are copied at once.
     pub is_cut: bool,
+    /// It had more, in memory that cannot be read: a stream takes the whole pieces before it.
+    pub is_faulty: bool,
     /// Descriptors that travel with it.
     pub descriptors: Vec<OwnedFd>,
 }
@@ -47,13 +52,13 @@ impl Message {
             _ if name_bytes == 0 => None,
             at => Some(address::read(call, at, u64::from(name_bytes))?),
         };
-        let (bytes, is_cut) = gather(call, (word(2), word(3)), sent)?;
+        let (bytes, is_cut, is_faulty) = gather(call, (word(2), word(3)), sent)?;
         let descriptors = match (word(4), word(5)) {
             (0, _) | (_, 0) => Vec::new(),
             _ if sent > 0 => Vec::new(),
             (at, length) => control(call, at, length)?,
         };
-        Ok(Self { to, bytes, is_cut, descriptors })
+        Ok(Self { to, bytes, is_cut, is_faulty, descriptors })
     }
 }
 
@@ -70,7 +75,13 @@ pub fn bytes(call: &Call<'_>, at: u64, length: u64) -> Result<(Vec<u8>, bool), E
     Ok((bytes, (kept as u64) < length))
 }
 
-fn gather(call: &Call<'_>, (at, count): (u64, u64), sent: usize) -> Result<(Vec<u8>, bool), Errno> {
+/// The bytes of a message's parts, whether there are more than are copied at once, and whether there
+/// are more that cannot be read. EFAULT if not even a piece can be.
+fn gather(
+    call: &Call<'_>,
+    (at, count): (u64, u64),
+    sent: usize,
+) -> Result<(Vec<u8>, bool, bool), Errno> {
     if count > VECTORS_MAX {
         return Err(Errno(libc::EMSGSIZE));
     }
@@ -87,9 +98,16 @@ fn gather(call: &Call<'_>, (at, count): (u64, u64), sent: usize) -> Result<(Vec<
         is_cut |= (kept as u64) < length;
         let begin = whole.len();
         whole.resize(begin + kept, 0);
-        seal::read_memory(call.thread(), at, &mut whole[begin..])?;
+        let copied = seal::read_memory_until_fault(call.thread(), at, &mut whole[begin..])?;
+        if copied < kept {
+            whole.truncate((begin + copied) / PIECE_BYTES * PIECE_BYTES);
+            return match whole.is_empty() {
+                true => Err(Errno(libc::EFAULT)),
+                false => Ok((whole, is_cut, true)),
+            };
+        }
     }
-    Ok((whole, is_cut))
+    Ok((whole, is_cut, false))
 }
 
 /// Control messages: descriptors (unix(7)). Credentials are left out if they are the caller's own,

@@ -46,7 +46,7 @@ pub fn to(call: &Call<'_>) -> Answer {
         at => Some(address::read(call, at, call.word(5))?),
     };
     let (bytes, is_cut) = message::bytes(call, call.word(1), call.word(2))?;
-    let message = Message { to, bytes, is_cut, descriptors: Vec::new() };
+    let message = Message { to, bytes, is_cut, is_faulty: false, descriptors: Vec::new() };
     send(call, &socket, &message, call.int(3)).map(|sent| Reply::Value(sent as i64))
 }
 
@@ -69,7 +69,8 @@ fn in_parts(call: &Call<'_>, socket: &Socket, at: u64, flags: i32) -> Result<usi
     loop {
         let message = Message::read(call, at, whole);
         let length = message.as_ref().map_or(0, |message| message.bytes.len());
-        let goes_on = message.as_ref().is_ok_and(|one| one.is_cut) && socket.is_stream();
+        let goes_on =
+            message.as_ref().is_ok_and(|one| one.is_cut && !one.is_faulty) && socket.is_stream();
         match message.and_then(|message| send(call, socket, &message, flags)) {
             Ok(sent) => whole += sent,
             Err(error) if whole == 0 => return Err(error),
@@ -118,8 +119,8 @@ fn send(call: &Call<'_>, socket: &Socket, what: &Message, flags: i32) -> Result<
         // As where it is switched off: programs connect first then.
         return Err(Errno(libc::EOPNOTSUPP));
     }
-    if what.is_cut && !socket.is_stream() {
-        return Err(Errno(libc::EMSGSIZE));
+    if !socket.is_stream() && (what.is_faulty || what.is_cut) {
+        return Err(Errno(if what.is_faulty { libc::EFAULT } else { libc::EMSGSIZE }));
     }
     let destination = destination(call, what)?;
     call.check()?;
