@@ -7,6 +7,7 @@
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
+use crate::clock::monotonic_ns;
 use crate::sys::{check, raw, Errno, Sysno};
 
 /// Why a wait returned.
@@ -60,6 +61,58 @@ pub fn wake_key(word: *const u32, count: u32) -> usize {
     check(unsafe { raw(Sysno::futex as usize, args) }).unwrap_or(0)
 }
 
+/// Words that one call can sleep on (source: FUTEX_WAITV_MAX, linux/futex.h).
+pub const WORDS_MAX: usize = 128;
+/// A shared word of 32 bits (source: FUTEX2_SIZE_U32, linux/futex.h).
+const SHARED_U32: u32 = 2;
+
+/// One word of futex_waitv(2).
+#[repr(C)]
+struct Waited {
+    value: u64,
+    address: u64,
+    flags: u32,
+    reserved: u32,
+}
+
+/// Sleeps while each word holds its value, at most for `timeout`. Linux 5.16.
+///
+/// # Errors
+/// ENOSYS before that, EPERM where a filter refuses it, EINVAL for more than [`WORDS_MAX`].
+pub fn wait_any(words: &[(&AtomicU32, u32)], timeout: Option<Duration>) -> Result<Wait, Errno> {
+    let waited = |(word, value): &(&AtomicU32, u32)| Waited {
+        value: u64::from(*value),
+        address: word.as_ptr() as u64,
+        flags: SHARED_U32,
+        reserved: 0,
+    };
+    let list: Vec<Waited> = words.iter().map(waited).collect();
+    // The time is one of the clock, and not counted from now.
+    let until = timeout.map(|timeout| {
+        let ns =
+            monotonic_ns().saturating_add(u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX));
+        let (tv_sec, tv_nsec) = ((ns / 1_000_000_000) as i64, (ns % 1_000_000_000) as i64);
+        libc::timespec { tv_sec, tv_nsec }
+    });
+    let until_at = until.as_ref().map_or(0, |until| until as *const libc::timespec as usize);
+    let clock = libc::CLOCK_MONOTONIC as usize;
+    let args = [list.as_ptr() as usize, list.len(), 0, until_at, clock, 0];
+    // SAFETY: the list, the words and the time are borrowed for the whole call, which writes none.
+    match check(unsafe { raw(Sysno::futex_waitv as usize, args) }) {
+        Ok(_) => Ok(Wait::Woken),
+        Err(Errno(libc::EAGAIN)) => Ok(Wait::Changed),
+        Err(Errno(libc::ETIMEDOUT)) => Ok(Wait::TimedOut),
+        Err(Errno(libc::EINTR)) => Ok(Wait::Interrupted),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// Whether the kernel has [`wait_any`], and no filter refuses it.
+pub fn can_wait_for_any() -> bool {
+    let word = AtomicU32::new(0);
+    wait_any(&[(&word, 1)], None) == Ok(Wait::Changed)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -90,5 +143,24 @@ mod tests {
             wake(&word, u32::MAX);
         });
         assert_eq!(word.load(SeqCst), 1);
+    }
+
+    #[test]
+    fn a_sleeper_on_several_words_is_woken_by_any_and_sees_a_change() {
+        let words = [AtomicU32::new(1), AtomicU32::new(2)];
+        let both = [(&words[0], 1), (&words[1], 2)];
+        assert!(can_wait_for_any());
+        let short = Some(Duration::from_millis(5));
+        assert_eq!(wait_any(&both, short), Ok(Wait::TimedOut));
+        std::thread::scope(|scope| {
+            let sleeper = scope.spawn(|| wait_any(&both, Some(Duration::from_secs(20))));
+            while wake(&words[1], 1) == 0 {
+                std::thread::yield_now();
+            }
+            assert_eq!(sleeper.join().unwrap(), Ok(Wait::Woken));
+        });
+        words[1].store(3, SeqCst);
+        assert_eq!(wait_any(&both, None), Ok(Wait::Changed));
+        assert_eq!(wait_any(&[(&words[0], 1); WORDS_MAX + 1], None), Err(Errno(libc::EINVAL)));
     }
 }
