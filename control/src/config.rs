@@ -18,6 +18,8 @@ use heliostat_abi::limits::{
 };
 
 use crate::rate::Rate;
+use crate::rates::{Holds, Per, PerSecond, Rates};
+use crate::rights::Subject;
 use crate::rules::Rules;
 
 /// Everything that can be configured.
@@ -35,6 +37,26 @@ pub struct Config {
     pub delegated: Delegated,
     /// Who may what.
     pub rules: Rules,
+    /// Who may how much of delegated operations.
+    pub rates: Rates,
+}
+
+impl Config {
+    /// The rate of a session of `subject`'s: the first that is configured for it, or the pair in
+    /// `[delegated]`.
+    pub fn rate_of_session(&self, subject: &Subject) -> Holds {
+        let Delegated { operations_per_second, bytes_per_second, .. } = self.delegated;
+        let per_second = PerSecond { operations: operations_per_second, bytes: bytes_per_second };
+        let usual = Holds { place: 0, per: Per::Session, per_second };
+        self.rates.of_session(subject).unwrap_or(usual)
+    }
+
+    /// Whether a session of `subject`'s may read by an io_uring of its own: what that does counts
+    /// against no rate.
+    pub fn may_lend(&self, subject: &Subject) -> bool {
+        let has_rate = !self.rate_of_session(subject).per_second.is_unlimited();
+        self.delegated.own_rings && !has_rate && !self.rates.has_names_for(subject)
+    }
 }
 
 /// The daemon itself.
@@ -200,13 +222,6 @@ pub struct Delegated {
     pub bytes_per_second: u64,
     /// Whether sessions without such limits may read what they opened for the device by themselves.
     pub own_rings: bool,
-}
-
-impl Delegated {
-    /// Whether a session may have an io_uring of its own: what that does counts against no limit.
-    pub fn may_lend(&self) -> bool {
-        self.own_rings && self.operations_per_second == 0 && self.bytes_per_second == 0
-    }
 }
 
 impl Default for Delegated {

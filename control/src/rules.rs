@@ -35,14 +35,18 @@ pub struct Rule {
 
 impl Rule {
     fn matches(&self, subject: &Subject, right: Right, name: Name<'_>) -> bool {
-        let anybody = self.users.is_empty() && self.groups.is_empty();
-        let somebody = self.users.contains(&subject.uid)
-            || self.groups.iter().any(|group| subject.is_in_group(*group));
         let right_fits = self.rights.is_empty() || self.rights.contains(&right);
         let mut names = self.names.iter();
         let name_fits = self.names.is_empty() || names.any(|pattern| pattern.matches(name));
-        (anybody || somebody) && right_fits && name_fits
+        is_about((&self.users, &self.groups), subject) && right_fits && name_fits
     }
+}
+
+/// Whether lists of users and groups name somebody; both empty are everybody.
+pub(crate) fn is_about((users, groups): (&[u32], &[u32]), subject: &Subject) -> bool {
+    let is_everybody = users.is_empty() && groups.is_empty();
+    let is_in_group = || groups.iter().any(|group| subject.is_in_group(*group));
+    is_everybody || users.contains(&subject.uid) || is_in_group()
 }
 
 /// What decided, for logs and for people.

@@ -20,6 +20,7 @@ mod flights;
 mod held;
 mod loops;
 mod message;
+mod meters;
 mod opener;
 mod serve;
 mod server;
@@ -45,7 +46,9 @@ use heliostat_abi::quota::{Holder, Quota, Shares};
 use heliostat_abi::record::Reply;
 use heliostat_base::mapping::{Access, SharedMapping, PAGE_BYTES};
 use heliostat_control::config::Delegated as Settings;
+use heliostat_control::rates::Holds;
 use heliostat_ring::{Refresh, RingMemory};
+use heliostat_service_file::delegated::Meter;
 use rustix::event::{eventfd, EventfdFlags};
 use rustix::fs::{fstat, fstatfs};
 use tracing::{debug, error};
@@ -59,7 +62,8 @@ use crate::shown_file;
 
 use held::Held;
 use loops::Loops;
-use message::{Asked, Link, News, Order, Rates, Wish};
+use message::{Asked, Link, News, Order, Wish};
+use meters::Meters;
 use opener::{Caller, Opener};
 
 /// News attended to before others are served.
@@ -81,6 +85,8 @@ pub struct Delegated {
     quota: Quota,
     /// Whose files they have open.
     files: Quota,
+    /// Rates that several have together.
+    meters: Meters,
     /// Number of the last file that was opened, or delegation that began.
     serial: u64,
 }
@@ -93,7 +99,8 @@ impl Delegated {
         let loops = Loops::start(settings, &(teller, bell.clone()))?;
         let (quota, files) = (Quota::new(shares.0), Quota::new(shares.1));
         let sessions = HashMap::new();
-        Ok(Delegated { loops, news, bell, opener, sessions, quota, files, serial: 0 })
+        let meters = Meters::default();
+        Ok(Delegated { loops, news, bell, opener, sessions, quota, files, meters, serial: 0 })
     }
 
     /// Takes new limits over.
@@ -138,23 +145,31 @@ impl Daemon {
             self.poll.watch(&started.bell, Source::Delegated).map_err(|_| Code::Internal)?;
             self.delegated = Some(started);
         }
-        let holder = self.holder(id)?;
+        let (holder, (rate, uid, lends)) = (self.holder(id)?, self.rate(id)?);
         let delegated = self.delegated.as_mut().ok_or(Code::Internal)?;
         if delegated.sessions.contains_key(&id) {
             return Err(Code::BadState.into());
         }
         delegated.quota.check(holder, 1).map_err(|it| full(Thing::Delegations, it))?;
         let window = map_window(&shown, settings.window_bytes)?;
-        let (rings, link) = make_link(window, settings).map_err(|error| {
+        let meter = delegated.meters.of(rate, uid);
+        let (rings, link) = make_link(window, meter).map_err(|error| {
             debug!(session = %id, %error, "no rings");
             Code::Internal
         })?;
-        let (depth, objects, lends) = (DEPTH_MAX as u32, OBJECTS_MAX as u32, settings.may_lend());
+        let (depth, objects) = (DEPTH_MAX as u32, OBJECTS_MAX as u32);
         delegated.quota.take_anyway(holder, 1);
         delegated.begin((id, holder), link, lends);
         debug!(session = %id, "delegates");
         let reply = Reply::Delegated { depth, objects, lends };
         Ok(Answer { reply, fds: vec![Rc::new(rings)] })
+    }
+
+    /// How much a session may do, and whether it may read by a ring of its own.
+    fn rate(&self, id: ObjectId) -> Result<(Holds, u32, bool), Refused> {
+        let connection = self.connections.get(id).ok_or(Code::Internal)?;
+        let (config, subject) = (&self.parts.config, &connection.peer.subject);
+        Ok((config.rate_of_session(subject), subject.uid, config.may_lend(subject)))
     }
 
     /// A session shows a file [the file]; the completion with the tag tells its index.
@@ -292,7 +307,7 @@ fn map_window(shown: &Shown, limit: u64) -> Result<Arc<SharedMapping>, Refused> 
 
 fn make_link(
     window: Arc<SharedMapping>,
-    settings: &Settings,
+    meter: Meter,
 ) -> Result<(OwnedFd, Link), heliostat_ring::RingError> {
     let fd = SharedMapping::create_fd(c"heliostat-rings", RING_BYTES)?;
     let raw = fd.as_raw_fd();
@@ -304,10 +319,7 @@ fn make_link(
         bell: Arc::new(SharedMapping::map(raw, 0, PAGE_BYTES, Access::ReadWrite)?),
         call: SharedMapping::map(raw, CALL_AT, CALL_BYTES, Access::ReadWrite)?,
         window,
-        rates: Rates {
-            operations: settings.operations_per_second,
-            bytes: settings.bytes_per_second,
-        },
+        meter,
         serial: 0,
     };
     Ok((fd.into(), link))

@@ -213,6 +213,33 @@ fn limits_are_the_same_however_many_loops_there_are() {
     });
 }
 
+/// Twelve reads take four times as long for each of four sessions that have a rate together.
+#[test]
+fn sessions_on_several_loops_have_a_rate_together_where_the_configuration_says_so() {
+    let rate = |per: &str, more: &str| {
+        let text = format!("[[rate]]\nper = \"{per}\"\noperations_per_second = 40\n{more}");
+        many_loops(&format!("sessions = 4\n{text}"))
+    };
+    let all_names = "names = [\"/file/*\"]\n";
+    for daemon in [rate("user", ""), rate("rule", ""), rate("user", all_names)] {
+        let (path, _) = sample(&daemon, 1);
+        let mut sessions: Vec<_> = (0..4).map(|_| Delegate::new(&daemon)).collect();
+        let began = Instant::now();
+        std::thread::scope(|scope| {
+            for session in &mut sessions {
+                let path = &path;
+                scope.spawn(move || {
+                    let file = session.show(&File::open(path).unwrap(), false).unwrap();
+                    (0..12).for_each(|_| assert_eq!(session.read(file, 0, 100).0, 100));
+                });
+            }
+        });
+        // 48 operations of which four are a burst: 1.1 s. By themselves each would take 0.2 s.
+        let took = began.elapsed();
+        assert!(took >= Duration::from_millis(900), "{took:?}");
+    }
+}
+
 #[test]
 fn each_configured_core_has_a_loop_that_stays_there_and_a_core_that_is_not_there_is_shared() {
     let own = std::fs::read_to_string("/proc/self/status").unwrap();

@@ -1,5 +1,8 @@
 //! From the text of a configuration file to a checked `Config`.
 
+#[path = "read_rates.rs"]
+mod rates;
+
 use super::error::{ConfigError, Fault};
 use super::field::{Field, Section, Source};
 use super::{Channel, Config, Daemon, Delegated, Limits, Log, LogFormat, LogLevel, LOOPS_MAX};
@@ -40,7 +43,7 @@ impl Config {
     pub fn read(text: &str, names: &dyn Names) -> Result<Config, ConfigError> {
         let source = Source(text);
         let document = source.document()?;
-        let known = ["daemon", "log", "limits", "channel", "delegated", "rule"];
+        let known = ["daemon", "log", "limits", "channel", "delegated", "rule", "rate"];
         let root = Section::new(source, "", 0, document.get_ref(), &known)?;
         let mut config = Config::default();
         if let Some(field) = root.field("daemon") {
@@ -60,6 +63,9 @@ impl Config {
         }
         if let Some(field) = root.field("rule") {
             config.rules = read_rules(&field, names)?;
+        }
+        if let Some(field) = root.field("rate") {
+            config.rates = rates::read(&field, names)?;
         }
         Ok(config)
     }

@@ -1,6 +1,7 @@
 //! Configurations as people write and miswrite them, with the exact words of the answers.
 
 use super::*;
+use crate::rates::Per;
 use crate::rights::Subject;
 
 struct Known;
@@ -66,7 +67,7 @@ fn a_misspelt_key_is_refused_with_a_suggestion() {
     );
     assert_eq!(
         complaint("colour = 5\n"),
-        "line 1: colour: no such key; known here: daemon, log, limits, channel, delegated, rule"
+        "line 1: colour: no such key; known here: daemon, log, limits, channel, delegated, rule, rate"
     );
 }
 
@@ -152,8 +153,34 @@ fn a_server_loop_for_each_kernel_core_or_as_many_as_said() {
 
 #[test]
 fn who_has_a_limit_is_lent_nothing() {
-    let lent = |text: &str| read(&format!("[delegated]\n{text}\n")).delegated.may_lend();
+    let lent = |text: &str| read(&format!("[delegated]\n{text}\n")).may_lend(&Subject::new(7, 7));
     assert!(lent("") && lent("own_rings = true"));
     assert!(!lent("own_rings = false"));
     assert!(!lent("operations_per_second = 1") && !lent("bytes_per_second = 1"));
+    let rate = "[[rate]]\noperations_per_second =";
+    assert!(!lent(&format!("{rate} 5")) && lent(&format!("{rate} 0")));
+    assert!(!lent(&format!("{rate} 5\nnames = [\"/file/srv/*\"]")));
+    assert!(lent(&format!("{rate} 5\nusers = [8]")));
+}
+
+#[test]
+fn rates_are_read_in_order_and_the_pair_of_delegated_holds_for_the_rest() {
+    let config = read(
+        "[delegated]\nbytes_per_second = 9\n\
+         [[rate]]\nusers = [\"redis\"]\nper = \"user\"\noperations_per_second = 100\n\
+         [[rate]]\ngroups = [\"web\"]\nper = \"rule\"\nbytes_per_second = 5\n\
+         [[rate]]\nnames = [\"/file/srv/*\"]\noperations_per_second = 3\n",
+    );
+    let of = |uid, gid| {
+        let holds = config.rate_of_session(&Subject::new(uid, gid));
+        (holds.place, holds.per, holds.per_second.operations, holds.per_second.bytes)
+    };
+    assert_eq!(of(101, 0), (1, Per::User, 100, 0));
+    assert_eq!(of(7, 202), (2, Per::Rule, 0, 5));
+    assert_eq!(of(7, 7), (0, Per::Session, 0, 9));
+    assert_eq!(
+        complaint("[[rate]]\nper = \"node\"\n"),
+        "line 2: rate[1].per: \"node\" is not known; one of: session, user, rule"
+    );
+    assert!(complaint("[[rate]]\nrights = [\"read\"]\n").contains("no such key"));
 }

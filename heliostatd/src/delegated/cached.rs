@@ -53,12 +53,11 @@ impl Session {
         now_ns: u64,
     ) -> Option<i64> {
         let bytes = u64::from(read.piece.bytes);
-        if self.held_until_ns.is_some() || self.take_tokens(bytes, now_ns).is_err() {
+        if self.held_until_ns.is_some() || self.take_tokens(read.object, bytes, now_ns).is_err() {
             return None;
         }
         let Some(len) = self.copy_hit(engine, read, left) else {
-            self.buckets.0.give_back(1);
-            self.buckets.1.give_back(bytes);
+            self.give_back_tokens(read.object, bytes);
             return None;
         };
         let result = len as i64;

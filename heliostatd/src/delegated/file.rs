@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::quota::Holder;
-use heliostat_service_file::delegated::{Again, Ahead};
+use heliostat_service_file::delegated::{Again, Ahead, Meter};
 
 use super::told::Told;
 use crate::memory::LeaseWord;
@@ -30,6 +30,8 @@ pub struct OpenFile {
     pub serial: u64,
     /// Whose share it counts against.
     pub holder: Holder,
+    /// How much may be done with it, where its name has a rate.
+    pub meter: Option<Meter>,
     /// What people are told of it.
     pub told: Arc<Told>,
 }

@@ -10,6 +10,7 @@ use heliostat_abi::name::ObjectId;
 use heliostat_abi::quota::Holder;
 use heliostat_control::name::Name;
 use heliostat_control::rights::Right;
+use heliostat_service_file::delegated::Meter;
 use rustix::fs::{fadvise, fstat, Advice, OFlags};
 use serde_json::{json, Value};
 
@@ -105,6 +106,7 @@ impl Daemon {
             (false, false) if bytes == 0 => Err(Why::Empty),
             (false, false) => self.vouch(id, &buffered, &file),
         };
+        let meter = self.meter_of_name(id, &file.path);
         let (told, serial) = (Arc::new(Told::default()), self.next_serial());
         let seen = Seen {
             path: file.path,
@@ -131,8 +133,16 @@ impl Daemon {
             lease,
             serial,
             holder,
+            meter,
             told,
         }))
+    }
+
+    /// The meter of a name that has a rate for this session.
+    fn meter_of_name(&mut self, id: ObjectId, path: &str) -> Option<Meter> {
+        let subject = &self.connections.get(id)?.peer.subject;
+        let rate = self.parts.config.rates.of_name(subject, Name::File(path))?;
+        Some(self.delegated.as_mut()?.meters.of(rate, subject.uid))
     }
 
     fn lends_to(&self, id: ObjectId) -> bool {

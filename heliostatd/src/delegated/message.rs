@@ -7,6 +7,7 @@ use heliostat_abi::name::ObjectId;
 use heliostat_abi::quota::Holder;
 use heliostat_base::mapping::SharedMapping;
 use heliostat_ring::{SpscConsumer, SpscProducer};
+use heliostat_service_file::delegated::Meter;
 
 use super::engine::{GoesOn, Who};
 use super::file::{OpenFile, Vouched};
@@ -24,18 +25,9 @@ pub struct Link {
     /// Its memory for data.
     pub window: Arc<SharedMapping>,
     /// How much it may do.
-    pub rates: Rates,
+    pub meter: Meter,
     /// Which delegation of its connection this is: none before or after has the number.
     pub serial: u64,
-}
-
-/// How much a session may do; zero is no limit.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Rates {
-    /// Operations per second.
-    pub operations: u64,
-    /// Bytes per second.
-    pub bytes: u64,
 }
 
 /// To a server loop.

@@ -9,8 +9,8 @@ use heliostat_abi::delegated::{
 };
 use heliostat_abi::node::State;
 use heliostat_base::mapping::SharedMapping;
-use heliostat_control::config::Delegated as Settings;
 use heliostat_ring::{Refresh, RingMemory, SpscConsumer, SpscProducer};
+use heliostat_service_file::delegated::Meter;
 use rustix::event::{eventfd, EventfdFlags};
 
 use super::super::counts::Counts;
@@ -43,7 +43,7 @@ impl One {
         let inbox = Inbox { orders: inbox, bell, spin_ns: 0, spin_flying_ns: 0 };
         let mut server = Server::new(engine, inbox);
         let (_fd, window) = SharedMapping::create(c"window", WINDOW_BYTES).unwrap();
-        let (rings, link) = make_link(Arc::new(window), &Settings::default()).unwrap();
+        let (rings, link) = make_link(Arc::new(window), Meter::default()).unwrap();
         server.carry_out(Order::Begin(ObjectId::default(), Box::new(link)));
         let attach = |at| RingMemory::attach(std::os::fd::AsRawFd::as_raw_fd(&rings), at).unwrap();
         let submissions = attach(0).spsc_producer(Refresh::Lazy).unwrap();
@@ -96,6 +96,7 @@ fn leased(fd: OwnedFd, node: &NodePage) -> OpenFile {
         lease: Some(Vouched { id, word, version }),
         serial: 1,
         holder: heliostat_abi::quota::Holder::user(1),
+        meter: None,
         told: Arc::new(Told::default()),
     }
 }

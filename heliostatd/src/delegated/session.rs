@@ -12,7 +12,7 @@ use heliostat_base::mapping::SharedMapping;
 use heliostat_base::uring::Flight;
 use heliostat_ring::layout::CONSUMER_BELL_AT;
 use heliostat_ring::{ReserveError, SpscConsumer, SpscProducer, TakeError};
-use heliostat_service_file::delegated::{Again, Ahead, Bucket, Cancelled, Operations, QUANTUM};
+use heliostat_service_file::delegated::{Again, Ahead, Cancelled, Meter, Operations, QUANTUM};
 
 use super::called::CallLine;
 use super::counts::Counts;
@@ -26,8 +26,6 @@ const TAKEN_AT_ONCE: usize = 32;
 /// The same while the device has requests of its, whose answers come many at once: each submission
 /// wakes the device.
 const TAKEN_IN_FLIGHT: usize = 4;
-/// One part of so many of a second's worth may be used at once.
-const BURST_SHARE: u64 = 10;
 
 /// A session that is being served.
 pub struct Session {
@@ -52,7 +50,7 @@ pub struct Session {
     /// Not served before then: it has used up its tokens.
     pub held_until_ns: Option<u64>,
     /// Operations and bytes that it may still have.
-    pub buckets: (Bucket, Bucket),
+    pub meter: Meter,
     /// When something last came from it.
     pub heard_ns: u64,
     /// Its bell is armed, and the kernel watches it.
@@ -81,7 +79,6 @@ pub struct Session {
 impl Session {
     /// A session that has asked nothing yet.
     pub fn new(id: ObjectId, link: Link, now_ns: u64) -> Session {
-        let bucket = |rate: u64| Bucket::new(rate, rate / BURST_SHARE);
         Session {
             id,
             serial: link.serial,
@@ -93,7 +90,7 @@ impl Session {
             is_released: false,
             wishes: 0,
             held_until_ns: None,
-            buckets: (bucket(link.rates.operations), bucket(link.rates.bytes)),
+            meter: link.meter,
             heard_ns: now_ns,
             parked: None,
             is_stalled: false,

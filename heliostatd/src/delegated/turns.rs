@@ -121,7 +121,7 @@ impl Session {
         if entry.operation.kind == Kind::Read && self.keeps_back(object, kept_back) {
             return false;
         }
-        let answer = self.take_tokens(bytes, now_ns);
+        let answer = self.take_tokens(object, bytes, now_ns);
         self.held_until_ns = answer.err();
         answer.is_ok()
     }
@@ -134,11 +134,20 @@ impl Session {
         is_last && self.objects.get(object).is_some_and(|opened| opened.file.wants_direct)
     }
 
-    /// Takes the tokens of one operation, or says at which time to ask again.
-    pub(super) fn take_tokens(&mut self, bytes: u64, now_ns: u64) -> Result<(), u64> {
-        let (operations, of_bytes) = &mut self.buckets;
-        operations.take(1, now_ns)?;
-        of_bytes.take(bytes, now_ns).inspect_err(|_| operations.give_back(1))
+    /// Takes the tokens of one operation on a file, the session's and the file's, or says at which
+    /// time to ask again.
+    pub(super) fn take_tokens(&self, object: ObjectId, bytes: u64, now_ns: u64) -> Result<(), u64> {
+        self.meter.take(bytes, now_ns)?;
+        let of_name = self.objects.get(object).and_then(|opened| opened.file.meter.as_ref());
+        let taken = of_name.map_or(Ok(()), |meter| meter.take(bytes, now_ns));
+        taken.inspect_err(|_| self.meter.give_back(bytes))
+    }
+
+    /// Gives back the tokens of an operation that was not done.
+    pub(super) fn give_back_tokens(&self, object: ObjectId, bytes: u64) {
+        self.meter.give_back(bytes);
+        let of_name = self.objects.get(object).and_then(|opened| opened.file.meter.as_ref());
+        of_name.into_iter().for_each(|meter| meter.give_back(bytes));
     }
 
     /// A file that can be opened for the device but not be read so goes by the kernel from now on,
