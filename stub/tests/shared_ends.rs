@@ -9,8 +9,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use heliostat_abi::channel::{self, direction, slot};
+use heliostat_abi::code::Native;
+use heliostat_base::call;
 use heliostat_base::mapping::SharedMapping;
-use heliostat_stub::net::{side_lock, socket};
+use heliostat_stub::net::{demote, side_lock, socket};
 use heliostat_stub::process;
 use support::child::{forked, kill, waited};
 use support::pair::{direct, End};
@@ -149,4 +151,36 @@ fn siblings_write_whole_pieces_each() {
     for letter in [b'a', b'b'] {
         assert_eq!(counts[usize::from(letter)], PIECES * PIECE);
     }
+}
+
+/// In the child of a fork: closes an end that it holds with its parent, once that says so.
+fn close_when_told(end: &End, told: i32) -> bool {
+    process::in_forked_child();
+    let is_told = call::recv(told, &mut [0], 0) == Ok(1);
+    process::closing(end.fd);
+    is_told && call::close(end.fd).is_ok()
+}
+
+#[test]
+fn the_last_sibling_to_close_ends_no_connection_that_another_has_passed_on() {
+    let (client, server) = direct();
+    assert_eq!(client.send(b"unread", 0), Ok(6));
+    let (told, teller) = call::local_pair().unwrap();
+    process::before_fork();
+    let child = forked(|| close_when_told(&server, told));
+    let heard = std::thread::scope(|scope| {
+        let reader = scope.spawn(|| client.recv_all());
+        demote::leave(server.fd, server.index(), Native::Passed);
+        // As a message holds it (SCM_RIGHTS), or a program that knows nothing of the stub.
+        let passed = call::fcntl(server.fd, libc::F_DUPFD_CLOEXEC, 0).unwrap() as i32;
+        drop(server);
+        assert_eq!(call::send(teller, &[1], 0), Ok(1));
+        assert_eq!(waited(child), 0);
+        let mut unread = [0; 16];
+        assert_eq!(call::recv(passed, &mut unread, 0), Ok(6));
+        assert_eq!(call::send(passed, &unread[..6], 0), Ok(6));
+        call::close(passed).unwrap();
+        reader.join().unwrap()
+    });
+    assert_eq!(heard, Ok(b"unread".to_vec()));
 }

@@ -114,10 +114,9 @@ def test_wild_pointers_of_sealed_programs_are_answered_as_under_plain_linux(hous
     assert found == plain, "\n" + "\n".join(difflib.unified_diff(plain, found, "plain", "sealed", lineterm=""))
 
 
-# Cases whose ends do not live to be looked at, or that make no connection. The client of DescriptorPassed
-# sees its end late in some runs while its paths are looked at: a defect that is not found yet.
-LEAVES = {"processes.DescriptorPassed", "processes.LeftOpenAtExit", "processes.ExecAfterTraffic", "processes.ClosedByExec",
-          "ends.KilledByBrokenPipe", "ends.Refused", "held.HeldByTheKilled", "processes.StandardStreams"}  # fmt: skip
+# Cases whose ends do not live to be looked at, or that make no connection.
+LEAVES = {"processes.LeftOpenAtExit", "processes.ExecAfterTraffic", "processes.ClosedByExec", "ends.KilledByBrokenPipe",
+          "ends.Refused", "held.HeldByTheKilled", "processes.StandardStreams"}  # fmt: skip
 # Cases that ask for what only the kernel's path does, or leave a connection unaccepted, and the
 # reasons that both ends then give.
 REASONS = {
@@ -127,6 +126,7 @@ REASONS = {
     "epoll_sets.EpollForked": {"SharedSet", "PeerAsked"},
     "epoll_sets.EpollPassed": {"SharedSet", "PeerAsked"},
     "processes.DescriptorPassed": {"Passed", "PeerAsked"},
+    "processes.ExecInForkedChild": {"PeerAsked"},  # the reason is the child's
     "processes.InheritedByExec": {"Exec", "PeerAsked"},
     "readiness.EpollMixed": {"DoneEarly"},
     "readiness.EpollNested": {"Nested", "PeerAsked"},

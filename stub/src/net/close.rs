@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
-use heliostat_abi::channel::direction::{FIN, RESET, SHUT};
+use heliostat_abi::channel::direction::{FIN, RESET, SHUT, SWITCHED};
 use heliostat_abi::channel::SlotState;
 use heliostat_abi::code::Native::{self, DoneEarly};
 use heliostat_base::call;
@@ -78,8 +78,19 @@ fn is_given_up(socket: &Socket, stream: &Stream) -> bool {
     stream.side == Side::Server && socket.is_early() && !stream.slot.state().is_stream()
 }
 
+/// Another process that held this end has passed the connection on, or given it to another program by
+/// exec. Who has it now ends it: its bytes are the kernel's, and so are the socket's options.
+fn is_passed_by_other(socket: &Socket, stream: &Stream) -> bool {
+    socket.shared.load(Relaxed)
+        && stream.incoming.is_reader_leaving()
+        && stream.outgoing.flags() & SWITCHED != 0
+}
+
 /// Ends the outgoing half as the kernel would, and leaves the slot.
 fn finish(fd: i32, socket: &Socket, stream: &Stream) {
+    if is_passed_by_other(socket, stream) {
+        return stream.slot.be_done(stream.side);
+    }
     let unread = stream.incoming.unread().is_ok_and(|bytes| bytes > 0)
         || (socket.reads_shadow() && early::is_unread(fd, socket, stream));
     let is_reset = socket.closes_with_reset.load(Relaxed);

@@ -141,6 +141,33 @@ class ExecAfterTraffic:
         talk.say(read_all(connection))
 
 
+class ExecInForkedChild:
+    """A forked child execs with bytes unread; the parent closes its own descriptor after that."""
+
+    def server(talk: Talk):
+        connection = talk.accept()
+        talk.await_mark("sent")
+        talk.say(read_exactly(connection, 6))
+        child = os.fork()
+        if child == 0:
+            os.dup2(connection.fileno(), 0)
+            closed = f"os.path.exists('{talk.folder}/mark-closed')"
+            code = f"import os, time\nos.write(0, os.read(0, 100)[::-1])\nwhile not {closed}: time.sleep(0.002)"
+            os.execv(sys.executable, [sys.executable, "-c", code])
+        talk.await_mark("answered")
+        connection.close()
+        talk.mark("closed")
+        talk.say("child", os.waitpid(child, 0)[1])
+
+    def client(talk: Talk):
+        connection = talk.connect()
+        connection.sendall(b"first second")
+        talk.mark("sent")
+        talk.say(read_exactly(connection, 6))
+        talk.mark("answered")
+        talk.say("end", read_all(connection))
+
+
 class ClosedByExec:
     """A close-on-exec connection ends for the peer when its only holder execs."""
 
