@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs base and ring under the checkers: loom, AddressSanitizer, Valgrind and the fuzzer.
+# Runs base, its backends and ring under the checkers: loom, AddressSanitizer, Valgrind and the fuzzer.
 #
 # A tool that is not installed is named and skipped; a tool that finds something fails the script.
 # Usage: ring/verify.sh [loom] [asan] [valgrind] [fuzz]      (no argument: all of them)
@@ -7,6 +7,7 @@ set -eu
 cd "$(dirname "$0")/.."
 target=${CARGO_TARGET_DIR:-target}/verify
 host=x86_64-unknown-linux-gnu
+backends="-p heliostat-backend-pages -p heliostat-backend-seal -p heliostat-backend-lease"
 wanted=${*:-loom asan valgrind fuzz}
 
 skip() { echo "SKIPPED $1: $2"; }
@@ -19,7 +20,7 @@ loom() {
 asan() {
     cargo +nightly --version >/dev/null 2>&1 || { skip asan "no nightly toolchain"; return 0; }
     RUSTFLAGS="-Zsanitizer=address" CARGO_TARGET_DIR="$target/asan" \
-        cargo +nightly test -p heliostat-base -p heliostat-ring --lib --tests --target "$host"
+        cargo +nightly test -p heliostat-base -p heliostat-ring $backends --lib --tests --target "$host"
 }
 
 valgrind() {
@@ -28,7 +29,7 @@ valgrind() {
     # many threads or processes take minutes here and are covered by loom and AddressSanitizer.
     CARGO_TARGET_DIR="$target/valgrind" \
         CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="valgrind -q --error-exitcode=9 --fair-sched=yes" \
-        cargo test -p heliostat-base -p heliostat-ring --lib --test foreign_corpus -- \
+        cargo test -p heliostat-base -p heliostat-ring $backends --lib --test foreign_corpus -- \
         --test-threads=1 --skip a_killed_child_is_not_alive
 }
 

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use heliostat_base::seal::{fork_telling, Fork, Hearer, Teller};
+use heliostat_backend_seal::{fork_telling, Fork, Hearer, Teller};
 use heliostat_control::policy::{PathGrant, Policy};
 use heliostat_supervisor::{seal, tree, Identities, Plan, Sealed};
 use rustix::process::{kill_process, pidfd_open, pidfd_send_signal, Pid, PidfdFlags, Signal};

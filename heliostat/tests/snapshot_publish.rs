@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
-use heliostat_base::live::LiveMemory;
+use heliostat_backend_pages::live::LiveMemory;
 use heliostat_stub::session;
 use heliostat_stub::snapshot::{attach, publish_as, Attachment, EngineKind, Region, Settings};
 use rustix::process::{kill_process, Pid, Signal};
@@ -93,7 +93,7 @@ fn consumers_read_regions_and_heaps_of_programs_that_do_nothing_for_it() {
     let mut publisher = Publisher::start(&house, &["u", "--every", "20ms"]);
     let first = publisher.version();
     assert_eq!(first["regions"][0]["name"], "u.outside");
-    let is_tracked_by_itself = heliostat_base::track::probe().is_ok();
+    let is_tracked_by_itself = heliostat_backend_pages::track::probe().is_ok();
     assert!(!is_tracked_by_itself || first["regions"][0]["engine"] == "whole", "{first}");
     let region = attached(&house, "u.outside");
     assert_eq!(region.description(), b"bytes of mine");

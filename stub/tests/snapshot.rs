@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use heliostat_abi::snapshot::CHUNK_BYTES;
-use heliostat_base::track::{self, TrackError};
+use heliostat_backend_pages::track::{self, TrackError};
 use heliostat_stub::snapshot::{
     Declared, Engine, EngineKind, Placement, Policy, PublishError, Region, Settings, Version, View,
     PAGE_BYTES,

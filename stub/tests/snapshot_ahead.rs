@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
 use heliostat_abi::snapshot::CHUNK_BYTES;
-use heliostat_base::track;
+use heliostat_backend_pages::track;
 use heliostat_stub::snapshot::{EngineKind, Placement, Region, Settings, PAGE_BYTES};
 use support::region::{attach, content, region};
 

@@ -5,9 +5,9 @@ mod support;
 use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
+use heliostat_backend_pages::track;
 use heliostat_base::mapping::{Access, SharedMapping};
 use heliostat_base::process::poll_readable;
-use heliostat_base::track;
 use heliostat_stub::snapshot::{Attachment, EngineKind, PublishError, Settings, PAGE_BYTES};
 use support::child::{forked, kill, waited};
 use support::region::{attach, region};

@@ -8,8 +8,8 @@ use std::os::fd::{AsRawFd, IntoRawFd};
 use std::time::Duration;
 
 use heliostat_abi::snapshot::CHUNK_BYTES;
+use heliostat_backend_pages::remap::RemapError;
 use heliostat_base::fd::OwnedFd;
-use heliostat_base::remap::RemapError;
 use heliostat_stub::snapshot::{
     Attachment, PublishError, Region, RegionError, Settings, PAGE_BYTES,
 };

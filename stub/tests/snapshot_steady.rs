@@ -3,7 +3,7 @@
 mod support;
 
 use heliostat_abi::snapshot::CHUNK_BYTES;
-use heliostat_base::track;
+use heliostat_backend_pages::track;
 use heliostat_stub::snapshot::{EngineKind, Placement, Settings, Version, PAGE_BYTES};
 use support::region::{attach, region};
 

@@ -14,7 +14,7 @@ use std::process::Command;
 use std::sync::atomic::{fence, AtomicU64, Ordering};
 use std::time::Duration;
 
-use heliostat_base::tracee::TraceError;
+use heliostat_backend_pages::tracee::TraceError;
 use heliostat_stub::snapshot::{Attachment, Outside, OutsideError, Region, Tracking};
 use program::*;
 

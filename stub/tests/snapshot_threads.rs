@@ -6,8 +6,8 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use heliostat_base::live::LiveMemory;
-use heliostat_base::track;
+use heliostat_backend_pages::live::LiveMemory;
+use heliostat_backend_pages::track;
 use heliostat_stub::snapshot::threads::{Barrier, Gate, StepError};
 use heliostat_stub::snapshot::{Attachment, EngineKind, Region, Settings, Version};
 

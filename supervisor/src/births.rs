@@ -103,7 +103,7 @@ fn may_bear(proc: &OwnedFd, thread: i32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use heliostat_base::seal::own_thread;
+    use heliostat_backend_seal::own_thread;
     use std::sync::atomic::AtomicBool;
     use std::sync::Arc;
     use std::thread::JoinHandle;

@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use heliostat_base::seal::{self, Notice, Reply};
+use heliostat_backend_seal::{self as seal, Notice, Reply};
 use heliostat_base::sys::{Errno, Sysno};
 use heliostat_control::policy::Access;
 use rustix::fs::{Mode, OFlags, ResolveFlags};

@@ -1,7 +1,7 @@
 //! The child's side: gives up what it will not need, then puts itself behind the fence.
 
+use heliostat_backend_seal::{self as seal, Handover};
 use heliostat_base::fd::OwnedFd;
-use heliostat_base::seal::{self, Handover};
 use heliostat_base::sys::Errno;
 use heliostat_control::policy::Access;
 use landlock::{

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use heliostat_base::seal::interrupt;
+use heliostat_backend_seal::interrupt;
 
 use crate::house::House;
 use crate::signals::Coming;

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
-use heliostat_base::seal::Listener;
+use heliostat_backend_seal::Listener;
 use heliostat_control::policy::record::Ask;
 use heliostat_control::policy::{Access, Policy};
 

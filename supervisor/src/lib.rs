@@ -40,7 +40,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
-use heliostat_base::seal::{fork_telling, is_taken, Fork, Handover, Listener};
+use heliostat_backend_seal::{fork_telling, is_taken, Fork, Handover, Listener};
 use heliostat_base::sys::Errno;
 use heliostat_control::policy::record::Recorder;
 use heliostat_control::policy::{Access, Endpoint, Host, NamePattern, PathGrant, Policy};

@@ -10,7 +10,7 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
-use heliostat_base::seal;
+use heliostat_backend_seal as seal;
 use heliostat_base::sys::Errno;
 use heliostat_control::policy::Access;
 use landlock::{

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Instant;
 
-use heliostat_base::seal::{interrupt, own_thread, Notice, Placement, Reply};
+use heliostat_backend_seal::{interrupt, own_thread, Notice, Placement, Reply};
 use heliostat_base::sys::Errno;
 
 use crate::calls;

@@ -126,7 +126,7 @@ mod tests {
     fn this_process_waits_for_no_signal() {
         let flags = rustix::fs::OFlags::PATH;
         let proc = rustix::fs::open("/proc", flags, rustix::fs::Mode::empty()).expect("/proc");
-        let own = heliostat_base::seal::own_thread();
+        let own = heliostat_backend_seal::own_thread();
         assert_eq!(coming(&proc, own), (Coming::No, std::process::id() as i32));
         let process = std::process::id() as i32;
         assert!(!nobody_else(&proc, (process, own), 0));

@@ -10,8 +10,8 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-use heliostat_base::seal::spaces::{join, leave, IPC, MOUNTS, USERS};
-use heliostat_base::seal::{fork_telling, Fork, Teller};
+use heliostat_backend_seal::spaces::{join, leave, IPC, MOUNTS, USERS};
+use heliostat_backend_seal::{fork_telling, Fork, Teller};
 use heliostat_base::sys::Errno;
 use rustix::fs::{Mode, OFlags};
 use rustix::mount::{MountFlags, MountPropagationFlags};

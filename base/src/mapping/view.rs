@@ -141,8 +141,10 @@ impl SharedMapping {
         Ok(())
     }
 
+    /// Returns the address of `len` bytes that may be written. They may change under whoever writes
+    /// there: no reference may be made of it, and it is good for as long as the mapping is.
     #[inline]
-    pub(crate) fn writable_at(&self, offset: usize, len: usize) -> Result<*mut u8, OutOfRange> {
+    pub fn writable_at(&self, offset: usize, len: usize) -> Result<*mut u8, OutOfRange> {
         if self.access() == Access::Read {
             return Err(OutOfRange { offset, len, limit: 0 });
         }

@@ -23,7 +23,7 @@ mod theirs;
 
 use std::path::PathBuf;
 
-use heliostat_base::track;
+use heliostat_backend_pages::track;
 use report::Row;
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;

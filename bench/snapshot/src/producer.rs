@@ -1,7 +1,7 @@
 //! A producer under measurement: memory, its region, and a consumer.
 
+use heliostat_backend_pages::live::LiveMemory;
 use heliostat_base::clock;
-use heliostat_base::live::LiveMemory;
 use heliostat_stub::snapshot::{Attachment, Placement, Published, Region, Settings};
 
 use crate::memory::{Dirty, Memory};

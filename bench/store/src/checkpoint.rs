@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering::{Acquire, Release};
 use std::time::Duration;
 
-use heliostat_base::live::LiveMemory;
+use heliostat_backend_pages::live::LiveMemory;
 use heliostat_stub::snapshot::{Attachment, Region, Settings, View};
 
 use crate::arena::Arena;

@@ -1,7 +1,7 @@
 //! How long the first write to a page takes: watched, not watched, and after a fork.
 
+use heliostat_backend_pages::live::LiveMemory;
 use heliostat_base::clock::{self, CycleRate};
-use heliostat_base::live::LiveMemory;
 use heliostat_stub::snapshot::{EngineKind, Region, Settings};
 use serde_json::{json, Value};
 
@@ -137,7 +137,7 @@ mod tests {
     /// Else the distribution would be of writes to pages that nobody watches.
     #[test]
     fn each_first_write_to_a_watched_page_is_a_fault_and_the_next_is_none() {
-        if let Err(refused) = heliostat_base::track::probe() {
+        if let Err(refused) = heliostat_backend_pages::track::probe() {
             return println!("skipped: {refused}");
         }
         let found = measure(8).unwrap();

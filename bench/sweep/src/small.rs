@@ -2,7 +2,7 @@
 //!
 //! Processor time of the producer for writing and publishing, less the same writes alone.
 
-use heliostat_base::live::LiveMemory;
+use heliostat_backend_pages::live::LiveMemory;
 use heliostat_stub::snapshot::{EngineKind, Region, Settings};
 use serde_json::{json, Value};
 

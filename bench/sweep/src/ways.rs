@@ -1,7 +1,7 @@
 //! The ways in which another process gets at the flux, each with its producer's and consumer's side.
 
+use heliostat_backend_pages::live::LiveMemory;
 use heliostat_base::clock;
-use heliostat_base::live::LiveMemory;
 use heliostat_stub::snapshot::{Attachment, EngineKind, Region, Settings, View};
 
 use crate::board::Board;

@@ -1,8 +1,8 @@
 //! Result codes: numbered by hand, never reused.
 
 use heliostat_abi::code::Code;
+use heliostat_backend_pages::track::TrackError;
 use heliostat_base::sys::Errno;
-use heliostat_base::track::TrackError;
 use heliostat_stub::file::delegated::DelegatedError;
 use heliostat_stub::snapshot::{AttachError, NamedError, PublishError, RegionError};
 

@@ -5,8 +5,8 @@ use std::os::fd::AsRawFd;
 use std::time::Duration;
 
 use heliostat_abi::place::{Surroundings, RUNTIME_VARIABLE, SOCKET_VARIABLE};
+use heliostat_backend_pages::live::LiveMemory;
 use heliostat_base::fd::{duplicate, OwnedFd};
-use heliostat_base::live::LiveMemory;
 use heliostat_stub::session;
 use heliostat_stub::snapshot::{
     publish_as, EngineKind, Metrics, NamedRegion, Policy, PublishError, Region, Settings,

@@ -326,7 +326,7 @@ pub unsafe extern "C" fn heliostat_snapshot_release(snapshot: *mut heliostat_sna
 #[cfg(test)]
 mod tests {
     use super::*;
-    use heliostat_base::live::LiveMemory;
+    use heliostat_backend_pages::live::LiveMemory;
     use heliostat_stub::snapshot::{Region, Settings};
 
     #[test]

@@ -4,9 +4,9 @@ use std::fmt::Display;
 use std::os::fd::RawFd;
 
 use heliostat_abi::code::Code;
+use heliostat_backend_pages::track::TrackError;
 use heliostat_base::fd::{self, OwnedFd};
 use heliostat_base::sys::Errno;
-use heliostat_base::track::TrackError;
 use heliostat_ring::pins::PinError;
 use heliostat_stub::snapshot::queue::QueueError;
 use heliostat_stub::snapshot::{

@@ -5,7 +5,7 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use heliostat_base::live::LiveMemory;
+use heliostat_backend_pages::live::LiveMemory;
 use heliostat_stub::snapshot::{
     publish_as, EngineKind, NamedRegion, Placement, Policy, Region as StubRegion, Settings,
 };

@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::path::Path;
 
-use heliostat_base::lease;
+use heliostat_backend_lease::holder;
 
 use super::Check;
 
@@ -22,7 +22,7 @@ fn leases(name: &'static str, folder: &Path) -> Check {
     let sample = folder.join(format!(".heliostat-doctor-{}", std::process::id()));
     match make(&sample) {
         Err(error) => Check::ok(name, format!("not tried, no file can be made: {error}")),
-        Ok(file) => match lease::take(file.as_fd()) {
+        Ok(file) => match holder::take(file.as_fd()) {
             Ok(()) => Check::ok(name, "cached files can be read without the kernel"),
             Err(errno) => Check::fail(
                 name,

@@ -100,7 +100,7 @@ fn locked_memory() -> Check {
 /// A ring as the server loops make it.
 fn io_uring() -> Check {
     let name = "io_uring";
-    match heliostat_base::uring::Uring::<()>::create(8, 8) {
+    match heliostat_backend_uring::Uring::<()>::create(8, 8) {
         Ok(_) => Check::ok(name, "ok: server loops of delegated operations can be started"),
         Err(error) => Check::fail(
             name,

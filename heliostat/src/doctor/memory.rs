@@ -54,7 +54,7 @@ fn futex() -> Check {
 /// Without it snapshots are right all the same, and cost by the region instead of by the write.
 fn write_tracking() -> Check {
     let name = "write tracking (userfaultfd)";
-    match heliostat_base::track::probe() {
+    match heliostat_backend_pages::track::probe() {
         Ok(()) => Check::ok(name, "written pages are known without a look at the others"),
         Err(error) => Check::warn(name, error.to_string(), "snapshots copy whole regions instead"),
     }

@@ -2,7 +2,7 @@
 
 use std::os::fd::AsRawFd;
 
-use heliostat_base::seal;
+use heliostat_backend_seal as seal;
 use heliostat_supervisor::{landlock_abi, memory_group_is_allowed, spaces_are_allowed};
 use rustix::fs::{openat2, Mode, OFlags, ResolveFlags, CWD};
 

@@ -11,7 +11,7 @@ mod target;
 
 use std::time::{Duration, Instant};
 
-use heliostat_base::tracee::TraceError;
+use heliostat_backend_pages::tracee::TraceError;
 use heliostat_stub::snapshot::{Outside, OutsideError, PublishError, Round, Tracking};
 use serde_json::json;
 

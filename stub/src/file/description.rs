@@ -9,8 +9,8 @@ use std::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
 
 use heliostat_abi::code::Unmapped;
 use heliostat_abi::name::ObjectId;
+use heliostat_backend_lease::reader::LeasedView;
 use heliostat_base::fd::OwnedFd;
-use heliostat_base::leased::LeasedView;
 use heliostat_base::lock::Lock;
 
 use super::position::Position;

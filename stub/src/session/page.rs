@@ -7,9 +7,9 @@ use heliostat_abi::limits::REGIONS_MAX;
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::node::{self, State};
 use heliostat_abi::VERSION;
+use heliostat_backend_lease::reader::Promise;
 use heliostat_base::alive;
 use heliostat_base::fd::OwnedFd;
-use heliostat_base::leased::Promise;
 use heliostat_base::mapping::{Access, SharedMapping};
 
 /// What the control plane tells everybody, mapped read-only.

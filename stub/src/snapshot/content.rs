@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use heliostat_abi::snapshot::Shape;
-use heliostat_base::remap::Remapped;
+use heliostat_backend_pages::remap::Remapped;
 
 use super::ahead::Walk;
 use super::copied::Copied;

@@ -4,7 +4,7 @@
 //! own colour, *slab* gives a whole version one colour, so that it lies in one piece in the pool.
 
 use heliostat_abi::snapshot::{Shape, CHUNK_BYTES};
-use heliostat_base::live::Piece;
+use heliostat_backend_pages::live::Piece;
 use heliostat_base::mapping::{SharedMapping, HUGE_BYTES};
 
 use super::content::{newest, shown, AliveByPlace, Made};

@@ -10,7 +10,7 @@
 
 use std::ops::Range;
 
-use heliostat_base::track::TrackError;
+use heliostat_backend_pages::track::TrackError;
 
 /// Where writes are noted: bytes counted from the page in which the region begins.
 pub type Note<'a> = &'a mut dyn FnMut(Range<usize>);

@@ -7,7 +7,7 @@
 //! Memory and protocol: docs/snapshots.md.
 //!
 //! ```
-//! use heliostat_base::live::LiveMemory;
+//! use heliostat_backend_pages::live::LiveMemory;
 //! use heliostat_stub::snapshot::{Attachment, Region, Settings};
 //!
 //! let mut heat = vec![0u8; 1 << 20];

@@ -1,7 +1,7 @@
 //! What setting a region up and publishing it answer.
 
-use heliostat_base::remap::RemapError;
-use heliostat_base::track::TrackError;
+use heliostat_backend_pages::remap::RemapError;
+use heliostat_backend_pages::track::TrackError;
 
 use super::pool::PoolError;
 use super::source::SourceError;

@@ -1,6 +1,6 @@
 //! Versions of a program's memory that knows nothing of it, made by another process.
 //!
-//! The program is stopped for a moment (`base/src/tracee.rs`), at which nobody writes. Most of the
+//! The program is stopped for a moment (`backend/pages/src/tracee.rs`), at which nobody writes. Most of the
 //! copying is done before, while it runs: what it writes meanwhile is known and copied again, so
 //! the stop is for the last writes only. No page is copied in it that was not written since the
 //! last look; what else a slot lacks comes out of the pool afterwards (`paused.rs`).
@@ -23,8 +23,8 @@ mod turn;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use heliostat_base::tracee::{Mapping, TraceError, Tracee};
-use heliostat_base::track::{Pages, WriteTracker};
+use heliostat_backend_pages::tracee::{Mapping, TraceError, Tracee};
+use heliostat_backend_pages::track::{Pages, WriteTracker};
 
 use super::engine::{Engine, Whole};
 use super::ledger::PAGE_BYTES;

@@ -1,11 +1,11 @@
 //! Versions of memory that the library made: what the program wrote *is* the version.
 //!
 //! Nothing is copied here: sealing takes the right to write away, and a later store copies its
-//! chunk first (`heliostat_base::remap`). So a store needs a slot that no version alive shows, and
+//! chunk first (`heliostat_backend_pages::remap`). So a store needs a slot that no version alive shows, and
 //! cannot wait for one: a version is made only while one more place is free than it takes.
 
 use heliostat_abi::snapshot::Shape;
-use heliostat_base::remap::Remapped;
+use heliostat_backend_pages::remap::Remapped;
 
 use super::content::{shown, AliveByPlace, Made};
 use super::outcome::PublishError;

@@ -3,11 +3,11 @@
 use std::ops::Range;
 
 use heliostat_abi::snapshot::Shape;
+use heliostat_backend_pages::live::LiveMemory;
+use heliostat_backend_pages::remap::Remapped;
+use heliostat_backend_pages::track::TrackError;
 use heliostat_base::fd::OwnedFd;
-use heliostat_base::live::LiveMemory;
 use heliostat_base::mapping::{SharedMapping, Writers};
-use heliostat_base::remap::Remapped;
-use heliostat_base::track::TrackError;
 
 use super::content::Content;
 use super::copied::Copied;

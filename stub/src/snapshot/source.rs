@@ -1,6 +1,6 @@
 //! Where the bytes of a region are copied from.
 
-use heliostat_base::live::{LiveMemory, Piece};
+use heliostat_backend_pages::live::{LiveMemory, Piece};
 use heliostat_base::mapping::{OutOfRange, SharedMapping};
 
 /// Why bytes of the region could not be copied.

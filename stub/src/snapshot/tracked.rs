@@ -10,8 +10,8 @@ mod place;
 use std::ops::Range;
 
 use heliostat_abi::snapshot::CHUNK_BYTES;
-use heliostat_base::live::LiveMemory;
-use heliostat_base::track::{Pages, TrackError, WriteTracker};
+use heliostat_backend_pages::live::LiveMemory;
+use heliostat_backend_pages::track::{Pages, TrackError, WriteTracker};
 
 use super::engine::{Declared, Engine, Note};
 use super::ledger::PAGE_BYTES;

@@ -16,8 +16,8 @@ use std::time::Duration;
 
 use heliostat_abi::snapshot::{Shape, COLOURS, LATEST, PINS_BYTES, PINS_MAGIC};
 use heliostat_abi::VERSION;
+use heliostat_backend_pages::live::LiveMemory;
 use heliostat_base::fd::OwnedFd;
-use heliostat_base::live::LiveMemory;
 use heliostat_base::mapping::SharedMapping;
 use heliostat_stub::snapshot::{
     Attachment, ConsumerHandle, EngineKind, PublishError, Region, Settings, Version, View,

@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 
-use heliostat_base::live::LiveMemory;
+use heliostat_backend_pages::live::LiveMemory;
 use heliostat_stub::snapshot::{Attachment, ConsumerHandle, Region, Settings, Version};
 
 /// A region over `bytes`, which the test keeps until the region is dropped.

@@ -2,7 +2,7 @@
 
 use std::os::fd::OwnedFd;
 
-use heliostat_base::seal::{self, Reply};
+use heliostat_backend_seal::{self as seal, Reply};
 use heliostat_base::sys::{Errno, Sysno};
 use heliostat_control::policy::Access;
 use rustix::fs::{AtFlags, Gid, Mode, OFlags, Timespec, Timestamps, Uid, XattrFlags};

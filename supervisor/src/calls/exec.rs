@@ -4,7 +4,7 @@
 //! path once more, and another thread may have changed it; so what may be executed is fenced by
 //! Landlock as well, and where a relative path begins is judged anew by each call.
 
-use heliostat_base::seal::{status, Reply};
+use heliostat_backend_seal::{status, Reply};
 use heliostat_base::sys::Errno;
 use rustix::fs::FileType;
 

@@ -2,7 +2,7 @@
 
 use std::os::fd::OwnedFd;
 
-use heliostat_base::seal::{status, Reply};
+use heliostat_backend_seal::{status, Reply};
 use heliostat_base::sys::Errno;
 use heliostat_control::policy::Access;
 use rustix::fs::FileType;

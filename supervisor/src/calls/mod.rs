@@ -11,7 +11,7 @@ mod other;
 mod process;
 mod watch;
 
-use heliostat_base::seal::Notice;
+use heliostat_backend_seal::Notice;
 use heliostat_base::sys::{Errno, Sysno};
 
 use crate::call::{Answer, Call};

@@ -1,6 +1,6 @@
 //! Calls that make and remove names: mkdir, mknod, rmdir, unlink.
 
-use heliostat_base::seal::status;
+use heliostat_backend_seal::status;
 use heliostat_base::sys::Errno;
 use heliostat_control::policy::Access;
 use rustix::fs::{AtFlags, FileType, Mode};

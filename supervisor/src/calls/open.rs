@@ -2,7 +2,7 @@
 
 use std::os::fd::OwnedFd;
 
-use heliostat_base::seal::Reply;
+use heliostat_backend_seal::Reply;
 use heliostat_base::sys::{Errno, Sysno};
 use heliostat_control::policy::Access;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
@@ -96,7 +96,7 @@ fn has_no_number_left(call: &Call<'_>) -> bool {
     // The length of that directory is the number of its entries (proc(5), Linux 6.2).
     let folder = format!("{}/fd", call.thread());
     let found = rustix::fs::statat(call.house.roots.proc(), folder, AtFlags::empty());
-    let limit = heliostat_base::seal::descriptors_max(call.thread());
+    let limit = heliostat_backend_seal::descriptors_max(call.thread());
     found.is_ok_and(|found| limit.is_some_and(|limit| found.st_size as u64 >= limit))
 }
 

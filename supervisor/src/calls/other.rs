@@ -1,6 +1,6 @@
 //! What no grant allows: refused by name, with the error that programs know how to go on from.
 
-use heliostat_base::seal::Reply;
+use heliostat_backend_seal::Reply;
 use heliostat_base::sys::{Errno, Sysno};
 
 use crate::call::{Answer, Call};

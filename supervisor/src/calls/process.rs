@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use heliostat_base::seal::{self, Reply};
+use heliostat_backend_seal::{self as seal, Reply};
 use heliostat_base::sys::{Errno, Sysno};
 
 use crate::births;

@@ -2,7 +2,7 @@
 
 use std::os::fd::OwnedFd;
 
-use heliostat_base::seal::{self, Reply};
+use heliostat_backend_seal::{self as seal, Reply};
 use heliostat_base::sys::Errno;
 use rustix::fs::{inotify, FlockOperation};
 

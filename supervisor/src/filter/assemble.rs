@@ -3,7 +3,7 @@
 //! The kernel remembers the numbers whose verdict depends on nothing else (seccomp's action
 //! cache), so that a call that always passes costs no instruction of this.
 
-use heliostat_base::seal::{Instruction, Verdict};
+use heliostat_backend_seal::{Instruction, Verdict};
 
 use super::conditions;
 use super::table::{self, Rule};

@@ -1,6 +1,6 @@
 //! Verdicts that depend on an argument's value. Never on what a pointer points to.
 
-use heliostat_base::seal::{Instruction, Verdict};
+use heliostat_backend_seal::{Instruction, Verdict};
 
 /// When a call passes; otherwise it is asked about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

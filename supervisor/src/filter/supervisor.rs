@@ -3,7 +3,7 @@
 //! Made from what it does and from what its libc needs for threads and memory. What is missing fails
 //! with EPERM, as what a kernel has no right for.
 
-use heliostat_base::seal::Verdict;
+use heliostat_backend_seal::Verdict;
 use heliostat_base::sys::Sysno;
 
 use super::conditions::Condition;

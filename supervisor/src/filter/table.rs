@@ -1,6 +1,6 @@
 //! Which calls pass, and under which condition.
 
-use heliostat_base::seal::Verdict;
+use heliostat_backend_seal::Verdict;
 use heliostat_base::sys::Sysno;
 
 use super::conditions::Condition;

@@ -20,7 +20,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, Mutex};
 
-use heliostat_base::seal::{self, Notice};
+use heliostat_backend_seal::{self as seal, Notice};
 use rustix::fs::{AtFlags, Mode, OFlags, Stat};
 
 use crate::call::Call;

@@ -2,7 +2,7 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
-use heliostat_base::seal;
+use heliostat_backend_seal as seal;
 use heliostat_base::sys::Errno;
 
 use crate::call::Call;

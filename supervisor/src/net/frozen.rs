@@ -10,7 +10,7 @@ use std::io::Read;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use heliostat_base::seal::{self, Reply};
+use heliostat_backend_seal::{self as seal, Reply};
 use heliostat_base::sys::Errno;
 use rustix::fs::{Mode, OFlags};
 

@@ -16,8 +16,8 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use heliostat_backend_seal::Reply;
 use heliostat_base::fd::OwnedFd;
-use heliostat_base::seal::Reply;
 use heliostat_base::sys::Errno;
 use rustix::event::{eventfd, poll, EventfdFlags, PollFd, PollFlags, Timespec};
 use rustix::net::{AddressFamily, Protocol, SocketFlags, SocketType};

@@ -2,8 +2,8 @@
 
 use std::os::fd::RawFd;
 
+use heliostat_backend_seal as seal;
 use heliostat_base::fd::OwnedFd;
-use heliostat_base::seal;
 use heliostat_base::sys::Errno;
 
 use super::address::{self, Address};

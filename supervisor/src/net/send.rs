@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
 use std::time::Instant;
 
-use heliostat_base::seal::{self, Reply};
+use heliostat_backend_seal::{self as seal, Reply};
 use heliostat_base::sys::Errno;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrAny};
 

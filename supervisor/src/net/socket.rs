@@ -3,9 +3,9 @@
 use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
+use heliostat_backend_seal::{self as seal, Reply};
 use heliostat_base::call;
 use heliostat_base::fd::OwnedFd;
-use heliostat_base::seal::{self, Reply};
 use heliostat_base::sys::Errno;
 use rustix::fs::OFlags;
 use rustix::net::{sockopt, AddressFamily, SocketType};

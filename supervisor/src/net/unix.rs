@@ -10,7 +10,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Mutex;
 
-use heliostat_base::seal;
+use heliostat_backend_seal as seal;
 use heliostat_base::sys::Errno;
 use heliostat_control::policy::Access;
 use landlock::{

@@ -5,7 +5,7 @@
 
 use std::os::fd::OwnedFd;
 
-use heliostat_base::seal;
+use heliostat_backend_seal as seal;
 use heliostat_base::sys::Errno;
 use rustix::fs::{Mode, OFlags};
 

@@ -62,7 +62,7 @@ thread_local! {
 
 /// Gives this thread a working folder of its own, so that it may go where it likes.
 pub fn go_apart() {
-    IS_APART.set(heliostat_base::seal::leave_shared_folder().is_ok());
+    IS_APART.set(heliostat_backend_seal::leave_shared_folder().is_ok());
 }
 
 /// As `host_path`, of a directory. A thread apart goes there and asks where it is, which takes a third

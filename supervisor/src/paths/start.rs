@@ -4,8 +4,8 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use heliostat_base::seal;
-use heliostat_base::seal::status::{self, STAT_BYTES};
+use heliostat_backend_seal as seal;
+use heliostat_backend_seal::status::{self, STAT_BYTES};
 use heliostat_base::sys::Errno;
 use rustix::fs::{Mode, OFlags};
 

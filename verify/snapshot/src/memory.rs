@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 use std::io::Error;
 
-use heliostat_base::live::LiveMemory;
+use heliostat_backend_pages::live::LiveMemory;
 
 use crate::plan::PAGE;
 

@@ -22,7 +22,7 @@ fn whole(words: &str) -> String {
 
 /// True where write tracking works here; says so where it does not.
 fn is_tracked() -> bool {
-    let refused = heliostat_base::track::probe().err();
+    let refused = heliostat_backend_pages::track::probe().err();
     refused.iter().for_each(|why| println!("skipped: the engine that tracks ({why})"));
     refused.is_none()
 }

@@ -1,6 +1,6 @@
 //! The arms that are ours: a queue, and snapshots of which all is written.
 
-use heliostat_base::live::LiveMemory;
+use heliostat_backend_pages::live::LiveMemory;
 use heliostat_stub::snapshot::queue::{Consumer, Queue, Settings};
 use heliostat_stub::snapshot::{self, Attachment, Policy, Region, View};
 

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use heliostat_base::tracee::{Kind, Mapping};
+use heliostat_backend_pages::tracee::{Kind, Mapping};
 
 use crate::snapshot::error::SnapshotError;
 

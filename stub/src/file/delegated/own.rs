@@ -17,12 +17,12 @@ use heliostat_abi::delegated::{
     Kind, OneRead, Operation, DEPTH_MAX, DIRECT_GRAIN, OBJECTS_MAX, TRANSFER_BYTES_MAX,
 };
 use heliostat_abi::name::ObjectId;
+use heliostat_backend_uring::{Manner, Range, Uring};
 use heliostat_base::call::identity;
 use heliostat_base::fd::OwnedFd;
 use heliostat_base::mapping::SharedMapping;
 use heliostat_base::process::pid;
 use heliostat_base::sys::Errno;
-use heliostat_base::uring::{Manner, Range, Uring};
 
 use super::DelegatedError;
 

@@ -7,7 +7,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use heliostat_base::track::{Pages, TrackError, WriteTracker};
+use heliostat_backend_pages::track::{Pages, TrackError, WriteTracker};
 
 use super::pieces::{shared, without};
 use super::Shared;

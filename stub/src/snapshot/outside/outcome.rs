@@ -1,6 +1,6 @@
 //! What publishing another program's memory comes to.
 
-use heliostat_base::tracee::TraceError;
+use heliostat_backend_pages::tracee::TraceError;
 
 use crate::snapshot::outcome::{PublishError, Published, RegionError};
 

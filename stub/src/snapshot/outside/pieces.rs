@@ -1,6 +1,6 @@
 //! Ranges of addresses in order: what two lists share, and what one has and the other lacks.
 
-use heliostat_base::track::Pages;
+use heliostat_backend_pages::track::Pages;
 
 /// What lies in both lists, each ordered and without overlaps.
 pub(super) fn shared(one: &[Pages], other: &[Pages]) -> Vec<Pages> {

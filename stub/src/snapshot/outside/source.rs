@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use heliostat_backend_pages::tracee::Copied;
+use heliostat_backend_pages::track::Pages;
 use heliostat_base::mapping::{OutOfRange, SharedMapping};
-use heliostat_base::tracee::Copied;
-use heliostat_base::track::Pages;
 
 use super::pieces::{shared, without};
 use super::Shared;

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use heliostat_abi::snapshot::CHUNK_BYTES;
-use heliostat_base::track::Pages;
+use heliostat_backend_pages::track::Pages;
 
 use super::pages::PageSet;
 use crate::snapshot::ledger::PAGE_BYTES;

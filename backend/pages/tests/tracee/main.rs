@@ -1,0 +1,6 @@
+//! Stopping, reading and tracking another process (`heliostat_backend_pages::tracee`).
+
+mod child;
+mod ends;
+mod tracking;
+mod unseen;
