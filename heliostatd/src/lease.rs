@@ -8,8 +8,8 @@ use heliostat_abi::code::{Code, Unmapped};
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::node::State;
 use heliostat_abi::record::Reply;
+use heliostat_backend_lease::holder::{self, Heard};
 use heliostat_base::clock::monotonic_ns;
-use heliostat_base::lease::{self, Heard};
 use heliostat_base::sys::Errno;
 use heliostat_control::name::Name;
 use heliostat_control::rights::Right;
@@ -42,7 +42,7 @@ impl KernelLease {
     fn end(&mut self) -> Option<OwnedFd> {
         self.word.withdraw();
         let fd = self.fd.take();
-        fd.iter().for_each(|fd| lease::give_back(fd.as_fd()));
+        fd.iter().for_each(|fd| holder::give_back(fd.as_fd()));
         fd
     }
 }
@@ -80,7 +80,7 @@ impl Leases {
     fn broken(&self, heard: Heard) -> Vec<ObjectId> {
         let is_broken = |id: &ObjectId| {
             let fd = self.held.get(id).and_then(|lease| lease.fd.as_ref());
-            fd.is_some_and(|fd| !lease::is_held(fd.as_fd()))
+            fd.is_some_and(|fd| !holder::is_held(fd.as_fd()))
         };
         match heard {
             Heard::Perhaps(fd) => {
@@ -300,7 +300,7 @@ impl Daemon {
 }
 
 fn take(fd: BorrowedFd<'_>) -> Result<(), Unmapped> {
-    lease::take(fd).map_err(|errno| match errno {
+    holder::take(fd).map_err(|errno| match errno {
         Errno(libc::EAGAIN) => Unmapped::Written,
         Errno(libc::EACCES) => Unmapped::Owner,
         Errno(libc::ENOLCK | libc::ENOMEM) => Unmapped::Full,

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use heliostat_abi::place::{Surroundings, RUNTIME_VARIABLE, SOCKET_VARIABLE};
-use heliostat_base::lease::Breaks;
+use heliostat_backend_lease::holder::Breaks;
 use heliostat_control::config::Config;
 use rustix::process::{getrlimit, setrlimit, Resource, Rlimit};
 

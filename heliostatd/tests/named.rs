@@ -9,7 +9,7 @@ use std::os::fd::AsRawFd;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
 use heliostat_abi::code::Code;
-use heliostat_base::live::LiveMemory;
+use heliostat_backend_pages::live::LiveMemory;
 use heliostat_stub::session;
 use heliostat_stub::snapshot::{
     attach, publish_as, queue, Attachment, EngineKind, NamedError, NamedRegion, PublishError,

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use heliostat_abi::name::ObjectId;
+use heliostat_backend_uring::{Manner, NotPrepared, Range, Uring};
 use heliostat_base::mapping::SharedMapping;
-use heliostat_base::uring::{Manner, NotPrepared, Range, Uring};
 use heliostat_service_file::delegated::{BlockKey, BLOCK_BYTES};
 
 use super::blocks::{Blocks, Waiter};

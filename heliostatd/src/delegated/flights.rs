@@ -1,7 +1,7 @@
 //! Which requests the kernel has for a session's operations, by the operations' places.
 
 use heliostat_abi::name::ObjectId;
-use heliostat_base::uring::Flight;
+use heliostat_backend_uring::Flight;
 
 /// At most one request for each operation, which keeps its place until that has completed.
 #[derive(Default)]

@@ -1,7 +1,7 @@
 //! Begins operations: each takes its way, and none makes the loop wait.
 
 use heliostat_abi::delegated::{Facts, Kind, Operation, Piece, Way, DEPTH_MAX, DIRECT_GRAIN};
-use heliostat_base::uring::{Manner, NotPrepared, Range};
+use heliostat_backend_uring::{Manner, NotPrepared, Range};
 use heliostat_service_file::delegated::{
     choose, BlockKey, Choice, Found, Question, BLOCK_BYTES, COST_MIN, QUANTUM,
 };

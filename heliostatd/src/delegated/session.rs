@@ -8,8 +8,8 @@ use heliostat_abi::delegated::{
 };
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::table::Table;
+use heliostat_backend_uring::Flight;
 use heliostat_base::mapping::SharedMapping;
-use heliostat_base::uring::Flight;
 use heliostat_ring::layout::CONSUMER_BELL_AT;
 use heliostat_ring::{ReserveError, SpscConsumer, SpscProducer, TakeError};
 use heliostat_service_file::delegated::{Again, Ahead, Cancelled, Meter, Operations, QUANTUM};
