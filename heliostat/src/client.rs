@@ -6,14 +6,13 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
-use heliostat_abi::code::Code;
 use heliostat_abi::place::{FolderFault, Surroundings};
-use heliostat_abi::record::{Bound, Reply, Request, REPLY_BYTES};
-use heliostat_abi::wire::WireError;
+use heliostat_abi::record::{Reply, Request};
 use heliostat_base::fd::OwnedFd;
 use heliostat_base::packet::PacketSocket;
 use heliostat_base::process::peer_credentials;
 use heliostat_base::sys::Errno;
+use heliostat_client::{exchange, ControlError};
 use rustix::fs::{fcntl_get_seals, SealFlags};
 
 use crate::place::check_folder;
@@ -47,21 +46,10 @@ pub enum ClientError {
         /// Who does.
         uid: u32,
     },
-    /// The connection failed on the way.
-    Broken(Errno),
-    /// The answer is no record of this protocol.
-    Wire(WireError),
+    /// There is no answer, or it is no.
+    Control(ControlError),
     /// The answer is of the wrong kind.
     Unexpected(Box<Reply>),
-    /// The control plane says no.
-    Refused {
-        /// Why.
-        code: Code,
-        /// The limit in force, or zero.
-        limit: u64,
-        /// On what, and whose.
-        bound: Bound,
-    },
     /// The text cannot be read.
     Text(String),
 }
@@ -82,30 +70,23 @@ impl fmt::Display for ClientError {
                 "user {uid} serves {}, neither you nor root; set HELIOSTAT_SOCKET",
                 socket.display()
             ),
-            Self::Broken(errno) if errno.0 == rustix::io::Errno::AGAIN.raw_os_error() => {
+            Self::Control(ControlError::Broken(Errno(libc::EAGAIN))) => {
                 write!(f, "the control plane did not answer within {DEADLINE_MS} ms")
             }
-            Self::Broken(errno) => write!(f, "the control plane hung up: {errno}"),
-            Self::Wire(error) => {
-                write!(f, "the control plane answered nonsense: {error}; are both one version?")
-            }
+            Self::Control(error) => error.fmt(f),
             Self::Unexpected(reply) => write!(f, "unexpected answer: {reply:?}"),
-            Self::Refused { code, limit: 0, .. } => {
-                write!(f, "the control plane refuses: {}", code.text())
-            }
-            Self::Refused { code, limit, bound: Bound::NONE } => {
-                write!(f, "the control plane refuses: {} ({limit})", code.text())
-            }
-            Self::Refused { code, limit, bound: Bound { thing, side } } => {
-                let (reached, thing, side) = (code.text(), thing.text(), side.text());
-                write!(f, "the control plane refuses: {reached}: {limit} {thing} for {side}")
-            }
             Self::Text(error) => write!(f, "cannot read the answer: {error}"),
         }
     }
 }
 
 impl std::error::Error for ClientError {}
+
+impl From<ControlError> for ClientError {
+    fn from(error: ControlError) -> Self {
+        Self::Control(error)
+    }
+}
 
 /// Connects to the control plane and makes sure who it is.
 pub fn connect(here: &Surroundings) -> Result<PacketSocket, ClientError> {
@@ -114,9 +95,9 @@ pub fn connect(here: &Surroundings) -> Result<PacketSocket, ClientError> {
     let path = socket.to_string_lossy();
     let connection = PacketSocket::connect(&path, DEADLINE_MS)
         .map_err(|errno| ClientError::NotRunning { socket: socket.clone(), errno })?;
-    let uid = peer_credentials(connection.fd()).map_err(ClientError::Broken)?.uid;
-    if uid != here.uid && uid != 0 {
-        return Err(ClientError::Stranger { socket, uid });
+    let peer = peer_credentials(connection.fd()).map_err(ControlError::Broken)?;
+    if peer.uid != here.uid && peer.uid != 0 {
+        return Err(ClientError::Stranger { socket, uid: peer.uid });
     }
     Ok(connection)
 }
@@ -128,15 +109,10 @@ pub fn ask(here: &Surroundings, request: &Request) -> Result<String, ClientError
 
 /// Asks on a connection that may have been asked on before.
 pub fn ask_on(connection: &PacketSocket, request: &Request) -> Result<String, ClientError> {
-    connection.send(&request.encode(1), &[]).map_err(ClientError::Broken)?;
-    let mut record = [0; REPLY_BYTES];
-    let (length, fds) = connection.receive(&mut record).map_err(ClientError::Broken)?;
-    let (reply, _) = Reply::decode(&record[..length]).map_err(ClientError::Wire)?;
+    let (reply, fds) = exchange(connection, request, &[], 1)?;
     match (reply, fds.first()) {
         (Reply::Done, _) => Ok(String::new()),
-        (Reply::Refused { code, limit, bound }, _) => {
-            Err(ClientError::Refused { code, limit, bound })
-        }
+        (refusal @ Reply::Refused { .. }, _) => Err(ControlError::from(&refusal).into()),
         (Reply::Text { bytes }, Some(fd)) if bytes <= TEXT_BYTES_MAX => {
             read_text(fd, bytes as usize).map_err(ClientError::Text)
         }

@@ -5,6 +5,7 @@ use std::io::Write;
 
 use heliostat_abi::code::Code;
 use heliostat_abi::record::Request;
+use heliostat_client::ControlError;
 use serde_json::Value;
 
 use crate::args::{Look, Place, Whose};
@@ -135,7 +136,10 @@ pub fn metrics(place: &Place) -> Result<(), ShowError> {
 pub fn tell(whose: &Whose, request: &Request) -> Result<(), ShowError> {
     let here = meant(whose).map_err(ShowError::NoPlace)?;
     match (ask(&here, request), request) {
-        (Err(ClientError::Refused { code: Code::NotFound, .. }), Request::Revoke { pid }) => {
+        (
+            Err(ClientError::Control(ControlError::Refused { code: Code::NotFound, .. })),
+            Request::Revoke { pid },
+        ) => {
             let why = Cause::of(*pid, &here.socket_path()).to_string();
             Err(ShowError::NoSession { pid: *pid, why })
         }

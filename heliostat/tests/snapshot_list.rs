@@ -3,7 +3,7 @@
 mod support;
 
 use heliostat_backend_pages::live::LiveMemory;
-use heliostat_stub::session;
+use heliostat_client::session;
 use heliostat_stub::snapshot::{publish_as, EngineKind, Region, Settings};
 use support::*;
 

@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
 use heliostat_backend_pages::live::LiveMemory;
-use heliostat_stub::session;
+use heliostat_client::session;
 use heliostat_stub::snapshot::{attach, publish_as, Attachment, EngineKind, Region, Settings};
 use rustix::process::{kill_process, Pid, Signal};
 use serde_json::Value;

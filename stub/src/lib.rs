@@ -1,4 +1,4 @@
-//! The data plane of an unmodified program: sessions, grants and the net service's stub.
+//! The data plane of an unmodified program: grants and the net service's stub.
 //!
 //! Everything here speaks the kernel's language (descriptor numbers, flags, error numbers) and
 //! answers `None` where the kernel itself should do the call. `bind/posix` turns registers and
@@ -14,7 +14,6 @@ pub mod file;
 pub mod net;
 pub mod process;
 pub mod report;
-pub mod session;
 pub mod snapshot;
 pub mod table;
 pub mod thread;

@@ -18,6 +18,7 @@ pub mod option;
 pub mod patience;
 pub mod receive;
 pub mod relay;
+pub mod requests;
 pub mod send;
 pub mod shadow;
 pub mod side_lock;

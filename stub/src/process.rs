@@ -12,6 +12,7 @@ use std::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
 use heliostat_abi::code::Native;
 use heliostat_abi::name::NetAddress;
 use heliostat_base::{call, process};
+use heliostat_client::session;
 
 use crate::event::{epoll, mark};
 use crate::net::channel::Side;
@@ -20,13 +21,14 @@ use crate::net::socket::Stream;
 use crate::net::{accept, close, connect, demote, hold, listen, side_lock, socket};
 use crate::table::{self, Kind};
 use crate::thread::{self, Critical};
-use crate::{file, report, session, uring, Answer};
+use crate::{file, report, uring, Answer};
 
 static OWNER: AtomicI32 = AtomicI32::new(0);
 
 /// Notes whose tables these are; at start and in every forked child.
 pub fn adopt() {
     OWNER.store(process::pid(), Release);
+    session::report_to(report::install);
     mark::begin();
 }
 

@@ -19,15 +19,13 @@ static EARLY: Lock<[u64; PLACES]> = Lock::new([0; PLACES]);
 const PLACES: usize = (report::FILE_REASON_BASE - report::COUNTER_BASE) / 8 + report::REASONS_MAX;
 
 /// A session's report page; the stub is its only writer.
-pub struct ReportPage {
+struct ReportPage {
     memory: SharedMapping,
     used: Lock<[u64; REPORT_ENTRIES_MAX / 64]>,
 }
 
 impl ReportPage {
-    /// A fresh page.
-    pub fn new(memory: SharedMapping) -> Self {
-        memory.atomic_u32(report::ENTRIES_USED).store(1, Relaxed);
+    fn new(memory: SharedMapping) -> Self {
         Self { memory, used: Lock::new([0; REPORT_ENTRIES_MAX / 64]) }
     }
 
@@ -83,9 +81,9 @@ impl Drop for Line {
     }
 }
 
-/// Makes a session's page the current one.
-pub fn install(page: ReportPage) {
-    let page = Arc::new(page);
+/// Makes the page of a session that has just been greeted the current one.
+pub fn install(page: SharedMapping) {
+    let page = Arc::new(ReportPage::new(page));
     let mut current = CURRENT.lock();
     let mut early = EARLY.lock();
     for (place, count) in early.iter_mut().enumerate() {

@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use heliostat_abi::limits::CANDIDATES_MAX;
 use heliostat_abi::name::NetAddress;
+use heliostat_client::session;
 use heliostat_stub::net::channel::{Channel, Slot};
 use heliostat_stub::net::early::Stage;
+use heliostat_stub::net::requests;
 use heliostat_stub::net::socket;
-use heliostat_stub::session;
 use support::pair::Listener;
 
 const CHANNELS: usize = 250;
@@ -24,7 +25,7 @@ fn stuck(listener: &Listener) -> Vec<Slot> {
     let address = NetAddress::new(([127, 0, 0, 1], listener.port()).into());
     let mut slots = Vec::new();
     for _ in 0..CHANNELS {
-        for (entry, fd) in &session::open(address).expect("granted").entries {
+        for (entry, fd) in &requests::open(address).expect("granted").entries {
             let channel = Channel::map(*entry, fd, &node).expect("a channel");
             slots.extend(std::iter::from_fn(|| channel.take_slot()));
         }

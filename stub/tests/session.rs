@@ -10,7 +10,9 @@ use heliostat_abi::code::{Code, Native};
 use heliostat_abi::limits::CONTROL_DEADLINE_MS;
 use heliostat_abi::name::NetAddress;
 use heliostat_abi::record::Request;
-use heliostat_stub::session;
+use heliostat_base::sys::Errno;
+use heliostat_client::{session, ControlError};
+use heliostat_stub::net::requests;
 use support::pair::Listener;
 use support::{control, until_standing};
 
@@ -53,7 +55,7 @@ fn a_refusal_is_told_by_its_reason() {
     ];
     for (code, reason) in reasons {
         *control().refusal.lock().unwrap() = Some(code);
-        assert_eq!(session::open(nobody()).err(), Some(reason));
+        assert_eq!(requests::open(nobody()).err(), Some(reason));
     }
 }
 
@@ -77,13 +79,13 @@ fn a_silent_control_plane_costs_its_deadline_once_and_is_left_alone_for_a_while(
     let before = session::standing().unwrap().epoch;
     control().is_silent.store(true, SeqCst);
     let began = Instant::now();
-    assert_eq!(session::open(nobody()).err(), Some(Native::NoControl));
+    assert_eq!(requests::open(nobody()).err(), Some(Native::NoControl));
     assert!(began.elapsed() >= Duration::from_millis(CONTROL_DEADLINE_MS / 2));
     // Until the pause is over nobody waits, and nothing is asked.
     let lost = Instant::now();
     let asked = control().asked.lock().unwrap().len();
-    assert_eq!(session::open(nobody()).err(), Some(Native::NoControl));
-    assert_eq!(session::standing().err(), Some(Native::NoControl));
+    assert_eq!(requests::open(nobody()).err(), Some(Native::NoControl));
+    assert_eq!(session::standing().err(), Some(ControlError::Broken(Errno(libc::EAGAIN))));
     let is_over = lost.elapsed() > Duration::from_millis(150);
     assert!(is_over || control().asked.lock().unwrap().len() == asked);
     control().is_silent.store(false, SeqCst);

@@ -7,8 +7,8 @@ mod support;
 
 use heliostat_abi::channel::SlotState;
 use heliostat_abi::name::{NetAddress, ObjectId};
+use heliostat_client::session;
 use heliostat_stub::net::channel::{Channel, Side, Slot};
-use heliostat_stub::session;
 use std::sync::Arc;
 use support::pair::Listener;
 

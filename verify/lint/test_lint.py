@@ -55,6 +55,9 @@ def test_the_daemons_tests_may_use_the_stub_and_the_daemon_may_not():
         ("backend/seal", "backend/pages"),
         ("backend/pages", "ring"),
         ("supervisor", "backend/uring"),
+        ("client", "stub"),
+        ("client", "backend/lease"),
+        ("heliostatd", "client"),
     ],
     ids="->".join,
 )
@@ -76,6 +79,8 @@ def test_edge_against_the_direction_is_refused(edge):
         ("stub", "backend/pages"),
         ("bind/python", "backend/pages"),
         ("supervisor", "backend/seal"),
+        ("supervisor", "client"),
+        ("stub", "client"),
         ("bench/ring", "ring"),
     ],
     ids="->".join,

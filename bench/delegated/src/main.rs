@@ -22,8 +22,8 @@ use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
+use heliostat_client::session;
 use heliostat_stub::file::delegated::{Delegated, File as Opened, Way};
-use heliostat_stub::session;
 
 use reads::Reads;
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use heliostat_abi::place::{Surroundings, RUNTIME_VARIABLE, SOCKET_VARIABLE};
 use heliostat_backend_pages::live::LiveMemory;
 use heliostat_base::fd::{duplicate, OwnedFd};
-use heliostat_stub::session;
+use heliostat_client::session;
 use heliostat_stub::snapshot::{
     publish_as, EngineKind, Metrics, NamedRegion, Policy, PublishError, Region, Settings,
 };

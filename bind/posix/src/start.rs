@@ -9,9 +9,10 @@ use heliostat_abi::place::{
     VERBOSE_VARIABLE, WRITE_IMAGE_VARIABLE,
 };
 use heliostat_abi::report::Counter;
+use heliostat_client::session;
 use heliostat_interpose::{install, install_image, is_go_program, Installed, Request, Threads};
 use heliostat_stub::net::listen;
-use heliostat_stub::{file, native_as_a_whole, process, report, session, stay_native};
+use heliostat_stub::{file, native_as_a_whole, process, report, stay_native};
 
 use crate::libraries::Others;
 use crate::{dispatch, environment, fault, libraries, passed_on, sealed, spawn};
@@ -134,8 +135,8 @@ fn require(program: &str, outcome: &Result<Caught, String>) {
         (Err(error), _, _) => error.clone(),
         (Ok(Caught { others: Others { left: Some(why), .. }, .. }), _, _) => why.clone(),
         (_, Native::None, Ok(_)) => return,
-        (_, Native::None, Err(reason)) => {
-            format!("it gets no session with the control plane: {}", reason.text())
+        (_, Native::None, Err(error)) => {
+            format!("it gets no session with the control plane: {error}")
         }
         (_, whole, _) => whole.text().to_owned(),
     };

@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicI32;
 use std::sync::atomic::Ordering::{AcqRel, Acquire};
 
 use heliostat_base::process::pid;
-use heliostat_stub::{report, session};
+use heliostat_client::session;
 use pyo3::prelude::*;
 
 use crate::error;
@@ -64,7 +64,6 @@ pub fn configure(socket_path: String, program: String) {
 pub fn forget_after_fork() {
     let before = OWNER.swap(0, AcqRel);
     if before != 0 && before != pid() {
-        report::forget_in_forked_child();
         session::forget_in_forked_child();
     }
 }

@@ -15,6 +15,7 @@ use heliostat_abi::code::Code;
 use heliostat_abi::place::{Surroundings, SOCKET_VARIABLE};
 use heliostat_abi::record::Request;
 use heliostat_base::packet::PacketSocket;
+use heliostat_client::ControlError;
 use rustix::process::geteuid;
 use serde_json::{json, Value};
 
@@ -84,7 +85,7 @@ fn asked(pid: u32, here: &Surroundings, on: &PacketSocket) -> Result<Value, Show
             outside::name_others(&mut explained, pid, &socket);
             Ok(explained)
         }
-        Err(ClientError::Refused { code: Code::NotFound, .. }) => {
+        Err(ClientError::Control(ControlError::Refused { code: Code::NotFound, .. })) => {
             Err(ShowError::NoSession { pid, why: Cause::of(pid, &socket).to_string() })
         }
         Err(error) => Err(ShowError::Client(error)),

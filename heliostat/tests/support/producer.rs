@@ -1,7 +1,7 @@
 //! What the producers of these tests publish, and how each version looks.
 
 use heliostat_backend_pages::live::LiveMemory;
-use heliostat_stub::session;
+use heliostat_client::session;
 use heliostat_stub::snapshot::{publish_as, EngineKind, NamedRegion, Region, Settings};
 
 use super::ROLE;

@@ -10,8 +10,8 @@ use heliostat_base::lock::Guard;
 use heliostat_base::{call, clock, memory_limits};
 
 use super::description::{File, Held};
+use super::requests::{self, Lease};
 use super::{settle, FAULTS, MAPPED, READS_FIRST};
-use crate::session::{self, Lease};
 use crate::{process, report, thread};
 
 /// Less of a file in memory than this, and the kernel's own reading ahead is better.
@@ -75,10 +75,10 @@ fn try_map(fd: i32, file: &File, held: &mut Held) -> Result<(), No> {
     if !FAULTS.get().is_some_and(|ready| ready()) {
         return Err(No::Later(Unmapped::NoSignals));
     }
-    let lease = session::lease(fd).map_err(No::Later)?;
+    let lease = requests::lease(fd).map_err(No::Later)?;
     let mapped = map(file, &lease);
     if mapped.is_err() {
-        session::end_lease(lease.id, lease.epoch);
+        requests::end_lease(lease.id, lease.epoch);
     } else {
         held.lease = Some((lease.id, lease.epoch));
         held.since_ns = clock::monotonic_ns();
@@ -176,7 +176,7 @@ pub fn end(file: &File) {
 
 fn give_lease_back(held: &mut Held) {
     if let Some((lease, epoch)) = held.lease.take() {
-        session::end_lease(lease, epoch);
+        requests::end_lease(lease, epoch);
     }
 }
 

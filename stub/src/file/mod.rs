@@ -21,6 +21,7 @@ mod lease;
 mod life;
 mod position;
 mod read;
+mod requests;
 mod settle;
 mod word;
 

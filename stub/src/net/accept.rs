@@ -13,13 +13,13 @@ use heliostat_abi::name::{NetAddress, ObjectId};
 use heliostat_abi::report::Path;
 use heliostat_base::lock::Guard;
 use heliostat_base::{call, clock, spin};
+use heliostat_client::session;
 
 use super::channel::{Channel, Secret, Side, Slot};
 use super::early::{proof, Stage};
 use super::socket::{self, Receiver, Socket, Stream};
 use super::{connect, identity, listen, option};
 use crate::event::epoll::early;
-use crate::session;
 use crate::table::{self, Kind};
 use crate::thread::Critical;
 use crate::Answer;

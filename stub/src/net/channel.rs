@@ -27,10 +27,9 @@ use heliostat_abi::record::ChannelEntry;
 use heliostat_base::fd::OwnedFd;
 use heliostat_base::lock::Lock;
 use heliostat_base::mapping::{Access, SharedMapping};
+use heliostat_client::NodePage;
 use heliostat_ring::stream::Lane;
 use std::os::fd::AsRawFd;
-
-use crate::session::NodePage;
 
 /// Which end of a stream this process is. Neither is 0: no stream at all is, so that the table of
 /// connections begins as zeros and takes no room in the library's file.

@@ -14,13 +14,13 @@ use heliostat_abi::report::Path;
 use heliostat_base::lock::Lock;
 use heliostat_base::sys::Errno;
 use heliostat_base::{call, clock};
+use heliostat_client::session;
 
 use super::channel::{Channel, Side, Slot};
 use super::early::Stage;
 use super::socket::{self, Socket, Stream};
-use super::{accept, demote, listen, option};
+use super::{accept, demote, listen, option, requests};
 use crate::event::epoll::early;
-use crate::session;
 use crate::table::{self, Kind};
 use crate::thread::Critical;
 
@@ -166,7 +166,7 @@ fn slot_for(address: NetAddress) -> Result<Slot, Native> {
     if !is_on_this_node(address) {
         return Err(Native::NotLocal);
     }
-    let standing = session::standing()?;
+    let standing = requests::standing()?;
     let mut targets = TARGETS.lock();
     targets.get_or_init(HashMap::new);
     let targets = targets.get_mut().ok_or(Native::NoControl)?;
@@ -198,7 +198,7 @@ fn slot_for(address: NetAddress) -> Result<Slot, Native> {
         return Err(Native::Full);
     }
     (target.epoch, target.registry, target.refused) = (standing.epoch, registry, None);
-    let opened = session::open(address);
+    let opened = requests::open(address);
     if let Err(reason) = opened {
         if !matches!(reason, Native::Full | Native::TableFull) {
             target.refused = Some(reason);

@@ -8,11 +8,11 @@ use heliostat_abi::code::Native;
 use heliostat_abi::name::ObjectId;
 use heliostat_base::call;
 use heliostat_base::lock::Lock;
+use heliostat_client::session::{self, Standing};
 
 use super::channel::Channel;
-use super::option;
+use super::{option, requests};
 use crate::event::epoll;
-use crate::session::{self, Standing};
 use crate::table::{self, Kind};
 use crate::thread::Critical;
 
@@ -92,8 +92,8 @@ pub fn is_tcp(fd: i32) -> bool {
 /// that no other socket's end takes the registration back in between.
 fn register(fd: i32) -> Result<u32, Native> {
     let mut listeners = LISTENERS.lock();
-    let (port, _address) = session::listen(fd)?;
-    let epoch = session::standing()?.epoch;
+    let (port, _address) = requests::listen(fd)?;
+    let epoch = requests::standing()?.epoch;
     let is_same = |known: &Listener| known.port == port && known.epoch == epoch;
     let shared = listeners.iter().position(|known| known.as_ref().is_some_and(is_same));
     let index = match shared.or_else(|| listeners.iter().position(Option::is_none)) {
@@ -121,7 +121,7 @@ pub fn channels(fd: i32) -> Result<(Vec<Arc<Channel>>, Standing), Native> {
         _ if crate::is_enabled() && is_tcp(fd) => register(fd)?,
         _ => return Err(Native::Protocol),
     };
-    let standing = session::standing()?;
+    let standing = requests::standing()?;
     renew(fd, index, &standing)?;
     attach(index, &standing)?;
     let listeners = LISTENERS.lock();
@@ -175,7 +175,7 @@ fn renew(fd: i32, index: u32, standing: &Standing) -> Result<(), Native> {
     if listener.epoch == standing.epoch {
         return Ok(());
     }
-    listener.port = session::listen(fd)?.0;
+    listener.port = requests::listen(fd)?.0;
     listener.epoch = standing.epoch;
     listener.seen = 0;
     Ok(())
@@ -191,7 +191,7 @@ fn attach(index: u32, standing: &Standing) -> Result<(), Native> {
     }
     listener.channels.retain(|channel| channel.offers() != 0 || channel.is_alive());
     for _ in 0..ATTACH_ROUNDS_MAX {
-        let answer = session::attach(listener.epoch, listener.port)?;
+        let answer = requests::attach(listener.epoch, listener.port)?;
         for (entry, fd) in &answer.entries {
             listener.channels.extend(Channel::map(*entry, fd, &standing.node));
         }
@@ -235,7 +235,7 @@ pub fn closing(index: u32) {
     if listener.descriptors == 0 {
         let (epoch, port) = (listener.epoch, listener.port);
         *place = None;
-        session::unlisten(epoch, port);
+        requests::unlisten(epoch, port);
     }
 }
 

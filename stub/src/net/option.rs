@@ -10,13 +10,14 @@ use heliostat_abi::name::NetAddress;
 use heliostat_abi::report::{Counter, Entry, Path};
 use heliostat_base::call;
 use heliostat_base::sys::Errno;
+use heliostat_client::session;
 
 use super::channel::Side;
 use super::early;
 use super::socket::{self, Socket};
 use super::{demote, end, hold, shadow};
 use crate::table::{self, Kind};
-use crate::{report, session, Answer};
+use crate::{report, Answer};
 
 const NODELAY: u32 = 1;
 /// TCP_CORK, as the program set it.

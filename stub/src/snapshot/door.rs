@@ -10,11 +10,12 @@ use heliostat_abi::name::ObjectId;
 use heliostat_abi::record::{Reply, Request};
 use heliostat_abi::region::Presence;
 use heliostat_base::fd::OwnedFd;
+use heliostat_client::session::{self, Standing};
+use heliostat_client::NodePage;
 
 use super::guests::{ConsumerHandle, Way};
 use super::pool::{PinsPage, PoolError};
 use super::region::Region;
-use crate::session::{self, NodePage, Standing};
 
 /// How often something is tried to be taken apart while consumers keep joining; then it stays.
 const ATTEMPTS: usize = 4;

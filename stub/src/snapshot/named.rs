@@ -6,17 +6,17 @@
 use std::ops::{Deref, DerefMut};
 use std::os::fd::AsRawFd;
 
-use heliostat_abi::code::{Code, Native};
+use heliostat_abi::code::Code;
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::record::{Reply, Request};
 use heliostat_abi::region::{NameError, RegionName, OWN_USER};
 use heliostat_base::fd::OwnedFd;
+use heliostat_client::{session, ControlError};
 
 use super::consumer::Attachment;
 use super::door::Door;
 use super::pool::{PinsPage, PoolError};
 use super::region::Region;
-use crate::session;
 
 /// Why a region has got no name, or was not found by it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,7 +24,7 @@ pub enum NamedError {
     /// The text is no name.
     Name(NameError),
     /// The control plane is not there, or did not answer.
-    Control(Native),
+    Control(ControlError),
     /// The control plane says no: why, and the limit in force or zero.
     Refused(Code, u64),
     /// The memory could not be made or mapped.
@@ -35,7 +35,7 @@ impl std::fmt::Display for NamedError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Name(error) => error.fmt(f),
-            Self::Control(why) => write!(f, "{}; is heliostatd running?", why.text()),
+            Self::Control(error) => error.fmt(f),
             Self::Refused(Code::NotFound, _) => f.write_str("no region has that name now"),
             Self::Refused(Code::BadState, _) => f.write_str("a living producer has that name"),
             Self::Refused(code, 0) => f.write_str(code.text()),
@@ -189,13 +189,13 @@ pub(super) fn join(
     let Reply::Region { region, consumer, generation } = reply else { return Err(refused(&reply)) };
     let membership = Membership { region, consumer, epoch, name, owner, generation };
     let fds = <[OwnedFd; 2]>::try_from(fds);
-    fds.map(|fds| (membership, fds)).map_err(|_| NamedError::Control(Native::NoControl))
+    fds.map(|fds| (membership, fds)).map_err(|_| NamedError::Control(ControlError::Unexpected))
 }
 
 fn refused(reply: &Reply) -> NamedError {
     match reply {
         Reply::Refused { code, limit, .. } => NamedError::Refused(*code, *limit),
-        _ => NamedError::Control(Native::NoControl),
+        _ => NamedError::Control(ControlError::Unexpected),
     }
 }
 

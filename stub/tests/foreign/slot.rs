@@ -19,8 +19,8 @@ use heliostat_abi::node;
 use heliostat_abi::record::ChannelEntry;
 use heliostat_abi::VERSION;
 use heliostat_base::mapping::SharedMapping;
+use heliostat_client::NodePage;
 use heliostat_stub::net::channel::{Channel, Side};
-use heliostat_stub::session::NodePage;
 
 use super::slot_acts::{self, Held};
 use super::step::{steps, Step};

@@ -6,6 +6,7 @@
 #![allow(dead_code)] // each test binary uses its part
 
 pub mod child;
+#[path = "../../../client/tests/support/packet.rs"]
 pub mod packet;
 pub mod pair;
 pub mod play;
@@ -27,7 +28,7 @@ use heliostat_abi::{report, VERSION};
 use heliostat_base::fd::OwnedFd;
 use heliostat_base::mapping::SharedMapping;
 use heliostat_base::process;
-use heliostat_stub::session;
+use heliostat_client::session;
 
 /// Smallest rings, so that full ones are common.
 pub const RING_BYTES: u32 = heliostat_abi::limits::RING_BYTES_MIN;

@@ -8,10 +8,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use heliostat_abi::code::Code;
 use heliostat_abi::limits::DESTINATIONS_MAX;
-use heliostat_abi::record::{Reply, Request, REPLY_BYTES};
+use heliostat_abi::record::{Reply, Request};
 use heliostat_abi::restriction::{Destination, Services};
 use heliostat_base::packet::PacketSocket;
 use heliostat_base::sys::Errno;
+use heliostat_client::{exchange, ControlError};
 use heliostat_control::policy::{Host, NamePattern, Policy};
 use rustix::net::{AddressFamily, SocketType};
 
@@ -56,11 +57,12 @@ impl ControlPlane {
         }
         let socket = PacketSocket::connect(path, DEADLINE_MS)?;
         let restricted = self.restrict(&socket, process);
-        self.is_too_old.store(restricted == Err(true), Ordering::Relaxed);
+        let is_too_old = restricted.is_err_and(|error| does_not_know(&error));
+        self.is_too_old.store(is_too_old, Ordering::Relaxed);
         restricted.map(|()| Greeted(socket)).or(Err(refused))
     }
 
-    fn restrict(&self, socket: &PacketSocket, process: i32) -> Result<(), bool> {
+    fn restrict(&self, socket: &PacketSocket, process: i32) -> Result<(), ControlError> {
         for destination in &self.destinations {
             ask(socket, &Request::Allow { destination: *destination })?;
         }
@@ -69,17 +71,18 @@ impl ControlPlane {
     }
 }
 
-/// Asks what is answered by Done; otherwise whether the other side does not know the request.
-/// What is refused for another reason (a limit that is reached) may be had the next time.
-fn ask(socket: &PacketSocket, request: &Request) -> Result<(), bool> {
-    socket.send(&request.encode(1), &[]).or(Err(false))?;
-    let mut record = [0; REPLY_BYTES];
-    let (length, _) = socket.receive(&mut record).or(Err(false))?;
-    match Reply::decode(&record[..length]) {
-        Ok((Reply::Done, 1)) => Ok(()),
-        Ok((Reply::Refused { code: Code::BadRecord | Code::BadVersion, .. }, _)) => Err(true),
-        _ => Err(false),
+/// Asks what is answered by Done.
+fn ask(socket: &PacketSocket, request: &Request) -> Result<(), ControlError> {
+    match exchange(socket, request, &[], 1)?.0 {
+        Reply::Done => Ok(()),
+        other => Err((&other).into()),
     }
+}
+
+/// Whether the control plane does not know the request. What is refused for another reason (a limit
+/// that is reached) may be had the next time.
+fn does_not_know(error: &ControlError) -> bool {
+    matches!(error, ControlError::Refused { code: Code::BadRecord | Code::BadVersion, .. })
 }
 
 /// What of a policy can be said beforehand: addresses, not names. The rest stays native.

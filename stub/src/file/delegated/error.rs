@@ -1,15 +1,16 @@
 //! Why a delegated operation was not done, or its session is over.
 
-use heliostat_abi::code::{Code, Native};
+use heliostat_abi::code::Code;
 use heliostat_base::mapping::{MappingError, OutOfRange};
 use heliostat_base::sys::Errno;
+use heliostat_client::ControlError;
 use heliostat_ring::RingError;
 
 /// What went wrong, and on which side.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DelegatedError {
     /// The control plane is not there, or did not answer.
-    Control(Native),
+    Control(ControlError),
     /// The control plane says no: why, and the limit in force or zero.
     Refused(Code, u64),
     /// The window could not be made.
@@ -40,7 +41,7 @@ pub enum DelegatedError {
 impl std::fmt::Display for DelegatedError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Control(why) => write!(f, "{}; is heliostatd running?", why.text()),
+            Self::Control(error) => error.fmt(f),
             Self::Refused(code, 0) => f.write_str(code.text()),
             Self::Refused(code, limit) => write!(f, "{} ({limit})", code.text()),
             Self::Memory(error) => error.fmt(f),

@@ -10,9 +10,9 @@ use heliostat_abi::record::{Reply, Request};
 use heliostat_base::call::{identity, open_direct, reopen_direct};
 use heliostat_base::mapping::OutOfRange;
 use heliostat_base::sys::Errno;
+use heliostat_client::session;
 
 use super::{Delegated, DelegatedError, File};
-use crate::session;
 
 impl Delegated {
     /// Has the server open the file `name` (an absolute path) for `READ`, `WRITE` or both, perhaps

@@ -11,6 +11,7 @@ use heliostat_abi::delegated::{
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::node::State;
 use heliostat_abi::record::{Reply, Request};
+use heliostat_client::{session, NodePage};
 use heliostat_ring::doorbell::Patience;
 use heliostat_ring::{
     Refresh, ReserveError, RingMemory, SpscConsumer, SpscProducer, TakeError, WaitError,
@@ -18,7 +19,6 @@ use heliostat_ring::{
 
 use super::call::CallLine;
 use super::DelegatedError;
-use crate::session::{self, NodePage};
 
 /// What a session has of the server.
 pub(super) struct Link {

@@ -1,13 +1,13 @@
 //! The node page: what the control plane tells everybody.
 
 use std::os::fd::AsRawFd;
+use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use heliostat_abi::limits::REGIONS_MAX;
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::node::{self, State};
 use heliostat_abi::VERSION;
-use heliostat_backend_lease::reader::Promise;
 use heliostat_base::alive;
 use heliostat_base::fd::OwnedFd;
 use heliostat_base::mapping::{Access, SharedMapping};
@@ -39,7 +39,7 @@ impl NodePage {
     }
 
     /// The words of all regions.
-    pub(crate) fn region_words(&self) -> Vec<u32> {
+    pub fn region_words(&self) -> Vec<u32> {
         let word = |index| self.region(ObjectId { index, generation: 0 });
         (0..REGIONS_MAX as u32).map(word).collect()
     }
@@ -56,17 +56,17 @@ impl NodePage {
         alive::is_kept(self.0.atomic_u32(node::LIFE).load(Acquire))
     }
 
-    /// What must keep its value while the control plane lives; `None` when it does not.
-    pub(super) fn life(&'static self) -> Option<Promise> {
+    /// The word that keeps this value while the control plane lives; `None` when it does not.
+    pub fn life(&self) -> Option<(&AtomicU32, u32)> {
         let word = self.0.atomic_u32(node::LIFE);
         let value = word.load(Acquire);
-        alive::is_kept(value).then_some(Promise { word, value })
+        alive::is_kept(value).then_some((word, value))
     }
 
-    /// What must keep its value while a lease is active.
-    pub(super) fn lease(&'static self, lease: ObjectId) -> Promise {
+    /// The word that keeps this value while a lease is active.
+    pub fn lease(&self, lease: ObjectId) -> (&AtomicU32, u32) {
         let word = self.0.atomic_u32(node::lease_word(lease.index));
-        Promise { word, value: node::word(lease.generation, State::Active) }
+        (word, node::word(lease.generation, State::Active))
     }
 
     /// State of another session.
