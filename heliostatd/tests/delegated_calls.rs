@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use heliostat_abi::delegated::*;
 use heliostat_abi::name::ObjectId;
 use heliostat_base::mapping::{Access, SharedMapping};
+use heliostat_client::session;
 use heliostat_stub::file::delegated::Delegated;
-use heliostat_stub::session;
 use support::delegated::*;
 use support::*;
 

@@ -12,10 +12,10 @@ use std::time::Duration;
 
 use heliostat_abi::delegated::{Kind, Pieces, DIRECT};
 use heliostat_abi::record::{Reply, Request};
+use heliostat_client::session;
 use heliostat_stub::file::delegated::{
     Delegated, DelegatedError, File as Opened, Piece, Transfer, Way, READ, WRITE,
 };
-use heliostat_stub::session;
 use rustix::process::Signal;
 use support::{await_that, Daemon};
 

@@ -9,10 +9,10 @@ use std::os::fd::AsRawFd;
 use std::time::Duration;
 
 use heliostat_abi::delegated::{Kind, Pieces};
+use heliostat_client::session;
 use heliostat_stub::file::delegated::{
     Delegated, DelegatedError, Piece, Transfer, Way, READ, WRITE,
 };
-use heliostat_stub::session;
 use rustix::process::Signal;
 use support::{await_that, Daemon};
 

@@ -10,7 +10,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 
 use heliostat_abi::code::Code;
 use heliostat_backend_pages::live::LiveMemory;
-use heliostat_stub::session;
+use heliostat_client::session;
 use heliostat_stub::snapshot::{
     attach, publish_as, queue, Attachment, EngineKind, NamedError, NamedRegion, PublishError,
     Region, Settings, Version,

@@ -7,7 +7,8 @@ mod support;
 use std::net::TcpListener;
 use std::os::fd::AsRawFd;
 
-use heliostat_stub::session;
+use heliostat_client::session;
+use heliostat_stub::net::requests;
 use support::{await_that, Daemon};
 
 fn listener() -> TcpListener {
@@ -19,7 +20,7 @@ fn an_address_of_the_last_control_plane_is_not_taken_back_from_the_next() {
     let mut daemon = Daemon::start();
     session::configure(daemon.socket().to_str().unwrap().into(), "test".into());
     let (first, second) = (listener(), listener());
-    let (old, _) = session::listen(first.as_raw_fd()).unwrap();
+    let (old, _) = requests::listen(first.as_raw_fd()).unwrap();
     let begun = session::standing().unwrap().epoch;
 
     daemon.restart();
@@ -27,12 +28,12 @@ fn an_address_of_the_last_control_plane_is_not_taken_back_from_the_next() {
         session::check_alive();
         session::standing().is_ok_and(|standing| standing.epoch > begun)
     });
-    let (new, _) = session::listen(second.as_raw_fd()).unwrap();
+    let (new, _) = requests::listen(second.as_raw_fd()).unwrap();
     assert_eq!(new, old, "the same name for another address, or this shows nothing");
-    session::unlisten(begun, old);
-    assert!(session::attach(begun, old).is_err());
+    requests::unlisten(begun, old);
+    assert!(requests::attach(begun, old).is_err());
     let now = session::standing().unwrap().epoch;
-    assert!(session::attach(now, new).is_ok());
-    session::unlisten(now, new);
-    assert!(session::attach(now, new).is_err());
+    assert!(requests::attach(now, new).is_ok());
+    requests::unlisten(now, new);
+    assert!(requests::attach(now, new).is_err());
 }
