@@ -15,6 +15,8 @@
 //! ```
 
 use crate::limits::{CHANNELS_MAX, LEASES_MAX, PORTS_MAX, REGIONS_MAX, SESSIONS_MAX};
+use crate::name::ObjectId;
+use crate::table::next_generation;
 
 /// First four bytes of the page: "HNOD".
 pub const MAGIC: u32 = u32::from_le_bytes(*b"HNOD");
@@ -78,6 +80,16 @@ pub const fn word(generation: u32, state: State) -> u32 {
         State::Revoked => 2,
     };
     (generation << 2) | bits
+}
+
+/// The word that says what holds for an object. A freed object's carries the next generation, so
+/// that it can never match again.
+pub fn word_of(id: ObjectId, state: State) -> u32 {
+    let generation = match state {
+        State::Free => next_generation(id.generation),
+        State::Active | State::Revoked => id.generation,
+    };
+    word(generation, state)
 }
 
 /// State of the object of `generation` according to its word: another generation is `Free`.

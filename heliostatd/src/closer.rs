@@ -18,9 +18,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use heliostat_abi::quota::{Holder, Used};
+use heliostat_server_loop::pool::{Pool, Work};
 use rustix::net::sockopt::{set_socket_linger, socket_linger};
 
-use crate::pool::{Pool, Work};
 use crate::quotas::CLOSERS_MAX;
 use lines::{Item, Lines};
 

@@ -10,47 +10,29 @@
 //! loops move bytes and decide nothing but turns. The loops and the openers start with the first
 //! session that asks; without one there is no thread, no cache and no io_uring.
 
-mod blocks;
-mod cached;
-mod called;
-mod counts;
-mod engine;
-mod file;
-mod flights;
 mod held;
-mod loops;
-mod message;
 mod meters;
-mod opener;
-mod serve;
-mod server;
-mod session;
-mod shared;
-mod told;
-mod turns;
 mod view;
+mod why;
 
 use std::collections::HashMap;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::mpsc::{channel, Receiver};
 use std::sync::Arc;
 
 use heliostat_abi::code::{Code, Side, Thing};
-use heliostat_abi::delegated::{
-    CALL_AT, CALL_BYTES, COMPLETION_AT, COMPLETION_BYTES, DEPTH_MAX, DIRECT, OBJECTS_MAX,
-    RING_BYTES, SUBMISSION_BYTES,
-};
+use heliostat_abi::delegated::{DEPTH_MAX, DIRECT, OBJECTS_MAX};
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::quota::{Holder, Quota, Shares};
 use heliostat_abi::record::Reply;
-use heliostat_base::mapping::{Access, SharedMapping, PAGE_BYTES};
-use heliostat_control::config::Delegated as Settings;
+use heliostat_control::config::Delegated as Config;
 use heliostat_control::rates::Holds;
-use heliostat_ring::{Refresh, RingMemory};
-use heliostat_service_file::delegated::Meter;
+use heliostat_server_file::{
+    Caller, FileEvent, FileOrder, Files, OpenFile, OpenRequest, OpenedBy, Opener, Shared,
+};
+use heliostat_server_loop::{map_window, Event, Events, Link, Loops, Order, Settings, WindowError};
 use rustix::event::{eventfd, EventfdFlags};
-use rustix::fs::{fstat, fstatfs};
 use tracing::{debug, error};
 
 use crate::closer::Shown;
@@ -61,21 +43,16 @@ use crate::serve::{Answer, Refused};
 use crate::shown_file;
 
 use held::Held;
-use loops::Loops;
-use message::{Asked, Link, News, Order, Wish};
 use meters::Meters;
-use opener::{Caller, Opener};
 
-/// News attended to before others are served.
-const NEWS_AT_ONCE: usize = 64;
-/// Where the file system of memory files says that it is one (statfs(2)). Huge pages have another:
-/// touching those may end in SIGBUS when none is left.
-const TMPFS_MAGIC: u64 = 0x0102_1994;
-
+/// Events attended to before others are served.
+const EVENTS_AT_ONCE: usize = 64;
 /// The server loops' end in the event loop.
 pub struct Delegated {
-    loops: Loops,
-    news: Receiver<News>,
+    loops: Loops<Files>,
+    /// What all of them share of files.
+    shared: Arc<Shared>,
+    events: Receiver<Event<Files>>,
     /// Rings when there are some.
     bell: Arc<OwnedFd>,
     opener: Opener,
@@ -92,15 +69,26 @@ pub struct Delegated {
 }
 
 impl Delegated {
-    fn start(settings: &Settings, shares: (Shares, Shares)) -> std::io::Result<Delegated> {
+    fn start(config: &Config, shares: (Shares, Shares)) -> std::io::Result<Delegated> {
         let bell = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
-        let (teller, news) = channel();
-        let opener = Opener::start(teller.clone(), bell.clone())?;
-        let loops = Loops::start(settings, &(teller, bell.clone()))?;
-        let (quota, files) = (Quota::new(shares.0), Quota::new(shares.1));
-        let sessions = HashMap::new();
-        let meters = Meters::default();
-        Ok(Delegated { loops, news, bell, opener, sessions, quota, files, meters, serial: 0 })
+        let (sender, receiver) = channel();
+        let events = Events::new(sender, bell.clone());
+        let opener = Opener::start(events.clone())?;
+        let settings = Settings { loops: config.loops, cores: config.cores.clone() };
+        let shared = Arc::new(Shared::create(config.cache_bytes, config.loops.max(1))?);
+        let create = |gates| Files::new(shared.clone(), gates);
+        Ok(Delegated {
+            loops: Loops::start(&settings, &events, create)?,
+            shared,
+            events: receiver,
+            bell,
+            opener,
+            sessions: HashMap::new(),
+            quota: Quota::new(shares.0),
+            files: Quota::new(shares.1),
+            meters: Meters::default(),
+            serial: 0,
+        })
     }
 
     /// Takes new limits over.
@@ -114,13 +102,16 @@ impl Delegated {
         [(Thing::Delegations, &self.quota), (Thing::DelegatedFiles, &self.files)]
     }
 
-    /// Takes a session in: the loop with the fewest sessions has it until its end.
-    fn begin(&mut self, (id, holder): (ObjectId, Holder), mut link: Link, lends: bool) {
+    fn next_serial(&mut self) -> u64 {
         self.serial += 1;
-        link.serial = self.serial;
+        self.serial
+    }
+
+    /// Takes a session in: the loop with the fewest sessions has it until its end.
+    fn begin(&mut self, (id, holder): (ObjectId, Holder), link: Link, lends: bool) {
         let served = self.sessions.values().map(|held| held.loop_number);
         let loop_number = self.loops.least_loaded(served);
-        self.sessions.insert(id, Held::on(loop_number, self.serial, lends, holder));
+        self.sessions.insert(id, Held::on(loop_number, link.serial, lends, holder));
         self.loops.order(loop_number, Order::Begin(id, Box::new(link)));
     }
 }
@@ -151,9 +142,13 @@ impl Daemon {
             return Err(Code::BadState.into());
         }
         delegated.quota.check(holder, 1).map_err(|it| full(Thing::Delegations, it))?;
-        let window = map_window(&shown, settings.window_bytes)?;
+        let window = map_window(&shown, settings.window_bytes).map_err(|error| {
+            debug!(session = %id, %error, "no window");
+            not_a_window(error)
+        })?;
         let meter = delegated.meters.of(rate, uid);
-        let (rings, link) = make_link(window, meter).map_err(|error| {
+        let link = Link::create(window, meter, delegated.next_serial());
+        let (rings, link) = link.map_err(|error| {
             debug!(session = %id, %error, "no rings");
             Code::Internal
         })?;
@@ -165,7 +160,7 @@ impl Daemon {
         Ok(Answer { reply, fds: vec![Rc::new(rings)] })
     }
 
-    /// How much a session may do, and whether it may read by a ring of its own.
+    /// How much a session of which user may do, and whether it may read by a ring of its own.
     fn rate(&self, id: ObjectId) -> Result<(Holds, u32, bool), Refused> {
         let connection = self.connections.get(id).ok_or(Code::Internal)?;
         let (config, subject) = (&self.parts.config, &connection.peer.subject);
@@ -187,26 +182,22 @@ impl Daemon {
         let local = shown.into_fd_if(file.is_ok());
         let closer = self.closer.of(self.holder(id)?);
         local.into_iter().for_each(|fd| closer.close(shown_file::let_go(fd)));
-        self.order(id, Order::Opened(id, Asked::Shown(tag), file));
+        self.order(id, Order::Service(FileOrder::Opened(id, OpenedBy::Shown(tag), file)));
         Ok(Reply::Done.into())
     }
 
-    /// A server loop, or the opener, has news.
+    /// Attends to what the server loops and the opener tell.
     pub(crate) fn attend_delegated(&mut self) {
         let Some(delegated) = &self.delegated else { return };
         let mut count = [0; 8];
         let _ = rustix::io::read(&delegated.bell, &mut count);
-        for _ in 0..NEWS_AT_ONCE {
-            let Some(news) = self.delegated.as_ref().and_then(|it| it.news.try_recv().ok()) else {
-                return;
-            };
-            match news {
-                News::Wanted(wish) => self.want(wish),
-                News::Found(wish, holder, found) => self.found(wish, holder, found),
-                News::Unvouched(id, object, serial) => self.vouch_again(id, object, serial),
-                News::Closed(id, file) => self.close_file(id, *file),
-                News::Broken(id, how) => self.end_connection(id, how),
-                News::Gone => return self.lose_server(),
+        for _ in 0..EVENTS_AT_ONCE {
+            let received = self.delegated.as_ref().map(|it| it.events.try_recv());
+            let Some(Ok(event)) = received else { return };
+            match event {
+                Event::Service(event) => self.attend_file(event),
+                Event::Broken(id, how) => self.end_connection(id, how),
+                Event::Gone => return self.lose_server(),
             }
         }
         // More of them: the bell brings us back after the others.
@@ -216,50 +207,71 @@ impl Daemon {
         }
     }
 
-    /// Whether the delegation that a name was wanted in goes on.
-    fn is_wanted(&self, wish: &Wish) -> bool {
-        let held = self.delegated.as_ref().and_then(|it| it.sessions.get(&wish.session));
-        held.is_some_and(|held| held.serial == wish.serial)
+    fn attend_file(&mut self, event: FileEvent) {
+        match event {
+            FileEvent::Wanted(request) => self.open_by_name(request),
+            FileEvent::Found(request, holder, found) => self.found(request, holder, found),
+            FileEvent::Unvouched(id, object, serial) => self.vouch_again(id, object, serial),
+            FileEvent::Closed(id, file) => self.close_file(id, *file),
+        }
     }
 
-    fn want(&mut self, wish: Wish) {
-        if !self.is_wanted(&wish) {
+    /// Whether the delegation that a name was wanted in goes on.
+    fn is_wanted(&self, request: &OpenRequest) -> bool {
+        let held = self.delegated.as_ref().and_then(|it| it.sessions.get(&request.session));
+        held.is_some_and(|held| held.serial == request.serial)
+    }
+
+    fn open_by_name(&mut self, request: OpenRequest) {
+        if !self.is_wanted(&request) {
             return;
         }
-        let Some(connection) = self.connections.get(wish.session) else { return };
-        let Some(holder) = self.connections.holder(wish.session) else { return };
+        let Some(connection) = self.connections.get(request.session) else { return };
+        let Some(holder) = self.connections.holder(request.session) else { return };
         let peer = &connection.peer;
         let process = peer.pidfd.as_ref().map(OwnedFd::try_clone).transpose();
         let Some(delegated) = &self.delegated else { return };
         let refused = match process {
             Ok(process) => {
-                let subject = peer.subject.clone();
-                let caller = Caller { subject, pid: peer.pid, process, holder };
-                delegated.opener.open(wish, caller).err().map(|wish| (wish, libc::EAGAIN))
+                let subject = &peer.subject;
+                let caller = Caller {
+                    uid: subject.uid,
+                    gid: subject.gid,
+                    groups: subject.groups.clone(),
+                    pid: peer.pid,
+                    process,
+                    holder,
+                };
+                delegated.opener.open(request, caller).err().map(|request| (request, libc::EAGAIN))
             }
-            Err(error) => Some((wish, error.raw_os_error().unwrap_or(libc::EMFILE))),
+            Err(error) => Some((request, error.raw_os_error().unwrap_or(libc::EMFILE))),
         };
-        if let Some((Wish { session, operation, .. }, errno)) = refused {
-            self.order(session, Order::Opened(session, Asked::ByName(operation), Err(errno)));
+        if let Some((OpenRequest { session, operation, .. }, errno)) = refused {
+            self.answer_open(session, operation, Err(errno));
         }
     }
 
-    fn found(&mut self, wish: Wish, holder: Holder, found: Result<OwnedFd, i32>) {
+    fn found(&mut self, request: OpenRequest, holder: Holder, found: Result<OwnedFd, i32>) {
         let closer = self.closer.of(holder);
-        if !self.is_wanted(&wish) {
+        if !self.is_wanted(&request) {
             return found.into_iter().for_each(|fd| closer.close(fd));
         }
-        let Wish { session, operation, access, .. } = wish;
+        let OpenRequest { session, operation, access, .. } = request;
         let file = found.and_then(|fd| {
             let file = self.admit_file(session, &fd, access & DIRECT != 0);
             closer.close(fd);
             file
         });
-        self.order(session, Order::Opened(session, Asked::ByName(operation), file));
+        self.answer_open(session, operation, file);
+    }
+
+    fn answer_open(&self, id: ObjectId, operation: ObjectId, file: Result<Box<OpenFile>, i32>) {
+        let by = OpenedBy::Name(operation);
+        self.order(id, Order::Service(FileOrder::Opened(id, by, file)));
     }
 
     /// Gives an order to the loop that has a session; one that has ended needs none.
-    fn order(&self, id: ObjectId, order: Order) {
+    fn order(&self, id: ObjectId, order: Order<Files>) {
         let Some(delegated) = &self.delegated else { return };
         if let Some(held) = delegated.sessions.get(&id) {
             delegated.loops.order(held.loop_number, order);
@@ -288,39 +300,9 @@ impl Daemon {
     }
 }
 
-/// Maps a window that was shown, when it is memory that cannot shrink or vanish.
-fn map_window(shown: &Shown, limit: u64) -> Result<Arc<SharedMapping>, Refused> {
-    // Seals first: only memory files have any, so nobody but the kernel answers the rest.
-    let first = SharedMapping::from_fd(shown.as_raw_fd(), PAGE_BYTES, Access::ReadWrite);
-    first.map_err(|_| Code::BadRecord)?;
-    let is_memory = fstatfs(shown).is_ok_and(|status| status.f_type as u64 == TMPFS_MAGIC);
-    let bytes = fstat(shown).map_or(0, |status| status.st_size.max(0) as u64);
-    if !is_memory {
-        return Err(Code::BadRecord.into());
+fn not_a_window(error: WindowError) -> Refused {
+    match error {
+        WindowError::NotMemory => Code::BadRecord.into(),
+        WindowError::TooLarge { limit, .. } => full_of(Thing::WindowBytes, Side::Session, limit),
     }
-    if bytes > limit {
-        return Err(full_of(Thing::WindowBytes, Side::Session, limit));
-    }
-    let window = SharedMapping::from_fd(shown.as_raw_fd(), bytes as usize, Access::ReadWrite);
-    window.map(Arc::new).map_err(|_| Code::BadRecord.into())
-}
-
-fn make_link(
-    window: Arc<SharedMapping>,
-    meter: Meter,
-) -> Result<(OwnedFd, Link), heliostat_ring::RingError> {
-    let fd = SharedMapping::create_fd(c"heliostat-rings", RING_BYTES)?;
-    let raw = fd.as_raw_fd();
-    let submissions = RingMemory::create_in(raw, 0, SUBMISSION_BYTES)?;
-    let completions = RingMemory::create_in(raw, COMPLETION_AT, COMPLETION_BYTES)?;
-    let link = Link {
-        submissions: submissions.spsc_consumer(Refresh::Lazy)?,
-        completions: completions.spsc_producer(Refresh::Lazy)?,
-        bell: Arc::new(SharedMapping::map(raw, 0, PAGE_BYTES, Access::ReadWrite)?),
-        call: SharedMapping::map(raw, CALL_AT, CALL_BYTES, Access::ReadWrite)?,
-        window,
-        meter,
-        serial: 0,
-    };
-    Ok((fd.into(), link))
 }

@@ -14,6 +14,7 @@ use heliostat_base::sys::Errno;
 use heliostat_control::name::Name;
 use heliostat_control::rights::Right;
 use heliostat_control::rules::Decision;
+use heliostat_server_file::LeaseWord;
 use heliostat_service_file::{Effect, LeaseView, Refusal};
 use serde_json::{json, Value};
 use tracing::{debug, trace};
@@ -21,7 +22,6 @@ use tracing::{debug, trace};
 use crate::closer::Shown;
 use crate::daemon::Daemon;
 use crate::inspect::listed;
-use crate::memory::LeaseWord;
 use crate::serve::{Answer, Refused};
 use crate::shown_file::{self, ShownFile};
 

@@ -3,8 +3,8 @@
 //! This crate is wiring: sockets, memory files, signals, time. What is decided, and why, lies in
 //! `heliostat-control` (policy), `heliostat-service-net` and `heliostat-service-snapshot` (state).
 //! One thread serves all sessions from one event loop; it never waits for a client. Delegated
-//! operations have server loops (`delegated`), which never wait for one either; what has to wait,
-//! opening by name and closing, has threads of its own (`delegated/opener`, `closer`).
+//! operations have server loops (crates in `server/`, started by `delegated`), which never wait for
+//! one either; what has to wait, opening by name and closing, has threads of its own.
 #![deny(unsafe_code)]
 
 mod admin;
@@ -31,7 +31,6 @@ mod packet;
 mod peer;
 mod peers;
 mod poll;
-mod pool;
 mod proof;
 mod quotas;
 mod region;

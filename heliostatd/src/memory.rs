@@ -4,7 +4,7 @@ use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::rc::Rc;
-use std::sync::atomic::{fence, AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 
 use heliostat_abi::code::{Native, Unmapped};
 use heliostat_abi::limits::REPORT_ENTRIES_MAX;
@@ -14,6 +14,7 @@ use heliostat_abi::wire::Writer;
 use heliostat_abi::{channel, report, VERSION};
 use heliostat_base::alive;
 use heliostat_base::mapping::{Access, MappingError, SharedMapping, Writers};
+use heliostat_server_file::LeaseWord;
 use rustix::fs::{self, MemfdFlags, Mode, OFlags, SealFlags};
 
 /// The node page: written here only, read by every session.
@@ -52,7 +53,7 @@ impl NodePage {
 
     /// The word of a lease.
     pub fn lease_word(&self, id: ObjectId) -> LeaseWord {
-        LeaseWord { mapping: self.mapping, id }
+        LeaseWord::new(self.mapping, id)
     }
 
     /// Tells all sessions that an address started or stopped being listened on.
@@ -81,50 +82,7 @@ impl NodePage {
     }
 
     fn set(&self, offset: usize, id: ObjectId, state: State) {
-        self.mapping.atomic_u32(offset).store(word_of(id, state), Ordering::Release);
-    }
-}
-
-/// A freed object's word carries the next generation, so that it can never match again.
-fn word_of(id: ObjectId, state: State) -> u32 {
-    let generation = match state {
-        State::Free => heliostat_abi::table::next_generation(id.generation),
-        State::Active | State::Revoked => id.generation,
-    };
-    node::word(generation, state)
-}
-
-/// The word of one lease; lives as long as the process.
-#[derive(Clone, Copy)]
-pub struct LeaseWord {
-    mapping: &'static SharedMapping,
-    id: ObjectId,
-}
-
-impl LeaseWord {
-    /// Says what holds for the lease.
-    pub fn set(self, state: State) {
-        self.word().store(word_of(self.id, state), Ordering::Release);
-    }
-
-    /// Makes it Revoked if it is Active.
-    pub fn withdraw(self) {
-        let (active, revoked) = (word_of(self.id, State::Active), word_of(self.id, State::Revoked));
-        let (stored, unchanged) = (Ordering::AcqRel, Ordering::Relaxed);
-        // Where it is not Active there is nothing to withdraw.
-        let _ = self.word().compare_exchange(active, revoked, stored, unchanged);
-    }
-
-    /// Whether the lease holds. What was copied before this was asked, was copied under it.
-    pub fn is_active(self) -> bool {
-        // The copies may not be made later than this load: x86 keeps loads in order, the fence
-        // tells the compiler.
-        fence(Ordering::Acquire);
-        self.word().load(Ordering::Acquire) == word_of(self.id, State::Active)
-    }
-
-    fn word(self) -> &'static AtomicU32 {
-        self.mapping.atomic_u32(node::lease_word(self.id.index))
+        self.mapping.atomic_u32(offset).store(node::word_of(id, state), Ordering::Release);
     }
 }
 

@@ -12,6 +12,7 @@ use heliostat_abi::quota::{Exceeded, Holder, Quota, Shares, Used};
 use heliostat_abi::record::{Bound, Request};
 use heliostat_control::config::{Config, Delegated};
 use heliostat_control::rate::Rate;
+use heliostat_server_loop::pool::thread_shares;
 use rustix::process::{getrlimit, Resource};
 use serde_json::{json, Map, Value};
 
@@ -31,11 +32,6 @@ const UNREAD_BYTES_MAX: u64 = 1 << 30;
 const OWN_DESCRIPTORS: u64 = 128;
 /// Threads that close: one may be lost to each file system that hangs.
 pub const CLOSERS_MAX: usize = 64;
-/// Threads that open by name: each may be lost in the same way, and costs a stack of some pages.
-pub const OPENERS_MAX: usize = 32;
-/// Of either, one user's and one sealed program's.
-const THREADS_PER_USER: u64 = 8;
-const THREADS_PER_PROGRAM: u64 = 2;
 
 /// Descriptors that go with a file: for buffered and for direct reads.
 const PER_FILE: u64 = 2;
@@ -132,22 +128,7 @@ pub fn descriptors(config: &Config) -> Shares {
 
 /// Threads that close.
 pub fn closers() -> Shares {
-    threads(CLOSERS_MAX as u64)
-}
-
-/// Threads that open by name.
-pub fn openers() -> Shares {
-    threads(OPENERS_MAX as u64)
-}
-
-fn threads(all: u64) -> Shares {
-    Shares {
-        all,
-        reserve: all / 4,
-        user: THREADS_PER_USER,
-        trusted: THREADS_PER_USER,
-        sealed: THREADS_PER_PROGRAM,
-    }
+    thread_shares(CLOSERS_MAX as u64)
 }
 
 /// Descriptors that this process may have.

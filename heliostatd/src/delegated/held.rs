@@ -10,13 +10,12 @@ use heliostat_abi::name::ObjectId;
 use heliostat_abi::quota::Holder;
 use heliostat_control::name::Name;
 use heliostat_control::rights::Right;
-use heliostat_service_file::delegated::Meter;
+use heliostat_server_file::{FileOrder, FileStats, OpenFile, Version, Vouched};
+use heliostat_server_loop::{Meter, Order};
 use rustix::fs::{fadvise, fstat, Advice, OFlags};
-use serde_json::{json, Value};
+use serde_json::{json, Map, Value};
 
-use super::file::{OpenFile, Version, Vouched};
-use super::message::Order;
-use super::told::{Told, Why};
+use super::why::Why;
 use super::Delegated;
 use crate::daemon::Daemon;
 use crate::lease::NotGiven;
@@ -53,7 +52,7 @@ struct Seen {
     buffered: Arc<OwnedFd>,
     lease: Option<ObjectId>,
     why: Why,
-    told: Arc<Told>,
+    stats: Arc<FileStats>,
 }
 
 impl Delegated {
@@ -107,13 +106,14 @@ impl Daemon {
             (false, false) => self.vouch(id, &buffered, &file),
         };
         let meter = self.meter_of_name(id, &file.path);
-        let (told, serial) = (Arc::new(Told::default()), self.next_serial());
+        let stats = Arc::new(FileStats::default());
+        let serial = self.delegated.as_mut().map_or(0, Delegated::next_serial);
         let seen = Seen {
             path: file.path,
             buffered: buffered.clone(),
             lease: lease.as_ref().ok().map(|lease| lease.id),
             why: lease.as_ref().err().copied().unwrap_or(Why::Leased),
-            told: told.clone(),
+            stats: stats.clone(),
         };
         let held = self.delegated.as_mut().and_then(|it| it.sessions.get_mut(&id));
         let Some(held) = held else {
@@ -134,7 +134,7 @@ impl Daemon {
             serial,
             holder,
             meter,
-            told,
+            stats,
         }))
     }
 
@@ -148,12 +148,6 @@ impl Daemon {
     fn lends_to(&self, id: ObjectId) -> bool {
         let held = self.delegated.as_ref().and_then(|it| it.sessions.get(&id));
         held.is_some_and(|held| held.lends)
-    }
-
-    fn next_serial(&mut self) -> u64 {
-        let Some(delegated) = &mut self.delegated else { return 0 };
-        delegated.serial += 1;
-        delegated.serial
     }
 
     /// Without a rule a session has its own user's files, and root's has all.
@@ -228,7 +222,7 @@ impl Daemon {
             seen.lease = lease.as_ref().ok().map(|lease| lease.id);
             seen.why = lease.as_ref().err().copied().unwrap_or(Why::Leased);
         }
-        self.order(id, Order::Vouched(id, object, lease.ok()));
+        self.order(id, Order::Service(FileOrder::Vouched(id, object, lease.ok())));
     }
 
     /// A session, or its end, has closed a file, and its lease.
@@ -263,7 +257,7 @@ impl Daemon {
         let each = files.into_iter().map(|(_, seen)| {
             let is_over = |lease: ObjectId| !self.node.lease_word(lease).is_active();
             let why = if seen.lease.is_some_and(is_over) { Why::Broken } else { seen.why };
-            json!({ "path": seen.path, "ways": seen.told.json(), "why": why.text() })
+            json!({ "path": seen.path, "ways": ways_json(&seen.stats), "why": why.text() })
         });
         each.collect()
     }
@@ -278,4 +272,12 @@ fn errno_of(reason: Unmapped) -> i32 {
         Unmapped::Full => libc::ENFILE,
         _ => libc::EIO,
     }
+}
+
+/// Transfers and bytes of each way that was taken.
+fn ways_json(stats: &FileStats) -> Value {
+    let each = stats.taken().map(|(way, transfers, bytes)| {
+        (way.name().to_owned(), json!({ "transfers": transfers, "bytes": bytes }))
+    });
+    Value::Object(each.collect::<Map<_, _>>())
 }

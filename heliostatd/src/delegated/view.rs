@@ -4,18 +4,18 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use heliostat_abi::delegated::{Kind, Way, DIRECT_GRAIN};
 use heliostat_abi::name::ObjectId;
-use heliostat_service_file::delegated::{AHEAD_BLOCKS_MAX, BLOCK_BYTES, DIRECT_FROM};
+use heliostat_server_file::{AHEAD_BLOCKS_MAX, BLOCK_BYTES, DIRECT_FROM};
+use heliostat_server_loop::{Counts, LoopState};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use serde_json::{json, Map, Value};
 
-use super::counts::Counts;
 use super::Delegated;
 use crate::daemon::Daemon;
 
 /// What all loops have counted, by name; the same names in status and metrics.
-fn counted(loops: &[&Counts]) -> Vec<(String, &'static str, u64)> {
+fn counted(loops: &[&Counts], blocks_filled: u64) -> Vec<(String, &'static str, u64)> {
     let sum = |counter: &dyn Fn(&Counts) -> &AtomicU64| {
         loops.iter().map(|counts| counter(counts).load(Relaxed)).sum::<u64>()
     };
@@ -42,19 +42,24 @@ fn counted(loops: &[&Counts]) -> Vec<(String, &'static str, u64)> {
     let help = "Records in submission rings that were no operations";
     all.push(("malformed".into(), help, sum(&|it| &it.malformed)));
     let help = "Blocks that were read into the cache";
-    all.push(("blocks_filled".into(), help, sum(&|it| &it.blocks_filled)));
+    all.push(("blocks_filled".into(), help, blocks_filled));
     all.push(("sleeps".into(), "Times a server loop went to sleep", sum(&|it| &it.sleeps)));
     all
 }
 
 impl Delegated {
     fn counts(&self) -> Vec<&Counts> {
-        self.loops.each.iter().map(|(counts, _)| &**counts).collect()
+        self.loops.each().iter().map(|state| &*state.counts).collect()
+    }
+
+    fn counted(&self) -> Vec<(String, &'static str, u64)> {
+        counted(&self.counts(), self.shared.blocks_filled())
     }
 
     /// Each loop: its core if it has one for itself, its sessions, and what it has done.
     fn loops_json(&self) -> Value {
-        let each = self.loops.each.iter().enumerate().map(|(number, (counts, core))| {
+        let each = self.loops.each().iter().enumerate().map(|(number, state)| {
+            let LoopState { counts, core } = state;
             let sessions = self.sessions.values().filter(|held| held.loop_number == number).count();
             let ended: u64 = counts.operations.iter().map(|counter| counter.load(Relaxed)).sum();
             let sleeps = counts.sleeps.load(Relaxed);
@@ -66,7 +71,7 @@ impl Delegated {
     /// The loop that serves a session: its number and core; null where none does.
     fn loop_json(&self, id: ObjectId) -> Value {
         let Some(held) = self.sessions.get(&id) else { return Value::Null };
-        let core = self.loops.each.get(held.loop_number).and_then(|(_, core)| *core);
+        let core = self.loops.each().get(held.loop_number).and_then(|state| state.core);
         json!({ "session": id.to_string(), "loop": held.loop_number, "core": core })
     }
 }
@@ -81,9 +86,9 @@ impl Daemon {
     /// For status; null while nobody has asked for a server loop.
     pub(crate) fn delegated_json(&self) -> Value {
         let Some(delegated) = &self.delegated else { return Value::Null };
-        let each = counted(&delegated.counts()).into_iter();
+        let each = delegated.counted().into_iter();
         let mut all: Map<String, Value> = each.map(|(name, _, it)| (name, json!(it))).collect();
-        let kept = delegated.loops.shared.blocks.kept();
+        let kept = delegated.shared.blocks.kept();
         all.insert("sessions".into(), json!(delegated.sessions.len()));
         all.insert("loops".into(), delegated.loops_json());
         all.insert("cache_bytes".into(), json!(kept * BLOCK_BYTES));
@@ -105,14 +110,14 @@ impl Daemon {
 
     /// For the metrics.
     pub(crate) fn add_delegated(&self, registry: &mut Registry) {
-        let counts = self.delegated.as_ref().map(Delegated::counts);
-        for (name, help, value) in counted(&counts.unwrap_or_default()) {
+        let counts = self.delegated.as_ref().map_or_else(|| counted(&[], 0), Delegated::counted);
+        for (name, help, value) in counts {
             let counter: Counter = Counter::default();
             counter.inc_by(value);
             registry.register(format!("delegated_{name}"), help, counter);
         }
         let sessions = self.delegated.as_ref().map_or(0, |delegated| delegated.sessions.len());
-        let kept = self.delegated.as_ref().map_or(0, |it| it.loops.shared.blocks.kept());
+        let kept = self.delegated.as_ref().map_or(0, |it| it.shared.blocks.kept());
         let gauges = [
             ("delegated_sessions", "Sessions that delegate operations now", sessions as u64),
             ("delegated_cache_bytes", "Bytes of file blocks now in the cache", kept * BLOCK_BYTES),

@@ -15,7 +15,6 @@
 //! says Revoked until the place is used again, so that nobody has to be waited for.
 #![forbid(unsafe_code)]
 
-pub mod delegated;
 mod file;
 mod pause;
 mod refusal;

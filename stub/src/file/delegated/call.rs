@@ -1,6 +1,6 @@
 //! One read as a call: asked and answered in one cache line, where the cache has its bytes.
 //!
-//! The server's end, and why one line and not two, is in `heliostatd/src/delegated/called.rs`.
+//! The server's end, and why one line and not two, is in `server/loop/src/call_line.rs`.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 

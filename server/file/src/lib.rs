@@ -1,0 +1,46 @@
+//! Files on the server loops: which way each operation takes, and what is kept in memory.
+//!
+//! ```text
+//! operation -> choose a Way -> cache and reading ahead -> copy -> completion
+//!                          \-> the device, or the kernel's page cache -> completion
+//! ```
+//!
+//! The control plane opens files, judges rights and takes leases; what it admits comes here as an
+//! [`OpenFile`]. Names are opened by the [`Opener`]'s threads, which the control plane asks. The cache
+//! is one for all loops (`blocks`). Deciding is apart from doing: `way`, `cache`, `ahead` and `again`
+//! know no descriptor and no clock.
+#![deny(unsafe_code)]
+
+mod again;
+mod ahead;
+mod blocks;
+mod cache;
+mod cached;
+mod files;
+mod lease_word;
+mod message;
+mod objects;
+mod open_file;
+mod opener;
+mod serve;
+mod shared;
+mod stats;
+mod way;
+
+pub use again::Again;
+pub use ahead::{Ahead, AHEAD_BLOCKS_MAX};
+pub use blocks::Blocks;
+pub use cache::{BlockKey, Cache, Found, BLOCK_BYTES};
+pub use files::Files;
+pub use lease_word::LeaseWord;
+pub use message::{FileEvent, FileOrder, OpenRequest, OpenedBy};
+pub use open_file::{OpenFile, Opened, Version, Vouched};
+pub use opener::{Caller, Opener};
+pub use shared::Shared;
+pub use stats::FileStats;
+pub use way::{choose, Choice, Question, DIRECT_FROM};
+
+#[cfg(test)]
+mod file_tests;
+#[cfg(test)]
+mod properties;

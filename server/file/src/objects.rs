@@ -1,0 +1,78 @@
+//! Files of a session on a loop: taken in as the control plane hands them over, and their leases.
+
+use heliostat_abi::delegated::{Completion, Way, OBJECTS_MAX};
+use heliostat_abi::name::ObjectId;
+use heliostat_server_loop::{Engine, Session};
+
+use super::again::Again;
+use super::ahead::Ahead;
+use super::files::Files;
+use super::message::{FileEvent, OpenedBy};
+use super::open_file::{OpenFile, Opened, Vouched};
+
+/// Takes a file in and answers its completion.
+pub fn take_file(
+    engine: &mut Engine<Files>,
+    session: &mut Session<Files>,
+    by: OpenedBy,
+    file: Result<Box<OpenFile>, i32>,
+) {
+    if let OpenedBy::Name(id) = by {
+        session.service.opening = session.service.opening.saturating_sub(1);
+        if session.operations.get(id).is_none() {
+            // It was cancelled meanwhile.
+            let close = |file| engine.tell(FileEvent::Closed(session.id, file));
+            return file.into_iter().for_each(close);
+        }
+    }
+    let (result, generation) = match file.and_then(|file| insert(engine, session, file)) {
+        Ok(object) => (i64::from(object.index), object.generation),
+        Err(errno) => (-i64::from(errno), 0),
+    };
+    match by {
+        OpenedBy::Name(id) => session.end_with(engine, id, result, generation),
+        OpenedBy::Shown(tag) => {
+            session.complete(Completion { tag, result, generation, way: Way::None });
+        }
+    }
+}
+
+fn insert(
+    engine: &mut Engine<Files>,
+    session: &mut Session<Files>,
+    file: Box<OpenFile>,
+) -> Result<ObjectId, i32> {
+    if session.objects.iter().count() >= OBJECTS_MAX {
+        engine.tell(FileEvent::Closed(session.id, file));
+        return Err(libc::EMFILE);
+    }
+    let number = file.lease.map_or(0, |lease| engine.service.number(&lease));
+    let opened = Opened { file, number, ahead: Ahead::default(), again: Again::default() };
+    session.objects.insert(opened).map_err(|_| libc::EMFILE)
+}
+
+/// Takes the control plane's answer about a file that had no lease.
+pub fn take_lease(
+    engine: &mut Engine<Files>,
+    session: &mut Session<Files>,
+    object: ObjectId,
+    lease: Option<Vouched>,
+) {
+    let Some(opened) = session.objects.get_mut(object) else { return };
+    opened.again.answered(lease.is_some(), engine.now_ns);
+    if let Some(lease) = lease {
+        opened.number = engine.service.number(&lease);
+        opened.ahead = Ahead::default();
+    }
+    opened.file.lease = lease;
+    session.operations.send_back(object);
+}
+
+/// Asks for a lease of a file that has none and could, at its time.
+pub fn ask_lease(engine: &Engine<Files>, session: &mut Session<Files>, object: ObjectId) {
+    let Some(opened) = session.objects.get_mut(object) else { return };
+    let lacks = opened.file.may_cache && opened.vouched().is_none();
+    if lacks && opened.again.asks(engine.now_ns) {
+        engine.tell(FileEvent::Unvouched(session.id, object, opened.file.serial));
+    }
+}

@@ -1,0 +1,89 @@
+//! A file that a session has open: by which descriptors, with which rights, under which lease.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use heliostat_abi::name::ObjectId;
+use heliostat_abi::quota::Holder;
+use heliostat_server_loop::Meter;
+
+use super::again::Again;
+use super::ahead::Ahead;
+use super::lease_word::LeaseWord;
+use super::stats::FileStats;
+
+/// One opened file, as the control plane hands it to the server loop.
+pub struct OpenFile {
+    /// Through the kernel's page cache.
+    pub buffered: Arc<OwnedFd>,
+    /// Past it, where the file can be opened so.
+    pub direct: Option<Arc<OwnedFd>>,
+    /// What the session may do.
+    pub can_read: bool,
+    /// See `can_read`.
+    pub can_write: bool,
+    /// It was opened for the device.
+    pub wants_direct: bool,
+    /// Its blocks may be cached, under a lease.
+    pub may_cache: bool,
+    /// The lease.
+    pub lease: Option<Vouched>,
+    /// The control plane's number for it.
+    pub serial: u64,
+    /// Whose share it counts against.
+    pub holder: Holder,
+    /// How much may be done with it, where its name has a rate.
+    pub meter: Option<Meter>,
+    /// What was transferred of it.
+    pub stats: Arc<FileStats>,
+}
+
+/// A lease, and which version of the file it vouches for.
+#[derive(Clone, Copy)]
+pub struct Vouched {
+    /// The lease.
+    pub id: ObjectId,
+    /// Its word: Active as long as nobody has changed the file.
+    pub word: LeaseWord,
+    /// Which bytes these are.
+    pub version: Version,
+}
+
+/// A version of a file: two that are equal have the same bytes.
+///
+/// After a lease has ended, writers set the time of change before they change a byte. That tells
+/// versions apart unless one was made within a tick of the clock after another was looked at; so
+/// one whose last change was just before it was looked at counts under its own lease only. So does
+/// every one on tmpfs, which is not told of all stores by mappings.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Version {
+    /// Device number.
+    pub device: u64,
+    /// Number on the device.
+    pub inode: u64,
+    /// Length in bytes.
+    pub size: u64,
+    /// Last change of anything: seconds and nanoseconds.
+    pub changed: (i64, i64),
+    /// The lease, for a version that was young or is not told by its times.
+    pub only_under: Option<ObjectId>,
+}
+
+/// A file in a session's table.
+pub struct Opened {
+    /// The file.
+    pub file: Box<OpenFile>,
+    /// Number of its version in the cache.
+    pub number: u64,
+    /// Where its reader has got to.
+    pub ahead: Ahead,
+    /// When its lease is asked for again.
+    pub again: Again,
+}
+
+impl Opened {
+    /// The lease, while it holds.
+    pub fn vouched(&self) -> Option<Vouched> {
+        self.file.lease.filter(|lease| lease.word.is_active())
+    }
+}

@@ -1,0 +1,69 @@
+//! Threads that hang are their owners' loss.
+
+use super::*;
+
+fn job(session: u32, uid: u32, now: Instant) -> Job<u32> {
+    let session = ObjectId { index: session, generation: 1 };
+    let holder = if uid == 0 { Holder::trusted(0) } else { Holder::user(uid) };
+    Job { owner: Owner { session, holder }, due: now, until: now, item: session.index }
+}
+
+fn taken(queue: &mut Queue<u32>, now: Instant) -> Option<u32> {
+    queue.take(now).map(|(_, job)| job.item)
+}
+
+#[test]
+fn a_session_holds_two_threads_and_the_next_session_is_served() {
+    let (mut queue, now) = (Queue::default(), Instant::now());
+    for session in [1, 1, 1, 2] {
+        queue.push(job(session, 0, now), now).unwrap();
+    }
+    assert_eq!([(); 4].map(|()| taken(&mut queue, now)), [Some(1), Some(1), Some(2), None]);
+    assert_eq!(queue.due(), None, "what may not go is not waited for");
+}
+
+#[test]
+fn who_waits_behind_own_threads_that_hang_is_told_at_once() {
+    let (mut queue, now) = (Queue::default(), Instant::now());
+    for _ in 0..2 {
+        queue.push(job(1, 0, now), now).unwrap();
+    }
+    let tickets = [(); 2].map(|()| queue.take(now).unwrap().0);
+    queue.push(job(1, 0, now), now + STUCK / 2).unwrap();
+    let late = now + STUCK;
+    assert_eq!(queue.push(job(1, 0, late), late).unwrap_err().item, 1);
+    queue.push(job(2, 0, late), late).unwrap();
+    queue.release(tickets[0]);
+    queue.push(job(1, 0, late), late).unwrap();
+    assert_eq!([(); 3].map(|()| taken(&mut queue, late)), [Some(1), Some(2), None]);
+}
+
+#[test]
+fn users_whose_file_systems_hang_leave_threads_to_others_and_more_to_root() {
+    let (mut queue, now, shares) = (Queue::default(), Instant::now(), SHARES);
+    let mut session = 0;
+    let mut hang = |queue: &mut Queue<u32>, uid| {
+        for _ in 0..shares.all {
+            session += 1;
+            queue.push(job(session, uid, now), now).unwrap();
+        }
+        std::iter::from_fn(|| taken(queue, now)).count() as u64
+    };
+    assert_eq!(hang(&mut queue, 1), shares.user);
+    let others: u64 = (2..40).map(|uid| hang(&mut queue, uid)).sum();
+    assert_eq!(shares.user + others, shares.all - shares.reserve / 2, "newcomers have their part");
+    assert_eq!(hang(&mut queue, 0), shares.reserve / 2, "and root the rest");
+    let late = now + STUCK;
+    assert!(queue.push(job(session + 1, 50, late), late).is_err());
+}
+
+#[test]
+fn what_is_due_later_does_not_hold_up_what_is_due() {
+    let (mut queue, now) = (Queue::default(), Instant::now());
+    let later = now + Duration::from_millis(1);
+    queue.put_back(Job { due: later, ..job(1, 0, now) });
+    assert_eq!((taken(&mut queue, now), queue.due()), (None, Some(later)));
+    queue.push(job(2, 0, now), now).unwrap();
+    assert_eq!(taken(&mut queue, now), Some(2));
+    assert_eq!(taken(&mut queue, later), Some(1));
+}

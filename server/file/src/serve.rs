@@ -1,0 +1,199 @@
+//! Begins operations on files: each takes its way, and none makes the loop wait.
+
+use heliostat_abi::delegated::{Facts, Kind, Operation, Piece, Way, DEPTH_MAX, DIRECT_GRAIN};
+use heliostat_backend_uring::{Manner, Range};
+use heliostat_server_loop::{Engine, Step, Token, COST_MIN, QUANTUM};
+use rustix::fs::fstat;
+
+use super::cache::{BlockKey, Found, BLOCK_BYTES};
+use super::files::Files;
+use super::message::{FileEvent, OpenRequest};
+use super::open_file::Opened;
+use super::way::{choose, Choice, Question};
+use super::{cached, objects};
+
+/// An operation on a file that is served now.
+pub type Turn<'a> = heliostat_server_loop::Turn<'a, Files>;
+
+/// What a request to the kernel costs of a turn. Its bytes count against the session's share of the
+/// device instead: charged here, they would leave one request for each submission, and each wakes the
+/// device by itself.
+const FLIGHT_COST: i64 = QUANTUM / 16;
+
+/// Begins an operation or goes on with it.
+pub fn serve(turn: &mut Turn<'_>) -> Step {
+    let Some(entry) = turn.entry() else { return Step::Over };
+    match entry.operation.kind {
+        Kind::Read | Kind::Write | Kind::Append => transfer(turn),
+        Kind::Fsync => fsync(turn),
+        Kind::Open => open(turn, &{ entry.operation }),
+        Kind::Stat => stat(turn, &{ entry.operation }),
+        Kind::Close => close(turn, &{ entry.operation }),
+        // Ended when it was taken.
+        Kind::Cancel => turn.fail(libc::EINVAL),
+    }
+}
+
+fn transfer(turn: &mut Turn<'_>) -> Step {
+    let Some(entry) = turn.entry() else { return Step::Over };
+    let is_read = entry.operation.kind == Kind::Read;
+    if let Some(step) = is_read.then(|| cached::hit(turn)).flatten() {
+        return step;
+    }
+    let Some(entry) = turn.entry() else { return Step::Over };
+    let Some(opened) = turn.object(&entry.operation) else { return turn.fail(libc::EBADF) };
+    let object = entry.operation.object;
+    let may = if is_read { opened.file.can_read } else { opened.file.can_write };
+    if !may {
+        return turn.fail(libc::EBADF);
+    }
+    let choice = match entry.way {
+        Way::Cached | Way::Filled => Choice::Cached,
+        // Sent back from the cache: what it has copied does not count.
+        Way::Kernel => Choice::Kernel,
+        _ => choose(question(turn.engine, opened, &entry.operation)),
+    };
+    match choice {
+        Choice::Cached => cached::read(turn),
+        Choice::Direct => fly(turn, Way::Direct),
+        Choice::Kernel => {
+            if is_read {
+                objects::ask_lease(turn.engine, turn.session, object);
+            }
+            fly(turn, Way::Kernel)
+        }
+        Choice::Misaligned => turn.fail(libc::EINVAL),
+    }
+}
+
+/// Gives a transfer to the kernel.
+pub fn fly(turn: &mut Turn<'_>, way: Way) -> Step {
+    let session = &mut *turn.session;
+    let Some(entry) = session.operations.get_mut(turn.id.operation) else { return Step::Over };
+    let Some(opened) = session.objects.get(entry.operation.object) else {
+        return turn.fail(libc::EBADF);
+    };
+    let direct = opened.file.direct.as_ref().filter(|_| way == Way::Direct);
+    let file = direct.unwrap_or(&opened.file.buffered);
+    let Operation { kind, offset, pieces, .. } = &entry.operation;
+    let (kind, offset, bytes) = (*kind, *offset, pieces.bytes());
+    let (one, many);
+    let ranges = match pieces.as_slice() {
+        [piece] => {
+            one = [range(piece)];
+            &one[..]
+        }
+        all => {
+            many = all.iter().map(range).collect::<Vec<_>>();
+            &many[..]
+        }
+    };
+    let token = Token::Operation(turn.id);
+    let memory = (&session.window, ranges);
+    let manner = if direct.is_some() { Manner::Direct } else { Manner::Plain };
+    let uring = &mut turn.engine.uring;
+    let begun = match kind {
+        Kind::Read => uring.read(token, file, offset, memory, manner),
+        Kind::Append => uring.write(token, file, 0, memory, Manner::Append),
+        _ => uring.write(token, file, offset, memory, Manner::Plain),
+    };
+    match begun {
+        Ok(flight) => {
+            (entry.way, entry.done) = (way, 0);
+            turn.begun(flight, bytes);
+            *turn.left -= FLIGHT_COST;
+            Step::Over
+        }
+        Err(error) => turn.not_begun(&error),
+    }
+}
+
+fn fsync(turn: &mut Turn<'_>) -> Step {
+    let Some(entry) = turn.entry() else { return Step::Over };
+    let Some(opened) = turn.object(&entry.operation) else { return turn.fail(libc::EBADF) };
+    let file = opened.file.buffered.clone();
+    *turn.left -= COST_MIN;
+    turn.fsync(&file)
+}
+
+/// Copies the name once and asks the control plane; the answer comes as an order.
+fn open(turn: &mut Turn<'_>, asked: &Operation) -> Step {
+    *turn.left -= COST_MIN;
+    if turn.session.service.opening >= DEPTH_MAX {
+        return turn.fail(libc::EAGAIN);
+    }
+    let Some(piece) = asked.pieces.at(0) else { return turn.fail(libc::EINVAL) };
+    let mut name = vec![0; piece.bytes as usize];
+    if turn.session.window.copy_out(piece.offset as usize, &mut name).is_err() {
+        return turn.fail(libc::EFAULT);
+    }
+    turn.session.service.opening += 1;
+    turn.engine.tell(FileEvent::Wanted(OpenRequest {
+        session: turn.session.id,
+        serial: turn.session.serial,
+        operation: turn.id.operation,
+        name,
+        access: asked.argument,
+    }));
+    Step::Over
+}
+
+/// Asks the file's own kernel: only files of local file systems are ever opened here.
+fn stat(turn: &mut Turn<'_>, asked: &Operation) -> Step {
+    *turn.left -= COST_MIN;
+    let Some(opened) = turn.object(asked) else { return turn.fail(libc::EBADF) };
+    let status = match fstat(&opened.file.buffered) {
+        Ok(status) => status,
+        Err(errno) => return turn.fail(errno.raw_os_error()),
+    };
+    let facts = Facts {
+        size: status.st_size as u64,
+        inode: status.st_ino,
+        device: status.st_dev,
+        modified: (status.st_mtime, status.st_mtime_nsec as u32),
+        mode: status.st_mode,
+        uid: status.st_uid,
+        gid: status.st_gid,
+    };
+    let place = asked.pieces.at(0).map_or(0, |piece| piece.offset as usize);
+    match turn.session.window.copy_in(place, &facts.encode()) {
+        Ok(()) => turn.end(0),
+        Err(_) => turn.fail(libc::EFAULT),
+    }
+}
+
+fn close(turn: &mut Turn<'_>, asked: &Operation) -> Step {
+    *turn.left -= COST_MIN;
+    match turn.session.objects.remove(asked.object) {
+        Some(opened) => {
+            turn.engine.tell(FileEvent::Closed(turn.session.id, opened.file));
+            turn.end(0)
+        }
+        None => turn.fail(libc::EBADF),
+    }
+}
+
+fn range(piece: &Piece) -> Range {
+    Range { offset: piece.offset as usize, len: piece.bytes as usize }
+}
+
+/// What the rule about ways has to know.
+fn question(engine: &Engine<Files>, opened: &Opened, operation: &Operation) -> Question {
+    let vouched = opened.vouched();
+    let block = operation.offset / BLOCK_BYTES;
+    let key = BlockKey { file: opened.number, block };
+    let is_aligned = |at: u64, bytes: u32| (at | u64::from(bytes)) % DIRECT_GRAIN == 0;
+    let mut pieces = operation.pieces.as_slice().iter();
+    let cache = &engine.service.cache;
+    Question {
+        is_read: operation.kind == Kind::Read,
+        is_append: operation.kind == Kind::Append,
+        offset: operation.offset,
+        bytes: operation.pieces.bytes(),
+        is_aligned: pieces.all(|piece| is_aligned(piece.offset, piece.bytes)),
+        wants_direct: opened.file.wants_direct,
+        has_direct: opened.file.direct.is_some(),
+        is_leased: vouched.is_some(),
+        is_hit: vouched.is_some() && matches!(cache.peek(key), Found::Ready { .. }),
+    }
+}

@@ -1,0 +1,48 @@
+//! The server loop: takes operations from sessions' rings, has a service carry them out, completes.
+//!
+//! ```text
+//! ring -> Operations (limits, order, deadlines) -> Fair (whose turn) -> Meter (how much)
+//!      -> Service::serve (cache, device, kernel) -> completion ring
+//! ```
+//!
+//! Everything that is the same for every service lies here: rings, parking, turns, rates, deadlines,
+//! cancellation, sleeping, counters. What an operation means, and what it works on, a [`Service`]
+//! brings: its objects, its orders from the control plane, and how an operation begins and goes on.
+//! A loop is compiled for one service, so that a call into it costs what a local call costs.
+//!
+//! A loop never waits for a session, and decides nothing but turns. What has to wait, opening by
+//! name for example, has threads of its own ([`pool`]).
+#![forbid(unsafe_code)]
+
+mod call_line;
+mod counts;
+mod engine;
+mod fair;
+mod flights;
+mod link;
+mod loops;
+mod message;
+mod meter;
+mod operations;
+pub mod pool;
+mod server;
+mod service;
+mod session;
+mod turn;
+mod turns;
+
+pub use counts::Counts;
+pub use engine::{DeviceShares, Engine, OperationId, Token};
+pub use fair::{Fair, COST_MIN, QUANTUM};
+pub use link::{map_window, Link, WindowError};
+pub use loops::{LoopState, Loops, Settings};
+pub use message::{Event, Events, Gate, Order};
+pub use meter::Meter;
+pub use operations::{Cancelled, Entry, Operations};
+pub use server::{Inbox, Server};
+pub use service::{Service, Step};
+pub use session::Session;
+pub use turn::Turn;
+
+#[cfg(test)]
+mod properties;

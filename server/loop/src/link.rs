@@ -1,0 +1,106 @@
+//! A session's rings and window: made and checked by the control plane, then given to a loop.
+
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::Arc;
+
+use heliostat_abi::delegated::{
+    CALL_AT, CALL_BYTES, COMPLETION_AT, COMPLETION_BYTES, RING_BYTES, SUBMISSION_BYTES,
+};
+use heliostat_base::mapping::{Access, SharedMapping, PAGE_BYTES};
+use heliostat_ring::{Refresh, RingError, RingMemory, SpscConsumer, SpscProducer};
+use rustix::fs::{fstat, fstatfs};
+
+use super::meter::Meter;
+
+/// Where the file system of memory files says that it is one (statfs(2)). Huge pages have another:
+/// touching those may end in SIGBUS when none is left.
+const TMPFS_MAGIC: u64 = 0x0102_1994;
+
+/// A session's rings and window, ready to be served.
+pub struct Link {
+    /// Where its operations come from.
+    pub submissions: SpscConsumer,
+    /// Where they end.
+    pub completions: SpscProducer,
+    /// The submission ring's control page, for the bell that wakes the server.
+    pub bell: Arc<SharedMapping>,
+    /// The page with its call, all zero.
+    pub call: SharedMapping,
+    /// Its memory for data.
+    pub window: Arc<SharedMapping>,
+    /// How much it may do.
+    pub meter: Meter,
+    /// Which delegation of its connection this is: none before or after has the number.
+    pub serial: u64,
+}
+
+impl Link {
+    /// Makes the rings of a session with this window: their memory file and the server's ends.
+    ///
+    /// # Errors
+    /// The kernel has no memory or descriptor for them.
+    pub fn create(
+        window: Arc<SharedMapping>,
+        meter: Meter,
+        serial: u64,
+    ) -> Result<(OwnedFd, Link), RingError> {
+        let fd = SharedMapping::create_fd(c"heliostat-rings", RING_BYTES)?;
+        let raw = fd.as_raw_fd();
+        let submissions = RingMemory::create_in(raw, 0, SUBMISSION_BYTES)?;
+        let completions = RingMemory::create_in(raw, COMPLETION_AT, COMPLETION_BYTES)?;
+        let link = Link {
+            submissions: submissions.spsc_consumer(Refresh::Lazy)?,
+            completions: completions.spsc_producer(Refresh::Lazy)?,
+            bell: Arc::new(SharedMapping::map(raw, 0, PAGE_BYTES, Access::ReadWrite)?),
+            call: SharedMapping::map(raw, CALL_AT, CALL_BYTES, Access::ReadWrite)?,
+            window,
+            meter,
+            serial,
+        };
+        Ok((fd.into(), link))
+    }
+}
+
+/// Why a file that a session shows is no window.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WindowError {
+    /// It is no memory, or its memory can shrink or vanish.
+    NotMemory,
+    /// It is larger than a window may be.
+    TooLarge {
+        /// Bytes that it has.
+        bytes: u64,
+        /// Bytes that it may have.
+        limit: u64,
+    },
+}
+
+impl std::fmt::Display for WindowError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::NotMemory => f.write_str("the session shows no sealed memory file"),
+            Self::TooLarge { bytes, limit } => {
+                write!(f, "the session's window has {bytes} bytes, {limit} are allowed")
+            }
+        }
+    }
+}
+
+impl std::error::Error for WindowError {}
+
+/// Maps a window that was shown, when it is memory that cannot shrink or vanish.
+pub fn map_window(shown: &impl AsFd, limit: u64) -> Result<Arc<SharedMapping>, WindowError> {
+    let raw = shown.as_fd().as_raw_fd();
+    let not_memory = |_| WindowError::NotMemory;
+    // Seals first: only memory files have any, so nobody but the kernel answers the rest.
+    SharedMapping::from_fd(raw, PAGE_BYTES, Access::ReadWrite).map_err(not_memory)?;
+    if !fstatfs(shown).is_ok_and(|status| status.f_type as u64 == TMPFS_MAGIC) {
+        return Err(WindowError::NotMemory);
+    }
+    let bytes = fstat(shown).map_or(0, |status| status.st_size.max(0) as u64);
+    if bytes > limit {
+        return Err(WindowError::TooLarge { bytes, limit });
+    }
+    let window = SharedMapping::from_fd(raw, bytes as usize, Access::ReadWrite);
+    window.map(Arc::new).map_err(not_memory)
+}

@@ -1,0 +1,83 @@
+//! What the control plane and its server loops tell each other.
+
+use std::os::fd::OwnedFd;
+use std::sync::mpsc::Sender;
+use std::sync::Arc;
+
+use heliostat_abi::name::ObjectId;
+
+use super::link::Link;
+use super::service::Service;
+
+/// To a server loop.
+pub enum Order<S: Service> {
+    /// Serve this session from now on.
+    Begin(ObjectId, Box<Link>),
+    /// The session has ended; its memory stays until the device is done with it.
+    End(ObjectId),
+    /// The service's own.
+    Service(S::Order),
+    /// Nobody needs the loop any more.
+    Stop,
+}
+
+/// From a server loop, or from a thread that waits for it.
+pub enum Event<S: Service> {
+    /// A session broke the protocol; the text says how.
+    Broken(ObjectId, &'static str),
+    /// The service's own.
+    Service(S::Event),
+    /// A server loop has ended.
+    Gone,
+}
+
+/// The end at which a loop takes orders, from the control plane and from other loops.
+pub struct Gate<S: Service> {
+    orders: Sender<Order<S>>,
+    bell: Arc<OwnedFd>,
+}
+
+impl<S: Service> Gate<S> {
+    /// For a loop that is woken by this bell, an eventfd.
+    pub fn new(orders: Sender<Order<S>>, bell: Arc<OwnedFd>) -> Gate<S> {
+        Gate { orders, bell }
+    }
+
+    /// Gives an order; the loop obeys soon.
+    pub fn send(&self, order: Order<S>) {
+        // Where nobody takes it the loop has ended, and `Gone` is among the events.
+        let _ = self.orders.send(order);
+        ring(&self.bell);
+    }
+}
+
+/// The end by which loops, and threads that wait for them, tell the control plane something.
+pub struct Events<S: Service> {
+    sender: Sender<Event<S>>,
+    bell: Arc<OwnedFd>,
+}
+
+impl<S: Service> Events<S> {
+    /// For a control plane that is woken by this bell, an eventfd.
+    pub fn new(sender: Sender<Event<S>>, bell: Arc<OwnedFd>) -> Events<S> {
+        Events { sender, bell }
+    }
+
+    /// Tells it; the control plane hears it soon.
+    pub fn send(&self, event: Event<S>) {
+        // Where nobody listens any more the process is ending.
+        let _ = self.sender.send(event);
+        ring(&self.bell);
+    }
+}
+
+impl<S: Service> Clone for Events<S> {
+    fn clone(&self) -> Self {
+        Events { sender: self.sender.clone(), bell: self.bell.clone() }
+    }
+}
+
+fn ring(bell: &OwnedFd) {
+    // It fails only when the counter is full, and then it rings already.
+    let _ = rustix::io::write(bell, &1u64.to_ne_bytes());
+}
