@@ -26,7 +26,7 @@ PYTEST_FLAGS ?=
 FUZZ_SECONDS ?= 60
 SOAK_MINUTES ?= 10
 
-.PHONY: help setup build wheel demo test test-rust test-loom test-programs test-container test-suites bench fuzz soak lint clean
+.PHONY: help setup build wheel demo test test-rust test-loom test-programs test-container test-suites bench bench-record fuzz soak lint clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -75,6 +75,9 @@ test-suites: setup build ## some fifty real programs compared with plain Linux; 
 bench: setup build ## measure everything, or BENCH=pingpong,redis; writes target/bench/NAME.json
 	$(RUN) bench/run.py $(BENCH) $(BENCH_FLAGS)
 
+bench-record: setup build ## the same, recorded: bench/results, figures of the specification, plots; BENCH=none only rewrites
+	$(RUN) bench/record.py $(BENCH) $(BENCH_FLAGS)
+
 fuzz: setup build ## hostile input for FUZZ_SECONDS per target, seeds printed for replay
 	$(RUN) verify/fuzz.py --seconds $(FUZZ_SECONDS)
 
@@ -82,7 +85,7 @@ soak: setup build ## load with random kills for SOAK_MINUTES; nothing may be lef
 	$(RUN) verify/soak.py --minutes $(SOAK_MINUTES)
 	$(RUN) verify/soak.py --minutes $(SOAK_MINUTES) --snapshots
 
-lint: $(VENV)/.ready ## format, clippy, crate graph, file and function length, words, headers
+lint: $(VENV)/.ready ## format, clippy, crate graph, lengths, words, documents, reasons, headers
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	$(RUN) verify/lint/lint.py

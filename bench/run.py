@@ -20,7 +20,7 @@ from heliostat_run import House  # noqa: E402
 
 NAMES = [
     "pingpong", "bandwidth", "redis", "memcached", "nginx", "connect", "control", "idle", "startup", "files", "sealed", "snapshot", "queue",
-    "delegated", "contended",
+    "delegated", "contended", "ring",
     "peers",
     "sweep", "sweep_numpy", "store", "checkpoint", "outside",
 ]  # fmt: skip

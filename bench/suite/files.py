@@ -19,7 +19,7 @@ from measure import Bench, Result, by_rounds, last_json
 LOOPS = [
     # (way, bytes, aim)
     ("pread", 64, 8.0), ("pread", 4096, 4.0), ("pread", 65536, None), ("read", 64, None),
-    ("read", 4096, None), ("seek", 4096, None), ("open", 4096, None),
+    ("read", 4096, None), ("seek", 4096, None), ("open", 4096, 1.0),
 ]  # fmt: skip
 CALLED = {"pread": "pread, random", "read": "read, in order", "seek": "lseek and read", "open": "open, read, close"}
 FIO_AIM = 0.9
