@@ -1,6 +1,6 @@
 """Runs the lints that no compiler does and prints one line per finding.
 
-Order: crate graph, lengths, words, generated headers. Exits with 1 when anything was found.
+Order: crate graph, lengths, words, documents, reasons, generated headers. Exits with 1 when anything was found.
 """
 
 from __future__ import annotations
@@ -9,8 +9,10 @@ import sys
 from pathlib import Path
 
 import crate_graph
+import documents
 import headers
 import lengths
+import reasons
 import words
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -18,9 +20,9 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def main() -> int:
     """All findings of all lints, printed; the exit status."""
-    checks = (crate_graph.check, lengths.check, words.check, headers.check)
-    found = [line for check in checks for line in check(ROOT)]
-    print("\n".join(found) if found else "lint: crate graph, lengths, words, headers: clean")
+    lints = (crate_graph, lengths, words, documents, reasons, headers)
+    found = [line for lint in lints for line in lint.check(ROOT)]
+    print("\n".join(found) if found else "lint: " + ", ".join(lint.__name__ for lint in lints) + ": clean")
     return 1 if found else 0
 
 

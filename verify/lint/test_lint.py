@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import crate_graph
+import documents
 import lengths
 import pytest
+import reasons
 import words
 
 
@@ -146,3 +148,36 @@ def test_machine_path_or_unlisted_host_is_refused(line):
 )
 def test_ordinary_text_is_allowed(line):
     assert words.judge_text("a.md", line) == []
+
+
+def test_cell_and_paragraph_that_are_too_long_are_refused_and_shorter_ones_allowed():
+    cell, paragraph = documents.CELL_WORDS_MAX, documents.PARAGRAPH_WORDS_MAX
+    assert documents.judge_text("a.md", f"| short |{' word' * (cell + 1)} |")
+    assert documents.judge_text("a.md", f"| short |{' word' * cell} |") == []
+    assert documents.judge_text("a.md", "word " * (paragraph + 1))
+    assert documents.judge_text("a.md", "word " * paragraph) == []
+
+
+def test_comments_bars_and_code_are_no_words():
+    assert documents.words("| two words | <!-- not seen at all --> |---|") == 2
+    assert documents.judge_text("a.md", f"```text\n{'word ' * 500}\n```") == []
+
+
+def test_page_of_promises_of_2001_words_is_refused():
+    assert documents.judge_promises("word " * 2001)
+    assert documents.judge_promises("word " * 2000) == []
+
+
+@pytest.mark.parametrize("reason", ["", " as above", " checked"])
+def test_safety_comment_without_a_reason_is_refused(reason):
+    assert reasons.judge_safety("a.rs", f"// SAFETY:{reason}\nunsafe {{ read() }}\n")
+
+
+@pytest.mark.parametrize("reason", [" `place` is inside, checked above.", "\n// the lock is held by us."])
+def test_safety_comment_that_says_what_meets_the_obligation_is_allowed(reason):
+    assert reasons.judge_safety("a.rs", f"    // SAFETY:{reason}\n    unsafe {{ read() }}\n") == []
+
+
+def test_subject_of_73_characters_is_refused_and_of_72_allowed():
+    assert reasons.judge_subjects(["x" * 73])
+    assert reasons.judge_subjects(["x" * 72]) == []
