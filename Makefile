@@ -57,6 +57,8 @@ test: setup build ## everything that must hold: crates, loom models, lint, progr
 
 test-rust: ## unit and integration tests of the crates
 	$(CARGO) test --workspace
+	@echo "delegated operations once more, in a control plane without io_uring"
+	HELIOSTAT_TEST_NO_URING=1 $(CARGO) test -p heliostatd --test 'delegated*'
 
 test-loom: ## the ring's memory orders, exhaustively, under loom
 	RUSTFLAGS="--cfg loom" $(CARGO) test -p heliostat-ring --lib --release \

@@ -200,6 +200,18 @@ impl Default for Channel {
 /// Server loops at most: each may have a core, a thread and an io_uring.
 pub const LOOPS_MAX: usize = 16;
 
+/// How server loops make requests to the kernel.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Requests {
+    /// By io_uring where the kernel gives one, else by threads.
+    #[default]
+    Auto,
+    /// By io_uring, or not at all.
+    Uring,
+    /// By threads.
+    Threads,
+}
+
 /// Delegated operations: the server loops, their cache, and how much a session may do.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Delegated {
@@ -220,6 +232,8 @@ pub struct Delegated {
     pub operations_per_second: u64,
     /// Bytes per second of one session; 0 is no limit.
     pub bytes_per_second: u64,
+    /// How the server loops make requests to the kernel.
+    pub requests: Requests,
     /// Whether sessions without such limits may read what they opened for the device by themselves.
     pub own_rings: bool,
 }
@@ -237,6 +251,7 @@ impl Default for Delegated {
             window_bytes: WINDOW_BYTES_MAX,
             operations_per_second: 0,
             bytes_per_second: 0,
+            requests: Requests::Auto,
             own_rings: true,
         }
     }

@@ -47,7 +47,11 @@ fn loops_text(delegated: &Value) -> String {
             counted("sleeps"),
         ]);
     }
-    table.render()
+    let by = match delegated["requests"].as_str() {
+        Some("threads") => "the kernel gives no io_uring: threads make the loops' requests\n",
+        _ => "",
+    };
+    format!("{}{by}", table.render())
 }
 
 /// The core that a loop has for itself.

@@ -26,7 +26,8 @@ use heliostat_abi::delegated::{DEPTH_MAX, DIRECT, OBJECTS_MAX};
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::quota::{Holder, Quota, Shares};
 use heliostat_abi::record::Reply;
-use heliostat_control::config::Delegated as Config;
+use heliostat_backend_uring::By;
+use heliostat_control::config::{Delegated as Config, Requests};
 use heliostat_control::rates::Holds;
 use heliostat_server_file::{
     Caller, FileEvent, FileOrder, Files, OpenFile, OpenRequest, OpenedBy, Opener, Shared,
@@ -74,7 +75,12 @@ impl Delegated {
         let (sender, receiver) = channel();
         let events = Events::new(sender, bell.clone());
         let opener = Opener::start(events.clone())?;
-        let settings = Settings { loops: config.loops, cores: config.cores.clone() };
+        let by = match config.requests {
+            Requests::Auto => None,
+            Requests::Uring => Some(By::Uring),
+            Requests::Threads => Some(By::Threads),
+        };
+        let settings = Settings { loops: config.loops, cores: config.cores.clone(), by };
         let shared = Arc::new(Shared::create(config.cache_bytes, config.loops.max(1))?);
         let create = |gates| Files::new(shared.clone(), gates);
         Ok(Delegated {
@@ -140,6 +146,10 @@ impl Daemon {
         let delegated = self.delegated.as_mut().ok_or(Code::Internal)?;
         if delegated.sessions.contains_key(&id) {
             return Err(Code::BadState.into());
+        }
+        let room = delegated.loops.sessions_max();
+        if delegated.sessions.len() >= room {
+            return Err(full_of(Thing::Delegations, Side::Node, room as u64));
         }
         delegated.quota.check(holder, 1).map_err(|it| full(Thing::Delegations, it))?;
         let window = map_window(&shown, settings.window_bytes).map_err(|error| {

@@ -9,6 +9,9 @@
 //! read, write, fsync, wait_word, readable ---> prepared --submit--> under way --reap--> (aim, result)
 //! ```
 //!
+//! Where the kernel gives no io_uring a few threads make the same requests ([`ThreadRing`]); a server
+//! loop holds one or the other ([`Requests`]).
+//!
 //! For the control plane's server loop, and for programs that read by themselves through the native
 //! interface. Nothing beneath a program's own libc has a use for it: its three calls are made here,
 //! but its memory is mapped and its descriptor closed through libc.
@@ -24,6 +27,11 @@ use io_uring::{cqueue, opcode, squeue, types, IoUring, Probe};
 use heliostat_base::mapping::{OutOfRange, SharedMapping};
 
 mod pinned;
+mod requests;
+mod threads;
+
+pub use requests::{By, Requests};
+pub use threads::{ThreadRing, WATCHED_MAX};
 
 /// Completions that may wait while nobody reaps, for each operation that may be prepared at once.
 const COMPLETIONS_PER_ENTRY: u32 = 8;
@@ -60,6 +68,16 @@ pub enum Manner {
 /// Names an operation under way, to cancel it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Flight(u64);
+
+impl Flight {
+    fn of(index: u32) -> Flight {
+        Flight(u64::from(index))
+    }
+
+    fn index(self) -> Option<u32> {
+        u32::try_from(self.0).ok()
+    }
+}
 
 /// Why an operation could not be prepared.
 #[derive(Debug)]

@@ -5,7 +5,7 @@ use heliostat_base::mapping::Access;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-fn file() -> (std::fs::File, Arc<OwnedFd>) {
+pub(crate) fn file() -> (std::fs::File, Arc<OwnedFd>) {
     // A name of each test's own: two at once would have one file.
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let number = COUNT.fetch_add(1, Ordering::Relaxed);

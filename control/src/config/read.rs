@@ -5,6 +5,7 @@ mod rates;
 
 use super::error::{ConfigError, Fault};
 use super::field::{Field, Section, Source};
+use super::Requests::{Auto, Threads, Uring};
 use super::{Channel, Config, Daemon, Delegated, Limits, Log, LogFormat, LogLevel, LOOPS_MAX};
 use crate::name::NamePattern;
 use crate::rights::Right;
@@ -194,6 +195,7 @@ fn read_delegated(field: &Field<'_>) -> Result<Delegated, ConfigError> {
         "window_bytes",
         "operations_per_second",
         "bytes_per_second",
+        "requests",
         "own_rings",
     ])?;
     let mut delegated = Delegated::default();
@@ -214,6 +216,10 @@ fn read_delegated(field: &Field<'_>) -> Result<Delegated, ConfigError> {
     let rate = (0, SHARED_BYTES_MAX);
     section.number("operations_per_second", rate, &mut delegated.operations_per_second)?;
     section.number("bytes_per_second", rate, &mut delegated.bytes_per_second)?;
+    if let Some(requests) = section.field("requests") {
+        let known = [("auto", Auto), ("io_uring", Uring), ("threads", Threads)];
+        delegated.requests = requests.choice(&known)?;
+    }
     if let Some(own_rings) = section.field("own_rings") {
         delegated.own_rings = own_rings.is_true()?;
     }

@@ -91,6 +91,7 @@ impl Daemon {
         let kept = delegated.shared.blocks.kept();
         all.insert("sessions".into(), json!(delegated.sessions.len()));
         all.insert("loops".into(), delegated.loops_json());
+        all.insert("requests".into(), json!(delegated.loops.by().name()));
         all.insert("cache_bytes".into(), json!(kept * BLOCK_BYTES));
         let limit = self.parts.config.delegated.cache_bytes;
         all.insert("cache_bytes_max".into(), json!(limit));

@@ -10,6 +10,7 @@ use heliostat_abi::delegated::{
 };
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::node::{self, State};
+use heliostat_backend_uring::By;
 use heliostat_base::mapping::SharedMapping;
 use heliostat_ring::{Refresh, RingMemory, SpscConsumer, SpscProducer};
 use heliostat_server_loop::{Engine, Events, Gate, Inbox, Link, Meter, Order, Server};
@@ -33,7 +34,8 @@ impl One {
         let gates = Arc::new([Gate::new(orders, bell.clone())]);
         let files = Files::new(Arc::new(Shared::create(1 << 20, 1).unwrap()), gates);
         let events = Events::new(channel().0, bell.clone());
-        let engine = Engine::create(0, files, Arc::default(), Arc::default(), events).unwrap();
+        let engine =
+            Engine::create(0, files, Arc::default(), Arc::default(), events, By::Uring).unwrap();
         let inbox = Inbox { orders: inbox, bell, spin_ns: 0, spin_flying_ns: 0 };
         let mut server = Server::new(engine, inbox);
         let (_fd, window) = SharedMapping::create(c"window", WINDOW_BYTES).unwrap();

@@ -90,7 +90,7 @@ pub(crate) fn fill(
     key: BlockKey,
 ) -> bool {
     let start = key.block * BLOCK_BYTES;
-    if start >= lease.version.size || !engine.uring.has_room() {
+    if start >= lease.version.size || !engine.requests.has_room() {
         return false;
     }
     let files = &engine.service;
@@ -99,7 +99,7 @@ pub(crate) fn fill(
     let into = [Range { offset: place as usize * BLOCK_BYTES as usize, len }];
     let manner = files.fill_manner;
     let token = heliostat_server_loop::Token::Service(Fill { place, word: lease.word, manner });
-    let begun = engine.uring.read(token, file, start, (&files.arena, &into[..]), manner);
+    let begun = engine.requests.read(token, file, start, (&files.arena, &into[..]), manner);
     match begun {
         Ok(_) => engine.flying += 1,
         // This loop does not wait for it yet, others may.

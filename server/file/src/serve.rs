@@ -91,7 +91,7 @@ pub fn fly(turn: &mut Turn<'_>, way: Way) -> Step {
     let token = Token::Operation(turn.id);
     let memory = (&session.window, ranges);
     let manner = if direct.is_some() { Manner::Direct } else { Manner::Plain };
-    let uring = &mut turn.engine.uring;
+    let uring = &mut turn.engine.requests;
     let begun = match kind {
         Kind::Read => uring.read(token, file, offset, memory, manner),
         Kind::Append => uring.write(token, file, 0, memory, Manner::Append),

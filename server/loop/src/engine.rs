@@ -1,10 +1,10 @@
-//! What all sessions of a server loop share: its io_uring, its counters, its part of the service.
+//! What all sessions of a server loop share: its requests to the kernel, its counters, its part of the service.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::Arc;
 
 use heliostat_abi::name::ObjectId;
-use heliostat_backend_uring::Uring;
+use heliostat_backend_uring::{By, Requests};
 
 use super::counts::Counts;
 use super::message::{Event, Events};
@@ -26,7 +26,7 @@ pub struct OperationId {
     pub operation: ObjectId,
 }
 
-/// What a completion of the io_uring is for.
+/// What the kernel's answer to a request is for.
 #[derive(Clone, Copy)]
 pub enum Token<R> {
     /// An operation.
@@ -42,7 +42,7 @@ pub enum Token<R> {
 /// The shared parts.
 pub struct Engine<S: Service> {
     /// Requests to the kernel.
-    pub uring: Uring<Token<S::Request>>,
+    pub requests: Requests<Token<S::Request>>,
     /// The service's part on this loop.
     pub service: S,
     /// This loop's number.
@@ -65,9 +65,10 @@ impl<S: Service> Engine<S> {
         counts: Arc<Counts>,
         device: Arc<DeviceShares>,
         events: Events<S>,
+        by: By,
     ) -> std::io::Result<Engine<S>> {
-        let uring = Uring::create(ENTRIES, UNDER_WAY_MAX)?;
-        Ok(Engine { uring, service, number, counts, flying: 0, now_ns: 0, device, events })
+        let requests = Requests::create(by, ENTRIES, UNDER_WAY_MAX)?;
+        Ok(Engine { requests, service, number, counts, flying: 0, now_ns: 0, device, events })
     }
 
     /// Tells the control plane something.

@@ -3,6 +3,8 @@
 use std::sync::mpsc::{channel, Receiver};
 use std::sync::Arc;
 
+use heliostat_abi::delegated::SESSIONS_MAX;
+use heliostat_backend_uring::By;
 use rustix::event::{eventfd, EventfdFlags};
 use tracing::error;
 
@@ -27,6 +29,8 @@ pub struct Settings {
     pub loops: usize,
     /// One loop has each of these cores for itself; those beyond share cores with everybody.
     pub cores: Vec<usize>,
+    /// How requests to the kernel are made; by what the kernel gives if nothing is said.
+    pub by: Option<By>,
 }
 
 /// One loop, as the control plane knows it.
@@ -41,6 +45,7 @@ pub struct LoopState {
 pub struct Loops<S: Service> {
     gates: Arc<[Gate<S>]>,
     states: Vec<LoopState>,
+    by: By,
 }
 
 /// What a loop's thread is started with.
@@ -50,14 +55,15 @@ struct Start<S: Service> {
     inbox: Inbox<S>,
     device: Arc<DeviceShares>,
     events: Events<S>,
+    by: By,
 }
 
 impl<S: Service + Send> Loops<S> {
-    /// Starts as many as configured. Waits until each has made its io_uring. `create` makes the
+    /// Starts as many as configured. Waits until each can make requests. `create` makes the
     /// service's part for each loop, by number and with the gates of all.
     ///
     /// # Errors
-    /// A thread, an eventfd or an io_uring is not to be had.
+    /// A thread or an eventfd is not to be had, or neither way to make requests to the kernel.
     pub fn start(
         settings: &Settings,
         events: &Events<S>,
@@ -73,7 +79,8 @@ impl<S: Service + Send> Loops<S> {
         }
         let gates: Arc<[Gate<S>]> = gates.into();
         let device = Arc::new(DeviceShares::new(gates.len()));
-        let mut loops = Loops { gates: gates.clone(), states: Vec::new() };
+        let by = settings.by.unwrap_or_else(By::available);
+        let mut loops = Loops { gates: gates.clone(), states: Vec::new(), by };
         for (number, (orders, bell)) in inboxes.into_iter().enumerate() {
             let start = Start {
                 number,
@@ -81,6 +88,7 @@ impl<S: Service + Send> Loops<S> {
                 inbox: Inbox { orders, bell, spin_ns: SPIN_NS, spin_flying_ns: SPIN_FLYING_NS },
                 device: device.clone(),
                 events: events.clone(),
+                by,
             };
             loops.states.push(start.spawn(create(gates.clone()))?);
         }
@@ -92,6 +100,16 @@ impl<S: Service> Loops<S> {
     /// Each loop, by number.
     pub fn each(&self) -> &[LoopState] {
         &self.states
+    }
+
+    /// How they make requests to the kernel.
+    pub fn by(&self) -> By {
+        self.by
+    }
+
+    /// Sessions that all of them may have: each has the bells of its own watched.
+    pub fn sessions_max(&self) -> usize {
+        self.by.words_max().saturating_mul(self.states.len()).min(SESSIONS_MAX)
     }
 
     /// The loop with the fewest sessions, of those that `served` names for each session.
@@ -131,7 +149,8 @@ impl<S: Service + Send> Start<S> {
                 }
                 None => self.inbox,
             };
-            let engine = Engine::create(self.number, service, counted, self.device, self.events);
+            let engine =
+                Engine::create(self.number, service, counted, self.device, self.events, self.by);
             let _ = started.send(engine.as_ref().map(|_| core).map_err(std::io::Error::to_string));
             if let Ok(engine) = engine {
                 Server::new(engine, inbox).run();
@@ -151,7 +170,7 @@ fn pins(core: usize) -> bool {
     pinned.is_ok()
 }
 
-/// A loop only makes its io_uring before it answers.
+/// A loop only makes its way to the kernel before it answers.
 fn wait_for(answer: &Receiver<Result<Option<usize>, String>>) -> std::io::Result<Option<usize>> {
     match answer.recv() {
         Ok(Ok(core)) => Ok(core),

@@ -144,7 +144,7 @@ impl<S: Service> Server<S> {
         }
         // Orders may wait for a few sweeps: their bell ends a sleep.
         let mut did = self.sweeps % SWEEPS_PER_ORDER == 0 && self.obey();
-        if self.engine.flying > 0 && self.engine.uring.has_completions() {
+        if self.engine.flying > 0 && self.engine.requests.has_completions() {
             self.release();
         }
         did |= self.reap();
@@ -166,7 +166,7 @@ impl<S: Service> Server<S> {
 
     /// Gives the kernel what was prepared.
     pub(super) fn submit(&mut self) {
-        if let Err(error) = self.engine.uring.submit() {
+        if let Err(error) = self.engine.requests.submit() {
             // EBUSY and EAGAIN pass when completions are taken, which the next sweep does.
             warn!(%error, "the io_uring takes nothing now");
         }
@@ -224,8 +224,8 @@ impl<S: Service> Server<S> {
         self.fair.leave(seat.index);
         let Some(mut session) = self.sessions.remove(seat) else { return };
         let flights = session.flights.iter().chain(session.parked);
-        flights.for_each(|flight| self.engine.uring.cancel(flight));
-        self.engine.uring.forget(&session.window);
+        flights.for_each(|flight| self.engine.requests.cancel(flight));
+        self.engine.requests.forget(&session.window);
         let objects: Vec<_> = session.objects.iter().map(|(id, _)| id).collect();
         for object in objects.into_iter().filter_map(|object| session.objects.remove(object)) {
             S::close(&mut self.engine, id, object);
@@ -234,7 +234,7 @@ impl<S: Service> Server<S> {
 
     fn reap(&mut self) -> bool {
         for reaped in 0..REAPED_AT_ONCE {
-            let Some((token, result)) = self.engine.uring.reap() else { return reaped > 0 };
+            let Some((token, result)) = self.engine.requests.reap() else { return reaped > 0 };
             match token {
                 Token::Inbox => self.hear_inbox(),
                 Token::Bell(seat) => {
@@ -269,7 +269,7 @@ impl<S: Service> Server<S> {
         for (seat, session) in self.sessions.iter_mut() {
             if session.has_room_again() {
                 // The wait that is left over ends, and at worst wakes it once more.
-                session.parked.into_iter().for_each(|flight| self.engine.uring.cancel(flight));
+                session.parked.into_iter().for_each(|flight| self.engine.requests.cancel(flight));
                 session.unpark(self.now_ns);
             }
             if session.parked.is_none() {
@@ -333,7 +333,7 @@ impl<S: Service> Server<S> {
     fn sleep(&mut self) {
         if !self.is_bell_watched {
             let bell = &self.inbox.bell;
-            self.is_bell_watched = self.engine.uring.readable(Token::Inbox, bell).is_ok();
+            self.is_bell_watched = self.engine.requests.readable(Token::Inbox, bell).is_ok();
         }
         let deadlines = self.sessions.iter().flat_map(|(_, session)| {
             [session.held_until_ns, session.operations.next_deadline_ns()]
@@ -341,7 +341,7 @@ impl<S: Service> Server<S> {
         let next = deadlines.flatten().min();
         let limit = next.map(|next| Duration::from_nanos(next.saturating_sub(self.now_ns).max(1)));
         super::counts::Counts::add(&self.engine.counts.sleeps, 1);
-        if let Err(error) = self.engine.uring.sleep(limit) {
+        if let Err(error) = self.engine.requests.sleep(limit) {
             warn!(%error, "the server loop cannot sleep");
             yield_now();
         }

@@ -242,7 +242,7 @@ impl<S: Service> Session<S> {
             }
             Cancelled::Flying(id) => {
                 if let Some(flight) = self.flights.get(id) {
-                    engine.uring.cancel(flight);
+                    engine.requests.cancel(flight);
                 }
             }
             Cancelled::Unknown => {}
@@ -350,7 +350,8 @@ impl<S: Service> Session<S> {
             false => submissions.arm_word_or(|| call.is_asked()),
         };
         let Some(value) = armed else { return false };
-        let flight = engine.uring.wait_word(Token::Bell(seat), &self.bell, CONSUMER_BELL_AT, value);
+        let flight =
+            engine.requests.wait_word(Token::Bell(seat), &self.bell, CONSUMER_BELL_AT, value);
         self.parked = flight.ok();
         if self.parked.is_none() {
             self.submissions.disarm();

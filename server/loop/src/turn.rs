@@ -70,7 +70,7 @@ impl<S: Service> Turn<'_, S> {
 
     /// Has the kernel make a file's bytes durable.
     pub fn fsync(&mut self, file: &Arc<OwnedFd>) -> Step {
-        match self.engine.uring.fsync(Token::Operation(self.id), file) {
+        match self.engine.requests.fsync(Token::Operation(self.id), file) {
             Ok(flight) => {
                 self.begun(flight, 0);
                 Step::Over

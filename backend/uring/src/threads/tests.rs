@@ -1,0 +1,152 @@
+//! Threads answer as an io_uring does.
+
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::Ordering::SeqCst;
+
+use heliostat_base::mapping::Access;
+
+use super::*;
+use crate::tests::file;
+
+fn next<T>(ring: &mut ThreadRing<T>) -> (T, i32) {
+    loop {
+        if let Some(found) = ring.reap() {
+            return found;
+        }
+        ring.sleep(Some(Duration::from_secs(20))).expect("slept");
+    }
+}
+
+fn window(bytes: usize) -> Arc<SharedMapping> {
+    Arc::new(SharedMapping::create(c"window", bytes).expect("created").1)
+}
+
+#[test]
+fn bytes_go_to_a_file_and_back_in_pieces() {
+    let (plain, shared) = file();
+    let memory = window(8192);
+    memory.copy_in(100, b"hello world").expect("inside");
+    let mut ring = ThreadRing::create(16).expect("futex_waitv");
+    let from = [Range { offset: 106, len: 5 }, Range { offset: 100, len: 6 }];
+    ring.write(1, &shared, 10, (&memory, &from), Manner::Plain).expect("room");
+    assert_eq!(next(&mut ring), (1, 11));
+    ring.write(2, &shared, 0, (&memory, &from[..1]), Manner::Append).expect("room");
+    assert_eq!(next(&mut ring), (2, 5));
+    ring.fsync(3, &shared).expect("room");
+    assert_eq!(next(&mut ring), (3, 0));
+    let mut bytes = [0; 16];
+    plain.read_exact_at(&mut bytes, 10).expect("written");
+    assert_eq!(&bytes, b"worldhello world");
+    let into = [Range { offset: 4096, len: 16 }];
+    ring.read(4, &shared, 10, (&memory, &into), Manner::Plain).expect("room");
+    assert_eq!((next(&mut ring), ring.under_way()), ((4, 16), 0));
+    memory.copy_out(4096, &mut bytes).expect("inside");
+    assert_eq!(&bytes, b"worldhello world");
+}
+
+#[test]
+fn many_more_requests_than_threads_all_come_back_once() {
+    let (plain, shared) = file();
+    plain.write_all_at(&[7; 4096], 0).expect("room on the disk");
+    let memory = window(4096);
+    let mut ring = ThreadRing::create(200).expect("futex_waitv");
+    for number in 0..200usize {
+        let into = [Range { offset: number * 16, len: 16 }];
+        ring.read(number, &shared, 0, (&memory, &into), Manner::Plain).expect("room");
+    }
+    assert!(!ring.has_room());
+    let mut seen: Vec<usize> = (0..200)
+        .map(|_| next(&mut ring))
+        .map(|(number, bytes)| {
+            assert_eq!(bytes, 16);
+            number
+        })
+        .collect();
+    seen.sort_unstable();
+    assert_eq!(seen, (0..200).collect::<Vec<_>>());
+    assert_eq!(ring.under_way(), 0);
+}
+
+#[test]
+fn a_word_that_changes_and_a_bell_wake_the_sleeper() {
+    let (fd, memory) = SharedMapping::create(c"words", 4096).expect("created");
+    let memory = Arc::new(memory);
+    let mut ring = ThreadRing::create(16).expect("futex_waitv");
+    ring.wait_word("changed", &memory, 64, 7).expect("room");
+    assert_eq!(next(&mut ring), ("changed", 0));
+    ring.wait_word("rung", &memory, 64, 0).expect("room");
+    ring.sleep(Some(Duration::from_millis(1))).expect("timed out");
+    assert_eq!(ring.reap(), None);
+    let theirs = SharedMapping::from_fd(fd.as_raw_fd(), 4096, Access::ReadWrite).expect("mapped");
+    let ringer = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(20));
+        theirs.atomic_u32(64).store(1, SeqCst);
+        futex::wake(theirs.atomic_u32(64), 1);
+    });
+    assert_eq!(next(&mut ring), ("rung", 0));
+    ringer.join().expect("rang");
+}
+
+#[test]
+fn a_descriptor_tells_each_time_it_is_asked_about() {
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    let reader = Arc::new(OwnedFd::from(reader));
+    let mut ring = ThreadRing::create(4).expect("futex_waitv");
+    for round in 0..3 {
+        ring.readable(round, &reader).expect("room");
+        ring.sleep(Some(Duration::from_millis(1))).expect("timed out");
+        assert_eq!(ring.reap(), None, "nothing to read yet");
+        std::io::Write::write_all(&mut &writer, b"x").expect("room in the pipe");
+        assert_eq!(next(&mut ring), (round, libc::POLLIN.into()));
+        let mut byte = [0];
+        // SAFETY: one writable byte.
+        assert_eq!(unsafe { libc::read(reader.as_raw_fd(), byte.as_mut_ptr().cast(), 1) }, 1);
+    }
+}
+
+#[test]
+fn what_is_cancelled_completes_and_a_full_ring_says_so() {
+    let (_plain, shared) = file();
+    let memory = window(4096);
+    let mut ring = ThreadRing::create(2).expect("futex_waitv");
+    let first = ring.wait_word(1, &memory, 0, 0).expect("room");
+    let second = ring.fsync(2, &shared).expect("room");
+    assert!(matches!(ring.wait_word(3, &memory, 128, 0), Err(NotPrepared::Full)));
+    ring.cancel(first);
+    assert_eq!(next(&mut ring), (1, -libc::ECANCELED));
+    ring.cancel(second);
+    assert_eq!(next(&mut ring), (2, -libc::ECANCELED));
+    ring.cancel(second);
+    assert_eq!((ring.reap(), ring.under_way()), (None, 0));
+}
+
+#[test]
+fn no_more_words_are_watched_than_one_sleep_can_be_on() {
+    let memory = window(4096);
+    let mut ring = ThreadRing::create(200).expect("futex_waitv");
+    for number in 0..WATCHED_MAX {
+        ring.wait_word(number, &memory, number * 4, 0).expect("room");
+    }
+    assert!(matches!(ring.wait_word(0, &memory, 0, 0), Err(NotPrepared::Full)));
+    ring.sleep(Some(Duration::from_millis(1))).expect("the kernel takes so many");
+    assert_eq!(ring.reap(), None);
+}
+
+#[test]
+fn memory_and_file_of_a_dropped_ring_go_when_the_workers_are_done() {
+    let (_plain, shared) = file();
+    let memory = window(1 << 20);
+    let mut ring = ThreadRing::create(64).expect("futex_waitv");
+    let from = [Range { offset: 0, len: 1 << 20 }];
+    for number in 0..64 {
+        ring.write(number, &shared, 0, (&memory, &from), Manner::Plain).expect("room");
+    }
+    ring.submit();
+    drop(ring);
+    let begun = std::time::Instant::now();
+    while Arc::strong_count(&memory) > 1 || Arc::strong_count(&shared) > 1 {
+        assert!(begun.elapsed() < Duration::from_secs(20), "something is kept");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}

@@ -1,0 +1,42 @@
+//! A daemon whose kernel gives no io_uring, as in containers that filter it.
+
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+/// Tests run so where this is set, all of them (`make test-rust`).
+const VARIABLE: &str = "HELIOSTAT_TEST_NO_URING";
+/// Of `seccomp_data`: where the call's number is (source: linux/seccomp.h).
+const NUMBER_AT: u32 = 0;
+
+/// Whether this run is one without io_uring.
+pub fn is_asked_for() -> bool {
+    std::env::var_os(VARIABLE).is_some()
+}
+
+/// Has the kernel refuse io_uring_setup(2) in the program that `command` starts, with EPERM.
+pub fn refuse(command: &mut Command) {
+    // SAFETY: the child makes two system calls, whose memory is its own stack.
+    unsafe { command.pre_exec(install) };
+}
+
+/// Has the kernel refuse io_uring_setup(2) in this process from now on, with EPERM.
+pub fn install() -> std::io::Result<()> {
+    let statement =
+        |code: u32, jf: u8, k: u32| libc::sock_filter { code: code as u16, jt: 0, jf, k };
+    let mut program = [
+        statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, NUMBER_AT),
+        statement(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 1, libc::SYS_io_uring_setup as u32),
+        statement(libc::BPF_RET | libc::BPF_K, 0, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32),
+        statement(libc::BPF_RET | libc::BPF_K, 0, libc::SECCOMP_RET_ALLOW),
+    ];
+    let filter = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
+    // SAFETY: takes numbers only.
+    let alone = unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) };
+    // SAFETY: `filter` and the program it points to live for the call.
+    let set =
+        unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const filter) };
+    match alone | set {
+        0 => Ok(()),
+        _ => Err(std::io::Error::last_os_error()),
+    }
+}
