@@ -119,6 +119,7 @@ pub fn in_forked_child() {
     connect::reset_in_forked_child();
     session::forget_in_forked_child();
     listen::reset_in_forked_child();
+    accept::later::reset_in_forked_child();
     proof::reset_in_forked_child();
     file::in_forked_child();
     uring::reset_in_forked_child();
@@ -138,6 +139,7 @@ pub fn closing(fd: i32) -> Answer {
         return None;
     }
     let _critical = Critical::enter();
+    accept::later::forget(fd);
     match table::take(fd) {
         Kind::Socket(index) => close::closing(fd, index),
         Kind::Listener(index) => listen::closing(index),

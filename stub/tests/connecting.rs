@@ -67,3 +67,17 @@ fn a_server_waits_for_nobody_before_it_answers() {
     assert_eq!(waited, 0, "of {CONNECTIONS} answers");
     slots.into_iter().for_each(Slot::abandon);
 }
+
+#[test]
+fn an_offer_that_came_after_the_accept_is_claimed_by_accepts_that_follow() {
+    let listener = Listener::new();
+    let slow = listener.connect_halfway();
+    let server = listener.accept();
+    assert_eq!(socket::at(server.index()).stage(), Stage::Undecided);
+    let client = slow.end();
+    // Each looks at a few, and other tests have some.
+    let _others: Vec<_> = (0..40).map(|_| (listener.connect(), listener.accept())).collect();
+    assert_eq!(socket::at(server.index()).stage(), Stage::Accepted);
+    assert_eq!((client.send(b"ask", 0), server.recv(&mut [0; 8], 0)), (Ok(3), Ok(3)));
+    assert!(client.is_direct() && server.is_direct());
+}

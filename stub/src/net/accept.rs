@@ -1,5 +1,7 @@
 //! The accepting side: finds the offer that belongs to a connection the kernel has accepted.
 
+pub mod later;
+
 use std::collections::HashMap;
 use std::io::IoSlice;
 use std::sync::atomic::AtomicU64;
@@ -60,6 +62,7 @@ pub struct Undecided {
 /// After accept(2) on `listener` gave `fd`, connected to `peer`.
 pub fn accepted(listener: i32, fd: i32, peer: NetAddress, nonblocking: bool) {
     let _critical = Critical::enter();
+    later::look();
     let answer = candidates(listener, peer).and_then(|undecided| {
         let index = socket::allocate().ok_or(Native::TableFull)?;
         Ok((index, undecided))
@@ -76,6 +79,7 @@ pub fn accepted(listener: i32, fd: i32, peer: NetAddress, nonblocking: bool) {
     decide_soon(fd, index, |waited| waited < CONNECTING_SPIN_NS, spin::pause);
     if socket.stage() == Stage::Undecided {
         option::list_undecided(fd, socket);
+        later::keep(fd, index);
     }
 }
 
