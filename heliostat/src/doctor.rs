@@ -12,8 +12,6 @@ mod process;
 mod purpose;
 mod sealing;
 
-pub use purpose::Purpose;
-
 use std::process::ExitCode;
 
 use serde_json::json;

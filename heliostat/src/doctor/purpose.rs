@@ -1,23 +1,7 @@
 //! What a machine is examined for, and which checks decide about it.
 
-use clap::ValueEnum;
-
 use super::Check;
-
-/// What somebody wants to do here.
-#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Purpose {
-    /// Direct connections between unmodified programs.
-    Streams,
-    /// Cached files that unmodified programs read from a mapping.
-    Files,
-    /// Versions of live memory.
-    Snapshots,
-    /// File operations that the control plane's server loops do for a program.
-    Delegated,
-    /// Programs that reach nothing but what is granted.
-    Sealed,
-}
+use crate::args::Purpose;
 
 /// What the control plane and who asks it stand on.
 const CONTROL: &[&str] = &[

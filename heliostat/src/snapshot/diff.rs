@@ -7,10 +7,10 @@ use heliostat_snapfile::{chunk_bytes, chunks, Chain, CHUNK_BYTES, PAGE_BYTES};
 use heliostat_stub::snapshot::Version;
 use serde_json::json;
 
-use super::args::DiffArguments;
 use super::error::SnapshotError;
 use super::live::attached;
 use super::{files, progress};
+use crate::args::snapshot::DiffArguments;
 use crate::show::print;
 use crate::table::bytes;
 

@@ -8,10 +8,10 @@ use std::path::Path;
 
 use heliostat_snapfile::{chunk_bytes, chunks, Chain, FileError, CHUNK_BYTES, PAGE_BYTES};
 
-use super::args::ExportArguments;
 use super::error::SnapshotError;
 use super::pending::Pending;
 use super::{files, npy, progress};
+use crate::args::snapshot::ExportArguments;
 
 const ZEROS: [u8; PAGE_BYTES] = [0; PAGE_BYTES];
 

@@ -3,7 +3,6 @@
 //! The control plane is asked which regions there are; bytes are read as any consumer reads them,
 //! through `heliostat-stub`.
 
-mod args;
 mod diff;
 mod error;
 mod export;
@@ -21,7 +20,7 @@ mod watch;
 
 use std::process::ExitCode;
 
-pub use args::SnapshotCommand;
+use crate::args::snapshot::SnapshotCommand;
 use error::SnapshotError;
 
 /// Does what the command line says. `diff` has the statuses of diff(1).

@@ -15,9 +15,9 @@ use heliostat_backend_pages::tracee::TraceError;
 use heliostat_stub::snapshot::{Outside, OutsideError, PublishError, Round, Tracking};
 use serde_json::json;
 
-use super::args::PublishArguments;
 use super::error::SnapshotError;
 use super::live::open_session;
+use crate::args::snapshot::PublishArguments;
 use crate::ensure;
 use crate::place::surroundings;
 use crate::show::print;

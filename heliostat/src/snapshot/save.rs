@@ -10,12 +10,12 @@ use heliostat_base::clock::monotonic_ns;
 use heliostat_snapfile::{Base, FileError, Header, SnapFile, Written};
 use heliostat_stub::snapshot::{AttachError, Attachment, Version};
 
-use super::args::SaveArguments;
 use super::error::SnapshotError;
 use super::live::{attached, await_newer, plain_name};
 use super::pending::Pending;
 use super::pipeline::{self, Packing};
 use super::{files, progress};
+use crate::args::snapshot::SaveArguments;
 use crate::show::print;
 use crate::table::bytes;
 

@@ -2,11 +2,11 @@
 
 use serde_json::json;
 
-use super::args::ShowArguments;
 use super::error::SnapshotError;
 use super::export::each_chunk;
 use super::files;
 use super::save::summary;
+use crate::args::snapshot::ShowArguments;
 use crate::show::print;
 
 /// Shows a file; with `--check`, reads it and its bases whole.

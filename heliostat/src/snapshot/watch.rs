@@ -10,9 +10,9 @@ use heliostat_base::clock::monotonic_ns;
 use heliostat_stub::snapshot::{AttachError, Attachment, NamedError, PinError};
 use serde_json::json;
 
-use super::args::WatchArguments;
 use super::error::SnapshotError;
 use super::live::{attached, await_newer};
+use crate::args::snapshot::WatchArguments;
 use crate::show::print;
 use crate::table::bytes;
 

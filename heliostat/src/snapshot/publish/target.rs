@@ -3,7 +3,7 @@
 use heliostat_stub::snapshot::Attachment;
 
 use super::choose::Wanted;
-use crate::snapshot::args::PublishArguments;
+use crate::args::snapshot::PublishArguments;
 use crate::snapshot::error::SnapshotError;
 use crate::snapshot::live::{attached, listed, Listed};
 

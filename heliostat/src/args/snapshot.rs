@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
-use crate::args::{Format, Place};
+use super::{Format, Place};
 
 /// What can be done with versions of live memory.
 #[derive(Subcommand, Clone, Debug)]

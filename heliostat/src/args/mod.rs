@@ -1,12 +1,18 @@
-//! What the command line says.
+//! What the command line says: types alone, and nothing of what is done with them.
+//!
+//! `documents/main.rs` writes the man pages and completions from the same types, so this folder
+//! uses nothing else of the program.
+
+mod purpose;
+pub mod snapshot;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::doctor::Purpose;
-use crate::snapshot::SnapshotCommand;
+pub use purpose::Purpose;
+use snapshot::SnapshotCommand;
 
 /// Runs unmodified programs with direct connections between them, and shows what they do.
 #[derive(Parser, Clone, Debug)]
