@@ -20,13 +20,15 @@ export HELIOSTAT_REPORT := $(REPORT)
 BENCH       ?= all
 BENCH_FLAGS ?=
 DEMO_FLAGS  ?=
+PREFIX      ?= /usr/local
+DESTDIR     ?=
 # PYTEST_FLAGS=--plain runs every program with both ends under plain Linux only;
 # --strict fails for a test that passes when it is run again (`make test-programs` only).
 PYTEST_FLAGS ?=
 FUZZ_SECONDS ?= 60
 SOAK_MINUTES ?= 10
 
-.PHONY: help setup build wheel demo test test-rust test-loom test-programs test-container test-suites bench bench-record fuzz soak lint clean
+.PHONY: help setup build documents install uninstall package wheel sdist demo test test-package test-rust test-loom test-programs test-container test-suites bench bench-record fuzz soak lint clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,6 +44,19 @@ $(VENV)/.ready: verify/requirements.txt
 
 build: ## build the control plane, the stub and the command line (release)
 	$(CARGO) build --release --workspace
+
+documents: ## man pages and completions of the command line, into target/documents
+	$(CARGO) build --release --workspace --bin heliostat-documents --features heliostat/documents
+	$(TARGET)/release/heliostat-documents $(TARGET)/documents
+
+install: ## what `make build documents` made: programs, C interface, units, configuration, man pages, completions into PREFIX (/usr/local), DESTDIR
+	PREFIX=$(PREFIX) DESTDIR=$(DESTDIR) packaging/install.sh install
+
+uninstall: ## remove what `make install` with the same PREFIX put there; a changed configuration stays
+	PREFIX=$(PREFIX) DESTDIR=$(DESTDIR) packaging/install.sh uninstall
+
+package: build documents ## a Debian package, target/heliostat_VERSION_amd64.deb
+	packaging/debian.sh
 
 wheel: setup build ## the Python package with everything it needs, into target/wheels
 	$(RUN) bind/python/wheel.py
@@ -69,6 +84,9 @@ test-programs: setup build ## unmodified programs, faults and the lint's own tes
 
 test-container: setup build ## sealed programs behind Docker's default filter, and as an ordinary user (takes root)
 	$(RUN) verify/container/run.py $(PYTEST_FLAGS)
+
+test-package: setup package wheel sdist ## what is installed, from a prefix, a Debian package, a wheel (takes root, debootstrap)
+	$(RUN) -m pytest -c verify/package/pytest.ini verify/package $(PYTEST_FLAGS)
 
 test-suites: setup build ## some fifty real programs compared with plain Linux; installs them (not in `make test`)
 	verify/suites/setup.sh
