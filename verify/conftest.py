@@ -7,8 +7,8 @@ import signal
 import pytest
 from heliostat_run import House
 
-# The suites of real programs have a command of their own, `make test-suites`.
-collect_ignore = ["suites"]
+# They have commands of their own: `make test-suites`, `make test-package`.
+collect_ignore = ["suites", "package"]
 
 
 def pytest_addoption(parser):
