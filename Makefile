@@ -75,8 +75,9 @@ test-rust: ## unit and integration tests of the crates
 	@echo "delegated operations once more, in a control plane without io_uring"
 	HELIOSTAT_TEST_NO_URING=1 $(CARGO) test -p heliostatd --test 'delegated*'
 
-test-loom: ## the ring's memory orders, exhaustively, under loom
-	RUSTFLAGS="--cfg loom" $(CARGO) test -p heliostat-ring --lib --release \
+test-loom: ## memory orders of what is shared, exhaustively, under loom
+	RUSTFLAGS="--cfg loom" CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_DEBUG=0 \
+	    $(CARGO) test -p heliostat-base -p heliostat-ring -p heliostat-supervisor --lib --release \
 	    --target-dir $(TARGET)/loom models
 
 test-programs: setup build ## unmodified programs, faults and the lint's own tests (pytest)
@@ -105,7 +106,7 @@ soak: setup build ## load with random kills for SOAK_MINUTES; nothing may be lef
 	$(RUN) verify/soak.py --minutes $(SOAK_MINUTES)
 	$(RUN) verify/soak.py --minutes $(SOAK_MINUTES) --snapshots
 
-lint: $(VENV)/.ready ## format, clippy, crate graph, lengths, words, documents, reasons, headers
+lint: $(VENV)/.ready ## format, clippy, crate graph, circles, atomics, lengths, words, documents, reasons, headers
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	$(RUN) verify/lint/lint.py

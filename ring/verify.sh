@@ -14,7 +14,7 @@ skip() { echo "SKIPPED $1: $2"; }
 
 loom() {
     RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR="$target/loom" \
-        cargo test -p heliostat-ring --lib --release models
+        cargo test -p heliostat-base -p heliostat-ring --lib --release models
 }
 
 asan() {

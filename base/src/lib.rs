@@ -24,5 +24,6 @@ pub mod process;
 pub mod robust;
 pub mod socket_owner;
 pub mod spin;
+pub mod sync;
 pub mod sys;
 pub mod twin;
