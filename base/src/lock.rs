@@ -2,19 +2,24 @@
 //!
 //! std's mutex cannot be freed in a child whose parent's thread held it. This one can, and it
 //! sleeps by a raw futex, so that it may be used beneath libc.
+//!
+//! Orders: `K1` what was done under the lock before the word says free (release); who takes it
+//! acquires. `K2` who finds the lock taken says CONTENDED before it sleeps, and sleeps only while the
+//! word says so; who frees it exchanges the word, and wakes one if it said so. `models` shows both
+//! under loom.
 
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::AtomicU32;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-use crate::{futex, spin};
+use crate::spin;
+use crate::sync::Ordering::{Acquire, Relaxed, Release};
+use crate::sync::{futex_wait, futex_wake_one, AtomicU32};
 
 const FREE: u32 = 0;
 const HELD: u32 = 1;
 const CONTENDED: u32 = 2;
 /// Turns of waiting before sleeping: a holder copies a few kilobytes at most.
-const SPIN_TURNS: u32 = 64;
+const SPIN_TURNS: u32 = if cfg!(loom) { 1 } else { 64 };
 
 /// A value behind a lock; const-constructible, so that tables of them can be static.
 pub struct Lock<T> {
@@ -30,13 +35,21 @@ pub struct Guard<'a, T>(&'a Lock<T>);
 
 impl<T> Lock<T> {
     /// An unlocked value.
+    #[cfg(not(loom))]
     pub const fn new(value: T) -> Self {
+        Self { word: AtomicU32::new(FREE), value: UnsafeCell::new(value) }
+    }
+
+    /// An unlocked value, whose word loom has to make while a model runs.
+    #[cfg(loom)]
+    pub fn new(value: T) -> Self {
         Self { word: AtomicU32::new(FREE), value: UnsafeCell::new(value) }
     }
 
     /// Waits until the value is free and takes it.
     #[inline]
     pub fn lock(&self) -> Guard<'_, T> {
+        // K1
         if self.word.compare_exchange(FREE, HELD, Acquire, Relaxed).is_err() {
             self.lock_slow();
         }
@@ -45,13 +58,15 @@ impl<T> Lock<T> {
 
     /// Takes the value if nobody holds it.
     pub fn try_lock(&self) -> Option<Guard<'_, T>> {
-        self.word.compare_exchange(FREE, HELD, Acquire, Relaxed).ok().map(|_| Guard(self))
+        let taken = self.word.compare_exchange(FREE, HELD, Acquire, Relaxed); // K1
+        taken.ok().map(|_| Guard(self))
     }
 
     #[cold]
     fn lock_slow(&self) {
         let mut turn = spin::Spin::new();
         for _ in 0..SPIN_TURNS {
+            // K1
             if self.word.load(Relaxed) == FREE
                 && self.word.compare_exchange(FREE, HELD, Acquire, Relaxed).is_ok()
             {
@@ -59,8 +74,9 @@ impl<T> Lock<T> {
             }
             turn.turn();
         }
+        // K1, K2: others may sleep here too, which who has slept does not know.
         while self.word.swap(CONTENDED, Acquire) != FREE {
-            let _ = futex::wait(&self.word, CONTENDED, None);
+            futex_wait(&self.word, CONTENDED, None);
         }
     }
 
@@ -73,8 +89,9 @@ impl<T> Lock<T> {
 impl<T> Drop for Guard<'_, T> {
     #[inline]
     fn drop(&mut self) {
+        // K1, K2
         if self.0.word.swap(FREE, Release) == CONTENDED {
-            futex::wake(&self.0.word, 1);
+            futex_wake_one(&self.0.word);
         }
     }
 }
@@ -96,7 +113,10 @@ impl<T> DerefMut for Guard<'_, T> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, loom))]
+mod models;
+
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 

@@ -13,15 +13,22 @@
 //! ```text
 //! word   0: free    thread | WAITERS: held    OWNER_DIED | WAITERS: its holder died, whoever comes takes it
 //! ```
+//!
+//! Orders: `R1` what was done under the lock before the word names nobody (release, or the kernel's
+//! exchange); who takes it acquires. `R2` who finds the lock taken adds WAITERS before it sleeps, and
+//! sleeps only while the word says so; who gives it back exchanges the word, and wakes one if it said
+//! so. Whoever takes it after a sleep says WAITERS for the others that may sleep. `R3` the entry is
+//! announced before the word is taken or given back, and withdrawn only when it is in the list, or
+//! out of it and the wake-up made. `models` shows them under loom, with the kernel's walk in it.
 
 mod list;
 
-use std::sync::atomic::AtomicU32;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::Duration;
 
 use crate::mapping::{MappingError, SharedMapping};
-use crate::{futex, spin};
+use crate::spin;
+use crate::sync::Ordering::{Acquire, Relaxed, Release};
+use crate::sync::{futex_wait, futex_wake_one, shared_u32, AtomicU32};
 use list::{Entry, Listed};
 
 pub use list::forget_thread;
@@ -29,7 +36,7 @@ pub use list::forget_thread;
 /// A lock has a cache line of its own: word, and place for an entry of the list.
 const CELL_BYTES: usize = 64;
 /// Turns of waiting before sleeping: a holder copies a few kilobytes at most.
-const SPIN_TURNS: u32 = 64;
+const SPIN_TURNS: u32 = if cfg!(loom) { 1 } else { 64 };
 /// One that was woken and then killed has passed its wake-up to nobody: the others look again.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 const WAITERS: u32 = libc::FUTEX_WAITERS;
@@ -62,9 +69,8 @@ impl Locks {
     pub fn lock(&self, number: usize) -> Option<Held<'_>> {
         let word = self.memory.atomic_u32(number * CELL_BYTES % self.memory.len());
         let entry = Entry::behind(word, CELL_BYTES)?;
-        if !take(word, &entry, 0, entry.thread()) {
-            take_slowly(word, &entry);
-        }
+        let word = shared_u32(word);
+        wait_and_take(word, &entry);
         Some(Held { word, listed: entry.enter() })
     }
 }
@@ -72,18 +78,40 @@ impl Locks {
 impl Drop for Held<'_> {
     fn drop(&mut self) {
         self.listed.leave();
-        if self.word.swap(0, Release) & WAITERS != 0 {
-            futex::wake(self.word, 1);
-        }
+        give_back(self.word);
         self.listed.withdraw();
+    }
+}
+
+/// A thread of a word that it takes: its number, and what it tells the kernel of it.
+trait Taker {
+    /// Number of the thread, for the word.
+    fn thread(&self) -> u32;
+    /// The word is about to be taken: should this thread die now, the kernel looks.
+    fn announce(&self);
+    /// Nothing is about to happen any more.
+    fn withdraw(&self);
+}
+
+fn wait_and_take(word: &AtomicU32, entry: &impl Taker) {
+    if !take(word, entry, 0, entry.thread()) {
+        take_slowly(word, entry);
+    }
+}
+
+/// The entry is announced, and out of the list.
+fn give_back(word: &AtomicU32) {
+    // R1, R2
+    if word.swap(0, Release) & WAITERS != 0 {
+        futex_wake_one(word);
     }
 }
 
 /// One attempt. The entry is announced for no longer than that: in another PID namespace the holder
 /// may have this thread's number, and this thread may be killed while it waits.
-fn take(word: &AtomicU32, entry: &Entry, seen: u32, next: u32) -> bool {
-    entry.announce();
-    let is_taken = word.compare_exchange(seen, next, Acquire, Relaxed).is_ok();
+fn take(word: &AtomicU32, entry: &impl Taker, seen: u32, next: u32) -> bool {
+    entry.announce(); // R3
+    let is_taken = word.compare_exchange(seen, next, Acquire, Relaxed).is_ok(); // R1
     if !is_taken {
         entry.withdraw();
     }
@@ -91,7 +119,7 @@ fn take(word: &AtomicU32, entry: &Entry, seen: u32, next: u32) -> bool {
 }
 
 #[cold]
-fn take_slowly(word: &AtomicU32, entry: &Entry) {
+fn take_slowly(word: &AtomicU32, entry: &impl Taker) {
     let mut turn = spin::Spin::new();
     for _ in 0..SPIN_TURNS {
         let seen = word.load(Relaxed);
@@ -104,7 +132,7 @@ fn take_slowly(word: &AtomicU32, entry: &Entry) {
         let seen = word.load(Relaxed);
         if !is_free(seen) {
             sleep(word, seen);
-        // Others may sleep here too: who has slept does not know.
+        // R2: others may sleep here too, which who has slept does not know.
         } else if take(word, entry, seen, WAITERS | entry.thread()) {
             return;
         }
@@ -114,8 +142,9 @@ fn take_slowly(word: &AtomicU32, entry: &Entry) {
 /// Sleeps while the word is `seen`; whatever ends that, the word says what is so then.
 fn sleep(word: &AtomicU32, seen: u32) {
     let asleep = seen | WAITERS;
+    // R2
     if word.compare_exchange(seen, asleep, Relaxed, Relaxed).is_ok() {
-        let _ = futex::wait(word, asleep, Some(LOOK_AGAIN));
+        futex_wait(word, asleep, Some(LOOK_AGAIN));
     }
 }
 
@@ -123,6 +152,9 @@ fn is_free(word: u32) -> bool {
     word & OWNER == 0
 }
 
-#[cfg(test)]
+#[cfg(all(test, loom))]
+mod models;
+
+#[cfg(all(test, not(loom)))]
 #[path = "robust_tests.rs"]
 mod tests;

@@ -9,6 +9,7 @@ use std::marker::PhantomData;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{compiler_fence, AtomicU32, AtomicUsize};
 
+use super::Taker;
 use crate::process;
 use crate::sys::{check, raw, Sysno};
 
@@ -116,23 +117,6 @@ impl Entry {
         Some(Self { thread, head, at, before: head[PENDING].load(Relaxed), _own: PhantomData })
     }
 
-    /// This thread's number, for the word.
-    pub fn thread(&self) -> u32 {
-        self.thread
-    }
-
-    /// The word is about to be taken or given back: should this thread die now, the kernel looks.
-    pub fn announce(&self) {
-        self.head[PENDING].store(self.at, Relaxed);
-        compiler_fence(SeqCst);
-    }
-
-    /// Nothing is about to happen any more.
-    pub fn withdraw(&self) {
-        compiler_fence(SeqCst);
-        self.head[PENDING].store(self.before, Relaxed);
-    }
-
     /// The word has been taken.
     pub fn enter(self) -> Listed {
         let next = self.head[FIRST].load(Relaxed);
@@ -143,6 +127,22 @@ impl Entry {
         self.head[FIRST].store(self.at, Relaxed);
         self.withdraw();
         Listed { entry: self, next }
+    }
+}
+
+impl Taker for Entry {
+    fn thread(&self) -> u32 {
+        self.thread
+    }
+
+    fn announce(&self) {
+        self.head[PENDING].store(self.at, Relaxed);
+        compiler_fence(SeqCst);
+    }
+
+    fn withdraw(&self) {
+        compiler_fence(SeqCst);
+        self.head[PENDING].store(self.before, Relaxed);
     }
 }
 
