@@ -14,6 +14,7 @@
 //! - [`parking`] lets elements stay with a slow consumer without blocking the ring.
 //! - [`pins`] keeps published versions of a snapshot region while consumers read them.
 //! - [`queue`] hands items to consumers that read them where they were written.
+//! - [`call_line`] is one call at a time, asked and answered in a cache line.
 //!
 //! Everything read from the other side is foreign: it passes one checked constructor in
 //! [`position`] and comes out as a value or as [`Corrupt`], which names the side at fault. The
@@ -23,6 +24,7 @@
 //! allocation, no formatting); `memory`, `window::create` and `parking` are *cold*.
 #![warn(missing_docs)]
 
+pub mod call_line;
 pub mod combine;
 pub mod copy;
 pub mod doorbell;

@@ -1,13 +1,12 @@
-//! Loom: a word beside two rings wakes as an element does: a call, and its answer.
-
-use std::sync::Arc as StdArc;
+//! Loom: a call in a line beside two rings, and its answer, wake as an element does.
 
 use loom::thread;
 
 use super::spsc;
+use crate::call_line::models::Cells;
+use crate::call_line::{Answerer, Asker};
 use crate::doorbell::Patience;
 use crate::probe::Immortal;
-use crate::sync::{AtomicU64, Ordering};
 
 #[test]
 fn neither_who_waits_for_a_call_nor_who_waits_for_its_answer_sleeps_past_it() {
@@ -16,22 +15,24 @@ fn neither_who_waits_for_a_call_nor_who_waits_for_its_answer_sleeps_past_it() {
     model.check(|| {
         let (there, mut asked) = spsc(64);
         let (back, mut answered) = spsc(64);
-        let turn = StdArc::new(AtomicU64::new(0));
-        let seen = turn.clone();
+        let line = Cells::default();
+        let (mut asker, mut answerer) = (Asker::new(line.clone()), Answerer::new(line));
         let server = thread::spawn(move || {
-            let is_asked = || seen.load(Ordering::Acquire) == 1;
+            let is_asked = || answerer.is_asked();
             asked.wait_or(&Patience::ENDLESS, &Immortal, is_asked).expect("asks");
             assert!(asked.arm_word_or(is_asked).is_none());
-            seen.store(2, Ordering::Release);
+            assert_eq!(answerer.take(), Some([5; 4]));
+            answerer.answer(6);
             back.ring();
             (asked, back)
         });
         // The server may come as far as its sleep: who has given way goes on when others do.
         thread::yield_now();
-        turn.store(1, Ordering::Release);
+        asker.ask([5; 4]);
         there.ring();
-        let is_answered = || turn.load(Ordering::Acquire) == 2;
+        let is_answered = || asker.is_answered();
         answered.wait_or(&Patience::ENDLESS, &Immortal, is_answered).expect("answers");
+        assert_eq!(asker.take(), Some(6));
         drop(server.join().unwrap());
     });
 }

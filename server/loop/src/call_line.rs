@@ -1,21 +1,14 @@
 //! Reads that a session asks for one at a time, as calls: asked and answered in one cache line.
 //!
-//! ```text
-//! turn: 2n --the session asks--> 2n + 1 --answered, or declined--> 2n + 2
-//! ```
-//!
 //! A round trip over the rings moves two lines, each taken away from who polls it and then fetched:
 //! four ways between two cores. Here it is one line, and the loop takes it for itself while it
 //! copies, so that its answer is stored without a way of its own. Only what the cache has is
-//! answered; the rest is declined, and the session asks for it by the ring. The session's stub is
-//! `stub/src/file/delegated/call.rs`.
+//! answered; the rest is declined, and the session asks for it by the ring. The line is
+//! `heliostat_ring::call_line`, the session's stub `stub/src/file/delegated/call.rs`.
 
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-
-use heliostat_abi::delegated::{
-    OneRead, CALL_ANSWER_AT, CALL_DECLINED, CALL_TURN_AT, CALL_WORDS_AT,
-};
+use heliostat_abi::delegated::{OneRead, CALL_DECLINED};
 use heliostat_base::mapping::SharedMapping;
+use heliostat_ring::call_line::{Answerer, Asked};
 
 use super::counts::Counts;
 use super::engine::Engine;
@@ -28,42 +21,32 @@ const SWEEPS_AWAY: u32 = 2;
 
 /// The server's end of a session's call.
 pub struct CallLine {
-    memory: SharedMapping,
-    /// The turn with which the next call is asked. Any other value is no call.
-    next: u64,
+    line: Answerer,
     away: u32,
 }
 
 impl CallLine {
     /// For a page that is all zero.
     pub fn new(memory: SharedMapping) -> CallLine {
-        CallLine { memory, next: 1, away: 0 }
+        CallLine { line: Answerer::new(memory), away: 0 }
     }
 
     /// Whether a call waits for its answer.
     pub fn is_asked(&self) -> bool {
-        self.memory.atomic_u64(CALL_TURN_AT).load(Acquire) == self.next
+        self.line.is_asked()
     }
 
     /// What is asked, copied once; nothing while it is too early to look.
-    fn take(&mut self) -> Option<[u64; 4]> {
+    fn take(&mut self) -> Option<Asked> {
         if self.away > 0 {
             self.away -= 1;
             return None;
         }
-        if !self.is_asked() {
-            return None;
-        }
-        let words = CALL_WORDS_AT.map(|at| self.memory.atomic_u64(at).load(Relaxed));
-        self.memory.fetch_to_write(CALL_TURN_AT);
-        Some(words)
+        self.line.take()
     }
 
     fn answer(&mut self, result: i64) {
-        self.memory.atomic_u64(CALL_ANSWER_AT).store(result as u64, Relaxed);
-        // Whoever sees the turn sees the answer, and the bytes in the window.
-        self.memory.atomic_u64(CALL_TURN_AT).store(self.next + 1, Release);
-        self.next = self.next.wrapping_add(2);
+        self.line.answer(result);
         self.away = SWEEPS_AWAY;
     }
 }
