@@ -19,7 +19,9 @@
 //! 68   acceptor session index u32, 72: its generation u32
 //! 76   holders u32 x 2      processes holding the client's, the server's end (a hint)
 //! 88   has written u32      an undecided acceptor may have written to this client on the shadow
-//! 96   secret, 16 bytes     the acceptor's, told by the client on the shadow to prove the offer
+//! 96   secret u64 x 2       the acceptor's, told by the client on the shadow to prove the offer
+//! 112  claim's check u64    of the slot's generation, the secret and the acceptor's session: one that
+//!                           comes late may write into another's claim
 //! 128  client->server direction, 256 bytes
 //! 384  server->client direction, 256 bytes
 //! ```
@@ -55,7 +57,7 @@ use crate::limits::SLOTS_MAX;
 /// First four bytes of a channel: "HCHN".
 pub const MAGIC: u32 = u32::from_le_bytes(*b"HCHN");
 /// Version of this layout, in the header's second word.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 /// Offset of the offers bitmap.
 pub const OFFERS: usize = 64;
 /// Offset of the first slot header.
@@ -94,6 +96,8 @@ pub mod slot {
     pub const SECRET: usize = 96;
     /// Bytes of it.
     pub const SECRET_BYTES: usize = 16;
+    /// Tells a claim of this generation that is whole.
+    pub const CLAIM_CHECK: usize = 112;
     /// The two directions.
     pub const DIRECTION: [usize; 2] = [128, 384];
     /// Bit of `CLOSED` for the client; the server's is the next.
@@ -242,6 +246,7 @@ pub const fn shape_is_valid(slots: u32, ring_bytes: u32) -> bool {
 }
 
 const _: () = assert!(SLOT_STRIDE >= slot::DIRECTION[1] + 256);
-const _: () = assert!(slot::SECRET + slot::SECRET_BYTES <= slot::DIRECTION[0]);
+const _: () = assert!(slot::SECRET + slot::SECRET_BYTES <= slot::CLAIM_CHECK);
+const _: () = assert!(slot::CLAIM_CHECK + 8 <= slot::DIRECTION[0]);
 const _: () = assert!(SLOT_STRIDE % 64 == 0 && (SLOT_STRIDE / 64) % 2 == 1);
 const _: () = assert!(DATA % 4096 == 0);

@@ -15,6 +15,7 @@
 //! - [`pins`] keeps published versions of a snapshot region while consumers read them.
 //! - [`queue`] hands items to consumers that read them where they were written.
 //! - [`call_line`] is one call at a time, asked and answered in a cache line.
+//! - [`slot`] is how a client and an acceptor agree on the use of a channel's slot.
 //!
 //! Everything read from the other side is foreign: it passes one checked constructor in
 //! [`position`] and comes out as a value or as [`Corrupt`], which names the side at fault. The
@@ -38,6 +39,7 @@ pub mod pins;
 pub mod position;
 pub mod probe;
 pub mod queue;
+pub mod slot;
 pub mod spsc;
 pub mod stream;
 mod sync;

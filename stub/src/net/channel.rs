@@ -1,6 +1,6 @@
 //! A channel's memory and its slots: who may take one, and how both ends agree on it.
 //!
-//! The state word of a slot moves only by compare-and-swap:
+//! The state word of a slot moves only by compare-and-swap (`heliostat_ring::slot`):
 //!
 //! ```text
 //!          client               client              acceptor              client
@@ -16,11 +16,13 @@
 
 mod steps;
 
-use std::sync::atomic::AtomicU32;
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::os::fd::AsRawFd;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::sync::Arc;
 
 use heliostat_abi::channel::{self as layout, slot, SlotState};
+use heliostat_abi::limits::SESSIONS_MAX;
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::node::State;
 use heliostat_abi::record::ChannelEntry;
@@ -28,8 +30,10 @@ use heliostat_base::fd::OwnedFd;
 use heliostat_base::lock::Lock;
 use heliostat_base::mapping::{Access, SharedMapping};
 use heliostat_client::NodePage;
+use heliostat_ring::slot as words;
 use heliostat_ring::stream::Lane;
-use std::os::fd::AsRawFd;
+
+pub use heliostat_ring::slot::Secret;
 
 /// Which end of a stream this process is. Neither is 0: no stream at all is, so that the table of
 /// connections begins as zeros and takes no room in the library's file.
@@ -104,12 +108,8 @@ impl Channel {
         self.memory.atomic_u64(layout::OFFERS).load(Acquire) & known
     }
 
-    fn set_offer(&self, slot: u32, on: bool) {
-        let word = self.memory.atomic_u64(layout::OFFERS);
-        match on {
-            true => word.fetch_or(1 << slot, AcqRel),
-            false => word.fetch_and(!(1 << slot), AcqRel),
-        };
+    fn words(&self, slot: u32) -> Words<'_> {
+        Words { memory: &self.memory, slot }
     }
 
     /// Takes a slot for a connection about to be made and marks it Connecting.
@@ -127,25 +127,17 @@ impl Channel {
 
     /// True when a slot given out earlier is nobody's any more.
     fn is_left(&self, index: u32) -> bool {
-        let closed = self.word(index, slot::CLOSED).load(Acquire);
-        if closed & (slot::CLOSED_CLIENT | slot::DONE_CLIENT) == 0 {
-            return false;
-        }
-        let state = SlotState::from_word(self.word(index, slot::STATE).load(Acquire));
-        let by_server = closed & (slot::CLOSED_SERVER | slot::DONE_SERVER);
-        if !state.is_some_and(SlotState::is_acceptors) || by_server != 0 {
-            return true;
-        }
-        if closed & slot::PASSED_ON != 0 {
-            return false; // its children end it
-        }
-        // The acceptor was killed: its session is gone and no child of it holds the stream.
-        let acceptor = ObjectId {
-            index: self.word(index, slot::ACCEPTOR).load(Relaxed) % MAX_SESSION_INDEX,
-            generation: self.word(index, slot::ACCEPTOR + 4).load(Relaxed),
-        };
-        let holders = self.word(index, Side::Server.holders()).load(Relaxed);
-        holders <= 1 && self.node.session(acceptor) != State::Active
+        words::is_left(&self.words(index), |session| {
+            self.node.session(known_session(session)) == State::Active
+        })
+    }
+
+    /// The lane of a slot in a direction: 0 client to server, 1 back.
+    fn lane(&self, slot: u32, direction: usize) -> Option<Lane> {
+        let words = layout::slot_offset(slot) + slot::DIRECTION[direction];
+        let ring_bytes = self.entry.ring_bytes;
+        let data = layout::ring_offset(slot, direction, ring_bytes);
+        Lane::new(&self.memory, words, data, ring_bytes).ok()
     }
 
     fn release(&self, index: u32) {
@@ -157,7 +149,7 @@ impl Channel {
         if index >= self.entry.slots {
             return None;
         }
-        let generation = self.word(index, slot::STATE).load(Acquire) >> 8;
+        let generation = words::generation(&self.words(index));
         Some(Slot { channel: self.clone(), index, generation })
     }
 
@@ -167,11 +159,36 @@ impl Channel {
     }
 }
 
-/// Session indices beyond the node page do not exist; a foreign one is cut to its size.
-const MAX_SESSION_INDEX: u32 = heliostat_abi::limits::SESSIONS_MAX as u32;
+/// The words of a slot in a mapped channel.
+struct Words<'a> {
+    memory: &'a SharedMapping,
+    slot: u32,
+}
 
-/// What proves an offer.
-pub type Secret = [u8; slot::SECRET_BYTES];
+impl words::Words for Words<'_> {
+    #[inline]
+    fn u32(&self, offset: usize) -> &AtomicU32 {
+        self.memory.atomic_u32(layout::slot_offset(self.slot) + offset)
+    }
+
+    #[inline]
+    fn u64(&self, offset: usize) -> &AtomicU64 {
+        self.memory.atomic_u64(layout::slot_offset(self.slot) + offset)
+    }
+
+    fn offers(&self) -> &AtomicU64 {
+        self.memory.atomic_u64(layout::OFFERS)
+    }
+
+    fn offer(&self) -> u64 {
+        1 << self.slot
+    }
+}
+
+/// Session indices beyond the node page do not exist; a foreign one is cut to its size.
+fn known_session(session: ObjectId) -> ObjectId {
+    ObjectId { index: session.index % SESSIONS_MAX as u32, ..session }
+}
 
 /// One stream's place in a channel.
 #[derive(Clone)]
@@ -188,34 +205,25 @@ impl Slot {
         self.channel.word(self.index, offset)
     }
 
+    fn words(&self) -> Words<'_> {
+        self.channel.words(self.index)
+    }
+
     fn begin(channel: &Arc<Channel>, index: u32) -> Self {
-        let next = channel.word(index, slot::STATE).load(Relaxed).wrapping_add(0x100);
-        let slot = Self { channel: channel.clone(), index, generation: next >> 8 };
-        for (direction, side) in [(0, Side::Client), (1, Side::Server)] {
-            if let Some(lane) = slot.lane(direction) {
+        for direction in [0, 1] {
+            if let Some(lane) = channel.lane(index, direction) {
                 // 5 lines apart and prime to the ring: lanes do not share cache sets.
                 lane.reset(u64::from(index * 2 + direction as u32) * 320);
             }
-            slot.word(side.holders()).store(1, Relaxed);
         }
-        slot.word(slot::CLOSED).store(0, Relaxed);
-        slot.word(slot::HAS_WRITTEN).store(0, Relaxed);
-        slot.word(slot::STATE).store(SlotState::Connecting.in_word(next), Release);
-        channel.set_offer(index, true);
-        slot
-    }
-
-    /// The lane of a direction: 0 client to server, 1 back.
-    fn lane(&self, direction: usize) -> Option<Lane> {
-        let words = layout::slot_offset(self.index) + slot::DIRECTION[direction];
-        let ring_bytes = self.channel.entry.ring_bytes;
-        let data = layout::ring_offset(self.index, direction, ring_bytes);
-        Lane::new(&self.channel.memory, words, data, ring_bytes).ok()
+        let generation = words::begin(&channel.words(index));
+        Self { channel: channel.clone(), index, generation }
     }
 
     /// The incoming and the outgoing lane of `side`.
     pub fn lanes(&self, side: Side) -> Option<(Lane, Lane)> {
-        let (forth, back) = (self.lane(0)?, self.lane(1)?);
+        let lane = |direction| self.channel.lane(self.index, direction);
+        let (forth, back) = (lane(0)?, lane(1)?);
         Some(match side {
             Side::Client => (back, forth),
             Side::Server => (forth, back),
@@ -229,21 +237,11 @@ impl Slot {
 
     /// State now; nonsense counts as Free.
     pub fn state(&self) -> SlotState {
-        let word = self.word(slot::STATE).load(Acquire); // S1
-        match word >> 8 == self.generation {
-            true => SlotState::from_word(word).unwrap_or(SlotState::Free),
-            false => SlotState::Free,
-        }
+        words::state(&self.words(), self.generation)
     }
 
     fn step(&self, from: SlotState, to: SlotState) -> bool {
-        let word = self.word(slot::STATE).load(Acquire);
-        word >> 8 == self.generation
-            && SlotState::from_word(word) == Some(from)
-            && self
-                .word(slot::STATE)
-                .compare_exchange(word, to.in_word(word), AcqRel, Acquire)
-                .is_ok()
+        words::step(&self.words(), self.generation, from, to)
     }
 
     /// Client: gives back a slot that never became a stream.
@@ -252,7 +250,7 @@ impl Slot {
         if self.state() == SlotState::Left {
             return self.leave(Side::Client);
         }
-        self.channel.set_offer(self.index, false);
+        words::set_offer(&self.words(), false);
         self.channel.release(self.index);
     }
 
@@ -263,16 +261,13 @@ impl Slot {
 
     /// True when this process is the last to hold this end, as far as the count knows.
     pub fn is_last_holder(&self, side: Side) -> bool {
-        self.word(side.holders()).fetch_sub(1, AcqRel) <= 1
+        self.let_go(side, false)
     }
 
     /// This process holds this end no more: as `is_last_holder`. From one that `has_claimed` others
     /// may go on holding the end, of which the slot's session does not tell.
     pub fn let_go(&self, side: Side, has_claimed: bool) -> bool {
-        if has_claimed && self.word(side.holders()).load(Relaxed) > 1 {
-            self.word(slot::CLOSED).fetch_or(slot::PASSED_ON, AcqRel);
-        }
-        self.is_last_holder(side)
+        words::let_go(&self.words(), side.holders(), has_claimed)
     }
 
     /// True when several processes hold the other end, as far as its count knows.
@@ -286,16 +281,15 @@ impl Slot {
 
     /// This end is closed for good.
     pub fn leave(&self, side: Side) {
-        self.word(slot::CLOSED)
-            .fetch_or(side.bit(slot::CLOSED_CLIENT, slot::CLOSED_SERVER), AcqRel);
+        words::close(&self.words(), side.bit(slot::CLOSED_CLIENT, slot::CLOSED_SERVER));
         if side == Side::Client {
-            self.channel.set_offer(self.index, false);
+            words::set_offer(&self.words(), false);
         }
     }
 
     /// This end is the kernel's alone, and touches the slot no more. The connection may go on.
     pub fn be_done(&self, side: Side) {
-        self.word(slot::CLOSED).fetch_or(side.bit(slot::DONE_CLIENT, slot::DONE_SERVER), AcqRel);
+        words::close(&self.words(), side.bit(slot::DONE_CLIENT, slot::DONE_SERVER));
     }
 
     /// True when the other end is closed for good, or its process has ended: worth a look at the
@@ -307,16 +301,9 @@ impl Slot {
         }
         let peer = match side {
             Side::Server => self.channel.entry.client,
-            Side::Client => self.acceptor(),
+            Side::Client => known_session(words::acceptor(&self.words())),
         };
         self.channel.node.session(peer) != State::Active && self.state().is_stream()
-    }
-
-    fn acceptor(&self) -> ObjectId {
-        ObjectId {
-            index: self.word(slot::ACCEPTOR).load(Relaxed) % MAX_SESSION_INDEX,
-            generation: self.word(slot::ACCEPTOR + 4).load(Relaxed),
-        }
     }
 
     /// True when the other end is closed for good: what is sent now reaches nobody.

@@ -1,9 +1,10 @@
 //! A slot's steps from the offer to the rings, and the words that go with them.
 
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{Acquire, Release};
 
 use heliostat_abi::channel::{self as layout, slot, SlotState};
 use heliostat_abi::name::{NetAddress, ObjectId};
+use heliostat_ring::slot::{self as words, Claim};
 
 use super::{Secret, Slot};
 
@@ -50,34 +51,19 @@ impl Slot {
     /// Acceptor: takes the offer, which the client proves by telling `secret` on the shadow; false
     /// when the client was faster in withdrawing it.
     pub fn claim(&self, acceptor: ObjectId, secret: &Secret) -> bool {
-        let at = layout::slot_offset(self.index) + slot::SECRET;
-        if self.channel.memory.copy_in(at, secret).is_err() {
-            return false;
-        }
-        self.word(slot::ACCEPTOR).store(acceptor.index, Relaxed);
-        self.word(slot::ACCEPTOR + 4).store(acceptor.generation, Relaxed);
-        let claimed = self.step(SlotState::Offered, SlotState::Claimed);
-        if claimed {
-            self.channel.set_offer(self.index, false);
-        }
-        claimed
+        let claim = Claim { acceptor, secret: *secret };
+        words::claim(&self.words(), self.generation, &claim)
     }
 
     /// Acceptor: refuses the offer, so that the client knows.
     pub fn decline(&self) -> bool {
-        let declined = self.step(SlotState::Offered, SlotState::Declined);
-        if declined {
-            self.channel.set_offer(self.index, false);
-        }
-        declined
+        words::decline(&self.words(), self.generation)
     }
 
-    /// Client: what the acceptor wants to be told, once the slot is Claimed.
+    /// Client: what the acceptor wants to be told, once the slot is Claimed; `None` where another
+    /// acceptor, late for an earlier use of the slot, has written over it.
     pub fn secret(&self) -> Option<Secret> {
-        let mut secret = [0; slot::SECRET_BYTES];
-        let at = layout::slot_offset(self.index) + slot::SECRET;
-        self.channel.memory.copy_out(at, &mut secret).ok()?;
-        Some(secret)
+        words::claimed(&self.words(), self.generation).map(|claim| claim.secret)
     }
 
     /// Acceptor: gives its claim up; false when the client has begun its ring.
@@ -107,7 +93,7 @@ impl Slot {
 
     /// Client: begins its ring, after the prefix's last byte; false when the claim was given up.
     pub fn start(&self) -> bool {
-        self.step(SlotState::Claimed, SlotState::Started) // S1
+        self.step(SlotState::Claimed, SlotState::Started)
     }
 
     /// Client: leaves after the claim, with nothing in its ring. The slot is the acceptor's too
@@ -118,8 +104,6 @@ impl Slot {
 
     /// Client: takes the offer back; false when it was claimed already.
     pub fn withdraw(&self) -> bool {
-        let withdrawn = self.step(SlotState::Offered, SlotState::Withdrawn)
-            || self.step(SlotState::Connecting, SlotState::Withdrawn);
-        withdrawn || matches!(self.state(), SlotState::Declined | SlotState::Withdrawn)
+        words::withdraw(&self.words(), self.generation)
     }
 }
