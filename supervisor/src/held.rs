@@ -1,10 +1,10 @@
 //! Calls that are held up: by whom, and whether anybody still waits for their answer.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use heliostat_backend_seal::interrupt;
+use heliostat_base::sync::Mutex;
 
 use crate::house::House;
 use crate::signals::Coming;
@@ -19,29 +19,50 @@ const PART_OF_WAIT: u32 = 8;
 
 /// Calls that are held up, by their numbers and the threads of ours that wait in them: two may, one
 /// that answers and one that was to give it the call.
-#[derive(Default)]
+#[derive(Default, Debug)]
 pub struct HeldUp(Mutex<BTreeMap<(u64, i32), Held>>);
 
 /// A call that is held up.
+#[derive(Debug)]
 struct Held {
     /// The thread that waits for its answer.
     caller: i32,
     since: Instant,
+    /// How often it was entered: a thread that comes late to relieve it enters it once more, and takes
+    /// out its own entry alone.
+    times: u32,
 }
 
 impl HeldUp {
     /// A thread of ours waits in a call that a thread of the program's has made.
     pub fn insert(&self, call: u64, thread: i32, caller: i32) {
         if let Ok(mut held) = self.0.lock() {
-            held.insert((call, thread), Held { caller, since: Instant::now() });
+            let new = || Held { caller, since: Instant::now(), times: 0 };
+            held.entry((call, thread)).or_insert_with(new).times += 1;
         }
     }
 
     /// It waits no more.
     pub fn remove(&self, call: u64, thread: i32) {
         if let Ok(mut held) = self.0.lock() {
-            held.remove(&(call, thread));
+            let Some(one) = held.get_mut(&(call, thread)) else { return };
+            one.times -= 1;
+            if one.times == 0 {
+                held.remove(&(call, thread));
+            }
         }
+    }
+
+    /// Whether that thread is known to wait in that call.
+    #[cfg(all(test, loom))]
+    pub fn has(&self, call: u64, thread: i32) -> bool {
+        self.0.lock().unwrap().contains_key(&(call, thread))
+    }
+
+    /// Whether nobody waits.
+    #[cfg(all(test, loom))]
+    pub fn is_empty(&self) -> bool {
+        self.0.lock().unwrap().is_empty()
     }
 
     /// Interrupts the threads whose callers have been killed, or have a signal to handle; when to

@@ -32,6 +32,7 @@ mod spaces;
 mod system;
 mod trace;
 pub mod tree;
+mod turn;
 mod uncharged;
 
 use std::io::{self, Write};

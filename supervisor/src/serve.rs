@@ -7,8 +7,8 @@
 
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::atomic::{AtomicU64, AtomicUsize};
+use std::sync::Arc;
 use std::time::Instant;
 
 use heliostat_backend_seal::{interrupt, own_thread, Notice, Placement, Reply};
@@ -20,6 +20,7 @@ use crate::house::House;
 use crate::images;
 use crate::paths;
 use crate::signals::Coming;
+use crate::turn::{is_busy, Answering, Turn};
 
 /// Threads with a call of their own at most. When all are waiting, the sealed program's next such
 /// call fails with EAGAIN, and nobody else's.
@@ -36,21 +37,12 @@ const RESTART: Errno = Errno(512);
 /// Who receives, and how it goes.
 struct Desk {
     house: Arc<House>,
-    /// Odd while the thread that receives answers. Only another that takes over changes it then.
-    progress: AtomicU64,
-    /// The call that it answers, its own number, and the caller's.
-    answering: AtomicU64,
-    answerer: AtomicI32,
-    caller: AtomicI32,
+    turn: Turn,
     /// The last call that had to end so that others are heard.
     given_up: AtomicU64,
     held: HeldUp,
     threads: AtomicUsize,
     aside: AtomicUsize,
-    /// The watch sleeps, until there is something to watch.
-    sleeps: AtomicBool,
-    lock: Mutex<()>,
-    bell: Condvar,
 }
 
 /// Starts answering; returns at once. The threads end with the process.
@@ -60,17 +52,11 @@ struct Desk {
 pub fn start(house: &Arc<House>) -> Result<(), Errno> {
     let desk = Arc::new(Desk {
         house: house.clone(),
-        progress: AtomicU64::new(0),
-        answering: AtomicU64::new(0),
-        answerer: AtomicI32::new(0),
-        caller: AtomicI32::new(0),
+        turn: Turn::new(),
         given_up: AtomicU64::new(0),
         held: HeldUp::default(),
         threads: AtomicUsize::new(0),
         aside: AtomicUsize::new(0),
-        sleeps: AtomicBool::new(false),
-        lock: Mutex::new(()),
-        bell: Condvar::new(),
     });
     if house.made.is_some() {
         let house = house.clone();
@@ -100,22 +86,16 @@ impl Desk {
                 Ok(None) => continue,
                 Err(_) => return,
             };
-            self.answering.store(notice.id, Relaxed);
-            self.answerer.store(own, Relaxed);
-            self.caller.store(notice.thread, Relaxed);
-            let busy = self.progress.fetch_add(1, SeqCst) + 1;
-            if self.sleeps.swap(false, SeqCst) {
-                let _held = self.lock.lock();
-                self.bell.notify_one();
-            }
+            let (call, caller) = (notice.id, notice.thread);
+            let busy = self.turn.begin(Answering { call, thread: own, caller });
             self.house.births.asks(notice.thread);
             let counts = calls::bears(&notice) && self.house.births.must_count();
             match counts || calls::may_wait(&notice) {
                 true => self.answer_aside(notice),
                 false => self.answer(notice, &mut placement),
             }
-            // Not if another thread receives by now: the count is its own.
-            if self.progress.compare_exchange(busy, busy + 1, SeqCst, SeqCst).is_err() {
+            // Another thread receives by now.
+            if !self.turn.end(busy) {
                 return self.held.remove(notice.id, own);
             }
         }
@@ -139,23 +119,25 @@ impl Desk {
 
     /// Lets another thread receive when the one that does is held up.
     fn watch(self: &Arc<Self>) {
-        let (mut before, mut next_look) = (self.progress.load(SeqCst), Instant::now());
-        // A second thread that comes to stand in would take out what the first has entered.
+        let (mut before, mut next_look) = (self.turn.count(), Instant::now());
+        // For each call that holds up, one thread comes to stand in.
         let mut relieved = None;
         loop {
             std::thread::sleep(TICK);
-            let now = self.progress.load(SeqCst);
-            match (now == before, now % 2 == 1) {
+            let now = self.turn.count();
+            match (now == before, is_busy(now)) {
                 (true, true) if relieved == Some(now) => {}
                 (true, true) => relieved = self.relieve(now).then_some(now),
-                (true, false) => self.sleep_until_busy(now),
+                (true, false) => {
+                    self.turn.sleep_until_busy(now, || self.held.end_orphaned(&self.house));
+                }
                 _ => {}
             }
             if Instant::now() >= next_look {
                 next_look =
                     Instant::now() + self.held.end_orphaned(&self.house).unwrap_or_default();
             }
-            before = self.progress.load(SeqCst);
+            before = self.turn.count();
         }
     }
 
@@ -167,39 +149,21 @@ impl Desk {
             return true;
         }
         // Nobody is left to receive: the call that holds everything up fails with EINTR.
-        self.given_up.store(self.answering.load(SeqCst), SeqCst);
-        let _ = interrupt(self.answerer.load(SeqCst));
+        let answering = self.turn.answering();
+        self.given_up.store(answering.call, SeqCst);
+        let _ = interrupt(answering.thread);
         false
     }
 
     /// Receives from now on, if the thread that did is still held up. By the new thread itself:
     /// where there can be none, the one that is held up must not leave.
     fn stand_in(self: &Arc<Self>, now: u64) {
-        // Read before the exchange, which says that they were still so; and entered before it,
-        // since the call may end afterwards, and takes its entry out.
-        let (call, thread) = (self.answering.load(SeqCst), self.answerer.load(SeqCst));
-        self.held.insert(call, thread, self.caller.load(SeqCst));
-        // Makes the count even: the held-up thread's own end of it fails.
-        if self.progress.compare_exchange(now, now + 1, SeqCst, SeqCst).is_err() {
-            return self.held.remove(call, thread);
+        if !self.turn.take_over(now, &self.held) {
+            return;
         }
         self.threads.fetch_add(1, SeqCst);
         self.receive();
         self.threads.fetch_sub(1, SeqCst);
-    }
-
-    fn sleep_until_busy(&self, idle: u64) {
-        let Ok(mut locked) = self.lock.lock() else { return };
-        self.sleeps.store(true, SeqCst);
-        while self.progress.load(SeqCst) == idle && self.sleeps.load(SeqCst) {
-            let again = match self.held.end_orphaned(&self.house) {
-                None => self.bell.wait(locked).ok(),
-                Some(pause) => self.bell.wait_timeout(locked, pause).ok().map(|(locked, _)| locked),
-            };
-            let Some(again) = again else { return };
-            locked = again;
-        }
-        self.sleeps.store(false, SeqCst);
     }
 
     fn answer(&self, notice: Notice, placement: &mut Placement) {
