@@ -25,7 +25,7 @@ RULES: dict[str, set[str]] = {
     "service/*": {"abi"},  # net, snapshot, file
     "control": {"abi"},
     "server/loop": LOWER | {"ring", "backend/uring"},  # what is the same for every service on kernel cores
-    "server/*": LOWER | {"server/loop", "backend/uring"},  # file
+    "server/*": LOWER | {"server/loop", "backend/uring", "backend/lease"},  # file
     "heliostatd": LOWER | {"control", "service/*", "server/*", "backend/*"},
     "supervisor": LOWER | {"control", "client", "backend/seal"},  # of sealed programs: one process each
     "snapfile": set(),  # a format: bytes in, bytes out

@@ -4,12 +4,20 @@
 //! is ends the promise by changing a word, and waits for nobody. A reader copies first and looks
 //! at the words afterwards; what it copied counts only if they still say what they said when the
 //! file was mapped. Readers store nothing, so any number of them share the lines.
+//!
+//! Orders (labels stand beside each release and its acquire; `models` shows them under loom):
+//! - `P1` the word changes before the file does: who ends a promise stores first, and the kernel, which
+//!   held whoever wants to write, lets him go afterwards. Against it the copy before the look at the
+//!   words: a copy of changed bytes meets a changed word.
+//! - `P2` the version is odd after all that belongs to a mapping, and even before anything of it is
+//!   taken apart or replaced (a fence, since what follows are plain stores); against it the copy and
+//!   the words before the second look at the version.
 
 use std::io::IoSliceMut;
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
-use std::sync::atomic::{fence, AtomicPtr, AtomicU32};
 
-use heliostat_base::guarded::FileView;
+use heliostat_base::guarded::{Fault, FileView};
+use heliostat_base::sync::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use heliostat_base::sync::{fence, AtomicPtr, AtomicU32};
 use heliostat_base::sys::Errno;
 
 /// A word, and the value that it must keep.
@@ -21,6 +29,53 @@ pub struct Promise {
     pub value: u32,
 }
 
+impl Promise {
+    /// Ends the promise, if it holds, by another value of its word. Whoever waits until it has ended
+    /// is let go afterwards.
+    pub fn end(self, ended: u32) {
+        // Where it does not hold there is nothing to end.
+        let _ = self.word.compare_exchange(self.value, ended, AcqRel, Relaxed); // P1
+    }
+
+    /// Whether it has held until now: what was copied before this was copied under it.
+    #[inline]
+    pub fn has_held(self) -> bool {
+        fence(Acquire); // P1
+        self.word.load(Acquire) == self.value
+    }
+}
+
+/// What may be mapped and read; the kernel's mapping of a file in production.
+pub trait View {
+    /// Maps the first `bytes` of a file, when nothing is mapped.
+    ///
+    /// # Errors
+    /// The kernel's; the view stays empty.
+    fn map(&self, fd: i32, bytes: usize) -> Result<(), Errno>;
+    /// Ends the mapping; readers may be in it.
+    fn unmap(&self);
+    /// Copies from byte `at` on; how many, fewer than `into` has at the end of the view.
+    ///
+    /// # Errors
+    /// A fault; part of `into` may be written.
+    fn read(&self, at: usize, into: &mut [u8]) -> Result<usize, Fault>;
+}
+
+impl View for FileView {
+    fn map(&self, fd: i32, bytes: usize) -> Result<(), Errno> {
+        FileView::map(self, fd, bytes)
+    }
+
+    fn unmap(&self) {
+        FileView::unmap(self);
+    }
+
+    #[inline(always)]
+    fn read(&self, at: usize, into: &mut [u8]) -> Result<usize, Fault> {
+        FileView::read(self, at, into)
+    }
+}
+
 /// A place for a promise that many threads look at without a lock.
 struct Kept {
     word: AtomicPtr<AtomicU32>,
@@ -28,7 +83,13 @@ struct Kept {
 }
 
 impl Kept {
+    #[cfg(not(loom))]
     const fn empty() -> Self {
+        Self { word: AtomicPtr::new(std::ptr::null_mut()), value: AtomicU32::new(0) }
+    }
+
+    #[cfg(all(test, loom))]
+    fn empty() -> Self {
         Self { word: AtomicPtr::new(std::ptr::null_mut()), value: AtomicU32::new(0) }
     }
 
@@ -53,31 +114,47 @@ pub struct Lost;
 
 /// A mapping and the promises under which its bytes are the file's. Const, for static tables.
 #[repr(align(64))]
-pub struct LeasedView {
+pub struct LeasedView<V: View = FileView> {
     /// Odd while mapped; never the same again for another mapping (2^31 of them).
     version: AtomicU32,
-    view: FileView,
+    view: V,
     lease: Kept,
     life: Kept,
 }
 
 impl LeasedView {
     /// Nothing is mapped.
+    #[cfg(not(loom))]
     pub const fn empty() -> Self {
         let (lease, life) = (Kept::empty(), Kept::empty());
         Self { version: AtomicU32::new(0), view: FileView::empty(), lease, life }
     }
 
+    /// Bytes of the file; they hold if a later look at `holds` says so.
+    #[inline]
+    pub fn bytes(&self) -> usize {
+        self.view.bytes()
+    }
+
+    /// The share of pages that are in memory, of a sample, in percent; 100 where the kernel does
+    /// not tell. Only by the thread that mapped it, before others read it.
+    pub fn percent_in_memory(&self) -> u32 {
+        self.view.percent_in_memory()
+    }
+}
+
+impl<V: View> LeasedView<V> {
     /// Maps the first `bytes` of `fd` under two promises. One thread at a time, and only when
     /// nothing is mapped.
     ///
     /// # Errors
     /// The kernel's, as for [`FileView::map`]; the view stays empty.
     pub fn map(&self, fd: i32, bytes: usize, lease: Promise, life: Promise) -> Result<(), Errno> {
+        fence(Release); // P2: of the mapping before
         self.view.map(fd, bytes)?;
         self.lease.set(lease);
         self.life.set(life);
-        self.version.fetch_add(1, AcqRel);
+        self.version.fetch_add(1, AcqRel); // P2
         Ok(())
     }
 
@@ -85,6 +162,7 @@ impl LeasedView {
     pub fn unmap(&self) {
         if self.is_mapped() {
             self.version.fetch_add(1, AcqRel);
+            fence(Release); // P2
             self.view.unmap();
         }
     }
@@ -102,25 +180,13 @@ impl LeasedView {
         self.still(version) && version & 1 == 1
     }
 
-    /// Bytes of the file; they hold if a later look at `holds` says so.
-    #[inline]
-    pub fn bytes(&self) -> usize {
-        self.view.bytes()
-    }
-
-    /// The share of pages that are in memory, of a sample, in percent; 100 where the kernel does
-    /// not tell. Only by the thread that mapped it, before others read it.
-    pub fn percent_in_memory(&self) -> u32 {
-        self.view.percent_in_memory()
-    }
-
     /// Copies from byte `at` on into `into`: how many, fewer than it has at the end of the file.
     ///
     /// # Errors
     /// `Lost`: part of `into` may be written with anything.
     #[inline(always)]
     pub fn read(&self, at: usize, into: &mut [u8]) -> Result<usize, Lost> {
-        let version = self.version.load(Acquire);
+        let version = self.version.load(Acquire); // P2
         if version & 1 == 0 {
             return Err(Lost);
         }
@@ -157,12 +223,17 @@ impl LeasedView {
     /// True when everything that was loaded before this came from that mapping, and held.
     #[inline(always)]
     fn still(&self, version: u32) -> bool {
-        fence(Acquire);
-        self.lease.holds() && self.life.holds() && self.version.load(Relaxed) == version
+        fence(Acquire); // P1
+        let holds = self.lease.holds() && self.life.holds();
+        fence(Acquire); // P2: whose words these were
+        holds && self.version.load(Relaxed) == version
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, loom))]
+mod models;
+
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use std::io::Write;

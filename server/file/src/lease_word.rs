@@ -1,9 +1,10 @@
 //! The word of one lease in the node page: says whether nobody writes the file.
 
-use std::sync::atomic::{fence, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::node::{self, State};
+use heliostat_backend_lease::reader::Promise;
 use heliostat_base::mapping::SharedMapping;
 
 /// The word of one lease; lives as long as the process.
@@ -26,19 +27,16 @@ impl LeaseWord {
 
     /// Makes it Revoked if it is Active.
     pub fn withdraw(self) {
-        let active = node::word_of(self.id, State::Active);
-        let revoked = node::word_of(self.id, State::Revoked);
-        let (stored, unchanged) = (Ordering::AcqRel, Ordering::Relaxed);
-        // Where it is not Active there is nothing to withdraw.
-        let _ = self.word().compare_exchange(active, revoked, stored, unchanged);
+        self.promise().end(node::word_of(self.id, State::Revoked));
     }
 
     /// Whether the lease holds. What was copied before this was asked, was copied under it.
     pub fn is_active(self) -> bool {
-        // The copies may not be made later than this load: x86 keeps loads in order, the fence
-        // tells the compiler.
-        fence(Ordering::Acquire);
-        self.word().load(Ordering::Acquire) == node::word_of(self.id, State::Active)
+        self.promise().has_held()
+    }
+
+    fn promise(self) -> Promise {
+        Promise { word: self.word(), value: node::word_of(self.id, State::Active) }
     }
 
     fn word(self) -> &'static AtomicU32 {
