@@ -10,6 +10,7 @@ use heliostat_base::sys::{Errno, Sysno};
 use heliostat_control::policy::Access;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 
+use crate::behalf;
 use crate::house::House;
 use crate::paths::{self, errno, Found, Object, Rules, Sandbox, Start, PATH_MAX};
 
@@ -205,11 +206,26 @@ impl Call<'_> {
             _ => ResolveFlags::NO_SYMLINKS | ResolveFlags::BENEATH,
         };
         let flags = flags | OFlags::CLOEXEC;
-        let opened = rustix::fs::openat2(&found.folder, &found.name, flags, mode, safe);
+        let open = || rustix::fs::openat2(&found.folder, &found.name, flags, mode, safe);
+        let opened = match self.is_in_own_process(found) {
+            true => behalf::as_supervisor(open),
+            false => open(),
+        };
         if matches!(opened, Err(rustix::io::Errno::NOENT)) && found.access.is_none() {
             self.house.note_path(self, &found.path, Access::ReadOnly);
         }
         opened.map_err(errno)
+    }
+
+    /// Whether a walk of a caller that has become another user ended in its own process's folder, which
+    /// the kernel gives to root, and shows to the process all the same.
+    fn is_in_own_process(&self, found: &Found) -> bool {
+        if behalf::user().is_none() || found.object != Object::Process {
+            return false;
+        }
+        let below = found.path.strip_prefix("/proc").ok().and_then(Path::to_str);
+        let number = below.and_then(|below| below.split('/').next()?.parse::<i32>().ok());
+        number.is_some_and(|number| number == self.thread() || number == self.process())
     }
 
     /// A descriptor of the thread's where the path is empty and the flags say so

@@ -10,6 +10,7 @@ use heliostat_backend_seal::Listener;
 use heliostat_control::policy::record::Ask;
 use heliostat_control::policy::{Access, Policy};
 
+use crate::behalf::Behalf;
 use crate::births::Births;
 use crate::call::Call;
 use crate::filter::Fenced;
@@ -43,6 +44,8 @@ pub struct House {
     pub is_traced: bool,
     /// Users that it may become, if any.
     pub identities: Option<Identities>,
+    /// With whose ids its calls are answered, where it may become others.
+    pub behalf: Option<Behalf>,
     /// When the program began.
     pub begun: SystemTime,
     /// Static programs, and what is done to their code.

@@ -1,8 +1,8 @@
 //! Users that a program of root's may become, as its policy names them.
 //!
 //! Such a program keeps the right to change its ids, and none besides; each change is asked about, and
-//! only to ids of the named users. What it reaches is what is granted, whoever it is: files are
-//! opened here, with the rights of whoever started it.
+//! only to ids of the named users. What it reaches then is what is granted and what that user may reach
+//! (`behalf`).
 
 use std::collections::BTreeSet;
 
@@ -40,6 +40,11 @@ impl Identities {
     /// All that there are.
     pub fn any() -> Self {
         Self { any: true, ..Self::default() }
+    }
+
+    /// The numbers of these users; `None` for any.
+    pub fn numbers(&self) -> Option<Vec<u32>> {
+        (!self.any).then(|| self.users.iter().copied().collect())
     }
 
     /// Whether a user's id may be taken; -1 leaves it as it is.

@@ -6,6 +6,7 @@
 #![warn(missing_docs)]
 #![forbid(unsafe_code)]
 
+mod behalf;
 mod births;
 mod call;
 mod calls;
@@ -50,6 +51,7 @@ pub use fence::landlock_abi;
 pub use identity::Identities;
 pub use spaces::are_allowed as spaces_are_allowed;
 
+use crate::behalf::Behalf;
 use crate::births::Births;
 use crate::filter::Fenced;
 use crate::house::House;
@@ -163,6 +165,7 @@ pub fn seal(
         hides_users,
         ..fenced
     };
+    let behalf = plan.identities.as_ref().and_then(|_| Behalf::of_root());
     // Each grant is held open.
     let own_limit = limits::raise_descriptors();
     let report = report::Report::create(plan.folder);
@@ -195,13 +198,13 @@ pub fn seal(
         }
         Fork::Parent(child, hearer) => {
             // Both sides put their fences up at the same time.
-            own_fence::limit_calls().map_err(SealError::Fence)?;
+            own_fence::limit_calls(plan.identities.as_ref()).map_err(SealError::Fence)?;
             let listener = match hearer.hear() {
                 Some(number) if number >= 0 => handover.take(child, number),
                 other => Err(Errno(other.map_or(libc::ECHILD, |number| -number))),
             };
             let listener = Listener::new(listener.map_err(SealError::Fence)?);
-            let ground = Ground { roots, report, group, servers };
+            let ground = Ground { roots, report, group, servers, behalf };
             supervise(child, listener, ground, fenced, plan, given)
         }
     }
@@ -290,13 +293,14 @@ struct Ground {
     group: Option<MemoryGroup>,
     /// The text of /etc/resolv.conf.
     servers: String,
+    behalf: Option<Behalf>,
 }
 
 /// The parent's side: begins to answer. The child waits for the answer to its exec.
 fn supervise(
     child: i32,
     listener: Listener,
-    Ground { roots, report, group, servers }: Ground,
+    Ground { roots, report, group, servers, behalf }: Ground,
     fenced: Fenced,
     plan: Plan<'_>,
     given: Vec<PathGrant>,
@@ -326,6 +330,7 @@ fn supervise(
         fenced,
         is_traced: plan.traces,
         identities: plan.identities,
+        behalf,
         begun: SystemTime::now(),
         images: images::Images::default(),
         made: (!fenced.copies).then(net::Made::new),

@@ -21,6 +21,7 @@ use rustix::fs::{FileType, Mode, OFlags};
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
 use crate::filter;
+use crate::identity::Identities;
 use crate::paths::{errno, Root, Roots};
 
 /// What root's supervisor keeps: to act on files of others below a grant, as root's program would,
@@ -36,6 +37,9 @@ const KEPT: CapabilitySet = CapabilitySet::CHOWN
     // Attributes named trusted.* and security.* of root's programs; all else that it is for, mounts
     // and namespaces above all, the filter refuses.
     .union(CapabilitySet::SYS_ADMIN);
+
+/// And to answer on behalf of users that the program has become (`behalf`).
+const OF_IDS: CapabilitySet = CapabilitySet::SETUID.union(CapabilitySet::SETGID);
 
 type Rights = BitFlags<AccessFs>;
 
@@ -162,20 +166,24 @@ fn is_regular(fd: &OwnedFd) -> bool {
 }
 
 /// Gives up rights, and makes calls that it does not need fail with EPERM. This thread is the only
-/// one; those that it starts inherit it.
+/// one; those that it starts inherit it. `becomes`: the users that the program may become.
 ///
 /// # Errors
 /// Those of capset(2) and seccomp(2).
-pub fn limit_calls() -> Result<(), Errno> {
+pub fn limit_calls(becomes: Option<&Identities>) -> Result<(), Errno> {
     let _ = rustix::thread::clear_ambient_capability_set();
     let own = rustix::thread::capabilities(None).map_err(errno)?;
-    let permitted = own.permitted & KEPT;
+    let kept = match becomes {
+        Some(_) => KEPT | OF_IDS,
+        None => KEPT,
+    };
+    let permitted = own.permitted & kept;
     let sets = CapabilitySets {
-        effective: own.effective & KEPT,
+        effective: own.effective & kept,
         permitted,
         inheritable: CapabilitySet::empty(),
     };
     rustix::thread::set_capabilities(None, sets).map_err(errno)?;
     rustix::thread::set_no_new_privs(true).map_err(errno)?;
-    seal::restrict(&filter::of_supervisor())
+    seal::restrict(&filter::of_supervisor(becomes.map(Identities::numbers)))
 }

@@ -31,6 +31,10 @@ pub fn answer(house: &House, notice: Notice) -> Answer {
     if house.is_traced {
         trace::note(&call);
     }
+    let _acting = match &house.behalf {
+        Some(behalf) => behalf.take(&call)?,
+        None => None,
+    };
     files(&call)
         .or_else(|| names(&call))
         .or_else(|| net::answer(&call))

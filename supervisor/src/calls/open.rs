@@ -7,6 +7,7 @@ use heliostat_base::sys::{Errno, Sysno};
 use heliostat_control::policy::Access;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 
+use crate::behalf::as_supervisor;
 use crate::call::{own_name, Answer, Call, Last};
 use crate::paths::{self, errno, Found, Object, Rules};
 use crate::tree;
@@ -95,7 +96,8 @@ fn has_this_terminal(call: &Call<'_>) -> bool {
 fn has_no_number_left(call: &Call<'_>) -> bool {
     // The length of that directory is the number of its entries (proc(5), Linux 6.2).
     let folder = format!("{}/fd", call.thread());
-    let found = rustix::fs::statat(call.house.roots.proc(), folder, AtFlags::empty());
+    let proc = call.house.roots.proc();
+    let found = as_supervisor(|| rustix::fs::statat(proc, folder, AtFlags::empty()));
     let limit = heliostat_backend_seal::descriptors_max(call.thread());
     found.is_ok_and(|found| limit.is_some_and(|limit| found.st_size as u64 >= limit))
 }

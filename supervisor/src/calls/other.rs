@@ -3,6 +3,7 @@
 use heliostat_backend_seal::Reply;
 use heliostat_base::sys::{Errno, Sysno};
 
+use crate::behalf::Behalf;
 use crate::call::{Answer, Call};
 
 /// As on a kernel that was built without them.
@@ -55,6 +56,7 @@ fn identity(call: &Call<'_>) -> Option<Answer> {
     };
     let Some(id) = refused else {
         call.house.note_users(call, what == "user", count);
+        call.house.behalf.iter().for_each(Behalf::begins);
         return Some(Ok(Reply::Continue));
     };
     call.house.note_call(call, &format!("to become {what} {id}: no user that --user names"));

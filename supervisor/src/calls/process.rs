@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use heliostat_backend_seal::{self as seal, Reply};
 use heliostat_base::sys::{Errno, Sysno};
 
+use crate::behalf::Behalf;
 use crate::births;
 use crate::call::{Answer, Call, DONE};
 use crate::fence::CORE_BYTES_MAX;
@@ -187,6 +188,7 @@ fn groups(call: &Call<'_>) -> Answer {
         // The list lies in memory, which a second thread could change.
         let is_named = wanted.iter().all(|group| named.has_group(*group));
         let may = is_named && call.house.is_alone(call.thread());
+        call.house.behalf.iter().for_each(Behalf::begins);
         return if may { Ok(Reply::Continue) } else { Err(Errno(libc::EPERM)) };
     }
     // A server that root starts asks for what it has already; who never could is told so.
@@ -215,6 +217,8 @@ fn option(call: &Call<'_>) -> Answer {
     match call.int(0) {
         // Would hide the program from its supervisor, and from nobody else.
         libc::PR_SET_DUMPABLE => DONE,
+        // What a worker has become it remains: no right to change ids outlives the change.
+        libc::PR_SET_KEEPCAPS if call.house.identities.is_some() => DONE,
         libc::PR_SET_SECCOMP
         | libc::PR_SET_KEEPCAPS
         | libc::PR_SET_SECUREBITS

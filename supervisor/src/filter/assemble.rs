@@ -21,9 +21,10 @@ pub fn assemble(fenced: Fenced) -> Vec<Instruction> {
     of_rules(|number| table::rule(number, fenced), Verdict::Notify)
 }
 
-/// That of its supervisor.
-pub fn of_supervisor() -> Vec<Instruction> {
-    of_rules(supervisor::rule, supervisor::OTHERWISE)
+/// That of its supervisor; `users` are those that its threads may act for, or any.
+pub fn of_supervisor(users: Option<Option<Vec<u32>>>) -> Vec<Instruction> {
+    let ids = users.map(supervisor::rule_of_ids);
+    of_rules(|number| supervisor::rule(number, ids), supervisor::OTHERWISE)
 }
 
 fn of_rules(rule: impl Fn(u32) -> Rule, otherwise: Verdict) -> Vec<Instruction> {
@@ -94,7 +95,7 @@ mod tests {
 
     #[test]
     fn the_supervisor_makes_its_own_calls_and_no_others() {
-        let program = of_supervisor();
+        let program = of_supervisor(None);
         let verdict = |call: Sysno, args| run(&program, call as u32, args);
         let pass = Instruction::end(Verdict::Allow);
         let fails = Instruction::end(Verdict::Errno(libc::EPERM as u16));
@@ -121,6 +122,29 @@ mod tests {
         for call in [Sysno::execve, Sysno::execveat, Sysno::ptrace, Sysno::mount, Sysno::bpf] {
             assert_eq!(verdict(call, [0; 6]), fails, "{call}");
         }
+    }
+
+    #[test]
+    fn the_supervisor_takes_the_ids_of_users_that_are_named_and_gives_them_back() {
+        let none = u64::from(u32::MAX);
+        let verdict = |users, ids: [u64; 3]| {
+            let [real, effective, saved] = ids;
+            let args = [real, effective, saved, 0, 0, 0];
+            run(&of_supervisor(users), Sysno::setresuid as u32, args)
+        };
+        let pass = Instruction::end(Verdict::Allow);
+        let fails = Instruction::end(Verdict::Errno(libc::EPERM as u16));
+        let named = || Some(Some(vec![33, 41]));
+        for id in [0, 33, 41] {
+            assert_eq!(verdict(named(), [none, id, none]), pass, "{id}");
+            assert_eq!(verdict(None, [none, id, none]), fails, "{id}: nobody is named");
+        }
+        for ids in [[none, 34, none], [33, 33, none], [none, 33, 33], [none, none, none]] {
+            assert_eq!(verdict(named(), ids), fails, "{ids:?}");
+        }
+        assert_eq!(verdict(Some(None), [none, 34, none]), pass, "any, where all is granted");
+        let capset = run(&of_supervisor(None), Sysno::capset as u32, [0; 6]);
+        assert_eq!(capset, fails, "rights are settled where nobody becomes another");
     }
 
     #[test]

@@ -20,6 +20,9 @@ pub enum Condition {
     LowNot(u8, u32),
     /// The low word of the first argument is zero, that of the second is another number.
     LowZeroAndNot(u8, u8, u32),
+    /// The low words of the first and third argument are -1, that of the second is root's or one of
+    /// these: the effective user changes, the real and the saved one stay.
+    Effective(&'static [u32]),
     /// Low words of the first three arguments: domain, type without its flags, and protocol are
     /// each one of these.
     Socket(&'static [u32], &'static [u32], &'static [u32]),
@@ -70,6 +73,15 @@ pub fn instructions(condition: &Condition, otherwise: Verdict) -> Vec<Instructio
             whole.extend(one_of(1, SOCKET_TYPE, types));
             whole.extend(ends);
             whole.extend(one_of(2, u32::MAX, protocols));
+            whole
+        }
+        Condition::Effective(users) => {
+            let ends = [Instruction::skip(1), Instruction::end(otherwise)];
+            let mut whole = one_of(0, u32::MAX, &[u32::MAX]);
+            whole.extend(ends);
+            whole.extend(one_of(2, u32::MAX, &[u32::MAX]));
+            whole.extend(ends);
+            whole.extend(one_of(1, u32::MAX, &[&[0], users].concat()));
             whole
         }
         Condition::Option(levels) => return option(levels, otherwise),

@@ -12,14 +12,29 @@ use super::table::{Rule, NAMESPACES};
 /// What becomes of all other calls.
 pub const OTHERWISE: Verdict = Verdict::Errno(libc::EPERM as u16);
 
-/// The rule of a number.
-pub fn rule(number: u32) -> Rule {
+/// Users by number at most, so that the filter fits; of more than these any may be acted for.
+const USERS_MAX: usize = 100;
+
+/// The rule of setresuid(2) where threads act for these users, or for any: the real and the saved one stay.
+pub fn rule_of_ids(users: Option<Vec<u32>>) -> Rule {
+    match users.filter(|users| users.len() <= USERS_MAX) {
+        // It lives as long as the process.
+        Some(users) => Rule::If(Condition::Effective(users.leak())),
+        None => Rule::Always(Verdict::Allow),
+    }
+}
+
+/// The rule of a number; `ids`: that of changing the user.
+pub fn rule(number: u32, ids: Option<Rule>) -> Rule {
     let Some(call) = Sysno::new(number as usize) else { return Rule::Always(OTHERWISE) };
     if call == Sysno::clone3 {
         // Its flags lie in memory. libc goes on with clone.
         return Rule::Always(Verdict::Errno(libc::ENOSYS as u16));
     }
-    if MADE.contains(&call) {
+    if let (Some(rule), Sysno::setresuid) = (ids, call) {
+        return rule;
+    }
+    if MADE.contains(&call) || ids.is_some() && OF_IDS.contains(&call) {
         return Rule::Always(Verdict::Allow);
     }
     let conditional = CONDITIONAL.iter().find(|(conditional, _)| *conditional == call);
@@ -63,6 +78,10 @@ const MADE: &[Sysno] = &[
     Sysno::getegid, Sysno::getrlimit, Sysno::getrandom, Sysno::uname, Sysno::sysinfo,
     Sysno::landlock_create_ruleset, Sysno::landlock_add_rule, Sysno::landlock_restrict_self,
 ];
+
+/// To act for other users. Groups add nothing to what root's supervisor may do to files, and rights are
+/// only given up.
+const OF_IDS: &[Sysno] = &[Sysno::setresgid, Sysno::setgroups, Sysno::capget, Sysno::capset];
 
 const EXECUTABLE: u32 = libc::PROT_EXEC as u32;
 /// Requests: those of the listener (source: linux/seccomp.h), and not to wait.

@@ -17,6 +17,7 @@ use heliostat_control::policy::{Host, NamePattern, Policy};
 use rustix::net::{AddressFamily, SocketType};
 
 use super::socket::Socket;
+use crate::behalf::as_supervisor;
 use crate::call::{Answer, Call, DONE};
 
 /// How long the control plane may take for an answer: the stub waits no longer either.
@@ -106,7 +107,9 @@ pub fn connect(call: &Call<'_>, socket: &Socket) -> Answer {
     if socket.family != AddressFamily::UNIX || socket.kind != SocketType::SEQPACKET {
         return Err(Errno(libc::EPROTOTYPE));
     }
-    let Greeted(connection) = call.house.control.connect(call.process())?;
+    // The program's as a whole, whoever one of its processes has become.
+    let process = call.process();
+    let Greeted(connection) = as_supervisor(|| call.house.control.connect(process))?;
     call.check()?;
     let listener = &call.house.listener;
     listener.replace(call.notice.id, connection.fd(), call.int(0), true)?;

@@ -16,6 +16,7 @@ use rustix::fs::{Mode, OFlags};
 
 use super::message::{self, word_at, HEADER_BYTES};
 use super::send::{MESSAGES_MAX, MESSAGE_BYTES};
+use crate::behalf::as_supervisor;
 use crate::births;
 use crate::call::{Answer, Call};
 use crate::paths::errno;
@@ -60,7 +61,8 @@ fn judged(call: &Call<'_>, at: u64, count: u32, flags: i32) -> Answer {
 fn maps_of(call: &Call<'_>) -> rustix::io::Result<Vec<u8>> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
     let name = format!("{}/maps", call.thread());
-    let file = rustix::fs::openat(call.house.roots.proc(), name, flags, Mode::empty())?;
+    let proc = call.house.roots.proc();
+    let file = as_supervisor(|| rustix::fs::openat(proc, name, flags, Mode::empty()))?;
     let mut text = Vec::new();
     std::fs::File::from(file)
         .take(MAPS_MAX)

@@ -7,6 +7,7 @@ use heliostat_base::sys::Errno;
 use rustix::fs::{AtFlags, FileType};
 
 use super::made::Identity;
+use crate::behalf::as_supervisor;
 use crate::house::House;
 use crate::paths::{errno, numbers_in, Sandbox};
 
@@ -18,7 +19,8 @@ pub fn socket_at(proc: &OwnedFd, thread: i32, number: i32) -> Result<Identity, E
     if number < 0 {
         return Err(Errno(libc::EBADF));
     }
-    let found = rustix::fs::statat(proc, format!("{thread}/fd/{number}"), AtFlags::empty());
+    let entry = format!("{thread}/fd/{number}");
+    let found = as_supervisor(|| rustix::fs::statat(proc, entry, AtFlags::empty()));
     let status = found.map_err(|error| match error {
         rustix::io::Errno::NOENT => Errno(libc::EBADF),
         other => errno(other),

@@ -10,6 +10,7 @@ use heliostat_base::sys::Errno;
 use rustix::fs::{Mode, OFlags};
 
 use super::{errno, host_path, read_proc, Found, Roots, Start};
+use crate::behalf::as_supervisor;
 use crate::call::own_name;
 
 /// Opens the file of descriptor `number` of a process anew, with no more rights than the
@@ -58,7 +59,8 @@ pub fn copied(
 ) -> Result<OwnedFd, Errno> {
     let copy = copy(roots, process, number)?;
     let flags = rustix::fs::AtFlags::SYMLINK_NOFOLLOW;
-    rustix::fs::statat(&found.folder, found.name.as_c_str(), flags).map_err(errno)?;
+    let look = || rustix::fs::statat(&found.folder, found.name.as_c_str(), flags);
+    as_supervisor(look).map_err(errno)?;
     Ok(copy)
 }
 

@@ -36,6 +36,8 @@ use std::path::PathBuf;
 use heliostat_base::sys::Errno;
 use rustix::fs::{Dir, DirEntry, Mode, OFlags};
 
+use crate::behalf::as_supervisor;
+
 /// Symbolic links followed in one path (source: path_resolution(7)).
 pub const LINKS_MAX: usize = 40;
 /// Bytes of a path, its NUL included (source: limits.h).
@@ -147,7 +149,8 @@ fn own_descriptors() -> Option<&'static OwnedFd> {
 pub fn read_proc(proc: &OwnedFd, entry: &str) -> Option<Vec<u8>> {
     const STEP: usize = 4096;
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-    let file = rustix::fs::openat(proc, entry, flags, Mode::empty()).ok()?;
+    let open = || rustix::fs::openat(proc, entry, flags, Mode::empty());
+    let file = as_supervisor(open).ok()?;
     let mut text = Vec::new();
     loop {
         let end = text.len();
@@ -164,7 +167,7 @@ pub fn read_proc(proc: &OwnedFd, entry: &str) -> Option<Vec<u8>> {
 /// The entries of a folder of /proc that are numbers; none if there is no such folder.
 pub fn numbers_in(proc: &OwnedFd, folder: &str) -> Vec<i32> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let opened = rustix::fs::openat(proc, folder, flags, Mode::empty());
+    let opened = as_supervisor(|| rustix::fs::openat(proc, folder, flags, Mode::empty()));
     let Some(entries) = opened.ok().and_then(|fd| Dir::read_from(fd).ok()) else {
         return Vec::new();
     };

@@ -3,9 +3,14 @@
 //! Only for reading. Never memory, namespaces, or entries by which one process reaches into
 //! another (proc(5)).
 
-use rustix::fs::{Mode, OFlags};
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
+
+use heliostat_base::sys::Errno;
+use rustix::fs::{Mode, OFlags};
+
+use super::errno;
+use crate::behalf;
 
 /// Entries below /proc that every program may read.
 pub const COMMON: &[&str] = &[
@@ -114,6 +119,15 @@ impl Caller<'_> {
         *self.process.get_or_insert_with(|| self.sandbox.process_of(self.thread))
     }
 
+    /// Whether names below /proc lie in the caller's own process. Asked where it has become another
+    /// user; who has not may look into all of them.
+    pub fn is_own(&mut self, names: &[&str]) -> bool {
+        let Some(number) = names.first().and_then(|first| first.parse::<i32>().ok()) else {
+            return false;
+        };
+        behalf::user().is_some() && (number == self.thread || number == self.process())
+    }
+
     fn holds(&self, process: i32) -> bool {
         process == self.thread || Some(process) == self.process || self.sandbox.holds(process)
     }
@@ -173,6 +187,37 @@ pub fn descriptor(names: &[&str]) -> Option<(i32, i32)> {
 /// Whether names below /proc are a link to a file or folder: what it leads to has a name.
 pub fn is_place(names: &[&str]) -> bool {
     matches!(names, [_, "exe" | "cwd" | "root"] | [_, "task", _, "exe" | "cwd" | "root"])
+}
+
+/// Entries of a process that the kernel shows by the rights to look into it (proc(5)), and not by
+/// their modes.
+const LOOKED_INTO: &[&str] =
+    &["cwd", "exe", "maps", "root", "smaps", "smaps_rollup", "timers", "wchan"];
+
+/// Whether the user that the caller has become may see an entry of another process, whose folder is
+/// `folder`: a process that may be looked into has that user's folder.
+///
+/// # Errors
+/// EACCES.
+pub fn check_user(folder: &OwnedFd, names: &[&str]) -> Result<(), Errno> {
+    let (Some(user), Some(entry)) = (behalf::user(), names.last()) else { return Ok(()) };
+    if names.len() < 2 || names[0] == "sys" || !LOOKED_INTO.contains(entry) {
+        return Ok(());
+    }
+    let status = rustix::fs::fstat(folder).map_err(errno)?;
+    match status.st_uid == user {
+        true => Ok(()),
+        false => Err(Errno(libc::EACCES)),
+    }
+}
+
+/// Looks at an entry: at one of the caller's own process with the supervisor's rights, since the kernel
+/// gives the folders of who has become another to root, and them to itself all the same.
+pub fn by_owner<T>(is_own: bool, look: impl FnOnce() -> T) -> T {
+    match is_own {
+        true => behalf::as_supervisor(look),
+        false => look(),
+    }
 }
 
 /// Whether what is open lies in an instance of /proc.

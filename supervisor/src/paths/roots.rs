@@ -283,7 +283,8 @@ impl Roots {
 
     /// The directory /proc as it is listed: the processes of the sandbox.
     pub fn list_of_proc(&self, sandbox: &dyn super::Sandbox) -> Result<OwnedFd, Errno> {
-        let listed = self.skeleton.list_processes(&sandbox.all(), super::proc::COMMON);
+        let list = || self.skeleton.list_processes(&sandbox.all(), super::proc::COMMON);
+        let listed = crate::behalf::as_supervisor(list);
         listed.map_err(|error| Errno(error.raw_os_error().unwrap_or(libc::EIO)))?;
         let opened = rustix::fs::openat(self.skeleton.top(), "proc", OPEN, Mode::empty());
         opened.map_err(super::errno)

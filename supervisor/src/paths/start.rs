@@ -12,6 +12,7 @@ use rustix::fs::{Mode, OFlags};
 use super::here::Held;
 use super::proc::is_proc;
 use super::{errno, host_path, host_path_of_folder, Roots};
+use crate::behalf::as_supervisor;
 
 /// A directory of the program's, or whatever its descriptor stands for.
 #[derive(Debug)]
@@ -34,7 +35,8 @@ impl Start {
         if number != libc::AT_FDCWD {
             return Self::open(roots, thread, number).map(|fd| Self::from(roots, fd));
         }
-        let held = match roots.here().find(roots.proc(), &Self::entry(thread, number)?) {
+        let entry = Self::entry(thread, number)?;
+        let held = match as_supervisor(|| roots.here().find(roots.proc(), &entry)) {
             Some(held) => held,
             None => roots.here().hold(Self::open(roots, thread, number)?),
         };
@@ -45,7 +47,9 @@ impl Start {
     pub fn open(roots: &Roots, thread: i32, number: i32) -> Result<OwnedFd, Errno> {
         let entry = Self::entry(thread, number)?;
         let flags = OFlags::PATH | OFlags::CLOEXEC;
-        let opened = rustix::fs::openat(roots.proc(), entry, flags, Mode::empty());
+        let open = || rustix::fs::openat(roots.proc(), entry, flags, Mode::empty());
+        // It is the program's already, whoever that has become.
+        let opened = as_supervisor(open);
         opened.map_err(|error| Self::no_entry(number, errno(error)))
     }
 
@@ -56,7 +60,8 @@ impl Start {
         if let Ok(copy) = seal::descriptor_of(thread, number) {
             return status::stat(std::os::fd::OwnedFd::from(copy));
         }
-        let found = status::stat_at(roots.proc(), &Self::entry(thread, number)?);
+        let entry = Self::entry(thread, number)?;
+        let found = as_supervisor(|| status::stat_at(roots.proc(), &entry));
         found.map_err(|error| Self::no_entry(number, error))
     }
 

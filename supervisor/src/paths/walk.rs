@@ -243,6 +243,10 @@ impl<'a> Walk<'a> {
         if !proc::exists(&self.caller, &names) {
             return Err(Errno(libc::ENOENT));
         }
+        let is_own = self.caller.is_own(&names);
+        if !is_own {
+            proc::check_user(&self.folder()?, &names)?;
+        }
         if let Some(text) = proc::link(&mut self.caller, &names) {
             if enters || follows {
                 self.follow(text.as_bytes())?;
@@ -255,15 +259,17 @@ impl<'a> Walk<'a> {
             return Err(Errno(libc::ELOOP));
         }
         if let Some((process, number)) = proc::descriptor(&names).filter(|_| enters || follows) {
-            return self.step_to_descriptor((process, number), name, enters);
+            let descriptor = (process, number);
+            return self.step_to_descriptor(descriptor, name, enters, is_own);
         }
         if proc::is_place(&names) && (enters || follows) {
             let to = rustix::fs::readlinkat(&self.folder()?, &name, Vec::with_capacity(256));
             self.follow(&to.map_err(errno)?.into_bytes())?;
             return Ok(None);
         }
-        let node =
-            rustix::fs::openat(&self.folder()?, &name, LOOK, Mode::empty()).map_err(errno)?;
+        let folder = self.folder()?;
+        let look = || rustix::fs::openat(&folder, &name, LOOK, Mode::empty());
+        let node = proc::by_owner(is_own, look).map_err(errno)?;
         // What is open now stays this process's; its number may have been another's before.
         if !proc::exists(&self.caller, &names) {
             return Err(Errno(libc::ENOENT));
@@ -289,8 +295,11 @@ impl<'a> Walk<'a> {
         (process, number): (i32, i32),
         name: OsString,
         enters: bool,
+        is_own: bool,
     ) -> Result<Option<Found>, Errno> {
-        let fd = proc::opened(&self.folder()?, &name).ok_or(Errno(libc::ENOENT))?;
+        let folder = self.folder()?;
+        let fd = proc::by_owner(is_own, || proc::opened(&folder, &name));
+        let fd = fd.ok_or(Errno(libc::ENOENT))?;
         let path = host_path(&fd);
         if let Some(name) = path.and_then(|path| self.roots.name_of_open(&fd, &path)) {
             self.follow(name.as_os_str().as_bytes())?;
