@@ -44,6 +44,9 @@ pub fn rule(number: u32, fenced: Fenced) -> Rule {
     if fenced.hides_users && NAMES_USERS.contains(&call) {
         return Rule::Always(Verdict::Notify);
     }
+    if fenced.hides_users && IDENTITIES.contains(&call) {
+        return Rule::Always(Verdict::Notify);
+    }
     if fenced.becomes && (IDENTITIES.contains(&call) || OF_FILES.contains(&call)) {
         return Rule::Always(Verdict::Notify);
     }
