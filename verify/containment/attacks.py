@@ -67,7 +67,8 @@ class Theatre:
 
     def __init__(self, tools: Path, heliostat: Path, house: Path):
         self.tools, self.heliostat, self.house = tools, heliostat, house
-        own_user = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
+        # An ordinary user's theatre takes rights over namespaces of its own, and stays that user.
+        own_user = [] if os.geteuid() == 0 else ["--map-current-user", "--keep-caps"]
         spaces = ["--mount", "--pid", "--fork", "--kill-child", "--ipc", "--net", "--uts", "--mount-proc"]
         command = ["unshare", *own_user, *spaces, sys.executable, str(HERE / "theatre.py"), str(tools)]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)

@@ -56,7 +56,7 @@ class Stage:
         self.queue = foreign.queue(self.queue_name)
         self.shared = Path(f"/dev/shm/containment-{self.nonce}")
         self.shared.write_text(self.word)
-        os.chown(self.shared, user, user)
+        os.chown(self.shared, user, user if os.geteuid() == 0 else -1)
 
     def grants(self) -> list[str]:
         """The grants as `heliostat run` takes them."""
@@ -247,7 +247,7 @@ def _name_again(folder: Path) -> None:
 def _give(folder: Path, user: int) -> None:
     """The stage belongs to the user whose program attacks."""
     for path in (folder, *folder.rglob("*")):
-        os.chown(path, user, user, follow_symlinks=False)
+        os.chown(path, user, user if os.geteuid() == 0 else -1, follow_symlinks=False)
 
 
 def _set_user_id(folder: Path, tools: Path) -> None:

@@ -10,6 +10,7 @@ which also shows that the seal works inside a container.
 
 from __future__ import annotations
 
+import ctypes
 import fcntl
 import json
 import os
@@ -35,8 +36,16 @@ STOPPED_LOOKS = 10
 MANY = 30
 # A descriptor of the folder outside, left open by carelessness (CVE-2024-21626).
 LEAKED = 17
+# prctl(2).
+PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL = 47, 4
+libc = ctypes.CDLL(None)
 # The victim's wires, victim.c.
 ASK, ANSWER = 3, 4
+
+
+def identity(user: int) -> dict:
+    """How a process is started as that user; an ordinary user's theatre has no other."""
+    return {"user": user, "group": user, "extra_groups": []} if os.geteuid() == 0 else {}
 
 
 class Play:
@@ -67,15 +76,14 @@ class Play:
             stderr=log,
             env=environment,
             cwd=self.stage.folder,
-            user=user,
-            group=user,
-            extra_groups=[],
+            **identity(user),
             pass_fds=(ASK, ANSWER, LEAKED),
             preexec_fn=self._wire,
         )
 
     def _wire(self) -> None:
-        """The victim's wires at 3 and 4, and the descriptor that somebody forgot to close."""
+        """The victim's wires at 3 and 4, and the descriptor that somebody forgot to close; no rights of the theatre's."""
+        libc.prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
         os.dup2(self.ask_in, ASK)
         os.dup2(self.answer_out, ANSWER)
         os.dup2(os.open(self.stage.folder / "outside", os.O_RDONLY), LEAKED)
@@ -249,7 +257,7 @@ def main() -> None:
     for turn, line in enumerate(sys.stdin):
         request = json.loads(line)
         if request["control"]:
-            subprocess.run(request["control"], user=request["user"], env={**os.environ, **request["environment"]}, check=True)
+            subprocess.run(request["control"], **identity(request["user"]), env={**os.environ, **request["environment"]}, check=True)
         play = Play(tools, request, turn)
         try:
             report = play.act()
