@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
 import re
 import shutil
 import subprocess
@@ -15,6 +16,8 @@ HERE = Path(__file__).parent
 FLAGS = ["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread"]
 ENTRY = re.compile(r"^    ATTACK\((\w+), (ANYONE|ROOT|ORDINARY|NEVER)\)", re.MULTILINE)
 ORDINARY_USER = 65534
+# Whom a program of root's may become in attacks on ids.
+WORKER = "www-data"
 PROCESSES_MAX, MEMORY_MAX = 64, 256 << 20
 LIMITED = ("fork_bomb", "fork_bombs_together", "thread_bomb", "memory_bomb")
 
@@ -81,12 +84,15 @@ class Theatre:
         environment = {"RACE_MS": str(race_ms), "ATTACKER": str(program), "HELIOSTAT_SOCKET": str(socket)}
         environment |= {"CONTROL_SOCKET": str(socket), "XDG_RUNTIME_DIR": str(self.house)}
         environment |= {"PROCESSES_MAX": str(PROCESSES_MAX), "MEMORY_MAX": str(MEMORY_MAX)}
+        worker = pwd.getpwnam(WORKER)
+        environment |= {"WORKER_USER": str(worker.pw_uid), "WORKER_GROUP": str(worker.pw_gid)}
         environment |= {} if sealed else {"PROVE": "1"}
         command = [str(program), attack]
         if attack.startswith("library_"):
             program = self.tools / "library.py"
             command = ["/usr/bin/python3", str(program), attack]
-        seal = [str(self.heliostat), "run", "--sealed", "--env", "*", *limits, "--grant", str(program)]
+        becomes = ["--user", WORKER] if attack.startswith("ids_") and user == 0 else []
+        seal = [str(self.heliostat), "run", "--sealed", "--env", "*", *limits, *becomes, "--grant", str(program)]
         control = [str(self.heliostat), "run", "--", "/bin/true"] if attack.startswith("control_") else []
         request = {"user": user, "command": command, "environment": environment}
         request |= {"sealed": seal if sealed else [], "control": control, "kill": kill}

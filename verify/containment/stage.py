@@ -21,10 +21,14 @@ from pathlib import Path
 import foreign
 
 GRANTS = ("rw:rw", "ro:ro", "data:rw", "data/sub/keys:ro", "data/sub/hollow:ro", "data/pinned:ro", "shown:stat",
-          "data/looked:stat")  # fmt: skip
+          "data/looked:stat", "kept:rw")  # fmt: skip
 # Where an attack may do what it likes; everything else is compared.
 FREE = ("rw", "data")
 GUARDED = ("data/looked", "data/sub/keys", "data/sub/hollow", "data/pinned", "data/pinned-other", "data/twin")
+# A folder below /tmp, of which these parts are granted.
+SHELF_GRANTS = ("rw:rw", "ro:ro")
+# Where the theatre sees the message queues outside.
+QUEUES = Path("/dev/shm/queues")
 # What an outsider makes of two of them when an attack asks for it.
 RENAMED = ("data/sub/renamed", "data/pinned-before", "rw/carried", "rw/pinned")
 # What every program may open for writing, and nobody describe.
@@ -44,6 +48,7 @@ class Stage:
         self.folder.chmod(0o755)
         self.doors = Doors(self.folder, self.nonce, user)
         _plant(self.folder, tools, self.word)
+        self.shelf = _shelf(self.word, user)
         _give(self.folder, user)
         _set_user_id(self.folder, tools)
         self.key = 0x48450000 + turn * 4
@@ -60,13 +65,15 @@ class Stage:
 
     def grants(self) -> list[str]:
         """The grants as `heliostat run` takes them."""
-        return [word for grant in GRANTS for word in ("--grant", f"{self.folder}/{grant}")]
+        places = [f"{self.folder}/{grant}" for grant in GRANTS] + [f"{self.shelf}/{grant}" for grant in SHELF_GRANTS]
+        return [word for place in places for word in ("--grant", place)]
 
     def environment(self) -> dict[str, str]:
         """What an attack is told; more than a real attacker would know."""
         kind, handle = foreign.handle_of(self.folder / "outside/secret")
         return {
             "STAGE": str(self.folder),
+            "SHELF": str(self.shelf),
             "SECRET_HANDLE": handle,
             "SECRET_HANDLE_TYPE": str(kind),
             "SHM_KEY": str(self.key),
@@ -86,6 +93,8 @@ class Stage:
         for kind in ("shm", "sem", "msg"):
             seen[f"System V {kind}"] = Path(f"/proc/sysvipc/{kind}").read_text()
         seen["POSIX queue"] = foreign.messages_in(self.queue)
+        seen["POSIX queues"] = sorted(path.name for path in QUEUES.iterdir())
+        seen |= {f"/tmp/{name}": how for name, how in _tree_of_shelf(self.shelf).items()}
         seen["/dev/shm"] = {path.name: path.read_bytes() for path in Path("/dev/shm").iterdir() if path.is_file()}
         for switch in ("hostname", "core_pattern", "randomize_va_space"):
             seen[switch] = Path("/proc/sys/kernel", switch).read_text()
@@ -127,9 +136,12 @@ class Stage:
         subprocess.run(["umount", str(self.folder / "data/twin")], check=False)
         foreign.remove_ipc(*self.ipc)
         foreign.remove_queue(self.queue_name, self.queue)
-        for path in (self.shared, self.shared.with_name(self.shared.name + "-more")):
+        more = f"{self.shared.name}-more"
+        left = [self.shared.with_name(name) for name in (self.shared.name, more, f"sem.{more}")]
+        for path in (*left, QUEUES / "heliostat-attack"):
             path.unlink(missing_ok=True)
-        subprocess.run(["rm", "-rf", str(self.folder)], check=False)  # which knows paths of any length
+        shelves = map(str, self.shelf.parent.glob(f"{self.shelf.name}*"))
+        subprocess.run(["rm", "-rf", *shelves, str(self.folder)], check=False)  # which knows paths of any length
 
 
 class Doors:
@@ -214,17 +226,20 @@ def _visited(door: socket.socket) -> bool:
 
 def _plant(folder: Path, tools: Path, word: str) -> None:
     for name in ("rw", "ro/sub", "data/sub/keys", "data/sub/hollow", "data/sub/free", "data/other/keys", "outside/empty", "shown",
-                 "data/looked"):  # fmt: skip
+                 "data/looked", "kept/closed", "data/open"):  # fmt: skip
         (folder / name).mkdir(parents=True)
     texts = {"rw/own": "own\n", "ro/public": "public\n", "ro/note": "note\n", "ro/sub/note": "note\n"}
     texts |= {"data/sub/keys/key": "key\n", "data/sub/free/file": "file\n", "data/pinned": "pinned\n"}
     texts |= {"data/other/keys/key": "another\n", "outside/secret": word, "outside/loose": "loose\n"}
     texts |= {"outside/log": word + "\n", "shown/secret": word, "data/looked/secret": word}
+    texts |= {"kept/root-only": word, "kept/closed/inside": word}
     for name, text in texts.items():
         (folder / name).write_text(text)
     for name in ("ro/public", "ro/note", "outside/secret", "outside/loose", "shown/secret", "data/looked/secret"):
         os.setxattr(folder / name, "user.word", word.encode())
     (folder / "outside/secret").chmod(0o600)
+    for name, mode in {"kept/root-only": 0o600, "kept/closed": 0o700, "kept": 0o755, "data/open": 0o777}.items():
+        (folder / name).chmod(mode)
     (folder / "outside/loose").chmod(0o666)
     for link, target in {"rw/planted": "outside/secret", "rw/planted-folder": "outside", "ro/planted": "outside/loose"}.items():
         (folder / link).symlink_to(folder / target)
@@ -232,6 +247,29 @@ def _plant(folder: Path, tools: Path, word: str) -> None:
     _name_again(folder)
     for name, tool in {"ro/tool": "granted-tool", "outside/tool": "tool", "outside/dynamic-tool": "dynamic-tool"}.items():
         shutil.copy(tools / tool, folder / name)
+
+
+def _shelf(word: str, user: int) -> Path:
+    """A folder in /tmp, which a sealed program has its own one of."""
+    shelf = Path(tempfile.mkdtemp(prefix="containment-shelf-", dir="/tmp"))
+    for name, mode in {"": 0o755, "rw": 0o755, "ro": 0o755, "open": 0o777}.items():
+        (shelf / name).mkdir(exist_ok=True)
+        (shelf / name).chmod(mode)
+    for name, text in {"secret": word, "ro/file": "file\n", "open/file": "file\n"}.items():
+        (shelf / name).write_text(text)
+    (shelf / "open/file").chmod(0o666)
+    (shelf / "rw/link").symlink_to("../secret")
+    _give(shelf, user)
+    return shelf
+
+
+def _tree_of_shelf(shelf: Path) -> dict[str, object]:
+    """What is not granted for writing there, by whatever name it has now."""
+    seen = {}
+    for top in sorted(shelf.parent.glob(f"{shelf.name}*")):
+        paths = [path for path in (top, *sorted(top.rglob("*"))) if path.relative_to(top).parts[:1] != ("rw",)]
+        seen |= {str(path.relative_to(shelf.parent)): _look(path) for path in paths}
+    return seen
 
 
 def _name_again(folder: Path) -> None:

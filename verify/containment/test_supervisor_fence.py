@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import errno
 import os
+import pwd
 import subprocess
 import time
 from pathlib import Path
 
 import pytest
-from attacks import ORDINARY_USER
+from attacks import ORDINARY_USER, WORKER
 from heliostat_run import BINARY
 
 pytestmark = pytest.mark.heliostat
 HERE = Path(__file__).parent
 USERS = (0, ORDINARY_USER) if os.geteuid() == 0 else (os.geteuid(),)
 OPEN, MMAP, IOCTL, SOCKET, FORK, EXECVE, CHMOD, PTRACE, UNSHARE = 257, 9, 16, 41, 57, 59, 90, 101, 272
-PIDFD_OPEN, PIDFD_GETFD, GETPID = 434, 438, 39
+PIDFD_OPEN, PIDFD_GETFD, GETPID, SETREGID = 434, 438, 39, 114
 AT_FDCWD = -100
 X32 = 0x40000000
 # What nobody needs who opens files and sockets for others (source: asm/unistd_64.h).
@@ -139,6 +140,21 @@ def test_its_filter_is_a_list_of_what_it_makes(sealed):
     assert {name: answer for name, answer in answers.items() if answer not in (-errno.EPERM, -errno.ENOSYS)} == {}
     unknown = [sealed.call(number, 0) for number in (512, 600, 100_000)]
     assert set(unknown) <= {-errno.EPERM, -errno.ENOSYS}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only a program of root's becomes another user")
+def test_it_takes_the_ids_of_users_that_are_named_and_of_no_others(inject, tmp_path):
+    """As the effective ones, from which it finds back: the real and the saved ones stay root's."""
+    for name in ("own", "read"):
+        (tmp_path / name).mkdir()
+    user, stranger, refused = pwd.getpwnam(WORKER).pw_uid, 4711, -errno.EPERM
+    one = Sealed(inject, tmp_path, 0, "--user", WORKER)
+    for ids in ((-1, stranger, -1), (user, -1, -1), (-1, -1, user), (user, user, user), (stranger, user, stranger)):
+        assert one.call(NEVER_MADE["setresuid"], *ids) == refused, ids
+    for name in ("setuid", "setreuid", "setfsuid", "setgid", "setregid", "setfsgid"):
+        assert one.call(NEVER_MADE.get(name, SETREGID), user, user) == refused, name
+    assert [one.call(NEVER_MADE["setresuid"], -1, id, -1) for id in (user, 0)] == [0, 0]
+    one.close()
 
 
 def test_files_that_are_not_granted_stay_closed(sealed):

@@ -25,7 +25,7 @@ import termios
 import time
 from pathlib import Path
 
-from stage import Stage
+from stage import QUEUES, Stage
 
 SECONDS_MAX = 90.0
 ANSWER_SECONDS_MAX = 60.0
@@ -251,6 +251,8 @@ def main() -> None:
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=1777", "none", "/dev/shm"], check=True)
     _own_devices()
+    QUEUES.mkdir()
+    subprocess.run(["mount", "-t", "mqueue", "none", str(QUEUES)], check=True)
     tools = Path(sys.argv[1])
     while os.open("/dev/null", os.O_RDONLY) < LEAKED:  # so that no other descriptor has these numbers
         continue

@@ -62,9 +62,8 @@ static void posix_queues(void) {
     must_fail(queue < 0 ? queue : CALL(mq_timedreceive, queue, text, sizeof text, 0L, past), "mq_receive");
     must_fail(CALL(mq_unlink, getenv("QUEUE")), "mq_unlink");
     struct mq_attr attributes = {.mq_maxmsg = 1, .mq_msgsize = 8};
-    /* Allowed in a namespace of their own. */
+    /* Allowed in a namespace of their own, and left: the stage sees whether anybody finds it. */
     long made = CALL(mq_open, "heliostat-attack", O_CREAT | O_RDWR, 0666, &attributes);
-    CALL(mq_unlink, "heliostat-attack");
     for (long number = 0; number < 64; number++)
         if (number != made)
             must_fail(CALL(mq_timedreceive, number, text, sizeof text, 0L, past), "a queue that lay about");
@@ -78,7 +77,12 @@ static void posix_shared_memory(void) {
     must_fail(CALL(openat, AT_FDCWD, path, O_WRONLY), "an outsider's file in /dev/shm, for writing");
     must_fail(CALL(unlink, path), "an outsider's file in /dev/shm unlinked");
     snprintf(path, sizeof path, "/dev/shm/%s-more", getenv("SHM_NAME"));
-    /* Allowed in a folder of their own: the stage sees whether anybody finds it. */
+    char names[32768];
+    long folder = CALL(openat, AT_FDCWD, "/dev/shm", O_RDONLY | O_DIRECTORY);
+    long length = folder < 0 ? folder : CALL(getdents64, folder, names, sizeof names);
+    must_fail(length > 0 && memmem(names, length, getenv("SHM_NAME"), strlen(getenv("SHM_NAME"))) ? 0 : -ENOENT,
+              "an outsider's name in the list of /dev/shm");
+    /* Allowed in a folder of their own, and left: the stage sees whether anybody finds it. */
     CALL(openat, AT_FDCWD, path, O_CREAT | O_RDWR, 0666);
     all_refused();
 }
