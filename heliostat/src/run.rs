@@ -111,9 +111,11 @@ fn run_sealed(mut environment: Environment, arguments: &RunArguments, file: &Pat
     let file = file.canonicalize().unwrap_or_else(|_| file.to_owned());
     // The stub reads the list of lists, and those of other libraries than libc, beside that of libc.
     let (list, stub) = (cache_sites().ok(), find_stub().ok());
-    let both = stub.as_deref().zip(list.as_deref());
-    if let Some(image) = both.and_then(|(stub, list)| image_of_libc(stub, list)) {
-        environment.set(IMAGE_VARIABLE, image);
+    if let Some((stub, list)) = stub.as_deref().zip(list.as_deref()) {
+        // The stub looks for lists in the folder of the image only, also where there is none: what it
+        // asks for elsewhere would count as refused to the program.
+        let none = || list.with_file_name("none.image");
+        environment.set(IMAGE_VARIABLE, image_of_libc(stub, list).unwrap_or_else(none));
     }
     let sites = list.and_then(|list| Some(list.parent()?.to_owned()));
     let needed = [Some(file.clone()), stub, sites].into_iter().flatten();
