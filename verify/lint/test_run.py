@@ -1,5 +1,6 @@
 """The runner of the tests: what fails once is run again and named; what fails twice, or often, fails."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -17,7 +18,9 @@ def run_tests(folder: Path, body: str, count: int, *words: str) -> subprocess.Co
     tests = [f"def test_{number}():\n{body.format(number)}" for number in range(count)]
     (folder / "test_drawn.py").write_text("\n".join(["import pathlib", *tests]))
     command = [sys.executable, "-c", RUN, *words]
-    place = {"PYTHONPATH": str(VERIFY), "PATH": "/usr/bin:/bin"}
+    # Where the tests' own modules are, if they are not the interpreter's.
+    modules = [str(VERIFY), *filter(None, [os.environ.get("PYTHONPATH")])]
+    place = {"PYTHONPATH": os.pathsep.join(modules), "PATH": "/usr/bin:/bin"}
     return subprocess.run(command, cwd=folder, env=place, capture_output=True, text=True, timeout=60)
 
 

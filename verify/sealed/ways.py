@@ -122,4 +122,5 @@ def difference(expected: Outcome, found: Outcome, way: Way) -> str:
 
 def python_grants() -> tuple:
     """What this Python itself needs to be read, where it is not the system's."""
-    return tuple(f"{path}:ro" for path in sorted({sys.prefix, sys.base_prefix}) if not path.startswith("/usr"))
+    own = {sys.prefix, sys.base_prefix, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))}
+    return tuple(f"{path}:ro" for path in sorted(own) if not path.startswith("/usr"))
