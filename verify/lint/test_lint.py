@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atomics
+import circles
 import crate_graph
 import documents
 import lengths
@@ -181,3 +183,52 @@ def test_safety_comment_that_says_what_meets_the_obligation_is_allowed(reason):
 def test_subject_of_73_characters_is_refused_and_of_72_allowed():
     assert reasons.judge_subjects(["x" * 73])
     assert reasons.judge_subjects(["x" * 72]) == []
+NAMES = "use std::sync::atomic::AtomicU32;\n"
+
+
+def test_an_atomic_of_stds_needs_an_entry_and_an_entry_an_atomic():
+    assert atomics.judge({"a/src/b.rs": NAMES}, [])
+    assert atomics.judge({"a/src/b.rs": NAMES}, ["a/src/b.rs"]) == []
+    assert atomics.judge({"a/src/b.rs": "use heliostat_base::sync::AtomicU32;\n"}, ["a/src/b.rs"])
+    assert atomics.judge({}, ["a/src/gone.rs"])
+
+
+@pytest.mark.parametrize(
+    "path", ["a/tests/b.rs", "a/src/b/tests.rs", "a/src/b_tests.rs", "bench/a/src/b.rs", "a/README.md"]
+)
+def test_tests_and_measurements_may_name_any_atomic(path):
+    assert atomics.judge({path: NAMES}, []) == []
+
+
+def test_an_atomic_behind_the_first_test_is_a_tests():
+    assert atomics.judge({"a/src/b.rs": "#[cfg(test)]\nmod tests {\n    " + NAMES + "}\n"}, []) == []
+
+
+def crate(**modules: str) -> dict[str, str]:
+    """The files of a crate in folder `a`."""
+    return {f"a/src/{name.replace('__', '/')}.rs": text for name, text in modules.items()}
+
+
+def test_two_modules_that_use_each_other_need_an_entry():
+    files = crate(b="use crate::c::Item;\n", c="fn f() { crate::b::g() }\n")
+    assert circles.judge(files, [])
+    assert circles.judge(files, ["a/src: b c"]) == []
+    assert circles.judge(files, ["a/src: b c d"])
+
+
+def test_an_entry_that_is_no_circle_any_more_is_refused():
+    assert circles.judge(crate(b="use crate::c::Item;\n", c=""), ["a/src: b c"])
+
+
+def test_a_circle_is_seen_through_groups_children_and_super():
+    files = crate(b="use crate::{c::{self, Item}, d};\n", c="mod e;\n", c__e="use super::super::d::X;\n", d="use super::b;\n")
+    assert circles.lines(circles.circles(files)) == ["a/src: b c d"]
+
+
+def test_parents_and_children_tests_and_comments_make_no_circle():
+    files = crate(
+        b="use self::c::Item;\n// crate::d::x\n",
+        b__c="use super::Other;\n",
+        d="use crate::b;\n#[cfg(test)]\nmod tests {}\n",
+    )
+    assert circles.judge(files, []) == []
