@@ -4,7 +4,7 @@ mod support;
 
 use heliostat_backend_pages::live::LiveMemory;
 use heliostat_client::session;
-use heliostat_stub::snapshot::{publish_as, EngineKind, Region, Settings};
+use heliostat_stub_snapshot::{publish_as, EngineKind, Region, Settings};
 use support::*;
 
 /// Not a test: the producer's part. Does nothing when run by itself.

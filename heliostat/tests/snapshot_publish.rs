@@ -8,7 +8,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 
 use heliostat_backend_pages::live::LiveMemory;
 use heliostat_client::session;
-use heliostat_stub::snapshot::{attach, publish_as, Attachment, EngineKind, Region, Settings};
+use heliostat_stub_snapshot::{attach, publish_as, Attachment, EngineKind, Region, Settings};
 use rustix::process::{kill_process, Pid, Signal};
 use serde_json::Value;
 use support::*;

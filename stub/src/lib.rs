@@ -14,7 +14,6 @@ pub mod file;
 pub mod net;
 pub mod process;
 pub mod report;
-pub mod snapshot;
 pub mod table;
 pub mod thread;
 pub mod uring;

@@ -76,7 +76,7 @@ def test_edge_against_the_direction_is_refused(edge):
         ("stub", "ring"),
         ("bind/posix", "interpose"),
         ("heliostatd", "service/net"),
-        ("heliostat", "stub"),
+        ("heliostat", "stub/snapshot"),
         ("heliostat", "supervisor"),
         ("supervisor", "control"),
         ("heliostatd", "backend/lease"),

@@ -1,6 +1,6 @@
 //! What a version costs its consumer: attaching, going on to the next, and reading.
 
-use heliostat_stub::snapshot::View;
+use heliostat_stub_snapshot::View;
 
 use crate::memory::{self, Dirty, Memory};
 use crate::producer::{timed, Producer};

@@ -1,6 +1,6 @@
 //! Versions as slabs beside versions in chunks: publishing, and what a contiguous view costs.
 
-use heliostat_stub::snapshot::{Attachment, Placement, View};
+use heliostat_stub_snapshot::{Attachment, Placement, View};
 
 use crate::memory::{self, Dirty};
 use crate::producer::{timed, Producer};

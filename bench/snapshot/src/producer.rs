@@ -2,7 +2,7 @@
 
 use heliostat_backend_pages::live::LiveMemory;
 use heliostat_base::clock;
-use heliostat_stub::snapshot::{Attachment, Placement, Published, Region, Settings};
+use heliostat_stub_snapshot::{Attachment, Placement, Published, Region, Settings};
 
 use crate::memory::{Dirty, Memory};
 use crate::Failure;

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 use std::time::Duration;
 
 use heliostat_backend_pages::live::LiveMemory;
-use heliostat_stub::snapshot::{Attachment, Region, Settings, View};
+use heliostat_stub_snapshot::{Attachment, Region, Settings, View};
 
 use crate::arena::Arena;
 use crate::process::{forked, write_file};

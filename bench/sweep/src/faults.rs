@@ -2,7 +2,7 @@
 
 use heliostat_backend_pages::live::LiveMemory;
 use heliostat_base::clock::{self, CycleRate};
-use heliostat_stub::snapshot::{EngineKind, Region, Settings};
+use heliostat_stub_snapshot::{EngineKind, Region, Settings};
 use serde_json::{json, Value};
 
 use crate::memory::Floats;

@@ -3,7 +3,7 @@
 //! Processor time of the producer for writing and publishing, less the same writes alone.
 
 use heliostat_backend_pages::live::LiveMemory;
-use heliostat_stub::snapshot::{EngineKind, Region, Settings};
+use heliostat_stub_snapshot::{EngineKind, Region, Settings};
 use serde_json::{json, Value};
 
 use crate::memory::Floats;

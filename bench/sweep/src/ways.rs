@@ -2,7 +2,7 @@
 
 use heliostat_backend_pages::live::LiveMemory;
 use heliostat_base::clock;
-use heliostat_stub::snapshot::{Attachment, EngineKind, Region, Settings, View};
+use heliostat_stub_snapshot::{Attachment, EngineKind, Region, Settings, View};
 
 use crate::board::Board;
 use crate::memory::Floats;

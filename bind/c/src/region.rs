@@ -8,7 +8,7 @@ use heliostat_abi::place::{Surroundings, RUNTIME_VARIABLE, SOCKET_VARIABLE};
 use heliostat_backend_pages::live::LiveMemory;
 use heliostat_base::fd::{duplicate, OwnedFd};
 use heliostat_client::session;
-use heliostat_stub::snapshot::{
+use heliostat_stub_snapshot::{
     publish_as, EngineKind, Metrics, NamedRegion, Policy, PublishError, Region, Settings,
 };
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use heliostat_abi::region::OWN_USER;
 use heliostat_base::fd::{duplicate, OwnedFd};
-use heliostat_stub::snapshot::{attach_of, Attachment, View};
+use heliostat_stub_snapshot::{attach_of, Attachment, View};
 
 use crate::border::{fail, give, hand_out, lend, limit, show, take_back, text, Own};
 use crate::code::{guard, heliostat_code, *};
@@ -280,7 +280,7 @@ pub unsafe extern "C" fn heliostat_snapshot_move(
 fn pinned(
     region: &Attachment,
     number: u64,
-) -> Result<heliostat_stub::snapshot::Version, heliostat_stub::snapshot::AttachError> {
+) -> Result<heliostat_stub_snapshot::Version, heliostat_stub_snapshot::AttachError> {
     match number {
         0 => region.latest(),
         number => region.numbered(number),
@@ -327,7 +327,7 @@ pub unsafe extern "C" fn heliostat_snapshot_release(snapshot: *mut heliostat_sna
 mod tests {
     use super::*;
     use heliostat_backend_pages::live::LiveMemory;
-    use heliostat_stub::snapshot::{Region, Settings};
+    use heliostat_stub_snapshot::{Region, Settings};
 
     #[test]
     fn who_waits_for_a_producer_that_died_is_told() {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use heliostat_abi::region::OWN_USER;
 use heliostat_base::fd::OwnedFd;
-use heliostat_stub::snapshot::{attach_of, Attachment as StubAttachment};
+use heliostat_stub_snapshot::{attach_of, Attachment as StubAttachment};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;

@@ -8,8 +8,8 @@ use heliostat_backend_pages::track::TrackError;
 use heliostat_base::fd::{self, OwnedFd};
 use heliostat_base::sys::Errno;
 use heliostat_ring::pins::PinError;
-use heliostat_stub::snapshot::queue::QueueError;
-use heliostat_stub::snapshot::{
+use heliostat_stub_snapshot::queue::QueueError;
+use heliostat_stub_snapshot::{
     AttachError, NamedError, PoolError, PublishError, RegionError, SourceError,
 };
 use pyo3::exceptions::{PyRuntimeError, PyValueError};

@@ -2,7 +2,7 @@
 //!
 //! Thin on purpose: it turns Python's arguments into the stub's and the stub's errors into the
 //! package's exceptions. What arrays, data types and event loops are is known in
-//! `python/heliostat/`; what versions are, in `heliostat_stub::snapshot`.
+//! `python/heliostat/`; what versions are, in `heliostat_stub_snapshot`.
 //!
 //! - `buffer`: Python's buffer protocol, both ways
 //! - `shown`: read-only bytes that live as long as a buffer of them

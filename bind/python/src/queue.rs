@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use heliostat_base::mapping::SharedMapping;
-use heliostat_stub::snapshot::queue::{
+use heliostat_stub_snapshot::queue::{
     publish_as, Delivery, Flow, NamedQueue, Queue as StubQueue, Settings, Slot as StubSlot,
 };
 use pyo3::exceptions::{PyBufferError, PyValueError};

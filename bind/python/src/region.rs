@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use heliostat_backend_pages::live::LiveMemory;
-use heliostat_stub::snapshot::{
+use heliostat_stub_snapshot::{
     publish_as, EngineKind, NamedRegion, Placement, Policy, Region as StubRegion, Settings,
 };
 use pyo3::exceptions::PyValueError;

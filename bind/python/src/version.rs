@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 
-use heliostat_stub::snapshot::{Version as StubVersion, View};
+use heliostat_stub_snapshot::{Version as StubVersion, View};
 use pyo3::ffi;
 use pyo3::prelude::*;
 

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use heliostat_snapfile::{chunk_bytes, chunks, Chain, CHUNK_BYTES, PAGE_BYTES};
-use heliostat_stub::snapshot::Version;
+use heliostat_stub_snapshot::Version;
 use serde_json::json;
 
 use super::error::SnapshotError;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use heliostat_abi::code::Code;
 use heliostat_snapfile::FileError;
-use heliostat_stub::snapshot::{AttachError, NamedError, OutsideError};
+use heliostat_stub_snapshot::{AttachError, NamedError, OutsideError};
 
 use crate::client::ClientError;
 use crate::show::ShowError;

@@ -4,7 +4,7 @@
 //! attached to, only what the control plane lists is shown.
 
 use heliostat_base::clock::monotonic_ns;
-use heliostat_stub::snapshot::{AttachError, Attachment};
+use heliostat_stub_snapshot::{AttachError, Attachment};
 use serde_json::{json, Value};
 
 use super::error::SnapshotError;

@@ -6,7 +6,7 @@ use std::sync::Once;
 use heliostat_abi::record::Request;
 use heliostat_abi::region::OWN_USER;
 use heliostat_client::session;
-use heliostat_stub::snapshot::{attach_of, Attachment};
+use heliostat_stub_snapshot::{attach_of, Attachment};
 use rustix::event::{poll, PollFd, PollFlags};
 use serde_json::Value;
 

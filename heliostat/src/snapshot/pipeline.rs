@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use heliostat_snapfile::{
     chunk_bytes, chunks, FileError, Header, Index, Packed, Packer, Writer, Written,
 };
-use heliostat_stub::snapshot::Version;
+use heliostat_stub_snapshot::Version;
 
 /// Chunks that wait to be packed, and as many that wait to be written: 128 MiB each.
 const QUEUE: usize = 64;

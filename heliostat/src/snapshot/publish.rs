@@ -12,7 +12,7 @@ mod target;
 use std::time::{Duration, Instant};
 
 use heliostat_backend_pages::tracee::TraceError;
-use heliostat_stub::snapshot::{Outside, OutsideError, PublishError, Round, Tracking};
+use heliostat_stub_snapshot::{Outside, OutsideError, PublishError, Round, Tracking};
 use serde_json::json;
 
 use super::error::SnapshotError;

@@ -8,7 +8,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use heliostat_base::clock::monotonic_ns;
 use heliostat_snapfile::{Base, FileError, Header, SnapFile, Written};
-use heliostat_stub::snapshot::{AttachError, Attachment, Version};
+use heliostat_stub_snapshot::{AttachError, Attachment, Version};
 
 use super::error::SnapshotError;
 use super::live::{attached, await_newer, plain_name};

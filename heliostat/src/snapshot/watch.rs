@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use heliostat_abi::code::Code;
 use heliostat_base::clock::monotonic_ns;
-use heliostat_stub::snapshot::{AttachError, Attachment, NamedError, PinError};
+use heliostat_stub_snapshot::{AttachError, Attachment, NamedError, PinError};
 use serde_json::json;
 
 use super::error::SnapshotError;

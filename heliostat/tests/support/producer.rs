@@ -2,7 +2,7 @@
 
 use heliostat_backend_pages::live::LiveMemory;
 use heliostat_client::session;
-use heliostat_stub::snapshot::{publish_as, EngineKind, NamedRegion, Region, Settings};
+use heliostat_stub_snapshot::{publish_as, EngineKind, NamedRegion, Region, Settings};
 
 use super::ROLE;
 

@@ -1,7 +1,6 @@
 //! Foreign records that a stub reads, for the fuzz targets and for the replay test.
 #![allow(dead_code)] // each target uses its part
 
-pub mod region;
 pub mod reply;
 pub mod slot;
 mod slot_acts;

@@ -9,8 +9,6 @@ pub mod child;
 #[path = "../../../client/tests/support/packet.rs"]
 pub mod packet;
 pub mod pair;
-pub mod play;
-pub mod region;
 
 use std::collections::HashMap;
 use std::os::fd::{AsRawFd, RawFd};

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use heliostat_stub::snapshot::{AttachError, Attachment, Version, View};
+use heliostat_stub_snapshot::{AttachError, Attachment, Version, View};
 
 use crate::child::Child;
 use crate::plan::{mix, Model, Plan, PAGE};

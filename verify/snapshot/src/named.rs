@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use heliostat_client::session;
-use heliostat_stub::snapshot::{attach_of, publish_as, Attachment, NamedError};
+use heliostat_stub_snapshot::{attach_of, publish_as, Attachment, NamedError};
 
 use crate::consume::follow_for;
 use crate::orders::Orders;

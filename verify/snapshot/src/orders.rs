@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use heliostat_stub::snapshot::{EngineKind, Placement, Policy, Settings};
+use heliostat_stub_snapshot::{EngineKind, Placement, Policy, Settings};
 
 use crate::consume::Habit;
 use crate::memory::{Kind, KINDS};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use heliostat_stub::snapshot::Region;
+use heliostat_stub_snapshot::Region;
 
 use crate::consume::header;
 use crate::memory::{Kind, Memory};

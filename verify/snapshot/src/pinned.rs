@@ -1,6 +1,6 @@
 //! Writes into memory that a device has pinned, which no page table shows.
 
-use heliostat_stub::snapshot::Region;
+use heliostat_stub_snapshot::Region;
 
 use crate::orders::Orders;
 use crate::pen::{region, Pen};

@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use heliostat_stub::snapshot::{Attachment, ConsumerHandle, PublishError, Region};
+use heliostat_stub_snapshot::{Attachment, ConsumerHandle, PublishError, Region};
 
 use crate::child::Child;
 use crate::consume::follow;

@@ -1,8 +1,8 @@
 //! The arms that are ours: a queue, and snapshots of which all is written.
 
 use heliostat_backend_pages::live::LiveMemory;
-use heliostat_stub::snapshot::queue::{Consumer, Queue, Settings};
-use heliostat_stub::snapshot::{self, Attachment, Policy, Region, View};
+use heliostat_stub_snapshot::queue::{Consumer, Queue, Settings};
+use heliostat_stub_snapshot::{self as snapshot, Attachment, Policy, Region, View};
 
 use super::pair::{fill, Arm, Receiver, Sender, PATIENCE};
 use super::slots;

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use heliostat_stub::snapshot::{
+use heliostat_stub_snapshot::{
     publish_as, NamedRegion, Outside, Policy, PublishError, Published, Region, Settings,
 };
 use serde_json::{json, Value};

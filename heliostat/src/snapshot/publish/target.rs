@@ -1,6 +1,6 @@
 //! Whose memory is to be published, which of it, and under which name.
 
-use heliostat_stub::snapshot::Attachment;
+use heliostat_stub_snapshot::Attachment;
 
 use super::choose::Wanted;
 use crate::args::snapshot::PublishArguments;
