@@ -11,7 +11,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use heliostat_abi::code::Code;
 use heliostat_backend_pages::live::LiveMemory;
 use heliostat_client::session;
-use heliostat_stub::snapshot::{
+use heliostat_stub_snapshot::{
     attach, publish_as, queue, Attachment, EngineKind, NamedError, NamedRegion, PublishError,
     Region, Settings, Version,
 };
