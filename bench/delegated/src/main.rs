@@ -23,7 +23,7 @@ use std::os::fd::AsRawFd;
 use std::time::Duration;
 
 use heliostat_client::session;
-use heliostat_stub::file::delegated::{Delegated, File as Opened, Way};
+use heliostat_stub_file::{Delegated, File as Opened, Way};
 
 use reads::Reads;
 

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use heliostat_abi::delegated::{Kind, Pieces};
-use heliostat_stub::file::delegated::{File, Piece, Transfer, Way};
+use heliostat_stub_file::{File, Piece, Transfer, Way};
 
 use crate::{begin, Dice, Outcome, Place};
 

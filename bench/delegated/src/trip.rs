@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use heliostat_abi::delegated::{Kind, Pieces};
 use heliostat_bench_report::median;
-use heliostat_stub::file::delegated::{Delegated, File, Piece, Transfer};
+use heliostat_stub_file::{Delegated, File, Piece, Transfer};
 
 use crate::{begin, Outcome, Place};
 

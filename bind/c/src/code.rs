@@ -3,7 +3,7 @@
 use heliostat_abi::code::Code;
 use heliostat_backend_pages::track::TrackError;
 use heliostat_base::sys::Errno;
-use heliostat_stub::file::delegated::DelegatedError;
+use heliostat_stub_file::DelegatedError;
 use heliostat_stub_snapshot::{AttachError, NamedError, PublishError, RegionError};
 
 use ::heliostat_ring::pins::PinError;

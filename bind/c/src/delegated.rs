@@ -3,7 +3,7 @@
 use std::ffi::c_char;
 
 use heliostat_abi::delegated::{Completion, Kind, Pieces, DIRECT, READ, WRITE};
-use heliostat_stub::file::delegated::{Delegated, DelegatedError, File, Piece, Transfer};
+use heliostat_stub_file::{Delegated, DelegatedError, File, Piece, Transfer};
 
 use crate::border::{fail, give, hand_out, lend, limit, take_back, text, Own};
 use crate::code::{guard, heliostat_code, *};
@@ -23,7 +23,7 @@ pub const HELIOSTAT_TAG_MAX: u64 = 0x7fff_ffff_ffff_ffff;
 const _: () = assert!(HELIOSTAT_READ as u64 == READ && HELIOSTAT_WRITE as u64 == WRITE);
 const _: () = assert!(HELIOSTAT_DIRECT as u64 == DIRECT);
 const _: () = assert!(HELIOSTAT_PIECES_MAX == heliostat_abi::delegated::PIECES_MAX);
-const _: () = assert!(HELIOSTAT_TAG_MAX == heliostat_stub::file::delegated::TAG_MAX);
+const _: () = assert!(HELIOSTAT_TAG_MAX == heliostat_stub_file::TAG_MAX);
 
 /// What an operation does.
 #[repr(i32)]

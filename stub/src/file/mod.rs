@@ -15,7 +15,6 @@
 //! ```
 //! *Hot* is a read of a mapped file: loads, one copy, loads; `read(2)` stores the offset too.
 
-pub mod delegated;
 pub mod description;
 mod lease;
 mod life;

@@ -11,6 +11,8 @@
 //! *Hot* (`submit`, `reap`): no system call unless the server sleeps or this program reads by itself
 //! (`read_directly`), no allocation. `wait` spins a little and then sleeps on the ring's bell. The
 //! protocol is in `docs/delegated.md`.
+#![warn(missing_docs)]
+#![forbid(unsafe_code)]
 
 mod call;
 mod error;
