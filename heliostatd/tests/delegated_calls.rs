@@ -11,7 +11,7 @@ use heliostat_abi::delegated::*;
 use heliostat_abi::name::ObjectId;
 use heliostat_base::mapping::{Access, SharedMapping};
 use heliostat_client::session;
-use heliostat_stub::file::delegated::Delegated;
+use heliostat_stub_file::Delegated;
 use support::delegated::*;
 use support::*;
 

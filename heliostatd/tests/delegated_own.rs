@@ -13,7 +13,7 @@ use std::time::Duration;
 use heliostat_abi::delegated::{Kind, Pieces, DIRECT};
 use heliostat_abi::record::{Reply, Request};
 use heliostat_client::session;
-use heliostat_stub::file::delegated::{
+use heliostat_stub_file::{
     Delegated, DelegatedError, File as Opened, Piece, Transfer, Way, READ, WRITE,
 };
 use rustix::process::Signal;

@@ -10,15 +10,13 @@ use std::time::Duration;
 
 use heliostat_abi::delegated::{Kind, Pieces};
 use heliostat_client::session;
-use heliostat_stub::file::delegated::{
-    Delegated, DelegatedError, Piece, Transfer, Way, READ, WRITE,
-};
+use heliostat_stub_file::{Delegated, DelegatedError, Piece, Transfer, Way, READ, WRITE};
 use rustix::process::Signal;
 use support::{await_that, Daemon};
 
 const FIRST: Piece = Piece { offset: 0, bytes: 4096 };
 
-fn transfer(file: heliostat_stub::file::delegated::File, tag: u64) -> Transfer {
+fn transfer(file: heliostat_stub_file::File, tag: u64) -> Transfer {
     let pieces = Pieces::new(&[Piece { offset: tag * 100, bytes: 100 }]).unwrap();
     Transfer { kind: Kind::Read, file, offset: tag * 100, pieces, tag, timeout_us: 0 }
 }
