@@ -13,7 +13,6 @@ pub mod name;
 pub mod node;
 pub mod place;
 pub mod queue;
-pub mod quota;
 pub mod record;
 pub mod region;
 pub mod report;

@@ -17,10 +17,10 @@ use heliostat_abi::limits::{
     RING_BYTES_DEFAULT, SLOTS_MAX,
 };
 
-use crate::rate::Rate;
 use crate::rates::{Holds, Per, PerSecond, Rates};
 use crate::rights::Subject;
 use crate::rules::Rules;
+use heliostat_service_grant::Rate;
 
 /// Everything that can be configured.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

@@ -8,7 +8,6 @@
 pub mod config;
 pub mod name;
 pub mod policy;
-pub mod rate;
 pub mod rates;
 pub mod rights;
 pub mod rules;

@@ -41,6 +41,16 @@ pub enum Name<'a> {
     File(&'a str),
 }
 
+impl fmt::Display for Name<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) => f.write_str(&tcp_name(*address)),
+            Self::Region(name) => write!(f, "/snapshot/{name}"),
+            Self::File(path) => write!(f, "/file{path}"),
+        }
+    }
+}
+
 impl From<NetAddress> for Name<'_> {
     fn from(address: NetAddress) -> Self {
         Self::Tcp(address)

@@ -8,7 +8,8 @@ use tracing::info;
 
 use crate::connect::Connection;
 use crate::daemon::Daemon;
-use crate::serve::{Answer, Refused};
+use crate::refused::Refused;
+use crate::serve::Answer;
 
 impl Daemon {
     /// Ends the grants of every session of a process.

@@ -17,8 +17,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::time::Instant;
 
-use heliostat_abi::quota::{Holder, Used};
 use heliostat_server_loop::pool::{Pool, Work};
+use heliostat_service_grant::{Holder, Used};
 use rustix::net::sockopt::{set_socket_linger, socket_linger};
 
 use crate::quotas::CLOSERS_MAX;

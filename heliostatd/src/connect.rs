@@ -12,10 +12,10 @@ use std::os::fd::{AsFd, OwnedFd};
 use heliostat_abi::code::{Code, Side, Thing};
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::node::State;
-use heliostat_abi::quota::Holder;
 use heliostat_abi::record::Reply;
 use heliostat_base::clock::monotonic_ns;
-use heliostat_control::rate::Rate;
+use heliostat_service_grant::Holder;
+use heliostat_service_grant::Rate;
 use rustix::io::Errno;
 use rustix::net::{accept_with, sockopt, SocketFlags};
 use tracing::{debug, warn};
@@ -26,8 +26,8 @@ use crate::packet;
 use crate::peer::{user_of, Peer};
 use crate::poll::Source;
 use crate::quotas::{full, full_of};
+use crate::refused::Refused;
 use crate::restrict::Restriction;
-use crate::serve::Refused;
 use crate::unread::Backlog;
 
 /// How long connections are accepted before others are served. They wait in the order in which they
@@ -153,7 +153,7 @@ impl Daemon {
 
     /// The refusal of a connection, or of what makes it a program's, that comes too soon.
     pub(crate) fn too_fast(&self, side: Side, rate: Rate) -> Refused {
-        full_of(Thing::ConnectRate, side, u64::from(rate.burst))
+        full_of(Thing::ConnectRate, side, rate.burst)
     }
 
     fn take_in(&mut self, socket: OwnedFd, peer: Peer, pace: Pace) {

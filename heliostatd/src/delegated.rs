@@ -24,7 +24,6 @@ use std::sync::Arc;
 use heliostat_abi::code::{Code, Side, Thing};
 use heliostat_abi::delegated::{DEPTH_MAX, DIRECT, OBJECTS_MAX};
 use heliostat_abi::name::ObjectId;
-use heliostat_abi::quota::{Holder, Quota, Shares};
 use heliostat_abi::record::Reply;
 use heliostat_backend_uring::By;
 use heliostat_control::config::{Delegated as Config, Requests};
@@ -33,6 +32,7 @@ use heliostat_server_file::{
     Caller, FileEvent, FileOrder, Files, OpenFile, OpenRequest, OpenedBy, Opener, Shared,
 };
 use heliostat_server_loop::{map_window, Event, Events, Link, Loops, Order, Settings, WindowError};
+use heliostat_service_grant::{Holder, Quota, Shares};
 use rustix::event::{eventfd, EventfdFlags};
 use tracing::{debug, error};
 
@@ -40,7 +40,8 @@ use crate::closer::Shown;
 use crate::daemon::Daemon;
 use crate::poll::Source;
 use crate::quotas::{self, full, full_of};
-use crate::serve::{Answer, Refused};
+use crate::refused::Refused;
+use crate::serve::Answer;
 use crate::shown_file;
 
 use held::Held;

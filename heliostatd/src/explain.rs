@@ -16,7 +16,8 @@ use crate::inspect::{counters_json, reasons_json, text_answer};
 use crate::memory::Report;
 use crate::metrics::add;
 use crate::peers::{Peers, PLACES_MAX};
-use crate::serve::{Answer, Refused};
+use crate::refused::Refused;
+use crate::serve::Answer;
 
 /// What all sessions of a process add up to. A process may have many, whose reports are as long as
 /// it likes: so many connections are listed as one report has places for.

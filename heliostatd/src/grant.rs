@@ -7,11 +7,11 @@ use heliostat_abi::channel;
 use heliostat_abi::code::{Code, Side, Thing};
 use heliostat_abi::name::{NetAddress, ObjectId};
 use heliostat_abi::node::State;
-use heliostat_abi::quota::Holder;
 use heliostat_abi::record::{ChannelEntry, Reply};
 use heliostat_control::name::tcp_name;
 use heliostat_control::rights::Right;
-use heliostat_service_net::{Endpoint, Opening, PortView, Refusal};
+use heliostat_service_grant::Holder;
+use heliostat_service_net::{Endpoint, Opening};
 use tracing::{debug, warn};
 
 use crate::closer::Shown;
@@ -20,18 +20,8 @@ use crate::daemon::Daemon;
 use crate::memory::{ChannelMemory, Report};
 use crate::proof;
 use crate::quotas::full;
-use crate::serve::{Answer, Refused};
-
-impl From<Refusal> for Refused {
-    fn from(refusal: Refusal) -> Self {
-        match refusal {
-            Refusal::NotFound => Code::NotFound.into(),
-            Refusal::NotRegistered { .. } => Code::Denied.into(),
-            Refusal::Full { limit, bound } => Refused { code: Code::Full, limit, bound },
-            Refusal::Revoked => Code::Revoked.into(),
-        }
-    }
-}
+use crate::refused::{refuse, Refused};
+use crate::serve::Answer;
 
 impl Daemon {
     /// Makes a connection a session: [node page, report].
@@ -92,19 +82,13 @@ impl Daemon {
             debug!(session = %id, %error, "no proof of listening");
             error.code()
         })?;
-        let (subject, address) = (&connection.peer.subject, proof.endpoint.address);
-        let rules = &self.parts.config.rules;
+        let (owner, address) = (connection.peer.subject.uid, proof.endpoint.address);
         // Whoever holds the listening socket owns the name, unless a rule says otherwise.
-        let decision = rules.decide(subject, Right::Listen, address, subject.uid);
-        if !decision.is_allowed() {
-            let (uid, right) = (subject.uid, Right::Listen.to_string());
-            self.denials.note(uid, &right, &tcp_name(address), decision);
-            return Err(Code::Denied.into());
-        }
+        self.check_right(id, Right::Listen, address, owner)?;
         let (holder, mut effects) = (self.holder(id)?, Vec::new());
         let answer = self.net.register(id, holder, proof, &mut effects);
         self.carry_out(effects);
-        let port = answer.map_err(|error| log_refusal(id, error))?;
+        let port = answer.map_err(refuse(id))?;
         debug!(session = %id, %port, name = tcp_name(address), "listens");
         Ok(Reply::Listening { port, address }.into())
     }
@@ -115,7 +99,7 @@ impl Daemon {
         let mut effects = Vec::new();
         let answer = self.net.unregister(id, port, &mut effects);
         self.carry_out(effects);
-        answer.map_err(|error| log_refusal(id, error))?;
+        answer.map_err(refuse(id))?;
         Ok(Reply::Done.into())
     }
 
@@ -125,13 +109,12 @@ impl Daemon {
         let wanted = Endpoint { namespace: peer.namespace, address };
         let port = self.net.resolve(wanted).ok_or(Code::NotFound)?;
         let port = self.net.port(port).ok_or(Code::NotFound)?;
-        self.check_connect(id, &port)?;
+        self.check_right(id, Right::Connect, port.endpoint.address, port.owner_uid)?;
         let shape = self.parts.config.channel;
         let bytes = channel::bytes(shape.slots, shape.ring_bytes) as u64;
         let opening = Opening { client: id, holder: self.holder(id)?, port: port.id, bytes };
         let mut effects = Vec::new();
-        let channel =
-            self.net.open(opening, &mut effects).map_err(|error| log_refusal(id, error))?;
+        let channel = self.net.open(opening, &mut effects).map_err(refuse(id))?;
         match ChannelMemory::create(channel, shape.slots, shape.ring_bytes) {
             Ok(memory) => self.channels.insert(channel, memory),
             Err(error) => {
@@ -147,23 +130,10 @@ impl Daemon {
         self.channels_answer(port.id, vec![(channel, id, port.owner_uid)], false)
     }
 
-    fn check_connect(&mut self, id: ObjectId, port: &PortView) -> Result<(), Refused> {
-        let subject = &self.session(id)?.peer.subject;
-        let name = port.endpoint.address;
-        let rules = &self.parts.config.rules;
-        let decision = rules.decide(subject, Right::Connect, name, port.owner_uid);
-        if decision.is_allowed() {
-            return Ok(());
-        }
-        let (uid, right) = (subject.uid, Right::Connect.to_string());
-        self.denials.note(uid, &right, &tcp_name(name), decision);
-        Err(Code::Denied.into())
-    }
-
     /// The channels of a port that a session does not have yet: [channel memory, ...].
     pub(crate) fn attach(&mut self, id: ObjectId, port: ObjectId) -> Result<Answer, Refused> {
         self.session(id)?;
-        let batch = self.net.attach(id, port).map_err(|error| log_refusal(id, error))?;
+        let batch = self.net.attach(id, port).map_err(refuse(id))?;
         let views = batch.channels.iter().filter_map(|channel| {
             let view = self.net.channel(*channel)?;
             Some((*channel, view.client, view.client_uid))
@@ -196,11 +166,6 @@ impl Daemon {
             None => Err(Code::BadState.into()),
         }
     }
-}
-
-fn log_refusal(session: ObjectId, refusal: Refusal) -> Refused {
-    debug!(%session, %refusal, "refused");
-    refusal.into()
 }
 
 /// A foreign text as it may stand in a log or on a terminal.

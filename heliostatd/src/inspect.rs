@@ -18,7 +18,8 @@ use crate::daemon::Daemon;
 use crate::memory::{self, Report};
 use crate::peers::PLACES_MAX;
 use crate::quotas;
-use crate::serve::{Answer, Refused};
+use crate::refused::Refused;
+use crate::serve::Answer;
 
 /// Sessions named for one port or lease: a text costs everybody the time that it takes.
 const SHARERS_LISTED: usize = 128;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::rc::Rc;
 
-use heliostat_abi::code::{Code, Unmapped};
+use heliostat_abi::code::Unmapped;
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::node::State;
 use heliostat_abi::record::Reply;
@@ -15,14 +15,15 @@ use heliostat_control::name::Name;
 use heliostat_control::rights::Right;
 use heliostat_control::rules::Decision;
 use heliostat_server_file::LeaseWord;
-use heliostat_service_file::{Effect, LeaseView, Refusal};
+use heliostat_service_file::{Effect, LeaseView, Reason, Refusal};
 use serde_json::{json, Value};
 use tracing::{debug, trace};
 
 use crate::closer::Shown;
 use crate::daemon::Daemon;
 use crate::inspect::listed;
-use crate::serve::{Answer, Refused};
+use crate::refused::{refuse, Refused};
+use crate::serve::Answer;
 use crate::shown_file::{self, ShownFile};
 
 /// Breaks heard of before others are served.
@@ -120,10 +121,11 @@ impl From<Refused> for NotGiven {
 impl From<Refusal> for NotGiven {
     fn from(refusal: Refusal) -> Self {
         match refusal {
-            Refusal::Pause { .. } | Refusal::Taking { .. } => Unmapped::Broken.into(),
-            Refusal::Full { .. } => Unmapped::Full.into(),
-            Refusal::NotHeld { .. } => Self::Refused(Code::Denied.into()),
-            Refusal::Revoked => Self::Refused(Code::Revoked.into()),
+            Refusal::Reason(Reason::Pause { .. } | Reason::Taking { .. }) => {
+                Unmapped::Broken.into()
+            }
+            Refusal::Full(_) => Unmapped::Full.into(),
+            refused => Self::Refused(refused.into()),
         }
     }
 }
@@ -190,7 +192,7 @@ impl Daemon {
         let subject = &self.session(id)?.peer.subject;
         let owner = if subject.uid == 0 { 0 } else { file.owner };
         let name = Name::File(&file.path);
-        match self.parts.config.rules.decide(subject, Right::Read, name, owner) {
+        match self.decide(id, Right::Read, name, owner)? {
             decision if decision.is_allowed() => Ok(()),
             Decision::Foreign => Err(Unmapped::Owner.into()),
             decision => {
@@ -231,13 +233,8 @@ impl Daemon {
         let mut effects = Vec::new();
         let answer = self.file.end_lease(id, lease, &mut effects);
         self.carry_out_files(effects);
-        match answer {
-            Ok(()) => Ok(Reply::Done.into()),
-            Err(refusal) => {
-                debug!(session = %id, %refusal, "refused");
-                Err(Code::Denied.into())
-            }
-        }
+        answer.map_err(refuse(id))?;
+        Ok(Reply::Done.into())
     }
 
     /// Lets the writers go on that wait in the kernel.

@@ -33,6 +33,7 @@ mod peers;
 mod poll;
 mod proof;
 mod quotas;
+mod refused;
 mod region;
 mod restrict;
 mod scrape;

@@ -18,7 +18,8 @@ use tracing::warn;
 use crate::daemon::Daemon;
 use crate::inspect::text_answer;
 use crate::memory::Report;
-use crate::serve::{Answer, Refused};
+use crate::refused::Refused;
+use crate::serve::Answer;
 
 /// Names of the requests, by their number in the protocol less one.
 const REQUESTS: [&str; 22] = [

@@ -1,6 +1,6 @@
 //! Everybody's shares, from the configuration: of each thing, and of the descriptors behind them.
 //!
-//! What a share is, and what the reserve is for: `heliostat_abi::quota`. Here stands only how much
+//! What a share is, and what the reserve is for: `heliostat_service_grant`. Here stands only how much
 //! of each thing there is and who counts as whom.
 
 use heliostat_abi::code::{Code, Side, Thing};
@@ -8,16 +8,15 @@ use heliostat_abi::limits::{
     ATTACHMENTS_MAX, CHANNELS_MAX, LEASES_MAX, PORTS_MAX, REGIONS_MAX, SESSIONS_MAX,
 };
 use heliostat_abi::name::ObjectId;
-use heliostat_abi::quota::{Exceeded, Holder, Quota, Shares, Used};
-use heliostat_abi::record::{Bound, Request};
+use heliostat_abi::record::Request;
 use heliostat_control::config::{Config, Delegated};
-use heliostat_control::rate::Rate;
 use heliostat_server_loop::pool::thread_shares;
+use heliostat_service_grant::{Exceeded, Full, Holder, Quota, Rate, Shares, Used};
 use rustix::process::{getrlimit, Resource};
 use serde_json::{json, Map, Value};
 
 use crate::daemon::Daemon;
-use crate::serve::Refused;
+use crate::refused::Refused;
 
 /// Connections of one user beside its sessions: who has all its sessions may still ask.
 const VISITORS_PER_USER: u64 = 64;
@@ -136,14 +135,14 @@ pub fn descriptor_limit() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(1 << 30)
 }
 
-/// A refusal for a limit.
-pub fn full(thing: Thing, Exceeded { side, limit }: Exceeded) -> Refused {
-    Refused { code: Code::Full, limit, bound: Bound::new(thing, side) }
+/// A refusal for a limit on what users share.
+pub fn full(thing: Thing, exceeded: Exceeded) -> Refused {
+    Full::shared(thing, exceeded).into()
 }
 
 /// A refusal for a limit of one session, or of one object.
 pub fn full_of(thing: Thing, side: Side, limit: u64) -> Refused {
-    full(thing, Exceeded { side, limit })
+    Full::of(thing, side, limit).into()
 }
 
 impl Daemon {

@@ -8,13 +8,14 @@ use heliostat_abi::name::ObjectId;
 use heliostat_abi::record::Reply;
 use heliostat_abi::region::{Presence, RegionName, OWN_USER};
 use heliostat_control::rights::Right;
-use heliostat_service_snapshot::{Effect, Key, Named, Refusal};
+use heliostat_service_snapshot::{Effect, Key, Named};
 use serde_json::{json, Value};
 use tracing::debug;
 
 use crate::closer::Shown;
 use crate::daemon::Daemon;
-use crate::serve::{Answer, Refused};
+use crate::refused::{refuse, Refused};
+use crate::serve::Answer;
 use crate::shown;
 
 /// Memory of one named region, kept open while it has its name.
@@ -22,18 +23,6 @@ pub struct RegionMemory {
     table: Rc<Shown>,
     pool: Rc<Shown>,
     bytes: u64,
-}
-
-impl From<Refusal> for Refused {
-    fn from(refusal: Refusal) -> Self {
-        match refusal {
-            Refusal::NotFound => Code::NotFound.into(),
-            Refusal::Taken { .. } => Code::BadState.into(),
-            Refusal::NotProducer { .. } | Refusal::NotAttached { .. } => Code::Denied.into(),
-            Refusal::Full { limit, bound } => Refused { code: Code::Full, limit, bound },
-            Refusal::Revoked => Code::Revoked.into(),
-        }
-    }
 }
 
 impl Daemon {
@@ -67,7 +56,7 @@ impl Daemon {
         })?;
         let key = Key { uid, name };
         let named = self.snapshot.publish(id, self.holder(id)?, key.clone());
-        let named = named.map_err(|it| log_refusal(id, it))?;
+        let named = named.map_err(refuse(id))?;
         debug!(session = %id, region = %named.region, name = %key.name, "publishes");
         Ok((named, bytes))
     }
@@ -107,7 +96,7 @@ impl Daemon {
         let named = self.snapshot.resolve(&Key { uid: owner, name }).ok_or(Code::NotFound)?;
         let mut effects = Vec::new();
         let consumer = self.snapshot.attach(id, self.holder(id)?, named.region, &mut effects);
-        let consumer = consumer.map_err(|error| log_refusal(id, error))?;
+        let consumer = consumer.map_err(refuse(id))?;
         self.carry_out_snapshot(effects);
         debug!(session = %id, region = %named.region, %consumer, "attaches");
         Ok((named, consumer))
@@ -116,7 +105,7 @@ impl Daemon {
     /// Who joined and left: [page of pins, perhaps bell, ...] of those who joined.
     pub(crate) fn consumers(&mut self, id: ObjectId, region: ObjectId) -> Result<Answer, Refused> {
         self.session(id)?;
-        let mut batch = self.snapshot.changes(id, region).map_err(|it| log_refusal(id, it))?;
+        let mut batch = self.snapshot.changes(id, region).map_err(refuse(id))?;
         let mut fds: Vec<Rc<dyn AsFd>> = Vec::new();
         for change in batch.changes.iter_mut().filter(|it| it.state == Presence::Joined) {
             // The producer alone has them from now on: a copy of the bell that stayed here would
@@ -137,7 +126,7 @@ impl Daemon {
         let mut effects = Vec::new();
         let answer = self.snapshot.unpublish(id, region, &mut effects);
         self.carry_out_snapshot(effects);
-        answer.map_err(|error| log_refusal(id, error))?;
+        answer.map_err(refuse(id))?;
         Ok(Reply::Done.into())
     }
 
@@ -152,25 +141,8 @@ impl Daemon {
         let mut effects = Vec::new();
         let answer = self.snapshot.detach(id, region, consumer, &mut effects);
         self.carry_out_snapshot(effects);
-        answer.map_err(|error| log_refusal(id, error))?;
+        answer.map_err(refuse(id))?;
         Ok(Reply::Done.into())
-    }
-
-    fn check_right(
-        &mut self,
-        id: ObjectId,
-        right: Right,
-        name: &RegionName,
-        owner: u32,
-    ) -> Result<(), Refused> {
-        let subject = &self.session(id)?.peer.subject;
-        let decision = self.parts.config.rules.decide(subject, right, name, owner);
-        if decision.is_allowed() {
-            return Ok(());
-        }
-        let uid = subject.uid;
-        self.denials.note(uid, &right.to_string(), &format!("/snapshot/{name}"), decision);
-        Err(Code::Denied.into())
     }
 
     /// Carries out what the snapshot service decided.
@@ -208,9 +180,4 @@ impl Daemon {
         });
         each.collect()
     }
-}
-
-fn log_refusal(session: ObjectId, refusal: Refusal) -> Refused {
-    debug!(%session, %refusal, "refused");
-    refusal.into()
 }

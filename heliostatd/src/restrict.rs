@@ -19,7 +19,8 @@ use crate::connect::Connection;
 use crate::daemon::Daemon;
 use crate::metrics::request_word;
 use crate::quotas::{full, full_of, sealed_rate};
-use crate::serve::{Answer, Refused};
+use crate::refused::Refused;
+use crate::serve::Answer;
 
 /// What a connection may not ask. The default forbids nothing.
 #[derive(Default)]

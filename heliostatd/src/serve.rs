@@ -19,6 +19,7 @@ use crate::closer::Shown;
 use crate::daemon::Daemon;
 use crate::packet::{self, Lack, Message, Received};
 use crate::quotas::{descriptor_limit, descriptors_for, full_of};
+use crate::refused::Refused;
 use crate::unread::Room;
 
 /// Requests of one client served before others have their turn.
@@ -39,23 +40,6 @@ pub struct Answer {
 enum Turn {
     GoesOn,
     Over,
-}
-
-/// Why a request is refused.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Refused {
-    /// The code.
-    pub code: Code,
-    /// The limit in force, or zero.
-    pub limit: u64,
-    /// On what, and whose.
-    pub bound: Bound,
-}
-
-impl From<Code> for Refused {
-    fn from(code: Code) -> Self {
-        Refused { code, limit: 0, bound: Bound::NONE }
-    }
 }
 
 impl From<Reply> for Answer {

@@ -14,8 +14,8 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 
-use heliostat_abi::quota::Holder;
 use heliostat_base::clock::monotonic_ns;
+use heliostat_service_grant::Holder;
 
 use crate::daemon::Daemon;
 use crate::poll::Source;

@@ -8,15 +8,16 @@
 
 use heliostat_abi::code::{Side, Thing};
 use heliostat_abi::name::ObjectId;
-use heliostat_abi::quota::{Exceeded, Holder, Quota, Shares};
 use heliostat_abi::record::Reply;
 use heliostat_base::clock::monotonic_ns;
+use heliostat_service_grant::{Exceeded, Holder, Quota, Shares};
 
 use crate::connect::Connection;
 use crate::daemon::Daemon;
 use crate::kernel;
 use crate::quotas::full;
-use crate::serve::{Answer, Refused};
+use crate::refused::Refused;
+use crate::serve::Answer;
 
 /// Descriptors that may wait in one connection: two answers of the largest kind. A client has one
 /// request under way, so its next one says that it has read the answer before.

@@ -23,10 +23,11 @@ RULES: dict[str, set[str]] = {
     "stub/*": LOWER | {"ring", "backend/*", "client"},
     "bind/posix": LOWER | {"ring", "client", "stub", "interpose"},
     "bind/*": LOWER | {"ring", "client", "stub", "stub/*", "backend/pages"},
-    "service/*": {"abi"},  # net, snapshot, file
-    "control": {"abi"},
-    "server/loop": LOWER | {"ring", "backend/uring"},  # what is the same for every service on kernel cores
-    "server/*": LOWER | {"server/loop", "backend/uring", "backend/lease"},  # file
+    "service/grant": {"abi"},  # what every service gives out, and to how many
+    "service/*": {"abi", "service/grant"},  # net, snapshot, file
+    "control": {"abi", "service/grant"},
+    "server/loop": LOWER | {"ring", "backend/uring", "service/grant"},  # what is the same for every service on kernel cores
+    "server/*": LOWER | {"server/loop", "service/grant", "backend/uring", "backend/lease"},  # file
     "heliostatd": LOWER | {"control", "service/*", "server/*", "backend/*"},
     "supervisor": LOWER | {"control", "client", "backend/seal"},  # of sealed programs: one process each
     "snapfile": set(),  # a format: bytes in, bytes out

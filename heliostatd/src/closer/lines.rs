@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use heliostat_abi::quota::{Holder, Quota, Shares, Used};
+use heliostat_service_grant::{Holder, Quota, Shares, Used};
 
 use crate::quotas::closers;
 

@@ -7,11 +7,11 @@ use std::time::SystemTime;
 
 use heliostat_abi::code::Unmapped;
 use heliostat_abi::name::ObjectId;
-use heliostat_abi::quota::Holder;
 use heliostat_control::name::Name;
 use heliostat_control::rights::Right;
 use heliostat_server_file::{FileOrder, FileStats, OpenFile, Version, Vouched};
-use heliostat_server_loop::{Meter, Order};
+use heliostat_server_loop::Order;
+use heliostat_service_grant::{Holder, Meter};
 use rustix::fs::{fadvise, fstat, Advice, OFlags};
 use serde_json::{json, Map, Value};
 
@@ -155,12 +155,7 @@ impl Daemon {
         let subject = &self.session(id).map_err(|_| libc::EACCES)?.peer.subject;
         let (uid, name) = (subject.uid, Name::File(&file.path));
         let owner = if uid == 0 { 0 } else { file.owner };
-        let decision = self.parts.config.rules.decide(subject, right, name, owner);
-        if decision.is_allowed() {
-            return Ok(());
-        }
-        self.denials.note(uid, &right.to_string(), &format!("/file{}", file.path), decision);
-        Err(libc::EACCES)
+        self.check_right(id, right, name, owner).map_err(|_| libc::EACCES)
     }
 
     /// A lease under which the file's blocks may be cached; without one the kernel reads.

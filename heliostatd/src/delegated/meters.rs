@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use heliostat_control::rates::{Holds, Per};
-use heliostat_server_loop::Meter;
+use heliostat_service_grant::Meter;
 
 /// Which meter: its rate with its place in the configuration, and the user where each has one.
 type Key = (Holds, Option<u32>);

@@ -13,7 +13,8 @@ use heliostat_abi::node::{self, State};
 use heliostat_backend_uring::By;
 use heliostat_base::mapping::SharedMapping;
 use heliostat_ring::{Refresh, RingMemory, SpscConsumer, SpscProducer};
-use heliostat_server_loop::{Engine, Events, Gate, Inbox, Link, Meter, Order, Server};
+use heliostat_server_loop::{Engine, Events, Gate, Inbox, Link, Order, Server};
+use heliostat_service_grant::Meter;
 use rustix::event::{eventfd, EventfdFlags};
 
 use super::*;
@@ -92,7 +93,7 @@ fn leased(fd: OwnedFd, page: &'static SharedMapping) -> OpenFile {
         may_cache: true,
         lease: Some(Vouched { id, word, version }),
         serial: 1,
-        holder: heliostat_abi::quota::Holder::user(1),
+        holder: heliostat_service_grant::Holder::user(1),
         meter: None,
         stats: Arc::default(),
     }

@@ -8,8 +8,10 @@ use heliostat_abi::name::ObjectId;
 use heliostat_backend_uring::{Manner, Range};
 use heliostat_base::mapping::SharedMapping;
 use heliostat_server_loop::{
-    Engine, Gate, Meter, OperationId, Order, Server, Service, Session, Step, Turn,
+    Engine, Gate, OperationId, Order, Server, Service, Session, Step, Turn,
 };
+
+use heliostat_service_grant::Meter;
 
 use super::blocks::{Blocks, Waiter};
 use super::cache::{BlockKey, BLOCK_BYTES};

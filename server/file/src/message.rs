@@ -3,8 +3,8 @@
 use std::os::fd::OwnedFd;
 
 use heliostat_abi::name::ObjectId;
-use heliostat_abi::quota::Holder;
 use heliostat_server_loop::OperationId;
+use heliostat_service_grant::Holder;
 
 use super::files::Resume;
 use super::open_file::{OpenFile, Vouched};

@@ -4,8 +4,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use heliostat_abi::name::ObjectId;
-use heliostat_abi::quota::Holder;
-use heliostat_server_loop::Meter;
+use heliostat_service_grant::{Holder, Meter};
 
 use super::again::Again;
 use super::ahead::Ahead;

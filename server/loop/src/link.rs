@@ -8,9 +8,8 @@ use heliostat_abi::delegated::{
 };
 use heliostat_base::mapping::{Access, SharedMapping, PAGE_BYTES};
 use heliostat_ring::{Refresh, RingError, RingMemory, SpscConsumer, SpscProducer};
+use heliostat_service_grant::Meter;
 use rustix::fs::{fstat, fstatfs};
-
-use super::meter::Meter;
 
 /// Where the file system of memory files says that it is one (statfs(2)). Huge pages have another:
 /// touching those may end in SIGBUS when none is left.

@@ -14,7 +14,7 @@ use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use heliostat_abi::quota::Shares;
+use heliostat_service_grant::Shares;
 use tracing::error;
 
 /// Threads of one pool that one user's programs may hold, and one sealed program.

@@ -2,9 +2,9 @@
 
 use heliostat_abi::delegated::{OneRead, Way};
 use heliostat_abi::name::ObjectId;
+use heliostat_service_grant::Meter;
 
 use super::engine::Engine;
-use super::meter::Meter;
 use super::server::Server;
 use super::session::Session;
 use super::turn::Turn;

@@ -12,6 +12,7 @@ use heliostat_backend_uring::Flight;
 use heliostat_base::mapping::SharedMapping;
 use heliostat_ring::layout::CONSUMER_BELL_AT;
 use heliostat_ring::{ReserveError, SpscConsumer, SpscProducer, TakeError};
+use heliostat_service_grant::Meter;
 
 use super::call_line::CallLine;
 use super::counts::Counts;
@@ -19,7 +20,6 @@ use super::engine::{Engine, Token};
 use super::fair::QUANTUM;
 use super::flights::Flights;
 use super::link::Link;
-use super::meter::Meter;
 use super::operations::{Cancelled, Operations};
 use super::service::Service;
 

@@ -1,18 +1,17 @@
 //! The state of the file service: leases, who holds them, and what each session has.
 //!
-//! Everything is counted against a limit before it is made, so that no sequence of requests grows
-//! a table. What is left of a broken lease is its file's pause, in a table that forgets.
+//! Leases are grants (`heliostat_service_grant`): counted against a limit before they are made, so
+//! that no sequence of requests grows a table. What is left of a broken lease is its file's pause, in a table that forgets.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::HashMap;
 
-use heliostat_abi::code::{Side, Thing};
+use heliostat_abi::code::Thing;
 use heliostat_abi::limits::LEASES_MAX;
 use heliostat_abi::name::ObjectId;
-use heliostat_abi::quota::{Exceeded, Holder, QuotaTable, Shares};
-use heliostat_abi::record::Bound;
+use heliostat_service_grant::{Grants, Holder, Limit, Revoked, Shares};
 
 use crate::pause::Pauses;
-use crate::refusal::Refusal;
+use crate::refusal::{Reason, Refusal};
 
 /// A file, by the kernel's numbers. Both stay its own as long as somebody has it open.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
@@ -57,42 +56,47 @@ pub(crate) enum Stage {
 pub(crate) struct Lease {
     pub(crate) key: FileKey,
     pub(crate) stage: Stage,
-    /// Who has it, and how often.
-    pub(crate) holders: BTreeMap<ObjectId, u32>,
 }
 
-#[derive(Clone, Default, Debug)]
-pub(crate) struct Held {
-    pub(crate) leases: BTreeSet<ObjectId>,
-    pub(crate) revoked: bool,
+/// How often a session was given a lease.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Times(pub(crate) u32);
+
+impl Default for Times {
+    fn default() -> Self {
+        Times(1)
+    }
 }
 
 /// The file service.
 #[derive(Clone, Debug)]
 pub struct File {
-    pub(crate) limits: Limits,
-    pub(crate) leases: QuotaTable<Lease>,
+    pub(crate) leases: Grants<Lease, Times>,
     pub(crate) by_key: HashMap<FileKey, ObjectId>,
-    pub(crate) held: HashMap<ObjectId, Held>,
     pub(crate) pauses: Pauses,
+    pub(crate) revoked: Revoked,
+}
+
+impl Limits {
+    fn leases(&self) -> Limit {
+        Limit { per_session: self.leases_per_session, shares: self.leases }
+    }
 }
 
 impl File {
     /// A service that knows nobody yet.
     pub fn new(limits: Limits) -> Self {
         Self {
-            limits,
-            leases: QuotaTable::new(LEASES_MAX, limits.leases),
+            leases: Grants::new(Thing::Leases, LEASES_MAX, limits.leases()),
             by_key: HashMap::new(),
-            held: HashMap::new(),
             pauses: Pauses::default(),
+            revoked: Revoked::default(),
         }
     }
 
     /// New limits for what is asked from now on; what was granted stays.
     pub fn set_limits(&mut self, limits: Limits) {
-        self.limits = limits;
-        self.leases.set_shares(limits.leases);
+        self.leases.set_limit(limits.leases());
     }
 
     /// A session asks for the lease on a file. The caller has checked the file and the rights.
@@ -108,34 +112,28 @@ impl File {
         now_ns: u64,
         effects: &mut Vec<Effect>,
     ) -> Result<ObjectId, Refusal> {
-        let held = self.held.get(&session);
-        if held.is_some_and(|held| held.revoked) {
-            return Err(Refusal::Revoked);
-        }
+        self.revoked.check(session)?;
         let known = self.by_key.get(&key).copied();
-        if known.is_some_and(|lease| held.is_some_and(|held| held.leases.contains(&lease))) {
-            return self.join(session, known.unwrap_or_default());
+        if let Some(lease) = known.filter(|lease| self.leases.has(session, *lease)) {
+            return self.join(session, lease);
         }
-        let limit = self.limits.leases_per_session;
-        if held.map_or(0, |held| held.leases.len()) >= limit {
-            let bound = Bound::new(Thing::Leases, Side::Session);
-            return Err(Refusal::Full { bound, limit: limit as u64 });
-        }
+        self.leases.check(session)?;
         if let Some(lease) = known {
             return self.join(session, lease);
         }
         if let Some(left_ns) = self.pauses.left_ns(key, now_ns) {
-            return Err(Refusal::Pause { left_ns });
+            return Err(Reason::Pause { left_ns }.into());
         }
         self.begin(session, holder, key, effects)
     }
 
     fn join(&mut self, session: ObjectId, id: ObjectId) -> Result<ObjectId, Refusal> {
-        let lease = self.leases.get_mut(id).filter(|lease| lease.stage == Stage::Active);
-        let lease = lease.ok_or(Refusal::Taking { lease: id })?;
-        let times = lease.holders.entry(session).or_default();
-        *times = times.saturating_add(1);
-        self.held.entry(session).or_default().leases.insert(id);
+        let lease = self.leases.get(id).filter(|lease| lease.stage == Stage::Active);
+        lease.ok_or(Reason::Taking { lease: id })?;
+        match self.leases.get_held(session, id) {
+            Some((_, times)) => times.0 = times.0.saturating_add(1),
+            None => self.leases.share(session, id)?,
+        }
         Ok(id)
     }
 
@@ -146,10 +144,8 @@ impl File {
         key: FileKey,
         effects: &mut Vec<Effect>,
     ) -> Result<ObjectId, Refusal> {
-        let lease = Lease { key, stage: Stage::Taking, holders: BTreeMap::from([(session, 1)]) };
-        let id = self.leases.insert(holder, lease).map_err(exceeded)?;
+        let id = self.leases.grant(session, holder, Lease { key, stage: Stage::Taking })?;
         self.by_key.insert(key, id);
-        self.held.entry(session).or_default().leases.insert(id);
         effects.push(Effect::TakeLease(id));
         Ok(id)
     }
@@ -186,11 +182,10 @@ impl File {
         id: ObjectId,
         effects: &mut Vec<Effect>,
     ) -> Result<(), Refusal> {
-        let not_held = Refusal::NotHeld { lease: id };
-        let lease = self.leases.get_mut(id).ok_or(not_held)?;
-        let times = lease.holders.get_mut(&session).ok_or(not_held)?;
-        *times -= 1;
-        if *times == 0 {
+        let held = self.leases.get_held(session, id);
+        let (_, times) = held.ok_or(Reason::NotHeld { lease: id })?;
+        times.0 -= 1;
+        if times.0 == 0 {
             self.let_go(session, id, effects);
         }
         Ok(())
@@ -198,12 +193,7 @@ impl File {
 
     /// A session has a lease no more.
     fn let_go(&mut self, session: ObjectId, id: ObjectId, effects: &mut Vec<Effect>) {
-        if let Some(held) = self.held.get_mut(&session) {
-            held.leases.remove(&id);
-        }
-        let Some(lease) = self.leases.get_mut(id) else { return };
-        lease.holders.remove(&session);
-        if lease.holders.is_empty() {
+        if self.leases.leave(session, id) == Some(0) {
             self.forget(id);
             effects.extend([Effect::Freed(id), Effect::GiveBack(id)]);
         }
@@ -211,8 +201,9 @@ impl File {
 
     /// Ends a session: it holds nothing any more.
     pub fn end(&mut self, session: ObjectId, effects: &mut Vec<Effect>) {
-        self.end_all_of(session, effects);
-        self.held.remove(&session);
+        let leases: Vec<_> = self.leases.of(session).collect();
+        leases.into_iter().for_each(|lease| self.let_go(session, lease, effects));
+        self.revoked.forget(session);
     }
 
     /// Ends what the sessions hold; they get nothing new. Answers how many leases that were.
@@ -222,9 +213,9 @@ impl File {
     pub fn revoke(&mut self, sessions: &[ObjectId], effects: &mut Vec<Effect>) -> usize {
         let mut count = 0;
         for session in sessions {
-            let held = self.held.entry(*session).or_default();
-            held.revoked = true;
-            for lease in std::mem::take(&mut held.leases) {
+            self.revoked.insert(*session);
+            let leases: Vec<_> = self.leases.of(*session).collect();
+            for lease in leases {
                 self.forget(lease);
                 effects.extend([Effect::Revoked(lease), Effect::GiveBack(lease)]);
                 count += 1;
@@ -233,26 +224,10 @@ impl File {
         count
     }
 
-    fn end_all_of(&mut self, session: ObjectId, effects: &mut Vec<Effect>) {
-        let leases = self.held.get(&session).map(|held| held.leases.clone()).unwrap_or_default();
-        for lease in leases {
-            self.let_go(session, lease, effects);
-        }
-    }
-
     /// Takes a lease out of all tables.
     fn forget(&mut self, id: ObjectId) -> Option<FileKey> {
         let lease = self.leases.remove(id)?;
         self.by_key.remove(&lease.key);
-        for session in lease.holders.into_keys() {
-            if let Some(held) = self.held.get_mut(&session) {
-                held.leases.remove(&id);
-            }
-        }
         Some(lease.key)
     }
-}
-
-fn exceeded(it: Exceeded) -> Refusal {
-    Refusal::Full { bound: Bound::new(Thing::Leases, it.side), limit: it.limit }
 }

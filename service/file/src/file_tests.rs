@@ -2,8 +2,7 @@
 
 use heliostat_abi::code::{Side, Thing};
 use heliostat_abi::name::ObjectId;
-use heliostat_abi::quota::{Holder, Shares};
-use heliostat_abi::record::Bound;
+use heliostat_service_grant::{Full, Holder, Shares};
 
 use crate::pause::Pauses;
 use crate::*;
@@ -47,7 +46,7 @@ fn sessions_share_a_lease_and_the_last_one_ends_it() {
         assert_eq!(effects, []);
     }
     let again = service.end_lease(session(1), first, &mut effects);
-    assert_eq!(again, Err(Refusal::NotHeld { lease: first }));
+    assert_eq!(again, Err(Reason::NotHeld { lease: first }.into()));
     service.end(session(0), &mut effects);
     assert_eq!(effects, [Effect::Freed(first), Effect::GiveBack(first)]);
     assert_ne!(lease(&mut service, 0, 7, 0), Ok(first));
@@ -59,7 +58,7 @@ fn a_lease_that_the_kernel_refuses_leaves_nothing() {
     let mut effects = Vec::new();
     let id = service.ask(session(0), USER, key(7), 0, &mut effects).unwrap();
     let meanwhile = service.ask(session(1), USER, key(7), 0, &mut effects);
-    assert_eq!(meanwhile, Err(Refusal::Taking { lease: id }));
+    assert_eq!(meanwhile, Err(Reason::Taking { lease: id }.into()));
     service.not_taken(id);
     assert_eq!((service.lease_count(), service.holding(session(0))), (0, 0));
     lease(&mut service, 1, 7, 0).unwrap();
@@ -75,7 +74,7 @@ fn a_broken_lease_is_over_for_all_and_its_file_is_left_alone() {
     assert_eq!(effects, [Effect::Revoked(id), Effect::GiveBack(id)]);
     assert_eq!((service.holding(session(0)), service.holding(session(1))), (0, 0));
     let early = lease(&mut service, 0, 7, 101 * MS);
-    assert_eq!(early, Err(Refusal::Pause { left_ns: 9 * MS }));
+    assert_eq!(early, Err(Reason::Pause { left_ns: 9 * MS }.into()));
     lease(&mut service, 0, 8, 101 * MS).unwrap();
     lease(&mut service, 0, 7, 110 * MS).unwrap();
 }
@@ -83,7 +82,7 @@ fn a_broken_lease_is_over_for_all_and_its_file_is_left_alone() {
 #[test]
 fn limits_are_told() {
     let mut service = File::new(LIMITS);
-    let full = |side, limit| Err(Refusal::Full { bound: Bound::new(Thing::Leases, side), limit });
+    let full = |side, limit| Err(Full::of(Thing::Leases, side, limit).into());
     lease(&mut service, 0, 1, 0).unwrap();
     lease(&mut service, 0, 2, 0).unwrap();
     assert_eq!(lease(&mut service, 0, 3, 0), full(Side::Session, 2));

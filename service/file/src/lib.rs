@@ -22,7 +22,7 @@ mod view;
 
 pub use file::{Effect, File, FileKey, Limits};
 pub use pause::{FORGIVEN_AFTER, PAUSES_MAX, PAUSE_LONGEST_NS, PAUSE_SHORTEST_NS};
-pub use refusal::Refusal;
+pub use refusal::{Reason, Refusal};
 pub use view::LeaseView;
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use heliostat_abi::name::ObjectId;
-use heliostat_abi::quota::{Holder, Shares};
+use heliostat_service_grant::{Holder, Shares};
 use proptest::prelude::*;
 
 use crate::*;
@@ -192,6 +192,8 @@ proptest! {
         }
         world.check();
         prop_assert_eq!((world.service.lease_count(), world.kernel.len()), (0, 0));
-        prop_assert!(world.service.held.is_empty() && world.service.by_key.is_empty());
+        let service = &world.service;
+        prop_assert_eq!(service.leases.session_count(), 0);
+        prop_assert!(service.by_key.is_empty() && service.revoked.is_empty());
     }
 }

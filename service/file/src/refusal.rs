@@ -1,13 +1,16 @@
-//! Why the file service says no; each value carries the limit or object that decided.
+//! Why the file service says no beside limits and revocations.
 
 use std::fmt;
 
+use heliostat_abi::code::Code;
 use heliostat_abi::name::ObjectId;
-use heliostat_abi::record::Bound;
 
 /// An ordinary no.
+pub type Refusal = heliostat_service_grant::Refusal<Reason>;
+
+/// What a request names cannot be had now, or is not the session's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Refusal {
+pub enum Reason {
     /// Its last lease was broken, and the file is left alone for a while.
     Pause {
         /// How much longer.
@@ -23,18 +26,18 @@ pub enum Refusal {
         /// The object that was named.
         lease: ObjectId,
     },
-    /// A limit is reached.
-    Full {
-        /// On what, and whose.
-        bound: Bound,
-        /// The limit in force.
-        limit: u64,
-    },
-    /// The session's grants were revoked; it gets no new ones.
-    Revoked,
 }
 
-impl fmt::Display for Refusal {
+impl heliostat_service_grant::Reason for Reason {
+    fn code(&self) -> Code {
+        match self {
+            Self::Pause { .. } | Self::Taking { .. } => Code::BadState,
+            Self::NotHeld { .. } => Code::Denied,
+        }
+    }
+}
+
+impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Pause { left_ns } => {
@@ -42,12 +45,6 @@ impl fmt::Display for Refusal {
             }
             Self::Taking { lease } => write!(f, "lease {lease} is just being taken"),
             Self::NotHeld { lease } => write!(f, "lease {lease} is none of this session"),
-            Self::Full { bound: Bound { thing, side }, limit } => {
-                write!(f, "{} has no more than {limit} {}", side.text(), thing.text())
-            }
-            Self::Revoked => write!(f, "the session's grants were revoked"),
         }
     }
 }
-
-impl std::error::Error for Refusal {}

@@ -2,7 +2,7 @@
 
 use heliostat_abi::code::Thing;
 use heliostat_abi::name::ObjectId;
-use heliostat_abi::quota::Quota;
+use heliostat_service_grant::Quota;
 
 use crate::file::{File, FileKey};
 
@@ -23,7 +23,7 @@ impl File {
         self.leases.iter().map(|(id, lease)| LeaseView {
             id,
             key: lease.key,
-            holders: lease.holders.keys().copied().collect(),
+            holders: self.leases.sessions(id).map(|(session, _)| session).collect(),
         })
     }
 
@@ -39,16 +39,16 @@ impl File {
 
     /// Who has how many.
     pub fn quota(&self) -> (Thing, &Quota) {
-        (Thing::Leases, self.leases.quota())
+        self.leases.quota()
     }
 
     /// Those that a session holds.
     pub fn leases_of(&self, session: ObjectId) -> impl Iterator<Item = ObjectId> + '_ {
-        self.held.get(&session).into_iter().flat_map(|held| held.leases.iter().copied())
+        self.leases.of(session)
     }
 
     /// How many these are.
     pub fn holding(&self, session: ObjectId) -> usize {
-        self.held.get(&session).map_or(0, |held| held.leases.len())
+        self.leases.count_of(session)
     }
 }

@@ -3,7 +3,7 @@
 use heliostat_abi::name::ObjectId;
 
 use crate::net::{Effect, Net};
-use crate::refusal::Refusal;
+use crate::refusal::{Reason, Refusal};
 
 impl Net {
     /// Takes `session`'s registration of `port` back; the last one frees the port.
@@ -13,45 +13,42 @@ impl Net {
         port: ObjectId,
         effects: &mut Vec<Effect>,
     ) -> Result<(), Refusal> {
-        let holds = self.held.get_mut(&session).is_some_and(|held| held.ports.remove(&port));
-        if !holds {
-            return Err(Refusal::NotRegistered { port });
+        if !self.ports.has(session, port) {
+            return Err(Reason::NotRegistered { port }.into());
         }
         self.leave_port(session, port, effects);
         Ok(())
     }
 
     fn leave_port(&mut self, session: ObjectId, port: ObjectId, effects: &mut Vec<Effect>) {
-        let Some(found) = self.ports.get_mut(port) else { return };
-        found.sessions.remove(&session.index);
-        if found.sessions.is_empty() {
+        if self.ports.leave(session, port) == Some(0) {
             self.free_port(port, effects);
         }
     }
 
     /// Forgets one channel, for example because its memory could not be made.
     pub fn forget(&mut self, channel: ObjectId, effects: &mut Vec<Effect>) {
-        let Some(holder) = self.channels.holder(channel) else { return };
+        let Some(share) = self.channels.share_of(channel) else { return };
+        let Some(client) = self.channels.session(channel) else { return };
         let Some(gone) = self.channels.remove(channel) else { return };
         if let Some(port) = self.ports.get_mut(gone.port) {
             port.channels.remove(&gone.serial);
         }
-        if let Some(held) = self.held.get_mut(&gone.client) {
-            held.channels.remove(&channel);
-            held.bytes -= gone.bytes;
-        }
-        self.bytes.give_back(holder, gone.bytes);
+        self.bytes.give_back(client, share, gone.bytes);
         effects.push(Effect::ChannelFreed(channel));
     }
 
     /// Ends a session: its ports unregister, the channels it opened are forgotten.
     pub fn end(&mut self, session: ObjectId, effects: &mut Vec<Effect>) {
-        let Some(held) = self.held.get_mut(&session) else { return };
-        let ports = std::mem::take(&mut held.ports);
-        let channels = held.channels.clone();
-        ports.into_iter().for_each(|port| self.leave_port(session, port, effects));
+        let channels: Vec<_> = self.channels.of(session).collect();
+        self.leave_ports(session, effects);
         channels.into_iter().for_each(|channel| self.forget(channel, effects));
-        self.held.remove(&session);
+        self.revoked.forget(session);
+    }
+
+    fn leave_ports(&mut self, session: ObjectId, effects: &mut Vec<Effect>) {
+        let ports: Vec<_> = self.ports.of(session).collect();
+        ports.into_iter().for_each(|port| self.leave_port(session, port, effects));
     }
 
     /// Revokes what the sessions of one process hold: the channels they opened, those they were
@@ -66,21 +63,18 @@ impl Net {
         channels.dedup();
         let count = channels.iter().filter(|id| self.revoke_channel(**id, effects)).count();
         for session in sessions {
-            let held = self.held.entry(*session).or_default();
-            held.revoked = true;
-            let ports = std::mem::take(&mut held.ports);
-            ports.into_iter().for_each(|port| self.leave_port(*session, port, effects));
+            self.revoked.insert(*session);
+            self.leave_ports(*session, effects);
         }
         count
     }
 
     /// Channels whose memory a session may have mapped.
     fn reached_by(&self, session: ObjectId) -> Vec<ObjectId> {
-        let Some(held) = self.held.get(&session) else { return Vec::new() };
-        let mut channels: Vec<ObjectId> = held.channels.iter().copied().collect();
-        for port in held.ports.iter().filter_map(|port| self.ports.get(*port)) {
-            let unsent = port.sessions.get(&session.index).map_or(0, |entry| entry.unsent);
-            channels.extend(port.channels.range(..unsent).map(|(_, id)| *id));
+        let mut channels: Vec<ObjectId> = self.channels.of(session).collect();
+        for id in self.ports.of(session) {
+            let Some((port, registration)) = self.ports.held(session, id) else { continue };
+            channels.extend(port.channels.range(..registration.unsent).map(|(_, id)| *id));
         }
         channels
     }
@@ -103,11 +97,6 @@ impl Net {
     pub(crate) fn free_port(&mut self, port: ObjectId, effects: &mut Vec<Effect>) {
         let Some(gone) = self.ports.remove(port) else { return };
         self.by_endpoint.remove(&gone.endpoint);
-        for registration in gone.sessions.values() {
-            if let Some(held) = self.held.get_mut(&registration.session) {
-                held.ports.remove(&port);
-            }
-        }
         gone.channels.values().for_each(|channel| self.forget(*channel, effects));
         effects.push(Effect::RegistryChanged);
     }

@@ -21,7 +21,7 @@ mod view;
 
 pub use endpoint::{Endpoint, Namespace, Proof};
 pub use net::{Batch, Effect, Limits, Net, Opening};
-pub use refusal::Refusal;
+pub use refusal::{Reason, Refusal};
 pub use view::{ChannelView, Holding, PortView};
 
 #[cfg(test)]

@@ -1,18 +1,17 @@
 //! The state of the net service: ports, channels and what each session holds of them.
 //!
-//! Sessions appear here when they first hold something and disappear with `end`. Everything is
-//! counted against a limit before it is made, so that no sequence of requests grows a table.
+//! What a session holds are grants (`heliostat_service_grant`): counted against a limit before they
+//! are made, so that no sequence of requests grows a table, and gone with its end.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use heliostat_abi::code::{Side, Thing};
 use heliostat_abi::limits::{CHANNELS_MAX, FDS_PER_REPLY_MAX, PORTS_MAX};
 use heliostat_abi::name::ObjectId;
-use heliostat_abi::quota::{Exceeded, Holder, Quota, QuotaTable, Shares};
-use heliostat_abi::record::Bound;
+use heliostat_service_grant::{Amounts, Full, Grants, Holder, Limit, Revoked, Shares};
 
 use crate::endpoint::{Endpoint, Proof};
-use crate::refusal::Refusal;
+use crate::refusal::{Reason, Refusal};
 
 /// Sockets of one address that are remembered: they tell one that was inherited from one that is new.
 const SOCKETS_MAX: usize = 1024;
@@ -79,32 +78,22 @@ pub(crate) struct Port {
     pub(crate) v6_only: bool,
     pub(crate) owner_uid: u32,
     pub(crate) sockets: HashSet<u64>,
-    /// Registered sessions, each with the serial of the first channel it was not sent.
-    pub(crate) sessions: BTreeMap<u32, Registration>,
     /// Channels by serial; serials only grow.
     pub(crate) channels: BTreeMap<u64, ObjectId>,
     pub(crate) next_serial: u64,
 }
 
-#[derive(Clone, Copy, Debug)]
+/// What is kept for each session that has a port registered.
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Registration {
-    pub(crate) session: ObjectId,
+    /// Serial of the first channel that it was not sent.
     pub(crate) unsent: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Channel {
-    pub(crate) client: ObjectId,
     pub(crate) port: ObjectId,
     pub(crate) serial: u64,
-    pub(crate) bytes: u64,
-    pub(crate) revoked: bool,
-}
-
-#[derive(Clone, Default, Debug)]
-pub(crate) struct Held {
-    pub(crate) ports: BTreeSet<ObjectId>,
-    pub(crate) channels: BTreeSet<ObjectId>,
     pub(crate) bytes: u64,
     pub(crate) revoked: bool,
 }
@@ -112,33 +101,43 @@ pub(crate) struct Held {
 /// The net service.
 #[derive(Clone, Debug)]
 pub struct Net {
-    pub(crate) limits: Limits,
-    pub(crate) ports: QuotaTable<Port>,
+    pub(crate) channels_per_pair: usize,
+    pub(crate) ports: Grants<Port, Registration>,
     pub(crate) by_endpoint: HashMap<Endpoint, ObjectId>,
-    pub(crate) channels: QuotaTable<Channel>,
-    pub(crate) held: HashMap<ObjectId, Held>,
-    pub(crate) bytes: Quota,
+    pub(crate) channels: Grants<Channel>,
+    pub(crate) bytes: Amounts,
+    pub(crate) revoked: Revoked,
+}
+
+impl Limits {
+    fn ports(&self) -> Limit {
+        Limit { per_session: self.ports_per_session, shares: self.ports }
+    }
+
+    fn channels(&self) -> Limit {
+        Limit { per_session: self.channels_per_session, shares: self.channels }
+    }
 }
 
 impl Net {
     /// A service that knows nobody yet.
     pub fn new(limits: Limits) -> Self {
         Self {
-            limits,
-            ports: QuotaTable::new(PORTS_MAX, limits.ports),
+            channels_per_pair: limits.channels_per_pair,
+            ports: Grants::new(Thing::Ports, PORTS_MAX, limits.ports()),
             by_endpoint: HashMap::new(),
-            channels: QuotaTable::new(CHANNELS_MAX, limits.channels),
-            held: HashMap::new(),
-            bytes: Quota::new(limits.bytes),
+            channels: Grants::new(Thing::Channels, CHANNELS_MAX, limits.channels()),
+            bytes: Amounts::new(Thing::ChannelBytes, limits.bytes_per_session, limits.bytes),
+            revoked: Revoked::default(),
         }
     }
 
     /// New limits for what is asked from now on; what was granted stays.
     pub fn set_limits(&mut self, limits: Limits) {
-        self.limits = limits;
-        self.ports.set_shares(limits.ports);
-        self.channels.set_shares(limits.channels);
-        self.bytes.set_shares(limits.bytes);
+        self.channels_per_pair = limits.channels_per_pair;
+        self.ports.set_limit(limits.ports());
+        self.channels.set_limit(limits.channels());
+        self.bytes.set_limit(limits.bytes_per_session, limits.bytes);
     }
 
     /// Registers a listening socket of `session`. The same address registered again by the same
@@ -156,29 +155,21 @@ impl Net {
         proof: Proof,
         effects: &mut Vec<Effect>,
     ) -> Result<ObjectId, Refusal> {
-        let held = self.held.entry(session).or_default();
-        if held.revoked {
-            return Err(Refusal::Revoked);
-        }
+        self.revoked.check(session)?;
         let known = self.by_endpoint.get(&proof.endpoint).copied();
-        if let Some(id) = known.filter(|id| held.ports.contains(id)) {
+        if let Some(id) = known.filter(|id| self.ports.has(session, *id)) {
             self.ports.get_mut(id).into_iter().for_each(|port| port.remember(proof.socket));
             return Ok(id);
         }
-        let limit = self.limits.ports_per_session;
-        if held.ports.len() >= limit {
-            return Err(full(Thing::Ports, Side::Session, limit as u64));
+        self.ports.check(session)?;
+        match known.filter(|id| self.may_share(*id, &proof)) {
+            Some(id) => {
+                self.ports.share(session, id)?;
+                self.ports.get_mut(id).into_iter().for_each(|port| port.remember(proof.socket));
+                Ok(id)
+            }
+            None => self.replace_port(session, known, holder, &proof, effects),
         }
-        let id = match known.filter(|id| self.may_share(*id, &proof)) {
-            Some(id) => id,
-            None => self.replace_port(known, holder, &proof, effects)?,
-        };
-        if let Some(port) = self.ports.get_mut(id) {
-            port.remember(proof.socket);
-            port.sessions.insert(session.index, Registration { session, unsent: 0 });
-        }
-        self.held.entry(session).or_default().ports.insert(id);
-        Ok(id)
     }
 
     fn may_share(&self, id: ObjectId, proof: &Proof) -> bool {
@@ -189,6 +180,7 @@ impl Net {
 
     fn replace_port(
         &mut self,
+        session: ObjectId,
         stale: Option<ObjectId>,
         holder: Holder,
         proof: &Proof,
@@ -201,12 +193,11 @@ impl Net {
             endpoint: proof.endpoint,
             v6_only: proof.v6_only,
             owner_uid: proof.owner_uid,
-            sockets: HashSet::new(),
-            sessions: BTreeMap::new(),
+            sockets: HashSet::from([proof.socket]),
             channels: BTreeMap::new(),
             next_serial: 0,
         };
-        let id = self.ports.insert(holder, port).map_err(|it| exceeded(Thing::Ports, it))?;
+        let id = self.ports.grant(session, holder, port)?;
         self.by_endpoint.insert(proof.endpoint, id);
         effects.push(Effect::RegistryChanged);
         Ok(id)
@@ -228,66 +219,41 @@ impl Net {
         effects: &mut Vec<Effect>,
     ) -> Result<ObjectId, Refusal> {
         self.check_room(&opening)?;
-        let port = self.ports.get_mut(opening.port).ok_or(Refusal::NotFound)?;
+        let port = self.ports.get_mut(opening.port).ok_or(Reason::NotFound)?;
         let channel = Channel {
-            client: opening.client,
             port: opening.port,
             serial: port.next_serial,
             bytes: opening.bytes,
             revoked: false,
         };
-        let id = self
-            .channels
-            .insert(opening.holder, channel)
-            .map_err(|it| exceeded(Thing::Channels, it))?;
+        let id = self.channels.grant(opening.client, opening.holder, channel)?;
         port.channels.insert(port.next_serial, id);
         port.next_serial += 1;
-        let held = self.held.entry(opening.client).or_default();
-        held.channels.insert(id);
-        held.bytes += opening.bytes;
-        self.bytes.take_anyway(opening.holder, opening.bytes);
+        self.bytes.take(opening.client, opening.holder, opening.bytes);
         effects.push(Effect::ChannelActive(id));
         effects.push(Effect::PortChanged(opening.port));
         Ok(id)
     }
 
     fn check_room(&self, opening: &Opening) -> Result<(), Refusal> {
-        let limits = &self.limits;
-        let nothing = Held::default();
-        let held = self.held.get(&opening.client).unwrap_or(&nothing);
-        if held.revoked {
-            return Err(Refusal::Revoked);
-        }
-        let same_port = |id: &&ObjectId| {
-            self.channels.get(**id).is_some_and(|channel| channel.port == opening.port)
+        self.revoked.check(opening.client)?;
+        let leads_there = |id: &ObjectId| {
+            self.channels.get(*id).is_some_and(|channel| channel.port == opening.port)
         };
-        let (total, per_pair) = (held.channels.len(), limits.channels_per_pair);
-        if held.channels.iter().filter(same_port).count() >= per_pair {
-            return Err(full(Thing::Channels, Side::Object, per_pair as u64));
+        let limit = self.channels_per_pair;
+        if self.channels.of(opening.client).filter(leads_there).count() >= limit {
+            return Err(Full::of(Thing::Channels, Side::Object, limit as u64).into());
         }
-        if total >= limits.channels_per_session {
-            let limit = limits.channels_per_session as u64;
-            return Err(full(Thing::Channels, Side::Session, limit));
-        }
-        if held.bytes.saturating_add(opening.bytes) > limits.bytes_per_session {
-            return Err(full(Thing::ChannelBytes, Side::Session, limits.bytes_per_session));
-        }
-        let (used, bytes) = (self.bytes.used(opening.holder), opening.bytes);
-        let check = limits.bytes.check(opening.holder, used, bytes);
-        check.map_err(|it| exceeded(Thing::ChannelBytes, it))
+        self.channels.check(opening.client)?;
+        self.bytes.check(opening.client, opening.holder, opening.bytes)?;
+        Ok(())
     }
 
     /// Channels of `port` that `session` was not sent yet; they count as sent from now on.
     pub fn attach(&mut self, session: ObjectId, port: ObjectId) -> Result<Batch, Refusal> {
-        if self.held.get(&session).is_some_and(|held| held.revoked) {
-            return Err(Refusal::Revoked);
-        }
-        let found = self.ports.get_mut(port).ok_or(Refusal::NotRegistered { port })?;
-        let registration = found
-            .sessions
-            .get_mut(&session.index)
-            .filter(|registration| registration.session == session)
-            .ok_or(Refusal::NotRegistered { port })?;
+        self.revoked.check(session)?;
+        let not_registered = Reason::NotRegistered { port };
+        let (found, registration) = self.ports.get_held(session, port).ok_or(not_registered)?;
         let mut unsent = found.channels.range(registration.unsent..);
         let channels: Vec<_> = unsent.by_ref().take(FDS_PER_REPLY_MAX).collect();
         registration.unsent =
@@ -305,12 +271,4 @@ impl Port {
             self.sockets.insert(socket);
         }
     }
-}
-
-fn full(thing: Thing, side: Side, limit: u64) -> Refusal {
-    Refusal::Full { bound: Bound::new(thing, side), limit }
-}
-
-fn exceeded(thing: Thing, it: Exceeded) -> Refusal {
-    full(thing, it.side, it.limit)
 }

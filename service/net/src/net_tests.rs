@@ -3,8 +3,7 @@
 use heliostat_abi::code::{Side, Thing};
 use heliostat_abi::limits::FDS_PER_REPLY_MAX;
 use heliostat_abi::name::{NetAddress, ObjectId};
-use heliostat_abi::quota::{Holder, Shares};
-use heliostat_abi::record::Bound;
+use heliostat_service_grant::{Full, Holder, Shares};
 
 use crate::*;
 
@@ -75,7 +74,7 @@ fn a_proof_by_another_user_replaces_the_stale_registration() {
     effects.clear();
     let new = net.register(session(1), USER, proof("127.0.0.1:80", 9, 3), &mut effects).unwrap();
     assert_ne!(new, port);
-    assert_eq!(net.attach(session(0), port), Err(Refusal::NotRegistered { port }));
+    assert_eq!(net.attach(session(0), port), Err(Reason::NotRegistered { port }.into()));
     assert_eq!(net.holding(session(0)).ports, 0);
     assert!(effects.contains(&Effect::ChannelFreed(channel)));
 }
@@ -115,16 +114,16 @@ fn attach_brings_each_channel_once_in_batches() {
 #[test]
 fn only_registered_sessions_attach() {
     let (mut net, port, _) = listening();
-    assert_eq!(net.attach(session(3), port), Err(Refusal::NotRegistered { port }));
+    assert_eq!(net.attach(session(3), port), Err(Reason::NotRegistered { port }.into()));
     let reborn = ObjectId { index: 0, generation: 2 };
-    assert_eq!(net.attach(reborn, port), Err(Refusal::NotRegistered { port }));
+    assert_eq!(net.attach(reborn, port), Err(Reason::NotRegistered { port }.into()));
 }
 
 #[test]
 fn each_limit_answers_with_its_name() {
     let (mut net, port, mut effects) = listening();
     (0..20).for_each(|_| assert!(net.open(opening(5, port), &mut effects).is_ok()));
-    let full = |thing, side, limit| Refusal::Full { bound: Bound::new(thing, side), limit };
+    let full = |thing, side, limit| Refusal::Full(Full::of(thing, side, limit));
     let pair = full(Thing::Channels, Side::Object, 20);
     assert_eq!(net.open(opening(5, port), &mut effects), Err(pair));
     let big = Opening { bytes: 1 << 21, ..opening(6, port) };
@@ -150,7 +149,7 @@ fn a_session_that_ends_gives_its_channels_and_bytes_back() {
     assert_eq!(effects, [Effect::ChannelFreed(channel)]);
     assert_eq!((net.channel_count(), net.holding(session(5))), (0, Holding::default()));
     assert_eq!(net.attach(session(0), port).unwrap().channels, []);
-    assert_eq!(net.bytes.used_by_all(), 0);
+    assert_eq!(net.bytes.quota().1.used_by_all(), 0);
 }
 
 #[test]
@@ -190,7 +189,7 @@ fn addresses_of_a_user_are_limited_however_many_sessions_it_has() {
     for number in 0..3 {
         listen(&mut net, USER, number).unwrap();
     }
-    let full = Refusal::Full { bound: Bound::new(Thing::Ports, Side::User), limit: 3 };
+    let full = Refusal::Full(Full::of(Thing::Ports, Side::User, 3));
     assert_eq!(listen(&mut net, USER, 3), Err(full));
     assert!(listen(&mut net, Holder::user(8), 4).is_ok());
     net.end(session(1), &mut Vec::new());

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use heliostat_abi::name::{NetAddress, ObjectId};
-use heliostat_abi::quota::{Holder, Shares};
+use heliostat_service_grant::{Holder, Shares};
 use proptest::prelude::*;
 
 use crate::net::{Effect, Limits, Net, Opening};
@@ -146,8 +146,8 @@ impl World {
             bytes += holding.bytes;
         }
         assert_eq!(bytes, self.net.channel_count() as u64 * 100);
-        assert_eq!(bytes, self.net.bytes.used_by_all());
-        assert!(self.net.bytes.users().all(|(_, bytes)| bytes <= LIMITS.bytes.user));
+        assert_eq!(bytes, self.net.bytes.quota().1.used_by_all());
+        assert!(self.net.bytes.quota().1.users().all(|(_, bytes)| bytes <= LIMITS.bytes.user));
         for port in self.net.ports() {
             assert!(!port.sessions.is_empty(), "a port without listeners stayed");
             assert_eq!(self.net.port_at(port.endpoint), Some(port.id));
@@ -179,6 +179,9 @@ proptest! {
         }
         world.check();
         prop_assert_eq!(world.net.channel_count() + world.net.port_count(), 0);
-        prop_assert!(world.net.held.is_empty());
+        let net = &world.net;
+        let known = net.ports.session_count() + net.channels.session_count();
+        prop_assert_eq!(known + net.bytes.session_count(), 0);
+        prop_assert!(net.revoked.is_empty());
     }
 }

@@ -1,13 +1,16 @@
-//! Why the net service says no; each value carries the limit or object that decided.
+//! Why the net service says no beside limits and revocations.
 
 use std::fmt;
 
+use heliostat_abi::code::Code;
 use heliostat_abi::name::ObjectId;
-use heliostat_abi::record::Bound;
 
 /// An ordinary no.
+pub type Refusal = heliostat_service_grant::Refusal<Reason>;
+
+/// What a request names is not there, or not the session's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Refusal {
+pub enum Reason {
     /// Nobody listens there under Heliostat.
     NotFound,
     /// The port object is gone, or this session never registered it.
@@ -15,30 +18,24 @@ pub enum Refusal {
         /// The object that was named.
         port: ObjectId,
     },
-    /// A limit is reached.
-    Full {
-        /// On what, and whose.
-        bound: Bound,
-        /// The limit in force.
-        limit: u64,
-    },
-    /// The session's grants were revoked; it gets no new ones.
-    Revoked,
 }
 
-impl fmt::Display for Refusal {
+impl heliostat_service_grant::Reason for Reason {
+    fn code(&self) -> Code {
+        match self {
+            Self::NotFound => Code::NotFound,
+            Self::NotRegistered { .. } => Code::Denied,
+        }
+    }
+}
+
+impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotFound => write!(f, "nobody under Heliostat listens on that address"),
             Self::NotRegistered { port } => {
                 write!(f, "port object {port} is not registered by this session")
             }
-            Self::Full { bound: Bound { thing, side }, limit } => {
-                write!(f, "{} has no more than {limit} {}", side.text(), thing.text())
-            }
-            Self::Revoked => write!(f, "the session's grants were revoked"),
         }
     }
 }
-
-impl std::error::Error for Refusal {}

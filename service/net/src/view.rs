@@ -2,7 +2,7 @@
 
 use heliostat_abi::code::Thing;
 use heliostat_abi::name::ObjectId;
-use heliostat_abi::quota::Quota;
+use heliostat_service_grant::Quota;
 
 use crate::endpoint::Endpoint;
 use crate::net::Net;
@@ -54,7 +54,7 @@ impl Net {
             id,
             endpoint: port.endpoint,
             owner_uid: port.owner_uid,
-            sessions: port.sessions.values().map(|entry| entry.session).collect(),
+            sessions: self.ports.sessions(id).map(|(session, _)| session).collect(),
             channels: port.channels.len(),
         })
     }
@@ -72,8 +72,9 @@ impl Net {
     /// One channel.
     pub fn channel(&self, id: ObjectId) -> Option<ChannelView> {
         let channel = self.channels.get(id)?;
-        let client_uid = self.channels.holder(id)?.uid;
-        Some(ChannelView { client: channel.client, client_uid, port: channel.port })
+        let client = self.channels.session(id)?;
+        let client_uid = self.channels.share_of(id)?.uid;
+        Some(ChannelView { client, client_uid, port: channel.port })
     }
 
     /// Channels alive.
@@ -88,20 +89,16 @@ impl Net {
 
     /// Who has how much: listening addresses, channels, their bytes.
     pub fn quotas(&self) -> [(Thing, &Quota); 3] {
-        [
-            (Thing::Ports, self.ports.quota()),
-            (Thing::Channels, self.channels.quota()),
-            (Thing::ChannelBytes, &self.bytes),
-        ]
+        [self.ports.quota(), self.channels.quota(), self.bytes.quota()]
     }
 
     /// What a session holds; nothing for one that never asked.
     pub fn holding(&self, session: ObjectId) -> Holding {
-        self.held.get(&session).map_or(Holding::default(), |held| Holding {
-            ports: held.ports.len(),
-            channels: held.channels.len(),
-            bytes: held.bytes,
-            revoked: held.revoked,
-        })
+        Holding {
+            ports: self.ports.count_of(session),
+            channels: self.channels.count_of(session),
+            bytes: self.bytes.of(session),
+            revoked: self.revoked.has(session),
+        }
     }
 }

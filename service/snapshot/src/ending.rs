@@ -2,7 +2,7 @@
 
 use heliostat_abi::name::ObjectId;
 
-use crate::refusal::Refusal;
+use crate::refusal::{Reason, Refusal};
 use crate::snapshot::{Effect, Key, Snapshot, TOMBSTONES_MAX};
 
 impl Snapshot {
@@ -13,9 +13,8 @@ impl Snapshot {
         region: ObjectId,
         effects: &mut Vec<Effect>,
     ) -> Result<(), Refusal> {
-        let is_own = self.held.get(&session).is_some_and(|held| held.regions.contains(&region));
-        if !is_own {
-            return Err(Refusal::NotProducer { region });
+        if !self.regions.has(session, region) {
+            return Err(Reason::NotProducer { region }.into());
         }
         self.free_region(region, effects);
         Ok(())
@@ -30,8 +29,9 @@ impl Snapshot {
         effects: &mut Vec<Effect>,
     ) -> Result<(), Refusal> {
         let found = self.consumers.get(consumer);
-        if found.is_none_or(|found| (found.session, found.region) != (session, region)) {
-            return Err(Refusal::NotAttached { consumer });
+        let is_of_region = found.is_some_and(|found| found.region == region);
+        if !is_of_region || !self.consumers.has(session, consumer) {
+            return Err(Reason::NotAttached { consumer }.into());
         }
         self.free_consumer(consumer, effects);
         Ok(())
@@ -40,7 +40,7 @@ impl Snapshot {
     /// Ends a session: its regions lose their names, its attachments end.
     pub fn end(&mut self, session: ObjectId, effects: &mut Vec<Effect>) {
         self.end_all_of(session, effects);
-        self.held.remove(&session);
+        self.revoked.forget(session);
     }
 
     /// Ends what the sessions hold; they get nothing new. Answers how many regions and attachments
@@ -49,15 +49,15 @@ impl Snapshot {
         let mut count = 0;
         for session in sessions {
             count += self.end_all_of(*session, effects);
-            self.held.entry(*session).or_default().revoked = true;
+            self.revoked.insert(*session);
         }
         count
     }
 
     /// Consumers first: the word of a region that the same session produces says so, too.
     fn end_all_of(&mut self, session: ObjectId, effects: &mut Vec<Effect>) -> usize {
-        let Some(held) = self.held.get(&session) else { return 0 };
-        let (consumers, regions) = (held.consumers.clone(), held.regions.clone());
+        let consumers: Vec<_> = self.consumers.of(session).collect();
+        let regions: Vec<_> = self.regions.of(session).collect();
         let count = consumers.len() + regions.len();
         consumers.into_iter().for_each(|consumer| self.free_consumer(consumer, effects));
         regions.into_iter().for_each(|region| self.free_region(region, effects));
@@ -66,9 +66,6 @@ impl Snapshot {
 
     fn free_region(&mut self, id: ObjectId, effects: &mut Vec<Effect>) {
         let Some(region) = self.regions.remove(id) else { return };
-        if let Some(held) = self.held.get_mut(&region.producer) {
-            held.regions.remove(&id);
-        }
         if let Some(standing) = self.names.get_mut(&region.key) {
             standing.region = None;
         }
@@ -80,9 +77,6 @@ impl Snapshot {
 
     fn free_consumer(&mut self, id: ObjectId, effects: &mut Vec<Effect>) {
         let Some(consumer) = self.consumers.remove(id) else { return };
-        if let Some(held) = self.held.get_mut(&consumer.session) {
-            held.consumers.remove(&id);
-        }
         if let Some(region) = self.regions.get_mut(consumer.region) {
             region.consumers.remove(&id);
             let untold = region.untold.iter().position(|waiting| *waiting == id);

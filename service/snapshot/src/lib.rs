@@ -22,7 +22,7 @@ mod refusal;
 mod snapshot;
 mod view;
 
-pub use refusal::Refusal;
+pub use refusal::{Reason, Refusal};
 pub use snapshot::{Batch, Effect, Key, Limits, Named, Snapshot, TOMBSTONES_MAX};
 pub use view::{ConsumerView, Holding, RegionView};
 

@@ -4,9 +4,9 @@ use std::collections::{HashMap, HashSet};
 
 use heliostat_abi::limits::FDS_PER_REPLY_MAX;
 use heliostat_abi::name::ObjectId;
-use heliostat_abi::quota::{Holder, Shares};
 use heliostat_abi::region::{Presence, RegionName};
 use heliostat_abi::snapshot::CONSUMERS_MAX;
+use heliostat_service_grant::{Holder, Shares};
 use proptest::prelude::*;
 
 use crate::*;
@@ -205,7 +205,10 @@ proptest! {
         }
         world.check();
         prop_assert_eq!(world.service.region_count() + world.service.consumer_count(), 0);
-        prop_assert!(world.service.held.is_empty());
+        let service = &world.service;
+        let known = service.regions.session_count() + service.consumers.session_count();
+        prop_assert_eq!(known, 0);
+        prop_assert!(service.revoked.is_empty());
         prop_assert_eq!(world.service.tombstones.len(), world.service.names.len());
     }
 }

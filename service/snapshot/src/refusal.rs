@@ -1,13 +1,16 @@
-//! Why the snapshot service says no; each value carries the limit or object that decided.
+//! Why the snapshot service says no beside limits and revocations.
 
 use std::fmt;
 
+use heliostat_abi::code::Code;
 use heliostat_abi::name::ObjectId;
-use heliostat_abi::record::Bound;
 
 /// An ordinary no.
+pub type Refusal = heliostat_service_grant::Refusal<Reason>;
+
+/// What a request names is not there, or not the session's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Refusal {
+pub enum Reason {
     /// No region has that name now.
     NotFound,
     /// The name is in use by a living producer.
@@ -25,18 +28,19 @@ pub enum Refusal {
         /// The object that was named.
         consumer: ObjectId,
     },
-    /// A limit is reached.
-    Full {
-        /// On what, and whose.
-        bound: Bound,
-        /// The limit in force.
-        limit: u64,
-    },
-    /// The session's grants were revoked; it gets no new ones.
-    Revoked,
 }
 
-impl fmt::Display for Refusal {
+impl heliostat_service_grant::Reason for Reason {
+    fn code(&self) -> Code {
+        match self {
+            Self::NotFound => Code::NotFound,
+            Self::Taken { .. } => Code::BadState,
+            Self::NotProducer { .. } | Self::NotAttached { .. } => Code::Denied,
+        }
+    }
+}
+
+impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotFound => write!(f, "no region has that name"),
@@ -47,12 +51,6 @@ impl fmt::Display for Refusal {
             Self::NotAttached { consumer } => {
                 write!(f, "consumer {consumer} is none of this session")
             }
-            Self::Full { bound: Bound { thing, side }, limit } => {
-                write!(f, "{} has no more than {limit} {}", side.text(), thing.text())
-            }
-            Self::Revoked => write!(f, "the session's grants were revoked"),
         }
     }
 }
-
-impl std::error::Error for Refusal {}

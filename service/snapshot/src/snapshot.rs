@@ -1,7 +1,7 @@
 //! The state of the snapshot service: names, regions, consumers and what each session holds.
 //!
-//! Everything is counted against a limit before it is made, so that no sequence of requests grows
-//! a table. What is left of an ended region are its name's count of producers and, until they end,
+//! Regions and attachments are grants (`heliostat_service_grant`): counted against a limit before
+//! they are made, so that no sequence of requests grows a table. What is left of an ended region are its name's count of producers and, until they end,
 //! its consumers.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
@@ -11,12 +11,11 @@ use heliostat_abi::limits::{
     ATTACHMENTS_MAX, FDS_PER_REPLY_MAX, JOINED_PER_REPLY_MAX, REGIONS_MAX,
 };
 use heliostat_abi::name::ObjectId;
-use heliostat_abi::quota::{Exceeded, Holder, QuotaTable, Shares};
-use heliostat_abi::record::Bound;
 use heliostat_abi::region::{Change, Presence, RegionName};
 use heliostat_abi::snapshot::CONSUMERS_MAX;
+use heliostat_service_grant::{Full, Grants, Holder, Limit, Revoked, Shares};
 
-use crate::refusal::Refusal;
+use crate::refusal::{Reason, Refusal};
 
 /// Names without region and consumers of which the count of producers is kept.
 pub const TOMBSTONES_MAX: usize = 1024;
@@ -75,7 +74,6 @@ pub struct Batch {
 #[derive(Clone, Debug)]
 pub(crate) struct Region {
     pub(crate) key: Key,
-    pub(crate) producer: ObjectId,
     pub(crate) consumers: BTreeSet<ObjectId>,
     /// Of these the producer knows nothing yet, in the order of their coming.
     pub(crate) untold: VecDeque<ObjectId>,
@@ -86,7 +84,6 @@ pub(crate) struct Region {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Consumer {
-    pub(crate) session: ObjectId,
     pub(crate) region: ObjectId,
     pub(crate) key: Key,
 }
@@ -100,43 +97,43 @@ pub(crate) struct Standing {
     pub(crate) attached: usize,
 }
 
-#[derive(Clone, Default, Debug)]
-pub(crate) struct Held {
-    pub(crate) regions: BTreeSet<ObjectId>,
-    pub(crate) consumers: BTreeSet<ObjectId>,
-    pub(crate) revoked: bool,
-}
-
 /// The snapshot service.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
-    pub(crate) limits: Limits,
-    pub(crate) regions: QuotaTable<Region>,
-    pub(crate) consumers: QuotaTable<Consumer>,
+    pub(crate) regions: Grants<Region>,
+    pub(crate) consumers: Grants<Consumer>,
     pub(crate) names: HashMap<Key, Standing>,
     /// Names that have nothing but their count, oldest first.
     pub(crate) tombstones: VecDeque<Key>,
-    pub(crate) held: HashMap<ObjectId, Held>,
+    pub(crate) revoked: Revoked,
+}
+
+impl Limits {
+    fn regions(&self) -> Limit {
+        Limit { per_session: self.regions_per_session, shares: self.regions }
+    }
+
+    fn attachments(&self) -> Limit {
+        Limit { per_session: self.attachments_per_session, shares: self.attachments }
+    }
 }
 
 impl Snapshot {
     /// A service that knows nobody yet.
     pub fn new(limits: Limits) -> Self {
         Self {
-            limits,
-            regions: QuotaTable::new(REGIONS_MAX, limits.regions),
-            consumers: QuotaTable::new(ATTACHMENTS_MAX, limits.attachments),
+            regions: Grants::new(Thing::Regions, REGIONS_MAX, limits.regions()),
+            consumers: Grants::new(Thing::Attachments, ATTACHMENTS_MAX, limits.attachments()),
             names: HashMap::new(),
             tombstones: VecDeque::new(),
-            held: HashMap::new(),
+            revoked: Revoked::default(),
         }
     }
 
     /// New limits for what is asked from now on; what was granted stays.
     pub fn set_limits(&mut self, limits: Limits) {
-        self.limits = limits;
-        self.regions.set_shares(limits.regions);
-        self.consumers.set_shares(limits.attachments);
+        self.regions.set_limit(limits.regions());
+        self.consumers.set_limit(limits.attachments());
     }
 
     /// Gives a region of `producer` its name. The caller has checked the rights.
@@ -146,25 +143,18 @@ impl Snapshot {
         holder: Holder,
         key: Key,
     ) -> Result<Named, Refusal> {
-        let held = self.held_by(producer)?;
-        let limit = self.limits.regions_per_session;
+        self.revoked.check(producer)?;
         let known = self.names.get(&key).copied();
         if let Some(region) = known.and_then(|name| name.region) {
-            return Err(Refusal::Taken { region });
-        }
-        if held.0 >= limit {
-            return Err(full(Thing::Regions, Side::Session, limit));
+            return Err(Reason::Taken { region }.into());
         }
         let region = Region {
             key: key.clone(),
-            producer,
             consumers: BTreeSet::new(),
             untold: VecDeque::new(),
             left: VecDeque::new(),
         };
-        let inserted = self.regions.insert(holder, region);
-        let region = inserted.map_err(|it| exceeded(Thing::Regions, it))?;
-        self.held.entry(producer).or_default().regions.insert(region);
+        let region = self.regions.grant(producer, holder, region)?;
         if known.is_some_and(|name| name.attached == 0) {
             self.tombstones.retain(|kept| *kept != key);
         }
@@ -189,32 +179,26 @@ impl Snapshot {
         region: ObjectId,
         effects: &mut Vec<Effect>,
     ) -> Result<ObjectId, Refusal> {
-        let (_, attached) = self.held_by(session)?;
-        let limit = self.limits.attachments_per_session;
-        let found = self.regions.get_mut(region).ok_or(Refusal::NotFound)?;
+        self.revoked.check(session)?;
+        let found = self.regions.get_mut(region).ok_or(Reason::NotFound)?;
         if found.consumers.len() >= CONSUMERS_MAX {
-            return Err(full(Thing::Attachments, Side::Object, CONSUMERS_MAX));
+            return Err(Full::of(Thing::Attachments, Side::Object, CONSUMERS_MAX as u64).into());
         }
-        if attached >= limit {
-            return Err(full(Thing::Attachments, Side::Session, limit));
-        }
-        let consumer = Consumer { session, region, key: found.key.clone() };
-        let inserted = self.consumers.insert(holder, consumer);
-        let id = inserted.map_err(|it| exceeded(Thing::Attachments, it))?;
+        let consumer = Consumer { region, key: found.key.clone() };
+        let id = self.consumers.grant(session, holder, consumer)?;
         found.consumers.insert(id);
         found.untold.push_back(id);
         if let Some(standing) = self.names.get_mut(&found.key) {
             standing.attached += 1;
         }
-        self.held.entry(session).or_default().consumers.insert(id);
         effects.push(Effect::RegionChanged(region));
         Ok(id)
     }
 
     /// Who joined and left that the producer was not told of; they count as told from now on.
     pub fn changes(&mut self, session: ObjectId, region: ObjectId) -> Result<Batch, Refusal> {
-        let found = self.regions.get_mut(region).filter(|found| found.producer == session);
-        let found = found.ok_or(Refusal::NotProducer { region })?;
+        let found = self.regions.get_held(session, region);
+        let (found, ()) = found.ok_or(Reason::NotProducer { region })?;
         let mut changes = Vec::new();
         for (queue, state, most) in [
             (&mut found.left, Presence::Left, FDS_PER_REPLY_MAX),
@@ -225,21 +209,4 @@ impl Snapshot {
         }
         Ok(Batch { changes, more: !(found.left.is_empty() && found.untold.is_empty()) })
     }
-
-    /// Regions and attachments of a session that may still get more.
-    fn held_by(&self, session: ObjectId) -> Result<(usize, usize), Refusal> {
-        match self.held.get(&session) {
-            Some(held) if held.revoked => Err(Refusal::Revoked),
-            Some(held) => Ok((held.regions.len(), held.consumers.len())),
-            None => Ok((0, 0)),
-        }
-    }
-}
-
-fn full(thing: Thing, side: Side, limit: usize) -> Refusal {
-    Refusal::Full { bound: Bound::new(thing, side), limit: limit as u64 }
-}
-
-fn exceeded(thing: Thing, it: Exceeded) -> Refusal {
-    Refusal::Full { bound: Bound::new(thing, it.side), limit: it.limit }
 }

@@ -2,10 +2,9 @@
 
 use heliostat_abi::code::{Side, Thing};
 use heliostat_abi::name::ObjectId;
-use heliostat_abi::quota::{Holder, Shares};
-use heliostat_abi::record::Bound;
 use heliostat_abi::region::{Change, Presence, RegionName};
 use heliostat_abi::snapshot::CONSUMERS_MAX;
+use heliostat_service_grant::{Full, Holder, Shares};
 
 use crate::*;
 
@@ -45,8 +44,8 @@ fn left(consumer: ObjectId) -> Change {
 #[test]
 fn a_living_name_is_refused_and_a_freed_one_counts_on() {
     let (mut service, region, mut effects) = published();
-    assert_eq!(service.publish(session(1), USER, key("a")), Err(Refusal::Taken { region }));
-    assert_eq!(service.publish(session(0), USER, key("a")), Err(Refusal::Taken { region }));
+    assert_eq!(service.publish(session(1), USER, key("a")), Err(Reason::Taken { region }.into()));
+    assert_eq!(service.publish(session(0), USER, key("a")), Err(Reason::Taken { region }.into()));
     service.end(session(0), &mut effects);
     assert_eq!(effects, [Effect::RegionFreed(region)]);
     assert_eq!(service.resolve(&key("a")), None);
@@ -91,10 +90,10 @@ fn who_came_and_went_between_two_questions_is_not_mentioned() {
 fn only_the_producer_asks_and_unpublishes_and_only_the_consumer_detaches() {
     let (mut service, region, mut effects) = published();
     let one = service.attach(session(1), USER, region, &mut effects).unwrap();
-    let foreign = Refusal::NotProducer { region };
+    let foreign = Refusal::from(Reason::NotProducer { region });
     assert_eq!(service.changes(session(1), region), Err(foreign));
     assert_eq!(service.unpublish(session(1), region, &mut effects), Err(foreign));
-    let not_attached = Err(Refusal::NotAttached { consumer: one });
+    let not_attached = Err(Refusal::from(Reason::NotAttached { consumer: one }));
     assert_eq!(service.detach(session(0), region, one, &mut effects), not_attached);
     let elsewhere = ObjectId { index: 5, generation: 1 };
     assert_eq!(service.detach(session(1), elsewhere, one, &mut effects), not_attached);
@@ -103,7 +102,7 @@ fn only_the_producer_asks_and_unpublishes_and_only_the_consumer_detaches() {
 #[test]
 fn limits_are_told() {
     let (mut service, region, mut effects) = published();
-    let full = |thing, side, limit| Refusal::Full { bound: Bound::new(thing, side), limit };
+    let full = |thing, side, limit| Refusal::Full(Full::of(thing, side, limit));
     service.publish(session(0), USER, key("b")).unwrap();
     let third = service.publish(session(0), USER, key("c"));
     assert_eq!(third, Err(full(Thing::Regions, Side::Session, 2)));

@@ -2,7 +2,7 @@
 
 use heliostat_abi::code::Thing;
 use heliostat_abi::name::ObjectId;
-use heliostat_abi::quota::Quota;
+use heliostat_service_grant::Quota;
 
 use crate::snapshot::{Key, Snapshot};
 
@@ -47,7 +47,7 @@ impl Snapshot {
             id,
             key: region.key.clone(),
             generation: self.names.get(&region.key).map_or(0, |standing| standing.generation),
-            producer: region.producer,
+            producer: self.regions.session(id)?,
             consumers: region.consumers.iter().copied().collect(),
         })
     }
@@ -59,8 +59,8 @@ impl Snapshot {
 
     /// One consumer.
     pub fn consumer(&self, id: ObjectId) -> Option<ConsumerView> {
-        let found = self.consumers.get(id)?;
-        Some(ConsumerView { session: found.session, region: found.region })
+        let region = self.consumers.get(id)?.region;
+        Some(ConsumerView { session: self.consumers.session(id)?, region })
     }
 
     /// Regions that have a name.
@@ -75,14 +75,14 @@ impl Snapshot {
 
     /// Who has how much: regions, attachments.
     pub fn quotas(&self) -> [(Thing, &Quota); 2] {
-        [(Thing::Regions, self.regions.quota()), (Thing::Attachments, self.consumers.quota())]
+        [self.regions.quota(), self.consumers.quota()]
     }
 
     /// What a session holds; nothing for one that never asked.
     pub fn holding(&self, session: ObjectId) -> Holding {
-        self.held.get(&session).map_or(Holding::default(), |held| Holding {
-            regions: held.regions.len(),
-            attachments: held.consumers.len(),
-        })
+        Holding {
+            regions: self.regions.count_of(session),
+            attachments: self.consumers.count_of(session),
+        }
     }
 }

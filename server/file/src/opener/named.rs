@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use heliostat_abi::delegated::{READ, WRITE};
-use heliostat_abi::quota::Holder;
+use heliostat_service_grant::Holder;
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use rustix::fs::{open as open_path, openat2, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;

@@ -9,8 +9,8 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use heliostat_abi::name::ObjectId;
-use heliostat_abi::quota::{Holder, Shares, Used};
 use heliostat_server_loop::pool::thread_shares;
+use heliostat_service_grant::{Holder, Shares, Used};
 
 /// Threads that open: each may be lost to a file system that hangs, and costs a stack of some pages.
 pub const THREADS_MAX: usize = 32;

@@ -1,8 +1,10 @@
 //! A table of objects, each counted against the share of whoever it is for.
 
+use heliostat_abi::code::Side;
+use heliostat_abi::name::ObjectId;
+use heliostat_abi::table::Table;
+
 use super::{Exceeded, Holder, Quota, Shares};
-use crate::name::ObjectId;
-use crate::table::Table;
 
 /// Objects by id, as in [`Table`], with a holder each.
 #[derive(Clone, Debug)]
@@ -28,7 +30,7 @@ impl<T> QuotaTable<T> {
         self.quota.take(holder, 1)?;
         self.table.insert((holder, value)).map_err(|full| {
             self.quota.give_back(holder, 1);
-            Exceeded { side: crate::code::Side::Node, limit: full.limit as u64 }
+            Exceeded { side: Side::Node, limit: full.limit as u64 }
         })
     }
 
@@ -96,7 +98,6 @@ fn within(places: usize, shares: Shares) -> Shares {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::code::Side;
 
     const SHARES: Shares = Shares { all: 9, reserve: 0, user: 2, trusted: 9, sealed: 1 };
 

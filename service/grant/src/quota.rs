@@ -17,7 +17,7 @@ pub use table::QuotaTable;
 
 use std::collections::HashMap;
 
-use crate::code::Side;
+use heliostat_abi::code::Side;
 
 /// A user is a newcomer up to one of so many parts of the reserve.
 const NEWCOMER_PARTS: u64 = 16;
