@@ -17,6 +17,7 @@ pub mod record;
 pub mod region;
 pub mod report;
 pub mod restriction;
+pub mod right;
 pub mod snapshot;
 pub mod table;
 pub mod wire;

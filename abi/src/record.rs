@@ -8,9 +8,10 @@
 //! magic  version  kind  sequence  code   body ...      (code: replies only, else zero)
 //! ```
 
-mod kinds;
+mod kind_of;
 mod parts;
 mod reply;
+mod table;
 
 use crate::code::{Code, Unmapped};
 use crate::limits::{
@@ -27,6 +28,7 @@ use parts::{
 };
 pub(crate) use parts::{put_address, take_address, take_id, take_listed};
 pub use parts::{Bound, ChannelEntry, PROGRAM_BYTES};
+pub use table::{Asker, RequestKind, Row, Service};
 
 /// First four bytes of every record: "HELI".
 pub const MAGIC: u32 = u32::from_le_bytes(*b"HELI");
@@ -236,7 +238,7 @@ impl Request {
     pub fn encode(&self, sequence: u32) -> [u8; REQUEST_BYTES] {
         let mut bytes = [0; REQUEST_BYTES];
         let mut w = Writer::new(&mut bytes);
-        header(&mut w, self.kind(), sequence, Code::Ok);
+        header(&mut w, self.kind().number(), sequence, Code::Ok);
         match self {
             Self::Hello { program } => {
                 let kept = &program.as_bytes()[..program.len().min(PROGRAM_BYTES)];
@@ -273,31 +275,37 @@ impl Request {
     pub fn decode(bytes: &[u8]) -> Result<(Self, u32), WireError> {
         check_length(bytes, REQUEST_BYTES)?;
         let mut r = Reader::new(bytes);
-        let (kind, sequence, _) = check_header(&mut r)?;
+        let (number, sequence, _) = check_header(&mut r)?;
+        let kind = RequestKind::from_number(number).ok_or(WireError::Kind { found: number })?;
         let request = match kind {
-            1 => Self::Hello { program: take_program(&mut r)? },
-            2 => Self::Listen,
-            3 => Self::Unlisten { port: take_id(&mut r) },
-            4 => Self::Open { address: take_address(&mut r)? },
-            5 => Self::Attach { port: take_id(&mut r) },
-            6 => Self::Status,
-            7 => Self::Explain { pid: r.u32() },
-            8 => Self::Metrics,
-            9 => Self::Revoke { pid: r.u32() },
-            10 => Self::Stop,
-            11 => Self::Publish { name: RegionName::decode(&mut r)? },
-            12 => Self::AttachRegion { owner: r.u32(), name: RegionName::decode(&mut r)? },
-            13 => Self::Consumers { region: take_id(&mut r) },
-            14 => Self::Unpublish { region: take_id(&mut r) },
-            15 => Self::Detach { region: take_id(&mut r), consumer: take_id(&mut r) },
-            16 => Self::Lease,
-            17 => Self::EndLease { lease: take_id(&mut r) },
-            18 => Self::Delegate,
-            19 => Self::ShowFile { tag: r.u64(), direct: take_bool(&mut r)? },
-            20 => Self::EndDelegate,
-            21 => Self::Allow { destination: Destination::decode(&mut r)? },
-            22 => Self::Restrict { services: Services::decode(&mut r)?, pid: r.u32() },
-            found => return Err(WireError::Kind { found }),
+            RequestKind::Hello => Self::Hello { program: take_program(&mut r)? },
+            RequestKind::Listen => Self::Listen,
+            RequestKind::Unlisten => Self::Unlisten { port: take_id(&mut r) },
+            RequestKind::Open => Self::Open { address: take_address(&mut r)? },
+            RequestKind::Attach => Self::Attach { port: take_id(&mut r) },
+            RequestKind::Status => Self::Status,
+            RequestKind::Explain => Self::Explain { pid: r.u32() },
+            RequestKind::Metrics => Self::Metrics,
+            RequestKind::Revoke => Self::Revoke { pid: r.u32() },
+            RequestKind::Stop => Self::Stop,
+            RequestKind::Publish => Self::Publish { name: RegionName::decode(&mut r)? },
+            RequestKind::AttachRegion => {
+                Self::AttachRegion { owner: r.u32(), name: RegionName::decode(&mut r)? }
+            }
+            RequestKind::Consumers => Self::Consumers { region: take_id(&mut r) },
+            RequestKind::Unpublish => Self::Unpublish { region: take_id(&mut r) },
+            RequestKind::Detach => {
+                Self::Detach { region: take_id(&mut r), consumer: take_id(&mut r) }
+            }
+            RequestKind::Lease => Self::Lease,
+            RequestKind::EndLease => Self::EndLease { lease: take_id(&mut r) },
+            RequestKind::Delegate => Self::Delegate,
+            RequestKind::ShowFile => Self::ShowFile { tag: r.u64(), direct: take_bool(&mut r)? },
+            RequestKind::EndDelegate => Self::EndDelegate,
+            RequestKind::Allow => Self::Allow { destination: Destination::decode(&mut r)? },
+            RequestKind::Restrict => {
+                Self::Restrict { services: Services::decode(&mut r)?, pid: r.u32() }
+            }
         };
         if !r.rest_is_zero() {
             return Err(WireError::Reserved);

@@ -1,47 +1,6 @@
 //! What one may do with a name, and who asks.
 
-use std::fmt;
-
-/// A right on a name.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
-pub enum Right {
-    /// Open a channel to whoever listens on the name.
-    Connect,
-    /// Register the name as listened on.
-    Listen,
-    /// Give a snapshot region the name.
-    Publish,
-    /// Read the snapshot region of the name.
-    Attach,
-    /// Read the file of the name from a mapping under a lease, or by delegated operations.
-    Read,
-    /// Write the file of the name by delegated operations.
-    Write,
-}
-
-impl Right {
-    /// Every right, with the word that a configuration uses for it.
-    pub const ALL: [(&'static str, Right); 6] = [
-        ("connect", Right::Connect),
-        ("listen", Right::Listen),
-        ("publish", Right::Publish),
-        ("attach", Right::Attach),
-        ("read", Right::Read),
-        ("write", Right::Write),
-    ];
-
-    /// The right that a configuration means by `word`.
-    pub fn from_word(word: &str) -> Option<Right> {
-        Self::ALL.iter().find(|(known, _)| *known == word).map(|(_, right)| *right)
-    }
-}
-
-impl fmt::Display for Right {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let word = Self::ALL.iter().find(|(_, right)| right == self).map_or("?", |(word, _)| word);
-        f.write_str(word)
-    }
-}
+pub use heliostat_abi::right::Right;
 
 /// Who asks, as the kernel says (SO_PEERCRED, SO_PEERGROUPS), never as a message claims.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

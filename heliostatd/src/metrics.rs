@@ -4,7 +4,7 @@
 //! keeps atomics, label maps and their growth out of the daemon's state.
 
 use heliostat_abi::code::{Code, Native, Unmapped};
-use heliostat_abi::record::Request;
+use heliostat_abi::record::RequestKind;
 use heliostat_abi::report::COUNTER_NAMES;
 use heliostat_base::clock::monotonic_ns;
 use prometheus_client::encoding::text::encode;
@@ -20,32 +20,6 @@ use crate::inspect::text_answer;
 use crate::memory::Report;
 use crate::refused::Refused;
 use crate::serve::Answer;
-
-/// Names of the requests, by their number in the protocol less one.
-const REQUESTS: [&str; 22] = [
-    "hello",
-    "listen",
-    "unlisten",
-    "open",
-    "attach",
-    "status",
-    "explain",
-    "metrics",
-    "revoke",
-    "stop",
-    "publish",
-    "attach_region",
-    "consumers",
-    "unpublish",
-    "detach",
-    "lease",
-    "end_lease",
-    "delegate",
-    "show_file",
-    "end_delegate",
-    "allow",
-    "restrict",
-];
 
 /// Largest value believed of a stub's counter. Stubs are foreign: one must not be able to wind
 /// the sum of all around.
@@ -63,7 +37,7 @@ pub struct Counts {
     /// Leases that a writer broke.
     pub leases_broken: u64,
     not_leased: [u64; Unmapped::ALL.len()],
-    requests: [u64; REQUESTS.len()],
+    requests: [u64; RequestKind::ALL.len()],
     refusals: [u64; Code::ALL.len()],
     /// Stub counters of sessions that have ended.
     ended: [u64; COUNTER_NAMES.len()],
@@ -75,8 +49,10 @@ pub struct Counts {
 
 impl Counts {
     /// Counts a request.
-    pub fn asked(&mut self, request: &Request) {
-        self.requests[request_place(request)] += 1;
+    pub fn asked(&mut self, kind: RequestKind) {
+        if let Some(count) = self.requests.get_mut(kind.place()) {
+            *count += 1;
+        }
     }
 
     /// Counts a refusal.
@@ -98,38 +74,6 @@ impl Counts {
         add(&mut self.ended, &report.counters());
         add(&mut self.ended_reasons, &report.reasons());
         add(&mut self.ended_file_reasons, &report.file_reasons());
-    }
-}
-
-/// A request's name in metrics and the log.
-pub fn request_word(request: &Request) -> &'static str {
-    REQUESTS[request_place(request)]
-}
-
-fn request_place(request: &Request) -> usize {
-    match request {
-        Request::Hello { .. } => 0,
-        Request::Listen => 1,
-        Request::Unlisten { .. } => 2,
-        Request::Open { .. } => 3,
-        Request::Attach { .. } => 4,
-        Request::Status => 5,
-        Request::Explain { .. } => 6,
-        Request::Metrics => 7,
-        Request::Revoke { .. } => 8,
-        Request::Stop => 9,
-        Request::Publish { .. } => 10,
-        Request::AttachRegion { .. } => 11,
-        Request::Consumers { .. } => 12,
-        Request::Unpublish { .. } => 13,
-        Request::Detach { .. } => 14,
-        Request::Lease => 15,
-        Request::EndLease { .. } => 16,
-        Request::Delegate => 17,
-        Request::ShowFile { .. } => 18,
-        Request::EndDelegate => 19,
-        Request::Allow { .. } => 20,
-        Request::Restrict { .. } => 21,
     }
 }
 
@@ -210,8 +154,8 @@ impl Daemon {
         let help = "Leases asked for and not given, by reason";
         registry.register("leases_refused", help, file_reasons(&self.counts.not_leased));
         let requests = Family::<Kind, Counter>::default();
-        for (kind, count) in REQUESTS.iter().zip(self.counts.requests) {
-            requests.get_or_create(&Kind { kind }).inc_by(count);
+        for (kind, count) in RequestKind::ALL.iter().zip(self.counts.requests) {
+            requests.get_or_create(&Kind { kind: kind.row().name }).inc_by(count);
         }
         registry.register("requests", "Requests served, by kind", requests);
         let refusals = Family::<Kind, Counter>::default();

@@ -8,7 +8,6 @@ use heliostat_abi::limits::{
     ATTACHMENTS_MAX, CHANNELS_MAX, LEASES_MAX, PORTS_MAX, REGIONS_MAX, SESSIONS_MAX,
 };
 use heliostat_abi::name::ObjectId;
-use heliostat_abi::record::Request;
 use heliostat_control::config::{Config, Delegated};
 use heliostat_server_loop::pool::thread_shares;
 use heliostat_service_grant::{Exceeded, Full, Holder, Quota, Rate, Shares, Used};
@@ -236,14 +235,4 @@ fn quota_json(quota: &Quota, is_seen: impl Fn(u32) -> bool) -> Value {
         "used": quota.used_by_all(),
         "users": users.collect::<Vec<_>>(),
     })
-}
-
-/// Descriptors that a request may leave with the control plane.
-pub fn descriptors_for(request: &Request) -> u64 {
-    match request {
-        Request::Open { .. } | Request::Listen | Request::Delegate => 1,
-        Request::Publish { .. } | Request::AttachRegion { .. } | Request::ShowFile { .. } => 2,
-        Request::Lease => 2,
-        _ => 0,
-    }
 }

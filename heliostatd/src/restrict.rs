@@ -9,15 +9,14 @@
 
 use heliostat_abi::code::{Code, Side, Thing};
 use heliostat_abi::limits::DESTINATIONS_MAX;
-use heliostat_abi::name::ObjectId;
-use heliostat_abi::record::{Reply, Request};
+use heliostat_abi::name::{NetAddress, ObjectId};
+use heliostat_abi::record::{Asker, Reply, Request};
 use heliostat_abi::restriction::{Destination, Services};
 use heliostat_base::clock::monotonic_ns;
 use tracing::debug;
 
 use crate::connect::Connection;
 use crate::daemon::Daemon;
-use crate::metrics::request_word;
 use crate::quotas::{full, full_of, sealed_rate};
 use crate::refused::Refused;
 use crate::serve::Answer;
@@ -40,32 +39,16 @@ impl Restriction {
     /// Whether a request may be asked.
     fn permits(&self, request: &Request) -> bool {
         let Some(closed) = &self.closed else { return true };
-        match request {
-            Request::Hello { .. } => true,
+        let is_served = match request.kind().row().asker {
+            Asker::Any => true,
             // Ports and leases are those that this session has itself shown a descriptor for.
-            Request::Listen | Request::Unlisten { .. } | Request::Attach { .. } => {
-                closed.services.have(Services::STREAMS)
-            }
-            Request::Open { address } => {
-                let leads_here = |destination: &Destination| destination.has(*address);
-                closed.services.have(Services::STREAMS) && self.destinations.iter().any(leads_here)
-            }
-            Request::Lease | Request::EndLease { .. } => closed.services.have(Services::FILES),
-            Request::Allow { .. }
-            | Request::Restrict { .. }
-            | Request::Delegate
-            | Request::EndDelegate
-            | Request::ShowFile { .. }
-            | Request::Status
-            | Request::Explain { .. }
-            | Request::Metrics
-            | Request::Revoke { .. }
-            | Request::Stop
-            | Request::Publish { .. }
-            | Request::AttachRegion { .. }
-            | Request::Consumers { .. }
-            | Request::Unpublish { .. }
-            | Request::Detach { .. } => false,
+            Asker::With(services) => closed.services.have(services),
+            Asker::Unrestricted => false,
+        };
+        let leads_to = |address: &NetAddress| self.destinations.iter().any(|it| it.has(*address));
+        match request {
+            Request::Open { address } => is_served && leads_to(address),
+            _ => is_served,
         }
     }
 }
@@ -96,7 +79,7 @@ impl Daemon {
         }
         debug!(session = %id, pid = connection.pid(), ?request, "a restricted session may not ask it");
         let uid = connection.peer.subject.uid;
-        self.denials.note_restricted(uid, request_word(request));
+        self.denials.note_restricted(uid, request.kind().row().name);
         Err(Code::Denied.into())
     }
 

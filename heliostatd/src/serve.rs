@@ -8,7 +8,6 @@ use std::os::fd::AsFd;
 use std::rc::Rc;
 
 use heliostat_abi::code::{Code, Side, Thing};
-use heliostat_abi::limits::FDS_PER_REPLY_MAX;
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::record::{Bound, Reply, Request};
 use heliostat_base::clock::monotonic_ns;
@@ -18,7 +17,7 @@ use tracing::{debug, trace, warn};
 use crate::closer::Shown;
 use crate::daemon::Daemon;
 use crate::packet::{self, Lack, Message, Received};
-use crate::quotas::{descriptor_limit, descriptors_for, full_of};
+use crate::quotas::{descriptor_limit, full_of};
 use crate::refused::Refused;
 use crate::unread::Room;
 
@@ -74,10 +73,11 @@ impl Daemon {
         let Message { bytes, fds, lack, is_left } = message;
         let (answer, sequence) = match Request::decode(&bytes) {
             Ok((_, sequence)) if lack == Some(Lack::NoRoom) => (Err(no_room()), sequence),
-            Ok((request, sequence)) if fds_of(&request).contains(&fds.len()) && lack.is_none() => {
+            Ok((request, sequence)) if is_complete(&request, &fds) && lack.is_none() => {
                 trace!(connection = %id, ?request, "asked");
-                self.counts.asked(&request);
-                match self.make_room(id, answer_descriptors(&request)) {
+                let kind = request.kind();
+                self.counts.asked(kind);
+                match self.make_room(id, kind.row().answers) {
                     Ok(Room::Made) => (self.answer(id, request, fds), sequence),
                     Ok(Room::Ended) => return Turn::Over,
                     Err(refused) => (Err(refused), sequence),
@@ -115,7 +115,7 @@ impl Daemon {
             connection.asked_ns = monotonic_ns();
         }
         self.check_restriction(id, &request)?;
-        let needed = descriptors_for(&request);
+        let needed = request.kind().row().keeps;
         if needed > 0 {
             self.check_descriptors(self.holder(id)?, needed)?;
         }
@@ -202,27 +202,9 @@ fn no_room() -> Refused {
     full_of(Thing::Descriptors, Side::Node, descriptor_limit())
 }
 
-/// How many descriptors a request brings: a proof of listening, a file or a window, a region's
-/// memory, a page of pins with or without a bell.
-fn fds_of(request: &Request) -> std::ops::RangeInclusive<usize> {
-    match request {
-        Request::Listen | Request::Lease => 1..=1,
-        Request::Delegate | Request::ShowFile { .. } => 1..=1,
-        Request::AttachRegion { .. } => 1..=2,
-        Request::Publish { .. } => 2..=2,
-        _ => 0..=0,
-    }
-}
-
-/// How many descriptors the answer to a request may bring.
-fn answer_descriptors(request: &Request) -> u64 {
-    match request {
-        Request::Hello { .. } | Request::AttachRegion { .. } => 2,
-        Request::Attach { .. } | Request::Consumers { .. } => FDS_PER_REPLY_MAX as u64,
-        Request::Status | Request::Explain { .. } | Request::Metrics => 1,
-        Request::Open { .. } | Request::Lease | Request::Delegate => 1,
-        _ => 0,
-    }
+/// Whether a request has come with as many descriptors as its kind brings.
+fn is_complete(request: &Request, fds: &[Shown]) -> bool {
+    request.kind().row().brings.contains(&fds.len())
 }
 
 fn code_of(error: &heliostat_abi::wire::WireError) -> Code {

@@ -1,5 +1,6 @@
 //! The bytes of a reply.
 
+use super::table::ReplyKind;
 use super::*;
 
 impl Reply {
@@ -8,7 +9,7 @@ impl Reply {
         let mut bytes = [0; REPLY_BYTES];
         let mut w = Writer::new(&mut bytes);
         let code = if let Self::Refused { code, .. } = self { *code } else { Code::Ok };
-        header(&mut w, self.kind(), sequence, code);
+        header(&mut w, self.kind() as u16, sequence, code);
         match self {
             Self::Welcome { session, boot } => {
                 w.u32(session.index).u32(session.generation).u64(*boot);
@@ -57,42 +58,42 @@ impl Reply {
     pub fn decode(bytes: &[u8]) -> Result<(Self, u32), WireError> {
         check_length(bytes, REPLY_BYTES)?;
         let mut r = Reader::new(bytes);
-        let (kind, sequence, code) = check_header(&mut r)?;
+        let (number, sequence, code) = check_header(&mut r)?;
+        let kind = ReplyKind::from_number(number).ok_or(WireError::Kind { found: number })?;
         let reply = match kind {
-            101 => Self::Welcome {
+            ReplyKind::Welcome => Self::Welcome {
                 session: take_listed(&mut r, "session index", SESSIONS_MAX)?,
                 boot: r.u64(),
             },
-            102 => Self::Listening {
+            ReplyKind::Listening => Self::Listening {
                 port: take_listed(&mut r, "port index", PORTS_MAX)?,
                 address: take_address(&mut r)?,
             },
-            103 => take_channels(&mut r)?,
-            104 => Self::Text { bytes: r.u64() },
-            105 => Self::Done,
-            106 => Self::Refused {
+            ReplyKind::Channels => take_channels(&mut r)?,
+            ReplyKind::Text => Self::Text { bytes: r.u64() },
+            ReplyKind::Done => Self::Done,
+            ReplyKind::Refused => Self::Refused {
                 code: Code::from_number(code)
                     .ok_or(WireError::Field { name: "code", found: u64::from(code) })?,
                 limit: r.u64(),
                 bound: Bound::decode(&mut r),
             },
-            107 => Self::Published {
+            ReplyKind::Published => Self::Published {
                 region: take_listed(&mut r, "region index", REGIONS_MAX)?,
                 generation: r.u64(),
             },
-            108 => Self::Region {
+            ReplyKind::Region => Self::Region {
                 region: take_listed(&mut r, "region index", REGIONS_MAX)?,
                 consumer: take_listed(&mut r, "consumer index", ATTACHMENTS_MAX)?,
                 generation: r.u64(),
             },
-            109 => region::take_changes(&mut r)?,
-            110 => Self::Leased {
+            ReplyKind::Consumers => region::take_changes(&mut r)?,
+            ReplyKind::Leased => Self::Leased {
                 lease: take_listed(&mut r, "lease index", LEASES_MAX)?,
                 bytes: r.u64(),
             },
-            111 => Self::NotLeased { reason: take_unmapped(&mut r)? },
-            112 => take_delegated(&mut r)?,
-            found => return Err(WireError::Kind { found }),
+            ReplyKind::NotLeased => Self::NotLeased { reason: take_unmapped(&mut r)? },
+            ReplyKind::Delegated => take_delegated(&mut r)?,
         };
         Ok((reply, sequence))
     }
