@@ -10,6 +10,7 @@ use crate::connect::Connection;
 use crate::daemon::Daemon;
 use crate::refused::Refused;
 use crate::serve::Answer;
+use crate::services;
 
 impl Daemon {
     /// Ends the grants of every session of a process.
@@ -19,19 +20,11 @@ impl Daemon {
         if sessions.is_empty() {
             return Err(Code::NotFound.into());
         }
-        let mut effects = Vec::new();
-        let channels = self.net.revoke(&sessions, &mut effects);
         sessions.iter().for_each(|session| self.node.set_session(*session, State::Revoked));
-        self.carry_out(effects);
-        let mut effects = Vec::new();
-        let attachments = self.snapshot.revoke(&sessions, &mut effects);
-        self.carry_out_snapshot(effects);
-        let mut effects = Vec::new();
-        let leases = self.file.revoke(&sessions, &mut effects);
-        self.carry_out_files(effects);
-        sessions.iter().for_each(|session| self.end_delegated(*session));
-        self.counts.revoked += channels as u64;
-        info!(pid, sessions = sessions.len(), channels, attachments, leases, "grants revoked");
+        for service in services::all() {
+            let (number, count) = (service.number(), service.revoke(self, &sessions));
+            info!(pid, sessions = sessions.len(), service = ?number, count, "grants revoked");
+        }
         Ok(Reply::Done.into())
     }
 

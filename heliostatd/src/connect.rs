@@ -28,6 +28,7 @@ use crate::poll::Source;
 use crate::quotas::{full, full_of};
 use crate::refused::Refused;
 use crate::restrict::Restriction;
+use crate::services;
 use crate::unread::Backlog;
 
 /// How long connections are accepted before others are served. They wait in the order in which they
@@ -198,17 +199,8 @@ impl Daemon {
         self.unread.give_back(holder, connection.unread);
         if let Some(session) = connection.session {
             self.sessions.give_back(session.holder, 1);
-            let mut effects = Vec::new();
-            self.net.end(id, &mut effects);
             self.node.set_session(id, State::Free);
-            self.carry_out(effects);
-            let mut effects = Vec::new();
-            self.snapshot.end(id, &mut effects);
-            self.carry_out_snapshot(effects);
-            let mut effects = Vec::new();
-            self.file.end(id, &mut effects);
-            self.carry_out_files(effects);
-            self.end_delegated(id);
+            services::all().for_each(|service| service.end(self, id));
             self.counts.keep_stub_counters(&session.report);
             debug!(session = %id, pid, program = session.program, why, "a session has ended");
         } else {

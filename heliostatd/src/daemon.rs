@@ -1,40 +1,32 @@
 //! The daemon's state and its event loop.
 //!
 //! Everything that sessions can touch lies here, owned by one thread; the other files of the
-//! crate add one concern each: `connect` (connections begin and end), `serve` (one request),
-//! `grant`, `region`, `lease` and `delegated` (what sessions ask), `admin` and `inspect` (what people ask), `metrics`.
+//! crate add one concern each: `connect` (connections begin and end), `serve` (one request), `services`
+//! (what sessions ask, a file for each service), `admin` and `inspect` (what people ask), `metrics`.
 
-use std::collections::HashMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
 use heliostat_abi::limits::SESSIONS_MAX;
-use heliostat_abi::name::ObjectId;
-use heliostat_abi::node::State;
 use heliostat_backend_lease::holder::Breaks;
 use heliostat_base::clock::monotonic_ns;
 use heliostat_control::config::Config;
 use heliostat_service_grant::Buckets;
 use heliostat_service_grant::{Holder, Quota, QuotaTable, Shares};
-use heliostat_service_net::{Effect, Net};
-use heliostat_service_snapshot::Snapshot;
 use tracing::{error, info, warn};
 
-use crate::closer::{Closer, Shown};
+use crate::closer::Closer;
 use crate::connect::Connection;
-use crate::delegated::Delegated;
 use crate::denials::Denials;
 use crate::home::Home;
-use crate::lease::Leases;
 use crate::logging::LevelHandle;
-use crate::memory::{ChannelMemory, NodePage};
+use crate::memory::NodePage;
 use crate::metrics::Counts;
-use crate::mounts::Mounts;
 use crate::names::Subordinates;
 use crate::poll::{Poll, Source};
 use crate::quotas;
-use crate::region::RegionMemory;
+use crate::services::Services;
 use crate::signals::Signals;
 use crate::spare::Spare;
 use crate::start;
@@ -86,17 +78,8 @@ pub struct Daemon {
     pub(crate) sealed_connects: Buckets<Holder>,
     /// Which users' numbers are given to which other users.
     pub(crate) subordinates: Subordinates,
-    pub(crate) net: Net,
-    pub(crate) channels: HashMap<ObjectId, ChannelMemory>,
-    pub(crate) snapshot: Snapshot,
-    pub(crate) regions: HashMap<ObjectId, RegionMemory>,
-    /// Pages of pins, perhaps with bells, that their producers have not fetched yet.
-    pub(crate) pins: HashMap<ObjectId, Vec<Shown>>,
-    pub(crate) file: heliostat_service_file::File,
-    pub(crate) leases: Leases,
-    pub(crate) mounts: Mounts,
-    /// The server loops, once a session has asked for one.
-    pub(crate) delegated: Option<Delegated>,
+    /// What each service keeps.
+    pub(crate) services: Services,
     pub(crate) closer: Closer,
     /// What requests are taken in with when there are no other descriptors.
     pub(crate) spare: Spare,
@@ -135,15 +118,7 @@ impl Daemon {
             connects: Buckets::new(parts.config.limits.connects),
             sealed_connects: Buckets::new(quotas::sealed_rate(&parts.config)),
             subordinates: Subordinates::read(),
-            net: Net::new(quotas::net(&parts.config)),
-            channels: HashMap::new(),
-            snapshot: Snapshot::new(quotas::snapshot(&parts.config)),
-            regions: HashMap::new(),
-            pins: HashMap::new(),
-            file: heliostat_service_file::File::new(quotas::files(&parts.config)),
-            leases: Leases::default(),
-            mounts: Mounts::read()?,
-            delegated: None,
+            services: Services::new(&parts.config)?,
             closer: Closer::start(),
             spare: Spare::new(),
             counts: Counts::default(),
@@ -241,25 +216,6 @@ impl Daemon {
         let seconds = self.parts.idle_exit_s.unwrap_or(configured);
         let counts = seconds > 0 && self.connections.is_empty();
         counts.then(|| self.idle_since_ns.saturating_add(seconds.saturating_mul(1_000_000_000)))
-    }
-
-    /// Carries out what the net service decided.
-    pub(crate) fn carry_out(&mut self, effects: Vec<Effect>) {
-        for effect in effects {
-            match effect {
-                Effect::RegistryChanged => self.node.bump_registry(),
-                Effect::PortChanged(port) => self.node.bump_port(port),
-                Effect::ChannelActive(id) => self.node.set_channel(id, State::Active),
-                Effect::ChannelRevoked(id) => {
-                    self.node.set_channel(id, State::Revoked);
-                    self.channels.remove(&id);
-                }
-                Effect::ChannelFreed(id) => {
-                    self.node.set_channel(id, State::Free);
-                    self.channels.remove(&id);
-                }
-            }
-        }
     }
 }
 

@@ -9,7 +9,6 @@ use heliostat_abi::record::Reply;
 use heliostat_abi::report::{Path, COUNTER_NAMES};
 use heliostat_abi::snapshot::CONSUMERS_MAX;
 use heliostat_base::clock::monotonic_ns;
-use heliostat_control::name::tcp_name;
 use serde_json::{json, Map, Value};
 use tracing::warn;
 
@@ -20,6 +19,7 @@ use crate::peers::PLACES_MAX;
 use crate::quotas;
 use crate::refused::Refused;
 use crate::serve::Answer;
+use crate::services::{self, Viewer};
 
 /// Sessions named for one port or lease: a text costs everybody the time that it takes.
 const SHARERS_LISTED: usize = 128;
@@ -42,24 +42,7 @@ impl Daemon {
                 Some(told)
             })
             .collect();
-        let ports: Vec<_> = self
-            .net
-            .ports()
-            .filter(|port| sees_all || Some(port.owner_uid) == uid)
-            .map(|port| {
-                json!({
-                    "name": tcp_name(port.endpoint.address),
-                    "address": port.endpoint.address.to_string(),
-                    "id": port.id.to_string(),
-                    "namespace_cookie": port.endpoint.namespace.0,
-                    "uid": port.owner_uid,
-                    "sessions": listed(port.sessions.iter().map(ObjectId::to_string)),
-                    "session_count": port.sessions.len(),
-                    "channels": port.channels,
-                })
-            })
-            .collect();
-        let status = json!({
+        let mut status = json!({
             "version": env!("CARGO_PKG_VERSION"),
             "protocol": heliostat_abi::VERSION,
             "pid": std::process::id(),
@@ -67,42 +50,36 @@ impl Daemon {
             "boot": self.boot,
             "uptime_s": monotonic_ns().saturating_sub(self.started_ns) / 1_000_000_000,
             "sessions": sessions,
-            "ports": ports,
-            "channels": self.net.channel_count(),
-            "regions": self.regions_json(sees_all, uid),
-            "leases": self.leases_json(sees_all, uid),
-            "delegated": self.delegated_json(),
             "denials": self.denials.to_json(sees_all, uid),
             "limits": self.limits_json(),
             "quotas": self.quotas_json(sees_all, uid),
             "config": self.parts.config_path,
             "rules": self.parts.config.rules.0.len(),
         });
+        let viewer = Viewer { sees_all, uid };
+        if let Some(told) = status.as_object_mut() {
+            services::all().for_each(|service| service.status(self, viewer, told));
+        }
         text_answer(&status.to_string())
     }
 
     fn session_json(&self, id: ObjectId, connection: &Connection, session: &Session) -> Value {
-        let holding = self.net.holding(id);
-        let snapshots = self.snapshot.holding(id);
-        json!({
+        let mut told = json!({
             "id": id.to_string(),
             "pid": connection.pid(),
             "restricted_by": connection.is_restricted().then_some(connection.peer.pid),
             "uid": connection.peer.subject.uid,
             "program": session.program,
             "netns": session.namespace,
-            "ports": holding.ports,
-            "channels": holding.channels,
-            "shared_bytes": holding.bytes,
-            "regions": snapshots.regions,
-            "attachments": snapshots.attachments,
-            "leases": self.file.holding(id),
-            "revoked": holding.revoked,
             "native_as_a_whole": session.report.whole().map(|reason| format!("{reason:?}")),
             "counters": counters_json(&session.report.counters()),
             "reasons": reasons_json(Native::ALL, &session.report.reasons()),
             "file_reasons": reasons_json(Unmapped::ALL, &session.report.file_reasons()),
-        })
+        });
+        if let Some(told) = told.as_object_mut() {
+            services::all().for_each(|service| service.session_status(self, id, told));
+        }
+        told
     }
 
     fn limits_json(&self) -> Value {

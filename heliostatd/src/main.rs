@@ -3,7 +3,7 @@
 //! This crate is wiring: sockets, memory files, signals, time. What is decided, and why, lies in
 //! `heliostat-control` (policy), `heliostat-service-net` and `heliostat-service-snapshot` (state).
 //! One thread serves all sessions from one event loop; it never waits for a client. Delegated
-//! operations have server loops (crates in `server/`, started by `delegated`), which never wait for
+//! operations have server loops (crates in `server/`, started by `services/file`), which never wait for
 //! one either; what has to wait, opening by name and closing, has threads of its own.
 #![deny(unsafe_code)]
 
@@ -13,14 +13,12 @@ mod background;
 mod closer;
 mod connect;
 mod daemon;
-mod delegated;
 mod denials;
 mod explain;
-mod grant;
+mod greet;
 mod home;
 mod inspect;
 mod kernel;
-mod lease;
 mod listener;
 mod logging;
 mod memory;
@@ -34,10 +32,10 @@ mod poll;
 mod proof;
 mod quotas;
 mod refused;
-mod region;
 mod restrict;
 mod scrape;
 mod serve;
+mod services;
 mod shown;
 mod shown_file;
 mod signals;

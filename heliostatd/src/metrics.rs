@@ -20,6 +20,7 @@ use crate::inspect::text_answer;
 use crate::memory::Report;
 use crate::refused::Refused;
 use crate::serve::Answer;
+use crate::services;
 
 /// Largest value believed of a stub's counter. Stubs are foreign: one must not be able to wind
 /// the sum of all around.
@@ -101,7 +102,7 @@ impl Daemon {
         self.add_gauges(&mut registry);
         self.add_counters(&mut registry);
         self.add_stub_counters(&mut registry);
-        self.add_delegated(&mut registry);
+        services::all().for_each(|service| service.metrics(self, &mut registry));
         let mut text = String::new();
         if encode(&mut text, &registry).is_err() {
             warn!("the metrics could not be written");
@@ -112,24 +113,13 @@ impl Daemon {
 
     fn add_gauges(&self, registry: &mut Registry) {
         let sessions = self.connections.iter().filter(|(_, it)| it.session.is_some());
-        let (sessions, mut bytes) = (sessions.count(), 0);
-        for (id, _) in self.connections.iter() {
-            bytes += self.net.holding(id).bytes;
-        }
         let uptime = monotonic_ns().saturating_sub(self.started_ns) / 1_000_000_000;
-        let (regions, consumers) = (self.snapshot.region_count(), self.snapshot.consumer_count());
-        let leases = self.file.lease_count() as u64;
-        let gauges: [(&str, &str, u64); 9] = [
+        let mut gauges = vec![
             ("uptime_seconds", "Seconds since the control plane started", uptime),
             ("connections", "Control connections now open", self.connections.len() as u64),
-            ("sessions", "Sessions now alive", sessions as u64),
-            ("ports", "Listening addresses now registered", self.net.port_count() as u64),
-            ("channels", "Channels now alive", self.net.channel_count() as u64),
-            ("regions", "Snapshot regions that now have a name", regions as u64),
-            ("region_consumers", "Consumers now attached to regions", consumers as u64),
-            ("leases", "Files now under a lease", leases),
-            ("channel_bytes", "Bytes of channel memory now promised", bytes),
+            ("sessions", "Sessions now alive", sessions.count() as u64),
         ];
+        gauges.extend(services::all().flat_map(|service| service.gauges(self)));
         for (name, help, value) in gauges {
             let gauge: Gauge = Gauge::default();
             gauge.set(i64::try_from(value).unwrap_or(i64::MAX));

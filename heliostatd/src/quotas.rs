@@ -16,6 +16,7 @@ use serde_json::{json, Map, Value};
 
 use crate::daemon::Daemon;
 use crate::refused::Refused;
+use crate::services;
 
 /// Connections of one user beside its sessions: who has all its sessions may still ask.
 const VISITORS_PER_USER: u64 = 64;
@@ -165,14 +166,9 @@ impl Daemon {
         self.sealed_connects.set_rate(sealed_rate(config));
         self.connections.set_shares(connections(config));
         self.sessions.set_shares(sessions(config));
-        self.net.set_limits(net(config));
-        self.snapshot.set_limits(snapshot(config));
-        self.file.set_limits(files(config));
         self.unread.set_shares(unread(config));
         self.descriptors = descriptors(config);
-        if let Some(delegated) = &mut self.delegated {
-            delegated.set_shares(self::delegated(config));
-        }
+        services::all().for_each(|service| service.set_limits(self, config));
     }
 
     /// Descriptors that are held for somebody: the sum of what goes with everything it has, and of
@@ -199,10 +195,7 @@ impl Daemon {
             (Thing::Unread, self.unread.quota()),
         ];
         let mut all = Vec::from(own);
-        all.extend(self.net.quotas());
-        all.extend(self.snapshot.quotas());
-        all.push(self.file.quota());
-        all.extend(self.delegated.iter().flat_map(|it| it.quotas()));
+        all.extend(services::all().flat_map(|service| service.quotas(self)));
         all
     }
 

@@ -19,6 +19,7 @@ use crate::daemon::Daemon;
 use crate::packet::{self, Lack, Message, Received};
 use crate::quotas::{descriptor_limit, full_of};
 use crate::refused::Refused;
+use crate::services::Asked;
 use crate::unread::Room;
 
 /// Requests of one client served before others have their turn.
@@ -109,7 +110,7 @@ impl Daemon {
         &mut self,
         id: ObjectId,
         request: Request,
-        mut fds: Vec<Shown>,
+        fds: Vec<Shown>,
     ) -> Result<Answer, Refused> {
         if let Some(connection) = self.connections.get_mut(id) {
             connection.asked_ns = monotonic_ns();
@@ -119,38 +120,7 @@ impl Daemon {
         if needed > 0 {
             self.check_descriptors(self.holder(id)?, needed)?;
         }
-        match request {
-            Request::Hello { program } => self.greet(id, program),
-            Request::Listen => self.listen(id, fds.pop().ok_or(Code::BadRecord)?),
-            Request::Unlisten { port } => self.unlisten(id, port),
-            Request::Open { address } => self.open(id, address),
-            Request::Attach { port } => self.attach(id, port),
-            Request::Status => self.status(id),
-            Request::Explain { pid } => self.explain(id, pid),
-            Request::Metrics => self.metrics(),
-            Request::Revoke { pid } => self.revoke(id, pid),
-            Request::Stop => self.stop(id),
-            Request::Publish { name } => {
-                let shown = <[Shown; 2]>::try_from(fds).map_err(|_| Code::BadRecord)?;
-                self.publish(id, name, shown)
-            }
-            Request::AttachRegion { name, owner } => self.attach_region(id, name, owner, fds),
-            Request::Consumers { region } => self.consumers(id, region),
-            Request::Unpublish { region } => self.unpublish(id, region),
-            Request::Detach { region, consumer } => self.detach(id, region, consumer),
-            Request::Lease => self.lease(id, fds.pop().ok_or(Code::BadRecord)?),
-            Request::EndLease { lease } => self.end_lease(id, lease),
-            Request::Delegate => self.delegate(id, fds.pop().ok_or(Code::BadRecord)?),
-            Request::EndDelegate => {
-                self.end_delegated(id);
-                Ok(Reply::Done.into())
-            }
-            Request::ShowFile { tag, direct } => {
-                self.show_file(id, fds.pop().ok_or(Code::BadRecord)?, tag, direct)
-            }
-            Request::Allow { destination } => self.allow(id, destination),
-            Request::Restrict { services, pid } => self.restrict(id, services, pid),
-        }
+        self.answer_by_service(Asked { session: id, request, fds })
     }
 
     fn reply(&mut self, id: ObjectId, answer: Result<Answer, Refused>, sequence: u32) {

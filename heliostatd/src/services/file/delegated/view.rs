@@ -79,13 +79,13 @@ impl Delegated {
 impl Daemon {
     /// Which server loop a session has, for explain.
     pub(crate) fn delegated_loop(&self, id: ObjectId) -> Option<Value> {
-        let found = self.delegated.as_ref()?.loop_json(id);
+        let found = self.services.file.delegated.as_ref()?.loop_json(id);
         (!found.is_null()).then_some(found)
     }
 
     /// For status; null while nobody has asked for a server loop.
     pub(crate) fn delegated_json(&self) -> Value {
-        let Some(delegated) = &self.delegated else { return Value::Null };
+        let Some(delegated) = &self.services.file.delegated else { return Value::Null };
         let each = delegated.counted().into_iter();
         let mut all: Map<String, Value> = each.map(|(name, _, it)| (name, json!(it))).collect();
         let kept = delegated.shared.blocks.kept();
@@ -111,14 +111,20 @@ impl Daemon {
 
     /// For the metrics.
     pub(crate) fn add_delegated(&self, registry: &mut Registry) {
-        let counts = self.delegated.as_ref().map_or_else(|| counted(&[], 0), Delegated::counted);
+        let counts = self
+            .services
+            .file
+            .delegated
+            .as_ref()
+            .map_or_else(|| counted(&[], 0), Delegated::counted);
         for (name, help, value) in counts {
             let counter: Counter = Counter::default();
             counter.inc_by(value);
             registry.register(format!("delegated_{name}"), help, counter);
         }
-        let sessions = self.delegated.as_ref().map_or(0, |delegated| delegated.sessions.len());
-        let kept = self.delegated.as_ref().map_or(0, |it| it.shared.blocks.kept());
+        let sessions =
+            self.services.file.delegated.as_ref().map_or(0, |delegated| delegated.sessions.len());
+        let kept = self.services.file.delegated.as_ref().map_or(0, |it| it.shared.blocks.kept());
         let gauges = [
             ("delegated_sessions", "Sessions that delegate operations now", sessions as u64),
             ("delegated_cache_bytes", "Bytes of file blocks now in the cache", kept * BLOCK_BYTES),

@@ -127,24 +127,24 @@ impl Daemon {
     /// A session wants delegated operations: shown is [its window], the answer brings [rings].
     pub(crate) fn delegate(&mut self, id: ObjectId, shown: Shown) -> Result<Answer, Refused> {
         self.session(id)?;
-        if self.net.holding(id).revoked {
+        if self.services.net.grants.holding(id).revoked {
             return Err(Code::Revoked.into());
         }
         let settings = &self.parts.config.delegated;
         if settings.sessions == 0 {
             return Err(Code::Denied.into());
         }
-        if self.delegated.is_none() {
+        if self.services.file.delegated.is_none() {
             let shares = quotas::delegated(&self.parts.config);
             let started = Delegated::start(settings, shares).map_err(|error| {
                 error!(%error, "no delegated operations: the server loops cannot start");
                 Code::Internal
             })?;
             self.poll.watch(&started.bell, Source::Delegated).map_err(|_| Code::Internal)?;
-            self.delegated = Some(started);
+            self.services.file.delegated = Some(started);
         }
         let (holder, (rate, uid, lends)) = (self.holder(id)?, self.rate(id)?);
-        let delegated = self.delegated.as_mut().ok_or(Code::Internal)?;
+        let delegated = self.services.file.delegated.as_mut().ok_or(Code::Internal)?;
         if delegated.sessions.contains_key(&id) {
             return Err(Code::BadState.into());
         }
@@ -186,7 +186,7 @@ impl Daemon {
         tag: u64,
         direct: bool,
     ) -> Result<Answer, Refused> {
-        if self.delegated.as_ref().is_none_or(|it| !it.sessions.contains_key(&id)) {
+        if self.services.file.delegated.as_ref().is_none_or(|it| !it.sessions.contains_key(&id)) {
             return Err(Code::BadState.into());
         }
         let file = self.admit_file(id, &shown, direct);
@@ -199,11 +199,11 @@ impl Daemon {
 
     /// Attends to what the server loops and the opener tell.
     pub(crate) fn attend_delegated(&mut self) {
-        let Some(delegated) = &self.delegated else { return };
+        let Some(delegated) = &self.services.file.delegated else { return };
         let mut count = [0; 8];
         let _ = rustix::io::read(&delegated.bell, &mut count);
         for _ in 0..EVENTS_AT_ONCE {
-            let received = self.delegated.as_ref().map(|it| it.events.try_recv());
+            let received = self.services.file.delegated.as_ref().map(|it| it.events.try_recv());
             let Some(Ok(event)) = received else { return };
             match event {
                 Event::Service(event) => self.attend_file(event),
@@ -212,7 +212,7 @@ impl Daemon {
             }
         }
         // More of them: the bell brings us back after the others.
-        let bell = self.delegated.as_ref().map(|it| it.bell.clone());
+        let bell = self.services.file.delegated.as_ref().map(|it| it.bell.clone());
         if let Some(bell) = bell {
             let _ = rustix::io::write(&bell, &1u64.to_ne_bytes());
         }
@@ -229,7 +229,8 @@ impl Daemon {
 
     /// Whether the delegation that a name was wanted in goes on.
     fn is_wanted(&self, request: &OpenRequest) -> bool {
-        let held = self.delegated.as_ref().and_then(|it| it.sessions.get(&request.session));
+        let held =
+            self.services.file.delegated.as_ref().and_then(|it| it.sessions.get(&request.session));
         held.is_some_and(|held| held.serial == request.serial)
     }
 
@@ -241,7 +242,7 @@ impl Daemon {
         let Some(holder) = self.connections.holder(request.session) else { return };
         let peer = &connection.peer;
         let process = peer.pidfd.as_ref().map(OwnedFd::try_clone).transpose();
-        let Some(delegated) = &self.delegated else { return };
+        let Some(delegated) = &self.services.file.delegated else { return };
         let refused = match process {
             Ok(process) => {
                 let subject = &peer.subject;
@@ -283,7 +284,7 @@ impl Daemon {
 
     /// Gives an order to the loop that has a session; one that has ended needs none.
     fn order(&self, id: ObjectId, order: Order<Files>) {
-        let Some(delegated) = &self.delegated else { return };
+        let Some(delegated) = &self.services.file.delegated else { return };
         if let Some(held) = delegated.sessions.get(&id) {
             delegated.loops.order(held.loop_number, order);
         }
@@ -291,7 +292,7 @@ impl Daemon {
 
     /// A session has ended, or lost its rights.
     pub(crate) fn end_delegated(&mut self, id: ObjectId) {
-        let Some(delegated) = &mut self.delegated else { return };
+        let Some(delegated) = &mut self.services.file.delegated else { return };
         if let Some(held) = delegated.sessions.remove(&id) {
             delegated.quota.give_back(held.holder, 1);
             delegated.loops.order(held.loop_number, Order::End(id));
@@ -302,7 +303,7 @@ impl Daemon {
     /// A loop's thread has ended, which it never does by itself. All loops end with it, and their
     /// sessions, since it may have left what they share anyhow; the next that asks starts others.
     fn lose_server(&mut self) {
-        let Some(delegated) = self.delegated.take() else { return };
+        let Some(delegated) = self.services.file.delegated.take() else { return };
         error!(sessions = delegated.sessions.len(), "a server loop has ended");
         self.poll.ignore(&delegated.bell);
         for id in delegated.sessions.into_keys() {

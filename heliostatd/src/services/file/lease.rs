@@ -151,7 +151,7 @@ impl Daemon {
 
     fn lease_shown(&mut self, id: ObjectId, shown: &Shown) -> Result<(Reply, OwnedFd), NotGiven> {
         self.session(id)?;
-        let file = shown_file::examine(shown.as_fd(), &mut self.mounts)?;
+        let file = shown_file::examine(shown.as_fd(), &mut self.services.file.mounts)?;
         self.check_read(id, &file)?;
         let fd = shown_file::reopen(shown)?;
         let lease = self.ask_lease(id, shown, &file)?;
@@ -177,7 +177,9 @@ impl Daemon {
     ) -> Result<ObjectId, NotGiven> {
         let (holder, mut effects) = (self.holder(id)?, Vec::new());
         let lease = self
+            .services
             .file
+            .grants
             .ask(id, holder, file.key, monotonic_ns(), &mut effects)
             .inspect_err(|refusal| debug!(session = %id, path = file.path, %refusal, "no lease"))?;
         for effect in effects {
@@ -214,14 +216,19 @@ impl Daemon {
         let taken = shown_file::reopen(shown).and_then(|fd| take(fd.as_fd()).map(|()| fd));
         match taken {
             Ok(fd) => {
-                self.leases.insert(id, fd, self.node.lease_word(id), file.path.clone());
+                self.services.file.leases.insert(
+                    id,
+                    fd,
+                    self.node.lease_word(id),
+                    file.path.clone(),
+                );
                 let mut effects = Vec::new();
-                self.file.taken(id, &mut effects);
+                self.services.file.grants.taken(id, &mut effects);
                 self.carry_out_files(effects);
                 Ok(())
             }
             Err(reason) => {
-                self.file.not_taken(id);
+                self.services.file.grants.not_taken(id);
                 Err(reason)
             }
         }
@@ -231,7 +238,7 @@ impl Daemon {
     pub(crate) fn end_lease(&mut self, id: ObjectId, lease: ObjectId) -> Result<Answer, Refused> {
         self.session(id)?;
         let mut effects = Vec::new();
-        let answer = self.file.end_lease(id, lease, &mut effects);
+        let answer = self.services.file.grants.end_lease(id, lease, &mut effects);
         self.carry_out_files(effects);
         answer.map_err(refuse(id))?;
         Ok(Reply::Done.into())
@@ -241,10 +248,10 @@ impl Daemon {
     pub(crate) fn attend_breaks(&mut self) {
         for _ in 0..HEARD_AT_ONCE {
             let Some(heard) = self.parts.breaks.next() else { return };
-            for lease in self.leases.broken(heard) {
+            for lease in self.services.file.leases.broken(heard) {
                 let mut effects = Vec::new();
-                self.file.broken(lease, monotonic_ns(), &mut effects);
-                let path = self.leases.get(lease).map(|lease| lease.path.as_str());
+                self.services.file.grants.broken(lease, monotonic_ns(), &mut effects);
+                let path = self.services.file.leases.get(lease).map(|lease| lease.path.as_str());
                 debug!(%lease, path, "a writer came");
                 self.counts.leases_broken += 1;
                 self.carry_out_files(effects);
@@ -259,10 +266,10 @@ impl Daemon {
             let mut holders = view.holders.iter().filter_map(peer);
             sees_all || holders.any(|peer| Some(peer.subject.uid) == uid)
         };
-        let each = self.file.leases().filter(is_visible).map(|view| {
+        let each = self.services.file.grants.leases().filter(is_visible).map(|view| {
             json!({
                 "id": view.id.to_string(),
-                "path": self.leases.get(view.id).map(|lease| lease.path.as_str()),
+                "path": self.services.file.leases.get(view.id).map(|lease| lease.path.as_str()),
                 "device": view.key.device,
                 "inode": view.key.inode,
                 "pids": listed(view.holders.iter().filter_map(peer).map(|it| it.pid)),
@@ -273,8 +280,10 @@ impl Daemon {
 
     /// Paths of the files that a session reads under a lease.
     pub(crate) fn leased_paths(&self, session: ObjectId) -> Vec<&str> {
-        let ids = self.file.leases_of(session);
-        ids.filter_map(|id| self.leases.get(id)).map(|lease| lease.path.as_str()).collect()
+        let ids = self.services.file.grants.leases_of(session);
+        ids.filter_map(|id| self.services.file.leases.get(id))
+            .map(|lease| lease.path.as_str())
+            .collect()
     }
 
     /// Carries out what the file service decided.
@@ -289,7 +298,7 @@ impl Daemon {
                 Effect::GiveBack(id) => {
                     // Opened here, on a local file system.
                     let closer = self.closer.of(self.holder_of(self.own_uid));
-                    self.leases.end(id).into_iter().for_each(|fd| closer.close(fd));
+                    self.services.file.leases.end(id).into_iter().for_each(|fd| closer.close(fd));
                 }
             }
         }

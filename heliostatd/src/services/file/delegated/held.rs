@@ -18,8 +18,8 @@ use serde_json::{json, Map, Value};
 use super::why::Why;
 use super::Delegated;
 use crate::daemon::Daemon;
-use crate::lease::NotGiven;
 use crate::mounts::Kind;
+use crate::services::file::lease::NotGiven;
 use crate::shown_file::{self, ShownFile};
 
 /// A version whose last change was no longer ago counts under its own lease only.
@@ -74,7 +74,7 @@ impl Daemon {
         wants_direct: bool,
     ) -> Result<Box<OpenFile>, i32> {
         let (file, flags, bytes) =
-            shown_file::examine_any(shown.as_fd(), OFlags::empty(), &mut self.mounts)
+            shown_file::examine_any(shown.as_fd(), OFlags::empty(), &mut self.services.file.mounts)
                 .map_err(errno_of)?;
         let access = flags & OFlags::RWMODE;
         let (can_read, can_write) = (access != OFlags::WRONLY, access != OFlags::RDONLY);
@@ -86,7 +86,7 @@ impl Daemon {
         }
         let holder = self.holder(id).map_err(|_| libc::ECONNRESET)?;
         let has_room = |it: &Delegated| it.files.check(holder, 1).is_ok();
-        if !self.delegated.as_ref().is_some_and(has_room) {
+        if !self.services.file.delegated.as_ref().is_some_and(has_room) {
             return Err(libc::ENFILE);
         }
         let open = |flags| shown_file::reopen_for(shown, flags).map(Arc::new);
@@ -107,7 +107,7 @@ impl Daemon {
         };
         let meter = self.meter_of_name(id, &file.path);
         let stats = Arc::new(FileStats::default());
-        let serial = self.delegated.as_mut().map_or(0, Delegated::next_serial);
+        let serial = self.services.file.delegated.as_mut().map_or(0, Delegated::next_serial);
         let seen = Seen {
             path: file.path,
             buffered: buffered.clone(),
@@ -115,13 +115,13 @@ impl Daemon {
             why: lease.as_ref().err().copied().unwrap_or(Why::Leased),
             stats: stats.clone(),
         };
-        let held = self.delegated.as_mut().and_then(|it| it.sessions.get_mut(&id));
+        let held = self.services.file.delegated.as_mut().and_then(|it| it.sessions.get_mut(&id));
         let Some(held) = held else {
             self.leave_lease(id, seen.lease);
             return Err(libc::ECONNRESET);
         };
         held.files.insert(serial, seen);
-        self.delegated.iter_mut().for_each(|it| it.files.take_anyway(holder, 1));
+        self.services.file.delegated.iter_mut().for_each(|it| it.files.take_anyway(holder, 1));
         let lease = lease.ok();
         Ok(Box::new(OpenFile {
             buffered,
@@ -142,11 +142,11 @@ impl Daemon {
     fn meter_of_name(&mut self, id: ObjectId, path: &str) -> Option<Meter> {
         let subject = &self.connections.get(id)?.peer.subject;
         let rate = self.parts.config.rates.of_name(subject, Name::File(path))?;
-        Some(self.delegated.as_mut()?.meters.of(rate, subject.uid))
+        Some(self.services.file.delegated.as_mut()?.meters.of(rate, subject.uid))
     }
 
     fn lends_to(&self, id: ObjectId) -> bool {
-        let held = self.delegated.as_ref().and_then(|it| it.sessions.get(&id));
+        let held = self.services.file.delegated.as_ref().and_then(|it| it.sessions.get(&id));
         held.is_some_and(|held| held.lends)
     }
 
@@ -205,14 +205,14 @@ impl Daemon {
 
     /// A session reads a file by the kernel that could be under a lease: perhaps it can be again.
     pub(super) fn vouch_again(&mut self, id: ObjectId, object: ObjectId, serial: u64) {
-        let held = self.delegated.as_mut().and_then(|it| it.sessions.get_mut(&id));
+        let held = self.services.file.delegated.as_mut().and_then(|it| it.sessions.get_mut(&id));
         let Some(seen) = held.and_then(|held| held.files.get_mut(&serial)) else { return };
         let (fd, before) = (seen.buffered.clone(), seen.lease.take());
         self.leave_lease(id, before);
-        let lease = shown_file::examine(fd.as_fd(), &mut self.mounts)
+        let lease = shown_file::examine(fd.as_fd(), &mut self.services.file.mounts)
             .map_err(Why::NotLeased)
             .and_then(|file| self.vouch(id, &fd, &file));
-        let held = self.delegated.as_mut().and_then(|it| it.sessions.get_mut(&id));
+        let held = self.services.file.delegated.as_mut().and_then(|it| it.sessions.get_mut(&id));
         if let Some(seen) = held.and_then(|held| held.files.get_mut(&serial)) {
             seen.lease = lease.as_ref().ok().map(|lease| lease.id);
             seen.why = lease.as_ref().err().copied().unwrap_or(Why::Leased);
@@ -222,7 +222,12 @@ impl Daemon {
 
     /// A session, or its end, has closed a file, and its lease.
     pub(super) fn close_file(&mut self, id: ObjectId, file: OpenFile) {
-        let lease = self.delegated.as_mut().and_then(|it| it.forget_file(id, file.serial)?.lease);
+        let lease = self
+            .services
+            .file
+            .delegated
+            .as_mut()
+            .and_then(|it| it.forget_file(id, file.serial)?.lease);
         self.leave_lease(id, lease);
         let closer = self.closer.of(file.holder);
         // What the kernel still uses is closed when it is done, and not by the server loop.
@@ -233,7 +238,11 @@ impl Daemon {
     /// What a session has open is the server loop's no more; it may go on without delegation.
     pub(super) fn leave_files(&mut self, id: ObjectId, held: Held) {
         let files = held.files.len() as u64;
-        self.delegated.iter_mut().for_each(|it| it.files.give_back(held.holder, files));
+        self.services
+            .file
+            .delegated
+            .iter_mut()
+            .for_each(|it| it.files.give_back(held.holder, files));
         held.files.into_values().for_each(|seen| self.leave_lease(id, seen.lease));
     }
 
@@ -246,7 +255,7 @@ impl Daemon {
 
     /// The files that a session has open, for people.
     pub(crate) fn delegated_files(&self, id: ObjectId) -> Vec<Value> {
-        let held = self.delegated.as_ref().and_then(|it| it.sessions.get(&id));
+        let held = self.services.file.delegated.as_ref().and_then(|it| it.sessions.get(&id));
         let mut files: Vec<_> = held.into_iter().flat_map(|held| &held.files).collect();
         files.sort_by_key(|(serial, _)| **serial);
         let each = files.into_iter().map(|(_, seen)| {

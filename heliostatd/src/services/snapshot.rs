@@ -1,28 +1,116 @@
 //! What sessions ask of the snapshot service: to name a region, to attach to one, and who did.
 
+use std::collections::HashMap;
 use std::os::fd::AsFd;
 use std::rc::Rc;
 
-use heliostat_abi::code::Code;
+use heliostat_abi::code::{Code, Thing};
 use heliostat_abi::name::ObjectId;
-use heliostat_abi::record::Reply;
+use heliostat_abi::record::{self, Reply, Request};
 use heliostat_abi::region::{Presence, RegionName, OWN_USER};
+use heliostat_control::config::Config;
 use heliostat_control::rights::Right;
-use heliostat_service_snapshot::{Effect, Key, Named};
+use heliostat_service_grant::Quota;
+use heliostat_service_snapshot::{Effect, Key, Named, Snapshot};
 use serde_json::{json, Value};
 use tracing::debug;
 
+use super::{no_such_request, Asked, Service, Told, Viewer};
 use crate::closer::Shown;
 use crate::daemon::Daemon;
+use crate::quotas;
 use crate::refused::{refuse, Refused};
 use crate::serve::Answer;
 use crate::shown;
+
+/// What the daemon keeps of snapshots.
+pub struct Regions {
+    /// Who holds what.
+    pub grants: Snapshot,
+    /// Memory of each region.
+    pub memory: HashMap<ObjectId, RegionMemory>,
+    /// Pages of pins, perhaps with bells, that their producers have not fetched yet.
+    pub pins: HashMap<ObjectId, Vec<Shown>>,
+}
+
+impl Regions {
+    /// Nothing has a name yet.
+    pub fn new(config: &Config) -> Regions {
+        let grants = Snapshot::new(quotas::snapshot(config));
+        Regions { grants, memory: HashMap::new(), pins: HashMap::new() }
+    }
+}
 
 /// Memory of one named region, kept open while it has its name.
 pub struct RegionMemory {
     table: Rc<Shown>,
     pool: Rc<Shown>,
     bytes: u64,
+}
+
+/// Snapshots, in the table of services.
+pub struct Snapshots;
+
+impl Service for Snapshots {
+    fn number(&self) -> record::Service {
+        record::Service::Snapshot
+    }
+
+    fn answer(&self, daemon: &mut Daemon, asked: Asked) -> Result<Answer, Refused> {
+        let Asked { session: id, request, fds } = asked;
+        match request {
+            Request::Publish { name } => {
+                let shown = <[Shown; 2]>::try_from(fds).map_err(|_| Code::BadRecord)?;
+                daemon.publish(id, name, shown)
+            }
+            Request::AttachRegion { name, owner } => daemon.attach_region(id, name, owner, fds),
+            Request::Consumers { region } => daemon.consumers(id, region),
+            Request::Unpublish { region } => daemon.unpublish(id, region),
+            Request::Detach { region, consumer } => daemon.detach(id, region, consumer),
+            _ => no_such_request(),
+        }
+    }
+
+    fn end(&self, daemon: &mut Daemon, session: ObjectId) {
+        let mut effects = Vec::new();
+        daemon.services.snapshot.grants.end(session, &mut effects);
+        daemon.carry_out_snapshot(effects);
+    }
+
+    fn revoke(&self, daemon: &mut Daemon, sessions: &[ObjectId]) -> usize {
+        let mut effects = Vec::new();
+        let count = daemon.services.snapshot.grants.revoke(sessions, &mut effects);
+        daemon.carry_out_snapshot(effects);
+        count
+    }
+
+    fn set_limits(&self, daemon: &mut Daemon, config: &Config) {
+        daemon.services.snapshot.grants.set_limits(quotas::snapshot(config));
+    }
+
+    fn quotas<'a>(&self, daemon: &'a Daemon) -> Vec<(Thing, &'a Quota)> {
+        daemon.services.snapshot.grants.quotas().into()
+    }
+
+    fn status(&self, daemon: &Daemon, viewer: Viewer, told: &mut Told) {
+        let regions = daemon.regions_json(viewer.sees_all, viewer.uid);
+        told.insert("regions".into(), Value::Array(regions));
+    }
+
+    fn session_status(&self, daemon: &Daemon, session: ObjectId, told: &mut Told) {
+        let holding = daemon.services.snapshot.grants.holding(session);
+        told.insert("regions".into(), json!(holding.regions));
+        told.insert("attachments".into(), json!(holding.attachments));
+    }
+
+    fn gauges(&self, daemon: &Daemon) -> Vec<(&'static str, &'static str, u64)> {
+        let snapshot = &daemon.services.snapshot.grants;
+        let (regions, consumers) = (snapshot.region_count(), snapshot.consumer_count());
+        vec![
+            ("regions", "Snapshot regions that now have a name", regions as u64),
+            ("region_consumers", "Consumers now attached to regions", consumers as u64),
+        ]
+    }
 }
 
 impl Daemon {
@@ -37,7 +125,7 @@ impl Daemon {
         let (named, bytes) = self.publish_shown(id, name, &table, &pool)?;
         let Named { region, generation } = named;
         let memory = RegionMemory { table: Rc::new(table), pool: Rc::new(pool), bytes };
-        self.regions.insert(region, memory);
+        self.services.snapshot.memory.insert(region, memory);
         Ok(Reply::Published { region, generation }.into())
     }
 
@@ -55,7 +143,7 @@ impl Daemon {
             Code::BadRecord
         })?;
         let key = Key { uid, name };
-        let named = self.snapshot.publish(id, self.holder(id)?, key.clone());
+        let named = self.services.snapshot.grants.publish(id, self.holder(id)?, key.clone());
         let named = named.map_err(refuse(id))?;
         debug!(session = %id, region = %named.region, name = %key.name, "publishes");
         Ok((named, bytes))
@@ -72,8 +160,8 @@ impl Daemon {
     ) -> Result<Answer, Refused> {
         let (named, consumer) = self.attach_shown(id, name, owner, &shown)?;
         let Named { region, generation } = named;
-        self.pins.insert(consumer, shown);
-        let memory = self.regions.get(&region).ok_or(Code::Internal)?;
+        self.services.snapshot.pins.insert(consumer, shown);
+        let memory = self.services.snapshot.memory.get(&region).ok_or(Code::Internal)?;
         let fds: Vec<Rc<dyn AsFd>> = vec![memory.table.clone(), memory.pool.clone()];
         Ok(Answer { reply: Reply::Region { region, consumer, generation }, fds })
     }
@@ -93,9 +181,15 @@ impl Daemon {
             debug!(session = %id, %error, "no page of pins, or no bell");
             Code::BadRecord
         })?;
-        let named = self.snapshot.resolve(&Key { uid: owner, name }).ok_or(Code::NotFound)?;
+        let named = self
+            .services
+            .snapshot
+            .grants
+            .resolve(&Key { uid: owner, name })
+            .ok_or(Code::NotFound)?;
         let mut effects = Vec::new();
-        let consumer = self.snapshot.attach(id, self.holder(id)?, named.region, &mut effects);
+        let consumer =
+            self.services.snapshot.grants.attach(id, self.holder(id)?, named.region, &mut effects);
         let consumer = consumer.map_err(refuse(id))?;
         self.carry_out_snapshot(effects);
         debug!(session = %id, region = %named.region, %consumer, "attaches");
@@ -105,12 +199,13 @@ impl Daemon {
     /// Who joined and left: [page of pins, perhaps bell, ...] of those who joined.
     pub(crate) fn consumers(&mut self, id: ObjectId, region: ObjectId) -> Result<Answer, Refused> {
         self.session(id)?;
-        let mut batch = self.snapshot.changes(id, region).map_err(refuse(id))?;
+        let mut batch = self.services.snapshot.grants.changes(id, region).map_err(refuse(id))?;
         let mut fds: Vec<Rc<dyn AsFd>> = Vec::new();
         for change in batch.changes.iter_mut().filter(|it| it.state == Presence::Joined) {
             // The producer alone has them from now on: a copy of the bell that stayed here would
             // outlive the producer, and the consumer would not hear of its end.
-            let shown = self.pins.remove(&change.consumer).ok_or(Code::Internal)?;
+            let shown =
+                self.services.snapshot.pins.remove(&change.consumer).ok_or(Code::Internal)?;
             if shown.len() > 1 {
                 change.state = Presence::JoinedWithBell;
             }
@@ -124,7 +219,7 @@ impl Daemon {
     pub(crate) fn unpublish(&mut self, id: ObjectId, region: ObjectId) -> Result<Answer, Refused> {
         self.session(id)?;
         let mut effects = Vec::new();
-        let answer = self.snapshot.unpublish(id, region, &mut effects);
+        let answer = self.services.snapshot.grants.unpublish(id, region, &mut effects);
         self.carry_out_snapshot(effects);
         answer.map_err(refuse(id))?;
         Ok(Reply::Done.into())
@@ -139,7 +234,7 @@ impl Daemon {
     ) -> Result<Answer, Refused> {
         self.session(id)?;
         let mut effects = Vec::new();
-        let answer = self.snapshot.detach(id, region, consumer, &mut effects);
+        let answer = self.services.snapshot.grants.detach(id, region, consumer, &mut effects);
         self.carry_out_snapshot(effects);
         answer.map_err(refuse(id))?;
         Ok(Reply::Done.into())
@@ -151,9 +246,11 @@ impl Daemon {
             match effect {
                 Effect::RegionChanged(region) => self.node.bump_region(region),
                 // The last close of a large pool takes the kernel its time.
-                Effect::RegionFreed(region) => drop(self.regions.remove(&region)),
+                Effect::RegionFreed(region) => drop(self.services.snapshot.memory.remove(&region)),
                 // What waits in a bell's queue is closed with it.
-                Effect::ConsumerFreed(consumer) => drop(self.pins.remove(&consumer)),
+                Effect::ConsumerFreed(consumer) => {
+                    drop(self.services.snapshot.pins.remove(&consumer))
+                }
             }
         }
     }
@@ -162,10 +259,11 @@ impl Daemon {
     pub(crate) fn regions_json(&self, sees_all: bool, uid: Option<u32>) -> Vec<Value> {
         let pid = |id| self.connections.get(id).map_or(0, |connection| connection.peer.pid);
         let consumer = |id: &ObjectId| {
-            let session = self.snapshot.consumer(*id).map(|consumer| consumer.session);
+            let session =
+                self.services.snapshot.grants.consumer(*id).map(|consumer| consumer.session);
             json!({ "id": id.to_string(), "pid": session.map_or(0, pid) })
         };
-        let regions = self.snapshot.regions();
+        let regions = self.services.snapshot.grants.regions();
         let regions = regions.filter(|region| sees_all || Some(region.key.uid) == uid);
         let each = regions.map(|region| {
             json!({
@@ -174,7 +272,7 @@ impl Daemon {
                 "generation": region.generation,
                 "uid": region.key.uid,
                 "pid": pid(region.producer),
-                "bytes": self.regions.get(&region.id).map_or(0, |memory| memory.bytes),
+                "bytes": self.services.snapshot.memory.get(&region.id).map_or(0, |memory| memory.bytes),
                 "consumers": region.consumers.iter().map(consumer).collect::<Vec<_>>(),
             })
         });

@@ -1,0 +1,32 @@
+//! The control plane itself: sessions begin and are restricted, people ask and stop.
+
+use heliostat_abi::record::{self, Request};
+
+use super::{no_such_request, Asked, Service};
+use crate::daemon::Daemon;
+use crate::refused::Refused;
+use crate::serve::Answer;
+
+/// The control plane, in the table of services. It grants nothing, so nothing of it ends.
+pub struct Control;
+
+impl Service for Control {
+    fn number(&self) -> record::Service {
+        record::Service::Control
+    }
+
+    fn answer(&self, daemon: &mut Daemon, asked: Asked) -> Result<Answer, Refused> {
+        let id = asked.session;
+        match asked.request {
+            Request::Hello { program } => daemon.greet(id, program),
+            Request::Status => daemon.status(id),
+            Request::Explain { pid } => daemon.explain(id, pid),
+            Request::Metrics => daemon.metrics(),
+            Request::Revoke { pid } => daemon.revoke(id, pid),
+            Request::Stop => daemon.stop(id),
+            Request::Allow { destination } => daemon.allow(id, destination),
+            Request::Restrict { services, pid } => daemon.restrict(id, services, pid),
+            _ => no_such_request(),
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! Files: leases on them, and operations that sessions delegate to the server loops.
+
+pub mod delegated;
+pub mod lease;
+
+use std::io;
+
+use heliostat_abi::code::Thing;
+use heliostat_abi::name::ObjectId;
+use heliostat_abi::record::{self, Reply, Request};
+use heliostat_control::config::Config;
+use heliostat_service_file::File;
+use heliostat_service_grant::Quota;
+use prometheus_client::registry::Registry;
+use serde_json::{json, Value};
+
+use super::{no_such_request, Asked, Service, Told, Viewer};
+use crate::daemon::Daemon;
+use crate::mounts::Mounts;
+use crate::quotas;
+use crate::refused::Refused;
+use crate::serve::Answer;
+
+use delegated::Delegated;
+use lease::Leases;
+
+/// What the daemon keeps of files.
+pub struct LeasedFiles {
+    /// Who holds what.
+    pub grants: File,
+    /// The kernel's leases.
+    pub leases: Leases,
+    /// Which file systems there are.
+    pub mounts: Mounts,
+    /// The server loops, once a session has asked for one.
+    pub delegated: Option<Delegated>,
+}
+
+impl LeasedFiles {
+    /// Nothing is leased yet.
+    ///
+    /// # Errors
+    /// The kernel does not say which file systems there are.
+    pub fn new(config: &Config) -> io::Result<LeasedFiles> {
+        Ok(LeasedFiles {
+            grants: File::new(quotas::files(config)),
+            leases: Leases::default(),
+            mounts: Mounts::read()?,
+            delegated: None,
+        })
+    }
+}
+
+/// Files, in the table of services.
+pub struct Files;
+
+impl Service for Files {
+    fn number(&self) -> record::Service {
+        record::Service::File
+    }
+
+    fn answer(&self, daemon: &mut Daemon, asked: Asked) -> Result<Answer, Refused> {
+        let id = asked.session;
+        match asked.request {
+            Request::Lease => daemon.lease(id, asked.only_descriptor()?),
+            Request::EndLease { lease } => daemon.end_lease(id, lease),
+            Request::Delegate => daemon.delegate(id, asked.only_descriptor()?),
+            Request::EndDelegate => {
+                daemon.end_delegated(id);
+                Ok(Reply::Done.into())
+            }
+            Request::ShowFile { tag, direct } => {
+                daemon.show_file(id, asked.only_descriptor()?, tag, direct)
+            }
+            _ => no_such_request(),
+        }
+    }
+
+    fn end(&self, daemon: &mut Daemon, session: ObjectId) {
+        let mut effects = Vec::new();
+        daemon.services.file.grants.end(session, &mut effects);
+        daemon.carry_out_files(effects);
+        daemon.end_delegated(session);
+    }
+
+    fn revoke(&self, daemon: &mut Daemon, sessions: &[ObjectId]) -> usize {
+        let mut effects = Vec::new();
+        let leases = daemon.services.file.grants.revoke(sessions, &mut effects);
+        daemon.carry_out_files(effects);
+        sessions.iter().for_each(|session| daemon.end_delegated(*session));
+        leases
+    }
+
+    fn set_limits(&self, daemon: &mut Daemon, config: &Config) {
+        let files = &mut daemon.services.file;
+        files.grants.set_limits(quotas::files(config));
+        if let Some(delegated) = &mut files.delegated {
+            delegated.set_shares(quotas::delegated(config));
+        }
+    }
+
+    fn quotas<'a>(&self, daemon: &'a Daemon) -> Vec<(Thing, &'a Quota)> {
+        let files = &daemon.services.file;
+        let of_delegated = files.delegated.iter().flat_map(Delegated::quotas);
+        of_delegated.chain([files.grants.quota()]).collect()
+    }
+
+    fn status(&self, daemon: &Daemon, viewer: Viewer, told: &mut Told) {
+        let leases = daemon.leases_json(viewer.sees_all, viewer.uid);
+        told.insert("leases".into(), Value::Array(leases));
+        told.insert("delegated".into(), daemon.delegated_json());
+    }
+
+    fn session_status(&self, daemon: &Daemon, session: ObjectId, told: &mut Told) {
+        told.insert("leases".into(), json!(daemon.services.file.grants.holding(session)));
+    }
+
+    fn gauges(&self, daemon: &Daemon) -> Vec<(&'static str, &'static str, u64)> {
+        let leases = daemon.services.file.grants.lease_count() as u64;
+        vec![("leases", "Files now under a lease", leases)]
+    }
+
+    fn metrics(&self, daemon: &Daemon, registry: &mut Registry) {
+        daemon.add_delegated(registry);
+    }
+}
