@@ -19,10 +19,9 @@ RULES: dict[str, set[str]] = {
     "interpose": {"abi", "base"},
     "backend/*": LOWER,  # pages, seal, lease, uring: one mechanism of the kernel each
     "client": LOWER,  # of the control protocol
-    "stub": LOWER | {"ring", "backend/*", "client"},
     "stub/*": LOWER | {"ring", "backend/*", "client"},
-    "bind/posix": LOWER | {"ring", "client", "stub", "interpose"},
-    "bind/*": LOWER | {"ring", "client", "stub", "stub/*", "backend/pages"},
+    "bind/posix": LOWER | {"ring", "client", "stub/posix", "interpose"},
+    "bind/*": LOWER | {"ring", "client", "stub/*", "backend/pages"},
     "service/grant": {"abi"},  # what every service gives out, and to how many
     "service/*": {"abi", "service/grant"},  # net, snapshot, file
     "control": {"abi", "service/grant"},
@@ -39,7 +38,7 @@ RULES: dict[str, set[str]] = {
 # Edges that tests alone may have: what the daemon's tests let speak to it, and rings, which are what
 # tests write hostile records into.
 TEST_EDGES = {
-    ("heliostatd", "stub"), ("heliostatd", "stub/snapshot"), ("heliostatd", "stub/file"), ("heliostatd", "client"),
+    ("heliostatd", "stub/posix"), ("heliostatd", "stub/snapshot"), ("heliostatd", "stub/file"), ("heliostatd", "client"),
     ("heliostatd", "backend/pages"), ("heliostatd", "ring"),
     ("server/file", "ring"),
 }  # fmt: skip

@@ -33,7 +33,7 @@ def workspace(*edges: tuple[str, str]) -> dict:
 
 
 def test_the_daemons_tests_may_use_the_stub_and_the_daemon_may_not():
-    metadata = workspace(("heliostatd", "stub"))
+    metadata = workspace(("heliostatd", "stub/posix"))
     for package in metadata["packages"]:
         for dependency in package["dependencies"]:
             dependency["kind"] = "dev"
@@ -45,21 +45,24 @@ def test_the_daemons_tests_may_use_the_stub_and_the_daemon_may_not():
     [
         ("abi", "base"),
         ("base", "ring"),
-        ("ring", "stub"),
+        ("ring", "stub/posix"),
         ("service/net", "base"),
         ("service/net", "service/file"),
         ("bind/c", "bind/posix"),
         ("bind/c", "interpose"),
         ("control", "service/net"),
         ("heliostat", "service/net"),
-        ("supervisor", "stub"),
-        ("heliostatd", "stub"),
+        ("supervisor", "stub/posix"),
+        ("heliostatd", "stub/posix"),
         ("interpose", "ring"),
         ("base", "backend/pages"),
         ("backend/seal", "backend/pages"),
         ("backend/pages", "ring"),
         ("supervisor", "backend/uring"),
-        ("client", "stub"),
+        ("client", "stub/posix"),
+        ("stub/snapshot", "stub/posix"),
+        ("stub/posix", "stub/file"),
+        ("heliostat", "stub/posix"),
         ("client", "backend/lease"),
         ("heliostatd", "client"),
     ],
@@ -73,18 +76,18 @@ def test_edge_against_the_direction_is_refused(edge):
     "edge",
     [
         ("base", "abi"),
-        ("stub", "ring"),
+        ("stub/posix", "ring"),
         ("bind/posix", "interpose"),
         ("heliostatd", "service/net"),
         ("heliostat", "stub/snapshot"),
         ("heliostat", "supervisor"),
         ("supervisor", "control"),
         ("heliostatd", "backend/lease"),
-        ("stub", "backend/pages"),
+        ("stub/posix", "backend/pages"),
         ("bind/python", "backend/pages"),
         ("supervisor", "backend/seal"),
         ("supervisor", "client"),
-        ("stub", "client"),
+        ("stub/posix", "client"),
         ("bench/ring", "ring"),
     ],
     ids="->".join,

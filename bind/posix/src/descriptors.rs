@@ -4,9 +4,9 @@ use heliostat_abi::code::Native;
 use heliostat_base::sys::{check, raw, Sysno};
 use heliostat_client::session;
 use heliostat_interpose::Verdict;
-use heliostat_stub::net::{demote, option, socket};
-use heliostat_stub::table::{self, Kind};
-use heliostat_stub::{file, process};
+use heliostat_stub_posix::net::{demote, option, socket};
+use heliostat_stub_posix::table::{self, Kind};
+use heliostat_stub_posix::{file, process};
 
 use crate::dispatch::Call;
 use crate::files;

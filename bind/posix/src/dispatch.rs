@@ -5,8 +5,8 @@
 
 use heliostat_base::sys::Sysno;
 use heliostat_interpose::{SyscallFrame, Verdict};
-use heliostat_stub::table;
-use heliostat_stub::Answer;
+use heliostat_stub_posix::table;
+use heliostat_stub_posix::Answer;
 
 use crate::{
     descriptors, events, fault, files, messages, sealed, signal, sockets, spawn, transfer, uring,

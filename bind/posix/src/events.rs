@@ -9,11 +9,11 @@ use heliostat_base::clock;
 use heliostat_base::guarded::Fault;
 use heliostat_base::sys::{check, Sysno};
 use heliostat_interpose::Verdict;
-use heliostat_stub::event::epoll::{self, Waited};
-use heliostat_stub::event::{poll as stub_poll, select as stub_select};
-use heliostat_stub::net::listen;
-use heliostat_stub::table::{self, Kind};
-use heliostat_stub::Answer;
+use heliostat_stub_posix::event::epoll::{self, Waited};
+use heliostat_stub_posix::event::{poll as stub_poll, select as stub_select};
+use heliostat_stub_posix::net::listen;
+use heliostat_stub_posix::table::{self, Kind};
+use heliostat_stub_posix::Answer;
 use libc::epoll_event;
 
 use crate::dispatch::Call;

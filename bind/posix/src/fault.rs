@@ -17,8 +17,8 @@ use heliostat_base::guarded;
 use heliostat_base::lock::Lock;
 use heliostat_base::sys::{check, raw, Errno, Sysno};
 use heliostat_interpose::Verdict;
-use heliostat_stub::thread::{self, Guard, FAULTS};
-use heliostat_stub::Answer;
+use heliostat_stub_posix::thread::{self, Guard, FAULTS};
+use heliostat_stub_posix::Answer;
 
 use crate::dispatch::Call;
 use crate::signal::{self, KernelAction};

@@ -10,8 +10,8 @@ use heliostat_base::process::is_single_threaded;
 use heliostat_base::spin::sleep_ns;
 use heliostat_base::sys::{check, Errno, Sysno};
 use heliostat_interpose::Verdict;
-use heliostat_stub::file::{self, Next, Seek, Ticket};
-use heliostat_stub::{table, thread};
+use heliostat_stub_posix::file::{self, Next, Seek, Ticket};
+use heliostat_stub_posix::{table, thread};
 
 use crate::dispatch::Call;
 use crate::memory;

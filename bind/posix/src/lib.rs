@@ -1,7 +1,7 @@
 //! The stub of unmodified programs: a preloaded library between libc and the kernel.
 //!
 //! No logic of its own: it turns the registers of a caught system call into the arguments of
-//! `heliostat_stub` and the answer back. What the stub answers with `None` the kernel does, by
+//! `heliostat_stub_posix` and the answer back. What the stub answers with `None` the kernel does, by
 //! libc's own instruction and without a frame of ours on the stack.
 //!
 //! - `start`: the constructor, which patches libc once

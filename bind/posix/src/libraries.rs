@@ -16,7 +16,7 @@ use heliostat_abi::report::Counter;
 use heliostat_base::process::run_unseen;
 use heliostat_base::sys::Sysno;
 use heliostat_interpose::{install_libraries, on_loading, Left, Reason, Request, Threads, Why};
-use heliostat_stub::{is_enabled, report, stay_native};
+use heliostat_stub_posix::{is_enabled, report, stay_native};
 
 use crate::spawn;
 

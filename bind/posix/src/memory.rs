@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use heliostat_base::guarded::{self, Fault};
 use heliostat_base::sys::{check, raw, Errno, Sysno};
-use heliostat_stub::{process, thread};
+use heliostat_stub_posix::{process, thread};
 
 use crate::fault;
 

@@ -5,9 +5,9 @@ use std::mem::MaybeUninit;
 use heliostat_base::guarded::Fault;
 use heliostat_base::sys::Sysno;
 use heliostat_interpose::Verdict;
-use heliostat_stub::net::receive::Received;
-use heliostat_stub::net::socket;
-use heliostat_stub::{process, Answer};
+use heliostat_stub_posix::net::receive::Received;
+use heliostat_stub_posix::net::socket;
+use heliostat_stub_posix::{process, Answer};
 
 use crate::dispatch::Call;
 use crate::memory;

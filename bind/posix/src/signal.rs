@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 
 use heliostat_base::sys::{check, raw, Errno, Sysno};
 use heliostat_interpose::Verdict;
-use heliostat_stub::{process, thread};
+use heliostat_stub_posix::{process, thread};
 
 use crate::dispatch::Call;
 use crate::{fault, memory};

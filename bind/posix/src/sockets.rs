@@ -10,9 +10,11 @@ use heliostat_base::call as kernel;
 use heliostat_base::guarded::Fault;
 use heliostat_base::sys::{check, raw, Errno};
 use heliostat_interpose::Verdict;
-use heliostat_stub::net::connect::{self as stub_connect, Ticket};
-use heliostat_stub::net::{accept as stub_accept, close, demote, listen as stub_listen, option};
-use heliostat_stub::table::{self, Kind};
+use heliostat_stub_posix::net::connect::{self as stub_connect, Ticket};
+use heliostat_stub_posix::net::{
+    accept as stub_accept, close, demote, listen as stub_listen, option,
+};
+use heliostat_stub_posix::table::{self, Kind};
 
 use crate::dispatch::Call;
 use crate::memory;

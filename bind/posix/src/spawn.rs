@@ -5,9 +5,9 @@ use heliostat_abi::report::Counter;
 use heliostat_base::process::is_single_threaded;
 use heliostat_base::sys::Sysno;
 use heliostat_interpose::{SyscallFrame, Verdict};
-use heliostat_stub::net::{demote, listen, socket};
-use heliostat_stub::table::{self, Kind};
-use heliostat_stub::{file, process, report, stay_native};
+use heliostat_stub_posix::net::{demote, listen, socket};
+use heliostat_stub_posix::table::{self, Kind};
+use heliostat_stub_posix::{file, process, report, stay_native};
 
 use crate::dispatch::Call;
 use crate::sealed::{self, INTERRUPTED};

@@ -11,8 +11,8 @@ use heliostat_abi::place::{
 use heliostat_abi::report::Counter;
 use heliostat_client::session;
 use heliostat_interpose::{install, install_image, is_go_program, Installed, Request, Threads};
-use heliostat_stub::net::listen;
-use heliostat_stub::{file, native_as_a_whole, process, report, stay_native};
+use heliostat_stub_posix::net::listen;
+use heliostat_stub_posix::{file, native_as_a_whole, process, report, stay_native};
 
 use crate::libraries::Others;
 use crate::{dispatch, environment, fault, libraries, passed_on, sealed, spawn};

@@ -7,10 +7,10 @@ use heliostat_base::call as kernel;
 use heliostat_base::guarded::Fault;
 use heliostat_base::sys::{check, Errno, Sysno};
 use heliostat_interpose::Verdict;
-use heliostat_stub::net::receive::{self, Received};
-use heliostat_stub::net::{demote, listen, option, send, socket, splice};
-use heliostat_stub::table::{self, Kind};
-use heliostat_stub::Answer;
+use heliostat_stub_posix::net::receive::{self, Received};
+use heliostat_stub_posix::net::{demote, listen, option, send, socket, splice};
+use heliostat_stub_posix::table::{self, Kind};
+use heliostat_stub_posix::Answer;
 
 use crate::dispatch::Call;
 use crate::memory::{self, Buffers};

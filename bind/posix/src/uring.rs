@@ -4,7 +4,7 @@
 
 use heliostat_abi::code::Native;
 use heliostat_interpose::Verdict;
-use heliostat_stub::uring::{self, Program, Unseen, PARAMS_BYTES};
+use heliostat_stub_posix::uring::{self, Program, Unseen, PARAMS_BYTES};
 
 use std::mem::MaybeUninit;
 

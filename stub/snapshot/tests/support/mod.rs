@@ -1,7 +1,7 @@
 //! Regions over a test's own bytes, random plays on them, and forked children.
 #![allow(dead_code)] // each test binary uses its part
 
-#[path = "../../../tests/support/child.rs"]
+#[path = "../../../posix/tests/support/child.rs"]
 pub mod child;
 pub mod play;
 pub mod region;

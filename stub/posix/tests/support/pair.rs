@@ -8,11 +8,11 @@ use std::time::Duration;
 use heliostat_abi::name::NetAddress;
 use heliostat_base::call;
 use heliostat_base::sys::Errno;
-use heliostat_stub::net::early::{self, proof, proof::Proof};
-use heliostat_stub::net::receive::Received;
-use heliostat_stub::net::{accept, close, connect, listen, receive, send, shadow, socket};
-use heliostat_stub::table::{self, Kind};
-use heliostat_stub::{process, Answer};
+use heliostat_stub_posix::net::early::{self, proof, proof::Proof};
+use heliostat_stub_posix::net::receive::Received;
+use heliostat_stub_posix::net::{accept, close, connect, listen, receive, send, shadow, socket};
+use heliostat_stub_posix::table::{self, Kind};
+use heliostat_stub_posix::{process, Answer};
 
 /// One end: a descriptor and what the stub makes of it. Dropping it closes it as close(2) does.
 pub struct End {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use heliostat_abi::channel::direction::SWITCHED;
 use heliostat_abi::code::Native;
 use heliostat_base::call;
-use heliostat_stub::net::{demote, socket};
+use heliostat_stub_posix::net::{demote, socket};
 use support::pair::{direct, End, Listener};
 use support::RING_BYTES;
 

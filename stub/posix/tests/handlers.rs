@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::time::{Duration, Instant};
 
 use heliostat_abi::report::Counter;
-use heliostat_stub::event::poll;
-use heliostat_stub::net::socket;
-use heliostat_stub::{report, thread};
+use heliostat_stub_posix::event::poll;
+use heliostat_stub_posix::net::socket;
+use heliostat_stub_posix::{report, thread};
 use support::pair::direct;
 
 static INDEX: AtomicU32 = AtomicU32::new(0);

@@ -7,8 +7,8 @@ use heliostat_abi::channel::direction::{SWITCHED, TAKEN_BACK};
 use heliostat_abi::code::Native;
 use heliostat_abi::limits::CHANNELS_PER_PAIR_MAX;
 use heliostat_base::call;
-use heliostat_stub::net::patience::Account;
-use heliostat_stub::net::{demote, socket};
+use heliostat_stub_posix::net::patience::Account;
+use heliostat_stub_posix::net::{demote, socket};
 use support::pair::{direct, End, Listener};
 use support::RING_BYTES;
 

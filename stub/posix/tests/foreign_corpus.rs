@@ -15,7 +15,7 @@ use heliostat_abi::region::{Change, Presence};
 use std::path::{Path, PathBuf};
 
 fn folder(target: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/stub/corpus").join(target)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/stub/corpus").join(target)
 }
 
 fn corpus(target: &str) -> Vec<Vec<u8>> {

@@ -14,8 +14,8 @@ use heliostat_abi::channel::{direction, ring_offset, slot, slot_offset, SlotStat
 use heliostat_abi::name::NetAddress;
 use heliostat_base::call;
 use heliostat_base::mapping::SharedMapping;
-use heliostat_stub::net::channel::Slot;
-use heliostat_stub::net::socket;
+use heliostat_stub_posix::net::channel::Slot;
+use heliostat_stub_posix::net::socket;
 use support::pair::{End, Listener};
 
 const SECRET: &[u8] = b"AUTH the owner's word\r\n";
@@ -194,7 +194,7 @@ fn a_reader_that_waits_hears_the_owner_and_not_the_attackers_end() {
         drop(victim);
         let events = libc::POLLIN | libc::POLLRDHUP;
         let mut fds = [libc::pollfd { fd: server.fd, events, revents: 0 }];
-        let polled = heliostat_stub::event::poll::poll(&mut fds, Some(30_000_000_000), None);
+        let polled = heliostat_stub_posix::event::poll::poll(&mut fds, Some(30_000_000_000), None);
         let polled = polled.unwrap_or_else(|| call::poll(&mut fds, 30_000));
         assert_eq!(polled, Ok(1), "{what}");
         assert_eq!(server.recv(&mut [0; 8], 0), Err(libc::ECONNRESET), "{what}");

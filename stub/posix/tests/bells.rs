@@ -4,7 +4,7 @@ mod support;
 
 use heliostat_abi::code::Native;
 use heliostat_base::call;
-use heliostat_stub::net::{demote, option, shadow, socket};
+use heliostat_stub_posix::net::{demote, option, shadow, socket};
 use support::pair::direct;
 
 /// More than a send buffer of the least size holds before they are acknowledged.

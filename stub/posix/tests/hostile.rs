@@ -16,8 +16,8 @@ use std::time::Duration;
 use heliostat_abi::channel::{self, direction, slot};
 use heliostat_base::call;
 use heliostat_base::mapping::SharedMapping;
-use heliostat_stub::event::{epoll, poll};
-use heliostat_stub::net::{demote, side_lock};
+use heliostat_stub_posix::event::{epoll, poll};
+use heliostat_stub_posix::net::{demote, side_lock};
 use support::pair::{direct, End};
 
 const ROUNDS: u64 = 60;
@@ -148,7 +148,7 @@ fn round(seed: u64) {
     if dice.roll(4) == 0 {
         // As after a fork: the lock of the side is taken too.
         assert!(side_lock::prepare());
-        heliostat_stub::net::socket::at(honest.index()).shared.store(true, SeqCst);
+        heliostat_stub_posix::net::socket::at(honest.index()).shared.store(true, SeqCst);
     }
     // SAFETY: epoll_create1 takes no pointer.
     let set = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
@@ -170,7 +170,7 @@ fn round(seed: u64) {
         BEATS.fetch_add(1, SeqCst);
         stop.store(true, Relaxed);
     });
-    heliostat_stub::process::closing(set);
+    heliostat_stub_posix::process::closing(set);
     let _ = call::close(set);
 }
 

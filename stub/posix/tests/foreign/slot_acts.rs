@@ -5,7 +5,7 @@ use std::io::{IoSlice, IoSliceMut};
 use heliostat_abi::channel::{self as layout, slot as at, SlotState};
 use heliostat_abi::name::{NetAddress, ObjectId};
 use heliostat_ring::stream::{MoveError, WriteCache};
-use heliostat_stub::net::channel::{Side, Slot};
+use heliostat_stub_posix::net::channel::{Side, Slot};
 
 use super::reply::check_address;
 use super::slot::Player;

@@ -6,7 +6,7 @@
 #![allow(dead_code)] // each test binary uses its part
 
 pub mod child;
-#[path = "../../../client/tests/support/packet.rs"]
+#[path = "../../../../client/tests/support/packet.rs"]
 pub mod packet;
 pub mod pair;
 
@@ -69,7 +69,7 @@ pub fn control() -> &'static Control {
         let path = std::env::temp_dir().join(name).display().to_string();
         remove_at_exit(&path);
         let listener = packet::listen(&path);
-        heliostat_stub::process::adopt();
+        heliostat_stub_posix::process::adopt();
         session::configure(path, "stub-test".into());
         std::thread::spawn(move || loop {
             let session = packet::accept(&listener);

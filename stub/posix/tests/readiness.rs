@@ -7,8 +7,8 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use heliostat_base::call;
-use heliostat_stub::event::epoll::{self, Waited};
-use heliostat_stub::event::poll;
+use heliostat_stub_posix::event::epoll::{self, Waited};
+use heliostat_stub_posix::event::poll;
 use support::pair::{direct, End};
 
 const IN: u32 = libc::EPOLLIN as u32;
@@ -66,7 +66,7 @@ impl Set {
 
 impl Drop for Set {
     fn drop(&mut self) {
-        heliostat_stub::process::closing(self.0);
+        heliostat_stub_posix::process::closing(self.0);
         let _ = call::close(self.0);
     }
 }

@@ -11,8 +11,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use heliostat_abi::channel::direction::{SWITCHED, TAKEN_BACK};
 use heliostat_base::call;
 use heliostat_ring::stream::Lane;
-use heliostat_stub::event::epoll::{self, Waited};
-use heliostat_stub::net::socket;
+use heliostat_stub_posix::event::epoll::{self, Waited};
+use heliostat_stub_posix::net::socket;
 use support::pair::{direct, End};
 
 /// A stream both of whose rings are begun.
@@ -43,7 +43,7 @@ fn watching(end: &End) -> i32 {
 }
 
 fn close(set: i32) {
-    heliostat_stub::process::closing(set);
+    heliostat_stub_posix::process::closing(set);
     let _ = call::close(set);
 }
 
@@ -110,7 +110,11 @@ fn bells_that_are_counted_and_sent_all_the_while_keep_nobody() {
         });
         let stream = socket::at(server.index()).stream().unwrap();
         let before = stream.incoming.bells_pending();
-        heliostat_stub::net::shadow::drain(server.fd, socket::at(server.index()), &stream.incoming);
+        heliostat_stub_posix::net::shadow::drain(
+            server.fd,
+            socket::at(server.index()),
+            &stream.incoming,
+        );
         assert!(stream.incoming.bells_pending() > before / 2, "all of {before} were taken");
         stop.store(true, Relaxed);
     });

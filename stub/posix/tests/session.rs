@@ -12,7 +12,7 @@ use heliostat_abi::name::NetAddress;
 use heliostat_abi::record::Request;
 use heliostat_base::sys::Errno;
 use heliostat_client::{session, ControlError};
-use heliostat_stub::net::requests;
+use heliostat_stub_posix::net::requests;
 use support::pair::Listener;
 use support::{control, until_standing};
 
@@ -98,7 +98,10 @@ fn the_number_of_the_control_socket_is_given_up_when_the_program_wants_it() {
     let _alone = alone();
     let own = session::control_fd().unwrap() as i32;
     assert!(session::owns(own) && !session::owns(own + 1));
-    assert_eq!(heliostat_stub::process::closing(own), heliostat_stub::fail(libc::EBADF));
+    assert_eq!(
+        heliostat_stub_posix::process::closing(own),
+        heliostat_stub_posix::fail(libc::EBADF)
+    );
     session::vacate(own + 1);
     assert!(session::owns(own));
     session::vacate(own);
@@ -109,7 +112,7 @@ fn the_number_of_the_control_socket_is_given_up_when_the_program_wants_it() {
 fn a_range_to_be_closed_goes_around_the_control_socket() {
     let _alone = alone();
     let own = session::control_fd().unwrap();
-    let around = heliostat_stub::process::closing_range(own - 1, own + 5);
+    let around = heliostat_stub_posix::process::closing_range(own - 1, own + 5);
     assert_eq!(around, [(own - 1, own - 1), (own + 1, own + 5)]);
-    assert_eq!(heliostat_stub::process::closing_range(own, own), []);
+    assert_eq!(heliostat_stub_posix::process::closing_range(own, own), []);
 }

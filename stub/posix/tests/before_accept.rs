@@ -11,8 +11,8 @@ use std::time::Duration;
 use heliostat_abi::channel::{direction, slot, slot_offset};
 use heliostat_abi::code::Native;
 use heliostat_abi::limits::UNDECIDED_MS;
-use heliostat_stub::net::early::Stage;
-use heliostat_stub::net::{accept, demote, socket};
+use heliostat_stub_posix::net::early::Stage;
+use heliostat_stub_posix::net::{accept, demote, socket};
 use support::pair::{End, Listener};
 
 fn stage(end: &End) -> Stage {
@@ -210,7 +210,7 @@ fn a_client_that_only_waits_hears_of_the_end_of_who_claimed_it() {
     let poll = |timeout_ns| {
         let events = libc::POLLIN | libc::POLLRDHUP;
         let mut fds = [libc::pollfd { fd: client.fd, events, revents: 0 }];
-        let found = heliostat_stub::event::poll::poll(&mut fds, Some(timeout_ns), None);
+        let found = heliostat_stub_posix::event::poll::poll(&mut fds, Some(timeout_ns), None);
         (found, fds[0].revents)
     };
     assert_eq!((stage(&client), poll(0)), (Stage::Offered, (Some(Ok(0)), 0)));

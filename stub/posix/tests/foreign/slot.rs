@@ -20,7 +20,7 @@ use heliostat_abi::record::ChannelEntry;
 use heliostat_abi::VERSION;
 use heliostat_base::mapping::SharedMapping;
 use heliostat_client::NodePage;
-use heliostat_stub::net::channel::{Channel, Side};
+use heliostat_stub_posix::net::channel::{Channel, Side};
 
 use super::slot_acts::{self, Held};
 use super::step::{steps, Step};

@@ -8,7 +8,7 @@ mod support;
 use heliostat_abi::channel::SlotState;
 use heliostat_abi::name::{NetAddress, ObjectId};
 use heliostat_client::session;
-use heliostat_stub::net::channel::{Channel, Side, Slot};
+use heliostat_stub_posix::net::channel::{Channel, Side, Slot};
 use std::sync::Arc;
 use support::pair::Listener;
 
@@ -66,7 +66,7 @@ struct Told {
 fn channel() -> Arc<Channel> {
     let listener = Listener::new();
     let end = listener.connect();
-    let stream = heliostat_stub::net::socket::at(end.index()).stream().expect("direct");
+    let stream = heliostat_stub_posix::net::socket::at(end.index()).stream().expect("direct");
     stream.slot.channel.clone()
 }
 

@@ -12,8 +12,8 @@ use heliostat_abi::channel::{self, direction, slot};
 use heliostat_abi::code::Native;
 use heliostat_base::call;
 use heliostat_base::mapping::SharedMapping;
-use heliostat_stub::net::{demote, side_lock, socket};
-use heliostat_stub::process;
+use heliostat_stub_posix::net::{demote, side_lock, socket};
+use heliostat_stub_posix::process;
 use support::child::{forked, kill, waited};
 use support::pair::{direct, End};
 

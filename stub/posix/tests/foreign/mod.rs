@@ -4,5 +4,5 @@
 pub mod reply;
 pub mod slot;
 mod slot_acts;
-#[path = "../../../ring/tests/lane_foreign/step.rs"]
+#[path = "../../../../ring/tests/lane_foreign/step.rs"]
 pub mod step;
