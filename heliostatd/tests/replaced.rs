@@ -8,7 +8,7 @@ use std::net::TcpListener;
 use std::os::fd::AsRawFd;
 
 use heliostat_client::session;
-use heliostat_stub::net::requests;
+use heliostat_stub_posix::net::requests;
 use support::{await_that, Daemon};
 
 fn listener() -> TcpListener {

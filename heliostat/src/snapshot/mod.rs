@@ -1,7 +1,7 @@
 //! `heliostat snapshot`: named regions and their versions, from the command line.
 //!
 //! The control plane is asked which regions there are; bytes are read as any consumer reads them,
-//! through `heliostat-stub`.
+//! through `heliostat-stub-snapshot`.
 
 mod diff;
 mod error;

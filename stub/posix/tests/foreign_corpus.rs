@@ -234,7 +234,7 @@ fn scripts() -> Vec<(String, [u8; 4], Vec<Step>)> {
 }
 
 /// Run by hand when a record or a slot changes:
-/// `cargo test -p heliostat-stub --test foreign_corpus -- --ignored`.
+/// `cargo test -p heliostat-stub-posix --test foreign_corpus -- --ignored`.
 #[test]
 #[ignore = "writes the stored corpus anew; by hand, when a format changes"]
 fn write_seeds() {

@@ -93,7 +93,7 @@ fn scripts() -> Vec<(String, [u8; 5], Vec<Step>)> {
 }
 
 /// Run by hand when the layout changes:
-/// `cargo test -p heliostat-stub --test region_corpus -- --ignored`.
+/// `cargo test -p heliostat-stub-snapshot --test region_corpus -- --ignored`.
 #[test]
 #[ignore = "writes the stored corpus anew; by hand, when a format changes"]
 fn write_seeds() {
