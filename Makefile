@@ -22,13 +22,14 @@ BENCH_FLAGS ?=
 DEMO_FLAGS  ?=
 PREFIX      ?= /usr/local
 DESTDIR     ?=
+CRATES_FLAGS ?=
 # PYTEST_FLAGS=--plain runs every program with both ends under plain Linux only;
 # --strict fails for a test that passes when it is run again (`make test-programs` only).
 PYTEST_FLAGS ?=
 FUZZ_SECONDS ?= 60
 SOAK_MINUTES ?= 10
 
-.PHONY: help setup build documents install uninstall package wheel sdist demo test test-package test-rust test-loom test-programs test-container test-suites bench bench-record fuzz soak lint clean
+.PHONY: help setup build documents install uninstall package wheel sdist crates demo test test-package test-rust test-loom test-programs test-container test-suites bench bench-record fuzz soak lint clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -60,6 +61,12 @@ package: build documents ## a Debian package, target/heliostat_VERSION_amd64.deb
 
 wheel: setup build ## the Python package with everything it needs, into target/wheels
 	$(RUN) bind/python/wheel.py
+
+sdist: setup ## the Python package as sources; `pip install` of it builds the programs too
+	$(RUN) bind/python/wheel.py --source
+
+crates: ## pack the crates that are published, as crates.io takes them; CRATES_FLAGS=--verify builds each
+	packaging/crates.py $(CRATES_FLAGS)
 
 demo: setup build ## Redis over TCP, Unix socket and Heliostat in 3 minutes; draws target/demo/redis.png
 	$(RUN) bench/demo/redis_demo.py $(DEMO_FLAGS)
@@ -106,7 +113,7 @@ soak: setup build ## load with random kills for SOAK_MINUTES; nothing may be lef
 	$(RUN) verify/soak.py --minutes $(SOAK_MINUTES)
 	$(RUN) verify/soak.py --minutes $(SOAK_MINUTES) --snapshots
 
-lint: $(VENV)/.ready ## format, clippy, crate graph, circles, atomics, lengths, words, documents, reasons, headers
+lint: $(VENV)/.ready ## format, clippy, crate graph, manifests, circles, atomics, lengths, words, documents, reasons, headers
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	$(RUN) verify/lint/lint.py

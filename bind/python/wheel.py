@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Builds the wheel: the extension module, and Heliostat's programs beside it as package data.
+"""Builds the wheel, or with --source the source distribution.
 
-    wheel.py [--release-folder target/release] [--out target/wheels]
+    wheel.py [--source] [--release-folder target/release] [--out target/wheels]
 
-The programs must have been built (`make build`); they go into the package without their debug
-information. Prints the wheel's path.
+The wheel has the extension module, and Heliostat's programs beside it as package data; they must have
+been built (`make build`), and go in without their debug information. Its platform tag is computed from
+what the module and the programs ask of glibc: manylinux_2_35 is for any distribution with glibc 2.35
+or newer. Prints the path of what was made.
 """
 
 from __future__ import annotations
@@ -19,29 +21,25 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).resolve()
-PACKAGED = HERE / "python/heliostat/_bin"
-PROGRAMS = ("heliostat", "heliostatd", "libheliostat_posix.so")
+sys.path[:0] = [str(HERE / "backend"), str(ROOT / "packaging")]
+
+import glibc  # noqa: E402
+import programs  # noqa: E402
+import sources  # noqa: E402
 
 
-def pack_programs(built: Path) -> None:
-    """Puts the programs into the package, stripped, with the right to be executed."""
-    PACKAGED.mkdir(exist_ok=True)
-    for name in PROGRAMS:
-        source, packed = built / name, PACKAGED / name
-        if not source.is_file():
-            raise SystemExit(f"{source} is not there; run `make build`")
-        # A new file each time: an old one may be running.
-        packed.unlink(missing_ok=True)
-        shutil.copy(source, packed)
-        packed.chmod(0o755)
-        if strip := shutil.which("strip"):
-            subprocess.run([strip, "--strip-debug", packed], check=True)
+def platform(files: list[Path]) -> str:
+    """The tag of machines on which all of the files can be loaded."""
+    return "manylinux_{}_{}".format(*glibc.needed(files))
 
 
-def build(out: Path) -> Path:
+def build(built: Path, out: Path) -> Path:
     """Lets maturin build and pack the module; the wheel's path."""
     shutil.rmtree(out, ignore_errors=True)
+    packed = programs.pack(built, HERE)
     command = [sys.executable, "-m", "maturin", "build", "--release", "--locked", "--strip"]
+    # maturin refuses a tag that the module needs more than, and knows nothing of the programs.
+    command += ["--compatibility", platform([*packed, built / "libheliostat_python.so"])]
     environment = {**os.environ, "CARGO_TARGET_DIR": str(TARGET)}
     command += ["--out", str(out), "--manifest-path", str(HERE / "Cargo.toml")]
     subprocess.run(command, cwd=HERE, env=environment, check=True, stdout=sys.stderr)
@@ -52,11 +50,16 @@ def build(out: Path) -> Path:
 def main() -> None:
     """Packs and builds."""
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options.add_argument("--source", action="store_true", help="the source distribution")
     options.add_argument("--release-folder", type=Path, default=TARGET / "release")
-    options.add_argument("--out", type=Path, default=TARGET / "wheels")
+    options.add_argument("--out", type=Path)
     chosen = options.parse_args()
-    pack_programs(chosen.release_folder.resolve())
-    print(build(chosen.out.resolve()))
+    out = (chosen.out or TARGET / ("sdist" if chosen.source else "wheels")).resolve()
+    if chosen.source:
+        out.mkdir(parents=True, exist_ok=True)
+        print(sources.write(ROOT, out))
+    else:
+        print(build(chosen.release_folder.resolve(), out))
 
 
 if __name__ == "__main__":

@@ -39,6 +39,7 @@ from ._region import Ahead, Metrics, Published, Region
 from ._snapshot import Cost, Snapshot
 
 __all__ = [
+    "__version__",
     "Ahead",
     "Attachment",
     "Busy",
@@ -76,3 +77,14 @@ __all__ = [
     "run",
     "status",
 ]
+
+__version__: str
+
+
+def __getattr__(name: str) -> str:
+    """`__version__`, looked up when it is asked for: the look takes longer than importing the package."""
+    if name != "__version__":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib.metadata import version
+
+    return version("heliostat")
