@@ -7,6 +7,7 @@ import circles
 import crate_graph
 import documents
 import lengths
+import manifests
 import pytest
 import reasons
 import words
@@ -186,6 +187,8 @@ def test_safety_comment_that_says_what_meets_the_obligation_is_allowed(reason):
 def test_subject_of_73_characters_is_refused_and_of_72_allowed():
     assert reasons.judge_subjects(["x" * 73])
     assert reasons.judge_subjects(["x" * 72]) == []
+
+
 NAMES = "use std::sync::atomic::AtomicU32;\n"
 
 
@@ -235,3 +238,34 @@ def test_parents_and_children_tests_and_comments_make_no_circle():
         d="use crate::b;\n#[cfg(test)]\nmod tests {}\n",
     )
     assert circles.judge(files, []) == []
+
+
+def manifest(**more) -> dict:
+    """A published package that lacks nothing, with the given fields instead."""
+    whole = {field: "x" for field in manifests.NEEDED} | {"keywords": ["ipc"]}
+    return {"name": "attic", "publish": None, "dependencies": [], **whole, **more}
+
+
+def edge(**more) -> dict:
+    return {"name": "cellar", "path": "/w/cellar", "kind": None, "req": "^0.1.0", **more}
+
+
+def test_described_crate_with_versions_on_its_edges_is_allowed():
+    assert manifests.judge([manifest(dependencies=[edge(), edge(kind="dev", req="*")])]) == []
+
+
+@pytest.mark.parametrize(
+    "lack",
+    [
+        {"description": None},
+        {"license": None},
+        {"keywords": []},
+        {"keywords": list("abcdef")},
+        {"description": "Heliostat: attic"},
+        {"dependencies": [edge(req="*")]},
+    ],
+    ids=str,
+)
+def test_crate_that_cannot_be_published_or_found_is_refused(lack):
+    assert manifests.judge([manifest(**lack)])
+    assert manifests.judge([manifest(**lack, publish=[])]) == []

@@ -1,0 +1,1 @@
+../bind/posix/build.rs
