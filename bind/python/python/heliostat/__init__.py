@@ -13,6 +13,8 @@ A control plane is started if none runs. `run`, `status`, `explain`, `metrics` a
 command line's.
 """
 
+from typing import TYPE_CHECKING
+
 from ._attachment import Attachment, attach, attach_by
 from ._command import doctor, explain, metrics, run, status
 from ._errors import (
@@ -78,13 +80,14 @@ __all__ = [
     "status",
 ]
 
-__version__: str
+if TYPE_CHECKING:
+    __version__: str
+else:
 
+    def __getattr__(name: str) -> str:
+        """`__version__`, looked up when it is asked for: the look takes longer than importing the package."""
+        if name != "__version__":
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib.metadata import version
 
-def __getattr__(name: str) -> str:
-    """`__version__`, looked up when it is asked for: the look takes longer than importing the package."""
-    if name != "__version__":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib.metadata import version
-
-    return version("heliostat")
+        return version("heliostat")
