@@ -14,6 +14,7 @@ import argparse
 import ctypes
 import os
 import re
+import signal
 import struct
 import sys
 from pathlib import Path
@@ -152,6 +153,9 @@ def main() -> None:
         # Before rights are limited, as afterwards a filter would take no_new_privs.
         limit_calls(given.namespaces)
     limit_rights(given.user)
+    # Python ignores these, and programs inherit what is ignored.
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_DFL)
     os.execvp(given.command[0], given.command)
 
 

@@ -133,4 +133,6 @@ def test_what_no_group_counts_is_had_so_often_and_no_more(holder, tmp_path, kind
             program.stdin.write("\n")
             program.stdin.close()
             errors = program.stderr.read()
+            if errors == "mbind: Operation not permitted\n":
+                pytest.skip("mbind(2) is refused here, whoever asks")
             assert program.wait(120) == ends, errors

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from heliostat_run import House
+from sealed_python import copies_descriptors
 from ways import HERE, Case, Outcome, Way, difference, outcome, python_grants
 
 SCRIPTS = sorted((HERE / "scripts").glob("*.sh"))
@@ -28,6 +29,8 @@ COMPILED = {
 }
 # What a program listens at and connects to.
 FLAGS = {"go": ("--listen", "127.0.0.1:*", "--connect", "127.0.0.1:*")}
+# What tail says where inotify does not exist: docs/sealed.md, In containers.
+UNWATCHED = "tail: inotify cannot be used, reverting to polling: Function not implemented"
 references: dict[str, Outcome] = {}
 
 
@@ -87,6 +90,8 @@ def assert_same(house: House, name: str, case: Case, way: Way) -> None:
     if name not in references:
         references[name] = outcome(house, Way.PLAIN, case, name)
     expected, found = references[name], outcome(house, way, case, name)
+    if way is Way.SEALED and not copies_descriptors():
+        found.output = [line for line in found.output if line.removeprefix("! ") != UNWATCHED]
     assert expected.output and not difference(expected, found, way), "\n" + difference(expected, found, way)
 
 
