@@ -268,6 +268,8 @@ mod tests {
         let absent = Instruction::end(Verdict::Errno(libc::ENOSYS as u16));
         let watchers = [true, false].map(|copies| verdict(copies, Sysno::inotify_init1));
         assert_eq!(watchers, [pass, absent]);
+        let added = [true, false].map(|copies| verdict(copies, Sysno::inotify_add_watch));
+        assert_eq!(added, [ask, absent]);
     }
 
     #[test]
