@@ -156,8 +156,9 @@ impl Writer {
                 }
                 Way::ProcMem => libc::pwrite(self.mem, image.cast(), len, at as i64),
                 Way::Uring => {
-                    expect(libc::write(self.pipe[1], image.cast(), len), len)?;
+                    // Before the pipe is filled, which another way would read.
                     let ring = self.uring.as_mut().ok_or(Error::from_raw_os_error(libc::ENOSYS))?;
+                    expect(libc::write(self.pipe[1], image.cast(), len), len)?;
                     ring.read(self.pipe[0], at, len, false)? as isize
                 }
             }
