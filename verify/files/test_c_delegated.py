@@ -10,10 +10,14 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import kernel_view
 import pytest
 from heliostat_run import BINARY, ROOT, House, Side
 
-pytestmark = pytest.mark.heliostat
+pytestmark = [
+    pytest.mark.heliostat,
+    pytest.mark.skipif(kernel_view.refuses_rings(), reason="delegated operations take io_uring, which is refused here"),
+]
 BINDING = ROOT / "bind/c"
 BYTES = 10_000_001
 

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from heliostat_run import BINARY
 from kernel_view import free_port
+from sealed_python import copies_descriptors
 
 pytestmark = pytest.mark.heliostat
 SOURCE = Path(__file__).parent / "sources/holder.c"
@@ -100,7 +101,10 @@ def test_what_the_kernel_keeps_is_charged_to_the_program(holder, tmp_path, kind)
         program.stdin.write("\n")
         program.stdin.flush()
         said = program.stdout.readline().split()
-        assert said[:1] == ["holds"], program.stderr.read()
+        errors = "" if said else program.stderr.read()
+        if "Function not implemented" in errors and not copies_descriptors():
+            pytest.skip(f"{kind} do not exist for sealed programs in such a container")
+        assert said[:1] == ["holds"], errors
         grown = charged(group) - before
         program.stdin.close()
         assert program.wait(60) == 0
