@@ -29,7 +29,7 @@ PYTEST_FLAGS ?=
 FUZZ_SECONDS ?= 60
 SOAK_MINUTES ?= 10
 
-.PHONY: help setup build documents install uninstall package wheel sdist crates demo test test-package test-rust test-loom test-programs test-container test-suites bench bench-record fuzz soak lint clean
+.PHONY: help setup build documents install uninstall package wheel sdist crates demo test test-package test-rust test-loom test-programs test-container test-user test-suites bench bench-record fuzz soak lint clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -90,8 +90,11 @@ test-loom: ## memory orders of what is shared, exhaustively, under loom
 test-programs: setup build ## unmodified programs, faults and the lint's own tests (pytest)
 	$(RUN) verify/run.py $(PYTEST_FLAGS)
 
-test-container: setup build ## sealed programs behind Docker's default filter, and as an ordinary user (takes root)
-	$(RUN) verify/container/run.py $(PYTEST_FLAGS)
+test-container: setup build ## the tests behind Docker's default filter, as root and as an ordinary user (not in `make test`)
+	$(RUN) verify/container/run.py container $(PYTEST_FLAGS)
+
+test-user: setup build ## the tests as an ordinary user, uid 1000 where root calls (not in `make test`)
+	$(RUN) verify/container/run.py user $(PYTEST_FLAGS)
 
 test-package: setup package wheel sdist ## what is installed, from a prefix, a Debian package, a wheel (takes root, debootstrap)
 	$(RUN) -m pytest -c verify/package/pytest.ini verify/package $(PYTEST_FLAGS)

@@ -1,9 +1,11 @@
-"""Runs the sealed suites in each setting of verify/container, one after the other.
+"""Runs the tests as others run the programs: in containers, and as an ordinary user.
 
-    run.py [PYTEST_WORD ...]
+    run.py container|user [PYTEST_WORD ...]
 
-In a container the programs under test run behind its filter, and the tests' own stages outside: they
-take namespaces. As an ordinary user everything runs as that user.
+`container`: the sealed suites with the programs under test behind the filter and with the rights of
+default Docker, and the tests' own stages outside, which take namespaces; then other tests, and those
+of the crates, behind that filter themselves. `user`: everything as an ordinary user without any right.
+By root; an ordinary user's own run is as that user in any case.
 """
 
 from __future__ import annotations
@@ -13,38 +15,93 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+from dataclasses import dataclass, field
 from pathlib import Path
+
+import crates
 
 HERE = Path(__file__).resolve().parent
 VERIFY = HERE.parent
-SUITES = ["sealed", "containment"]
+SEALED = ["sealed", "containment"]
+OTHERS = ["lint", "programs", "faults", "files", "snapshot", "python", "conformance"]
+# Behind the filter as a whole: those whose stages need nothing that it refuses.
+WITHOUT_STAGES = ["lint", "files", "snapshot", "python", "conformance"]
 USER = "1000"
+RUST = {"RUSTUP_HOME": ".rustup", "CARGO_HOME": ".cargo"}
 SYSTEM = "/usr/bin/python3"
-# (what it is, words before pytest, the binary under test, flags of the container around that)
-CONTAINED = str(HERE / "heliostat")
 PLAIN = str(VERIFY.parent / "target/release/heliostat")
-AS_USER = [SYSTEM, str(HERE / "container.py"), "--plain", "--user", USER, "--"]
-SETTINGS = [
-    ("root in a container", [], CONTAINED, ""),
-    ("root in a container that may nest", [], CONTAINED, "--namespaces"),
-    ("a user in a container", AS_USER, CONTAINED, ""),
-    ("a user", AS_USER, PLAIN, ""),
-]
+# HELIOSTAT_BIN of tests that stay outside the container themselves.
+CONTAINED = str(HERE / "heliostat")
+
+
+def behind(*flags: str) -> list[str]:
+    """Words that put a command into a container, or make it an ordinary user's."""
+    return [SYSTEM, str(HERE / "container.py"), *flags, "--"]
+
+
+AS_USER = behind("--plain", "--user", USER)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How some suites are run: words before pytest, the binary under test, flags of the container around it."""
+
+    name: str
+    suites: list[str]
+    before: list[str] = field(default_factory=list)
+    binary: str = PLAIN
+    flags: str = ""
+    with_crates: bool = False
+
+
+SETTINGS = {
+    "container": [
+        Setting("root in a container: sealed", SEALED, binary=CONTAINED),
+        Setting("root in a container that may nest: sealed", SEALED, binary=CONTAINED, flags="--namespaces"),
+        Setting("a user in a container: sealed", SEALED, AS_USER, CONTAINED),
+        Setting("root in a container", WITHOUT_STAGES, behind(), with_crates=True),
+        Setting("a user in a container", WITHOUT_STAGES, behind("--user", USER), with_crates=True),
+    ],
+    "user": [Setting("a user", [*SEALED, *OTHERS, "container"], AS_USER, with_crates=True)],
+}
+
+
+def surroundings(setting: Setting, home: str) -> dict[str, str]:
+    """The environment of a setting, with a home that every user may write to."""
+    own = {"HOME": home, "TMPDIR": home, "HELIOSTAT_BIN": setting.binary, "HELIOSTAT_CONTAINER": setting.flags}
+    # The tests' modules, for an interpreter that is not theirs; nothing is written beside the sources.
+    python = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": sysconfig.get_path("purelib")}
+    # The compiler's own places are in the home of who calls.
+    rust = {name: os.environ.get(name, str(Path.home() / folder)) for name, folder in RUST.items()}
+    return {**os.environ, **own, **python, **rust, "HELIOSTAT_REPORT": home}
+
+
+def run(setting: Setting, words: list[str]) -> list[str]:
+    """Runs a setting; the names of what failed in it."""
+    failed = []
+    # Not in /tmp, of which a sealed program has its own.
+    with tempfile.TemporaryDirectory(prefix="container-", dir="/var/tmp", ignore_cleanup_errors=True) as home:
+        os.chmod(home, 0o777)
+        place = surroundings(setting, home)
+        # A user may not be let into the folder of the interpreter that root has installed.
+        python = SYSTEM if setting.before else sys.executable
+        suites = [str(VERIFY / suite) for suite in setting.suites]
+        pytest = [*setting.before, python, "-m", "pytest", "-p", "no:cacheprovider", *suites, *words]
+        print(f"\n== {setting.name}", flush=True)
+        if subprocess.run(pytest, env=place, cwd=VERIFY).returncode != 0:
+            failed.append(setting.name)
+        if setting.with_crates:
+            tests = crates.run(setting.before, place)
+            failed += [f"{setting.name}: {test}" for test in tests]
+    return failed
 
 
 def main(words: list[str]) -> int:
-    failed = []
-    for name, before, binary, flags in SETTINGS:
-        print(f"\n== {name}", flush=True)
-        with tempfile.TemporaryDirectory(prefix="container-") as home:
-            os.chmod(home, 0o777)
-            surroundings = dict(os.environ, HELIOSTAT_BIN=binary, HELIOSTAT_CONTAINER=flags, HOME=home, TMPDIR=home, PYTHONDONTWRITEBYTECODE="1", PYTHONPATH=sysconfig.get_path("purelib"))
-            suites = [str(VERIFY / suite) for suite in SUITES]
-            # A user may not be let into the folder of the interpreter that root has installed.
-            pytest = [SYSTEM if before else sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *suites, *words]
-            if subprocess.run([*before, *pytest], env=surroundings, cwd=VERIFY).returncode != 0:
-                failed.append(name)
-    print("\nall settings passed" if not failed else f"\nfailed: {', '.join(failed)}")
+    if not words or words[0] not in SETTINGS:
+        print(f"run.py {'|'.join(SETTINGS)} [PYTEST_WORD ...]", file=sys.stderr)
+        return 2
+    failed = [name for setting in SETTINGS[words[0]] for name in run(setting, words[1:])]
+    print("\nall settings passed" if not failed else "\nfailed: " + ", ".join(failed))
     return 1 if failed else 0
 
 

@@ -1,7 +1,7 @@
 """Sealed programs work where default Docker and Kubernetes run them, and as an ordinary user.
 
-A quick part of what the sealed suite shows, in each setting; `make test-container` runs the whole
-of it there. One program goes through everything, and what it prints is the same everywhere.
+A quick part of what the sealed suite shows, in each setting; `make test-container` and `make test-user`
+run the whole of it there. One program goes through everything, and what it prints is the same everywhere.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 from pathlib import Path
 
@@ -58,8 +59,9 @@ def run(setting: str, folder: Path, command: list[str]) -> subprocess.CompletedP
     """Runs a command in a setting, in a folder that belongs to its user."""
     flags = SETTINGS[setting]
     os.chown(folder, ORDINARY if "--user" in flags else 0, -1)
+    temporary = Path(tempfile.gettempdir())
     for above in (folder, *folder.parents):
-        if above != Path("/tmp") and str(above).startswith("/tmp"):
+        if above != temporary and above.is_relative_to(temporary):
             above.chmod(0o755)
     surroundings = dict(os.environ, HOME=str(folder), HELIOSTAT_SOCKET=str(folder / "control.sock"))
     whole = [sys.executable, str(CONTAINER), *flags, "--", *command]

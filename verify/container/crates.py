@@ -1,0 +1,46 @@
+"""Builds the tests of the crates that touch the kernel, and runs them as somebody else.
+
+They are built by whoever calls, since a container and an ordinary user may lack the compiler, and run
+one after the other: each program in its crate's folder, as cargo does it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+CRATES = ["heliostat-base", "heliostat-supervisor", "heliostat-stub", "heliostatd"]
+SECONDS = 900
+
+
+def build() -> list[tuple[Path, Path]]:
+    """The test programs, each with its crate's folder."""
+    packages = [word for crate in CRATES for word in ("-p", crate)]
+    command = ["cargo", "test", "--no-run", "--message-format=json", *packages]
+    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
+    found = []
+    for line in done.stdout.splitlines():
+        said = json.loads(line) if line.startswith("{") else {}
+        if said.get("profile", {}).get("test") and said.get("executable"):
+            found.append((Path(said["executable"]), Path(said["manifest_path"]).parent))
+    return found
+
+
+def run(before: list[str], place: dict[str, str]) -> list[str]:
+    """Runs all of them after these words; the names of those that failed."""
+    failed = []
+    for program, folder in build():
+        name = f"{folder.name}: {program.stem.rpartition('-')[0]}"
+        command = [*before, str(program), "--quiet"]
+        surroundings = {**place, "CARGO_MANIFEST_DIR": str(folder), "PATH": os.environ["PATH"]}
+        print(f"-- {name}", flush=True)
+        try:
+            status = subprocess.run(command, cwd=folder, env=surroundings, timeout=SECONDS).returncode
+        except subprocess.TimeoutExpired:
+            status = None
+        if status != 0:
+            failed.append(name)
+    return failed
