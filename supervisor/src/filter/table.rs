@@ -78,12 +78,8 @@ const RINGS: &[Sysno] = &[Sysno::io_uring_setup, Sysno::io_uring_enter, Sysno::i
 
 /// Make what the supervisor could add no watch to, where it cannot copy descriptors. Programs look
 /// by themselves now and then on kernels without it.
-const WATCHERS: &[Sysno] = &[
-    Sysno::inotify_init,
-    Sysno::inotify_init1,
-    Sysno::inotify_add_watch,
-    Sysno::inotify_rm_watch,
-];
+const WATCHERS: &[Sysno] =
+    &[Sysno::inotify_init, Sysno::inotify_init1, Sysno::inotify_add_watch, Sysno::inotify_rm_watch];
 
 /// Reach only processes behind the same fence, where the kernel has one for them.
 const SIGNALS: &[Sysno] = &[
