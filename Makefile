@@ -47,7 +47,7 @@ build: ## build the control plane, the stub and the command line (release)
 	$(CARGO) build --release --workspace
 
 documents: ## man pages and completions of the command line, into target/documents
-	$(CARGO) build --release --workspace --bin heliostat-documents --features heliostat/documents
+	$(CARGO) build --release --workspace --bin heliostat-documents --features heliostat-command/documents
 	$(TARGET)/release/heliostat-documents $(TARGET)/documents
 
 install: ## what `make build documents` made: programs, C interface, units, configuration, man pages, completions into PREFIX (/usr/local), DESTDIR

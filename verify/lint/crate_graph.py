@@ -30,7 +30,9 @@ RULES: dict[str, set[str]] = {
     "heliostatd": LOWER | {"control", "service/*", "server/*", "backend/*"},
     "supervisor": LOWER | {"control", "client", "backend/seal"},  # of sealed programs: one process each
     "snapfile": set(),  # a format: bytes in, bytes out
-    "heliostat": LOWER | {"interpose", "stub/snapshot", "snapfile", "supervisor", "control", "backend/*", "client"},
+    "heliostat": LOWER | {"ring", "client", "stub/*", "backend/pages"},  # for programs in Rust
+    "command": LOWER
+    | {"interpose", "client", "stub/snapshot", "snapfile", "supervisor", "control", "backend/*"},
     "bench/*": {"*"},
     "verify/*": {"*"},
 }
