@@ -50,7 +50,7 @@ pub struct Locks {
 
 /// One of them, held by this thread; freed when dropped. A thread that holds one takes no other,
 /// but of another `Locks`, and gives them back in the opposite order.
-pub struct Held<'a> {
+pub struct HeldLock<'a> {
     word: &'a AtomicU32,
     listed: Listed,
 }
@@ -66,16 +66,16 @@ impl Locks {
 
     /// Takes lock `number`, modulo how many there are, and sleeps while another thread holds it.
     /// `None` where this thread can have no list of robust futexes: then the lock is not taken.
-    pub fn lock(&self, number: usize) -> Option<Held<'_>> {
+    pub fn lock(&self, number: usize) -> Option<HeldLock<'_>> {
         let word = self.memory.atomic_u32(number * CELL_BYTES % self.memory.len());
         let entry = Entry::behind(word, CELL_BYTES)?;
         let word = shared_u32(word);
         wait_and_take(word, &entry);
-        Some(Held { word, listed: entry.enter() })
+        Some(HeldLock { word, listed: entry.enter() })
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for HeldLock<'_> {
     fn drop(&mut self) {
         self.listed.leave();
         give_back(self.word);

@@ -20,11 +20,11 @@ const PART_OF_WAIT: u32 = 8;
 /// Calls that are held up, by their numbers and the threads of ours that wait in them: two may, one
 /// that answers and one that was to give it the call.
 #[derive(Default, Debug)]
-pub struct HeldUp(Mutex<BTreeMap<(u64, i32), Held>>);
+pub struct HeldUp(Mutex<BTreeMap<(u64, i32), HeldCall>>);
 
 /// A call that is held up.
 #[derive(Debug)]
-struct Held {
+struct HeldCall {
     /// The thread that waits for its answer.
     caller: i32,
     since: Instant,

@@ -6,7 +6,7 @@
 //! operations under way keeps their memory for ever instead of waiting.
 //!
 //! ```text
-//! read, write, fsync, wait_word, readable ---> prepared --submit--> under way --reap--> (aim, result)
+//! read, write, fsync, wait_word, readable ---> prepared --submit--> under way --reap--> (token, result)
 //! ```
 //!
 //! Where the kernel gives no io_uring a few threads make the same requests ([`ThreadRing`]); a server
@@ -95,8 +95,8 @@ impl From<OutOfRange> for NotPrepared {
 }
 
 /// What an operation holds until it completes.
-struct Held<T> {
-    aim: T,
+struct InFlight<T> {
+    token: T,
     _file: Option<Arc<OwnedFd>>,
     _memory: Option<Arc<SharedMapping>>,
     _pieces: Box<[libc::iovec]>,
@@ -104,12 +104,12 @@ struct Held<T> {
 
 // SAFETY: the pointers in `_pieces` are for the kernel alone, and point into `_memory`, which may
 // be used from every thread.
-unsafe impl<T: Send> Send for Held<T> {}
+unsafe impl<T: Send> Send for InFlight<T> {}
 
-/// A ring of operations that come back with an `aim`, which says what they were for.
+/// A ring of operations that come back with a `token`, which says what they were for.
 pub struct Uring<T> {
     ring: IoUring,
-    held: Vec<Option<Held<T>>>,
+    held: Vec<Option<InFlight<T>>>,
     free: Vec<u32>,
     prepared: bool,
     pinned: pinned::Pinned,
@@ -161,7 +161,7 @@ impl<T> Uring<T> {
     /// Reads from `offset` of a file into ranges of a mapping, in order.
     pub fn read(
         &mut self,
-        aim: T,
+        token: T,
         file: &Arc<OwnedFd>,
         offset: u64,
         into: (&Arc<SharedMapping>, &[Range]),
@@ -178,7 +178,7 @@ impl<T> Uring<T> {
             }
         };
         let (_file, _memory) = (Some(file.clone()), Some(into.0.clone()));
-        self.prepare(entry, Held { aim, _file, _memory, _pieces: pieces })
+        self.prepare(entry, InFlight { token, _file, _memory, _pieces: pieces })
     }
 
     fn read_one(
@@ -212,7 +212,7 @@ impl<T> Uring<T> {
     /// Writes ranges of a mapping to `offset` of a file, in order.
     pub fn write(
         &mut self,
-        aim: T,
+        token: T,
         file: &Arc<OwnedFd>,
         offset: u64,
         from: (&Arc<SharedMapping>, &[Range]),
@@ -225,13 +225,13 @@ impl<T> Uring<T> {
             .rw_flags(flags_of(manner))
             .build();
         let (_file, _memory) = (Some(file.clone()), Some(from.0.clone()));
-        self.prepare(entry, Held { aim, _file, _memory, _pieces: pieces })
+        self.prepare(entry, InFlight { token, _file, _memory, _pieces: pieces })
     }
 
     /// Brings a file's bytes and what describes it to the disk.
-    pub fn fsync(&mut self, aim: T, file: &Arc<OwnedFd>) -> Result<Flight, NotPrepared> {
+    pub fn fsync(&mut self, token: T, file: &Arc<OwnedFd>) -> Result<Flight, NotPrepared> {
         let entry = opcode::Fsync::new(types::Fd(file.as_raw_fd())).build();
-        self.prepare(entry, Held::of(aim, Some(file.clone()), None))
+        self.prepare(entry, InFlight::of(token, Some(file.clone()), None))
     }
 
     /// Completes when the word at `offset` does not hold `value`, or somebody wakes its sleepers.
@@ -239,7 +239,7 @@ impl<T> Uring<T> {
     /// Panics when the word does not lie in the mapping: the offset is the caller's own constant.
     pub fn wait_word(
         &mut self,
-        aim: T,
+        token: T,
         memory: &Arc<SharedMapping>,
         offset: usize,
         value: u32,
@@ -247,13 +247,13 @@ impl<T> Uring<T> {
         let word = memory.atomic_u32(offset).as_ptr();
         let value = u64::from(value);
         let entry = opcode::FutexWait::new(word, value, ANY_WAKER, WORD_OF_32_BITS).build();
-        self.prepare(entry, Held::of(aim, None, Some(memory.clone())))
+        self.prepare(entry, InFlight::of(token, None, Some(memory.clone())))
     }
 
     /// Completes when there is something to read from a descriptor.
-    pub fn readable(&mut self, aim: T, fd: &Arc<OwnedFd>) -> Result<Flight, NotPrepared> {
+    pub fn readable(&mut self, token: T, fd: &Arc<OwnedFd>) -> Result<Flight, NotPrepared> {
         let entry = opcode::PollAdd::new(types::Fd(fd.as_raw_fd()), libc::POLLIN as u32).build();
-        self.prepare(entry, Held::of(aim, Some(fd.clone()), None))
+        self.prepare(entry, InFlight::of(token, Some(fd.clone()), None))
     }
 
     /// Asks for an operation's end; it completes in any case, perhaps as if nobody had asked.
@@ -263,9 +263,10 @@ impl<T> Uring<T> {
         let _ = self.push(&entry);
     }
 
-    /// Asks for the end of the first operation whose aim is meant; false when there is none.
+    /// Asks for the end of the first operation whose token is meant; false when there is none.
     pub fn cancel_one(&mut self, is_meant: impl Fn(&T) -> bool) -> bool {
-        let is_meant = |held: &Option<Held<T>>| held.as_ref().is_some_and(|it| is_meant(&it.aim));
+        let is_meant =
+            |held: &Option<InFlight<T>>| held.as_ref().is_some_and(|it| is_meant(&it.token));
         let found = self.held.iter().position(is_meant);
         found.into_iter().for_each(|index| self.cancel(Flight(index as u64)));
         found.is_some()
@@ -320,12 +321,12 @@ impl<T> Uring<T> {
             let Some(place) = self.held.get_mut(entry.user_data() as usize) else { continue };
             if let Some(held) = place.take() {
                 self.free.push(entry.user_data() as u32);
-                return Some((held.aim, entry.result()));
+                return Some((held.token, entry.result()));
             }
         }
     }
 
-    fn prepare(&mut self, entry: squeue::Entry, held: Held<T>) -> Result<Flight, NotPrepared> {
+    fn prepare(&mut self, entry: squeue::Entry, held: InFlight<T>) -> Result<Flight, NotPrepared> {
         let index = self.free.pop().ok_or(NotPrepared::Full)?;
         let flight = Flight(u64::from(index));
         if !self.push(&entry.user_data(flight.0)) {
@@ -356,9 +357,9 @@ impl<T> Drop for Uring<T> {
     }
 }
 
-impl<T> Held<T> {
-    fn of(aim: T, file: Option<Arc<OwnedFd>>, memory: Option<Arc<SharedMapping>>) -> Held<T> {
-        Held { aim, _file: file, _memory: memory, _pieces: Box::default() }
+impl<T> InFlight<T> {
+    fn of(token: T, file: Option<Arc<OwnedFd>>, memory: Option<Arc<SharedMapping>>) -> InFlight<T> {
+        InFlight { token, _file: file, _memory: memory, _pieces: Box::default() }
     }
 }
 

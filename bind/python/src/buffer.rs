@@ -8,18 +8,18 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 
 /// An exported buffer: its memory stays where it is, readable and writable, until this is dropped.
-pub struct Held {
+pub struct HeldBuffer {
     // Boxed, since an exporter may keep the address of its view.
     view: Box<ffi::Py_buffer>,
 }
 
 // SAFETY: the view is only read here (address, length); releasing it takes the interpreter's lock,
 // which `drop` takes itself.
-unsafe impl Send for Held {}
+unsafe impl Send for HeldBuffer {}
 // SAFETY: as for Send; shared access reads two words.
-unsafe impl Sync for Held {}
+unsafe impl Sync for HeldBuffer {}
 
-impl Held {
+impl HeldBuffer {
     /// Asks `object` for a writable, contiguous buffer; the object's own exception if it has none.
     pub fn new(object: &Bound<'_, PyAny>) -> PyResult<Self> {
         let mut view = Box::new(ffi::Py_buffer::new());
@@ -43,7 +43,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for HeldBuffer {
     fn drop(&mut self) {
         Python::attach(|_| {
             // SAFETY: filled by PyObject_GetBuffer, released once, under the interpreter's lock.

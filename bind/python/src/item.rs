@@ -19,7 +19,7 @@ use crate::lent::{Lent, Words};
 use crate::process::{claim_session, Own};
 use crate::shown::{Content, Shown};
 
-type Held = Lent<Consumer, StubItem<'static>>;
+type LentItem = Lent<Consumer, StubItem<'static>>;
 
 const WORDS: Words = Words {
     busy: "the item before is still held: leave its block, and drop its arrays or copy them",
@@ -29,7 +29,7 @@ const WORDS: Words = Words {
 /// A queue, mapped read-only.
 #[pyclass(frozen, subclass, module = "heliostat._native")]
 pub struct QueueConsumer {
-    held: Own<Held>,
+    held: Own<LentItem>,
     bell: i32,
     description: Vec<u8>,
     item_bytes: u64,
@@ -121,7 +121,7 @@ impl QueueConsumer {
 
 /// An item, held.
 struct Taken {
-    held: Held,
+    held: LentItem,
     start: usize,
     bytes: usize,
 }

@@ -12,7 +12,7 @@ use heliostat_stub_snapshot::{
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use crate::buffer::Held;
+use crate::buffer::HeldBuffer;
 use crate::error;
 use crate::process::{claim_session, Own};
 
@@ -33,7 +33,7 @@ impl Produced {
 /// A region, and the buffer whose memory it is. The region goes first.
 struct Parts {
     produced: Produced,
-    _held: Held,
+    _held: HeldBuffer,
 }
 
 /// What `publish` answers: number, bytes written, bytes copied, whether somebody wrote meanwhile.
@@ -123,7 +123,7 @@ impl Region {
         let policy = Policy { keep, patience: seconds(patience)? };
         let (engine, placement) = (engine_kind(engine)?, placement_kind(placement)?);
         let settings = Settings { colours, policy, engine, placement, generation, looks_for_races };
-        let held = Held::new(object)?;
+        let held = HeldBuffer::new(object)?;
         let (start, bytes) = (held.start(), held.len());
         // SAFETY: `held` keeps the range where it is, and is dropped after the region (`Parts`).
         let memory = unsafe { LiveMemory::new(start, bytes) };

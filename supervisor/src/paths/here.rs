@@ -19,7 +19,7 @@ type Identity = (u32, u32, u64, u64);
 
 /// A folder.
 #[derive(Clone, Debug)]
-pub struct Held {
+pub struct HeldFolder {
     /// Opened by path only.
     pub fd: Arc<OwnedFd>,
     /// It lies in an instance of /proc.
@@ -28,11 +28,11 @@ pub struct Held {
 
 /// Those that were asked for last, the latest at the end.
 #[derive(Debug, Default)]
-pub struct Here(Mutex<Vec<(Identity, Held)>>);
+pub struct Here(Mutex<Vec<(Identity, HeldFolder)>>);
 
 impl Here {
     /// The folder that an entry of /proc leads to, if it is held.
-    pub fn find(&self, proc: &OwnedFd, entry: &str) -> Option<Held> {
+    pub fn find(&self, proc: &OwnedFd, entry: &str) -> Option<HeldFolder> {
         let identity = identity(proc, entry, AtFlags::empty())?;
         let mut all = self.0.lock().ok()?;
         let place = all.iter().position(|(known, _)| *known == identity)?;
@@ -42,8 +42,8 @@ impl Here {
     }
 
     /// Holds a folder from now on.
-    pub fn hold(&self, fd: OwnedFd) -> Held {
-        let held = Held { is_proc: is_proc(&fd), fd: Arc::new(fd) };
+    pub fn hold(&self, fd: OwnedFd) -> HeldFolder {
+        let held = HeldFolder { is_proc: is_proc(&fd), fd: Arc::new(fd) };
         let Some(identity) = identity(&held.fd, "", AtFlags::EMPTY_PATH) else { return held };
         let Ok(mut all) = self.0.lock() else { return held };
         if all.len() >= HELD_MAX {
@@ -82,7 +82,8 @@ mod tests {
         std::fs::create_dir(&one).expect("one");
         let here = Here::default();
         let (within, held) = (open(whole.path()), here.hold(open(&one)));
-        let is_it = |found: Option<Held>| found.is_some_and(|it| Arc::ptr_eq(&it.fd, &held.fd));
+        let is_it =
+            |found: Option<HeldFolder>| found.is_some_and(|it| Arc::ptr_eq(&it.fd, &held.fd));
         assert!(is_it(here.find(&within, "one")));
         std::fs::rename(&one, &other).expect("renamed");
         assert!(is_it(here.find(&within, "other")));

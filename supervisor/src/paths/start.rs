@@ -9,7 +9,7 @@ use heliostat_backend_seal::status::{self, STAT_BYTES};
 use heliostat_base::sys::Errno;
 use rustix::fs::{Mode, OFlags};
 
-use super::here::Held;
+use super::here::HeldFolder;
 use super::proc::is_proc;
 use super::{errno, host_path, host_path_of_folder, Roots};
 use crate::behalf::as_supervisor;
@@ -84,15 +84,15 @@ impl Start {
     /// What is known of an open directory.
     pub fn from(roots: &Roots, fd: OwnedFd) -> Self {
         let host = host_path(&fd);
-        Self::named(roots, Held { is_proc: is_proc(&fd), fd: Arc::new(fd) }, host)
+        Self::named(roots, HeldFolder { is_proc: is_proc(&fd), fd: Arc::new(fd) }, host)
     }
 
-    fn of_held(roots: &Roots, held: Held) -> Self {
+    fn of_held(roots: &Roots, held: HeldFolder) -> Self {
         let host = host_path_of_folder(&held.fd);
         Self::named(roots, held, host)
     }
 
-    fn named(roots: &Roots, Held { fd, is_proc }: Held, host: Option<PathBuf>) -> Self {
+    fn named(roots: &Roots, HeldFolder { fd, is_proc }: HeldFolder, host: Option<PathBuf>) -> Self {
         let path = host.as_deref().and_then(|host| roots.name_of_open(&fd, host));
         // Of an instance of /proc that is mounted below a grant, nothing is granted.
         let path = path.filter(|path| path.starts_with("/proc") || !is_proc);

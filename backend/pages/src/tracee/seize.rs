@@ -23,7 +23,7 @@ const ROUNDS: usize = 64;
 /// Stops process `pid`, says so, waits for the word to go on, and lets go. Answers for how long
 /// the first thread stood, in ns. To be run in a thread of its own: its end releases the rest.
 pub(super) fn hold(pid: i32, ready: &Sender<Result<usize, TraceError>>, go: &Receiver<()>) -> u64 {
-    let mut held = Held { pid, threads: HashMap::new(), since_ns: 0 };
+    let mut held = StoppedProcess { pid, threads: HashMap::new(), since_ns: 0 };
     let stands = held.stop_all();
     let is_held = stands.is_ok();
     let is_heard = ready.send(stands).is_ok();
@@ -35,14 +35,14 @@ pub(super) fn hold(pid: i32, ready: &Sender<Result<usize, TraceError>>, go: &Rec
     clock::monotonic_ns().saturating_sub(held.since_ns)
 }
 
-struct Held {
+struct StoppedProcess {
     pid: i32,
     /// By thread, the signal it had in its hands.
     threads: HashMap<i32, Option<i32>>,
     since_ns: u64,
 }
 
-impl Held {
+impl StoppedProcess {
     fn stop_all(&mut self) -> Result<usize, TraceError> {
         let mut fresh = self.seize_new()?;
         self.since_ns = clock::monotonic_ns();

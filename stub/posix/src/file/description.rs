@@ -29,7 +29,7 @@ struct FreeList {
 }
 
 /// A lease that this process has asked for.
-pub struct Held {
+pub struct LeaseState {
     /// The lease, and the session that it belongs to.
     pub lease: Option<(ObjectId, u64)>,
     /// When it was mapped (monotonic ns).
@@ -52,7 +52,7 @@ pub struct File {
     /// Its offset, on a line of its own.
     pub position: Apart<Position>,
     /// Taken to map, unmap, and to take the offset over.
-    pub held: Lock<Held>,
+    pub held: Lock<LeaseState>,
     /// Descriptors of this process that refer to it.
     descriptors: AtomicU32,
     /// Reads by the kernel since the last question.
@@ -65,7 +65,7 @@ pub struct File {
 #[repr(align(64))]
 pub struct Apart<T>(pub T);
 
-impl Held {
+impl LeaseState {
     const fn new() -> Self {
         let kept = LinkedList::new();
         let reason = Unmapped::None;
@@ -78,7 +78,7 @@ impl File {
         Self {
             view: LeasedView::empty(),
             position: Apart(Position::new()),
-            held: Lock::new(Held::new()),
+            held: Lock::new(LeaseState::new()),
             descriptors: AtomicU32::new(0),
             reads: AtomicU32::new(0),
             wanted: AtomicU32::new(0),
@@ -127,7 +127,7 @@ pub fn allocate(descriptors: u32, is_shared: bool) -> Option<u32> {
         None => return None,
     };
     let file = at(index);
-    *file.held.lock() = Held::new();
+    *file.held.lock() = LeaseState::new();
     file.position.0.begin(is_shared);
     file.descriptors.store(descriptors, Release);
     file.ask_after(READS_FIRST);

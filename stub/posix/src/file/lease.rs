@@ -9,7 +9,7 @@ use heliostat_base::fd::OwnedFd;
 use heliostat_base::lock::Guard;
 use heliostat_base::{call, clock, memory_limits};
 
-use super::description::{File, Held};
+use super::description::{File, LeaseState};
 use super::requests::{self, Lease};
 use super::{settle, FAULTS, MAPPED, READS_FIRST};
 use crate::{process, report, thread};
@@ -56,7 +56,7 @@ pub fn ask(fd: i32, file: &File) -> Result<(), bool> {
     }
 }
 
-fn try_map(fd: i32, file: &File, held: &mut Held) -> Result<(), No> {
+fn try_map(fd: i32, file: &File, held: &mut LeaseState) -> Result<(), No> {
     let bytes = check_kind(fd).map_err(No::Never)?;
     let is_first = held.pages_cost == 0;
     held.pages_cost = pages_cost(bytes);
@@ -92,7 +92,7 @@ fn try_map(fd: i32, file: &File, held: &mut Held) -> Result<(), No> {
 /// has on the file (fcntl(2): any descriptor of it will do), so a file with locks was not asked for;
 /// where another thread has just taken one, the descriptor stays until the program closes its own,
 /// which ends them all the same.
-fn let_go(file: OwnedFd, held: &mut Held) {
+fn let_go(file: OwnedFd, held: &mut LeaseState) {
     if call::is_record_locked(file.as_raw_fd()) {
         held.kept.push_back(file);
     }
@@ -151,7 +151,7 @@ pub fn check(fd: i32, file: &File) -> bool {
 
 /// Ends a mapping whose lease does not hold any more: the offset is the kernel's again first, so
 /// that none is ours without a mapping.
-fn leave(fd: i32, file: &File, held: &mut Guard<'_, Held>) {
+fn leave(fd: i32, file: &File, held: &mut Guard<'_, LeaseState>) {
     if !file.view.is_mapped() {
         return;
     }
@@ -174,14 +174,14 @@ pub fn end(file: &File) {
     held.kept.clear();
 }
 
-fn give_lease_back(held: &mut Held) {
+fn give_lease_back(held: &mut LeaseState) {
     if let Some((lease, epoch)) = held.lease.take() {
         requests::end_lease(lease, epoch);
     }
 }
 
 /// The next question comes after a pause, in reads by the kernel, that doubles.
-fn refused(file: &File, held: &mut Held, reason: Unmapped) {
+fn refused(file: &File, held: &mut LeaseState, reason: Unmapped) {
     if held.reason != reason {
         report::count_unmapped(reason);
         held.reason = reason;

@@ -18,7 +18,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::OnceLock;
 
-use heliostat_base::robust::{self, Held, Locks};
+use heliostat_base::robust::{self, HeldLock, Locks};
 
 use super::channel::Side;
 use super::socket::{Socket, Stream};
@@ -49,7 +49,7 @@ pub fn prepare() -> bool {
 }
 
 /// Released when dropped; empty when no other process shares the end.
-pub struct SideGuard(#[expect(dead_code, reason = "held for its drop")] Option<Held<'static>>);
+pub struct SideGuard(#[expect(dead_code, reason = "held for its drop")] Option<HeldLock<'static>>);
 
 /// Takes the lock of this process's end where it is needed; `None` when there can be none.
 #[inline]

@@ -22,7 +22,7 @@ use heliostat_base::mapping::SharedMapping;
 use heliostat_client::NodePage;
 use heliostat_stub_posix::net::channel::{Channel, Side};
 
-use super::slot_acts::{self, Held};
+use super::slot_acts::{self, TakenSlot};
 use super::step::{steps, Step};
 
 /// Kinds of steps.
@@ -56,8 +56,8 @@ pub struct Player {
     pub memory: SharedMapping,
     /// Slots that this process has out, as `take_slot` counts them.
     given: u64,
-    taken: Vec<Held>,
-    held: Vec<Held>,
+    taken: Vec<TakenSlot>,
+    held: Vec<TakenSlot>,
 }
 
 impl Player {
@@ -137,7 +137,7 @@ impl Player {
         self.given |= 1 << index;
         let header = layout::slot_offset(index);
         self.check_unchanged(&before, header, header + layout::SLOT_STRIDE);
-        let held = Held { slot, index, generation: self.load(index, at::STATE) >> 8 };
+        let held = TakenSlot { slot, index, generation: self.load(index, at::STATE) >> 8 };
         slot_acts::check_fresh(self, &held);
         if self.taken.len() < HELD_MAX {
             self.taken.push(held);
@@ -148,10 +148,10 @@ impl Player {
         let slot = self.channel.slot(index);
         assert_eq!(slot.is_some(), index < self.slots(), "slot {index}");
         let Some(slot) = slot.filter(|_| self.held.len() < HELD_MAX) else { return };
-        self.held.push(Held { slot, index, generation: self.load(index, at::STATE) >> 8 });
+        self.held.push(TakenSlot { slot, index, generation: self.load(index, at::STATE) >> 8 });
     }
 
-    fn pick(&self, side: Side, step: Step) -> Option<Held> {
+    fn pick(&self, side: Side, step: Step) -> Option<TakenSlot> {
         let all = if side == Side::Client { &self.taken } else { &self.held };
         (!all.is_empty()).then(|| all[usize::from(step.a) % all.len()].clone())
     }

@@ -12,14 +12,14 @@ use super::slot::Player;
 
 /// A slot in somebody's hands, with what that somebody was told.
 #[derive(Clone)]
-pub struct Held {
+pub struct TakenSlot {
     pub slot: Slot,
     pub index: u32,
     pub generation: u32,
 }
 
 /// A slot just taken is Connecting, and both its lanes are empty.
-pub fn check_fresh(player: &Player, held: &Held) {
+pub fn check_fresh(player: &Player, held: &TakenSlot) {
     assert_eq!(held.slot.state(), SlotState::Connecting);
     assert_ne!(player.channel.offers() & 1 << held.index, 0, "not on offer");
     let (back, forth) = held.slot.lanes(Side::Client).expect("inside the channel");
@@ -30,13 +30,13 @@ pub fn check_fresh(player: &Player, held: &Held) {
 }
 
 /// State of a holder's stream as the word says: `None` for nonsense or another generation.
-fn state(player: &Player, held: &Held) -> Option<SlotState> {
+fn state(player: &Player, held: &TakenSlot) -> Option<SlotState> {
     let word = player.load(held.index, at::STATE);
     (word >> 8 == held.generation).then(|| SlotState::from_word(word)).flatten()
 }
 
 /// One step, chosen by `word`; true when the slot was given back.
-pub fn act(player: &Player, held: &Held, side: Side, word: u64) -> bool {
+pub fn act(player: &Player, held: &TakenSlot, side: Side, word: u64) -> bool {
     match word % 16 {
         0..=3 => step(player, held, word),
         4 => assert_eq!(held.slot.state(), state(player, held).unwrap_or(SlotState::Free)),
@@ -66,7 +66,7 @@ pub fn act(player: &Player, held: &Held, side: Side, word: u64) -> bool {
 }
 
 /// A step of the state word: what it may do depends on that word alone.
-fn step(player: &Player, held: &Held, word: u64) {
+fn step(player: &Player, held: &TakenSlot, word: u64) {
     use SlotState::*;
     let (before, state) = (player.load(held.index, at::STATE), state(player, held));
     let (said, wanted, next) = match (word % 16, state) {
@@ -92,7 +92,13 @@ fn step(player: &Player, held: &Held, word: u64) {
 }
 
 /// A step that one state alone allows.
-fn from(player: &Player, held: &Held, wanted: SlotState, to: SlotState, step: fn(&Slot) -> bool) {
+fn from(
+    player: &Player,
+    held: &TakenSlot,
+    wanted: SlotState,
+    to: SlotState,
+    step: fn(&Slot) -> bool,
+) {
     let (before, state) = (player.load(held.index, at::STATE), state(player, held));
     assert_eq!(step(&held.slot), state == Some(wanted), "{state:?} to {to:?}");
     let after = if state == Some(wanted) { to.in_word(before) } else { before };
@@ -112,7 +118,7 @@ fn address(word: u64) -> NetAddress {
 }
 
 /// Offers the slot under two addresses of one family, which must lie there afterwards.
-fn offer(held: &Held, word: u64) -> bool {
+fn offer(held: &TakenSlot, word: u64) -> bool {
     let (client, server) = (address(word), address(word ^ 1 << 8));
     let offered = held.slot.offer(client, server, word);
     assert_eq!(held.slot.offered_by(), Some((client, word)));
@@ -120,7 +126,7 @@ fn offer(held: &Held, word: u64) -> bool {
     offered
 }
 
-fn check_peer(player: &Player, held: &Held, side: Side) {
+fn check_peer(player: &Player, held: &TakenSlot, side: Side) {
     let bit = if side == Side::Client { at::CLOSED_SERVER } else { at::CLOSED_CLIENT };
     let has_left = player.load(held.index, at::CLOSED) & bit != 0;
     assert_eq!(held.slot.peer_left(side), has_left);
@@ -128,7 +134,7 @@ fn check_peer(player: &Player, held: &Held, side: Side) {
 }
 
 /// Foreign addresses are none, or in the one form that the kernel's answers are compared with.
-fn check_addresses(player: &Player, held: &Held) {
+fn check_addresses(player: &Player, held: &TakenSlot) {
     let family = player.load(held.index, at::FAMILY) & 0xff;
     let (offered, ends) = (held.slot.offered_by(), held.slot.ends());
     assert_eq!((offered.is_some(), ends.is_some()), (matches!(family, 4 | 6), offered.is_some()));
@@ -138,7 +144,7 @@ fn check_addresses(player: &Player, held: &Held) {
 }
 
 /// Writes and reads at most `length` bytes; counts stay inside what was asked and the ring.
-pub fn move_bytes(player: &Player, held: &Held, side: Side, length: u16) {
+pub fn move_bytes(player: &Player, held: &TakenSlot, side: Side, length: u16) {
     let (incoming, outgoing) = held.slot.lanes(side).expect("inside the channel");
     let (mut bytes, limit) = (vec![0xa5; usize::from(length)], player.channel.entry.ring_bytes);
     let written = outgoing.write(&[IoSlice::new(&bytes)], &mut WriteCache::new());
