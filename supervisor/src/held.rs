@@ -37,7 +37,7 @@ impl HeldUp {
     /// A thread of ours waits in a call that a thread of the program's has made.
     pub fn insert(&self, call: u64, thread: i32, caller: i32) {
         if let Ok(mut held) = self.0.lock() {
-            let new = || Held { caller, since: Instant::now(), times: 0 };
+            let new = || HeldCall { caller, since: Instant::now(), times: 0 };
             held.entry((call, thread)).or_insert_with(new).times += 1;
         }
     }
