@@ -56,6 +56,8 @@ pub struct Interest {
     quiet_at: u64,
     told: u32,
     tail_told: u64,
+    /// It was early when it was told last.
+    was_early: bool,
     disabled: bool,
 }
 
@@ -97,6 +99,7 @@ impl Interest {
             quiet_at: clock::cycles(),
             told: 0,
             tail_told: 0,
+            was_early: false,
             disabled: false,
         }
     }
@@ -131,7 +134,7 @@ impl Interest {
     /// epoll_ctl(EPOLL_CTL_MOD): all is told anew.
     pub fn modify(&mut self, event: libc::epoll_event) {
         (self.events, self.data) = (event.events, event.u64);
-        (self.told, self.tail_told, self.disabled) = (0, 0, false);
+        (self.told, self.tail_told, self.disabled, self.was_early) = (0, 0, false, false);
         self.is_active = true;
     }
 
@@ -196,8 +199,16 @@ impl Interest {
             return (now, now != 0);
         }
         let has_bytes = now & (IN | RDNORM) != 0;
-        let has_more = has_bytes && self.position(socket, stream) != self.tail_told;
+        let has_more = has_bytes
+            && (self.position(socket, stream) != self.tail_told || self.has_settled(socket));
         (now, now & !told != 0 || has_more)
+    }
+
+    /// True once the ring is all there is, since the last telling. What came on the shadow meanwhile
+    /// is read, and the kernel's report of it counts no more; but a program that has got more than
+    /// FIONREAD said relies on an event for it, and stops there, with bytes in the ring that it was told of.
+    fn has_settled(&self, socket: &Socket) -> bool {
+        self.was_early && !socket.is_early()
     }
 
     /// Just added or changed: what is ready already has its place in the order now. A level-triggered
@@ -289,6 +300,7 @@ impl Interest {
             socket.starved.store(false, Relaxed);
         }
         (self.told, self.tail_told) = (ready.events, ready.tail);
+        self.was_early = socket.is_early();
         self.disabled = self.events & ONESHOT != 0;
         self.quiet_at = now + 1 + at as u64;
         // Level-triggered it joins again at the end.
