@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 import re
+import signal
+import time
 from pathlib import Path
 
 from stage import Stage, digest
 
 SMALL = b"twenty-four bytes of it\n"
 LARGE_BYTES = 8 << 20
+# wrk runs for so long, and then until its connections were looked at.
+LOAD_SECONDS = 2
 # With this rule programs of all users are connected directly, as one user's are without it.
 ALL_USERS = '[[rule]]\naction = "allow"\nrights = ["connect", "listen"]\n'
 
@@ -64,10 +68,12 @@ def fetch(stage: Stage, address: str, *words) -> str:
 
 
 def load(stage: Stage, address: str, ports: dict[str, int], connections: int = 16) -> str:
-    """Two seconds of wrk; the connections to `ports` are looked at meanwhile; what went wrong."""
-    program = stage.start(["wrk", "-t2", f"-c{connections}", "-d2s", address])
+    """Some seconds of wrk; the connections to `ports` are looked at meanwhile; what went wrong."""
+    program = stage.start(["wrk", "-t2", f"-c{connections}", "-d50s", address])
+    time.sleep(LOAD_SECONDS)
     for kind, port in ports.items():
         stage.look(kind, port)
+    program.kill(signal.SIGINT)  # it tells what it has so far
     said = stage.finish(program)
     wrong = re.findall(r"Socket errors.*|Non-2xx.*", said)
     answered = int(re.search(r"(\d+) requests in", said)[1])
