@@ -7,12 +7,18 @@ use crate::sys::{raw, Sysno};
 pub const PAUSES_PER_YIELD: u32 = 8;
 
 /// Tells the core that this is a spin loop.
+#[cfg(not(loom))]
 #[inline(always)]
 pub fn pause() {
     std::hint::spin_loop();
 }
 
+/// Under loom who waits lets others run, or the model would not end.
+#[cfg(loom)]
+pub use loom::thread::{yield_now as pause, yield_now};
+
 /// Lets another thread of this core run (raw sched_yield).
+#[cfg(not(loom))]
 #[inline]
 pub fn yield_now() {
     // SAFETY: sched_yield takes nothing and cannot fail.

@@ -6,6 +6,7 @@
 //! variable, so that loom sees a lost wake-up as a deadlock. Which files may name
 //! `std::sync::atomic` nonetheless is in `verify/lint/atomics.txt`.
 
+pub use crate::spin::{pause, yield_now};
 pub use imp::*;
 
 /// `AtomicU64::from_ptr` of shared memory, which always holds std's atomics.
@@ -113,17 +114,6 @@ mod imp {
         word
     }
 
-    /// One turn of a spin loop.
-    #[inline(always)]
-    pub fn pause() {
-        crate::spin::pause();
-    }
-
-    /// Gives the core to another thread.
-    pub fn yield_now() {
-        crate::spin::yield_now();
-    }
-
     /// Monotonic nanoseconds.
     pub fn now_ns() -> u64 {
         crate::clock::monotonic_ns()
@@ -206,14 +196,6 @@ mod imp {
 
     pub fn shared_u64(_word: &std::sync::atomic::AtomicU64) -> &AtomicU64 {
         panic!("mapped memory is not modelled: loom cannot see its atomics")
-    }
-
-    pub fn pause() {
-        loom::thread::yield_now();
-    }
-
-    pub fn yield_now() {
-        loom::thread::yield_now();
     }
 
     /// Time does not pass under loom: no deadline is ever over, and a spin phase is one turn.

@@ -15,6 +15,7 @@
 //! - [`pins`] keeps published versions of a snapshot region while consumers read them.
 //! - [`queue`] hands items to consumers that read them where they were written.
 //! - [`call_line`] is one call at a time, asked and answered in a cache line.
+//! - [`offset`] is where a file is read next that its process and the kernel read by turns.
 //! - [`slot`] is how a client and an acceptor agree on the use of a channel's slot.
 //!
 //! Everything read from the other side is foreign: it passes one checked constructor in
@@ -34,6 +35,7 @@ pub mod gate;
 pub mod layout;
 pub mod memory;
 pub mod mpmc;
+pub mod offset;
 pub mod parking;
 pub mod pins;
 pub mod position;

@@ -1,152 +1,79 @@
-//! Where an open file is read next: in the kernel's hands, or in ours.
-//!
-//! One word, so that a read needs no lock: it copies, then advances the word from what it has
-//! seen; who comes second copies again. As with the kernel's own lock, each byte is read once.
-//!
-//! ```text
-//!            63..62  61      60..48   47..0
-//! kernel's   0       shared  version  calls that may be moving it now
-//! ours       1               version  the offset
-//! moving     2               version  the offset, on its way from one to the other
-//! ```
-//! Ours only while nobody else can look at the kernel's: another process (fork, exec, a passed
-//! descriptor) makes it the kernel's for ever, a call that needs it (sendfile, a lock from the
-//! offset on) for as long as it takes. The version tells a reader that its description has been
-//! given to another file.
+//! Where an open file is read next, as `heliostat_ring::offset` keeps it, of a descriptor.
 
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::{AcqRel, Acquire, SeqCst};
+use heliostat_base::call;
+use heliostat_ring::offset::{Entered, Kernels, Offset, Seen};
 
-use heliostat_base::{call, spin};
+pub use heliostat_ring::offset::OFFSET_MAX;
 
-const STATE: u64 = 3 << 62;
-const OURS: u64 = 1 << 62;
-const MOVING: u64 = 2 << 62;
-const SHARED: u64 = 1 << 61;
-const VERSION: u64 = 0x1fff << 48;
-const VERSION_ONE: u64 = 1 << 48;
-const VALUE: u64 = VERSION_ONE - 1;
+/// The offset of an open file. Where a descriptor is asked for, it refers to the file, and the call
+/// is in a critical section.
+pub struct Position(Offset);
 
-/// Offsets above this stay the kernel's; far above what is mapped.
-pub const OFFSET_MAX: u64 = 1 << 46;
+/// The kernel's offset of a descriptor's file.
+struct Descriptor(i32);
 
-/// The offset of an open file.
-pub struct Position(AtomicU64);
+impl Kernels for Descriptor {
+    fn offset(&self) -> Option<u64> {
+        call::lseek(self.0, 0, libc::SEEK_CUR).ok().map(|offset| offset as u64)
+    }
 
-/// An offset of ours, as it was seen.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Seen(u64);
-
-impl Seen {
-    /// Bytes from the start of the file.
-    #[inline(always)]
-    pub fn offset(self) -> u64 {
-        self.0 & VALUE
+    fn seek(&self, offset: u64) {
+        let _ = call::lseek(self.0, offset as i64, libc::SEEK_SET);
     }
 }
 
 impl Position {
     /// The kernel's.
     pub const fn new() -> Self {
-        Self(AtomicU64::new(0))
+        Self(Offset::new())
     }
 
     /// The kernel's, for another file than before.
     pub fn begin(&self, is_shared: bool) {
-        let version = (self.0.load(Acquire) & VERSION).wrapping_add(VERSION_ONE) & VERSION;
-        self.0.store(version | if is_shared { SHARED } else { 0 }, SeqCst);
+        self.0.begin(is_shared);
     }
 
     /// The offset, if it is ours now.
     #[inline(always)]
     pub fn ours(&self) -> Option<Seen> {
-        let word = self.0.load(Acquire);
-        (word & STATE == OURS).then_some(Seen(word))
+        self.0.ours()
     }
 
     /// Moves it to `offset`, if nobody has moved it since it was seen.
     #[inline(always)]
     pub fn advance(&self, seen: Seen, offset: u64) -> bool {
-        debug_assert!(offset <= OFFSET_MAX);
-        let next = seen.0 & !VALUE | offset;
-        self.0.compare_exchange(seen.0, next, AcqRel, Acquire).is_ok()
+        self.0.advance(seen, offset)
     }
 
     /// True when another process may move it.
     pub fn is_shared(&self) -> bool {
-        let word = self.0.load(Acquire);
-        word & STATE == 0 && word & SHARED != 0
+        self.0.is_shared()
     }
 
-    /// Takes the offset over from the kernel; false when it may not be taken now. `fd` refers to
-    /// the file. In a critical section.
+    /// Takes the offset over from the kernel; false when it may not be taken now.
     pub fn adopt(&self, fd: i32) -> bool {
-        let word = self.0.load(Acquire);
-        let is_free = word & (STATE | SHARED | VALUE) == 0;
-        let moving = word | MOVING;
-        if !is_free || self.0.compare_exchange(word, moving, SeqCst, Acquire).is_err() {
-            return word & STATE == OURS;
-        }
-        let offset = call::lseek(fd, 0, libc::SEEK_CUR).map_or(u64::MAX, |offset| offset as u64);
-        let next = if offset <= OFFSET_MAX { word | OURS | offset } else { word };
-        self.0.store(next, SeqCst);
-        next != word
+        self.0.adopt(&Descriptor(fd))
     }
 
-    /// Gives the offset back to the kernel, for a call that needs it there: it is not taken again
-    /// until `leave` has been called as often. False, and nothing to leave, when it can never be
-    /// taken. `fd` refers to the file. In a critical section.
-    pub fn enter(&self, fd: i32) -> bool {
-        self.settle(fd, |word| match word & SHARED {
-            0 => word + 1,
-            _ => word,
-        }) & SHARED
-            == 0
+    /// Gives the offset back to the kernel, for a call that needs it there, until `leave`; `None`
+    /// when it can never be taken.
+    pub fn enter(&self, fd: i32) -> Option<Entered> {
+        self.0.enter(&Descriptor(fd))
     }
 
     /// The call is over.
-    pub fn leave(&self) {
-        let one_less = |word: u64| (word & STATE == 0 && word & VALUE > 0).then(|| word - 1);
-        let _ = self.0.fetch_update(AcqRel, Acquire, one_less);
+    pub fn leave(&self, entered: Entered) {
+        self.0.leave(entered);
     }
 
-    /// Gives the offset back to the kernel; for ever, if `is_shared`. As `enter` for the rest.
+    /// Gives the offset back to the kernel; for ever, if `is_shared`.
     pub fn give_back(&self, fd: i32, is_shared: bool) {
-        self.settle(fd, |word| word | if is_shared { SHARED } else { 0 });
+        self.0.give_back(&Descriptor(fd), is_shared);
     }
 
     /// In the child of a fork: what another thread was in the middle of is ended here.
     pub fn end_move(&self, fd: i32) {
-        let word = self.0.load(Acquire);
-        if word & STATE != 0 {
-            let _ = call::lseek(fd, (word & VALUE) as i64, libc::SEEK_SET);
-            self.0.store(word & VERSION | SHARED, SeqCst);
-        }
-    }
-
-    /// Makes it the kernel's and changes the kernel's word by `change`; the word after that.
-    fn settle(&self, fd: i32, change: impl Fn(u64) -> u64) -> u64 {
-        let mut turn = spin::Spin::new();
-        loop {
-            let word = self.0.load(Acquire);
-            let next = match word & STATE {
-                0 => change(word),
-                OURS => word & !STATE | MOVING,
-                _ => {
-                    // Another thread is in its lseek(2); it holds back its handlers meanwhile.
-                    turn.turn();
-                    continue;
-                }
-            };
-            if next != word && self.0.compare_exchange(word, next, SeqCst, Acquire).is_err() {
-                continue;
-            }
-            if next & STATE == 0 {
-                return next;
-            }
-            let _ = call::lseek(fd, (word & VALUE) as i64, libc::SEEK_SET);
-            self.0.store(word & VERSION, SeqCst);
-        }
+        self.0.end_move(&Descriptor(fd));
     }
 }
 
@@ -170,15 +97,15 @@ mod tests {
         assert_eq!(seen.offset(), 100);
         assert!(position.advance(seen, 300) && !position.advance(seen, 400));
         assert_eq!(kernels(fd), 100);
-        assert!(position.enter(fd) && position.enter(fd));
+        let entered = [position.enter(fd).unwrap(), position.enter(fd).unwrap()];
         assert_eq!((kernels(fd), position.ours()), (300, None));
         assert!(!position.adopt(fd), "two calls move it");
-        position.leave();
+        position.leave(entered[0]);
         assert!(!position.adopt(fd), "one call moves it");
-        position.leave();
+        position.leave(entered[1]);
         assert!(position.adopt(fd));
         position.give_back(fd, true);
-        assert!(position.is_shared() && !position.adopt(fd) && !position.enter(fd));
+        assert!(position.is_shared() && !position.adopt(fd) && position.enter(fd).is_none());
         position.begin(false);
         assert!(!position.is_shared() && position.adopt(fd));
     }
@@ -203,9 +130,8 @@ mod tests {
         let read = || {
             let mut moved = 0;
             while moved < 20_000 {
-                if moved % 100 == 0 && position.enter(fd) {
-                    position.leave();
-                }
+                let entered = (moved % 100 == 0).then(|| position.enter(fd)).flatten();
+                entered.into_iter().for_each(|entered| position.leave(entered));
                 let is_ours = position.adopt(fd);
                 let Some(seen) = position.ours().filter(|_| is_ours) else { continue };
                 moved += u64::from(position.advance(seen, seen.offset() + 3));

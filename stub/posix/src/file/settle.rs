@@ -10,6 +10,7 @@
 
 use heliostat_abi::code::Unmapped;
 use heliostat_base::process::is_single_threaded;
+use heliostat_ring::offset::Entered;
 
 use super::description;
 use super::lease;
@@ -28,17 +29,18 @@ pub enum Ticket {
     None,
     /// To a candidate's word.
     Candidate,
-    /// To this description.
-    Described(u32),
+    /// To this description, if it is the same file's still.
+    Described(u32, Entered),
 }
 
 impl Ticket {
-    /// As a number, for a place that remembers one.
+    /// As a number of 32 bits, for a place that remembers one: a description's place takes 13 bits, and
+    /// which file it was as many.
     pub fn number(self) -> u64 {
         match self {
             Self::None => 0,
             Self::Candidate => 1,
-            Self::Described(index) => 2 + u64::from(index),
+            Self::Described(index, entered) => 2 + u64::from(index) + (u64::from(entered.0) << 16),
         }
     }
 
@@ -47,7 +49,10 @@ impl Ticket {
         match number {
             0 => Self::None,
             1 => Self::Candidate,
-            index => Self::Described((index - 2) as u32),
+            described => {
+                let index = (described & 0xffff).saturating_sub(2);
+                Self::Described(index as u32, Entered((described >> 16) as u16))
+            }
         }
     }
 }
@@ -71,8 +76,8 @@ pub fn needs_offset(fd: i32) -> Ticket {
         let word = Word::of(fd);
         if let Some(index) = word.index() {
             return match description::at(index).position.0.enter(fd) {
-                true => Ticket::Described(index),
-                false => Ticket::None,
+                Some(entered) => Ticket::Described(index, entered),
+                None => Ticket::None,
             };
         }
         if !word.is_file() || word.is_shared() {
@@ -103,7 +108,7 @@ pub fn done(fd: i32, ticket: Ticket) {
         Ticket::Candidate => {
             change_candidate(fd, |word| Some(word.land()));
         }
-        Ticket::Described(index) => description::at(index).position.0.leave(),
+        Ticket::Described(index, entered) => description::at(index).position.0.leave(entered),
     }
 }
 
