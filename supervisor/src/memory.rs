@@ -32,7 +32,7 @@ pub struct MemoryGroup {
 
 /// Where a group may be made, and what it is limited by.
 #[derive(Clone, PartialEq, Eq, Debug)]
-struct Place {
+struct GroupParent {
     above: PathBuf,
     limit: &'static str,
     /// The group that this process is in.
@@ -43,11 +43,11 @@ struct Place {
 /// hands no controller on to those below it (cgroups(7), "no internal processes"), but for the top.
 /// Beside it an ordinary user may make one where what is above was delegated, as that of a user's
 /// service manager is; then the limits of what is above hold.
-fn places(lists: &str) -> Vec<Place> {
+fn places(lists: &str) -> Vec<GroupParent> {
     let below = |top: &str, path: &str| Path::new(top).join(path.trim_start_matches('/'));
     let of_line = |line: &str| {
         let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
-        let place = |own: PathBuf, limit| Place { above: own.clone(), limit, own };
+        let place = |own: PathBuf, limit| GroupParent { above: own.clone(), limit, own };
         match controllers {
             "memory" => {
                 let own = below("/sys/fs/cgroup/memory", path);
@@ -56,7 +56,7 @@ fn places(lists: &str) -> Vec<Place> {
             "" => {
                 let first = place(below("/sys/fs/cgroup", path), "memory.max");
                 let above = first.own.parent().filter(|_| path != "/").map(Path::to_owned);
-                let beside = above.map(|above| Place { above, ..first.clone() });
+                let beside = above.map(|above| GroupParent { above, ..first.clone() });
                 Some([Some(first), beside].into_iter().flatten().collect())
             }
             _ => None,
@@ -72,7 +72,7 @@ impl MemoryGroup {
         places(&lists).iter().find_map(|place| Self::try_make(place, bytes))
     }
 
-    fn try_make(place: &Place, bytes: u64) -> Option<Self> {
+    fn try_make(place: &GroupParent, bytes: u64) -> Option<Self> {
         let folder = make_one(&place.above)?;
         let before = File::options().write(true).open(place.own.join(PROCESSES)).ok();
         let group = Self { folder, before };
@@ -182,8 +182,11 @@ mod tests {
     #[test]
     fn nothing_is_left_where_memory_cannot_be_limited() {
         let above = tempfile::tempdir().expect("a folder");
-        let place =
-            Place { above: above.path().into(), limit: "memory.max", own: above.path().into() };
+        let place = GroupParent {
+            above: above.path().into(),
+            limit: "memory.max",
+            own: above.path().into(),
+        };
         assert!(MemoryGroup::try_make(&place, 1 << 20).is_none());
         assert_eq!(std::fs::read_dir(above.path()).expect("it is there").count(), 0);
     }

@@ -46,7 +46,7 @@ pub struct Remapped {
     /// All slots, writable. Not unmapped in a forked child, which does not have them.
     pool: ManuallyDrop<SharedMapping>,
     len: usize,
-    place: handler::Place,
+    place: handler::HandlerEntry,
 }
 
 impl Remapped {

@@ -13,7 +13,7 @@ use heliostat_base::fd::OwnedFd;
 use heliostat_client::session::{self, Standing};
 use heliostat_client::NodePage;
 
-use super::guests::{ConsumerHandle, Way};
+use super::guests::{Admission, ConsumerHandle};
 use super::pool::{PinsPage, PoolError};
 use super::region::Region;
 
@@ -96,7 +96,7 @@ impl Host for Region {
         // Without a copy of its bell it is not rung, but what it pins stays.
         let bell = bell.and_then(|bell| bell.duplicate().ok());
         let consumers = &mut self.consumers;
-        Welcome::of(PinsPage::open(page, bell), |page| consumers.seat(Way::ByName, page))
+        Welcome::of(PinsPage::open(page, bell), |page| consumers.seat(Admission::ByName, page))
     }
 
     fn farewell(&mut self, consumer: ConsumerHandle) {

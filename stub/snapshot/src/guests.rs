@@ -29,7 +29,7 @@ impl ConsumerHandle {
 
 /// How a consumer came.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Way {
+pub(super) enum Admission {
     /// The producer's program let it in.
     Admitted,
     /// By name: the control plane has told it that it is attached.
@@ -38,7 +38,7 @@ pub(super) enum Way {
 
 struct Guest<T> {
     handle: ConsumerHandle,
-    way: Way,
+    way: Admission,
     page: T,
 }
 
@@ -60,13 +60,13 @@ impl<T> Default for Guests<T> {
 
 impl<T> Guests<T> {
     /// True when no further consumer that comes this way has a seat.
-    pub(super) fn is_full(&self, way: Way) -> bool {
-        let limit = if way == Way::ByName { NAMED_MAX } else { CONSUMERS_MAX };
+    pub(super) fn is_full(&self, way: Admission) -> bool {
+        let limit = if way == Admission::ByName { NAMED_MAX } else { CONSUMERS_MAX };
         self.seats.iter().flatten().filter(|guest| guest.way == way).count() >= limit
     }
 
     /// A seat for a consumer; `None` when all of its way are taken.
-    pub(super) fn seat(&mut self, way: Way, page: T) -> Option<ConsumerHandle> {
+    pub(super) fn seat(&mut self, way: Admission, page: T) -> Option<ConsumerHandle> {
         if self.is_full(way) {
             return None;
         }
@@ -90,7 +90,7 @@ impl<T> Guests<T> {
     }
 
     /// Forgets those that came `way` and are `ended`.
-    pub(super) fn dismiss_if(&mut self, way: Way, ended: impl Fn(&T) -> bool) {
+    pub(super) fn dismiss_if(&mut self, way: Admission, ended: impl Fn(&T) -> bool) {
         for seat in &mut self.seats {
             if seat.as_ref().is_some_and(|guest| guest.way == way && ended(&guest.page)) {
                 *seat = None;
@@ -137,9 +137,9 @@ mod tests {
     #[test]
     fn a_handle_stands_for_one_consumer_and_for_nobody_who_comes_later() {
         let mut guests = Guests::default();
-        let first = guests.seat(Way::Admitted, "first").unwrap();
+        let first = guests.seat(Admission::Admitted, "first").unwrap();
         guests.dismiss(first);
-        let second = guests.seat(Way::ByName, "second").unwrap();
+        let second = guests.seat(Admission::ByName, "second").unwrap();
         assert_eq!((first.seat(), guests.get(first)), (second.seat(), None));
         guests.dismiss(first);
         assert_eq!(guests.get(second), Some(&"second"));
@@ -151,12 +151,12 @@ mod tests {
     fn who_comes_one_way_takes_no_seat_from_who_comes_the_other() {
         let mut guests = Guests::default();
         for _ in 0..CONSUMERS_MAX {
-            assert!(guests.seat(Way::Admitted, ()).is_some());
+            assert!(guests.seat(Admission::Admitted, ()).is_some());
         }
-        assert_eq!(guests.seat(Way::Admitted, ()), None);
+        assert_eq!(guests.seat(Admission::Admitted, ()), None);
         for _ in 0..2 * CONSUMERS_MAX {
-            assert!(guests.seat(Way::ByName, ()).is_some());
+            assert!(guests.seat(Admission::ByName, ()).is_some());
         }
-        assert_eq!(guests.seat(Way::Admitted, ()), None);
+        assert_eq!(guests.seat(Admission::Admitted, ()), None);
     }
 }

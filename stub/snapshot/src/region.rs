@@ -13,7 +13,7 @@ use heliostat_ring::pins::{self, Words};
 use super::ahead::Walk;
 use super::content::{Alive, Content, Made};
 use super::door::{Door, Host};
-use super::guests::{ConsumerHandle, Guests, Way};
+use super::guests::{Admission, ConsumerHandle, Guests};
 use super::outcome::{Metrics, PublishError, Published};
 use super::pool::{PinsPage, PoolError, Table};
 use super::settings::Settings;
@@ -95,11 +95,11 @@ impl Region {
     }
 
     fn admit_page(&mut self, page: PinsPage) -> Option<ConsumerHandle> {
-        if self.consumers.is_full(Way::Admitted) {
+        if self.consumers.is_full(Admission::Admitted) {
             // Of who comes by name the control plane says when it has left, not earlier.
-            self.consumers.dismiss_if(Way::Admitted, PinsPage::is_ended);
+            self.consumers.dismiss_if(Admission::Admitted, PinsPage::is_ended);
         }
-        self.consumers.seat(Way::Admitted, page)
+        self.consumers.seat(Admission::Admitted, page)
     }
 
     /// Forgets a consumer that has ended: what it pinned is free. Nothing happens when it is

@@ -15,13 +15,13 @@ use heliostat_backend_pages::track::{Pages, TrackError, WriteTracker};
 
 use super::engine::{Declared, Engine, Note};
 use super::ledger::PAGE_BYTES;
-use heat::{Chunk, Verdict, Way, COLD};
-use place::Place;
+use heat::{Chunk, Query, Verdict, COLD};
+use place::RegionSpan;
 
 /// Watches the whole pages of a region; its partial pages at both ends always count as written.
 pub struct Tracked {
     tracker: WriteTracker,
-    place: Place,
+    place: RegionSpan,
     chunks: Vec<Chunk>,
     /// The kernel failed in the middle of an answer: all may have been written.
     is_doubtful: bool,
@@ -33,7 +33,7 @@ impl Tracked {
     /// Begins to watch `memory`, whose first byte lies at `span.start` of its page.
     pub fn new(memory: LiveMemory, span: Range<usize>) -> Result<Self, TrackError> {
         let tracker = WriteTracker::new()?;
-        let place = Place::new(memory.start(), span);
+        let place = RegionSpan::new(memory.start(), span);
         let (chunks, runs) = (vec![COLD; place.chunks()], Vec::new());
         let (is_doubtful, declared) = (false, Declared::default());
         let it = Self { tracker, place, chunks, is_doubtful, declared, runs };
@@ -44,8 +44,8 @@ impl Tracked {
     }
 
     /// Runs of neighbouring chunks that have watched pages and are asked about alike.
-    fn stretches(&self) -> Vec<(Way, Range<usize>)> {
-        let mut found: Vec<(Way, Range<usize>)> = Vec::new();
+    fn stretches(&self) -> Vec<(Query, Range<usize>)> {
+        let mut found: Vec<(Query, Range<usize>)> = Vec::new();
         for (chunk, it) in self.chunks.iter().enumerate() {
             match found.last_mut() {
                 Some((way, chunks)) if *way == it.way() => chunks.end = chunk + 1,
@@ -79,13 +79,13 @@ impl Tracked {
         for (way, chunks) in self.stretches() {
             let pages = self.place.pages_of(chunks.clone());
             match way {
-                Way::Take => self.ask_watched(chunks, pages, note)?,
-                Way::Look => self.look(chunks, pages, note)?,
-                Way::Believe => {
+                Query::Take => self.ask_watched(chunks, pages, note)?,
+                Query::Look => self.look(chunks, pages, note)?,
+                Query::Believe => {
                     note(pages);
                     self.chunks[chunks].iter_mut().for_each(Chunk::believed);
                 }
-                Way::Watch => {
+                Query::Watch => {
                     note(pages.clone());
                     // Unwatched until now, so all of it seems written: the next time will tell.
                     self.find(pages, true)?;
@@ -103,7 +103,7 @@ impl Tracked {
             let pages = self.place.pages_of(chunks.clone());
             let is_known = self.find(pages.clone(), true)?;
             match way {
-                Way::Take | Way::Look if is_known => self.note_runs(note),
+                Query::Take | Query::Look if is_known => self.note_runs(note),
                 _ => note(pages),
             }
             self.chunks[chunks].iter_mut().for_each(Chunk::watched_between);
@@ -231,7 +231,7 @@ impl Engine for Tracked {
         let is_any_watched = !self.place.whole_pages().is_empty();
         let is_all_watched = is_any_watched && self.chunks.iter().all(is_watched);
         for (way, chunks) in self.stretches() {
-            if matches!(way, Way::Believe | Way::Watch) {
+            if matches!(way, Query::Believe | Query::Watch) {
                 continue;
             }
             self.runs.clear();

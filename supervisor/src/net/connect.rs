@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use heliostat_base::sys::Errno;
 
 use super::address::{self, Address};
-use super::reach::{self, Way};
+use super::reach::{self, Route};
 use super::socket::Socket;
 use super::{control, unix};
 use crate::call::{Answer, Call, DONE};
@@ -52,10 +52,10 @@ fn to(call: &Call<'_>, socket: &Socket) -> Answer {
     DONE
 }
 
-fn connect_inet(call: &Call<'_>, socket: &Socket, way: Way) -> Result<(), Errno> {
+fn connect_inet(call: &Call<'_>, socket: &Socket, way: Route) -> Result<(), Errno> {
     match way {
-        Way::Straight(to) => socket.connect(call, |fd| rustix::net::connect(fd, &to)),
-        Way::Forwarder(to) => {
+        Route::Straight(to) => socket.connect(call, |fd| rustix::net::connect(fd, &to)),
+        Route::Forwarder(to) => {
             if socket.is_stream() {
                 // The forwarder turns away whom it does not know, so this one has an address first.
                 // Where the program has chosen one itself, that holds.

@@ -11,7 +11,7 @@ use crate::call::Call;
 
 /// Where a connection goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Way {
+pub enum Route {
     /// To the address that was judged.
     Straight(SocketAddr),
     /// To the supervisor's own forwarder of look-ups.
@@ -19,18 +19,18 @@ pub enum Way {
 }
 
 /// Judges a destination. EACCES, as from a packet filter.
-pub fn judge(call: &Call<'_>, socket: &Socket, named: SocketAddr) -> Result<Way, Errno> {
+pub fn judge(call: &Call<'_>, socket: &Socket, named: SocketAddr) -> Result<Route, Errno> {
     let to = destination(named);
     let is_server = is_server(call, named, to);
     let looks_up = is_server && call.house.lookups.are_any();
     // A traced program may reach the server too, but the names are what it asks for.
     if !(looks_up && call.house.is_traced) && is_granted(call, to) {
         call.house.note_ask(call, Ask::Connect(to), true);
-        return Ok(Way::Straight(to));
+        return Ok(Route::Straight(to));
     }
     if looks_up {
         let own = call.house.lookups.forwarder(socket.is_stream(), to.is_ipv6());
-        return own.map(Way::Forwarder);
+        return own.map(Route::Forwarder);
     }
     match is_server {
         true => call.house.note_look_ups(call),

@@ -33,20 +33,20 @@ static MEMORIES: [Entry; MEMORIES_MAX] =
         MEMORIES_MAX];
 
 /// A memory's entry.
-pub(super) struct Place(usize);
+pub(super) struct HandlerEntry(usize);
 
 /// How long `leave` waits for handlers, at most: each copies one chunk.
 const PATIENCE_NS: u64 = 1_000_000_000;
 
 /// Has faults of a memory handled; `None` when the table is full. `chunks` stay until `leave`.
-pub(super) fn enter(chunks: &Chunks) -> Option<Place> {
+pub(super) fn enter(chunks: &Chunks) -> Option<HandlerEntry> {
     let at = (chunks as *const Chunks).cast_mut();
-    MEMORIES.iter().position(|entry| entry.take(at)).map(Place)
+    MEMORIES.iter().position(|entry| entry.take(at)).map(HandlerEntry)
 }
 
 /// Ends that. True when no handler knows of the memory afterwards; false when one was in the
 /// middle of it for longer than it can be, because a fork has taken its thread away.
-pub(super) fn leave(place: &Place) -> bool {
+pub(super) fn leave(place: &HandlerEntry) -> bool {
     let entry = &MEMORIES[place.0];
     entry.chunks.store(std::ptr::null_mut(), SeqCst);
     let ends = clock::monotonic_ns() + PATIENCE_NS;

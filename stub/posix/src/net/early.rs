@@ -72,7 +72,7 @@ pub const BELL_PAUSE_NS: u64 = 2_000_000;
 
 /// Where the next byte goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Way {
+pub enum SendPath {
     /// Into the ring.
     Ring,
     /// Over the shadow, counted.
@@ -82,14 +82,14 @@ pub enum Way {
 }
 
 /// Where the next byte goes; begins the client's ring if it can be begun. Under the sender's lock.
-pub fn way_out(fd: i32, socket: &Socket, stream: &Stream) -> Way {
+pub fn send_path(fd: i32, socket: &Socket, stream: &Stream) -> SendPath {
     match (socket.stage(), stream.slot.state()) {
-        (Stage::Offered, _) if start(fd, socket, stream) => Way::Ring,
-        (Stage::Offered, SlotState::Offered | SlotState::Claimed) => Way::Shadow,
-        (Stage::Accepted, SlotState::Claimed | SlotState::Started) => Way::Shadow,
-        (Stage::Accepted, SlotState::Proven) if proof::follow_other(socket) => Way::Ring,
-        (Stage::Offered | Stage::Accepted, _) => Way::Native,
-        _ => Way::Ring,
+        (Stage::Offered, _) if start(fd, socket, stream) => SendPath::Ring,
+        (Stage::Offered, SlotState::Offered | SlotState::Claimed) => SendPath::Shadow,
+        (Stage::Accepted, SlotState::Claimed | SlotState::Started) => SendPath::Shadow,
+        (Stage::Accepted, SlotState::Proven) if proof::follow_other(socket) => SendPath::Ring,
+        (Stage::Offered | Stage::Accepted, _) => SendPath::Native,
+        _ => SendPath::Ring,
     }
 }
 

@@ -34,7 +34,7 @@ const KNOWN: i32 =
     HARMLESS | libc::MSG_DONTWAIT | libc::MSG_PEEK | libc::MSG_WAITALL | libc::MSG_TRUNC;
 
 /// What one look at the lane gave.
-enum Step {
+enum ReceiveStep {
     Done(usize),
     Empty(Stream),
     /// Bytes came while the lane was looked at.
@@ -77,7 +77,9 @@ pub fn receive(fd: i32, index: u32, buffers: &mut [IoSliceMut<'_>], flags: i32) 
     }
     // The commonest case first: bytes are there, one look takes them.
     match step(fd, socket, buffers, flags) {
-        Step::Done(bytes) if flags & libc::MSG_WAITALL == 0 => Received::Answer(Some(Ok(bytes))),
+        ReceiveStep::Done(bytes) if flags & libc::MSG_WAITALL == 0 => {
+            Received::Answer(Some(Ok(bytes)))
+        }
         first => receive_slowly(fd, index, buffers, flags, first),
     }
 }
@@ -140,7 +142,7 @@ fn receive_slowly(
     index: u32,
     mut buffers: &mut [IoSliceMut<'_>],
     flags: i32,
-    first: Step,
+    first: ReceiveStep,
 ) -> Received {
     let socket = socket::at(index);
     let mut next = Some(first);
@@ -151,7 +153,7 @@ fn receive_slowly(
         turns += 1;
         let step = next.take().unwrap_or_else(|| step(fd, socket, buffers, flags));
         let stream = match step {
-            Step::Done(bytes) => {
+            ReceiveStep::Done(bytes) => {
                 total += bytes;
                 if !waits_for_all || total == wanted {
                     break Some(Ok(total));
@@ -159,31 +161,31 @@ fn receive_slowly(
                 IoSliceMut::advance_slices(&mut buffers, bytes);
                 continue;
             }
-            Step::End => break Some(Ok(total)),
-            Step::Gone if total > 0 => break Some(Ok(total)),
-            Step::Gone => break Some(end::take_error(socket).map_or(Ok(0), Err)),
-            Step::Native if total > 0 => {
+            ReceiveStep::End => break Some(Ok(total)),
+            ReceiveStep::Gone if total > 0 => break Some(Ok(total)),
+            ReceiveStep::Gone => break Some(end::take_error(socket).map_or(Ok(0), Err)),
+            ReceiveStep::Native if total > 0 => {
                 break Some(Ok(total + rest_by_kernel(fd, buffers, flags)))
             }
-            Step::Failed(_) if total > 0 => break Some(Ok(total)),
-            Step::Failed(errno) => break Some(Err(errno)),
-            Step::Native => break None,
-            Step::Leave(reason) => {
+            ReceiveStep::Failed(_) if total > 0 => break Some(Ok(total)),
+            ReceiveStep::Failed(errno) => break Some(Err(errno)),
+            ReceiveStep::Native => break None,
+            ReceiveStep::Leave(reason) => {
                 demote::leave(fd, index, reason);
                 continue;
             }
-            Step::Empty(_) if wanted == 0 => break Some(Ok(total)),
+            ReceiveStep::Empty(_) if wanted == 0 => break Some(Ok(total)),
             // A peer that changes its words between two looks could go on doing so.
-            Step::Again if turns > TURNS_MAX && is_impatient(socket, flags) => {
+            ReceiveStep::Again if turns > TURNS_MAX && is_impatient(socket, flags) => {
                 break if total > 0 { Some(Ok(total)) } else { fail(libc::EAGAIN) };
             }
-            Step::Again => continue,
-            Step::Undecided => return Received::Sleep,
-            Step::Follow => {
+            ReceiveStep::Again => continue,
+            ReceiveStep::Undecided => return Received::Sleep,
+            ReceiveStep::Follow => {
                 demote::follow(fd, index);
                 continue;
             }
-            Step::Empty(stream) => stream,
+            ReceiveStep::Empty(stream) => stream,
         };
         match pause(fd, index, &stream, flags, turns) {
             Pause::Again => {}
@@ -252,7 +254,7 @@ fn told(wake: Wake) -> Pause {
 }
 
 #[inline]
-fn step(fd: i32, socket: &Socket, buffers: &mut [IoSliceMut<'_>], flags: i32) -> Step {
+fn step(fd: i32, socket: &Socket, buffers: &mut [IoSliceMut<'_>], flags: i32) -> ReceiveStep {
     let _critical = Critical::enter();
     let mut half = socket.receiver.lock();
     let half = &mut *half;
@@ -260,17 +262,17 @@ fn step(fd: i32, socket: &Socket, buffers: &mut [IoSliceMut<'_>], flags: i32) ->
         return step_undecided(fd, socket, half, buffers, flags);
     };
     let Some(_shared) = side_lock::enter(socket, stream, Half::Reading) else {
-        return demote::broken(fd, socket, stream, Step::Gone);
+        return demote::broken(fd, socket, stream, ReceiveStep::Gone);
     };
     // Once this end has switched, what is left to do is reading until the peer switches too.
     let has_switched = || stream.outgoing.flags() & SWITCHED != 0;
     if stream.slot.channel.state() == State::Revoked && !has_switched() {
-        return Step::Leave(Native::Revoked);
+        return ReceiveStep::Leave(Native::Revoked);
     }
     if socket.is_frozen() || is_frozen_by_other(socket, stream) {
         return match demote::can_follow(fd, socket, stream) {
-            false => Step::Empty(stream.clone()),
-            true => Step::Leave(Native::PeerAsked),
+            false => ReceiveStep::Empty(stream.clone()),
+            true => ReceiveStep::Leave(Native::PeerAsked),
         };
     }
     let peeks = flags & libc::MSG_PEEK != 0;
@@ -295,9 +297,9 @@ fn step(fd: i32, socket: &Socket, buffers: &mut [IoSliceMut<'_>], flags: i32) ->
     };
     let done = match done {
         Ok(done) => done,
-        Err(MoveError::Fault) => return Step::Failed(Errno(libc::EFAULT)),
+        Err(MoveError::Fault) => return ReceiveStep::Failed(Errno(libc::EFAULT)),
         Err(MoveError::Corrupt(_)) => {
-            return demote::broken(fd, socket, stream, Step::Gone);
+            return demote::broken(fd, socket, stream, ReceiveStep::Gone);
         }
     };
     if done.bytes == 0 {
@@ -309,7 +311,7 @@ fn step(fd: i32, socket: &Socket, buffers: &mut [IoSliceMut<'_>], flags: i32) ->
     if !peeks {
         count(&mut half.received, &half.line, done.bytes);
     }
-    Step::Done(done.bytes)
+    ReceiveStep::Done(done.bytes)
 }
 
 /// What MSG_TRUNC does with up to `limit` unread bytes. They are looked for once: what comes between
@@ -362,7 +364,7 @@ fn read_pieces(stream: &Stream, buffer: &mut [u8]) -> Result<ReadDone, MoveError
 }
 
 /// An empty lane: is it the end, an error, the kernel's turn, or only early?
-fn when_empty(fd: i32, socket: &Socket, stream: &Stream) -> Step {
+fn when_empty(fd: i32, socket: &Socket, stream: &Stream) -> ReceiveStep {
     let ended = socket.shadow_ended.load(Acquire);
     let flags = stream.incoming.flags();
     if ended {
@@ -371,22 +373,22 @@ fn when_empty(fd: i32, socket: &Socket, stream: &Stream) -> Step {
     // Flags and the shadow's end come after the last byte: look once more before believing them.
     let taken_back = flags & TAKEN_BACK != 0 && flags & SWITCHED != 0;
     if !taken_back && stream.incoming.unread().is_ok_and(|unread| unread > 0) {
-        return Step::Again;
+        return ReceiveStep::Again;
     }
     if demote::can_follow(fd, socket, stream) {
-        return Step::Leave(Native::PeerAsked);
+        return ReceiveStep::Leave(Native::PeerAsked);
     }
     if ended || flags & RESET != 0 {
         end::settle(socket, stream);
     }
     if end::is_in_order(socket, flags) {
-        return Step::End;
+        return ReceiveStep::End;
     }
     if ended || socket.broken.load(Acquire) {
-        return Step::Gone;
+        return ReceiveStep::Gone;
     }
     if socket.read_shut.load(Relaxed) {
-        return Step::End;
+        return ReceiveStep::End;
     }
-    Step::Empty(stream.clone())
+    ReceiveStep::Empty(stream.clone())
 }

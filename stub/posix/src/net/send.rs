@@ -31,7 +31,7 @@ const LOOK_EVERY: u32 = 1024;
 /// One round of sendfile puts at most this much into the ring before the reader is told.
 const FILE_PIECE: u64 = 64 * 1024;
 
-enum Step {
+enum SendStep {
     Done(usize),
     /// As `Done`, and the reader asked for the kernel's path meanwhile: it may not look again.
     Asked(usize),
@@ -71,13 +71,19 @@ pub fn send(fd: i32, index: u32, buffers: &[IoSlice<'_>], flags: i32) -> Answer 
     let wanted: usize = buffers.iter().map(|buffer| buffer.len()).sum();
     // The commonest case first: there is room for all of it.
     match step(fd, socket, &Source::Buffers(buffers, flags)) {
-        Step::Done(bytes) if bytes == wanted => Some(Ok(bytes)),
-        Step::Full(_) if wanted == 0 => Some(Ok(0)),
+        SendStep::Done(bytes) if bytes == wanted => Some(Ok(bytes)),
+        SendStep::Full(_) if wanted == 0 => Some(Ok(0)),
         first => send_slowly(fd, index, buffers, flags, first),
     }
 }
 
-fn send_slowly(fd: i32, index: u32, buffers: &[IoSlice<'_>], flags: i32, first: Step) -> Answer {
+fn send_slowly(
+    fd: i32,
+    index: u32,
+    buffers: &[IoSlice<'_>],
+    flags: i32,
+    first: SendStep,
+) -> Answer {
     let mut rest: Vec<IoSlice<'_>> = buffers.iter().map(|part| IoSlice::new(part)).collect();
     let mut rest = rest.as_mut_slice();
     let (mut total, mut next) = (0, Some(first));
@@ -86,7 +92,7 @@ fn send_slowly(fd: i32, index: u32, buffers: &[IoSlice<'_>], flags: i32, first: 
             .take()
             .unwrap_or_else(|| step(fd, socket::at(index), &Source::Buffers(rest, flags)));
         let step = follow_wish(fd, index, step);
-        if let Step::Done(bytes) = step {
+        if let SendStep::Done(bytes) = step {
             total += bytes;
             IoSlice::advance_slices(&mut rest, bytes);
             if rest.is_empty() {
@@ -94,7 +100,7 @@ fn send_slowly(fd: i32, index: u32, buffers: &[IoSlice<'_>], flags: i32, first: 
             }
             continue;
         }
-        if let (Step::Native, true) = (&step, total > 0) {
+        if let (SendStep::Native, true) = (&step, total > 0) {
             return Some(Ok(total + rest_by_kernel(fd, index, rest, flags)));
         }
         match after(fd, index, step, total, flags) {
@@ -143,8 +149,8 @@ pub fn send_file(fd: i32, index: u32, file: i32, offset: Option<u64>, limit: u64
         let piece = (limit - total).min(FILE_PIECE);
         let step = step(fd, socket, &Source::File { fd: file, offset, limit: piece });
         match follow_wish(fd, index, step) {
-            Step::Done(0) => return Some(Ok(total as usize)),
-            Step::Done(bytes) => {
+            SendStep::Done(0) => return Some(Ok(total as usize)),
+            SendStep::Done(bytes) => {
                 total += bytes as u64;
                 if total == limit {
                     return Some(Ok(total as usize));
@@ -159,10 +165,10 @@ pub fn send_file(fd: i32, index: u32, file: i32, offset: Option<u64>, limit: u64
 }
 
 /// Bytes that were written beside the reader's wish are taken back at once, since it may have gone.
-fn follow_wish(fd: i32, index: u32, step: Step) -> Step {
-    let Step::Asked(bytes) = step else { return step };
+fn follow_wish(fd: i32, index: u32, step: SendStep) -> SendStep {
+    let SendStep::Asked(bytes) = step else { return step };
     demote::leave(fd, index, Native::PeerAsked);
-    Step::Done(bytes)
+    SendStep::Done(bytes)
 }
 
 enum After {
@@ -171,28 +177,28 @@ enum After {
 }
 
 /// What to do when a step did not send: leave, wait, or answer.
-fn after(fd: i32, index: u32, step: Step, total: usize, flags: i32) -> After {
+fn after(fd: i32, index: u32, step: SendStep, total: usize, flags: i32) -> After {
     let socket = socket::at(index);
     match step {
-        Step::Done(_) | Step::Asked(_) => After::Again,
-        Step::Native if total > 0 => After::Return(Some(Ok(total))),
-        Step::Native => After::Return(None),
-        Step::Leave(reason) => {
+        SendStep::Done(_) | SendStep::Asked(_) => After::Again,
+        SendStep::Native if total > 0 => After::Return(Some(Ok(total))),
+        SendStep::Native => After::Return(None),
+        SendStep::Leave(reason) => {
             demote::leave(fd, index, reason);
             After::Again
         }
-        Step::Failed(_) | Step::Gone if total > 0 => After::Return(Some(Ok(total))),
-        Step::Failed(errno) => After::Return(Some(Err(told(errno, flags)))),
-        Step::Gone => {
+        SendStep::Failed(_) | SendStep::Gone if total > 0 => After::Return(Some(Ok(total))),
+        SendStep::Failed(errno) => After::Return(Some(Err(told(errno, flags)))),
+        SendStep::Gone => {
             let errno = end::take_error(socket).unwrap_or(Errno(libc::EPIPE));
             After::Return(Some(Err(told(errno, flags))))
         }
-        Step::Full(stream) if stream.incoming.is_reader_leaving() => {
+        SendStep::Full(stream) if stream.incoming.is_reader_leaving() => {
             // No bell comes any more: this end is about to switch.
             demote::leave(fd, index, Native::PeerAsked);
             After::Again
         }
-        Step::Full(stream) => when_full(fd, socket, &stream, total, flags),
+        SendStep::Full(stream) => when_full(fd, socket, &stream, total, flags),
     }
 }
 
@@ -228,7 +234,7 @@ fn when_full(fd: i32, socket: &Socket, stream: &Stream, total: usize, flags: i32
 }
 
 #[inline]
-fn step(fd: i32, socket: &Socket, source: &Source<'_>) -> Step {
+fn step(fd: i32, socket: &Socket, source: &Source<'_>) -> SendStep {
     let _critical = Critical::enter();
     let mut half = socket.sender.lock();
     let half = &mut *half;
@@ -241,13 +247,13 @@ fn step(fd: i32, socket: &Socket, source: &Source<'_>) -> Step {
 }
 
 #[inline]
-fn step_in_ring(fd: i32, socket: &Socket, half: &mut Sender, source: &Source<'_>) -> Step {
-    let Some(stream) = &half.stream else { return Step::Native };
+fn step_in_ring(fd: i32, socket: &Socket, half: &mut Sender, source: &Source<'_>) -> SendStep {
+    let Some(stream) = &half.stream else { return SendStep::Native };
     if let Some(refused) = refusal(fd, socket, stream, source) {
         return refused;
     }
     let Some(_shared) = side_lock::enter(socket, stream, side_lock::Half::Writing) else {
-        return demote::broken(fd, socket, stream, Step::Gone);
+        return demote::broken(fd, socket, stream, SendStep::Gone);
     };
     let lane = &stream.outgoing;
     let is_held = hold::concerns(socket, source);
@@ -259,7 +265,7 @@ fn step_in_ring(fd: i32, socket: &Socket, half: &mut Sender, source: &Source<'_>
         // into "end of file".
         Source::File { .. } if lane.room() == Ok(0) => {
             socket.starved.store(true, Relaxed);
-            return Step::Full(stream.clone());
+            return SendStep::Full(stream.clone());
         }
         source if is_held => {
             hold::send(fd, socket, lane, (&mut half.cache, &mut half.segment), source)
@@ -271,17 +277,17 @@ fn step_in_ring(fd: i32, socket: &Socket, half: &mut Sender, source: &Source<'_>
     };
     let bytes = match done {
         Ok(Ok(bytes)) => bytes,
-        Ok(Err(errno)) => return Step::Failed(errno),
-        Err(MoveError::Fault) => return Step::Failed(Errno(libc::EFAULT)),
-        Err(MoveError::Corrupt(_)) => return demote::broken(fd, socket, stream, Step::Gone),
+        Ok(Err(errno)) => return SendStep::Failed(errno),
+        Err(MoveError::Fault) => return SendStep::Failed(Errno(libc::EFAULT)),
+        Err(MoveError::Corrupt(_)) => return demote::broken(fd, socket, stream, SendStep::Gone),
     };
     if bytes == 0 {
         return match source {
             Source::Buffers(buffers, _) if buffers.iter().any(|buffer| !buffer.is_empty()) => {
                 socket.starved.store(true, Relaxed);
-                Step::Full(stream.clone())
+                SendStep::Full(stream.clone())
             }
-            _ => Step::Done(0),
+            _ => SendStep::Done(0),
         };
     }
     if !is_held && lane.take_sleeping_reader() {
@@ -293,8 +299,8 @@ fn step_in_ring(fd: i32, socket: &Socket, half: &mut Sender, source: &Source<'_>
         line.sent(half.sent);
     }
     match lane.is_native_wanted() {
-        false => Step::Done(bytes),
-        true => Step::Asked(bytes), // D3
+        false => SendStep::Done(bytes),
+        true => SendStep::Asked(bytes), // D3
     }
 }
 
@@ -332,18 +338,18 @@ fn write(
 
 /// Reasons not to write: the own end is shut, the peer is gone, the grant has ended.
 #[inline]
-fn refusal(fd: i32, socket: &Socket, stream: &Stream, source: &Source<'_>) -> Option<Step> {
+fn refusal(fd: i32, socket: &Socket, stream: &Stream, source: &Source<'_>) -> Option<SendStep> {
     if stream.slot.channel.state() == State::Revoked {
-        return Some(Step::Leave(Native::Revoked));
+        return Some(SendStep::Leave(Native::Revoked));
     }
     // Asked by the reader, done already by another holder of this end, or by the peer, whose
     // reading can ring no bell any more.
     let switched = stream.outgoing.flags() | stream.incoming.flags();
     if stream.outgoing.is_native_wanted() || switched & SWITCHED != 0 {
-        return Some(Step::Leave(Native::PeerAsked));
+        return Some(SendStep::Leave(Native::PeerAsked));
     }
     if socket.write_shut.load(Relaxed) {
-        return Some(Step::Gone);
+        return Some(SendStep::Gone);
     }
     let gone = stream.slot.peer_left(stream.side)
         || stream.incoming.flags() & RESET != 0
@@ -363,14 +369,16 @@ fn is_doubtful(fd: i32, socket: &Socket, stream: &Stream) -> bool {
 /// Like the kernel: the first write after the peer left in order is swallowed, and answered by a
 /// reset, so that the next is EPIPE.
 #[cold]
-fn to_a_gone_peer(socket: &Socket, stream: &Stream, source: &Source<'_>) -> Step {
+fn to_a_gone_peer(socket: &Socket, stream: &Stream, source: &Source<'_>) -> SendStep {
     end::settle(socket, stream);
     if socket.broken.load(Acquire) {
-        return Step::Gone;
+        return SendStep::Gone;
     }
     end::break_off(socket, libc::EPIPE);
     match source {
-        Source::Buffers(buffers, _) => Step::Done(buffers.iter().map(|buffer| buffer.len()).sum()),
-        Source::File { .. } => Step::Gone,
+        Source::Buffers(buffers, _) => {
+            SendStep::Done(buffers.iter().map(|buffer| buffer.len()).sum())
+        }
+        Source::File { .. } => SendStep::Gone,
     }
 }

@@ -13,7 +13,7 @@ use super::memory::{Page, Table};
 use super::seats::Seats;
 use super::{Delivery, Metrics, QueueError, Settings, Slot};
 use crate::door::{Door, Host, Welcome};
-use crate::guests::Way;
+use crate::guests::Admission;
 use crate::{ConsumerHandle, PoolError};
 
 /// The producing end of a queue. One thread at a time.
@@ -86,7 +86,7 @@ impl Queue {
         page: &OwnedFd,
         bell: &OwnedFd,
     ) -> Result<Option<ConsumerHandle>, PoolError> {
-        Ok(self.seats.seat(Way::Admitted, Page::open(page, bell)?))
+        Ok(self.seats.seat(Admission::Admitted, Page::open(page, bell)?))
     }
 
     /// Forgets a consumer that has ended. Nothing happens when it is forgotten already.
@@ -180,7 +180,7 @@ impl Host for Queue {
         // Who has no bell is no queue's consumer.
         let Some(bell) = bell else { return Welcome::Turned };
         let seats = &mut self.seats;
-        Welcome::of(Page::open(page, bell), |page| seats.seat(Way::ByName, page))
+        Welcome::of(Page::open(page, bell), |page| seats.seat(Admission::ByName, page))
     }
 
     fn farewell(&mut self, consumer: ConsumerHandle) {

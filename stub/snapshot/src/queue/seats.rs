@@ -9,7 +9,7 @@ use heliostat_base::call;
 use heliostat_ring::queue::Standing;
 
 use super::memory::Page;
-use crate::guests::{ConsumerHandle, Guests, Way};
+use crate::guests::{Admission, ConsumerHandle, Guests};
 
 /// Between two looks while there is no consumer that could ring.
 const NAP_MS: i32 = 10;
@@ -26,9 +26,9 @@ pub(super) struct Seats(Guests<Guest>);
 
 impl Seats {
     /// A seat for a consumer, `None` when all are taken.
-    pub(super) fn seat(&mut self, way: Way, page: Page) -> Option<ConsumerHandle> {
+    pub(super) fn seat(&mut self, way: Admission, page: Page) -> Option<ConsumerHandle> {
         if self.0.is_full(way) {
-            self.0.dismiss_if(Way::Admitted, |guest| !guest.page.bell.drain());
+            self.0.dismiss_if(Admission::Admitted, |guest| !guest.page.bell.drain());
         }
         let standing = Standing { cursor: 0, counts: true };
         let handle = self.0.seat(way, Guest { page, standing, dealt: VecDeque::new() })?;

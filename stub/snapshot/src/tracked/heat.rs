@@ -54,7 +54,7 @@ enum Heat {
 
 /// What to ask the kernel about a chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Way {
+pub(super) enum Query {
     /// What was written, protecting it again in the same step.
     Take,
     /// What was written; then `judge_seen` says what of it to protect. A page that will turn out
@@ -107,13 +107,13 @@ pub(super) const COLD: Chunk = Chunk {
 
 impl Chunk {
     /// What to ask for the version in the making.
-    pub(super) fn way(&self) -> Way {
+    pub(super) fn way(&self) -> Query {
         match self.heat {
-            Heat::Watched if self.may_turn() => Way::Look,
-            Heat::Watched => Way::Take,
-            Heat::Steady => Way::Look,
-            Heat::Hot if self.left > 1 => Way::Believe,
-            Heat::Hot => Way::Watch,
+            Heat::Watched if self.may_turn() => Query::Look,
+            Heat::Watched => Query::Take,
+            Heat::Steady => Query::Look,
+            Heat::Hot if self.left > 1 => Query::Believe,
+            Heat::Hot => Query::Watch,
         }
     }
 

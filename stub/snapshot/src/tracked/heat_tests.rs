@@ -11,15 +11,15 @@ fn set(pages: impl IntoIterator<Item = usize>) -> PageSet {
 
 /// One version of a program that writes `written`: what the kernel is asked, and how many pages
 /// faulted before. Plays the kernel: what is protected, and what that lets be seen.
-fn version(chunk: &mut Chunk, protected: &mut PageSet, written: PageSet) -> (Way, usize) {
+fn version(chunk: &mut Chunk, protected: &mut PageSet, written: PageSet) -> (Query, usize) {
     let faults = written.and(*protected).len();
     *protected = protected.minus(written);
     let (way, seen) = (chunk.way(), PageSet::ALL.minus(*protected));
     match way {
-        Way::Take => chunk.judge_taken(seen, PAGES),
-        Way::Believe => chunk.believed(),
-        Way::Watch => chunk.watched(),
-        Way::Look => match chunk.judge_seen(seen, PAGES) {
+        Query::Take => chunk.judge_taken(seen, PAGES),
+        Query::Believe => chunk.believed(),
+        Query::Watch => chunk.watched(),
+        Query::Look => match chunk.judge_seen(seen, PAGES) {
             Verdict::AllWritten => return (way, faults),
             Verdict::Take => {}
             Verdict::Protect(these) => {
@@ -28,7 +28,7 @@ fn version(chunk: &mut Chunk, protected: &mut PageSet, written: PageSet) -> (Way
             }
         },
     }
-    if way != Way::Believe {
+    if way != Query::Believe {
         *protected = PageSet::ALL;
     }
     let is_told = PageSet::ALL.minus(*protected).minus(chunk.unwatched()).is_empty();
@@ -71,7 +71,7 @@ fn a_set_that_moves_is_watched_and_one_of_few_pages_too() {
     }
     for _ in 0..10 {
         let (way, _) = version(&mut chunk, &mut protected, set(0..7));
-        assert_eq!(way, Way::Take);
+        assert_eq!(way, Query::Take);
     }
 }
 

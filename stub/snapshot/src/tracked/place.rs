@@ -9,13 +9,13 @@ use super::pages::PageSet;
 use crate::ledger::PAGE_BYTES;
 
 /// Bytes are counted from the page in which the region begins.
-pub(super) struct Place {
+pub(super) struct RegionSpan {
     /// Address of that page.
     base: usize,
     pub(super) span: Range<usize>,
 }
 
-impl Place {
+impl RegionSpan {
     /// For memory at address `start` whose first byte is `span.start`.
     pub(super) fn new(start: usize, span: Range<usize>) -> Self {
         Self { base: start - span.start, span }

@@ -9,7 +9,7 @@ use heliostat_abi::code::Native;
 use heliostat_base::call;
 use heliostat_base::sys::Errno;
 
-use super::{count, is_impatient, Step};
+use super::{count, is_impatient, ReceiveStep};
 use crate::net::early::{self, Stage, Taken};
 use crate::net::socket::{Receiver, Socket, Stream};
 use crate::net::{demote, end};
@@ -39,37 +39,42 @@ pub(super) fn read_on(
 
 /// What the shadow gave; `None` when the ring is next.
 #[cold]
-pub(super) fn step_early(fd: i32, socket: &Socket, stream: &Stream, taken: Taken) -> Option<Step> {
+pub(super) fn step_early(
+    fd: i32,
+    socket: &Socket,
+    stream: &Stream,
+    taken: Taken,
+) -> Option<ReceiveStep> {
     Some(match taken {
         Taken::Ring => return None,
-        Taken::Bytes(bytes) => Step::Done(bytes),
-        Taken::Nothing if socket.read_shut.load(Relaxed) => Step::End,
-        Taken::Nothing => Step::Empty(stream.clone()),
+        Taken::Bytes(bytes) => ReceiveStep::Done(bytes),
+        Taken::Nothing if socket.read_shut.load(Relaxed) => ReceiveStep::End,
+        Taken::Nothing => ReceiveStep::Empty(stream.clone()),
         Taken::End => when_ended(socket, stream),
-        Taken::Failed(errno) => Step::Failed(errno),
-        Taken::Native => Step::Follow,
-        Taken::Corrupt => demote::broken(fd, socket, stream, Step::Gone),
+        Taken::Failed(errno) => ReceiveStep::Failed(errno),
+        Taken::Native => ReceiveStep::Follow,
+        Taken::Corrupt => demote::broken(fd, socket, stream, ReceiveStep::Gone),
     })
 }
 
 /// The shadow has ended before the ring's turn came.
 #[cold]
-fn when_ended(socket: &Socket, stream: &Stream) -> Step {
+fn when_ended(socket: &Socket, stream: &Stream) -> ReceiveStep {
     if early::is_cut(socket, stream) {
         if !socket.broken.load(Acquire) {
             end::break_off(socket, libc::ECONNRESET);
         }
-        return Step::Gone;
+        return ReceiveStep::Gone;
     }
     let flags = stream.incoming.flags();
     if flags & SWITCHED != 0 {
-        return Step::Leave(Native::PeerAsked);
+        return ReceiveStep::Leave(Native::PeerAsked);
     }
     end::settle(socket, stream);
     if end::is_in_order(socket, flags) || socket.read_shut.load(Relaxed) {
-        return Step::End;
+        return ReceiveStep::End;
     }
-    Step::Gone
+    ReceiveStep::Gone
 }
 
 /// Takes what there is on a connection whose offer may still come, and counts it.
@@ -80,26 +85,28 @@ pub(super) fn step_undecided(
     half: &mut Receiver,
     buffers: &mut [IoSliceMut<'_>],
     flags: i32,
-) -> Step {
-    let Some(undecided) = &mut half.undecided else { return Step::Native };
+) -> ReceiveStep {
+    let Some(undecided) = &mut half.undecided else { return ReceiveStep::Native };
     if buffers.iter().all(|buffer| buffer.is_empty()) {
-        return Step::Done(0);
+        return ReceiveStep::Done(0);
     }
     match call::recv_many(fd, buffers, flags | libc::MSG_DONTWAIT) {
-        Ok(0) => Step::End,
+        Ok(0) => ReceiveStep::End,
         Ok(bytes) => {
             if flags & libc::MSG_PEEK == 0 {
                 undecided.taken += bytes as u64;
                 count(&mut half.received, &half.line, bytes);
             }
-            Step::Done(bytes)
+            ReceiveStep::Done(bytes)
         }
-        Err(errno @ Errno(libc::EAGAIN)) if is_impatient(socket, flags) => Step::Failed(errno),
+        Err(errno @ Errno(libc::EAGAIN)) if is_impatient(socket, flags) => {
+            ReceiveStep::Failed(errno)
+        }
         Err(Errno(libc::EAGAIN)) => {
             // Who sleeps in the kernel hears no bell: until it wakes, no offer is claimed.
             socket.sleepers.fetch_add(1, AcqRel);
-            Step::Undecided
+            ReceiveStep::Undecided
         }
-        Err(errno) => Step::Failed(errno),
+        Err(errno) => ReceiveStep::Failed(errno),
     }
 }

@@ -6,8 +6,8 @@ use heliostat_abi::code::Native;
 use heliostat_abi::node::State;
 use heliostat_base::sys::Errno;
 
-use super::{step_in_ring, Source, Step, FILE_PIECE};
-use crate::net::early::{self, Way};
+use super::{step_in_ring, SendStep, Source, FILE_PIECE};
+use crate::net::early::{self, SendPath};
 use crate::net::side_lock::{self, Half};
 use crate::net::socket::{Sender, Socket};
 
@@ -18,23 +18,23 @@ pub(super) fn step_early(
     socket: &Socket,
     half: &mut Sender,
     source: &Source<'_>,
-) -> Option<Step> {
+) -> Option<SendStep> {
     let stream = half.stream.clone()?;
     if stream.slot.channel.state() == State::Revoked {
-        return Some(Step::Leave(Native::Revoked));
+        return Some(SendStep::Leave(Native::Revoked));
     }
     // Beside another process of this end what is counted is not counted twice, nor too late.
     let Some(_shared) = side_lock::enter(socket, &stream, Half::Writing) else {
-        return Some(Step::Leave(Native::Corrupt));
+        return Some(SendStep::Leave(Native::Corrupt));
     };
-    match early::way_out(fd, socket, &stream) {
-        Way::Ring if socket.is_secret_due.load(Relaxed) => {
+    match early::send_path(fd, socket, &stream) {
+        SendPath::Ring if socket.is_secret_due.load(Relaxed) => {
             drop(_shared);
             return Some(step_first(fd, socket, half, source));
         }
-        Way::Ring => return None,
-        Way::Native => return Some(Step::Leave(Native::PeerAsked)),
-        Way::Shadow => {}
+        SendPath::Ring => return None,
+        SendPath::Native => return Some(SendStep::Leave(Native::PeerAsked)),
+        SendPath::Shadow => {}
     }
     let (wanted, answer) = match source {
         Source::Buffers(buffers, flags) => {
@@ -53,16 +53,16 @@ pub(super) fn step_early(
     Some(match answer {
         Ok(bytes) => {
             half.count_sent(bytes);
-            Step::Done(bytes)
+            SendStep::Done(bytes)
         }
-        Err(_) if full => Step::Full(stream.clone()),
-        Err(errno) => Step::Failed(errno),
+        Err(_) if full => SendStep::Full(stream.clone()),
+        Err(errno) => SendStep::Failed(errno),
     })
 }
 
 /// A client's first write into its ring. The secret goes in front of the bell, if one is rung.
 #[cold]
-fn step_first(fd: i32, socket: &Socket, half: &mut Sender, source: &Source<'_>) -> Step {
+fn step_first(fd: i32, socket: &Socket, half: &mut Sender, source: &Source<'_>) -> SendStep {
     let before = half.stream.as_ref().map_or(0, |stream| stream.outgoing.tail());
     let step = step_in_ring(fd, socket, half, source);
     if let Some(stream) = &half.stream {
