@@ -75,7 +75,7 @@ impl Behalf {
         if !self.has_begun.load(SeqCst) {
             return Ok(None);
         }
-        let wanted = Ids::of(call.house.roots.proc(), call.thread(), asks_for_real(call));
+        let wanted = Ids::of(call.supervisor.roots.proc(), call.thread(), asks_for_real(call));
         let wanted = wanted.ok_or(Errno(libc::ESRCH))?;
         // What was read is the caller's if it still waits, and stays so: only it can change it.
         call.check()?;

@@ -11,8 +11,8 @@ use heliostat_control::policy::Access;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 
 use crate::behalf;
-use crate::house::House;
 use crate::paths::{self, errno, Found, Object, Rules, Sandbox, Start, PATH_MAX};
+use crate::supervisor::Supervisor;
 
 /// What a family of calls answers.
 pub type Answer = Result<Reply, Errno>;
@@ -23,7 +23,7 @@ pub const DONE: Answer = Ok(Reply::Value(0));
 /// A call that waits for its answer.
 pub struct Call<'a> {
     /// What is shared by all calls.
-    pub house: &'a House,
+    pub supervisor: &'a Supervisor,
     /// The call as the kernel tells it.
     pub notice: Notice,
     /// Which call it is.
@@ -70,7 +70,7 @@ impl Call<'_> {
 
     /// ESRCH if the call does not wait any more: what was read before a success was the thread's.
     pub fn check(&self) -> Result<(), Errno> {
-        match self.house.listener.is_waiting(self.notice.id) {
+        match self.supervisor.listener.is_waiting(self.notice.id) {
             true => Ok(()),
             false => Err(Errno(libc::ESRCH)),
         }
@@ -104,13 +104,13 @@ impl Call<'_> {
     pub fn start(&self, descriptor: i32, path: &[u8]) -> Result<Option<Start>, Errno> {
         match path.first() {
             Some(b'/') => Ok(None),
-            _ => Start::of(&self.house.roots, self.thread(), descriptor).map(Some),
+            _ => Start::of(&self.supervisor.roots, self.thread(), descriptor).map(Some),
         }
     }
 
     /// The process that the thread belongs to.
     pub fn process(&self) -> i32 {
-        self.house.process_of(self.thread())
+        self.supervisor.process_of(self.thread())
     }
 
     /// Walks a path to its last component.
@@ -137,13 +137,13 @@ impl Call<'_> {
         last: Last,
         rules: Rules,
     ) -> Result<Found, Errno> {
-        let walk = paths::Walk::new(&self.house.roots, self.house, self.thread(), last);
+        let walk = paths::Walk::new(&self.supervisor.roots, self.supervisor, self.thread(), last);
         let found = walk.by(rules).to(start, path);
         if matches!(found, Err(Errno(libc::ENOENT))) {
             let begin = start.map_or(Some(Path::new("/")), |start| start.path.as_deref());
             if let Some(begin) = begin {
                 let whole = begin.join(OsStr::from_bytes(path));
-                self.house.note_path(self, &whole, Access::ReadOnly);
+                self.supervisor.note_path(self, &whole, Access::ReadOnly);
             }
         }
         found
@@ -177,15 +177,15 @@ impl Call<'_> {
         flags: OFlags,
         mode: Mode,
     ) -> Option<Result<OwnedFd, Errno>> {
-        let roots = &self.house.roots;
+        let roots = &self.supervisor.roots;
         let opened = paths::quick(roots, start, path, flags, mode);
         if opened.is_none() && !paths::writes(flags) && roots.lacks(path) {
-            self.house.note_path(self, Path::new(OsStr::from_bytes(path)), Access::ReadOnly);
+            self.supervisor.note_path(self, Path::new(OsStr::from_bytes(path)), Access::ReadOnly);
             return Some(Err(Errno(libc::ENOENT)));
         }
         if matches!(opened, Some(Err(Errno(libc::ENOENT)))) && roots.is_own(path) {
             // Outside there may be something.
-            self.house.note_path(self, Path::new(OsStr::from_bytes(path)), Access::ReadOnly);
+            self.supervisor.note_path(self, Path::new(OsStr::from_bytes(path)), Access::ReadOnly);
         }
         opened
     }
@@ -194,11 +194,11 @@ impl Call<'_> {
     pub fn open_found(&self, found: &Found, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
         if let Object::Descriptor { process, number } = found.object {
             let descriptor = (process, number);
-            return paths::reopen(&self.house.roots, found, descriptor, flags, mode);
+            return paths::reopen(&self.supervisor.roots, found, descriptor, flags, mode);
         }
-        let guards = !self.house.roots.guarded().is_empty();
+        let guards = !self.supervisor.roots.guarded().is_empty();
         if guards && paths::writes(flags) && found.access == Some(Access::ReadWrite) {
-            return paths::open_guarded(&self.house.roots, found, flags, mode);
+            return paths::open_guarded(&self.supervisor.roots, found, flags, mode);
         }
         let safe = match found.object {
             // Its last component may be a link of /proc's own kind.
@@ -212,7 +212,7 @@ impl Call<'_> {
             false => open(),
         };
         if matches!(opened, Err(rustix::io::Errno::NOENT)) && found.access.is_none() {
-            self.house.note_path(self, &found.path, Access::ReadOnly);
+            self.supervisor.note_path(self, &found.path, Access::ReadOnly);
         }
         opened.map_err(errno)
     }
@@ -237,7 +237,8 @@ impl Call<'_> {
         flags: i32,
     ) -> Result<(OwnedFd, Option<Found>), Errno> {
         if path.is_empty() && flags & libc::AT_EMPTY_PATH != 0 {
-            return Start::open(&self.house.roots, self.thread(), descriptor).map(|fd| (fd, None));
+            return Start::open(&self.supervisor.roots, self.thread(), descriptor)
+                .map(|fd| (fd, None));
         }
         self.look(descriptor, path, Last::unless(flags, libc::AT_SYMLINK_NOFOLLOW))
     }
@@ -248,12 +249,12 @@ impl Call<'_> {
     /// # Errors
     /// EROFS, EPERM.
     pub fn describable(&self, start: &Start, name: &Path) -> Result<(), Errno> {
-        let roots = &self.house.roots;
+        let roots = &self.supervisor.roots;
         if roots.guarded().is_empty() {
             return roots.describable(name);
         }
         let read_only = Errno(libc::EROFS);
-        let walk = paths::Walk::new(roots, self.house, self.thread(), Last::Keep);
+        let walk = paths::Walk::new(roots, self.supervisor, self.thread(), Last::Keep);
         let found = walk.to(None, name.as_os_str().as_bytes()).map_err(|_| read_only)?;
         let there = self.open_found(&found, OFlags::PATH | OFlags::NOFOLLOW, Mode::empty());
         let status = |fd: &OwnedFd| rustix::fs::fstat(fd).map(|one| (one.st_dev, one.st_ino)).ok();
@@ -266,7 +267,7 @@ impl Call<'_> {
 
     /// Bits that the process takes from the mode of new files.
     pub fn umask(&self) -> u32 {
-        self.house.umask_of(self.thread())
+        self.supervisor.umask_of(self.thread())
     }
 
     /// Argument `place` as the mode of a new file.

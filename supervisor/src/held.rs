@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use heliostat_backend_seal::interrupt;
 use heliostat_base::sync::Mutex;
 
-use crate::house::House;
 use crate::signals::Coming;
+use crate::supervisor::Supervisor;
 
 /// A call that takes longer than this holds up others no more.
 pub const TICK: Duration = Duration::from_millis(50);
@@ -67,12 +67,12 @@ impl HeldUp {
 
     /// Interrupts the threads whose callers have been killed, or have a signal to handle; when to
     /// look again, if any call is held up.
-    pub fn end_orphaned(&self, house: &House) -> Option<Duration> {
+    pub fn end_orphaned(&self, supervisor: &Supervisor) -> Option<Duration> {
         let held = self.0.lock().ok()?;
         let (mut told, mut doubtful) = (BTreeSet::new(), Vec::new());
         for ((call, thread), one) in held.iter() {
-            let (coming, process) = match house.listener.is_waiting(*call) {
-                true => house.coming(one.caller),
+            let (coming, process) = match supervisor.listener.is_waiting(*call) {
+                true => supervisor.coming(one.caller),
                 false => (Coming::Surely, 0),
             };
             match coming {

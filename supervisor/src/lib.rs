@@ -16,7 +16,6 @@ mod filter;
 #[doc(hidden)]
 pub mod foreign;
 mod held;
-mod house;
 mod identity;
 mod images;
 mod limits;
@@ -30,6 +29,7 @@ pub mod report;
 mod serve;
 mod signals;
 mod spaces;
+mod supervisor;
 mod system;
 mod trace;
 pub mod tree;
@@ -54,10 +54,10 @@ pub use spaces::are_allowed as spaces_are_allowed;
 use crate::behalf::Behalf;
 use crate::births::Births;
 use crate::filter::Fenced;
-use crate::house::House;
 use crate::memory::MemoryGroup;
 use crate::paths::View;
 use crate::spaces::{Spaces, Wanted};
+use crate::supervisor::Supervisor;
 
 /// What to seal.
 pub struct Plan<'a> {
@@ -124,7 +124,7 @@ pub struct Sealed {
     /// What `explain` reads; removed with it.
     #[allow(dead_code)]
     report: Option<report::Report>,
-    house: Arc<House>,
+    supervisor: Arc<Supervisor>,
 }
 
 /// Whether another supervisor listens to this process, so that it can get none of its own.
@@ -315,7 +315,7 @@ fn supervise(
     });
     let lines = report.as_ref().and_then(report::Report::lines);
     let refused = Arc::new(Mutex::new(refused::Refused::new(plan.tells, lines, recorder)));
-    let house = Arc::new(House {
+    let supervisor = Arc::new(Supervisor {
         listener,
         roots,
         lookups: lookups(&plan.policy, &servers, &refused),
@@ -339,8 +339,8 @@ fn supervise(
         first_umask,
         sets_umask: AtomicBool::new(false),
     });
-    serve::start(&house).map_err(SealError::Fence)?;
-    Ok(Sealed { child, report, house })
+    serve::start(&supervisor).map_err(SealError::Fence)?;
+    Ok(Sealed { child, report, supervisor })
 }
 
 /// What is traced shows all that it needs in one run.
@@ -358,8 +358,8 @@ fn lookups(policy: &Policy, servers: &str, refused: &Arc<Mutex<refused::Refused>
     let told = move |name: &str, what| {
         let Ok(mut refused) = refused.lock() else { return };
         match what {
-            net::Told::Asked(granted) => refused.name(name, granted),
-            net::Told::Has(ip) => refused.learned(name, ip),
+            net::NameEvent::Asked(granted) => refused.name(name, granted),
+            net::NameEvent::Has(ip) => refused.learned(name, ip),
         }
     };
     net::Lookups::new(policy, servers, Box::new(told))
@@ -376,21 +376,21 @@ impl Sealed {
     /// What to call when the last sealed process has ended, from any thread: removes what the
     /// supervisor made on the host.
     pub fn cleaner(&self) -> impl Fn() + Send + 'static {
-        let house = self.house.clone();
+        let supervisor = self.supervisor.clone();
         move || {
-            house.roots.remove();
-            house.group.iter().for_each(MemoryGroup::remove);
+            supervisor.roots.remove();
+            supervisor.group.iter().for_each(MemoryGroup::remove);
         }
     }
 
     /// How many different things were refused so far.
     pub fn refusals(&self) -> i32 {
-        self.house.refused.lock().map_or(0, |refused| refused.count())
+        self.supervisor.refused.lock().map_or(0, |refused| refused.count())
     }
 
     /// The policy file that the program needs, if it is traced; `command` says what was run.
     pub fn traced(&self, command: &str) -> Option<String> {
-        let all = self.house.refused.lock().ok()?;
+        let all = self.supervisor.refused.lock().ok()?;
         all.recorder().map(|recorder| recorder.to_toml(command))
     }
 }

@@ -16,10 +16,10 @@ use heliostat_base::sys::Errno;
 
 use crate::calls;
 use crate::held::{HeldUp, TICK};
-use crate::house::House;
 use crate::images;
 use crate::paths;
 use crate::signals::Coming;
+use crate::supervisor::Supervisor;
 use crate::turn::{is_busy, Answering, Turn};
 
 /// Threads with a call of their own at most. When all are waiting, the sealed program's next such
@@ -35,8 +35,8 @@ const STACK_BYTES: usize = 1 << 20;
 const RESTART: Errno = Errno(512);
 
 /// Who receives, and how it goes.
-struct Desk {
-    house: Arc<House>,
+struct Dispatcher {
+    supervisor: Arc<Supervisor>,
     turn: Turn,
     /// The last call that had to end so that others are heard.
     given_up: AtomicU64,
@@ -49,22 +49,22 @@ struct Desk {
 ///
 /// # Errors
 /// EAGAIN if there can be no thread.
-pub fn start(house: &Arc<House>) -> Result<(), Errno> {
-    let desk = Arc::new(Desk {
-        house: house.clone(),
+pub fn start(supervisor: &Arc<Supervisor>) -> Result<(), Errno> {
+    let dispatcher = Arc::new(Dispatcher {
+        supervisor: supervisor.clone(),
         turn: Turn::new(),
         given_up: AtomicU64::new(0),
         held: HeldUp::default(),
         threads: AtomicUsize::new(0),
         aside: AtomicUsize::new(0),
     });
-    if house.made.is_some() {
-        let house = house.clone();
-        spawn(move || house.made.iter().for_each(|made| made.keep(&house)))?;
+    if supervisor.made.is_some() {
+        let supervisor = supervisor.clone();
+        spawn(move || supervisor.made.iter().for_each(|made| made.keep(&supervisor)))?;
     }
-    let watched = desk.clone();
+    let watched = dispatcher.clone();
     spawn(move || watched.watch())?;
-    spawn(move || desk.receive())
+    spawn(move || dispatcher.receive())
 }
 
 fn spawn(work: impl FnOnce() + Send + 'static) -> Result<(), Errno> {
@@ -73,23 +73,23 @@ fn spawn(work: impl FnOnce() + Send + 'static) -> Result<(), Errno> {
     builder.spawn(work).map(drop).map_err(|_| Errno(libc::EAGAIN))
 }
 
-impl Desk {
+impl Dispatcher {
     /// Answers calls until none can come any more, or another thread does it.
     fn receive(self: &Arc<Self>) {
         let own = own_thread();
         let mut placement = Placement::default();
         paths::go_apart();
         loop {
-            let notice = match self.house.listener.receive() {
+            let notice = match self.supervisor.listener.receive() {
                 Ok(Some(notice)) => notice,
-                Ok(None) if self.house.listener.has_ended() => return,
+                Ok(None) if self.supervisor.listener.has_ended() => return,
                 Ok(None) => continue,
                 Err(_) => return,
             };
             let (call, caller) = (notice.id, notice.thread);
             let busy = self.turn.begin(Answering { call, thread: own, caller });
-            self.house.births.asks(notice.thread);
-            let counts = calls::bears(&notice) && self.house.births.must_count();
+            self.supervisor.births.asks(notice.thread);
+            let counts = calls::bears(&notice) && self.supervisor.births.must_count();
             match counts || calls::may_wait(&notice) {
                 true => self.answer_aside(notice),
                 false => self.answer(notice, &mut placement),
@@ -102,18 +102,18 @@ impl Desk {
     }
 
     fn answer_aside(self: &Arc<Self>, notice: Notice) {
-        let desk = self.clone();
+        let dispatcher = self.clone();
         let is_room = self.aside.fetch_add(1, SeqCst) < ASIDE_MAX;
         let work = move || {
             let own = own_thread();
-            desk.held.insert(notice.id, own, notice.thread);
-            desk.answer(notice, &mut Placement::default());
-            desk.held.remove(notice.id, own);
-            desk.aside.fetch_sub(1, SeqCst);
+            dispatcher.held.insert(notice.id, own, notice.thread);
+            dispatcher.answer(notice, &mut Placement::default());
+            dispatcher.held.remove(notice.id, own);
+            dispatcher.aside.fetch_sub(1, SeqCst);
         };
         if !is_room || spawn(work).is_err() {
             self.aside.fetch_sub(1, SeqCst);
-            let _ = self.house.listener.answer(notice.id, Reply::Fail(Errno(libc::EAGAIN)));
+            let _ = self.supervisor.listener.answer(notice.id, Reply::Fail(Errno(libc::EAGAIN)));
         }
     }
 
@@ -129,13 +129,13 @@ impl Desk {
                 (true, true) if relieved == Some(now) => {}
                 (true, true) => relieved = self.relieve(now).then_some(now),
                 (true, false) => {
-                    self.turn.sleep_until_busy(now, || self.held.end_orphaned(&self.house));
+                    self.turn.sleep_until_busy(now, || self.held.end_orphaned(&self.supervisor));
                 }
                 _ => {}
             }
             if Instant::now() >= next_look {
                 next_look =
-                    Instant::now() + self.held.end_orphaned(&self.house).unwrap_or_default();
+                    Instant::now() + self.held.end_orphaned(&self.supervisor).unwrap_or_default();
             }
             before = self.turn.count();
         }
@@ -144,8 +144,8 @@ impl Desk {
     /// Whether another thread comes to receive.
     fn relieve(self: &Arc<Self>, now: u64) -> bool {
         let is_room = self.threads.load(SeqCst) < THREADS_MAX;
-        let desk = self.clone();
-        if is_room && spawn(move || desk.stand_in(now)).is_ok() {
+        let dispatcher = self.clone();
+        if is_room && spawn(move || dispatcher.stand_in(now)).is_ok() {
             return true;
         }
         // Nobody is left to receive: the call that holds everything up fails with EINTR.
@@ -167,9 +167,9 @@ impl Desk {
     }
 
     fn answer(&self, notice: Notice, placement: &mut Placement) {
-        let (listener, reply) = (&self.house.listener, self.reply(notice));
+        let (listener, reply) = (&self.supervisor.listener, self.reply(notice));
         // Whoever does not wait any more has been killed, and needs no answer.
-        let _: Result<(), Errno> = match self.house.places_itself.load(Relaxed) {
+        let _: Result<(), Errno> = match self.supervisor.places_itself.load(Relaxed) {
             true => listener.answer(notice.id, reply),
             false => listener.answer_placed(&notice, reply, placement),
         };
@@ -178,10 +178,10 @@ impl Desk {
     fn reply(&self, notice: Notice) -> Reply {
         loop {
             // Nothing here panics. If it did, the caller would wait for ever.
-            let answer = catch_unwind(AssertUnwindSafe(|| calls::answer(&self.house, notice)));
+            let answer = catch_unwind(AssertUnwindSafe(|| calls::answer(&self.supervisor, notice)));
             match answer.unwrap_or(Err(Errno(libc::EIO))) {
                 Ok(reply) => return reply,
-                Err(Errno(libc::EINTR)) => match self.house.coming(notice.thread).0 {
+                Err(Errno(libc::EINTR)) => match self.supervisor.coming(notice.thread).0 {
                     // The kernel makes the call anew after the handler, or not, as the program
                     // has asked for.
                     Coming::Surely => return self.interrupted(notice, RESTART),
@@ -196,12 +196,12 @@ impl Desk {
 
     /// The answer of a call that a signal ends while it waits for somebody.
     fn interrupted(&self, notice: Notice, error: Errno) -> Reply {
-        images::waits(&self.house, notice);
+        images::waits(&self.supervisor, notice);
         Reply::Fail(error)
     }
 
     /// Whether a call that was interrupted for nothing is to be made again.
     fn goes_on(&self, call: u64) -> bool {
-        self.given_up.load(SeqCst) != call && self.house.listener.is_waiting(call)
+        self.given_up.load(SeqCst) != call && self.supervisor.listener.is_waiting(call)
     }
 }

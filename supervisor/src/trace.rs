@@ -64,8 +64,8 @@ fn note_path(call: &Call<'_>, path: &Path, what: Use) {
 fn ask(call: &Call<'_>, ask: Ask<'_>) {
     let (Ask::Path(path, _) | Ask::Folder(path)) = ask else { return };
     // Of these, what a program may have is settled without grants.
-    if !path.starts_with("/proc") && !is_temporary(path, call.house.begun) {
-        call.house.note_ask(call, ask, true);
+    if !path.starts_with("/proc") && !is_temporary(path, call.supervisor.begun) {
+        call.supervisor.note_ask(call, ask, true);
     }
 }
 
@@ -92,7 +92,9 @@ fn host_path(call: &Call<'_>, descriptor: i32, path: &[u8]) -> Option<PathBuf> {
     }
     let whole = match path.is_absolute() {
         true => path.to_owned(),
-        false => Start::of(&call.house.roots, call.thread(), descriptor).ok()?.path?.join(path),
+        false => {
+            Start::of(&call.supervisor.roots, call.thread(), descriptor).ok()?.path?.join(path)
+        }
     };
     // A name that ends in ".." has no folder of its own.
     let is_plain = !matches!(whole.components().next_back(), Some(Component::ParentDir));

@@ -48,8 +48,8 @@ impl Tracked {
         let mut found: Vec<(Query, Range<usize>)> = Vec::new();
         for (chunk, it) in self.chunks.iter().enumerate() {
             match found.last_mut() {
-                Some((way, chunks)) if *way == it.way() => chunks.end = chunk + 1,
-                _ => found.push((it.way(), chunk..chunk + 1)),
+                Some((way, chunks)) if *way == it.query() => chunks.end = chunk + 1,
+                _ => found.push((it.query(), chunk..chunk + 1)),
             }
         }
         found.retain(|(_, chunks)| !self.place.pages_of(chunks.clone()).is_empty());

@@ -24,7 +24,7 @@ fn changeable(call: &Call<'_>, descriptor: i32, path: &[u8], last: Last) -> Resu
     let fd = call.open_found(&found, OFlags::PATH | OFlags::NOFOLLOW, Mode::empty())?;
     let granted = found.writable().and_then(|()| describable(call, &found, &fd));
     if let Err(error) = granted {
-        call.house.note_path(call, &found.path, Access::ReadWrite);
+        call.supervisor.note_path(call, &found.path, Access::ReadWrite);
         return Err(error);
     }
     call.check()?;
@@ -34,16 +34,16 @@ fn changeable(call: &Call<'_>, descriptor: i32, path: &[u8], last: Last) -> Resu
 /// Whether the end of a walk may be described anew. What has no name is judged by its descriptor.
 fn describable(call: &Call<'_>, found: &Found, fd: &OwnedFd) -> Result<(), Errno> {
     match found.object {
-        _ if call.house.roots.guarded().has(fd) => Err(Errno(libc::EROFS)),
+        _ if call.supervisor.roots.guarded().has(fd) => Err(Errno(libc::EROFS)),
         Object::Descriptor { .. } => Ok(()),
-        _ => call.house.roots.describable(&found.path),
+        _ => call.supervisor.roots.describable(&found.path),
     }
 }
 
 /// What a descriptor of the thread's stands for, if it may be changed. A descriptor for reading
 /// is enough for the kernel, and so not for us: the file's grant decides.
 fn own(call: &Call<'_>, number: i32) -> Result<OwnedFd, Errno> {
-    let roots = &call.house.roots;
+    let roots = &call.supervisor.roots;
     let start = match number {
         libc::AT_FDCWD => Start::of(roots, call.thread(), number)?,
         // What is judged is the copy that is used: another thread may put another file there.
@@ -57,7 +57,7 @@ fn own(call: &Call<'_>, number: i32) -> Result<OwnedFd, Errno> {
         None => Err(Errno(libc::EROFS)),
     };
     if let Err(error) = allowed {
-        call.house.note_call(call, "the descriptor's file is not granted for writing");
+        call.supervisor.note_call(call, "the descriptor's file is not granted for writing");
         return Err(error);
     }
     call.check()?;
@@ -68,7 +68,8 @@ fn own(call: &Call<'_>, number: i32) -> Result<OwnedFd, Errno> {
 /// name, all could be done.
 fn own_opened(call: &Call<'_>, number: i32) -> Result<OwnedFd, Errno> {
     let fd = own(call, number)?;
-    match paths::rights(&call.house.roots, &fd, (call.thread(), number)).contains(OFlags::PATH) {
+    match paths::rights(&call.supervisor.roots, &fd, (call.thread(), number)).contains(OFlags::PATH)
+    {
         true => Err(Errno(libc::EBADF)),
         false => Ok(fd),
     }
@@ -140,7 +141,7 @@ pub fn truncate(call: &Call<'_>) -> Answer {
     let fd = call.open_found(&found, OFlags::PATH | OFlags::NOFOLLOW, Mode::empty())?;
     // Says first what is wrong with the file itself.
     found.writable()?;
-    if call.house.roots.guarded().has(&fd) {
+    if call.supervisor.roots.guarded().has(&fd) {
         return Err(Errno(libc::EROFS));
     }
     call.check()?;
@@ -238,8 +239,8 @@ pub fn set_extended(call: &Call<'_>) -> Answer {
         return Err(Errno(libc::E2BIG));
     }
     let is_list = name.starts_with(ACCESS_LISTS);
-    if call.house.fenced.bounds && is_list && length > ACCESS_LIST_BYTES_MAX {
-        call.house.note_call(call, "longer access lists than memory that is limited allows");
+    if call.supervisor.fenced.bounds && is_list && length > ACCESS_LIST_BYTES_MAX {
+        call.supervisor.note_call(call, "longer access lists than memory that is limited allows");
         return Err(Errno(libc::ENOSPC));
     }
     let mut value = vec![0; length];
@@ -264,7 +265,7 @@ pub fn get_extended(call: &Call<'_>) -> Answer {
     let lists = matches!(call.number, Sysno::listxattr | Sysno::llistxattr);
     let (value_at, room) = if lists { (1, call.word(2)) } else { (2, call.word(3)) };
     let (fd, _) = call.look(libc::AT_FDCWD, &call.path(0)?, last)?;
-    if call.house.roots.is_looked_at(&fd) {
+    if call.supervisor.roots.is_looked_at(&fd) {
         // What is in them is not only about the file.
         return Err(Errno(libc::EOPNOTSUPP));
     }

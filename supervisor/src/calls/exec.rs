@@ -24,11 +24,11 @@ pub fn exec(call: &Call<'_>, descriptor: i32, place: usize, flags: i32) -> Answe
         FileType::Symlink => return Err(Errno(libc::ELOOP)),
         _ => return Err(Errno(libc::EACCES)),
     }
-    if call.house.roots.is_looked_at(&fd) {
+    if call.supervisor.roots.is_looked_at(&fd) {
         return Err(Errno(libc::EACCES));
     }
     status::access(&fd, libc::X_OK, true)?;
-    call.house.images.begins(call, &found);
+    call.supervisor.images.begins(call, &found);
     Ok(Reply::Continue)
 }
 

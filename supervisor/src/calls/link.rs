@@ -39,7 +39,7 @@ pub fn link(call: &Call<'_>, from: (i32, usize), to: (i32, usize), flags: i32) -
         let target = creatable(call, to.0, &new)?;
         return link_nameless(
             call,
-            paths::copied(&call.house.roots, &found, (process, number))?,
+            paths::copied(&call.supervisor.roots, &found, (process, number))?,
             &target,
         );
     }
@@ -50,7 +50,7 @@ pub fn link(call: &Call<'_>, from: (i32, usize), to: (i32, usize), flags: i32) -
     not_there(&target)?;
     target.writable()?;
     found.writable().map_err(|_| Errno(libc::EXDEV))?;
-    call.house.roots.describable(&found.path).map_err(|_| Errno(libc::EXDEV))?;
+    call.supervisor.roots.describable(&found.path).map_err(|_| Errno(libc::EXDEV))?;
     call.check()?;
     let (folder, name) = (&found.folder, found.name.as_c_str());
     let flags = AtFlags::empty();
@@ -64,9 +64,9 @@ fn link_nameless(call: &Call<'_>, fd: OwnedFd, target: &Found) -> Answer {
     target.writable()?;
     // Judged anew: it is this copy that gets a name, and what has one, here or outside, is not
     // the program's to name.
-    let held = Start::from(&call.house.roots, fd);
+    let held = Start::from(&call.supervisor.roots, fd);
     let is_nameless = held.path.is_none() && !held.is_hidden;
-    if !is_nameless || !call.house.roots.may_change_removed(&held.fd) {
+    if !is_nameless || !call.supervisor.roots.may_change_removed(&held.fd) {
         return Err(Errno(libc::EXDEV));
     }
     call.check()?;
@@ -80,10 +80,10 @@ fn link_nameless(call: &Call<'_>, fd: OwnedFd, target: &Found) -> Answer {
 /// A descriptor's own file gets a further name, as with the capability for it that the
 /// supervisor may have and sealed programs do not (CAP_DAC_READ_SEARCH).
 fn link_own(call: &Call<'_>, descriptor: i32, folder: i32, new: &[u8]) -> Answer {
-    let start = Start::of(&call.house.roots, call.thread(), descriptor)?;
+    let start = Start::of(&call.supervisor.roots, call.thread(), descriptor)?;
     let target = creatable(call, folder, new)?;
     let Some(path) = start.path.clone() else {
-        let copy = paths::copy(&call.house.roots, call.thread(), descriptor)?;
+        let copy = paths::copy(&call.supervisor.roots, call.thread(), descriptor)?;
         return link_nameless(call, copy, &target);
     };
     not_there(&target)?;

@@ -19,7 +19,7 @@ pub fn stat(call: &Call<'_>, descriptor: i32, place: usize, flags: i32) -> Answe
     }
     let path = call.path_or_none(place, flags)?;
     let found = match path.is_empty() && flags & libc::AT_EMPTY_PATH != 0 {
-        true => Start::stat(&call.house.roots, call.thread(), descriptor)?,
+        true => Start::stat(&call.supervisor.roots, call.thread(), descriptor)?,
         false => {
             let last = Last::unless(flags, libc::AT_SYMLINK_NOFOLLOW);
             status::stat(&call.look(descriptor, &path, last)?.0)?
@@ -31,7 +31,7 @@ pub fn stat(call: &Call<'_>, descriptor: i32, place: usize, flags: i32) -> Answe
 
 /// fstat(2), where the kernel itself would not say whose a file is.
 pub fn fstat(call: &Call<'_>) -> Answer {
-    call.write(1, &Start::stat(&call.house.roots, call.thread(), call.int(0))?)?;
+    call.write(1, &Start::stat(&call.supervisor.roots, call.thread(), call.int(0))?)?;
     DONE
 }
 
@@ -105,7 +105,7 @@ pub fn readlink(call: &Call<'_>, descriptor: i32, place: usize) -> Answer {
     let path = call.path(place)?;
     let text = match path.is_empty() {
         true => {
-            let start = Start::of(&call.house.roots, call.thread(), descriptor)?;
+            let start = Start::of(&call.supervisor.roots, call.thread(), descriptor)?;
             // A race for a descriptor by path only wins the status of what lies outside.
             if start.is_hidden {
                 return Err(Errno(libc::EACCES));
@@ -124,10 +124,12 @@ pub fn readlink(call: &Call<'_>, descriptor: i32, place: usize) -> Answer {
 pub fn getcwd(call: &Call<'_>) -> Answer {
     use std::os::unix::ffi::OsStrExt;
     let link = format!("{}/cwd", call.thread());
-    let text = rustix::fs::readlinkat(call.house.roots.proc(), link, Vec::with_capacity(256));
+    let text = rustix::fs::readlinkat(call.supervisor.roots.proc(), link, Vec::with_capacity(256));
     let host = text.map(std::ffi::CString::into_bytes).unwrap_or_default();
     let host = std::path::Path::new(std::ffi::OsStr::from_bytes(&host));
-    let Some(name) = call.house.roots.name_in_skeleton(host) else { return Ok(Reply::Continue) };
+    let Some(name) = call.supervisor.roots.name_in_skeleton(host) else {
+        return Ok(Reply::Continue);
+    };
     let mut text = name.as_os_str().as_bytes().to_vec();
     text.push(0);
     if text.len() as u64 > call.word(1) {
@@ -151,7 +153,7 @@ fn text_at(call: &Call<'_>, descriptor: i32, path: &[u8]) -> Result<Vec<u8>, Err
 fn of_program(call: &Call<'_>, found: &Found) -> Option<Vec<u8>> {
     let below = found.path.strip_prefix("/proc").ok()?;
     let names: Vec<&str> = below.iter().map(|name| name.to_str()).collect::<Option<_>>()?;
-    let (sandbox, thread) = (call.house as &dyn crate::paths::Sandbox, call.thread());
+    let (sandbox, thread) = (call.supervisor as &dyn crate::paths::Sandbox, call.thread());
     let mut caller = crate::paths::Caller { sandbox, thread, process: None };
     crate::paths::link_of_proc(&mut caller, &names).map(String::into_bytes)
 }
@@ -163,7 +165,7 @@ fn visible(call: &Call<'_>, text: Vec<u8>) -> Vec<u8> {
         return text;
     }
     let host = std::path::PathBuf::from(std::ffi::OsString::from_vec(text));
-    match call.house.roots.name_of(&host) {
+    match call.supervisor.roots.name_of(&host) {
         Some(name) => name.as_os_str().as_bytes().to_vec(),
         None => host.as_os_str().as_bytes().to_vec(),
     }

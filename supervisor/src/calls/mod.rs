@@ -15,23 +15,23 @@ use heliostat_backend_seal::Notice;
 use heliostat_base::sys::{Errno, Sysno};
 
 use crate::call::{Answer, Call};
-use crate::house::House;
 use crate::net;
+use crate::supervisor::Supervisor;
 use crate::trace;
 
 pub use name::changeable;
 
 /// The answer to a call.
-pub fn answer(house: &House, notice: Notice) -> Answer {
+pub fn answer(supervisor: &Supervisor, notice: Notice) -> Answer {
     let Some(number) = Sysno::new(notice.number as usize) else {
         return Err(Errno(libc::ENOSYS));
     };
-    let call = Call { house, notice, number };
-    house.images.asks(&call);
-    if house.is_traced {
+    let call = Call { supervisor, notice, number };
+    supervisor.images.asks(&call);
+    if supervisor.is_traced {
         trace::note(&call);
     }
-    let _acting = match &house.behalf {
+    let _acting = match &supervisor.behalf {
         Some(behalf) => behalf.take(&call)?,
         None => None,
     };

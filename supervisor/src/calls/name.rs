@@ -11,7 +11,7 @@ use crate::paths::{self, errno, Found, Object};
 /// The end of a walk whose name is to be made, removed or moved.
 pub fn changeable(call: &Call<'_>, descriptor: i32, path: &[u8]) -> Result<Found, Errno> {
     let start = call.start(descriptor, path)?;
-    let quick = paths::quick_parent(&call.house.roots, start.as_ref(), path);
+    let quick = paths::quick_parent(&call.supervisor.roots, start.as_ref(), path);
     let found = match quick {
         Some(found) => found?,
         None => call.find_from(start.as_ref(), path, Last::Name)?,
@@ -19,7 +19,7 @@ pub fn changeable(call: &Call<'_>, descriptor: i32, path: &[u8]) -> Result<Found
     if found.writable().is_err() {
         // Names are the folder's.
         let folder = found.path.parent().unwrap_or(&found.path);
-        call.house.note_path(call, folder, Access::ReadWrite);
+        call.supervisor.note_path(call, folder, Access::ReadWrite);
     }
     Ok(found)
 }
@@ -79,7 +79,7 @@ pub fn creatable(call: &Call<'_>, descriptor: i32, path: &[u8]) -> Result<Found,
 /// EBUSY for what is, or holds, the root of a grant: it would be moved out of what decides
 /// about it, as a mount would be.
 pub fn free_to_move(call: &Call<'_>, found: &Found) -> Result<(), Errno> {
-    let roots = call.house.roots.all();
+    let roots = call.supervisor.roots.all();
     match roots.iter().any(|root| root.path.starts_with(&found.path)) {
         true => Err(Errno(libc::EBUSY)),
         false => Ok(()),
@@ -137,7 +137,7 @@ fn no_device(call: &Call<'_>, found: &Found) -> Errno {
     if let Err(error) = status::access(&found.folder, libc::W_OK | libc::X_OK, true) {
         return error;
     }
-    call.house.note_call(call, "devices are not made by sealed programs");
+    call.supervisor.note_call(call, "devices are not made by sealed programs");
     Errno(libc::EPERM)
 }
 

@@ -89,14 +89,14 @@ pub fn opened_by(
 /// Whether /dev/tty is the same for the caller as for this process, which opens it: a program may
 /// have left its session.
 fn has_this_terminal(call: &Call<'_>) -> bool {
-    tree::terminal_of(call.thread()) == tree::terminal_of(call.house.own)
+    tree::terminal_of(call.thread()) == tree::terminal_of(call.supervisor.own)
 }
 
 /// Whether all descriptors that the process may have are in use.
 fn has_no_number_left(call: &Call<'_>) -> bool {
     // The length of that directory is the number of its entries (proc(5), Linux 6.2).
     let folder = format!("{}/fd", call.thread());
-    let proc = call.house.roots.proc();
+    let proc = call.supervisor.roots.proc();
     let found = as_supervisor(|| rustix::fs::statat(proc, folder, AtFlags::empty()));
     let limit = heliostat_backend_seal::descriptors_max(call.thread());
     found.is_ok_and(|found| limit.is_some_and(|limit| found.st_size as u64 >= limit))
@@ -117,7 +117,7 @@ pub fn given(call: &Call<'_>, fd: OwnedFd, flags: OFlags) -> Answer {
 /// a race could win is a name's status, and no content. Programs with threads get a descriptor for
 /// reading instead, of files and directories, and so does openat2(2), whose flags lie in memory too.
 fn by_path(call: &Call<'_>, fd: &OwnedFd, closes_on_exec: bool) -> Answer {
-    if call.number != Sysno::openat2 && call.house.is_alone(call.thread()) {
+    if call.number != Sysno::openat2 && call.supervisor.is_alone(call.thread()) {
         call.check()?;
         return Ok(Reply::Continue);
     }
@@ -126,7 +126,7 @@ fn by_path(call: &Call<'_>, fd: &OwnedFd, closes_on_exec: bool) -> Answer {
         FileType::RegularFile | FileType::Directory => {}
         _ => return Err(Errno(libc::EACCES)),
     }
-    if call.house.roots.is_looked_at(fd) {
+    if call.supervisor.roots.is_looked_at(fd) {
         return Err(Errno(libc::EACCES));
     }
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -202,7 +202,7 @@ fn unreadable(call: &Call<'_>, found: &Found, flags: OFlags) -> Errno {
     match is_there {
         true if makes && flags.contains(OFlags::EXCL) => Errno(libc::EEXIST),
         true => {
-            call.house.note_path(call, &found.path, Access::ReadOnly);
+            call.supervisor.note_path(call, &found.path, Access::ReadOnly);
             Errno(libc::EACCES)
         }
         false => Errno(if makes { libc::EROFS } else { libc::ENOENT }),
@@ -213,7 +213,7 @@ fn unreadable(call: &Call<'_>, found: &Found, flags: OFlags) -> Errno {
 fn note_unwritable(call: &Call<'_>, found: &Found) {
     let is_there = found.path.symlink_metadata().is_ok();
     let folder = found.path.parent().filter(|_| !is_there);
-    call.house.note_path(call, folder.unwrap_or(&found.path), Access::ReadWrite);
+    call.supervisor.note_path(call, folder.unwrap_or(&found.path), Access::ReadWrite);
 }
 
 /// What a read-only mount answers: an existing file is opened for reading although the flags

@@ -61,7 +61,7 @@ fn leads_to_part(roots: &Roots, start: &Start, path: &[u8], resolve: ResolveFlag
 
 /// Below one directory: the kernel keeps it there, and all that is there is granted.
 fn scoped(call: &Call<'_>, path: &[u8], how: &How) -> Answer {
-    let roots = &call.house.roots;
+    let roots = &call.supervisor.roots;
     let start = Start::of(roots, call.thread(), call.int(0))?;
     let root = start.path.as_deref().and_then(|path| roots.deciding(path));
     // Where no grant holds all that lies below there are only names that lead to grants, and
@@ -75,7 +75,7 @@ fn scoped(call: &Call<'_>, path: &[u8], how: &How) -> Answer {
     }
     if paths::writes(flags) && (root.access != Access::ReadWrite || root.is_mixed) {
         if root.access != Access::ReadWrite {
-            call.house.note_path(call, &root.path, Access::ReadWrite);
+            call.supervisor.note_path(call, &root.path, Access::ReadWrite);
         }
         return Err(Errno(libc::EROFS));
     }

@@ -31,7 +31,7 @@ pub fn refuse(call: &Call<'_>) -> Answer {
     if let Some(answer) = identity(call) {
         return answer;
     }
-    call.house.note_call(call, "not for sealed programs");
+    call.supervisor.note_call(call, "not for sealed programs");
     Err(Errno(if ABSENT.contains(&call.number) { libc::ENOSYS } else { libc::EPERM }))
 }
 
@@ -49,22 +49,22 @@ fn identity(call: &Call<'_>) -> Option<Answer> {
         _ => return None,
     };
     let mut ids = (0..count).map(|place| call.int(place) as u32);
-    if call.house.fenced.hides_users {
+    if call.supervisor.fenced.hides_users {
         return Some(of_namespace(ids, what));
     }
-    let refused = match &call.house.identities {
+    let refused = match &call.supervisor.identities {
         None => ids.next(),
         Some(named) if what == "user" => ids.find(|id| !named.has_user(*id)),
         Some(named) => ids.find(|id| !named.has_group(*id)),
     };
     let Some(id) = refused else {
-        call.house.note_users(call, what == "user", count);
-        call.house.behalf.iter().for_each(Behalf::begins);
+        call.supervisor.note_users(call, what == "user", count);
+        call.supervisor.behalf.iter().for_each(Behalf::begins);
         return Some(Ok(Reply::Continue));
     };
-    call.house.note_call(call, &format!("to become {what} {id}: no user that --user names"));
-    call.house.tell_of_identity();
-    Some(match call.house.identities {
+    call.supervisor.note_call(call, &format!("to become {what} {id}: no user that --user names"));
+    call.supervisor.tell_of_identity();
+    Some(match call.supervisor.identities {
         None => Ok(Reply::Continue),
         Some(_) => Err(Errno(libc::EPERM)),
     })
@@ -85,10 +85,10 @@ fn of_namespace(mut ids: impl Iterator<Item = u32>, what: &str) -> Answer {
 
 fn request(call: &Call<'_>) -> Answer {
     let request = call.word(1) as u32;
-    if request == libc::FIOASYNC as u32 && call.house.fenced.signals {
+    if request == libc::FIOASYNC as u32 && call.supervisor.fenced.signals {
         return Ok(Reply::Continue);
     }
     let types = [libc::TIOCSTI as u32, libc::TIOCLINUX as u32];
-    call.house.note_call(call, &format!("request {request:#x} of a descriptor"));
+    call.supervisor.note_call(call, &format!("request {request:#x} of a descriptor"));
     Err(Errno(if types.contains(&request) { libc::EPERM } else { libc::ENOTTY }))
 }

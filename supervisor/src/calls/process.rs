@@ -56,7 +56,7 @@ pub fn answer(call: &Call<'_>) -> Option<Answer> {
 /// other process can become the target but one that takes the number in that very moment.
 fn of_sealed(call: &Call<'_>, process: i32) -> Answer {
     // Numbers below zero name no process, and the kernel says what it thinks of them.
-    match process <= 0 || call.house.holds(process) {
+    match process <= 0 || call.supervisor.holds(process) {
         true => Ok(Reply::Continue),
         false => Err(Errno(libc::ESRCH)),
     }
@@ -66,7 +66,7 @@ fn of_sealed(call: &Call<'_>, process: i32) -> Answer {
 /// are, and what is set stays.
 fn cores(call: &Call<'_>, thread: i32) -> Answer {
     if thread != call.thread() {
-        call.house.places_itself.store(true, Relaxed);
+        call.supervisor.places_itself.store(true, Relaxed);
     }
     of_sealed(call, thread)
 }
@@ -74,7 +74,7 @@ fn cores(call: &Call<'_>, thread: i32) -> Answer {
 /// umask(2). From now on each process is asked for its mask; before the kernel sets this one, so
 /// that no file is made with the old one.
 fn umask(call: &Call<'_>) -> Answer {
-    call.house.sets_umask.store(true, Relaxed);
+    call.supervisor.sets_umask.store(true, Relaxed);
     Ok(Reply::Continue)
 }
 
@@ -84,7 +84,7 @@ fn limit(call: &Call<'_>) -> Answer {
     if call.int(1) as u32 != libc::RLIMIT_CORE || new == 0 {
         return of_sealed(call, call.int(0));
     }
-    if call.int(0) != 0 && !call.house.holds(call.int(0)) {
+    if call.int(0) != 0 && !call.supervisor.holds(call.int(0)) {
         return Err(Errno(libc::ESRCH));
     }
     core_limit(call, new)?;
@@ -108,10 +108,10 @@ fn core_limit(call: &Call<'_>, at: u64) -> Answer {
 
 /// Where the kernel does not fence signals: to one sealed process only, never to groups.
 fn signal(call: &Call<'_>, process: i32) -> Answer {
-    match process > 0 && call.house.holds(process) {
+    match process > 0 && call.supervisor.holds(process) {
         true => Ok(Reply::Continue),
         false => {
-            call.house.note_call(call, "signals to processes that are not sealed");
+            call.supervisor.note_call(call, "signals to processes that are not sealed");
             Err(Errno(if process > 0 { libc::ESRCH } else { libc::EPERM }))
         }
     }
@@ -120,21 +120,21 @@ fn signal(call: &Call<'_>, process: i32) -> Answer {
 /// A new process: none once the program is to end.
 fn birth(call: &Call<'_>) -> Answer {
     if call.number == Sysno::clone && call.word(0) as u32 & NAMESPACES != 0 {
-        call.house.note_call(call, "namespaces of its own");
+        call.supervisor.note_call(call, "namespaces of its own");
         return Err(Errno(libc::EPERM));
     }
     let (files, thread) = (libc::CLONE_FILES as u32, libc::CLONE_THREAD as u32);
     if call.number == Sysno::clone && call.word(0) as u32 & (files | thread) == files {
-        call.house.uncharged.shares_descriptors();
+        call.supervisor.uncharged.shares_descriptors();
     }
     if tree::is_ending() {
         return Err(Errno(libc::EAGAIN));
     }
-    if call.house.made.is_some() {
+    if call.supervisor.made.is_some() {
         note_sharing(call);
     }
-    if !call.house.births.take_one(call.house.roots.proc(), call.thread()) {
-        call.house.note_call(call, "more processes and threads than the policy's limit");
+    if !call.supervisor.births.take_one(call.supervisor.roots.proc(), call.thread()) {
+        call.supervisor.note_call(call, "more processes and threads than the policy's limit");
         return Err(Errno(libc::EAGAIN));
     }
     Ok(Reply::Continue)
@@ -143,7 +143,7 @@ fn birth(call: &Call<'_>) -> Answer {
 /// Takes down that a new process will share its parent's table of descriptors or memory. With
 /// vfork(2) the parent waits, unless the child leaves a thread of its own behind.
 fn note_sharing(call: &Call<'_>) {
-    let house = call.house;
+    let supervisor = call.supervisor;
     let flags = match call.number {
         Sysno::clone => call.int(0),
         Sysno::vfork => libc::CLONE_VM | libc::CLONE_VFORK,
@@ -151,11 +151,11 @@ fn note_sharing(call: &Call<'_>) {
     };
     let has = |flag| flags & flag != 0;
     let stays = match has(libc::CLONE_THREAD) {
-        true => births::is_lent(house.roots.proc(), call.thread()),
+        true => births::is_lent(supervisor.roots.proc(), call.thread()),
         false => has(libc::CLONE_FILES) || (has(libc::CLONE_VM) && !has(libc::CLONE_VFORK)),
     };
     if stays {
-        house.shares.store(true, Relaxed);
+        supervisor.shares.store(true, Relaxed);
     }
 }
 
@@ -184,16 +184,16 @@ fn groups(call: &Call<'_>) -> Answer {
     let number = |bytes: &[u8]| bytes.try_into().map_or(0, u32::from_ne_bytes);
     let mut wanted: Vec<u32> = bytes.chunks_exact(size_of::<u32>()).map(number).collect();
     wanted.sort_unstable();
-    if let Some(named) = &call.house.identities {
+    if let Some(named) = &call.supervisor.identities {
         // The list lies in memory, which a second thread could change.
         let is_named = wanted.iter().all(|group| named.has_group(*group));
-        let may = is_named && call.house.is_alone(call.thread());
-        call.house.behalf.iter().for_each(Behalf::begins);
+        let may = is_named && call.supervisor.is_alone(call.thread());
+        call.supervisor.behalf.iter().for_each(Behalf::begins);
         return if may { Ok(Reply::Continue) } else { Err(Errno(libc::EPERM)) };
     }
     // A server that root starts asks for what it has already; who never could is told so.
     let is_root = rustix::process::geteuid().is_root();
-    match is_root && wanted == call.house.groups_of(call.thread()) {
+    match is_root && wanted == call.supervisor.groups_of(call.thread()) {
         true => DONE,
         false => Ok(Reply::Continue),
     }
@@ -201,7 +201,7 @@ fn groups(call: &Call<'_>) -> Answer {
 
 /// getgroups(2), where the kernel itself shows others than the first as nobody.
 fn known_groups(call: &Call<'_>) -> Answer {
-    let (groups, room) = (call.house.groups_of(call.thread()), call.int(0));
+    let (groups, room) = (call.supervisor.groups_of(call.thread()), call.int(0));
     let is_asked = room != 0;
     if room < 0 || is_asked && groups.len() > room as usize {
         return Err(Errno(libc::EINVAL));
@@ -218,7 +218,7 @@ fn option(call: &Call<'_>) -> Answer {
         // Would hide the program from its supervisor, and from nobody else.
         libc::PR_SET_DUMPABLE => DONE,
         // What a worker has become it remains: no right to change ids outlives the change.
-        libc::PR_SET_KEEPCAPS if call.house.identities.is_some() => DONE,
+        libc::PR_SET_KEEPCAPS if call.supervisor.identities.is_some() => DONE,
         libc::PR_SET_SECCOMP
         | libc::PR_SET_KEEPCAPS
         | libc::PR_SET_SECUREBITS
@@ -236,7 +236,7 @@ fn option(call: &Call<'_>) -> Answer {
 fn descriptor(call: &Call<'_>) -> Answer {
     match call.int(1) {
         libc::F_SETLK | libc::F_SETLKW | libc::F_OFD_SETLK | libc::F_OFD_SETLKW => lock(call),
-        libc::F_SETOWN | SET_SIGNAL | SET_OWNER | GET_OWNER if call.house.fenced.signals => {
+        libc::F_SETOWN | SET_SIGNAL | SET_OWNER | GET_OWNER if call.supervisor.fenced.signals => {
             Ok(Reply::Continue)
         }
         // The flags are in a register: what is judged is what the kernel goes on with.
@@ -248,11 +248,14 @@ fn descriptor(call: &Call<'_>) -> Answer {
 
 /// A lock of a range of a file, where they are counted. The kernel makes it.
 fn lock(call: &Call<'_>) -> Answer {
-    let house = call.house;
-    match house.uncharged.may_lock(house.roots.proc(), |process| house.holds(process)) {
+    let supervisor = call.supervisor;
+    match supervisor
+        .uncharged
+        .may_lock(supervisor.roots.proc(), |process| supervisor.holds(process))
+    {
         true => Ok(Reply::Continue),
         false => {
-            house.note_call(call, "more locks of files than memory that is limited allows");
+            supervisor.note_call(call, "more locks of files than memory that is limited allows");
             Err(Errno(libc::ENOLCK))
         }
     }
@@ -260,10 +263,11 @@ fn lock(call: &Call<'_>) -> Answer {
 
 /// mbind(2), where policies are counted.
 fn policy(call: &Call<'_>) -> Answer {
-    match call.house.uncharged.may_set_policy() {
+    match call.supervisor.uncharged.may_set_policy() {
         true => Ok(Reply::Continue),
         false => {
-            call.house.note_call(call, "more memory policies than memory that is limited allows");
+            call.supervisor
+                .note_call(call, "more memory policies than memory that is limited allows");
             Err(Errno(libc::ENOMEM))
         }
     }

@@ -22,7 +22,7 @@ pub fn add(call: &Call<'_>) -> Answer {
         other => other?,
     };
     let (fd, _) = call.look(libc::AT_FDCWD, &path, last)?;
-    if call.house.roots.is_looked_at(&fd) {
+    if call.supervisor.roots.is_looked_at(&fd) {
         return Err(Errno(libc::EACCES));
     }
     call.check()?;
@@ -47,18 +47,18 @@ pub fn flock(call: &Call<'_>) -> Answer {
         EXCLUSIVE_NOW => FlockOperation::NonBlockingLockExclusive,
         _ => return Ok(Reply::Continue),
     };
-    let copy = paths::copy(&call.house.roots, call.thread(), call.int(0))?;
-    let start = Start::from(&call.house.roots, copy);
+    let copy = paths::copy(&call.supervisor.roots, call.thread(), call.int(0))?;
+    let start = Start::from(&call.supervisor.roots, copy);
     let is_granted = match &start.path {
         Some(path) => call.describable(&start, path).is_ok(),
         None => !start.is_hidden,
     };
     if !is_granted {
-        call.house.note_call(call, "an exclusive lock on what is not granted for writing");
+        call.supervisor.note_call(call, "an exclusive lock on what is not granted for writing");
         return Err(Errno(libc::EBADF));
     }
     call.check()?;
-    if !call.house.fenced.copies {
+    if !call.supervisor.fenced.copies {
         // The kernel looks the number up anew, so that nobody may put another file there.
         return match net::is_alone(call) {
             true => Ok(Reply::Continue),

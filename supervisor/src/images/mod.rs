@@ -24,8 +24,8 @@ use heliostat_backend_seal::{self as seal, Notice};
 use rustix::fs::{AtFlags, Mode, OFlags, Stat};
 
 use crate::call::Call;
-use crate::house::House;
 use crate::paths::read_proc;
+use crate::supervisor::Supervisor;
 use sites::{Mending, GIVE_UP, REPEATS, REPETITION_AT};
 
 /// Files whose mending is remembered, and processes that have not asked yet.
@@ -78,7 +78,7 @@ impl Images {
     }
 
     fn mend(&self, call: &Call<'_>) -> Option<()> {
-        let file = open(call.house, call.thread(), "exe", OFlags::RDONLY)?;
+        let file = open(call.supervisor, call.thread(), "exe", OFlags::RDONLY)?;
         let status = rustix::fs::fstat(&file).ok()?;
         let identity = identity(&status);
         let found = self.known.lock().ok()?.get(&identity).cloned();
@@ -89,10 +89,11 @@ impl Images {
                 self.remember(identity, mending.map(Arc::new))
             }
         }?;
-        let memory = open(call.house, call.thread(), "mem", OFlags::RDWR)?;
+        let memory = open(call.supervisor, call.thread(), "mem", OFlags::RDWR)?;
         // Its memory, unless it has been killed; and no other thread is in the code.
         call.check().ok().filter(|()| is_alone(call))?;
-        let auxiliary = || read_proc(call.house.roots.proc(), &format!("{}/auxv", call.thread()));
+        let auxiliary =
+            || read_proc(call.supervisor.roots.proc(), &format!("{}/auxv", call.thread()));
         mending.write(&memory, mending.base(auxiliary)?)
     }
 
@@ -108,27 +109,27 @@ impl Images {
 
 /// A call that may wait has been ended by a signal: if it was made by mended code, that code
 /// repeats it no more.
-pub fn waits(house: &House, notice: Notice) {
+pub fn waits(supervisor: &Supervisor, notice: Notice) {
     let mut code = [0; REPEATS.len()];
     let is_there = seal::read_memory(notice.thread, notice.at, &mut code).is_ok();
     if !is_there || code != REPEATS {
         return;
     }
-    let Some(memory) = open(house, notice.thread, "mem", OFlags::RDWR) else { return };
-    if house.listener.is_waiting(notice.id) {
+    let Some(memory) = open(supervisor, notice.thread, "mem", OFlags::RDWR) else { return };
+    if supervisor.listener.is_waiting(notice.id) {
         let _ = rustix::io::pwrite(&memory, &GIVE_UP, notice.at + REPETITION_AT);
     }
 }
 
-fn open(house: &House, thread: i32, entry: &str, flags: OFlags) -> Option<OwnedFd> {
+fn open(supervisor: &Supervisor, thread: i32, entry: &str, flags: OFlags) -> Option<OwnedFd> {
     let name = format!("{thread}/{entry}");
-    rustix::fs::openat(house.roots.proc(), name, flags | OFlags::CLOEXEC, Mode::empty()).ok()
+    rustix::fs::openat(supervisor.roots.proc(), name, flags | OFlags::CLOEXEC, Mode::empty()).ok()
 }
 
 /// Whether a thread is its process's only one: a folder has two links and one of each folder in it.
 fn is_alone(call: &Call<'_>) -> bool {
     let tasks = format!("{}/task", call.thread());
-    let found = rustix::fs::statat(call.house.roots.proc(), tasks, AtFlags::empty());
+    let found = rustix::fs::statat(call.supervisor.roots.proc(), tasks, AtFlags::empty());
     found.is_ok_and(|found| found.st_nlink == 3)
 }
 

@@ -20,11 +20,11 @@ pub fn bind(call: &Call<'_>) -> Answer {
     match address::read(call, call.word(1), call.word(2))? {
         Address::Inet(at) => {
             if !may_bind(call, &socket, at) {
-                call.house.note_ask(call, Ask::Listen(at), false);
+                call.supervisor.note_ask(call, Ask::Listen(at), false);
                 return Err(Errno(libc::EACCES));
             }
             if at.port() != 0 && !socket.is_stream() {
-                call.house.note_ask(call, Ask::Listen(at), true);
+                call.supervisor.note_ask(call, Ask::Listen(at), true);
             }
             call.check()?;
             bind_inet(call, &socket, at)?;
@@ -32,7 +32,7 @@ pub fn bind(call: &Call<'_>) -> Answer {
         Address::Path(path) => unix::bind(call, &socket, &path)?,
         // Without a name the kernel chooses an abstract one.
         Address::Unnamed | Address::Abstract => {
-            call.house.note_call(call, "abstract names of unix sockets");
+            call.supervisor.note_call(call, "abstract names of unix sockets");
             return Err(Errno(libc::EACCES));
         }
         Address::None => return Err(Errno(libc::EAFNOSUPPORT)),
@@ -43,23 +43,24 @@ pub fn bind(call: &Call<'_>) -> Answer {
 /// What the program has closed may still be kept, and holds its port.
 fn bind_inet(call: &Call<'_>, socket: &Socket, at: SocketAddr) -> Result<(), Errno> {
     let bind = || rustix::net::bind(&socket.fd, &at).map_err(errno);
-    match (bind(), &call.house.made) {
-        (Err(Errno(libc::EADDRINUSE)), Some(made)) if made.let_go_closed(call.house) => bind(),
+    match (bind(), &call.supervisor.made) {
+        (Err(Errno(libc::EADDRINUSE)), Some(made)) if made.let_go_closed(call.supervisor) => bind(),
         (done, _) => done,
     }
 }
 
 /// A datagram socket at any port hears everybody, so that somebody must be granted.
 fn may_bind(call: &Call<'_>, socket: &Socket, at: SocketAddr) -> bool {
-    let policy = &call.house.policy;
+    let policy = &call.supervisor.policy;
     let anybody = !policy.connect.is_empty() || !policy.listen.is_empty();
-    let chosen = at.port() == 0 && (socket.is_stream() || anybody || call.house.lookups.are_any());
+    let chosen =
+        at.port() == 0 && (socket.is_stream() || anybody || call.supervisor.lookups.are_any());
     chosen || policy.may_listen(at)
 }
 
 /// listen(2). A socket that has no address yet gets one of all addresses and any port.
 pub fn listen(call: &Call<'_>) -> Answer {
-    let made = call.house.made.as_ref();
+    let made = call.supervisor.made.as_ref();
     let socket = match Socket::of(call, call.int(0), libc::EINVAL) {
         Err(Errno(libc::EINVAL))
             if made.is_some_and(|made| made.has_listener(call, call.int(0))) =>
@@ -71,11 +72,11 @@ pub fn listen(call: &Call<'_>) -> Answer {
     if socket.family != AddressFamily::UNIX {
         let at = rustix::net::getsockname(&socket.fd).map_err(errno)?;
         let at = SocketAddr::try_from(at).map_err(errno)?;
-        let policy = &call.house.policy;
+        let policy = &call.supervisor.policy;
         // A port that was not granted to bind(2) can only be one that the kernel chose.
         let granted = policy.may_listen(at) || policy.may_listen(SocketAddr::new(at.ip(), 0));
         let asked = if policy.may_listen(at) { at } else { SocketAddr::new(at.ip(), 0) };
-        call.house.note_ask(call, Ask::Listen(asked), granted);
+        call.supervisor.note_ask(call, Ask::Listen(asked), granted);
         if !granted {
             return Err(Errno(libc::EACCES));
         }

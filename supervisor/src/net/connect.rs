@@ -15,7 +15,7 @@ use crate::paths::errno;
 pub fn connect(call: &Call<'_>) -> Answer {
     let socket = Socket::of(call, call.int(0), libc::EISCONN)?;
     let done = to(call, &socket);
-    if let Some(made) = call.house.made.as_ref().filter(|_| socket.is_connection()) {
+    if let Some(made) = call.supervisor.made.as_ref().filter(|_| socket.is_connection()) {
         match done {
             Ok(_) => made.let_go(&socket.fd),
             Err(Errno(libc::EINPROGRESS | libc::EINTR)) => made.connects(&socket.fd),
@@ -32,11 +32,11 @@ fn to(call: &Call<'_>, socket: &Socket) -> Answer {
             rustix::net::connect_unspec(&socket.fd).map_err(errno)?;
         }
         Address::Inet(to) => {
-            let way = reach::judge(call, socket, to)?;
+            let route = reach::judge(call, socket, to)?;
             call.check()?;
-            connect_inet(call, socket, way)?;
+            connect_inet(call, socket, route)?;
         }
-        Address::Path(path) if call.house.control.is_at(&path) => {
+        Address::Path(path) if call.supervisor.control.is_at(&path) => {
             return control::connect(call, socket);
         }
         Address::Path(path) => {
@@ -44,7 +44,7 @@ fn to(call: &Call<'_>, socket: &Socket) -> Answer {
             socket.connect(call, |fd| rustix::net::connect(fd, &name))?;
         }
         Address::Abstract => {
-            call.house.note_call(call, "abstract names of unix sockets");
+            call.supervisor.note_call(call, "abstract names of unix sockets");
             return Err(Errno(libc::ECONNREFUSED));
         }
         Address::Unnamed => return Err(Errno(libc::EINVAL)),
@@ -52,8 +52,8 @@ fn to(call: &Call<'_>, socket: &Socket) -> Answer {
     DONE
 }
 
-fn connect_inet(call: &Call<'_>, socket: &Socket, way: Route) -> Result<(), Errno> {
-    match way {
+fn connect_inet(call: &Call<'_>, socket: &Socket, route: Route) -> Result<(), Errno> {
+    match route {
         Route::Straight(to) => socket.connect(call, |fd| rustix::net::connect(fd, &to)),
         Route::Forwarder(to) => {
             if socket.is_stream() {
@@ -77,5 +77,5 @@ fn admit(call: &Call<'_>, socket: &Socket) {
     if own.ip().to_canonical().is_unspecified() {
         own.set_ip(Ipv4Addr::LOCALHOST.into());
     }
-    call.house.lookups.admit(own);
+    call.supervisor.lookups.admit(own);
 }

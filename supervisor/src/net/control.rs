@@ -109,9 +109,9 @@ pub fn connect(call: &Call<'_>, socket: &Socket) -> Answer {
     }
     // The program's as a whole, whoever one of its processes has become.
     let process = call.process();
-    let Greeted(connection) = as_supervisor(|| call.house.control.connect(process))?;
+    let Greeted(connection) = as_supervisor(|| call.supervisor.control.connect(process))?;
     call.check()?;
-    let listener = &call.house.listener;
+    let listener = &call.supervisor.listener;
     listener.replace(call.notice.id, connection.fd(), call.int(0), true)?;
     DONE
 }

@@ -39,7 +39,7 @@ pub fn messages(call: &Call<'_>) -> Answer {
 
 fn judged(call: &Call<'_>, at: u64, count: u32, flags: i32) -> Answer {
     if !is_alone(call) {
-        call.house.note_call(
+        call.supervisor.note_call(
             call,
             "descriptors in messages, and messages on accepted sockets, of programs with threads: \
              pidfd_getfd is refused here",
@@ -61,7 +61,7 @@ fn judged(call: &Call<'_>, at: u64, count: u32, flags: i32) -> Answer {
 fn maps_of(call: &Call<'_>) -> rustix::io::Result<Vec<u8>> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
     let name = format!("{}/maps", call.thread());
-    let proc = call.house.roots.proc();
+    let proc = call.supervisor.roots.proc();
     let file = as_supervisor(|| rustix::fs::openat(proc, name, flags, Mode::empty()))?;
     let mut text = Vec::new();
     std::fs::File::from(file)
@@ -133,15 +133,15 @@ fn mapping(line: &[u8]) -> Option<(u64, u64, &[u8])> {
 /// Whether nobody shares anything with the thread that could change its call. While another child of
 /// its parent has the parent's memory, it may be the one that has.
 pub fn is_alone(call: &Call<'_>) -> bool {
-    let house = call.house;
-    if house.shares.load(Relaxed) || !house.is_alone(call.thread()) {
+    let supervisor = call.supervisor;
+    if supervisor.shares.load(Relaxed) || !supervisor.is_alone(call.thread()) {
         return false;
     }
     (0..LOOKS).any(|look| {
         if look > 0 {
             std::thread::sleep(PAUSE);
         }
-        !births::is_lent(house.roots.proc(), call.thread())
+        !births::is_lent(supervisor.roots.proc(), call.thread())
     })
 }
 

@@ -8,8 +8,8 @@ use rustix::fs::{AtFlags, FileType};
 
 use super::made::Identity;
 use crate::behalf::as_supervisor;
-use crate::house::House;
 use crate::paths::{errno, numbers_in, Sandbox};
+use crate::supervisor::Supervisor;
 
 /// The socket that is descriptor `number` of a thread.
 ///
@@ -33,19 +33,19 @@ pub fn socket_at(proc: &OwnedFd, thread: i32, number: i32) -> Result<Identity, E
 
 /// Which of these sockets no process of the program has. First the tables of processes are looked
 /// through, then those of threads, which may have tables of their own; no further than needed.
-pub fn missing(house: &House, sockets: BTreeSet<Identity>) -> BTreeSet<Identity> {
+pub fn missing(supervisor: &Supervisor, sockets: BTreeSet<Identity>) -> BTreeSet<Identity> {
     let mut left = sockets;
-    let processes = house.all();
+    let processes = supervisor.all();
     for process in &processes {
-        take_found(house, *process, &mut left);
+        take_found(supervisor, *process, &mut left);
     }
     for process in processes {
-        for thread in numbers_in(house.roots.proc(), &format!("{process}/task")) {
+        for thread in numbers_in(supervisor.roots.proc(), &format!("{process}/task")) {
             if left.is_empty() {
                 return left;
             }
             if thread != process {
-                take_found(house, thread, &mut left);
+                take_found(supervisor, thread, &mut left);
             }
         }
     }
@@ -53,8 +53,8 @@ pub fn missing(house: &House, sockets: BTreeSet<Identity>) -> BTreeSet<Identity>
 }
 
 /// Takes out what a thread has.
-fn take_found(house: &House, thread: i32, left: &mut BTreeSet<Identity>) {
-    let proc = house.roots.proc();
+fn take_found(supervisor: &Supervisor, thread: i32, left: &mut BTreeSet<Identity>) {
+    let proc = supervisor.roots.proc();
     for number in numbers_in(proc, &format!("{thread}/fd")) {
         if left.is_empty() {
             return;

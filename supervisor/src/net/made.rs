@@ -25,8 +25,8 @@ use rustix::net::{AddressFamily, Protocol, SocketFlags, SocketType};
 use super::holders;
 use super::socket::KIND;
 use crate::call::{Answer, Call};
-use crate::house::House;
 use crate::paths::errno;
+use crate::supervisor::Supervisor;
 
 /// Sockets that are kept at most. When all are in use, the next socket(2) fails with ENFILE.
 const KEPT_MAX: usize = 4096;
@@ -79,7 +79,7 @@ impl Made {
             return Err(Errno(libc::EINVAL));
         }
         if self.kept().len() >= KEPT_MAX {
-            self.let_go_closed(call.house);
+            self.let_go_closed(call.supervisor);
         }
         if self.kept().len() >= KEPT_MAX {
             return Err(Errno(libc::ENFILE));
@@ -105,13 +105,13 @@ impl Made {
     /// # Errors
     /// EBADF, ENOTSOCK.
     pub fn find(&self, call: &Call<'_>, number: i32) -> Result<Option<OwnedFd>, Errno> {
-        let identity = holders::socket_at(call.house.roots.proc(), call.thread(), number)?;
+        let identity = holders::socket_at(call.supervisor.roots.proc(), call.thread(), number)?;
         self.kept().get(&identity).map(|one| one.fd.duplicate()).transpose()
     }
 
     /// Whether the caller's number `number` is one that listens.
     pub fn has_listener(&self, call: &Call<'_>, number: i32) -> bool {
-        let found = holders::socket_at(call.house.roots.proc(), call.thread(), number);
+        let found = holders::socket_at(call.supervisor.roots.proc(), call.thread(), number);
         let listeners = self.listeners.lock().unwrap_or_else(PoisonError::into_inner);
         found.is_ok_and(|identity| listeners.contains(&identity))
     }
@@ -149,15 +149,15 @@ impl Made {
     ///
     /// Looked for twice: what moves from one number to another meanwhile, or to a process that has
     /// just been born, may be missed once. What travels in a message then is let go, and lives on.
-    pub fn let_go_closed(&self, house: &House) -> bool {
-        let is_handed_in = |one: &&Kept| !house.listener.is_waiting(one.call);
+    pub fn let_go_closed(&self, supervisor: &Supervisor) -> bool {
+        let is_handed_in = |one: &&Kept| !supervisor.listener.is_waiting(one.call);
         let kept = self.kept();
         let all = kept.iter().filter(|(_, one)| is_handed_in(one)).map(|(identity, _)| *identity);
         let mut missing: BTreeSet<_> = all.collect();
         drop(kept);
         for _ in 0..2 {
             if !missing.is_empty() {
-                missing = holders::missing(house, missing);
+                missing = holders::missing(supervisor, missing);
             }
         }
         let mut kept = self.kept();
@@ -165,7 +165,7 @@ impl Made {
     }
 
     /// Lets go what is connected or closed, as long as the program runs.
-    pub fn keep(&self, house: &House) {
+    pub fn keep(&self, supervisor: &Supervisor) {
         let mut pause = FIRST_PAUSE;
         loop {
             let is_empty = self.kept().is_empty();
@@ -173,7 +173,7 @@ impl Made {
             let is_woken = self.wait((!is_empty).then_some(pause));
             let found = match is_woken {
                 true => true,
-                false => self.let_go_closed(house),
+                false => self.let_go_closed(supervisor),
             };
             pause = if found { FIRST_PAUSE } else { (pause * 2).min(LAST_PAUSE) };
         }

@@ -124,7 +124,7 @@ fn control(call: &Call<'_>, at: u64, length: u64) -> Result<Vec<OwnedFd>, Errno>
         if let (libc::SOL_SOCKET, libc::SCM_RIGHTS, data) = part {
             for number in data.chunks_exact(4) {
                 let number = RawFd::from_ne_bytes([number[0], number[1], number[2], number[3]]);
-                if call.house.made.is_some() {
+                if call.supervisor.made.is_some() {
                     return Err(BY_KERNEL);
                 }
                 descriptors.push(seal::descriptor_of(call.thread(), number)?);
@@ -140,7 +140,7 @@ pub fn allowed(call: &Call<'_>, (level, kind, data): &Part<'_>) -> Result<(), Er
         (libc::SOL_SOCKET, libc::SCM_RIGHTS) => Ok(()),
         (libc::SOL_SOCKET, libc::SCM_CREDENTIALS) => own_credentials(call, data),
         _ => {
-            call.house.note_call(call, &format!("control messages of level {level}"));
+            call.supervisor.note_call(call, &format!("control messages of level {level}"));
             Err(Errno(libc::EINVAL))
         }
     }

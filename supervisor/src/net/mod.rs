@@ -21,7 +21,7 @@ mod unix;
 
 pub use control::ControlPlane;
 pub use frozen::is_alone;
-pub use lookup::{Lookups, Told};
+pub use lookup::{Lookups, NameEvent};
 pub use made::Made;
 
 use heliostat_base::sys::Sysno;

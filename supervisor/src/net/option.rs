@@ -42,11 +42,11 @@ pub fn set(call: &Call<'_>) -> Answer {
         | (libc::IPPROTO_IPV6, IPV6_JOIN_GROUP | MCAST_JOIN_GROUP) => join(call, option),
         (libc::SOL_SOCKET | libc::IPPROTO_TCP | libc::IPPROTO_UDP, _)
         | (libc::IPPROTO_IP | libc::IPPROTO_IPV6, _) => {
-            call.house.note_call(call, &format!("option {option} of level {level}"));
+            call.supervisor.note_call(call, &format!("option {option} of level {level}"));
             Err(Errno(libc::EPERM))
         }
         _ => {
-            call.house.note_call(call, &format!("options of level {level}"));
+            call.supervisor.note_call(call, &format!("options of level {level}"));
             Err(Errno(libc::ENOPROTOOPT))
         }
     }
@@ -59,8 +59,8 @@ fn join(call: &Call<'_>, option: i32) -> Answer {
     let bytes = &mut bytes[..length.min(GROUP_BYTES)];
     call.read(3, bytes)?;
     let Membership { group, own, interface } = membership(option, bytes)?;
-    let is_granted = call.house.policy.may_join(group);
-    call.house.note_ask(call, Ask::Connect(SocketAddr::new(group, port(&socket))), is_granted);
+    let is_granted = call.supervisor.policy.may_join(group);
+    call.supervisor.note_ask(call, Ask::Connect(SocketAddr::new(group, port(&socket))), is_granted);
     if !is_granted {
         return Err(Errno(libc::EPERM));
     }

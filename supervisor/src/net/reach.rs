@@ -22,19 +22,19 @@ pub enum Route {
 pub fn judge(call: &Call<'_>, socket: &Socket, named: SocketAddr) -> Result<Route, Errno> {
     let to = destination(named);
     let is_server = is_server(call, named, to);
-    let looks_up = is_server && call.house.lookups.are_any();
+    let looks_up = is_server && call.supervisor.lookups.are_any();
     // A traced program may reach the server too, but the names are what it asks for.
-    if !(looks_up && call.house.is_traced) && is_granted(call, to) {
-        call.house.note_ask(call, Ask::Connect(to), true);
+    if !(looks_up && call.supervisor.is_traced) && is_granted(call, to) {
+        call.supervisor.note_ask(call, Ask::Connect(to), true);
         return Ok(Route::Straight(to));
     }
     if looks_up {
-        let own = call.house.lookups.forwarder(socket.is_stream(), to.is_ipv6());
+        let own = call.supervisor.lookups.forwarder(socket.is_stream(), to.is_ipv6());
         return own.map(Route::Forwarder);
     }
     match is_server {
-        true => call.house.note_look_ups(call),
-        false => call.house.note_ask(call, Ask::Connect(to), false),
+        true => call.supervisor.note_look_ups(call),
+        false => call.supervisor.note_ask(call, Ask::Connect(to), false),
     }
     Err(Errno(libc::EACCES))
 }
@@ -49,24 +49,25 @@ pub fn judge_datagram(
 ) -> Result<(SocketAddr, Option<Vec<u8>>), Errno> {
     let to = destination(named);
     if is_granted(call, to) {
-        call.house.note_ask(call, Ask::Connect(to), true);
+        call.supervisor.note_ask(call, Ask::Connect(to), true);
         return Ok((to, None));
     }
     if is_server(call, named, to) {
-        let question = call.house.lookups.granted_question(bytes).ok_or(Errno(libc::EACCES))?;
+        let question =
+            call.supervisor.lookups.granted_question(bytes).ok_or(Errno(libc::EACCES))?;
         return Ok((to, Some(question)));
     }
-    call.house.note_ask(call, Ask::Connect(to), false);
+    call.supervisor.note_ask(call, Ask::Connect(to), false);
     Err(Errno(libc::EACCES))
 }
 
 /// Whether a name server of this machine's is meant, as the program names it or as it is used.
 fn is_server(call: &Call<'_>, named: SocketAddr, to: SocketAddr) -> bool {
-    call.house.lookups.is_server(named) || call.house.lookups.is_server(to)
+    call.supervisor.lookups.is_server(named) || call.supervisor.lookups.is_server(to)
 }
 
 fn is_granted(call: &Call<'_>, to: SocketAddr) -> bool {
-    let policy = &call.house.policy;
+    let policy = &call.supervisor.policy;
     policy.may_connect(to)
-        || policy.connect_names(to.port()).any(|name| call.house.lookups.leads(name, to.ip()))
+        || policy.connect_names(to.port()).any(|name| call.supervisor.lookups.leads(name, to.ip()))
 }

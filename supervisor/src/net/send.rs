@@ -171,7 +171,7 @@ fn destination(call: &Call<'_>, what: &Message) -> Result<Option<Destination>, E
             Ok(Some(Destination { to: name.into(), _held: Some(held), instead: None }))
         }
         Some(Address::Abstract) => {
-            call.house.note_call(call, "abstract names of unix sockets");
+            call.supervisor.note_call(call, "abstract names of unix sockets");
             Err(Errno(libc::ECONNREFUSED))
         }
         Some(Address::Unnamed | Address::None) => Err(Errno(libc::EINVAL)),

@@ -36,7 +36,7 @@ impl Socket {
     /// Descriptor `number` of the caller. EBADF, ENOTSOCK; `unkept` of a socket that cannot be
     /// copied and is not kept any more, or never was.
     pub fn of(call: &Call<'_>, number: i32, unkept: i32) -> Result<Self, Errno> {
-        let fd = match &call.house.made {
+        let fd = match &call.supervisor.made {
             Some(made) => made.find(call, number)?.ok_or(Errno(unkept))?,
             None => match seal::descriptor_of(call.thread(), number) {
                 // What pidfd_getfd(2) says of a number below zero.
@@ -124,14 +124,14 @@ impl Socket {
 pub fn make(call: &Call<'_>) -> Answer {
     let (domain, kind, protocol) = (call.int(0), call.int(1) & KIND, call.int(2));
     let packets = domain == libc::AF_UNIX && kind == libc::SOCK_SEQPACKET && protocol == 0;
-    match &call.house.made {
+    match &call.supervisor.made {
         Some(made) if packets || filter::passes_socket([domain, kind, protocol]) => {
             return made.make(call)
         }
         None if packets => return Ok(Reply::Continue),
         _ => {}
     }
-    call.house
+    call.supervisor
         .note_call(call, &format!("sockets of domain {domain}, type {kind}, protocol {protocol}"));
     Err(Errno(match domain {
         libc::AF_UNIX | libc::AF_INET | libc::AF_INET6 if kind == libc::SOCK_RAW => libc::EPERM,

@@ -29,7 +29,7 @@ pub fn destination(call: &Call<'_>, path: &[u8]) -> Result<(OwnedFd, SocketAddrU
     let found = call.find(libc::AT_FDCWD, path, Last::Follow)?;
     let held = call.open_found(&found, OFlags::PATH | OFlags::NOFOLLOW, Mode::empty())?;
     if found.access != Some(Access::ReadWrite) {
-        call.house.note_path(call, &found.path, Access::ReadWrite);
+        call.supervisor.note_path(call, &found.path, Access::ReadWrite);
         return Err(Errno(libc::EACCES));
     }
     call.check()?;
@@ -108,7 +108,8 @@ fn make(socket: &Socket, asked: &CString, found: &Found, has_guarded: bool) -> R
 /// Whether a grant for reading lies below the folder in which a name is to be made.
 fn has_guarded(call: &Call<'_>, found: &Found) -> bool {
     let folder = found.path.parent().unwrap_or(&found.path);
-    let mut guarded = call.house.roots.all().iter().filter(|root| root.access != Access::ReadWrite);
+    let mut guarded =
+        call.supervisor.roots.all().iter().filter(|root| root.access != Access::ReadWrite);
     guarded.any(|root| root.path.starts_with(folder))
 }
 

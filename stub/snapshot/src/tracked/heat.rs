@@ -107,7 +107,7 @@ pub(super) const COLD: Chunk = Chunk {
 
 impl Chunk {
     /// What to ask for the version in the making.
-    pub(super) fn way(&self) -> Query {
+    pub(super) fn query(&self) -> Query {
         match self.heat {
             Heat::Watched if self.may_turn() => Query::Look,
             Heat::Watched => Query::Take,

@@ -14,7 +14,7 @@ fn set(pages: impl IntoIterator<Item = usize>) -> PageSet {
 fn version(chunk: &mut Chunk, protected: &mut PageSet, written: PageSet) -> (Query, usize) {
     let faults = written.and(*protected).len();
     *protected = protected.minus(written);
-    let (way, seen) = (chunk.way(), PageSet::ALL.minus(*protected));
+    let (way, seen) = (chunk.query(), PageSet::ALL.minus(*protected));
     match way {
         Query::Take => chunk.judge_taken(seen, PAGES),
         Query::Believe => chunk.believed(),

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::question::{Question, QUESTION_BYTES_MAX};
-use super::{Shared, Told};
+use super::{NameEvent, Shared};
 
 /// Questions passed on at once; more are dropped, and resolvers ask again.
 const QUESTIONS_MAX: usize = 32;
@@ -41,7 +41,7 @@ impl Forwarder {
         let admitted = Admitted::default();
         let ports = (datagrams.local_addr()?.port(), streams.local_addr()?.port());
         let desk =
-            Desk { shared: shared.clone(), admitted: admitted.clone(), busy: Arc::default() };
+            Resolver { shared: shared.clone(), admitted: admitted.clone(), busy: Arc::default() };
         let other = desk.clone();
         std::thread::Builder::new().spawn(move || desk.hear_datagrams(&datagrams))?;
         std::thread::Builder::new().spawn(move || other.hear_streams(&streams))?;
@@ -72,13 +72,13 @@ impl Forwarder {
 
 /// What a question's thread needs.
 #[derive(Clone)]
-struct Desk {
+struct Resolver {
     shared: Arc<Shared>,
     admitted: Admitted,
     busy: Arc<AtomicUsize>,
 }
 
-impl Desk {
+impl Resolver {
     fn hear_datagrams(&self, socket: &Arc<UdpSocket>) {
         let mut bytes = [0; QUESTION_BYTES_MAX + 1];
         loop {
@@ -150,7 +150,7 @@ impl Desk {
             let Some(answer) = question.adopt(answer) else { continue };
             for ip in addresses {
                 self.shared.learned.learn(&question.name, ip);
-                (self.shared.told)(&question.name, Told::Has(ip));
+                (self.shared.told)(&question.name, NameEvent::Has(ip));
             }
             return Some(answer);
         }

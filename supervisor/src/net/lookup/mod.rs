@@ -24,7 +24,7 @@ const PORT: u16 = 53;
 
 /// What is to be told of a name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Told {
+pub enum NameEvent {
     /// It was asked for, and granted or not.
     Asked(bool),
     /// It has this address.
@@ -32,7 +32,7 @@ pub enum Told {
 }
 
 /// Hears of names.
-pub type Hearer = Box<dyn Fn(&str, Told) + Send + Sync>;
+pub type Hearer = Box<dyn Fn(&str, NameEvent) + Send + Sync>;
 
 /// What the forwarder and the calls share.
 struct Shared {
@@ -45,7 +45,7 @@ struct Shared {
 impl Shared {
     fn may(&self, name: &str) -> bool {
         let granted = self.policy.may_look_up(name);
-        (self.told)(name, Told::Asked(granted));
+        (self.told)(name, NameEvent::Asked(granted));
         granted
     }
 }

@@ -29,7 +29,7 @@ use crate::uncharged::Uncharged;
 const ANCESTORS_MAX: usize = 256;
 
 /// The sealed program's surroundings.
-pub struct House {
+pub struct Supervisor {
     /// Where its calls come in.
     pub listener: Listener,
     /// What it may do.
@@ -77,7 +77,7 @@ pub struct House {
     pub own: i32,
 }
 
-impl House {
+impl Supervisor {
     /// The file mode creation mask of a thread's process. The kernel tells it only in a text of 50
     /// lines, which takes as long as making the file: it is asked for where masks have been set.
     pub fn umask_of(&self, thread: i32) -> u32 {
@@ -166,7 +166,7 @@ impl House {
     }
 }
 
-impl Sandbox for House {
+impl Sandbox for Supervisor {
     fn all(&self) -> Vec<i32> {
         tree::descendants().iter().map(|process| process.as_raw_nonzero().get()).collect()
     }
