@@ -16,7 +16,7 @@ use std::process::ExitCode;
 
 use serde_json::json;
 
-use crate::args::{DoctorArguments, Place};
+use crate::args::{ControlPlace, DoctorArguments};
 use crate::show::print;
 
 /// How a check ended.
@@ -109,7 +109,7 @@ pub fn doctor(arguments: &DoctorArguments) -> ExitCode {
     ExitCode::from(u8::from(fails))
 }
 
-fn examine(place: &Place) -> Vec<Check> {
+fn examine(place: &ControlPlace) -> Vec<Check> {
     let mut checks = machine::checks();
     checks.extend(memory::checks());
     checks.extend(files::checks());
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn the_examination_of_this_machine_ends_and_has_what_purposes_need() {
-        let checks = examine(&Place::default());
+        let checks = examine(&ControlPlace::default());
         assert!(checks.len() > 10);
         for name in purpose::names() {
             assert!(checks.iter().any(|check| check.name == name), "{name} is no check");

@@ -7,10 +7,10 @@ use heliostat_abi::place::{
     judge_folder, FolderFacts, FolderFault, Surroundings, RUNTIME_VARIABLE, SOCKET_VARIABLE,
 };
 
-use crate::args::{Place, Whose};
+use crate::args::{ControlOwner, ControlPlace};
 
 /// What the environment says, with the command line's path first.
-pub fn surroundings(place: &Place) -> Surroundings {
+pub fn surroundings(place: &ControlPlace) -> Surroundings {
     let given = place.socket.clone().map(PathBuf::into_os_string);
     Surroundings {
         socket: given.or_else(|| std::env::var_os(SOCKET_VARIABLE)),
@@ -21,7 +21,7 @@ pub fn surroundings(place: &Place) -> Surroundings {
 
 /// Which control plane is meant. Root may look into every user's, revoke there and end it: its server
 /// is then that user, or whose socket's file it is.
-pub fn meant(whose: &Whose) -> Result<Surroundings, String> {
+pub fn meant(whose: &ControlOwner) -> Result<Surroundings, String> {
     let mut here = surroundings(&whose.place);
     if let Some(name) = &whose.user {
         return of_user(user_number(name).ok_or_else(|| format!("there is no user {name}"))?);

@@ -8,7 +8,7 @@ use heliostat_abi::record::Request;
 use heliostat_client::ControlError;
 use serde_json::Value;
 
-use crate::args::{Look, Place, Whose};
+use crate::args::{ControlOwner, ControlPlace, Look};
 use crate::client::{ask, ClientError};
 use crate::delegated;
 use crate::explain::Cause;
@@ -128,12 +128,12 @@ fn open_now(session: &Value) -> String {
 }
 
 /// `heliostat metrics`.
-pub fn metrics(place: &Place) -> Result<(), ShowError> {
+pub fn metrics(place: &ControlPlace) -> Result<(), ShowError> {
     print(&ask(&surroundings(place), &Request::Metrics)?)
 }
 
 /// Sends a request whose answer is "done".
-pub fn tell(whose: &Whose, request: &Request) -> Result<(), ShowError> {
+pub fn tell(whose: &ControlOwner, request: &Request) -> Result<(), ShowError> {
     let here = meant(whose).map_err(ShowError::NoPlace)?;
     match (ask(&here, request), request) {
         (

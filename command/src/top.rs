@@ -5,7 +5,7 @@ use std::time::Duration;
 use heliostat_abi::record::Request;
 use serde_json::Value;
 
-use crate::args::Place;
+use crate::args::ControlPlace;
 use crate::client::ask;
 use crate::place::surroundings;
 use crate::show::{print, status_text, ShowError};
@@ -16,7 +16,7 @@ const PERIOD: Duration = Duration::from_secs(1);
 const CLEAR: &str = "\x1b[H\x1b[J";
 
 /// Shows the status until the terminal goes or the control plane ends.
-pub fn top(place: &Place) -> Result<(), ShowError> {
+pub fn top(place: &ControlPlace) -> Result<(), ShowError> {
     let here = surroundings(place);
     loop {
         let text = ask(&here, &Request::Status)?;

@@ -17,34 +17,34 @@ fn produce() {
 
 #[test]
 fn saved_and_live_versions_are_compared_byte_by_byte() {
-    let Some(house) = House::new() else { return };
-    let mut producer = house.producer("moving");
+    let Some(daemon) = TestDaemon::new() else { return };
+    let mut producer = daemon.producer("moving");
     producer.tell("publish");
-    house.said(&["save", "model/a", "1.hsnap"]);
-    let same = house.call(&["diff", "1.hsnap", "model/a"]);
+    daemon.said(&["save", "model/a", "1.hsnap"]);
+    let same = daemon.call(&["diff", "1.hsnap", "model/a"]);
     assert_eq!((same.status.code(), text(&same.stdout)), (Some(0), String::new()));
     producer.tell("publish");
-    house.said(&["save", "model/a", "2.hsnap"]);
+    daemon.said(&["save", "model/a", "2.hsnap"]);
     let wanted = moving(1).iter().zip(moving(2)).filter(|(a, b)| **a != *b).count();
     for (a, b) in [("1.hsnap", "2.hsnap"), ("1.hsnap", "model/a"), ("1.hsnap", "model/a@2")] {
-        let differ = house.call(&["diff", a, b, "--json", "--ranges"]);
+        let differ = daemon.call(&["diff", a, b, "--json", "--ranges"]);
         let said: Value = serde_json::from_slice(&differ.stdout).unwrap();
         assert_eq!((differ.status.code(), &said["bytes"]), (Some(1), &wanted.into()), "{a} {b}");
         let ranges = said["ranges"].as_array().unwrap();
         assert!(ranges.iter().all(|range| range[1].as_u64().unwrap() <= 8), "{ranges:?}");
     }
-    let text = text(&house.call(&["diff", "1.hsnap", "2.hsnap", "--ranges"]).stdout);
+    let text = text(&daemon.call(&["diff", "1.hsnap", "2.hsnap", "--ranges"]).stdout);
     assert!(text.contains("pages differ") && text.contains('+'), "{text}");
-    assert_eq!(house.call(&["diff", "1.hsnap", "nobody"]).status.code(), Some(2));
-    assert_eq!(house.call(&["diff", "1.hsnap", "model/a@77"]).status.code(), Some(2));
+    assert_eq!(daemon.call(&["diff", "1.hsnap", "nobody"]).status.code(), Some(2));
+    assert_eq!(daemon.call(&["diff", "1.hsnap", "model/a@77"]).status.code(), Some(2));
 }
 
 struct Watch(Child, BufReader<ChildStdout>);
 
 impl Watch {
-    fn start(house: &House, more: &[&str]) -> Watch {
+    fn start(daemon: &TestDaemon, more: &[&str]) -> Watch {
         let arguments = [&["watch", "model/a", "--json"], more].concat();
-        let mut command = house.command(&arguments);
+        let mut command = daemon.command(&arguments);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let stdout = BufReader::new(child.stdout.take().unwrap());
         Watch(child, stdout)
@@ -66,9 +66,9 @@ impl Drop for Watch {
 
 #[test]
 fn each_version_is_told_until_the_producer_is_killed() {
-    let Some(house) = House::new() else { return };
-    let mut producer = house.producer("moving");
-    let mut watch = Watch::start(&house, &[]);
+    let Some(daemon) = TestDaemon::new() else { return };
+    let mut producer = daemon.producer("moving");
+    let mut watch = Watch::start(&daemon, &[]);
     for number in 1..=3u64 {
         producer.tell("publish");
         let line = watch.line();
@@ -87,10 +87,10 @@ fn each_version_is_told_until_the_producer_is_killed() {
 
 #[test]
 fn fast_versions_are_told_together_and_counted() {
-    let Some(house) = House::new() else { return };
-    let mut producer = house.producer("stamps");
+    let Some(daemon) = TestDaemon::new() else { return };
+    let mut producer = daemon.producer("stamps");
     producer.tell("run");
-    let mut watch = Watch::start(&house, &[]);
+    let mut watch = Watch::start(&daemon, &[]);
     let lines: Vec<Value> = (0..6).map(|_| watch.line()).collect();
     for pair in lines.windows(2) {
         let number = |line: &Value, key: &str| line[key].as_u64().unwrap();
@@ -103,41 +103,41 @@ fn fast_versions_are_told_together_and_counted() {
 
 #[test]
 fn a_watch_that_follows_goes_on_with_the_next_producer() {
-    let Some(house) = House::new() else { return };
-    let mut watch = Watch::start(&house, &["--follow"]);
+    let Some(daemon) = TestDaemon::new() else { return };
+    let mut watch = Watch::start(&daemon, &["--follow"]);
     for generation in 1..=2u64 {
-        let mut producer = house.producer("moving");
+        let mut producer = daemon.producer("moving");
         producer.tell("publish");
         let line = watch.line();
         assert_eq!((&line["generation"], &line["version"]), (&generation.into(), &1.into()));
         producer.kill();
-        await_that("the name is free", || !house.said(&["list"]).contains("model/a"));
+        await_that("the name is free", || !daemon.said(&["list"]).contains("model/a"));
     }
 }
 
 /// The control plane that comes next counts producers from 1 again.
 #[test]
 fn a_watch_that_follows_goes_on_over_the_death_of_the_control_plane() {
-    let Some(mut house) = House::new() else { return };
-    let mut watch = Watch::start(&house, &["--follow"]);
+    let Some(mut daemon) = TestDaemon::new() else { return };
+    let mut watch = Watch::start(&daemon, &["--follow"]);
     for _ in 0..2 {
-        let mut producer = house.producer("moving");
+        let mut producer = daemon.producer("moving");
         producer.tell("publish");
         let line = watch.line();
         assert_eq!((&line["generation"], &line["version"]), (&1.into(), &1.into()));
         producer.kill();
-        house.restart();
+        daemon.restart();
     }
 }
 
 #[test]
 fn what_is_published_between_two_savings_is_saved_though_nothing_follows() {
-    let Some(house) = House::new() else { return };
-    let mut producer = house.producer("moving");
+    let Some(daemon) = TestDaemon::new() else { return };
+    let mut producer = daemon.producer("moving");
     producer.tell("publish");
     let arguments = ["save", "model/a", "s", "--every", "1s"];
-    let mut save = house.command(&arguments).stdout(Stdio::null()).spawn().unwrap();
-    let is_there = |name: &str| files(&house).iter().any(|file| file == name);
+    let mut save = daemon.command(&arguments).stdout(Stdio::null()).spawn().unwrap();
+    let is_there = |name: &str| files(&daemon).iter().any(|file| file == name);
     await_that("the first is saved", || is_there("s-1.hsnap"));
     producer.tell("publish");
     await_that("the second is saved", || is_there("s-2.hsnap"));
@@ -147,17 +147,17 @@ fn what_is_published_between_two_savings_is_saved_though_nothing_follows() {
 
 #[test]
 fn saving_at_intervals_keeps_the_newest_files() {
-    let Some(house) = House::new() else { return };
-    let mut producer = house.producer("moving");
+    let Some(daemon) = TestDaemon::new() else { return };
+    let mut producer = daemon.producer("moving");
     producer.tell("run");
     let arguments = ["save", "model/a", "s", "--every", "20ms", "--keep", "2"];
-    let mut save = house.command(&arguments).stdout(Stdio::piped()).spawn().unwrap();
+    let mut save = daemon.command(&arguments).stdout(Stdio::piped()).spawn().unwrap();
     let told = BufReader::new(save.stdout.take().unwrap());
     assert_eq!(told.lines().take(5).count(), 5);
     producer.kill();
     // Its output is closed now, which ends nothing; the producer's end does.
     let status = save.wait().unwrap();
-    let kept = files(&house);
+    let kept = files(&daemon);
     assert!(!status.success() && kept.len() == 2, "{kept:?}");
-    kept.iter().for_each(|file| drop(house.said(&["show", "--check", file])));
+    kept.iter().for_each(|file| drop(daemon.said(&["show", "--check", file])));
 }

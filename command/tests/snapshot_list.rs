@@ -29,10 +29,10 @@ fn produce() {
 
 #[test]
 fn a_region_is_listed_with_its_newest_version() {
-    let Some(house) = House::new() else { return };
-    assert_eq!(house.said(&["list"]), "no region has a name now\n");
-    let mut producer = house.producer("x");
-    let row = || serde_json::from_str::<serde_json::Value>(&house.said(&["list", "--json"]));
+    let Some(daemon) = TestDaemon::new() else { return };
+    assert_eq!(daemon.said(&["list"]), "no region has a name now\n");
+    let mut producer = daemon.producer("x");
+    let row = || serde_json::from_str::<serde_json::Value>(&daemon.said(&["list", "--json"]));
     assert_eq!(row().unwrap()[0]["newest"], 0);
     producer.tell("publish");
     producer.tell("publish");
@@ -42,8 +42,8 @@ fn a_region_is_listed_with_its_newest_version() {
     assert_eq!((&rows[0]["bytes"], &rows[0]["newest"]), (&10_000.into(), &2.into()));
     assert_eq!(rows[0]["description"], "{\"heliostat\":1}");
     assert!(rows[0]["age_ns"].as_u64().is_some());
-    let table = house.said(&["list"]);
+    let table = daemon.said(&["list"]);
     assert!(table.contains("model/a") && table.contains("9.8 KiB"), "{table}");
     producer.kill();
-    await_that("the name is gone", || house.said(&["list"]) == "no region has a name now\n");
+    await_that("the name is gone", || daemon.said(&["list"]) == "no region has a name now\n");
 }

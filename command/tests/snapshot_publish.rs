@@ -41,8 +41,8 @@ struct Publisher {
 }
 
 impl Publisher {
-    fn start(house: &House, words: &[&str]) -> Self {
-        let mut command = house.command(&[&["publish", "--json"], words].concat());
+    fn start(daemon: &TestDaemon, words: &[&str]) -> Self {
+        let mut command = daemon.command(&[&["publish", "--json"], words].concat());
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let stdout = BufReader::new(child.stdout.take().unwrap());
         Self { child, stdout }
@@ -72,8 +72,8 @@ impl Drop for Publisher {
     }
 }
 
-fn attached(house: &House, name: &str) -> Attachment {
-    session::configure(house.file("control.sock"), "test".into());
+fn attached(daemon: &TestDaemon, name: &str) -> Attachment {
+    session::configure(daemon.file("control.sock"), "test".into());
     attach(name).unwrap()
 }
 
@@ -87,15 +87,15 @@ fn bytes_of(region: &Attachment) -> Vec<u8> {
 /// One test, since a test program has one session and so one control plane.
 #[test]
 fn consumers_read_regions_and_heaps_of_programs_that_do_nothing_for_it() {
-    let Some(house) = House::new() else { return };
+    let Some(daemon) = TestDaemon::new() else { return };
     // A region whose producer publishes nothing, and tracks it with a userfaultfd of its own.
-    let mut producer = house.producer("u");
-    let mut publisher = Publisher::start(&house, &["u", "--every", "20ms"]);
+    let mut producer = daemon.producer("u");
+    let mut publisher = Publisher::start(&daemon, &["u", "--every", "20ms"]);
     let first = publisher.version();
     assert_eq!(first["regions"][0]["name"], "u.outside");
     let is_tracked_by_itself = heliostat_backend_pages::track::probe().is_ok();
     assert!(!is_tracked_by_itself || first["regions"][0]["engine"] == "whole", "{first}");
-    let region = attached(&house, "u.outside");
+    let region = attached(&daemon, "u.outside");
     assert_eq!(region.description(), b"bytes of mine");
     producer.tell("9");
     let told = publisher.version()["regions"][0]["number"].as_u64().unwrap();
@@ -111,12 +111,12 @@ fn consumers_read_regions_and_heaps_of_programs_that_do_nothing_for_it() {
     assert!(region.is_closed(), "consumers hear that it ended");
     drop(producer);
 
-    redis_holds_its_keys(&house);
+    redis_holds_its_keys(&daemon);
 }
 
 /// A heap of Redis, by libc's allocator or its own, has what clients have set.
-fn redis_holds_its_keys(house: &House) {
-    let socket = house.file("redis.sock");
+fn redis_holds_its_keys(daemon: &TestDaemon) {
+    let socket = daemon.file("redis.sock");
     let mut command = Command::new("redis-server");
     command.args(["--port", "0", "--save", "", "--unixsocket", &socket]).stdout(Stdio::null());
     let Ok(mut redis) = command.spawn() else { return println!("skipped: no redis-server") };
@@ -135,10 +135,10 @@ fn redis_holds_its_keys(house: &House) {
         assert_eq!(line, "+OK\r\n");
     }
     let pid = redis.id().to_string();
-    let mut publisher = Publisher::start(house, &[&pid, "--as", "redis"]);
+    let mut publisher = Publisher::start(daemon, &[&pid, "--as", "redis"]);
     let version = publisher.version();
     let names = version["regions"].as_array().unwrap().iter().map(|it| it["name"].as_str());
-    let all: Vec<u8> = names.flat_map(|name| bytes_of(&attached(house, name.unwrap()))).collect();
+    let all: Vec<u8> = names.flat_map(|name| bytes_of(&attached(daemon, name.unwrap()))).collect();
     let found = values_in(&all).len();
     drop(publisher);
     write!(client, "PING\r\n").unwrap();

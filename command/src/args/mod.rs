@@ -45,18 +45,18 @@ pub enum Command {
     /// Check what this machine allows, and say what to do about what it does not.
     Doctor(DoctorArguments),
     /// Print the control plane's metrics (OpenMetrics text).
-    Metrics(Place),
+    Metrics(ControlPlace),
     /// End the grants of a process: its connections leave the direct path.
     Revoke {
         /// Process id.
         pid: u32,
         #[command(flatten)]
-        whose: Whose,
+        whose: ControlOwner,
     },
     /// End the control plane; direct connections between programs go on.
-    Stop(Whose),
+    Stop(ControlOwner),
     /// Show sessions and their traffic, refreshed every second.
-    Top(Place),
+    Top(ControlPlace),
     /// Look for system calls in libraries; the stub starts this for those that are new to it.
     #[command(hide = true)]
     Examine {
@@ -73,7 +73,7 @@ pub enum Command {
 
 /// Where the control plane is.
 #[derive(Args, Clone, Debug, Default)]
-pub struct Place {
+pub struct ControlPlace {
     /// Path of the control socket, instead of HELIOSTAT_SOCKET or the default.
     #[arg(long, value_name = "PATH")]
     pub socket: Option<PathBuf>,
@@ -87,7 +87,7 @@ pub struct Format {
     pub json: bool,
     /// The control plane.
     #[command(flatten)]
-    pub place: Place,
+    pub place: ControlPlace,
 }
 
 /// What to examine the machine for.
@@ -102,13 +102,13 @@ pub struct DoctorArguments {
 
 /// Whose control plane is meant.
 #[derive(Args, Clone, Debug, Default)]
-pub struct Whose {
+pub struct ControlOwner {
     /// Name or number of a user whose control plane is meant; for root.
     #[arg(long, value_name = "NAME", conflicts_with = "socket")]
     pub user: Option<String>,
     /// The control plane.
     #[command(flatten)]
-    pub place: Place,
+    pub place: ControlPlace,
 }
 
 /// How to print, and whose control plane is looked at.
@@ -119,7 +119,7 @@ pub struct Look {
     pub json: bool,
     /// The control plane.
     #[command(flatten)]
-    pub whose: Whose,
+    pub whose: ControlOwner,
 }
 
 /// Which control plane to make sure of.
@@ -127,7 +127,7 @@ pub struct Look {
 pub struct StartArguments {
     /// The control plane.
     #[command(flatten)]
-    pub place: Place,
+    pub place: ControlPlace,
     /// Its configuration, if this command has to start it.
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
@@ -188,7 +188,7 @@ pub struct SealArguments {
 pub struct RunArguments {
     /// The control plane.
     #[command(flatten)]
-    pub place: Place,
+    pub place: ControlPlace,
     /// Configuration of the control plane, if this command has to start it.
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,

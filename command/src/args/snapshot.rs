@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
-use super::{Format, Place};
+use super::{ControlPlace, Format};
 
 /// What can be done with versions of live memory.
 #[derive(Subcommand, Clone, Debug)]
@@ -42,7 +42,7 @@ pub struct RegionArguments {
     pub owner: Option<u32>,
     /// The control plane.
     #[command(flatten)]
-    pub place: Place,
+    pub place: ControlPlace,
 }
 
 /// What to save, and how.

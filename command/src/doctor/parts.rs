@@ -4,12 +4,12 @@ use heliostat_abi::record::Request;
 use heliostat_interpose::{libc_path, scan_file};
 
 use super::Check;
-use crate::args::Place;
+use crate::args::ControlPlace;
 use crate::client::{ask, ClientError};
 use crate::place::surroundings;
 
 /// All checks of this file.
-pub fn checks(place: &Place) -> Vec<Check> {
+pub fn checks(place: &ControlPlace) -> Vec<Check> {
     vec![sites(), control_plane(place)]
 }
 
@@ -39,7 +39,7 @@ fn sites() -> Check {
     }
 }
 
-fn control_plane(place: &Place) -> Check {
+fn control_plane(place: &ControlPlace) -> Check {
     let name = "control plane";
     let here = surroundings(place);
     match ask(&here, &Request::Metrics) {

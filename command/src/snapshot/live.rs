@@ -11,7 +11,7 @@ use rustix::event::{poll, PollFd, PollFlags};
 use serde_json::Value;
 
 use super::error::SnapshotError;
-use crate::args::Place;
+use crate::args::ControlPlace;
 use crate::client;
 use crate::place::surroundings;
 use crate::show::ShowError;
@@ -50,7 +50,7 @@ impl Listed {
 }
 
 /// The regions that the control plane shows to this user.
-pub fn listed(place: &Place) -> Result<Vec<Listed>, SnapshotError> {
+pub fn listed(place: &ControlPlace) -> Result<Vec<Listed>, SnapshotError> {
     let text = client::ask(&surroundings(place), &Request::Status)?;
     let status: Value = serde_json::from_str(&text).map_err(ShowError::Json)?;
     let regions = status["regions"].as_array().map_or(&[][..], Vec::as_slice);
@@ -59,7 +59,7 @@ pub fn listed(place: &Place) -> Result<Vec<Listed>, SnapshotError> {
 
 /// Attaches to a region of `owner`, or of this user.
 pub fn attached(
-    place: &Place,
+    place: &ControlPlace,
     name: &str,
     owner: Option<u32>,
 ) -> Result<Attachment, SnapshotError> {
@@ -95,7 +95,7 @@ pub fn await_newer(region: &Attachment, number: u64) -> bool {
 }
 
 /// Tells the stub where the control plane is, once that is known to be one to be trusted.
-pub fn open_session(place: &Place) -> Result<(), SnapshotError> {
+pub fn open_session(place: &ControlPlace) -> Result<(), SnapshotError> {
     static TOLD: Once = Once::new();
     let here = surroundings(place);
     client::connect(&here)?;

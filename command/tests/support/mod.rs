@@ -31,14 +31,14 @@ pub fn await_that(what: &str, mut holds: impl FnMut() -> bool) {
 }
 
 /// A control plane in a folder of its own; both go with the value.
-pub struct House {
+pub struct TestDaemon {
     folder: PathBuf,
     daemon: Child,
 }
 
-impl House {
+impl TestDaemon {
     /// Starts one; `None`, and a line that says so, where the daemon is not built.
-    pub fn new() -> Option<House> {
+    pub fn new() -> Option<TestDaemon> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let program = Path::new(HELIOSTAT).with_file_name("heliostatd");
         if !program.is_file() {
@@ -51,7 +51,7 @@ impl House {
         std::fs::create_dir_all(&folder).unwrap();
         let socket = folder.join("control.sock");
         let daemon = serve(&program, &socket);
-        Some(House { folder, daemon })
+        Some(TestDaemon { folder, daemon })
     }
 
     /// Ends the control plane without mercy and starts another one in its place.
@@ -123,7 +123,7 @@ pub fn accepts(socket: &Path) -> bool {
     PacketSocket::connect(socket.to_str().unwrap(), 60_000).is_ok()
 }
 
-impl Drop for House {
+impl Drop for TestDaemon {
     fn drop(&mut self) {
         let _ = self.daemon.kill();
         let _ = self.daemon.wait();
@@ -176,8 +176,8 @@ impl Drop for Producer {
 }
 
 /// Files of a folder, less those of the control plane.
-pub fn files(house: &House) -> Vec<String> {
-    let names = std::fs::read_dir(house.folder()).unwrap();
+pub fn files(daemon: &TestDaemon) -> Vec<String> {
+    let names = std::fs::read_dir(daemon.folder()).unwrap();
     let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let mut names: Vec<String> = names.filter(|name| !name.starts_with("control")).collect();
     names.sort();
