@@ -9,6 +9,7 @@
 //! ```
 
 mod kind_of;
+mod own;
 mod parts;
 mod reply;
 mod table;
@@ -22,6 +23,7 @@ use crate::region::{self, Change, RegionName};
 use crate::restriction::{Destination, Services};
 use crate::wire::{Reader, WireError, Writer};
 
+pub use own::{Own, OwnReply, OwnRequest, FIRST_OWN, REPLY_BODY_BYTES, REQUEST_BODY_BYTES};
 use parts::{
     check_header, check_length, header, put_id, take_bool, take_channels, take_delegated,
     take_program, take_unmapped,
@@ -32,10 +34,12 @@ pub use table::{Asker, RequestKind, Row, Service};
 
 /// First four bytes of every record: "HELI".
 pub const MAGIC: u32 = u32::from_le_bytes(*b"HELI");
+/// Length of what every record begins with.
+pub const HEADER_BYTES: usize = 16;
 /// Length of every request.
 pub const REQUEST_BYTES: usize = 128;
 /// Length of every reply: header, counts and sixteen channel entries.
-pub const REPLY_BYTES: usize = 16 + 16 + FDS_PER_REPLY_MAX * ChannelEntry::BYTES;
+pub const REPLY_BYTES: usize = HEADER_BYTES + 16 + FDS_PER_REPLY_MAX * ChannelEntry::BYTES;
 
 /// What a stub or the command line asks. Descriptors that travel along are named in brackets.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -138,6 +142,8 @@ pub enum Request {
         /// that explaining or revoking this process means this session as well.
         pid: u32,
     },
+    /// A request of a service that brings its records itself.
+    Own(OwnRequest),
 }
 
 /// What the control plane answers.
@@ -231,6 +237,8 @@ pub enum Reply {
         /// On what, and whose it is.
         bound: Bound,
     },
+    /// A reply of a service that brings its records itself.
+    Own(OwnReply),
 }
 
 impl Request {
@@ -238,7 +246,7 @@ impl Request {
     pub fn encode(&self, sequence: u32) -> [u8; REQUEST_BYTES] {
         let mut bytes = [0; REQUEST_BYTES];
         let mut w = Writer::new(&mut bytes);
-        header(&mut w, self.kind().number(), sequence, Code::Ok);
+        header(&mut w, self.number(), sequence, Code::Ok);
         match self {
             Self::Hello { program } => {
                 let kept = &program.as_bytes()[..program.len().min(PROGRAM_BYTES)];
@@ -265,6 +273,9 @@ impl Request {
             }
             Self::Allow { destination } => destination.encode(&mut w),
             Self::Restrict { services, pid } => services.encode(&mut w, *pid),
+            Self::Own(own) => {
+                w.put(&own.body);
+            }
             Self::Listen | Self::Status | Self::Metrics | Self::Stop => {}
             Self::Lease | Self::Delegate | Self::EndDelegate => {}
         }
@@ -276,6 +287,9 @@ impl Request {
         check_length(bytes, REQUEST_BYTES)?;
         let mut r = Reader::new(bytes);
         let (number, sequence, _) = check_header(&mut r)?;
+        if let Some(own) = OwnRequest::decode(number, &mut r) {
+            return Ok((Self::Own(own), sequence));
+        }
         let kind = RequestKind::from_number(number).ok_or(WireError::Kind { found: number })?;
         let request = match kind {
             RequestKind::Hello => Self::Hello { program: take_program(&mut r)? },

@@ -40,6 +40,7 @@ fn every_request_round_trips() {
         Request::Allow { destination: Destination { host: None, ports: (1, 9) } },
         Request::Allow { destination: Destination { host: Some(address().ip), ports: (7, 7) } },
         Request::Restrict { services: Services::STREAMS.and(Services::FILES), pid: 9 },
+        Request::Own(Own { number: FIRST_OWN, body: [7; REQUEST_BODY_BYTES] }),
     ];
     for request in requests {
         assert_eq!(Request::decode(&request.encode(5)), Ok((request, 5)));
@@ -56,6 +57,7 @@ fn every_reply_round_trips() {
         Reply::Channels { port: id, entries: vec![entry; FDS_PER_REPLY_MAX], more: true },
         Reply::Text { bytes: 4096 },
         Reply::Done,
+        Reply::Own(Own { number: FIRST_OWN + 128, body: [7; REPLY_BODY_BYTES] }),
         Reply::Delegated { depth: 256, objects: 256, lends: true },
         Reply::Published { region: id, generation: 7 },
         Reply::Region { region: id, consumer: id, generation: 7 },

@@ -23,7 +23,7 @@ impl Daemon {
         sessions.iter().for_each(|session| self.node.set_session(*session, State::Revoked));
         for service in services::all() {
             let (number, count) = (service.number(), service.revoke(self, &sessions));
-            info!(pid, sessions = sessions.len(), service = ?number, count, "grants revoked");
+            info!(pid, sessions = sessions.len(), service = number, count, "grants revoked");
         }
         Ok(Reply::Done.into())
     }

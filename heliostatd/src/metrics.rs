@@ -3,8 +3,9 @@
 //! A registry is built for each scrape. That costs microseconds once in fifteen seconds, and
 //! keeps atomics, label maps and their growth out of the daemon's state.
 
+use std::collections::BTreeMap;
+
 use heliostat_abi::code::{Code, Native, Unmapped};
-use heliostat_abi::record::RequestKind;
 use heliostat_abi::report::COUNTER_NAMES;
 use heliostat_base::clock::monotonic_ns;
 use prometheus_client::encoding::text::encode;
@@ -38,7 +39,8 @@ pub struct Counts {
     /// Leases that a writer broke.
     pub leases_broken: u64,
     not_leased: [u64; Unmapped::ALL.len()],
-    requests: [u64; RequestKind::ALL.len()],
+    /// By number; only numbers that some service answers.
+    requests: BTreeMap<u16, u64>,
     refusals: [u64; Code::ALL.len()],
     /// Stub counters of sessions that have ended.
     ended: [u64; COUNTER_NAMES.len()],
@@ -50,10 +52,8 @@ pub struct Counts {
 
 impl Counts {
     /// Counts a request.
-    pub fn asked(&mut self, kind: RequestKind) {
-        if let Some(count) = self.requests.get_mut(kind.place()) {
-            *count += 1;
-        }
+    pub fn asked(&mut self, number: u16) {
+        *self.requests.entry(number).or_default() += 1;
     }
 
     /// Counts a refusal.
@@ -144,8 +144,9 @@ impl Daemon {
         let help = "Leases asked for and not given, by reason";
         registry.register("leases_refused", help, file_reasons(&self.counts.not_leased));
         let requests = Family::<Kind, Counter>::default();
-        for (kind, count) in RequestKind::ALL.iter().zip(self.counts.requests) {
-            requests.get_or_create(&Kind { kind: kind.row().name }).inc_by(count);
+        for (number, row) in services::rows() {
+            let count = self.counts.requests.get(&number).copied().unwrap_or(0);
+            requests.get_or_create(&Kind { kind: row.name }).inc_by(count);
         }
         registry.register("requests", "Requests served, by kind", requests);
         let refusals = Family::<Kind, Counter>::default();

@@ -10,7 +10,7 @@
 use heliostat_abi::code::{Code, Side, Thing};
 use heliostat_abi::limits::DESTINATIONS_MAX;
 use heliostat_abi::name::{NetAddress, ObjectId};
-use heliostat_abi::record::{Asker, Reply, Request};
+use heliostat_abi::record::{Asker, Reply, Request, Row};
 use heliostat_abi::restriction::{Destination, Services};
 use heliostat_base::clock::monotonic_ns;
 use tracing::debug;
@@ -37,9 +37,9 @@ struct Closed {
 
 impl Restriction {
     /// Whether a request may be asked.
-    fn permits(&self, request: &Request) -> bool {
+    fn permits(&self, request: &Request, asker: Asker) -> bool {
         let Some(closed) = &self.closed else { return true };
-        let is_served = match request.kind().row().asker {
+        let is_served = match asker {
             Asker::Any => true,
             // Ports and leases are those that this session has itself shown a descriptor for.
             Asker::With(services) => closed.services.have(services),
@@ -72,14 +72,15 @@ impl Daemon {
         &mut self,
         id: ObjectId,
         request: &Request,
+        row: &Row,
     ) -> Result<(), Refused> {
         let connection = self.connections.get(id).ok_or(Code::Internal)?;
-        if connection.restriction.permits(request) {
+        if connection.restriction.permits(request, row.asker) {
             return Ok(());
         }
         debug!(session = %id, pid = connection.pid(), ?request, "a restricted session may not ask it");
         let uid = connection.peer.subject.uid;
-        self.denials.note_restricted(uid, request.kind().row().name);
+        self.denials.note_restricted(uid, row.name);
         Err(Code::Denied.into())
     }
 

@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use heliostat_abi::code::{Code, Side, Thing};
 use heliostat_abi::name::ObjectId;
-use heliostat_abi::record::{Bound, Reply, Request};
+use heliostat_abi::record::{Bound, Reply, Request, Row};
 use heliostat_base::clock::monotonic_ns;
 use rustix::io::Errno;
 use tracing::{debug, trace, warn};
@@ -19,7 +19,7 @@ use crate::daemon::Daemon;
 use crate::packet::{self, Lack, Message, Received};
 use crate::quotas::{descriptor_limit, full_of};
 use crate::refused::Refused;
-use crate::services::Asked;
+use crate::services::{self, Asked};
 use crate::unread::Room;
 
 /// Requests of one client served before others have their turn.
@@ -74,20 +74,21 @@ impl Daemon {
         let Message { bytes, fds, lack, is_left } = message;
         let (answer, sequence) = match Request::decode(&bytes) {
             Ok((_, sequence)) if lack == Some(Lack::NoRoom) => (Err(no_room()), sequence),
-            Ok((request, sequence)) if is_complete(&request, &fds) && lack.is_none() => {
-                trace!(connection = %id, ?request, "asked");
-                let kind = request.kind();
-                self.counts.asked(kind);
-                match self.make_room(id, kind.row().answers) {
-                    Ok(Room::Made) => (self.answer(id, request, fds), sequence),
-                    Ok(Room::Ended) => return Turn::Over,
-                    Err(refused) => (Err(refused), sequence),
+            Ok((request, sequence)) => match services::row(&request) {
+                Some(row) if lack.is_none() && row.brings.contains(&fds.len()) => {
+                    trace!(connection = %id, ?request, "asked");
+                    self.counts.asked(request.number());
+                    match self.make_room(id, row.answers) {
+                        Ok(Room::Made) => (self.answer(id, request, &row, fds), sequence),
+                        Ok(Room::Ended) => return Turn::Over,
+                        Err(refused) => (Err(refused), sequence),
+                    }
                 }
-            }
-            Ok((request, sequence)) => {
-                debug!(connection = %id, ?request, fds = fds.len(), "wrong descriptors");
-                (Err(Code::BadRecord.into()), sequence)
-            }
+                _ => {
+                    debug!(connection = %id, ?request, fds = fds.len(), "no such request");
+                    (Err(Code::BadRecord.into()), sequence)
+                }
+            },
             Err(error) => {
                 debug!(connection = %id, %error, "a malformed request");
                 (Err(code_of(&error).into()), 0)
@@ -110,15 +111,15 @@ impl Daemon {
         &mut self,
         id: ObjectId,
         request: Request,
+        row: &Row,
         fds: Vec<Shown>,
     ) -> Result<Answer, Refused> {
         if let Some(connection) = self.connections.get_mut(id) {
             connection.asked_ns = monotonic_ns();
         }
-        self.check_restriction(id, &request)?;
-        let needed = request.kind().row().keeps;
-        if needed > 0 {
-            self.check_descriptors(self.holder(id)?, needed)?;
+        self.check_restriction(id, &request, row)?;
+        if row.keeps > 0 {
+            self.check_descriptors(self.holder(id)?, row.keeps)?;
         }
         self.answer_by_service(Asked { session: id, request, fds })
     }
@@ -170,11 +171,6 @@ impl Daemon {
 /// The control plane has as many descriptors as it may.
 fn no_room() -> Refused {
     full_of(Thing::Descriptors, Side::Node, descriptor_limit())
-}
-
-/// Whether a request has come with as many descriptors as its kind brings.
-fn is_complete(request: &Request, fds: &[Shown]) -> bool {
-    request.kind().row().brings.contains(&fds.len())
 }
 
 fn code_of(error: &heliostat_abi::wire::WireError) -> Code {

@@ -12,6 +12,8 @@
 //! bring the kernel's facts in and to carry the effects out, before the answer is sent.
 
 mod control;
+#[cfg(test)]
+mod echo;
 pub mod file;
 pub mod net;
 pub mod snapshot;
@@ -20,7 +22,7 @@ use std::io;
 
 use heliostat_abi::code::{Code, Thing};
 use heliostat_abi::name::ObjectId;
-use heliostat_abi::record::{self, Request};
+use heliostat_abi::record::{Request, RequestKind, Row};
 use heliostat_control::config::Config;
 use heliostat_service_grant::Quota;
 use prometheus_client::registry::Registry;
@@ -35,8 +37,14 @@ use crate::serve::Answer;
 pub type Told = Map<String, Value>;
 
 /// Every service. A session's things end in this order.
-const TABLE: [&dyn Service; 4] =
-    [&control::Control, &net::Streams, &snapshot::Snapshots, &file::Files];
+const TABLE: &[&dyn Service] = &[
+    &control::Control,
+    &net::Streams,
+    &snapshot::Snapshots,
+    &file::Files,
+    #[cfg(test)]
+    &echo::Echo,
+];
 
 /// What the services keep.
 pub struct Services {
@@ -97,8 +105,13 @@ impl Viewer {
 
 /// A service, as the daemon sees it. Nothing here may wait for a client.
 pub trait Service: Sync {
-    /// Its number in the protocol: the requests of that number come to it.
-    fn number(&self) -> record::Service;
+    /// Its number in the protocol, see `record::Service`: the requests of that number come to it.
+    fn number(&self) -> u16;
+
+    /// The requests that it brings itself, by number: those that the protocol's table has not.
+    fn own_requests(&self) -> &'static [(u16, Row)] {
+        &[]
+    }
 
     /// Answers a request.
     fn answer(&self, daemon: &mut Daemon, asked: Asked) -> Result<Answer, Refused>;
@@ -136,13 +149,30 @@ pub trait Service: Sync {
 
 /// Every service, in the order of the table.
 pub fn all() -> impl Iterator<Item = &'static dyn Service> {
-    TABLE.into_iter()
+    TABLE.iter().copied()
+}
+
+/// Every request that some service answers, by number.
+pub fn rows() -> impl Iterator<Item = (u16, Row)> {
+    let known = RequestKind::ALL.iter().map(|kind| (kind.number(), kind.row()));
+    known.chain(all().flat_map(|service| service.own_requests().iter().cloned()))
+}
+
+/// What holds for a request; `None` when no service answers it.
+pub fn row(request: &Request) -> Option<Row> {
+    match request.kind() {
+        Some(kind) => Some(kind.row()),
+        None => rows().find(|(number, _)| *number == request.number()).map(|(_, row)| row),
+    }
 }
 
 impl Daemon {
     /// Has the service answer whose request it is.
     pub(crate) fn answer_by_service(&mut self, asked: Asked) -> Result<Answer, Refused> {
-        let number = asked.request.kind().row().service;
+        let number = match &asked.request {
+            Request::Own(own) => own.service(),
+            known => known.kind().ok_or(Code::BadRecord)?.service() as u16,
+        };
         let service = all().find(|service| service.number() == number);
         service.ok_or(Code::Internal)?.answer(self, asked)
     }
@@ -155,13 +185,26 @@ fn no_such_request() -> Result<Answer, Refused> {
 
 #[cfg(test)]
 mod tests {
+    use heliostat_abi::record::{self, FIRST_OWN};
+
     use super::*;
 
     #[test]
-    fn every_service_of_the_protocol_is_in_the_table_once() {
-        for number in record::Service::ALL {
+    fn every_service_of_the_protocol_is_in_the_table_and_no_number_twice() {
+        for number in record::Service::ALL.map(|service| service as u16) {
             assert_eq!(all().filter(|service| service.number() == number).count(), 1);
         }
-        assert_eq!(all().count(), record::Service::ALL.len());
+        let numbers: std::collections::HashSet<_> = all().map(Service::number).collect();
+        assert_eq!(numbers.len(), all().count());
+    }
+
+    #[test]
+    fn own_requests_lie_in_the_range_of_their_service() {
+        for service in all() {
+            for (number, row) in service.own_requests() {
+                assert!(*number >= FIRST_OWN && number >> 8 == service.number(), "{}", row.name);
+                assert!(number & 0xff < 128, "{} has the number of a reply", row.name);
+            }
+        }
     }
 }

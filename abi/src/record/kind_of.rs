@@ -4,9 +4,19 @@ use super::table::{ReplyKind, RequestKind};
 use super::{Reply, Request};
 
 impl Request {
-    /// Its kind, which says everything that holds for all such requests.
-    pub fn kind(&self) -> RequestKind {
+    /// Its number in the protocol.
+    pub fn number(&self) -> u16 {
         match self {
+            Self::Own(own) => own.number,
+            known => known.kind().map_or(0, RequestKind::number),
+        }
+    }
+
+    /// Its kind, which says everything that holds for all such requests; none of one that a service
+    /// brings itself.
+    pub fn kind(&self) -> Option<RequestKind> {
+        Some(match self {
+            Self::Own(_) => return None,
             Self::Hello { .. } => RequestKind::Hello,
             Self::Listen => RequestKind::Listen,
             Self::Unlisten { .. } => RequestKind::Unlisten,
@@ -29,13 +39,14 @@ impl Request {
             Self::EndDelegate => RequestKind::EndDelegate,
             Self::Allow { .. } => RequestKind::Allow,
             Self::Restrict { .. } => RequestKind::Restrict,
-        }
+        })
     }
 }
 
 impl Reply {
-    pub(super) fn kind(&self) -> ReplyKind {
-        match self {
+    pub(super) fn number(&self) -> u16 {
+        let kind = match self {
+            Self::Own(own) => return own.number,
             Self::Welcome { .. } => ReplyKind::Welcome,
             Self::Listening { .. } => ReplyKind::Listening,
             Self::Channels { .. } => ReplyKind::Channels,
@@ -48,6 +59,7 @@ impl Reply {
             Self::Leased { .. } => ReplyKind::Leased,
             Self::NotLeased { .. } => ReplyKind::NotLeased,
             Self::Delegated { .. } => ReplyKind::Delegated,
-        }
+        };
+        kind as u16
     }
 }

@@ -9,7 +9,7 @@ impl Reply {
         let mut bytes = [0; REPLY_BYTES];
         let mut w = Writer::new(&mut bytes);
         let code = if let Self::Refused { code, .. } = self { *code } else { Code::Ok };
-        header(&mut w, self.kind() as u16, sequence, code);
+        header(&mut w, self.number(), sequence, code);
         match self {
             Self::Welcome { session, boot } => {
                 w.u32(session.index).u32(session.generation).u64(*boot);
@@ -29,6 +29,9 @@ impl Reply {
             Self::Refused { limit, bound, .. } => {
                 w.u64(*limit);
                 bound.encode(&mut w);
+            }
+            Self::Own(own) => {
+                w.put(&own.body);
             }
             Self::Done => {}
             Self::Published { region, generation } => {
@@ -59,6 +62,9 @@ impl Reply {
         check_length(bytes, REPLY_BYTES)?;
         let mut r = Reader::new(bytes);
         let (number, sequence, code) = check_header(&mut r)?;
+        if let Some(own) = OwnReply::decode(number, &mut r) {
+            return Ok((Self::Own(own), sequence));
+        }
         let kind = ReplyKind::from_number(number).ok_or(WireError::Kind { found: number })?;
         let reply = match kind {
             ReplyKind::Welcome => Self::Welcome {

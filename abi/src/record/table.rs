@@ -4,7 +4,8 @@
 //! limits on descriptors, and what a restricted session may ask. A number is given once and never
 //! used again for another. The numbers up to 22 were given in the order in which the requests came;
 //! every later one lies in the range of its service: [`Service::first_number`] and 127 after it,
-//! with its replies 128 further on.
+//! with its replies 128 further on. From the fifth service on the envelope only carries the records
+//! ([`Own`](super::Own)): their rows lie with the service.
 
 use std::ops::RangeInclusive;
 
@@ -53,8 +54,6 @@ pub enum Asker {
 pub struct Row {
     /// For people and metrics.
     pub name: &'static str,
-    /// Whose it is.
-    pub service: Service,
     /// Descriptors that come with it.
     pub brings: RangeInclusive<usize>,
     /// Descriptors that it may leave with the control plane.
@@ -82,12 +81,18 @@ macro_rules! requests {
             /// Every kind, in the order of the table.
             pub const ALL: &'static [RequestKind] = &[$( RequestKind::$kind ),*];
 
+            /// Whose it is.
+            pub const fn service(self) -> Service {
+                match self {
+                    $( RequestKind::$kind => Service::$service, )*
+                }
+            }
+
             /// What holds for requests of this kind.
             pub const fn row(self) -> Row {
                 match self {
                     $( RequestKind::$kind => Row {
                         name: $name,
-                        service: Service::$service,
                         brings: $brings,
                         keeps: $keeps,
                         answers: $answers,
@@ -258,7 +263,7 @@ mod tests {
     #[test]
     fn a_later_number_lies_in_the_range_of_its_service() {
         for kind in RequestKind::ALL.iter().filter(|kind| kind.number() >= FIRST_OF_RANGES) {
-            let first = kind.row().service.first_number();
+            let first = kind.service().first_number();
             assert!((first..first + 128).contains(&kind.number()), "{kind:?}");
         }
     }

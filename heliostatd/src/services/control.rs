@@ -11,8 +11,8 @@ use crate::serve::Answer;
 pub struct Control;
 
 impl Service for Control {
-    fn number(&self) -> record::Service {
-        record::Service::Control
+    fn number(&self) -> u16 {
+        record::Service::Control as u16
     }
 
     fn answer(&self, daemon: &mut Daemon, asked: Asked) -> Result<Answer, Refused> {

@@ -55,8 +55,8 @@ impl LeasedFiles {
 pub struct Files;
 
 impl Service for Files {
-    fn number(&self) -> record::Service {
-        record::Service::File
+    fn number(&self) -> u16 {
+        record::Service::File as u16
     }
 
     fn answer(&self, daemon: &mut Daemon, asked: Asked) -> Result<Answer, Refused> {

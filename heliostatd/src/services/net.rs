@@ -46,8 +46,8 @@ impl Channels {
 pub struct Streams;
 
 impl Service for Streams {
-    fn number(&self) -> record::Service {
-        record::Service::Net
+    fn number(&self) -> u16 {
+        record::Service::Net as u16
     }
 
     fn answer(&self, daemon: &mut Daemon, asked: Asked) -> Result<Answer, Refused> {

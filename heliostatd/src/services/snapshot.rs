@@ -52,8 +52,8 @@ pub struct RegionMemory {
 pub struct Snapshots;
 
 impl Service for Snapshots {
-    fn number(&self) -> record::Service {
-        record::Service::Snapshot
+    fn number(&self) -> u16 {
+        record::Service::Snapshot as u16
     }
 
     fn answer(&self, daemon: &mut Daemon, asked: Asked) -> Result<Answer, Refused> {

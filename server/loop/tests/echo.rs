@@ -1,0 +1,189 @@
+//! The smallest service that a loop can have: one operation, on objects of its own.
+//!
+//! It shows what a service has to bring, and that it brings it from outside of this crate.
+
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::mpsc::{channel, Receiver};
+use std::sync::Arc;
+
+use heliostat_abi::delegated::{
+    Completion, Kind, OneRead, Operation, Piece, Pieces, Way, COMPLETION_AT,
+    COMPLETION_RECORD_BYTES, OPERATION_BYTES_MAX,
+};
+use heliostat_abi::name::ObjectId;
+use heliostat_base::mapping::SharedMapping;
+use heliostat_ring::{Refresh, RingMemory, SpscConsumer, SpscProducer};
+use heliostat_server_loop::{
+    Engine, Event, Events, Inbox, Link, Order, Rates, Server, Service, Session, Step, Turn,
+    COST_MIN,
+};
+use rustix::event::{eventfd, EventfdFlags};
+
+const SESSION: ObjectId = ObjectId { index: 3, generation: 1 };
+
+/// Writes the bytes of an operation's first piece into its second.
+struct Echo;
+
+/// What an asker has open: how often it was asked.
+#[derive(Default)]
+struct Well {
+    asked: u64,
+}
+
+impl Service for Echo {
+    type Object = Well;
+    type PerSession = ();
+    type Request = ();
+    /// A session opens a well; the completion with the tag tells its index.
+    type Order = (ObjectId, u64);
+    /// A session has closed a well that was asked so often.
+    type Event = (ObjectId, u64);
+
+    fn serve(turn: &mut Turn<'_, Echo>) -> Step {
+        *turn.left -= COST_MIN;
+        let Some(entry) = turn.entry() else { return Step::Over };
+        let operation = entry.operation;
+        let Some(well) = turn.session.objects.get_mut(operation.object) else {
+            return turn.fail(libc::EBADF);
+        };
+        let (Kind::Write, [from, to]) = (operation.kind, operation.pieces.as_slice()) else {
+            return turn.fail(libc::EOPNOTSUPP);
+        };
+        well.asked += 1;
+        let mut bytes = vec![0; from.bytes.min(to.bytes) as usize];
+        let window = &turn.session.window;
+        let copied = window
+            .copy_out(from.offset as usize, &mut bytes)
+            .and_then(|()| window.copy_in(to.offset as usize, &bytes));
+        match copied {
+            Ok(()) => turn.end(bytes.len() as i64),
+            Err(_) => turn.fail(libc::EFAULT),
+        }
+    }
+
+    fn read_at_once(
+        _: &mut Engine<Echo>,
+        _: &mut Session<Echo>,
+        _: &OneRead,
+        _: &mut i64,
+    ) -> Option<u64> {
+        None
+    }
+
+    fn falls_back(_: &mut Well, _: Way, _: i32) -> bool {
+        false
+    }
+
+    fn reads_device(_: &Well) -> bool {
+        false
+    }
+
+    fn count(_: &Well, _: Way, _: u64) {}
+
+    fn close(engine: &mut Engine<Echo>, session: ObjectId, well: Well) {
+        engine.tell((session, well.asked));
+    }
+
+    fn carry_out(server: &mut Server<Echo>, (id, tag): (ObjectId, u64)) {
+        let Some((session, _)) = server.session(id) else { return };
+        let (result, generation) = match session.objects.insert(Well::default()) {
+            Ok(id) => (i64::from(id.index), id.generation),
+            Err(_) => (-i64::from(libc::EMFILE), 0),
+        };
+        session.complete(Completion { tag, result, generation, way: Way::None });
+    }
+
+    fn completed(_: &mut Server<Echo>, (): (), _: i32) {}
+}
+
+/// A loop, a session's ends of its rings, and what the control plane hears.
+struct One {
+    server: Server<Echo>,
+    window: Arc<SharedMapping>,
+    submissions: SpscProducer,
+    completions: SpscConsumer,
+    events: Receiver<Event<Echo>>,
+}
+
+fn bell() -> Arc<OwnedFd> {
+    Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).unwrap())
+}
+
+impl One {
+    fn new() -> One {
+        let (_, orders) = channel();
+        let (sender, events) = channel();
+        let engine =
+            Engine::create(0, Echo, Arc::default(), Arc::default(), Events::new(sender, bell()));
+        let inbox = Inbox { orders, bell: bell(), spin_ns: 0, spin_flying_ns: 0 };
+        let mut server = Server::new(engine.unwrap(), inbox);
+        let (_fd, window) = SharedMapping::create(c"window", 4096).unwrap();
+        let window = Arc::new(window);
+        let (rings, link) = Link::create(window.clone(), Rates::default(), 1).unwrap();
+        server.carry_out(Order::Begin(SESSION, Box::new(link)));
+        let attach = |at| RingMemory::attach(rings.as_raw_fd(), at).unwrap();
+        let submissions = attach(0).spsc_producer(Refresh::Lazy).unwrap();
+        let completions = attach(COMPLETION_AT).spsc_consumer(Refresh::Lazy).unwrap();
+        One { server, window, submissions, completions, events }
+    }
+
+    fn next(&mut self) -> Completion {
+        let mut record = [0; COMPLETION_RECORD_BYTES];
+        for _ in 0..100_000 {
+            self.server.sweep();
+            if self.completions.pop(&mut record).is_ok() {
+                return Completion::decode(&record).unwrap();
+            }
+        }
+        panic!("nothing was completed");
+    }
+
+    fn open(&mut self) -> ObjectId {
+        self.server.carry_out(Order::Service((SESSION, 5)));
+        let Completion { tag: 5, result, generation, .. } = self.next() else { panic!() };
+        ObjectId { index: u32::try_from(result).unwrap(), generation }
+    }
+
+    /// Asks for an echo of the window's first bytes behind them.
+    fn ask(&mut self, object: ObjectId, kind: Kind) -> Completion {
+        let piece = |offset| Piece { offset, bytes: 5 };
+        let pieces = Pieces::new(&[piece(0), piece(100)]).unwrap();
+        let (offset, tag, timeout_us, argument) = (0, 7, 0, 0);
+        let asked = Operation { kind, object, offset, tag, timeout_us, argument, pieces };
+        let mut record = [0; OPERATION_BYTES_MAX];
+        let length = asked.encode(&mut record);
+        self.submissions.push(&record[..length]).unwrap();
+        self.next()
+    }
+}
+
+#[test]
+fn an_operation_of_an_own_object_is_carried_out_by_its_service() {
+    let mut one = One::new();
+    one.window.copy_in(0, b"hello").unwrap();
+    let well = one.open();
+    assert_eq!((one.ask(well, Kind::Write).tag, one.ask(well, Kind::Write).result), (7, 5));
+    let mut echoed = [0; 5];
+    one.window.copy_out(100, &mut echoed).unwrap();
+    assert_eq!(&echoed, b"hello");
+}
+
+#[test]
+fn what_the_service_does_not_know_is_refused_and_the_next_is_served() {
+    let mut one = One::new();
+    let well = one.open();
+    let refused = |errno| -i64::from(errno);
+    assert_eq!(one.ask(well, Kind::Read).result, refused(libc::EOPNOTSUPP));
+    let gone = ObjectId { generation: well.generation + 1, ..well };
+    assert_eq!(one.ask(gone, Kind::Write).result, refused(libc::EBADF));
+    assert_eq!(one.ask(well, Kind::Write).result, 5);
+}
+
+#[test]
+fn objects_of_a_session_that_ends_go_back_to_the_control_plane() {
+    let mut one = One::new();
+    let well = one.open();
+    one.ask(well, Kind::Write);
+    one.server.carry_out(Order::End(SESSION));
+    let Ok(Event::Service((SESSION, 1))) = one.events.try_recv() else { panic!("not told") };
+}
