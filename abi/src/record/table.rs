@@ -169,11 +169,6 @@ impl RequestKind {
     pub const fn number(self) -> u16 {
         self as u16
     }
-
-    /// Its place in the table, for counters by kind.
-    pub fn place(self) -> usize {
-        Self::ALL.iter().position(|kind| *kind == self).unwrap_or(0)
-    }
 }
 
 /// The kind of a reply, with its number; those up to 112 were given as the replies came.
@@ -270,9 +265,8 @@ mod tests {
 
     #[test]
     fn no_two_kinds_have_one_number_or_one_name() {
-        for (place, kind) in RequestKind::ALL.iter().enumerate() {
+        for kind in RequestKind::ALL {
             assert_eq!(RequestKind::from_number(kind.number()), Some(*kind));
-            assert_eq!(kind.place(), place);
             let same_name = |other: &&RequestKind| other.row().name == kind.row().name;
             assert_eq!(RequestKind::ALL.iter().filter(same_name).count(), 1, "{kind:?}");
         }
