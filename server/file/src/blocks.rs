@@ -88,6 +88,7 @@ impl Blocks {
     }
 
     /// A block that is there, to be copied; `holds` says afterwards whether it was that block.
+    #[inline]
     pub fn ready(&self, key: BlockKey) -> Option<Ready> {
         let (number, part) = self.part_of(key);
         let cache = part.lock();
@@ -100,6 +101,7 @@ impl Blocks {
 
     /// Whether the block has been at its place all the while. What was copied before this was asked
     /// is its bytes then.
+    #[inline]
     pub fn holds(&self, block: Ready) -> bool {
         // Pairs with `begin`: who has copied a byte of the next block sees its turn.
         fence(Ordering::Acquire);

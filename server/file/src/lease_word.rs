@@ -31,6 +31,7 @@ impl LeaseWord {
     }
 
     /// Whether the lease holds. What was copied before this was asked, was copied under it.
+    #[inline]
     pub fn is_active(self) -> bool {
         self.promise().has_held()
     }
@@ -39,6 +40,7 @@ impl LeaseWord {
         Promise { word: self.word(), value: node::word_of(self.id, State::Active) }
     }
 
+    #[inline]
     fn word(self) -> &'static AtomicU32 {
         self.page.atomic_u32(node::lease_word(self.id.index))
     }

@@ -82,6 +82,7 @@ pub struct Opened {
 
 impl Opened {
     /// The lease, while it holds.
+    #[inline]
     pub fn vouched(&self) -> Option<Vouched> {
         self.file.lease.filter(|lease| lease.word.is_active())
     }

@@ -14,6 +14,7 @@ pub struct FileStats {
 
 impl FileStats {
     /// Counts a transfer that has ended.
+    #[inline]
     pub fn ended(&self, way: Way, bytes: u64) {
         let way = way as usize;
         if let (Some(count), Some(sum)) = (self.transfers.get(way), self.bytes.get(way)) {

@@ -32,11 +32,13 @@ impl CallLine {
     }
 
     /// Whether a call waits for its answer.
+    #[inline]
     pub fn is_asked(&self) -> bool {
         self.line.is_asked()
     }
 
     /// What is asked, copied once; nothing while it is too early to look.
+    #[inline]
     fn take(&mut self) -> Option<Asked> {
         if self.away > 0 {
             self.away -= 1;
@@ -45,6 +47,7 @@ impl CallLine {
         self.line.take()
     }
 
+    #[inline]
     fn answer(&mut self, result: i64) {
         self.line.answer(result);
         self.away = SWEEPS_AWAY;

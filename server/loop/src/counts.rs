@@ -23,11 +23,13 @@ pub struct Counts {
 
 impl Counts {
     /// Adds to a counter, which nobody else writes.
+    #[inline]
     pub fn add(counter: &AtomicU64, more: u64) {
         counter.store(counter.load(Relaxed).wrapping_add(more), Relaxed);
     }
 
     /// An operation has ended.
+    #[inline]
     pub fn ended(&self, kind: Kind, way: Way, result: i64) {
         if let Some(counter) = self.operations.get(kind as usize - 1) {
             Self::add(counter, 1);

@@ -33,6 +33,7 @@ impl Rate {
     }
 
     /// Takes tokens, or says at which time in nanoseconds to ask again.
+    #[inline]
     fn take(&self, tokens: u64, now_ns: u64) -> Result<(), u64> {
         if self.per_second == 0 {
             return Ok(());
@@ -47,6 +48,7 @@ impl Rate {
         }
     }
 
+    #[inline]
     fn give_back(&self, tokens: u64) {
         if self.per_second > 0 {
             let less = |paid: u64| Some(paid.saturating_sub(self.cost(tokens)));
@@ -69,6 +71,7 @@ impl Meter {
     }
 
     /// Takes one operation of so many bytes, or says at which time to ask again.
+    #[inline]
     pub fn take(&self, bytes: u64, now_ns: u64) -> Result<(), u64> {
         let [operations, of_bytes] = &*self.0;
         operations.take(1, now_ns)?;
@@ -76,6 +79,7 @@ impl Meter {
     }
 
     /// Gives back what was taken for something that was not done.
+    #[inline]
     pub fn give_back(&self, bytes: u64) {
         let [operations, of_bytes] = &*self.0;
         operations.give_back(1);
