@@ -74,7 +74,8 @@ class Program:
         """Sends a signal to the program's whole process group; no error when it is gone."""
         try:
             os.killpg(self.pid, number)
-        except ProcessLookupError:
+        except (ProcessLookupError, PermissionError):
+            # Gone, and the number may be somebody else's by now.
             pass
 
 

@@ -149,6 +149,8 @@ def main() -> None:
     words.add_argument("--plain", action="store_true")
     words.add_argument("command", nargs="+")
     given = words.parse_args()
+    # Who has become another may not read its own any more.
+    environment = surroundings()
     if not given.plain:
         # Before rights are limited, as afterwards a filter would take no_new_privs.
         limit_calls(given.namespaces)
@@ -156,11 +158,21 @@ def main() -> None:
     # Python ignores these, and programs inherit what is ignored.
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
-    os.execvp(given.command[0], given.command)
+    os.execvpe(given.command[0], given.command, environment)
 
 
-if __name__ == "__main__":
+def surroundings() -> dict[bytes, bytes]:
+    """The environment as it was handed in: Python adds a locale to one without."""
+    whole = Path("/proc/self/environ").read_bytes().split(b"\0")
+    return dict(one.split(b"=", 1) for one in whole if b"=" in one)
+
+
+def run() -> None:
     try:
         main()
     except OSError as error:
         sys.exit(f"container.py: {error}")
+
+
+if __name__ == "__main__":
+    run()
