@@ -118,13 +118,20 @@ fn each<T, E: std::fmt::Display>(
 /// # Errors
 /// Such users are named, and cannot be taken.
 pub fn identities(policy: &Policy, traces: bool) -> Result<Option<Identities>, String> {
-    let needed = CapabilitySet::SETUID | CapabilitySet::SETGID;
     let own = rustix::thread::capabilities(None).map(|own| own.permitted);
-    let is_allowed = own.is_ok_and(|own| own.contains(needed));
-    match (policy.users.as_slice(), is_allowed) {
+    let own = own.unwrap_or(CapabilitySet::empty());
+    let may_become = own.contains(CapabilitySet::SETUID | CapabilitySet::SETGID);
+    // The kernel lets nobody else look into who has become another (ptrace(2)), as the supervisor does
+    // for each of its calls.
+    let may_serve = own.contains(CapabilitySet::SYS_PTRACE);
+    match (policy.users.as_slice(), may_become && may_serve) {
         ([], true) if traces => Ok(Some(Identities::any())),
         ([], _) => Ok(None),
         (names, true) => Identities::named(names).map(Some),
+        ([first, ..], false) if may_become => Err(format!(
+            "a program that becomes user {first} is served with CAP_SYS_PTRACE only, which is missing \
+             here: give it to the container, or leave --user out"
+        )),
         ([first, ..], false) => Err(format!(
             "only a program of root's can become user {first}: leave --user out, or start it as root"
         )),

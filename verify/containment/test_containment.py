@@ -65,6 +65,8 @@ def unsealed_cases() -> list:
 @pytest.mark.parametrize(("name", "user"), sealed_cases())
 def test_sealed_attack_is_refused(theatre, name, user):
     report = theatre.play(name, user, sealed=True, linkage=LINKAGE[user], race_ms=RACE_MS)
+    if "with CAP_SYS_PTRACE only" in report["errors"]:
+        pytest.skip("who has become another user is served with CAP_SYS_PTRACE only")
     found = verdicts(report, name)
     assert len(found) == 1 and found[0].startswith(f"{name}: refused"), report
     assert "ESCAPED" not in report["output"], report

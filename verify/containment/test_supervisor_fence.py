@@ -147,6 +147,9 @@ def test_it_takes_the_ids_of_users_that_are_named_and_of_no_others(inject, tmp_p
     """As the effective ones, from which it finds back: the real and the saved ones stay root's."""
     for name in ("own", "read"):
         (tmp_path / name).mkdir()
+    tried = subprocess.run([BINARY, "run", "--sealed", "--user", WORKER, "--", "true"], capture_output=True, text=True, timeout=60)
+    if "with CAP_SYS_PTRACE only" in tried.stderr:
+        pytest.skip("who has become another user is served with CAP_SYS_PTRACE only")
     user, stranger, refused = pwd.getpwnam(WORKER).pw_uid, 4711, -errno.EPERM
     one = Sealed(inject, tmp_path, 0, "--user", WORKER)
     for ids in ((-1, stranger, -1), (user, -1, -1), (-1, -1, user), (user, user, user), (stranger, user, stranger)):

@@ -154,7 +154,10 @@ def run(text: str, folder: Path, sealed: bool) -> subprocess.CompletedProcess:
     rights = ["setpriv", "--bounding-set=-all,+setuid,+setgid,+dac_override", "--inh-caps=-all"]
     words = [*([] if sealed else rights), *seal, "/usr/bin/python3", "-c", PREPARED + text]
     numbers = [str(entry.pw_uid), str(entry.pw_gid), str(folder)]
-    return subprocess.run([*words, *numbers], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([*words, *numbers], capture_output=True, text=True, timeout=120)
+    if done.returncode == 125 and "with CAP_SYS_PTRACE only" in done.stderr:
+        pytest.skip("who has become another user is served with CAP_SYS_PTRACE only")
+    return done
 
 
 @pytest.fixture
