@@ -208,7 +208,7 @@ fn odd_descriptors(more: &[RawFd]) -> Vec<(&'static str, RawFd)> {
     // SAFETY: io_uring_setup(2) fills in 120 bytes; there are 256.
     let ring = unsafe { libc::syscall(libc::SYS_io_uring_setup, 4, parameters.as_mut_ptr()) };
     let socket = |domain, kind, protocol| {
-        // SAFETY: no pointer.
+        // SAFETY: takes no pointer.
         unsafe { libc::socket(domain, kind | libc::SOCK_CLOEXEC, protocol) }
     };
     let own = std::process::id() as libc::c_long;

@@ -27,9 +27,11 @@ use io_uring::{cqueue, opcode, squeue, types, IoUring, Probe};
 use heliostat_base::mapping::{OutOfRange, SharedMapping};
 
 mod pinned;
+mod request;
 mod requests;
 mod threads;
 
+pub use request::{Flight, Manner, NotPrepared, Range};
 pub use requests::{By, Requests};
 pub use threads::{ThreadRing, WATCHED_MAX};
 
@@ -41,58 +43,6 @@ const WORD_OF_32_BITS: u32 = 2;
 const ANY_WAKER: u64 = 0xffff_ffff;
 /// User data of operations whose completion nobody waits for.
 const NOBODY: u64 = u64::MAX;
-
-/// Bytes of a mapping.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Range {
-    /// First byte.
-    pub offset: usize,
-    /// Number of bytes.
-    pub len: usize,
-}
-
-/// How a transfer is to be made.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Manner {
-    /// As the file was opened.
-    #[default]
-    Plain,
-    /// To the end of the file, wherever that is (RWF_APPEND).
-    Append,
-    /// Through the page cache, without leaving there what was not there (RWF_DONTCACHE).
-    Uncached,
-    /// Past the caches, into memory that may be worth pinning: see [`Uring::forget`].
-    Direct,
-}
-
-/// Names an operation under way, to cancel it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Flight(u64);
-
-impl Flight {
-    fn of(index: u32) -> Flight {
-        Flight(u64::from(index))
-    }
-
-    fn index(self) -> Option<u32> {
-        u32::try_from(self.0).ok()
-    }
-}
-
-/// Why an operation could not be prepared.
-#[derive(Debug)]
-pub enum NotPrepared {
-    /// As many operations are under way as fit.
-    Full,
-    /// A range does not lie in its mapping, or may not be written.
-    Range(OutOfRange),
-}
-
-impl From<OutOfRange> for NotPrepared {
-    fn from(error: OutOfRange) -> Self {
-        Self::Range(error)
-    }
-}
 
 /// What an operation holds until it completes.
 struct InFlight<T> {
@@ -268,7 +218,7 @@ impl<T> Uring<T> {
         let is_meant =
             |held: &Option<InFlight<T>>| held.as_ref().is_some_and(|it| is_meant(&it.token));
         let found = self.held.iter().position(is_meant);
-        found.into_iter().for_each(|index| self.cancel(Flight(index as u64)));
+        found.into_iter().for_each(|index| self.cancel(Flight::of(index as u32)));
         found.is_some()
     }
 
@@ -328,7 +278,7 @@ impl<T> Uring<T> {
 
     fn prepare(&mut self, entry: squeue::Entry, held: InFlight<T>) -> Result<Flight, NotPrepared> {
         let index = self.free.pop().ok_or(NotPrepared::Full)?;
-        let flight = Flight(u64::from(index));
+        let flight = Flight::of(index);
         if !self.push(&entry.user_data(flight.0)) {
             self.free.push(index);
             return Err(NotPrepared::Full);

@@ -216,7 +216,7 @@ pub fn recvfrom(call: &mut Call<'_>) -> Verdict {
 /// A connected stream has no source address; its length says so. The bytes are gone all the same
 /// where it cannot be written, as with the kernel.
 fn no_source(length_at: u64) -> Result<(), Errno> {
-    // SAFETY: a number.
+    // SAFETY: takes a number, no pointer.
     match unsafe { memory::read::<i32>(length_at) } {
         Ok(Some(0..)) => {}
         Ok(Some(_)) => return Err(Errno(libc::EINVAL)),
@@ -276,7 +276,7 @@ pub fn sendfile(call: &mut Call<'_>) -> Verdict {
         demote::leave(fd, index, Native::Call);
         return native(call, index, false);
     }
-    // SAFETY: a number.
+    // SAFETY: takes a number, no pointer.
     let Ok(offset) = (unsafe { memory::read::<u64>(call.word(2)) }) else {
         return call.answer(Some(Err(memory::FAULT)));
     };

@@ -12,7 +12,7 @@ use heliostat_abi::record::{
     Asker, Own, Reply, Request, Row, FIRST_OWN, REPLY_BODY_BYTES, REPLY_BYTES, REQUEST_BODY_BYTES,
 };
 use heliostat_abi::right::Right;
-use heliostat_base::lease::Breaks;
+use heliostat_backend_lease::holder::Breaks;
 use heliostat_base::packet::PacketSocket;
 use heliostat_control::config::{Config, Log};
 use heliostat_control::name::{Name, NamePattern};

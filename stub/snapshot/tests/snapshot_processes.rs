@@ -155,7 +155,7 @@ fn a_consumer_reads_without_privilege_and_can_write_by_no_means() {
             // SAFETY: one live byte; the call is expected to be refused.
             let wrote = unsafe { libc::pwrite(fd.as_raw_fd(), [9u8].as_ptr().cast(), 1, 0) };
             assert_eq!(wrote, -1);
-            // SAFETY: no pointer.
+            // SAFETY: takes no pointer.
             assert_eq!(unsafe { libc::ftruncate(fd.as_raw_fd(), 0) }, -1);
             let again = format!("/proc/self/fd/{}", fd.as_raw_fd());
             if let Ok(file) = std::fs::OpenOptions::new().read(true).write(true).open(again) {

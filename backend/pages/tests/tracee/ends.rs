@@ -120,13 +120,13 @@ fn a_program_that_is_not_dumpable_is_refused_with_the_reason() {
     }
     let shared = words();
     let family = Child::run(|| {
-        // SAFETY: only numbers. Another user's program and tracer, neither with a privilege.
+        // SAFETY: takes only numbers. Another user's program and tracer, neither with a privilege.
         unsafe {
             assert_eq!(libc::setresuid(65534, 65534, 65534), 0);
             assert_eq!(libc::prctl(libc::PR_SET_DUMPABLE, 1, 0, 0, 0), 0);
         }
         let child = Child::run(|| {
-            // SAFETY: only numbers.
+            // SAFETY: takes only numbers.
             unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0, 0, 0, 0) };
             shared[0].store(1, SeqCst);
             until("for ever", || false);

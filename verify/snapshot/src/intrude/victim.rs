@@ -24,7 +24,7 @@ pub fn attack(pid: i32) -> Vec<String> {
         ("/proc/PID/mem", |pid| is_opened(&format!("/proc/{pid}/mem"))),
         ("/proc/PID/fd", |pid| (3..40).any(|fd| is_opened(&format!("/proc/{pid}/fd/{fd}")))),
         ("pidfd_getfd", |pid| {
-            // SAFETY: no pointer.
+            // SAFETY: takes no pointer.
             unsafe {
                 let known = libc::syscall(libc::SYS_pidfd_open, pid, 0);
                 (3..40).any(|fd| libc::syscall(libc::SYS_pidfd_getfd, known, fd, 0) >= 0)
