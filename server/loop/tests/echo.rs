@@ -11,12 +11,13 @@ use heliostat_abi::delegated::{
     COMPLETION_RECORD_BYTES, OPERATION_BYTES_MAX,
 };
 use heliostat_abi::name::ObjectId;
+use heliostat_backend_uring::By;
 use heliostat_base::mapping::SharedMapping;
 use heliostat_ring::{Refresh, RingMemory, SpscConsumer, SpscProducer};
 use heliostat_server_loop::{
-    Engine, Event, Events, Inbox, Link, Order, Rates, Server, Service, Session, Step, Turn,
-    COST_MIN,
+    Engine, Event, Events, Inbox, Link, Order, Server, Service, Session, Step, Turn, COST_MIN,
 };
+use heliostat_service_grant::Meter;
 use rustix::event::{eventfd, EventfdFlags};
 
 const SESSION: ObjectId = ObjectId { index: 3, generation: 1 };
@@ -78,6 +79,10 @@ impl Service for Echo {
         false
     }
 
+    fn meter(_object: &Self::Object) -> Option<&Meter> {
+        None
+    }
+
     fn count(_: &Well, _: Way, _: u64) {}
 
     fn close(engine: &mut Engine<Echo>, session: ObjectId, well: Well) {
@@ -113,13 +118,19 @@ impl One {
     fn new() -> One {
         let (_, orders) = channel();
         let (sender, events) = channel();
-        let engine =
-            Engine::create(0, Echo, Arc::default(), Arc::default(), Events::new(sender, bell()));
+        let engine = Engine::create(
+            0,
+            Echo,
+            Arc::default(),
+            Arc::default(),
+            Events::new(sender, bell()),
+            By::available(),
+        );
         let inbox = Inbox { orders, bell: bell(), spin_ns: 0, spin_flying_ns: 0 };
         let mut server = Server::new(engine.unwrap(), inbox);
         let (_fd, window) = SharedMapping::create(c"window", 4096).unwrap();
         let window = Arc::new(window);
-        let (rings, link) = Link::create(window.clone(), Rates::default(), 1).unwrap();
+        let (rings, link) = Link::create(window.clone(), Meter::default(), 1).unwrap();
         server.carry_out(Order::Begin(SESSION, Box::new(link)));
         let attach = |at| RingMemory::attach(rings.as_raw_fd(), at).unwrap();
         let submissions = attach(0).spsc_producer(Refresh::Lazy).unwrap();
