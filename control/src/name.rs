@@ -187,6 +187,13 @@ impl NamePattern {
             _ => false,
         }
     }
+
+    /// Whether it is about some of the files beneath a directory, by its path without an ending
+    /// slash, and says nothing of the directory itself.
+    pub fn is_below(&self, directory: &str) -> bool {
+        let (Self::File(path) | Self::Files(path)) = self else { return false };
+        path.strip_prefix(directory).is_some_and(|rest| rest.starts_with('/'))
+    }
 }
 
 fn parse_ip(text: &str) -> Result<Option<IpAddr>, PatternError> {

@@ -93,6 +93,13 @@ impl Rules {
             None => Decision::Foreign,
         }
     }
+
+    /// The place of the first rule that is about files beneath a directory, by its path without an
+    /// ending slash: what lies beneath would be judged otherwise under another path.
+    pub fn first_below(&self, directory: &str) -> Option<usize> {
+        let is_below = |rule: &Rule| rule.names.iter().any(|name| name.is_below(directory));
+        self.0.iter().position(is_below).map(|place| place + 1)
+    }
 }
 
 #[cfg(test)]
@@ -132,6 +139,20 @@ mod tests {
         let by = |place, action| Decision::ByRule { place, action };
         assert_eq!(decide(rules.clone(), 7), by(3, Action::Deny));
         assert_eq!(decide(rules, 8), by(4, Action::Allow));
+    }
+
+    #[test]
+    fn rules_beneath_a_directory_are_found_by_its_path_and_no_others() {
+        let about = |pattern| {
+            let names = vec![NamePattern::parse(pattern).unwrap()];
+            Rules(vec![rule(Action::Allow), Rule { names, ..rule(Action::Deny) }])
+        };
+        for beneath in ["/file/srv/a", "/file/srv/a/*", "/file/srv/*", "/file/srv/a*"] {
+            assert_eq!(about(beneath).first_below("/srv"), Some(2), "{beneath}");
+        }
+        for beside in ["/file/srv", "/file/srv2/*", "/file/sr*", "/file/*", "/net/*", "/snapshot/*"] {
+            assert_eq!(about(beside).first_below("/srv"), None, "{beside}");
+        }
     }
 
     #[test]
