@@ -5,6 +5,8 @@
 //! | opened `DIRECT` | aligned | the device |
 //! | opened `DIRECT` | not aligned | refused, as O_DIRECT does |
 //! | under a lease | read, begins in the cache | the cache |
+//! | opened `BUFFERED`, under a lease | read | the cache, filled first |
+//! | opened `BUFFERED` | everything else | the kernel |
 //! | under a lease | read below `DIRECT_FROM`, or not aligned | the cache, filled first |
 //! | any | aligned read of `DIRECT_FROM` and more, or behind a hole in the cache | the device |
 //! | any | everything else | the kernel |
@@ -33,6 +35,8 @@ pub struct Question {
     pub is_aligned: bool,
     /// The file was opened for it (`DIRECT`).
     pub wants_direct: bool,
+    /// The file was opened never to be read past the caches (`BUFFERED`).
+    pub wants_buffered: bool,
     /// The file can be opened for it.
     pub has_direct: bool,
     /// A lease says that nobody writes.
@@ -62,7 +66,11 @@ pub fn choose(q: Question) -> Choice {
         Question { wants_direct: true, .. } => Choice::Direct,
         Question { is_read: false, .. } => Choice::Kernel,
         Question { is_leased: true, is_hit: true, .. } => Choice::Cached,
-        Question { has_direct: true, .. } if fits && q.bytes >= DIRECT_FROM => Choice::Direct,
+        Question { wants_buffered: false, has_direct: true, .. }
+            if fits && q.bytes >= DIRECT_FROM =>
+        {
+            Choice::Direct
+        }
         Question { is_leased: true, .. } => Choice::Cached,
         _ => Choice::Kernel,
     }
@@ -79,6 +87,7 @@ mod tests {
         bytes: DIRECT_FROM,
         is_aligned: true,
         wants_direct: false,
+        wants_buffered: false,
         has_direct: true,
         is_leased: true,
         is_hit: false,
@@ -101,6 +110,18 @@ mod tests {
             assert_eq!(choose(Question { bytes: 4096, ..q }), Choice::Kernel);
             assert_eq!(choose(q), Choice::Direct);
             assert_eq!(choose(Question { is_read: false, ..q }), Choice::Kernel);
+        }
+    }
+
+    #[test]
+    fn who_wants_the_buffered_way_never_gets_the_device() {
+        for (is_leased, chosen) in [(true, Choice::Cached), (false, Choice::Kernel)] {
+            for is_hit in [false, true] {
+                let q = Question { wants_buffered: true, is_leased, is_hit, ..LARGE };
+                assert_eq!(choose(q), chosen);
+                assert_eq!(choose(Question { bytes: 16 << 20, ..q }), chosen);
+                assert_eq!(choose(Question { is_read: false, ..q }), Choice::Kernel);
+            }
         }
     }
 

@@ -10,8 +10,9 @@
 //!                                         its part of the window any more
 //! ```
 //!
-//! Ordered kinds (writes, appends, fsyncs) of one object go one after the other, in the order of
-//! submission; so an fsync covers what was submitted before it. Everything else goes as it can.
+//! Ordered kinds (writes, appends, truncations, fsyncs) of one object go one after the other, in the
+//! order of submission; so an fsync covers what was submitted before it. Everything else goes as it
+//! can.
 
 use std::collections::{HashMap, VecDeque};
 
