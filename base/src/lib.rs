@@ -27,3 +27,4 @@ pub mod spin;
 pub mod sync;
 pub mod sys;
 pub mod twin;
+pub mod umask;

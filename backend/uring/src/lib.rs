@@ -6,7 +6,7 @@
 //! operations under way keeps their memory for ever instead of waiting.
 //!
 //! ```text
-//! read, write, fsync, wait_word, readable ---> prepared --submit--> under way --reap--> (token, result)
+//! read, write, ..., readable ---> prepared --submit--> under way --reap--> (token, result)
 //! ```
 //!
 //! Where the kernel gives no io_uring a few threads make the same requests ([`ThreadRing`]); a server
@@ -43,6 +43,8 @@ const WORD_OF_32_BITS: u32 = 2;
 const ANY_WAKER: u64 = 0xffff_ffff;
 /// User data of operations whose completion nobody waits for.
 const NOBODY: u64 = u64::MAX;
+
+type Prepared = Result<Flight, NotPrepared>;
 
 /// What an operation holds until it completes.
 struct InFlight<T> {
@@ -181,6 +183,12 @@ impl<T> Uring<T> {
     /// Brings a file's bytes and what describes it to the disk.
     pub fn fsync(&mut self, token: T, file: &Arc<OwnedFd>) -> Result<Flight, NotPrepared> {
         let entry = opcode::Fsync::new(types::Fd(file.as_raw_fd())).build();
+        self.prepare(entry, InFlight::of(token, Some(file.clone()), None))
+    }
+
+    /// Makes a file so many bytes long. Before Linux 6.9 it completes with EINVAL.
+    pub fn truncate(&mut self, token: T, file: &Arc<OwnedFd>, bytes: u64) -> Prepared {
+        let entry = opcode::Ftruncate::new(types::Fd(file.as_raw_fd()), bytes).build();
         self.prepare(entry, InFlight::of(token, Some(file.clone()), None))
     }
 

@@ -114,6 +114,23 @@ impl<T> Requests<T> {
         }
     }
 
+    /// Makes a file so many bytes long.
+    ///
+    /// # Errors
+    /// Full.
+    #[inline]
+    pub fn truncate(
+        &mut self,
+        aim: T,
+        file: &Arc<OwnedFd>,
+        bytes: u64,
+    ) -> Result<Flight, NotPrepared> {
+        match self {
+            Requests::Uring(ring) => ring.truncate(aim, file, bytes),
+            Requests::Threads(ring) => ring.truncate(aim, file, bytes),
+        }
+    }
+
     /// Completes when there is something to read from a descriptor.
     ///
     /// # Errors

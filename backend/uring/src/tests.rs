@@ -53,6 +53,18 @@ fn bytes_go_to_a_file_and_back_in_pieces() {
 }
 
 #[test]
+fn a_file_becomes_as_long_as_is_said() {
+    let (plain, shared) = file();
+    plain.write_all_at(b"hello", 0).expect("written");
+    let mut ring = Uring::create(8, 16).expect("io_uring");
+    for bytes in [2, 9, 0] {
+        ring.truncate(bytes, &shared, bytes).expect("room");
+        assert_eq!(next(&mut ring), (bytes, 0));
+        assert_eq!(plain.metadata().expect("open").len(), bytes);
+    }
+}
+
+#[test]
 fn a_word_that_changes_and_a_bell_wake_the_sleeper() {
     let (fd, memory) = SharedMapping::create(c"words", 4096).expect("created");
     let memory = Arc::new(memory);

@@ -6,7 +6,7 @@
 //! sleep as a completion does.
 //!
 //! ```text
-//! read, write, fsync --submit--> queue -> worker --.
+//! read, write, fsync, truncate --submit--> queue -> worker --.
 //! readable ------------------> epoll -> watcher ---+--> done --reap--> (aim, result)
 //! wait_word --------------------------- looked at by reap and sleep
 //! ```
@@ -136,6 +136,19 @@ impl<T> ThreadRing<T> {
     /// Full.
     pub fn fsync(&mut self, aim: T, file: &Arc<OwnedFd>) -> Result<Flight, NotPrepared> {
         self.prepare(aim, file, Work::Fsync)
+    }
+
+    /// Makes a file so many bytes long.
+    ///
+    /// # Errors
+    /// Full.
+    pub fn truncate(
+        &mut self,
+        aim: T,
+        file: &Arc<OwnedFd>,
+        bytes: u64,
+    ) -> Result<Flight, NotPrepared> {
+        self.prepare(aim, file, Work::Truncate(bytes))
     }
 
     /// Completes when the word at `offset` does not hold `value`. Whoever wakes its sleepers has to

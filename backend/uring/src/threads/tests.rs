@@ -46,6 +46,18 @@ fn bytes_go_to_a_file_and_back_in_pieces() {
 }
 
 #[test]
+fn a_file_becomes_as_long_as_is_said() {
+    let (plain, shared) = file();
+    plain.write_all_at(b"hello", 0).expect("written");
+    let mut ring = ThreadRing::create(16).expect("futex_waitv");
+    for bytes in [2, 9, 0] {
+        ring.truncate(bytes, &shared, bytes).expect("room");
+        assert_eq!(next(&mut ring), (bytes, 0));
+        assert_eq!(plain.metadata().expect("open").len(), bytes);
+    }
+}
+
+#[test]
 fn many_more_requests_than_threads_all_come_back_once() {
     let (plain, shared) = file();
     plain.write_all_at(&[7; 4096], 0).expect("room on the disk");

@@ -27,6 +27,8 @@ pub enum Work {
     Write(Transfer),
     /// What was written is on the disk.
     Fsync,
+    /// The file is so many bytes long.
+    Truncate(u64),
 }
 
 /// Between which places bytes are moved.
@@ -222,6 +224,8 @@ fn make(job: &Job) -> i32 {
             }
             // SAFETY: takes no pointer.
             Work::Fsync => unsafe { libc::fsync(fd) as isize },
+            // SAFETY: takes no pointer.
+            Work::Truncate(bytes) => unsafe { libc::ftruncate(fd, *bytes as i64) as isize },
         };
         if answer >= 0 {
             return i32::try_from(answer).unwrap_or(i32::MAX);
