@@ -7,7 +7,8 @@
 //!            8 object index u32, generation u32
 //!           16 offset u64       in the file, bytes
 //!           24 tag u64          the asker's own; comes back with the completion
-//!           32 argument u64     Open: access; Cancel: tag of the operation that ends
+//!           32 argument u64     bits that the kind knows (`argument`); Cancel: tag of the operation
+//!                               that ends; Truncate: the new length
 //!           40 pieces x (offset u64, bytes u32, 0 u32), places in the session's window
 //!
 //! completion 0 tag u64, result i64 (bytes, an index, or minus an errno),
@@ -24,11 +25,21 @@
 //! is foreign bytes until [`Operation::decode`] has copied and checked it; pieces are places, and
 //! what lies there is never trusted. The protocol is in `docs/delegated.md`.
 
+mod argument;
+mod directory;
 mod one_read;
 mod operation;
 
 use crate::wire::{Reader, Writer};
 
+pub use argument::{
+    mode, mode_of, ALONE, BUFFERED, CREATE, DIRECT, DIRECTORY, EXCLUSIVE, MODE_BITS, NOREPLACE,
+    NOW, READ, SHARED, TRUNCATE, UNLOCK, WRITE,
+};
+pub use directory::{
+    DirectoryEntries, DirectoryEntry, ENTRIES_BYTES_MAX, ENTRY_BYTES_MAX, ENTRY_HEAD_BYTES,
+    ENTRY_NAME_BYTES_MAX,
+};
 pub use one_read::{OneRead, ONE_READ_BYTES};
 pub use operation::{Malformed, Operation, Pieces, Reason};
 
@@ -89,13 +100,6 @@ pub const PIECE_BYTES: usize = 16;
 /// Length of the longest operation.
 pub const OPERATION_BYTES_MAX: usize = OPERATION_HEAD_BYTES + PIECES_MAX * PIECE_BYTES;
 
-/// Open's argument: the file will be read.
-pub const READ: u64 = 1;
-/// Open's argument: the file will be written.
-pub const WRITE: u64 = 2;
-/// Open's argument: what is aligned goes to the device itself, past every cache.
-pub const DIRECT: u64 = 4;
-
 /// What is to be done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 #[repr(u8)]
@@ -116,11 +120,29 @@ pub enum Kind {
     Close = 7,
     /// The operation whose tag is the argument should end now.
     Cancel = 8,
+    /// The file becomes as long as the argument says.
+    Truncate = 9,
+    /// The directory whose name lies in the piece is made.
+    Mkdir = 10,
+    /// It is removed, if it is empty.
+    Rmdir = 11,
+    /// The name in the piece is removed; the file with its last one.
+    Unlink = 12,
+    /// What has the name in the first piece gets the one in the second.
+    Rename = 13,
+    /// A symbolic link to what the first piece says gets the name in the second.
+    Symlink = 14,
+    /// Where the symbolic link whose name lies in the first piece leads, into the second.
+    Readlink = 15,
+    /// Entries of an open directory from a cookie on, which is the offset ([`DirectoryEntries`]).
+    Readdir = 16,
+    /// A lock on the whole file that others who ask for one heed, or its end.
+    Lock = 17,
 }
 
 impl Kind {
     /// Every kind, in order of number.
-    pub const ALL: [Kind; 8] = [
+    pub const ALL: [Kind; 17] = [
         Kind::Read,
         Kind::Write,
         Kind::Append,
@@ -129,6 +151,15 @@ impl Kind {
         Kind::Stat,
         Kind::Close,
         Kind::Cancel,
+        Kind::Truncate,
+        Kind::Mkdir,
+        Kind::Rmdir,
+        Kind::Unlink,
+        Kind::Rename,
+        Kind::Symlink,
+        Kind::Readlink,
+        Kind::Readdir,
+        Kind::Lock,
     ];
 
     /// The kind with this number.
@@ -147,12 +178,36 @@ impl Kind {
             Kind::Stat => "stat",
             Kind::Close => "close",
             Kind::Cancel => "cancel",
+            Kind::Truncate => "truncate",
+            Kind::Mkdir => "mkdir",
+            Kind::Rmdir => "rmdir",
+            Kind::Unlink => "unlink",
+            Kind::Rename => "rename",
+            Kind::Symlink => "symlink",
+            Kind::Readlink => "readlink",
+            Kind::Readdir => "readdir",
+            Kind::Lock => "lock",
         }
     }
 
     /// Whether the order among such operations on one file is the order of their submission.
     pub const fn is_ordered(self) -> bool {
-        matches!(self, Kind::Write | Kind::Append | Kind::Fsync)
+        matches!(self, Kind::Write | Kind::Append | Kind::Fsync | Kind::Truncate)
+    }
+
+    /// Whether it is about an open file; others are about names, or another operation.
+    pub const fn has_file(self) -> bool {
+        use Kind::*;
+        !matches!(self, Open | Cancel | Mkdir | Rmdir | Unlink | Rename | Symlink | Readlink)
+    }
+
+    /// How many of its first pieces are names.
+    pub const fn names(self) -> usize {
+        match self {
+            Kind::Open | Kind::Mkdir | Kind::Rmdir | Kind::Unlink | Kind::Readlink => 1,
+            Kind::Rename | Kind::Symlink => 2,
+            _ => 0,
+        }
     }
 }
 

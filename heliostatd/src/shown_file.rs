@@ -9,7 +9,9 @@ use std::os::unix::ffi::OsStrExt;
 
 use heliostat_abi::code::Unmapped;
 use heliostat_service_file::FileKey;
-use rustix::fs::{fcntl_getfl, fstat, open, statx, AtFlags, FileType, Mode, OFlags, StatxFlags};
+use rustix::fs::{
+    fcntl_getfl, fstat, open, statx, AtFlags, FileType, Mode, OFlags, Stat, StatxFlags,
+};
 use rustix::io::Errno;
 
 use crate::mounts::{Kind, Mounts};
@@ -67,6 +69,21 @@ pub fn examine_any(
     let path = path.to_string_lossy().into_owned();
     let file = ShownFile { key, owner: status.st_uid, kind, path };
     Ok((file, flags, status.st_size.max(0) as u64))
+}
+
+/// Where the control plane sees what a descriptor has open, be it by O_PATH, and what fstat(2) says
+/// of it; only of what lies on a known local file system.
+///
+/// # Errors
+/// EINVAL for what has no path, EOPNOTSUPP for what is on another mount.
+pub fn locate(opened: BorrowedFd<'_>, mounts: &mut Mounts) -> Result<(String, Stat), Errno> {
+    let path = std::fs::read_link(link(opened.as_raw_fd())).map_err(|_| Errno::INVAL)?;
+    if !path.as_os_str().as_bytes().starts_with(b"/") {
+        return Err(Errno::INVAL);
+    }
+    let (_, mount) = flags_and_mount(opened).ok_or(Errno::OPNOTSUPP)?;
+    mounts.kind(mount).ok_or(Errno::OPNOTSUPP)?;
+    Ok((path.to_string_lossy().into_owned(), fstat(opened)?))
 }
 
 /// Whether device and inode are this file's alone. Otherwise two sessions would share a lease on one

@@ -27,9 +27,9 @@ pub struct OneRead {
 impl OneRead {
     /// An operation as such a read, if it is one.
     pub fn of(operation: &Operation) -> Option<OneRead> {
-        let Operation { kind, object, offset, tag, timeout_us, .. } = *operation;
+        let Operation { kind, object, offset, tag, timeout_us, argument, .. } = *operation;
         match operation.pieces.as_slice() {
-            [piece] if kind == Kind::Read && timeout_us == 0 => {
+            [piece] if kind == Kind::Read && timeout_us == 0 && argument == 0 => {
                 Some(OneRead { object, offset, tag, piece: *piece })
             }
             _ => None,

@@ -1,8 +1,8 @@
 //! An operation: written by the asker, copied once and checked once by the server.
 
 use super::{
-    Kind, Piece, DIRECT, FACTS_BYTES, NAME_BYTES_MAX, OPERATION_BYTES_MAX, OPERATION_HEAD_BYTES,
-    PIECES_MAX, PIECE_BYTES, READ, TRANSFER_BYTES_MAX, WRITE,
+    argument, Kind, Piece, ENTRY_BYTES_MAX, FACTS_BYTES, NAME_BYTES_MAX, OPERATION_BYTES_MAX,
+    OPERATION_HEAD_BYTES, PIECES_MAX, PIECE_BYTES, TRANSFER_BYTES_MAX,
 };
 use crate::name::ObjectId;
 use crate::wire::{Reader, Writer};
@@ -50,16 +50,16 @@ impl Pieces {
 pub struct Operation {
     /// What is to be done.
     pub kind: Kind,
-    /// With which file; any value for Open and Cancel.
+    /// With which file; any value for kinds that have none ([`Kind::has_file`]).
     pub object: ObjectId,
-    /// Where in the file, in bytes.
+    /// Where in the file, in bytes; of Readdir a cookie.
     pub offset: u64,
     /// The asker's own number.
     pub tag: u64,
     /// Microseconds after which it ends with ETIMEDOUT, counted from when the server takes it;
     /// 0 for never.
     pub timeout_us: u32,
-    /// Open: `READ`, `WRITE`, `DIRECT`. Cancel: a tag.
+    /// Bits that the kind knows; Cancel: a tag; Truncate: a length.
     pub argument: u64,
     /// Where in the window.
     pub pieces: Pieces,
@@ -141,27 +141,33 @@ impl Operation {
 
     /// What the kinds ask for, each of its own.
     fn check(&self) -> Result<(), Reason> {
-        let pieces = self.pieces.as_slice();
-        let pieces_fit = match (self.kind, pieces) {
-            (Kind::Read | Kind::Write | Kind::Append, _) => !pieces.is_empty(),
-            (Kind::Open, [name]) => (1..=NAME_BYTES_MAX).contains(&name.bytes),
-            (Kind::Stat, [facts]) => facts.bytes as usize >= FACTS_BYTES,
-            (Kind::Open | Kind::Stat, _) => false,
-            (Kind::Fsync | Kind::Close | Kind::Cancel, _) => pieces.is_empty(),
-        };
         let bytes = self.pieces.bytes();
-        let end = self.offset.checked_add(bytes).filter(|end| *end <= i64::MAX as u64);
-        let argument_fits = match self.kind {
-            Kind::Open => self.argument & !(READ | WRITE | DIRECT) == 0 && self.argument & 3 != 0,
-            Kind::Cancel => true,
-            _ => self.argument == 0,
-        };
+        // A cookie says no place in bytes: the largest may be the last that there is.
+        let moved = if self.kind == Kind::Readdir { 0 } else { bytes };
+        let end = self.offset.checked_add(moved).filter(|end| *end <= i64::MAX as u64);
         match () {
-            () if !pieces_fit => Err(Reason::Pieces),
+            () if !self.pieces_fit() => Err(Reason::Pieces),
             () if bytes > TRANSFER_BYTES_MAX || end.is_none() => Err(Reason::Transfer),
-            () if !argument_fits => Err(Reason::Argument),
+            () if !argument::fits(self.kind, self.argument) => Err(Reason::Argument),
             () => Ok(()),
         }
+    }
+
+    fn pieces_fit(&self) -> bool {
+        let is_name = |piece: &Piece| (1..=NAME_BYTES_MAX).contains(&piece.bytes);
+        let pieces = self.pieces.as_slice();
+        let names_fit = pieces.iter().take(self.kind.names()).all(is_name);
+        let others_fit = match self.kind {
+            Kind::Read | Kind::Write | Kind::Append => !pieces.is_empty(),
+            Kind::Stat => matches!(pieces, [facts] if facts.bytes as usize >= FACTS_BYTES),
+            Kind::Readdir => self.pieces.bytes() >= ENTRY_BYTES_MAX as u64,
+            Kind::Open | Kind::Mkdir | Kind::Rmdir | Kind::Unlink => pieces.len() == 1,
+            Kind::Rename | Kind::Symlink | Kind::Readlink => pieces.len() == 2,
+            Kind::Fsync | Kind::Close | Kind::Cancel | Kind::Truncate | Kind::Lock => {
+                pieces.is_empty()
+            }
+        };
+        names_fit && others_fit
     }
 }
 

@@ -61,6 +61,7 @@ fn a_read_of_one_piece_is_told_from_its_bytes_exactly_when_the_operation_is_one(
         }
     }
     assert!((100..400).contains(&told), "{told}");
+    assert_eq!(OneRead::of(&Operation { argument: 1, ..usual }), None, "to be refused, not lost");
     assert_eq!(OneRead::from_words(one.to_words(), WINDOW), Some(OneRead { tag: 0, ..one }));
     for (at, wrong) in [(1, u64::MAX), (2, WINDOW), (2, u64::MAX), (3, 0), (3, 1 << 32 | 4096)] {
         let mut words = one.to_words();
@@ -95,16 +96,51 @@ fn every_kind_has_its_own_pieces() {
         assert_eq!((with(kind, 0, &one), with(kind, 0, &[])), (None, Some(Reason::Pieces)));
         assert_eq!(with(kind, 1, &one), Some(Reason::Argument));
     }
-    for kind in [Kind::Fsync, Kind::Close] {
+    for kind in [Kind::Fsync, Kind::Close, Kind::Truncate, Kind::Lock] {
         assert_eq!((with(kind, 0, &[]), with(kind, 0, &one)), (None, Some(Reason::Pieces)));
     }
     assert_eq!(with(Kind::Cancel, u64::MAX, &[]), None);
     assert_eq!(with(Kind::Stat, 0, &one), None);
     assert_eq!(with(Kind::Stat, 0, &small), Some(Reason::Pieces));
     assert_eq!(with(Kind::Open, READ | DIRECT, &one), None);
-    for argument in [0, DIRECT, READ | 8] {
+    for argument in [0, DIRECT, READ | 256] {
         assert_eq!(with(Kind::Open, argument, &one), Some(Reason::Argument));
     }
+}
+
+#[test]
+fn names_take_as_many_pieces_as_they_are_and_none_is_longer_than_a_path() {
+    let place = |bytes| Piece { offset: 0, bytes };
+    let with = |kind, pieces: &[Piece]| {
+        reason(&bytes_of(&Operation { kind, argument: 0, ..read(pieces) }))
+    };
+    for kind in [Kind::Mkdir, Kind::Rmdir, Kind::Unlink] {
+        assert_eq!(with(kind, &[place(4096)]), None);
+        for wrong in [&[][..], &[place(4097)], &[place(1), place(1)]] {
+            assert_eq!(with(kind, wrong), Some(Reason::Pieces));
+        }
+    }
+    for kind in [Kind::Rename, Kind::Symlink] {
+        assert_eq!(with(kind, &[place(4096), place(1)]), None);
+        for wrong in [&[place(1)][..], &[place(1), place(4097)], &[place(1); 3]] {
+            assert_eq!(with(kind, wrong), Some(Reason::Pieces));
+        }
+    }
+    assert_eq!(with(Kind::Readlink, &[place(1), place(5000)]), None);
+    assert_eq!(with(Kind::Readlink, &[place(4097), place(1)]), Some(Reason::Pieces));
+}
+
+#[test]
+fn a_directory_is_read_from_any_cookie_into_pieces_that_hold_an_entry() {
+    let least = ENTRY_BYTES_MAX as u32;
+    let with = |offset, pieces: &[Piece]| {
+        reason(&bytes_of(&Operation { kind: Kind::Readdir, offset, ..read(pieces) }))
+    };
+    let halves = [Piece { offset: 0, bytes: least / 2 }; 2];
+    assert_eq!(with(i64::MAX as u64, &halves), None);
+    assert_eq!(with(1 << 63, &halves), Some(Reason::Transfer));
+    let short = [Piece { offset: 0, bytes: least - 1 }];
+    assert_eq!(with(0, &short), Some(Reason::Pieces));
 }
 
 #[test]
@@ -115,7 +151,7 @@ fn lengths_reserved_bytes_kinds_and_ends_are_checked() {
         bytes[at] = value;
         reason(&bytes)
     };
-    assert_eq!(changed(0, 9), Some(Reason::Kind));
+    assert_eq!(changed(0, 18), Some(Reason::Kind));
     assert_eq!(changed(1, 1), Some(Reason::Reserved));
     assert_eq!(changed(2, 2), Some(Reason::Length));
     assert_eq!(changed(3, 1), Some(Reason::Reserved));

@@ -6,7 +6,7 @@
 //! sleep as a completion does.
 //!
 //! ```text
-//! read, write, fsync, truncate --submit--> queue -> worker --.
+//! read, write, ... --submit--> queue -> worker --.
 //! readable ------------------> epoll -> watcher ---+--> done --reap--> (aim, result)
 //! wait_word --------------------------- looked at by reap and sleep
 //! ```

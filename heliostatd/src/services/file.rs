@@ -95,7 +95,7 @@ impl Service for Files {
         let files = &mut daemon.services.file;
         files.grants.set_limits(quotas::files(config));
         if let Some(delegated) = &mut files.delegated {
-            delegated.set_shares(quotas::delegated(config));
+            delegated.configure(quotas::delegated(config), &config.rules);
         }
     }
 

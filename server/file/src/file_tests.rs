@@ -90,6 +90,8 @@ fn leased(fd: OwnedFd, page: &'static SharedMapping) -> OpenFile {
         can_read: true,
         can_write: false,
         wants_direct: false,
+        wants_buffered: false,
+        directory: None,
         may_cache: true,
         lease: Some(Vouched { id, word, version }),
         serial: 1,

@@ -3,7 +3,7 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use heliostat_abi::delegated::{OneRead, Way};
+use heliostat_abi::delegated::{Kind, OneRead, Way};
 use heliostat_abi::name::ObjectId;
 use heliostat_backend_uring::{Manner, Range};
 use heliostat_base::mapping::SharedMapping;
@@ -16,10 +16,11 @@ use heliostat_service_grant::Meter;
 use super::blocks::{Blocks, Waiter};
 use super::cache::{BlockKey, BLOCK_BYTES};
 use super::lease_word::LeaseWord;
+use super::lock_waits::LockWaits;
 use super::message::{FileEvent, FileOrder};
 use super::open_file::{Opened, Vouched};
 use super::shared::Shared;
-use super::{cached, objects, serve};
+use super::{cached, locks, names, objects, serve};
 
 /// Files on one loop.
 pub struct Files {
@@ -27,6 +28,8 @@ pub struct Files {
     pub cache: Arc<Blocks>,
     /// Their bytes.
     pub arena: Arc<SharedMapping>,
+    /// A lock was given back, of which those that wait have not been told.
+    pub(crate) is_unlocked: bool,
     shared: Arc<Shared>,
     gates: Arc<[Gate<Files>]>,
     fill_manner: Manner,
@@ -53,8 +56,10 @@ pub enum Resume {
 /// What is kept for one session.
 #[derive(Default)]
 pub struct PerSession {
-    /// Names that are being opened, also for operations that were cancelled meanwhile.
-    pub opening: usize,
+    /// What openers are asked for, also for operations that were cancelled meanwhile.
+    pub asking: usize,
+    /// Operations that wait for a lock.
+    pub lock_waits: LockWaits,
 }
 
 impl Files {
@@ -62,12 +67,19 @@ impl Files {
     pub fn new(shared: Arc<Shared>, gates: Arc<[Gate<Files>]>) -> Files {
         let cache = shared.blocks.clone();
         let arena = cache.arena.clone();
-        Files { cache, arena, shared, gates, fill_manner: Manner::Uncached }
+        let fill_manner = Manner::Uncached;
+        Files { cache, arena, is_unlocked: false, shared, gates, fill_manner }
     }
 
     /// The cache's number for a version of the file that a lease vouches for.
     pub(crate) fn number(&self, lease: &Vouched) -> u64 {
         self.shared.number(lease.version)
+    }
+
+    /// Tells the other loops that a lock was given back: somebody may wait for it there.
+    pub(crate) fn tell_others_unlocked(&self, own: usize) {
+        let gates = self.gates.iter().enumerate().filter(|(number, _)| *number != own);
+        gates.for_each(|(_, gate)| gate.send(Order::Service(FileOrder::Unlocked)));
     }
 
     /// Tells the other loops that a block is there, or cannot be; answers who of this one waits.
@@ -190,7 +202,26 @@ impl Service for Files {
     }
 
     fn close(engine: &mut Engine<Files>, session: ObjectId, opened: Opened) {
+        locks::unlock(&mut engine.service, &opened);
         engine.tell(FileEvent::Closed(session, opened.file));
+    }
+
+    fn ended(its: &mut PerSession, kind: Kind, operation: ObjectId) {
+        if kind == Kind::Lock {
+            its.lock_waits.forget(operation);
+        }
+    }
+
+    fn next_ns(its: &PerSession) -> Option<u64> {
+        its.lock_waits.next_ns()
+    }
+
+    fn clock(server: &mut Server<Files>) {
+        locks::ask_due(server);
+    }
+
+    fn swept(server: &mut Server<Files>) {
+        locks::tell_unlocked(server);
     }
 
     fn carry_out(server: &mut Server<Files>, order: FileOrder) {
@@ -203,6 +234,13 @@ impl Service for Files {
                 (None, Ok(file)) => server.engine.tell(FileEvent::Closed(id, file)),
                 (None, Err(_)) => {}
             },
+            FileOrder::Done(id, operation, bytes) => {
+                if let Some((session, engine)) = server.session(id) {
+                    names::take_bytes(engine, session, operation, &bytes);
+                    session.ring();
+                }
+            }
+            FileOrder::Unlocked => locks::ask_all(server),
             FileOrder::Vouched(id, object, lease) => {
                 if let Some((session, engine)) = server.session(id) {
                     objects::take_lease(engine, session, object, lease);

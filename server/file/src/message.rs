@@ -1,18 +1,21 @@
 //! What the control plane and the loops tell each other of files.
 
-use std::os::fd::OwnedFd;
-
 use heliostat_abi::name::ObjectId;
 use heliostat_server_loop::OperationId;
 use heliostat_service_grant::Holder;
 
 use super::files::Resume;
 use super::open_file::{OpenFile, Vouched};
+use super::opener::{Made, Refusal, Task};
 
 /// To a server loop.
 pub enum FileOrder {
     /// A file that a session asked for, or the errno instead.
     Opened(ObjectId, OpenedBy, Result<Box<OpenFile>, i32>),
+    /// What an operation without a file of its own has brought for its pieces.
+    Done(ObjectId, ObjectId, Vec<u8>),
+    /// From another loop: somebody has given a lock back.
+    Unlocked,
     /// Whether the file has a lease again, of which the loop has said that it has none.
     Vouched(ObjectId, ObjectId, Option<Vouched>),
     /// From another loop: it has read, or could not read, a block that these wait for.
@@ -28,7 +31,7 @@ pub enum OpenedBy {
     Shown(u64),
 }
 
-/// A file that a session wants by name.
+/// Something that a session wants and that may wait for a file system.
 pub struct OpenRequest {
     /// Who.
     pub session: ObjectId,
@@ -36,18 +39,16 @@ pub struct OpenRequest {
     pub serial: u64,
     /// The operation.
     pub operation: ObjectId,
-    /// The name as it lay in the window: foreign bytes.
-    pub name: Vec<u8>,
-    /// `READ`, `WRITE`, `DIRECT`.
-    pub access: u64,
+    /// What is to be done.
+    pub task: Task,
 }
 
 /// From the server loops and from the opener.
 pub enum FileEvent {
-    /// A session wants a file.
+    /// A session wants a file, or something else done to names.
     Wanted(OpenRequest),
-    /// The opener has it, or the errno instead.
-    Found(OpenRequest, Holder, Result<OwnedFd, i32>),
+    /// What the opener has made of it.
+    Found(OpenRequest, Holder, Result<Made, Refusal>),
     /// A session reads a file without a lease that could have one: its name in the loop, and the
     /// control plane's number.
     Unvouched(ObjectId, ObjectId, u64),

@@ -18,7 +18,7 @@ pub fn take_file(
     file: Result<Box<OpenFile>, i32>,
 ) {
     if let OpenedBy::Name(id) = by {
-        session.service.opening = session.service.opening.saturating_sub(1);
+        session.service.asking = session.service.asking.saturating_sub(1);
         if session.operations.get(id).is_none() {
             // It was cancelled meanwhile.
             let close = |file| engine.tell(FileEvent::Closed(session.id, file));
@@ -47,7 +47,8 @@ fn insert(
         return Err(libc::EMFILE);
     }
     let number = file.lease.map_or(0, |lease| engine.service.number(&lease));
-    let opened = Opened { file, number, ahead: Ahead::default(), again: Again::default() };
+    let (ahead, again) = (Ahead::default(), Again::default());
+    let opened = Opened { file, number, ahead, again, is_locked: false };
     session.objects.insert(opened).map_err(|_| libc::EMFILE)
 }
 

@@ -1,7 +1,7 @@
 //! A file that a session has open: by which descriptors, with which rights, under which lease.
 
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use heliostat_abi::name::ObjectId;
 use heliostat_service_grant::{Holder, Meter};
@@ -23,6 +23,10 @@ pub struct OpenFile {
     pub can_write: bool,
     /// It was opened for the device.
     pub wants_direct: bool,
+    /// It was opened never to be read past the caches.
+    pub wants_buffered: bool,
+    /// It is a directory; held while its entries are read.
+    pub directory: Option<Arc<Mutex<()>>>,
     /// Its blocks may be cached, under a lease.
     pub may_cache: bool,
     /// The lease.
@@ -78,6 +82,8 @@ pub struct Opened {
     pub ahead: Ahead,
     /// When its lease is asked for again.
     pub again: Again,
+    /// The session has a lock by it.
+    pub is_locked: bool,
 }
 
 impl Opened {

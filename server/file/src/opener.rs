@@ -5,22 +5,41 @@
 //! for again until then, between the others, and holds no thread.
 //!
 //! ```text
-//! open -> queue -> thread: named::open -> FileEvent::Found
-//!           ^----- a lease is in the way -----'
+//! open -> queue -> thread: perform -> FileEvent::Found
+//!           ^--- a lease is in the way ---'
 //! ```
+//!
+//! Whatever else waits for a file system is done here as well: making and removing names
+//! (`create.rs`, `changes.rs`), and reading directories (`directory.rs`).
 
+mod changes;
+mod create;
+mod directory;
+mod judge;
 mod named;
 mod queue;
+mod task;
 
+use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
+use heliostat_base::sys::Errno as BaseErrno;
+use heliostat_base::umask::OwnUmask;
 use heliostat_server_loop::pool::{Pool, Work};
 use heliostat_server_loop::{Event, Events};
+use rustix::io::Errno;
 
 use super::files::Files;
 use super::message::{FileEvent, OpenRequest};
+pub use judge::{with_slash, Judge};
 pub use named::Caller;
 use queue::{Job, Owner, Queue, THREADS_MAX};
+pub use task::{Change, Denial, Made, Refusal, Task};
+
+thread_local! {
+    /// Of this opener's thread, which makes files for one program after another.
+    static UMASK: Result<OwnUmask, BaseErrno> = OwnUmask::part();
+}
 
 /// How long a file that a lease keeps is asked for again, and how long between.
 const PATIENCE: Duration = Duration::from_millis(200);
@@ -78,9 +97,10 @@ impl Work for Opening {
     /// Asks again later when a lease is in the way and there is time; tells what was found else.
     fn run(&self, (ticket, job): Self::Job, pool: &Pool<Self>) {
         let (request, caller) = &job.item;
-        let found = named::open(caller, &request.name, request.access);
+        let found = perform(caller, &request.task);
         let now = Instant::now();
-        let again = matches!(found, Err(libc::EAGAIN)) && now < job.until;
+        let is_in_the_way = matches!(found, Err(Refusal::Errno(Errno::AGAIN)));
+        let again = is_in_the_way && now < job.until;
         let answered = pool.with_queue(|queue| {
             queue.release(ticket);
             match again {
@@ -95,4 +115,43 @@ impl Work for Opening {
         let (request, caller) = job.item;
         self.events.send(Event::Service(FileEvent::Found(request, caller.holder, found)));
     }
+}
+
+/// Does what a session has asked for. Waits as long as the file system does.
+fn perform(caller: &Caller, task: &Task) -> Result<Made, Refusal> {
+    if task.makes() {
+        // Before its root folder is opened, with which it is seen that the process lives.
+        set_umask(caller.umask())?;
+    }
+    let judge = &*caller.judge;
+    match task {
+        Task::Open { name, argument } if Task::changes_on_open(*argument) => {
+            named::act(caller, |root| create::open(root, name, *argument, judge)).map(Made::File)
+        }
+        Task::Open { name, argument } => {
+            let open = |root: &OwnedFd| Ok(named::open_below(root, name, *argument)?);
+            named::act(caller, open).map(Made::File)
+        }
+        Task::Change(change) => {
+            named::act(caller, |root| changes::change(root, change, judge))?;
+            Ok(Made::Bytes(Vec::new()))
+        }
+        Task::Readlink { name } => {
+            named::act(caller, |root| changes::readlink(root, name, judge)).map(Made::Bytes)
+        }
+        Task::Readdir { directory, reading, cookie, bytes } => {
+            Ok(Made::Bytes(directory::read(directory, reading, *cookie, *bytes)?))
+        }
+    }
+}
+
+/// Where a thread cannot have its own, nothing is made: it would have the control plane's.
+fn set_umask(mask: u32) -> Result<(), Errno> {
+    UMASK.with(|own| match own {
+        Ok(own) => {
+            own.set(mask);
+            Ok(())
+        }
+        Err(BaseErrno(errno)) => Err(Errno::from_raw_os_error(*errno)),
+    })
 }

@@ -1,16 +1,16 @@
 //! Begins operations on files: each takes its way, and none makes the loop wait.
 
-use heliostat_abi::delegated::{Facts, Kind, Operation, Piece, Way, DEPTH_MAX, DIRECT_GRAIN};
+use heliostat_abi::delegated::{Facts, Kind, Operation, Piece, Way, DIRECT_GRAIN};
 use heliostat_backend_uring::{Manner, Range};
 use heliostat_server_loop::{Engine, Step, Token, COST_MIN, QUANTUM};
 use rustix::fs::fstat;
 
 use super::cache::{BlockKey, Found, BLOCK_BYTES};
 use super::files::Files;
-use super::message::{FileEvent, OpenRequest};
+use super::message::FileEvent;
 use super::open_file::Opened;
 use super::way::{choose, Choice, Question};
-use super::{cached, objects};
+use super::{cached, locks, names, objects};
 
 /// An operation on a file that is served now.
 pub type Turn<'a> = heliostat_server_loop::Turn<'a, Files>;
@@ -25,8 +25,14 @@ pub fn serve(turn: &mut Turn<'_>) -> Step {
     let Some(entry) = turn.entry() else { return Step::Over };
     match entry.operation.kind {
         Kind::Read | Kind::Write | Kind::Append => transfer(turn),
-        Kind::Fsync => fsync(turn),
-        Kind::Open => open(turn, &{ entry.operation }),
+        Kind::Fsync | Kind::Truncate => change_whole(turn, &{ entry.operation }),
+        Kind::Open | Kind::Mkdir | Kind::Rmdir | Kind::Unlink => {
+            names::ask_opener(turn, &{ entry.operation })
+        }
+        Kind::Rename | Kind::Symlink | Kind::Readlink | Kind::Readdir => {
+            names::ask_opener(turn, &{ entry.operation })
+        }
+        Kind::Lock => locks::lock(turn, &{ entry.operation }),
         Kind::Stat => stat(turn, &{ entry.operation }),
         Kind::Close => close(turn, &{ entry.operation }),
         // Ended when it was taken.
@@ -45,7 +51,8 @@ fn transfer(turn: &mut Turn<'_>) -> Step {
     let object = entry.operation.object;
     let may = if is_read { opened.file.can_read } else { opened.file.can_write };
     if !may {
-        return turn.fail(libc::EBADF);
+        let is_directory = opened.file.directory.is_some();
+        return turn.fail(if is_directory { libc::EISDIR } else { libc::EBADF });
     }
     let choice = match entry.way {
         Way::Cached | Way::Filled => Choice::Cached,
@@ -108,34 +115,17 @@ pub fn fly(turn: &mut Turn<'_>, way: Way) -> Step {
     }
 }
 
-fn fsync(turn: &mut Turn<'_>) -> Step {
-    let Some(entry) = turn.entry() else { return Step::Over };
-    let Some(opened) = turn.object(&entry.operation) else { return turn.fail(libc::EBADF) };
+/// Brings a file to the disk, or to another length.
+fn change_whole(turn: &mut Turn<'_>, asked: &Operation) -> Step {
+    let truncates = asked.kind == Kind::Truncate;
+    let opened = turn.object(asked).filter(|opened| opened.file.can_write || !truncates);
+    let Some(opened) = opened else { return turn.fail(libc::EBADF) };
     let file = opened.file.buffered.clone();
     *turn.left -= COST_MIN;
-    turn.fsync(&file)
-}
-
-/// Copies the name once and asks the control plane; the answer comes as an order.
-fn open(turn: &mut Turn<'_>, asked: &Operation) -> Step {
-    *turn.left -= COST_MIN;
-    if turn.session.service.opening >= DEPTH_MAX {
-        return turn.fail(libc::EAGAIN);
+    match truncates {
+        true => turn.truncate(&file, asked.argument),
+        false => turn.fsync(&file),
     }
-    let Some(piece) = asked.pieces.at(0) else { return turn.fail(libc::EINVAL) };
-    let mut name = vec![0; piece.bytes as usize];
-    if turn.session.window.copy_out(piece.offset as usize, &mut name).is_err() {
-        return turn.fail(libc::EFAULT);
-    }
-    turn.session.service.opening += 1;
-    turn.engine.tell(FileEvent::Wanted(OpenRequest {
-        session: turn.session.id,
-        serial: turn.session.serial,
-        operation: turn.id.operation,
-        name,
-        access: asked.argument,
-    }));
-    Step::Over
 }
 
 /// Asks the file's own kernel: only files of local file systems are ever opened here.
@@ -166,6 +156,7 @@ fn close(turn: &mut Turn<'_>, asked: &Operation) -> Step {
     *turn.left -= COST_MIN;
     match turn.session.objects.remove(asked.object) {
         Some(opened) => {
+            locks::unlock(&mut turn.engine.service, &opened);
             turn.engine.tell(FileEvent::Closed(turn.session.id, opened.file));
             turn.end(0)
         }
@@ -192,6 +183,7 @@ fn question(engine: &Engine<Files>, opened: &Opened, operation: &Operation) -> Q
         bytes: operation.pieces.bytes(),
         is_aligned: pieces.all(|piece| is_aligned(piece.offset, piece.bytes)),
         wants_direct: opened.file.wants_direct,
+        wants_buffered: opened.file.wants_buffered,
         has_direct: opened.file.direct.is_some(),
         is_leased: vouched.is_some(),
         is_hit: vouched.is_some() && matches!(cache.peek(key), Found::Ready { .. }),

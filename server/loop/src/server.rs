@@ -151,6 +151,7 @@ impl<S: Service> Server<S> {
         did |= self.listen();
         did |= self.take_turns();
         self.submit();
+        S::swept(self);
         if did {
             self.ring_for_many();
         }
@@ -216,6 +217,17 @@ impl<S: Service> Server<S> {
         let Some(session) = self.sessions.get_mut(id.seat) else { return };
         session.operations.requeue(id.operation);
         self.fair.join(id.seat.index);
+    }
+
+    /// Lets operations that have waited go on in a later turn: those that the service names, of each
+    /// session that it is asked about, at this time.
+    pub fn resume_named(&mut self, name: impl Fn(&mut S::PerSession, u64) -> Vec<ObjectId>) {
+        for (seat, session) in self.sessions.iter_mut() {
+            for operation in name(&mut session.service, self.now_ns) {
+                session.operations.requeue(operation);
+                self.fair.join(seat.index);
+            }
+        }
     }
 
     /// Forgets a session. Requests of its that the kernel has keep its window until they are done.
@@ -314,6 +326,7 @@ impl<S: Service> Server<S> {
             }
             session.ring();
         }
+        S::clock(self);
     }
 
     /// Parks who has been silent; true when nobody is awake and nothing is left to do.
@@ -336,7 +349,8 @@ impl<S: Service> Server<S> {
             self.is_bell_watched = self.engine.requests.readable(Token::Inbox, bell).is_ok();
         }
         let deadlines = self.sessions.iter().flat_map(|(_, session)| {
-            [session.held_until_ns, session.operations.next_deadline_ns()]
+            let deadline_ns = session.operations.next_deadline_ns();
+            [session.held_until_ns, deadline_ns, S::next_ns(&session.service)]
         });
         let next = deadlines.flatten().min();
         let limit = next.map(|next| Duration::from_nanos(next.saturating_sub(self.now_ns).max(1)));

@@ -1,6 +1,6 @@
 //! What a service brings to a server loop: its objects, its messages, and its operations.
 
-use heliostat_abi::delegated::{OneRead, Way};
+use heliostat_abi::delegated::{Kind, OneRead, Way};
 use heliostat_abi::name::ObjectId;
 use heliostat_service_grant::Meter;
 
@@ -64,6 +64,20 @@ pub trait Service: Sized + 'static {
 
     /// A session has ended that had this object open.
     fn close(engine: &mut Engine<Self>, session: ObjectId, object: Self::Object);
+
+    /// An operation of a session has ended, whatever for.
+    fn ended(_its: &mut Self::PerSession, _kind: Kind, _operation: ObjectId) {}
+
+    /// When the service next has something to do for a session because time went by.
+    fn next_ns(_its: &Self::PerSession) -> Option<u64> {
+        None
+    }
+
+    /// The clock was looked at: what has to be done because time went by.
+    fn clock(_server: &mut Server<Self>) {}
+
+    /// A round over everything is over.
+    fn swept(_server: &mut Server<Self>) {}
 
     /// Carries out an order to the service.
     fn carry_out(server: &mut Server<Self>, order: Self::Order);

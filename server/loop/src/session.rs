@@ -258,6 +258,7 @@ impl<S: Service> Session<S> {
     pub fn end_with(&mut self, engine: &mut Engine<S>, id: ObjectId, result: i64, generation: u32) {
         let Some(entry) = self.operations.end(id) else { return };
         let Operation { kind, object, .. } = entry.operation;
+        S::ended(&mut self.service, kind, id);
         self.count(engine, kind, object, (entry.way, result));
         self.complete(Completion { tag: entry.operation.tag, result, generation, way: entry.way });
     }

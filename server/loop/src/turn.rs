@@ -70,7 +70,19 @@ impl<S: Service> Turn<'_, S> {
 
     /// Has the kernel make a file's bytes durable.
     pub fn fsync(&mut self, file: &Arc<OwnedFd>) -> Step {
-        match self.engine.requests.fsync(Token::Operation(self.id), file) {
+        let begun = self.engine.requests.fsync(Token::Operation(self.id), file);
+        self.of_whole(begun)
+    }
+
+    /// Has the kernel make a file so many bytes long.
+    pub fn truncate(&mut self, file: &Arc<OwnedFd>, bytes: u64) -> Step {
+        let begun = self.engine.requests.truncate(Token::Operation(self.id), file, bytes);
+        self.of_whole(begun)
+    }
+
+    /// A request for a whole file, which takes none of the session's bytes at the device.
+    fn of_whole(&mut self, begun: Result<Flight, NotPrepared>) -> Step {
+        match begun {
             Ok(flight) => {
                 self.begun(flight, 0);
                 Step::Over

@@ -4,6 +4,7 @@
 //! session --Delegate [window]--> event loop --Begin--> a server loop <==rings, window==> session
 //! session --ShowFile [file]----> event loop --Opened-> server loop --completion------> session
 //! session ==Open (ring)========> server loop --Wanted-> event loop -> opener -> event loop --Opened-> ...
+//! session ==Mkdir, Readdir, ...> server loop --Wanted-> event loop -> opener -> event loop --Done---> ...
 //! ```
 //!
 //! The event loop decides (rights, limits, leases), the openers wait for file systems, the server
@@ -11,6 +12,7 @@
 //! session that asks; without one there is no thread, no cache and no io_uring.
 
 mod held;
+mod judge;
 mod meters;
 mod view;
 mod why;
@@ -28,8 +30,10 @@ use heliostat_abi::record::Reply;
 use heliostat_backend_uring::By;
 use heliostat_control::config::{Delegated as Config, Requests};
 use heliostat_control::rates::Holds;
+use heliostat_control::rules::Rules;
 use heliostat_server_file::{
-    Caller, FileEvent, FileOrder, Files, OpenFile, OpenRequest, OpenedBy, Opener, Shared,
+    Caller, FileEvent, FileOrder, Files, Made, OpenFile, OpenRequest, OpenedBy, Opener, Refusal,
+    Shared,
 };
 use heliostat_server_loop::{map_window, Event, Events, Link, Loops, Order, Settings, WindowError};
 use heliostat_service_grant::{Holder, Quota, Shares};
@@ -45,6 +49,7 @@ use crate::serve::Answer;
 use crate::shown_file;
 
 use held::Held;
+use judge::Known;
 use meters::Meters;
 
 /// Events attended to before others are served.
@@ -68,10 +73,16 @@ pub struct Delegated {
     meters: Meters,
     /// Number of the last file that was opened, or delegation that began.
     serial: u64,
+    /// What names are judged by.
+    known: Known,
 }
 
 impl Delegated {
-    fn start(config: &Config, shares: (Shares, Shares)) -> std::io::Result<Delegated> {
+    fn start(
+        config: &Config,
+        shares: (Shares, Shares),
+        rules: &Rules,
+    ) -> std::io::Result<Delegated> {
         let bell = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let (sender, receiver) = channel();
         let events = Events::new(sender, bell.clone());
@@ -95,11 +106,13 @@ impl Delegated {
             files: Quota::new(shares.1),
             meters: Meters::default(),
             serial: 0,
+            known: Known::new(rules)?,
         })
     }
 
-    /// Takes new limits over.
-    pub(crate) fn set_shares(&mut self, (sessions, files): (Shares, Shares)) {
+    /// Takes new limits and rules over.
+    pub(crate) fn configure(&mut self, (sessions, files): (Shares, Shares), rules: &Rules) {
+        self.known.rules = Arc::new(rules.clone());
         self.quota.set_shares(sessions);
         self.files.set_shares(files);
     }
@@ -136,7 +149,8 @@ impl Daemon {
         }
         if self.services.file.delegated.is_none() {
             let shares = quotas::delegated(&self.parts.config);
-            let started = Delegated::start(settings, shares).map_err(|error| {
+            let rules = &self.parts.config.rules;
+            let started = Delegated::start(settings, shares, rules).map_err(|error| {
                 error!(%error, "no delegated operations: the server loops cannot start");
                 Code::Internal
             })?;
@@ -189,7 +203,8 @@ impl Daemon {
         if self.services.file.delegated.as_ref().is_none_or(|it| !it.sessions.contains_key(&id)) {
             return Err(Code::BadState.into());
         }
-        let file = self.admit_file(id, &shown, direct);
+        let wanted = if direct { DIRECT } else { 0 };
+        let file = self.admit_file(id, &shown, wanted);
         let local = shown.into_fd_if(file.is_ok());
         let closer = self.closer.of(self.holder(id)?);
         local.into_iter().for_each(|fd| closer.close(shown_file::let_go(fd)));
@@ -253,6 +268,7 @@ impl Daemon {
                     pid: peer.pid,
                     process,
                     holder,
+                    judge: delegated.known.judge(subject),
                 };
                 delegated.opener.open(request, caller).err().map(|request| (request, libc::EAGAIN))
             }
@@ -263,17 +279,23 @@ impl Daemon {
         }
     }
 
-    fn found(&mut self, request: OpenRequest, holder: Holder, found: Result<OwnedFd, i32>) {
-        let closer = self.closer.of(holder);
+    fn found(&mut self, request: OpenRequest, holder: Holder, found: Result<Made, Refusal>) {
         if !self.is_wanted(&request) {
-            return found.into_iter().for_each(|fd| closer.close(fd));
+            if let Ok(Made::File(fd)) = found {
+                self.closer.of(holder).close(fd);
+            }
+            return;
         }
-        let OpenRequest { session, operation, access, .. } = request;
-        let file = found.and_then(|fd| {
-            let file = self.admit_file(session, &fd, access & DIRECT != 0);
-            closer.close(fd);
-            file
-        });
+        let OpenRequest { session, operation, task, .. } = request;
+        let file = match found {
+            Ok(Made::Bytes(bytes)) => {
+                let done = FileOrder::Done(session, operation, bytes);
+                return self.order(session, Order::Service(done));
+            }
+            Ok(Made::File(fd)) => self.admit_opened(session, fd, &task),
+            Err(Refusal::Errno(errno)) => Err(errno.raw_os_error()),
+            Err(Refusal::Denied(denial)) => Err(self.deny(session, &denial)),
+        };
         self.answer_open(session, operation, file);
     }
 

@@ -5,16 +5,21 @@
 //! the program, and no further than that user's own open(2). What the rules say comes afterwards.
 
 use std::os::fd::OwnedFd;
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use heliostat_abi::delegated::{READ, WRITE};
+use heliostat_abi::delegated::{DIRECTORY, READ, WRITE};
 use heliostat_service_grant::Holder;
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
-use rustix::fs::{open as open_path, openat2, Mode, OFlags, ResolveFlags};
+use rustix::fs::{open as open_path, openat2, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::{geteuid, Gid, Uid};
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
+
+use super::judge::{within, Judge};
+use super::task::Refusal;
+
+/// The umask of a program whose own cannot be read: what it makes is its user's alone.
+const UMASK_UNKNOWN: u32 = 0o077;
 
 /// For whom a name is opened.
 pub struct Caller {
@@ -30,6 +35,8 @@ pub struct Caller {
     pub holder: Holder,
     /// The process that has this number, as long as it lives.
     pub process: Option<OwnedFd>,
+    /// What it may do, by the rules in force when it asked.
+    pub judge: Box<dyn Judge>,
 }
 
 impl Caller {
@@ -62,6 +69,15 @@ impl Caller {
         !own.is_root() && own.as_raw() == self.uid
     }
 
+    /// The umask by which it makes files at this moment.
+    pub fn umask(&self) -> u32 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid));
+        let line = status.iter().flat_map(|text| text.lines());
+        let mask = line.into_iter().find_map(|line| line.strip_prefix("Umask:"));
+        let mask = mask.and_then(|octal| u32::from_str_radix(octal.trim(), 8).ok());
+        mask.unwrap_or(UMASK_UNKNOWN)
+    }
+
     fn is_there(&self) -> bool {
         let Some(process) = &self.process else { return true };
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -69,19 +85,22 @@ impl Caller {
     }
 }
 
-/// Opens for `READ`, `WRITE` or both. Waits as long as the file system does; an errno otherwise,
-/// EAGAIN when a lease is in the way.
-pub fn open(caller: &Caller, name: &[u8], access: u64) -> Result<OwnedFd, i32> {
-    let root = caller.root().map_err(Errno::raw_os_error)?;
+/// Does something as the program would: with its user's rights, from its root folder, which is given.
+/// Waits as long as that does.
+pub fn act<T>(
+    caller: &Caller,
+    act: impl FnOnce(&OwnedFd) -> Result<T, Refusal>,
+) -> Result<T, Refusal> {
+    let root = caller.root()?;
     let is_root = geteuid().is_root();
     if is_root {
-        become_user(caller).map_err(Errno::raw_os_error)?;
+        become_user(caller)?;
     }
-    let answer = open_below(&root, name, access);
+    let answer = act(&root);
     if is_root && set_thread_res_uid(None::<Uid>, Uid::ROOT, None::<Uid>).is_err() {
-        return Err(libc::EPERM);
+        return Err(Errno::PERM.into());
     }
-    answer.map_err(Errno::raw_os_error)
+    answer
 }
 
 /// This thread's rights are the user's from now on; root stays the saved user, to come back to.
@@ -96,19 +115,25 @@ fn open_root(path: &str) -> Result<OwnedFd, Errno> {
     open_path(path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
 }
 
-fn open_below(root: &OwnedFd, name: &[u8], access: u64) -> Result<OwnedFd, Errno> {
-    let path = Path::new(std::ffi::OsStr::from_bytes(name));
-    if !path.is_absolute() {
+/// Opens a name below a root folder for `READ`, `WRITE` or both, or as a `DIRECTORY`. Waits as long
+/// as the file system does; EAGAIN when a lease is in the way.
+pub fn open_below(root: &OwnedFd, name: &[u8], argument: u64) -> Result<OwnedFd, Errno> {
+    if !name.starts_with(b"/") {
         return Err(Errno::INVAL);
     }
-    let access = match access & (READ | WRITE) {
+    let is_directory = argument & DIRECTORY != 0;
+    let directory = if is_directory { OFlags::DIRECTORY } else { OFlags::empty() };
+    let flags = access_of(argument) | directory | OFlags::CLOEXEC;
+    openat2(root, name, flags, Mode::empty(), within())
+}
+
+/// The flags of open(2) for the access in Open's argument.
+pub fn access_of(argument: u64) -> OFlags {
+    let access = match argument & (READ | WRITE) {
         READ => OFlags::RDONLY,
         WRITE => OFlags::WRONLY,
         _ => OFlags::RDWR,
     };
     // NONBLOCK: neither a FIFO nor a lease makes this thread wait.
-    let flags = access | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    // A magic link (/proc/self/fd/3) would lead to what this very process has open.
-    let within = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
-    openat2(root, path, flags, Mode::empty(), within)
+    access | OFlags::NONBLOCK | OFlags::NOCTTY
 }

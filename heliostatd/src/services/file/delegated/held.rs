@@ -1,11 +1,14 @@
 //! What sessions have open: which files they get, under which leases, and what is told of them.
 
+mod named;
+
 use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use heliostat_abi::code::Unmapped;
+use heliostat_abi::delegated::{BUFFERED, DIRECT};
 use heliostat_abi::name::ObjectId;
 use heliostat_control::name::Name;
 use heliostat_control::rights::Right;
@@ -52,6 +55,8 @@ struct Seen {
     buffered: Arc<OwnedFd>,
     lease: Option<ObjectId>,
     why: Why,
+    /// It was opened never to be read past the caches.
+    is_buffered: bool,
     stats: Arc<FileStats>,
 }
 
@@ -67,12 +72,14 @@ impl Delegated {
 
 impl Daemon {
     /// What a session may do with an open file, and by which descriptors; an errno when nothing.
+    /// `wanted` may have `DIRECT` or `BUFFERED`.
     pub(super) fn admit_file(
         &mut self,
         id: ObjectId,
         shown: &impl AsFd,
-        wants_direct: bool,
+        wanted: u64,
     ) -> Result<Box<OpenFile>, i32> {
+        let (wants_direct, wants_buffered) = (wanted & DIRECT != 0, wanted & BUFFERED != 0);
         let (file, flags, bytes) =
             shown_file::examine_any(shown.as_fd(), OFlags::empty(), &mut self.services.file.mounts)
                 .map_err(errno_of)?;
@@ -84,11 +91,7 @@ impl Daemon {
         if can_write {
             self.check_file(id, Right::Write, &file)?;
         }
-        let holder = self.holder(id).map_err(|_| libc::ECONNRESET)?;
-        let has_room = |it: &Delegated| it.files.check(holder, 1).is_ok();
-        if !self.services.file.delegated.as_ref().is_some_and(has_room) {
-            return Err(libc::ENFILE);
-        }
+        let holder = self.holder_with_room(id)?;
         let open = |flags| shown_file::reopen_for(shown, flags).map(Arc::new);
         // Who may only append may not do more by showing the file.
         let access = access | flags & OFlags::APPEND;
@@ -113,15 +116,10 @@ impl Daemon {
             buffered: buffered.clone(),
             lease: lease.as_ref().ok().map(|lease| lease.id),
             why: lease.as_ref().err().copied().unwrap_or(Why::Leased),
+            is_buffered: wants_buffered,
             stats: stats.clone(),
         };
-        let held = self.services.file.delegated.as_mut().and_then(|it| it.sessions.get_mut(&id));
-        let Some(held) = held else {
-            self.leave_lease(id, seen.lease);
-            return Err(libc::ECONNRESET);
-        };
-        held.files.insert(serial, seen);
-        self.services.file.delegated.iter_mut().for_each(|it| it.files.take_anyway(holder, 1));
+        self.keep(id, serial, seen)?;
         let lease = lease.ok();
         Ok(Box::new(OpenFile {
             buffered,
@@ -129,6 +127,8 @@ impl Daemon {
             can_read,
             can_write,
             wants_direct,
+            wants_buffered,
+            directory: None,
             may_cache,
             lease,
             serial,
@@ -136,6 +136,28 @@ impl Daemon {
             meter,
             stats,
         }))
+    }
+
+    /// Whose share one more file counts against.
+    fn holder_with_room(&self, id: ObjectId) -> Result<Holder, i32> {
+        let holder = self.holder(id).map_err(|_| libc::ECONNRESET)?;
+        let has_room = |it: &Delegated| it.files.check(holder, 1).is_ok();
+        let is_room = self.services.file.delegated.as_ref().is_some_and(has_room);
+        is_room.then_some(holder).ok_or(libc::ENFILE)
+    }
+
+    /// Counts a file that a session gets.
+    fn keep(&mut self, id: ObjectId, serial: u64, seen: Seen) -> Result<(), i32> {
+        let delegated = self.services.file.delegated.as_mut();
+        let Some(it) = delegated.filter(|it| it.sessions.contains_key(&id)) else {
+            self.leave_lease(id, seen.lease);
+            return Err(libc::ECONNRESET);
+        };
+        if let Some(held) = it.sessions.get_mut(&id) {
+            it.files.take_anyway(held.holder, 1);
+            held.files.insert(serial, seen);
+        }
+        Ok(())
     }
 
     /// The meter of a name that has a rate for this session.
@@ -150,12 +172,8 @@ impl Daemon {
         held.is_some_and(|held| held.lends)
     }
 
-    /// Without a rule a session has its own user's files, and root's has all.
     fn check_file(&mut self, id: ObjectId, right: Right, file: &ShownFile) -> Result<(), i32> {
-        let subject = &self.session(id).map_err(|_| libc::EACCES)?.peer.subject;
-        let (uid, name) = (subject.uid, Name::File(&file.path));
-        let owner = if uid == 0 { 0 } else { file.owner };
-        self.check_right(id, right, name, owner).map_err(|_| libc::EACCES)
+        self.check_path(id, right, &file.path, file.owner)
     }
 
     /// A lease under which the file's blocks may be cached; without one the kernel reads.
@@ -261,7 +279,10 @@ impl Daemon {
         let each = files.into_iter().map(|(_, seen)| {
             let is_over = |lease: ObjectId| !self.node.lease_word(lease).is_active();
             let why = if seen.lease.is_some_and(is_over) { Why::Broken } else { seen.why };
-            json!({ "path": seen.path, "ways": ways_json(&seen.stats), "why": why.text() })
+            let asked = if seen.is_buffered { "; it was opened for the buffered way" } else { "" };
+            let why = format!("{}{asked}", why.text());
+            let (ways, is_buffered) = (ways_json(&seen.stats), seen.is_buffered);
+            json!({ "path": seen.path, "ways": ways, "why": why, "buffered": is_buffered })
         });
         each.collect()
     }

@@ -19,6 +19,8 @@ pub enum Why {
     Empty,
     /// A lease says nothing of stores by mappings.
     Overlay,
+    /// It is a directory.
+    Directory,
     /// The kernel gives no lease.
     NotLeased(Unmapped),
 }
@@ -37,6 +39,7 @@ impl Why {
             }
             Self::Empty => "the kernel reads it: it was empty when it was opened",
             Self::Overlay => "the kernel reads it: on overlay a mapping may write it under a lease",
+            Self::Directory => "its entries are read beside the server loop: it is a directory",
             Self::NotLeased(Unmapped::Written) => {
                 "the kernel reads it: somebody has it open for writing"
             }

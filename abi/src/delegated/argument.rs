@@ -1,0 +1,137 @@
+//! Arguments of operations: which bits each kind knows. Unknown ones are refused.
+
+use super::Kind;
+
+/// Open: the file will be read.
+pub const READ: u64 = 1;
+/// Open: the file will be written.
+pub const WRITE: u64 = 2;
+/// Open: what is aligned goes to the device itself, past every cache.
+pub const DIRECT: u64 = 4;
+/// Open: reads never go past the caches, however large they are. Not with `DIRECT`.
+pub const BUFFERED: u64 = 8;
+/// Open: the file is made if it is not there, with the permissions of [`mode`].
+pub const CREATE: u64 = 16;
+/// Open: it must not be there. With `CREATE` only.
+pub const EXCLUSIVE: u64 = 32;
+/// Open: it becomes empty. With `WRITE` only.
+pub const TRUNCATE: u64 = 64;
+/// Open: it is a directory, for Readdir, Fsync, Stat and Lock. With `READ` and nothing else.
+pub const DIRECTORY: u64 = 128;
+
+/// Rename: the new name must not be there.
+pub const NOREPLACE: u64 = 1;
+
+/// Lock: nobody has one by this file any more.
+pub const UNLOCK: u64 = 0;
+/// Lock: others may have the same.
+pub const SHARED: u64 = 1;
+/// Lock: nobody else may have any.
+pub const ALONE: u64 = 2;
+/// Lock: EAGAIN instead of a wait. With `SHARED` or `ALONE`.
+pub const NOW: u64 = 4;
+
+/// Permissions that a file or directory may be made with.
+pub const MODE_BITS: u64 = 0o7777;
+/// Where Open's argument has them.
+const MODE_SHIFT: u32 = 16;
+
+/// Open's argument for a file that is made with these permissions, of which the program's umask
+/// takes its bits away.
+pub const fn mode(permissions: u32) -> u64 {
+    (permissions as u64 & MODE_BITS) << MODE_SHIFT
+}
+
+/// The permissions in Open's argument.
+pub const fn mode_of(argument: u64) -> u32 {
+    (argument >> MODE_SHIFT & MODE_BITS) as u32
+}
+
+/// Whether a kind knows every bit of an argument, in this combination.
+pub(super) fn fits(kind: Kind, argument: u64) -> bool {
+    match kind {
+        Kind::Open => fits_open(argument),
+        Kind::Cancel => true,
+        Kind::Truncate => argument <= i64::MAX as u64,
+        Kind::Mkdir => argument & !MODE_BITS == 0,
+        Kind::Rename => argument & !NOREPLACE == 0,
+        Kind::Lock => matches!(argument & !NOW, SHARED | ALONE) || argument == UNLOCK,
+        _ => argument == 0,
+    }
+}
+
+fn fits_open(argument: u64) -> bool {
+    let has = |bits: u64| argument & bits != 0;
+    let mode_bits = MODE_BITS << MODE_SHIFT;
+    let known = READ | WRITE | DIRECT | BUFFERED | CREATE | EXCLUSIVE | TRUNCATE | DIRECTORY;
+    argument & !(known | mode_bits) == 0
+        && has(READ | WRITE)
+        && !(has(DIRECT) && has(BUFFERED))
+        && (has(CREATE) || !has(EXCLUSIVE | mode_bits))
+        && (has(WRITE) || !has(TRUNCATE))
+        && (!has(DIRECTORY) || argument == READ | DIRECTORY)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn open_takes_exactly_the_combinations_that_mean_something() {
+        let good = [
+            READ,
+            WRITE | BUFFERED,
+            READ | WRITE | DIRECT,
+            READ | CREATE,
+            READ | DIRECTORY,
+            WRITE | CREATE | EXCLUSIVE | TRUNCATE | mode(0o7777),
+        ];
+        let bad = [
+            0,
+            DIRECT,
+            READ | DIRECT | BUFFERED,
+            READ | EXCLUSIVE,
+            WRITE | mode(0o600),
+            READ | TRUNCATE,
+            WRITE | DIRECTORY,
+            READ | DIRECTORY | CREATE,
+            READ | BUFFERED | DIRECTORY,
+            READ | 256,
+            READ | CREATE | 1 << 28,
+            READ | 1 << 63,
+        ];
+        assert!(good.into_iter().all(|argument| fits(Kind::Open, argument)));
+        assert_eq!(bad.into_iter().find(|argument| fits(Kind::Open, *argument)), None);
+        assert_eq!(mode_of(READ | CREATE | mode(0o1751)), 0o1751);
+    }
+
+    #[test]
+    fn other_kinds_take_their_own_bits_only() {
+        let most = i64::MAX as u64;
+        let good = [
+            (Kind::Truncate, most),
+            (Kind::Mkdir, 0o7777),
+            (Kind::Rename, NOREPLACE),
+            (Kind::Lock, UNLOCK),
+            (Kind::Lock, SHARED),
+            (Kind::Lock, ALONE | NOW),
+            (Kind::Cancel, u64::MAX),
+        ];
+        let bad = [
+            (Kind::Truncate, most + 1),
+            (Kind::Mkdir, 0o10000),
+            (Kind::Rename, 2),
+            (Kind::Lock, NOW),
+            (Kind::Lock, SHARED | ALONE),
+            (Kind::Lock, 8),
+            (Kind::Unlink, 1),
+            (Kind::Rmdir, 1),
+            (Kind::Symlink, 1),
+            (Kind::Readlink, 1),
+            (Kind::Readdir, 1),
+            (Kind::Read, 1),
+        ];
+        assert!(good.into_iter().all(|(kind, argument)| fits(kind, argument)));
+        assert_eq!(bad.into_iter().find(|(kind, argument)| fits(*kind, *argument)), None);
+    }
+}

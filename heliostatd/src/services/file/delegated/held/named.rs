@@ -1,0 +1,96 @@
+//! What openers have opened by name, taken in; and what they were denied.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Arc, Mutex};
+
+use heliostat_abi::delegated::DIRECTORY;
+use heliostat_abi::name::ObjectId;
+use heliostat_abi::right::Right;
+use heliostat_control::name::Name;
+use heliostat_control::rules::{Action, Decision};
+use heliostat_server_file::{with_slash, Denial, FileStats, OpenFile, Task};
+
+use super::super::why::Why;
+use super::super::Delegated;
+use super::Seen;
+use crate::daemon::Daemon;
+use crate::shown_file;
+
+impl Daemon {
+    /// What a session may do with what was opened for it; an errno when nothing.
+    pub(in super::super) fn admit_opened(
+        &mut self,
+        id: ObjectId,
+        fd: OwnedFd,
+        task: &Task,
+    ) -> Result<Box<OpenFile>, i32> {
+        let argument = if let Task::Open { argument, .. } = task { *argument } else { 0 };
+        let holder = self.holder(id).map_err(|_| libc::ECONNRESET)?;
+        let closer = self.closer.of(holder);
+        if argument & DIRECTORY == 0 {
+            let file = self.admit_file(id, &fd, argument);
+            closer.close(fd);
+            return file;
+        }
+        let fd = Arc::new(fd);
+        // Taken in, it is closed with the file.
+        self.admit_directory(id, &fd).inspect_err(|_| closer.close_last(fd))
+    }
+
+    /// A directory is read by openers, by the very descriptor that was opened.
+    fn admit_directory(&mut self, id: ObjectId, fd: &Arc<OwnedFd>) -> Result<Box<OpenFile>, i32> {
+        let found = shown_file::locate(fd.as_fd(), &mut self.services.file.mounts);
+        let (path, status) = found.map_err(rustix::io::Errno::raw_os_error)?;
+        self.check_path(id, Right::Read, &with_slash(path.clone()), status.st_uid)?;
+        let holder = self.holder_with_room(id)?;
+        let stats = Arc::new(FileStats::default());
+        let serial = self.services.file.delegated.as_mut().map_or(0, Delegated::next_serial);
+        let meter = self.meter_of_name(id, &with_slash(path.clone()));
+        let (buffered, why, lease) = (fd.clone(), Why::Directory, None);
+        let is_buffered = false;
+        let seen = Seen { path, buffered, lease, why, is_buffered, stats: stats.clone() };
+        self.keep(id, serial, seen)?;
+        Ok(Box::new(OpenFile {
+            buffered: fd.clone(),
+            direct: None,
+            can_read: false,
+            can_write: false,
+            wants_direct: false,
+            wants_buffered: false,
+            directory: Some(Arc::new(Mutex::new(()))),
+            may_cache: false,
+            lease: None,
+            serial,
+            holder,
+            meter,
+            stats,
+        }))
+    }
+
+    /// Without a rule a session has its own user's files, and root's has all.
+    pub(super) fn check_path(
+        &mut self,
+        id: ObjectId,
+        right: Right,
+        path: &str,
+        owner: u32,
+    ) -> Result<(), i32> {
+        let subject = &self.session(id).map_err(|_| libc::EACCES)?.peer.subject;
+        let owner = if subject.uid == 0 { 0 } else { owner };
+        self.check_right(id, right, Name::File(path), owner).map_err(|_| libc::EACCES)
+    }
+
+    /// Notes what a session was denied; the errno that it is told.
+    pub(in super::super) fn deny(&mut self, id: ObjectId, denial: &Denial) -> i32 {
+        let Denial { right, path, rule } = denial;
+        let decision = match *rule {
+            Some(place) => Decision::ByRule { place, action: Action::Deny },
+            None => Decision::Foreign,
+        };
+        if let Ok(connection) = self.session(id) {
+            let uid = connection.peer.subject.uid;
+            self.denials.note(uid, &right.to_string(), &format!("/file{path}"), decision);
+        }
+        libc::EACCES
+    }
+}

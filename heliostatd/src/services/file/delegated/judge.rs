@@ -1,0 +1,70 @@
+//! Judges names for the openers' threads, by the rules in force when a program asked.
+
+use std::os::fd::BorrowedFd;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use heliostat_abi::right::Right;
+use heliostat_control::name::Name;
+use heliostat_control::rights::Subject;
+use heliostat_control::rules::{Decision, Rules};
+use heliostat_server_file::Judge;
+use rustix::fs::Stat;
+use rustix::io::Errno;
+
+use crate::mounts::Mounts;
+use crate::shown_file;
+
+/// What names are judged by, for all programs.
+pub struct Known {
+    /// The rules in force.
+    pub rules: Arc<Rules>,
+    /// The openers' own list of mounts: the event loop does not wait for theirs.
+    mounts: Arc<Mutex<Mounts>>,
+}
+
+impl Known {
+    /// By these rules.
+    ///
+    /// # Errors
+    /// The kernel does not say which file systems there are.
+    pub fn new(rules: &Rules) -> std::io::Result<Known> {
+        let mounts = Arc::new(Mutex::new(Mounts::read()?));
+        Ok(Known { rules: Arc::new(rules.clone()), mounts })
+    }
+
+    /// Judges for one program.
+    pub fn judge(&self, subject: &Subject) -> Box<dyn Judge> {
+        let (rules, mounts) = (self.rules.clone(), self.mounts.clone());
+        Box::new(ByRules { subject: subject.clone(), rules, mounts })
+    }
+}
+
+struct ByRules {
+    subject: Subject,
+    rules: Arc<Rules>,
+    mounts: Arc<Mutex<Mounts>>,
+}
+
+impl Judge for ByRules {
+    fn uid(&self) -> u32 {
+        self.subject.uid
+    }
+
+    fn locate(&self, found: BorrowedFd<'_>) -> Result<(String, Stat), Errno> {
+        let mut mounts = self.mounts.lock().unwrap_or_else(PoisonError::into_inner);
+        shown_file::locate(found, &mut mounts)
+    }
+
+    fn decide(&self, right: Right, path: &str, owner: u32) -> Result<(), Option<usize>> {
+        let owner = if self.subject.uid == 0 { 0 } else { owner };
+        match self.rules.decide(&self.subject, right, Name::File(path), owner) {
+            decision if decision.is_allowed() => Ok(()),
+            Decision::ByRule { place, .. } => Err(Some(place)),
+            _ => Err(None),
+        }
+    }
+
+    fn first_below(&self, directory: &str) -> Option<usize> {
+        self.rules.first_below(directory)
+    }
+}

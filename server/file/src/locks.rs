@@ -1,0 +1,68 @@
+//! Locks on whole files, which others that ask for one heed (flock(2)).
+//!
+//! The kernel's lock of the server's own open file description: it stands beside those that other
+//! programs take by themselves, and belongs to the file that the session has opened. The loop never
+//! waits: a lock that is not given is asked for again (`lock_waits.rs`), at once when a session of
+//! any loop has given one back. Nothing of a wait is left when its operation or session ends.
+
+use heliostat_abi::delegated::{Operation, NOW, SHARED, UNLOCK};
+use heliostat_server_loop::{Server, Step, COST_MIN};
+use rustix::fs::{flock, FlockOperation};
+use rustix::io::Errno;
+
+use super::files::Files;
+use super::open_file::Opened;
+use super::serve::Turn;
+
+/// Asks for a lock, or gives it back. Who has one and asks for another gives it back first, in any
+/// case: the kernel has no single step for that.
+pub fn lock(turn: &mut Turn<'_>, asked: &Operation) -> Step {
+    *turn.left -= COST_MIN;
+    let opened = turn.session.objects.get_mut(asked.object);
+    let Some(opened) = opened else { return turn.fail(libc::EBADF) };
+    let wanted = match asked.argument & !NOW {
+        UNLOCK => FlockOperation::NonBlockingUnlock,
+        SHARED => FlockOperation::NonBlockingLockShared,
+        _ => FlockOperation::NonBlockingLockExclusive,
+    };
+    let answer = flock(&opened.file.buffered, wanted);
+    turn.engine.service.is_unlocked |= opened.is_locked;
+    opened.is_locked = answer.is_ok() && asked.argument != UNLOCK;
+    match answer {
+        Ok(()) => turn.end(0),
+        Err(Errno::WOULDBLOCK) if asked.argument & NOW == 0 => {
+            let (operation, now_ns) = (turn.id.operation, turn.engine.now_ns);
+            turn.session.service.lock_waits.wait(operation, now_ns);
+            // It has begun: what it costs is paid.
+            turn.entry_mut().into_iter().for_each(|entry| entry.done = 1);
+            Step::Over
+        }
+        Err(errno) => turn.fail(errno.raw_os_error()),
+    }
+}
+
+/// Gives a file's lock back, before its descriptor is closed at some later time.
+pub fn unlock(files: &mut Files, opened: &Opened) {
+    if opened.is_locked {
+        let _ = flock(&opened.file.buffered, FlockOperation::NonBlockingUnlock);
+        files.is_unlocked = true;
+    }
+}
+
+/// Tells those that wait for a lock, on every loop, when one was given back.
+pub fn tell_unlocked(server: &mut Server<Files>) {
+    if std::mem::take(&mut server.engine.service.is_unlocked) {
+        server.engine.service.tell_others_unlocked(server.engine.number);
+        ask_all(server);
+    }
+}
+
+/// Has all ask again.
+pub fn ask_all(server: &mut Server<Files>) {
+    server.resume_named(|its, _| its.lock_waits.wake());
+}
+
+/// Has those ask again whose time has come.
+pub fn ask_due(server: &mut Server<Files>) {
+    server.resume_named(|its, now_ns| its.lock_waits.due(now_ns));
+}
