@@ -97,6 +97,51 @@ impl Delegate {
         id_of(completion)
     }
 
+    /// An operation on names, one behind the other in the window: its result.
+    pub fn names(&mut self, kind: Kind, names: &[&[u8]], argument: u64) -> i64 {
+        let pieces = self.put_names(names);
+        self.run(&Operation { kind, argument, pieces, ..blank(8) }).result
+    }
+
+    /// Puts names into the window.
+    pub fn put_names(&mut self, names: &[&[u8]]) -> Pieces {
+        let mut at = 0;
+        let places = names.iter().map(|name| {
+            self.window.copy_in(at as usize, name).unwrap();
+            let place = (at, name.len() as u32);
+            at += name.len() as u64;
+            place
+        });
+        pieces(&places.collect::<Vec<_>>())
+    }
+
+    /// Entries of a directory from a cookie on, by pieces of so many bytes together: name, cookie
+    /// and type of each, or minus an errno.
+    pub fn readdir(
+        &mut self,
+        object: ObjectId,
+        cookie: u64,
+        bytes: u32,
+    ) -> Result<Vec<(String, u64, u8)>, i64> {
+        let pieces = pieces(&[(64, bytes / 2), (8192 + 64, bytes - bytes / 2)]);
+        let asked = Operation { kind: Kind::Readdir, object, offset: cookie, pieces, ..blank(9) };
+        let result = self.run(&asked).result;
+        let length = usize::try_from(result).map_err(|_| result)?;
+        let mut packed = vec![0; bytes as usize];
+        let (first, second) = packed.split_at_mut(bytes as usize / 2);
+        self.window.copy_out(64, first).unwrap();
+        self.window.copy_out(8192 + 64, second).unwrap();
+        let entry = |entry: DirectoryEntry<'_>| {
+            (String::from_utf8(entry.name.to_vec()).unwrap(), entry.cookie, entry.kind)
+        };
+        Ok(DirectoryEntries(&packed[..length]).map(entry).collect())
+    }
+
+    /// An operation on an open file that moves nothing: its result.
+    pub fn on(&mut self, kind: Kind, object: ObjectId, argument: u64) -> i64 {
+        self.run(&Operation { kind, object, argument, ..blank(10) }).result
+    }
+
     /// Reads into the window's start: the result, the way, and the bytes.
     pub fn read(&mut self, object: ObjectId, offset: u64, bytes: u32) -> (i64, Way, Vec<u8>) {
         let Completion { result, way, .. } = self.run(&read(object, offset, bytes, 6));
