@@ -37,7 +37,7 @@ fn piece(page: u64) -> Piece {
 fn read(file: Opened, page: u64) -> Transfer {
     let pieces = Pieces::new(&[piece(page)]).unwrap();
     let offset = page * u64::from(PAGE);
-    Transfer { kind: Kind::Read, file, offset, pieces, tag: page, timeout_us: 0 }
+    Transfer { kind: Kind::Read, file, offset, argument: 0, pieces, tag: page, timeout_us: 0 }
 }
 
 /// Submits one and waits: its result and way.

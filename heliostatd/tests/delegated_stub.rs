@@ -18,7 +18,7 @@ const FIRST: Piece = Piece { offset: 0, bytes: 4096 };
 
 fn transfer(file: heliostat_stub_file::File, tag: u64) -> Transfer {
     let pieces = Pieces::new(&[Piece { offset: tag * 100, bytes: 100 }]).unwrap();
-    Transfer { kind: Kind::Read, file, offset: tag * 100, pieces, tag, timeout_us: 0 }
+    Transfer { kind: Kind::Read, file, offset: tag * 100, argument: 0, pieces, tag, timeout_us: 0 }
 }
 
 #[test]

@@ -10,7 +10,7 @@ use crate::{begin, Dice, Outcome, Place};
 fn read(file: File, offset: u64, bytes: u32, slot: u64) -> Transfer {
     let pieces = Pieces::new(&[Piece { offset: slot * u64::from(bytes), bytes }]);
     let pieces = pieces.unwrap_or_default();
-    Transfer { kind: Kind::Read, file, offset, pieces, tag: slot, timeout_us: 0 }
+    Transfer { kind: Kind::Read, file, offset, argument: 0, pieces, tag: slot, timeout_us: 0 }
 }
 
 /// What reads past every cache are like.

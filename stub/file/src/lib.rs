@@ -19,6 +19,7 @@ mod error;
 mod files;
 mod gathered;
 mod link;
+mod names;
 mod own;
 mod waits;
 
@@ -33,8 +34,12 @@ use heliostat_base::mapping::SharedMapping;
 
 pub use error::DelegatedError;
 use gathered::Gathered;
-pub use heliostat_abi::delegated::{Facts, Piece, Way, DIRECT, READ, WRITE};
+pub use heliostat_abi::delegated::{
+    mode, DirectoryEntries, Facts, Piece, Way, BUFFERED, CREATE, DIRECT, DIRECTORY, EXCLUSIVE, READ,
+    TRUNCATE, WRITE,
+};
 use link::Link;
+pub use names::{DirectoryItem, LockKind, LockWait};
 use own::Own;
 
 /// Tags from here on are the conveniences' own.
@@ -63,13 +68,15 @@ impl File {
 /// One operation on a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Transfer {
-    /// Read, Write, Append, Fsync, Stat or Close.
+    /// Any but Open, whose completion says more than a tag, and Cancel.
     pub kind: Kind,
-    /// With which file.
+    /// With which file; any for kinds that are about names.
     pub file: File,
-    /// Where in it, in bytes.
+    /// Where in it, in bytes; of Readdir a cookie.
     pub offset: u64,
-    /// Where in the window.
+    /// Bits that the kind knows, or the length of Truncate (docs/delegated.md); else 0.
+    pub argument: u64,
+    /// Where in the window; names among them lie there until the operation has completed.
     pub pieces: Pieces,
     /// Comes back with the completion; at most [`TAG_MAX`].
     pub tag: u64,
@@ -150,7 +157,8 @@ impl Delegated {
     pub fn submit(&mut self, transfers: &[Transfer]) -> Result<usize, DelegatedError> {
         self.connect()?;
         let Some(link) = &self.link else { return Err(DelegatedError::Gone { lost: 0 }) };
-        if transfers.iter().any(|transfer| transfer.file.epoch != link.epoch) {
+        let is_stale = |it: &Transfer| it.kind.has_file() && it.file.epoch != link.epoch;
+        if transfers.iter().any(is_stale) {
             return Err(DelegatedError::Stale);
         }
         if transfers.iter().any(|transfer| transfer.tag > TAG_MAX) {
@@ -259,7 +267,7 @@ impl Drop for Delegated {
 
 impl Transfer {
     fn operation(&self) -> Operation {
-        let Transfer { kind, file, offset, pieces, tag, timeout_us } = *self;
-        Operation { kind, object: file.object, offset, tag, timeout_us, argument: 0, pieces }
+        let Transfer { kind, file, offset, argument, pieces, tag, timeout_us } = *self;
+        Operation { kind, object: file.object, offset, tag, timeout_us, argument, pieces }
     }
 }
