@@ -35,8 +35,8 @@ use heliostat_base::mapping::SharedMapping;
 pub use error::DelegatedError;
 use gathered::Gathered;
 pub use heliostat_abi::delegated::{
-    mode, DirectoryEntries, Facts, Piece, Way, BUFFERED, CREATE, DIRECT, DIRECTORY, EXCLUSIVE, READ,
-    TRUNCATE, WRITE,
+    mode, DirectoryEntries, Facts, Piece, Way, BUFFERED, CREATE, DIRECT, DIRECTORY, EXCLUSIVE,
+    READ, TRUNCATE, WRITE,
 };
 use link::Link;
 pub use names::{DirectoryItem, LockKind, LockWait};
