@@ -25,12 +25,17 @@ BYTES = 10_000_001
 @pytest.fixture(scope="module")
 def example(tmp_path_factory) -> Path:
     """Compiled against header and library."""
+    return compiled("delegated", tmp_path_factory)
+
+
+def compiled(name: str, tmp_path_factory) -> Path:
+    """An example by its name."""
     if shutil.which("gcc") is None:
         pytest.skip("no gcc to compile the program with")
-    program = tmp_path_factory.mktemp("c") / "delegated"
+    program = tmp_path_factory.mktemp("c") / name
     library = BINARY.parent / "libheliostat_c.a"
     words = ["gcc", "-std=c11", "-D_GNU_SOURCE", "-g", "-Wall", "-Wextra", "-Werror", "-I", BINDING / "include"]
-    words += [BINDING / "examples/delegated.c", library, "-lpthread", "-ldl", "-lm", "-o", program]
+    words += [BINDING / f"examples/{name}.c", library, "-lpthread", "-ldl", "-lm", "-o", program]
     built = subprocess.run(words, capture_output=True, text=True)
     assert built.returncode == 0, built.stderr
     return program
@@ -71,6 +76,21 @@ def test_a_c_program_reads_in_batches_and_appends(example, sample, through):
     assert path.with_suffix(".log").read_text() == "added up\n" * 2
     assert counted["operations_read"] >= 2 * BYTES // 65536 and counted["failed"] == 0
     assert counted["transfers_cached"] > 0 and counted["transfers_kernel"] == 2, counted
+
+
+def test_a_c_program_makes_replaces_and_lists_names(tmp_path_factory, tmp_path):
+    program_path = compiled("names", tmp_path_factory)
+    with House() as house:
+        house.call("run", "--", "/bin/true")
+        program = house.run(Side.PLAIN, [program_path, tmp_path], seconds=60)
+        assert program.process.returncode == 0, program.errors()
+        again = house.run(Side.PLAIN, [program_path, tmp_path], seconds=60)
+        counted = house.status()["delegated"]
+    assert program.output().split() == ["current"]
+    assert (tmp_path / "newest").read_text() == "version 3\n"
+    assert [path.name for path in (tmp_path / "versions").iterdir()] == ["current"]
+    assert again.process.returncode == 1 and "File exists" in again.errors(), again.errors()
+    assert counted["operations_rename"] == 3 and counted["operations_lock"] == 6, counted
 
 
 def test_what_the_kernel_refuses_is_refused_in_words(example, tmp_path):

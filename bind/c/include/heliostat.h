@@ -13,5 +13,7 @@
 #include "heliostat/snapshot.h"
 // Reading and writing files through the control plane's server loop.
 #include "heliostat/delegated.h"
+// The names of such files: opening, making, renaming and removing them; directories and locks.
+#include "heliostat/names.h"
 
 #endif /* HELIOSTAT_H */

@@ -50,7 +50,7 @@ pub enum heliostat_code {
     HELIOSTAT_UNSUPPORTED = -16,
     /// The handle was made before a fork, in the parent.
     HELIOSTAT_FORKED = -17,
-    /// A living producer has that name.
+    /// A living producer has that name; or there is a file by it, or another has the lock.
     HELIOSTAT_TAKEN = -18,
     /// The file was opened in an earlier session: open it again.
     HELIOSTAT_STALE = -19,
@@ -179,9 +179,15 @@ fn of_file(errno: Errno) -> heliostat_code {
     const EACCES: i32 = 13;
     const EINVAL: i32 = 22;
     const EOPNOTSUPP: i32 = 95;
+    // A name that is there, and a lock that another has.
+    const EEXIST: i32 = 17;
+    const EAGAIN: i32 = 11;
+    const ETIMEDOUT: i32 = 110;
     match errno.0 {
         ENOENT => HELIOSTAT_NOT_FOUND,
         EACCES => HELIOSTAT_DENIED,
+        EEXIST | EAGAIN => HELIOSTAT_TAKEN,
+        ETIMEDOUT => HELIOSTAT_TIMED_OUT,
         EINVAL => HELIOSTAT_INVALID,
         EOPNOTSUPP => HELIOSTAT_UNSUPPORTED,
         _ => HELIOSTAT_SYSTEM,

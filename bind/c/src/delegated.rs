@@ -1,27 +1,17 @@
 //! Delegated operations over C: a window, files, and batches of operations that complete in any order.
 
-use std::ffi::c_char;
-
-use heliostat_abi::delegated::{Completion, Kind, Pieces, DIRECT, READ, WRITE};
+use heliostat_abi::delegated::{Completion, Kind, Pieces};
 use heliostat_stub_file::{Delegated, DelegatedError, File, Piece, Transfer};
 
-use crate::border::{fail, give, hand_out, lend, limit, take_back, text, Own};
+use crate::border::{fail, give, hand_out, lend, limit, take_back, Own};
 use crate::code::{guard, heliostat_code, *};
 use crate::region::configure_as_usual;
 
-/// Open for reading.
-pub const HELIOSTAT_READ: u32 = 1;
-/// Open for writing.
-pub const HELIOSTAT_WRITE: u32 = 2;
-/// Open for the device itself: what is aligned to 4096 goes past every cache, the rest is EINVAL.
-pub const HELIOSTAT_DIRECT: u32 = 4;
 /// Pieces that one operation has at most.
 pub const HELIOSTAT_PIECES_MAX: usize = 16;
 /// Largest tag; those above are the library's own.
 pub const HELIOSTAT_TAG_MAX: u64 = 0x7fff_ffff_ffff_ffff;
 
-const _: () = assert!(HELIOSTAT_READ as u64 == READ && HELIOSTAT_WRITE as u64 == WRITE);
-const _: () = assert!(HELIOSTAT_DIRECT as u64 == DIRECT);
 const _: () = assert!(HELIOSTAT_PIECES_MAX == heliostat_abi::delegated::PIECES_MAX);
 const _: () = assert!(HELIOSTAT_TAG_MAX == heliostat_stub_file::TAG_MAX);
 
@@ -42,6 +32,24 @@ pub enum heliostat_kind {
     HELIOSTAT_KIND_STAT = 6,
     /// The file is not needed any more; no pieces.
     HELIOSTAT_KIND_CLOSE = 7,
+    /// The file becomes `argument` bytes long; no pieces.
+    HELIOSTAT_KIND_TRUNCATE = 9,
+    /// The directory whose name lies in the one piece is made, with the permissions in `argument`.
+    HELIOSTAT_KIND_MKDIR = 10,
+    /// The directory whose name lies in the one piece is removed.
+    HELIOSTAT_KIND_RMDIR = 11,
+    /// The name in the one piece is removed.
+    HELIOSTAT_KIND_UNLINK = 12,
+    /// What has the name in the first piece gets the one in the second; `HELIOSTAT_NOREPLACE`.
+    HELIOSTAT_KIND_RENAME = 13,
+    /// A symbolic link to what the first piece says gets the name in the second.
+    HELIOSTAT_KIND_SYMLINK = 14,
+    /// Where the link whose name lies in the first piece leads, into the second.
+    HELIOSTAT_KIND_READLINK = 15,
+    /// Entries of a directory from a cookie on, which is `offset`: see `heliostat_entry_next`.
+    HELIOSTAT_KIND_READDIR = 16,
+    /// A lock on the whole file: `HELIOSTAT_LOCK_SHARED` and the like in `argument`; no pieces.
+    HELIOSTAT_KIND_LOCK = 17,
 }
 use heliostat_kind::*;
 
@@ -79,7 +87,7 @@ pub struct heliostat_operation {
     pub kind: i32,
     /// Microseconds until it ends with ETIMEDOUT; 0 for never.
     pub timeout_us: u32,
-    /// With which file.
+    /// With which file; any for kinds that are about names.
     pub file: heliostat_file,
     /// Where in the file, in bytes.
     pub offset: u64,
@@ -89,6 +97,8 @@ pub struct heliostat_operation {
     pub pieces: *const heliostat_piece,
     /// How many, at most `HELIOSTAT_PIECES_MAX`.
     pub pieces_count: usize,
+    /// What the kind says; else 0.
+    pub argument: u64,
 }
 
 /// How an operation ended.
@@ -109,7 +119,7 @@ pub struct heliostat_completion {
 
 /// A session with the server loop, and its window. One thread at a time.
 #[allow(non_camel_case_types)] // the name is the C name
-pub struct heliostat_delegated(Own<Delegated>);
+pub struct heliostat_delegated(pub(crate) Own<Delegated>);
 
 /// Begins a session with a window of `window_bytes` (whole pages), all zero; a process has one at a
 /// time. `*session` is the caller's. Blocks for half a second at most. `HELIOSTAT_NO_CONTROL`,
@@ -153,31 +163,6 @@ pub unsafe extern "C" fn heliostat_delegated_window(
             let _ = give(len, window.len());
         }
         Ok(())
-    })
-}
-
-/// Has the server open the file `name` (an absolute path) with `access`: `HELIOSTAT_READ`,
-/// `HELIOSTAT_WRITE`, perhaps `HELIOSTAT_DIRECT`. The name travels through `scratch`, a place of its
-/// length or more, and of 64 bytes where the program may read the file by its own io_uring. Waits. What open(2) refuses is `HELIOSTAT_NOT_FOUND`, `HELIOSTAT_DENIED`,
-/// `HELIOSTAT_INVALID`, `HELIOSTAT_UNSUPPORTED` (no local file) or `HELIOSTAT_SYSTEM`, with its words.
-///
-/// # Safety
-/// `session` is null or live; `name` is null or a C string; `file` is null or valid for writing.
-#[no_mangle]
-pub unsafe extern "C" fn heliostat_delegated_open(
-    session: *mut heliostat_delegated,
-    name: *const c_char,
-    access: u32,
-    scratch: heliostat_piece,
-    file: *mut heliostat_file,
-) -> heliostat_code {
-    guard(|| {
-        // SAFETY: the caller's promises.
-        let (session, name) = unsafe { (lend(session)?.0.get_mut()?, text(name)?) };
-        let name = name.filter(|_| !file.is_null()).ok_or(HELIOSTAT_NULL)?;
-        let opened = session.open(name, u64::from(access), piece(&scratch)?).map_err(named)?;
-        // SAFETY: the caller's promise.
-        unsafe { give(file, heliostat_file::of(opened)) }
     })
 }
 
@@ -317,22 +302,22 @@ pub unsafe extern "C" fn heliostat_delegated_end(session: *mut heliostat_delegat
     unsafe { take_back(session) }
 }
 
-fn named(error: DelegatedError) -> heliostat_code {
+pub(crate) fn named(error: DelegatedError) -> heliostat_code {
     fail((&error).into(), error)
 }
 
 impl heliostat_file {
-    fn of(file: File) -> heliostat_file {
+    pub(crate) fn of(file: File) -> heliostat_file {
         let (index, generation, epoch) = file.to_parts();
         heliostat_file { index, generation, epoch }
     }
 
-    fn file(self) -> File {
+    pub(crate) fn file(self) -> File {
         File::from_parts((self.index, self.generation, self.epoch))
     }
 }
 
-fn piece(given: &heliostat_piece) -> Result<Piece, heliostat_code> {
+pub(crate) fn piece(given: &heliostat_piece) -> Result<Piece, heliostat_code> {
     let heliostat_piece { offset, bytes, reserved } = *given;
     match reserved {
         0 => Ok(Piece { offset, bytes }),
@@ -356,9 +341,9 @@ unsafe fn transfer(given: &heliostat_operation) -> Result<Transfer, heliostat_co
         *place = piece(unsafe { &*given.pieces.add(index) })?;
     }
     let pieces = Pieces::new(list.get(..count).unwrap_or(&[])).unwrap_or_default();
-    let heliostat_operation { timeout_us, offset, tag, .. } = *given;
+    let heliostat_operation { timeout_us, offset, tag, argument, .. } = *given;
     let (kind, file) = (kind(given.kind)?, given.file.file());
-    Ok(Transfer { kind, file, offset, pieces, tag, timeout_us })
+    Ok(Transfer { kind, file, offset, argument, pieces, tag, timeout_us })
 }
 
 fn kind(number: i32) -> Result<Kind, heliostat_code> {
@@ -369,6 +354,15 @@ fn kind(number: i32) -> Result<Kind, heliostat_code> {
         (HELIOSTAT_KIND_FSYNC, Kind::Fsync),
         (HELIOSTAT_KIND_STAT, Kind::Stat),
         (HELIOSTAT_KIND_CLOSE, Kind::Close),
+        (HELIOSTAT_KIND_TRUNCATE, Kind::Truncate),
+        (HELIOSTAT_KIND_MKDIR, Kind::Mkdir),
+        (HELIOSTAT_KIND_RMDIR, Kind::Rmdir),
+        (HELIOSTAT_KIND_UNLINK, Kind::Unlink),
+        (HELIOSTAT_KIND_RENAME, Kind::Rename),
+        (HELIOSTAT_KIND_SYMLINK, Kind::Symlink),
+        (HELIOSTAT_KIND_READLINK, Kind::Readlink),
+        (HELIOSTAT_KIND_READDIR, Kind::Readdir),
+        (HELIOSTAT_KIND_LOCK, Kind::Lock),
     ];
     let found = kinds.iter().find(|(here, _)| *here as i32 == number);
     found.map(|(_, kind)| *kind).ok_or_else(|| fail(HELIOSTAT_INVALID, "there is no such kind"))

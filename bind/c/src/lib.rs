@@ -8,6 +8,7 @@
 mod border;
 mod code;
 mod delegated;
+mod names;
 mod region;
 mod ring;
 mod snapshot;
@@ -20,6 +21,7 @@ static EXEMPT: [u8; 24] = heliostat_base::exempt::NOTE;
 pub use border::heliostat_last_message;
 pub use code::heliostat_code;
 pub use delegated::*;
+pub use names::*;
 pub use region::*;
 pub use ring::*;
 pub use snapshot::*;

@@ -52,7 +52,7 @@ enum heliostat_code
   HELIOSTAT_UNSUPPORTED = -16,
   // The handle was made before a fork, in the parent.
   HELIOSTAT_FORKED = -17,
-  // A living producer has that name.
+  // A living producer has that name; or there is a file by it, or another has the lock.
   HELIOSTAT_TAKEN = -18,
   // The file was opened in an earlier session: open it again.
   HELIOSTAT_STALE = -19,

@@ -11,15 +11,6 @@
 #include <stdlib.h>
 #include "code.h"
 
-// Open for reading.
-#define HELIOSTAT_READ 1
-
-// Open for writing.
-#define HELIOSTAT_WRITE 2
-
-// Open for the device itself: what is aligned to 4096 goes past every cache, the rest is EINVAL.
-#define HELIOSTAT_DIRECT 4
-
 // Pieces that one operation has at most.
 #define HELIOSTAT_PIECES_MAX 16
 
@@ -44,6 +35,24 @@ enum heliostat_kind
   HELIOSTAT_KIND_STAT = 6,
   // The file is not needed any more; no pieces.
   HELIOSTAT_KIND_CLOSE = 7,
+  // The file becomes `argument` bytes long; no pieces.
+  HELIOSTAT_KIND_TRUNCATE = 9,
+  // The directory whose name lies in the one piece is made, with the permissions in `argument`.
+  HELIOSTAT_KIND_MKDIR = 10,
+  // The directory whose name lies in the one piece is removed.
+  HELIOSTAT_KIND_RMDIR = 11,
+  // The name in the one piece is removed.
+  HELIOSTAT_KIND_UNLINK = 12,
+  // What has the name in the first piece gets the one in the second; `HELIOSTAT_NOREPLACE`.
+  HELIOSTAT_KIND_RENAME = 13,
+  // A symbolic link to what the first piece says gets the name in the second.
+  HELIOSTAT_KIND_SYMLINK = 14,
+  // Where the link whose name lies in the first piece leads, into the second.
+  HELIOSTAT_KIND_READLINK = 15,
+  // Entries of a directory from a cookie on, which is `offset`: see `heliostat_entry_next`.
+  HELIOSTAT_KIND_READDIR = 16,
+  // A lock on the whole file: `HELIOSTAT_LOCK_SHARED` and the like in `argument`; no pieces.
+  HELIOSTAT_KIND_LOCK = 17,
 };
 #ifndef __cplusplus
 #if __STDC_VERSION__ >= 202311L
@@ -56,16 +65,6 @@ typedef int32_t heliostat_kind;
 // A session with the server loop, and its window. One thread at a time.
 typedef struct heliostat_delegated heliostat_delegated;
 
-// A place in the window.
-typedef struct {
-  // First byte, counted from the window's start.
-  uint64_t offset;
-  // Number of bytes, at least 1.
-  uint32_t bytes;
-  // Zero.
-  uint32_t reserved;
-} heliostat_piece;
-
 // A file that the server has open. A plain value: copy it, compare it by its fields.
 typedef struct {
   // Its number among the session's files.
@@ -76,13 +75,23 @@ typedef struct {
   uint64_t epoch;
 } heliostat_file;
 
+// A place in the window.
+typedef struct {
+  // First byte, counted from the window's start.
+  uint64_t offset;
+  // Number of bytes, at least 1.
+  uint32_t bytes;
+  // Zero.
+  uint32_t reserved;
+} heliostat_piece;
+
 // One operation.
 typedef struct {
   // A `heliostat_kind`.
   int32_t kind;
   // Microseconds until it ends with ETIMEDOUT; 0 for never.
   uint32_t timeout_us;
-  // With which file.
+  // With which file; any for kinds that are about names.
   heliostat_file file;
   // Where in the file, in bytes.
   uint64_t offset;
@@ -92,6 +101,8 @@ typedef struct {
   const heliostat_piece *pieces;
   // How many, at most `HELIOSTAT_PIECES_MAX`.
   size_t pieces_count;
+  // What the kind says; else 0.
+  uint64_t argument;
 } heliostat_operation;
 
 // How an operation ended.
@@ -127,19 +138,6 @@ heliostat_code heliostat_delegated_start(size_t window_bytes, heliostat_delegate
 heliostat_code heliostat_delegated_window(heliostat_delegated *session,
                                           uint8_t **bytes,
                                           size_t *len);
-
-// Has the server open the file `name` (an absolute path) with `access`: `HELIOSTAT_READ`,
-// `HELIOSTAT_WRITE`, perhaps `HELIOSTAT_DIRECT`. The name travels through `scratch`, a place of its
-// length or more, and of 64 bytes where the program may read the file by its own io_uring. Waits. What open(2) refuses is `HELIOSTAT_NOT_FOUND`, `HELIOSTAT_DENIED`,
-// `HELIOSTAT_INVALID`, `HELIOSTAT_UNSUPPORTED` (no local file) or `HELIOSTAT_SYSTEM`, with its words.
-//
-// # Safety
-// `session` is null or live; `name` is null or a C string; `file` is null or valid for writing.
-heliostat_code heliostat_delegated_open(heliostat_delegated *session,
-                                        const char *name,
-                                        uint32_t access,
-                                        heliostat_piece scratch,
-                                        heliostat_file *file);
 
 // Has the server work with a file that this process has open, with the rights of the descriptor;
 // with `direct` not 0 as `HELIOSTAT_DIRECT`. The descriptor stays the caller's. Waits; errors as
