@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use heliostat_abi::delegated::{Operation, OPERATION_BYTES_MAX};
+use heliostat_abi::delegated::{Kind, Operation, OPERATION_BYTES_MAX};
 use heliostat_abi::name::{NetAddress, ObjectId};
 use heliostat_abi::record::Request;
 use heliostat_abi::region::{RegionName, NAME_BYTES, OWN_USER};
@@ -62,6 +62,14 @@ fn every_request_in_the_corpus_means_one_thing_or_nothing() {
             }
         }
     }
+}
+
+#[test]
+fn the_corpus_has_an_operation_of_every_kind() {
+    let whole = corpus("operation");
+    let decoded = whole.iter().filter_map(|bytes| Operation::decode(bytes, 1 << 16).ok());
+    let found: Vec<_> = decoded.map(|operation| operation.kind).collect();
+    assert_eq!(Kind::ALL.into_iter().find(|kind| !found.contains(kind)), None);
 }
 
 #[test]
