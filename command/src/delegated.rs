@@ -92,8 +92,8 @@ fn rule_text(rule: &Value) -> String {
     let size = |name: &str| bytes(rule[name].as_u64().unwrap_or(0));
     format!(
         "rule: reads of {} and more, in multiples of {}, go to the device unless they begin in the \
-         cache; others are read by blocks of {}, up to {} blocks ahead, where a lease says that \
-         nobody writes\n",
+         cache or the file was opened buffered; others are read by blocks of {}, up to {} blocks \
+         ahead, where a lease says that nobody writes\n",
         size("direct_from_bytes"),
         size("direct_grain_bytes"),
         size("block_bytes"),

@@ -4,6 +4,24 @@
 //! uses meanwhile; what is too small for them is refused before anything is asked. The server
 //! resolves and judges them as Open's (docs/delegated.md). A change that failed with `File` was not
 //! made; one that failed with `Gone` may have been made or not.
+//!
+//! A file is replaced in one step, by whoever has the lock of its directory:
+//!
+//! ```no_run
+//! # use heliostat_stub_file::*;
+//! # fn replace(session: &mut Delegated) -> Result<(), DelegatedError> {
+//! let scratch = Piece { offset: 0, bytes: 8192 };
+//! let text = Piece { offset: 8192, bytes: 4096 };
+//! let directory = session.open("/srv/data", READ | DIRECTORY, scratch)?;
+//! session.lock(directory, LockKind::Alone, LockWait::Forever)?;
+//! let draft = session.open("/srv/data/new", WRITE | CREATE | TRUNCATE | mode(0o644), scratch)?;
+//! session.append(draft, text)?;
+//! session.fsync(draft)?;
+//! session.rename("/srv/data/new", "/srv/data/current", true, scratch)?;
+//! session.fsync(directory)?;
+//! session.unlock(directory)
+//! # }
+//! ```
 
 use std::time::Duration;
 
