@@ -150,7 +150,8 @@ mod tests {
         for beneath in ["/file/srv/a", "/file/srv/a/*", "/file/srv/*", "/file/srv/a*"] {
             assert_eq!(about(beneath).first_below("/srv"), Some(2), "{beneath}");
         }
-        for beside in ["/file/srv", "/file/srv2/*", "/file/sr*", "/file/*", "/net/*", "/snapshot/*"] {
+        for beside in ["/file/srv", "/file/srv2/*", "/file/sr*", "/file/*", "/net/*", "/snapshot/*"]
+        {
             assert_eq!(about(beside).first_below("/srv"), None, "{beside}");
         }
     }

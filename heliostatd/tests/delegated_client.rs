@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use heliostat_abi::delegated::{Kind, Pieces};
 use heliostat_base::sys::Errno;
-use heliostat_stub_file::*;
 use heliostat_client::session;
+use heliostat_stub_file::*;
 use support::Daemon;
 
 const SCRATCH: Piece = Piece { offset: 4096, bytes: 8192 };
