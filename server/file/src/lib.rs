@@ -28,6 +28,7 @@ mod opener;
 mod serve;
 mod shared;
 mod stats;
+mod task;
 mod way;
 
 pub use again::Again;
@@ -39,9 +40,10 @@ pub use lease_word::LeaseWord;
 pub use lock_waits::LockWaits;
 pub use message::{FileEvent, FileOrder, OpenRequest, OpenedBy};
 pub use open_file::{OpenFile, Opened, Version, Vouched};
-pub use opener::{with_slash, Caller, Change, Denial, Judge, Made, Opener, Refusal, Task};
+pub use opener::{with_slash, Caller, Judge, Opener};
 pub use shared::Shared;
 pub use stats::FileStats;
+pub use task::{Change, Denial, Made, Refusal, Task};
 pub use way::{choose, Choice, Question, DIRECT_FROM};
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use heliostat_service_grant::Holder;
 
 use super::files::Resume;
 use super::open_file::{OpenFile, Vouched};
-use super::opener::{Made, Refusal, Task};
+use super::task::{Made, Refusal, Task};
 
 /// To a server loop.
 pub enum FileOrder {

@@ -13,8 +13,8 @@ use heliostat_server_loop::{Engine, Session, Step, COST_MIN};
 
 use super::files::Files;
 use super::message::{FileEvent, OpenRequest};
-use super::opener::{Change, Task};
 use super::serve::Turn;
+use super::task::{Change, Task};
 
 /// Asks the control plane for what may wait for a file system; the answer comes as an order.
 pub fn ask_opener(turn: &mut Turn<'_>, asked: &Operation) -> Step {

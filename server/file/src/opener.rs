@@ -18,7 +18,6 @@ mod directory;
 mod judge;
 mod named;
 mod queue;
-mod task;
 
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
@@ -31,10 +30,10 @@ use rustix::io::Errno;
 
 use super::files::Files;
 use super::message::{FileEvent, OpenRequest};
+use super::task::{Made, Refusal, Task};
 pub use judge::{with_slash, Judge};
 pub use named::Caller;
 use queue::{Job, Owner, Queue, THREADS_MAX};
-pub use task::{Change, Denial, Made, Refusal, Task};
 
 thread_local! {
     /// Of this opener's thread, which makes files for one program after another.

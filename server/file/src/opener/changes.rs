@@ -13,8 +13,8 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
+use super::super::task::{Change, Refusal};
 use super::judge::{Judge, Place};
-use super::task::{Change, Refusal};
 
 /// Makes a change. The caller is the program's user, and `root` its root folder.
 ///

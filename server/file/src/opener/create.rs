@@ -18,9 +18,9 @@ use heliostat_abi::right::Right;
 use rustix::fs::{open as open_path, openat, openat2, statat, AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
+use super::super::task::Refusal;
 use super::judge::{within, Judge};
 use super::named::access_of;
-use super::task::Refusal;
 
 /// Times that somebody else may make or remove the file between two looks.
 const RACES_MAX: usize = 8;

@@ -11,7 +11,7 @@ use heliostat_abi::right::Right;
 use rustix::fs::{openat2, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 
-use super::task::{Denial, Refusal};
+use super::super::task::{Denial, Refusal};
 
 /// The control plane's word on names, for one program.
 pub trait Judge: Send {

@@ -15,8 +15,8 @@ use rustix::io::Errno;
 use rustix::process::{geteuid, Gid, Uid};
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 
+use super::super::task::Refusal;
 use super::judge::{within, Judge};
-use super::task::Refusal;
 
 /// The umask of a program whose own cannot be read: what it makes is its user's alone.
 const UMASK_UNKNOWN: u32 = 0o077;
