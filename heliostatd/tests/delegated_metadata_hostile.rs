@@ -246,6 +246,26 @@ fn a_directory_that_rules_hide_is_neither_listed_nor_are_its_links_read() {
 }
 
 #[test]
+fn what_may_not_be_read_gets_no_name_by_which_it_may() {
+    let folder = Folder::make();
+    let rules = folder.rule("deny", "read", "secret") + &folder.rule("deny", "read", "hid*");
+    let daemon = Daemon::with(&rules, &[]);
+    let [secret, open, hidden, other] =
+        ["secret", "open", "hidden", "other"].map(|name| folder.at(name));
+    [&secret, &open].into_iter().for_each(|path| write_file(path, b"bytes"));
+    [&hidden, &other].into_iter().for_each(|path| std::fs::create_dir(path).unwrap());
+    let mut session = Delegate::new(&daemon);
+    let new = folder.at("new");
+    for (from, to) in [(&secret, &open), (&secret, &new), (&hidden, &new), (&other, &hidden)] {
+        let found = session.names(Kind::Rename, &[bytes(from), bytes(to)], 0);
+        assert_eq!(found, ACCESS, "{from:?} {to:?}");
+    }
+    assert_eq!(session.names(Kind::Rename, &[bytes(&open), bytes(&new)], 0), 0);
+    assert_eq!(session.names(Kind::Rename, &[bytes(&other), bytes(&open)], 0), 0);
+    assert_eq!(session.names(Kind::Unlink, &[bytes(&secret)], 0), 0, "it may be written");
+}
+
+#[test]
 fn a_user_changes_names_in_its_own_directories_and_those_that_a_rule_opens() {
     if !may_become_others() {
         return;
