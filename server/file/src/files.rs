@@ -19,8 +19,9 @@ use super::lease_word::LeaseWord;
 use super::lock_waits::LockWaits;
 use super::message::{FileEvent, FileOrder};
 use super::open_file::{Opened, Vouched};
+use super::serve::{locks, names};
 use super::shared::Shared;
-use super::{cached, locks, names, objects, serve};
+use super::{cached, objects, serve};
 
 /// Files on one loop.
 pub struct Files {

@@ -1,5 +1,8 @@
 //! Begins operations on files: each takes its way, and none makes the loop wait.
 
+pub mod locks;
+pub mod names;
+
 use heliostat_abi::delegated::{Facts, Kind, Operation, Piece, Way, DIRECT_GRAIN};
 use heliostat_backend_uring::{Manner, Range};
 use heliostat_server_loop::{Engine, Step, Token, COST_MIN, QUANTUM};
@@ -10,7 +13,7 @@ use super::files::Files;
 use super::message::FileEvent;
 use super::open_file::Opened;
 use super::way::{choose, Choice, Question};
-use super::{cached, locks, names, objects};
+use super::{cached, objects};
 
 /// An operation on a file that is served now.
 pub type Turn<'a> = heliostat_server_loop::Turn<'a, Files>;
