@@ -238,7 +238,7 @@ pub enum Reply {
         bound: Bound,
     },
     /// A reply of a service that brings its records itself.
-    Own(OwnReply),
+    Own(Box<OwnReply>),
 }
 
 impl Request {

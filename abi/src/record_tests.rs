@@ -57,7 +57,7 @@ fn every_reply_round_trips() {
         Reply::Channels { port: id, entries: vec![entry; FDS_PER_REPLY_MAX], more: true },
         Reply::Text { bytes: 4096 },
         Reply::Done,
-        Reply::Own(Own { number: FIRST_OWN + 128, body: [7; REPLY_BODY_BYTES] }),
+        Reply::Own(Box::new(Own { number: FIRST_OWN + 128, body: [7; REPLY_BODY_BYTES] })),
         Reply::Delegated { depth: 256, objects: 256, lends: true },
         Reply::Published { region: id, generation: 7 },
         Reply::Region { region: id, consumer: id, generation: 7 },

@@ -30,7 +30,7 @@ impl Reply {
                 w.u64(*limit);
                 bound.encode(&mut w);
             }
-            Self::Own(own) => {
+            Self::Own(Box::new(own)) => {
                 w.put(&own.body);
             }
             Self::Done => {}
@@ -63,7 +63,7 @@ impl Reply {
         let mut r = Reader::new(bytes);
         let (number, sequence, code) = check_header(&mut r)?;
         if let Some(own) = OwnReply::decode(number, &mut r) {
-            return Ok((Self::Own(own), sequence));
+            return Ok((Self::Own(Box::new(own)), sequence));
         }
         let kind = ReplyKind::from_number(number).ok_or(WireError::Kind { found: number })?;
         let reply = match kind {

@@ -59,7 +59,7 @@ impl Service for Echo {
         daemon.check_right(asked.session, Right::Read, Name::File(WELL), owner)?;
         let mut body = [0; REPLY_BODY_BYTES];
         body[..REQUEST_BODY_BYTES].copy_from_slice(&own.body);
-        Ok(Reply::Own(Own { number: ANSWER, body }).into())
+        Ok(Reply::Own(Box::new(Own { number: ANSWER, body })).into())
     }
 
     fn status(&self, _: &Daemon, _: Viewer, told: &mut Told) {
