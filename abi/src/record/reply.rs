@@ -30,7 +30,7 @@ impl Reply {
                 w.u64(*limit);
                 bound.encode(&mut w);
             }
-            Self::Own(Box::new(own)) => {
+            Self::Own(own) => {
                 w.put(&own.body);
             }
             Self::Done => {}
