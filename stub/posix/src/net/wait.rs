@@ -23,6 +23,9 @@ use crate::{report, waiting};
 const ROOM_WORTH_WAKING: u64 = 2 * super::send::PIECE_BYTES as u64;
 /// A second sleeper relies on the first for this long.
 const FOLLOWER_LIMIT: Duration = Duration::from_millis(20);
+/// Where processes share an end each looks by itself after this long: a bell, or the word that asks for
+/// one, may have been taken by a sibling that has gone on, and no process can pass it on.
+const SIBLING_PAUSE_NS: u64 = 100_000_000;
 
 /// Why a wait ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -79,7 +82,10 @@ fn arm(socket: &Socket, stream: &Stream, for_room: bool) {
 /// shall wait in another way; true obliges to `end_sleep`.
 pub fn begin_sleep(fd: i32, socket: &Socket, stream: &Stream) -> bool {
     let _critical = Critical::enter();
-    if socket.sleepers.compare_exchange(0, 1, AcqRel, Relaxed).is_err() {
+    // Beside siblings the clock ends the sleep, and so it is made with a frame of ours.
+    if siblings_pause(socket).is_some()
+        || socket.sleepers.compare_exchange(0, 1, AcqRel, Relaxed).is_err()
+    {
         return false;
     }
     socket.arm(stream, false);
@@ -220,7 +226,32 @@ fn sleep_for_bytes(fd: i32, socket: &Socket, stream: &Stream) -> Wake {
             wake => wake,
         };
     }
-    slept(socket, call::recv(fd, &mut [0], libc::MSG_PEEK))
+    match siblings_pause(socket) {
+        Some(_) => sleep_beside_siblings(fd, socket, stream),
+        None => slept(socket, call::recv(fd, &mut [0], libc::MSG_PEEK)),
+    }
+}
+
+/// How long a sleep may last at once: for ever, unless other processes hold this end as well.
+fn siblings_pause(socket: &Socket) -> Option<u64> {
+    let is_shared = socket.shared.load(Relaxed) && !socket.is_early();
+    is_shared.then_some(SIBLING_PAUSE_NS)
+}
+
+fn sleep_beside_siblings(fd: i32, socket: &Socket, stream: &Stream) -> Wake {
+    let limit = call::socket_timeout(fd, libc::SO_RCVTIMEO);
+    let ends = limit.map(|limit| clock::monotonic_ns() + limit);
+    loop {
+        let left = ends.map(|ends| ends.saturating_sub(clock::monotonic_ns()));
+        let nap = left.map_or(SIBLING_PAUSE_NS, |left| left.min(SIBLING_PAUSE_NS));
+        let wake = nap_on_shadow(fd, socket, libc::POLLIN | libc::POLLRDHUP, Some(nap));
+        if wake != Wake::TimedOut || left == Some(0) {
+            return wake;
+        }
+        if is_changed(fd, socket, stream, false) {
+            return Wake::Look;
+        }
+    }
 }
 
 fn slept(socket: &Socket, answer: Result<usize, Errno>) -> Wake {
@@ -258,6 +289,7 @@ fn sleep_for_room(fd: i32, socket: &Socket, stream: &Stream) -> Wake {
     let ends = limit.map(|limit| clock::monotonic_ns() + limit);
     loop {
         let (events, pause) = early::room_events(fd, socket, stream);
+        let pause = pause.or_else(|| siblings_pause(socket));
         let left = ends.map(|ends| ends.saturating_sub(clock::monotonic_ns()));
         let nap = pause.map(|pause| left.map_or(pause, |left| left.min(pause))).or(left);
         let wake = nap_on_shadow(fd, socket, events, nap);
