@@ -20,7 +20,8 @@
 //! let read = |tag: u64| {
 //!     let piece = Piece { offset: tag * 4096, bytes: 4096 };
 //!     let pieces = Pieces::new(&[piece]).expect("one piece fits");
-//!     Transfer { kind: Kind::Read, file, offset: tag * 4096, pieces, tag, timeout_us: 0 }
+//!     let (offset, timeout_us, argument) = (tag * 4096, 0, 0);
+//!     Transfer { kind: Kind::Read, file, offset, pieces, tag, timeout_us, argument }
 //! };
 //! let submitted = session.submit(&[read(0), read(1), read(2)])?;
 //! for _ in 0..submitted {
