@@ -22,7 +22,7 @@ class File(ctypes.Structure):
 class Operation(ctypes.Structure):
     _fields_ = [
         ("kind", ctypes.c_int32), ("timeout_us", ctypes.c_uint32), ("file", File), ("offset", ctypes.c_uint64),
-        ("tag", ctypes.c_uint64), ("pieces", ctypes.POINTER(Piece)), ("count", ctypes.c_size_t),
+        ("tag", ctypes.c_uint64), ("pieces", ctypes.POINTER(Piece)), ("count", ctypes.c_size_t), ("argument", ctypes.c_uint64),
     ]  # fmt: skip
 
 
@@ -37,7 +37,7 @@ def read_directly(library: ctypes.CDLL, path: str) -> Completion:
     descriptor = os.open(path, os.O_RDONLY)
     assert library.heliostat_delegated_show(session, descriptor, 1, ctypes.byref(file)) == 0
     piece = Piece(0, 4096, 0)
-    read = Operation(1, 0, file, 0, 7, ctypes.pointer(piece), 1)
+    read = Operation(1, 0, file, 0, 7, ctypes.pointer(piece), 1, 0)
     assert library.heliostat_delegated_submit(session, ctypes.byref(read), ctypes.c_size_t(1), ctypes.byref(submitted)) == 0
     assert library.heliostat_delegated_wait(session, ctypes.c_int64(20_000), ctypes.byref(done)) == 0
     return done

@@ -86,10 +86,11 @@ def test_a_c_program_makes_replaces_and_lists_names(tmp_path_factory, tmp_path):
         assert program.process.returncode == 0, program.errors()
         again = house.run(Side.PLAIN, [program_path, tmp_path], seconds=60)
         counted = house.status()["delegated"]
-    assert program.output().split() == ["current"]
+        told, complaint = program.output(), again.errors()
+    assert told.split() == ["current"]
     assert (tmp_path / "newest").read_text() == "version 3\n"
     assert [path.name for path in (tmp_path / "versions").iterdir()] == ["current"]
-    assert again.process.returncode == 1 and "File exists" in again.errors(), again.errors()
+    assert again.process.returncode == 1 and "File exists" in complaint, complaint
     assert counted["operations_rename"] == 3 and counted["operations_lock"] == 6, counted
 
 

@@ -114,7 +114,7 @@ def test_a_session_beyond_the_limit_is_refused(tmp_path):
     with House(plain=True) as house:
         held = house.start(Side.PLAIN, [BINARY, "run", "--config", config, "--", *holder(house)])
         kernel_view.wait_until(lambda: "listens" in held.output(), 60, "the only session")
-        kernel_view.wait_until(lambda: refused(required(house), "a limit on sessions"), 60, "a refusal")
+        kernel_view.wait_until(lambda: refused(required(house), "a limit is reached: 1 sessions for this user"), 60, "a refusal")
 
 
 def holder(house) -> list:
@@ -131,6 +131,7 @@ def test_verbose_says_one_line_for_a_whole_tree_of_programs(house):
     tree = ["bash", "-c", "sh -c 'true; env true'; python3 -c 'import os; os.system(\"true\")'; exec true"]
     words = [str(BINARY), "run", "--verbose", "--", *tree]
     done = subprocess.run(words, env=house.environment(), capture_output=True, text=True, timeout=60, check=True)
+    assert done.stderr.count("\n") == 1, done.stderr
     [line] = done.stderr.splitlines()
     assert line.startswith("heliostat: bash: ") and "system-call sites of libc are caught" in line
 
