@@ -34,12 +34,13 @@ static TOLD: AtomicBool = AtomicBool::new(false);
 static CONTROL_FD: AtomicI32 = AtomicI32::new(-1);
 /// Takes the report page of every session from its greeting on.
 static REPORT: OnceLock<fn(SharedMapping)> = OnceLock::new();
-static STATE: Lock<Link> = Lock::new(Link {
-    session: None,
-    retry_at_ns: 0,
-    refused: ControlError::Unconfigured,
-    epoch: 0,
-});
+const NOT_YET: Link =
+    Link { session: None, retry_at_ns: 0, refused: ControlError::Unconfigured, epoch: 0 };
+#[cfg(not(loom))]
+static STATE: Lock<Link> = Lock::new(NOT_YET);
+// Loom's atomics cannot be made at compile time. No model uses this one.
+#[cfg(loom)]
+static STATE: std::sync::LazyLock<Lock<Link>> = std::sync::LazyLock::new(|| Lock::new(NOT_YET));
 
 struct Session {
     socket: PacketSocket,
