@@ -23,7 +23,7 @@ use super::wait::{self, Wake};
 use super::{accept, demote, end, listen, shadow};
 use crate::report::Line;
 use crate::table::{self, Kind};
-use crate::thread::Critical;
+use crate::thread::{Critical, Interrupts};
 use crate::{fail, Answer};
 
 /// Flags that change nothing for a stream socket without control data.
@@ -149,6 +149,7 @@ fn receive_slowly(
     let wanted: usize = buffers.iter().map(|buffer| buffer.len()).sum();
     let waits_for_all = flags & libc::MSG_WAITALL != 0 && flags & libc::MSG_PEEK == 0;
     let (mut total, mut turns) = (0, 0);
+    let interrupts = Interrupts::now();
     let answer = loop {
         turns += 1;
         let step = next.take().unwrap_or_else(|| step(fd, socket, buffers, flags));
@@ -187,7 +188,7 @@ fn receive_slowly(
             }
             ReceiveStep::Empty(stream) => stream,
         };
-        match pause(fd, index, &stream, flags, turns) {
+        match pause(fd, index, &stream, flags, (turns, interrupts)) {
             Pause::Again => {}
             Pause::Sleep => return Received::Sleep,
             Pause::Stop(_) if total > 0 => break Some(Ok(total)),
@@ -222,8 +223,15 @@ enum Pause {
     Stop(i32),
 }
 
-/// Nothing to read now: waits, or says why not.
-fn pause(fd: i32, index: u32, stream: &Stream, flags: i32, turns: u32) -> Pause {
+/// Nothing to read now: waits, or says why not. The call has had so many turns, and had been
+/// interrupted so often when it began.
+fn pause(
+    fd: i32,
+    index: u32,
+    stream: &Stream,
+    flags: i32,
+    (turns, interrupts): (u32, Interrupts),
+) -> Pause {
     let socket = socket::at(index);
     listen::renew_if_due();
     if is_impatient(socket, flags) {
@@ -240,7 +248,11 @@ fn pause(fd: i32, index: u32, stream: &Stream, flags: i32, turns: u32) -> Pause 
     let spun = wait::spin_first(fd, socket, stream, false);
     let may_leave = flags & libc::MSG_WAITALL == 0;
     if spun.is_none() && may_leave && wait::begin_sleep(fd, socket, stream) {
-        return Pause::Sleep;
+        if !interrupts.hard_since() {
+            return Pause::Sleep;
+        }
+        // A handler ran within this call: the kernel, which would sleep now, does not know of it.
+        return told(wait::end_sleep(fd, socket, stream, Err(Errno(libc::EINTR))));
     }
     told(spun.unwrap_or_else(|| wait::wait(fd, socket, stream, false)))
 }
