@@ -1,6 +1,7 @@
 //! Receiving on a direct stream: recv, read, readv, recvmsg and their flags.
 
 mod early_steps;
+mod rest;
 
 use std::io::IoSliceMut;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
@@ -9,7 +10,6 @@ use std::sync::Arc;
 use heliostat_abi::channel::direction::{RESET, SWITCHED, TAKEN_BACK};
 use heliostat_abi::code::Native;
 use heliostat_abi::node::State;
-use heliostat_base::call;
 use heliostat_base::sys::Errno;
 use heliostat_ring::stream::{Corrupt, MoveError, ReadDone};
 
@@ -166,7 +166,7 @@ fn receive_slowly(
             ReceiveStep::Gone if total > 0 => break Some(Ok(total)),
             ReceiveStep::Gone => break Some(end::take_error(socket).map_or(Ok(0), Err)),
             ReceiveStep::Native if total > 0 => {
-                break Some(Ok(total + rest_by_kernel(fd, buffers, flags)))
+                break Some(Ok(total + rest::by_kernel(fd, buffers, flags)))
             }
             ReceiveStep::Failed(_) if total > 0 => break Some(Ok(total)),
             ReceiveStep::Failed(errno) => break Some(Err(errno)),
@@ -196,21 +196,6 @@ fn receive_slowly(
         }
     };
     Received::Answer(answer)
-}
-
-/// The connection went native in the middle of a call that waits for all bytes: the rest comes
-/// from the kernel, as far as it comes.
-#[cold]
-fn rest_by_kernel(fd: i32, buffers: &mut [IoSliceMut<'_>], flags: i32) -> usize {
-    let mut total = 0;
-    for buffer in buffers.iter_mut().filter(|buffer| !buffer.is_empty()) {
-        let count = call::recv(fd, buffer, flags).unwrap_or(0);
-        total += count;
-        if count < buffer.len() {
-            break;
-        }
-    }
-    total
 }
 
 fn is_impatient(socket: &Socket, flags: i32) -> bool {
