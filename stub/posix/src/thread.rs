@@ -15,6 +15,7 @@ thread_local! {
     static DEFERRED: Cell<u64> = const { Cell::new(0) };
     static INTERRUPTS: Cell<u32> = const { Cell::new(0) };
     static HARD_INTERRUPTS: Cell<u32> = const { Cell::new(0) };
+    static ASLEEP_SINCE: Cell<Interrupts> = const { Cell::new(Interrupts { any: 0, hard: 0 }) };
     static NEARNESS: Cell<i32> = const { Cell::new(0) };
     static TID: Cell<i32> = const { Cell::new(0) };
     static GUARD: Cell<Guard> = const { Cell::new(Guard { is_ready: false, hidden: 0 }) };
@@ -168,6 +169,17 @@ impl Interrupts {
     #[inline]
     pub fn now() -> Self {
         Self { any: INTERRUPTS.with(Cell::get), hard: HARD_INTERRUPTS.with(Cell::get) }
+    }
+
+    /// The thread is about to sleep, in a call of its own that has no frame of ours beneath it, and these
+    /// were the counts when that call began.
+    pub fn sleep(self) {
+        ASLEEP_SINCE.with(|since| since.set(self));
+    }
+
+    /// The counts of the sleep that has ended now.
+    pub fn of_sleep() -> Self {
+        ASLEEP_SINCE.with(Cell::get)
     }
 
     /// A handler ran since then (what epoll_wait, poll and select ask: they never restart).

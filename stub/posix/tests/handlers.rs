@@ -2,12 +2,15 @@
 
 mod support;
 
+use std::io::IoSliceMut;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::time::{Duration, Instant};
 
 use heliostat_abi::report::Counter;
+use heliostat_base::sys::Errno;
 use heliostat_stub_posix::event::poll;
+use heliostat_stub_posix::net::receive::{self, Received};
 use heliostat_stub_posix::net::socket;
 use heliostat_stub_posix::{report, thread};
 use support::pair::direct;
@@ -72,4 +75,29 @@ fn a_handler_never_waits_for_what_its_own_thread_holds() {
     }));
     server.set_timeouts(Duration::from_millis(1));
     assert!(waits_under_signals(|| _ = server.recv(&mut [0; 1], 0)));
+}
+
+/// A bell may end a read's sleep for nothing: another thread has read its bytes, or it told a secret.
+#[test]
+fn a_handler_beside_a_bell_for_nothing_interrupts_a_read() {
+    let (client, server) = direct();
+    let mut byte = [0];
+    let mut woken = |handler: bool, sent: &[u8]| {
+        let mut buffers = [IoSliceMut::new(&mut byte)];
+        let slept = receive::receive(server.fd, server.index(), &mut buffers, 0);
+        assert!(matches!(slept, Received::Sleep), "nothing to read");
+        let sleeper = receive::sleeper(server.index());
+        assert_eq!(client.send(sent, 0), Ok(sent.len()));
+        if handler {
+            thread::handler_runs(false);
+        }
+        let woken = receive::woken(server.fd, server.index(), sleeper, Ok(1));
+        let mut rest = vec![0; sent.len()];
+        assert!(sent.is_empty() || server.recv(&mut rest, 0) == Ok(sent.len()));
+        woken
+    };
+    assert_eq!(woken(false, b""), None, "it sleeps on");
+    assert_eq!(woken(true, b"x"), None, "what came counts more");
+    assert_eq!(woken(true, b""), Some(Err(Errno(libc::EINTR))));
+    assert_eq!(woken(false, b""), None, "the next call was not interrupted");
 }

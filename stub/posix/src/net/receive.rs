@@ -232,7 +232,7 @@ fn pause(
     }
     let spun = wait::spin_first(fd, socket, stream, false);
     let may_leave = flags & libc::MSG_WAITALL == 0;
-    if spun.is_none() && may_leave && wait::begin_sleep(fd, socket, stream) {
+    if spun.is_none() && may_leave && wait::begin_sleep(fd, socket, stream, interrupts) {
         if !interrupts.hard_since() {
             return Pause::Sleep;
         }

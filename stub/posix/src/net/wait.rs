@@ -40,9 +40,22 @@ pub enum Wake {
 
 /// Waits until there may be something to read, or room to write when `for_room`.
 pub fn wait(fd: i32, socket: &Socket, stream: &Stream, for_room: bool) -> Wake {
+    let interrupts = Interrupts::now();
     match spin_first(fd, socket, stream, for_room) {
         Some(wake) => wake,
-        None => sleep(fd, socket, stream, for_room),
+        None => {
+            let wake = sleep(fd, socket, stream, for_room);
+            unless_interrupted(wake, interrupts, || is_changed(fd, socket, stream, for_room))
+        }
+    }
+}
+
+/// A sleep that a bell ended beside a handler is an interrupted one, if the bell was for nothing: the
+/// kernel's own sleep has no bells, and the program would sleep on with its signal untold.
+fn unless_interrupted(wake: Wake, since: Interrupts, is_changed: impl FnOnce() -> bool) -> Wake {
+    match wake {
+        Wake::Look if since.hard_since() && !is_changed() => Wake::Interrupted,
+        wake => wake,
     }
 }
 
@@ -79,8 +92,9 @@ fn arm(socket: &Socket, stream: &Stream, for_room: bool) {
 
 /// First half of a sleep for bytes whose recv(2) with MSG_PEEK the caller makes itself, without a
 /// frame of ours on the stack, so that the thread can be cancelled in it. False when this thread
-/// shall wait in another way; true obliges to `end_sleep`.
-pub fn begin_sleep(fd: i32, socket: &Socket, stream: &Stream) -> bool {
+/// shall wait in another way; true obliges to `end_sleep`. The call had been interrupted so often
+/// when it `began`.
+pub fn begin_sleep(fd: i32, socket: &Socket, stream: &Stream, began: Interrupts) -> bool {
     let _critical = Critical::enter();
     // Beside siblings the clock ends the sleep, and so it is made with a frame of ours.
     if siblings_pause(socket).is_some()
@@ -98,6 +112,7 @@ pub fn begin_sleep(fd: i32, socket: &Socket, stream: &Stream) -> bool {
     }
     report::count(Counter::Sleeps);
     waiting::sleeps();
+    began.sleep();
     true
 }
 
@@ -106,7 +121,7 @@ pub fn end_sleep(fd: i32, socket: &Socket, stream: &Stream, answer: Result<usize
     waiting::woke(socket.habit(false));
     let wake = slept(socket, answer);
     awake(fd, socket, stream, false);
-    wake
+    unless_interrupted(wake, Interrupts::of_sleep(), || is_changed(fd, socket, stream, false))
 }
 
 /// This thread relies on bells no more; others that sleep beside it look again, since the bell
