@@ -31,7 +31,7 @@ fn read_one(daemon: &Daemon) {
 
 #[test]
 fn a_control_plane_whose_kernel_refuses_io_uring_serves_by_threads_and_says_so() {
-    let daemon = Daemon::beneath("", support::no_uring::install);
+    let daemon = Daemon::beneath("", support::filtered::install);
     read_one(&daemon);
     assert_eq!(says(&daemon), "threads");
 }
@@ -41,7 +41,7 @@ fn the_configuration_chooses_the_way_to_the_kernel() {
     let threads = Daemon::with("[delegated]\nrequests = \"threads\"\n", &[]);
     read_one(&threads);
     assert_eq!(says(&threads), "threads");
-    if support::no_uring::is_asked_for() {
+    if support::filtered::is_asked_for() {
         return;
     }
     let uring = Daemon::with("[delegated]\nrequests = \"io_uring\"\n", &[]);

@@ -5,8 +5,8 @@
 pub mod beside;
 pub mod delegated;
 pub mod files;
+pub mod filtered;
 pub mod fuse;
-pub mod no_uring;
 pub mod unit;
 
 use std::os::fd::{AsRawFd, RawFd};
@@ -230,8 +230,8 @@ fn spawn(folder: &Path, arguments: &[&str], confine: impl Fn(&mut Command)) -> C
     let _guard = STARTS.write();
     let mut command = Command::new(program());
     confine(&mut command);
-    if no_uring::is_asked_for() {
-        no_uring::refuse(&mut command);
+    if filtered::is_asked_for() {
+        filtered::refuse(&mut command);
     }
     command
         .arg("--socket")

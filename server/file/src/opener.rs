@@ -22,6 +22,7 @@ mod queue;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
+use heliostat_abi::delegated::mode;
 use heliostat_base::sys::Errno as BaseErrno;
 use heliostat_base::umask::OwnUmask;
 use heliostat_server_loop::pool::{Pool, Work};
@@ -118,21 +119,20 @@ impl Work for Opening {
 
 /// Does what a session has asked for. Waits as long as the file system does.
 fn perform(caller: &Caller, task: &Task) -> Result<Made, Refusal> {
-    if task.makes() {
-        // Before its root folder is opened, with which it is seen that the process lives.
-        set_umask(caller.umask())?;
-    }
+    // Before its root folder is opened, with which it is seen that the process lives.
+    let withheld = if task.makes() { take_umask(caller.umask()) } else { 0 };
     let judge = &*caller.judge;
     match task {
         Task::Open { name, argument } if Task::changes_on_open(*argument) => {
-            named::act(caller, |root| create::open(root, name, *argument, judge)).map(Made::File)
+            let argument = *argument & !mode(withheld);
+            named::act(caller, |root| create::open(root, name, argument, judge)).map(Made::File)
         }
         Task::Open { name, argument } => {
             let open = |root: &OwnedFd| Ok(named::open_below(root, name, *argument)?);
             named::act(caller, open).map(Made::File)
         }
         Task::Change(change) => {
-            named::act(caller, |root| changes::change(root, change, judge))?;
+            named::act(caller, |root| changes::change(root, change, withheld, judge))?;
             Ok(Made::Bytes(Vec::new()))
         }
         Task::Readlink { name } => {
@@ -144,13 +144,15 @@ fn perform(caller: &Caller, task: &Task) -> Result<Made, Refusal> {
     }
 }
 
-/// Where a thread cannot have its own, nothing is made: it would have the control plane's.
-fn set_umask(mask: u32) -> Result<(), Errno> {
+/// Takes a program's umask on; the permissions that the caller has to take away itself. They are its
+/// umask's where a thread cannot have one of its own (unshare(2), which containers filter): then the
+/// control plane's takes its bits away as well, and what is made may have fewer, never more.
+fn take_umask(mask: u32) -> u32 {
     UMASK.with(|own| match own {
         Ok(own) => {
             own.set(mask);
-            Ok(())
+            0
         }
-        Err(BaseErrno(errno)) => Err(Errno::from_raw_os_error(*errno)),
+        Err(_) => mask,
     })
 }

@@ -16,16 +16,22 @@ use rustix::io::Errno;
 use super::super::task::{Change, Refusal};
 use super::judge::{Judge, Place};
 
-/// Makes a change. The caller is the program's user, and `root` its root folder.
+/// Makes a change. The caller is the program's user, and `root` its root folder. What is made gets none
+/// of the permissions that are `withheld`.
 ///
 /// # Errors
 /// What the kernel says of the same change, or a denial; nothing has changed then.
-pub fn change(root: &OwnedFd, change: &Change, judge: &dyn Judge) -> Result<(), Refusal> {
+pub fn change(
+    root: &OwnedFd,
+    change: &Change,
+    withheld: u32,
+    judge: &dyn Judge,
+) -> Result<(), Refusal> {
     match change {
         Change::Mkdir(name, mode) => {
             let place = judge.place(root, name)?;
             judge.check_change(&place, None)?;
-            mkdirat(&place.directory, place.last, Mode::from_raw_mode(*mode))?;
+            mkdirat(&place.directory, place.last, Mode::from_raw_mode(*mode & !withheld))?;
         }
         Change::Rmdir(name) => remove(root, name, AtFlags::REMOVEDIR, judge)?,
         Change::Unlink(name) => remove(root, name, AtFlags::empty(), judge)?,
