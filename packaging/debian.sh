@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Makes target/heliostat_VERSION_amd64.deb from what was built: packaging/install.sh into a folder,
-# a control file, dpkg-deb. Needs no root, and nothing of Debian's but dpkg-deb.
+# a control file, dpkg-deb. Needs no root; dpkg-deb, binutils (strip,
+# readelf), gzip and Python 3.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -37,7 +38,7 @@ Description: direct connections, mapped files and snapshots for unmodified progr
  possible. Programs are neither changed nor recompiled.
  .
  This package has the control plane, the command line, the preloaded library,
- and the C interface with its header.
+ and the C interface with its headers.
 END
 dpkg-deb --root-owner-group -Zxz --build "$root" "$package" >/dev/null
 echo "$package"

@@ -29,11 +29,6 @@ library $built/libheliostat_c.so $PREFIX/lib
 archive $built/libheliostat_c.a $PREFIX/lib
 filled packaging/heliostat.pc $PREFIX/lib/pkgconfig
 plain bind/c/include/heliostat.h $PREFIX/include
-plain bind/c/include/heliostat/code.h $PREFIX/include/heliostat
-plain bind/c/include/heliostat/delegated.h $PREFIX/include/heliostat
-plain bind/c/include/heliostat/region.h $PREFIX/include/heliostat
-plain bind/c/include/heliostat/ring.h $PREFIX/include/heliostat
-plain bind/c/include/heliostat/snapshot.h $PREFIX/include/heliostat
 filled packaging/systemd/heliostatd.service $PREFIX/lib/systemd/system
 filled packaging/systemd/heliostatd.socket $PREFIX/lib/systemd/system
 config packaging/heliostat.toml $SYSCONFDIR/heliostat
@@ -44,6 +39,7 @@ plain $documents/completions/heliostat.fish $share/fish/vendor_completions.d
 plain LICENSE-MIT $share/doc/heliostat
 plain LICENSE-APACHE $share/doc/heliostat
 END
+    for header in bind/c/include/heliostat/*.h; do echo "plain $header $PREFIX/include/heliostat"; done
     # One for each command; what is removed is what is there.
     local pages=$documents/man
     [ "$action" = install ] || pages=$DESTDIR$share/man/man1
@@ -105,6 +101,12 @@ case $action in
     uninstall) each=remove_one ;;
     *) echo "usage: $0 install|uninstall" >&2; exit 2 ;;
 esac
+if [ "$action" = install ]; then
+    # All or nothing: what is missing is said before the first file is put.
+    while read -r mode file folder; do
+        [ -f "$file" ] || { echo "$file is not there: run \`make build documents\` first" >&2; exit 1; }
+    done < <(table)
+fi
 while read -r mode file folder; do
     "$each" "$mode" "$file" "$folder"
 done < <(table)

@@ -13,8 +13,7 @@ wanted=${*:-loom asan valgrind fuzz}
 skip() { echo "SKIPPED $1: $2"; }
 
 loom() {
-    RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR="$target/loom" \
-        cargo test -p heliostat-base -p heliostat-ring --lib --release models
+    make test-loom
 }
 
 asan() {

@@ -7,12 +7,13 @@ set -euo pipefail
 
 packages=(redis-server redis-tools memcached nginx-light wrk curl fio sqlite3 valgrind gdb
           iproute2 util-linux procps gcc g++ libc6-dev python3-venv git make xz-utils bzip2 ed
-          vim-tiny bc tree file nodejs xfsprogs libpython3.11-testsuite
-          liburing-dev)
+          vim-tiny bc tree file nodejs xfsprogs pkg-config liburing-dev)
 # Any Go will do; Debian's, 80 MB to fetch, where there is none.
 command -v go >/dev/null || packages+=(golang-go)
-# Sandboxes that sealed programs are compared with; a release that lacks one leaves its column out.
-compared=(runsc proot bubblewrap)
+# Sandboxes that sealed programs are compared with, and the tests of this system's Python; a release
+# that lacks one leaves its column, or its tests, out.
+python=$(/usr/bin/python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null || echo 3)
+optional=(runsc proot bubblewrap "libpython$python-testsuite")
 
 installed() { dpkg-query -W -f='${Status}' "$1" 2>/dev/null | grep -q 'install ok installed'; }
 
@@ -20,7 +21,7 @@ missing=()
 for package in "${packages[@]}"; do
     installed "$package" || missing+=("$package")
 done
-for package in "${compared[@]}"; do
+for package in "${optional[@]}"; do
     installed "$package" || ! apt-cache show "$package" >/dev/null 2>&1 || missing+=("$package")
 done
 [ ${#missing[@]} -eq 0 ] && exit 0

@@ -45,7 +45,6 @@ const READ: &[&str] = &[
     "/etc/mtab",
     "/etc/fonts",
     "/etc/python3",
-    "/etc/python3.11",
     "/etc/perl",
     "/etc/gitconfig",
     "/dev/fd",
@@ -63,12 +62,21 @@ pub fn devices() -> impl Iterator<Item = PathBuf> {
     WRITE.iter().map(PathBuf::from)
 }
 
+/// The configuration of each version of Python that is installed.
+fn pythons() -> impl Iterator<Item = PathBuf> {
+    let entries = std::fs::read_dir("/etc").into_iter().flatten().flatten();
+    entries
+        .filter(|entry| entry.file_name().as_encoded_bytes().starts_with(b"python3."))
+        .map(|entry| entry.path())
+}
+
 /// All of them; many exist on some machines only.
 pub fn grants() -> Vec<PathGrant> {
     let all = |names: &[&str], access| -> Vec<PathGrant> {
         names.iter().map(|name| PathGrant { path: PathBuf::from(name), access }).collect()
     };
     let mut grants = all(READ, Access::ReadOnly);
+    grants.extend(pythons().map(|path| PathGrant { path, access: Access::ReadOnly }));
     grants.extend(all(WRITE, Access::ReadWrite));
     grants
 }

@@ -12,7 +12,10 @@ import subprocess
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-CRATES = ["heliostat-base", "heliostat-supervisor", "heliostat-stub", "heliostatd"]
+CRATES = [
+    "heliostat-base", "heliostat-supervisor", "heliostat-stub-posix", "heliostat-stub-file",
+    "heliostat-stub-snapshot", "heliostatd",
+]  # fmt: skip
 SECONDS = 900
 
 

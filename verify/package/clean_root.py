@@ -1,24 +1,28 @@
 """A clean Debian in a folder, in which a package is installed and used; takes root.
 
-debootstrap makes the base once (target/package/clean-root). Each `Root` is an overlay above it, so
-that nothing that happens inside stays. Scripts run in namespaces of their own (mounts, processes),
-so whatever they start ends with them, and no mount outlives them.
+debootstrap makes the base once (target/package). Each `Root` is an overlay above it, so
+that nothing that happens inside stays. Scripts run in namespaces of their own (mounts, processes,
+network), so whatever they start ends with them, no mount outlives them, and no port of the machine
+is theirs.
 """
 
 from __future__ import annotations
 
 import os
+import platform
 import shutil
 import subprocess
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-BASE = ROOT / "target/package/clean-root"
-RELEASE = "bookworm"
+# What is built here needs the C library of here.
+RELEASE = platform.freedesktop_os_release()["VERSION_CODENAME"]
+BASE = ROOT / f"target/package/clean-root-{RELEASE}"
 # What the demo runs, and nothing of ours.
 PROGRAMS = "redis-server,redis-tools"
 MOUNTS = """
 set -e
+ip link set lo up
 mount -t overlay overlay -o lowerdir={base},upperdir={upper},workdir={work} {merged}
 mount -t proc proc {merged}/proc
 mount --rbind /dev {merged}/dev
@@ -62,7 +66,7 @@ class Root:
         """Runs a script inside, as root; what it printed. Fails with what it said."""
         places = {name: self.folder / name for name in ("upper", "work", "merged")}
         mounts = MOUNTS.format(base=BASE, **places)
-        words = ["unshare", "--mount", "--pid", "--ipc", "--fork", "--kill-child", "sh", "-c", mounts, "sh", script]
+        words = ["unshare", "--mount", "--pid", "--ipc", "--net", "--fork", "--kill-child", "sh", "-c", mounts, "sh", script]
         clean = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8", "HOME": "/root"}
         done = subprocess.run(words, capture_output=True, text=True, env=clean, timeout=300)
         assert done.returncode == 0, f"ended with {done.returncode}:\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"

@@ -81,6 +81,7 @@ def test_units_name_the_installed_program_and_configuration(tmp_path):
 def test_every_command_that_help_shows_has_a_man_page(prefix):
     shown = told(prefix / "bin/heliostat", "--help")
     commands = re.findall(r"^  ([a-z]+) ", shown.split("Commands:")[1].split("Options:")[0], re.MULTILINE)
+    assert "run" in commands
     pages = {path.name for path in (prefix / "share/man/man1").iterdir()}
     assert {f"heliostat-{name}.1" for name in commands if name != "help"} <= pages
 

@@ -42,6 +42,9 @@ def version() -> str:
 def installed(what: Path, folder: Path) -> Path:
     """Installs a wheel or a source distribution into a folder, without an index."""
     words = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--no-build-isolation"]
+    # One that an earlier run built must not stand in for one that is not built any more.
+    for name in PROGRAMS:
+        (Path(FAST_BUILD["CARGO_TARGET_DIR"]) / "release" / name).unlink(missing_ok=True)
     # maturin's hooks start the program of that name.
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     surroundings = {**os.environ, **FAST_BUILD, "PATH": path}

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import kernel_view
 import pytest
@@ -239,7 +241,10 @@ def of_nobody(house) -> tuple[dict[str, str], int, int]:
     """Another user's control plane at its default place, with a server that has one connection."""
     user = 65534
     os.chmod(house.folder, 0o755)
-    shutil.rmtree(f"/tmp/heliostat-{user}", ignore_errors=True)
+    place = Path(f"/tmp/heliostat-{user}")
+    with socket.socket(socket.AF_UNIX) as probe:
+        assert probe.connect_ex(str(place / "control.sock")) != 0, f"user {user} has a control plane of its own at {place}"
+    shutil.rmtree(place, ignore_errors=True)
     home = house.folder / "home"
     home.mkdir()
     os.chown(home, user, user)

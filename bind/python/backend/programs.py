@@ -8,7 +8,7 @@ from pathlib import Path
 
 PROGRAMS = ("heliostat", "heliostatd", "libheliostat_posix.so")
 BUILD = [
-    "build", "--release", "--locked", "--package", "heliostat", "--package", "heliostatd",
+    "build", "--release", "--locked", "--package", "heliostat-command", "--package", "heliostatd",
     "--package", "heliostat-posix",
 ]  # fmt: skip
 

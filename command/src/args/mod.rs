@@ -139,8 +139,8 @@ const PROCESSES_MAX: i64 = 4_194_304;
 /// What a sealed program may reach.
 #[derive(Args, Clone, Debug, Default)]
 pub struct SealArguments {
-    /// Grant what lies at and below PATH: read only, or with :rw for writing too.
-    #[arg(long, value_name = "PATH[:ro|:rw]", requires = "sealed")]
+    /// Grant what lies at and below PATH: read only, :rw for writing too, :stat to be looked at only.
+    #[arg(long, value_name = "PATH[:ro|:rw|:stat]", requires = "sealed")]
     pub grant: Vec<String>,
     /// Let the program listen there.
     #[arg(long, value_name = "[ADDRESS:]PORT", requires = "sealed")]
