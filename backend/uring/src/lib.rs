@@ -26,6 +26,7 @@ use io_uring::{cqueue, opcode, squeue, types, IoUring, Probe};
 
 use heliostat_base::mapping::{OutOfRange, SharedMapping};
 
+mod beside;
 mod pinned;
 mod request;
 mod requests;
@@ -52,6 +53,8 @@ struct InFlight<T> {
     _file: Option<Arc<OwnedFd>>,
     _memory: Option<Arc<SharedMapping>>,
     _pieces: Box<[libc::iovec]>,
+    /// Where a thread puts the result of what the kernel's ring only waits for.
+    outcome: Option<beside::Outcome>,
 }
 
 // SAFETY: the pointers in `_pieces` are for the kernel alone, and point into `_memory`, which may
@@ -65,6 +68,8 @@ pub struct Uring<T> {
     free: Vec<u32>,
     prepared: bool,
     pinned: pinned::Pinned,
+    /// Whether the kernel's ring makes files shorter and longer (Linux 6.9).
+    truncates: bool,
 }
 
 impl<T> Uring<T> {
@@ -82,7 +87,9 @@ impl<T> Uring<T> {
         let mut probe = Probe::new();
         ring.submitter().register_probe(&mut probe)?;
         has_all(|code| probe.is_supported(code))?;
-        Ok(Self::around(ring, most))
+        let mut ring = Self::around(ring, most);
+        ring.truncates = probe.is_supported(opcode::Ftruncate::CODE);
+        Ok(ring)
     }
 
     /// The same for transfers only, and for any thread, one at a time: completions are posted by
@@ -97,7 +104,8 @@ impl<T> Uring<T> {
     fn around(ring: IoUring, most: u32) -> Uring<T> {
         let held = (0..most).map(|_| None).collect();
         let pinned = pinned::Pinned::new(&ring);
-        Uring { ring, held, free: (0..most).rev().collect(), prepared: false, pinned }
+        let free = (0..most).rev().collect();
+        Uring { ring, held, free, prepared: false, pinned, truncates: false }
     }
 
     /// Operations under way or prepared.
@@ -130,7 +138,7 @@ impl<T> Uring<T> {
             }
         };
         let (_file, _memory) = (Some(file.clone()), Some(into.0.clone()));
-        self.prepare(entry, InFlight { token, _file, _memory, _pieces: pieces })
+        self.prepare(entry, InFlight { token, _file, _memory, _pieces: pieces, outcome: None })
     }
 
     fn read_one(
@@ -177,7 +185,7 @@ impl<T> Uring<T> {
             .rw_flags(flags_of(manner))
             .build();
         let (_file, _memory) = (Some(file.clone()), Some(from.0.clone()));
-        self.prepare(entry, InFlight { token, _file, _memory, _pieces: pieces })
+        self.prepare(entry, InFlight { token, _file, _memory, _pieces: pieces, outcome: None })
     }
 
     /// Brings a file's bytes and what describes it to the disk.
@@ -186,10 +194,24 @@ impl<T> Uring<T> {
         self.prepare(entry, InFlight::of(token, Some(file.clone()), None))
     }
 
-    /// Makes a file so many bytes long. Before Linux 6.9 it completes with EINVAL.
+    /// Makes a file so many bytes long; before Linux 6.9 by a thread of its own, whose work a
+    /// cancellation does not end.
     pub fn truncate(&mut self, token: T, file: &Arc<OwnedFd>, bytes: u64) -> Prepared {
+        if !self.truncates {
+            return self.truncate_beside(token, file, bytes);
+        }
         let entry = opcode::Ftruncate::new(types::Fd(file.as_raw_fd()), bytes).build();
         self.prepare(entry, InFlight::of(token, Some(file.clone()), None))
+    }
+
+    fn truncate_beside(&mut self, token: T, file: &Arc<OwnedFd>, bytes: u64) -> Prepared {
+        if !self.has_room() || self.ring.submission().is_full() && self.ring.submit().is_err() {
+            return Err(NotPrepared::Full);
+        }
+        let (done, outcome) = beside::truncate(file, bytes).map_err(|_| NotPrepared::Full)?;
+        let entry = opcode::PollAdd::new(types::Fd(done.as_raw_fd()), libc::POLLIN as u32).build();
+        let held = InFlight { outcome: Some(outcome), ..InFlight::of(token, Some(done), None) };
+        self.prepare(entry, held)
     }
 
     /// Completes when the word at `offset` does not hold `value`, or somebody wakes its sleepers.
@@ -279,7 +301,9 @@ impl<T> Uring<T> {
             let Some(place) = self.held.get_mut(entry.user_data() as usize) else { continue };
             if let Some(held) = place.take() {
                 self.free.push(entry.user_data() as u32);
-                return Some((held.token, entry.result()));
+                let told = held.outcome.as_ref().filter(|_| entry.result() >= 0);
+                let result = told.and_then(|told| told.get().copied());
+                return Some((held.token, result.unwrap_or(entry.result())));
             }
         }
     }
@@ -317,7 +341,8 @@ impl<T> Drop for Uring<T> {
 
 impl<T> InFlight<T> {
     fn of(token: T, file: Option<Arc<OwnedFd>>, memory: Option<Arc<SharedMapping>>) -> InFlight<T> {
-        InFlight { token, _file: file, _memory: memory, _pieces: Box::default() }
+        let _pieces = Box::default();
+        InFlight { token, _file: file, _memory: memory, _pieces, outcome: None }
     }
 }
 

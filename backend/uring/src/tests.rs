@@ -3,6 +3,7 @@
 use super::*;
 use heliostat_base::mapping::Access;
 use std::os::unix::fs::FileExt;
+use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 pub(crate) fn file() -> (std::fs::File, Arc<OwnedFd>) {
@@ -53,14 +54,21 @@ fn bytes_go_to_a_file_and_back_in_pieces() {
 }
 
 #[test]
-fn a_file_becomes_as_long_as_is_said() {
+fn a_file_becomes_as_long_as_is_said_also_where_the_kernels_ring_cannot() {
     let (plain, shared) = file();
-    plain.write_all_at(b"hello", 0).expect("written");
-    let mut ring = Uring::create(8, 16).expect("io_uring");
-    for bytes in [2, 9, 0] {
-        ring.truncate(bytes, &shared, bytes).expect("room");
-        assert_eq!(next(&mut ring), (bytes, 0));
-        assert_eq!(plain.metadata().expect("open").len(), bytes);
+    let (_other, reader) = UnixStream::pair().expect("a pair");
+    let no_file = Arc::new(OwnedFd::from(reader));
+    for truncates in [true, false] {
+        plain.write_all_at(b"hello", 0).expect("written");
+        let mut ring = Uring::create(8, 16).expect("io_uring");
+        ring.truncates &= truncates;
+        for bytes in [2, 9, 0] {
+            ring.truncate(bytes, &shared, bytes).expect("room");
+            assert_eq!(next(&mut ring), (bytes, 0));
+            assert_eq!(plain.metadata().expect("open").len(), bytes);
+        }
+        ring.truncate(7, &no_file, 1).expect("room");
+        assert_eq!((next(&mut ring), ring.under_way()), ((7, -libc::EINVAL), 0));
     }
 }
 
