@@ -244,3 +244,6 @@ impl<T> Requests<T> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -30,46 +30,20 @@ fn next<T>(ring: &mut Uring<T>) -> (T, i32) {
 }
 
 #[test]
-fn bytes_go_to_a_file_and_back_in_pieces() {
-    let (plain, shared) = file();
-    let (_fd, memory) = SharedMapping::create(c"window", 8192).expect("created");
-    let memory = Arc::new(memory);
-    memory.copy_in(100, b"hello world").expect("inside");
-    let mut ring = Uring::create(8, 16).expect("io_uring");
-    let from = [Range { offset: 106, len: 5 }, Range { offset: 100, len: 6 }];
-    ring.write(1, &shared, 10, (&memory, &from), Manner::Plain).expect("room");
-    assert_eq!(next(&mut ring), (1, 11));
-    ring.write(2, &shared, 0, (&memory, &from[..1]), Manner::Append).expect("room");
-    assert_eq!(next(&mut ring), (2, 5));
-    ring.fsync(3, &shared).expect("room");
-    assert_eq!(next(&mut ring), (3, 0));
-    let mut bytes = [0; 16];
-    plain.read_exact_at(&mut bytes, 10).expect("written");
-    assert_eq!(&bytes, b"worldhello world");
-    let into = [Range { offset: 4096, len: 16 }];
-    ring.read(4, &shared, 10, (&memory, &into), Manner::Plain).expect("room");
-    assert_eq!((next(&mut ring), ring.under_way()), ((4, 16), 0));
-    memory.copy_out(4096, &mut bytes).expect("inside");
-    assert_eq!(&bytes, b"worldhello world");
-}
-
-#[test]
-fn a_file_becomes_as_long_as_is_said_also_where_the_kernels_ring_cannot() {
+fn a_file_becomes_as_long_as_is_said_where_the_kernels_ring_cannot() {
     let (plain, shared) = file();
     let (_other, reader) = UnixStream::pair().expect("a pair");
     let no_file = Arc::new(OwnedFd::from(reader));
-    for truncates in [true, false] {
-        plain.write_all_at(b"hello", 0).expect("written");
-        let mut ring = Uring::create(8, 16).expect("io_uring");
-        ring.truncates &= truncates;
-        for bytes in [2, 9, 0] {
-            ring.truncate(bytes, &shared, bytes).expect("room");
-            assert_eq!(next(&mut ring), (bytes, 0));
-            assert_eq!(plain.metadata().expect("open").len(), bytes);
-        }
-        ring.truncate(7, &no_file, 1).expect("room");
-        assert_eq!((next(&mut ring), ring.under_way()), ((7, -libc::EINVAL), 0));
+    plain.write_all_at(b"hello", 0).expect("written");
+    let mut ring = Uring::create(8, 16).expect("io_uring");
+    ring.truncates = false;
+    for bytes in [2, 9, 0] {
+        ring.truncate(bytes, &shared, bytes).expect("room");
+        assert_eq!(next(&mut ring), (bytes, 0));
+        assert_eq!(plain.metadata().expect("open").len(), bytes);
     }
+    ring.truncate(7, &no_file, 1).expect("room");
+    assert_eq!((next(&mut ring), ring.under_way()), ((7, -libc::EINVAL), 0));
 }
 
 #[test]
@@ -115,18 +89,6 @@ fn memory_stays_mapped_while_the_kernel_may_touch_it() {
     assert_eq!(Arc::strong_count(&memory), 2);
     drop(ring);
     assert_eq!(Arc::strong_count(&memory), 2, "kept for ever");
-}
-
-#[test]
-fn ranges_outside_the_mapping_are_refused() {
-    let (_plain, shared) = file();
-    let (_fd, memory) = SharedMapping::create(c"window", 4096).expect("created");
-    let memory = Arc::new(memory);
-    let mut ring = Uring::create(2, 2).expect("io_uring");
-    let beyond = [Range { offset: 4000, len: 97 }];
-    let answer = ring.read((), &shared, 0, (&memory, &beyond), Manner::Plain);
-    assert!(matches!(answer, Err(NotPrepared::Range(_))));
-    assert_eq!(ring.under_way(), 0);
 }
 
 #[test]

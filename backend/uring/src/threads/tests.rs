@@ -23,41 +23,6 @@ fn window(bytes: usize) -> Arc<SharedMapping> {
 }
 
 #[test]
-fn bytes_go_to_a_file_and_back_in_pieces() {
-    let (plain, shared) = file();
-    let memory = window(8192);
-    memory.copy_in(100, b"hello world").expect("inside");
-    let mut ring = ThreadRing::create(16).expect("futex_waitv");
-    let from = [Range { offset: 106, len: 5 }, Range { offset: 100, len: 6 }];
-    ring.write(1, &shared, 10, (&memory, &from), Manner::Plain).expect("room");
-    assert_eq!(next(&mut ring), (1, 11));
-    ring.write(2, &shared, 0, (&memory, &from[..1]), Manner::Append).expect("room");
-    assert_eq!(next(&mut ring), (2, 5));
-    ring.fsync(3, &shared).expect("room");
-    assert_eq!(next(&mut ring), (3, 0));
-    let mut bytes = [0; 16];
-    plain.read_exact_at(&mut bytes, 10).expect("written");
-    assert_eq!(&bytes, b"worldhello world");
-    let into = [Range { offset: 4096, len: 16 }];
-    ring.read(4, &shared, 10, (&memory, &into), Manner::Plain).expect("room");
-    assert_eq!((next(&mut ring), ring.under_way()), ((4, 16), 0));
-    memory.copy_out(4096, &mut bytes).expect("inside");
-    assert_eq!(&bytes, b"worldhello world");
-}
-
-#[test]
-fn a_file_becomes_as_long_as_is_said() {
-    let (plain, shared) = file();
-    plain.write_all_at(b"hello", 0).expect("written");
-    let mut ring = ThreadRing::create(16).expect("futex_waitv");
-    for bytes in [2, 9, 0] {
-        ring.truncate(bytes, &shared, bytes).expect("room");
-        assert_eq!(next(&mut ring), (bytes, 0));
-        assert_eq!(plain.metadata().expect("open").len(), bytes);
-    }
-}
-
-#[test]
 fn many_more_requests_than_threads_all_come_back_once() {
     let (plain, shared) = file();
     plain.write_all_at(&[7; 4096], 0).expect("room on the disk");
@@ -98,23 +63,6 @@ fn a_word_that_changes_and_a_bell_wake_the_sleeper() {
     });
     assert_eq!(next(&mut ring), ("rung", 0));
     ringer.join().expect("rang");
-}
-
-#[test]
-fn a_descriptor_tells_each_time_it_is_asked_about() {
-    let (reader, writer) = std::io::pipe().expect("a pipe");
-    let reader = Arc::new(OwnedFd::from(reader));
-    let mut ring = ThreadRing::create(4).expect("futex_waitv");
-    for round in 0..3 {
-        ring.readable(round, &reader).expect("room");
-        ring.sleep(Some(Duration::from_millis(1))).expect("timed out");
-        assert_eq!(ring.reap(), None, "nothing to read yet");
-        std::io::Write::write_all(&mut &writer, b"x").expect("room in the pipe");
-        assert_eq!(next(&mut ring), (round, libc::POLLIN.into()));
-        let mut byte = [0];
-        // SAFETY: one writable byte.
-        assert_eq!(unsafe { libc::read(reader.as_raw_fd(), byte.as_mut_ptr().cast(), 1) }, 1);
-    }
 }
 
 #[test]
