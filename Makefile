@@ -65,7 +65,7 @@ wheel: setup build ## the Python package with everything it needs, into target/w
 sdist: setup ## the Python package as sources; `pip install` of it builds the programs too
 	$(RUN) bind/python/wheel.py --source
 
-crates: ## pack the crates that are published, as crates.io takes them; CRATES_FLAGS=--verify builds each
+crates: ## ask whether crates.io would take the crates (a dry run); CRATES_FLAGS=--verify builds each
 	packaging/crates.py $(CRATES_FLAGS)
 
 demo: setup build ## Redis over TCP, Unix socket and Heliostat in 3 minutes; draws target/demo/redis.png

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Packs the crates that are published, as crates.io would take them: `crates.py [--verify] [FLAG ...]`.
+"""Asks whether crates.io would take the crates that are published: `crates.py [--verify] [FLAG ...]`.
 
 What is published is every crate of the workspace that does not say `publish = false`. They are packed
-together, so that each finds the others of its version. --verify builds each from its package; every
-other word goes to `cargo package`. Prints their names in the order in which they have to be published.
+together, so that each finds the others of its version, and nothing is uploaded. --verify builds each from
+its package; other words go to `cargo publish --dry-run`. Prints their names in the order of publishing.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def main() -> int:
     flags = [word for word in words if word != "--verify"] + ([] if "--verify" in words else ["--no-verify"])
     names = [one["name"] for one in published(metadata()["packages"])]
     chosen = [word for name in names for word in ("--package", name)]
-    status = subprocess.run([CARGO, "package", "--quiet", *chosen, *flags], cwd=ROOT).returncode
+    status = subprocess.run([CARGO, "publish", "--dry-run", "--quiet", *chosen, *flags], cwd=ROOT).returncode
     if status == 0:
         print("\n".join(names))
     return status
