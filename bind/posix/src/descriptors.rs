@@ -8,10 +8,9 @@ use heliostat_stub_posix::net::{demote, option, socket};
 use heliostat_stub_posix::table::{self, Kind};
 use heliostat_stub_posix::{file, process};
 
-use crate::dispatch::Call;
+use crate::call::{by_kernel, Call};
 use crate::files;
 use crate::memory;
-use crate::sockets::by_kernel;
 use crate::spawn;
 
 /// close(2)

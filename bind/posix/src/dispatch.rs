@@ -6,8 +6,8 @@
 use heliostat_base::sys::Sysno;
 use heliostat_interpose::{SyscallFrame, Verdict};
 use heliostat_stub_posix::table;
-use heliostat_stub_posix::Answer;
 
+use crate::call::Call;
 use crate::{
     descriptors, events, fault, files, messages, sealed, signal, sockets, spawn, transfer, uring,
 };
@@ -88,49 +88,6 @@ pub fn is_caught(number: Option<u32>) -> bool {
 /// As `is_caught`, behind the fence of a sealed program.
 pub fn is_caught_sealed(number: Option<u32>) -> bool {
     is_caught(number) || number.is_some_and(sealed::is_asked)
-}
-
-/// A caught call's registers.
-pub struct Call<'a> {
-    /// The frame, for calls that wait in the kernel.
-    pub frame: &'a mut SyscallFrame,
-}
-
-impl Call<'_> {
-    /// Argument `place` as the kernel would see a 32-bit one.
-    #[inline(always)]
-    pub fn int(&self, place: usize) -> i32 {
-        self.frame.args[place] as i32
-    }
-
-    /// Argument `place`.
-    #[inline(always)]
-    pub fn word(&self, place: usize) -> u64 {
-        self.frame.args[place]
-    }
-
-    /// Answers the call.
-    #[inline(always)]
-    pub fn answer(&mut self, answer: Answer) -> Verdict {
-        match answer {
-            Some(Ok(value)) => self.frame.rax = value as u64,
-            Some(Err(errno)) => self.frame.rax = -i64::from(errno.0) as u64,
-            None => return Verdict::Pass,
-        }
-        Verdict::Done
-    }
-
-    /// Lets the kernel do the same call without a frame of ours, and comes back with its result.
-    pub fn wait_in_kernel(&mut self) -> Verdict {
-        self.frame.wait[0] = self.frame.rax;
-        self.frame.wait[1..].copy_from_slice(&self.frame.args);
-        Verdict::Wait
-    }
-
-    /// The kernel's result after `wait_in_kernel`, `None` before it.
-    pub fn waited(&self) -> Option<i64> {
-        (self.frame.rounds > 0).then_some(self.frame.waited)
-    }
 }
 
 /// Receives every caught call.

@@ -16,9 +16,8 @@ use heliostat_stub_posix::table::{self, Kind};
 use heliostat_stub_posix::Answer;
 use libc::epoll_event;
 
-use crate::dispatch::Call;
+use crate::call::{by_kernel, Call};
 use crate::memory;
-use crate::sockets::by_kernel;
 
 /// More descriptors than a process can have are the kernel's to refuse.
 const POLL_FDS_MAX: u64 = 1 << 20;

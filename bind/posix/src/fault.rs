@@ -20,7 +20,7 @@ use heliostat_interpose::Verdict;
 use heliostat_stub_posix::thread::{self, Guard, FAULTS};
 use heliostat_stub_posix::Answer;
 
-use crate::dispatch::Call;
+use crate::call::Call;
 use crate::signal::{self, KernelAction};
 
 /// Flag of an action that brings its own return (source: asm/signal.h).

@@ -13,10 +13,9 @@ use heliostat_interpose::Verdict;
 use heliostat_stub_posix::file::{self, Next, Seek, Ticket};
 use heliostat_stub_posix::{table, thread};
 
-use crate::dispatch::Call;
+use crate::call::{by_kernel, Call};
 use crate::memory;
 use crate::sealed;
-use crate::sockets::by_kernel;
 use crate::transfer;
 
 /// The kernel cuts longer reads (source: MAX_RW_COUNT, read(2)).

@@ -6,7 +6,7 @@
 //!
 //! - `start`: the constructor, which patches libc once
 //! - `libraries`: what makes system calls without libc
-//! - `dispatch`: from call number to function
+//! - `dispatch`: from call number to function; `call`: what such a function is given
 //! - `transfer`, `messages`, `events`, `sockets`, `descriptors`, `spawn`: the functions, by kind
 //! - `passed_on`: the stub's variables, also in an environment that was cleared
 //! - `uring`: rings of the program's own
@@ -16,6 +16,7 @@
 //! - `signal`: the entry in front of the program's own signal handlers
 //! - `memory`: the program's pointers, each followed in one place, by copies that may fault
 
+mod call;
 mod descriptors;
 mod dispatch;
 mod environment;

@@ -9,7 +9,7 @@ use heliostat_stub_posix::net::receive::Received;
 use heliostat_stub_posix::net::socket;
 use heliostat_stub_posix::{process, Answer};
 
-use crate::dispatch::Call;
+use crate::call::Call;
 use crate::memory;
 use crate::sealed;
 use crate::transfer::{

@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use heliostat_base::sys::{check, raw, Errno, Sysno};
 use heliostat_interpose::{is_constant_of_libc, Verdict};
 
-use crate::dispatch::Call;
+use crate::call::Call;
 use crate::memory;
 
 /// This process is behind the fence.

@@ -11,7 +11,7 @@ use heliostat_base::sys::{check, raw, Errno, Sysno};
 use heliostat_interpose::Verdict;
 use heliostat_stub_posix::{process, thread};
 
-use crate::dispatch::Call;
+use crate::call::Call;
 use crate::{fault, memory};
 
 const SIGNALS: usize = 65;

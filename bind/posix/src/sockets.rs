@@ -8,7 +8,7 @@ use heliostat_abi::code::Native;
 use heliostat_abi::name::NetAddress;
 use heliostat_base::call as kernel;
 use heliostat_base::guarded::Fault;
-use heliostat_base::sys::{check, raw, Errno};
+use heliostat_base::sys::{check, Errno};
 use heliostat_interpose::Verdict;
 use heliostat_stub_posix::net::connect::{self as stub_connect, Ticket};
 use heliostat_stub_posix::net::{
@@ -16,15 +16,8 @@ use heliostat_stub_posix::net::{
 };
 use heliostat_stub_posix::table::{self, Kind};
 
-use crate::dispatch::Call;
+use crate::call::{by_kernel, Call};
 use crate::memory;
-
-/// The call as it is, made here; only for calls that do not block for long.
-pub fn by_kernel(call: &Call<'_>) -> Result<usize, Errno> {
-    let args = call.frame.args.map(|word| word as usize);
-    // SAFETY: exactly the call the program made, with its own arguments.
-    check(unsafe { raw(call.frame.rax as usize, args) })
-}
 
 /// connect(2)
 pub fn connect(call: &mut Call<'_>) -> Verdict {

@@ -9,9 +9,8 @@ use heliostat_stub_posix::net::{demote, listen, socket};
 use heliostat_stub_posix::table::{self, Kind};
 use heliostat_stub_posix::{file, process, report, stay_native};
 
-use crate::dispatch::Call;
+use crate::call::{by_kernel, Call};
 use crate::sealed::{self, INTERRUPTED};
-use crate::sockets::by_kernel;
 use crate::{memory, passed_on};
 
 /// fork(2), and clone(2) without shared memory: made here, so that both sides return through

@@ -12,7 +12,7 @@ use heliostat_stub_posix::net::{demote, listen, option, send, socket, splice};
 use heliostat_stub_posix::table::{self, Kind};
 use heliostat_stub_posix::Answer;
 
-use crate::dispatch::Call;
+use crate::call::Call;
 use crate::memory::{self, Buffers};
 
 /// Bytes discarded by one call.

@@ -8,9 +8,8 @@ use heliostat_stub_posix::uring::{self, Program, Unseen, PARAMS_BYTES};
 
 use std::mem::MaybeUninit;
 
-use crate::dispatch::Call;
+use crate::call::{by_kernel, Call};
 use crate::memory;
-use crate::sockets::by_kernel;
 use crate::spawn;
 
 /// The ring is named by its place among the registered ones (source: linux/io_uring.h).
