@@ -1,4 +1,4 @@
-//! SIGSEGV and SIGBUS: our handler in the kernel, the program's own kept here.
+//! SIGSEGV and SIGBUS: what becomes of them when they reach our entry, and of their mask.
 //!
 //! A copy from a mapped file may fault; its handler has to be ours, and neither signal may be
 //! blocked, since the kernel ends a thread that faults with the signal blocked. The program must
@@ -14,20 +14,17 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
 use heliostat_base::guarded;
-use heliostat_base::lock::Lock;
+use heliostat_base::lock::{self, Lock};
 use heliostat_base::sys::{check, raw, Errno, Sysno};
 use heliostat_interpose::Verdict;
 use heliostat_stub_posix::thread::{self, Guard, FAULTS};
 use heliostat_stub_posix::Answer;
 
+use crate::actions::{self, KernelAction, SA_RESTORER};
 use crate::call::Call;
-use crate::signal::{self, KernelAction};
-
-/// Flag of an action that brings its own return (source: asm/signal.h).
-const SA_RESTORER: u64 = 0x0400_0000;
 
 /// Which of the two a signal is.
-fn place(number: i32) -> Option<usize> {
+pub fn place(number: i32) -> Option<usize> {
     match number {
         libc::SIGSEGV => Some(0),
         libc::SIGBUS => Some(1),
@@ -44,100 +41,29 @@ pub fn is_fault(number: i32) -> bool {
 static PROGRAM: Lock<[KernelAction; 2]> = Lock::new([KernelAction::DEFAULT; 2]);
 static INSTALLED: AtomicBool = AtomicBool::new(false);
 
-// The kernel returns from a handler to this address; it ends the handler (rt_sigreturn is 15).
-core::arch::global_asm!(
-    ".hidden heliostat_posix_restorer",
-    ".globl heliostat_posix_restorer",
-    "heliostat_posix_restorer:",
-    "mov rax, 15",
-    "syscall",
-);
-extern "C" {
-    fn heliostat_posix_restorer();
+/// The actions of the program for the two, in the order of `place`.
+pub fn program() -> lock::Guard<'static, [KernelAction; 2]> {
+    PROGRAM.lock()
 }
 
-/// Puts our handler in, once. False when a handler stands there that did not come by libc: another
-/// library has plans of its own with these signals.
-pub fn install() -> bool {
-    if INSTALLED.load(Acquire) {
-        return true;
-    }
-    let mut program = PROGRAM.lock();
-    let numbers = [libc::SIGSEGV, libc::SIGBUS];
-    let Some(found) = numbers.iter().map(|number| known(*number)).collect::<Option<Vec<_>>>()
-    else {
-        return false;
-    };
-    program.copy_from_slice(&found);
-    // Before the kernel knows: what a handler of ours finds here must be complete.
-    for (number, action) in numbers.iter().zip(&found) {
-        signal::register(*number, action);
-    }
+/// True once our entry stands for the two.
+pub fn is_installed() -> bool {
+    INSTALLED.load(Acquire)
+}
+
+/// Notes that it stands from now on.
+pub fn note_installed() {
     INSTALLED.store(true, Release);
-    numbers.iter().zip(&found).all(|(number, action)| in_kernel(*number, Some(action)).is_ok())
-}
-
-/// What the program has set for a signal, if we know it.
-fn known(number: i32) -> Option<KernelAction> {
-    let action = in_kernel(number, None).ok()?;
-    match signal::as_registered(number, action) {
-        Some(own) => Some(own),
-        None if action.handler <= libc::SIG_IGN => Some(action),
-        None => None,
-    }
-}
-
-/// Has the kernel call our entry for `number` as it would call the program's own handler, and
-/// answers what it has been told before. `None` changes nothing.
-fn in_kernel(number: i32, action: Option<&KernelAction>) -> Result<KernelAction, Errno> {
-    let given = action.map(|action| {
-        let mut flags = action.flags | libc::SA_SIGINFO as u64 | SA_RESTORER;
-        // Once means that the program's handler is called once; ours stays.
-        flags &= !(libc::SA_RESETHAND as u32 as u64);
-        if action.handler <= libc::SIG_IGN {
-            flags = (libc::SA_SIGINFO | libc::SA_RESTART) as u64 | SA_RESTORER;
-        }
-        let restorer = match action.restorer {
-            0 => heliostat_posix_restorer as *const () as usize,
-            own => own,
-        };
-        KernelAction { handler: signal::entry_address(), flags, restorer, mask: action.mask }
-    });
-    set(number, given.as_ref())
-}
-
-fn set(number: i32, action: Option<&KernelAction>) -> Result<KernelAction, Errno> {
-    let mut before = KernelAction::DEFAULT;
-    let new_at = action.map_or(0, |action| std::ptr::from_ref(action) as usize);
-    let args = [number as usize, new_at, &raw mut before as usize, 8, 0, 0];
-    // SAFETY: both structures are live and as the kernel has them; the handler is our entry, or
-    // the default.
-    check(unsafe { raw(Sysno::rt_sigaction as usize, args) }).map(|_| before)
 }
 
 /// True when the program's actions for `number` are kept here.
 pub fn is_kept_here(number: i32) -> bool {
-    place(number).is_some() && INSTALLED.load(Acquire)
-}
-
-/// rt_sigaction(2) for one of the two, once ours stands.
-pub fn action(number: i32, new: Option<KernelAction>) -> Result<KernelAction, Errno> {
-    let place = place(number).ok_or(Errno(libc::EINVAL))?;
-    // A handler that interrupts this may set others.
-    let _critical = thread::Critical::enter();
-    let mut program = PROGRAM.lock();
-    let before = program[place];
-    if let Some(new) = new {
-        program[place] = new;
-        signal::register(number, &new);
-        in_kernel(number, Some(&new))?;
-    }
-    Ok(before)
+    is_fault(number) && is_installed()
 }
 
 /// The handler of SA_RESETHAND has been called: the default stands from now on.
 pub fn called_once(number: i32) {
-    signal::register(number, &KernelAction::DEFAULT);
+    actions::register(number, &KernelAction::DEFAULT);
     // Whoever holds the lock sets something else, which then stands. The kernel keeps the flags.
     if let (Some(place), Some(mut program)) = (place(number), PROGRAM.try_lock()) {
         program[place].handler = libc::SIG_DFL;
@@ -171,9 +97,10 @@ pub fn without_handler(number: i32, handler: usize, info: *mut libc::siginfo_t) 
         return true;
     }
     // The instruction is made again and faults again, or the signal is sent again.
-    let _ = set(number, Some(&KernelAction { flags: SA_RESTORER, ..KernelAction::DEFAULT }));
+    let _ =
+        actions::set(number, Some(&KernelAction { flags: SA_RESTORER, ..KernelAction::DEFAULT }));
     if is_sent {
-        signal::send_again(number, info);
+        actions::send_again(number, info);
     }
     true
 }

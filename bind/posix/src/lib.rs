@@ -11,18 +11,22 @@
 //! - `passed_on`: the stub's variables, also in an environment that was cleared
 //! - `uring`: rings of the program's own
 //! - `files`: opening, reading and seeking files
-//! - `fault`: the signals of memory that is not there, and who hears of them
+//! - `fault`, `fault_action`: the signals of memory that is not there, and who hears of them
 //! - `sealed`: what sealed programs need not ask their supervisor
-//! - `signal`: the entry in front of the program's own signal handlers
+//! - `signal`, `actions`: what the program sets for signals; `handler`: the entry in front of its
+//!   own handlers
 //! - `memory`: the program's pointers, each followed in one place, by copies that may fault
 
+mod actions;
 mod call;
 mod descriptors;
 mod dispatch;
 mod environment;
 mod events;
 mod fault;
+mod fault_action;
 mod files;
+mod handler;
 mod libraries;
 mod memory;
 mod messages;

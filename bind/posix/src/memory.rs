@@ -17,7 +17,7 @@ use heliostat_base::guarded::{self, Fault};
 use heliostat_base::sys::{check, raw, Errno, Sysno};
 use heliostat_stub_posix::{process, thread};
 
-use crate::fault;
+use crate::fault_action;
 
 /// Most buffers of one call (source: IOV_MAX of readv(2)).
 const BUFFERS_MAX: usize = 1024;
@@ -48,7 +48,7 @@ fn make_guarded() {
     if is_child || IS_REFUSED.load(Relaxed) {
         return;
     }
-    match fault::install() {
+    match fault_action::install() {
         true => _ = thread::make_guarded(),
         false => IS_REFUSED.store(true, Relaxed),
     }

@@ -15,7 +15,7 @@ use heliostat_stub_posix::net::listen;
 use heliostat_stub_posix::{file, native_as_a_whole, process, report, stay_native};
 
 use crate::libraries::Others;
-use crate::{dispatch, environment, fault, libraries, passed_on, sealed, spawn};
+use crate::{dispatch, environment, fault_action, libraries, passed_on, sealed, spawn};
 
 #[used]
 #[link_section = ".init_array"]
@@ -70,7 +70,7 @@ fn catch() -> Result<Caught, String> {
         Err(error) => return Err(native(Native::Unpatched, error.to_string())),
     };
     if std::env::var_os(passed_on::FILES_VARIABLE).is_none_or(|value| value != "0") {
-        file::enable(fault::install);
+        file::enable(fault_action::install);
     }
     listen::executed();
     report::count_many(Counter::Uncaught, done.unpatchable.len() as u64);
