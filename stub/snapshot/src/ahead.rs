@@ -6,14 +6,10 @@
 //! notes it under a greater number than the one that the slots filled by this round hold, so it is
 //! copied again. No asking falls into a round, for a publishing ends it.
 
-use heliostat_abi::snapshot::Shape;
-
-use super::content::{newest, shown, AliveByPlace};
-use super::copied::Copied;
 use super::door::Host;
 use super::outcome::PublishError;
 use super::region::Region;
-use super::source::SourceError;
+use super::walk::Walk;
 
 /// What one call of `Region::copy_ahead` did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,19 +18,6 @@ pub struct Ahead {
     pub bytes: usize,
     /// All is copied that was written when the round began; the next call begins another one.
     pub is_done: bool,
-}
-
-/// A round that is under way.
-#[derive(Debug)]
-pub(super) struct Walk {
-    number: u64,
-    /// Who began it: a forked child must not go on into its parent's pool.
-    pid: u32,
-    /// All chunks before are copied, and of this one the stale bytes before `at`.
-    chunk: usize,
-    at: usize,
-    /// Of this chunk; of all of them where a version has one colour.
-    colour: Option<usize>,
 }
 
 impl Region {
@@ -76,42 +59,5 @@ impl Region {
         self.ahead.0 += self.content.note_ahead(self.next, &self.alive)?;
         let (number, pid) = (self.next, std::process::id());
         Ok(Walk { number, pid, chunk: 0, at: 0, colour: None })
-    }
-}
-
-impl Copied {
-    /// Copies on, until the budget is spent or all chunks are done; bytes copied.
-    pub(super) fn walk(
-        &mut self,
-        walk: &mut Walk,
-        alive: &AliveByPlace,
-        shape: Shape,
-        budget: usize,
-    ) -> Result<usize, SourceError> {
-        let (chunks, since) = (shape.chunks as usize, newest(alive).map_or(0, |it| it.number));
-        let is_changed = |it: &Self, chunk| it.ledger.is_changed_since(chunk, since);
-        if self.is_slab && !(0..chunks).any(|chunk| is_changed(self, chunk)) {
-            walk.chunk = chunks;
-        }
-        let mut copied = 0;
-        while walk.chunk < chunks && copied < budget {
-            let chunk = walk.chunk;
-            if self.is_slab || is_changed(self, chunk) {
-                let first = if self.is_slab { 0 } else { chunk };
-                let choose = || self.ledger.choose(first, shown(alive, first)).unwrap_or(0);
-                // Kept, since what consumers let go meanwhile would change the choice.
-                let slot = (chunk, *walk.colour.get_or_insert_with(choose));
-                let (bytes, next) =
-                    self.fill(slot, walk.number, shape, (walk.at, budget - copied))?;
-                copied += bytes;
-                if let Some(next) = next {
-                    walk.at = next;
-                    break;
-                }
-            }
-            walk.chunk += 1;
-            walk.colour = walk.colour.filter(|_| self.is_slab);
-        }
-        Ok(copied)
     }
 }

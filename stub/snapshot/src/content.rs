@@ -6,27 +6,11 @@ use std::ops::Range;
 use heliostat_abi::snapshot::Shape;
 use heliostat_backend_pages::remap::Remapped;
 
-use super::ahead::Walk;
+use super::alive::{AliveByPlace, Made};
 use super::copied::Copied;
 use super::outcome::PublishError;
 use super::remapped::{Remap, PLACES_WANTED};
-
-/// A version that consumers may see.
-pub(super) struct Alive {
-    pub(super) number: u64,
-    pub(super) colours: Vec<u8>,
-}
-
-/// The versions that consumers may see, by place.
-pub(super) type AliveByPlace = [Option<Alive>];
-
-/// What a version consists of, before anybody is told of it.
-pub(super) struct Made {
-    pub(super) colours: Vec<u8>,
-    pub(super) dirty_bytes: usize,
-    pub(super) copied_bytes: usize,
-    pub(super) has_raced: Option<bool>,
-}
+use super::walk::Walk;
 
 /// One or the other.
 pub(super) enum Content {
@@ -116,13 +100,4 @@ impl Content {
             Self::Remapped(it) => it.make(alive, shape),
         }
     }
-}
-
-/// The colours that versions alive show of `chunk`, a bit for each.
-pub(super) fn shown(alive: &AliveByPlace, chunk: usize) -> u32 {
-    alive.iter().flatten().fold(0, |bits, it| bits | 1 << it.colours[chunk])
-}
-
-pub(super) fn newest(alive: &AliveByPlace) -> Option<&Alive> {
-    alive.iter().flatten().max_by_key(|alive| alive.number)
 }

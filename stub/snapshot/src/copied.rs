@@ -7,7 +7,7 @@ use heliostat_abi::snapshot::{Shape, CHUNK_BYTES};
 use heliostat_backend_pages::live::Piece;
 use heliostat_base::mapping::{SharedMapping, HUGE_BYTES};
 
-use super::content::{newest, shown, AliveByPlace, Made};
+use super::alive::{newest, shown, AliveByPlace, Made};
 use super::engine::Engine;
 use super::ledger::{Ledger, PAGE_BYTES};
 use super::outcome::PublishError;

@@ -13,9 +13,8 @@ use heliostat_base::fd::OwnedFd;
 use heliostat_client::session::{self, Standing};
 use heliostat_client::NodePage;
 
-use super::guests::{Admission, ConsumerHandle};
-use super::pool::{PinsPage, PoolError};
-use super::region::Region;
+use super::guests::ConsumerHandle;
+use super::pool::PoolError;
 
 /// How often something is tried to be taken apart while consumers keep joining; then it stays.
 const ATTEMPTS: usize = 4;
@@ -84,23 +83,6 @@ impl Welcome {
             Err(error) if error.is_shortage() => Self::Missed,
             Err(_) => Self::Turned,
         }
-    }
-}
-
-impl Host for Region {
-    fn door(&mut self) -> &mut Option<Door> {
-        &mut self.door
-    }
-
-    fn welcome(&mut self, page: &OwnedFd, bell: Option<&OwnedFd>) -> Welcome {
-        // Without a copy of its bell it is not rung, but what it pins stays.
-        let bell = bell.and_then(|bell| bell.duplicate().ok());
-        let consumers = &mut self.consumers;
-        Welcome::of(PinsPage::open(page, bell), |page| consumers.seat(Admission::ByName, page))
-    }
-
-    fn farewell(&mut self, consumer: ConsumerHandle) {
-        self.dismiss(consumer);
     }
 }
 

@@ -2,8 +2,9 @@
 
 use super::*;
 use crate::engine::Whole;
+use crate::pool::PinsPage;
 use crate::source::{Source, SourceError};
-use crate::Settings;
+use crate::{Region, Settings};
 use heliostat_abi::snapshot::CONSUMERS_MAX;
 use heliostat_base::mapping::{MappingError, SharedMapping};
 use heliostat_base::sys::Errno;

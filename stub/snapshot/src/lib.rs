@@ -33,6 +33,7 @@
 #![forbid(unsafe_code)]
 
 mod ahead;
+mod alive;
 mod consumer;
 mod content;
 mod copied;
@@ -55,6 +56,7 @@ pub mod threads;
 mod tracked;
 mod version;
 mod view;
+mod walk;
 
 pub use ahead::Ahead;
 pub use consumer::Attachment;

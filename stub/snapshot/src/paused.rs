@@ -17,7 +17,8 @@
 use heliostat_abi::snapshot::{Shape, CHUNK_BYTES};
 use heliostat_base::mapping::OutOfRange;
 
-use super::content::{AliveByPlace, Content, Made};
+use super::alive::{AliveByPlace, Made};
+use super::content::Content;
 use super::copied::Copied;
 use super::door::Host;
 use super::outcome::{PublishError, Published};

@@ -10,13 +10,14 @@ use heliostat_base::mapping::OutOfRange;
 use heliostat_base::{call, clock, futex, spin};
 use heliostat_ring::pins::{self, Words};
 
-use super::ahead::Walk;
-use super::content::{Alive, Content, Made};
-use super::door::{Door, Host};
+use super::alive::{Alive, Made};
+use super::content::Content;
+use super::door::{Door, Host, Welcome};
 use super::guests::{Admission, ConsumerHandle, Guests};
 use super::outcome::{Metrics, PublishError, Published};
 use super::pool::{PinsPage, PoolError, Table};
 use super::settings::Settings;
+use super::walk::Walk;
 
 /// Between two looks at the pins while a publishing waits for one to go.
 const NAP_NS: u64 = 500_000;
@@ -220,6 +221,23 @@ impl Region {
             futex::wake(bell, u32::MAX);
         }
         self.consumers.pages().for_each(PinsPage::ring_if_armed);
+    }
+}
+
+impl Host for Region {
+    fn door(&mut self) -> &mut Option<Door> {
+        &mut self.door
+    }
+
+    fn welcome(&mut self, page: &OwnedFd, bell: Option<&OwnedFd>) -> Welcome {
+        // Without a copy of its bell it is not rung, but what it pins stays.
+        let bell = bell.and_then(|bell| bell.duplicate().ok());
+        let consumers = &mut self.consumers;
+        Welcome::of(PinsPage::open(page, bell), |page| consumers.seat(Admission::ByName, page))
+    }
+
+    fn farewell(&mut self, consumer: ConsumerHandle) {
+        self.dismiss(consumer);
     }
 }
 

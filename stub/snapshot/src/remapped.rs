@@ -7,7 +7,7 @@
 use heliostat_abi::snapshot::Shape;
 use heliostat_backend_pages::remap::Remapped;
 
-use super::content::{shown, AliveByPlace, Made};
+use super::alive::{shown, AliveByPlace, Made};
 use super::outcome::PublishError;
 
 /// Free places that a new version wants: its own, and one for what is written after it.
