@@ -1,4 +1,4 @@
-//! The consumer: attaches to a region, waits for versions and pins them.
+//! The consumer: attaches to a region and waits for versions of it.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::atomic::AtomicU32;
@@ -11,17 +11,16 @@ use heliostat_base::bell::Bell;
 use heliostat_base::fd::OwnedFd;
 use heliostat_base::futex;
 use heliostat_base::mapping::{Access, SharedMapping};
-use heliostat_ring::pins::{self, Words};
+use heliostat_ring::pins::Words;
 
-use super::named::Membership;
+use super::naming::Membership;
 use super::pool::{PinsPage, PoolError, Table};
-use super::version::{AttachError, Version};
 
 /// Between two looks whether the producer has died: the word that is slept on does not tell.
 const LOOK: Duration = Duration::from_millis(500);
 
 pub(super) struct Mapped {
-    table: Table,
+    pub(super) table: Table,
     pub(super) pool: SharedMapping,
     pub(super) pool_fd: OwnedFd,
     pub(super) pins: PinsPage,
@@ -115,34 +114,6 @@ impl Attachment {
     /// True once the producer has ended the region in good order.
     pub fn is_closed(&self) -> bool {
         self.0.table.memory.atomic_u32(CLOSED).load(Relaxed) != 0
-    }
-
-    /// The newest version.
-    pub fn latest(&self) -> Result<Version, AttachError> {
-        let pinned = pins::pin_latest(&self.0.table, &self.0.pins);
-        self.version(pinned.map_err(AttachError::Pin)?)
-    }
-
-    /// Version `number`, while it is alive.
-    pub fn numbered(&self, number: u64) -> Result<Version, AttachError> {
-        let pinned = pins::pin_number(&self.0.table, &self.0.pins, number);
-        self.version(pinned.map_err(AttachError::Pin)?)
-    }
-
-    fn version(&self, (slot, place, number): pins::Pinned) -> Result<Version, AttachError> {
-        let [published_ns, dirty_bytes, copied_bytes] = self.0.table.facts(place);
-        let mut version = Version {
-            region: self.clone(),
-            slot,
-            number,
-            published_ns,
-            dirty_bytes,
-            copied_bytes,
-            colours: Vec::new(),
-        };
-        // From here on the version's own drop takes the pin back.
-        version.colours = self.0.table.colours(place).ok_or(AttachError::Corrupt)?;
-        Ok(version)
     }
 
     /// Sleeps until there is a version newer than `number`, at most for `limit`; true when there

@@ -82,6 +82,36 @@ impl Version {
     }
 }
 
+impl Attachment {
+    /// The newest version.
+    pub fn latest(&self) -> Result<Version, AttachError> {
+        let pinned = pins::pin_latest(&self.0.table, &self.0.pins);
+        self.version(pinned.map_err(AttachError::Pin)?)
+    }
+
+    /// Version `number`, while it is alive.
+    pub fn numbered(&self, number: u64) -> Result<Version, AttachError> {
+        let pinned = pins::pin_number(&self.0.table, &self.0.pins, number);
+        self.version(pinned.map_err(AttachError::Pin)?)
+    }
+
+    fn version(&self, (slot, place, number): pins::Pinned) -> Result<Version, AttachError> {
+        let [published_ns, dirty_bytes, copied_bytes] = self.0.table.facts(place);
+        let mut version = Version {
+            region: self.clone(),
+            slot,
+            number,
+            published_ns,
+            dirty_bytes,
+            copied_bytes,
+            colours: Vec::new(),
+        };
+        // From here on the version's own drop takes the pin back.
+        version.colours = self.0.table.colours(place).ok_or(AttachError::Corrupt)?;
+        Ok(version)
+    }
+}
+
 impl Drop for Version {
     fn drop(&mut self) {
         pins::unpin(&self.region.0.pins, self.slot);

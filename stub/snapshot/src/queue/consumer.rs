@@ -11,7 +11,7 @@ use heliostat_base::mapping::{Access, OutOfRange, SharedMapping};
 use heliostat_ring::queue::{self, Words};
 
 use super::memory::{Page, Table};
-use crate::named::{join, Membership};
+use crate::naming::{join, Membership};
 use crate::{NamedError, PoolError};
 
 /// A queue as one consumer has it mapped: read-only, but for its own page. One thread at a time.

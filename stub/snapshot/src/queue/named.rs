@@ -5,7 +5,7 @@ use std::ops::{Deref, DerefMut};
 use heliostat_abi::record::Request;
 
 use super::producer::Queue;
-use crate::named::{take_name, tell, Holding};
+use crate::naming::{take_name, tell, Holding};
 use crate::NamedError;
 
 /// A queue that consumers find by its name, until this is dropped or the session ends.
