@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use heliostat_base::guarded::{self, Fault};
 use heliostat_base::sys::{check, raw, Errno, Sysno};
-use heliostat_stub_posix::{process, thread};
+use heliostat_stub_posix::{owner, thread};
 
 use crate::fault_action;
 
@@ -44,7 +44,7 @@ pub fn guard() {
 
 #[cold]
 fn make_guarded() {
-    let is_child = thread::may_be_child() && process::is_borrowed();
+    let is_child = thread::may_be_child() && owner::is_borrowed();
     if is_child || IS_REFUSED.load(Relaxed) {
         return;
     }

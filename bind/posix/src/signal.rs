@@ -2,7 +2,7 @@
 
 use heliostat_base::sys::{check, raw, Errno, Sysno};
 use heliostat_interpose::Verdict;
-use heliostat_stub_posix::process;
+use heliostat_stub_posix::owner;
 
 use crate::actions::{self, KernelAction};
 use crate::call::Call;
@@ -26,12 +26,12 @@ pub fn action(call: &mut Call<'_>) -> Verdict {
         return call.answer(Some(Err(memory::FAULT)));
     };
     let old_at = call.word(2);
-    if fault::is_kept_here(number) && !process::is_borrowed() && call.word(3) == 8 {
+    if fault::is_kept_here(number) && !owner::is_borrowed() && call.word(3) == 8 {
         let answer = fault_action::action(number, new);
         return call.answer(Some(answer.and_then(|old| tell(number, old_at, old))));
     }
     // A child of vfork sets its own handlers; our table is its parent's.
-    let is_ours = !process::is_borrowed();
+    let is_ours = !owner::is_borrowed();
     let given = new.map(|action| match is_ours && handler::is_function(action.handler) {
         true => {
             actions::register(number, &action);

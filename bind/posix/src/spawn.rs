@@ -7,7 +7,7 @@ use heliostat_base::sys::Sysno;
 use heliostat_interpose::{SyscallFrame, Verdict};
 use heliostat_stub_posix::net::{demote, listen, socket};
 use heliostat_stub_posix::table::{self, Kind};
-use heliostat_stub_posix::{file, process, report, stay_native};
+use heliostat_stub_posix::{file, owner, process, report, stay_native};
 
 use crate::call::{by_kernel, Call};
 use crate::sealed::{self, INTERRUPTED};
@@ -83,7 +83,7 @@ pub fn change_user(_call: &mut Call<'_>) -> Verdict {
 /// From now on one thread's descriptors are other files than another's of the same number, and we
 /// have one table. Alone, or in a child of vfork, a thread has had them for itself before.
 pub fn descriptors_part() {
-    if !is_single_threaded() && !process::is_borrowed() {
+    if !is_single_threaded() && !owner::is_borrowed() {
         go_native(Native::OwnDescriptors);
     }
 }

@@ -12,6 +12,7 @@
 pub mod event;
 pub mod file;
 pub mod net;
+pub mod owner;
 pub mod process;
 pub mod report;
 pub mod table;

@@ -6,12 +6,11 @@
 //! - exit: streams end as close(2) would end them.
 //! - A child of vfork runs in this very memory: it must not change any table, only the kernel's.
 
-use std::sync::atomic::AtomicI32;
 use std::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
 
 use heliostat_abi::code::Native;
 use heliostat_abi::name::NetAddress;
-use heliostat_base::{call, process};
+use heliostat_base::call;
 use heliostat_client::session;
 
 use crate::event::{epoll, mark};
@@ -19,27 +18,16 @@ use crate::net::channel::Side;
 use crate::net::early::{self, proof, Stage};
 use crate::net::socket::Stream;
 use crate::net::{accept, close, connect, demote, hold, listen, side_lock, socket};
+use crate::owner::{self, is_borrowed};
 use crate::table::{self, Kind};
 use crate::thread::{self, Critical};
 use crate::{file, report, uring, Answer};
 
-static OWNER: AtomicI32 = AtomicI32::new(0);
-
 /// Notes whose tables these are; at start and in every forked child.
 pub fn adopt() {
-    OWNER.store(process::pid(), Release);
+    owner::adopt();
     session::report_to(report::install);
     mark::begin();
-}
-
-/// The process whose tables these are, without a system call.
-pub fn owner() -> i32 {
-    OWNER.load(Relaxed)
-}
-
-/// True in a child of vfork, which shares our memory but not our descriptors.
-pub fn is_borrowed() -> bool {
-    process::pid() != OWNER.load(Relaxed)
 }
 
 /// Before libc forks, and before it locks its allocator: what may allocate is done now, since it

@@ -28,7 +28,7 @@ use std::sync::Arc;
 
 use heliostat_base::lock::Lock;
 
-use crate::process;
+use crate::owner;
 use crate::thread::{self, Critical};
 use entry::Fate;
 use layout::{Shape, ENTRY_BYTES};
@@ -139,7 +139,7 @@ pub fn name(number: i32, is_place: bool) -> Name {
 /// # Errors
 /// They cannot be looked at.
 pub fn submitting(name: Name, count: u32, program: &impl Program) -> Result<(), Unseen> {
-    if process::is_borrowed() {
+    if owner::is_borrowed() {
         return Ok(());
     }
     let _critical = Critical::enter();
@@ -187,7 +187,7 @@ impl Ring {
 /// Before the kernel closes `fd`. One load where there are no rings.
 #[inline]
 pub fn closing(fd: i32) {
-    if COUNT.load(Acquire) != 0 && !process::is_borrowed() {
+    if COUNT.load(Acquire) != 0 && !owner::is_borrowed() {
         let _critical = Critical::enter();
         forget(Name::Descriptor(fd));
     }

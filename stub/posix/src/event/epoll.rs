@@ -33,7 +33,7 @@ use heliostat_base::call;
 use heliostat_base::lock::Lock;
 
 use super::set::Interests;
-use crate::process;
+use crate::owner;
 use crate::table::{self, Kind};
 use crate::thread::Critical;
 use crate::waiting::HabitCell;
@@ -77,7 +77,7 @@ fn set_of(epoll: i32) -> Option<&'static Set> {
 
 /// After epoll_create(2) gave `epoll`.
 pub fn created(epoll: i32) {
-    if !process::is_borrowed() {
+    if !owner::is_borrowed() {
         let _critical = Critical::enter();
         begin(epoll, None);
     }

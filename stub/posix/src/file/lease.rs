@@ -12,7 +12,7 @@ use heliostat_base::{call, clock, memory_limits};
 use super::description::{File, LeaseState};
 use super::requests::{self, Lease};
 use super::{settle, FAULTS, MAPPED, READS_FIRST};
-use crate::{process, report, thread};
+use crate::{owner, report, thread};
 
 /// Less of a file in memory than this, and the kernel's own reading ahead is better.
 const PERCENT_IN_MEMORY_MIN: u32 = 75;
@@ -63,7 +63,7 @@ fn try_map(fd: i32, file: &File, held: &mut LeaseState) -> Result<(), No> {
     if is_first && held.pages_cost > READS_FIRST {
         return Err(No::Later(Unmapped::TooFew));
     }
-    if process::is_borrowed() {
+    if owner::is_borrowed() {
         return Err(No::Later(Unmapped::Shared));
     }
     if memory_limits::is_limited() || memory_limits::is_locked() {
@@ -199,10 +199,7 @@ pub fn adopt(fd: i32, file: &File) -> bool {
         return false;
     }
     let _held = file.held.lock();
-    !settle::is_leaving()
-        && file.view.holds()
-        && !process::is_borrowed()
-        && file.position.0.adopt(fd)
+    !settle::is_leaving() && file.view.holds() && !owner::is_borrowed() && file.position.0.adopt(fd)
 }
 
 /// True when nothing is mapped in this process.

@@ -5,7 +5,7 @@ use heliostat_abi::code::Unmapped;
 use super::word::{change_candidate, Word};
 use super::{description, is_enabled, lease};
 use crate::thread::{self, Critical};
-use crate::{process, report, table};
+use crate::{owner, report, table};
 
 /// Flags of open(2) that make a file none of ours.
 const NOT_OURS: i32 = libc::O_ACCMODE | libc::O_PATH | libc::O_DIRECTORY | libc::O_DIRECT;
@@ -110,7 +110,7 @@ pub(super) fn is_borrowed() -> bool {
     if !thread::may_be_child() {
         return false;
     }
-    let is_child = process::is_borrowed();
+    let is_child = owner::is_borrowed();
     if !is_child {
         thread::is_no_child();
     }

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::{entry, find, forget, name, note, thread, Name, Program, Unseen};
-use crate::process;
+use crate::owner;
 use crate::thread::Critical;
 
 /// What can be registered (source: linux/io_uring.h).
@@ -30,7 +30,7 @@ pub fn registering(
     count: u32,
     program: &impl Program,
 ) -> Result<(), Unseen> {
-    if process::is_borrowed() {
+    if owner::is_borrowed() {
         return Ok(());
     }
     let _critical = Critical::enter();
@@ -67,7 +67,7 @@ pub fn registered(
     answer: usize,
     program: &impl Program,
 ) -> Result<(), Unseen> {
-    if !matches!(what, RING_FDS | UNREGISTER_RING_FDS) || process::is_borrowed() {
+    if !matches!(what, RING_FDS | UNREGISTER_RING_FDS) || owner::is_borrowed() {
         return Ok(());
     }
     let _critical = Critical::enter();

@@ -24,7 +24,7 @@ use heliostat_base::mapping::SharedMapping;
 
 use super::{life, Set, SETS, SETS_MAX, USED};
 use crate::event::set::Interests;
-use crate::process;
+use crate::owner;
 
 /// Records of one family of processes: user and holders, 4 bytes each. Record 0 is nobody's.
 const RECORDS: usize = 4096;
@@ -59,7 +59,7 @@ fn allocate() -> Option<u32> {
             .is_some_and(|holders| holders.compare_exchange(0, 1, AcqRel, Relaxed).is_ok())
     };
     let record = (1..RECORDS as u32).find(is_taken)?;
-    word(record, 0)?.store(process::owner() as u32, Release);
+    word(record, 0)?.store(owner::pid() as u32, Release);
     Some(record)
 }
 
@@ -103,7 +103,7 @@ fn lower(set: &Set) {
 pub(super) fn leave(set: &Set) {
     lower(set);
     if let Some(user) = word(set.family.swap(0, AcqRel), 0) {
-        let _ = user.compare_exchange(process::owner() as u32, 0, AcqRel, Relaxed);
+        let _ = user.compare_exchange(owner::pid() as u32, 0, AcqRel, Relaxed);
     }
 }
 
@@ -120,7 +120,7 @@ pub fn exiting() {
 /// exec(2) is about to close a descriptor of the set. A vfork child never was a holder.
 pub fn give_back(index: u32) {
     let set = &SETS[index as usize % SETS_MAX];
-    if !process::is_borrowed() && !set.holder_given.swap(true, AcqRel) {
+    if !owner::is_borrowed() && !set.holder_given.swap(true, AcqRel) {
         lower(set);
     }
 }
@@ -136,7 +136,7 @@ pub fn exec_failed() {
 pub(super) fn is_own(set: &Set) -> bool {
     let family = set.family.load(Relaxed);
     let user = || word(family, 0).map_or(0, |user| user.load(Acquire));
-    family == 0 || user() == process::owner() as u32
+    family == 0 || user() == owner::pid() as u32
 }
 
 /// Before the set is used.
@@ -153,7 +153,7 @@ fn enter_shared(index: u32, set: &Set) {
     let (Some(user), Some(holders)) = (word(family, 0), word(family, HOLDERS)) else {
         return life::leave_to_kernel(index, Native::SharedSet);
     };
-    let own = process::owner() as u32;
+    let own = owner::pid() as u32;
     let seen = user.load(Acquire);
     let is_free = seen == 0 || seen != SEVERAL && !call::thread_exists(seen as i32);
     let is_mine = seen == own
