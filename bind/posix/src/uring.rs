@@ -4,7 +4,8 @@
 
 use heliostat_abi::code::Native;
 use heliostat_interpose::Verdict;
-use heliostat_stub_posix::uring::{self, Program, Unseen, PARAMS_BYTES};
+use heliostat_stub_posix::program_rings::{self, Program, Unseen, PARAMS_BYTES};
+use heliostat_stub_posix::uring;
 
 use std::mem::MaybeUninit;
 
@@ -46,7 +47,7 @@ pub fn setup(call: &mut Call<'_>) -> Verdict {
     if let Ok(ring) = answer {
         let mut params = [0; PARAMS_BYTES];
         let seen = match Guarded.fetch(call.word(1), &mut params) {
-            true => uring::begin(ring as i32, &params),
+            true => program_rings::begin(ring as i32, &params),
             false => Err(Unseen),
         };
         native_unless(seen);
@@ -58,7 +59,7 @@ pub fn setup(call: &mut Call<'_>) -> Verdict {
 pub fn enter(call: &mut Call<'_>) -> Verdict {
     let count = call.word(1) as u32;
     if count != 0 {
-        let ring = uring::name(call.int(0), call.word(3) & ENTER_REGISTERED_RING != 0);
+        let ring = program_rings::name(call.int(0), call.word(3) & ENTER_REGISTERED_RING != 0);
         native_unless(uring::submitting(ring, count, &Guarded));
     }
     Verdict::Pass
@@ -68,7 +69,7 @@ pub fn enter(call: &mut Call<'_>) -> Verdict {
 pub fn register(call: &mut Call<'_>) -> Verdict {
     let what = call.word(1) as u32;
     let (argument, count) = (call.word(2), call.word(3) as u32);
-    let ring = uring::name(call.int(0), what & REGISTER_BY_PLACE != 0);
+    let ring = program_rings::name(call.int(0), what & REGISTER_BY_PLACE != 0);
     let what = what & !REGISTER_BY_PLACE;
     native_unless(uring::registering(ring, what, argument, count, &Guarded));
     let answer = by_kernel(call);

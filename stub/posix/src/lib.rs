@@ -14,6 +14,7 @@ pub mod file;
 pub mod net;
 pub mod owner;
 pub mod process;
+pub mod program_rings;
 pub mod report;
 pub mod table;
 pub mod thread;

@@ -21,7 +21,7 @@ use crate::net::{accept, close, connect, demote, hold, listen, side_lock, socket
 use crate::owner::{self, is_borrowed};
 use crate::table::{self, Kind};
 use crate::thread::{self, Critical};
-use crate::{file, report, uring, Answer};
+use crate::{file, program_rings, report, Answer};
 
 /// Notes whose tables these are; at start and in every forked child.
 pub fn adopt() {
@@ -110,7 +110,7 @@ pub fn in_forked_child() {
     accept::later::reset_in_forked_child();
     proof::reset_in_forked_child();
     file::in_forked_child();
-    uring::reset_in_forked_child();
+    program_rings::reset_in_forked_child();
 }
 
 /// Before the kernel closes `fd`; `Some` refuses because the descriptor is the stub's own.
@@ -118,7 +118,7 @@ pub fn closing(fd: i32) -> Answer {
     if session::owns(fd) {
         return crate::fail(libc::EBADF);
     }
-    uring::closing(fd);
+    program_rings::closing(fd);
     if table::file(fd) != 0 {
         file::closing(fd);
         return None;
@@ -147,7 +147,7 @@ pub fn closing_range(first: u32, last: u32) -> Vec<(u32, u32)> {
             closing(fd);
         });
         table::walk_files(first, last).for_each(|(fd, _)| file::closing(fd));
-        uring::closing_range(first, last);
+        program_rings::closing_range(first, last);
     }
     match session::control_fd() {
         Some(own) if first <= own && own <= last => {

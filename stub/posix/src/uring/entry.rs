@@ -11,10 +11,9 @@ use heliostat_abi::code::Native;
 use heliostat_base::call;
 use heliostat_base::sys::Errno;
 
-use super::layout::ENTRY_BYTES;
-use super::Program;
 use crate::event::epoll;
 use crate::net::{demote, listen, socket};
+use crate::program_rings::{Program, ENTRY_BYTES};
 use crate::table::{self, Kind};
 use crate::{file, process, report};
 

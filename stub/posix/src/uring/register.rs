@@ -2,9 +2,10 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::{entry, find, forget, name, note, thread, Name, Program, Unseen};
+use super::entry;
 use crate::owner;
-use crate::thread::Critical;
+use crate::program_rings::{find, forget, name, note, Name, Program, Unseen};
+use crate::thread::{self, Critical};
 
 /// What can be registered (source: linux/io_uring.h).
 const FILES: u32 = 2;

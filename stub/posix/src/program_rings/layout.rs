@@ -1,6 +1,5 @@
 //! Where the parts of a submission queue lie, as io_uring_setup(2) says.
 
-use super::memory::Memory;
 use super::Unseen;
 
 /// Length of `struct io_uring_params` (source: linux/io_uring.h, like all numbers here).
@@ -28,7 +27,7 @@ const AT_RING_ADDRESS: usize = 112;
 
 /// A submission queue's shape.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Shape {
+pub(crate) struct Shape {
     /// A power of two.
     pub entries: u32,
     /// Offset in the ring of the first entry that the kernel has not taken.
@@ -73,10 +72,10 @@ impl Shape {
         self.flags & SETUP_REGISTERED_FD_ONLY != 0
     }
 
-    /// Its memory, where that is the program's own.
-    pub fn given(&self) -> Option<Memory> {
+    /// Addresses of the ring and of its entries, where their memory is the program's own.
+    pub fn given(&self) -> Option<(u64, u64)> {
         let is_given = self.flags & SETUP_NO_MMAP != 0;
-        is_given.then_some(Memory::Given { ring: self.ring_address, entries: self.entries_address })
+        is_given.then_some((self.ring_address, self.entries_address))
     }
 
     /// Bytes of the ring that are looked at.

@@ -12,7 +12,7 @@ const OFFSET_RING: usize = 0;
 const OFFSET_ENTRIES: usize = 0x1000_0000;
 
 /// How a submission queue is reached.
-pub(super) enum Memory {
+pub(crate) enum Memory {
     /// By mappings of our own, which are there as long as we have them.
     Own {
         /// Head, tail and array.
@@ -30,9 +30,14 @@ pub(super) enum Memory {
 }
 
 impl Memory {
+    /// The memory that the program has given the ring, if it has.
+    pub fn given(shape: &Shape) -> Option<Self> {
+        shape.given().map(|(ring, entries)| Self::Given { ring, entries })
+    }
+
     /// The memory of the ring behind `fd`.
     pub fn of(fd: i32, shape: &Shape) -> Result<Self, Unseen> {
-        if let Some(given) = shape.given() {
+        if let Some(given) = Self::given(shape) {
             return Ok(given);
         }
         let map = |offset, bytes| SharedMapping::of_ring(fd, offset, bytes).map_err(|_| Unseen);
