@@ -24,4 +24,5 @@ pub mod shadow;
 pub mod side_lock;
 pub mod socket;
 pub mod splice;
+pub mod undecided;
 pub mod wait;

@@ -15,9 +15,9 @@ use heliostat_client::session;
 
 use crate::event::{epoll, mark};
 use crate::net::channel::Side;
-use crate::net::early::{self, proof, Stage};
-use crate::net::socket::Stream;
-use crate::net::{accept, close, connect, demote, hold, listen, side_lock, socket};
+use crate::net::early::{self, proof};
+use crate::net::socket::{self, Stage, Stream};
+use crate::net::{accept, close, connect, demote, hold, listen, side_lock};
 use crate::owner::{self, is_borrowed};
 use crate::table::{self, Kind};
 use crate::thread::{self, Critical};

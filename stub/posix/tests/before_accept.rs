@@ -11,7 +11,7 @@ use std::time::Duration;
 use heliostat_abi::channel::{direction, slot, slot_offset};
 use heliostat_abi::code::Native;
 use heliostat_abi::limits::UNDECIDED_MS;
-use heliostat_stub_posix::net::early::Stage;
+use heliostat_stub_posix::net::socket::Stage;
 use heliostat_stub_posix::net::{accept, demote, socket};
 use support::pair::{End, Listener};
 

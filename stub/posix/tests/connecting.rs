@@ -10,9 +10,9 @@ use heliostat_abi::limits::CANDIDATES_MAX;
 use heliostat_abi::name::NetAddress;
 use heliostat_client::session;
 use heliostat_stub_posix::net::channel::{Channel, Slot};
-use heliostat_stub_posix::net::early::Stage;
 use heliostat_stub_posix::net::requests;
 use heliostat_stub_posix::net::socket;
+use heliostat_stub_posix::net::socket::Stage;
 use support::pair::Listener;
 
 const CHANNELS: usize = 250;

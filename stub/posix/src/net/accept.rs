@@ -11,16 +11,17 @@ use std::sync::Arc;
 use heliostat_abi::channel::SlotState;
 use heliostat_abi::code::Native;
 use heliostat_abi::limits::{CANDIDATES_MAX, SLOTS_LOOKED_AT_MAX, UNDECIDED_MS};
-use heliostat_abi::name::{NetAddress, ObjectId};
+use heliostat_abi::name::NetAddress;
 use heliostat_abi::report::Path;
 use heliostat_base::lock::Guard;
 use heliostat_base::{call, clock, spin};
 use heliostat_client::session;
 
-use super::channel::{Channel, Secret, Side, Slot};
-use super::early::{proof, Stage};
-use super::socket::{self, Receiver, Socket, Stream};
-use super::{connect, identity, listen, option};
+use super::channel::{Channel, Side, Slot};
+use super::early::proof;
+use super::socket::{self, Receiver, Socket, Stage, Stream};
+use super::undecided::{is_from, Lanes, Undecided};
+use super::{connect, listen, option};
 use crate::event::epoll::early;
 use crate::table::{self, Kind};
 use crate::thread::Critical;
@@ -42,22 +43,6 @@ const UNDECIDED_BYTES: usize = 4096;
 
 /// Monotonic time before which no undecided connection is waited for.
 static IMPATIENT_UNTIL_NS: AtomicU64 = AtomicU64::new(0);
-
-/// An accepted connection whose client may still be inside connect(2), between the handshake and
-/// the next few instructions. It is native, and counted, until the offer is there.
-pub struct Undecided {
-    peer: NetAddress,
-    /// Slots that were Connecting when it was accepted: its offer, if any, is one of these.
-    candidates: Vec<Slot>,
-    /// This session, as the claim names it.
-    acceptor: ObjectId,
-    /// Payload read so far.
-    pub taken: u64,
-    /// Payload sent so far.
-    sent: u64,
-    /// From then on it is native (monotonic ns).
-    ends_at_ns: u64,
-}
 
 /// After accept(2) on `listener` gave `fd`, connected to `peer`.
 pub fn accepted(listener: i32, fd: i32, peer: NetAddress, nonblocking: bool) {
@@ -194,41 +179,6 @@ fn offers_of(channel: &Arc<Channel>) -> impl Iterator<Item = Slot> + '_ {
         channel.slot(index)
     })
 }
-
-fn is_from(slot: &Slot, peer: NetAddress) -> bool {
-    slot.offered_by().is_some_and(|(client, _)| client == peer)
-}
-
-impl Undecided {
-    /// The offer, once it is there. Forgets what cannot become it any more. Each slot's state is
-    /// looked at once: one that is put on offer between two looks would be neither found nor kept.
-    fn find(&mut self) -> Option<Slot> {
-        let (peer, mut found) = (self.peer, None);
-        self.candidates.retain(|slot| match slot.state() {
-            SlotState::Connecting => true,
-            SlotState::Offered if is_from(slot, peer) => {
-                found = Some(slot.clone());
-                false
-            }
-            _ => false,
-        });
-        found
-    }
-
-    /// Claims an offer that its maker can prove; one whose user is another's is refused, so that its
-    /// maker knows.
-    fn claim(&self, slot: &Slot, secret: &Secret) -> Result<Lanes, Native> {
-        let inode = slot.offered_by().map_or(0, |(_, inode)| inode);
-        if let Err(reason) = identity::check(&slot.channel, inode, self.peer) {
-            slot.decline();
-            return Err(reason);
-        }
-        let lanes = slot.lanes(Side::Server).ok_or(Native::Corrupt)?;
-        slot.claim(self.acceptor, secret).then_some(lanes).ok_or(Native::NotAccepted)
-    }
-}
-
-type Lanes = (heliostat_ring::stream::Lane, heliostat_ring::stream::Lane);
 
 /// Looks for the offer of an undecided connection, and claims it. Where it cannot come any more, or
 /// an answer is needed now, `at_last`, the connection is native from here on.

@@ -9,8 +9,7 @@ use heliostat_base::call;
 
 use super::channel::Side;
 use super::early::proof::{self, Proof};
-use super::early::Stage;
-use super::socket::{self, Socket, Stream};
+use super::socket::{self, Socket, Stage, Stream};
 use super::{accept, demote, early, shadow};
 use crate::event::epoll;
 use crate::report;

@@ -17,8 +17,7 @@ use heliostat_base::{call, clock};
 use heliostat_client::session;
 
 use super::channel::{Channel, Side, Slot};
-use super::early::Stage;
-use super::socket::{self, Socket, Stream};
+use super::socket::{self, Socket, Stage, Stream};
 use super::{accept, demote, listen, option, requests};
 use crate::event::epoll::early;
 use crate::table::{self, Kind};

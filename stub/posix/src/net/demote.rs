@@ -25,10 +25,10 @@ use heliostat_base::call;
 use heliostat_ring::stream::{Lane, Wish};
 
 use super::channel::Side;
+use super::early;
 use super::early::proof::{self, Proof};
-use super::early::{self, Stage};
 use super::side_lock::{self, Half};
-use super::socket::{self, Socket, Stream};
+use super::socket::{self, Socket, Stage, Stream};
 use super::{accept, connect, end, option, shadow};
 use crate::report;
 use crate::thread::Critical;

@@ -15,10 +15,10 @@ use heliostat_ring::stream::{Corrupt, MoveError, ReadDone};
 
 use early_steps::{read_on, step_early, step_undecided};
 
-use super::early::{self, Stage, Taken};
+use super::early::{self, Taken};
 use super::send::PIECE_BYTES;
 use super::side_lock::{self, Half};
-use super::socket::{self, Socket, Stream};
+use super::socket::{self, Socket, Stage, Stream};
 use super::wait::{self, Wake};
 use super::{accept, demote, end, listen, shadow};
 use crate::report::Line;

@@ -14,8 +14,8 @@ use heliostat_ring::stream::{MoveError, WriteCache};
 
 use early_steps::step_early;
 
-use super::early::{self, Stage};
-use super::socket::{self, Sender, Socket, Stream};
+use super::early;
+use super::socket::{self, Sender, Socket, Stage, Stream};
 use super::wait::{self, Wake};
 use super::{accept, demote, end, hold, listen, shadow, side_lock};
 use crate::thread::{self, Critical};

@@ -6,6 +6,7 @@
 
 mod halves;
 mod places;
+mod stage;
 
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
@@ -18,11 +19,11 @@ use heliostat_base::lock::Lock;
 use heliostat_ring::stream::Lane;
 
 use super::channel::{Secret, Side, Slot};
-use super::early::Stage;
 use crate::waiting::HabitCell;
 
 pub use halves::*;
 pub use places::*;
+pub use stage::*;
 
 /// A direct stream as one process holds it.
 #[derive(Clone)]

@@ -13,8 +13,7 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 use heliostat_base::lock::Lock;
 
 use super::decide;
-use crate::net::early::Stage;
-use crate::net::socket;
+use crate::net::socket::{self, Stage};
 use crate::table::{self, Kind};
 
 /// So many are kept; the offers of others are found at their next use.

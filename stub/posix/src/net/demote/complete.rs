@@ -21,10 +21,10 @@ use heliostat_abi::limits::{DEMOTE_AWAKE_WAIT_NS, DEMOTE_DEADLINE_NS, DEMOTE_WAI
 use heliostat_base::{call, clock, spin};
 
 use super::{finish, switch_outgoing, Bell};
-use crate::net::early::{self, Stage};
+use crate::net::early;
 use crate::net::patience::Account;
 use crate::net::side_lock::{self, Half};
-use crate::net::socket::{Socket, Stream};
+use crate::net::socket::{Socket, Stage, Stream};
 use crate::net::{end, relay, shadow};
 
 /// Between two looks at a peer that has been woken.

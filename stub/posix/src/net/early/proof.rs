@@ -14,10 +14,10 @@ use heliostat_base::lock::Lock;
 use heliostat_base::mapping::SharedMapping;
 use heliostat_base::{call, clock, spin};
 
-use super::{prepare, Stage};
+use super::prepare;
 use crate::net::channel::Secret;
 use crate::net::side_lock::{self, Half};
-use crate::net::socket::{Sender, Socket, Stream};
+use crate::net::socket::{Sender, Socket, Stage, Stream};
 
 /// Bytes of secrets that are drawn at once.
 const DRAWN_BYTES: usize = 128 * SECRET_BYTES;

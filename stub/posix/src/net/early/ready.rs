@@ -7,11 +7,11 @@ use heliostat_abi::channel::SlotState;
 use heliostat_base::call;
 
 use super::proof::{self, Proof};
-use super::{is_unanswered, settles, start_by_reading, Stage, BELL_PAUSE_NS};
+use super::{is_unanswered, settles, start_by_reading, BELL_PAUSE_NS};
 use crate::event::ready::{self, ERR, HUP, IN, OUT, RDHUP, RDNORM, WRNORM};
 use crate::net::channel::Side;
 use crate::net::shadow;
-use crate::net::socket::{Socket, Stream};
+use crate::net::socket::{Socket, Stage, Stream};
 
 /// True when payload lies on the shadow, in front of the bells.
 pub fn has_payload(fd: i32, socket: &Socket, stream: &Stream) -> bool {

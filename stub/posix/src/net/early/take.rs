@@ -9,10 +9,10 @@ use heliostat_base::sys::Errno;
 use heliostat_ring::stream::MoveError;
 
 use super::proof::{self, Proof};
-use super::{keeps_offer, start_by_reading, Stage};
+use super::{keeps_offer, start_by_reading};
 use crate::net::channel::Side;
 use crate::net::shadow;
-use crate::net::socket::{Socket, Stream};
+use crate::net::socket::{Socket, Stage, Stream};
 
 /// What a peer that is gone can have left in the kernel, with its buffers at their usual largest.
 const REMAINS_MAX: usize = 16 << 20;

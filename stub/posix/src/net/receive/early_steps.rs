@@ -10,8 +10,8 @@ use heliostat_base::call;
 use heliostat_base::sys::Errno;
 
 use super::{count, is_impatient, ReceiveStep};
-use crate::net::early::{self, Stage, Taken};
-use crate::net::socket::{Receiver, Socket, Stream};
+use crate::net::early::{self, Taken};
+use crate::net::socket::{Receiver, Socket, Stage, Stream};
 use crate::net::{demote, end};
 
 /// What was taken off the shadow, and behind the prefix's last byte what the ring holds.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use heliostat_ring::stream::WriteCache;
 
 use super::Stream;
-use crate::net::accept::Undecided;
+use crate::net::undecided::Undecided;
 use crate::report::Line;
 
 /// How many of this process rely on a bell for a connection.
