@@ -12,7 +12,7 @@ use heliostat_base::sys::{check, Errno};
 use heliostat_interpose::Verdict;
 use heliostat_stub_posix::net::connect::{self as stub_connect, Ticket};
 use heliostat_stub_posix::net::{
-    accept as stub_accept, close, demote, listen as stub_listen, option,
+    accept as stub_accept, close, demote, listen as stub_listen, option, shadow,
 };
 use heliostat_stub_posix::table::{self, Kind};
 
@@ -177,7 +177,7 @@ const OPTION_BYTES_MAX: usize = 16;
 /// setsockopt(2)
 pub fn setsockopt(call: &mut Call<'_>) -> Verdict {
     let Some(index) = socket_of(call) else {
-        option::set_early(call.int(1), call.int(2));
+        shadow::options::set_early(call.int(1), call.int(2));
         return Verdict::Pass;
     };
     let mut room = [const { MaybeUninit::<u8>::uninit() }; OPTION_BYTES_MAX];

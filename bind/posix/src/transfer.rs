@@ -8,7 +8,7 @@ use heliostat_base::guarded::Fault;
 use heliostat_base::sys::{check, Errno, Sysno};
 use heliostat_interpose::Verdict;
 use heliostat_stub_posix::net::receive::{self, Received};
-use heliostat_stub_posix::net::{demote, listen, option, send, socket, splice};
+use heliostat_stub_posix::net::{demote, listen, report_line, send, socket, splice};
 use heliostat_stub_posix::table::{self, Kind};
 use heliostat_stub_posix::Answer;
 
@@ -37,8 +37,8 @@ pub(crate) fn native(call: &mut Call<'_>, index: u32, is_receive: bool) -> Verdi
     let result = call.frame.waited;
     let moved = result.max(0) as u64;
     match is_receive {
-        true => option::count_native(index, moved, 0),
-        false => option::count_native(index, 0, moved),
+        true => report_line::count_native(index, moved, 0),
+        false => report_line::count_native(index, 0, moved),
     }
     call.frame.rax = result as u64;
     Verdict::Done

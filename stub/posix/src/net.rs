@@ -18,6 +18,7 @@ pub mod option;
 pub mod patience;
 pub mod receive;
 pub mod relay;
+pub mod report_line;
 pub mod requests;
 pub mod send;
 pub mod shadow;

@@ -21,7 +21,7 @@ use super::channel::{Channel, Side, Slot};
 use super::early::proof;
 use super::socket::{self, Receiver, Socket, Stage, Stream};
 use super::undecided::{is_from, Lanes, Undecided};
-use super::{connect, listen, option};
+use super::{connect, listen, report_line, shadow};
 use crate::event::epoll::early;
 use crate::table::{self, Kind};
 use crate::thread::Critical;
@@ -63,7 +63,7 @@ pub fn accepted(listener: i32, fd: i32, peer: NetAddress, nonblocking: bool) {
     table::set(fd, Kind::Socket(index));
     decide_soon(fd, index, |waited| waited < CONNECTING_SPIN_NS, spin::pause);
     if socket.stage() == Stage::Undecided {
-        option::list_undecided(fd, socket);
+        report_line::list_undecided(fd, socket);
         later::keep(fd, index);
     }
 }
@@ -240,7 +240,8 @@ fn begin(
     socket.sender.lock().stream = Some(stream);
     socket.set_stage(Stage::Accepted);
     drop(receiver);
-    option::report_new(fd, socket, Side::Server, Path::Direct, ends);
+    shadow::options::note_early(fd, socket);
+    report_line::begin(fd, socket, Side::Server, Path::Direct, ends);
     early::become_stream(fd, index);
 }
 
@@ -248,7 +249,7 @@ fn go_native(fd: i32, socket: &Socket, reason: Native) {
     socket.set_stage(Stage::Settled);
     session::be_known();
     socket.set_native(reason);
-    option::report_new(fd, socket, Side::Server, Path::Native(reason), None);
+    report_line::begin(fd, socket, Side::Server, Path::Native(reason), None);
 }
 
 /// Lists a native connection, so that `explain` can say why.
@@ -261,6 +262,6 @@ pub fn begin_native(fd: i32, side: Side, path: Path) {
     };
     let socket = socket::at(index);
     socket.set_native(reason);
-    option::report_new(fd, socket, side, path, None);
+    report_line::begin(fd, socket, side, path, None);
     table::set(fd, Kind::Socket(index));
 }

@@ -18,7 +18,7 @@ use heliostat_client::session;
 
 use super::channel::{Channel, Side, Slot};
 use super::socket::{self, Socket, Stage, Stream};
-use super::{accept, demote, listen, option, requests};
+use super::{accept, demote, listen, report_line, requests, shadow};
 use crate::event::epoll::early;
 use crate::table::{self, Kind};
 use crate::thread::Critical;
@@ -155,7 +155,8 @@ fn offer(fd: i32, slot: Slot, server: NetAddress, in_progress: bool) -> Result<u
     socket.offered_at_ns.store(clock::monotonic_ns(), Relaxed);
     socket.set_stage(Stage::Offered);
     socket.nonblocking.store(in_progress || call::is_nonblocking(fd), Release);
-    option::report_new(fd, socket, Side::Client, Path::Direct, Some((client, server)));
+    shadow::options::note_early(fd, socket);
+    report_line::begin(fd, socket, Side::Client, Path::Direct, Some((client, server)));
     table::set(fd, Kind::Socket(index));
     Ok(index)
 }

@@ -29,7 +29,7 @@ use super::early;
 use super::early::proof::{self, Proof};
 use super::side_lock::{self, Half};
 use super::socket::{self, Socket, Stage, Stream};
-use super::{accept, connect, end, option, shadow};
+use super::{accept, connect, end, report_line, shadow};
 use crate::report;
 use crate::thread::Critical;
 
@@ -196,7 +196,7 @@ fn become_native(fd: i32, index: u32, socket: &Socket, reason: Native) {
     let mut sender = socket.sender.lock();
     sender.stream = None;
     socket.set_stage(Stage::Settled);
-    option::restore_delay(fd, socket);
+    shadow::options::restore_delay(fd, socket);
     shut_shadow(fd, socket);
     drop(sender);
     finish(fd, index, reason);
@@ -246,7 +246,7 @@ fn switch_outgoing(fd: i32, socket: &Socket, stream: &Stream, bell: Bell) {
                 || stream.slot.is_peer_shared(stream.side)
         }),
     }
-    option::restore_delay(fd, socket);
+    shadow::options::restore_delay(fd, socket);
     send_all(fd, &bytes);
     shut_shadow(fd, socket);
 }
@@ -354,7 +354,7 @@ fn finish(fd: i32, index: u32, reason: Native) {
     }
     socket.set_native(reason);
     report::count_demoted(reason);
-    option::report_native(socket, fd, reason);
+    report_line::become_native(socket, fd, reason);
     if socket.read_shut.load(Relaxed) {
         let _ = call::shutdown(fd, libc::SHUT_RD);
     }

@@ -27,8 +27,8 @@ use heliostat_base::{call, clock};
 
 use super::accept;
 use super::channel::Side;
+use super::shadow;
 use super::socket::{self, Socket, Stage, Stream};
-use super::{option, shadow};
 
 pub use ready::*;
 pub use take::*;
@@ -89,8 +89,8 @@ pub fn start(fd: i32, socket: &Socket, stream: &Stream) -> bool {
 
 /// Nothing that was sent before the ring may wait for bytes that follow it: none will.
 fn prepare(fd: i32, socket: &Socket, stream: &Stream) {
-    if stream.outgoing.prefix() > 0 || option::is_corked(socket) {
-        option::prepare_for_bells(fd, socket);
+    if stream.outgoing.prefix() > 0 || shadow::options::is_corked(socket) {
+        shadow::options::prepare_for_bells(fd, socket);
     }
 }
 

@@ -13,8 +13,8 @@ use heliostat_base::sys::Errno;
 use heliostat_base::{call, clock};
 use heliostat_ring::stream::{HeldBack, Lane, MoveError, WriteCache};
 
-use super::option::{CORK, HOLDS};
 use super::send::Source;
+use super::shadow::options::{CORK, HOLDS};
 use super::side_lock::{self, Half};
 use super::socket::{self, Socket};
 use super::{demote, shadow};

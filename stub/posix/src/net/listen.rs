@@ -11,7 +11,7 @@ use heliostat_base::lock::Lock;
 use heliostat_client::session::{self, Standing};
 
 use super::channel::Channel;
-use super::{option, requests};
+use super::{report_line, requests, shadow};
 use crate::event::epoll;
 use crate::table::{self, Kind};
 use crate::thread::Critical;
@@ -74,7 +74,7 @@ pub fn noticed(fd: i32) -> bool {
 
 /// A listening socket on which nobody here saw what was set.
 fn register_unseen(fd: i32) -> Result<u32, Native> {
-    option::set_elsewhere();
+    shadow::options::set_elsewhere();
     register(fd)
 }
 
@@ -148,7 +148,7 @@ fn renew_all() {
     if EXEC_IS_UNSEEN.swap(false, AcqRel) {
         register_inherited();
     }
-    option::list_inherited();
+    report_line::list_inherited();
     for (fd, kind) in table::walk(0, u32::MAX) {
         let Kind::Listener(index) = kind else { continue };
         let Ok(standing) = session::standing() else { return };

@@ -1,5 +1,7 @@
 //! The kernel's connection beneath a direct stream: bells, the peer's end, its errors.
 
+pub mod options;
+
 use std::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
 
 use heliostat_abi::channel::direction::SWITCHED;
@@ -10,7 +12,6 @@ use heliostat_base::clock;
 use heliostat_base::sys::Errno;
 use heliostat_ring::stream::Lane;
 
-use super::option;
 use super::socket::{Socket, Stream};
 use crate::thread::Critical;
 use crate::{report, waiting};
@@ -45,7 +46,7 @@ pub fn ring_bell_around(
     written: usize,
     between: impl FnOnce() -> bool,
 ) {
-    option::prepare_for_bells(fd, socket);
+    options::prepare_for_bells(fd, socket);
     socket.bell_at.store(outgoing.tail().wrapping_sub(written as u64), Relaxed);
     outgoing.count_bell();
     let is_listening = between();
@@ -97,7 +98,7 @@ pub fn tell_secret(fd: i32, socket: &Socket, outgoing: &Lane, written: u64) {
 fn send_at_once(fd: i32, socket: &Socket, bytes: &[u8]) -> Result<usize, Errno> {
     let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
     let answer = call::send(fd, bytes, flags);
-    if answer == Err(Errno(libc::EAGAIN)) && option::widen_for_bells(fd, socket) {
+    if answer == Err(Errno(libc::EAGAIN)) && options::widen_for_bells(fd, socket) {
         return call::send(fd, bytes, flags);
     }
     answer
