@@ -4,8 +4,8 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use heliostat_abi::channel::direction::{FIN, RESET, SWITCHED, TAKEN_BACK};
 
+use crate::net::end;
 use crate::net::socket::{Socket, Stream};
-use crate::net::{end, receive};
 
 /// Readable (the numbers are those of epoll(7) and poll(2) alike).
 pub const IN: u32 = libc::EPOLLIN as u32;
@@ -28,7 +28,7 @@ pub const WRNORM: u32 = libc::EPOLLWRNORM as u32;
 pub fn incoming(socket: &Socket, stream: &Stream) -> (u32, bool) {
     let is_empty = stream.incoming.unread() == Ok(0);
     // What another process of this end has asked for is nothing that this one may read.
-    let is_others = !is_empty && receive::is_frozen_by_other(socket, stream);
+    let is_others = !is_empty && socket.is_frozen_by_other(stream);
     let mut ready = if is_empty || is_others { 0 } else { IN | RDNORM };
     let flags = stream.incoming.flags();
     let ended = socket.shadow_ended.load(Acquire);

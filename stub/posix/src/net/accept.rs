@@ -21,7 +21,7 @@ use super::channel::{Channel, Side, Slot};
 use super::early::proof;
 use super::socket::{self, Receiver, Socket, Stage, Stream};
 use super::undecided::{is_from, Lanes, Undecided};
-use super::{connect, listen, report_line, shadow};
+use super::{kernel, listen, report_line, shadow};
 use crate::event::epoll::early;
 use crate::table::{self, Kind};
 use crate::thread::Critical;
@@ -54,7 +54,7 @@ pub fn accepted(listener: i32, fd: i32, peer: NetAddress, nonblocking: bool) {
     });
     let (index, undecided) = match answer {
         Ok(found) => found,
-        Err(reason) => return begin_native(fd, Side::Server, Path::Native(reason)),
+        Err(reason) => return report_line::list_native(fd, Side::Server, Path::Native(reason)),
     };
     let socket = socket::at(index);
     socket.nonblocking.store(nonblocking, Release);
@@ -110,6 +110,21 @@ pub fn send_undecided(fd: i32, index: u32, buffers: &[IoSlice<'_>], flags: i32) 
     None
 }
 
+/// Before the accepting side writes, or says what has come: it may know more of the offer now.
+#[cold]
+pub fn learn_more(fd: i32, index: u32) {
+    let socket = socket::at(index);
+    match socket.stage() {
+        Stage::Undecided => decide(fd, index, None),
+        Stage::Accepted => {
+            if let Some(stream) = socket.stream() {
+                _ = proof::look(fd, socket, &stream);
+            }
+        }
+        _ => {}
+    }
+}
+
 fn decide_soon(fd: i32, index: u32, may_wait: impl Fn(u64) -> bool, pause: impl Fn()) {
     let began = clock::monotonic_ns();
     loop {
@@ -160,7 +175,7 @@ fn among(channels: &[Arc<Channel>], peer: NetAddress) -> Vec<Slot> {
 }
 
 fn no_offer(peer: NetAddress) -> Native {
-    if !connect::is_on_this_node(peer) {
+    if !kernel::is_on_this_node(peer) {
         return Native::NotLocal;
     }
     // A client that went native may mean that the control plane was restarted.
@@ -250,18 +265,4 @@ fn go_native(fd: i32, socket: &Socket, reason: Native) {
     session::be_known();
     socket.set_native(reason);
     report_line::begin(fd, socket, Side::Server, Path::Native(reason), None);
-}
-
-/// Lists a native connection, so that `explain` can say why.
-pub fn begin_native(fd: i32, side: Side, path: Path) {
-    let Path::Native(reason) = path else { return };
-    session::be_known();
-    let Some(index) = socket::allocate() else {
-        crate::report::count_native(reason);
-        return;
-    };
-    let socket = socket::at(index);
-    socket.set_native(reason);
-    report_line::begin(fd, socket, side, path, None);
-    table::set(fd, Kind::Socket(index));
 }

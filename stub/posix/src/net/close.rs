@@ -36,14 +36,7 @@ pub fn closing(fd: i32, index: u32) {
 /// looks at it any more.
 fn give_back_left(socket: &Socket) {
     let left = socket.receiver.lock().left.take();
-    left.iter().for_each(|stream| give_slot_back(socket, stream));
-}
-
-/// This process touches the slot of a connection that has become the kernel's no more.
-pub fn give_slot_back(socket: &Socket, stream: &Stream) {
-    if socket.let_go(stream) {
-        stream.slot.be_done(stream.side);
-    }
+    left.iter().for_each(|stream| socket.give_slot_back(stream));
 }
 
 /// After a leave for an exec(2): nothing of this process, but its descriptor, is there afterwards.
@@ -56,7 +49,7 @@ fn end(fd: i32, index: u32, socket: &Socket, stream: &Stream) {
         stream.slot.share(stream.side); // that exec failed, and we are still here
     }
     if is_given_up(socket, stream) {
-        return demote::let_go_of_left(socket, stream);
+        return socket.let_go_of_left(stream);
     }
     if !socket.let_go(stream) {
         return;

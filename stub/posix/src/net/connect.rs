@@ -18,7 +18,7 @@ use heliostat_client::session;
 
 use super::channel::{Channel, Side, Slot};
 use super::socket::{self, Socket, Stage, Stream};
-use super::{accept, demote, listen, report_line, requests, shadow};
+use super::{demote, kernel, report_line, requests, shadow};
 use crate::event::epoll::early;
 use crate::table::{self, Kind};
 use crate::thread::Critical;
@@ -51,9 +51,9 @@ pub enum Ticket {
 pub fn begin(fd: i32, address: SocketAddr) -> Ticket {
     let _critical = Critical::enter();
     match table::kind(fd) {
-        Kind::Unknown if !listen::is_tcp(fd) => return Ticket::NotOurs,
+        Kind::Unknown if !kernel::is_tcp(fd) => return Ticket::NotOurs,
         Kind::Unknown | Kind::Early => {}
-        Kind::Polled if listen::is_tcp(fd) => return Ticket::Native(Native::PolledBefore),
+        Kind::Polled if kernel::is_tcp(fd) => return Ticket::Native(Native::PolledBefore),
         _ => return Ticket::NotOurs,
     }
     let address = NetAddress::new(address);
@@ -126,7 +126,7 @@ fn reached(fd: i32, answer: Result<usize, Errno>) -> Reached {
 fn begin_native(fd: i32, reason: Native) {
     early::restore(fd);
     early::forget(fd);
-    accept::begin_native(fd, Side::Client, Path::Native(reason));
+    report_line::list_native(fd, Side::Client, Path::Native(reason));
 }
 
 /// Puts the connected socket on offer.
@@ -163,7 +163,7 @@ fn offer(fd: i32, slot: Slot, server: NetAddress, in_progress: bool) -> Result<u
 
 /// A slot towards `address`, from a channel at hand or a new one.
 fn slot_for(address: NetAddress) -> Result<Slot, Native> {
-    if !is_on_this_node(address) {
+    if !kernel::is_on_this_node(address) {
         return Err(Native::NotLocal);
     }
     let standing = requests::standing()?;
@@ -209,25 +209,6 @@ fn slot_for(address: NetAddress) -> Result<Slot, Native> {
         target.channels.extend(Channel::map(*entry, fd, &standing.node));
     }
     target.channels.last().and_then(Channel::take_slot).ok_or(Native::Corrupt)
-}
-
-/// Whether an address is one of this machine's.
-pub fn is_on_this_node(address: NetAddress) -> bool {
-    address.is_loopback() || is_local(address)
-}
-
-/// Own addresses are asked of the kernel once each.
-fn is_local(address: NetAddress) -> bool {
-    static KNOWN: Lock<Vec<(std::net::IpAddr, bool)>> = Lock::new(Vec::new());
-    let mut known = KNOWN.lock();
-    if let Some((_, local)) = known.iter().find(|(ip, _)| *ip == address.ip) {
-        return *local;
-    }
-    let local = call::is_local_ip(address.ip);
-    if known.len() < 64 {
-        known.push((address.ip, local));
-    }
-    local
 }
 
 /// Offers that nobody has answered for long give their slots back, for a new connection: theirs are

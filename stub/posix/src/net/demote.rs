@@ -17,10 +17,9 @@ mod complete;
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-use heliostat_abi::channel::direction::{RESET, SWITCHED, TAKEN_BACK};
+use heliostat_abi::channel::direction::{SWITCHED, TAKEN_BACK};
 use heliostat_abi::channel::SlotState;
 use heliostat_abi::code::Native;
-use heliostat_abi::report::Counter;
 use heliostat_base::call;
 use heliostat_ring::stream::{Lane, Wish};
 
@@ -29,7 +28,7 @@ use super::early;
 use super::early::proof::{self, Proof};
 use super::side_lock::{self, Half};
 use super::socket::{self, Socket, Stage, Stream};
-use super::{accept, connect, end, report_line, shadow};
+use super::{accept, connect, report_line, shadow};
 use crate::report;
 use crate::thread::Critical;
 
@@ -159,15 +158,8 @@ fn withdraw_locked(fd: i32, index: u32, socket: &Socket, stream: &Stream, reason
 fn resolve_locked(fd: i32, index: u32, socket: &Socket, stream: &Stream, reason: Native) -> bool {
     let Some(reason) = reason_for_native(fd, socket, stream, reason) else { return false };
     become_native(fd, index, socket, reason);
-    let_go_of_left(socket, stream);
+    socket.let_go_of_left(stream);
     true
-}
-
-/// This process of the acceptor uses a slot no more that its client has left.
-pub fn let_go_of_left(socket: &Socket, stream: &Stream) {
-    if stream.slot.state() == SlotState::Left && socket.let_go(stream) {
-        stream.slot.leave(Side::Server);
-    }
 }
 
 /// Why an accepted connection is native now, if it is.
@@ -359,24 +351,4 @@ fn finish(fd: i32, index: u32, reason: Native) {
         let _ = call::shutdown(fd, libc::SHUT_RD);
     }
     crate::event::epoll::became_native(index);
-}
-
-/// The peer broke the protocol: this connection ends with an ordinary error, at both ends.
-#[cold]
-pub fn broken<T>(fd: i32, socket: &Socket, stream: &Stream, answer: T) -> T {
-    report::count(Counter::Corrupt);
-    stream.outgoing.raise(RESET);
-    end::break_off(socket, libc::ECONNRESET);
-    socket.end_settled.store(true, Release);
-    socket.shadow_ended.store(true, Release);
-    call::reset(fd);
-    answer
-}
-
-/// Rings from the reading side: there is room again. The receiver's lock is held.
-#[cold]
-pub fn ring_back(fd: i32, socket: &Socket) {
-    if let Some(stream) = &socket.sender.lock().stream {
-        shadow::ring_bell(fd, socket, &stream.outgoing, 0);
-    }
 }

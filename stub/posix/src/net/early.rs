@@ -25,10 +25,9 @@ use heliostat_abi::limits::OFFER_PATIENCE_MS;
 use heliostat_base::sys::Errno;
 use heliostat_base::{call, clock};
 
-use super::accept;
 use super::channel::Side;
 use super::shadow;
-use super::socket::{self, Socket, Stage, Stream};
+use super::socket::{Socket, Stage, Stream};
 
 pub use ready::*;
 pub use take::*;
@@ -127,21 +126,6 @@ fn start_by_reading(fd: i32, socket: &Socket, stream: &Stream) {
 fn keeps_offer(socket: &Socket, stream: &Stream) -> bool {
     let age = || clock::monotonic_ns().saturating_sub(socket.offered_at_ns.load(Relaxed));
     stream.slot.may_have_been_written() && age() < OFFER_PATIENCE_MS * 1_000_000
-}
-
-/// Before the accepting side writes, or says what has come: it may know more of the offer now.
-#[cold]
-pub fn learn_more(fd: i32, index: u32) {
-    let socket = socket::at(index);
-    match socket.stage() {
-        Stage::Undecided => accept::decide(fd, index, None),
-        Stage::Accepted => {
-            if let Some(stream) = socket.stream() {
-                _ = proof::look(fd, socket, &stream);
-            }
-        }
-        _ => {}
-    }
 }
 
 /// Sends what the kernel takes at once, and counts it. Under the sender's lock.

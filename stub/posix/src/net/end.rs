@@ -12,9 +12,12 @@
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 use heliostat_abi::channel::direction::{FIN, RESET, SHUT, SWITCHED, TAKEN_BACK};
+use heliostat_abi::report::Counter;
+use heliostat_base::call;
 use heliostat_base::sys::Errno;
 
 use super::socket::{Socket, Stream};
+use crate::report;
 
 /// Brings what is known of the other end up to date; to be called when its lane's flags say RESET
 /// or its shadow has ended.
@@ -51,6 +54,18 @@ pub fn take_error(socket: &Socket) -> Option<Errno> {
 pub fn break_off(socket: &Socket, error: i32) {
     socket.pending_error.store(error, Release);
     socket.broken.store(true, Release);
+}
+
+/// The peer broke the protocol: this connection ends with an ordinary error, at both ends.
+#[cold]
+pub fn broken<T>(fd: i32, socket: &Socket, stream: &Stream, answer: T) -> T {
+    report::count(Counter::Corrupt);
+    stream.outgoing.raise(RESET);
+    break_off(socket, libc::ECONNRESET);
+    socket.end_settled.store(true, Release);
+    socket.shadow_ended.store(true, Release);
+    call::reset(fd);
+    answer
 }
 
 /// True when nothing more comes in, and it is no error: the other end sent a FIN, or would have.

@@ -13,25 +13,17 @@ use heliostat_base::sys::Errno;
 use heliostat_base::{call, clock};
 use heliostat_ring::stream::{HeldBack, Lane, MoveError, WriteCache};
 
-use super::send::Source;
 use super::shadow::options::{CORK, HOLDS};
 use super::side_lock::{self, Half};
 use super::socket::{self, Socket};
+use super::transfer::Source;
 use super::{demote, shadow};
 use crate::table::{self, Kind};
 
 /// True when a send is not as simple as most.
 #[inline]
 pub(super) fn concerns(socket: &Socket, source: &Source<'_>) -> bool {
-    is_continued(source) || socket.delay_options.load(Relaxed) & (CORK | HOLDS) != 0
-}
-
-#[inline]
-fn is_continued(source: &Source<'_>) -> bool {
-    match source {
-        Source::Buffers(_, flags) => flags & libc::MSG_MORE != 0,
-        Source::File { .. } => false,
-    }
+    source.is_continued() || socket.delay_options.load(Relaxed) & (CORK | HOLDS) != 0
 }
 
 /// Puts bytes behind what is held back already, and pushes what the kernel would send. Under the
@@ -54,7 +46,7 @@ pub(super) fn send(
     Ok(held.map(|HeldBack { bytes, is_news }| {
         let pushed = match bytes {
             0 => 0, // as by the kernel: nothing is pushed by nothing
-            _ => push_sent(fd, socket, lane, segment, is_continued(source)),
+            _ => push_sent(fd, socket, lane, segment, source.is_continued()),
         };
         announce(fd, socket, lane, pushed, is_news);
         bytes

@@ -6,12 +6,11 @@ use std::sync::Arc;
 
 use heliostat_abi::code::Native;
 use heliostat_abi::name::ObjectId;
-use heliostat_base::call;
 use heliostat_base::lock::Lock;
 use heliostat_client::session::{self, Standing};
 
 use super::channel::Channel;
-use super::{report_line, requests, shadow};
+use super::{kernel, report_line, requests, shadow};
 use crate::event::epoll;
 use crate::table::{self, Kind};
 use crate::thread::Critical;
@@ -42,7 +41,7 @@ struct Listener {
 
 /// After listen(2) succeeded on `fd`.
 pub fn listening(fd: i32) {
-    if matches!(table::kind(fd), Kind::Listener(_)) || !crate::is_enabled() || !is_tcp(fd) {
+    if matches!(table::kind(fd), Kind::Listener(_)) || !crate::is_enabled() || !kernel::is_tcp(fd) {
         return;
     }
     let _critical = Critical::enter();
@@ -65,7 +64,7 @@ pub fn noticed(fd: i32) -> bool {
     if matches!(table::kind(fd), Kind::Listener(_)) {
         return true;
     }
-    if !crate::is_enabled() || !is_listening(fd) {
+    if !crate::is_enabled() || !kernel::is_listening(fd) {
         return false;
     }
     let _critical = Critical::enter();
@@ -76,15 +75,6 @@ pub fn noticed(fd: i32) -> bool {
 fn register_unseen(fd: i32) -> Result<u32, Native> {
     shadow::options::set_elsewhere();
     register(fd)
-}
-
-fn is_listening(fd: i32) -> bool {
-    call::option(fd, libc::SOL_SOCKET, libc::SO_ACCEPTCONN) == Ok(1) && is_tcp(fd)
-}
-
-/// True for a stream socket of TCP over IPv4 or IPv6.
-pub fn is_tcp(fd: i32) -> bool {
-    call::option(fd, libc::SOL_SOCKET, libc::SO_PROTOCOL) == Ok(libc::IPPROTO_TCP)
 }
 
 /// Sockets that share an address (SO_REUSEPORT) share its registration: the control plane hands a
@@ -118,7 +108,7 @@ pub fn channels(fd: i32) -> Result<(Vec<Arc<Channel>>, Standing), Native> {
     let index = match table::kind(fd) {
         Kind::Listener(index) => index,
         // The control plane was away when it was set up.
-        _ if crate::is_enabled() && is_tcp(fd) => register(fd)?,
+        _ if crate::is_enabled() && kernel::is_tcp(fd) => register(fd)?,
         _ => return Err(Native::Protocol),
     };
     let standing = requests::standing()?;
@@ -162,7 +152,7 @@ fn register_inherited() {
         return;
     }
     for fd in 0..INHERITED_MAX {
-        if table::is_unknown(fd) && is_listening(fd) {
+        if table::is_unknown(fd) && kernel::is_listening(fd) {
             let _ = register_unseen(fd);
         }
     }

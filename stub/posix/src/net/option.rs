@@ -7,7 +7,7 @@ use heliostat_base::sys::Errno;
 
 use super::shadow::options::{self, BELLS, CORK, NODELAY, WIDE};
 use super::socket::{self, Socket};
-use super::{demote, early, end, hold, shadow};
+use super::{accept, demote, early, end, hold, shadow};
 use crate::Answer;
 
 /// setsockopt(2): `None` passes it to the shadow as it is.
@@ -112,7 +112,7 @@ pub fn queued(fd: i32, index: u32, outgoing: bool) -> Option<i32> {
     if socket.is_early() {
         let stream = socket.stream()?;
         // An offer that is proven is counted by the rings, and what proves it is no payload.
-        early::learn_more(fd, index);
+        accept::learn_more(fd, index);
         if socket.stage().is_kernels() {
             return None;
         }

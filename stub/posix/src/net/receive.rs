@@ -16,9 +16,9 @@ use heliostat_ring::stream::{Corrupt, MoveError, ReadDone};
 use early_steps::{read_on, step_early, step_undecided};
 
 use super::early::{self, Taken};
-use super::send::PIECE_BYTES;
 use super::side_lock::{self, Half};
 use super::socket::{self, Socket, Stage, Stream};
+use super::transfer::PIECE_BYTES;
 use super::wait::{self, Wake};
 use super::{accept, demote, end, listen, shadow};
 use crate::report::Line;
@@ -227,7 +227,7 @@ fn pause(
         };
     }
     // What lies in the ring is not for this process: no bell tells when that changes.
-    if turns > TURNS_MAX && is_frozen_by_other(socket, stream) {
+    if turns > TURNS_MAX && socket.is_frozen_by_other(stream) {
         return told(wait::sit_out(fd, socket, turns - TURNS_MAX));
     }
     let spun = wait::spin_first(fd, socket, stream, false);
@@ -259,14 +259,14 @@ fn step(fd: i32, socket: &Socket, buffers: &mut [IoSliceMut<'_>], flags: i32) ->
         return step_undecided(fd, socket, half, buffers, flags);
     };
     let Some(_shared) = side_lock::enter(socket, stream, Half::Reading) else {
-        return demote::broken(fd, socket, stream, ReceiveStep::Gone);
+        return end::broken(fd, socket, stream, ReceiveStep::Gone);
     };
     // Once this end has switched, what is left to do is reading until the peer switches too.
     let has_switched = || stream.outgoing.flags() & SWITCHED != 0;
     if stream.slot.channel.state() == State::Revoked && !has_switched() {
         return ReceiveStep::Leave(Native::Revoked);
     }
-    if socket.is_frozen() || is_frozen_by_other(socket, stream) {
+    if socket.is_frozen() || socket.is_frozen_by_other(stream) {
         return match demote::can_follow(fd, socket, stream) {
             false => ReceiveStep::Empty(stream.clone()),
             true => ReceiveStep::Leave(Native::PeerAsked),
@@ -296,14 +296,14 @@ fn step(fd: i32, socket: &Socket, buffers: &mut [IoSliceMut<'_>], flags: i32) ->
         Ok(done) => done,
         Err(MoveError::Fault) => return ReceiveStep::Failed(Errno(libc::EFAULT)),
         Err(MoveError::Corrupt(_)) => {
-            return demote::broken(fd, socket, stream, ReceiveStep::Gone);
+            return end::broken(fd, socket, stream, ReceiveStep::Gone);
         }
     };
     if done.bytes == 0 {
         return when_empty(fd, socket, stream);
     }
     if done.made_room && stream.incoming.take_sleeping_writer() {
-        demote::ring_back(fd, socket);
+        shadow::ring_back(fd, socket);
     }
     if !peeks {
         count(&mut half.received, &half.line, done.bytes);
@@ -320,15 +320,6 @@ fn count_or_discard(stream: &Stream, limit: usize, peeks: bool) -> Result<ReadDo
     }
     let unread = stream.incoming.unread()?;
     Ok(ReadDone { bytes: limit.min(unread as usize), made_room: false })
-}
-
-/// Another process that holds this end has stopped reading: what is in the ring comes again, on
-/// the shadow. Under the lock that both take for reading.
-#[inline]
-pub fn is_frozen_by_other(socket: &Socket, stream: &Stream) -> bool {
-    socket.shared.load(Relaxed)
-        && !socket.stage().is_kernels()
-        && (stream.incoming.is_reader_leaving() || stream.incoming.flags() & TAKEN_BACK != 0)
 }
 
 /// Counts payload, for the report.

@@ -19,7 +19,7 @@ use heliostat_base::{call, packet, process, twin};
 
 use super::early::{self, Taken};
 use super::socket::{Socket, Stream};
-use super::{close, end, shadow};
+use super::{end, shadow};
 use crate::event::epoll;
 
 const PIECE_BYTES: usize = 64 * 1024;
@@ -31,7 +31,7 @@ const LOOK_MS: i32 = 1000;
 pub fn start(fd: i32, index: u32, socket: &Socket, stream: &Stream) -> bool {
     stand_in(fd, index, |far| {
         Relay::new(fd, socket, stream, far).carry();
-        close::give_slot_back(socket, stream);
+        socket.give_slot_back(stream);
     })
 }
 

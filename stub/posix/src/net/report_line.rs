@@ -32,6 +32,20 @@ pub fn begin(
     give_line(fd, socket, path, ends);
 }
 
+/// Lists a native connection, so that `explain` can say why.
+pub fn list_native(fd: i32, side: Side, path: Path) {
+    let Path::Native(reason) = path else { return };
+    session::be_known();
+    let Some(index) = socket::allocate() else {
+        report::count_native(reason);
+        return;
+    };
+    let socket = socket::at(index);
+    socket.set_native(reason);
+    begin(fd, socket, side, path, None);
+    table::set(fd, Kind::Socket(index));
+}
+
 /// Lists an accepted connection of which nobody knows yet what it becomes; it is counted then.
 pub fn list_undecided(fd: i32, socket: &Socket) {
     socket.accepted.store(true, Relaxed);

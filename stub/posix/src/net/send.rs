@@ -16,6 +16,7 @@ use early_steps::step_early;
 
 use super::early;
 use super::socket::{self, Sender, Socket, Stage, Stream};
+use super::transfer::{Source, PIECE_BYTES};
 use super::wait::{self, Wake};
 use super::{accept, demote, end, hold, listen, shadow, side_lock};
 use crate::thread::{self, Critical};
@@ -23,9 +24,6 @@ use crate::Answer;
 
 const KNOWN: i32 =
     libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_MORE | libc::MSG_EOR | libc::MSG_CONFIRM;
-/// Piece of a large transfer: long enough to forget its overhead, short enough for both sides to
-/// copy at the same time and for the piece to stay in the first-level cache.
-pub const PIECE_BYTES: usize = 16 * 1024;
 /// Writes between two looks at a shadow that nobody doubts.
 const LOOK_EVERY: u32 = 1024;
 /// One round of sendfile puts at most this much into the ring before the reader is told.
@@ -43,14 +41,6 @@ enum SendStep {
     Leave(Native),
 }
 
-/// What is to be sent: the program's buffers, or a file's bytes.
-pub(super) enum Source<'a> {
-    /// With the flags of the call.
-    Buffers(&'a [IoSlice<'a>], i32),
-    /// At most `limit` bytes from `offset`, or from the file's own position.
-    File { fd: i32, offset: Option<u64>, limit: u64 },
-}
-
 /// send(2) family on connection `index`.
 #[inline]
 pub fn send(fd: i32, index: u32, buffers: &[IoSlice<'_>], flags: i32) -> Answer {
@@ -63,7 +53,7 @@ pub fn send(fd: i32, index: u32, buffers: &[IoSlice<'_>], flags: i32) -> Answer 
         return None;
     }
     if socket.is_early() {
-        early::learn_more(fd, index);
+        accept::learn_more(fd, index);
         if socket.stage() == Stage::Undecided {
             return accept::send_undecided(fd, index, buffers, flags);
         }
@@ -140,7 +130,7 @@ pub fn send_file(fd: i32, index: u32, file: i32, offset: Option<u64>, limit: u64
         return None;
     }
     if socket.is_early() {
-        early::learn_more(fd, index);
+        accept::learn_more(fd, index);
         accept::decide(fd, index, Some(Native::Crossed));
     }
     let mut total = 0u64;
@@ -253,7 +243,7 @@ fn step_in_ring(fd: i32, socket: &Socket, half: &mut Sender, source: &Source<'_>
         return refused;
     }
     let Some(_shared) = side_lock::enter(socket, stream, side_lock::Half::Writing) else {
-        return demote::broken(fd, socket, stream, SendStep::Gone);
+        return end::broken(fd, socket, stream, SendStep::Gone);
     };
     let lane = &stream.outgoing;
     let is_held = hold::concerns(socket, source);
@@ -279,7 +269,7 @@ fn step_in_ring(fd: i32, socket: &Socket, half: &mut Sender, source: &Source<'_>
         Ok(Ok(bytes)) => bytes,
         Ok(Err(errno)) => return SendStep::Failed(errno),
         Err(MoveError::Fault) => return SendStep::Failed(Errno(libc::EFAULT)),
-        Err(MoveError::Corrupt(_)) => return demote::broken(fd, socket, stream, SendStep::Gone),
+        Err(MoveError::Corrupt(_)) => return end::broken(fd, socket, stream, SendStep::Gone),
     };
     if bytes == 0 {
         return match source {

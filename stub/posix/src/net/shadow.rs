@@ -69,6 +69,14 @@ pub fn ring_bell_around(
     waiting::rang();
 }
 
+/// Rings from the reading side: there is room again. The receiver's lock is held.
+#[cold]
+pub fn ring_back(fd: i32, socket: &Socket) {
+    if let Some(stream) = &socket.sender.lock().stream {
+        ring_bell(fd, socket, &stream.outgoing, 0);
+    }
+}
+
 /// Sends the byte, behind the secret where that is owed.
 fn send_bell(fd: i32, socket: &Socket) -> Result<usize, Errno> {
     if !socket.is_secret_due.load(Relaxed) {

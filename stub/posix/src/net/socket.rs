@@ -12,7 +12,8 @@ use std::collections::BTreeSet;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64};
 
-use heliostat_abi::channel::slot;
+use heliostat_abi::channel::direction::TAKEN_BACK;
+use heliostat_abi::channel::{slot, SlotState};
 use heliostat_abi::code::Native;
 use heliostat_abi::report::Path;
 use heliostat_base::lock::Lock;
@@ -278,6 +279,29 @@ impl Socket {
     pub fn let_go(&self, stream: &Stream) -> bool {
         let has_claimed = stream.side == Side::Server && !self.inherited.load(Relaxed);
         stream.slot.let_go(stream.side, has_claimed)
+    }
+
+    /// This process touches the slot of a connection that has become the kernel's no more.
+    pub fn give_slot_back(&self, stream: &Stream) {
+        if self.let_go(stream) {
+            stream.slot.be_done(stream.side);
+        }
+    }
+
+    /// This process of the acceptor uses a slot no more that its client has left.
+    pub fn let_go_of_left(&self, stream: &Stream) {
+        if stream.slot.state() == SlotState::Left && self.let_go(stream) {
+            stream.slot.leave(Side::Server);
+        }
+    }
+
+    /// Another process that holds this end has stopped reading: what is in the ring comes again, on
+    /// the shadow. Under the lock that both take for reading.
+    #[inline]
+    pub fn is_frozen_by_other(&self, stream: &Stream) -> bool {
+        self.shared.load(Relaxed)
+            && !self.stage().is_kernels()
+            && (stream.incoming.is_reader_leaving() || stream.incoming.flags() & TAKEN_BACK != 0)
     }
 
     /// True when neither half is direct.

@@ -10,7 +10,7 @@ use heliostat_base::sys::Errno;
 
 use super::receive::{self, Received};
 use super::socket::{self, Stream};
-use super::{demote, send};
+use super::{end, send};
 use crate::event::poll;
 use crate::thread;
 use crate::Answer;
@@ -110,7 +110,7 @@ impl Room {
         let reset = Err(Errno(libc::ECONNRESET));
         self.end
             .iter()
-            .fold(reset, |reset, (stream, _)| demote::broken(fd, socket::at(index), stream, reset))
+            .fold(reset, |reset, (stream, _)| end::broken(fd, socket::at(index), stream, reset))
     }
 }
 

@@ -15,12 +15,13 @@ use heliostat_base::sys::Errno;
 use heliostat_base::{call, clock, futex};
 
 use super::socket::{Socket, Stream};
-use super::{demote, early, shadow};
+use super::transfer::PIECE_BYTES;
+use super::{demote, early, end, shadow};
 use crate::thread::{Critical, Interrupts};
 use crate::{report, waiting};
 
 /// Room that ends a writer's wait while it spins; one that sleeps is woken when a third is free.
-const ROOM_WORTH_WAKING: u64 = 2 * super::send::PIECE_BYTES as u64;
+const ROOM_WORTH_WAKING: u64 = 2 * PIECE_BYTES as u64;
 /// A second sleeper relies on the first for this long.
 const FOLLOWER_LIMIT: Duration = Duration::from_millis(20);
 /// Where processes share an end each looks by itself after this long: a bell, or the word that asks for
@@ -149,7 +150,7 @@ pub fn check_shadow(fd: i32, socket: &Socket, stream: &Stream) {
         && !socket.is_native()
         && shadow::has_stray_bytes(fd, socket, &stream.incoming)
     {
-        demote::broken(fd, socket, stream, ());
+        end::broken(fd, socket, stream, ());
     }
 }
 

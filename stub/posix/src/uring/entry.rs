@@ -12,7 +12,7 @@ use heliostat_base::call;
 use heliostat_base::sys::Errno;
 
 use crate::event::epoll;
-use crate::net::{demote, listen, socket};
+use crate::net::{demote, kernel, listen, socket};
 use crate::program_rings::{Program, ENTRY_BYTES};
 use crate::table::{self, Kind};
 use crate::{file, process, report};
@@ -223,7 +223,7 @@ fn named(fd: i32, by: Use) {
         }
         _ => {}
     }
-    if matches!(by, Use::Entry(kind::ACCEPT | kind::CONNECT, _)) && listen::is_tcp(fd) {
+    if matches!(by, Use::Entry(kind::ACCEPT | kind::CONNECT, _)) && kernel::is_tcp(fd) {
         report::count_native(Native::Ring);
     }
 }

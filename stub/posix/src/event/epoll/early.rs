@@ -17,7 +17,7 @@ use super::{control, family, life, set_for, SETS};
 use crate::event::interest::Interest;
 use crate::event::mark;
 use crate::event::set::SHADOW_EVENTS;
-use crate::net::{demote, listen, socket};
+use crate::net::{demote, kernel, socket};
 use crate::table::{self, Kind};
 
 /// Sockets that are waited for at once; further ones stay native.
@@ -53,7 +53,7 @@ impl Early {
 /// exclusive entry cannot be changed in the kernel, and what is connected already stays native.
 pub(super) fn is_early(fd: i32, event: &epoll_event) -> bool {
     event.events & libc::EPOLLEXCLUSIVE as u32 == 0
-        && listen::is_tcp(fd)
+        && kernel::is_tcp(fd)
         && call::peer_address(fd).is_none()
 }
 

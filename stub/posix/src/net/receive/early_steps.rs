@@ -12,7 +12,7 @@ use heliostat_base::sys::Errno;
 use super::{count, is_impatient, ReceiveStep};
 use crate::net::early::{self, Taken};
 use crate::net::socket::{Receiver, Socket, Stage, Stream};
-use crate::net::{demote, end};
+use crate::net::{end, shadow};
 
 /// What was taken off the shadow, and behind the prefix's last byte what the ring holds.
 #[cold]
@@ -32,7 +32,7 @@ pub(super) fn read_on(
         return bytes;
     };
     if done.made_room && stream.incoming.take_sleeping_writer() {
-        demote::ring_back(fd, socket);
+        shadow::ring_back(fd, socket);
     }
     bytes + done.bytes
 }
@@ -53,7 +53,7 @@ pub(super) fn step_early(
         Taken::End => when_ended(socket, stream),
         Taken::Failed(errno) => ReceiveStep::Failed(errno),
         Taken::Native => ReceiveStep::Follow,
-        Taken::Corrupt => demote::broken(fd, socket, stream, ReceiveStep::Gone),
+        Taken::Corrupt => end::broken(fd, socket, stream, ReceiveStep::Gone),
     })
 }
 

@@ -6,10 +6,11 @@ use heliostat_abi::code::Native;
 use heliostat_abi::node::State;
 use heliostat_base::sys::Errno;
 
-use super::{step_in_ring, SendStep, Source, FILE_PIECE};
+use super::{step_in_ring, SendStep, FILE_PIECE};
 use crate::net::early::{self, SendPath};
 use crate::net::side_lock::{self, Half};
 use crate::net::socket::{Sender, Socket};
+use crate::net::transfer::Source;
 
 /// What is sent before the own ring is begun; `None` when it goes into the ring.
 #[cold]
