@@ -26,6 +26,7 @@ pub mod shadow;
 pub mod side_lock;
 pub mod socket;
 pub mod splice;
+pub mod switch;
 pub mod transfer;
 pub mod undecided;
 pub mod wait;

@@ -17,7 +17,7 @@ use crate::event::{epoll, mark};
 use crate::net::channel::Side;
 use crate::net::early::{self, proof};
 use crate::net::socket::{self, Stage, Stream};
-use crate::net::{accept, close, connect, demote, hold, listen, side_lock};
+use crate::net::{accept, close, connect, demote, hold, listen, side_lock, switch};
 use crate::owner::{self, is_borrowed};
 use crate::table::{self, Kind};
 use crate::thread::{self, Critical};
@@ -66,7 +66,7 @@ fn settle_before_fork() {
         }
         let stream = socket.stream();
         if !stream.is_some_and(|stream| early::start_and_tell(fd, socket, &stream)) {
-            demote::withdraw(fd, index, Native::Forked);
+            switch::withdraw(fd, index, Native::Forked);
         }
     }
     leave_if_lockless();

@@ -10,7 +10,7 @@ use heliostat_base::call;
 use super::channel::Side;
 use super::early::proof::{self, Proof};
 use super::socket::{self, Socket, Stage, Stream};
-use super::{accept, demote, early, shadow};
+use super::{accept, demote, early, shadow, switch};
 use crate::event::epoll;
 use crate::report;
 use crate::thread::Critical;
@@ -54,7 +54,7 @@ fn end(fd: i32, index: u32, socket: &Socket, stream: &Stream) {
     if !socket.let_go(stream) {
         return;
     }
-    if demote::withdraw(fd, index, DoneEarly) || demote::resolve(fd, index, DoneEarly) {
+    if switch::withdraw(fd, index, DoneEarly) || switch::resolve(fd, index, DoneEarly) {
         return;
     }
     if socket.stage() == Stage::Accepted {
@@ -142,7 +142,7 @@ pub fn shutdown(fd: i32, index: u32, how: i32) -> Answer {
     accept::decide(fd, index, Some(Native::Crossed));
     let begun = socket.stream()?;
     if !early::start_and_tell(fd, socket, &begun)
-        && (demote::withdraw(fd, index, DoneEarly) || demote::resolve(fd, index, DoneEarly))
+        && (switch::withdraw(fd, index, DoneEarly) || switch::resolve(fd, index, DoneEarly))
     {
         return None;
     }

@@ -18,7 +18,7 @@ use heliostat_client::session;
 
 use super::channel::{Channel, Side, Slot};
 use super::socket::{self, Socket, Stage, Stream};
-use super::{demote, kernel, report_line, requests, shadow};
+use super::{kernel, report_line, requests, shadow, switch};
 use crate::event::epoll::early;
 use crate::table::{self, Kind};
 use crate::thread::Critical;
@@ -224,7 +224,7 @@ fn reclaim_overdue() -> bool {
     for (fd, kind) in table::walk(0, u32::MAX) {
         if let Kind::Socket(index) = kind {
             found |=
-                is_overdue(socket::at(index)) && demote::withdraw(fd, index, Native::NotAccepted);
+                is_overdue(socket::at(index)) && switch::withdraw(fd, index, Native::NotAccepted);
         }
     }
     found

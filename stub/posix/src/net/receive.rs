@@ -20,7 +20,7 @@ use super::side_lock::{self, Half};
 use super::socket::{self, Socket, Stage, Stream};
 use super::transfer::PIECE_BYTES;
 use super::wait::{self, Wake};
-use super::{accept, demote, end, listen, shadow};
+use super::{accept, demote, end, listen, shadow, switch};
 use crate::report::Line;
 use crate::table::{self, Kind};
 use crate::thread::{Critical, Interrupts};
@@ -267,7 +267,7 @@ fn step(fd: i32, socket: &Socket, buffers: &mut [IoSliceMut<'_>], flags: i32) ->
         return ReceiveStep::Leave(Native::Revoked);
     }
     if socket.is_frozen() || socket.is_frozen_by_other(stream) {
-        return match demote::can_follow(fd, socket, stream) {
+        return match switch::can_follow(fd, socket, stream) {
             false => ReceiveStep::Empty(stream.clone()),
             true => ReceiveStep::Leave(Native::PeerAsked),
         };
@@ -363,7 +363,7 @@ fn when_empty(fd: i32, socket: &Socket, stream: &Stream) -> ReceiveStep {
     if !taken_back && stream.incoming.unread().is_ok_and(|unread| unread > 0) {
         return ReceiveStep::Again;
     }
-    if demote::can_follow(fd, socket, stream) {
+    if switch::can_follow(fd, socket, stream) {
         return ReceiveStep::Leave(Native::PeerAsked);
     }
     if ended || flags & RESET != 0 {

@@ -16,11 +16,14 @@ use heliostat_base::fd::OwnedFd;
 use heliostat_base::process::Detached;
 use heliostat_base::sys::Errno;
 use heliostat_base::{call, packet, process, twin};
+use heliostat_client::session;
 
 use super::early::{self, Taken};
-use super::socket::{Socket, Stream};
+use super::socket::{self, Socket, Stream};
 use super::{end, shadow};
 use crate::event::epoll;
+use crate::thread::{self, Critical};
+use crate::{owner, report};
 
 const PIECE_BYTES: usize = 64 * 1024;
 /// The relay looks by itself this often, should a bell be lost with a dying peer.
@@ -61,7 +64,7 @@ fn stand_in(fd: i32, index: u32, work: impl FnOnce(i32)) -> bool {
     let Ok((near, far)) = call::local_pair() else { return false };
     match process::fork_detached() {
         Ok(Detached::Child) => {
-            crate::process::in_forked_child();
+            forget_parents();
             let _ = call::close(near);
             call::keep_only(&mut [fd, far]);
             if let Some(end) = offer_twin(fd, far) {
@@ -80,6 +83,17 @@ fn stand_in(fd: i32, index: u32, work: impl FnOnce(i32)) -> bool {
             false
         }
     }
+}
+
+/// In the detached process: what it works with is its own from here on. Listeners, epoll sets, files
+/// and rings are nothing to it, and stay as they are.
+fn forget_parents() {
+    let _critical = Critical::enter();
+    owner::adopt();
+    thread::forget_tid();
+    report::forget_in_forked_child();
+    socket::reset_in_forked_child();
+    session::forget_in_forked_child();
 }
 
 /// In the detached process: hands a twin of `fd` over. The end to work with, unless nobody waits.

@@ -53,7 +53,7 @@ pub struct Socket {
     pub draining: Lock<()>,
     /// Sleepers and cold interests that rely on a bell.
     pub armed: Lock<Armed>,
-    /// This end stopped reading the ring for good (see `demote`).
+    /// This end stopped reading the ring for good (see `switch`).
     pub frozen: AtomicBool,
     /// The peer has switched, and its last bell is not here yet: nothing is to be seen before it.
     pub awaits_bell: AtomicBool,

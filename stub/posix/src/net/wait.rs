@@ -16,7 +16,7 @@ use heliostat_base::{call, clock, futex};
 
 use super::socket::{Socket, Stream};
 use super::transfer::PIECE_BYTES;
-use super::{demote, early, end, shadow};
+use super::{early, end, shadow, switch};
 use crate::thread::{Critical, Interrupts};
 use crate::{report, waiting};
 
@@ -186,7 +186,7 @@ fn is_changed(fd: i32, socket: &Socket, stream: &Stream, for_room: bool) -> bool
         false if socket.reads_shadow() => false,
         false => {
             flags & (FIN | RESET) != 0
-                || demote::can_follow(fd, socket, stream)
+                || switch::can_follow(fd, socket, stream)
                 || (stream.incoming.unread().is_ok_and(|unread| unread > 0) && !socket.is_frozen())
         }
     };
