@@ -8,9 +8,9 @@ use heliostat_base::guarded::Fault;
 use heliostat_base::sys::{check, Errno, Sysno};
 use heliostat_interpose::Verdict;
 use heliostat_stub_posix::net::receive::{self, Received};
-use heliostat_stub_posix::net::{demote, listen, report_line, send, socket, splice};
+use heliostat_stub_posix::net::{demote, listen, report_line, send, socket};
 use heliostat_stub_posix::table::{self, Kind};
-use heliostat_stub_posix::Answer;
+use heliostat_stub_posix::{splice, Answer};
 
 use crate::call::Call;
 use crate::memory::{self, Buffers};

@@ -9,6 +9,5 @@ pub mod interest;
 pub mod mark;
 pub mod order;
 pub mod poll;
-pub mod ready;
 pub mod select;
 pub mod set;

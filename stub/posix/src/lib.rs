@@ -16,6 +16,7 @@ pub mod owner;
 pub mod process;
 pub mod program_rings;
 pub mod report;
+pub mod splice;
 pub mod table;
 pub mod thread;
 pub mod uring;

@@ -6,7 +6,8 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use heliostat_abi::channel::{self, direction, slot};
 use heliostat_base::call;
-use heliostat_stub_posix::net::{socket, splice};
+use heliostat_stub_posix::net::socket;
+use heliostat_stub_posix::splice;
 use support::pair::{direct, End};
 use support::RING_BYTES;
 

@@ -7,9 +7,9 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use super::mark;
 use super::order::Ready;
-use super::ready::{self, ERR, HUP, IN, OUT, RDHUP, RDNORM, WRNORM};
 use heliostat_base::clock;
 
+use crate::net::ready::{self, ERR, HUP, IN, OUT, RDHUP, RDNORM, WRNORM};
 use crate::net::socket::{self, Socket, Stream};
 use crate::net::{early, shadow};
 

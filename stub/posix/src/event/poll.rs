@@ -6,9 +6,9 @@ use heliostat_base::sys::Errno;
 use heliostat_base::{call, clock};
 use libc::pollfd;
 
-use super::{epoll, ready};
+use super::epoll;
 use crate::net::socket::{self, Socket, Stream};
-use crate::net::{accept, demote, early, shadow, wait};
+use crate::net::{accept, demote, early, ready, shadow, wait};
 use crate::table::{self, Kind};
 use crate::thread::{Critical, Interrupts};
 use crate::{waiting, Answer};

@@ -8,8 +8,8 @@ use heliostat_base::call;
 
 use super::proof::{self, Proof};
 use super::{is_unanswered, settles, start_by_reading, BELL_PAUSE_NS};
-use crate::event::ready::{self, ERR, HUP, IN, OUT, RDHUP, RDNORM, WRNORM};
 use crate::net::channel::Side;
+use crate::net::ready::{self, ERR, HUP, IN, OUT, RDHUP, RDNORM, WRNORM};
 use crate::net::shadow;
 use crate::net::socket::{Socket, Stage, Stream};
 

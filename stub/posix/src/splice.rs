@@ -8,10 +8,10 @@ use std::io::{IoSlice, IoSliceMut};
 use heliostat_base::call;
 use heliostat_base::sys::Errno;
 
-use super::receive::{self, Received};
-use super::socket::{self, Stream};
-use super::{end, send};
 use crate::event::poll;
+use crate::net::receive::{self, Received};
+use crate::net::socket::{self, Stream};
+use crate::net::{end, send};
 use crate::thread;
 use crate::Answer;
 
