@@ -5,9 +5,5 @@
 //! which every direct stream is present through its shadow: a bell makes that readable.
 
 pub mod epoll;
-pub mod interest;
-pub mod mark;
-pub mod order;
 pub mod poll;
 pub mod select;
-pub mod set;

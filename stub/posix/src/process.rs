@@ -13,11 +13,11 @@ use heliostat_abi::name::NetAddress;
 use heliostat_base::call;
 use heliostat_client::session;
 
-use crate::event::{epoll, mark};
 use crate::net::channel::Side;
 use crate::net::early::{self, proof};
 use crate::net::socket::{self, Stage, Stream};
-use crate::net::{accept, close, connect, demote, hold, listen, side_lock, switch};
+use crate::net::watch::{early as watched_early, family, life, mark, sets};
+use crate::net::{accept, close, connect, demote, hold, listen, shared_set, side_lock, switch};
 use crate::owner::{self, is_borrowed};
 use crate::table::{self, Kind};
 use crate::thread::{self, Critical};
@@ -43,7 +43,7 @@ pub fn prepare_fork() {
 pub fn before_fork() {
     file::before_fork();
     let _critical = Critical::enter();
-    epoll::before_fork();
+    family::before_fork();
     settle_before_fork();
     for (_, socket) in socket::each_live() {
         if let Some(stream) = socket.stream() {
@@ -87,7 +87,7 @@ fn leave_if_lockless() {
 
 /// The fork failed: the holders that were to come do not.
 pub fn fork_failed() {
-    epoll::fork_failed();
+    family::fork_failed();
     for (_, socket) in socket::each_live() {
         if let Some(stream) = socket.stream() {
             stream.slot.is_last_holder(stream.side);
@@ -103,7 +103,7 @@ pub fn in_forked_child() {
     thread::forget_tid();
     report::forget_in_forked_child();
     socket::reset_in_forked_child();
-    epoll::reset_in_forked_child();
+    life::reset_in_forked_child();
     connect::reset_in_forked_child();
     session::forget_in_forked_child();
     listen::reset_in_forked_child();
@@ -131,8 +131,8 @@ pub fn closing(fd: i32) -> Answer {
     match table::take(fd) {
         Kind::Socket(index) => close::closing(fd, index),
         Kind::Listener(index) => listen::closing(index),
-        Kind::Epoll(index) => epoll::closing(index),
-        Kind::Early => epoll::early::forget(fd),
+        Kind::Epoll(index) => life::closing(index),
+        Kind::Early => watched_early::forget(fd),
         Kind::Unknown | Kind::Polled => {}
     }
     None
@@ -169,7 +169,7 @@ pub fn duplicated(old: i32, new: i32, is_kept: bool) {
     match kind {
         Kind::Socket(index) => socket::at(index).retain(),
         Kind::Listener(index) => listen::retain(index),
-        Kind::Epoll(index) => epoll::retain(index),
+        Kind::Epoll(index) => sets::retain(index),
         Kind::Early => return now_native(old, new),
         Kind::Unknown | Kind::Polled => return,
     }
@@ -179,7 +179,7 @@ pub fn duplicated(old: i32, new: i32, is_kept: bool) {
 /// A socket of two descriptors that is in epoll sets and not connected: what the kernel's sets say of
 /// it is not told apart by descriptor.
 fn now_native(old: i32, new: i32) {
-    epoll::early::forget(old);
+    watched_early::forget(old);
     table::set(old, Kind::Polled);
     table::set(new, Kind::Polled);
 }
@@ -206,7 +206,7 @@ pub fn before_exec() -> bool {
                 }
             }
             Kind::Socket(index) => give_holder_back(index),
-            Kind::Epoll(index) if !stays_open(fd) => epoll::give_back(index),
+            Kind::Epoll(index) if !stays_open(fd) => family::give_back(index),
             _ => {}
         }
     }
@@ -219,7 +219,7 @@ pub fn before_exec() -> bool {
 
 /// After an execve(2) that came back.
 pub fn exec_failed() {
-    epoll::exec_failed();
+    family::exec_failed();
     file::exec_failed();
 }
 
@@ -268,7 +268,7 @@ pub fn before_exit() {
     if is_borrowed() {
         return;
     }
-    epoll::exiting();
+    family::exiting();
     for (fd, kind) in table::walk(0, u32::MAX) {
         if let (Kind::Socket(index), Kind::Socket(_)) = (kind, table::take(fd)) {
             if socket::at(index).release() {
@@ -287,7 +287,9 @@ pub fn passing(fd: i32) {
     match table::kind(fd) {
         Kind::Socket(index) if !is_borrowed() => demote::leave(fd, index, Native::Passed),
         Kind::Early if !is_borrowed() => now_native(fd, fd),
-        Kind::Epoll(index) if !is_borrowed() => epoll::leave_to_kernel(index, Native::SharedSet),
+        Kind::Epoll(index) if !is_borrowed() => {
+            shared_set::leave_to_kernel(index, Native::SharedSet)
+        }
         _ => {}
     }
 }

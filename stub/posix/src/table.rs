@@ -33,7 +33,7 @@ pub enum Kind {
     Listener(u32),
     /// A native descriptor that is in some epoll set: it must stay native.
     Polled,
-    /// A TCP socket that was put into epoll sets before it is connected (`event::epoll::early`).
+    /// A TCP socket that was put into epoll sets before it is connected (`net::watch::early`).
     Early,
 }
 

@@ -6,8 +6,8 @@ use heliostat_base::sys::Errno;
 use heliostat_base::{call, clock};
 use libc::pollfd;
 
-use super::epoll;
 use crate::net::socket::{self, Socket, Stream};
+use crate::net::watch::polled;
 use crate::net::{accept, demote, early, ready, shadow, wait};
 use crate::table::{self, Kind};
 use crate::thread::{Critical, Interrupts};
@@ -86,7 +86,7 @@ fn watched_in(fds: &[pollfd]) -> Vec<Watched> {
             Some(Watched::Stream { at, fd: entry.fd, index, stream })
         }
         Kind::Epoll(index) => {
-            epoll::calm(entry.fd, index);
+            polled::calm(entry.fd, index);
             Some(Watched::Set { at, fd: entry.fd, index })
         }
         _ => None,
@@ -104,7 +104,7 @@ fn look(fds: &mut [pollfd], watched: &[Watched]) -> usize {
                 (*at, stream_events(*fd, *index, stream, fds[*at].events))
             }
             Watched::Set { at, index, .. } => {
-                (*at, if epoll::is_ready(*index) { ready::IN | ready::RDNORM } else { 0 })
+                (*at, if polled::is_ready(*index) { ready::IN | ready::RDNORM } else { 0 })
             }
         };
         let wanted = fds[at].events as u16 as u32 | ready::ERR | ready::HUP;
@@ -248,7 +248,7 @@ fn arm(watched: &[Watched], fds: &[pollfd]) {
                 socket::at(*index).arm(stream, fds[*at].events & libc::POLLOUT != 0);
                 shadow::drain(*fd, socket::at(*index), &stream.incoming);
             }
-            Watched::Set { fd, index, .. } => epoll::arm(*fd, *index),
+            Watched::Set { fd, index, .. } => polled::arm(*fd, *index),
         }
     }
 }
@@ -269,7 +269,7 @@ fn disarm(fds: &[pollfd], watched: &[Watched], answers: &[pollfd], valid: bool) 
                     wait::check_shadow(*fd, socket::at(*index), stream);
                 }
             }
-            Watched::Set { fd, index, .. } => epoll::disarm(*fd, *index),
+            Watched::Set { fd, index, .. } => polled::disarm(*fd, *index),
         }
     }
 }

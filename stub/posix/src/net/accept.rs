@@ -21,8 +21,8 @@ use super::channel::{Channel, Side, Slot};
 use super::early::proof;
 use super::socket::{self, Receiver, Socket, Stage, Stream};
 use super::undecided::{is_from, Lanes, Undecided};
-use super::{kernel, listen, report_line, shadow};
-use crate::event::epoll::early;
+use super::watch::early;
+use super::{handover, kernel, listen, report_line, shadow};
 use crate::table::{self, Kind};
 use crate::thread::Critical;
 use crate::Answer;
@@ -210,7 +210,7 @@ pub fn decide(fd: i32, index: u32, at_last: Option<Native>) {
     let found = if sleeps { None } else { undecided.find() };
     let reason = match found {
         Some(slot) => {
-            let claimed = early::silence(fd).and_then(|()| {
+            let claimed = handover::silence(fd).and_then(|()| {
                 // Without random bytes nothing can be proven.
                 let secret = proof::new_secret().ok_or(Native::Identity)?;
                 undecided.claim(&slot, &secret).map(|lanes| (lanes, secret))
@@ -257,7 +257,7 @@ fn begin(
     drop(receiver);
     shadow::options::note_early(fd, socket);
     report_line::begin(fd, socket, Side::Server, Path::Direct, ends);
-    early::become_stream(fd, index);
+    handover::become_stream(fd, index);
 }
 
 fn go_native(fd: i32, socket: &Socket, reason: Native) {

@@ -10,8 +10,7 @@ use heliostat_base::call;
 use super::channel::Side;
 use super::early::proof::{self, Proof};
 use super::socket::{self, Socket, Stage, Stream};
-use super::{accept, demote, early, shadow, switch};
-use crate::event::epoll;
+use super::{accept, demote, early, shadow, switch, watch};
 use crate::report;
 use crate::thread::Critical;
 use crate::Answer;
@@ -23,7 +22,7 @@ pub fn closing(fd: i32, index: u32) {
     if !socket.release() {
         return;
     }
-    epoll::forget_socket(index);
+    watch::life::forget_socket(index);
     accept::decide(fd, index, Some(DoneEarly));
     if let Some(stream) = socket.stream() {
         end(fd, index, socket, &stream);

@@ -18,8 +18,8 @@ use heliostat_client::session;
 
 use super::channel::{Channel, Side, Slot};
 use super::socket::{self, Socket, Stage, Stream};
-use super::{kernel, report_line, requests, shadow, switch};
-use crate::event::epoll::early;
+use super::watch::early;
+use super::{handover, kernel, report_line, requests, shadow, switch};
 use crate::table::{self, Kind};
 use crate::thread::Critical;
 
@@ -64,7 +64,7 @@ pub fn begin(fd: i32, address: SocketAddr) -> Ticket {
         Ok(slot) => slot,
         Err(reason) => return Ticket::Native(reason),
     };
-    if let Err(reason) = early::silence(fd) {
+    if let Err(reason) = handover::silence(fd) {
         slot.abandon();
         early::restore(fd);
         return Ticket::Native(reason);
@@ -101,7 +101,7 @@ pub fn end(fd: i32, ticket: Ticket, answer: Result<usize, Errno>) {
         }
         (Ticket::Slot(slot, address), Reached::Established { in_progress }) => {
             match offer(fd, slot, address, in_progress) {
-                Ok(index) => early::become_stream(fd, index),
+                Ok(index) => handover::become_stream(fd, index),
                 Err(reason) => begin_native(fd, reason),
             }
         }

@@ -10,8 +10,7 @@ use heliostat_base::lock::Lock;
 use heliostat_client::session::{self, Standing};
 
 use super::channel::Channel;
-use super::{kernel, report_line, requests, shadow};
-use crate::event::epoll;
+use super::{kernel, report_line, requests, shadow, watch};
 use crate::table::{self, Kind};
 use crate::thread::Critical;
 
@@ -97,7 +96,7 @@ fn register(fd: i32) -> Result<u32, Native> {
     let fresh = Listener { port, epoch, seen: 0, channels: Vec::new(), descriptors: 0 };
     listeners[index].get_or_insert(fresh).descriptors += 1;
     if table::kind(fd) == Kind::Early {
-        epoll::early::forget(fd);
+        watch::early::forget(fd);
     }
     table::set(fd, Kind::Listener(index as u32));
     Ok(index as u32)

@@ -20,8 +20,7 @@ use heliostat_client::session;
 
 use super::early::{self, Taken};
 use super::socket::{self, Socket, Stream};
-use super::{end, shadow};
-use crate::event::epoll;
+use super::{end, shadow, watch};
 use crate::thread::{self, Critical};
 use crate::{owner, report};
 
@@ -75,7 +74,7 @@ fn stand_in(fd: i32, index: u32, work: impl FnOnce(i32)) -> bool {
         Ok(Detached::Parent) => {
             let _ = call::close(far);
             let Some(new) = take_twin(near) else { return false };
-            epoll::withdraw_shadow(index);
+            watch::life::withdraw_shadow(index);
             call::replace(new, fd).is_ok()
         }
         Err(_) => {

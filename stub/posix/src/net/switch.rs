@@ -28,7 +28,7 @@ use super::early;
 use super::early::proof::{self, Proof};
 use super::side_lock::{self, Half};
 use super::socket::{self, Socket, Stage, Stream};
-use super::{report_line, shadow};
+use super::{report_line, shadow, watch};
 use crate::report;
 use crate::thread::Critical;
 
@@ -329,5 +329,5 @@ fn finish(fd: i32, index: u32, reason: Native) {
     if socket.read_shut.load(Relaxed) {
         let _ = call::shutdown(fd, libc::SHUT_RD);
     }
-    crate::event::epoll::became_native(index);
+    watch::life::became_native(index);
 }

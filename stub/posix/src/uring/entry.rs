@@ -12,7 +12,7 @@ use heliostat_base::call;
 use heliostat_base::sys::Errno;
 
 use crate::event::epoll;
-use crate::net::{demote, kernel, listen, socket};
+use crate::net::{demote, kernel, listen, shared_set, socket};
 use crate::program_rings::{Program, ENTRY_BYTES};
 use crate::table::{self, Kind};
 use crate::{file, process, report};
@@ -212,7 +212,7 @@ fn named(fd: i32, by: Use) {
     let is_file = table::file(fd) != 0;
     match (table::kind(fd), by) {
         (Kind::Socket(index), _) => leave(fd, index),
-        (Kind::Epoll(index), _) => epoll::leave_to_kernel(index, Native::Ring),
+        (Kind::Epoll(index), _) => shared_set::leave_to_kernel(index, Native::Ring),
         (Kind::Listener(_), Use::Registered | Use::Entry(kind::ACCEPT, _)) => listen::withdraw(fd),
         _ if is_file && !is_positioned_read(by) => file::passing(fd),
         // A socket that is connected later, or an epoll set, would be watched unseen.

@@ -1,17 +1,17 @@
 //! epoll_ctl(2) on sets that hold, or come to hold, direct streams.
 
-use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 
 use heliostat_abi::code::Native;
 use heliostat_base::call;
-use heliostat_base::lock::Guard;
 use heliostat_base::sys::Errno;
 
-use super::{early, family, set_for, Set, SETS};
-use crate::event::interest::Interest;
-use crate::event::set::{Interests, SHADOW_EVENTS};
 use crate::net::socket::{self, Stage};
-use crate::net::{accept, demote, listen};
+use crate::net::watch::early;
+use crate::net::watch::enter::{enter_socket, put};
+use crate::net::watch::interest::Interest;
+use crate::net::watch::sets::{set_for, Set, SETS};
+use crate::net::{accept, demote, kernel, listen, shared_set};
 use crate::table::{self, Kind};
 use crate::thread::Critical;
 use crate::{fail, Answer};
@@ -34,11 +34,11 @@ pub fn control(
         (libc::EPOLL_CTL_ADD, Kind::Socket(index), Some(event)) => add(epoll, fd, index, event),
         (libc::EPOLL_CTL_ADD, Kind::Unknown, _) if listen::noticed(fd) => None,
         (libc::EPOLL_CTL_ADD, Kind::Unknown | Kind::Early, _) => {
-            let early = event.filter(|event| kind == Kind::Early || early::is_early(fd, event));
+            let early = event.filter(|event| kind == Kind::Early || is_early(fd, event));
             Some(add_native(epoll, fd, early, by_kernel))
         }
         (libc::EPOLL_CTL_ADD, Kind::Epoll(index), _) => {
-            super::leave_to_kernel(index, Native::Nested);
+            shared_set::leave_to_kernel(index, Native::Nested);
             None
         }
         (libc::EPOLL_CTL_MOD, Kind::Socket(_), Some(event)) => modify(epoll, fd, event),
@@ -60,6 +60,14 @@ fn is_undecided(fd: i32, index: u32) -> bool {
     }
     accept::decide(fd, index, None);
     socket.stage() == Stage::Undecided
+}
+
+/// Before EPOLL_CTL_ADD of a descriptor that nobody knows: is it one to be remembered? An
+/// exclusive entry cannot be changed in the kernel, and what is connected already stays native.
+fn is_early(fd: i32, event: &libc::epoll_event) -> bool {
+    event.events & libc::EPOLLEXCLUSIVE as u32 == 0
+        && kernel::is_tcp(fd)
+        && call::peer_address(fd).is_none()
 }
 
 /// The kernel reports it, and what is asked is remembered; what cannot be stays the kernel's.
@@ -101,18 +109,6 @@ fn add_native(
     Ok(answer)
 }
 
-/// Connection `index` is in the set, at `place`.
-pub(super) fn enter_socket(epoll: i32, set_index: u32, index: u32, place: usize) -> Answer {
-    let set = &SETS[set_index as usize];
-    socket::at(index).sets.lock().insert(set_index);
-    let answer = put(epoll, set, set.inner.lock(), place);
-    if socket::at(index).is_native() {
-        // Another thread took it off the direct path before it could see this set.
-        super::life::became_native(index);
-    }
-    answer
-}
-
 fn add(epoll: i32, fd: i32, index: u32, event: libc::epoll_event) -> Answer {
     let Some(set_index) = set_for(epoll) else {
         // Not an epoll descriptor, or one too many.
@@ -122,7 +118,7 @@ fn add(epoll: i32, fd: i32, index: u32, event: libc::epoll_event) -> Answer {
         return None;
     };
     let set = &SETS[set_index as usize];
-    family::enter(set_index, set);
+    shared_set::enter(set_index, set);
     let mut inner = set.inner.lock();
     if let Some(reason) = inner.kernel_only {
         drop(inner);
@@ -174,7 +170,7 @@ fn add_new(epoll: i32, set_index: u32, fd: i32, index: u32, event: libc::epoll_e
 fn entered(epoll: i32) -> Option<&'static Set> {
     let index = set_for(epoll)?;
     let set = &SETS[index as usize];
-    family::enter(index, set);
+    shared_set::enter(index, set);
     Some(set)
 }
 
@@ -188,21 +184,6 @@ fn modify(epoll: i32, fd: i32, event: libc::epoll_event) -> Answer {
     }
     interest.modify(event);
     put(epoll, set, inner, place)
-}
-
-/// An interest was added or changed: it is looked at from now on.
-fn put(epoll: i32, set: &Set, mut inner: Guard<'_, Interests>, place: usize) -> Answer {
-    if inner.at(place)?.is_unwatched() {
-        if let Err(errno) = inner.watch_early(epoll, place) {
-            return Some(Err(errno));
-        }
-    }
-    inner.heat(place);
-    if let Some(interest) = inner.at(place) {
-        interest.join();
-    }
-    kick_if_asleep(epoll, set, inner, place);
-    Some(Ok(0))
 }
 
 fn delete(epoll: i32, fd: i32) -> Answer {
@@ -220,20 +201,4 @@ fn delete(epoll: i32, fd: i32) -> Answer {
         inner.remove(epoll, place);
     }
     Some(Ok(0))
-}
-
-/// Another thread sleeps in the kernel and does not look at what was just put in: the interest
-/// is armed, and if it is ready already, the kernel is made to report its shadow, by asking
-/// once for "writable", which it is.
-fn kick_if_asleep(epoll: i32, set: &Set, mut inner: Guard<'_, Interests>, place: usize) {
-    if set.sleepers.load(Acquire) == 0 || inner.register(epoll, place).is_err() {
-        return;
-    }
-    let Some(interest) = inner.at(place) else { return };
-    interest.arm();
-    if interest.is_ready() {
-        let events = SHADOW_EVENTS | libc::EPOLLOUT as u32;
-        let event = libc::epoll_event { events, u64: interest.mark(place) };
-        let _ = call::epoll_ctl(epoll, libc::EPOLL_CTL_MOD, interest.fd, Some(event));
-    }
 }

@@ -9,10 +9,11 @@ use heliostat_abi::report::Counter;
 use heliostat_base::sys::Errno;
 use heliostat_base::{call, clock};
 
-use super::{family, set_for, set_of, Set, SETS};
-use crate::event::interest::Interest;
-use crate::event::set::Interests;
-use crate::net::{demote, early};
+use crate::net::watch::family;
+use crate::net::watch::interest::Interest;
+use crate::net::watch::set::Interests;
+use crate::net::watch::sets::{set_for, set_of, Set, SETS};
+use crate::net::{demote, early, shared_set};
 use crate::thread::{Critical, Interrupts};
 use crate::{fail, waiting, Answer};
 
@@ -42,7 +43,7 @@ pub fn look(
 ) -> Waited {
     let Some(index) = set_for(epoll) else { return Waited::Answer(None) };
     let set = &SETS[index as usize];
-    family::enter(index, set);
+    shared_set::enter(index, set);
     if out.is_empty() {
         return look_only(epoll, set, ends);
     }

@@ -13,11 +13,8 @@ use heliostat_base::call;
 use heliostat_base::lock::Lock;
 use heliostat_base::sys::Errno;
 
-use super::{control, family, life, set_for, SETS};
-use crate::event::interest::Interest;
-use crate::event::mark;
-use crate::event::set::SHADOW_EVENTS;
-use crate::net::{demote, kernel, socket};
+use super::mark;
+use super::sets::{self, set_for};
 use crate::table::{self, Kind};
 
 /// Sockets that are waited for at once; further ones stay native.
@@ -28,19 +25,21 @@ const EDGE: u32 = libc::EPOLLET as u32;
 static EARLY: Lock<Vec<Early>> = Lock::new(Vec::new());
 
 /// What the program asked of one socket in one set.
-struct Early {
+pub struct Early {
     fd: i32,
-    set: u32,
-    event: epoll_event,
+    /// The set.
+    pub set: u32,
+    /// What it asked for.
+    pub event: epoll_event,
     /// The kernel reports nothing of it for now.
     is_silenced: bool,
     /// A one-shot that has been told.
-    is_spent: bool,
+    pub is_spent: bool,
 }
 
 impl Early {
     /// What the kernel shall report again.
-    fn asked(&self) -> epoll_event {
+    pub fn asked(&self) -> epoll_event {
         let events = match self.is_spent {
             true => self.event.events & (EDGE | ONESHOT),
             false => self.event.events,
@@ -49,21 +48,13 @@ impl Early {
     }
 }
 
-/// Before EPOLL_CTL_ADD of a descriptor that nobody knows: is it one to be remembered? An
-/// exclusive entry cannot be changed in the kernel, and what is connected already stays native.
-pub(super) fn is_early(fd: i32, event: &epoll_event) -> bool {
-    event.events & libc::EPOLLEXCLUSIVE as u32 == 0
-        && kernel::is_tcp(fd)
-        && call::peer_address(fd).is_none()
-}
-
 /// After EPOLL_CTL_ADD; false when it cannot be remembered.
-pub(super) fn added(epoll: i32, fd: i32, event: epoll_event) -> bool {
+pub fn added(epoll: i32, fd: i32, event: epoll_event) -> bool {
     remember(epoll, fd, event) && table::set(fd, Kind::Early)
 }
 
 /// As `added`, of an accepted connection whose offer may still come.
-pub(super) fn remember(epoll: i32, fd: i32, event: epoll_event) -> bool {
+pub fn remember(epoll: i32, fd: i32, event: epoll_event) -> bool {
     let Some(set) = set_for(epoll) else { return false };
     let mut early = EARLY.lock();
     if early.len() == EARLY_MAX {
@@ -74,7 +65,7 @@ pub(super) fn remember(epoll: i32, fd: i32, event: epoll_event) -> bool {
 }
 
 /// EPOLL_CTL_MOD, which `by_kernel` makes as it is.
-pub(super) fn modify(
+pub fn modify(
     epoll: i32,
     fd: i32,
     event: epoll_event,
@@ -92,7 +83,7 @@ pub(super) fn modify(
 }
 
 /// EPOLL_CTL_DEL.
-pub(super) fn delete(
+pub fn delete(
     epoll: i32,
     fd: i32,
     by_kernel: impl FnOnce() -> Result<usize, Errno>,
@@ -113,23 +104,17 @@ pub fn forget(fd: i32) {
 }
 
 /// The set is gone.
-pub(super) fn forget_set(set: u32) {
+pub fn forget_set(set: u32) {
     EARLY.lock().retain(|entry| entry.set != set);
 }
 
-/// Before connect(2), or before an offer is claimed: the kernel's entries are silenced.
+/// The kernel reports nothing of the socket for now.
 ///
 /// # Errors
 /// The reason why the connection has to be native.
 pub fn silence(fd: i32) -> Result<(), Native> {
-    for index in sets_of(fd) {
-        family::enter(index, &SETS[index as usize]);
-        if let Some(reason) = SETS[index as usize].inner.lock().kernel_only {
-            return Err(reason);
-        }
-    }
     for entry in EARLY.lock().iter_mut().filter(|entry| entry.fd == fd) {
-        let epoll = life::descriptor_of(entry.set).ok_or(Native::PolledBefore)?;
+        let epoll = sets::descriptor_of(entry.set).ok_or(Native::PolledBefore)?;
         if entry.event.events & ONESHOT != 0 {
             let left = call::epoll_events(epoll, fd).ok_or(Native::PolledBefore)?;
             entry.is_spent = left & !(EDGE | ONESHOT) == 0;
@@ -148,46 +133,25 @@ pub fn silence(fd: i32) -> Result<(), Native> {
 pub fn restore(fd: i32) {
     for entry in EARLY.lock().iter_mut().filter(|entry| entry.fd == fd && entry.is_silenced) {
         entry.is_silenced = false;
-        if let Some(epoll) = life::descriptor_of(entry.set) {
+        if let Some(epoll) = sets::descriptor_of(entry.set) {
             let _ = call::epoll_ctl(epoll, libc::EPOLL_CTL_MOD, fd, Some(entry.asked()));
         }
     }
 }
 
-/// After the offer of connection `index` was made, or claimed: what was asked for is asked of the stream.
-pub fn become_stream(fd: i32, index: u32) {
-    loop {
-        let mut early = EARLY.lock();
-        let Some(at) = early.iter().position(|entry| entry.fd == fd) else { return };
-        let entry = early.swap_remove(at);
-        drop(early);
-        let Some(epoll) = life::descriptor_of(entry.set) else { continue };
-        let Some(stream) = socket::at(index).stream() else {
-            let _ = call::epoll_ctl(epoll, libc::EPOLL_CTL_MOD, fd, Some(entry.asked()));
-            continue;
-        };
-        let mut inner = SETS[entry.set as usize].inner.lock();
-        let interest = Interest::of_early(fd, index, stream, entry.event, entry.is_spent);
-        let Some(place) = inner.insert(interest) else {
-            drop(inner);
-            let _ = call::epoll_ctl(epoll, libc::EPOLL_CTL_MOD, fd, Some(entry.asked()));
-            demote::leave(fd, index, Native::TableFull);
-            continue;
-        };
-        if let Some(interest) = inner.at(place) {
-            let event = epoll_event { events: SHADOW_EVENTS, u64: interest.mark(place) };
-            let _ = call::epoll_ctl(epoll, libc::EPOLL_CTL_MOD, fd, Some(event));
-        }
-        drop(inner);
-        control::enter_socket(epoll, entry.set, index, place);
-    }
+/// One of the socket's entries, which is remembered no more.
+pub fn take(fd: i32) -> Option<Early> {
+    let mut early = EARLY.lock();
+    let at = early.iter().position(|entry| entry.fd == fd)?;
+    Some(early.swap_remove(at))
 }
 
-fn sets_of(fd: i32) -> Vec<u32> {
+/// The sets in which the socket is.
+pub fn sets_of(fd: i32) -> Vec<u32> {
     EARLY.lock().iter().filter(|entry| entry.fd == fd).map(|entry| entry.set).collect()
 }
 
 /// In the child of a fork.
-pub(super) fn reset_in_forked_child() {
+pub fn reset_in_forked_child() {
     EARLY.reset_in_forked_child();
 }

@@ -18,12 +18,11 @@ use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::OnceLock;
 
-use heliostat_abi::code::Native;
 use heliostat_base::call;
 use heliostat_base::mapping::SharedMapping;
 
-use super::{life, Set, SETS, SETS_MAX, USED};
-use crate::event::set::Interests;
+use super::set::Interests;
+use super::sets::{self, Set, SETS, SETS_MAX, USED};
 use crate::owner;
 
 /// Records of one family of processes: user and holders, 4 bytes each. Record 0 is nobody's.
@@ -76,7 +75,7 @@ pub fn before_fork() {
             set.family.store(allocate().unwrap_or(NO_RECORD), Release);
         }
         raise(set);
-        if let Some(epoll) = life::descriptor_of(index) {
+        if let Some(epoll) = sets::descriptor_of(index) {
             set.inner.lock().settle(epoll);
         }
     }
@@ -100,7 +99,7 @@ fn lower(set: &Set) {
 }
 
 /// This process does not hold the set any more.
-pub(super) fn leave(set: &Set) {
+pub fn leave(set: &Set) {
     lower(set);
     if let Some(user) = word(set.family.swap(0, AcqRel), 0) {
         let _ = user.compare_exchange(owner::pid() as u32, 0, AcqRel, Relaxed);
@@ -133,25 +132,23 @@ pub fn exec_failed() {
 }
 
 /// True when the set's registrations are this process's own to take out.
-pub(super) fn is_own(set: &Set) -> bool {
+pub fn is_own(set: &Set) -> bool {
     let family = set.family.load(Relaxed);
     let user = || word(family, 0).map_or(0, |user| user.load(Acquire));
     family == 0 || user() == owner::pid() as u32
 }
 
-/// Before the set is used.
+/// Before the set is used: false when another process uses it too, or nobody could tell.
 #[inline]
-pub(super) fn enter(index: u32, set: &Set) {
-    if set.family.load(Relaxed) != 0 {
-        enter_shared(index, set);
-    }
+pub fn may_use(set: &Set) -> bool {
+    set.family.load(Relaxed) == 0 || may_use_shared(set)
 }
 
 #[cold]
-fn enter_shared(index: u32, set: &Set) {
+fn may_use_shared(set: &Set) -> bool {
     let family = set.family.load(Relaxed);
     let (Some(user), Some(holders)) = (word(family, 0), word(family, HOLDERS)) else {
-        return life::leave_to_kernel(index, Native::SharedSet);
+        return false;
     };
     let own = owner::pid() as u32;
     let seen = user.load(Acquire);
@@ -161,13 +158,13 @@ fn enter_shared(index: u32, set: &Set) {
         || user.load(Acquire) == own;
     if !is_mine {
         user.store(SEVERAL, Release);
-        life::leave_to_kernel(index, Native::SharedSet);
     } else if holders.load(Acquire) <= 1 {
         leave(set); // nobody else is left
     }
+    is_mine
 }
 
 /// How long a thread may sleep that another process's use of the set would not wake.
-pub(super) fn nap_limit(set: &Set, inner: &Interests) -> Option<u64> {
+pub fn nap_limit(set: &Set, inner: &Interests) -> Option<u64> {
     (set.family.load(Relaxed) != 0 && !inner.is_empty()).then_some(NAP_NS)
 }

@@ -1,14 +1,13 @@
 //! Epoll sets when descriptors, connections and processes come and go.
 
-use std::sync::atomic::Ordering::{Relaxed, Release};
+use std::sync::atomic::Ordering::Relaxed;
 
-use heliostat_abi::code::Native;
 use heliostat_base::call;
 
-use super::{early, family, Set, SETS, SETS_MAX, USED};
-use crate::event::interest::Interest;
-use crate::event::set::Interests;
-use crate::net::{demote, socket};
+use super::set::Interests;
+use super::sets::{Set, SETS, SETS_MAX, USED};
+use super::{early, family};
+use crate::net::socket;
 use crate::table::{self, Kind};
 
 /// Connection `index` went native: from now on the kernel reports it, as the program asked for it.
@@ -62,11 +61,6 @@ fn sets_of(index: u32) -> Vec<(i32, &'static Set)> {
         .collect()
 }
 
-/// A descriptor of a set.
-pub(super) fn descriptor_of(set: u32) -> Option<i32> {
-    table::walk(0, u32::MAX).find(|(_, kind)| *kind == Kind::Epoll(set)).map(|(fd, _)| fd)
-}
-
 /// Connection `index` closes in this process. Where another one uses the set, what the kernel has
 /// of it is not ours to take out: it goes when the last descriptor of the connection does.
 pub fn forget_socket(index: u32) {
@@ -79,26 +73,6 @@ pub fn forget_socket(index: u32) {
             }
         }
     }
-}
-
-/// Only the kernel looks at the set from now on: its streams go native.
-pub fn leave_to_kernel(index: u32, reason: Native) {
-    let mut inner = SETS[index as usize % SETS_MAX].inner.lock();
-    if inner.kernel_only.is_some() {
-        return;
-    }
-    inner.kernel_only = Some(reason);
-    let direct: Vec<(i32, u32)> =
-        inner.all().map(|interest| (interest.fd, interest.socket)).collect();
-    drop(inner);
-    for (fd, socket) in direct {
-        demote::leave(fd, socket, reason);
-    }
-}
-
-/// One more descriptor refers to the set (dup).
-pub fn retain(index: u32) {
-    SETS[index as usize % SETS_MAX].inner.lock().descriptors += 1;
 }
 
 /// Before the kernel closes one of the set's descriptors.
@@ -118,30 +92,6 @@ pub fn closing(index: u32) {
         socket::at(interest.socket).sets.lock().retain(|set| *set as usize != index);
     }
     USED.lock()[index] = false;
-}
-
-/// For poll and select over an epoll descriptor: is a direct stream in it ready?
-pub fn is_ready(index: u32) -> bool {
-    SETS[index as usize % SETS_MAX].inner.lock().all().any(Interest::is_ready)
-}
-
-/// Before a poll on the set itself: what the kernel's set has of shadows tells only of news.
-pub fn calm(epoll: i32, index: u32) {
-    SETS[index as usize % SETS_MAX].inner.lock().calm(epoll);
-}
-
-/// The set's streams ring bells from now on, because a poll on the set itself sleeps.
-pub fn arm(epoll: i32, index: u32) {
-    let set = &SETS[index as usize % SETS_MAX];
-    set.sleepers.fetch_add(1, Release);
-    set.inner.lock().arm_hot(epoll);
-}
-
-/// That poll is over.
-pub fn disarm(epoll: i32, index: u32) {
-    let set = &SETS[index as usize % SETS_MAX];
-    let others_sleep = set.sleepers.fetch_sub(1, Release) > 1;
-    set.inner.lock().wake_hot(epoll, others_sleep);
 }
 
 /// In the child of a fork: frees what other threads held.

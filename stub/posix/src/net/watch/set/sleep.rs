@@ -3,7 +3,7 @@
 use heliostat_base::call;
 
 use super::{Interests, HOT_FEW};
-use crate::event::interest::Interest;
+use crate::net::watch::interest::Interest;
 use crate::net::{shadow, socket};
 
 impl Interests {
