@@ -1,6 +1,7 @@
 //! From a description to a mapping under a lease, and back.
 
 use std::os::fd::AsRawFd;
+use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 use heliostat_abi::code::Unmapped;
@@ -11,7 +12,7 @@ use heliostat_base::{call, clock, memory_limits};
 
 use super::description::{File, LeaseState};
 use super::requests::{self, Lease};
-use super::{settle, FAULTS, MAPPED, READS_FIRST};
+use super::{FAULTS, MAPPED, READS_FIRST};
 use crate::{owner, report, thread};
 
 /// Less of a file in memory than this, and the kernel's own reading ahead is better.
@@ -26,6 +27,9 @@ const DOUBLINGS_MAX: u32 = 14;
 /// read about as often as it has pages before it is mapped: a single scan stays the kernel's.
 const PAGE_BYTES: u64 = 4096;
 const PAGE_COST: u64 = 8;
+
+/// Threads of this process that are in execve(2): no offset is taken over meanwhile.
+static LEAVING: AtomicU32 = AtomicU32::new(0);
 
 /// Why a question ended without a mapping.
 enum No {
@@ -199,7 +203,25 @@ pub fn adopt(fd: i32, file: &File) -> bool {
         return false;
     }
     let _held = file.held.lock();
-    !settle::is_leaving() && file.view.holds() && !owner::is_borrowed() && file.position.0.adopt(fd)
+    LEAVING.load(SeqCst) == 0
+        && file.view.holds()
+        && !owner::is_borrowed()
+        && file.position.0.adopt(fd)
+}
+
+/// A thread is about to leave by execve(2).
+pub fn begin_leaving() {
+    LEAVING.fetch_add(1, SeqCst);
+}
+
+/// That execve(2) came back.
+pub fn end_leaving() {
+    LEAVING.fetch_sub(1, SeqCst);
+}
+
+/// In the child of a fork: its parent's threads are not here.
+pub fn forget_leaving() {
+    LEAVING.store(0, SeqCst);
 }
 
 /// True when nothing is mapped in this process.

@@ -1,10 +1,11 @@
 //! Open files coming and going: open, dup, close.
 
 use heliostat_abi::code::Unmapped;
+use heliostat_base::sync::Ordering::Relaxed;
 
 use super::word::{change_candidate, Word};
-use super::{description, is_enabled, lease};
-use crate::thread::{self, Critical};
+use super::{description, is_enabled, lease, settle, ENABLED};
+use crate::thread::Critical;
 use crate::{owner, report, table};
 
 /// Flags of open(2) that make a file none of ours.
@@ -16,7 +17,7 @@ pub fn opened(fd: i32, flags: i32) {
     if table::file(fd) != 0 {
         // It was closed where we could not see it; unless this is a child of vfork, which closes
         // descriptors of its own. What the table says is its parent's, and nothing it reads.
-        if is_borrowed() {
+        if owner::is_vfork_child() {
             return;
         }
         closing(fd);
@@ -29,7 +30,7 @@ pub fn opened(fd: i32, flags: i32) {
 /// Before the kernel closes `fd`.
 pub fn closing(fd: i32) {
     let word = Word::of(fd);
-    if word.index().is_some() && is_borrowed() {
+    if word.index().is_some() && owner::is_vfork_child() {
         return;
     }
     let Some(index) = Word(table::take_file(fd)).index() else { return };
@@ -49,9 +50,9 @@ pub fn duplicated(old: i32, new: i32, is_kept: bool) {
         return;
     }
     let _critical = Critical::enter();
-    if is_borrowed() {
+    if owner::is_vfork_child() {
         // The child of a vfork may take it over an exec, and then two processes move the offset.
-        super::settle::share(old, word);
+        settle::share(old, word);
         return;
     }
     let index = match word.index() {
@@ -68,7 +69,37 @@ pub fn duplicated(old: i32, new: i32, is_kept: bool) {
     if !table::set_file(new, Word::described(index, is_kept).0) {
         // The number is beyond our table: what it moves there we would not see.
         description::at(index).release();
-        super::settle::share(old, Word::of(old));
+        settle::share(old, Word::of(old));
+    }
+}
+
+/// Reads of `fd` follow other rules from now on (O_DIRECT, a lease of the program's own): they, and
+/// those of all descriptors that share its offset, are the kernel's for good.
+pub fn stop(fd: i32) {
+    let word = Word::of(fd);
+    if owner::is_vfork_child() {
+        return;
+    }
+    let _critical = Critical::enter();
+    settle::share(fd, word);
+    let Some(index) = word.index() else {
+        table::take_file(fd);
+        return;
+    };
+    let shares = |other: u32| Word(other).index() == Some(index);
+    let sharing = table::walk_files(0, u32::MAX).filter(|(_, other)| shares(*other));
+    sharing.for_each(|(other, _)| closing(other));
+}
+
+/// Calls on descriptors will come from where nobody sees them (io_uring): no file is ours any
+/// more, for good.
+pub fn give_up() {
+    ENABLED.store(false, Relaxed);
+    let _critical = Critical::enter();
+    for (fd, word) in table::walk_files(0, u32::MAX) {
+        settle::share(fd, Word(word));
+        report::count_unmapped(Unmapped::Call);
+        closing(fd);
     }
 }
 
@@ -93,9 +124,9 @@ pub(super) fn describe(fd: i32, descriptors: u32) -> Option<u32> {
 
 /// After fcntl(2) said whether exec(2) closes `fd`.
 pub fn kept_changed(fd: i32, is_kept: bool) {
-    if is_borrowed() {
+    if owner::is_vfork_child() {
         if is_kept {
-            super::settle::share(fd, Word::of(fd));
+            settle::share(fd, Word::of(fd));
         }
         return;
     }
@@ -103,18 +134,6 @@ pub fn kept_changed(fd: i32, is_kept: bool) {
     while seen.is_file() && !table::change_file(fd, seen.0, seen.with_kept(is_kept).0) {
         seen = Word::of(fd);
     }
-}
-
-/// True in a child of vfork. Asks the kernel only where it may be so.
-pub(super) fn is_borrowed() -> bool {
-    if !thread::may_be_child() {
-        return false;
-    }
-    let is_child = owner::is_borrowed();
-    if !is_child {
-        thread::is_no_child();
-    }
-    is_child
 }
 
 /// Counts a read by the kernel of a candidate, and a call that moves its offset if `moves`: the

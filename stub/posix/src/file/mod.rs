@@ -24,11 +24,11 @@ mod requests;
 mod settle;
 mod word;
 
-pub use life::{closing, duplicated, kept_changed, opened};
+pub use life::{closing, duplicated, give_up, kept_changed, opened, stop};
 pub use read::{at, at_many, count_early, missed, next, next_many, seek, Next, Seek};
 pub use settle::{
-    after_fork, before_exec, before_fork, before_spawn, done, exec_failed, give_up,
-    in_forked_child, needs_offset, passing, stop, Ticket,
+    after_fork, before_exec, before_fork, before_spawn, done, exec_failed, in_forked_child,
+    needs_offset, passing, Ticket,
 };
 pub use word::Word;
 

@@ -10,8 +10,8 @@ use super::position::OFFSET_MAX;
 use super::settle::{self, Ticket};
 use super::word::Word;
 use super::{lease, life, READS_FIRST};
-use crate::table;
 use crate::thread::{self, Critical};
+use crate::{owner, table};
 
 /// Reads longer than this are copied by the kernel about as fast as by us; they count little.
 const LONG_READ: usize = 32 << 10;
@@ -102,7 +102,7 @@ pub fn count_early(fd: i32, bytes: usize, moves: bool) -> Option<Ticket> {
 pub fn missed(fd: i32, bytes: usize, moves: bool, is_again: bool) -> Next {
     let weight = if bytes > LONG_READ { WEIGHTS.1 } else { WEIGHTS.0 };
     let word = Word::of(fd);
-    if life::is_borrowed() {
+    if owner::is_vfork_child() {
         return Next::Kernel(Ticket::None);
     }
     let _critical = Critical::enter();
@@ -182,7 +182,7 @@ fn seek_in_ours(fd: i32, offset: i64, whence: i32) -> Option<Result<usize, Errno
     let word = Word::of(fd);
     let file = description::at(word.index()?);
     // A child of vfork is never ready, and its descriptors may be other files.
-    if !thread::is_guarded() && (life::is_borrowed() || !thread::make_guarded()) {
+    if !thread::is_guarded() && (owner::is_vfork_child() || !thread::make_guarded()) {
         return None;
     }
     loop {

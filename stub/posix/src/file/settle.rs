@@ -12,15 +12,10 @@ use heliostat_abi::code::Unmapped;
 use heliostat_base::process::is_single_threaded;
 use heliostat_ring::offset::Entered;
 
-use super::description;
-use super::lease;
-use super::life;
 use super::word::{change_candidate, Word};
-use super::ENABLED;
+use super::{description, lease};
 use crate::thread::{self, Critical};
-use crate::{report, table};
-use std::sync::atomic::AtomicU32;
-use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use crate::{owner, report, table};
 
 /// What is to be given back by [`done`] after a call that moved the kernel's offset.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -61,7 +56,7 @@ impl Ticket {
 pub fn needs_offset(fd: i32) -> Ticket {
     let word = Word::of(fd);
     // A child of vfork has its parent's offsets, given back, and perhaps other files.
-    if !word.is_file() || life::is_borrowed() {
+    if !word.is_file() || owner::is_vfork_child() {
         return Ticket::None;
     }
     let _critical = Critical::enter();
@@ -149,7 +144,7 @@ pub fn after_fork() {
 
 /// In the child of a fork, before anything else. Allocates nothing.
 pub fn in_forked_child() {
-    LEAVING.store(0, SeqCst);
+    lease::forget_leaving();
     description::reset_in_forked_child();
     for (fd, word) in table::walk_files(0, u32::MAX) {
         match Word(word).index() {
@@ -174,20 +169,17 @@ pub fn before_spawn() {
     }
 }
 
-/// Threads of this process that are in execve(2): no offset is taken over meanwhile.
-static LEAVING: AtomicU32 = AtomicU32::new(0);
-
 /// Before execve(2): the new image knows the kernel's offsets only, and inherits the mask. True
 /// when `exec_failed` has to be called should it return: other threads read on until it does not.
 pub fn before_exec() -> bool {
     thread::end_guard();
     // What a child of vfork can keep is shared by now, and the rest may be other files than ours.
-    if life::is_borrowed() {
+    if owner::is_vfork_child() {
         return false;
     }
     let has_others = !is_single_threaded();
     if has_others {
-        LEAVING.fetch_add(1, SeqCst);
+        lease::begin_leaving();
     } else if lease::is_none_mapped() {
         return false;
     }
@@ -206,12 +198,7 @@ pub fn before_exec() -> bool {
 
 /// After an execve(2) that came back.
 pub fn exec_failed() {
-    LEAVING.fetch_sub(1, SeqCst);
-}
-
-/// Whether a thread is in execve(2).
-pub(super) fn is_leaving() -> bool {
-    LEAVING.load(SeqCst) > 0
+    lease::end_leaving();
 }
 
 /// Before a descriptor travels in a message (SCM_RIGHTS).
@@ -220,35 +207,5 @@ pub fn passing(fd: i32) {
     if word.is_file() {
         let _critical = Critical::enter();
         share(fd, word);
-    }
-}
-
-/// Reads of `fd` follow other rules from now on (O_DIRECT, a lease of the program's own): they, and
-/// those of all descriptors that share its offset, are the kernel's for good.
-pub fn stop(fd: i32) {
-    let word = Word::of(fd);
-    if life::is_borrowed() {
-        return;
-    }
-    let _critical = Critical::enter();
-    share(fd, word);
-    let Some(index) = word.index() else {
-        table::take_file(fd);
-        return;
-    };
-    let shares = |other: u32| Word(other).index() == Some(index);
-    let sharing = table::walk_files(0, u32::MAX).filter(|(_, other)| shares(*other));
-    sharing.for_each(|(other, _)| super::closing(other));
-}
-
-/// Calls on descriptors will come from where nobody sees them (io_uring): no file is ours any
-/// more, for good.
-pub fn give_up() {
-    ENABLED.store(false, Relaxed);
-    let _critical = Critical::enter();
-    for (fd, word) in table::walk_files(0, u32::MAX) {
-        share(fd, Word(word));
-        report::count_unmapped(Unmapped::Call);
-        super::closing(fd);
     }
 }
