@@ -38,7 +38,7 @@ pub(super) enum Admission {
 
 struct Guest<T> {
     handle: ConsumerHandle,
-    way: Admission,
+    admission: Admission,
     page: T,
 }
 
@@ -59,15 +59,15 @@ impl<T> Default for Guests<T> {
 }
 
 impl<T> Guests<T> {
-    /// True when no further consumer that comes this way has a seat.
-    pub(super) fn is_full(&self, way: Admission) -> bool {
-        let limit = if way == Admission::ByName { NAMED_MAX } else { CONSUMERS_MAX };
-        self.seats.iter().flatten().filter(|guest| guest.way == way).count() >= limit
+    /// True when no further consumer of this admission has a seat.
+    pub(super) fn is_full(&self, admission: Admission) -> bool {
+        let limit = if admission == Admission::ByName { NAMED_MAX } else { CONSUMERS_MAX };
+        self.seats.iter().flatten().filter(|guest| guest.admission == admission).count() >= limit
     }
 
-    /// A seat for a consumer; `None` when all of its way are taken.
-    pub(super) fn seat(&mut self, way: Admission, page: T) -> Option<ConsumerHandle> {
-        if self.is_full(way) {
+    /// A seat for a consumer; `None` when all of its admission are taken.
+    pub(super) fn seat(&mut self, admission: Admission, page: T) -> Option<ConsumerHandle> {
+        if self.is_full(admission) {
             return None;
         }
         let free = self.seats.iter().position(Option::is_none);
@@ -77,7 +77,7 @@ impl<T> Guests<T> {
         });
         self.let_in += 1;
         let handle = ConsumerHandle(self.let_in << SEAT_BITS | seat as u64);
-        self.seats[seat] = Some(Guest { handle, way, page });
+        self.seats[seat] = Some(Guest { handle, admission, page });
         Some(handle)
     }
 
@@ -89,10 +89,11 @@ impl<T> Guests<T> {
         }
     }
 
-    /// Forgets those that came `way` and are `ended`.
-    pub(super) fn dismiss_if(&mut self, way: Admission, ended: impl Fn(&T) -> bool) {
+    /// Forgets those of an admission that are `ended`.
+    pub(super) fn dismiss_if(&mut self, admission: Admission, ended: impl Fn(&T) -> bool) {
+        let has_ended = |guest: &Guest<T>| guest.admission == admission && ended(&guest.page);
         for seat in &mut self.seats {
-            if seat.as_ref().is_some_and(|guest| guest.way == way && ended(&guest.page)) {
+            if seat.as_ref().is_some_and(has_ended) {
                 *seat = None;
             }
         }

@@ -95,11 +95,12 @@ impl Drop for Membership {
 pub(super) fn join(
     name: RegionName,
     owner: u32,
-    shown: [i32; 2],
+    page_and_bell: [i32; 2],
 ) -> Result<(Membership, [OwnedFd; 2]), NamedError> {
     let epoch = session::standing().map_err(NamedError::Control)?.epoch;
     let request = Request::AttachRegion { name: name.clone(), owner };
-    let (reply, fds) = session::ask_in(epoch, &request, &shown).map_err(NamedError::Control)?;
+    let (reply, fds) =
+        session::ask_in(epoch, &request, &page_and_bell).map_err(NamedError::Control)?;
     let Reply::Region { region, consumer, generation } = reply else { return Err(refused(&reply)) };
     let membership = Membership { region, consumer, epoch, name, owner, generation };
     let fds = <[OwnedFd; 2]>::try_from(fds);

@@ -68,15 +68,15 @@ pub struct Part {
     pub is_private: bool,
 }
 
-/// What all regions of one program share.
-struct Shared {
+/// The program, which all its regions share.
+struct Target {
     tracee: Tracee,
     tracker: Option<WriteTracker>,
     /// What is mapped and readable, in order, as it was when it was last asked.
     mapped: Mutex<Vec<Part>>,
 }
 
-impl Shared {
+impl Target {
     fn mapped(&self) -> std::sync::MutexGuard<'_, Vec<Part>> {
         self.mapped.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -92,7 +92,7 @@ impl Shared {
 
 /// A program whose memory is published from outside.
 pub struct Outside {
-    shared: Arc<Shared>,
+    target: Arc<Target>,
     untracked: Option<TraceError>,
 }
 
@@ -114,8 +114,8 @@ impl Outside {
             Ok(tracker) => (Some(tracker), None),
             Err(why) => (None, why),
         };
-        let shared = Shared { tracee, tracker, mapped: Mutex::new(Vec::new()) };
-        let it = Self { shared: Arc::new(shared), untracked };
+        let target = Target { tracee, tracker, mapped: Mutex::new(Vec::new()) };
+        let it = Self { target: Arc::new(target), untracked };
         it.look()?;
         Ok(it)
     }
@@ -127,12 +127,12 @@ impl Outside {
 
     /// False once it has ended, or runs another program.
     pub fn is_there(&self) -> bool {
-        self.shared.tracee.is_there()
+        self.target.tracee.is_there()
     }
 
     /// What is mapped in it now.
     pub fn mappings(&self) -> Result<Vec<Mapping>, OutsideError> {
-        Ok(self.shared.tracee.mappings()?)
+        Ok(self.target.tracee.mappings()?)
     }
 
     /// A region of the `len` bytes at `start`, which need not be mapped now, nor all of them ever.
@@ -149,11 +149,11 @@ impl Outside {
         }
         let first = start % PAGE_BYTES;
         let span = first..first + len;
-        let engine: Box<dyn Engine> = match self.shared.tracker {
-            Some(_) => Box::new(Watched::new(self.shared.clone(), start - first, span)),
+        let engine: Box<dyn Engine> = match self.target.tracker {
+            Some(_) => Box::new(Watched::new(self.target.clone(), start - first, span)),
             None => Box::new(Whole::new(span)),
         };
-        let memory = Box::new(Reader::new(self.shared.clone(), start, len));
+        let memory = Box::new(Reader::new(self.target.clone(), start, len));
         Region::with_engine(memory, settings, engine).map_err(OutsideError::Region)
     }
 
@@ -168,13 +168,13 @@ impl Outside {
         let ahead_bytes = self.copy_ahead(&mut turns)?;
         let (mut stopped_ns, mut threads) = (0, 0);
         if turns.iter().any(|turn| turn.place.is_ok()) {
-            let stopped = self.shared.tracee.stop()?;
+            let stopped = self.target.tracee.stop()?;
             threads = stopped.threads();
             let looked = self.look();
             if looked.is_ok() {
                 turns.iter_mut().for_each(Turn::begin);
             }
-            let is_there = self.shared.tracee.is_there();
+            let is_there = self.target.tracee.is_there();
             stopped_ns = stopped.resume();
             looked?;
             if !is_there {
@@ -189,7 +189,7 @@ impl Outside {
     fn copy_ahead(&self, turns: &mut [Turn<'_>]) -> Result<usize, OutsideError> {
         let (mut ahead, mut last) = (0, usize::MAX);
         for _ in 0..ROUNDS {
-            if self.shared.tracker.is_none() || last < WORTH_BYTES {
+            if self.target.tracker.is_none() || last < WORTH_BYTES {
                 break;
             }
             self.look()?;
@@ -205,13 +205,13 @@ impl Outside {
 
     /// Looks at what is mapped.
     fn look(&self) -> Result<(), OutsideError> {
-        let found = self.shared.tracee.mappings()?;
+        let found = self.target.tracee.mappings()?;
         if found.is_empty() {
             return Err(TraceError::Gone.into());
         }
         let readable = found.into_iter().filter(|it| it.is_readable);
         let part = |it: Mapping| Part { pages: it.pages, is_private: !it.is_shared };
-        *self.shared.mapped() = readable.map(part).collect();
+        *self.target.mapped() = readable.map(part).collect();
         Ok(())
     }
 }

@@ -9,13 +9,13 @@ use std::sync::Arc;
 
 use heliostat_backend_pages::track::{Pages, TrackError, WriteTracker};
 
-use super::pieces::{shared, without};
-use super::Shared;
+use super::pieces::{overlap, without};
+use super::Target;
 use crate::engine::{Engine, Note};
 
 /// Watches what is mapped privately of a range of another program's memory.
 pub(super) struct Watched {
-    shared: Arc<Shared>,
+    target: Arc<Target>,
     /// Address of the page in which the region begins.
     base: usize,
     span: Range<usize>,
@@ -30,19 +30,19 @@ pub(super) struct Watched {
 
 impl Watched {
     /// For a region at `span` behind the page boundary `base`. Nothing is watched yet.
-    pub(super) fn new(shared: Arc<Shared>, base: usize, span: Range<usize>) -> Self {
+    pub(super) fn new(target: Arc<Target>, base: usize, span: Range<usize>) -> Self {
         let (watched, readable, declared) = (Vec::new(), Vec::new(), Vec::new());
-        Self { shared, base, span, watched, readable, is_doubtful: false, declared }
+        Self { target, base, span, watched, readable, is_doubtful: false, declared }
     }
 
     /// What is mapped of the region now: all of it, and what of it can be watched.
     fn mapped(&self) -> (Vec<Pages>, Vec<Pages>) {
         let end = self.base + self.span.end.next_multiple_of(super::PAGE_BYTES);
         let region = std::slice::from_ref(&(self.base..end)).to_vec();
-        let mapped = self.shared.mapped();
+        let mapped = self.target.mapped();
         let pages = |is_wanted: fn(&super::Part) -> bool| -> Vec<Pages> {
             let wanted = mapped.iter().filter(|part| is_wanted(part));
-            shared(&wanted.map(|part| part.pages.clone()).collect::<Vec<_>>(), &region)
+            overlap(&wanted.map(|part| part.pages.clone()).collect::<Vec<_>>(), &region)
         };
         (pages(|_| true), pages(|part| part.is_private))
     }
@@ -54,7 +54,7 @@ impl Watched {
         // What is gone reads as zeros, which is another content than before.
         without(&self.readable, &readable).iter().for_each(&mut note);
         let (mut watched, mut runs) = (Vec::new(), Vec::new());
-        for known in shared(&private, &self.watched) {
+        for known in overlap(&private, &self.watched) {
             match tracker.take(known.clone(), &mut runs) {
                 Ok(()) => watched.push(known),
                 Err(TrackError::Lost { .. }) => {}
@@ -64,7 +64,7 @@ impl Watched {
         runs.iter().for_each(&mut note);
         for fresh in without(&readable, &watched) {
             note(&fresh);
-            for part in shared(std::slice::from_ref(&fresh), &private) {
+            for part in overlap(std::slice::from_ref(&fresh), &private) {
                 // What cannot be watched (another watches it, or it went meanwhile) counts as
                 // written every time.
                 if tracker.watch(part.clone()).is_ok() {
@@ -96,8 +96,8 @@ impl Engine for Watched {
         }
         // Set for the time of asking: what was taken before an error is not told again.
         self.is_doubtful = true;
-        let shared = self.shared.clone();
-        match &shared.tracker {
+        let target = self.target.clone();
+        match &target.tracker {
             Some(tracker) => self.ask(tracker, note)?,
             None => note(self.span.clone()),
         }

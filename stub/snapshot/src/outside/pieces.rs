@@ -3,7 +3,7 @@
 use heliostat_backend_pages::track::Pages;
 
 /// What lies in both lists, each ordered and without overlaps.
-pub(super) fn shared(one: &[Pages], other: &[Pages]) -> Vec<Pages> {
+pub(super) fn overlap(one: &[Pages], other: &[Pages]) -> Vec<Pages> {
     let (mut found, mut at) = (Vec::new(), 0);
     for range in one {
         while other.get(at).is_some_and(|it| it.end <= range.start) {
@@ -20,7 +20,7 @@ pub(super) fn without(one: &[Pages], other: &[Pages]) -> Vec<Pages> {
     let mut found = Vec::new();
     for range in one {
         let mut start = range.start;
-        for hole in shared(std::slice::from_ref(range), other) {
+        for hole in overlap(std::slice::from_ref(range), other) {
             found.push(start..hole.start);
             start = hole.end;
         }
@@ -37,10 +37,10 @@ mod tests {
     #[test]
     fn lists_are_cut_and_subtracted_page_by_page() {
         let (one, other) = ([0..10, 20..30, 30..40], [5..25, 28..29, 33..50]);
-        assert_eq!(shared(&one, &other), [5..10, 20..25, 28..29, 33..40]);
+        assert_eq!(overlap(&one, &other), [5..10, 20..25, 28..29, 33..40]);
         assert_eq!(without(&one, &other), [0..5, 25..28, 29..30, 30..33]);
         assert_eq!(without(&other, &one), [10..20, 40..50]);
-        assert_eq!((shared(&one, &[]), without(&[], &one)), (vec![], vec![]));
+        assert_eq!((overlap(&one, &[]), without(&[], &one)), (vec![], vec![]));
         assert_eq!(without(&one, &one), []);
     }
 }

@@ -6,22 +6,22 @@ use heliostat_backend_pages::tracee::Copied;
 use heliostat_backend_pages::track::Pages;
 use heliostat_base::mapping::{OutOfRange, SharedMapping};
 
-use super::pieces::{shared, without};
-use super::Shared;
+use super::pieces::{overlap, without};
+use super::Target;
 use crate::ledger::PAGE_BYTES;
 use crate::source::{Source, SourceError};
 
 /// Reads a range of another program's memory.
 pub(super) struct Reader {
-    shared: Arc<Shared>,
+    target: Arc<Target>,
     start: usize,
     len: usize,
 }
 
 impl Reader {
     /// For the `len` bytes at `start`.
-    pub(super) fn new(shared: Arc<Shared>, start: usize, len: usize) -> Self {
-        Self { shared, start, len }
+    pub(super) fn new(target: Arc<Target>, start: usize, len: usize) -> Self {
+        Self { target, start, len }
     }
 
     /// Copies a range that was mapped when it was looked at; pages that are not there after all
@@ -30,7 +30,7 @@ impl Reader {
         let mut next = range.start;
         while next < range.end {
             let into = at + next - range.start;
-            match self.shared.tracee.copy_to(next, pool, into, range.end - next)? {
+            match self.target.tracee.copy_to(next, pool, into, range.end - next)? {
                 Copied::All => return Ok(()),
                 Copied::Gone => return Err(SourceError::Gone),
                 Copied::Until(done) => {
@@ -64,12 +64,12 @@ impl Source for Reader {
         OutOfRange::check(offset, len, self.len)?;
         let from = self.start + offset;
         let all = from..from + len;
-        let mapped = self.shared.mapped_in(&all);
+        let mapped = self.target.mapped_in(&all);
         let all = std::slice::from_ref(&all);
         for hole in without(all, &mapped) {
             pool.zero(at + hole.start - from, hole.len())?;
         }
-        for piece in shared(all, &mapped) {
+        for piece in overlap(all, &mapped) {
             let into = at + piece.start - from;
             self.read(piece, pool, into)?;
         }
