@@ -9,7 +9,7 @@ use heliostat_base::call;
 
 use super::channel::Side;
 use super::early::proof::{self, Proof};
-use super::socket::{self, Socket, Stage, Stream};
+use super::socket::{self, Connection, Socket, Stage, Stream};
 use super::{accept, demote, early, shadow, switch, watch};
 use crate::report;
 use crate::thread::Critical;
@@ -25,7 +25,7 @@ pub fn closing(fd: i32, index: u32) {
     watch::life::forget_socket(index);
     accept::decide(fd, index, Some(DoneEarly));
     if let Some(stream) = socket.stream() {
-        end(fd, index, socket, &stream);
+        end(Connection::new(fd, index, &stream));
     }
     give_back_left(socket);
     socket::free(index);
@@ -43,7 +43,8 @@ pub fn executing(index: u32) {
     give_back_left(socket::at(index));
 }
 
-fn end(fd: i32, index: u32, socket: &Socket, stream: &Stream) {
+fn end(connection: Connection<'_>) {
+    let Connection { fd, index, socket, stream } = connection;
     if socket.holder_given.swap(false, Relaxed) {
         stream.slot.share(stream.side); // that exec failed, and we are still here
     }

@@ -19,7 +19,7 @@ use heliostat_base::{call, packet, process, twin};
 use heliostat_client::session;
 
 use super::early::{self, Taken};
-use super::socket::{self, Socket, Stream};
+use super::socket::{self, Connection, Socket, Stream};
 use super::{end, shadow, watch};
 use crate::thread::{self, Critical};
 use crate::{owner, report};
@@ -30,7 +30,8 @@ const LOOK_MS: i32 = 1000;
 
 /// Puts a relay in place; false when the kernel refuses. The outgoing lane has been switched, and the
 /// wish retracted, unless the peer says that it fulfils it: then the relay waits until it has.
-pub fn start(fd: i32, index: u32, socket: &Socket, stream: &Stream) -> bool {
+pub fn start(connection: Connection<'_>) -> bool {
+    let Connection { fd, index, socket, stream } = connection;
     stand_in(fd, index, |far| {
         Relay::new(fd, socket, stream, far).carry();
         socket.give_slot_back(stream);

@@ -4,7 +4,9 @@
 //! halves by one lock each: one thread may read while another writes. Two descriptors of one
 //! connection (dup) share a place.
 
+mod connection;
 mod halves;
+mod holders;
 mod places;
 mod stage;
 
@@ -12,8 +14,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64};
 
-use heliostat_abi::channel::direction::TAKEN_BACK;
-use heliostat_abi::channel::{slot, SlotState};
+use heliostat_abi::channel::slot;
 use heliostat_abi::code::Native;
 use heliostat_abi::report::Path;
 use heliostat_base::lock::Lock;
@@ -22,6 +23,7 @@ use heliostat_ring::stream::Lane;
 use super::channel::{Secret, Side, Slot};
 use crate::waiting::HabitCell;
 
+pub use connection::*;
 pub use halves::*;
 pub use places::*;
 pub use stage::*;
@@ -275,35 +277,6 @@ impl Socket {
         &self.habits[usize::from(for_room)]
     }
 
-    /// This process holds the connection's end no more; true when it was the last.
-    pub fn let_go(&self, stream: &Stream) -> bool {
-        let has_claimed = stream.side == Side::Server && !self.inherited.load(Relaxed);
-        stream.slot.let_go(stream.side, has_claimed)
-    }
-
-    /// This process touches the slot of a connection that has become the kernel's no more.
-    pub fn give_slot_back(&self, stream: &Stream) {
-        if self.let_go(stream) {
-            stream.slot.be_done(stream.side);
-        }
-    }
-
-    /// This process of the acceptor uses a slot no more that its client has left.
-    pub fn let_go_of_left(&self, stream: &Stream) {
-        if stream.slot.state() == SlotState::Left && self.let_go(stream) {
-            stream.slot.leave(Side::Server);
-        }
-    }
-
-    /// Another process that holds this end has stopped reading: what is in the ring comes again, on
-    /// the shadow. Under the lock that both take for reading.
-    #[inline]
-    pub fn is_frozen_by_other(&self, stream: &Stream) -> bool {
-        self.shared.load(Relaxed)
-            && !self.stage().is_kernels()
-            && (stream.incoming.is_reader_leaving() || stream.incoming.flags() & TAKEN_BACK != 0)
-    }
-
     /// True when neither half is direct.
     pub fn is_native(&self) -> bool {
         self.reason.load(Acquire) != 0
@@ -334,16 +307,6 @@ impl Socket {
     /// Notes why it is native from now on.
     pub fn set_native(&self, reason: Native) {
         self.reason.store(reason as u32, Release);
-    }
-
-    /// One more descriptor of this process refers to it.
-    pub fn retain(&self) {
-        self.descriptors.fetch_add(1, AcqRel);
-    }
-
-    /// One descriptor less; true when it was the last.
-    pub fn release(&self) -> bool {
-        self.descriptors.fetch_sub(1, AcqRel) == 1
     }
 
     fn begin(&self) {

@@ -27,7 +27,7 @@ use super::channel::Side;
 use super::early;
 use super::early::proof::{self, Proof};
 use super::side_lock::{self, Half};
-use super::socket::{self, Socket, Stage, Stream};
+use super::socket::{self, Connection, Socket, Stage, Stream};
 use super::{report_line, shadow, watch};
 use crate::report;
 use crate::thread::Critical;
@@ -64,17 +64,16 @@ fn leave_as(fd: i32, index: u32, reason: Native, is_complete: bool) {
     let socket = socket::at(index);
     let _alone = socket.leaving.lock();
     let Some(stream) = socket.stream() else { return finish(fd, index, reason) };
-    if withdraw_locked(fd, index, socket, &stream, reason)
-        || resolve_locked(fd, index, socket, &stream, reason)
-    {
+    let connection = Connection::new(fd, index, &stream);
+    if withdraw_locked(connection, reason) || resolve_locked(connection, reason) {
         return;
     }
     if is_complete {
-        return complete::leave(fd, index, socket, &stream, reason);
+        return complete::leave(connection, reason);
     }
-    switch_outgoing(fd, socket, &stream, Bell::Always);
+    switch_outgoing(connection, Bell::Always);
     if stream.incoming.flags() & SWITCHED != 0 {
-        finish_incoming(fd, index, socket, &stream, reason);
+        finish_incoming(connection, reason);
     }
 }
 
@@ -87,7 +86,8 @@ pub fn resolve(fd: i32, index: u32, reason: Native) -> bool {
     }
     let _critical = Critical::enter();
     let _alone = socket.leaving.lock();
-    socket.stream().is_some_and(|stream| resolve_locked(fd, index, socket, &stream, reason))
+    let stream = socket.stream();
+    stream.is_some_and(|stream| resolve_locked(Connection::new(fd, index, &stream), reason))
 }
 
 /// Takes an offer back that nobody claimed: the connection is the kernel's, as it was all along.
@@ -99,7 +99,8 @@ pub fn withdraw(fd: i32, index: u32, reason: Native) -> bool {
     }
     let _critical = Critical::enter();
     let _alone = socket.leaving.lock();
-    socket.stream().is_some_and(|stream| withdraw_locked(fd, index, socket, &stream, reason))
+    let stream = socket.stream();
+    stream.is_some_and(|stream| withdraw_locked(Connection::new(fd, index, &stream), reason))
 }
 
 /// Before a connect(2) that dissolves the connection: the peer sees the reset that the kernel sends,
@@ -110,14 +111,14 @@ pub fn dissolve(fd: i32, index: u32) {
     let socket = socket::at(index);
     let _alone = socket.leaving.lock();
     let Some(stream) = socket.stream() else { return };
-    if !withdraw_locked(fd, index, socket, &stream, Native::Call)
-        && !resolve_locked(fd, index, socket, &stream, Native::Call)
-    {
-        complete::reset(fd, index, socket, &stream, Native::Call);
+    let connection = Connection::new(fd, index, &stream);
+    if !withdraw_locked(connection, Native::Call) && !resolve_locked(connection, Native::Call) {
+        complete::reset(connection, Native::Call);
     }
 }
 
-fn withdraw_locked(fd: i32, index: u32, socket: &Socket, stream: &Stream, reason: Native) -> bool {
+fn withdraw_locked(connection: Connection<'_>, reason: Native) -> bool {
+    let Connection { socket, stream, .. } = connection;
     // No writer begins the ring meanwhile.
     let sender = socket.sender.lock();
     if socket.stage() != Stage::Offered {
@@ -126,7 +127,7 @@ fn withdraw_locked(fd: i32, index: u32, socket: &Socket, stream: &Stream, reason
     let is_ours = stream.slot.withdraw() || stream.slot.retreat();
     socket.set_stage(Stage::Settled);
     drop(sender);
-    become_native(fd, index, socket, reason);
+    become_native(connection, reason);
     if is_ours {
         stream.slot.clone().abandon();
     } // otherwise the state is nonsense, and the slot is not used again
@@ -134,15 +135,17 @@ fn withdraw_locked(fd: i32, index: u32, socket: &Socket, stream: &Stream, reason
 }
 
 /// See `resolve`.
-fn resolve_locked(fd: i32, index: u32, socket: &Socket, stream: &Stream, reason: Native) -> bool {
-    let Some(reason) = reason_for_native(fd, socket, stream, reason) else { return false };
-    become_native(fd, index, socket, reason);
+fn resolve_locked(connection: Connection<'_>, reason: Native) -> bool {
+    let Connection { socket, stream, .. } = connection;
+    let Some(reason) = reason_for_native(connection, reason) else { return false };
+    become_native(connection, reason);
     socket.let_go_of_left(stream);
     true
 }
 
 /// Why an accepted connection is native now, if it is.
-fn reason_for_native(fd: i32, socket: &Socket, stream: &Stream, reason: Native) -> Option<Native> {
+fn reason_for_native(connection: Connection<'_>, reason: Native) -> Option<Native> {
+    let Connection { fd, socket, stream, .. } = connection;
     let _receiver = socket.receiver.lock();
     if socket.stage() != Stage::Accepted {
         return None;
@@ -162,7 +165,8 @@ fn reason_for_native(fd: i32, socket: &Socket, stream: &Stream, reason: Native) 
 }
 
 /// All is the kernel's from here on, and nothing lies anywhere else.
-fn become_native(fd: i32, index: u32, socket: &Socket, reason: Native) {
+fn become_native(connection: Connection<'_>, reason: Native) {
+    let Connection { fd, index, socket, .. } = connection;
     socket.receiver.lock().stream = None;
     let mut sender = socket.sender.lock();
     sender.stream = None;
@@ -186,7 +190,8 @@ enum Bell {
 /// Switches what goes out; takes unread bytes back when the reader asked for it. One bell is
 /// counted before the switch and rung after it, so that the peer looks once more, and knows that
 /// this byte is not payload.
-fn switch_outgoing(fd: i32, socket: &Socket, stream: &Stream, bell: Bell) {
+fn switch_outgoing(connection: Connection<'_>, bell: Bell) {
+    let Connection { fd, socket, stream, .. } = connection;
     let mut sender = socket.sender.lock();
     if sender.stream.take().is_none() {
         return;
@@ -286,7 +291,8 @@ pub fn can_follow(fd: i32, socket: &Socket, stream: &Stream) -> bool {
 
 /// The incoming lane after its switch: what is left in the ring must have been read or taken
 /// back; then the bells go, and the shadow's next byte is payload.
-fn finish_incoming(fd: i32, index: u32, socket: &Socket, stream: &Stream, reason: Native) {
+fn finish_incoming(connection: Connection<'_>, reason: Native) {
+    let Connection { fd, index, socket, stream } = connection;
     if socket.reads_shadow() {
         match (stream.side, stream.slot.state()) {
             // It was never begun: all of it lies on the shadow, and no bell among it.
@@ -307,7 +313,7 @@ fn finish_incoming(fd: i32, index: u32, socket: &Socket, stream: &Stream, reason
     shadow::drain(fd, socket, &stream.incoming);
     let missing = stream.incoming.bells_pending();
     if missing > shadow::BELLS_MAX {
-        return complete::reset(fd, index, socket, stream, Native::Corrupt);
+        return complete::reset(connection, Native::Corrupt);
     }
     if missing != 0 && !socket.shadow_ended.load(Relaxed) {
         // It would come in the middle of payload. Its peer may be stopped in front of ringing it, or

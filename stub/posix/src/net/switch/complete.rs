@@ -24,7 +24,7 @@ use super::{finish, switch_outgoing, Bell};
 use crate::net::early;
 use crate::net::patience::Account;
 use crate::net::side_lock::{self, Half};
-use crate::net::socket::{Socket, Stage, Stream};
+use crate::net::socket::{Connection, Socket, Stage, Stream};
 use crate::net::{end, relay, shadow};
 
 /// Between two looks at a peer that has been woken.
@@ -32,17 +32,18 @@ const LOOK_PAUSE_NS: u64 = 100_000;
 
 /// Both directions are on the shadow, or on another connection in its place, when this returns. The
 /// caller holds the lock of leaving.
-pub fn leave(fd: i32, index: u32, socket: &Socket, stream: &Stream, reason: Native) {
+pub fn leave(connection: Connection<'_>, reason: Native) {
+    let Connection { socket, stream, .. } = connection;
     freeze(socket, stream);
-    switch_outgoing(fd, socket, stream, Bell::ForSleepers);
+    switch_outgoing(connection, Bell::ForSleepers);
     // A peer that was rung for needs its core; one that is awake looks soon, or not at all.
     let wait_ns = match stream.outgoing.bells_pending() {
         0 => DEMOTE_AWAKE_WAIT_NS,
         _ => DEMOTE_WAIT_NS,
     };
-    match await_through(fd, socket, stream, Wait::AtMost(wait_ns)) {
-        true => settle(fd, index, socket, reason),
-        false => leave_alone(fd, index, socket, stream, reason),
+    match await_through(connection, Wait::AtMost(wait_ns)) {
+        true => settle(connection, reason),
+        false => leave_alone(connection, reason),
     }
 }
 
@@ -74,7 +75,8 @@ fn freeze(socket: &Socket, stream: &Stream) {
 }
 
 /// Waits until this end is through with the ring, or the peer is gone, or the time is over.
-fn await_through(fd: i32, socket: &Socket, stream: &Stream, wait: Wait) -> bool {
+fn await_through(connection: Connection<'_>, wait: Wait) -> bool {
+    let Connection { fd, socket, stream, .. } = connection;
     let account = Account::of_peer(stream);
     let wait_ns = match wait {
         Wait::AtMost(_) if !account.allows_wait() => 0,
@@ -131,7 +133,8 @@ fn has_left(socket: &Socket, stream: &Stream) -> bool {
 }
 
 /// All is the kernel's.
-fn settle(fd: i32, index: u32, socket: &Socket, reason: Native) {
+fn settle(connection: Connection<'_>, reason: Native) {
+    let Connection { fd, index, socket, .. } = connection;
     socket.receiver.lock().leave();
     socket.set_stage(Stage::Settled);
     finish(fd, index, reason);
@@ -139,44 +142,47 @@ fn settle(fd: i32, index: u32, socket: &Socket, reason: Native) {
 
 /// The peer does not help. If it has left, a fresh connection that holds what it sent, and then
 /// ends, takes the descriptor's place; if it only does not answer, a relay does.
-fn leave_alone(fd: i32, index: u32, socket: &Socket, stream: &Stream, reason: Native) {
+fn leave_alone(connection: Connection<'_>, reason: Native) {
+    let Connection { socket, stream, .. } = connection;
     let is_done = match has_left(socket, stream) {
-        true => stand_in_for_gone(fd, index, socket, stream),
+        true => stand_in_for_gone(connection),
         false => {
             let has_come_round = !stream.incoming.retract_want();
             let again = || Wait::AtMost(DEMOTE_AWAKE_WAIT_NS);
-            (has_come_round && await_through(fd, socket, stream, again()))
-                || put_relay(fd, index, socket, stream)
-                || await_through(fd, socket, stream, Wait::ToTheLast(DEMOTE_DEADLINE_NS))
+            (has_come_round && await_through(connection, again()))
+                || put_relay(connection)
+                || await_through(connection, Wait::ToTheLast(DEMOTE_DEADLINE_NS))
         }
     };
     match is_done {
-        true => settle(fd, index, socket, reason),
-        false => reset(fd, index, socket, stream, Native::Corrupt),
+        true => settle(connection, reason),
+        false => reset(connection, Native::Corrupt),
     }
 }
 
 /// The slot is the relay's from then on, until it ends.
-fn put_relay(fd: i32, index: u32, socket: &Socket, stream: &Stream) -> bool {
-    let is_put = relay::start(fd, index, socket, stream);
+fn put_relay(connection: Connection<'_>) -> bool {
+    let is_put = relay::start(connection);
     if is_put {
-        socket.receiver.lock().stream = None;
+        connection.socket.receiver.lock().stream = None;
     }
     is_put
 }
 
-fn stand_in_for_gone(fd: i32, index: u32, socket: &Socket, stream: &Stream) -> bool {
-    if ends_alike(fd, socket, stream) {
+fn stand_in_for_gone(connection: Connection<'_>) -> bool {
+    let Connection { fd, index, socket, stream } = connection;
+    if ends_alike(connection) {
         return true;
     }
-    let Some(bytes) = remains(fd, socket, stream) else { return false };
+    let Some(bytes) = remains(connection) else { return false };
     end::settle(socket, stream);
     let is_reset = !end::is_in_order(socket, stream.incoming.flags());
     relay::start_remains(fd, index, &bytes, is_reset)
 }
 
 /// True when the shadow ends as the stream does, with nothing in front of that end.
-fn ends_alike(fd: i32, socket: &Socket, stream: &Stream) -> bool {
+fn ends_alike(connection: Connection<'_>) -> bool {
+    let Connection { fd, socket, stream, .. } = connection;
     shadow::probe(fd, socket);
     let has_ended = socket.shadow_ended.load(Acquire);
     if !has_ended || socket.reads_shadow() || socket.shadow_error.load(Acquire) != 0 {
@@ -190,7 +196,8 @@ fn ends_alike(fd: i32, socket: &Socket, stream: &Stream) -> bool {
 }
 
 /// All that a peer that is gone has left unread.
-fn remains(fd: i32, socket: &Socket, stream: &Stream) -> Option<Vec<u8>> {
+fn remains(connection: Connection<'_>) -> Option<Vec<u8>> {
+    let Connection { fd, socket, stream, .. } = connection;
     let mut bytes = early::remains(fd, socket, stream)?;
     stream.incoming.release_held();
     let first = bytes.len();
@@ -200,7 +207,8 @@ fn remains(fd: i32, socket: &Socket, stream: &Stream) -> Option<Vec<u8>> {
 }
 
 /// Gives the connection up: both ends see an error, not a clean end of a cut stream.
-pub fn reset(fd: i32, index: u32, socket: &Socket, stream: &Stream, reason: Native) {
+pub fn reset(connection: Connection<'_>, reason: Native) {
+    let Connection { fd, index, socket, stream } = connection;
     stream.outgoing.raise(RESET);
     socket.receiver.lock().leave();
     socket.sender.lock().stream = None;

@@ -1,0 +1,49 @@
+//! Who holds a connection's end: descriptors of this process, and processes that a fork has made.
+
+use heliostat_abi::channel::direction::TAKEN_BACK;
+use heliostat_abi::channel::SlotState;
+use heliostat_base::sync::Ordering::{AcqRel, Relaxed};
+
+use super::{Socket, Stream};
+use crate::net::channel::Side;
+
+impl Socket {
+    /// One more descriptor of this process refers to it.
+    pub fn retain(&self) {
+        self.descriptors.fetch_add(1, AcqRel);
+    }
+
+    /// One descriptor less; true when it was the last.
+    pub fn release(&self) -> bool {
+        self.descriptors.fetch_sub(1, AcqRel) == 1
+    }
+
+    /// This process holds the connection's end no more; true when it was the last.
+    pub fn let_go(&self, stream: &Stream) -> bool {
+        let has_claimed = stream.side == Side::Server && !self.inherited.load(Relaxed);
+        stream.slot.let_go(stream.side, has_claimed)
+    }
+
+    /// This process touches the slot of a connection that has become the kernel's no more.
+    pub fn give_slot_back(&self, stream: &Stream) {
+        if self.let_go(stream) {
+            stream.slot.be_done(stream.side);
+        }
+    }
+
+    /// This process of the acceptor uses a slot no more that its client has left.
+    pub fn let_go_of_left(&self, stream: &Stream) {
+        if stream.slot.state() == SlotState::Left && self.let_go(stream) {
+            stream.slot.leave(Side::Server);
+        }
+    }
+
+    /// Another process that holds this end has stopped reading: what is in the ring comes again, on
+    /// the shadow. Under the lock that both take for reading.
+    #[inline]
+    pub fn is_frozen_by_other(&self, stream: &Stream) -> bool {
+        self.shared.load(Relaxed)
+            && !self.stage().is_kernels()
+            && (stream.incoming.is_reader_leaving() || stream.incoming.flags() & TAKEN_BACK != 0)
+    }
+}
