@@ -3,6 +3,8 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
+use crate::wire::{Reader, WireError, Writer};
+
 /// An object that outlives a restart of its owner: a table index and the index's generation.
 /// Ordered by index, so that services that walk a set of them give equal effects for equal inputs.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash, Default)]
@@ -11,6 +13,29 @@ pub struct ObjectId {
     pub index: u32,
     /// How often that place was given out; a stale id never matches again.
     pub generation: u32,
+}
+
+impl ObjectId {
+    pub(crate) fn encode(self, w: &mut Writer<'_>) {
+        w.u32(self.index).u32(self.generation);
+    }
+
+    pub(crate) fn decode(r: &mut Reader<'_>) -> Self {
+        Self { index: r.u32(), generation: r.u32() }
+    }
+
+    /// An object whose word a stub will look up in the node page: there is none beyond its table.
+    pub(crate) fn decode_listed(
+        r: &mut Reader<'_>,
+        name: &'static str,
+        limit: usize,
+    ) -> Result<Self, WireError> {
+        let id = Self::decode(r);
+        if id.index as usize >= limit {
+            return Err(WireError::Field { name, found: u64::from(id.index) });
+        }
+        Ok(id)
+    }
 }
 
 impl fmt::Display for ObjectId {
@@ -55,6 +80,19 @@ impl NetAddress {
             _ => return None,
         };
         Some(Self { ip, port })
+    }
+
+    pub(crate) fn encode(self, w: &mut Writer<'_>) {
+        let (family, bytes) = self.to_parts();
+        w.u8(family).u8(0).u16(self.port).put(&bytes);
+    }
+
+    pub(crate) fn decode(r: &mut Reader<'_>) -> Result<Self, WireError> {
+        let family = r.u8();
+        r.u8();
+        let port = r.u16();
+        let unknown = WireError::Field { name: "family", found: u64::from(family) };
+        Self::from_parts(family, r.take(), port).ok_or(unknown)
     }
 
     /// True for 127.0.0.0/8 and ::1, which never leave the node.

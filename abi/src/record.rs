@@ -25,10 +25,9 @@ use crate::wire::{Reader, WireError, Writer};
 
 pub use own::{Own, OwnReply, OwnRequest, FIRST_OWN, REPLY_BODY_BYTES, REQUEST_BODY_BYTES};
 use parts::{
-    check_header, check_length, header, put_id, take_bool, take_channels, take_delegated,
-    take_program, take_unmapped,
+    check_header, check_length, header, take_bool, take_channels, take_delegated, take_program,
+    take_unmapped,
 };
-pub(crate) use parts::{put_address, take_address, take_id, take_listed};
 pub use parts::{Bound, ChannelEntry, PROGRAM_BYTES};
 pub use table::{Asker, RequestKind, Row, Service};
 
@@ -252,8 +251,8 @@ impl Request {
                 let kept = &program.as_bytes()[..program.len().min(PROGRAM_BYTES)];
                 w.u32(kept.len() as u32).put(kept);
             }
-            Self::Unlisten { port } | Self::Attach { port } => put_id(&mut w, *port),
-            Self::Open { address } => put_address(&mut w, *address),
+            Self::Unlisten { port } | Self::Attach { port } => port.encode(&mut w),
+            Self::Open { address } => address.encode(&mut w),
             Self::Explain { pid } | Self::Revoke { pid } => {
                 w.u32(*pid);
             }
@@ -262,12 +261,12 @@ impl Request {
                 w.u32(*owner);
                 name.encode(&mut w);
             }
-            Self::Consumers { region } | Self::Unpublish { region } => put_id(&mut w, *region),
+            Self::Consumers { region } | Self::Unpublish { region } => region.encode(&mut w),
             Self::Detach { region, consumer } => {
                 w.u32(region.index).u32(region.generation);
                 w.u32(consumer.index).u32(consumer.generation);
             }
-            Self::EndLease { lease } => put_id(&mut w, *lease),
+            Self::EndLease { lease } => lease.encode(&mut w),
             Self::ShowFile { tag, direct } => {
                 w.u64(*tag).u32(u32::from(*direct));
             }
@@ -294,9 +293,9 @@ impl Request {
         let request = match kind {
             RequestKind::Hello => Self::Hello { program: take_program(&mut r)? },
             RequestKind::Listen => Self::Listen,
-            RequestKind::Unlisten => Self::Unlisten { port: take_id(&mut r) },
-            RequestKind::Open => Self::Open { address: take_address(&mut r)? },
-            RequestKind::Attach => Self::Attach { port: take_id(&mut r) },
+            RequestKind::Unlisten => Self::Unlisten { port: ObjectId::decode(&mut r) },
+            RequestKind::Open => Self::Open { address: NetAddress::decode(&mut r)? },
+            RequestKind::Attach => Self::Attach { port: ObjectId::decode(&mut r) },
             RequestKind::Status => Self::Status,
             RequestKind::Explain => Self::Explain { pid: r.u32() },
             RequestKind::Metrics => Self::Metrics,
@@ -306,13 +305,14 @@ impl Request {
             RequestKind::AttachRegion => {
                 Self::AttachRegion { owner: r.u32(), name: RegionName::decode(&mut r)? }
             }
-            RequestKind::Consumers => Self::Consumers { region: take_id(&mut r) },
-            RequestKind::Unpublish => Self::Unpublish { region: take_id(&mut r) },
-            RequestKind::Detach => {
-                Self::Detach { region: take_id(&mut r), consumer: take_id(&mut r) }
-            }
+            RequestKind::Consumers => Self::Consumers { region: ObjectId::decode(&mut r) },
+            RequestKind::Unpublish => Self::Unpublish { region: ObjectId::decode(&mut r) },
+            RequestKind::Detach => Self::Detach {
+                region: ObjectId::decode(&mut r),
+                consumer: ObjectId::decode(&mut r),
+            },
             RequestKind::Lease => Self::Lease,
-            RequestKind::EndLease => Self::EndLease { lease: take_id(&mut r) },
+            RequestKind::EndLease => Self::EndLease { lease: ObjectId::decode(&mut r) },
             RequestKind::Delegate => Self::Delegate,
             RequestKind::ShowFile => Self::ShowFile { tag: r.u64(), direct: take_bool(&mut r)? },
             RequestKind::EndDelegate => Self::EndDelegate,

@@ -4,7 +4,6 @@ use std::fmt;
 
 use crate::limits::{ATTACHMENTS_MAX, FDS_PER_REPLY_MAX, REGIONS_MAX};
 use crate::name::ObjectId;
-use crate::record::{take_listed, Reply};
 use crate::wire::{Reader, WireError, Writer};
 
 /// Longest name, without `/snapshot/`.
@@ -126,7 +125,7 @@ impl Change {
     }
 
     fn decode(r: &mut Reader<'_>) -> Result<Self, WireError> {
-        let consumer = take_listed(r, "consumer index", ATTACHMENTS_MAX)?;
+        let consumer = ObjectId::decode_listed(r, "consumer index", ATTACHMENTS_MAX)?;
         let (state, reserved) = (r.u32(), r.u32());
         let state = match state {
             1 => Presence::Joined,
@@ -149,8 +148,11 @@ pub(crate) fn encode_changes(w: &mut Writer<'_>, region: ObjectId, all: &[Change
     all[..kept].iter().for_each(|change| change.encode(w));
 }
 
-pub(crate) fn take_changes(r: &mut Reader<'_>) -> Result<Reply, WireError> {
-    let region = take_listed(r, "region index", REGIONS_MAX)?;
+/// The region, its changes, and whether there are more.
+pub(crate) fn decode_changes(
+    r: &mut Reader<'_>,
+) -> Result<(ObjectId, Vec<Change>, bool), WireError> {
+    let region = ObjectId::decode_listed(r, "region index", REGIONS_MAX)?;
     let (count, more) = (r.u32() as usize, r.u32());
     if count > FDS_PER_REPLY_MAX {
         return Err(WireError::Field { name: "change count", found: count as u64 });
@@ -162,7 +164,7 @@ pub(crate) fn take_changes(r: &mut Reader<'_>) -> Result<Reply, WireError> {
     if !r.rest_is_zero() {
         return Err(WireError::Reserved);
     }
-    Ok(Reply::Consumers { region, entries, more: more == 1 })
+    Ok((region, entries, more == 1))
 }
 
 #[cfg(test)]

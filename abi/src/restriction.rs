@@ -6,7 +6,6 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use crate::name::NetAddress;
-use crate::record::{put_address, take_address};
 use crate::wire::{Reader, WireError, Writer};
 
 /// Which services a restricted session may use: a set of bits.
@@ -63,12 +62,12 @@ impl Destination {
 
     pub(crate) fn encode(&self, w: &mut Writer<'_>) {
         let ip = self.host.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
-        put_address(w, NetAddress { ip: ip.to_canonical(), port: self.ports.0 });
+        NetAddress { ip: ip.to_canonical(), port: self.ports.0 }.encode(w);
         w.u16(self.ports.1).u16(u16::from(self.host.is_none()));
     }
 
     pub(crate) fn decode(r: &mut Reader<'_>) -> Result<Self, WireError> {
-        let address = take_address(r)?;
+        let address = NetAddress::decode(r)?;
         let (last, all) = (r.u16(), r.u16());
         if last < address.port {
             return Err(WireError::Field { name: "last port", found: u64::from(last) });

@@ -1,9 +1,9 @@
-//! What several records are made of: the header, ids, addresses, a channel's entry.
+//! What several records are made of: the header, a channel's entry, a limit.
 
 use super::{Reply, MAGIC};
 use crate::code::{Code, Side, Thing, Unmapped};
 use crate::limits::{CHANNELS_MAX, FDS_PER_REPLY_MAX, PORTS_MAX, SESSIONS_MAX};
-use crate::name::{NetAddress, ObjectId};
+use crate::name::ObjectId;
 use crate::wire::{Reader, WireError, Writer};
 use crate::VERSION;
 
@@ -36,8 +36,8 @@ impl ChannelEntry {
     }
 
     pub(crate) fn decode(r: &mut Reader<'_>) -> Result<Self, WireError> {
-        let id = take_listed(r, "channel index", CHANNELS_MAX)?;
-        let client = take_listed(r, "client index", SESSIONS_MAX)?;
+        let id = ObjectId::decode_listed(r, "channel index", CHANNELS_MAX)?;
+        let client = ObjectId::decode_listed(r, "client index", SESSIONS_MAX)?;
         let entry = Self { id, client, peer_uid: r.u32(), slots: r.u32(), ring_bytes: r.u32() };
         r.u32();
         Ok(entry)
@@ -72,40 +72,6 @@ impl Bound {
         let side = Side::from_number(r.u16()).unwrap_or(Side::None);
         Self { thing, side }
     }
-}
-
-pub(crate) fn put_id(w: &mut Writer<'_>, id: ObjectId) {
-    w.u32(id.index).u32(id.generation);
-}
-
-pub(crate) fn take_id(r: &mut Reader<'_>) -> ObjectId {
-    ObjectId { index: r.u32(), generation: r.u32() }
-}
-
-/// An object whose word a stub will look up in the node page: there is none beyond its table.
-pub(crate) fn take_listed(
-    r: &mut Reader<'_>,
-    name: &'static str,
-    limit: usize,
-) -> Result<ObjectId, WireError> {
-    let id = take_id(r);
-    if id.index as usize >= limit {
-        return Err(WireError::Field { name, found: u64::from(id.index) });
-    }
-    Ok(id)
-}
-
-pub(crate) fn put_address(w: &mut Writer<'_>, address: NetAddress) {
-    let (family, bytes) = address.to_parts();
-    w.u8(family).u8(0).u16(address.port).put(&bytes);
-}
-
-pub(crate) fn take_address(r: &mut Reader<'_>) -> Result<NetAddress, WireError> {
-    let family = r.u8();
-    r.u8();
-    let port = r.u16();
-    NetAddress::from_parts(family, r.take(), port)
-        .ok_or(WireError::Field { name: "family", found: u64::from(family) })
 }
 
 pub(crate) fn header(w: &mut Writer<'_>, kind: u16, sequence: u32, code: Code) {
@@ -167,7 +133,7 @@ pub(super) fn take_unmapped(r: &mut Reader<'_>) -> Result<Unmapped, WireError> {
 }
 
 pub(super) fn take_channels(r: &mut Reader<'_>) -> Result<Reply, WireError> {
-    let port = take_listed(r, "port index", PORTS_MAX)?;
+    let port = ObjectId::decode_listed(r, "port index", PORTS_MAX)?;
     let count = r.u32() as usize;
     let more = r.u32() != 0;
     if count > FDS_PER_REPLY_MAX {

@@ -16,7 +16,7 @@ impl Reply {
             }
             Self::Listening { port, address } => {
                 w.u32(port.index).u32(port.generation);
-                put_address(&mut w, *address);
+                address.encode(&mut w);
             }
             Self::Channels { port, entries, more } => {
                 let kept = entries.len().min(FDS_PER_REPLY_MAX);
@@ -68,12 +68,12 @@ impl Reply {
         let kind = ReplyKind::from_number(number).ok_or(WireError::Kind { found: number })?;
         let reply = match kind {
             ReplyKind::Welcome => Self::Welcome {
-                session: take_listed(&mut r, "session index", SESSIONS_MAX)?,
+                session: ObjectId::decode_listed(&mut r, "session index", SESSIONS_MAX)?,
                 boot: r.u64(),
             },
             ReplyKind::Listening => Self::Listening {
-                port: take_listed(&mut r, "port index", PORTS_MAX)?,
-                address: take_address(&mut r)?,
+                port: ObjectId::decode_listed(&mut r, "port index", PORTS_MAX)?,
+                address: NetAddress::decode(&mut r)?,
             },
             ReplyKind::Channels => take_channels(&mut r)?,
             ReplyKind::Text => Self::Text { bytes: r.u64() },
@@ -85,17 +85,20 @@ impl Reply {
                 bound: Bound::decode(&mut r),
             },
             ReplyKind::Published => Self::Published {
-                region: take_listed(&mut r, "region index", REGIONS_MAX)?,
+                region: ObjectId::decode_listed(&mut r, "region index", REGIONS_MAX)?,
                 generation: r.u64(),
             },
             ReplyKind::Region => Self::Region {
-                region: take_listed(&mut r, "region index", REGIONS_MAX)?,
-                consumer: take_listed(&mut r, "consumer index", ATTACHMENTS_MAX)?,
+                region: ObjectId::decode_listed(&mut r, "region index", REGIONS_MAX)?,
+                consumer: ObjectId::decode_listed(&mut r, "consumer index", ATTACHMENTS_MAX)?,
                 generation: r.u64(),
             },
-            ReplyKind::Consumers => region::take_changes(&mut r)?,
+            ReplyKind::Consumers => {
+                let (region, entries, more) = region::decode_changes(&mut r)?;
+                Self::Consumers { region, entries, more }
+            }
             ReplyKind::Leased => Self::Leased {
-                lease: take_listed(&mut r, "lease index", LEASES_MAX)?,
+                lease: ObjectId::decode_listed(&mut r, "lease index", LEASES_MAX)?,
                 bytes: r.u64(),
             },
             ReplyKind::NotLeased => Self::NotLeased { reason: take_unmapped(&mut r)? },
