@@ -12,6 +12,7 @@ mod ensure;
 mod explain;
 mod image;
 mod libc_image;
+mod order;
 mod place;
 mod proc;
 mod program;
@@ -23,6 +24,8 @@ mod sealing;
 mod show;
 mod snapshot;
 mod start;
+mod status;
+mod stub;
 mod table;
 mod top;
 
@@ -37,11 +40,11 @@ fn main() -> ExitCode {
         Command::Run(arguments) => return run::run(&arguments),
         Command::Start(arguments) => return start::start(&arguments),
         Command::Doctor(format) => return doctor::doctor(&format),
-        Command::Status(look) => show::status(&look),
+        Command::Status(look) => status::status(&look),
         Command::Explain { pid, tree, look } => explain::explain(pid, tree, &look),
-        Command::Metrics(place) => show::metrics(&place),
-        Command::Revoke { pid, whose } => show::tell(&whose, &Request::Revoke { pid }),
-        Command::Stop(whose) => show::tell(&whose, &Request::Stop),
+        Command::Metrics(place) => status::metrics(&place),
+        Command::Revoke { pid, whose } => order::tell(&whose, &Request::Revoke { pid }),
+        Command::Stop(whose) => order::tell(&whose, &Request::Stop),
         Command::Top(place) => top::top(&place),
         Command::Examine { files } => return run::examine(&files),
         Command::Snapshot { command } => return snapshot::run(&command),

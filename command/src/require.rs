@@ -12,7 +12,7 @@ use heliostat_abi::place::{DIRECT_VARIABLE, REQUIRE_VARIABLE, SOCKET_VARIABLE, V
 
 use crate::args::RunArguments;
 use crate::image::Environment;
-use crate::run::find_stub;
+use crate::stub::find_stub;
 
 /// A small program, dynamically linked on every machine.
 const TRIAL: &str = "/bin/cat";

@@ -8,7 +8,8 @@ use serde_json::Value;
 use crate::args::ControlPlace;
 use crate::client::ask;
 use crate::place::surroundings;
-use crate::show::{print, status_text, ShowError};
+use crate::show::{print, ShowError};
+use crate::status::status_text;
 
 /// Time between two pictures.
 const PERIOD: Duration = Duration::from_secs(1);

@@ -8,7 +8,7 @@ use heliostat_base::process::{peer_credentials, pid, PidFd};
 use rustix::net::{socket_with, AddressFamily, SocketFlags, SocketType};
 
 use super::Check;
-use crate::run::find_stub;
+use crate::stub::find_stub;
 
 /// All checks of this file.
 pub fn checks() -> Vec<Check> {
@@ -71,7 +71,7 @@ fn preload() -> Check {
         .stdin(Stdio::null())
         .output();
     match trial {
-        Ok(output) if String::from_utf8_lossy(&output.stdout).contains(crate::run::STUB) => {
+        Ok(output) if String::from_utf8_lossy(&output.stdout).contains(crate::stub::STUB) => {
             Check::ok(name, stub.display().to_string())
         }
         Ok(output) => Check::fail(

@@ -10,7 +10,7 @@ use heliostat_abi::place::{DIRECT_VARIABLE, SOCKET_VARIABLE};
 
 use crate::proc;
 use crate::program::{self, Uncovered};
-use crate::run::STUB;
+use crate::stub::STUB;
 
 /// Name of the report's memory in a list of mappings.
 const REPORT: &[u8] = b"memfd:heliostat-report";
