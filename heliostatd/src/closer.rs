@@ -21,8 +21,10 @@ use heliostat_server_loop::pool::{Pool, Work};
 use heliostat_service_grant::{Holder, Used};
 use rustix::net::sockopt::{set_socket_linger, socket_linger};
 
-use crate::quotas::CLOSERS_MAX;
 use lines::{Item, Lines};
+
+/// Threads that close: one may be lost to each file system that hangs.
+const CLOSERS_MAX: usize = 64;
 
 /// The threads. They last as long as the process.
 #[derive(Clone)]

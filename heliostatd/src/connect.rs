@@ -14,22 +14,19 @@ use heliostat_abi::name::ObjectId;
 use heliostat_abi::node::State;
 use heliostat_abi::record::Reply;
 use heliostat_base::clock::monotonic_ns;
-use heliostat_service_grant::Holder;
 use heliostat_service_grant::Rate;
 use rustix::io::Errno;
 use rustix::net::{accept_with, sockopt, SocketFlags};
 use tracing::{debug, warn};
 
 use crate::daemon::Daemon;
-use crate::memory::Report;
 use crate::packet;
 use crate::peer::{user_of, Peer};
 use crate::poll::Source;
-use crate::quotas::{full, full_of};
-use crate::refused::Refused;
-use crate::restrict::Restriction;
-use crate::services;
-use crate::unread::Backlog;
+use crate::refused::{full, full_of, Refused};
+use crate::state::connection::{Connection, Pace};
+use crate::state::restriction::Restriction;
+use crate::state::unread::Backlog;
 
 /// How long connections are accepted before others are served. They wait in the order in which they
 /// came: who connects all the time is in everybody's way until that is told.
@@ -44,49 +41,6 @@ const VISITOR_DEADLINE_NS: u64 = 10_000_000_000;
 const DESCRIPTORS: u64 = 2;
 /// How long the listener rests when descriptors have run out.
 const PAUSE_NS: u64 = 100_000_000;
-
-/// One connection to the control socket.
-pub struct Connection {
-    /// Its socket.
-    pub socket: OwnedFd,
-    /// Who is there.
-    pub peer: Peer,
-    /// Whether it came sooner than its user's connections may.
-    pub pace: Pace,
-    /// What it became by greeting.
-    pub session: Option<Session>,
-    /// Malformed requests so far.
-    pub faults: u32,
-    /// What it may not ask.
-    pub restriction: Restriction,
-    /// When it last asked something, while it has not greeted.
-    pub asked_ns: u64,
-    /// When its requests were last looked at.
-    pub served_ns: u64,
-    /// Answers that it has not read.
-    pub unread: Backlog,
-}
-
-/// How a connection came, by its user's rate.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Pace {
-    /// No sooner than it may.
-    Within,
-    /// Too soon: it may ask, and not greet.
-    Beyond,
-}
-
-/// What a greeting adds to a connection.
-pub struct Session {
-    /// Name of the program, for people.
-    pub program: String,
-    /// Network namespace, for people.
-    pub namespace: String,
-    /// Its report.
-    pub report: Report,
-    /// Whose share it counts against.
-    pub holder: Holder,
-}
 
 impl Daemon {
     /// Accepts what waits, for a slice of time.
@@ -200,7 +154,8 @@ impl Daemon {
         if let Some(session) = connection.session {
             self.sessions.give_back(session.holder, 1);
             self.node.set_session(id, State::Free);
-            services::all().for_each(|service| service.end(self, id));
+            let table = self.parts.table;
+            table.iter().for_each(|service| service.end(self, id));
             self.counts.keep_stub_counters(&session.report);
             debug!(session = %id, pid, program = session.program, why, "a session has ended");
         } else {

@@ -1,37 +1,42 @@
-//! The daemon's state and its event loop.
+//! The daemon's state: everything that sessions can touch, owned by one thread.
 //!
-//! Everything that sessions can touch lies here, owned by one thread; the other files of the
-//! crate add one concern each: `connect` (connections begin and end), `serve` (one request), `services`
-//! (what sessions ask, a file for each service), `admin` and `inspect` (what people ask), `metrics`.
+//! What it consists of lies in `state`; the other files of the crate add one concern each: `connect`
+//! (connections begin and end), `serve` (one request), `services` (what sessions ask, a file for each
+//! service), `admin` and `inspect` (what people ask), `metrics`, and `event_loop`, which calls them.
+
+mod service;
 
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
+use heliostat_abi::code::Code;
 use heliostat_abi::limits::SESSIONS_MAX;
+use heliostat_abi::name::ObjectId;
 use heliostat_backend_lease::holder::Breaks;
 use heliostat_base::clock::monotonic_ns;
 use heliostat_control::config::Config;
 use heliostat_service_grant::Buckets;
 use heliostat_service_grant::{Holder, Quota, QuotaTable, Shares};
-use tracing::{error, info, warn};
 
 use crate::closer::Closer;
-use crate::connect::Connection;
-use crate::denials::Denials;
 use crate::home::Home;
 use crate::logging::LevelHandle;
 use crate::memory::NodePage;
-use crate::metrics::Counts;
 use crate::names::Subordinates;
 use crate::poll::{Poll, Source};
-use crate::quotas;
-use crate::services::Services;
+use crate::refused::Refused;
+use crate::shares;
 use crate::signals::Signals;
 use crate::spare::Spare;
-use crate::start;
-use crate::turns::Turns;
-use crate::unread::Unread;
+use crate::state::connection::Connection;
+use crate::state::counts::Counts;
+use crate::state::denials::Denials;
+use crate::state::turns::Turns;
+use crate::state::unread::Unread;
+use crate::state::Services;
+
+pub use service::{Asked, Service, Table, Told, Viewer};
 
 /// What the daemon is made from.
 pub struct Parts {
@@ -51,6 +56,8 @@ pub struct Parts {
     pub breaks: Breaks,
     /// The log's level.
     pub level: LevelHandle,
+    /// What sessions may ask.
+    pub table: Table,
 }
 
 /// The control plane of one node.
@@ -109,14 +116,14 @@ impl Daemon {
             boot,
             started_ns: now,
             own_uid: rustix::process::geteuid().as_raw(),
-            connections: QuotaTable::new(SESSIONS_MAX, quotas::connections(&parts.config)),
-            sessions: Quota::new(quotas::sessions(&parts.config)),
-            unread: Unread::new(quotas::unread(&parts.config)),
-            descriptors: quotas::descriptors(&parts.config),
+            connections: QuotaTable::new(SESSIONS_MAX, shares::connections(&parts.config)),
+            sessions: Quota::new(shares::sessions(&parts.config)),
+            unread: Unread::new(shares::unread(&parts.config)),
+            descriptors: shares::descriptors(&parts.config),
             turns: Turns::default(),
             visitors: 0,
             connects: Buckets::new(parts.config.limits.connects),
-            sealed_connects: Buckets::new(quotas::sealed_rate(&parts.config)),
+            sealed_connects: Buckets::new(shares::sealed_rate(&parts.config)),
             subordinates: Subordinates::read(),
             services: Services::new(&parts.config)?,
             closer: Closer::start(),
@@ -130,92 +137,41 @@ impl Daemon {
         })
     }
 
-    /// Serves until it is told to end or idle for long enough.
-    pub fn run(mut self) -> io::Result<()> {
-        let socket = self.parts.home.as_ref().map(|home| home.socket().display().to_string());
-        let socket = socket.unwrap_or_else(|| "handed over".into());
-        info!(boot = self.boot, socket, "the control plane serves");
-        while !self.stopping {
-            let timeout = self.next_deadline_ms();
-            let ready = self.poll.wait(timeout)?;
-            ready.iter().for_each(|source| self.attend(*source));
-            self.serve_in_turn(ready);
-            self.pass_time();
-        }
-        if let Some(home) = &self.parts.home {
-            home.leave();
-        }
-        info!("the control plane ends");
-        Ok(())
-    }
-
-    fn attend(&mut self, source: Source) {
-        match source {
-            Source::Listener => self.accept_some(),
-            Source::Signals => self.obey_signals(),
-            Source::Breaks => self.attend_breaks(),
-            Source::Delegated => self.attend_delegated(),
-            // In turn: `serve_in_turn`.
-            Source::Connection(_) | Source::Closed(_) | Source::Process(_) => {}
+    /// Whose share a user's objects count against.
+    pub(crate) fn holder_of(&self, uid: u32) -> Holder {
+        if uid == 0 || uid == self.own_uid {
+            Holder::trusted(uid)
+        } else {
+            Holder::user(self.subordinates.owner_of(uid))
         }
     }
 
-    fn obey_signals(&mut self) {
-        let asked = self.parts.signals.take();
-        if asked.reload {
-            self.reload();
-        }
-        if asked.end {
-            info!("told to end by a signal");
-            self.stopping = true;
+    /// Whose share a connection's objects count against.
+    pub(crate) fn holder(&self, id: ObjectId) -> Result<Holder, Refused> {
+        self.connections.holder(id).ok_or(Code::Internal.into())
+    }
+
+    /// The connection of a session; one that has not greeted may not ask for grants.
+    pub(crate) fn session(&self, id: ObjectId) -> Result<&Connection, Refused> {
+        let connection = self.connections.get(id).ok_or(Code::Internal)?;
+        match connection.session {
+            Some(_) => Ok(connection),
+            None => Err(Code::BadState.into()),
         }
     }
 
-    /// Reads the configuration again; a mistake leaves the old one in force.
-    fn reload(&mut self) {
-        let config = match start::read_config(self.parts.config_path.as_deref()) {
-            Ok(config) => config,
-            Err(message) => return error!(message, "the old configuration stays in force"),
-        };
-        if config.daemon.metrics_listen != self.parts.config.daemon.metrics_listen {
-            warn!("daemon.metrics_listen takes effect at the next start");
-        }
-        if config.log.format != self.parts.config.log.format {
-            warn!("log.format takes effect at the next start");
-        }
-        self.parts.level.set(config.log.level);
-        self.subordinates = Subordinates::read();
-        self.set_shares(&config);
-        self.parts.config = config;
-        self.denials.clear();
-        info!("the configuration was read again");
+    /// Every session of a process: those that it has been handed, and those that it connected
+    /// itself, whatever it said of them.
+    pub(crate) fn sessions_of(&self, pid: u32) -> Vec<ObjectId> {
+        let is_its = |it: &Connection| it.pid() == pid || it.peer.pid == pid;
+        let sessions = self.connections.iter().filter(|(_, it)| it.session.is_some() && is_its(it));
+        sessions.map(|(id, _)| id).collect()
     }
 
-    /// What has to be done because time went by.
-    fn pass_time(&mut self) {
-        let now = monotonic_ns();
-        self.end_silent_visitors(now);
-        if self.paused_until_ns.is_some_and(|until| now >= until) {
-            self.resume_listening();
-        }
-        if self.idle_deadline_ns().is_some_and(|deadline| now >= deadline) {
-            info!("nobody was here for the idle time");
-            self.stopping = true;
-        }
-    }
-
-    /// Milliseconds until something has to be done without an event; `None` costs no CPU.
-    fn next_deadline_ms(&self) -> Option<u64> {
-        let deadlines = [self.idle_deadline_ns(), self.visitor_deadline_ns(), self.paused_until_ns];
-        let next = deadlines.into_iter().flatten().min()?;
-        Some(next.saturating_sub(monotonic_ns()).div_ceil(1_000_000))
-    }
-
-    fn idle_deadline_ns(&self) -> Option<u64> {
-        let configured = self.parts.config.daemon.idle_exit_s;
-        let seconds = self.parts.idle_exit_s.unwrap_or(configured);
-        let counts = seconds > 0 && self.connections.is_empty();
-        counts.then(|| self.idle_since_ns.saturating_add(seconds.saturating_mul(1_000_000_000)))
+    /// True for the user that the control plane runs as, and for root.
+    pub(crate) fn is_owner(&self, id: ObjectId) -> bool {
+        let uid = self.connections.get(id).map(|connection| connection.peer.subject.uid);
+        uid == Some(0) || uid == Some(self.own_uid)
     }
 }
 

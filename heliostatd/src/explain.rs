@@ -10,14 +10,14 @@ use heliostat_abi::name::ObjectId;
 use heliostat_abi::report::{Entry, COUNTER_NAMES};
 use serde_json::{json, Value};
 
-use crate::connect::{Connection, Session};
+use crate::answer::{text_answer, Answer};
 use crate::daemon::Daemon;
-use crate::inspect::{counters_json, reasons_json, text_answer};
+use crate::inspect::{counters_json, reasons_json};
 use crate::memory::Report;
-use crate::metrics::add;
 use crate::peers::{Peers, PLACES_MAX};
 use crate::refused::Refused;
-use crate::serve::Answer;
+use crate::state::connection::{Connection, Session};
+use crate::state::counts::add;
 
 /// What all sessions of a process add up to. A process may have many, whose reports are as long as
 /// it likes: so many connections are listed as one report has places for.
@@ -29,9 +29,6 @@ struct Sums {
     counters: [u64; COUNTER_NAMES.len()],
     reasons: [u64; Native::ALL.len()],
     file_reasons: [u64; Unmapped::ALL.len()],
-    files: Vec<String>,
-    delegated: Vec<Value>,
-    loops: Vec<Value>,
     /// Places of reports looked at.
     places: usize,
     /// Some connections are not listed.
@@ -59,11 +56,11 @@ impl Daemon {
     pub(crate) fn explain(&self, asker: ObjectId, pid: u32) -> Result<Answer, Refused> {
         let found = self.sessions_shown(asker, pid)?;
         let mut sums = Sums::default();
-        found.into_iter().for_each(|id| self.add_session(&mut sums, id));
+        found.iter().for_each(|id| self.add_session(&mut sums, *id));
         let peers = self.peers_of(asker, &sums.entries);
         let namespace = |id| self.connections.get(id).map(|it| it.peer.namespace);
         let each = |(id, entry): &(ObjectId, Entry)| peers.entry_json(namespace(*id), entry);
-        let explained = json!({
+        let mut explained = json!({
             "pid": pid,
             "program": sums.program,
             "native_as_a_whole": sums.whole.map(|reason| format!("{reason:?}")),
@@ -71,12 +68,11 @@ impl Daemon {
             "all_listed": peers.is_complete && !sums.is_cut,
             "counters": counters_json(&sums.counters),
             "reasons": reasons_json(Native::ALL, &sums.reasons),
-            "files": sums.files,
             "file_reasons": reasons_json(Unmapped::ALL, &sums.file_reasons),
-            "delegated": sums.delegated,
-            "delegated_loops": sums.loops,
-            "delegated_rule": Self::delegated_rule(),
         });
+        if let Some(told) = explained.as_object_mut() {
+            self.parts.table.iter().for_each(|service| service.explain(self, &found, told));
+        }
         text_answer(&explained.to_string())
     }
 
@@ -109,9 +105,6 @@ impl Daemon {
         add(&mut sums.counters, &session.report.counters());
         add(&mut sums.reasons, &session.report.reasons());
         add(&mut sums.file_reasons, &session.report.file_reasons());
-        sums.files.extend(self.leased_paths(id).into_iter().map(str::to_owned));
-        sums.delegated.extend(self.delegated_files(id));
-        sums.loops.extend(self.delegated_loop(id));
     }
 
     /// The other ends of these connections, as far as sessions have them.

@@ -9,12 +9,11 @@ use heliostat_abi::record::Reply;
 use heliostat_service_grant::Holder;
 use tracing::{debug, warn};
 
-use crate::connect::{Connection, Pace, Session};
+use crate::answer::Answer;
 use crate::daemon::Daemon;
 use crate::memory::Report;
-use crate::quotas::full;
-use crate::refused::Refused;
-use crate::serve::Answer;
+use crate::refused::{full, Refused};
+use crate::state::connection::{Pace, Session};
 
 impl Daemon {
     /// Makes a connection a session: [node page, report].
@@ -62,15 +61,6 @@ impl Daemon {
         self.node.set_session(id, State::Active);
         let reply = Reply::Welcome { session: id, boot: self.boot };
         Ok(Answer { reply, fds: vec![Rc::new(node), Rc::new(report_fd)] })
-    }
-
-    /// The connection of a session; one that has not greeted may not ask for grants.
-    pub(crate) fn session(&self, id: ObjectId) -> Result<&Connection, Refused> {
-        let connection = self.connections.get(id).ok_or(Code::Internal)?;
-        match connection.session {
-            Some(_) => Ok(connection),
-            None => Err(Code::BadState.into()),
-        }
     }
 }
 

@@ -1,28 +1,20 @@
 //! What people can see of the control plane: its state as a whole. One process: `explain`.
 
-use std::rc::Rc;
-
-use heliostat_abi::code::{Code, Native, Unmapped};
+use heliostat_abi::code::{Native, Unmapped};
 use heliostat_abi::limits::{ATTACHMENTS_MAX, CHANNELS_MAX, PORTS_MAX, REGIONS_MAX, SESSIONS_MAX};
 use heliostat_abi::name::ObjectId;
-use heliostat_abi::record::Reply;
 use heliostat_abi::report::{Path, COUNTER_NAMES};
 use heliostat_abi::snapshot::CONSUMERS_MAX;
 use heliostat_base::clock::monotonic_ns;
 use serde_json::{json, Map, Value};
-use tracing::warn;
 
-use crate::connect::{Connection, Session};
-use crate::daemon::Daemon;
-use crate::memory::{self, Report};
+use crate::answer::{text_answer, Answer};
+use crate::daemon::{Daemon, Viewer};
+use crate::memory::Report;
 use crate::peers::PLACES_MAX;
-use crate::quotas;
 use crate::refused::Refused;
-use crate::serve::Answer;
-use crate::services::{self, Viewer};
-
-/// Sessions named for one port or lease: a text costs everybody the time that it takes.
-const SHARERS_LISTED: usize = 128;
+use crate::shares;
+use crate::state::connection::{Connection, Session};
 
 impl Daemon {
     /// The whole state as JSON; other users' sessions are shown to the owner and root only.
@@ -58,7 +50,7 @@ impl Daemon {
         });
         let viewer = Viewer { sees_all, uid };
         if let Some(told) = status.as_object_mut() {
-            services::all().for_each(|service| service.status(self, viewer, told));
+            self.parts.table.iter().for_each(|service| service.status(self, viewer, told));
         }
         text_answer(&status.to_string())
     }
@@ -77,14 +69,14 @@ impl Daemon {
             "file_reasons": reasons_json(Unmapped::ALL, &session.report.file_reasons()),
         });
         if let Some(told) = told.as_object_mut() {
-            services::all().for_each(|service| service.session_status(self, id, told));
+            self.parts.table.iter().for_each(|service| service.session_status(self, id, told));
         }
         told
     }
 
     fn limits_json(&self) -> Value {
         let (limits, channel) = (&self.parts.config.limits, &self.parts.config.channel);
-        let files = quotas::files(&self.parts.config);
+        let files = shares::files(&self.parts.config);
         json!({
             "leases": files.leases.all,
             "leases_per_session": files.leases_per_session,
@@ -119,11 +111,6 @@ impl Daemon {
     }
 }
 
-/// Who shares a port or a lease: any number of sessions may, of which so many are named.
-pub(crate) fn listed<T>(all: impl Iterator<Item = T>) -> Vec<T> {
-    all.take(SHARERS_LISTED).collect()
-}
-
 /// How many connections the report lists now, as long as there are places left to look at.
 fn connections_json(report: &Report, places_left: &mut usize) -> Value {
     let Some(left) = places_left.checked_sub(report.places()) else { return Value::Null };
@@ -153,13 +140,4 @@ pub(crate) fn reasons_json<R: std::fmt::Debug>(all: &[R], reasons: &[u64]) -> Va
             .map(|(reason, count)| (format!("{reason:?}"), json!(count)))
             .collect::<Map<_, _>>(),
     )
-}
-
-/// A text as an answer: [memory file].
-pub(crate) fn text_answer(text: &str) -> Result<Answer, Refused> {
-    let fd = memory::text(text).map_err(|error| {
-        warn!(%error, "no memory for a text");
-        Code::Internal
-    })?;
-    Ok(Answer { reply: Reply::Text { bytes: text.len() as u64 }, fds: vec![Rc::new(fd)] })
 }

@@ -8,12 +8,14 @@
 #![deny(unsafe_code)]
 
 mod admin;
+mod answer;
 mod args;
 mod background;
 mod closer;
+mod configuration;
 mod connect;
 mod daemon;
-mod denials;
+mod event_loop;
 mod explain;
 mod greet;
 mod home;
@@ -33,16 +35,18 @@ mod proof;
 mod quotas;
 mod refused;
 mod restrict;
+mod rights;
+mod room;
 mod scrape;
 mod serve;
 mod services;
+mod shares;
 mod shown;
 mod shown_file;
 mod signals;
 mod spare;
 mod start;
-mod turns;
-mod unread;
+mod state;
 
 use std::process::ExitCode;
 

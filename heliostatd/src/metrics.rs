@@ -1,9 +1,8 @@
-//! The metrics: counted in plain numbers, written as OpenMetrics text when somebody asks.
+//! The metrics: counted in plain numbers (`state::counts`), written as OpenMetrics text when somebody
+//! asks.
 //!
 //! A registry is built for each scrape. That costs microseconds once in fifteen seconds, and
 //! keeps atomics, label maps and their growth out of the daemon's state.
-
-use std::collections::BTreeMap;
 
 use heliostat_abi::code::{Code, Native, Unmapped};
 use heliostat_abi::report::COUNTER_NAMES;
@@ -16,74 +15,10 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use tracing::warn;
 
+use crate::answer::{text_answer, Answer};
 use crate::daemon::Daemon;
-use crate::inspect::text_answer;
-use crate::memory::Report;
 use crate::refused::Refused;
-use crate::serve::Answer;
-use crate::services;
-
-/// Largest value believed of a stub's counter. Stubs are foreign: one must not be able to wind
-/// the sum of all around.
-const STUB_COUNTER_MAX: u64 = 1 << 48;
-
-/// What the daemon has counted since it started.
-#[derive(Default)]
-pub struct Counts {
-    /// Connections accepted from the listener.
-    pub connections: u64,
-    /// Channels revoked.
-    pub revoked: u64,
-    /// Connections ended because they did not read their answers.
-    pub unread: u64,
-    /// Leases that a writer broke.
-    pub leases_broken: u64,
-    not_leased: [u64; Unmapped::ALL.len()],
-    /// By number; only numbers that some service answers.
-    requests: BTreeMap<u16, u64>,
-    refusals: [u64; Code::ALL.len()],
-    /// Stub counters of sessions that have ended.
-    ended: [u64; COUNTER_NAMES.len()],
-    /// Reasons of their native connections.
-    ended_reasons: [u64; Native::ALL.len()],
-    /// Reasons of their files that stayed or became the kernel's.
-    ended_file_reasons: [u64; Unmapped::ALL.len()],
-}
-
-impl Counts {
-    /// Counts a request.
-    pub fn asked(&mut self, number: u16) {
-        *self.requests.entry(number).or_default() += 1;
-    }
-
-    /// Counts a refusal.
-    pub fn refused(&mut self, code: Code) {
-        if let Some(count) = self.refusals.get_mut(code as usize) {
-            *count += 1;
-        }
-    }
-
-    /// Counts a lease that was not given.
-    pub fn not_leased(&mut self, reason: Unmapped) {
-        if let Some(count) = self.not_leased.get_mut(reason as usize) {
-            *count += 1;
-        }
-    }
-
-    /// Keeps what an ending session has counted, so that the sums never fall.
-    pub fn keep_stub_counters(&mut self, report: &Report) {
-        add(&mut self.ended, &report.counters());
-        add(&mut self.ended_reasons, &report.reasons());
-        add(&mut self.ended_file_reasons, &report.file_reasons());
-    }
-}
-
-/// Adds foreign counts, each cut to what is believed.
-pub fn add<const N: usize>(sum: &mut [u64; N], counts: &[u64; N]) {
-    for (sum, one) in sum.iter_mut().zip(counts) {
-        *sum = sum.saturating_add((*one).min(STUB_COUNTER_MAX));
-    }
-}
+use crate::state::counts::add;
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
 struct Kind {
@@ -102,7 +37,7 @@ impl Daemon {
         self.add_gauges(&mut registry);
         self.add_counters(&mut registry);
         self.add_stub_counters(&mut registry);
-        services::all().for_each(|service| service.metrics(self, &mut registry));
+        self.parts.table.iter().for_each(|service| service.metrics(self, &mut registry));
         let mut text = String::new();
         if encode(&mut text, &registry).is_err() {
             warn!("the metrics could not be written");
@@ -119,7 +54,7 @@ impl Daemon {
             ("connections", "Control connections now open", self.connections.len() as u64),
             ("sessions", "Sessions now alive", sessions.count() as u64),
         ];
-        gauges.extend(services::all().flat_map(|service| service.gauges(self)));
+        gauges.extend(self.parts.table.iter().flat_map(|service| service.gauges(self)));
         for (name, help, value) in gauges {
             let gauge: Gauge = Gauge::default();
             gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
@@ -144,7 +79,7 @@ impl Daemon {
         let help = "Leases asked for and not given, by reason";
         registry.register("leases_refused", help, file_reasons(&self.counts.not_leased));
         let requests = Family::<Kind, Counter>::default();
-        for (number, row) in services::rows() {
+        for (number, row) in self.rows() {
             let count = self.counts.requests.get(&number).copied().unwrap_or(0);
             requests.get_or_create(&Kind { kind: row.name }).inc_by(count);
         }

@@ -1,15 +1,10 @@
 //! Why a request is refused, in the words of the protocol, whichever service refuses it.
 
-use heliostat_abi::code::Code;
+use heliostat_abi::code::{Code, Side, Thing};
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::record::Bound;
-use heliostat_control::name::Name;
-use heliostat_control::rights::Right;
-use heliostat_control::rules::Decision;
-use heliostat_service_grant::{Full, Reason, Refusal};
+use heliostat_service_grant::{Exceeded, Full, Reason, Refusal};
 use tracing::debug;
-
-use crate::daemon::Daemon;
 
 /// Why a request is refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -52,34 +47,12 @@ pub fn refuse<R: Reason>(session: ObjectId) -> impl FnOnce(Refusal<R>) -> Refuse
     }
 }
 
-impl Daemon {
-    /// Whether a session may do something with a name that belongs to a user.
-    pub(crate) fn decide<'a>(
-        &self,
-        id: ObjectId,
-        right: Right,
-        name: impl Into<Name<'a>>,
-        owner: u32,
-    ) -> Result<Decision, Refused> {
-        let subject = &self.session(id)?.peer.subject;
-        Ok(self.parts.config.rules.decide(subject, right, name, owner))
-    }
+/// A refusal for a limit on what users share.
+pub fn full(thing: Thing, exceeded: Exceeded) -> Refused {
+    Full::shared(thing, exceeded).into()
+}
 
-    /// Refuses what a session may not do with a name, and counts it for people.
-    pub(crate) fn check_right<'a>(
-        &mut self,
-        id: ObjectId,
-        right: Right,
-        name: impl Into<Name<'a>>,
-        owner: u32,
-    ) -> Result<(), Refused> {
-        let name = name.into();
-        let decision = self.decide(id, right, name, owner)?;
-        if decision.is_allowed() {
-            return Ok(());
-        }
-        let uid = self.session(id)?.peer.subject.uid;
-        self.denials.note(uid, &right.to_string(), &name.to_string(), decision);
-        Err(Code::Denied.into())
-    }
+/// A refusal for a limit of one session, or of one object.
+pub fn full_of(thing: Thing, side: Side, limit: u64) -> Refused {
+    Full::of(thing, side, limit).into()
 }

@@ -9,62 +9,17 @@
 
 use heliostat_abi::code::{Code, Side, Thing};
 use heliostat_abi::limits::DESTINATIONS_MAX;
-use heliostat_abi::name::{NetAddress, ObjectId};
-use heliostat_abi::record::{Asker, Reply, Request, Row};
+use heliostat_abi::name::ObjectId;
+use heliostat_abi::record::{Reply, Request, Row};
 use heliostat_abi::restriction::{Destination, Services};
 use heliostat_base::clock::monotonic_ns;
 use tracing::debug;
 
-use crate::connect::Connection;
+use crate::answer::Answer;
 use crate::daemon::Daemon;
-use crate::quotas::{full, full_of, sealed_rate};
-use crate::refused::Refused;
-use crate::serve::Answer;
-
-/// What a connection may not ask. The default forbids nothing.
-#[derive(Default)]
-pub struct Restriction {
-    /// Where its streams may lead, once it is closed.
-    destinations: Vec<Destination>,
-    /// Set when it is closed.
-    closed: Option<Closed>,
-}
-
-struct Closed {
-    services: Services,
-    pid: u32,
-}
-
-impl Restriction {
-    /// Whether a request may be asked.
-    fn permits(&self, request: &Request, asker: Asker) -> bool {
-        let Some(closed) = &self.closed else { return true };
-        let is_served = match asker {
-            Asker::Any => true,
-            // Ports and leases are those that this session has itself shown a descriptor for.
-            Asker::With(services) => closed.services.have(services),
-            Asker::Unrestricted => false,
-        };
-        let leads_to = |address: &NetAddress| self.destinations.iter().any(|it| it.has(*address));
-        match request {
-            Request::Open { address } => is_served && leads_to(address),
-            _ => is_served,
-        }
-    }
-}
-
-impl Connection {
-    /// The process at the other end, for people: of a restricted connection the one that it was
-    /// handed to, as whoever restricted it said.
-    pub fn pid(&self) -> u32 {
-        self.restriction.closed.as_ref().map_or(self.peer.pid, |closed| closed.pid)
-    }
-
-    /// True once it may not ask everything any more.
-    pub fn is_restricted(&self) -> bool {
-        self.restriction.closed.is_some()
-    }
-}
+use crate::refused::{full, full_of, Refused};
+use crate::shares::sealed_rate;
+use crate::state::restriction::Restriction;
 
 impl Daemon {
     /// Refuses what the connection may not ask.
@@ -86,12 +41,10 @@ impl Daemon {
 
     /// Adds a destination to a restriction that is not closed yet.
     pub(crate) fn allow(&mut self, id: ObjectId, to: Destination) -> Result<Answer, Refused> {
-        let restriction = self.unrestricted(id)?;
-        if restriction.destinations.len() >= DESTINATIONS_MAX {
+        if !self.unrestricted(id)?.allow(to) {
             let limit = DESTINATIONS_MAX as u64;
             return Err(full_of(Thing::Destinations, Side::Session, limit));
         }
-        restriction.destinations.push(to);
         Ok(Reply::Done.into())
     }
 
@@ -113,7 +66,7 @@ impl Daemon {
             return Err(self.too_fast(Side::SealedProgram, sealed_rate(&self.parts.config)));
         }
         self.connections.hand_over(id, sealed).map_err(|it| full(Thing::Connections, it))?;
-        self.unrestricted(id)?.closed = Some(Closed { services, pid });
+        self.unrestricted(id)?.close(services, pid);
         debug!(connection = %id, pid, ?services, "restricted");
         Ok(Reply::Done.into())
     }

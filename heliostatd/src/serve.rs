@@ -5,7 +5,6 @@
 //! filled its socket with answers it never read, and is ended.
 
 use std::os::fd::AsFd;
-use std::rc::Rc;
 
 use heliostat_abi::code::{Code, Side, Thing};
 use heliostat_abi::name::ObjectId;
@@ -14,38 +13,24 @@ use heliostat_base::clock::monotonic_ns;
 use rustix::io::Errno;
 use tracing::{debug, trace, warn};
 
+use crate::answer::Answer;
 use crate::closer::Shown;
-use crate::daemon::Daemon;
+use crate::daemon::{Asked, Daemon};
 use crate::packet::{self, Lack, Message, Received};
-use crate::quotas::{descriptor_limit, full_of};
-use crate::refused::Refused;
-use crate::services::{self, Asked};
-use crate::unread::Room;
+use crate::refused::{full_of, Refused};
+use crate::room::Room;
+use crate::shares::descriptor_limit;
 
 /// Requests of one client served before others have their turn.
 const SERVED_AT_ONCE: usize = 8;
 /// Malformed requests after which a client is ended.
 const FAULTS_MAX: u32 = 8;
 
-/// What goes back to the client.
-pub struct Answer {
-    /// The record.
-    pub reply: Reply,
-    /// Descriptors that travel with it.
-    pub fds: Vec<Rc<dyn AsFd>>,
-}
-
 /// Whether a client may be served once more before others.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Turn {
     GoesOn,
     Over,
-}
-
-impl From<Reply> for Answer {
-    fn from(reply: Reply) -> Self {
-        Answer { reply, fds: Vec::new() }
-    }
 }
 
 impl Daemon {
@@ -74,7 +59,7 @@ impl Daemon {
         let Message { bytes, fds, lack, is_left } = message;
         let (answer, sequence) = match Request::decode(&bytes) {
             Ok((_, sequence)) if lack == Some(Lack::NoRoom) => (Err(no_room()), sequence),
-            Ok((request, sequence)) => match services::row(&request) {
+            Ok((request, sequence)) => match self.row(&request) {
                 Some(row) if lack.is_none() && row.brings.contains(&fds.len()) => {
                     trace!(connection = %id, ?request, "asked");
                     self.counts.asked(request.number());
@@ -122,6 +107,16 @@ impl Daemon {
             self.check_descriptors(self.holder(id)?, row.keeps)?;
         }
         self.answer_by_service(Asked { session: id, request, fds })
+    }
+
+    /// Has the service answer whose request it is.
+    fn answer_by_service(&mut self, asked: Asked) -> Result<Answer, Refused> {
+        let number = match &asked.request {
+            Request::Own(own) => own.service(),
+            known => known.kind().ok_or(Code::BadRecord)?.service() as u16,
+        };
+        let service = self.parts.table.iter().find(|service| service.number() == number);
+        service.ok_or(Code::Internal)?.answer(self, asked)
     }
 
     fn reply(&mut self, id: ObjectId, answer: Result<Answer, Refused>, sequence: u32) {

@@ -1,7 +1,7 @@
 //! From the command line to a running daemon.
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use heliostat_abi::place::{Surroundings, RUNTIME_VARIABLE, SOCKET_VARIABLE};
@@ -12,15 +12,15 @@ use rustix::process::{getrlimit, setrlimit, Resource, Rlimit};
 use crate::args::Args;
 use crate::daemon::{Daemon, Parts};
 use crate::home::{Home, HomeError};
-use crate::names::MachineNames;
-use crate::{background, kernel, listener, logging, scrape, signals};
+use crate::services::TABLE;
+use crate::{background, configuration, kernel, listener, logging, scrape, signals};
 
 /// Runs the daemon until it ends.
 pub fn run(args: &Args) -> ExitCode {
     if args.announce {
         kernel::close_inherited();
     }
-    let config = match read_config(args.config.as_deref()) {
+    let config = match configuration::read(args.config.as_deref()) {
         Ok(config) => config,
         Err(message) => return fail(&message),
     };
@@ -85,10 +85,17 @@ fn serve(args: &Args, config: Config, here: &Surroundings) -> Result<(), Failure
     let path = here.socket_path();
     scrape::start(config.daemon.metrics_listen, &path)
         .map_err(|error| other("listen for metrics", &error))?;
-    let idle_exit_s = args.idle_exit;
-    let config_path = args.config.clone();
-    let listener = socket;
-    let parts = Parts { config, config_path, idle_exit_s, home, listener, signals, breaks, level };
+    let parts = Parts {
+        config,
+        config_path: args.config.clone(),
+        idle_exit_s: args.idle_exit,
+        home,
+        listener: socket,
+        signals,
+        breaks,
+        level,
+        table: TABLE,
+    };
     let daemon = Daemon::new(parts).map_err(|error| other("start", &error))?;
     if args.announce {
         // The caller may have gone; the daemon serves all the same.
@@ -96,15 +103,6 @@ fn serve(args: &Args, config: Config, here: &Surroundings) -> Result<(), Failure
         release_standard_streams();
     }
     daemon.run().map_err(|error| other("go on", &error))
-}
-
-/// The configuration in a file, or the default; a mistake is told with file, line and key.
-pub fn read_config(path: Option<&Path>) -> Result<Config, String> {
-    let Some(path) = path else { return Ok(Config::default()) };
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
-    Config::read(&text, &MachineNames::read())
-        .map_err(|error| format!("{}: {error}", path.display()))
 }
 
 fn surroundings(args: &Args) -> Surroundings {

@@ -5,9 +5,10 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use heliostat_server_loop::pool::thread_shares;
 use heliostat_service_grant::{Holder, Quota, Shares, Used};
 
-use crate::quotas::closers;
+use super::CLOSERS_MAX;
 
 /// How often those that others still use are looked at.
 const LOOK: Duration = Duration::from_millis(5);
@@ -123,6 +124,11 @@ impl Lines {
         self.used = used;
         free.into_iter().for_each(|item| self.line_up(item));
     }
+}
+
+/// Shares of the threads.
+fn closers() -> Shares {
+    thread_shares(CLOSERS_MAX as u64)
 }
 
 #[cfg(test)]

@@ -2,10 +2,10 @@
 
 use heliostat_abi::record::{self, Request};
 
-use super::{no_such_request, Asked, Service};
-use crate::daemon::Daemon;
+use super::no_such_request;
+use crate::answer::Answer;
+use crate::daemon::{Asked, Daemon, Service};
 use crate::refused::Refused;
-use crate::serve::Answer;
 
 /// The control plane, in the table of services. It grants nothing, so nothing of it ends.
 pub struct Control;

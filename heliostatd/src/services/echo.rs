@@ -18,10 +18,10 @@ use heliostat_control::config::{Config, Log};
 use heliostat_control::name::{Name, NamePattern};
 use heliostat_control::rules::{Action, Rule, Rules};
 
-use super::{no_such_request, Asked, Service, Told, Viewer};
-use crate::daemon::{Daemon, Parts};
+use super::{no_such_request, TABLE};
+use crate::answer::Answer;
+use crate::daemon::{Asked, Daemon, Parts, Service, Told, Viewer};
 use crate::refused::Refused;
-use crate::serve::Answer;
 use crate::signals::Signals;
 use crate::{listener, logging};
 
@@ -91,6 +91,7 @@ impl Running {
                 signals: Signals::catch().unwrap(),
                 breaks: Breaks::catch().unwrap(),
                 level: logging::start(Log::default(), None).unwrap(),
+                table: TABLE,
             };
             Daemon::new(parts).unwrap().run().unwrap();
         });

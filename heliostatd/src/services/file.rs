@@ -1,55 +1,22 @@
 //! Files: leases on them, and operations that sessions delegate to the server loops.
 
-pub mod delegated;
-pub mod lease;
-
-use std::io;
+mod delegated;
+mod lease;
 
 use heliostat_abi::code::Thing;
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::record::{self, Reply, Request};
 use heliostat_control::config::Config;
-use heliostat_service_file::File;
 use heliostat_service_grant::Quota;
 use prometheus_client::registry::Registry;
 use serde_json::{json, Value};
 
-use super::{no_such_request, Asked, Service, Told, Viewer};
-use crate::daemon::Daemon;
-use crate::mounts::Mounts;
-use crate::quotas;
+use super::no_such_request;
+use crate::answer::Answer;
+use crate::daemon::{Asked, Daemon, Service, Told, Viewer};
 use crate::refused::Refused;
-use crate::serve::Answer;
-
-use delegated::Delegated;
-use lease::Leases;
-
-/// What the daemon keeps of files.
-pub struct LeasedFiles {
-    /// Who holds what.
-    pub grants: File,
-    /// The kernel's leases.
-    pub leases: Leases,
-    /// Which file systems there are.
-    pub mounts: Mounts,
-    /// The server loops, once a session has asked for one.
-    pub delegated: Option<Delegated>,
-}
-
-impl LeasedFiles {
-    /// Nothing is leased yet.
-    ///
-    /// # Errors
-    /// The kernel does not say which file systems there are.
-    pub fn new(config: &Config) -> io::Result<LeasedFiles> {
-        Ok(LeasedFiles {
-            grants: File::new(quotas::files(config)),
-            leases: Leases::default(),
-            mounts: Mounts::read()?,
-            delegated: None,
-        })
-    }
-}
+use crate::shares;
+use crate::state::file::delegated::Delegated;
 
 /// Files, in the table of services.
 pub struct Files;
@@ -93,9 +60,9 @@ impl Service for Files {
 
     fn set_limits(&self, daemon: &mut Daemon, config: &Config) {
         let files = &mut daemon.services.file;
-        files.grants.set_limits(quotas::files(config));
+        files.grants.set_limits(shares::files(config));
         if let Some(delegated) = &mut files.delegated {
-            delegated.configure(quotas::delegated(config), &config.rules);
+            delegated.configure(shares::delegated(config), &config.rules);
         }
     }
 
@@ -113,6 +80,17 @@ impl Service for Files {
 
     fn session_status(&self, daemon: &Daemon, session: ObjectId, told: &mut Told) {
         told.insert("leases".into(), json!(daemon.services.file.grants.holding(session)));
+    }
+
+    fn explain(&self, daemon: &Daemon, sessions: &[ObjectId], told: &mut Told) {
+        let sessions = || sessions.iter().copied();
+        let files: Vec<_> = sessions().flat_map(|id| daemon.leased_paths(id)).collect();
+        let delegated: Vec<_> = sessions().flat_map(|id| daemon.delegated_files(id)).collect();
+        let loops: Vec<_> = sessions().filter_map(|id| daemon.delegated_loop(id)).collect();
+        told.insert("files".into(), json!(files));
+        told.insert("delegated".into(), Value::Array(delegated));
+        told.insert("delegated_loops".into(), Value::Array(loops));
+        told.insert("delegated_rule".into(), Daemon::delegated_rule());
     }
 
     fn gauges(&self, daemon: &Daemon) -> Vec<(&'static str, &'static str, u64)> {

@@ -1,6 +1,5 @@
 //! Streams: who listens where, and the channels that lead there.
 
-use std::collections::HashMap;
 use std::os::fd::AsFd;
 use std::rc::Rc;
 
@@ -13,34 +12,18 @@ use heliostat_control::config::Config;
 use heliostat_control::name::tcp_name;
 use heliostat_control::rights::Right;
 use heliostat_service_grant::Quota;
-use heliostat_service_net::{Effect, Endpoint, Net, Opening};
+use heliostat_service_net::{Effect, Endpoint, Opening};
 use serde_json::{json, Value};
 use tracing::{debug, warn};
 
-use super::{no_such_request, Asked, Service, Told, Viewer};
+use super::{listed, no_such_request};
+use crate::answer::Answer;
 use crate::closer::Shown;
-use crate::daemon::Daemon;
-use crate::inspect::listed;
+use crate::daemon::{Asked, Daemon, Service, Told, Viewer};
 use crate::memory::ChannelMemory;
 use crate::proof;
-use crate::quotas;
 use crate::refused::{refuse, Refused};
-use crate::serve::Answer;
-
-/// What the daemon keeps of streams.
-pub struct Channels {
-    /// Who holds what.
-    pub grants: Net,
-    /// Memory of each channel.
-    pub memory: HashMap<ObjectId, ChannelMemory>,
-}
-
-impl Channels {
-    /// Nobody listens yet.
-    pub fn new(config: &Config) -> Channels {
-        Channels { grants: Net::new(quotas::net(config)), memory: HashMap::new() }
-    }
-}
+use crate::shares;
 
 /// Streams, in the table of services.
 pub struct Streams;
@@ -76,7 +59,7 @@ impl Service for Streams {
     }
 
     fn set_limits(&self, daemon: &mut Daemon, config: &Config) {
-        daemon.services.net.grants.set_limits(quotas::net(config));
+        daemon.services.net.grants.set_limits(shares::net(config));
     }
 
     fn quotas<'a>(&self, daemon: &'a Daemon) -> Vec<(Thing, &'a Quota)> {

@@ -1,6 +1,5 @@
 //! What sessions ask of the snapshot service: to name a region, to attach to one, and who did.
 
-use std::collections::HashMap;
 use std::os::fd::AsFd;
 use std::rc::Rc;
 
@@ -11,42 +10,18 @@ use heliostat_abi::region::{Presence, RegionName, OWN_USER};
 use heliostat_control::config::Config;
 use heliostat_control::rights::Right;
 use heliostat_service_grant::Quota;
-use heliostat_service_snapshot::{Effect, Key, Named, Snapshot};
+use heliostat_service_snapshot::{Effect, Key, Named};
 use serde_json::{json, Value};
 use tracing::debug;
 
-use super::{no_such_request, Asked, Service, Told, Viewer};
+use super::no_such_request;
+use crate::answer::Answer;
 use crate::closer::Shown;
-use crate::daemon::Daemon;
-use crate::quotas;
+use crate::daemon::{Asked, Daemon, Service, Told, Viewer};
 use crate::refused::{refuse, Refused};
-use crate::serve::Answer;
+use crate::shares;
 use crate::shown;
-
-/// What the daemon keeps of snapshots.
-pub struct Regions {
-    /// Who holds what.
-    pub grants: Snapshot,
-    /// Memory of each region.
-    pub memory: HashMap<ObjectId, RegionMemory>,
-    /// Pages of pins, perhaps with bells, that their producers have not fetched yet.
-    pub pins: HashMap<ObjectId, Vec<Shown>>,
-}
-
-impl Regions {
-    /// Nothing has a name yet.
-    pub fn new(config: &Config) -> Regions {
-        let grants = Snapshot::new(quotas::snapshot(config));
-        Regions { grants, memory: HashMap::new(), pins: HashMap::new() }
-    }
-}
-
-/// Memory of one named region, kept open while it has its name.
-pub struct RegionMemory {
-    table: Rc<Shown>,
-    pool: Rc<Shown>,
-    bytes: u64,
-}
+use crate::state::snapshot::RegionMemory;
 
 /// Snapshots, in the table of services.
 pub struct Snapshots;
@@ -85,7 +60,7 @@ impl Service for Snapshots {
     }
 
     fn set_limits(&self, daemon: &mut Daemon, config: &Config) {
-        daemon.services.snapshot.grants.set_limits(quotas::snapshot(config));
+        daemon.services.snapshot.grants.set_limits(shares::snapshot(config));
     }
 
     fn quotas<'a>(&self, daemon: &'a Daemon) -> Vec<(Thing, &'a Quota)> {

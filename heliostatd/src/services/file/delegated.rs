@@ -11,131 +11,35 @@
 //! loops move bytes and decide nothing but turns. The loops and the openers start with the first
 //! session that asks; without one there is no thread, no cache and no io_uring.
 
-mod held;
-mod judge;
-mod meters;
+mod admit;
 mod view;
-mod why;
 
-use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
-use std::sync::mpsc::{channel, Receiver};
-use std::sync::Arc;
 
 use heliostat_abi::code::{Code, Side, Thing};
 use heliostat_abi::delegated::{DEPTH_MAX, DIRECT, OBJECTS_MAX};
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::record::Reply;
-use heliostat_backend_uring::By;
-use heliostat_control::config::{Delegated as Config, Requests};
 use heliostat_control::rates::Holds;
-use heliostat_control::rules::Rules;
 use heliostat_server_file::{
-    Caller, FileEvent, FileOrder, Files, Made, OpenFile, OpenRequest, OpenedBy, Opener, Refusal,
-    Shared,
+    Caller, FileEvent, FileOrder, Files, Made, OpenFile, OpenRequest, OpenedBy, Refusal,
 };
-use heliostat_server_loop::{map_window, Event, Events, Link, Loops, Order, Settings, WindowError};
-use heliostat_service_grant::{Holder, Quota, Shares};
-use rustix::event::{eventfd, EventfdFlags};
+use heliostat_server_loop::{map_window, Event, Link, Order, WindowError};
+use heliostat_service_grant::Holder;
 use tracing::{debug, error};
 
+use crate::answer::Answer;
 use crate::closer::Shown;
 use crate::daemon::Daemon;
 use crate::poll::Source;
-use crate::quotas::{self, full, full_of};
-use crate::refused::Refused;
-use crate::serve::Answer;
+use crate::refused::{full, full_of, Refused};
+use crate::shares;
 use crate::shown_file;
-
-use held::Held;
-use judge::Known;
-use meters::Meters;
+use crate::state::file::delegated::Delegated;
 
 /// Events attended to before others are served.
 const EVENTS_AT_ONCE: usize = 64;
-/// The server loops' end in the event loop.
-pub struct Delegated {
-    loops: Loops<Files>,
-    /// What all of them share of files.
-    shared: Arc<Shared>,
-    events: Receiver<Event<Files>>,
-    /// Rings when there are some.
-    bell: Arc<OwnedFd>,
-    opener: Opener,
-    /// What each session has open.
-    sessions: HashMap<ObjectId, Held>,
-    /// Whose sessions they are.
-    quota: Quota,
-    /// Whose files they have open.
-    files: Quota,
-    /// Rates that several have together.
-    meters: Meters,
-    /// Number of the last file that was opened, or delegation that began.
-    serial: u64,
-    /// What names are judged by.
-    known: Known,
-}
-
-impl Delegated {
-    fn start(
-        config: &Config,
-        shares: (Shares, Shares),
-        rules: &Rules,
-    ) -> std::io::Result<Delegated> {
-        let bell = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
-        let (sender, receiver) = channel();
-        let events = Events::new(sender, bell.clone());
-        let opener = Opener::start(events.clone())?;
-        let by = match config.requests {
-            Requests::Auto => None,
-            Requests::Uring => Some(By::Uring),
-            Requests::Threads => Some(By::Threads),
-        };
-        let settings = Settings { loops: config.loops, cores: config.cores.clone(), by };
-        let shared = Arc::new(Shared::create(config.cache_bytes, config.loops.max(1))?);
-        let create = |gates| Files::new(shared.clone(), gates);
-        Ok(Delegated {
-            loops: Loops::start(&settings, &events, create)?,
-            shared,
-            events: receiver,
-            bell,
-            opener,
-            sessions: HashMap::new(),
-            quota: Quota::new(shares.0),
-            files: Quota::new(shares.1),
-            meters: Meters::default(),
-            serial: 0,
-            known: Known::new(rules)?,
-        })
-    }
-
-    /// Takes new limits and rules over.
-    pub(crate) fn configure(&mut self, (sessions, files): (Shares, Shares), rules: &Rules) {
-        self.known.rules = Arc::new(rules.clone());
-        self.quota.set_shares(sessions);
-        self.files.set_shares(files);
-    }
-
-    /// Who has how many sessions that delegate, and how many files.
-    pub(crate) fn quotas(&self) -> [(Thing, &Quota); 2] {
-        [(Thing::Delegations, &self.quota), (Thing::DelegatedFiles, &self.files)]
-    }
-
-    fn next_serial(&mut self) -> u64 {
-        self.serial += 1;
-        self.serial
-    }
-
-    /// Takes a session in: the loop with the fewest sessions has it until its end.
-    fn begin(&mut self, (id, holder): (ObjectId, Holder), link: Link, lends: bool) {
-        let served = self.sessions.values().map(|held| held.loop_number);
-        let loop_number = self.loops.least_loaded(served);
-        self.sessions.insert(id, Held::on(loop_number, link.serial, lends, holder));
-        self.loops.order(loop_number, Order::Begin(id, Box::new(link)));
-    }
-}
-
 impl Daemon {
     /// A session wants delegated operations: shown is [its window], the answer brings [rings].
     pub(crate) fn delegate(&mut self, id: ObjectId, shown: Shown) -> Result<Answer, Refused> {
@@ -148,7 +52,7 @@ impl Daemon {
             return Err(Code::Denied.into());
         }
         if self.services.file.delegated.is_none() {
-            let shares = quotas::delegated(&self.parts.config);
+            let shares = shares::delegated(&self.parts.config);
             let rules = &self.parts.config.rules;
             let started = Delegated::start(settings, shares, rules).map_err(|error| {
                 error!(%error, "no delegated operations: the server loops cannot start");

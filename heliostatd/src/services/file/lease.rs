@@ -1,96 +1,31 @@
 //! What sessions ask of the file service: a lease on a file, and its end; and what writers do to it.
 
-use std::collections::HashMap;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 
 use heliostat_abi::code::Unmapped;
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::node::State;
 use heliostat_abi::record::Reply;
-use heliostat_backend_lease::holder::{self, Heard};
+use heliostat_backend_lease::holder;
 use heliostat_base::clock::monotonic_ns;
 use heliostat_base::sys::Errno;
 use heliostat_control::name::Name;
 use heliostat_control::rights::Right;
 use heliostat_control::rules::Decision;
-use heliostat_server_file::LeaseWord;
 use heliostat_service_file::{Effect, LeaseView, Reason, Refusal};
 use serde_json::{json, Value};
 use tracing::{debug, trace};
 
+use crate::answer::Answer;
 use crate::closer::Shown;
 use crate::daemon::Daemon;
-use crate::inspect::listed;
 use crate::refused::{refuse, Refused};
-use crate::serve::Answer;
+use crate::services::listed;
 use crate::shown_file::{self, ShownFile};
 
 /// Breaks heard of before others are served.
 const HEARD_AT_ONCE: usize = 256;
-
-/// A lease that the kernel gave. However it ends, its word changes first: nobody may write while it
-/// says that nobody does.
-pub struct KernelLease {
-    fd: Option<OwnedFd>,
-    word: LeaseWord,
-    /// Path of the file, for people.
-    pub path: String,
-}
-
-impl KernelLease {
-    /// Gives it back. Answers the descriptor, since its file's last close may take long.
-    fn end(&mut self) -> Option<OwnedFd> {
-        self.word.withdraw();
-        let fd = self.fd.take();
-        fd.iter().for_each(|fd| holder::give_back(fd.as_fd()));
-        fd
-    }
-}
-
-impl Drop for KernelLease {
-    fn drop(&mut self) {
-        drop(self.end());
-    }
-}
-
-/// The kernel's leases, by the service's names and by descriptor.
-#[derive(Default)]
-pub struct Leases {
-    held: HashMap<ObjectId, KernelLease>,
-    by_fd: HashMap<RawFd, ObjectId>,
-}
-
-impl Leases {
-    fn insert(&mut self, id: ObjectId, fd: OwnedFd, word: LeaseWord, path: String) {
-        self.by_fd.insert(fd.as_raw_fd(), id);
-        self.held.insert(id, KernelLease { fd: Some(fd), word, path });
-    }
-
-    fn get(&self, id: ObjectId) -> Option<&KernelLease> {
-        self.held.get(&id)
-    }
-
-    fn end(&mut self, id: ObjectId) -> Option<OwnedFd> {
-        let fd = self.held.remove(&id)?.end()?;
-        self.by_fd.remove(&fd.as_raw_fd());
-        Some(fd)
-    }
-
-    /// Those of which the kernel says that somebody waits for their end.
-    fn broken(&self, heard: Heard) -> Vec<ObjectId> {
-        let is_broken = |id: &ObjectId| {
-            let fd = self.held.get(id).and_then(|lease| lease.fd.as_ref());
-            fd.is_some_and(|fd| !holder::is_held(fd.as_fd()))
-        };
-        match heard {
-            Heard::Perhaps(fd) => {
-                self.by_fd.get(&fd).copied().filter(is_broken).into_iter().collect()
-            }
-            Heard::Any => self.held.keys().copied().filter(is_broken).collect(),
-        }
-    }
-}
 
 /// Why no lease is given: the file's fault, or the asker's.
 pub(crate) enum NotGiven {
@@ -142,7 +77,7 @@ impl Daemon {
             Ok((reply, fd)) => Ok(Answer { reply, fds: vec![Rc::new(fd)] }),
             Err(NotGiven::Unmapped(reason)) => {
                 trace!(session = %id, ?reason, "no lease");
-                self.counts.not_leased(reason);
+                self.counts.note_not_leased(reason);
                 Ok(Reply::NotLeased { reason }.into())
             }
             Err(NotGiven::Refused(refused)) => Err(refused),

@@ -11,8 +11,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use serde_json::{json, Map, Value};
 
-use super::Delegated;
 use crate::daemon::Daemon;
+use crate::state::file::delegated::Delegated;
 
 /// What all loops have counted, by name; the same names in status and metrics.
 fn counted(loops: &[&Counts], blocks_filled: u64) -> Vec<(String, &'static str, u64)> {

@@ -1,4 +1,4 @@
-//! Answers with descriptors that clients have not read, and who is ended for them.
+//! Room for answers that clients have not read, and who is ended to make some.
 //!
 //! Such an answer lies in its client's socket with what it brings: the kernel lets one user's
 //! processes have only so many descriptors on their way, the control plane's own user as any other,
@@ -10,14 +10,14 @@ use heliostat_abi::code::{Side, Thing};
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::record::Reply;
 use heliostat_base::clock::monotonic_ns;
-use heliostat_service_grant::{Exceeded, Holder, Quota, Shares};
+use heliostat_service_grant::Holder;
 
-use crate::connect::Connection;
+use crate::answer::Answer;
 use crate::daemon::Daemon;
 use crate::kernel;
-use crate::quotas::full;
-use crate::refused::Refused;
-use crate::serve::Answer;
+use crate::refused::{full, Refused};
+use crate::state::connection::Connection;
+use crate::state::unread::Backlog;
 
 /// Descriptors that may wait in one connection: two answers of the largest kind. A client has one
 /// request under way, so its next one says that it has read the answer before.
@@ -25,62 +25,12 @@ const UNREAD_PER_CONNECTION: u64 = 32;
 /// Why such a client is ended.
 const WHY: &str = "it does not read its answers";
 
-/// What waits in all sockets together.
-pub struct Unread {
-    descriptors: Quota,
-    bytes: Quota,
-}
-
 /// Whether an answer may be sent.
 pub enum Room {
     /// It may.
     Made,
     /// Its client has been ended instead.
     Ended,
-}
-
-/// What waits in one socket.
-#[derive(Clone, Copy, Default)]
-pub struct Backlog {
-    descriptors: u64,
-    bytes: u64,
-    /// Since when something does.
-    since_ns: u64,
-}
-
-impl Unread {
-    /// Nothing waits.
-    pub fn new((descriptors, bytes): (Shares, Shares)) -> Unread {
-        Unread { descriptors: Quota::new(descriptors), bytes: Quota::new(bytes) }
-    }
-
-    /// Takes new limits over.
-    pub fn set_shares(&mut self, (descriptors, bytes): (Shares, Shares)) {
-        self.descriptors.set_shares(descriptors);
-        self.bytes.set_shares(bytes);
-    }
-
-    /// Who has how many descriptors there.
-    pub fn quota(&self) -> &Quota {
-        &self.descriptors
-    }
-
-    /// Whether so many descriptors more may wait. What a text will have is not known beforehand: the
-    /// last one may be too long.
-    fn check(&self, holder: Holder, descriptors: u64) -> Result<(), Exceeded> {
-        self.descriptors.check(holder, descriptors).and_then(|()| self.bytes.check(holder, 1))
-    }
-
-    fn take(&mut self, holder: Holder, more: Backlog) {
-        self.descriptors.take_anyway(holder, more.descriptors);
-        self.bytes.take_anyway(holder, more.bytes);
-    }
-
-    /// A connection's answers were read, or it has ended.
-    pub fn give_back(&mut self, holder: Holder, backlog: Backlog) {
-        self.descriptors.give_back(holder, backlog.descriptors);
-        self.bytes.give_back(holder, backlog.bytes);
-    }
 }
 
 impl Daemon {
@@ -164,15 +114,5 @@ impl Daemon {
         self.counts.unread += 1;
         self.denials.note_ended(holder.uid, WHY);
         self.end_connection(id, WHY);
-    }
-}
-
-impl Backlog {
-    fn add(&mut self, more: Backlog) {
-        if self.descriptors == 0 {
-            self.since_ns = more.since_ns;
-        }
-        self.descriptors += more.descriptors;
-        self.bytes += more.bytes;
     }
 }

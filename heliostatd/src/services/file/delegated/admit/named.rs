@@ -10,11 +10,9 @@ use heliostat_control::name::Name;
 use heliostat_control::rules::{Action, Decision};
 use heliostat_server_file::{with_slash, Denial, FileStats, OpenFile, Task};
 
-use super::super::why::Why;
-use super::super::Delegated;
-use super::Seen;
 use crate::daemon::Daemon;
 use crate::shown_file;
+use crate::state::file::delegated::{Delegated, Seen, Why};
 
 impl Daemon {
     /// What a session may do with what was opened for it; an errno when nothing.

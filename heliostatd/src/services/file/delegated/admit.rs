@@ -1,8 +1,7 @@
-//! What sessions have open: which files they get, under which leases, and what is told of them.
+//! Which files sessions get, under which leases, and what is told of them.
 
 mod named;
 
-use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -18,57 +17,14 @@ use heliostat_service_grant::{Holder, Meter};
 use rustix::fs::{fadvise, fstat, Advice, OFlags};
 use serde_json::{json, Map, Value};
 
-use super::why::Why;
-use super::Delegated;
+use super::super::lease::NotGiven;
 use crate::daemon::Daemon;
 use crate::mounts::Kind;
-use crate::services::file::lease::NotGiven;
 use crate::shown_file::{self, ShownFile};
+use crate::state::file::delegated::{Delegated, Held, Seen, Why};
 
 /// A version whose last change was no longer ago counts under its own lease only.
 const YOUNG_S: i64 = 2;
-
-/// What one session has open, and who serves it.
-pub(super) struct Held {
-    /// The server loop that has it, from its beginning to its end.
-    pub(super) loop_number: usize,
-    /// Which delegation of its connection this is.
-    pub(super) serial: u64,
-    /// It was told that it may have an io_uring of its own.
-    pub(super) lends: bool,
-    /// Whose share it counts against.
-    pub(super) holder: Holder,
-    /// Its files, by serial number.
-    files: HashMap<u64, Seen>,
-}
-
-impl Held {
-    /// Nothing, for a session of the loop with this number.
-    pub(super) fn on(loop_number: usize, serial: u64, lends: bool, holder: Holder) -> Held {
-        Held { loop_number, serial, lends, holder, files: HashMap::new() }
-    }
-}
-
-/// An open file, as the event loop knows it.
-struct Seen {
-    path: String,
-    buffered: Arc<OwnedFd>,
-    lease: Option<ObjectId>,
-    why: Why,
-    /// It was opened never to be read past the caches.
-    is_buffered: bool,
-    stats: Arc<FileStats>,
-}
-
-impl Delegated {
-    /// Takes a file out; its holder has one less.
-    fn forget_file(&mut self, id: ObjectId, serial: u64) -> Option<Seen> {
-        let held = self.sessions.get_mut(&id)?;
-        let seen = held.files.remove(&serial)?;
-        self.files.give_back(held.holder, 1);
-        Some(seen)
-    }
-}
 
 impl Daemon {
     /// What a session may do with an open file, and by which descriptors; an errno when nothing.

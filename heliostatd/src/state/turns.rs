@@ -14,18 +14,14 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 
-use heliostat_base::clock::monotonic_ns;
 use heliostat_service_grant::Holder;
 
-use crate::daemon::Daemon;
 use crate::poll::Source;
 
 /// After so long half of what was used is forgotten.
 const HALF_LIFE_NS: u64 = 100_000_000;
 /// Users and programs that are remembered before those who have used nothing lately are forgotten.
 const REMEMBERED: usize = 1024;
-/// How long those who are ready are served before it is looked who else is.
-const SLICE_NS: u64 = 5_000_000;
 
 /// A connection that has asked something or has ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -128,36 +124,6 @@ impl Line {
         let next = all.pop_front();
         self.last = (!all.is_empty()).then_some(uid);
         next
-    }
-}
-
-impl Daemon {
-    /// Serves those who are ready, for a slice of time. Whoever is left over is ready still.
-    pub(crate) fn serve_in_turn(&mut self, ready: Vec<Source>) {
-        let begin = monotonic_ns();
-        let each = ready.into_iter().filter_map(|source| self.ready(source));
-        let mut line = self.turns.line(each, begin);
-        let mut now = begin;
-        while let Some(Ready { source, holder, .. }) = line.next(&self.turns, now) {
-            match source {
-                Source::Connection(id) | Source::Closed(id) => self.serve_some(id, now),
-                Source::Process(id) => self.end_connection(id, "its process has ended"),
-                _ => {}
-            }
-            let before = std::mem::replace(&mut now, monotonic_ns());
-            self.turns.used(holder, now.saturating_sub(before), now);
-            if self.stopping || now.saturating_sub(begin) >= SLICE_NS {
-                return;
-            }
-        }
-    }
-
-    fn ready(&self, source: Source) -> Option<Ready> {
-        let (Source::Connection(id) | Source::Closed(id) | Source::Process(id)) = source else {
-            return None;
-        };
-        let served_ns = self.connections.get(id)?.served_ns;
-        Some(Ready { source, holder: self.connections.holder(id)?, served_ns })
     }
 }
 

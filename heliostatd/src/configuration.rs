@@ -1,0 +1,16 @@
+//! Reads the configuration.
+
+use std::path::Path;
+
+use heliostat_control::config::Config;
+
+use crate::names::MachineNames;
+
+/// The configuration in a file, or the default; a mistake is told with file, line and key.
+pub fn read(path: Option<&Path>) -> Result<Config, String> {
+    let Some(path) = path else { return Ok(Config::default()) };
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+    Config::read(&text, &MachineNames::read())
+        .map_err(|error| format!("{}: {error}", path.display()))
+}

@@ -1,0 +1,42 @@
+//! What the daemon keeps: connections, what is counted of them, and what each service has granted.
+//!
+//! Values that know neither the daemon nor its services. What is done with them, and when, is decided
+//! above: by the daemon's own files for connections, by `services` for grants.
+
+pub mod connection;
+pub mod counts;
+pub mod denials;
+pub mod file;
+pub mod net;
+pub mod restriction;
+pub mod snapshot;
+pub mod turns;
+pub mod unread;
+
+use std::io;
+
+use heliostat_control::config::Config;
+
+/// What the services keep.
+pub struct Services {
+    /// Streams.
+    pub net: net::Channels,
+    /// Versions of live memory.
+    pub snapshot: snapshot::Regions,
+    /// Leases and delegated operations.
+    pub file: file::LeasedFiles,
+}
+
+impl Services {
+    /// Services that know nobody yet.
+    ///
+    /// # Errors
+    /// The kernel does not tell what one of them has to know.
+    pub fn new(config: &Config) -> io::Result<Services> {
+        Ok(Services {
+            net: net::Channels::new(config),
+            snapshot: snapshot::Regions::new(config),
+            file: file::LeasedFiles::new(config)?,
+        })
+    }
+}
