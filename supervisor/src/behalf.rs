@@ -7,28 +7,15 @@
 //! way back. Of its rights the thread keeps those to look into the program's processes and to change
 //! ids; what the supervisor does for itself in between, it does `as_supervisor`.
 
-use std::cell::Cell;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::sync::OnceLock;
 
-use heliostat_base::sys::{Errno, Sysno};
-use rustix::process::{Gid, Uid};
-use rustix::thread::{CapabilitySet, CapabilitySets};
+use heliostat_base::sys::Errno;
+use rustix::process::Gid;
 
-use crate::call::Call;
-use crate::paths::{errno, read_proc};
-
-/// What of its rights a thread keeps while it acts for another user: none of them is about files.
-const KEPT: CapabilitySet =
-    CapabilitySet::SYS_PTRACE.union(CapabilitySet::SETUID).union(CapabilitySet::SETGID);
-
-thread_local! {
-    /// This thread acts for a caller with other ids.
-    static ACTS: Cell<bool> = const { Cell::new(false) };
-    /// And that is another user.
-    static USER: Cell<Option<u32>> = const { Cell::new(None) };
-}
+use crate::acting;
+use crate::errno::errno;
+use crate::proc::read_proc;
 
 /// The ids by which files are judged (credentials(7)).
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -66,48 +53,51 @@ impl Behalf {
         self.has_begun.store(true, SeqCst);
     }
 
-    /// Takes the caller's ids, if they are not this process's own.
+    /// Takes the ids of a thread that waits, if they are not this process's own; the real ones where
+    /// `real` says so. `check` tells whether the thread still waits.
     ///
     /// # Errors
-    /// ESRCH if the caller is gone; what the kernel says where the ids cannot be taken: then nothing
+    /// ESRCH if the thread is gone; what the kernel says where the ids cannot be taken: then nothing
     /// is done on its behalf.
-    pub fn take(&self, call: &Call<'_>) -> Result<Option<Acting<'_>>, Errno> {
+    pub fn take(
+        &self,
+        proc: &OwnedFd,
+        thread: i32,
+        real: bool,
+        check: impl Fn() -> Result<(), Errno>,
+    ) -> Result<Option<Acting<'_>>, Errno> {
         if !self.has_begun.load(SeqCst) {
             return Ok(None);
         }
-        let wanted = Ids::of(call.supervisor.roots.proc(), call.thread(), asks_for_real(call));
-        let wanted = wanted.ok_or(Errno(libc::ESRCH))?;
-        // What was read is the caller's if it still waits, and stays so: only it can change it.
-        call.check()?;
+        let wanted = Ids::of(proc, thread, real).ok_or(Errno(libc::ESRCH))?;
+        // What was read is the thread's if it still waits, and stays so: only it can change it.
+        check()?;
         if wanted == self.own {
             return Ok(None);
         }
-        let acting = Acting(&self.own);
-        ACTS.set(true);
+        let guard = Acting(&self.own);
+        acting::begin();
         let groups: Vec<_> = wanted.groups.iter().map(|group| Gid::from_raw(*group)).collect();
         rustix::thread::set_thread_groups(&groups).map_err(errno)?;
         let group = Gid::from_raw(wanted.group);
         rustix::thread::set_thread_res_gid(None, group, None).map_err(errno)?;
         if wanted.user != self.own.user {
-            become_user(wanted.user)?;
-            USER.set(Some(wanted.user));
+            acting::begin_for(wanted.user)?;
         }
-        Ok(Some(acting))
+        Ok(Some(guard))
     }
 }
 
 impl Drop for Acting<'_> {
     fn drop(&mut self) {
-        USER.set(None);
-        ACTS.set(false);
         let groups: Vec<_> = self.0.groups.iter().map(|group| Gid::from_raw(*group)).collect();
         // The user first, which brings the rights back.
-        let back = rustix::thread::set_thread_res_uid(None, Uid::from_raw(self.0.user), None)
+        let back = acting::end(self.0.user)
             .and_then(|()| {
                 rustix::thread::set_thread_res_gid(None, Gid::from_raw(self.0.group), None)
             })
             .and_then(|()| rustix::thread::set_thread_groups(&groups));
-        or_end(back.map_err(errno));
+        acting::or_end(back.map_err(errno));
     }
 }
 
@@ -132,64 +122,6 @@ impl Ids {
     }
 }
 
-/// Whether a call is judged by the real ids: access(2) without AT_EACCESS.
-fn asks_for_real(call: &Call<'_>) -> bool {
-    match call.number {
-        Sysno::access | Sysno::faccessat => true,
-        Sysno::faccessat2 => call.int(3) & libc::AT_EACCESS == 0,
-        _ => false,
-    }
-}
-
-/// Whether this thread acts with ids of somebody else's.
-pub fn acts() -> bool {
-    ACTS.get()
-}
-
-/// The user for whom this thread acts, if that is another one.
-pub fn user() -> Option<u32> {
-    USER.get()
-}
-
-/// Does something of the supervisor's own, which the caller has no part in: with its own rights, also
-/// while the thread acts for another user.
-pub fn as_supervisor<T>(work: impl FnOnce() -> T) -> T {
-    let Some(user) = USER.get() else { return work() };
-    // Where that fails the work has fewer rights.
-    let _ = rustix::thread::set_thread_res_uid(None, Uid::ROOT, None);
-    let done = work();
-    or_end(become_user(user));
-    done
-}
-
-/// Takes a user's id as the effective one, and gives the rights about files up. The kernel takes the
-/// others away with the id of root, and gives all back with it (capabilities(7)).
-fn become_user(user: u32) -> Result<(), Errno> {
-    let permitted = permitted()?;
-    rustix::thread::set_thread_res_uid(None, Uid::from_raw(user), None).map_err(errno)?;
-    let effective = permitted & KEPT;
-    let sets = CapabilitySets { effective, permitted, inheritable: CapabilitySet::empty() };
-    rustix::thread::set_capabilities(None, sets).map_err(errno)
-}
-
-/// The rights that this process may have; they never change.
-fn permitted() -> Result<CapabilitySet, Errno> {
-    static PERMITTED: OnceLock<CapabilitySet> = OnceLock::new();
-    if let Some(known) = PERMITTED.get() {
-        return Ok(*known);
-    }
-    let own = rustix::thread::capabilities(None).map_err(errno)?.permitted;
-    Ok(*PERMITTED.get_or_init(|| own))
-}
-
-/// A thread that cannot give rights up, or not take its own back, must not go on: the supervisor ends,
-/// and so do all sealed processes.
-fn or_end(done: Result<(), Errno>) {
-    if done.is_err() {
-        std::process::abort();
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -203,11 +135,5 @@ mod tests {
         let real = Ids { user: 0, group: 4, groups: vec![7, 40] };
         assert_eq!(Ids::read(STATUS, true), Some(real));
         assert_eq!(Ids::read("Uid:\t0\t0\t0\t0\nGid:\t0\t0\t0\t0\n", false), None);
-    }
-
-    #[test]
-    fn who_acts_for_nobody_works_as_it_is() {
-        assert!(!acts() && user().is_none());
-        assert_eq!(as_supervisor(rustix::process::geteuid), rustix::process::geteuid());
     }
 }

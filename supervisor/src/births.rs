@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::sync::Mutex;
 use std::time::Duration;
 
-use crate::paths::{numbers_in, read_proc};
+use crate::proc::{numbers_in, read_proc};
 use crate::tree;
 
 /// How often it is looked again whether there is room, while somebody may be bearing, and how long

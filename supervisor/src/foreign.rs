@@ -6,8 +6,8 @@
 use std::path::Path;
 
 use crate::calls::{name, open_how};
+use crate::lookup::question::Question;
 use crate::net::address::{self, Address};
-use crate::net::lookup::question::Question;
 use crate::net::message;
 use crate::paths::shown::Shown;
 use crate::tree;

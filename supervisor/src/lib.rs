@@ -6,10 +6,13 @@
 #![warn(missing_docs)]
 #![forbid(unsafe_code)]
 
+mod acting;
 mod behalf;
 mod births;
 mod call;
 mod calls;
+mod control;
+mod errno;
 mod fence;
 mod filter;
 #[cfg(any(test, feature = "foreign"))]
@@ -19,11 +22,15 @@ mod held;
 mod identity;
 mod images;
 mod limits;
+mod lookup;
+mod made;
 mod memory;
+mod mending;
 mod net;
 mod own_fence;
 mod paths;
 mod presence;
+mod proc;
 mod refused;
 pub mod report;
 mod serve;
@@ -320,7 +327,7 @@ fn supervise(
         roots,
         lookups: lookups(&plan.policy, &servers, &refused),
         refused,
-        control: net::ControlPlane::new(plan.control, &plan.policy),
+        control: control::ControlPlane::new(plan.control, &plan.policy),
         births: Births::new(plan.policy.limits.processes),
         uncharged: uncharged::Uncharged::default(),
         group,
@@ -333,7 +340,7 @@ fn supervise(
         behalf,
         begun: SystemTime::now(),
         images: images::Images::default(),
-        made: (!fenced.copies).then(net::Made::new),
+        made: (!fenced.copies).then(made::Made::new),
         shares: AtomicBool::new(false),
         places_itself: AtomicBool::new(false),
         first_umask,
@@ -353,16 +360,20 @@ fn grant_everything(policy: &mut Policy) {
 }
 
 /// Look-ups at the servers of resolv.conf(5).
-fn lookups(policy: &Policy, servers: &str, refused: &Arc<Mutex<refused::Refused>>) -> net::Lookups {
+fn lookups(
+    policy: &Policy,
+    servers: &str,
+    refused: &Arc<Mutex<refused::Refused>>,
+) -> lookup::Lookups {
     let refused = refused.clone();
     let told = move |name: &str, what| {
         let Ok(mut refused) = refused.lock() else { return };
         match what {
-            net::NameEvent::Asked(granted) => refused.name(name, granted),
-            net::NameEvent::Has(ip) => refused.learned(name, ip),
+            lookup::NameEvent::Asked(granted) => refused.name(name, granted),
+            lookup::NameEvent::Has(ip) => refused.learned(name, ip),
         }
     };
-    net::Lookups::new(policy, servers, Box::new(told))
+    lookup::Lookups::new(policy, servers, Box::new(told))
 }
 
 /// Whether a control group for the memory of sealed programs can be made here: tried, and removed.

@@ -20,9 +20,10 @@ use landlock::{
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
+use crate::errno::errno;
 use crate::filter;
 use crate::identity::Identities;
-use crate::paths::{errno, Root, Roots};
+use crate::paths::{Root, Roots};
 
 /// What root's supervisor keeps: to act on files of others below a grant, as root's program would,
 /// to listen at low ports, and to serve a program whose file it may not read.

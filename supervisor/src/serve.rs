@@ -16,7 +16,8 @@ use heliostat_base::sys::Errno;
 
 use crate::calls;
 use crate::held::{HeldUp, TICK};
-use crate::images;
+use crate::mending;
+use crate::net;
 use crate::paths;
 use crate::signals::Coming;
 use crate::supervisor::Supervisor;
@@ -60,7 +61,7 @@ pub fn start(supervisor: &Arc<Supervisor>) -> Result<(), Errno> {
     });
     if supervisor.made.is_some() {
         let supervisor = supervisor.clone();
-        spawn(move || supervisor.made.iter().for_each(|made| made.keep(&supervisor)))?;
+        spawn(move || net::keep(&supervisor))?;
     }
     let watched = dispatcher.clone();
     spawn(move || watched.watch())?;
@@ -196,7 +197,7 @@ impl Dispatcher {
 
     /// The answer of a call that a signal ends while it waits for somebody.
     fn interrupted(&self, notice: Notice, error: Errno) -> Reply {
-        images::waits(&self.supervisor, notice);
+        mending::waits(&self.supervisor, notice);
         Reply::Fail(error)
     }
 

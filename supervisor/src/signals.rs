@@ -8,7 +8,7 @@
 
 use std::os::fd::OwnedFd;
 
-use crate::paths::read_proc;
+use crate::proc::read_proc;
 
 /// Whether a thread has a signal to handle.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -17,7 +17,8 @@ use rustix::fs::{Mode, OFlags};
 use rustix::mount::{MountFlags, MountPropagationFlags};
 use rustix::process::{kill_process, waitpid, Pid, Signal, WaitOptions};
 
-use crate::paths::errno;
+use crate::errno::errno;
+use crate::proc::own_name;
 
 /// Folders that are a program's own unless they are granted.
 pub const OWN_PLACES: [&str; 2] = ["/tmp", "/dev/shm"];
@@ -174,7 +175,7 @@ fn furnish(wanted: &Wanted<'_>) -> io::Result<Option<OwnedFd>> {
     }
     let queues = mount_queues(&Path::new(first).join("queues"));
     for (place, folder) in &own {
-        rustix::mount::mount_bind(crate::call::own_name(folder), **place)?;
+        rustix::mount::mount_bind(own_name(folder), **place)?;
     }
     granted.iter().try_for_each(|(path, fd)| show(path, fd))?;
     // The folder that the program begins in is there, and empty.
@@ -201,7 +202,7 @@ fn show(path: &Path, held: &OwnedFd) -> io::Result<()> {
         true => std::fs::create_dir_all(path)?,
         false => drop(std::fs::File::options().append(true).create(true).open(path)?),
     }
-    Ok(rustix::mount::mount_bind_recursive(crate::call::own_name(held), path)?)
+    Ok(rustix::mount::mount_bind_recursive(own_name(held), path)?)
 }
 
 /// Whether namespaces of a program's own can be made here: tried, and gone again.

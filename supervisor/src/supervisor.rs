@@ -1,25 +1,24 @@
 //! What all calls of one sealed program share.
 
-use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
 use heliostat_backend_seal::Listener;
-use heliostat_control::policy::record::Ask;
-use heliostat_control::policy::{Access, Policy};
+use heliostat_control::policy::Policy;
 
 use crate::behalf::Behalf;
 use crate::births::Births;
-use crate::call::Call;
+use crate::control::ControlPlane;
 use crate::filter::Fenced;
-use crate::identity::{self, Identities};
+use crate::identity::Identities;
 use crate::images::Images;
+use crate::lookup::Lookups;
+use crate::made::Made;
 use crate::memory::MemoryGroup;
-use crate::net::{ControlPlane, Lookups, Made};
-use crate::paths::{read_proc, Roots, Sandbox};
-use crate::presence::is_there;
+use crate::paths::{Roots, Sandbox};
+use crate::proc::read_proc;
 use crate::refused::Refused;
 use crate::signals::{self, Coming};
 use crate::tree;
@@ -112,56 +111,11 @@ impl Supervisor {
         signals::coming(self.roots.proc(), thread)
     }
 
-    /// Counts a path that is not granted, or not for that. What is not there is not refused
-    /// either: programs look for much that is nowhere.
-    pub fn note_path(&self, call: &Call<'_>, path: &Path, access: Access) {
-        if !is_there(path) {
-            return;
-        }
-        if let Ok(mut refused) = self.refused.lock() {
-            refused.path(call.number, path, access);
-        }
-    }
-
-    /// Takes down that something was asked for, and counts it if it was refused.
-    pub fn note_ask(&self, call: &Call<'_>, ask: Ask<'_>, granted: bool) {
-        if let Ok(mut refused) = self.refused.lock() {
-            refused.ask(call.number, ask, granted);
-        }
-    }
-
-    /// Takes down which users a traced program becomes.
-    pub fn note_users(&self, call: &Call<'_>, users: bool, count: usize) {
-        if !self.is_traced || !users {
-            return;
-        }
-        let ids = (0..count).map(|place| call.int(place) as u32);
-        for name in ids.filter(|id| !matches!(id, 0 | &u32::MAX)).filter_map(identity::name_of) {
-            if let Ok(mut refused) = self.refused.lock() {
-                refused.user(&name);
-            }
-        }
-    }
-
-    /// Counts that names are looked up by a program that is granted none.
-    pub fn note_look_ups(&self, call: &Call<'_>) {
-        if let Ok(mut refused) = self.refused.lock() {
-            refused.look_ups(call.number);
-        }
-    }
-
     /// Says that the program cannot become another user or group, if nobody has yet.
     pub fn tell_of_identity(&self) {
         let tell = self.tells_identity.lock().ok().and_then(|mut tell| tell.take());
         if let Some(tell) = tell {
             tell();
-        }
-    }
-
-    /// Counts a call that is refused whatever its arguments.
-    pub fn note_call(&self, call: &Call<'_>, why: &str) {
-        if let Ok(mut refused) = self.refused.lock() {
-            refused.call(call.number, why);
         }
     }
 }

@@ -65,7 +65,7 @@ fn ask(call: &Call<'_>, ask: Ask<'_>) {
     let (Ask::Path(path, _) | Ask::Folder(path)) = ask else { return };
     // Of these, what a program may have is settled without grants.
     if !path.starts_with("/proc") && !is_temporary(path, call.supervisor.begun) {
-        call.supervisor.note_ask(call, ask, true);
+        call.note_ask(ask, true);
     }
 }
 

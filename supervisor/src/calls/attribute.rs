@@ -7,8 +7,10 @@ use heliostat_base::sys::{Errno, Sysno};
 use heliostat_control::policy::Access;
 use rustix::fs::{AtFlags, Gid, Mode, OFlags, Timespec, Timestamps, Uid, XattrFlags};
 
-use crate::call::{own_name, Answer, Call, Last, DONE};
-use crate::paths::{self, errno, Found, Object, Start};
+use crate::call::{Answer, Call, DONE};
+use crate::errno::errno;
+use crate::paths::{self, Found, Last, Object, Start};
+use crate::proc::own_name;
 use crate::uncharged::ACCESS_LIST_BYTES_MAX;
 
 /// Bytes of an extended attribute's name and value, at most (source: linux/limits.h).
@@ -24,7 +26,7 @@ fn changeable(call: &Call<'_>, descriptor: i32, path: &[u8], last: Last) -> Resu
     let fd = call.open_found(&found, OFlags::PATH | OFlags::NOFOLLOW, Mode::empty())?;
     let granted = found.writable().and_then(|()| describable(call, &found, &fd));
     if let Err(error) = granted {
-        call.supervisor.note_path(call, &found.path, Access::ReadWrite);
+        call.note_path(&found.path, Access::ReadWrite);
         return Err(error);
     }
     call.check()?;
@@ -57,7 +59,7 @@ fn own(call: &Call<'_>, number: i32) -> Result<OwnedFd, Errno> {
         None => Err(Errno(libc::EROFS)),
     };
     if let Err(error) = allowed {
-        call.supervisor.note_call(call, "the descriptor's file is not granted for writing");
+        call.note_call("the descriptor's file is not granted for writing");
         return Err(error);
     }
     call.check()?;
@@ -240,7 +242,7 @@ pub fn set_extended(call: &Call<'_>) -> Answer {
     }
     let is_list = name.starts_with(ACCESS_LISTS);
     if call.supervisor.fenced.bounds && is_list && length > ACCESS_LIST_BYTES_MAX {
-        call.supervisor.note_call(call, "longer access lists than memory that is limited allows");
+        call.note_call("longer access lists than memory that is limited allows");
         return Err(Errno(libc::ENOSPC));
     }
     let mut value = vec![0; length];

@@ -8,8 +8,9 @@ use heliostat_backend_seal::{status, Reply};
 use heliostat_base::sys::Errno;
 use rustix::fs::FileType;
 
-use crate::call::{Answer, Call, Last};
-use crate::paths::errno;
+use crate::call::{Answer, Call};
+use crate::errno::errno;
+use crate::paths::Last;
 
 /// execveat(2): the path's argument is `place`.
 pub fn exec(call: &Call<'_>, descriptor: i32, place: usize, flags: i32) -> Answer {
@@ -28,7 +29,7 @@ pub fn exec(call: &Call<'_>, descriptor: i32, place: usize, flags: i32) -> Answe
         return Err(Errno(libc::EACCES));
     }
     status::access(&fd, libc::X_OK, true)?;
-    call.supervisor.images.begins(call, &found);
+    call.supervisor.images.begins(call.thread(), &found);
     Ok(Reply::Continue)
 }
 

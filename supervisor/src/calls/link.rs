@@ -5,9 +5,11 @@ use std::os::fd::OwnedFd;
 use heliostat_base::sys::Errno;
 use rustix::fs::{AtFlags, RenameFlags};
 
-use super::name::{changeable, creatable, free_to_move, not_there, special, there};
-use crate::call::{own_name, Answer, Call, Last, DONE};
-use crate::paths::{self, errno, Found, Object, Start};
+use super::name::{creatable, free_to_move, not_there, special, there};
+use crate::call::{Answer, Call, DONE};
+use crate::errno::errno;
+use crate::paths::{self, Found, Last, Object, Start};
+use crate::proc::own_name;
 
 /// symlinkat(2): its text is argument 0, and whatever it says, it is walked as the program's.
 pub fn symlink(call: &Call<'_>, descriptor: i32, place: usize) -> Answer {
@@ -111,8 +113,8 @@ pub fn rename(call: &Call<'_>, from: (i32, usize), to: (i32, usize), flags: u64)
         let exists = of_old.is_none() && flags.contains(RenameFlags::NOREPLACE);
         return Err(Errno(if exists { libc::EEXIST } else { libc::EBUSY }));
     }
-    let found = changeable(call, from.0, &old)?;
-    let target = changeable(call, to.0, &new)?;
+    let found = call.find_changeable(from.0, &old)?;
+    let target = call.find_changeable(to.0, &new)?;
     if is_of_proc(&found) != is_of_proc(&target) {
         return Err(Errno(libc::EXDEV));
     }

@@ -7,9 +7,10 @@ use heliostat_base::sys::Errno;
 use heliostat_control::policy::Access;
 use rustix::fs::FileType;
 
-use crate::behalf;
-use crate::call::{Answer, Call, Last, DONE};
-use crate::paths::{errno, Found, Object, Start};
+use crate::acting;
+use crate::call::{Answer, Call, DONE};
+use crate::errno::errno;
+use crate::paths::{Found, Last, Object, Start};
 
 /// newfstatat(2): the path's argument is `place`, the answer's the next.
 pub fn stat(call: &Call<'_>, descriptor: i32, place: usize, flags: i32) -> Answer {
@@ -69,7 +70,7 @@ pub fn access(call: &Call<'_>, descriptor: i32, place: usize, flags: i32) -> Ans
         _ => writable(call, descriptor, &path, flags)?,
     };
     // On behalf of others this thread has the ids that are asked about as its effective ones.
-    let is_effective = flags & libc::AT_EACCESS != 0 || behalf::acts();
+    let is_effective = flags & libc::AT_EACCESS != 0 || acting::acts();
     status::access(&fd, mode, is_effective)?;
     DONE
 }

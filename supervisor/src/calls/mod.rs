@@ -15,11 +15,10 @@ use heliostat_backend_seal::Notice;
 use heliostat_base::sys::{Errno, Sysno};
 
 use crate::call::{Answer, Call};
+use crate::mending;
 use crate::net;
 use crate::supervisor::Supervisor;
 use crate::trace;
-
-pub use name::changeable;
 
 /// The answer to a call.
 pub fn answer(supervisor: &Supervisor, notice: Notice) -> Answer {
@@ -27,18 +26,30 @@ pub fn answer(supervisor: &Supervisor, notice: Notice) -> Answer {
         return Err(Errno(libc::ENOSYS));
     };
     let call = Call { supervisor, notice, number };
-    supervisor.images.asks(&call);
+    mending::asks(&call);
     if supervisor.is_traced {
         trace::note(&call);
     }
     let _acting = match &supervisor.behalf {
-        Some(behalf) => behalf.take(&call)?,
+        Some(behalf) => {
+            let (proc, real) = (supervisor.roots.proc(), asks_for_real(&call));
+            behalf.take(proc, call.thread(), real, || call.check())?
+        }
         None => None,
     };
     files(&call)
         .or_else(|| names(&call))
         .or_else(|| net::answer(&call))
         .unwrap_or_else(|| rest(&call))
+}
+
+/// Whether a call is judged by the real ids: access(2) without AT_EACCESS.
+fn asks_for_real(call: &Call<'_>) -> bool {
+    match call.number {
+        Sysno::access | Sysno::faccessat => true,
+        Sysno::faccessat2 => call.int(3) & libc::AT_EACCESS == 0,
+        _ => false,
+    }
 }
 
 /// Whether a call may wait for somebody else, as far as its number and flags tell.

@@ -2,27 +2,11 @@
 
 use heliostat_backend_seal::status;
 use heliostat_base::sys::Errno;
-use heliostat_control::policy::Access;
 use rustix::fs::{AtFlags, FileType, Mode};
 
-use crate::call::{Answer, Call, Last, DONE};
-use crate::paths::{self, errno, Found, Object};
-
-/// The end of a walk whose name is to be made, removed or moved.
-pub fn changeable(call: &Call<'_>, descriptor: i32, path: &[u8]) -> Result<Found, Errno> {
-    let start = call.start(descriptor, path)?;
-    let quick = paths::quick_parent(&call.supervisor.roots, start.as_ref(), path);
-    let found = match quick {
-        Some(found) => found?,
-        None => call.find_from(start.as_ref(), path, Last::Name)?,
-    };
-    if found.writable().is_err() {
-        // Names are the folder's.
-        let folder = found.path.parent().unwrap_or(&found.path);
-        call.supervisor.note_path(call, folder, Access::ReadWrite);
-    }
-    Ok(found)
-}
+use crate::call::{Answer, Call, DONE};
+use crate::errno::errno;
+use crate::paths::{Found, Last, Object};
 
 /// Last components that are no names, and so cannot be made, removed or moved.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -68,11 +52,11 @@ pub fn ending(path: &[u8]) -> Option<(Special, &[u8])> {
     }
 }
 
-/// As `changeable`, for a name that is to be made: EEXIST for what is none.
+/// As `Call::find_changeable`, for a name that is to be made: EEXIST for what is none.
 pub fn creatable(call: &Call<'_>, descriptor: i32, path: &[u8]) -> Result<Found, Errno> {
     match special(call, descriptor, path)? {
         Some(_) => Err(Errno(libc::EEXIST)),
-        None => changeable(call, descriptor, path),
+        None => call.find_changeable(descriptor, path),
     }
 }
 
@@ -137,7 +121,7 @@ fn no_device(call: &Call<'_>, found: &Found) -> Errno {
     if let Err(error) = status::access(&found.folder, libc::W_OK | libc::X_OK, true) {
         return error;
     }
-    call.supervisor.note_call(call, "devices are not made by sealed programs");
+    call.note_call("devices are not made by sealed programs");
     Errno(libc::EPERM)
 }
 
@@ -154,7 +138,7 @@ pub fn unlink(call: &Call<'_>, descriptor: i32, place: usize, flags: i32) -> Ans
         Some(Special::Above) => return Err(Errno(libc::ENOTEMPTY)),
         None => {}
     }
-    let found = changeable(call, descriptor, &path)?;
+    let found = call.find_changeable(descriptor, &path)?;
     there(&found)?;
     found.writable()?;
     if found.object == Object::Plain {

@@ -7,9 +7,11 @@ use heliostat_base::sys::{Errno, Sysno};
 use heliostat_control::policy::Access;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 
-use crate::behalf::as_supervisor;
-use crate::call::{own_name, Answer, Call, Last};
-use crate::paths::{self, errno, Found, Object, Rules};
+use crate::acting::as_supervisor;
+use crate::call::{Answer, Call};
+use crate::errno::errno;
+use crate::paths::{self, Found, Last, Object, Rules};
+use crate::proc::own_name;
 use crate::tree;
 
 /// Flags that openat(2) heeds; it ignores all others, where openat2(2) refuses them.
@@ -202,7 +204,7 @@ fn unreadable(call: &Call<'_>, found: &Found, flags: OFlags) -> Errno {
     match is_there {
         true if makes && flags.contains(OFlags::EXCL) => Errno(libc::EEXIST),
         true => {
-            call.supervisor.note_path(call, &found.path, Access::ReadOnly);
+            call.note_path(&found.path, Access::ReadOnly);
             Errno(libc::EACCES)
         }
         false => Errno(if makes { libc::EROFS } else { libc::ENOENT }),
@@ -213,7 +215,7 @@ fn unreadable(call: &Call<'_>, found: &Found, flags: OFlags) -> Errno {
 fn note_unwritable(call: &Call<'_>, found: &Found) {
     let is_there = found.path.symlink_metadata().is_ok();
     let folder = found.path.parent().filter(|_| !is_there);
-    call.supervisor.note_path(call, folder.unwrap_or(&found.path), Access::ReadWrite);
+    call.note_path(folder.unwrap_or(&found.path), Access::ReadWrite);
 }
 
 /// What a read-only mount answers: an existing file is opened for reading although the flags

@@ -10,7 +10,8 @@ use rustix::fs::{Mode, OFlags, ResolveFlags};
 
 use super::open::{given, opened_by};
 use crate::call::{Answer, Call};
-use crate::paths::{self, errno, Roots, Rules, Start};
+use crate::errno::errno;
+use crate::paths::{self, Roots, Rules, Start};
 
 /// Bytes of the first version of `struct open_how`, and of a page, which no version exceeds
 /// (source: openat2(2)).
@@ -75,7 +76,7 @@ fn scoped(call: &Call<'_>, path: &[u8], how: &How) -> Answer {
     }
     if paths::writes(flags) && (root.access != Access::ReadWrite || root.is_mixed) {
         if root.access != Access::ReadWrite {
-            call.supervisor.note_path(call, &root.path, Access::ReadWrite);
+            call.note_path(&root.path, Access::ReadWrite);
         }
         return Err(Errno(libc::EROFS));
     }

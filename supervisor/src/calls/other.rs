@@ -31,7 +31,7 @@ pub fn refuse(call: &Call<'_>) -> Answer {
     if let Some(answer) = identity(call) {
         return answer;
     }
-    call.supervisor.note_call(call, "not for sealed programs");
+    call.note_call("not for sealed programs");
     Err(Errno(if ABSENT.contains(&call.number) { libc::ENOSYS } else { libc::EPERM }))
 }
 
@@ -58,11 +58,11 @@ fn identity(call: &Call<'_>) -> Option<Answer> {
         Some(named) => ids.find(|id| !named.has_group(*id)),
     };
     let Some(id) = refused else {
-        call.supervisor.note_users(call, what == "user", count);
+        call.note_users(what == "user", count);
         call.supervisor.behalf.iter().for_each(Behalf::begins);
         return Some(Ok(Reply::Continue));
     };
-    call.supervisor.note_call(call, &format!("to become {what} {id}: no user that --user names"));
+    call.note_call(&format!("to become {what} {id}: no user that --user names"));
     call.supervisor.tell_of_identity();
     Some(match call.supervisor.identities {
         None => Ok(Reply::Continue),
@@ -89,6 +89,6 @@ fn request(call: &Call<'_>) -> Answer {
         return Ok(Reply::Continue);
     }
     let types = [libc::TIOCSTI as u32, libc::TIOCLINUX as u32];
-    call.supervisor.note_call(call, &format!("request {request:#x} of a descriptor"));
+    call.note_call(&format!("request {request:#x} of a descriptor"));
     Err(Errno(if types.contains(&request) { libc::EPERM } else { libc::ENOTTY }))
 }

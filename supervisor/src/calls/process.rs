@@ -111,7 +111,7 @@ fn signal(call: &Call<'_>, process: i32) -> Answer {
     match process > 0 && call.supervisor.holds(process) {
         true => Ok(Reply::Continue),
         false => {
-            call.supervisor.note_call(call, "signals to processes that are not sealed");
+            call.note_call("signals to processes that are not sealed");
             Err(Errno(if process > 0 { libc::ESRCH } else { libc::EPERM }))
         }
     }
@@ -120,7 +120,7 @@ fn signal(call: &Call<'_>, process: i32) -> Answer {
 /// A new process: none once the program is to end.
 fn birth(call: &Call<'_>) -> Answer {
     if call.number == Sysno::clone && call.word(0) as u32 & NAMESPACES != 0 {
-        call.supervisor.note_call(call, "namespaces of its own");
+        call.note_call("namespaces of its own");
         return Err(Errno(libc::EPERM));
     }
     let (files, thread) = (libc::CLONE_FILES as u32, libc::CLONE_THREAD as u32);
@@ -134,7 +134,7 @@ fn birth(call: &Call<'_>) -> Answer {
         note_sharing(call);
     }
     if !call.supervisor.births.take_one(call.supervisor.roots.proc(), call.thread()) {
-        call.supervisor.note_call(call, "more processes and threads than the policy's limit");
+        call.note_call("more processes and threads than the policy's limit");
         return Err(Errno(libc::EAGAIN));
     }
     Ok(Reply::Continue)
@@ -255,7 +255,7 @@ fn lock(call: &Call<'_>) -> Answer {
     {
         true => Ok(Reply::Continue),
         false => {
-            supervisor.note_call(call, "more locks of files than memory that is limited allows");
+            call.note_call("more locks of files than memory that is limited allows");
             Err(Errno(libc::ENOLCK))
         }
     }
@@ -266,8 +266,7 @@ fn policy(call: &Call<'_>) -> Answer {
     match call.supervisor.uncharged.may_set_policy() {
         true => Ok(Reply::Continue),
         false => {
-            call.supervisor
-                .note_call(call, "more memory policies than memory that is limited allows");
+            call.note_call("more memory policies than memory that is limited allows");
             Err(Errno(libc::ENOMEM))
         }
     }

@@ -6,9 +6,11 @@ use heliostat_backend_seal::{self as seal, Reply};
 use heliostat_base::sys::Errno;
 use rustix::fs::{inotify, FlockOperation};
 
-use crate::call::{own_name, Answer, Call, Last};
+use crate::call::{Answer, Call};
+use crate::errno::errno;
 use crate::net;
-use crate::paths::{self, errno, Start};
+use crate::paths::{self, Last, Start};
+use crate::proc::own_name;
 
 /// inotify_add_watch(2).
 pub fn add(call: &Call<'_>) -> Answer {
@@ -54,7 +56,7 @@ pub fn flock(call: &Call<'_>) -> Answer {
         None => !start.is_hidden,
     };
     if !is_granted {
-        call.supervisor.note_call(call, "an exclusive lock on what is not granted for writing");
+        call.note_call("an exclusive lock on what is not granted for writing");
         return Err(Errno(libc::EBADF));
     }
     call.check()?;

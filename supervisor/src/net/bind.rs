@@ -7,10 +7,11 @@ use heliostat_control::policy::record::Ask;
 use rustix::net::AddressFamily;
 
 use super::address::{self, Address};
+use super::kept;
 use super::socket::Socket;
 use super::unix;
 use crate::call::{Answer, Call, DONE};
-use crate::paths::errno;
+use crate::errno::errno;
 
 /// bind(2). A port that the kernel chooses is always had, as connecting would give one, but
 /// listening there is judged by itself.
@@ -20,11 +21,11 @@ pub fn bind(call: &Call<'_>) -> Answer {
     match address::read(call, call.word(1), call.word(2))? {
         Address::Inet(at) => {
             if !may_bind(call, &socket, at) {
-                call.supervisor.note_ask(call, Ask::Listen(at), false);
+                call.note_ask(Ask::Listen(at), false);
                 return Err(Errno(libc::EACCES));
             }
             if at.port() != 0 && !socket.is_stream() {
-                call.supervisor.note_ask(call, Ask::Listen(at), true);
+                call.note_ask(Ask::Listen(at), true);
             }
             call.check()?;
             bind_inet(call, &socket, at)?;
@@ -32,7 +33,7 @@ pub fn bind(call: &Call<'_>) -> Answer {
         Address::Path(path) => unix::bind(call, &socket, &path)?,
         // Without a name the kernel chooses an abstract one.
         Address::Unnamed | Address::Abstract => {
-            call.supervisor.note_call(call, "abstract names of unix sockets");
+            call.note_call("abstract names of unix sockets");
             return Err(Errno(libc::EACCES));
         }
         Address::None => return Err(Errno(libc::EAFNOSUPPORT)),
@@ -44,7 +45,11 @@ pub fn bind(call: &Call<'_>) -> Answer {
 fn bind_inet(call: &Call<'_>, socket: &Socket, at: SocketAddr) -> Result<(), Errno> {
     let bind = || rustix::net::bind(&socket.fd, &at).map_err(errno);
     match (bind(), &call.supervisor.made) {
-        (Err(Errno(libc::EADDRINUSE)), Some(made)) if made.let_go_closed(call.supervisor) => bind(),
+        (Err(Errno(libc::EADDRINUSE)), Some(made))
+            if kept::let_go_closed(call.supervisor, made) =>
+        {
+            bind()
+        }
         (done, _) => done,
     }
 }
@@ -63,7 +68,7 @@ pub fn listen(call: &Call<'_>) -> Answer {
     let made = call.supervisor.made.as_ref();
     let socket = match Socket::of(call, call.int(0), libc::EINVAL) {
         Err(Errno(libc::EINVAL))
-            if made.is_some_and(|made| made.has_listener(call, call.int(0))) =>
+            if made.is_some_and(|made| kept::has_listener(call, made, call.int(0))) =>
         {
             return DONE;
         }
@@ -76,7 +81,7 @@ pub fn listen(call: &Call<'_>) -> Answer {
         // A port that was not granted to bind(2) can only be one that the kernel chose.
         let granted = policy.may_listen(at) || policy.may_listen(SocketAddr::new(at.ip(), 0));
         let asked = if policy.may_listen(at) { at } else { SocketAddr::new(at.ip(), 0) };
-        call.supervisor.note_ask(call, Ask::Listen(asked), granted);
+        call.note_ask(Ask::Listen(asked), granted);
         if !granted {
             return Err(Errno(libc::EACCES));
         }

@@ -3,13 +3,15 @@
 use std::net::{Ipv4Addr, SocketAddr};
 
 use heliostat_base::sys::Errno;
+use rustix::net::{AddressFamily, SocketType};
 
 use super::address::{self, Address};
 use super::reach::{self, Route};
 use super::socket::Socket;
-use super::{control, unix};
+use super::unix;
+use crate::acting::as_supervisor;
 use crate::call::{Answer, Call, DONE};
-use crate::paths::errno;
+use crate::errno::errno;
 
 /// connect(2): the address is judged, and the supervisor's copy of the socket connected.
 pub fn connect(call: &Call<'_>) -> Answer {
@@ -37,18 +39,32 @@ fn to(call: &Call<'_>, socket: &Socket) -> Answer {
             connect_inet(call, socket, route)?;
         }
         Address::Path(path) if call.supervisor.control.is_at(&path) => {
-            return control::connect(call, socket);
+            return to_control_plane(call, socket);
         }
         Address::Path(path) => {
             let (_held, name) = unix::destination(call, &path)?;
             socket.connect(call, |fd| rustix::net::connect(fd, &name))?;
         }
         Address::Abstract => {
-            call.supervisor.note_call(call, "abstract names of unix sockets");
+            call.note_call("abstract names of unix sockets");
             return Err(Errno(libc::ECONNREFUSED));
         }
         Address::Unnamed => return Err(Errno(libc::EINVAL)),
     }
+    DONE
+}
+
+/// Puts a restricted connection in the place of the program's socket, which is not connected at all.
+fn to_control_plane(call: &Call<'_>, socket: &Socket) -> Answer {
+    if socket.family != AddressFamily::UNIX || socket.kind != SocketType::SEQPACKET {
+        return Err(Errno(libc::EPROTOTYPE));
+    }
+    // The program's as a whole, whoever one of its processes has become.
+    let process = call.process();
+    let connection = as_supervisor(|| call.supervisor.control.connect(process))?;
+    call.check()?;
+    let listener = &call.supervisor.listener;
+    listener.replace(call.notice.id, connection.socket().fd(), call.int(0), true)?;
     DONE
 }
 

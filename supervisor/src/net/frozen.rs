@@ -14,12 +14,11 @@ use heliostat_backend_seal::{self as seal, Reply};
 use heliostat_base::sys::Errno;
 use rustix::fs::{Mode, OFlags};
 
-use super::message::{self, word_at, HEADER_BYTES};
-use super::send::{MESSAGES_MAX, MESSAGE_BYTES};
-use crate::behalf::as_supervisor;
+use super::message::{self, word_at, HEADER_BYTES, MESSAGES_MAX, MESSAGE_BYTES};
+use crate::acting::as_supervisor;
 use crate::births;
 use crate::call::{Answer, Call};
-use crate::paths::errno;
+use crate::errno::errno;
 
 /// How often it is looked again whether a process has memory of its own, and how long each time.
 const LOOKS: usize = 50;
@@ -39,8 +38,7 @@ pub fn messages(call: &Call<'_>) -> Answer {
 
 fn judged(call: &Call<'_>, at: u64, count: u32, flags: i32) -> Answer {
     if !is_alone(call) {
-        call.supervisor.note_call(
-            call,
+        call.note_call(
             "descriptors in messages, and messages on accepted sockets, of programs with threads: \
              pidfd_getfd is refused here",
         );

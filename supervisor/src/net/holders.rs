@@ -6,9 +6,11 @@ use std::os::fd::OwnedFd;
 use heliostat_base::sys::Errno;
 use rustix::fs::{AtFlags, FileType};
 
-use super::made::Identity;
-use crate::behalf::as_supervisor;
-use crate::paths::{errno, numbers_in, Sandbox};
+use crate::acting::as_supervisor;
+use crate::errno::errno;
+use crate::made::Identity;
+use crate::paths::Sandbox;
+use crate::proc::numbers_in;
 use crate::supervisor::Supervisor;
 
 /// The socket that is descriptor `number` of a thread.

@@ -7,7 +7,6 @@ use heliostat_base::fd::OwnedFd;
 use heliostat_base::sys::Errno;
 
 use super::address::{self, Address};
-use super::send::BY_KERNEL;
 use crate::call::Call;
 
 /// Bytes of `msghdr`, `iovec` and `cmsghdr` (source: socket.h, 64 bits).
@@ -23,6 +22,14 @@ pub const CONTROL_BYTES_MAX: u64 = 4096;
 /// What the kernel copies of a stream's message at once: a piece with a fault in it is not sent
 /// (source: SKB_FRAG_PAGE_ORDER, net/core/sock.c).
 const PIECE_BYTES: usize = 32 << 10;
+
+/// Messages of one sendmmsg(2) (source: UIO_MAXIOV, linux/uio.h).
+pub const MESSAGES_MAX: u32 = 1024;
+/// Bytes of `mmsghdr`.
+pub const MESSAGE_BYTES: u64 = 64;
+/// Never seen by programs: the kernel has to make the call, as no copy can be had of the socket or of
+/// a descriptor in the message (source: linux/errno.h, ENOTSUPP).
+pub const BY_KERNEL: Errno = Errno(524);
 
 /// What a message carries.
 pub struct Message {
@@ -140,7 +147,7 @@ pub fn allowed(call: &Call<'_>, (level, kind, data): &Part<'_>) -> Result<(), Er
         (libc::SOL_SOCKET, libc::SCM_RIGHTS) => Ok(()),
         (libc::SOL_SOCKET, libc::SCM_CREDENTIALS) => own_credentials(call, data),
         _ => {
-            call.supervisor.note_call(call, &format!("control messages of level {level}"));
+            call.note_call(&format!("control messages of level {level}"));
             Err(Errno(libc::EINVAL))
         }
     }

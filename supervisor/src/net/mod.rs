@@ -2,16 +2,14 @@
 //!
 //! An address in the program's memory could change between the look at it and its use, and so
 //! could the socket behind a number. So both are copied first: the address once, the socket by
-//! pidfd_getfd(2), or it was made by the supervisor (`made`); what was judged is what is used.
+//! pidfd_getfd(2), or it was made by the supervisor (`kept`); what was judged is what is used.
 
 pub mod address;
 mod bind;
 mod connect;
-mod control;
 mod frozen;
 mod holders;
-pub mod lookup;
-mod made;
+mod kept;
 pub mod message;
 mod option;
 mod reach;
@@ -19,10 +17,8 @@ mod send;
 mod socket;
 mod unix;
 
-pub use control::ControlPlane;
 pub use frozen::is_alone;
-pub use lookup::{Lookups, NameEvent};
-pub use made::Made;
+pub use kept::keep;
 
 use heliostat_base::sys::Sysno;
 

@@ -12,7 +12,7 @@ use rustix::net::sockopt;
 use super::address::{self, Address};
 use super::socket::Socket;
 use crate::call::{Answer, Call, DONE};
-use crate::paths::errno;
+use crate::errno::errno;
 
 /// Sources: linux/in.h and linux/in6.h.
 const IP_ADD_MEMBERSHIP: i32 = 35;
@@ -42,11 +42,11 @@ pub fn set(call: &Call<'_>) -> Answer {
         | (libc::IPPROTO_IPV6, IPV6_JOIN_GROUP | MCAST_JOIN_GROUP) => join(call, option),
         (libc::SOL_SOCKET | libc::IPPROTO_TCP | libc::IPPROTO_UDP, _)
         | (libc::IPPROTO_IP | libc::IPPROTO_IPV6, _) => {
-            call.supervisor.note_call(call, &format!("option {option} of level {level}"));
+            call.note_call(&format!("option {option} of level {level}"));
             Err(Errno(libc::EPERM))
         }
         _ => {
-            call.supervisor.note_call(call, &format!("options of level {level}"));
+            call.note_call(&format!("options of level {level}"));
             Err(Errno(libc::ENOPROTOOPT))
         }
     }
@@ -60,7 +60,7 @@ fn join(call: &Call<'_>, option: i32) -> Answer {
     call.read(3, bytes)?;
     let Membership { group, own, interface } = membership(option, bytes)?;
     let is_granted = call.supervisor.policy.may_join(group);
-    call.supervisor.note_ask(call, Ask::Connect(SocketAddr::new(group, port(&socket))), is_granted);
+    call.note_ask(Ask::Connect(SocketAddr::new(group, port(&socket))), is_granted);
     if !is_granted {
         return Err(Errno(libc::EPERM));
     }

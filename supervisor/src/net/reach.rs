@@ -25,7 +25,7 @@ pub fn judge(call: &Call<'_>, socket: &Socket, named: SocketAddr) -> Result<Rout
     let looks_up = is_server && call.supervisor.lookups.are_any();
     // A traced program may reach the server too, but the names are what it asks for.
     if !(looks_up && call.supervisor.is_traced) && is_granted(call, to) {
-        call.supervisor.note_ask(call, Ask::Connect(to), true);
+        call.note_ask(Ask::Connect(to), true);
         return Ok(Route::Straight(to));
     }
     if looks_up {
@@ -33,8 +33,8 @@ pub fn judge(call: &Call<'_>, socket: &Socket, named: SocketAddr) -> Result<Rout
         return own.map(Route::Forwarder);
     }
     match is_server {
-        true => call.supervisor.note_look_ups(call),
-        false => call.supervisor.note_ask(call, Ask::Connect(to), false),
+        true => call.note_look_ups(),
+        false => call.note_ask(Ask::Connect(to), false),
     }
     Err(Errno(libc::EACCES))
 }
@@ -49,7 +49,7 @@ pub fn judge_datagram(
 ) -> Result<(SocketAddr, Option<Vec<u8>>), Errno> {
     let to = destination(named);
     if is_granted(call, to) {
-        call.supervisor.note_ask(call, Ask::Connect(to), true);
+        call.note_ask(Ask::Connect(to), true);
         return Ok((to, None));
     }
     if is_server(call, named, to) {
@@ -57,7 +57,7 @@ pub fn judge_datagram(
             call.supervisor.lookups.granted_question(bytes).ok_or(Errno(libc::EACCES))?;
         return Ok((to, Some(question)));
     }
-    call.supervisor.note_ask(call, Ask::Connect(to), false);
+    call.note_ask(Ask::Connect(to), false);
     Err(Errno(libc::EACCES))
 }
 

@@ -10,16 +10,13 @@ use heliostat_base::sys::Errno;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrAny};
 
 use super::address::{self, Address};
-use super::message::{self, Message};
+use super::message::{self, Message, BY_KERNEL, MESSAGES_MAX, MESSAGE_BYTES};
 use super::socket::Socket;
 use super::{frozen, reach, unix};
 use crate::call::{Answer, Call};
-use crate::paths::errno;
+use crate::errno::errno;
 
-/// Messages of one sendmmsg(2) (source: UIO_MAXIOV, linux/uio.h).
-pub const MESSAGES_MAX: u32 = 1024;
-/// Bytes of `mmsghdr`, and where it counts what was sent.
-pub const MESSAGE_BYTES: u64 = 64;
+/// Where a `mmsghdr` counts what was sent.
 const SENT_AT: u64 = 56;
 /// Bytes of one message at most (source: MAX_RW_COUNT, linux/fs.h).
 const MESSAGE_BYTES_MAX: usize = 0x7fff_f000;
@@ -33,10 +30,6 @@ const FLAGS: i32 = libc::MSG_DONTWAIT
     | libc::MSG_NOSIGNAL
     | libc::MSG_CONFIRM
     | libc::MSG_DONTROUTE;
-
-/// Never seen by programs: the kernel has to make the call, as no copy can be had of the socket or of
-/// a descriptor in the message (source: linux/errno.h, ENOTSUPP).
-pub const BY_KERNEL: Errno = Errno(524);
 
 /// sendto(2) with an address.
 pub fn to(call: &Call<'_>) -> Answer {
@@ -171,7 +164,7 @@ fn destination(call: &Call<'_>, what: &Message) -> Result<Option<Destination>, E
             Ok(Some(Destination { to: name.into(), _held: Some(held), instead: None }))
         }
         Some(Address::Abstract) => {
-            call.supervisor.note_call(call, "abstract names of unix sockets");
+            call.note_call("abstract names of unix sockets");
             Err(Errno(libc::ECONNREFUSED))
         }
         Some(Address::Unnamed | Address::None) => Err(Errno(libc::EINVAL)),

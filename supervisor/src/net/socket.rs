@@ -10,17 +10,15 @@ use heliostat_base::sys::Errno;
 use rustix::fs::OFlags;
 use rustix::net::{sockopt, AddressFamily, SocketType};
 
+use super::kept::{self, KIND};
 use crate::call::{Answer, Call};
+use crate::errno::errno;
 use crate::filter;
-use crate::paths::errno;
 
 /// How long one wait lasts before it is looked whether anybody still waits for the answer.
 const TICK: Duration = Duration::from_millis(250);
 /// Rounds of a wait that the kernel calls over although nothing got better.
 const PAUSE: Duration = Duration::from_millis(5);
-
-/// The type of a socket without its flags (source: net.h, SOCK_TYPE_MASK).
-pub const KIND: i32 = 0xf;
 
 /// A second descriptor of a socket of the program's.
 pub struct Socket {
@@ -37,7 +35,7 @@ impl Socket {
     /// copied and is not kept any more, or never was.
     pub fn of(call: &Call<'_>, number: i32, unkept: i32) -> Result<Self, Errno> {
         let fd = match &call.supervisor.made {
-            Some(made) => made.find(call, number)?.ok_or(Errno(unkept))?,
+            Some(made) => kept::find(call, made, number)?.ok_or(Errno(unkept))?,
             None => match seal::descriptor_of(call.thread(), number) {
                 // What pidfd_getfd(2) says of a number below zero.
                 Err(Errno(libc::EINVAL)) => return Err(Errno(libc::EBADF)),
@@ -126,13 +124,12 @@ pub fn make(call: &Call<'_>) -> Answer {
     let packets = domain == libc::AF_UNIX && kind == libc::SOCK_SEQPACKET && protocol == 0;
     match &call.supervisor.made {
         Some(made) if packets || filter::passes_socket([domain, kind, protocol]) => {
-            return made.make(call)
+            return kept::make(call, made)
         }
         None if packets => return Ok(Reply::Continue),
         _ => {}
     }
-    call.supervisor
-        .note_call(call, &format!("sockets of domain {domain}, type {kind}, protocol {protocol}"));
+    call.note_call(&format!("sockets of domain {domain}, type {kind}, protocol {protocol}"));
     Err(Errno(match domain {
         libc::AF_UNIX | libc::AF_INET | libc::AF_INET6 if kind == libc::SOCK_RAW => libc::EPERM,
         libc::AF_UNIX | libc::AF_INET | libc::AF_INET6 => libc::EPROTONOSUPPORT,

@@ -20,16 +20,17 @@ use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::net::SocketAddrUnix;
 
 use super::socket::Socket;
-use crate::call::{own_name, Call, Last};
-use crate::calls::changeable;
-use crate::paths::{errno, Found};
+use crate::call::Call;
+use crate::errno::errno;
+use crate::paths::{Found, Last};
+use crate::proc::own_name;
 
 /// The socket at a path, held open, and a name by which this process reaches it.
 pub fn destination(call: &Call<'_>, path: &[u8]) -> Result<(OwnedFd, SocketAddrUnix), Errno> {
     let found = call.find(libc::AT_FDCWD, path, Last::Follow)?;
     let held = call.open_found(&found, OFlags::PATH | OFlags::NOFOLLOW, Mode::empty())?;
     if found.access != Some(Access::ReadWrite) {
-        call.supervisor.note_path(call, &found.path, Access::ReadWrite);
+        call.note_path(&found.path, Access::ReadWrite);
         return Err(Errno(libc::EACCES));
     }
     call.check()?;
@@ -39,7 +40,7 @@ pub fn destination(call: &Call<'_>, path: &[u8]) -> Result<(OwnedFd, SocketAddrU
 
 /// bind(2) to a path: EADDRINUSE if something is there, EROFS where only reading is granted.
 pub fn bind(call: &Call<'_>, socket: &Socket, path: &[u8]) -> Result<(), Errno> {
-    let found = changeable(call, libc::AT_FDCWD, path)?;
+    let found = call.find_changeable(libc::AT_FDCWD, path)?;
     let there = rustix::fs::statat(&found.folder, &found.name, AtFlags::SYMLINK_NOFOLLOW);
     if there.is_ok() {
         return Err(Errno(libc::EADDRINUSE));

@@ -14,8 +14,10 @@ use heliostat_base::sys::Errno;
 use heliostat_control::policy::Access;
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, Stat};
 
-use super::{errno, Found, Root, Roots};
-use crate::call::own_name;
+use super::{Found, Root, Roots};
+
+use crate::errno::errno;
+use crate::proc::own_name;
 
 const STRICT: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS);
 const LOOK: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);

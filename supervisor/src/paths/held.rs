@@ -9,9 +9,11 @@ use heliostat_backend_seal as seal;
 use heliostat_base::sys::Errno;
 use rustix::fs::{Mode, OFlags};
 
-use super::{errno, host_path, read_proc, Found, Roots, Start};
-use crate::behalf::as_supervisor;
-use crate::call::own_name;
+use super::{host_path, Found, Roots, Start};
+
+use crate::acting::as_supervisor;
+use crate::errno::errno;
+use crate::proc::{own_name, read_proc};
 
 /// Opens the file of descriptor `number` of a process anew, with no more rights than the
 /// descriptor has itself: what was handed in for writing is not read, a pipe's reader does not

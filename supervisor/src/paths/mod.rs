@@ -25,7 +25,7 @@ pub use own::View;
 pub use proc::{link as link_of_proc, Caller, Sandbox};
 pub use quick::{open as quick, parent as quick_parent, writes};
 pub use roots::{Root, Roots};
-pub use rules::Rules;
+pub use rules::{Last, Rules};
 pub use start::Start;
 pub use walk::Walk;
 
@@ -33,20 +33,12 @@ use std::cell::Cell;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
-use heliostat_base::sys::Errno;
-use rustix::fs::{Dir, DirEntry, Mode, OFlags};
-
-use crate::behalf::as_supervisor;
+use rustix::fs::{Mode, OFlags};
 
 /// Symbolic links followed in one path (source: path_resolution(7)).
 pub const LINKS_MAX: usize = 40;
 /// Bytes of a path, its NUL included (source: limits.h).
 pub const PATH_MAX: usize = 4096;
-
-/// The error number that rustix reports, as this project's.
-pub fn errno(error: rustix::io::Errno) -> Errno {
-    Errno(error.raw_os_error())
-}
 
 /// Where a descriptor of this process lies in the host's tree; `None` if nowhere: a pipe, a
 /// deleted file.
@@ -144,36 +136,3 @@ fn own_descriptors() -> Option<&'static OwnedFd> {
     };
     OWN.get_or_init(open).as_ref()
 }
-
-/// An entry of /proc; one read for all but the longest.
-pub fn read_proc(proc: &OwnedFd, entry: &str) -> Option<Vec<u8>> {
-    const STEP: usize = 4096;
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-    let open = || rustix::fs::openat(proc, entry, flags, Mode::empty());
-    let file = as_supervisor(open).ok()?;
-    let mut text = Vec::new();
-    loop {
-        let end = text.len();
-        text.resize(end + STEP, 0);
-        let length = rustix::io::read(&file, &mut text[end..]).ok()?;
-        text.truncate(end + length);
-        // What fits is given at once (proc(5) entries are made anew by each read from the start).
-        if length < STEP || text.len() > ENTRY_MAX {
-            return Some(text);
-        }
-    }
-}
-
-/// The entries of a folder of /proc that are numbers; none if there is no such folder.
-pub fn numbers_in(proc: &OwnedFd, folder: &str) -> Vec<i32> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let opened = as_supervisor(|| rustix::fs::openat(proc, folder, flags, Mode::empty()));
-    let Some(entries) = opened.ok().and_then(|fd| Dir::read_from(fd).ok()) else {
-        return Vec::new();
-    };
-    let number = |entry: DirEntry| entry.file_name().to_str().ok()?.parse().ok();
-    entries.filter_map(|entry| number(entry.ok()?)).collect()
-}
-
-/// Bytes of an entry of /proc that are read.
-const ENTRY_MAX: usize = 1 << 20;

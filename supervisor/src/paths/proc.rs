@@ -9,8 +9,8 @@ use std::os::fd::OwnedFd;
 use heliostat_base::sys::Errno;
 use rustix::fs::{Mode, OFlags};
 
-use super::errno;
-use crate::behalf;
+use crate::acting;
+use crate::errno::errno;
 
 /// Entries below /proc that every program may read.
 pub const COMMON: &[&str] = &[
@@ -125,7 +125,7 @@ impl Caller<'_> {
         let Some(number) = names.first().and_then(|first| first.parse::<i32>().ok()) else {
             return false;
         };
-        behalf::user().is_some() && (number == self.thread || number == self.process())
+        acting::user().is_some() && (number == self.thread || number == self.process())
     }
 
     fn holds(&self, process: i32) -> bool {
@@ -200,7 +200,7 @@ const LOOKED_INTO: &[&str] =
 /// # Errors
 /// EACCES.
 pub fn check_user(folder: &OwnedFd, names: &[&str]) -> Result<(), Errno> {
-    let (Some(user), Some(entry)) = (behalf::user(), names.last()) else { return Ok(()) };
+    let (Some(user), Some(entry)) = (acting::user(), names.last()) else { return Ok(()) };
     if names.len() < 2 || names[0] == "sys" || !LOOKED_INTO.contains(entry) {
         return Ok(());
     }
@@ -215,7 +215,7 @@ pub fn check_user(folder: &OwnedFd, names: &[&str]) -> Result<(), Errno> {
 /// gives the folders of who has become another to root, and them to itself all the same.
 pub fn by_owner<T>(is_own: bool, look: impl FnOnce() -> T) -> T {
     match is_own {
-        true => behalf::as_supervisor(look),
+        true => acting::as_supervisor(look),
         false => look(),
     }
 }

@@ -15,7 +15,9 @@ use heliostat_control::policy::Access;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 
 use super::proc::is_proc;
-use super::{errno, Found, Object, Root, Roots, Start, PATH_MAX};
+use super::{Found, Object, Root, Roots, Start, PATH_MAX};
+
+use crate::errno::errno;
 
 const BENEATH: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_MAGICLINKS);
 /// No links at all.

@@ -17,6 +17,7 @@ use super::own::{self, View};
 use super::proc::is_proc;
 use super::shown::Shown;
 use super::skeleton::{self, Skeleton};
+use crate::errno::errno;
 
 const OPEN: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
 
@@ -284,10 +285,10 @@ impl Roots {
     /// The directory /proc as it is listed: the processes of the sandbox.
     pub fn list_of_proc(&self, sandbox: &dyn super::Sandbox) -> Result<OwnedFd, Errno> {
         let list = || self.skeleton.list_processes(&sandbox.all(), super::proc::COMMON);
-        let listed = crate::behalf::as_supervisor(list);
+        let listed = crate::acting::as_supervisor(list);
         listed.map_err(|error| Errno(error.raw_os_error().unwrap_or(libc::EIO)))?;
         let opened = rustix::fs::openat(self.skeleton.top(), "proc", OPEN, Mode::empty());
-        opened.map_err(super::errno)
+        opened.map_err(errno)
     }
 
     /// Working folders of threads that are held open.

@@ -1,4 +1,4 @@
-//! What the caller of openat2(2) forbids on the way.
+//! How a path is walked: what the caller of openat2(2) forbids on the way, and what is done at its end.
 
 /// What a path of openat2(2) must not lead through; nothing is forbidden to all others.
 #[derive(Clone, Copy, Default, Debug)]
@@ -15,5 +15,27 @@ impl Rules {
     /// Whether everything is allowed.
     pub fn are_none(self) -> bool {
         !(self.no_links || self.no_magic || self.one_device)
+    }
+}
+
+/// How the last component of a path is taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Last {
+    /// A symbolic link there is followed.
+    Follow,
+    /// It is taken as it is, unless a slash comes after it.
+    Keep,
+    /// It is taken as it is: the calls that make and remove names.
+    Name,
+}
+
+impl Last {
+    /// `Keep` if the flag is among `flags`, else `Follow`.
+    pub fn unless(flags: i32, nofollow: i32) -> Self {
+        if flags & nofollow != 0 {
+            Self::Keep
+        } else {
+            Self::Follow
+        }
     }
 }

@@ -11,8 +11,10 @@ use rustix::fs::{Mode, OFlags};
 
 use super::here::HeldFolder;
 use super::proc::is_proc;
-use super::{errno, host_path, host_path_of_folder, Roots};
-use crate::behalf::as_supervisor;
+use super::{host_path, host_path_of_folder, Roots};
+
+use crate::acting::as_supervisor;
+use crate::errno::errno;
 
 /// A directory of the program's, or whatever its descriptor stands for.
 #[derive(Debug)]
@@ -107,8 +109,8 @@ mod tests {
 
     use heliostat_control::policy::{Access, PathGrant};
 
+    use super::super::Last;
     use super::*;
-    use crate::call::Last;
     use crate::paths::{Sandbox, View, Walk};
 
     struct Nobody;

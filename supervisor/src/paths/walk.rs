@@ -16,10 +16,11 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 
 use super::proc::Caller;
 use super::{
-    deep_path, errno, host_path, proc, removed_path, Found, Object, Roots, Rules, Sandbox, Start,
+    deep_path, host_path, proc, removed_path, Found, Last, Object, Roots, Rules, Sandbox, Start,
     LINKS_MAX,
 };
-use crate::call::Last;
+
+use crate::errno::errno;
 
 const LOOK: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 

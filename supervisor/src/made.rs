@@ -10,23 +10,16 @@
 //! in none.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::num::NonZeroU32;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use heliostat_backend_seal::Reply;
 use heliostat_base::fd::OwnedFd;
 use heliostat_base::sys::Errno;
 use rustix::event::{eventfd, poll, EventfdFlags, PollFd, PollFlags, Timespec};
-use rustix::net::{AddressFamily, Protocol, SocketFlags, SocketType};
 
-use super::holders;
-use super::socket::KIND;
-use crate::call::{Answer, Call};
-use crate::paths::errno;
-use crate::supervisor::Supervisor;
+use crate::errno::errno;
 
 /// Sockets that are kept at most. When all are in use, the next socket(2) fails with ENFILE.
 const KEPT_MAX: usize = 4096;
@@ -71,49 +64,35 @@ impl Made {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// socket(2): one is made, kept and handed in. The caller has judged its kind.
-    pub fn make(&self, call: &Call<'_>) -> Answer {
-        const FLAGS: i32 = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-        let (kind, flags) = (call.int(1) & KIND, call.int(1) & !KIND);
-        if flags & !FLAGS != 0 {
-            return Err(Errno(libc::EINVAL));
-        }
-        if self.kept().len() >= KEPT_MAX {
-            self.let_go_closed(call.supervisor);
-        }
-        if self.kept().len() >= KEPT_MAX {
-            return Err(Errno(libc::ENFILE));
-        }
-        let fd: OwnedFd = rustix::net::socket_with(
-            AddressFamily::from_raw(call.int(0) as u16),
-            SocketType::from_raw(kind as u32),
-            SocketFlags::from_bits_retain((flags | libc::SOCK_CLOEXEC) as u32),
-            NonZeroU32::new(call.int(2) as u32).map(Protocol::from_raw),
-        )
-        .map(OwnedFd::from)
-        .map_err(errno)?;
-        let theirs = fd.duplicate()?;
-        let status = rustix::fs::fstat(&fd).map_err(errno)?;
-        let one = Kept { fd: Arc::new(fd), call: call.notice.id, connects: false };
-        self.kept().insert((status.st_dev, status.st_ino), one);
-        self.wake_if_asleep();
-        Ok(Reply::Descriptor { fd: theirs, closes_on_exec: flags & libc::SOCK_CLOEXEC != 0 })
+    /// Whether no more can be kept.
+    pub fn is_full(&self) -> bool {
+        self.kept().len() >= KEPT_MAX
     }
 
-    /// A descriptor of the socket that is the caller's number `number`, if one is kept.
+    /// Keeps a socket that a call has made.
     ///
     /// # Errors
-    /// EBADF, ENOTSOCK.
-    pub fn find(&self, call: &Call<'_>, number: i32) -> Result<Option<OwnedFd>, Errno> {
-        let identity = holders::socket_at(call.supervisor.roots.proc(), call.thread(), number)?;
+    /// Those of fstat(2).
+    pub fn insert(&self, fd: OwnedFd, call: u64) -> Result<(), Errno> {
+        let status = rustix::fs::fstat(&fd).map_err(errno)?;
+        let one = Kept { fd: Arc::new(fd), call, connects: false };
+        self.kept().insert((status.st_dev, status.st_ino), one);
+        self.wake_if_asleep();
+        Ok(())
+    }
+
+    /// A descriptor of a socket, if it is kept.
+    ///
+    /// # Errors
+    /// EMFILE.
+    pub fn get(&self, identity: Identity) -> Result<Option<OwnedFd>, Errno> {
         self.kept().get(&identity).map(|one| one.fd.duplicate()).transpose()
     }
 
-    /// Whether the caller's number `number` is one that listens.
-    pub fn has_listener(&self, call: &Call<'_>, number: i32) -> bool {
-        let found = holders::socket_at(call.supervisor.roots.proc(), call.thread(), number);
+    /// Whether a socket is one that listens.
+    pub fn has_listener(&self, identity: Identity) -> bool {
         let listeners = self.listeners.lock().unwrap_or_else(PoisonError::into_inner);
-        found.is_ok_and(|identity| listeners.contains(&identity))
+        listeners.contains(&identity)
     }
 
     /// Keeps a socket no longer: it is connected.
@@ -145,27 +124,22 @@ impl Made {
         self.wake();
     }
 
-    /// Lets go what no process of the program has any more; whether there was any.
-    ///
-    /// Looked for twice: what moves from one number to another meanwhile, or to a process that has
-    /// just been born, may be missed once. What travels in a message then is let go, and lives on.
-    pub fn let_go_closed(&self, supervisor: &Supervisor) -> bool {
-        let is_handed_in = |one: &&Kept| !supervisor.listener.is_waiting(one.call);
+    /// Those whose making has been answered, so that the program has them, or has closed them.
+    pub fn handed_in(&self, is_waiting: impl Fn(u64) -> bool) -> BTreeSet<Identity> {
         let kept = self.kept();
-        let all = kept.iter().filter(|(_, one)| is_handed_in(one)).map(|(identity, _)| *identity);
-        let mut missing: BTreeSet<_> = all.collect();
-        drop(kept);
-        for _ in 0..2 {
-            if !missing.is_empty() {
-                missing = holders::missing(supervisor, missing);
-            }
-        }
-        let mut kept = self.kept();
-        missing.iter().filter(|identity| kept.remove(identity).is_some()).count() > 0
+        let handed_in = kept.iter().filter(|(_, one)| !is_waiting(one.call));
+        handed_in.map(|(identity, _)| *identity).collect()
     }
 
-    /// Lets go what is connected or closed, as long as the program runs.
-    pub fn keep(&self, supervisor: &Supervisor) {
+    /// Keeps these no longer; whether any was kept.
+    pub fn let_go_all(&self, closed: &BTreeSet<Identity>) -> bool {
+        let mut kept = self.kept();
+        closed.iter().filter(|identity| kept.remove(identity).is_some()).count() > 0
+    }
+
+    /// Lets go what is connected or closed, as long as the program runs; `let_go_closed` looks for
+    /// the latter, and tells whether there was any.
+    pub fn keep(&self, let_go_closed: impl Fn() -> bool) {
         let mut pause = FIRST_PAUSE;
         loop {
             let is_empty = self.kept().is_empty();
@@ -173,7 +147,7 @@ impl Made {
             let is_woken = self.wait((!is_empty).then_some(pause));
             let found = match is_woken {
                 true => true,
-                false => self.let_go_closed(supervisor),
+                false => let_go_closed(),
             };
             pause = if found { FIRST_PAUSE } else { (pause * 2).min(LAST_PAUSE) };
         }

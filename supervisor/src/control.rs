@@ -14,11 +14,6 @@ use heliostat_base::packet::PacketSocket;
 use heliostat_base::sys::Errno;
 use heliostat_client::{exchange, ControlError};
 use heliostat_control::policy::{Host, NamePattern, Policy};
-use rustix::net::{AddressFamily, SocketType};
-
-use super::socket::Socket;
-use crate::behalf::as_supervisor;
-use crate::call::{Answer, Call, DONE};
 
 /// How long the control plane may take for an answer: the stub waits no longer either.
 const DEADLINE_MS: u64 = 500;
@@ -33,7 +28,14 @@ pub struct ControlPlane {
 }
 
 /// A restricted connection, which may be handed over.
-struct Greeted(PacketSocket);
+pub struct Greeted(PacketSocket);
+
+impl Greeted {
+    /// What is handed over.
+    pub fn socket(&self) -> &PacketSocket {
+        &self.0
+    }
+}
 
 impl ControlPlane {
     /// The control plane at `socket`, if there is one, for programs with this policy.
@@ -50,7 +52,7 @@ impl ControlPlane {
 
     /// A connection that may ask for what the policy gives, and nothing else. ECONNREFUSED if
     /// there is no control plane or it cannot restrict.
-    fn connect(&self, process: i32) -> Result<Greeted, Errno> {
+    pub fn connect(&self, process: i32) -> Result<Greeted, Errno> {
         let refused = Errno(libc::ECONNREFUSED);
         let path = self.socket.as_deref().and_then(Path::to_str).ok_or(refused)?;
         if self.is_too_old.load(Ordering::Relaxed) {
@@ -100,18 +102,4 @@ fn destinations(policy: &Policy) -> Vec<Destination> {
         hosts.into_iter().map(|host| Destination { host, ports: endpoint.ports })
     });
     each.take(DESTINATIONS_MAX).collect()
-}
-
-/// connect(2) to the control plane's socket.
-pub fn connect(call: &Call<'_>, socket: &Socket) -> Answer {
-    if socket.family != AddressFamily::UNIX || socket.kind != SocketType::SEQPACKET {
-        return Err(Errno(libc::EPROTOTYPE));
-    }
-    // The program's as a whole, whoever one of its processes has become.
-    let process = call.process();
-    let Greeted(connection) = as_supervisor(|| call.supervisor.control.connect(process))?;
-    call.check()?;
-    let listener = &call.supervisor.listener;
-    listener.replace(call.notice.id, connection.fd(), call.int(0), true)?;
-    DONE
 }

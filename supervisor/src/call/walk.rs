@@ -1,116 +1,26 @@
-//! One call of a sealed thread, and what its arguments mean.
+//! What the paths of a call lead to, and what is opened there.
 
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use heliostat_backend_seal::{self as seal, Notice, Reply};
-use heliostat_base::sys::{Errno, Sysno};
+use heliostat_base::sys::Errno;
 use heliostat_control::policy::Access;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 
-use crate::behalf;
-use crate::paths::{self, errno, Found, Object, Rules, Sandbox, Start, PATH_MAX};
-use crate::supervisor::Supervisor;
-
-/// What a family of calls answers.
-pub type Answer = Result<Reply, Errno>;
-
-/// The answer of a call that returns nothing but success.
-pub const DONE: Answer = Ok(Reply::Value(0));
-
-/// A call that waits for its answer.
-pub struct Call<'a> {
-    /// What is shared by all calls.
-    pub supervisor: &'a Supervisor,
-    /// The call as the kernel tells it.
-    pub notice: Notice,
-    /// Which call it is.
-    pub number: Sysno,
-}
-
-/// How the last component of a path is taken.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Last {
-    /// A symbolic link there is followed.
-    Follow,
-    /// It is taken as it is, unless a slash comes after it.
-    Keep,
-    /// It is taken as it is: the calls that make and remove names.
-    Name,
-}
-
-impl Last {
-    /// `Keep` if the flag is among `flags`, else `Follow`.
-    pub fn unless(flags: i32, nofollow: i32) -> Self {
-        if flags & nofollow != 0 {
-            Self::Keep
-        } else {
-            Self::Follow
-        }
-    }
-}
+use super::Call;
+use crate::acting;
+use crate::errno::errno;
+use crate::paths::{self, Found, Last, Object, Rules, Start};
 
 impl Call<'_> {
-    /// Argument `place`.
-    pub fn word(&self, place: usize) -> u64 {
-        self.notice.args[place]
-    }
-
-    /// Argument `place` as the kernel sees an `int`.
-    pub fn int(&self, place: usize) -> i32 {
-        self.notice.args[place] as i32
-    }
-
-    /// The thread that calls.
-    pub fn thread(&self) -> i32 {
-        self.notice.thread
-    }
-
-    /// ESRCH if the call does not wait any more: what was read before a success was the thread's.
-    pub fn check(&self) -> Result<(), Errno> {
-        match self.supervisor.listener.is_waiting(self.notice.id) {
-            true => Ok(()),
-            false => Err(Errno(libc::ESRCH)),
-        }
-    }
-
-    /// The path that argument `place` points to. EFAULT, or ENAMETOOLONG.
-    pub fn path(&self, place: usize) -> Result<Vec<u8>, Errno> {
-        seal::read_text(self.thread(), self.word(place), PATH_MAX)
-    }
-
-    /// As `path`; none at all is an empty one where the flags let it be (AT_EMPTY_PATH).
-    pub fn path_or_none(&self, place: usize, flags: i32) -> Result<Vec<u8>, Errno> {
-        match self.word(place) == 0 && flags & libc::AT_EMPTY_PATH != 0 {
-            true => Ok(Vec::new()),
-            false => self.path(place),
-        }
-    }
-
-    /// `bytes.len()` bytes from the address in argument `place`.
-    pub fn read(&self, place: usize, bytes: &mut [u8]) -> Result<(), Errno> {
-        seal::read_memory(self.thread(), self.word(place), bytes)
-    }
-
-    /// Writes to the address in argument `place`.
-    pub fn write(&self, place: usize, bytes: &[u8]) -> Result<(), Errno> {
-        self.check()?;
-        seal::write_memory(self.thread(), self.word(place), bytes)
-    }
-
     /// Where relative paths begin. `None` for an absolute one, which needs none.
     pub fn start(&self, descriptor: i32, path: &[u8]) -> Result<Option<Start>, Errno> {
         match path.first() {
             Some(b'/') => Ok(None),
             _ => Start::of(&self.supervisor.roots, self.thread(), descriptor).map(Some),
         }
-    }
-
-    /// The process that the thread belongs to.
-    pub fn process(&self) -> i32 {
-        self.supervisor.process_of(self.thread())
     }
 
     /// Walks a path to its last component.
@@ -143,10 +53,26 @@ impl Call<'_> {
             let begin = start.map_or(Some(Path::new("/")), |start| start.path.as_deref());
             if let Some(begin) = begin {
                 let whole = begin.join(OsStr::from_bytes(path));
-                self.supervisor.note_path(self, &whole, Access::ReadOnly);
+                self.note_path(&whole, Access::ReadOnly);
             }
         }
         found
+    }
+
+    /// The end of a walk whose name is to be made, removed or moved.
+    pub fn find_changeable(&self, descriptor: i32, path: &[u8]) -> Result<Found, Errno> {
+        let start = self.start(descriptor, path)?;
+        let quick = paths::quick_parent(&self.supervisor.roots, start.as_ref(), path);
+        let found = match quick {
+            Some(found) => found?,
+            None => self.find_from(start.as_ref(), path, Last::Name)?,
+        };
+        if found.writable().is_err() {
+            // Names are the folder's.
+            let folder = found.path.parent().unwrap_or(&found.path);
+            self.note_path(folder, Access::ReadWrite);
+        }
+        Ok(found)
     }
 
     /// What a path leads to, opened by path only, and its name if it was walked to.
@@ -180,12 +106,12 @@ impl Call<'_> {
         let roots = &self.supervisor.roots;
         let opened = paths::quick(roots, start, path, flags, mode);
         if opened.is_none() && !paths::writes(flags) && roots.lacks(path) {
-            self.supervisor.note_path(self, Path::new(OsStr::from_bytes(path)), Access::ReadOnly);
+            self.note_path(Path::new(OsStr::from_bytes(path)), Access::ReadOnly);
             return Some(Err(Errno(libc::ENOENT)));
         }
         if matches!(opened, Some(Err(Errno(libc::ENOENT)))) && roots.is_own(path) {
             // Outside there may be something.
-            self.supervisor.note_path(self, Path::new(OsStr::from_bytes(path)), Access::ReadOnly);
+            self.note_path(Path::new(OsStr::from_bytes(path)), Access::ReadOnly);
         }
         opened
     }
@@ -208,11 +134,11 @@ impl Call<'_> {
         let flags = flags | OFlags::CLOEXEC;
         let open = || rustix::fs::openat2(&found.folder, &found.name, flags, mode, safe);
         let opened = match self.is_in_own_process(found) {
-            true => behalf::as_supervisor(open),
+            true => acting::as_supervisor(open),
             false => open(),
         };
         if matches!(opened, Err(rustix::io::Errno::NOENT)) && found.access.is_none() {
-            self.supervisor.note_path(self, &found.path, Access::ReadOnly);
+            self.note_path(&found.path, Access::ReadOnly);
         }
         opened.map_err(errno)
     }
@@ -220,7 +146,7 @@ impl Call<'_> {
     /// Whether a walk of a caller that has become another user ended in its own process's folder, which
     /// the kernel gives to root, and shows to the process all the same.
     fn is_in_own_process(&self, found: &Found) -> bool {
-        if behalf::user().is_none() || found.object != Object::Process {
+        if acting::user().is_none() || found.object != Object::Process {
             return false;
         }
         let below = found.path.strip_prefix("/proc").ok().and_then(Path::to_str);
@@ -264,25 +190,4 @@ impl Call<'_> {
             false => Err(read_only),
         }
     }
-
-    /// Bits that the process takes from the mode of new files.
-    pub fn umask(&self) -> u32 {
-        self.supervisor.umask_of(self.thread())
-    }
-
-    /// Argument `place` as the mode of a new file.
-    pub fn new_mode(&self, place: usize) -> Mode {
-        self.new_mode_of(self.word(place) as u32)
-    }
-
-    /// A mode as the process's new files get it.
-    pub fn new_mode_of(&self, mode: u32) -> Mode {
-        Mode::from_raw_mode(mode & 0o7777 & !self.umask())
-    }
-}
-
-/// A name of this process's own for an open descriptor: what calls by path need.
-pub fn own_name(fd: &OwnedFd) -> PathBuf {
-    use std::os::fd::AsRawFd;
-    Path::new("/proc/self/fd").join(fd.as_raw_fd().to_string())
 }

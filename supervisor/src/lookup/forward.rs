@@ -227,7 +227,7 @@ fn write_message(stream: &mut TcpStream, message: &[u8]) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::net::lookup::learned::Learned;
+    use crate::lookup::learned::Learned;
     use heliostat_control::policy::Policy;
 
     /// A question for `a`, which nobody has granted.
