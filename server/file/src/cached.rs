@@ -12,9 +12,9 @@ use heliostat_server_loop::{Engine, Session, Step, COST_MIN};
 
 use super::blocks::Ready;
 use super::cache::{BlockKey, Found, BLOCK_BYTES};
-use super::files::{fill, Files};
+use super::files::{fill, Files, Turn};
+use super::flight::fly;
 use super::open_file::{Opened, Vouched};
-use super::serve::{fly, Turn};
 
 /// Where a read through the cache has got to.
 struct Progress {

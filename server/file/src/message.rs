@@ -4,7 +4,6 @@ use heliostat_abi::name::ObjectId;
 use heliostat_server_loop::OperationId;
 use heliostat_service_grant::Holder;
 
-use super::files::Resume;
 use super::open_file::{OpenFile, Vouched};
 use super::task::{Made, Refusal, Task};
 
@@ -20,6 +19,16 @@ pub enum FileOrder {
     Vouched(ObjectId, ObjectId, Option<Vouched>),
     /// From another loop: it has read, or could not read, a block that these wait for.
     Filled(Vec<OperationId>, Resume),
+}
+
+/// How reads go on that have waited for a block.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Resume {
+    /// They look again.
+    InCache,
+    /// It could not be read: looking again would only have it read again, for ever. The kernel reads,
+    /// and what it says is told.
+    ByKernel,
 }
 
 /// How a file was asked for.

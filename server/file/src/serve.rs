@@ -3,25 +3,17 @@
 pub mod locks;
 pub mod names;
 
-use heliostat_abi::delegated::{Facts, Kind, Operation, Piece, Way, DIRECT_GRAIN};
-use heliostat_backend_uring::{Manner, Range};
-use heliostat_server_loop::{Engine, Step, Token, COST_MIN, QUANTUM};
+use heliostat_abi::delegated::{Facts, Kind, Operation, Way, DIRECT_GRAIN};
+use heliostat_server_loop::{Engine, Step, COST_MIN};
 use rustix::fs::fstat;
 
 use super::cache::{BlockKey, Found, BLOCK_BYTES};
-use super::files::Files;
+use super::files::{Files, Turn};
+use super::flight::fly;
 use super::message::FileEvent;
 use super::open_file::Opened;
 use super::way::{choose, Choice, Question};
 use super::{cached, objects};
-
-/// An operation on a file that is served now.
-pub type Turn<'a> = heliostat_server_loop::Turn<'a, Files>;
-
-/// What a request to the kernel costs of a turn. Its bytes count against the session's share of the
-/// device instead: charged here, they would leave one request for each submission, and each wakes the
-/// device by itself.
-const FLIGHT_COST: i64 = QUANTUM / 16;
 
 /// Begins an operation or goes on with it.
 pub fn serve(turn: &mut Turn<'_>) -> Step {
@@ -76,48 +68,6 @@ fn transfer(turn: &mut Turn<'_>) -> Step {
     }
 }
 
-/// Gives a transfer to the kernel.
-pub fn fly(turn: &mut Turn<'_>, way: Way) -> Step {
-    let session = &mut *turn.session;
-    let Some(entry) = session.operations.get_mut(turn.id.operation) else { return Step::Over };
-    let Some(opened) = session.objects.get(entry.operation.object) else {
-        return turn.fail(libc::EBADF);
-    };
-    let direct = opened.file.direct.as_ref().filter(|_| way == Way::Direct);
-    let file = direct.unwrap_or(&opened.file.buffered);
-    let Operation { kind, offset, pieces, .. } = &entry.operation;
-    let (kind, offset, bytes) = (*kind, *offset, pieces.bytes());
-    let (one, many);
-    let ranges = match pieces.as_slice() {
-        [piece] => {
-            one = [range(piece)];
-            &one[..]
-        }
-        all => {
-            many = all.iter().map(range).collect::<Vec<_>>();
-            &many[..]
-        }
-    };
-    let token = Token::Operation(turn.id);
-    let memory = (&session.window, ranges);
-    let manner = if direct.is_some() { Manner::Direct } else { Manner::Plain };
-    let uring = &mut turn.engine.requests;
-    let begun = match kind {
-        Kind::Read => uring.read(token, file, offset, memory, manner),
-        Kind::Append => uring.write(token, file, 0, memory, Manner::Append),
-        _ => uring.write(token, file, offset, memory, Manner::Plain),
-    };
-    match begun {
-        Ok(flight) => {
-            (entry.way, entry.done) = (way, 0);
-            turn.begun(flight, bytes);
-            *turn.left -= FLIGHT_COST;
-            Step::Over
-        }
-        Err(error) => turn.not_begun(&error),
-    }
-}
-
 /// Brings a file to the disk, or to another length.
 fn change_whole(turn: &mut Turn<'_>, asked: &Operation) -> Step {
     let truncates = asked.kind == Kind::Truncate;
@@ -165,10 +115,6 @@ fn close(turn: &mut Turn<'_>, asked: &Operation) -> Step {
         }
         None => turn.fail(libc::EBADF),
     }
-}
-
-fn range(piece: &Piece) -> Range {
-    Range { offset: piece.offset as usize, len: piece.bytes as usize }
 }
 
 /// What the rule about ways has to know.

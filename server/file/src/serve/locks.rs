@@ -10,9 +10,8 @@ use heliostat_server_loop::{Server, Step, COST_MIN};
 use rustix::fs::{flock, FlockOperation};
 use rustix::io::Errno;
 
-use super::super::files::Files;
+use super::super::files::{Files, Turn};
 use super::super::open_file::Opened;
-use super::Turn;
 
 /// Asks for a lock, or gives it back. Who has one and asks for another gives it back first, in any
 /// case: the kernel has no single step for that.

@@ -11,10 +11,9 @@ use heliostat_abi::delegated::{Kind, Operation, DEPTH_MAX, MODE_BITS, NOREPLACE}
 use heliostat_abi::name::ObjectId;
 use heliostat_server_loop::{Engine, Session, Step, COST_MIN};
 
-use super::super::files::Files;
+use super::super::files::{Files, Turn};
 use super::super::message::{FileEvent, OpenRequest};
 use super::super::task::{Change, Task};
-use super::Turn;
 
 /// Asks the control plane for what may wait for a file system; the answer comes as an order.
 pub fn ask_opener(turn: &mut Turn<'_>, asked: &Operation) -> Step {
