@@ -27,6 +27,7 @@
 
 mod argument;
 mod directory;
+pub mod joint;
 mod one_read;
 mod operation;
 

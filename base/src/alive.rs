@@ -7,44 +7,90 @@
 //! what such a lease protects has used it in time (source: robust_futex_ABI, exit.c: exit_mm comes
 //! before exit_files).
 //!
-//! A thread of its own owns the word and sleeps for ever, since libc uses the lists of others.
+//! A thread of its own owns the word and sleeps, since libc uses the lists of others.
 
+use std::ops::Deref;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{Acquire, Release};
-use std::sync::mpsc;
+use std::sync::mpsc::{channel, Sender};
+use std::thread::JoinHandle;
 
 use crate::mapping::SharedMapping;
 use crate::process;
 use crate::sys::{check, raw, Errno, Sysno};
 
-/// The kernel's `struct robust_list_head` and one entry (source: linux/futex.h).
-#[repr(C)]
-struct Robust {
-    first: *const Robust,
-    futex_offset: isize,
-    pending: *const Robust,
-    entry: *const Robust,
+/// The kernel's `struct robust_list_head` and one entry (source: linux/futex.h): the address of the
+/// first entry, the distance from an entry to its word, the address of the entry that is about to
+/// come or go; then the entry.
+type Robust = [usize; 4];
+const ENTRY: usize = 3;
+const HEAD_BYTES: usize = 3 * std::mem::size_of::<usize>();
+
+/// A word that tells that this process lives, until this value is dropped.
+pub struct Life<P> {
+    pid: i32,
+    keeper: Option<(Sender<()>, JoinHandle<()>)>,
+    /// The kernel reads it and writes to the page when the keeper ends.
+    list: Option<(Box<Robust>, P)>,
 }
 
-/// Keeps the u32 at `offset` of `page` at a value that is neither zero nor marked while this
-/// process lives, and has the kernel change it when the process dies. Blocks until it stands.
-///
-/// The page stays mapped for ever. Costs a sleeping thread.
+impl<P> Life<P>
+where
+    P: Deref<Target = SharedMapping> + Clone + Send + 'static,
+{
+    /// Keeps the u32 at `offset` of `page` at a value that is neither zero nor marked, and has the
+    /// kernel change it when the process dies. Blocks until it stands. Costs a sleeping thread.
+    ///
+    /// # Errors
+    /// The kernel's, or EAGAIN when no thread could be started. The word is then left at zero.
+    pub fn begin(page: P, offset: usize) -> Result<Self, Errno> {
+        let mut list: Box<Robust> = Box::new([0; 4]);
+        let head = (&raw mut *list) as usize;
+        let entry = head + ENTRY * std::mem::size_of::<usize>();
+        // The head points to the entry, the entry back to the head: a ring of one.
+        let word = page.atomic_u32(offset).as_ptr() as usize;
+        *list = [entry, word.wrapping_sub(entry), 0, head];
+        let ((told, answer), (end, ended)) = (channel(), channel::<()>());
+        let its = page.clone();
+        let body = move || {
+            let stands = own(its.atomic_u32(offset), head);
+            let _ = told.send(stands);
+            if stands.is_ok() {
+                // Nothing is ever sent: this ends with the other end.
+                let _ = ended.recv();
+            }
+        };
+        let keeper = std::thread::Builder::new().name("life".into()).stack_size(64 << 10);
+        let thread = keeper.spawn(body).map_err(|_| Errno(libc::EAGAIN))?;
+        let life =
+            Self { pid: process::pid(), keeper: Some((end, thread)), list: Some((list, page)) };
+        answer.recv().unwrap_or(Err(Errno(libc::EAGAIN)))?;
+        Ok(life)
+    }
+}
+
+impl<P> Drop for Life<P> {
+    /// Ends the keeper, and with it what the word says. In the child of a fork there is no keeper:
+    /// the word is the parent's.
+    fn drop(&mut self) {
+        let (keeper, list) = (self.keeper.take(), self.list.take());
+        if self.pid != process::pid() {
+            std::mem::forget((keeper, list));
+        } else if let Some((end, thread)) = keeper {
+            drop(end);
+            // The kernel has walked the list when the thread can be joined (kernel/fork.c:
+            // futex_exit_release comes before clear_child_tid).
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Keeps the word as [`Life::begin`] does, for as long as this process lives. The page stays mapped.
 ///
 /// # Errors
-/// The kernel's, or EAGAIN when no thread could be started. The word is then left at zero.
+/// As [`Life::begin`].
 pub fn keep(page: &'static SharedMapping, offset: usize) -> Result<(), Errno> {
-    let (told, answer) = mpsc::channel();
-    let keeper = std::thread::Builder::new().name("life".into()).stack_size(64 << 10);
-    let body = move || {
-        let stands = own(page.atomic_u32(offset));
-        let _ = told.send(stands);
-        while stands.is_ok() {
-            std::thread::park();
-        }
-    };
-    keeper.spawn(body).map_err(|_| Errno(libc::EAGAIN))?;
-    answer.recv().unwrap_or(Err(Errno(libc::EAGAIN)))
+    Life::begin(page, offset).map(std::mem::forget)
 }
 
 /// True when `word`, read twice, says that who owned it then lives still.
@@ -58,25 +104,13 @@ pub fn is_kept(word: u32) -> bool {
     word != 0 && word & libc::FUTEX_OWNER_DIED == 0
 }
 
-/// Makes the calling thread the owner of `word`. It must not end, nor use a robust lock of libc.
-fn own(word: &'static AtomicU32) -> Result<(), Errno> {
-    // The head points to the entry, the entry back to the head: a ring of one.
-    let robust: &mut Robust = Box::leak(Box::new(Robust {
-        first: std::ptr::null(),
-        futex_offset: 0,
-        pending: std::ptr::null(),
-        entry: std::ptr::null(),
-    }));
-    let head: *const Robust = &raw const *robust;
-    let entry = (&raw const robust.entry) as usize;
-    robust.first = entry as *const Robust;
-    robust.entry = head;
-    robust.futex_offset = (word.as_ptr() as usize).wrapping_sub(entry) as isize;
-    let length = std::mem::size_of::<usize>() * 3;
+/// Makes the calling thread the owner of `word`, by the list at an address. It must use no robust
+/// lock of libc.
+fn own(word: &AtomicU32, list: usize) -> Result<(), Errno> {
     let tid = process::tid() as u32;
-    // SAFETY: head and entry are leaked and so live as long as the thread; `word` lies in a page
-    // that stays mapped. The kernel reads them at the thread's death only.
-    check(unsafe { raw(Sysno::set_robust_list as usize, [head as usize, length, 0, 0, 0, 0]) })?;
+    // SAFETY: head and entry live, and the page of `word` stays mapped, until the thread has been
+    // joined (`Life`). The kernel reads them at the thread's death only.
+    check(unsafe { raw(Sysno::set_robust_list as usize, [list, HEAD_BYTES, 0, 0, 0, 0]) })?;
     word.store(tid, Release);
     Ok(())
 }
@@ -85,6 +119,21 @@ fn own(word: &'static AtomicU32) -> Result<(), Errno> {
 mod tests {
     use super::*;
     use crate::clock::monotonic_ns;
+
+    #[test]
+    fn a_life_that_is_dropped_leaves_its_word_marked_and_another_one_stands() {
+        let (_fd, page) = SharedMapping::create(c"alive", 4096).unwrap();
+        let page = std::sync::Arc::new(page);
+        let lives = [64, 128].map(|at| Life::begin(page.clone(), at).unwrap());
+        let word = |at| page.atomic_u32(at).load(Acquire);
+        assert!(is_kept(word(64)) && is_kept(word(128)));
+        let [first, second] = lives;
+        drop(first);
+        assert!(!is_kept(word(64)) && is_kept(word(128)));
+        drop(second);
+        assert!(!is_kept(word(128)));
+        assert_eq!(std::sync::Arc::strong_count(&page), 1, "nobody has the page any more");
+    }
 
     #[test]
     fn the_word_changes_when_its_process_is_killed_and_not_before() {

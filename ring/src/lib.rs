@@ -15,6 +15,7 @@
 //! - [`pins`] keeps published versions of a snapshot region while consumers read them.
 //! - [`queue`] hands items to consumers that read them where they were written.
 //! - [`call_line`] is one call at a time, asked and answered in a cache line.
+//! - [`turn`] and [`members`] let several processes produce into one ring.
 //! - [`offset`] is where a file is read next that its process and the kernel read by turns.
 //! - [`slot`] is how a client and an acceptor agree on the use of a channel's slot.
 //!
@@ -33,6 +34,7 @@ pub mod doorbell;
 pub mod error;
 pub mod gate;
 pub mod layout;
+pub mod members;
 pub mod memory;
 pub mod mpmc;
 pub mod offset;
@@ -45,11 +47,12 @@ pub mod slot;
 pub mod spsc;
 pub mod stream;
 mod sync;
+pub mod turn;
 pub mod window;
 
 pub use error::{Corrupt, Fault, ReserveError, RingError, Side, TakeError, WaitError};
 pub use memory::{Memory, RingMemory};
-pub use mpmc::{Consumer, Producer};
+pub use mpmc::{Consumer, JointProducer, Producer, PushError};
 pub use spsc::{Refresh, SpscConsumer, SpscProducer};
 
 #[cfg(all(loom, test))]

@@ -268,3 +268,6 @@ fn check_identity(control: &SharedMapping) -> Result<Geometry, Corrupt> {
     let capacity = control.atomic_u64(CAPACITY_AT).load(Ordering::Relaxed);
     Geometry::new(capacity).ok_or(refuse(Fault::Capacity, capacity, CAPACITY_MAX))
 }
+
+#[cfg(all(test, loom))]
+pub(crate) mod words;

@@ -1,95 +1,22 @@
 //! Loom: the orderings of the ring, explored over all interleavings of small programs.
 //!
 //! Run with `RUSTFLAGS="--cfg loom" cargo test -p heliostat-ring --lib --release models`. The
-//! protocol runs on [`WordMemory`]: every word of the data exists twice, as an atomic for headers
-//! and as a plain cell for payload, so that loom reports a payload access that no release and
-//! acquire orders as the data race it is.
+//! protocol runs on [`WordMemory`], which has loom look at every payload access.
 
 mod calling;
 mod polling;
-
-use std::sync::Arc as StdArc;
 
 use loom::thread;
 
 use crate::combine::{Combiner, Serve};
 use crate::doorbell::Patience;
 use crate::error::{ReserveError, Side, TakeError};
-use crate::memory::{Memory, Word};
+use crate::memory::words::WordMemory;
+use crate::memory::Memory;
 use crate::mpmc::{Consumer, Producer};
-use crate::position::Geometry;
 use crate::probe::Immortal;
 use crate::spsc::{Refresh, SpscConsumer, SpscProducer};
-use crate::sync::{AtomicU32, AtomicU64, Ordering, UnsafeCell};
-
-/// Ordinary memory behind the ring protocol.
-struct WordMemory {
-    geometry: Geometry,
-    head: AtomicU64,
-    tail: AtomicU64,
-    bells: [AtomicU32; 2],
-    headers: Vec<AtomicU64>,
-    payload: Vec<UnsafeCell<u64>>,
-}
-
-impl WordMemory {
-    fn new(capacity: u64) -> StdArc<WordMemory> {
-        let words = capacity as usize / 8;
-        StdArc::new(WordMemory {
-            geometry: Geometry::small(capacity).expect("a power of two"),
-            head: AtomicU64::new(0),
-            tail: AtomicU64::new(0),
-            bells: [AtomicU32::new(0), AtomicU32::new(0)],
-            headers: (0..words).map(|_| AtomicU64::new(0)).collect(),
-            payload: (0..words).map(|_| UnsafeCell::new(0)).collect(),
-        })
-    }
-
-    fn cell(&self, at: usize) -> &UnsafeCell<u64> {
-        &self.payload[at / 8 % self.payload.len()]
-    }
-}
-
-// SAFETY: loom runs one thread at a time and checks every cell access for an ordering.
-unsafe impl Send for WordMemory {}
-// SAFETY: as above.
-unsafe impl Sync for WordMemory {}
-
-// SAFETY: ordinary vectors, indexed with bounds checks.
-unsafe impl Memory for WordMemory {
-    fn geometry(&self) -> Geometry {
-        self.geometry
-    }
-    fn word(&self, word: Word) -> &AtomicU64 {
-        match word {
-            Word::Head => &self.head,
-            Word::Tail => &self.tail,
-        }
-    }
-    fn bell(&self, side: Side) -> &AtomicU32 {
-        &self.bells[usize::from(side == Side::Producer)]
-    }
-    fn header(&self, index: usize) -> &AtomicU64 {
-        &self.headers[index / 8]
-    }
-    fn fill(&self, at: usize, bytes: &[u8]) {
-        let value = u64::from(bytes[0]);
-        // SAFETY: loom checks that nobody else accesses the cell.
-        self.cell(at).with_mut(|cell| unsafe { *cell = value });
-    }
-    fn read(&self, at: usize, into: &mut [u8]) {
-        // Read through `with_mut`: loom then also reports a second reader of an element.
-        // SAFETY: as in `fill`.
-        into[0] = self.cell(at).with_mut(|cell| unsafe { *cell }) as u8;
-    }
-    fn data(&self) -> *mut u8 {
-        std::ptr::null_mut()
-    }
-    fn claim(&self, _side: Side) -> bool {
-        true
-    }
-    fn unclaim(&self, _side: Side) {}
-}
+use crate::sync::Ordering;
 
 fn spsc(capacity: u64) -> (SpscProducer<WordMemory>, SpscConsumer<WordMemory>) {
     let memory = WordMemory::new(capacity);

@@ -1,0 +1,169 @@
+//! Whose turn it is among processes that share one end of a ring, though any of them may die or stop.
+//!
+//! ```text
+//! word   0: nobody's    member + 1 | WAITERS: a member's
+//!
+//! take       nobody's: exchange                                                         [turn]
+//!            a member's: look, then say WAITERS and sleep for a slice at most           [sleep]
+//!            a member's that was dead a slice ago as well: exchange, and mend           [death]
+//! give back  exchange with 0; somebody may sleep: wake one                      [turn], [sleep]
+//! ```
+//!
+//! Each member's life is a word that the kernel changes when the process dies (`base/src/alive.rs`),
+//! and it changes while other threads of that process may still make their last few steps. So the
+//! turn of a dead member is taken from it only when it was found dead twice, a slice apart. Who takes
+//! a dead one's turn has to see to what it left half done.
+//!
+//! A member that stops in its turn holds up the others, which wait for [`PATIENCE`] and then give up.
+//! All words are foreign: whatever stands in them costs members of the same session their time.
+
+use std::time::Duration;
+
+use heliostat_base::alive;
+use heliostat_base::spin::Spin;
+
+use crate::sync::Ordering::{Acquire, Relaxed, Release};
+use crate::sync::{futex_wait, futex_wake_one, now_ns, AtomicU32};
+
+/// Turns of looking before sleeping: a turn lasts as long as some copies of a cache line or two.
+const SPIN_TURNS: u32 = if cfg!(loom) { 1 } else { 64 };
+/// One that was woken and then killed has passed its wake-up to nobody: the others look again.
+const SLICE: Duration = Duration::from_millis(20);
+/// How long a member has to have been dead before its turn is taken from it.
+const DEAD_FOR_NS: u64 = if cfg!(loom) { 0 } else { 20_000_000 };
+/// How long a member waits for one that lives and does not give its turn back.
+pub const PATIENCE: Duration = Duration::from_millis(100);
+const WAITERS: u32 = 1 << 31;
+
+/// What a turn needs of the memory that the members share.
+pub trait Members: Send + Sync + 'static {
+    /// Whose turn it is.
+    fn turn(&self) -> &AtomicU32;
+    /// The word that is a member's life; `None` where there can be no such member.
+    fn life(&self, member: u32) -> Option<&AtomicU32>;
+    /// Whether slices end by themselves; in a model without a death they must not have to.
+    #[cfg(loom)]
+    fn time_passes(&self) -> bool;
+}
+
+/// How a turn was come by.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Taken {
+    /// It was nobody's.
+    Free,
+    /// It was a dead member's, who may have left something half done.
+    FromDead,
+}
+
+/// A member has had its turn for too long.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Busy;
+
+/// One member's end. Used by one thread of it at a time.
+pub struct Turn<M: Members> {
+    members: M,
+    own: u32,
+}
+
+impl<M: Members> Turn<M> {
+    /// Of the member with this number, whose life stands.
+    pub fn new(members: M, member: u32) -> Turn<M> {
+        Turn { members, own: member + 1 }
+    }
+
+    /// Takes the turn, which is given back by [`Turn::give_back`].
+    ///
+    /// # Errors
+    /// A member that lives does not give it back.
+    #[inline]
+    pub fn take(&self) -> Result<Taken, Busy> {
+        let word = self.members.turn();
+        // [turn]
+        match word.compare_exchange(0, self.own, Acquire, Relaxed) {
+            Ok(_) => Ok(Taken::Free),
+            Err(_) => self.take_slowly(word),
+        }
+    }
+
+    #[cold]
+    fn take_slowly(&self, word: &AtomicU32) -> Result<Taken, Busy> {
+        let mut spin = Spin::new();
+        for _ in 0..SPIN_TURNS {
+            let seen = word.load(Relaxed);
+            if is_free(seen) && self.exchange(word, seen, seen & WAITERS) {
+                return Ok(Taken::Free);
+            }
+            spin.turn();
+        }
+        let until_ns = now_ns() + PATIENCE.as_nanos() as u64;
+        let mut suspect: Option<(u32, u64)> = None;
+        loop {
+            let seen = word.load(Relaxed);
+            if is_free(seen) {
+                // [sleep] Others may sleep here too, which who has slept does not know.
+                if self.exchange(word, seen, WAITERS) {
+                    return Ok(Taken::Free);
+                }
+                continue;
+            }
+            let (holder, now_ns) = (seen & !WAITERS, now_ns());
+            if self.lives(holder) {
+                suspect = None;
+                if now_ns > until_ns {
+                    return Err(Busy);
+                }
+            } else if let Some((_, since_ns)) = suspect.filter(|(who, _)| *who == holder) {
+                let is_long_ago = now_ns - since_ns >= DEAD_FOR_NS;
+                if is_long_ago && self.exchange(word, seen, WAITERS) {
+                    return Ok(Taken::FromDead);
+                }
+            } else {
+                suspect = Some((holder, now_ns));
+                continue;
+            }
+            self.sleep(word, seen);
+        }
+    }
+
+    /// Sleeps while the word is `seen`, for a slice at most.
+    fn sleep(&self, word: &AtomicU32, seen: u32) {
+        let asleep = seen | WAITERS;
+        // [sleep]
+        let stands =
+            seen == asleep || word.compare_exchange(seen, asleep, Relaxed, Relaxed).is_ok();
+        #[cfg(loom)]
+        if self.members.time_passes() {
+            return crate::sync::yield_now();
+        }
+        if stands {
+            futex_wait(word, asleep, Some(SLICE));
+        }
+    }
+
+    /// Gives the turn back.
+    #[inline]
+    pub fn give_back(&self) {
+        let word = self.members.turn();
+        // [turn], [sleep]
+        if word.swap(0, Release) & WAITERS != 0 {
+            futex_wake_one(word);
+        }
+    }
+
+    fn exchange(&self, word: &AtomicU32, seen: u32, waiters: u32) -> bool {
+        word.compare_exchange(seen, self.own | waiters, Acquire, Relaxed).is_ok()
+        // [turn]
+    }
+
+    fn lives(&self, holder: u32) -> bool {
+        let life = holder.checked_sub(1).and_then(|member| self.members.life(member));
+        life.is_some_and(|word| alive::is_kept(word.load(Acquire))) // [death]
+    }
+}
+
+fn is_free(word: u32) -> bool {
+    word & !WAITERS == 0
+}
+
+#[cfg(all(test, loom))]
+pub(crate) mod models;

@@ -1,0 +1,142 @@
+//! Processes that produce into one ring by turns, some of which are killed.
+
+use std::os::fd::{AsRawFd, RawFd};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use heliostat_abi::delegated::joint::life_at;
+use heliostat_base::alive::Life;
+use heliostat_base::mapping::{Access, SharedMapping};
+use heliostat_ring::doorbell::Patience;
+use heliostat_ring::members::MembersPage;
+use heliostat_ring::probe::Immortal;
+use heliostat_ring::turn::Turn;
+use heliostat_ring::{JointProducer, PushError, Refresh, ReserveError, RingMemory, SpscConsumer};
+
+const CAPACITY: u64 = 4096;
+const PAGE_AT: usize = RingMemory::bytes(CAPACITY);
+const BYTES: usize = PAGE_AT + 4096;
+const MEMBERS: u32 = 12;
+/// Nothing here takes a second; this only turns a hang into a failure.
+const WATCHDOG: Duration = Duration::from_secs(60);
+
+struct Member(Child);
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn page(fd: RawFd) -> SharedMapping {
+    SharedMapping::map(fd, PAGE_AT, 4096, Access::ReadWrite).expect("mapped")
+}
+
+fn start(fd: RawFd) -> Member {
+    // The child inherits the number: the descriptor's close-on-exec flag is taken off a copy.
+    // SAFETY: dup takes no pointer.
+    let inherited = unsafe { libc::dup(fd) };
+    let child = Command::new(std::env::current_exe().expect("we run"))
+        .args(["--exact", "member_process", "--nocapture"])
+        .env("RING_FD", inherited.to_string())
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("the test binary starts");
+    // SAFETY: the copy is ours; the child has its own.
+    unsafe { libc::close(inherited) };
+    Member(child)
+}
+
+/// Two threads, each of which pushes its member, its own number, and how often it has pushed.
+#[test]
+fn member_process() {
+    let Ok(fd) = std::env::var("RING_FD") else { return };
+    let fd: RawFd = fd.parse().expect("a number");
+    let (producer, member, _life) = take_part(fd);
+    std::thread::scope(|scope| {
+        for thread in 0..2u64 {
+            let producer = producer.clone();
+            scope.spawn(move || push_for_ever(&producer, u64::from(member) * 2 + thread));
+        }
+    });
+}
+
+type Part = (JointProducer<MembersPage>, u32, Life<std::sync::Arc<SharedMapping>>);
+
+fn take_part(fd: RawFd) -> Part {
+    let page = MembersPage::attach(page(fd)).expect("a page");
+    let member = page.claim().expect("a number is free");
+    let life = Life::begin(page.mapping().clone(), life_at(member)).expect("kept");
+    let memory = RingMemory::attach(fd, 0).expect("a ring");
+    let producer = JointProducer::new(memory, Turn::new(page, member)).expect("free");
+    (producer, member, life)
+}
+
+fn push_for_ever(producer: &JointProducer<MembersPage>, pusher: u64) {
+    for i in 0u64.. {
+        let record = [pusher.to_le_bytes(), i.to_le_bytes(), i.to_le_bytes()];
+        let len = 16 + i as usize % 9;
+        while producer.push(&record.as_flattened()[..len]).is_err() {
+            std::thread::sleep(Duration::from_micros(50));
+        }
+        producer.ring();
+    }
+}
+
+/// Takes elements until both threads of a member have pushed so many; sees that of each pusher none is
+/// missing and none comes twice.
+fn take(consumer: &mut SpscConsumer, seen: &mut [u64], member: usize, wanted: u64) {
+    while seen[2 * member].min(seen[2 * member + 1]) < wanted {
+        let mut bytes = [0; 24];
+        let Ok(len) = consumer.pop(&mut bytes) else {
+            consumer.wait(&Patience::up_to(WATCHDOG), &Immortal).expect("others go on");
+            continue;
+        };
+        let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight"));
+        let (pusher, i) = (word(0) as usize, word(8));
+        assert_eq!((len, i), (16 + i as usize % 9, seen[pusher]), "of pusher {pusher}");
+        seen[pusher] += 1;
+    }
+}
+
+#[test]
+fn members_go_on_after_others_were_killed_at_any_moment_and_nothing_is_lost() {
+    let fd = SharedMapping::create_fd(c"ring-joint", BYTES).expect("created");
+    let memory = RingMemory::create_in(fd.as_raw_fd(), 0, CAPACITY).expect("created");
+    drop(MembersPage::create(page(fd.as_raw_fd()), MEMBERS, 0));
+    let mut consumer = memory.spsc_consumer(Refresh::Lazy).expect("free");
+    let mut seen = vec![0; 2 * MEMBERS as usize];
+    let mut members = Vec::new();
+    for round in 0..MEMBERS as usize {
+        members.push(start(fd.as_raw_fd()));
+        // Each takes the next number.
+        take(&mut consumer, &mut seen, round, 300 + round as u64 * 37);
+        drop(members.drain(..members.len() - 1));
+    }
+    let before = seen.clone();
+    take(&mut consumer, &mut seen, MEMBERS as usize - 1, before[2 * MEMBERS as usize - 1] + 500);
+    let dead = 2 * (MEMBERS as usize - 1);
+    assert!(before[..dead].iter().all(|count| *count > 0));
+}
+
+#[test]
+fn one_that_lives_and_keeps_the_turn_is_busy_and_words_of_nobody_are_taken_over() {
+    let fd = SharedMapping::create_fd(c"ring-joint", BYTES).expect("created");
+    let _memory = RingMemory::create_in(fd.as_raw_fd(), 0, CAPACITY).expect("created");
+    drop(MembersPage::create(page(fd.as_raw_fd()), 2, 0));
+    let (first, _, _life) = take_part(fd.as_raw_fd());
+    let (second, member, life) = take_part(fd.as_raw_fd());
+    let turn = Turn::new(MembersPage::attach(page(fd.as_raw_fd())).expect("a page"), member);
+    turn.take().expect("free");
+    assert_eq!(first.push(b"record"), Err(PushError::Busy));
+    drop(life);
+    assert_eq!(first.push(b"record"), Ok(()), "its life is over");
+    let words = page(fd.as_raw_fd());
+    for garbage in [3, 17, 1 << 31 | 9, u32::MAX] {
+        words.atomic_u32(0).store(garbage, std::sync::atomic::Ordering::Relaxed);
+        assert_eq!(first.push(b"record"), Ok(()), "{garbage:#x}");
+    }
+    assert!(matches!(second.push(&[0; 3000]), Err(PushError::Ring(ReserveError::TooLarge { .. }))));
+    assert!(MembersPage::attach(words).expect("a page").claim().is_none(), "both are taken");
+}
