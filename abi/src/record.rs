@@ -25,8 +25,8 @@ use crate::wire::{Reader, WireError, Writer};
 
 pub use own::{Own, OwnReply, OwnRequest, FIRST_OWN, REPLY_BODY_BYTES, REQUEST_BODY_BYTES};
 use parts::{
-    check_header, check_length, header, take_bool, take_channels, take_delegated, take_program,
-    take_unmapped,
+    check_header, check_length, header, take_bool, take_channels, take_delegated, take_members,
+    take_program, take_unmapped,
 };
 pub use parts::{Bound, ChannelEntry, PROGRAM_BYTES};
 pub use table::{Asker, RequestKind, Row, Service};
@@ -118,7 +118,10 @@ pub enum Request {
         lease: ObjectId,
     },
     /// Asks for delegated operations on a window [the window]. The reply brings [rings].
-    Delegate,
+    Delegate {
+        /// Processes that may submit on the session, this one among them; 0 for this one alone.
+        members: u32,
+    },
     /// Ends delegated operations; what is under way is lost.
     EndDelegate,
     /// Opens a file for delegated operations [the file]. The answer comes over the ring.
@@ -276,7 +279,10 @@ impl Request {
                 w.put(&own.body);
             }
             Self::Listen | Self::Status | Self::Metrics | Self::Stop => {}
-            Self::Lease | Self::Delegate | Self::EndDelegate => {}
+            Self::Delegate { members } => {
+                w.u32(*members);
+            }
+            Self::Lease | Self::EndDelegate => {}
         }
         bytes
     }
@@ -313,7 +319,7 @@ impl Request {
             },
             RequestKind::Lease => Self::Lease,
             RequestKind::EndLease => Self::EndLease { lease: ObjectId::decode(&mut r) },
-            RequestKind::Delegate => Self::Delegate,
+            RequestKind::Delegate => Self::Delegate { members: take_members(&mut r)? },
             RequestKind::ShowFile => Self::ShowFile { tag: r.u64(), direct: take_bool(&mut r)? },
             RequestKind::EndDelegate => Self::EndDelegate,
             RequestKind::Allow => Self::Allow { destination: Destination::decode(&mut r)? },

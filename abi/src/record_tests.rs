@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::code::{Side, Thing};
+use crate::delegated::joint::MEMBERS_MAX;
 use crate::limits::CHANNELS_MAX;
 use crate::region::Presence;
 
@@ -34,7 +35,8 @@ fn every_request_round_trips() {
         Request::Detach { region: port, consumer: port },
         Request::Lease,
         Request::EndLease { lease: port },
-        Request::Delegate,
+        Request::Delegate { members: 0 },
+        Request::Delegate { members: 16 },
         Request::EndDelegate,
         Request::ShowFile { tag: u64::MAX, direct: true },
         Request::Allow { destination: Destination { host: None, ports: (1, 9) } },
@@ -45,6 +47,13 @@ fn every_request_round_trips() {
     for request in requests {
         assert_eq!(Request::decode(&request.encode(5)), Ok((request, 5)));
     }
+}
+
+#[test]
+fn a_session_of_more_members_than_there_may_be_is_no_request() {
+    let bytes = Request::Delegate { members: MEMBERS_MAX + 1 }.encode(5);
+    let found = u64::from(MEMBERS_MAX + 1);
+    assert_eq!(Request::decode(&bytes), Err(WireError::Field { name: "members", found }));
 }
 
 #[test]

@@ -45,6 +45,7 @@ static STATE: std::sync::LazyLock<Lock<Link>> = std::sync::LazyLock::new(|| Lock
 struct Session {
     socket: PacketSocket,
     id: ObjectId,
+    boot: u64,
     node: Arc<NodePage>,
     /// The same page, once a mapping may look at it at any time: it stays for ever.
     lasting: Option<&'static NodePage>,
@@ -68,6 +69,8 @@ pub struct Standing {
     pub node: Arc<NodePage>,
     /// Counts sessions of this process; another number means everything must be asked anew.
     pub epoch: u64,
+    /// Number of this run of the control plane.
+    pub boot: u64,
 }
 
 /// Says where the control plane listens and what this program is called; once, at start.
@@ -88,7 +91,8 @@ pub fn standing() -> Result<Standing, ControlError> {
     link.connect()?;
     let epoch = link.epoch;
     let session = link.session.as_ref().ok_or(ControlError::SessionEnded)?;
-    Ok(Standing { id: session.id, node: session.node.clone(), epoch })
+    let (id, node, boot) = (session.id, session.node.clone(), session.boot);
+    Ok(Standing { id, node, epoch, boot })
 }
 
 /// The number of the standing session, greeted now if there is none, and its node page, which then
@@ -202,14 +206,14 @@ impl Session {
             .move_above(CONTROL_FD_LOWEST);
         let program = PROGRAM.get().cloned().unwrap_or_default();
         let (reply, fds) = exchange(&socket, &Request::Hello { program }, &[], 0)?;
-        let Reply::Welcome { session, .. } = reply else { return Err((&reply).into()) };
+        let Reply::Welcome { session, boot } = reply else { return Err((&reply).into()) };
         let [node, page] = fds.as_slice() else { return Err(ControlError::Unexpected) };
         let node = Arc::new(NodePage::map(node).ok_or(ControlError::Unexpected)?);
         let page = SharedMapping::from_fd(page.as_raw_fd(), report::BYTES, Access::ReadWrite);
         let page = page.map_err(|_| ControlError::Unexpected)?;
         // Nothing is listed yet: the control plane need not look.
         page.atomic_u32(report::ENTRIES_USED).store(1, Relaxed);
-        Ok((Self { socket, id: session, node, lasting: None, sequence: 0 }, page))
+        Ok((Self { socket, id: session, boot, node, lasting: None, sequence: 0 }, page))
     }
 
     fn lasting_node(&mut self) -> &'static NodePage {

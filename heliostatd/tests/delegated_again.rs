@@ -32,7 +32,10 @@ fn a_revoked_session_delegates_no_more() {
     let pid = std::process::id();
     assert_eq!(daemon.visit().ask(&Request::Revoke { pid }).0, Reply::Done);
     let (fd, _window) = SharedMapping::create(c"window", WINDOW).unwrap();
-    assert_eq!(session.client.refusal(&Request::Delegate, &[fd.as_raw_fd()]), Code::Revoked);
+    assert_eq!(
+        session.client.refusal(&Request::Delegate { members: 0 }, &[fd.as_raw_fd()]),
+        Code::Revoked
+    );
 }
 
 /// A lease of our own that keeps everybody from opening a file.

@@ -70,18 +70,27 @@ fn only_sealed_memory_is_a_window_and_a_session_has_one() {
     let daemon = Daemon::start();
     let (mut client, _) = daemon.session();
     let plain = File::open("/dev/zero").unwrap();
-    assert_eq!(client.refusal(&Request::Delegate, &[plain.as_raw_fd()]), Code::BadRecord);
+    assert_eq!(
+        client.refusal(&Request::Delegate { members: 0 }, &[plain.as_raw_fd()]),
+        Code::BadRecord
+    );
     let path = sample(&daemon, 4096);
     let file = OpenOptions::new().read(true).write(true).open(&path).unwrap();
-    assert_eq!(client.refusal(&Request::Delegate, &[file.as_raw_fd()]), Code::BadRecord);
+    assert_eq!(
+        client.refusal(&Request::Delegate { members: 0 }, &[file.as_raw_fd()]),
+        Code::BadRecord
+    );
     let show = Request::ShowFile { tag: 1, direct: false };
     assert_eq!(client.refusal(&show, &[file.as_raw_fd()]), Code::BadState);
     let (fd, _window) = SharedMapping::create(c"window", 8192).unwrap();
-    let reply = client.ask_with(&Request::Delegate, &[fd.as_raw_fd()]).0;
+    let reply = client.ask_with(&Request::Delegate { members: 0 }, &[fd.as_raw_fd()]).0;
     assert!(matches!(reply, Reply::Delegated { .. }));
-    assert_eq!(client.refusal(&Request::Delegate, &[fd.as_raw_fd()]), Code::BadState);
+    assert_eq!(
+        client.refusal(&Request::Delegate { members: 0 }, &[fd.as_raw_fd()]),
+        Code::BadState
+    );
     assert_eq!(client.ask(&Request::EndDelegate).0, Reply::Done);
-    let reply = client.ask_with(&Request::Delegate, &[fd.as_raw_fd()]).0;
+    let reply = client.ask_with(&Request::Delegate { members: 0 }, &[fd.as_raw_fd()]).0;
     assert!(matches!(reply, Reply::Delegated { .. }));
 }
 
@@ -92,14 +101,14 @@ fn limits_of_the_configuration_hold() {
     let _first = Delegate::new(&daemon);
     let (mut client, _) = daemon.session();
     let (fd, _window) = SharedMapping::create(c"window", 8192).unwrap();
-    assert_eq!(client.refusal(&Request::Delegate, &[fd.as_raw_fd()]), Code::Full);
+    assert_eq!(client.refusal(&Request::Delegate { members: 0 }, &[fd.as_raw_fd()]), Code::Full);
     let daemon = Daemon::with("[delegated]\nwindow_bytes = 1048576\n", &[]);
     let (mut client, _) = daemon.session();
     let (fd, _window) = SharedMapping::create(c"window", 2 << 20).unwrap();
-    assert_eq!(client.refusal(&Request::Delegate, &[fd.as_raw_fd()]), Code::Full);
+    assert_eq!(client.refusal(&Request::Delegate { members: 0 }, &[fd.as_raw_fd()]), Code::Full);
     let daemon = Daemon::with("[delegated]\nsessions = 0\n", &[]);
     let (mut client, _) = daemon.session();
-    assert_eq!(client.refusal(&Request::Delegate, &[fd.as_raw_fd()]), Code::Denied);
+    assert_eq!(client.refusal(&Request::Delegate { members: 0 }, &[fd.as_raw_fd()]), Code::Denied);
 }
 
 #[test]

@@ -195,7 +195,7 @@ fn limits_are_the_same_however_many_loops_there_are() {
     let (mut client, _welcome) = daemon.session();
     let (fd, _window) = heliostat_base::mapping::SharedMapping::create(c"window", WINDOW).unwrap();
     let raw = std::os::fd::AsRawFd::as_raw_fd(&fd);
-    let (reply, _) = client.ask_with(&Request::Delegate, &[raw]);
+    let (reply, _) = client.ask_with(&Request::Delegate { members: 0 }, &[raw]);
     assert!(matches!(reply, Reply::Refused { limit: 4, .. }), "{reply:?}");
     // Two may burst, then 50 ms each: 12 operations take half a second, on whatever loop.
     std::thread::scope(|scope| {

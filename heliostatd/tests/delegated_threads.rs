@@ -57,7 +57,7 @@ fn a_loop_on_threads_has_as_many_sessions_as_it_can_sleep_for() {
     let (mut client, _welcome) = daemon.session();
     let (fd, _window) = SharedMapping::create(c"window", WINDOW).unwrap();
     let raw = std::os::fd::AsRawFd::as_raw_fd(&fd);
-    let (reply, _) = client.ask_with(&Request::Delegate, &[raw]);
+    let (reply, _) = client.ask_with(&Request::Delegate { members: 0 }, &[raw]);
     assert_eq!(reply, full(Thing::Delegations, Side::Node, SESSIONS_OF_A_LOOP as u64));
     // All of them sleep, and then each is heard.
     let sleeps = || daemon.status()["delegated"]["loops"][0]["sleeps"].as_u64().unwrap();

@@ -173,7 +173,7 @@ fn shown(client: &mut Client, request: &str, fd: RawFd, what: &str) -> bool {
     let (request, fds) = match request {
         "listen" => (Request::Listen, vec![fd]),
         "lease" => (Request::Lease, vec![fd]),
-        "delegate" => (Request::Delegate, vec![fd]),
+        "delegate" => (Request::Delegate { members: 0 }, vec![fd]),
         "show" => (Request::ShowFile { tag: 1, direct: false }, vec![fd]),
         "publish" => (Request::Publish { name }, vec![fd, fd]),
         _ => (Request::AttachRegion { name, owner: OWN_USER }, vec![fd, fd]),

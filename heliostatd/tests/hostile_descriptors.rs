@@ -100,7 +100,7 @@ fn send_fds(to: impl AsFd, bytes: &[u8], fds: &[BorrowedFd<'_>]) {
 fn what_is_no_window_delays_nobody() {
     let daemon = Daemon::start();
     let (client, _) = daemon.session();
-    let _peer = send(&daemon, &client, &Request::Delegate);
+    let _peer = send(&daemon, &client, &Request::Delegate { members: 0 });
     serves(&daemon);
 }
 

@@ -34,7 +34,7 @@ impl Request {
             Self::Detach { .. } => RequestKind::Detach,
             Self::Lease => RequestKind::Lease,
             Self::EndLease { .. } => RequestKind::EndLease,
-            Self::Delegate => RequestKind::Delegate,
+            Self::Delegate { .. } => RequestKind::Delegate,
             Self::ShowFile { .. } => RequestKind::ShowFile,
             Self::EndDelegate => RequestKind::EndDelegate,
             Self::Allow { .. } => RequestKind::Allow,

@@ -2,6 +2,7 @@
 
 use super::{Reply, MAGIC};
 use crate::code::{Code, Side, Thing, Unmapped};
+use crate::delegated::joint::MEMBERS_MAX;
 use crate::limits::{CHANNELS_MAX, FDS_PER_REPLY_MAX, PORTS_MAX, SESSIONS_MAX};
 use crate::name::ObjectId;
 use crate::wire::{Reader, WireError, Writer};
@@ -119,6 +120,13 @@ pub(super) fn take_bool(r: &mut Reader<'_>) -> Result<bool, WireError> {
         found @ 0..=1 => Ok(found == 1),
         found => Err(WireError::Field { name: "yes or no", found: u64::from(found) }),
     }
+}
+
+/// How many processes a session is for.
+pub(super) fn take_members(r: &mut Reader<'_>) -> Result<u32, WireError> {
+    let found = r.u32();
+    let fits = (found <= MEMBERS_MAX).then_some(found);
+    fits.ok_or(WireError::Field { name: "members", found: u64::from(found) })
 }
 
 /// The answer to `Delegate`.

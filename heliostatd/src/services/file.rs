@@ -31,7 +31,7 @@ impl Service for Files {
         match asked.request {
             Request::Lease => daemon.lease(id, asked.only_descriptor()?),
             Request::EndLease { lease } => daemon.end_lease(id, lease),
-            Request::Delegate => daemon.delegate(id, asked.only_descriptor()?),
+            Request::Delegate { members } => daemon.delegate(id, asked.only_descriptor()?, members),
             Request::EndDelegate => {
                 daemon.end_delegated(id);
                 Ok(Reply::Done.into())

@@ -41,7 +41,8 @@ impl Delegate {
     /// Delegates on a connection that has greeted.
     pub fn with(mut client: Client, welcome: Welcome) -> Delegate {
         let (fd, window) = SharedMapping::create(c"window", WINDOW).unwrap();
-        let (reply, mut fds) = client.ask_with(&Request::Delegate, &[fd.as_raw_fd()]);
+        let (reply, mut fds) =
+            client.ask_with(&Request::Delegate { members: 0 }, &[fd.as_raw_fd()]);
         let Reply::Delegated { depth, objects, .. } = reply else { panic!("{reply:?}") };
         assert_eq!((depth as usize, objects as usize, fds.len()), (DEPTH_MAX, OBJECTS_MAX, 1));
         let rings = fds.pop().unwrap();

@@ -40,7 +40,7 @@ impl One {
         let inbox = Inbox { orders: inbox, bell, spin_ns: 0, spin_flying_ns: 0 };
         let mut server = Server::new(engine, inbox);
         let (_fd, window) = SharedMapping::create(c"window", WINDOW_BYTES).unwrap();
-        let (rings, link) = Link::create(Arc::new(window), Meter::default(), 1).unwrap();
+        let (rings, link) = Link::create(Arc::new(window), Meter::default(), 1, 0).unwrap();
         server.carry_out(Order::Begin(ObjectId::default(), Box::new(link)));
         let attach = |at| RingMemory::attach(rings.as_raw_fd(), at).unwrap();
         let submissions = attach(0).spsc_producer(Refresh::Lazy).unwrap();

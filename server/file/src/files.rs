@@ -3,6 +3,8 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use heliostat_abi::delegated::Kind;
+use heliostat_abi::name::ObjectId;
 use heliostat_backend_uring::{Manner, Range};
 use heliostat_base::mapping::SharedMapping;
 use heliostat_server_loop::{Engine, Gate, OperationId, Order, Token};
@@ -47,6 +49,18 @@ pub struct PerSession {
     pub asking: usize,
     /// Operations that wait for a lock.
     pub lock_waits: LockWaits,
+}
+
+impl heliostat_server_loop::PerSession for PerSession {
+    fn ended(&mut self, kind: Kind, operation: ObjectId) {
+        if kind == Kind::Lock {
+            self.lock_waits.forget(operation);
+        }
+    }
+
+    fn next_ns(&self) -> Option<u64> {
+        self.lock_waits.next_ns()
+    }
 }
 
 impl Files {

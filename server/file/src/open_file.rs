@@ -3,7 +3,9 @@
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
 
+use heliostat_abi::delegated::Way;
 use heliostat_abi::name::ObjectId;
+use heliostat_server_loop::Object;
 use heliostat_service_grant::{Holder, Meter};
 
 use super::again::Again;
@@ -91,5 +93,29 @@ impl Opened {
     #[inline]
     pub fn vouched(&self) -> Option<Vouched> {
         self.file.lease.filter(|lease| lease.word.is_active())
+    }
+}
+
+impl Object for Opened {
+    fn meter(&self) -> Option<&Meter> {
+        self.file.meter.as_ref()
+    }
+
+    fn count(&self, way: Way, bytes: u64) {
+        self.file.stats.ended(way, bytes);
+    }
+
+    /// A file that can be opened for the device but not be read so goes by the kernel from now on,
+    /// unless the session has asked for the device.
+    fn falls_back(&mut self, way: Way, result: i32) -> bool {
+        let falls = result == -libc::EINVAL && way == Way::Direct && !self.file.wants_direct;
+        if falls {
+            self.file.direct = None;
+        }
+        falls
+    }
+
+    fn reads_device(&self) -> bool {
+        self.file.wants_direct
     }
 }

@@ -6,14 +6,8 @@
 //! answered; the rest is declined, and the session asks for it by the ring. The line is
 //! `heliostat_ring::call_line`, the session's stub `stub/src/file/delegated/call.rs`.
 
-use heliostat_abi::delegated::{OneRead, CALL_DECLINED};
 use heliostat_base::mapping::SharedMapping;
 use heliostat_ring::call_line::{Answerer, Asked};
-
-use super::counts::Counts;
-use super::engine::Engine;
-use super::service::Service;
-use super::session::Session;
 
 /// Sweeps after an answer in which the loop does not look: the session is about to fetch the line
 /// and to ask again, and a look would take it away in between.
@@ -39,7 +33,7 @@ impl CallLine {
 
     /// What is asked, copied once; nothing while it is too early to look.
     #[inline]
-    fn take(&mut self) -> Option<Asked> {
+    pub fn take(&mut self) -> Option<Asked> {
         if self.away > 0 {
             self.away -= 1;
             return None;
@@ -47,29 +41,10 @@ impl CallLine {
         self.line.take()
     }
 
+    /// Answers what was taken, once.
     #[inline]
-    fn answer(&mut self, result: i64) {
+    pub fn answer(&mut self, result: i64) {
         self.line.answer(result);
         self.away = SWEEPS_AWAY;
-    }
-}
-
-impl<S: Service> Session<S> {
-    /// Answers the session's call, if there is one. `left` is what it may spend in this sweep.
-    pub fn answer_call(&mut self, engine: &mut Engine<S>, left: &mut i64, now_ns: u64) -> bool {
-        let Some(words) = self.call.take() else { return false };
-        let read = OneRead::from_words(words, self.window.len() as u64);
-        let result = match read {
-            None => {
-                Counts::add(&engine.counts.malformed, 1);
-                -i64::from(libc::EINVAL)
-            }
-            // What it has asked for by the ring comes first.
-            Some(_) if !self.operations.is_empty() => CALL_DECLINED,
-            Some(read) => self.read_at_once(engine, &read, left, now_ns).unwrap_or(CALL_DECLINED),
-        };
-        self.call.answer(result);
-        self.ring_later();
-        true
     }
 }

@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use heliostat_abi::name::ObjectId;
 use heliostat_backend_uring::{By, Requests};
+use tracing::warn;
 
 use super::counts::Counts;
 use super::message::{Event, Events};
-use super::service::Service;
+use super::parts::Parts;
 
 /// Requests that go to the kernel in one call.
 const ENTRIES: u32 = 256;
@@ -40,7 +41,7 @@ pub enum Token<R> {
 }
 
 /// The shared parts.
-pub struct Engine<S: Service> {
+pub struct Engine<S: Parts> {
     /// Requests to the kernel.
     pub requests: Requests<Token<S::Request>>,
     /// The service's part on this loop.
@@ -57,7 +58,7 @@ pub struct Engine<S: Service> {
     events: Events<S>,
 }
 
-impl<S: Service> Engine<S> {
+impl<S: Parts> Engine<S> {
     /// The parts of the loop with this number; for the thread that calls this.
     pub fn create(
         number: usize,
@@ -79,6 +80,14 @@ impl<S: Service> Engine<S> {
     /// Tells the control plane that a session broke the protocol.
     pub fn tell_broken(&self, session: ObjectId, how: &'static str) {
         self.events.send(Event::Broken(session, how));
+    }
+
+    /// Gives the kernel what was prepared.
+    pub(super) fn submit(&mut self) {
+        if let Err(error) = self.requests.submit() {
+            // EBUSY and EAGAIN pass when completions are taken, which the next sweep does.
+            warn!(%error, "the io_uring takes nothing now");
+        }
     }
 
     /// The bytes that a session may have at the device, with so many busy ones on this loop.

@@ -15,21 +15,26 @@
 #![forbid(unsafe_code)]
 
 mod call_line;
+mod completions;
 mod counts;
 mod engine;
 mod fair;
 mod flights;
+mod intake;
 mod link;
 mod loops;
 mod message;
 mod operations;
+mod parts;
 pub mod pool;
 mod server;
 mod service;
 mod session;
+mod sessions;
 mod turn;
 mod turns;
 
+pub use completions::Completions;
 pub use counts::Counts;
 pub use engine::{DeviceShares, Engine, OperationId, Token};
 pub use fair::{Fair, COST_MIN, QUANTUM};
@@ -37,10 +42,12 @@ pub use link::{map_window, Link, WindowError};
 pub use loops::{LoopState, Loops, Settings};
 pub use message::{Event, Events, Gate, Order};
 pub use operations::{Cancelled, Entry, Operations};
+pub use parts::{Object, Parts, PerSession};
 pub use server::{Inbox, Server};
-pub use service::{Service, Step};
+pub use service::Service;
 pub use session::Session;
-pub use turn::Turn;
+pub use sessions::Sessions;
+pub use turn::{Step, Turn};
 
 #[cfg(test)]
 mod properties;

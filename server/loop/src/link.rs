@@ -1,15 +1,17 @@
 //! A session's rings and window: made and checked by the control plane, then given to a loop.
 
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 
-use heliostat_abi::delegated::{
-    CALL_AT, CALL_BYTES, COMPLETION_AT, COMPLETION_BYTES, RING_BYTES, SUBMISSION_BYTES,
-};
+use heliostat_abi::delegated::joint::{completion_at, rings_bytes, MEMBERS_AT, MEMBERS_BYTES};
+use heliostat_abi::delegated::{CALL_AT, CALL_BYTES, COMPLETION_BYTES, SUBMISSION_BYTES};
 use heliostat_base::mapping::{Access, SharedMapping, PAGE_BYTES};
-use heliostat_ring::{Refresh, RingError, RingMemory, SpscConsumer, SpscProducer};
+use heliostat_ring::members::MembersPage;
+use heliostat_ring::{Refresh, RingError, RingMemory, SpscConsumer};
 use heliostat_service_grant::Meter;
 use rustix::fs::{fstat, fstatfs};
+
+use super::completions::Completions;
 
 /// Where the file system of memory files says that it is one (statfs(2)). Huge pages have another:
 /// touching those may end in SIGBUS when none is left.
@@ -20,7 +22,7 @@ pub struct Link {
     /// Where its operations come from.
     pub submissions: SpscConsumer,
     /// Where they end.
-    pub completions: SpscProducer,
+    pub completions: Completions,
     /// The submission ring's control page, for the bell that wakes the server.
     pub bell: Arc<SharedMapping>,
     /// The page with its call, all zero.
@@ -34,7 +36,8 @@ pub struct Link {
 }
 
 impl Link {
-    /// Makes the rings of a session with this window: their memory file and the server's ends.
+    /// Makes the rings of a session with this window: their memory file and the server's ends. One
+    /// process has it for itself, or as many `members` submit on it.
     ///
     /// # Errors
     /// The kernel has no memory or descriptor for them.
@@ -42,14 +45,14 @@ impl Link {
         window: Arc<SharedMapping>,
         meter: Meter,
         serial: u64,
+        members: u32,
     ) -> Result<(OwnedFd, Link), RingError> {
-        let fd = SharedMapping::create_fd(c"heliostat-rings", RING_BYTES)?;
+        let fd = SharedMapping::create_fd(c"heliostat-rings", rings_bytes(members))?;
         let raw = fd.as_raw_fd();
         let submissions = RingMemory::create_in(raw, 0, SUBMISSION_BYTES)?;
-        let completions = RingMemory::create_in(raw, COMPLETION_AT, COMPLETION_BYTES)?;
         let link = Link {
             submissions: submissions.spsc_consumer(Refresh::Lazy)?,
-            completions: completions.spsc_producer(Refresh::Lazy)?,
+            completions: create_completions(raw, members, window.len() as u64)?,
             bell: Arc::new(SharedMapping::map(raw, 0, PAGE_BYTES, Access::ReadWrite)?),
             call: SharedMapping::map(raw, CALL_AT, CALL_BYTES, Access::ReadWrite)?,
             window,
@@ -58,6 +61,24 @@ impl Link {
         };
         Ok((fd.into(), link))
     }
+}
+
+fn create_completions(
+    rings: RawFd,
+    members: u32,
+    window_bytes: u64,
+) -> Result<Completions, RingError> {
+    let ring = |member| {
+        let memory = RingMemory::create_in(rings, completion_at(member), COMPLETION_BYTES)?;
+        memory.spsc_producer(Refresh::Lazy)
+    };
+    if members == 0 {
+        return Ok(Completions::of_one(ring(0)?));
+    }
+    let page = SharedMapping::map(rings, MEMBERS_AT, MEMBERS_BYTES, Access::ReadWrite)?;
+    let others = (1..members).map(ring).collect::<Result<_, _>>()?;
+    let page = MembersPage::create(page, members, window_bytes);
+    Ok(Completions::of_members(page, ring(0)?, others))
 }
 
 /// Why a file that a session shows is no window.

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use heliostat_abi::name::ObjectId;
 
 use super::link::Link;
-use super::service::Service;
+use super::parts::Parts;
 
 /// To a server loop.
-pub enum Order<S: Service> {
+pub enum Order<S: Parts> {
     /// Serve this session from now on.
     Begin(ObjectId, Box<Link>),
     /// The session has ended; its memory stays until the device is done with it.
@@ -22,7 +22,7 @@ pub enum Order<S: Service> {
 }
 
 /// From a server loop, or from a thread that waits for it.
-pub enum Event<S: Service> {
+pub enum Event<S: Parts> {
     /// A session broke the protocol; the text says how.
     Broken(ObjectId, &'static str),
     /// The service's own.
@@ -32,12 +32,12 @@ pub enum Event<S: Service> {
 }
 
 /// The end at which a loop takes orders, from the control plane and from other loops.
-pub struct Gate<S: Service> {
+pub struct Gate<S: Parts> {
     orders: Sender<Order<S>>,
     bell: Arc<OwnedFd>,
 }
 
-impl<S: Service> Gate<S> {
+impl<S: Parts> Gate<S> {
     /// For a loop that is woken by this bell, an eventfd.
     pub fn new(orders: Sender<Order<S>>, bell: Arc<OwnedFd>) -> Gate<S> {
         Gate { orders, bell }
@@ -52,12 +52,12 @@ impl<S: Service> Gate<S> {
 }
 
 /// The end by which loops, and threads that wait for them, tell the control plane something.
-pub struct Events<S: Service> {
+pub struct Events<S: Parts> {
     sender: Sender<Event<S>>,
     bell: Arc<OwnedFd>,
 }
 
-impl<S: Service> Events<S> {
+impl<S: Parts> Events<S> {
     /// For a control plane that is woken by this bell, an eventfd.
     pub fn new(sender: Sender<Event<S>>, bell: Arc<OwnedFd>) -> Events<S> {
         Events { sender, bell }
@@ -71,7 +71,7 @@ impl<S: Service> Events<S> {
     }
 }
 
-impl<S: Service> Clone for Events<S> {
+impl<S: Parts> Clone for Events<S> {
     fn clone(&self) -> Self {
         Events { sender: self.sender.clone(), bell: self.bell.clone() }
     }

@@ -8,11 +8,22 @@ use heliostat_backend_uring::{Flight, NotPrepared};
 
 use super::engine::{Engine, OperationId, Token};
 use super::operations::Entry;
-use super::service::{Service, Step};
+use super::parts::Parts;
 use super::session::Session;
 
+/// What became of an operation in this turn.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Step {
+    /// It has ended, or waits for something that will bring it back.
+    Over,
+    /// It has used up the turn and goes on in the next.
+    GoesOn,
+    /// It cannot begin now; the session waits for one of its own to complete.
+    Blocked,
+}
+
 /// An operation that is served now.
-pub struct Turn<'a, S: Service> {
+pub struct Turn<'a, S: Parts> {
     /// What all sessions of the loop share.
     pub engine: &'a mut Engine<S>,
     /// Whose operation it is.
@@ -23,7 +34,7 @@ pub struct Turn<'a, S: Service> {
     pub left: &'a mut i64,
 }
 
-impl<S: Service> Turn<'_, S> {
+impl<S: Parts> Turn<'_, S> {
     /// The operation, while it has not ended.
     pub fn entry(&self) -> Option<&Entry> {
         self.session.operations.get(self.id.operation)

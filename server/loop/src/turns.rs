@@ -5,15 +5,13 @@ use heliostat_abi::name::ObjectId;
 
 use super::engine::{Engine, OperationId};
 use super::operations::Entry;
-use super::server::Server;
-use super::service::{Service, Step};
+use super::parts::Object;
+use super::service::Service;
 use super::session::Session;
-use super::turn::Turn;
+use super::sessions::Sessions;
+use super::turn::{Step, Turn};
 
-/// Requests of a session that are enough for the device, and operations that then wait for the
-/// first of them to complete. A device that says that it is done only when it has done everything
-/// would be idle until the session, which sleeps, has answered with more.
-const MANY_FLIGHTS: usize = 24;
+/// Operations that wait for the device's first completions while it has many of a session.
 const KEPT_BACK: usize = 12;
 /// The same where the session runs on the loop's own core: its wake-up is shorter.
 const KEPT_BACK_SHARED: usize = 8;
@@ -27,7 +25,7 @@ enum Ending {
     Idle,
 }
 
-impl<S: Service> Server<S> {
+impl<S: Service> Sessions<S> {
     /// One turn for each session that has something to do.
     pub(super) fn take_turns(&mut self) -> bool {
         let mut did = false;
@@ -41,8 +39,8 @@ impl<S: Service> Server<S> {
     }
 
     fn take_turn(&mut self, index: u32, left: &mut i64) -> (Ending, bool) {
-        let Some(seat) = self.sessions.id_at(index) else { return (Ending::Idle, false) };
-        let Some(session) = self.sessions.get_mut(seat) else { return (Ending::Idle, false) };
+        let Some(seat) = self.table.id_at(index) else { return (Ending::Idle, false) };
+        let Some(session) = self.table.get_mut(seat) else { return (Ending::Idle, false) };
         let share = self.share;
         let kept_back = if self.is_shared { KEPT_BACK_SHARED } else { KEPT_BACK };
         let (mut ending, mut did) = (Ending::Spent, false);
@@ -51,7 +49,7 @@ impl<S: Service> Server<S> {
                 ending = Ending::Idle;
                 break;
             };
-            if !session.may_begin(operation, (share, kept_back), self.now_ns) {
+            if !session.may_begin(operation, (share, kept_back), self.engine.now_ns) {
                 session.operations.put_back(operation);
                 ending = Ending::Idle;
                 break;
@@ -73,23 +71,23 @@ impl<S: Service> Server<S> {
 
     /// On a completion, begins held-back operations first; the completion queue is read afterwards.
     pub(super) fn release(&mut self) {
-        for (seat, session) in self.sessions.iter_mut() {
-            let is_kept = session.flights.len() >= MANY_FLIGHTS && session.operations.has_ready();
+        for (seat, session) in self.table.iter_mut() {
+            let is_kept = session.has_many_flights() && session.operations.has_ready();
             if is_kept && session.held_until_ns.is_none() {
                 session.is_released = true;
                 self.fair.join(seat.index);
             }
         }
         self.take_turns();
-        self.submit();
-        self.sessions.iter_mut().for_each(|(_, session)| session.is_released = false);
+        self.engine.submit();
+        self.table.iter_mut().for_each(|(_, session)| session.is_released = false);
     }
 
     /// The kernel has done what an operation needed.
     pub(super) fn completed(&mut self, id: OperationId, result: i32) {
-        let Some(session) = self.sessions.get_mut(id.seat) else { return };
+        let Some(session) = self.table.get_mut(id.seat) else { return };
         // It is likely to answer with another operation.
-        session.heard_ns = self.now_ns;
+        session.heard_ns = self.engine.now_ns;
         session.flights.remove(id.operation);
         let Some(entry) = session.operations.get_mut(id.operation) else { return };
         entry.flying = entry.flying.saturating_sub(1);
@@ -127,35 +125,11 @@ impl<S: Service> Session<S> {
         answer.is_ok()
     }
 
-    /// Whether the device has enough for now, so that the last few reads past the caches wait for
-    /// its first completions.
-    fn keeps_back(&self, object: ObjectId, kept_back: usize) -> bool {
-        let has_much = self.flights.len() >= MANY_FLIGHTS && !self.is_released;
-        let is_last = has_much && self.operations.ready() < kept_back;
-        is_last && self.objects.get(object).is_some_and(S::reads_device)
-    }
-
-    /// Takes the tokens of one operation on an object, the session's and the object's, or says at which
-    /// time to ask again.
-    pub(super) fn take_tokens(&self, object: ObjectId, bytes: u64, now_ns: u64) -> Result<(), u64> {
-        self.meter.take(bytes, now_ns)?;
-        let its = self.objects.get(object).and_then(S::meter);
-        let taken = its.map_or(Ok(()), |meter| meter.take(bytes, now_ns));
-        taken.inspect_err(|_| self.meter.give_back(bytes))
-    }
-
-    /// Gives back the tokens of an operation that was not done.
-    pub(super) fn give_back_tokens(&self, object: ObjectId, bytes: u64) {
-        self.meter.give_back(bytes);
-        let its = self.objects.get(object).and_then(S::meter);
-        its.into_iter().for_each(|meter| meter.give_back(bytes));
-    }
-
     /// Whether the service makes an operation another way than the one that failed. One that is to
     /// end does not go on.
     fn falls_back(&mut self, landed: &Landed, result: i32) -> bool {
         let Some(object) = self.objects.get_mut(landed.object) else { return false };
-        S::falls_back(object, landed.way, result) && landed.verdict.is_none()
+        object.falls_back(landed.way, result) && landed.verdict.is_none()
     }
 
     /// Begins an operation or goes on with it; `left` is what the turn may still cost.

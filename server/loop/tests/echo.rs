@@ -6,16 +6,19 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::mpsc::{channel, Receiver};
 use std::sync::Arc;
 
+use heliostat_abi::delegated::joint::{completion_at, depth, tag_of, MEMBERS_AT, MEMBERS_BYTES};
 use heliostat_abi::delegated::{
-    Completion, Kind, OneRead, Operation, Piece, Pieces, Way, COMPLETION_AT,
-    COMPLETION_RECORD_BYTES, OPERATION_BYTES_MAX,
+    Completion, Kind, Operation, Piece, Pieces, Way, COMPLETION_AT, COMPLETION_RECORD_BYTES,
+    DEPTH_MAX, OPERATION_BYTES_MAX,
 };
 use heliostat_abi::name::ObjectId;
 use heliostat_backend_uring::By;
-use heliostat_base::mapping::SharedMapping;
+use heliostat_base::mapping::{Access, SharedMapping};
+use heliostat_ring::members::MembersPage;
 use heliostat_ring::{Refresh, RingMemory, SpscConsumer, SpscProducer};
 use heliostat_server_loop::{
-    Engine, Event, Events, Inbox, Link, Order, Server, Service, Session, Step, Turn, COST_MIN,
+    Engine, Event, Events, Inbox, Link, Object, Order, Parts, Server, Service, Sessions, Step,
+    Turn, COST_MIN,
 };
 use heliostat_service_grant::Meter;
 use rustix::event::{eventfd, EventfdFlags};
@@ -31,7 +34,9 @@ struct Well {
     asked: u64,
 }
 
-impl Service for Echo {
+impl Object for Well {}
+
+impl Parts for Echo {
     type Object = Well;
     type PerSession = ();
     type Request = ();
@@ -39,7 +44,9 @@ impl Service for Echo {
     type Order = (ObjectId, u64);
     /// A session has closed a well that was asked so often.
     type Event = (ObjectId, u64);
+}
 
+impl Service for Echo {
     fn serve(turn: &mut Turn<'_, Echo>) -> Step {
         *turn.left -= COST_MIN;
         let Some(entry) = turn.entry() else { return Step::Over };
@@ -62,35 +69,12 @@ impl Service for Echo {
         }
     }
 
-    fn read_at_once(
-        _: &mut Engine<Echo>,
-        _: &mut Session<Echo>,
-        _: &OneRead,
-        _: &mut i64,
-    ) -> Option<u64> {
-        None
-    }
-
-    fn falls_back(_: &mut Well, _: Way, _: i32) -> bool {
-        false
-    }
-
-    fn reads_device(_: &Well) -> bool {
-        false
-    }
-
-    fn meter(_object: &Self::Object) -> Option<&Meter> {
-        None
-    }
-
-    fn count(_: &Well, _: Way, _: u64) {}
-
     fn close(engine: &mut Engine<Echo>, session: ObjectId, well: Well) {
         engine.tell((session, well.asked));
     }
 
-    fn carry_out(server: &mut Server<Echo>, (id, tag): (ObjectId, u64)) {
-        let Some((session, _)) = server.session(id) else { return };
+    fn carry_out(sessions: &mut Sessions<Echo>, (id, tag): (ObjectId, u64)) {
+        let Some((session, _)) = sessions.session(id) else { return };
         let (result, generation) = match session.objects.insert(Well::default()) {
             Ok(id) => (i64::from(id.index), id.generation),
             Err(_) => (-i64::from(libc::EMFILE), 0),
@@ -98,7 +82,7 @@ impl Service for Echo {
         session.complete(Completion { tag, result, generation, way: Way::None });
     }
 
-    fn completed(_: &mut Server<Echo>, (): (), _: i32) {}
+    fn completed(_: &mut Sessions<Echo>, (): (), _: i32) {}
 }
 
 /// A loop, a session's ends of its rings, and what the control plane hears.
@@ -107,6 +91,7 @@ struct One {
     window: Arc<SharedMapping>,
     submissions: SpscProducer,
     completions: SpscConsumer,
+    rings: OwnedFd,
     events: Receiver<Event<Echo>>,
 }
 
@@ -116,6 +101,11 @@ fn bell() -> Arc<OwnedFd> {
 
 impl One {
     fn new() -> One {
+        One::of(0)
+    }
+
+    /// A session that so many members submit on.
+    fn of(members: u32) -> One {
         let (_, orders) = channel();
         let (sender, events) = channel();
         let engine = Engine::create(
@@ -130,12 +120,12 @@ impl One {
         let mut server = Server::new(engine.unwrap(), inbox);
         let (_fd, window) = SharedMapping::create(c"window", 4096).unwrap();
         let window = Arc::new(window);
-        let (rings, link) = Link::create(window.clone(), Meter::default(), 1).unwrap();
+        let (rings, link) = Link::create(window.clone(), Meter::default(), 1, members).unwrap();
         server.carry_out(Order::Begin(SESSION, Box::new(link)));
         let attach = |at| RingMemory::attach(rings.as_raw_fd(), at).unwrap();
         let submissions = attach(0).spsc_producer(Refresh::Lazy).unwrap();
         let completions = attach(COMPLETION_AT).spsc_consumer(Refresh::Lazy).unwrap();
-        One { server, window, submissions, completions, events }
+        One { server, window, submissions, completions, rings, events }
     }
 
     fn next(&mut self) -> Completion {
@@ -157,14 +147,18 @@ impl One {
 
     /// Asks for an echo of the window's first bytes behind them.
     fn ask(&mut self, object: ObjectId, kind: Kind) -> Completion {
+        self.submit(object, kind, 7);
+        self.next()
+    }
+
+    fn submit(&mut self, object: ObjectId, kind: Kind, tag: u64) {
         let piece = |offset| Piece { offset, bytes: 5 };
         let pieces = Pieces::new(&[piece(0), piece(100)]).unwrap();
-        let (offset, tag, timeout_us, argument) = (0, 7, 0, 0);
+        let (offset, timeout_us, argument) = (0, 0, 0);
         let asked = Operation { kind, object, offset, tag, timeout_us, argument, pieces };
         let mut record = [0; OPERATION_BYTES_MAX];
         let length = asked.encode(&mut record);
         self.submissions.push(&record[..length]).unwrap();
-        self.next()
     }
 }
 
@@ -197,4 +191,56 @@ fn objects_of_a_session_that_ends_go_back_to_the_control_plane() {
     one.ask(well, Kind::Write);
     one.server.carry_out(Order::End(SESSION));
     let Ok(Event::Service((SESSION, 1))) = one.events.try_recv() else { panic!("not told") };
+}
+
+#[test]
+fn what_a_member_of_a_joint_session_asks_is_answered_in_its_own_ring() {
+    let mut one = One::of(3);
+    let well = one.open();
+    let memory = RingMemory::attach(one.rings.as_raw_fd(), completion_at(2)).unwrap();
+    let mut others = memory.spsc_consumer(Refresh::Lazy).unwrap();
+    one.submit(well, Kind::Write, tag_of(2, 8));
+    let mut record = [0; COMPLETION_RECORD_BYTES];
+    while others.pop(&mut record).is_err() {
+        one.server.sweep();
+    }
+    let found = Completion::decode(&record).unwrap();
+    assert_eq!((found.tag, found.result), (tag_of(2, 8), 5));
+    assert!(one.completions.take().is_err(), "the first has nothing of it");
+    assert_eq!(one.ask(well, Kind::Write).result, 5);
+}
+
+#[test]
+fn a_tag_of_no_member_ends_the_session() {
+    let mut one = One::of(3);
+    let well = one.open();
+    one.submit(well, Kind::Write, tag_of(3, 8));
+    while one.server.sweep() {}
+    let Ok(Event::Broken(SESSION, _)) = one.events.try_recv() else { panic!("not told") };
+}
+
+#[test]
+fn a_member_that_takes_nothing_keeps_what_fits_and_no_other_waits() {
+    let mut one = One::of(2);
+    let well = one.open();
+    for _ in 0..depth(2) {
+        one.submit(well, Kind::Write, tag_of(1, 8));
+    }
+    assert_eq!(one.ask(well, Kind::Write).result, 5, "the other is served");
+    for round in 0..2 * DEPTH_MAX as u64 {
+        one.submit(well, Kind::Write, tag_of(1, round));
+        one.server.sweep();
+    }
+    let Ok(Event::Broken(SESSION, _)) = one.events.try_recv() else { panic!("not told") };
+}
+
+#[test]
+fn members_of_a_joint_session_are_told_of_its_end() {
+    let mut one = One::of(2);
+    let page =
+        SharedMapping::map(one.rings.as_raw_fd(), MEMBERS_AT, MEMBERS_BYTES, Access::ReadWrite);
+    let page = MembersPage::attach(page.unwrap()).unwrap();
+    assert_eq!((page.count(), page.window_bytes(), page.is_over()), (2, 4096, false));
+    one.server.carry_out(Order::End(SESSION));
+    assert!(page.is_over());
 }

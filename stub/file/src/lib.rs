@@ -18,6 +18,7 @@ mod call;
 mod error;
 mod files;
 mod gathered;
+mod joint;
 mod link;
 mod names;
 mod own;
@@ -38,6 +39,7 @@ pub use heliostat_abi::delegated::{
     mode, DirectoryEntries, Facts, Piece, Way, BUFFERED, CREATE, DIRECT, DIRECTORY, EXCLUSIVE,
     READ, TRUNCATE, WRITE,
 };
+pub use joint::{JointSession, Submitter, MEMBERS_MAX};
 use link::Link;
 pub use names::{DirectoryItem, LockKind, LockWait};
 use own::Own;

@@ -57,7 +57,7 @@ impl Link {
         // A session that has ended is noticed here, so that the next one is asked.
         session::check_alive();
         let standing = session::standing().map_err(DelegatedError::Control)?;
-        let asked = session::ask_in(standing.epoch, &Request::Delegate, &[window]);
+        let asked = session::ask_in(standing.epoch, &Request::Delegate { members: 0 }, &[window]);
         let (reply, fds) = asked.map_err(DelegatedError::Control)?;
         let (rings, lends) = match (reply, fds.first()) {
             (Reply::Delegated { lends, .. }, Some(rings)) => (rings.as_raw_fd(), lends),

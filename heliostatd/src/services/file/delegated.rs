@@ -18,7 +18,8 @@ use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
 use heliostat_abi::code::{Code, Side, Thing};
-use heliostat_abi::delegated::{DEPTH_MAX, DIRECT, OBJECTS_MAX};
+use heliostat_abi::delegated::joint::depth;
+use heliostat_abi::delegated::{DIRECT, OBJECTS_MAX};
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::record::Reply;
 use heliostat_control::rates::Holds;
@@ -41,8 +42,14 @@ use crate::state::file::delegated::Delegated;
 /// Events attended to before others are served.
 const EVENTS_AT_ONCE: usize = 64;
 impl Daemon {
-    /// A session wants delegated operations: shown is [its window], the answer brings [rings].
-    pub(crate) fn delegate(&mut self, id: ObjectId, shown: Shown) -> Result<Answer, Refused> {
+    /// A session wants delegated operations: shown is [its window], the answer brings [rings]. As many
+    /// `members` may submit on them, or the session alone.
+    pub(crate) fn delegate(
+        &mut self,
+        id: ObjectId,
+        shown: Shown,
+        members: u32,
+    ) -> Result<Answer, Refused> {
         self.session(id)?;
         if self.services.net.grants.holding(id).revoked {
             return Err(Code::Revoked.into());
@@ -76,15 +83,15 @@ impl Daemon {
             not_a_window(error)
         })?;
         let meter = delegated.meters.of(rate, uid);
-        let link = Link::create(window, meter, delegated.next_serial());
+        let link = Link::create(window, meter, delegated.next_serial(), members);
         let (rings, link) = link.map_err(|error| {
             debug!(session = %id, %error, "no rings");
             Code::Internal
         })?;
-        let (depth, objects) = (DEPTH_MAX as u32, OBJECTS_MAX as u32);
+        let (depth, objects) = (depth(members) as u32, OBJECTS_MAX as u32);
         delegated.quota.take_anyway(holder, 1);
         delegated.begin((id, holder), link, lends);
-        debug!(session = %id, "delegates");
+        debug!(session = %id, members, "delegates");
         let reply = Reply::Delegated { depth, objects, lends };
         Ok(Answer { reply, fds: vec![Rc::new(rings)] })
     }

@@ -6,7 +6,7 @@
 //! any loop has given one back. Nothing of a wait is left when its operation or session ends.
 
 use heliostat_abi::delegated::{Operation, NOW, SHARED, UNLOCK};
-use heliostat_server_loop::{Server, Step, COST_MIN};
+use heliostat_server_loop::{Sessions, Step, COST_MIN};
 use rustix::fs::{flock, FlockOperation};
 use rustix::io::Errno;
 
@@ -49,19 +49,19 @@ pub fn unlock(files: &mut Files, opened: &Opened) {
 }
 
 /// Tells those that wait for a lock, on every loop, when one was given back.
-pub fn tell_unlocked(server: &mut Server<Files>) {
-    if std::mem::take(&mut server.engine.service.is_unlocked) {
-        server.engine.service.tell_others_unlocked(server.engine.number);
-        ask_all(server);
+pub fn tell_unlocked(sessions: &mut Sessions<Files>) {
+    if std::mem::take(&mut sessions.engine.service.is_unlocked) {
+        sessions.engine.service.tell_others_unlocked(sessions.engine.number);
+        ask_all(sessions);
     }
 }
 
 /// Has all ask again.
-pub fn ask_all(server: &mut Server<Files>) {
-    server.resume_named(|its, _| its.lock_waits.wake());
+pub fn ask_all(sessions: &mut Sessions<Files>) {
+    sessions.resume_named(|its, _| its.lock_waits.wake());
 }
 
 /// Has those ask again whose time has come.
-pub fn ask_due(server: &mut Server<Files>) {
-    server.resume_named(|its, now_ns| its.lock_waits.due(now_ns));
+pub fn ask_due(sessions: &mut Sessions<Files>) {
+    sessions.resume_named(|its, now_ns| its.lock_waits.due(now_ns));
 }
