@@ -38,14 +38,12 @@ extern "C" fn entry(number: i32, info: *mut libc::siginfo_t, context: *mut libc:
     if !is_synchronous(number) && !is_once && thread::must_defer(number) {
         return put_off(number, info, context);
     }
-    thread::handler_runs(flags & libc::SA_RESTART as u64 != 0);
     // SAFETY: the address the program registered as its handler; handlers without SA_SIGINFO
     // take the first of the three arguments and ignore the registers of the others.
     let handler = unsafe { std::mem::transmute::<usize, Handler>(handler) };
     let guard = fault::enters_handler();
-    thread::count_handler(1);
-    handler(number, info, context);
-    thread::count_handler(-1);
+    let restarts = flags & libc::SA_RESTART as u64 != 0;
+    thread::run_handler(restarts, || handler(number, info, context));
     fault::left_handler(guard, context);
 }
 

@@ -7,6 +7,7 @@ use heliostat_base::sys::Sysno;
 use heliostat_interpose::Verdict;
 use heliostat_stub_posix::net::receive::Received;
 use heliostat_stub_posix::net::socket;
+use heliostat_stub_posix::thread::Began;
 use heliostat_stub_posix::{process, Answer};
 
 use crate::call::Call;
@@ -18,15 +19,18 @@ use crate::transfer::{
 
 /// recvmsg(2)
 pub fn recvmsg(call: &mut Call<'_>) -> Verdict {
-    receive_with(call, |call, index| receive_message(call.int(0), index, call.word(1), call.int(2)))
+    receive_with(call, |call, index, began| {
+        receive_message(call.int(0), index, call.word(1), call.int(2), began)
+    })
 }
 
-fn receive_message(fd: i32, index: u32, header_at: u64, flags: i32) -> Received {
+fn receive_message(fd: i32, index: u32, header_at: u64, flags: i32, began: Began) -> Received {
     // SAFETY: a msghdr is numbers and addresses.
     let Ok(Some(mut header)) = (unsafe { memory::read::<libc::msghdr>(header_at) }) else {
         return refused_by_kernel(index);
     };
-    let received = receive_many(fd, index, header.msg_iov as u64, header.msg_iovlen as u64, flags);
+    let array = (header.msg_iov as u64, header.msg_iovlen as u64);
+    let received = receive_many(fd, index, array, flags, began);
     if let Received::Answer(Some(Ok(_))) = received {
         (header.msg_namelen, header.msg_controllen, header.msg_flags) = (0, 0, 0);
         // SAFETY: where it was read from.
@@ -144,12 +148,12 @@ fn pass_descriptors(header_at: u64) -> Result<(), Fault> {
 /// recvmmsg(2): message by message, as the kernel does it; only the first one waits.
 pub fn recvmmsg(call: &mut Call<'_>) -> Verdict {
     let (base, count, flags) = (call.word(1), call.word(2).min(1024), call.int(3));
-    receive_with(call, |call, index| {
+    receive_with(call, |call, index, began| {
         let fd = call.int(0);
         let mut sleeps = false;
         let answer = each_message(base, count, |header_at, is_first| {
             let again = if is_first { 0 } else { libc::MSG_DONTWAIT };
-            match receive_message(fd, index, header_at, flags | again) {
+            match receive_message(fd, index, header_at, flags | again, began) {
                 Received::Answer(answer) => answer,
                 Received::Sleep => {
                     sleeps = true;

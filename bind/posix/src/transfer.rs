@@ -10,6 +10,7 @@ use heliostat_interpose::Verdict;
 use heliostat_stub_posix::net::receive::{self, Received};
 use heliostat_stub_posix::net::{demote, listen, report_line, send, socket};
 use heliostat_stub_posix::table::{self, Kind};
+use heliostat_stub_posix::thread::Began;
 use heliostat_stub_posix::{splice, Answer};
 
 use crate::call::Call;
@@ -100,14 +101,14 @@ pub(crate) fn is_after_sleep(call: &Call<'_>) -> bool {
 /// Ends a receiving call whose descriptor is no connection any more.
 #[cold]
 pub(crate) fn end_elsewhere(call: &mut Call<'_>) -> Verdict {
-    receive_with(call, |_, index| refused_by_kernel(index))
+    receive_with(call, |_, index, _| refused_by_kernel(index))
 }
 
-/// Runs a receiving call through its stages; `receive` looks into the ring.
+/// Runs a receiving call through its stages; `receive` looks into the ring, for a call that began then.
 #[inline]
 pub(crate) fn receive_with(
     call: &mut Call<'_>,
-    receive: impl FnOnce(&Call<'_>, u32) -> Received,
+    receive: impl FnOnce(&Call<'_>, u32, Began) -> Received,
 ) -> Verdict {
     let stage = stage(call);
     if stage == Stage::AfterSleep {
@@ -121,7 +122,11 @@ pub(crate) fn receive_with(
     if stage == Stage::AfterNative {
         return native(call, index, true);
     }
-    match receive(call, index) {
+    let began = match stage {
+        Stage::AfterSleep => Began::of_sleep(),
+        _ => Began::now(),
+    };
+    match receive(call, index, began) {
         Received::Sleep => {
             // The kernel writes its byte into the lowest of these.
             let sleeper = u64::from(receive::sleeper(index));
@@ -138,16 +143,16 @@ pub(crate) fn receive_with(
 
 #[inline]
 fn receive_one(call: &mut Call<'_>, flags: i32) -> Verdict {
-    receive_with(call, |call, index| {
+    receive_with(call, |call, index, began| {
         if call.word(1) == 0 && call.word(2) != 0 {
-            return receive_nowhere(call, index, flags);
+            return receive_nowhere(call, index, flags, began);
         }
         memory::guard();
         // SAFETY: address and length of a read-like call; the lane copies guarded.
         let Some(buffer) = (unsafe { memory::bytes_mut(call.word(1), call.word(2)) }) else {
             return refused_by_kernel(index);
         };
-        receive::receive(call.int(0), index, &mut [IoSliceMut::new(buffer)], flags)
+        receive::receive(call.int(0), index, &mut [IoSliceMut::new(buffer)], flags, began)
     })
 }
 
@@ -162,12 +167,12 @@ pub(crate) fn refused_by_kernel(index: u32) -> Received {
 
 /// A null buffer is good for discarding only (source: tcp(7), MSG_TRUNC).
 #[cold]
-fn receive_nowhere(call: &Call<'_>, index: u32, flags: i32) -> Received {
+fn receive_nowhere(call: &Call<'_>, index: u32, flags: i32, began: Began) -> Received {
     if flags & libc::MSG_TRUNC == 0 && !socket::at(index).is_native() {
         return Received::Answer(Some(Err(memory::FAULT)));
     }
     let mut discarded = vec![0; (call.word(2) as usize).min(DISCARD_MAX)];
-    receive::receive(call.int(0), index, &mut [IoSliceMut::new(&mut discarded)], flags)
+    receive::receive(call.int(0), index, &mut [IoSliceMut::new(&mut discarded)], flags, began)
 }
 
 #[inline]
@@ -233,8 +238,8 @@ pub fn sendto(call: &mut Call<'_>) -> Verdict {
 
 /// readv(2)
 pub fn readv(call: &mut Call<'_>) -> Verdict {
-    receive_with(call, |call, index| {
-        receive_many(call.int(0), index, call.word(1), call.word(2), 0)
+    receive_with(call, |call, index, began| {
+        receive_many(call.int(0), index, (call.word(1), call.word(2)), 0, began)
     })
 }
 
@@ -256,11 +261,18 @@ pub(crate) fn send_many(fd: i32, index: u32, array: u64, count: u64, flags: i32)
     send::send(fd, index, buffers, flags)
 }
 
-pub(crate) fn receive_many(fd: i32, index: u32, array: u64, count: u64, flags: i32) -> Received {
+/// Receives into an array of so many buffers.
+pub(crate) fn receive_many(
+    fd: i32,
+    index: u32,
+    (array, count): (u64, u64),
+    flags: i32,
+    began: Began,
+) -> Received {
     let mut room = Buffers::new();
     // SAFETY: the array of a vector call; the lane copies guarded.
     match unsafe { room.filled(array, count) } {
-        Some(buffers) => receive::receive(fd, index, buffers, flags),
+        Some(buffers) => receive::receive(fd, index, buffers, flags, began),
         None => Received::Answer(None),
     }
 }

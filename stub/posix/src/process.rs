@@ -6,7 +6,7 @@
 //! - exit: streams end as close(2) would end them.
 //! - A child of vfork runs in this very memory: it must not change any table, only the kernel's.
 
-use std::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
+use std::sync::atomic::Ordering::AcqRel;
 
 use heliostat_abi::code::Native;
 use heliostat_abi::name::NetAddress;
@@ -47,8 +47,7 @@ pub fn before_fork() {
     settle_before_fork();
     for (_, socket) in socket::each_live() {
         if let Some(stream) = socket.stream() {
-            stream.slot.share(stream.side);
-            socket.shared.store(true, Release);
+            socket.share(&stream);
         }
     }
     hold::push_before_fork();
@@ -90,7 +89,7 @@ pub fn fork_failed() {
     family::fork_failed();
     for (_, socket) in socket::each_live() {
         if let Some(stream) = socket.stream() {
-            stream.slot.is_last_holder(stream.side);
+            socket.unshare(&stream);
         }
     }
 }
@@ -234,7 +233,7 @@ fn give_holder_back(index: u32) {
         // What is sent is the kernel's, and so is the end.
         match socket.stage() {
             Stage::Offered => _ = stream.slot.withdraw() || stream.slot.retreat(),
-            Stage::Accepted if !socket.shared.load(Relaxed) => _ = stream.slot.revoke(),
+            Stage::Accepted if !socket.is_shared() => _ = stream.slot.revoke(),
             _ => {}
         }
     }

@@ -4,18 +4,19 @@
 //! locks, because the handler may use the same socket; and a wait that spins in user space must
 //! still end with EINTR when a handler ran. The signal entry of `bind/posix` tells both here.
 
+mod interrupts;
+
 use std::cell::Cell;
 use std::sync::atomic::compiler_fence;
 use std::sync::atomic::Ordering::SeqCst;
 
 use heliostat_base::{call, process, robust};
 
+pub use interrupts::{Began, Interrupts};
+
 thread_local! {
     static DEPTH: Cell<u32> = const { Cell::new(0) };
     static DEFERRED: Cell<u64> = const { Cell::new(0) };
-    static INTERRUPTS: Cell<u32> = const { Cell::new(0) };
-    static HARD_INTERRUPTS: Cell<u32> = const { Cell::new(0) };
-    static ASLEEP_SINCE: Cell<Interrupts> = const { Cell::new(Interrupts { any: 0, hard: 0 }) };
     static NEARNESS: Cell<i32> = const { Cell::new(0) };
     static TID: Cell<i32> = const { Cell::new(0) };
     static GUARD: Cell<Guard> = const { Cell::new(Guard { is_ready: false, hidden: 0 }) };
@@ -23,9 +24,17 @@ thread_local! {
     static SPAWNED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// A handler of the program begins (1) or returns (-1). One that jumps out never returns.
-pub fn count_handler(change: i32) {
-    HANDLERS.with(|count| count.set(count.get().saturating_add_signed(change)));
+/// Runs a handler of the program; `restarts` tells whether it has SA_RESTART. One that jumps out never
+/// returns. A call that it has interrupted may be asleep without a frame: what is known of that one
+/// outlasts the sleeps of the handler's own calls.
+#[inline]
+pub fn run_handler(restarts: bool, handler: impl FnOnce()) {
+    interrupts::count(restarts);
+    let asleep = Began::of_sleep();
+    HANDLERS.with(|count| count.set(count.get().saturating_add(1)));
+    handler();
+    HANDLERS.with(|count| count.set(count.get().saturating_sub(1)));
+    asleep.keep();
 }
 
 /// True while one runs: what it has interrupted may be about to enter the kernel.
@@ -147,52 +156,6 @@ pub fn must_defer(signal: i32) -> bool {
     }
     DEFERRED.with(|deferred| deferred.set(deferred.get() | 1 << (signal - 1)));
     true
-}
-
-/// Notes that a handler of the program runs; `restarts` tells whether it has SA_RESTART.
-pub fn handler_runs(restarts: bool) {
-    INTERRUPTS.with(|count| count.set(count.get().wrapping_add(1)));
-    if !restarts {
-        HARD_INTERRUPTS.with(|count| count.set(count.get().wrapping_add(1)));
-    }
-}
-
-/// Counts of handlers run by this thread: all, and those without SA_RESTART.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Interrupts {
-    any: u32,
-    hard: u32,
-}
-
-impl Interrupts {
-    /// The counts now.
-    #[inline]
-    pub fn now() -> Self {
-        Self { any: INTERRUPTS.with(Cell::get), hard: HARD_INTERRUPTS.with(Cell::get) }
-    }
-
-    /// The thread is about to sleep, in a call of its own that has no frame of ours beneath it, and these
-    /// were the counts when that call began.
-    pub fn sleep(self) {
-        ASLEEP_SINCE.with(|since| since.set(self));
-    }
-
-    /// The counts of the sleep that has ended now.
-    pub fn of_sleep() -> Self {
-        ASLEEP_SINCE.with(Cell::get)
-    }
-
-    /// A handler ran since then (what epoll_wait, poll and select ask: they never restart).
-    #[inline]
-    pub fn any_since(self) -> bool {
-        INTERRUPTS.with(Cell::get) != self.any
-    }
-
-    /// A handler without SA_RESTART ran since then (what reads and writes ask).
-    #[inline]
-    pub fn hard_since(self) -> bool {
-        HARD_INTERRUPTS.with(Cell::get) != self.hard
-    }
 }
 
 /// Waits in a row that must speak for the other case before the opinion changes.

@@ -56,9 +56,11 @@ pub fn rang() {
     RANG.with(|rang| rang.set(true));
 }
 
-/// This thread is about to sleep in the kernel for what it has waited for.
-pub fn sleeps() {
-    SLEPT_AT.with(|at| at.set(clock::monotonic_ns()));
+/// This thread is about to sleep in the kernel for what it has waited for; the time (monotonic ns).
+pub fn sleeps() -> u64 {
+    let now = clock::monotonic_ns();
+    SLEPT_AT.with(|at| at.set(now));
+    now
 }
 
 /// It woke.

@@ -12,6 +12,7 @@ use heliostat_base::sys::Errno;
 use heliostat_stub_posix::event::poll;
 use heliostat_stub_posix::net::receive::{self, Received};
 use heliostat_stub_posix::net::socket;
+use heliostat_stub_posix::thread::Began;
 use heliostat_stub_posix::{report, thread};
 use support::pair::direct;
 
@@ -84,12 +85,12 @@ fn a_handler_beside_a_bell_for_nothing_interrupts_a_read() {
     let mut byte = [0];
     let mut woken = |handler: bool, sent: &[u8]| {
         let mut buffers = [IoSliceMut::new(&mut byte)];
-        let slept = receive::receive(server.fd, server.index(), &mut buffers, 0);
+        let slept = receive::receive(server.fd, server.index(), &mut buffers, 0, Began::now());
         assert!(matches!(slept, Received::Sleep), "nothing to read");
         let sleeper = receive::sleeper(server.index());
         assert_eq!(client.send(sent, 0), Ok(sent.len()));
         if handler {
-            thread::handler_runs(false);
+            thread::run_handler(false, || ());
         }
         let woken = receive::woken(server.fd, server.index(), sleeper, Ok(1));
         let mut rest = vec![0; sent.len()];

@@ -148,7 +148,7 @@ fn round(seed: u64) {
     if dice.roll(4) == 0 {
         // As after a fork: the lock of the side is taken too.
         assert!(side_lock::prepare());
-        heliostat_stub_posix::net::socket::at(honest.index()).shared.store(true, SeqCst);
+        honest.take_shared_locks();
     }
     // SAFETY: epoll_create1 takes no pointer.
     let set = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };

@@ -24,7 +24,7 @@ const PIECE: usize = 5000;
 /// As after a fork, without the other process.
 fn share(end: &End) {
     assert!(side_lock::prepare());
-    socket::at(end.index()).shared.store(true, SeqCst);
+    end.take_shared_locks();
 }
 
 /// The memory that both ends of a stream lie in.

@@ -259,24 +259,29 @@ impl Slot {
         self.word(side.holders()).fetch_add(1, AcqRel);
     }
 
-    /// True when this process is the last to hold this end, as far as the count knows.
-    pub fn is_last_holder(&self, side: Side) -> bool {
-        self.let_go(side, false)
+    /// The process for which it was shared did not come to be.
+    pub fn unshare(&self, side: Side) {
+        self.word(side.holders()).fetch_sub(1, AcqRel);
     }
 
-    /// This process holds this end no more: as `is_last_holder`. From one that `has_claimed` others
-    /// may go on holding the end, of which the slot's session does not tell.
+    /// This process holds this end no more; true when it is the last that does, as far as the count
+    /// knows. From one that `has_claimed` others may go on holding the end, of which the slot's session
+    /// does not tell.
     pub fn let_go(&self, side: Side, has_claimed: bool) -> bool {
         words::let_go(&self.words(), side.holders(), has_claimed)
     }
 
-    /// True when several processes hold the other end, as far as its count knows.
+    /// True when several processes hold the end of `side`, as far as its count knows.
+    pub fn is_shared(&self, side: Side) -> bool {
+        self.word(side.holders()).load(Relaxed) > 1
+    }
+
+    /// True when several processes hold the end that is not `side`'s, as far as its count knows.
     pub fn is_peer_shared(&self, side: Side) -> bool {
-        let peer = match side {
-            Side::Client => Side::Server,
-            Side::Server => Side::Client,
-        };
-        self.word(peer.holders()).load(Relaxed) > 1
+        match side {
+            Side::Client => self.is_shared(Side::Server),
+            Side::Server => self.is_shared(Side::Client),
+        }
     }
 
     /// This end is closed for good.

@@ -73,7 +73,7 @@ fn is_given_up(socket: &Socket, stream: &Stream) -> bool {
 /// Another process that held this end has passed the connection on, or given it to another program by
 /// exec. Who has it now ends it: its bytes are the kernel's, and so are the socket's options.
 fn is_passed_by_other(socket: &Socket, stream: &Stream) -> bool {
-    socket.shared.load(Relaxed)
+    socket.is_shared()
         && stream.incoming.is_reader_leaving()
         && stream.outgoing.flags() & SWITCHED != 0
 }

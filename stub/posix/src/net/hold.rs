@@ -78,7 +78,7 @@ fn announce(fd: i32, socket: &Socket, lane: &Lane, pushed: u64, is_news: bool) {
 fn push_sent(fd: i32, socket: &Socket, lane: &Lane, segment: &mut u64, is_continued: bool) -> u64 {
     let is_corked = socket.delay_options.load(Relaxed) & CORK != 0;
     let is_full = lane.unsent() == Ok(lane.capacity());
-    if !(is_corked || is_continued) || is_full || socket.shared.load(Relaxed) {
+    if !(is_corked || is_continued) || is_full || socket.is_shared() {
         return lane.push();
     }
     if *segment == 0 {

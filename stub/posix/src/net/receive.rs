@@ -1,6 +1,7 @@
 //! Receiving on a direct stream: recv, read, readv, recvmsg and their flags.
 
 mod early_steps;
+mod pause;
 mod rest;
 
 use std::io::IoSliceMut;
@@ -14,16 +15,17 @@ use heliostat_base::sys::Errno;
 use heliostat_ring::stream::{Corrupt, MoveError, ReadDone};
 
 use early_steps::{read_on, step_early, step_undecided};
+use pause::{pause, sleep_undecided, Pause};
 
 use super::early::{self, Taken};
 use super::side_lock::{self, Half};
 use super::socket::{self, Socket, Stage, Stream};
 use super::transfer::PIECE_BYTES;
-use super::wait::{self, Wake};
-use super::{accept, demote, end, listen, shadow, switch};
+use super::wait::{self, Blocked, Wake};
+use super::{accept, demote, end, shadow, switch};
 use crate::report::Line;
 use crate::table::{self, Kind};
-use crate::thread::{Critical, Interrupts};
+use crate::thread::{Began, Critical};
 use crate::{fail, Answer};
 
 /// Flags that change nothing for a stream socket without control data.
@@ -60,9 +62,16 @@ pub enum Received {
     Sleep,
 }
 
-/// recv(2) family on connection `index`; `buffers` as given by the program.
+/// recv(2) family on connection `index`; `buffers` as given by the program, whose call `began` now or
+/// before the sleep that it comes from.
 #[inline]
-pub fn receive(fd: i32, index: u32, buffers: &mut [IoSliceMut<'_>], flags: i32) -> Received {
+pub fn receive(
+    fd: i32,
+    index: u32,
+    buffers: &mut [IoSliceMut<'_>],
+    flags: i32,
+    began: Began,
+) -> Received {
     let socket = socket::at(index);
     if socket.is_native() {
         return Received::Answer(None);
@@ -80,7 +89,7 @@ pub fn receive(fd: i32, index: u32, buffers: &mut [IoSliceMut<'_>], flags: i32) 
         ReceiveStep::Done(bytes) if flags & libc::MSG_WAITALL == 0 => {
             Received::Answer(Some(Ok(bytes)))
         }
-        first => receive_slowly(fd, index, buffers, flags, first),
+        first => receive_slowly(fd, index, buffers, flags, began, first),
     }
 }
 
@@ -89,7 +98,8 @@ pub fn sleeper(index: u32) -> u32 {
     socket::at(index).generation()
 }
 
-/// After the sleep that `receive` asked for: `Some` is the call's answer, `None` means call anew.
+/// After the sleep that `receive` asked for: `Some` is the call's answer, `None` means call anew, with
+/// `Began::of_sleep()`.
 /// `sleeper` as it was before the sleep: another thread may have closed the descriptor meanwhile,
 /// and its number, or the place, may be another connection's.
 pub fn woken(fd: i32, index: u32, sleeper: u32, answer: Result<usize, Errno>) -> Answer {
@@ -142,6 +152,7 @@ fn receive_slowly(
     index: u32,
     mut buffers: &mut [IoSliceMut<'_>],
     flags: i32,
+    began: Began,
     first: ReceiveStep,
 ) -> Received {
     let socket = socket::at(index);
@@ -149,7 +160,7 @@ fn receive_slowly(
     let wanted: usize = buffers.iter().map(|buffer| buffer.len()).sum();
     let waits_for_all = flags & libc::MSG_WAITALL != 0 && flags & libc::MSG_PEEK == 0;
     let (mut total, mut turns) = (0, 0);
-    let interrupts = Interrupts::now();
+    let blocked = Blocked::reading(fd, began);
     let answer = loop {
         turns += 1;
         let step = next.take().unwrap_or_else(|| step(fd, socket, buffers, flags));
@@ -181,14 +192,18 @@ fn receive_slowly(
                 break if total > 0 { Some(Ok(total)) } else { fail(libc::EAGAIN) };
             }
             ReceiveStep::Again => continue,
-            ReceiveStep::Undecided => return Received::Sleep,
+            ReceiveStep::Undecided => match sleep_undecided(socket, &blocked) {
+                true => return Received::Sleep,
+                false if total > 0 => break Some(Ok(total)),
+                false => break fail(libc::EINTR),
+            },
             ReceiveStep::Follow => {
                 demote::follow(fd, index);
                 continue;
             }
             ReceiveStep::Empty(stream) => stream,
         };
-        match pause(fd, index, &stream, flags, (turns, interrupts)) {
+        match pause(index, &stream, flags, turns, &blocked) {
             Pause::Again => {}
             Pause::Sleep => return Received::Sleep,
             Pause::Stop(_) if total > 0 => break Some(Ok(total)),
@@ -200,54 +215,6 @@ fn receive_slowly(
 
 fn is_impatient(socket: &Socket, flags: i32) -> bool {
     socket.nonblocking.load(Relaxed) || flags & libc::MSG_DONTWAIT != 0
-}
-
-enum Pause {
-    Again,
-    Sleep,
-    Stop(i32),
-}
-
-/// Nothing to read now: waits, or says why not. The call has had so many turns, and had been
-/// interrupted so often when it began.
-fn pause(
-    fd: i32,
-    index: u32,
-    stream: &Stream,
-    flags: i32,
-    (turns, interrupts): (u32, Interrupts),
-) -> Pause {
-    let socket = socket::at(index);
-    listen::renew_if_due();
-    if is_impatient(socket, flags) {
-        let is_news = shadow::doubt(fd, socket, stream) || shadow::probe_if_stale(fd, socket);
-        return match is_news {
-            true => Pause::Again,
-            false => Pause::Stop(libc::EAGAIN),
-        };
-    }
-    // What lies in the ring is not for this process: no bell tells when that changes.
-    if turns > TURNS_MAX && socket.is_frozen_by_other(stream) {
-        return told(wait::sit_out(fd, socket, turns - TURNS_MAX));
-    }
-    let spun = wait::spin_first(fd, socket, stream, false);
-    let may_leave = flags & libc::MSG_WAITALL == 0;
-    if spun.is_none() && may_leave && wait::begin_sleep(fd, socket, stream, interrupts) {
-        if !interrupts.hard_since() {
-            return Pause::Sleep;
-        }
-        // A handler ran within this call: the kernel, which would sleep now, does not know of it.
-        return told(wait::end_sleep(fd, socket, stream, Err(Errno(libc::EINTR))));
-    }
-    told(spun.unwrap_or_else(|| wait::wait(fd, socket, stream, false)))
-}
-
-fn told(wake: Wake) -> Pause {
-    match wake {
-        Wake::Look => Pause::Again,
-        Wake::Interrupted => Pause::Stop(libc::EINTR),
-        Wake::TimedOut => Pause::Stop(libc::EAGAIN),
-    }
 }
 
 #[inline]

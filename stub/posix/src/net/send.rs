@@ -17,9 +17,9 @@ use early_steps::step_early;
 use super::early;
 use super::socket::{self, Sender, Socket, Stage, Stream};
 use super::transfer::{Source, PIECE_BYTES};
-use super::wait::{self, Wake};
+use super::wait::{self, Blocked, Wake};
 use super::{accept, demote, end, hold, listen, shadow, side_lock};
-use crate::thread::{self, Critical};
+use crate::thread::{self, Began, Critical};
 use crate::Answer;
 
 const KNOWN: i32 =
@@ -58,12 +58,13 @@ pub fn send(fd: i32, index: u32, buffers: &[IoSlice<'_>], flags: i32) -> Answer 
             return accept::send_undecided(fd, index, buffers, flags);
         }
     }
+    let began = Began::now();
     let wanted: usize = buffers.iter().map(|buffer| buffer.len()).sum();
     // The commonest case first: there is room for all of it.
     match step(fd, socket, &Source::Buffers(buffers, flags)) {
         SendStep::Done(bytes) if bytes == wanted => Some(Ok(bytes)),
         SendStep::Full(_) if wanted == 0 => Some(Ok(0)),
-        first => send_slowly(fd, index, buffers, flags, first),
+        first => send_slowly(fd, index, buffers, flags, began, first),
     }
 }
 
@@ -72,11 +73,13 @@ fn send_slowly(
     index: u32,
     buffers: &[IoSlice<'_>],
     flags: i32,
+    began: Began,
     first: SendStep,
 ) -> Answer {
     let mut rest: Vec<IoSlice<'_>> = buffers.iter().map(|part| IoSlice::new(part)).collect();
     let mut rest = rest.as_mut_slice();
     let (mut total, mut next) = (0, Some(first));
+    let blocked = Blocked::writing(fd, began);
     loop {
         let step = next
             .take()
@@ -93,7 +96,7 @@ fn send_slowly(
         if let (SendStep::Native, true) = (&step, total > 0) {
             return Some(Ok(total + rest_by_kernel(fd, index, rest, flags)));
         }
-        match after(fd, index, step, total, flags) {
+        match after(index, step, total, flags, &blocked) {
             After::Again => {}
             After::Return(Some(Ok(0))) if total > 0 => return Some(Ok(total)),
             After::Return(answer) => return answer,
@@ -134,6 +137,7 @@ pub fn send_file(fd: i32, index: u32, file: i32, offset: Option<u64>, limit: u64
         accept::decide(fd, index, Some(Native::Crossed));
     }
     let mut total = 0u64;
+    let blocked = Blocked::writing(fd, Began::now());
     loop {
         let offset = offset.map(|offset| offset + total);
         let piece = (limit - total).min(FILE_PIECE);
@@ -146,7 +150,7 @@ pub fn send_file(fd: i32, index: u32, file: i32, offset: Option<u64>, limit: u64
                     return Some(Ok(total as usize));
                 }
             }
-            other => match after(fd, index, other, total as usize, 0) {
+            other => match after(index, other, total as usize, 0, &blocked) {
                 After::Again => {}
                 After::Return(answer) => return answer,
             },
@@ -167,7 +171,8 @@ enum After {
 }
 
 /// What to do when a step did not send: leave, wait, or answer.
-fn after(fd: i32, index: u32, step: SendStep, total: usize, flags: i32) -> After {
+fn after(index: u32, step: SendStep, total: usize, flags: i32, blocked: &Blocked) -> After {
+    let fd = blocked.fd;
     let socket = socket::at(index);
     match step {
         SendStep::Done(_) | SendStep::Asked(_) => After::Again,
@@ -188,7 +193,7 @@ fn after(fd: i32, index: u32, step: SendStep, total: usize, flags: i32) -> After
             demote::leave(fd, index, Native::PeerAsked);
             After::Again
         }
-        SendStep::Full(stream) => when_full(fd, socket, &stream, total, flags),
+        SendStep::Full(stream) => when_full(socket, &stream, total, flags, blocked),
     }
 }
 
@@ -200,7 +205,14 @@ fn told(errno: Errno, flags: i32) -> Errno {
     errno
 }
 
-fn when_full(fd: i32, socket: &Socket, stream: &Stream, total: usize, flags: i32) -> After {
+fn when_full(
+    socket: &Socket,
+    stream: &Stream,
+    total: usize,
+    flags: i32,
+    blocked: &Blocked,
+) -> After {
+    let fd = blocked.fd;
     listen::renew_if_due();
     let stop = |errno| match total {
         0 => After::Return(Some(Err(Errno(errno)))),
@@ -212,7 +224,7 @@ fn when_full(fd: i32, socket: &Socket, stream: &Stream, total: usize, flags: i32
             false => stop(libc::EAGAIN),
         };
     }
-    match wait::wait(fd, socket, stream, true) {
+    match wait::wait(socket, stream, blocked) {
         // The kernel keeps the error for the next call, and tells what was sent.
         Wake::Look if total > 0 && early::sends_on_shadow(socket) && early::has_failed(fd) => {
             After::Return(Some(Ok(total)))

@@ -2,7 +2,7 @@
 
 pub mod options;
 
-use std::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 use heliostat_abi::channel::direction::SWITCHED;
 use heliostat_abi::channel::slot::SECRET_BYTES;
@@ -228,6 +228,11 @@ pub fn take_kernels_error(socket: &Socket) -> Option<Errno> {
 /// Keeps it.
 pub fn keep_kernels_error(socket: &Socket, errno: Errno) {
     socket.shadow_error.store(errno.0, Release);
+}
+
+/// True when the shadow has come to its end.
+pub fn has_ended(socket: &Socket) -> bool {
+    socket.shadow_ended.load(Acquire)
 }
 
 /// The shadow came to its end.

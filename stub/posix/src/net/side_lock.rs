@@ -15,7 +15,6 @@
 //! A reader that has made room rings under its sender's lock, which another thread may hold that waits
 //! for a lock for writing: with one table that could be the one which this reader holds.
 
-use std::sync::atomic::Ordering::Relaxed;
 use std::sync::OnceLock;
 
 use heliostat_base::robust::{self, HeldLock, Locks};
@@ -54,7 +53,7 @@ pub struct SideGuard(#[expect(dead_code, reason = "held for its drop")] Option<H
 /// Takes the lock of this process's end where it is needed; `None` when there can be none.
 #[inline]
 pub fn enter(socket: &Socket, stream: &Stream, half: Half) -> Option<SideGuard> {
-    if !socket.shared.load(Relaxed) {
+    if !socket.is_shared() {
         return Some(SideGuard(None));
     }
     take(stream, half)

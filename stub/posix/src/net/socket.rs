@@ -86,8 +86,8 @@ pub struct Socket {
     pub accepted: AtomicBool,
     /// It was another process's before a fork.
     pub inherited: AtomicBool,
-    /// Other processes hold this end too (fork): take the shared locks as well.
-    pub shared: AtomicBool,
+    /// Forks since it began: after one, other processes hold this end too.
+    forks: AtomicU32,
     /// shutdown(SHUT_RD) was called here.
     pub read_shut: AtomicBool,
     /// shutdown(SHUT_WR) was called here.
@@ -158,7 +158,7 @@ impl Socket {
             shadow_news_read: AtomicU32::new(0),
             accepted: AtomicBool::new(false),
             inherited: AtomicBool::new(false),
-            shared: AtomicBool::new(false),
+            forks: AtomicU32::new(0),
             read_shut: AtomicBool::new(false),
             write_shut: AtomicBool::new(false),
             shadow_ended: AtomicBool::new(false),
@@ -312,7 +312,7 @@ impl Socket {
     fn begin(&self) {
         self.generation.fetch_add(1, AcqRel);
         self.descriptors.store(1, Relaxed);
-        for flag in [&self.nonblocking, &self.shared, &self.read_shut] {
+        for flag in [&self.nonblocking, &self.read_shut] {
             flag.store(false, Relaxed);
         }
         for flag in [&self.closes_with_reset, &self.frozen, &self.holder_given, &self.inherited] {
@@ -329,7 +329,7 @@ impl Socket {
         for flag in [&self.awaits_bell, &self.is_secret_due] {
             flag.store(false, Relaxed);
         }
-        for word in [&self.stage, &self.shadow_news, &self.shadow_news_read] {
+        for word in [&self.stage, &self.shadow_news, &self.shadow_news_read, &self.forks] {
             word.store(0, Relaxed);
         }
         for word in [&self.offered_at_ns, &self.probed_at, &self.head_seen, &self.bell_at] {

@@ -47,7 +47,7 @@ pub fn leave(fd: i32, index: u32, reason: Native) {
         Native::Exec | Native::Passed | Native::Nested => true,
         Native::OwnDescriptors | Native::Ring => true,
         // Processes that share an epoll set after a fork share its connections, and read the ring.
-        Native::SharedSet => !socket::at(index).shared.load(Relaxed),
+        Native::SharedSet => !socket::at(index).is_shared(),
         _ => false,
     };
     leave_as(fd, index, reason, is_complete);

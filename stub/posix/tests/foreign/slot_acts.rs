@@ -44,7 +44,7 @@ pub fn act(player: &Player, held: &TakenSlot, side: Side, word: u64) -> bool {
         6 => {
             let holders =
                 player.load(held.index, at::HOLDERS + 4 * usize::from(side == Side::Server));
-            assert_eq!(held.slot.is_last_holder(side), holders <= 1);
+            assert_eq!(held.slot.let_go(side, false), holders <= 1);
         }
         7 => held.slot.leave(side),
         8 => check_peer(player, held, side),

@@ -12,6 +12,7 @@ use heliostat_stub_posix::net::early::{self, proof, proof::Proof};
 use heliostat_stub_posix::net::receive::Received;
 use heliostat_stub_posix::net::{accept, close, connect, listen, receive, send, shadow, socket};
 use heliostat_stub_posix::table::{self, Kind};
+use heliostat_stub_posix::thread::Began;
 use heliostat_stub_posix::{process, Answer};
 
 /// One end: a descriptor and what the stub makes of it. Dropping it closes it as close(2) does.
@@ -41,12 +42,21 @@ impl End {
         !socket::at(self.index()).is_native() && socket::at(self.index()).stream().is_some()
     }
 
+    /// As after a fork whose child has let go of this end.
+    pub fn take_shared_locks(&self) {
+        let socket = socket::at(self.index());
+        let stream = socket.stream().expect("it is direct");
+        socket.share(&stream);
+        stream.slot.unshare(stream.side);
+    }
+
     /// recv(2).
     pub fn recv(&self, buffer: &mut [u8], flags: i32) -> Moved {
         let index = self.index();
+        let mut began = Began::now();
         loop {
             let mut buffers = [IoSliceMut::new(buffer)];
-            match receive::receive(self.fd, index, &mut buffers, flags) {
+            match receive::receive(self.fd, index, &mut buffers, flags, began) {
                 Received::Answer(Some(answer)) => return bare(answer),
                 Received::Answer(None) => return bare(call::recv(self.fd, buffer, flags)),
                 Received::Sleep => {
@@ -55,6 +65,7 @@ impl End {
                     if let Some(answer) = receive::woken(self.fd, index, sleeper, slept) {
                         return bare(answer);
                     }
+                    began = Began::of_sleep();
                 }
             }
         }

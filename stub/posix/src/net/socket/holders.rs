@@ -18,6 +18,32 @@ impl Socket {
         self.descriptors.fetch_sub(1, AcqRel) == 1
     }
 
+    /// Before a fork: one more process will hold this end.
+    pub fn share(&self, stream: &Stream) {
+        stream.slot.share(stream.side);
+        self.forks.fetch_add(1, AcqRel);
+    }
+
+    /// That fork failed. An end that began after it was never shared.
+    pub fn unshare(&self, stream: &Stream) {
+        let one_less = |forks: u32| forks.checked_sub(1);
+        if self.forks.fetch_update(AcqRel, Relaxed, one_less).is_ok() {
+            stream.slot.unshare(stream.side);
+        }
+    }
+
+    /// True when other processes may hold this end too: the shared locks are taken as well.
+    #[inline]
+    pub fn is_shared(&self) -> bool {
+        self.forks.load(Relaxed) != 0
+    }
+
+    /// True while other processes hold this end too, as far as the count in the slot knows: a peer that
+    /// falsifies it is waited for as long as if it were silent.
+    pub fn has_siblings(&self, stream: &Stream) -> bool {
+        self.is_shared() && stream.slot.is_shared(stream.side)
+    }
+
     /// This process holds the connection's end no more; true when it was the last.
     pub fn let_go(&self, stream: &Stream) -> bool {
         let has_claimed = stream.side == Side::Server && !self.inherited.load(Relaxed);
@@ -42,7 +68,7 @@ impl Socket {
     /// the shadow. Under the lock that both take for reading.
     #[inline]
     pub fn is_frozen_by_other(&self, stream: &Stream) -> bool {
-        self.shared.load(Relaxed)
+        self.is_shared()
             && !self.stage().is_kernels()
             && (stream.incoming.is_reader_leaving() || stream.incoming.flags() & TAKEN_BACK != 0)
     }

@@ -68,7 +68,7 @@ fn freeze(socket: &Socket, stream: &Stream) {
     // Who sleeps for room needs the peer's bell. Who is about to sees the wish, and does not.
     let needs_bell = stream.outgoing.is_writer_asleep();
     // Another process of this end would take what is left of the prefix for a bell.
-    let is_prefix_shared = socket.shared.load(Relaxed) && socket.reads_shadow();
+    let is_prefix_shared = socket.is_shared() && socket.reads_shadow();
     if !needs_bell && !is_prefix_shared {
         stream.incoming.want_silence();
     }
