@@ -1,14 +1,14 @@
 //! poll(2) over direct and native descriptors mixed.
 
-use std::sync::atomic::Ordering::Acquire;
+mod sleep;
 
 use heliostat_base::sys::Errno;
 use heliostat_base::{call, clock};
 use libc::pollfd;
 
-use crate::net::socket::{self, Socket, Stream};
+use crate::net::socket::{self, Socket, Stage, Stream};
 use crate::net::watch::polled;
-use crate::net::{accept, demote, early, ready, shadow, wait};
+use crate::net::{accept, demote, early, ready, shadow};
 use crate::table::{self, Kind};
 use crate::thread::{Critical, Interrupts};
 use crate::{waiting, Answer};
@@ -19,31 +19,44 @@ enum Watched {
     Set { at: usize, fd: i32, index: u32 },
 }
 
+/// What of a call's descriptors is not the kernel's, or may cease to be.
+struct Polled {
+    watched: Vec<Watched>,
+    /// Connections of which nobody knows yet what they become: places in their table.
+    undecided: Vec<u32>,
+}
+
+impl Polled {
+    fn is_empty(&self) -> bool {
+        self.watched.is_empty() && self.undecided.is_empty()
+    }
+}
+
 /// poll(2) and ppoll(2); `None` when no direct stream is among the descriptors.
 pub fn poll(fds: &mut [pollfd], timeout_ns: Option<u64>, mask: Option<u64>) -> Answer {
     if fds.iter().all(|entry| table::is_unknown(entry.fd)) {
         return None;
     }
-    let mut watched = watched_in(fds);
-    if watched.is_empty() {
+    let mut polled = polled_in(fds);
+    if polled.is_empty() {
         return None;
     }
     // Negative descriptors are looked at by nobody below, and never ready.
     fds.iter_mut().for_each(|entry| entry.revents = 0);
-    let has_native = watched.len() < fds.iter().filter(|entry| entry.fd >= 0).count();
+    let has_native = polled.watched.len() < fds.iter().filter(|entry| entry.fd >= 0).count();
     let interrupts = Interrupts::now();
     let ends = timeout_ns.map(|ns| clock::monotonic_ns().saturating_add(ns));
     let mut turn = 0u32;
     loop {
         let mut look = || {
             turn = turn.wrapping_add(1);
-            let direct = look(fds, &watched);
+            let direct = look(fds, &polled.watched);
             if direct > 0 && !has_native {
                 return Ok(direct);
             }
             // The native ones are asked for when there is an answer, and every ninth turn.
             if direct > 0 || timeout_ns == Some(0) || turn % 9 == 1 {
-                return ask(fds, &watched, direct);
+                return ask(fds, &polled.watched, direct);
             }
             Ok(0)
         };
@@ -53,6 +66,7 @@ pub fn poll(fds: &mut [pollfd], timeout_ns: Option<u64>, mask: Option<u64>) -> A
         }
         let is_over = || ends.is_some_and(|ends| clock::monotonic_ns() >= ends);
         let is_ready = mask.is_none()
+            && !polled.watched.is_empty()
             && waiting::look_for_poll(
                 || {
                     answer = look();
@@ -66,32 +80,43 @@ pub fn poll(fds: &mut [pollfd], timeout_ns: Option<u64>, mask: Option<u64>) -> A
         if interrupts.any_since() {
             return Some(Err(Errno(libc::EINTR)));
         }
-        match sleep(fds, &watched, ends, mask) {
-            Ok(0) if !is_over() => watched = watched_in(fds),
+        match sleep::sleep(fds, &polled, ends, mask) {
+            Ok(0) if !is_over() => polled = polled_in(fds),
             answer => return Some(answer),
         }
-        if watched.is_empty() {
+        if polled.is_empty() {
             let left = ends.map(|ends| ends.saturating_sub(clock::monotonic_ns()));
             return Some(call::ppoll(fds, left, mask));
         }
     }
 }
 
-fn watched_in(fds: &[pollfd]) -> Vec<Watched> {
+fn polled_in(fds: &[pollfd]) -> Polled {
     let _critical = Critical::enter();
-    let kind_of = |(at, entry): (usize, &pollfd)| match table::kind(entry.fd) {
-        Kind::Socket(index) => {
-            accept::decide(entry.fd, index, None);
-            let stream = socket::at(index).stream()?;
-            Some(Watched::Stream { at, fd: entry.fd, index, stream })
+    let mut found = Polled { watched: Vec::new(), undecided: Vec::new() };
+    for (at, entry) in fds.iter().enumerate().filter(|(_, entry)| entry.fd >= 0) {
+        let fd = entry.fd;
+        match table::kind(fd) {
+            Kind::Socket(index) => {
+                accept::decide(fd, index, None);
+                match socket::at(index).stream() {
+                    Some(stream) => {
+                        found.watched.push(Watched::Stream { at, fd, index, stream });
+                    }
+                    None if socket::at(index).stage() == Stage::Undecided => {
+                        found.undecided.push(index);
+                    }
+                    None => {}
+                }
+            }
+            Kind::Epoll(index) => {
+                polled::calm(fd, index);
+                found.watched.push(Watched::Set { at, fd, index });
+            }
+            _ => {}
         }
-        Kind::Epoll(index) => {
-            polled::calm(entry.fd, index);
-            Some(Watched::Set { at, fd: entry.fd, index })
-        }
-        _ => None,
-    };
-    fds.iter().enumerate().filter(|(_, entry)| entry.fd >= 0).filter_map(kind_of).collect()
+    }
+    found
 }
 
 /// Fills `revents` of the watched descriptors from memory; the count of ready ones.
@@ -170,106 +195,4 @@ fn is_watched(watched: &[Watched], place: usize) -> bool {
     watched.iter().any(|entry| match entry {
         Watched::Stream { at, .. } | Watched::Set { at, .. } => *at == place,
     })
-}
-
-/// Sleeps in the kernel's ppoll with the shadows in place of the streams; 0 means look again.
-fn sleep(
-    fds: &mut [pollfd],
-    watched: &[Watched],
-    ends: Option<u64>,
-    mask: Option<u64>,
-) -> Result<usize, Errno> {
-    arm(watched, fds);
-    let found = look(fds, watched);
-    let mut copy = fds.to_vec();
-    let mut left = ends.map(|ends| ends.saturating_sub(clock::monotonic_ns()));
-    for entry in watched {
-        if let Watched::Stream { at, fd, index, stream } = entry {
-            let pause;
-            let socket = socket::at(*index);
-            (copy[*at].events, pause) = sleep_events(*fd, socket, stream, fds[*at].events);
-            // What the writer holds back is there when its time has come.
-            let held = if socket.is_early() { None } else { stream.incoming.held_for() };
-            let pause = [pause, held].into_iter().flatten().min();
-            let limit = pause.unwrap_or(u64::MAX);
-            left = left.map(|left| left.min(limit)).or(pause);
-            if socket.shadow_ended.load(Acquire) {
-                // It would say so again and again, to a program that does not ask for it.
-                copy[*at].fd = -1;
-            }
-        }
-    }
-    let answer = match found {
-        0 => {
-            waiting::sleeps();
-            let answer = call::ppoll(&mut copy, left, mask);
-            waiting::woke_in_poll();
-            answer
-        }
-        _ => Ok(0),
-    };
-    disarm(fds, watched, &copy, answer.is_ok());
-    answer?;
-    for (at, entry) in copy.iter().enumerate().filter(|(at, _)| !is_watched(watched, *at)) {
-        fds[at].revents = if found == 0 { entry.revents } else { 0 };
-    }
-    look(fds, watched);
-    Ok(fds.iter().filter(|entry| entry.fd >= 0 && entry.revents != 0).count())
-}
-
-/// What is slept for on a stream's shadow, and for how long at most.
-fn sleep_events(fd: i32, socket: &Socket, stream: &Stream, wanted: i16) -> (i16, Option<u64>) {
-    let usual = libc::POLLIN | libc::POLLRDHUP;
-    if !socket.is_early() {
-        return (usual, None);
-    }
-    if early::sends_on_shadow(socket) {
-        return (wanted, None);
-    }
-    if wanted & libc::POLLOUT == 0 {
-        // Payload that nobody asks for would end every sleep at once.
-        let is_unasked = wanted & libc::POLLIN == 0 && early::has_payload(fd, socket, stream);
-        return match is_unasked {
-            true => (libc::POLLRDHUP, Some(early::BELL_PAUSE_NS)),
-            false => (usual, None),
-        };
-    }
-    match early::room_events(fd, socket, stream) {
-        (events, None) => (usual | events, None),
-        pausing => pausing,
-    }
-}
-
-fn arm(watched: &[Watched], fds: &[pollfd]) {
-    let _critical = Critical::enter();
-    for entry in watched {
-        match entry {
-            Watched::Stream { at, fd, index, stream } => {
-                socket::at(*index).arm(stream, fds[*at].events & libc::POLLOUT != 0);
-                shadow::drain(*fd, socket::at(*index), &stream.incoming);
-            }
-            Watched::Set { fd, index, .. } => polled::arm(*fd, *index),
-        }
-    }
-}
-
-fn disarm(fds: &[pollfd], watched: &[Watched], answers: &[pollfd], valid: bool) {
-    let _critical = Critical::enter();
-    for entry in watched {
-        match entry {
-            Watched::Stream { at, fd, index, stream } => {
-                let for_room = fds[*at].events & libc::POLLOUT != 0;
-                socket::at(*index).disarm(stream, for_room);
-                if valid {
-                    let events = answers[*at].revents as u16 as u32;
-                    shadow::learn(*fd, socket::at(*index), events);
-                }
-                if answers[*at].revents & libc::POLLIN != 0 {
-                    shadow::drain(*fd, socket::at(*index), &stream.incoming);
-                    wait::check_shadow(*fd, socket::at(*index), stream);
-                }
-            }
-            Watched::Set { fd, index, .. } => polled::disarm(*fd, *index),
-        }
-    }
 }

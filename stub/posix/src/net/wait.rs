@@ -23,7 +23,7 @@ use super::{early, end, shadow, switch};
 use crate::thread::{Began, Critical};
 use crate::{report, waiting};
 
-pub use asleep::{siblings_pause, sit_out};
+pub use asleep::sit_out;
 pub use blocked::Blocked;
 
 /// Room that ends a writer's wait while it spins; one that sleeps is woken when a third is free.
@@ -95,7 +95,7 @@ pub fn begin_sleep(socket: &Socket, stream: &Stream, blocked: &Blocked) -> bool 
     let fd = blocked.fd;
     let _critical = Critical::enter();
     // What a clock may end is slept in with a frame: recv(2) knows only the socket's whole timeout.
-    if siblings_pause(socket, stream).is_some()
+    if socket.siblings_pause(stream).is_some()
         || blocked.has_less_than_its_timeout()
         || socket.sleepers.compare_exchange(0, 1, AcqRel, Relaxed).is_err()
     {

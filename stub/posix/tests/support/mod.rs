@@ -9,6 +9,7 @@ pub mod child;
 #[path = "../../../../client/tests/support/packet.rs"]
 pub mod packet;
 pub mod pair;
+pub mod set;
 
 use std::collections::HashMap;
 use std::os::fd::{AsRawFd, RawFd};

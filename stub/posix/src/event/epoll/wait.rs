@@ -96,12 +96,12 @@ fn begin_sleep(epoll: i32, set: &Set, ends: Option<u64>) -> Waited {
     set.sleepers.fetch_add(1, Release);
     let _critical = Critical::enter();
     let mut inner = set.inner.lock();
-    inner.arm_hot(epoll);
+    let siblings = inner.arm_hot(epoll);
     if inner.hot().any(Interest::is_ready) {
         return Waited::Sleep(0);
     }
     let left = ends.map(|ends| ends.saturating_sub(clock::monotonic_ns()));
-    let limits = [left, looks_limit(&inner), family::nap_limit(set, &inner)];
+    let limits = [left, siblings, looks_limit(&inner), family::nap_limit(set, &inner)];
     let ns = limits.into_iter().flatten().min();
     if inner.has_hot() {
         crate::report::count(Counter::Sleeps);

@@ -28,7 +28,13 @@ pub(super) fn sleep_undecided(socket: &Socket, blocked: &Blocked) -> bool {
 }
 
 /// Nothing to read now: waits, or says why not. The call has had so many turns.
-pub(super) fn pause(index: u32, stream: &Stream, flags: i32, turns: u32, blocked: &Blocked) -> Pause {
+pub(super) fn pause(
+    index: u32,
+    stream: &Stream,
+    flags: i32,
+    turns: u32,
+    blocked: &Blocked,
+) -> Pause {
     let (fd, socket) = (blocked.fd, socket::at(index));
     listen::renew_if_due();
     if is_impatient(socket, flags) {

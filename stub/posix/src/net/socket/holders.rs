@@ -7,6 +7,10 @@ use heliostat_base::sync::Ordering::{AcqRel, Relaxed};
 use super::{Socket, Stream};
 use crate::net::channel::Side;
 
+/// Where processes share an end each looks by itself after this long: a bell, or the word that asks for
+/// one, may have been taken by a sibling that has gone on, and no process can pass it on.
+const SIBLING_PAUSE_NS: u64 = 100_000_000;
+
 impl Socket {
     /// One more descriptor of this process refers to it.
     pub fn retain(&self) {
@@ -38,10 +42,12 @@ impl Socket {
         self.forks.load(Relaxed) != 0
     }
 
-    /// True while other processes hold this end too, as far as the count in the slot knows: a peer that
-    /// falsifies it is waited for as long as if it were silent.
-    pub fn has_siblings(&self, stream: &Stream) -> bool {
-        self.is_shared() && stream.slot.is_shared(stream.side)
+    /// How long a sleep for the stream may last at once: for ever, unless other processes hold this end
+    /// as well. Its stage does not matter: a sibling may settle the stream while this process sleeps.
+    /// The slot's count is the peer's to write as well; one that falsifies it is as good as silent.
+    pub fn siblings_pause(&self, stream: &Stream) -> Option<u64> {
+        let has_siblings = self.is_shared() && stream.slot.is_shared(stream.side);
+        has_siblings.then_some(SIBLING_PAUSE_NS)
     }
 
     /// This process holds the connection's end no more; true when it was the last.

@@ -13,15 +13,6 @@ use crate::waiting;
 
 /// A second sleeper relies on the first for this long.
 const FOLLOWER_LIMIT_NS: u64 = 20_000_000;
-/// Where processes share an end each looks by itself after this long: a bell, or the word that asks for
-/// one, may have been taken by a sibling that has gone on, and no process can pass it on.
-const SIBLING_PAUSE_NS: u64 = 100_000_000;
-
-/// How long a sleep for the stream may last at once: for ever, unless other processes hold this end
-/// as well. Its stage does not matter: a sibling may settle the stream while this process sleeps.
-pub fn siblings_pause(socket: &Socket, stream: &Stream) -> Option<u64> {
-    socket.has_siblings(stream).then_some(SIBLING_PAUSE_NS)
-}
 
 /// Sleeps beside another sleeper of the same connection; `None` when nothing came of that for a
 /// while: the other may have been cancelled, so this thread sleeps on the shadow itself.
@@ -62,7 +53,7 @@ fn sleep_on_shadow(socket: &Socket, stream: &Stream, blocked: &Blocked) -> Wake 
             true => early::room_events(fd, socket, stream),
             false => (libc::POLLIN | libc::POLLRDHUP, held_for(socket, stream)),
         };
-        let pause = [pause, siblings_pause(socket, stream)].into_iter().flatten().min();
+        let pause = [pause, socket.siblings_pause(stream)].into_iter().flatten().min();
         let limit = [pause, blocked.left()].into_iter().flatten().min();
         if !blocked.for_room && limit.is_none() {
             return slept(socket, call::recv(fd, &mut [0], libc::MSG_PEEK));

@@ -15,11 +15,12 @@ pub fn calm(epoll: i32, index: u32) {
     SETS[index as usize % SETS_MAX].inner.lock().calm(epoll);
 }
 
-/// The set's streams ring bells from now on, because a poll on the set itself sleeps.
-pub fn arm(epoll: i32, index: u32) {
+/// The set's streams ring bells from now on, because a poll on the set itself sleeps; for how long that
+/// may sleep at once.
+pub fn arm(epoll: i32, index: u32) -> Option<u64> {
     let set = &SETS[index as usize % SETS_MAX];
     set.sleepers.fetch_add(1, Release);
-    set.inner.lock().arm_hot(epoll);
+    set.inner.lock().arm_hot(epoll)
 }
 
 /// That poll is over.

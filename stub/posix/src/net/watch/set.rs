@@ -44,6 +44,8 @@ pub struct Interests {
     pub kernel_only: Option<Native>,
     /// The kernel had something the last time it was asked.
     pub kernel_had_news: bool,
+    /// Other processes may hold the streams of some interests.
+    may_be_shared: bool,
 }
 
 impl Default for Interests {
@@ -65,6 +67,7 @@ impl Interests {
             doubted_at: 0,
             kernel_only: None,
             kernel_had_news: false,
+            may_be_shared: false,
         }
     }
 
@@ -132,6 +135,7 @@ impl Interests {
             self.by_fd.resize(fd + 1, 0);
         }
         self.by_fd[fd] = place as u32 + 1;
+        self.may_be_shared |= socket::at(interest.socket).is_shared();
         self.places[place] = Some(interest);
         self.heat(place);
         Some(place)

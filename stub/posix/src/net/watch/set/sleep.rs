@@ -23,6 +23,7 @@ impl Interests {
     /// Before a fork: the kernel's set has every interest and no other, so that a child that leaves
     /// them to the kernel only changes what is there, and brings none back that is gone.
     pub fn settle(&mut self, epoll: i32) {
+        self.may_be_shared = true;
         for place in 0..self.places.len() {
             let Some(interest) = &mut self.places[place] else { continue };
             if interest.is_active {
@@ -69,9 +70,31 @@ impl Interests {
         self.hot = hot;
     }
 
-    /// Before a sleep: the kernel knows every hot shadow, and every peer that bells are needed.
-    pub fn arm_hot(&mut self, epoll: i32) {
+    /// How long a sleep may last at once because of streams that other processes hold too: one of those
+    /// may take a bell, and the word that asks for it. Their interests are hot, so that who wakes by the
+    /// clock looks at them.
+    fn heat_shared(&mut self) -> Option<u64> {
+        if !self.may_be_shared {
+            return None;
+        }
+        let mut pause = None;
+        for place in 0..self.places.len() {
+            let Some(interest) = &self.places[place] else { continue };
+            let siblings = socket::at(interest.socket).siblings_pause(&interest.stream);
+            pause = pause.or(siblings);
+            if siblings.is_some() && interest.is_active {
+                self.heat(place);
+            }
+        }
+        self.may_be_shared = pause.is_some();
+        pause
+    }
+
+    /// Before a sleep: the kernel knows every hot shadow, and every peer that bells are needed. How long
+    /// the sleep may last at once.
+    pub fn arm_hot(&mut self, epoll: i32) -> Option<u64> {
         self.drop_deleted();
+        let pause = self.heat_shared();
         for at in 0..self.hot.len() {
             let place = self.hot[at] as usize;
             let _ = self.register(epoll, place);
@@ -79,6 +102,7 @@ impl Interests {
                 interest.arm();
             }
         }
+        pause
     }
 
     /// After a sleep: few interests stay hot all, of many only those with something to do. While
