@@ -11,6 +11,8 @@ use std::time::Duration;
 use heliostat_abi::channel::{direction, slot, slot_offset};
 use heliostat_abi::code::Native;
 use heliostat_abi::limits::UNDECIDED_MS;
+use heliostat_base::sys::Errno;
+use heliostat_stub_posix::event::poll;
 use heliostat_stub_posix::net::socket::Stage;
 use heliostat_stub_posix::net::{accept, demote, socket};
 use support::pair::{End, Listener};
@@ -219,4 +221,35 @@ fn a_client_that_only_waits_hears_of_the_end_of_who_claimed_it() {
     let ended = libc::POLLIN | libc::POLLRDHUP;
     assert_eq!(poll(30_000_000_000), (Some(Ok(1)), ended));
     assert_eq!((client.is_direct(), client.recv(&mut [0; 1], 0)), (false, Ok(0)));
+}
+
+/// poll(2) for bytes of one end, for at most so long.
+fn poll_in(end: &End, limit: Duration) -> Option<Result<usize, Errno>> {
+    let mut fds = [libc::pollfd { fd: end.fd, events: libc::POLLIN, revents: 0 }];
+    poll::poll(&mut fds, Some(limit.as_nanos() as u64), None)
+}
+
+#[test]
+fn an_offer_is_not_claimed_while_a_poll_sleeps_that_would_hear_no_bell() {
+    let listener = Listener::new();
+    let halfway = listener.connect_halfway();
+    let server = listener.accept();
+    assert_eq!(stage(&server), Stage::Undecided);
+    std::thread::scope(|scope| {
+        let poller = scope.spawn(|| poll_in(&server, Duration::from_secs(20)));
+        let is_asleep = || socket::at(server.index()).sleepers.load(SeqCst) > 0;
+        while !is_asleep() {
+            std::thread::yield_now();
+        }
+        let client = halfway.end();
+        // As an accept on another thread looks for it.
+        accept::decide(server.fd, server.index(), None);
+        assert_eq!(stage(&server), Stage::Undecided);
+        assert_eq!(client.send(b"one", 0), Ok(3));
+        assert_eq!(poller.join().unwrap(), Some(Ok(1)));
+        assert!(!is_asleep());
+        let mut got = [0; 8];
+        assert_eq!(server.recv(&mut got, 0), Ok(3));
+        assert!(client.is_direct() && server.is_direct());
+    });
 }
