@@ -16,7 +16,7 @@
 //!
 //! Orders (`models` shows them under loom): `O1` every step of the word is an exchange that acquires
 //! what its last owner did to the kernel's offset, and releases what this one did. While it is moving
-//! its mover alone touches both.
+//! its mover alone touches both, and the word of another file that begins there is left as it is.
 
 use heliostat_base::spin::Spin;
 
@@ -117,8 +117,7 @@ impl Offset {
             Some(offset) if offset <= OFFSET_MAX => word | OURS | offset,
             _ => word,
         };
-        self.0.store(next, SeqCst); // O1
-        next != word
+        self.publish(moving, next) && next != word
     }
 
     /// Gives the offset back to the kernel, for a call that needs it there: it is not taken again
@@ -177,8 +176,13 @@ impl Offset {
                 return next;
             }
             kernels.seek(word & VALUE);
-            self.0.store(word & VERSION, SeqCst); // O1
+            self.publish(next, word & VERSION);
         }
+    }
+
+    /// Ends a move; false where the descriptor was closed meanwhile, and the word is another file's.
+    fn publish(&self, moving: u64, next: u64) -> bool {
+        self.0.compare_exchange(moving, next, SeqCst, Acquire).is_ok() // O1
     }
 }
 

@@ -155,6 +155,13 @@ pub fn close(words: &impl Words, bit: u32) {
     words.u32(at::CLOSED).fetch_or(bit, AcqRel); // S2
 }
 
+/// Client: closes its end for good. From then on another thread may take the slot, whose offer would be
+/// hidden by who cleared the bit later.
+pub fn leave(words: &impl Words) {
+    set_offer(words, false); // S2, before the bit
+    close(words, at::CLOSED_CLIENT);
+}
+
 /// This process holds the end with that word of holders no more; true when it was the last, as far as
 /// the count knows. From one that `has_claimed` others may go on holding it, of which its session
 /// does not tell.

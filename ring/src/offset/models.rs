@@ -99,6 +99,38 @@ fn loom_an_offset_that_another_process_may_move_is_not_taken_again() {
 }
 
 #[test]
+fn loom_a_file_that_begins_while_the_one_before_is_moved_keeps_its_version() {
+    for is_shared in [false, true] {
+        model(4, move |file| {
+            assert!(file.offset.adopt(&file.kernels));
+            let other = file.clone();
+            let late = thread::spawn(move || other.offset.enter(&other.kernels));
+            // The descriptor is closed, and opened again.
+            file.offset.begin(is_shared);
+            assert_eq!(file.offset.is_shared(), is_shared);
+            let next = file.offset.enter(&file.kernels);
+            assert_eq!(next, (!is_shared).then_some(Entered(1)));
+            for entered in [late.join().unwrap(), next].into_iter().flatten() {
+                file.offset.leave(entered);
+            }
+            assert_eq!(file.offset.adopt(&file.kernels), !is_shared);
+        });
+    }
+}
+
+#[test]
+fn loom_a_file_that_begins_while_the_one_before_is_taken_over_keeps_its_version() {
+    model(4, |file| {
+        let other = file.clone();
+        let late = thread::spawn(move || other.offset.adopt(&other.kernels));
+        file.offset.begin(true);
+        assert!(file.offset.is_shared(), "another process moves it");
+        late.join().unwrap();
+        assert!(!file.offset.adopt(&file.kernels) && file.offset.is_shared());
+    });
+}
+
+#[test]
 fn loom_a_call_that_ends_late_is_no_call_of_the_next_file() {
     model(4, |file| {
         let entered = file.offset.enter(&file.kernels).expect("is not shared");

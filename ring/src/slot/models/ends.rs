@@ -105,6 +105,20 @@ fn loom_a_claim_that_a_client_has_left_is_not_given_out_before_its_acceptor_has_
 }
 
 #[test]
+fn loom_an_offer_is_seen_that_another_thread_makes_as_soon_as_the_slot_is_left() {
+    model(4, || {
+        let slot = Cells::new();
+        let generation = slot.make_offer();
+        assert!(withdraw(&*slot, generation));
+        let next = slot.clone();
+        let thread = thread::spawn(move || next.is_left().then(|| next.make_offer()));
+        leave(&*slot);
+        let is_made = thread.join().unwrap().is_some();
+        assert_eq!(slot.is_on_offer(), is_made);
+    });
+}
+
+#[test]
 fn loom_a_late_claim_does_not_make_a_living_acceptors_slot_look_left() {
     model(2, || {
         let slot = Cells::new();

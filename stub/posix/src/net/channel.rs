@@ -286,9 +286,9 @@ impl Slot {
 
     /// This end is closed for good.
     pub fn leave(&self, side: Side) {
-        words::close(&self.words(), side.bit(slot::CLOSED_CLIENT, slot::CLOSED_SERVER));
-        if side == Side::Client {
-            words::set_offer(&self.words(), false);
+        match side {
+            Side::Client => words::leave(&self.words()),
+            Side::Server => words::close(&self.words(), slot::CLOSED_SERVER),
         }
     }
 
