@@ -54,8 +54,12 @@ pub fn accepted(listener: i32, fd: i32, peer: NetAddress, nonblocking: bool) {
     });
     let (index, undecided) = match answer {
         Ok(found) => found,
-        Err(reason) => return report_line::list_native(fd, Side::Server, Path::Native(reason)),
+        Err(reason) => {
+            doubt_control_plane(reason);
+            return report_line::list_native(fd, Side::Server, Path::Native(reason));
+        }
     };
+    session::be_known();
     let socket = socket::at(index);
     socket.nonblocking.store(nonblocking, Release);
     socket.receiver.lock().undecided = Some(Box::new(undecided));
@@ -178,8 +182,6 @@ fn no_offer(peer: NetAddress) -> Native {
     if !kernel::is_on_this_node(peer) {
         return Native::NotLocal;
     }
-    // A client that went native may mean that the control plane was restarted.
-    session::check_alive();
     Native::NoOffer
 }
 
@@ -198,13 +200,28 @@ fn offers_of(channel: &Arc<Channel>) -> impl Iterator<Item = Slot> + '_ {
 /// Looks for the offer of an undecided connection, and claims it. Where it cannot come any more, or
 /// an answer is needed now, `at_last`, the connection is native from here on.
 pub fn decide(fd: i32, index: u32, at_last: Option<Native>) {
+    if let Some(reason) = decide_under_locks(fd, index, at_last) {
+        doubt_control_plane(reason);
+    }
+}
+
+/// A client that went native may mean that the control plane was restarted. Who looks waits for other
+/// threads that ask it, and holds no lock that a close(2) takes.
+fn doubt_control_plane(reason: Native) {
+    if reason == Native::NoOffer {
+        session::check_alive();
+    }
+}
+
+/// As `decide`, and asks nobody; why it went native, if it did now.
+fn decide_under_locks(fd: i32, index: u32, at_last: Option<Native>) -> Option<Native> {
     let socket = socket::at(index);
     if socket.stage() != Stage::Undecided {
-        return;
+        return None;
     }
     let _critical = Critical::enter();
     let mut receiver = socket.receiver.lock();
-    let Some(undecided) = &mut receiver.undecided else { return };
+    let undecided = receiver.undecided.as_mut()?;
     // Who sleeps on the shadow now would hear no bell.
     let sleeps = socket.sleepers.load(Acquire) > 0;
     let found = if sleeps { None } else { undecided.find() };
@@ -220,7 +237,8 @@ pub fn decide(fd: i32, index: u32, at_last: Option<Native>) {
                     socket.set_secret(&secret);
                     let moved = (undecided.taken, undecided.sent);
                     receiver.undecided = None;
-                    return begin(fd, index, receiver, slot, lanes, moved);
+                    begin(fd, index, receiver, slot, lanes, moved);
+                    return None;
                 }
                 Err(reason) => Some(reason),
             }
@@ -229,13 +247,13 @@ pub fn decide(fd: i32, index: u32, at_last: Option<Native>) {
         None if clock::monotonic_ns() > undecided.ends_at_ns => at_last.or(Some(Native::Crossed)),
         None => at_last,
     };
-    if let Some(reason) = reason {
-        receiver.undecided = None;
-        drop(receiver);
-        go_native(fd, socket, reason);
-        early::restore(fd);
-        early::forget(fd);
-    }
+    let reason = reason?;
+    receiver.undecided = None;
+    drop(receiver);
+    go_native(fd, socket, reason);
+    early::restore(fd);
+    early::forget(fd);
+    Some(reason)
 }
 
 fn begin(
@@ -262,7 +280,6 @@ fn begin(
 
 fn go_native(fd: i32, socket: &Socket, reason: Native) {
     socket.set_stage(Stage::Settled);
-    session::be_known();
     socket.set_native(reason);
     report_line::begin(fd, socket, Side::Server, Path::Native(reason), None);
 }

@@ -10,9 +10,10 @@
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
+use heliostat_abi::code::Native;
 use heliostat_base::lock::Lock;
 
-use super::decide;
+use super::{decide_under_locks, doubt_control_plane};
 use crate::net::socket::{self, Stage};
 use crate::table::{self, Kind};
 
@@ -51,6 +52,22 @@ static WAITING: Lock<Waiting> =
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 impl Waiting {
+    /// Looks at the one whose turn it is; why that went native, if it did.
+    fn look_at_next(&mut self) -> Option<Native> {
+        let at = self.next.checked_rem(self.count)?;
+        let entry = self.entries[at];
+        let reason = match entry.is_undecided() {
+            true => decide_under_locks(entry.fd, entry.index, None),
+            false => None,
+        };
+        match entry.is_undecided() {
+            true => self.next = at + 1,
+            false => self.remove(at),
+        }
+        COUNT.store(self.count, Release);
+        reason
+    }
+
     fn remove(&mut self, at: usize) {
         self.count -= 1;
         self.entries[at] = self.entries[self.count];
@@ -71,22 +88,15 @@ pub fn keep(fd: i32, index: u32) {
 
 /// Claims what has been offered meanwhile, of a few.
 pub fn look() {
-    if COUNT.load(Acquire) == 0 {
-        return;
-    }
-    let Some(mut waiting) = WAITING.try_lock() else { return };
-    for _ in 0..LOOKS.min(waiting.count) {
-        let at = waiting.next % waiting.count;
-        let entry = waiting.entries[at];
-        if entry.is_undecided() {
-            decide(entry.fd, entry.index, None);
-        }
-        match entry.is_undecided() {
-            true => waiting.next = at + 1,
-            false => waiting.remove(at),
+    for _ in 0..LOOKS.min(COUNT.load(Acquire)) {
+        // Who closes a descriptor meanwhile waits for one of them at most.
+        let Some(mut waiting) = WAITING.try_lock() else { return };
+        let reason = waiting.look_at_next();
+        drop(waiting);
+        if let Some(reason) = reason {
+            doubt_control_plane(reason);
         }
     }
-    COUNT.store(waiting.count, Release);
 }
 
 /// Before the kernel closes `fd`: no look meets it from here on.
