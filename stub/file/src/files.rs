@@ -17,8 +17,9 @@ use super::{Delegated, DelegatedError, File};
 impl Delegated {
     /// Has the server open the file `name` (an absolute path) for `READ`, `WRITE` or both, perhaps
     /// with `DIRECT` or `BUFFERED`; with `CREATE` and a `mode`, `EXCLUSIVE`, `TRUNCATE`; or `READ` and
-    /// `DIRECTORY`. A file that was made stays, also when this fails for a limit. The name goes through `scratch`, a place in the window of its length or more,
-    /// and of 64 bytes or more where the program is to read the file by itself (`read_directly`).
+    /// `DIRECTORY`. A file that was made stays, also when this fails for a limit. The name goes through
+    /// `scratch`, a place in the window of its length or more, and of 64 bytes or more where the program
+    /// is to read the file by itself (`read_directly`).
     ///
     /// # Errors
     /// `File` with what open(2) would say for this user, or EACCES where a rule denies it.

@@ -55,6 +55,15 @@ pub enum LockWait {
     Forever,
 }
 
+/// What an operation on a file is given beside it.
+struct Operands {
+    offset: u64,
+    argument: u64,
+    timeout_us: u32,
+}
+
+const NONE: Operands = Operands { offset: 0, argument: 0, timeout_us: 0 };
+
 /// One entry of a directory.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DirectoryItem {
@@ -147,7 +156,7 @@ impl Delegated {
     /// # Errors
     /// `File` with what ftruncate(2) would say, EBADF when it was not opened for writing.
     pub fn truncate(&mut self, file: File, bytes: u64) -> Result<(), DelegatedError> {
-        self.on_file(Kind::Truncate, file, (0, bytes, 0), &[]).map(|_| ())
+        self.on_file(Kind::Truncate, file, Operands { argument: bytes, ..NONE }, &[]).map(|_| ())
     }
 
     /// Entries of a directory that was opened with `READ | DIRECTORY`, from a cookie on: 0 first, then
@@ -162,7 +171,12 @@ impl Delegated {
         cookie: u64,
         scratch: Piece,
     ) -> Result<Vec<DirectoryItem>, DelegatedError> {
-        let length = self.on_file(Kind::Readdir, directory, (cookie, 0, 0), &[scratch])?;
+        let length = self.on_file(
+            Kind::Readdir,
+            directory,
+            Operands { offset: cookie, ..NONE },
+            &[scratch],
+        )?;
         let bytes = self.copied(scratch.offset, length)?;
         let items = DirectoryEntries(&bytes).map(|entry| DirectoryItem {
             name: entry.name.to_vec(),
@@ -191,7 +205,8 @@ impl Delegated {
             LockWait::UpTo(limit) => (0, limit.min(LOCK_WAIT_MAX).as_micros().max(1) as u32),
             LockWait::Forever => (0, 0),
         };
-        self.on_file(Kind::Lock, file, (0, kind | now, timeout_us), &[]).map(|_| ())
+        let operands = Operands { argument: kind | now, timeout_us, ..NONE };
+        self.on_file(Kind::Lock, file, operands, &[]).map(|_| ())
     }
 
     /// Gives a lock back; nothing happens when there is none.
@@ -199,7 +214,7 @@ impl Delegated {
     /// # Errors
     /// `File` with EBADF for a closed file.
     pub fn unlock(&mut self, file: File) -> Result<(), DelegatedError> {
-        self.on_file(Kind::Lock, file, (0, UNLOCK, 0), &[]).map(|_| ())
+        self.on_file(Kind::Lock, file, Operands { argument: UNLOCK, ..NONE }, &[]).map(|_| ())
     }
 
     fn change<const N: usize>(
@@ -242,7 +257,7 @@ impl Delegated {
         &mut self,
         kind: Kind,
         file: File,
-        (offset, argument, timeout_us): (u64, u64, u32),
+        Operands { offset, argument, timeout_us }: Operands,
         pieces: &[Piece],
     ) -> Result<usize, DelegatedError> {
         self.connect()?;
