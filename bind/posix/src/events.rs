@@ -316,7 +316,7 @@ fn timeval_ns(address: u64) -> Result<Option<u64>, Fault> {
     if !table::is_used() {
         return Ok(None);
     }
-    // SAFETY: takes two numbers, no pointer.
+    // SAFETY: any bytes are two numbers.
     let Some([seconds, us]) = (unsafe { memory::read::<[i64; 2]>(address) })? else {
         return Ok(None);
     };
@@ -331,7 +331,7 @@ fn timeval_ns(address: u64) -> Result<Option<u64>, Fault> {
 pub fn pselect(call: &mut Call<'_>) -> Verdict {
     select_with(call, |call| {
         let timeout = memory::timespec_ns(call.word(4))?;
-        // SAFETY: takes two numbers, no pointer.
+        // SAFETY: any bytes are two numbers.
         let pair = unsafe { memory::read::<[u64; 2]>(call.word(5)) }?;
         Ok((timeout, pair.map_or(Ok(None), |[address, bytes]| mask(address, bytes))?))
     })

@@ -50,7 +50,7 @@ pub fn connect(call: &mut Call<'_>) -> Verdict {
 #[cold]
 fn dissolve(call: &Call<'_>) {
     let Some(index) = socket_of(call) else { return };
-    // SAFETY: takes a number, no pointer.
+    // SAFETY: any bytes are a u16.
     let family = unsafe { memory::read::<u16>(call.word(1)) };
     if family == Ok(Some(libc::AF_UNSPEC as u16)) && call.int(2) >= 2 {
         demote::dissolve(call.int(0), index);
@@ -118,7 +118,7 @@ fn accept_in_kernel(call: &mut Call<'_>) -> Verdict {
 /// The peer's address that the kernel has just written, for the program or for us.
 fn peer_given(call: &Call<'_>) -> Option<SocketAddr> {
     let [_, _, address, length, ..] = call.frame.wait;
-    // SAFETY: takes a number, no pointer.
+    // SAFETY: any bytes are a u32.
     let length = unsafe { memory::read::<u32>(length) }.ok().flatten()?;
     // IPv6 needs 28 bytes, and a shorter room holds a cut address.
     address_at(address, u64::from(length.min(28)))
@@ -159,7 +159,7 @@ pub fn getsockopt(call: &mut Call<'_>) -> Verdict {
 
 /// Writes an option's value, cut to the program's room, and then its length, as the kernel does.
 fn tell(call: &Call<'_>, value: i32) -> Result<Result<usize, Errno>, Fault> {
-    // SAFETY: takes a number, no pointer.
+    // SAFETY: any bytes are an i32.
     let room = unsafe { memory::read::<i32>(call.word(4)) }?.ok_or(Fault)?;
     let Ok(room) = usize::try_from(room) else { return Ok(Err(Errno(libc::EINVAL))) };
     let bytes = value.to_ne_bytes();

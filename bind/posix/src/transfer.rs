@@ -221,7 +221,7 @@ pub fn recvfrom(call: &mut Call<'_>) -> Verdict {
 /// A connected stream has no source address; its length says so. The bytes are gone all the same
 /// where it cannot be written, as with the kernel.
 fn no_source(length_at: u64) -> Result<(), Errno> {
-    // SAFETY: takes a number, no pointer.
+    // SAFETY: any bytes are an i32.
     match unsafe { memory::read::<i32>(length_at) } {
         Ok(Some(0..)) => {}
         Ok(Some(_)) => return Err(Errno(libc::EINVAL)),
@@ -288,7 +288,7 @@ pub fn sendfile(call: &mut Call<'_>) -> Verdict {
         demote::leave(fd, index, Native::Call);
         return native(call, index, false);
     }
-    // SAFETY: takes a number, no pointer.
+    // SAFETY: any bytes are a u64.
     let Ok(offset) = (unsafe { memory::read::<u64>(call.word(2)) }) else {
         return call.answer(Some(Err(memory::FAULT)));
     };

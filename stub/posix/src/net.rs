@@ -6,7 +6,8 @@
 //!
 //! In layers, of which each uses its own and those above it:
 //!
-//! - what is asked, shared and moved: `channel`, `requests`, `kernel`, `identity`, `transfer`
+//! - what is asked, shared and moved: `channel`, `requests`, `kernel`, `identity`, `transfer`,
+//!   `rest`
 //! - a connection's state and locks: `undecided`, `socket`, `patience`, `side_lock`
 //! - what is seen of it: `end`, `shadow`, `ready`, `early`
 //! - who is told of it: `report_line`, and epoll sets: `watch`
@@ -34,6 +35,7 @@ pub mod receive;
 pub mod relay;
 pub mod report_line;
 pub mod requests;
+pub mod rest;
 pub mod send;
 pub mod shadow;
 pub mod shared_set;

@@ -2,7 +2,6 @@
 
 mod early_steps;
 mod pause;
-mod rest;
 
 use std::io::IoSliceMut;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
@@ -22,7 +21,7 @@ use super::side_lock::{self, Half};
 use super::socket::{self, Socket, Stage, Stream};
 use super::transfer::PIECE_BYTES;
 use super::wait::{self, Blocked, Wake};
-use super::{accept, demote, end, shadow, switch};
+use super::{accept, demote, end, rest, shadow, switch};
 use crate::report::Line;
 use crate::table::{self, Kind};
 use crate::thread::{Began, Critical};
@@ -177,7 +176,7 @@ fn receive_slowly(
             ReceiveStep::Gone if total > 0 => break Some(Ok(total)),
             ReceiveStep::Gone => break Some(end::take_error(socket).map_or(Ok(0), Err)),
             ReceiveStep::Native if total > 0 => {
-                break Some(Ok(total + rest::by_kernel(fd, buffers, flags)))
+                break Some(Ok(total + rest::receive(fd, buffers, flags)))
             }
             ReceiveStep::Failed(_) if total > 0 => break Some(Ok(total)),
             ReceiveStep::Failed(errno) => break Some(Err(errno)),

@@ -8,7 +8,6 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use heliostat_abi::channel::direction::{RESET, SWITCHED};
 use heliostat_abi::code::Native;
 use heliostat_abi::node::State;
-use heliostat_base::call;
 use heliostat_base::sys::Errno;
 use heliostat_ring::stream::{MoveError, WriteCache};
 
@@ -18,7 +17,7 @@ use super::early;
 use super::socket::{self, Sender, Socket, Stage, Stream};
 use super::transfer::{Source, PIECE_BYTES};
 use super::wait::{self, Blocked, Wake};
-use super::{accept, demote, end, hold, listen, shadow, side_lock};
+use super::{accept, demote, end, hold, listen, rest, shadow, side_lock};
 use crate::thread::{self, Began, Critical};
 use crate::Answer;
 
@@ -94,7 +93,8 @@ fn send_slowly(
             continue;
         }
         if let (SendStep::Native, true) = (&step, total > 0) {
-            return Some(Ok(total + rest_by_kernel(fd, index, rest, flags)));
+            let is_nonblocking = socket::at(index).nonblocking.load(Relaxed);
+            return Some(Ok(total + rest::send(fd, rest, flags, is_nonblocking)));
         }
         match after(index, step, total, flags, &blocked) {
             After::Again => {}
@@ -102,27 +102,6 @@ fn send_slowly(
             After::Return(answer) => return answer,
         }
     }
-}
-
-/// The connection went native in the middle of a send: the kernel sends the rest, waiting for room
-/// if the program's call would have.
-#[cold]
-fn rest_by_kernel(fd: i32, index: u32, mut rest: &mut [IoSlice<'_>], flags: i32) -> usize {
-    let is_nonblocking = socket::at(index).nonblocking.load(Relaxed);
-    let mut total = 0;
-    while let Some(part) = rest.first() {
-        match call::send(fd, part, flags | libc::MSG_NOSIGNAL) {
-            Ok(count) => {
-                total += count;
-                IoSlice::advance_slices(&mut rest, count);
-            }
-            Err(_) => break,
-        }
-        if is_nonblocking {
-            break;
-        }
-    }
-    total
 }
 
 /// sendfile(2) from an ordinary file into the ring without a copy between. `offset` is advanced

@@ -32,8 +32,8 @@ pub enum Waited {
 }
 
 /// epoll_wait(2) family: looks, and spins for a short while. The events that are found are written
-/// to the front of `out`; an empty one is an array that cannot be written. `ends` is the monotonic time of the
-/// timeout, 0 for one that is over at once. A wait with a signal mask goes to the kernel early,
+/// to the front of `out`; an empty one is an array that cannot be written. `ends` is the monotonic time
+/// of the timeout, 0 for one that is over at once. A wait with a signal mask goes to the kernel early,
 /// because only the kernel can change the mask and wait in one step.
 pub fn look(
     epoll: i32,

@@ -205,8 +205,9 @@ impl Interest {
     }
 
     /// True once the ring is all there is, since the last telling. What came on the shadow meanwhile
-    /// is read, and the kernel's report of it counts no more; but a program that has got more than
-    /// FIONREAD said relies on an event for it, and stops there, with bytes in the ring that it was told of.
+    /// is read, and the kernel's report of that counts no more. But a program that asked for FIONREAD
+    /// before stops where that ended: such a program waits for an event for the rest, which lies in the
+    /// ring and was told already.
     fn has_settled(&self, socket: &Socket) -> bool {
         self.was_early && !socket.is_early()
     }
