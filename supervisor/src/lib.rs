@@ -18,6 +18,7 @@ mod filter;
 #[cfg(any(test, feature = "foreign"))]
 #[doc(hidden)]
 pub mod foreign;
+mod granted;
 mod held;
 mod identity;
 mod images;
@@ -29,6 +30,7 @@ mod mending;
 mod net;
 mod own_fence;
 mod paths;
+mod plan;
 mod presence;
 mod proc;
 mod refused;
@@ -43,7 +45,6 @@ pub mod tree;
 mod turn;
 mod uncharged;
 
-use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
@@ -52,10 +53,11 @@ use std::time::SystemTime;
 use heliostat_backend_seal::{fork_telling, is_taken, Fork, Handover, Listener};
 use heliostat_base::sys::Errno;
 use heliostat_control::policy::record::Recorder;
-use heliostat_control::policy::{Access, Endpoint, Host, NamePattern, PathGrant, Policy};
+use heliostat_control::policy::{PathGrant, Policy};
 
 pub use fence::landlock_abi;
 pub use identity::Identities;
+pub use plan::{Plan, SealError};
 pub use spaces::are_allowed as spaces_are_allowed;
 
 use crate::behalf::Behalf;
@@ -63,66 +65,8 @@ use crate::births::Births;
 use crate::filter::Fenced;
 use crate::memory::MemoryGroup;
 use crate::paths::View;
-use crate::spaces::{Spaces, Wanted};
+use crate::spaces::Spaces;
 use crate::supervisor::Supervisor;
-
-/// What to seal.
-pub struct Plan<'a> {
-    /// What the program may do.
-    pub policy: Policy,
-    /// What is granted besides, and is no need of the program's: its file, the stub. What is for a
-    /// look is not granted, and left out of a traced policy.
-    pub besides: Vec<PathGrant>,
-    /// A folder that is private to this user, for what the supervisor keeps while it runs.
-    pub folder: &'a Path,
-    /// The control plane's socket, for the stub inside: its connections are restricted.
-    pub control: Option<PathBuf>,
-    /// Names of variables that are set outside, and that the program is not told.
-    pub untold: Vec<String>,
-    /// Grants everything, and takes down what is asked for.
-    pub traces: bool,
-    /// Says refusals on standard error.
-    pub tells: bool,
-    /// Users that the program may become.
-    pub identities: Option<Identities>,
-    /// Called once, when the program is refused to become another user or group.
-    pub tells_identity: Box<dyn FnOnce() + Send>,
-}
-
-/// Why a program cannot be sealed.
-#[derive(Debug)]
-pub enum SealError {
-    /// The kernel has no Landlock, so that nothing would keep exec to what is granted.
-    NoLandlock,
-    /// A folder or file that the supervisor needs.
-    Place(PathBuf, io::Error),
-    /// The fence could not be put up.
-    Fence(Errno),
-}
-
-impl std::fmt::Display for SealError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::NoLandlock => write!(
-                f,
-                "this kernel has no Landlock (Linux 5.13, CONFIG_SECURITY_LANDLOCK, named in the \
-                 lsm= list), which keeps a sealed program from executing what is not granted"
-            ),
-            Self::Place(path, error) => write!(f, "{}: {error}", path.display()),
-            Self::Fence(Errno(libc::EBUSY)) => write!(
-                f,
-                "it is inside a sealed program or a container that answers system calls itself, and \
-                 Linux lets one supervisor listen to a process (seccomp); leave --sealed out here, \
-                 so that it runs within the policy outside, or start it from outside"
-            ),
-            Self::Fence(error) => write!(
-                f,
-                "the fence cannot be put up: {error}; seccomp with notifications is needed \
-                 (Linux 5.19), and may be forbidden by a container's own filter"
-            ),
-        }
-    }
-}
 
 /// A sealed program that has not been waited for.
 pub struct Sealed {
@@ -157,11 +101,11 @@ pub fn seal(
     become_program: impl FnOnce(Option<&Path>) -> i32,
 ) -> Result<Sealed, SealError> {
     let mut plan = plan;
-    let given = take_besides(&mut plan);
+    let given = granted::take_besides(&mut plan);
     let limits = plan.policy.limits;
     let fenced = fence::probe().map_err(|_| SealError::NoLandlock)?;
-    let places = own_places(&plan);
-    let spaces = make_spaces(&plan, &places);
+    let places = granted::own_places(&plan);
+    let spaces = granted::make_spaces(&plan, &places);
     let hides_users = spaces.as_ref().is_some_and(Spaces::hides_users);
     let handover = Handover::new().map_err(SealError::Fence)?;
     let fenced = Fenced {
@@ -177,7 +121,7 @@ pub fn seal(
     let own_limit = limits::raise_descriptors();
     let report = report::Report::create(plan.folder);
     let view = View { top: spaces.as_ref().and_then(Spaces::top), places: &places };
-    let roots = open_roots(&plan, &view, report.as_ref())?;
+    let roots = granted::open_roots(&plan, &view, report.as_ref())?;
     let group = limits.memory.and_then(memory::enter);
     // Names are looked up at the servers that this machine uses now.
     let servers = std::fs::read_to_string("/etc/resolv.conf").unwrap_or_default();
@@ -215,82 +159,6 @@ pub fn seal(
             supervise(child, listener, ground, fenced, plan, given)
         }
     }
-}
-
-/// Adds what is granted beside the policy to it, and says what every program is given.
-fn take_besides(plan: &mut Plan<'_>) -> Vec<PathGrant> {
-    let mut given = system::grants();
-    given.extend(plan.besides.iter().cloned());
-    // What the stub only looks at is no need of the program's, and not granted.
-    plan.besides.retain(|grant| grant.access != Access::Stat);
-    // The program's own policy has the last word on them.
-    plan.policy.grants.splice(0..0, plan.besides.drain(..));
-    if plan.traces {
-        grant_everything(&mut plan.policy);
-    }
-    given
-}
-
-/// Folders that are the program's own unless what is granted holds them. A traced program has none:
-/// what it asked for there would be missing in its policy. Nor one without the system's grants.
-fn own_places(plan: &Plan<'_>) -> Vec<&'static str> {
-    let is_private = |place: &&str| {
-        let place = Path::new(place);
-        let is_plain = place.is_dir() && place.canonicalize().is_ok_and(|found| found == place);
-        let granted = plan.policy.grants.iter().filter_map(|grant| grant.path.canonicalize().ok());
-        is_plain && granted.into_iter().all(|path| !place.starts_with(path))
-    };
-    let wants = plan.policy.system && !plan.traces;
-    spaces::OWN_PLACES.into_iter().filter(|_| wants).filter(is_private).collect()
-}
-
-/// Namespaces of the program's own, where they can be made; with its own places if possible. Root
-/// needs no more for its System V objects than its right to make such a namespace.
-fn make_spaces(plan: &Plan<'_>, places: &[&'static str]) -> Option<Spaces> {
-    let granted: Vec<_> =
-        plan.policy.grants.iter().filter_map(|grant| grant.path.canonicalize().ok()).collect();
-    let is_below = |path: &&PathBuf| places.iter().any(|place| path.starts_with(place));
-    let is_whole =
-        |path: &&PathBuf| !granted.iter().any(|above| above != *path && path.starts_with(above));
-    let mut granted: Vec<_> = granted.iter().filter(is_below).filter(is_whole).cloned().collect();
-    granted.sort();
-    granted.dedup();
-    let limits = plan.policy.limits;
-    let wanted = Wanted { places, granted: &granted, bytes: limits.tmp.or(limits.memory) };
-    let made = if places.is_empty() { None } else { Spaces::make(&wanted) };
-    let is_root = rustix::process::geteuid().is_root();
-    made.or_else(|| if is_root { None } else { Spaces::make(&Wanted::default()) })
-}
-
-/// What is granted, opened; what of it is not there is said, unless it is the system's.
-fn open_roots(
-    plan: &Plan<'_>,
-    view: &View<'_>,
-    report: Option<&report::Report>,
-) -> Result<paths::Roots, SealError> {
-    let mut grants = if plan.policy.system { system::grants() } else { Vec::new() };
-    let of_system = grants.len();
-    grants.extend(plan.policy.grants.iter().cloned());
-    let own: Vec<PathBuf> = grants[of_system..].iter().map(|grant| grant.path.clone()).collect();
-    let mut tell = |path: &Path, error: &io::Error| {
-        if own.iter().any(|granted| granted == path) {
-            let what = match error.kind() {
-                io::ErrorKind::InvalidInput => "not granted",
-                _ => "granted, but not there",
-            };
-            let _ = writeln!(io::stderr(), "heliostat: {what}: {}: {error}", path.display());
-        }
-    };
-    let opened = paths::Roots::open(view, &grants, plan.folder, &mut tell);
-    let mut roots = opened.map_err(|error| SealError::Place(plan.folder.to_owned(), error))?;
-    if let Some(report) = report {
-        // Who reads it takes it for the supervisor's.
-        let _ = roots.guard(report.path());
-    }
-    let named: Vec<_> = own.iter().filter_map(|path| path.canonicalize().ok()).collect();
-    let devices = system::devices().filter(|device| !named.contains(device));
-    roots.open_only(&devices.collect::<Vec<_>>());
-    Ok(roots)
 }
 
 /// What the supervisor holds of the host.
@@ -348,15 +216,6 @@ fn supervise(
     });
     serve::start(&supervisor).map_err(SealError::Fence)?;
     Ok(Sealed { child, report, supervisor })
-}
-
-/// What is traced shows all that it needs in one run.
-fn grant_everything(policy: &mut Policy) {
-    policy.grants.push(PathGrant { path: PathBuf::from("/"), access: Access::ReadWrite });
-    let everything = Endpoint { host: Host::Any, ports: (0, u16::MAX) };
-    policy.connect.push(everything.clone());
-    policy.listen.push(everything);
-    policy.lookup.push(NamePattern::Any);
 }
 
 /// Look-ups at the servers of resolv.conf(5).
