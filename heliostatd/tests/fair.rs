@@ -61,6 +61,7 @@ fn who_asks_much_on_many_connections_has_no_more_turns_than_who_asks_little() {
     let mut asker = daemon.visit();
     let goes_on = AtomicBool::new(true);
     std::thread::scope(|scope| {
+        let ends = Ends(&goes_on);
         scope.spawn(|| {
             as_user(ATTACKERS[0], || {
                 let mut clients: Vec<_> = (0..MANY).map(|_| daemon.session().0).collect();
@@ -80,7 +81,7 @@ fn who_asks_much_on_many_connections_has_no_more_turns_than_who_asks_little() {
                 second - first
             })
             .collect();
-        goes_on.store(false, Ordering::Relaxed);
+        drop(ends);
         let least = between.iter().min().unwrap();
         assert!(*least < MANY as u64 / 4, "{between:?}");
     });
@@ -132,6 +133,7 @@ fn leases_that_are_broken_in_storms_delay_nobody() {
     }
     let goes_on = AtomicBool::new(true);
     std::thread::scope(|scope| {
+        let ends = Ends(&goes_on);
         scope.spawn(|| {
             as_user(ATTACKERS[0], || {
                 let (mut client, _) = daemon.session();
@@ -146,7 +148,7 @@ fn leases_that_are_broken_in_storms_delay_nobody() {
             })
         });
         (0..10).for_each(|_| beside.await_turn());
-        goes_on.store(false, Ordering::Relaxed);
+        drop(ends);
     });
     beside.finish(&daemon);
 }

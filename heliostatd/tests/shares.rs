@@ -78,12 +78,12 @@ fn besiege(take: impl Fn() -> Option<Client> + Sync, meanwhile: impl FnOnce()) {
         }
     };
     std::thread::scope(|scope| {
+        let _ends = Ends(&goes_on);
         let grab = &grab;
         let attackers = ATTACKERS.map(|uid| scope.spawn(move || as_user(uid, grab).unwrap()));
         let has_begun = || refused.load(Ordering::Relaxed) >= 100;
         await_that("they have all", || has_begun() || attackers.iter().any(|it| it.is_finished()));
         meanwhile();
-        goes_on.store(false, Ordering::Relaxed);
     });
 }
 
