@@ -61,7 +61,7 @@ impl Remapped {
         if count == 0 || count > CHUNKS_MAX || pool.len() < count * CHUNK_BYTES {
             return Err(RemapError::Length { wanted: len, limit: CHUNKS_MAX * CHUNK_BYTES });
         }
-        signal::install()?;
+        signal::install(handler::on_fault)?;
         let chunks = Box::new(Chunks::map(&pool, len)?);
         let Some(place) = handler::enter(&chunks) else {
             chunks.unmap();
@@ -98,7 +98,7 @@ impl Remapped {
         taken: impl Fn(usize) -> u32,
     ) -> Result<usize, RemapError> {
         self.admit()?;
-        signal::check_installed()?;
+        signal::check_installed(handler::on_fault)?;
         signal::blocked(|| self.chunks.seal(colours, taken))
     }
 

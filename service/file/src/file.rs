@@ -10,17 +10,9 @@ use heliostat_abi::limits::LEASES_MAX;
 use heliostat_abi::name::ObjectId;
 use heliostat_service_grant::{Grants, Holder, Limit, Revoked, Shares};
 
+use crate::key::FileKey;
 use crate::pause::Pauses;
 use crate::refusal::{Reason, Refusal};
-
-/// A file, by the kernel's numbers. Both stay its own as long as somebody has it open.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
-pub struct FileKey {
-    /// Device (st_dev).
-    pub device: u64,
-    /// Inode (st_ino).
-    pub inode: u64,
-}
 
 /// How many leases there may be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -16,11 +16,13 @@
 #![forbid(unsafe_code)]
 
 mod file;
+mod key;
 mod pause;
 mod refusal;
 mod view;
 
-pub use file::{Effect, File, FileKey, Limits};
+pub use file::{Effect, File, Limits};
+pub use key::FileKey;
 pub use pause::{FORGIVEN_AFTER, PAUSES_MAX, PAUSE_LONGEST_NS, PAUSE_SHORTEST_NS};
 pub use refusal::{Reason, Refusal};
 pub use view::LeaseView;

@@ -6,7 +6,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use crate::file::FileKey;
+use crate::key::FileKey;
 
 /// After the first break.
 pub const PAUSE_SHORTEST_NS: u64 = 10_000_000;

@@ -4,7 +4,8 @@ use heliostat_abi::code::Thing;
 use heliostat_abi::name::ObjectId;
 use heliostat_service_grant::Quota;
 
-use crate::file::{File, FileKey};
+use crate::file::File;
+use crate::key::FileKey;
 
 /// A lease, for status.
 #[derive(Clone, PartialEq, Eq, Debug)]

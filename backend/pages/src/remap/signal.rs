@@ -6,7 +6,6 @@
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 
-use super::handler::on_fault;
 use super::RemapError;
 use heliostat_base::lock::Lock;
 use heliostat_base::process;
@@ -50,20 +49,19 @@ extern "C" {
     fn heliostat_remap_restorer();
 }
 
-fn ours() -> usize {
-    on_fault as *const () as usize
-}
+/// What the kernel calls.
+pub(super) type Handler = extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::ucontext_t);
 
-/// Installs our handler, unless it stands already.
+/// Installs our handler, always the same, unless it stands already.
 ///
 /// # Errors
 /// `HandlerLost` when it stood once and another one does now: with ours over it, each of the two
 /// would pass what is nobody's on to the other for ever.
-pub(super) fn install() -> Result<(), RemapError> {
+pub(super) fn install(ours: Handler) -> Result<(), RemapError> {
     static INSTALLED: Lock<bool> = Lock::new(false);
     let mut is_installed = INSTALLED.lock();
     if *is_installed {
-        return check_installed();
+        return check_installed(ours);
     }
     let before = action(None)?;
     BEFORE.handler.store(before.handler, Relaxed);
@@ -72,14 +70,14 @@ pub(super) fn install() -> Result<(), RemapError> {
     let flags = (libc::SA_SIGINFO | libc::SA_ONSTACK) as u64 | SA_RESTORER;
     // All signals wait: none of their handlers may meet a chunk that this one holds.
     let restorer = heliostat_remap_restorer as *const () as usize;
-    action(Some(Action { handler: ours(), flags, restorer, mask: u64::MAX }))?;
+    action(Some(Action { handler: ours as *const () as usize, flags, restorer, mask: u64::MAX }))?;
     *is_installed = true;
     Ok(())
 }
 
 /// Whether the kernel would call our handler.
-pub(super) fn check_installed() -> Result<(), RemapError> {
-    match action(None)?.handler == ours() {
+pub(super) fn check_installed(ours: Handler) -> Result<(), RemapError> {
+    match action(None)?.handler == ours as *const () as usize {
         true => Ok(()),
         false => Err(RemapError::HandlerLost),
     }
@@ -112,7 +110,6 @@ pub(super) fn pass_on(number: i32, info: *mut libc::siginfo_t, context: *mut lib
     }
     let own = if flags & libc::SA_NODEFER as u64 == 0 { 1 << (number - 1) } else { 0 };
     set_mask(outer | mask | own);
-    type Handler = extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::ucontext_t);
     // SAFETY: the address that was registered as a handler; one without SA_SIGINFO takes the first
     // of the three arguments and leaves the others' registers alone.
     let handler = unsafe { std::mem::transmute::<usize, Handler>(handler) };
