@@ -52,4 +52,9 @@ impl File {
     pub fn holding(&self, session: ObjectId) -> usize {
         self.leases.count_of(session)
     }
+
+    /// Whether a session's grants were revoked, so that it gets nothing new.
+    pub fn is_revoked(&self, session: ObjectId) -> bool {
+        self.revoked.has(session)
+    }
 }

@@ -48,6 +48,12 @@ impl Rate {
         }
     }
 
+    /// Whether it would let through at a time what a new one does.
+    fn is_full(&self, now_ns: u64) -> bool {
+        let paid_ns = self.paid_up_to.load(Relaxed).div_ceil(PARTS_PER_NS);
+        self.per_second == 0 || paid_ns.saturating_add(BURST_NS) <= now_ns || paid_ns == 0
+    }
+
     #[inline]
     fn give_back(&self, tokens: u64) {
         if self.per_second > 0 {
@@ -86,9 +92,9 @@ impl Meter {
         of_bytes.give_back(bytes);
     }
 
-    /// Operations and bytes in a second; 0 is no limit.
-    pub fn per_second(&self) -> [u64; 2] {
-        [0, 1].map(|at| self.0[at].per_second)
+    /// Whether everything that was taken is paid for at a time, so that a new meter would be the same.
+    pub fn is_full(&self, now_ns: u64) -> bool {
+        self.0.iter().all(|rate| rate.is_full(now_ns))
     }
 
     /// How many share it, this copy included.
@@ -136,6 +142,17 @@ mod tests {
         assert!(meter.take(1, SECOND).is_err());
         meter.give_back(1);
         assert_eq!(meter.take(1, SECOND), Ok(()));
+    }
+
+    #[test]
+    fn a_meter_is_full_once_it_is_paid_for_and_may_let_a_burst_through_again() {
+        let meter = Meter::new(0, 100);
+        assert!(meter.is_full(0) && meter.is_full(SECOND));
+        assert_eq!(meter.take(110, SECOND), Ok(()));
+        let later = meter.take(1, SECOND).unwrap_err();
+        assert!(!meter.is_full(SECOND) && !meter.is_full(later));
+        assert!(meter.is_full(later + BURST_NS));
+        assert!(Meter::new(0, 0).is_full(0));
     }
 
     #[test]

@@ -22,7 +22,7 @@ use heliostat_abi::delegated::joint::depth;
 use heliostat_abi::delegated::{DIRECT, OBJECTS_MAX};
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::record::Reply;
-use heliostat_control::rates::Holds;
+use heliostat_base::clock::monotonic_ns;
 use heliostat_server_file::{
     Caller, FileEvent, FileOrder, Files, Made, OpenFile, OpenRequest, OpenedBy, Refusal,
 };
@@ -41,6 +41,21 @@ use crate::state::file::delegated::Delegated;
 
 /// Events attended to before others are served.
 const EVENTS_AT_ONCE: usize = 64;
+
+impl Delegated {
+    /// Refuses a session that delegates already, and one more than there may be.
+    fn check_room(&self, id: ObjectId, holder: Holder) -> Result<(), Refused> {
+        if self.sessions.contains_key(&id) {
+            return Err(Code::BadState.into());
+        }
+        let room = self.loops.sessions_max();
+        if self.sessions.len() >= room {
+            return Err(full_of(Thing::Delegations, Side::Node, room as u64));
+        }
+        self.quota.check(holder, 1).map_err(|it| full(Thing::Delegations, it))
+    }
+}
+
 impl Daemon {
     /// A session wants delegated operations: shown is [its window], the answer brings [rings]. As many
     /// `members` may submit on them, or the session alone.
@@ -50,57 +65,49 @@ impl Daemon {
         shown: Shown,
         members: u32,
     ) -> Result<Answer, Refused> {
-        self.session(id)?;
-        if self.services.net.grants.holding(id).revoked {
+        let subject = self.session(id)?.peer.subject.clone();
+        if self.services.file.grants.is_revoked(id) {
             return Err(Code::Revoked.into());
         }
-        let settings = &self.parts.config.delegated;
-        if settings.sessions == 0 {
+        let (holder, config) = (self.holder(id)?, &self.parts.config);
+        let (rate, lends) = (config.rate_of_session(&subject), config.may_lend(&subject));
+        let window_bytes = config.delegated.window_bytes;
+        let delegated = self.server_loops()?;
+        delegated.check_room(id, holder)?;
+        let window = map_window(&shown, window_bytes).map_err(|error| {
+            debug!(session = %id, %error, "no window");
+            not_a_window(error)
+        })?;
+        let meter = delegated.meters.of(rate, id, holder, monotonic_ns());
+        let link = Link::create(window, meter, delegated.next_serial(), members);
+        let (rings, link) = link.map_err(|error| {
+            debug!(session = %id, %error, "no rings");
+            Code::Internal
+        })?;
+        delegated.begin((id, holder), link, lends);
+        debug!(session = %id, members, "delegates");
+        let (depth, objects) = (depth(members) as u32, OBJECTS_MAX as u32);
+        let reply = Reply::Delegated { depth, objects, lends };
+        Ok(Answer { reply, fds: vec![Rc::new(rings)] })
+    }
+
+    /// The server loops, which begin with the first session that asks.
+    fn server_loops(&mut self) -> Result<&mut Delegated, Refused> {
+        let config = &self.parts.config;
+        if config.delegated.sessions == 0 {
             return Err(Code::Denied.into());
         }
         if self.services.file.delegated.is_none() {
-            let shares = shares::delegated(&self.parts.config);
-            let rules = &self.parts.config.rules;
-            let started = Delegated::start(settings, shares, rules).map_err(|error| {
+            let shares = shares::delegated(config);
+            let started = Delegated::start(&config.delegated, shares, &config.rules);
+            let started = started.map_err(|error| {
                 error!(%error, "no delegated operations: the server loops cannot start");
                 Code::Internal
             })?;
             self.poll.watch(&started.bell, Source::Delegated).map_err(|_| Code::Internal)?;
             self.services.file.delegated = Some(started);
         }
-        let (holder, (rate, uid, lends)) = (self.holder(id)?, self.rate(id)?);
-        let delegated = self.services.file.delegated.as_mut().ok_or(Code::Internal)?;
-        if delegated.sessions.contains_key(&id) {
-            return Err(Code::BadState.into());
-        }
-        let room = delegated.loops.sessions_max();
-        if delegated.sessions.len() >= room {
-            return Err(full_of(Thing::Delegations, Side::Node, room as u64));
-        }
-        delegated.quota.check(holder, 1).map_err(|it| full(Thing::Delegations, it))?;
-        let window = map_window(&shown, settings.window_bytes).map_err(|error| {
-            debug!(session = %id, %error, "no window");
-            not_a_window(error)
-        })?;
-        let meter = delegated.meters.of(rate, uid);
-        let link = Link::create(window, meter, delegated.next_serial(), members);
-        let (rings, link) = link.map_err(|error| {
-            debug!(session = %id, %error, "no rings");
-            Code::Internal
-        })?;
-        let (depth, objects) = (depth(members) as u32, OBJECTS_MAX as u32);
-        delegated.quota.take_anyway(holder, 1);
-        delegated.begin((id, holder), link, lends);
-        debug!(session = %id, members, "delegates");
-        let reply = Reply::Delegated { depth, objects, lends };
-        Ok(Answer { reply, fds: vec![Rc::new(rings)] })
-    }
-
-    /// How much a session of which user may do, and whether it may read by a ring of its own.
-    fn rate(&self, id: ObjectId) -> Result<(Holds, u32, bool), Refused> {
-        let connection = self.connections.get(id).ok_or(Code::Internal)?;
-        let (config, subject) = (&self.parts.config, &connection.peer.subject);
-        Ok((config.rate_of_session(subject), subject.uid, config.may_lend(subject)))
+        Ok(self.services.file.delegated.as_mut().ok_or(Code::Internal)?)
     }
 
     /// A session shows a file [the file]; the completion with the tag tells its index.

@@ -43,7 +43,7 @@ pub struct Delegated {
     pub quota: Quota,
     /// Whose files they have open.
     pub files: Quota,
-    /// Rates that several have together.
+    /// What is left of rates.
     pub meters: Meters,
     /// Number of the last file that was opened, or delegation that began.
     serial: u64,
@@ -110,6 +110,7 @@ impl Delegated {
     pub fn begin(&mut self, (id, holder): (ObjectId, Holder), link: Link, lends: bool) {
         let served = self.sessions.values().map(|held| held.loop_number);
         let loop_number = self.loops.least_loaded(served);
+        self.quota.take_anyway(holder, 1);
         self.sessions.insert(id, Held::on(loop_number, link.serial, lends, holder));
         self.loops.order(loop_number, Order::Begin(id, Box::new(link)));
     }

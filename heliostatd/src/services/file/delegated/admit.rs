@@ -9,6 +9,7 @@ use std::time::SystemTime;
 use heliostat_abi::code::Unmapped;
 use heliostat_abi::delegated::{BUFFERED, DIRECT};
 use heliostat_abi::name::ObjectId;
+use heliostat_base::clock::monotonic_ns;
 use heliostat_control::name::Name;
 use heliostat_control::rights::Right;
 use heliostat_server_file::{FileOrder, FileStats, OpenFile, Version, Vouched};
@@ -120,7 +121,9 @@ impl Daemon {
     fn meter_of_name(&mut self, id: ObjectId, path: &str) -> Option<Meter> {
         let subject = &self.connections.get(id)?.peer.subject;
         let rate = self.parts.config.rates.of_name(subject, Name::File(path))?;
-        Some(self.services.file.delegated.as_mut()?.meters.of(rate, subject.uid))
+        let holder = self.holder(id).ok()?;
+        let meters = &mut self.services.file.delegated.as_mut()?.meters;
+        Some(meters.of(rate, id, holder, monotonic_ns()))
     }
 
     fn lends_to(&self, id: ObjectId) -> bool {

@@ -1,32 +1,69 @@
-//! The meters of rates that several sessions have together.
+//! The meters of rates: of one session, or of several together.
 //!
-//! A meter lives as long as somebody uses it, so there are no more of them than sessions and open
-//! files. A configuration that is read again makes new ones; what is open keeps its own.
+//! A meter is kept while somebody uses it, and afterwards until what was taken from it is paid for:
+//! who closes everything and comes again owes what it owed. A session's own go with its connection,
+//! and not with a delegation of it. A configuration that is read again makes new ones; what is open
+//! keeps its own.
 
 use std::collections::HashMap;
 
+use heliostat_abi::name::ObjectId;
 use heliostat_control::rates::{Holds, Per};
-use heliostat_service_grant::Meter;
+use heliostat_service_grant::{Holder, Meter};
 
-/// Which meter: its rate with its place in the configuration, and the user where each has one.
-type Key = (Holds, Option<u32>);
+/// Meters that nobody uses and that are not paid for: beyond it those of users are forgotten.
+const UNPAID_MAX: usize = 65_536;
+/// Meters among which none is looked for that may be forgotten.
+const FEW: usize = 64;
 
-/// The meters in use.
+/// Who has a bucket together.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+enum Whose {
+    /// One session, by its connection.
+    Session(ObjectId),
+    /// All sessions of a user, whose numbers for others are its own.
+    User(u32),
+    /// All whom the rate is about.
+    Rule,
+}
+
+/// The meters, by rate with its place in the configuration.
 #[derive(Default)]
-pub struct Meters(HashMap<Key, Meter>);
+pub struct Meters {
+    by_rate: HashMap<(Holds, Whose), Meter>,
+    /// With as many, those that may be forgotten are looked for.
+    sweep_at: usize,
+}
 
 impl Meters {
-    /// The meter of a rate, for a session of user `uid`.
-    pub fn of(&mut self, rate: Holds, uid: u32) -> Meter {
-        let new = || Meter::new(rate.per_second.operations, rate.per_second.bytes);
-        let user = match rate.per {
-            Per::Session => return new(),
-            Per::User => Some(uid),
-            Per::Rule => None,
+    /// The meter of a rate, for a session of a holder's.
+    pub fn of(&mut self, rate: Holds, session: ObjectId, holder: Holder, now_ns: u64) -> Meter {
+        let whose = match rate.per {
+            Per::Session => Whose::Session(session),
+            Per::User => Whose::User(holder.uid),
+            Per::Rule => Whose::Rule,
         };
-        // Those that only this table has are forgotten.
-        self.0.retain(|_, meter| meter.sharers() > 1);
-        self.0.entry((rate, user)).or_insert_with(new).clone()
+        if self.by_rate.len() >= self.sweep_at.max(FEW) {
+            self.forget_paid(now_ns);
+        }
+        let new = || Meter::new(rate.per_second.operations, rate.per_second.bytes);
+        self.by_rate.entry((rate, whose)).or_insert_with(new).clone()
+    }
+
+    /// Forgets what only this session had: it has ended.
+    pub fn end(&mut self, session: ObjectId) {
+        self.by_rate.retain(|(_, whose), _| *whose != Whose::Session(session));
+    }
+
+    /// Forgets the meters that nobody uses and that are paid for.
+    fn forget_paid(&mut self, now_ns: u64) {
+        self.by_rate.retain(|_, meter| meter.sharers() > 1 || !meter.is_full(now_ns));
+        let unpaid = self.by_rate.values().filter(|meter| meter.sharers() == 1).count();
+        if unpaid > UNPAID_MAX {
+            let is_users = |whose: &Whose| matches!(whose, Whose::User(_));
+            self.by_rate.retain(|(_, whose), meter| meter.sharers() > 1 || !is_users(whose));
+        }
+        self.sweep_at = 2 * self.by_rate.len();
     }
 }
 
@@ -35,36 +72,55 @@ mod tests {
     use super::*;
     use heliostat_control::rates::PerSecond;
 
+    const SECOND: u64 = 1_000_000_000;
+
     fn rate(place: usize, per: Per) -> Holds {
         Holds { place, per, per_second: PerSecond { operations: 1, bytes: 0 } }
     }
 
-    fn is_one(meters: &mut Meters, first: (Holds, u32), second: (Holds, u32)) -> bool {
-        let (first, second) = (meters.of(first.0, first.1), meters.of(second.0, second.1));
-        first.take(0, 1 << 40).unwrap();
-        second.take(0, 1 << 40).is_err()
+    fn session(index: u32) -> ObjectId {
+        ObjectId { index, generation: 1 }
+    }
+
+    /// Takes what this session's meter has: whether there was something.
+    fn takes(meters: &mut Meters, rate: Holds, (its, uid): (u32, u32)) -> bool {
+        meters.of(rate, session(its), Holder::user(uid), SECOND).take(0, SECOND).is_ok()
     }
 
     #[test]
     fn sessions_have_a_meter_together_as_the_rate_says() {
         let mut meters = Meters::default();
-        let (session, user, rule) = (rate(1, Per::Session), rate(2, Per::User), rate(3, Per::Rule));
-        assert!(!is_one(&mut meters, (session, 7), (session, 7)));
-        assert!(is_one(&mut meters, (user, 7), (user, 7)));
-        assert!(!is_one(&mut meters, (user, 7), (user, 8)));
-        assert!(is_one(&mut meters, (rule, 7), (rule, 8)));
-        assert!(!is_one(&mut meters, (rule, 7), (rate(4, Per::Rule), 7)));
+        let (its, user, rule) = (rate(1, Per::Session), rate(2, Per::User), rate(3, Per::Rule));
+        let mut both = |rate, second| {
+            assert!(takes(&mut meters, rate, (1, 7)), "{rate:?} is new");
+            takes(&mut meters, rate, second)
+        };
+        assert!(both(its, (2, 7)), "another session");
+        assert!(!both(user, (2, 7)) && !both(rule, (2, 8)), "the same user, and everybody");
+        assert!(takes(&mut meters, user, (3, 8)), "another user");
+        assert!(takes(&mut meters, rate(4, Per::Rule), (1, 7)), "another rate");
     }
 
     #[test]
-    fn a_meter_that_nobody_uses_is_forgotten() {
+    fn a_session_that_asks_again_has_the_same_meter_until_its_end() {
         let mut meters = Meters::default();
-        let kept = meters.of(rate(1, Per::Rule), 7);
-        drop(meters.of(rate(2, Per::Rule), 7));
-        drop(meters.of(rate(3, Per::Rule), 7));
-        assert_eq!(meters.0.len(), 2, "the kept one and the last");
-        drop(kept);
-        drop(meters.of(rate(3, Per::Rule), 7));
-        assert_eq!(meters.0.len(), 1);
+        let its = rate(1, Per::Session);
+        assert!(takes(&mut meters, its, (1, 7)) && takes(&mut meters, its, (2, 7)));
+        assert!(!takes(&mut meters, its, (1, 7)), "what it took before is not forgotten");
+        meters.end(session(1));
+        assert!(takes(&mut meters, its, (1, 7)) && !takes(&mut meters, its, (2, 7)));
+    }
+
+    #[test]
+    fn a_meter_that_nobody_uses_is_forgotten_when_it_is_paid_for() {
+        let mut meters = Meters::default();
+        let kept = meters.of(rate(1, Per::Rule), session(1), Holder::user(7), SECOND);
+        (2..=FEW).for_each(|place| assert!(takes(&mut meters, rate(place, Per::Rule), (1, 7))));
+        assert!(takes(&mut meters, rate(FEW + 1, Per::Rule), (1, 7)));
+        assert_eq!(meters.by_rate.len(), FEW + 1, "none is paid for yet");
+        assert!(!takes(&mut meters, rate(2, Per::Rule), (1, 7)));
+        meters.forget_paid(9 * SECOND);
+        assert_eq!(meters.by_rate.len(), 1, "the one in use is left");
+        assert_eq!(kept.sharers(), 2);
     }
 }
