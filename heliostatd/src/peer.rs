@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
 use heliostat_base::process::peer_credentials;
 use heliostat_control::rights::Subject;
@@ -17,8 +18,9 @@ pub struct Peer {
     pub subject: Subject,
     /// The network namespace of its socket.
     pub namespace: Namespace,
-    /// The process itself, where the kernel can name it (Linux 6.5 and later).
-    pub pidfd: Option<OwnedFd>,
+    /// The process itself, where the kernel can name it (Linux 6.5 and later). Openers that act in
+    /// its name share it.
+    pub pidfd: Option<Arc<OwnedFd>>,
 }
 
 /// The user of the process that made a connection.
@@ -33,7 +35,7 @@ impl Peer {
         let groups = kernel::peer_groups(socket)?;
         let subject = Subject { uid: credentials.uid, gid: credentials.gid, groups };
         let namespace = Namespace(kernel::namespace_cookie(socket)?);
-        let pidfd = kernel::peer_process(socket).ok();
+        let pidfd = kernel::peer_process(socket).ok().map(Arc::new);
         Ok(Peer { pid: credentials.pid.max(0) as u32, subject, namespace, pidfd })
     }
 

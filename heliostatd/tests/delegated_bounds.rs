@@ -84,6 +84,30 @@ fn names_that_were_cancelled_count_until_they_are_opened() {
     serves(&daemon);
 }
 
+/// A connection that ends its delegation and begins another has names in line anew each time.
+#[test]
+fn names_of_delegations_that_have_ended_hold_no_descriptors() {
+    let daemon = Daemon::start();
+    let (_kept, name, mut session) = with_kept_name(&daemon);
+    let count = || std::fs::read_dir(format!("/proc/{}/fd", daemon.pid())).unwrap().count();
+    let (before, mut most) = (count(), 0);
+    for _ in 0..30 {
+        session.window.copy_in(0, name.as_bytes()).unwrap();
+        (1..=DEPTH_MAX as u64).for_each(|tag| session.submit(&open_of(&name, tag)));
+        // The control plane hears of them meanwhile.
+        let until = Instant::now() + Duration::from_millis(5);
+        while Instant::now() < until {
+            most = most.max(count());
+        }
+        let Delegate { mut client, welcome, .. } = session;
+        assert_eq!(client.ask(&Request::EndDelegate).0, Reply::Done);
+        session = Delegate::with(client, welcome);
+    }
+    // What one delegation has, and what openers' threads do at the moment.
+    assert!(most < before + 100, "{before} descriptors became {most}");
+    serves(&daemon);
+}
+
 #[test]
 fn a_name_that_waits_for_a_lease_delays_nobody_else() {
     let daemon = Daemon::start();

@@ -20,9 +20,11 @@ mod named;
 mod queue;
 
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use heliostat_abi::delegated::mode;
+use heliostat_abi::name::ObjectId;
 use heliostat_base::sys::Errno as BaseErrno;
 use heliostat_base::umask::OwnUmask;
 use heliostat_server_loop::pool::{Pool, Work};
@@ -72,6 +74,13 @@ impl Opener {
         let refused = self.0.put(|queue| queue.push(job, now).err());
         refused.map_or(Ok(()), |job| Err(job.item.0))
     }
+
+    /// A session's delegation has ended: nothing that waits in its name is done any more. Answers the
+    /// directories that would have been read, whose last close may wait for a file system.
+    pub fn forget(&self, session: ObjectId) -> Vec<Arc<OwnedFd>> {
+        let forgotten = self.0.with_queue(|queue| queue.forget(session)).into_iter();
+        forgotten.filter_map(|job| job.item.0.task.into_directory()).collect()
+    }
 }
 
 impl Drop for Opener {
@@ -94,24 +103,20 @@ impl Work for Opening {
         queue.due()
     }
 
-    /// Asks again later when a lease is in the way and there is time; tells what was found else.
+    /// Asks again later when a lease is in the way and there is time; otherwise tells what was found.
     fn run(&self, (ticket, job): Self::Job, pool: &Pool<Self>) {
         let (request, caller) = &job.item;
         let found = perform(caller, &request.task);
         let now = Instant::now();
         let is_in_the_way = matches!(found, Err(Refusal::Errno(Errno::AGAIN)));
-        let again = is_in_the_way && now < job.until;
-        let answered = pool.with_queue(|queue| {
-            queue.release(ticket);
-            match again {
-                true => {
-                    queue.put_back(Job { due: now + PAUSE, ..job });
-                    None
-                }
-                false => Some(job),
-            }
-        });
-        let Some(job) = answered else { return };
+        let over = if is_in_the_way && now < job.until {
+            let job = Job { due: now + PAUSE, ..job };
+            pool.with_queue(|queue| queue.put_back(ticket, job).err())
+        } else {
+            pool.with_queue(|queue| queue.release(ticket));
+            Some(job)
+        };
+        let Some(job) = over else { return };
         let (request, caller) = job.item;
         self.events.send(Event::Service(FileEvent::Found(request, caller.holder, found)));
     }

@@ -89,7 +89,8 @@ pub struct Denial {
     pub right: Right,
     /// On what, by the path that the control plane sees.
     pub path: String,
-    /// The place of the rule that denies it; without one what has the name is another user's.
+    /// The place of the rule that denies it. `None` when no rule does: what has the name belongs to
+    /// another user.
     pub rule: Option<usize>,
 }
 
@@ -100,6 +101,14 @@ impl Task {
             Self::Open { argument, .. } => argument & CREATE != 0,
             Self::Change(change) => matches!(change, Change::Mkdir(..)),
             Self::Readlink { .. } | Self::Readdir { .. } => false,
+        }
+    }
+
+    /// The directory that it holds.
+    pub fn into_directory(self) -> Option<Arc<OwnedFd>> {
+        match self {
+            Self::Readdir { directory, .. } => Some(directory),
+            _ => None,
         }
     }
 

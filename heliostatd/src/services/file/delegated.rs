@@ -14,7 +14,6 @@
 mod admit;
 mod view;
 
-use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
 use heliostat_abi::code::{Code, Side, Thing};
@@ -174,26 +173,20 @@ impl Daemon {
         let Some(connection) = self.connections.get(request.session) else { return };
         let Some(holder) = self.connections.holder(request.session) else { return };
         let peer = &connection.peer;
-        let process = peer.pidfd.as_ref().map(OwnedFd::try_clone).transpose();
         let Some(delegated) = &self.services.file.delegated else { return };
-        let refused = match process {
-            Ok(process) => {
-                let subject = &peer.subject;
-                let caller = Caller {
-                    uid: subject.uid,
-                    gid: subject.gid,
-                    groups: subject.groups.clone(),
-                    pid: peer.pid,
-                    process,
-                    holder,
-                    judge: delegated.known.judge(subject),
-                };
-                delegated.opener.open(request, caller).err().map(|request| (request, libc::EAGAIN))
-            }
-            Err(error) => Some((request, error.raw_os_error().unwrap_or(libc::EMFILE))),
+        let subject = &peer.subject;
+        let caller = Caller {
+            uid: subject.uid,
+            gid: subject.gid,
+            groups: subject.groups.clone(),
+            pid: peer.pid,
+            process: peer.pidfd.clone(),
+            holder,
+            judge: delegated.known.judge(subject),
         };
-        if let Some((OpenRequest { session, operation, .. }, errno)) = refused {
-            self.answer_open(session, operation, Err(errno));
+        if let Err(OpenRequest { session, operation, .. }) = delegated.opener.open(request, caller)
+        {
+            self.answer_open(session, operation, Err(libc::EAGAIN));
         }
     }
 
@@ -236,6 +229,8 @@ impl Daemon {
         if let Some(held) = delegated.sessions.remove(&id) {
             delegated.quota.give_back(held.holder, 1);
             delegated.loops.order(held.loop_number, Order::End(id));
+            let closer = self.closer.of(held.holder);
+            delegated.opener.forget(id).into_iter().for_each(|fd| closer.close_last(fd));
             self.leave_files(id, held);
         }
     }

@@ -6,6 +6,7 @@
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::sync::Arc;
 
 use heliostat_abi::delegated::{DIRECTORY, READ, WRITE};
 use heliostat_service_grant::Holder;
@@ -34,7 +35,7 @@ pub struct Caller {
     /// Whose share the file counts against.
     pub holder: Holder,
     /// The process that has this number, as long as it lives.
-    pub process: Option<OwnedFd>,
+    pub process: Option<Arc<OwnedFd>>,
     /// What it may do, by the rules in force when it asked.
     pub judge: Box<dyn Judge>,
 }

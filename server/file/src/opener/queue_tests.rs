@@ -61,9 +61,37 @@ fn users_whose_file_systems_hang_leave_threads_to_others_and_more_to_root() {
 fn what_is_due_later_does_not_hold_up_what_is_due() {
     let (mut queue, now) = (Queue::default(), Instant::now());
     let later = now + Duration::from_millis(1);
-    queue.put_back(Job { due: later, ..job(1, 0, now) });
+    queue.put_back(0, Job { due: later, ..job(1, 0, now) }).unwrap();
     assert_eq!((taken(&mut queue, now), queue.due()), (None, Some(later)));
     queue.push(job(2, 0, now), now).unwrap();
     assert_eq!(taken(&mut queue, now), Some(2));
     assert_eq!(taken(&mut queue, later), Some(1));
+}
+
+#[test]
+fn a_session_and_a_user_have_so_many_names_in_line_and_others_still_have_room() {
+    let (mut queue, now) = (Queue::default(), Instant::now());
+    let mut fill = |session, uid| {
+        (0..).take_while(|_| queue.push(job(session, uid, now), now).is_ok()).count()
+    };
+    assert_eq!(fill(1, 1), WAITING_SESSION_MAX);
+    let of_others: usize = (2..20).map(|session| fill(session, 1)).sum();
+    assert_eq!((WAITING_SESSION_MAX + of_others) as u64, WAITING.user);
+    assert_eq!(fill(20, 2), WAITING_SESSION_MAX, "another user");
+    assert_eq!(fill(21, 0), WAITING_SESSION_MAX, "and root");
+}
+
+#[test]
+fn names_of_a_delegation_that_has_ended_are_taken_out_and_do_not_come_back() {
+    let (mut queue, now) = (Queue::default(), Instant::now());
+    for session in [1, 1, 2, 1] {
+        queue.push(job(session, 0, now), now).unwrap();
+    }
+    let (ticket, away) = queue.take(now).unwrap();
+    assert_eq!(queue.forget(away.owner.session).len(), 2);
+    assert_eq!(queue.put_back(ticket, away).unwrap_err().item, 1);
+    let (ticket, other) = queue.take(now).unwrap();
+    queue.put_back(ticket, other).unwrap();
+    queue.push(job(1, 0, now), now).unwrap();
+    assert_eq!([(); 3].map(|()| taken(&mut queue, now)), [Some(2), Some(1), None]);
 }
