@@ -35,6 +35,8 @@ pub struct Entry {
     pub flying: u32,
     /// The errno that it ends with, whatever comes of it.
     pub verdict: Option<i32>,
+    /// Its tokens were taken: what is tried again is not paid for again.
+    pub(crate) is_paid: bool,
     /// It stands among the ready ones.
     is_ready: bool,
 }
@@ -87,9 +89,16 @@ impl Operations {
     pub fn admit(&mut self, operation: Operation, now_ns: u64) -> Result<ObjectId, TableFull> {
         let timeout_ns = u64::from(operation.timeout_us) * 1000;
         let deadline_ns = (timeout_ns > 0).then(|| now_ns.saturating_add(timeout_ns));
-        let way = Way::None;
-        let (verdict, is_ready) = (None, false);
-        let entry = Entry { operation, done: 0, way, deadline_ns, flying: 0, verdict, is_ready };
+        let entry = Entry {
+            operation,
+            done: 0,
+            way: Way::None,
+            deadline_ns,
+            flying: 0,
+            verdict: None,
+            is_paid: false,
+            is_ready: false,
+        };
         let id = self.table.insert(entry)?;
         self.count += 1;
         self.timed += usize::from(deadline_ns.is_some());

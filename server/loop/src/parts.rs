@@ -42,7 +42,7 @@ pub trait Object {
 
 /// What a service keeps for one session, as far as every loop has to know it.
 pub trait PerSession: Default {
-    /// An operation of the session has ended, whatever for.
+    /// An operation of the session has ended, for whatever reason.
     fn ended(&mut self, _kind: Kind, _operation: ObjectId) {}
 
     /// Returns when the service next has something to do for the session because time went by.

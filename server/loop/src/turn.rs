@@ -18,7 +18,8 @@ pub enum Step {
     Over,
     /// It has used up the turn and goes on in the next.
     GoesOn,
-    /// It cannot begin now; the session waits for one of its own to complete.
+    /// It cannot begin now, since there is no room for its request: it is tried again in the next
+    /// sweep, before the session's others.
     Blocked,
 }
 

@@ -112,7 +112,7 @@ impl<S: Service> Session<S> {
         if entry.done > 0 || entry.way != Way::None || entry.verdict.is_some() {
             return true;
         }
-        let bytes = entry.operation.pieces.bytes();
+        let (bytes, is_paid) = (entry.operation.pieces.bytes(), entry.is_paid);
         if self.flying_bytes > 0 && self.flying_bytes + bytes > share {
             return false;
         }
@@ -120,8 +120,16 @@ impl<S: Service> Session<S> {
         if entry.operation.kind == Kind::Read && self.keeps_back(object, kept_back) {
             return false;
         }
+        is_paid || self.pays(id, object, bytes, now_ns)
+    }
+
+    /// Takes an operation's tokens, once for all its turns; false when the session has to wait.
+    fn pays(&mut self, id: ObjectId, object: ObjectId, bytes: u64, now_ns: u64) -> bool {
         let answer = self.take_tokens(object, bytes, now_ns);
         self.held_until_ns = answer.err();
+        if let Some(entry) = self.operations.get_mut(id) {
+            entry.is_paid = answer.is_ok();
+        }
         answer.is_ok()
     }
 

@@ -26,7 +26,11 @@ use rustix::event::{eventfd, EventfdFlags};
 const SESSION: ObjectId = ObjectId { index: 3, generation: 1 };
 
 /// Writes the bytes of an operation's first piece into its second.
-struct Echo;
+#[derive(Default)]
+struct Echo {
+    /// How often there is no room for it.
+    full: u32,
+}
 
 /// What an asker has open: how often it was asked.
 #[derive(Default)]
@@ -48,6 +52,10 @@ impl Parts for Echo {
 
 impl Service for Echo {
     fn serve(turn: &mut Turn<'_, Echo>) -> Step {
+        if let Some(less) = turn.engine.service.full.checked_sub(1) {
+            turn.engine.service.full = less;
+            return Step::Blocked;
+        }
         *turn.left -= COST_MIN;
         let Some(entry) = turn.entry() else { return Step::Over };
         let operation = entry.operation;
@@ -106,11 +114,15 @@ impl One {
 
     /// A session that so many members submit on.
     fn of(members: u32) -> One {
+        One::with(members, Meter::default(), Echo::default())
+    }
+
+    fn with(members: u32, meter: Meter, echo: Echo) -> One {
         let (_, orders) = channel();
         let (sender, events) = channel();
         let engine = Engine::create(
             0,
-            Echo,
+            echo,
             Arc::default(),
             Arc::default(),
             Events::new(sender, bell()),
@@ -120,7 +132,7 @@ impl One {
         let mut server = Server::new(engine.unwrap(), inbox);
         let (_fd, window) = SharedMapping::create(c"window", 4096).unwrap();
         let window = Arc::new(window);
-        let (rings, link) = Link::create(window.clone(), Meter::default(), 1, members).unwrap();
+        let (rings, link) = Link::create(window.clone(), meter, 1, members).unwrap();
         server.carry_out(Order::Begin(SESSION, Box::new(link)));
         let attach = |at| RingMemory::attach(rings.as_raw_fd(), at).unwrap();
         let submissions = attach(0).spsc_producer(Refresh::Lazy).unwrap();
@@ -181,6 +193,14 @@ fn what_the_service_does_not_know_is_refused_and_the_next_is_served() {
     assert_eq!(one.ask(well, Kind::Read).result, refused(libc::EOPNOTSUPP));
     let gone = ObjectId { generation: well.generation + 1, ..well };
     assert_eq!(one.ask(gone, Kind::Write).result, refused(libc::EBADF));
+    assert_eq!(one.ask(well, Kind::Write).result, 5);
+}
+
+/// By its rate another one had to wait for ten seconds.
+#[test]
+fn an_operation_that_is_tried_again_is_paid_for_once() {
+    let mut one = One::with(0, Meter::new(0, 1), Echo { full: 20 });
+    let well = one.open();
     assert_eq!(one.ask(well, Kind::Write).result, 5);
 }
 

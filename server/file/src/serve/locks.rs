@@ -32,8 +32,6 @@ pub fn lock(turn: &mut Turn<'_>, asked: &Operation) -> Step {
         Err(Errno::WOULDBLOCK) if asked.argument & NOW == 0 => {
             let (operation, now_ns) = (turn.id.operation, turn.engine.now_ns);
             turn.session.service.lock_waits.wait(operation, now_ns);
-            // It has begun: what it costs is paid.
-            turn.entry_mut().into_iter().for_each(|entry| entry.done = 1);
             Step::Over
         }
         Err(errno) => turn.fail(errno.raw_os_error()),
