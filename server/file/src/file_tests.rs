@@ -85,6 +85,7 @@ fn leased(fd: OwnedFd, page: &'static SharedMapping) -> OpenFile {
     word.set(State::Active);
     let version = Version { device: 1, inode: 1, size: 4096, changed: (0, 0), only_under: None };
     OpenFile {
+        inode: Inode { device: 1, number: 1 },
         buffered: Arc::new(fd),
         direct: None,
         can_read: true,

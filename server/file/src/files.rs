@@ -16,6 +16,7 @@ use super::lock_waits::LockWaits;
 use super::message::{FileOrder, Resume};
 use super::open_file::Vouched;
 use super::shared::Shared;
+use super::unlocked::Unlocked;
 
 /// An operation on a file that is served now.
 pub type Turn<'a> = heliostat_server_loop::Turn<'a, Files>;
@@ -26,8 +27,8 @@ pub struct Files {
     pub cache: Arc<Blocks>,
     /// Their bytes.
     pub arena: Arc<SharedMapping>,
-    /// A lock was given back, of which those that wait have not been told.
-    pub(crate) is_unlocked: bool,
+    /// Files of which a lock was given back, of which those that wait have not been told.
+    pub(crate) unlocked: Unlocked,
     pub(crate) shared: Arc<Shared>,
     /// How blocks are read on this loop.
     pub(crate) fill_manner: Manner,
@@ -69,7 +70,7 @@ impl Files {
         let cache = shared.blocks.clone();
         let arena = cache.arena.clone();
         let fill_manner = Manner::Uncached;
-        Files { cache, arena, is_unlocked: false, shared, gates, fill_manner }
+        Files { cache, arena, unlocked: Unlocked::default(), shared, gates, fill_manner }
     }
 
     /// The cache's number for a version of the file that a lease vouches for.
@@ -77,10 +78,13 @@ impl Files {
         self.shared.number(lease.version)
     }
 
-    /// Tells the other loops that a lock was given back: somebody may wait for it there.
-    pub(crate) fn tell_others_unlocked(&self, own: usize) {
-        let gates = self.gates.iter().enumerate().filter(|(number, _)| *number != own);
-        gates.for_each(|(_, gate)| gate.send(Order::Service(FileOrder::Unlocked)));
+    /// Tells the other loops of which files a lock was given back: somebody may wait for it there.
+    pub(crate) fn tell_others_unlocked(&self, own: usize, files: &Unlocked) {
+        for (number, gate) in self.gates.iter().enumerate() {
+            if number != own && self.shared.unlocked.put(number, files) {
+                gate.send(Order::Service(FileOrder::Unlocked));
+            }
+        }
     }
 
     /// Tells the other loops that a block is there, or cannot be; answers who of this one waits.

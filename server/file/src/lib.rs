@@ -29,6 +29,8 @@ mod service;
 mod shared;
 mod stats;
 mod task;
+mod unlocked;
+mod versions;
 mod way;
 
 pub use again::Again;
@@ -44,6 +46,7 @@ pub use opener::{with_slash, Caller, Judge, Opener};
 pub use shared::Shared;
 pub use stats::FileStats;
 pub use task::{Change, Denial, Made, Refusal, Task};
+pub use unlocked::Inode;
 pub use way::{choose, Choice, Question, DIRECT_FROM};
 
 #[cfg(test)]

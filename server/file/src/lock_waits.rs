@@ -6,11 +6,13 @@
 //!                               +---- twice as long a pause ----+ not given
 //! ```
 //!
-//! Who gives a lock back by way of a server loop wakes those that wait. A program that locks the
+//! Who gives a lock back by way of a server loop wakes those that wait for the file. A program that locks the
 //! file by itself tells nobody, so that each also asks by the clock, ever more seldom. A wait holds
 //! no thread, and nothing of it is left once its operation has ended.
 
 use heliostat_abi::name::ObjectId;
+
+use super::unlocked::{Inode, Unlocked};
 
 /// Pause before the second question.
 const PAUSE_SHORTEST_NS: u64 = 1_000_000;
@@ -24,6 +26,7 @@ pub struct LockWaits(Vec<Waiting>);
 #[derive(Debug)]
 struct Waiting {
     operation: ObjectId,
+    file: Inode,
     pause_ns: u64,
     next_ns: u64,
     /// It was let go and has not asked yet.
@@ -31,13 +34,8 @@ struct Waiting {
 }
 
 impl LockWaits {
-    /// Whether nobody waits.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// The kernel has not given an operation its lock.
-    pub fn wait(&mut self, operation: ObjectId, now_ns: u64) {
+    /// The kernel has not given an operation its lock of a file.
+    pub fn wait(&mut self, operation: ObjectId, file: Inode, now_ns: u64) {
         let next = |pause_ns| now_ns.saturating_add(pause_ns);
         match self.0.iter_mut().find(|waiting| waiting.operation == operation) {
             Some(waiting) => {
@@ -47,6 +45,7 @@ impl LockWaits {
             }
             None => self.0.push(Waiting {
                 operation,
+                file,
                 pause_ns: PAUSE_SHORTEST_NS,
                 next_ns: next(PAUSE_SHORTEST_NS),
                 is_asking: false,
@@ -66,9 +65,9 @@ impl LockWaits {
         self.let_go(|waiting| waiting.next_ns <= now_ns)
     }
 
-    /// A lock was given back: all ask now.
-    pub fn wake(&mut self) -> Vec<ObjectId> {
-        self.let_go(|_| true)
+    /// Locks were given back: those that wait for one of such a file ask now.
+    pub fn wake(&mut self, unlocked: &Unlocked) -> Vec<ObjectId> {
+        self.let_go(|waiting| unlocked.has(waiting.file))
     }
 
     /// When the next one's time comes.
@@ -94,30 +93,37 @@ mod tests {
         ObjectId { index, generation: 1 }
     }
 
+    fn inode(number: u64) -> Inode {
+        Inode { device: 1, number }
+    }
+
     #[test]
     fn one_that_is_never_given_its_lock_asks_ever_more_seldom() {
         let (mut waits, mut now, mut asked) = (LockWaits::default(), 0, 0);
-        waits.wait(operation(1), now);
+        waits.wait(operation(1), inode(1), now);
         while now < 10_000_000_000 {
             now = waits.next_ns().unwrap();
             assert_eq!(waits.due(now - 1), []);
             assert_eq!(waits.due(now), [operation(1)]);
             assert_eq!((waits.due(now), waits.next_ns()), (vec![], None), "it is asking");
-            waits.wait(operation(1), now);
+            waits.wait(operation(1), inode(1), now);
             asked += 1;
         }
         assert!((100..120).contains(&asked), "{asked}");
     }
 
     #[test]
-    fn all_that_wait_are_woken_once_and_one_that_ended_is_not() {
-        let mut waits = LockWaits::default();
-        (0..3).for_each(|index| waits.wait(operation(index), 5));
+    fn those_that_wait_for_a_file_are_woken_once_and_one_that_ended_is_not() {
+        let (mut waits, mut unlocked) = (LockWaits::default(), Unlocked::default());
+        (0..3).for_each(|index| waits.wait(operation(index), inode(1), 5));
+        waits.wait(operation(3), inode(2), 5);
         assert!(waits.forget(operation(1)) && !waits.forget(operation(1)));
-        assert_eq!(waits.wake(), [operation(0), operation(2)]);
-        assert_eq!((waits.wake(), waits.due(u64::MAX)), (vec![], vec![]));
-        waits.wait(operation(2), 6);
-        assert_eq!(waits.wake(), [operation(2)]);
-        assert!(waits.forget(operation(0)) && waits.forget(operation(2)) && waits.is_empty());
+        unlocked.insert(inode(1));
+        assert_eq!(waits.wake(&unlocked), [operation(0), operation(2)]);
+        assert_eq!((waits.wake(&unlocked), waits.due(u64::MAX)), (vec![], vec![operation(3)]));
+        waits.wait(operation(2), inode(1), 6);
+        assert_eq!(waits.wake(&unlocked), [operation(2)]);
+        (0..4).for_each(|index| assert_eq!(waits.forget(operation(index)), index != 1));
+        assert_eq!((waits.next_ns(), waits.wake(&unlocked)), (None, vec![]));
     }
 }

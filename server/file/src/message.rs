@@ -13,7 +13,7 @@ pub enum FileOrder {
     Opened(ObjectId, OpenedBy, Result<Box<OpenFile>, i32>),
     /// What an operation without a file of its own has brought for its pieces.
     Done(ObjectId, ObjectId, Vec<u8>),
-    /// From another loop: somebody has given a lock back.
+    /// From another loop: locks were given back, of which it has put down the files.
     Unlocked,
     /// Whether the file has a lease again, of which the loop has said that it has none.
     Vouched(ObjectId, ObjectId, Option<Vouched>),

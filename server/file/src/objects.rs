@@ -48,7 +48,7 @@ fn insert(
     }
     let number = file.lease.map_or(0, |lease| engine.service.number(&lease));
     let (ahead, again) = (Ahead::default(), Again::default());
-    let opened = Opened { file, number, ahead, again, is_locked: false };
+    let opened = Opened { file, number, ahead, again, lock: None };
     session.objects.insert(opened).map_err(|_| libc::EMFILE)
 }
 

@@ -12,9 +12,12 @@ use super::again::Again;
 use super::ahead::Ahead;
 use super::lease_word::LeaseWord;
 use super::stats::FileStats;
+use super::unlocked::Inode;
 
 /// One opened file, as the control plane hands it to the server loop.
 pub struct OpenFile {
+    /// Which file it is.
+    pub inode: Inode,
     /// Through the kernel's page cache.
     pub buffered: Arc<OwnedFd>,
     /// Past it, where the file can be opened so.
@@ -74,6 +77,15 @@ pub struct Version {
     pub only_under: Option<ObjectId>,
 }
 
+/// A lock of flock(2).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LockKind {
+    /// Beside others of this kind.
+    Shared,
+    /// Beside none.
+    Alone,
+}
+
 /// A file in a session's table.
 pub struct Opened {
     /// The file.
@@ -84,8 +96,8 @@ pub struct Opened {
     pub ahead: Ahead,
     /// When its lease is asked for again.
     pub again: Again,
-    /// The session has a lock by it.
-    pub is_locked: bool,
+    /// The lock that the session has by it.
+    pub lock: Option<LockKind>,
 }
 
 impl Opened {

@@ -108,8 +108,8 @@ fn stat(turn: &mut Turn<'_>, asked: &Operation) -> Step {
 fn close(turn: &mut Turn<'_>, asked: &Operation) -> Step {
     *turn.left -= COST_MIN;
     match turn.session.objects.remove(asked.object) {
-        Some(opened) => {
-            locks::unlock(&mut turn.engine.service, &opened);
+        Some(mut opened) => {
+            locks::unlock(&mut turn.engine.service, &mut opened);
             turn.engine.tell(FileEvent::Closed(turn.session.id, opened.file));
             turn.end(0)
         }

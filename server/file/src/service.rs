@@ -68,8 +68,8 @@ impl Service for Files {
         cached::copy_hit(engine, session, read, left)
     }
 
-    fn close(engine: &mut Engine<Files>, session: ObjectId, opened: Opened) {
-        locks::unlock(&mut engine.service, &opened);
+    fn close(engine: &mut Engine<Files>, session: ObjectId, mut opened: Opened) {
+        locks::unlock(&mut engine.service, &mut opened);
         engine.tell(FileEvent::Closed(session, opened.file));
     }
 
@@ -97,7 +97,7 @@ impl Service for Files {
                     session.ring();
                 }
             }
-            FileOrder::Unlocked => locks::ask_all(sessions),
+            FileOrder::Unlocked => locks::ask_told(sessions),
             FileOrder::Vouched(id, object, lease) => {
                 if let Some((session, engine)) = sessions.session(id) {
                     objects::take_lease(engine, session, object, lease);

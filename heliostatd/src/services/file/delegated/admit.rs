@@ -12,7 +12,7 @@ use heliostat_abi::name::ObjectId;
 use heliostat_base::clock::monotonic_ns;
 use heliostat_control::name::Name;
 use heliostat_control::rights::Right;
-use heliostat_server_file::{FileOrder, FileStats, OpenFile, Version, Vouched};
+use heliostat_server_file::{FileOrder, FileStats, Inode, OpenFile, Version, Vouched};
 use heliostat_server_loop::Order;
 use heliostat_service_grant::{Holder, Meter};
 use rustix::fs::{fadvise, fstat, Advice, OFlags};
@@ -79,6 +79,7 @@ impl Daemon {
         self.keep(id, serial, seen)?;
         let lease = lease.ok();
         Ok(Box::new(OpenFile {
+            inode: Inode { device: file.key.device, number: file.key.inode },
             buffered,
             direct,
             can_read,

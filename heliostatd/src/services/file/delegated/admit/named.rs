@@ -8,7 +8,7 @@ use heliostat_abi::name::ObjectId;
 use heliostat_abi::right::Right;
 use heliostat_control::name::Name;
 use heliostat_control::rules::{Action, Decision};
-use heliostat_server_file::{with_slash, Denial, FileStats, OpenFile, Task};
+use heliostat_server_file::{with_slash, Denial, FileStats, Inode, OpenFile, Task};
 
 use crate::daemon::Daemon;
 use crate::shown_file;
@@ -49,6 +49,7 @@ impl Daemon {
         let seen = Seen { path, buffered, lease, why, is_buffered, stats: stats.clone() };
         self.keep(id, serial, seen)?;
         Ok(Box::new(OpenFile {
+            inode: Inode { device: status.st_dev, number: status.st_ino },
             buffered: fd.clone(),
             direct: None,
             can_read: false,
