@@ -75,6 +75,15 @@ impl<T> Requests<T> {
         }
     }
 
+    /// The next requests are for this owner. Threads make one of each owner's in turn; a kernel with
+    /// an io_uring has an order of its own.
+    #[inline]
+    pub fn act_for(&mut self, owner: u32) {
+        if let Requests::Threads(ring) = self {
+            ring.act_for(owner);
+        }
+    }
+
     /// Whether another request can be prepared.
     #[inline]
     pub fn has_room(&self) -> bool {

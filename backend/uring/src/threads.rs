@@ -25,6 +25,7 @@ use heliostat_base::mapping::SharedMapping;
 
 use crate::{pieces_of, Flight, Manner, NotPrepared, Range};
 
+mod lines;
 mod watcher;
 mod workers;
 
@@ -57,6 +58,8 @@ impl Watched {
 /// Requests that come back with an `aim`, which says what they were for; made by threads.
 pub struct ThreadRing<T> {
     aims: Vec<Option<T>>,
+    /// For whom the next requests are.
+    owner: u32,
     free: Vec<u32>,
     prepared: Vec<Job>,
     words: Vec<Watched>,
@@ -77,6 +80,7 @@ impl<T> ThreadRing<T> {
         }
         Ok(ThreadRing {
             aims: (0..most).map(|_| None).collect(),
+            owner: 0,
             free: (0..most).rev().collect(),
             prepared: Vec::new(),
             words: Vec::new(),
@@ -84,6 +88,11 @@ impl<T> ThreadRing<T> {
             workers: Arc::new(Workers::default()),
             watcher: None,
         })
+    }
+
+    /// The next requests are for this owner: each has its turn, and not all threads.
+    pub fn act_for(&mut self, owner: u32) {
+        self.owner = owner;
     }
 
     /// Requests under way or prepared.
@@ -267,7 +276,7 @@ impl<T> ThreadRing<T> {
 
     fn prepare(&mut self, aim: T, file: &Arc<OwnedFd>, work: Work) -> Result<Flight, NotPrepared> {
         let index = self.place(aim)?;
-        self.prepared.push(Job { index, file: file.clone(), work });
+        self.prepared.push(Job { index, owner: self.owner, file: file.clone(), work });
         Ok(Flight::of(index))
     }
 

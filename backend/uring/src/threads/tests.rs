@@ -45,6 +45,26 @@ fn many_more_requests_than_threads_all_come_back_once() {
     assert_eq!(ring.under_way(), 0);
 }
 
+/// Reads of an empty pipe last until something is written to it.
+#[test]
+fn an_owner_whose_requests_hang_leaves_threads_to_others() {
+    let (plain, shared) = file();
+    plain.write_all_at(&[7; 16], 0).expect("room on the disk");
+    let (empty, _writer) = std::io::pipe().expect("a pipe");
+    let (empty, memory) = (Arc::new(OwnedFd::from(empty)), window(4096));
+    let into = [Range { offset: 0, len: 16 }];
+    let mut ring = ThreadRing::create(300).expect("futex_waitv");
+    ring.act_for(1);
+    // At no offset, which a pipe has none of (preadv2(2)).
+    let nowhere = u64::MAX;
+    for number in 0..256 {
+        ring.read(number, &empty, nowhere, (&memory, &into), Manner::Plain).expect("room");
+    }
+    ring.act_for(2);
+    ring.read(1000, &shared, 0, (&memory, &into), Manner::Plain).expect("room");
+    assert_eq!(next(&mut ring), (1000, 16));
+}
+
 #[test]
 fn a_word_that_changes_and_a_bell_wake_the_sleeper() {
     let (fd, memory) = SharedMapping::create(c"words", 4096).expect("created");

@@ -8,11 +8,14 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use heliostat_base::futex;
 use heliostat_base::mapping::SharedMapping;
 
+use super::lines::Lines;
 use crate::{flags_of, Manner};
 
 /// Threads of one ring. Each waits for the device on its own, so they bound what the device is
 /// given at once.
-const WORKERS_MAX: usize = 16;
+const WORKERS_MAX: usize = 20;
+/// Of one owner's requests: the others are left to whoever else has some.
+const OWNER_MAX: usize = 16;
 const AWAKE: u32 = 0;
 const ASLEEP: u32 = 1;
 
@@ -47,6 +50,8 @@ pub struct Transfer {
 pub struct Job {
     /// Its place in the ring.
     pub index: u32,
+    /// For whom it is.
+    pub owner: u32,
     /// With which file.
     pub file: Arc<OwnedFd>,
     /// What is to be done.
@@ -120,20 +125,25 @@ pub struct Workers {
     pub done: Arc<DoneList>,
 }
 
-#[derive(Default)]
 struct Queue {
-    jobs: VecDeque<Job>,
+    jobs: Lines<Job>,
     threads: usize,
     idle: usize,
     is_over: bool,
+}
+
+impl Default for Queue {
+    fn default() -> Self {
+        Queue { jobs: Lines::new(OWNER_MAX), threads: 0, idle: 0, is_over: false }
+    }
 }
 
 impl Workers {
     /// Takes requests over, and starts threads for them as far as there may be more.
     pub fn put(self: &Arc<Self>, jobs: &mut Vec<Job>) {
         let mut queue = whole(&self.queue);
-        queue.jobs.extend(jobs.drain(..));
-        let wanted = queue.jobs.len();
+        jobs.drain(..).for_each(|job| queue.jobs.put(job.owner, job));
+        let wanted = queue.jobs.waiting();
         while queue.idle < wanted && queue.threads < WORKERS_MAX {
             let workers = self.clone();
             let name = std::thread::Builder::new().name("transfers".into());
@@ -151,24 +161,21 @@ impl Workers {
     }
 
     fn fail_all(&self, mut queue: MutexGuard<'_, Queue>, errno: Option<i32>) {
-        let jobs = std::mem::take(&mut queue.jobs);
+        let jobs = queue.jobs.take_all();
         drop(queue);
         jobs.iter().for_each(|job| self.done.put((job.index, -errno.unwrap_or(libc::EAGAIN))));
     }
 
     /// Takes back a request that no thread has begun; false when one has, or there is none.
     pub fn take_back(&self, index: u32) -> bool {
-        let mut queue = whole(&self.queue);
-        let before = queue.jobs.len();
-        queue.jobs.retain(|job| job.index != index);
-        queue.jobs.len() < before
+        whole(&self.queue).jobs.take_back(|job| job.index == index)
     }
 
     /// Has the threads end, each after what it is in.
     pub fn end(&self) {
         let mut queue = whole(&self.queue);
         queue.is_over = true;
-        queue.jobs.clear();
+        drop(queue.jobs.take_all());
         drop(queue);
         self.work.notify_all();
     }
@@ -177,10 +184,12 @@ impl Workers {
         while let Some(job) = self.next() {
             let result = make(&job);
             // Its file and memory go before anybody hears of its end.
-            let index = job.index;
+            let (index, owner) = (job.index, job.owner);
             drop(job);
             self.done.put((index, result));
-            whole(&self.queue).idle += 1;
+            let mut queue = whole(&self.queue);
+            queue.jobs.done(owner);
+            queue.idle += 1;
         }
     }
 
@@ -190,7 +199,7 @@ impl Workers {
             if queue.is_over {
                 return None;
             }
-            if let Some(job) = queue.jobs.pop_front() {
+            if let Some((_, job)) = queue.jobs.take() {
                 queue.idle -= 1;
                 return Some(job);
             }
