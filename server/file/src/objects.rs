@@ -2,7 +2,7 @@
 
 use heliostat_abi::delegated::{Completion, Way, OBJECTS_MAX};
 use heliostat_abi::name::ObjectId;
-use heliostat_server_loop::{Engine, Session};
+use heliostat_server_loop::{Engine, Entry, Operations, Session};
 
 use super::again::Again;
 use super::ahead::Ahead;
@@ -66,7 +66,15 @@ pub fn take_lease(
         opened.ahead = Ahead::default();
     }
     opened.file.lease = lease;
-    session.operations.send_back(object);
+    send_back(&mut session.operations, object);
+}
+
+/// Has the reads of a file that have begun in the cache made by the kernel, from their start: what
+/// they have copied belongs to a lease that is over.
+fn send_back(operations: &mut Operations, object: ObjectId) {
+    let is_cached = |entry: &&mut Entry| matches!(entry.way, Way::Cached | Way::Filled);
+    let begun = operations.of_object(object).filter(is_cached);
+    begun.for_each(|entry| (entry.way, entry.done) = (Way::Kernel, 0));
 }
 
 /// Asks for a lease of a file that has none and could, at its time.
@@ -75,5 +83,32 @@ pub fn ask_lease(engine: &Engine<Files>, session: &mut Session<Files>, object: O
     let lacks = opened.file.may_cache && opened.vouched().is_none();
     if lacks && opened.again.asks(engine.now_ns) {
         engine.tell(FileEvent::Unvouched(session.id, object, opened.file.serial));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use heliostat_abi::delegated::{Kind, Operation, Pieces};
+
+    fn read(file: u32, tag: u64) -> Operation {
+        let object = ObjectId { index: file, generation: 1 };
+        let (kind, pieces) = (Kind::Read, Pieces::default());
+        Operation { kind, object, offset: 0, tag, timeout_us: 0, argument: 0, pieces }
+    }
+
+    #[test]
+    fn reads_that_have_begun_in_the_cache_are_sent_back_and_no_others() {
+        let mut operations = Operations::new(3);
+        let mut admit = |file, tag| operations.admit(read(file, tag), 0).unwrap();
+        let (begun, fresh, other) = (admit(1, 1), admit(1, 2), admit(2, 3));
+        for id in [begun, other] {
+            let entry = operations.get_mut(id).unwrap();
+            (entry.way, entry.done) = (Way::Filled, 10);
+        }
+        send_back(&mut operations, ObjectId { index: 1, generation: 1 });
+        let found = [begun, fresh, other].map(|id| operations.get(id).unwrap());
+        let found = found.map(|entry| (entry.way, entry.done));
+        assert_eq!(found, [(Way::Kernel, 0), (Way::None, 0), (Way::Filled, 10)]);
     }
 }

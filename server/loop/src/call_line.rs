@@ -4,7 +4,7 @@
 //! four ways between two cores. Here it is one line, and the loop takes it for itself while it
 //! copies, so that its answer is stored without a way of its own. Only what the cache has is
 //! answered; the rest is declined, and the session asks for it by the ring. The line is
-//! `heliostat_ring::call_line`, the session's stub `stub/src/file/delegated/call.rs`.
+//! `heliostat_ring::call_line`, the session's stub `stub/file/src/call.rs`.
 
 use heliostat_base::mapping::SharedMapping;
 use heliostat_ring::call_line::{Answerer, Asked};

@@ -59,7 +59,11 @@ impl<S: Service> Session<S> {
     /// many: to see that there is no second one takes a line's way between two cores, in which the
     /// first is as good as done.
     fn take_operations(&mut self, engine: &mut Engine<S>, now_ns: u64) -> usize {
+        if self.is_broken {
+            return 0;
+        }
         let mut left = QUANTUM;
+        engine.requests.act_for(self.id.index);
         let called = usize::from(self.answer_call(engine, &mut left, now_ns));
         let taken = self.take_some(engine, left, now_ns);
         self.has_more = taken == self.eagerness;

@@ -31,7 +31,7 @@ pub struct Entry {
     pub way: Way,
     /// When it ends with ETIMEDOUT.
     pub deadline_ns: Option<u64>,
-    /// Device requests of its own that may still touch the window or the file.
+    /// Requests to the kernel of its own that may still touch the window or the object.
     pub flying: u32,
     /// The errno that it ends with, whatever comes of it.
     pub verdict: Option<i32>,
@@ -58,7 +58,7 @@ pub struct Operations {
     table: Table<Entry>,
     count: usize,
     ready: VecDeque<ObjectId>,
-    /// By file, its ordered operations; the first of them is ready or under way.
+    /// By object, its ordered operations; the first of them is ready or under way.
     orders: HashMap<ObjectId, VecDeque<ObjectId>>,
     /// How many have a deadline; while there are none no time is looked at.
     timed: usize,
@@ -158,18 +158,13 @@ impl Operations {
         self.table.get_mut(id)
     }
 
-    /// Has the reads of a file that have begun in the cache made by the kernel, from their start:
-    /// what they have copied belongs to a lease that is over.
-    pub fn send_back(&mut self, object: ObjectId) {
-        for (_, entry) in self.table.iter_mut() {
-            let is_cached = matches!(entry.way, Way::Cached | Way::Filled);
-            if is_cached && entry.operation.object == object {
-                (entry.way, entry.done) = (Way::Kernel, 0);
-            }
-        }
+    /// The operations on an object, to change.
+    pub fn of_object(&mut self, object: ObjectId) -> impl Iterator<Item = &mut Entry> {
+        let entries = self.table.iter_mut().map(|(_, entry)| entry);
+        entries.filter(move |entry| entry.operation.object == object)
     }
 
-    /// Takes an operation out; the next in its file's order becomes ready.
+    /// Takes an operation out; the next in its object's order becomes ready.
     pub fn end(&mut self, id: ObjectId) -> Option<Entry> {
         let entry = self.table.remove(id)?;
         self.count -= 1;
@@ -224,8 +219,8 @@ impl Operations {
         }
     }
 
-    fn leave_order(&mut self, file: ObjectId, id: ObjectId) {
-        let Some(order) = self.orders.get_mut(&file) else { return };
+    fn leave_order(&mut self, object: ObjectId, id: ObjectId) {
+        let Some(order) = self.orders.get_mut(&object) else { return };
         let was_first = order.front() == Some(&id);
         order.retain(|other| *other != id);
         match order.front() {
@@ -234,7 +229,7 @@ impl Operations {
                 self.requeue(next);
             }
             Some(_) => {}
-            None => drop(self.orders.remove(&file)),
+            None => drop(self.orders.remove(&object)),
         }
     }
 }
@@ -309,21 +304,6 @@ mod tests {
         assert_eq!(operations.expire(3000, 110), [Cancelled::Now(late)]);
         assert!(operations.expire(3000, 110).is_empty());
         assert_eq!(operations.next_deadline_ns(), Some(6000));
-    }
-
-    #[test]
-    fn reads_that_have_begun_in_the_cache_are_sent_back_and_no_others() {
-        let mut operations = Operations::new(3);
-        let mut admit = |file, tag| operations.admit(operation(Kind::Read, file, tag), 0).unwrap();
-        let (begun, fresh, other) = (admit(1, 1), admit(1, 2), admit(2, 3));
-        for id in [begun, other] {
-            let entry = operations.get_mut(id).unwrap();
-            (entry.way, entry.done) = (Way::Filled, 10);
-        }
-        operations.send_back(ObjectId { index: 1, generation: 1 });
-        let found = [begun, fresh, other].map(|id| operations.get(id).unwrap());
-        let found = found.map(|entry| (entry.way, entry.done));
-        assert_eq!(found, [(Way::Kernel, 0), (Way::None, 0), (Way::Filled, 10)]);
     }
 
     #[test]

@@ -31,7 +31,7 @@ use super::sessions::Sessions;
 const ORDERS_AT_ONCE: usize = 64;
 /// Completions of the device before the sessions have their turn.
 const REAPED_AT_ONCE: usize = 128;
-/// Sweeps after which orders are looked for.
+/// Sweeps after which orders are looked for, as before each sleep.
 const SWEEPS_PER_ORDER: u32 = 8;
 /// Sweeps after which the clock is read, when there is always something to do.
 const SWEEPS_PER_LOOK: u32 = 16;
@@ -41,6 +41,8 @@ const EAGER_SWEEPS: u32 = 64;
 /// Pauses between two yields while nobody else wants the core: a yield is a system call, and what
 /// comes during it waits.
 const PAUSES_ALONE: u32 = 64;
+/// Longest sleep while the orders' bell cannot be watched, for want of room or of a thread.
+const UNHEARD_NS_MAX: u64 = 10_000_000;
 /// A yield that took longer gave the core to somebody.
 const YIELD_NS_MAX: u64 = 3_000;
 
@@ -98,7 +100,10 @@ impl<S: Service> Server<S> {
             }
             self.look_at_clock();
             if self.park_idle() {
-                self.sleep();
+                // Their bell may have been heard before this sweep looked for them last.
+                if !self.obey() {
+                    self.sleep();
+                }
                 idle = 0;
             } else {
                 self.give_way();
@@ -199,7 +204,7 @@ impl<S: Service> Server<S> {
     fn hear_inbox(&mut self) {
         self.is_bell_watched = false;
         let mut count = [0; 8];
-        // Nothing to read is as good: the orders themselves are looked at in every sweep.
+        // Nothing to read is as good: the orders themselves are looked at before each sleep.
         let _ = rustix::io::read(&self.inbox.bell, &mut count);
     }
 
@@ -223,9 +228,12 @@ impl<S: Service> Server<S> {
             let bell = &self.inbox.bell;
             self.is_bell_watched = engine.requests.readable(Token::Inbox, bell).is_ok();
         }
-        let left_ns = limit.map(|next| next.saturating_sub(engine.now_ns).max(1));
+        let left = limit.map(|next| next.saturating_sub(engine.now_ns).max(1));
+        // An order that nothing announces is found by looking.
+        let unheard = (!self.is_bell_watched).then_some(UNHEARD_NS_MAX);
+        let left = left.into_iter().chain(unheard).min().map(Duration::from_nanos);
         Counts::add(&engine.counts.sleeps, 1);
-        if let Err(error) = engine.requests.sleep(left_ns.map(Duration::from_nanos)) {
+        if let Err(error) = engine.requests.sleep(left) {
             warn!(%error, "the server loop cannot sleep");
             yield_now();
         }

@@ -70,6 +70,8 @@ pub struct Session<S: Parts> {
     /// Where records are copied to before they are looked at.
     pub(super) record: Box<[u8; OPERATION_BYTES_MAX]>,
     pub(super) fault: Option<&'static str>,
+    /// It broke the protocol and the control plane was told: nothing is taken from it any more.
+    pub(super) is_broken: bool,
 }
 
 impl<S: Parts> Session<S> {
@@ -99,12 +101,15 @@ impl<S: Parts> Session<S> {
             is_slow: false,
             record: Box::new([0; OPERATION_BYTES_MAX]),
             fault: None,
+            is_broken: false,
         }
     }
 
-    /// What was wrong with it, once.
+    /// What was wrong with it first, once: from then on it is not listened to.
     pub fn take_fault(&mut self) -> Option<&'static str> {
-        self.fault.take()
+        let fault = self.fault.take().filter(|_| !self.is_broken)?;
+        self.is_broken = true;
+        Some(fault)
     }
 
     /// Whether there is no room for another operation. Completions that it has not read take up
@@ -204,7 +209,11 @@ impl<S: Parts> Session<S> {
 
     /// Lets the kernel watch its bell; false when there is something to take already. What is in the
     /// ring does not count while there is no room for it: the loop would never rest.
+    /// One that broke the protocol is not watched: the control plane's order ends it.
     pub fn park(&mut self, engine: &mut Engine<S>, seat: ObjectId) -> bool {
+        if self.is_broken {
+            return true;
+        }
         self.is_stalled = self.is_full();
         let (call, submissions) = (&self.call, &mut self.submissions);
         let armed = match self.is_stalled {

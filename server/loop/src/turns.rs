@@ -144,6 +144,7 @@ impl<S: Service> Session<S> {
     fn serve(&mut self, engine: &mut Engine<S>, id: OperationId, left: &mut i64) -> Step {
         let Some(entry) = self.operations.get(id.operation) else { return Step::Over };
         let verdict = entry.verdict;
+        engine.requests.act_for(self.id.index);
         let mut turn = Turn { engine, session: self, id, left };
         match verdict {
             Some(errno) => turn.fail(errno),
@@ -152,7 +153,8 @@ impl<S: Service> Session<S> {
     }
 }
 
-/// What counts of an operation when a request of its has completed; the whole is ten times as long.
+/// What is needed of an operation whose request has completed: a copy of the whole entry would be ten
+/// times as large.
 struct Landed {
     object: ObjectId,
     way: Way,

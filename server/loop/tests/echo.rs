@@ -205,6 +205,18 @@ fn an_operation_that_is_tried_again_is_paid_for_once() {
 }
 
 #[test]
+fn a_session_that_breaks_the_protocol_is_told_of_once_and_not_listened_to() {
+    let mut one = One::new();
+    let well = one.open();
+    (0..40).for_each(|_| one.submissions.push(b"odd").unwrap());
+    (0..1000).for_each(|_| _ = one.server.sweep());
+    let Ok(Event::Broken(SESSION, _)) = one.events.try_recv() else { panic!("not told") };
+    assert!(one.events.try_recv().is_err(), "told twice");
+    one.server.carry_out(Order::End(SESSION));
+    let Ok(Event::Service((SESSION, 0))) = one.events.try_recv() else { panic!("kept {well:?}") };
+}
+
+#[test]
 fn objects_of_a_session_that_ends_go_back_to_the_control_plane() {
     let mut one = One::new();
     let well = one.open();
