@@ -9,6 +9,7 @@ use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -192,6 +193,28 @@ fn a_program_that_hides_from_its_users_control_plane_opens_nothing_of_the_hosts(
     let refused = format!("Err({})", libc::EACCES);
     let expected = format!("{refused} [{}]", [(); 4].map(|()| &refused[..]).join(", "));
     assert_eq!(said(&daemon, "hide in a folder", &folder, &[]), Some(expected));
+}
+
+/// Root's program in a container has often none of the rights to pass by what a file allows.
+#[test]
+fn a_program_of_roots_opens_no_file_that_it_has_no_right_to() {
+    let daemon = Daemon::start();
+    let folder = folder_with_file(&daemon, "host");
+    if !is_root() {
+        return;
+    }
+    let host = folder.join("file");
+    std::os::unix::fs::chown(&host, Some(NOBODY), None).unwrap();
+    std::fs::set_permissions(&host, std::fs::Permissions::from_mode(0o600)).unwrap();
+    let without = ["setpriv", "--inh-caps=-all", "--bounding-set=-dac_override,-dac_read_search"];
+    let elsewhere = ["unshare", "--user", "--map-root-user"];
+    assert!(said(&daemon, "stay", &folder, &[]).unwrap().starts_with("Ok(\"host\")"));
+    for before in [&without[..], &elsewhere, &[&without[..], &elsewhere].concat()] {
+        match said(&daemon, "stay", &folder, before) {
+            Some(stays) => assert!(stays.starts_with("Err(13) [Err(13)"), "{before:?}: {stays}"),
+            None => eprintln!("skipped: {before:?}"),
+        }
+    }
 }
 
 /// A file system whose server never answers, until it is dropped.

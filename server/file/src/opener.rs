@@ -18,6 +18,7 @@ mod directory;
 mod judge;
 mod named;
 mod queue;
+mod rights;
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -130,18 +131,18 @@ fn perform(caller: &Caller, task: &Task) -> Result<Made, Refusal> {
     match task {
         Task::Open { name, argument } if Task::changes_on_open(*argument) => {
             let argument = *argument & !mode(withheld);
-            named::act(caller, |root| create::open(root, name, argument, judge)).map(Made::File)
+            rights::act(caller, |root| create::open(root, name, argument, judge)).map(Made::File)
         }
         Task::Open { name, argument } => {
             let open = |root: &OwnedFd| Ok(named::open_below(root, name, *argument)?);
-            named::act(caller, open).map(Made::File)
+            rights::act(caller, open).map(Made::File)
         }
         Task::Change(change) => {
-            named::act(caller, |root| changes::change(root, change, withheld, judge))?;
+            rights::act(caller, |root| changes::change(root, change, withheld, judge))?;
             Ok(Made::Bytes(Vec::new()))
         }
         Task::Readlink { name } => {
-            named::act(caller, |root| changes::readlink(root, name, judge)).map(Made::Bytes)
+            rights::act(caller, |root| changes::readlink(root, name, judge)).map(Made::Bytes)
         }
         Task::Readdir { directory, reading, cookie, bytes } => {
             Ok(Made::Bytes(directory::read(directory, reading, *cookie, *bytes)?))

@@ -1,7 +1,6 @@
 //! Opens a name as a program would that has no more rights than its user, where that program is.
 //!
-//! The kernel judges: the thread takes the user's and groups' numbers on before it opens, and
-//! begins at the program's own root folder, in its own mounts. So a name leads where it would lead
+//! The kernel judges: the thread has the user's rights while it opens (`rights.rs`), and begins at the program's own root folder, in its own mounts. So a name leads where it would lead
 //! the program, and no further than that user's own open(2). What the rules say comes afterwards.
 
 use std::os::fd::OwnedFd;
@@ -13,10 +12,9 @@ use heliostat_service_grant::Holder;
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use rustix::fs::{open as open_path, openat2, Mode, OFlags};
 use rustix::io::Errno;
-use rustix::process::{geteuid, Gid, Uid};
-use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
+use rustix::process::getuid;
+use rustix::thread::CapabilitySet;
 
-use super::super::task::Refusal;
 use super::judge::{within, Judge};
 
 /// The umask of a program whose own cannot be read: what it makes is its user's alone.
@@ -45,7 +43,7 @@ impl Caller {
     /// since a control plane without the right to look (CAP_SYS_PTRACE) would else open nothing for
     /// anybody. One of our own user's may always be looked at, unless it hides: nothing is opened
     /// for it, as it may be in a folder that it is not to leave.
-    fn root(&self) -> Result<OwnedFd, Errno> {
+    pub fn root(&self) -> Result<OwnedFd, Errno> {
         let folder = format!("/proc/{}", self.pid);
         let found = match self.pid {
             0 => Err(Errno::ACCESS),
@@ -66,17 +64,33 @@ impl Caller {
     /// Whether an ordinary user's control plane is asked by a program of that user. Root's programs
     /// may have more rights than root's control plane, and not be looked at for that.
     fn is_ours(&self) -> bool {
-        let own = geteuid();
+        let own = getuid();
         !own.is_root() && own.as_raw() == self.uid
     }
 
     /// The umask by which it makes files at this moment.
     pub fn umask(&self) -> u32 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid));
-        let line = status.iter().flat_map(|text| text.lines());
-        let mask = line.into_iter().find_map(|line| line.strip_prefix("Umask:"));
-        let mask = mask.and_then(|octal| u32::from_str_radix(octal.trim(), 8).ok());
-        mask.unwrap_or(UMASK_UNKNOWN)
+        let mask = self.status("Umask:");
+        mask.and_then(|octal| u32::from_str_radix(&octal, 8).ok()).unwrap_or(UMASK_UNKNOWN)
+    }
+
+    /// The capabilities that it has at this moment. Those of another user namespace are none here,
+    /// and what cannot be looked at counts as another.
+    pub fn capabilities(&self) -> CapabilitySet {
+        let namespace = |process: &str| std::fs::read_link(format!("/proc/{process}/ns/user")).ok();
+        let its = namespace(&self.pid.to_string());
+        if its.is_none() || its != namespace("self") {
+            return CapabilitySet::empty();
+        }
+        let bits = self.status("CapEff:").and_then(|hex| u64::from_str_radix(&hex, 16).ok());
+        CapabilitySet::from_bits_retain(bits.unwrap_or(0))
+    }
+
+    /// What the kernel says of it (proc_pid_status(5)).
+    fn status(&self, field: &str) -> Option<String> {
+        let text = std::fs::read_to_string(format!("/proc/{}/status", self.pid)).ok()?;
+        let value = text.lines().find_map(|line| line.strip_prefix(field))?;
+        Some(value.trim().to_owned())
     }
 
     fn is_there(&self) -> bool {
@@ -84,32 +98,6 @@ impl Caller {
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
         poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&now)) == Ok(0)
     }
-}
-
-/// Does something as the program would: with its user's rights, from its root folder, which is given.
-/// Waits as long as that does.
-pub fn act<T>(
-    caller: &Caller,
-    act: impl FnOnce(&OwnedFd) -> Result<T, Refusal>,
-) -> Result<T, Refusal> {
-    let root = caller.root()?;
-    let is_root = geteuid().is_root();
-    if is_root {
-        become_user(caller)?;
-    }
-    let answer = act(&root);
-    if is_root && set_thread_res_uid(None::<Uid>, Uid::ROOT, None::<Uid>).is_err() {
-        return Err(Errno::PERM.into());
-    }
-    answer
-}
-
-/// This thread's rights are the user's from now on; root stays the saved user, to come back to.
-fn become_user(caller: &Caller) -> Result<(), Errno> {
-    let groups: Vec<Gid> = caller.groups.iter().map(|group| Gid::from_raw(*group)).collect();
-    set_thread_groups(&groups)?;
-    set_thread_res_gid(None::<Gid>, Gid::from_raw(caller.gid), None::<Gid>)?;
-    set_thread_res_uid(None::<Uid>, Uid::from_raw(caller.uid), None::<Uid>)
 }
 
 fn open_root(path: &str) -> Result<OwnedFd, Errno> {
