@@ -233,6 +233,44 @@ fn what_the_rules_refuse_is_refused_before_anything_changes() {
 }
 
 #[test]
+fn who_may_not_change_a_directory_is_not_told_what_is_in_it() {
+    let folder = Folder::make();
+    let rules =
+        folder.rule("deny", "write", "closed/*") + &folder.rule("deny", "read", "closed/l*");
+    let daemon = Daemon::with(&rules, &[]);
+    std::fs::create_dir(folder.at("closed")).unwrap();
+    let [there, missing, open] = ["closed/there", "closed/missing", "open"].map(|it| folder.at(it));
+    [&there, &open].into_iter().for_each(|path| write_file(path, b"bytes"));
+    symlink("x", folder.at("closed/link")).unwrap();
+    let mut session = Delegate::new(&daemon);
+    for path in [&there, &missing] {
+        for kind in [Kind::Unlink, Kind::Rmdir] {
+            assert_eq!(session.names(kind, &[bytes(path)], 0), ACCESS, "{path:?}");
+        }
+        assert_eq!(opened(&mut session, path, WRITE | CREATE | EXCLUSIVE), ACCESS, "{path:?}");
+        assert_eq!(session.names(Kind::Rename, &[bytes(path), bytes(&open)], 0), ACCESS);
+        assert_eq!(session.names(Kind::Rename, &[bytes(&open), bytes(path)], 0), ACCESS);
+    }
+    for path in [folder.at("closed/link"), folder.at("closed/lost")] {
+        assert_eq!(session.names(Kind::Readlink, &[bytes(&path), b"room"], 0), ACCESS);
+    }
+}
+
+/// By the time of the rename a directory may have the file's name.
+#[test]
+fn nothing_is_renamed_beneath_whose_names_a_rule_is_about_something() {
+    let folder = Folder::make();
+    let daemon = Daemon::with(&folder.rule("deny", "read", "gate/inside"), &[]);
+    let [gate, other] = ["gate", "other"].map(|name| folder.at(name));
+    let mut session = Delegate::new(&daemon);
+    for (from, to) in [(&gate, &other), (&other, &gate)] {
+        write_file(from, b"bytes");
+        assert_eq!(session.names(Kind::Rename, &[bytes(from), bytes(to)], 0), ACCESS);
+        std::fs::remove_file(from).unwrap();
+    }
+}
+
+#[test]
 fn a_directory_that_rules_hide_is_neither_listed_nor_are_its_links_read() {
     let folder = Folder::make();
     let daemon = Daemon::with(&folder.rule("deny", "read", "hidden/*"), &[]);

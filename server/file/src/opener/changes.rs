@@ -51,6 +51,8 @@ pub fn change(
 /// EINVAL when it is none; as `change`.
 pub fn readlink(root: &OwnedFd, name: &[u8], judge: &dyn Judge) -> Result<Vec<u8>, Refusal> {
     let place = judge.place(root, name)?;
+    // As if it were the program's own: what a rule refuses is refused whether it is there or not.
+    judge.check(Right::Read, &place.path(), judge.uid())?;
     let status = look(&place)?;
     judge.check(Right::Read, &place.path(), status.st_uid)?;
     Ok(readlinkat(&place.directory, place.last, Vec::new())?.into_bytes())
@@ -58,6 +60,7 @@ pub fn readlink(root: &OwnedFd, name: &[u8], judge: &dyn Judge) -> Result<Vec<u8
 
 fn remove(root: &OwnedFd, name: &[u8], flags: AtFlags, judge: &dyn Judge) -> Result<(), Refusal> {
     let place = judge.place(root, name)?;
+    judge.check_change(&place, None)?;
     judge.check_change(&place, Some(&look(&place)?))?;
     Ok(unlinkat(&place.directory, place.last, flags)?)
 }
@@ -68,27 +71,56 @@ fn rename(
     replaces: bool,
     judge: &dyn Judge,
 ) -> Result<(), Refusal> {
-    let from = judge.place(root, from)?;
-    let to = judge.place(root, to)?;
-    let moved = look(&from)?;
-    judge.check_change(&from, Some(&moved))?;
-    // Or what may not be read by this name could get one by which it may.
-    judge.check(Right::Read, &from.path(), moved.st_uid)?;
-    let replaced = match look(&to) {
-        Ok(status) => Some(status),
-        Err(Errno::NOENT) => None,
-        Err(errno) => return Err(errno.into()),
-    };
-    judge.check_change(&to, replaced.as_ref())?;
-    if FileType::from_raw_mode(moved.st_mode) == FileType::Directory {
-        judge.check_beneath(&from, moved.st_uid)?;
-        judge.check_beneath(&to, moved.st_uid)?;
+    let (from, to) = (judge.place(root, from)?, judge.place(root, to)?);
+    [&from, &to].into_iter().try_for_each(|place| judge.check_change(place, None))?;
+    let (moved, replaced) = (look(&from)?, look_for(&to)?);
+    check_rename(judge, (&from, &to), &moved, replaced.as_ref())?;
+    // Judged was what had the names then. Where something else has one by now all is asked again.
+    let is_judged = which(Some(&look(&from)?)) == which(Some(&moved))
+        && which(look_for(&to)?.as_ref()) == which(replaced.as_ref());
+    if !is_judged {
+        return Err(Errno::AGAIN.into());
     }
     let flags = if replaces { RenameFlags::empty() } else { RenameFlags::NOREPLACE };
     Ok(renameat_with(&from.directory, from.last, &to.directory, to.last, flags)?)
 }
 
+/// Whether what has one name may get the other, instead of what has that.
+fn check_rename(
+    judge: &dyn Judge,
+    (from, to): (&Place<'_>, &Place<'_>),
+    moved: &Stat,
+    replaced: Option<&Stat>,
+) -> Result<(), Refusal> {
+    judge.check_change(from, Some(moved))?;
+    // Or what may not be read by this name could get one by which it may.
+    judge.check(Right::Read, &from.path(), moved.st_uid)?;
+    judge.check_change(to, replaced)?;
+    // Whatever it is: a directory may have got the name by the time that it is renamed.
+    judge.check_no_rule_beneath(from)?;
+    judge.check_no_rule_beneath(to)?;
+    if FileType::from_raw_mode(moved.st_mode) == FileType::Directory {
+        judge.check_whole(from, moved.st_uid)?;
+        judge.check_whole(to, moved.st_uid)?;
+    }
+    Ok(())
+}
+
 /// What has the name now.
 fn look(place: &Place<'_>) -> Result<Stat, Errno> {
     statat(&place.directory, place.last, AtFlags::SYMLINK_NOFOLLOW)
+}
+
+/// The same, if there is something.
+fn look_for(place: &Place<'_>) -> Result<Option<Stat>, Errno> {
+    match look(place) {
+        Err(Errno::NOENT) => Ok(None),
+        found => found.map(Some),
+    }
+}
+
+/// What of something counts when it is judged.
+fn which(found: Option<&Stat>) -> Option<(u64, u64, FileType, u32)> {
+    let of = |it: &Stat| (it.st_dev, it.st_ino, FileType::from_raw_mode(it.st_mode), it.st_uid);
+    found.map(of)
 }

@@ -38,7 +38,11 @@ pub fn open(
 ) -> Result<OwnedFd, Refusal> {
     for _ in 0..RACES_MAX {
         match openat2(root, name, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), within()) {
-            Ok(_) if argument & EXCLUSIVE != 0 => return Err(Errno::EXIST.into()),
+            // That it is there is told to who may make it.
+            Ok(_) if argument & EXCLUSIVE != 0 => {
+                judge.check_change(&judge.place(root, name)?, None)?;
+                return Err(Errno::EXIST.into());
+            }
             Ok(found) => return open_found(&found, argument, judge),
             Err(Errno::NOENT) if argument & CREATE != 0 => {}
             Err(errno) => return Err(errno.into()),

@@ -78,7 +78,8 @@ impl dyn Judge + '_ {
     }
 
     /// Whether a name in a directory may be made, removed or given to something else: of what has
-    /// it already the owner counts, and what gets it is the program's own.
+    /// it already the owner counts, and what gets it is the program's own. Asked without what is there
+    /// first: who may not change the directory is not told what is in it.
     pub fn check_change(&self, place: &Place<'_>, found: Option<&Stat>) -> Result<(), Refusal> {
         self.check(Right::Write, &place.directory_path, place.directory_owner)?;
         let owner = found.map_or(self.uid(), |status| status.st_uid);
@@ -90,15 +91,18 @@ impl dyn Judge + '_ {
         self.decide(right, path, owner).map_err(|rule| denied(right, path, rule))
     }
 
-    /// Whether a whole directory of this owner may get or lose this path: only who has both rights
-    /// on all that lies in it, and not where a rule is about something beneath, which would be judged
-    /// otherwise from then on.
-    pub fn check_beneath(&self, place: &Place<'_>, owner: u32) -> Result<(), Refusal> {
+    /// Whether no rule is about something beneath a name, which would be judged otherwise once the
+    /// name is another's.
+    pub fn check_no_rule_beneath(&self, place: &Place<'_>) -> Result<(), Refusal> {
         let path = place.path();
-        if let Some(place) = self.first_below(&path) {
-            return Err(denied(Right::Write, &path, Some(place)));
-        }
-        let whole = with_slash(path);
+        let first = self.first_below(&path);
+        first.map_or(Ok(()), |rule| Err(denied(Right::Write, &path, Some(rule))))
+    }
+
+    /// Whether a whole directory of this owner may get or lose this path: only who has both rights
+    /// on all that lies in it.
+    pub fn check_whole(&self, place: &Place<'_>, owner: u32) -> Result<(), Refusal> {
+        let whole = with_slash(place.path());
         self.check(Right::Read, &whole, owner)?;
         self.check(Right::Write, &whole, owner)
     }
