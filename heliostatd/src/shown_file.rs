@@ -1,4 +1,5 @@
-//! What the kernel says of an open file that was shown for a lease.
+//! What the kernel says of a file that was shown, for a lease or for delegated operations, or opened
+//! by name.
 //!
 //! The order of the questions matters, as with a proof of listening: the descriptor may be
 //! anything. Flags, mount and path are answered by the kernel alone; only of a file on a known
@@ -72,17 +73,20 @@ pub fn examine_any(
 }
 
 /// Where the control plane sees what a descriptor has open, be it by O_PATH, and what fstat(2) says
-/// of it; only of what lies on a known local file system.
+/// of it; only of what lies on a known local file system, by what is known of its mount.
 ///
 /// # Errors
 /// EINVAL for what has no path, EOPNOTSUPP for what is on another mount.
-pub fn locate(opened: BorrowedFd<'_>, mounts: &mut Mounts) -> Result<(String, Stat), Errno> {
+pub fn locate(
+    opened: BorrowedFd<'_>,
+    kind_of: impl FnOnce(u64) -> Option<Kind>,
+) -> Result<(String, Stat), Errno> {
     let path = std::fs::read_link(link(opened.as_raw_fd())).map_err(|_| Errno::INVAL)?;
     if !path.as_os_str().as_bytes().starts_with(b"/") {
         return Err(Errno::INVAL);
     }
     let (_, mount) = flags_and_mount(opened).ok_or(Errno::OPNOTSUPP)?;
-    mounts.kind(mount).ok_or(Errno::OPNOTSUPP)?;
+    kind_of(mount).ok_or(Errno::OPNOTSUPP)?;
     Ok((path.to_string_lossy().into_owned(), fstat(opened)?))
 }
 

@@ -18,20 +18,26 @@ use super::{cached, objects};
 /// Begins an operation or goes on with it.
 pub fn serve(turn: &mut Turn<'_>) -> Step {
     let Some(entry) = turn.entry() else { return Step::Over };
-    match entry.operation.kind {
-        Kind::Read | Kind::Write | Kind::Append => transfer(turn),
-        Kind::Fsync | Kind::Truncate => change_whole(turn, &{ entry.operation }),
-        Kind::Open | Kind::Mkdir | Kind::Rmdir | Kind::Unlink => {
-            names::ask_opener(turn, &{ entry.operation })
-        }
-        Kind::Rename | Kind::Symlink | Kind::Readlink | Kind::Readdir => {
-            names::ask_opener(turn, &{ entry.operation })
-        }
-        Kind::Lock => locks::lock(turn, &{ entry.operation }),
-        Kind::Stat => stat(turn, &{ entry.operation }),
-        Kind::Close => close(turn, &{ entry.operation }),
-        // Ended when it was taken.
-        Kind::Cancel => turn.fail(libc::EINVAL),
+    // Those that there are most of do without a copy.
+    if matches!(entry.operation.kind, Kind::Read | Kind::Write | Kind::Append) {
+        return transfer(turn);
+    }
+    let asked = entry.operation;
+    match asked.kind {
+        Kind::Fsync | Kind::Truncate => change_whole(turn, &asked),
+        Kind::Lock => locks::lock(turn, &asked),
+        Kind::Stat => stat(turn, &asked),
+        Kind::Close => close(turn, &asked),
+        // The one was ended when it was taken, the others have gone already.
+        Kind::Cancel | Kind::Read | Kind::Write | Kind::Append => turn.fail(libc::EINVAL),
+        Kind::Open
+        | Kind::Mkdir
+        | Kind::Rmdir
+        | Kind::Unlink
+        | Kind::Rename
+        | Kind::Symlink
+        | Kind::Readlink
+        | Kind::Readdir => names::ask_opener(turn, &asked),
     }
 }
 

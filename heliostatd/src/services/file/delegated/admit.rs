@@ -27,6 +27,32 @@ use crate::state::file::delegated::{Delegated, Held, Seen, Why};
 /// A version whose last change was no longer ago counts under its own lease only.
 const YOUNG_S: i64 = 2;
 
+/// What a file was opened for, and how its session wants it served.
+#[derive(Clone, Copy)]
+struct Access {
+    can_read: bool,
+    can_write: bool,
+    wants_direct: bool,
+    wants_buffered: bool,
+}
+
+impl Access {
+    /// By the flags of open(2), and by `DIRECT` and `BUFFERED` in `wanted`.
+    fn of(flags: OFlags, wanted: u64) -> Access {
+        let mode = flags & OFlags::RWMODE;
+        Access {
+            can_read: mode != OFlags::WRONLY,
+            can_write: mode != OFlags::RDONLY,
+            wants_direct: wanted & DIRECT != 0,
+            wants_buffered: wanted & BUFFERED != 0,
+        }
+    }
+
+    fn may_cache(self) -> bool {
+        !self.can_write && !self.wants_direct
+    }
+}
+
 impl Daemon {
     /// What a session may do with an open file, and by which descriptors; an errno when nothing.
     /// `wanted` may have `DIRECT` or `BUFFERED`.
@@ -36,64 +62,71 @@ impl Daemon {
         shown: &impl AsFd,
         wanted: u64,
     ) -> Result<Box<OpenFile>, i32> {
-        let (wants_direct, wants_buffered) = (wanted & DIRECT != 0, wanted & BUFFERED != 0);
-        let (file, flags, bytes) =
-            shown_file::examine_any(shown.as_fd(), OFlags::empty(), &mut self.services.file.mounts)
-                .map_err(errno_of)?;
-        let access = flags & OFlags::RWMODE;
-        let (can_read, can_write) = (access != OFlags::WRONLY, access != OFlags::RDONLY);
-        if can_read {
-            self.check_file(id, Right::Read, &file)?;
-        }
-        if can_write {
-            self.check_file(id, Right::Write, &file)?;
-        }
+        let mounts = &mut self.services.file.mounts;
+        let examined = shown_file::examine_any(shown.as_fd(), OFlags::empty(), mounts);
+        let (file, flags, bytes) = examined.map_err(errno_of)?;
+        let access = Access::of(flags, wanted);
+        self.check_access(id, &file, access)?;
         let holder = self.holder_with_room(id)?;
-        let open = |flags| shown_file::reopen_for(shown, flags).map(Arc::new);
-        // Who may only append may not do more by showing the file.
-        let access = access | flags & OFlags::APPEND;
-        let buffered = open(access).map_err(errno_of)?;
-        let direct = open(access | OFlags::DIRECT).ok();
-        if wants_direct && direct.is_none() {
+        let (buffered, direct) = reopen_both(shown, flags)?;
+        if access.wants_direct && direct.is_none() {
             return Err(libc::EINVAL);
         }
-        let may_cache = !can_write && !wants_direct;
-        let lease = match (can_write, wants_direct) {
-            (_, true) if can_read && self.lends_to(id) => Err(Why::Lent),
-            (_, true) => Err(Why::Direct),
-            (true, false) => Err(Why::Writable),
-            (false, false) if bytes == 0 => Err(Why::Empty),
-            (false, false) => self.vouch(id, &buffered, &file),
-        };
+        let lease = self.lease_for(id, (&buffered, &file), access, bytes);
         let meter = self.meter_of_name(id, &file.path);
-        let stats = Arc::new(FileStats::default());
-        let serial = self.services.file.delegated.as_mut().map_or(0, Delegated::next_serial);
         let seen = Seen {
             path: file.path,
             buffered: buffered.clone(),
             lease: lease.as_ref().ok().map(|lease| lease.id),
             why: lease.as_ref().err().copied().unwrap_or(Why::Leased),
-            is_buffered: wants_buffered,
-            stats: stats.clone(),
+            is_buffered: access.wants_buffered,
+            stats: Arc::new(FileStats::default()),
         };
-        self.keep(id, serial, seen)?;
-        let lease = lease.ok();
+        let stats = seen.stats.clone();
+        let serial = self.keep(id, seen)?;
         Ok(Box::new(OpenFile {
             inode: Inode { device: file.key.device, number: file.key.inode },
             buffered,
             direct,
-            can_read,
-            can_write,
-            wants_direct,
-            wants_buffered,
+            can_read: access.can_read,
+            can_write: access.can_write,
+            wants_direct: access.wants_direct,
+            wants_buffered: access.wants_buffered,
             directory: None,
-            may_cache,
-            lease,
+            may_cache: access.may_cache(),
+            lease: lease.ok(),
             serial,
             holder,
             meter,
             stats,
         }))
+    }
+
+    fn check_access(&mut self, id: ObjectId, file: &ShownFile, access: Access) -> Result<(), i32> {
+        if access.can_read {
+            self.check_path(id, Right::Read, &file.path, file.owner)?;
+        }
+        if access.can_write {
+            self.check_path(id, Right::Write, &file.path, file.owner)?;
+        }
+        Ok(())
+    }
+
+    /// The lease under which a file's blocks may be cached, or why it has none.
+    fn lease_for(
+        &mut self,
+        id: ObjectId,
+        (buffered, file): (&OwnedFd, &ShownFile),
+        access: Access,
+        bytes: u64,
+    ) -> Result<Vouched, Why> {
+        match (access.can_write, access.wants_direct) {
+            (_, true) if access.can_read && self.lends_to(id) => Err(Why::Lent),
+            (_, true) => Err(Why::Direct),
+            (true, false) => Err(Why::Writable),
+            (false, false) if bytes == 0 => Err(Why::Empty),
+            (false, false) => self.vouch(id, buffered, file),
+        }
     }
 
     /// Whose share one more file counts against.
@@ -104,18 +137,19 @@ impl Daemon {
         is_room.then_some(holder).ok_or(libc::ENFILE)
     }
 
-    /// Counts a file that a session gets.
-    fn keep(&mut self, id: ObjectId, serial: u64, seen: Seen) -> Result<(), i32> {
+    /// Counts a file that a session gets: its number.
+    fn keep(&mut self, id: ObjectId, seen: Seen) -> Result<u64, i32> {
         let delegated = self.services.file.delegated.as_mut();
         let Some(it) = delegated.filter(|it| it.sessions.contains_key(&id)) else {
             self.leave_lease(id, seen.lease);
             return Err(libc::ECONNRESET);
         };
+        let serial = it.next_serial();
         if let Some(held) = it.sessions.get_mut(&id) {
             it.files.take_anyway(held.holder, 1);
             held.files.insert(serial, seen);
         }
-        Ok(())
+        Ok(serial)
     }
 
     /// The meter of a name that has a rate for this session.
@@ -130,10 +164,6 @@ impl Daemon {
     fn lends_to(&self, id: ObjectId) -> bool {
         let held = self.services.file.delegated.as_ref().and_then(|it| it.sessions.get(&id));
         held.is_some_and(|held| held.lends)
-    }
-
-    fn check_file(&mut self, id: ObjectId, right: Right, file: &ShownFile) -> Result<(), i32> {
-        self.check_path(id, right, &file.path, file.owner)
     }
 
     /// A lease under which the file's blocks may be cached; without one the kernel reads.
@@ -200,27 +230,22 @@ impl Daemon {
 
     /// A session, or its end, has closed a file, and its lease.
     pub(super) fn close_file(&mut self, id: ObjectId, file: OpenFile) {
-        let lease = self
-            .services
-            .file
-            .delegated
-            .as_mut()
-            .and_then(|it| it.forget_file(id, file.serial)?.lease);
-        self.leave_lease(id, lease);
+        let delegated = self.services.file.delegated.as_mut();
+        let seen = delegated.and_then(|it| it.forget_file(id, file.serial));
+        self.leave_lease(id, seen.and_then(|seen| seen.lease));
         let closer = self.closer.of(file.holder);
         // What the kernel still uses is closed when it is done, and not by the server loop.
-        let fds = [Some(file.buffered), file.direct].into_iter().flatten();
-        fds.for_each(|fd| closer.close_last(fd));
+        closer.close_last(file.buffered);
+        if let Some(direct) = file.direct {
+            closer.close_last(direct);
+        }
     }
 
     /// What a session has open is the server loop's no more; it may go on without delegation.
     pub(super) fn leave_files(&mut self, id: ObjectId, held: Held) {
-        let files = held.files.len() as u64;
-        self.services
-            .file
-            .delegated
-            .iter_mut()
-            .for_each(|it| it.files.give_back(held.holder, files));
+        if let Some(delegated) = &mut self.services.file.delegated {
+            delegated.files.give_back(held.holder, held.files.len() as u64);
+        }
         held.files.into_values().for_each(|seen| self.leave_lease(id, seen.lease));
     }
 
@@ -246,6 +271,18 @@ impl Daemon {
         });
         each.collect()
     }
+}
+
+/// Opens a shown file anew, for what its flags say: through the page cache and, where it can be, past
+/// it. Who may only append may not do more by showing the file.
+fn reopen_both(
+    shown: &impl AsFd,
+    flags: OFlags,
+) -> Result<(Arc<OwnedFd>, Option<Arc<OwnedFd>>), i32> {
+    let open = |flags| shown_file::reopen_for(shown, flags).map(Arc::new);
+    let access = flags & (OFlags::RWMODE | OFlags::APPEND);
+    let buffered = open(access).map_err(errno_of)?;
+    Ok((buffered, open(access | OFlags::DIRECT).ok()))
 }
 
 fn errno_of(reason: Unmapped) -> i32 {

@@ -51,8 +51,10 @@ impl Judge for ByRules {
     }
 
     fn locate(&self, found: BorrowedFd<'_>) -> Result<(String, Stat), Errno> {
-        let mut mounts = self.mounts.lock().unwrap_or_else(PoisonError::into_inner);
-        shown_file::locate(found, &mut mounts)
+        // Not held while the file system is asked, which may keep whom it pleases.
+        shown_file::locate(found, |mount| {
+            self.mounts.lock().unwrap_or_else(PoisonError::into_inner).kind(mount)
+        })
     }
 
     fn decide(&self, right: Right, path: &str, owner: u32) -> Result<(), Option<usize>> {

@@ -12,7 +12,7 @@ use heliostat_server_file::{with_slash, Denial, FileStats, Inode, OpenFile, Task
 
 use crate::daemon::Daemon;
 use crate::shown_file;
-use crate::state::file::delegated::{Delegated, Seen, Why};
+use crate::state::file::delegated::{Seen, Why};
 
 impl Daemon {
     /// What a session may do with what was opened for it; an errno when nothing.
@@ -37,17 +37,23 @@ impl Daemon {
 
     /// A directory is read by openers, by the very descriptor that was opened.
     fn admit_directory(&mut self, id: ObjectId, fd: &Arc<OwnedFd>) -> Result<Box<OpenFile>, i32> {
-        let found = shown_file::locate(fd.as_fd(), &mut self.services.file.mounts);
+        let mounts = &mut self.services.file.mounts;
+        let found = shown_file::locate(fd.as_fd(), |mount| mounts.kind(mount));
         let (path, status) = found.map_err(rustix::io::Errno::raw_os_error)?;
-        self.check_path(id, Right::Read, &with_slash(path.clone()), status.st_uid)?;
+        let name = with_slash(path.clone());
+        self.check_path(id, Right::Read, &name, status.st_uid)?;
         let holder = self.holder_with_room(id)?;
+        let meter = self.meter_of_name(id, &name);
         let stats = Arc::new(FileStats::default());
-        let serial = self.services.file.delegated.as_mut().map_or(0, Delegated::next_serial);
-        let meter = self.meter_of_name(id, &with_slash(path.clone()));
-        let (buffered, why, lease) = (fd.clone(), Why::Directory, None);
-        let is_buffered = false;
-        let seen = Seen { path, buffered, lease, why, is_buffered, stats: stats.clone() };
-        self.keep(id, serial, seen)?;
+        let seen = Seen {
+            path,
+            buffered: fd.clone(),
+            lease: None,
+            why: Why::Directory,
+            is_buffered: false,
+            stats: stats.clone(),
+        };
+        let serial = self.keep(id, seen)?;
         Ok(Box::new(OpenFile {
             inode: Inode { device: status.st_dev, number: status.st_ino },
             buffered: fd.clone(),
