@@ -36,6 +36,23 @@ pub struct Behalf {
 /// While it lives, this thread has the ids of a caller.
 pub struct Acting<'a>(&'a Ids);
 
+/// A thread's ids for files.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FileIds {
+    /// The user.
+    pub user: u32,
+    /// The group.
+    pub group: u32,
+}
+
+impl FileIds {
+    /// Those of a thread at this moment; none when it is gone.
+    pub fn of(proc: &OwnedFd, thread: i32) -> Option<Self> {
+        let Ids { user, group, .. } = Ids::of(proc, thread, false)?;
+        Some(Self { user, group })
+    }
+}
+
 impl Behalf {
     /// Reads the ids of this process, before its calls are limited. `None` for who is not root: nobody
     /// becomes another there.

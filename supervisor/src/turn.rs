@@ -84,8 +84,9 @@ impl Turn {
         self.call.store(answering.call, Relaxed);
         self.thread.store(answering.thread, Relaxed);
         self.caller.store(answering.caller, Relaxed);
-        let busy = self.count.fetch_add(1, AcqRel).wrapping_add(1); // T1, T2
-                                                                    // T2
+        // T1, T2
+        let busy = self.count.fetch_add(1, AcqRel).wrapping_add(1);
+        // T2
         if self.sleeps.swap(false, AcqRel) {
             let _held = self.lock.lock();
             self.bell.notify_one();
@@ -95,8 +96,8 @@ impl Turn {
 
     /// It has answered; false where it has lost its turn.
     pub fn end(&self, busy: u64) -> bool {
-        self.count.compare_exchange(busy, busy.wrapping_add(1), AcqRel, Acquire).is_ok()
         // T3
+        self.count.compare_exchange(busy, busy.wrapping_add(1), AcqRel, Acquire).is_ok()
     }
 
     /// Takes the turn from the thread that answers since the count was `busy`; false where it has
@@ -110,7 +111,8 @@ impl Turn {
         let now = self.answering();
         held.insert(now.call, now.thread, now.caller);
         let next = busy.wrapping_add(1);
-        let is_taken = self.count.compare_exchange(busy, next, AcqRel, Acquire).is_ok(); // T1, T3
+        // T1, T3
+        let is_taken = self.count.compare_exchange(busy, next, AcqRel, Acquire).is_ok();
         if !is_taken {
             held.remove(now.call, now.thread);
         }
@@ -121,7 +123,8 @@ impl Turn {
     /// how long that may last.
     pub fn sleep_until_busy(&self, idle: u64, mut look: impl FnMut() -> Option<Duration>) {
         let Ok(mut locked) = self.lock.lock() else { return };
-        self.sleeps.swap(true, AcqRel); // T2
+        // T2
+        self.sleeps.swap(true, AcqRel);
         while self.count.load(Acquire) == idle && self.sleeps.load(Acquire) {
             let again = match look() {
                 None => self.bell.wait(locked).ok(),

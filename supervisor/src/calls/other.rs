@@ -3,7 +3,7 @@
 use heliostat_backend_seal::Reply;
 use heliostat_base::sys::{Errno, Sysno};
 
-use crate::behalf::Behalf;
+use crate::behalf::{Behalf, FileIds};
 use crate::call::{Answer, Call};
 
 /// As on a kernel that was built without them.
@@ -35,10 +35,25 @@ pub fn refuse(call: &Call<'_>) -> Answer {
     Err(Errno(if ABSENT.contains(&call.number) { libc::ENOSYS } else { libc::EPERM }))
 }
 
-/// Becoming another user or group: where the policy names users, one of them; the ids are in registers,
-/// so that what is judged is what the kernel goes on with. Otherwise the kernel's to refuse, and
-/// said, once on standard error too.
+/// Becoming another user or group. For files alone the kernel refuses that by an answer which is no
+/// error (setfsuid(2)): the id that the caller has and keeps.
 fn identity(call: &Call<'_>) -> Option<Answer> {
+    let answer = judged_identity(call)?;
+    let is_of_files = matches!(call.number, Sysno::setfsuid | Sysno::setfsgid);
+    Some(if is_of_files { answer.or_else(|_| present_id(call)) } else { answer })
+}
+
+/// The user or group for files that the caller has.
+fn present_id(call: &Call<'_>) -> Answer {
+    let ids = FileIds::of(call.supervisor.roots.proc(), call.thread());
+    let FileIds { user, group } = ids.ok_or(Errno(libc::ESRCH))?;
+    let id = if call.number == Sysno::setfsuid { user } else { group };
+    Ok(Reply::Value(id.into()))
+}
+
+/// Where the policy names users, one of them; the ids are in registers, so that what is judged is what
+/// the kernel goes on with. Otherwise the kernel's to refuse, and said, once on standard error too.
+fn judged_identity(call: &Call<'_>) -> Option<Answer> {
     let (what, count) = match call.number {
         Sysno::setuid | Sysno::setfsuid => ("user", 1),
         Sysno::setreuid => ("user", 2),

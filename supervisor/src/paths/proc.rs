@@ -192,7 +192,16 @@ pub fn is_place(names: &[&str]) -> bool {
 /// Entries of a process that the kernel shows by the rights to look into it (proc(5)), and not by
 /// their modes.
 const LOOKED_INTO: &[&str] =
-    &["cwd", "exe", "maps", "root", "smaps", "smaps_rollup", "timers", "wchan"];
+    &["cwd", "exe", "fdinfo", "maps", "root", "smaps", "smaps_rollup", "timers", "wchan"];
+
+/// Whether names below /proc name such an entry, of a process or of a thread, or what is in one.
+fn is_looked_into(names: &[&str]) -> bool {
+    match names {
+        ["sys", ..] => false,
+        [_, "task", _, entry, ..] | [_, entry, ..] => LOOKED_INTO.contains(entry),
+        _ => false,
+    }
+}
 
 /// Whether the user that the caller has become may see an entry of another process, whose folder is
 /// `folder`: a process that may be looked into has that user's folder.
@@ -200,10 +209,7 @@ const LOOKED_INTO: &[&str] =
 /// # Errors
 /// EACCES.
 pub fn check_user(folder: &OwnedFd, names: &[&str]) -> Result<(), Errno> {
-    let (Some(user), Some(entry)) = (acting::user(), names.last()) else { return Ok(()) };
-    if names.len() < 2 || names[0] == "sys" || !LOOKED_INTO.contains(entry) {
-        return Ok(());
-    }
+    let Some(user) = acting::user().filter(|_| is_looked_into(names)) else { return Ok(()) };
     let status = rustix::fs::fstat(folder).map_err(errno)?;
     match status.st_uid == user {
         true => Ok(()),
@@ -238,4 +244,20 @@ pub fn is_mounted(folder: &OwnedFd, found: &OwnedFd) -> bool {
 /// that process's as long as it is held, whoever gets its number.
 pub fn opened(folder: &OwnedFd, name: &OsStr) -> Option<OwnedFd> {
     rustix::fs::openat(folder, name, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_shown_by_the_right_to_look_is_told_from_the_rest() {
+        let looked = |path: &str| is_looked_into(&path.split('/').collect::<Vec<_>>());
+        for shown in ["7/exe", "7/fdinfo", "7/fdinfo/3", "7/task/8/fdinfo/3", "7/task/8/maps"] {
+            assert!(looked(shown), "{shown}");
+        }
+        for open in ["7", "7/status", "7/task", "7/task/8", "7/task/8/stat", "sys/fdinfo", "stat"] {
+            assert!(!looked(open), "{open}");
+        }
+    }
 }

@@ -9,23 +9,23 @@ use loom::thread;
 
 use super::*;
 
-struct Desk {
+struct Harness {
     turn: Turn,
     held: HeldUp,
     listener: Watched<u64>,
 }
 
-fn model(preemptions: usize, f: impl Fn(Arc<Desk>) + Sync + Send + 'static) {
+fn model(preemptions: usize, f: impl Fn(Arc<Harness>) + Sync + Send + 'static) {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(preemptions);
     model.check(move || {
         let (turn, held) = (Turn::new(), HeldUp::default());
-        f(Arc::new(Desk { turn, held, listener: Watched::new(0) }))
+        f(Arc::new(Harness { turn, held, listener: Watched::new(0) }))
     });
 }
 
-impl Desk {
-    /// Receives and answers up to `calls` calls, as `Desk::receive` of `serve.rs` does; whether it
+impl Harness {
+    /// Receives and answers up to `calls` calls, as `Dispatcher::receive` of `serve.rs` does; whether it
     /// was held up in one.
     fn receive(&self, thread: i32, calls: u64) -> bool {
         for _ in 0..calls {
@@ -44,8 +44,8 @@ impl Desk {
 
 #[test]
 fn loom_one_thread_receives_at_a_time_and_nothing_stays_entered() {
-    model(4, |desk| {
-        let other = desk.clone();
+    model(4, |harness| {
+        let other = harness.clone();
         let second = thread::spawn(move || {
             let is_taken = other.turn.take_over(1, &other.held);
             if is_taken {
@@ -53,31 +53,31 @@ fn loom_one_thread_receives_at_a_time_and_nothing_stays_entered() {
             }
             is_taken
         });
-        let was_held_up = desk.receive(1, 2);
+        let was_held_up = harness.receive(1, 2);
         assert_eq!(second.join().unwrap(), was_held_up);
-        assert!(desk.held.is_empty());
-        assert!(!is_busy(desk.turn.count()));
+        assert!(harness.held.is_empty());
+        assert!(!is_busy(harness.turn.count()));
     });
 }
 
 #[test]
 fn loom_who_comes_late_to_relieve_a_call_that_has_ended_takes_nothing_out_of_another() {
-    model(3, |desk| {
+    model(3, |harness| {
         let reliefs = [1, 3].map(|busy| {
-            let desk = desk.clone();
-            thread::spawn(move || desk.turn.take_over(busy, &desk.held))
+            let harness = harness.clone();
+            thread::spawn(move || harness.turn.take_over(busy, &harness.held))
         });
-        let was_held_up = desk.receive(1, 2);
+        let was_held_up = harness.receive(1, 2);
         let taken = reliefs.map(|thread| thread.join().unwrap());
         assert_eq!(taken.contains(&true), was_held_up);
-        assert!(desk.held.is_empty());
+        assert!(harness.held.is_empty());
     });
 }
 
 #[test]
 fn loom_the_watch_sleeps_only_while_nobody_answers() {
-    model(4, |desk| {
-        let watched = desk.clone();
+    model(4, |harness| {
+        let watched = harness.clone();
         let watch = thread::spawn(move || {
             let count = watched.turn.count();
             if !is_busy(count) && count == 0 {
@@ -85,7 +85,7 @@ fn loom_the_watch_sleeps_only_while_nobody_answers() {
                 assert!(watched.turn.count() > 0);
             }
         });
-        desk.receive(1, 1);
+        harness.receive(1, 1);
         watch.join().unwrap();
     });
 }
