@@ -1,4 +1,4 @@
-//! The one table of what sessions may ask: number, name, service, descriptors, restriction, rights.
+//! The one table of what sessions may ask: number, name, service, descriptors, restriction.
 //!
 //! Everything that goes by the kind of a request reads it here: the wire, the metrics, the log, the
 //! limits on descriptors, and what a restricted session may ask. A number is given once and never
@@ -11,7 +11,6 @@ use std::ops::RangeInclusive;
 
 use crate::limits::FDS_PER_REPLY_MAX;
 use crate::restriction::Services;
-use crate::right::Right;
 
 /// A service, as the protocol divides its requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -62,14 +61,12 @@ pub struct Row {
     pub answers: u64,
     /// Who may ask it.
     pub asker: Asker,
-    /// The rights that are looked at before it is granted.
-    pub rights: &'static [Right],
 }
 
 /// Makes the enumeration of kinds and the table from the same lines.
 macro_rules! requests {
     ($( $(#[$doc:meta])* $kind:ident = $number:literal, $name:literal, $service:ident,
-        $brings:expr, $keeps:expr, $answers:expr, $asker:expr, [$($right:ident),*]; )*) => {
+        $brings:expr, $keeps:expr, $answers:expr, $asker:expr; )*) => {
         /// The kind of a request.
         #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
         #[repr(u16)]
@@ -97,7 +94,6 @@ macro_rules! requests {
                         keeps: $keeps,
                         answers: $answers,
                         asker: $asker,
-                        rights: &[$( Right::$right ),*],
                     }, )*
                 }
             }
@@ -112,51 +108,51 @@ const FILES: Asker = Asker::With(Services::FILES);
 const MANY: u64 = FDS_PER_REPLY_MAX as u64;
 
 requests! {
-    // kind = number, name, service, brings, keeps, answers, asker, [rights]
+    // kind = number, name, service, brings, keeps, answers, asker
     /// A session begins.
-    Hello = 1, "hello", Control, 0..=0, 0, 2, ANY, [];
+    Hello = 1, "hello", Control, 0..=0, 0, 2, ANY;
     /// A listening socket is registered.
-    Listen = 2, "listen", Net, 1..=1, 1, 0, STREAMS, [Listen];
+    Listen = 2, "listen", Net, 1..=1, 1, 0, STREAMS;
     /// A registration is taken back.
-    Unlisten = 3, "unlisten", Net, 0..=0, 0, 0, STREAMS, [];
+    Unlisten = 3, "unlisten", Net, 0..=0, 0, 0, STREAMS;
     /// A channel is wanted.
-    Open = 4, "open", Net, 0..=0, 1, 1, STREAMS, [Connect];
+    Open = 4, "open", Net, 0..=0, 1, 1, STREAMS;
     /// The channels of an address are wanted.
-    Attach = 5, "attach", Net, 0..=0, 0, MANY, STREAMS, [];
+    Attach = 5, "attach", Net, 0..=0, 0, MANY, STREAMS;
     /// The whole state, for people.
-    Status = 6, "status", Control, 0..=0, 0, 1, OPEN, [];
+    Status = 6, "status", Control, 0..=0, 0, 1, OPEN;
     /// The state of one process, for people.
-    Explain = 7, "explain", Control, 0..=0, 0, 1, OPEN, [];
+    Explain = 7, "explain", Control, 0..=0, 0, 1, OPEN;
     /// The counters, for people.
-    Metrics = 8, "metrics", Control, 0..=0, 0, 1, OPEN, [];
+    Metrics = 8, "metrics", Control, 0..=0, 0, 1, OPEN;
     /// The grants of a process end.
-    Revoke = 9, "revoke", Control, 0..=0, 0, 0, OPEN, [];
+    Revoke = 9, "revoke", Control, 0..=0, 0, 0, OPEN;
     /// The control plane ends.
-    Stop = 10, "stop", Control, 0..=0, 0, 0, OPEN, [];
+    Stop = 10, "stop", Control, 0..=0, 0, 0, OPEN;
     /// A region is named.
-    Publish = 11, "publish", Snapshot, 2..=2, 2, 0, OPEN, [Publish];
+    Publish = 11, "publish", Snapshot, 2..=2, 2, 0, OPEN;
     /// A region is read.
-    AttachRegion = 12, "attach_region", Snapshot, 1..=2, 2, 2, OPEN, [Attach];
+    AttachRegion = 12, "attach_region", Snapshot, 1..=2, 2, 2, OPEN;
     /// Who reads a region is asked.
-    Consumers = 13, "consumers", Snapshot, 0..=0, 0, MANY, OPEN, [];
+    Consumers = 13, "consumers", Snapshot, 0..=0, 0, MANY, OPEN;
     /// A name is taken back.
-    Unpublish = 14, "unpublish", Snapshot, 0..=0, 0, 0, OPEN, [];
+    Unpublish = 14, "unpublish", Snapshot, 0..=0, 0, 0, OPEN;
     /// A region is left.
-    Detach = 15, "detach", Snapshot, 0..=0, 0, 0, OPEN, [];
+    Detach = 15, "detach", Snapshot, 0..=0, 0, 0, OPEN;
     /// A file is leased.
-    Lease = 16, "lease", File, 1..=1, 2, 1, FILES, [Read];
+    Lease = 16, "lease", File, 1..=1, 2, 1, FILES;
     /// A lease is given back.
-    EndLease = 17, "end_lease", File, 0..=0, 0, 0, FILES, [];
+    EndLease = 17, "end_lease", File, 0..=0, 0, 0, FILES;
     /// Delegated operations begin.
-    Delegate = 18, "delegate", File, 1..=1, 1, 1, OPEN, [];
+    Delegate = 18, "delegate", File, 1..=1, 1, 1, OPEN;
     /// A file is opened for delegated operations.
-    ShowFile = 19, "show_file", File, 1..=1, 2, 0, OPEN, [Read, Write];
+    ShowFile = 19, "show_file", File, 1..=1, 2, 0, OPEN;
     /// Delegated operations end.
-    EndDelegate = 20, "end_delegate", File, 0..=0, 0, 0, OPEN, [];
+    EndDelegate = 20, "end_delegate", File, 0..=0, 0, 0, OPEN;
     /// A restricted session may reach a destination.
-    Allow = 21, "allow", Control, 0..=0, 0, 0, OPEN, [];
+    Allow = 21, "allow", Control, 0..=0, 0, 0, OPEN;
     /// A connection may ask no more than is said.
-    Restrict = 22, "restrict", Control, 0..=0, 0, 0, OPEN, [];
+    Restrict = 22, "restrict", Control, 0..=0, 0, 0, OPEN;
 }
 
 impl RequestKind {

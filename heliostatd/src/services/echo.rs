@@ -42,14 +42,8 @@ impl Service for Echo {
     }
 
     fn own_requests(&self) -> &'static [(u16, Row)] {
-        const ROW: Row = Row {
-            name: "echo",
-            brings: 0..=0,
-            keeps: 0,
-            answers: 0,
-            asker: Asker::Unrestricted,
-            rights: &[Right::Read],
-        };
+        const ROW: Row =
+            Row { name: "echo", brings: 0..=0, keeps: 0, answers: 0, asker: Asker::Unrestricted };
         const { &[(ASK, ROW)] }
     }
 
