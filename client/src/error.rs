@@ -34,7 +34,7 @@ pub enum ControlError {
 }
 
 impl From<&Reply> for ControlError {
-    /// Returns the error that an answer is which is not the one hoped for.
+    /// Returns the error for an answer of another kind than was asked for.
     fn from(reply: &Reply) -> Self {
         match *reply {
             Reply::Refused { code, limit, bound } => Self::Refused { code, limit, bound },

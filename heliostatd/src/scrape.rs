@@ -36,13 +36,14 @@ pub fn start(address: Option<SocketAddr>, socket: &Path) -> io::Result<()> {
     let Some(address) = address else { return Ok(()) };
     let listener = TcpListener::bind(address)?;
     listener.set_nonblocking(true)?;
-    let house = House { listener, visitors: Vec::new(), text: None, socket: socket.to_owned() };
-    std::thread::Builder::new().name("metrics".into()).spawn(move || house.serve())?;
+    let exporter =
+        Exporter { listener, visitors: Vec::new(), text: None, socket: socket.to_owned() };
+    std::thread::Builder::new().name("metrics".into()).spawn(move || exporter.serve())?;
     Ok(())
 }
 
 /// The listener, and who is there.
-struct House {
+struct Exporter {
     listener: TcpListener,
     /// In the order in which they came.
     visitors: Vec<Visitor>,
@@ -68,7 +69,7 @@ enum Stay {
     Goes,
 }
 
-impl House {
+impl Exporter {
     fn serve(mut self) {
         loop {
             self.sleep();

@@ -2,7 +2,7 @@
 //!
 //! This process is the producer; the program is stopped for each version and left alone in
 //! between. What its mappings are is looked up before each version: what came gets a region, what
-//! went loses it. Mechanism: `stub/src/snapshot/outside.rs`; what it promises: docs/snapshots.md.
+//! went loses it. Mechanism: `stub/snapshot/src/outside.rs`; what it promises: docs/snapshots.md.
 
 mod choose;
 mod interrupt;
