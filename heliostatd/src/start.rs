@@ -1,6 +1,7 @@
 //! From the command line to a running daemon.
 
 use std::io::Write;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -50,59 +51,58 @@ enum Failure {
     Other(String),
 }
 
+impl Failure {
+    /// What could not be done, and why.
+    fn to<E: std::fmt::Display>(what: &'static str) -> impl Fn(E) -> Failure {
+        move |error| Failure::Other(format!("cannot {what}: {error}"))
+    }
+}
+
 fn serve(args: &Args, config: Config, here: &Surroundings) -> Result<(), Failure> {
-    let other = |what: &str, error: &dyn std::fmt::Display| {
-        Failure::Other(format!("cannot {what}: {error}"))
-    };
     if args.announce {
         // Detached from the terminal and from the caller's folder. Already leading a session
         // is as good.
         let _ = rustix::process::setsid();
-        std::env::set_current_dir("/").map_err(|error| other("leave the folder", &error))?;
+        std::env::set_current_dir("/").map_err(Failure::to("leave the folder"))?;
     }
     // Before anybody can see that it is there, and send one.
-    let signals = signals::Signals::catch().map_err(|error| other("catch signals", &error))?;
-    let handed_over = listener::handed_over().map_err(|error| other("take the socket", &error))?;
-    let (home, socket) = match handed_over {
-        Some(socket) => (None, socket),
-        None => {
-            let home = Home::take(here).map_err(|error| match error {
-                HomeError::Taken { .. } => Failure::Taken(error.to_string()),
-                error => Failure::Other(error.to_string()),
-            })?;
-            let open_to_all = here.uid == 0;
-            let socket = listener::bind(home.socket(), open_to_all).map_err(|error| {
-                Failure::Other(format!("cannot listen on {}: {error}", home.socket().display()))
-            })?;
-            (Some(home), socket)
-        }
-    };
+    let signals = signals::Signals::catch().map_err(Failure::to("catch signals"))?;
+    let (home, listener) = listen(here)?;
     // Before there are threads: each has to have the signals of breaks blocked.
-    let breaks = Breaks::catch().map_err(|error| other("hear of broken leases", &error))?;
-    let level = logging::start(config.log, args.log.as_deref())
-        .map_err(|error| other("open the log", &error))?;
+    let breaks = Breaks::catch().map_err(Failure::to("hear of broken leases"))?;
+    let level = logging::start(config.log, args.log.as_deref());
+    let level = level.map_err(Failure::to("open the log"))?;
     raise_descriptor_limit();
-    let path = here.socket_path();
-    scrape::start(config.daemon.metrics_listen, &path)
-        .map_err(|error| other("listen for metrics", &error))?;
-    let parts = Parts {
-        config,
-        config_path: args.config.clone(),
-        idle_exit_s: args.idle_exit,
-        home,
-        listener: socket,
-        signals,
-        breaks,
-        level,
-        table: TABLE,
-    };
-    let daemon = Daemon::new(parts).map_err(|error| other("start", &error))?;
+    let scraped = scrape::start(config.daemon.metrics_listen, &here.socket_path());
+    scraped.map_err(Failure::to("listen for metrics"))?;
+    let (config_path, idle_exit_s) = (args.config.clone(), args.idle_exit);
+    let table = TABLE;
+    let parts =
+        Parts { config, config_path, idle_exit_s, home, listener, signals, breaks, level, table };
+    let daemon = Daemon::new(parts).map_err(Failure::to("start"))?;
     if args.announce {
         // The caller may have gone; the daemon serves all the same.
         let _ = writeln!(std::io::stdout(), "ready");
         release_standard_streams();
     }
-    daemon.run().map_err(|error| other("go on", &error))
+    daemon.run().map_err(Failure::to("go on"))
+}
+
+/// The socket that was handed over, or one at a place that is this daemon's from now on.
+fn listen(here: &Surroundings) -> Result<(Option<Home>, OwnedFd), Failure> {
+    let handed_over = listener::handed_over().map_err(Failure::to("take the socket"))?;
+    if let Some(socket) = handed_over {
+        return Ok((None, socket));
+    }
+    let home = Home::take(here).map_err(|error| match error {
+        HomeError::Taken { .. } => Failure::Taken(error.to_string()),
+        error => Failure::Other(error.to_string()),
+    })?;
+    let open_to_all = here.uid == 0;
+    let socket = listener::bind(home.socket(), open_to_all).map_err(|error| {
+        Failure::Other(format!("cannot listen on {}: {error}", home.socket().display()))
+    })?;
+    Ok((Some(home), socket))
 }
 
 fn surroundings(args: &Args) -> Surroundings {

@@ -109,21 +109,43 @@ fn host_path(call: &Call<'_>, descriptor: i32, path: &[u8]) -> Option<PathBuf> {
 fn uses(call: &Call<'_>) -> Vec<(i32, usize, Use)> {
     const HERE: i32 = libc::AT_FDCWD;
     let at = |place| call.int(place);
-    let flags = |place| Use::Open(OFlags::from_bits_retain(at(place) as u32));
     match call.number {
-        Sysno::open => vec![(HERE, 0, flags(1))],
-        Sysno::openat => vec![(at(0), 1, flags(2))],
-        Sysno::openat2 => {
+        Sysno::open | Sysno::openat | Sysno::openat2 | Sysno::creat => opened(call),
+        Sysno::rename => vec![(HERE, 0, Use::Name), (HERE, 1, Use::Name)],
+        Sysno::renameat | Sysno::renameat2 => vec![(at(0), 1, Use::Name), (at(2), 3, Use::Name)],
+        Sysno::link => vec![(HERE, 0, Use::Change), (HERE, 1, Use::Name)],
+        Sysno::linkat => vec![(at(0), 1, Use::Change), (at(2), 3, Use::Name)],
+        Sysno::symlink => vec![(HERE, 1, Use::Name)],
+        Sysno::symlinkat => vec![(at(1), 2, Use::Name)],
+        Sysno::inotify_add_watch => vec![(HERE, 1, Use::Read)],
+        number => {
+            let here = of_first(number).map(|of| (HERE, 0, of));
+            let there = of_second(number).map(|of| (at(0), 1, of));
+            here.or(there).into_iter().collect()
+        }
+    }
+}
+
+/// The same of a call that opens.
+fn opened(call: &Call<'_>) -> Vec<(i32, usize, Use)> {
+    const HERE: i32 = libc::AT_FDCWD;
+    let flags = |bits: i32| Use::Open(OFlags::from_bits_retain(bits as u32));
+    match call.number {
+        Sysno::open => vec![(HERE, 0, flags(call.int(1)))],
+        Sysno::openat => vec![(call.int(0), 1, flags(call.int(2)))],
+        Sysno::creat => vec![(HERE, 0, Use::Open(OFlags::CREATE | OFlags::WRONLY))],
+        _ => {
             let mut how = [0; 8];
             let known = call.read(2, &mut how).is_ok();
-            let flags = OFlags::from_bits_retain(u64::from_ne_bytes(how) as u32);
-            if known {
-                vec![(at(0), 1, Use::Open(flags))]
-            } else {
-                Vec::new()
-            }
+            let of = flags(u64::from_ne_bytes(how) as i32);
+            known.then_some((call.int(0), 1, of)).into_iter().collect()
         }
-        Sysno::creat => vec![(HERE, 0, Use::Open(OFlags::CREATE | OFlags::WRONLY))],
+    }
+}
+
+/// What is done with the path that is a call's first argument.
+fn of_first(number: Sysno) -> Option<Use> {
+    Some(match number {
         Sysno::stat
         | Sysno::lstat
         | Sysno::access
@@ -133,15 +155,8 @@ fn uses(call: &Call<'_>) -> Vec<(i32, usize, Use)> {
         | Sysno::getxattr
         | Sysno::lgetxattr
         | Sysno::listxattr
-        | Sysno::llistxattr => vec![(HERE, 0, Use::Look)],
-        Sysno::newfstatat
-        | Sysno::statx
-        | Sysno::faccessat
-        | Sysno::faccessat2
-        | Sysno::readlinkat => vec![(at(0), 1, Use::Look)],
-        Sysno::execve => vec![(HERE, 0, Use::Read)],
-        Sysno::execveat => vec![(at(0), 1, Use::Read)],
-        Sysno::inotify_add_watch => vec![(HERE, 1, Use::Read)],
+        | Sysno::llistxattr => Use::Look,
+        Sysno::execve => Use::Read,
         Sysno::chmod
         | Sysno::chown
         | Sysno::lchown
@@ -151,20 +166,27 @@ fn uses(call: &Call<'_>) -> Vec<(i32, usize, Use)> {
         | Sysno::setxattr
         | Sysno::lsetxattr
         | Sysno::removexattr
-        | Sysno::lremovexattr => vec![(HERE, 0, Use::Change)],
+        | Sysno::lremovexattr => Use::Change,
+        Sysno::mkdir | Sysno::rmdir | Sysno::unlink | Sysno::mknod => Use::Name,
+        _ => return None,
+    })
+}
+
+/// What is done with the path that is a call's second argument, below the descriptor before it.
+fn of_second(number: Sysno) -> Option<Use> {
+    Some(match number {
+        Sysno::newfstatat
+        | Sysno::statx
+        | Sysno::faccessat
+        | Sysno::faccessat2
+        | Sysno::readlinkat => Use::Look,
+        Sysno::execveat => Use::Read,
         Sysno::fchmodat
         | Sysno::fchmodat2
         | Sysno::fchownat
         | Sysno::utimensat
-        | Sysno::futimesat => vec![(at(0), 1, Use::Change)],
-        Sysno::mkdir | Sysno::rmdir | Sysno::unlink | Sysno::mknod => vec![(HERE, 0, Use::Name)],
-        Sysno::mkdirat | Sysno::unlinkat | Sysno::mknodat => vec![(at(0), 1, Use::Name)],
-        Sysno::rename => vec![(HERE, 0, Use::Name), (HERE, 1, Use::Name)],
-        Sysno::renameat | Sysno::renameat2 => vec![(at(0), 1, Use::Name), (at(2), 3, Use::Name)],
-        Sysno::link => vec![(HERE, 0, Use::Change), (HERE, 1, Use::Name)],
-        Sysno::linkat => vec![(at(0), 1, Use::Change), (at(2), 3, Use::Name)],
-        Sysno::symlink => vec![(HERE, 1, Use::Name)],
-        Sysno::symlinkat => vec![(at(1), 2, Use::Name)],
-        _ => Vec::new(),
-    }
+        | Sysno::futimesat => Use::Change,
+        Sysno::mkdirat | Sysno::unlinkat | Sysno::mknodat => Use::Name,
+        _ => return None,
+    })
 }
