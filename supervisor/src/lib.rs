@@ -45,12 +45,14 @@ pub mod tree;
 mod turn;
 mod uncharged;
 
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
-use heliostat_backend_seal::{fork_telling, is_taken, Fork, Handover, Listener};
+use heliostat_backend_seal::{fork_telling, is_taken, Fork, Handover, Hearer, Listener, Teller};
+use heliostat_base::fd::OwnedFd;
 use heliostat_base::sys::Errno;
 use heliostat_control::policy::record::Recorder;
 use heliostat_control::policy::{PathGrant, Policy};
@@ -106,58 +108,56 @@ pub fn seal(
     let fenced = fence::probe().map_err(|_| SealError::NoLandlock)?;
     let places = granted::own_places(&plan);
     let spaces = granted::make_spaces(&plan, &places);
-    let hides_users = spaces.as_ref().is_some_and(Spaces::hides_users);
     let handover = Handover::new().map_err(SealError::Fence)?;
     let fenced = Fenced {
         counts: limits.processes.is_some(),
         bounds: limits.memory.is_some(),
         becomes: plan.identities.is_some(),
         copies: handover.copies(),
-        hides_users,
+        hides_users: spaces.as_ref().is_some_and(Spaces::hides_users),
         ..fenced
     };
-    let behalf = plan.identities.as_ref().and_then(|_| Behalf::of_root());
     // Each grant is held open.
     let own_limit = limits::raise_descriptors();
-    let report = report::Report::create(plan.folder);
-    let view = View { top: spaces.as_ref().and_then(Spaces::top), places: &places };
-    let roots = granted::open_roots(&plan, &view, report.as_ref())?;
-    let group = limits.memory.and_then(memory::enter);
-    // Names are looked up at the servers that this machine uses now.
-    let servers = std::fs::read_to_string("/etc/resolv.conf").unwrap_or_default();
-    let places: Vec<_> =
-        [Some(plan.folder), roots.place().parent()].into_iter().flatten().collect();
-    let removes = group.as_ref().and_then(|group| group.folder().parent());
-    let queues = spaces.as_ref().and_then(Spaces::queues);
-    own_fence::limit_files(&roots, &places, removes, queues).map_err(SealError::Fence)?;
+    let ground = Ground::open(&plan, spaces.as_ref(), &places)?;
+    ground.limit_own_files(plan.folder, spaces.as_ref()).map_err(SealError::Fence)?;
     match fork_telling().map_err(SealError::Fence)? {
         Fork::Child(teller) => {
-            let limit = |bytes| memory::limit_program(group.as_ref(), bytes);
+            let limit = |bytes| memory::limit_program(ground.group.as_ref(), bytes);
             let limited = limits.memory.map_or(Ok(()), limit);
-            let fence = || fence::enter(&roots, spaces.as_ref(), fenced, handover);
-            let listener = limited.and_then(|()| fence());
-            teller.tell(match &listener {
-                Ok(fd) => std::os::fd::AsRawFd::as_raw_fd(fd),
-                Err(Errno(number)) => -number,
-            });
+            let enter = |()| fence::enter(&ground.roots, spaces.as_ref(), fenced, handover);
+            let listener = limited.and_then(enter);
+            tell(&teller, &listener);
             drop(teller);
             limits::restore_descriptors(own_limit);
-            let status = if listener.is_ok() { become_program(roots.temporary()) } else { 125 };
+            let temporary = ground.roots.temporary();
+            let status = if listener.is_ok() { become_program(temporary) } else { 125 };
             // Its roots are the parent's to remove.
-            std::mem::forget((roots, report));
+            std::mem::forget(ground);
             std::process::exit(status)
         }
         Fork::Parent(child, hearer) => {
             // Both sides put their fences up at the same time.
             own_fence::limit_calls(plan.identities.as_ref()).map_err(SealError::Fence)?;
-            let listener = match hearer.hear() {
-                Some(number) if number >= 0 => handover.take(child, number),
-                other => Err(Errno(other.map_or(libc::ECHILD, |number| -number))),
-            };
-            let listener = Listener::new(listener.map_err(SealError::Fence)?);
-            let ground = Ground { roots, report, group, servers, behalf };
+            let listener = hear(child, &hearer, handover).map_err(SealError::Fence)?;
             supervise(child, listener, ground, fenced, plan, given)
         }
+    }
+}
+
+/// Tells the parent the number of the listener, or why there is none.
+fn tell(teller: &Teller, listener: &Result<OwnedFd, Errno>) {
+    teller.tell(match listener {
+        Ok(fd) => fd.as_raw_fd(),
+        Err(Errno(number)) => -number,
+    });
+}
+
+/// Takes the listener that the child has told of.
+fn hear(child: i32, hearer: &Hearer, handover: Handover) -> Result<Listener, Errno> {
+    match hearer.hear() {
+        Some(number) if number >= 0 => Ok(Listener::new(handover.take(child, number)?)),
+        other => Err(Errno(other.map_or(libc::ECHILD, |number| -number))),
     }
 }
 
@@ -169,6 +169,32 @@ struct Ground {
     /// The text of /etc/resolv.conf.
     servers: String,
     behalf: Option<Behalf>,
+}
+
+impl Ground {
+    /// Opens what the plan grants, in the spaces that there are.
+    fn open(
+        plan: &Plan<'_>,
+        spaces: Option<&Spaces>,
+        places: &[&'static str],
+    ) -> Result<Ground, SealError> {
+        let behalf = plan.identities.as_ref().and_then(|_| Behalf::of_root());
+        let report = report::Report::create(plan.folder);
+        let view = View { top: spaces.and_then(Spaces::top), places };
+        let roots = granted::open_roots(plan, &view, report.as_ref())?;
+        let group = plan.policy.limits.memory.and_then(memory::enter);
+        // Names are looked up at the servers that this machine uses now.
+        let servers = std::fs::read_to_string("/etc/resolv.conf").unwrap_or_default();
+        Ok(Ground { roots, report, group, servers, behalf })
+    }
+
+    /// Leaves this process the files of its own that it still has to open or remove.
+    fn limit_own_files(&self, folder: &Path, spaces: Option<&Spaces>) -> Result<(), Errno> {
+        let own = [Some(folder), self.roots.place().parent()];
+        let own: Vec<_> = own.into_iter().flatten().collect();
+        let removes = self.group.as_ref().and_then(|group| group.folder().parent());
+        own_fence::limit_files(&self.roots, &own, removes, spaces.and_then(Spaces::queues))
+    }
 }
 
 /// The parent's side: begins to answer. The child waits for the answer to its exec.
