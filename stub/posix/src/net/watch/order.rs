@@ -61,6 +61,7 @@ impl Found {
     }
 
     /// Puts what there is room for, in order; `tell` gives a stream's event. The count of all.
+    #[inline]
     pub fn merge(
         &self,
         room: usize,
