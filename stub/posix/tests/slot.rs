@@ -5,12 +5,16 @@
 
 mod support;
 
-use heliostat_abi::channel::SlotState;
+use heliostat_abi::channel::{slot, slot_offset, SlotState};
 use heliostat_abi::name::{NetAddress, ObjectId};
+use heliostat_base::call;
 use heliostat_client::session;
 use heliostat_stub_posix::net::channel::{Channel, Side, Slot};
+use heliostat_stub_posix::net::socket;
+use heliostat_stub_posix::table;
+use std::sync::atomic::Ordering::SeqCst;
 use std::sync::Arc;
-use support::pair::Listener;
+use support::pair::{direct, End, Listener};
 
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Act {
@@ -66,7 +70,7 @@ struct Told {
 fn channel() -> Arc<Channel> {
     let listener = Listener::new();
     let end = listener.connect();
-    let stream = heliostat_stub_posix::net::socket::at(end.index()).stream().expect("direct");
+    let stream = socket::at(end.index()).stream().expect("direct");
     stream.slot.channel.clone()
 }
 
@@ -163,4 +167,35 @@ fn a_word_that_is_no_state_is_nobodys() {
         assert!(!slot.claim(session::standing().unwrap().id, &[7; 16]) && !slot.withdraw());
     }
     slot.abandon();
+}
+
+/// What a late acceptor leaves of the claims of all slots: none is whole.
+fn spoil_claims(end: &End) {
+    let stream = socket::at(end.index()).stream().expect("direct");
+    let memory = support::control().channel(stream.slot.channel.entry.id.index);
+    for index in 0..stream.slot.channel.entry.slots {
+        let check = memory.atomic_u64(slot_offset(index) + slot::CLAIM_CHECK);
+        check.fetch_xor(1, SeqCst);
+    }
+}
+
+#[test]
+fn a_killed_acceptors_slot_comes_back_where_its_claim_was_written_over() {
+    for (is_killed, free) in [(true, 4), (false, 3)] {
+        let (client, server) = direct();
+        let channel = socket::at(client.index()).stream().expect("direct").slot.channel;
+        spoil_claims(&client);
+        let mut server = Some(server);
+        match server.take_if(|_| is_killed) {
+            Some(killed) => {
+                table::take(killed.fd);
+                call::close(killed.fd).unwrap();
+                std::mem::forget(killed);
+            }
+            // It may read on.
+            None => server.iter().for_each(|server| server.shutdown(libc::SHUT_RDWR)),
+        }
+        drop(client);
+        assert_eq!(std::iter::from_fn(|| channel.take_slot()).count(), free);
+    }
 }

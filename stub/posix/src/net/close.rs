@@ -95,7 +95,20 @@ fn finish(fd: i32, socket: &Socket, stream: &Stream) {
     }
     // Bells left unread would make the kernel reset the shadow instead of ending it.
     shadow::drain(fd, socket, &stream.incoming);
+    if stream.side == Side::Client && is_abandoned(fd, socket, stream) {
+        stream.slot.leave(Side::Server);
+    }
     stream.slot.leave(stream.side);
+}
+
+/// Whose session's end tells that an acceptor was killed stands in its claim. Where a late acceptor has
+/// written into that, the shadow's end tells it, unless the acceptor has shut its end down only, and may
+/// read the ring still.
+fn is_abandoned(fd: i32, socket: &Socket, stream: &Stream) -> bool {
+    stream.slot.secret().is_none() && {
+        shadow::probe(fd, socket);
+        shadow::has_ended(socket) && stream.incoming.flags() & SHUT == 0
+    }
 }
 
 /// Before this process exits: the end of `closing`, but nothing is freed and no lock is waited
