@@ -236,6 +236,9 @@ pub struct Delegated {
     pub requests: Requests,
     /// Whether sessions without such limits may read what they opened for the device by themselves.
     pub own_rings: bool,
+    /// Bytes of a copied transfer from which on it goes around the processor's cache, 0 for never;
+    /// measured when the control plane starts if nothing is said.
+    pub copy_around_bytes: Option<u64>,
 }
 
 impl Default for Delegated {
@@ -253,6 +256,7 @@ impl Default for Delegated {
             bytes_per_second: 0,
             requests: Requests::Auto,
             own_rings: true,
+            copy_around_bytes: None,
         }
     }
 }

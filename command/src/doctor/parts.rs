@@ -2,15 +2,17 @@
 
 use heliostat_abi::record::Request;
 use heliostat_interpose::{libc_path, scan_file};
+use serde_json::Value;
 
 use super::Check;
 use crate::args::ControlPlace;
 use crate::client::{ask, ClientError};
 use crate::place::surroundings;
+use crate::table::bytes;
 
 /// All checks of this file.
 pub fn checks(place: &ControlPlace) -> Vec<Check> {
-    vec![sites(), control_plane(place)]
+    vec![sites(), control_plane(place), copies(place)]
 }
 
 fn sites() -> Check {
@@ -50,5 +52,44 @@ fn control_plane(place: &ControlPlace) -> Check {
         Err(error) => {
             Check::fail(name, error.to_string(), "heliostat stop, or another HELIOSTAT_SOCKET")
         }
+    }
+}
+
+/// From which size on the control plane copies payload around the cache, which it measures at its start.
+fn copies(place: &ControlPlace) -> Check {
+    let status = ask(&surroundings(place), &Request::Status).ok();
+    let status = status.and_then(|text| serde_json::from_str::<Value>(&text).ok());
+    let found = status.as_ref().map(|status| &status["copies"]).filter(|it| it.is_object());
+    Check::ok("large copies", found.map_or(UNMEASURED.into(), copies_text))
+}
+
+/// What is said while no control plane has measured.
+const UNMEASURED: &str = "measured when the control plane starts";
+
+fn copies_text(copies: &Value) -> String {
+    let is_measured = copies["measured"].as_array().is_some_and(|samples| !samples.is_empty());
+    let how = if is_measured { "measured" } else { "configured, or not measured" };
+    match copies["around_from_bytes"].as_u64() {
+        Some(from) => format!("around the cache from {} on ({how})", bytes(from)),
+        None => format!("all through the cache ({how})"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_was_measured_or_configured_is_one_line() {
+        let measured = json!([{ "bytes": 65536, "through_ns": 1.0, "around_ns": 2.0 }]);
+        let never = json!({ "around_from_bytes": null, "measured": measured });
+        assert_eq!(copies_text(&never), "all through the cache (measured)");
+        let from = json!({ "around_from_bytes": 1 << 20, "measured": [] });
+        let text = copies_text(&from);
+        assert!(
+            text.starts_with("around the cache from ") && text.contains("configured"),
+            "{text}"
+        );
     }
 }

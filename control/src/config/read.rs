@@ -197,6 +197,7 @@ fn read_delegated(field: &Field<'_>) -> Result<Delegated, ConfigError> {
         "bytes_per_second",
         "requests",
         "own_rings",
+        "copy_around_bytes",
     ])?;
     let mut delegated = Delegated::default();
     section.number("loops", (1, LOOPS_MAX as u64), &mut delegated.loops)?;
@@ -222,6 +223,9 @@ fn read_delegated(field: &Field<'_>) -> Result<Delegated, ConfigError> {
     }
     if let Some(own_rings) = section.field("own_rings") {
         delegated.own_rings = own_rings.is_true()?;
+    }
+    if let Some(around) = section.field("copy_around_bytes") {
+        delegated.copy_around_bytes = Some(around.number((0, delegated::TRANSFER_BYTES_MAX))?);
     }
     Ok(delegated)
 }

@@ -149,6 +149,9 @@ fn a_server_loop_for_each_kernel_core_or_as_many_as_said() {
     assert!(complaint("[delegated]\ncores = [1, 1]\n").contains("named twice"));
     assert!(complaint("[delegated]\ncores = [1, 2]\nloops = 3\n").contains("2 cores for 3 loops"));
     assert!(complaint("[delegated]\nown_rings = 1\n").contains("true or false"));
+    let around = |text: &str| read(&format!("[delegated]\n{text}\n")).delegated.copy_around_bytes;
+    assert_eq!((around(""), around("copy_around_bytes = 0")), (None, Some(0)));
+    assert!(complaint("[delegated]\ncopy_around_bytes = 16777217\n").contains("copy_around_bytes"));
 }
 
 #[test]

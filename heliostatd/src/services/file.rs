@@ -7,6 +7,7 @@ use heliostat_abi::code::Thing;
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::record::{self, Reply, Request};
 use heliostat_control::config::Config;
+use heliostat_server_loop::{Border, Sample};
 use heliostat_service_grant::Quota;
 use prometheus_client::registry::Registry;
 use serde_json::{json, Value};
@@ -78,6 +79,7 @@ impl Service for Files {
         let leases = daemon.leases_json(viewer.sees_all, viewer.uid);
         told.insert("leases".into(), Value::Array(leases));
         told.insert("delegated".into(), daemon.delegated_json());
+        told.insert("copies".into(), copies_json(&daemon.services.file.copies));
     }
 
     fn session_status(&self, daemon: &Daemon, session: ObjectId, told: &mut Told) {
@@ -103,4 +105,14 @@ impl Service for Files {
     fn metrics(&self, daemon: &Daemon, registry: &mut Registry) {
         daemon.add_delegated(registry);
     }
+}
+
+/// From which size on payload goes around the cache, and what was measured.
+fn copies_json(border: &Border) -> Value {
+    let each = border.samples.iter().map(|sample| {
+        let Sample { bytes, memcpy_ns, nontemporal_ns } = sample;
+        json!({ "bytes": bytes, "through_ns": memcpy_ns, "around_ns": nontemporal_ns })
+    });
+    let samples: Vec<_> = each.collect();
+    json!({ "around_from_bytes": border.from_bytes(), "measured": samples })
 }

@@ -6,6 +6,7 @@ pub mod lease;
 use std::io;
 
 use heliostat_control::config::Config;
+use heliostat_server_loop::Border;
 use heliostat_service_file::File;
 
 use crate::mounts::Mounts;
@@ -24,6 +25,8 @@ pub struct LeasedFiles {
     pub mounts: Mounts,
     /// The server loops, once a session has asked for one.
     pub delegated: Option<Delegated>,
+    /// From which size on payload goes around the cache.
+    pub copies: Border,
 }
 
 impl LeasedFiles {
@@ -37,6 +40,7 @@ impl LeasedFiles {
             leases: Leases::default(),
             mounts: Mounts::read()?,
             delegated: None,
+            copies: Border::find(config.delegated.copy_around_bytes),
         })
     }
 }

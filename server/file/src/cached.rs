@@ -8,7 +8,7 @@
 //! ```
 
 use heliostat_abi::delegated::{OneRead, Operation, Piece, Way};
-use heliostat_server_loop::{Engine, Session, Step, COST_MIN};
+use heliostat_server_loop::{copy_part, Engine, Session, Step, COST_MIN};
 
 use super::blocks::Ready;
 use super::cache::{BlockKey, Found, BLOCK_BYTES};
@@ -62,7 +62,8 @@ pub fn copy_hit(
     }
     let from = u64::from(there.place) * BLOCK_BYTES + within;
     let to = piece.offset as usize;
-    files.arena.copy_to(from as usize, &session.window, to, len as usize).ok()?;
+    let (from, into) = ((&*files.arena, from as usize), (&*session.window, to));
+    copy_part(from, into, len as usize, len).ok()?;
     if !files.cache.holds(there) || !lease.word.is_active() {
         return None;
     }
@@ -136,7 +137,9 @@ fn copy(turn: &mut Turn<'_>, progress: &Progress, block: Ready) -> bool {
     let from = (u64::from(block.place) * BLOCK_BYTES + within) as usize;
     let to = progress.piece.offset as usize;
     let files = &turn.engine.service;
-    if len == 0 || files.arena.copy_to(from, &turn.session.window, to, len as usize).is_err() {
+    let whole = turn.entry().map_or(len, |entry| entry.operation.pieces.bytes());
+    let (from, into) = ((&*files.arena, from), (&*turn.session.window, to));
+    if len == 0 || copy_part(from, into, len as usize, whole).is_err() {
         return false;
     }
     *turn.left -= len as i64;
