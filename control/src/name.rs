@@ -45,7 +45,7 @@ impl fmt::Display for Name<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tcp(address) => f.write_str(&tcp_name(*address)),
-            Self::Region(name) => write!(f, "/snapshot/{name}"),
+            Self::Region(name) => name.fmt(f),
             Self::File(path) => write!(f, "/file{path}"),
         }
     }
@@ -262,6 +262,13 @@ mod tests {
         assert!(NamePattern::parse("/snapshot/a*b").is_err());
         let everywhere = NamePattern::parse("/snapshot/*").unwrap();
         assert!(!everywhere.matches(NetAddress::new("127.0.0.1:1".parse().unwrap())));
+    }
+
+    #[test]
+    fn names_are_shown_as_rules_write_them() {
+        let region = RegionName::parse("model/a").unwrap();
+        assert_eq!(Name::from(&region).to_string(), "/snapshot/model/a");
+        assert_eq!(Name::File("/srv/a").to_string(), "/file/srv/a");
     }
 
     #[test]
