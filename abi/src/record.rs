@@ -25,8 +25,8 @@ use crate::wire::{Reader, WireError, Writer};
 
 pub use own::{Own, OwnReply, OwnRequest, FIRST_OWN, REPLY_BODY_BYTES, REQUEST_BODY_BYTES};
 use parts::{
-    check_header, check_length, header, take_bool, take_channels, take_delegated, take_members,
-    take_program, take_unmapped,
+    check_header, check_length, header, take_channels, take_delegated, take_members, take_program,
+    take_show_file, take_unmapped,
 };
 pub use parts::{Bound, ChannelEntry, PROGRAM_BYTES};
 pub use table::{Asker, RequestKind, Row, Service};
@@ -130,6 +130,8 @@ pub enum Request {
         tag: u64,
         /// Whether what is aligned goes past every cache.
         direct: bool,
+        /// Whether reads never go past the caches. Not with `direct`.
+        buffered: bool,
     },
     /// Before `Restrict`: the restricted session may open channels to this destination.
     Allow {
@@ -229,6 +231,8 @@ pub enum Reply {
         objects: u32,
         /// The session may read what it was given `direct` by an io_uring of its own.
         lends: bool,
+        /// Its files come by `ShowFile` only: names are its program's own to open.
+        shows_only: bool,
     },
     /// Not done: why, and the limit or value that decided.
     Refused {
@@ -270,8 +274,8 @@ impl Request {
                 w.u32(consumer.index).u32(consumer.generation);
             }
             Self::EndLease { lease } => lease.encode(&mut w),
-            Self::ShowFile { tag, direct } => {
-                w.u64(*tag).u32(u32::from(*direct));
+            Self::ShowFile { tag, direct, buffered } => {
+                w.u64(*tag).u32(u32::from(*direct)).u32(u32::from(*buffered));
             }
             Self::Allow { destination } => destination.encode(&mut w),
             Self::Restrict { services, pid } => services.encode(&mut w, *pid),
@@ -320,7 +324,7 @@ impl Request {
             RequestKind::Lease => Self::Lease,
             RequestKind::EndLease => Self::EndLease { lease: ObjectId::decode(&mut r) },
             RequestKind::Delegate => Self::Delegate { members: take_members(&mut r)? },
-            RequestKind::ShowFile => Self::ShowFile { tag: r.u64(), direct: take_bool(&mut r)? },
+            RequestKind::ShowFile => take_show_file(&mut r)?,
             RequestKind::EndDelegate => Self::EndDelegate,
             RequestKind::Allow => Self::Allow { destination: Destination::decode(&mut r)? },
             RequestKind::Restrict => {

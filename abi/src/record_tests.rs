@@ -38,7 +38,8 @@ fn every_request_round_trips() {
         Request::Delegate { members: 0 },
         Request::Delegate { members: 16 },
         Request::EndDelegate,
-        Request::ShowFile { tag: u64::MAX, direct: true },
+        Request::ShowFile { tag: u64::MAX, direct: true, buffered: false },
+        Request::ShowFile { tag: 0, direct: false, buffered: true },
         Request::Allow { destination: Destination { host: None, ports: (1, 9) } },
         Request::Allow { destination: Destination { host: Some(address().ip), ports: (7, 7) } },
         Request::Restrict { services: Services::STREAMS.and(Services::FILES), pid: 9 },
@@ -67,7 +68,8 @@ fn every_reply_round_trips() {
         Reply::Text { bytes: 4096 },
         Reply::Done,
         Reply::Own(Box::new(Own { number: FIRST_OWN + 128, body: [7; REPLY_BODY_BYTES] })),
-        Reply::Delegated { depth: 256, objects: 256, lends: true },
+        Reply::Delegated { depth: 256, objects: 256, lends: true, shows_only: false },
+        Reply::Delegated { depth: 256, objects: 256, lends: false, shows_only: true },
         Reply::Published { region: id, generation: 7 },
         Reply::Region { region: id, consumer: id, generation: 7 },
         Reply::Consumers {
@@ -116,6 +118,12 @@ fn any_single_changed_byte_is_decoded_or_refused_without_panic() {
         bytes[at] = 0xff;
         let _ = Reply::decode(&bytes);
     }
+}
+
+#[test]
+fn a_file_is_not_shown_for_two_ways() {
+    let both = Request::ShowFile { tag: 1, direct: true, buffered: true };
+    assert!(matches!(Request::decode(&both.encode(5)), Err(WireError::Field { .. })));
 }
 
 #[test]

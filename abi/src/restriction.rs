@@ -19,7 +19,9 @@ impl Services {
     pub const STREAMS: Services = Services(1);
     /// Leases on files that it shows.
     pub const FILES: Services = Services(2);
-    const ALL: u32 = 3;
+    /// Delegated operations on files that it shows; on no names.
+    pub const DELEGATION: Services = Services(4);
+    const ALL: u32 = 7;
 
     /// These and those.
     pub const fn and(self, other: Services) -> Services {

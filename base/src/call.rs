@@ -25,10 +25,12 @@ macro_rules! call {
 mod direct;
 mod epoll;
 mod moves;
+mod names;
 
 pub use direct::{identity, open_direct, reopen_direct};
 pub use epoll::{epoll_ctl, epoll_events, epoll_wait, is_epoll, is_same_file};
-pub use moves::{pread, recv_many, send_many};
+pub use moves::{lseek, pread, recv_many, send_many};
+pub use names::rename_new;
 
 /// recv(2) into `buffer`.
 pub fn recv(fd: i32, buffer: &mut [u8], flags: i32) -> Answer {
@@ -70,11 +72,6 @@ pub fn shutdown(fd: i32, how: i32) -> Answer {
 /// fcntl(2) with an integer argument.
 pub fn fcntl(fd: i32, command: i32, argument: usize) -> Answer {
     call!(fcntl, fd, command, argument)
-}
-
-/// lseek(2).
-pub fn lseek(fd: i32, offset: i64, whence: i32) -> Answer {
-    call!(lseek, fd, offset, whence)
 }
 
 /// Mode and length of what is open there, as fstat(2) has them.

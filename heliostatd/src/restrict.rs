@@ -22,6 +22,11 @@ use crate::shares::sealed_rate;
 use crate::state::restriction::Restriction;
 
 impl Daemon {
+    /// Whether a session may not ask everything; so is one that is gone.
+    pub(crate) fn is_restricted(&self, id: ObjectId) -> bool {
+        self.connections.get(id).is_none_or(|connection| connection.is_restricted())
+    }
+
     /// Refuses what the connection may not ask.
     pub(crate) fn check_restriction(
         &mut self,

@@ -72,6 +72,24 @@ pub fn examine_any(
     Ok((file, flags, status.st_size.max(0) as u64))
 }
 
+/// Opens a directory that was shown anew, for reading its entries; none when it is none, or when
+/// its descriptor gives no right to read them (O_PATH).
+pub fn reopen_directory(
+    shown: BorrowedFd<'_>,
+    mounts: &mut Mounts,
+) -> Result<Option<OwnedFd>, Unmapped> {
+    let (flags, mount) = flags_and_mount(shown).ok_or(Unmapped::NotRegular)?;
+    // Of what is on another mount nothing is asked that somebody else might have to answer.
+    if flags.contains(OFlags::PATH) || mounts.kind(mount).is_none() {
+        return Ok(None);
+    }
+    let status = fstat(shown).map_err(|_| Unmapped::Fault)?;
+    match FileType::from_raw_mode(status.st_mode) {
+        FileType::Directory => reopen_for(shown, OFlags::RDONLY | OFlags::DIRECTORY).map(Some),
+        _ => Ok(None),
+    }
+}
+
 /// Where the control plane sees what a descriptor has open, be it by O_PATH, and what fstat(2) says
 /// of it; only of what lies on a known local file system, by what is known of its mount.
 ///

@@ -80,7 +80,7 @@ fn only_sealed_memory_is_a_window_and_a_session_has_one() {
         client.refusal(&Request::Delegate { members: 0 }, &[file.as_raw_fd()]),
         Code::BadRecord
     );
-    let show = Request::ShowFile { tag: 1, direct: false };
+    let show = Request::ShowFile { tag: 1, direct: false, buffered: false };
     assert_eq!(client.refusal(&show, &[file.as_raw_fd()]), Code::BadState);
     let (fd, _window) = SharedMapping::create(c"window", 8192).unwrap();
     let reply = client.ask_with(&Request::Delegate { members: 0 }, &[fd.as_raw_fd()]).0;

@@ -174,7 +174,7 @@ fn shown(client: &mut Client, request: &str, fd: RawFd, what: &str) -> bool {
         "listen" => (Request::Listen, vec![fd]),
         "lease" => (Request::Lease, vec![fd]),
         "delegate" => (Request::Delegate { members: 0 }, vec![fd]),
-        "show" => (Request::ShowFile { tag: 1, direct: false }, vec![fd]),
+        "show" => (Request::ShowFile { tag: 1, direct: false, buffered: false }, vec![fd]),
         "publish" => (Request::Publish { name }, vec![fd, fd]),
         _ => (Request::AttachRegion { name, owner: OWN_USER }, vec![fd, fd]),
     };

@@ -1,6 +1,6 @@
 //! What several records are made of: the header, a channel's entry, a limit.
 
-use super::{Reply, MAGIC};
+use super::{Reply, Request, MAGIC};
 use crate::code::{Code, Side, Thing, Unmapped};
 use crate::delegated::joint::MEMBERS_MAX;
 use crate::limits::{CHANNELS_MAX, FDS_PER_REPLY_MAX, PORTS_MAX, SESSIONS_MAX};
@@ -129,9 +129,19 @@ pub(super) fn take_members(r: &mut Reader<'_>) -> Result<u32, WireError> {
     fits.ok_or(WireError::Field { name: "members", found: u64::from(found) })
 }
 
+/// A file that is shown for delegated operations.
+pub(super) fn take_show_file(r: &mut Reader<'_>) -> Result<Request, WireError> {
+    let (tag, direct, buffered) = (r.u64(), take_bool(r)?, take_bool(r)?);
+    match direct && buffered {
+        true => Err(WireError::Field { name: "buffered, and direct", found: 1 }),
+        false => Ok(Request::ShowFile { tag, direct, buffered }),
+    }
+}
+
 /// The answer to `Delegate`.
 pub(super) fn take_delegated(r: &mut Reader<'_>) -> Result<Reply, WireError> {
-    Ok(Reply::Delegated { depth: r.u32(), objects: r.u32(), lends: take_bool(r)? })
+    let (depth, objects) = (r.u32(), r.u32());
+    Ok(Reply::Delegated { depth, objects, lends: take_bool(r)?, shows_only: take_bool(r)? })
 }
 
 pub(super) fn take_unmapped(r: &mut Reader<'_>) -> Result<Unmapped, WireError> {

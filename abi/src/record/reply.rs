@@ -50,8 +50,9 @@ impl Reply {
             Self::NotLeased { reason } => {
                 w.u32(u32::from(*reason as u8));
             }
-            Self::Delegated { depth, objects, lends } => {
-                w.u32(*depth).u32(*objects).u32(u32::from(*lends));
+            Self::Delegated { depth, objects, lends, shows_only } => {
+                w.u32(*depth).u32(*objects);
+                w.u32(u32::from(*lends)).u32(u32::from(*shows_only));
             }
         }
         bytes

@@ -105,6 +105,7 @@ const ANY: Asker = Asker::Any;
 const OPEN: Asker = Asker::Unrestricted;
 const STREAMS: Asker = Asker::With(Services::STREAMS);
 const FILES: Asker = Asker::With(Services::FILES);
+const DELEGATION: Asker = Asker::With(Services::DELEGATION);
 const MANY: u64 = FDS_PER_REPLY_MAX as u64;
 
 requests! {
@@ -144,11 +145,11 @@ requests! {
     /// A lease is given back.
     EndLease = 17, "end_lease", File, 0..=0, 0, 0, FILES;
     /// Delegated operations begin.
-    Delegate = 18, "delegate", File, 1..=1, 1, 1, OPEN;
+    Delegate = 18, "delegate", File, 1..=1, 1, 1, DELEGATION;
     /// A file is opened for delegated operations.
-    ShowFile = 19, "show_file", File, 1..=1, 2, 0, OPEN;
+    ShowFile = 19, "show_file", File, 1..=1, 2, 0, DELEGATION;
     /// Delegated operations end.
-    EndDelegate = 20, "end_delegate", File, 0..=0, 0, 0, OPEN;
+    EndDelegate = 20, "end_delegate", File, 0..=0, 0, 0, DELEGATION;
     /// A restricted session may reach a destination.
     Allow = 21, "allow", Control, 0..=0, 0, 0, OPEN;
     /// A connection may ask no more than is said.

@@ -25,6 +25,11 @@ fn message(buffers: *mut libc::iovec, count: usize) -> libc::msghdr {
     message
 }
 
+/// lseek(2).
+pub fn lseek(fd: i32, offset: i64, whence: i32) -> Answer {
+    call!(lseek, fd, offset, whence)
+}
+
 /// pread(2).
 pub fn pread(fd: i32, buffer: &mut [u8], offset: u64) -> Answer {
     call!(pread64, fd, buffer.as_mut_ptr(), buffer.len(), offset)

@@ -4,6 +4,7 @@ mod delegated;
 mod lease;
 
 use heliostat_abi::code::Thing;
+use heliostat_abi::delegated::{BUFFERED, DIRECT};
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::record::{self, Reply, Request};
 use heliostat_control::config::Config;
@@ -37,8 +38,9 @@ impl Service for Files {
                 daemon.end_delegated(id);
                 Ok(Reply::Done.into())
             }
-            Request::ShowFile { tag, direct } => {
-                daemon.show_file(id, asked.only_descriptor()?, tag, direct)
+            Request::ShowFile { tag, direct, buffered } => {
+                let way = if direct { DIRECT } else { 0 } | if buffered { BUFFERED } else { 0 };
+                daemon.show_file(id, asked.only_descriptor()?, tag, way)
             }
             _ => no_such_request(),
         }

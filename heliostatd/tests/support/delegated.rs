@@ -81,7 +81,7 @@ impl Delegate {
 
     /// Shows a file; its id, or minus an errno.
     pub fn show(&mut self, file: &impl AsFd, direct: bool) -> Result<ObjectId, i64> {
-        let request = Request::ShowFile { tag: 1234, direct };
+        let request = Request::ShowFile { tag: 1234, direct, buffered: false };
         let reply = self.client.ask_with(&request, &[file.as_fd().as_raw_fd()]).0;
         assert_eq!(reply, Reply::Done);
         let completion = self.next();

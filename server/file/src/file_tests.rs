@@ -90,6 +90,7 @@ fn leased(fd: OwnedFd, page: &'static SharedMapping) -> OpenFile {
         direct: None,
         can_read: true,
         can_write: false,
+        may_lock_alone: true,
         wants_direct: false,
         wants_buffered: false,
         directory: None,

@@ -26,6 +26,8 @@ pub struct OpenFile {
     pub can_read: bool,
     /// See `can_read`.
     pub can_write: bool,
+    /// The session may lock it for itself alone.
+    pub may_lock_alone: bool,
     /// It was opened for the device.
     pub wants_direct: bool,
     /// It was opened never to be read past the caches.

@@ -112,6 +112,11 @@ impl Task {
         }
     }
 
+    /// Whether it is about a name, and not about a directory that the session has open.
+    pub fn is_about_names(&self) -> bool {
+        !matches!(self, Self::Readdir { .. })
+    }
+
     /// Whether opening changes something, so that the rules are asked before and not after it.
     pub fn changes_on_open(argument: u64) -> bool {
         argument & (CREATE | TRUNCATE) != 0

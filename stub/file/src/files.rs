@@ -3,7 +3,7 @@
 use std::ffi::CString;
 
 use heliostat_abi::delegated::{
-    Completion, Facts, Kind, OneRead, Operation, Piece, Pieces, DIRECT, FACTS_BYTES, READ,
+    Completion, Facts, Kind, OneRead, Operation, Piece, Pieces, BUFFERED, DIRECT, FACTS_BYTES, READ,
 };
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::record::{Reply, Request};
@@ -19,7 +19,9 @@ impl Delegated {
     /// with `DIRECT` or `BUFFERED`; with `CREATE` and a `mode`, `EXCLUSIVE`, `TRUNCATE`; or `READ` and
     /// `DIRECTORY`. A file that was made stays, also when this fails for a limit. The name goes through
     /// `scratch`, a place in the window of its length or more, and of 64 bytes or more where the program
-    /// is to read the file by itself (`read_directly`).
+    /// is to read the file by itself (`read_directly`). In a sealed program the name is opened by the
+    /// program itself, as its policy lets it, and the server gets the descriptor; so are the names of
+    /// all other operations.
     ///
     /// # Errors
     /// `File` with what open(2) would say for this user, or EACCES where a rule denies it.
@@ -32,6 +34,10 @@ impl Delegated {
         let fits = OutOfRange::check(0, name.len(), scratch.bytes as usize);
         fits.map_err(DelegatedError::Window)?;
         let place = Piece { bytes: name.len() as u32, ..scratch };
+        self.connect()?;
+        if self.shows_only() {
+            return self.open_and_show(name, access);
+        }
         let copied = self.window.copy_in(scratch.offset as usize, name.as_bytes());
         copied.map_err(DelegatedError::Window)?;
         let pieces = Pieces::new(&[place]).unwrap_or_default();
@@ -70,10 +76,16 @@ impl Delegated {
     /// As `open`, `Gone` among them: the next control plane knows nothing of this session.
     /// EOPNOTSUPP for a file system whose answers another machine or program gives.
     pub fn show(&mut self, fd: i32, direct: bool) -> Result<File, DelegatedError> {
+        self.show_for(fd, if direct { DIRECT } else { 0 })
+    }
+
+    /// The same; `way` may be `DIRECT` or `BUFFERED`.
+    pub(super) fn show_for(&mut self, fd: i32, way: u64) -> Result<File, DelegatedError> {
         self.connect()?;
+        let (direct, buffered) = (way & DIRECT != 0, way & BUFFERED != 0);
         let tag = self.next_tag();
         let epoch = self.link.as_ref().map_or(0, |link| link.epoch);
-        let asked = session::ask_in(epoch, &Request::ShowFile { tag, direct }, &[fd]);
+        let asked = session::ask_in(epoch, &Request::ShowFile { tag, direct, buffered }, &[fd]);
         match asked.map_err(|_| self.lose())?.0 {
             Reply::Done => {}
             Reply::Refused { code, limit, .. } => return Err(DelegatedError::Refused(code, limit)),

@@ -22,6 +22,7 @@ mod joint;
 mod link;
 mod names;
 mod own;
+mod own_names;
 mod waits;
 
 use std::collections::VecDeque;

@@ -36,6 +36,8 @@ pub(super) struct Link {
     pub(super) has_pushed: bool,
     /// What was opened for the device may be read by the program's own ring.
     pub(super) lends: bool,
+    /// Files come by showing them only: names are the program's own to open.
+    pub(super) shows_only: bool,
     /// The last completion needed the device or the kernel.
     is_slow: bool,
 }
@@ -59,8 +61,10 @@ impl Link {
         let standing = session::standing().map_err(DelegatedError::Control)?;
         let asked = session::ask_in(standing.epoch, &Request::Delegate { members: 0 }, &[window]);
         let (reply, fds) = asked.map_err(DelegatedError::Control)?;
-        let (rings, lends) = match (reply, fds.first()) {
-            (Reply::Delegated { lends, .. }, Some(rings)) => (rings.as_raw_fd(), lends),
+        let (rings, lends, shows_only) = match (reply, fds.first()) {
+            (Reply::Delegated { lends, shows_only, .. }, Some(rings)) => {
+                (rings.as_raw_fd(), lends, shows_only)
+            }
             (Reply::Refused { code, limit, .. }, _) => {
                 return Err(DelegatedError::Refused(code, limit))
             }
@@ -80,6 +84,7 @@ impl Link {
             is_near: true,
             has_pushed: false,
             lends,
+            shows_only,
             is_slow: false,
         })
     }

@@ -33,7 +33,7 @@ use heliostat_base::mapping::OutOfRange;
 use heliostat_base::sys::Errno;
 
 use super::files::result_of;
-use super::{Delegated, DelegatedError, File};
+use super::{own_names, Delegated, DelegatedError, File};
 
 /// What a lock keeps others from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -143,6 +143,12 @@ impl Delegated {
         let end = name.len().saturating_add(1);
         OutOfRange::check(0, end, scratch.bytes as usize).map_err(DelegatedError::Window)?;
         let [first] = self.put_names([name], scratch)?;
+        self.connect()?;
+        if self.shows_only() {
+            let mut target = own_names::readlink(name)?;
+            target.truncate(scratch.bytes as usize - name.len());
+            return Ok(target);
+        }
         let offset = scratch.offset + u64::from(first.bytes);
         let room = Piece { offset, bytes: scratch.bytes - first.bytes };
         let pieces = Pieces::new(&[first, room]).unwrap_or_default();
@@ -225,6 +231,10 @@ impl Delegated {
         scratch: Piece,
     ) -> Result<(), DelegatedError> {
         let places = self.put_names(*names, scratch)?;
+        self.connect()?;
+        if self.shows_only() {
+            return own_names::change(kind, names, argument);
+        }
         let pieces = Pieces::new(&places).unwrap_or_default();
         result_of(self.ask(kind, ObjectId::default(), argument, pieces)?).map(|_| ())
     }

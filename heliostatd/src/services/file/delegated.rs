@@ -18,7 +18,7 @@ use std::rc::Rc;
 
 use heliostat_abi::code::{Code, Side, Thing};
 use heliostat_abi::delegated::joint::depth;
-use heliostat_abi::delegated::{DIRECT, OBJECTS_MAX};
+use heliostat_abi::delegated::OBJECTS_MAX;
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::record::Reply;
 use heliostat_base::clock::monotonic_ns;
@@ -69,7 +69,10 @@ impl Daemon {
             return Err(Code::Revoked.into());
         }
         let (holder, config) = (self.holder(id)?, &self.parts.config);
-        let (rate, lends) = (config.rate_of_session(&subject), config.may_lend(&subject));
+        // No io_uring passes the fence of a sealed program.
+        let shows_only = self.is_restricted(id);
+        let lends = config.may_lend(&subject) && !shows_only;
+        let rate = config.rate_of_session(&subject);
         let window_bytes = config.delegated.window_bytes;
         let delegated = self.server_loops()?;
         delegated.check_room(id, holder)?;
@@ -86,7 +89,7 @@ impl Daemon {
         delegated.begin((id, holder), link, lends);
         debug!(session = %id, members, "delegates");
         let (depth, objects) = (depth(members) as u32, OBJECTS_MAX as u32);
-        let reply = Reply::Delegated { depth, objects, lends };
+        let reply = Reply::Delegated { depth, objects, lends, shows_only };
         Ok(Answer { reply, fds: vec![Rc::new(rings)] })
     }
 
@@ -109,19 +112,19 @@ impl Daemon {
         Ok(self.services.file.delegated.as_mut().ok_or(Code::Internal)?)
     }
 
-    /// A session shows a file [the file]; the completion with the tag tells its index.
+    /// A session shows a file or directory [the file]; the completion with the tag tells its index.
+    /// `wanted` may have `DIRECT` or `BUFFERED`.
     pub(crate) fn show_file(
         &mut self,
         id: ObjectId,
         shown: Shown,
         tag: u64,
-        direct: bool,
+        wanted: u64,
     ) -> Result<Answer, Refused> {
         if self.services.file.delegated.as_ref().is_none_or(|it| !it.sessions.contains_key(&id)) {
             return Err(Code::BadState.into());
         }
-        let wanted = if direct { DIRECT } else { 0 };
-        let file = self.admit_file(id, &shown, wanted);
+        let file = self.admit_shown(id, &shown, wanted);
         let local = shown.into_fd_if(file.is_ok());
         let closer = self.closer.of(self.holder(id)?);
         local.into_iter().for_each(|fd| closer.close(shown_file::let_go(fd)));
@@ -171,6 +174,9 @@ impl Daemon {
             return;
         }
         let Some(connection) = self.connections.get(request.session) else { return };
+        if connection.is_restricted() && request.task.is_about_names() {
+            return self.refuse_name(&request);
+        }
         let Some(holder) = self.connections.holder(request.session) else { return };
         let peer = &connection.peer;
         let Some(delegated) = &self.services.file.delegated else { return };
@@ -188,6 +194,15 @@ impl Daemon {
         {
             self.answer_open(session, operation, Err(libc::EAGAIN));
         }
+    }
+
+    /// Refuses what a restricted session asks of names: they would be opened with the rights and from
+    /// the root folder of whoever made its connection, which is not its program.
+    fn refuse_name(&mut self, request: &OpenRequest) {
+        if let Some(connection) = self.connections.get(request.session) {
+            self.denials.note_restricted(connection.peer.subject.uid, "name");
+        }
+        self.answer_open(request.session, request.operation, Err(libc::EACCES));
     }
 
     fn found(&mut self, request: OpenRequest, holder: Holder, found: Result<Made, Refusal>) {

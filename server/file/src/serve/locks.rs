@@ -24,6 +24,7 @@ pub fn lock(turn: &mut Turn<'_>, asked: &Operation) -> Step {
     let wanted = match asked.argument & !NOW {
         UNLOCK => None,
         SHARED => Some(LockKind::Shared),
+        _ if !opened.file.may_lock_alone => return turn.fail(libc::EACCES),
         _ => Some(LockKind::Alone),
     };
     let before = opened.lock;

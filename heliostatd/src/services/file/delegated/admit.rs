@@ -90,6 +90,7 @@ impl Daemon {
             direct,
             can_read: access.can_read,
             can_write: access.can_write,
+            may_lock_alone: !self.is_restricted(id),
             wants_direct: access.wants_direct,
             wants_buffered: access.wants_buffered,
             directory: None,

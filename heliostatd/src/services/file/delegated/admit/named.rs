@@ -10,6 +10,7 @@ use heliostat_control::name::Name;
 use heliostat_control::rules::{Action, Decision};
 use heliostat_server_file::{with_slash, Denial, FileStats, Inode, OpenFile, Task};
 
+use super::errno_of;
 use crate::daemon::Daemon;
 use crate::shown_file;
 use crate::state::file::delegated::{Seen, Why};
@@ -23,15 +24,36 @@ impl Daemon {
         task: &Task,
     ) -> Result<Box<OpenFile>, i32> {
         let argument = if let Task::Open { argument, .. } = task { *argument } else { 0 };
+        if argument & DIRECTORY != 0 {
+            return self.take_directory(id, fd);
+        }
         let holder = self.holder(id).map_err(|_| libc::ECONNRESET)?;
         let closer = self.closer.of(holder);
-        if argument & DIRECTORY == 0 {
-            let file = self.admit_file(id, &fd, argument);
-            closer.close(fd);
-            return file;
+        let file = self.admit_file(id, &fd, argument);
+        closer.close(fd);
+        file
+    }
+
+    /// What a session may do with a file or directory that it has open itself; an errno when nothing.
+    pub(in super::super) fn admit_shown(
+        &mut self,
+        id: ObjectId,
+        shown: &impl AsFd,
+        wanted: u64,
+    ) -> Result<Box<OpenFile>, i32> {
+        let opened = shown_file::reopen_directory(shown.as_fd(), &mut self.services.file.mounts);
+        match opened.map_err(errno_of)? {
+            None => self.admit_file(id, shown, wanted),
+            Some(_) if wanted != 0 => Err(libc::EINVAL),
+            Some(fd) => self.take_directory(id, fd),
         }
+    }
+
+    fn take_directory(&mut self, id: ObjectId, fd: OwnedFd) -> Result<Box<OpenFile>, i32> {
+        let holder = self.holder(id).map_err(|_| libc::ECONNRESET)?;
         let fd = Arc::new(fd);
         // Taken in, it is closed with the file.
+        let closer = self.closer.of(holder);
         self.admit_directory(id, &fd).inspect_err(|_| closer.close_last(fd))
     }
 
@@ -60,6 +82,7 @@ impl Daemon {
             direct: None,
             can_read: false,
             can_write: false,
+            may_lock_alone: !self.is_restricted(id),
             wants_direct: false,
             wants_buffered: false,
             directory: Some(Arc::new(Mutex::new(()))),
