@@ -56,6 +56,7 @@ numbered! {
         Descriptors = 13 => "descriptors of the control plane",
         Unread = 14 => "descriptors or texts in answers that nobody has read",
         DelegatedFiles = 15 => "open files of delegated operations",
+        RegionScopes = 16 => "region scopes of a restricted connection",
     }
 }
 

@@ -15,6 +15,8 @@ pub mod place;
 pub mod queue;
 pub mod record;
 pub mod region;
+pub mod region_name;
+pub mod region_scope;
 pub mod report;
 pub mod restriction;
 pub mod right;

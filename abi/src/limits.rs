@@ -14,6 +14,9 @@ pub const ATTACHMENTS_MAX: usize = 4096;
 pub const LEASES_MAX: usize = 4096;
 /// Destinations that a restricted connection may be allowed: each open looks at all.
 pub const DESTINATIONS_MAX: usize = 64;
+/// Scopes of regions that a restricted connection may be allowed: each publication and attachment
+/// looks at all.
+pub const REGION_SCOPES_MAX: usize = 64;
 /// Streams in one channel: one bit each in the channel's `offers` word.
 pub const SLOTS_MAX: usize = 64;
 /// Smallest ring of one direction: room for a page-sized write and a few small ones.

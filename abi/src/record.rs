@@ -20,6 +20,7 @@ use crate::limits::{
 };
 use crate::name::{NetAddress, ObjectId};
 use crate::region::{self, Change, RegionName};
+use crate::region_scope::RegionScope;
 use crate::restriction::{Destination, Services};
 use crate::wire::{Reader, WireError, Writer};
 
@@ -137,6 +138,11 @@ pub enum Request {
     Allow {
         /// The destination.
         destination: Destination,
+    },
+    /// Before `Restrict`: the restricted session may publish, or attach to, these regions.
+    AllowRegions {
+        /// The regions, and which of both.
+        scope: RegionScope,
     },
     /// Before `Hello`: from now on this connection may ask no more than is said here.
     Restrict {
@@ -278,6 +284,7 @@ impl Request {
                 w.u64(*tag).u32(u32::from(*direct)).u32(u32::from(*buffered));
             }
             Self::Allow { destination } => destination.encode(&mut w),
+            Self::AllowRegions { scope } => scope.encode(&mut w),
             Self::Restrict { services, pid } => services.encode(&mut w, *pid),
             Self::Own(own) => {
                 w.put(&own.body);
@@ -327,6 +334,7 @@ impl Request {
             RequestKind::ShowFile => take_show_file(&mut r)?,
             RequestKind::EndDelegate => Self::EndDelegate,
             RequestKind::Allow => Self::Allow { destination: Destination::decode(&mut r)? },
+            RequestKind::AllowRegions => Self::AllowRegions { scope: RegionScope::decode(&mut r)? },
             RequestKind::Restrict => {
                 Self::Restrict { services: Services::decode(&mut r)?, pid: r.u32() }
             }

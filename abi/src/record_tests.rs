@@ -42,6 +42,7 @@ fn every_request_round_trips() {
         Request::ShowFile { tag: 0, direct: false, buffered: true },
         Request::Allow { destination: Destination { host: None, ports: (1, 9) } },
         Request::Allow { destination: Destination { host: Some(address().ip), ports: (7, 7) } },
+        Request::AllowRegions { scope: RegionScope::parse("a/*:attach:1000").unwrap() },
         Request::Restrict { services: Services::STREAMS.and(Services::FILES), pid: 9 },
         Request::Own(Own { number: FIRST_OWN, body: [7; REQUEST_BODY_BYTES] }),
     ];

@@ -21,7 +21,9 @@ impl Services {
     pub const FILES: Services = Services(2);
     /// Delegated operations on files that it shows; on no names.
     pub const DELEGATION: Services = Services(4);
-    const ALL: u32 = 7;
+    /// Snapshot regions that were allowed.
+    pub const SNAPSHOTS: Services = Services(8);
+    const ALL: u32 = 15;
 
     /// These and those.
     pub const fn and(self, other: Services) -> Services {

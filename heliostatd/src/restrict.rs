@@ -1,16 +1,17 @@
 //! Connections that were handed to somebody who may not ask everything.
 //!
 //! ```text
-//! open --Allow--> open (more destinations) --Restrict--> closed: nothing widens it, for good
+//! open --Allow, AllowRegions--> open (more of them) --Restrict--> closed: nothing widens it, for good
 //! ```
 //! A supervisor connects on behalf of a program that it keeps sealed, allows and restricts, and
 //! only then hands the socket over; the program greets on it as any other. Nothing here looks at
 //! the greeting: what a restricted connection may ask does not depend on whether it has greeted.
 
 use heliostat_abi::code::{Code, Side, Thing};
-use heliostat_abi::limits::DESTINATIONS_MAX;
+use heliostat_abi::limits::{DESTINATIONS_MAX, REGION_SCOPES_MAX};
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::record::{Reply, Request, Row};
+use heliostat_abi::region_scope::RegionScope;
 use heliostat_abi::restriction::{Destination, Services};
 use heliostat_base::clock::monotonic_ns;
 use tracing::debug;
@@ -35,11 +36,11 @@ impl Daemon {
         row: &Row,
     ) -> Result<(), Refused> {
         let connection = self.connections.get(id).ok_or(Code::Internal)?;
-        if connection.restriction.permits(request, row.asker) {
+        let uid = connection.peer.subject.uid;
+        if connection.restriction.permits(request, row.asker, uid) {
             return Ok(());
         }
         debug!(session = %id, pid = connection.pid(), ?request, "a restricted session may not ask it");
-        let uid = connection.peer.subject.uid;
         self.denials.note_restricted(uid, row.name);
         Err(Code::Denied.into())
     }
@@ -49,6 +50,19 @@ impl Daemon {
         if !self.unrestricted(id)?.allow(to) {
             let limit = DESTINATIONS_MAX as u64;
             return Err(full_of(Thing::Destinations, Side::Session, limit));
+        }
+        Ok(Reply::Done.into())
+    }
+
+    /// Adds regions to a restriction that is not closed yet.
+    pub(crate) fn allow_regions(
+        &mut self,
+        id: ObjectId,
+        scope: RegionScope,
+    ) -> Result<Answer, Refused> {
+        if !self.unrestricted(id)?.allow_regions(scope) {
+            let limit = REGION_SCOPES_MAX as u64;
+            return Err(full_of(Thing::RegionScopes, Side::Session, limit));
         }
         Ok(Reply::Done.into())
     }

@@ -38,6 +38,7 @@ impl Request {
             Self::ShowFile { .. } => RequestKind::ShowFile,
             Self::EndDelegate => RequestKind::EndDelegate,
             Self::Allow { .. } => RequestKind::Allow,
+            Self::AllowRegions { .. } => RequestKind::AllowRegions,
             Self::Restrict { .. } => RequestKind::Restrict,
         })
     }

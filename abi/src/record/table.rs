@@ -105,6 +105,7 @@ const ANY: Asker = Asker::Any;
 const OPEN: Asker = Asker::Unrestricted;
 const STREAMS: Asker = Asker::With(Services::STREAMS);
 const FILES: Asker = Asker::With(Services::FILES);
+const SNAPSHOTS: Asker = Asker::With(Services::SNAPSHOTS);
 const DELEGATION: Asker = Asker::With(Services::DELEGATION);
 const MANY: u64 = FDS_PER_REPLY_MAX as u64;
 
@@ -131,15 +132,15 @@ requests! {
     /// The control plane ends.
     Stop = 10, "stop", Control, 0..=0, 0, 0, OPEN;
     /// A region is named.
-    Publish = 11, "publish", Snapshot, 2..=2, 2, 0, OPEN;
+    Publish = 11, "publish", Snapshot, 2..=2, 2, 0, SNAPSHOTS;
     /// A region is read.
-    AttachRegion = 12, "attach_region", Snapshot, 1..=2, 2, 2, OPEN;
+    AttachRegion = 12, "attach_region", Snapshot, 1..=2, 2, 2, SNAPSHOTS;
     /// Who reads a region is asked.
-    Consumers = 13, "consumers", Snapshot, 0..=0, 0, MANY, OPEN;
+    Consumers = 13, "consumers", Snapshot, 0..=0, 0, MANY, SNAPSHOTS;
     /// A name is taken back.
-    Unpublish = 14, "unpublish", Snapshot, 0..=0, 0, 0, OPEN;
+    Unpublish = 14, "unpublish", Snapshot, 0..=0, 0, 0, SNAPSHOTS;
     /// A region is left.
-    Detach = 15, "detach", Snapshot, 0..=0, 0, 0, OPEN;
+    Detach = 15, "detach", Snapshot, 0..=0, 0, 0, SNAPSHOTS;
     /// A file is leased.
     Lease = 16, "lease", File, 1..=1, 2, 1, FILES;
     /// A lease is given back.
@@ -154,6 +155,8 @@ requests! {
     Allow = 21, "allow", Control, 0..=0, 0, 0, OPEN;
     /// A connection may ask no more than is said.
     Restrict = 22, "restrict", Control, 0..=0, 0, 0, OPEN;
+    /// A restricted session may publish or attach to regions.
+    AllowRegions = 256, "allow_regions", Control, 0..=0, 0, 0, OPEN;
 }
 
 impl RequestKind {

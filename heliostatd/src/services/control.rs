@@ -25,6 +25,7 @@ impl Service for Control {
             Request::Revoke { pid } => daemon.revoke(id, pid),
             Request::Stop => daemon.stop(id),
             Request::Allow { destination } => daemon.allow(id, destination),
+            Request::AllowRegions { scope } => daemon.allow_regions(id, scope),
             Request::Restrict { services, pid } => daemon.restrict(id, services, pid),
             _ => no_such_request(),
         }

@@ -1,12 +1,14 @@
 //! What a connection may not ask that was handed to somebody.
 //!
 //! ```text
-//! open --Allow--> open (more destinations) --Restrict--> closed: nothing widens it, for good
+//! open --Allow, AllowRegions--> open (more of them) --Restrict--> closed: nothing widens it, for good
 //! ```
 
-use heliostat_abi::limits::DESTINATIONS_MAX;
+use heliostat_abi::limits::{DESTINATIONS_MAX, REGION_SCOPES_MAX};
 use heliostat_abi::name::NetAddress;
 use heliostat_abi::record::{Asker, Request};
+use heliostat_abi::region::{RegionName, OWN_USER};
+use heliostat_abi::region_scope::{RegionRight, RegionScope};
 use heliostat_abi::restriction::{Destination, Services};
 
 /// What a connection may not ask. The default forbids nothing.
@@ -14,6 +16,8 @@ use heliostat_abi::restriction::{Destination, Services};
 pub struct Restriction {
     /// Where its streams may lead, once it is closed.
     destinations: Vec<Destination>,
+    /// Which snapshot regions it may publish or attach to.
+    regions: Vec<RegionScope>,
     /// Set when it is closed.
     closed: Option<Closed>,
 }
@@ -24,18 +28,29 @@ struct Closed {
 }
 
 impl Restriction {
-    /// Whether a request may be asked.
-    pub fn permits(&self, request: &Request, asker: Asker) -> bool {
+    /// Whether a request may be asked by a session of user `own`.
+    pub fn permits(&self, request: &Request, asker: Asker, own: u32) -> bool {
         let Some(closed) = &self.closed else { return true };
         let is_served = match asker {
             Asker::Any => true,
-            // Ports and leases are those that this session has itself shown a descriptor for.
+            // Ports, leases, files and regions are those that this session has itself shown a
+            // descriptor for; of the rest each service looks whose they are.
             Asker::With(services) => closed.services.have(services),
             Asker::Unrestricted => false,
         };
         let leads_to = |address: &NetAddress| self.destinations.iter().any(|it| it.has(*address));
+        let has_region = |right, name: &RegionName, owner| {
+            let owner = if owner == OWN_USER { own } else { owner };
+            self.regions.iter().any(|it| it.has(right, name, owner, own))
+        };
         match request {
             Request::Open { address } => is_served && leads_to(address),
+            Request::Publish { name } => {
+                is_served && has_region(RegionRight::Publish, name, OWN_USER)
+            }
+            Request::AttachRegion { name, owner } => {
+                is_served && has_region(RegionRight::Attach, name, *owner)
+            }
             _ => is_served,
         }
     }
@@ -45,6 +60,15 @@ impl Restriction {
         let is_room = self.destinations.len() < DESTINATIONS_MAX;
         if is_room {
             self.destinations.push(to);
+        }
+        is_room
+    }
+
+    /// Adds regions; false when there are as many scopes as there may be.
+    pub fn allow_regions(&mut self, scope: RegionScope) -> bool {
+        let is_room = self.regions.len() < REGION_SCOPES_MAX;
+        if is_room {
+            self.regions.push(scope);
         }
         is_room
     }
