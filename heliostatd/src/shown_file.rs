@@ -7,15 +7,20 @@
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 use heliostat_abi::code::Unmapped;
 use heliostat_service_file::FileKey;
 use rustix::fs::{
-    fcntl_getfl, fstat, open, statx, AtFlags, FileType, Mode, OFlags, Stat, StatxFlags,
+    fcntl_getfl, fstat, open, openat2, statx, AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat,
+    StatxFlags, CWD,
 };
 use rustix::io::Errno;
 
 use crate::mounts::{Kind, Mounts};
+
+/// Times that a path is walked by what the kernel remembers.
+const WALKS: usize = 4;
 
 /// A regular file that was shown.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -58,7 +63,7 @@ pub fn examine_any(
     if flags.intersects(refused) {
         return Err(Unmapped::Writable);
     }
-    let kind = mounts.kind(mount).ok_or(Unmapped::FileSystem)?;
+    let kind = kind_of(shown, &path, mount, |mount| mounts.kind(mount)).ok_or(Unmapped::FileSystem)?;
     let status = fstat(shown).map_err(|_| Unmapped::Fault)?;
     if FileType::from_raw_mode(status.st_mode) != FileType::RegularFile {
         return Err(Unmapped::NotRegular);
@@ -78,9 +83,10 @@ pub fn reopen_directory(
     shown: BorrowedFd<'_>,
     mounts: &mut Mounts,
 ) -> Result<Option<OwnedFd>, Unmapped> {
+    let path = std::fs::read_link(link(shown.as_raw_fd())).map_err(|_| Unmapped::NotRegular)?;
     let (flags, mount) = flags_and_mount(shown).ok_or(Unmapped::NotRegular)?;
     // Of what is on another mount nothing is asked that somebody else might have to answer.
-    if flags.contains(OFlags::PATH) || mounts.kind(mount).is_none() {
+    if flags.contains(OFlags::PATH) || kind_of(shown, &path, mount, |mount| mounts.kind(mount)).is_none() {
         return Ok(None);
     }
     let status = fstat(shown).map_err(|_| Unmapped::Fault)?;
@@ -97,15 +103,53 @@ pub fn reopen_directory(
 /// EINVAL for what has no path, EOPNOTSUPP for what is on another mount.
 pub fn locate(
     opened: BorrowedFd<'_>,
-    kind_of: impl FnOnce(u64) -> Option<Kind>,
+    known: impl FnMut(u64) -> Option<Kind>,
 ) -> Result<(String, Stat), Errno> {
     let path = std::fs::read_link(link(opened.as_raw_fd())).map_err(|_| Errno::INVAL)?;
     if !path.as_os_str().as_bytes().starts_with(b"/") {
         return Err(Errno::INVAL);
     }
     let (_, mount) = flags_and_mount(opened).ok_or(Errno::OPNOTSUPP)?;
-    kind_of(mount).ok_or(Errno::OPNOTSUPP)?;
+    kind_of(opened, &path, mount, known).ok_or(Errno::OPNOTSUPP)?;
     Ok((path.to_string_lossy().into_owned(), fstat(opened)?))
+}
+
+/// What is known of the file system that something open is on: by its mount, or, where that is another
+/// mount namespace's, by the path that the kernel tells. A sealed program's descriptors are of mounts of
+/// its own, at the same paths as here.
+fn kind_of(
+    opened: BorrowedFd<'_>,
+    path: &Path,
+    mount: u64,
+    mut known: impl FnMut(u64) -> Option<Kind>,
+) -> Option<Kind> {
+    known(mount).or_else(|| kind_here(opened, path, known))
+}
+
+/// The same, if the path leads here to the very same file. Whoever made that namespace may have
+/// mounted anything there, and here it may lead through a file system that somebody else serves: so
+/// only what the kernel remembers is walked (RESOLVE_CACHED), which waits for nobody, and an open
+/// file's own names are remembered.
+fn kind_here(
+    opened: BorrowedFd<'_>,
+    path: &Path,
+    mut known: impl FnMut(u64) -> Option<Kind>,
+) -> Option<Kind> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let walk = ResolveFlags::CACHED | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    let open = || openat2(CWD, path, flags, Mode::empty(), walk);
+    // A name that changes beside it has the kernel give a cached walk up.
+    let here = (0..WALKS).map(|_| open()).find(|it| !matches!(it, Err(Errno::AGAIN)))?.ok()?;
+    let (_, mount) = flags_and_mount(here.as_fd())?;
+    let kind = known(mount)?;
+    (file_of(opened)? == file_of(here.as_fd())?).then_some(kind)
+}
+
+/// Which file it is: device and inode. Asks as `flags_and_mount` does.
+fn file_of(opened: BorrowedFd<'_>) -> Option<(u32, u32, u64)> {
+    let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+    let status = statx(opened, c"", flags, StatxFlags::INO).ok()?;
+    Some((status.stx_dev_major, status.stx_dev_minor, status.stx_ino))
 }
 
 /// Whether device and inode are this file's alone. Otherwise two sessions would share a lease on one
