@@ -5,9 +5,10 @@ use std::fs::{DirBuilder, Permissions};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use heliostat_abi::limits::REGION_SCOPES_MAX;
 use heliostat_abi::place::{folder_mode, Surroundings};
 use heliostat_control::policy::{
-    parse_bytes, Access, Endpoint, NamePattern, PathGrant, Policy, Variable,
+    parse_bytes, Access, Endpoint, NamePattern, PathGrant, Policy, RegionScope, Variable,
 };
 
 use heliostat_supervisor::Identities;
@@ -36,7 +37,13 @@ pub fn policy(arguments: &SealArguments) -> Result<Policy, String> {
     let mut flags = Policy { system: !arguments.bare, ..of_flags(arguments)? };
     flags.anchor(&here);
     policy.add(flags);
-    Ok(policy)
+    match policy.regions.len() {
+        0..=REGION_SCOPES_MAX => Ok(policy),
+        many => Err(format!(
+            "{many} snapshot regions are granted, at most {REGION_SCOPES_MAX} can be; end their \
+             names in *"
+        )),
+    }
 }
 
 fn of_flags(arguments: &SealArguments) -> Result<Policy, String> {
@@ -47,6 +54,8 @@ fn of_flags(arguments: &SealArguments) -> Result<Policy, String> {
         lookup: each("--lookup", &arguments.lookup, NamePattern::parse)?,
         env: each("--env", &arguments.env, Variable::parse)?,
         users: arguments.user.clone(),
+        delegate: arguments.delegate,
+        regions: each("--snapshot", &arguments.snapshot, RegionScope::parse)?,
         ..Policy::default()
     };
     flags.limits.processes = arguments.processes;

@@ -18,12 +18,15 @@ mod write;
 pub use endpoint::{Endpoint, EndpointError, Host};
 pub use error::PolicyError;
 pub use grant::{GrantError, PathGrant};
+pub use heliostat_abi::region_scope::{RegionNames, RegionRight, RegionScope, Whose};
 pub use hostname::{NameError, NamePattern};
 pub use size::{parse_bytes, SizeError};
 pub use variable::{Variable, VariableError};
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Component, Path};
+
+use heliostat_abi::region::RegionName;
 
 /// Grants, endpoints and patterns that one policy may hold, each: all are looked at in turn.
 pub const ENTRIES_MAX: usize = 4096;
@@ -78,6 +81,10 @@ pub struct Policy {
     pub env: Vec<Variable>,
     /// Names of users that a program of root's may become.
     pub users: Vec<String>,
+    /// Whether it may have operations on its files done by the control plane's server loops.
+    pub delegate: bool,
+    /// Snapshot regions that it may publish, or attach to.
+    pub regions: Vec<RegionScope>,
     /// What it may use.
     pub limits: Limits,
 }
@@ -93,6 +100,8 @@ impl Default for Policy {
             lookup: Vec::new(),
             env: Vec::new(),
             users: Vec::new(),
+            delegate: false,
+            regions: Vec::new(),
             limits: Limits::default(),
         }
     }
@@ -111,6 +120,8 @@ impl Policy {
         self.env.retain(|one| other.env.iter().all(|later| later.name() != one.name()));
         self.env.extend(other.env);
         append_new(&mut self.users, other.users);
+        self.delegate |= other.delegate;
+        append_new(&mut self.regions, other.regions);
         self.limits.memory = other.limits.memory.or(self.limits.memory);
         self.limits.processes = other.limits.processes.or(self.limits.processes);
         self.limits.tmp = other.limits.tmp.or(self.limits.tmp);
@@ -171,6 +182,17 @@ impl Policy {
         let is_named = |endpoint: &Endpoint| endpoint.host == Host::Ip(group);
         self.connect.iter().any(|endpoint| endpoint.is_about(group))
             || self.listen.iter().any(is_named)
+    }
+
+    /// Whether a program of user `own` has a right on a region of the user `owner`.
+    pub fn may_use_region(
+        &self,
+        right: RegionRight,
+        name: &RegionName,
+        owner: u32,
+        own: u32,
+    ) -> bool {
+        self.regions.iter().any(|scope| scope.has(right, name, owner, own))
     }
 
     /// Whether a name may be looked up: it is granted, or it is one that may be connected to.

@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use heliostat_abi::code::Code;
-use heliostat_abi::limits::DESTINATIONS_MAX;
+use heliostat_abi::limits::{DESTINATIONS_MAX, REGION_SCOPES_MAX};
 use heliostat_abi::record::{Reply, Request};
+use heliostat_abi::region_scope::RegionScope;
 use heliostat_abi::restriction::{Destination, Services};
 use heliostat_base::packet::PacketSocket;
 use heliostat_base::sys::Errno;
@@ -23,6 +24,8 @@ const DEADLINE_MS: u64 = 500;
 pub struct ControlPlane {
     socket: Option<PathBuf>,
     destinations: Vec<Destination>,
+    regions: Vec<RegionScope>,
+    services: Services,
     /// It does not know restrictions: nobody is connected then.
     is_too_old: AtomicBool,
 }
@@ -40,8 +43,13 @@ impl Greeted {
 impl ControlPlane {
     /// The control plane at `socket`, if there is one, for programs with this policy.
     pub fn new(socket: Option<PathBuf>, policy: &Policy) -> Self {
-        let destinations = destinations(policy);
-        Self { socket, destinations, is_too_old: AtomicBool::new(false) }
+        Self {
+            socket,
+            destinations: destinations(policy),
+            regions: policy.regions.iter().take(REGION_SCOPES_MAX).cloned().collect(),
+            services: services(policy),
+            is_too_old: AtomicBool::new(false),
+        }
     }
 
     /// Whether a unix socket's path is the control plane's.
@@ -69,8 +77,11 @@ impl ControlPlane {
         for destination in &self.destinations {
             ask(socket, &Request::Allow { destination: *destination })?;
         }
-        let services = Services::STREAMS.and(Services::FILES);
-        ask(socket, &Request::Restrict { services, pid: process.unsigned_abs() })
+        for scope in &self.regions {
+            ask(socket, &Request::AllowRegions { scope: scope.clone() })?;
+        }
+        let (services, pid) = (self.services, process.unsigned_abs());
+        ask(socket, &Request::Restrict { services, pid })
     }
 }
 
@@ -86,6 +97,19 @@ fn ask(socket: &PacketSocket, request: &Request) -> Result<(), ControlError> {
 /// that is reached) may be had the next time.
 fn does_not_know(error: &ControlError) -> bool {
     matches!(error, ControlError::Refused { code: Code::BadRecord | Code::BadVersion, .. })
+}
+
+/// What the program may use. A control plane that does not know a service is asked for it only where
+/// the policy grants it.
+fn services(policy: &Policy) -> Services {
+    let mut services = Services::STREAMS.and(Services::FILES);
+    if policy.delegate {
+        services = services.and(Services::DELEGATION);
+    }
+    if !policy.regions.is_empty() {
+        services = services.and(Services::SNAPSHOTS);
+    }
+    services
 }
 
 /// What of a policy can be said beforehand: addresses, not names. The rest stays native.

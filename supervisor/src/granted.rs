@@ -3,7 +3,9 @@
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use heliostat_control::policy::{Access, Endpoint, Host, NamePattern, PathGrant, Policy};
+use heliostat_control::policy::{
+    Access, Endpoint, Host, NamePattern, PathGrant, Policy, RegionRight, RegionScope,
+};
 
 use crate::paths::{Roots, View};
 use crate::plan::{Plan, SealError};
@@ -94,4 +96,7 @@ fn grant_everything(policy: &mut Policy) {
     policy.connect.push(everything.clone());
     policy.listen.push(everything);
     policy.lookup.push(NamePattern::Any);
+    policy.delegate = true;
+    policy.regions =
+        [RegionRight::Publish, RegionRight::Attach].map(RegionScope::everything).into();
 }

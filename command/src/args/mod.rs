@@ -151,6 +151,13 @@ pub struct SealArguments {
     /// Let the program look this name up; * stands for any part.
     #[arg(long, value_name = "NAME", requires = "sealed")]
     pub lookup: Vec<String>,
+    /// Let the program have operations on files that it opens done by the control plane.
+    #[arg(long, requires = "sealed")]
+    pub delegate: bool,
+    /// Let the program publish a snapshot region, or attach to one; NAME may end in *. Of another
+    /// user's: NAME:attach:UID.
+    #[arg(long, value_name = "NAME:publish|:attach", requires = "sealed")]
+    pub snapshot: Vec<String>,
     /// Tell the program this variable: its value outside, or the one given; NAME_* is all that begin
     /// so. Untold, only a short list of harmless names crosses.
     #[arg(long, value_name = "NAME[=VALUE]", requires = "sealed")]

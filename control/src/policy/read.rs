@@ -3,7 +3,10 @@
 use std::fmt::Display;
 
 use super::size::{parse_bytes, BYTES_MAX, BYTES_MIN};
-use super::{Endpoint, Limits, NamePattern, PathGrant, Policy, PolicyError, Variable, ENTRIES_MAX};
+use super::{
+    Endpoint, Limits, NamePattern, PathGrant, Policy, PolicyError, RegionScope, Variable,
+    ENTRIES_MAX,
+};
 use crate::config::field::{Field, Section, Source};
 use crate::config::{ConfigError, Fault};
 
@@ -16,7 +19,10 @@ impl Policy {
     pub fn from_toml(text: &str) -> Result<Policy, PolicyError> {
         let source = Source(text);
         let document = source.document()?;
-        let known = ["system", "grant", "listen", "connect", "lookup", "env", "user", "limits"];
+        let known = [
+            "system", "grant", "listen", "connect", "lookup", "env", "user", "delegate",
+            "snapshot", "limits",
+        ];
         let root = Section::new(source, "", 0, document.get_ref(), &known)?;
         let mut policy = Policy::default();
         if let Some(system) = root.field("system") {
@@ -30,6 +36,10 @@ impl Policy {
         policy.lookup = each(&root, "lookup", |field| read(field, NamePattern::parse))?;
         policy.env = each(&root, "env", |field| read(field, Variable::parse))?;
         policy.users = each(&root, "user", |field| read(field, user_name))?;
+        if let Some(delegate) = root.field("delegate") {
+            policy.delegate = delegate.truth()?;
+        }
+        policy.regions = each(&root, "snapshot", |field| read(field, RegionScope::parse))?;
         if let Some(limits) = root.field("limits") {
             policy.limits = read_limits(&limits)?;
         }

@@ -4,6 +4,7 @@
 //! first folded into their folders (rule in [`fold`]); what does not fit then is counted only.
 
 mod fold;
+mod regions;
 mod report;
 mod secret;
 
@@ -13,7 +14,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
-use super::{Access, Endpoint, Host, NamePattern, PathGrant, Policy, Variable};
+use super::{Access, Endpoint, Host, NamePattern, PathGrant, Policy, RegionScope, Variable};
+use regions::Regions;
 
 /// Paths that are kept apart.
 const PATHS_MAX: usize = 4096;
@@ -41,6 +43,10 @@ pub enum Ask<'a> {
     Listen(SocketAddr),
     /// To look up a name.
     Name(&'a str),
+    /// To have operations on files done by the control plane.
+    Delegation,
+    /// To publish, or attach to, a snapshot region.
+    Region(&'a RegionScope),
     /// A call that no grant allows, by its name.
     Call(&'a str),
 }
@@ -86,6 +92,8 @@ pub struct Recorder {
     connects: BTreeMap<SocketAddr, Times>,
     listens: BTreeMap<SocketAddr, Times>,
     names: BTreeMap<String, Times>,
+    delegations: Times,
+    regions: Regions,
     calls: BTreeMap<String, u64>,
     users: BTreeSet<String>,
     /// Names by the addresses that their look-ups gave.
@@ -120,6 +128,12 @@ impl Recorder {
             Ask::Connect(to) => count(&mut self.connects, to, granted, &mut self.lost),
             Ask::Listen(at) => count(&mut self.listens, at, granted, &mut self.lost),
             Ask::Name(name) => self.note_name(name, granted),
+            Ask::Delegation => self.delegations.count(granted),
+            Ask::Region(scope) => {
+                if !self.regions.note(scope, granted) {
+                    self.lost = self.lost.saturating_add(1);
+                }
+            }
             Ask::Call(name) => {
                 let room = self.calls.len() < CALLS_MAX || self.calls.contains_key(name);
                 match room {
@@ -162,6 +176,8 @@ impl Recorder {
             lookup: self.lookups().into_iter().map(|(pattern, _)| pattern).collect(),
             env: self.env.clone(),
             users: self.users.iter().cloned().collect(),
+            delegate: self.delegations != Times::default(),
+            regions: self.regions.folded().0.into_keys().collect(),
             ..Policy::default()
         }
     }
@@ -177,7 +193,9 @@ impl Recorder {
     fn all_times(&self) -> impl Iterator<Item = &Times> {
         let addresses = self.connects.values().chain(self.listens.values());
         let paths = self.paths.values().map(|one| &one.times);
-        paths.chain(addresses).chain(self.names.values())
+        let regions = self.regions.each().map(|(_, times)| times);
+        let others = self.names.values().chain([&self.delegations]).chain(regions);
+        paths.chain(addresses).chain(others)
     }
 
     fn note_path(&mut self, path: &Path, access: Access, listed: bool, granted: bool) {

@@ -222,3 +222,21 @@ fn what_holds_secrets_is_named_in_a_comment_and_not_granted() {
     );
     assert_eq!(Policy::from_toml(&text), Ok(recorder.policy()));
 }
+
+#[test]
+fn what_was_asked_of_the_control_plane_is_in_the_policy() {
+    let mut recorder = recorder();
+    assert!(!recorder.policy().delegate && !recorder.to_toml("x").contains("delegate"));
+    let scopes = ["out:publish", "in:attach:7"].map(|text| RegionScope::parse(text).unwrap());
+    recorder.note(Ask::Delegation, true);
+    recorder.note(Ask::Region(&scopes[0]), true);
+    recorder.note(Ask::Region(&scopes[1]), false);
+    let found = Policy::from_toml(&recorder.to_toml("x")).unwrap();
+    assert_eq!((found.delegate, found.regions.len()), (true, 2));
+    assert_eq!(found.regions, recorder.policy().regions);
+    let [refusal] = recorder.refusals().try_into().unwrap();
+    assert_eq!(refusal.what, "to attach to /snapshot/in of user 7");
+    assert_eq!(refusal.grant.as_deref(), Some("--snapshot in:attach:7"));
+    assert!(!recorder.is_content());
+    assert_eq!(Ask::Delegation.flag().as_deref(), Some("--delegate"));
+}

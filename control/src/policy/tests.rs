@@ -17,6 +17,8 @@ listen = ["8080", 9090]
 connect = ["127.0.0.1:6379", "db.example.org:5432"]
 lookup = ["*.example.net"]
 env = ["TOKEN", "AWS_*", "DEBUG=1"]
+delegate = true
+snapshot = ["model/*:attach", "out:publish"]
 [limits]
 memory = "512M"
 processes = 64
@@ -150,4 +152,21 @@ fn of_the_environment_what_is_harmless_or_named_crosses() {
     assert_eq!(policy.env[2], Variable::Is("DEBUG".into(), "1".into()));
     let wrong = Policy::from_toml("env = [\"A*B\"]").unwrap_err().to_string();
     assert!(wrong.contains("line 1") && wrong.contains("env[1]"), "{wrong}");
+}
+
+#[test]
+fn regions_are_granted_by_name_and_right_and_delegation_is_yes_or_no() {
+    let mut given = policy(EXAMPLE);
+    let may = |policy: &Policy, right, name: &str| {
+        policy.may_use_region(right, &RegionName::parse(name).unwrap(), 7, 7)
+    };
+    assert!(given.delegate && may(&given, RegionRight::Attach, "model/a"));
+    assert!(may(&given, RegionRight::Publish, "out") && !may(&given, RegionRight::Attach, "out"));
+    assert!(!Policy::default().delegate && !policy("delegate = false").delegate);
+    given.add(policy("snapshot = [\"out:publish\", \"more:publish\"]"));
+    assert_eq!((given.regions.len(), given.delegate), (3, true));
+    let why = Policy::from_toml("snapshot = [\"out\"]").unwrap_err().to_string();
+    assert!(why.contains("snapshot[1]") && why.contains("write NAME:publish"), "{why}");
+    let why = Policy::from_toml("delegate = \"yes\"").unwrap_err().to_string();
+    assert!(why.contains("delegate"), "{why}");
 }

@@ -18,6 +18,10 @@ impl Policy {
         list(&mut text, "lookup", plain(&self.lookup));
         list(&mut text, "env", plain(&self.env));
         list(&mut text, "user", plain(&self.users));
+        if self.delegate {
+            text.push_str("\ndelegate = true\n");
+        }
+        list(&mut text, "snapshot", plain(&self.regions));
         self.write_limits(&mut text);
         text
     }

@@ -3,6 +3,9 @@
 use std::fmt::Write;
 use std::path::Path;
 
+use heliostat_abi::region::PREFIX;
+use heliostat_abi::region_scope::{RegionNames, RegionRight, RegionScope, Whose};
+
 use super::{covering, is_of_a_listing, secret, Ask, Recorder, Times, Wanted};
 use crate::policy::write::{grant_text, list, one_line, quoted, Element};
 use crate::policy::{Access, PathGrant};
@@ -32,6 +35,10 @@ impl Ask<'_> {
             }
             Self::Listen(at) => format!("to listen at {at}"),
             Self::Name(name) => format!("to look up {name}"),
+            Self::Delegation => "to delegate operations on files".to_owned(),
+            Self::Region(scope) => {
+                format!("to {} {}", verb_of(scope.right), region_text(scope))
+            }
             Self::Call(name) => format!("the call {name}"),
         }
     }
@@ -44,8 +51,30 @@ impl Ask<'_> {
             Self::Connect(to) => Some(format!("--connect {}", super::exactly(*to))),
             Self::Listen(at) => Some(format!("--listen {}", super::exactly(*at))),
             Self::Name(name) => Some(format!("--lookup {name}")),
+            Self::Delegation => Some("--delegate".to_owned()),
+            Self::Region(scope) => Some(format!("--snapshot {scope}")),
             Self::Call(_) => None,
         }
+    }
+}
+
+fn verb_of(right: RegionRight) -> &'static str {
+    match right {
+        RegionRight::Publish => "publish",
+        RegionRight::Attach => "attach to",
+    }
+}
+
+/// A region as people name it, with whose it is where that is another's.
+fn region_text(scope: &RegionScope) -> String {
+    let name = match &scope.names {
+        RegionNames::One(name) => name.to_string(),
+        RegionNames::Beginning(beginning) => format!("{PREFIX}{beginning}*"),
+    };
+    match scope.whose {
+        Whose::Own => name,
+        Whose::User(user) => format!("{name} of user {user}"),
+        Whose::Everybody => format!("{name} of any user"),
     }
 }
 
@@ -78,6 +107,7 @@ impl Recorder {
             "lookup",
             lookups.map(|(name, times)| said(name.to_string(), times)).collect(),
         );
+        self.write_services(&mut text);
         self.write_environment(&mut text);
         self.write_refused_calls(&mut text);
         text
@@ -92,9 +122,13 @@ impl Recorder {
         let connects = self.connects.iter().map(|(to, times)| (Ask::Connect(*to), *times));
         let listens = self.listens.iter().map(|(at, times)| (Ask::Listen(*at), *times));
         let names = self.names.iter().map(|(name, times)| (Ask::Name(name), *times));
+        let delegations = [(Ask::Delegation, self.delegations)];
+        let regions = self.regions.each().map(|(scope, times)| (Ask::Region(scope), *times));
         let calls = self.calls.iter();
         let calls = calls.map(|(name, n)| (Ask::Call(name), Times { granted: 0, refused: *n }));
-        let all = paths.chain(connects).chain(listens).chain(names).chain(calls);
+        let addresses = connects.chain(listens);
+        let all = paths.chain(addresses).chain(names).chain(delegations).chain(regions);
+        let all = all.chain(calls);
         let refused = all.filter(|(_, times)| times.refused > 0);
         let refusal = |(ask, times): (Ask<'_>, Times)| Refusal {
             what: ask.words(),
@@ -128,6 +162,21 @@ impl Recorder {
             Some((grant_text(&grant), comment(one)))
         };
         all.iter().filter_map(line).collect()
+    }
+
+    /// What it asked of the control plane.
+    fn write_services(&self, text: &mut String) {
+        if self.delegations != Times::default() {
+            let refused = refused(self.delegations);
+            let comment = if refused.is_empty() { refused } else { format!("  # {refused}") };
+            let _ = writeln!(text, "\ndelegate = true{comment}");
+        }
+        let (regions, is_all) = self.regions.folded();
+        let regions = regions.into_iter().map(|(scope, times)| said(scope.to_string(), times));
+        list(text, "snapshot", regions.collect());
+        if !is_all {
+            let _ = writeln!(text, "\n# More regions than a policy holds: end their names in *.");
+        }
     }
 
     /// What a program reads of its environment nobody sees: what it was told stays, and what it was
