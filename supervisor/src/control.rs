@@ -26,6 +26,8 @@ pub struct ControlPlane {
     destinations: Vec<Destination>,
     regions: Vec<RegionScope>,
     services: Services,
+    /// The user whose it takes the program's connections to be.
+    own_user: u32,
     /// It does not know restrictions: nobody is connected then.
     is_too_old: AtomicBool,
 }
@@ -48,8 +50,14 @@ impl ControlPlane {
             destinations: destinations(policy),
             regions: policy.regions.iter().take(REGION_SCOPES_MAX).cloned().collect(),
             services: services(policy),
+            own_user: rustix::process::geteuid().as_raw(),
             is_too_old: AtomicBool::new(false),
         }
+    }
+
+    /// The user as whom it knows all processes of the program.
+    pub fn own_user(&self) -> u32 {
+        self.own_user
     }
 
     /// Whether a unix socket's path is the control plane's.

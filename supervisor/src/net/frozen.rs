@@ -14,6 +14,7 @@ use heliostat_backend_seal::{self as seal, Reply};
 use heliostat_base::sys::Errno;
 use rustix::fs::{Mode, OFlags};
 
+use super::asked;
 use super::message::{self, word_at, HEADER_BYTES, MESSAGES_MAX, MESSAGE_BYTES};
 use crate::acting::as_supervisor;
 use crate::births;
@@ -76,6 +77,7 @@ fn one(call: &Call<'_>, maps: &[u8], at: u64) -> Result<(), Errno> {
     if word(0) != 0 {
         return Err(Errno(libc::EISCONN));
     }
+    asked::note_at(call, word(2), word(3));
     if word(4) == 0 || word(5) == 0 {
         return Ok(());
     }

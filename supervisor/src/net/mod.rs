@@ -5,6 +5,7 @@
 //! pidfd_getfd(2), or it was made by the supervisor (`kept`); what was judged is what is used.
 
 pub mod address;
+mod asked;
 mod bind;
 mod connect;
 mod frozen;

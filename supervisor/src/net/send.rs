@@ -12,7 +12,7 @@ use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAd
 use super::address::{self, Address};
 use super::message::{self, Message, BY_KERNEL, MESSAGES_MAX, MESSAGE_BYTES};
 use super::socket::Socket;
-use super::{frozen, reach, unix};
+use super::{asked, frozen, reach, unix};
 use crate::call::{Answer, Call};
 use crate::errno::errno;
 
@@ -116,6 +116,7 @@ fn send(call: &Call<'_>, socket: &Socket, what: &Message, flags: i32) -> Result<
         return Err(Errno(if what.is_faulty { libc::EFAULT } else { libc::EMSGSIZE }));
     }
     let destination = destination(call, what)?;
+    asked::note(call, socket, &what.bytes);
     call.check()?;
     let to = destination.as_ref().map(|destination| &destination.to);
     if let Some(instead) = destination.as_ref().and_then(|to| to.instead.as_deref()) {
