@@ -19,6 +19,9 @@ ORDINARY_USER = 65534
 # Whom a program of root's may become in attacks on ids.
 WORKER = "www-data"
 PROCESSES_MAX, MEMORY_MAX = 64, 256 << 20
+# What policies grant of the control plane to attacks that misuse it.
+REGIONS = ("granted/*:publish", "granted/*:attach", "granted:publish")
+SERVICES = {"delegated_": ["--delegate"], "regions_": [word for region in REGIONS for word in ("--snapshot", region)]}
 LIMITED = ("fork_bomb", "fork_bombs_together", "thread_bomb", "memory_bomb")
 
 
@@ -92,8 +95,11 @@ class Theatre:
             program = self.tools / "library.py"
             command = ["/usr/bin/python3", str(program), attack]
         becomes = ["--user", WORKER] if attack.startswith("ids_") and user == 0 else []
-        seal = [str(self.heliostat), "run", "--sealed", "--env", "*", *limits, *becomes, "--grant", str(program)]
-        control = [str(self.heliostat), "run", "--", "/bin/true"] if attack.startswith("control_") else []
+        services = [word for prefix, words in SERVICES.items() if attack.startswith(prefix) for word in words]
+        flags = ["--env", "*", *limits, *becomes, *services]
+        seal = [str(self.heliostat), "run", "--sealed", *flags, "--grant", str(program)]
+        asks = attack.startswith(("control_", *SERVICES))
+        control = [str(self.heliostat), "run", "--", "/bin/true"] if asks else []
         request = {"user": user, "command": command, "environment": environment}
         request |= {"sealed": seal if sealed else [], "control": control, "kill": kill}
         self.process.stdin.write(json.dumps(request) + "\n")

@@ -10,7 +10,7 @@ static const struct attack *const families[] = {
     descriptor_attacks, proc_attacks,    signal_attacks, tracing_attacks, namespace_attacks,
     kernel_attacks,   seccomp_attacks,   exec_attacks,   network_attacks, network_rewrite_attacks, unix_attacks,
     ipc_attacks,      terminal_attacks,  abi_attacks,    flood_attacks,   control_attacks,
-    shared_attacks,   device_attacks,    identity_attacks, temporary_attacks,
+    shared_attacks,   device_attacks,    identity_attacks, temporary_attacks, delegated_attacks,
 };
 
 static const char *name = "attack";

@@ -43,7 +43,7 @@ extern const struct attack readonly_attacks[], descriptor_attacks[], proc_attack
 extern const struct attack tracing_attacks[], namespace_attacks[], kernel_attacks[], seccomp_attacks[];
 extern const struct attack exec_attacks[], network_attacks[], network_rewrite_attacks[], unix_attacks[], ipc_attacks[];
 extern const struct attack terminal_attacks[], abi_attacks[], flood_attacks[], control_attacks[], shared_attacks[];
-extern const struct attack device_attacks[], look_attacks[], identity_attacks[], temporary_attacks[];
+extern const struct attack device_attacks[], look_attacks[], identity_attacks[], temporary_attacks[], delegated_attacks[];
 
 /* One system call with up to six arguments; the result is the kernel's, -errno on failure. */
 long raw(long number, const long arguments[6]);
