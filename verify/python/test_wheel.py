@@ -85,6 +85,22 @@ def test_readme_example_runs_in_two_processes(python, surroundings, tmp_path):
     assert all(int(number) == float(mean) for number, mean in lines)
 
 
+@pytest.mark.parametrize("sealed", ["produce", "read"])
+def test_readme_example_runs_with_a_side_sealed(python, surroundings, tmp_path, sealed):
+    text = re.search(r"### From Python.*?```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
+    script = tmp_path / "heat.py"
+    script.write_text(text[1])
+    seal = ["heliostat", "run", "--sealed", "--grant", str(python.parent.parent), "--grant", str(script)]
+    rights = {"produce": ["--snapshot", "heat:publish"], "read": ["--snapshot", "heat:attach"]}
+    seal = {side: [*seal, *words, "--"] if side == sealed else [] for side, words in rights.items()}
+    start = {"env": surroundings, "text": True, "cwd": tmp_path, "stderr": subprocess.PIPE}
+    producer = subprocess.Popen([*seal["produce"], python, script, "produce"], **start)
+    consumer = subprocess.run([*seal["read"], python, script], stdout=subprocess.PIPE, timeout=100, **start)
+    assert producer.communicate(timeout=100)[1] == ""
+    assert (consumer.stderr, consumer.returncode, producer.returncode) == ("", 0, 0)
+    assert consumer.stdout.splitlines()[-1].split() == ["100", "100.0"]
+
+
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
 def test_example_runs(python, surroundings, example):
     ended = subprocess.run([python, example], env=surroundings, capture_output=True, text=True, timeout=100)
