@@ -90,10 +90,10 @@ test-loom: ## memory orders of what is shared, exhaustively, under loom
 test-programs: setup build ## unmodified programs, faults and the lint's own tests (pytest)
 	$(RUN) verify/run.py $(PYTEST_FLAGS)
 
-test-container: setup build ## the tests behind Docker's default filter, as root and as an ordinary user (not in `make test`)
+test-container: setup build wheel ## the tests behind Docker's default filter, as root and as an ordinary user (not in `make test`)
 	$(RUN) verify/container/run.py container $(PYTEST_FLAGS)
 
-test-user: setup build ## the tests as an ordinary user, uid 1000 where root calls (not in `make test`)
+test-user: setup build wheel ## the tests as an ordinary user, uid 1000 where root calls (not in `make test`)
 	$(RUN) verify/container/run.py user $(PYTEST_FLAGS)
 
 test-package: setup package wheel sdist ## what is installed, from a prefix, a Debian package, a wheel (takes root, debootstrap)

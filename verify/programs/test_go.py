@@ -13,6 +13,9 @@ import pytest
 from heliostat_run import Side
 from real_programs import run_python
 
+# Go builds its whole library where nothing of it is in the user's cache yet.
+SECONDS = 900
+pytestmark = [pytest.mark.heliostat, pytest.mark.timeout(SECONDS)]
 CASES = Path(__file__).resolve().parent / "cases"
 NATIVE = "it is a Go program, whose runtime makes system calls without libc"
 
@@ -36,11 +39,10 @@ def program(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("go")
     words = [go, "build", "-buildmode=pie", "-o", folder / "dynamic", CASES / "dynamic.go"]
     building = {"CGO_ENABLED": "1", "GOFLAGS": "-mod=mod", "GO111MODULE": "off"}
-    subprocess.run(words, check=True, env={**os.environ, **building}, timeout=240)
+    subprocess.run(words, check=True, env={**os.environ, **building}, timeout=SECONDS)
     return folder / "dynamic"
 
 
-@pytest.mark.heliostat
 def test_dynamic_go_works_and_says_that_it_is_native(house, program):
     port = kernel_view.free_port()
     server = house.start(Side.HELIOSTAT, [program, port])
@@ -52,7 +54,6 @@ def test_dynamic_go_works_and_says_that_it_is_native(house, program):
     assert explained["connections"] == [] and explained["counters"].get("direct_streams", 0) == 0
 
 
-@pytest.mark.heliostat
 def test_dynamic_go_that_a_shell_starts_is_listed_as_native(house, program):
     port = kernel_view.free_port()
     shell = house.start(Side.HELIOSTAT, ["sh", "-c", f"{program} {port}; true"])
@@ -62,7 +63,6 @@ def test_dynamic_go_that_a_shell_starts_is_listed_as_native(house, program):
     assert explained["native_as_a_whole"] == "OwnCalls", explained
 
 
-@pytest.mark.heliostat
 def test_dynamic_go_is_not_run_where_the_direct_path_is_required(house, program):
     port = kernel_view.free_port()
     refused = house.run(Side.PLAIN, [*house.command(Side.HELIOSTAT, [])[:2], "--require", "--", program, port])

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 from pathlib import Path
 
 import kernel_view
 import pytest
-from heliostat_run import ROOT, Side
+import rust_programs
+from heliostat_run import Side
 from real_programs import MODES
 
-CRATE = Path(__file__).resolve().parent / "rust"
-TARGET = ROOT / "target/verify-rust"
 SAID = {
     "echo": ("echoed 66914560 bytes of 20 clients\n", "20 of 20 clients got back what they sent\n"),
     "http": ("answered 4000 requests\n", "4000 right answers\n"),
@@ -21,10 +18,8 @@ SAID = {
 
 @pytest.fixture(scope="session")
 def program() -> Path:
-    """The program, built on demand; what was built before is kept."""
-    words = ["cargo", "build", "--release", "--locked", "--manifest-path", str(CRATE / "Cargo.toml")]
-    subprocess.run(words, env={**os.environ, "CARGO_TARGET_DIR": str(TARGET)}, check=True, timeout=1200)
-    return TARGET / "release/rust-programs"
+    """Both servers and both clients, by their first word."""
+    return rust_programs.build()
 
 
 def run_pair(house, program: Path, kind: str, server_side: Side, client_side: Side) -> tuple[str, str]:
