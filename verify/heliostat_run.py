@@ -24,6 +24,10 @@ import kernel_view
 ROOT = Path(__file__).resolve().parents[1]
 BINARY = Path(os.environ.get("HELIOSTAT_BIN", ROOT / "target/release/heliostat"))
 CONTROL_PLANE = "heliostatd"
+# HELIOSTAT_BIN where the programs under test are in a container, and the tests outside it.
+CONTAINED = ROOT / "verify/container/heliostat"
+# linux/capability.h.
+CAP_SYS_PTRACE = 19
 
 
 class Side(Enum):
@@ -189,6 +193,19 @@ class House:
         if len(found) != 1:
             raise RuntimeError(f"{len(found)} control planes in {self.folder}")
         return found[0]
+
+
+def doctor(*before: str) -> dict[str, dict]:
+    """What `heliostat doctor` finds, by the names of its checks; run by what the words before it make of it."""
+    words = [*before, str(BINARY), "doctor", "--json"]
+    # It ends with 1 where something is missing.
+    done = subprocess.run(words, capture_output=True, text=True, cwd="/", timeout=60, check=False)
+    return {check["name"]: check for check in json.loads(done.stdout)["checks"]}
+
+
+def serves_other_users() -> bool:
+    """Whether a program of root's may become another user sealed: its supervisor needs a right that containers lack."""
+    return BINARY != CONTAINED and kernel_view.has_capability(CAP_SYS_PTRACE)
 
 
 def wait_control(path: str) -> None:

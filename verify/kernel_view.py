@@ -32,6 +32,13 @@ def refuses_rings() -> bool:
     return ctypes.get_errno() in (errno.EPERM, errno.ENOSYS)
 
 
+def has_capability(number: int) -> bool:
+    """Whether this process has a capability, by its number in linux/capability.h."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    held = next(line.split()[1] for line in lines if line.startswith("CapEff:"))
+    return bool(int(held, 16) & 1 << number)
+
+
 def free_port() -> int:
     """A TCP port nobody has bound, outside the range that clients draw from."""
     for port in random.sample(PORTS, 200):

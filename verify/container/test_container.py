@@ -13,10 +13,12 @@ import subprocess
 import sys
 import tempfile
 import threading
+import tomllib
 from pathlib import Path
 
+import crates
 import pytest
-from heliostat_run import BINARY
+from heliostat_run import BINARY, ROOT
 
 pytestmark = pytest.mark.heliostat
 
@@ -87,11 +89,24 @@ def test_a_sealed_program_has_its_files_and_its_network(setting, stub, tmp_path)
 
 
 @needs_root
+def test_a_program_of_roots_that_may_not_be_looked_into_becomes_no_other_user_and_words_say_why(tmp_path):
+    words = [str(BINARY), "run", "--sealed", "--user", "www-data", "--", "/bin/true"]
+    done = run("root in a container", tmp_path, words)
+    assert done.returncode == 125 and "with CAP_SYS_PTRACE only" in done.stderr, done
+
+
+@needs_root
 def test_doctor_says_what_a_container_refuses_by_its_effect(tmp_path):
     done = run("user in a container", tmp_path, [str(BINARY), "doctor", "--json", "--for", "sealed"])
     checks = {check["name"]: check for check in json.loads(done.stdout)["checks"]}
     assert "made by the supervisor" in checks["pidfd_getfd"]["advice"], checks["pidfd_getfd"]
     assert done.returncode == 0, "sealed programs work there"
+
+
+def test_the_crates_whose_tests_run_in_containers_are_in_the_workspace():
+    members = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["members"]
+    manifests = [path / "Cargo.toml" for member in members for path in ROOT.glob(member)]
+    assert set(crates.CRATES) <= {tomllib.loads(path.read_text())["package"]["name"] for path in manifests}
 
 
 def free_ports(count: int) -> list[int]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import subprocess
@@ -10,7 +9,7 @@ import textwrap
 import threading
 from contextlib import contextmanager
 
-from heliostat_run import BINARY
+from heliostat_run import BINARY, doctor
 
 PYTHON = "/usr/bin/python3"
 HELPERS = """
@@ -37,9 +36,7 @@ def sealed(flags: list[str], program: str, *arguments: str, environment=None, ti
 
 def copies_descriptors() -> bool:
     """Whether the supervisor can copy a program's descriptors: not where a container refuses pidfd_getfd."""
-    done = subprocess.run([str(BINARY), "doctor", "--json"], capture_output=True, text=True, timeout=60)
-    checks = {check["name"]: check for check in json.loads(done.stdout)["checks"]}
-    return "made by the supervisor" not in (checks["pidfd_getfd"].get("advice") or "")
+    return "made by the supervisor" not in (doctor()["pidfd_getfd"].get("advice") or "")
 
 
 def printed(*arguments, **keywords) -> list[str]:

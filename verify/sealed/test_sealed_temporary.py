@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 import os
 import shutil
 import subprocess
@@ -11,7 +10,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from heliostat_run import BINARY
+from heliostat_run import BINARY, doctor
 
 pytestmark = pytest.mark.heliostat
 ORDINARY = 1000
@@ -23,12 +22,12 @@ MOUNTED = [name for name in WHO if name != "without"]
 # Everything that programs do in a folder for temporary files, by literal names and relative ones.
 USES = """
 set -e
-cd /tmp; mkdir inner; cd inner; pwd
-cp /bin/echo own; ./own run; /tmp/inner/own again
-ln own second; mv second /tmp/moved; ln -s moved /tmp/link; /tmp/link linked
+cd /tmp; mkdir NAME; cd NAME; pwd
+cp /bin/echo own; ./own run; /tmp/NAME/own again
+ln own second; mv second /tmp/NAME-moved; ln -s NAME-moved /tmp/NAME-link; /tmp/NAME-link linked
 exec 5<own; readlink /proc/self/fd/5; cmp /proc/self/fd/5 own
-sh -c 'echo child >/tmp/inner/child'; cat child
-sh -c 'echo shared >/dev/shm/segment'; cat /dev/shm/segment
+sh -c 'echo child >/tmp/NAME/child'; cat child
+sh -c 'echo shared >/dev/shm/NAME'; cat /dev/shm/NAME
 """
 SOCKETS = """
 import os, socket
@@ -54,14 +53,17 @@ def sealed(who: str, flags: list, script: str, shell=("sh", "-c"), **more) -> su
 @functools.cache
 def has_its_own(who: str) -> bool:
     """Whether such a user's programs can have namespaces here, as doctor says."""
-    done = subprocess.run([*WHO[who], str(BINARY), "doctor", "--json"], capture_output=True, text=True, cwd="/", timeout=60)
-    checks = {check["name"]: check for check in json.loads(done.stdout)["checks"]}
-    return not checks["own /tmp and IPC"].get("advice")
+    return not doctor(*WHO[who])["own /tmp and IPC"].get("advice")
+
+
+def unused_name() -> str:
+    """A name that nobody else has in /tmp or /dev/shm."""
+    return f"own-{os.urandom(8).hex()}"
 
 
 def need_its_own(who: str) -> None:
     if not has_its_own(who):
-        pytest.skip("no namespaces can be made here, so that /tmp is a folder and there are no IPC objects")
+        pytest.skip("no namespaces can be made here")
 
 
 @pytest.fixture
@@ -77,20 +79,23 @@ def outside():
 @pytest.mark.parametrize("who", MOUNTED)
 def test_all_that_programs_do_there_works_by_every_name(who):
     need_its_own(who)
-    done = sealed(who, [], USES)
-    lines = ["/tmp/inner", "run", "again", "linked", "/tmp/inner/own", "child", "shared"]
+    name = unused_name()
+    done = sealed(who, [], USES.replace("NAME", name))
+    lines = [f"/tmp/{name}", "run", "again", "linked", f"/tmp/{name}/own", "child", "shared"]
     assert (done.stdout.splitlines(), done.stderr) == (lines, "")
-    assert not Path("/tmp/inner").exists() and not Path("/dev/shm/segment").exists()
+    assert not list(Path("/tmp").glob(f"{name}*")) and not Path("/dev/shm", name).exists()
     served = sealed(who, [], SOCKETS, ("/usr/bin/python3", "-c"))
     assert served.stdout == "b'through' True\n", served.stderr
 
 
 def test_without_namespaces_it_is_named_by_the_variable_and_by_a_link():
-    who = "without" if "without" in WHO else pytest.skip("root can be without rights")
-    script = 'cd "$TMPDIR" && cp /bin/echo own && ./own run && echo text >/tmp/by-link && cat "$TMPDIR/by-link" && ls /tmp'
+    who = "without" if "without" in WHO else pytest.skip("only root can start a program without the right to make namespaces")
+    name = unused_name()
+    script = f'cd "$TMPDIR" && cp /bin/echo own && ./own run && echo text >/tmp/{name} && cat "$TMPDIR/{name}" && ls /tmp; pwd'
     done = sealed(who, [], script)
-    assert (done.stdout.split(), done.stderr) == (["run", "text", "by-link", "own"], "")
-    assert not Path("/tmp/by-link").exists() and not list(Path("/dev/shm").glob("heliostat-*/*-tmp"))
+    *said, place = done.stdout.split()
+    assert (said, done.stderr) == (["run", "text", *sorted([name, "own"])], "")
+    assert place != "/tmp" and not Path(place).exists() and not Path("/tmp", name).exists()
 
 
 @pytest.mark.parametrize("who", WHO)
