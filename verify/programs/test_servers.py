@@ -76,7 +76,7 @@ def test_nginx_under_wrk_has_no_errors(house, served, client, path):
     address, _ = served
     said = run_checked(house, client, ["wrk", "-t2", "-c20", "-d1s", f"{address}{path}"])
     assert not re.search(r"Socket errors|Non-2xx", said)
-    assert int(re.search(r"(\d+) requests in", said)[1]) > 10
+    assert int(re.search(r"(\d+) requests in", said)[1]) > 0
 
 
 @every_mode
