@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from attacks import ORDINARY_USER, WORKER
 from heliostat_run import BINARY, serves_other_users
+from sealed_python import copies_descriptors
 
 pytestmark = pytest.mark.heliostat
 HERE = Path(__file__).parent
@@ -179,7 +180,9 @@ def test_processes_outside_are_not_looked_into(sealed):
         refused = (-errno.EPERM, -errno.EACCES)
         opened = sealed.call(OPEN, AT_FDCWD, f"@/proc/{other.pid}/mem", os.O_RDWR)
         other.kill()
-    assert min(holds) >= 0 and copies[0] == -errno.EPERM and copies[1] >= 0
+    assert min(holds) >= 0 and copies[0] == -errno.EPERM
+    # A container refuses even what lies in the program itself.
+    assert copies[1] >= 0 if copies_descriptors() else copies[1] == -errno.EPERM
     assert opened in refused
 
 

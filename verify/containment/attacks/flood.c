@@ -32,7 +32,8 @@ static void thread_bomb(void) {
     pthread_t thread;
     pthread_attr_t attributes;
     pthread_attr_init(&attributes);
-    pthread_attr_setstacksize(&attributes, 16384);
+    /* What the C library and preloaded libraries keep for each thread lies in it too. */
+    pthread_attr_setstacksize(&attributes, 65536);
     while (born < 400 && pthread_create(&thread, &attributes, wait_for_ever, NULL) == 0)
         born++;
     if (born >= given("PROCESSES_MAX"))
@@ -145,7 +146,8 @@ static void waiting_opens(void) {
     pthread_t thread;
     pthread_attr_t attributes;
     pthread_attr_init(&attributes);
-    pthread_attr_setstacksize(&attributes, 16384);
+    /* What the C library and preloaded libraries keep for each thread lies in it too. */
+    pthread_attr_setstacksize(&attributes, 65536);
     for (int i = 0; i < 100 && pthread_create(&thread, &attributes, open_fifo, NULL) == 0; i++)
         continue;
     usleep(100000);
