@@ -34,7 +34,7 @@ pub fn meant(whose: &ControlOwner) -> Result<Surroundings, String> {
 
 /// The control plane of a user at its default place. What that user's XDG_RUNTIME_DIR is only the
 /// user's programs know; the usual value is tried, and then the place without one.
-fn of_user(uid: u32) -> Result<Surroundings, String> {
+pub fn of_user(uid: u32) -> Result<Surroundings, String> {
     let usual = PathBuf::from(format!("/run/user/{uid}")).into_os_string();
     let places = [Some(usual), None].map(|runtime| Surroundings { socket: None, runtime, uid });
     let found = places.iter().find(|place| place.socket_path().exists());

@@ -23,7 +23,7 @@ pub use cause::Cause;
 
 use crate::args::Look;
 use crate::client::{ask_on, connect, ClientError};
-use crate::place::meant;
+use crate::place::{meant, of_user};
 use crate::proc;
 use crate::sealing::private_folder;
 use crate::show::{print, ShowError};
@@ -93,9 +93,13 @@ fn asked(pid: u32, here: &Surroundings, on: &PacketSocket) -> Result<Value, Show
 }
 
 /// The control plane that the process was started with, if it is another one. For root it may be
-/// another user's, who then has to be the one that serves it.
+/// another user's, who then has to be the one that serves it; root without CAP_SYS_PTRACE, as in
+/// containers, may not read what the process was told, and looks at that user's default place.
 fn own_place(pid: u32, here: &Surroundings) -> Option<Surroundings> {
     let uid = proc::user(pid).filter(|uid| geteuid().is_root() || *uid == geteuid().as_raw())?;
+    if !proc::is_open(pid) {
+        return of_user(uid).ok().filter(|found| found.socket_path() != here.socket_path());
+    }
     let socket = proc::variable(pid, SOCKET_VARIABLE)?;
     let is_other = Path::new(&socket) != here.socket_path();
     is_other.then_some(Surroundings { socket: Some(socket), runtime: None, uid })
