@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import functools
 import os
 import random
 import socket
+import subprocess
 import time
 from pathlib import Path
 
@@ -21,15 +23,34 @@ PORTS = range(20000, 32000)  # below the kernel's ephemeral range, above everybo
 LISTEN = "0A"
 
 
-# io_uring_setup(2) (source: asm/unistd_64.h).
-IO_URING_SETUP = 425
+# io_uring_setup(2), userfaultfd(2) (source: asm/unistd_64.h), and UFFD_USER_MODE_ONLY beside a flag that is none.
+IO_URING_SETUP, USERFAULTFD = 425, 323
+NO_SUCH_FLAGS = 1 | 1 << 30
+CAP_SYS_ADMIN = 21
+
+
+def refuses(number: int, *arguments: int) -> bool:
+    """Whether a call is refused here whatever its arguments are: these make it fail in any case."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.syscall(number, *arguments)
+    return ctypes.get_errno() in (errno.EPERM, errno.ENOSYS)
 
 
 def refuses_rings() -> bool:
-    """Whether io_uring is refused here, as by the default filters of containers. The call is one that fails in any case."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    libc.syscall(IO_URING_SETUP, 0, None)
-    return ctypes.get_errno() in (errno.EPERM, errno.ENOSYS)
+    """Whether io_uring is refused here, as by the default filters of containers."""
+    return refuses(IO_URING_SETUP, 0, 0)
+
+
+def refuses_tracking() -> bool:
+    """Whether nobody may be told which pages were written, as behind the default filters of containers."""
+    return refuses(USERFAULTFD, NO_SUCH_FLAGS)
+
+
+@functools.cache
+def makes_networks() -> bool:
+    """Whether a process may have a network namespace of its own."""
+    own = [] if has_capability(CAP_SYS_ADMIN) else ["--user"]
+    return subprocess.run(["unshare", *own, "--net", "true"], stderr=subprocess.DEVNULL, check=False).returncode == 0
 
 
 def has_capability(number: int) -> bool:

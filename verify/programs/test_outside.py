@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 
+import kernel_view
 import pytest
 from heliostat_run import Side
 from publishers import await_versions, holder, is_running, publish
@@ -39,8 +40,9 @@ def test_a_range_is_published_and_the_program_outlives_its_killed_publisher(hous
     publisher = publish(house, program.pid, "--memory", f"{address}+{1 << 20}", "--as", "held", "--every", "5ms", "--json")
     made = await_versions(publisher, 20)
     assert made[0]["regions"][0]["name"] == "held"
-    # Only the page that is written is copied, not the other 255.
-    assert all(version["copied_bytes"] <= 64 * 4096 for version in made[10:]), made
+    # Only the page that is written is copied, not the other 255, where the kernel may tell which it is.
+    most = 256 if kernel_view.refuses_tracking() else 64
+    assert all(version["copied_bytes"] <= most * 4096 for version in made[10:]), made
     publisher.kill(signal.SIGKILL)
     publisher.process.wait()
     assert is_running(program)

@@ -74,7 +74,7 @@ def test_nginx_serves_a_range_and_a_missing_file_as_it_should(house, served, cli
 @pytest.mark.parametrize("path", ["/fixed", "/small.txt", "/large.bin"])
 def test_nginx_under_wrk_has_no_errors(house, served, client, path):
     address, _ = served
-    said = run_checked(house, client, ["wrk", "-t2", "-c20", "-d1s", f"{address}{path}"])
+    said = run_checked(house, client, ["wrk", "-t2", "-c20", "-d1s", "--timeout", "60s", f"{address}{path}"])
     assert not re.search(r"Socket errors|Non-2xx", said)
     assert int(re.search(r"(\d+) requests in", said)[1]) > 0
 
