@@ -221,6 +221,14 @@ def command_name(pid: int) -> str:
         return ""
 
 
+def has_ended(pid: int) -> bool:
+    """Whether a process holds nothing any more: its memory goes first, and its descriptors after it."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] in "ZX"
+    except OSError:
+        return True
+
+
 def shared_memory(pid: int) -> list[str]:
     """Names of the memfds that a process maps or holds open."""
     names = set()

@@ -53,10 +53,20 @@ def python(wheel, tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("environment")
     subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
     python = folder / "bin/python"
-    pins = [line for line in (ROOT / "verify/requirements.txt").read_text().split() if line.startswith("numpy=")]
-    command = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    subprocess.run([*command, str(wheel), *pins], check=True)
+    install(python, str(wheel), *pins("numpy="))
     return python
+
+
+def pins(beginning: str) -> list[str]:
+    """The lines of requirements.txt that begin so."""
+    return [line for line in (ROOT / "verify/requirements.txt").read_text().split() if line.startswith(beginning)]
+
+
+def install(python: Path, *packages: str) -> None:
+    """Installs into this environment, whatever modules the tests find elsewhere."""
+    bare = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    command = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    subprocess.run([*command, *packages], env=bare, check=True)
 
 
 @pytest.fixture
@@ -114,9 +124,7 @@ def test_wheel_brings_the_command(python, surroundings):
 
 
 def test_package_passes_its_own_tests(python, surroundings):
-    command = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    pins = [line for line in (ROOT / "verify/requirements.txt").read_text().split() if line.startswith("pytest")]
-    subprocess.run([*command, *pins, ADIOS2], check=True)
+    install(python, *pins("pytest"), ADIOS2)
     tests = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", PACKAGE / "tests"]
     ended = subprocess.run(tests, env=surroundings, capture_output=True, text=True, timeout=600)
     assert ended.returncode == 0, ended.stdout[-5000:] + ended.stderr[-2000:]
