@@ -1,7 +1,7 @@
 //! Why a request to the control plane has no answer that can be used.
 
 use heliostat_abi::code::Code;
-use heliostat_abi::record::{Bound, Reply};
+use heliostat_abi::session::record::{Bound, Reply};
 use heliostat_abi::wire::WireError;
 use heliostat_base::sys::Errno;
 

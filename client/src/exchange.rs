@@ -1,7 +1,7 @@
 //! One request on a connection, and the answer that belongs to it.
 
 use heliostat_abi::code::Code;
-use heliostat_abi::record::{Reply, Request, REPLY_BYTES};
+use heliostat_abi::session::record::{Reply, Request, REPLY_BYTES};
 use heliostat_base::fd::OwnedFd;
 use heliostat_base::packet::PacketSocket;
 use heliostat_base::sys::Errno;

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use heliostat_abi::limits::REGIONS_MAX;
 use heliostat_abi::name::ObjectId;
-use heliostat_abi::node::{self, State};
+use heliostat_abi::session::node::{self, State};
 use heliostat_abi::VERSION;
 use heliostat_base::alive;
 use heliostat_base::fd::OwnedFd;

@@ -9,8 +9,8 @@ use std::sync::{Arc, OnceLock};
 
 use heliostat_abi::limits::CONTROL_DEADLINE_MS;
 use heliostat_abi::name::ObjectId;
-use heliostat_abi::record::{Reply, Request};
-use heliostat_abi::report;
+use heliostat_abi::session::record::{Reply, Request};
+use heliostat_abi::session::report;
 use heliostat_base::clock;
 use heliostat_base::descriptor_limit;
 use heliostat_base::lock::Lock;

@@ -6,7 +6,7 @@ mod packet;
 use std::os::fd::AsRawFd;
 
 use heliostat_abi::code::Code;
-use heliostat_abi::record::{Bound, Reply, Request};
+use heliostat_abi::session::record::{Bound, Reply, Request};
 use heliostat_base::packet::PacketSocket;
 use heliostat_base::sys::Errno;
 use heliostat_client::{exchange, ControlError};

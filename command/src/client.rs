@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
 use heliostat_abi::place::{FolderFault, Surroundings};
-use heliostat_abi::record::{Reply, Request};
+use heliostat_abi::session::record::{Reply, Request};
 use heliostat_base::fd::OwnedFd;
 use heliostat_base::packet::PacketSocket;
 use heliostat_base::process::peer_credentials;

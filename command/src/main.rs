@@ -33,7 +33,7 @@ use std::process::ExitCode;
 
 use args::{Arguments, Command};
 use clap::Parser;
-use heliostat_abi::record::Request;
+use heliostat_abi::session::record::Request;
 
 fn main() -> ExitCode {
     let done = match Arguments::parse().command {

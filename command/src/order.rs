@@ -1,7 +1,7 @@
 //! `heliostat revoke` and `heliostat stop`: orders to the control plane.
 
 use heliostat_abi::code::Code;
-use heliostat_abi::record::Request;
+use heliostat_abi::session::record::Request;
 use heliostat_client::ControlError;
 
 use crate::args::ControlOwner;

@@ -1,6 +1,6 @@
 //! `heliostat status` and `heliostat metrics`: what the control plane tells of itself.
 
-use heliostat_abi::record::Request;
+use heliostat_abi::session::record::Request;
 use serde_json::Value;
 
 use crate::args::{ControlPlace, Look};

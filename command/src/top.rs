@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use heliostat_abi::record::Request;
+use heliostat_abi::session::record::Request;
 use serde_json::Value;
 
 use crate::args::ControlPlace;

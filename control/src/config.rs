@@ -11,7 +11,7 @@ mod read;
 pub use error::{ConfigError, Fault};
 pub use read::Names;
 
-use heliostat_abi::delegated::{SESSIONS_MAX, WINDOW_BYTES_MAX};
+use heliostat_abi::file::delegated::{SESSIONS_MAX, WINDOW_BYTES_MAX};
 use heliostat_abi::limits::{
     ATTACHMENTS_MAX, CHANNELS_MAX, CHANNELS_PER_PAIR_MAX, LEASES_MAX, PORTS_MAX, REGIONS_MAX,
     RING_BYTES_DEFAULT, SLOTS_MAX,

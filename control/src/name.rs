@@ -19,7 +19,7 @@ use std::fmt;
 use std::net::IpAddr;
 
 use heliostat_abi::name::NetAddress;
-use heliostat_abi::region::{NameError, RegionName, PREFIX};
+use heliostat_abi::snapshot::region::{NameError, RegionName, PREFIX};
 
 /// What stands before a file's path, which is absolute.
 const FILE_PREFIX: &str = "/file";

@@ -18,7 +18,7 @@ mod write;
 pub use endpoint::{Endpoint, EndpointError, Host};
 pub use error::PolicyError;
 pub use grant::{GrantError, PathGrant};
-pub use heliostat_abi::region_scope::{RegionNames, RegionRight, RegionScope, Whose};
+pub use heliostat_abi::snapshot::region_scope::{RegionNames, RegionRight, RegionScope, Whose};
 pub use hostname::{NameError, NamePattern};
 pub use size::{parse_bytes, SizeError};
 pub use variable::{Variable, VariableError};
@@ -26,7 +26,7 @@ pub use variable::{Variable, VariableError};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Component, Path};
 
-use heliostat_abi::region::RegionName;
+use heliostat_abi::snapshot::region::RegionName;
 
 /// Grants, endpoints and patterns that one policy may hold, each: all are looked at in turn.
 pub const ENTRIES_MAX: usize = 4096;

@@ -2,12 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use heliostat_abi::delegated::{Kind, Operation, OPERATION_BYTES_MAX};
+use heliostat_abi::file::delegated::{Kind, Operation, OPERATION_BYTES_MAX};
 use heliostat_abi::name::{NetAddress, ObjectId};
-use heliostat_abi::record::Request;
-use heliostat_abi::region::{RegionName, NAME_BYTES, OWN_USER};
-use heliostat_abi::report::{Entry, ENTRY_BYTES};
-use heliostat_abi::restriction::{Destination, Services};
+use heliostat_abi::session::record::Request;
+use heliostat_abi::session::report::{Entry, ENTRY_BYTES};
+use heliostat_abi::session::restriction::{Destination, Services};
+use heliostat_abi::snapshot::region::{RegionName, NAME_BYTES, OWN_USER};
 use heliostat_control::config::{Config, Names};
 use heliostat_control::policy::Policy;
 
@@ -168,7 +168,7 @@ fn write_seeds() {
     }
     let entry = Entry {
         fd: 7,
-        path: heliostat_abi::report::Path::Direct,
+        path: heliostat_abi::session::report::Path::Direct,
         accepted: true,
         local: address("127.0.0.1:80"),
         peer: address("[::1]:81"),

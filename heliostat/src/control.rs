@@ -18,7 +18,7 @@ use heliostat_base::process;
 use heliostat_client::session;
 
 pub use heliostat_abi::code::Code;
-pub use heliostat_abi::record::Bound;
+pub use heliostat_abi::session::record::Bound;
 pub use heliostat_client::ControlError;
 
 /// Says on which socket the control plane listens, and what this program is called there. Once, before

@@ -31,5 +31,5 @@
 //! # Ok::<(), heliostat::file::DelegatedError>(())
 //! ```
 
-pub use heliostat_abi::delegated::{Completion, Kind, Pieces};
+pub use heliostat_abi::file::delegated::{Completion, Kind, Pieces};
 pub use heliostat_stub_file::*;

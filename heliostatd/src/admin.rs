@@ -2,8 +2,8 @@
 
 use heliostat_abi::code::Code;
 use heliostat_abi::name::ObjectId;
-use heliostat_abi::node::State;
-use heliostat_abi::record::Reply;
+use heliostat_abi::session::node::State;
+use heliostat_abi::session::record::Reply;
 use tracing::info;
 
 use crate::answer::Answer;

@@ -4,7 +4,7 @@ use std::os::fd::AsFd;
 use std::rc::Rc;
 
 use heliostat_abi::code::Code;
-use heliostat_abi::record::Reply;
+use heliostat_abi::session::record::Reply;
 use tracing::warn;
 
 use crate::memory;

@@ -11,8 +11,8 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use heliostat_abi::code::{Code, Side, Thing};
 use heliostat_abi::name::ObjectId;
-use heliostat_abi::node::State;
-use heliostat_abi::record::Reply;
+use heliostat_abi::session::node::State;
+use heliostat_abi::session::record::Reply;
 use heliostat_base::clock::monotonic_ns;
 use heliostat_service_grant::Rate;
 use rustix::io::Errno;

@@ -7,7 +7,7 @@
 use heliostat_abi::code::{Code, Native, Unmapped};
 use heliostat_abi::limits::REPORT_ENTRIES_MAX;
 use heliostat_abi::name::ObjectId;
-use heliostat_abi::report::{Entry, COUNTER_NAMES};
+use heliostat_abi::session::report::{Entry, COUNTER_NAMES};
 use serde_json::{json, Value};
 
 use crate::answer::{text_answer, Answer};

@@ -4,8 +4,8 @@ use std::rc::Rc;
 
 use heliostat_abi::code::{Code, Side, Thing};
 use heliostat_abi::name::ObjectId;
-use heliostat_abi::node::State;
-use heliostat_abi::record::Reply;
+use heliostat_abi::session::node::State;
+use heliostat_abi::session::record::Reply;
 use heliostat_service_grant::Holder;
 use tracing::{debug, warn};
 

@@ -3,8 +3,8 @@
 use heliostat_abi::code::{Native, Unmapped};
 use heliostat_abi::limits::{ATTACHMENTS_MAX, CHANNELS_MAX, PORTS_MAX, REGIONS_MAX, SESSIONS_MAX};
 use heliostat_abi::name::ObjectId;
-use heliostat_abi::report::{Path, COUNTER_NAMES};
-use heliostat_abi::snapshot::CONSUMERS_MAX;
+use heliostat_abi::session::report::{Path, COUNTER_NAMES};
+use heliostat_abi::snapshot::memory::CONSUMERS_MAX;
 use heliostat_base::clock::monotonic_ns;
 use serde_json::{json, Map, Value};
 

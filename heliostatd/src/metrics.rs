@@ -5,7 +5,7 @@
 //! keeps atomics, label maps and their growth out of the daemon's state.
 
 use heliostat_abi::code::{Code, Native, Unmapped};
-use heliostat_abi::report::COUNTER_NAMES;
+use heliostat_abi::session::report::COUNTER_NAMES;
 use heliostat_base::clock::monotonic_ns;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::EncodeLabelSet;

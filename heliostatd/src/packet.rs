@@ -9,7 +9,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use heliostat_abi::limits::FDS_PER_REPLY_MAX;
-use heliostat_abi::record::REQUEST_BYTES;
+use heliostat_abi::session::record::REQUEST_BYTES;
 use rustix::cmsg_space;
 use rustix::io::{retry_on_intr, Errno};
 use rustix::net::{

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use heliostat_abi::code::Native;
 use heliostat_abi::limits::REPORT_ENTRIES_MAX;
 use heliostat_abi::name::NetAddress;
-use heliostat_abi::report::{Counter, Entry, Path};
+use heliostat_abi::session::report::{Counter, Entry, Path};
 use heliostat_service_net::Namespace;
 use serde_json::{json, Value};
 

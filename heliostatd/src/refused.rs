@@ -2,7 +2,7 @@
 
 use heliostat_abi::code::{Code, Side, Thing};
 use heliostat_abi::name::ObjectId;
-use heliostat_abi::record::Bound;
+use heliostat_abi::session::record::Bound;
 use heliostat_service_grant::{Exceeded, Full, Reason, Refusal};
 use tracing::debug;
 

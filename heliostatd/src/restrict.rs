@@ -10,9 +10,9 @@
 use heliostat_abi::code::{Code, Side, Thing};
 use heliostat_abi::limits::{DESTINATIONS_MAX, REGION_SCOPES_MAX};
 use heliostat_abi::name::ObjectId;
-use heliostat_abi::record::{Reply, Request, Row};
-use heliostat_abi::region_scope::RegionScope;
-use heliostat_abi::restriction::{Destination, Services};
+use heliostat_abi::session::record::{Reply, Request, Row};
+use heliostat_abi::session::restriction::{Destination, Services};
+use heliostat_abi::snapshot::region_scope::RegionScope;
 use heliostat_base::clock::monotonic_ns;
 use tracing::debug;
 

@@ -8,7 +8,7 @@
 
 use heliostat_abi::code::{Side, Thing};
 use heliostat_abi::name::ObjectId;
-use heliostat_abi::record::Reply;
+use heliostat_abi::session::record::Reply;
 use heliostat_base::clock::monotonic_ns;
 use heliostat_service_grant::Holder;
 

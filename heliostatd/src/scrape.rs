@@ -11,7 +11,7 @@ use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use heliostat_abi::record::{Reply, Request, REPLY_BYTES};
+use heliostat_abi::session::record::{Reply, Request, REPLY_BYTES};
 use heliostat_base::packet::PacketSocket;
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use tracing::warn;

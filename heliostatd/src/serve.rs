@@ -8,7 +8,7 @@ use std::os::fd::AsFd;
 
 use heliostat_abi::code::{Code, Side, Thing};
 use heliostat_abi::name::ObjectId;
-use heliostat_abi::record::{Bound, Reply, Request, Row};
+use heliostat_abi::session::record::{Bound, Reply, Request, Row};
 use heliostat_base::clock::monotonic_ns;
 use rustix::io::Errno;
 use tracing::{debug, trace, warn};

@@ -49,7 +49,7 @@ fn no_such_request() -> Result<Answer, Refused> {
 
 #[cfg(test)]
 mod tests {
-    use heliostat_abi::record::{self, FIRST_OWN};
+    use heliostat_abi::session::record::{self, FIRST_OWN};
 
     use super::*;
 

@@ -6,8 +6,8 @@
 
 use std::os::fd::{AsFd, BorrowedFd};
 
-use heliostat_abi::queue;
-use heliostat_abi::snapshot::{Shape, HEAD_BYTES, PINS_BYTES};
+use heliostat_abi::snapshot::memory::{Shape, HEAD_BYTES, PINS_BYTES};
+use heliostat_abi::snapshot::queue;
 use heliostat_base::mapping::has_huge_pages;
 use rustix::fs::{fcntl_get_seals, fstat, SealFlags};
 use rustix::net::{sockopt::socket_domain, AddressFamily};

@@ -6,7 +6,7 @@ mod support;
 use std::net::TcpListener;
 
 use heliostat_abi::name::NetAddress;
-use heliostat_abi::record::{Reply, Request};
+use heliostat_abi::session::record::{Reply, Request};
 use support::*;
 
 #[test]

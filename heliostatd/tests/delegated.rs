@@ -6,7 +6,7 @@ use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::PathBuf;
 
-use heliostat_abi::delegated::*;
+use heliostat_abi::file::delegated::*;
 use heliostat_abi::name::ObjectId;
 use rustix::fs::statfs;
 use support::delegated::*;
@@ -155,7 +155,7 @@ fn people_see_which_way_each_file_takes_and_why() {
     assert_eq!(session.write(Kind::Write, written, 0, b"12"), 2);
     let pid = std::process::id();
     let explain = || -> serde_json::Value {
-        let text = daemon.visit().text(&heliostat_abi::record::Request::Explain { pid });
+        let text = daemon.visit().text(&heliostat_abi::session::record::Request::Explain { pid });
         serde_json::from_str(&text).unwrap()
     };
     let explained = explain();

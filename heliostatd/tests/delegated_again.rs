@@ -7,8 +7,8 @@ use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
 use heliostat_abi::code::Code;
-use heliostat_abi::delegated::*;
-use heliostat_abi::record::{Reply, Request};
+use heliostat_abi::file::delegated::*;
+use heliostat_abi::session::record::{Reply, Request};
 use heliostat_base::mapping::SharedMapping;
 use support::delegated::*;
 use support::*;

@@ -8,8 +8,8 @@ use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use heliostat_abi::delegated::*;
-use heliostat_abi::record::{Reply, Request};
+use heliostat_abi::file::delegated::*;
+use heliostat_abi::session::record::{Reply, Request};
 use rustix::fs::{flock, FlockOperation};
 use rustix::process::{prlimit, Pid, Resource, Rlimit};
 use support::delegated::*;

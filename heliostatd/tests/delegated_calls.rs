@@ -7,7 +7,7 @@ use std::os::fd::AsRawFd;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::{Duration, Instant};
 
-use heliostat_abi::delegated::*;
+use heliostat_abi::file::delegated::*;
 use heliostat_abi::name::ObjectId;
 use heliostat_base::mapping::{Access, SharedMapping};
 use heliostat_client::session;

@@ -6,7 +6,7 @@ mod support;
 
 use std::time::Duration;
 
-use heliostat_abi::delegated::{Kind, Pieces};
+use heliostat_abi::file::delegated::{Kind, Pieces};
 use heliostat_base::sys::Errno;
 use heliostat_client::session;
 use heliostat_stub_file::*;

@@ -10,10 +10,10 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use heliostat_abi::delegated::joint::{
+use heliostat_abi::file::delegated::joint::{
     life_at, rings_bytes, MEMBERS_AT, MEMBERS_BYTES, MEMBERS_MAX,
 };
-use heliostat_abi::delegated::{Kind, Pieces};
+use heliostat_abi::file::delegated::{Kind, Pieces};
 use heliostat_base::alive::Life;
 use heliostat_base::fd::OwnedFd;
 use heliostat_base::mapping::{Access, SharedMapping};

@@ -5,7 +5,7 @@ mod support;
 use std::fs::{File, OpenOptions};
 use std::path::Path;
 
-use heliostat_abi::delegated::*;
+use heliostat_abi::file::delegated::*;
 use heliostat_abi::name::ObjectId;
 use rustix::fs::{flock, FlockOperation};
 use support::delegated::*;

@@ -6,8 +6,8 @@ use std::fs::File;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use heliostat_abi::delegated::*;
-use heliostat_abi::record::{Reply, Request};
+use heliostat_abi::file::delegated::*;
+use heliostat_abi::session::record::{Reply, Request};
 use support::delegated::*;
 use support::*;
 

@@ -5,7 +5,7 @@ mod support;
 use std::fs::File;
 use std::time::Duration;
 
-use heliostat_abi::delegated::*;
+use heliostat_abi::file::delegated::*;
 use heliostat_abi::name::ObjectId;
 use support::delegated::*;
 use support::*;

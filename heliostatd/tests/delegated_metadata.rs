@@ -6,8 +6,8 @@ use std::fs::OpenOptions;
 use std::os::unix::fs::{symlink, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use heliostat_abi::delegated::*;
-use heliostat_abi::record::Request;
+use heliostat_abi::file::delegated::*;
+use heliostat_abi::session::record::Request;
 use support::delegated::*;
 use support::*;
 

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use heliostat_abi::delegated::*;
+use heliostat_abi::file::delegated::*;
 use support::beside::{as_user, may_become_others};
 use support::delegated::*;
 use support::*;

@@ -14,7 +14,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use heliostat_abi::delegated::{Kind, Operation, READ};
+use heliostat_abi::file::delegated::{Kind, Operation, READ};
 use support::delegated::*;
 use support::*;
 

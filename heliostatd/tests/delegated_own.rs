@@ -10,8 +10,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-use heliostat_abi::delegated::{Kind, Pieces, DIRECT};
-use heliostat_abi::record::{Reply, Request};
+use heliostat_abi::file::delegated::{Kind, Pieces, DIRECT};
+use heliostat_abi::session::record::{Reply, Request};
 use heliostat_client::session;
 use heliostat_stub_file::{
     Delegated, DelegatedError, File as Opened, Piece, Transfer, Way, READ, WRITE,

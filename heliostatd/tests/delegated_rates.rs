@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use heliostat_abi::name::ObjectId;
-use heliostat_abi::record::{Reply, Request};
+use heliostat_abi::session::record::{Reply, Request};
 use support::delegated::*;
 use support::*;
 

@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use heliostat_abi::delegated::Way;
+use heliostat_abi::file::delegated::Way;
 use support::delegated::*;
 use support::*;
 

@@ -8,7 +8,7 @@ use std::fs::{File, OpenOptions};
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
-use heliostat_abi::delegated::{Kind, Pieces};
+use heliostat_abi::file::delegated::{Kind, Pieces};
 use heliostat_client::session;
 use heliostat_stub_file::{Delegated, DelegatedError, Piece, Transfer, Way, READ, WRITE};
 use rustix::process::Signal;

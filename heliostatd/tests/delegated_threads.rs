@@ -5,8 +5,8 @@ mod support;
 use std::fs::File;
 
 use heliostat_abi::code::{Side, Thing};
-use heliostat_abi::delegated::Way;
-use heliostat_abi::record::Request;
+use heliostat_abi::file::delegated::Way;
+use heliostat_abi::session::record::Request;
 use heliostat_base::mapping::SharedMapping;
 use support::delegated::*;
 use support::*;

@@ -7,7 +7,7 @@ mod support;
 use std::os::unix::fs::{chown, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use heliostat_abi::delegated::{READ, WRITE};
+use heliostat_abi::file::delegated::{READ, WRITE};
 use support::delegated::*;
 use support::*;
 

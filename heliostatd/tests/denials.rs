@@ -7,7 +7,7 @@ use std::net::TcpListener;
 
 use heliostat_abi::code::Code;
 use heliostat_abi::name::NetAddress;
-use heliostat_abi::record::{Reply, Request};
+use heliostat_abi::session::record::{Reply, Request};
 use support::delegated::Delegate;
 use support::files::Sample;
 use support::*;

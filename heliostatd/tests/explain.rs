@@ -6,9 +6,9 @@ use std::net::TcpListener;
 
 use heliostat_abi::code::{Code, Native};
 use heliostat_abi::name::NetAddress;
-use heliostat_abi::record::{Reply, Request};
-use heliostat_abi::report::{self, Entry, Path};
-use heliostat_abi::restriction::Services;
+use heliostat_abi::session::record::{Reply, Request};
+use heliostat_abi::session::report::{self, Entry, Path};
+use heliostat_abi::session::restriction::Services;
 use serde_json::Value;
 use support::beside::*;
 use support::*;

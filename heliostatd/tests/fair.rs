@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use heliostat_abi::limits::REPORT_ENTRIES_MAX;
 use heliostat_abi::name::NetAddress;
-use heliostat_abi::record::Request;
-use heliostat_abi::report::{self, Entry, Path};
+use heliostat_abi::session::record::Request;
+use heliostat_abi::session::report::{self, Entry, Path};
 use serde_json::Value;
 use support::beside::*;
 use support::files::{lease, BYTES};

@@ -6,13 +6,13 @@ use std::net::TcpListener;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::Ordering;
 
-use heliostat_abi::channel;
 use heliostat_abi::code::{Code, Native};
 use heliostat_abi::limits::FDS_PER_REPLY_MAX;
 use heliostat_abi::name::NetAddress;
-use heliostat_abi::node::{self, State};
-use heliostat_abi::record::{Reply, Request};
-use heliostat_abi::report;
+use heliostat_abi::session::node::{self, State};
+use heliostat_abi::session::record::{Reply, Request};
+use heliostat_abi::session::report;
+use heliostat_abi::stream::channel;
 use heliostat_base::mapping::{Access, SharedMapping};
 use support::*;
 

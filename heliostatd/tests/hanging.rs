@@ -7,9 +7,9 @@ use std::os::fd::{IntoRawFd, RawFd};
 use std::path::Path;
 
 use heliostat_abi::code::{Code, Side, Thing, Unmapped};
-use heliostat_abi::delegated::{Kind, Operation, READ};
-use heliostat_abi::record::{Bound, Reply, Request};
-use heliostat_abi::region::{RegionName, OWN_USER};
+use heliostat_abi::file::delegated::{Kind, Operation, READ};
+use heliostat_abi::session::record::{Bound, Reply, Request};
+use heliostat_abi::snapshot::region::{RegionName, OWN_USER};
 use support::beside::*;
 use support::delegated::*;
 use support::files::lease;

@@ -7,7 +7,7 @@ use std::os::fd::AsRawFd;
 
 use heliostat_abi::code::Code;
 use heliostat_abi::name::{NetAddress, ObjectId};
-use heliostat_abi::record::{Reply, Request, REQUEST_BYTES};
+use heliostat_abi::session::record::{Reply, Request, REQUEST_BYTES};
 use heliostat_base::sys::Errno;
 use support::*;
 

@@ -8,10 +8,10 @@ use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 
-use heliostat_abi::record::{Reply, Request};
-use heliostat_abi::region::{RegionName, OWN_USER};
-use heliostat_abi::restriction::Services;
-use heliostat_abi::snapshot::{Shape, PINS_BYTES};
+use heliostat_abi::session::record::{Reply, Request};
+use heliostat_abi::session::restriction::Services;
+use heliostat_abi::snapshot::memory::{Shape, PINS_BYTES};
+use heliostat_abi::snapshot::region::{RegionName, OWN_USER};
 use heliostat_base::mapping::{SharedMapping, Writers};
 use rustix::net::{
     connect, sendmsg, socket, AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,

@@ -12,9 +12,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use heliostat_abi::code::{Code, Unmapped};
-use heliostat_abi::delegated::Operation;
-use heliostat_abi::node::State;
-use heliostat_abi::record::{Reply, Request};
+use heliostat_abi::file::delegated::Operation;
+use heliostat_abi::session::node::State;
+use heliostat_abi::session::record::{Reply, Request};
 use heliostat_base::alive;
 use heliostat_base::call::fcntl;
 use rustix::process::Signal;

@@ -9,8 +9,8 @@ use std::os::unix::net::UnixStream;
 use std::process::Command;
 
 use heliostat_abi::code::{Code, Unmapped};
-use heliostat_abi::node::State;
-use heliostat_abi::record::{Reply, Request};
+use heliostat_abi::session::node::State;
+use heliostat_abi::session::record::{Reply, Request};
 use rustix::fs::{FileType, Mode, OFlags, CWD};
 use rustix::process::{prlimit, Pid, Resource, Rlimit, Signal};
 use support::files::*;

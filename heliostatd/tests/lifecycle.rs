@@ -6,7 +6,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Output};
 
-use heliostat_abi::record::{Reply, Request};
+use heliostat_abi::session::record::{Reply, Request};
 use rustix::process::Signal;
 use support::*;
 

@@ -7,8 +7,8 @@ use std::os::fd::AsRawFd;
 
 use heliostat_abi::code::{Code, Side, Thing};
 use heliostat_abi::name::NetAddress;
-use heliostat_abi::record::{Reply, Request};
-use heliostat_abi::restriction::Services;
+use heliostat_abi::session::record::{Reply, Request};
+use heliostat_abi::session::restriction::Services;
 use rustix::process::{getrlimit, prlimit, Pid, Resource, Rlimit};
 use support::beside::{as_user, may_become_others, ATTACKERS};
 use support::*;

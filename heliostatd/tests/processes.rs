@@ -12,7 +12,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 
 use heliostat_abi::name::NetAddress;
-use heliostat_abi::record::Request;
+use heliostat_abi::session::record::Request;
 use heliostat_base::packet::PacketSocket;
 use rustix::process::Signal;
 use support::*;

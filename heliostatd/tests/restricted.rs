@@ -8,9 +8,9 @@ use std::os::fd::AsRawFd;
 use heliostat_abi::code::Code;
 use heliostat_abi::limits::DESTINATIONS_MAX;
 use heliostat_abi::name::{NetAddress, ObjectId};
-use heliostat_abi::record::{Reply, Request};
-use heliostat_abi::region::{RegionName, OWN_USER};
-use heliostat_abi::restriction::{Destination, Services};
+use heliostat_abi::session::record::{Reply, Request};
+use heliostat_abi::session::restriction::{Destination, Services};
+use heliostat_abi::snapshot::region::{RegionName, OWN_USER};
 use support::*;
 
 const PID: u32 = 4_000_000;

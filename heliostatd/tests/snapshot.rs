@@ -7,10 +7,10 @@ use std::sync::atomic::Ordering::Acquire;
 
 use heliostat_abi::code::{Code, Side, Thing};
 use heliostat_abi::name::ObjectId;
-use heliostat_abi::node;
-use heliostat_abi::record::{Reply, Request};
-use heliostat_abi::region::{Change, Presence, RegionName, OWN_USER};
-use heliostat_abi::snapshot::{Shape, CONSUMERS_MAX, PINS_BYTES};
+use heliostat_abi::session::node;
+use heliostat_abi::session::record::{Reply, Request};
+use heliostat_abi::snapshot::memory::{Shape, CONSUMERS_MAX, PINS_BYTES};
+use heliostat_abi::snapshot::region::{Change, Presence, RegionName, OWN_USER};
 use heliostat_base::bell::Bell;
 use heliostat_base::fd::OwnedFd;
 use heliostat_base::mapping::{Access, SharedMapping, Writers};

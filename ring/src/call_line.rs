@@ -16,7 +16,7 @@
 //! Both ends are foreign to each other: an end remembers its own turn, and any other value than the
 //! next one is no call, or no answer. Words are copied once.
 
-use heliostat_abi::delegated::{CALL_ANSWER_AT, CALL_TURN_AT, CALL_WORDS_AT};
+use heliostat_abi::file::delegated::{CALL_ANSWER_AT, CALL_TURN_AT, CALL_WORDS_AT};
 use heliostat_base::mapping::SharedMapping;
 
 use crate::sync::Ordering::{Acquire, Relaxed, Release};

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use heliostat_abi::delegated::joint::{
+use heliostat_abi::file::delegated::joint::{
     life_at, taken_at, BOOT_AT, COUNT_AT, EPOCH_AT, MEMBERS_MAX, OVER_AT, SESSION_AT, TURN_AT,
     WINDOW_AT,
 };

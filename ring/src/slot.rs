@@ -17,9 +17,9 @@
 //! - `S4` PASSED_ON before its process ends, which the session's word tells: who sees the end sees
 //!   the bit. So the session is looked at first, and `closed` last.
 
-use heliostat_abi::channel::slot::{self as at, SECRET_BYTES};
-use heliostat_abi::channel::SlotState;
 use heliostat_abi::name::ObjectId;
+use heliostat_abi::stream::channel::slot::{self as at, SECRET_BYTES};
+use heliostat_abi::stream::channel::SlotState;
 
 use crate::sync::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use crate::sync::{AtomicU32, AtomicU64};

@@ -26,7 +26,7 @@ mod words;
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::Arc;
 
-use heliostat_abi::channel::direction as at;
+use heliostat_abi::stream::channel::direction as at;
 use heliostat_base::guarded::Fault;
 use heliostat_base::mapping::{OutOfRange, SharedMapping};
 

@@ -4,7 +4,7 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use heliostat_abi::delegated::joint::life_at;
+use heliostat_abi::file::delegated::joint::life_at;
 use heliostat_base::alive::Life;
 use heliostat_base::mapping::{Access, SharedMapping};
 use heliostat_ring::doorbell::Patience;

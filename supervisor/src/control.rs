@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use heliostat_abi::code::Code;
 use heliostat_abi::limits::{DESTINATIONS_MAX, REGION_SCOPES_MAX};
-use heliostat_abi::record::{Reply, Request};
-use heliostat_abi::region_scope::RegionScope;
-use heliostat_abi::restriction::{Destination, Services};
+use heliostat_abi::session::record::{Reply, Request};
+use heliostat_abi::session::restriction::{Destination, Services};
+use heliostat_abi::snapshot::region_scope::RegionScope;
 use heliostat_base::packet::PacketSocket;
 use heliostat_base::sys::Errno;
 use heliostat_client::{exchange, ControlError};

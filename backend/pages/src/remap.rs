@@ -30,7 +30,7 @@ pub use error::RemapError;
 use std::mem::ManuallyDrop;
 use std::ops::Range;
 
-use heliostat_abi::snapshot::CHUNK_BYTES;
+use heliostat_abi::snapshot::memory::CHUNK_BYTES;
 
 use chunks::Chunks;
 use heliostat_base::mapping::SharedMapping;

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use heliostat_abi::delegated::{Kind, Pieces};
+use heliostat_abi::file::delegated::{Kind, Pieces};
 use heliostat_stub_file::{File, Piece, Transfer, Way};
 
 use crate::{begin, Dice, Outcome, Place};

@@ -3,7 +3,7 @@
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
-use heliostat_abi::delegated::{Kind, Pieces};
+use heliostat_abi::file::delegated::{Kind, Pieces};
 use heliostat_bench_report::median;
 use heliostat_stub_file::{Delegated, File, Piece, Transfer};
 

@@ -1,6 +1,6 @@
 //! Delegated operations over C: a window, files, and batches of operations that complete in any order.
 
-use heliostat_abi::delegated::{Completion, Kind, Pieces};
+use heliostat_abi::file::delegated::{Completion, Kind, Pieces};
 use heliostat_stub_file::{Delegated, DelegatedError, File, Piece, Transfer};
 
 use crate::border::{fail, give, hand_out, lend, limit, take_back, Own};
@@ -12,7 +12,7 @@ pub const HELIOSTAT_PIECES_MAX: usize = 16;
 /// Largest tag; those above are the library's own.
 pub const HELIOSTAT_TAG_MAX: u64 = 0x7fff_ffff_ffff_ffff;
 
-const _: () = assert!(HELIOSTAT_PIECES_MAX == heliostat_abi::delegated::PIECES_MAX);
+const _: () = assert!(HELIOSTAT_PIECES_MAX == heliostat_abi::file::delegated::PIECES_MAX);
 const _: () = assert!(HELIOSTAT_TAG_MAX == heliostat_stub_file::TAG_MAX);
 
 /// What an operation does.

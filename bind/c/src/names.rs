@@ -2,7 +2,7 @@
 
 use std::ffi::c_char;
 
-use heliostat_abi::delegated as abi;
+use heliostat_abi::file::delegated as abi;
 use heliostat_stub_file::{DelegatedError, DirectoryEntries, LockKind, LockWait};
 
 use crate::border::{fail, give, lend, limit, text};

@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_void};
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
-use heliostat_abi::region::OWN_USER;
+use heliostat_abi::snapshot::region::OWN_USER;
 use heliostat_base::fd::{duplicate, OwnedFd};
 use heliostat_stub_snapshot::{attach_of, Attachment, View};
 

@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 
 use heliostat_abi::code::Native;
 use heliostat_abi::place::{EXAMINER_VARIABLE, EXAMINE_COMMAND};
-use heliostat_abi::report::Counter;
+use heliostat_abi::session::report::Counter;
 use heliostat_base::process::run_unseen;
 use heliostat_base::sys::Sysno;
 use heliostat_interpose::{install_libraries, on_loading, Left, Reason, Request, Threads, Why};

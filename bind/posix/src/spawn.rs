@@ -1,7 +1,7 @@
 //! Processes coming and going: fork, exec, exit.
 
 use heliostat_abi::code::Native;
-use heliostat_abi::report::Counter;
+use heliostat_abi::session::report::Counter;
 use heliostat_base::process::is_single_threaded;
 use heliostat_base::sys::Sysno;
 use heliostat_interpose::{SyscallFrame, Verdict};

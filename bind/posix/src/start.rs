@@ -8,7 +8,7 @@ use heliostat_abi::place::{
     DIRECT_VARIABLE, IMAGE_VARIABLE, REQUIRE_VARIABLE, SEALED_VARIABLE, SOCKET_VARIABLE,
     VERBOSE_VARIABLE, WRITE_IMAGE_VARIABLE,
 };
-use heliostat_abi::report::Counter;
+use heliostat_abi::session::report::Counter;
 use heliostat_client::session;
 use heliostat_interpose::{install, install_image, is_go_program, Installed, Request, Threads};
 use heliostat_stub_posix::net::listen;

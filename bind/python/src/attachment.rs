@@ -3,7 +3,7 @@
 use std::os::fd::{AsRawFd, RawFd};
 use std::time::Duration;
 
-use heliostat_abi::region::OWN_USER;
+use heliostat_abi::snapshot::region::OWN_USER;
 use heliostat_base::fd::OwnedFd;
 use heliostat_stub_snapshot::{attach_of, Attachment as StubAttachment};
 use pyo3::exceptions::PyValueError;

@@ -7,7 +7,7 @@ use std::ffi::c_int;
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
-use heliostat_abi::region::OWN_USER;
+use heliostat_abi::snapshot::region::OWN_USER;
 use heliostat_stub_snapshot::queue::{attach_of, Consumer, Item as StubItem};
 use pyo3::exceptions::PyValueError;
 use pyo3::ffi;

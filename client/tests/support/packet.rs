@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsRawFd, RawFd};
 
-use heliostat_abi::record::REQUEST_BYTES;
+use heliostat_abi::session::record::REQUEST_BYTES;
 use heliostat_base::fd::OwnedFd;
 
 const CONTROL_BYTES: usize = 256;

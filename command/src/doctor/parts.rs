@@ -1,6 +1,6 @@
 //! Heliostat's own parts on this machine: the site list of libc and the control plane.
 
-use heliostat_abi::record::Request;
+use heliostat_abi::session::record::Request;
 use heliostat_interpose::{libc_path, scan_file};
 use serde_json::Value;
 

@@ -13,7 +13,7 @@ use std::path::Path;
 
 use heliostat_abi::code::Code;
 use heliostat_abi::place::{Surroundings, SOCKET_VARIABLE};
-use heliostat_abi::record::Request;
+use heliostat_abi::session::record::Request;
 use heliostat_base::packet::PacketSocket;
 use heliostat_client::ControlError;
 use rustix::process::geteuid;

@@ -3,8 +3,8 @@
 
 use std::sync::Once;
 
-use heliostat_abi::record::Request;
-use heliostat_abi::region::OWN_USER;
+use heliostat_abi::session::record::Request;
+use heliostat_abi::snapshot::region::OWN_USER;
 use heliostat_client::session;
 use heliostat_stub_snapshot::{attach_of, Attachment};
 use rustix::event::{poll, PollFd, PollFlags};
@@ -70,7 +70,7 @@ pub fn attached(
 
 /// A region's name without `/snapshot/`.
 pub fn plain_name(name: &str) -> &str {
-    name.strip_prefix(heliostat_abi::region::PREFIX).unwrap_or(name)
+    name.strip_prefix(heliostat_abi::snapshot::region::PREFIX).unwrap_or(name)
 }
 
 /// Sleeps until there is a version newer than `number`: true, or until there never will be one.

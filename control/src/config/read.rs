@@ -10,7 +10,7 @@ use super::{Channel, Config, Daemon, Delegated, Limits, Log, LogFormat, LogLevel
 use crate::name::NamePattern;
 use crate::rights::Right;
 use crate::rules::{Action, Rule, Rules};
-use heliostat_abi::delegated;
+use heliostat_abi::file::delegated;
 use heliostat_abi::limits::{
     ATTACHMENTS_MAX, CHANNELS_MAX, CHANNELS_PER_PAIR_MAX, LEASES_MAX, PORTS_MAX, REGIONS_MAX,
     RING_BYTES_MAX, RING_BYTES_MIN, SESSIONS_MAX, SLOTS_MAX,

@@ -2,7 +2,7 @@
 //! The same bytes as entries of a directory, which a client takes apart, end within what is there.
 #![no_main]
 
-use heliostat_abi::delegated::{
+use heliostat_abi::file::delegated::{
     DirectoryEntries, OneRead, Operation, NAME_BYTES_MAX, OPERATION_BYTES_MAX,
 };
 use libfuzzer_sys::fuzz_target;

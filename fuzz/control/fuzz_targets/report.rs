@@ -1,7 +1,7 @@
 //! Report entries from stubs: any bytes are an entry or nothing.
 #![no_main]
 
-use heliostat_abi::report::{Entry, ENTRY_BYTES};
+use heliostat_abi::session::report::{Entry, ENTRY_BYTES};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {

@@ -1,7 +1,7 @@
 //! Requests from clients: any bytes are a request or an error, and a request means one thing.
 #![no_main]
 
-use heliostat_abi::record::Request;
+use heliostat_abi::session::record::Request;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {

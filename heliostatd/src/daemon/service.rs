@@ -2,7 +2,7 @@
 
 use heliostat_abi::code::{Code, Thing};
 use heliostat_abi::name::ObjectId;
-use heliostat_abi::record::{Request, RequestKind, Row};
+use heliostat_abi::session::record::{Request, RequestKind, Row};
 use heliostat_control::config::Config;
 use heliostat_service_grant::Quota;
 use prometheus_client::registry::Registry;

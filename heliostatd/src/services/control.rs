@@ -1,6 +1,6 @@
 //! The control plane itself: sessions begin and are restricted, people ask and stop.
 
-use heliostat_abi::record::{self, Request};
+use heliostat_abi::session::record::{self, Request};
 
 use super::no_such_request;
 use crate::answer::Answer;

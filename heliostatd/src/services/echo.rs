@@ -8,10 +8,10 @@ use std::path::PathBuf;
 use std::thread::JoinHandle;
 
 use heliostat_abi::code::Code;
-use heliostat_abi::record::{
+use heliostat_abi::right::Right;
+use heliostat_abi::session::record::{
     Asker, Own, Reply, Request, Row, FIRST_OWN, REPLY_BODY_BYTES, REPLY_BYTES, REQUEST_BODY_BYTES,
 };
-use heliostat_abi::right::Right;
 use heliostat_backend_lease::holder::Breaks;
 use heliostat_base::packet::PacketSocket;
 use heliostat_control::config::{Config, Log};

@@ -4,9 +4,9 @@ mod delegated;
 mod lease;
 
 use heliostat_abi::code::Thing;
-use heliostat_abi::delegated::{BUFFERED, DIRECT};
+use heliostat_abi::file::delegated::{BUFFERED, DIRECT};
 use heliostat_abi::name::ObjectId;
-use heliostat_abi::record::{self, Reply, Request};
+use heliostat_abi::session::record::{self, Reply, Request};
 use heliostat_control::config::Config;
 use heliostat_server_loop::{Border, Sample};
 use heliostat_service_grant::Quota;

@@ -3,11 +3,11 @@
 use std::os::fd::AsFd;
 use std::rc::Rc;
 
-use heliostat_abi::channel;
 use heliostat_abi::code::{Code, Thing};
 use heliostat_abi::name::{NetAddress, ObjectId};
-use heliostat_abi::node::State;
-use heliostat_abi::record::{self, ChannelEntry, Reply, Request};
+use heliostat_abi::session::node::State;
+use heliostat_abi::session::record::{self, ChannelEntry, Reply, Request};
+use heliostat_abi::stream::channel;
 use heliostat_control::config::Config;
 use heliostat_control::name::tcp_name;
 use heliostat_control::rights::Right;

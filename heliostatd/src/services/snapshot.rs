@@ -5,8 +5,8 @@ use std::rc::Rc;
 
 use heliostat_abi::code::{Code, Thing};
 use heliostat_abi::name::ObjectId;
-use heliostat_abi::record::{self, Reply, Request};
-use heliostat_abi::region::{Presence, RegionName, OWN_USER};
+use heliostat_abi::session::record::{self, Reply, Request};
+use heliostat_abi::snapshot::region::{Presence, RegionName, OWN_USER};
 use heliostat_control::config::Config;
 use heliostat_control::rights::Right;
 use heliostat_service_grant::Quota;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use heliostat_abi::code::{Code, Native, Unmapped};
-use heliostat_abi::report::COUNTER_NAMES;
+use heliostat_abi::session::report::COUNTER_NAMES;
 
 use crate::memory::Report;
 

@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 
-use heliostat_abi::record::Bound;
+use heliostat_abi::session::record::Bound;
 use heliostat_control::rules::Decision;
 use serde_json::{json, Value};
 use tracing::info;

@@ -6,10 +6,10 @@
 
 use heliostat_abi::limits::{DESTINATIONS_MAX, REGION_SCOPES_MAX};
 use heliostat_abi::name::NetAddress;
-use heliostat_abi::record::{Asker, Request};
-use heliostat_abi::region::{RegionName, OWN_USER};
-use heliostat_abi::region_scope::{RegionRight, RegionScope};
-use heliostat_abi::restriction::{Destination, Services};
+use heliostat_abi::session::record::{Asker, Request};
+use heliostat_abi::session::restriction::{Destination, Services};
+use heliostat_abi::snapshot::region::{RegionName, OWN_USER};
+use heliostat_abi::snapshot::region_scope::{RegionRight, RegionScope};
 
 /// What a connection may not ask. The default forbids nothing.
 #[derive(Default)]

@@ -12,9 +12,9 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use heliostat_abi::code::Unmapped;
-use heliostat_abi::record::{Reply, Request};
-use heliostat_abi::region::{RegionName, OWN_USER};
-use heliostat_abi::snapshot::{Shape, PINS_BYTES};
+use heliostat_abi::session::record::{Reply, Request};
+use heliostat_abi::snapshot::memory::{Shape, PINS_BYTES};
+use heliostat_abi::snapshot::region::{RegionName, OWN_USER};
 use heliostat_base::mapping::{SharedMapping, Writers};
 
 use super::files::{lease, BYTES};

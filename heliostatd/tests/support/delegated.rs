@@ -4,9 +4,9 @@ use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::PathBuf;
 
-use heliostat_abi::delegated::*;
+use heliostat_abi::file::delegated::*;
 use heliostat_abi::name::ObjectId;
-use heliostat_abi::record::{Reply, Request};
+use heliostat_abi::session::record::{Reply, Request};
 use heliostat_base::fd::OwnedFd;
 use heliostat_base::mapping::SharedMapping;
 use heliostat_ring::doorbell::Patience;

@@ -7,8 +7,8 @@ use std::sync::atomic::Ordering::Acquire;
 
 use heliostat_abi::code::Unmapped;
 use heliostat_abi::name::ObjectId;
-use heliostat_abi::node::{self, State};
-use heliostat_abi::record::{Reply, Request};
+use heliostat_abi::session::node::{self, State};
+use heliostat_abi::session::record::{Reply, Request};
 use heliostat_base::fd::OwnedFd;
 
 use super::{await_that, write_file, Client, Daemon, Welcome};

@@ -18,8 +18,9 @@ use std::time::{Duration, Instant};
 
 use heliostat_abi::code::{Code, Side, Thing};
 use heliostat_abi::name::{NetAddress, ObjectId};
-use heliostat_abi::record::{Bound, ChannelEntry, Reply, Request, REPLY_BYTES};
-use heliostat_abi::{node, report};
+use heliostat_abi::session::node;
+use heliostat_abi::session::record::{Bound, ChannelEntry, Reply, Request, REPLY_BYTES};
+use heliostat_abi::session::report;
 use heliostat_base::fd::OwnedFd;
 use heliostat_base::mapping::{Access, SharedMapping};
 use heliostat_base::packet::PacketSocket;

@@ -3,9 +3,11 @@
 //! The lanes are watched: a client that begins a slot anew while somebody still uses it, or that
 //! does not see the last use, is reported as a data race. So are the prefixes that a step makes final.
 
-use heliostat_abi::channel::slot as at;
-use heliostat_abi::channel::SlotState::{Claimed, Connecting, Declined, Left, Offered, Proven};
-use heliostat_abi::channel::SlotState::{Started, Withdrawn};
+use heliostat_abi::stream::channel::slot as at;
+use heliostat_abi::stream::channel::SlotState::{
+    Claimed, Connecting, Declined, Left, Offered, Proven,
+};
+use heliostat_abi::stream::channel::SlotState::{Started, Withdrawn};
 use loom::sync::Arc;
 use loom::thread;
 

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::Arc;
 
-use heliostat_abi::channel::direction as at;
+use heliostat_abi::stream::channel::direction as at;
 use heliostat_base::mapping::SharedMapping;
 
 use super::{Lane, Place, WriteCache};

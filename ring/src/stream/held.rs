@@ -14,9 +14,9 @@
 
 use std::io::IoSlice;
 
-use heliostat_abi::channel::direction as at;
 #[cfg(not(loom))]
 use heliostat_abi::limits::HELD_BACK_NS;
+use heliostat_abi::stream::channel::direction as at;
 
 use super::{Corrupt, Lane, MoveError, Place, WriteCache};
 use crate::sync::fence_after_locked;

@@ -8,7 +8,7 @@
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::Arc as StdArc;
 
-use heliostat_abi::channel::direction::{self as at, FIN, SWITCHED, TAKEN_BACK};
+use heliostat_abi::stream::channel::direction::{self as at, FIN, SWITCHED, TAKEN_BACK};
 use heliostat_base::guarded::Fault;
 use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;

@@ -9,7 +9,7 @@
 //! before it saw that the number was not final yet: so it never takes a bell for payload. The secret
 //! by which a client proves its offer is the first of its bells.
 
-use heliostat_abi::channel::direction as at;
+use heliostat_abi::stream::channel::direction as at;
 
 use super::{Lane, Place};
 use crate::sync::Ordering::Relaxed;

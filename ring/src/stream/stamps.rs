@@ -6,7 +6,7 @@
 //! asked for it. A stamp says nothing about bytes, and a false one is brought within the time in
 //! which the reader itself saw the lane become readable: nothing is decided by it but an order.
 
-use heliostat_abi::channel::direction as at;
+use heliostat_abi::stream::channel::direction as at;
 #[cfg(not(loom))]
 use heliostat_base::clock;
 

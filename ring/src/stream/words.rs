@@ -4,7 +4,7 @@
 //! has published something fences and looks at the word (`D1` the reader's, `D2` the writer's).
 //! Whoever takes a word with an exchange owes its owner a bell.
 
-use heliostat_abi::channel::direction as at;
+use heliostat_abi::stream::channel::direction as at;
 
 use super::{Corrupt, Lane, Place};
 use crate::sync::Ordering::{Acquire, Relaxed, SeqCst};

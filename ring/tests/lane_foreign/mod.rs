@@ -19,7 +19,7 @@ pub mod step;
 
 use std::sync::Arc;
 
-use heliostat_abi::channel::direction as at;
+use heliostat_abi::stream::channel::direction as at;
 use heliostat_ring::stream::Lane;
 use memory::{Arena, Restless, DATA, WORDS};
 use play::Player;

@@ -6,7 +6,7 @@ use std::os::fd::AsRawFd;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, OnceLock};
 
-use heliostat_abi::channel::direction as at;
+use heliostat_abi::stream::channel::direction as at;
 use heliostat_ring::stream::{Lane, MoveError, Place, ReadDone, WriteCache};
 
 use super::memory::{Arena, Restless, Strike, DATA, WORDS};

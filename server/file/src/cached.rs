@@ -7,7 +7,7 @@
 //! fill it and its followers, wait                 the kernel's read from the start
 //! ```
 
-use heliostat_abi::delegated::{OneRead, Operation, Piece, Way};
+use heliostat_abi::file::delegated::{OneRead, Operation, Piece, Way};
 use heliostat_server_loop::{copy_part, Engine, Session, Step, COST_MIN};
 
 use super::blocks::Ready;

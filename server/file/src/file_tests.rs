@@ -4,12 +4,12 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::mpsc::channel;
 use std::sync::Arc;
 
-use heliostat_abi::delegated::{
+use heliostat_abi::file::delegated::{
     Completion, Kind, Operation, Piece, Pieces, Way, COMPLETION_AT, COMPLETION_RECORD_BYTES,
     OPERATION_BYTES_MAX,
 };
 use heliostat_abi::name::ObjectId;
-use heliostat_abi::node::{self, State};
+use heliostat_abi::session::node::{self, State};
 use heliostat_backend_uring::By;
 use heliostat_base::mapping::SharedMapping;
 use heliostat_ring::{Refresh, RingMemory, SpscConsumer, SpscProducer};

@@ -3,7 +3,7 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use heliostat_abi::delegated::Kind;
+use heliostat_abi::file::delegated::Kind;
 use heliostat_abi::name::ObjectId;
 use heliostat_backend_uring::{Manner, Range};
 use heliostat_base::mapping::SharedMapping;

@@ -1,6 +1,6 @@
 //! Gives transfers to the kernel: for the device, or through its page cache.
 
-use heliostat_abi::delegated::{Kind, Operation, Piece, Way};
+use heliostat_abi::file::delegated::{Kind, Operation, Piece, Way};
 use heliostat_backend_uring::{Manner, Range};
 use heliostat_server_loop::{Step, Token, QUANTUM};
 

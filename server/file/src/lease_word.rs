@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use heliostat_abi::name::ObjectId;
-use heliostat_abi::node::{self, State};
+use heliostat_abi::session::node::{self, State};
 use heliostat_backend_lease::reader::Promise;
 use heliostat_base::mapping::SharedMapping;
 

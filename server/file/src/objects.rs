@@ -1,6 +1,6 @@
 //! Files of a session on a loop: taken in as the control plane hands them over, and their leases.
 
-use heliostat_abi::delegated::{Completion, Way, OBJECTS_MAX};
+use heliostat_abi::file::delegated::{Completion, Way, OBJECTS_MAX};
 use heliostat_abi::name::ObjectId;
 use heliostat_server_loop::{Engine, Entry, Operations, Session};
 
@@ -89,7 +89,7 @@ pub fn ask_lease(engine: &Engine<Files>, session: &mut Session<Files>, object: O
 #[cfg(test)]
 mod tests {
     use super::*;
-    use heliostat_abi::delegated::{Kind, Operation, Pieces};
+    use heliostat_abi::file::delegated::{Kind, Operation, Pieces};
 
     fn read(file: u32, tag: u64) -> Operation {
         let object = ObjectId { index: file, generation: 1 };

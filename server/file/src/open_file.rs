@@ -3,7 +3,7 @@
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
 
-use heliostat_abi::delegated::Way;
+use heliostat_abi::file::delegated::Way;
 use heliostat_abi::name::ObjectId;
 use heliostat_server_loop::Object;
 use heliostat_service_grant::{Holder, Meter};

@@ -24,7 +24,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use heliostat_abi::delegated::mode;
+use heliostat_abi::file::delegated::mode;
 use heliostat_abi::name::ObjectId;
 use heliostat_base::sys::Errno as BaseErrno;
 use heliostat_base::umask::OwnUmask;

@@ -3,7 +3,7 @@
 pub mod locks;
 pub mod names;
 
-use heliostat_abi::delegated::{Facts, Kind, Operation, Way, DIRECT_GRAIN};
+use heliostat_abi::file::delegated::{Facts, Kind, Operation, Way, DIRECT_GRAIN};
 use heliostat_server_loop::{Engine, Step, COST_MIN};
 use rustix::fs::fstat;
 

@@ -1,7 +1,7 @@
 //! The file service as its server loop sees it: from operations, orders and completions to the parts
 //! that serve them.
 
-use heliostat_abi::delegated::{OneRead, Way};
+use heliostat_abi::file::delegated::{OneRead, Way};
 use heliostat_abi::name::ObjectId;
 use heliostat_backend_uring::Manner;
 use heliostat_server_loop::{Engine, OperationId, Parts, Service, Session, Sessions, Step};

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use heliostat_abi::delegated::Way;
+use heliostat_abi::file::delegated::Way;
 use heliostat_server_loop::Counts;
 
 /// Counters of one open file; the server loop writes them, the control plane reads.

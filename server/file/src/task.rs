@@ -6,7 +6,7 @@
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
 
-use heliostat_abi::delegated::{CREATE, TRUNCATE};
+use heliostat_abi::file::delegated::{CREATE, TRUNCATE};
 use heliostat_abi::right::Right;
 use rustix::io::Errno;
 

@@ -14,7 +14,7 @@
 //! Only a lease vouches that nobody changes the file, so only a file under a lease has blocks in the
 //! cache; every other read is the kernel's own, with what writers have written.
 
-use heliostat_abi::delegated::DIRECT_GRAIN;
+use heliostat_abi::file::delegated::DIRECT_GRAIN;
 
 /// Aligned reads of so many bytes go to the device: they fill it by themselves, and would push out
 /// of the cache what others come back to.

@@ -6,8 +6,8 @@
 
 use std::collections::VecDeque;
 
-use heliostat_abi::delegated::joint::member_of;
-use heliostat_abi::delegated::{Completion, DEPTH_MAX};
+use heliostat_abi::file::delegated::joint::member_of;
+use heliostat_abi::file::delegated::{Completion, DEPTH_MAX};
 use heliostat_ring::members::MembersPage;
 use heliostat_ring::{ReserveError, SpscProducer};
 

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use heliostat_abi::delegated::{Kind, Way};
+use heliostat_abi::file::delegated::{Kind, Way};
 
 /// Counters of one server loop; each is written by the loop alone.
 #[derive(Default)]

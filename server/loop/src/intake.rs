@@ -1,6 +1,6 @@
 //! What comes in from a session: operations from its ring, and its call.
 
-use heliostat_abi::delegated::{
+use heliostat_abi::file::delegated::{
     Completion, Kind, Malformed, OneRead, Operation, Way, CALL_DECLINED,
 };
 use heliostat_ring::TakeError;

@@ -3,8 +3,10 @@
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 
-use heliostat_abi::delegated::joint::{completion_at, rings_bytes, MEMBERS_AT, MEMBERS_BYTES};
-use heliostat_abi::delegated::{CALL_AT, CALL_BYTES, COMPLETION_BYTES, SUBMISSION_BYTES};
+use heliostat_abi::file::delegated::joint::{
+    completion_at, rings_bytes, MEMBERS_AT, MEMBERS_BYTES,
+};
+use heliostat_abi::file::delegated::{CALL_AT, CALL_BYTES, COMPLETION_BYTES, SUBMISSION_BYTES};
 use heliostat_base::mapping::{Access, SharedMapping, PAGE_BYTES};
 use heliostat_ring::members::MembersPage;
 use heliostat_ring::{Refresh, RingError, RingMemory, SpscConsumer};

@@ -3,7 +3,7 @@
 use std::sync::mpsc::{channel, Receiver};
 use std::sync::Arc;
 
-use heliostat_abi::delegated::SESSIONS_MAX;
+use heliostat_abi::file::delegated::SESSIONS_MAX;
 use heliostat_backend_uring::By;
 use rustix::event::{eventfd, EventfdFlags};
 use tracing::error;

@@ -16,7 +16,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use heliostat_abi::delegated::{Operation, Way};
+use heliostat_abi::file::delegated::{Operation, Way};
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::table::{Table, TableFull};
 
@@ -237,7 +237,7 @@ impl Operations {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use heliostat_abi::delegated::{Kind, Pieces};
+    use heliostat_abi::file::delegated::{Kind, Pieces};
 
     fn operation(kind: Kind, file: u32, tag: u64) -> Operation {
         let object = ObjectId { index: file, generation: 1 };

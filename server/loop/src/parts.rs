@@ -1,6 +1,6 @@
 //! What a service has on a loop, by type: objects, what it keeps for a session, and its messages.
 
-use heliostat_abi::delegated::{Kind, Way};
+use heliostat_abi::file::delegated::{Kind, Way};
 use heliostat_abi::name::ObjectId;
 use heliostat_service_grant::Meter;
 

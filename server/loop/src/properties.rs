@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use heliostat_abi::delegated::{Kind, Operation, Pieces};
+use heliostat_abi::file::delegated::{Kind, Operation, Pieces};
 use heliostat_abi::name::ObjectId;
 use proptest::prelude::*;
 

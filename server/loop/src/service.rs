@@ -1,6 +1,6 @@
 //! What a service does on a server loop: how its operations begin and go on, and what it is told.
 
-use heliostat_abi::delegated::OneRead;
+use heliostat_abi::file::delegated::OneRead;
 use heliostat_abi::name::ObjectId;
 
 use super::engine::Engine;

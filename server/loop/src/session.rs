@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use heliostat_abi::delegated::{
+use heliostat_abi::file::delegated::{
     Completion, Kind, Operation, Way, DEPTH_MAX, OBJECTS_MAX, OPERATION_BYTES_MAX,
 };
 use heliostat_abi::name::ObjectId;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use heliostat_abi::delegated::SESSIONS_MAX;
+use heliostat_abi::file::delegated::SESSIONS_MAX;
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::table::{Table, TableFull};
 

@@ -3,7 +3,7 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use heliostat_abi::delegated::Operation;
+use heliostat_abi::file::delegated::Operation;
 use heliostat_backend_uring::{Flight, NotPrepared};
 
 use super::engine::{Engine, OperationId, Token};

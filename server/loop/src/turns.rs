@@ -1,6 +1,6 @@
 //! The turns of a sweep: who is served, for how much; and what the device has brought.
 
-use heliostat_abi::delegated::{Kind, Operation, Way};
+use heliostat_abi::file::delegated::{Kind, Operation, Way};
 use heliostat_abi::name::ObjectId;
 
 use super::engine::{Engine, OperationId};

@@ -6,8 +6,10 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::mpsc::{channel, Receiver};
 use std::sync::Arc;
 
-use heliostat_abi::delegated::joint::{completion_at, depth, tag_of, MEMBERS_AT, MEMBERS_BYTES};
-use heliostat_abi::delegated::{
+use heliostat_abi::file::delegated::joint::{
+    completion_at, depth, tag_of, MEMBERS_AT, MEMBERS_BYTES,
+};
+use heliostat_abi::file::delegated::{
     Completion, Kind, Operation, Piece, Pieces, Way, COMPLETION_AT, COMPLETION_RECORD_BYTES,
     DEPTH_MAX, OPERATION_BYTES_MAX,
 };

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use heliostat_abi::code::{Code, Side, Thing};
-use heliostat_abi::record::Bound;
+use heliostat_abi::session::record::Bound;
 
 use crate::quota::Exceeded;
 

@@ -4,8 +4,8 @@ use std::collections::{HashMap, HashSet};
 
 use heliostat_abi::limits::FDS_PER_REPLY_MAX;
 use heliostat_abi::name::ObjectId;
-use heliostat_abi::region::{Presence, RegionName};
-use heliostat_abi::snapshot::CONSUMERS_MAX;
+use heliostat_abi::snapshot::memory::CONSUMERS_MAX;
+use heliostat_abi::snapshot::region::{Presence, RegionName};
 use heliostat_service_grant::{Holder, Shares};
 use proptest::prelude::*;
 

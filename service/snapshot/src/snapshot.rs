@@ -11,8 +11,8 @@ use heliostat_abi::limits::{
     ATTACHMENTS_MAX, FDS_PER_REPLY_MAX, JOINED_PER_REPLY_MAX, REGIONS_MAX,
 };
 use heliostat_abi::name::ObjectId;
-use heliostat_abi::region::{Change, Presence, RegionName};
-use heliostat_abi::snapshot::CONSUMERS_MAX;
+use heliostat_abi::snapshot::memory::CONSUMERS_MAX;
+use heliostat_abi::snapshot::region::{Change, Presence, RegionName};
 use heliostat_service_grant::{Full, Grants, Holder, Limit, Revoked, Shares};
 
 use crate::refusal::{Reason, Refusal};

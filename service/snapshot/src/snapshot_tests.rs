@@ -2,8 +2,8 @@
 
 use heliostat_abi::code::{Side, Thing};
 use heliostat_abi::name::ObjectId;
-use heliostat_abi::region::{Change, Presence, RegionName};
-use heliostat_abi::snapshot::CONSUMERS_MAX;
+use heliostat_abi::snapshot::memory::CONSUMERS_MAX;
+use heliostat_abi::snapshot::region::{Change, Presence, RegionName};
 use heliostat_service_grant::{Full, Holder, Shares};
 
 use crate::*;

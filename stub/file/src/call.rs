@@ -3,7 +3,7 @@
 //! The line is `heliostat_ring::call_line`. The server's end, and why one line and not two, is in
 //! `server/loop/src/call_line.rs`.
 
-use heliostat_abi::delegated::{OneRead, CALL_AT, CALL_BYTES};
+use heliostat_abi::file::delegated::{OneRead, CALL_AT, CALL_BYTES};
 use heliostat_base::mapping::{Access, MappingError, SharedMapping};
 use heliostat_base::spin::pause;
 use heliostat_ring::call_line::Asker;

@@ -2,11 +2,11 @@
 
 use std::ffi::CString;
 
-use heliostat_abi::delegated::{
+use heliostat_abi::file::delegated::{
     Completion, Facts, Kind, OneRead, Operation, Piece, Pieces, BUFFERED, DIRECT, FACTS_BYTES, READ,
 };
 use heliostat_abi::name::ObjectId;
-use heliostat_abi::record::{Reply, Request};
+use heliostat_abi::session::record::{Reply, Request};
 use heliostat_base::call::{identity, open_direct, reopen_direct};
 use heliostat_base::mapping::OutOfRange;
 use heliostat_base::sys::Errno;

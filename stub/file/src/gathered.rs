@@ -4,7 +4,7 @@
 //! pages lie wherever there were some, so 64 KiB are up to 16 runs, which a virtual machine's block
 //! device takes half as long again for. One huge page is one run.
 
-use heliostat_abi::delegated::{Kind, Operation};
+use heliostat_abi::file::delegated::{Kind, Operation};
 use heliostat_base::mapping::{SharedMapping, HUGE_BYTES};
 
 /// Reads from here on are worth it: those of a few pages have few runs anyway, and far apart from
@@ -56,7 +56,7 @@ impl Gathered {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use heliostat_abi::delegated::{Piece, Pieces};
+    use heliostat_abi::file::delegated::{Piece, Pieces};
     use heliostat_abi::name::ObjectId;
 
     fn read(offset: u64, bytes: u32) -> Operation {

@@ -27,7 +27,7 @@ use heliostat_base::mapping::SharedMapping;
 use super::error::DelegatedError;
 use member::Member;
 
-pub use heliostat_abi::delegated::joint::MEMBERS_MAX;
+pub use heliostat_abi::file::delegated::joint::MEMBERS_MAX;
 pub use submitter::Submitter;
 
 /// This process's part of a joint session. Clones are the same part.

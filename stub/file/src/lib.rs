@@ -29,14 +29,14 @@ use std::collections::VecDeque;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
-use heliostat_abi::delegated::{Completion, Kind, Operation, Pieces, DEPTH_MAX};
+use heliostat_abi::file::delegated::{Completion, Kind, Operation, Pieces, DEPTH_MAX};
 use heliostat_abi::name::ObjectId;
 use heliostat_base::fd::OwnedFd;
 use heliostat_base::mapping::SharedMapping;
 
 pub use error::DelegatedError;
 use gathered::Gathered;
-pub use heliostat_abi::delegated::{
+pub use heliostat_abi::file::delegated::{
     mode, DirectoryEntries, Facts, Piece, Way, BUFFERED, CREATE, DIRECT, DIRECTORY, EXCLUSIVE,
     READ, TRUNCATE, WRITE,
 };

@@ -4,13 +4,13 @@ use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use heliostat_abi::delegated::{
+use heliostat_abi::file::delegated::{
     Completion, OneRead, Operation, Way, CALL_DECLINED, COMPLETION_AT, COMPLETION_RECORD_BYTES,
     OPERATION_BYTES_MAX,
 };
 use heliostat_abi::name::ObjectId;
-use heliostat_abi::node::State;
-use heliostat_abi::record::{Reply, Request};
+use heliostat_abi::session::node::State;
+use heliostat_abi::session::record::{Reply, Request};
 use heliostat_client::{session, NodePage};
 use heliostat_ring::doorbell::Patience;
 use heliostat_ring::{

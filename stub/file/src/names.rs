@@ -25,7 +25,7 @@
 
 use std::time::Duration;
 
-use heliostat_abi::delegated::{
+use heliostat_abi::file::delegated::{
     DirectoryEntries, Kind, Operation, Piece, Pieces, ALONE, NOREPLACE, NOW, SHARED, UNLOCK,
 };
 use heliostat_abi::name::ObjectId;

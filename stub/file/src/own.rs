@@ -13,7 +13,7 @@ use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use heliostat_abi::delegated::{
+use heliostat_abi::file::delegated::{
     Kind, OneRead, Operation, DEPTH_MAX, DIRECT_GRAIN, OBJECTS_MAX, TRANSFER_BYTES_MAX,
 };
 use heliostat_abi::name::ObjectId;
@@ -239,7 +239,7 @@ impl Drop for Own {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use heliostat_abi::delegated::Piece;
+    use heliostat_abi::file::delegated::Piece;
     use heliostat_base::call::reopen_direct;
 
     const OBJECT: ObjectId = ObjectId { index: 3, generation: 7 };

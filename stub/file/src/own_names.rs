@@ -11,7 +11,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::{symlink, DirBuilderExt, OpenOptionsExt};
 use std::time::{Duration, Instant};
 
-use heliostat_abi::delegated::{
+use heliostat_abi::file::delegated::{
     mode_of, Kind, BUFFERED, CREATE, DIRECT, DIRECTORY, EXCLUSIVE, MODE_BITS, NOREPLACE, READ,
     TRUNCATE, WRITE,
 };

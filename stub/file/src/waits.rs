@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use heliostat_abi::delegated::{Completion, Kind, OneRead, Operation, Pieces, Way};
+use heliostat_abi::file::delegated::{Completion, Kind, OneRead, Operation, Pieces, Way};
 
 use super::link::Link;
 use super::{Delegated, DelegatedError, TAG_MAX};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use heliostat_abi::code::{Native, Unmapped};
 use heliostat_abi::limits::REPORT_ENTRIES_MAX;
-use heliostat_abi::report::{self, Counter, Entry, ENTRY_RECEIVED, ENTRY_SENT};
+use heliostat_abi::session::report::{self, Counter, Entry, ENTRY_RECEIVED, ENTRY_SENT};
 use heliostat_base::lock::Lock;
 use heliostat_base::mapping::SharedMapping;
 

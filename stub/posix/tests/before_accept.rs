@@ -8,9 +8,9 @@ use std::net::TcpStream;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
-use heliostat_abi::channel::{direction, slot, slot_offset};
 use heliostat_abi::code::Native;
 use heliostat_abi::limits::UNDECIDED_MS;
+use heliostat_abi::stream::channel::{direction, slot, slot_offset};
 use heliostat_base::sys::Errno;
 use heliostat_stub_posix::event::poll;
 use heliostat_stub_posix::net::socket::Stage;

@@ -10,8 +10,8 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::sync::Arc;
 use std::time::Duration;
 
-use heliostat_abi::channel::{direction, ring_offset, slot, slot_offset, SlotState};
 use heliostat_abi::name::NetAddress;
+use heliostat_abi::stream::channel::{direction, ring_offset, slot, slot_offset, SlotState};
 use heliostat_base::call;
 use heliostat_base::mapping::SharedMapping;
 use heliostat_stub_posix::net::channel::Slot;

@@ -10,8 +10,8 @@ use heliostat_abi::limits::{
     ATTACHMENTS_MAX, CHANNELS_MAX, FDS_PER_REPLY_MAX, PORTS_MAX, REGIONS_MAX, SESSIONS_MAX,
 };
 use heliostat_abi::name::{NetAddress, ObjectId};
-use heliostat_abi::record::{Bound, ChannelEntry, Reply, REPLY_BYTES};
-use heliostat_abi::region::{Change, Presence};
+use heliostat_abi::session::record::{Bound, ChannelEntry, Reply, REPLY_BYTES};
+use heliostat_abi::snapshot::region::{Change, Presence};
 use std::path::{Path, PathBuf};
 
 fn folder(target: &str) -> PathBuf {

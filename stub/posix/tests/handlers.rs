@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::time::{Duration, Instant};
 
-use heliostat_abi::report::Counter;
+use heliostat_abi::session::report::Counter;
 use heliostat_base::sys::Errno;
 use heliostat_stub_posix::event::poll;
 use heliostat_stub_posix::net::receive::{self, Received};

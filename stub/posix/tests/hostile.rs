@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::Mutex;
 use std::time::Duration;
 
-use heliostat_abi::channel::{self, direction, slot};
+use heliostat_abi::stream::channel::{self, direction, slot};
 use heliostat_base::call;
 use heliostat_base::mapping::SharedMapping;
 use heliostat_stub_posix::event::{epoll, poll};

@@ -8,7 +8,7 @@ use std::mem::MaybeUninit;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
-use heliostat_abi::channel::direction::{SWITCHED, TAKEN_BACK};
+use heliostat_abi::stream::channel::direction::{SWITCHED, TAKEN_BACK};
 use heliostat_base::call;
 use heliostat_ring::stream::Lane;
 use heliostat_stub_posix::event::epoll::{self, Waited};

@@ -3,9 +3,9 @@
 
 mod support;
 
-use heliostat_abi::channel::direction::{SWITCHED, TAKEN_BACK};
 use heliostat_abi::code::Native;
 use heliostat_abi::limits::CHANNELS_PER_PAIR_MAX;
+use heliostat_abi::stream::channel::direction::{SWITCHED, TAKEN_BACK};
 use heliostat_base::call;
 use heliostat_stub_posix::net::patience::Account;
 use heliostat_stub_posix::net::{demote, socket};

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use heliostat_abi::code::{Code, Native};
 use heliostat_abi::limits::CONTROL_DEADLINE_MS;
 use heliostat_abi::name::NetAddress;
-use heliostat_abi::record::Request;
+use heliostat_abi::session::record::Request;
 use heliostat_base::sys::Errno;
 use heliostat_client::{session, ControlError};
 use heliostat_stub_posix::net::requests;

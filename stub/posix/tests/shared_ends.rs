@@ -8,8 +8,8 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::sync::Arc;
 use std::time::Duration;
 
-use heliostat_abi::channel::{self, direction, slot};
 use heliostat_abi::code::Native;
+use heliostat_abi::stream::channel::{self, direction, slot};
 use heliostat_base::call;
 use heliostat_base::mapping::SharedMapping;
 use heliostat_stub_posix::net::{demote, side_lock, socket};

@@ -5,8 +5,8 @@
 
 mod support;
 
-use heliostat_abi::channel::{slot, slot_offset, SlotState};
 use heliostat_abi::name::{NetAddress, ObjectId};
+use heliostat_abi::stream::channel::{slot, slot_offset, SlotState};
 use heliostat_base::call;
 use heliostat_client::session;
 use heliostat_stub_posix::net::channel::{Channel, Side, Slot};
@@ -160,7 +160,7 @@ fn a_word_that_is_no_state_is_nobodys() {
     let slot = channel.take_slot().unwrap();
     let memory = support::control().channel(channel.entry.id.index);
     let index = channel.offers().trailing_zeros();
-    let at = heliostat_abi::channel::slot_offset(index);
+    let at = heliostat_abi::stream::channel::slot_offset(index);
     for word in [7u32, 0xff, u32::MAX, 0] {
         memory.atomic_u32(at).store(word, std::sync::atomic::Ordering::SeqCst);
         assert_eq!(slot.state(), SlotState::Free);

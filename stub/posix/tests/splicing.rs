@@ -4,7 +4,7 @@ mod support;
 
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-use heliostat_abi::channel::{self, direction, slot};
+use heliostat_abi::stream::channel::{self, direction, slot};
 use heliostat_base::call;
 use heliostat_stub_posix::net::socket;
 use heliostat_stub_posix::splice;

@@ -6,8 +6,8 @@ use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{Acquire, Release};
 use std::time::Duration;
 
-use heliostat_abi::channel::direction::SWITCHED;
 use heliostat_abi::code::Native;
+use heliostat_abi::stream::channel::direction::SWITCHED;
 use heliostat_base::call;
 use heliostat_stub_posix::net::{demote, socket};
 use support::pair::{direct, End, Listener};

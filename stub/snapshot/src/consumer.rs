@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use heliostat_abi::snapshot::{Shape, ARMED, BELL, CLOSED, WAITS};
+use heliostat_abi::snapshot::memory::{Shape, ARMED, BELL, CLOSED, WAITS};
 use heliostat_base::bell::Bell;
 use heliostat_base::fd::OwnedFd;
 use heliostat_base::futex;

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use heliostat_abi::snapshot::Shape;
+use heliostat_abi::snapshot::memory::Shape;
 use heliostat_backend_pages::remap::Remapped;
 
 use super::alive::{AliveByPlace, Made};

@@ -3,7 +3,7 @@
 //! Two ways to place the copies, of one format: *chunks* gives each changed chunk a slot of its
 //! own colour, *slab* gives a whole version one colour, so that it lies in one piece in the pool.
 
-use heliostat_abi::snapshot::{Shape, CHUNK_BYTES};
+use heliostat_abi::snapshot::memory::{Shape, CHUNK_BYTES};
 use heliostat_backend_pages::live::Piece;
 use heliostat_base::mapping::{SharedMapping, HUGE_BYTES};
 

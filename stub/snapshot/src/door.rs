@@ -7,8 +7,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use heliostat_abi::name::ObjectId;
-use heliostat_abi::record::{Reply, Request};
-use heliostat_abi::region::Presence;
+use heliostat_abi::session::record::{Reply, Request};
+use heliostat_abi::snapshot::region::Presence;
 use heliostat_base::fd::OwnedFd;
 use heliostat_client::session::{self, Standing};
 use heliostat_client::NodePage;

@@ -5,7 +5,7 @@ use crate::engine::Whole;
 use crate::pool::PinsPage;
 use crate::source::{Source, SourceError};
 use crate::{Region, Settings};
-use heliostat_abi::snapshot::CONSUMERS_MAX;
+use heliostat_abi::snapshot::memory::CONSUMERS_MAX;
 use heliostat_base::mapping::{MappingError, SharedMapping};
 use heliostat_base::sys::Errno;
 

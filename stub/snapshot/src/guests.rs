@@ -4,7 +4,7 @@
 //! that may come twice: by the consumer's bell, and later by the control plane. So whoever names a
 //! consumer names it by its handle, which tells the one who had the seat from the one who has it.
 
-use heliostat_abi::snapshot::CONSUMERS_MAX;
+use heliostat_abi::snapshot::memory::CONSUMERS_MAX;
 
 /// One consumer that was let in. A region or a queue uses none of its handles a second time.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

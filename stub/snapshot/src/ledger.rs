@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use heliostat_abi::snapshot::{Shape, CHUNK_BYTES};
+use heliostat_abi::snapshot::memory::{Shape, CHUNK_BYTES};
 
 /// Bytes of a page, the grain of what is written and copied.
 pub const PAGE_BYTES: usize = 4096;

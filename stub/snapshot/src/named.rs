@@ -7,8 +7,8 @@ use std::ops::{Deref, DerefMut};
 use std::os::fd::AsRawFd;
 
 use heliostat_abi::name::ObjectId;
-use heliostat_abi::record::Request;
-use heliostat_abi::region::{RegionName, OWN_USER};
+use heliostat_abi::session::record::Request;
+use heliostat_abi::snapshot::region::{RegionName, OWN_USER};
 use heliostat_client::session;
 
 use super::consumer::Attachment;

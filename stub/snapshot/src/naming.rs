@@ -4,8 +4,8 @@ use std::os::fd::AsRawFd;
 
 use heliostat_abi::code::Code;
 use heliostat_abi::name::ObjectId;
-use heliostat_abi::record::{Reply, Request};
-use heliostat_abi::region::{NameError, RegionName};
+use heliostat_abi::session::record::{Reply, Request};
+use heliostat_abi::snapshot::region::{NameError, RegionName};
 use heliostat_base::fd::OwnedFd;
 use heliostat_client::{session, ControlError};
 

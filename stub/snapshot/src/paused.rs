@@ -14,7 +14,7 @@
 //! Nothing is asked or noted between the last two, so the books say the same in both. A version
 //! that is begun and never finished is one that failed: slots hold less than they might.
 
-use heliostat_abi::snapshot::{Shape, CHUNK_BYTES};
+use heliostat_abi::snapshot::memory::{Shape, CHUNK_BYTES};
 use heliostat_base::mapping::OutOfRange;
 
 use super::alive::{AliveByPlace, Made};

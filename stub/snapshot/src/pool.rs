@@ -4,7 +4,7 @@ use std::os::fd::AsRawFd;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
-use heliostat_abi::snapshot::{
+use heliostat_abi::snapshot::memory::{
     Shape, ADDRESS, ARMED, COLOURS, COPIED, DESCRIPTION, DESCRIPTION_MAX, DIRTY, HEAD_BYTES,
     LATEST, NUMBER, PINNED, PINS, PINS_BYTES, PINS_MAGIC, PUBLISHED,
 };

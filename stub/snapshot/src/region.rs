@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
 
-use heliostat_abi::snapshot::{BELL, CLOSED, WAITS};
+use heliostat_abi::snapshot::memory::{BELL, CLOSED, WAITS};
 use heliostat_base::fd::OwnedFd;
 use heliostat_base::mapping::OutOfRange;
 use heliostat_base::{call, clock, futex, spin};

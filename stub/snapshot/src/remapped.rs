@@ -4,7 +4,7 @@
 //! chunk first (`heliostat_backend_pages::remap`). So a store needs a slot that no version alive shows, and
 //! cannot wait for one: a version is made only while one more place is free than it takes.
 
-use heliostat_abi::snapshot::Shape;
+use heliostat_abi::snapshot::memory::Shape;
 use heliostat_backend_pages::remap::Remapped;
 
 use super::alive::{shown, AliveByPlace, Made};

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use heliostat_abi::snapshot::Shape;
+use heliostat_abi::snapshot::memory::Shape;
 use heliostat_backend_pages::live::LiveMemory;
 use heliostat_backend_pages::remap::Remapped;
 use heliostat_backend_pages::track::TrackError;

@@ -9,7 +9,7 @@ mod place;
 
 use std::ops::Range;
 
-use heliostat_abi::snapshot::CHUNK_BYTES;
+use heliostat_abi::snapshot::memory::CHUNK_BYTES;
 use heliostat_backend_pages::live::LiveMemory;
 use heliostat_backend_pages::track::{Pages, TrackError, WriteTracker};
 

@@ -1,6 +1,6 @@
 //! A version as a consumer has it: pinned, and read where it lies.
 
-use heliostat_abi::snapshot::CHUNK_BYTES;
+use heliostat_abi::snapshot::memory::CHUNK_BYTES;
 use heliostat_base::mapping::{MappingError, OutOfRange};
 use heliostat_ring::pins::{self, PinError};
 

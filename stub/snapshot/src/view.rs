@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use heliostat_abi::snapshot::CHUNK_BYTES;
+use heliostat_abi::snapshot::memory::CHUNK_BYTES;
 use heliostat_base::mapping::{OutOfRange, Patchwork};
 
 use super::version::{AttachError, Version};

@@ -1,6 +1,6 @@
 //! A round of copying ahead of a version: how far it has come, and its next piece.
 
-use heliostat_abi::snapshot::Shape;
+use heliostat_abi::snapshot::memory::Shape;
 
 use super::alive::{newest, shown, AliveByPlace};
 use super::copied::Copied;

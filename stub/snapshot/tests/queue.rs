@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
-use heliostat_abi::queue::{Shape, CURSOR, HOLD, PAGE_BYTES};
+use heliostat_abi::snapshot::queue::{Shape, CURSOR, HOLD, PAGE_BYTES};
 use heliostat_base::fd::OwnedFd;
 use heliostat_base::mapping::{Access, SharedMapping};
 use heliostat_base::process::poll_readable;

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use heliostat_abi::snapshot::CHUNK_BYTES;
+use heliostat_abi::snapshot::memory::CHUNK_BYTES;
 use heliostat_backend_pages::track::{self, TrackError};
 use heliostat_stub_snapshot::{
     Declared, Engine, EngineKind, Placement, Policy, PublishError, Region, Settings, Version, View,

@@ -5,7 +5,7 @@ mod support;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
-use heliostat_abi::snapshot::CHUNK_BYTES;
+use heliostat_abi::snapshot::memory::CHUNK_BYTES;
 use heliostat_backend_pages::track;
 use heliostat_stub_snapshot::{EngineKind, Placement, Region, Settings, PAGE_BYTES};
 use support::region::{attach, content, region};

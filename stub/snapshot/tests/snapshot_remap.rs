@@ -7,7 +7,7 @@ use std::io::{Read, Write};
 use std::os::fd::{AsRawFd, IntoRawFd};
 use std::time::Duration;
 
-use heliostat_abi::snapshot::CHUNK_BYTES;
+use heliostat_abi::snapshot::memory::CHUNK_BYTES;
 use heliostat_backend_pages::remap::RemapError;
 use heliostat_base::fd::OwnedFd;
 use heliostat_stub_snapshot::{

@@ -2,7 +2,7 @@
 
 mod support;
 
-use heliostat_abi::snapshot::CHUNK_BYTES;
+use heliostat_abi::snapshot::memory::CHUNK_BYTES;
 use heliostat_stub_snapshot::{EngineKind, Placement, Settings, View, PAGE_BYTES};
 use support::region::{attach, region};
 

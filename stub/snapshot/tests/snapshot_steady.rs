@@ -2,7 +2,7 @@
 
 mod support;
 
-use heliostat_abi::snapshot::CHUNK_BYTES;
+use heliostat_abi::snapshot::memory::CHUNK_BYTES;
 use heliostat_backend_pages::track;
 use heliostat_stub_snapshot::{EngineKind, Placement, Settings, Version, PAGE_BYTES};
 use support::region::{attach, region};

@@ -7,9 +7,9 @@
 use std::ffi::{c_void, CString};
 use std::os::fd::AsRawFd;
 
-use heliostat_abi::record::{Reply, Request, REPLY_BYTES};
-use heliostat_abi::region::RegionName;
-use heliostat_abi::snapshot::{PINS_BYTES, PINS_MAGIC};
+use heliostat_abi::session::record::{Reply, Request, REPLY_BYTES};
+use heliostat_abi::snapshot::memory::{PINS_BYTES, PINS_MAGIC};
+use heliostat_abi::snapshot::region::RegionName;
 use heliostat_base::fd::OwnedFd;
 use heliostat_base::mapping::SharedMapping;
 use heliostat_base::packet::PacketSocket;

@@ -94,7 +94,7 @@ impl Default for Orders {
             lack: None,
             name: "verified".into(),
             socket: String::new(),
-            owner: heliostat_abi::region::OWN_USER,
+            owner: heliostat_abi::snapshot::region::OWN_USER,
             pid: 0,
         }
     }

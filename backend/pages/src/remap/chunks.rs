@@ -14,7 +14,7 @@ mod state;
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
-use heliostat_abi::snapshot::CHUNK_BYTES;
+use heliostat_abi::snapshot::memory::CHUNK_BYTES;
 
 use state::{Chunk, HELD, NONE, PROTECTED, WRITABLE};
 

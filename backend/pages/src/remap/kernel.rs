@@ -1,6 +1,6 @@
 //! The kernel's side of remapped memory: ranges of addresses and what they show.
 
-use heliostat_abi::snapshot::CHUNK_BYTES;
+use heliostat_abi::snapshot::memory::CHUNK_BYTES;
 
 use super::RemapError;
 use heliostat_base::sys::{check, raw, Sysno};

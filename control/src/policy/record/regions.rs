@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use heliostat_abi::limits::REGION_SCOPES_MAX;
-use heliostat_abi::region_scope::{RegionNames, RegionScope};
+use heliostat_abi::snapshot::region_scope::{RegionNames, RegionScope};
 
 use super::Times;
 

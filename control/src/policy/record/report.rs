@@ -3,8 +3,8 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use heliostat_abi::region::PREFIX;
-use heliostat_abi::region_scope::{RegionNames, RegionRight, RegionScope, Whose};
+use heliostat_abi::snapshot::region::PREFIX;
+use heliostat_abi::snapshot::region_scope::{RegionNames, RegionRight, RegionScope, Whose};
 
 use super::{covering, is_of_a_listing, secret, Ask, Recorder, Times, Wanted};
 use crate::policy::write::{grant_text, list, one_line, quoted, Element};

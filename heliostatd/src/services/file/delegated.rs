@@ -17,10 +17,10 @@ mod view;
 use std::rc::Rc;
 
 use heliostat_abi::code::{Code, Side, Thing};
-use heliostat_abi::delegated::joint::depth;
-use heliostat_abi::delegated::OBJECTS_MAX;
+use heliostat_abi::file::delegated::joint::depth;
+use heliostat_abi::file::delegated::OBJECTS_MAX;
 use heliostat_abi::name::ObjectId;
-use heliostat_abi::record::Reply;
+use heliostat_abi::session::record::Reply;
 use heliostat_base::clock::monotonic_ns;
 use heliostat_server_file::{
     Caller, FileEvent, FileOrder, Files, Made, OpenFile, OpenRequest, OpenedBy, Refusal,

@@ -5,8 +5,8 @@ use std::rc::Rc;
 
 use heliostat_abi::code::Unmapped;
 use heliostat_abi::name::ObjectId;
-use heliostat_abi::node::State;
-use heliostat_abi::record::Reply;
+use heliostat_abi::session::node::State;
+use heliostat_abi::session::record::Reply;
 use heliostat_backend_lease::holder;
 use heliostat_base::clock::monotonic_ns;
 use heliostat_base::sys::Errno;

@@ -13,7 +13,7 @@
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-use heliostat_abi::delegated::{mode_of, CREATE, EXCLUSIVE, READ, TRUNCATE, WRITE};
+use heliostat_abi::file::delegated::{mode_of, CREATE, EXCLUSIVE, READ, TRUNCATE, WRITE};
 use heliostat_abi::right::Right;
 use rustix::fs::{open as open_path, openat, openat2, statat, AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;

@@ -6,7 +6,7 @@
 use std::os::fd::OwnedFd;
 use std::sync::{Mutex, PoisonError};
 
-use heliostat_abi::delegated::{DirectoryEntry, ENTRIES_BYTES_MAX};
+use heliostat_abi::file::delegated::{DirectoryEntry, ENTRIES_BYTES_MAX};
 use rustix::fs::{seek, FileType, RawDir, SeekFrom};
 use rustix::io::Errno;
 

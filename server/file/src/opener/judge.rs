@@ -6,7 +6,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use heliostat_abi::delegated::NAME_BYTES_MAX;
+use heliostat_abi::file::delegated::NAME_BYTES_MAX;
 use heliostat_abi::right::Right;
 use rustix::fs::{openat2, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;

@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 
-use heliostat_abi::delegated::{DIRECTORY, READ, WRITE};
+use heliostat_abi::file::delegated::{DIRECTORY, READ, WRITE};
 use heliostat_service_grant::Holder;
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use rustix::fs::{open as open_path, openat2, Mode, OFlags};

@@ -9,7 +9,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use heliostat_abi::delegated::DEPTH_MAX;
+use heliostat_abi::file::delegated::DEPTH_MAX;
 use heliostat_abi::name::ObjectId;
 use heliostat_server_loop::pool::thread_shares;
 use heliostat_service_grant::{Holder, Shares, Used};

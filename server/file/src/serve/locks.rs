@@ -5,7 +5,7 @@
 //! waits: a lock that is not given is asked for again (`lock_waits.rs`), at once when a session of
 //! any loop has given one back. Nothing of a wait is left when its operation or session ends.
 
-use heliostat_abi::delegated::{Operation, NOW, SHARED, UNLOCK};
+use heliostat_abi::file::delegated::{Operation, NOW, SHARED, UNLOCK};
 use heliostat_server_loop::{Sessions, Step, COST_MIN};
 use rustix::fs::{flock, FlockOperation};
 use rustix::io::Errno;

@@ -7,7 +7,7 @@
 //! What comes back is copied into the window here, and only while its operation is there: one that
 //! was cancelled touches the window no more, though what it asked for may be done all the same.
 
-use heliostat_abi::delegated::{Kind, Operation, DEPTH_MAX, MODE_BITS, NOREPLACE};
+use heliostat_abi::file::delegated::{Kind, Operation, DEPTH_MAX, MODE_BITS, NOREPLACE};
 use heliostat_abi::name::ObjectId;
 use heliostat_server_loop::{Engine, Session, Step, COST_MIN};
 

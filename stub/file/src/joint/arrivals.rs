@@ -10,8 +10,8 @@ use std::collections::VecDeque;
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
-use heliostat_abi::delegated::joint::tag_of;
-use heliostat_abi::delegated::{Completion, COMPLETION_RECORD_BYTES};
+use heliostat_abi::file::delegated::joint::tag_of;
+use heliostat_abi::file::delegated::{Completion, COMPLETION_RECORD_BYTES};
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::table::{Table, TableFull};
 use heliostat_base::sync::Ordering::Relaxed;

@@ -4,11 +4,11 @@ use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
 use heliostat_abi::code::Code;
-use heliostat_abi::delegated::joint::{
+use heliostat_abi::file::delegated::joint::{
     completion_at, depth, life_at, MEMBERS_AT, MEMBERS_BYTES, MEMBERS_MAX,
 };
-use heliostat_abi::node::State;
-use heliostat_abi::record::{Reply, Request};
+use heliostat_abi::session::node::State;
+use heliostat_abi::session::record::{Reply, Request};
 use heliostat_base::alive::Life;
 use heliostat_base::clock::monotonic_ns;
 use heliostat_base::fd::OwnedFd;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use heliostat_abi::code::Code;
-use heliostat_abi::delegated::{
+use heliostat_abi::file::delegated::{
     Completion, Facts, Kind, OneRead, Operation, Piece, Pieces, FACTS_BYTES, OPERATION_BYTES_MAX,
 };
 use heliostat_abi::name::ObjectId;

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 use heliostat_abi::code::Unmapped;
-use heliostat_abi::report::Counter;
+use heliostat_abi::session::report::Counter;
 use heliostat_base::fd::OwnedFd;
 use heliostat_base::lock::Guard;
 use heliostat_base::{call, clock, memory_limits};

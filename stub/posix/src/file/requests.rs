@@ -2,7 +2,7 @@
 
 use heliostat_abi::code::{Code, Unmapped};
 use heliostat_abi::name::ObjectId;
-use heliostat_abi::record::{Reply, Request};
+use heliostat_abi::session::record::{Reply, Request};
 use heliostat_backend_lease::reader::Promise;
 use heliostat_base::fd::OwnedFd;
 use heliostat_client::session;

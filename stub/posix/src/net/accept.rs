@@ -8,11 +8,11 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::Arc;
 
-use heliostat_abi::channel::SlotState;
 use heliostat_abi::code::Native;
 use heliostat_abi::limits::{CANDIDATES_MAX, SLOTS_LOOKED_AT_MAX, UNDECIDED_MS};
 use heliostat_abi::name::NetAddress;
-use heliostat_abi::report::Path;
+use heliostat_abi::session::report::Path;
+use heliostat_abi::stream::channel::SlotState;
 use heliostat_base::lock::Guard;
 use heliostat_base::{call, clock, spin};
 use heliostat_client::session;

@@ -21,11 +21,11 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::sync::Arc;
 
-use heliostat_abi::channel::{self as layout, slot, SlotState};
 use heliostat_abi::limits::SESSIONS_MAX;
 use heliostat_abi::name::ObjectId;
-use heliostat_abi::node::State;
-use heliostat_abi::record::ChannelEntry;
+use heliostat_abi::session::node::State;
+use heliostat_abi::session::record::ChannelEntry;
+use heliostat_abi::stream::channel::{self as layout, slot, SlotState};
 use heliostat_base::fd::OwnedFd;
 use heliostat_base::lock::Lock;
 use heliostat_base::mapping::{Access, SharedMapping};

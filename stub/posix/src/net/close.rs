@@ -2,9 +2,9 @@
 
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
-use heliostat_abi::channel::direction::{FIN, RESET, SHUT, SWITCHED};
-use heliostat_abi::channel::SlotState;
 use heliostat_abi::code::Native::{self, DoneEarly};
+use heliostat_abi::stream::channel::direction::{FIN, RESET, SHUT, SWITCHED};
+use heliostat_abi::stream::channel::SlotState;
 use heliostat_base::call;
 
 use super::channel::Side;

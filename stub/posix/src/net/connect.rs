@@ -5,12 +5,12 @@ use std::net::SocketAddr;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::sync::{Arc, OnceLock};
 
-use heliostat_abi::channel::SlotState;
 use heliostat_abi::code::Native;
 use heliostat_abi::limits::{CHANNELS_PER_PAIR_MAX, OFFER_OVERDUE_MS};
 use heliostat_abi::name::NetAddress;
-use heliostat_abi::node::State;
-use heliostat_abi::report::Path;
+use heliostat_abi::session::node::State;
+use heliostat_abi::session::report::Path;
+use heliostat_abi::stream::channel::SlotState;
 use heliostat_base::lock::Lock;
 use heliostat_base::sys::Errno;
 use heliostat_base::{call, clock};

@@ -2,9 +2,9 @@
 //!
 //! How a stream leaves without losing a byte is in `switch`.
 
-use heliostat_abi::channel::direction::SWITCHED;
-use heliostat_abi::channel::SlotState;
 use heliostat_abi::code::Native;
+use heliostat_abi::stream::channel::direction::SWITCHED;
+use heliostat_abi::stream::channel::SlotState;
 
 use super::socket::{self, Stage};
 use super::{accept, connect, switch};

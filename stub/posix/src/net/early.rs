@@ -20,8 +20,8 @@ mod take;
 use std::io::IoSlice;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
-use heliostat_abi::channel::{slot, SlotState};
 use heliostat_abi::limits::OFFER_PATIENCE_MS;
+use heliostat_abi::stream::channel::{slot, SlotState};
 use heliostat_base::sys::Errno;
 use heliostat_base::{call, clock};
 

@@ -11,8 +11,8 @@
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
-use heliostat_abi::channel::direction::{FIN, RESET, SHUT, SWITCHED, TAKEN_BACK};
-use heliostat_abi::report::Counter;
+use heliostat_abi::session::report::Counter;
+use heliostat_abi::stream::channel::direction::{FIN, RESET, SHUT, SWITCHED, TAKEN_BACK};
 use heliostat_base::call;
 use heliostat_base::sys::Errno;
 

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
-use heliostat_abi::channel::direction::{FIN, RESET, SWITCHED, TAKEN_BACK};
+use heliostat_abi::stream::channel::direction::{FIN, RESET, SWITCHED, TAKEN_BACK};
 
 use super::end;
 use super::socket::{Socket, Stream};

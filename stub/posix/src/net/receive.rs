@@ -7,9 +7,9 @@ use std::io::IoSliceMut;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::sync::Arc;
 
-use heliostat_abi::channel::direction::{RESET, SWITCHED, TAKEN_BACK};
 use heliostat_abi::code::Native;
-use heliostat_abi::node::State;
+use heliostat_abi::session::node::State;
+use heliostat_abi::stream::channel::direction::{RESET, SWITCHED, TAKEN_BACK};
 use heliostat_base::sys::Errno;
 use heliostat_ring::stream::{Corrupt, MoveError, ReadDone};
 

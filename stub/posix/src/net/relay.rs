@@ -10,8 +10,8 @@ use std::os::fd::AsRawFd;
 
 use std::sync::atomic::Ordering::Acquire;
 
-use heliostat_abi::channel::direction::{RESET, SWITCHED, TAKEN_BACK};
 use heliostat_abi::code::Native;
+use heliostat_abi::stream::channel::direction::{RESET, SWITCHED, TAKEN_BACK};
 use heliostat_base::fd::OwnedFd;
 use heliostat_base::process::Detached;
 use heliostat_base::sys::Errno;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use heliostat_abi::code::Native;
 use heliostat_abi::name::NetAddress;
-use heliostat_abi::report::{Counter, Entry, Path};
+use heliostat_abi::session::report::{Counter, Entry, Path};
 use heliostat_base::call;
 use heliostat_base::sync::Ordering::Relaxed;
 use heliostat_client::session;

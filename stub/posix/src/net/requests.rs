@@ -2,7 +2,7 @@
 
 use heliostat_abi::code::{Code, Native};
 use heliostat_abi::name::{NetAddress, ObjectId};
-use heliostat_abi::record::{ChannelEntry, Reply, Request};
+use heliostat_abi::session::record::{ChannelEntry, Reply, Request};
 use heliostat_base::fd::OwnedFd;
 use heliostat_client::{session, Answered, ControlError};
 

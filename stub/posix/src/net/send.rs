@@ -5,9 +5,9 @@ mod early_steps;
 use std::io::IoSlice;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
-use heliostat_abi::channel::direction::{RESET, SWITCHED};
 use heliostat_abi::code::Native;
-use heliostat_abi::node::State;
+use heliostat_abi::session::node::State;
+use heliostat_abi::stream::channel::direction::{RESET, SWITCHED};
 use heliostat_base::sys::Errno;
 use heliostat_ring::stream::{MoveError, WriteCache};
 

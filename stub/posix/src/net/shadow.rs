@@ -4,9 +4,9 @@ pub mod options;
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
-use heliostat_abi::channel::direction::SWITCHED;
-use heliostat_abi::channel::slot::SECRET_BYTES;
-use heliostat_abi::report::Counter;
+use heliostat_abi::session::report::Counter;
+use heliostat_abi::stream::channel::direction::SWITCHED;
+use heliostat_abi::stream::channel::slot::SECRET_BYTES;
 use heliostat_base::call;
 use heliostat_base::clock;
 use heliostat_base::sys::Errno;

@@ -14,9 +14,9 @@ use std::collections::BTreeSet;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64};
 
-use heliostat_abi::channel::slot;
 use heliostat_abi::code::Native;
-use heliostat_abi::report::Path;
+use heliostat_abi::session::report::Path;
+use heliostat_abi::stream::channel::slot;
 use heliostat_base::lock::Lock;
 use heliostat_ring::stream::Lane;
 

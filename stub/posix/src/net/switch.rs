@@ -17,9 +17,9 @@ mod complete;
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-use heliostat_abi::channel::direction::{SWITCHED, TAKEN_BACK};
-use heliostat_abi::channel::SlotState;
 use heliostat_abi::code::Native;
+use heliostat_abi::stream::channel::direction::{SWITCHED, TAKEN_BACK};
+use heliostat_abi::stream::channel::SlotState;
 use heliostat_base::call;
 use heliostat_ring::stream::{Lane, Wish};
 

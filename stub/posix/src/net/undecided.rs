@@ -1,8 +1,8 @@
 //! What is known of an accepted connection whose offer may still come.
 
-use heliostat_abi::channel::SlotState;
 use heliostat_abi::code::Native;
 use heliostat_abi::name::{NetAddress, ObjectId};
+use heliostat_abi::stream::channel::SlotState;
 use heliostat_ring::stream::Lane;
 
 use super::channel::{Secret, Side, Slot};

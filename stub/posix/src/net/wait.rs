@@ -12,8 +12,8 @@ mod blocked;
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
-use heliostat_abi::channel::direction::{FIN, RESET, SWITCHED};
-use heliostat_abi::report::Counter;
+use heliostat_abi::session::report::Counter;
+use heliostat_abi::stream::channel::direction::{FIN, RESET, SWITCHED};
 use heliostat_base::futex;
 use heliostat_base::sys::Errno;
 

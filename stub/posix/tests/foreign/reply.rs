@@ -10,7 +10,7 @@ use heliostat_abi::limits::{
     SESSIONS_MAX,
 };
 use heliostat_abi::name::{NetAddress, ObjectId};
-use heliostat_abi::record::{Reply, MAGIC, REPLY_BYTES};
+use heliostat_abi::session::record::{Reply, MAGIC, REPLY_BYTES};
 use heliostat_abi::VERSION;
 
 pub fn exercise(input: &[u8]) {

@@ -13,10 +13,10 @@
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, OnceLock};
 
-use heliostat_abi::channel::{self as layout, slot as at};
 use heliostat_abi::name::ObjectId;
-use heliostat_abi::node;
-use heliostat_abi::record::ChannelEntry;
+use heliostat_abi::session::node;
+use heliostat_abi::session::record::ChannelEntry;
+use heliostat_abi::stream::channel::{self as layout, slot as at};
 use heliostat_abi::VERSION;
 use heliostat_base::mapping::SharedMapping;
 use heliostat_client::NodePage;

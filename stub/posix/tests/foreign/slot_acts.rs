@@ -2,8 +2,8 @@
 
 use std::io::{IoSlice, IoSliceMut};
 
-use heliostat_abi::channel::{self as layout, slot as at, SlotState};
 use heliostat_abi::name::{NetAddress, ObjectId};
+use heliostat_abi::stream::channel::{self as layout, slot as at, SlotState};
 use heliostat_ring::stream::{MoveError, WriteCache};
 use heliostat_stub_posix::net::channel::{Side, Slot};
 

@@ -18,12 +18,13 @@ use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
-use heliostat_abi::channel::{self, MAGIC};
 use heliostat_abi::code::Code;
 use heliostat_abi::name::{NetAddress, ObjectId};
-use heliostat_abi::node::{self, State};
-use heliostat_abi::record::{Bound, ChannelEntry, Reply, Request};
-use heliostat_abi::{report, VERSION};
+use heliostat_abi::session::node::{self, State};
+use heliostat_abi::session::record::{Bound, ChannelEntry, Reply, Request};
+use heliostat_abi::session::report;
+use heliostat_abi::stream::channel::{self, MAGIC};
+use heliostat_abi::VERSION;
 use heliostat_base::fd::OwnedFd;
 use heliostat_base::mapping::SharedMapping;
 use heliostat_base::process;

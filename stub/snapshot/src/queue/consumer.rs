@@ -4,8 +4,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::atomic::Ordering::Acquire;
 use std::time::{Duration, Instant};
 
-use heliostat_abi::queue::Shape;
-use heliostat_abi::region::{RegionName, OWN_USER};
+use heliostat_abi::snapshot::queue::Shape;
+use heliostat_abi::snapshot::region::{RegionName, OWN_USER};
 use heliostat_base::fd::OwnedFd;
 use heliostat_base::mapping::{Access, OutOfRange, SharedMapping};
 use heliostat_ring::queue::{self, Words};

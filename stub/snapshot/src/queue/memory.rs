@@ -4,11 +4,11 @@ use std::os::fd::AsRawFd;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
 
-use heliostat_abi::queue::{
+use heliostat_abi::snapshot::memory::{DESCRIPTION, DESCRIPTION_MAX};
+use heliostat_abi::snapshot::queue::{
     Shape, ARMED, CLOSED, CURSOR, HANDLE, HEAD, HEAD_BYTES, HOLD, LENGTH, MARK, ORDINAL,
     PAGE_BYTES, PAGE_MAGIC, TO, WAITED,
 };
-use heliostat_abi::snapshot::{DESCRIPTION, DESCRIPTION_MAX};
 use heliostat_abi::wire::Writer;
 use heliostat_abi::VERSION;
 use heliostat_base::bell::Bell;

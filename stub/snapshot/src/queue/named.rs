@@ -2,7 +2,7 @@
 
 use std::ops::{Deref, DerefMut};
 
-use heliostat_abi::record::Request;
+use heliostat_abi::session::record::Request;
 
 use super::producer::Queue;
 use crate::naming::{take_name, tell, Holding};

@@ -5,7 +5,7 @@ mod turn;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use heliostat_abi::queue::Shape;
+use heliostat_abi::snapshot::queue::Shape;
 use heliostat_base::fd::OwnedFd;
 use heliostat_base::mapping::{OutOfRange, SharedMapping, Writers};
 

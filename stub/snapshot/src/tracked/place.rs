@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use heliostat_abi::snapshot::CHUNK_BYTES;
+use heliostat_abi::snapshot::memory::CHUNK_BYTES;
 use heliostat_backend_pages::track::Pages;
 
 use super::pages::PageSet;

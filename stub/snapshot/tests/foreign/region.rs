@@ -14,7 +14,7 @@ use std::convert::Infallible;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
-use heliostat_abi::snapshot::{Shape, COLOURS, LATEST, PINS_BYTES, PINS_MAGIC};
+use heliostat_abi::snapshot::memory::{Shape, COLOURS, LATEST, PINS_BYTES, PINS_MAGIC};
 use heliostat_abi::VERSION;
 use heliostat_backend_pages::live::LiveMemory;
 use heliostat_base::fd::OwnedFd;

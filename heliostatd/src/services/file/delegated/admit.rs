@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use heliostat_abi::code::Unmapped;
-use heliostat_abi::delegated::{BUFFERED, DIRECT};
+use heliostat_abi::file::delegated::{BUFFERED, DIRECT};
 use heliostat_abi::name::ObjectId;
 use heliostat_base::clock::monotonic_ns;
 use heliostat_control::name::Name;

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use heliostat_abi::delegated::{Kind, Way, DIRECT_GRAIN};
+use heliostat_abi::file::delegated::{Kind, Way, DIRECT_GRAIN};
 use heliostat_abi::name::ObjectId;
 use heliostat_server_file::{AHEAD_BLOCKS_MAX, BLOCK_BYTES, DIRECT_FROM};
 use heliostat_server_loop::{Counts, LoopState};

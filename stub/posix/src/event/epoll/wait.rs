@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use libc::epoll_event;
 
-use heliostat_abi::report::Counter;
+use heliostat_abi::session::report::Counter;
 use heliostat_base::sys::Errno;
 use heliostat_base::{call, clock};
 

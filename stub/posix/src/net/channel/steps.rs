@@ -2,8 +2,8 @@
 
 use std::sync::atomic::Ordering::{Acquire, Release};
 
-use heliostat_abi::channel::{self as layout, slot, SlotState};
 use heliostat_abi::name::{NetAddress, ObjectId};
+use heliostat_abi::stream::channel::{self as layout, slot, SlotState};
 use heliostat_ring::slot::{self as words, Claim};
 
 use super::{Secret, Slot};

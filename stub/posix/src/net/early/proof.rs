@@ -7,9 +7,9 @@
 use std::sync::atomic::Ordering::{Acquire, Release};
 use std::sync::OnceLock;
 
-use heliostat_abi::channel::direction::SWITCHED;
-use heliostat_abi::channel::slot::SECRET_BYTES;
-use heliostat_abi::channel::SlotState;
+use heliostat_abi::stream::channel::direction::SWITCHED;
+use heliostat_abi::stream::channel::slot::SECRET_BYTES;
+use heliostat_abi::stream::channel::SlotState;
 use heliostat_base::lock::Lock;
 use heliostat_base::mapping::SharedMapping;
 use heliostat_base::{call, clock, spin};

@@ -2,8 +2,8 @@
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-use heliostat_abi::channel::direction::SWITCHED;
-use heliostat_abi::channel::SlotState;
+use heliostat_abi::stream::channel::direction::SWITCHED;
+use heliostat_abi::stream::channel::SlotState;
 use heliostat_base::call;
 
 use super::proof::{self, Proof};

@@ -3,7 +3,7 @@
 use std::io::IoSliceMut;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
-use heliostat_abi::channel::SlotState;
+use heliostat_abi::stream::channel::SlotState;
 use heliostat_base::call;
 use heliostat_base::sys::Errno;
 use heliostat_ring::stream::MoveError;

@@ -4,8 +4,8 @@
 use std::io::IoSliceMut;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
-use heliostat_abi::channel::direction::SWITCHED;
 use heliostat_abi::code::Native;
+use heliostat_abi::stream::channel::direction::SWITCHED;
 use heliostat_base::call;
 use heliostat_base::sys::Errno;
 

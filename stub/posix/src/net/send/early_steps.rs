@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use heliostat_abi::code::Native;
-use heliostat_abi::node::State;
+use heliostat_abi::session::node::State;
 use heliostat_base::sys::Errno;
 
 use super::{step_in_ring, SendStep, FILE_PIECE};

@@ -1,7 +1,7 @@
 //! Who holds a connection's end: descriptors of this process, and processes that a fork has made.
 
-use heliostat_abi::channel::direction::TAKEN_BACK;
-use heliostat_abi::channel::SlotState;
+use heliostat_abi::stream::channel::direction::TAKEN_BACK;
+use heliostat_abi::stream::channel::SlotState;
 use heliostat_base::sync::Ordering::{AcqRel, Relaxed};
 
 use super::{Socket, Stream};

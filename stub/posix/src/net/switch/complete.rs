@@ -15,9 +15,9 @@
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-use heliostat_abi::channel::direction::{RESET, SWITCHED, TAKEN_BACK};
 use heliostat_abi::code::Native;
 use heliostat_abi::limits::{DEMOTE_AWAKE_WAIT_NS, DEMOTE_DEADLINE_NS, DEMOTE_WAIT_NS};
+use heliostat_abi::stream::channel::direction::{RESET, SWITCHED, TAKEN_BACK};
 use heliostat_base::{call, clock, spin};
 
 use super::{finish, switch_outgoing, Bell};

@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex};
 
-use heliostat_abi::delegated::DIRECTORY;
+use heliostat_abi::file::delegated::DIRECTORY;
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::right::Right;
 use heliostat_control::name::Name;

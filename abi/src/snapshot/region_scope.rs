@@ -9,7 +9,7 @@
 
 use std::fmt;
 
-use crate::region_name::{NameError, RegionName, NAME_BYTES};
+use crate::snapshot::region_name::{NameError, RegionName, NAME_BYTES};
 use crate::wire::{Reader, WireError, Writer};
 
 /// What may be done with a region: two of the rights that rules give (`right.rs`).

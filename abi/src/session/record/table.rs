@@ -10,7 +10,7 @@
 use std::ops::RangeInclusive;
 
 use crate::limits::FDS_PER_REPLY_MAX;
-use crate::restriction::Services;
+use crate::session::restriction::Services;
 
 /// A service, as the protocol divides its requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]

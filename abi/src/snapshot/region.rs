@@ -4,7 +4,7 @@ use crate::limits::{ATTACHMENTS_MAX, FDS_PER_REPLY_MAX, REGIONS_MAX};
 use crate::name::ObjectId;
 use crate::wire::{Reader, WireError, Writer};
 
-pub use crate::region_name::{NameError, RegionName, NAME_BYTES, OWN_USER, PREFIX};
+pub use crate::snapshot::region_name::{NameError, RegionName, NAME_BYTES, OWN_USER, PREFIX};
 
 /// Whether a consumer is there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]

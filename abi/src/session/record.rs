@@ -19,9 +19,9 @@ use crate::limits::{
     ATTACHMENTS_MAX, FDS_PER_REPLY_MAX, LEASES_MAX, PORTS_MAX, REGIONS_MAX, SESSIONS_MAX,
 };
 use crate::name::{NetAddress, ObjectId};
-use crate::region::{self, Change, RegionName};
-use crate::region_scope::RegionScope;
-use crate::restriction::{Destination, Services};
+use crate::session::restriction::{Destination, Services};
+use crate::snapshot::region::{self, Change, RegionName};
+use crate::snapshot::region_scope::RegionScope;
 use crate::wire::{Reader, WireError, Writer};
 
 pub use own::{Own, OwnReply, OwnRequest, FIRST_OWN, REPLY_BODY_BYTES, REQUEST_BODY_BYTES};

@@ -2,9 +2,9 @@
 
 use super::*;
 use crate::code::{Side, Thing};
-use crate::delegated::joint::MEMBERS_MAX;
+use crate::file::delegated::joint::MEMBERS_MAX;
 use crate::limits::CHANNELS_MAX;
-use crate::region::Presence;
+use crate::snapshot::region::Presence;
 
 fn region_name() -> RegionName {
     RegionName::parse("model/weights-1.0").unwrap()

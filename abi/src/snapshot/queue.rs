@@ -45,7 +45,7 @@ pub const ORDINAL: usize = 16;
 /// Offset in an entry of the handle of the consumer that gets the item.
 pub const TO: usize = 24;
 /// Offset in a page of the word that is 1 while its consumer wants a ring.
-pub const ARMED: usize = crate::snapshot::ARMED;
+pub const ARMED: usize = crate::snapshot::memory::ARMED;
 /// Offset in a page of the word that is 1 while the producer wants a ring.
 pub const WAITED: usize = 72;
 /// Offset in a page of the consumer's handle, 0 before it has one. No two consumers of a queue have

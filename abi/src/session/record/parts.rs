@@ -2,7 +2,7 @@
 
 use super::{Reply, Request, MAGIC};
 use crate::code::{Code, Side, Thing, Unmapped};
-use crate::delegated::joint::MEMBERS_MAX;
+use crate::file::delegated::joint::MEMBERS_MAX;
 use crate::limits::{CHANNELS_MAX, FDS_PER_REPLY_MAX, PORTS_MAX, SESSIONS_MAX};
 use crate::name::ObjectId;
 use crate::wire::{Reader, WireError, Writer};

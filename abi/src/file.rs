@@ -1,0 +1,3 @@
+//! Files: operations that a session has a server loop do.
+
+pub mod delegated;

@@ -1,0 +1,3 @@
+//! Streams between two programs of a node.
+
+pub mod channel;
