@@ -17,6 +17,7 @@ import kernel_view
 import pytest
 from heliostat_run import BINARY, House, Side
 from pair import HERE, all_cases
+from sealed_python import copies_descriptors
 
 MODES = {
     "both": (Side.HELIOSTAT, Side.HELIOSTAT),
@@ -111,6 +112,9 @@ def test_transcript_under_heliostat_is_the_one_under_plain_linux(house, case, mo
 def test_wild_pointers_of_sealed_programs_are_answered_as_under_plain_linux(house, case):
     plain = reference(house, case)
     found = transcript(house, case, Side.PLAIN, Side.PLAIN, sealed=True)
+    if not copies_descriptors():
+        # Refused before anybody looks at them: docs/sealed.md, In containers.
+        found = [line.replace("EPERM", "EFAULT") if ": sendmsg " in line else line for line in found]
     assert found == plain, "\n" + "\n".join(difflib.unified_diff(plain, found, "plain", "sealed", lineterm=""))
 
 
@@ -141,7 +145,7 @@ MAY_END_EARLY = {
     "epoll_sets.EpollBeforeConnect", "epoll_sets.EpollBeforeConnectOfOthers", "epoll_sets.EpollBeforeRefusedConnect",
     "epoll_sets.EpollForked", "pointers.WildPointersOfLargeTransfers", "processes.DescriptorPassed",
     "processes.EndOnlyWhenBothClosed", "processes.ReplacedDescriptor", "readiness.EpollForgetsClosed",
-    "readiness.EpollTimes", "readiness.PollHundred", "threads.ServerToItself", "threads.ShutdownWakesReader",
+    "readiness.EpollTimes", "readiness.PollHundred", "stream.SpliceLarge", "threads.ServerToItself", "threads.ShutdownWakesReader",
 }  # fmt: skip
 EARLY = {"DoneEarly", "PeerAsked"}
 
