@@ -122,7 +122,9 @@ def test_a_type_too_long_to_describe_is_refused():
 
 
 @pytest.mark.parametrize("engine", ["tracked", "declared", "whole", "probed"])
-def test_every_engine_shows_what_was_written(engine):
+def test_every_engine_shows_what_was_written(engine, tracks):
+    if engine == "tracked" and not tracks:
+        pytest.skip("the kernel tells nobody here which pages were written")
     a = np.zeros(1 << 16)
     with heliostat.Region.from_array(a, engine=engine) as region:
         source = region.attachment()
