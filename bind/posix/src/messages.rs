@@ -24,7 +24,13 @@ pub fn recvmsg(call: &mut Call<'_>) -> Verdict {
     })
 }
 
-fn receive_message(fd: i32, index: u32, header_at: u64, flags: i32, began: Began) -> Received {
+fn receive_message(
+    fd: i32,
+    index: u32,
+    header_at: u64,
+    flags: i32,
+    began: Option<Began>,
+) -> Received {
     // SAFETY: a msghdr is numbers and addresses.
     let Ok(Some(mut header)) = (unsafe { memory::read::<libc::msghdr>(header_at) }) else {
         return refused_by_kernel(index);

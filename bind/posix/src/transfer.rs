@@ -104,11 +104,11 @@ pub(crate) fn end_elsewhere(call: &mut Call<'_>) -> Verdict {
     receive_with(call, |_, index, _| refused_by_kernel(index))
 }
 
-/// Runs a receiving call through its stages; `receive` looks into the ring, for a call that began then.
+/// Runs a receiving call through its stages; `receive` looks into the ring, for a call that may have slept.
 #[inline]
 pub(crate) fn receive_with(
     call: &mut Call<'_>,
-    receive: impl FnOnce(&Call<'_>, u32, Began) -> Received,
+    receive: impl FnOnce(&Call<'_>, u32, Option<Began>) -> Received,
 ) -> Verdict {
     let stage = stage(call);
     if stage == Stage::AfterSleep {
@@ -123,8 +123,8 @@ pub(crate) fn receive_with(
         return native(call, index, true);
     }
     let began = match stage {
-        Stage::AfterSleep => Began::of_sleep(),
-        _ => Began::now(),
+        Stage::AfterSleep => Some(Began::of_sleep()),
+        _ => None,
     };
     match receive(call, index, began) {
         Received::Sleep => {
@@ -167,7 +167,7 @@ pub(crate) fn refused_by_kernel(index: u32) -> Received {
 
 /// A null buffer is good for discarding only (source: tcp(7), MSG_TRUNC).
 #[cold]
-fn receive_nowhere(call: &Call<'_>, index: u32, flags: i32, began: Began) -> Received {
+fn receive_nowhere(call: &Call<'_>, index: u32, flags: i32, began: Option<Began>) -> Received {
     if flags & libc::MSG_TRUNC == 0 && !socket::at(index).is_native() {
         return Received::Answer(Some(Err(memory::FAULT)));
     }
@@ -267,7 +267,7 @@ pub(crate) fn receive_many(
     index: u32,
     (array, count): (u64, u64),
     flags: i32,
-    began: Began,
+    began: Option<Began>,
 ) -> Received {
     let mut room = Buffers::new();
     // SAFETY: the array of a vector call; the lane copies guarded.

@@ -12,7 +12,7 @@ use crate::event::poll;
 use crate::net::receive::{self, Received};
 use crate::net::socket::{self, Stream};
 use crate::net::{end, send};
-use crate::thread::{self, Began};
+use crate::thread;
 use crate::Answer;
 
 /// Bytes moved by one call at most; a pipe holds as much by default (source: pipe(7)).
@@ -28,11 +28,10 @@ pub fn from_socket(fd: i32, index: u32, pipe: i32, length: usize, flags: u32) ->
     let mut bytes = vec![0; length.min(room).min(PIECE_BYTES)];
     loop {
         let mut buffers = [IoSliceMut::new(&mut bytes)];
-        let answer =
-            match receive::receive(fd, index, &mut buffers, libc::MSG_DONTWAIT, Began::now()) {
-                Received::Answer(answer) => answer?,
-                Received::Sleep => Err(Errno(libc::EAGAIN)),
-            };
+        let answer = match receive::receive(fd, index, &mut buffers, libc::MSG_DONTWAIT, None) {
+            Received::Answer(answer) => answer?,
+            Received::Sleep => Err(Errno(libc::EAGAIN)),
+        };
         match answer {
             Err(Errno(libc::EAGAIN)) if may_wait(fd, flags) => wait_for(fd, libc::POLLIN),
             Ok(count) => return Some(write_all(pipe, &bytes[..count])),

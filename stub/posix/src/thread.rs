@@ -12,10 +12,11 @@ use std::sync::atomic::Ordering::SeqCst;
 
 use heliostat_base::{call, process, robust};
 
+use interrupts::NONE;
 pub use interrupts::{Began, Interrupts};
 
 thread_local! {
-    static DEPTH: Cell<u32> = const { Cell::new(0) };
+    static SECTIONS: Sections = const { Sections { depth: Cell::new(0), counts: Cell::new(NONE) } };
     static DEFERRED: Cell<u64> = const { Cell::new(0) };
     static NEARNESS: Cell<i32> = const { Cell::new(0) };
     static TID: Cell<i32> = const { Cell::new(0) };
@@ -29,7 +30,7 @@ thread_local! {
 /// outlasts the sleeps of the handler's own calls.
 #[inline]
 pub fn run_handler(restarts: bool, handler: impl FnOnce()) {
-    interrupts::count(restarts);
+    SECTIONS.with(|sections| sections.counts.set(sections.counts.get().and_one(restarts)));
     let asleep = Began::of_sleep();
     HANDLERS.with(|count| count.set(count.get().saturating_add(1)));
     handler();
@@ -112,18 +113,36 @@ pub fn is_no_child() {
     robust::forget_thread();
 }
 
+/// How deep a thread is in critical sections, and how many handlers have run: one access finds both.
+struct Sections {
+    depth: Cell<u32>,
+    counts: Cell<Interrupts>,
+}
+
 /// While one of these lives, handlers of asynchronous signals wait.
-pub struct Critical(());
+pub struct Critical {
+    /// The handlers that had run when it was entered.
+    interrupts: Interrupts,
+}
 
 impl Critical {
     /// Enters a critical section; they nest.
     #[inline]
     pub fn enter() -> Self {
-        DEPTH.with(|depth| depth.set(depth.get() + 1));
+        let interrupts = SECTIONS.with(|sections| {
+            sections.depth.set(sections.depth.get() + 1);
+            sections.counts.get()
+        });
         // A handler of this thread sees the depth before any lock is taken, and as long as it is
         // held: to the compiler nobody else reads it.
         compiler_fence(SeqCst);
-        Self(())
+        Self { interrupts }
+    }
+
+    /// The begin of a call that enters this as its first.
+    #[inline]
+    pub fn began(&self) -> Began {
+        Began { interrupts: self.interrupts, slept_ns: 0 }
     }
 }
 
@@ -131,9 +150,9 @@ impl Drop for Critical {
     #[inline]
     fn drop(&mut self) {
         compiler_fence(SeqCst);
-        let depth = DEPTH.with(|depth| {
-            depth.set(depth.get() - 1);
-            depth.get()
+        let depth = SECTIONS.with(|sections| {
+            sections.depth.set(sections.depth.get() - 1);
+            sections.depth.get()
         });
         compiler_fence(SeqCst);
         if depth == 0 && DEFERRED.with(Cell::get) != 0 {
@@ -151,7 +170,7 @@ fn deliver_deferred() {
 /// Asks whether a handler may run now. If not, the caller blocks the signal, queues it anew, and
 /// it is unblocked when the critical section ends.
 pub fn must_defer(signal: i32) -> bool {
-    if DEPTH.with(Cell::get) == 0 {
+    if SECTIONS.with(|sections| sections.depth.get()) == 0 {
         return false;
     }
     DEFERRED.with(|deferred| deferred.set(deferred.get() | 1 << (signal - 1)));

@@ -12,7 +12,6 @@ use heliostat_base::sys::Errno;
 use heliostat_stub_posix::event::poll;
 use heliostat_stub_posix::net::receive::{self, Received};
 use heliostat_stub_posix::net::socket;
-use heliostat_stub_posix::thread::Began;
 use heliostat_stub_posix::{report, thread};
 use support::pair::direct;
 
@@ -85,7 +84,7 @@ fn a_handler_beside_a_bell_for_nothing_interrupts_a_read() {
     let mut byte = [0];
     let mut woken = |handler: bool, sent: &[u8]| {
         let mut buffers = [IoSliceMut::new(&mut byte)];
-        let slept = receive::receive(server.fd, server.index(), &mut buffers, 0, Began::now());
+        let slept = receive::receive(server.fd, server.index(), &mut buffers, 0, None);
         assert!(matches!(slept, Received::Sleep), "nothing to read");
         let sleeper = receive::sleeper(server.index());
         assert_eq!(client.send(sent, 0), Ok(sent.len()));

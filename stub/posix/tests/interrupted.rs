@@ -31,7 +31,7 @@ fn answer_behind_a_handler(end: &End, restarts: bool, flags: i32) -> Moved {
     thread::run_handler(restarts, || ());
     let mut bytes = [0; 8];
     let mut buffers = [IoSliceMut::new(&mut bytes)];
-    match receive::receive(end.fd, end.index(), &mut buffers, flags, began) {
+    match receive::receive(end.fd, end.index(), &mut buffers, flags, Some(began)) {
         Received::Answer(answer) => answer.expect("direct").map_err(|Errno(errno)| errno),
         Received::Sleep => panic!("it sleeps where nothing interrupts it"),
     }
@@ -165,7 +165,7 @@ fn a_handler_that_sleeps_itself_leaves_what_it_has_interrupted_as_it_was() {
     let ((client, server), (other, others)) = (direct(), direct());
     let mut byte = [0];
     let mut buffers = [IoSliceMut::new(&mut byte)];
-    let slept = receive::receive(server.fd, server.index(), &mut buffers, 0, Began::now());
+    let slept = receive::receive(server.fd, server.index(), &mut buffers, 0, None);
     assert!(matches!(slept, Received::Sleep), "nothing to read");
     let sleeper = receive::sleeper(server.index());
     thread::run_handler(false, || {

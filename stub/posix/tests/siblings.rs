@@ -13,7 +13,6 @@ use heliostat_stub_posix::net::early::proof::{self, Proof};
 use heliostat_stub_posix::net::receive::{self, Received};
 use heliostat_stub_posix::net::socket::{self, Stage};
 use heliostat_stub_posix::process;
-use heliostat_stub_posix::thread::Began;
 use support::child::{forked, waited};
 use support::pair::{direct, End, Listener};
 use support::set::Set;
@@ -119,7 +118,7 @@ fn sleeps_without_a_clock(end: &End) -> bool {
     end.set_timeouts(Duration::from_millis(30));
     let mut byte = [0];
     let mut buffers = [IoSliceMut::new(&mut byte)];
-    match receive::receive(end.fd, end.index(), &mut buffers, 0, Began::now()) {
+    match receive::receive(end.fd, end.index(), &mut buffers, 0, None) {
         Received::Answer(answer) => {
             assert_eq!(answer, Some(Err(Errno(libc::EAGAIN))));
             false

@@ -61,15 +61,15 @@ pub enum Received {
     Sleep,
 }
 
-/// recv(2) family on connection `index`; `buffers` as given by the program, whose call `began` now or
-/// before the sleep that it comes from.
+/// recv(2) family on connection `index`; `buffers` as given by the program, whose call began now, or as
+/// `Began::of_sleep` says for one that has slept.
 #[inline]
 pub fn receive(
     fd: i32,
     index: u32,
     buffers: &mut [IoSliceMut<'_>],
     flags: i32,
-    began: Began,
+    mut began: Option<Began>,
 ) -> Received {
     let socket = socket::at(index);
     if socket.is_native() {
@@ -80,15 +80,19 @@ pub fn receive(
     }
     if socket.stage() == Stage::Undecided {
         // To wait for all bytes is to rely on what the connection is.
+        began = began.or_else(|| Some(Began::now()));
         let at_last = flags & libc::MSG_WAITALL != 0;
         accept::decide(fd, index, at_last.then_some(Native::Crossed));
     }
     // The commonest case first: bytes are there, one look takes them.
-    match step(fd, socket, buffers, flags) {
+    match step(fd, socket, buffers, flags, &mut began) {
         ReceiveStep::Done(bytes) if flags & libc::MSG_WAITALL == 0 => {
             Received::Answer(Some(Ok(bytes)))
         }
-        first => receive_slowly(fd, index, buffers, flags, began, first),
+        first => {
+            let began = began.unwrap_or_else(Began::now);
+            receive_slowly(fd, index, buffers, flags, began, first)
+        }
     }
 }
 
@@ -162,7 +166,8 @@ fn receive_slowly(
     let blocked = Blocked::reading(fd, began);
     let answer = loop {
         turns += 1;
-        let step = next.take().unwrap_or_else(|| step(fd, socket, buffers, flags));
+        let step =
+            next.take().unwrap_or_else(|| step(fd, socket, buffers, flags, &mut Some(began)));
         let stream = match step {
             ReceiveStep::Done(bytes) => {
                 total += bytes;
@@ -216,9 +221,17 @@ fn is_impatient(socket: &Socket, flags: i32) -> bool {
     socket.nonblocking.load(Relaxed) || flags & libc::MSG_DONTWAIT != 0
 }
 
+/// Looks once. A call that has not begun yet begins here: what this section puts off has come within it.
 #[inline]
-fn step(fd: i32, socket: &Socket, buffers: &mut [IoSliceMut<'_>], flags: i32) -> ReceiveStep {
-    let _critical = Critical::enter();
+fn step(
+    fd: i32,
+    socket: &Socket,
+    buffers: &mut [IoSliceMut<'_>],
+    flags: i32,
+    began: &mut Option<Began>,
+) -> ReceiveStep {
+    let critical = Critical::enter();
+    began.get_or_insert_with(|| critical.began());
     let mut half = socket.receiver.lock();
     let half = &mut *half;
     let Some(stream) = &half.stream else {

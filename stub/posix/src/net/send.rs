@@ -51,19 +51,23 @@ pub fn send(fd: i32, index: u32, buffers: &[IoSlice<'_>], flags: i32) -> Answer 
         demote::leave(fd, index, Native::Call);
         return None;
     }
+    let mut began = None;
     if socket.is_early() {
+        began = Some(Began::now());
         accept::learn_more(fd, index);
         if socket.stage() == Stage::Undecided {
             return accept::send_undecided(fd, index, buffers, flags);
         }
     }
-    let began = Began::now();
     let wanted: usize = buffers.iter().map(|buffer| buffer.len()).sum();
     // The commonest case first: there is room for all of it.
-    match step(fd, socket, &Source::Buffers(buffers, flags)) {
+    match step(fd, socket, &Source::Buffers(buffers, flags), &mut began) {
         SendStep::Done(bytes) if bytes == wanted => Some(Ok(bytes)),
         SendStep::Full(_) if wanted == 0 => Some(Ok(0)),
-        first => send_slowly(fd, index, buffers, flags, began, first),
+        first => {
+            let began = began.unwrap_or_else(Began::now);
+            send_slowly(fd, index, buffers, flags, began, first)
+        }
     }
 }
 
@@ -80,9 +84,10 @@ fn send_slowly(
     let (mut total, mut next) = (0, Some(first));
     let blocked = Blocked::writing(fd, began);
     loop {
-        let step = next
-            .take()
-            .unwrap_or_else(|| step(fd, socket::at(index), &Source::Buffers(rest, flags)));
+        let step = next.take().unwrap_or_else(|| {
+            let source = Source::Buffers(rest, flags);
+            step(fd, socket::at(index), &source, &mut Some(began))
+        });
         let step = follow_wish(fd, index, step);
         if let SendStep::Done(bytes) = step {
             total += bytes;
@@ -116,11 +121,13 @@ pub fn send_file(fd: i32, index: u32, file: i32, offset: Option<u64>, limit: u64
         accept::decide(fd, index, Some(Native::Crossed));
     }
     let mut total = 0u64;
-    let blocked = Blocked::writing(fd, Began::now());
+    let began = Began::now();
+    let blocked = Blocked::writing(fd, began);
     loop {
         let offset = offset.map(|offset| offset + total);
         let piece = (limit - total).min(FILE_PIECE);
-        let step = step(fd, socket, &Source::File { fd: file, offset, limit: piece });
+        let source = Source::File { fd: file, offset, limit: piece };
+        let step = step(fd, socket, &source, &mut Some(began));
         match follow_wish(fd, index, step) {
             SendStep::Done(0) => return Some(Ok(total as usize)),
             SendStep::Done(bytes) => {
@@ -214,9 +221,11 @@ fn when_full(
     }
 }
 
+/// Looks once. A call that has not begun yet begins here: what this section puts off has come within it.
 #[inline]
-fn step(fd: i32, socket: &Socket, source: &Source<'_>) -> SendStep {
-    let _critical = Critical::enter();
+fn step(fd: i32, socket: &Socket, source: &Source<'_>, began: &mut Option<Began>) -> SendStep {
+    let critical = Critical::enter();
+    began.get_or_insert_with(|| critical.began());
     let mut half = socket.sender.lock();
     let half = &mut *half;
     if socket.is_early() {

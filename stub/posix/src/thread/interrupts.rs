@@ -3,16 +3,10 @@
 
 use std::cell::Cell;
 
-thread_local! {
-    static COUNTS: Cell<Interrupts> = const { Cell::new(Interrupts { any: 0, hard: 0 }) };
-    static ASLEEP: Cell<Began> = const { Cell::new(Began::NEVER) };
-}
+use super::SECTIONS;
 
-/// Notes that a handler of the program runs; `restarts` tells whether it has SA_RESTART.
-pub(super) fn count(restarts: bool) {
-    let Interrupts { any, hard } = Interrupts::now();
-    let hard = hard.wrapping_add(u32::from(!restarts));
-    COUNTS.with(|counts| counts.set(Interrupts { any: any.wrapping_add(1), hard }));
+thread_local! {
+    static ASLEEP: Cell<Began> = const { Cell::new(Began::NEVER) };
 }
 
 /// Counts of handlers run by this thread: all, and those without SA_RESTART.
@@ -22,11 +16,20 @@ pub struct Interrupts {
     hard: u32,
 }
 
+/// No handler has run.
+pub(super) const NONE: Interrupts = Interrupts { any: 0, hard: 0 };
+
 impl Interrupts {
     /// The counts now.
     #[inline]
     pub fn now() -> Self {
-        COUNTS.with(Cell::get)
+        SECTIONS.with(|sections| sections.counts.get())
+    }
+
+    /// The counts after one more handler.
+    pub(super) fn and_one(self, restarts: bool) -> Self {
+        let hard = self.hard.wrapping_add(u32::from(!restarts));
+        Self { any: self.any.wrapping_add(1), hard }
     }
 
     /// A handler ran since then (what epoll_wait, poll and select ask: they never restart).
@@ -53,7 +56,7 @@ pub struct Began {
 }
 
 impl Began {
-    const NEVER: Self = Self { interrupts: Interrupts { any: 0, hard: 0 }, slept_ns: 0 };
+    const NEVER: Self = Self { interrupts: NONE, slept_ns: 0 };
 
     /// Now.
     #[inline]
@@ -81,13 +84,14 @@ impl Began {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::thread::run_handler;
 
     #[test]
     fn a_handler_with_restart_is_counted_and_does_not_interrupt() {
         let began = Interrupts::now();
-        count(true);
+        run_handler(true, || ());
         assert!(began.any_since() && !began.hard_since());
-        count(false);
+        run_handler(false, || ());
         assert!(began.hard_since());
     }
 

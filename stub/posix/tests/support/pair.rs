@@ -53,7 +53,7 @@ impl End {
     /// recv(2).
     pub fn recv(&self, buffer: &mut [u8], flags: i32) -> Moved {
         let index = self.index();
-        let mut began = Began::now();
+        let mut began = None;
         loop {
             let mut buffers = [IoSliceMut::new(buffer)];
             match receive::receive(self.fd, index, &mut buffers, flags, began) {
@@ -65,7 +65,7 @@ impl End {
                     if let Some(answer) = receive::woken(self.fd, index, sleeper, slept) {
                         return bare(answer);
                     }
-                    began = Began::of_sleep();
+                    began = Some(Began::of_sleep());
                 }
             }
         }
