@@ -248,25 +248,12 @@ impl<'a> Walk<'a> {
         if !is_own {
             proc::check_user(&self.folder()?, &names)?;
         }
-        if let Some(text) = proc::link(&mut self.caller, &names) {
-            if enters || follows {
-                self.follow(text.as_bytes())?;
-                return Ok(None);
+        if enters || follows {
+            if let Some(stepped) = self.follow_in_proc(&names, &name, enters, is_own)? {
+                return Ok(stepped);
             }
+        } else if proc::link(&mut self.caller, &names).is_some() {
             return self.end(self.folder()?, name, path.into(), Object::Process).map(Some);
-        }
-        let is_magic = proc::descriptor(&names).is_some() || proc::is_place(&names);
-        if is_magic && self.rules.no_magic && (enters || follows) {
-            return Err(Errno(libc::ELOOP));
-        }
-        if let Some((process, number)) = proc::descriptor(&names).filter(|_| enters || follows) {
-            let descriptor = (process, number);
-            return self.step_to_descriptor(descriptor, name, enters, is_own);
-        }
-        if proc::is_place(&names) && (enters || follows) {
-            let to = rustix::fs::readlinkat(&self.folder()?, &name, Vec::with_capacity(256));
-            self.follow(&to.map_err(errno)?.into_bytes())?;
-            return Ok(None);
         }
         let folder = self.folder()?;
         let look = || rustix::fs::openat(&folder, &name, LOOK, Mode::empty());
@@ -279,6 +266,34 @@ impl<'a> Walk<'a> {
             FileType::Directory if enters => self.stack.push((name, node)),
             _ if enters => return Err(Errno(libc::ENOTDIR)),
             _ => return self.end(self.folder()?, name, path.into(), Object::Process).map(Some),
+        }
+        Ok(None)
+    }
+
+    /// Follows an entry that is a link for the program; `None` when it is none.
+    fn follow_in_proc(
+        &mut self,
+        names: &[&str],
+        name: &OsStr,
+        enters: bool,
+        is_own: bool,
+    ) -> Result<Option<Option<Found>>, Errno> {
+        if let Some(text) = proc::link(&mut self.caller, names) {
+            self.follow(text.as_bytes())?;
+            return Ok(Some(None));
+        }
+        let descriptor = proc::descriptor(names);
+        let is_magic = descriptor.is_some() || proc::is_place(names);
+        if is_magic && self.rules.no_magic {
+            return Err(Errno(libc::ELOOP));
+        }
+        if let Some(descriptor) = descriptor {
+            return self.step_to_descriptor(descriptor, name.into(), enters, is_own).map(Some);
+        }
+        if proc::is_place(names) {
+            let to = rustix::fs::readlinkat(&self.folder()?, name, Vec::with_capacity(256));
+            self.follow(&to.map_err(errno)?.into_bytes())?;
+            return Ok(Some(None));
         }
         Ok(None)
     }
