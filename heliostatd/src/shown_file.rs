@@ -63,7 +63,8 @@ pub fn examine_any(
     if flags.intersects(refused) {
         return Err(Unmapped::Writable);
     }
-    let kind = kind_of(shown, &path, mount, |mount| mounts.kind(mount)).ok_or(Unmapped::FileSystem)?;
+    let kind =
+        kind_of(shown, &path, mount, |mount| mounts.kind(mount)).ok_or(Unmapped::FileSystem)?;
     let status = fstat(shown).map_err(|_| Unmapped::Fault)?;
     if FileType::from_raw_mode(status.st_mode) != FileType::RegularFile {
         return Err(Unmapped::NotRegular);
@@ -86,7 +87,9 @@ pub fn reopen_directory(
     let path = std::fs::read_link(link(shown.as_raw_fd())).map_err(|_| Unmapped::NotRegular)?;
     let (flags, mount) = flags_and_mount(shown).ok_or(Unmapped::NotRegular)?;
     // Of what is on another mount nothing is asked that somebody else might have to answer.
-    if flags.contains(OFlags::PATH) || kind_of(shown, &path, mount, |mount| mounts.kind(mount)).is_none() {
+    if flags.contains(OFlags::PATH)
+        || kind_of(shown, &path, mount, |mount| mounts.kind(mount)).is_none()
+    {
         return Ok(None);
     }
     let status = fstat(shown).map_err(|_| Unmapped::Fault)?;

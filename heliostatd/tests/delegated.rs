@@ -313,3 +313,24 @@ fn many_sessions_that_read_one_set_read_the_device_once() {
     }
     assert_eq!(status(&daemon, "blocks_filled"), 20);
 }
+
+#[test]
+fn where_copies_go_around_the_cache_is_measured_at_the_start_or_configured() {
+    let measured = Daemon::start().status()["copies"].clone();
+    let samples = measured["measured"].as_array().unwrap();
+    assert!(!samples.is_empty() && samples.iter().all(|it| it["around_ns"].as_f64() > Some(0.0)));
+    let configured = Daemon::with("[delegated]\ncopy_around_bytes = 65536\n", &[]);
+    let copies = configured.status()["copies"].clone();
+    assert_eq!(
+        (copies["around_from_bytes"].as_u64(), copies["measured"][0].is_null()),
+        (Some(65536), true)
+    );
+    // What is read around the cache is what the file holds.
+    let (path, content) = sample(&configured, 1 << 20);
+    let mut session = Delegate::new(&configured);
+    let file = session.open(path.to_str().unwrap(), READ | BUFFERED).unwrap();
+    for _ in 0..2 {
+        let (result, _, bytes) = session.read(file, 4096, 900_000);
+        assert_eq!((result, bytes == content[4096..904_096]), (900_000, true));
+    }
+}

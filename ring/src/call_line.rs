@@ -16,7 +16,7 @@
 //! Both ends are foreign to each other: an end remembers its own turn, and any other value than the
 //! next one is no call, or no answer. Words are copied once.
 
-use heliostat_abi::file::delegated::{CALL_ANSWER_AT, CALL_TURN_AT, CALL_WORDS_AT};
+use heliostat_abi::file::delegated::{CALL_ANSWER_AT, CALL_MORE_AT, CALL_TURN_AT, CALL_WORDS_AT};
 use heliostat_base::mapping::SharedMapping;
 
 use crate::sync::Ordering::{Acquire, Relaxed, Release};
@@ -24,6 +24,8 @@ use crate::sync::{shared_u64, AtomicU64};
 
 /// What is asked: four words.
 pub type Asked = [u64; CALL_WORDS_AT.len()];
+/// What is asked besides, where the four do not say it all.
+pub type AskedMore = [u64; CALL_MORE_AT.len()];
 
 /// The words of a line.
 pub trait Line {
@@ -66,6 +68,14 @@ impl<L: Line> Asker<L> {
             self.line.word(at).store(word, Relaxed);
         }
         self.line.word(CALL_TURN_AT).store(self.turn.wrapping_add(1), Release); // C1
+    }
+
+    /// Asks what four words do not say. Not again before the answer was taken.
+    pub fn ask_more(&mut self, asked: Asked, more: AskedMore) {
+        for (at, word) in CALL_MORE_AT.into_iter().zip(more) {
+            self.line.word(at).store(word, Relaxed);
+        }
+        self.ask(asked); // C1
     }
 
     /// Whether what was asked is answered.
@@ -119,6 +129,11 @@ impl<L: Line> Answerer<L> {
         let asked = CALL_WORDS_AT.map(|at| self.line.word(at).load(Relaxed));
         self.line.fetch_to_write();
         Some(asked)
+    }
+
+    /// What is asked besides, copied once, of a call that was taken.
+    pub fn take_more(&self) -> AskedMore {
+        CALL_MORE_AT.map(|at| self.line.word(at).load(Relaxed))
     }
 
     /// Answers what was taken, once.

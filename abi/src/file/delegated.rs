@@ -13,19 +13,20 @@
 //!
 //! completion 0 tag u64, result i64 (bytes, an index, or minus an errno),
 //!           16 generation u32 (of Open's index), way u8, 0 x 3
-//! ```
 //!
 //! call       0 turn u64: odd while it is asked, one more when it is answered
 //!            8 object index u32, generation u32
 //!           16 offset u64
 //!           24 place in the window u64; the answer i64 (bytes, minus an errno, CALL_DECLINED)
-//!           32 bytes u64
+//!           32 bytes u32, kind u8, pieces u8, 0 u16; more words for what is no read (`call`)
+//! ```
 //!
 //! An operation of one piece is 56 bytes: with the ring's header it fills one cache line. A record
 //! is foreign bytes until [`Operation::decode`] has copied and checked it; pieces are places, and
 //! what lies there is never trusted. The protocol is in `docs/delegated.md`.
 
 mod argument;
+mod call;
 mod directory;
 pub mod joint;
 mod one_read;
@@ -37,6 +38,7 @@ pub use argument::{
     mode, mode_of, ALONE, BUFFERED, CREATE, DIRECT, DIRECTORY, EXCLUSIVE, MODE_BITS, NOREPLACE,
     NOW, READ, SHARED, TRUNCATE, UNLOCK, WRITE,
 };
+pub use call::{call_words, called, is_one_read, CallWords, MoreWords};
 pub use directory::{
     DirectoryEntries, DirectoryEntry, ENTRIES_BYTES_MAX, ENTRY_BYTES_MAX, ENTRY_HEAD_BYTES,
     ENTRY_NAME_BYTES_MAX,
@@ -83,6 +85,8 @@ pub const RING_BYTES: usize = CALL_AT + CALL_BYTES;
 pub const CALL_TURN_AT: usize = 0;
 /// Offsets of what is asked, in the order of [`OneRead::to_words`].
 pub const CALL_WORDS_AT: [usize; 4] = [8, 16, 24, 32];
+/// Offsets of what is asked besides, where it is no read of one piece.
+pub const CALL_MORE_AT: [usize; 3] = [40, 48, 56];
 /// Offset of the answer.
 pub const CALL_ANSWER_AT: usize = 24;
 /// The answer to a call that could not be answered at once: it has to be asked for by the ring.

@@ -10,9 +10,9 @@ use loom::thread;
 use super::*;
 use crate::sync::Watched;
 
-/// Ordinary memory for a line: the turn, and its four words.
+/// Ordinary memory for a line: the turn, and its seven words.
 #[derive(Clone, Default)]
-pub(crate) struct Cells(StdArc<[AtomicU64; 5]>);
+pub(crate) struct Cells(StdArc<[AtomicU64; 8]>);
 
 impl Line for Cells {
     fn word(&self, offset: usize) -> &AtomicU64 {
@@ -76,5 +76,34 @@ fn loom_a_turn_that_is_not_the_next_one_is_neither_call_nor_answer() {
         let mut asker = Asker::new(line);
         assert_eq!(asker.take(), None);
         other.join().unwrap();
+    });
+}
+
+#[test]
+fn loom_all_words_of_a_call_are_seen_whole() {
+    model(3, || {
+        let line = Cells::default();
+        let mut answerer = Answerer::new(line.clone());
+        let server = thread::spawn(move || {
+            for call in 1..=2 {
+                let asked = loop {
+                    match answerer.take() {
+                        Some(asked) => break asked,
+                        None => thread::yield_now(),
+                    }
+                };
+                assert_eq!((asked, answerer.take_more()), ([call; 4], [call + 10; 3]));
+                answerer.answer(call as i64);
+            }
+        });
+        let mut asker = Asker::new(line);
+        for call in 1..=2 {
+            asker.ask_more([call; 4], [call + 10; 3]);
+            while !asker.is_answered() {
+                thread::yield_now();
+            }
+            assert_eq!(asker.take(), Some(call as i64));
+        }
+        server.join().unwrap();
     });
 }

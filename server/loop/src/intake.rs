@@ -1,7 +1,8 @@
 //! What comes in from a session: operations from its ring, and its call.
 
 use heliostat_abi::file::delegated::{
-    Completion, Kind, Malformed, OneRead, Operation, Way, CALL_DECLINED,
+    called, is_one_read, CallWords, Completion, Kind, Malformed, OneRead, Operation, Way,
+    CALL_DECLINED,
 };
 use heliostat_ring::TakeError;
 
@@ -164,21 +165,59 @@ impl<S: Service> Session<S> {
         Some(result)
     }
 
-    /// Answers the session's call, if there is one. `left` is what it may spend in this sweep.
+    /// Takes the session's call, if there is one. `left` is what it may spend in this sweep.
     fn answer_call(&mut self, engine: &mut Engine<S>, left: &mut i64, now_ns: u64) -> bool {
         let Some(words) = self.call.take() else { return false };
-        let read = OneRead::from_words(words, self.window.len() as u64);
-        let result = match read {
-            None => {
-                Counts::add(&engine.counts.malformed, 1);
-                -i64::from(libc::EINVAL)
-            }
-            // What it has asked for by the ring comes first.
-            Some(_) if !self.operations.is_empty() => CALL_DECLINED,
-            Some(read) => self.read_at_once(engine, &read, left, now_ns).unwrap_or(CALL_DECLINED),
+        let answer = match is_one_read(&words) {
+            true => self.read_by_call(engine, words, left, now_ns),
+            false => self.admit_call(engine, &words, now_ns),
         };
-        self.call.answer(result);
-        self.ring_later();
+        if let Some(result) = answer {
+            self.call.answer(result);
+            self.ring_later();
+        }
         true
+    }
+
+    fn read_by_call(
+        &mut self,
+        engine: &mut Engine<S>,
+        words: CallWords,
+        left: &mut i64,
+        now_ns: u64,
+    ) -> Option<i64> {
+        let Some(read) = OneRead::from_words(words, self.window.len() as u64) else {
+            return Some(self.refuse_call(engine));
+        };
+        // What it has asked for by the ring comes first.
+        let is_first = self.operations.is_empty();
+        let result = is_first.then(|| self.read_at_once(engine, &read, left, now_ns)).flatten();
+        Some(result.unwrap_or(CALL_DECLINED))
+    }
+
+    /// Makes a call an operation, whose end is the answer; `None` while there is none yet.
+    fn admit_call(
+        &mut self,
+        engine: &mut Engine<S>,
+        words: &CallWords,
+        now_ns: u64,
+    ) -> Option<i64> {
+        if self.is_full() {
+            return Some(CALL_DECLINED);
+        }
+        let more = self.call.take_more();
+        let Ok(operation) = called(words, &more, self.window.len() as u64) else {
+            return Some(self.refuse_call(engine));
+        };
+        match self.operations.admit(operation, now_ns) {
+            Ok(id) => self.call.await_end(id),
+            Err(_) => return Some(CALL_DECLINED),
+        }
+        None
+    }
+
+    fn refuse_call(&self, engine: &Engine<S>) -> i64 {
+        Counts::add(&engine.counts.malformed, 1);
+        -i64::from(libc::EINVAL)
     }
 }

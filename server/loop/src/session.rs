@@ -145,6 +145,9 @@ impl<S: Parts> Session<S> {
         let Operation { kind, object, .. } = entry.operation;
         self.service.ended(kind, id);
         self.count(engine, kind, object, (entry.way, result));
+        if self.call.ended(id, result) {
+            return self.ring_later();
+        }
         self.complete(Completion { tag: entry.operation.tag, result, generation, way: entry.way });
     }
 

@@ -10,12 +10,14 @@ use heliostat_abi::file::delegated::joint::{
     completion_at, depth, tag_of, MEMBERS_AT, MEMBERS_BYTES,
 };
 use heliostat_abi::file::delegated::{
-    Completion, Kind, Operation, Piece, Pieces, Way, COMPLETION_AT, COMPLETION_RECORD_BYTES,
-    DEPTH_MAX, OPERATION_BYTES_MAX,
+    call_words, CallWords, Completion, Kind, MoreWords, Operation, Piece, Pieces, Way, CALL_AT,
+    CALL_BYTES, CALL_DECLINED, COMPLETION_AT, COMPLETION_RECORD_BYTES, DEPTH_MAX,
+    OPERATION_BYTES_MAX,
 };
 use heliostat_abi::name::ObjectId;
 use heliostat_backend_uring::By;
 use heliostat_base::mapping::{Access, SharedMapping};
+use heliostat_ring::call_line::Asker;
 use heliostat_ring::members::MembersPage;
 use heliostat_ring::{Refresh, RingMemory, SpscConsumer, SpscProducer};
 use heliostat_server_loop::{
@@ -277,4 +279,56 @@ fn members_of_a_joint_session_are_told_of_its_end() {
     assert_eq!((page.count(), page.window_bytes(), page.is_over()), (2, 4096, false));
     one.server.carry_out(Order::End(SESSION));
     assert!(page.is_over());
+}
+
+/// The asking end of a session's call.
+fn caller(one: &One) -> Asker {
+    let page =
+        SharedMapping::map(one.rings.as_raw_fd(), CALL_AT, CALL_BYTES, Access::ReadWrite).unwrap();
+    Asker::new(page)
+}
+
+fn call(one: &mut One, asker: &mut Asker, words: CallWords, more: MoreWords) -> i64 {
+    asker.ask_more(words, more);
+    for _ in 0..100_000 {
+        one.server.sweep();
+        if let Some(answer) = asker.take() {
+            return answer;
+        }
+    }
+    panic!("nothing was answered");
+}
+
+#[test]
+fn the_same_operation_is_answered_as_a_call_and_the_service_knows_nothing_of_it() {
+    let mut one = One::new();
+    one.window.copy_in(0, b"hello").unwrap();
+    let well = one.open();
+    let mut asker = caller(&one);
+    let pieces = Pieces::new(&[Piece { offset: 0, bytes: 5 }, Piece { offset: 200, bytes: 5 }]);
+    let (offset, tag, timeout_us, argument) = (0, 0, 0, 0);
+    let asked = Operation {
+        kind: Kind::Write,
+        object: well,
+        offset,
+        tag,
+        timeout_us,
+        argument,
+        pieces: pieces.unwrap(),
+    };
+    let (words, more) = call_words(&asked).unwrap();
+    assert_eq!([0; 3].map(|_| call(&mut one, &mut asker, words, more)), [5; 3]);
+    let mut echoed = [0; 5];
+    one.window.copy_out(200, &mut echoed).unwrap();
+    assert_eq!(&echoed, b"hello");
+    assert!(one.completions.take().is_err(), "a call has no completion");
+    // What it does not know, what is no operation, and what only reads are asked as.
+    let (unknown, more_of_it) = call_words(&Operation { kind: Kind::Append, ..asked }).unwrap();
+    let refused = |errno: i32| -i64::from(errno);
+    assert_eq!(call(&mut one, &mut asker, unknown, more_of_it), refused(libc::EOPNOTSUPP));
+    let opens = [words[0], words[1], words[2], 1 << 40 | (Kind::Open as u64) << 32 | 5];
+    assert_eq!(call(&mut one, &mut asker, opens, [1, 0, 0]), refused(libc::EINVAL));
+    assert_eq!(call(&mut one, &mut asker, [words[0], 0, 0, 5], more), CALL_DECLINED);
+    assert_eq!(one.ask(well, Kind::Write).result, 5, "the rings serve as before");
+    assert_eq!(call(&mut one, &mut asker, words, more), 5);
 }

@@ -1,9 +1,9 @@
-//! One read as a call: asked and answered in one cache line, where the cache has its bytes.
+//! A read or another operation as a call: asked and answered in one cache line.
 //!
 //! The line is `heliostat_ring::call_line`. The server's end, and why one line and not two, is in
 //! `server/loop/src/call_line.rs`.
 
-use heliostat_abi::file::delegated::{OneRead, CALL_AT, CALL_BYTES};
+use heliostat_abi::file::delegated::{CallWords, MoreWords, OneRead, CALL_AT, CALL_BYTES};
 use heliostat_base::mapping::{Access, MappingError, SharedMapping};
 use heliostat_base::spin::pause;
 use heliostat_ring::call_line::Asker;
@@ -29,6 +29,11 @@ impl CallLine {
     /// Asks. The server's bell has to be rung afterwards.
     pub(super) fn ask(&mut self, read: &OneRead) {
         self.line.ask(read.to_words());
+    }
+
+    /// Asks for an operation, whose words these are. The server's bell has to be rung afterwards.
+    pub(super) fn ask_more(&mut self, words: CallWords, more: MoreWords) {
+        self.line.ask_more(words, more);
     }
 
     /// Whether it is answered.

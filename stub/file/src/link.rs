@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use heliostat_abi::file::delegated::{
-    Completion, OneRead, Operation, Way, CALL_DECLINED, COMPLETION_AT, COMPLETION_RECORD_BYTES,
-    OPERATION_BYTES_MAX,
+    call_words, Completion, OneRead, Operation, Way, CALL_DECLINED, COMPLETION_AT,
+    COMPLETION_RECORD_BYTES, OPERATION_BYTES_MAX,
 };
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::session::node::State;
@@ -149,6 +149,22 @@ impl Link {
         };
         self.is_slow = answer == CALL_DECLINED;
         Ok(Some(answer).filter(|_| !self.is_slow))
+    }
+
+    /// Asks for an operation in one line and waits for its end; `None` when it was declined, or no call
+    /// can ask it.
+    pub(super) fn call_operation(
+        &mut self,
+        operation: &Operation,
+    ) -> Result<Option<i64>, WaitError> {
+        let Some((words, more)) = call_words(operation) else { return Ok(None) };
+        self.call.ask_more(words, more);
+        self.submissions.ring();
+        let answer = match self.call.look() {
+            Some(answer) => answer,
+            None => self.await_answer()?,
+        };
+        Ok(Some(answer).filter(|answer| *answer != CALL_DECLINED))
     }
 
     fn await_answer(&mut self) -> Result<i64, WaitError> {
