@@ -68,6 +68,8 @@ print("lists", attempt(os.listdir, "closed"), attempt(os.chdir, "closed"), sorte
 print("access", [os.access(path, os.R_OK) for path in ("secret", "everybodys", "own")], os.access("everybodys", os.W_OK))
 print("run", attempt(subprocess.run, ["./tool"]), attempt(os.open, "secret", os.O_PATH) != "EACCES")
 print("port", attempt(socket.socket().bind, ("127.0.0.1", 81)))
+# Refused, setfsuid and setfsgid answer what was and stays.
+print("for files", [(libc.syscall(122, id), libc.syscall(123, id)) == (USER, GROUP) for id in (0, 4711, -1)])
 """
 
 REAL_AND_EFFECTIVE = """
@@ -108,8 +110,8 @@ if worker == 0:
     become()
     print("own", "[stack]" in text("/proc/self/maps"), os.readlink("/proc/self/cwd") == os.getcwd(), flush=True)
     print("numbers", len(os.listdir("/proc/self/fd")) > 2, attempt(open, f"/dev/fd/{writer}", "w"), flush=True)
-    for entry in ("maps", "environ", "cwd", "exe", "root", "fd", "smaps"):
-        print(entry, attempt(os.readlink if entry in ("cwd", "exe", "root") else os.listdir if entry == "fd" else text, f"/proc/{master}/{entry}"))
+    for entry in ("maps", "environ", "cwd", "exe", "root", "fd", "fdinfo", "smaps"):
+        print(entry, attempt(os.readlink if entry in ("cwd", "exe", "root") else os.listdir if entry.startswith("fd") else text, f"/proc/{master}/{entry}"))
     print("status", "Uid:" in text(f"/proc/{master}/status"), flush=True)
     os._exit(0)
 os.waitpid(worker, 0)
