@@ -20,6 +20,8 @@ USER = ["setpriv", "--reuid", str(ORDINARY), "--regid", str(ORDINARY), "--clear-
 WITHOUT = ["setpriv", "--bounding-set=-all", "--inh-caps=-all"]
 WHO = {"root": [], "user": USER, "without": WITHOUT} if os.geteuid() == 0 else {"user": []}
 MOUNTED = [name for name in WHO if name != "without"]
+# Which container HELIOSTAT_BIN is in goes by a variable.
+KEPT = {name: os.environ[name] for name in ("PATH", "HELIOSTAT_CONTAINER") if name in os.environ}
 # Everything that programs do in a folder for temporary files, by literal names and relative ones.
 USES = """
 set -e
@@ -45,7 +47,7 @@ def sealed(who: str, flags: list, script: str, shell=("sh", "-c"), **more) -> su
         os.chmod(house, 0o777)
         # Without namespaces /tmp leads to the program's own folder only where nothing below it is granted, as
         # what the stub needs is for a user without a home.
-        kept = {"PATH": os.environ["PATH"], "HOME": "/" if has_its_own(who) else house, **more}
+        kept = {**KEPT, "HOME": "/" if has_its_own(who) else house, **more}
         kept["HELIOSTAT_SOCKET"] = f"{house}/control.sock"
         words = [*WHO[who], str(BINARY), "run", "--sealed", *map(str, flags), "--", *shell, script]
         return subprocess.run(words, cwd="/", env=kept, capture_output=True, text=True, timeout=60)
@@ -142,7 +144,7 @@ def test_what_is_handed_in_is_not_taken_for_its_own(who, outside):
     (outside / "log").touch(0o600)
     if who == "user":
         os.chown(outside / "log", ORDINARY, ORDINARY)
-    kept = {"PATH": os.environ["PATH"], "HELIOSTAT_SOCKET": "/var/tmp/no-house/control.sock"}
+    kept = {**KEPT, "HELIOSTAT_SOCKET": "/var/tmp/no-house/control.sock"}
     words = [*WHO[who], str(BINARY), "run", "--sealed", "--", "sh", "-c", script]
     with open(outside / "log", "ab") as log:
         subprocess.run(words, cwd="/", env=kept, stdout=log, stderr=subprocess.PIPE, timeout=60)
