@@ -62,6 +62,9 @@ fn show(session: &mut Delegated, file: &File) -> Opened {
 
 #[test]
 fn a_program_reads_by_itself_what_it_opened_for_the_device() {
+    if support::filtered::is_everywhere() {
+        return println!("no program has an io_uring here to read by");
+    }
     let mut daemon = Daemon::start();
     let path = daemon.folder().join("pages");
     let bytes: Vec<u8> = (0..bytes_of_all() as u64).map(byte_at).collect();

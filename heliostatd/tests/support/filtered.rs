@@ -3,12 +3,20 @@
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
+use heliostat_backend_uring::By;
+
 /// Tests run so where this is set, all of them (`make test-rust`).
 const VARIABLE: &str = "HELIOSTAT_TEST_FILTERED";
 /// Of `seccomp_data`: where the call's number is (source: linux/seccomp.h).
 const NUMBER_AT: u32 = 0;
 /// Jumps over as many statements as it says for equal, and for not.
 const IS_EQUAL: u32 = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
+
+/// Whether nobody has an io_uring here, so that the tests' own processes have none either
+/// (kernel.io_uring_disabled, or a container's filter around the whole run).
+pub fn is_everywhere() -> bool {
+    By::available() == By::Threads
+}
 
 /// Whether this run is one behind the filter.
 pub fn is_asked_for() -> bool {
