@@ -119,3 +119,13 @@ def test_a_program_that_reads_by_its_own_ring_keeps_its_mapped_files(tmp_path):
         way = 3 if kernel_view.refuses_rings() else 5
         assert said.startswith(f"way {way} result 4096\n"), said
         assert "files mapped: 1" in said, said
+
+
+def test_two_processes_of_a_c_program_read_one_file_in_a_joint_session(tmp_path_factory, sample):
+    program_path = compiled("joint", tmp_path_factory)
+    path, said = sample
+    with House() as house:
+        house.call("run", "--", "/bin/true")
+        program = house.run(Side.PLAIN, [program_path, path], seconds=60)
+        assert program.process.returncode == 0, program.errors()
+        assert program.output().strip() == said.rstrip(";"), program.output()

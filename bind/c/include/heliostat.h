@@ -15,5 +15,7 @@
 #include "heliostat/delegated.h"
 // The names of such files: opening, making, renaming and removing them; directories and locks.
 #include "heliostat/names.h"
+// The same files by threads of several processes.
+#include "heliostat/joint.h"
 
 #endif /* HELIOSTAT_H */

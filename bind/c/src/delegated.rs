@@ -327,7 +327,7 @@ pub(crate) fn piece(given: &heliostat_piece) -> Result<Piece, heliostat_code> {
 
 /// # Safety
 /// The operation's pieces are valid for their number.
-unsafe fn transfer(given: &heliostat_operation) -> Result<Transfer, heliostat_code> {
+pub(crate) unsafe fn transfer(given: &heliostat_operation) -> Result<Transfer, heliostat_code> {
     let count = given.pieces_count;
     if count > HELIOSTAT_PIECES_MAX {
         return Err(fail(HELIOSTAT_INVALID, format!("{count} pieces; at most 16")));

@@ -8,6 +8,7 @@
 mod border;
 mod code;
 mod delegated;
+mod joint;
 mod names;
 mod region;
 mod ring;
@@ -21,6 +22,7 @@ static EXEMPT: [u8; 24] = heliostat_base::exempt::NOTE;
 pub use border::heliostat_last_message;
 pub use code::heliostat_code;
 pub use delegated::*;
+pub use joint::*;
 pub use names::*;
 pub use region::*;
 pub use ring::*;

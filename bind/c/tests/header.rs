@@ -19,13 +19,14 @@ fn library() -> PathBuf {
 }
 
 /// A header for each service: what it is made of, and which headers its types come from.
-const PARTS: [(&str, &[&str], &[&str]); 6] = [
+const PARTS: [(&str, &[&str], &[&str]); 7] = [
     ("code", &["code.rs", "border.rs"], &[]),
     ("ring", &["ring.rs"], &["code"]),
     ("region", &["region.rs"], &["code"]),
     ("snapshot", &["snapshot.rs"], &["code", "region"]),
     ("delegated", &["delegated.rs"], &["code"]),
     ("names", &["names.rs"], &["code", "delegated"]),
+    ("joint", &["joint.rs"], &["code", "delegated"]),
 ];
 
 /// One of them, as cbindgen makes it today.
