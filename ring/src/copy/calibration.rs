@@ -36,8 +36,10 @@ const QUICK: Effort = Effort {
     round_bytes: 2 << 20,
     rounds: 2,
 };
-/// How much faster the second engine has to be to count as such, as a ratio: less is noise.
-const GAIN: f64 = 1.05;
+/// How much faster the second engine has to be to count as such, as a ratio. Less is noise, from one
+/// start to the next; and a transfer is made in parts, between which a server loop serves others, who
+/// wait longer for a part that goes around the cache than the whole gains.
+const GAIN: f64 = 1.25;
 
 /// Time of one copy of `bytes`, by both engines.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -147,8 +149,8 @@ mod tests {
 
     #[test]
     fn a_gain_within_the_noise_is_none() {
-        assert_eq!(border(&samples(&[0.98, 0.98, 0.98])), usize::MAX);
-        assert_eq!(border(&samples(&[0.98, 0.98, 0.8])), 4000);
+        assert_eq!(border(&samples(&[0.9, 0.85, 0.85])), usize::MAX);
+        assert_eq!(border(&samples(&[0.9, 0.85, 0.7])), 4000);
     }
 
     #[test]
