@@ -72,7 +72,7 @@ SETTINGS = {
 
 def home(folder: Path, setting: Setting) -> Path:
     """A home that every user may write to, one for root's settings and one for the user's: compilers keep a cache there."""
-    made = folder / ("user" if "--user" in setting.before else "root")
+    made = folder / ("u" if "--user" in setting.before else "r")
     made.mkdir(exist_ok=True)
     made.chmod(0o777)
     return made
@@ -108,8 +108,8 @@ def main(words: list[str]) -> int:
         print(f"run.py {'|'.join(SETTINGS)} [PYTEST_WORD ...]", file=sys.stderr)
         return 2
     rust_programs.build()
-    # Not in /tmp, of which a sealed program has its own.
-    with tempfile.TemporaryDirectory(prefix="container-", dir="/var/tmp", ignore_cleanup_errors=True) as name:
+    # Not in /tmp, of which a sealed program has its own; short, since names of sockets are.
+    with tempfile.TemporaryDirectory(prefix="c-", dir="/var/tmp", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         folder.chmod(0o755)
         failed = [name for one in SETTINGS[words[0]] for name in run(one, words[1:], home(folder, one))]
