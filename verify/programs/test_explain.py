@@ -242,7 +242,7 @@ def of_nobody(house) -> tuple[dict[str, str], int, int]:
     user = 65534
     os.chmod(house.folder, 0o755)
     place = Path(f"/tmp/heliostat-{user}")
-    with socket.socket(socket.AF_UNIX) as probe:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as probe:
         assert probe.connect_ex(str(place / "control.sock")) != 0, f"user {user} has a control plane of its own at {place}"
     shutil.rmtree(place, ignore_errors=True)
     home = house.folder / "home"
