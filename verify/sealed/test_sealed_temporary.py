@@ -144,7 +144,7 @@ def test_what_is_handed_in_is_not_taken_for_its_own(who, outside):
     (outside / "log").touch(0o600)
     if who == "user":
         os.chown(outside / "log", ORDINARY, ORDINARY)
-    kept = {**KEPT, "HELIOSTAT_SOCKET": "/var/tmp/no-house/control.sock"}
+    kept = {**KEPT, "HELIOSTAT_SOCKET": "/nonexistent/control.sock"}
     words = [*WHO[who], str(BINARY), "run", "--sealed", "--", "sh", "-c", script]
     with open(outside / "log", "ab") as log:
         subprocess.run(words, cwd="/", env=kept, stdout=log, stderr=subprocess.PIPE, timeout=60)
