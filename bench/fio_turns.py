@@ -6,6 +6,7 @@ so the arms of a comparison share each second.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
@@ -33,22 +34,36 @@ class Reader:
         self.turns_s = 0.0
         try:
             self.worker = worker_of(self.program)
-            os.kill(self.worker, signal.SIGSTOP)
+            self.signal_worker(signal.SIGSTOP)
         except BaseException:
             self.program.kill()
             raise
 
     def turn(self) -> None:
         began = time.monotonic()
-        os.kill(self.worker, signal.SIGCONT)
+        self.signal_worker(signal.SIGCONT)
         time.sleep(TURN_S)
-        os.kill(self.worker, signal.SIGSTOP)
+        self.signal_worker(signal.SIGSTOP)
         self.turns_s += time.monotonic() - began
+
+    def give_up(self) -> None:
+        """Ends it at once; its worker may be gone already, which must not hide why."""
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.worker, signal.SIGCONT)
+        self.program.kill()
+        self.program.process.wait()
+
+    def signal_worker(self, number: int) -> None:
+        """Signals the worker; where it is gone, says what fio said."""
+        try:
+            os.kill(self.worker, number)
+        except ProcessLookupError:
+            raise RuntimeError(f"fio's worker is gone: {self.program.output()[-500:]} {self.program.errors()[-500:]}") from None
 
     def end(self) -> float:
         """Ends it; reads per second of its turns, by its own count."""
         os.kill(self.program.pid, signal.SIGINT)
-        os.kill(self.worker, signal.SIGCONT)
+        self.signal_worker(signal.SIGCONT)
         self.program.wait(30)
         text = self.program.output()
         return json.loads(text[text.index("{"):])["jobs"][0]["read"]["total_ios"] / self.turns_s
@@ -79,6 +94,4 @@ def by_turns(bench: Bench, arms: dict[str, tuple[Side, list]], turns: int, core:
     finally:
         for reader in readers.values():
             if reader.program.process.poll() is None:
-                os.kill(reader.worker, signal.SIGCONT)
-                reader.program.kill()
-                reader.program.process.wait()
+                reader.give_up()
