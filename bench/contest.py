@@ -60,7 +60,7 @@ class Contest:
         """Starts a program inside `way`."""
         command = self.boxes.command(way, words, port)
         inside = {"TMPDIR": str(self.boxes.folder)}
-        return self.bench.house.start(Side.PLAIN, command, core=core, cwd=self.boxes.folder, env=inside, name=way)
+        return self.bench.harness.start(Side.PLAIN, command, core=core, cwd=self.boxes.folder, env=inside, name=way)
 
     def measure(self, work: Workload) -> list[Result]:
         """All ways by turns; a way that fails leaves the workload and says why."""

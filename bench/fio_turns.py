@@ -30,7 +30,7 @@ class Reader:
 
     def __init__(self, bench: Bench, side: Side, words: list, core: int, folder: Path) -> None:
         words = [*words, "--runtime=600", "--time_based", "--output-format=json"]
-        self.program = bench.house.start(side, words, core=core, cwd=folder)
+        self.program = bench.harness.start(side, words, core=core, cwd=folder)
         self.turns_s = 0.0
         try:
             self.worker = worker_of(self.program)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Callable
 
 import kernel_view
-from heliostat_run import ROOT, House, Program, Side
+from heliostat_run import ROOT, Harness, Program, Side
 
 SOURCES = ROOT / "bench/programs"
 REPORT = Path(os.environ.get("HELIOSTAT_REPORT", ROOT / "target")) / "bench"
@@ -67,9 +67,9 @@ class Result:
 
 @dataclass
 class Bench:
-    """What a benchmark needs: a house, how often and how long, and the compiled programs."""
+    """What a benchmark needs: a harness, how often and how long, and the compiled programs."""
 
-    house: House
+    harness: Harness
     repetitions: int = 5
     seconds: float = 2.0
     full: bool = False
@@ -77,7 +77,7 @@ class Bench:
     cachelines: list[float] = field(default_factory=list)
 
     def sides(self) -> list[Side]:
-        return [Side.PLAIN] if self.house.plain else [Side.PLAIN, Side.HELIOSTAT]
+        return [Side.PLAIN] if self.harness.plain else [Side.PLAIN, Side.HELIOSTAT]
 
     def program(self, name: str) -> str:
         """Path of a measuring program, compiled when its source is newer."""
@@ -110,11 +110,11 @@ class Bench:
     def pair(self, side: Side, place: Placement, name: str, server: list, client: list) -> dict:
         """Runs `name server PORT ...` and `name client PORT ...`; the client's JSON."""
         port, binary = kernel_view.free_port(), self.program(name)
-        served = self.house.start(side, [binary, "server", port, *server], core=place.server)
+        served = self.harness.start(side, [binary, "server", port, *server], core=place.server)
         try:
             kernel_view.wait_listening(port, served.process)
             words = [binary, "client", port, *client]
-            return last_json(self.house.run(side, words, core=place.client, seconds=120))
+            return last_json(self.harness.run(side, words, core=place.client, seconds=120))
         finally:
             served.kill()
             served.process.wait()

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import kernel_view
-from heliostat_run import House, Program, Side
+from heliostat_run import Harness, Program, Side
 from measure import Placement
 
 TRIAL_REQUESTS = 20_000
@@ -63,19 +63,19 @@ class Server:
         return ["-h", "127.0.0.1", "-p", str(self.port)]
 
 
-def start(house: House, transport: Transport, place: Placement) -> Server:
+def start(harness: Harness, transport: Transport, place: Placement) -> Server:
     """Starts a server on its core, with one key stored for GET."""
     port = kernel_view.free_port()
-    socket = house.folder / f"redis-{port}.sock"
-    program = house.start(
+    socket = harness.folder / f"redis-{port}.sock"
+    program = harness.start(
         transport.side,
         ["redis-server", "--port", port, "--bind", "127.0.0.1", "--unixsocket", socket,
-         "--save", "", "--appendonly", "no", "--dir", house.folder, "--daemonize", "no"],
+         "--save", "", "--appendonly", "no", "--dir", harness.folder, "--daemonize", "no"],
         core=place.server,
     )  # fmt: skip
     kernel_view.wait_listening(port, program.process)
     server = Server(program, transport, place, port, socket)
-    house.run(Side.PLAIN, ["redis-cli", "-s", socket, "set", KEY, "xxx"], seconds=20)
+    harness.run(Side.PLAIN, ["redis-cli", "-s", socket, "set", KEY, "xxx"], seconds=20)
     return server
 
 
@@ -85,11 +85,11 @@ def command(server: Server, load: Load, tests: str, requests: int) -> list[str]:
             "-P", str(load.pipeline), "-n", str(requests)]  # fmt: skip
 
 
-def once(house: House, server: Server, load: Load, tests: str, requests: int) -> dict[str, dict]:
+def once(harness: Harness, server: Server, load: Load, tests: str, requests: int) -> dict[str, dict]:
     """Runs one load; {"GET": figures, ...} with server CPU shared out over the commands."""
     before = kernel_view.cpu_ns(server.program.pid)
     words = command(server, load, tests, requests)
-    program = house.run(server.transport.side, words, core=server.place.client, seconds=120)
+    program = harness.run(server.transport.side, words, core=server.place.client, seconds=120)
     spent = kernel_view.cpu_ns(server.program.pid) - before
     rows = list(csv.DictReader(io.StringIO(csv_part(program))))
     if len(rows) != len(tests.split(",")):
@@ -110,24 +110,24 @@ def csv_part(program: Program) -> str:
     return "\n".join(line for line in program.output().splitlines() if line.startswith('"'))
 
 
-def requests_for(house: House, server: Server, load: Load, seconds: float) -> int:
+def requests_for(harness: Harness, server: Server, load: Load, seconds: float) -> int:
     """How many requests take about `seconds` on this server."""
     trial = TRIAL_REQUESTS * load.pipeline
     if load.clients == 1 and load.pipeline == 1:
         trial //= 4
-    rate = once(house, server, load, "get", trial)["GET"]["rate"]
+    rate = once(harness, server, load, "get", trial)["GET"]["rate"]
     return max(REQUESTS_MIN, int(rate * seconds))
 
 
-def paths(house: House, server: Server) -> dict[str, int]:
+def paths(harness: Harness, server: Server) -> dict[str, int]:
     """How many of the server's connections are direct and native while a client is connected."""
-    program = house.start(
+    program = harness.start(
         server.transport.side, command(server, Load(8), "get", 50_000_000), core=server.place.client
     )
     count = {"direct": 0, "native": 0}
 
     def connected() -> bool:
-        found = [one["path"] for one in house.explain(server.program.pid)]
+        found = [one["path"] for one in harness.explain(server.program.pid)]
         count.update({path: found.count(path) for path in count})
         return sum(count.values()) >= 8
 

@@ -16,7 +16,7 @@ BENCH = Path(__file__).resolve().parent
 sys.path[:0] = [str(BENCH), str(BENCH.parent / "verify")]
 
 import measure  # noqa: E402
-from heliostat_run import House  # noqa: E402
+from heliostat_run import Harness  # noqa: E402
 
 NAMES = [
     "pingpong", "bandwidth", "redis", "memcached", "nginx", "connect", "control", "idle", "startup", "files", "sealed", "snapshot", "queue",
@@ -37,11 +37,11 @@ def arguments() -> argparse.Namespace:
 
 
 def run_one(name: str, asked: argparse.Namespace) -> None:
-    """Measures one benchmark in a house of its own, prints and writes it."""
+    """Measures one benchmark in a harness of its own, prints and writes it."""
     suite = importlib.import_module(f"suite.{name}")
     repetitions = asked.repetitions or (3 if asked.quick else 5)
-    with House(plain=asked.plain) as house:
-        bench = measure.Bench(house, repetitions, 0.5 if asked.quick else 2.0, full=asked.full, quick=asked.quick)
+    with Harness(plain=asked.plain) as harness:
+        bench = measure.Bench(harness, repetitions, 0.5 if asked.quick else 2.0, full=asked.full, quick=asked.quick)
         results = suite.measure(bench)
     path = measure.write(name, results)
     print(f"\n== {name} ==\n{measure.table(results)}")

@@ -17,7 +17,7 @@ import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from heliostat_run import BINARY, House
+from heliostat_run import BINARY, Harness
 
 PLAIN, SEALED, RUNSC, PROOT, BWRAP = "plain", "sealed", "runsc", "proot", "bwrap"
 ALL = [PLAIN, SEALED, RUNSC, PROOT, BWRAP]
@@ -32,7 +32,7 @@ class Sandboxes:
     port where a call names one; everything else is read-only or not there, as the way allows.
     """
 
-    house: House
+    harness: Harness
     folder: Path
     programs: Path
     missing: dict[str, str] = field(default_factory=dict)
@@ -57,7 +57,7 @@ class Sandboxes:
 
     def _reason_against(self, way: str) -> str:
         try:
-            environment = self.house.environment()
+            environment = self.harness.environment()
             command = self.command(way, ["/bin/true"])
             answer = subprocess.run(command, capture_output=True, text=True, timeout=30, env=environment)
         except FileNotFoundError as error:
@@ -93,7 +93,7 @@ class Sandboxes:
     def _oci(self, words: list[str]) -> dict:
         """The container's description: this environment and folder, nothing of its own."""
         words = [shutil.which(words[0]) or words[0], *words[1:]]
-        environment = [f"{name}={value}" for name, value in self.house.environment().items()]
+        environment = [f"{name}={value}" for name, value in self.harness.environment().items()]
         process = {"args": words, "env": environment, "cwd": str(self.folder), "user": {"uid": 0, "gid": 0}}
         mounts = [{"destination": "/proc", "type": "proc", "source": "proc"}]
         namespaces = [{"type": kind} for kind in ("pid", "ipc", "uts", "mount")]

@@ -87,10 +87,10 @@ def workloads(contest: Contest) -> list[Workload]:
 
 def redis(contest: Contest, way: str) -> dict[str, float]:
     """GET by a plain redis-benchmark from a server inside, which has one granted port."""
-    house, port = contest.bench.house, kernel_view.free_port()
+    harness, port = contest.bench.harness, kernel_view.free_port()
     words = ["redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no",
              "--dir", contest.boxes.folder]  # fmt: skip
-    program = house.start(Side.PLAIN, contest.boxes.command(way, words, port), cwd=contest.boxes.folder, name=way)
+    program = harness.start(Side.PLAIN, contest.boxes.command(way, words, port), cwd=contest.boxes.folder, name=way)
     try:
         kernel_view.wait_listening(port, program.process)
         anywhere = Placement("any core", 0, 0)
@@ -105,7 +105,7 @@ def rate(contest: Contest, server: redis_load.Server, clients: int) -> float:
     """Requests per second of one load of about a fifth of the bench's seconds."""
     requests = int(contest.bench.seconds * 5_000)
     words = redis_load.command(server, redis_load.Load(clients), "get", requests)
-    program = contest.bench.house.run(Side.PLAIN, words, seconds=120)
+    program = contest.bench.harness.run(Side.PLAIN, words, seconds=120)
     rows = redis_load.csv_part(program).splitlines()
     if len(rows) != 2:
         raise RuntimeError(f"redis-benchmark said: {program.output()[-300:]}{program.errors()[-300:]}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 
 import pytest
-from heliostat_run import House
+from heliostat_run import Harness
 
 # They have commands of their own: `make test-suites`, `make test-package`.
 collect_ignore = ["suites", "package"]
@@ -39,7 +39,7 @@ def pytest_collection_modifyitems(config, items):
 
 
 @pytest.fixture(scope="module")
-def house(request):
+def harness(request):
     """A control plane of this test module's own; everything in it ends with the module."""
-    with House(plain=request.config.getoption("--plain")) as one:
+    with Harness(plain=request.config.getoption("--plain")) as one:
         yield one

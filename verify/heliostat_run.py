@@ -1,9 +1,9 @@
 """Runs programs with or without Heliostat, each run against a control plane of its own.
 
-A `House` is one private control plane: its socket lies in a fresh folder, so that neither
-the user's own control plane nor a second test run is disturbed, and closing the house ends
+A `Harness` is one private control plane: its socket lies in a fresh folder, so that neither
+the user's own control plane nor a second test run is disturbed, and closing the harness ends
 every process that was started in it. A `Side` says whether one end of a connection runs
-under Heliostat or plainly. `--plain` houses never start a control plane.
+under Heliostat or plainly. `--plain` harnesses never start a control plane.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Program:
 
 
 @dataclass
-class House:
+class Harness:
     """A private control plane and everything started under it."""
 
     plain: bool = False
@@ -93,7 +93,7 @@ class House:
     # The control plane's configuration; the defaults hold where it is empty.
     configuration: str = ""
 
-    def __enter__(self) -> House:
+    def __enter__(self) -> Harness:
         if not self.plain:
             if not BINARY.exists():
                 raise FileNotFoundError(f"{BINARY}: run `make build`, or pass --plain")
@@ -112,15 +112,15 @@ class House:
         for program in self.programs:
             program.kill()
             program.process.wait()
-        for pid in self.inhabitants():
+        for pid in self.processes():
             _kill(pid)
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def environment(self) -> dict[str, str]:
-        """The caller's environment with the control plane's places moved into the house."""
+        """The caller's environment with the control plane's places moved into the harness."""
         here = str(self.folder)
         moved = {"XDG_RUNTIME_DIR": here, "HELIOSTAT_SOCKET": f"{here}/control.sock"}
-        return {**os.environ, **moved, "HELIOSTAT_HOUSE": here}
+        return {**os.environ, **moved, "HELIOSTAT_HARNESS": here}
 
     def command(self, side: Side, argv: list[str]) -> list[str]:
         """`argv` as it is, or with `heliostat run --` before it."""
@@ -178,18 +178,18 @@ class House:
         answer = json.loads(self.call("explain", str(pid), "--json"))
         return answer["connections"] if isinstance(answer, dict) else answer
 
-    def inhabitants(self) -> list[int]:
-        """Every process that was started in this house and is still there."""
+    def processes(self) -> list[int]:
+        """Every process that was started in this harness and is still there."""
         here = str(self.folder)
         return [
             pid
             for pid in kernel_view.processes()
-            if pid != os.getpid() and kernel_view.environment(pid).get("HELIOSTAT_HOUSE") == here
+            if pid != os.getpid() and kernel_view.environment(pid).get("HELIOSTAT_HARNESS") == here
         ]
 
     def control_plane(self) -> int:
-        """The process id of the control plane of this house."""
-        found = [pid for pid in self.inhabitants() if kernel_view.command_name(pid) == CONTROL_PLANE]
+        """The process id of the control plane of this harness."""
+        found = [pid for pid in self.processes() if kernel_view.command_name(pid) == CONTROL_PLANE]
         if len(found) != 1:
             raise RuntimeError(f"{len(found)} control planes in {self.folder}")
         return found[0]

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import kernel_view
-from heliostat_run import House, Program, Side
+from heliostat_run import Harness, Program, Side
 
 SMALL = b"twenty-four bytes of it\n"
 LARGE_BYTES = 1 << 20
@@ -47,7 +47,7 @@ def write_files(folder: Path, large_bytes: int) -> None:
 
 
 def start_nginx(
-    house: House, side: Side, folder: Path, workers: int = 1, core: int | None = None,
+    harness: Harness, side: Side, folder: Path, workers: int = 1, core: int | None = None,
     large_bytes: int = LARGE_BYTES, reuseport: bool = False,
 ) -> tuple[int, Program]:  # fmt: skip
     """Starts nginx with its files in `folder`; the port and the master process."""
@@ -61,7 +61,7 @@ def start_nginx(
     path = folder / "nginx.conf"
     path.write_text(text)
     words = [nginx_binary(), "-c", path, "-p", folder, "-e", folder / "error.log"]
-    program = house.start(side, words, name="nginx", core=core)
+    program = harness.start(side, words, name="nginx", core=core)
     kernel_view.wait_listening(port, program.process)
     return port, program
 

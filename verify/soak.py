@@ -3,7 +3,7 @@
 `python verify/soak.py --minutes 10 [--seed N] [--snapshots]`. Each round starts checked transfers and a
 Redis under load, kills or stops a random one of them, and requires that every untouched
 transfer is whole. At the end the control plane must be as small as after the first rounds.
-The seed is printed; with it the same rounds are played again. With `--snapshots` each round is
+The seed is printed; with it the same rounds are run again. With `--snapshots` each round is
 a run of the snapshot verifier with engine, placement, memory, policy and size drawn, up to 1 GiB.
 """
 
@@ -24,19 +24,19 @@ sys.path[:0] = [str(HERE), str(HERE / "faults"), str(HERE / "programs"), str(HER
 import kernel_view  # noqa: E402
 import regions  # noqa: E402
 from fault_pairs import start_transfer, transfer_result  # noqa: E402
-from heliostat_run import House, Side  # noqa: E402
+from heliostat_run import Harness, Side  # noqa: E402
 from real_programs import start_redis  # noqa: E402
 
 WARM_ROUNDS = 3
 GROWTH_BYTES_MAX = 4 << 20
 
 
-def one_round(house: House, chance: random.Random) -> str:
+def one_round(harness: Harness, chance: random.Random) -> str:
     """Three transfers and a loaded Redis, one of them struck; what was done, or an exception."""
-    port, redis = start_redis(house, Side.HELIOSTAT)
+    port, redis = start_redis(harness, Side.HELIOSTAT)
     words = ["redis-benchmark", "-p", port, "-c", str(chance.choice([1, 20, 50])), "-n", "100000000", "-q"]
-    load = house.start(Side.HELIOSTAT, [*words, "-t", "set,get"])
-    transfers = [start_transfer(house, Side.HELIOSTAT, 2) for _ in range(3)]
+    load = harness.start(Side.HELIOSTAT, [*words, "-t", "set,get"])
+    transfers = [start_transfer(harness, Side.HELIOSTAT, 2) for _ in range(3)]
     victim = chance.choice([redis, load, *transfers[0]])
     number = chance.choice([signal.SIGKILL, signal.SIGTERM, signal.SIGSTOP])
     time.sleep(chance.uniform(0, 1.5))
@@ -48,8 +48,8 @@ def one_round(house: House, chance: random.Random) -> str:
     for program in (redis, load, *transfers[0]):
         program.kill()
         program.process.wait()
-    house.programs.clear()
-    kernel_view.wait_until(lambda: not house.status()["sessions"], 60, "no sessions")
+    harness.programs.clear()
+    kernel_view.wait_until(lambda: not harness.status()["sessions"], 60, "no sessions")
     return f"{signal.Signals(number).name} to {victim.name}"
 
 
@@ -81,9 +81,9 @@ def snapshot_rounds(chance: random.Random, end: float) -> int:
     return 0
 
 
-def size(house: House) -> tuple[int, int]:
+def size(harness: Harness) -> tuple[int, int]:
     """(descriptors, resident bytes) of the control plane."""
-    pid = house.control_plane()
+    pid = harness.control_plane()
     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     return len(os.listdir(f"/proc/{pid}/fd")), pages * os.sysconf("SC_PAGE_SIZE")
 
@@ -99,12 +99,12 @@ def main() -> int:
     print(f"replay: python verify/soak.py --minutes {asked.minutes} --seed {asked.seed}{mode}", flush=True)
     if asked.snapshots:
         return snapshot_rounds(chance, end)
-    with House() as house:
+    with Harness() as harness:
         while time.monotonic() < end or rounds <= WARM_ROUNDS:
-            print(f"round {rounds}: {one_round(house, chance)}", flush=True)
+            print(f"round {rounds}: {one_round(harness, chance)}", flush=True)
             rounds += 1
-            first = size(house) if rounds == WARM_ROUNDS else first
-        last = size(house)
+            first = size(harness) if rounds == WARM_ROUNDS else first
+        last = size(harness)
     grown = last[0] > first[0] or last[1] > first[1] + GROWTH_BYTES_MAX
     print(f"{rounds} rounds; control plane: {first} at first, {last} at last{': GROWN' if grown else ''}")
     return 1 if grown else 0

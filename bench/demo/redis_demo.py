@@ -19,7 +19,7 @@ BENCH = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(BENCH), str(BENCH.parent / "verify")]
 
 import redis_load  # noqa: E402
-from heliostat_run import House  # noqa: E402
+from heliostat_run import Harness  # noqa: E402
 from measure import ROOT, Bench, best, figure, placements  # noqa: E402
 from picture import draw  # noqa: E402
 from redis_load import HELIOSTAT, TCP, UNIX, Load  # noqa: E402
@@ -37,9 +37,9 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def require_direct(house: House, server: redis_load.Server) -> None:
+def require_direct(harness: Harness, server: redis_load.Server) -> None:
     """Ends the demo unless every connection of the server takes the direct path."""
-    count = redis_load.paths(house, server)
+    count = redis_load.paths(harness, server)
     print(f"path of redis-server's connections: {count['direct']} direct, {count['native']} native")
     if count["direct"] == 0 or count["native"] > 0:
         sys.exit("not direct: `heliostat explain PID` says why; nothing was measured")
@@ -49,11 +49,11 @@ def sample_load(bench: Bench, servers: dict, load: Load) -> dict:
     """{(transport, placement): [{"GET": figures, "SET": figures}, ...]}, arms in turn."""
     seconds, requests = bench.seconds, {}
     for arm, server in servers.items():
-        requests[arm] = redis_load.requests_for(bench.house, server, load, seconds)
+        requests[arm] = redis_load.requests_for(bench.harness, server, load, seconds)
     asked = ",".join(COMMANDS).lower()
 
     def sample(arm: tuple) -> dict:
-        figures = redis_load.once(bench.house, servers[arm], load, asked, requests[arm])
+        figures = redis_load.once(bench.harness, servers[arm], load, asked, requests[arm])
         said = ", ".join(f"{name} {one['rate']:>11,.0f}/s" for name, one in figures.items())
         print(f"  {load!s:>30}  {arm[0]:<11} {arm[1]:<9}  {said}", flush=True)
         return figures
@@ -107,16 +107,16 @@ def write(entries: list[dict], bench: Bench) -> None:
 def main() -> int:
     asked, started = arguments(), time.monotonic()
     transports = [TCP, UNIX] + ([] if asked.plain else [HELIOSTAT])
-    with House(plain=asked.plain) as house:
-        bench = Bench(house, asked.rounds, asked.seconds)
+    with Harness(plain=asked.plain) as harness:
+        bench = Bench(harness, asked.rounds, asked.seconds)
         print("starting redis-server once per transport and placement; nothing is recompiled or configured")
         servers = {
-            (transport.name, place.name): redis_load.start(house, transport, place)
+            (transport.name, place.name): redis_load.start(harness, transport, place)
             for transport in transports
             for place in placements()
         }
         if not asked.plain:
-            require_direct(house, servers[HELIOSTAT.name, placements()[0].name])
+            require_direct(harness, servers[HELIOSTAT.name, placements()[0].name])
         entries = [entry for load in LOADS for entry in summarise(sample_load(bench, servers, load), load)]
         print_table(entries)
         write(entries, bench)

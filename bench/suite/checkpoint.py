@@ -64,7 +64,7 @@ def train(bench: Bench, way: str, folder: Path, *more: str) -> dict:
     words = [sys.executable, str(SCRIPT), "train", way, "--folder", str(folder), *more]
     own = {"PYTHONPATH": str(PACKAGE)}
     answer = subprocess.run(
-        words, env={**os.environ, **bench.house.environment(), **own}, capture_output=True, text=True, timeout=200
+        words, env={**os.environ, **bench.harness.environment(), **own}, capture_output=True, text=True, timeout=200
     )
     if answer.returncode != 0:
         raise RuntimeError(f"training ({way}) ended with {answer.returncode}: {answer.stderr[-1000:]}")

@@ -133,7 +133,7 @@ def start(bench: Bench, cell: Cell, groups: dict, role: str, words: list) -> Pro
     """Starts one program at its cell's place."""
     if role in groups:
         words = ["sh", "-c", INTO_GROUP, groups[role], *words]
-    return bench.house.start(Side.PLAIN, words, name=role, session=cell.place != PLACES[0])
+    return bench.harness.start(Side.PLAIN, words, name=role, session=cell.place != PLACES[0])
 
 
 def end(programs: list[Program]) -> None:
@@ -171,7 +171,7 @@ def once(bench: Bench, cell: Cell, groups: dict, prefix: list | None) -> dict:
 
 def sample(bench: Bench, cell: Cell) -> dict:
     """{arm: [figures, ...]} of one cell, the arms in turn."""
-    arms = {"plain": None} if bench.house.plain else ARMS
+    arms = {"plain": None} if bench.harness.plain else ARMS
     with groups_of(cell) as groups, busy_loops(bench, cell, groups):
         return bench.alternate(arms, lambda prefix: once(bench, cell, groups, prefix))
 

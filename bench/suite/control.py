@@ -87,11 +87,11 @@ def measure(bench: Bench) -> list[Result]:
     """Few and many take turns."""
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(limit[1], 8192), limit[1]))
-    house = bench.house
-    (house.folder / "costs.toml").write_text(LIMITS)
-    path = f"{house.folder}/costs.sock"
-    words = [BINARY.with_name(CONTROL_PLANE), "--foreground", "--config", house.folder / "costs.toml", "--socket", path]
-    house.start(Side.PLAIN, words, name="control plane")
+    harness = bench.harness
+    (harness.folder / "costs.toml").write_text(LIMITS)
+    path = f"{harness.folder}/costs.sock"
+    words = [BINARY.with_name(CONTROL_PLANE), "--foreground", "--config", harness.folder / "costs.toml", "--socket", path]
+    harness.start(Side.PLAIN, words, name="control plane")
     wait_control(path)
     samples: dict[int, dict[str, list[float]]] = {OTHERS: {}, 0: {}}
     for _ in range(min(bench.repetitions, 3)):

@@ -49,20 +49,20 @@ class Loop:
         self.bench, self.program = bench, built()
         self.core, self.server = place.client, place.server
         # Building took its time, and a control plane that nobody uses ends.
-        bench.house.call("run", "--", "/bin/true")
+        bench.harness.call("run", "--", "/bin/true")
 
     def run(self, *words: object) -> dict:
-        return last_json(self.bench.house.run(Side.PLAIN, [self.program, *words], seconds=120))
+        return last_json(self.bench.harness.run(Side.PLAIN, [self.program, *words], seconds=120))
 
     def pin(self) -> None:
         """Puts the server loop on its core; it has started with the first session."""
-        pid = self.bench.house.status()["pid"]
+        pid = self.bench.harness.status()["pid"]
         for task in Path(f"/proc/{pid}/task").iterdir():
             if (task / "comm").read_text().startswith("server-loop"):
                 os.sched_setaffinity(int(task.name), {self.server})
 
     def status(self) -> dict:
-        return self.bench.house.status()["delegated"]
+        return self.bench.harness.status()["delegated"]
 
 
 def sample(path: Path, mib: int) -> Path:
@@ -146,23 +146,23 @@ def fio(bench: Bench, path: Path, size: int, depth: int, order: str, core: int) 
         f"--iodepth={depth}", "--time_based", "--runtime=600", "--thread",
         "--norandommap", "--randrepeat=0", f"--iodepth_batch_complete_max={depth}", f"--cpus_allowed={core}",
     ]  # fmt: skip
-    program = bench.house.start(Side.PLAIN, words, cwd=path.parent)
+    program = bench.harness.start(Side.PLAIN, words, cwd=path.parent)
     await_reads(program.pid)
     return Slice(program, program.pid)
 
 
 def ours(loop: Loop, path: Path, size: int, depth: int, order: str, core: int) -> Slice:
-    control = loop.bench.house.status()["pid"]
+    control = loop.bench.harness.status()["pid"]
     words = [loop.program, "device", path, 600, core, size, depth, order, "loop"]
     before = fetched(control)
-    program = loop.bench.house.start(Side.PLAIN, words)
+    program = loop.bench.harness.start(Side.PLAIN, words)
     await_reads(control, before)
     return Slice(program, control)
 
 
 def own_ring(loop: Loop, path: Path, size: int, depth: int, order: str, core: int) -> Slice:
     """The same program as a user starts it: it is lent the file, and reads by itself."""
-    program = loop.bench.house.start(Side.PLAIN, [loop.program, "device", path, 600, core, size, depth, order, "own"])
+    program = loop.bench.harness.start(Side.PLAIN, [loop.program, "device", path, 600, core, size, depth, order, "own"])
     await_reads(program.pid)
     return Slice(program, program.pid)
 
@@ -247,11 +247,11 @@ def shared(bench: Bench, loop: Loop, folder: Path) -> list[Result]:
     for number in range(3):
         path = sample(folder / f"shared-{number}", SHARED_MIB)
         forget(path)
-        house = bench.house
-        control = house.status()["pid"]
+        harness = bench.harness
+        control = harness.status()["pid"]
         before = fetched(control)
         words = [loop.program, "scan", path, 65536, 2]
-        readers = [house.start(Side.PLAIN, words, core=core % 2) for core in range(READERS)]
+        readers = [harness.start(Side.PLAIN, words, core=core % 2) for core in range(READERS)]
         for reader in readers:
             reader.wait(120)
             last_json(reader)
@@ -266,7 +266,7 @@ def fairness(bench: Bench, loop: Loop, hot: Path) -> list[Result]:
 
     def beside(flood: list) -> dict:
         seconds = bench.seconds * 3 + 5
-        program = bench.house.start(Side.PLAIN, [loop.program, "flood", hot, seconds, loop.core, *flood])
+        program = bench.harness.start(Side.PLAIN, [loop.program, "flood", hot, seconds, loop.core, *flood])
         try:
             found = loop.run(*quiet)
             if program.process.poll() is not None:
@@ -295,9 +295,9 @@ PIECES = {"trip": round_trip, "batches": batches, "fairness": fairness, "shared"
 
 def measure(bench: Bench) -> list[Result]:
     """All of it, or the pieces that DELEGATED names."""
-    if bench.house.plain:
+    if bench.harness.plain:
         return []
-    folder = bench.house.folder / "delegated"
+    folder = bench.harness.folder / "delegated"
     folder.mkdir()
     loop, hot = Loop(bench), sample(folder / "hot", 1)
     loop.run("scan", hot, 65536, 1)

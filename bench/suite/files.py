@@ -39,7 +39,7 @@ def loops(bench: Bench, folder: Path) -> list[Result]:
     for way, size, aim in LOOPS:
         def sample(side: Side) -> float:
             words = [program, path, size, bench.seconds, way]
-            return last_json(bench.house.run(side, words, core=0))["ns_per_call"]
+            return last_json(bench.harness.run(side, words, core=0))["ns_per_call"]
 
         samples = bench.alternate({side: side for side in bench.sides()}, sample)
         ours, theirs = samples.get(Side.HELIOSTAT, []), samples[Side.PLAIN]
@@ -61,7 +61,7 @@ def fio(bench: Bench, folder: Path) -> list[Result]:
         raise RuntimeError("fio is not installed: run `make setup`")
     path = numbered(folder / "fio", 64 << 20)
     arms = {engine: (Side.PLAIN, fio_words(path, engine)) for engine in ("psync", "mmap")}
-    arms |= {} if bench.house.plain else {"ours": (Side.HELIOSTAT, fio_words(path, "psync"))}
+    arms |= {} if bench.harness.plain else {"ours": (Side.HELIOSTAT, fio_words(path, "psync"))}
     turns = max(40, int(bench.seconds * 40))
     rounds = bench.alternate({"all": arms}, lambda arms: by_turns(bench, arms, turns, 0, folder))["all"]
     found = {arm: [one[arm] for one in rounds] for arm in arms}
@@ -76,7 +76,7 @@ def fio(bench: Bench, folder: Path) -> list[Result]:
 def timed(bench: Bench, side: Side, words: list) -> float:
     """Milliseconds from start to end of a program that must succeed."""
     began = time.monotonic()
-    program = bench.house.run(side, words, core=0, seconds=120)
+    program = bench.harness.run(side, words, core=0, seconds=120)
     if program.process.returncode != 0:
         raise RuntimeError(f"{words[0]} ended with {program.process.returncode}: {program.errors()[-500:]}")
     return (time.monotonic() - began) * 1e3
@@ -93,7 +93,7 @@ def databases(bench: Bench, folder: Path) -> list[Result]:
     """Whole scans of a cached database; reported, since most of the time is the database's own."""
     path = folder / "rows.db"
     rows = 100_000 if bench.seconds < 1 else 400_000
-    plain = bench.house.run(Side.PLAIN, ["sqlite3", path, FILL.format(rows=rows)], seconds=120)
+    plain = bench.harness.run(Side.PLAIN, ["sqlite3", path, FILL.format(rows=rows)], seconds=120)
     if plain.process.returncode != 0:
         raise RuntimeError(f"sqlite3: {plain.errors()[-500:]}")
     scans = {"sqlite3 -readonly, scan": ["sqlite3", "-readonly", f"file:{path}?immutable=0", SCAN]}
@@ -115,6 +115,6 @@ def databases(bench: Bench, folder: Path) -> list[Result]:
 
 
 def measure(bench: Bench) -> list[Result]:
-    folder = bench.house.folder / "files"
+    folder = bench.harness.folder / "files"
     folder.mkdir()
     return loops(bench, folder) + fio(bench, folder) + databases(bench, folder)

@@ -20,9 +20,9 @@ AIM_MS = 1.0
 def start_pair(bench: Bench, side: Side, how: str) -> list[Program]:
     """A server and a client that have exchanged messages and wait for ever."""
     port, binary, place = kernel_view.free_port(), bench.program("idle"), placements()[-1]
-    server = bench.house.start(side, [binary, "server", port, how], core=place.server)
+    server = bench.harness.start(side, [binary, "server", port, how], core=place.server)
     kernel_view.wait_listening(port, server.process)
-    client = bench.house.start(side, [binary, "client", port, how], core=place.client)
+    client = bench.harness.start(side, [binary, "client", port, how], core=place.client)
     for program in (server, client):
         kernel_view.wait_until(lambda: "idle" in program.output(), 20, f"{program.name} idle")
     return [server, client]
@@ -33,7 +33,7 @@ def cpu_ms(bench: Bench, side: Side, how: str, seconds: float) -> float:
     programs = start_pair(bench, side, how)
     time.sleep(GRACE_SECONDS)
     watched = [program.pid for program in programs]
-    watched += [bench.house.control_plane()] if side is Side.HELIOSTAT else []
+    watched += [bench.harness.control_plane()] if side is Side.HELIOSTAT else []
     ticks = sum(sum(kernel_view.cpu_ticks(pid)) for pid in watched)
     before = kernel_view.cpu_ns(*watched)
     time.sleep(seconds)

@@ -23,7 +23,7 @@ CONNECTIONS = [1, 50]
 def start(bench: Bench, side: Side, place: Placement) -> tuple:
     port = kernel_view.free_port()
     words = ["memcached", "-l", "127.0.0.1", "-p", port, "-U", "0", "-t", "1", "-u", "root"]
-    program = bench.house.start(side, words, core=place.server)
+    program = bench.harness.start(side, words, core=place.server)
     kernel_view.wait_listening(port, program.process)
     return side, place, port, program
 
@@ -33,7 +33,7 @@ def sample(bench: Bench, server: tuple, connections: int) -> dict:
     side, place, port, program = server
     words = [bench.program("memcached_load"), port, connections, bench.seconds]
     before = kernel_view.cpu_ns(program.pid)
-    answer = last_json(bench.house.run(side, words, core=place.client))
+    answer = last_json(bench.harness.run(side, words, core=place.client))
     spent = kernel_view.cpu_ns(program.pid) - before
     return {
         "rate": answer["requests"] / answer["seconds"],

@@ -14,8 +14,8 @@ CONNECTIONS = [1, 50]
 
 
 def start(bench: Bench, side: Side, place: Placement) -> tuple:
-    folder = bench.house.folder / f"nginx-{side.value}-{place.name.replace(' ', '-')}"
-    port, program = start_nginx(bench.house, side, folder, workers=1, core=place.server)
+    folder = bench.harness.folder / f"nginx-{side.value}-{place.name.replace(' ', '-')}"
+    port, program = start_nginx(bench.harness, side, folder, workers=1, core=place.server)
     return side, place, port, program
 
 
@@ -27,7 +27,7 @@ def sample(bench: Bench, server: tuple, path: str, connections: int) -> dict:
     words = ["wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "--latency", url]
     pids = [program.pid, *kernel_view.descendants(program.pid)]
     before = kernel_view.cpu_ns(*pids)
-    said = bench.house.run(side, words, core=place.client).output()
+    said = bench.harness.run(side, words, core=place.client).output()
     spent = kernel_view.cpu_ns(*pids) - before
     requests = re.search(r"(\d+) requests in", said)
     rate = re.search(r"Requests/sec:\s*([\d.]+)", said)

@@ -78,10 +78,10 @@ def measure(bench: Bench) -> list[Result]:
 
 def start(bench: Bench, mib: int, share: int) -> Server:
     """A server with `mib` MiB of values, on all cores, without persistence of its own accord."""
-    path = bench.house.folder / f"outside-{mib}-{share}.sock"
+    path = bench.harness.folder / f"outside-{mib}-{share}.sock"
     words = ["redis-server", "--port", "0", "--unixsocket", path, "--save", "", "--appendonly", "no", "--rdbcompression", "no"]
-    words += ["--dir", bench.house.folder, "--dbfilename", f"outside-{mib}-{share}.rdb"]
-    server = Server(bench, mib, share, bench.house.start(Side.PLAIN, words), path)
+    words += ["--dir", bench.harness.folder, "--dbfilename", f"outside-{mib}-{share}.rdb"]
+    server = Server(bench, mib, share, bench.harness.start(Side.PLAIN, words), path)
     kernel_view.wait_until(path.exists, 20, "redis-server")
     server.ask("eval", FILL, "0", str(keys(mib)))
     return server
@@ -96,9 +96,9 @@ def checkpoint(server: Server, way) -> None:
     written = keys(server.mib) * server.share // 100
     load = ["redis-benchmark", "-s", server.socket, "-t", "set", "-d", VALUE_BYTES, "-r", written]
     load += ["-c", 2, "-n", 10**9]
-    house = server.bench.house
+    harness = server.bench.harness
     bare = pss([server.program.pid])
-    with running(house.start(Side.PLAIN, load)), pinged(server) as pings:
+    with running(harness.start(Side.PLAIN, load)), pinged(server) as pings:
         time.sleep(0.5)
         before = window(server, lambda: time.sleep(BEFORE_S))[1]
         for name, sample in way(server):
@@ -158,13 +158,13 @@ def bgsave(server: Server) -> list[tuple[str, dict]]:
 
 def outside(server: Server) -> list[tuple[str, dict]]:
     """A publisher from its start to its first files, then further versions of it and their files."""
-    house, samples = server.bench.house, []
+    harness, samples = server.bench.harness, []
     words = ["snapshot", "publish", server.program.pid, "--memory", "largest:4", "--as", "redis"]
     words += ["--every", "1200ms", "--count", FURTHER + 1, "--json"]
-    publisher = house.start(Side.PLAIN, [BINARY, *words], name="publish")
+    publisher = harness.start(Side.PLAIN, [BINARY, *words], name="publish")
     with running(publisher):
         for count in range(1, FURTHER + 2):
-            sample = watched(server, lambda: saved(house, publisher, count), publisher.pid)
+            sample = watched(server, lambda: saved(harness, publisher, count), publisher.pid)
             made = lines(publisher)[count - 1]
             if any(region["error"] for region in made["regions"]):
                 raise RuntimeError(f"a version failed: {made}")
@@ -174,7 +174,7 @@ def outside(server: Server) -> list[tuple[str, dict]]:
     return samples
 
 
-def saved(house, publisher: Program, count: int) -> None:
+def saved(harness, publisher: Program, count: int) -> None:
     """Waits for that version, and writes all its regions to files."""
 
     def is_made() -> bool:
@@ -184,10 +184,10 @@ def saved(house, publisher: Program, count: int) -> None:
 
     kernel_view.wait_until(is_made, 60, "a version")
     for region in lines(publisher)[count - 1]["regions"]:
-        path = house.folder / "outside.hsnap"
+        path = harness.folder / "outside.hsnap"
         path.unlink(missing_ok=True)
         # As the RDB is: how well values compress is not what is compared.
-        house.call("snapshot", "save", region["name"], str(path), "--no-compress")
+        harness.call("snapshot", "save", region["name"], str(path), "--no-compress")
 
 
 def lines(program: Program) -> list[dict]:
@@ -206,7 +206,7 @@ def running(program: Program):
 @contextmanager
 def pinged(server: Server):
     """A client that pings meanwhile; afterwards {"all": [(due, us), ...]}."""
-    out, found = server.bench.house.folder / "pings", {}
+    out, found = server.bench.harness.folder / "pings", {}
     words = [sys.executable, PINGS, server.socket, str(PERIOD_US), out]
     client = subprocess.Popen([str(word) for word in words], stdin=subprocess.PIPE)
     try:

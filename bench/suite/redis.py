@@ -22,11 +22,11 @@ AIM_TWO_CORES_ONE_CLIENT = 10.0
 
 def sample_arms(bench: Bench, servers: dict, load: Load, test: str) -> dict:
     """{arm: [figures, ...]} with the arms in turn."""
-    house = bench.house
-    requests = {arm: redis_load.requests_for(house, s, load, bench.seconds) for arm, s in servers.items()}
+    harness = bench.harness
+    requests = {arm: redis_load.requests_for(harness, s, load, bench.seconds) for arm, s in servers.items()}
     return bench.alternate(
         {arm: (arm, server) for arm, server in servers.items()},
-        lambda pair: redis_load.once(house, pair[1], load, test.lower(), requests[pair[0]])[test],
+        lambda pair: redis_load.once(harness, pair[1], load, test.lower(), requests[pair[0]])[test],
     )
 
 
@@ -52,9 +52,9 @@ def core_each(bench: Bench, samples: dict, load: Load, test: str) -> list[Result
 
 
 def measure(bench: Bench) -> list[Result]:
-    transports = [TCP, UNIX] + ([] if bench.house.plain else [HELIOSTAT])
+    transports = [TCP, UNIX] + ([] if bench.harness.plain else [HELIOSTAT])
     servers = {
-        (transport.name, place.name): redis_load.start(bench.house, transport, place)
+        (transport.name, place.name): redis_load.start(bench.harness, transport, place)
         for transport in transports
         for place in placements()
     }

@@ -95,7 +95,7 @@ def spread_folders(folder: Path) -> None:
 
 def start(contest: Contest) -> list[Workload]:
     """From nothing to the end of /bin/true, the sandbox made and gone."""
-    environment = contest.bench.house.environment()
+    environment = contest.bench.harness.environment()
 
     def sample(way: str) -> dict:
         # Not by `contest.run`: waiting with a time limit looks only every 50 ms.
@@ -109,12 +109,12 @@ def start(contest: Contest) -> list[Workload]:
 
 
 def measure(bench: Bench) -> list[Result]:
-    folder = bench.house.folder / "sealed"
+    folder = bench.harness.folder / "sealed"
     folder.mkdir()
-    boxes = Sandboxes(bench.house, folder, REPORT / "bin")
+    boxes = Sandboxes(bench.harness, folder, REPORT / "bin")
     (REPORT / "bin").mkdir(parents=True, exist_ok=True)
     wanted = os.environ.get("SANDBOXES", ",".join(sandboxes.ALL)).split(",")
-    contest = Contest(bench, boxes, boxes.probe([way for way in wanted if way != SEALED or not bench.house.plain]))
+    contest = Contest(bench, boxes, boxes.probe([way for way in wanted if way != SEALED or not bench.harness.plain]))
     for way, reason in boxes.missing.items():
         print(f"  {way} is missing: {reason}")
     print("  " + ", ".join(f"{way}: {version}" for way, version in boxes.versions().items()), flush=True)

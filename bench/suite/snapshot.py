@@ -18,8 +18,8 @@ PACKAGE = ["run", "--release", "--quiet", "--package", "heliostat-bench-snapshot
 
 
 def measure(bench: Bench, *extra: str) -> list[Result]:
-    """The program's rows as results. It needs no control plane, so both sides of a house do."""
-    path = bench.house.folder / "snapshot-rows.json"
+    """The program's rows as results. It needs no control plane, so both sides of a harness do."""
+    path = bench.harness.folder / "snapshot-rows.json"
     words = [os.environ.get("CARGO", "cargo"), *PACKAGE, "--out", str(path), *extra]
     words += ["--full"] if bench.full else []
     words += ["--quick"] if bench.repetitions < 5 else []

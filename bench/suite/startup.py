@@ -13,12 +13,12 @@ STARTS_PER_SAMPLE = 20
 
 
 def measure(bench: Bench) -> list[Result]:
-    environment = bench.house.environment()
+    environment = bench.harness.environment()
 
     def sample(side: Side) -> float:
         started = time.monotonic()
         for _ in range(STARTS_PER_SAMPLE):
-            subprocess.run(bench.house.command(side, PROGRAM), check=True, env=environment)
+            subprocess.run(bench.harness.command(side, PROGRAM), check=True, env=environment)
         return (time.monotonic() - started) / STARTS_PER_SAMPLE * 1e3
 
     samples = bench.alternate({side: side for side in bench.sides()}, sample)

@@ -41,7 +41,7 @@ def measure(bench: Bench) -> list[Result]:
 
 def script(bench: Bench, *words: str) -> None:
     """Runs the program with the package and this benchmark's control plane."""
-    own = {**os.environ, **bench.house.environment(), "PYTHONPATH": str(PACKAGE)}
+    own = {**os.environ, **bench.harness.environment(), "PYTHONPATH": str(PACKAGE)}
     told([sys.executable, str(SCRIPT), *words], own)
 
 

@@ -21,7 +21,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent)]
 
-from heliostat_run import BINARY, House, Program, Side, Way  # noqa: E402
+from heliostat_run import BINARY, Harness, Program, Side, Way  # noqa: E402
 
 # Of the four processes.
 INSIDE = 3
@@ -42,7 +42,7 @@ def prefix(way: Way, folder: Path) -> list[str]:
     return [str(BINARY), "run", *sealed, "--"]
 
 
-def run(house: House, way: Way, operations: int, seed: int, folder: Path, static: bool = False, seconds: float = 100) -> str:
+def run(harness: Harness, way: Way, operations: int, seed: int, folder: Path, static: bool = False, seconds: float = 100) -> str:
     """Runs so many operations; the closing line. AssertionError with the difference if there is one."""
     program, state, tree = compiled(folder, static), folder / "state", folder / "tree"
     tree.mkdir()
@@ -50,8 +50,8 @@ def run(house: House, way: Way, operations: int, seed: int, folder: Path, static
     take = [program, "take", state, tree]
     # Held open, so that the first turn is not lost before somebody takes it.
     turn = os.open(f"{state}.0", os.O_RDWR)
-    inside = house.start(Side.PLAIN, [*prefix(way, folder), *take, "0", str(INSIDE)])
-    outside = house.start(Side.PLAIN, [*take, str(INSIDE), "1"])
+    inside = harness.start(Side.PLAIN, [*prefix(way, folder), *take, "0", str(INSIDE)])
+    outside = harness.start(Side.PLAIN, [*take, str(INSIDE), "1"])
     os.write(turn, b"t")
     ended = wait_for_both(inside, outside, seconds)
     os.close(turn)
@@ -83,11 +83,11 @@ def main() -> int:
     ways = [Way(name) for name in asked.ways.split(",")]
     print(f"replay: python verify/conformance/random_tree.py --operations {asked.operations} --seed {asked.seed} --ways {asked.ways}")
     closings = set()
-    with House(plain=True) as house:
+    with Harness(plain=True) as harness:
         for way in ways:
             with tempfile.TemporaryDirectory() as folder:
                 each = -(-asked.operations // len(ways))
-                closing = run(house, way, each, asked.seed, Path(folder), asked.static, 3600)
+                closing = run(harness, way, each, asked.seed, Path(folder), asked.static, 3600)
             print(f"{way.value}: {closing}", flush=True)
             closings.add(closing)
     return 0 if len(closings) == 1 else 1

@@ -21,7 +21,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent)]
 
-from heliostat_run import BINARY, House, Side, Way  # noqa: E402
+from heliostat_run import BINARY, Harness, Side, Way  # noqa: E402
 
 # Nobody, in number: who owns nothing.
 ORDINARY = 65534
@@ -96,7 +96,7 @@ class Workshop:
     """Compiled programs, one place for the tree, and control planes for root and for an ordinary user."""
 
     folder: Path = field(default_factory=lambda: Path(tempfile.mkdtemp(prefix="conformance-")))
-    houses: dict[bool, House] = field(default_factory=dict)
+    harnesses: dict[bool, Harness] = field(default_factory=dict)
 
     def __enter__(self) -> Workshop:
         self.folder.chmod(0o755)
@@ -104,22 +104,22 @@ class Workshop:
         return self
 
     def __exit__(self, *_) -> None:
-        for house in self.houses.values():
-            house.__exit__()
+        for harness in self.harnesses.values():
+            harness.__exit__()
         remove(self.folder)
 
     @property
     def tree(self) -> Path:
         return self.folder / "tree"
 
-    def house(self, ordinary: bool) -> House:
+    def harness(self, ordinary: bool) -> Harness:
         """Entered without a control plane: the first program starts it, as its own user."""
-        if ordinary not in self.houses:
-            house = House(plain=True)
+        if ordinary not in self.harnesses:
+            harness = Harness(plain=True)
             if ordinary:
-                os.chown(house.folder, ORDINARY, ORDINARY)
-            self.houses[ordinary] = house.__enter__()
-        return self.houses[ordinary]
+                os.chown(harness.folder, ORDINARY, ORDINARY)
+            self.harnesses[ordinary] = harness.__enter__()
+        return self.harnesses[ordinary]
 
     def fresh_tree(self) -> None:
         """An empty folder for everybody, with files of root's in it."""
@@ -145,7 +145,7 @@ class Workshop:
         """Runs one family in a fresh tree."""
         self.fresh_tree()
         argv = self.argv(way, self.programs[static], ordinary, family)
-        done = self.house(ordinary).run(Side.PLAIN, argv, seconds=100, cwd="/")
+        done = self.harness(ordinary).run(Side.PLAIN, argv, seconds=100, cwd="/")
         told = [*done.output().splitlines(), f"exit {done.process.returncode}", *done.errors().splitlines()]
         return Outcome(tuple(told), walked(self.tree))
 

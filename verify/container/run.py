@@ -3,7 +3,7 @@
     run.py container|user [PYTEST_WORD ...]
 
 `container`: the sealed suites with the programs under test behind the filter and with the rights of
-default Docker, and the tests' own stages outside, which take namespaces; then the other tests, and
+default Docker, and the tests' own testbeds outside, which take namespaces; then the other tests, and
 those of the crates, behind that filter themselves. `user`: everything as an ordinary user without any right.
 By root; an ordinary user's own run is as that user in any case.
 """
@@ -26,7 +26,7 @@ sys.path += [str(VERIFY), str(VERIFY / "programs")]
 
 import rust_programs  # noqa: E402
 
-# Their stages need what the filter refuses, so that only the programs under test are behind it.
+# Their testbeds need what the filter refuses, so that only the programs under test are behind it.
 SEALED = ["sealed", "containment"]
 # Behind the filter as a whole.
 OTHERS = ["lint", "programs", "faults", "files", "snapshot", "python", "conformance"]

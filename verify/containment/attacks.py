@@ -1,4 +1,4 @@
-"""The attacks by name, their building, and the processes that play them."""
+"""The attacks by name, their building, and the process that runs them."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def of_library() -> list[Attack]:
 
 
 def build(folder: Path) -> None:
-    """Compiles the attacks, statically and dynamically, and what the stage needs."""
+    """Compiles the attacks, statically and dynamically, and what the testbed needs."""
     attacks = sorted(map(str, (HERE / "attacks").glob("*.c")))
     jobs = {
         "attack-static": ["-static", *attacks],
@@ -68,24 +68,24 @@ def build(folder: Path) -> None:
     folder.chmod(0o755)
 
 
-class Theatre:
-    """A small world of its own in which attacks are played, see theatre.py."""
+class AttackRunner:
+    """The process, in namespaces of its own, that runs attacks: attack_runner.py."""
 
-    def __init__(self, tools: Path, heliostat: Path, house: Path):
-        self.tools, self.heliostat, self.house = tools, heliostat, house
-        # An ordinary user's theatre takes rights over namespaces of its own, and stays that user.
+    def __init__(self, tools: Path, heliostat: Path, control: Path):
+        self.tools, self.heliostat, self.control = tools, heliostat, control
+        # An ordinary user's runner takes rights over namespaces of its own, and stays that user.
         own_user = [] if os.geteuid() == 0 else ["--map-current-user", "--keep-caps"]
         spaces = ["--mount", "--pid", "--fork", "--kill-child", "--ipc", "--net", "--uts", "--mount-proc"]
-        command = ["unshare", *own_user, *spaces, sys.executable, str(HERE / "theatre.py"), str(tools)]
+        command = ["unshare", *own_user, *spaces, sys.executable, str(HERE / "attack_runner.py"), str(tools)]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
-    def play(self, attack: str, user: int, sealed: bool, linkage: str, race_ms: int, kill: int = 0) -> dict:
-        """Plays one attack; what the program printed and what changed outside."""
+    def run(self, attack: str, user: int, sealed: bool, linkage: str, race_ms: int, kill: int = 0) -> dict:
+        """Runs one attack; what the program printed and what changed outside."""
         program = self.tools / f"attack-{linkage}"
-        socket = self.house / f"control-{user}.sock"
+        socket = self.control / f"control-{user}.sock"
         limits = ["--processes", str(PROCESSES_MAX), "--memory", str(MEMORY_MAX)] if attack in LIMITED else []
         environment = {"RACE_MS": str(race_ms), "ATTACKER": str(program), "HELIOSTAT_SOCKET": str(socket)}
-        environment |= {"CONTROL_SOCKET": str(socket), "XDG_RUNTIME_DIR": str(self.house)}
+        environment |= {"CONTROL_SOCKET": str(socket), "XDG_RUNTIME_DIR": str(self.control)}
         environment |= {"PROCESSES_MAX": str(PROCESSES_MAX), "MEMORY_MAX": str(MEMORY_MAX)}
         worker = pwd.getpwnam(WORKER)
         environment |= {"WORKER_USER": str(worker.pw_uid), "WORKER_GROUP": str(worker.pw_gid)}
@@ -106,7 +106,7 @@ class Theatre:
         self.process.stdin.flush()
         answer = self.process.stdout.readline()
         if not answer:
-            raise RuntimeError(f"the theatre ended with {self.process.wait()} during {attack}")
+            raise RuntimeError(f"the runner ended with {self.process.wait()} during {attack}")
         return json.loads(answer)
 
     def close(self) -> None:

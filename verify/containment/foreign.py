@@ -1,6 +1,6 @@
 """Objects of the kernel that have no module in Python: file handles, System V and POSIX IPC.
 
-Thin calls into libc for the stage, which needs one of each kind that a sealed program must
+Thin calls into libc for the testbed, which needs one of each kind that a sealed program must
 not reach. Every function raises OSError with the call's name.
 """
 

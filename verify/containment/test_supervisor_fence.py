@@ -92,10 +92,10 @@ def status(process: int, thread: int, field: str) -> str:
 
 
 MODES = {"": [], "limited": ["--memory", "256M", "--processes", "50"], "with its network": ["--connect", "127.0.0.1:*"]}
-STAGES = [(user, mode) for user in USERS for mode in MODES]
+SETUPS = [(user, mode) for user in USERS for mode in MODES]
 
 
-@pytest.fixture(params=STAGES, ids=lambda stage: ("root " if stage[0] == 0 else "user ") + stage[1])
+@pytest.fixture(params=SETUPS, ids=lambda setup: ("root " if setup[0] == 0 else "user ") + setup[1])
 def sealed(request, inject, tmp_path_factory):
     """Of each user and in each mode, with a folder for writing, one for reading, and one that is not granted."""
     user, mode = request.param

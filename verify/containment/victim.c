@@ -85,7 +85,7 @@ int main(int total, char **words) {
     if (total < 2 || !getenv("WORD"))
         return 2;
     snprintf(word, sizeof word, "%s", getenv("WORD"));
-    snprintf(secret, sizeof secret, "%s/outside/secret", getenv("STAGE"));
+    snprintf(secret, sizeof secret, "%s/outside/secret", getenv("TESTBED"));
     open(secret, O_RDONLY | O_CLOEXEC);
     setsid();
     ioctl(0, TIOCSCTTY, 0);

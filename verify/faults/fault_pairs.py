@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import kernel_view
-from heliostat_run import House, Program, Side
+from heliostat_run import Harness, Program, Side
 
 HERE = Path(__file__).resolve().parent
 
@@ -37,14 +37,14 @@ class Pair:
         return word, int(at)
 
 
-def start_pair(house: House, side: Side, victim_role: str, victim_does: str, survivor_does: str) -> Pair:
+def start_pair(harness: Harness, side: Side, victim_role: str, victim_does: str, survivor_does: str) -> Pair:
     """Both ends under `side`, connected and ready."""
     port = kernel_view.free_port()
     does = {"accept": survivor_does, "connect": survivor_does, victim_role: victim_does}
     started = {}
     for role in ("accept", "connect"):
         words = [sys.executable, HERE / "stream_end.py", role, port, does[role]]
-        started[role] = house.start(side, words, name=role)
+        started[role] = harness.start(side, words, name=role)
         if role == "accept":
             kernel_view.wait_listening(port, started[role].process)
     for program in started.values():
@@ -53,13 +53,13 @@ def start_pair(house: House, side: Side, victim_role: str, victim_does: str, sur
     return Pair(started[victim_role], started[other])
 
 
-def start_transfer(house: House, side: Side, seconds: float) -> tuple[Program, Program]:
+def start_transfer(harness: Harness, side: Side, seconds: float) -> tuple[Program, Program]:
     """A checked transfer that runs for so long; (taker, sender)."""
     port = kernel_view.free_port()
     script = HERE / "checked_transfer.py"
-    taker = house.start(side, [sys.executable, script, "take", port, seconds], name="take")
+    taker = harness.start(side, [sys.executable, script, "take", port, seconds], name="take")
     kernel_view.wait_listening(port, taker.process)
-    sender = house.start(side, [sys.executable, script, "send", port, seconds], name="send")
+    sender = harness.start(side, [sys.executable, script, "send", port, seconds], name="send")
     for program in (taker, sender):
         kernel_view.wait_until(lambda: "ready" in program.output(), 60, f"{program.name} ready")
     return taker, sender

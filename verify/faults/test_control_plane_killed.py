@@ -9,7 +9,7 @@ import sys
 import kernel_view
 import pytest
 from fault_pairs import start_pair, start_transfer, transfer_result
-from heliostat_run import House, Side
+from heliostat_run import Harness, Side
 
 pytestmark = pytest.mark.heliostat
 
@@ -61,94 +61,94 @@ for is_early in [False, True][sys.argv[3] == "unknown":]:
 
 
 @pytest.fixture
-def house():
-    """A house of the test's own: these tests end its control plane."""
-    with House() as one:
+def harness():
+    """A harness of the test's own: these tests end its control plane."""
+    with Harness() as one:
         yield one
 
 
-def start_server(house: House) -> tuple[int, object]:
+def start_server(harness: Harness) -> tuple[int, object]:
     """A server that answers clients one after the other."""
     port = kernel_view.free_port()
-    program = house.start(Side.HELIOSTAT, [sys.executable, "-c", SERVE_FOR_EVER, port], name="server")
+    program = harness.start(Side.HELIOSTAT, [sys.executable, "-c", SERVE_FOR_EVER, port], name="server")
     kernel_view.wait_listening(port, program.process)
     return port, program
 
 
-def ask(house: House, port: int, side: Side = Side.HELIOSTAT) -> str:
+def ask(harness: Harness, port: int, side: Side = Side.HELIOSTAT) -> str:
     """One client's whole conversation."""
-    program = house.run(side, [sys.executable, "-c", ASK_ONCE, port], name="client")
+    program = harness.run(side, [sys.executable, "-c", ASK_ONCE, port], name="client")
     return program.output().strip() or program.errors()
 
 
-def end_control_plane(house: House) -> None:
+def end_control_plane(harness: Harness) -> None:
     """Kills the control plane and waits until it is gone."""
-    pid = house.control_plane()
+    pid = harness.control_plane()
     os.kill(pid, signal.SIGKILL)
     # Until then its socket takes connections, and whoever starts believes that one runs.
     kernel_view.wait_until(lambda: kernel_view.has_ended(pid), 60, "the control plane's end")
 
 
-def test_open_transfer_is_whole_when_the_control_plane_is_killed(house):
-    programs = start_transfer(house, Side.HELIOSTAT, 2)
-    end_control_plane(house)
+def test_open_transfer_is_whole_when_the_control_plane_is_killed(harness):
+    programs = start_transfer(harness, Side.HELIOSTAT, 2)
+    end_control_plane(harness)
     sent, taken = transfer_result(*programs)
     assert sent == taken and int(sent) > 0
 
 
-def test_peer_killed_while_no_control_plane_runs_is_still_noticed(house):
-    pair = start_pair(house, Side.HELIOSTAT, "accept", "recv", "epoll")
-    end_control_plane(house)
+def test_peer_killed_while_no_control_plane_runs_is_still_noticed(harness):
+    pair = start_pair(harness, Side.HELIOSTAT, "accept", "recv", "epoll")
+    end_control_plane(harness)
     pair.kill_victim(signal.SIGKILL)
     assert pair.survivor_ended()[0] in ("end", "ECONNRESET")
 
 
-def test_server_answers_new_clients_while_no_control_plane_runs(house):
-    port, _ = start_server(house)
-    assert ask(house, port) == "answered"
-    end_control_plane(house)
-    assert ask(house, port, Side.PLAIN) == "answered"
+def test_server_answers_new_clients_while_no_control_plane_runs(harness):
+    port, _ = start_server(harness)
+    assert ask(harness, port) == "answered"
+    end_control_plane(harness)
+    assert ask(harness, port, Side.PLAIN) == "answered"
 
 
 @pytest.mark.parametrize("goes_on", ["half", "at once", "late"])
 @pytest.mark.parametrize("channel", ["known", "unknown"])
-def test_what_was_sent_arrives_when_the_control_plane_is_killed_before_the_accept(house, channel, goes_on):
-    port, killed = kernel_view.free_port(), house.folder / "killed"
-    server = house.start(Side.HELIOSTAT, [sys.executable, "-c", ACCEPT_LATE, port, killed, channel], name="server")
+def test_what_was_sent_arrives_when_the_control_plane_is_killed_before_the_accept(harness, channel, goes_on):
+    port, killed = kernel_view.free_port(), harness.folder / "killed"
+    server = harness.start(Side.HELIOSTAT, [sys.executable, "-c", ACCEPT_LATE, port, killed, channel], name="server")
     kernel_view.wait_listening(port, server.process)
     words = [sys.executable, "-c", SEND_EARLY, port, killed, channel, goes_on]
-    client = house.start(Side.HELIOSTAT, words, name="client")
+    client = harness.start(Side.HELIOSTAT, words, name="client")
     kernel_view.wait_until(lambda: "sent" in client.output(), 20, "what is sent early")
-    end_control_plane(house)
+    end_control_plane(harness)
     killed.touch()
     assert [client.wait(30), server.wait(30)] == [0, 0], client.errors() + server.errors()
     answer = repr(b"early, " if goes_on == "half" else b"early, late")
     assert client.output().split("sent\n") == [f"{answer}\n" * (channel == "known"), f"{answer}\n"]
 
 
-def test_next_run_starts_a_new_control_plane_and_old_servers_answer(house):
-    port, _ = start_server(house)
-    old = house.control_plane()
-    end_control_plane(house)
-    assert ask(house, port) == "answered"
-    assert house.control_plane() != old
+def test_next_run_starts_a_new_control_plane_and_old_servers_answer(harness):
+    port, _ = start_server(harness)
+    old = harness.control_plane()
+    end_control_plane(harness)
+    assert ask(harness, port) == "answered"
+    assert harness.control_plane() != old
 
 
-def test_old_server_is_reached_directly_again_after_a_restart(house):
-    port, server = start_server(house)
-    assert ask(house, port) == "answered"
-    end_control_plane(house)
-    house.call("run", "--", "/bin/true")
-    kernel_view.wait_until(lambda: ask_and_look(house, port, server.pid) == {"direct"}, 60, "direct again")
+def test_old_server_is_reached_directly_again_after_a_restart(harness):
+    port, server = start_server(harness)
+    assert ask(harness, port) == "answered"
+    end_control_plane(harness)
+    harness.call("run", "--", "/bin/true")
+    kernel_view.wait_until(lambda: ask_and_look(harness, port, server.pid) == {"direct"}, 60, "direct again")
 
 
-def ask_and_look(house: House, port: int, server: int) -> set[str]:
+def ask_and_look(harness: Harness, port: int, server: int) -> set[str]:
     """The paths of the server's connections while one client holds one."""
-    client = house.start(Side.HELIOSTAT, [sys.executable, "-c", HOLD_ONE, port], name="client")
+    client = harness.start(Side.HELIOSTAT, [sys.executable, "-c", HOLD_ONE, port], name="client")
     try:
         kernel_view.wait_until(lambda: "answered" in client.output(), 60, "answered")
         try:
-            return {one["path"] for one in house.explain(server)}
+            return {one["path"] for one in harness.explain(server)}
         except RuntimeError:
             return set()
     finally:
@@ -156,34 +156,34 @@ def ask_and_look(house: House, port: int, server: int) -> set[str]:
         client.process.wait()
 
 
-def test_stopped_control_plane_delays_no_open_stream_and_lets_new_ones_work(house):
-    programs = start_transfer(house, Side.HELIOSTAT, 2)
-    port, _ = start_server(house)
-    pid = house.control_plane()
+def test_stopped_control_plane_delays_no_open_stream_and_lets_new_ones_work(harness):
+    programs = start_transfer(harness, Side.HELIOSTAT, 2)
+    port, _ = start_server(harness)
+    pid = harness.control_plane()
     os.kill(pid, signal.SIGSTOP)
     try:
         sent, taken = transfer_result(*programs)
         assert sent == taken and int(sent) > 0
-        assert ask(house, port, Side.PLAIN) == "answered"
+        assert ask(harness, port, Side.PLAIN) == "answered"
     finally:
         os.kill(pid, signal.SIGCONT)
-    assert ask(house, port) == "answered"
+    assert ask(harness, port) == "answered"
 
 
-def test_program_starts_although_the_control_plane_is_stopped(house):
-    pid = house.control_plane()
+def test_program_starts_although_the_control_plane_is_stopped(harness):
+    pid = harness.control_plane()
     os.kill(pid, signal.SIGSTOP)
     try:
-        program = house.run(Side.HELIOSTAT, ["echo", "hello"], seconds=60)
+        program = harness.run(Side.HELIOSTAT, ["echo", "hello"], seconds=60)
         assert program.output() == "hello\n"
     finally:
         os.kill(pid, signal.SIGCONT)
 
 
-def test_stop_command_ends_the_control_plane_and_streams_go_on(house):
-    programs = start_transfer(house, Side.HELIOSTAT, 2)
-    pid = house.control_plane()
-    house.call("stop")
-    kernel_view.wait_until(lambda: pid not in house.inhabitants(), 60, "the control plane's end")
+def test_stop_command_ends_the_control_plane_and_streams_go_on(harness):
+    programs = start_transfer(harness, Side.HELIOSTAT, 2)
+    pid = harness.control_plane()
+    harness.call("stop")
+    kernel_view.wait_until(lambda: pid not in harness.processes(), 60, "the control plane's end")
     sent, taken = transfer_result(*programs)
     assert sent == taken and int(sent) > 0

@@ -13,7 +13,7 @@ import sys
 import kernel_view
 import pytest
 from fault_pairs import HERE
-from heliostat_run import ROOT, House, Side
+from heliostat_run import ROOT, Harness, Side
 from hostile_peer import ATTACKS
 
 sys.path.append(str(ROOT / "verify/programs"))
@@ -28,24 +28,24 @@ P99_TIMES = 2
 SCRIPT = HERE / "hostile_peer.py"
 
 
-def start_server(house: House, which: str) -> tuple[int, object]:
+def start_server(harness: Harness, which: str) -> tuple[int, object]:
     if which == "redis":
-        return start_redis(house, Side.HELIOSTAT)
+        return start_redis(harness, Side.HELIOSTAT)
     port = kernel_view.free_port()
-    server = house.start(Side.HELIOSTAT, [sys.executable, SCRIPT, "serve", port], name="serve")
+    server = harness.start(Side.HELIOSTAT, [sys.executable, SCRIPT, "serve", port], name="serve")
     kernel_view.wait_listening(port, server.process)
     return port, server
 
 
-def beside(house: House, which: str, attack: str) -> dict:
+def beside(harness: Harness, which: str, attack: str) -> dict:
     """What the honest client says of its answers."""
-    folder = house.folder / f"hostile-{len(house.programs)}"
+    folder = harness.folder / f"hostile-{len(harness.programs)}"
     folder.mkdir()
-    port, server = start_server(house, which)
+    port, server = start_server(harness, which)
     words = [sys.executable, SCRIPT, "measure", port, folder]
-    honest = house.start(Side.HELIOSTAT, words, name="measure")
+    honest = harness.start(Side.HELIOSTAT, words, name="measure")
     kernel_view.wait_until(lambda: (folder / "measures").exists(), what="the honest client's first answer")
-    hostile = house.start(Side.HELIOSTAT, [sys.executable, SCRIPT, "harm", port, attack], name="harm")
+    hostile = harness.start(Side.HELIOSTAT, [sys.executable, SCRIPT, "harm", port, attack], name="harm")
     hostile.wait(120)
     (folder / "through").touch()
     honest.wait(120)
@@ -58,10 +58,10 @@ def beside(house: House, which: str, attack: str) -> dict:
 
 @pytest.mark.parametrize("which", ["redis", "epoll"])
 @pytest.mark.parametrize("attack", ATTACKS)
-def test_hostile_client_holds_up_nobody_elses_answers(house, which, attack):
+def test_hostile_client_holds_up_nobody_elses_answers(harness, which, attack):
     rounds = []
     for _ in range(ROUNDS):
-        harmless, harmed = beside(house, which, "harmless"), beside(house, which, attack)
+        harmless, harmed = beside(harness, which, "harmless"), beside(harness, which, attack)
         rounds.append((harmless, harmed))
         is_prompt = harmed["worst"] < harmless["worst"] + WORST_MS
         if is_prompt and harmed["p99"] < P99_TIMES * harmless["p99"]:

@@ -13,7 +13,7 @@ import signal
 import kernel_view
 import pytest
 from fault_pairs import start_pair, start_transfer, transfer_result
-from heliostat_run import House, Side
+from heliostat_run import Harness, Side
 
 PROMISE_NS = 100_000_000
 ATTEMPTS = 10
@@ -31,19 +31,19 @@ SITUATIONS = [
 @pytest.mark.parametrize("side", [PLAIN, HELIOSTAT])
 @pytest.mark.parametrize("victim_role", ["accept", "connect"])
 @pytest.mark.parametrize(("victim_does", "survivor_does"), SITUATIONS, ids="-".join)
-def test_survivor_sees_an_ordinary_error_in_time(house, side, victim_role, victim_does, survivor_does):
-    took = best_ns(house, side, victim_role, victim_does, survivor_does)
+def test_survivor_sees_an_ordinary_error_in_time(harness, side, victim_role, victim_does, survivor_does):
+    took = best_ns(harness, side, victim_role, victim_does, survivor_does)
     promise = PROMISE_NS
     if took > promise:
-        promise = 4 * best_ns(house, Side.PLAIN, victim_role, victim_does, survivor_does)
+        promise = 4 * best_ns(harness, Side.PLAIN, victim_role, victim_does, survivor_does)
     assert took <= promise
 
 
-def best_ns(house: House, *pair_of) -> int:
+def best_ns(harness: Harness, *pair_of) -> int:
     """From the kill to the survivor's error, in the first attempt that kept the promise or the best."""
     best = None
     for _ in range(ATTEMPTS):
-        pair = start_pair(house, *pair_of)
+        pair = start_pair(harness, *pair_of)
         struck = pair.kill_victim(signal.SIGKILL)
         word, at = pair.survivor_ended()
         assert word in ORDINARY
@@ -54,37 +54,37 @@ def best_ns(house: House, *pair_of) -> int:
 
 
 @pytest.mark.heliostat
-def test_nothing_stays_allocated_after_both_were_killed(house):
-    before, shm = shared_of_control_plane(house), set(os.listdir("/dev/shm"))
+def test_nothing_stays_allocated_after_both_were_killed(harness):
+    before, shm = shared_of_control_plane(harness), set(os.listdir("/dev/shm"))
     for _ in range(5):
-        pair = start_pair(house, Side.HELIOSTAT, "accept", "drain", "flood")
+        pair = start_pair(harness, Side.HELIOSTAT, "accept", "drain", "flood")
         pair.kill_victim(signal.SIGKILL)
         pair.survivor.kill()
         pair.survivor.process.wait()
         pair.victim.process.wait()
-    kernel_view.wait_until(lambda: house.status()["channels"] == 0, 60, "no channels")
-    kernel_view.wait_until(lambda: not house.status()["sessions"], 60, "no sessions")
-    kernel_view.wait_until(lambda: shared_of_control_plane(house) == before, 60, "no shared memory")
+    kernel_view.wait_until(lambda: harness.status()["channels"] == 0, 60, "no channels")
+    kernel_view.wait_until(lambda: not harness.status()["sessions"], 60, "no sessions")
+    kernel_view.wait_until(lambda: shared_of_control_plane(harness) == before, 60, "no shared memory")
     assert not [name for name in set(os.listdir("/dev/shm")) - shm if "helio" in name]
 
 
 @pytest.mark.heliostat
-def test_control_plane_keeps_its_descriptors_and_memory_over_fifty_kills(house):
-    warm_up(house, 5)
-    descriptors, memory = resources(house.control_plane())
-    warm_up(house, 50)
-    kernel_view.wait_until(lambda: not house.status()["sessions"], 60, "no sessions")
-    control_plane = house.control_plane()
+def test_control_plane_keeps_its_descriptors_and_memory_over_fifty_kills(harness):
+    warm_up(harness, 5)
+    descriptors, memory = resources(harness.control_plane())
+    warm_up(harness, 50)
+    kernel_view.wait_until(lambda: not harness.status()["sessions"], 60, "no sessions")
+    control_plane = harness.control_plane()
     kernel_view.wait_until(lambda: resources(control_plane)[0] <= descriptors, 60, "no more descriptors")
     later_memory = resources(control_plane)[1]
     assert later_memory <= memory + (2 << 20)
 
 
 @pytest.mark.heliostat
-def test_other_transfers_are_untouched_by_a_kill(house):
-    taker, sender = start_transfer(house, Side.HELIOSTAT, 3)
+def test_other_transfers_are_untouched_by_a_kill(harness):
+    taker, sender = start_transfer(harness, Side.HELIOSTAT, 3)
     for _ in range(4):
-        pair = start_pair(house, Side.HELIOSTAT, "connect", "flood", "drain")
+        pair = start_pair(harness, Side.HELIOSTAT, "connect", "flood", "drain")
         pair.kill_victim(signal.SIGKILL)
         assert pair.survivor_ended()[0] in ORDINARY
     sent, taken = transfer_result(taker, sender)
@@ -93,8 +93,8 @@ def test_other_transfers_are_untouched_by_a_kill(house):
 
 @pytest.mark.parametrize("side", [PLAIN, HELIOSTAT])
 @pytest.mark.parametrize("stopped", [0, 1], ids=["taker", "sender"])
-def test_transfer_is_whole_when_one_end_was_stopped_and_continued(house, side, stopped):
-    programs = start_transfer(house, side, 2)
+def test_transfer_is_whole_when_one_end_was_stopped_and_continued(harness, side, stopped):
+    programs = start_transfer(harness, side, 2)
     for _ in range(5):
         os.kill(programs[stopped].pid, signal.SIGSTOP)
         kernel_view.wait_until(lambda: state(programs[stopped].pid) == "T", 60, "stopped")
@@ -103,9 +103,9 @@ def test_transfer_is_whole_when_one_end_was_stopped_and_continued(house, side, s
     assert sent == taken and int(sent) > 0
 
 
-def shared_of_control_plane(house: House) -> list[str]:
+def shared_of_control_plane(harness: Harness) -> list[str]:
     """The memfds that the control plane holds."""
-    return kernel_view.shared_memory(house.control_plane())
+    return kernel_view.shared_memory(harness.control_plane())
 
 
 def state(pid: int) -> str:
@@ -114,14 +114,14 @@ def state(pid: int) -> str:
         return stat.read().rsplit(")", 1)[1].split()[0]
 
 
-def warm_up(house: House, count: int) -> None:
+def warm_up(harness: Harness, count: int) -> None:
     """Starts and kills programs under Heliostat, with a connection each tenth time."""
     for number in range(count):
         if number % 10 == 0:
-            pair = start_pair(house, Side.HELIOSTAT, "accept", "recv", "recv")
+            pair = start_pair(harness, Side.HELIOSTAT, "accept", "recv", "recv")
             pair.kill_victim(signal.SIGKILL)
             pair.survivor_ended()
-        program = house.start(Side.HELIOSTAT, ["sleep", "60"])
+        program = harness.start(Side.HELIOSTAT, ["sleep", "60"])
         kernel_view.wait_until(lambda: kernel_view.command_name(program.pid) == "sleep", 60, "started")
         program.kill()
         program.process.wait()

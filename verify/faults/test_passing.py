@@ -14,7 +14,7 @@ import sys
 import kernel_view
 import pytest
 from fault_pairs import HERE
-from heliostat_run import House, Program, Side
+from heliostat_run import Harness, Program, Side
 
 pytestmark = pytest.mark.heliostat
 
@@ -24,16 +24,16 @@ STATES = ["sleeps", "computes", "stopped", "reads", "polls"]
 SIDES = [(Side.PLAIN, Side.PLAIN), (Side.HELIOSTAT, Side.HELIOSTAT), (Side.HELIOSTAT, Side.PLAIN)]
 
 
-def pass_connections(house: House, side: Side, receiver_side: Side, state: str) -> tuple[Program, Program, Program]:
+def pass_connections(harness: Harness, side: Side, receiver_side: Side, state: str) -> tuple[Program, Program, Program]:
     """Client, server and receiver after the last byte, each having ended by itself."""
-    folder = house.folder / f"passing-{len(house.programs)}"
+    folder = harness.folder / f"passing-{len(harness.programs)}"
     folder.mkdir()
     port, script = kernel_view.free_port(), HERE / "passed_on.py"
-    receiver = house.start(receiver_side, [sys.executable, script, "receiver", folder], name="receiver")
+    receiver = harness.start(receiver_side, [sys.executable, script, "receiver", folder], name="receiver")
     kernel_view.wait_until(lambda: "listens" in receiver.output(), 20, "listens")
-    server = house.start(side, [sys.executable, script, "server", port, folder], name="server")
+    server = harness.start(side, [sys.executable, script, "server", port, folder], name="server")
     kernel_view.wait_listening(port, server.process)
-    client = house.start(side, [sys.executable, script, "client", port, folder, state], name="client")
+    client = harness.start(side, [sys.executable, script, "client", port, folder, state], name="client")
     kernel_view.wait_until(lambda: "elsewhere" in client.output(), 20, "elsewhere")
     if state == "stopped":
         client.process.send_signal(signal.SIGSTOP)
@@ -56,8 +56,8 @@ def numbers(program: Program, word: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("state", STATES)
 @pytest.mark.parametrize("side, receiver_side", SIDES)
-def test_passed_connection_is_tcp_s_whatever_its_peer_does(house, side, receiver_side, state):
-    client, server, receiver = pass_connections(house, side, receiver_side, state)
+def test_passed_connection_is_tcp_s_whatever_its_peer_does(harness, side, receiver_side, state):
+    client, server, receiver = pass_connections(harness, side, receiver_side, state)
     ports, sockets, given = numbers(client, "ends"), numbers(server, "sockets"), {}
     for line in receiver.output().splitlines():
         if line.startswith("given"):

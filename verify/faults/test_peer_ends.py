@@ -13,21 +13,21 @@ import sys
 import kernel_view
 import pytest
 from fault_pairs import HERE
-from heliostat_run import House, Side
+from heliostat_run import Harness, Side
 
 ENDS = {"killed": signal.SIGKILL, "exits": signal.SIGUSR1, "execs": signal.SIGUSR2}
 
 
-def transcript(house: House, side: Side, role: str, does: str, ends: str) -> list[str]:
+def transcript(harness: Harness, side: Side, role: str, does: str, ends: str) -> list[str]:
     """What the survivor prints; `role` is the victim's."""
-    folder = house.folder / f"ends-{len(house.programs)}"
+    folder = harness.folder / f"ends-{len(harness.programs)}"
     folder.mkdir()
     port = kernel_view.free_port()
     does_of = {"accept": "survive", "connect": "survive", role: does}
     started = {}
     for one in ("accept", "connect"):
         words = [sys.executable, HERE / "peer_ends.py", one, port, folder, does_of[one]]
-        started[one] = house.start(side, words, name=one)
+        started[one] = harness.start(side, words, name=one)
         if one == "accept":
             kernel_view.wait_listening(port, started[one].process)
     victim = started[role]
@@ -44,7 +44,7 @@ def transcript(house: House, side: Side, role: str, does: str, ends: str) -> lis
     else:
         victim.wait(60)
     if side is Side.HELIOSTAT:
-        house.status()  # the control plane has seen it too
+        harness.status()  # the control plane has seen it too
     (folder / "gone").touch()
     assert survivor.wait(60) == 0, survivor.errors()
     victim.kill()
@@ -55,10 +55,10 @@ def transcript(house: House, side: Side, role: str, does: str, ends: str) -> lis
 @pytest.mark.parametrize("ends", ENDS)
 @pytest.mark.parametrize("does", ["recv", "epoll", "poll", "busy"])
 @pytest.mark.parametrize("role", ["accept", "connect"])
-def test_end_of_a_peer_looks_as_under_plain_linux(house, role, does, ends):
-    plain = transcript(house, Side.PLAIN, role, does, ends)
+def test_end_of_a_peer_looks_as_under_plain_linux(harness, role, does, ends):
+    plain = transcript(harness, Side.PLAIN, role, does, ends)
     assert len(plain) > 60
-    found = transcript(house, Side.HELIOSTAT, role, does, ends)
+    found = transcript(harness, Side.HELIOSTAT, role, does, ends)
     assert found == plain, "\n" + "\n".join(difflib.unified_diff(plain, found, "plain", "heliostat", lineterm="", n=0))
 
 
@@ -77,12 +77,12 @@ connection.on('data', () => { if (++asked < 20) setTimeout(() => connection.writ
 
 
 @pytest.mark.heliostat
-def test_node_server_lives_on_when_a_client_is_killed(house):
+def test_node_server_lives_on_when_a_client_is_killed(harness):
     port = kernel_view.free_port()
-    server = house.start(Side.HELIOSTAT, ["node", "-e", NODE_SERVER, port])
+    server = harness.start(Side.HELIOSTAT, ["node", "-e", NODE_SERVER, port])
     kernel_view.wait_listening(port, server.process)
     for number in (1, 2):
-        client = house.start(Side.HELIOSTAT, ["node", "-e", NODE_CLIENT, port])
+        client = harness.start(Side.HELIOSTAT, ["node", "-e", NODE_CLIENT, port])
         kernel_view.wait_until(lambda: "idle" in client.output(), 60, "the client's answers")
         client.process.send_signal(signal.SIGKILL)
         client.process.wait()

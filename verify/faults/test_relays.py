@@ -14,7 +14,7 @@ import sys
 import kernel_view
 import pytest
 from fault_pairs import HERE
-from heliostat_run import House, Program, Side
+from heliostat_run import Harness, Program, Side
 
 pytestmark = pytest.mark.heliostat
 
@@ -23,20 +23,20 @@ DOES = ["waits", "reads", "closes", "half", "reads+closes", "reads+half", "flood
 CLIENTS = ["stopped", "killed", "closes"]
 
 
-def start_relayed(house: House, does: str, client_does: str) -> tuple[Program, Program, int]:
+def start_relayed(harness: Harness, does: str, client_does: str) -> tuple[Program, Program, int]:
     """(program, client, relay) once the program has become another one beside a stopped client."""
-    folder = house.folder / f"relayed-{len(house.programs)}"
+    folder = harness.folder / f"relayed-{len(harness.programs)}"
     folder.mkdir()
     port, script = kernel_view.free_port(), HERE / "relayed.py"
-    server = house.start(Side.HELIOSTAT, [sys.executable, script, "server", port, folder, does], name="server")
+    server = harness.start(Side.HELIOSTAT, [sys.executable, script, "server", port, folder, does], name="server")
     kernel_view.wait_listening(port, server.process)
-    client = house.start(Side.HELIOSTAT, [sys.executable, script, "client", port, folder, client_does], name="client")
+    client = harness.start(Side.HELIOSTAT, [sys.executable, script, "client", port, folder, client_does], name="client")
     kernel_view.wait_until(lambda: "said" in client.output(), 60, "said")
-    before = set(house.inhabitants())
+    before = set(harness.processes())
     client.process.send_signal(signal.SIGSTOP)
     (folder / "exec").touch()
     kernel_view.wait_until(lambda: "after" in server.output(), 60, "after")
-    relays = [pid for pid in set(house.inhabitants()) - before if kernel_view.command_name(pid)]
+    relays = [pid for pid in set(harness.processes()) - before if kernel_view.command_name(pid)]
     assert len(relays) == 1, relays
     if client_does == "killed":
         client.process.send_signal(signal.SIGKILL)
@@ -53,8 +53,8 @@ def start_relayed(house: House, does: str, client_does: str) -> tuple[Program, P
 
 @pytest.mark.parametrize("client_does", CLIENTS)
 @pytest.mark.parametrize("does", DOES)
-def test_relay_sleeps_or_ends_when_a_side_is_through(house, does, client_does):
-    server, client, relay = start_relayed(house, does, client_does)
+def test_relay_sleeps_or_ends_when_a_side_is_through(harness, does, client_does):
+    server, client, relay = start_relayed(harness, does, client_does)
     try:
         assert kernel_view.comes_to_rest(relay)
     finally:
@@ -63,8 +63,8 @@ def test_relay_sleeps_or_ends_when_a_side_is_through(house, does, client_does):
     kernel_view.wait_until(lambda: not kernel_view.command_name(relay), 60, "the relay's end")
 
 
-def test_program_behind_a_relay_has_a_tcp_connection_with_its_addresses_and_options(house):
-    server, client, _ = start_relayed(house, "reads", "stopped")
+def test_program_behind_a_relay_has_a_tcp_connection_with_its_addresses_and_options(harness):
+    server, client, _ = start_relayed(harness, "reads", "stopped")
     said = client.output().split("said ")[1].strip()
     own, peer = said.split(") (")
     names = f"({peer} {own})"
@@ -80,8 +80,8 @@ def named(*lines: str) -> list[str]:
     return list(lines) if kernel_view.makes_networks() else [re.sub(r"', \d+\)", "')", line) for line in lines]
 
 
-def test_bytes_left_in_the_ring_reach_the_program_through_the_relay(house):
-    server, client, _ = start_relayed(house, "reads", "stopped")
+def test_bytes_left_in_the_ring_reach_the_program_through_the_relay(harness):
+    server, client, _ = start_relayed(harness, "reads", "stopped")
     assert "4999" in server.output()
     client.kill()
     server.kill()

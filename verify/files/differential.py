@@ -25,7 +25,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent)]
 
-from heliostat_run import BINARY, House, Side  # noqa: E402
+from heliostat_run import BINARY, Harness, Side  # noqa: E402
 
 OPERATIONS = (
     "OPEN CLOSE PREAD READ SEEK READV PREADV DUP SIZE CHILD_READS INTO_NOWHERE SENDFILE PWRITE "
@@ -63,10 +63,10 @@ class Command:
 class Reader:
     """A running reader program."""
 
-    def __init__(self, house: House, prefix: list[str], program: Path, paths: list[Path]):
+    def __init__(self, harness: Harness, prefix: list[str], program: Path, paths: list[Path]):
         command = [*prefix, str(program), *map(str, paths)]
         pipe = subprocess.PIPE
-        self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, env=house.environment())
+        self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, env=harness.environment())
 
     def ask(self, commands: list[Command]) -> list[tuple[int, int, bytes]]:
         """(result, errno, bytes) of each command."""
@@ -193,7 +193,7 @@ def same(batch: list[Command], answers: list, what: str) -> None:
             raise AssertionError(f"{what}, command {place}: {told}\n  plain {show(plain)}\n  ours  {show(ours)}")
 
 
-def run(house: House, operations: int, seed: int, folder: Path, kills: bool = False, sealed: bool = False) -> dict:
+def run(harness: Harness, operations: int, seed: int, folder: Path, kills: bool = False, sealed: bool = False) -> dict:
     """Runs until so many operations were equal; counts of what was done."""
     chance = random.Random(seed)
     paths = [folder / f"file{number}" for number in range(FILES)]
@@ -202,10 +202,10 @@ def run(house: House, operations: int, seed: int, folder: Path, kills: bool = Fa
         writer.fill(path)
     program = compiled(folder)
     # One path more than is ever made: opening it fails.
-    ours = house.command(Side.HELIOSTAT, [])
+    ours = harness.command(Side.HELIOSTAT, [])
     if sealed:
         ours = [str(BINARY), "run", "--sealed", "--grant", f"{folder}:rw", "--"]
-    readers = [Reader(house, prefix, program, [*paths, folder / "missing"]) for prefix in ([], ours)]
+    readers = [Reader(harness, prefix, program, [*paths, folder / "missing"]) for prefix in ([], ours)]
     done, changes = 0, 0
     begin = [Command("OPEN", slot, argument=slot % FILES) for slot in range(SLOTS)]
     try:
@@ -218,8 +218,8 @@ def run(house: House, operations: int, seed: int, folder: Path, kills: bool = Fa
                 one = inside(chance)
                 same([one], [reader.ask([one]) for reader in readers], f"seed {seed}, operation {done}, inside")
             if kills and chance.random() < 0.002:
-                os.kill(house.control_plane(), signal.SIGKILL)
-                house.call("run", "--", "/bin/true")
+                os.kill(harness.control_plane(), signal.SIGKILL)
+                harness.call("run", "--", "/bin/true")
             batch = commands(chance, BATCH)
             same(batch, [reader.ask(batch) for reader in readers], f"seed {seed}, operation {done}, after {what}")
             done += BATCH
@@ -240,8 +240,8 @@ def main() -> int:
     parser.add_argument("--sealed", action="store_true", help="the reader under Heliostat is sealed")
     asked = parser.parse_args()
     print(f"replay: python verify/files/differential.py --operations {asked.operations} --seed {asked.seed}{' --sealed' * asked.sealed}", flush=True)
-    with House() as house, tempfile.TemporaryDirectory(dir=os.environ.get("TMPDIR", "/tmp")) as folder:
-        print(run(house, asked.operations, asked.seed, Path(folder), asked.kills, asked.sealed))
+    with Harness() as harness, tempfile.TemporaryDirectory(dir=os.environ.get("TMPDIR", "/tmp")) as folder:
+        print(run(harness, asked.operations, asked.seed, Path(folder), asked.kills, asked.sealed))
     return 0
 
 

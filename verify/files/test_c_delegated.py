@@ -12,7 +12,7 @@ from pathlib import Path
 
 import kernel_view
 import pytest
-from heliostat_run import BINARY, ROOT, House, Side
+from heliostat_run import BINARY, ROOT, Harness, Side
 
 pytestmark = pytest.mark.heliostat
 BINDING = ROOT / "bind/c"
@@ -63,13 +63,13 @@ def test_a_c_program_reads_in_batches_and_appends(example, sample, through):
     if through and shutil.which(through[0]) is None:
         pytest.skip(f"no {through[0]}")
     path, said = sample
-    with House() as house:
-        house.call("run", "--", "/bin/true")
+    with Harness() as harness:
+        harness.call("run", "--", "/bin/true")
         for _ in range(2):
-            program = house.run(Side.PLAIN, [*through, example, path], seconds=120)
+            program = harness.run(Side.PLAIN, [*through, example, path], seconds=120)
             assert program.process.returncode == 0, program.errors()
             assert program.output().startswith(said), program.output()
-        counted = house.status()["delegated"]
+        counted = harness.status()["delegated"]
     assert path.with_suffix(".log").read_text() == "added up\n" * 2
     assert counted["operations_read"] >= 2 * BYTES // 65536 and counted["failed"] == 0
     assert counted["transfers_cached"] > 0 and counted["transfers_kernel"] == 2, counted
@@ -77,12 +77,12 @@ def test_a_c_program_reads_in_batches_and_appends(example, sample, through):
 
 def test_a_c_program_makes_replaces_and_lists_names(tmp_path_factory, tmp_path):
     program_path = compiled("names", tmp_path_factory)
-    with House() as house:
-        house.call("run", "--", "/bin/true")
-        program = house.run(Side.PLAIN, [program_path, tmp_path], seconds=60)
+    with Harness() as harness:
+        harness.call("run", "--", "/bin/true")
+        program = harness.run(Side.PLAIN, [program_path, tmp_path], seconds=60)
         assert program.process.returncode == 0, program.errors()
-        again = house.run(Side.PLAIN, [program_path, tmp_path], seconds=60)
-        counted = house.status()["delegated"]
+        again = harness.run(Side.PLAIN, [program_path, tmp_path], seconds=60)
+        counted = harness.status()["delegated"]
         told, complaint = program.output(), again.errors()
     assert told.split() == ["current"]
     assert (tmp_path / "newest").read_text() == "version 3\n"
@@ -94,9 +94,9 @@ def test_a_c_program_makes_replaces_and_lists_names(tmp_path_factory, tmp_path):
 def test_what_the_kernel_refuses_is_refused_in_words(example, tmp_path):
     path = tmp_path / "without-a-log"
     path.write_bytes(b"x" * 100)
-    with House() as house:
-        house.call("run", "--", "/bin/true")
-        program = house.run(Side.PLAIN, [example, path], seconds=60)
+    with Harness() as harness:
+        harness.call("run", "--", "/bin/true")
+        program = harness.run(Side.PLAIN, [example, path], seconds=60)
         assert program.process.returncode == 1
         assert "heliostat_delegated_open" in program.errors() and "No such file" in program.errors(), program.errors()
 
@@ -110,9 +110,9 @@ def test_a_program_that_reads_by_its_own_ring_keeps_its_mapped_files(tmp_path):
     cached.write_bytes(bytes(1 << 20))
     for path in (direct, cached):
         os.utime(path, (0, 0))
-    with House() as house:
+    with Harness() as harness:
         words = [sys.executable, ROOT / "verify/files/own_ring.py", BINARY.parent / "libheliostat_c.so", direct, cached]
-        program = house.run(Side.HELIOSTAT, words, seconds=60, env={"HELIOSTAT_BIN": str(BINARY)})
+        program = harness.run(Side.HELIOSTAT, words, seconds=60, env={"HELIOSTAT_BIN": str(BINARY)})
         assert program.process.returncode == 0, program.errors()
         said = program.output()
         # Where the program can have no ring the server loop reads for it, past the caches as well.
@@ -124,8 +124,8 @@ def test_a_program_that_reads_by_its_own_ring_keeps_its_mapped_files(tmp_path):
 def test_two_processes_of_a_c_program_read_one_file_in_a_joint_session(tmp_path_factory, sample):
     program_path = compiled("joint", tmp_path_factory)
     path, said = sample
-    with House() as house:
-        house.call("run", "--", "/bin/true")
-        program = house.run(Side.PLAIN, [program_path, path], seconds=60)
+    with Harness() as harness:
+        harness.call("run", "--", "/bin/true")
+        program = harness.run(Side.PLAIN, [program_path, path], seconds=60)
         assert program.process.returncode == 0, program.errors()
         assert program.output().strip() == said.rstrip(";"), program.output()

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from heliostat_run import House, Side
+from heliostat_run import Harness, Side
 
 HERE = Path(__file__).resolve().parent
 # Wrong arguments are what some of the stories are about.
@@ -29,15 +29,15 @@ def program(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def shared():
     """One control plane for all."""
-    with House() as house:
-        yield house
+    with Harness() as harness:
+        yield harness
 
 
-def told(house: House, side: Side, program: Path, story: str, folder: Path) -> tuple[int, str, str]:
+def told(harness: Harness, side: Side, program: Path, story: str, folder: Path) -> tuple[int, str, str]:
     paths = [folder / "one", folder / "two"]
     for path, pattern in zip(paths, (b"abcdefgh", b"12345678")):
         path.write_bytes(pattern * 5000)
-    run = house.run(side, [program, story, *paths], seconds=60)
+    run = harness.run(side, [program, story, *paths], seconds=60)
     return run.process.returncode, run.output(), run.errors()
 
 

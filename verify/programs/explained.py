@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 import kernel_view
-from heliostat_run import House, Program, Side
+from heliostat_run import Harness, Program, Side
 
 ECHO = """
 import os, socket, sys
@@ -30,32 +30,32 @@ time.sleep(600)
 """
 
 
-def echo(house: House, mode: str = "stay", side: Side = Side.HELIOSTAT, **more) -> tuple[int, Program]:
+def echo(harness: Harness, mode: str = "stay", side: Side = Side.HELIOSTAT, **more) -> tuple[int, Program]:
     """A server that gives back what it gets: itself, or by a child forked for each connection."""
     port = kernel_view.free_port()
-    server = house.start(side, [sys.executable, "-c", ECHO, port, mode], name="echo", **more)
+    server = harness.start(side, [sys.executable, "-c", ECHO, port, mode], name="echo", **more)
     kernel_view.wait_listening(port, server.process)
     return port, server
 
 
-def client(house: House, port: int, side: Side = Side.HELIOSTAT, text: str = CLIENT, **more) -> Program:
+def client(harness: Harness, port: int, side: Side = Side.HELIOSTAT, text: str = CLIENT, **more) -> Program:
     """A client that has had its answer and stays connected."""
-    program = house.start(side, [sys.executable, "-c", text, port], name="client", **more)
+    program = harness.start(side, [sys.executable, "-c", text, port], name="client", **more)
     kernel_view.wait_until(lambda: "answered" in program.output(), 60, "an answer")
     return program
 
 
-def connection(house: House, pid: int) -> dict:
+def connection(harness: Harness, pid: int) -> dict:
     """The only connection that a process has, once its report lists it."""
-    found = kernel_view.wait_until(lambda: listed(house, pid), 60, f"a connection of {pid}")
+    found = kernel_view.wait_until(lambda: listed(harness, pid), 60, f"a connection of {pid}")
     assert len(found) == 1, found
     return found[0]
 
 
-def listed(house: House, pid: int) -> list[dict]:
+def listed(harness: Harness, pid: int) -> list[dict]:
     """The connections of a process; none while it has no session."""
     try:
-        return house.explain(pid)
+        return harness.explain(pid)
     except RuntimeError:
         return []
 

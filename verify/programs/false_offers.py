@@ -1,4 +1,4 @@
-"""Parts of a play about false offers: `false_offers.py server PORT`, `attacker PORT VICTIM...`, `client OWN PORT WORD`.
+"""The processes of a test of false offers: `false_offers.py server PORT`, `attacker PORT VICTIM...`, `client OWN PORT WORD`.
 
 The attacker makes one connection of its own, as any client does, and finds the channel that it got
 for it in its memory. There it offers slots under the addresses that the victims will have, and writes

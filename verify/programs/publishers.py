@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import kernel_view
-from heliostat_run import BINARY, House, Program, Side
+from heliostat_run import BINARY, Harness, Program, Side
 
 # A program whose memory is known: `held` is at the printed address.
 HOLDER = """
@@ -23,9 +23,9 @@ while True:
 """
 
 
-def publish(house: House, *words) -> Program:
+def publish(harness: Harness, *words) -> Program:
     """`heliostat snapshot publish ...` as a program of its own."""
-    return house.start(Side.PLAIN, [BINARY, "snapshot", "publish", *words], name="publish")
+    return harness.start(Side.PLAIN, [BINARY, "snapshot", "publish", *words], name="publish")
 
 
 def lines(program: Program) -> list[dict]:
@@ -43,14 +43,14 @@ def await_versions(program: Program, count: int, seconds: float = 60) -> list[di
     return lines(program)
 
 
-def holder(house: House) -> tuple[Program, int]:
+def holder(harness: Harness) -> tuple[Program, int]:
     """The program above, and where its bytes are."""
-    return telling(house, [sys.executable, "-c", HOLDER], "holder")
+    return telling(harness, [sys.executable, "-c", HOLDER], "holder")
 
 
-def telling(house: House, argv: list, name: str) -> tuple[Program, int]:
+def telling(harness: Harness, argv: list, name: str) -> tuple[Program, int]:
     """A program that says first where its bytes are, and that address."""
-    program = house.start(Side.PLAIN, argv, name=name)
+    program = harness.start(Side.PLAIN, argv, name=name)
 
     def said() -> bool:
         assert program.process.poll() is None, program.errors()
@@ -60,11 +60,11 @@ def telling(house: House, argv: list, name: str) -> tuple[Program, int]:
     return program, int(program.output().splitlines()[0])
 
 
-def bytes_of(house: House, region: str) -> bytes:
+def bytes_of(harness: Harness, region: str) -> bytes:
     """The newest version of a region, by way of a file."""
-    stem = house.folder / f"{region.replace('/', '-')}-{time.monotonic_ns()}"
-    house.call("snapshot", "save", region, f"{stem}.hsnap", "--no-compress")
-    house.call("snapshot", "export", f"{stem}.hsnap", "-o", f"{stem}.raw")
+    stem = harness.folder / f"{region.replace('/', '-')}-{time.monotonic_ns()}"
+    harness.call("snapshot", "save", region, f"{stem}.hsnap", "--no-compress")
+    harness.call("snapshot", "export", f"{stem}.hsnap", "-o", f"{stem}.raw")
     return Path(f"{stem}.raw").read_bytes()
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import kernel_view
 import pytest
-from heliostat_run import House, Side
+from heliostat_run import Harness, Side
 
 PROGRAM = Path(__file__).resolve().parent / "before_accept.py"
 ENDS = ["close", "half close", "both shut", "exit", "kill", "exec", "exec, closing"]
@@ -26,11 +26,11 @@ CASES = [
 numbers = itertools.count()
 
 
-def transcript(house: House, case: tuple[str, str, str], server_side: Side, client_side: Side) -> list[str]:
+def transcript(harness: Harness, case: tuple[str, str, str], server_side: Side, client_side: Side) -> list[str]:
     """What both ends printed, and how they ended."""
-    folder, port = house.folder / f"before-{next(numbers)}", kernel_view.free_port()
+    folder, port = harness.folder / f"before-{next(numbers)}", kernel_view.free_port()
     folder.mkdir()
-    start = lambda side, role: house.start(side, [sys.executable, PROGRAM, role, *case, str(port), folder])  # noqa: E731
+    start = lambda side, role: harness.start(side, [sys.executable, PROGRAM, role, *case, str(port), folder])  # noqa: E731
     server = start(server_side, "server")
     kernel_view.wait_listening(port, server.process)
     client = start(client_side, "client")
@@ -48,15 +48,15 @@ def transcript(house: House, case: tuple[str, str, str], server_side: Side, clie
 
 @pytest.mark.heliostat
 @pytest.mark.parametrize("case", CASES, ids=lambda case: "-".join(case).replace(" ", "_").replace(",", ""))
-def test_what_comes_before_the_accept_is_what_plain_linux_delivers(house, case):
-    plain = transcript(house, case, Side.PLAIN, Side.PLAIN)
+def test_what_comes_before_the_accept_is_what_plain_linux_delivers(harness, case):
+    plain = transcript(harness, case, Side.PLAIN, Side.PLAIN)
     assert any("got" in line for line in plain), plain
-    assert transcript(house, case, Side.HELIOSTAT, Side.HELIOSTAT) == plain
+    assert transcript(harness, case, Side.HELIOSTAT, Side.HELIOSTAT) == plain
 
 
 @pytest.mark.heliostat
 @pytest.mark.parametrize("way", ["close", "kill", "half close", "large"])
-def test_a_server_outside_heliostat_is_written_to_at_once(house, way):
+def test_a_server_outside_heliostat_is_written_to_at_once(harness, way):
     case = (way, "not accepted", "waits")
-    plain = transcript(house, case, Side.PLAIN, Side.PLAIN)
-    assert transcript(house, case, Side.PLAIN, Side.HELIOSTAT) == plain
+    plain = transcript(harness, case, Side.PLAIN, Side.PLAIN)
+    assert transcript(harness, case, Side.PLAIN, Side.HELIOSTAT) == plain

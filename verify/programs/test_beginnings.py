@@ -8,7 +8,7 @@ from pathlib import Path
 
 import kernel_view
 import pytest
-from heliostat_run import House, Side
+from heliostat_run import Harness, Side
 
 PROGRAM = Path(__file__).resolve().parent / "beginnings.py"
 CASES = ["KilledPoll", "KilledEpoll", "KilledEdge", "KilledReading", "LeftToChild", "LeftToChildThenClosed"]
@@ -17,11 +17,11 @@ MODES = {"both": (Side.HELIOSTAT, Side.HELIOSTAT), "client": (Side.PLAIN, Side.H
 numbers = itertools.count()
 
 
-def transcript(house: House, case: str, server_side: Side, client_side: Side) -> list[str]:
+def transcript(harness: Harness, case: str, server_side: Side, client_side: Side) -> list[str]:
     """What both ends printed, and how they ended."""
-    folder, port = house.folder / f"beginning-{next(numbers)}", kernel_view.free_port()
+    folder, port = harness.folder / f"beginning-{next(numbers)}", kernel_view.free_port()
     folder.mkdir()
-    start = lambda side, role: house.start(side, [sys.executable, PROGRAM, case, role, port, folder])  # noqa: E731
+    start = lambda side, role: harness.start(side, [sys.executable, PROGRAM, case, role, port, folder])  # noqa: E731
     server = start(server_side, "server")
     kernel_view.wait_listening(port, server.process)
     lines = []
@@ -36,7 +36,7 @@ def transcript(house: House, case: str, server_side: Side, client_side: Side) ->
 @pytest.mark.heliostat
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("case", CASES)
-def test_what_a_young_connection_shows_is_what_plain_linux_shows(house, case, mode):
-    plain = transcript(house, case, Side.PLAIN, Side.PLAIN)
+def test_what_a_young_connection_shows_is_what_plain_linux_shows(harness, case, mode):
+    plain = transcript(harness, case, Side.PLAIN, Side.PLAIN)
     assert not any("Traceback" in line or "Timeout" in line for line in plain), plain
-    assert transcript(house, case, *MODES[mode]) == plain
+    assert transcript(harness, case, *MODES[mode]) == plain

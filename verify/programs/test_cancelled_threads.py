@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from heliostat_run import ROOT, House, Side
+from heliostat_run import ROOT, Harness, Side
 
 pytestmark = pytest.mark.heliostat
 
@@ -44,21 +44,21 @@ def loading(tmp_path_factory) -> list:
     return [compiled(made / "loader", made / "loader.c"), part]
 
 
-def ended(house: House, words: list, point: str) -> list[int]:
+def ended(harness: Harness, words: list, point: str) -> list[int]:
     """Threads that were cancelled, and cleanup handlers that ran: those that were pushed, and those in frames."""
-    run = house.run(Side.HELIOSTAT, [*words, point, ROUNDS])
+    run = harness.run(Side.HELIOSTAT, [*words, point, ROUNDS])
     assert run.process.returncode == 0, run.errors()
     return [int(word) for word in run.output().split() if word.isdigit()]
 
 
 @pytest.mark.parametrize("point", POINTS)
-def test_a_thread_that_waits_is_unwound(house, program, point):
-    assert ended(house, program, point) == [ROUNDS] * 3
+def test_a_thread_that_waits_is_unwound(harness, program, point):
+    assert ended(harness, program, point) == [ROUNDS] * 3
 
 
 @pytest.mark.parametrize("way", ["program", "loading"])
-def test_a_thread_in_a_caught_call_is_unwound(house, way, request):
+def test_a_thread_in_a_caught_call_is_unwound(harness, way, request):
     """All but those that are struck where the compiler expects nothing, a few on plain Linux too."""
-    cancelled, pushed, unwound = ended(house, request.getfixturevalue(way), "copies")
+    cancelled, pushed, unwound = ended(harness, request.getfixturevalue(way), "copies")
     assert cancelled == ROUNDS
     assert pushed == unwound >= ROUNDS * 0.9

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import kernel_view
 import pytest
-from heliostat_run import BINARY, ROOT, House, Side
+from heliostat_run import BINARY, ROOT, Harness, Side
 
 pytestmark = pytest.mark.heliostat
 
@@ -37,11 +37,11 @@ def turns(tmp_path_factory) -> Path:
 
 
 @contextmanager
-def busy_loops(house: House, per_core: int):
+def busy_loops(harness: Harness, per_core: int):
     """Loops in the session of the programs, so many for each core."""
     count = per_core * len(os.sched_getaffinity(0))
     # Each is this process's own child, which dies with it: children of a shell would outlive both.
-    loops = [house.start(Side.PLAIN, ["sh", "-c", BUSY], name="loop", session=False) for _ in range(count)]
+    loops = [harness.start(Side.PLAIN, ["sh", "-c", BUSY], name="loop", session=False) for _ in range(count)]
     try:
         yield
     finally:
@@ -50,14 +50,14 @@ def busy_loops(house: House, per_core: int):
             loop.process.wait()
 
 
-def once(house: House, turns: Path, way: tuple, how: str, work: tuple, cores: tuple) -> dict:
+def once(harness: Harness, turns: Path, way: tuple, how: str, work: tuple, cores: tuple) -> dict:
     """What the client says of its turns; `work` in us and `cores` are the server's and the client's."""
     port = kernel_view.free_port()
-    server = house.start(
+    server = harness.start(
         Side.PLAIN, [BINARY, *way, turns, "server", port, how, work[0]], core=cores[0], session=False
     )
     kernel_view.wait_listening(port, server.process)
-    client = house.start(
+    client = harness.start(
         Side.PLAIN, [BINARY, *way, turns, "client", port, how, work[1], 1, SECONDS], core=cores[1], session=False
     )
     status = client.wait(120)
@@ -69,11 +69,11 @@ def once(house: House, turns: Path, way: tuple, how: str, work: tuple, cores: tu
 
 def best_ratio(bound: float, figure: str, *arguments) -> float:
     """How many times the kernel path's figure the direct path's is, in the first round within a bound."""
-    house, turns, *rest = arguments
+    harness, turns, *rest = arguments
     ratios = []
     for _ in range(ROUNDS):
-        direct = once(house, turns, DIRECT, *rest)
-        kernel = once(house, turns, KERNEL, *rest)
+        direct = once(harness, turns, DIRECT, *rest)
+        kernel = once(harness, turns, KERNEL, *rest)
         ratios.append(direct[figure] / kernel[figure])
         if ratios[-1] < bound:
             break
@@ -81,13 +81,13 @@ def best_ratio(bound: float, figure: str, *arguments) -> float:
 
 
 @pytest.mark.parametrize("how", ["threads", "epoll"])
-def test_a_turn_beside_busy_loops_takes_no_slices(house, turns, how) -> None:
-    with busy_loops(house, LOOPS):
-        ratio = best_ratio(3, "p50_us", house, turns, how, (30, 30), (None, None))
+def test_a_turn_beside_busy_loops_takes_no_slices(harness, turns, how) -> None:
+    with busy_loops(harness, LOOPS):
+        ratio = best_ratio(3, "p50_us", harness, turns, how, (30, 30), (None, None))
     assert ratio < 3, f"{ratio:.1f} times the kernel path's median"
 
 
-def test_bells_of_a_peer_that_gets_none_are_not_held_back(house, turns) -> None:
+def test_bells_of_a_peer_that_gets_none_are_not_held_back(harness, turns) -> None:
     cores = sorted(os.sched_getaffinity(0))
-    ratio = best_ratio(10, "p99_us", house, turns, "epoll", (0, 300), (cores[0], cores[-1]))
+    ratio = best_ratio(10, "p99_us", harness, turns, "epoll", (0, 300), (cores[0], cores[-1]))
     assert ratio < 10, f"{ratio:.1f} times the kernel path's p99"

@@ -43,28 +43,28 @@ def program(tmp_path_factory) -> Path:
     return folder / "dynamic"
 
 
-def test_dynamic_go_works_and_says_that_it_is_native(house, program):
+def test_dynamic_go_works_and_says_that_it_is_native(harness, program):
     port = kernel_view.free_port()
-    server = house.start(Side.HELIOSTAT, [program, port])
+    server = harness.start(Side.HELIOSTAT, [program, port])
     kernel_view.wait_listening(port, server.process)
-    assert run_python(house, Side.HELIOSTAT, CLIENT, port) == "10000\n"
+    assert run_python(harness, Side.HELIOSTAT, CLIENT, port) == "10000\n"
     assert server.errors() == f"heliostat: {program} runs natively: {NATIVE}\n"
-    explained = json.loads(house.call("explain", str(server.pid), "--json"))
+    explained = json.loads(harness.call("explain", str(server.pid), "--json"))
     assert explained["native_as_a_whole"] == "OwnCalls", explained
     assert explained["connections"] == [] and explained["counters"].get("direct_streams", 0) == 0
 
 
-def test_dynamic_go_that_a_shell_starts_is_listed_as_native(house, program):
+def test_dynamic_go_that_a_shell_starts_is_listed_as_native(harness, program):
     port = kernel_view.free_port()
-    shell = house.start(Side.HELIOSTAT, ["sh", "-c", f"{program} {port}; true"])
+    shell = harness.start(Side.HELIOSTAT, ["sh", "-c", f"{program} {port}; true"])
     kernel_view.wait_listening(port, shell.process)
     (child,) = kernel_view.children(shell.pid)
-    explained = json.loads(house.call("explain", str(child), "--json"))
+    explained = json.loads(harness.call("explain", str(child), "--json"))
     assert explained["native_as_a_whole"] == "OwnCalls", explained
 
 
-def test_dynamic_go_is_not_run_where_the_direct_path_is_required(house, program):
+def test_dynamic_go_is_not_run_where_the_direct_path_is_required(harness, program):
     port = kernel_view.free_port()
-    refused = house.run(Side.PLAIN, [*house.command(Side.HELIOSTAT, [])[:2], "--require", "--", program, port])
+    refused = harness.run(Side.PLAIN, [*harness.command(Side.HELIOSTAT, [])[:2], "--require", "--", program, port])
     assert refused.process.returncode == 125 and refused.output() == ""
     assert refused.errors() == f"heliostat: {program} is not run: {NATIVE}\n"

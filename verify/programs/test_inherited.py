@@ -13,7 +13,7 @@ import sys
 
 import kernel_view
 import pytest
-from heliostat_run import BINARY, House, Side
+from heliostat_run import BINARY, Harness, Side
 from test_users import CLIENT
 
 pytestmark = pytest.mark.heliostat
@@ -65,47 +65,47 @@ def covered(words: list[str]) -> list[str]:
     return [str(BINARY), "run", "--", *words]
 
 
-def talk(house: House, port: int) -> dict:
+def talk(harness: Harness, port: int) -> dict:
     """What becomes of the first connection to `port`, of a client that has got its answers."""
     reading, writing = os.pipe()
-    client = house.start(Side.HELIOSTAT, [sys.executable, "-c", CLIENT, str(port)], stdin=reading)
+    client = harness.start(Side.HELIOSTAT, [sys.executable, "-c", CLIENT, str(port)], stdin=reading)
     kernel_view.wait_until(lambda: "three" in client.output(), 60, "the last answer")
-    [connection] = house.explain(client.pid)
+    [connection] = harness.explain(client.pid)
     os.close(writing)
     assert client.wait() == 0 and client.output().split() == ["b'one'", "b'two'", "b'three'"]
     return connection
 
 
-def await_listener(house: House, port: int) -> None:
+def await_listener(harness: Harness, port: int) -> None:
     """Waits until a program has registered the port: it is about to wait for its first client."""
 
     def registered() -> bool:
-        return f'127.0.0.1:{port}"' in json.dumps(house.status())
+        return f'127.0.0.1:{port}"' in json.dumps(harness.status())
 
     kernel_view.wait_until(registered, 60, f"registration of port {port}")
 
 
 @pytest.mark.parametrize("how", ["accept", "poll", "select", "epoll"])
-def test_the_first_client_of_an_inherited_listening_socket_is_direct(house: House, how):
+def test_the_first_client_of_an_inherited_listening_socket_is_direct(harness: Harness, how):
     port = kernel_view.free_port()
     server = covered([sys.executable, "-c", SERVER, how])
-    house.start(Side.PLAIN, [sys.executable, "-c", ACTIVATOR, str(port), "{}", *server])
-    await_listener(house, port)
-    assert talk(house, port)["path"] == "direct"
+    harness.start(Side.PLAIN, [sys.executable, "-c", ACTIVATOR, str(port), "{}", *server])
+    await_listener(harness, port)
+    assert talk(harness, port)["path"] == "direct"
 
 
 @pytest.mark.parametrize("how", ["accept", "epoll"])
-def test_the_first_client_of_a_listening_socket_that_was_received_is_direct(house: House, how):
+def test_the_first_client_of_a_listening_socket_that_was_received_is_direct(harness: Harness, how):
     ours, theirs = socket.socketpair()
     port = kernel_view.free_port()
-    receiver = house.start(
+    receiver = harness.start(
         Side.PLAIN, ["sh", "-c", 'exec "$@" 3<&0', "sh", *covered([sys.executable, "-c", RECEIVER, how])], stdin=theirs
     )
     with socket.create_server(("127.0.0.1", port)) as listener:
         socket.send_fds(ours, [b"x"], [listener.fileno()])
     kernel_view.wait_until(lambda: "received" in receiver.output(), 60, "the listening socket")
-    await_listener(house, port)
-    assert talk(house, port)["path"] == "direct"
+    await_listener(harness, port)
+    assert talk(harness, port)["path"] == "direct"
 
 
 # Begins a program with nothing in its environment but one variable, in each way that there is.
@@ -123,11 +123,11 @@ os.wait()
 
 
 @pytest.mark.parametrize("how", ["exec", "fork", "spawn"])
-def test_a_program_with_a_cleared_environment_is_covered_and_finds_it_cleared(house: House, how):
+def test_a_program_with_a_cleared_environment_is_covered_and_finds_it_cleared(harness: Harness, how):
     printing = [sys.executable, "-c", CLEARED, how, sys.executable, "-c", PRINTS]
     printed = {}
     for side in Side:
-        program = house.start(side, printing)
+        program = harness.start(side, printing)
         assert program.wait() == 0
         printed[side] = json.loads(program.output())
     assert printed[Side.HELIOSTAT] == printed[Side.PLAIN]
@@ -135,18 +135,18 @@ def test_a_program_with_a_cleared_environment_is_covered_and_finds_it_cleared(ho
     server = f"import socket; import os; s = socket.create_server(('127.0.0.1', {port})); os.dup2(s.fileno(), 3)\n{SERVER}"
     # Two of them: what was put back is handed on by a program that does not see it.
     twice = [sys.executable, "-c", CLEARED, how, sys.executable, "-c", CLEARED, how]
-    house.start(Side.HELIOSTAT, [*twice, sys.executable, "-c", server, "accept"])
+    harness.start(Side.HELIOSTAT, [*twice, sys.executable, "-c", server, "accept"])
     kernel_view.wait_listening(port)
-    assert talk(house, port)["path"] == "direct"
+    assert talk(harness, port)["path"] == "direct"
 
 
-def test_who_takes_the_stub_out_of_the_environment_is_without_it(house: House):
+def test_who_takes_the_stub_out_of_the_environment_is_without_it(harness: Harness):
     printing = ["env", "-u", "LD_PRELOAD", sys.executable, "-c", "print('heliostat_posix' in open('/proc/self/maps').read())"]
-    program = house.start(Side.HELIOSTAT, printing)
+    program = harness.start(Side.HELIOSTAT, printing)
     assert (program.wait(), program.output()) == (0, "False\n")
 
 
-def test_a_bad_environment_is_refused_as_plainly(house: House):
+def test_a_bad_environment_is_refused_as_plainly(harness: Harness):
     script = """
 import ctypes, os
 libc = ctypes.CDLL(None, use_errno=True)
@@ -156,7 +156,7 @@ for environment in (1, 0x7fff00000000):
 """
     said = []
     for side in Side:
-        program = house.start(side, [sys.executable, "-c", script])
+        program = harness.start(side, [sys.executable, "-c", script])
         assert program.wait() == 0, program.errors()
         said.append(program.output())
     assert said[0] == said[1]

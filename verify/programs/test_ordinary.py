@@ -95,30 +95,30 @@ PROGRAMS = {
 }  # fmt: skip
 
 
-def outcome(house, side: Side, argv: list[str]) -> tuple:
+def outcome(harness, side: Side, argv: list[str]) -> tuple:
     """Exit status, standard output and standard error."""
-    program = house.run(side, argv)
+    program = harness.run(side, argv)
     return program.process.returncode, program.output(), program.errors()
 
 
 @pytest.mark.heliostat
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_program_prints_and_returns_what_it_does_under_plain_linux(house, name):
-    assert outcome(house, Side.HELIOSTAT, PROGRAMS[name]) == outcome(house, Side.PLAIN, PROGRAMS[name])
+def test_program_prints_and_returns_what_it_does_under_plain_linux(harness, name):
+    assert outcome(harness, Side.HELIOSTAT, PROGRAMS[name]) == outcome(harness, Side.PLAIN, PROGRAMS[name])
 
 
 @pytest.mark.heliostat
 @pytest.mark.parametrize("argv", [["/no/such/program"], ["/etc/passwd"], ["/"]], ids=lambda argv: argv[0])
-def test_program_that_cannot_be_started_fails_and_says_why(house, argv):
-    program = house.run(Side.HELIOSTAT, argv)
+def test_program_that_cannot_be_started_fails_and_says_why(harness, argv):
+    program = harness.run(Side.HELIOSTAT, argv)
     assert program.process.returncode in (126, 127)
     assert argv[0] in program.errors()
 
 
 @pytest.mark.heliostat
-def test_standard_input_reaches_the_program(house):
+def test_standard_input_reaches_the_program(harness):
     with open("/etc/passwd", "rb") as source:
-        program = house.run(Side.HELIOSTAT, ["wc", "-c"], stdin=source)
+        program = harness.run(Side.HELIOSTAT, ["wc", "-c"], stdin=source)
     with open("/etc/passwd", "rb") as source:
         assert int(program.output()) == len(source.read())
 
@@ -127,12 +127,12 @@ AS_ANOTHER = ["setpriv", "--reuid", "54321", "--regid", "54321", "--clear-groups
 
 
 @pytest.mark.heliostat
-def test_program_that_root_starts_as_another_user_is_covered(house):
+def test_program_that_root_starts_as_another_user_is_covered(harness):
     # Without a cache of its own, as daemons' users are.
-    os.chmod(house.folder, 0o755)
+    os.chmod(harness.folder, 0o755)
     change = AS_ANOTHER if os.getuid() == 0 else []
     served = [*change, "/usr/bin/python3", "-m", "http.server", "--bind", "127.0.0.1", str(port := free_port())]
     environment = {"HOME": "/nonexistent", "XDG_CACHE_HOME": ""} if change else {}
-    program = house.start(Side.HELIOSTAT, served, env=environment, cwd="/")
+    program = harness.start(Side.HELIOSTAT, served, env=environment, cwd="/")
     wait_listening(port, program.process)
-    assert program.pid in [session["pid"] for session in house.status()["sessions"]]
+    assert program.pid in [session["pid"] for session in harness.status()["sessions"]]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import kernel_view
 import pytest
-from heliostat_run import House, Program
+from heliostat_run import Harness, Program
 from publishers import await_versions, bytes_of, is_running, lines, publish, telling
 
 pytestmark = pytest.mark.heliostat
@@ -55,24 +55,24 @@ def check_record(record: tuple[int, ...]) -> None:
     assert count % 2 == 1 or new == len(words), f"record {count} is torn"
 
 
-def built_go(house: House) -> Path:
+def built_go(harness: Harness) -> Path:
     """The Go program, built without a network."""
     go = shutil.which("go")
     if go is None:
         pytest.skip("no go to build the program with")
-    program = house.folder / "records"
+    program = harness.folder / "records"
     words = [go, "build", "-o", program, CASES / "records.go"]
     built = subprocess.run(words, env={**os.environ, "GOFLAGS": "-mod=mod", "GOPROXY": "off"}, capture_output=True, text=True)
     assert built.returncode == 0, built.stderr
     return program
 
 
-def test_a_go_program_is_published_and_its_goroutines_and_collector_go_on(house):
-    program, address = telling(house, [built_go(house)], "records")
-    publisher = publish(house, program.pid, "--memory", f"{address}+{4 * 8 * RECORD_WORDS}", "--as", "go", "--every", "2ms", "--json")
+def test_a_go_program_is_published_and_its_goroutines_and_collector_go_on(harness):
+    program, address = telling(harness, [built_go(harness)], "records")
+    publisher = publish(harness, program.pid, "--memory", f"{address}+{4 * 8 * RECORD_WORDS}", "--as", "go", "--every", "2ms", "--json")
     for count in (20, 100, 200):
         made = await_versions(publisher, count)
-        words = struct.unpack(f"<{4 * RECORD_WORDS}Q", bytes_of(house, "go"))
+        words = struct.unpack(f"<{4 * RECORD_WORDS}Q", bytes_of(harness, "go"))
         for start in range(0, len(words), RECORD_WORDS):
             check_record(words[start : start + RECORD_WORDS])
     engine = "whole" if kernel_view.refuses_tracking() else "tracked"
@@ -84,9 +84,9 @@ def test_a_go_program_is_published_and_its_goroutines_and_collector_go_on(house)
     assert program.process.poll() is None, "it found its own memory wrong"
 
 
-def test_a_heap_that_outgrows_its_region_goes_on_under_the_next_generation(house):
-    program, _ = telling(house, [sys.executable, "-c", GROWER], "grower")
-    publisher = publish(house, program.pid, "--memory", "heap", "--as", "grower", "--every", "5ms", "--json")
+def test_a_heap_that_outgrows_its_region_goes_on_under_the_next_generation(harness):
+    program, _ = telling(harness, [sys.executable, "-c", GROWER], "grower")
+    publisher = publish(harness, program.pid, "--memory", "heap", "--as", "grower", "--every", "5ms", "--json")
     first = await_versions(publisher, 5)[0]["regions"][0]
     program.process.send_signal(signal.SIGUSR1)
     kernel_view.wait_until(lambda: "grown" in program.output(), 60, "the growth")
@@ -98,7 +98,7 @@ def test_a_heap_that_outgrows_its_region_goes_on_under_the_next_generation(house
     grown = newest()
     assert (grown["address"], grown["error"]) == (first["address"], None)
     assert grown["bytes"] >= first["bytes"] + (56 << 20)
-    assert b"this is what it grew by" in bytes_of(house, "grower/heap")
+    assert b"this is what it grew by" in bytes_of(harness, "grower/heap")
 
 
 def state(program: Program) -> str:
@@ -113,11 +113,11 @@ def stands(program: Program) -> bool:
 
 
 @pytest.mark.parametrize("tracking", ["--force-tracking", "--no-tracking"])
-def test_a_publisher_that_is_killed_within_a_stop_leaves_the_program_running(house, tracking):
-    program, address = telling(house, [sys.executable, "-c", COUNTER], "counter")
+def test_a_publisher_that_is_killed_within_a_stop_leaves_the_program_running(harness, tracking):
+    program, address = telling(harness, [sys.executable, "-c", COUNTER], "counter")
     words = [program.pid, "--memory", f"{address}+{64 << 20}", "--as", "counter", "--every", "1ms", "--json", tracking]
     for _ in range(5):
-        publisher = publish(house, *words)
+        publisher = publish(harness, *words)
         # Only then: the one call in the program's name, before the first version, is another matter.
         await_versions(publisher, 1)
         kernel_view.wait_until(lambda: stands(program), 60, "a stop")

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import kernel_view
 import pytest
-from heliostat_run import BINARY, House, Side
+from heliostat_run import BINARY, Harness, Side
 from pair import HERE, all_cases
 from sealed_python import copies_descriptors
 
@@ -35,15 +35,15 @@ def fence(folder: Path, port: int) -> list[str]:
     return [*words, "--listen", f"127.0.0.1:{port}", "--listen", "127.0.0.1:0", "--connect", f"127.0.0.1:{port}", "--"]
 
 
-def transcript(house: House, case: str, server_side: Side, client_side: Side, sealed: bool = False) -> list[str]:
+def transcript(harness: Harness, case: str, server_side: Side, client_side: Side, sealed: bool = False) -> list[str]:
     """What both ends of a case printed, and how they ended."""
-    folder: Path = house.folder / f"case-{next(numbers)}"
+    folder: Path = harness.folder / f"case-{next(numbers)}"
     folder.mkdir()
     port = kernel_view.free_port()
     words = [*(fence(folder, port) if sealed else []), sys.executable, HERE / "pair.py", case]
-    server = house.start(server_side, [*words, "server", port, folder], name="server")
+    server = harness.start(server_side, [*words, "server", port, folder], name="server")
     kernel_view.wait_listening(port, server.process)
-    client = house.start(client_side, [*words, "client", port, folder], name="client")
+    client = harness.start(client_side, [*words, "client", port, folder], name="client")
     lines = []
     for name, program in (("client", client), ("server", server)):
         status = program.wait(120)
@@ -53,10 +53,10 @@ def transcript(house: House, case: str, server_side: Side, client_side: Side, se
     return lines
 
 
-def reference(house: House, case: str) -> list[str]:
+def reference(harness: Harness, case: str) -> list[str]:
     """The transcript under plain Linux, taken once."""
     if case not in references:
-        references[case] = transcript(house, case, Side.PLAIN, Side.PLAIN)
+        references[case] = transcript(harness, case, Side.PLAIN, Side.PLAIN)
     return references[case]
 
 
@@ -70,18 +70,18 @@ class Paths:
     reasons: dict[str, int]
 
 
-def paths(house: House, case: str) -> Paths:
+def paths(harness: Harness, case: str) -> Paths:
     """What the control plane says of both ends once they are done and before they end."""
-    folder: Path = house.folder / f"case-{next(numbers)}"
+    folder: Path = harness.folder / f"case-{next(numbers)}"
     folder.mkdir()
     port = kernel_view.free_port()
     words, inspected = [sys.executable, HERE / "pair.py", case], {"PAIR_INSPECTED": "1"}
-    server = house.start(Side.HELIOSTAT, [*words, "server", port, folder], env=inspected)
+    server = harness.start(Side.HELIOSTAT, [*words, "server", port, folder], env=inspected)
     kernel_view.wait_listening(port, server.process)
-    client = house.start(Side.HELIOSTAT, [*words, "client", port, folder], env=inspected)
+    client = harness.start(Side.HELIOSTAT, [*words, "client", port, folder], env=inspected)
     for name in ("server-over", "client-over"):
         kernel_view.wait_until((folder / f"mark-{name}").exists, 60, name)
-    ends = [one for one in house.status()["sessions"] if one["pid"] in (server.pid, client.pid)]
+    ends = [one for one in harness.status()["sessions"] if one["pid"] in (server.pid, client.pid)]
     (folder / "mark-inspected").touch()
     assert [server.wait(), client.wait()] == [0, 0]
     kinds = ("direct_streams", "native_connections", "demoted_streams")
@@ -92,8 +92,8 @@ def paths(house: House, case: str) -> Paths:
 
 
 @pytest.mark.parametrize("case", all_cases())
-def test_case_ends_without_error_under_plain_linux(house, case):
-    lines = reference(house, case)
+def test_case_ends_without_error_under_plain_linux(harness, case):
+    lines = reference(harness, case)
     assert not [line for line in lines if "Traceback" in line or "! Timeout" in line], lines
     assert [line for line in lines if line.startswith(("client:", "server:"))], "an empty transcript"
 
@@ -101,17 +101,17 @@ def test_case_ends_without_error_under_plain_linux(house, case):
 @pytest.mark.heliostat
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("case", all_cases())
-def test_transcript_under_heliostat_is_the_one_under_plain_linux(house, case, mode):
-    plain = reference(house, case)
-    found = transcript(house, case, *MODES[mode])
+def test_transcript_under_heliostat_is_the_one_under_plain_linux(harness, case, mode):
+    plain = reference(harness, case)
+    found = transcript(harness, case, *MODES[mode])
     assert found == plain, "\n" + "\n".join(difflib.unified_diff(plain, found, "plain", mode, lineterm=""))
 
 
 @pytest.mark.heliostat
 @pytest.mark.parametrize("case", [case for case in all_cases() if case.startswith("pointers.")])
-def test_wild_pointers_of_sealed_programs_are_answered_as_under_plain_linux(house, case):
-    plain = reference(house, case)
-    found = transcript(house, case, Side.PLAIN, Side.PLAIN, sealed=True)
+def test_wild_pointers_of_sealed_programs_are_answered_as_under_plain_linux(harness, case):
+    plain = reference(harness, case)
+    found = transcript(harness, case, Side.PLAIN, Side.PLAIN, sealed=True)
     if not copies_descriptors():
         # Refused before anybody looks at them: docs/sealed.md, In containers.
         found = [line.replace("EPERM", "EFAULT") if ": sendmsg " in line else line for line in found]
@@ -152,8 +152,8 @@ EARLY = {"DoneEarly", "PeerAsked"}
 
 @pytest.mark.heliostat
 @pytest.mark.parametrize("case", [case for case in all_cases() if case not in LEAVES])
-def test_case_takes_the_direct_path(house, case):
-    found = paths(house, case)
+def test_case_takes_the_direct_path(harness, case):
+    found = paths(harness, case)
     assert found.direct > 0, found
     allowed = EARLY if case in MAY_END_EARLY else set()
     expected = REASONS.get(case, set())

@@ -111,9 +111,9 @@ POPULATE = "for i=1,200000 do redis.call('set', 'key:'..i, 'value:'..i) end retu
 
 
 @every_mode
-def test_conversation_gives_the_answers_of_plain_redis(house, server, client):
-    port, _ = start_redis(house, server)
-    assert run_python(house, client, CONVERSATION, port).splitlines() == [
+def test_conversation_gives_the_answers_of_plain_redis(harness, server, client):
+    port, _ = start_redis(harness, server)
+    assert run_python(harness, client, CONVERSATION, port).splitlines() == [
         "True b'v' 1 100 [b'99', b'98', b'97', b'96']",
         "500500 b'500500'",
         "True True 10485760",
@@ -125,73 +125,73 @@ def test_conversation_gives_the_answers_of_plain_redis(house, server, client):
 
 
 @every_mode
-def test_published_messages_arrive_in_order_and_monitor_sees_commands(house, server, client):
-    port, _ = start_redis(house, server)
-    assert run_python(house, client, PUBLISH, port).splitlines() == ["True", "SET watched 1"]
+def test_published_messages_arrive_in_order_and_monitor_sees_commands(harness, server, client):
+    port, _ = start_redis(harness, server)
+    assert run_python(harness, client, PUBLISH, port).splitlines() == ["True", "SET watched 1"]
 
 
 @every_mode
-def test_clients_are_served_in_the_order_in_which_they_spoke(house, server, client):
-    port, _ = start_redis(house, server, "--enable-debug-command", "yes")
-    assert run_python(house, client, ORDER, port).split() == ["True"] * 10
+def test_clients_are_served_in_the_order_in_which_they_spoke(harness, server, client):
+    port, _ = start_redis(harness, server, "--enable-debug-command", "yes")
+    assert run_python(harness, client, ORDER, port).split() == ["True"] * 10
 
 
 @every_mode
-def test_background_save_forks_while_clients_go_on(house, server, client):
-    port, program = start_redis(house, server)
+def test_background_save_forks_while_clients_go_on(harness, server, client):
+    port, program = start_redis(harness, server)
     cli = ["redis-cli", "-p", port]
-    run_checked(house, client, [*cli, "EVAL", POPULATE, "0"])
-    load = house.start(client, ["redis-benchmark", "-p", port, "-n", "100000", "-t", "set,get", "--csv"])
-    assert "Background saving started" in run_checked(house, client, [*cli, "BGSAVE"])
+    run_checked(harness, client, [*cli, "EVAL", POPULATE, "0"])
+    load = harness.start(client, ["redis-benchmark", "-p", port, "-n", "100000", "-t", "set,get", "--csv"])
+    assert "Background saving started" in run_checked(harness, client, [*cli, "BGSAVE"])
     assert load.wait(60) == 0
     kernel_view.wait_until(lambda: "DB saved" in program.output(), 60, "BGSAVE")
-    assert "rdb_last_bgsave_status:ok" in run_checked(house, client, [*cli, "INFO", "persistence"])
-    assert (house.folder / f"{port}.rdb").stat().st_size > 1_000_000
+    assert "rdb_last_bgsave_status:ok" in run_checked(harness, client, [*cli, "INFO", "persistence"])
+    assert (harness.folder / f"{port}.rdb").stat().st_size > 1_000_000
 
 
 @every_mode
 @pytest.mark.parametrize("options", [[], ["-P", "16"], ["-c", "1"], ["-d", "10000"], ["-k", "0"], ["--threads", "2"]], ids="".join)
-def test_benchmark_finishes_every_command(house, server, client, options):
-    port, _ = start_redis(house, server)
+def test_benchmark_finishes_every_command(harness, server, client, options):
+    port, _ = start_redis(harness, server)
     words = ["redis-benchmark", "-p", port, "-n", "5000", "--csv", "-t", "ping,set,get,lpush,lrange_100,mset"]
-    rows = re.findall(r'^"(.+?)",', run_checked(house, client, [*words, *options], 100), re.M)
+    rows = re.findall(r'^"(.+?)",', run_checked(harness, client, [*words, *options], 100), re.M)
     assert [row.split()[0] for row in rows] == [
         "test", "PING_INLINE", "PING_MBULK", "SET", "GET", "LPUSH", "LPUSH", "LRANGE_100", "MSET"
     ]  # fmt: skip
 
 
 @every_mode
-def test_daemonised_server_answers_and_shuts_down(house, server, client):
+def test_daemonised_server_answers_and_shuts_down(harness, server, client):
     port = kernel_view.free_port()
-    pidfile = house.folder / f"redis-{port}.pid"
-    run_checked(house, server, ["redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "",
-                                "--daemonize", "yes", "--pidfile", pidfile, "--dir", house.folder])  # fmt: skip
+    pidfile = harness.folder / f"redis-{port}.pid"
+    run_checked(harness, server, ["redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "",
+                                "--daemonize", "yes", "--pidfile", pidfile, "--dir", harness.folder])  # fmt: skip
     kernel_view.wait_listening(port)
     cli = ["redis-cli", "-p", port]
-    assert run_checked(house, client, [*cli, "SET", "a", "1"]) == "OK\n"
-    assert run_checked(house, client, [*cli, "GET", "a"]) == "1\n"
-    house.run(client, [*cli, "SHUTDOWN", "NOSAVE"])
+    assert run_checked(harness, client, [*cli, "SET", "a", "1"]) == "OK\n"
+    assert run_checked(harness, client, [*cli, "GET", "a"]) == "1\n"
+    harness.run(client, [*cli, "SHUTDOWN", "NOSAVE"])
     kernel_view.wait_until(lambda: port not in kernel_view.listening_ports(), 60, "shutdown")
 
 
 @pytest.mark.heliostat
-def test_connections_between_both_ends_are_direct(house):
-    port, program = start_redis(house, Side.HELIOSTAT)
-    house.start(Side.HELIOSTAT, ["redis-benchmark", "-p", port, "-c", "20", "-n", "100000000", "-t", "get", "-q"])
-    found = kernel_view.wait_until(lambda: connected(house, program.pid, 20), 60, "20 connections")
+def test_connections_between_both_ends_are_direct(harness):
+    port, program = start_redis(harness, Side.HELIOSTAT)
+    harness.start(Side.HELIOSTAT, ["redis-benchmark", "-p", port, "-c", "20", "-n", "100000000", "-t", "get", "-q"])
+    found = kernel_view.wait_until(lambda: connected(harness, program.pid, 20), 60, "20 connections")
     assert {(one["path"], one["reason"]) for one in found} == {("direct", "None")}
 
 
 @pytest.mark.heliostat
-def test_connection_of_a_plain_client_is_native_with_a_reason(house):
-    port, program = start_redis(house, Side.HELIOSTAT)
-    house.start(Side.PLAIN, ["redis-benchmark", "-p", port, "-c", "3", "-n", "100000000", "-t", "get", "-q"])
-    found = kernel_view.wait_until(lambda: connected(house, program.pid, 3), 60, "3 connections")
+def test_connection_of_a_plain_client_is_native_with_a_reason(harness):
+    port, program = start_redis(harness, Side.HELIOSTAT)
+    harness.start(Side.PLAIN, ["redis-benchmark", "-p", port, "-c", "3", "-n", "100000000", "-t", "get", "-q"])
+    found = kernel_view.wait_until(lambda: connected(harness, program.pid, 3), 60, "3 connections")
     assert {one["path"] for one in found} == {"native"}
     assert all(one["reason"] not in ("", "None") for one in found)
 
 
-def connected(house, pid: int, count: int) -> list[dict]:
+def connected(harness, pid: int, count: int) -> list[dict]:
     """The connections of a process once there are so many of them."""
-    found = house.explain(pid)
+    found = harness.explain(pid)
     return found if len(found) >= count else []

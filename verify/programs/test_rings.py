@@ -9,7 +9,7 @@ from pathlib import Path
 
 import kernel_view
 import pytest
-from heliostat_run import House, Program, Side
+from heliostat_run import Harness, Program, Side
 
 CASES = Path(__file__).resolve().parent / "cases"
 GCC = "gcc -O2 -Wall -Wextra -Werror -Wno-unused-result -o".split()
@@ -59,20 +59,20 @@ def program(tmp_path_factory) -> Path:
     return built
 
 
-def start(house: House, side: Side, program: Path, form: str) -> tuple[Program, Program]:
+def start(harness: Harness, side: Side, program: Path, form: str) -> tuple[Program, Program]:
     """An echo server and the program in that form, which is done and waits for its input to end."""
     port = kernel_view.free_port()
-    server = house.start(side, [sys.executable, "-c", ECHO, port], name="echo")
+    server = harness.start(side, [sys.executable, "-c", ECHO, port], name="echo")
     kernel_view.wait_listening(port, server.process)
-    client = house.start(side, [program, form, port], stdin=subprocess.PIPE)
+    client = harness.start(side, [program, form, port], stdin=subprocess.PIPE)
     done = lambda: "over\n" in client.output() or client.process.poll() is not None  # noqa: E731
     kernel_view.wait_until(done, 45, f"the end of {form}")
     return server, client
 
 
-def explain(house: House, pid: int) -> dict:
+def explain(harness: Harness, pid: int) -> dict:
     """All that the control plane says of a process."""
-    return json.loads(house.call("explain", str(pid), "--json"))
+    return json.loads(harness.call("explain", str(pid), "--json"))
 
 
 def transcript(server: Program, client: Program, connections: int) -> list[str]:
@@ -85,12 +85,12 @@ def transcript(server: Program, client: Program, connections: int) -> list[str]:
 
 
 @pytest.mark.parametrize("form", LEAVE)
-def test_a_ring_moves_the_same_bytes_and_only_what_it_names_leaves(house, program, form):
+def test_a_ring_moves_the_same_bytes_and_only_what_it_names_leaves(harness, program, form):
     connections = 4 if form == "connect" else 3
-    server, client = start(house, Side.PLAIN, program, form)
+    server, client = start(harness, Side.PLAIN, program, form)
     plain = transcript(server, client, connections)
-    server, client = start(house, Side.HELIOSTAT, program, form)
-    explained = explain(house, client.pid)
+    server, client = start(harness, Side.HELIOSTAT, program, form)
+    explained = explain(harness, client.pid)
     assert transcript(server, client, connections) == plain
     counted = explained["counters"]
     begun = 2 if form in WHOLE else 3
@@ -115,22 +115,22 @@ def by_library(tmp_path_factory) -> Path:
 
 
 @pytest.mark.parametrize("form", BY_LIBRARY)
-def test_a_ring_of_a_library_with_its_own_system_calls_is_seen_as_any(house, by_library, form):
-    server, client = start(house, Side.PLAIN, by_library, form)
+def test_a_ring_of_a_library_with_its_own_system_calls_is_seen_as_any(harness, by_library, form):
+    server, client = start(harness, Side.PLAIN, by_library, form)
     plain = transcript(server, client, 2)
-    server, client = start(house, Side.HELIOSTAT, by_library, form)
-    explained = explain(house, client.pid)
+    server, client = start(harness, Side.HELIOSTAT, by_library, form)
+    explained = explain(harness, client.pid)
     assert transcript(server, client, 2) == plain
     counted = explained["counters"]
     found = [counted.get(name, 0) for name in ("direct_streams", "demoted_streams", "native_connections")]
     assert tuple(found) == BY_LIBRARY[form], explained
 
 
-def test_a_library_that_accepts_by_its_own_system_calls_serves_what_the_kernel_would(house, by_library):
-    server, client = start(house, Side.PLAIN, by_library, "accepted")
+def test_a_library_that_accepts_by_its_own_system_calls_serves_what_the_kernel_would(harness, by_library):
+    server, client = start(harness, Side.PLAIN, by_library, "accepted")
     plain = transcript(server, client, 1)
-    server, client = start(house, Side.HELIOSTAT, by_library, "accepted")
-    explained = explain(house, client.pid)
+    server, client = start(harness, Side.HELIOSTAT, by_library, "accepted")
+    explained = explain(harness, client.pid)
     assert transcript(server, client, 1) == plain
     # The connection that no entry names; of the others some begin as direct and leave.
     counted = explained["counters"]

@@ -26,10 +26,10 @@ def unreadable(tmp_path):
     folder.chmod(0o700)
 
 
-def status(house, before: list[str], name: str, **environment: str) -> int:
+def status(harness, before: list[str], name: str, **environment: str) -> int:
     """How a command ends that shall run `name`."""
     done = subprocess.run(
-        [*AS_NOBODY, *before, name], env={**house.environment(), **environment}, capture_output=True, timeout=60, check=False
+        [*AS_NOBODY, *before, name], env={**harness.environment(), **environment}, capture_output=True, timeout=60, check=False
     )
     return done.returncode
 
@@ -38,17 +38,17 @@ RUN = [str(BINARY), "run", "--"]
 
 
 @pytest.mark.parametrize("before", [["/usr/bin/env"], RUN, [str(BINARY), "run", "--sealed", "--"]])
-def test_a_program_in_an_unreadable_folder_ends_with_126(house, unreadable, before):
-    assert status(house, before, str(unreadable)) == 126
+def test_a_program_in_an_unreadable_folder_ends_with_126(harness, unreadable, before):
+    assert status(harness, before, str(unreadable)) == 126
 
 
 @pytest.mark.parametrize("before", [["/usr/bin/env"], RUN])
-def test_a_name_that_only_an_unreadable_folder_may_hold_ends_with_126(house, unreadable, before):
+def test_a_name_that_only_an_unreadable_folder_may_hold_ends_with_126(harness, unreadable, before):
     path = f"/usr/bin:{unreadable.parent}"
-    assert status(house, before, "program", PATH=path) == 126
+    assert status(harness, before, "program", PATH=path) == 126
 
 
 @pytest.mark.parametrize("before", [["/usr/bin/env"], RUN])
-def test_a_program_below_a_file_ends_with_126_and_none_with_127(house, before):
-    assert status(house, before, "/etc/passwd/program") == 126
-    assert status(house, before, "/etc/no-such-program") == 127
+def test_a_program_below_a_file_ends_with_126_and_none_with_127(harness, before):
+    assert status(harness, before, "/etc/passwd/program") == 126
+    assert status(harness, before, "/etc/no-such-program") == 127

@@ -11,7 +11,7 @@ import sys
 
 import kernel_view
 import pytest
-from heliostat_run import House, Side
+from heliostat_run import Harness, Side
 
 NOBODY = 65534
 SERVER = f"""
@@ -40,13 +40,13 @@ sys.stdin.read()
 @pytest.mark.heliostat
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another user")
 @pytest.mark.parametrize("where", ["same process", "worker"])
-def test_a_server_that_gave_root_up_is_direct_with_roots_clients(house: House, where):
+def test_a_server_that_gave_root_up_is_direct_with_roots_clients(harness: Harness, where):
     port = kernel_view.free_port()
-    server = house.start(Side.HELIOSTAT, [sys.executable, "-c", SERVER, str(port), where])
+    server = harness.start(Side.HELIOSTAT, [sys.executable, "-c", SERVER, str(port), where])
     kernel_view.wait_listening(port, server.process)
     reading, writing = os.pipe()
-    client = house.start(Side.HELIOSTAT, [sys.executable, "-c", CLIENT, str(port)], stdin=reading)
+    client = harness.start(Side.HELIOSTAT, [sys.executable, "-c", CLIENT, str(port)], stdin=reading)
     kernel_view.wait_until(lambda: "three" in client.output(), 60, "the last answer")
-    [connection] = house.explain(client.pid)
+    [connection] = harness.explain(client.pid)
     os.close(writing)
     assert (connection["path"], client.output().split()) == ("direct", ["b'one'", "b'two'", "b'three'"])

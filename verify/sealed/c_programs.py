@@ -24,8 +24,8 @@ def built(source: Path, folder: Path) -> Path:
     return program
 
 
-def run_sealed(house, flags: list, words: list, **more) -> subprocess.CompletedProcess:
-    """A program run sealed in the house, to its end."""
+def run_sealed(harness, flags: list, words: list, **more) -> subprocess.CompletedProcess:
+    """A program run sealed in the harness, to its end."""
     command = [str(BINARY), "run", "--sealed", *map(str, flags), "--", *map(str, words)]
-    more = {"env": house.environment(), "cwd": "/", "timeout": 120, **more}
+    more = {"env": harness.environment(), "cwd": "/", "timeout": 120, **more}
     return subprocess.run(command, capture_output=True, text=True, **more)

@@ -318,7 +318,7 @@ def test_a_name_in_etc_hosts_grants_its_addresses():
 @pytest.mark.parametrize("case", ["libc", "connected", "unconnected", "stream", "connect", "nothing"])
 def test_names_are_looked_up_where_they_are_granted(case, tmp_path):
     """In a mount and network namespace with a name server of the test's own."""
-    stage = Path(__file__).parent / "network" / "stage.py"
-    command = ["unshare", "--mount", "--net", sys.executable, str(stage), str(BINARY), case, str(tmp_path)]
+    lookup_case = Path(__file__).parent / "network" / "lookup_case.py"
+    command = ["unshare", "--mount", "--net", sys.executable, str(lookup_case), str(BINARY), case, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=90)
     assert done.returncode == 0, done.stdout + done.stderr

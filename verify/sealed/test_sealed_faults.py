@@ -18,13 +18,13 @@ MANY = 100
 
 
 @pytest.fixture
-def sealed(house, tmp_path):
+def sealed(harness, tmp_path):
     """Starts `sh -c TEXT` sealed in a folder of its own."""
     started = []
 
     def start(text: str, shell: str = "bash") -> subprocess.Popen:
         words = [str(BINARY), "run", "--sealed", "--grant", f"{tmp_path}:rw", "--", shell, "-c", text]
-        environment = {**os.environ, **house.environment()}
+        environment = {**os.environ, **harness.environment()}
         pipe = subprocess.PIPE
         one = subprocess.Popen(words, cwd=tmp_path, env=environment, stdout=pipe, stderr=pipe, text=True)
         started.append(one)

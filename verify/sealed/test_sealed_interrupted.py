@@ -64,16 +64,16 @@ def room_behind_text(program) -> int:
 @pytest.mark.parametrize("restarts", ["0", "1"], ids=["ending", "restarting"])
 @pytest.mark.parametrize("kind", ["alarm", "sender", "children"])
 @pytest.mark.parametrize("linked", ["dynamic", "static", "static-pie"])
-def test_calls_fail_by_no_signal_that_the_kernel_would_not_end(house, programs, linked, kind, restarts):
+def test_calls_fail_by_no_signal_that_the_kernel_would_not_end(harness, programs, linked, kind, restarts):
     case = Case((programs / linked, kind, restarts, MILLISECONDS), (programs,))
-    plain, sealed = (outcome(house, way, case, f"{linked}-{kind}-{restarts}") for way in (Way.PLAIN, Way.SEALED))
+    plain, sealed = (outcome(harness, way, case, f"{linked}-{kind}-{restarts}") for way in (Way.PLAIN, Way.SEALED))
     assert plain.status == 0 and "signals: enough" in plain.output, plain
     assert sealed == plain
 
 
 @pytest.mark.parametrize("shell", ["bash", "dash"])
-def test_shells_with_traps_and_children_go_on(house, shell):
+def test_shells_with_traps_and_children_go_on(harness, shell):
     case = Case((shell, "-c", BUSY_SHELL))
-    plain, sealed = (outcome(house, way, case, shell) for way in (Way.PLAIN, Way.SEALED))
+    plain, sealed = (outcome(harness, way, case, shell) for way in (Way.PLAIN, Way.SEALED))
     assert plain.status == 0 and plain.output[-1] == "done 60", plain
     assert sealed == plain

@@ -26,9 +26,9 @@ def place():
 
 
 def sealed(flags: list, script: str) -> subprocess.CompletedProcess:
-    with tempfile.TemporaryDirectory(prefix="house-", dir="/var/tmp") as house:
+    with tempfile.TemporaryDirectory(prefix="control-", dir="/var/tmp") as control:
         # A home for what is kept of libc: without one that is kept in /tmp, and granted there.
-        environment = {"PATH": os.environ["PATH"], "HOME": house, "HELIOSTAT_SOCKET": f"{house}/control.sock"}
+        environment = {"PATH": os.environ["PATH"], "HOME": control, "HELIOSTAT_SOCKET": f"{control}/control.sock"}
         words = [str(BINARY), "run", "--sealed", *map(str, flags), "--", "sh", "-c", script]
         return subprocess.run(words, cwd="/", env=environment, capture_output=True, text=True, timeout=60)
 

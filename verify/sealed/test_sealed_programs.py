@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from heliostat_run import House
+from heliostat_run import Harness
 from sealed_python import copies_descriptors
 from ways import HERE, Case, Outcome, Way, difference, outcome, python_grants
 
@@ -85,11 +85,11 @@ def built(tmp_path_factory):
     return build
 
 
-def assert_same(house: House, name: str, case: Case, way: Way) -> None:
+def assert_same(harness: Harness, name: str, case: Case, way: Way) -> None:
     """Runs the plain side once, then this one, and shows what differs."""
     if name not in references:
-        references[name] = outcome(house, Way.PLAIN, case, name)
-    expected, found = references[name], outcome(house, way, case, name)
+        references[name] = outcome(harness, Way.PLAIN, case, name)
+    expected, found = references[name], outcome(harness, way, case, name)
     if way is Way.SEALED and not copies_descriptors():
         found.output = [line for line in found.output if line.removeprefix("! ") != UNWATCHED]
     assert expected.output and not difference(expected, found, way), "\n" + difference(expected, found, way)
@@ -98,8 +98,8 @@ def assert_same(house: House, name: str, case: Case, way: Way) -> None:
 @pytest.mark.heliostat
 @pytest.mark.parametrize("way", [Way.UNSEALED, Way.SEALED], ids=lambda way: way.value)
 @every_case
-def test_program_prints_returns_and_leaves_what_it_does_under_plain_linux(house, name, way):
-    assert_same(house, name, CASES[name], way)
+def test_program_prints_returns_and_leaves_what_it_does_under_plain_linux(harness, name, way):
+    assert_same(harness, name, CASES[name], way)
 
 
 # Go builds its whole library where nothing of it is in the user's cache yet.
@@ -107,7 +107,7 @@ def test_program_prints_returns_and_leaves_what_it_does_under_plain_linux(house,
 @pytest.mark.heliostat
 @pytest.mark.parametrize("way", [Way.UNSEALED, Way.SEALED], ids=lambda way: way.value)
 @every_language
-def test_compiled_program_does_what_it_does_under_plain_linux(house, built, language, way):
+def test_compiled_program_does_what_it_does_under_plain_linux(harness, built, language, way):
     program = built(language)
     case = Case((program, "word"), (f"{program}:ro",), FLAGS.get(language, ()))
-    assert_same(house, language, case, way)
+    assert_same(harness, language, case, way)

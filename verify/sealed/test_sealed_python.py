@@ -37,13 +37,13 @@ DIFFER = {
 references: dict[str, Outcome] = {}
 
 
-def compare(house, module: str, patterns: tuple, way: Way, seconds: float) -> None:
+def compare(harness, module: str, patterns: tuple, way: Way, seconds: float) -> None:
     """The list of tests and how each ended, against the plain run's."""
     case = Case(("/usr/bin/python3", RUNNER, f"test.{module}", *patterns), GRANTS, FLAGS)
     key = module + str(patterns)
     if key not in references:
-        references[key] = outcome(house, Way.PLAIN, case, module, seconds)
-    expected, found = references[key], outcome(house, way, case, module, seconds)
+        references[key] = outcome(harness, Way.PLAIN, case, module, seconds)
+    expected, found = references[key], outcome(harness, way, case, module, seconds)
     assert len(expected.output) > 2, expected
     expected.tree = found.tree = []
     if way is Way.SEALED:
@@ -67,8 +67,8 @@ every_way = pytest.mark.parametrize("way", [Way.UNSEALED, Way.SEALED], ids=lambd
 @pytest.mark.heliostat
 @every_way
 @pytest.mark.parametrize("module", MODULES)
-def test_pythons_short_tests_end_as_under_plain_linux(house, module, way):
-    compare(house, module, MODULES[module], way, 100)
+def test_pythons_short_tests_end_as_under_plain_linux(harness, module, way):
+    compare(harness, module, MODULES[module], way, 100)
 
 
 @pytest.mark.heliostat
@@ -76,5 +76,5 @@ def test_pythons_short_tests_end_as_under_plain_linux(house, module, way):
 @pytest.mark.timeout(1200)
 @every_way
 @pytest.mark.parametrize("module", MODULES)
-def test_all_of_pythons_tests_end_as_under_plain_linux(house, module, way):
-    compare(house, module, (), way, 500)
+def test_all_of_pythons_tests_end_as_under_plain_linux(harness, module, way):
+    compare(harness, module, (), way, 500)

@@ -9,44 +9,44 @@ from pathlib import Path
 import kernel_view
 import nginx_server
 import pytest
-from heliostat_run import House, Program, Side
+from heliostat_run import Harness, Program, Side
 from real_programs import run_checked
 from ways import Case, Way, outcome, start
 
 pytestmark = pytest.mark.heliostat
 
 
-def redis(house: House, port: int, granted: int, name: str = "redis") -> tuple[Program, Path]:
+def redis(harness: Harness, port: int, granted: int, name: str = "redis") -> tuple[Program, Path]:
     """A sealed redis-server that keeps its data in its folder."""
     words = ("redis-server", "--port", port, "--bind", "127.0.0.1", "--dir", ".", "--save", "", "--appendonly", "yes")
-    return start(house, Way.SEALED, Case(words, flags=("--listen", f"127.0.0.1:{granted}")), name)
+    return start(harness, Way.SEALED, Case(words, flags=("--listen", f"127.0.0.1:{granted}")), name)
 
 
-def test_redis_serves_clients_outside_and_keeps_its_data(house):
+def test_redis_serves_clients_outside_and_keeps_its_data(harness):
     port = kernel_view.free_port()
-    program, folder = redis(house, port, port)
+    program, folder = redis(harness, port, port)
     kernel_view.wait_listening(port, program.process)
     cli = ["redis-cli", "-p", port]
-    assert run_checked(house, Side.PLAIN, [*cli, "SET", "a", "1"]) == "OK\n"
+    assert run_checked(harness, Side.PLAIN, [*cli, "SET", "a", "1"]) == "OK\n"
     run_checked(
-        house, Side.PLAIN, ["redis-benchmark", "-p", port, "-n", "3000", "-c", "20", "-t", "set,get,lpush", "-q"]
+        harness, Side.PLAIN, ["redis-benchmark", "-p", port, "-n", "3000", "-c", "20", "-t", "set,get,lpush", "-q"]
     )
-    assert "Background saving started" in run_checked(house, Side.PLAIN, [*cli, "BGSAVE"])
+    assert "Background saving started" in run_checked(harness, Side.PLAIN, [*cli, "BGSAVE"])
     kernel_view.wait_until((folder / "dump.rdb").exists, 60, "dump.rdb")
-    assert run_checked(house, Side.PLAIN, [*cli, "GET", "a"]) == "1\n"
-    house.run(Side.PLAIN, [*cli, "SHUTDOWN", "NOSAVE"])
+    assert run_checked(harness, Side.PLAIN, [*cli, "GET", "a"]) == "1\n"
+    harness.run(Side.PLAIN, [*cli, "SHUTDOWN", "NOSAVE"])
     assert program.wait(60) == 0
     assert list((folder / "appendonlydir").iterdir())
 
 
-def test_redis_cannot_listen_on_a_port_that_is_not_granted(house):
+def test_redis_cannot_listen_on_a_port_that_is_not_granted(harness):
     port, other = kernel_view.free_port(), kernel_view.free_port()
-    program, _ = redis(house, other, port, "redis-refused")
+    program, _ = redis(harness, other, port, "redis-refused")
     assert program.wait(60) != 0
     assert other not in kernel_view.listening_ports()
 
 
-def nginx(house: House, folder: Path, port: int) -> Program:
+def nginx(harness: Harness, folder: Path, port: int) -> Program:
     """A sealed nginx with two workers over files that it may only read."""
     nginx_server.write_files(folder, 1 << 20)
     (folder / "state").mkdir()
@@ -65,14 +65,14 @@ def nginx(house: House, folder: Path, port: int) -> Program:
         folder / "state/error.log",
     )
     grants = (f"{folder / 'files'}:ro", f"{folder / 'nginx.conf'}:ro", f"{folder / 'state'}:rw")
-    program, _ = start(house, Way.SEALED, Case(words, grants, ("--listen", f"127.0.0.1:{port}")), "nginx")
+    program, _ = start(harness, Way.SEALED, Case(words, grants, ("--listen", f"127.0.0.1:{port}")), "nginx")
     kernel_view.wait_listening(port, program.process)
     return program
 
 
-def test_nginx_serves_its_files_to_clients_outside_and_nothing_else(house, tmp_path):
+def test_nginx_serves_its_files_to_clients_outside_and_nothing_else(harness, tmp_path):
     port = kernel_view.free_port()
-    program = nginx(house, tmp_path, port)
+    program = nginx(harness, tmp_path, port)
     (tmp_path / "secret").write_text("secret\n")
     (tmp_path / "files/leak").symlink_to(tmp_path / "secret")
     address = f"http://127.0.0.1:{port}"
@@ -87,13 +87,13 @@ def test_nginx_serves_its_files_to_clients_outside_and_nothing_else(house, tmp_p
     kernel_view.wait_until(lambda: port not in kernel_view.listening_ports(), 60, "the end of nginx")
 
 
-def test_client_reaches_the_granted_server_and_no_other(house):
+def test_client_reaches_the_granted_server_and_no_other(harness):
     granted, other = kernel_view.free_port(), kernel_view.free_port()
     for port in (granted, other):
-        house.start(Side.PLAIN, ["redis-server", "--port", port, "--bind", "127.0.0.1", "--save", ""])
+        harness.start(Side.PLAIN, ["redis-server", "--port", port, "--bind", "127.0.0.1", "--save", ""])
         kernel_view.wait_listening(port)
     flags = ("--connect", f"127.0.0.1:{granted}")
-    asked = lambda port: outcome(house, Way.SEALED, Case(("redis-cli", "-p", port, "PING"), flags=flags), "client")  # noqa: E731
+    asked = lambda port: outcome(harness, Way.SEALED, Case(("redis-cli", "-p", port, "PING"), flags=flags), "client")  # noqa: E731
     assert asked(granted).output == ["PONG"]
     assert "PONG" not in asked(other).output
     assert asked(other).status != 0

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import device_reads
 import pytest
-from heliostat_run import House, Side, Way
+from heliostat_run import Harness, Side, Way
 from ways import Case, command, surroundings
 
 pytestmark = pytest.mark.heliostat
@@ -36,28 +36,28 @@ READS = {
 
 
 @pytest.mark.parametrize("reads", READS)
-def test_programs_that_read_one_set_read_the_device_once(house: House, tmp_path, reads):
+def test_programs_that_read_one_set_read_the_device_once(harness: Harness, tmp_path, reads):
     paths = device_reads.make_set(tmp_path, FILES, MIB)
-    read(house, paths, 1, reads)  # Programs and libraries come to memory.
+    read(harness, paths, 1, reads)  # Programs and libraries come to memory.
     device_reads.forget(paths)
-    one = read(house, paths, 1, reads)
+    one = read(harness, paths, 1, reads)
     if one == 0:
         pytest.skip(f"{tmp_path} is on no device whose reads the kernel counts for processes")
     assert one >= 0.95 * SIZE
     device_reads.forget(paths)
-    assert 0.95 * SIZE <= read(house, paths, PROGRAMS, reads) <= 1.05 * SIZE
+    assert 0.95 * SIZE <= read(harness, paths, PROGRAMS, reads) <= 1.05 * SIZE
 
 
-def read(house: House, paths: list, count: int, reads: str) -> int:
+def read(harness: Harness, paths: list, count: int, reads: str) -> int:
     """Bytes that devices were read for while `count` sealed programs read everything twice."""
     more, size, is_mapped = READS[reads]
     reader = device_reads.telling(["/usr/bin/python3", "-c", READER, size, *paths])
     words = command(Way.SEALED, Case(tuple(reader), (f"{paths[0].parent}:ro",)), None)
     environment = surroundings(paths[0].parent) | more
-    before = device_reads.process_bytes(house.control_plane())
-    programs = [house.start(Side.PLAIN, words, env=environment) for _ in range(count)]
+    before = device_reads.process_bytes(harness.control_plane())
+    programs = [harness.start(Side.PLAIN, words, env=environment) for _ in range(count)]
     for program in programs:
         assert program.wait() == 0, program.errors()
         assert program.output().splitlines()[0] == is_mapped
     own = sum(device_reads.told(program.output()) for program in programs)
-    return own + device_reads.process_bytes(house.control_plane()) - before
+    return own + device_reads.process_bytes(harness.control_plane()) - before

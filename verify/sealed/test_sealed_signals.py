@@ -25,33 +25,33 @@ ENDS = {
 
 
 @pytest.mark.parametrize("name", ENDS)
-def test_command_ends_as_the_program_does(house, name):
+def test_command_ends_as_the_program_does(harness, name):
     case = Case(ENDS[name])
-    plain, sealed = outcome_or_missing(house, Way.PLAIN, case), outcome_or_missing(house, Way.SEALED, case)
+    plain, sealed = outcome_or_missing(harness, Way.PLAIN, case), outcome_or_missing(harness, Way.SEALED, case)
     assert sealed == plain
 
 
-def outcome_or_missing(house, way: Way, case: Case):
+def outcome_or_missing(harness, way: Way, case: Case):
     """Status and output; what cannot be started has the statuses of env(1) in every way."""
     words = case.words if way is Way.SEALED else ("env", *case.words)
-    found = outcome(house, way, Case(words, case.grants), "ends")
+    found = outcome(harness, way, Case(words, case.grants), "ends")
     return found.status, [line for line in found.output if not line.startswith("! ")]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1])
-def test_signal_to_the_command_reaches_the_program(house, number):
+def test_signal_to_the_command_reaches_the_program(harness, number):
     name = signal.Signals(number).name[3:]
     words = ("bash", "-c", f"trap 'echo heard; exit 5' {name}; echo ready; while :; do sleep 0.02; done")
-    program, _ = start(house, Way.SEALED, Case(words), "signalled")
+    program, _ = start(harness, Way.SEALED, Case(words), "signalled")
     kernel_view.wait_until(lambda: "ready" in program.output(), 60, "the program")
     os.kill(program.pid, number)
     assert program.wait(60) == 5
     assert program.output().split() == ["ready", "heard"]
 
 
-def test_nothing_is_left_when_the_command_is_killed(house):
+def test_nothing_is_left_when_the_command_is_killed(harness):
     program, folder = start(
-        house, Way.SEALED, Case(("bash", "-c", "setsid sleep 321 & sleep 321 & echo ready; wait")), "left"
+        harness, Way.SEALED, Case(("bash", "-c", "setsid sleep 321 & sleep 321 & echo ready; wait")), "left"
     )
     kernel_view.wait_until(lambda: "ready" in program.output(), 60, "the program")
     inside = kernel_view.descendants(program.pid)
@@ -68,9 +68,9 @@ def still(path) -> int | None:
     return before if path.stat().st_size == before else None
 
 
-def test_stopped_command_stops_and_goes_on(house):
+def test_stopped_command_stops_and_goes_on(harness):
     program, folder = start(
-        house, Way.SEALED, Case(("bash", "-c", "while :; do echo x >>ticks; sleep 0.02; done")), "stopped"
+        harness, Way.SEALED, Case(("bash", "-c", "while :; do echo x >>ticks; sleep 0.02; done")), "stopped"
     )
     ticks = folder / "ticks"
     kernel_view.wait_until(lambda: ticks.exists() and ticks.stat().st_size > 10, 60, "ticks")
@@ -83,9 +83,9 @@ def test_stopped_command_stops_and_goes_on(house):
 
 
 @pytest.mark.parametrize("story", ["of_all", "of_the_other", "broken_stream", "crowd", "long_message"])
-def test_threads_that_wait_hear_of_signals_as_without_the_seal(house, story):
+def test_threads_that_wait_hear_of_signals_as_without_the_seal(harness, story):
     case = Case(("/usr/bin/python3", HERE / "sources/waiting.py", story), (HERE / "sources",))
-    plain, sealed = (outcome(house, way, case, story) for way in (Way.PLAIN, Way.SEALED))
+    plain, sealed = (outcome(harness, way, case, story) for way in (Way.PLAIN, Way.SEALED))
     assert plain.status == 0 and not difference(plain, sealed, Way.SEALED), difference(plain, sealed, Way.SEALED)
 
 
@@ -184,11 +184,11 @@ def test_program_that_left_its_session_has_no_terminal(terminal):
     assert screen.status() == 0
 
 
-def test_ps_and_pgrep_see_the_sandbox_only(house):
+def test_ps_and_pgrep_see_the_sandbox_only(harness):
     case = Case(
         ("bash", "-c", "sleep 30 & until [ $(cat /proc/$!/comm) = sleep ]; do :; done; ps -e -o comm=; echo --; pgrep -l .; echo --; ls /proc | grep -c '^[0-9]'; kill %1")
     )
-    found = outcome(house, Way.SEALED, case, "ps")
+    found = outcome(harness, Way.SEALED, case, "ps")
     listed, grepped, count = " ".join(found.output).split("--")
     assert sorted(set(listed.split())) == ["bash", "ps", "sleep"], found
     assert sorted({word for word in grepped.split() if word.isalpha()}) in (
@@ -198,10 +198,10 @@ def test_ps_and_pgrep_see_the_sandbox_only(house):
     assert int(count.split()[0]) <= 6
 
 
-def test_programs_outside_can_neither_be_seen_nor_signalled(house):
+def test_programs_outside_can_neither_be_seen_nor_signalled(harness):
     outside = subprocess.Popen(["sleep", "60"])
     script = f"kill -0 {outside.pid}; echo $?; kill -9 {outside.pid}; cat /proc/{outside.pid}/cmdline; ls /proc/{outside.pid}; kill -9 -1; echo on"
-    found = outcome(house, Way.SEALED, Case(("bash", "-c", script)), "outside")
+    found = outcome(harness, Way.SEALED, Case(("bash", "-c", script)), "outside")
     assert outside.poll() is None
     outside.kill()
     outside.wait()

@@ -10,7 +10,7 @@ from pathlib import Path
 import kernel_view
 import pytest
 from c_programs import BINDING, built, run_sealed
-from heliostat_run import BINARY, House, Program, Side
+from heliostat_run import BINARY, Harness, Program, Side
 
 pytestmark = pytest.mark.heliostat
 PUBLISHES, READS = ["--snapshot", "c/*:publish"], ["--snapshot", "c/cells:attach"]
@@ -22,10 +22,10 @@ def named(tmp_path_factory) -> Path:
     return built(BINDING / "examples/named.c", tmp_path_factory.mktemp("c"))
 
 
-def start(house: House, named: Path, role: str, flags: list | None, **more) -> Program:
+def start(harness: Harness, named: Path, role: str, flags: list | None, **more) -> Program:
     """A role of the example; plain where there are no flags."""
     seal = [] if flags is None else [str(BINARY), "run", "--sealed", "--grant", named, *flags, "--"]
-    return house.start(Side.PLAIN, [*seal, named, role, "c/cells"], name=role, **more)
+    return harness.start(Side.PLAIN, [*seal, named, role, "c/cells"], name=role, **more)
 
 
 def says(program: Program, text: str) -> None:
@@ -38,19 +38,19 @@ def says(program: Program, text: str) -> None:
     kernel_view.wait_until(said, 60, text)
 
 
-def producer(house: House, named: Path, flags: list | None) -> tuple[Program, int]:
+def producer(harness: Harness, named: Path, flags: list | None) -> tuple[Program, int]:
     """A producer, and the pipe whose end ends it."""
     read, write = os.pipe()
-    program = start(house, named, "produce", flags, stdin=read)
+    program = start(harness, named, "produce", flags, stdin=read)
     os.close(read)
     says(program, "named")
     return program, write
 
 
 @pytest.mark.parametrize(("produces", "consumes"), [(None, READS), (PUBLISHES, None), (PUBLISHES, READS)], ids=["reads", "publishes", "both"])
-def test_a_sealed_side_reads_or_publishes_whole_versions(house, named, produces, consumes):
-    first, pipe = producer(house, named, produces)
-    consumer = start(house, named, "consume", consumes)
+def test_a_sealed_side_reads_or_publishes_whole_versions(harness, named, produces, consumes):
+    first, pipe = producer(harness, named, produces)
+    consumer = start(harness, named, "consume", consumes)
     says(consumer, "read 20")
     os.close(pipe)
     assert first.wait(60) == 0, first.errors()
@@ -58,53 +58,53 @@ def test_a_sealed_side_reads_or_publishes_whole_versions(house, named, produces,
     assert "ended" in consumer.output()
 
 
-def test_a_sealed_producer_that_is_killed_ends_its_region(house, named):
-    first, pipe = producer(house, named, PUBLISHES)
-    consumer = start(house, named, "consume", None)
+def test_a_sealed_producer_that_is_killed_ends_its_region(harness, named):
+    first, pipe = producer(harness, named, PUBLISHES)
+    consumer = start(harness, named, "consume", None)
     says(consumer, "read 20")
     first.kill()
     assert consumer.wait(60) == 0, consumer.errors()
     os.close(pipe)
-    kernel_view.wait_until(lambda: house.status()["regions"] == [], 60, "the region is gone")
+    kernel_view.wait_until(lambda: harness.status()["regions"] == [], 60, "the region is gone")
 
 
-def refused(house: House, named: Path, role: str, flags: list) -> str:
+def refused(harness: Harness, named: Path, role: str, flags: list) -> str:
     """What people are told of a role that is refused."""
-    done = run_sealed(house, ["--verbose", "--grant", named, *flags], [named, role, "c/cells"], stdin=subprocess.DEVNULL)
+    done = run_sealed(harness, ["--verbose", "--grant", named, *flags], [named, role, "c/cells"], stdin=subprocess.DEVNULL)
     assert done.returncode == 1, (done.stdout, done.stderr)
     return done.stderr
 
 
 @pytest.mark.parametrize("flags", [[], PUBLISHES, ["--snapshot", "c/cell:attach"], ["--snapshot", "c/cells/*:attach"],
                                    ["--snapshot", f"c/cells:attach:{os.geteuid() + 1}"]], ids=str)  # fmt: skip
-def test_another_name_right_or_user_is_no_right_to_read(house, named, flags):
-    first, pipe = producer(house, named, None)
-    told = refused(house, named, "consume", flags)
+def test_another_name_right_or_user_is_no_right_to_read(harness, named, flags):
+    first, pipe = producer(harness, named, None)
+    told = refused(harness, named, "consume", flags)
     assert "to attach to /snapshot/c/cells, which --snapshot c/cells:attach would grant" in told, told
     os.close(pipe)
     assert first.wait(60) == 0
 
 
 @pytest.mark.parametrize("flags", [[], READS, ["--snapshot", "cells:publish"]], ids=str)
-def test_another_name_or_right_is_no_right_to_publish(house, named, flags):
-    told = refused(house, named, "produce", flags)
+def test_another_name_or_right_is_no_right_to_publish(harness, named, flags):
+    told = refused(harness, named, "produce", flags)
     assert "to publish /snapshot/c/cells, which --snapshot c/cells:publish would grant" in told, told
-    assert house.status()["regions"] == []
+    assert harness.status()["regions"] == []
 
 
-def test_a_traced_run_writes_the_regions_that_it_used(house, named, tmp_path):
-    first, pipe = producer(house, named, None)
+def test_a_traced_run_writes_the_regions_that_it_used(harness, named, tmp_path):
+    first, pipe = producer(harness, named, None)
     policy = tmp_path / "policy.toml"
-    consumer = start(house, named, "consume", ["--trace-policy", policy])
+    consumer = start(harness, named, "consume", ["--trace-policy", policy])
     says(consumer, "read 20")
     os.close(pipe)
     assert (first.wait(60), consumer.wait(60)) == (0, 0), consumer.errors()
     assert tomllib.loads(policy.read_text())["snapshot"] == ["c/cells:attach"], policy.read_text()
 
 
-def test_more_regions_than_a_connection_is_told_are_refused_at_the_start(house, named):
+def test_more_regions_than_a_connection_is_told_are_refused_at_the_start(harness, named):
     flags = [word for n in range(65) for word in ("--snapshot", f"r{n}:attach")]
-    done = run_sealed(house, flags, ["true"])
+    done = run_sealed(harness, flags, ["true"])
     assert done.returncode == 125 and "65 snapshot regions are granted, at most 64" in done.stderr, done.stderr
-    wrong = run_sealed(house, ["--snapshot", "r:read"], ["true"])
+    wrong = run_sealed(harness, ["--snapshot", "r:read"], ["true"])
     assert wrong.returncode == 125 and "write NAME:publish or NAME:attach" in wrong.stderr, wrong.stderr

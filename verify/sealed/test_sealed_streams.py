@@ -13,7 +13,7 @@ from sealed_python import HELPERS, PYTHON, printed, server
 pytestmark = pytest.mark.heliostat
 
 
-def test_inside_the_control_plane_answers_only_what_the_policy_gives(house):
+def test_inside_the_control_plane_answers_only_what_the_policy_gives(harness):
     program = """
     import struct
     def ask(one, kind, body=b"", fds=()):
@@ -34,7 +34,7 @@ def test_inside_the_control_plane_answers_only_what_the_policy_gives(house):
     """
     with server() as (granted, _), server() as (other, _):
         flags = ["--connect", f"127.0.0.1:{granted}"]
-        lines = printed(flags, program, str(granted), str(other), environment=house.environment())
+        lines = printed(flags, program, str(granted), str(other), environment=harness.environment())
     denied, not_found = (106, 2), (106, 1)
     assert lines[0] == "(101, 0)"
     assert lines[1:10] == [f"{kind} {denied}" for kind in (6, 7, 8, 9, 10, 13, 20, 21, 22)]
@@ -42,7 +42,7 @@ def test_inside_the_control_plane_answers_only_what_the_policy_gives(house):
     assert lines[11] == "EPROTOTYPE"
 
 
-def test_streams_to_a_granted_program_on_this_node_are_direct(house, tmp_path):
+def test_streams_to_a_granted_program_on_this_node_are_direct(harness, tmp_path):
     echo = """
     import socket, sys
     listener = socket.create_server(("127.0.0.1", int(sys.argv[1])))
@@ -62,7 +62,7 @@ def test_streams_to_a_granted_program_on_this_node_are_direct(house, tmp_path):
     """
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
-    place = house.environment()
+    place = harness.environment()
     here = [PYTHON, "-c", textwrap.dedent(echo), str(port)]
     with subprocess.Popen([str(BINARY), "run", "--", *here], env=place) as echoing:
         while subprocess.call([PYTHON, "-c", f"import socket; socket.create_connection(('127.0.0.1', {port}))"]):
@@ -72,7 +72,7 @@ def test_streams_to_a_granted_program_on_this_node_are_direct(house, tmp_path):
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         with subprocess.Popen(command, env=place, text=True, **pipes) as program:
             assert program.stdout.readline() == "ready\n", program.stderr.read()
-            sessions = house.status()["sessions"]
+            sessions = harness.status()["sessions"]
             program.stdin.close()
         echoing.kill()
     restricted = [one for one in sessions if one["restricted_by"]]
@@ -87,12 +87,12 @@ def test_a_grant_around_the_control_plane_leads_to_it_by_its_own_name_only(tmp_p
         one = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         one.connect(path)
     os.symlink(place, "alias")
-    print(attempt(connect, f"{folder}/./{name}"), attempt(connect, "alias"), attempt(connect, f"house/{name}"))
+    print(attempt(connect, f"{folder}/./{name}"), attempt(connect, "alias"), attempt(connect, f"control/{name}"))
     print(attempt(os.unlink, place), attempt(os.rename, place, "taken"), attempt(os.link, place, "second"))
-    print(attempt(os.rename, "house", "moved"), attempt(connect, place))
+    print(attempt(os.rename, "control", "moved"), attempt(connect, place))
     """
-    (tmp_path / "house").mkdir()
-    place = {"HELIOSTAT_SOCKET": str(tmp_path / "house/control.sock")}
+    (tmp_path / "control").mkdir()
+    place = {"HELIOSTAT_SOCKET": str(tmp_path / "control/control.sock")}
     enter = f"import os; os.chdir({str(tmp_path)!r})\n"
     lines = printed(["--grant", f"{tmp_path}:rw"], enter + textwrap.dedent(program), environment=place, stub=True)
     assert lines == ["EACCES EACCES EACCES", "EROFS EROFS EXDEV", "EBUSY done"]

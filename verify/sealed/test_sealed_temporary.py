@@ -43,12 +43,12 @@ print(server.accept()[0].recv(64), os.path.exists("/tmp/socket"))
 
 
 def sealed(who: str, flags: list, script: str, shell=("sh", "-c"), **more) -> subprocess.CompletedProcess:
-    with tempfile.TemporaryDirectory(prefix="house-", dir="/var/tmp") as house:
-        os.chmod(house, 0o777)
+    with tempfile.TemporaryDirectory(prefix="control-", dir="/var/tmp") as control:
+        os.chmod(control, 0o777)
         # Without namespaces /tmp leads to the program's own folder only where nothing below it is granted, as
         # what the stub needs is for a user without a home.
-        kept = {**KEPT, "HOME": "/" if has_its_own(who) else house, **more}
-        kept["HELIOSTAT_SOCKET"] = f"{house}/control.sock"
+        kept = {**KEPT, "HOME": "/" if has_its_own(who) else control, **more}
+        kept["HELIOSTAT_SOCKET"] = f"{control}/control.sock"
         words = [*WHO[who], str(BINARY), "run", "--sealed", *map(str, flags), "--", *shell, script]
         return subprocess.run(words, cwd="/", env=kept, capture_output=True, text=True, timeout=60)
 

@@ -18,7 +18,7 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from heliostat_run import BINARY, House, Program, Side, Way
+from heliostat_run import BINARY, Harness, Program, Side, Way
 
 HERE = Path(__file__).resolve().parent
 SECONDS = 100
@@ -80,19 +80,19 @@ def surroundings(folder: Path) -> dict[str, str]:
             "TZ": "UTC", "TERM": "dumb", "PYTHONDONTWRITEBYTECODE": "1", "XDG_CONFIG_HOME": str(folder / "none"), "SOURCES": str(HERE / "sources")}  # fmt: skip
 
 
-def start(house: House, way: Way, case: Case, name: str, **more) -> tuple[Program, Path]:
+def start(harness: Harness, way: Way, case: Case, name: str, **more) -> tuple[Program, Path]:
     """Starts a case in a fresh folder; the program and the folder."""
-    folder = house.folder / "work" / name
+    folder = harness.folder / "work" / name
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "tmp").mkdir(parents=True)
-    environment = surroundings(folder) | {"XDG_CACHE_HOME": str(house.folder / "cache")} | more.pop("env", {})
-    program = house.start(Side.PLAIN, command(way, case, folder), name=name, cwd=folder, env=environment, **more)
+    environment = surroundings(folder) | {"XDG_CACHE_HOME": str(harness.folder / "cache")} | more.pop("env", {})
+    program = harness.start(Side.PLAIN, command(way, case, folder), name=name, cwd=folder, env=environment, **more)
     return program, folder
 
 
-def outcome(house: House, way: Way, case: Case, name: str, seconds: float = SECONDS, **more) -> Outcome:
+def outcome(harness: Harness, way: Way, case: Case, name: str, seconds: float = SECONDS, **more) -> Outcome:
     """Runs a case to its end."""
-    program, folder = start(house, way, case, name, **more)
+    program, folder = start(harness, way, case, name, **more)
     status = program.wait(seconds)
     said = program.output().splitlines() + [
         "! " + line for line in program.errors().splitlines() if not OWN.match(line)

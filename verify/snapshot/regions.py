@@ -15,31 +15,31 @@ from pathlib import Path
 
 import heliostat_run
 import kernel_view
-from heliostat_run import House, Program, Side
+from heliostat_run import Harness, Program, Side
 
 VERIFIER = Path(os.environ.get("HELIOSTAT_VERIFIER", heliostat_run.BINARY.parent / "snapshot-verifier"))
 NOBODY = 65534
 SEPARATE = ["--user", "--map-root-user", "--mount", "--pid", "--fork", "--net", "--mount-proc", "--kill-child"]
 
 
-def socket_of(house: House) -> str:
+def socket_of(harness: Harness) -> str:
     """The control plane's socket as this process sees it."""
-    return f"{house.folder}/control.sock"
+    return f"{harness.folder}/control.sock"
 
 
-def start_control(house: House, config: str = "") -> None:
-    """A control plane in a plain house: it stays, and other users reach it."""
-    house.folder.chmod(0o755)
-    (house.folder / "config.toml").write_text(config)
-    command = [VERIFIER.parent / heliostat_run.CONTROL_PLANE, "--foreground", "--config", house.folder / "config.toml"]
-    house.start(Side.PLAIN, [*command, "--socket", socket_of(house)], name="control")
-    heliostat_run.wait_control(socket_of(house))
+def start_control(harness: Harness, config: str = "") -> None:
+    """A control plane in a plain harness: it stays, and other users reach it."""
+    harness.folder.chmod(0o755)
+    (harness.folder / "config.toml").write_text(config)
+    command = [VERIFIER.parent / heliostat_run.CONTROL_PLANE, "--foreground", "--config", harness.folder / "config.toml"]
+    harness.start(Side.PLAIN, [*command, "--socket", socket_of(harness)], name="control")
+    heliostat_run.wait_control(socket_of(harness))
 
 
-def start(house: House, role: str, **orders) -> Program:
+def start(harness: Harness, role: str, **orders) -> Program:
     """A role of the verifier, on this side of every border."""
-    orders = {"socket": socket_of(house), **orders}
-    return house.start(Side.PLAIN, [VERIFIER, role, *words(orders)], name=role)
+    orders = {"socket": socket_of(harness), **orders}
+    return harness.start(Side.PLAIN, [VERIFIER, role, *words(orders)], name=role)
 
 
 def words(orders: dict) -> list[str]:
@@ -47,9 +47,9 @@ def words(orders: dict) -> list[str]:
     return [f"{key}={value}" for key, value in orders.items()]
 
 
-def start_producer(house: House, **orders) -> tuple[Program, int]:
+def start_producer(harness: Harness, **orders) -> tuple[Program, int]:
     """A producer that has published under its name; it, and its generation."""
-    program = start(house, "produce", **{"mib": 4, **orders})
+    program = start(harness, "produce", **{"mib": 4, **orders})
     return program, said(program, r"generation (\d+)")
 
 
@@ -87,6 +87,6 @@ def why_no_containers() -> str | None:
     return None if trial.returncode == 0 else f"namespaces are refused: {trial.stderr.strip()}"
 
 
-def copy_for_others(house: House) -> Path:
+def copy_for_others(harness: Harness) -> Path:
     """The verifier where every user may run it: the build may lie in somebody's own folder."""
-    return Path(shutil.copy(VERIFIER, house.folder / "verifier"))
+    return Path(shutil.copy(VERIFIER, harness.folder / "verifier"))

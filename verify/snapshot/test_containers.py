@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 import regions
-from heliostat_run import House
+from heliostat_run import Harness
 from regions import NOBODY, contained, copy_for_others, start_producer, without_privilege, words
 
 pytestmark = [
@@ -25,9 +25,9 @@ MEANS_LEAST = 23 * 2 + 2
 
 
 @pytest.fixture
-def house(request):
+def harness(request):
     """A control plane that other users reach, with a rule for one of them."""
-    with House(plain=True) as one:
+    with Harness(plain=True) as one:
         regions.start_control(one, RULE)
         yield one
 
@@ -37,16 +37,16 @@ def run(command: list[str]) -> subprocess.CompletedProcess:
     return subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
 
 
-def inside(house: House, role: str, **orders) -> list[str]:
+def inside(harness: Harness, role: str, **orders) -> list[str]:
     """A role in a container, which finds the control plane at a path of its own."""
     orders = {"socket": "/mnt/control.sock", "owner": 0, **orders}
-    return contained(house.folder, "/mnt", ["/mnt/verifier", role, *words(orders)])
+    return contained(harness.folder, "/mnt", ["/mnt/verifier", role, *words(orders)])
 
 
-def outside(house: House, role: str, **orders) -> list[str]:
+def outside(harness: Harness, role: str, **orders) -> list[str]:
     """A role of another user on this machine."""
-    orders = {"socket": regions.socket_of(house), "owner": 0, **orders}
-    return without_privilege([house.folder / "verifier", role, *words(orders)])
+    orders = {"socket": regions.socket_of(harness), "owner": 0, **orders}
+    return without_privilege([harness.folder / "verifier", role, *words(orders)])
 
 
 def refused(answer: subprocess.CompletedProcess) -> None:
@@ -57,46 +57,46 @@ def refused(answer: subprocess.CompletedProcess) -> None:
 
 
 @pytest.mark.parametrize("place", [inside, outside], ids=["container", "other user"])
-def test_consumer_with_a_rule_reads_whole_versions_over_a_restart(house, place):
-    copy_for_others(house)
-    producer, _ = start_producer(house, name="shared/a")
-    command = place(house, "consume", name="shared/a", rounds=1)
+def test_consumer_with_a_rule_reads_whole_versions_over_a_restart(harness, place):
+    copy_for_others(harness)
+    producer, _ = start_producer(harness, name="shared/a")
+    command = place(harness, "consume", name="shared/a", rounds=1)
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as consumer:
         assert consumer.stdout.readline() == "generation 1\n", consumer.stderr.read()
         producer.kill()
         producer.process.wait()
-        start_producer(house, name="shared/a", seed=7)
+        start_producer(harness, name="shared/a", seed=7)
         said, wrong = consumer.communicate(timeout=100)
     assert consumer.returncode == 0, wrong
     assert "whole over 1 producers" in said
 
 
 @pytest.mark.parametrize("place", [inside, outside], ids=["container", "other user"])
-def test_consumer_can_write_by_no_means(house, place):
-    copy_for_others(house)
-    producer, _ = start_producer(house, name="shared/a")
+def test_consumer_can_write_by_no_means(harness, place):
+    copy_for_others(harness)
+    producer, _ = start_producer(harness, name="shared/a")
     # Who lives in another pid namespace has no number for the producer; one's own number space
     # begins with oneself, so the attacks go to what the number means there, or to nobody.
-    refused(run(place(house, "intrude", name="shared/a", pid=producer.pid)))
+    refused(run(place(harness, "intrude", name="shared/a", pid=producer.pid)))
     # What it tried to write is what the next consumer checks.
-    witness = regions.start(house, "consume", name="shared/a", rounds=1)
+    witness = regions.start(harness, "consume", name="shared/a", rounds=1)
     regions.said(witness, r"generation (\d+)")
     producer.kill()
     producer.process.wait()
-    start_producer(house, name="shared/a", seed=9)
+    start_producer(harness, name="shared/a", seed=9)
     assert witness.wait(60) == 0, witness.errors()
 
 
 @pytest.mark.parametrize("place", [inside, outside], ids=["container", "other user"])
-def test_consumer_without_a_rule_is_denied_whether_the_region_exists_or_not(house, place):
-    copy_for_others(house)
-    start_producer(house, name="private")
-    answers = [run(place(house, "consume", name=name, rounds=1)) for name in ("private", "nothing")]
+def test_consumer_without_a_rule_is_denied_whether_the_region_exists_or_not(harness, place):
+    copy_for_others(harness)
+    start_producer(harness, name="private")
+    answers = [run(place(harness, "consume", name=name, rounds=1)) for name in ("private", "nothing")]
     assert [answer.returncode for answer in answers] == [1, 1]
     assert answers[0].stderr == answers[1].stderr and "generation" not in answers[0].stdout
 
 
-def test_owner_needs_no_rule(house):
-    start_producer(house, name="own")
-    witness = regions.start(house, "consume", name="own", rounds=1)
+def test_owner_needs_no_rule(harness):
+    start_producer(harness, name="own")
+    witness = regions.start(harness, "consume", name="own", rounds=1)
     assert regions.said(witness, r"generation (\d+)") == 1

@@ -1,4 +1,4 @@
-"""The fixture of the suites: `play` runs a case plainly and under Heliostat, and compares."""
+"""The fixture of the suites: `compare` runs a case plainly and under Heliostat, and compares."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import pytest
 from heliostat_run import Side
 from paths import Stated, stated
-from stage import Stage
+from case_run import CaseRun
 
 
 def pytest_addoption(parser):
@@ -27,26 +27,26 @@ def pytest_collection_modifyitems(config, items):
 
 
 @pytest.fixture
-def play(request):
-    """Runs `act` on a plain stage and on one under Heliostat; its answers must be the same."""
+def compare(request):
+    """Runs the steps of a case plainly and under Heliostat; the answers must be the same."""
     plain_only = request.config.getoption("--plain")
 
-    def both(case: str, act, **options) -> None:
-        row = stated(case)
-        wanted, _ = perform(act, Side.PLAIN, row, options)
+    def both(name: str, steps, **options) -> None:
+        row = stated(name)
+        wanted, _ = run_case(steps, Side.PLAIN, row, options)
         if plain_only:
             return
-        found, problems = perform(act, Side.HELIOSTAT, row, options)
+        found, problems = run_case(steps, Side.HELIOSTAT, row, options)
         assert found == wanted
-        assert not problems, "\n".join([f"{case}: paths are not as stated", *problems])
+        assert not problems, "\n".join([f"{name}: paths are not as stated", *problems])
 
     return both
 
 
-def perform(act, side: Side, row: Stated, options: dict) -> tuple[str, list[str]]:
+def run_case(steps, side: Side, row: Stated, options: dict) -> tuple[str, list[str]]:
     """What the case answers with all of its programs on one side, and where paths are not as stated."""
-    with Stage(side, row, **options) as stage:
-        answer = act(stage)
-        endings = stage.end_servers()
-        stage.check_totals()
-        return stage.neutral(f"{answer}\n{endings}"), stage.problems
+    with CaseRun(side, row, **options) as case:
+        answer = steps(case)
+        endings = case.end_servers()
+        case.check_totals()
+        return case.neutral(f"{answer}\n{endings}"), case.problems

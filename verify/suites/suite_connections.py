@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from stage import HERE, PYTHON, Stage
+from case_run import HERE, PYTHON, CaseRun
 
 CASES = {
     "of_1000": (1000, 1),
@@ -16,17 +16,17 @@ DESCRIPTORS = 12000
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_every_connection_gets_its_own_bytes_back(play, name):
-    play(f"connections.{name}", lambda stage: exchange(stage, *CASES[name]))
+def test_every_connection_gets_its_own_bytes_back(compare, name):
+    compare(f"connections.{name}", lambda case: exchange(case, *CASES[name]))
 
 
-def exchange(stage: Stage, count: int, processes: int) -> str:
-    port, many = stage.port(), ["prlimit", f"--nofile={DESCRIPTORS}:", PYTHON, HERE / "programs/many.py"]
-    stage.serve(port, [*many, "server", port])
-    client = stage.start([*many, "client", port, count, processes])
+def exchange(case: CaseRun, count: int, processes: int) -> str:
+    port, many = case.port(), ["prlimit", f"--nofile={DESCRIPTORS}:", PYTHON, HERE / "programs/many.py"]
+    case.serve(port, [*many, "server", port])
+    client = case.start([*many, "client", port, count, processes])
     for process in range(processes):
-        stage.await_mark(f"connected-{process}", client)
-    stage.look("client", port, at_least=count)
-    stage.check_counted()
-    stage.mark("looked")
-    return stage.finish(client)
+        case.await_mark(f"connected-{process}", client)
+    case.look("client", port, at_least=count)
+    case.check_counted()
+    case.mark("looked")
+    return case.finish(client)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import kernel_view
 import pytest
-from stage import Stage, digest
+from case_run import CaseRun, digest
 
 SCRIPT = """
 CREATE DATABASE work; USE work;
@@ -29,7 +29,7 @@ QUERIES = r"^\s+(read|write|other|total|transactions|queries):\s+(\d+)"
 
 @pytest.fixture(scope="module")
 def template():
-    """A fresh data folder, made once and copied for each stage."""
+    """A fresh data folder, made once and copied for each run."""
     with tempfile.TemporaryDirectory(prefix="mariadb-") as place:
         data = Path(place) / "data"
         words = ["mariadb-install-db", "--no-defaults", f"--datadir={data}", *user(), "--basedir=/usr",
@@ -38,46 +38,46 @@ def template():
         yield data
 
 
-def test_client_gets_large_results_and_kills_a_query(play, template):
-    play("mariadb.client", lambda stage: query(stage, start_mariadb(stage, template)))
+def test_client_gets_large_results_and_kills_a_query(compare, template):
+    compare("mariadb.client", lambda case: query(case, start_mariadb(case, template)))
 
 
-def test_sysbench_reads_and_writes(play, template):
-    play("mariadb.sysbench", lambda stage: measure(stage, start_mariadb(stage, template)))
+def test_sysbench_reads_and_writes(compare, template):
+    compare("mariadb.sysbench", lambda case: measure(case, start_mariadb(case, template)))
 
 
-def query(stage: Stage, port: int) -> str:
+def query(case: CaseRun, port: int) -> str:
     words = ["mariadb", "--no-defaults", "-h", "127.0.0.1", "-P", port, "-u", "root", "--batch", "--skip-column-names"]
-    script = stage.folder / "script.sql"
+    script = case.folder / "script.sql"
     script.write_text(SCRIPT)
-    told = stage.run([*words, "-e", f"source {script}"])
-    sleeper = stage.start([*words, "-e", "SELECT CONNECTION_ID() * 0; SELECT SLEEP(30)"])
-    stage.look("client", port)
+    told = case.run([*words, "-e", f"source {script}"])
+    sleeper = case.start([*words, "-e", "SELECT CONNECTION_ID() * 0; SELECT SLEEP(30)"])
+    case.look("client", port)
     find = "SELECT ID FROM information_schema.PROCESSLIST WHERE INFO LIKE 'SELECT SLEEP%'"
-    victim = kernel_view.wait_until(lambda: stage.run([*words, "-e", find]).strip(), 30, "the query that sleeps")
-    stage.run([*words, "-e", f"KILL QUERY {victim}"])
+    victim = kernel_view.wait_until(lambda: case.run([*words, "-e", find]).strip(), 30, "the query that sleeps")
+    case.run([*words, "-e", f"KILL QUERY {victim}"])
     return f"{digest(told)} {sleeper.wait()} {sleeper.output()} {sleeper.errors()}"
 
 
-def measure(stage: Stage, port: int) -> str:
+def measure(case: CaseRun, port: int) -> str:
     words = ["sysbench", *OLTP, f"--mysql-port={port}"]
-    stage.run([*words, "prepare"])
+    case.run([*words, "prepare"])
     # One thread and one seed: every run sends the same queries.
-    counted = re.findall(QUERIES, stage.run([*words, "--threads=1", "--events=200", "--time=0", "run"]), re.M)
-    program = stage.start([*words, "--threads=4", "--events=0", "--time=3", "run"])
-    stage.look("client", port, at_least=8)
-    reconnects = re.search(r"reconnects:\s+(\d+)", stage.finish(program))[1]
+    counted = re.findall(QUERIES, case.run([*words, "--threads=1", "--events=200", "--time=0", "run"]), re.M)
+    program = case.start([*words, "--threads=4", "--events=0", "--time=3", "run"])
+    case.look("client", port, at_least=8)
+    reconnects = re.search(r"reconnects:\s+(\d+)", case.finish(program))[1]
     return f"{counted} reconnects: {reconnects}"
 
 
-def start_mariadb(stage: Stage, template: Path) -> int:
+def start_mariadb(case: CaseRun, template: Path) -> int:
     """A server over a copy of the template, without a local socket that anybody knows; its port."""
-    port, data = stage.port(), stage.folder / "data"
+    port, data = case.port(), case.folder / "data"
     shutil.copytree(template, data)
     words = ["mariadbd", "--no-defaults", f"--datadir={data}", *user(), "--bind-address=127.0.0.1", f"--port={port}",
-             f"--socket={stage.folder}/sql", f"--pid-file={stage.folder}/pid", "--skip-log-bin",
+             f"--socket={case.folder}/sql", f"--pid-file={case.folder}/pid", "--skip-log-bin",
              "--innodb-buffer-pool-size=32M", "--innodb-log-file-size=16M", "--innodb-flush-log-at-trx-commit=0"]  # fmt: skip
-    stage.serve(port, words)
+    case.serve(port, words)
     return port
 
 

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from stage import HERE, PYTHON, Stage
+from case_run import HERE, PYTHON, CaseRun
 
 
-def test_grpc_calls_and_streams_in_all_four_ways(play):
-    play("messages.grpc", lambda stage: converse(stage, "grpc_server.py", "grpc_client.py"))
+def test_grpc_calls_and_streams_in_all_four_ways(compare):
+    compare("messages.grpc", lambda case: converse(case, "grpc_server.py", "grpc_client.py"))
 
 
-def test_zeromq_requests_publishes_and_pipelines(play):
-    play("messages.zeromq", lambda stage: converse(stage, "zeromq_server.py", "zeromq_client.py"))
+def test_zeromq_requests_publishes_and_pipelines(compare):
+    compare("messages.zeromq", lambda case: converse(case, "zeromq_server.py", "zeromq_client.py"))
 
 
-def converse(stage: Stage, server: str, client: str) -> str:
+def converse(case: CaseRun, server: str, client: str) -> str:
     """A server and a client of programs/, whose connections are looked at once the client asks for it."""
-    port = stage.port()
-    stage.serve(port, [PYTHON, HERE / "programs" / server, port])
-    program = stage.start_python(client, port)
-    stage.await_mark("connected", program)
-    stage.look("client", port)
-    stage.mark("looked")
-    return stage.finish(program)
+    port = case.port()
+    case.serve(port, [PYTHON, HERE / "programs" / server, port])
+    program = case.start_python(client, port)
+    case.await_mark("connected", program)
+    case.look("client", port)
+    case.mark("looked")
+    return case.finish(program)

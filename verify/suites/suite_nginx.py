@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from stage import Stage
+from case_run import CaseRun
 from web import ALL_USERS, fetch, load, start_nginx, system_tool, write_files
 
 WORKERS = "www-data"
@@ -33,18 +33,18 @@ echo str_repeat('0123456789abcdef', intval($_GET['times'] ?? 1));
 
 
 @pytest.mark.root
-def test_nginx_passes_requests_on_to_another_nginx(play):
-    play("nginx.proxy_pass", proxy_pass, configuration=ALL_USERS)
+def test_nginx_passes_requests_on_to_another_nginx(compare):
+    compare("nginx.proxy_pass", proxy_pass, configuration=ALL_USERS)
 
 
 @pytest.mark.root
-def test_nginx_passes_requests_on_to_php(play):
-    play("nginx.fastcgi_pass", fastcgi_pass, configuration=ALL_USERS)
+def test_nginx_passes_requests_on_to_php(compare):
+    compare("nginx.fastcgi_pass", fastcgi_pass, configuration=ALL_USERS)
 
 
-def proxy_pass(stage: Stage) -> str:
-    files, back, front, closing = write_files(stage), stage.port(), stage.port(), stage.port()
-    start_nginx(stage, back, f"server {{ listen 127.0.0.1:{back}; root {files}; }}", "back", WORKERS)
+def proxy_pass(case: CaseRun) -> str:
+    files, back, front, closing = write_files(case), case.port(), case.port(), case.port()
+    start_nginx(case, back, f"server {{ listen 127.0.0.1:{back}; root {files}; }}", "back", WORKERS)
     servers = f"""
     upstream {UPSTREAM} {{ server 127.0.0.1:{back}; keepalive 16; }}
     server {{
@@ -53,23 +53,23 @@ def proxy_pass(stage: Stage) -> str:
     }}
     server {{ listen 127.0.0.1:{closing}; location / {{ proxy_pass http://127.0.0.1:{back}; }} }}
     """
-    start_nginx(stage, front, servers, "front", WORKERS)
+    start_nginx(case, front, servers, "front", WORKERS)
     answers = []
     for port in (front, closing):
         address = f"http://127.0.0.1:{port}"
-        answers += [fetch(stage, f"{address}/{name}") for name in ("small.txt", "large.bin", "missing")]
-        answers.append(fetch(stage, f"{address}/large.bin", "-r", "1000-2000"))
-    answers.append(load(stage, f"http://127.0.0.1:{front}/small.txt", {"client": front, "upstream": back}))
-    answers.append(load(stage, f"http://127.0.0.1:{closing}/small.txt", {"client": closing}))
+        answers += [fetch(case, f"{address}/{name}") for name in ("small.txt", "large.bin", "missing")]
+        answers.append(fetch(case, f"{address}/large.bin", "-r", "1000-2000"))
+    answers.append(load(case, f"http://127.0.0.1:{front}/small.txt", {"client": front, "upstream": back}))
+    answers.append(load(case, f"http://127.0.0.1:{closing}/small.txt", {"client": closing}))
     return "\n".join(answers)
 
 
-def fastcgi_pass(stage: Stage) -> str:
-    files, php, front = write_files(stage), stage.port(), stage.port()
+def fastcgi_pass(case: CaseRun) -> str:
+    files, php, front = write_files(case), case.port(), case.port()
     (files / "echo.php").write_text(ECHO)
-    configuration = stage.folder / "php-fpm.conf"
-    configuration.write_text(PHP_FPM.format(folder=stage.folder, port=php))
-    stage.serve(php, [php_fpm(), "-F", "-n", "-y", configuration, "-p", stage.folder])
+    configuration = case.folder / "php-fpm.conf"
+    configuration.write_text(PHP_FPM.format(folder=case.folder, port=php))
+    case.serve(php, [php_fpm(), "-F", "-n", "-y", configuration, "-p", case.folder])
     servers = f"""
     upstream php {{ server 127.0.0.1:{php}; keepalive 4; }}
     server {{
@@ -80,11 +80,11 @@ def fastcgi_pass(stage: Stage) -> str:
         }}
     }}
     """
-    start_nginx(stage, front, servers, user=WORKERS)
+    start_nginx(case, front, servers, user=WORKERS)
     address = f"http://127.0.0.1:{front}/echo.php"
-    answers = [fetch(stage, f"{address}?times=1"), fetch(stage, f"{address}?times=300000")]
-    answers.append(fetch(stage, address, "--data-binary", f"@{files}/large.bin"))
-    answers.append(load(stage, f"{address}?sleep=2000", {"client": front, "upstream": php}, connections=4))
+    answers = [fetch(case, f"{address}?times=1"), fetch(case, f"{address}?times=300000")]
+    answers.append(fetch(case, address, "--data-binary", f"@{files}/large.bin"))
+    answers.append(load(case, f"{address}?sleep=2000", {"client": front, "upstream": php}, connections=4))
     return "\n".join(answers)
 
 

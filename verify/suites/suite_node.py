@@ -3,43 +3,43 @@
 from __future__ import annotations
 
 import pytest
-from stage import HERE, INSTALLED, Stage
+from case_run import HERE, INSTALLED, CaseRun
 from web import fetch, load
 
 VERSIONS = ["20", "22", "24"]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_server_and_client_exchange_pages_files_and_streams(play, version):
-    play(f"node.http_{version}", lambda stage: converse(stage, node(version)))
+def test_server_and_client_exchange_pages_files_and_streams(compare, version):
+    compare(f"node.http_{version}", lambda case: converse(case, node(version)))
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_cluster_hands_connections_to_its_workers(play, version):
-    play(f"node.cluster_{version}", lambda stage: share(stage, node(version)))
+def test_cluster_hands_connections_to_its_workers(compare, version):
+    compare(f"node.cluster_{version}", lambda case: share(case, node(version)))
 
 
-def converse(stage: Stage, program) -> str:
-    port, raw = stage.port(), stage.port()
-    stage.serve(raw, [program, script("server.js"), port, raw])
+def converse(case: CaseRun, program) -> str:
+    port, raw = case.port(), case.port()
+    case.serve(raw, [program, script("server.js"), port, raw])
     address = f"http://127.0.0.1:{port}"
-    answers = [fetch(stage, f"{address}/file")]
-    client = stage.start([program, script("client.js"), port, raw])
-    stage.await_mark("connected", client)
-    stage.look("client", port)
-    stage.look("raw", raw)
-    stage.mark("looked")
-    answers.append(stage.finish(client))
-    answers.append(load(stage, f"{address}/hello", {"client": port}))
+    answers = [fetch(case, f"{address}/file")]
+    client = case.start([program, script("client.js"), port, raw])
+    case.await_mark("connected", client)
+    case.look("client", port)
+    case.look("raw", raw)
+    case.mark("looked")
+    answers.append(case.finish(client))
+    answers.append(load(case, f"{address}/hello", {"client": port}))
     return "\n".join(answers)
 
 
-def share(stage: Stage, program) -> str:
-    port = stage.port()
-    stage.serve(port, [program, script("cluster.js"), port])
+def share(case: CaseRun, program) -> str:
+    port = case.port()
+    case.serve(port, [program, script("cluster.js"), port])
     address = f"http://127.0.0.1:{port}"
-    answers = [fetch(stage, f"{address}/hello"), fetch(stage, f"{address}/large")]
-    answers.append(load(stage, f"{address}/hello", {"client": port}))
+    answers = [fetch(case, f"{address}/hello"), fetch(case, f"{address}/large")]
+    answers.append(load(case, f"{address}/hello", {"client": port}))
     return "\n".join(answers)
 
 

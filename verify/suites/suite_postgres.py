@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from stage import Stage, as_user, digest
+from case_run import CaseRun, as_user, digest
 
 USER = "postgres"
 # Each client adds to a row of its own, so that the sums are the same in every run.
@@ -30,7 +30,7 @@ SUMS = "SELECT aid, abalance FROM pgbench_accounts WHERE abalance <> 0 ORDER BY 
 
 @pytest.fixture(scope="module")
 def template():
-    """A fresh cluster, made once and copied for each stage, where the server's user reaches it."""
+    """A fresh cluster, made once and copied for each case, where the server's user reaches it."""
     with tempfile.TemporaryDirectory(prefix="cluster-") as place:
         os.chmod(place, 0o755)
         yield make_cluster(private_folder(Path(place) / "data"))
@@ -43,64 +43,64 @@ def make_cluster(data: Path) -> Path:
 
 
 
-def test_driver_copies_listens_and_cancels(play, template):
-    play("postgres.driver", lambda stage: drive(stage, start_postgres(stage, template)))
+def test_driver_copies_listens_and_cancels(compare, template):
+    compare("postgres.driver", lambda case: drive(case, start_postgres(case, template)))
 
 
-def test_pgbench_leaves_the_same_sums(play, template):
-    play("postgres.pgbench", lambda stage: measure(stage, start_postgres(stage, template)))
+def test_pgbench_leaves_the_same_sums(compare, template):
+    compare("postgres.pgbench", lambda case: measure(case, start_postgres(case, template)))
 
 
-def test_psql_runs_scripts_and_streams_large_results(play, template):
-    play("postgres.psql", lambda stage: query(stage, start_postgres(stage, template)))
+def test_psql_runs_scripts_and_streams_large_results(compare, template):
+    compare("postgres.psql", lambda case: query(case, start_postgres(case, template)))
 
 
-def drive(stage: Stage, port: int) -> str:
-    program = stage.start_python("postgres.py", port, user=USER)
-    stage.await_mark("connected", program)
-    stage.look("session", port, at_least=2)
-    stage.mark("looked")
-    return stage.finish(program)
+def drive(case: CaseRun, port: int) -> str:
+    program = case.start_python("postgres.py", port, user=USER)
+    case.await_mark("connected", program)
+    case.look("session", port, at_least=2)
+    case.mark("looked")
+    return case.finish(program)
 
 
-def measure(stage: Stage, port: int) -> str:
+def measure(case: CaseRun, port: int) -> str:
     place = [*server(port), "postgres"]
-    stage.run([tool("pgbench"), "-i", "-q", "-s", "1", *place], user=USER)
-    script = stage.folder / "script.sql"
+    case.run([tool("pgbench"), "-i", "-q", "-s", "1", *place], user=USER)
+    script = case.folder / "script.sql"
     script.write_text(SCRIPT)
     words = ["-n", "-c", "8", "-j", "2", "-t", "300", "-M", "prepared", "-f", script]
-    program = stage.start([tool("pgbench"), *words, *place], user=USER)
-    stage.look("session", port, at_least=16)
-    said = [line for line in stage.finish(program).splitlines() if line.startswith("number of")]
-    burst = stage.run([tool("pgbench"), "-n", "-C", "-c", "4", "-t", "20", "-S", *place], user=USER)
+    program = case.start([tool("pgbench"), *words, *place], user=USER)
+    case.look("session", port, at_least=16)
+    said = [line for line in case.finish(program).splitlines() if line.startswith("number of")]
+    burst = case.run([tool("pgbench"), "-n", "-C", "-c", "4", "-t", "20", "-S", *place], user=USER)
     said += [line for line in burst.splitlines() if line.startswith("number of")]
-    return "\n".join([*said, stage.run([tool("psql"), "-At", "-c", SUMS, *place], user=USER)])
+    return "\n".join([*said, case.run([tool("psql"), "-At", "-c", SUMS, *place], user=USER)])
 
 
-def query(stage: Stage, port: int) -> str:
+def query(case: CaseRun, port: int) -> str:
     words = [tool("psql"), "-v", "ON_ERROR_STOP=1", "-At", *server(port), "postgres"]
     rows = "SELECT i, repeat(md5(i::text), 20) FROM generate_series(1, 30000) i"
-    stage.run([*words, "-c", f"CREATE TABLE big AS {rows}"], user=USER)
-    dumped = stage.run([tool("pg_dump"), *server(port), "-t", "big", "--data-only", "postgres"], user=USER)
+    case.run([*words, "-c", f"CREATE TABLE big AS {rows}"], user=USER)
+    dumped = case.run([tool("pg_dump"), *server(port), "-t", "big", "--data-only", "postgres"], user=USER)
     dumped = "\n".join(line for line in dumped.splitlines() if "restrict " not in line)  # a random word
-    large = stage.run([*words, "-c", "SELECT * FROM big ORDER BY 1"], user=USER)
-    program = stage.start([*words, "-c", "SELECT pg_sleep(2)"], user=USER)
-    stage.look("session", port)
-    stage.finish(program)
-    failed = stage.start([*words, "-c", "SELECT 1/0"], user=USER)
+    large = case.run([*words, "-c", "SELECT * FROM big ORDER BY 1"], user=USER)
+    program = case.start([*words, "-c", "SELECT pg_sleep(2)"], user=USER)
+    case.look("session", port)
+    case.finish(program)
+    failed = case.start([*words, "-c", "SELECT 1/0"], user=USER)
     return f"{digest(dumped)} {digest(large)} {failed.wait()} {failed.errors()}"
 
 
-def start_postgres(stage: Stage, template: Path) -> int:
+def start_postgres(case: CaseRun, template: Path) -> int:
     """A server over a copy of the template, which listens on the loopback alone; its port."""
-    port, data = stage.port(), private_folder(stage.folder / "data")
+    port, data = case.port(), private_folder(case.folder / "data")
     shutil.copytree(template, data, dirs_exist_ok=True)
     if os.getuid() == 0:
         run_plainly(["chown", "-R", USER, str(data)])
     settings = {"listen_addresses": "127.0.0.1", "port": port, "unix_socket_directories": "", "fsync": "off",
                 "shared_buffers": "16MB", "max_connections": 40, "jit": "off"}  # fmt: skip
     words = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
-    stage.serve(port, [tool("postgres"), "-D", data, *words], user=USER, ending=signal.SIGINT)
+    case.serve(port, [tool("postgres"), "-D", data, *words], user=USER, ending=signal.SIGINT)
     return port
 
 

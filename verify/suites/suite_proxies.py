@@ -7,7 +7,7 @@ import signal
 import subprocess
 
 import pytest
-from stage import Stage
+from case_run import CaseRun
 from web import ALL_USERS, fetch, load, start_nginx, system_tool, write_files
 
 HAPROXY = """
@@ -82,95 +82,95 @@ connect = 127.0.0.1:{tls}
 
 
 @pytest.mark.root
-def test_haproxy_balances_requests_and_streams(play):
-    play("proxies.haproxy", haproxy, configuration=ALL_USERS)
+def test_haproxy_balances_requests_and_streams(compare):
+    compare("proxies.haproxy", haproxy, configuration=ALL_USERS)
 
 
 @pytest.mark.root
-def test_squid_fetches_for_its_clients(play):
-    play("proxies.squid", squid, configuration=ALL_USERS)
+def test_squid_fetches_for_its_clients(compare):
+    compare("proxies.squid", squid, configuration=ALL_USERS)
 
 
 @pytest.mark.root
-def test_lighttpd_serves_files_and_passes_requests_on(play):
-    play("proxies.lighttpd", lighttpd, configuration=ALL_USERS)
+def test_lighttpd_serves_files_and_passes_requests_on(compare):
+    compare("proxies.lighttpd", lighttpd, configuration=ALL_USERS)
 
 
 @pytest.mark.root
-def test_stunnel_encrypts_and_decrypts(play):
-    play("proxies.stunnel", stunnel, configuration=ALL_USERS)
+def test_stunnel_encrypts_and_decrypts(compare):
+    compare("proxies.stunnel", stunnel, configuration=ALL_USERS)
 
 
-def haproxy(stage: Stage) -> str:
-    back = start_files(stage)
-    front, raw, empty = stage.port(), stage.port(), stage.folder / "empty"
+def haproxy(case: CaseRun) -> str:
+    back = start_files(case)
+    front, raw, empty = case.port(), case.port(), case.folder / "empty"
     empty.mkdir()
-    configuration = stage.folder / "haproxy.cfg"
+    configuration = case.folder / "haproxy.cfg"
     configuration.write_text(HAPROXY.format(front=front, raw=raw, back=back, empty=empty))
-    stage.serve(front, [system_tool("haproxy"), "-db", "-q", "-f", configuration])
+    case.serve(front, [system_tool("haproxy"), "-db", "-q", "-f", configuration])
     answers = []
     for port in (front, raw):
         address = f"http://127.0.0.1:{port}"
-        answers += [fetch(stage, f"{address}/{name}") for name in ("small.txt", "large.bin", "missing")]
-        answers.append(load(stage, f"{address}/small.txt", {"client": port, "upstream": back}))
+        answers += [fetch(case, f"{address}/{name}") for name in ("small.txt", "large.bin", "missing")]
+        answers.append(load(case, f"{address}/small.txt", {"client": port, "upstream": back}))
     return "\n".join(answers)
 
 
-def start_files(stage: Stage) -> int:
+def start_files(case: CaseRun) -> int:
     """nginx over the files, with workers of another user; its port."""
-    files, port = write_files(stage), stage.port()
-    start_nginx(stage, port, f"server {{ listen 127.0.0.1:{port}; root {files}; }}", "back", "www-data")
+    files, port = write_files(case), case.port()
+    start_nginx(case, port, f"server {{ listen 127.0.0.1:{port}; root {files}; }}", "back", "www-data")
     return port
 
 
-def squid(stage: Stage) -> str:
-    back, port = start_files(stage), stage.port()
-    configuration = stage.folder / "squid.conf"
-    configuration.write_text(SQUID.format(port=port, folder=stage.folder))
-    stage.folder.chmod(0o777)  # squid writes its log as its own user
-    stage.serve(port, [system_tool("squid"), "-N", "-f", configuration])
+def squid(case: CaseRun) -> str:
+    back, port = start_files(case), case.port()
+    configuration = case.folder / "squid.conf"
+    configuration.write_text(SQUID.format(port=port, folder=case.folder))
+    case.folder.chmod(0o777)  # squid writes its log as its own user
+    case.serve(port, [system_tool("squid"), "-N", "-f", configuration])
     through, address = ["-x", f"http://127.0.0.1:{port}"], f"http://127.0.0.1:{back}"
-    answers = [fetch(stage, f"{address}/{name}", *through) for name in ("small.txt", "large.bin", "missing")]
-    answers.append(fetch(stage, f"{address}/large.bin", *through, "--proxytunnel"))
+    answers = [fetch(case, f"{address}/{name}", *through) for name in ("small.txt", "large.bin", "missing")]
+    answers.append(fetch(case, f"{address}/large.bin", *through, "--proxytunnel"))
     # wrk knows of no proxies; a slow fetch stays long enough to be looked at.
-    slow = stage.start(["curl", "-sS", *through, "--limit-rate", "3M", "-o", "/dev/null", f"{address}/large.bin"])
-    stage.look("client", port)
-    stage.look("upstream", back)
-    answers.append(stage.finish(slow))
+    slow = case.start(["curl", "-sS", *through, "--limit-rate", "3M", "-o", "/dev/null", f"{address}/large.bin"])
+    case.look("client", port)
+    case.look("upstream", back)
+    answers.append(case.finish(slow))
     return "\n".join(answers)
 
 
-def lighttpd(stage: Stage) -> str:
-    back, port = start_files(stage), stage.port()
-    configuration = stage.folder / "lighttpd.conf"
-    configuration.write_text(LIGHTTPD.format(files=stage.folder / "files", port=port, back=back))
+def lighttpd(case: CaseRun) -> str:
+    back, port = start_files(case), case.port()
+    configuration = case.folder / "lighttpd.conf"
+    configuration.write_text(LIGHTTPD.format(files=case.folder / "files", port=port, back=back))
     # After SIGTERM it ends with 0 or 1, on plain Linux too; after SIGINT it finishes its requests.
-    stage.serve(port, [system_tool("lighttpd"), "-D", "-f", configuration], ending=signal.SIGINT)
+    case.serve(port, [system_tool("lighttpd"), "-D", "-f", configuration], ending=signal.SIGINT)
     address = f"http://127.0.0.1:{port}"
     names = ("small.txt", "large.bin", "missing", "passed/small.txt", "passed/large.bin")
-    answers = [fetch(stage, f"{address}/{name}") for name in names]
-    answers.append(load(stage, f"{address}/small.txt", {"client": port}))
-    answers.append(load(stage, f"{address}/passed/large.bin", {"upstream": back}, connections=4))
+    answers = [fetch(case, f"{address}/{name}") for name in names]
+    answers.append(load(case, f"{address}/small.txt", {"client": port}))
+    answers.append(load(case, f"{address}/passed/large.bin", {"upstream": back}, connections=4))
     return "\n".join(answers)
 
 
-def stunnel(stage: Stage) -> str:
-    back, tls, plain = start_files(stage), stage.port(), stage.port()
-    make_certificate(stage)
-    configuration = stage.folder / "stunnel.conf"
-    configuration.write_text(STUNNEL.format(folder=stage.folder, tls=tls, plain=plain, back=back))
-    stage.serve(plain, [stunnel_tool(), configuration])
-    answers = [fetch(stage, f"http://127.0.0.1:{plain}/{name}") for name in ("small.txt", "large.bin", "missing")]
-    answers.append(fetch(stage, f"https://127.0.0.1:{tls}/large.bin", "-k"))
+def stunnel(case: CaseRun) -> str:
+    back, tls, plain = start_files(case), case.port(), case.port()
+    make_certificate(case)
+    configuration = case.folder / "stunnel.conf"
+    configuration.write_text(STUNNEL.format(folder=case.folder, tls=tls, plain=plain, back=back))
+    case.serve(plain, [stunnel_tool(), configuration])
+    answers = [fetch(case, f"http://127.0.0.1:{plain}/{name}") for name in ("small.txt", "large.bin", "missing")]
+    answers.append(fetch(case, f"https://127.0.0.1:{tls}/large.bin", "-k"))
     kinds = {"client": plain, "encrypted": tls, "upstream": back}
-    answers.append(load(stage, f"http://127.0.0.1:{plain}/small.txt", kinds, connections=4))
-    answers.append(load(stage, f"https://127.0.0.1:{tls}/small.txt", {"encrypted": tls}, connections=4))
+    answers.append(load(case, f"http://127.0.0.1:{plain}/small.txt", kinds, connections=4))
+    answers.append(load(case, f"https://127.0.0.1:{tls}/small.txt", {"encrypted": tls}, connections=4))
     return "\n".join(answers)
 
 
-def make_certificate(stage: Stage) -> None:
+def make_certificate(case: CaseRun) -> None:
     """A key and a certificate of its own in one file."""
-    pair = stage.folder / "pair.pem"
+    pair = case.folder / "pair.pem"
     words = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
     made = subprocess.run([*words, "-keyout", str(pair)], check=True, capture_output=True, text=True, timeout=60)
     with open(pair, "a") as file:

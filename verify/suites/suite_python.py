@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from stage import HERE, PYTHON, Stage
+from case_run import HERE, PYTHON, CaseRun
 from web import fetch, large, load
 
 SERVERS = {
@@ -16,19 +16,19 @@ SERVERS = {
 
 
 @pytest.mark.parametrize("name", SERVERS)
-def test_server_answers_curl_wrk_and_a_uvloop_client(play, name):
-    play(f"python.{name}", lambda stage: converse(stage, SERVERS[name]))
+def test_server_answers_curl_wrk_and_a_uvloop_client(compare, name):
+    compare(f"python.{name}", lambda case: converse(case, SERVERS[name]))
 
 
-def converse(stage: Stage, words: list[str]) -> str:
-    port = stage.port()
+def converse(case: CaseRun, words: list[str]) -> str:
+    port = case.port()
     words = [word.format(port=port) for word in words]
-    stage.serve(port, [PYTHON, *words], env={"PYTHONPATH": str(HERE / "programs")})
-    body = stage.folder / "body"
+    case.serve(port, [PYTHON, *words], env={"PYTHONPATH": str(HERE / "programs")})
+    body = case.folder / "body"
     body.write_bytes(large())
     address = f"http://127.0.0.1:{port}"
-    answers = [fetch(stage, f"{address}/hello"), fetch(stage, f"{address}/large")]
-    answers.append(fetch(stage, f"{address}/echo", "--data-binary", f"@{body}", "-H", "Expect:"))
-    answers.append(stage.python("fetching.py", port))
-    answers.append(load(stage, f"{address}/hello", {"client": port}, connections=4))
+    answers = [fetch(case, f"{address}/hello"), fetch(case, f"{address}/large")]
+    answers.append(fetch(case, f"{address}/echo", "--data-binary", f"@{body}", "-H", "Expect:"))
+    answers.append(case.python("fetching.py", port))
+    answers.append(load(case, f"{address}/hello", {"client": port}, connections=4))
     return "\n".join(answers)

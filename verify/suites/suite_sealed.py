@@ -21,7 +21,7 @@ SECONDS = 120
 
 
 @pytest.fixture
-def stage(request):
+def prepared(request):
     """A case and its place, outside of all system grants and of /tmp."""
     case = CASES[request.param]
     with tempfile.TemporaryDirectory(prefix="sealed-", dir="/var/tmp", ignore_cleanup_errors=True) as name:
@@ -34,17 +34,17 @@ def stage(request):
 
 
 def run(case: Case, place: Place, flags: list) -> tuple[int, str, str]:
-    """Plays a case from the start; its status, what it said or served, and what was refused."""
+    """Runs a case from the start; its status, what it said or served, and what was refused."""
     shutil.rmtree(place.work, ignore_errors=True)
     place.work.mkdir()
     if case.user:
         shutil.chown(place.work, case.user, case.user)
     case.fresh(place)
-    house = place.folder / "house"
-    house.mkdir(exist_ok=True)
-    house.chmod(0o777)
+    control = place.folder / "control"
+    control.mkdir(exist_ok=True)
+    control.chmod(0o777)
     environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": str(place.work), "LC_ALL": "C.UTF-8",
-                   "HELIOSTAT_SOCKET": str(house / "control.sock")}  # fmt: skip
+                   "HELIOSTAT_SOCKET": str(control / "control.sock")}  # fmt: skip
     words = [BINARY, "run", "--sealed", "--verbose", *flags, "--", *case.words(place)]
     user = {"user": case.user, "group": case.user, "extra_groups": []} if case.user else {}
     pipe = subprocess.PIPE
@@ -72,9 +72,9 @@ def ask(case: Case, place: Place, program: subprocess.Popen) -> str:
         return f"nothing: {type(error).__name__}"
 
 
-@pytest.mark.parametrize("stage", CASES, indirect=True)
-def test_traced_policy_is_enough_and_each_grant_of_it_is_needed(stage):
-    case, place = stage
+@pytest.mark.parametrize("prepared", CASES, indirect=True)
+def test_traced_policy_is_enough_and_each_grant_of_it_is_needed(prepared):
+    case, place = prepared
     policy, less = place.folder / "policy.toml", place.folder / "less.toml"
     policy.touch()
     policy.chmod(0o666)

@@ -8,7 +8,7 @@ import signal
 import time
 from pathlib import Path
 
-from stage import Stage, digest
+from case_run import CaseRun, digest
 
 SMALL = b"twenty-four bytes of it\n"
 LARGE_BYTES = 8 << 20
@@ -37,18 +37,18 @@ http {{
 """
 
 
-def start_nginx(stage: Stage, port: int, servers: str, name: str = "web", user: str = "") -> None:
+def start_nginx(case: CaseRun, port: int, servers: str, name: str = "web", user: str = "") -> None:
     """Starts an nginx with these server blocks; as root its workers change to `user`."""
     change = f"user {user or 'root'};" if os.getuid() == 0 else ""
-    path = stage.folder / f"nginx-{name}.conf"
-    path.write_text(NGINX.format(folder=stage.folder, name=name, user=change, servers=servers))
-    error_log = stage.folder / f"nginx-{name}.log"
-    stage.serve(port, [system_tool("nginx"), "-c", path, "-p", stage.folder, "-e", error_log])
+    path = case.folder / f"nginx-{name}.conf"
+    path.write_text(NGINX.format(folder=case.folder, name=name, user=change, servers=servers))
+    error_log = case.folder / f"nginx-{name}.log"
+    case.serve(port, [system_tool("nginx"), "-c", path, "-p", case.folder, "-e", error_log])
 
 
-def write_files(stage: Stage) -> Path:
+def write_files(case: CaseRun) -> Path:
     """A folder with small.txt and large.bin (reproducible bytes), which every user may read."""
-    files = stage.folder / "files"
+    files = case.folder / "files"
     files.mkdir()
     (files / "small.txt").write_bytes(SMALL)
     (files / "large.bin").write_bytes(large())
@@ -59,22 +59,22 @@ def large() -> bytes:
     return (bytes(range(251)) * (LARGE_BYTES // 251 + 1))[:LARGE_BYTES]
 
 
-def fetch(stage: Stage, address: str, *words) -> str:
+def fetch(case: CaseRun, address: str, *words) -> str:
     """What curl gets from an address: status, and length and checksum of the body."""
-    target = stage.folder / "fetched"
+    target = case.folder / "fetched"
     target.unlink(missing_ok=True)
-    said = stage.run(["curl", "-sS", *words, "-o", target, "-w", "%{http_code} %{num_connects}", address])
+    said = case.run(["curl", "-sS", *words, "-o", target, "-w", "%{http_code} %{num_connects}", address])
     return f"{said} {digest(target.read_bytes() if target.exists() else b'')}"
 
 
-def load(stage: Stage, address: str, ports: dict[str, int], connections: int = 16) -> str:
+def load(case: CaseRun, address: str, ports: dict[str, int], connections: int = 16) -> str:
     """Some seconds of wrk; the connections to `ports` are looked at meanwhile; what went wrong."""
-    program = stage.start(["wrk", "-t2", f"-c{connections}", "-d50s", address])
+    program = case.start(["wrk", "-t2", f"-c{connections}", "-d50s", address])
     time.sleep(LOAD_SECONDS)
     for kind, port in ports.items():
-        stage.look(kind, port)
+        case.look(kind, port)
     program.kill(signal.SIGINT)  # it tells what it has so far
-    said = stage.finish(program)
+    said = case.finish(program)
     wrong = re.findall(r"Socket errors.*|Non-2xx.*", said)
     answered = int(re.search(r"(\d+) requests in", said)[1])
     return f"{wrong} {'many' if answered > 50 else answered}"

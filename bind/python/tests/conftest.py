@@ -28,7 +28,7 @@ _numbers = itertools.count(1)
 
 
 @pytest.fixture(scope="session", autouse=True)
-def house():
+def harness():
     """Ends the control plane that the tests started."""
     import heliostat._binaries as binaries
 

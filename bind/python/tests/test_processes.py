@@ -84,13 +84,13 @@ def test_a_killed_producer_leaves_its_last_version_whole(name, other):
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root becomes another user")
-def test_another_user_is_denied_without_a_rule(name, house):
+def test_another_user_is_denied_without_a_rule(name, harness):
     def as_nobody() -> None:
         os.setuid(65534)
         heliostat.attach(name, owner=0)
 
-    house.chmod(0o755)
-    (house / "control.sock").chmod(0o777)
+    harness.chmod(0o755)
+    (harness / "control.sock").chmod(0o777)
     with heliostat.Region.from_array(np.zeros(10), name=name):
         assert in_child(lambda: heliostat.attach(name, owner=0).name) == repr(name)
         assert in_child(as_nobody) == "Denied"

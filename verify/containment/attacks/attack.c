@@ -1,4 +1,4 @@
-/* Verdicts, the stage, races, and the choice of the attack by name. */
+/* Verdicts, the testbed, races, and the choice of the attack by name. */
 #include "attack.h"
 #include <stdarg.h>
 #include <time.h>
@@ -14,9 +14,9 @@ static const struct attack *const families[] = {
 };
 
 static const char *name = "attack";
-static const char *stage = "";
+static const char *testbed = "";
 /* The file that holds the secret begins with this, and nothing else does. */
-static const char secret_mark[] = "secret of the stage:";
+static const char secret_mark[] = "secret of the testbed:";
 static long kinds[KINDS_MAX];
 static int counts[KINDS_MAX];
 
@@ -36,7 +36,7 @@ const char *at(const char *relative) {
     static _Thread_local char buffers[16][512];
     static _Thread_local unsigned turn;
     char *buffer = buffers[turn++ % 16];
-    snprintf(buffer, sizeof buffers[0], "%s/%s", stage, relative);
+    snprintf(buffer, sizeof buffers[0], "%s/%s", testbed, relative);
     return buffer;
 }
 
@@ -203,7 +203,7 @@ int own_file(const char *relative, const char *content) {
 }
 
 int main(int count, char **words) {
-    stage = getenv("STAGE") ? getenv("STAGE") : "";
+    testbed = getenv("TESTBED") ? getenv("TESTBED") : "";
     name = count > 1 ? words[1] : "";
     signal(SIGHUP, SIG_IGN); /* the victim's end must not keep an attack from its verdict */
     for (size_t family = 0; family < sizeof families / sizeof *families; family++)

@@ -1,4 +1,4 @@
-/* What every attack uses: where the stage is, raw calls, verdicts, races.
+/* What every attack uses: where the testbed is, raw calls, verdicts, races.
  *
  * An attack is a function that tries its best and ends with a verdict, one line on standard
  * output: `NAME: refused (how)`, `NAME: ESCAPED (what)`, or `NAME: UNTRIED (why)` when its own
@@ -58,7 +58,7 @@ long raw(long number, const long arguments[6]);
 #define L5(a, ...) (long)(a), L4(__VA_ARGS__)
 #define L6(a, ...) (long)(a), L5(__VA_ARGS__)
 
-/* A path of the stage, in one of the thread's few static buffers that are used in turn. */
+/* A path of the testbed, in one of the thread's few static buffers that are used in turn. */
 const char *at(const char *relative);
 /* A number that the runner left in the environment: a process, a port, an address. */
 long given(const char *variable);

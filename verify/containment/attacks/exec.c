@@ -138,9 +138,9 @@ static void exec_swapped(void) {
 /* A program without a path. It may run, for it is fenced as its maker is; it must be fenced. */
 static void run_memory(void) {
     char *words[] = {"again", "plainly", NULL};
-    char stage[320], race[] = "RACE_MS=10", prove[] = "PROVE=1";
-    snprintf(stage, sizeof stage, "STAGE=%s", getenv("STAGE"));
-    char *environment[] = {stage, race, getenv("PROVE") ? prove : NULL, NULL};
+    char testbed[320], race[] = "RACE_MS=10", prove[] = "PROVE=1";
+    snprintf(testbed, sizeof testbed, "TESTBED=%s", getenv("TESTBED"));
+    char *environment[] = {testbed, race, getenv("PROVE") ? prove : NULL, NULL};
     CALL(execveat, program_folder, "", words, environment, AT_EMPTY_PATH);
     CALL(exit_group, FAILED);
 }

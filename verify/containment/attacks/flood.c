@@ -232,6 +232,6 @@ const struct attack flood_attacks[] = {
     ATTACK(waiting_opens, ANYONE),
     ATTACK(callers_killed, ANYONE),
     ATTACK(deep_folders, ANYONE),
-    {"linger", linger, NEVER}, /* outside the macro: played by a test of its own */
+    {"linger", linger, NEVER}, /* outside the macro: run by a test of its own */
     {0},
 };

@@ -27,7 +27,7 @@ static void shared_memory(void) {
             must_fail(0, "a segment that lay about");
         }
     }
-    /* Allowed where it is in a namespace of their own: the stage sees whether anybody finds it. */
+    /* Allowed where it is in a namespace of their own: the testbed sees whether anybody finds it. */
     CALL(shmget, 0x1234567L, 4096L, IPC_CREAT | 0666);
     all_refused();
 }
@@ -62,7 +62,7 @@ static void posix_queues(void) {
     must_fail(queue < 0 ? queue : CALL(mq_timedreceive, queue, text, sizeof text, 0L, past), "mq_receive");
     must_fail(CALL(mq_unlink, getenv("QUEUE")), "mq_unlink");
     struct mq_attr attributes = {.mq_maxmsg = 1, .mq_msgsize = 8};
-    /* Allowed in a namespace of their own, and left: the stage sees whether anybody finds it. */
+    /* Allowed in a namespace of their own, and left: the testbed sees whether anybody finds it. */
     long made = CALL(mq_open, "heliostat-attack", O_CREAT | O_RDWR, 0666, &attributes);
     for (long number = 0; number < 64; number++)
         if (number != made)
@@ -82,7 +82,7 @@ static void posix_shared_memory(void) {
     long length = folder < 0 ? folder : CALL(getdents64, folder, names, sizeof names);
     must_fail(length > 0 && memmem(names, length, getenv("SHM_NAME"), strlen(getenv("SHM_NAME"))) ? 0 : -ENOENT,
               "an outsider's name in the list of /dev/shm");
-    /* Allowed in a folder of their own, and left: the stage sees whether anybody finds it. */
+    /* Allowed in a folder of their own, and left: the testbed sees whether anybody finds it. */
     CALL(openat, AT_FDCWD, path, O_CREAT | O_RDWR, 0666);
     all_refused();
 }

@@ -22,9 +22,9 @@ import time
 from multiprocessing import resource_tracker, shared_memory
 from pathlib import Path
 
-STAGE = Path(os.environ["STAGE"])
-MARK = "secret of the stage:"
-OUTSIDE = STAGE / "outside"
+TESTBED = Path(os.environ["TESTBED"])
+MARK = "secret of the testbed:"
+OUTSIDE = TESTBED / "outside"
 
 
 class Escaped(Exception):
@@ -55,7 +55,7 @@ def archive(*members: tuple[str, str, bytes]) -> tarfile.TarFile:
 
 def library_archive() -> None:
     """CVE-2007-4559: names that climb, and a link that a later name goes through."""
-    os.chdir(STAGE / "rw")
+    os.chdir(TESTBED / "rw")
 
     def unpack(*members):
         archive(*members).extractall(".", filter="fully_trusted") if sys.version_info >= (3, 12) else archive(*members).extractall(".")
@@ -68,17 +68,17 @@ def library_archive() -> None:
 
 def library_copy() -> None:
     """Whole trees copied, moved and removed by way of links."""
-    way = STAGE / "rw/planted-folder"
-    must_fail("copied out", lambda: MARK in Path(shutil.copy(way / "secret", STAGE / "rw/taken")).read_text())
-    must_fail("a tree copied out", lambda: shutil.copytree(way, STAGE / "rw/tree"))
-    must_fail("moved in", lambda: shutil.move(str(STAGE / "rw/own"), str(OUTSIDE / "moved")))
-    must_fail("moved out", lambda: shutil.move(str(OUTSIDE / "loose"), str(STAGE / "rw/moved")))
+    way = TESTBED / "rw/planted-folder"
+    must_fail("copied out", lambda: MARK in Path(shutil.copy(way / "secret", TESTBED / "rw/taken")).read_text())
+    must_fail("a tree copied out", lambda: shutil.copytree(way, TESTBED / "rw/tree"))
+    must_fail("moved in", lambda: shutil.move(str(TESTBED / "rw/own"), str(OUTSIDE / "moved")))
+    must_fail("moved out", lambda: shutil.move(str(OUTSIDE / "loose"), str(TESTBED / "rw/moved")))
     must_fail("removed", lambda: (shutil.rmtree(way / "empty"), True)[1])
 
 
 def library_removal_race() -> None:
     """CVE-2021-29921's kin: a folder that becomes a link while its tree is removed."""
-    folder, spare = STAGE / "rw/tree", STAGE / "rw/spare"
+    folder, spare = TESTBED / "rw/tree", TESTBED / "rw/spare"
     (folder / "empty").mkdir(parents=True)
     libc, end = ctypes.CDLL(None), time.monotonic() + float(os.environ["RACE_MS"]) / 1000
     spare.symlink_to(OUTSIDE)
@@ -112,7 +112,7 @@ def library_sharing() -> None:
         return MARK.encode() in bytes(memory.buf)
 
     must_fail("shared memory", look)
-    # Made in a folder of their own, and left there: the stage sees whether anybody finds them.
+    # Made in a folder of their own, and left there: the testbed sees whether anybody finds them.
     name, libc = os.environ["SHM_NAME"] + "-more", ctypes.CDLL(None)
     with contextlib.suppress(OSError):
         memory = shared_memory.SharedMemory(name, create=True, size=4096)
@@ -139,9 +139,9 @@ def library_files() -> None:
     secret = OUTSIDE / "secret"
     must_fail("pathlib", lambda: MARK in secret.read_text())
     must_fail("glob", lambda: list(OUTSIDE.glob("*")))
-    must_fail("walk", lambda: [name for _, _, names in os.walk(STAGE) for name in names if name == "secret"])
+    must_fail("walk", lambda: [name for _, _, names in os.walk(TESTBED) for name in names if name == "secret"])
     must_fail("fd links", lambda: [link for link in map(str, Path("/proc").glob("*/fd/*")) if "outside" in os.readlink(link) and "log" not in os.readlink(link)])
-    must_fail("realpath", lambda: MARK in Path(os.path.realpath(STAGE / "rw/planted")).read_text())
+    must_fail("realpath", lambda: MARK in Path(os.path.realpath(TESTBED / "rw/planted")).read_text())
 
 
 def main() -> None:

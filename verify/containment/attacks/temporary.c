@@ -34,7 +34,7 @@ static void temporary_neighbours(void) {
     all_refused();
 }
 
-/* What is made beside the grant is the program's own, and nobody's outside: the stage compares. */
+/* What is made beside the grant is the program's own, and nobody's outside: the testbed compares. */
 static void temporary_made_beside(void) {
     long made = CALL(openat, AT_FDCWD, shelf("open/made"), O_CREAT | O_WRONLY, 0666);
     must_fail(made, "a file in a folder outside");
@@ -74,7 +74,7 @@ static void temporary_reading_only(void) {
 static void temporary_way_replaced(void) {
     static char aside[256];
     snprintf(aside, sizeof aside, "%s-aside", getenv("SHELF"));
-    /* Its own /tmp is the program's to change: the stage sees whether anything outside is. */
+    /* Its own /tmp is the program's to change: the testbed sees whether anything outside is. */
     CALL(rename, getenv("SHELF"), aside);
     CALL(symlink, "/proc/1/root/tmp", aside);
     must_not_show(CALL(openat, AT_FDCWD, aside, O_RDONLY), "that link");

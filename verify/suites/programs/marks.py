@@ -1,4 +1,4 @@
-"""Files in the stage's folder of marks, by which a client and its case wait for each other."""
+"""Files in the run's folder of marks, by which a client and its case wait for each other."""
 
 import os
 import time

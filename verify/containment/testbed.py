@@ -1,6 +1,6 @@
-"""The stage of one attack: grants, secrets, doors, and how all of it looks.
+"""The testbed of one attack: grants, secrets, doors, and how all of it looks.
 
-A stage is a folder with the granted parts `rw` (read and write), `ro` (read), `data` (read and
+A testbed is a folder with the granted parts `rw` (read and write), `ro` (read), `data` (read and
 write) with `data/sub/keys` and others inside it (read), `shown` and `data/looked` (attributes only), and with `outside`, which is granted to
 nobody; besides that sockets, queues and segments outside. `appearance()` is everything that an
 attack could change, as one flat dict: two of them are equal when nothing outside changed.
@@ -27,24 +27,24 @@ FREE = ("rw", "data")
 GUARDED = ("data/looked", "data/sub/keys", "data/sub/hollow", "data/pinned", "data/pinned-other", "data/twin")
 # A folder below /tmp, of which these parts are granted.
 SHELF_GRANTS = ("rw:rw", "ro:ro")
-# Where the theatre sees the message queues outside.
+# Where the runner sees the message queues outside.
 QUEUES = Path("/dev/shm/queues")
 # What an outsider makes of two of them when an attack asks for it.
 RENAMED = ("data/sub/renamed", "data/pinned-before", "rw/carried", "rw/pinned")
 # What every program may open for writing, and nobody describe.
 DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
-SECRET = "secret of the stage: "
+SECRET = "secret of the testbed: "
 
 
-class Stage:
-    """One stage, owned by `user`; `close` removes it with all that belongs to it."""
+class Testbed:
+    """One testbed, owned by `user`; `close` removes it with all that belongs to it."""
 
     def __init__(self, tools: Path, user: int, turn: int):
         self.nonce = os.urandom(8).hex()
         self.word = SECRET + self.nonce
         self.user = user
         # Not in /tmp, which is a sealed program's own.
-        self.folder = Path(tempfile.mkdtemp(prefix="containment-stage-", dir="/var/tmp"))
+        self.folder = Path(tempfile.mkdtemp(prefix="containment-testbed-", dir="/var/tmp"))
         self.folder.chmod(0o755)
         self.doors = Doors(self.folder, self.nonce, user)
         _plant(self.folder, tools, self.word)
@@ -72,7 +72,7 @@ class Stage:
         """What an attack is told; more than a real attacker would know."""
         kind, handle = foreign.handle_of(self.folder / "outside/secret")
         return {
-            "STAGE": str(self.folder),
+            "TESTBED": str(self.folder),
             "SHELF": str(self.shelf),
             "SECRET_HANDLE": handle,
             "SECRET_HANDLE_TYPE": str(kind),
@@ -103,7 +103,7 @@ class Stage:
         return seen
 
     def move_if_asked(self) -> bool:
-        """Plays the outsider who moves a folder out of the grant; true when it was done now."""
+        """Acts as the outsider who moves a folder out of the grant; true when it was done now."""
         if (self.folder / "rw/please-rename").exists():
             self._rename_the_guarded()
             return True
@@ -283,7 +283,7 @@ def _name_again(folder: Path) -> None:
 
 
 def _give(folder: Path, user: int) -> None:
-    """The stage belongs to the user whose program attacks."""
+    """The testbed belongs to the user whose program attacks."""
     for path in (folder, *folder.rglob("*")):
         os.chown(path, user, user if os.geteuid() == 0 else -1, follow_symlinks=False)
 

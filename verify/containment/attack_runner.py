@@ -1,10 +1,10 @@
-"""Plays attacks one after the other, sealed or not, and reports what became of them.
+"""Runs attacks one after the other, sealed or not, and reports what became of them.
 
-    theatre.py TOOLS        one request (JSON) a line on standard input, one report a line out
+    attack_runner.py TOOLS    one request (JSON) a line on standard input, one report a line out
 
 It is started by `unshare` as the first process of namespaces of its own (processes, mounts,
 IPC, network, host name): an attack that works, because it is run unsealed to prove that it
-does, meets a small world in which nothing else lives. The sealed runs meet the same world,
+does, meets namespaces in which nothing else lives. The sealed runs meet the same ones,
 which also shows that the seal works inside a container.
 """
 
@@ -25,7 +25,7 @@ import termios
 import time
 from pathlib import Path
 
-from stage import QUEUES, Stage
+from testbed import QUEUES, Testbed
 
 SECONDS_MAX = 90.0
 ANSWER_SECONDS_MAX = 60.0
@@ -44,16 +44,16 @@ ASK, ANSWER = 3, 4
 
 
 def identity(user: int) -> dict:
-    """How a process is started as that user; an ordinary user's theatre has no other."""
+    """How a process is started as that user; an ordinary user's runner knows no other."""
     return {"user": user, "group": user, "extra_groups": []} if os.geteuid() == 0 else {}
 
 
-class Play:
-    """One attack on one stage; `report` is what came of it."""
+class AttackRun:
+    """One attack on one testbed; `report` is what came of it."""
 
     def __init__(self, tools: Path, request: dict, turn: int):
         self.request = request
-        self.stage = Stage(tools, request["user"], turn)
+        self.testbed = Testbed(tools, request["user"], turn)
         self.master, self.slave = pty.openpty()
         os.chown(os.ttyname(self.slave), request["user"], -1)
         self.ask_in, self.ask = os.pipe()
@@ -62,31 +62,31 @@ class Play:
         self.victim = self._start(tools)
 
     def _start(self, tools: Path) -> subprocess.Popen:
-        environment = {**os.environ, **self.stage.environment(), **self.request["environment"], "WORD": self.stage.word}
+        environment = {**os.environ, **self.testbed.environment(), **self.request["environment"], "WORD": self.testbed.word}
         listening = ["--listen", environment["LISTEN_PORT"], "--connect", f"127.0.0.1:{environment['GRANTED_PORT']}"]
         command = self.request["command"]
         if self.request["sealed"]:
-            command = [*self.request["sealed"], *self.stage.grants(), *listening, "--", *command]
+            command = [*self.request["sealed"], *self.testbed.grants(), *listening, "--", *command]
         user = self.request["user"]
-        log = open(self.stage.folder / "outside/log", "ab")
+        log = open(self.testbed.folder / "outside/log", "ab")
         return subprocess.Popen(
             [str(tools / "victim"), *command],
             stdin=self.slave,
             stdout=subprocess.PIPE,
             stderr=log,
             env=environment,
-            cwd=self.stage.folder,
+            cwd=self.testbed.folder,
             **identity(user),
             pass_fds=(ASK, ANSWER, LEAKED),
             preexec_fn=self._wire,
         )
 
     def _wire(self) -> None:
-        """The victim's wires at 3 and 4, and the descriptor that somebody forgot to close; no rights of the theatre's."""
+        """The victim's wires at 3 and 4, and the descriptor that somebody forgot to close; no rights of the runner's."""
         libc.prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
         os.dup2(self.ask_in, ASK)
         os.dup2(self.answer_out, ANSWER)
-        os.dup2(os.open(self.stage.folder / "outside", os.O_RDONLY), LEAKED)
+        os.dup2(os.open(self.testbed.folder / "outside", os.O_RDONLY), LEAKED)
 
     def victim_says(self, letter: str) -> str:
         """The victim's answer, or what is wrong with it."""
@@ -108,8 +108,8 @@ class Play:
         return Path(f"/proc/{self.victim.pid}/stat").read_text().rpartition(")")[2].split()[0] in "Tt"
 
     def appearance(self) -> dict[str, object]:
-        """The stage, the victim and the terminal as they are now."""
-        return {**self.stage.appearance(), "victim": self.victim_says("s"), "terminal": self._terminal()}
+        """The testbed, the victim and the terminal as they are now."""
+        return {**self.testbed.appearance(), "victim": self.victim_says("s"), "terminal": self._terminal()}
 
     def _terminal(self) -> dict[str, object]:
         try:
@@ -118,7 +118,7 @@ class Play:
             return {"hung up": True}
         return {"settings": settings, "typed": _waiting(self.slave), "shown": _waiting(self.master)}
 
-    def act(self) -> dict:
+    def report(self) -> dict:
         """Lets the attack run; the report."""
         before = self.appearance()
         self.victim_says("g")
@@ -126,14 +126,14 @@ class Play:
         after = self.appearance()
         self._clear()
         output, _ = self.victim.communicate(timeout=SECONDS_MAX)
-        errors = (self.stage.folder / "outside/log").read_bytes().partition(b"\n")[2]
+        errors = (self.testbed.folder / "outside/log").read_bytes().partition(b"\n")[2]
         changed = [f"{name}: {before.get(name)} -> {after.get(name)}" for name in {**before, **after} if before.get(name) != after.get(name)]
         return {
             "output": output.decode(errors="replace"),
             "errors": errors.decode(errors="replace")[-4000:],
             "changed": [line[:600] for line in changed],
             "harm": self.harm,
-            "nonce": self.stage.nonce,
+            "nonce": self.testbed.nonce,
         }
 
     def _watch(self, before: dict) -> dict:
@@ -142,9 +142,9 @@ class Play:
         while time.monotonic() < end:
             if self.request["kill"] and self._may_kill(end - time.monotonic()):
                 return self._kill_supervisor(before)
-            if self.stage.move_if_asked():
+            if self.testbed.move_if_asked():
                 before = {**self.appearance(), "victim": before["victim"]}
-                self.stage.moved()
+                self.testbed.moved()
             says = self.victim_says("w")
             if says != "running":
                 if not says.startswith("exit"):
@@ -176,7 +176,7 @@ class Play:
         return before
 
     def _clear(self) -> None:
-        """Ends the victim and everything that was started in this play."""
+        """Ends the victim and everything that was started in this run."""
         keep = {os.getpid(), *_of_the_control_plane()}
         for name in os.listdir("/proc"):
             if name.isdigit() and int(name) not in keep:
@@ -185,7 +185,7 @@ class Play:
     def close(self) -> None:
         for number in (self.master, self.slave, self.ask_in, self.ask, self.answer, self.answer_out):
             os.close(number)
-        self.stage.close()
+        self.testbed.close()
         while True:
             try:
                 if os.waitpid(-1, os.WNOHANG)[0] == 0:
@@ -233,7 +233,7 @@ def _kill(process: int) -> None:
 
 
 def _own_devices() -> None:
-    """Devices of the theatre's own in place of the host's, where they can be made."""
+    """Devices of the runner's own in place of the host's, where they can be made."""
     numbers = {"null": (1, 3), "zero": (1, 5), "full": (1, 7), "random": (1, 8), "urandom": (1, 9), "tty": (5, 0)}
     folder = Path("/dev/shm/devices")
     folder.mkdir()
@@ -260,11 +260,11 @@ def main() -> None:
         request = json.loads(line)
         if request["control"]:
             subprocess.run(request["control"], **identity(request["user"]), env={**os.environ, **request["environment"]}, check=True)
-        play = Play(tools, request, turn)
+        run = AttackRun(tools, request, turn)
         try:
-            report = play.act()
+            report = run.report()
         finally:
-            play.close()
+            run.close()
         print(json.dumps(report), flush=True)
 
 

@@ -1,6 +1,6 @@
 """One run of a case: servers and clients on one side, in a folder and a control plane of their own.
 
-A case is a function of a `Stage`. It starts servers on free ports, runs clients, looks at the
+The steps of a case are a function of a `CaseRun`. It starts servers on free ports, runs clients, looks at the
 paths of connections that are open, and answers with text that may not depend on the side.
 """
 
@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import kernel_view
-from heliostat_run import House, Program, Side
+from heliostat_run import Harness, Program, Side
 from paths import Stated, are_as_stated, found_words
 
 HERE = Path(__file__).resolve().parent
@@ -38,40 +38,40 @@ class Server:
 
 
 @dataclass
-class Stage:
-    """Where a case plays."""
+class CaseRun:
+    """One run of a case, and what its steps use."""
 
     side: Side
     row: Stated
     configuration: str = ""
-    house: House = field(init=False)
+    harness: Harness = field(init=False)
     marks: Path = field(init=False)
     servers: list[Server] = field(default_factory=list)
     ports: list[int] = field(default_factory=list)
     # Where paths and reasons were not as stated; told at the end, beside what the programs said.
     problems: list[str] = field(default_factory=list)
 
-    def __enter__(self) -> Stage:
-        self.house = House(plain=self.side is Side.PLAIN, configuration=self.configuration)
+    def __enter__(self) -> CaseRun:
+        self.harness = Harness(plain=self.side is Side.PLAIN, configuration=self.configuration)
         # Servers that give up root's rights reach their files and the control plane here.
         self.folder.chmod(0o755)
-        self.house.__enter__()
+        self.harness.__enter__()
         self.marks = self.folder / "marks"
         self.marks.mkdir()
         self.marks.chmod(0o777)
         return self
 
     def __exit__(self, *problem) -> None:
-        programs = list(self.house.programs)
-        self.house.__exit__(*problem)
+        programs = list(self.harness.programs)
+        self.harness.__exit__(*problem)
         kernel_view.wait_until(lambda: not left_behind(programs), END_SECONDS, "the end of every process")
 
     @property
     def folder(self) -> Path:
-        return self.house.folder
+        return self.harness.folder
 
     def port(self) -> int:
-        """A free port that this stage has not given out yet."""
+        """A free port that this run has not given out yet."""
         while (port := kernel_view.free_port()) in self.ports:
             pass
         self.ports.append(port)
@@ -91,8 +91,8 @@ class Stage:
         """Starts a program, as another user where that is asked for and this one is root."""
         words = [str(word) for word in argv]
         more.setdefault("env", {})["MARKS"] = str(self.marks)
-        command = as_user(user, self.house.command(self.side, words))
-        return self.house.start(Side.PLAIN, command, name=Path(words[0]).name, cwd=self.folder, **more)
+        command = as_user(user, self.harness.command(self.side, words))
+        return self.harness.start(Side.PLAIN, command, name=Path(words[0]).name, cwd=self.folder, **more)
 
     def run(self, argv: list, user: str = "", seconds: float = CLIENT_SECONDS, **more) -> str:
         """Runs a client to its end and returns what it printed; raises with its errors when it fails."""
@@ -102,7 +102,7 @@ class Stage:
         """Waits for a client that was started, and returns what it printed."""
         status = program.wait(seconds)
         if status != 0:
-            said = "".join(f"\n--- {one.name}: {one.errors()[-1500:]}" for one in self.house.programs)
+            said = "".join(f"\n--- {one.name}: {one.errors()[-1500:]}" for one in self.harness.programs)
             raise AssertionError(f"{program.name} ended with {status}\n{program.output()[-1500:]}{said}")
         return program.output()
 
@@ -131,7 +131,7 @@ class Stage:
         kernel_view.wait_until(there, CLIENT_SECONDS, f"mark {name} of {program.name}")
 
     def look(self, kind: str, port: int, at_least: int = 0) -> None:
-        """Holds the open connections to `port` against the table; a plain stage has nothing to look at."""
+        """Holds the open connections to `port` against the table; a plain run has nothing to look at."""
         if self.side is Side.PLAIN:
             return
         wanted = self.row.kinds[kind]
@@ -156,9 +156,9 @@ class Stage:
         whether one is quick enough for that is the scheduler's word.
         """
         rows = []
-        for session in self.house.status()["sessions"]:
+        for session in self.harness.status()["sessions"]:
             try:
-                reported = self.house.explain(session["pid"])
+                reported = self.harness.explain(session["pid"])
             except RuntimeError:
                 continue  # ended since
             to_port = [row for row in reported if port_of(row["local" if row["accepted"] else "peer"]) == port]
@@ -166,7 +166,7 @@ class Stage:
         return rows
 
     def check_totals(self) -> None:
-        """Holds what was counted since the start of the stage against the table."""
+        """Holds what was counted since the start of the run against the table."""
         if self.side is Side.PLAIN:
             return
         direct, counted = self.totals()
@@ -187,8 +187,8 @@ class Stage:
             self.problems.append(f"stated {self.row.counted}, counted {found}")
 
     def totals(self) -> tuple[int, dict[str, int]]:
-        """Direct ends, and native ones by reason, of all programs of the stage so far."""
-        metrics = self.house.call("metrics")
+        """Direct ends, and native ones by reason, of all programs of the run so far."""
+        metrics = self.harness.call("metrics")
         reasons = re.findall(r'stub_native_reasons_total\{reason="(\w+)"\} (\d+)', metrics)
         counted = {reason: int(count) for reason, count in reasons if int(count)}
         return int(re.search(r"stub_direct_streams_total (\d+)", metrics)[1]), counted
