@@ -34,13 +34,18 @@ static TOLD: AtomicBool = AtomicBool::new(false);
 static CONTROL_FD: AtomicI32 = AtomicI32::new(-1);
 /// Takes the report page of every session from its greeting on.
 static REPORT: OnceLock<fn(SharedMapping)> = OnceLock::new();
-const NOT_YET: Link =
-    Link { session: None, retry_at_ns: 0, refused: ControlError::Unconfigured, epoch: 0 };
+const NOT_YET: ControlConnection = ControlConnection {
+    session: None,
+    retry_at_ns: 0,
+    refused: ControlError::Unconfigured,
+    epoch: 0,
+};
 #[cfg(not(loom))]
-static STATE: Lock<Link> = Lock::new(NOT_YET);
+static STATE: Lock<ControlConnection> = Lock::new(NOT_YET);
 // Loom's atomics cannot be made at compile time. No model uses this one.
 #[cfg(loom)]
-static STATE: std::sync::LazyLock<Lock<Link>> = std::sync::LazyLock::new(|| Lock::new(NOT_YET));
+static STATE: std::sync::LazyLock<Lock<ControlConnection>> =
+    std::sync::LazyLock::new(|| Lock::new(NOT_YET));
 
 struct Session {
     socket: PacketSocket,
@@ -52,7 +57,7 @@ struct Session {
     sequence: u32,
 }
 
-struct Link {
+struct ControlConnection {
     session: Option<Session>,
     retry_at_ns: u64,
     /// Why there is no session, until the next try.
@@ -87,10 +92,10 @@ pub fn report_to(writer: fn(SharedMapping)) {
 
 /// The standing session, greeted now if there is none.
 pub fn standing() -> Result<Standing, ControlError> {
-    let mut link = STATE.lock();
-    link.connect()?;
-    let epoch = link.epoch;
-    let session = link.session.as_ref().ok_or(ControlError::SessionEnded)?;
+    let mut connection = STATE.lock();
+    connection.connect()?;
+    let epoch = connection.epoch;
+    let session = connection.session.as_ref().ok_or(ControlError::SessionEnded)?;
     let (id, node, boot) = (session.id, session.node.clone(), session.boot);
     Ok(Standing { id, node, epoch, boot })
 }
@@ -98,10 +103,10 @@ pub fn standing() -> Result<Standing, ControlError> {
 /// The number of the standing session, greeted now if there is none, and its node page, which then
 /// stays mapped for ever: for mappings that look at its words at any time.
 pub fn lasting() -> Result<(u64, &'static NodePage), ControlError> {
-    let mut link = STATE.lock();
-    link.connect()?;
-    let epoch = link.epoch;
-    let session = link.session.as_mut().ok_or(ControlError::SessionEnded)?;
+    let mut connection = STATE.lock();
+    connection.connect()?;
+    let epoch = connection.epoch;
+    let session = connection.session.as_mut().ok_or(ControlError::SessionEnded)?;
     Ok((epoch, session.lasting_node()))
 }
 
@@ -115,20 +120,20 @@ pub fn be_known() {
 
 /// Number of the session that stands now, as in `Standing`.
 pub fn epoch() -> Option<u64> {
-    let link = STATE.lock();
-    link.session.as_ref().map(|_| link.epoch)
+    let connection = STATE.lock();
+    connection.session.as_ref().map(|_| connection.epoch)
 }
 
 /// True when the control plane has hung up; the next request greets anew.
 pub fn check_alive() -> bool {
-    let mut link = STATE.lock();
-    let Some(session) = &link.session else { return false };
+    let mut connection = STATE.lock();
+    let Some(session) = &connection.session else { return false };
     let mut byte = [0; 1];
     let flags = libc::MSG_PEEK | libc::MSG_DONTWAIT;
     match heliostat_base::call::recv(session.socket.fd(), &mut byte, flags) {
         Err(Errno(libc::EAGAIN)) => true,
         _ => {
-            link.lose(ControlError::SessionEnded);
+            connection.lose(ControlError::SessionEnded);
             false
         }
     }
@@ -136,23 +141,23 @@ pub fn check_alive() -> bool {
 
 /// Asks, in a session that is greeted now if there is none. What travels along is [fds].
 pub fn ask(request: &Request, fds: &[i32]) -> Result<Answered, ControlError> {
-    let mut link = STATE.lock();
-    link.connect()?;
-    link.ask(request, fds)
+    let mut connection = STATE.lock();
+    connection.connect()?;
+    connection.ask(request, fds)
 }
 
 /// Asks in the session of this number, as in `Standing`; `SessionEnded` when it stands no more.
 /// For requests about what that session was given: in the next one, which another run of the control
 /// plane may have greeted, the same name is something else.
 pub fn ask_in(epoch: u64, request: &Request, fds: &[i32]) -> Result<Answered, ControlError> {
-    let mut link = STATE.lock();
-    if link.epoch != epoch {
+    let mut connection = STATE.lock();
+    if connection.epoch != epoch {
         return Err(ControlError::SessionEnded);
     }
-    link.ask(request, fds)
+    connection.ask(request, fds)
 }
 
-impl Link {
+impl ControlConnection {
     fn connect(&mut self) -> Result<(), ControlError> {
         if self.session.is_some() {
             return Ok(());
@@ -250,11 +255,11 @@ pub fn vacate(fd: i32) {
 /// the control plane notices the parent's end by the last copy of it.
 pub fn forget_in_forked_child() {
     STATE.reset_in_forked_child();
-    let mut link = STATE.lock();
+    let mut connection = STATE.lock();
     CONTROL_FD.store(-1, Release);
-    link.retry_at_ns = 0;
+    connection.retry_at_ns = 0;
     TOLD.store(false, Relaxed);
-    if let Some(session) = link.session.take() {
+    if let Some(session) = connection.session.take() {
         let _ = heliostat_base::call::close(session.socket.fd());
         std::mem::forget(session);
     }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use heliostat_abi::file::delegated::{Kind, Operation, OPERATION_BYTES_MAX};
+use heliostat_abi::file::delegated::{OpKind, Operation, OPERATION_BYTES_MAX};
 use heliostat_abi::name::{NetAddress, ObjectId};
 use heliostat_abi::session::record::Request;
 use heliostat_abi::session::report::{Entry, ENTRY_BYTES};
@@ -69,7 +69,7 @@ fn the_corpus_has_an_operation_of_every_kind() {
     let whole = corpus("operation");
     let decoded = whole.iter().filter_map(|bytes| Operation::decode(bytes, 1 << 16).ok());
     let found: Vec<_> = decoded.map(|operation| operation.kind).collect();
-    assert_eq!(Kind::ALL.into_iter().find(|kind| !found.contains(kind)), None);
+    assert_eq!(OpKind::ALL.into_iter().find(|kind| !found.contains(kind)), None);
 }
 
 #[test]

@@ -6,7 +6,7 @@
 //!
 //! ```no_run
 //! use heliostat::control;
-//! use heliostat::file::{Delegated, Kind, Piece, Pieces, Transfer, READ};
+//! use heliostat::file::{Delegated, OpKind, Piece, Pieces, Transfer, READ};
 //!
 //! control::configure_as_usual("reader");
 //! let mut session = Delegated::start(1 << 20)?;
@@ -21,7 +21,7 @@
 //!     let piece = Piece { offset: tag * 4096, bytes: 4096 };
 //!     let pieces = Pieces::new(&[piece]).expect("one piece fits");
 //!     let (offset, timeout_us, argument) = (tag * 4096, 0, 0);
-//!     Transfer { kind: Kind::Read, file, offset, pieces, tag, timeout_us, argument }
+//!     Transfer { kind: OpKind::Read, file, offset, pieces, tag, timeout_us, argument }
 //! };
 //! let submitted = session.submit(&[read(0), read(1), read(2)])?;
 //! for _ in 0..submitted {
@@ -31,5 +31,5 @@
 //! # Ok::<(), heliostat::file::DelegatedError>(())
 //! ```
 
-pub use heliostat_abi::file::delegated::{Completion, Kind, Pieces};
+pub use heliostat_abi::file::delegated::{Completion, OpKind, Pieces};
 pub use heliostat_stub_file::*;

@@ -7,7 +7,7 @@
 //! and nobody else does. What waits in a line counts against its holder's descriptors (`quotas`).
 //!
 //! ```text
-//! Shown, close --> line --> thread: close(2)
+//! close      --> line --> thread: close(2)
 //! close_last --> line --> still used --> used, looked at every 5 ms --> line
 //! ```
 
@@ -103,16 +103,16 @@ fn close(fd: Arc<OwnedFd>) {
 }
 
 /// A descriptor that a client showed. However it is let go of, the event loop does not close it.
-pub struct Shown {
+pub struct ReceivedFd {
     /// There until the value is taken apart.
     fd: Option<OwnedFd>,
     closer: CloserOf,
 }
 
-impl Shown {
+impl ReceivedFd {
     /// A descriptor that has just come.
-    pub fn new(fd: OwnedFd, closer: &CloserOf) -> Shown {
-        Shown { fd: Some(fd), closer: closer.clone() }
+    pub fn new(fd: OwnedFd, closer: &CloserOf) -> ReceivedFd {
+        ReceivedFd { fd: Some(fd), closer: closer.clone() }
     }
 
     /// The descriptor, for one who knows that its close does not wait, or what to do about that.
@@ -126,19 +126,19 @@ impl Shown {
     }
 }
 
-impl AsFd for Shown {
+impl AsFd for ReceivedFd {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_ref().expect("only `into_fd` and the end take it").as_fd()
     }
 }
 
-impl AsRawFd for Shown {
+impl AsRawFd for ReceivedFd {
     fn as_raw_fd(&self) -> RawFd {
         self.as_fd().as_raw_fd()
     }
 }
 
-impl Drop for Shown {
+impl Drop for ReceivedFd {
     fn drop(&mut self) {
         self.fd.take().into_iter().for_each(|fd| self.closer.close(fd));
     }
@@ -160,7 +160,7 @@ mod tests {
             (std::io::pipe().unwrap(), std::io::pipe().unwrap());
         let (closer, shared) = (closer(), Arc::new(OwnedFd::from(writer)));
         closer.close_last(shared.clone());
-        drop(Shown::new(quick.into(), &closer));
+        drop(ReceivedFd::new(quick.into(), &closer));
         let mut found = Vec::new();
         assert_eq!(other.read_to_end(&mut found).unwrap(), 0);
         assert_eq!(Arc::strong_count(&shared), 2);

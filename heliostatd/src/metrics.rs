@@ -21,12 +21,12 @@ use crate::refused::Refused;
 use crate::state::counts::add;
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
-struct Kind {
+struct KindLabel {
     kind: &'static str,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
-struct Reason {
+struct ReasonLabel {
     reason: String,
 }
 
@@ -78,15 +78,15 @@ impl Daemon {
         registry.register("leases_broken", "Leases that a writer has broken", broken);
         let help = "Leases asked for and not given, by reason";
         registry.register("leases_refused", help, file_reasons(&self.counts.not_leased));
-        let requests = Family::<Kind, Counter>::default();
+        let requests = Family::<KindLabel, Counter>::default();
         for (number, row) in self.rows() {
             let count = self.counts.requests.get(&number).copied().unwrap_or(0);
-            requests.get_or_create(&Kind { kind: row.name }).inc_by(count);
+            requests.get_or_create(&KindLabel { kind: row.name }).inc_by(count);
         }
         registry.register("requests", "Requests served, by kind", requests);
-        let refusals = Family::<Kind, Counter>::default();
+        let refusals = Family::<KindLabel, Counter>::default();
         for (code, count) in Code::ALL.iter().zip(self.counts.refusals).skip(1) {
-            refusals.get_or_create(&Kind { kind: code_word(*code) }).inc_by(count);
+            refusals.get_or_create(&KindLabel { kind: code_word(*code) }).inc_by(count);
         }
         registry.register("refusals", "Requests and connections refused, by reason", refusals);
     }
@@ -108,9 +108,9 @@ impl Daemon {
             let help = format!("{}, as stubs report", name.replace('_', " "));
             registry.register(format!("stub_{name}"), help, counter);
         }
-        let family = Family::<Reason, Counter>::default();
+        let family = Family::<ReasonLabel, Counter>::default();
         for (reason, count) in Native::ALL.iter().zip(reasons).skip(1) {
-            family.get_or_create(&Reason { reason: format!("{reason:?}") }).inc_by(count);
+            family.get_or_create(&ReasonLabel { reason: format!("{reason:?}") }).inc_by(count);
         }
         let help = "Connections that were or went native, by reason, as stubs report";
         registry.register("stub_native_reasons", help, family);
@@ -119,10 +119,10 @@ impl Daemon {
     }
 }
 
-fn file_reasons(counts: &[u64; Unmapped::ALL.len()]) -> Family<Reason, Counter> {
-    let family = Family::<Reason, Counter>::default();
+fn file_reasons(counts: &[u64; Unmapped::ALL.len()]) -> Family<ReasonLabel, Counter> {
+    let family = Family::<ReasonLabel, Counter>::default();
     for (reason, count) in Unmapped::ALL.iter().zip(counts).skip(1) {
-        family.get_or_create(&Reason { reason: format!("{reason:?}") }).inc_by(*count);
+        family.get_or_create(&ReasonLabel { reason: format!("{reason:?}") }).inc_by(*count);
     }
     family
 }

@@ -13,20 +13,20 @@ use std::io::{self, Read, Seek, SeekFrom};
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
 
 /// Local file systems: whoever changes a file passes by the leases of this very kernel.
-const KNOWN: [(&str, Kind); 8] = [
-    ("ext2", Kind::Plain),
-    ("ext3", Kind::Plain),
-    ("ext4", Kind::Plain),
-    ("xfs", Kind::Plain),
-    ("btrfs", Kind::Plain),
-    ("tmpfs", Kind::Memory),
-    ("f2fs", Kind::Plain),
-    ("overlay", Kind::Overlay),
+const KNOWN: [(&str, FileSystemKind); 8] = [
+    ("ext2", FileSystemKind::Plain),
+    ("ext3", FileSystemKind::Plain),
+    ("ext4", FileSystemKind::Plain),
+    ("xfs", FileSystemKind::Plain),
+    ("btrfs", FileSystemKind::Plain),
+    ("tmpfs", FileSystemKind::Memory),
+    ("f2fs", FileSystemKind::Plain),
+    ("overlay", FileSystemKind::Overlay),
 ];
 
 /// What is known of a file system.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum FileSystemKind {
     /// Device and inode name one file.
     Plain,
     /// They do so as well, but a store by a mapping may leave its times as they were: the kernel
@@ -41,7 +41,7 @@ pub enum Kind {
 /// The mounts of the control plane's own namespace that are of a known kind.
 pub struct Mounts {
     list: File,
-    known: HashMap<u64, Kind>,
+    known: HashMap<u64, FileSystemKind>,
 }
 
 impl Mounts {
@@ -54,7 +54,7 @@ impl Mounts {
     }
 
     /// The kind of the mount that has this number now.
-    pub fn kind(&mut self, mount: u64) -> Option<Kind> {
+    pub fn kind(&mut self, mount: u64) -> Option<FileSystemKind> {
         if self.has_changed() && self.refresh().is_err() {
             self.known.clear();
         }
@@ -80,7 +80,7 @@ impl Mounts {
 
 /// `36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw`: the first field is the mount,
 /// the one after the dash its kind.
-fn known_mounts(list: &str) -> HashMap<u64, Kind> {
+fn known_mounts(list: &str) -> HashMap<u64, FileSystemKind> {
     let line = |line: &str| {
         let (mount, kind) = line.split_once(" - ")?;
         let kind = kind.split(' ').next()?;
@@ -98,7 +98,10 @@ mod tests {
     fn mounts_of_known_kinds_are_found_by_number() {
         let list = "36 35 98:0 / /a\\040b rw master:1 - ext4 /dev/root rw\n\
                     37 36 0:5 / /b rw - fuse.sshfs ext4 rw\nrubbish\n38 36 0:6 / /c rw - overlay - rw\n";
-        assert_eq!(known_mounts(list), HashMap::from([(36, Kind::Plain), (38, Kind::Overlay)]));
+        assert_eq!(
+            known_mounts(list),
+            HashMap::from([(36, FileSystemKind::Plain), (38, FileSystemKind::Overlay)])
+        );
     }
 
     #[test]

@@ -17,7 +17,7 @@ use rustix::net::{
     SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
 };
 
-use crate::closer::{CloserOf, Shown};
+use crate::closer::{CloserOf, ReceivedFd};
 use crate::spare::Spare;
 
 /// One message as it came: foreign bytes and foreign descriptors.
@@ -25,7 +25,7 @@ pub struct Message {
     /// The bytes; longer ones were cut to one more than a request has, and so are refused.
     pub bytes: Vec<u8>,
     /// Descriptors that came along.
-    pub fds: Vec<Shown>,
+    pub fds: Vec<ReceivedFd>,
     /// Why not all of them.
     pub lack: Option<Lack>,
     /// It lies in the socket still, and has to be closed with it.
@@ -73,7 +73,7 @@ pub fn receive(socket: impl AsFd, closer: &CloserOf, spare: &mut Spare) -> Recei
     if length == 0 && fds.is_empty() {
         return Received::End;
     }
-    let fds: Vec<Shown> = fds.into_iter().map(|fd| Shown::new(fd, closer)).collect();
+    let fds: Vec<ReceivedFd> = fds.into_iter().map(|fd| ReceivedFd::new(fd, closer)).collect();
     let lack = match was_short {
         true => Some(Lack::NoRoom),
         false => is_cut.then_some(Lack::TooMany),

@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use tracing::{debug, trace, warn};
 
 use crate::answer::Answer;
-use crate::closer::Shown;
+use crate::closer::ReceivedFd;
 use crate::daemon::{Asked, Daemon};
 use crate::packet::{self, Lack, Message, Received};
 use crate::refused::{full_of, Refused};
@@ -97,7 +97,7 @@ impl Daemon {
         id: ObjectId,
         request: Request,
         row: &Row,
-        fds: Vec<Shown>,
+        fds: Vec<ReceivedFd>,
     ) -> Result<Answer, Refused> {
         if let Some(connection) = self.connections.get_mut(id) {
             connection.asked_ns = monotonic_ns();

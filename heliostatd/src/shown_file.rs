@@ -17,7 +17,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use crate::mounts::{Kind, Mounts};
+use crate::mounts::{FileSystemKind, Mounts};
 
 /// Times that a path is walked by what the kernel remembers.
 const WALKS: usize = 4;
@@ -30,7 +30,7 @@ pub struct ShownFile {
     /// The user it belongs to.
     pub owner: u32,
     /// What is known of its file system.
-    pub kind: Kind,
+    pub kind: FileSystemKind,
     /// Its path as the control plane sees it; foreign bytes, for rules and people.
     pub path: String,
 }
@@ -106,7 +106,7 @@ pub fn reopen_directory(
 /// EINVAL for what has no path, EOPNOTSUPP for what is on another mount.
 pub fn locate(
     opened: BorrowedFd<'_>,
-    known: impl FnMut(u64) -> Option<Kind>,
+    known: impl FnMut(u64) -> Option<FileSystemKind>,
 ) -> Result<(String, Stat), Errno> {
     let path = std::fs::read_link(link(opened.as_raw_fd())).map_err(|_| Errno::INVAL)?;
     if !path.as_os_str().as_bytes().starts_with(b"/") {
@@ -124,8 +124,8 @@ fn kind_of(
     opened: BorrowedFd<'_>,
     path: &Path,
     mount: u64,
-    mut known: impl FnMut(u64) -> Option<Kind>,
-) -> Option<Kind> {
+    mut known: impl FnMut(u64) -> Option<FileSystemKind>,
+) -> Option<FileSystemKind> {
     known(mount).or_else(|| kind_here(opened, path, known))
 }
 
@@ -136,8 +136,8 @@ fn kind_of(
 fn kind_here(
     opened: BorrowedFd<'_>,
     path: &Path,
-    mut known: impl FnMut(u64) -> Option<Kind>,
-) -> Option<Kind> {
+    mut known: impl FnMut(u64) -> Option<FileSystemKind>,
+) -> Option<FileSystemKind> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let walk = ResolveFlags::CACHED | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     let open = || openat2(CWD, path, flags, Mode::empty(), walk);
@@ -157,8 +157,8 @@ fn file_of(opened: BorrowedFd<'_>) -> Option<(u32, u32, u64)> {
 
 /// Whether device and inode are this file's alone. Otherwise two sessions would share a lease on one
 /// file while one of them reads another.
-fn is_one_file(kind: Kind, links: u64) -> bool {
-    kind != Kind::Overlay || links <= 1
+fn is_one_file(kind: FileSystemKind, links: u64) -> bool {
+    kind != FileSystemKind::Overlay || links <= 1
 }
 
 /// Opens an examined file anew, for reading; does not wait, not even for the end of a lease.
@@ -212,8 +212,8 @@ mod tests {
 
     #[test]
     fn links_of_an_overlay_may_be_different_files() {
-        assert!(is_one_file(Kind::Plain, 2) && is_one_file(Kind::Overlay, 1));
-        assert!(!is_one_file(Kind::Overlay, 2));
+        assert!(is_one_file(FileSystemKind::Plain, 2) && is_one_file(FileSystemKind::Overlay, 1));
+        assert!(!is_one_file(FileSystemKind::Overlay, 2));
     }
 
     /// What the kernel says of a descriptor in words (proc_pid_fdinfo(5)).

@@ -152,7 +152,7 @@ fn people_see_which_way_each_file_takes_and_why() {
     session.show(&File::open(&path).unwrap(), true).unwrap();
     let written = session.show(&both(&other), false).unwrap();
     (0..3).for_each(|_| assert_eq!(session.read(cached, 0, 4096).0, 4096));
-    assert_eq!(session.write(Kind::Write, written, 0, b"12"), 2);
+    assert_eq!(session.write(OpKind::Write, written, 0, b"12"), 2);
     let pid = std::process::id();
     let explain = || -> serde_json::Value {
         let text = daemon.visit().text(&heliostat_abi::session::record::Request::Explain { pid });
@@ -223,23 +223,23 @@ fn writes_appends_and_fsyncs_do_what_they_say_in_order() {
     let (path, _) = sample(&daemon, 10);
     let mut session = Delegate::new(&daemon);
     let file = session.show(&both(&path), false).unwrap();
-    assert_eq!(session.write(Kind::Write, file, 4, b"HELLO"), 5);
-    assert_eq!(session.write(Kind::Append, file, 0, b"end"), 3);
-    assert_eq!(session.run(&Operation { kind: Kind::Fsync, object: file, ..blank(9) }).result, 0);
+    assert_eq!(session.write(OpKind::Write, file, 4, b"HELLO"), 5);
+    assert_eq!(session.write(OpKind::Append, file, 0, b"end"), 3);
+    assert_eq!(session.run(&Operation { kind: OpKind::Fsync, object: file, ..blank(9) }).result, 0);
     assert_eq!(std::fs::read(&path).unwrap(), b"\0\0\0\0HELLO\x01end");
     // All in one batch: each overwrites what the one before wrote.
     for tag in 0..50 {
         let at = 100 + tag * 10;
         session.window.copy_in(at as usize, format!("{tag:010}").as_bytes()).unwrap();
         let list = pieces(&[(at, 10)]);
-        let write = Operation { kind: Kind::Write, object: file, pieces: list, ..blank(tag) };
+        let write = Operation { kind: OpKind::Write, object: file, pieces: list, ..blank(tag) };
         session.submit(&write);
     }
     let tags: Vec<u64> = (0..50).map(|_| session.next().tag).collect();
     assert_eq!(tags, (0..50).collect::<Vec<u64>>());
     assert_eq!(std::fs::read(&path).unwrap()[..10], *b"0000000049");
     let reader = session.show(&File::open(&path).unwrap(), false).unwrap();
-    assert_eq!(session.write(Kind::Write, reader, 0, b"x"), -i64::from(libc::EBADF));
+    assert_eq!(session.write(OpKind::Write, reader, 0, b"x"), -i64::from(libc::EBADF));
 }
 
 #[test]
@@ -249,7 +249,7 @@ fn a_file_is_described_and_closed_and_its_name_is_not_used_again() {
     let mut session = Delegate::new(&daemon);
     let file = session.open(path.to_str().unwrap(), READ).unwrap();
     let stat =
-        Operation { kind: Kind::Stat, object: file, pieces: pieces(&[(64, 64)]), ..blank(1) };
+        Operation { kind: OpKind::Stat, object: file, pieces: pieces(&[(64, 64)]), ..blank(1) };
     assert_eq!(session.run(&stat).result, 0);
     let mut facts = [0; FACTS_BYTES];
     session.window.copy_out(64, &mut facts).unwrap();

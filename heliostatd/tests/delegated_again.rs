@@ -59,7 +59,7 @@ fn submit_open(session: &mut Delegate, path: &std::path::Path) {
     let name = path.to_str().unwrap();
     session.window.copy_in(0, name.as_bytes()).unwrap();
     let pieces = pieces(&[(0, name.len() as u32)]);
-    session.submit(&Operation { kind: Kind::Open, argument: READ, pieces, ..blank(8) });
+    session.submit(&Operation { kind: OpKind::Open, argument: READ, pieces, ..blank(8) });
 }
 
 /// How long a name is asked for again that somebody keeps.

@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_millis(200);
 
 fn open_of(name: &str, tag: u64) -> Operation {
     Operation {
-        kind: Kind::Open,
+        kind: OpKind::Open,
         argument: READ,
         pieces: pieces(&[(0, name.len() as u32)]),
         ..blank(tag)
@@ -51,7 +51,7 @@ fn with_kept_name(daemon: &Daemon) -> (File, String, Delegate) {
 
 /// Wants a name so many times at once, then cancels; how often it was refused before its time was up.
 fn want_and_cancel(session: &mut Delegate, name: &str, tags: Range<u64>) -> usize {
-    let cancel = |argument| Operation { kind: Kind::Cancel, argument, ..blank(0) };
+    let cancel = |argument| Operation { kind: OpKind::Cancel, argument, ..blank(0) };
     let asked = Instant::now();
     tags.clone().for_each(|tag| session.submit(&open_of(name, tag)));
     // One that is taken together with its end is never wanted, so that the ends come after this.
@@ -135,7 +135,7 @@ fn an_open_gets_its_own_file_whatever_its_tag_was_before() {
     let (first, second) = (kept.to_str().unwrap(), other.to_str().unwrap());
     session.window.copy_in(0, first.as_bytes()).unwrap();
     session.submit(&open_of(first, 7));
-    session.submit(&Operation { kind: Kind::Cancel, argument: 7, ..blank(8) });
+    session.submit(&Operation { kind: OpKind::Cancel, argument: 7, ..blank(8) });
     let _cancelled = [session.next(), session.next()];
     // Kept as well, so that the first one is opened before it.
     let lease = (lease, keep_from_all(&other));
@@ -153,7 +153,7 @@ fn who_may_only_append_appends() {
     let mut session = Delegate::new(&daemon);
     let log = OpenOptions::new().append(true).open(&path).unwrap();
     let file = session.show(&log, false).unwrap();
-    assert_eq!(session.write(Kind::Write, file, 0, b"more"), 4);
+    assert_eq!(session.write(OpKind::Write, file, 0, b"more"), 4);
     assert_eq!(std::fs::read(&path).unwrap(), [5, 5, 5, 5, b'm', b'o', b'r', b'e']);
 }
 

@@ -6,7 +6,7 @@ mod support;
 
 use std::time::Duration;
 
-use heliostat_abi::file::delegated::{Kind, Pieces};
+use heliostat_abi::file::delegated::{OpKind, Pieces};
 use heliostat_base::sys::Errno;
 use heliostat_client::session;
 use heliostat_stub_file::*;
@@ -85,7 +85,7 @@ fn in_a_batch(session: &mut Delegated, file: File, names: [&str; 2]) {
         session.window().copy_in(place.offset as usize, name.as_bytes()).unwrap();
     }
     let blank = Transfer {
-        kind: Kind::Truncate,
+        kind: OpKind::Truncate,
         file,
         offset: 0,
         argument: 2,
@@ -94,24 +94,24 @@ fn in_a_batch(session: &mut Delegated, file: File, names: [&str; 2]) {
         timeout_us: 0,
     };
     let pieces = Pieces::new(&places[..1]).unwrap();
-    let mkdir = Transfer { kind: Kind::Mkdir, argument: 0o700, pieces, tag: 2, ..blank };
+    let mkdir = Transfer { kind: OpKind::Mkdir, argument: 0o700, pieces, tag: 2, ..blank };
     assert_eq!(session.submit(&[blank, mkdir]), Ok(2));
     let done = [session.wait(None).unwrap().result, session.wait(None).unwrap().result];
     assert_eq!(done, [0, 0]);
     // A file that is closed, or of an earlier session, is no matter for what needs none.
     let stale = File::from_parts((7, 7, 7));
     let pieces = Pieces::new(&places).unwrap();
-    let rename = Transfer { kind: Kind::Rename, file: stale, argument: 0, pieces, ..blank };
+    let rename = Transfer { kind: OpKind::Rename, file: stale, argument: 0, pieces, ..blank };
     assert_eq!(session.submit(&[rename]), Ok(1));
     assert_eq!(session.wait(None).unwrap().result, 0);
     let pieces = Pieces::new(&places[1..]).unwrap();
-    let rmdir = Transfer { kind: Kind::Rmdir, argument: 0, pieces, ..rename };
+    let rmdir = Transfer { kind: OpKind::Rmdir, argument: 0, pieces, ..rename };
     assert_eq!(session.submit(&[rmdir]), Ok(1));
     assert_eq!(session.wait(None).unwrap().result, 0);
     assert_eq!(session.submit(&[Transfer { file: stale, ..blank }]), Err(DelegatedError::Stale));
     // What a read has no use for is refused, and not left out.
     let pieces = Pieces::new(&[place(0, 16)]).unwrap();
-    let read = Transfer { kind: Kind::Read, argument: 1, pieces, ..blank };
+    let read = Transfer { kind: OpKind::Read, argument: 1, pieces, ..blank };
     assert_eq!(session.submit(&[read]), Ok(1));
     assert_eq!(session.wait(None).unwrap().result, -i64::from(libc::EINVAL));
 }

@@ -170,8 +170,8 @@ fn cancelled_and_late_operations_end_with_their_own_error() {
     assert_eq!((session.read(file, 0, 16).0, session.read(file, 0, 16).0), (16, 16));
     session.submit(&read(file, 0, 16, 1));
     session.submit(&Operation { timeout_us: 20_000, ..read(file, 0, 16, 2) });
-    session.submit(&Operation { kind: Kind::Cancel, argument: 1, ..blank(3) });
-    session.submit(&Operation { kind: Kind::Cancel, argument: 77, ..blank(4) });
+    session.submit(&Operation { kind: OpKind::Cancel, argument: 1, ..blank(3) });
+    session.submit(&Operation { kind: OpKind::Cancel, argument: 77, ..blank(4) });
     let mut found: Vec<_> = (0..4).map(|_| session.next()).map(|it| (it.tag, it.result)).collect();
     found.sort_unstable();
     let errno = |number: i32| -i64::from(number);
@@ -201,7 +201,7 @@ fn nothing_stays_of_clients_that_die_with_operations_under_way() {
         for tag in 0..20 {
             session.submit(&read(direct, tag * 65536, 1 << 20, tag));
             session.submit(&read(cached, (tag * 37 + round) % 100 * 65536, 1000, tag));
-            let write = Operation { kind: Kind::Write, ..read(written, tag * 100, 100, tag) };
+            let write = Operation { kind: OpKind::Write, ..read(written, tag * 100, 100, tag) };
             session.submit(&write);
         }
         drop(session);
@@ -224,7 +224,7 @@ fn names_and_data_that_change_under_the_server_are_harmless() {
         for (tag, name) in [names[0].as_bytes(), names[1].as_bytes()].into_iter().enumerate() {
             session.window.copy_in(0, name).unwrap();
             let pieces = pieces(&[(0, length)]);
-            let kind = Kind::Open;
+            let kind = OpKind::Open;
             session.submit(&Operation { kind, argument: READ, pieces, ..blank(tag as u64) });
         }
         for _ in 0..2 {
@@ -247,7 +247,7 @@ fn a_writer_that_wants_a_cached_file_is_let_through() {
     assert_eq!(session.read(file, 0, 16).2, [5; 16]);
     // By the server itself, which holds the lease.
     let written = session.open(path.to_str().unwrap(), READ | WRITE).unwrap();
-    assert_eq!(session.write(Kind::Write, written, 0, b"new"), 3);
+    assert_eq!(session.write(OpKind::Write, written, 0, b"new"), 3);
     assert_eq!(session.read(file, 0, 3).2, b"new");
     let outside = OpenOptions::new().write(true).open(&path).unwrap();
     outside.write_all_at(b"newer", 0).unwrap();

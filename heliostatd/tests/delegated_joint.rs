@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use heliostat_abi::file::delegated::joint::{
     life_at, rings_bytes, MEMBERS_AT, MEMBERS_BYTES, MEMBERS_MAX,
 };
-use heliostat_abi::file::delegated::{Kind, Pieces};
+use heliostat_abi::file::delegated::{OpKind, Pieces};
 use heliostat_base::alive::Life;
 use heliostat_base::fd::OwnedFd;
 use heliostat_base::mapping::{Access, SharedMapping};
@@ -161,7 +161,7 @@ fn read_page(
 fn transfer(file: File, place: u64, tag: u64) -> Transfer {
     let pieces = Pieces::new(&[Piece { offset: place * PAGE, bytes: PAGE as u32 }]).unwrap();
     let (offset, argument, timeout_us) = (tag % PAGES * PAGE, 0, 0);
-    Transfer { kind: Kind::Read, file, offset, argument, pieces, tag, timeout_us }
+    Transfer { kind: OpKind::Read, file, offset, argument, pieces, tag, timeout_us }
 }
 
 #[test]

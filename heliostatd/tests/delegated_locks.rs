@@ -14,7 +14,7 @@ use support::*;
 const AGAIN: i64 = -(libc::EAGAIN as i64);
 
 fn lock(object: ObjectId, argument: u64, tag: u64) -> Operation {
-    Operation { kind: Kind::Lock, object, argument, ..blank(tag) }
+    Operation { kind: OpKind::Lock, object, argument, ..blank(tag) }
 }
 
 fn open(session: &mut Delegate, path: &Path) -> ObjectId {
@@ -27,17 +27,20 @@ fn a_lock_that_is_taken_is_refused_or_waited_for_until_it_is_given_back() {
     let path = sample(&daemon, 100);
     let (mut one, mut other) = (Delegate::new(&daemon), Delegate::new(&daemon));
     let (first, second) = (open(&mut one, &path), open(&mut other, &path));
-    assert_eq!((one.on(Kind::Lock, first, SHARED), other.on(Kind::Lock, second, SHARED)), (0, 0));
-    assert_eq!(other.on(Kind::Lock, second, UNLOCK), 0);
-    assert_eq!(one.on(Kind::Lock, first, ALONE), 0);
-    assert_eq!(other.on(Kind::Lock, second, SHARED | NOW), AGAIN);
-    assert_eq!(other.on(Kind::Lock, second, ALONE | NOW), AGAIN);
+    assert_eq!(
+        (one.on(OpKind::Lock, first, SHARED), other.on(OpKind::Lock, second, SHARED)),
+        (0, 0)
+    );
+    assert_eq!(other.on(OpKind::Lock, second, UNLOCK), 0);
+    assert_eq!(one.on(OpKind::Lock, first, ALONE), 0);
+    assert_eq!(other.on(OpKind::Lock, second, SHARED | NOW), AGAIN);
+    assert_eq!(other.on(OpKind::Lock, second, ALONE | NOW), AGAIN);
     other.submit(&lock(second, ALONE, 77));
     // What it waits for holds up nothing else of its session.
     assert_eq!(other.read(second, 0, 3).2, [5; 3]);
-    assert_eq!(one.on(Kind::Lock, first, UNLOCK), 0);
+    assert_eq!(one.on(OpKind::Lock, first, UNLOCK), 0);
     assert_eq!(other.next(), Completion { tag: 77, ..Completion::default() });
-    assert_eq!(one.on(Kind::Lock, first, SHARED | NOW), AGAIN);
+    assert_eq!(one.on(OpKind::Lock, first, SHARED | NOW), AGAIN);
 }
 
 #[test]
@@ -46,10 +49,10 @@ fn two_files_of_one_session_lock_each_other_out_as_two_opens_do() {
     let path = sample(&daemon, 100);
     let mut session = Delegate::new(&daemon);
     let (first, second) = (open(&mut session, &path), open(&mut session, &path));
-    assert_eq!(session.on(Kind::Lock, first, ALONE), 0);
-    assert_eq!(session.on(Kind::Lock, second, ALONE | NOW), AGAIN);
+    assert_eq!(session.on(OpKind::Lock, first, ALONE), 0);
+    assert_eq!(session.on(OpKind::Lock, second, ALONE | NOW), AGAIN);
     session.submit(&lock(second, SHARED, 5));
-    assert_eq!(session.on(Kind::Close, first, 0), 0, "a close gives it back");
+    assert_eq!(session.on(OpKind::Close, first, 0), 0, "a close gives it back");
     assert_eq!(session.next().tag, 5);
 }
 
@@ -61,7 +64,7 @@ fn programs_that_lock_by_themselves_are_heeded_and_heed() {
     let file = open(&mut session, &path);
     let outside = OpenOptions::new().write(true).open(&path).unwrap();
     flock(&outside, FlockOperation::NonBlockingLockExclusive).unwrap();
-    assert_eq!(session.on(Kind::Lock, file, ALONE | NOW), AGAIN);
+    assert_eq!(session.on(OpKind::Lock, file, ALONE | NOW), AGAIN);
     session.submit(&lock(file, ALONE, 6));
     // By its own clock: nobody tells it.
     flock(&outside, FlockOperation::Unlock).unwrap();
@@ -76,11 +79,11 @@ fn a_wait_ends_when_it_is_cancelled_too_late_or_its_file_is_closed() {
     let path = sample(&daemon, 100);
     let (mut holder, mut waiter) = (Delegate::new(&daemon), Delegate::new(&daemon));
     let (held, wanted) = (open(&mut holder, &path), open(&mut waiter, &path));
-    assert_eq!(holder.on(Kind::Lock, held, ALONE), 0);
+    assert_eq!(holder.on(OpKind::Lock, held, ALONE), 0);
     waiter.submit(&lock(wanted, ALONE, 1));
     waiter.submit(&Operation { timeout_us: 20_000, ..lock(wanted, SHARED, 2) });
     assert_eq!(waiter.next(), late(2, libc::ETIMEDOUT));
-    waiter.submit(&Operation { kind: Kind::Cancel, argument: 1, ..blank(3) });
+    waiter.submit(&Operation { kind: OpKind::Cancel, argument: 1, ..blank(3) });
     let mut ended = [waiter.next(), waiter.next()];
     ended.sort_by_key(|it| it.tag);
     assert_eq!(ended, [late(1, libc::ECANCELED), Completion { tag: 3, ..Completion::default() }]);
@@ -90,7 +93,7 @@ fn a_wait_ends_when_it_is_cancelled_too_late_or_its_file_is_closed() {
     ended.sort_by_key(|it| it.tag);
     assert_eq!(ended, [late(4, libc::EBADF), Completion { tag: 5, ..Completion::default() }]);
     // None of them has the lock in the end.
-    assert_eq!(holder.on(Kind::Lock, held, UNLOCK), 0);
+    assert_eq!(holder.on(OpKind::Lock, held, UNLOCK), 0);
     let outside = File::open(&path).unwrap();
     flock(&outside, FlockOperation::NonBlockingLockExclusive).unwrap();
 }
@@ -107,7 +110,7 @@ fn locks_and_waits_of_programs_that_die_end_with_them() {
     let files: Vec<_> = others.iter_mut().map(|session| open(session, &path)).collect();
     let mut dying = Delegate::new(&daemon);
     let file = open(&mut dying, &path);
-    assert_eq!(dying.on(Kind::Lock, file, ALONE), 0);
+    assert_eq!(dying.on(OpKind::Lock, file, ALONE), 0);
     for (session, file) in others.iter_mut().zip(&files) {
         session.submit(&lock(*file, SHARED, 9));
     }
@@ -121,7 +124,7 @@ fn locks_and_waits_of_programs_that_die_end_with_them() {
         assert_eq!(session.next(), Completion { tag: 9, ..Completion::default() });
     }
     for (session, file) in others.iter_mut().zip(&files) {
-        assert_eq!(session.on(Kind::Lock, *file, UNLOCK), 0);
+        assert_eq!(session.on(OpKind::Lock, *file, UNLOCK), 0);
     }
     let outside = File::open(&path).unwrap();
     flock(&outside, FlockOperation::NonBlockingLockExclusive).unwrap();
@@ -133,11 +136,11 @@ fn whoever_waits_on_another_loop_is_told_as_well() {
     let path = sample(&daemon, 100);
     let mut sessions: Vec<_> = (0..3).map(|_| Delegate::new(&daemon)).collect();
     let files: Vec<_> = sessions.iter_mut().map(|session| open(session, &path)).collect();
-    assert_eq!(sessions[0].on(Kind::Lock, files[0], ALONE), 0);
+    assert_eq!(sessions[0].on(OpKind::Lock, files[0], ALONE), 0);
     for at in 1..3 {
         sessions[at].submit(&lock(files[at], ALONE, at as u64));
     }
-    assert_eq!(sessions[0].on(Kind::Lock, files[0], UNLOCK), 0);
+    assert_eq!(sessions[0].on(OpKind::Lock, files[0], UNLOCK), 0);
     let (mut first, mut second) = (None, None);
     await_that("one of the two has it", || {
         for (at, found) in [(1, &mut first), (2, &mut second)] {
@@ -148,7 +151,7 @@ fn whoever_waits_on_another_loop_is_told_as_well() {
         first.or(second).is_some()
     });
     let winner = first.or(second).unwrap();
-    assert_eq!(sessions[winner].on(Kind::Lock, files[winner], UNLOCK), 0);
+    assert_eq!(sessions[winner].on(OpKind::Lock, files[winner], UNLOCK), 0);
     assert_eq!(sessions[3 - winner].next().tag, 3 - winner as u64);
 }
 
@@ -158,11 +161,11 @@ fn a_session_that_waits_for_as_many_locks_as_it_may_is_let_go_and_costs_others_n
     let path = sample(&daemon, 100);
     let (mut holder, mut waiter) = (Delegate::new(&daemon), Delegate::new(&daemon));
     let (held, wanted) = (open(&mut holder, &path), open(&mut waiter, &path));
-    assert_eq!(holder.on(Kind::Lock, held, ALONE), 0);
+    assert_eq!(holder.on(OpKind::Lock, held, ALONE), 0);
     (0..DEPTH_MAX as u64).for_each(|tag| waiter.submit(&lock(wanted, SHARED, tag)));
     waiter.submissions.ring();
     serves(&daemon);
-    assert_eq!(holder.on(Kind::Lock, held, UNLOCK), 0);
+    assert_eq!(holder.on(OpKind::Lock, held, UNLOCK), 0);
     let mut tags: Vec<_> = (0..DEPTH_MAX).map(|_| waiter.next()).map(|it| it.tag).collect();
     tags.sort_unstable();
     assert_eq!(tags, (0..DEPTH_MAX as u64).collect::<Vec<_>>());

@@ -24,7 +24,7 @@ fn numbered(daemon: &Daemon, session: &mut Delegate) -> ObjectId {
 /// Reads one page of the file into the page of the window with the operation's number.
 fn page(object: ObjectId, page: u64, tag: u64) -> Operation {
     let pieces = pieces(&[(tag * PAGE as u64, PAGE as u32)]);
-    Operation { kind: Kind::Read, object, offset: page * PAGE as u64, pieces, ..blank(tag) }
+    Operation { kind: OpKind::Read, object, offset: page * PAGE as u64, pieces, ..blank(tag) }
 }
 
 fn number_at(session: &Delegate, tag: u64) -> [u64; 2] {
@@ -84,7 +84,7 @@ fn one_that_is_kept_back_can_be_cancelled_and_one_that_is_late_ends() {
     for tag in 0..30 {
         session.submit(&Operation { timeout_us: 1, ..page(file, tag, tag) });
     }
-    session.submit(&Operation { kind: Kind::Cancel, argument: 29, ..blank(100) });
+    session.submit(&Operation { kind: OpKind::Cancel, argument: 29, ..blank(100) });
     let mut told: Vec<u64> = (0..31).map(|_| session.next().tag).collect();
     told.sort_unstable();
     assert_eq!(told, (0..30).chain([100]).collect::<Vec<_>>());

@@ -40,12 +40,12 @@ fn a_file_is_made_with_the_permissions_that_the_programs_umask_leaves() {
     let umask = OwnUmaskOfProgram::read();
     let file = session.open(text(&path), READ | WRITE | CREATE | mode(0o666)).unwrap();
     assert_eq!(mode_of_path(&path), 0o666 & !umask.0);
-    assert_eq!(session.write(Kind::Write, file, 0, b"hello"), 5);
+    assert_eq!(session.write(OpKind::Write, file, 0, b"hello"), 5);
     assert_eq!(session.read(file, 0, 10).2, b"hello");
     let folder = daemon.folder().join("folder");
-    assert_eq!(session.names(Kind::Mkdir, &[bytes(&folder)], 0o777), 0);
+    assert_eq!(session.names(OpKind::Mkdir, &[bytes(&folder)], 0o777), 0);
     assert_eq!(mode_of_path(&folder), 0o777 & !umask.0);
-    assert_eq!(session.names(Kind::Mkdir, &[bytes(&folder)], 0o777), EXIST);
+    assert_eq!(session.names(OpKind::Mkdir, &[bytes(&folder)], 0o777), EXIST);
 }
 
 /// The umask of this program, as the kernel tells everybody.
@@ -87,7 +87,7 @@ fn an_open_that_truncates_empties_what_is_cached_and_leased_here() {
     let written = writer.open(text(&path), WRITE | TRUNCATE).unwrap();
     assert_eq!(std::fs::metadata(&path).unwrap().len(), 0);
     assert_eq!(reader.read(read, 0, 100).0, 0, "the lease was broken before a byte was gone");
-    assert_eq!(writer.write(Kind::Write, written, 0, b"new"), 3);
+    assert_eq!(writer.write(OpKind::Write, written, 0, b"new"), 3);
     assert_eq!(reader.read(read, 0, 100).2, b"new");
 }
 
@@ -99,20 +99,20 @@ fn a_truncation_of_an_open_file_stands_in_the_order_of_its_writes() {
     let file = session.open(text(&path), READ | WRITE | CREATE | mode(0o600)).unwrap();
     session.window.copy_in(0, &[7; 8192]).unwrap();
     for round in 0..50_u64 {
-        let write = Operation { kind: Kind::Write, ..read(file, 0, 8192, 1) };
-        let cut = Operation { kind: Kind::Truncate, object: file, argument: round, ..blank(2) };
+        let write = Operation { kind: OpKind::Write, ..read(file, 0, 8192, 1) };
+        let cut = Operation { kind: OpKind::Truncate, object: file, argument: round, ..blank(2) };
         session.submit(&write);
         session.submit(&cut);
-        session.submit(&Operation { kind: Kind::Append, ..read(file, 0, 3, 3) });
+        session.submit(&Operation { kind: OpKind::Append, ..read(file, 0, 3, 3) });
         let mut found: Vec<_> = (0..3).map(|_| session.next()).map(|it| it.result).collect();
         found.sort_unstable();
         assert_eq!(found, [0, 3, 8192]);
         assert_eq!(std::fs::metadata(&path).unwrap().len(), round + 3);
     }
-    assert_eq!(session.on(Kind::Truncate, file, 1 << 20), 0);
+    assert_eq!(session.on(OpKind::Truncate, file, 1 << 20), 0);
     assert_eq!(std::fs::metadata(&path).unwrap().len(), 1 << 20);
     let only_read = session.open(text(&path), READ).unwrap();
-    assert_eq!(session.on(Kind::Truncate, only_read, 0), -i64::from(libc::EBADF));
+    assert_eq!(session.on(OpKind::Truncate, only_read, 0), -i64::from(libc::EBADF));
 }
 
 #[test]
@@ -124,14 +124,14 @@ fn what_was_truncated_and_closed_is_never_read_from_blocks_of_before() {
         old(&path);
         let reader = session.open(text(&path), READ).unwrap();
         session.read(reader, 0, BLOCK as u32);
-        assert_eq!(session.on(Kind::Close, reader, 0), 0);
+        assert_eq!(session.on(OpKind::Close, reader, 0), 0);
         let writer = session.open(text(&path), READ | WRITE).unwrap();
-        assert_eq!(session.on(Kind::Truncate, writer, 0), 0);
-        assert_eq!(session.write(Kind::Write, writer, 0, &vec![round; BLOCK]), BLOCK as i64);
-        assert_eq!(session.on(Kind::Close, writer, 0), 0);
+        assert_eq!(session.on(OpKind::Truncate, writer, 0), 0);
+        assert_eq!(session.write(OpKind::Write, writer, 0, &vec![round; BLOCK]), BLOCK as i64);
+        assert_eq!(session.on(OpKind::Close, writer, 0), 0);
         let again = session.open(text(&path), READ).unwrap();
         assert_eq!(session.read(again, 0, 100).2, [round; 100], "the same length as before");
-        assert_eq!(session.on(Kind::Close, again, 0), 0);
+        assert_eq!(session.on(OpKind::Close, again, 0), 0);
     }
 }
 
@@ -146,16 +146,16 @@ fn a_file_that_is_unlinked_or_replaced_is_read_on_and_its_name_leads_to_the_next
     let mut session = Delegate::new(&daemon);
     let first = session.open(text(&path), READ).unwrap();
     assert_eq!(session.read(first, 0, 100).2, [5; 100]);
-    assert_eq!(session.names(Kind::Rename, &[bytes(&other), bytes(&path)], 0), 0);
+    assert_eq!(session.names(OpKind::Rename, &[bytes(&other), bytes(&path)], 0), 0);
     assert_eq!(session.read(first, 0, 100).2, [5; 100]);
     let second = session.open(text(&path), READ).unwrap();
     assert_eq!(session.read(second, 0, 100).2, [9; 100]);
-    assert_eq!(session.names(Kind::Unlink, &[bytes(&path)], 0), 0);
+    assert_eq!(session.names(OpKind::Unlink, &[bytes(&path)], 0), 0);
     assert_eq!(session.read(second, 50, 50).2, [9; 50]);
     assert_eq!(session.open(text(&path), READ), Err(-NOENT));
     // The next file by this name may have the number of one that is gone.
-    assert_eq!(session.on(Kind::Close, first, 0), 0);
-    assert_eq!(session.on(Kind::Close, second, 0), 0);
+    assert_eq!(session.on(OpKind::Close, first, 0), 0);
+    assert_eq!(session.on(OpKind::Close, second, 0), 0);
     write_file(&path, &vec![3; BLOCK]);
     old(&path);
     let third = session.open(text(&path), READ).unwrap();
@@ -168,24 +168,24 @@ fn directories_and_names_come_and_go_as_the_kernel_says() {
     let at = |name: &str| daemon.folder().join(name);
     let mut session = Delegate::new(&daemon);
     let folder = at("folder");
-    assert_eq!(session.names(Kind::Mkdir, &[bytes(&folder)], 0o700), 0);
+    assert_eq!(session.names(OpKind::Mkdir, &[bytes(&folder)], 0o700), 0);
     let (inside, beside) = (folder.join("inside"), at("beside"));
     write_file(&inside, b"1");
     write_file(&beside, b"2");
     let not_empty = -i64::from(libc::ENOTEMPTY);
-    assert_eq!(session.names(Kind::Rmdir, &[bytes(&folder)], 0), not_empty);
-    assert_eq!(session.names(Kind::Rmdir, &[bytes(&inside)], 0), -i64::from(libc::ENOTDIR));
-    assert_eq!(session.names(Kind::Unlink, &[bytes(&folder)], 0), -i64::from(libc::EISDIR));
+    assert_eq!(session.names(OpKind::Rmdir, &[bytes(&folder)], 0), not_empty);
+    assert_eq!(session.names(OpKind::Rmdir, &[bytes(&inside)], 0), -i64::from(libc::ENOTDIR));
+    assert_eq!(session.names(OpKind::Unlink, &[bytes(&folder)], 0), -i64::from(libc::EISDIR));
     let both = [bytes(&beside), bytes(&inside)];
-    assert_eq!(session.names(Kind::Rename, &both, NOREPLACE), EXIST);
+    assert_eq!(session.names(OpKind::Rename, &both, NOREPLACE), EXIST);
     assert_eq!(std::fs::read(&inside).unwrap(), b"1");
-    assert_eq!(session.names(Kind::Rename, &both, 0), 0);
+    assert_eq!(session.names(OpKind::Rename, &both, 0), 0);
     assert_eq!((std::fs::read(&inside).unwrap(), beside.exists()), (b"2".to_vec(), false));
     let moved = at("moved");
-    assert_eq!(session.names(Kind::Rename, &[bytes(&folder), bytes(&moved)], NOREPLACE), 0);
-    assert_eq!(session.names(Kind::Unlink, &[bytes(&moved.join("inside"))], 0), 0);
-    assert_eq!(session.names(Kind::Unlink, &[bytes(&moved.join("inside"))], 0), NOENT);
-    assert_eq!(session.names(Kind::Rmdir, &[bytes(&moved)], 0), 0);
+    assert_eq!(session.names(OpKind::Rename, &[bytes(&folder), bytes(&moved)], NOREPLACE), 0);
+    assert_eq!(session.names(OpKind::Unlink, &[bytes(&moved.join("inside"))], 0), 0);
+    assert_eq!(session.names(OpKind::Unlink, &[bytes(&moved.join("inside"))], 0), NOENT);
+    assert_eq!(session.names(OpKind::Rmdir, &[bytes(&moved)], 0), 0);
     assert!(!moved.exists());
 }
 
@@ -195,25 +195,25 @@ fn symbolic_links_are_made_read_renamed_and_removed_and_never_followed_for_it() 
     let target = sample(&daemon, 100);
     let [link, renamed] = ["link", "renamed"].map(|name| daemon.folder().join(name));
     let mut session = Delegate::new(&daemon);
-    assert_eq!(session.names(Kind::Symlink, &[b"sample", bytes(&link)], 0), 0);
-    assert_eq!(session.names(Kind::Symlink, &[b"sample", bytes(&link)], 0), EXIST);
+    assert_eq!(session.names(OpKind::Symlink, &[b"sample", bytes(&link)], 0), 0);
+    assert_eq!(session.names(OpKind::Symlink, &[b"sample", bytes(&link)], 0), EXIST);
     assert_eq!(std::fs::read_link(&link).unwrap(), PathBuf::from("sample"));
-    assert_eq!(session.names(Kind::Rename, &[bytes(&link), bytes(&renamed)], 0), 0);
+    assert_eq!(session.names(OpKind::Rename, &[bytes(&link), bytes(&renamed)], 0), 0);
     let length = bytes(&renamed).len();
     for (room, found) in [(100, &b"sample"[..]), (3, b"sam")] {
         session.window.copy_in(0, bytes(&renamed)).unwrap();
         let pieces = pieces(&[(0, length as u32), (4096, room)]);
-        let asked = Operation { kind: Kind::Readlink, pieces, ..blank(1) };
+        let asked = Operation { kind: OpKind::Readlink, pieces, ..blank(1) };
         assert_eq!(session.run(&asked).result, found.len() as i64);
         let mut bytes = vec![0; found.len()];
         session.window.copy_out(4096, &mut bytes).unwrap();
         assert_eq!(bytes, found);
     }
     assert_eq!(
-        session.names(Kind::Readlink, &[bytes(&target), b"room"], 0),
+        session.names(OpKind::Readlink, &[bytes(&target), b"room"], 0),
         -i64::from(libc::EINVAL)
     );
-    assert_eq!(session.names(Kind::Unlink, &[bytes(&renamed)], 0), 0);
+    assert_eq!(session.names(OpKind::Unlink, &[bytes(&renamed)], 0), 0);
     assert!(target.exists() && !renamed.exists());
 }
 
@@ -245,10 +245,10 @@ fn a_directory_is_read_in_parts_of_any_size_and_every_entry_comes_once() {
         found.sort();
         assert_eq!(found, names, "by {bytes}");
     }
-    assert_eq!(session.on(Kind::Fsync, directory, 0), 0);
+    assert_eq!(session.on(OpKind::Fsync, directory, 0), 0);
     assert_eq!(session.read(directory, 0, 10).0, -i64::from(libc::EISDIR));
     let facts =
-        Operation { kind: Kind::Stat, object: directory, pieces: pieces(&[(0, 64)]), ..blank(1) };
+        Operation { kind: OpKind::Stat, object: directory, pieces: pieces(&[(0, 64)]), ..blank(1) };
     assert_eq!(session.run(&facts).result, 0);
     let mut bytes = [0; FACTS_BYTES];
     session.window.copy_out(0, &mut bytes).unwrap();
@@ -295,8 +295,8 @@ fn nothing_is_left_open_by_any_of_this() {
         let made = daemon.folder().join("made");
         session.open(text(&made), WRITE | CREATE | TRUNCATE | mode(0o600)).unwrap();
         session.open(text(daemon.folder()), READ | DIRECTORY).unwrap();
-        assert_eq!(session.names(Kind::Rename, &[bytes(&made), bytes(&path)], NOREPLACE), EXIST);
-        assert_eq!(session.names(Kind::Unlink, &[bytes(&made)], 0), 0);
+        assert_eq!(session.names(OpKind::Rename, &[bytes(&made), bytes(&path)], NOREPLACE), EXIST);
+        assert_eq!(session.names(OpKind::Unlink, &[bytes(&made)], 0), 0);
     }
     await_that("everything is closed", || daemon.descriptors() <= before);
 }

@@ -91,15 +91,15 @@ fn names_that_are_none_are_refused_and_change_nothing() {
     ];
     for (name, errno) in &names {
         let text = String::from_utf8_lossy(&name[..name.len().min(80)]).into_owned();
-        for kind in [Kind::Mkdir, Kind::Rmdir, Kind::Unlink] {
+        for kind in [OpKind::Mkdir, OpKind::Rmdir, OpKind::Unlink] {
             assert_eq!(session.names(kind, &[name], 0), *errno, "{kind:?} {text}");
         }
         let target = &folder.at("target");
-        assert_eq!(session.names(Kind::Symlink, &[b"x", name], 0), *errno, "{text}");
-        assert_eq!(session.names(Kind::Rename, &[bytes(target), name], 0).signum(), -1);
-        assert_eq!(session.names(Kind::Rename, &[name, bytes(target)], 0), *errno, "{text}");
+        assert_eq!(session.names(OpKind::Symlink, &[b"x", name], 0), *errno, "{text}");
+        assert_eq!(session.names(OpKind::Rename, &[bytes(target), name], 0).signum(), -1);
+        assert_eq!(session.names(OpKind::Rename, &[name, bytes(target)], 0), *errno, "{text}");
     }
-    assert_eq!(session.names(Kind::Mkdir, &[&long(255)], 0o700), 0);
+    assert_eq!(session.names(OpKind::Mkdir, &[&long(255)], 0o700), 0);
     assert_eq!(std::fs::read_dir(&folder.0).unwrap().count(), 1);
 }
 
@@ -110,18 +110,18 @@ fn records_with_pieces_outside_or_unknown_bits_are_refused() {
     let window = WINDOW as u64;
     let name = (0, 10);
     let wrong = [
-        (Kind::Mkdir, 0, vec![(window - 5, 10)]),
-        (Kind::Mkdir, 0, vec![(0, 4097)]),
-        (Kind::Mkdir, 0o10000, vec![name]),
-        (Kind::Rename, 2, vec![name, name]),
-        (Kind::Rename, 0, vec![name]),
-        (Kind::Rename, 0, vec![name, (u64::MAX, 10)]),
-        (Kind::Unlink, 1, vec![name]),
-        (Kind::Readlink, 0, vec![name, (window, 1)]),
-        (Kind::Lock, 3, vec![]),
-        (Kind::Truncate, 1 << 63, vec![]),
-        (Kind::Readdir, 0, vec![(0, ENTRY_BYTES_MAX as u32 - 1)]),
-        (Kind::Open, READ | 1 << 40, vec![name]),
+        (OpKind::Mkdir, 0, vec![(window - 5, 10)]),
+        (OpKind::Mkdir, 0, vec![(0, 4097)]),
+        (OpKind::Mkdir, 0o10000, vec![name]),
+        (OpKind::Rename, 2, vec![name, name]),
+        (OpKind::Rename, 0, vec![name]),
+        (OpKind::Rename, 0, vec![name, (u64::MAX, 10)]),
+        (OpKind::Unlink, 1, vec![name]),
+        (OpKind::Readlink, 0, vec![name, (window, 1)]),
+        (OpKind::Lock, 3, vec![]),
+        (OpKind::Truncate, 1 << 63, vec![]),
+        (OpKind::Readdir, 0, vec![(0, ENTRY_BYTES_MAX as u32 - 1)]),
+        (OpKind::Open, READ | 1 << 40, vec![name]),
     ];
     for (kind, argument, places) in wrong {
         let asked = Operation { kind, argument, pieces: pieces(&places), ..blank(1) };
@@ -129,8 +129,8 @@ fn records_with_pieces_outside_or_unknown_bits_are_refused() {
     }
     let bad = -i64::from(libc::EBADF);
     let file = Operation { pieces: pieces(&[(0, 4096)]), ..blank(1) };
-    assert_eq!(session.run(&Operation { kind: Kind::Readdir, ..file }).result, bad);
-    for kind in [Kind::Lock, Kind::Truncate] {
+    assert_eq!(session.run(&Operation { kind: OpKind::Readdir, ..file }).result, bad);
+    for kind in [OpKind::Lock, OpKind::Truncate] {
         assert_eq!(session.run(&Operation { kind, ..blank(1) }).result, bad);
     }
     assert_eq!(daemon.status()["delegated"]["malformed"], 12);
@@ -158,8 +158,8 @@ fn links_that_jump_lead_nowhere() {
     let mut session = Delegate::new(&daemon);
     for name in ["/proc/self/cwd/made", "/proc/self/root/tmp/made", "/proc/self/fd/3/made"] {
         let name = Path::new(name);
-        assert_eq!(session.names(Kind::Mkdir, &[bytes(name)], 0o700), LOOP, "{name:?}");
-        assert_eq!(session.names(Kind::Unlink, &[bytes(name)], 0), LOOP, "{name:?}");
+        assert_eq!(session.names(OpKind::Mkdir, &[bytes(name)], 0o700), LOOP, "{name:?}");
+        assert_eq!(session.names(OpKind::Unlink, &[bytes(name)], 0), LOOP, "{name:?}");
         assert_eq!(made(&mut session, name), LOOP, "{name:?}");
     }
 }
@@ -186,9 +186,9 @@ fn pipes_and_devices_are_not_opened_and_can_be_renamed_and_removed() {
     let null = Path::new("/dev/null");
     assert!(opened(&mut session, null, WRITE | TRUNCATE) < 0, "another file system");
     let moved = folder.at("moved");
-    assert_eq!(session.names(Kind::Rename, &[bytes(&pipe), bytes(&moved)], 0), 0);
+    assert_eq!(session.names(OpKind::Rename, &[bytes(&pipe), bytes(&moved)], 0), 0);
     assert!(std::fs::metadata(&moved).unwrap().file_type().is_fifo());
-    assert_eq!(session.names(Kind::Unlink, &[bytes(&moved)], 0), 0);
+    assert_eq!(session.names(OpKind::Unlink, &[bytes(&moved)], 0), 0);
     assert_eq!(opened(&mut session, &folder.0, WRITE | CREATE), -i64::from(libc::EISDIR));
     let file = folder.at("file");
     write_file(&file, b"bytes");
@@ -207,16 +207,16 @@ fn what_the_rules_refuse_is_refused_before_anything_changes() {
     let mut session = Delegate::new(&daemon);
     let new = folder.at("closed/new");
     assert_eq!(made(&mut session, &new), ACCESS);
-    assert_eq!(session.names(Kind::Mkdir, &[bytes(&new)], 0o700), ACCESS);
-    assert_eq!(session.names(Kind::Symlink, &[b"x", bytes(&new)], 0), ACCESS);
-    assert_eq!(session.names(Kind::Rename, &[bytes(&open), bytes(&new)], 0), ACCESS);
+    assert_eq!(session.names(OpKind::Mkdir, &[bytes(&new)], 0o700), ACCESS);
+    assert_eq!(session.names(OpKind::Symlink, &[b"x", bytes(&new)], 0), ACCESS);
+    assert_eq!(session.names(OpKind::Rename, &[bytes(&open), bytes(&new)], 0), ACCESS);
     assert!(!new.exists());
     for kept in [&inside, &file] {
-        assert_eq!(session.names(Kind::Unlink, &[bytes(kept)], 0), ACCESS);
+        assert_eq!(session.names(OpKind::Unlink, &[bytes(kept)], 0), ACCESS);
         assert_eq!(opened(&mut session, kept, WRITE | TRUNCATE), ACCESS);
         let other = folder.at("other");
-        assert_eq!(session.names(Kind::Rename, &[bytes(kept), bytes(&other)], 0), ACCESS);
-        assert_eq!(session.names(Kind::Rename, &[bytes(&open), bytes(kept)], 0), ACCESS);
+        assert_eq!(session.names(OpKind::Rename, &[bytes(kept), bytes(&other)], 0), ACCESS);
+        assert_eq!(session.names(OpKind::Rename, &[bytes(&open), bytes(kept)], 0), ACCESS);
         assert_eq!(std::fs::read(kept).unwrap(), b"bytes");
     }
     // By a link, by dots, and by another path that the file could get.
@@ -224,7 +224,7 @@ fn what_the_rules_refuse_is_refused_before_anything_changes() {
     assert_eq!(made(&mut session, &folder.at("link/new")), ACCESS);
     assert_eq!(made(&mut session, &folder.at("closed/../closed/new")), ACCESS);
     let moved = [folder.at("closed"), folder.at("elsewhere")];
-    assert_eq!(session.names(Kind::Rename, &[bytes(&moved[0]), bytes(&moved[1])], 0), ACCESS);
+    assert_eq!(session.names(OpKind::Rename, &[bytes(&moved[0]), bytes(&moved[1])], 0), ACCESS);
     assert!(inside.exists() && !new.exists());
     assert_eq!(made(&mut session, &folder.at("allowed")), 0);
     let denials = daemon.status()["denials"].to_string();
@@ -244,15 +244,15 @@ fn who_may_not_change_a_directory_is_not_told_what_is_in_it() {
     symlink("x", folder.at("closed/link")).unwrap();
     let mut session = Delegate::new(&daemon);
     for path in [&there, &missing] {
-        for kind in [Kind::Unlink, Kind::Rmdir] {
+        for kind in [OpKind::Unlink, OpKind::Rmdir] {
             assert_eq!(session.names(kind, &[bytes(path)], 0), ACCESS, "{path:?}");
         }
         assert_eq!(opened(&mut session, path, WRITE | CREATE | EXCLUSIVE), ACCESS, "{path:?}");
-        assert_eq!(session.names(Kind::Rename, &[bytes(path), bytes(&open)], 0), ACCESS);
-        assert_eq!(session.names(Kind::Rename, &[bytes(&open), bytes(path)], 0), ACCESS);
+        assert_eq!(session.names(OpKind::Rename, &[bytes(path), bytes(&open)], 0), ACCESS);
+        assert_eq!(session.names(OpKind::Rename, &[bytes(&open), bytes(path)], 0), ACCESS);
     }
     for path in [folder.at("closed/link"), folder.at("closed/lost")] {
-        assert_eq!(session.names(Kind::Readlink, &[bytes(&path), b"room"], 0), ACCESS);
+        assert_eq!(session.names(OpKind::Readlink, &[bytes(&path), b"room"], 0), ACCESS);
     }
 }
 
@@ -265,7 +265,7 @@ fn nothing_is_renamed_beneath_whose_names_a_rule_is_about_something() {
     let mut session = Delegate::new(&daemon);
     for (from, to) in [(&gate, &other), (&other, &gate)] {
         write_file(from, b"bytes");
-        assert_eq!(session.names(Kind::Rename, &[bytes(from), bytes(to)], 0), ACCESS);
+        assert_eq!(session.names(OpKind::Rename, &[bytes(from), bytes(to)], 0), ACCESS);
         std::fs::remove_file(from).unwrap();
     }
 }
@@ -279,7 +279,7 @@ fn a_directory_that_rules_hide_is_neither_listed_nor_are_its_links_read() {
     let mut session = Delegate::new(&daemon);
     assert_eq!(opened(&mut session, &folder.at("hidden"), READ | DIRECTORY), ACCESS);
     let link = folder.at("hidden/link");
-    assert_eq!(session.names(Kind::Readlink, &[bytes(&link), b"room"], 0), ACCESS);
+    assert_eq!(session.names(OpKind::Readlink, &[bytes(&link), b"room"], 0), ACCESS);
     assert_eq!(opened(&mut session, &folder.0, READ | DIRECTORY), 0);
 }
 
@@ -295,12 +295,12 @@ fn what_may_not_be_read_gets_no_name_by_which_it_may() {
     let mut session = Delegate::new(&daemon);
     let new = folder.at("new");
     for (from, to) in [(&secret, &open), (&secret, &new), (&hidden, &new), (&other, &hidden)] {
-        let found = session.names(Kind::Rename, &[bytes(from), bytes(to)], 0);
+        let found = session.names(OpKind::Rename, &[bytes(from), bytes(to)], 0);
         assert_eq!(found, ACCESS, "{from:?} {to:?}");
     }
-    assert_eq!(session.names(Kind::Rename, &[bytes(&open), bytes(&new)], 0), 0);
-    assert_eq!(session.names(Kind::Rename, &[bytes(&other), bytes(&open)], 0), 0);
-    assert_eq!(session.names(Kind::Unlink, &[bytes(&secret)], 0), 0, "it may be written");
+    assert_eq!(session.names(OpKind::Rename, &[bytes(&open), bytes(&new)], 0), 0);
+    assert_eq!(session.names(OpKind::Rename, &[bytes(&other), bytes(&open)], 0), 0);
+    assert_eq!(session.names(OpKind::Unlink, &[bytes(&secret)], 0), 0, "it may be written");
 }
 
 #[test]
@@ -324,11 +324,11 @@ fn a_user_changes_names_in_its_own_directories_and_those_that_a_rule_opens() {
         assert_eq!(made(&mut session, &folder.at("own/file")), 0);
         assert_eq!(made(&mut session, &folder.at("roots/file")), ACCESS, "no rule allows it");
         assert_eq!(made(&mut session, &folder.at("shared/file")), 0);
-        assert_eq!(session.names(Kind::Mkdir, &[bytes(&folder.at("shared/folder"))], 0o700), 0);
-        assert_eq!(session.names(Kind::Mkdir, &[bytes(&folder.at("top"))], 0o700), ACCESS);
-        assert_eq!(session.names(Kind::Unlink, &[bytes(&foreign)], 0), ACCESS, "root's file");
+        assert_eq!(session.names(OpKind::Mkdir, &[bytes(&folder.at("shared/folder"))], 0o700), 0);
+        assert_eq!(session.names(OpKind::Mkdir, &[bytes(&folder.at("top"))], 0o700), ACCESS);
+        assert_eq!(session.names(OpKind::Unlink, &[bytes(&foreign)], 0), ACCESS, "root's file");
         let both = [folder.at("own/file"), folder.at("own/renamed")];
-        assert_eq!(session.names(Kind::Rename, &[bytes(&both[0]), bytes(&both[1])], 0), 0);
+        assert_eq!(session.names(OpKind::Rename, &[bytes(&both[0]), bytes(&both[1])], 0), 0);
     })
     .unwrap();
     drop(guard);
@@ -338,7 +338,7 @@ fn a_user_changes_names_in_its_own_directories_and_those_that_a_rule_opens() {
     assert!(foreign.exists());
     // The openers have come back to their own rights.
     let mut root = Delegate::new(&daemon);
-    assert_eq!(root.names(Kind::Unlink, &[bytes(&foreign)], 0), 0);
+    assert_eq!(root.names(OpKind::Unlink, &[bytes(&foreign)], 0), 0);
 }
 
 /// Not a test: the part that the second process plays. Does nothing when run by itself.
@@ -353,11 +353,11 @@ fn second_process() {
         libc::umask(0o027);
     }
     let results = [
-        session.names(Kind::Mkdir, &[b"/../../made"], 0o777),
-        session.names(Kind::Mkdir, &[b"/out/linked"], 0o777),
+        session.names(OpKind::Mkdir, &[b"/../../made"], 0o777),
+        session.names(OpKind::Mkdir, &[b"/out/linked"], 0o777),
         made(&mut session, Path::new("/out/../../../file")),
-        session.names(Kind::Rename, &[b"/file", b"/../renamed"], 0),
-        session.names(Kind::Unlink, &[folder.as_bytes()], 0),
+        session.names(OpKind::Rename, &[b"/file", b"/../renamed"], 0),
+        session.names(OpKind::Unlink, &[folder.as_bytes()], 0),
     ];
     println!("said: {results:?}");
 }

@@ -14,7 +14,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use heliostat_abi::file::delegated::{Kind, Operation, READ};
+use heliostat_abi::file::delegated::{OpKind, Operation, READ};
 use support::delegated::*;
 use support::*;
 
@@ -249,7 +249,7 @@ fn openers(daemon: &Daemon) -> usize {
 fn submit_open(session: &mut Delegate, name: &str, tag: u64) {
     session.window.copy_in(0, name.as_bytes()).unwrap();
     let pieces = pieces(&[(0, name.len() as u32)]);
-    let (kind, argument) = (Kind::Open, READ);
+    let (kind, argument) = (OpKind::Open, READ);
     session.submit(&Operation { kind, argument, pieces, ..blank(tag) });
 }
 

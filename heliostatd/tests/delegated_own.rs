@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-use heliostat_abi::file::delegated::{Kind, Pieces, DIRECT};
+use heliostat_abi::file::delegated::{OpKind, Pieces, DIRECT};
 use heliostat_abi::session::record::{Reply, Request};
 use heliostat_client::session;
 use heliostat_stub_file::{
@@ -37,7 +37,7 @@ fn piece(page: u64) -> Piece {
 fn read(file: Opened, page: u64) -> Transfer {
     let pieces = Pieces::new(&[piece(page)]).unwrap();
     let offset = page * u64::from(PAGE);
-    Transfer { kind: Kind::Read, file, offset, argument: 0, pieces, tag: page, timeout_us: 0 }
+    Transfer { kind: OpKind::Read, file, offset, argument: 0, pieces, tag: page, timeout_us: 0 }
 }
 
 /// Submits one and waits: its result and way.
@@ -152,7 +152,7 @@ fn both_at_once(session: &mut Delegated, file: Opened, path: &Path) {
 fn neither_starves_the_other(session: &mut Delegated, file: Opened) {
     let pages: Vec<_> = (0..PAGES).map(|page| read(file, page)).collect();
     assert_eq!(session.submit(&pages), Ok(PAGES as usize));
-    session.submit(&[Transfer { kind: Kind::Fsync, tag: 5000, ..none(file) }]).unwrap();
+    session.submit(&[Transfer { kind: OpKind::Fsync, tag: 5000, ..none(file) }]).unwrap();
     await_that("the server's completion is taken", || {
         let done = session.wait(PATIENCE).unwrap();
         if done.tag < PAGES {
@@ -276,7 +276,7 @@ fn the_end_of_a_control_plane(
     daemon.signal(Signal::STOP);
     let pages: Vec<_> = (0..PAGES).map(|page| read(opened, page)).collect();
     session.submit(&pages).unwrap();
-    session.submit(&[Transfer { kind: Kind::Fsync, ..read(opened, 99) }]).unwrap();
+    session.submit(&[Transfer { kind: OpKind::Fsync, ..read(opened, 99) }]).unwrap();
     daemon.restart();
     let (mut own, mut lost) = (0, 0);
     loop {

@@ -8,7 +8,7 @@ use std::fs::{File, OpenOptions};
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
-use heliostat_abi::file::delegated::{Kind, Pieces};
+use heliostat_abi::file::delegated::{OpKind, Pieces};
 use heliostat_client::session;
 use heliostat_stub_file::{Delegated, DelegatedError, Piece, Transfer, Way, READ, WRITE};
 use rustix::process::Signal;
@@ -18,7 +18,15 @@ const FIRST: Piece = Piece { offset: 0, bytes: 4096 };
 
 fn transfer(file: heliostat_stub_file::File, tag: u64) -> Transfer {
     let pieces = Pieces::new(&[Piece { offset: tag * 100, bytes: 100 }]).unwrap();
-    Transfer { kind: Kind::Read, file, offset: tag * 100, argument: 0, pieces, tag, timeout_us: 0 }
+    Transfer {
+        kind: OpKind::Read,
+        file,
+        offset: tag * 100,
+        argument: 0,
+        pieces,
+        tag,
+        timeout_us: 0,
+    }
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::os::fd::{IntoRawFd, RawFd};
 use std::path::Path;
 
 use heliostat_abi::code::{Code, Side, Thing, Unmapped};
-use heliostat_abi::file::delegated::{Kind, Operation, READ};
+use heliostat_abi::file::delegated::{OpKind, Operation, READ};
 use heliostat_abi::session::record::{Bound, Reply, Request};
 use heliostat_abi::snapshot::region::{RegionName, OWN_USER};
 use support::beside::*;
@@ -112,7 +112,7 @@ fn names_whose_open_never_ends_hang_the_threads_of_their_users_only() {
                         session.window.copy_in(more * 4096, name.as_bytes()).unwrap();
                         let pieces = pieces(&[(more as u64 * 4096, name.len() as u32)]);
                         let open =
-                            Operation { kind: Kind::Open, argument: READ, pieces, ..blank(5) };
+                            Operation { kind: OpKind::Open, argument: READ, pieces, ..blank(5) };
                         session.submit(&open);
                         session.submissions.ring();
                     }

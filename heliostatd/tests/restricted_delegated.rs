@@ -63,11 +63,11 @@ fn no_operation_on_a_name_is_done() {
     assert_eq!(session.open(&beside, WRITE | CREATE | mode(0o600)), Err(denied));
     let both = [name.as_bytes(), beside.as_bytes()];
     let changes = [
-        (Kind::Mkdir, &both[1..], 0o700),
-        (Kind::Rmdir, &both[..1], 0),
-        (Kind::Unlink, &both[..1], 0),
-        (Kind::Rename, &both[..], 0),
-        (Kind::Symlink, &both[..], 0),
+        (OpKind::Mkdir, &both[1..], 0o700),
+        (OpKind::Rmdir, &both[..1], 0),
+        (OpKind::Unlink, &both[..1], 0),
+        (OpKind::Rename, &both[..], 0),
+        (OpKind::Symlink, &both[..], 0),
     ];
     for (kind, names, argument) in changes {
         assert_eq!(session.names(kind, names, argument), -denied, "{kind:?}");
@@ -75,7 +75,7 @@ fn no_operation_on_a_name_is_done() {
     let link = path.with_extension("link");
     std::os::unix::fs::symlink(&path, &link).unwrap();
     let pieces = session.put_names(&[link.to_str().unwrap().as_bytes(), &[0; 64]]);
-    let readlink = Operation { kind: Kind::Readlink, pieces, ..blank(11) };
+    let readlink = Operation { kind: OpKind::Readlink, pieces, ..blank(11) };
     assert_eq!(session.run(&readlink).result, -denied);
     assert_eq!(std::fs::read(&path).unwrap(), vec![5; 4096]);
     assert!(!std::path::Path::new(&beside).exists());
@@ -94,22 +94,22 @@ fn what_is_shown_gives_what_its_descriptor_gives() {
     let reader = session.show(&File::open(&path).unwrap(), false).unwrap();
     assert_eq!(session.read(reader, 0, 4096).2, vec![5; 4096]);
     let (bad, denied) = (-i64::from(libc::EBADF), -i64::from(libc::EACCES));
-    assert_eq!(session.write(Kind::Write, reader, 0, b"x"), bad);
-    assert_eq!(session.write(Kind::Append, reader, 0, b"x"), bad);
-    assert_eq!(session.on(Kind::Truncate, reader, 1), bad);
+    assert_eq!(session.write(OpKind::Write, reader, 0, b"x"), bad);
+    assert_eq!(session.write(OpKind::Append, reader, 0, b"x"), bad);
+    assert_eq!(session.on(OpKind::Truncate, reader, 1), bad);
     let writer = OpenOptions::new().write(true).open(&path).unwrap();
     let writer = session.show(&writer, false).unwrap();
     assert_eq!(session.read(writer, 0, 1).0, bad);
-    assert_eq!(session.write(Kind::Write, writer, 0, b"here"), 4);
+    assert_eq!(session.write(OpKind::Write, writer, 0, b"here"), 4);
     let end = OpenOptions::new().append(true).open(&path).unwrap();
     let end = session.show(&end, false).unwrap();
-    assert_eq!(session.write(Kind::Write, end, 0, b"there"), 5);
+    assert_eq!(session.write(OpKind::Write, end, 0, b"there"), 5);
     let bytes = std::fs::read(&path).unwrap();
     assert_eq!((&bytes[..5], &bytes[4096..]), (&b"here\x05"[..], &b"there"[..]));
     // Whoever could lock alone could keep others waiting, who may be outside.
     for file in [reader, writer] {
-        assert_eq!(session.on(Kind::Lock, file, ALONE | NOW), denied);
-        assert_eq!(session.on(Kind::Lock, file, SHARED | NOW), 0);
+        assert_eq!(session.on(OpKind::Lock, file, ALONE | NOW), denied);
+        assert_eq!(session.on(OpKind::Lock, file, SHARED | NOW), 0);
     }
 }
 
@@ -126,7 +126,7 @@ fn a_directory_that_is_shown_is_listed_and_leads_nowhere() {
         let names: Vec<_> = entries.iter().map(|(name, ..)| name.as_str()).collect();
         assert_eq!(names, ["inside"]);
         assert_eq!(session.read(directory, 0, 16).0, -i64::from(libc::EISDIR));
-        assert_eq!(session.on(Kind::Fsync, directory, 0), 0);
+        assert_eq!(session.on(OpKind::Fsync, directory, 0), 0);
         assert_eq!(session.show(&shown, true), Err(i64::from(libc::EINVAL)));
     }
 }

@@ -9,7 +9,7 @@ use crate::calls::{name, open_how};
 use crate::lookup::question::Question;
 use crate::net::address::{self, Address};
 use crate::net::message;
-use crate::paths::shown::Shown;
+use crate::paths::visible::VisibleNames;
 use crate::tree;
 
 /// Grants that paths are judged against.
@@ -49,9 +49,9 @@ fn read_path(path: &[u8]) {
     if let Some((_, before)) = name::ending(path) {
         assert!(before.ends_with(b"/"), "what comes before is a directory");
     }
-    let mut shown = Shown::default();
-    GRANTED.iter().for_each(|granted| shown.add(Path::new(granted)));
-    if shown.lacks(path) {
+    let mut visible = VisibleNames::default();
+    GRANTED.iter().for_each(|granted| visible.add(Path::new(granted)));
+    if visible.lacks(path) {
         let path = Path::new(std::ffi::OsStr::from_bytes(path));
         assert!(path.is_absolute());
         for granted in GRANTED {

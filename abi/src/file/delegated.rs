@@ -108,7 +108,7 @@ pub const OPERATION_BYTES_MAX: usize = OPERATION_HEAD_BYTES + PIECES_MAX * PIECE
 /// What is to be done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 #[repr(u8)]
-pub enum Kind {
+pub enum OpKind {
     /// Bytes of the file into the pieces, in order.
     Read = 1,
     /// The pieces' bytes into the file at the offset.
@@ -145,72 +145,72 @@ pub enum Kind {
     Lock = 17,
 }
 
-impl Kind {
+impl OpKind {
     /// Every kind, in order of number.
-    pub const ALL: [Kind; 17] = [
-        Kind::Read,
-        Kind::Write,
-        Kind::Append,
-        Kind::Fsync,
-        Kind::Open,
-        Kind::Stat,
-        Kind::Close,
-        Kind::Cancel,
-        Kind::Truncate,
-        Kind::Mkdir,
-        Kind::Rmdir,
-        Kind::Unlink,
-        Kind::Rename,
-        Kind::Symlink,
-        Kind::Readlink,
-        Kind::Readdir,
-        Kind::Lock,
+    pub const ALL: [OpKind; 17] = [
+        OpKind::Read,
+        OpKind::Write,
+        OpKind::Append,
+        OpKind::Fsync,
+        OpKind::Open,
+        OpKind::Stat,
+        OpKind::Close,
+        OpKind::Cancel,
+        OpKind::Truncate,
+        OpKind::Mkdir,
+        OpKind::Rmdir,
+        OpKind::Unlink,
+        OpKind::Rename,
+        OpKind::Symlink,
+        OpKind::Readlink,
+        OpKind::Readdir,
+        OpKind::Lock,
     ];
 
     /// The kind with this number.
-    pub fn from_number(number: u8) -> Option<Kind> {
+    pub fn from_number(number: u8) -> Option<OpKind> {
         Self::ALL.into_iter().find(|kind| *kind as u8 == number)
     }
 
     /// Its name, for people and metrics.
     pub const fn name(self) -> &'static str {
         match self {
-            Kind::Read => "read",
-            Kind::Write => "write",
-            Kind::Append => "append",
-            Kind::Fsync => "fsync",
-            Kind::Open => "open",
-            Kind::Stat => "stat",
-            Kind::Close => "close",
-            Kind::Cancel => "cancel",
-            Kind::Truncate => "truncate",
-            Kind::Mkdir => "mkdir",
-            Kind::Rmdir => "rmdir",
-            Kind::Unlink => "unlink",
-            Kind::Rename => "rename",
-            Kind::Symlink => "symlink",
-            Kind::Readlink => "readlink",
-            Kind::Readdir => "readdir",
-            Kind::Lock => "lock",
+            OpKind::Read => "read",
+            OpKind::Write => "write",
+            OpKind::Append => "append",
+            OpKind::Fsync => "fsync",
+            OpKind::Open => "open",
+            OpKind::Stat => "stat",
+            OpKind::Close => "close",
+            OpKind::Cancel => "cancel",
+            OpKind::Truncate => "truncate",
+            OpKind::Mkdir => "mkdir",
+            OpKind::Rmdir => "rmdir",
+            OpKind::Unlink => "unlink",
+            OpKind::Rename => "rename",
+            OpKind::Symlink => "symlink",
+            OpKind::Readlink => "readlink",
+            OpKind::Readdir => "readdir",
+            OpKind::Lock => "lock",
         }
     }
 
     /// Whether the order among such operations on one file is the order of their submission.
     pub const fn is_ordered(self) -> bool {
-        matches!(self, Kind::Write | Kind::Append | Kind::Fsync | Kind::Truncate)
+        matches!(self, OpKind::Write | OpKind::Append | OpKind::Fsync | OpKind::Truncate)
     }
 
     /// Whether it is about an open file; others are about names, or another operation.
     pub const fn has_file(self) -> bool {
-        use Kind::*;
+        use OpKind::*;
         !matches!(self, Open | Cancel | Mkdir | Rmdir | Unlink | Rename | Symlink | Readlink)
     }
 
     /// How many of its first pieces are names.
     pub const fn names(self) -> usize {
         match self {
-            Kind::Open | Kind::Mkdir | Kind::Rmdir | Kind::Unlink | Kind::Readlink => 1,
-            Kind::Rename | Kind::Symlink => 2,
+            OpKind::Open | OpKind::Mkdir | OpKind::Rmdir | OpKind::Unlink | OpKind::Readlink => 1,
+            OpKind::Rename | OpKind::Symlink => 2,
             _ => 0,
         }
     }

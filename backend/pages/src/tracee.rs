@@ -27,7 +27,7 @@ mod x86_64;
 
 pub use bytes::Copied;
 pub use error::TraceError;
-pub use maps::{Kind, Mapping};
+pub use maps::{Mapping, MappingKind};
 
 use std::fs::File;
 use std::os::fd::OwnedFd as StdFd;

@@ -14,7 +14,7 @@ use loom::thread;
 use super::*;
 use crate::sync::Watched;
 
-struct Shared {
+struct LockedCount {
     word: AtomicU32,
     count: Watched<u32>,
 }
@@ -58,7 +58,7 @@ impl Thread {
     }
 
     /// Adds one under the lock, unless it dies before.
-    fn count(&self, shared: &Shared, dies: Dies) {
+    fn count(&self, shared: &LockedCount, dies: Dies) {
         wait_and_take(&shared.word, self);
         if dies == Dies::BeforeItIsListed {
             return self.die(&shared.word);
@@ -116,7 +116,7 @@ fn play(preemptions: usize, threads: &'static [(u32, Dies)]) {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(preemptions);
     model.check(move || {
-        let shared = Arc::new(Shared { word: AtomicU32::new(0), count: Watched::new(0) });
+        let shared = Arc::new(LockedCount { word: AtomicU32::new(0), count: Watched::new(0) });
         let start = |(number, (times, dies)): (usize, &(u32, Dies))| {
             let (shared, times, dies) = (shared.clone(), *times, *dies);
             move || {

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use heliostat_abi::file::delegated::{Kind, Pieces};
+use heliostat_abi::file::delegated::{OpKind, Pieces};
 use heliostat_stub_file::{File, Piece, Transfer, Way};
 
 use crate::{begin, Dice, Outcome, Place};
@@ -10,7 +10,7 @@ use crate::{begin, Dice, Outcome, Place};
 fn read(file: File, offset: u64, bytes: u32, slot: u64) -> Transfer {
     let pieces = Pieces::new(&[Piece { offset: slot * u64::from(bytes), bytes }]);
     let pieces = pieces.unwrap_or_default();
-    Transfer { kind: Kind::Read, file, offset, argument: 0, pieces, tag: slot, timeout_us: 0 }
+    Transfer { kind: OpKind::Read, file, offset, argument: 0, pieces, tag: slot, timeout_us: 0 }
 }
 
 /// What reads past every cache are like.

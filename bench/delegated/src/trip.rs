@@ -3,7 +3,7 @@
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
-use heliostat_abi::file::delegated::{Kind, Pieces};
+use heliostat_abi::file::delegated::{OpKind, Pieces};
 use heliostat_bench_report::median;
 use heliostat_stub_file::{Delegated, File, Piece, Transfer};
 
@@ -19,7 +19,15 @@ const SAMPLES_MAX: usize = 4_000_000;
 
 fn read(file: File, at: u64, bytes: u32, place: u64) -> Transfer {
     let pieces = Pieces::new(&[Piece { offset: place, bytes }]).unwrap_or_default();
-    Transfer { kind: Kind::Read, file, offset: at, argument: 0, pieces, tag: place, timeout_us: 0 }
+    Transfer {
+        kind: OpKind::Read,
+        file,
+        offset: at,
+        argument: 0,
+        pieces,
+        tag: place,
+        timeout_us: 0,
+    }
 }
 
 /// Reads of 4 KiB one after the other: the median of short rounds, as that of the bare line is.

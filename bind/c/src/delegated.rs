@@ -1,6 +1,6 @@
 //! Delegated operations over C: a window, files, and batches of operations that complete in any order.
 
-use heliostat_abi::file::delegated::{Completion, Kind, Pieces};
+use heliostat_abi::file::delegated::{Completion, OpKind, Pieces};
 use heliostat_stub_file::{Delegated, DelegatedError, File, Piece, Transfer};
 
 use crate::border::{fail, give, hand_out, lend, limit, take_back, Own};
@@ -346,23 +346,23 @@ pub(crate) unsafe fn transfer(given: &heliostat_operation) -> Result<Transfer, h
     Ok(Transfer { kind, file, offset, argument, pieces, tag, timeout_us })
 }
 
-fn kind(number: i32) -> Result<Kind, heliostat_code> {
+fn kind(number: i32) -> Result<OpKind, heliostat_code> {
     let kinds = [
-        (HELIOSTAT_KIND_READ, Kind::Read),
-        (HELIOSTAT_KIND_WRITE, Kind::Write),
-        (HELIOSTAT_KIND_APPEND, Kind::Append),
-        (HELIOSTAT_KIND_FSYNC, Kind::Fsync),
-        (HELIOSTAT_KIND_STAT, Kind::Stat),
-        (HELIOSTAT_KIND_CLOSE, Kind::Close),
-        (HELIOSTAT_KIND_TRUNCATE, Kind::Truncate),
-        (HELIOSTAT_KIND_MKDIR, Kind::Mkdir),
-        (HELIOSTAT_KIND_RMDIR, Kind::Rmdir),
-        (HELIOSTAT_KIND_UNLINK, Kind::Unlink),
-        (HELIOSTAT_KIND_RENAME, Kind::Rename),
-        (HELIOSTAT_KIND_SYMLINK, Kind::Symlink),
-        (HELIOSTAT_KIND_READLINK, Kind::Readlink),
-        (HELIOSTAT_KIND_READDIR, Kind::Readdir),
-        (HELIOSTAT_KIND_LOCK, Kind::Lock),
+        (HELIOSTAT_KIND_READ, OpKind::Read),
+        (HELIOSTAT_KIND_WRITE, OpKind::Write),
+        (HELIOSTAT_KIND_APPEND, OpKind::Append),
+        (HELIOSTAT_KIND_FSYNC, OpKind::Fsync),
+        (HELIOSTAT_KIND_STAT, OpKind::Stat),
+        (HELIOSTAT_KIND_CLOSE, OpKind::Close),
+        (HELIOSTAT_KIND_TRUNCATE, OpKind::Truncate),
+        (HELIOSTAT_KIND_MKDIR, OpKind::Mkdir),
+        (HELIOSTAT_KIND_RMDIR, OpKind::Rmdir),
+        (HELIOSTAT_KIND_UNLINK, OpKind::Unlink),
+        (HELIOSTAT_KIND_RENAME, OpKind::Rename),
+        (HELIOSTAT_KIND_SYMLINK, OpKind::Symlink),
+        (HELIOSTAT_KIND_READLINK, OpKind::Readlink),
+        (HELIOSTAT_KIND_READDIR, OpKind::Readdir),
+        (HELIOSTAT_KIND_LOCK, OpKind::Lock),
     ];
     let found = kinds.iter().find(|(here, _)| *here as i32 == number);
     found.map(|(_, kind)| *kind).ok_or_else(|| fail(HELIOSTAT_INVALID, "there is no such kind"))

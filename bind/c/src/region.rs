@@ -83,14 +83,14 @@ pub struct heliostat_metrics {
 
 /// A region that this process publishes. One thread at a time.
 #[allow(non_camel_case_types)] // the name is the C name
-pub struct heliostat_region(pub(crate) Own<Kind>);
+pub struct heliostat_region(pub(crate) Own<AnyRegion>);
 
-pub(crate) enum Kind {
+pub(crate) enum AnyRegion {
     Named(NamedRegion),
     Bare(Region),
 }
 
-impl Kind {
+impl AnyRegion {
     pub(crate) fn region(&mut self) -> &mut Region {
         match self {
             Self::Named(region) => region,
@@ -204,11 +204,11 @@ pub unsafe extern "C" fn heliostat_region_create(
             }
         }
         let kind = match name {
-            None => Kind::Bare(made),
+            None => AnyRegion::Bare(made),
             Some(name) => {
                 configure_as_usual();
                 let named = publish_as(name, made);
-                Kind::Named(named.map_err(|error| fail((&error).into(), error))?)
+                AnyRegion::Named(named.map_err(|error| fail((&error).into(), error))?)
             }
         };
         // SAFETY: not null (checked), valid by the caller's promise.
@@ -351,8 +351,8 @@ pub unsafe extern "C" fn heliostat_region_engine(
         // SAFETY: the caller's promise.
         let kind = unsafe { show(region)? }.0.get()?;
         let name = match kind {
-            Kind::Named(region) => region.engine(),
-            Kind::Bare(region) => region.engine(),
+            AnyRegion::Named(region) => region.engine(),
+            AnyRegion::Bare(region) => region.engine(),
         };
         let found = match name {
             "tracked" => HELIOSTAT_ENGINE_TRACKED,

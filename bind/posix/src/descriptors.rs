@@ -5,7 +5,7 @@ use heliostat_base::sys::{check, raw, Sysno};
 use heliostat_client::session;
 use heliostat_interpose::Verdict;
 use heliostat_stub_posix::net::{demote, option, socket};
-use heliostat_stub_posix::table::{self, Kind};
+use heliostat_stub_posix::table::{self, DescriptorKind};
 use heliostat_stub_posix::{file, process};
 
 use crate::call::{by_kernel, Call};
@@ -112,7 +112,7 @@ fn set_flags(call: &mut Call<'_>) -> Verdict {
     if table::file(fd) != 0 && flags & libc::O_DIRECT != 0 {
         file::stop(fd);
     }
-    let Kind::Socket(index) = table::kind(fd) else { return Verdict::Pass };
+    let DescriptorKind::Socket(index) = table::kind(fd) else { return Verdict::Pass };
     let answer = by_kernel(call);
     if answer.is_ok() {
         option::note_nonblocking(index, flags & libc::O_NONBLOCK != 0);
@@ -130,7 +130,7 @@ pub fn ioctl(call: &mut Call<'_>) -> Verdict {
     if table::file(fd) != 0 {
         return files::ioctl(call);
     }
-    let Kind::Socket(index) = table::kind(fd) else { return Verdict::Pass };
+    let DescriptorKind::Socket(index) = table::kind(fd) else { return Verdict::Pass };
     if socket::at(index).is_native() {
         return Verdict::Pass;
     }

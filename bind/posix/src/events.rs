@@ -12,7 +12,7 @@ use heliostat_interpose::Verdict;
 use heliostat_stub_posix::event::epoll::{self, Waited};
 use heliostat_stub_posix::event::{poll as stub_poll, select as stub_select};
 use heliostat_stub_posix::net::listen;
-use heliostat_stub_posix::table::{self, Kind};
+use heliostat_stub_posix::table::{self, DescriptorKind};
 use heliostat_stub_posix::Answer;
 use libc::epoll_event;
 
@@ -152,8 +152,11 @@ pub fn epoll_create(call: &mut Call<'_>) -> Verdict {
 pub fn epoll_ctl(call: &mut Call<'_>) -> Verdict {
     let (epoll, op, fd) = (call.int(0), call.int(1), call.int(2));
     let kind = table::kind(fd);
-    let is_ours =
-        op != libc::EPOLL_CTL_DEL && matches!(kind, Kind::Socket(_) | Kind::Early | Kind::Unknown);
+    let is_ours = op != libc::EPOLL_CTL_DEL
+        && matches!(
+            kind,
+            DescriptorKind::Socket(_) | DescriptorKind::Early | DescriptorKind::Unknown
+        );
     let mut event = None;
     if is_ours {
         // SAFETY: an event is two numbers.

@@ -14,7 +14,7 @@ use heliostat_stub_posix::net::connect::{self as stub_connect, Ticket};
 use heliostat_stub_posix::net::{
     accept as stub_accept, close, demote, listen as stub_listen, option, shadow,
 };
-use heliostat_stub_posix::table::{self, Kind};
+use heliostat_stub_posix::table::{self, DescriptorKind};
 
 use crate::call::{by_kernel, Call};
 use crate::memory;
@@ -73,7 +73,7 @@ const ADDRESS_BYTES_MAX: usize = 128;
 pub fn accept(call: &mut Call<'_>) -> Verdict {
     let Some(result) = call.waited() else {
         return match table::kind(call.int(0)) {
-            Kind::Socket(_) => Verdict::Pass,
+            DescriptorKind::Socket(_) => Verdict::Pass,
             _ => {
                 stub_listen::noticed(call.int(0));
                 accept_in_kernel(call)
@@ -135,7 +135,7 @@ pub fn listen(call: &mut Call<'_>) -> Verdict {
 
 fn socket_of(call: &Call<'_>) -> Option<u32> {
     match table::kind(call.int(0)) {
-        Kind::Socket(index) => Some(index),
+        DescriptorKind::Socket(index) => Some(index),
         _ => None,
     }
 }

@@ -6,7 +6,7 @@ use heliostat_base::process::is_single_threaded;
 use heliostat_base::sys::Sysno;
 use heliostat_interpose::{SyscallFrame, Verdict};
 use heliostat_stub_posix::net::{demote, listen, socket};
-use heliostat_stub_posix::table::{self, Kind};
+use heliostat_stub_posix::table::{self, DescriptorKind};
 use heliostat_stub_posix::{file, owner, process, report, stay_native};
 
 use crate::call::{by_kernel, Call};
@@ -150,7 +150,7 @@ pub fn go_native(reason: Native) {
     listen::withdraw_all();
     report::count(Counter::Uncaught);
     for (fd, kind) in table::walk(0, u32::MAX).collect::<Vec<_>>() {
-        if let Kind::Socket(index) = kind {
+        if let DescriptorKind::Socket(index) = kind {
             if !socket::at(index).is_native() {
                 demote::leave(fd, index, reason);
             }

@@ -9,7 +9,7 @@ use heliostat_base::sys::{check, Errno, Sysno};
 use heliostat_interpose::Verdict;
 use heliostat_stub_posix::net::receive::{self, Received};
 use heliostat_stub_posix::net::{demote, listen, report_line, send, socket};
-use heliostat_stub_posix::table::{self, Kind};
+use heliostat_stub_posix::table::{self, DescriptorKind};
 use heliostat_stub_posix::thread::Began;
 use heliostat_stub_posix::{splice, Answer};
 
@@ -23,7 +23,7 @@ const DISCARD_MAX: usize = 1 << 16;
 #[inline(always)]
 pub(crate) fn socket_of(call: &Call<'_>) -> Option<u32> {
     match table::kind(call.int(0)) {
-        Kind::Socket(index) => Some(index),
+        DescriptorKind::Socket(index) => Some(index),
         _ => None,
     }
 }
@@ -307,7 +307,7 @@ pub fn splice(call: &mut Call<'_>) -> Verdict {
     let (from, to) = (call.int(0), call.int(2));
     let (length, flags) = (call.word(4) as usize, call.word(5) as u32);
     let direct = |fd| match table::kind(fd) {
-        Kind::Socket(index) if !socket::at(index).is_native() => Some(index),
+        DescriptorKind::Socket(index) if !socket::at(index).is_native() => Some(index),
         _ => None,
     };
     let answer = match (direct(from), direct(to)) {

@@ -15,9 +15,9 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::error;
+use crate::exported::{Content, ExportedBytes};
 use crate::lent::{Lent, Words};
 use crate::process::{claim_session, Own};
-use crate::shown::{Content, Shown};
 
 type LentItem = Lent<Consumer, StubItem<'static>>;
 
@@ -67,7 +67,7 @@ impl QueueConsumer {
         // SAFETY: the item is the answer and nothing else.
         let found = unsafe { held.lend(py, |consumer| Ok(consumer.take()), facts)? };
         Ok(found.map(|(start, bytes, number)| {
-            let shown = Shown::new(Taken { held: held.clone(), start, bytes });
+            let shown = ExportedBytes::new(Taken { held: held.clone(), start, bytes });
             Item { shown, bytes, number }
         }))
     }
@@ -143,7 +143,7 @@ impl Drop for Taken {
 /// An item that is held, until it is released and no buffer of it is left.
 #[pyclass(frozen, subclass, module = "heliostat._native")]
 pub struct Item {
-    shown: Shown<Taken>,
+    shown: ExportedBytes<Taken>,
     bytes: usize,
     number: u64,
 }

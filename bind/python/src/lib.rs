@@ -15,12 +15,12 @@
 mod attachment;
 mod buffer;
 mod error;
+mod exported;
 mod item;
 mod lent;
 mod process;
 mod queue;
 mod region;
-mod shown;
 mod version;
 
 /// Its own system calls are not to be caught in a program that runs under Heliostat.

@@ -20,7 +20,7 @@ use crate::error;
 use crate::lent::{Lent, Words};
 use crate::process::{claim_session, Own};
 
-type Shared = Lent<NamedQueue, StubSlot<'static>>;
+type LentQueue = Lent<NamedQueue, StubSlot<'static>>;
 
 const WORDS: Words =
     Words { busy: "a slot is reserved already; leave its block first", whole: "queue" };
@@ -28,7 +28,7 @@ const WORDS: Words =
 /// A queue with a name, into which this process writes.
 #[pyclass(frozen, subclass, module = "heliostat._native")]
 pub struct Queue {
-    shared: Own<Shared>,
+    shared: Own<LentQueue>,
     item_bytes: usize,
 }
 
@@ -112,7 +112,7 @@ impl Queue {
 /// A slot that is being written, as a writable buffer. The buffer's memory outlives the queue.
 #[pyclass(frozen, module = "heliostat._native")]
 pub struct Slot {
-    shared: Own<Shared>,
+    shared: Own<LentQueue>,
     _window: Own<Arc<SharedMapping>>,
     start: usize,
     bytes: usize,

@@ -1,4 +1,4 @@
-//! One version, pinned, as a read-only buffer; `shown.rs` says how long it lives.
+//! One version, pinned, as a read-only buffer; `exported.rs` says how long it lives.
 
 use std::ffi::c_int;
 
@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 
 use crate::attachment::Attachment;
 use crate::error;
-use crate::shown::{Content, Shown};
+use crate::exported::{Content, ExportedBytes};
 
 /// A version: the pin alone until somebody asks for bytes, then mapped.
 enum Pinned {
@@ -38,7 +38,7 @@ impl Content for Pinned {
 /// A version of a region, pinned until it is released and no buffer of it is left.
 #[pyclass(frozen, subclass, module = "heliostat._native")]
 pub struct Version {
-    shown: Shown<Pinned>,
+    shown: ExportedBytes<Pinned>,
     number: u64,
     published_ns: u64,
     cost: (u64, u64),
@@ -60,7 +60,7 @@ impl Version {
         let (number, published_ns, cost) =
             (version.number(), version.published_ns(), version.cost());
         let bytes = version.len();
-        let shown = Shown::new(Pinned::Alone(version));
+        let shown = ExportedBytes::new(Pinned::Alone(version));
         Ok(Self { shown, number, published_ns, cost, bytes })
     }
 

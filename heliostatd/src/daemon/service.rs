@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use super::Daemon;
 use crate::answer::Answer;
-use crate::closer::Shown;
+use crate::closer::ReceivedFd;
 use crate::refused::Refused;
 
 /// What people are told, by name.
@@ -26,12 +26,12 @@ pub struct Asked {
     /// What it asks.
     pub request: Request,
     /// What it shows.
-    pub fds: Vec<Shown>,
+    pub fds: Vec<ReceivedFd>,
 }
 
 impl Asked {
     /// The descriptor of a request that brings one.
-    pub(crate) fn only_descriptor(mut self) -> Result<Shown, Refused> {
+    pub(crate) fn only_descriptor(mut self) -> Result<ReceivedFd, Refused> {
         Ok(self.fds.pop().ok_or(Code::BadRecord)?)
     }
 }

@@ -18,7 +18,7 @@ use tracing::{debug, warn};
 
 use super::{listed, no_such_request};
 use crate::answer::Answer;
-use crate::closer::Shown;
+use crate::closer::ReceivedFd;
 use crate::daemon::{Asked, Daemon, Service, Told, Viewer};
 use crate::memory::ChannelMemory;
 use crate::proof;
@@ -106,7 +106,7 @@ impl Service for Streams {
 
 impl Daemon {
     /// Registers the address of a listening socket.
-    pub(crate) fn listen(&mut self, id: ObjectId, shown: Shown) -> Result<Answer, Refused> {
+    pub(crate) fn listen(&mut self, id: ObjectId, shown: ReceivedFd) -> Result<Answer, Refused> {
         let examined = proof::examine(shown.as_fd());
         // Before the answer: a client that closes its socket upon it finds the address free.
         let listening = shown.into_fd_if(examined.is_ok());

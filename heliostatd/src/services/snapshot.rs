@@ -16,7 +16,7 @@ use tracing::debug;
 
 use super::no_such_request;
 use crate::answer::Answer;
-use crate::closer::Shown;
+use crate::closer::ReceivedFd;
 use crate::daemon::{Asked, Daemon, Service, Told, Viewer};
 use crate::refused::{refuse, Refused};
 use crate::shares;
@@ -35,7 +35,7 @@ impl Service for Snapshots {
         let Asked { session: id, request, fds } = asked;
         match request {
             Request::Publish { name } => {
-                let shown = <[Shown; 2]>::try_from(fds).map_err(|_| Code::BadRecord)?;
+                let shown = <[ReceivedFd; 2]>::try_from(fds).map_err(|_| Code::BadRecord)?;
                 daemon.publish(id, name, shown)
             }
             Request::AttachRegion { name, owner } => daemon.attach_region(id, name, owner, fds),
@@ -94,7 +94,7 @@ impl Daemon {
         &mut self,
         id: ObjectId,
         name: RegionName,
-        shown: [Shown; 2],
+        shown: [ReceivedFd; 2],
     ) -> Result<Answer, Refused> {
         let [table, pool] = shown;
         let (named, bytes) = self.publish_shown(id, name, &table, &pool)?;
@@ -108,8 +108,8 @@ impl Daemon {
         &mut self,
         id: ObjectId,
         name: RegionName,
-        table: &Shown,
-        pool: &Shown,
+        table: &ReceivedFd,
+        pool: &ReceivedFd,
     ) -> Result<(Named, u64), Refused> {
         let uid = self.session(id)?.peer.subject.uid;
         self.check_right(id, Right::Publish, &name, uid)?;
@@ -131,7 +131,7 @@ impl Daemon {
         id: ObjectId,
         name: RegionName,
         owner: u32,
-        shown: Vec<Shown>,
+        shown: Vec<ReceivedFd>,
     ) -> Result<Answer, Refused> {
         let (named, consumer) = self.attach_shown(id, name, owner, &shown)?;
         let Named { region, generation } = named;
@@ -146,7 +146,7 @@ impl Daemon {
         id: ObjectId,
         name: RegionName,
         owner: u32,
-        shown: &[Shown],
+        shown: &[ReceivedFd],
     ) -> Result<(Named, ObjectId), Refused> {
         let uid = self.session(id)?.peer.subject.uid;
         let owner = if owner == OWN_USER { uid } else { owner };

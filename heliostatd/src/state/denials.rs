@@ -21,14 +21,14 @@ const OTHERS: &str = "(others)";
 
 /// What one denial was about.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-struct Kind {
+struct DenialKey {
     uid: Option<u32>,
     right: String,
     name: String,
     by: String,
 }
 
-impl Kind {
+impl DenialKey {
     /// All that is not told apart, of one user or of all.
     fn others(uid: Option<u32>) -> Self {
         let others = || OTHERS.to_owned();
@@ -39,7 +39,7 @@ impl Kind {
 /// Denials so far.
 #[derive(Default)]
 pub struct Denials {
-    counts: HashMap<Kind, u64>,
+    counts: HashMap<DenialKey, u64>,
     per_user: HashMap<u32, usize>,
 }
 
@@ -70,27 +70,28 @@ impl Denials {
     }
 
     fn count(&mut self, uid: u32, right: &str, name: &str, by: String) {
-        let asked = Kind { uid: Some(uid), right: right.to_owned(), name: name.to_owned(), by };
+        let asked =
+            DenialKey { uid: Some(uid), right: right.to_owned(), name: name.to_owned(), by };
         let kind = self.place(uid, asked);
         let count = self.counts.entry(kind.clone()).or_default();
         *count += 1;
         if is_told(*count) {
-            let Kind { uid, right, name, by } = kind;
+            let DenialKey { uid, right, name, by } = kind;
             info!(uid, right, name, by, count, "denied");
         }
     }
 
     /// The kind under which a denial is counted.
-    fn place(&mut self, uid: u32, asked: Kind) -> Kind {
+    fn place(&mut self, uid: u32, asked: DenialKey) -> DenialKey {
         if self.counts.contains_key(&asked) {
             return asked;
         }
         if self.counts.len() >= KINDS_MAX {
-            return Kind::others(None);
+            return DenialKey::others(None);
         }
         let of_user = self.per_user.entry(uid).or_default();
         if *of_user >= KINDS_PER_USER_MAX {
-            return Kind::others(Some(uid));
+            return DenialKey::others(Some(uid));
         }
         *of_user += 1;
         asked

@@ -7,7 +7,7 @@ use heliostat_abi::name::ObjectId;
 use heliostat_control::config::Config;
 use heliostat_service_snapshot::Snapshot;
 
-use crate::closer::Shown;
+use crate::closer::ReceivedFd;
 use crate::shares;
 
 /// What the daemon keeps of snapshots.
@@ -17,7 +17,7 @@ pub struct Regions {
     /// Memory of each region.
     pub memory: HashMap<ObjectId, RegionMemory>,
     /// Pages of pins, perhaps with bells, that their producers have not fetched yet.
-    pub pins: HashMap<ObjectId, Vec<Shown>>,
+    pub pins: HashMap<ObjectId, Vec<ReceivedFd>>,
 }
 
 impl Regions {
@@ -31,9 +31,9 @@ impl Regions {
 /// Memory of one named region, kept open while it has its name.
 pub struct RegionMemory {
     /// Its table.
-    pub table: Rc<Shown>,
+    pub table: Rc<ReceivedFd>,
     /// Its pool.
-    pub pool: Rc<Shown>,
+    pub pool: Rc<ReceivedFd>,
     /// Its length.
     pub bytes: u64,
 }

@@ -93,13 +93,13 @@ impl Delegate {
     pub fn open(&mut self, name: &str, argument: u64) -> Result<ObjectId, i64> {
         self.window.copy_in(0, name.as_bytes()).unwrap();
         let pieces = pieces(&[(0, name.len() as u32)]);
-        let open = Operation { kind: Kind::Open, argument, pieces, ..blank(5) };
+        let open = Operation { kind: OpKind::Open, argument, pieces, ..blank(5) };
         let completion = self.run(&open);
         id_of(completion)
     }
 
     /// An operation on names, one behind the other in the window: its result.
-    pub fn names(&mut self, kind: Kind, names: &[&[u8]], argument: u64) -> i64 {
+    pub fn names(&mut self, kind: OpKind, names: &[&[u8]], argument: u64) -> i64 {
         let pieces = self.put_names(names);
         self.run(&Operation { kind, argument, pieces, ..blank(8) }).result
     }
@@ -125,7 +125,7 @@ impl Delegate {
         bytes: u32,
     ) -> Result<Vec<(String, u64, u8)>, i64> {
         let pieces = pieces(&[(64, bytes / 2), (8192 + 64, bytes - bytes / 2)]);
-        let asked = Operation { kind: Kind::Readdir, object, offset: cookie, pieces, ..blank(9) };
+        let asked = Operation { kind: OpKind::Readdir, object, offset: cookie, pieces, ..blank(9) };
         let result = self.run(&asked).result;
         let length = usize::try_from(result).map_err(|_| result)?;
         let mut packed = vec![0; bytes as usize];
@@ -139,7 +139,7 @@ impl Delegate {
     }
 
     /// An operation on an open file that moves nothing: its result.
-    pub fn on(&mut self, kind: Kind, object: ObjectId, argument: u64) -> i64 {
+    pub fn on(&mut self, kind: OpKind, object: ObjectId, argument: u64) -> i64 {
         self.run(&Operation { kind, object, argument, ..blank(10) }).result
     }
 
@@ -152,7 +152,7 @@ impl Delegate {
     }
 
     /// Writes bytes from the window's second half.
-    pub fn write(&mut self, kind: Kind, object: ObjectId, offset: u64, bytes: &[u8]) -> i64 {
+    pub fn write(&mut self, kind: OpKind, object: ObjectId, offset: u64, bytes: &[u8]) -> i64 {
         self.window.copy_in(WINDOW / 2, bytes).unwrap();
         let pieces = pieces(&[(WINDOW as u64 / 2, bytes.len() as u32)]);
         self.run(&Operation { kind, object, offset, pieces, ..blank(7) }).result
@@ -172,12 +172,12 @@ pub fn pieces(list: &[(u64, u32)]) -> Pieces {
 /// An operation of no meaning yet.
 pub fn blank(tag: u64) -> Operation {
     let (object, pieces) = (ObjectId::default(), Pieces::default());
-    Operation { kind: Kind::Close, object, offset: 0, tag, timeout_us: 0, argument: 0, pieces }
+    Operation { kind: OpKind::Close, object, offset: 0, tag, timeout_us: 0, argument: 0, pieces }
 }
 
 pub fn read(object: ObjectId, offset: u64, bytes: u32, tag: u64) -> Operation {
     let pieces = pieces(&[(0, bytes)]);
-    Operation { kind: Kind::Read, object, offset, pieces, ..blank(tag) }
+    Operation { kind: OpKind::Read, object, offset, pieces, ..blank(tag) }
 }
 
 /// A file of so many fives.

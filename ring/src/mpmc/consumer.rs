@@ -17,10 +17,10 @@ use crate::sync::Ordering;
 
 /// The consuming end of a ring, to be cloned into as many threads as there are.
 pub struct Consumer<M: Memory = RingMemory> {
-    shared: Arc<Shared<M>>,
+    shared: Arc<ConsumerInner<M>>,
 }
 
-struct Shared<M: Memory> {
+struct ConsumerInner<M: Memory> {
     line: Combiner<Taker<M>>,
     memory: Arc<M>,
     holds: Arc<Holds>,
@@ -154,7 +154,7 @@ impl<M: Memory> Consumer<M> {
             drained: false,
         };
         let line = Combiner::new(taker);
-        Ok(Consumer { shared: Arc::new(Shared { line, memory, holds }) })
+        Ok(Consumer { shared: Arc::new(ConsumerInner { line, memory, holds }) })
     }
 
     /// Takes the oldest element. Dropping it releases it.
@@ -213,7 +213,7 @@ impl<M: Memory> Consumer<M> {
     }
 }
 
-impl<M: Memory> Drop for Shared<M> {
+impl<M: Memory> Drop for ConsumerInner<M> {
     fn drop(&mut self) {
         self.line.run(Request::Reclaim);
         self.memory.unclaim(Side::Consumer);

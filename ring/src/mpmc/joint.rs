@@ -46,10 +46,10 @@ impl std::error::Error for PushError {}
 
 /// One process's part of the end, to be cloned into as many threads as there are.
 pub struct JointProducer<T: Members, M: Memory = RingMemory> {
-    shared: Arc<Shared<T, M>>,
+    shared: Arc<JointInner<T, M>>,
 }
 
-struct Shared<T: Members, M: Memory> {
+struct JointInner<T: Members, M: Memory> {
     line: Combiner<Pusher<T, M>>,
     memory: Arc<M>,
 }
@@ -200,7 +200,7 @@ impl<T: Members, M: Memory> JointProducer<T, M> {
         let (head, tail) = Default::default();
         let line =
             Combiner::new(Pusher { memory: memory.clone(), geometry, turn, batch, head, tail });
-        Ok(JointProducer { shared: Arc::new(Shared { line, memory }) })
+        Ok(JointProducer { shared: Arc::new(JointInner { line, memory }) })
     }
 
     /// Pushes a record, without ringing.
@@ -220,7 +220,7 @@ impl<T: Members, M: Memory> JointProducer<T, M> {
     }
 }
 
-impl<T: Members, M: Memory> Drop for Shared<T, M> {
+impl<T: Members, M: Memory> Drop for JointInner<T, M> {
     fn drop(&mut self) {
         self.memory.unclaim(Side::Producer);
     }

@@ -16,10 +16,10 @@ use crate::sync::Ordering;
 
 /// The producing end of a ring, to be cloned into as many threads as there are.
 pub struct Producer<M: Memory = RingMemory> {
-    shared: Arc<Shared<M>>,
+    shared: Arc<ProducerInner<M>>,
 }
 
-struct Shared<M: Memory> {
+struct ProducerInner<M: Memory> {
     line: Combiner<Reserver<M>>,
     memory: Arc<M>,
     consumer_event: Option<Event>,
@@ -101,7 +101,7 @@ impl<M: Memory> Producer<M> {
     fn build(memory: Arc<M>, consumer_event: Option<Event>) -> Result<Producer<M>, RingError> {
         let (head, tail) = claim_producer(&*memory)?;
         let line = Combiner::new(Reserver { memory: memory.clone(), head, published: head, tail });
-        Ok(Producer { shared: Arc::new(Shared { line, memory, consumer_event }) })
+        Ok(Producer { shared: Arc::new(ProducerInner { line, memory, consumer_event }) })
     }
 
     /// Reserves an element of `len` payload bytes. Elements are taken in the order of their
@@ -144,7 +144,7 @@ impl<M: Memory> Producer<M> {
     }
 }
 
-impl<M: Memory> Drop for Shared<M> {
+impl<M: Memory> Drop for ProducerInner<M> {
     fn drop(&mut self) {
         self.memory.unclaim(Side::Producer);
     }
@@ -152,7 +152,7 @@ impl<M: Memory> Drop for Shared<M> {
 
 /// A reserved element. Dropping it uncommitted gives it up: the consumer passes over it.
 pub struct Slot<'p, M: Memory = RingMemory> {
-    shared: &'p Shared<M>,
+    shared: &'p ProducerInner<M>,
     at: Position,
     len: usize,
     committed: bool,

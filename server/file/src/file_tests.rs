@@ -5,7 +5,7 @@ use std::sync::mpsc::channel;
 use std::sync::Arc;
 
 use heliostat_abi::file::delegated::{
-    Completion, Kind, Operation, Piece, Pieces, Way, COMPLETION_AT, COMPLETION_RECORD_BYTES,
+    Completion, OpKind, Operation, Piece, Pieces, Way, COMPLETION_AT, COMPLETION_RECORD_BYTES,
     OPERATION_BYTES_MAX,
 };
 use heliostat_abi::name::ObjectId;
@@ -13,7 +13,7 @@ use heliostat_abi::session::node::{self, State};
 use heliostat_backend_uring::By;
 use heliostat_base::mapping::SharedMapping;
 use heliostat_ring::{Refresh, RingMemory, SpscConsumer, SpscProducer};
-use heliostat_server_loop::{Engine, Events, Gate, Inbox, Link, Order, Server};
+use heliostat_server_loop::{Engine, Events, Gate, Inbox, NewSession, Order, Server};
 use heliostat_service_grant::Meter;
 use rustix::event::{eventfd, EventfdFlags};
 
@@ -33,15 +33,15 @@ impl One {
         let (orders, inbox) = channel();
         let bell = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).unwrap());
         let gates = Arc::new([Gate::new(orders, bell.clone())]);
-        let files = Files::new(Arc::new(Shared::create(1 << 20, 1).unwrap()), gates);
+        let files = Files::new(Arc::new(SharedFiles::create(1 << 20, 1).unwrap()), gates);
         let events = Events::new(channel().0, bell.clone());
         let engine =
             Engine::create(0, files, Arc::default(), Arc::default(), events, By::Uring).unwrap();
         let inbox = Inbox { orders: inbox, bell, spin_ns: 0, spin_flying_ns: 0 };
         let mut server = Server::new(engine, inbox);
         let (_fd, window) = SharedMapping::create(c"window", WINDOW_BYTES).unwrap();
-        let (rings, link) = Link::create(Arc::new(window), Meter::default(), 1, 0).unwrap();
-        server.carry_out(Order::Begin(ObjectId::default(), Box::new(link)));
+        let (rings, new) = NewSession::create(Arc::new(window), Meter::default(), 1, 0).unwrap();
+        server.carry_out(Order::Begin(ObjectId::default(), Box::new(new)));
         let attach = |at| RingMemory::attach(rings.as_raw_fd(), at).unwrap();
         let submissions = attach(0).spsc_producer(Refresh::Lazy).unwrap();
         let completions = attach(COMPLETION_AT).spsc_consumer(Refresh::Lazy).unwrap();
@@ -69,7 +69,7 @@ impl One {
 
     fn read(&mut self, object: ObjectId) -> Option<Completion> {
         let pieces = Pieces::new(&[Piece { offset: 0, bytes: 100 }]).unwrap();
-        let (kind, tag) = (Kind::Read, 7);
+        let (kind, tag) = (OpKind::Read, 7);
         let read = Operation { kind, object, offset: 0, tag, timeout_us: 0, argument: 0, pieces };
         let mut record = [0; OPERATION_BYTES_MAX];
         let length = read.encode(&mut record);

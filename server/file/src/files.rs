@@ -3,7 +3,7 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use heliostat_abi::file::delegated::Kind;
+use heliostat_abi::file::delegated::OpKind;
 use heliostat_abi::name::ObjectId;
 use heliostat_backend_uring::{Manner, Range};
 use heliostat_base::mapping::SharedMapping;
@@ -15,7 +15,7 @@ use super::lease_word::LeaseWord;
 use super::lock_waits::LockWaits;
 use super::message::{FileOrder, Resume};
 use super::open_file::Vouched;
-use super::shared::Shared;
+use super::shared_files::SharedFiles;
 use super::unlocked::Unlocked;
 
 /// An operation on a file that is served now.
@@ -29,7 +29,7 @@ pub struct Files {
     pub arena: Arc<SharedMapping>,
     /// Files of which a lock was given back, of which those that wait have not been told.
     pub(crate) unlocked: Unlocked,
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<SharedFiles>,
     /// How blocks are read on this loop.
     pub(crate) fill_manner: Manner,
     gates: Arc<[Gate<Files>]>,
@@ -53,8 +53,8 @@ pub struct PerSession {
 }
 
 impl heliostat_server_loop::PerSession for PerSession {
-    fn ended(&mut self, kind: Kind, operation: ObjectId) {
-        if kind == Kind::Lock {
+    fn ended(&mut self, kind: OpKind, operation: ObjectId) {
+        if kind == OpKind::Lock {
             self.lock_waits.forget(operation);
         }
     }
@@ -66,7 +66,7 @@ impl heliostat_server_loop::PerSession for PerSession {
 
 impl Files {
     /// The part of one loop; `gates` are all loops by number.
-    pub fn new(shared: Arc<Shared>, gates: Arc<[Gate<Files>]>) -> Files {
+    pub fn new(shared: Arc<SharedFiles>, gates: Arc<[Gate<Files>]>) -> Files {
         let cache = shared.blocks.clone();
         let arena = cache.arena.clone();
         let fill_manner = Manner::Uncached;

@@ -1,6 +1,6 @@
 //! Gives transfers to the kernel: for the device, or through its page cache.
 
-use heliostat_abi::file::delegated::{Kind, Operation, Piece, Way};
+use heliostat_abi::file::delegated::{OpKind, Operation, Piece, Way};
 use heliostat_backend_uring::{Manner, Range};
 use heliostat_server_loop::{Step, Token, QUANTUM};
 
@@ -38,8 +38,8 @@ pub fn fly(turn: &mut Turn<'_>, way: Way) -> Step {
     let manner = if direct.is_some() { Manner::Direct } else { Manner::Plain };
     let uring = &mut turn.engine.requests;
     let begun = match kind {
-        Kind::Read => uring.read(token, file, offset, memory, manner),
-        Kind::Append => uring.write(token, file, 0, memory, Manner::Append),
+        OpKind::Read => uring.read(token, file, offset, memory, manner),
+        OpKind::Append => uring.write(token, file, 0, memory, Manner::Append),
         _ => uring.write(token, file, offset, memory, Manner::Plain),
     };
     match begun {

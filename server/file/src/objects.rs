@@ -89,11 +89,11 @@ pub fn ask_lease(engine: &Engine<Files>, session: &mut Session<Files>, object: O
 #[cfg(test)]
 mod tests {
     use super::*;
-    use heliostat_abi::file::delegated::{Kind, Operation, Pieces};
+    use heliostat_abi::file::delegated::{OpKind, Operation, Pieces};
 
     fn read(file: u32, tag: u64) -> Operation {
         let object = ObjectId { index: file, generation: 1 };
-        let (kind, pieces) = (Kind::Read, Pieces::default());
+        let (kind, pieces) = (OpKind::Read, Pieces::default());
         Operation { kind, object, offset: 0, tag, timeout_us: 0, argument: 0, pieces }
     }
 

@@ -3,7 +3,7 @@
 pub mod locks;
 pub mod names;
 
-use heliostat_abi::file::delegated::{Facts, Kind, Operation, Way, DIRECT_GRAIN};
+use heliostat_abi::file::delegated::{Facts, OpKind, Operation, Way, DIRECT_GRAIN};
 use heliostat_server_loop::{Engine, Step, COST_MIN};
 use rustix::fs::fstat;
 
@@ -19,31 +19,31 @@ use super::{cached, objects};
 pub fn serve(turn: &mut Turn<'_>) -> Step {
     let Some(entry) = turn.entry() else { return Step::Over };
     // Those that there are most of do without a copy.
-    if matches!(entry.operation.kind, Kind::Read | Kind::Write | Kind::Append) {
+    if matches!(entry.operation.kind, OpKind::Read | OpKind::Write | OpKind::Append) {
         return transfer(turn);
     }
     let asked = entry.operation;
     match asked.kind {
-        Kind::Fsync | Kind::Truncate => change_whole(turn, &asked),
-        Kind::Lock => locks::lock(turn, &asked),
-        Kind::Stat => stat(turn, &asked),
-        Kind::Close => close(turn, &asked),
+        OpKind::Fsync | OpKind::Truncate => change_whole(turn, &asked),
+        OpKind::Lock => locks::lock(turn, &asked),
+        OpKind::Stat => stat(turn, &asked),
+        OpKind::Close => close(turn, &asked),
         // The one was ended when it was taken, the others have gone already.
-        Kind::Cancel | Kind::Read | Kind::Write | Kind::Append => turn.fail(libc::EINVAL),
-        Kind::Open
-        | Kind::Mkdir
-        | Kind::Rmdir
-        | Kind::Unlink
-        | Kind::Rename
-        | Kind::Symlink
-        | Kind::Readlink
-        | Kind::Readdir => names::ask_opener(turn, &asked),
+        OpKind::Cancel | OpKind::Read | OpKind::Write | OpKind::Append => turn.fail(libc::EINVAL),
+        OpKind::Open
+        | OpKind::Mkdir
+        | OpKind::Rmdir
+        | OpKind::Unlink
+        | OpKind::Rename
+        | OpKind::Symlink
+        | OpKind::Readlink
+        | OpKind::Readdir => names::ask_opener(turn, &asked),
     }
 }
 
 fn transfer(turn: &mut Turn<'_>) -> Step {
     let Some(entry) = turn.entry() else { return Step::Over };
-    let is_read = entry.operation.kind == Kind::Read;
+    let is_read = entry.operation.kind == OpKind::Read;
     if let Some(step) = is_read.then(|| cached::hit(turn)).flatten() {
         return step;
     }
@@ -76,7 +76,7 @@ fn transfer(turn: &mut Turn<'_>) -> Step {
 
 /// Brings a file to the disk, or to another length.
 fn change_whole(turn: &mut Turn<'_>, asked: &Operation) -> Step {
-    let truncates = asked.kind == Kind::Truncate;
+    let truncates = asked.kind == OpKind::Truncate;
     let opened = turn.object(asked).filter(|opened| opened.file.can_write || !truncates);
     let Some(opened) = opened else { return turn.fail(libc::EBADF) };
     let file = opened.file.buffered.clone();
@@ -132,8 +132,8 @@ fn question(engine: &Engine<Files>, opened: &Opened, operation: &Operation) -> Q
     let mut pieces = operation.pieces.as_slice().iter();
     let cache = &engine.service.cache;
     Question {
-        is_read: operation.kind == Kind::Read,
-        is_append: operation.kind == Kind::Append,
+        is_read: operation.kind == OpKind::Read,
+        is_append: operation.kind == OpKind::Append,
         offset: operation.offset,
         bytes: operation.pieces.bytes(),
         is_aligned: pieces.all(|piece| is_aligned(piece.offset, piece.bytes)),

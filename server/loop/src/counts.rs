@@ -2,13 +2,13 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use heliostat_abi::file::delegated::{Kind, Way};
+use heliostat_abi::file::delegated::{OpKind, Way};
 
 /// Counters of one server loop; each is written by the loop alone.
 #[derive(Default)]
 pub struct Counts {
     /// Operations that ended, by kind.
-    pub operations: [AtomicU64; Kind::ALL.len()],
+    pub operations: [AtomicU64; OpKind::ALL.len()],
     /// Operations that ended with an error.
     pub failed: AtomicU64,
     /// Transfers that ended, by way.
@@ -30,7 +30,7 @@ impl Counts {
 
     /// An operation has ended.
     #[inline]
-    pub fn ended(&self, kind: Kind, way: Way, result: i64) {
+    pub fn ended(&self, kind: OpKind, way: Way, result: i64) {
         if let Some(counter) = self.operations.get(kind as usize - 1) {
             Self::add(counter, 1);
         }

@@ -1,7 +1,7 @@
 //! What comes in from a session: operations from its ring, and its call.
 
 use heliostat_abi::file::delegated::{
-    called, is_one_read, CallWords, Completion, Kind, Malformed, OneRead, Operation, Way,
+    called, is_one_read, CallWords, Completion, Malformed, OneRead, OpKind, Operation, Way,
     CALL_DECLINED,
 };
 use heliostat_ring::TakeError;
@@ -106,12 +106,12 @@ impl<S: Service> Session<S> {
 
     fn admit(&mut self, engine: &mut Engine<S>, record: Result<Operation, Malformed>, now_ns: u64) {
         match record {
-            Ok(operation) if operation.kind == Kind::Cancel => {
+            Ok(operation) if operation.kind == OpKind::Cancel => {
                 let cancelled = self.operations.cancel(operation.argument, libc::ECANCELED);
                 let found = cancelled != Cancelled::Unknown;
                 self.cut_short(engine, cancelled);
                 let result = if found { 0 } else { -i64::from(libc::ENOENT) };
-                engine.counts.ended(Kind::Cancel, Way::None, result);
+                engine.counts.ended(OpKind::Cancel, Way::None, result);
                 self.complete(Completion { tag: operation.tag, result, ..Completion::default() });
             }
             // There is room: `take_operations` has looked.
@@ -161,7 +161,7 @@ impl<S: Service> Session<S> {
             return None;
         };
         let result = len as i64;
-        self.count(engine, Kind::Read, read.object, (Way::Cached, result));
+        self.count(engine, OpKind::Read, read.object, (Way::Cached, result));
         Some(result)
     }
 

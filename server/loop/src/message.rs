@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use heliostat_abi::name::ObjectId;
 
-use super::link::Link;
+use super::new_session::NewSession;
 use super::parts::Parts;
 
 /// To a server loop.
 pub enum Order<S: Parts> {
     /// Serve this session from now on.
-    Begin(ObjectId, Box<Link>),
+    Begin(ObjectId, Box<NewSession>),
     /// The session has ended; its memory stays until the device is done with it.
     End(ObjectId),
     /// The service's own.

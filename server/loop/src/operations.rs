@@ -237,9 +237,9 @@ impl Operations {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use heliostat_abi::file::delegated::{Kind, Pieces};
+    use heliostat_abi::file::delegated::{OpKind, Pieces};
 
-    fn operation(kind: Kind, file: u32, tag: u64) -> Operation {
+    fn operation(kind: OpKind, file: u32, tag: u64) -> Operation {
         let object = ObjectId { index: file, generation: 1 };
         let pieces = Pieces::default();
         Operation { kind, object, offset: 0, tag, timeout_us: 0, argument: 0, pieces }
@@ -257,11 +257,11 @@ mod tests {
     fn writes_of_one_file_go_one_after_the_other_and_reads_beside_them() {
         let mut operations = Operations::new(10);
         let mut admit = |kind, file, tag| operations.admit(operation(kind, file, tag), 0).unwrap();
-        let first = admit(Kind::Write, 1, 1);
-        let second = admit(Kind::Append, 1, 2);
-        admit(Kind::Fsync, 1, 3);
-        admit(Kind::Write, 2, 4);
-        admit(Kind::Read, 1, 5);
+        let first = admit(OpKind::Write, 1, 1);
+        let second = admit(OpKind::Append, 1, 2);
+        admit(OpKind::Fsync, 1, 3);
+        admit(OpKind::Write, 2, 4);
+        admit(OpKind::Read, 1, 5);
         assert_eq!(tags(&mut operations), [1, 4, 5]);
         operations.end(first);
         assert_eq!(tags(&mut operations), [2]);
@@ -272,7 +272,7 @@ mod tests {
     #[test]
     fn one_that_is_cancelled_in_the_middle_of_an_order_lets_the_others_go_on() {
         let mut operations = Operations::new(10);
-        let mut admit = |tag| operations.admit(operation(Kind::Write, 1, tag), 0).unwrap();
+        let mut admit = |tag| operations.admit(operation(OpKind::Write, 1, tag), 0).unwrap();
         let (first, second, _third) = (admit(1), admit(2), admit(3));
         assert_eq!(tags(&mut operations), [1]);
         assert_eq!(operations.cancel(2, 125), Cancelled::Now(second));
@@ -285,7 +285,7 @@ mod tests {
     #[test]
     fn what_the_device_has_is_asked_for_once_and_ended_later() {
         let mut operations = Operations::new(2);
-        let id = operations.admit(operation(Kind::Read, 1, 9), 0).unwrap();
+        let id = operations.admit(operation(OpKind::Read, 1, 9), 0).unwrap();
         operations.get_mut(id).unwrap().flying = 1;
         assert_eq!(operations.cancel(9, 125), Cancelled::Flying(id));
         assert_eq!(operations.cancel(9, 125), Cancelled::Unknown);
@@ -295,10 +295,10 @@ mod tests {
     #[test]
     fn deadlines_pass_once_each_and_the_next_is_known() {
         let mut operations = Operations::new(4);
-        let timed = |tag, timeout_us| Operation { timeout_us, ..operation(Kind::Read, 1, tag) };
+        let timed = |tag, timeout_us| Operation { timeout_us, ..operation(OpKind::Read, 1, tag) };
         let late = operations.admit(timed(1, 2), 1000).unwrap();
         operations.admit(timed(2, 5), 1000).unwrap();
-        operations.admit(operation(Kind::Read, 1, 3), 1000).unwrap();
+        operations.admit(operation(OpKind::Read, 1, 3), 1000).unwrap();
         assert_eq!(operations.next_deadline_ns(), Some(3000));
         assert!(operations.expire(2999, 110).is_empty());
         assert_eq!(operations.expire(3000, 110), [Cancelled::Now(late)]);
@@ -309,10 +309,10 @@ mod tests {
     #[test]
     fn a_full_table_says_so_and_has_room_again() {
         let mut operations = Operations::new(1);
-        let id = operations.admit(operation(Kind::Read, 1, 1), 0).unwrap();
-        assert_eq!(operations.admit(operation(Kind::Read, 1, 2), 0), Err(TableFull { limit: 1 }));
+        let id = operations.admit(operation(OpKind::Read, 1, 1), 0).unwrap();
+        assert_eq!(operations.admit(operation(OpKind::Read, 1, 2), 0), Err(TableFull { limit: 1 }));
         operations.end(id);
         assert!(operations.end(id).is_none());
-        assert!(operations.admit(operation(Kind::Read, 1, 2), 0).is_ok());
+        assert!(operations.admit(operation(OpKind::Read, 1, 2), 0).is_ok());
     }
 }

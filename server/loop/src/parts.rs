@@ -1,6 +1,6 @@
 //! What a service has on a loop, by type: objects, what it keeps for a session, and its messages.
 
-use heliostat_abi::file::delegated::{Kind, Way};
+use heliostat_abi::file::delegated::{OpKind, Way};
 use heliostat_abi::name::ObjectId;
 use heliostat_service_grant::Meter;
 
@@ -43,7 +43,7 @@ pub trait Object {
 /// What a service keeps for one session, as far as every loop has to know it.
 pub trait PerSession: Default {
     /// An operation of the session has ended, for whatever reason.
-    fn ended(&mut self, _kind: Kind, _operation: ObjectId) {}
+    fn ended(&mut self, _kind: OpKind, _operation: ObjectId) {}
 
     /// Returns when the service next has something to do for the session because time went by.
     fn next_ns(&self) -> Option<u64> {

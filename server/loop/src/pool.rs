@@ -54,9 +54,9 @@ pub trait Work: Send + Sync + Sized + 'static {
 }
 
 /// An end of the queue, and of the threads.
-pub struct Pool<W: Work>(Arc<Shared<W>>);
+pub struct Pool<W: Work>(Arc<PoolInner<W>>);
 
-struct Shared<W: Work> {
+struct PoolInner<W: Work> {
     work: W,
     state: Mutex<State<W::Queue>>,
     /// Something was put in line, a time is to be watched, or all is over.
@@ -82,7 +82,7 @@ impl<W: Work> Clone for Pool<W> {
 impl<W: Work> Pool<W> {
     /// A pool without threads.
     pub fn new(work: W) -> Self {
-        Pool(Arc::new(Shared { work, state: Mutex::default(), news: Condvar::new() }))
+        Pool(Arc::new(PoolInner { work, state: Mutex::default(), news: Condvar::new() }))
     }
 
     /// Starts the first thread, if it is not there.

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use heliostat_abi::file::delegated::{Kind, Operation, Pieces};
+use heliostat_abi::file::delegated::{OpKind, Operation, Pieces};
 use heliostat_abi::name::ObjectId;
 use proptest::prelude::*;
 
@@ -51,7 +51,7 @@ proptest! {
 }
 
 fn operation(kind: u8, file: u32, tag: u64) -> Operation {
-    let kind = [Kind::Read, Kind::Write, Kind::Append, Kind::Fsync][usize::from(kind % 4)];
+    let kind = [OpKind::Read, OpKind::Write, OpKind::Append, OpKind::Fsync][usize::from(kind % 4)];
     let object = ObjectId { index: file, generation: 1 };
     let pieces = Pieces::default();
     Operation { kind, object, offset: 0, tag, timeout_us: 0, argument: 0, pieces }

@@ -157,9 +157,9 @@ impl<S: Service> Server<S> {
     /// Carries out an order.
     pub fn carry_out(&mut self, order: Order<S>) {
         match order {
-            Order::Begin(id, link) => {
+            Order::Begin(id, new) => {
                 // The control plane has the same limit, and looks first.
-                if self.sessions.begin(id, *link).is_err() {
+                if self.sessions.begin(id, *new).is_err() {
                     self.sessions.engine.tell_broken(id, "its server loop is full");
                 }
             }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use heliostat_abi::file::delegated::{
-    Completion, Kind, Operation, Way, DEPTH_MAX, OBJECTS_MAX, OPERATION_BYTES_MAX,
+    Completion, OpKind, Operation, Way, DEPTH_MAX, OBJECTS_MAX, OPERATION_BYTES_MAX,
 };
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::table::Table;
@@ -17,7 +17,7 @@ use super::call_line::CallLine;
 use super::completions::Completions;
 use super::engine::{Engine, Token};
 use super::flights::Flights;
-use super::link::Link;
+use super::new_session::NewSession;
 use super::operations::{Cancelled, Operations};
 use super::parts::{Object, Parts, PerSession};
 
@@ -76,11 +76,11 @@ pub struct Session<S: Parts> {
 
 impl<S: Parts> Session<S> {
     /// A session that has asked nothing yet.
-    pub fn new(id: ObjectId, link: Link, now_ns: u64) -> Session<S> {
+    pub fn new(id: ObjectId, new: NewSession, now_ns: u64) -> Session<S> {
         Session {
             id,
-            serial: link.serial,
-            window: link.window,
+            serial: new.serial,
+            window: new.window,
             operations: Operations::new(DEPTH_MAX),
             objects: Table::new(OBJECTS_MAX),
             flights: Flights::default(),
@@ -88,14 +88,14 @@ impl<S: Parts> Session<S> {
             is_released: false,
             service: S::PerSession::default(),
             held_until_ns: None,
-            meter: link.meter,
+            meter: new.meter,
             heard_ns: now_ns,
             parked: None,
             is_stalled: false,
-            call: CallLine::new(link.call),
-            submissions: link.submissions,
-            completions: link.completions,
-            bell: link.bell,
+            call: CallLine::new(new.call),
+            submissions: new.submissions,
+            completions: new.completions,
+            bell: new.bell,
             eagerness: 1,
             has_more: false,
             is_slow: false,
@@ -155,7 +155,7 @@ impl<S: Parts> Session<S> {
     pub(super) fn count(
         &self,
         engine: &Engine<S>,
-        kind: Kind,
+        kind: OpKind,
         object: ObjectId,
         (way, result): (Way, i64),
     ) {

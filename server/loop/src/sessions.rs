@@ -8,7 +8,7 @@ use heliostat_abi::table::{Table, TableFull};
 
 use super::engine::{Engine, OperationId};
 use super::fair::Fair;
-use super::link::Link;
+use super::new_session::NewSession;
 use super::parts::{Parts, PerSession};
 use super::session::Session;
 
@@ -40,8 +40,8 @@ impl<S: Parts> Sessions<S> {
     ///
     /// # Errors
     /// There are as many as a control plane has at most.
-    pub(super) fn begin(&mut self, id: ObjectId, link: Link) -> Result<(), TableFull> {
-        let session = Session::new(id, link, self.engine.now_ns);
+    pub(super) fn begin(&mut self, id: ObjectId, new: NewSession) -> Result<(), TableFull> {
+        let session = Session::new(id, new, self.engine.now_ns);
         self.seats.insert(id, self.table.insert(session)?);
         Ok(())
     }

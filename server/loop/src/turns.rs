@@ -1,6 +1,6 @@
 //! The turns of a sweep: who is served, for how much; and what the device has brought.
 
-use heliostat_abi::file::delegated::{Kind, Operation, Way};
+use heliostat_abi::file::delegated::{OpKind, Operation, Way};
 use heliostat_abi::name::ObjectId;
 
 use super::engine::{Engine, OperationId};
@@ -117,7 +117,7 @@ impl<S: Service> Session<S> {
             return false;
         }
         let object = entry.operation.object;
-        if entry.operation.kind == Kind::Read && self.keeps_back(object, kept_back) {
+        if entry.operation.kind == OpKind::Read && self.keeps_back(object, kept_back) {
             return false;
         }
         is_paid || self.pays(id, object, bytes, now_ns)

@@ -10,7 +10,7 @@ use heliostat_abi::file::delegated::joint::{
     completion_at, depth, tag_of, MEMBERS_AT, MEMBERS_BYTES,
 };
 use heliostat_abi::file::delegated::{
-    call_words, CallWords, Completion, Kind, MoreWords, Operation, Piece, Pieces, Way, CALL_AT,
+    call_words, CallWords, Completion, MoreWords, OpKind, Operation, Piece, Pieces, Way, CALL_AT,
     CALL_BYTES, CALL_DECLINED, COMPLETION_AT, COMPLETION_RECORD_BYTES, DEPTH_MAX,
     OPERATION_BYTES_MAX,
 };
@@ -21,8 +21,8 @@ use heliostat_ring::call_line::Asker;
 use heliostat_ring::members::MembersPage;
 use heliostat_ring::{Refresh, RingMemory, SpscConsumer, SpscProducer};
 use heliostat_server_loop::{
-    Engine, Event, Events, Inbox, Link, Object, Order, Parts, Server, Service, Sessions, Step,
-    Turn, COST_MIN,
+    Engine, Event, Events, Inbox, NewSession, Object, Order, Parts, Server, Service, Sessions,
+    Step, Turn, COST_MIN,
 };
 use heliostat_service_grant::Meter;
 use rustix::event::{eventfd, EventfdFlags};
@@ -66,7 +66,7 @@ impl Service for Echo {
         let Some(well) = turn.session.objects.get_mut(operation.object) else {
             return turn.fail(libc::EBADF);
         };
-        let (Kind::Write, [from, to]) = (operation.kind, operation.pieces.as_slice()) else {
+        let (OpKind::Write, [from, to]) = (operation.kind, operation.pieces.as_slice()) else {
             return turn.fail(libc::EOPNOTSUPP);
         };
         well.asked += 1;
@@ -136,8 +136,8 @@ impl One {
         let mut server = Server::new(engine.unwrap(), inbox);
         let (_fd, window) = SharedMapping::create(c"window", 4096).unwrap();
         let window = Arc::new(window);
-        let (rings, link) = Link::create(window.clone(), meter, 1, members).unwrap();
-        server.carry_out(Order::Begin(SESSION, Box::new(link)));
+        let (rings, new) = NewSession::create(window.clone(), meter, 1, members).unwrap();
+        server.carry_out(Order::Begin(SESSION, Box::new(new)));
         let attach = |at| RingMemory::attach(rings.as_raw_fd(), at).unwrap();
         let submissions = attach(0).spsc_producer(Refresh::Lazy).unwrap();
         let completions = attach(COMPLETION_AT).spsc_consumer(Refresh::Lazy).unwrap();
@@ -162,12 +162,12 @@ impl One {
     }
 
     /// Asks for an echo of the window's first bytes behind them.
-    fn ask(&mut self, object: ObjectId, kind: Kind) -> Completion {
+    fn ask(&mut self, object: ObjectId, kind: OpKind) -> Completion {
         self.submit(object, kind, 7);
         self.next()
     }
 
-    fn submit(&mut self, object: ObjectId, kind: Kind, tag: u64) {
+    fn submit(&mut self, object: ObjectId, kind: OpKind, tag: u64) {
         let piece = |offset| Piece { offset, bytes: 5 };
         let pieces = Pieces::new(&[piece(0), piece(100)]).unwrap();
         let (offset, timeout_us, argument) = (0, 0, 0);
@@ -183,7 +183,7 @@ fn an_operation_of_an_own_object_is_carried_out_by_its_service() {
     let mut one = One::new();
     one.window.copy_in(0, b"hello").unwrap();
     let well = one.open();
-    assert_eq!((one.ask(well, Kind::Write).tag, one.ask(well, Kind::Write).result), (7, 5));
+    assert_eq!((one.ask(well, OpKind::Write).tag, one.ask(well, OpKind::Write).result), (7, 5));
     let mut echoed = [0; 5];
     one.window.copy_out(100, &mut echoed).unwrap();
     assert_eq!(&echoed, b"hello");
@@ -194,10 +194,10 @@ fn what_the_service_does_not_know_is_refused_and_the_next_is_served() {
     let mut one = One::new();
     let well = one.open();
     let refused = |errno| -i64::from(errno);
-    assert_eq!(one.ask(well, Kind::Read).result, refused(libc::EOPNOTSUPP));
+    assert_eq!(one.ask(well, OpKind::Read).result, refused(libc::EOPNOTSUPP));
     let gone = ObjectId { generation: well.generation + 1, ..well };
-    assert_eq!(one.ask(gone, Kind::Write).result, refused(libc::EBADF));
-    assert_eq!(one.ask(well, Kind::Write).result, 5);
+    assert_eq!(one.ask(gone, OpKind::Write).result, refused(libc::EBADF));
+    assert_eq!(one.ask(well, OpKind::Write).result, 5);
 }
 
 /// By its rate another one had to wait for ten seconds.
@@ -205,7 +205,7 @@ fn what_the_service_does_not_know_is_refused_and_the_next_is_served() {
 fn an_operation_that_is_tried_again_is_paid_for_once() {
     let mut one = One::with(0, Meter::new(0, 1), Echo { full: 20 });
     let well = one.open();
-    assert_eq!(one.ask(well, Kind::Write).result, 5);
+    assert_eq!(one.ask(well, OpKind::Write).result, 5);
 }
 
 #[test]
@@ -224,7 +224,7 @@ fn a_session_that_breaks_the_protocol_is_told_of_once_and_not_listened_to() {
 fn objects_of_a_session_that_ends_go_back_to_the_control_plane() {
     let mut one = One::new();
     let well = one.open();
-    one.ask(well, Kind::Write);
+    one.ask(well, OpKind::Write);
     one.server.carry_out(Order::End(SESSION));
     let Ok(Event::Service((SESSION, 1))) = one.events.try_recv() else { panic!("not told") };
 }
@@ -235,7 +235,7 @@ fn what_a_member_of_a_joint_session_asks_is_answered_in_its_own_ring() {
     let well = one.open();
     let memory = RingMemory::attach(one.rings.as_raw_fd(), completion_at(2)).unwrap();
     let mut others = memory.spsc_consumer(Refresh::Lazy).unwrap();
-    one.submit(well, Kind::Write, tag_of(2, 8));
+    one.submit(well, OpKind::Write, tag_of(2, 8));
     let mut record = [0; COMPLETION_RECORD_BYTES];
     while others.pop(&mut record).is_err() {
         one.server.sweep();
@@ -243,14 +243,14 @@ fn what_a_member_of_a_joint_session_asks_is_answered_in_its_own_ring() {
     let found = Completion::decode(&record).unwrap();
     assert_eq!((found.tag, found.result), (tag_of(2, 8), 5));
     assert!(one.completions.take().is_err(), "the first has nothing of it");
-    assert_eq!(one.ask(well, Kind::Write).result, 5);
+    assert_eq!(one.ask(well, OpKind::Write).result, 5);
 }
 
 #[test]
 fn a_tag_of_no_member_ends_the_session() {
     let mut one = One::of(3);
     let well = one.open();
-    one.submit(well, Kind::Write, tag_of(3, 8));
+    one.submit(well, OpKind::Write, tag_of(3, 8));
     while one.server.sweep() {}
     let Ok(Event::Broken(SESSION, _)) = one.events.try_recv() else { panic!("not told") };
 }
@@ -260,11 +260,11 @@ fn a_member_that_takes_nothing_keeps_what_fits_and_no_other_waits() {
     let mut one = One::of(2);
     let well = one.open();
     for _ in 0..depth(2) {
-        one.submit(well, Kind::Write, tag_of(1, 8));
+        one.submit(well, OpKind::Write, tag_of(1, 8));
     }
-    assert_eq!(one.ask(well, Kind::Write).result, 5, "the other is served");
+    assert_eq!(one.ask(well, OpKind::Write).result, 5, "the other is served");
     for round in 0..2 * DEPTH_MAX as u64 {
-        one.submit(well, Kind::Write, tag_of(1, round));
+        one.submit(well, OpKind::Write, tag_of(1, round));
         one.server.sweep();
     }
     let Ok(Event::Broken(SESSION, _)) = one.events.try_recv() else { panic!("not told") };
@@ -308,7 +308,7 @@ fn the_same_operation_is_answered_as_a_call_and_the_service_knows_nothing_of_it(
     let pieces = Pieces::new(&[Piece { offset: 0, bytes: 5 }, Piece { offset: 200, bytes: 5 }]);
     let (offset, tag, timeout_us, argument) = (0, 0, 0, 0);
     let asked = Operation {
-        kind: Kind::Write,
+        kind: OpKind::Write,
         object: well,
         offset,
         tag,
@@ -323,12 +323,12 @@ fn the_same_operation_is_answered_as_a_call_and_the_service_knows_nothing_of_it(
     assert_eq!(&echoed, b"hello");
     assert!(one.completions.take().is_err(), "a call has no completion");
     // What it does not know, what is no operation, and what only reads are asked as.
-    let (unknown, more_of_it) = call_words(&Operation { kind: Kind::Append, ..asked }).unwrap();
+    let (unknown, more_of_it) = call_words(&Operation { kind: OpKind::Append, ..asked }).unwrap();
     let refused = |errno: i32| -i64::from(errno);
     assert_eq!(call(&mut one, &mut asker, unknown, more_of_it), refused(libc::EOPNOTSUPP));
-    let opens = [words[0], words[1], words[2], 1 << 40 | (Kind::Open as u64) << 32 | 5];
+    let opens = [words[0], words[1], words[2], 1 << 40 | (OpKind::Open as u64) << 32 | 5];
     assert_eq!(call(&mut one, &mut asker, opens, [1, 0, 0]), refused(libc::EINVAL));
     assert_eq!(call(&mut one, &mut asker, [words[0], 0, 0, 5], more), CALL_DECLINED);
-    assert_eq!(one.ask(well, Kind::Write).result, 5, "the rings serve as before");
+    assert_eq!(one.ask(well, OpKind::Write).result, 5, "the rings serve as before");
     assert_eq!(call(&mut one, &mut asker, words, more), 5);
 }

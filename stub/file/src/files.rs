@@ -3,7 +3,8 @@
 use std::ffi::CString;
 
 use heliostat_abi::file::delegated::{
-    Completion, Facts, Kind, OneRead, Operation, Piece, Pieces, BUFFERED, DIRECT, FACTS_BYTES, READ,
+    Completion, Facts, OneRead, OpKind, Operation, Piece, Pieces, BUFFERED, DIRECT, FACTS_BYTES,
+    READ,
 };
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::session::record::{Reply, Request};
@@ -41,7 +42,7 @@ impl Delegated {
         let copied = self.window.copy_in(scratch.offset as usize, name.as_bytes());
         copied.map_err(DelegatedError::Window)?;
         let pieces = Pieces::new(&[place]).unwrap_or_default();
-        let opened = self.ask(Kind::Open, ObjectId::default(), access, pieces)?;
+        let opened = self.ask(OpKind::Open, ObjectId::default(), access, pieces)?;
         let file = self.file_of(opened)?;
         let has_room = scratch.bytes as usize >= FACTS_BYTES;
         if access & (READ | DIRECT) == READ | DIRECT && has_room && self.is_lent() {
@@ -52,7 +53,7 @@ impl Delegated {
 
     /// Whether files are lent to this program, and it wants them.
     fn is_lent(&mut self) -> bool {
-        self.link.as_ref().is_some_and(|link| link.lends) && self.own.is_wanted()
+        self.server.as_ref().is_some_and(|server| server.lends) && self.own.is_wanted()
     }
 
     /// Opens by name what the server has opened, unless the name means another file by now. What
@@ -84,7 +85,7 @@ impl Delegated {
         self.connect()?;
         let (direct, buffered) = (way & DIRECT != 0, way & BUFFERED != 0);
         let tag = self.next_tag();
-        let epoch = self.link.as_ref().map_or(0, |link| link.epoch);
+        let epoch = self.server.as_ref().map_or(0, |server| server.epoch);
         let asked = session::ask_in(epoch, &Request::ShowFile { tag, direct, buffered }, &[fd]);
         match asked.map_err(|_| self.lose())?.0 {
             Reply::Done => {}
@@ -104,7 +105,7 @@ impl Delegated {
 
     fn file_of(&self, opened: Completion) -> Result<File, DelegatedError> {
         let index = result_of(opened)? as u32;
-        let epoch = self.link.as_ref().map_or(0, |link| link.epoch);
+        let epoch = self.server.as_ref().map_or(0, |server| server.epoch);
         Ok(File { object: ObjectId { index, generation: opened.generation }, epoch })
     }
 
@@ -121,7 +122,7 @@ impl Delegated {
     ) -> Result<usize, DelegatedError> {
         match self.call(file, offset, into)? {
             Some(result) => Ok(result),
-            None => self.one(Kind::Read, file, offset, &[into]),
+            None => self.one(OpKind::Read, file, offset, &[into]),
         }
     }
 
@@ -134,14 +135,15 @@ impl Delegated {
         piece: Piece,
     ) -> Result<Option<usize>, DelegatedError> {
         let is_idle = self.under_way == 0 && !self.own.has(file.object);
-        let Some(link) = self.link.as_mut().filter(|link| is_idle && link.may_call()) else {
+        let Some(server) = self.server.as_mut().filter(|server| is_idle && server.may_call())
+        else {
             return Ok(None);
         };
-        if link.epoch != file.epoch {
+        if server.epoch != file.epoch {
             return Err(DelegatedError::Stale);
         }
         let read = OneRead { object: file.object, offset, tag: 0, piece };
-        match link.call(&read) {
+        match server.call(&read) {
             Ok(None) => Ok(None),
             Ok(Some(result)) => bytes_of(result).map(Some),
             Err(_) => Err(self.lose()),
@@ -158,7 +160,7 @@ impl Delegated {
         offset: u64,
         from: Piece,
     ) -> Result<usize, DelegatedError> {
-        self.one(Kind::Write, file, offset, &[from])
+        self.one(OpKind::Write, file, offset, &[from])
     }
 
     /// Writes a place in the window to the end of the file, in one step, and waits.
@@ -166,7 +168,7 @@ impl Delegated {
     /// # Errors
     /// As `write_at`.
     pub fn append(&mut self, file: File, from: Piece) -> Result<usize, DelegatedError> {
-        self.one(Kind::Append, file, 0, &[from])
+        self.one(OpKind::Append, file, 0, &[from])
     }
 
     /// Waits until everything that was written to the file before is on the disk.
@@ -174,7 +176,7 @@ impl Delegated {
     /// # Errors
     /// `File` with what fsync(2) would say.
     pub fn fsync(&mut self, file: File) -> Result<(), DelegatedError> {
-        self.one(Kind::Fsync, file, 0, &[]).map(|_| ())
+        self.one(OpKind::Fsync, file, 0, &[]).map(|_| ())
     }
 
     /// What is known of the file; `scratch` has 64 bytes or more.
@@ -182,7 +184,7 @@ impl Delegated {
     /// # Errors
     /// `File` with what fstat(2) would say.
     pub fn facts(&mut self, file: File, scratch: Piece) -> Result<Facts, DelegatedError> {
-        self.one(Kind::Stat, file, 0, &[scratch])?;
+        self.one(OpKind::Stat, file, 0, &[scratch])?;
         let mut bytes = [0; FACTS_BYTES];
         let copied = self.window.copy_out(scratch.offset as usize, &mut bytes);
         copied.map_err(DelegatedError::Window)?;
@@ -194,18 +196,18 @@ impl Delegated {
     /// # Errors
     /// `File` with EBADF when it was closed already.
     pub fn close(&mut self, file: File) -> Result<(), DelegatedError> {
-        self.one(Kind::Close, file, 0, &[]).map(|_| ())
+        self.one(OpKind::Close, file, 0, &[]).map(|_| ())
     }
 
     fn one(
         &mut self,
-        kind: Kind,
+        kind: OpKind,
         file: File,
         offset: u64,
         pieces: &[Piece],
     ) -> Result<usize, DelegatedError> {
         self.connect()?;
-        if self.link.as_ref().is_none_or(|link| link.epoch != file.epoch) {
+        if self.server.as_ref().is_none_or(|server| server.epoch != file.epoch) {
             return Err(DelegatedError::Stale);
         }
         let pieces = Pieces::new(pieces).unwrap_or_default();
@@ -220,11 +222,12 @@ impl Delegated {
     /// The shortest way, for what the server knows at once, while nothing else is under way; `None`
     /// where it does not lead there.
     fn call_alone(&mut self, asked: &Operation) -> Result<Option<usize>, DelegatedError> {
-        let is_alone = asked.kind == Kind::Stat && self.under_way == 0;
-        let Some(link) = self.link.as_mut().filter(|link| is_alone && link.may_call()) else {
+        let is_alone = asked.kind == OpKind::Stat && self.under_way == 0;
+        let Some(server) = self.server.as_mut().filter(|server| is_alone && server.may_call())
+        else {
             return Ok(None);
         };
-        match link.call_operation(asked) {
+        match server.call_operation(asked) {
             Ok(None) => Ok(None),
             Ok(Some(result)) => bytes_of(result).map(Some),
             Err(_) => Err(self.lose()),

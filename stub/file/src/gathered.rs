@@ -4,7 +4,7 @@
 //! pages lie wherever there were some, so 64 KiB are up to 16 runs, which a virtual machine's block
 //! device takes half as long again for. One huge page is one run.
 
-use heliostat_abi::file::delegated::{Kind, Operation};
+use heliostat_abi::file::delegated::{OpKind, Operation};
 use heliostat_base::mapping::{SharedMapping, HUGE_BYTES};
 
 /// Reads from here on are worth it: those of a few pages have few runs anyway, and far apart from
@@ -25,7 +25,7 @@ impl Gathered {
     /// the device writes cannot be replaced. Where the kernel refuses, everything stays as it is.
     #[inline]
     pub(super) fn prepare(&mut self, window: &SharedMapping, operation: &Operation) {
-        if operation.kind != Kind::Read || operation.pieces.bytes() < BYTES_MIN {
+        if operation.kind != OpKind::Read || operation.pieces.bytes() < BYTES_MIN {
             return;
         }
         for piece in operation.pieces.as_slice().iter().filter(|piece| piece.bytes > 0) {
@@ -61,7 +61,7 @@ mod tests {
 
     fn read(offset: u64, bytes: u32) -> Operation {
         let pieces = Pieces::new(&[Piece { offset, bytes }]).unwrap();
-        let (object, kind) = (ObjectId::default(), Kind::Read);
+        let (object, kind) = (ObjectId::default(), OpKind::Read);
         Operation { kind, object, offset: 0, tag: 0, timeout_us: 0, argument: 0, pieces }
     }
 
@@ -97,7 +97,7 @@ mod tests {
     fn it_is_asked_once_and_only_for_large_reads_inside() {
         let (window, mut gathered) = (window(2), Gathered::default());
         gathered.prepare(&window, &read(0, 32 * 1024));
-        gathered.prepare(&window, &Operation { kind: Kind::Write, ..read(0, 1 << 20) });
+        gathered.prepare(&window, &Operation { kind: OpKind::Write, ..read(0, 1 << 20) });
         gathered.prepare(&window, &read(2 * HUGE_BYTES as u64, 1 << 20));
         gathered.prepare(&window, &read(u64::MAX, 1 << 20));
         assert_eq!(gathered.count, 0);

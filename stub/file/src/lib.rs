@@ -19,17 +19,17 @@ mod error;
 mod files;
 mod gathered;
 mod joint;
-mod link;
 mod names;
 mod own;
 mod own_names;
+mod server_connection;
 mod waits;
 
 use std::collections::VecDeque;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
-use heliostat_abi::file::delegated::{Completion, Kind, Operation, Pieces, DEPTH_MAX};
+use heliostat_abi::file::delegated::{Completion, OpKind, Operation, Pieces, DEPTH_MAX};
 use heliostat_abi::name::ObjectId;
 use heliostat_base::fd::OwnedFd;
 use heliostat_base::mapping::SharedMapping;
@@ -41,9 +41,9 @@ pub use heliostat_abi::file::delegated::{
     READ, TRUNCATE, WRITE,
 };
 pub use joint::{JointSession, Submitter, MEMBERS_MAX};
-use link::Link;
 pub use names::{DirectoryItem, LockKind, LockWait};
 use own::Own;
+use server_connection::ServerConnection;
 
 /// Tags from here on are the conveniences' own.
 pub const TAG_MAX: u64 = (1 << 63) - 1;
@@ -72,7 +72,7 @@ impl File {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Transfer {
     /// Any but Open, whose completion says more than a tag, and Cancel.
-    pub kind: Kind,
+    pub kind: OpKind,
     /// With which file; any for kinds that are about names.
     pub file: File,
     /// Where in it, in bytes; of Readdir a cookie.
@@ -92,7 +92,7 @@ pub struct Delegated {
     window: Arc<SharedMapping>,
     window_fd: OwnedFd,
     gathered: Gathered,
-    link: Option<Link>,
+    server: Option<ServerConnection>,
     own: Own,
     /// Reads of `own` that the server has to do over, and its ring had no room for.
     again: VecDeque<Operation>,
@@ -115,12 +115,12 @@ impl Delegated {
         let (window_fd, window) = made.map_err(DelegatedError::Memory)?;
         let (kept, under_way, tags) = (VecDeque::new(), 0, 0);
         let (window, gathered, own) = (Arc::new(window), Gathered::default(), Own::default());
-        let (again, own_was_last, link) = (VecDeque::new(), false, None);
+        let (again, own_was_last, server) = (VecDeque::new(), false, None);
         let mut session = Delegated {
             window,
             window_fd,
             gathered,
-            link,
+            server,
             own,
             again,
             own_was_last,
@@ -159,8 +159,8 @@ impl Delegated {
     /// (both before anything is submitted), `Gone` as for `wait`.
     pub fn submit(&mut self, transfers: &[Transfer]) -> Result<usize, DelegatedError> {
         self.connect()?;
-        let Some(link) = &self.link else { return Err(DelegatedError::Gone { lost: 0 }) };
-        let is_stale = |it: &Transfer| it.kind.has_file() && it.file.epoch != link.epoch;
+        let Some(server) = &self.server else { return Err(DelegatedError::Gone { lost: 0 }) };
+        let is_stale = |it: &Transfer| it.kind.has_file() && it.file.epoch != server.epoch;
         if transfers.iter().any(is_stale) {
             return Err(DelegatedError::Stale);
         }
@@ -190,14 +190,14 @@ impl Delegated {
             return Ok(true);
         }
         let pieces = Pieces::default();
-        let completion = self.ask(Kind::Cancel, ObjectId::default(), tag, pieces)?;
+        let completion = self.ask(OpKind::Cancel, ObjectId::default(), tag, pieces)?;
         Ok(completion.result == 0)
     }
 
     /// Submits one operation and waits for its completion; others are kept for `wait`.
     fn ask(
         &mut self,
-        kind: Kind,
+        kind: OpKind,
         object: ObjectId,
         argument: u64,
         pieces: Pieces,
@@ -229,14 +229,19 @@ impl Delegated {
     }
 
     fn push(&mut self, operation: &Operation) -> Result<bool, DelegatedError> {
-        let Some(link) = self.link.as_mut() else { return Err(DelegatedError::Gone { lost: 0 }) };
-        link.push(operation)
+        let Some(server) = self.server.as_mut() else {
+            return Err(DelegatedError::Gone { lost: 0 });
+        };
+        server.push(operation)
     }
 
     /// Rings the server; one that sleeps is not woken for what is none of its business.
     fn ring(&mut self) {
         let reads_itself = self.own.has_any();
-        self.link.iter_mut().filter(|link| link.has_pushed || !reads_itself).for_each(Link::ring);
+        self.server
+            .iter_mut()
+            .filter(|server| server.has_pushed || !reads_itself)
+            .for_each(ServerConnection::ring);
     }
 
     fn next_tag(&mut self) -> u64 {
@@ -247,12 +252,12 @@ impl Delegated {
     /// A link, made anew when there is none. Who reads by itself would else not notice that the
     /// control plane has ended, or its session.
     fn connect(&mut self) -> Result<(), DelegatedError> {
-        if self.own.has_any() && !self.link.as_ref().is_some_and(Link::is_kept) {
+        if self.own.has_any() && !self.server.as_ref().is_some_and(ServerConnection::is_kept) {
             return Err(self.lose());
         }
-        if self.link.is_none() {
+        if self.server.is_none() {
             let bytes = self.window.len() as u64;
-            self.link = Some(Link::make(self.window_fd.as_raw_fd(), bytes)?);
+            self.server = Some(ServerConnection::make(self.window_fd.as_raw_fd(), bytes)?);
         }
         Ok(())
     }
@@ -262,8 +267,8 @@ impl Drop for Delegated {
     /// Operations that are under way go on until the device is done; nobody hears of them. The
     /// program's own reads are waited for, two seconds at most.
     fn drop(&mut self) {
-        if let Some(link) = &self.link {
-            link.end();
+        if let Some(server) = &self.server {
+            server.end();
         }
     }
 }

@@ -26,7 +26,7 @@
 use std::time::Duration;
 
 use heliostat_abi::file::delegated::{
-    DirectoryEntries, Kind, Operation, Piece, Pieces, ALONE, NOREPLACE, NOW, SHARED, UNLOCK,
+    DirectoryEntries, OpKind, Operation, Piece, Pieces, ALONE, NOREPLACE, NOW, SHARED, UNLOCK,
 };
 use heliostat_abi::name::ObjectId;
 use heliostat_base::mapping::OutOfRange;
@@ -86,7 +86,7 @@ impl Delegated {
     /// # Errors
     /// `File` with what mkdir(2) would say, EACCES where a rule denies it; `Window`; those of `wait`.
     pub fn mkdir(&mut self, name: &str, mode: u32, scratch: Piece) -> Result<(), DelegatedError> {
-        self.change(Kind::Mkdir, &[name], u64::from(mode), scratch)
+        self.change(OpKind::Mkdir, &[name], u64::from(mode), scratch)
     }
 
     /// Removes an empty directory.
@@ -94,7 +94,7 @@ impl Delegated {
     /// # Errors
     /// As `mkdir`, with what rmdir(2) would say.
     pub fn rmdir(&mut self, name: &str, scratch: Piece) -> Result<(), DelegatedError> {
-        self.change(Kind::Rmdir, &[name], 0, scratch)
+        self.change(OpKind::Rmdir, &[name], 0, scratch)
     }
 
     /// Removes a name. Who has the file open reads and writes it on.
@@ -102,7 +102,7 @@ impl Delegated {
     /// # Errors
     /// As `mkdir`, with what unlink(2) would say.
     pub fn unlink(&mut self, name: &str, scratch: Piece) -> Result<(), DelegatedError> {
-        self.change(Kind::Unlink, &[name], 0, scratch)
+        self.change(OpKind::Unlink, &[name], 0, scratch)
     }
 
     /// Gives what is called `from` the name `to`, in one step; `replaces` says whether that may be
@@ -118,7 +118,7 @@ impl Delegated {
         scratch: Piece,
     ) -> Result<(), DelegatedError> {
         let argument = if replaces { 0 } else { NOREPLACE };
-        self.change(Kind::Rename, &[from, to], argument, scratch)
+        self.change(OpKind::Rename, &[from, to], argument, scratch)
     }
 
     /// Makes a symbolic link to `target`, which is not looked at.
@@ -131,7 +131,7 @@ impl Delegated {
         name: &str,
         scratch: Piece,
     ) -> Result<(), DelegatedError> {
-        self.change(Kind::Symlink, &[target, name], 0, scratch)
+        self.change(OpKind::Symlink, &[target, name], 0, scratch)
     }
 
     /// Where a symbolic link leads. `scratch` holds the name and behind it the answer, of which it
@@ -152,7 +152,7 @@ impl Delegated {
         let offset = scratch.offset + u64::from(first.bytes);
         let room = Piece { offset, bytes: scratch.bytes - first.bytes };
         let pieces = Pieces::new(&[first, room]).unwrap_or_default();
-        let done = self.ask(Kind::Readlink, ObjectId::default(), 0, pieces)?;
+        let done = self.ask(OpKind::Readlink, ObjectId::default(), 0, pieces)?;
         self.copied(room.offset, result_of(done)?)
     }
 
@@ -162,7 +162,7 @@ impl Delegated {
     /// # Errors
     /// `File` with what ftruncate(2) would say, EBADF when it was not opened for writing.
     pub fn truncate(&mut self, file: File, bytes: u64) -> Result<(), DelegatedError> {
-        self.on_file(Kind::Truncate, file, Operands { argument: bytes, ..NONE }, &[]).map(|_| ())
+        self.on_file(OpKind::Truncate, file, Operands { argument: bytes, ..NONE }, &[]).map(|_| ())
     }
 
     /// Entries of a directory that was opened with `READ | DIRECTORY`, from a cookie on: 0 first, then
@@ -178,7 +178,7 @@ impl Delegated {
         scratch: Piece,
     ) -> Result<Vec<DirectoryItem>, DelegatedError> {
         let length = self.on_file(
-            Kind::Readdir,
+            OpKind::Readdir,
             directory,
             Operands { offset: cookie, ..NONE },
             &[scratch],
@@ -212,7 +212,7 @@ impl Delegated {
             LockWait::Forever => (0, 0),
         };
         let operands = Operands { argument: kind | now, timeout_us, ..NONE };
-        self.on_file(Kind::Lock, file, operands, &[]).map(|_| ())
+        self.on_file(OpKind::Lock, file, operands, &[]).map(|_| ())
     }
 
     /// Gives a lock back; nothing happens when there is none.
@@ -220,12 +220,12 @@ impl Delegated {
     /// # Errors
     /// `File` with EBADF for a closed file.
     pub fn unlock(&mut self, file: File) -> Result<(), DelegatedError> {
-        self.on_file(Kind::Lock, file, Operands { argument: UNLOCK, ..NONE }, &[]).map(|_| ())
+        self.on_file(OpKind::Lock, file, Operands { argument: UNLOCK, ..NONE }, &[]).map(|_| ())
     }
 
     fn change<const N: usize>(
         &mut self,
-        kind: Kind,
+        kind: OpKind,
         names: &[&str; N],
         argument: u64,
         scratch: Piece,
@@ -265,13 +265,13 @@ impl Delegated {
 
     fn on_file(
         &mut self,
-        kind: Kind,
+        kind: OpKind,
         file: File,
         Operands { offset, argument, timeout_us }: Operands,
         pieces: &[Piece],
     ) -> Result<usize, DelegatedError> {
         self.connect()?;
-        if self.link.as_ref().is_none_or(|link| link.epoch != file.epoch) {
+        if self.server.as_ref().is_none_or(|server| server.epoch != file.epoch) {
             return Err(DelegatedError::Stale);
         }
         let (object, tag) = (file.object, 0);

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use heliostat_abi::file::delegated::{
-    Kind, OneRead, Operation, DEPTH_MAX, DIRECT_GRAIN, OBJECTS_MAX, TRANSFER_BYTES_MAX,
+    OneRead, OpKind, Operation, DEPTH_MAX, DIRECT_GRAIN, OBJECTS_MAX, TRANSFER_BYTES_MAX,
 };
 use heliostat_abi::name::ObjectId;
 use heliostat_backend_uring::{Manner, Range, Uring};
@@ -128,7 +128,7 @@ impl Own {
         if !self.has_any() {
             return false;
         }
-        if operation.kind == Kind::Close {
+        if operation.kind == OpKind::Close {
             self.close(operation.object);
             return false;
         }

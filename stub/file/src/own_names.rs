@@ -12,7 +12,7 @@ use std::os::unix::fs::{symlink, DirBuilderExt, OpenOptionsExt};
 use std::time::{Duration, Instant};
 
 use heliostat_abi::file::delegated::{
-    mode_of, Kind, BUFFERED, CREATE, DIRECT, DIRECTORY, EXCLUSIVE, MODE_BITS, NOREPLACE, READ,
+    mode_of, OpKind, BUFFERED, CREATE, DIRECT, DIRECTORY, EXCLUSIVE, MODE_BITS, NOREPLACE, READ,
     TRUNCATE, WRITE,
 };
 use heliostat_base::call;
@@ -27,7 +27,7 @@ const PAUSE: Duration = Duration::from_millis(1);
 impl Delegated {
     /// Whether files come by showing them only, and names are this program's own to open.
     pub(super) fn shows_only(&self) -> bool {
-        self.link.as_ref().is_some_and(|link| link.shows_only)
+        self.server.as_ref().is_some_and(|server| server.shows_only)
     }
 
     /// Opens a name as `access` says, and shows what was opened.
@@ -70,24 +70,26 @@ fn open(name: &str, access: u64) -> io::Result<std::fs::File> {
 ///
 /// # Errors
 /// `File` with what the kernel says.
-pub(super) fn change(kind: Kind, names: &[&str], argument: u64) -> Result<(), DelegatedError> {
+pub(super) fn change(kind: OpKind, names: &[&str], argument: u64) -> Result<(), DelegatedError> {
     make(kind, names, argument).map_err(errno_of)
 }
 
-fn make(kind: Kind, names: &[&str], argument: u64) -> io::Result<()> {
+fn make(kind: OpKind, names: &[&str], argument: u64) -> io::Result<()> {
     match (kind, names) {
-        (Kind::Symlink, [_, name]) => check_absolute(name)?,
+        (OpKind::Symlink, [_, name]) => check_absolute(name)?,
         _ => names.iter().try_for_each(|name| check_absolute(name))?,
     }
     match (kind, names) {
-        (Kind::Mkdir, [name]) => DirBuilder::new().mode((argument & MODE_BITS) as u32).create(name),
-        (Kind::Rmdir, [name]) => std::fs::remove_dir(name),
-        (Kind::Unlink, [name]) => std::fs::remove_file(name),
-        (Kind::Rename, [from, to]) if argument & NOREPLACE == 0 => std::fs::rename(from, to),
-        (Kind::Rename, [from, to]) => {
+        (OpKind::Mkdir, [name]) => {
+            DirBuilder::new().mode((argument & MODE_BITS) as u32).create(name)
+        }
+        (OpKind::Rmdir, [name]) => std::fs::remove_dir(name),
+        (OpKind::Unlink, [name]) => std::fs::remove_file(name),
+        (OpKind::Rename, [from, to]) if argument & NOREPLACE == 0 => std::fs::rename(from, to),
+        (OpKind::Rename, [from, to]) => {
             call::rename_new(from, to).map_err(|errno| io::Error::from_raw_os_error(errno.0))
         }
-        (Kind::Symlink, [target, name]) => symlink(target, name),
+        (OpKind::Symlink, [target, name]) => symlink(target, name),
         _ => Err(io::Error::from_raw_os_error(libc::EINVAL)),
     }
 }

@@ -2,13 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use heliostat_abi::file::delegated::{Completion, Kind, OneRead, Operation, Pieces, Way};
+use heliostat_abi::file::delegated::{Completion, OneRead, OpKind, Operation, Pieces, Way};
 
-use super::link::Link;
+use super::server_connection::ServerConnection;
 use super::{Delegated, DelegatedError, TAG_MAX};
 
 /// By which way the server's completions are looked for.
-type Take = fn(&mut Link) -> Result<Option<Completion>, DelegatedError>;
+type Take = fn(&mut ServerConnection) -> Result<Option<Completion>, DelegatedError>;
 
 /// How long a sleep in the own ring lasts while the server, whose bell is not heard there, has
 /// operations as well. The device ends most such sleeps before.
@@ -23,7 +23,7 @@ impl Delegated {
         if let Some(kept) = self.kept.pop_front() {
             return Ok(Some(kept));
         }
-        while let Some(found) = self.take(Link::pop)? {
+        while let Some(found) = self.take(ServerConnection::pop)? {
             if found.tag <= TAG_MAX {
                 return Ok(Some(found));
             }
@@ -60,12 +60,12 @@ impl Delegated {
         if self.own.under_way() > 0 {
             return self.wait_for_own(limit);
         }
-        if let Some(found) = self.take(Link::look)? {
+        if let Some(found) = self.take(ServerConnection::look)? {
             return Ok(found);
         }
-        let Some(link) = self.link.as_mut() else { return Err(DelegatedError::Idle) };
-        match link.wait(limit, self.under_way) {
-            Ok(()) => self.take(Link::pop)?.ok_or(DelegatedError::Corrupt),
+        let Some(server) = self.server.as_mut() else { return Err(DelegatedError::Idle) };
+        match server.wait(limit, self.under_way) {
+            Ok(()) => self.take(ServerConnection::pop)?.ok_or(DelegatedError::Corrupt),
             Err(heliostat_ring::WaitError::TimedOut) => Err(DelegatedError::TimedOut),
             Err(heliostat_ring::WaitError::PeerGone) => Err(self.lose()),
         }
@@ -75,7 +75,7 @@ impl Delegated {
     fn wait_for_own(&mut self, limit: Option<Duration>) -> Result<Completion, DelegatedError> {
         let until = limit.map(|limit| Instant::now() + limit);
         loop {
-            if let Some(found) = self.take(Link::pop)? {
+            if let Some(found) = self.take(ServerConnection::pop)? {
                 return Ok(found);
             }
             let left = until.map(|until| until.saturating_duration_since(Instant::now()));
@@ -88,7 +88,7 @@ impl Delegated {
                 return self.wait_new(left);
             }
             let has_others = self.under_way > own;
-            if has_others && !self.link.as_ref().is_some_and(Link::is_kept) {
+            if has_others && !self.server.as_ref().is_some_and(ServerConnection::is_kept) {
                 return Err(self.lose());
             }
             let turn = has_others.then_some(LOOK_AGAIN);
@@ -134,8 +134,8 @@ impl Delegated {
 
     fn take_servers(&mut self, by: Take) -> Result<Option<Completion>, DelegatedError> {
         let has_some = self.under_way > self.own.under_way();
-        match self.link.as_mut().filter(|_| has_some) {
-            Some(link) => by(link),
+        match self.server.as_mut().filter(|_| has_some) {
+            Some(server) => by(server),
             None => Ok(None),
         }
     }
@@ -154,7 +154,7 @@ impl Delegated {
                 self.own.close(object);
             }
             let pieces = Pieces::new(&[piece]).unwrap_or_default();
-            let (kind, timeout_us, argument) = (Kind::Read, 0, 0);
+            let (kind, timeout_us, argument) = (OpKind::Read, 0, 0);
             self.again.push_back(Operation {
                 kind,
                 object,
@@ -171,11 +171,11 @@ impl Delegated {
     /// Gives the server what it has to do over, as far as there is room.
     fn push_again(&mut self) -> Result<(), DelegatedError> {
         while let Some(operation) = self.again.front() {
-            let Some(link) = self.link.as_mut() else { break };
-            if !link.push(operation)? {
+            let Some(server) = self.server.as_mut() else { break };
+            if !server.push(operation)? {
                 break;
             }
-            link.ring();
+            server.ring();
             self.again.pop_front();
         }
         Ok(())
@@ -184,7 +184,7 @@ impl Delegated {
     /// The control plane is gone, with everything that the server had under way. Reads of the own
     /// ring end as if nothing had happened.
     pub(super) fn lose(&mut self) -> DelegatedError {
-        self.link = None;
+        self.server = None;
         self.again.clear();
         self.own.forget_all();
         let own = self.own.under_way();

@@ -19,7 +19,7 @@ use crate::net::socket::{self, Stage, Stream};
 use crate::net::watch::{early as watched_early, family, life, mark, sets};
 use crate::net::{accept, close, connect, demote, hold, listen, shared_set, side_lock, switch};
 use crate::owner::{self, is_borrowed};
-use crate::table::{self, Kind};
+use crate::table::{self, DescriptorKind};
 use crate::thread::{self, Critical};
 use crate::{file, program_rings, report, Answer};
 
@@ -57,7 +57,7 @@ pub fn before_fork() {
 /// that can be begun is begun.
 fn settle_before_fork() {
     for (fd, kind) in table::walk(0, u32::MAX) {
-        let Kind::Socket(index) = kind else { continue };
+        let DescriptorKind::Socket(index) = kind else { continue };
         let socket = socket::at(index);
         accept::decide_at_last(fd, index);
         if socket.stage() == Stage::Accepted {
@@ -75,7 +75,9 @@ fn settle_before_fork() {
 fn leave_if_lockless() {
     let direct = || {
         table::walk(0, u32::MAX).filter_map(|(fd, kind)| match kind {
-            Kind::Socket(index) if socket::at(index).stream().is_some() => Some((fd, index)),
+            DescriptorKind::Socket(index) if socket::at(index).stream().is_some() => {
+                Some((fd, index))
+            }
             _ => None,
         })
     };
@@ -128,11 +130,11 @@ pub fn closing(fd: i32) -> Answer {
     let _critical = Critical::enter();
     accept::later::forget(fd);
     match table::take(fd) {
-        Kind::Socket(index) => close::closing(fd, index),
-        Kind::Listener(index) => listen::closing(index),
-        Kind::Epoll(index) => life::closing(index),
-        Kind::Early => watched_early::forget(fd),
-        Kind::Unknown | Kind::Polled => {}
+        DescriptorKind::Socket(index) => close::closing(fd, index),
+        DescriptorKind::Listener(index) => listen::closing(index),
+        DescriptorKind::Epoll(index) => life::closing(index),
+        DescriptorKind::Early => watched_early::forget(fd),
+        DescriptorKind::Unknown | DescriptorKind::Polled => {}
     }
     None
 }
@@ -166,11 +168,11 @@ pub fn duplicated(old: i32, new: i32, is_kept: bool) {
     }
     let kind = table::kind(old);
     match kind {
-        Kind::Socket(index) => socket::at(index).retain(),
-        Kind::Listener(index) => listen::retain(index),
-        Kind::Epoll(index) => sets::retain(index),
-        Kind::Early => return now_native(old, new),
-        Kind::Unknown | Kind::Polled => return,
+        DescriptorKind::Socket(index) => socket::at(index).retain(),
+        DescriptorKind::Listener(index) => listen::retain(index),
+        DescriptorKind::Epoll(index) => sets::retain(index),
+        DescriptorKind::Early => return now_native(old, new),
+        DescriptorKind::Unknown | DescriptorKind::Polled => return,
     }
     table::set(new, kind);
 }
@@ -179,8 +181,8 @@ pub fn duplicated(old: i32, new: i32, is_kept: bool) {
 /// it is not told apart by descriptor.
 fn now_native(old: i32, new: i32) {
     watched_early::forget(old);
-    table::set(old, Kind::Polled);
-    table::set(new, Kind::Polled);
+    table::set(old, DescriptorKind::Polled);
+    table::set(new, DescriptorKind::Polled);
 }
 
 /// Before dup2 and dup3 close what `new` is.
@@ -195,17 +197,17 @@ pub fn replacing(old: i32, new: i32) {
 /// should it return.
 pub fn before_exec() -> bool {
     let comes_back = file::before_exec();
-    let known: Vec<(i32, Kind)> = table::walk(0, u32::MAX).collect();
+    let known: Vec<(i32, DescriptorKind)> = table::walk(0, u32::MAX).collect();
     for (fd, kind) in known {
         match kind {
-            Kind::Socket(index) if stays_open(fd) => {
+            DescriptorKind::Socket(index) if stays_open(fd) => {
                 demote::leave(fd, index, Native::Exec);
                 if !is_borrowed() {
                     close::executing(index);
                 }
             }
-            Kind::Socket(index) => give_holder_back(index),
-            Kind::Epoll(index) if !stays_open(fd) => family::give_back(index),
+            DescriptorKind::Socket(index) => give_holder_back(index),
+            DescriptorKind::Epoll(index) if !stays_open(fd) => family::give_back(index),
             _ => {}
         }
     }
@@ -269,7 +271,8 @@ pub fn before_exit() {
     }
     family::exiting();
     for (fd, kind) in table::walk(0, u32::MAX) {
-        if let (Kind::Socket(index), Kind::Socket(_)) = (kind, table::take(fd)) {
+        if let (DescriptorKind::Socket(index), DescriptorKind::Socket(_)) = (kind, table::take(fd))
+        {
             if socket::at(index).release() {
                 close::exiting(fd, index);
             }
@@ -284,9 +287,9 @@ pub fn before_exit() {
 pub fn passing(fd: i32) {
     file::passing(fd);
     match table::kind(fd) {
-        Kind::Socket(index) if !is_borrowed() => demote::leave(fd, index, Native::Passed),
-        Kind::Early if !is_borrowed() => now_native(fd, fd),
-        Kind::Epoll(index) if !is_borrowed() => {
+        DescriptorKind::Socket(index) if !is_borrowed() => demote::leave(fd, index, Native::Passed),
+        DescriptorKind::Early if !is_borrowed() => now_native(fd, fd),
+        DescriptorKind::Epoll(index) if !is_borrowed() => {
             shared_set::leave_to_kernel(index, Native::SharedSet)
         }
         _ => {}

@@ -22,7 +22,7 @@ static WORDS: [AtomicU32; FDS_MAX] = [const { AtomicU32::new(0) }; FDS_MAX];
 
 /// What a descriptor is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum DescriptorKind {
     /// The kernel's, not looked at yet.
     Unknown,
     /// A connection with a place in `net::socket`'s table, direct or counted native.
@@ -37,35 +37,35 @@ pub enum Kind {
     Early,
 }
 
-fn encode(kind: Kind) -> u32 {
+fn encode(kind: DescriptorKind) -> u32 {
     match kind {
-        Kind::Unknown => 0,
-        Kind::Socket(index) => 1 << INDEX_BITS | index,
-        Kind::Epoll(index) => 2 << INDEX_BITS | index,
-        Kind::Listener(index) => 3 << INDEX_BITS | index,
-        Kind::Polled => 4 << INDEX_BITS,
-        Kind::Early => 4 << INDEX_BITS | 1,
+        DescriptorKind::Unknown => 0,
+        DescriptorKind::Socket(index) => 1 << INDEX_BITS | index,
+        DescriptorKind::Epoll(index) => 2 << INDEX_BITS | index,
+        DescriptorKind::Listener(index) => 3 << INDEX_BITS | index,
+        DescriptorKind::Polled => 4 << INDEX_BITS,
+        DescriptorKind::Early => 4 << INDEX_BITS | 1,
     }
 }
 
-fn decode(word: u32) -> Kind {
+fn decode(word: u32) -> DescriptorKind {
     let index = word & ((1 << INDEX_BITS) - 1);
     match word >> INDEX_BITS {
-        1 => Kind::Socket(index),
-        2 => Kind::Epoll(index),
-        3 => Kind::Listener(index),
-        4 if index == 1 => Kind::Early,
-        4 => Kind::Polled,
-        _ => Kind::Unknown,
+        1 => DescriptorKind::Socket(index),
+        2 => DescriptorKind::Epoll(index),
+        3 => DescriptorKind::Listener(index),
+        4 if index == 1 => DescriptorKind::Early,
+        4 => DescriptorKind::Polled,
+        _ => DescriptorKind::Unknown,
     }
 }
 
 /// What `fd` is.
 #[inline(always)]
-pub fn kind(fd: i32) -> Kind {
+pub fn kind(fd: i32) -> DescriptorKind {
     match WORDS.get(fd as u32 as usize) {
         Some(word) => decode(word.load(Acquire)),
-        None => Kind::Unknown,
+        None => DescriptorKind::Unknown,
     }
 }
 
@@ -127,7 +127,7 @@ pub fn walk_files(first: u32, last: u32) -> impl Iterator<Item = (i32, u32)> {
 }
 
 /// Says what `fd` is from now on; false when its number is beyond the table.
-pub fn set(fd: i32, kind: Kind) -> bool {
+pub fn set(fd: i32, kind: DescriptorKind) -> bool {
     match WORDS.get(fd as u32 as usize) {
         Some(word) => {
             HIGHEST.fetch_max(fd as u32, AcqRel);
@@ -140,18 +140,18 @@ pub fn set(fd: i32, kind: Kind) -> bool {
 }
 
 /// Forgets `fd` and says what it was; exactly one of several racing closers gets the answer.
-pub fn take(fd: i32) -> Kind {
+pub fn take(fd: i32) -> DescriptorKind {
     match WORDS.get(fd as u32 as usize) {
         Some(word) if !is_unknown(fd) => decode(word.swap(0, AcqRel)),
-        _ => Kind::Unknown,
+        _ => DescriptorKind::Unknown,
     }
 }
 
 /// Every known descriptor from `first` to `last` (fork, exec and close_range walk them).
-pub fn walk(first: u32, last: u32) -> impl Iterator<Item = (i32, Kind)> {
+pub fn walk(first: u32, last: u32) -> impl Iterator<Item = (i32, DescriptorKind)> {
     let last = last.min(HIGHEST.load(Acquire)) as usize;
     (first as usize..=last).filter_map(|fd| match kind(fd as i32) {
-        Kind::Unknown => None,
+        DescriptorKind::Unknown => None,
         known => Some((fd as i32, known)),
     })
 }
@@ -162,31 +162,36 @@ mod tests {
 
     #[test]
     fn every_kind_survives_the_table_and_is_taken_once() {
-        let indexed = [Kind::Socket(5), Kind::Epoll(0), Kind::Listener(77)];
-        for kind_in in indexed.into_iter().chain([Kind::Polled, Kind::Early, Kind::Unknown]) {
+        let indexed =
+            [DescriptorKind::Socket(5), DescriptorKind::Epoll(0), DescriptorKind::Listener(77)];
+        for kind_in in indexed.into_iter().chain([
+            DescriptorKind::Polled,
+            DescriptorKind::Early,
+            DescriptorKind::Unknown,
+        ]) {
             assert!(set(1000, kind_in));
             assert_eq!(kind(1000), kind_in);
             assert_eq!(take(1000), kind_in);
-            assert_eq!(kind(1000), Kind::Unknown);
+            assert_eq!(kind(1000), DescriptorKind::Unknown);
         }
     }
 
     #[test]
     fn files_are_nobodys_else_and_are_taken_once() {
         assert!(set_file(1001, FILES_FROM | 9) && file(1001) == FILES_FROM | 9);
-        assert!(is_unknown(1001) && kind(1001) == Kind::Unknown);
+        assert!(is_unknown(1001) && kind(1001) == DescriptorKind::Unknown);
         assert!(walk_files(1000, 1002).eq([(1001, FILES_FROM | 9)]));
         assert!(!change_file(1001, FILES_FROM, FILES_FROM | 1));
         assert!(change_file(1001, FILES_FROM | 9, FILES_FROM | 1));
         assert_eq!((take_file(1001), take_file(1001), file(1001)), (FILES_FROM | 1, 0, 0));
-        set(1001, Kind::Polled);
-        assert_eq!((take_file(1001), take(1001)), (0, Kind::Polled));
+        set(1001, DescriptorKind::Polled);
+        assert_eq!((take_file(1001), take(1001)), (0, DescriptorKind::Polled));
     }
 
     #[test]
     fn numbers_outside_the_table_are_the_kernels() {
-        assert_eq!(kind(-1), Kind::Unknown);
-        assert!(!set(-1, Kind::Polled));
+        assert_eq!(kind(-1), DescriptorKind::Unknown);
+        assert!(!set(-1, DescriptorKind::Polled));
         assert!(is_unknown(i32::MAX));
     }
 }

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::question::{Question, QUESTION_BYTES_MAX};
-use super::{NameEvent, Shared};
+use super::{LookupState, NameEvent};
 
 /// Questions passed on at once; more are dropped, and resolvers ask again.
 const QUESTIONS_MAX: usize = 32;
@@ -35,13 +35,13 @@ pub struct Forwarder {
 
 impl Forwarder {
     /// Starts both threads; they end with the process.
-    pub fn start(shared: &Arc<Shared>) -> io::Result<Self> {
+    pub fn start(state: &Arc<LookupState>) -> io::Result<Self> {
         let own = (Ipv4Addr::LOCALHOST, 0);
         let (datagrams, streams) = (Arc::new(UdpSocket::bind(own)?), TcpListener::bind(own)?);
         let admitted = Admitted::default();
         let ports = (datagrams.local_addr()?.port(), streams.local_addr()?.port());
         let desk =
-            Resolver { shared: shared.clone(), admitted: admitted.clone(), busy: Arc::default() };
+            Resolver { state: state.clone(), admitted: admitted.clone(), busy: Arc::default() };
         let other = desk.clone();
         std::thread::Builder::new().spawn(move || desk.hear_datagrams(&datagrams))?;
         std::thread::Builder::new().spawn(move || other.hear_streams(&streams))?;
@@ -73,7 +73,7 @@ impl Forwarder {
 /// What a question's thread needs.
 #[derive(Clone)]
 struct Resolver {
-    shared: Arc<Shared>,
+    state: Arc<LookupState>,
     admitted: Admitted,
     busy: Arc<AtomicUsize>,
 }
@@ -139,18 +139,18 @@ impl Resolver {
         question: &Question,
         ask: impl Fn(SocketAddr, &[u8]) -> io::Result<Vec<u8>>,
     ) -> Option<Vec<u8>> {
-        if !self.shared.may(&question.name) {
+        if !self.state.may(&question.name) {
             return question.refusal();
         }
-        for server in &self.shared.servers {
+        for server in &self.state.servers {
             // The supervisor's own question, of which nothing but name and type is the program's.
             let own = question.own(random_id()?);
             let Ok(answer) = ask(*server, &own.message()?) else { continue };
             let Some(addresses) = own.addresses(&answer) else { continue };
             let Some(answer) = question.adopt(answer) else { continue };
             for ip in addresses {
-                self.shared.learned.learn(&question.name, ip);
-                (self.shared.told)(&question.name, NameEvent::Has(ip));
+                self.state.learned.learn(&question.name, ip);
+                (self.state.told)(&question.name, NameEvent::Has(ip));
             }
             return Some(answer);
         }
@@ -237,8 +237,8 @@ mod tests {
     fn strangers_that_connect_and_say_nothing_take_no_place() {
         let (policy, learned) = (Policy::default(), Learned::default());
         let told = Box::new(|_: &str, _| ());
-        let shared = Arc::new(Shared { policy, servers: Vec::new(), learned, told });
-        let forwarder = Forwarder::start(&shared).expect("threads and ports");
+        let state = Arc::new(LookupState { policy, servers: Vec::new(), learned, told });
+        let forwarder = Forwarder::start(&state).expect("threads and ports");
         let there = SocketAddr::from((Ipv4Addr::LOCALHOST, forwarder.port(true)));
         let strangers = (0..2 * QUESTIONS_MAX).map(|_| TcpStream::connect(there));
         let _strangers: Vec<_> = strangers.collect::<Result<_, _>>().expect("connections");

@@ -35,14 +35,14 @@ pub enum NameEvent {
 pub type Hearer = Box<dyn Fn(&str, NameEvent) + Send + Sync>;
 
 /// What the forwarder and the calls share.
-struct Shared {
+struct LookupState {
     policy: Policy,
     servers: Vec<SocketAddr>,
     learned: Learned,
     told: Hearer,
 }
 
-impl Shared {
+impl LookupState {
     fn may(&self, name: &str) -> bool {
         let granted = self.policy.may_look_up(name);
         (self.told)(name, NameEvent::Asked(granted));
@@ -52,7 +52,7 @@ impl Shared {
 
 /// Look-ups of one sealed program.
 pub struct Lookups {
-    shared: Arc<Shared>,
+    state: Arc<LookupState>,
     /// Started with the first connection; none if that failed.
     forwarder: OnceLock<Option<Forwarder>>,
 }
@@ -62,13 +62,13 @@ impl Lookups {
     pub fn new(policy: &Policy, resolv_conf: &str, told: Hearer) -> Self {
         let servers = servers(resolv_conf);
         let learned = Learned::default();
-        let shared = Shared { policy: policy.clone(), servers, learned, told };
-        Self { shared: Arc::new(shared), forwarder: OnceLock::new() }
+        let state = LookupState { policy: policy.clone(), servers, learned, told };
+        Self { state: Arc::new(state), forwarder: OnceLock::new() }
     }
 
     /// Whether any name may be looked up.
     pub fn are_any(&self) -> bool {
-        let policy = &self.shared.policy;
+        let policy = &self.state.policy;
         let named = |port| policy.connect_names(port).next().is_some();
         !policy.lookup.is_empty() || policy.connect.iter().any(|one| named(one.ports.0))
     }
@@ -76,13 +76,13 @@ impl Lookups {
     /// Whether an address is that of a name server.
     pub fn is_server(&self, to: SocketAddr) -> bool {
         let to = SocketAddr::new(to.ip().to_canonical(), to.port());
-        self.shared.servers.contains(&to)
+        self.state.servers.contains(&to)
     }
 
     /// Where a resolver is connected to instead of its name server. ECONNREFUSED if there is no
     /// forwarder.
     pub fn forwarder(&self, stream: bool, v6: bool) -> Result<SocketAddr, Errno> {
-        let start = || Forwarder::start(&self.shared).ok();
+        let start = || Forwarder::start(&self.state).ok();
         let forwarder = self.forwarder.get_or_init(start).as_ref();
         let port = forwarder.ok_or(Errno(libc::ECONNREFUSED))?.port(stream);
         let own = Ipv4Addr::LOCALHOST;
@@ -101,7 +101,7 @@ impl Lookups {
     /// none, or is not granted.
     pub fn granted_question(&self, bytes: &[u8]) -> Option<Vec<u8>> {
         let question = question::Question::read(bytes)?;
-        self.shared.may(&question.name).then(|| question.unconnected().message()).flatten()
+        self.state.may(&question.name).then(|| question.unconnected().message()).flatten()
     }
 
     /// Whether a name that may be connected to leads to an address. May ask name servers.
@@ -109,12 +109,11 @@ impl Lookups {
         let ip = ip.to_canonical();
         match name {
             NamePattern::Exact(own) => {
-                self.shared.learned.leads(name, ip)
-                    || self.shared.learned.resolve(own).contains(&ip)
+                self.state.learned.leads(name, ip) || self.state.learned.resolve(own).contains(&ip)
             }
             // Whoever serves a name below it says what its address is, and may say this machine's.
             NamePattern::Any | NamePattern::Below(_) => {
-                is_public(ip) && self.shared.learned.leads(name, ip)
+                is_public(ip) && self.state.learned.leads(name, ip)
             }
         }
     }
@@ -184,14 +183,14 @@ mod tests {
         let near = near.chain(&["192.0.0.8", "198.19.0.1", "240.0.0.1", "fec0::1", "::10.0.0.1"]);
         let near = near.chain(&["64:ff9b::7f00:1", "64:ff9b:1::1", "2002:a00:1::1"]);
         for ip in near.map(|ip| ip.parse::<IpAddr>().unwrap()) {
-            lookups.shared.learned.learn("a.example.org", ip);
+            lookups.state.learned.learn("a.example.org", ip);
             assert!(!lookups.leads(&below, ip) && !lookups.leads(&NamePattern::Any, ip), "{ip}");
             assert!(lookups.leads(&exact, ip), "{ip}");
         }
         for ip in ["93.184.216.34", "2606:2800::1", "64:ff9b::5db8:d822"]
             .map(|ip| ip.parse::<IpAddr>().unwrap())
         {
-            lookups.shared.learned.learn("a.example.org", ip);
+            lookups.state.learned.learn("a.example.org", ip);
             assert!(lookups.leads(&below, ip), "{ip}");
         }
     }

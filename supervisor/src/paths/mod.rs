@@ -13,9 +13,9 @@ mod proc;
 mod quick;
 mod roots;
 mod rules;
-pub mod shown;
 mod skeleton;
 mod start;
+pub mod visible;
 mod walk;
 
 pub use found::{Found, Object};

@@ -15,8 +15,8 @@ use super::here::Here;
 use super::named::{is_of_a_process, own_link, resolve, without_ways_up};
 use super::own::{self, View};
 use super::proc::is_proc;
-use super::shown::Shown;
 use super::skeleton::{self, Skeleton};
+use super::visible::VisibleNames;
 use crate::errno::errno;
 
 const OPEN: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
@@ -104,7 +104,7 @@ pub struct Roots {
     guarded: Guarded,
     skeleton: Skeleton,
     /// What of it there is to look at.
-    shown: Shown,
+    visible: VisibleNames,
     proc: OwnedFd,
     here: Here,
 }
@@ -128,11 +128,11 @@ impl Roots {
         let in_memory = skeleton::in_memory(&places);
         let made = in_memory.and_then(|folder| Skeleton::new(&folder).ok());
         let skeleton = made.map_or_else(|| Skeleton::new(folder), Ok)?;
-        let (roots, aliases, shown) = (Vec::new(), Vec::new(), Shown::default());
+        let (roots, aliases, visible) = (Vec::new(), Vec::new(), VisibleNames::default());
         let guarded = Guarded::default();
         let here = Here::default();
-        let mut all = Self { roots, aliases, guarded, skeleton, shown, proc, here };
-        all.shown.add(Path::new("/proc"));
+        let mut all = Self { roots, aliases, guarded, skeleton, visible, proc, here };
+        all.visible.add(Path::new("/proc"));
         for (grant, path) in grants.iter().zip(resolved) {
             if let Err(error) = all.take(view, grant, path) {
                 tell(&grant.path, &error);
@@ -157,7 +157,7 @@ impl Roots {
         let is_itself = path.as_ref().is_ok_and(|path| is_same(path, &name));
         if let Some(text) = (!is_itself).then(|| own_link(&name)).flatten() {
             // Leads to something else for each program: /dev/stdin, /dev/fd.
-            self.shown.add(&name);
+            self.visible.add(&name);
             self.skeleton.link(&name, &text);
             return Ok(());
         }
@@ -183,7 +183,7 @@ impl Roots {
             true => self.skeleton.folder(&path),
             false => self.skeleton.file(&path),
         }
-        self.shown.add(&path);
+        self.visible.add(&path);
         self.roots.push(Root::new(path, folder, grant.access, is_folder));
         Ok(())
     }
@@ -194,7 +194,7 @@ impl Roots {
         for part in name.components().filter(|part| matches!(part, Component::Normal(_))) {
             reached.push(part);
             if let Ok(text) = std::fs::read_link(&reached) {
-                self.shown.add(&reached);
+                self.visible.add(&reached);
                 self.skeleton.link(&reached, &text);
                 if reached == name && path.is_dir() {
                     let folder = view.as_seen(path, true, Arc::new(own::outside(path)?));
@@ -269,7 +269,7 @@ impl Roots {
 
     /// Whether an absolute path leads to nothing for the program, known by its name alone.
     pub fn lacks(&self, path: &[u8]) -> bool {
-        self.shown.lacks(path)
+        self.visible.lacks(path)
     }
 
     /// Where what was made for the program to look at lies on the host.

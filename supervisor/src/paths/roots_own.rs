@@ -35,7 +35,7 @@ impl Roots {
         for place in view.places.iter().map(Path::new) {
             if self.roots.iter().all(|root| !root.path.starts_with(place)) {
                 self.skeleton.link(place, &lies);
-                self.shown.add(place);
+                self.visible.add(place);
                 self.aliases.push((place.to_owned(), Arc::new(own::outside(&lies)?)));
             }
         }
@@ -43,7 +43,7 @@ impl Roots {
     }
 
     fn push_own(&mut self, path: PathBuf, folder: OwnedFd) {
-        self.shown.add(&path);
+        self.visible.add(&path);
         let root = Root::new(path, Arc::new(folder), Access::ReadWrite, true);
         self.roots.push(Root { is_own: true, ..root });
     }

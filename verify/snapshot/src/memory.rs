@@ -9,7 +9,7 @@ use crate::plan::PAGE;
 
 /// Where the memory comes from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum MemoryKind {
     /// malloc(3): a page and a bit in, so that region and pages do not agree.
     Malloc,
     /// Private and anonymous.
@@ -27,13 +27,13 @@ pub enum Kind {
 }
 
 /// By name.
-pub const KINDS: [(&str, Kind); 6] = [
-    ("malloc", Kind::Malloc),
-    ("anonymous", Kind::Anonymous),
-    ("huge", Kind::Huge),
-    ("file", Kind::File),
-    ("memfd", Kind::Shared),
-    ("stack", Kind::Stack),
+pub const KINDS: [(&str, MemoryKind); 6] = [
+    ("malloc", MemoryKind::Malloc),
+    ("anonymous", MemoryKind::Anonymous),
+    ("huge", MemoryKind::Huge),
+    ("file", MemoryKind::File),
+    ("memfd", MemoryKind::Shared),
+    ("stack", MemoryKind::Stack),
 ];
 
 /// Bytes of this process that nothing else uses. Never given back: the process ends with them.
@@ -44,17 +44,17 @@ pub struct Memory {
     /// Bytes.
     pub len: usize,
     /// What it is.
-    pub kind: Kind,
+    pub kind: MemoryKind,
 }
 
 impl Memory {
     /// `len` bytes of zeros. On a stack they are the calling thread's, which must not return.
-    pub fn new(kind: Kind, len: usize) -> Result<Self, Error> {
+    pub fn new(kind: MemoryKind, len: usize) -> Result<Self, Error> {
         let start = match kind {
             // SAFETY: an allocation of its own, never freed.
-            Kind::Malloc => unsafe { libc::calloc(1, len + 2 * PAGE) as usize + 16 },
-            Kind::Stack => on_stack(len)?,
-            Kind::Region => return Err(Error::other("it comes with a region")),
+            MemoryKind::Malloc => unsafe { libc::calloc(1, len + 2 * PAGE) as usize + 16 },
+            MemoryKind::Stack => on_stack(len)?,
+            MemoryKind::Region => return Err(Error::other("it comes with a region")),
             _ => mapped(kind, len)? as usize,
         };
         Ok(Self { start, len, kind })
@@ -62,7 +62,7 @@ impl Memory {
 
     /// True where single pages can be dropped, moved and protected without harm to others.
     pub fn allows_surgery(&self) -> bool {
-        matches!(self.kind, Kind::Anonymous | Kind::Huge | Kind::File)
+        matches!(self.kind, MemoryKind::Anonymous | MemoryKind::Huge | MemoryKind::File)
     }
 
     /// Address of a page as the plan counts them.
@@ -80,7 +80,7 @@ impl Memory {
 }
 
 /// A mapping of the kind, aligned to huge pages.
-fn mapped(kind: Kind, len: usize) -> Result<*mut c_void, Error> {
+fn mapped(kind: MemoryKind, len: usize) -> Result<*mut c_void, Error> {
     const HUGE: usize = 2 << 20;
     let (access, free) = (libc::PROT_READ | libc::PROT_WRITE, std::ptr::null_mut());
     let room = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
@@ -89,16 +89,16 @@ fn mapped(kind: Kind, len: usize) -> Result<*mut c_void, Error> {
     unsafe {
         let at = check(libc::mmap(free, len + HUGE, access, room, -1, 0))?;
         let start = (at as usize).next_multiple_of(HUGE) as *mut c_void;
-        if kind == Kind::Huge {
+        if kind == MemoryKind::Huge {
             libc::madvise(start, len, libc::MADV_HUGEPAGE);
         }
-        if matches!(kind, Kind::File | Kind::Shared) {
+        if matches!(kind, MemoryKind::File | MemoryKind::Shared) {
             let fd = libc::memfd_create(c"source".as_ptr(), libc::MFD_CLOEXEC);
             let whole = len.next_multiple_of(PAGE);
             if fd < 0 || libc::ftruncate(fd, whole as i64) != 0 {
                 return Err(Error::last_os_error());
             }
-            let share = if kind == Kind::File { libc::MAP_PRIVATE } else { libc::MAP_SHARED };
+            let share = if kind == MemoryKind::File { libc::MAP_PRIVATE } else { libc::MAP_SHARED };
             check(libc::mmap(start, whole, access, share | libc::MAP_FIXED, fd, 0))?;
             libc::close(fd);
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use heliostat_stub_snapshot::{EngineKind, Placement, Policy, Settings};
 
 use crate::consume::Habit;
-use crate::memory::{Kind, KINDS};
+use crate::memory::{MemoryKind, KINDS};
 use crate::sandbox::{Lack, LACKS};
 
 /// Engines by name; a new one is one line.
@@ -50,7 +50,7 @@ pub enum Chaos {
 #[derive(Clone, Debug)]
 pub struct Orders {
     pub bytes: usize,
-    pub memory: Kind,
+    pub memory: MemoryKind,
     /// None: the region has memory of its own, and remaps it.
     pub engine: Option<EngineKind>,
     pub placement: Placement,
@@ -79,7 +79,7 @@ impl Default for Orders {
     fn default() -> Self {
         Self {
             bytes: 64 << 20,
-            memory: Kind::Anonymous,
+            memory: MemoryKind::Anonymous,
             engine: Some(EngineKind::Probed),
             placement: Placement::Probed,
             expects: None,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use heliostat_stub_snapshot::Region;
 
 use crate::consume::header;
-use crate::memory::{Kind, Memory};
+use crate::memory::{Memory, MemoryKind};
 use crate::orders::Orders;
 use crate::plan::{Act, Plan, PAGE};
 use crate::surgery::operate;
@@ -61,7 +61,7 @@ impl Pen {
             };
             *self.used.entry(name).or_default() += 1;
             // In a file's private mapping the kernel keeps a dropped page's mark of not written.
-            if says || (act == Act::Drop && memory.kind == Kind::File) {
+            if says || (act == Act::Drop && memory.kind == MemoryKind::File) {
                 declare(region, page)?;
             }
         }
@@ -96,7 +96,7 @@ pub fn begin(orders: &Orders) -> Result<(Pen, Region), String> {
     let region = Region::allocate(orders.bytes, orders.settings());
     let region = region.map_err(|error| error.to_string())?;
     let (start, len) = region.memory().ok_or("the region has no memory of its own")?;
-    let pen = Pen::over(orders, Memory { start: start as usize, len, kind: Kind::Region })?;
+    let pen = Pen::over(orders, Memory { start: start as usize, len, kind: MemoryKind::Region })?;
     Ok((pen, as_expected(orders, region)?))
 }
 

@@ -7,7 +7,7 @@ use heliostat_stub_snapshot::{Attachment, ConsumerHandle, PublishError, Region};
 
 use crate::child::Child;
 use crate::consume::follow;
-use crate::memory::{Kind, Memory};
+use crate::memory::{Memory, MemoryKind};
 use crate::orders::{Chaos, Orders};
 use crate::pen::{self, Pen};
 use crate::plan::mix;
@@ -101,7 +101,7 @@ impl Follower {
 
 /// A consumer needs no copy of the source, which it would keep alive.
 fn forget(memory: &Memory) {
-    if !matches!(memory.kind, Kind::Malloc | Kind::Stack | Kind::Region) {
+    if !matches!(memory.kind, MemoryKind::Malloc | MemoryKind::Stack | MemoryKind::Region) {
         // SAFETY: the child's own copy of a mapping that it never looks at.
         unsafe { libc::munmap(memory.start as *mut _, memory.len) };
     }
@@ -160,7 +160,7 @@ fn hurt(
 /// A fork of the producer writes its own copy of the memory: no version may show it.
 fn scribbling_fork(pen: &Pen) {
     // Shared memory has no copy, and a region's own memory is not there in a fork.
-    if matches!(pen.memory.kind, Kind::Shared | Kind::Region) {
+    if matches!(pen.memory.kind, MemoryKind::Shared | MemoryKind::Region) {
         return;
     }
     let memory = pen.memory;

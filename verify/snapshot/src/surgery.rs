@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 use std::io::Error;
 
-use crate::memory::{Kind, Memory};
+use crate::memory::{Memory, MemoryKind};
 use crate::plan::{Act, PAGE};
 
 const ACCESS: i32 = libc::PROT_READ | libc::PROT_WRITE;
@@ -19,7 +19,7 @@ pub fn operate(memory: &Memory, page: usize, act: Act) -> Result<(), Error> {
             Act::Write(_) => Ok(()),
             Act::Drop => done(libc::madvise(at, PAGE, libc::MADV_DONTNEED)),
             // A file's page has no free state.
-            Act::Free if memory.kind == Kind::File => Ok(()),
+            Act::Free if memory.kind == MemoryKind::File => Ok(()),
             Act::Free => done(libc::madvise(at, PAGE, libc::MADV_FREE)),
             Act::Protect => {
                 done(libc::mprotect(at, PAGE, libc::PROT_READ))?;

@@ -1,6 +1,6 @@
 //! Arguments of operations: which bits each kind knows. Unknown ones are refused.
 
-use super::Kind;
+use super::OpKind;
 
 /// Open: the file will be read.
 pub const READ: u64 = 1;
@@ -48,14 +48,14 @@ pub const fn mode_of(argument: u64) -> u32 {
 }
 
 /// Whether a kind knows every bit of an argument, in this combination.
-pub(super) fn fits(kind: Kind, argument: u64) -> bool {
+pub(super) fn fits(kind: OpKind, argument: u64) -> bool {
     match kind {
-        Kind::Open => fits_open(argument),
-        Kind::Cancel => true,
-        Kind::Truncate => argument <= i64::MAX as u64,
-        Kind::Mkdir => argument & !MODE_BITS == 0,
-        Kind::Rename => argument & !NOREPLACE == 0,
-        Kind::Lock => matches!(argument & !NOW, SHARED | ALONE) || argument == UNLOCK,
+        OpKind::Open => fits_open(argument),
+        OpKind::Cancel => true,
+        OpKind::Truncate => argument <= i64::MAX as u64,
+        OpKind::Mkdir => argument & !MODE_BITS == 0,
+        OpKind::Rename => argument & !NOREPLACE == 0,
+        OpKind::Lock => matches!(argument & !NOW, SHARED | ALONE) || argument == UNLOCK,
         _ => argument == 0,
     }
 }
@@ -100,8 +100,8 @@ mod tests {
             READ | CREATE | 1 << 28,
             READ | 1 << 63,
         ];
-        assert!(good.into_iter().all(|argument| fits(Kind::Open, argument)));
-        assert_eq!(bad.into_iter().find(|argument| fits(Kind::Open, *argument)), None);
+        assert!(good.into_iter().all(|argument| fits(OpKind::Open, argument)));
+        assert_eq!(bad.into_iter().find(|argument| fits(OpKind::Open, *argument)), None);
         assert_eq!(mode_of(READ | CREATE | mode(0o1751)), 0o1751);
     }
 
@@ -109,27 +109,27 @@ mod tests {
     fn other_kinds_take_their_own_bits_only() {
         let most = i64::MAX as u64;
         let good = [
-            (Kind::Truncate, most),
-            (Kind::Mkdir, 0o7777),
-            (Kind::Rename, NOREPLACE),
-            (Kind::Lock, UNLOCK),
-            (Kind::Lock, SHARED),
-            (Kind::Lock, ALONE | NOW),
-            (Kind::Cancel, u64::MAX),
+            (OpKind::Truncate, most),
+            (OpKind::Mkdir, 0o7777),
+            (OpKind::Rename, NOREPLACE),
+            (OpKind::Lock, UNLOCK),
+            (OpKind::Lock, SHARED),
+            (OpKind::Lock, ALONE | NOW),
+            (OpKind::Cancel, u64::MAX),
         ];
         let bad = [
-            (Kind::Truncate, most + 1),
-            (Kind::Mkdir, 0o10000),
-            (Kind::Rename, 2),
-            (Kind::Lock, NOW),
-            (Kind::Lock, SHARED | ALONE),
-            (Kind::Lock, 8),
-            (Kind::Unlink, 1),
-            (Kind::Rmdir, 1),
-            (Kind::Symlink, 1),
-            (Kind::Readlink, 1),
-            (Kind::Readdir, 1),
-            (Kind::Read, 1),
+            (OpKind::Truncate, most + 1),
+            (OpKind::Mkdir, 0o10000),
+            (OpKind::Rename, 2),
+            (OpKind::Lock, NOW),
+            (OpKind::Lock, SHARED | ALONE),
+            (OpKind::Lock, 8),
+            (OpKind::Unlink, 1),
+            (OpKind::Rmdir, 1),
+            (OpKind::Symlink, 1),
+            (OpKind::Readlink, 1),
+            (OpKind::Readdir, 1),
+            (OpKind::Read, 1),
         ];
         assert!(good.into_iter().all(|(kind, argument)| fits(kind, argument)));
         assert_eq!(bad.into_iter().find(|(kind, argument)| fits(*kind, *argument)), None);

@@ -11,7 +11,7 @@
 //! ```
 //! A read of one piece needs the first four words only ([`super::OneRead`]); all of them are one line.
 
-use super::{Kind, Malformed, Operation, Piece, Pieces, OPERATION_BYTES_MAX};
+use super::{Malformed, OpKind, Operation, Piece, Pieces, OPERATION_BYTES_MAX};
 use crate::name::ObjectId;
 
 /// The words that every call has.
@@ -53,7 +53,7 @@ pub fn called(
     let [argument, second_place, second_bytes] = *more;
     let [.., kind, count, low, high] = shape.to_le_bytes();
     let fail = |reason| Malformed { tag: None, reason };
-    let kind = Kind::from_number(kind).filter(|kind| may_be_called(*kind));
+    let kind = OpKind::from_number(kind).filter(|kind| may_be_called(*kind));
     let kind = kind.ok_or(fail(super::Reason::Kind))?;
     let second_bytes = u32::try_from(second_bytes).ok();
     let second_bytes = second_bytes.filter(|_| low == 0 && high == 0);
@@ -72,8 +72,8 @@ pub fn called(
     Operation::decode(record.get(..length).unwrap_or(&[]), window_bytes)
 }
 
-const fn may_be_called(kind: Kind) -> bool {
-    !matches!(kind, Kind::Open | Kind::Cancel)
+const fn may_be_called(kind: OpKind) -> bool {
+    !matches!(kind, OpKind::Open | OpKind::Cancel)
 }
 
 #[cfg(test)]
@@ -83,7 +83,7 @@ mod tests {
 
     const WINDOW: u64 = 1 << 20;
 
-    fn operation(kind: Kind, pieces: &[(u64, u32)], argument: u64) -> Operation {
+    fn operation(kind: OpKind, pieces: &[(u64, u32)], argument: u64) -> Operation {
         let pieces: Vec<_> =
             pieces.iter().map(|(offset, bytes)| Piece { offset: *offset, bytes: *bytes }).collect();
         let object = ObjectId { index: 3, generation: 9 };
@@ -94,10 +94,10 @@ mod tests {
     #[test]
     fn every_operation_that_fits_the_line_comes_back_as_it_was() {
         let asked = [
-            operation(Kind::Write, &[(0, 10), (100, 20)], 0),
-            operation(Kind::Stat, &[(4096, 64)], 0),
-            operation(Kind::Truncate, &[], 1 << 40),
-            operation(Kind::Rename, &[(0, 10), (100, 20)], 1),
+            operation(OpKind::Write, &[(0, 10), (100, 20)], 0),
+            operation(OpKind::Stat, &[(4096, 64)], 0),
+            operation(OpKind::Truncate, &[], 1 << 40),
+            operation(OpKind::Rename, &[(0, 10), (100, 20)], 1),
         ];
         for operation in asked {
             let (words, more) = call_words(&operation).unwrap();
@@ -108,13 +108,14 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_not_asked_and_nonsense_is_none() {
-        let many = operation(Kind::Read, &[(0, 1), (1, 1), (2, 1)], 0);
-        let late = Operation { timeout_us: 1, ..operation(Kind::Stat, &[(0, 64)], 0) };
-        let named = operation(Kind::Open, &[(0, 9)], 1);
+        let many = operation(OpKind::Read, &[(0, 1), (1, 1), (2, 1)], 0);
+        let late = Operation { timeout_us: 1, ..operation(OpKind::Stat, &[(0, 64)], 0) };
+        let named = operation(OpKind::Open, &[(0, 9)], 1);
         for operation in [many, late, named] {
             assert_eq!(call_words(&operation), None);
         }
-        let (words, more) = call_words(&operation(Kind::Write, &[(0, 10), (100, 20)], 0)).unwrap();
+        let (words, more) =
+            call_words(&operation(OpKind::Write, &[(0, 10), (100, 20)], 0)).unwrap();
         let reason = |words, more| called(&words, &more, WINDOW).map_err(|it| it.reason).err();
         let with = |shape| [words[0], words[1], words[2], shape];
         assert_eq!(reason(with(words[3] | 1 << 48), more), Some(Reason::Reserved));

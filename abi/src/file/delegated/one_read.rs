@@ -1,6 +1,6 @@
 //! The operation that nearly all are: a read into one piece, in a tenth of an operation's bytes.
 
-use super::{Kind, Operation, Piece, OPERATION_HEAD_BYTES, PIECE_BYTES, TRANSFER_BYTES_MAX};
+use super::{OpKind, Operation, Piece, OPERATION_HEAD_BYTES, PIECE_BYTES, TRANSFER_BYTES_MAX};
 use crate::name::ObjectId;
 use crate::wire::{Reader, Writer};
 
@@ -29,7 +29,7 @@ impl OneRead {
     pub fn of(operation: &Operation) -> Option<OneRead> {
         let Operation { kind, object, offset, tag, timeout_us, argument, .. } = *operation;
         match operation.pieces.as_slice() {
-            [piece] if kind == Kind::Read && timeout_us == 0 && argument == 0 => {
+            [piece] if kind == OpKind::Read && timeout_us == 0 && argument == 0 => {
                 Some(OneRead { object, offset, tag, piece: *piece })
             }
             _ => None,
@@ -40,7 +40,7 @@ impl OneRead {
     pub fn encode(&self) -> [u8; ONE_READ_BYTES] {
         let mut bytes = [0; ONE_READ_BYTES];
         let mut w = Writer::new(&mut bytes);
-        w.u8(Kind::Read as u8).u8(0).u8(1).u8(0).u32(0);
+        w.u8(OpKind::Read as u8).u8(0).u8(1).u8(0).u32(0);
         w.u32(self.object.index).u32(self.object.generation);
         w.u64(self.offset).u64(self.tag).u64(0);
         w.u64(self.piece.offset).u32(self.piece.bytes).u32(0);
@@ -56,7 +56,7 @@ impl OneRead {
         let object = ObjectId { index: r.u32(), generation: r.u32() };
         let (offset, tag, argument) = (r.u64(), r.u64(), r.u64());
         let piece = Piece { offset: r.u64(), bytes: r.u32() };
-        let is_one_read = head == [Kind::Read as u8, 0, 1, 0, 0, 0, 0, 0];
+        let is_one_read = head == [OpKind::Read as u8, 0, 1, 0, 0, 0, 0, 0];
         let is_zero = argument == 0 && r.u32() == 0;
         let read = OneRead { object, offset, tag, piece };
         (is_one_read && is_zero && read.fits(window_bytes)).then_some(read)

@@ -1,7 +1,7 @@
 //! An operation: written by the asker, copied once and checked once by the server.
 
 use super::{
-    argument, Kind, Piece, ENTRY_BYTES_MAX, FACTS_BYTES, NAME_BYTES_MAX, OPERATION_BYTES_MAX,
+    argument, OpKind, Piece, ENTRY_BYTES_MAX, FACTS_BYTES, NAME_BYTES_MAX, OPERATION_BYTES_MAX,
     OPERATION_HEAD_BYTES, PIECES_MAX, PIECE_BYTES, TRANSFER_BYTES_MAX,
 };
 use crate::name::ObjectId;
@@ -49,8 +49,8 @@ impl Pieces {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Operation {
     /// What is to be done.
-    pub kind: Kind,
-    /// With which file; any value for kinds that have none ([`Kind::has_file`]).
+    pub kind: OpKind,
+    /// With which file; any value for kinds that have none ([`OpKind::has_file`]).
     pub object: ObjectId,
     /// Where in the file, in bytes; of Readdir a cookie.
     pub offset: u64,
@@ -132,7 +132,7 @@ impl Operation {
         if flags != 0 || zero != 0 {
             return Err(fail(Reason::Reserved));
         }
-        let kind = Kind::from_number(kind).ok_or(fail(Reason::Kind))?;
+        let kind = OpKind::from_number(kind).ok_or(fail(Reason::Kind))?;
         let pieces = take_pieces(&mut r, count, window_bytes).map_err(fail)?;
         let operation = Operation { kind, object, offset, tag, timeout_us, argument, pieces };
         operation.check().map_err(fail)?;
@@ -143,7 +143,7 @@ impl Operation {
     fn check(&self) -> Result<(), Reason> {
         let bytes = self.pieces.bytes();
         // A cookie says no place in bytes: the largest may be the last that there is.
-        let moved = if self.kind == Kind::Readdir { 0 } else { bytes };
+        let moved = if self.kind == OpKind::Readdir { 0 } else { bytes };
         let end = self.offset.checked_add(moved).filter(|end| *end <= i64::MAX as u64);
         match () {
             () if !self.pieces_fit() => Err(Reason::Pieces),
@@ -158,12 +158,12 @@ impl Operation {
         let pieces = self.pieces.as_slice();
         let names_fit = pieces.iter().take(self.kind.names()).all(is_name);
         let others_fit = match self.kind {
-            Kind::Read | Kind::Write | Kind::Append => !pieces.is_empty(),
-            Kind::Stat => matches!(pieces, [facts] if facts.bytes as usize >= FACTS_BYTES),
-            Kind::Readdir => self.pieces.bytes() >= ENTRY_BYTES_MAX as u64,
-            Kind::Open | Kind::Mkdir | Kind::Rmdir | Kind::Unlink => pieces.len() == 1,
-            Kind::Rename | Kind::Symlink | Kind::Readlink => pieces.len() == 2,
-            Kind::Fsync | Kind::Close | Kind::Cancel | Kind::Truncate | Kind::Lock => {
+            OpKind::Read | OpKind::Write | OpKind::Append => !pieces.is_empty(),
+            OpKind::Stat => matches!(pieces, [facts] if facts.bytes as usize >= FACTS_BYTES),
+            OpKind::Readdir => self.pieces.bytes() >= ENTRY_BYTES_MAX as u64,
+            OpKind::Open | OpKind::Mkdir | OpKind::Rmdir | OpKind::Unlink => pieces.len() == 1,
+            OpKind::Rename | OpKind::Symlink | OpKind::Readlink => pieces.len() == 2,
+            OpKind::Fsync | OpKind::Close | OpKind::Cancel | OpKind::Truncate | OpKind::Lock => {
                 pieces.is_empty()
             }
         };

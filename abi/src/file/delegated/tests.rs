@@ -7,7 +7,7 @@ const WINDOW: u64 = 1 << 20;
 
 fn read(pieces: &[Piece]) -> Operation {
     Operation {
-        kind: Kind::Read,
+        kind: OpKind::Read,
         object: ObjectId { index: 3, generation: 9 },
         offset: 4096,
         tag: 77,
@@ -92,19 +92,19 @@ fn every_kind_has_its_own_pieces() {
     let with = |kind, argument, pieces: &[Piece]| {
         reason(&bytes_of(&Operation { kind, argument, ..read(pieces) }))
     };
-    for kind in [Kind::Read, Kind::Write, Kind::Append] {
+    for kind in [OpKind::Read, OpKind::Write, OpKind::Append] {
         assert_eq!((with(kind, 0, &one), with(kind, 0, &[])), (None, Some(Reason::Pieces)));
         assert_eq!(with(kind, 1, &one), Some(Reason::Argument));
     }
-    for kind in [Kind::Fsync, Kind::Close, Kind::Truncate, Kind::Lock] {
+    for kind in [OpKind::Fsync, OpKind::Close, OpKind::Truncate, OpKind::Lock] {
         assert_eq!((with(kind, 0, &[]), with(kind, 0, &one)), (None, Some(Reason::Pieces)));
     }
-    assert_eq!(with(Kind::Cancel, u64::MAX, &[]), None);
-    assert_eq!(with(Kind::Stat, 0, &one), None);
-    assert_eq!(with(Kind::Stat, 0, &small), Some(Reason::Pieces));
-    assert_eq!(with(Kind::Open, READ | DIRECT, &one), None);
+    assert_eq!(with(OpKind::Cancel, u64::MAX, &[]), None);
+    assert_eq!(with(OpKind::Stat, 0, &one), None);
+    assert_eq!(with(OpKind::Stat, 0, &small), Some(Reason::Pieces));
+    assert_eq!(with(OpKind::Open, READ | DIRECT, &one), None);
     for argument in [0, DIRECT, READ | 256] {
-        assert_eq!(with(Kind::Open, argument, &one), Some(Reason::Argument));
+        assert_eq!(with(OpKind::Open, argument, &one), Some(Reason::Argument));
     }
 }
 
@@ -114,27 +114,27 @@ fn names_take_as_many_pieces_as_they_are_and_none_is_longer_than_a_path() {
     let with = |kind, pieces: &[Piece]| {
         reason(&bytes_of(&Operation { kind, argument: 0, ..read(pieces) }))
     };
-    for kind in [Kind::Mkdir, Kind::Rmdir, Kind::Unlink] {
+    for kind in [OpKind::Mkdir, OpKind::Rmdir, OpKind::Unlink] {
         assert_eq!(with(kind, &[place(4096)]), None);
         for wrong in [&[][..], &[place(4097)], &[place(1), place(1)]] {
             assert_eq!(with(kind, wrong), Some(Reason::Pieces));
         }
     }
-    for kind in [Kind::Rename, Kind::Symlink] {
+    for kind in [OpKind::Rename, OpKind::Symlink] {
         assert_eq!(with(kind, &[place(4096), place(1)]), None);
         for wrong in [&[place(1)][..], &[place(1), place(4097)], &[place(1); 3]] {
             assert_eq!(with(kind, wrong), Some(Reason::Pieces));
         }
     }
-    assert_eq!(with(Kind::Readlink, &[place(1), place(5000)]), None);
-    assert_eq!(with(Kind::Readlink, &[place(4097), place(1)]), Some(Reason::Pieces));
+    assert_eq!(with(OpKind::Readlink, &[place(1), place(5000)]), None);
+    assert_eq!(with(OpKind::Readlink, &[place(4097), place(1)]), Some(Reason::Pieces));
 }
 
 #[test]
 fn a_directory_is_read_from_any_cookie_into_pieces_that_hold_an_entry() {
     let least = ENTRY_BYTES_MAX as u32;
     let with = |offset, pieces: &[Piece]| {
-        reason(&bytes_of(&Operation { kind: Kind::Readdir, offset, ..read(pieces) }))
+        reason(&bytes_of(&Operation { kind: OpKind::Readdir, offset, ..read(pieces) }))
     };
     let halves = [Piece { offset: 0, bytes: least / 2 }; 2];
     assert_eq!(with(i64::MAX as u64, &halves), None);

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 /// What a mapping is, as far as its name says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum MappingKind {
     /// The heap that brk(2) grows.
     Heap,
     /// The main thread's stack.
@@ -29,7 +29,7 @@ pub struct Mapping {
     /// Others may write its pages too, through mappings of their own.
     pub is_shared: bool,
     /// What it is.
-    pub kind: Kind,
+    pub kind: MappingKind,
     /// The file, or the kernel's name of it; empty for none.
     pub name: String,
 }
@@ -58,14 +58,14 @@ fn parse(line: &str) -> Option<Mapping> {
     })
 }
 
-fn kind(name: &str) -> Kind {
+fn kind(name: &str) -> MappingKind {
     match name {
-        "[heap]" => Kind::Heap,
-        "[stack]" => Kind::Stack,
-        "" => Kind::Anonymous,
-        _ if name.starts_with("[anon") => Kind::Anonymous,
-        _ if name.starts_with('[') => Kind::Kernel,
-        _ => Kind::File,
+        "[heap]" => MappingKind::Heap,
+        "[stack]" => MappingKind::Stack,
+        "" => MappingKind::Anonymous,
+        _ if name.starts_with("[anon") => MappingKind::Anonymous,
+        _ if name.starts_with('[') => MappingKind::Kernel,
+        _ => MappingKind::File,
     }
 }
 
@@ -79,11 +79,11 @@ mod tests {
         let found = parse(line).expect("a line");
         assert_eq!(found.pages, 0x7f00..0x8000);
         assert!(found.is_readable && found.is_shared && !found.is_writable);
-        assert_eq!((found.kind, found.name.as_str()), (Kind::File, "/a b (deleted)"));
+        assert_eq!((found.kind, found.name.as_str()), (MappingKind::File, "/a b (deleted)"));
         let heap = parse("1000-2000 rw-p 00000000 00:00 0    [heap]").expect("a line");
-        assert_eq!(heap.kind, Kind::Heap);
+        assert_eq!(heap.kind, MappingKind::Heap);
         let none = parse("1000-2000 rw-p 00000000 00:00 0 ").expect("a line");
-        assert_eq!((none.kind, none.is_shared), (Kind::Anonymous, false));
+        assert_eq!((none.kind, none.is_shared), (MappingKind::Anonymous, false));
         assert_eq!(parse("nonsense"), None);
     }
 
@@ -92,6 +92,6 @@ mod tests {
         let own = read(std::process::id() as i32).expect("reads");
         let here = own.as_ptr() as usize;
         assert!(own.iter().any(|it| it.pages.contains(&here) && it.is_writable));
-        assert!(own.iter().any(|it| it.kind == Kind::Stack));
+        assert!(own.iter().any(|it| it.kind == MappingKind::Stack));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering::SeqCst;
 
-use heliostat_backend_pages::tracee::{Kind, TraceError, Tracee};
+use heliostat_backend_pages::tracee::{MappingKind, TraceError, Tracee};
 use heliostat_backend_pages::track::{self, Pages};
 use heliostat_base::mapping::SharedMapping;
 
@@ -74,7 +74,7 @@ fn writes_of_program_and_kernel_are_seen_page_by_page_and_bytes_are_read() {
     assert_eq!(faults(), before);
     let found = tracee.mappings().unwrap();
     let mapping = found.iter().find(|it| it.pages.contains(&at)).unwrap();
-    assert_eq!((mapping.kind, mapping.is_shared), (Kind::Anonymous, false));
+    assert_eq!((mapping.kind, mapping.is_shared), (MappingKind::Anonymous, false));
 }
 
 /// Every hundred times round, registers hold what they held: a call in between shows nowhere.

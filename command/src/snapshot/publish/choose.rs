@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use heliostat_backend_pages::tracee::{Kind, Mapping};
+use heliostat_backend_pages::tracee::{Mapping, MappingKind};
 
 use crate::snapshot::error::SnapshotError;
 
@@ -70,19 +70,21 @@ impl Wanted {
             Chosen { used_end: it.end, range: it, label }
         };
         let all = |is_wanted: &dyn Fn(&Mapping) -> bool| {
-            let wanted = mappings.iter().filter(|it| is_wanted(it) && it.kind != Kind::Kernel);
+            let wanted =
+                mappings.iter().filter(|it| is_wanted(it) && it.kind != MappingKind::Kernel);
             joined(wanted).into_iter().map(by_address).collect::<Vec<_>>()
         };
         match self {
-            Self::Heap => whole(mappings, Kind::Heap).map(heap).into_iter().collect(),
-            Self::Stack => whole(mappings, Kind::Stack)
+            Self::Heap => whole(mappings, MappingKind::Heap).map(heap).into_iter().collect(),
+            Self::Stack => whole(mappings, MappingKind::Stack)
                 .map(|range| Chosen { used_end: range.end, range, label: Some("stack".to_owned()) })
                 .into_iter()
                 .collect(),
-            Self::Anonymous => all(&|it| private(it) && it.kind == Kind::Anonymous),
+            Self::Anonymous => all(&|it| private(it) && it.kind == MappingKind::Anonymous),
             Self::AllPrivate => {
                 let named = [Self::Heap, Self::Stack].map(|it| it.choose(mappings)).concat();
-                let is_named = |it: &Mapping| matches!(it.kind, Kind::Heap | Kind::Stack);
+                let is_named =
+                    |it: &Mapping| matches!(it.kind, MappingKind::Heap | MappingKind::Stack);
                 [named, all(&|it| private(it) && !is_named(it))].concat()
             }
             Self::Largest(count) => {
@@ -108,7 +110,7 @@ fn heap(range: Range<usize>) -> Chosen {
 }
 
 /// From the first to the last mapping of a kind.
-fn whole(mappings: &[Mapping], kind: Kind) -> Option<Range<usize>> {
+fn whole(mappings: &[Mapping], kind: MappingKind) -> Option<Range<usize>> {
     let mut found = mappings.iter().filter(|it| it.kind == kind);
     let first = found.next()?;
     Some(first.pages.start..found.next_back().unwrap_or(first).pages.end)
@@ -137,7 +139,7 @@ fn number(text: &str) -> Option<usize> {
 mod tests {
     use super::*;
 
-    fn mapping(pages: Range<usize>, kind: Kind, rights: &str) -> Mapping {
+    fn mapping(pages: Range<usize>, kind: MappingKind, rights: &str) -> Mapping {
         let has = |right| rights.contains(right);
         let (is_readable, is_writable, is_shared) = (has('r'), has('w'), has('s'));
         Mapping { pages, is_readable, is_writable, is_shared, kind, name: String::new() }
@@ -146,13 +148,13 @@ mod tests {
     #[test]
     fn words_choose_ranges_and_neighbours_are_one() {
         let mappings = [
-            mapping(0x1000..0x2000, Kind::File, "rw"),
-            mapping(0x2000..0x3000, Kind::Heap, "rw"),
-            mapping(0x5000..0x6000, Kind::Anonymous, "rw"),
-            mapping(0x6000..0x9000, Kind::Anonymous, "rw"),
-            mapping(0xa000..0xb000, Kind::Anonymous, "rws"),
-            mapping(0xc000..0xd000, Kind::Anonymous, ""),
-            mapping(0xe000..0xf000, Kind::Stack, "rw"),
+            mapping(0x1000..0x2000, MappingKind::File, "rw"),
+            mapping(0x2000..0x3000, MappingKind::Heap, "rw"),
+            mapping(0x5000..0x6000, MappingKind::Anonymous, "rw"),
+            mapping(0x6000..0x9000, MappingKind::Anonymous, "rw"),
+            mapping(0xa000..0xb000, MappingKind::Anonymous, "rws"),
+            mapping(0xc000..0xd000, MappingKind::Anonymous, ""),
+            mapping(0xe000..0xf000, MappingKind::Stack, "rw"),
         ];
         let ranges = |text| -> Vec<_> {
             let chosen = Wanted::parse(text).unwrap().choose(&mappings);

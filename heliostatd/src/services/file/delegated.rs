@@ -25,12 +25,12 @@ use heliostat_base::clock::monotonic_ns;
 use heliostat_server_file::{
     Caller, FileEvent, FileOrder, Files, Made, OpenFile, OpenRequest, OpenedBy, Refusal,
 };
-use heliostat_server_loop::{map_window, Event, Link, Order, WindowError};
+use heliostat_server_loop::{map_window, Event, NewSession, Order, WindowError};
 use heliostat_service_grant::Holder;
 use tracing::{debug, error};
 
 use crate::answer::Answer;
-use crate::closer::Shown;
+use crate::closer::ReceivedFd;
 use crate::daemon::Daemon;
 use crate::poll::Source;
 use crate::refused::{full, full_of, Refused};
@@ -61,7 +61,7 @@ impl Daemon {
     pub(crate) fn delegate(
         &mut self,
         id: ObjectId,
-        shown: Shown,
+        shown: ReceivedFd,
         members: u32,
     ) -> Result<Answer, Refused> {
         let subject = self.session(id)?.peer.subject.clone();
@@ -81,12 +81,12 @@ impl Daemon {
             not_a_window(error)
         })?;
         let meter = delegated.meters.of(rate, id, holder, monotonic_ns());
-        let link = Link::create(window, meter, delegated.next_serial(), members);
-        let (rings, link) = link.map_err(|error| {
+        let new = NewSession::create(window, meter, delegated.next_serial(), members);
+        let (rings, new) = new.map_err(|error| {
             debug!(session = %id, %error, "no rings");
             Code::Internal
         })?;
-        delegated.begin((id, holder), link, lends);
+        delegated.begin((id, holder), new, lends);
         debug!(session = %id, members, "delegates");
         let (depth, objects) = (depth(members) as u32, OBJECTS_MAX as u32);
         let reply = Reply::Delegated { depth, objects, lends, shows_only };
@@ -117,7 +117,7 @@ impl Daemon {
     pub(crate) fn show_file(
         &mut self,
         id: ObjectId,
-        shown: Shown,
+        shown: ReceivedFd,
         tag: u64,
         wanted: u64,
     ) -> Result<Answer, Refused> {

@@ -18,7 +18,7 @@ use serde_json::{json, Value};
 use tracing::{debug, trace};
 
 use crate::answer::Answer;
-use crate::closer::Shown;
+use crate::closer::ReceivedFd;
 use crate::daemon::Daemon;
 use crate::refused::{refuse, Refused};
 use crate::services::listed;
@@ -67,7 +67,7 @@ impl From<Refusal> for NotGiven {
 
 impl Daemon {
     /// Leases a file: shown is [the file], the answer brings [the file, opened anew].
-    pub(crate) fn lease(&mut self, id: ObjectId, shown: Shown) -> Result<Answer, Refused> {
+    pub(crate) fn lease(&mut self, id: ObjectId, shown: ReceivedFd) -> Result<Answer, Refused> {
         let answer = self.lease_shown(id, &shown);
         let is_of_local_file = answer.as_ref().map_or_else(NotGiven::is_of_local_file, |_| true);
         let local = shown.into_fd_if(is_of_local_file);
@@ -84,7 +84,11 @@ impl Daemon {
         }
     }
 
-    fn lease_shown(&mut self, id: ObjectId, shown: &Shown) -> Result<(Reply, OwnedFd), NotGiven> {
+    fn lease_shown(
+        &mut self,
+        id: ObjectId,
+        shown: &ReceivedFd,
+    ) -> Result<(Reply, OwnedFd), NotGiven> {
         self.session(id)?;
         let file = shown_file::examine(shown.as_fd(), &mut self.services.file.mounts)?;
         self.check_read(id, &file)?;

@@ -15,8 +15,8 @@ use heliostat_abi::name::ObjectId;
 use heliostat_backend_uring::By;
 use heliostat_control::config::{Delegated as Config, Requests};
 use heliostat_control::rules::Rules;
-use heliostat_server_file::{Files, Opener, Shared};
-use heliostat_server_loop::{Event, Events, Link, Loops, Order, Settings};
+use heliostat_server_file::{Files, Opener, SharedFiles};
+use heliostat_server_loop::{Event, Events, Loops, NewSession, Order, Settings};
 use heliostat_service_grant::{Holder, Quota, Shares};
 use rustix::event::{eventfd, EventfdFlags};
 
@@ -30,7 +30,7 @@ pub struct Delegated {
     /// The loops.
     pub loops: Loops<Files>,
     /// What all of them share of files.
-    pub shared: Arc<Shared>,
+    pub shared: Arc<SharedFiles>,
     /// What they and the openers tell.
     pub events: Receiver<Event<Files>>,
     /// Rings when there are some.
@@ -71,7 +71,7 @@ impl Delegated {
             Requests::Threads => Some(By::Threads),
         };
         let settings = Settings { loops: config.loops, cores: config.cores.clone(), by };
-        let shared = Arc::new(Shared::create(config.cache_bytes, config.loops.max(1))?);
+        let shared = Arc::new(SharedFiles::create(config.cache_bytes, config.loops.max(1))?);
         let create = |gates| Files::new(shared.clone(), gates);
         Ok(Delegated {
             loops: Loops::start(&settings, &events, create)?,
@@ -107,12 +107,12 @@ impl Delegated {
     }
 
     /// Takes a session in: the loop with the fewest sessions has it until its end.
-    pub fn begin(&mut self, (id, holder): (ObjectId, Holder), link: Link, lends: bool) {
+    pub fn begin(&mut self, (id, holder): (ObjectId, Holder), new: NewSession, lends: bool) {
         let served = self.sessions.values().map(|held| held.loop_number);
         let loop_number = self.loops.least_loaded(served);
         self.quota.take_anyway(holder, 1);
-        self.sessions.insert(id, Held::on(loop_number, link.serial, lends, holder));
-        self.loops.order(loop_number, Order::Begin(id, Box::new(link)));
+        self.sessions.insert(id, Held::on(loop_number, new.serial, lends, holder));
+        self.loops.order(loop_number, Order::Begin(id, Box::new(new)));
     }
 
     /// Takes a file out; its holder has one less.

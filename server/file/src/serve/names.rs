@@ -7,7 +7,7 @@
 //! What comes back is copied into the window here, and only while its operation is there: one that
 //! was cancelled touches the window no more, though what it asked for may be done all the same.
 
-use heliostat_abi::file::delegated::{Kind, Operation, DEPTH_MAX, MODE_BITS, NOREPLACE};
+use heliostat_abi::file::delegated::{OpKind, Operation, DEPTH_MAX, MODE_BITS, NOREPLACE};
 use heliostat_abi::name::ObjectId;
 use heliostat_server_loop::{Engine, Session, Step, COST_MIN};
 
@@ -36,17 +36,17 @@ fn task_of(session: &Session<Files>, asked: &Operation) -> Result<Task, i32> {
     let argument = asked.argument;
     let name = |index| name(session, asked, index);
     let change = match asked.kind {
-        Kind::Open => return Ok(Task::Open { name: name(0)?, argument }),
-        Kind::Readlink => return Ok(Task::Readlink { name: name(0)? }),
-        Kind::Readdir => return readdir_of(session, asked),
-        Kind::Mkdir => Change::Mkdir(name(0)?, (argument & MODE_BITS) as u32),
-        Kind::Rmdir => Change::Rmdir(name(0)?),
-        Kind::Unlink => Change::Unlink(name(0)?),
-        Kind::Rename => {
+        OpKind::Open => return Ok(Task::Open { name: name(0)?, argument }),
+        OpKind::Readlink => return Ok(Task::Readlink { name: name(0)? }),
+        OpKind::Readdir => return readdir_of(session, asked),
+        OpKind::Mkdir => Change::Mkdir(name(0)?, (argument & MODE_BITS) as u32),
+        OpKind::Rmdir => Change::Rmdir(name(0)?),
+        OpKind::Unlink => Change::Unlink(name(0)?),
+        OpKind::Rename => {
             let replaces = argument & NOREPLACE == 0;
             Change::Rename { from: name(0)?, to: name(1)?, replaces }
         }
-        Kind::Symlink => Change::Symlink { target: name(0)?, name: name(1)? },
+        OpKind::Symlink => Change::Symlink { target: name(0)?, name: name(1)? },
         _ => return Err(libc::EINVAL),
     };
     Ok(Task::Change(change))

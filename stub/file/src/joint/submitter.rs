@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use heliostat_abi::code::Code;
 use heliostat_abi::file::delegated::{
-    Completion, Facts, Kind, OneRead, Operation, Piece, Pieces, FACTS_BYTES, OPERATION_BYTES_MAX,
+    Completion, Facts, OneRead, OpKind, Operation, Piece, Pieces, FACTS_BYTES, OPERATION_BYTES_MAX,
 };
 use heliostat_abi::name::ObjectId;
 use heliostat_base::mapping::OutOfRange;
@@ -121,7 +121,7 @@ impl Submitter {
             return Ok(false);
         };
         let argument = arrivals::tag(self.member.number, self.id, slot as u16);
-        let (kind, file, pieces) = (Kind::Cancel, None, Pieces::default());
+        let (kind, file, pieces) = (OpKind::Cancel, None, Pieces::default());
         let completion = self.perform(kind, file, (0, argument), pieces)?;
         Ok(completion.result == 0)
     }
@@ -143,7 +143,7 @@ impl Submitter {
         let copied = self.member.window.copy_in(scratch.offset as usize, name.as_bytes());
         copied.map_err(DelegatedError::Window)?;
         let pieces = Pieces::new(&[place]).unwrap_or_default();
-        let opened = self.perform(Kind::Open, None, (0, access), pieces)?;
+        let opened = self.perform(OpKind::Open, None, (0, access), pieces)?;
         let object = ObjectId { index: result_of(opened)? as u32, generation: opened.generation };
         Ok(File { object, epoch: self.member.identity.epoch })
     }
@@ -159,7 +159,7 @@ impl Submitter {
         offset: u64,
         into: Piece,
     ) -> Result<usize, DelegatedError> {
-        self.carry_out(Kind::Read, file, (offset, 0), &[into])
+        self.carry_out(OpKind::Read, file, (offset, 0), &[into])
     }
 
     /// Writes a place in the window at `offset` and waits.
@@ -172,7 +172,7 @@ impl Submitter {
         offset: u64,
         from: Piece,
     ) -> Result<usize, DelegatedError> {
-        self.carry_out(Kind::Write, file, (offset, 0), &[from])
+        self.carry_out(OpKind::Write, file, (offset, 0), &[from])
     }
 
     /// What is known of the file; `scratch` has 64 bytes or more.
@@ -180,7 +180,7 @@ impl Submitter {
     /// # Errors
     /// `File` with what fstat(2) would say; those of `wait`.
     pub fn facts(&mut self, file: File, scratch: Piece) -> Result<Facts, DelegatedError> {
-        self.carry_out(Kind::Stat, file, (0, 0), &[scratch])?;
+        self.carry_out(OpKind::Stat, file, (0, 0), &[scratch])?;
         let mut bytes = [0; FACTS_BYTES];
         let copied = self.member.window.copy_out(scratch.offset as usize, &mut bytes);
         copied.map_err(DelegatedError::Window)?;
@@ -192,7 +192,7 @@ impl Submitter {
     /// # Errors
     /// `File` with EBADF when it was closed already; those of `wait`.
     pub fn close(&mut self, file: File) -> Result<(), DelegatedError> {
-        self.carry_out(Kind::Close, file, (0, 0), &[]).map(drop)
+        self.carry_out(OpKind::Close, file, (0, 0), &[]).map(drop)
     }
 
     /// Has any operation on a file done and waits: its result.
@@ -201,7 +201,7 @@ impl Submitter {
     /// `File` with its errno; those of `wait`.
     pub fn carry_out(
         &mut self,
-        kind: Kind,
+        kind: OpKind,
         file: File,
         (offset, argument): (u64, u64),
         pieces: &[Piece],
@@ -212,7 +212,7 @@ impl Submitter {
 
     fn perform(
         &mut self,
-        kind: Kind,
+        kind: OpKind,
         file: Option<File>,
         (offset, argument): (u64, u64),
         pieces: Pieces,

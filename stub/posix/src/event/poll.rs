@@ -9,7 +9,7 @@ use libc::pollfd;
 use crate::net::socket::{self, Socket, Stage, Stream};
 use crate::net::watch::polled;
 use crate::net::{accept, demote, early, ready, shadow};
-use crate::table::{self, Kind};
+use crate::table::{self, DescriptorKind};
 use crate::thread::{Critical, Interrupts};
 use crate::{waiting, Answer};
 
@@ -97,7 +97,7 @@ fn polled_in(fds: &[pollfd]) -> Polled {
     for (at, entry) in fds.iter().enumerate().filter(|(_, entry)| entry.fd >= 0) {
         let fd = entry.fd;
         match table::kind(fd) {
-            Kind::Socket(index) => {
+            DescriptorKind::Socket(index) => {
                 accept::decide(fd, index, None);
                 match socket::at(index).stream() {
                     Some(stream) => {
@@ -109,7 +109,7 @@ fn polled_in(fds: &[pollfd]) -> Polled {
                     None => {}
                 }
             }
-            Kind::Epoll(index) => {
+            DescriptorKind::Epoll(index) => {
                 polled::calm(fd, index);
                 found.watched.push(Watched::Set { at, fd, index });
             }

@@ -23,7 +23,7 @@ use super::socket::{self, Receiver, Socket, Stage, Stream};
 use super::undecided::{is_from, Lanes, Undecided};
 use super::watch::early;
 use super::{handover, kernel, listen, report_line, shadow};
-use crate::table::{self, Kind};
+use crate::table::{self, DescriptorKind};
 use crate::thread::Critical;
 use crate::Answer;
 
@@ -64,7 +64,7 @@ pub fn accepted(listener: i32, fd: i32, peer: NetAddress, nonblocking: bool) {
     socket.nonblocking.store(nonblocking, Release);
     socket.receiver.lock().undecided = Some(Box::new(undecided));
     socket.set_stage(Stage::Undecided);
-    table::set(fd, Kind::Socket(index));
+    table::set(fd, DescriptorKind::Socket(index));
     decide_soon(fd, index, |waited| waited < CONNECTING_SPIN_NS, spin::pause);
     if socket.stage() == Stage::Undecided {
         report_line::list_undecided(fd, socket);

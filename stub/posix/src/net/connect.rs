@@ -20,7 +20,7 @@ use super::channel::{Channel, Side, Slot};
 use super::socket::{self, Socket, Stage, Stream};
 use super::watch::early;
 use super::{handover, kernel, report_line, requests, shadow, switch};
-use crate::table::{self, Kind};
+use crate::table::{self, DescriptorKind};
 use crate::thread::Critical;
 
 /// Addresses whose answers are remembered; the table starts anew when it is full.
@@ -51,9 +51,11 @@ pub enum Ticket {
 pub fn begin(fd: i32, address: SocketAddr) -> Ticket {
     let _critical = Critical::enter();
     match table::kind(fd) {
-        Kind::Unknown if !kernel::is_tcp(fd) => return Ticket::NotOurs,
-        Kind::Unknown | Kind::Early => {}
-        Kind::Polled if kernel::is_tcp(fd) => return Ticket::Native(Native::PolledBefore),
+        DescriptorKind::Unknown if !kernel::is_tcp(fd) => return Ticket::NotOurs,
+        DescriptorKind::Unknown | DescriptorKind::Early => {}
+        DescriptorKind::Polled if kernel::is_tcp(fd) => {
+            return Ticket::Native(Native::PolledBefore)
+        }
         _ => return Ticket::NotOurs,
     }
     let address = NetAddress::new(address);
@@ -157,7 +159,7 @@ fn offer(fd: i32, slot: Slot, server: NetAddress, in_progress: bool) -> Result<u
     socket.nonblocking.store(in_progress || call::is_nonblocking(fd), Release);
     shadow::options::note_early(fd, socket);
     report_line::begin(fd, socket, Side::Client, Path::Direct, Some((client, server)));
-    table::set(fd, Kind::Socket(index));
+    table::set(fd, DescriptorKind::Socket(index));
     Ok(index)
 }
 
@@ -222,7 +224,7 @@ fn reclaim_overdue() -> bool {
     };
     let mut found = false;
     for (fd, kind) in table::walk(0, u32::MAX) {
-        if let Kind::Socket(index) = kind {
+        if let DescriptorKind::Socket(index) = kind {
             found |=
                 is_overdue(socket::at(index)) && switch::withdraw(fd, index, Native::NotAccepted);
         }

@@ -18,7 +18,7 @@ use super::side_lock::{self, Half};
 use super::socket::{self, Socket};
 use super::transfer::Source;
 use super::{demote, shadow};
-use crate::table::{self, Kind};
+use crate::table::{self, DescriptorKind};
 
 /// True when a send is not as simple as most.
 #[inline]
@@ -115,7 +115,7 @@ fn push_is_asked(fd: i32, socket: &Socket) -> bool {
 /// Pushes what any connection holds back: two processes could not know what the other one holds.
 pub fn push_before_fork() {
     for (fd, kind) in table::walk(0, u32::MAX) {
-        if let Kind::Socket(index) = kind {
+        if let DescriptorKind::Socket(index) = kind {
             push(fd, index);
         }
     }

@@ -11,7 +11,7 @@ use heliostat_client::session::{self, Standing};
 
 use super::channel::Channel;
 use super::{kernel, report_line, requests, shadow, watch};
-use crate::table::{self, Kind};
+use crate::table::{self, DescriptorKind};
 use crate::thread::Critical;
 
 /// Listening sockets of one process.
@@ -40,7 +40,10 @@ struct Listener {
 
 /// After listen(2) succeeded on `fd`.
 pub fn listening(fd: i32) {
-    if matches!(table::kind(fd), Kind::Listener(_)) || !crate::is_enabled() || !kernel::is_tcp(fd) {
+    if matches!(table::kind(fd), DescriptorKind::Listener(_))
+        || !crate::is_enabled()
+        || !kernel::is_tcp(fd)
+    {
         return;
     }
     let _critical = Critical::enter();
@@ -60,7 +63,7 @@ pub fn executed() {
 #[cold]
 pub fn noticed(fd: i32) -> bool {
     renew_if_due();
-    if matches!(table::kind(fd), Kind::Listener(_)) {
+    if matches!(table::kind(fd), DescriptorKind::Listener(_)) {
         return true;
     }
     if !crate::is_enabled() || !kernel::is_listening(fd) {
@@ -95,17 +98,17 @@ fn register(fd: i32) -> Result<u32, Native> {
     };
     let fresh = Listener { port, epoch, seen: 0, channels: Vec::new(), descriptors: 0 };
     listeners[index].get_or_insert(fresh).descriptors += 1;
-    if table::kind(fd) == Kind::Early {
+    if table::kind(fd) == DescriptorKind::Early {
         watch::early::forget(fd);
     }
-    table::set(fd, Kind::Listener(index as u32));
+    table::set(fd, DescriptorKind::Listener(index as u32));
     Ok(index as u32)
 }
 
 /// Channels in which an offer for a connection just accepted on `fd` may lie, and our session.
 pub fn channels(fd: i32) -> Result<(Vec<Arc<Channel>>, Standing), Native> {
     let index = match table::kind(fd) {
-        Kind::Listener(index) => index,
+        DescriptorKind::Listener(index) => index,
         // The control plane was away when it was set up.
         _ if crate::is_enabled() && kernel::is_tcp(fd) => register(fd)?,
         _ => return Err(Native::Protocol),
@@ -139,7 +142,7 @@ fn renew_all() {
     }
     report_line::list_inherited();
     for (fd, kind) in table::walk(0, u32::MAX) {
-        let Kind::Listener(index) = kind else { continue };
+        let DescriptorKind::Listener(index) = kind else { continue };
         let Ok(standing) = session::standing() else { return };
         let _ = renew(fd, index, &standing);
     }
@@ -195,7 +198,9 @@ fn attach(index: u32, standing: &Standing) -> Result<(), Native> {
 /// This process takes part no more: nobody shall offer it streams.
 pub fn withdraw_all() {
     let _critical = Critical::enter();
-    for (fd, _) in table::walk(0, u32::MAX).filter(|(_, kind)| matches!(kind, Kind::Listener(_))) {
+    for (fd, _) in
+        table::walk(0, u32::MAX).filter(|(_, kind)| matches!(kind, DescriptorKind::Listener(_)))
+    {
         withdraw(fd);
     }
 }
@@ -203,7 +208,7 @@ pub fn withdraw_all() {
 /// Connections of `fd` will be accepted where no stub sees it: nobody shall offer it streams.
 pub fn withdraw(fd: i32) {
     let _critical = Critical::enter();
-    if let Kind::Listener(index) = table::take(fd) {
+    if let DescriptorKind::Listener(index) = table::take(fd) {
         closing(index);
     }
 }

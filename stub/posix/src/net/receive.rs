@@ -23,7 +23,7 @@ use super::transfer::PIECE_BYTES;
 use super::wait::{self, Blocked, Wake};
 use super::{accept, demote, end, rest, shadow, switch};
 use crate::report::Line;
-use crate::table::{self, Kind};
+use crate::table::{self, DescriptorKind};
 use crate::thread::{Began, Critical};
 use crate::{fail, Answer};
 
@@ -108,7 +108,7 @@ pub fn sleeper(index: u32) -> u32 {
 pub fn woken(fd: i32, index: u32, sleeper: u32, answer: Result<usize, Errno>) -> Answer {
     let socket = socket::at(index);
     let is_same = socket.generation() == sleeper;
-    if !is_same || table::kind(fd) != Kind::Socket(index) {
+    if !is_same || table::kind(fd) != DescriptorKind::Socket(index) {
         if is_same {
             wait::give_up_sleep(socket);
         }

@@ -13,7 +13,7 @@ use heliostat_client::session;
 use super::channel::Side;
 use super::socket::{self, Socket};
 use crate::report;
-use crate::table::{self, Kind};
+use crate::table::{self, DescriptorKind};
 
 /// Gives a connection its line in the report; `ends` are its own and its peer's address, asked of
 /// the kernel when not known.
@@ -43,7 +43,7 @@ pub fn list_native(fd: i32, side: Side, path: Path) {
     let socket = socket::at(index);
     socket.set_native(reason);
     begin(fd, socket, side, path, None);
-    table::set(fd, Kind::Socket(index));
+    table::set(fd, DescriptorKind::Socket(index));
 }
 
 /// Lists an accepted connection of which nobody knows yet what it becomes; it is counted then.
@@ -66,7 +66,7 @@ fn give_line(fd: i32, socket: &Socket, path: Path, ends: Option<(NetAddress, Net
 pub fn list_inherited() {
     let mut seen = BTreeSet::new();
     for (fd, kind) in table::walk(0, u32::MAX) {
-        let Kind::Socket(index) = kind else { continue };
+        let DescriptorKind::Socket(index) = kind else { continue };
         let socket = socket::at(index);
         if !seen.insert(index) || socket.receiver.lock().line.is_some() {
             continue;

@@ -14,7 +14,7 @@ use heliostat_base::sys::Errno;
 use crate::event::epoll;
 use crate::net::{demote, kernel, listen, shared_set, socket};
 use crate::program_rings::{Program, ENTRY_BYTES};
-use crate::table::{self, Kind};
+use crate::table::{self, DescriptorKind};
 use crate::{file, process, report};
 
 /// Kinds of entries (source: linux/io_uring.h).
@@ -149,7 +149,7 @@ fn close(bytes: &[u8; ENTRY_BYTES], fd: i32, is_free: bool) -> Fate {
     if is_of_place || is_refused {
         return Fate::Kernels;
     }
-    if let (Kind::Socket(index), false) = (table::kind(fd), is_free) {
+    if let (DescriptorKind::Socket(index), false) = (table::kind(fd), is_free) {
         leave(fd, index);
     }
     match process::closing(fd) {
@@ -182,7 +182,7 @@ fn change_set(bytes: &[u8; ENTRY_BYTES], set: i32, is_free: bool, program: &impl
     // All of them at once: the kernel would come to those left to it after those that were not.
     let answer = epoll::control(set, op, fd, event, by_kernel).unwrap_or_else(by_kernel);
     if answer.is_err() && !can_answer_errors() {
-        if let Kind::Socket(index) = table::kind(fd) {
+        if let DescriptorKind::Socket(index) = table::kind(fd) {
             leave(fd, index);
         }
         return Fate::Kernels;
@@ -211,15 +211,18 @@ pub(super) fn register_all(array: u64, count: u64, program: &impl Program) {
 fn named(fd: i32, by: Use) {
     let is_file = table::file(fd) != 0;
     match (table::kind(fd), by) {
-        (Kind::Socket(index), _) => leave(fd, index),
-        (Kind::Epoll(index), _) => shared_set::leave_to_kernel(index, Native::Ring),
-        (Kind::Listener(_), Use::Registered | Use::Entry(kind::ACCEPT, _)) => listen::withdraw(fd),
+        (DescriptorKind::Socket(index), _) => leave(fd, index),
+        (DescriptorKind::Epoll(index), _) => shared_set::leave_to_kernel(index, Native::Ring),
+        (DescriptorKind::Listener(_), Use::Registered | Use::Entry(kind::ACCEPT, _)) => {
+            listen::withdraw(fd)
+        }
         _ if is_file && !is_positioned_read(by) => file::passing(fd),
         // A socket that is connected later, or an epoll set, would be watched unseen.
-        (Kind::Unknown, Use::Registered | Use::Entry(kind::POLL_ADD | kind::EPOLL_WAIT, _))
-            if fd >= 0 && !is_file =>
-        {
-            table::set(fd, Kind::Polled);
+        (
+            DescriptorKind::Unknown,
+            Use::Registered | Use::Entry(kind::POLL_ADD | kind::EPOLL_WAIT, _),
+        ) if fd >= 0 && !is_file => {
+            table::set(fd, DescriptorKind::Polled);
         }
         _ => {}
     }

@@ -50,23 +50,23 @@ fn a_change_of_a_set_whose_event_is_not_there_is_the_kernels_to_refuse() {
 
 #[test]
 fn what_is_polled_before_it_is_connected_is_known_for_it() {
-    table::set(4001, Kind::Unknown);
+    table::set(4001, DescriptorKind::Unknown);
     judge(&entry(kind::POLL_ADD, 4001), true, &Nothing);
-    assert_eq!(table::take(4001), Kind::Polled);
+    assert_eq!(table::take(4001), DescriptorKind::Polled);
     let mut fixed = entry(kind::POLL_ADD, 4001);
     fixed[AT_FLAGS] = FLAG_FIXED_FILE;
     judge(&fixed, true, &Nothing);
-    assert_eq!(table::kind(4001), Kind::Unknown);
+    assert_eq!(table::kind(4001), DescriptorKind::Unknown);
 }
 
 #[test]
 fn closing_by_an_entry_forgets_the_descriptor_unless_the_kernel_refuses_it() {
     process::adopt();
-    table::set(4002, Kind::Polled);
+    table::set(4002, DescriptorKind::Polled);
     let mut refused = entry(kind::CLOSE, 4002);
     refused[AT_OFFSET] = 1;
     judge(&refused, true, &Nothing);
-    assert_eq!(table::kind(4002), Kind::Polled);
+    assert_eq!(table::kind(4002), DescriptorKind::Polled);
     assert_eq!(judge(&entry(kind::CLOSE, 4002), true, &Nothing), Fate::Kernels);
-    assert_eq!(table::kind(4002), Kind::Unknown);
+    assert_eq!(table::kind(4002), DescriptorKind::Unknown);
 }

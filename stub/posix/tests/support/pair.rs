@@ -11,7 +11,7 @@ use heliostat_base::sys::Errno;
 use heliostat_stub_posix::net::early::{self, proof, proof::Proof};
 use heliostat_stub_posix::net::receive::Received;
 use heliostat_stub_posix::net::{accept, close, connect, listen, receive, send, shadow, socket};
-use heliostat_stub_posix::table::{self, Kind};
+use heliostat_stub_posix::table::{self, DescriptorKind};
 use heliostat_stub_posix::thread::Began;
 use heliostat_stub_posix::{process, Answer};
 
@@ -32,7 +32,7 @@ impl End {
     /// Its place in the table of connections.
     pub fn index(&self) -> u32 {
         match table::kind(self.fd) {
-            Kind::Socket(index) => index,
+            DescriptorKind::Socket(index) => index,
             other => panic!("descriptor {} is {other:?}", self.fd),
         }
     }

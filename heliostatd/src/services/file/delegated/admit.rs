@@ -20,7 +20,7 @@ use serde_json::{json, Map, Value};
 
 use super::super::lease::NotGiven;
 use crate::daemon::Daemon;
-use crate::mounts::Kind;
+use crate::mounts::FileSystemKind;
 use crate::shown_file::{self, ShownFile};
 use crate::state::file::delegated::{Delegated, Held, Seen, Why};
 
@@ -184,7 +184,7 @@ impl Daemon {
         fd: &OwnedFd,
         file: &ShownFile,
     ) -> Result<Vouched, Why> {
-        if file.kind == Kind::Overlay {
+        if file.kind == FileSystemKind::Overlay {
             return Err(Why::Overlay);
         }
         let lease = self.ask_lease(id, fd, file).map_err(|reason| match reason {
@@ -199,7 +199,12 @@ impl Daemon {
     }
 
     /// Which version of a file a lease that has just begun vouches for: nobody changes it any more.
-    fn version_under(&self, lease: ObjectId, fd: &OwnedFd, kind: Kind) -> Option<Version> {
+    fn version_under(
+        &self,
+        lease: ObjectId,
+        fd: &OwnedFd,
+        kind: FileSystemKind,
+    ) -> Option<Version> {
         let status = fstat(fd).ok()?;
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).ok()?;
         let age = now.as_secs() as i64 - status.st_ctime;
@@ -208,7 +213,7 @@ impl Daemon {
             inode: status.st_ino,
             size: status.st_size.max(0) as u64,
             changed: (status.st_ctime, status.st_ctime_nsec as i64),
-            only_under: (age < YOUNG_S || kind == Kind::Memory).then_some(lease),
+            only_under: (age < YOUNG_S || kind == FileSystemKind::Memory).then_some(lease),
         })
     }
 

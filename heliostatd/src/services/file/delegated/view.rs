@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use heliostat_abi::file::delegated::{Kind, Way, DIRECT_GRAIN};
+use heliostat_abi::file::delegated::{OpKind, Way, DIRECT_GRAIN};
 use heliostat_abi::name::ObjectId;
 use heliostat_server_file::{AHEAD_BLOCKS_MAX, BLOCK_BYTES, DIRECT_FROM};
 use heliostat_server_loop::{Counts, LoopState};
@@ -20,7 +20,7 @@ fn counted(loops: &[&Counts], blocks_filled: u64) -> Vec<(String, &'static str, 
         loops.iter().map(|counts| counter(counts).load(Relaxed)).sum::<u64>()
     };
     let mut all = Vec::new();
-    for (at, kind) in Kind::ALL.iter().enumerate() {
+    for (at, kind) in OpKind::ALL.iter().enumerate() {
         let help = "Delegated operations of this kind that ended";
         all.push((format!("operations_{}", kind.name()), help, sum(&|it| &it.operations[at])));
     }

@@ -12,7 +12,7 @@ use crate::net::watch::enter::{enter_socket, put};
 use crate::net::watch::interest::Interest;
 use crate::net::watch::sets::{set_for, Set, SETS};
 use crate::net::{accept, demote, kernel, listen, shared_set};
-use crate::table::{self, Kind};
+use crate::table::{self, DescriptorKind};
 use crate::thread::Critical;
 use crate::{fail, Answer};
 
@@ -28,25 +28,29 @@ pub fn control(
     let kind = table::kind(fd);
     let _critical = Critical::enter();
     match (op, kind, event) {
-        (op, Kind::Socket(index), event) if is_undecided(fd, index) => {
+        (op, DescriptorKind::Socket(index), event) if is_undecided(fd, index) => {
             control_undecided(epoll, op, fd, event, by_kernel)
         }
-        (libc::EPOLL_CTL_ADD, Kind::Socket(index), Some(event)) => add(epoll, fd, index, event),
-        (libc::EPOLL_CTL_ADD, Kind::Unknown, _) if listen::noticed(fd) => None,
-        (libc::EPOLL_CTL_ADD, Kind::Unknown | Kind::Early, _) => {
-            let early = event.filter(|event| kind == Kind::Early || is_early(fd, event));
+        (libc::EPOLL_CTL_ADD, DescriptorKind::Socket(index), Some(event)) => {
+            add(epoll, fd, index, event)
+        }
+        (libc::EPOLL_CTL_ADD, DescriptorKind::Unknown, _) if listen::noticed(fd) => None,
+        (libc::EPOLL_CTL_ADD, DescriptorKind::Unknown | DescriptorKind::Early, _) => {
+            let early = event.filter(|event| kind == DescriptorKind::Early || is_early(fd, event));
             Some(add_native(epoll, fd, early, by_kernel))
         }
-        (libc::EPOLL_CTL_ADD, Kind::Epoll(index), _) => {
+        (libc::EPOLL_CTL_ADD, DescriptorKind::Epoll(index), _) => {
             shared_set::leave_to_kernel(index, Native::Nested);
             None
         }
-        (libc::EPOLL_CTL_MOD, Kind::Socket(_), Some(event)) => modify(epoll, fd, event),
-        (libc::EPOLL_CTL_DEL, Kind::Socket(_), _) => delete(epoll, fd),
-        (libc::EPOLL_CTL_MOD, Kind::Early, Some(event)) => {
+        (libc::EPOLL_CTL_MOD, DescriptorKind::Socket(_), Some(event)) => modify(epoll, fd, event),
+        (libc::EPOLL_CTL_DEL, DescriptorKind::Socket(_), _) => delete(epoll, fd),
+        (libc::EPOLL_CTL_MOD, DescriptorKind::Early, Some(event)) => {
             Some(early::modify(epoll, fd, event, by_kernel))
         }
-        (libc::EPOLL_CTL_DEL, Kind::Early, _) => Some(early::delete(epoll, fd, by_kernel)),
+        (libc::EPOLL_CTL_DEL, DescriptorKind::Early, _) => {
+            Some(early::delete(epoll, fd, by_kernel))
+        }
         _ => None,
     }
 }
@@ -82,7 +86,7 @@ fn control_undecided(
         (libc::EPOLL_CTL_ADD, Some(event)) => by_kernel().inspect(|_| {
             let is_exclusive = event.events & libc::EPOLLEXCLUSIVE as u32 != 0;
             if is_exclusive || !early::remember(epoll, fd, event) {
-                if let Kind::Socket(index) = table::kind(fd) {
+                if let DescriptorKind::Socket(index) = table::kind(fd) {
                     accept::decide(fd, index, Some(Native::Crossed));
                 }
             }
@@ -104,7 +108,7 @@ fn add_native(
     let is_remembered = early.is_some_and(|event| early::added(epoll, fd, event));
     if !is_remembered {
         early::forget(fd);
-        table::set(fd, Kind::Polled);
+        table::set(fd, DescriptorKind::Polled);
     }
     Ok(answer)
 }

@@ -15,7 +15,7 @@ use heliostat_base::lock::Lock;
 
 use super::{decide_under_locks, doubt_control_plane};
 use crate::net::socket::{self, Stage};
-use crate::table::{self, Kind};
+use crate::table::{self, DescriptorKind};
 
 /// So many are kept; the offers of others are found at their next use.
 const WAITING_MAX: usize = 64;
@@ -32,7 +32,7 @@ struct Entry {
 impl Entry {
     fn is_undecided(&self) -> bool {
         let socket = socket::at(self.index);
-        table::kind(self.fd) == Kind::Socket(self.index)
+        table::kind(self.fd) == DescriptorKind::Socket(self.index)
             && socket.generation() == self.generation
             && socket.stage() == Stage::Undecided
     }

@@ -15,7 +15,7 @@ use heliostat_base::sys::Errno;
 
 use super::mark;
 use super::sets::{self, set_for};
-use crate::table::{self, Kind};
+use crate::table::{self, DescriptorKind};
 
 /// Sockets that are waited for at once; further ones stay native.
 const EARLY_MAX: usize = 4096;
@@ -50,7 +50,7 @@ impl Early {
 
 /// After EPOLL_CTL_ADD; false when it cannot be remembered.
 pub fn added(epoll: i32, fd: i32, event: epoll_event) -> bool {
-    remember(epoll, fd, event) && table::set(fd, Kind::Early)
+    remember(epoll, fd, event) && table::set(fd, DescriptorKind::Early)
 }
 
 /// As `added`, of an accepted connection whose offer may still come.
@@ -92,8 +92,8 @@ pub fn delete(
     let mut early = EARLY.lock();
     by_kernel()?;
     early.retain(|entry| entry.fd != fd || Some(entry.set) != set);
-    if table::kind(fd) == Kind::Early && early.iter().all(|entry| entry.fd != fd) {
-        table::set(fd, Kind::Unknown);
+    if table::kind(fd) == DescriptorKind::Early && early.iter().all(|entry| entry.fd != fd) {
+        table::set(fd, DescriptorKind::Unknown);
     }
     Ok(0)
 }

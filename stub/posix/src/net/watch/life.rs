@@ -8,7 +8,7 @@ use super::set::Interests;
 use super::sets::{Set, SETS, SETS_MAX, USED};
 use super::{early, family};
 use crate::net::socket;
-use crate::table::{self, Kind};
+use crate::table::{self, DescriptorKind};
 
 /// Connection `index` went native: from now on the kernel reports it, as the program asked for it.
 pub fn became_native(index: u32) {
@@ -55,7 +55,7 @@ fn sets_of(index: u32) -> Vec<(i32, &'static Set)> {
     }
     table::walk(0, u32::MAX)
         .filter_map(|(fd, kind)| match kind {
-            Kind::Epoll(set) if sets.remove(&set) => Some((fd, &SETS[set as usize])),
+            DescriptorKind::Epoll(set) if sets.remove(&set) => Some((fd, &SETS[set as usize])),
             _ => None,
         })
         .collect()

@@ -11,7 +11,7 @@ use heliostat_base::sync::Ordering::Relaxed;
 use heliostat_base::sync::{AtomicBool, AtomicU32};
 
 use super::set::Interests;
-use crate::table::{self, Kind};
+use crate::table::{self, DescriptorKind};
 use crate::waiting::HabitCell;
 
 /// Epoll sets in one process; streams put into further ones go native.
@@ -51,7 +51,7 @@ impl Set {
 /// The set of an epoll descriptor that is known.
 pub fn set_of(epoll: i32) -> Option<&'static Set> {
     match table::kind(epoll) {
-        Kind::Epoll(index) => SETS.get(index as usize),
+        DescriptorKind::Epoll(index) => SETS.get(index as usize),
         _ => None,
     }
 }
@@ -66,15 +66,17 @@ pub fn begin(epoll: i32, kernel_only: Option<Native>) -> Option<u32> {
     (inner.descriptors, inner.kernel_only) = (1, kernel_only);
     SETS[index].family.store(0, Relaxed);
     SETS[index].habit.reset();
-    used[index] = table::set(epoll, Kind::Epoll(index as u32));
+    used[index] = table::set(epoll, DescriptorKind::Epoll(index as u32));
     used[index].then_some(index as u32)
 }
 
 /// The set of an epoll descriptor; `None` for what is none, or has no place.
 pub fn set_for(epoll: i32) -> Option<u32> {
     match table::kind(epoll) {
-        Kind::Epoll(index) => Some(index),
-        Kind::Unknown | Kind::Polled if epoll >= 0 && call::is_epoll(epoll) => adopt(epoll),
+        DescriptorKind::Epoll(index) => Some(index),
+        DescriptorKind::Unknown | DescriptorKind::Polled if epoll >= 0 && call::is_epoll(epoll) => {
+            adopt(epoll)
+        }
         _ => None,
     }
 }
@@ -83,13 +85,13 @@ pub fn set_for(epoll: i32) -> Option<u32> {
 #[cold]
 fn adopt(epoll: i32) -> Option<u32> {
     let is_same = |(fd, kind)| match kind {
-        Kind::Epoll(index) => call::is_same_file(fd, epoll).then_some(index),
+        DescriptorKind::Epoll(index) => call::is_same_file(fd, epoll).then_some(index),
         _ => None,
     };
     match table::walk(0, u32::MAX).find_map(is_same) {
         Some(index) => {
             retain(index);
-            table::set(epoll, Kind::Epoll(index)).then_some(index)
+            table::set(epoll, DescriptorKind::Epoll(index)).then_some(index)
         }
         None => begin(epoll, Some(Native::SharedSet)),
     }
@@ -102,5 +104,5 @@ pub fn retain(index: u32) {
 
 /// A descriptor of a set.
 pub fn descriptor_of(set: u32) -> Option<i32> {
-    table::walk(0, u32::MAX).find(|(_, kind)| *kind == Kind::Epoll(set)).map(|(fd, _)| fd)
+    table::walk(0, u32::MAX).find(|(_, kind)| *kind == DescriptorKind::Epoll(set)).map(|(fd, _)| fd)
 }

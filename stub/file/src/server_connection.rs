@@ -21,7 +21,7 @@ use super::call::CallLine;
 use super::DelegatedError;
 
 /// What a session has of the server.
-pub(super) struct Link {
+pub(super) struct ServerConnection {
     pub(super) submissions: SpscProducer,
     pub(super) completions: SpscConsumer,
     call: CallLine,
@@ -52,9 +52,9 @@ const SPIN_MANY_NS: u64 = 2_000;
 /// on another core by now, or the file in the cache.
 const WAITS_PER_TRIAL: u32 = 16;
 
-impl Link {
+impl ServerConnection {
     /// Asks the control plane to serve a window.
-    pub(super) fn make(window: i32, window_bytes: u64) -> Result<Link, DelegatedError> {
+    pub(super) fn make(window: i32, window_bytes: u64) -> Result<ServerConnection, DelegatedError> {
         debug_assert!(window_bytes > 0);
         // A session that has ended is noticed here, so that the next one is asked.
         session::check_alive();
@@ -73,7 +73,7 @@ impl Link {
         let attach = |at| RingMemory::attach(rings, at).map_err(DelegatedError::Ring);
         let (submissions, completions) = (attach(0)?, attach(COMPLETION_AT)?);
         let end = DelegatedError::Ring;
-        Ok(Link {
+        Ok(ServerConnection {
             submissions: submissions.spsc_producer(Refresh::Lazy).map_err(end)?,
             completions: completions.spsc_consumer(Refresh::Lazy).map_err(end)?,
             call: CallLine::attach(rings).map_err(DelegatedError::Memory)?,

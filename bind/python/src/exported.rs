@@ -1,7 +1,7 @@
 //! Read-only bytes that Python reads where they lie: a version, an item.
 //!
 //! Whoever holds an exported buffer (a memoryview, and through it an array) holds the Python object
-//! of a `Shown`, and that holds the content: a pin or a hold, and the mapping. So what an array
+//! of an `ExportedBytes`, and that holds the content: a pin or a hold, and the mapping. So what an array
 //! sees cannot change while the array lives, whatever was released, closed or killed meanwhile.
 //!
 //! ```text
@@ -20,7 +20,7 @@ use crate::buffer;
 use crate::error;
 use crate::process::Own;
 
-/// What a `Shown` holds; dropping it lets it go.
+/// What an `ExportedBytes` holds; dropping it lets it go.
 pub trait Content: Sized {
     /// What it is, for when it is closed.
     const NAME: &'static str;
@@ -51,9 +51,9 @@ impl<C> State<C> {
 }
 
 /// Bytes that are given out until they are released, and stay until no buffer of them is left.
-pub struct Shown<C>(Own<Mutex<State<C>>>);
+pub struct ExportedBytes<C>(Own<Mutex<State<C>>>);
 
-impl<C: Content> Shown<C> {
+impl<C: Content> ExportedBytes<C> {
     /// Of content that this process has got.
     pub fn new(content: C) -> Self {
         let content = Some(content);

@@ -13,14 +13,14 @@ const NAME_MAX: usize = 255;
 
 /// Names without symbolic links.
 #[derive(Debug, Default)]
-pub struct Shown {
+pub struct VisibleNames {
     /// Directories that hold nothing but what leads to grants.
     ways: HashSet<Vec<u8>>,
     /// What is looked at by itself: grants, links, /proc.
     ends: HashSet<Vec<u8>>,
 }
 
-impl Shown {
+impl VisibleNames {
     /// Adds what is looked at by itself, and what leads to it.
     pub fn add(&mut self, path: &Path) {
         for above in path.ancestors().skip(1) {
@@ -56,40 +56,40 @@ impl Shown {
 mod tests {
     use super::*;
 
-    fn shown(paths: &[&str]) -> Shown {
-        let mut shown = Shown::default();
-        paths.iter().for_each(|path| shown.add(Path::new(path)));
-        shown
+    fn visible(paths: &[&str]) -> VisibleNames {
+        let mut visible = VisibleNames::default();
+        paths.iter().for_each(|path| visible.add(Path::new(path)));
+        visible
     }
 
     #[test]
     fn names_beside_what_leads_to_a_grant_are_lacking() {
-        let shown = shown(&["/usr", "/srv/data/in", "/etc/passwd"]);
+        let visible = visible(&["/usr", "/srv/data/in", "/etc/passwd"]);
         for path in ["/etc/shadow", "/srv/other", "/srv/other/file", "/home", "/usrx", "/etc/p"] {
-            assert!(shown.lacks(path.as_bytes()), "{path}");
+            assert!(visible.lacks(path.as_bytes()), "{path}");
         }
     }
 
     #[test]
     fn grants_what_is_below_and_what_leads_to_them_are_looked_at() {
-        let shown = shown(&["/usr", "/srv/data/in", "/etc/passwd"]);
+        let visible = visible(&["/usr", "/srv/data/in", "/etc/passwd"]);
         for path in ["/", "/usr", "/usr/none", "/srv", "/srv/data", "/etc/passwd", "/etc/passwd/x"]
         {
-            assert!(!shown.lacks(path.as_bytes()), "{path}");
+            assert!(!visible.lacks(path.as_bytes()), "{path}");
         }
     }
 
     #[test]
     fn other_spellings_are_walked() {
-        let shown = shown(&["/srv/data"]);
+        let visible = visible(&["/srv/data"]);
         for path in ["", "no", "//no", "/no/", "/./no", "/no/../srv", "/srv/./no"] {
-            assert!(!shown.lacks(path.as_bytes()), "{path}");
+            assert!(!visible.lacks(path.as_bytes()), "{path}");
         }
-        assert!(!shown.lacks(&[&b"/"[..], &[b'n'; 256]].concat()));
+        assert!(!visible.lacks(&[&b"/"[..], &[b'n'; 256]].concat()));
     }
 
     #[test]
     fn nothing_is_lacking_where_everything_is_granted() {
-        assert!(!shown(&["/", "/usr"]).lacks(b"/no"));
+        assert!(!visible(&["/", "/usr"]).lacks(b"/no"));
     }
 }

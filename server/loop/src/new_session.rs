@@ -20,7 +20,7 @@ use super::completions::Completions;
 const TMPFS_MAGIC: u64 = 0x0102_1994;
 
 /// A session's rings and window, ready to be served.
-pub struct Link {
+pub struct NewSession {
     /// Where its operations come from.
     pub submissions: SpscConsumer,
     /// Where they end.
@@ -37,7 +37,7 @@ pub struct Link {
     pub serial: u64,
 }
 
-impl Link {
+impl NewSession {
     /// Makes the rings of a session with this window: their memory file and the server's ends. One
     /// process has it for itself, or as many `members` submit on it.
     ///
@@ -48,11 +48,11 @@ impl Link {
         meter: Meter,
         serial: u64,
         members: u32,
-    ) -> Result<(OwnedFd, Link), RingError> {
+    ) -> Result<(OwnedFd, NewSession), RingError> {
         let fd = SharedMapping::create_fd(c"heliostat-rings", rings_bytes(members))?;
         let raw = fd.as_raw_fd();
         let submissions = RingMemory::create_in(raw, 0, SUBMISSION_BYTES)?;
-        let link = Link {
+        let new = NewSession {
             submissions: submissions.spsc_consumer(Refresh::Lazy)?,
             completions: create_completions(raw, members, window.len() as u64)?,
             bell: Arc::new(SharedMapping::map(raw, 0, PAGE_BYTES, Access::ReadWrite)?),
@@ -61,7 +61,7 @@ impl Link {
             meter,
             serial,
         };
-        Ok((fd.into(), link))
+        Ok((fd.into(), new))
     }
 }
 

@@ -9,7 +9,7 @@ use super::unlocked::UnlockedOfLoops;
 use super::versions::Versions;
 
 /// Shared by all loops of one control plane.
-pub struct Shared {
+pub struct SharedFiles {
     /// Cached blocks.
     pub blocks: Arc<Blocks>,
     /// Files of which a lock was given back, for each loop.
@@ -18,13 +18,13 @@ pub struct Shared {
     blocks_filled: AtomicU64,
 }
 
-impl Shared {
+impl SharedFiles {
     /// An empty cache of `cache_bytes` for so many loops.
     ///
     /// # Errors
     /// The kernel has no memory for it.
-    pub fn create(cache_bytes: u64, loops: usize) -> std::io::Result<Shared> {
-        Ok(Shared {
+    pub fn create(cache_bytes: u64, loops: usize) -> std::io::Result<SharedFiles> {
+        Ok(SharedFiles {
             blocks: Arc::new(Blocks::create(cache_bytes, loops)?),
             unlocked: UnlockedOfLoops::new(loops),
             versions: Mutex::default(),
