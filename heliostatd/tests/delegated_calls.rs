@@ -173,7 +173,7 @@ fn reads_through_the_stub_are_the_files_whichever_way_they_go() {
     let path = daemon.folder().join("numbers");
     std::fs::write(&path, numbers()).unwrap();
     let mut delegated = Delegated::start(1 << 20).unwrap();
-    let file = delegated.show(File::open(&path).unwrap().as_raw_fd(), false).unwrap();
+    let file = delegated.show(File::open(&path).unwrap().as_raw_fd(), 0).unwrap();
     let all = numbers();
     let mut found = vec![0; 4096];
     for round in 0..20_000_u64 {

@@ -57,7 +57,7 @@ fn is_right(session: &Delegated, page: u64) -> bool {
 }
 
 fn show(session: &mut Delegated, file: &File) -> Opened {
-    session.show(file.as_raw_fd(), true).unwrap()
+    session.show(file.as_raw_fd(), DIRECT).unwrap()
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn a_program_reads_by_itself_what_it_opened_for_the_device() {
     file.sync_all().unwrap();
     session::configure(daemon.socket().to_str().unwrap().into(), "test".into());
     let mut session = Delegated::start(1 << 20).unwrap();
-    let Ok(opened) = session.show(file.as_raw_fd(), true) else {
+    let Ok(opened) = session.show(file.as_raw_fd(), DIRECT) else {
         return println!("the file system has no way past its cache");
     };
     whole_pages_are_read_here(&mut session, opened);
@@ -127,7 +127,7 @@ fn everything_else_is_the_servers(session: &mut Delegated, file: Opened) {
 /// Reads of its own beside operations that the server does: each ends once, whoever is first.
 fn both_at_once(session: &mut Delegated, file: Opened, path: &Path) {
     let other = File::open(path).unwrap();
-    let cached = session.show(other.as_raw_fd(), false).unwrap();
+    let cached = session.show(other.as_raw_fd(), 0).unwrap();
     for _ in 0..50 {
         let at_server = (0..40).map(|page| Transfer { tag: 1000 + page, ..read(cached, page) });
         let mixed: Vec<_> = (40..PAGES).map(|page| read(file, page)).chain(at_server).collect();
@@ -218,7 +218,7 @@ fn a_tail_that_outlives_its_session(daemon: &mut Daemon, session: &mut Delegated
     assert!(session.submit(&[none(opened)]).is_err());
     let mut next = None;
     await_that("the next control plane serves", || {
-        next = session.show(other.as_raw_fd(), true).ok();
+        next = session.show(other.as_raw_fd(), DIRECT).ok();
         next.is_some()
     });
     let numbers = |file: Opened| (file.to_parts().0, file.to_parts().1);
@@ -288,7 +288,7 @@ fn the_end_of_a_control_plane(
         }
     }
     assert_eq!((own, lost), (PAGES, 1));
-    await_that("the next control plane serves", || session.show(file.as_raw_fd(), true).is_ok());
+    await_that("the next control plane serves", || session.show(file.as_raw_fd(), DIRECT).is_ok());
     assert_eq!(session.submit(&[read(opened, 0)]), Err(DelegatedError::Stale));
     assert_eq!(session.submit(&[read(stale, 0)]), Err(DelegatedError::Stale));
     // One that ends while nothing is asked of it is noticed with the next read.
@@ -297,9 +297,9 @@ fn the_end_of_a_control_plane(
     await_that("the end is noticed", || {
         matches!(session.submit(&[read(opened, 0)]), Err(DelegatedError::Gone { .. }))
     });
-    await_that("the next control plane serves", || session.show(file.as_raw_fd(), false).is_ok());
+    await_that("the next control plane serves", || session.show(file.as_raw_fd(), 0).is_ok());
     // Its files have the numbers that the last one's had.
-    let cached = session.show(file.as_raw_fd(), false).unwrap();
+    let cached = session.show(file.as_raw_fd(), 0).unwrap();
     let numbers = |file: Opened| (file.to_parts().0, file.to_parts().1);
     assert_eq!(numbers(cached), numbers(opened));
     assert_ne!(one(session, read(cached, 0)).1, Way::Own, "not opened for the device");

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use heliostat_abi::file::delegated::{OpKind, Pieces};
 use heliostat_client::session;
-use heliostat_stub_file::{Delegated, DelegatedError, Piece, Transfer, Way, READ, WRITE};
+use heliostat_stub_file::{Delegated, DelegatedError, Piece, Transfer, Way, DIRECT, READ, WRITE};
 use rustix::process::Signal;
 use support::{await_that, Daemon};
 
@@ -41,7 +41,7 @@ fn a_session_works_and_is_lost_and_made_anew() {
         Some(true)
     );
     let shown = File::open(&path).unwrap();
-    let file = session.show(shown.as_raw_fd(), false).unwrap();
+    let file = session.show(shown.as_raw_fd(), 0).unwrap();
 
     // A batch, whose completions come while a convenience waits for its own.
     let batch: Vec<_> = (0..200).map(|tag| transfer(file, tag)).collect();
@@ -76,10 +76,10 @@ fn a_session_works_and_is_lost_and_made_anew() {
     let lost = std::iter::repeat_with(|| session.wait(Some(Duration::from_secs(20))));
     let lost = lost.take(8).find_map(Result::err).unwrap();
     assert!(matches!(lost, DelegatedError::Gone { lost: 1..=7 }), "{lost:?}");
-    await_that("the next control plane serves", || session.show(shown.as_raw_fd(), false).is_ok());
+    await_that("the next control plane serves", || session.show(shown.as_raw_fd(), 0).is_ok());
     assert_eq!(session.submit(&batch[..1]), Err(DelegatedError::Stale));
     assert_eq!(session.read_at(file, 0, FIRST), Err(DelegatedError::Stale));
-    let file = session.show(shown.as_raw_fd(), true).unwrap();
+    let file = session.show(shown.as_raw_fd(), DIRECT).unwrap();
     session
         .submit(&[Transfer {
             offset: 4096,
@@ -94,7 +94,7 @@ fn a_session_works_and_is_lost_and_made_anew() {
     drop(session);
     let mut session = Delegated::start(4096).unwrap();
     let file = OpenOptions::new().write(true).open(&path).unwrap();
-    assert!(session.show(file.as_raw_fd(), false).is_ok());
+    assert!(session.show(file.as_raw_fd(), 0).is_ok());
 }
 
 /// Replaced while nothing is under way, and greeted by another part of the process before.
@@ -105,7 +105,7 @@ fn replaced_while_idle(daemon: &mut Daemon, session: &mut Delegated, shown: &Fil
         session::check_alive();
         session::standing().is_ok_and(|standing| standing.epoch > begun)
     });
-    let shown_again = session.show(shown.as_raw_fd(), false);
+    let shown_again = session.show(shown.as_raw_fd(), 0);
     assert_eq!(shown_again.err(), Some(DelegatedError::Gone { lost: 0 }));
-    assert!(session.show(shown.as_raw_fd(), false).is_ok());
+    assert!(session.show(shown.as_raw_fd(), 0).is_ok());
 }

@@ -10,6 +10,9 @@ import os
 import subprocess
 import sys
 
+# HELIOSTAT_DIRECT, names.h.
+DIRECT = 4
+
 
 class Piece(ctypes.Structure):
     _fields_ = [("offset", ctypes.c_uint64), ("bytes", ctypes.c_uint32), ("reserved", ctypes.c_uint32)]
@@ -35,7 +38,7 @@ def read_directly(library: ctypes.CDLL, path: str) -> Completion:
     session, file, done, submitted = ctypes.c_void_p(), File(), Completion(), ctypes.c_size_t()
     assert library.heliostat_delegated_start(ctypes.c_size_t(1 << 20), ctypes.byref(session)) == 0
     descriptor = os.open(path, os.O_RDONLY)
-    assert library.heliostat_delegated_show(session, descriptor, 1, ctypes.byref(file)) == 0
+    assert library.heliostat_delegated_show(session, descriptor, DIRECT, ctypes.byref(file)) == 0
     piece = Piece(0, 4096, 0)
     read = Operation(1, 0, file, 0, 7, ctypes.pointer(piece), 1, 0)
     assert library.heliostat_delegated_submit(session, ctypes.byref(read), ctypes.c_size_t(1), ctypes.byref(submitted)) == 0

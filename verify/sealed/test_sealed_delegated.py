@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import subprocess
 import tempfile
 import threading
 import tomllib
@@ -11,10 +12,15 @@ from pathlib import Path
 
 import pytest
 from c_programs import BINDING, built, run_sealed
+from heliostat_run import Side
 from ways import HERE
 
 pytestmark = pytest.mark.heliostat
 BYTES = 3_000_001
+LARGE = 256 * 1024
+# heliostat_completion: cached, filled or the kernel's page cache; the server's device or the program's own ring.
+CACHES = {f"{LARGE} by way {way}" for way in (1, 2, 4)}
+DEVICE = {f"{LARGE} by way {way}" for way in (3, 5)}
 # renameat2(2).
 AT_FDCWD, EXCHANGE = -100, 2
 
@@ -113,6 +119,22 @@ def test_changes_of_names_are_the_programs_own(harness, place, steps):
 def test_a_child_delegates_under_the_same_policy(harness, place, steps):
     found = lines(harness, steps, place, "fork", "rw/file", "fork", "outside/secret")
     assert found[0] == "read: 8 rw/file" and "secret" not in "".join(found[1:]).replace("outside/secret", ""), found
+
+
+def test_a_large_read_takes_the_way_that_was_asked_for(harness, place, steps):
+    (place / "rw/large").write_bytes(bytes(LARGE))
+    plain = harness.run(Side.PLAIN, [steps, "ways", place / "rw/large"]).output().splitlines()
+    for printed in (plain, lines(harness, steps, place, "ways", "rw/large")):
+        found = dict(line.split(": ", 1) for line in printed)
+        assert found["buffered"] in CACHES and found["named"] in CACHES, found
+        assert found["both"] == found["other"] == "Invalid argument (os error 22)", found
+        # On overlay, as in containers, it is not always read past the caches.
+        assert on_overlay(place) or (found["any"] in DEVICE and found["direct"] in DEVICE), found
+
+
+def on_overlay(place: Path) -> bool:
+    kind = subprocess.run(["stat", "-f", "-c", "%T", place], capture_output=True, text=True, check=True).stdout
+    return kind.strip() == "overlayfs"
 
 
 def test_what_lies_in_a_temporary_folder_of_its_own_is_not_delegated(harness, place, steps):

@@ -23,7 +23,7 @@ use std::os::fd::AsRawFd;
 use std::time::Duration;
 
 use heliostat_client::session;
-use heliostat_stub_file::{Delegated, File as Opened, Way};
+use heliostat_stub_file::{Delegated, File as Opened, Way, DIRECT};
 
 use reads::Reads;
 
@@ -78,7 +78,7 @@ fn begin(
     let mut delegated = Delegated::start(window)?;
     let shown = File::open(file)?;
     delegated.read_directly(direct == Some(Way::Own));
-    let opened = delegated.show(shown.as_raw_fd(), direct.is_some())?;
+    let opened = delegated.show(shown.as_raw_fd(), if direct.is_some() { DIRECT } else { 0 })?;
     Ok((delegated, opened, shown.metadata()?.len()))
 }
 

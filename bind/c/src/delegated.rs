@@ -166,9 +166,9 @@ pub unsafe extern "C" fn heliostat_delegated_window(
     })
 }
 
-/// Has the server work with a file that this process has open, with the rights of the descriptor;
-/// with `direct` not 0 as `HELIOSTAT_DIRECT`. The descriptor stays the caller's. Waits; errors as
-/// for `heliostat_delegated_open`.
+/// Has the server work with a file that this process has open, with the rights of the descriptor.
+/// `way` is 0, `HELIOSTAT_DIRECT` or `HELIOSTAT_BUFFERED`, each as for `heliostat_delegated_open`; else
+/// `HELIOSTAT_INVALID`. The descriptor stays the caller's. Waits; errors as there.
 ///
 /// # Safety
 /// `session` is null or live; `file` is null or valid for writing.
@@ -176,7 +176,7 @@ pub unsafe extern "C" fn heliostat_delegated_window(
 pub unsafe extern "C" fn heliostat_delegated_show(
     session: *mut heliostat_delegated,
     fd: i32,
-    direct: i32,
+    way: u32,
     file: *mut heliostat_file,
 ) -> heliostat_code {
     guard(|| {
@@ -185,7 +185,7 @@ pub unsafe extern "C" fn heliostat_delegated_show(
         if file.is_null() {
             return Err(HELIOSTAT_NULL);
         }
-        let opened = session.show(fd, direct != 0).map_err(named)?;
+        let opened = session.show(fd, u64::from(way)).map_err(named)?;
         // SAFETY: the caller's promise.
         unsafe { give(file, heliostat_file::of(opened)) }
     })

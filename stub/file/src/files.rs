@@ -71,19 +71,18 @@ impl Delegated {
     }
 
     /// Has the server work with a file that this process has open. The server opens it anew, with
-    /// the rights that the descriptor has; `direct` sends what is aligned past every cache.
+    /// the rights that the descriptor has. `way` is 0, `DIRECT` or `BUFFERED`, each as for `open`.
     ///
     /// # Errors
     /// As `open`, `Gone` among them: the next control plane knows nothing of this session.
-    /// EOPNOTSUPP for a file system whose answers another machine or program gives.
-    pub fn show(&mut self, fd: i32, direct: bool) -> Result<File, DelegatedError> {
-        self.show_for(fd, if direct { DIRECT } else { 0 })
-    }
-
-    /// The same; `way` may be `DIRECT` or `BUFFERED`.
-    pub(super) fn show_for(&mut self, fd: i32, way: u64) -> Result<File, DelegatedError> {
+    /// EOPNOTSUPP for a file system whose answers another machine or program gives, EINVAL for another
+    /// `way`.
+    pub fn show(&mut self, fd: i32, way: u64) -> Result<File, DelegatedError> {
+        if !matches!(way, 0 | DIRECT | BUFFERED) {
+            return Err(DelegatedError::File(Errno(libc::EINVAL)));
+        }
         self.connect()?;
-        let (direct, buffered) = (way & DIRECT != 0, way & BUFFERED != 0);
+        let (direct, buffered) = (way == DIRECT, way == BUFFERED);
         let tag = self.next_tag();
         let epoch = self.server.as_ref().map_or(0, |server| server.epoch);
         let asked = session::ask_in(epoch, &Request::ShowFile { tag, direct, buffered }, &[fd]);

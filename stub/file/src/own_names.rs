@@ -37,7 +37,7 @@ impl Delegated {
         access: u64,
     ) -> Result<File, DelegatedError> {
         let file = open(name, access).map_err(errno_of)?;
-        self.show_for(file.as_raw_fd(), access & (DIRECT | BUFFERED))
+        self.show(file.as_raw_fd(), access & (DIRECT | BUFFERED))
     }
 }
 

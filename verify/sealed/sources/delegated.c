@@ -2,7 +2,9 @@
  *
  * read NAME, write NAME TEXT, make NAME TEXT, append NAME TEXT, list NAME, mkdir NAME, unlink NAME,
  * rename OLD NEW, new OLD NEW (replacing nothing), link TARGET NAME, follow NAME, alone NAME (a lock),
- * raw NAME (unlinked by an operation of the ring itself), fork NAME (read by a child that is this program anew). */
+ * raw NAME (unlinked by an operation of the ring itself), fork NAME (read by a child that is this program anew),
+ * ways NAME (by which way 256 KiB come, as they are asked for). */
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -10,7 +12,7 @@
 
 #include "heliostat.h"
 
-enum { PLACE = 64 * 1024, PATIENCE_MS = 20000 };
+enum { PLACE = 64 * 1024, LARGE = 256 * 1024, PATIENCE_MS = 20000 };
 static const heliostat_piece SCRATCH = {.offset = 0, .bytes = 16384};
 static heliostat_delegated *session;
 static uint8_t *window;
@@ -20,13 +22,15 @@ static int said(const char *what, int code) {
   return code == HELIOSTAT_OK;
 }
 
-static int64_t done(heliostat_operation operation) {
+static heliostat_completion completed(heliostat_operation operation) {
   size_t submitted = 0;
-  heliostat_completion completion;
-  if (heliostat_delegated_submit(session, &operation, 1, &submitted) != HELIOSTAT_OK) return -1;
-  if (heliostat_delegated_wait(session, PATIENCE_MS, &completion) != HELIOSTAT_OK) return -1;
-  return completion.result;
+  heliostat_completion completion = {.result = -1};
+  if (heliostat_delegated_submit(session, &operation, 1, &submitted) == HELIOSTAT_OK)
+    heliostat_delegated_wait(session, PATIENCE_MS, &completion);
+  return completion;
 }
+
+static int64_t done(heliostat_operation operation) { return completed(operation).result; }
 
 static int64_t with_piece(int kind, heliostat_file file, uint32_t bytes) {
   heliostat_piece piece = {.offset = PLACE, .bytes = bytes};
@@ -78,8 +82,32 @@ static void raw(const char *name) {
   printf("raw: %lld\n", (long long)with_piece(HELIOSTAT_KIND_UNLINK, (heliostat_file){0}, (uint32_t)strlen(name)));
 }
 
+/* The way that a read of a file takes which was opened or shown with an access. */
+static void way_of(const char *how, int code, heliostat_file file) {
+  if (code != HELIOSTAT_OK) {
+    said(how, code);
+    return;
+  }
+  heliostat_piece piece = {.offset = PLACE, .bytes = LARGE};
+  heliostat_operation read = {.kind = HELIOSTAT_KIND_READ, .file = file, .pieces = &piece, .pieces_count = 1};
+  heliostat_completion completion = completed(read);
+  printf("%s: %lld by way %u\n", how, (long long)completion.result, completion.way);
+}
+
+static void ways(const char *name) {
+  int descriptor = open(name, O_RDONLY);
+  heliostat_file file = {0};
+  way_of("any", heliostat_delegated_show(session, descriptor, 0, &file), file);
+  way_of("direct", heliostat_delegated_show(session, descriptor, HELIOSTAT_DIRECT, &file), file);
+  way_of("buffered", heliostat_delegated_show(session, descriptor, HELIOSTAT_BUFFERED, &file), file);
+  way_of("named", heliostat_delegated_open(session, name, HELIOSTAT_READ | HELIOSTAT_BUFFERED, SCRATCH, &file), file);
+  way_of("both", heliostat_delegated_show(session, descriptor, HELIOSTAT_DIRECT | HELIOSTAT_BUFFERED, &file), file);
+  way_of("other", heliostat_delegated_show(session, descriptor, HELIOSTAT_READ, &file), file);
+  close(descriptor);
+}
+
 static int begin(void) {
-  int code = heliostat_delegated_start(2 * PLACE, &session);
+  int code = heliostat_delegated_start(PLACE + LARGE, &session);
   if (code != HELIOSTAT_OK || heliostat_delegated_window(session, &window, NULL) != HELIOSTAT_OK) {
     printf("start: %d %s\n", code, heliostat_last_message());
     return 0;
@@ -120,6 +148,7 @@ int main(int count, char **words) {
     if (!strcmp(verb, "alone")) alone(name);
     if (!strcmp(verb, "raw")) raw(name);
     if (!strcmp(verb, "fork")) in_child(words[0], name);
+    if (!strcmp(verb, "ways")) ways(name);
   }
   heliostat_delegated_end(session);
   return 0;

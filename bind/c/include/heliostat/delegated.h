@@ -139,15 +139,15 @@ heliostat_code heliostat_delegated_window(heliostat_delegated *session,
                                           uint8_t **bytes,
                                           size_t *len);
 
-// Has the server work with a file that this process has open, with the rights of the descriptor;
-// with `direct` not 0 as `HELIOSTAT_DIRECT`. The descriptor stays the caller's. Waits; errors as
-// for `heliostat_delegated_open`.
+// Has the server work with a file that this process has open, with the rights of the descriptor.
+// `way` is 0, `HELIOSTAT_DIRECT` or `HELIOSTAT_BUFFERED`, each as for `heliostat_delegated_open`; else
+// `HELIOSTAT_INVALID`. The descriptor stays the caller's. Waits; errors as there.
 //
 // # Safety
 // `session` is null or live; `file` is null or valid for writing.
 heliostat_code heliostat_delegated_show(heliostat_delegated *session,
                                         int32_t fd,
-                                        int32_t direct,
+                                        uint32_t way,
                                         heliostat_file *file);
 
 // Whether files that are opened with `HELIOSTAT_DIRECT` from now on are read by this program's own
