@@ -19,7 +19,7 @@ import measure  # noqa: E402
 from heliostat_run import Harness  # noqa: E402
 
 NAMES = [
-    "pingpong", "bandwidth", "redis", "memcached", "nginx", "connect", "control", "idle", "startup", "files", "sealed", "snapshot", "queue",
+    "pingpong", "bandwidth", "redis", "memcached", "nginx", "connect", "control", "idle", "startup", "files", "sealed", "sealed_starts", "snapshot", "queue",
     "delegated", "contended", "ring",
     "peers",
     "sweep", "sweep_numpy", "store", "checkpoint", "outside",

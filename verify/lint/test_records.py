@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib.util
 import sys
 from pathlib import Path
 
@@ -54,13 +53,3 @@ def test_written_record_is_read_back_and_the_newest_comes_first(tmp_path):
     assert [dataclasses.asdict(one) for one in files.read_all(tmp_path)] == [
         dataclasses.asdict(one) for one in (newer, older)
     ]
-
-
-def test_every_benchmark_that_the_page_names_can_be_run():
-    # By its path: other folders have a run.py as well.
-    found = importlib.util.spec_from_file_location("bench_run", BENCH / "run.py")
-    bench = importlib.util.module_from_spec(found)
-    found.loader.exec_module(bench)
-    named = {match["benchmark"] for match in filter(None, map(page.ROW.match, page.PAGE.read_text().splitlines()))}
-    # Against a version that is not in the tree any more.
-    assert named - {"sealed-starts"} <= set(bench.NAMES)
