@@ -9,16 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "check.h"
 #include "heliostat.h"
-
-#define CHECK(call)                                                                      \
-  do {                                                                                   \
-    int code = (call);                                                                   \
-    if (code != HELIOSTAT_OK) {                                                          \
-      fprintf(stderr, "%s answered %d: %s\n", #call, code, heliostat_last_message());    \
-      return 1;                                                                          \
-    }                                                                                    \
-  } while (0)
 
 enum { PIECE = 64 * 1024, DEPTH = 64, PATIENCE_MS = 20000 };
 static const char *const WAYS[] = {"none", "cached", "filled", "direct", "kernel", "own"};

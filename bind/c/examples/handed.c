@@ -8,16 +8,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "check.h"
 #include "heliostat.h"
-
-#define CHECK(call)                                                                      \
-  do {                                                                                   \
-    int code = (call);                                                                   \
-    if (code != HELIOSTAT_OK) {                                                          \
-      fprintf(stderr, "%s answered %d: %s\n", #call, code, heliostat_last_message());    \
-      return 1;                                                                          \
-    }                                                                                    \
-  } while (0)
 
 enum { CELLS = 10000, VERSIONS = 3, PATIENCE_MS = 20000 };
 

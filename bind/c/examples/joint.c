@@ -10,16 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "check.h"
 #include "heliostat.h"
-
-#define CHECK(call)                                                                      \
-  do {                                                                                   \
-    int code = (call);                                                                   \
-    if (code != HELIOSTAT_OK) {                                                          \
-      fprintf(stderr, "%s answered %d: %s\n", #call, code, heliostat_last_message());    \
-      return 1;                                                                          \
-    }                                                                                    \
-  } while (0)
 
 enum { PIECE = 64 * 1024, MEMBERS = 2, PATIENCE_MS = 20000 };
 
@@ -97,7 +89,7 @@ int main(int count, char **words) {
   CHECK(heliostat_submitter_new(session, &submitter));
   heliostat_file file;
   const heliostat_piece scratch = {.offset = 0, .bytes = PIECE};
-  CHECK(heliostat_submitter_open(submitter, words[1], HELIOSTAT_READ, &scratch, &file));
+  CHECK(heliostat_submitter_open(submitter, words[1], HELIOSTAT_READ, scratch, &file));
   heliostat_submitter_end(submitter);
 
   pid_t other = start_other(words[0], session, file);

@@ -8,16 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "check.h"
 #include "heliostat.h"
-
-#define CHECK(call)                                                                      \
-  do {                                                                                   \
-    int code = (call);                                                                   \
-    if (code != HELIOSTAT_OK) {                                                          \
-      fprintf(stderr, "%s answered %d: %s\n", #call, code, heliostat_last_message());    \
-      return 1;                                                                          \
-    }                                                                                    \
-  } while (0)
 
 enum { CELLS = 1 << 16, VERSIONS = 20, PATIENCE_MS = 20000 };
 

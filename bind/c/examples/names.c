@@ -8,16 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "check.h"
 #include "heliostat.h"
-
-#define CHECK(call)                                                                      \
-  do {                                                                                   \
-    int code = (call);                                                                   \
-    if (code != HELIOSTAT_OK) {                                                          \
-      fprintf(stderr, "%s answered %d: %s\n", #call, code, heliostat_last_message());    \
-      return 1;                                                                          \
-    }                                                                                    \
-  } while (0)
 
 enum { PLACE = 64 * 1024, PATIENCE_MS = 20000, VERSIONS = 3 };
 static const heliostat_piece SCRATCH = {.offset = 0, .bytes = 8192};

@@ -3,16 +3,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "check.h"
 #include "heliostat.h"
-
-#define CHECK(call)                                              \
-  do {                                                           \
-    int code = (call);                                           \
-    if (code != HELIOSTAT_OK) {                                  \
-      fprintf(stderr, "%s answered %d\n", #call, code);          \
-      return 1;                                                  \
-    }                                                            \
-  } while (0)
 
 int main(void) {
   int fd = -1;

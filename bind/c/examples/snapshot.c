@@ -5,16 +5,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "check.h"
 #include "heliostat.h"
-
-#define CHECK(call)                                                                      \
-  do {                                                                                   \
-    int code = (call);                                                                   \
-    if (code != HELIOSTAT_OK) {                                                          \
-      fprintf(stderr, "%s answered %d: %s\n", #call, code, heliostat_last_message());    \
-      return 1;                                                                          \
-    }                                                                                    \
-  } while (0)
 
 #define REFUSED(call, wanted)                                                            \
   do {                                                                                   \

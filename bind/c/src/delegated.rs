@@ -1,10 +1,10 @@
 //! Delegated operations over C: a window, files, and batches of operations that complete in any order.
 
-use heliostat_abi::file::delegated::{Completion, OpKind, Pieces};
-use heliostat_stub_file::{Delegated, DelegatedError, File, Piece, Transfer};
+use heliostat_stub_file::Delegated;
 
-use crate::border::{fail, give, hand_out, lend, limit, take_back, Own};
+use crate::border::{give, hand_out, lend, limit, take_back, Own};
 use crate::code::{guard, heliostat_code, *};
+use crate::operations::{cancelled, give_completion, give_window, named, submit_all};
 use crate::region::configure_as_usual;
 
 /// Pieces that one operation has at most.
@@ -51,7 +51,6 @@ pub enum heliostat_kind {
     /// A lock on the whole file: `HELIOSTAT_LOCK_SHARED` and the like in `argument`; no pieces.
     HELIOSTAT_KIND_LOCK = 17,
 }
-use heliostat_kind::*;
 
 /// A file that the server has open. A plain value: copy it, compare it by its fields.
 #[repr(C)]
@@ -157,11 +156,8 @@ pub unsafe extern "C" fn heliostat_delegated_window(
     guard(|| {
         // SAFETY: the caller's promise.
         let window = unsafe { lend(session)? }.0.get()?.window();
-        // SAFETY: the caller's promise; a null is an output not wanted.
-        unsafe {
-            let _ = give(bytes, window.as_ptr());
-            let _ = give(len, window.len());
-        }
+        // SAFETY: the caller's promise.
+        unsafe { give_window(window, bytes, len) };
         Ok(())
     })
 }
@@ -227,17 +223,8 @@ pub unsafe extern "C" fn heliostat_delegated_submit(
     guard(|| {
         // SAFETY: the caller's promise.
         let session = unsafe { lend(session)? }.0.get_mut()?;
-        if operations.is_null() || submitted.is_null() {
-            return Err(HELIOSTAT_NULL);
-        }
-        let mut transfers = Vec::with_capacity(count);
-        for index in 0..count {
-            // SAFETY: not null (checked), one of `count` by the caller's promise, as are its pieces.
-            transfers.push(unsafe { transfer(&*operations.add(index))? });
-        }
-        let taken = session.submit(&transfers).map_err(named)?;
         // SAFETY: the caller's promise.
-        unsafe { give(submitted, taken) }
+        unsafe { submit_all(operations, count, submitted, |transfers| session.submit(transfers)) }
     })
 }
 
@@ -254,10 +241,7 @@ pub unsafe extern "C" fn heliostat_delegated_cancel(
     guard(|| {
         // SAFETY: the caller's promise.
         let session = unsafe { lend(session)? }.0.get_mut()?;
-        match session.cancel(tag).map_err(named)? {
-            true => Ok(()),
-            false => Err(fail(HELIOSTAT_NOT_FOUND, "no operation with this tag is under way")),
-        }
+        cancelled(session.cancel(tag))
     })
 }
 
@@ -277,17 +261,12 @@ pub unsafe extern "C" fn heliostat_delegated_wait(
     guard(|| {
         // SAFETY: the caller's promise.
         let session = unsafe { lend(session)? }.0.get_mut()?;
-        if completion.is_null() {
-            return Err(HELIOSTAT_NULL);
-        }
-        let found = match session.reap().map_err(named)? {
-            Some(found) => found,
-            None => session.wait(limit(timeout_ms)).map_err(named)?,
+        let take = || match session.reap()? {
+            Some(found) => Ok(found),
+            None => session.wait(limit(timeout_ms)),
         };
-        let Completion { tag, result, way, .. } = found;
-        let value = heliostat_completion { tag, result, way: way as u32, reserved: 0 };
         // SAFETY: the caller's promise.
-        unsafe { give(completion, value) }
+        unsafe { give_completion(completion, take) }
     })
 }
 
@@ -300,70 +279,4 @@ pub unsafe extern "C" fn heliostat_delegated_wait(
 pub unsafe extern "C" fn heliostat_delegated_end(session: *mut heliostat_delegated) {
     // SAFETY: the caller's promise.
     unsafe { take_back(session) }
-}
-
-pub(crate) fn named(error: DelegatedError) -> heliostat_code {
-    fail((&error).into(), error)
-}
-
-impl heliostat_file {
-    pub(crate) fn of(file: File) -> heliostat_file {
-        let (index, generation, epoch) = file.to_parts();
-        heliostat_file { index, generation, epoch }
-    }
-
-    pub(crate) fn file(self) -> File {
-        File::from_parts((self.index, self.generation, self.epoch))
-    }
-}
-
-pub(crate) fn piece(given: &heliostat_piece) -> Result<Piece, heliostat_code> {
-    let heliostat_piece { offset, bytes, reserved } = *given;
-    match reserved {
-        0 => Ok(Piece { offset, bytes }),
-        _ => Err(fail(HELIOSTAT_INVALID, "reserved bytes of a piece are zero")),
-    }
-}
-
-/// # Safety
-/// The operation's pieces are valid for their number.
-pub(crate) unsafe fn transfer(given: &heliostat_operation) -> Result<Transfer, heliostat_code> {
-    let count = given.pieces_count;
-    if count > HELIOSTAT_PIECES_MAX {
-        return Err(fail(HELIOSTAT_INVALID, format!("{count} pieces; at most 16")));
-    }
-    if count > 0 && given.pieces.is_null() {
-        return Err(HELIOSTAT_NULL);
-    }
-    let mut list = [Piece::default(); HELIOSTAT_PIECES_MAX];
-    for (index, place) in list.iter_mut().enumerate().take(count) {
-        // SAFETY: not null (checked), one of `count` by the caller's promise.
-        *place = piece(unsafe { &*given.pieces.add(index) })?;
-    }
-    let pieces = Pieces::new(list.get(..count).unwrap_or(&[])).unwrap_or_default();
-    let heliostat_operation { timeout_us, offset, tag, argument, .. } = *given;
-    let (kind, file) = (kind(given.kind)?, given.file.file());
-    Ok(Transfer { kind, file, offset, argument, pieces, tag, timeout_us })
-}
-
-fn kind(number: i32) -> Result<OpKind, heliostat_code> {
-    let kinds = [
-        (HELIOSTAT_KIND_READ, OpKind::Read),
-        (HELIOSTAT_KIND_WRITE, OpKind::Write),
-        (HELIOSTAT_KIND_APPEND, OpKind::Append),
-        (HELIOSTAT_KIND_FSYNC, OpKind::Fsync),
-        (HELIOSTAT_KIND_STAT, OpKind::Stat),
-        (HELIOSTAT_KIND_CLOSE, OpKind::Close),
-        (HELIOSTAT_KIND_TRUNCATE, OpKind::Truncate),
-        (HELIOSTAT_KIND_MKDIR, OpKind::Mkdir),
-        (HELIOSTAT_KIND_RMDIR, OpKind::Rmdir),
-        (HELIOSTAT_KIND_UNLINK, OpKind::Unlink),
-        (HELIOSTAT_KIND_RENAME, OpKind::Rename),
-        (HELIOSTAT_KIND_SYMLINK, OpKind::Symlink),
-        (HELIOSTAT_KIND_READLINK, OpKind::Readlink),
-        (HELIOSTAT_KIND_READDIR, OpKind::Readdir),
-        (HELIOSTAT_KIND_LOCK, OpKind::Lock),
-    ];
-    let found = kinds.iter().find(|(here, _)| *here as i32 == number);
-    found.map(|(_, kind)| *kind).ok_or_else(|| fail(HELIOSTAT_INVALID, "there is no such kind"))
 }

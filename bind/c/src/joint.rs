@@ -1,17 +1,17 @@
 //! Joint sessions over C: threads of several processes submit on one window and one table of files.
 
+use std::ffi::c_char;
 use std::os::fd::AsRawFd;
 
-use heliostat_abi::file::delegated::Completion;
 use heliostat_base::fd::duplicate;
 use heliostat_stub_file::{DelegatedError, JointSession, Submitter};
 
-use crate::border::{fail, give, hand_out, lend, limit, take_back, text, Own};
+use crate::border::{give, hand_out, lend, limit, take_back, Own};
 use crate::code::{guard, heliostat_code, *};
 use crate::delegated::{
-    heliostat_completion, heliostat_file, heliostat_operation, heliostat_piece, named, piece,
-    transfer,
+    heliostat_completion, heliostat_file, heliostat_operation, heliostat_piece,
 };
+use crate::operations::{cancelled, give_completion, give_opened, give_window, named, submit_all};
 use crate::region::configure_as_usual;
 
 /// This process's part of a joint session. Threads may share it.
@@ -104,11 +104,8 @@ pub unsafe extern "C" fn heliostat_joint_window(
     guard(|| {
         // SAFETY: the caller's promise.
         let window = unsafe { lend(session)? }.0.get()?.window();
-        // SAFETY: the caller's promise; a null is an output not wanted.
-        unsafe {
-            let _ = give(bytes, window.as_ptr());
-            let _ = give(len, window.len());
-        }
+        // SAFETY: the caller's promise.
+        unsafe { give_window(window, bytes, len) };
         Ok(())
     })
 }
@@ -139,29 +136,21 @@ pub unsafe extern "C" fn heliostat_submitter_new(
 /// member's: its fields may be sent to the others. Waits.
 ///
 /// # Safety
-/// `submitter` is null or live, `name` null or a C string, `scratch` null or valid, `file` null or
-/// valid for writing.
+/// `submitter` is null or live; `name` is null or a C string; `file` is null or valid for writing.
 #[no_mangle]
 pub unsafe extern "C" fn heliostat_submitter_open(
     submitter: *mut heliostat_submitter,
-    name: *const std::ffi::c_char,
-    access: u64,
-    scratch: *const heliostat_piece,
+    name: *const c_char,
+    access: u32,
+    scratch: heliostat_piece,
     file: *mut heliostat_file,
 ) -> heliostat_code {
     guard(|| {
         // SAFETY: the caller's promise.
         let submitter = unsafe { lend(submitter)? }.0.get_mut()?;
+        let open = |name: &str, scratch| submitter.open(name, u64::from(access), scratch);
         // SAFETY: the caller's promise.
-        let name = unsafe { text(name)? }.ok_or(HELIOSTAT_NULL)?;
-        if scratch.is_null() || file.is_null() {
-            return Err(HELIOSTAT_NULL);
-        }
-        // SAFETY: not null (checked), valid by the caller's promise.
-        let scratch = piece(unsafe { &*scratch })?;
-        let opened = submitter.open(name, access, scratch).map_err(named)?;
-        // SAFETY: not null (checked), valid by the caller's promise.
-        unsafe { give(file, heliostat_file::of(opened)) }
+        unsafe { give_opened(name, &scratch, file, open) }
     })
 }
 
@@ -180,17 +169,8 @@ pub unsafe extern "C" fn heliostat_submitter_submit(
     guard(|| {
         // SAFETY: the caller's promise.
         let submitter = unsafe { lend(submitter)? }.0.get_mut()?;
-        if operations.is_null() || submitted.is_null() {
-            return Err(HELIOSTAT_NULL);
-        }
-        let mut transfers = Vec::with_capacity(count);
-        for index in 0..count {
-            // SAFETY: not null (checked), one of `count` by the caller's promise, as are its pieces.
-            transfers.push(unsafe { transfer(&*operations.add(index))? });
-        }
-        let taken = submitter.submit(&transfers).map_err(named)?;
-        // SAFETY: not null (checked), valid by the caller's promise.
-        unsafe { give(submitted, taken) }
+        // SAFETY: the caller's promise.
+        unsafe { submit_all(operations, count, submitted, |transfers| submitter.submit(transfers)) }
     })
 }
 
@@ -208,17 +188,12 @@ pub unsafe extern "C" fn heliostat_submitter_wait(
     guard(|| {
         // SAFETY: the caller's promise.
         let submitter = unsafe { lend(submitter)? }.0.get_mut()?;
-        if completion.is_null() {
-            return Err(HELIOSTAT_NULL);
-        }
-        let found = match submitter.reap().map_err(named)? {
-            Some(found) => found,
-            None => submitter.wait(limit(timeout_ms)).map_err(named)?,
+        let take = || match submitter.reap()? {
+            Some(found) => Ok(found),
+            None => submitter.wait(limit(timeout_ms)),
         };
-        let Completion { tag, result, way, .. } = found;
-        let value = heliostat_completion { tag, result, way: way as u32, reserved: 0 };
-        // SAFETY: not null (checked), valid by the caller's promise.
-        unsafe { give(completion, value) }
+        // SAFETY: the caller's promise.
+        unsafe { give_completion(completion, take) }
     })
 }
 
@@ -234,10 +209,7 @@ pub unsafe extern "C" fn heliostat_submitter_cancel(
     guard(|| {
         // SAFETY: the caller's promise.
         let submitter = unsafe { lend(submitter)? }.0.get_mut()?;
-        match submitter.cancel(tag).map_err(named)? {
-            true => Ok(()),
-            false => Err(fail(HELIOSTAT_NOT_FOUND, "no operation with this tag is under way")),
-        }
+        cancelled(submitter.cancel(tag))
     })
 }
 

@@ -10,6 +10,7 @@ mod code;
 mod delegated;
 mod joint;
 mod names;
+mod operations;
 mod region;
 mod ring;
 mod snapshot;

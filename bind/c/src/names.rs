@@ -7,7 +7,8 @@ use heliostat_stub_file::{DelegatedError, DirectoryEntries, LockKind, LockWait};
 
 use crate::border::{fail, give, lend, limit, text};
 use crate::code::{guard, heliostat_code, *};
-use crate::delegated::{heliostat_delegated, heliostat_file, heliostat_piece, named, piece};
+use crate::delegated::{heliostat_delegated, heliostat_file, heliostat_piece};
+use crate::operations::{give_opened, named, piece};
 
 /// Open for reading.
 pub const HELIOSTAT_READ: u32 = 1;
@@ -91,12 +92,11 @@ pub unsafe extern "C" fn heliostat_delegated_open(
     file: *mut heliostat_file,
 ) -> heliostat_code {
     guard(|| {
-        // SAFETY: the caller's promises.
-        let (session, name) = unsafe { (lend(session)?.0.get_mut()?, text(name)?) };
-        let name = name.filter(|_| !file.is_null()).ok_or(HELIOSTAT_NULL)?;
-        let opened = session.open(name, u64::from(access), piece(&scratch)?).map_err(named)?;
         // SAFETY: the caller's promise.
-        unsafe { give(file, heliostat_file::of(opened)) }
+        let session = unsafe { lend(session)? }.0.get_mut()?;
+        let open = |name: &str, scratch| session.open(name, u64::from(access), scratch);
+        // SAFETY: the caller's promise.
+        unsafe { give_opened(name, &scratch, file, open) }
     })
 }
 

@@ -9,11 +9,10 @@ use heliostat_abi::file::delegated::{
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::session::record::{Reply, Request};
 use heliostat_base::call::{identity, open_direct, reopen_direct};
-use heliostat_base::mapping::OutOfRange;
 use heliostat_base::sys::Errno;
 use heliostat_client::session;
 
-use super::{Delegated, DelegatedError, File};
+use super::{window, Delegated, DelegatedError, File};
 
 impl Delegated {
     /// Has the server open the file `name` (an absolute path) for `READ`, `WRITE` or both, perhaps
@@ -32,16 +31,12 @@ impl Delegated {
         access: u64,
         scratch: Piece,
     ) -> Result<File, DelegatedError> {
-        let fits = OutOfRange::check(0, name.len(), scratch.bytes as usize);
-        fits.map_err(DelegatedError::Window)?;
-        let place = Piece { bytes: name.len() as u32, ..scratch };
+        let places = window::put_names(&self.window, [name], scratch)?;
         self.connect()?;
         if self.shows_only() {
             return self.open_and_show(name, access);
         }
-        let copied = self.window.copy_in(scratch.offset as usize, name.as_bytes());
-        copied.map_err(DelegatedError::Window)?;
-        let pieces = Pieces::new(&[place]).unwrap_or_default();
+        let pieces = Pieces::new(&places).unwrap_or_default();
         let opened = self.ask(OpKind::Open, ObjectId::default(), access, pieces)?;
         let file = self.file_of(opened)?;
         let has_room = scratch.bytes as usize >= FACTS_BYTES;
@@ -83,7 +78,7 @@ impl Delegated {
         }
         self.connect()?;
         let (direct, buffered) = (way == DIRECT, way == BUFFERED);
-        let tag = self.next_tag();
+        let tag = self.kept.next_tag();
         let epoch = self.server.as_ref().map_or(0, |server| server.epoch);
         let asked = session::ask_in(epoch, &Request::ShowFile { tag, direct, buffered }, &[fd]);
         match asked.map_err(|_| self.lose())?.0 {
@@ -184,10 +179,7 @@ impl Delegated {
     /// `File` with what fstat(2) would say.
     pub fn facts(&mut self, file: File, scratch: Piece) -> Result<Facts, DelegatedError> {
         self.one(OpKind::Stat, file, 0, &[scratch])?;
-        let mut bytes = [0; FACTS_BYTES];
-        let copied = self.window.copy_out(scratch.offset as usize, &mut bytes);
-        copied.map_err(DelegatedError::Window)?;
-        Ok(Facts::decode(&bytes))
+        window::facts(&self.window, scratch)
     }
 
     /// The server needs the file no more.

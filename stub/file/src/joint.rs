@@ -25,6 +25,7 @@ use heliostat_base::fd::OwnedFd;
 use heliostat_base::mapping::SharedMapping;
 
 use super::error::DelegatedError;
+use super::window;
 use member::Member;
 
 pub use heliostat_abi::file::delegated::joint::MEMBERS_MAX;
@@ -44,8 +45,7 @@ impl JointSession {
     /// # Errors
     /// As `Delegated::start`; a number of members that is 0 or beyond `MEMBERS_MAX` is refused.
     pub fn start(window_bytes: usize, members: u32) -> Result<JointSession, DelegatedError> {
-        let made = SharedMapping::create(c"heliostat-window", window_bytes);
-        let (window_fd, window) = made.map_err(DelegatedError::Memory)?;
+        let (window_fd, window) = window::create(window_bytes)?;
         let member = Member::open(window_fd, window, members)?;
         Ok(JointSession { member: Arc::new(member) })
     }

@@ -15,18 +15,21 @@
 #![forbid(unsafe_code)]
 
 mod call;
+mod delegation;
 mod error;
 mod files;
 mod gathered;
 mod joint;
+mod kept;
 mod names;
 mod own;
 mod own_names;
+mod record;
 mod server_connection;
 mod waits;
+mod window;
 
 use std::collections::VecDeque;
-use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
 use heliostat_abi::file::delegated::{Completion, OpKind, Operation, Pieces, DEPTH_MAX};
@@ -41,12 +44,11 @@ pub use heliostat_abi::file::delegated::{
     READ, TRUNCATE, WRITE,
 };
 pub use joint::{JointSession, Submitter, MEMBERS_MAX};
+use kept::Kept;
+pub use kept::TAG_MAX;
 pub use names::{DirectoryItem, LockKind, LockWait};
 use own::Own;
 use server_connection::ServerConnection;
-
-/// Tags from here on are the conveniences' own.
-pub const TAG_MAX: u64 = (1 << 63) - 1;
 
 /// A file that the server has open. It means nothing to another run of the control plane.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -98,10 +100,8 @@ pub struct Delegated {
     again: VecDeque<Operation>,
     /// The last completion was one of `own`: the server's are looked for first.
     own_was_last: bool,
-    /// Completions that a convenience found while it waited for its own.
-    kept: VecDeque<Completion>,
+    kept: Kept,
     under_way: usize,
-    tags: u64,
 }
 
 impl Delegated {
@@ -111,22 +111,17 @@ impl Delegated {
     /// # Errors
     /// No control plane, delegated operations switched off, or a limit; nothing is left behind.
     pub fn start(window_bytes: usize) -> Result<Delegated, DelegatedError> {
-        let made = SharedMapping::create(c"heliostat-window", window_bytes);
-        let (window_fd, window) = made.map_err(DelegatedError::Memory)?;
-        let (kept, under_way, tags) = (VecDeque::new(), 0, 0);
-        let (window, gathered, own) = (Arc::new(window), Gathered::default(), Own::default());
-        let (again, own_was_last, server) = (VecDeque::new(), false, None);
+        let (window_fd, window) = window::create(window_bytes)?;
         let mut session = Delegated {
             window,
             window_fd,
-            gathered,
-            server,
-            own,
-            again,
-            own_was_last,
-            kept,
-            under_way,
-            tags,
+            gathered: Gathered::default(),
+            server: None,
+            own: Own::default(),
+            again: VecDeque::new(),
+            own_was_last: false,
+            kept: Kept::default(),
+            under_way: 0,
         };
         session.connect()?;
         Ok(session)
@@ -160,13 +155,7 @@ impl Delegated {
     pub fn submit(&mut self, transfers: &[Transfer]) -> Result<usize, DelegatedError> {
         self.connect()?;
         let Some(server) = &self.server else { return Err(DelegatedError::Gone { lost: 0 }) };
-        let is_stale = |it: &Transfer| it.kind.has_file() && it.file.epoch != server.epoch;
-        if transfers.iter().any(is_stale) {
-            return Err(DelegatedError::Stale);
-        }
-        if transfers.iter().any(|transfer| transfer.tag > TAG_MAX) {
-            return Err(DelegatedError::Tag);
-        }
+        record::check(transfers, server.epoch)?;
         let room = DEPTH_MAX.saturating_sub(self.under_way);
         let mut count = 0;
         for transfer in transfers.iter().take(room) {
@@ -208,11 +197,11 @@ impl Delegated {
 
     fn perform(&mut self, asked: Operation) -> Result<Completion, DelegatedError> {
         self.connect()?;
-        let tag = self.next_tag();
+        let tag = self.kept.next_tag();
         let operation = Operation { tag, ..asked };
         while self.under_way >= DEPTH_MAX || !self.give(&operation)? {
             let other = self.wait_new(None)?;
-            self.keep(other);
+            self.kept.keep(other);
         }
         // A read of its own begins with the sleep that waits for it, in one call.
         self.ring();
@@ -244,20 +233,14 @@ impl Delegated {
             .for_each(ServerConnection::ring);
     }
 
-    fn next_tag(&mut self) -> u64 {
-        self.tags = self.tags.wrapping_add(1);
-        self.tags | !TAG_MAX
-    }
-
-    /// A link, made anew when there is none. Who reads by itself would else not notice that the
-    /// control plane has ended, or its session.
+    /// Connects to the server where there is no connection. A program that reads by itself would not
+    /// notice otherwise that the control plane has ended, or its session.
     fn connect(&mut self) -> Result<(), DelegatedError> {
         if self.own.has_any() && !self.server.as_ref().is_some_and(ServerConnection::is_kept) {
             return Err(self.lose());
         }
         if self.server.is_none() {
-            let bytes = self.window.len() as u64;
-            self.server = Some(ServerConnection::make(self.window_fd.as_raw_fd(), bytes)?);
+            self.server = Some(ServerConnection::make(&self.window_fd)?);
         }
         Ok(())
     }

@@ -30,10 +30,9 @@ use heliostat_abi::file::delegated::{
 };
 use heliostat_abi::name::ObjectId;
 use heliostat_base::mapping::OutOfRange;
-use heliostat_base::sys::Errno;
 
 use super::files::result_of;
-use super::{own_names, Delegated, DelegatedError, File};
+use super::{own_names, window, Delegated, DelegatedError, File};
 
 /// What a lock keeps others from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -142,7 +141,7 @@ impl Delegated {
     pub fn readlink(&mut self, name: &str, scratch: Piece) -> Result<Vec<u8>, DelegatedError> {
         let end = name.len().saturating_add(1);
         OutOfRange::check(0, end, scratch.bytes as usize).map_err(DelegatedError::Window)?;
-        let [first] = self.put_names([name], scratch)?;
+        let [first] = window::put_names(&self.window, [name], scratch)?;
         self.connect()?;
         if self.shows_only() {
             let mut target = own_names::readlink(name)?;
@@ -153,7 +152,7 @@ impl Delegated {
         let room = Piece { offset, bytes: scratch.bytes - first.bytes };
         let pieces = Pieces::new(&[first, room]).unwrap_or_default();
         let done = self.ask(OpKind::Readlink, ObjectId::default(), 0, pieces)?;
-        self.copied(room.offset, result_of(done)?)
+        window::bytes(&self.window, room.offset, result_of(done)?)
     }
 
     /// Makes a file, which was opened for writing, so many bytes long; new ones are zero. Writes that
@@ -183,7 +182,7 @@ impl Delegated {
             Operands { offset: cookie, ..NONE },
             &[scratch],
         )?;
-        let bytes = self.copied(scratch.offset, length)?;
+        let bytes = window::bytes(&self.window, scratch.offset, length)?;
         let items = DirectoryEntries(&bytes).map(|entry| DirectoryItem {
             name: entry.name.to_vec(),
             inode: entry.inode,
@@ -230,37 +229,13 @@ impl Delegated {
         argument: u64,
         scratch: Piece,
     ) -> Result<(), DelegatedError> {
-        let places = self.put_names(*names, scratch)?;
+        let places = window::put_names(&self.window, *names, scratch)?;
         self.connect()?;
         if self.shows_only() {
             return own_names::change(kind, names, argument);
         }
         let pieces = Pieces::new(&places).unwrap_or_default();
         result_of(self.ask(kind, ObjectId::default(), argument, pieces)?).map(|_| ())
-    }
-
-    /// Puts names behind each other into a place of the window.
-    fn put_names<const N: usize>(
-        &mut self,
-        names: [&str; N],
-        scratch: Piece,
-    ) -> Result<[Piece; N], DelegatedError> {
-        let mut places = [Piece::default(); N];
-        let mut at = 0;
-        for (name, place) in names.iter().zip(&mut places) {
-            if name.is_empty() {
-                // No piece is empty, and no name is.
-                return Err(DelegatedError::File(Errno(libc::ENOENT)));
-            }
-            let fits = OutOfRange::check(at, name.len(), scratch.bytes as usize);
-            fits.map_err(DelegatedError::Window)?;
-            let offset = scratch.offset.saturating_add(at as u64);
-            let copied = self.window.copy_in(offset as usize, name.as_bytes());
-            copied.map_err(DelegatedError::Window)?;
-            *place = Piece { offset, bytes: name.len() as u32 };
-            at += name.len();
-        }
-        Ok(places)
     }
 
     fn on_file(
@@ -278,12 +253,5 @@ impl Delegated {
         let pieces = Pieces::new(pieces).unwrap_or_default();
         let asked = Operation { kind, object, offset, tag, timeout_us, argument, pieces };
         result_of(self.perform(asked)?)
-    }
-
-    fn copied(&self, offset: u64, length: usize) -> Result<Vec<u8>, DelegatedError> {
-        let mut bytes = vec![0; length];
-        let copied = self.window.copy_out(offset as usize, &mut bytes);
-        copied.map_err(DelegatedError::Window)?;
-        Ok(bytes)
     }
 }

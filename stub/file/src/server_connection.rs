@@ -6,18 +6,19 @@ use std::time::Duration;
 
 use heliostat_abi::file::delegated::{
     call_words, Completion, OneRead, Operation, Way, CALL_DECLINED, COMPLETION_AT,
-    COMPLETION_RECORD_BYTES, OPERATION_BYTES_MAX,
+    COMPLETION_RECORD_BYTES,
 };
 use heliostat_abi::name::ObjectId;
-use heliostat_abi::session::node::State;
-use heliostat_abi::session::record::{Reply, Request};
-use heliostat_client::{session, NodePage};
+use heliostat_base::fd::OwnedFd;
+use heliostat_client::NodePage;
 use heliostat_ring::doorbell::Patience;
 use heliostat_ring::{
     Refresh, ReserveError, RingMemory, SpscConsumer, SpscProducer, TakeError, WaitError,
 };
 
 use super::call::CallLine;
+use super::delegation::{self, is_kept, Delegation};
+use super::record::push_encoded;
 use super::DelegatedError;
 
 /// What a session has of the server.
@@ -54,28 +55,21 @@ const WAITS_PER_TRIAL: u32 = 16;
 
 impl ServerConnection {
     /// Asks the control plane to serve a window.
-    pub(super) fn make(window: i32, window_bytes: u64) -> Result<ServerConnection, DelegatedError> {
-        debug_assert!(window_bytes > 0);
-        // A session that has ended is noticed here, so that the next one is asked.
-        session::check_alive();
-        let standing = session::standing().map_err(DelegatedError::Control)?;
-        let asked = session::ask_in(standing.epoch, &Request::Delegate { members: 0 }, &[window]);
-        let (reply, fds) = asked.map_err(DelegatedError::Control)?;
-        let (rings, lends, shows_only) = match (reply, fds.first()) {
-            (Reply::Delegated { lends, shows_only, .. }, Some(rings)) => {
-                (rings.as_raw_fd(), lends, shows_only)
-            }
-            (Reply::Refused { code, limit, .. }, _) => {
-                return Err(DelegatedError::Refused(code, limit))
-            }
-            _ => return Err(DelegatedError::Corrupt),
-        };
-        let attach = |at| RingMemory::attach(rings, at).map_err(DelegatedError::Ring);
-        let (submissions, completions) = (attach(0)?, attach(COMPLETION_AT)?);
-        let end = DelegatedError::Ring;
+    pub(super) fn make(window: &OwnedFd) -> Result<ServerConnection, DelegatedError> {
+        let delegation = Delegation::ask(window, 0)?;
+        let epoch = delegation.standing.epoch;
+        ServerConnection::attach(delegation).inspect_err(|_| delegation::end(epoch))
+    }
+
+    fn attach(delegation: Delegation) -> Result<ServerConnection, DelegatedError> {
+        let Delegation { rings, standing, lends, shows_only } = delegation;
+        let rings = rings.as_raw_fd();
+        let memory = |at| RingMemory::attach(rings, at).map_err(DelegatedError::Ring);
+        let submissions = memory(0)?.spsc_producer(Refresh::Lazy);
+        let completions = memory(COMPLETION_AT)?.spsc_consumer(Refresh::Lazy);
         Ok(ServerConnection {
-            submissions: submissions.spsc_producer(Refresh::Lazy).map_err(end)?,
-            completions: completions.spsc_consumer(Refresh::Lazy).map_err(end)?,
+            submissions: submissions.map_err(DelegatedError::Ring)?,
+            completions: completions.map_err(DelegatedError::Ring)?,
             call: CallLine::attach(rings).map_err(DelegatedError::Memory)?,
             epoch: standing.epoch,
             session: standing.id,
@@ -91,12 +85,7 @@ impl ServerConnection {
 
     /// Puts an operation into the ring, without ringing; false when it is full.
     pub(super) fn push(&mut self, operation: &Operation) -> Result<bool, DelegatedError> {
-        if let Some(read) = OneRead::of(operation) {
-            return self.push_record(&read.encode());
-        }
-        let mut record = [0; OPERATION_BYTES_MAX];
-        let length = operation.encode(&mut record);
-        self.push_record(record.get(..length).ok_or(DelegatedError::Corrupt)?)
+        push_encoded(operation, |record| self.push_record(record))
     }
 
     fn push_record(&mut self, record: &[u8]) -> Result<bool, DelegatedError> {
@@ -186,7 +175,7 @@ impl ServerConnection {
 
     /// Tells the control plane that nobody needs it any more, if it still is the same one.
     pub(super) fn end(&self) {
-        let _ = session::ask_in(self.epoch, &Request::EndDelegate, &[]);
+        delegation::end(self.epoch);
     }
 
     /// Whether the control plane lives and has not revoked the session.
@@ -229,8 +218,4 @@ impl ServerConnection {
         let lives = || is_kept(node, id);
         self.completions.wait(patience, &lives)
     }
-}
-
-fn is_kept(node: &NodePage, session: ObjectId) -> bool {
-    node.is_kept() && node.session(session) == State::Active
 }

@@ -4,8 +4,9 @@ use std::time::{Duration, Instant};
 
 use heliostat_abi::file::delegated::{Completion, OneRead, OpKind, Operation, Pieces, Way};
 
+use super::kept::is_callers;
 use super::server_connection::ServerConnection;
-use super::{Delegated, DelegatedError, TAG_MAX};
+use super::{Delegated, DelegatedError};
 
 /// By which way the server's completions are looked for.
 type Take = fn(&mut ServerConnection) -> Result<Option<Completion>, DelegatedError>;
@@ -20,11 +21,11 @@ impl Delegated {
     /// # Errors
     /// `Corrupt` when the server broke the protocol.
     pub fn reap(&mut self) -> Result<Option<Completion>, DelegatedError> {
-        if let Some(kept) = self.kept.pop_front() {
+        if let Some(kept) = self.kept.take() {
             return Ok(Some(kept));
         }
         while let Some(found) = self.take(ServerConnection::pop)? {
-            if found.tag <= TAG_MAX {
+            if is_callers(&found) {
                 return Ok(Some(found));
             }
         }
@@ -38,13 +39,12 @@ impl Delegated {
     /// revoked the session: what the server had under way is lost, it may have been done or not, and
     /// files have to be opened again. What is submitted afterwards goes to the next control plane.
     pub fn wait(&mut self, limit: Option<Duration>) -> Result<Completion, DelegatedError> {
-        if let Some(kept) = self.kept.pop_front() {
+        if let Some(kept) = self.kept.take() {
             return Ok(kept);
         }
         loop {
-            // As in `keep`.
             let found = self.wait_new(limit)?;
-            if found.tag <= TAG_MAX {
+            if is_callers(&found) {
                 return Ok(found);
             }
         }
@@ -103,15 +103,7 @@ impl Delegated {
             if found.tag == tag {
                 return Ok(found);
             }
-            self.keep(found);
-        }
-    }
-
-    /// Keeps a completion for `wait`.
-    pub(super) fn keep(&mut self, found: Completion) {
-        // What a convenience that gave up has left behind is nobody's.
-        if found.tag <= TAG_MAX {
-            self.kept.push_back(found);
+            self.kept.keep(found);
         }
     }
 

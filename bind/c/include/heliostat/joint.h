@@ -65,12 +65,11 @@ heliostat_code heliostat_submitter_new(heliostat_joint *session, heliostat_submi
 // member's: its fields may be sent to the others. Waits.
 //
 // # Safety
-// `submitter` is null or live, `name` null or a C string, `scratch` null or valid, `file` null or
-// valid for writing.
+// `submitter` is null or live; `name` is null or a C string; `file` is null or valid for writing.
 heliostat_code heliostat_submitter_open(heliostat_submitter *submitter,
                                         const char *name,
-                                        uint64_t access,
-                                        const heliostat_piece *scratch,
+                                        uint32_t access,
+                                        heliostat_piece scratch,
                                         heliostat_file *file);
 
 // Submits operations in order and rings the server once, as `heliostat_delegated_submit` does.

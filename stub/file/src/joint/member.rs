@@ -7,8 +7,6 @@ use heliostat_abi::code::Code;
 use heliostat_abi::file::delegated::joint::{
     completion_at, depth, life_at, MEMBERS_AT, MEMBERS_BYTES, MEMBERS_MAX,
 };
-use heliostat_abi::session::node::State;
-use heliostat_abi::session::record::{Reply, Request};
 use heliostat_base::alive::Life;
 use heliostat_base::clock::monotonic_ns;
 use heliostat_base::fd::OwnedFd;
@@ -20,6 +18,7 @@ use heliostat_ring::members::{Identity, MembersPage};
 use heliostat_ring::turn::Turn;
 use heliostat_ring::{JointProducer, PushError, Refresh, ReserveError, RingMemory};
 
+use super::super::delegation::{self, is_kept, Delegation};
 use super::super::error::DelegatedError;
 use super::arrivals::Arrivals;
 
@@ -45,53 +44,61 @@ pub struct Member {
     _life: Life<Arc<SharedMapping>>,
 }
 
+/// A joint session, as this process has it before it is a member.
+struct Session {
+    rings: OwnedFd,
+    page: MembersPage,
+    window_fd: OwnedFd,
+    window: Arc<SharedMapping>,
+    node: Arc<NodePage>,
+    /// As in `Member`.
+    opened_in: Option<u64>,
+}
+
 impl Member {
     /// Opens a session, as its first member.
     pub fn open(
         window_fd: OwnedFd,
-        window: SharedMapping,
+        window: Arc<SharedMapping>,
         members: u32,
     ) -> Result<Member, DelegatedError> {
         if !(1..=MEMBERS_MAX).contains(&members) {
             return Err(DelegatedError::Refused(Code::Full, u64::from(MEMBERS_MAX)));
         }
-        // A session that has ended is noticed here, so that the next one is asked.
-        session::check_alive();
-        let standing = session::standing().map_err(DelegatedError::Control)?;
-        let fds = [window_fd.as_raw_fd()];
-        let asked = session::ask_in(standing.epoch, &Request::Delegate { members }, &fds);
-        let (reply, mut fds) = asked.map_err(DelegatedError::Control)?;
-        let rings = match (reply, fds.pop()) {
-            (Reply::Delegated { .. }, Some(rings)) => rings,
-            (Reply::Refused { code, limit, .. }, _) => {
-                return Err(DelegatedError::Refused(code, limit))
-            }
-            _ => return Err(DelegatedError::Corrupt),
-        };
+        let delegation = Delegation::ask(&window_fd, members)?;
+        let opened_in = delegation.standing.epoch;
+        let begun = Member::begin(delegation, window_fd, window);
+        begun.inspect_err(|_| delegation::end(opened_in))
+    }
+
+    fn begin(
+        Delegation { rings, standing, .. }: Delegation,
+        window_fd: OwnedFd,
+        window: Arc<SharedMapping>,
+    ) -> Result<Member, DelegatedError> {
         let page = map_page(&rings)?;
-        let Standing { id: session, boot, epoch: opened_in, node } = standing;
+        let Standing { id: session, boot, epoch, node } = standing;
         page.identify(Identity { session, boot, epoch: monotonic_ns() | EPOCH_BIT });
-        Member::take_part((rings, page), (window_fd, window), (node, Some(opened_in)))
+        let opened_in = Some(epoch);
+        Member::take_part(Session { rings, page, window_fd, window, node, opened_in })
     }
 
     /// Joins a session that another process has opened.
     pub fn join(rings: OwnedFd, window_fd: OwnedFd) -> Result<Member, DelegatedError> {
         let page = map_page(&rings)?;
-        let standing = session::standing().map_err(DelegatedError::Control)?;
-        if page.is_over() || page.identity().boot != standing.boot {
+        let Standing { boot, node, .. } = session::standing().map_err(DelegatedError::Control)?;
+        if page.is_over() || page.identity().boot != boot {
             return Err(DelegatedError::Gone { lost: 0 });
         }
         let bytes = page.window_bytes() as usize;
         let window = SharedMapping::from_fd(window_fd.as_raw_fd(), bytes, Access::ReadWrite);
-        let window = window.map_err(DelegatedError::Memory)?;
-        Member::take_part((rings, page), (window_fd, window), (standing.node, None))
+        let window = Arc::new(window.map_err(DelegatedError::Memory)?);
+        let opened_in = None;
+        Member::take_part(Session { rings, page, window_fd, window, node, opened_in })
     }
 
-    fn take_part(
-        (rings, page): (OwnedFd, MembersPage),
-        (window_fd, window): (OwnedFd, SharedMapping),
-        (node, opened_in): (Arc<NodePage>, Option<u64>),
-    ) -> Result<Member, DelegatedError> {
+    fn take_part(session: Session) -> Result<Member, DelegatedError> {
+        let Session { rings, page, window_fd, window, node, opened_in } = session;
         let full = DelegatedError::Refused(Code::Full, u64::from(page.count()));
         let number = page.claim().ok_or(full)?;
         let life = Life::begin(page.mapping().clone(), life_at(number));
@@ -102,7 +109,7 @@ impl Member {
         let completions = attach(completion_at(number))?.spsc_consumer(Refresh::Lazy);
         let completions = completions.map_err(DelegatedError::Ring)?;
         Ok(Member {
-            window: Arc::new(window),
+            window,
             number,
             identity: page.identity(),
             arrivals: Arrivals::new(completions, depth(page.count())),
@@ -132,8 +139,7 @@ impl Member {
 
     /// Whether the session goes on.
     pub fn is_kept(&self) -> bool {
-        let is_active = self.node.session(self.identity.session) == State::Active;
-        self.node.is_kept() && is_active && !self.page.is_over()
+        is_kept(&self.node, self.identity.session) && !self.page.is_over()
     }
 
     /// Puts a record into the ring, without ringing; false while there is no room, or while another
@@ -156,7 +162,7 @@ impl Drop for Member {
     /// The session ends with its opener. The others go on without a member that leaves.
     fn drop(&mut self) {
         if let Some(epoch) = self.opened_in.filter(|_| self.is_own()) {
-            let _ = session::ask_in(epoch, &Request::EndDelegate, &[]);
+            delegation::end(epoch);
         }
     }
 }

@@ -1,18 +1,16 @@
 //! One thread's end of a joint session: what it submits, and what has completed of that.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
 use heliostat_abi::code::Code;
-use heliostat_abi::file::delegated::{
-    Completion, Facts, OneRead, OpKind, Operation, Piece, Pieces, FACTS_BYTES, OPERATION_BYTES_MAX,
-};
+use heliostat_abi::file::delegated::{Completion, Facts, OpKind, Operation, Piece, Pieces};
 use heliostat_abi::name::ObjectId;
-use heliostat_base::mapping::OutOfRange;
 
 use super::super::files::result_of;
-use super::super::{DelegatedError, File, Transfer, TAG_MAX};
+use super::super::kept::{is_callers, Kept};
+use super::super::record::{self, push_encoded};
+use super::super::{window, DelegatedError, File, Transfer};
 use super::arrivals::{self, Arrival, Silence};
 use super::member::Member;
 
@@ -28,9 +26,7 @@ pub struct Submitter {
     slots: Vec<Option<u64>>,
     free: Vec<u16>,
     under_way: usize,
-    /// Completions that a convenience found while it waited for its own.
-    kept: VecDeque<Completion>,
-    tags: u64,
+    kept: Kept,
 }
 
 impl Submitter {
@@ -38,9 +34,8 @@ impl Submitter {
         let entered = member.arrivals.enter();
         let full = |error: heliostat_abi::table::TableFull| error.limit as u64;
         let id = entered.map_err(|error| DelegatedError::Refused(Code::Full, full(error)))?;
-        let (slots, free) = (Vec::new(), Vec::new());
-        let (under_way, kept, tags) = (0, VecDeque::new(), 0);
-        Ok(Submitter { member, id, slots, free, under_way, kept, tags })
+        let (slots, free, kept) = (Vec::new(), Vec::new(), Kept::default());
+        Ok(Submitter { member, id, slots, free, under_way: 0, kept })
     }
 
     /// Operations of this thread that have not completed, or whose completion was not taken.
@@ -56,13 +51,7 @@ impl Submitter {
     /// `Stale` when a file is of another session, `Tag` when a tag is too large (both before anything
     /// is submitted), `Gone` when the session has ended or this is a forked child of the member.
     pub fn submit(&mut self, transfers: &[Transfer]) -> Result<usize, DelegatedError> {
-        let epoch = self.member.identity.epoch;
-        if transfers.iter().any(|it| it.kind.has_file() && it.file.epoch != epoch) {
-            return Err(DelegatedError::Stale);
-        }
-        if transfers.iter().any(|transfer| transfer.tag > TAG_MAX) {
-            return Err(DelegatedError::Tag);
-        }
+        record::check(transfers, self.member.identity.epoch)?;
         self.check()?;
         let room = self.member.arrivals.take_room(transfers.len().min(self.room()));
         let mut given = 0;
@@ -81,15 +70,14 @@ impl Submitter {
     /// # Errors
     /// `Corrupt` when the server broke the protocol, `Gone` when the session has ended.
     pub fn reap(&mut self) -> Result<Option<Completion>, DelegatedError> {
-        if let Some(kept) = self.kept.pop_front() {
+        if let Some(kept) = self.kept.take() {
             return Ok(Some(kept));
         }
         loop {
             let taken = self.member.arrivals.take(self.id).map_err(|end| self.lose(end))?;
             let Some(arrival) = taken else { return Ok(None) };
             match self.settle(arrival) {
-                Some(found) if found.tag <= TAG_MAX => return Ok(Some(found)),
-                // What a convenience that gave up has left behind is nobody's.
+                Some(found) if is_callers(&found) => return Ok(Some(found)),
                 _ => {}
             }
         }
@@ -101,12 +89,12 @@ impl Submitter {
     /// `TimedOut`; `Idle` when nothing is under way; `Gone` when the session has ended: what was under
     /// way may have been done or not.
     pub fn wait(&mut self, limit: Option<Duration>) -> Result<Completion, DelegatedError> {
-        if let Some(kept) = self.kept.pop_front() {
+        if let Some(kept) = self.kept.take() {
             return Ok(kept);
         }
         loop {
             let found = self.wait_new(limit)?;
-            if found.tag <= TAG_MAX {
+            if is_callers(&found) {
                 return Ok(found);
             }
         }
@@ -121,8 +109,8 @@ impl Submitter {
             return Ok(false);
         };
         let argument = arrivals::tag(self.member.number, self.id, slot as u16);
-        let (kind, file, pieces) = (OpKind::Cancel, None, Pieces::default());
-        let completion = self.perform(kind, file, (0, argument), pieces)?;
+        let kind = OpKind::Cancel;
+        let completion = self.ask(kind, ObjectId::default(), argument, Pieces::default())?;
         Ok(completion.result == 0)
     }
 
@@ -137,13 +125,9 @@ impl Submitter {
         access: u64,
         scratch: Piece,
     ) -> Result<File, DelegatedError> {
-        let fits = OutOfRange::check(0, name.len(), scratch.bytes as usize);
-        fits.map_err(DelegatedError::Window)?;
-        let place = Piece { bytes: name.len() as u32, ..scratch };
-        let copied = self.member.window.copy_in(scratch.offset as usize, name.as_bytes());
-        copied.map_err(DelegatedError::Window)?;
-        let pieces = Pieces::new(&[place]).unwrap_or_default();
-        let opened = self.perform(OpKind::Open, None, (0, access), pieces)?;
+        let places = window::put_names(&self.member.window, [name], scratch)?;
+        let pieces = Pieces::new(&places).unwrap_or_default();
+        let opened = self.ask(OpKind::Open, ObjectId::default(), access, pieces)?;
         let object = ObjectId { index: result_of(opened)? as u32, generation: opened.generation };
         Ok(File { object, epoch: self.member.identity.epoch })
     }
@@ -159,7 +143,7 @@ impl Submitter {
         offset: u64,
         into: Piece,
     ) -> Result<usize, DelegatedError> {
-        self.carry_out(OpKind::Read, file, (offset, 0), &[into])
+        self.one(OpKind::Read, file, offset, &[into])
     }
 
     /// Writes a place in the window at `offset` and waits.
@@ -172,7 +156,7 @@ impl Submitter {
         offset: u64,
         from: Piece,
     ) -> Result<usize, DelegatedError> {
-        self.carry_out(OpKind::Write, file, (offset, 0), &[from])
+        self.one(OpKind::Write, file, offset, &[from])
     }
 
     /// What is known of the file; `scratch` has 64 bytes or more.
@@ -180,11 +164,8 @@ impl Submitter {
     /// # Errors
     /// `File` with what fstat(2) would say; those of `wait`.
     pub fn facts(&mut self, file: File, scratch: Piece) -> Result<Facts, DelegatedError> {
-        self.carry_out(OpKind::Stat, file, (0, 0), &[scratch])?;
-        let mut bytes = [0; FACTS_BYTES];
-        let copied = self.member.window.copy_out(scratch.offset as usize, &mut bytes);
-        copied.map_err(DelegatedError::Window)?;
-        Ok(Facts::decode(&bytes))
+        self.one(OpKind::Stat, file, 0, &[scratch])?;
+        window::facts(&self.member.window, scratch)
     }
 
     /// No member needs the file any more.
@@ -192,42 +173,44 @@ impl Submitter {
     /// # Errors
     /// `File` with EBADF when it was closed already; those of `wait`.
     pub fn close(&mut self, file: File) -> Result<(), DelegatedError> {
-        self.carry_out(OpKind::Close, file, (0, 0), &[]).map(drop)
+        self.one(OpKind::Close, file, 0, &[]).map(drop)
     }
 
-    /// Has any operation on a file done and waits: its result.
-    ///
-    /// # Errors
-    /// `File` with its errno; those of `wait`.
-    pub fn carry_out(
+    /// Has an operation on a file done and waits: its result.
+    fn one(
         &mut self,
         kind: OpKind,
         file: File,
-        (offset, argument): (u64, u64),
+        offset: u64,
         pieces: &[Piece],
     ) -> Result<usize, DelegatedError> {
-        let pieces = Pieces::new(pieces).unwrap_or_default();
-        result_of(self.perform(kind, Some(file), (offset, argument), pieces)?)
-    }
-
-    fn perform(
-        &mut self,
-        kind: OpKind,
-        file: Option<File>,
-        (offset, argument): (u64, u64),
-        pieces: Pieces,
-    ) -> Result<Completion, DelegatedError> {
-        self.check()?;
-        if file.is_some_and(|file| file.epoch != self.member.identity.epoch) {
+        if file.epoch != self.member.identity.epoch {
             return Err(DelegatedError::Stale);
         }
-        let object = file.map_or(ObjectId::default(), |file| file.object);
-        self.tags = self.tags.wrapping_add(1);
-        let tag = self.tags | !TAG_MAX;
-        let asked = Operation { kind, object, offset, tag, timeout_us: 0, argument, pieces };
+        let (object, tag, timeout_us, argument) = (file.object, 0, 0, 0);
+        let pieces = Pieces::new(pieces).unwrap_or_default();
+        let asked = Operation { kind, object, offset, tag, timeout_us, argument, pieces };
+        result_of(self.perform(asked)?)
+    }
+
+    fn ask(
+        &mut self,
+        kind: OpKind,
+        object: ObjectId,
+        argument: u64,
+        pieces: Pieces,
+    ) -> Result<Completion, DelegatedError> {
+        let asked = Operation { kind, object, offset: 0, tag: 0, timeout_us: 0, argument, pieces };
+        self.perform(asked)
+    }
+
+    fn perform(&mut self, asked: Operation) -> Result<Completion, DelegatedError> {
+        self.check()?;
+        let tag = self.kept.next_tag();
+        let asked = Operation { tag, ..asked };
         while !self.give(&asked)? {
             match self.wait_arrival(Some(TRY_AGAIN)) {
-                Ok(other) => self.keep(other),
+                Ok(other) => self.kept.keep(other),
                 Err(DelegatedError::TimedOut) => {}
                 Err(error) => return Err(error),
             }
@@ -237,14 +220,7 @@ impl Submitter {
             if found.tag == tag {
                 return Ok(found);
             }
-            self.keep(found);
-        }
-    }
-
-    /// Keeps a completion for `wait`; what a convenience that gave up has left behind is nobody's.
-    fn keep(&mut self, found: Completion) {
-        if found.tag <= TAG_MAX {
-            self.kept.push_back(found);
+            self.kept.keep(found);
         }
     }
 
@@ -275,14 +251,7 @@ impl Submitter {
         });
         let tag = arrivals::tag(self.member.number, self.id, slot);
         let asked = Operation { tag, ..*operation };
-        let is_pushed = match OneRead::of(&asked) {
-            Some(read) => self.member.push(&read.encode()),
-            None => {
-                let mut record = [0; OPERATION_BYTES_MAX];
-                let length = asked.encode(&mut record);
-                self.member.push(record.get(..length).unwrap_or(&[]))
-            }
-        };
+        let is_pushed = push_encoded(&asked, |record| self.member.push(record));
         match is_pushed {
             Ok(true) => {
                 self.slots[usize::from(slot)] = Some(operation.tag);
