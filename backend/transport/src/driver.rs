@@ -1,0 +1,234 @@
+//! A thread that owns a node: it sleeps until a peer, another thread or the time wants something.
+//!
+//! ```text
+//! other threads --Remote::send--> commands --+
+//! peers --the transport's descriptor---------+--> Program (on the node's thread) --> node
+//! deadlines, signs of life ------------------+
+//! ```
+//!
+//! Nothing polls: an idle node wakes for its signs of life, and one without peers never.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::mpsc::{channel, Receiver, Sender, TryRecvError};
+use std::sync::Arc;
+use std::thread::{Builder, JoinHandle};
+
+use heliostat_base::clock::monotonic_ns;
+use rustix::event::{eventfd, poll, EventfdFlags, PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
+
+use crate::limits::LINGER_NS_MAX;
+use crate::node::{Node, NodeEvent};
+use crate::transport::{Armed, Transport, TransportBroken};
+
+/// Commands obeyed before the network has its turn.
+const COMMANDS_AT_ONCE: usize = 64;
+/// The longest sleep: the kernel's clock goes no further.
+const SLEEP_NS_MAX: u64 = 3_600_000_000_000;
+
+/// What runs on a node's thread.
+pub trait Program<T: Transport> {
+    /// What other threads may ask of it.
+    type Command: Send + 'static;
+
+    /// Something happened at the node.
+    fn event(&mut self, node: &mut Node<T>, now_ns: u64, event: NodeEvent);
+
+    /// Another thread asks something.
+    fn command(&mut self, node: &mut Node<T>, now_ns: u64, command: Self::Command);
+}
+
+/// The way to a node's thread. When the last one is dropped the node leaves its peers and the thread
+/// ends.
+#[derive(Debug)]
+pub struct Remote<C> {
+    commands: Sender<C>,
+    bell: Arc<Bell>,
+}
+
+/// Wakes the thread when it is rung, and for the last time when the last remote is gone.
+#[derive(Debug)]
+struct Bell(OwnedFd);
+
+/// The thread has ended, by a transport that broke; the command comes back.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DriverGone<C>(pub C);
+
+/// Why a thread ended.
+pub type DriverEnd = Result<(), TransportBroken>;
+
+/// A node's thread, and the way to it.
+pub type Started<C> = (Remote<C>, JoinHandle<DriverEnd>);
+
+/// Starts a thread for a node. Node and program are made on it, since some transports belong to the
+/// thread that made them; an error there comes back.
+pub fn start<T, P, E>(
+    name: &str,
+    make: impl FnOnce() -> Result<(Node<T>, P), E> + Send + 'static,
+) -> Result<Started<P::Command>, StartError<E>>
+where
+    T: Transport,
+    P: Program<T>,
+    E: Send + 'static,
+{
+    let bell = Arc::new(Bell(
+        eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(StartError::bell)?,
+    ));
+    // The thread's own name of the eventfd: it may hear the last ring after the remotes are gone.
+    let heard = bell.0.try_clone().map_err(StartError::System)?;
+    let (commands, obeyed) = channel();
+    let (made, is_made) = channel();
+    let body = move || match make() {
+        Ok((node, program)) => {
+            // Whoever starts it waits for this.
+            let _ = made.send(Ok(()));
+            Loop { node, program, commands: obeyed, bell: heard, events: Vec::new() }.run()
+        }
+        Err(error) => {
+            let _ = made.send(Err(error));
+            Ok(())
+        }
+    };
+    let thread = Builder::new().name(name.to_string()).spawn(body).map_err(StartError::System)?;
+    match is_made.recv() {
+        Ok(Ok(())) => Ok((Remote { commands, bell }, thread)),
+        Ok(Err(error)) => Err(StartError::Node(error)),
+        Err(_) => Err(StartError::System(io::ErrorKind::BrokenPipe.into())),
+    }
+}
+
+/// Why a thread was not started.
+#[derive(Debug)]
+pub enum StartError<E> {
+    /// The system gave no thread or descriptor.
+    System(io::Error),
+    /// The node could not be made.
+    Node(E),
+}
+
+impl<E> StartError<E> {
+    fn bell(errno: Errno) -> StartError<E> {
+        StartError::System(errno.into())
+    }
+}
+
+impl<C> Remote<C> {
+    /// Asks the program on the node's thread for something; never waits.
+    pub fn send(&self, command: C) -> Result<(), DriverGone<C>> {
+        self.commands.send(command).map_err(|unsent| DriverGone(unsent.0))?;
+        self.bell.ring();
+        Ok(())
+    }
+}
+
+impl<C> Clone for Remote<C> {
+    fn clone(&self) -> Remote<C> {
+        Remote { commands: self.commands.clone(), bell: Arc::clone(&self.bell) }
+    }
+}
+
+impl Bell {
+    fn ring(&self) {
+        // A full counter is readable already, and nothing else fails.
+        let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
+    }
+}
+
+impl Drop for Bell {
+    fn drop(&mut self) {
+        self.ring();
+    }
+}
+
+struct Loop<T: Transport, P: Program<T>> {
+    node: Node<T>,
+    program: P,
+    commands: Receiver<P::Command>,
+    bell: OwnedFd,
+    events: Vec<NodeEvent>,
+}
+
+impl<T: Transport, P: Program<T>> Loop<T, P> {
+    fn run(mut self) -> DriverEnd {
+        loop {
+            let now_ns = monotonic_ns();
+            let obeyed = self.obey(now_ns);
+            if obeyed == Obeyed::Over {
+                return self.leave();
+            }
+            let is_idle = !self.progress(now_ns)? && obeyed == Obeyed::None;
+            if is_idle && self.node.arm() == Armed::Sleep {
+                self.sleep(self.node.wake_ns())?;
+            }
+        }
+    }
+
+    fn obey(&mut self, now_ns: u64) -> Obeyed {
+        for count in 0..COMMANDS_AT_ONCE {
+            match self.commands.try_recv() {
+                Ok(command) => self.program.command(&mut self.node, now_ns, command),
+                Err(TryRecvError::Empty) if count == 0 => return Obeyed::None,
+                Err(TryRecvError::Empty) => return Obeyed::Some,
+                Err(TryRecvError::Disconnected) => return Obeyed::Over,
+            }
+        }
+        Obeyed::Some
+    }
+
+    /// Whether anything happened.
+    fn progress(&mut self, now_ns: u64) -> Result<bool, TransportBroken> {
+        let mut events = std::mem::take(&mut self.events);
+        let result = self.node.progress(now_ns, &mut events);
+        let is_something = !events.is_empty();
+        for event in events.drain(..) {
+            self.program.event(&mut self.node, now_ns, event);
+        }
+        self.events = events;
+        result.map(|()| is_something)
+    }
+
+    /// Sleeps until something is readable or the time has come. A ring that comes between the last
+    /// look at the commands and this sleep leaves the bell readable.
+    fn sleep(&mut self, until_ns: Option<u64>) -> DriverEnd {
+        let left_ns = until_ns.map(|ns| ns.saturating_sub(monotonic_ns()).min(SLEEP_NS_MAX));
+        let timeout = left_ns.map(|ns| Timespec {
+            tv_sec: (ns / 1_000_000_000) as i64,
+            tv_nsec: (ns % 1_000_000_000) as i64,
+        });
+        let mut fds = vec![PollFd::new(&self.bell, PollFlags::IN)];
+        if let Some(descriptor) = self.node.descriptor() {
+            fds.push(PollFd::from_borrowed_fd(descriptor, PollFlags::IN));
+        }
+        match poll(&mut fds, timeout.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(errno) => return Err(TransportBroken { code: errno.raw_os_error() }),
+        }
+        let mut rings = [0; 8];
+        // It fails where nobody rang.
+        let _ = rustix::io::read(&self.bell, &mut rings);
+        Ok(())
+    }
+
+    /// Leaves all peers, and gives what was answered the time to go out.
+    fn leave(mut self) -> DriverEnd {
+        let links: Vec<_> = self.node.joined().map(|(_, link)| link).collect();
+        let until_ns = monotonic_ns().saturating_add(LINGER_NS_MAX);
+        links.into_iter().for_each(|link| self.node.leave(monotonic_ns(), link));
+        while monotonic_ns() < until_ns && self.node.wake_ns().is_some() {
+            self.progress(monotonic_ns())?;
+            if self.node.arm() == Armed::Sleep {
+                self.sleep(Some(until_ns.min(self.node.wake_ns().unwrap_or(0))))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What came of the commands.
+#[derive(PartialEq, Eq)]
+enum Obeyed {
+    None,
+    Some,
+    Over,
+}
