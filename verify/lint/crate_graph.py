@@ -18,6 +18,7 @@ RULES: dict[str, set[str]] = {
     "ring": {"abi", "base"},
     "interpose": {"abi", "base"},
     "backend/*": LOWER,  # pages, seal, lease, uring: one mechanism of the kernel each
+    "backend/ucx": LOWER | {"backend/transport"},  # one more of its transports
     "client": LOWER,  # of the control protocol
     "stub/*": LOWER | {"ring", "backend/*", "client"},
     "bind/posix": LOWER | {"ring", "client", "stub/posix", "interpose"},
