@@ -59,24 +59,43 @@ impl TraceError {
 
     /// Sorts the refusal to trace thread `tid`.
     pub(super) fn of_seize(pid: i32, tid: i32, errno: Errno) -> Self {
-        let status = std::fs::read_to_string(format!("/proc/{tid}/status")).unwrap_or_default();
+        let status = status(&tid.to_string());
         let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name));
         let tracer = field("TracerPid:").and_then(|text| text.trim().parse().ok());
+        let uids = field("Uid:").unwrap_or("");
         match tracer {
             Some(by) if by != 0 => Self::Traced { by },
-            _ => Self::Refused { errno, why: obstacle(pid, field("Uid:").unwrap_or("")) },
+            // Nobody without CAP_SYS_PTRACE is let near who has no memory any more (Linux 6.18).
+            _ if is_own(uids) && has_no_memory(&status) => Self::Gone,
+            _ => Self::Refused { errno, why: obstacle(pid, uids) },
         }
     }
+}
+
+fn status(process: &str) -> String {
+    std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default()
+}
+
+/// Whether a thread is a zombie, or on its way to become one, or not there any more.
+pub(super) fn has_ended(pid: i32, tid: i32) -> bool {
+    has_no_memory(&status(&format!("{pid}/task/{tid}")))
+}
+
+fn has_no_memory(status: &str) -> bool {
+    !status.lines().any(|line| line.starts_with("VmSize:"))
+}
+
+fn is_own(uids: &str) -> bool {
+    let own = heliostat_base::process::effective_uid();
+    uids.split_whitespace().all(|uid| uid.parse() == Ok(own))
 }
 
 /// What forbids to trace `pid`, most likely first (source: ptrace(2), "Ptrace access mode
 /// checking").
 fn obstacle(pid: i32, uids: &str) -> String {
-    let own = heliostat_base::process::effective_uid();
-    let is_own = uids.split_whitespace().all(|uid| uid.parse() == Ok(own));
     let yama = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope");
     let yama = yama.ok().and_then(|text| text.trim().parse::<u32>().ok()).unwrap_or(0);
-    said(pid, is_own, yama)
+    said(pid, is_own(uids), yama)
 }
 
 /// The same in words (source: Documentation/admin-guide/LSM/Yama.rst).
@@ -106,8 +125,7 @@ fn said(pid: i32, is_own: bool, yama: u32) -> String {
 
 /// What /proc says of a process's system-call filters.
 pub(super) fn filters(process: &str) -> Vec<String> {
-    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
-    status.lines().filter(|line| line.starts_with("Seccomp")).map(str::to_owned).collect()
+    status(process).lines().filter(|line| line.starts_with("Seccomp")).map(str::to_owned).collect()
 }
 
 /// Refuses programs of another machine: their registers and system calls are others.

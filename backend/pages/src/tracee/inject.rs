@@ -33,6 +33,9 @@ const ALL_BUT_SIGSYS: u64 = !(1 << (libc::SIGSYS - 1));
 /// Offset in a thread's `struct rseq` of the sequence it is in, 0 for none (source: rseq(2)).
 const SEQUENCE: u64 = 8;
 
+const UNFETCHED: &str = "its userfaultfd could not be fetched: pidfd_getfd is refused here, as \
+                         the default system-call filters (seccomp) of containers do";
+
 /// Makes a userfaultfd of process `pid`. To be run in a thread of its own, whose end lets go.
 pub(super) fn userfaultfd(pid: i32, pidfd: &PidFd, memory: &File) -> Result<OwnedFd, TraceError> {
     let instruction = vdso_call(pid, memory)?;
@@ -95,6 +98,10 @@ impl Borrowed {
     }
 
     fn userfaultfd(mut self, pidfd: &PidFd) -> Result<OwnedFd, TraceError> {
+        if !fetches() {
+            self.give_back()?;
+            return Err(TraceError::NoCall { why: UNFETCHED });
+        }
         let made = self.call(Sysno::userfaultfd, FOREIGN_FLAGS as u64)?;
         let made = check(made).map_err(|errno| TraceError::Call { call: "userfaultfd", errno });
         let fetched = made.and_then(|number| self.fetch(pidfd, number));
@@ -215,6 +222,13 @@ fn fetch(pidfd: &PidFd, number: usize) -> Result<OwnedFd, Errno> {
     let fd = check(unsafe { raw(Sysno::pidfd_getfd as usize, args) })?;
     // SAFETY: the kernel has just opened it for us.
     Ok(unsafe { OwnedFd::adopt(fd as i32) })
+}
+
+/// Whether descriptors can be fetched at all, tried on none of this process's own. Where that is
+/// refused, a call that was made in the other's name could not be told from one that was not.
+fn fetches() -> bool {
+    let own = PidFd::open(std::process::id() as i32);
+    own.and_then(|own| fetch(&own, i32::MAX as usize)).err() == Some(Errno(libc::EBADF))
 }
 
 /// Whether the kernel says that it is one.

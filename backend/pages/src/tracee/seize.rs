@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, Sender};
 
-use super::error::TraceError;
+use super::error::{has_ended, TraceError};
 use super::trace::{self, State};
 use heliostat_base::clock;
 use heliostat_base::spin;
@@ -150,12 +150,4 @@ pub(super) fn threads_of(pid: i32) -> Result<Vec<i32>, TraceError> {
     let listed = std::fs::read_dir(format!("/proc/{pid}/task")).map_err(|_| TraceError::Gone)?;
     let number = |entry: std::fs::DirEntry| entry.file_name().to_str()?.parse().ok();
     Ok(listed.filter_map(|entry| number(entry.ok()?)).collect())
-}
-
-/// Whether a thread is a zombie or not there any more.
-fn has_ended(pid: i32, tid: i32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/stat"));
-    let Ok(stat) = stat else { return true };
-    let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
-    matches!(state, None | Some('Z' | 'X'))
 }

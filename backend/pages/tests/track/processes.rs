@@ -10,6 +10,21 @@ use heliostat_base::sys::{Errno, Sysno};
 const PAGES: usize = 512;
 const WRITERS: usize = 2;
 
+/// What the others skip without: decided by what the kernel says to calls that fail in any case.
+#[test]
+fn there_is_tracking_wherever_the_kernel_has_it_and_no_filter_refuses_it() {
+    const NO_SUCH_FLAGS: i32 = 1 | 1 << 30;
+    // SAFETY: the call takes no pointer.
+    let answer = unsafe { libc::syscall(libc::SYS_userfaultfd, NO_SUCH_FLAGS) };
+    assert_eq!(answer, -1, "there are no such flags");
+    let is_allowed = std::io::Error::last_os_error().raw_os_error() == Some(libc::EINVAL);
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").expect("a kernel");
+    let mut numbers = release.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
+    let version = (numbers.next(), numbers.next());
+    // The scan for written pages is as old as that (Linux 6.7).
+    assert_eq!(probe().is_ok(), is_allowed && version >= (Some(6), Some(7)));
+}
+
 /// A copy kept up to date by takes alone ends up equal to the memory: a write that no take saw
 /// would be missing from it.
 #[test]
