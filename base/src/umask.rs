@@ -44,8 +44,22 @@ mod tests {
         file.metadata().expect("open").permissions().mode() & 0o777
     }
 
+    /// Whether unshare(2) is refused whatever it is asked for, as the default filters of containers
+    /// have it do: asked for nothing it does nothing.
+    fn refuses_parting() -> bool {
+        // SAFETY: the call takes no pointer, and is asked for nothing.
+        let is_refused = check(unsafe { raw(Sysno::unshare as usize, [0; 6]) }).is_err();
+        if is_refused {
+            println!("skipped: unshare(2) is refused here");
+        }
+        is_refused
+    }
+
     #[test]
     fn a_thread_that_has_parted_changes_nothing_for_the_others() {
+        if refuses_parting() {
+            return assert!(OwnUmask::part().is_err());
+        }
         let before = made("before");
         let there = std::thread::spawn(|| {
             let own = OwnUmask::part().expect("allowed");

@@ -105,7 +105,8 @@ mod tests {
             go_apart();
             assert_eq!(host_path_of_folder(&fd), Some(one.clone()));
             std::fs::rename(&one, &other).expect("renamed");
-            assert_eq!(host_path_of_folder(&fd), Some(other.clone()), "that is its name");
+            let named = (host_path_of_folder(&fd), host_path(&fd));
+            assert_eq!(named, (Some(other.clone()), Some(other.clone())), "that is its name");
             std::fs::remove_dir(&other).expect("removed");
             assert_eq!((host_path_of_folder(&fd), host_path(&fd)), (None, None));
         });

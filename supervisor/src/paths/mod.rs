@@ -44,9 +44,17 @@ pub const PATH_MAX: usize = 4096;
 /// deleted file.
 pub fn host_path(fd: impl std::os::fd::AsFd) -> Option<PathBuf> {
     use std::os::unix::ffi::OsStringExt;
-    let text = text_of(fd)?;
-    let is_gone = text.ends_with(REMOVED) || text.starts_with(b"(unreachable)");
-    (text.starts_with(b"/") && !is_gone).then(|| PathBuf::from(std::ffi::OsString::from_vec(text)))
+    let text = text_of(&fd)?;
+    let is_named = text.starts_with(b"/") && (!text.ends_with(REMOVED) || is_name_of(&text, fd));
+    is_named.then(|| PathBuf::from(std::ffi::OsString::from_vec(text)))
+}
+
+/// Whether what is open is found by this name: a name may end as the kernel's mark does. The inode
+/// cannot be another's while it is open.
+fn is_name_of(text: &[u8], fd: impl std::os::fd::AsFd) -> bool {
+    let identity = |found: rustix::fs::Stat| (found.st_dev, found.st_ino);
+    let named = rustix::fs::lstat(text).map(identity);
+    named.is_ok() && named == rustix::fs::fstat(fd).map(identity)
 }
 
 thread_local! {
