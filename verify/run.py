@@ -3,7 +3,7 @@
 These tests start thousands of real processes that race each other as their users' do, so one
 failure can hide behind a second run. It is not hidden: a test that passes only alone is printed
 with its first failure, and more than `UNSTABLE_AT_MOST` of them fail the run. `--strict` fails
-for the first. Every other word goes to pytest.
+for the first. Absolute paths choose folders of tests; every other word goes to pytest.
 """
 
 from __future__ import annotations
@@ -32,9 +32,10 @@ class Failed:
 
 def main(words: list[str]) -> int:
     strict = STRICT in words
-    words = [word for word in words if word != STRICT]
+    paths = [word for word in words if Path(word).is_absolute() and Path(word).is_relative_to(VERIFY)]
+    words = [word for word in words if word not in [*paths, STRICT]]
     first = Failed()
-    status = pytest.main([str(VERIFY), *words], plugins=[first])
+    status = pytest.main([*(paths or [str(VERIFY)]), *words], plugins=[first])
     if status != pytest.ExitCode.TESTS_FAILED or strict:
         return status
     if len(first.tests) > UNSTABLE_AT_MOST:

@@ -94,9 +94,10 @@ def run(setting: Setting, words: list[str], home: Path) -> list[str]:
     # A user may not be let into the folder of the interpreter that root has installed.
     python = SYSTEM if setting.before else sys.executable
     suites = [str(VERIFY / suite) for suite in setting.suites]
-    pytest = [*setting.before, python, "-m", "pytest", "-p", "no:cacheprovider", *suites, *words]
+    # What fails beside the others is run again alone, and named.
+    tests = [*setting.before, python, str(VERIFY / "run.py"), "-p", "no:cacheprovider", *suites, *words]
     print(f"\n== {setting.name}", flush=True)
-    if subprocess.run(pytest, env=place, cwd=VERIFY).returncode != 0:
+    if subprocess.run(tests, env=place, cwd=VERIFY).returncode != 0:
         failed.append(setting.name)
     if setting.with_crates:
         failed += [f"{setting.name}: {test}" for test in crates.run(setting.before, place)]

@@ -30,6 +30,14 @@ def test_a_test_that_passes_alone_is_named_as_unstable(tmp_path):
     assert "UNSTABLE: 2 tests" in ran.stdout and "assert there" in ran.stdout
 
 
+def test_folders_that_are_named_are_run_and_no_others(tmp_path):
+    for name, body in (("chosen", ONCE.format(0)), ("left", "    assert False\n")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / f"test_{name}.py").write_text(f"import pathlib\n\n\ndef test_it():\n{body}")
+    ran = run_tests(tmp_path, "    assert False\n", 1, str(tmp_path / "chosen"))
+    assert ran.returncode == 0 and "UNSTABLE: 1 tests" in ran.stdout, ran.stdout + ran.stderr
+
+
 @pytest.mark.parametrize(
     ("body", "count", "words"),
     [("    assert False\n", 1, []), (ONCE, 3, []), (ONCE, 1, ["--strict"])],
