@@ -8,6 +8,7 @@ under Heliostat or plainly. `--plain` harnesses never start a control plane.
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import shutil
@@ -26,8 +27,12 @@ BINARY = Path(os.environ.get("HELIOSTAT_BIN", ROOT / "target/release/heliostat")
 CONTROL_PLANE = "heliostatd"
 # HELIOSTAT_BIN where the programs under test are in a container, and the tests outside it.
 CONTAINED = ROOT / "verify/container/heliostat"
+# Every user may run it, in every container.
+SYSTEM = "/usr/bin/python3"
 # linux/capability.h.
 CAP_SYS_PTRACE = 19
+# asm/unistd_64.h.
+PIDFD_GETFD = 438
 
 
 class Side(Enum):
@@ -201,6 +206,22 @@ def doctor(*before: str) -> dict[str, dict]:
     # It ends with 1 where something is missing.
     done = subprocess.run(words, capture_output=True, text=True, cwd="/", timeout=60, check=False)
     return {check["name"]: check for check in json.loads(done.stdout)["checks"]}
+
+
+def in_its_place(words: list[str]) -> list[str]:
+    """Words that run a command where the programs under test run: behind the same filter, if they are in a container."""
+    if BINARY != CONTAINED:
+        return words
+    flags = os.environ.get("HELIOSTAT_CONTAINER", "").split()
+    return [SYSTEM, str(CONTAINED.with_name("container.py")), *flags, "--", *words]
+
+
+@functools.cache
+def copies_descriptors() -> bool:
+    """Whether a program's descriptors can be copied (pidfd_getfd(2)) where the programs under test run."""
+    program = f"import kernel_view, sys; sys.exit(kernel_view.refuses({PIDFD_GETFD}, -1, 0, 0))"
+    words = in_its_place([SYSTEM, "-c", program])
+    return subprocess.run(words, cwd=Path(__file__).parent, timeout=60, check=False).returncode == 0
 
 
 def serves_other_users() -> bool:

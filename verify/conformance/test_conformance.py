@@ -11,7 +11,7 @@ import functools
 import os
 
 import pytest
-from sealed_python import copies_descriptors
+from heliostat_run import copies_descriptors
 from three_ways import HERE, Way, Workshop, differences
 
 FAMILIES = sorted(source.stem for source in (HERE / "families").glob("*.c"))

@@ -15,8 +15,7 @@ from pathlib import Path
 
 import pytest
 from attacks import ORDINARY_USER, WORKER
-from heliostat_run import BINARY, serves_other_users
-from sealed_python import copies_descriptors
+from heliostat_run import BINARY, copies_descriptors, serves_other_users
 
 pytestmark = pytest.mark.heliostat
 HERE = Path(__file__).parent

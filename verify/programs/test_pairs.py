@@ -15,9 +15,8 @@ from pathlib import Path
 
 import kernel_view
 import pytest
-from heliostat_run import BINARY, Harness, Side
+from heliostat_run import BINARY, Harness, Side, copies_descriptors
 from pair import HERE, all_cases
-from sealed_python import copies_descriptors
 
 MODES = {
     "both": (Side.HELIOSTAT, Side.HELIOSTAT),

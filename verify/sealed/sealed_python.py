@@ -9,7 +9,7 @@ import textwrap
 import threading
 from contextlib import contextmanager
 
-from heliostat_run import BINARY, doctor
+from heliostat_run import BINARY
 
 PYTHON = "/usr/bin/python3"
 HELPERS = """
@@ -32,11 +32,6 @@ def sealed(flags: list[str], program: str, *arguments: str, environment=None, ti
         # A stub that is not there: everything goes by the supervisor.
         surroundings["HELIOSTAT_STUB"] = "/nonexistent"
     return subprocess.run(command, capture_output=True, text=True, env=surroundings, timeout=timeout)
-
-
-def copies_descriptors() -> bool:
-    """Whether the supervisor can copy a program's descriptors: not where a container refuses pidfd_getfd."""
-    return "made by the supervisor" not in (doctor()["pidfd_getfd"].get("advice") or "")
 
 
 def printed(*arguments, **keywords) -> list[str]:

@@ -15,8 +15,8 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from heliostat_run import BINARY
-from sealed_python import HELPERS, PYTHON, copies_descriptors, printed, server
+from heliostat_run import BINARY, copies_descriptors
+from sealed_python import HELPERS, PYTHON, printed, server
 
 pytestmark = pytest.mark.heliostat
 

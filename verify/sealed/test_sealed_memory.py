@@ -13,9 +13,8 @@ import time
 from pathlib import Path
 
 import pytest
-from heliostat_run import BINARY, doctor
+from heliostat_run import BINARY, copies_descriptors, doctor
 from kernel_view import free_port
-from sealed_python import copies_descriptors
 
 pytestmark = pytest.mark.heliostat
 SOURCE = Path(__file__).parent / "sources/holder.c"

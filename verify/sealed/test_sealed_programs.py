@@ -14,8 +14,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from heliostat_run import Harness
-from sealed_python import copies_descriptors
+from heliostat_run import Harness, copies_descriptors
 from ways import HERE, Case, Outcome, Way, difference, outcome, python_grants
 
 SCRIPTS = sorted((HERE / "scripts").glob("*.sh"))

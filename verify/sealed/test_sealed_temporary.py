@@ -11,7 +11,7 @@ from pathlib import Path
 
 import kernel_view
 import pytest
-from heliostat_run import BINARY, doctor
+from heliostat_run import BINARY, doctor, in_its_place
 
 pytestmark = pytest.mark.heliostat
 ORDINARY = 1000
@@ -55,8 +55,11 @@ def sealed(who: str, flags: list, script: str, shell=("sh", "-c"), **more) -> su
 
 @functools.cache
 def has_its_own(who: str) -> bool:
-    """Whether such a user's programs can have namespaces here, as doctor says."""
-    return not doctor(*WHO[who])["own /tmp and IPC"].get("advice")
+    """Whether such a user's programs can have namespaces here: root's by root's rights, others' in one of users."""
+    users = ["--user", "--map-current-user"] if who == "user" else []
+    mounted = ["unshare", *users, "--ipc", "--mount", "mount", "-t", "tmpfs", "tmpfs", "/dev/shm"]
+    words = [*WHO[who], *in_its_place(mounted)]
+    return subprocess.run(words, cwd="/", env=KEPT, stderr=subprocess.DEVNULL, timeout=60, check=False).returncode == 0
 
 
 def unused_name() -> str:
@@ -77,6 +80,11 @@ def outside():
     (folder / "word").write_text("outside\n")
     yield folder
     shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize("who", WHO)
+def test_doctor_says_whether_they_can_be_had(who):
+    assert has_its_own(who) == (doctor(*WHO[who])["own /tmp and IPC"]["verdict"] == "ok")
 
 
 @pytest.mark.parametrize("who", MOUNTED)
