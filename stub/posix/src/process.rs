@@ -15,7 +15,7 @@ use heliostat_client::session;
 
 use crate::net::channel::Side;
 use crate::net::early::{self, proof};
-use crate::net::socket::{self, Stage, Stream};
+use crate::net::socket::{self, Connection, Stage, Stream};
 use crate::net::watch::{early as watched_early, family, life, mark, sets};
 use crate::net::{accept, close, connect, demote, hold, listen, shared_set, side_lock, switch};
 use crate::owner::{self, is_borrowed};
@@ -64,7 +64,8 @@ fn settle_before_fork() {
             proof::share_notes();
         }
         let stream = socket.stream();
-        if !stream.is_some_and(|stream| early::start_and_tell(fd, socket, &stream)) {
+        if !stream.is_some_and(|stream| early::start_and_tell(Connection::new(fd, socket, &stream)))
+        {
             switch::withdraw(fd, index, Native::Forked);
         }
     }

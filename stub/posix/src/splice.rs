@@ -10,7 +10,7 @@ use heliostat_base::sys::Errno;
 
 use crate::event::poll;
 use crate::net::receive::{self, Received};
-use crate::net::socket::{self, Stream};
+use crate::net::socket::{self, Connection, Stream};
 use crate::net::{end, send};
 use crate::thread;
 use crate::Answer;
@@ -108,9 +108,9 @@ impl Room {
     /// The peer has broken the protocol, and what left the pipe reaches nobody.
     fn end(&self, fd: i32, index: u32) -> Result<usize, Errno> {
         let reset = Err(Errno(libc::ECONNRESET));
-        self.end
-            .iter()
-            .fold(reset, |reset, (stream, _)| end::broken(fd, socket::at(index), stream, reset))
+        self.end.iter().fold(reset, |reset, (stream, _)| {
+            end::broken(Connection::new(fd, socket::at(index), stream), reset)
+        })
     }
 }
 

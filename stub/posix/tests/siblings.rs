@@ -11,7 +11,7 @@ use heliostat_base::sys::Errno;
 use heliostat_stub_posix::event::poll;
 use heliostat_stub_posix::net::early::proof::{self, Proof};
 use heliostat_stub_posix::net::receive::{self, Received};
-use heliostat_stub_posix::net::socket::{self, Stage};
+use heliostat_stub_posix::net::socket::{self, Connection, Stage};
 use heliostat_stub_posix::process;
 use support::child::{forked, waited};
 use support::pair::{direct, End, Listener};
@@ -106,7 +106,7 @@ fn a_read_that_began_while_the_stream_was_early_ends_when_a_sibling_has_settled_
     std::thread::sleep(ASLEEP);
     let accepted = socket::at(server.index());
     let stream = accepted.stream().expect("it is direct");
-    assert_eq!(proof::look(server.fd, accepted, &stream), Proof::True);
+    assert_eq!(proof::look(Connection::new(server.fd, accepted, &stream)), Proof::True);
     assert_eq!(poll_in(&client, Duration::from_millis(20)), 0);
     assert_eq!(stage(), Stage::Settled);
     assert_eq!(server.send(b"x", 0), Ok(1));

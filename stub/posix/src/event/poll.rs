@@ -6,7 +6,7 @@ use heliostat_base::sys::Errno;
 use heliostat_base::{call, clock};
 use libc::pollfd;
 
-use crate::net::socket::{self, Socket, Stage, Stream};
+use crate::net::socket::{self, Connection, Socket, Stage, Stream};
 use crate::net::watch::polled;
 use crate::net::{accept, demote, early, ready, shadow};
 use crate::table::{self, DescriptorKind};
@@ -148,7 +148,7 @@ fn stream_events(fd: i32, index: u32, stream: &Stream, wanted: i16) -> u32 {
     }
     let (mut now, has_switched) = match is_early {
         false => ready::incoming(socket, stream),
-        true => early::incoming(fd, socket, stream, true),
+        true => early::incoming(Connection::new(fd, socket, stream), true),
     };
     if has_switched {
         demote::follow(fd, index);
@@ -159,7 +159,7 @@ fn stream_events(fd: i32, index: u32, stream: &Stream, wanted: i16) -> u32 {
     if wanted as u32 & (ready::OUT | ready::WRNORM) != 0 {
         now |= match is_early {
             false => ready::outgoing(socket, stream),
-            true => early::outgoing(fd, socket, stream),
+            true => early::outgoing(Connection::new(fd, socket, stream)),
         };
     }
     now

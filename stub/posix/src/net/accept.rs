@@ -19,7 +19,7 @@ use heliostat_client::session;
 
 use super::channel::{Channel, Side, Slot};
 use super::early::proof;
-use super::socket::{self, Receiver, Socket, Stage, Stream};
+use super::socket::{self, Connection, Receiver, Socket, Stage, Stream};
 use super::undecided::{is_from, Lanes, Undecided};
 use super::watch::early;
 use super::{handover, kernel, listen, report_line, shadow};
@@ -122,7 +122,7 @@ pub fn learn_more(fd: i32, index: u32) {
         Stage::Undecided => decide(fd, index, None),
         Stage::Accepted => {
             if let Some(stream) = socket.stream() {
-                _ = proof::look(fd, socket, &stream);
+                _ = proof::look(Connection::new(fd, socket, &stream));
             }
         }
         _ => {}

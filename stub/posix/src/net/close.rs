@@ -25,7 +25,7 @@ pub fn closing(fd: i32, index: u32) {
     watch::life::forget_socket(index);
     accept::decide(fd, index, Some(DoneEarly));
     if let Some(stream) = socket.stream() {
-        end(Connection::new(fd, index, &stream));
+        end(Connection::new(fd, socket, &stream));
     }
     give_back_left(socket);
     socket::free(index);
@@ -44,7 +44,8 @@ pub fn executing(index: u32) {
 }
 
 fn end(connection: Connection<'_>) {
-    let Connection { fd, index, socket, stream } = connection;
+    let Connection { fd, socket, stream } = connection;
+    let index = connection.index();
     if socket.holder_given.swap(false, Relaxed) {
         stream.slot.share(stream.side); // that exec failed, and we are still here
     }
@@ -61,8 +62,8 @@ fn end(connection: Connection<'_>) {
         // Not proven, and the client has not said so yet: the end is the kernel's.
         return stream.slot.leave(stream.side);
     }
-    early::tell(fd, socket, stream, 0);
-    finish(fd, socket, stream);
+    early::tell(connection, 0);
+    finish(connection);
 }
 
 /// Another process that holds this end has given the claim up: the slot may be another stream's.
@@ -79,12 +80,13 @@ fn is_passed_by_other(socket: &Socket, stream: &Stream) -> bool {
 }
 
 /// Ends the outgoing half as the kernel would, and leaves the slot.
-fn finish(fd: i32, socket: &Socket, stream: &Stream) {
+fn finish(connection: Connection<'_>) {
+    let Connection { fd, socket, stream } = connection;
     if is_passed_by_other(socket, stream) {
         return stream.slot.be_done(stream.side);
     }
     let unread = stream.incoming.unread().is_ok_and(|bytes| bytes > 0)
-        || (socket.reads_shadow() && early::is_unread(fd, socket, stream));
+        || (socket.reads_shadow() && early::is_unread(connection));
     let is_reset = socket.closes_with_reset.load(Relaxed);
     if unread || is_reset || socket.broken.load(Relaxed) {
         // The kernel resets a connection that is closed with unread bytes (RFC 2525, 2.17).
@@ -95,7 +97,7 @@ fn finish(fd: i32, socket: &Socket, stream: &Stream) {
     }
     // Bells left unread would make the kernel reset the shadow instead of ending it.
     shadow::drain(fd, socket, &stream.incoming);
-    if stream.side == Side::Client && is_abandoned(fd, socket, stream) {
+    if stream.side == Side::Client && is_abandoned(connection) {
         stream.slot.leave(Side::Server);
     }
     stream.slot.leave(stream.side);
@@ -104,7 +106,8 @@ fn finish(fd: i32, socket: &Socket, stream: &Stream) {
 /// Whose session's end tells that an acceptor was killed stands in its claim. Where a late acceptor has
 /// written into that, the shadow's end tells it, unless the acceptor has shut its end down only, and may
 /// read the ring still.
-fn is_abandoned(fd: i32, socket: &Socket, stream: &Stream) -> bool {
+fn is_abandoned(connection: Connection<'_>) -> bool {
+    let Connection { fd, socket, stream } = connection;
     stream.slot.secret().is_none() && {
         shadow::probe(fd, socket);
         shadow::has_ended(socket) && stream.incoming.flags() & SHUT == 0
@@ -117,6 +120,7 @@ pub fn exiting(fd: i32, index: u32) {
     let socket = socket::at(index);
     let Some(half) = socket.receiver.try_lock() else { return };
     let Some(stream) = &half.stream else { return };
+    let connection = Connection::new(fd, socket, stream);
     if is_given_up(socket, stream) || !socket.let_go(stream) {
         return;
     }
@@ -130,20 +134,21 @@ pub fn exiting(fd: i32, index: u32) {
         // The peer counts the connection as native too: the two numbers belong together.
         return report::count_demoted_at_exit(DoneEarly);
     }
-    if socket.stage() == Stage::Accepted && !is_proven(fd, socket, stream) {
+    if socket.stage() == Stage::Accepted && !is_proven(connection) {
         return stream.slot.leave(stream.side);
     }
-    early::tell(fd, socket, stream, 0);
-    finish(fd, socket, stream);
+    early::tell(connection, 0);
+    finish(connection);
 }
 
 /// As `early::proof::look`, under the receiver's lock, and waiting for no other.
-fn is_proven(fd: i32, socket: &Socket, stream: &Stream) -> bool {
+fn is_proven(connection: Connection<'_>) -> bool {
+    let Connection { socket, stream, .. } = connection;
     let Some(sender) = socket.sender.try_lock() else { return false };
     let is_started = stream.slot.state() == SlotState::Started;
-    let is_proven = is_started && proof::verdict(fd, socket, stream) == Proof::True;
+    let is_proven = is_started && proof::verdict(connection) == Proof::True;
     if is_proven {
-        proof::begin(fd, socket, stream, &sender);
+        proof::begin(connection, &sender);
     }
     is_proven
 }
@@ -154,7 +159,7 @@ pub fn shutdown(fd: i32, index: u32, how: i32) -> Answer {
     let _critical = Critical::enter();
     accept::decide(fd, index, Some(Native::Crossed));
     let begun = socket.stream()?;
-    if !early::start_and_tell(fd, socket, &begun)
+    if !early::start_and_tell(Connection::new(fd, socket, &begun))
         && (switch::withdraw(fd, index, DoneEarly) || switch::resolve(fd, index, DoneEarly))
     {
         return None;

@@ -27,7 +27,7 @@ use heliostat_base::{call, clock};
 
 use super::channel::Side;
 use super::shadow;
-use super::socket::{Socket, Stage, Stream};
+use super::socket::{Connection, Socket, Stage, Stream};
 
 pub use ready::*;
 pub use take::*;
@@ -47,9 +47,10 @@ pub enum SendPath {
 }
 
 /// Where the next byte goes; begins the client's ring if it can be begun. Under the sender's lock.
-pub fn send_path(fd: i32, socket: &Socket, stream: &Stream) -> SendPath {
+pub fn send_path(connection: Connection<'_>) -> SendPath {
+    let Connection { socket, stream, .. } = connection;
     match (socket.stage(), stream.slot.state()) {
-        (Stage::Offered, _) if start(fd, socket, stream) => SendPath::Ring,
+        (Stage::Offered, _) if start(connection) => SendPath::Ring,
         (Stage::Offered, SlotState::Offered | SlotState::Claimed) => SendPath::Shadow,
         (Stage::Accepted, SlotState::Claimed | SlotState::Started) => SendPath::Shadow,
         (Stage::Accepted, SlotState::Proven) if proof::follow_other(socket) => SendPath::Ring,
@@ -60,7 +61,8 @@ pub fn send_path(fd: i32, socket: &Socket, stream: &Stream) -> SendPath {
 
 /// Begins the client's ring if its offer is claimed; `tell` is owed then. False while it is not, and
 /// while the secret could not follow at once and whole. Under the sender's lock.
-pub fn start(fd: i32, socket: &Socket, stream: &Stream) -> bool {
+pub fn start(connection: Connection<'_>) -> bool {
+    let Connection { fd, socket, stream } = connection;
     let (slot, lane) = (&stream.slot, &stream.outgoing);
     if socket.stage() != Stage::Offered || slot.state() != SlotState::Claimed {
         return false;
@@ -82,12 +84,13 @@ pub fn start(fd: i32, socket: &Socket, stream: &Stream) -> bool {
     socket.set_secret(&secret);
     socket.is_secret_due.store(true, Release);
     socket.set_stage(Stage::Started);
-    prepare(fd, socket, stream);
+    prepare(connection);
     true
 }
 
 /// Nothing that was sent before the ring may wait for bytes that follow it: none will.
-fn prepare(fd: i32, socket: &Socket, stream: &Stream) {
+fn prepare(connection: Connection<'_>) {
+    let Connection { fd, socket, stream } = connection;
     if stream.outgoing.prefix() > 0 || shadow::options::is_corked(socket) {
         shadow::options::prepare_for_bells(fd, socket);
     }
@@ -95,30 +98,33 @@ fn prepare(fd: i32, socket: &Socket, stream: &Stream) {
 
 /// Tells the secret where that is owed, and no bell has told it. `written` bytes at the end of the
 /// ring were written with it. Under the sender's lock.
-pub fn tell(fd: i32, socket: &Socket, stream: &Stream, written: u64) {
+pub fn tell(connection: Connection<'_>, written: u64) {
+    let Connection { fd, socket, stream } = connection;
     if socket.is_secret_due.load(Relaxed) {
         shadow::tell_secret(fd, socket, &stream.outgoing, written);
     }
 }
 
 /// Begins the client's ring and tells the secret, if that can be done now. Not under the sender's lock.
-pub fn start_and_tell(fd: i32, socket: &Socket, stream: &Stream) -> bool {
+pub fn start_and_tell(connection: Connection<'_>) -> bool {
+    let Connection { socket, .. } = connection;
     let Some(sender) = socket.sender.try_lock() else { return false };
-    let is_started = sender.stream.is_some() && start(fd, socket, stream);
+    let is_started = sender.stream.is_some() && start(connection);
     if is_started {
-        tell(fd, socket, stream, 0);
+        tell(connection, 0);
     }
     is_started
 }
 
 /// A client that reads begins its ring too, once something has come: one that reads a single answer
 /// gains nothing by it.
-fn start_by_reading(fd: i32, socket: &Socket, stream: &Stream) {
+fn start_by_reading(connection: Connection<'_>) {
+    let Connection { socket, stream, .. } = connection;
     let is_due = socket.stage() == Stage::Offered
         && stream.slot.state() == SlotState::Claimed
         && stream.incoming.taken() > 0;
     if is_due {
-        start_and_tell(fd, socket, stream);
+        start_and_tell(connection);
     }
 }
 

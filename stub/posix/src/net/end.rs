@@ -16,7 +16,7 @@ use heliostat_abi::stream::channel::direction::{FIN, RESET, SHUT, SWITCHED, TAKE
 use heliostat_base::call;
 use heliostat_base::sys::Errno;
 
-use super::socket::{Socket, Stream};
+use super::socket::{Connection, Socket, Stream};
 use crate::report;
 
 /// Brings what is known of the other end up to date; to be called when its lane's flags say RESET
@@ -58,7 +58,8 @@ pub fn break_off(socket: &Socket, error: i32) {
 
 /// The peer broke the protocol: this connection ends with an ordinary error, at both ends.
 #[cold]
-pub fn broken<T>(fd: i32, socket: &Socket, stream: &Stream, answer: T) -> T {
+pub fn broken<T>(connection: Connection<'_>, answer: T) -> T {
+    let Connection { fd, socket, stream } = connection;
     report::count(Counter::Corrupt);
     stream.outgoing.raise(RESET);
     break_off(socket, libc::ECONNRESET);

@@ -6,7 +6,7 @@ use heliostat_abi::code::Native;
 use heliostat_base::sys::Errno;
 
 use super::shadow::options::{self, BELLS, CORK, NODELAY, WIDE};
-use super::socket::{self, Socket};
+use super::socket::{self, Connection, Socket};
 use super::{accept, demote, early, end, hold, shadow};
 use crate::Answer;
 
@@ -117,7 +117,7 @@ pub fn queued(fd: i32, index: u32, outgoing: bool) -> Option<i32> {
             return None;
         }
         if !outgoing {
-            return early::queued(fd, socket, &stream)
+            return early::queued(Connection::new(fd, socket, &stream))
                 .map(|bytes| bytes.min(i32::MAX as u64) as i32);
         }
     }

@@ -18,7 +18,7 @@ use pause::{pause, sleep_undecided, Pause};
 
 use super::early::{self, Taken};
 use super::side_lock::{self, Half};
-use super::socket::{self, Socket, Stage, Stream};
+use super::socket::{self, Connection, Socket, Stage, Stream};
 use super::transfer::PIECE_BYTES;
 use super::wait::{self, Blocked, Wake};
 use super::{accept, demote, end, rest, shadow, switch};
@@ -122,7 +122,7 @@ pub fn woken(fd: i32, index: u32, sleeper: u32, answer: Result<usize, Errno>) ->
         // The kernel's own answer, where there is no stream, yet or any more.
         return answer.err().map(Err);
     };
-    match wait::end_sleep(fd, socket, &stream, answer) {
+    match wait::end_sleep(Connection::new(fd, socket, &stream), answer) {
         Wake::Look => None,
         // What came meanwhile counts more than the interruption.
         _ if stream.incoming.unread().is_ok_and(|unread| unread > 0) => None,
@@ -237,8 +237,9 @@ fn step(
     let Some(stream) = &half.stream else {
         return step_undecided(fd, socket, half, buffers, flags);
     };
+    let connection = Connection::new(fd, socket, stream);
     let Some(_shared) = side_lock::enter(socket, stream, Half::Reading) else {
-        return end::broken(fd, socket, stream, ReceiveStep::Gone);
+        return end::broken(connection, ReceiveStep::Gone);
     };
     // Once this end has switched, what is left to do is reading until the peer switches too.
     let has_switched = || stream.outgoing.flags() & SWITCHED != 0;
@@ -246,19 +247,19 @@ fn step(
         return ReceiveStep::Leave(Native::Revoked);
     }
     if socket.is_frozen() || socket.is_frozen_by_other(stream) {
-        return match switch::can_follow(fd, socket, stream) {
+        return match switch::can_follow(connection) {
             false => ReceiveStep::Empty(stream.clone()),
             true => ReceiveStep::Leave(Native::PeerAsked),
         };
     }
     let peeks = flags & libc::MSG_PEEK != 0;
     if socket.is_early() {
-        let mut taken = early::take(fd, socket, stream, buffers, flags);
+        let mut taken = early::take(connection, buffers, flags);
         if let (Taken::Bytes(bytes), false) = (&mut taken, peeks) {
-            *bytes = read_on(fd, socket, stream, buffers, *bytes, flags);
+            *bytes = read_on(connection, buffers, *bytes, flags);
             count(&mut half.received, &half.line, *bytes);
         }
-        if let Some(step) = step_early(fd, socket, stream, taken) {
+        if let Some(step) = step_early(connection, taken) {
             return step;
         }
     }
@@ -275,11 +276,11 @@ fn step(
         Ok(done) => done,
         Err(MoveError::Fault) => return ReceiveStep::Failed(Errno(libc::EFAULT)),
         Err(MoveError::Corrupt(_)) => {
-            return end::broken(fd, socket, stream, ReceiveStep::Gone);
+            return end::broken(connection, ReceiveStep::Gone);
         }
     };
     if done.bytes == 0 {
-        return when_empty(fd, socket, stream);
+        return when_empty(connection);
     }
     if done.made_room && stream.incoming.take_sleeping_writer() {
         shadow::ring_back(fd, socket);
@@ -331,7 +332,8 @@ fn read_pieces(stream: &Stream, buffer: &mut [u8]) -> Result<ReadDone, MoveError
 }
 
 /// An empty lane: is it the end, an error, the kernel's turn, or only early?
-fn when_empty(fd: i32, socket: &Socket, stream: &Stream) -> ReceiveStep {
+fn when_empty(connection: Connection<'_>) -> ReceiveStep {
+    let Connection { socket, stream, .. } = connection;
     let ended = socket.shadow_ended.load(Acquire);
     let flags = stream.incoming.flags();
     if ended {
@@ -342,7 +344,7 @@ fn when_empty(fd: i32, socket: &Socket, stream: &Stream) -> ReceiveStep {
     if !taken_back && stream.incoming.unread().is_ok_and(|unread| unread > 0) {
         return ReceiveStep::Again;
     }
-    if switch::can_follow(fd, socket, stream) {
+    if switch::can_follow(connection) {
         return ReceiveStep::Leave(Native::PeerAsked);
     }
     if ended || flags & RESET != 0 {

@@ -31,9 +31,10 @@ const LOOK_MS: i32 = 1000;
 /// Puts a relay in place; false when the kernel refuses. The outgoing lane has been switched, and the
 /// wish retracted, unless the peer says that it fulfils it: then the relay waits until it has.
 pub fn start(connection: Connection<'_>) -> bool {
-    let Connection { fd, index, socket, stream } = connection;
+    let Connection { fd, socket, stream } = connection;
+    let index = connection.index();
     stand_in(fd, index, |far| {
-        Relay::new(fd, socket, stream, far).carry();
+        Relay::new(connection, far).carry();
         socket.give_slot_back(stream);
     })
 }
@@ -201,7 +202,8 @@ struct Relay<'a> {
 const THROUGH: i16 = libc::POLLHUP | libc::POLLERR | libc::POLLNVAL;
 
 impl<'a> Relay<'a> {
-    fn new(shadow: i32, socket: &'a Socket, stream: &'a Stream, far: i32) -> Self {
+    fn new(connection: Connection<'a>, far: i32) -> Self {
+        let Connection { fd: shadow, socket, stream } = connection;
         Self {
             shadow,
             socket,
@@ -324,7 +326,8 @@ fn read_stream(
         return call::recv(shadow, bytes, libc::MSG_DONTWAIT);
     }
     if socket.reads_shadow() {
-        let taken = early::take(shadow, socket, stream, &mut [IoSliceMut::new(bytes)], 0);
+        let taken =
+            early::take(Connection::new(shadow, socket, stream), &mut [IoSliceMut::new(bytes)], 0);
         match taken {
             Taken::Bytes(count) => return Ok(count),
             Taken::End if early::is_cut(socket, stream) => return Err(Errno(libc::ECONNRESET)),

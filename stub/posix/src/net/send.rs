@@ -14,7 +14,7 @@ use heliostat_ring::stream::{MoveError, WriteCache};
 use early_steps::step_early;
 
 use super::early;
-use super::socket::{self, Sender, Socket, Stage, Stream};
+use super::socket::{self, Connection, Sender, Socket, Stage, Stream};
 use super::transfer::{Source, PIECE_BYTES};
 use super::wait::{self, Blocked, Wake};
 use super::{accept, demote, end, hold, listen, rest, shadow, side_lock};
@@ -243,7 +243,7 @@ fn step_in_ring(fd: i32, socket: &Socket, half: &mut Sender, source: &Source<'_>
         return refused;
     }
     let Some(_shared) = side_lock::enter(socket, stream, side_lock::Half::Writing) else {
-        return end::broken(fd, socket, stream, SendStep::Gone);
+        return end::broken(Connection::new(fd, socket, stream), SendStep::Gone);
     };
     let lane = &stream.outgoing;
     let is_held = hold::concerns(socket, source);
@@ -269,7 +269,9 @@ fn step_in_ring(fd: i32, socket: &Socket, half: &mut Sender, source: &Source<'_>
         Ok(Ok(bytes)) => bytes,
         Ok(Err(errno)) => return SendStep::Failed(errno),
         Err(MoveError::Fault) => return SendStep::Failed(Errno(libc::EFAULT)),
-        Err(MoveError::Corrupt(_)) => return end::broken(fd, socket, stream, SendStep::Gone),
+        Err(MoveError::Corrupt(_)) => {
+            return end::broken(Connection::new(fd, socket, stream), SendStep::Gone)
+        }
     };
     if bytes == 0 {
         return match source {

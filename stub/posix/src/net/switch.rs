@@ -27,7 +27,7 @@ use super::channel::Side;
 use super::early;
 use super::early::proof::{self, Proof};
 use super::side_lock::{self, Half};
-use super::socket::{self, Connection, Socket, Stage, Stream};
+use super::socket::{self, Connection, Socket, Stage};
 use super::{report_line, shadow, watch};
 use crate::report;
 use crate::thread::Critical;
@@ -64,7 +64,7 @@ fn leave_as(fd: i32, index: u32, reason: Native, is_complete: bool) {
     let socket = socket::at(index);
     let _alone = socket.leaving.lock();
     let Some(stream) = socket.stream() else { return finish(fd, index, reason) };
-    let connection = Connection::new(fd, index, &stream);
+    let connection = Connection::new(fd, socket, &stream);
     if withdraw_locked(connection, reason) || resolve_locked(connection, reason) {
         return;
     }
@@ -87,7 +87,7 @@ pub fn resolve(fd: i32, index: u32, reason: Native) -> bool {
     let _critical = Critical::enter();
     let _alone = socket.leaving.lock();
     let stream = socket.stream();
-    stream.is_some_and(|stream| resolve_locked(Connection::new(fd, index, &stream), reason))
+    stream.is_some_and(|stream| resolve_locked(Connection::new(fd, socket, &stream), reason))
 }
 
 /// Takes an offer back that nobody claimed: the connection is the kernel's, as it was all along.
@@ -100,7 +100,7 @@ pub fn withdraw(fd: i32, index: u32, reason: Native) -> bool {
     let _critical = Critical::enter();
     let _alone = socket.leaving.lock();
     let stream = socket.stream();
-    stream.is_some_and(|stream| withdraw_locked(Connection::new(fd, index, &stream), reason))
+    stream.is_some_and(|stream| withdraw_locked(Connection::new(fd, socket, &stream), reason))
 }
 
 /// Before a connect(2) that dissolves the connection: the peer sees the reset that the kernel sends,
@@ -111,7 +111,7 @@ pub fn dissolve(fd: i32, index: u32) {
     let socket = socket::at(index);
     let _alone = socket.leaving.lock();
     let Some(stream) = socket.stream() else { return };
-    let connection = Connection::new(fd, index, &stream);
+    let connection = Connection::new(fd, socket, &stream);
     if !withdraw_locked(connection, Native::Call) && !resolve_locked(connection, Native::Call) {
         complete::reset(connection, Native::Call);
     }
@@ -145,7 +145,7 @@ fn resolve_locked(connection: Connection<'_>, reason: Native) -> bool {
 
 /// Why an accepted connection is native now, if it is.
 fn reason_for_native(connection: Connection<'_>, reason: Native) -> Option<Native> {
-    let Connection { fd, socket, stream, .. } = connection;
+    let Connection { socket, stream, .. } = connection;
     let _receiver = socket.receiver.lock();
     if socket.stage() != Stage::Accepted {
         return None;
@@ -157,7 +157,7 @@ fn reason_for_native(connection: Connection<'_>, reason: Native) -> Option<Nativ
         // Another holder of this end has given the claim up, or the client has.
         _ => return Some(reason),
     }
-    let is_false = proof::look_locked(fd, socket, stream) == Proof::False;
+    let is_false = proof::look_locked(connection) == Proof::False;
     is_false.then(|| {
         stream.slot.refuse();
         Native::Identity
@@ -166,7 +166,8 @@ fn reason_for_native(connection: Connection<'_>, reason: Native) -> Option<Nativ
 
 /// All is the kernel's from here on, and nothing lies anywhere else.
 fn become_native(connection: Connection<'_>, reason: Native) {
-    let Connection { fd, index, socket, .. } = connection;
+    let Connection { fd, socket, .. } = connection;
+    let index = connection.index();
     socket.receiver.lock().stream = None;
     let mut sender = socket.sender.lock();
     sender.stream = None;
@@ -191,7 +192,7 @@ enum Bell {
 /// counted before the switch and rung after it, so that the peer looks once more, and knows that
 /// this byte is not payload.
 fn switch_outgoing(connection: Connection<'_>, bell: Bell) {
-    let Connection { fd, socket, stream, .. } = connection;
+    let Connection { fd, socket, stream } = connection;
     let mut sender = socket.sender.lock();
     if sender.stream.take().is_none() {
         return;
@@ -212,7 +213,7 @@ fn switch_outgoing(connection: Connection<'_>, bell: Bell) {
         Some(_) => (lane.take_back().unwrap_or_default(), SWITCHED | TAKEN_BACK),
         None => (Vec::new(), SWITCHED),
     };
-    match wish == Some(Wish::Silent) || has_switched_and_ended(fd, socket, stream) {
+    match wish == Some(Wish::Silent) || has_switched_and_ended(connection) {
         // It listens to no bell any more; TCP would answer it as if the program had written.
         true => lane.raise(flags),
         false => shadow::ring_bell_around(fd, socket, lane, 0, || {
@@ -227,7 +228,8 @@ fn switch_outgoing(connection: Connection<'_>, bell: Bell) {
     shut_shadow(fd, socket);
 }
 
-fn has_switched_and_ended(fd: i32, socket: &Socket, stream: &Stream) -> bool {
+fn has_switched_and_ended(connection: Connection<'_>) -> bool {
+    let Connection { fd, socket, stream } = connection;
     stream.incoming.flags() & SWITCHED != 0 && {
         shadow::probe(fd, socket);
         socket.shadow_ended.load(Relaxed)
@@ -277,7 +279,8 @@ fn send_all(fd: i32, bytes: &[u8]) {
 
 /// True when the peer has switched, and what lies in front of that has been read, taken back or, of
 /// bells, taken off the shadow: going native gets further then.
-pub fn can_follow(fd: i32, socket: &Socket, stream: &Stream) -> bool {
+pub fn can_follow(connection: Connection<'_>) -> bool {
+    let Connection { fd, socket, stream } = connection;
     let flags = stream.incoming.flags();
     if flags & SWITCHED == 0 || (flags & TAKEN_BACK == 0 && stream.incoming.unread() != Ok(0)) {
         return false;
@@ -292,7 +295,8 @@ pub fn can_follow(fd: i32, socket: &Socket, stream: &Stream) -> bool {
 /// The incoming lane after its switch: what is left in the ring must have been read or taken
 /// back; then the bells go, and the shadow's next byte is payload.
 fn finish_incoming(connection: Connection<'_>, reason: Native) {
-    let Connection { fd, index, socket, stream } = connection;
+    let Connection { fd, socket, stream } = connection;
+    let index = connection.index();
     if socket.reads_shadow() {
         match (stream.side, stream.slot.state()) {
             // It was never begun: all of it lies on the shadow, and no bell among it.
@@ -301,7 +305,7 @@ fn finish_incoming(connection: Connection<'_>, reason: Native) {
                 socket.set_stage(Stage::Settled);
                 return finish(fd, index, reason);
             }
-            _ if early::settles(fd, socket, stream) => {}
+            _ if early::settles(connection) => {}
             // Bells may lie behind the rest of the prefix.
             _ => return,
         }

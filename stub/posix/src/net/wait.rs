@@ -17,7 +17,7 @@ use heliostat_abi::stream::channel::direction::{FIN, RESET, SWITCHED};
 use heliostat_base::futex;
 use heliostat_base::sys::Errno;
 
-use super::socket::{Socket, Stream};
+use super::socket::{Connection, Socket, Stream};
 use super::transfer::PIECE_BYTES;
 use super::{early, end, shadow, switch};
 use crate::thread::{Began, Critical};
@@ -49,7 +49,8 @@ pub fn wait(socket: &Socket, stream: &Stream, blocked: &Blocked) -> Wake {
 /// The spin before a sleep; `None` when the time has come to sleep.
 pub fn spin_first(socket: &Socket, stream: &Stream, blocked: &Blocked) -> Option<Wake> {
     let habit = socket.habit(blocked.for_room);
-    let is_ready = || is_changed(blocked.fd, socket, stream, blocked.for_room);
+    let connection = Connection::new(blocked.fd, socket, stream);
+    let is_ready = || is_changed(connection, blocked.for_room);
     if waiting::look(habit, is_ready, || blocked.is_interrupted()) {
         return Some(Wake::Look);
     }
@@ -58,20 +59,20 @@ pub fn spin_first(socket: &Socket, stream: &Stream, blocked: &Blocked) -> Option
 
 /// Sleeps, with frames of ours on the stack.
 pub fn sleep(socket: &Socket, stream: &Stream, blocked: &Blocked) -> Wake {
-    let fd = blocked.fd;
+    let connection = Connection::new(blocked.fd, socket, stream);
     report::count(Counter::Sleeps);
     arm(socket, stream, blocked.for_room);
     let seen = socket.wakes.load(Acquire);
     let is_first = socket.sleepers.fetch_add(1, AcqRel) == 0;
     let is_first = is_first || (blocked.for_room && socket.is_early());
-    let wake = match is_changed(fd, socket, stream, blocked.for_room) {
+    let wake = match is_changed(connection, blocked.for_room) {
         true => Wake::Look,
         false if is_first => asleep::lead(socket, stream, blocked),
         false => asleep::follow(socket, seen, blocked)
             .unwrap_or_else(|| asleep::lead(socket, stream, blocked)),
     };
-    awake(fd, socket, stream, blocked.for_room);
-    unless_interrupted(wake, blocked, || is_changed(fd, socket, stream, blocked.for_room))
+    awake(connection, blocked.for_room);
+    unless_interrupted(wake, blocked, || is_changed(connection, blocked.for_room))
 }
 
 /// A sleep that a bell ended beside a handler is an interrupted one, if the bell was for nothing: the
@@ -92,7 +93,7 @@ fn arm(socket: &Socket, stream: &Stream, for_room: bool) {
 /// frame of ours on the stack. False when this thread shall wait in another way; true obliges to
 /// `end_sleep`.
 pub fn begin_sleep(socket: &Socket, stream: &Stream, blocked: &Blocked) -> bool {
-    let fd = blocked.fd;
+    let connection = Connection::new(blocked.fd, socket, stream);
     let _critical = Critical::enter();
     // What a clock may end is slept in with a frame: recv(2) knows only the socket's whole timeout.
     if socket.siblings_pause(stream).is_some()
@@ -102,11 +103,11 @@ pub fn begin_sleep(socket: &Socket, stream: &Stream, blocked: &Blocked) -> bool 
         return false;
     }
     socket.arm(stream, false);
-    shadow::drain(fd, socket, &stream.incoming);
+    shadow::drain(blocked.fd, socket, &stream.incoming);
     // No bell comes for what was held back before this thread said that it sleeps.
     let is_held = !socket.is_early() && stream.incoming.held() > 0;
-    if is_changed(fd, socket, stream, false) || is_held {
-        awake(fd, socket, stream, false);
+    if is_changed(connection, false) || is_held {
+        awake(connection, false);
         return false;
     }
     report::count(Counter::Sleeps);
@@ -115,23 +116,25 @@ pub fn begin_sleep(socket: &Socket, stream: &Stream, blocked: &Blocked) -> bool 
 }
 
 /// Second half, with recv's answer.
-pub fn end_sleep(fd: i32, socket: &Socket, stream: &Stream, answer: Result<usize, Errno>) -> Wake {
+pub fn end_sleep(connection: Connection<'_>, answer: Result<usize, Errno>) -> Wake {
+    let Connection { fd, socket, .. } = connection;
     waiting::woke(socket.habit(false));
     let wake = asleep::slept(socket, answer);
-    awake(fd, socket, stream, false);
+    awake(connection, false);
     let blocked = Blocked::reading(fd, Began::of_sleep());
-    unless_interrupted(wake, &blocked, || is_changed(fd, socket, stream, false))
+    unless_interrupted(wake, &blocked, || is_changed(connection, false))
 }
 
 /// This thread relies on bells no more; others that sleep beside it look again, since the bell
 /// that woke this one may have been theirs.
-fn awake(fd: i32, socket: &Socket, stream: &Stream, for_room: bool) {
+fn awake(connection: Connection<'_>, for_room: bool) {
+    let Connection { fd, socket, stream } = connection;
     let _critical = Critical::enter();
     socket.disarm(stream, for_room);
     // A sleep that a bell has ended needs no other cause; what lies there beside it will end the
     // next one.
     if !shadow::drain(fd, socket, &stream.incoming) {
-        check_shadow(fd, socket, stream);
+        check_shadow(connection);
     }
     let before = socket.sleepers.fetch_update(AcqRel, Acquire, |count| count.checked_sub(1));
     socket.wakes.fetch_add(1, Release);
@@ -142,13 +145,14 @@ fn awake(fd: i32, socket: &Socket, stream: &Stream, for_room: bool) {
 
 /// Bytes on the shadow that nobody announced would end every later sleep at once: from a peer that
 /// claimed the stream they end the connection.
-pub fn check_shadow(fd: i32, socket: &Socket, stream: &Stream) {
+pub fn check_shadow(connection: Connection<'_>) {
+    let Connection { fd, socket, stream } = connection;
     // What is early may be payload, and is looked at by who reads it.
     if !socket.is_early()
         && !socket.is_native()
         && shadow::has_stray_bytes(fd, socket, &stream.incoming)
     {
-        end::broken(fd, socket, stream, ());
+        end::broken(connection, ());
     }
 }
 
@@ -179,7 +183,8 @@ pub fn give_up_sleep(socket: &Socket) {
     forget_sleep(socket);
 }
 
-fn is_changed(fd: i32, socket: &Socket, stream: &Stream, for_room: bool) -> bool {
+fn is_changed(connection: Connection<'_>, for_room: bool) -> bool {
+    let Connection { fd, socket, stream } = connection;
     if for_room && early::sends_on_shadow(socket) {
         return early::has_room(fd);
     }
@@ -196,7 +201,7 @@ fn is_changed(fd: i32, socket: &Socket, stream: &Stream, for_room: bool) -> bool
         false if socket.reads_shadow() => false,
         false => {
             flags & (FIN | RESET) != 0
-                || switch::can_follow(fd, socket, stream)
+                || switch::can_follow(connection)
                 || (stream.incoming.unread().is_ok_and(|unread| unread > 0) && !socket.is_frozen())
         }
     };
@@ -204,7 +209,7 @@ fn is_changed(fd: i32, socket: &Socket, stream: &Stream, for_room: bool) -> bool
         || socket.shadow_ended.load(Relaxed)
         || socket.is_native()
         || (!for_room && socket.read_shut.load(Relaxed))
-        || (!for_room && socket.is_early() && early::has_come(fd, socket, stream))
+        || (!for_room && socket.is_early() && early::has_come(connection))
 }
 
 /// Never more than the mark at which the reader rings: in a small ring the last bell would have

@@ -10,6 +10,7 @@ use heliostat_base::call;
 use heliostat_base::sys::Errno;
 use heliostat_stub_posix::net::early::{self, proof, proof::Proof};
 use heliostat_stub_posix::net::receive::Received;
+use heliostat_stub_posix::net::socket::Connection;
 use heliostat_stub_posix::net::{accept, close, connect, listen, receive, send, shadow, socket};
 use heliostat_stub_posix::table::{self, DescriptorKind};
 use heliostat_stub_posix::thread::Began;
@@ -223,9 +224,11 @@ impl Drop for Listener {
 fn begin(client: &End, server: &End) {
     let [from, to] = [client, server].map(|end| socket::at(end.index()));
     let [forth, back] = [from, to].map(|socket| socket.stream().expect("direct"));
-    assert!(early::start_and_tell(client.fd, from, &forth));
-    assert_eq!(proof::look(server.fd, to, &back), Proof::True);
-    assert!(early::settles(client.fd, from, &forth));
+    let (ours, theirs) =
+        (Connection::new(client.fd, from, &forth), Connection::new(server.fd, to, &back));
+    assert!(early::start_and_tell(ours));
+    assert_eq!(proof::look(theirs), Proof::True);
+    assert!(early::settles(ours));
     shadow::drain(server.fd, to, &back.incoming);
     assert_eq!(back.incoming.bells_pending(), 0);
 }

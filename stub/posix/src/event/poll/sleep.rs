@@ -5,7 +5,7 @@ use heliostat_base::{call, clock};
 use libc::pollfd;
 
 use super::{is_watched, look, Polled, Watched};
-use crate::net::socket::{self, Socket, Stream};
+use crate::net::socket::{self, Connection};
 use crate::net::watch::polled;
 use crate::net::{early, shadow, wait};
 use crate::thread::Critical;
@@ -80,7 +80,7 @@ impl Drop for Counted {
 fn prepare(entry: &Watched, fds: &[pollfd], copy: &mut [pollfd]) -> Option<u64> {
     let Watched::Stream { at, fd, index, stream } = entry else { return None };
     let socket = socket::at(*index);
-    let (events, pause) = sleep_events(*fd, socket, stream, fds[*at].events);
+    let (events, pause) = sleep_events(Connection::new(*fd, socket, stream), fds[*at].events);
     copy[*at].events = events;
     if shadow::has_ended(socket) {
         // It would say so again and again, to a program that does not ask for it.
@@ -92,7 +92,8 @@ fn prepare(entry: &Watched, fds: &[pollfd], copy: &mut [pollfd]) -> Option<u64> 
 }
 
 /// What is slept for on a stream's shadow, and for how long at most.
-fn sleep_events(fd: i32, socket: &Socket, stream: &Stream, wanted: i16) -> (i16, Option<u64>) {
+fn sleep_events(connection: Connection<'_>, wanted: i16) -> (i16, Option<u64>) {
+    let Connection { socket, .. } = connection;
     let usual = libc::POLLIN | libc::POLLRDHUP;
     if !socket.is_early() {
         return (usual, None);
@@ -102,13 +103,13 @@ fn sleep_events(fd: i32, socket: &Socket, stream: &Stream, wanted: i16) -> (i16,
     }
     if wanted & libc::POLLOUT == 0 {
         // Payload that nobody asks for would end every sleep at once.
-        let is_unasked = wanted & libc::POLLIN == 0 && early::has_payload(fd, socket, stream);
+        let is_unasked = wanted & libc::POLLIN == 0 && early::has_payload(connection);
         return match is_unasked {
             true => (libc::POLLRDHUP, Some(early::BELL_PAUSE_NS)),
             false => (usual, None),
         };
     }
-    match early::room_events(fd, socket, stream) {
+    match early::room_events(connection) {
         (events, None) => (usual | events, None),
         pausing => pausing,
     }
@@ -145,7 +146,8 @@ fn disarm(fds: &[pollfd], watched: &[Watched], answers: &[pollfd], valid: bool) 
                 }
                 if answers[*at].revents & libc::POLLIN != 0 {
                     shadow::drain(*fd, socket::at(*index), &stream.incoming);
-                    wait::check_shadow(*fd, socket::at(*index), stream);
+                    let socket = socket::at(*index);
+                    wait::check_shadow(Connection::new(*fd, socket, stream));
                 }
             }
             Watched::Set { fd, index, .. } => polled::disarm(*fd, *index),

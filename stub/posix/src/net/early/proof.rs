@@ -17,7 +17,7 @@ use heliostat_base::{call, clock, spin};
 use super::prepare;
 use crate::net::channel::Secret;
 use crate::net::side_lock::{self, Half};
-use crate::net::socket::{Sender, Socket, Stage, Stream};
+use crate::net::socket::{Connection, Sender, Socket, Stage};
 
 /// Bytes of secrets that are drawn at once.
 const DRAWN_BYTES: usize = 128 * SECRET_BYTES;
@@ -66,7 +66,8 @@ pub enum Proof {
 
 /// Looks for the secret behind what is left of the prefix. Nothing is taken off the shadow. Under the
 /// receiver's lock, of a slot that was seen Started.
-pub fn verdict(fd: i32, socket: &Socket, stream: &Stream) -> Proof {
+pub fn verdict(connection: Connection<'_>) -> Proof {
+    let Connection { fd, socket, stream } = connection;
     let Some(left) = stream.incoming.prefix_left() else { return Proof::False };
     let (secret, began) = (socket.secret(), clock::monotonic_ns());
     let mut has_ended = false;
@@ -100,7 +101,8 @@ fn seen_behind(fd: i32, left: u64, secret: &Secret) -> Option<usize> {
 /// Looks once more whether an accepted connection's offer is proven, and begins its ring then. Under
 /// no lock.
 #[cold]
-pub fn look(fd: i32, socket: &Socket, stream: &Stream) -> Proof {
+pub fn look(connection: Connection<'_>) -> Proof {
+    let Connection { socket, stream, .. } = connection;
     let _receiver = socket.receiver.lock();
     if socket.stage() != Stage::Accepted {
         return Proof::Unknown;
@@ -108,29 +110,31 @@ pub fn look(fd: i32, socket: &Socket, stream: &Stream) -> Proof {
     let Some(_shared) = side_lock::enter(socket, stream, Half::Reading) else {
         return Proof::Unknown;
     };
-    look_locked(fd, socket, stream)
+    look_locked(connection)
 }
 
 /// As `look`, under the locks for reading.
-pub fn look_locked(fd: i32, socket: &Socket, stream: &Stream) -> Proof {
+pub fn look_locked(connection: Connection<'_>) -> Proof {
+    let Connection { socket, stream, .. } = connection;
     let proof = match stream.slot.state() {
-        SlotState::Started => verdict(fd, socket, stream),
+        SlotState::Started => verdict(connection),
         SlotState::Proven if follow_other(socket) => return Proof::True,
         SlotState::Proven => Proof::False,
         _ => Proof::Unknown,
     };
     if proof == Proof::True {
-        begin(fd, socket, stream, &socket.sender.lock());
+        begin(connection, &socket.sender.lock());
     }
     proof
 }
 
 /// Begins the ring of an acceptor whose client has proven its offer: its own prefix is final.
-pub fn begin(fd: i32, socket: &Socket, stream: &Stream, sender: &Sender) {
+pub fn begin(connection: Connection<'_>, sender: &Sender) {
+    let Connection { socket, stream, .. } = connection;
     let _shared = side_lock::enter(socket, stream, Half::Writing);
     let has_switched = sender.stream.is_none() || stream.outgoing.flags() & SWITCHED != 0;
     if !has_switched {
-        prepare(fd, socket, stream);
+        prepare(connection);
         note_for_others(socket);
         stream.slot.prove();
     }

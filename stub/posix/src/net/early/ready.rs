@@ -11,14 +11,15 @@ use super::{is_unanswered, settles, start_by_reading, BELL_PAUSE_NS};
 use crate::net::channel::Side;
 use crate::net::ready::{self, ERR, HUP, IN, OUT, RDHUP, RDNORM, WRNORM};
 use crate::net::shadow;
-use crate::net::socket::{Socket, Stage, Stream};
+use crate::net::socket::{Connection, Socket, Stage};
 
 /// True when payload lies on the shadow, in front of the bells.
-pub fn has_payload(fd: i32, socket: &Socket, stream: &Stream) -> bool {
+pub fn has_payload(connection: Connection<'_>) -> bool {
+    let Connection { fd, socket, stream } = connection;
     if socket.stage().is_kernels() {
         return call::bytes_queued(fd).is_ok_and(|count| count > 0);
     }
-    socket.reads_shadow() && !settles(fd, socket, stream) && {
+    socket.reads_shadow() && !settles(connection) && {
         shadow::has_stray_bytes(fd, socket, &stream.incoming)
     }
 }
@@ -26,23 +27,25 @@ pub fn has_payload(fd: i32, socket: &Socket, stream: &Stream) -> bool {
 /// As `ready::incoming` for an early stream. The kernel is asked only where it `may_know` more
 /// than what it was asked before. True beside the events when `demote::follow` has to be called:
 /// the connection goes native, or the kernel has told an end.
-pub fn incoming(fd: i32, socket: &Socket, stream: &Stream, may_know: bool) -> (u32, bool) {
-    start_by_reading(fd, socket, stream);
+pub fn incoming(connection: Connection<'_>, may_know: bool) -> (u32, bool) {
+    let Connection { socket, stream, .. } = connection;
+    start_by_reading(connection);
     if socket.stage() == Stage::Accepted && stream.slot.state() != SlotState::Claimed {
-        match proof::look(fd, socket, stream) {
+        match proof::look(connection) {
             Proof::False => return (0, true),
             Proof::True | Proof::Unknown => {}
         }
     }
     match socket.stage() {
-        Stage::Offered | Stage::Accepted => kernels(fd, socket, stream, may_know),
-        Stage::Started => started(fd, socket, stream, may_know),
+        Stage::Offered | Stage::Accepted => kernels(connection, may_know),
+        Stage::Started => started(connection, may_know),
         Stage::Settled | Stage::Undecided => ready::incoming(socket, stream),
     }
 }
 
 /// While all is the kernel's.
-fn kernels(fd: i32, socket: &Socket, stream: &Stream, may_know: bool) -> (u32, bool) {
+fn kernels(connection: Connection<'_>, may_know: bool) -> (u32, bool) {
+    let Connection { fd, socket, stream } = connection;
     let is_open = match stream.slot.state() {
         SlotState::Claimed | SlotState::Started | SlotState::Proven => true,
         state => state == SlotState::Offered && stream.side == Side::Client,
@@ -63,15 +66,16 @@ fn kernels(fd: i32, socket: &Socket, stream: &Stream, may_know: bool) -> (u32, b
 }
 
 /// While the own ring is begun, and the peer's prefix is not read.
-fn started(fd: i32, socket: &Socket, stream: &Stream, may_know: bool) -> (u32, bool) {
-    if settles(fd, socket, stream) {
+fn started(connection: Connection<'_>, may_know: bool) -> (u32, bool) {
+    let Connection { fd, socket, stream } = connection;
+    if settles(connection) {
         return ready::incoming(socket, stream);
     }
     let mut readable = 0;
     if may_know {
         let news = socket.shadow_news.load(Acquire);
         let events = call::events_now(fd, libc::POLLIN | libc::POLLRDHUP) as u16 as u32;
-        if settles(fd, socket, stream) {
+        if settles(connection) {
             return ready::incoming(socket, stream);
         }
         if events == 0 {
@@ -97,7 +101,8 @@ fn started(fd: i32, socket: &Socket, stream: &Stream, may_know: bool) -> (u32, b
 }
 
 /// As `ready::outgoing` for an early stream.
-pub fn outgoing(fd: i32, socket: &Socket, stream: &Stream) -> u32 {
+pub fn outgoing(connection: Connection<'_>) -> u32 {
+    let Connection { fd, socket, stream } = connection;
     if !sends_on_shadow(socket) {
         return ready::outgoing(socket, stream);
     }
@@ -110,11 +115,12 @@ pub fn outgoing(fd: i32, socket: &Socket, stream: &Stream) -> u32 {
 
 /// What a thread that waits for room sleeps for on the shadow, and the longest pause between two
 /// looks, if it must look by itself: behind payload that nobody reads comes no bell.
-pub fn room_events(fd: i32, socket: &Socket, stream: &Stream) -> (i16, Option<u64>) {
+pub fn room_events(connection: Connection<'_>) -> (i16, Option<u64>) {
+    let Connection { socket, .. } = connection;
     if sends_on_shadow(socket) {
         return (libc::POLLOUT, None);
     }
-    match has_payload(fd, socket, stream) {
+    match has_payload(connection) {
         true => (libc::POLLRDHUP, Some(BELL_PAUSE_NS)),
         false => (libc::POLLIN | libc::POLLRDHUP, None),
     }
@@ -136,7 +142,7 @@ pub fn has_room(fd: i32) -> bool {
 }
 
 /// True when a thread that waits for bytes has to look again.
-pub fn has_come(fd: i32, socket: &Socket, stream: &Stream) -> bool {
-    let (events, is_followed) = incoming(fd, socket, stream, true);
+pub fn has_come(connection: Connection<'_>) -> bool {
+    let (events, is_followed) = incoming(connection, true);
     events & (IN | ERR) != 0 || is_followed
 }

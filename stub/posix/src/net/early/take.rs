@@ -12,7 +12,7 @@ use super::proof::{self, Proof};
 use super::{keeps_offer, start_by_reading};
 use crate::net::channel::Side;
 use crate::net::shadow;
-use crate::net::socket::{Socket, Stage, Stream};
+use crate::net::socket::{Connection, Socket, Stage, Stream};
 
 /// What a peer that is gone can have left in the kernel, with its buffers at their usual largest.
 const REMAINS_MAX: usize = 16 << 20;
@@ -74,20 +74,15 @@ fn bytes_left(stream: &Stream) -> Left {
 }
 
 /// Takes payload off the shadow of an early stream. Under the receiver's lock.
-pub fn take(
-    fd: i32,
-    socket: &Socket,
-    stream: &Stream,
-    buffers: &mut [IoSliceMut<'_>],
-    flags: i32,
-) -> Taken {
+pub fn take(connection: Connection<'_>, buffers: &mut [IoSliceMut<'_>], flags: i32) -> Taken {
+    let Connection { fd, socket, stream } = connection;
     if buffers.iter().all(|buffer| buffer.is_empty()) {
         return Taken::Nothing; // the kernel's answer would look like the end
     }
     if let Some(errno) = shadow::take_kernels_error(socket) {
         return Taken::Failed(errno);
     }
-    start_by_reading(fd, socket, stream);
+    start_by_reading(connection);
     let flags = flags & !libc::MSG_WAITALL | libc::MSG_DONTWAIT;
     loop {
         let news = socket.shadow_news.load(Acquire);
@@ -95,7 +90,7 @@ pub fn take(
             socket.shadow_news_read.store(news, Release);
             Taken::Nothing
         };
-        let limit = match limit(fd, socket, stream) {
+        let limit = match limit(connection) {
             Limit::Bytes(limit) => limit,
             Limit::Again => continue,
             Limit::Nothing => return nothing(),
@@ -125,10 +120,11 @@ enum Limit {
     Else(Taken),
 }
 
-fn limit(fd: i32, socket: &Socket, stream: &Stream) -> Limit {
+fn limit(connection: Connection<'_>) -> Limit {
+    let Connection { socket, stream, .. } = connection;
     match left(socket, stream) {
-        Left::All => queued_payload(fd, socket, stream),
-        Left::Unproven(left) => match proof::look_locked(fd, socket, stream) {
+        Left::All => queued_payload(connection),
+        Left::Unproven(left) => match proof::look_locked(connection) {
             Proof::True => Limit::Again,
             Proof::False => Limit::Else(Taken::Native),
             Proof::Unknown if left == 0 => Limit::Nothing,
@@ -145,7 +141,8 @@ fn limit(fd: i32, socket: &Socket, stream: &Stream) -> Limit {
 }
 
 /// What lies on the shadow now, all of it payload; what comes later may not be.
-fn queued_payload(fd: i32, socket: &Socket, stream: &Stream) -> Limit {
+fn queued_payload(connection: Connection<'_>) -> Limit {
+    let Connection { fd, socket, stream } = connection;
     let queued = call::bytes_readable(fd);
     match queued {
         Err(Errno(libc::EAGAIN)) => return Limit::Nothing,
@@ -236,9 +233,10 @@ pub fn is_cut(socket: &Socket, stream: &Stream) -> bool {
 }
 
 /// True once the whole prefix of the peer is read; from then on the connection is settled.
-pub fn settles(fd: i32, socket: &Socket, stream: &Stream) -> bool {
+pub fn settles(connection: Connection<'_>) -> bool {
+    let Connection { socket, stream, .. } = connection;
     if matches!(left(socket, stream), Left::Unproven(_)) {
-        proof::look(fd, socket, stream);
+        proof::look(connection);
     }
     if !is_ring_next(socket, stream) {
         return false;
@@ -251,7 +249,8 @@ pub fn settles(fd: i32, socket: &Socket, stream: &Stream) -> bool {
 
 /// True when a connection that closes leaves payload unread on its shadow. Nobody reads it any more,
 /// so no lock is needed.
-pub fn is_unread(fd: i32, socket: &Socket, stream: &Stream) -> bool {
+pub fn is_unread(connection: Connection<'_>) -> bool {
+    let Connection { fd, socket, stream } = connection;
     if is_ring_next(socket, stream) {
         socket.set_stage(Stage::Settled);
         return false;
@@ -260,7 +259,8 @@ pub fn is_unread(fd: i32, socket: &Socket, stream: &Stream) -> bool {
 }
 
 /// Bytes to read on an early stream; `None` where the kernel's number is the right one.
-pub fn queued(fd: i32, socket: &Socket, stream: &Stream) -> Option<u64> {
+pub fn queued(connection: Connection<'_>) -> Option<u64> {
+    let Connection { fd, socket, stream } = connection;
     let on_shadow = call::bytes_queued(fd).unwrap_or(0) as u64;
     match left(socket, stream) {
         Left::Bytes(left) => Some(on_shadow.min(left) + stream.incoming.unread().ok()?),
@@ -269,11 +269,12 @@ pub fn queued(fd: i32, socket: &Socket, stream: &Stream) -> Option<u64> {
 }
 
 /// What the shadow still holds of the prefix of a peer that is gone.
-pub fn remains(fd: i32, socket: &Socket, stream: &Stream) -> Option<Vec<u8>> {
+pub fn remains(connection: Connection<'_>) -> Option<Vec<u8>> {
+    let Connection { socket, stream, .. } = connection;
     let mut all = Vec::new();
     while socket.reads_shadow() {
         let mut piece = vec![0; 64 * 1024];
-        match take(fd, socket, stream, &mut [IoSliceMut::new(&mut piece)], 0) {
+        match take(connection, &mut [IoSliceMut::new(&mut piece)], 0) {
             // Who sends on is not gone.
             Taken::Bytes(_) if all.len() > REMAINS_MAX => return None,
             Taken::Bytes(count) => all.extend_from_slice(&piece[..count]),

@@ -11,19 +11,18 @@ use heliostat_base::sys::Errno;
 
 use super::{count, is_impatient, ReceiveStep};
 use crate::net::early::{self, Taken};
-use crate::net::socket::{Receiver, Socket, Stage, Stream};
+use crate::net::socket::{Connection, Receiver, Socket, Stage, Stream};
 use crate::net::{end, shadow};
 
 /// What was taken off the shadow, and behind the prefix's last byte what the ring holds.
 #[cold]
 pub(super) fn read_on(
-    fd: i32,
-    socket: &Socket,
-    stream: &Stream,
+    connection: Connection<'_>,
     buffers: &mut [IoSliceMut<'_>],
     bytes: usize,
     flags: i32,
 ) -> usize {
+    let Connection { fd, socket, stream } = connection;
     if flags & libc::MSG_TRUNC != 0 || !early::is_ring_next(socket, stream) {
         return bytes;
     }
@@ -39,12 +38,8 @@ pub(super) fn read_on(
 
 /// What the shadow gave; `None` when the ring is next.
 #[cold]
-pub(super) fn step_early(
-    fd: i32,
-    socket: &Socket,
-    stream: &Stream,
-    taken: Taken,
-) -> Option<ReceiveStep> {
+pub(super) fn step_early(connection: Connection<'_>, taken: Taken) -> Option<ReceiveStep> {
+    let Connection { socket, stream, .. } = connection;
     Some(match taken {
         Taken::Ring => return None,
         Taken::Bytes(bytes) => ReceiveStep::Done(bytes),
@@ -53,7 +48,7 @@ pub(super) fn step_early(
         Taken::End => when_ended(socket, stream),
         Taken::Failed(errno) => ReceiveStep::Failed(errno),
         Taken::Native => ReceiveStep::Follow,
-        Taken::Corrupt => end::broken(fd, socket, stream, ReceiveStep::Gone),
+        Taken::Corrupt => end::broken(connection, ReceiveStep::Gone),
     })
 }
 

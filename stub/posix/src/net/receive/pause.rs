@@ -4,7 +4,7 @@ use heliostat_base::clock;
 use heliostat_base::sys::Errno;
 
 use super::{is_impatient, TURNS_MAX};
-use crate::net::socket::{self, Socket, Stream};
+use crate::net::socket::{self, Connection, Socket, Stream};
 use crate::net::wait::{self, Blocked, Wake};
 use crate::net::{listen, shadow};
 
@@ -59,7 +59,7 @@ pub(super) fn pause(
         return Pause::Sleep;
     }
     // A handler ran within this call: the kernel, which would sleep now, does not know of it.
-    told(wait::end_sleep(fd, socket, stream, Err(Errno(libc::EINTR))))
+    told(wait::end_sleep(Connection::new(fd, socket, stream), Err(Errno(libc::EINTR))))
 }
 
 fn told(wake: Wake) -> Pause {

@@ -9,7 +9,7 @@ use heliostat_base::sys::Errno;
 use super::{step_in_ring, SendStep, FILE_PIECE};
 use crate::net::early::{self, SendPath};
 use crate::net::side_lock::{self, Half};
-use crate::net::socket::{Sender, Socket};
+use crate::net::socket::{Connection, Sender, Socket};
 use crate::net::transfer::Source;
 
 /// What is sent before the own ring is begun; `None` when it goes into the ring.
@@ -28,7 +28,7 @@ pub(super) fn step_early(
     let Some(_shared) = side_lock::enter(socket, &stream, Half::Writing) else {
         return Some(SendStep::Leave(Native::Corrupt));
     };
-    match early::send_path(fd, socket, &stream) {
+    match early::send_path(Connection::new(fd, socket, &stream)) {
         SendPath::Ring if socket.is_secret_due.load(Relaxed) => {
             drop(_shared);
             return Some(step_first(fd, socket, half, source));
@@ -67,7 +67,10 @@ fn step_first(fd: i32, socket: &Socket, half: &mut Sender, source: &Source<'_>) 
     let before = half.stream.as_ref().map_or(0, |stream| stream.outgoing.tail());
     let step = step_in_ring(fd, socket, half, source);
     if let Some(stream) = &half.stream {
-        early::tell(fd, socket, stream, stream.outgoing.tail().wrapping_sub(before));
+        early::tell(
+            Connection::new(fd, socket, stream),
+            stream.outgoing.tail().wrapping_sub(before),
+        );
     }
     step
 }

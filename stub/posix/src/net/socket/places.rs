@@ -24,6 +24,12 @@ pub fn at(index: u32) -> &'static Socket {
     &SOCKETS[index as usize % SOCKETS_MAX]
 }
 
+/// The index of a connection's place: what `at` was given for it.
+pub fn index_of(socket: &Socket) -> u32 {
+    let distance = std::ptr::from_ref(socket).addr() - SOCKETS.as_ptr().addr();
+    (distance / size_of::<Socket>()) as u32
+}
+
 /// A fresh place with one descriptor, or `None` when all are used.
 pub fn allocate() -> Option<u32> {
     let mut free = FREE.lock();

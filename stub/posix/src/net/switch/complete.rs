@@ -76,7 +76,7 @@ fn freeze(socket: &Socket, stream: &Stream) {
 
 /// Waits until this end is through with the ring, or the peer is gone, or the time is over.
 fn await_through(connection: Connection<'_>, wait: Wait) -> bool {
-    let Connection { fd, socket, stream, .. } = connection;
+    let Connection { fd, socket, stream } = connection;
     let account = Account::of_peer(stream);
     let wait_ns = match wait {
         Wait::AtMost(_) if !account.allows_wait() => 0,
@@ -86,7 +86,7 @@ fn await_through(connection: Connection<'_>, wait: Wait) -> bool {
     let mut turns = spin::Spin::new();
     let mut has_waited = false;
     loop {
-        if !socket.reads_shadow() || early::settles(fd, socket, stream) {
+        if !socket.reads_shadow() || early::settles(connection) {
             shadow::drain(fd, socket, &stream.incoming);
         }
         if is_through(stream) {
@@ -134,7 +134,8 @@ fn has_left(socket: &Socket, stream: &Stream) -> bool {
 
 /// All is the kernel's.
 fn settle(connection: Connection<'_>, reason: Native) {
-    let Connection { fd, index, socket, .. } = connection;
+    let Connection { fd, socket, .. } = connection;
+    let index = connection.index();
     socket.receiver.lock().leave();
     socket.set_stage(Stage::Settled);
     finish(fd, index, reason);
@@ -170,7 +171,8 @@ fn put_relay(connection: Connection<'_>) -> bool {
 }
 
 fn stand_in_for_gone(connection: Connection<'_>) -> bool {
-    let Connection { fd, index, socket, stream } = connection;
+    let Connection { fd, socket, stream } = connection;
+    let index = connection.index();
     if ends_alike(connection) {
         return true;
     }
@@ -182,7 +184,7 @@ fn stand_in_for_gone(connection: Connection<'_>) -> bool {
 
 /// True when the shadow ends as the stream does, with nothing in front of that end.
 fn ends_alike(connection: Connection<'_>) -> bool {
-    let Connection { fd, socket, stream, .. } = connection;
+    let Connection { fd, socket, stream } = connection;
     shadow::probe(fd, socket);
     let has_ended = socket.shadow_ended.load(Acquire);
     if !has_ended || socket.reads_shadow() || socket.shadow_error.load(Acquire) != 0 {
@@ -197,8 +199,8 @@ fn ends_alike(connection: Connection<'_>) -> bool {
 
 /// All that a peer that is gone has left unread.
 fn remains(connection: Connection<'_>) -> Option<Vec<u8>> {
-    let Connection { fd, socket, stream, .. } = connection;
-    let mut bytes = early::remains(fd, socket, stream)?;
+    let Connection { stream, .. } = connection;
+    let mut bytes = early::remains(connection)?;
     stream.incoming.release_held();
     let first = bytes.len();
     bytes.resize(first + stream.incoming.unread().ok()? as usize, 0);
@@ -208,7 +210,8 @@ fn remains(connection: Connection<'_>) -> Option<Vec<u8>> {
 
 /// Gives the connection up: both ends see an error, not a clean end of a cut stream.
 pub fn reset(connection: Connection<'_>, reason: Native) {
-    let Connection { fd, index, socket, stream } = connection;
+    let Connection { fd, socket, stream } = connection;
+    let index = connection.index();
     stream.outgoing.raise(RESET);
     socket.receiver.lock().leave();
     socket.sender.lock().stream = None;

@@ -7,7 +7,7 @@ use heliostat_base::sys::Errno;
 use heliostat_base::{call, futex};
 
 use super::{is_changed, Blocked, Wake};
-use crate::net::socket::{Socket, Stream};
+use crate::net::socket::{Connection, Socket, Stream};
 use crate::net::{early, shadow};
 use crate::waiting;
 
@@ -30,9 +30,8 @@ pub(super) fn follow(socket: &Socket, seen: u32, blocked: &Blocked) -> Option<Wa
 
 /// Sleeps on the shadow.
 pub(super) fn lead(socket: &Socket, stream: &Stream, blocked: &Blocked) -> Wake {
-    let fd = blocked.fd;
-    shadow::drain(fd, socket, &stream.incoming);
-    if is_changed(fd, socket, stream, blocked.for_room) {
+    shadow::drain(blocked.fd, socket, &stream.incoming);
+    if is_changed(Connection::new(blocked.fd, socket, stream), blocked.for_room) {
         return Wake::Look;
     }
     waiting::sleeps();
@@ -42,7 +41,7 @@ pub(super) fn lead(socket: &Socket, stream: &Stream, blocked: &Blocked) -> Wake 
 }
 
 fn sleep_on_shadow(socket: &Socket, stream: &Stream, blocked: &Blocked) -> Wake {
-    let fd = blocked.fd;
+    let connection = Connection::new(blocked.fd, socket, stream);
     loop {
         // The kernel does not know of a handler that ran within this call already, as those do that a
         // critical section has put off.
@@ -50,19 +49,19 @@ fn sleep_on_shadow(socket: &Socket, stream: &Stream, blocked: &Blocked) -> Wake 
             return Wake::Interrupted;
         }
         let (events, pause) = match blocked.for_room {
-            true => early::room_events(fd, socket, stream),
+            true => early::room_events(connection),
             false => (libc::POLLIN | libc::POLLRDHUP, held_for(socket, stream)),
         };
         let pause = [pause, socket.siblings_pause(stream)].into_iter().flatten().min();
         let limit = [pause, blocked.left()].into_iter().flatten().min();
         if !blocked.for_room && limit.is_none() {
-            return slept(socket, call::recv(fd, &mut [0], libc::MSG_PEEK));
+            return slept(socket, call::recv(blocked.fd, &mut [0], libc::MSG_PEEK));
         }
         let wake = nap_on_shadow(socket, events, limit, blocked);
         if wake != Wake::TimedOut || blocked.is_over() {
             return wake;
         }
-        if is_changed(fd, socket, stream, blocked.for_room) {
+        if is_changed(connection, blocked.for_room) {
             return Wake::Look;
         }
     }

@@ -10,7 +10,7 @@ use super::order::Ready;
 use heliostat_base::clock;
 
 use crate::net::ready::{self, ERR, HUP, IN, OUT, RDHUP, RDNORM, WRNORM};
-use crate::net::socket::{self, Socket, Stream};
+use crate::net::socket::{self, Connection, Socket, Stream};
 use crate::net::{early, shadow};
 
 const EDGE: u32 = libc::EPOLLET as u32;
@@ -161,11 +161,11 @@ impl Interest {
     fn early_news(&self, socket: &Socket, stream: &Stream) -> (u32, bool, bool) {
         let wants_bytes = self.events & (IN | RDNORM | RDHUP) != 0;
         let (incoming, has_switched) = match wants_bytes || !early::sends_on_shadow(socket) {
-            true => early::incoming(self.fd, socket, stream, has_news(socket)),
+            true => early::incoming(Connection::new(self.fd, socket, stream), has_news(socket)),
             // Who waits for room only gets the kernel's, and is not given the ring's beside it.
             false => (0, has_news(socket) && early::has_failed(self.fd)),
         };
-        let outgoing = || early::outgoing(self.fd, socket, stream);
+        let outgoing = || early::outgoing(Connection::new(self.fd, socket, stream));
         let (now, is_news) = self.weigh(incoming, outgoing, socket, stream);
         (now, is_news, has_switched)
     }
@@ -258,7 +258,7 @@ impl Interest {
         let (socket, stream) = (socket::at(self.socket), &self.stream);
         !early::sends_on_shadow(socket)
             && ready::outgoing(socket, stream) == 0
-            && early::has_payload(self.fd, socket, stream)
+            && early::has_payload(Connection::new(self.fd, socket, stream))
     }
 
     /// For how many ns more its bytes are held back, if there are some: no bell comes when they are due.
