@@ -244,6 +244,7 @@ fn members_submit_together_and_what_one_does_costs_no_more_than_their_session() 
     a_killed_member_costs_the_others_nothing(&mut opener);
     a_member_that_keeps_the_turn_puts_the_others_off(&mut opener);
     a_stopped_member_does_not_hold_up_the_server(&mut opener);
+    a_forked_child_takes_nothing_of_the_members(&mut opener);
     no_more_join_than_may(&mut opener);
     garbage_ends_the_session_only(opener);
 }
@@ -334,6 +335,28 @@ fn a_stopped_member_does_not_hold_up_the_server(opener: &mut Opener) {
         other.signal(Signal::CONT);
         opener.read_some();
     }
+}
+
+/// A child's copy of the member's end says that it is none; what is under way stays the member's.
+fn a_forked_child_takes_nothing_of_the_members(opener: &mut Opener) {
+    let submitter = &mut opener.submitter;
+    assert_eq!(submitter.submit(&[transfer(opener.file, 0, 5)]), Ok(1));
+    // SAFETY: the child makes three calls on its copy, which allocate nothing, and exits.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let errors =
+            [submitter.reap().err(), submitter.wait(None).err(), submitter.submit(&[]).err()];
+        let is_gone = |error: &_| matches!(error, Some(DelegatedError::Gone { .. }));
+        // SAFETY: it ends here.
+        unsafe { libc::_exit(i32::from(!errors.iter().all(is_gone))) }
+    }
+    let mut status = -1;
+    // SAFETY: our own child, and a number that is written.
+    unsafe { libc::waitpid(child, &raw mut status, 0) };
+    assert_eq!(status, 0);
+    // A wait of no time takes what is there.
+    let mut wait = || submitter.wait(Some(Duration::ZERO)).map(|done| done.tag);
+    await_that("it completes", || wait() == Ok(5));
 }
 
 fn no_more_join_than_may(opener: &mut Opener) {

@@ -126,7 +126,9 @@ impl Arrivals {
             }
             let left = until.map(|until| until.saturating_duration_since(Instant::now()));
             if left.is_some_and(|left| left.is_zero()) {
-                return Err(Silence::TimedOut);
+                // Who does not wait takes what is there.
+                self.hand_out(&mut state);
+                return state.pop(id).ok_or(Silence::TimedOut);
             }
             state = match state.ring.take() {
                 Some(ring) => {

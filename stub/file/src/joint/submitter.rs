@@ -68,11 +68,12 @@ impl Submitter {
     /// Takes a completion that is there.
     ///
     /// # Errors
-    /// `Corrupt` when the server broke the protocol, `Gone` when the session has ended.
+    /// `Corrupt` when the server broke the protocol, `Gone` as for `wait`.
     pub fn reap(&mut self) -> Result<Option<Completion>, DelegatedError> {
         if let Some(kept) = self.kept.take() {
             return Ok(Some(kept));
         }
+        self.check_own()?;
         loop {
             let taken = self.member.arrivals.take(self.id).map_err(|end| self.lose(end))?;
             let Some(arrival) = taken else { return Ok(None) };
@@ -86,8 +87,8 @@ impl Submitter {
     /// Waits for a completion of this thread's, `limit` at most.
     ///
     /// # Errors
-    /// `TimedOut`; `Idle` when nothing is under way; `Gone` when the session has ended: what was under
-    /// way may have been done or not.
+    /// `TimedOut`; `Idle` when nothing is under way; `Gone` when the session has ended, and what was
+    /// under way may have been done or not, or in a forked child: it is the member's.
     pub fn wait(&mut self, limit: Option<Duration>) -> Result<Completion, DelegatedError> {
         if let Some(kept) = self.kept.take() {
             return Ok(kept);
@@ -270,6 +271,7 @@ impl Submitter {
     }
 
     fn wait_arrival(&mut self, limit: Option<Duration>) -> Result<Completion, DelegatedError> {
+        self.check_own()?;
         loop {
             let lives = || self.member.is_kept();
             let waited = self.member.arrivals.wait(self.id, limit, &lives);
@@ -290,12 +292,19 @@ impl Submitter {
 
     /// Whether this process may submit, and the session goes on.
     fn check(&self) -> Result<(), DelegatedError> {
-        let lost = self.under_way;
-        let is_kept = self.member.is_own() && self.member.is_kept();
-        if is_kept {
-            Ok(())
-        } else {
-            Err(DelegatedError::Gone { lost })
+        self.check_own()?;
+        match self.member.is_kept() {
+            true => Ok(()),
+            false => Err(self.lose(Silence::Gone)),
+        }
+    }
+
+    /// In a forked child the ring and what comes in it are the member's, and so is the lock before it,
+    /// which a thread that is not there may hold.
+    fn check_own(&self) -> Result<(), DelegatedError> {
+        match self.member.is_own() {
+            true => Ok(()),
+            false => Err(self.lose(Silence::Gone)),
         }
     }
 
@@ -310,6 +319,9 @@ impl Submitter {
 
 impl Drop for Submitter {
     fn drop(&mut self) {
-        self.member.arrivals.leave(self.id);
+        // As in `check_own`.
+        if self.member.is_own() {
+            self.member.arrivals.leave(self.id);
+        }
     }
 }
