@@ -1,120 +1,14 @@
-//! Delegated operations over C: a window, files, and batches of operations that complete in any order.
+//! Sessions with the server loop over C: begun, given files, submitted to, waited for, ended.
 
 use heliostat_stub_file::Delegated;
 
 use crate::border::{give, hand_out, lend, limit, take_back, Own};
 use crate::code::{guard, heliostat_code, *};
-use crate::operations::{cancelled, give_completion, give_window, named, submit_all};
+use crate::operations::{
+    cancelled, give_completion, give_window, heliostat_completion, heliostat_file,
+    heliostat_operation, named, submit_all,
+};
 use crate::region::configure_as_usual;
-
-/// Pieces that one operation has at most.
-pub const HELIOSTAT_PIECES_MAX: usize = 16;
-/// Largest tag; those above are the library's own.
-pub const HELIOSTAT_TAG_MAX: u64 = 0x7fff_ffff_ffff_ffff;
-
-const _: () = assert!(HELIOSTAT_PIECES_MAX == heliostat_abi::file::delegated::PIECES_MAX);
-const _: () = assert!(HELIOSTAT_TAG_MAX == heliostat_stub_file::TAG_MAX);
-
-/// What an operation does.
-#[repr(i32)]
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[allow(non_camel_case_types)] // the name is the C name
-pub enum heliostat_kind {
-    /// Bytes of the file at `offset` into the pieces.
-    HELIOSTAT_KIND_READ = 1,
-    /// The pieces into the file at `offset`.
-    HELIOSTAT_KIND_WRITE = 2,
-    /// The pieces to the end of the file, in one step.
-    HELIOSTAT_KIND_APPEND = 3,
-    /// What was written before is on the disk once this completes; no pieces.
-    HELIOSTAT_KIND_FSYNC = 4,
-    /// What is known of the file into the one piece: 64 bytes as docs/delegated.md lays them out.
-    HELIOSTAT_KIND_STAT = 6,
-    /// The file is not needed any more; no pieces.
-    HELIOSTAT_KIND_CLOSE = 7,
-    /// The file becomes `argument` bytes long; no pieces.
-    HELIOSTAT_KIND_TRUNCATE = 9,
-    /// The directory whose name lies in the one piece is made, with the permissions in `argument`.
-    HELIOSTAT_KIND_MKDIR = 10,
-    /// The directory whose name lies in the one piece is removed.
-    HELIOSTAT_KIND_RMDIR = 11,
-    /// The name in the one piece is removed.
-    HELIOSTAT_KIND_UNLINK = 12,
-    /// What has the name in the first piece gets the one in the second; `HELIOSTAT_NOREPLACE`.
-    HELIOSTAT_KIND_RENAME = 13,
-    /// A symbolic link to what the first piece says gets the name in the second.
-    HELIOSTAT_KIND_SYMLINK = 14,
-    /// Where the link whose name lies in the first piece leads, into the second.
-    HELIOSTAT_KIND_READLINK = 15,
-    /// Entries of a directory from a cookie on, which is `offset`: see `heliostat_entry_next`.
-    HELIOSTAT_KIND_READDIR = 16,
-    /// A lock on the whole file: `HELIOSTAT_LOCK_SHARED` and the like in `argument`; no pieces.
-    HELIOSTAT_KIND_LOCK = 17,
-}
-
-/// A file that the server has open. A plain value: copy it, compare it by its fields.
-#[repr(C)]
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[allow(non_camel_case_types)] // the name is the C name
-pub struct heliostat_file {
-    /// Its number among the session's files.
-    pub index: u32,
-    /// Tells it from others that had the number.
-    pub generation: u32,
-    /// Of which session it is.
-    pub epoch: u64,
-}
-
-/// A place in the window.
-#[repr(C)]
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[allow(non_camel_case_types)] // the name is the C name
-pub struct heliostat_piece {
-    /// First byte, counted from the window's start.
-    pub offset: u64,
-    /// Number of bytes, at least 1.
-    pub bytes: u32,
-    /// Zero.
-    pub reserved: u32,
-}
-
-/// One operation.
-#[repr(C)]
-#[allow(non_camel_case_types)] // the name is the C name
-pub struct heliostat_operation {
-    /// A `heliostat_kind`.
-    pub kind: i32,
-    /// Microseconds until it ends with ETIMEDOUT; 0 for never.
-    pub timeout_us: u32,
-    /// With which file; any for kinds that are about names.
-    pub file: heliostat_file,
-    /// Where in the file, in bytes.
-    pub offset: u64,
-    /// Comes back with the completion; at most `HELIOSTAT_TAG_MAX`.
-    pub tag: u64,
-    /// Where in the window, in order; read during the call that submits.
-    pub pieces: *const heliostat_piece,
-    /// How many, at most `HELIOSTAT_PIECES_MAX`.
-    pub pieces_count: usize,
-    /// What the kind says; else 0.
-    pub argument: u64,
-}
-
-/// How an operation ended.
-#[repr(C)]
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[allow(non_camel_case_types)] // the name is the C name
-pub struct heliostat_completion {
-    /// The operation's tag.
-    pub tag: u64,
-    /// Bytes moved, or minus an errno of this system.
-    pub result: i64,
-    /// By which way: 0 none, 1 cached, 2 filled, 3 direct, 4 the kernel's page cache, 5 direct by an
-    /// io_uring of the program's own.
-    pub way: u32,
-    /// Zero.
-    pub reserved: u32,
-}
 
 /// A session with the server loop, and its window. One thread at a time.
 #[allow(non_camel_case_types)] // the name is the C name

@@ -8,10 +8,10 @@ use heliostat_stub_file::{DelegatedError, JointSession, Submitter};
 
 use crate::border::{give, hand_out, lend, limit, take_back, Own};
 use crate::code::{guard, heliostat_code, *};
-use crate::delegated::{
-    heliostat_completion, heliostat_file, heliostat_operation, heliostat_piece,
+use crate::operations::{
+    cancelled, give_completion, give_opened, give_window, heliostat_completion, heliostat_file,
+    heliostat_operation, heliostat_piece, named, submit_all,
 };
-use crate::operations::{cancelled, give_completion, give_opened, give_window, named, submit_all};
 use crate::region::configure_as_usual;
 
 /// This process's part of a joint session. Threads may share it.

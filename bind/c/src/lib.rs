@@ -25,6 +25,7 @@ pub use code::heliostat_code;
 pub use delegated::*;
 pub use joint::*;
 pub use names::*;
+pub use operations::*;
 pub use region::*;
 pub use ring::*;
 pub use snapshot::*;

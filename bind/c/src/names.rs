@@ -7,8 +7,8 @@ use heliostat_stub_file::{DelegatedError, DirectoryEntries, LockKind, LockWait};
 
 use crate::border::{fail, give, lend, limit, text};
 use crate::code::{guard, heliostat_code, *};
-use crate::delegated::{heliostat_delegated, heliostat_file, heliostat_piece};
-use crate::operations::{give_opened, named, piece};
+use crate::delegated::heliostat_delegated;
+use crate::operations::{give_opened, heliostat_file, heliostat_piece, named, piece};
 
 /// Open for reading.
 pub const HELIOSTAT_READ: u32 = 1;

@@ -24,7 +24,7 @@ const PARTS: [(&str, &[&str], &[&str]); 7] = [
     ("ring", &["ring.rs"], &["code"]),
     ("region", &["region.rs"], &["code"]),
     ("snapshot", &["snapshot.rs"], &["code", "region"]),
-    ("delegated", &["delegated.rs"], &["code"]),
+    ("delegated", &["operations.rs", "delegated.rs"], &["code"]),
     ("names", &["names.rs"], &["code", "delegated"]),
     ("joint", &["joint.rs"], &["code", "delegated"]),
 ];
