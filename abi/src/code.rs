@@ -34,6 +34,8 @@ numbered! {
         BadVersion = 6 => "the other side speaks another version",
         Revoked = 7 => "the grant was revoked",
         Internal = 8 => "the control plane failed",
+        Stale = 9 => "what it names is gone",
+        Unwilling = 10 => "its owner said no, or nothing in time",
     }
 }
 
@@ -57,6 +59,13 @@ numbered! {
         Unread = 14 => "descriptors or texts in answers that nobody has read",
         DelegatedFiles = 15 => "open files of delegated operations",
         RegionScopes = 16 => "region scopes of a restricted connection",
+        MemoryRegions = 17 => "memory regions",
+        MemoryHandles = 18 => "handles on memory regions",
+        MemoryBytes = 19 => "bytes of memory regions",
+        MemoryArenas = 20 => "arenas of memory regions",
+        MemoryPieces = 21 => "pieces of a memory region",
+        MemorySessions = 22 => "sessions whose memory operations are delegated",
+        MemoryQuestions = 23 => "questions who may map a region",
     }
 }
 

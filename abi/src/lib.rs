@@ -11,6 +11,7 @@
 pub mod code;
 pub mod file;
 pub mod limits;
+pub mod memory;
 pub mod name;
 pub mod place;
 pub mod right;

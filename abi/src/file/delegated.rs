@@ -143,11 +143,21 @@ pub enum OpKind {
     Readdir = 16,
     /// A lock on the whole file that others who ask for one heed, or its end.
     Lock = 17,
+    /// Bytes of a memory region become one value (this and the next: `memory::operation`).
+    Set = 18,
+    /// Bytes of a memory region become those of a region, perhaps of the same one.
+    Copy = 19,
+    /// A word of a memory region becomes larger by the argument.
+    FetchAdd = 20,
+    /// A word of a memory region becomes the argument, if it is what the piece says.
+    CompareSwap = 21,
+    /// A word of a memory region becomes the argument.
+    Swap = 22,
 }
 
 impl OpKind {
     /// Every kind, in order of number.
-    pub const ALL: [OpKind; 17] = [
+    pub const ALL: [OpKind; 22] = [
         OpKind::Read,
         OpKind::Write,
         OpKind::Append,
@@ -165,6 +175,11 @@ impl OpKind {
         OpKind::Readlink,
         OpKind::Readdir,
         OpKind::Lock,
+        OpKind::Set,
+        OpKind::Copy,
+        OpKind::FetchAdd,
+        OpKind::CompareSwap,
+        OpKind::Swap,
     ];
 
     /// The kind with this number.
@@ -192,6 +207,11 @@ impl OpKind {
             OpKind::Readlink => "readlink",
             OpKind::Readdir => "readdir",
             OpKind::Lock => "lock",
+            OpKind::Set => "set",
+            OpKind::Copy => "copy",
+            OpKind::FetchAdd => "fetch_add",
+            OpKind::CompareSwap => "compare_swap",
+            OpKind::Swap => "swap",
         }
     }
 

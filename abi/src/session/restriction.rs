@@ -23,7 +23,9 @@ impl Services {
     pub const DELEGATION: Services = Services(4);
     /// Snapshot regions that were allowed.
     pub const SNAPSHOTS: Services = Services(8);
-    const ALL: u32 = 15;
+    /// Memory regions, by delegated operations.
+    pub const MEMORY: Services = Services(16);
+    const ALL: u32 = 31;
 
     /// These and those.
     pub const fn and(self, other: Services) -> Services {

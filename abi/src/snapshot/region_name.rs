@@ -47,17 +47,8 @@ impl RegionName {
     /// Reads a name, with or without `/snapshot/` before it: no name begins with a slash.
     pub fn parse(text: &str) -> Result<Self, NameError> {
         let name = text.strip_prefix(PREFIX).unwrap_or(text);
-        if name.is_empty() || name.len() > NAME_BYTES {
-            return Err(NameError::Length(name.len()));
-        }
-        let is_known = |c: &char| c.is_ascii_alphanumeric() || "._-/".contains(*c);
-        if let Some(found) = name.chars().find(|c| !is_known(c)) {
-            return Err(NameError::Character(found));
-        }
-        match name.split('/').any(|part| matches!(part, "" | "." | "..")) {
-            true => Err(NameError::Part),
-            false => Ok(Self(name.to_owned())),
-        }
+        check(name)?;
+        Ok(Self(name.to_owned()))
     }
 
     /// The name without `/snapshot/`.
@@ -81,6 +72,21 @@ impl RegionName {
         let text = std::str::from_utf8(name).ok().filter(|text| !text.starts_with('/'));
         text.and_then(|text| Self::parse(text).ok()).ok_or(wrong)
     }
+}
+
+/// Whether a text is a name, without what stands before it.
+pub(crate) fn check(name: &str) -> Result<(), NameError> {
+    if name.is_empty() || name.len() > NAME_BYTES {
+        return Err(NameError::Length(name.len()));
+    }
+    let is_known = |c: &char| c.is_ascii_alphanumeric() || "._-/".contains(*c);
+    if let Some(found) = name.chars().find(|c| !is_known(c)) {
+        return Err(NameError::Character(found));
+    }
+    if name.split('/').any(|part| matches!(part, "" | "." | "..")) {
+        return Err(NameError::Part);
+    }
+    Ok(())
 }
 
 impl fmt::Display for RegionName {

@@ -1,6 +1,7 @@
 //! Arguments of operations: which bits each kind knows. Unknown ones are refused.
 
-use super::OpKind;
+use super::Kind;
+use crate::memory::operation::set_of;
 
 /// Open: the file will be read.
 pub const READ: u64 = 1;
@@ -51,7 +52,8 @@ pub const fn mode_of(argument: u64) -> u32 {
 pub(super) fn fits(kind: OpKind, argument: u64) -> bool {
     match kind {
         OpKind::Open => fits_open(argument),
-        OpKind::Cancel => true,
+        OpKind::Cancel | OpKind::FetchAdd | OpKind::CompareSwap | OpKind::Swap => true,
+        OpKind::Set => set_of(argument).is_some(),
         OpKind::Truncate => argument <= i64::MAX as u64,
         OpKind::Mkdir => argument & !MODE_BITS == 0,
         OpKind::Rename => argument & !NOREPLACE == 0,

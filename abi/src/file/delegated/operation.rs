@@ -4,6 +4,7 @@ use super::{
     argument, OpKind, Piece, ENTRY_BYTES_MAX, FACTS_BYTES, NAME_BYTES_MAX, OPERATION_BYTES_MAX,
     OPERATION_HEAD_BYTES, PIECES_MAX, PIECE_BYTES, TRANSFER_BYTES_MAX,
 };
+use crate::memory::operation::{COPY_BYTES, WORD_BYTES};
 use crate::name::ObjectId;
 use crate::wire::{Reader, Writer};
 
@@ -71,7 +72,7 @@ pub enum Reason {
     /// It has another length than its pieces need.
     Length,
     /// No operation has this number.
-    Kind,
+    OpKind,
     /// Bytes that must be zero are not.
     Reserved,
     /// This kind takes another number of pieces, or other ones.
@@ -163,7 +164,11 @@ impl Operation {
             OpKind::Readdir => self.pieces.bytes() >= ENTRY_BYTES_MAX as u64,
             OpKind::Open | OpKind::Mkdir | OpKind::Rmdir | OpKind::Unlink => pieces.len() == 1,
             OpKind::Rename | OpKind::Symlink | OpKind::Readlink => pieces.len() == 2,
-            OpKind::Fsync | OpKind::Close | OpKind::Cancel | OpKind::Truncate | OpKind::Lock => {
+            OpKind::Copy => matches!(pieces, [source] if source.bytes as usize == COPY_BYTES),
+            OpKind::FetchAdd | OpKind::CompareSwap | OpKind::Swap => {
+                matches!(pieces, [word] if word.bytes as usize == WORD_BYTES)
+            }
+            OpKind::Fsync | OpKind::Close | OpKind::Cancel | OpKind::Truncate | OpKind::Lock | OpKind::Set => {
                 pieces.is_empty()
             }
         };

@@ -1,0 +1,29 @@
+//! Limits of memory regions that both planes know, each with its reason.
+
+use super::page::HEADER_BYTES;
+
+/// Regions of a node at once: a word of eight bytes each, in a page of their own.
+pub const REGIONS_MAX: usize = 1 << 20;
+/// Bytes of the region page. Its pages exist once a word in them is used.
+pub const REGION_PAGE_BYTES: usize = HEADER_BYTES + REGIONS_MAX * 8;
+/// Handles of a node at once.
+pub const HANDLES_MAX: usize = 4 * REGIONS_MAX;
+/// Arenas of a node at once: a descriptor each.
+pub const ARENAS_MAX: usize = 4096;
+/// Pieces of one region: who reads across them looks each of them up.
+pub const PIECES_MAX: usize = 64;
+/// Every piece begins at a multiple of this and is one long: a cache line, so that two regions share
+/// none.
+pub const GRAIN: u64 = 64;
+/// Smallest arena, and what every one is a multiple of: a huge page.
+pub const ARENA_BYTES_MIN: u64 = 2 << 20;
+/// Largest arena, and so the largest piece: more than a program could map.
+pub const ARENA_BYTES_MAX: u64 = 1 << 46;
+/// Pieces in one answer.
+pub const PIECES_PER_REPLY_MAX: usize = 20;
+/// Regions in one answer to `List`.
+pub const LISTED_PER_REPLY_MAX: usize = 5;
+/// Largest window of a session whose operations are delegated.
+pub const WINDOW_BYTES_MAX: u64 = 1 << 30;
+/// How long the owner of a region may take to answer who may map it.
+pub const ASK_DEADLINE_MS: u64 = 500;

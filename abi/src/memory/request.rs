@@ -1,0 +1,346 @@
+//! What is asked of the memory service: the bodies of its records.
+//!
+//! ```text
+//! 0 Allocate   bytes u64, lasting u32, others u32, name     11 List      user u32, from u32, beginning
+//! 1 Map        user u32, rights u32, name                   12 Move      handle
+//! 2 Locate     handle, from u32                             13 Session   -                [window]
+//! 3 Arena      arena                                        14 AskMe     handle           [bell]
+//! 4 RegionPage -                                            15 NextAsked -
+//! 5 Unmap      handle                                       16 Answer    question u64, rights u32
+//! 6 Free       handle                                       17 MapRegion region, rights u32
+//! 7 Grow       handle, bytes u64
+//! 8 Name       handle, others u32, name
+//! 9 Appoint    handle, user u32, rights u32
+//! 10 Lasting   handle, lasting u32
+//! ```
+//! A handle, arena or region is an object id (8 bytes), a name 68 bytes: its length u32, perhaps 0,
+//! and 64 bytes.
+
+use super::name::{self, MemoryName};
+use super::rights::Rights;
+use crate::name::ObjectId;
+use crate::session::record::{OwnRequest, FIRST_OWN, REQUEST_BODY_BYTES};
+use crate::wire::{Reader, WireError, Writer};
+
+/// The number of the service in the protocol.
+pub const SERVICE: u16 = 5;
+/// The number of its first request.
+pub const FIRST: u16 = SERVICE << 8;
+const _: () = assert!(FIRST == FIRST_OWN);
+
+/// The numbers of requests, each given once.
+pub mod number {
+    use super::FIRST;
+
+    /// Of Allocate.
+    pub const ALLOCATE: u16 = FIRST;
+    /// Of Map.
+    pub const MAP: u16 = FIRST + 1;
+    /// Of Locate.
+    pub const LOCATE: u16 = FIRST + 2;
+    /// Of Arena.
+    pub const ARENA: u16 = FIRST + 3;
+    /// Of RegionPage.
+    pub const REGION_PAGE: u16 = FIRST + 4;
+    /// Of Unmap.
+    pub const UNMAP: u16 = FIRST + 5;
+    /// Of Free.
+    pub const FREE: u16 = FIRST + 6;
+    /// Of Grow.
+    pub const GROW: u16 = FIRST + 7;
+    /// Of Name.
+    pub const NAME: u16 = FIRST + 8;
+    /// Of Appoint.
+    pub const APPOINT: u16 = FIRST + 9;
+    /// Of Lasting.
+    pub const LASTING: u16 = FIRST + 10;
+    /// Of List.
+    pub const LIST: u16 = FIRST + 11;
+    /// Of Move.
+    pub const MOVE: u16 = FIRST + 12;
+    /// Of Session.
+    pub const SESSION: u16 = FIRST + 13;
+    /// Of AskMe.
+    pub const ASK_ME: u16 = FIRST + 14;
+    /// Of NextAsked.
+    pub const NEXT_ASKED: u16 = FIRST + 15;
+    /// Of Answer.
+    pub const ANSWER: u16 = FIRST + 16;
+    /// Of MapRegion.
+    pub const MAP_REGION: u16 = FIRST + 17;
+}
+
+/// What a region is to be.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Allocation {
+    /// How many bytes; at least one.
+    pub bytes: u64,
+    /// Whether it outlives its allocator.
+    pub lasting: bool,
+    /// Its name, if it has one.
+    pub name: Option<MemoryName>,
+    /// What other users may, who know its name.
+    pub others: Rights,
+}
+
+/// A request.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum MemoryRequest {
+    /// A region; the session gets a handle with every right.
+    Allocate(Allocation),
+    /// A handle on the region of a name.
+    Map {
+        /// Among whose names: a user, or [`name::OWN_USER`].
+        user: u32,
+        /// Which.
+        name: MemoryName,
+        /// What it should allow; all of it or nothing is granted.
+        rights: Rights,
+    },
+    /// Where the bytes of a region lie, from a piece on.
+    Locate {
+        /// A handle.
+        handle: ObjectId,
+        /// The first piece that is told.
+        from: u32,
+    },
+    /// An arena; the reply brings [the arena].
+    Arena {
+        /// Which.
+        arena: ObjectId,
+    },
+    /// The region page; the reply brings [the page].
+    RegionPage,
+    /// A handle is given back.
+    Unmap {
+        /// Which.
+        handle: ObjectId,
+    },
+    /// The region of a handle ends; the handle too.
+    Free {
+        /// A handle with MANAGE.
+        handle: ObjectId,
+    },
+    /// The region becomes longer. The pieces that it has stay.
+    Grow {
+        /// A handle with MANAGE.
+        handle: ObjectId,
+        /// Its new length.
+        bytes: u64,
+    },
+    /// The region gets a name, or loses it.
+    Name {
+        /// A handle with SHARE.
+        handle: ObjectId,
+        /// The name, or none.
+        name: Option<MemoryName>,
+        /// What other users may, who know its name.
+        others: Rights,
+    },
+    /// A user may map the region with these rights, whatever others may.
+    Appoint {
+        /// A handle with MANAGE.
+        handle: ObjectId,
+        /// Who.
+        user: u32,
+        /// What; nothing takes it back.
+        rights: Rights,
+    },
+    /// Whether the region outlives its managers.
+    Lasting {
+        /// A handle with MANAGE.
+        handle: ObjectId,
+        /// Whether.
+        lasting: bool,
+    },
+    /// Which regions there are.
+    List {
+        /// Of one user, or of all that the asker may see ([`name::OWN_USER`]).
+        user: u32,
+        /// The first index that is looked at.
+        from: u32,
+        /// What their names begin with; empty for all, those without a name among them.
+        beginning: String,
+    },
+    /// The region's bytes go to other pieces.
+    Move {
+        /// A handle with MANAGE.
+        handle: ObjectId,
+    },
+    /// Operations will be delegated: brings [window], the reply brings [rings].
+    Session,
+    /// Who wants to map the region and may not by the rules is asked about: brings [bell], an eventfd.
+    AskMe {
+        /// A handle with SHARE.
+        handle: ObjectId,
+    },
+    /// The oldest question that this session has not answered.
+    NextAsked,
+    /// The answer to one.
+    Answer {
+        /// Its number.
+        question: u64,
+        /// What may be done; nothing is a no.
+        rights: Rights,
+    },
+    /// A handle on a region by its identity, for its owner and who was appointed.
+    MapRegion {
+        /// Which.
+        region: ObjectId,
+        /// What it should allow.
+        rights: Rights,
+    },
+}
+
+impl MemoryRequest {
+    /// Its number in the protocol.
+    pub fn number(&self) -> u16 {
+        match self {
+            Self::Allocate(_) => number::ALLOCATE,
+            Self::Map { .. } => number::MAP,
+            Self::Locate { .. } => number::LOCATE,
+            Self::Arena { .. } => number::ARENA,
+            Self::RegionPage => number::REGION_PAGE,
+            Self::Unmap { .. } => number::UNMAP,
+            Self::Free { .. } => number::FREE,
+            Self::Grow { .. } => number::GROW,
+            Self::Name { .. } => number::NAME,
+            Self::Appoint { .. } => number::APPOINT,
+            Self::Lasting { .. } => number::LASTING,
+            Self::List { .. } => number::LIST,
+            Self::Move { .. } => number::MOVE,
+            Self::Session => number::SESSION,
+            Self::AskMe { .. } => number::ASK_ME,
+            Self::NextAsked => number::NEXT_ASKED,
+            Self::Answer { .. } => number::ANSWER,
+            Self::MapRegion { .. } => number::MAP_REGION,
+        }
+    }
+
+    /// The record.
+    pub fn encode(&self) -> OwnRequest {
+        let mut body = [0; REQUEST_BODY_BYTES];
+        self.put(&mut Writer::new(&mut body));
+        OwnRequest { number: self.number(), body }
+    }
+
+    fn put(&self, w: &mut Writer<'_>) {
+        match self {
+            Self::Allocate(Allocation { bytes, lasting, name, others }) => {
+                w.u64(*bytes).u32(u32::from(*lasting)).u32(others.bits());
+                put_name(name.as_ref(), w);
+            }
+            Self::Map { user, name, rights } => {
+                w.u32(*user).u32(rights.bits());
+                put_name(Some(name), w);
+            }
+            Self::Locate { handle, from } => put_handle(*handle, w).u32(*from),
+            Self::Grow { handle, bytes } => put_handle(*handle, w).u64(*bytes),
+            Self::Name { handle, name, others } => {
+                put_handle(*handle, w).u32(others.bits());
+                put_name(name.as_ref(), w);
+            }
+            Self::Appoint { handle, user, rights } => {
+                put_handle(*handle, w).u32(*user).u32(rights.bits())
+            }
+            Self::Lasting { handle, lasting } => put_handle(*handle, w).u32(u32::from(*lasting)),
+            Self::List { user, from, beginning } => {
+                w.u32(*user).u32(*from);
+                name::encode(beginning, w);
+            }
+            Self::Answer { question, rights } => w.u64(*question).u32(rights.bits()),
+            Self::MapRegion { region, rights } => put_handle(*region, w).u32(rights.bits()),
+            Self::Arena { arena: id }
+            | Self::Unmap { handle: id }
+            | Self::Free { handle: id }
+            | Self::Move { handle: id }
+            | Self::AskMe { handle: id } => put_handle(*id, w),
+            Self::RegionPage | Self::Session | Self::NextAsked => w,
+        };
+    }
+
+    /// The request in a record's foreign body.
+    ///
+    /// # Errors
+    /// It is none; the value says which field.
+    pub fn decode(own: &OwnRequest) -> Result<Self, WireError> {
+        let mut r = Reader::new(&own.body);
+        let request = Self::take(own.number, &mut r)?;
+        if !r.rest_is_zero() {
+            return Err(WireError::Reserved);
+        }
+        Ok(request)
+    }
+
+    fn take(found: u16, r: &mut Reader<'_>) -> Result<Self, WireError> {
+        Ok(match found {
+            number::ALLOCATE => Self::Allocate(take_allocation(r)?),
+            number::MAP => {
+                let (user, rights) = (r.u32(), Rights::decode(r)?);
+                let name = name::decode(r)?;
+                let name = name.ok_or(WireError::Field { name: "memory name", found: 0 })?;
+                Self::Map { user, name, rights }
+            }
+            number::LOCATE => Self::Locate { handle: ObjectId::decode(r), from: r.u32() },
+            number::ARENA => Self::Arena { arena: ObjectId::decode(r) },
+            number::REGION_PAGE => Self::RegionPage,
+            number::UNMAP => Self::Unmap { handle: ObjectId::decode(r) },
+            number::FREE => Self::Free { handle: ObjectId::decode(r) },
+            number::GROW => Self::Grow { handle: ObjectId::decode(r), bytes: r.u64() },
+            number::NAME => {
+                let (handle, others) = (ObjectId::decode(r), Rights::decode(r)?);
+                Self::Name { handle, others, name: name::decode(r)? }
+            }
+            number::APPOINT => {
+                let (handle, user) = (ObjectId::decode(r), r.u32());
+                Self::Appoint { handle, user, rights: Rights::decode(r)? }
+            }
+            number::LASTING => {
+                let handle = ObjectId::decode(r);
+                Self::Lasting { handle, lasting: take_flag(r, "lasting")? }
+            }
+            number::LIST => {
+                let (user, from) = (r.u32(), r.u32());
+                Self::List { user, from, beginning: name::decode_text(r)? }
+            }
+            number::MOVE => Self::Move { handle: ObjectId::decode(r) },
+            number::SESSION => Self::Session,
+            number::ASK_ME => Self::AskMe { handle: ObjectId::decode(r) },
+            number::NEXT_ASKED => Self::NextAsked,
+            number::ANSWER => Self::Answer { question: r.u64(), rights: Rights::decode(r)? },
+            number::MAP_REGION => {
+                let region = ObjectId::decode(r);
+                Self::MapRegion { region, rights: Rights::decode(r)? }
+            }
+            _ => return Err(WireError::Kind { found }),
+        })
+    }
+}
+
+fn put_handle<'w, 'a>(id: ObjectId, w: &'w mut Writer<'a>) -> &'w mut Writer<'a> {
+    w.u32(id.index).u32(id.generation)
+}
+
+fn put_name<'w, 'a>(name: Option<&MemoryName>, w: &'w mut Writer<'a>) -> &'w mut Writer<'a> {
+    name::encode(name.map_or("", MemoryName::as_str), w);
+    w
+}
+
+fn take_allocation(r: &mut Reader<'_>) -> Result<Allocation, WireError> {
+    let bytes = r.u64();
+    let lasting = take_flag(r, "lasting")?;
+    let others = Rights::decode(r)?;
+    Ok(Allocation { bytes, lasting, others, name: name::decode(r)? })
+}
+
+fn take_flag(r: &mut Reader<'_>, name: &'static str) -> Result<bool, WireError> {
+    match r.u32() {
+        0 => Ok(false),
+        1 => Ok(true),
+        found => Err(WireError::Field { name, found: u64::from(found) }),
+    }
+}
+
+#[cfg(test)]
+#[path = "request_tests.rs"]
+mod tests;
