@@ -10,6 +10,8 @@
 //! - [`RingMemory`] creates or attaches the shared memory; [`spsc`] and [`mpmc`] are its ends.
 //! - [`doorbell`] is how one side waits for the other, [`probe`] how it notices that there is none.
 //! - [`window`] is payload memory outside the ring; [`copy`] moves bytes by the fitting engine.
+//! - [`area`] is memory in pieces that is reached as if it were one, [`region_page`] says whether it
+//!   may be.
 //! - [`stream`] is an ordered byte ring for sockets, with a layout of its own.
 //! - [`parking`] lets elements stay with a slow consumer without blocking the ring.
 //! - [`pins`] keeps published versions of a snapshot region while consumers read them.
@@ -27,6 +29,7 @@
 //! allocation, no formatting); `memory`, `window::create` and `parking` are *cold*.
 #![warn(missing_docs)]
 
+pub mod area;
 pub mod call_line;
 pub mod combine;
 pub mod copy;
@@ -43,6 +46,7 @@ pub mod pins;
 pub mod position;
 pub mod probe;
 pub mod queue;
+pub mod region_page;
 pub mod slot;
 pub mod spsc;
 pub mod stream;
@@ -50,6 +54,7 @@ mod sync;
 pub mod turn;
 pub mod window;
 
+pub use area::Area;
 pub use error::{Corrupt, Fault, ReserveError, RingError, Side, TakeError, WaitError};
 pub use memory::{Memory, RingMemory};
 pub use mpmc::{Consumer, JointProducer, Producer, PushError};

@@ -27,7 +27,7 @@ RULES: dict[str, set[str]] = {
     "service/*": {"abi", "service/grant"},  # net, snapshot, file
     "control": {"abi", "service/grant"},
     "server/loop": LOWER | {"ring", "backend/uring", "service/grant"},  # what is the same for every service on kernel cores
-    "server/*": LOWER | {"server/loop", "service/grant", "backend/uring", "backend/lease"},  # file
+    "server/*": LOWER | {"server/loop", "service/grant", "backend/uring", "backend/lease"},  # file, memory
     "heliostatd": LOWER | {"control", "service/*", "server/*", "backend/*"},
     "supervisor": LOWER | {"control", "client", "backend/seal"},  # of sealed programs: one process each
     "snapfile": set(),  # a format: bytes in, bytes out
@@ -43,7 +43,7 @@ RULES: dict[str, set[str]] = {
 TEST_EDGES = {
     ("heliostatd", "stub/posix"), ("heliostatd", "stub/snapshot"), ("heliostatd", "stub/file"), ("heliostatd", "client"),
     ("heliostatd", "backend/pages"), ("heliostatd", "ring"),
-    ("server/file", "ring"),
+    ("server/file", "ring"), ("server/memory", "ring"), ("heliostatd", "stub/memory"),
 }  # fmt: skip
 
 

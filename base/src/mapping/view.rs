@@ -134,9 +134,15 @@ impl SharedMapping {
     /// Sets bytes of the region to zero.
     #[inline]
     pub fn zero(&self, offset: usize, len: usize) -> Result<(), OutOfRange> {
+        self.fill(offset, len, 0)
+    }
+
+    /// Sets bytes of the region to a value.
+    #[inline]
+    pub fn fill(&self, offset: usize, len: usize, value: u8) -> Result<(), OutOfRange> {
         let into = self.writable_at(offset, len)?;
         // SAFETY: valid for `len` writable bytes (checked above).
-        unsafe { std::ptr::write_bytes(into, 0, len) };
+        unsafe { std::ptr::write_bytes(into, value, len) };
         settle(into);
         Ok(())
     }

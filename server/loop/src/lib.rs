@@ -51,5 +51,8 @@ pub use session::Session;
 pub use sessions::Sessions;
 pub use turn::{Step, Turn};
 
+/// Memory in pieces, and whether it may be used: what a service of memory works with.
+pub use heliostat_ring::{area::Area, region_page::RegionPage};
+
 #[cfg(test)]
 mod properties;

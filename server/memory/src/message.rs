@@ -1,0 +1,81 @@
+//! What the control plane and the loops tell each other of memory regions.
+
+use std::sync::Arc;
+
+use heliostat_abi::memory::Rights;
+use heliostat_abi::name::ObjectId;
+use heliostat_server_loop::{Area, Event, Events};
+
+use super::service::Memories;
+
+/// A session's handle on a region.
+pub struct Hold {
+    /// Whose.
+    pub session: ObjectId,
+    /// By which name its operations mean it.
+    pub handle: ObjectId,
+    /// The region, by whose word it is used.
+    pub region: ObjectId,
+    /// What may be done.
+    pub rights: Rights,
+    /// Where its bytes lie.
+    pub area: Arc<Area>,
+}
+
+/// To a server loop.
+pub enum MemoryOrder {
+    /// A session has a handle from now on.
+    Hold(Box<Hold>),
+    /// It has none any more.
+    Drop {
+        /// Whose.
+        session: ObjectId,
+        /// Which.
+        handle: ObjectId,
+    },
+    /// A region's bytes lie here from now on, since it has grown or was moved. Its word says so already.
+    Place {
+        /// Which region.
+        region: ObjectId,
+        /// Where.
+        area: Arc<Area>,
+    },
+    /// The region's word says that it moves: asks for `Left`.
+    Leave {
+        /// Which region.
+        region: ObjectId,
+    },
+}
+
+/// From a server loop.
+pub enum MemoryEvent {
+    /// The loop touches nothing by a handle any more. Comes once for each `Hold`, whatever has ended
+    /// it: `Drop`, the session's end or the loop's, or that the loop never knew the session.
+    Released {
+        /// Whose.
+        session: ObjectId,
+        /// Which.
+        handle: ObjectId,
+    },
+    /// No operation of this loop is on the region's bytes, and none will be before `Place`.
+    Left {
+        /// The loop's number.
+        number: usize,
+        /// Which region.
+        region: ObjectId,
+    },
+}
+
+/// Says `Released` when it is dropped.
+pub(crate) struct Farewell {
+    pub events: Events<Memories>,
+    pub session: ObjectId,
+    pub handle: ObjectId,
+}
+
+impl Drop for Farewell {
+    fn drop(&mut self) {
+        let Self { session, handle, .. } = *self;
+        self.events.send(Event::Service(MemoryEvent::Released { session, handle }));
+    }
+}
