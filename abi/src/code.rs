@@ -66,6 +66,7 @@ numbered! {
         MemoryPieces = 21 => "pieces of a memory region",
         MemorySessions = 22 => "sessions whose memory operations are delegated",
         MemoryQuestions = 23 => "questions who may map a region",
+        MemoryAppointed = 24 => "users appointed to a memory region",
     }
 }
 

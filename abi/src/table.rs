@@ -40,17 +40,33 @@ pub struct Table<T> {
     places: Vec<Place<T>>,
     free: VecDeque<u32>,
     limit: usize,
+    /// As many free places are enough to take one of them again.
+    spare: usize,
 }
+
+/// Free places that a lean table keeps: an index is not used again before so many others were freed.
+const SPARE: usize = 1024;
 
 impl<T> Table<T> {
     /// An empty table of at most `limit` objects.
     pub fn new(limit: usize) -> Self {
-        Self { places: Vec::new(), free: VecDeque::new(), limit: limit.min(u32::MAX as usize) }
+        Self::with(limit, limit)
+    }
+
+    /// An empty table of at most `limit` objects that takes places again before it has that many: it
+    /// is as long as it ever was full, and little more.
+    pub fn lean(limit: usize) -> Self {
+        Self::with(limit, SPARE.min(limit))
+    }
+
+    fn with(limit: usize, spare: usize) -> Self {
+        let limit = limit.min(u32::MAX as usize);
+        Self { places: Vec::new(), free: VecDeque::new(), limit, spare }
     }
 
     /// Takes a value in and names it.
     pub fn insert(&mut self, value: T) -> Result<ObjectId, TableFull> {
-        if self.places.len() < self.limit {
+        if self.places.len() < self.limit && self.free.len() < self.spare {
             self.places.push(Place { generation: 1, value: Some(value) });
             return Ok(ObjectId { index: self.places.len() as u32 - 1, generation: 1 });
         }
@@ -117,6 +133,11 @@ impl<T> Table<T> {
         self.len() == 0
     }
 
+    /// Places, those that are free among them.
+    pub fn places(&self) -> usize {
+        self.places.len()
+    }
+
     /// Most objects there may be at once.
     pub fn limit(&self) -> usize {
         self.limit
@@ -162,6 +183,23 @@ mod tests {
         table.remove(ids[0]);
         assert_eq!(table.insert(9).unwrap().index, 2);
         assert_eq!(table.insert(9).unwrap().index, 0);
+    }
+
+    #[test]
+    fn a_lean_table_is_little_longer_than_it_was_full() {
+        let mut table = Table::lean(1 << 20);
+        let mut ids = std::collections::HashSet::new();
+        for value in 0..10_000 {
+            let id = table.insert(value).unwrap();
+            assert!(ids.insert(id), "{id} was given out twice");
+            assert_eq!(table.remove(id), Some(value));
+        }
+        assert_eq!((table.places(), table.len()), (SPARE, 0));
+        let mut small = Table::lean(1);
+        let first = small.insert('a').unwrap();
+        assert_eq!(small.insert('b'), Err(TableFull { limit: 1 }));
+        small.remove(first);
+        assert_eq!(small.insert('b').map(|id| id.index), Ok(0));
     }
 
     #[test]

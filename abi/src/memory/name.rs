@@ -33,12 +33,12 @@ impl MemoryName {
 }
 
 /// Writes a name, or none.
-pub(crate) fn encode(name: &str, w: &mut Writer<'_>) {
+pub(crate) fn encode<'w, 'a>(name: &str, w: &'w mut Writer<'a>) -> &'w mut Writer<'a> {
     let mut bytes = [0; NAME_BYTES];
     // A name was checked to be no longer than this.
     let length = name.len().min(NAME_BYTES);
     bytes[..length].copy_from_slice(&name.as_bytes()[..length]);
-    w.u32(length as u32).put(&bytes);
+    w.u32(length as u32).put(&bytes)
 }
 
 /// The name in foreign bytes, or none.

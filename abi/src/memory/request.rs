@@ -228,17 +228,17 @@ impl MemoryRequest {
         match self {
             Self::Allocate(Allocation { bytes, lasting, name, others }) => {
                 w.u64(*bytes).u32(u32::from(*lasting)).u32(others.bits());
-                put_name(name.as_ref(), w);
+                put_name(name.as_ref(), w)
             }
             Self::Map { user, name, rights } => {
                 w.u32(*user).u32(rights.bits());
-                put_name(Some(name), w);
+                put_name(Some(name), w)
             }
             Self::Locate { handle, from } => put_handle(*handle, w).u32(*from),
             Self::Grow { handle, bytes } => put_handle(*handle, w).u64(*bytes),
             Self::Name { handle, name, others } => {
                 put_handle(*handle, w).u32(others.bits());
-                put_name(name.as_ref(), w);
+                put_name(name.as_ref(), w)
             }
             Self::Appoint { handle, user, rights } => {
                 put_handle(*handle, w).u32(*user).u32(rights.bits())
@@ -246,7 +246,7 @@ impl MemoryRequest {
             Self::Lasting { handle, lasting } => put_handle(*handle, w).u32(u32::from(*lasting)),
             Self::List { user, from, beginning } => {
                 w.u32(*user).u32(*from);
-                name::encode(beginning, w);
+                name::encode(beginning, w)
             }
             Self::Answer { question, rights } => w.u64(*question).u32(rights.bits()),
             Self::MapRegion { region, rights } => put_handle(*region, w).u32(rights.bits()),
@@ -322,8 +322,7 @@ fn put_handle<'w, 'a>(id: ObjectId, w: &'w mut Writer<'a>) -> &'w mut Writer<'a>
 }
 
 fn put_name<'w, 'a>(name: Option<&MemoryName>, w: &'w mut Writer<'a>) -> &'w mut Writer<'a> {
-    name::encode(name.map_or("", MemoryName::as_str), w);
-    w
+    name::encode(name.map_or("", MemoryName::as_str), w)
 }
 
 fn take_allocation(r: &mut Reader<'_>) -> Result<Allocation, WireError> {

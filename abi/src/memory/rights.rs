@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::wire::{Reader, WireError, Writer};
+use crate::wire::{Reader, WireError};
 
 /// What one may do with a region.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
@@ -62,10 +62,6 @@ impl Rights {
     /// Its bits.
     pub const fn bits(self) -> u32 {
         self.0
-    }
-
-    pub(crate) fn encode(self, w: &mut Writer<'_>) {
-        w.u32(self.0);
     }
 
     pub(crate) fn decode(r: &mut Reader<'_>) -> Result<Self, WireError> {

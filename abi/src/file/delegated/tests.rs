@@ -151,7 +151,7 @@ fn lengths_reserved_bytes_kinds_and_ends_are_checked() {
         bytes[at] = value;
         reason(&bytes)
     };
-    assert_eq!(changed(0, 18), Some(Reason::Kind));
+    assert_eq!(changed(0, 200), Some(Reason::Kind));
     assert_eq!(changed(1, 1), Some(Reason::Reserved));
     assert_eq!(changed(2, 2), Some(Reason::Length));
     assert_eq!(changed(3, 1), Some(Reason::Reserved));
