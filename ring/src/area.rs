@@ -234,7 +234,8 @@ impl Area {
     fn part_before(&self, end: u64, most: u64) -> Result<Part<'_>, OutOfRange> {
         let last = self.part(end.wrapping_sub(1), 1)?;
         let piece = self.pieces.partition_point(|piece| piece.start < end);
-        let start = piece.checked_sub(1).and_then(|at| self.pieces.get(at)).map_or(0, |it| it.start);
+        let start =
+            piece.checked_sub(1).and_then(|at| self.pieces.get(at)).map_or(0, |it| it.start);
         let bytes = (end - start).min(most) as usize;
         Ok(Part { at: last.at + 1 - bytes, bytes, ..last })
     }

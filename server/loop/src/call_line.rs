@@ -6,7 +6,7 @@
 //! its service can do that at once, and declined otherwise: the session asks for it by the ring.
 //! Everything else, of any service, becomes an operation like others, and what ends it goes into the
 //! line instead of a ring. The line is `heliostat_ring::call_line`, the session's stub
-//! `stub/file/src/call.rs`.
+//! `stub/link/src/call.rs`.
 
 use heliostat_abi::name::ObjectId;
 use heliostat_base::mapping::SharedMapping;

@@ -112,8 +112,9 @@ impl Handles {
     }
 
     fn wake(&mut self, region: ObjectId) {
-        let waited = self.waits.extract_if(.., |(its, _)| *its == region);
-        self.woken.extend(waited.map(|(_, operation)| operation));
+        let waited = self.waits.iter().filter(|(its, _)| *its == region);
+        self.woken.extend(waited.map(|(_, operation)| *operation));
+        self.waits.retain(|(its, _)| *its != region);
     }
 }
 

@@ -66,11 +66,7 @@ pub fn read_at_once(
     Some(bytes)
 }
 
-fn go_on(
-    turn: &mut Turn<'_, Memories>,
-    asked: &Operation,
-    done: u64,
-) -> Result<Progress, Refusal> {
+fn go_on(turn: &mut Turn<'_, Memories>, asked: &Operation, done: u64) -> Result<Progress, Refusal> {
     let id = turn.id.operation;
     let work = Work {
         handles: &turn.session.service,

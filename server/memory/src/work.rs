@@ -55,12 +55,7 @@ impl Work<'_> {
     }
 
     /// Copies the next bytes from a source to the place that is asked for; returns how many.
-    pub fn copy(
-        &self,
-        asked: &Operation,
-        source: &CopySource,
-        done: u64,
-    ) -> Result<u64, Refusal> {
+    pub fn copy(&self, asked: &Operation, source: &CopySource, done: u64) -> Result<u64, Refusal> {
         let from = self.find(source.handle, Rights::READ)?;
         let into = self.find(asked.object, Rights::WRITE)?;
         from.check(source.offset, source.bytes).map_err(beyond)?;

@@ -20,7 +20,10 @@ fn bytes_go_from_the_window_into_the_region_and_back() {
     assert_eq!(one.bytes_of(30, 200), bytes);
     let pieces = [piece(1000, 1), piece(2000, 199)];
     assert_eq!(one.run(Kind::Read, held, (30, 0), &pieces), 200);
-    assert_eq!((one.window_bytes(1000, 1), one.window_bytes(2000, 199)), (vec![0], bytes[1..].to_vec()));
+    assert_eq!(
+        (one.window_bytes(1000, 1), one.window_bytes(2000, 199)),
+        (vec![0], bytes[1..].to_vec())
+    );
 }
 
 #[test]
@@ -83,7 +86,8 @@ fn a_copy_looks_once_where_it_comes_from() {
     one.area.set(0, AREA_BYTES as u64, 3).unwrap();
     let source = CopySource { handle: held, offset: 0, bytes: 128 * 1024 };
     one.window.copy_in(0, &source.encode()).unwrap();
-    let asked = Operation { kind: Kind::Copy, object: held, offset: 128 * 1024, ..blank(&[piece(0, 24)]) };
+    let asked =
+        Operation { kind: Kind::Copy, object: held, offset: 128 * 1024, ..blank(&[piece(0, 24)]) };
     one.submit(&asked);
     one.server.sweep();
     let other = CopySource { bytes: u64::MAX, offset: u64::MAX, ..source };
@@ -109,14 +113,19 @@ fn words_change_in_one_step_and_tell_what_they_were() {
 fn each_right_allows_its_own_operations_and_no_others() {
     let mut one = Loop::new();
     let (read, write, atomic) = (Rights::READ, Rights::WRITE, Rights::ATOMIC);
-    for (number, rights) in [read, write, atomic, Rights::SHARE.and(Rights::MANAGE)].into_iter().enumerate() {
+    for (number, rights) in
+        [read, write, atomic, Rights::SHARE.and(Rights::MANAGE)].into_iter().enumerate()
+    {
         let held = one.hold(number as u32 + 1, rights);
         let allowed = |right| if rights == right { 0 } else { errno(libc::EACCES) };
         let done = |result: i64| result.min(0);
         let place = [piece(0, 8)];
         assert_eq!(done(one.run(Kind::Read, held, (0, 0), &place)), allowed(read));
         assert_eq!(done(one.run(Kind::Write, held, (0, 0), &place)), allowed(write));
-        assert_eq!(done(one.run(Kind::Set, held, (0, set_argument(0, 8).unwrap()), &[])), allowed(write));
+        assert_eq!(
+            done(one.run(Kind::Set, held, (0, set_argument(0, 8).unwrap()), &[])),
+            allowed(write)
+        );
         for kind in [Kind::FetchAdd, Kind::CompareSwap, Kind::Swap] {
             assert_eq!(done(one.change(kind, held, 0, 0, 0).0), allowed(atomic));
         }
@@ -135,7 +144,7 @@ fn beyond_the_end_nothing_is_touched() {
     let refused = errno(libc::ERANGE);
     let end = AREA_BYTES as u64;
     one.window.fill(0, WINDOW_BYTES, 9).unwrap();
-    for (offset, bytes) in [(end, 1), (end - 1, 2), (i64::MAX as u64 - 8, 8), (1, AREA_BYTES as u32)] {
+    for (offset, bytes) in [(end, 1), (end - 1, 2), (1 << 62, 8), (1, AREA_BYTES as u32)] {
         assert_eq!(one.run(Kind::Write, held, (offset, 0), &[piece(0, bytes)]), refused);
         assert_eq!(one.run(Kind::Read, held, (offset, 0), &[piece(0, bytes)]), refused);
         let set = set_argument(9, u64::from(bytes)).unwrap();
@@ -154,7 +163,9 @@ fn handles_that_are_none_and_kinds_of_files_are_refused() {
     let mut one = Loop::new();
     let held = one.hold(1, Rights::ALL);
     let place = [piece(0, 8)];
-    for wrong in [handle(2), ObjectId { generation: 2, ..held }, ObjectId { index: u32::MAX, ..held }] {
+    for wrong in
+        [handle(2), ObjectId { generation: 2, ..held }, ObjectId { index: u32::MAX, ..held }]
+    {
         assert_eq!(one.run(Kind::Read, wrong, (0, 0), &place), errno(libc::EBADF));
         let source = CopySource { handle: wrong, offset: 0, bytes: 8 };
         assert_eq!(one.copy(held, 0, source), errno(libc::EBADF));
