@@ -1,6 +1,6 @@
 //! Arguments of operations: which bits each kind knows. Unknown ones are refused.
 
-use super::Kind;
+use super::OpKind;
 use crate::memory::operation::set_of;
 
 /// Open: the file will be read.

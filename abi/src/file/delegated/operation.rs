@@ -72,7 +72,7 @@ pub enum Reason {
     /// It has another length than its pieces need.
     Length,
     /// No operation has this number.
-    OpKind,
+    Kind,
     /// Bytes that must be zero are not.
     Reserved,
     /// This kind takes another number of pieces, or other ones.
@@ -168,9 +168,12 @@ impl Operation {
             OpKind::FetchAdd | OpKind::CompareSwap | OpKind::Swap => {
                 matches!(pieces, [word] if word.bytes as usize == WORD_BYTES)
             }
-            OpKind::Fsync | OpKind::Close | OpKind::Cancel | OpKind::Truncate | OpKind::Lock | OpKind::Set => {
-                pieces.is_empty()
-            }
+            OpKind::Fsync
+            | OpKind::Close
+            | OpKind::Cancel
+            | OpKind::Truncate
+            | OpKind::Lock
+            | OpKind::Set => pieces.is_empty(),
         };
         names_fit && others_fit
     }
