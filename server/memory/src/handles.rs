@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use heliostat_abi::file::delegated::Kind;
+use heliostat_abi::file::delegated::OpKind;
 use heliostat_abi::memory::operation::CopySource;
 use heliostat_abi::memory::page::State;
 use heliostat_abi::memory::Rights;
@@ -119,11 +119,11 @@ impl Handles {
 }
 
 impl PerSession for Handles {
-    fn ended(&mut self, kind: Kind, operation: ObjectId) {
+    fn ended(&mut self, kind: OpKind, operation: ObjectId) {
         if !self.waits.is_empty() {
             self.waits.retain(|(_, waiting)| *waiting != operation);
         }
-        if kind == Kind::Copy {
+        if kind == OpKind::Copy {
             self.copies.remove(&operation);
         }
     }

@@ -1,6 +1,6 @@
 //! Begins operations on regions and goes on with them, a turn at a time.
 
-use heliostat_abi::file::delegated::{Kind, OneRead, Operation};
+use heliostat_abi::file::delegated::{OneRead, OpKind, Operation};
 use heliostat_abi::memory::Rights;
 use heliostat_server_loop::{Engine, Session, Step, Turn, COST_MIN};
 
@@ -75,12 +75,12 @@ fn go_on(turn: &mut Turn<'_, Memories>, asked: &Operation, done: u64) -> Result<
         most: (*turn.left).max(COST_MIN) as u64,
     };
     match asked.kind {
-        Kind::Read | Kind::Write => {
+        OpKind::Read | OpKind::Write => {
             let moved = work.transfer(asked, done)?;
             Ok(Progress::Moved(moved, asked.pieces.bytes()))
         }
-        Kind::Set => work.set(asked, done).map(|(moved, whole)| Progress::Moved(moved, whole)),
-        Kind::Copy => {
+        OpKind::Set => work.set(asked, done).map(|(moved, whole)| Progress::Moved(moved, whole)),
+        OpKind::Copy => {
             let known = work.handles.copy_source(id);
             let source = known.map_or_else(|| work.copy_source(asked), Ok)?;
             let copied = work.copy(asked, &source, done);
@@ -91,7 +91,7 @@ fn go_on(turn: &mut Turn<'_, Memories>, asked: &Operation, done: u64) -> Result<
             }
             Ok(Progress::Moved(copied?, source.bytes))
         }
-        Kind::FetchAdd | Kind::CompareSwap | Kind::Swap => {
+        OpKind::FetchAdd | OpKind::CompareSwap | OpKind::Swap => {
             work.change_word(asked).map(Progress::Ended)
         }
         _ => Err(Refusal::Errno(libc::EINVAL)),

@@ -3,7 +3,7 @@
 //! *Warm*: nothing is allocated, and a part is as large as the turn allows. An error may leave what
 //! lies before it done.
 
-use heliostat_abi::file::delegated::{Kind, Operation};
+use heliostat_abi::file::delegated::{OpKind, Operation};
 use heliostat_abi::memory::operation::{set_of, CopySource, COPY_BYTES, WORD_BYTES};
 use heliostat_abi::memory::Rights;
 use heliostat_abi::name::ObjectId;
@@ -24,7 +24,7 @@ pub struct Work<'a> {
 impl Work<'_> {
     /// Moves the next bytes of a Read or Write; returns how many.
     pub fn transfer(&self, asked: &Operation, mut done: u64) -> Result<u64, Refusal> {
-        let is_read = asked.kind == Kind::Read;
+        let is_read = asked.kind == OpKind::Read;
         let wanted = if is_read { Rights::READ } else { Rights::WRITE };
         let area = self.find(asked.object, wanted)?;
         let whole = asked.pieces.bytes();
@@ -87,8 +87,8 @@ impl Work<'_> {
         let mut word = [0; WORD_BYTES];
         let (offset, new) = (asked.offset, asked.argument);
         let old = match asked.kind {
-            Kind::FetchAdd => area.fetch_add(offset, new),
-            Kind::Swap => area.swap(offset, new),
+            OpKind::FetchAdd => area.fetch_add(offset, new),
+            OpKind::Swap => area.swap(offset, new),
             _ => {
                 self.copy_out(asked, &mut word)?;
                 area.compare_swap(offset, u64::from_le_bytes(word), new)
@@ -97,7 +97,7 @@ impl Work<'_> {
         let old = old.map_err(beyond)?;
         let place = asked.pieces.at(0).map_or(0, |piece| piece.offset as usize);
         self.window.copy_in(place, &old.to_le_bytes()).map_err(outside)?;
-        let is_changed = asked.kind != Kind::CompareSwap || old == u64::from_le_bytes(word);
+        let is_changed = asked.kind != OpKind::CompareSwap || old == u64::from_le_bytes(word);
         Ok(if is_changed { WORD_BYTES as u64 } else { 0 })
     }
 

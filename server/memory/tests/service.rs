@@ -2,7 +2,7 @@
 
 mod support;
 
-use heliostat_abi::file::delegated::{Kind, OneRead, Operation, Piece};
+use heliostat_abi::file::delegated::{OneRead, OpKind, Operation, Piece};
 use heliostat_abi::memory::operation::{set_argument, CopySource};
 use heliostat_abi::memory::page::State;
 use heliostat_abi::memory::Rights;
@@ -16,10 +16,10 @@ fn bytes_go_from_the_window_into_the_region_and_back() {
     let bytes: Vec<u8> = (0..200).map(|at| at as u8).collect();
     one.window.copy_in(0, &bytes).unwrap();
     let pieces = [piece(0, 150), piece(150, 50)];
-    assert_eq!(one.run(Kind::Write, held, (30, 0), &pieces), 200);
+    assert_eq!(one.run(OpKind::Write, held, (30, 0), &pieces), 200);
     assert_eq!(one.bytes_of(30, 200), bytes);
     let pieces = [piece(1000, 1), piece(2000, 199)];
-    assert_eq!(one.run(Kind::Read, held, (30, 0), &pieces), 200);
+    assert_eq!(one.run(OpKind::Read, held, (30, 0), &pieces), 200);
     assert_eq!(
         (one.window_bytes(1000, 1), one.window_bytes(2000, 199)),
         (vec![0], bytes[1..].to_vec())
@@ -34,7 +34,7 @@ fn a_read_of_one_piece_is_answered_by_call_and_by_ring() {
     let read = OneRead { object: held, offset: 8, tag: 0, piece: piece(64, 6) };
     assert_eq!(one.call(read.to_words()), 6);
     assert_eq!(one.window_bytes(64, 6), b"answer");
-    assert_eq!(one.run(Kind::Read, held, (8, 0), &[piece(128, 6)]), 6);
+    assert_eq!(one.run(OpKind::Read, held, (8, 0), &[piece(128, 6)]), 6);
     assert_eq!(one.window_bytes(128, 6), b"answer");
 }
 
@@ -45,10 +45,10 @@ fn a_transfer_of_many_turns_is_whole() {
     let bytes: Vec<u8> = (0..AREA_BYTES).map(|at| (at % 251) as u8).collect();
     one.window.copy_in(0, &bytes).unwrap();
     let all = [piece(0, AREA_BYTES as u32)];
-    assert_eq!(one.run(Kind::Write, held, (0, 0), &all), AREA_BYTES as i64);
+    assert_eq!(one.run(OpKind::Write, held, (0, 0), &all), AREA_BYTES as i64);
     assert_eq!(one.bytes_of(0, AREA_BYTES), bytes);
     one.window.zero(0, WINDOW_BYTES).unwrap();
-    assert_eq!(one.run(Kind::Read, held, (0, 0), &all), AREA_BYTES as i64);
+    assert_eq!(one.run(OpKind::Read, held, (0, 0), &all), AREA_BYTES as i64);
     assert_eq!(one.window_bytes(0, AREA_BYTES), bytes);
 }
 
@@ -57,7 +57,7 @@ fn a_set_covers_what_it_says_and_nothing_else() {
     let mut one = Loop::new();
     let held = one.hold(1, Rights::ALL);
     let len = AREA_BYTES as u64 - 9;
-    assert_eq!(one.run(Kind::Set, held, (5, set_argument(7, len).unwrap()), &[]), len as i64);
+    assert_eq!(one.run(OpKind::Set, held, (5, set_argument(7, len).unwrap()), &[]), len as i64);
     let found = one.bytes_of(0, AREA_BYTES);
     let is_inside = |at: usize| (5..5 + len as usize).contains(&at);
     assert!((0..AREA_BYTES).all(|at| found[at] == if is_inside(at) { 7 } else { 0 }));
@@ -86,8 +86,12 @@ fn a_copy_looks_once_where_it_comes_from() {
     one.area.set(0, AREA_BYTES as u64, 3).unwrap();
     let source = CopySource { handle: held, offset: 0, bytes: 128 * 1024 };
     one.window.copy_in(0, &source.encode()).unwrap();
-    let asked =
-        Operation { kind: Kind::Copy, object: held, offset: 128 * 1024, ..blank(&[piece(0, 24)]) };
+    let asked = Operation {
+        kind: OpKind::Copy,
+        object: held,
+        offset: 128 * 1024,
+        ..blank(&[piece(0, 24)])
+    };
     one.submit(&asked);
     one.server.sweep();
     let other = CopySource { bytes: u64::MAX, offset: u64::MAX, ..source };
@@ -99,14 +103,14 @@ fn a_copy_looks_once_where_it_comes_from() {
 fn words_change_in_one_step_and_tell_what_they_were() {
     let mut one = Loop::new();
     let held = one.hold(1, Rights::ATOMIC);
-    assert_eq!(one.change(Kind::FetchAdd, held, 8, 5, 0), (8, 0));
-    assert_eq!(one.change(Kind::FetchAdd, held, 8, u64::MAX, 0), (8, 5));
-    assert_eq!(one.change(Kind::CompareSwap, held, 8, 9, 5), (0, 4));
-    assert_eq!(one.change(Kind::CompareSwap, held, 8, 1 << 63, 4), (8, 4));
-    assert_eq!(one.change(Kind::Swap, held, 8, 2, 0), (8, 1 << 63), "no errno");
+    assert_eq!(one.change(OpKind::FetchAdd, held, 8, 5, 0), (8, 0));
+    assert_eq!(one.change(OpKind::FetchAdd, held, 8, u64::MAX, 0), (8, 5));
+    assert_eq!(one.change(OpKind::CompareSwap, held, 8, 9, 5), (0, 4));
+    assert_eq!(one.change(OpKind::CompareSwap, held, 8, 1 << 63, 4), (8, 4));
+    assert_eq!(one.change(OpKind::Swap, held, 8, 2, 0), (8, 1 << 63), "no errno");
     assert_eq!(one.bytes_of(8, 8), 2u64.to_le_bytes());
-    assert_eq!(one.change(Kind::Swap, held, 12, 2, 0).0, errno(libc::EINVAL));
-    assert_eq!(one.change(Kind::Swap, held, AREA_BYTES as u64, 2, 0).0, errno(libc::ERANGE));
+    assert_eq!(one.change(OpKind::Swap, held, 12, 2, 0).0, errno(libc::EINVAL));
+    assert_eq!(one.change(OpKind::Swap, held, AREA_BYTES as u64, 2, 0).0, errno(libc::ERANGE));
 }
 
 #[test]
@@ -120,13 +124,13 @@ fn each_right_allows_its_own_operations_and_no_others() {
         let allowed = |right| if rights == right { 0 } else { errno(libc::EACCES) };
         let done = |result: i64| result.min(0);
         let place = [piece(0, 8)];
-        assert_eq!(done(one.run(Kind::Read, held, (0, 0), &place)), allowed(read));
-        assert_eq!(done(one.run(Kind::Write, held, (0, 0), &place)), allowed(write));
+        assert_eq!(done(one.run(OpKind::Read, held, (0, 0), &place)), allowed(read));
+        assert_eq!(done(one.run(OpKind::Write, held, (0, 0), &place)), allowed(write));
         assert_eq!(
-            done(one.run(Kind::Set, held, (0, set_argument(0, 8).unwrap()), &[])),
+            done(one.run(OpKind::Set, held, (0, set_argument(0, 8).unwrap()), &[])),
             allowed(write)
         );
-        for kind in [Kind::FetchAdd, Kind::CompareSwap, Kind::Swap] {
+        for kind in [OpKind::FetchAdd, OpKind::CompareSwap, OpKind::Swap] {
             assert_eq!(done(one.change(kind, held, 0, 0, 0).0), allowed(atomic));
         }
         let onto = one.hold(50, Rights::WRITE);
@@ -145,10 +149,10 @@ fn beyond_the_end_nothing_is_touched() {
     let end = AREA_BYTES as u64;
     one.window.fill(0, WINDOW_BYTES, 9).unwrap();
     for (offset, bytes) in [(end, 1), (end - 1, 2), (1 << 62, 8), (1, AREA_BYTES as u32)] {
-        assert_eq!(one.run(Kind::Write, held, (offset, 0), &[piece(0, bytes)]), refused);
-        assert_eq!(one.run(Kind::Read, held, (offset, 0), &[piece(0, bytes)]), refused);
+        assert_eq!(one.run(OpKind::Write, held, (offset, 0), &[piece(0, bytes)]), refused);
+        assert_eq!(one.run(OpKind::Read, held, (offset, 0), &[piece(0, bytes)]), refused);
         let set = set_argument(9, u64::from(bytes)).unwrap();
-        assert_eq!(one.run(Kind::Set, held, (offset, set), &[]), refused);
+        assert_eq!(one.run(OpKind::Set, held, (offset, set), &[]), refused);
         let source = CopySource { handle: held, offset, bytes: u64::from(bytes) };
         assert_eq!(one.copy(held, 0, source), refused);
         assert_eq!(one.copy(held, offset, CopySource { offset: 0, ..source }), refused);
@@ -166,17 +170,17 @@ fn handles_that_are_none_and_kinds_of_files_are_refused() {
     for wrong in
         [handle(2), ObjectId { generation: 2, ..held }, ObjectId { index: u32::MAX, ..held }]
     {
-        assert_eq!(one.run(Kind::Read, wrong, (0, 0), &place), errno(libc::EBADF));
+        assert_eq!(one.run(OpKind::Read, wrong, (0, 0), &place), errno(libc::EBADF));
         let source = CopySource { handle: wrong, offset: 0, bytes: 8 };
         assert_eq!(one.copy(held, 0, source), errno(libc::EBADF));
     }
-    for kind in [Kind::Append, Kind::Open, Kind::Unlink] {
+    for kind in [OpKind::Append, OpKind::Open, OpKind::Unlink] {
         assert_eq!(one.run(kind, held, (0, 1), &place).min(0), errno(libc::EINVAL));
     }
-    for kind in [Kind::Fsync, Kind::Close, Kind::Truncate] {
+    for kind in [OpKind::Fsync, OpKind::Close, OpKind::Truncate] {
         assert_eq!(one.run(kind, held, (0, 0), &[]), errno(libc::EINVAL));
     }
-    assert_eq!(one.run(Kind::Read, held, (0, 0), &place), 8);
+    assert_eq!(one.run(OpKind::Read, held, (0, 0), &place), 8);
 }
 
 #[test]
@@ -185,11 +189,11 @@ fn a_region_whose_word_says_that_it_is_gone_is_stale_at_once() {
     let held = one.hold(1, Rights::ALL);
     one.page.set(region(1), State::Gone, 1);
     let place = [piece(0, 8)];
-    assert_eq!(one.run(Kind::Read, held, (0, 0), &place), errno(libc::ESTALE));
+    assert_eq!(one.run(OpKind::Read, held, (0, 0), &place), errno(libc::ESTALE));
     let next = ObjectId { generation: 2, ..region(1) };
     one.page.set(next, State::Live, 1);
-    assert_eq!(one.run(Kind::Write, held, (0, 0), &place), errno(libc::ESTALE));
-    assert_eq!(one.change(Kind::Swap, held, 0, 1, 0).0, errno(libc::ESTALE));
+    assert_eq!(one.run(OpKind::Write, held, (0, 0), &place), errno(libc::ESTALE));
+    assert_eq!(one.change(OpKind::Swap, held, 0, 1, 0).0, errno(libc::ESTALE));
 }
 
 #[test]
@@ -197,7 +201,7 @@ fn who_meets_a_region_that_moves_waits_for_its_place() {
     let mut one = Loop::new();
     let held = one.hold(1, Rights::ALL);
     one.page.set(region(1), State::Moving, 1);
-    one.submit(&Operation { kind: Kind::Read, object: held, ..blank(&[piece(0, 5)]) });
+    one.submit(&Operation { kind: OpKind::Read, object: held, ..blank(&[piece(0, 5)]) });
     one.leave(1);
     assert_eq!(one.left(), Some((0, region(1))));
     assert!(one.is_silent(), "it waits");
@@ -214,10 +218,10 @@ fn who_waits_for_a_region_that_moves_ends_with_the_handle_and_by_a_cancel() {
     let mut one = Loop::new();
     let held = one.hold(1, Rights::ALL);
     one.page.set(region(1), State::Moving, 1);
-    let read = Operation { kind: Kind::Read, object: held, ..blank(&[piece(0, 5)]) };
+    let read = Operation { kind: OpKind::Read, object: held, ..blank(&[piece(0, 5)]) };
     one.submit(&read);
     assert!(one.is_silent());
-    assert_eq!(one.run(Kind::Cancel, held, (0, read.tag), &[]), errno(libc::ECANCELED));
+    assert_eq!(one.run(OpKind::Cancel, held, (0, read.tag), &[]), errno(libc::ECANCELED));
     assert_eq!(one.next().result, 0, "the cancel itself");
     one.submit(&read);
     assert!(one.is_silent());
@@ -236,7 +240,7 @@ fn every_handle_is_released_once_whatever_ends_it() {
     one.drop_handle(first);
     one.drop_handle(handle(77));
     assert_eq!(one.released(), None);
-    assert_eq!(one.run(Kind::Read, first, (0, 0), &[piece(0, 8)]), errno(libc::EBADF));
+    assert_eq!(one.run(OpKind::Read, first, (0, 0), &[piece(0, 8)]), errno(libc::EBADF));
     one.end_session();
     assert_eq!(one.released(), Some((SESSION, second)));
     let late = one.hold(3, Rights::ALL);
@@ -250,9 +254,9 @@ fn a_region_that_has_grown_is_used_to_its_new_end() {
     let held = one.hold(1, Rights::ALL);
     let beyond = AREA_BYTES as u64;
     let place = [Piece { offset: 0, bytes: 8 }];
-    assert_eq!(one.run(Kind::Write, held, (beyond, 0), &place), errno(libc::ERANGE));
+    assert_eq!(one.run(OpKind::Write, held, (beyond, 0), &place), errno(libc::ERANGE));
     let grown = one.grown_area();
     one.page.set(region(1), State::Live, 2);
     one.place(1, &grown);
-    assert_eq!(one.run(Kind::Write, held, (beyond, 0), &place), 8);
+    assert_eq!(one.run(OpKind::Write, held, (beyond, 0), &place), 8);
 }

@@ -5,7 +5,7 @@ use std::sync::mpsc::{channel, Receiver};
 use std::sync::Arc;
 
 use heliostat_abi::file::delegated::{
-    CallWords, Completion, Kind, Operation, Piece, Pieces, CALL_AT, CALL_BYTES, COMPLETION_AT,
+    CallWords, Completion, OpKind, Operation, Piece, Pieces, CALL_AT, CALL_BYTES, COMPLETION_AT,
     COMPLETION_RECORD_BYTES, OPERATION_BYTES_MAX,
 };
 use heliostat_abi::memory::operation::CopySource;
@@ -16,7 +16,9 @@ use heliostat_backend_uring::By;
 use heliostat_base::mapping::{Access, SharedMapping};
 use heliostat_ring::call_line::Asker;
 use heliostat_ring::{Refresh, RingMemory, SpscConsumer, SpscProducer};
-use heliostat_server_loop::{Area, Engine, Event, Events, Inbox, Link, Order, RegionPage, Server};
+use heliostat_server_loop::{
+    Area, Engine, Event, Events, Inbox, NewSession, Order, RegionPage, Server,
+};
 use heliostat_server_memory::{Hold, Memories, MemoryEvent, MemoryOrder};
 use heliostat_service_grant::Meter;
 use rustix::event::{eventfd, EventfdFlags};
@@ -59,7 +61,7 @@ pub fn errno(errno: i32) -> i64 {
 /// A read by no handle.
 pub fn blank(pieces: &[Piece]) -> Operation {
     let pieces = Pieces::new(pieces).unwrap();
-    let (kind, object) = (Kind::Read, ObjectId::default());
+    let (kind, object) = (OpKind::Read, ObjectId::default());
     Operation { kind, object, offset: 0, tag: 7, timeout_us: 0, argument: 0, pieces }
 }
 
@@ -85,7 +87,7 @@ impl Loop {
         let inbox = Inbox { orders, bell: bell(), spin_ns: 0, spin_flying_ns: 0 };
         let mut server = Server::new(engine.unwrap(), inbox);
         let window = Arc::new(SharedMapping::create(c"window", WINDOW_BYTES).unwrap().1);
-        let (rings, link) = Link::create(window.clone(), Meter::default(), 1, 0).unwrap();
+        let (rings, link) = NewSession::create(window.clone(), Meter::default(), 1, 0).unwrap();
         server.carry_out(Order::Begin(SESSION, Box::new(link)));
         let raw = rings.as_raw_fd();
         let attach = |at| RingMemory::attach(raw, at).unwrap();
@@ -177,7 +179,7 @@ impl Loop {
     /// Submits an operation at (offset, argument): its result.
     pub fn run(
         &mut self,
-        kind: Kind,
+        kind: OpKind,
         object: ObjectId,
         (offset, argument): (u64, u64),
         pieces: &[Piece],
@@ -188,13 +190,13 @@ impl Loop {
 
     pub fn copy(&mut self, object: ObjectId, offset: u64, source: CopySource) -> i64 {
         self.window.copy_in(512, &source.encode()).unwrap();
-        self.run(Kind::Copy, object, (offset, 0), &[piece(512, 24)])
+        self.run(OpKind::Copy, object, (offset, 0), &[piece(512, 24)])
     }
 
     /// Changes a word: the result, and what it was.
     pub fn change(
         &mut self,
-        kind: Kind,
+        kind: OpKind,
         object: ObjectId,
         offset: u64,
         argument: u64,
