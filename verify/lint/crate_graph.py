@@ -20,7 +20,8 @@ RULES: dict[str, set[str]] = {
     "backend/*": LOWER,  # pages, seal, lease, uring: one mechanism of the kernel each
     "backend/ucx": LOWER | {"backend/transport"},  # one more of its transports
     "client": LOWER,  # of the control protocol
-    "stub/*": LOWER | {"ring", "backend/*", "client"},
+    "stub/link": LOWER | {"ring", "client"},  # a session with server loops, for every service that has some
+    "stub/*": LOWER | {"ring", "backend/*", "client", "stub/link"},
     "bind/posix": LOWER | {"ring", "client", "stub/posix", "interpose"},
     "bind/*": LOWER | {"ring", "client", "stub/*", "backend/pages"},
     "service/grant": {"abi"},  # what every service gives out, and to how many

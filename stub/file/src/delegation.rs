@@ -1,13 +1,11 @@
-//! Asking the control plane for a session, and whether it still stands.
+//! Asking the control plane for a session of files, and its terms.
 
 use std::os::fd::AsRawFd;
 
-use heliostat_abi::name::ObjectId;
-use heliostat_abi::session::node::State;
 use heliostat_abi::session::record::{Reply, Request};
 use heliostat_base::fd::OwnedFd;
 use heliostat_client::session::{self, Standing};
-use heliostat_client::NodePage;
+use heliostat_stub_link::ServerConnection;
 
 use super::DelegatedError;
 
@@ -17,6 +15,13 @@ pub(super) struct Delegation {
     pub(super) rings: OwnedFd,
     /// In which session with the control plane.
     pub(super) standing: Standing,
+    /// What it lets the session do besides.
+    pub(super) terms: Terms,
+}
+
+/// What a session of files may do besides.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Terms {
     /// What was opened for the device may be read by the program's own ring.
     pub(super) lends: bool,
     /// Files come by showing them only: names are the program's own to open.
@@ -34,7 +39,7 @@ impl Delegation {
         let (reply, mut fds) = asked.map_err(DelegatedError::Control)?;
         match (reply, fds.pop()) {
             (Reply::Delegated { lends, shows_only, .. }, Some(rings)) => {
-                Ok(Delegation { rings, standing, lends, shows_only })
+                Ok(Delegation { rings, standing, terms: Terms { lends, shows_only } })
             }
             (Reply::Refused { code, limit, .. }, _) => Err(DelegatedError::Refused(code, limit)),
             _ => Err(DelegatedError::Corrupt),
@@ -42,12 +47,15 @@ impl Delegation {
     }
 }
 
+/// Asks for a window to be served for this process, and connects to the server.
+pub(super) fn connect(window: &OwnedFd) -> Result<(ServerConnection, Terms), DelegatedError> {
+    let Delegation { rings, standing, terms } = Delegation::ask(window, 0)?;
+    let epoch = standing.epoch;
+    let connected = ServerConnection::attach(standing, &rings).inspect_err(|_| end(epoch));
+    Ok((connected?, terms))
+}
+
 /// Tells the control plane that nobody needs the session any more, if that is still the same one.
 pub(super) fn end(epoch: u64) {
     let _ = session::ask_in(epoch, &Request::EndDelegate, &[]);
-}
-
-/// Whether the control plane lives and has not revoked the session.
-pub(super) fn is_kept(node: &NodePage, session: ObjectId) -> bool {
-    node.is_kept() && node.session(session) == State::Active
 }

@@ -5,6 +5,7 @@ use heliostat_base::mapping::{MappingError, OutOfRange};
 use heliostat_base::sys::Errno;
 use heliostat_client::ControlError;
 use heliostat_ring::RingError;
+use heliostat_stub_link::LinkError;
 
 /// What went wrong, and on which side.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -62,3 +63,13 @@ impl std::fmt::Display for DelegatedError {
 }
 
 impl std::error::Error for DelegatedError {}
+
+impl From<LinkError> for DelegatedError {
+    fn from(error: LinkError) -> Self {
+        match error {
+            LinkError::Memory(error) => Self::Memory(error),
+            LinkError::Ring(error) => Self::Ring(error),
+            LinkError::Corrupt => Self::Corrupt,
+        }
+    }
+}

@@ -11,6 +11,7 @@ use heliostat_abi::session::record::{Reply, Request};
 use heliostat_base::call::{identity, open_direct, reopen_direct};
 use heliostat_base::sys::Errno;
 use heliostat_client::session;
+use heliostat_stub_link::ServerConnection;
 
 use super::{window, Delegated, DelegatedError, File};
 
@@ -48,7 +49,7 @@ impl Delegated {
 
     /// Whether files are lent to this program, and it wants them.
     fn is_lent(&mut self) -> bool {
-        self.server.as_ref().is_some_and(|server| server.lends) && self.own.is_wanted()
+        self.server.is_some() && self.terms.lends && self.own.is_wanted()
     }
 
     /// Opens by name what the server has opened, unless the name means another file by now. What
@@ -79,7 +80,7 @@ impl Delegated {
         self.connect()?;
         let (direct, buffered) = (way == DIRECT, way == BUFFERED);
         let tag = self.kept.next_tag();
-        let epoch = self.server.as_ref().map_or(0, |server| server.epoch);
+        let epoch = self.server.as_ref().map_or(0, ServerConnection::epoch);
         let asked = session::ask_in(epoch, &Request::ShowFile { tag, direct, buffered }, &[fd]);
         match asked.map_err(|_| self.lose())?.0 {
             Reply::Done => {}
@@ -99,7 +100,7 @@ impl Delegated {
 
     fn file_of(&self, opened: Completion) -> Result<File, DelegatedError> {
         let index = result_of(opened)? as u32;
-        let epoch = self.server.as_ref().map_or(0, |server| server.epoch);
+        let epoch = self.server.as_ref().map_or(0, ServerConnection::epoch);
         Ok(File { object: ObjectId { index, generation: opened.generation }, epoch })
     }
 
@@ -133,7 +134,7 @@ impl Delegated {
         else {
             return Ok(None);
         };
-        if server.epoch != file.epoch {
+        if server.epoch() != file.epoch {
             return Err(DelegatedError::Stale);
         }
         let read = OneRead { object: file.object, offset, tag: 0, piece };
@@ -198,7 +199,7 @@ impl Delegated {
         pieces: &[Piece],
     ) -> Result<usize, DelegatedError> {
         self.connect()?;
-        if self.server.as_ref().is_none_or(|server| server.epoch != file.epoch) {
+        if self.server.as_ref().is_none_or(|server| server.epoch() != file.epoch) {
             return Err(DelegatedError::Stale);
         }
         let pieces = Pieces::new(pieces).unwrap_or_default();

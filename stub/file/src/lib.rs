@@ -14,7 +14,6 @@
 #![warn(missing_docs)]
 #![forbid(unsafe_code)]
 
-mod call;
 mod delegation;
 mod error;
 mod files;
@@ -25,7 +24,6 @@ mod names;
 mod own;
 mod own_names;
 mod record;
-mod server_connection;
 mod waits;
 mod window;
 
@@ -37,18 +35,19 @@ use heliostat_abi::name::ObjectId;
 use heliostat_base::fd::OwnedFd;
 use heliostat_base::mapping::SharedMapping;
 
+use delegation::Terms;
 pub use error::DelegatedError;
 use gathered::Gathered;
 pub use heliostat_abi::file::delegated::{
     mode, DirectoryEntries, Facts, Piece, Way, BUFFERED, CREATE, DIRECT, DIRECTORY, EXCLUSIVE,
     READ, TRUNCATE, WRITE,
 };
+use heliostat_stub_link::ServerConnection;
 pub use joint::{JointSession, Submitter, MEMBERS_MAX};
 use kept::Kept;
 pub use kept::TAG_MAX;
 pub use names::{DirectoryItem, LockKind, LockWait};
 use own::Own;
-use server_connection::ServerConnection;
 
 /// A file that the server has open. It means nothing to another run of the control plane.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -95,6 +94,7 @@ pub struct Delegated {
     window_fd: OwnedFd,
     gathered: Gathered,
     server: Option<ServerConnection>,
+    terms: Terms,
     own: Own,
     /// Reads of `own` that the server has to do over, and its ring had no room for.
     again: VecDeque<Operation>,
@@ -117,6 +117,7 @@ impl Delegated {
             window_fd,
             gathered: Gathered::default(),
             server: None,
+            terms: Terms::default(),
             own: Own::default(),
             again: VecDeque::new(),
             own_was_last: false,
@@ -155,7 +156,7 @@ impl Delegated {
     pub fn submit(&mut self, transfers: &[Transfer]) -> Result<usize, DelegatedError> {
         self.connect()?;
         let Some(server) = &self.server else { return Err(DelegatedError::Gone { lost: 0 }) };
-        record::check(transfers, server.epoch)?;
+        record::check(transfers, server.epoch())?;
         let room = DEPTH_MAX.saturating_sub(self.under_way);
         let mut count = 0;
         for transfer in transfers.iter().take(room) {
@@ -221,7 +222,7 @@ impl Delegated {
         let Some(server) = self.server.as_mut() else {
             return Err(DelegatedError::Gone { lost: 0 });
         };
-        server.push(operation)
+        Ok(server.push(operation)?)
     }
 
     /// Rings the server; one that sleeps is not woken for what is none of its business.
@@ -229,7 +230,7 @@ impl Delegated {
         let reads_itself = self.own.has_any();
         self.server
             .iter_mut()
-            .filter(|server| server.has_pushed || !reads_itself)
+            .filter(|server| server.has_pushed() || !reads_itself)
             .for_each(ServerConnection::ring);
     }
 
@@ -240,7 +241,8 @@ impl Delegated {
             return Err(self.lose());
         }
         if self.server.is_none() {
-            self.server = Some(ServerConnection::make(&self.window_fd)?);
+            let (server, terms) = delegation::connect(&self.window_fd)?;
+            (self.server, self.terms) = (Some(server), terms);
         }
         Ok(())
     }
@@ -251,7 +253,7 @@ impl Drop for Delegated {
     /// program's own reads are waited for, two seconds at most.
     fn drop(&mut self) {
         if let Some(server) = &self.server {
-            server.end();
+            delegation::end(server.epoch());
         }
     }
 }

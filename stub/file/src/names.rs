@@ -246,7 +246,7 @@ impl Delegated {
         pieces: &[Piece],
     ) -> Result<usize, DelegatedError> {
         self.connect()?;
-        if self.server.as_ref().is_none_or(|server| server.epoch != file.epoch) {
+        if self.server.as_ref().is_none_or(|server| server.epoch() != file.epoch) {
             return Err(DelegatedError::Stale);
         }
         let (object, tag) = (file.object, 0);

@@ -27,7 +27,7 @@ const PAUSE: Duration = Duration::from_millis(1);
 impl Delegated {
     /// Whether files come by showing them only, and names are this program's own to open.
     pub(super) fn shows_only(&self) -> bool {
-        self.server.as_ref().is_some_and(|server| server.shows_only)
+        self.server.is_some() && self.terms.shows_only
     }
 
     /// Opens a name as `access` says, and shows what was opened.

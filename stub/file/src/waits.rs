@@ -4,12 +4,13 @@ use std::time::{Duration, Instant};
 
 use heliostat_abi::file::delegated::{Completion, OneRead, OpKind, Operation, Pieces, Way};
 
+use heliostat_stub_link::{LinkError, ServerConnection};
+
 use super::kept::is_callers;
-use super::server_connection::ServerConnection;
 use super::{Delegated, DelegatedError};
 
 /// By which way the server's completions are looked for.
-type Take = fn(&mut ServerConnection) -> Result<Option<Completion>, DelegatedError>;
+type Take = fn(&mut ServerConnection) -> Result<Option<Completion>, LinkError>;
 
 /// How long a sleep in the own ring lasts while the server, whose bell is not heard there, has
 /// operations as well. The device ends most such sleeps before.
@@ -127,7 +128,7 @@ impl Delegated {
     fn take_servers(&mut self, by: Take) -> Result<Option<Completion>, DelegatedError> {
         let has_some = self.under_way > self.own.under_way();
         match self.server.as_mut().filter(|_| has_some) {
-            Some(server) => by(server),
+            Some(server) => Ok(by(server)?),
             None => Ok(None),
         }
     }

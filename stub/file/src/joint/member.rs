@@ -17,8 +17,9 @@ use heliostat_client::NodePage;
 use heliostat_ring::members::{Identity, MembersPage};
 use heliostat_ring::turn::Turn;
 use heliostat_ring::{JointProducer, PushError, Refresh, ReserveError, RingMemory};
+use heliostat_stub_link::is_kept;
 
-use super::super::delegation::{self, is_kept, Delegation};
+use super::super::delegation::{self, Delegation};
 use super::super::error::DelegatedError;
 use super::arrivals::Arrivals;
 

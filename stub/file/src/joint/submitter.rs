@@ -6,10 +6,11 @@ use std::time::Duration;
 use heliostat_abi::code::Code;
 use heliostat_abi::file::delegated::{Completion, Facts, OpKind, Operation, Piece, Pieces};
 use heliostat_abi::name::ObjectId;
+use heliostat_stub_link::push_encoded;
 
 use super::super::files::result_of;
 use super::super::kept::{is_callers, Kept};
-use super::super::record::{self, push_encoded};
+use super::super::record;
 use super::super::{window, DelegatedError, File, Transfer};
 use super::arrivals::{self, Arrival, Silence};
 use super::member::Member;

@@ -9,7 +9,8 @@ use heliostat_abi::file::delegated::{
     COMPLETION_RECORD_BYTES,
 };
 use heliostat_abi::name::ObjectId;
-use heliostat_base::fd::OwnedFd;
+use heliostat_abi::session::node::State;
+use heliostat_client::session::Standing;
 use heliostat_client::NodePage;
 use heliostat_ring::doorbell::Patience;
 use heliostat_ring::{
@@ -17,28 +18,21 @@ use heliostat_ring::{
 };
 
 use super::call::CallLine;
-use super::delegation::{self, is_kept, Delegation};
 use super::record::push_encoded;
-use super::DelegatedError;
+use super::LinkError;
 
 /// What a session has of the server.
-pub(super) struct ServerConnection {
-    pub(super) submissions: SpscProducer,
-    pub(super) completions: SpscConsumer,
+pub struct ServerConnection {
+    submissions: SpscProducer,
+    completions: SpscConsumer,
     call: CallLine,
-    /// Counts sessions of this process, as in `session::Standing`.
-    pub(super) epoch: u64,
+    epoch: u64,
     session: ObjectId,
     node: Arc<NodePage>,
     /// How many waits there were, and whether the last that looked for long found something.
     waits: u32,
     is_near: bool,
-    /// Something is in the ring that the server was not rung for.
-    pub(super) has_pushed: bool,
-    /// What was opened for the device may be read by the program's own ring.
-    pub(super) lends: bool,
-    /// Files come by showing them only: names are the program's own to open.
-    pub(super) shows_only: bool,
+    has_pushed: bool,
     /// The last completion needed the device or the kernel.
     is_slow: bool,
 }
@@ -54,41 +48,48 @@ const SPIN_MANY_NS: u64 = 2_000;
 const WAITS_PER_TRIAL: u32 = 16;
 
 impl ServerConnection {
-    /// Asks the control plane to serve a window.
-    pub(super) fn make(window: &OwnedFd) -> Result<ServerConnection, DelegatedError> {
-        let delegation = Delegation::ask(window, 0)?;
-        let epoch = delegation.standing.epoch;
-        ServerConnection::attach(delegation).inspect_err(|_| delegation::end(epoch))
-    }
-
-    fn attach(delegation: Delegation) -> Result<ServerConnection, DelegatedError> {
-        let Delegation { rings, standing, lends, shows_only } = delegation;
+    /// Attaches the rings that the control plane has made for a session, which nobody has used yet.
+    ///
+    /// # Errors
+    /// They are none, or cannot be mapped.
+    pub fn attach(standing: Standing, rings: &impl AsRawFd) -> Result<ServerConnection, LinkError> {
         let rings = rings.as_raw_fd();
-        let memory = |at| RingMemory::attach(rings, at).map_err(DelegatedError::Ring);
+        let memory = |at| RingMemory::attach(rings, at).map_err(LinkError::Ring);
         let submissions = memory(0)?.spsc_producer(Refresh::Lazy);
         let completions = memory(COMPLETION_AT)?.spsc_consumer(Refresh::Lazy);
         Ok(ServerConnection {
-            submissions: submissions.map_err(DelegatedError::Ring)?,
-            completions: completions.map_err(DelegatedError::Ring)?,
-            call: CallLine::attach(rings).map_err(DelegatedError::Memory)?,
+            submissions: submissions.map_err(LinkError::Ring)?,
+            completions: completions.map_err(LinkError::Ring)?,
+            call: CallLine::attach(rings).map_err(LinkError::Memory)?,
             epoch: standing.epoch,
             session: standing.id,
             node: standing.node,
             waits: 0,
             is_near: true,
             has_pushed: false,
-            lends,
-            shows_only,
             is_slow: false,
         })
     }
 
+    /// Counts sessions of this process, as in `session::Standing`.
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// Whether something is in the ring that the server was not rung for.
+    pub fn has_pushed(&self) -> bool {
+        self.has_pushed
+    }
+
     /// Puts an operation into the ring, without ringing; false when it is full.
-    pub(super) fn push(&mut self, operation: &Operation) -> Result<bool, DelegatedError> {
+    ///
+    /// # Errors
+    /// `Corrupt` when the server broke the protocol; so for all below.
+    pub fn push(&mut self, operation: &Operation) -> Result<bool, LinkError> {
         push_encoded(operation, |record| self.push_record(record))
     }
 
-    fn push_record(&mut self, record: &[u8]) -> Result<bool, DelegatedError> {
+    fn push_record(&mut self, record: &[u8]) -> Result<bool, LinkError> {
         match self.submissions.reserve(record.len()) {
             Ok(mut slot) => {
                 slot.copy_in(0, record);
@@ -97,39 +98,43 @@ impl ServerConnection {
                 Ok(true)
             }
             Err(ReserveError::Full) => Ok(false),
-            Err(_) => Err(DelegatedError::Corrupt),
+            Err(_) => Err(LinkError::Corrupt),
         }
     }
 
     /// Rings the server if it sleeps.
     #[inline]
-    pub(super) fn ring(&mut self) {
+    pub fn ring(&mut self) {
         self.has_pushed = false;
         self.submissions.ring();
     }
 
     /// Takes a completion that is there.
-    pub(super) fn pop(&mut self) -> Result<Option<Completion>, DelegatedError> {
+    pub fn pop(&mut self) -> Result<Option<Completion>, LinkError> {
         let mut record = [0; COMPLETION_RECORD_BYTES];
         match self.completions.poll(&mut record) {
             Ok(COMPLETION_RECORD_BYTES) => {
-                let found = Completion::decode(&record).ok_or(DelegatedError::Corrupt)?;
+                let found = Completion::decode(&record).ok_or(LinkError::Corrupt)?;
                 self.is_slow = matches!(found.way, Way::Filled | Way::Direct | Way::Kernel);
                 Ok(Some(found))
             }
             Err(TakeError::Empty) => Ok(None),
-            _ => Err(DelegatedError::Corrupt),
+            _ => Err(LinkError::Corrupt),
         }
     }
 
     /// Whether a call is likely to be answered at once: the server is on another core, and what was
     /// read last was in its cache.
-    pub(super) fn may_call(&self) -> bool {
+    pub fn may_call(&self) -> bool {
         self.is_near && !self.is_slow
     }
 
-    /// Asks for a read in one line and waits for the answer; `None` when it was declined.
-    pub(super) fn call(&mut self, read: &OneRead) -> Result<Option<i64>, WaitError> {
+    /// Asks for a read in one line and waits for the answer; `None` when it was declined. Nothing may be
+    /// under way in the ring.
+    ///
+    /// # Errors
+    /// `PeerGone` when the control plane has ended, or the session.
+    pub fn call(&mut self, read: &OneRead) -> Result<Option<i64>, WaitError> {
         self.call.ask(read);
         self.submissions.ring();
         let answer = match self.call.look() {
@@ -141,11 +146,11 @@ impl ServerConnection {
     }
 
     /// Asks for an operation in one line and waits for its end; `None` when it was declined, or no call
-    /// can ask it.
-    pub(super) fn call_operation(
-        &mut self,
-        operation: &Operation,
-    ) -> Result<Option<i64>, WaitError> {
+    /// can ask it. Nothing may be under way in the ring.
+    ///
+    /// # Errors
+    /// As `call`.
+    pub fn call_operation(&mut self, operation: &Operation) -> Result<Option<i64>, WaitError> {
         let Some((words, more)) = call_words(operation) else { return Ok(None) };
         self.call.ask_more(words, more);
         self.submissions.ring();
@@ -173,19 +178,14 @@ impl ServerConnection {
         }
     }
 
-    /// Tells the control plane that nobody needs it any more, if it still is the same one.
-    pub(super) fn end(&self) {
-        delegation::end(self.epoch);
-    }
-
     /// Whether the control plane lives and has not revoked the session.
-    pub(super) fn is_kept(&self) -> bool {
+    pub fn is_kept(&self) -> bool {
         is_kept(&self.node, self.session)
     }
 
     /// Looks for a completion for a moment, where that has been of use lately: the server is on
     /// another core, and the answer does not need the device.
-    pub(super) fn look(&mut self) -> Result<Option<Completion>, DelegatedError> {
+    pub fn look(&mut self) -> Result<Option<Completion>, LinkError> {
         self.waits = self.waits.wrapping_add(1);
         if !self.is_near && self.waits % WAITS_PER_TRIAL != 0 {
             return self.pop();
@@ -205,11 +205,10 @@ impl ServerConnection {
     /// Who waits for one of many that the device has sleeps soon: what a wake-up takes is shared by
     /// all that have completed meanwhile, and in a virtual machine a core that looks takes time from
     /// whoever plays the device.
-    pub(super) fn wait(
-        &mut self,
-        limit: Option<Duration>,
-        under_way: usize,
-    ) -> Result<(), WaitError> {
+    ///
+    /// # Errors
+    /// `TimedOut`, and `PeerGone` as `call`.
+    pub fn wait(&mut self, limit: Option<Duration>, under_way: usize) -> Result<(), WaitError> {
         let usual = limit.map_or(Patience::ENDLESS, Patience::up_to);
         let is_many = self.is_slow && under_way >= MANY;
         let spin_ns = if is_many { SPIN_MANY_NS } else { usual.spin_ns };
@@ -218,4 +217,9 @@ impl ServerConnection {
         let lives = || is_kept(node, id);
         self.completions.wait(patience, &lives)
     }
+}
+
+/// Whether the control plane lives and has not revoked the session.
+pub fn is_kept(node: &NodePage, session: ObjectId) -> bool {
+    node.is_kept() && node.session(session) == State::Active
 }
