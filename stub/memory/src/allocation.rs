@@ -1,0 +1,51 @@
+//! What a region is to be, before it is made.
+
+use heliostat_abi::memory::{request, MemoryName, MemoryRequest, Rights};
+
+use super::{Memory, MemoryError, Region};
+
+/// A region that is about to be allocated.
+#[must_use = "nothing is allocated before `make`"]
+pub struct Allocation<'a> {
+    memory: &'a Memory,
+    bytes: u64,
+    lasting: bool,
+    name: Option<String>,
+    others: Rights,
+}
+
+impl<'a> Allocation<'a> {
+    pub(crate) fn new(memory: &'a Memory, bytes: u64) -> Self {
+        Self { memory, bytes, lasting: false, name: None, others: Rights::NONE }
+    }
+
+    /// It gets this name: parts of letters, digits, `.`, `_` and `-`, parted by `/`.
+    pub fn name(mut self, name: &str) -> Self {
+        self.name = Some(name.to_owned());
+        self
+    }
+
+    /// It outlives this process, until it is freed.
+    pub fn lasting(mut self) -> Self {
+        self.lasting = true;
+        self
+    }
+
+    /// Other users who know its name may do this with it, unless the rules say no.
+    pub fn others(mut self, rights: Rights) -> Self {
+        self.others = rights;
+        self
+    }
+
+    /// Makes it; the handle allows everything.
+    ///
+    /// # Errors
+    /// Another region has the name, a rule says no, or a limit is reached; nothing is left behind.
+    pub fn make(self) -> Result<Region, MemoryError> {
+        let Self { memory, bytes, lasting, name, others } = self;
+        let name = name.map(|name| MemoryName::parse(&name)).transpose();
+        let name = name.map_err(MemoryError::Name)?;
+        let asked = request::Allocation { bytes, lasting, name, others };
+        Region::ask(memory, &MemoryRequest::Allocate(asked))
+    }
+}

@@ -1,0 +1,99 @@
+//! The arenas that this process has mapped, and the areas that regions are in them.
+
+use std::collections::HashMap;
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+
+use heliostat_abi::memory::limits::{PIECES_MAX, REGIONS_MAX, REGION_PAGE_BYTES};
+use heliostat_abi::memory::{Granted, MemoryReply, MemoryRequest};
+use heliostat_abi::name::ObjectId;
+use heliostat_base::mapping::{Access, SharedMapping};
+use heliostat_ring::region_page::RegionPage;
+use heliostat_ring::Area;
+
+use super::ask::Control;
+use super::MemoryError;
+
+/// Locates that are made over because the region changed in between.
+const TRIES_MAX: usize = 8;
+
+/// Mapped arenas by name. Those that no region uses any more go when another one comes.
+#[derive(Default)]
+pub(crate) struct Arenas(HashMap<ObjectId, Arc<SharedMapping>>);
+
+/// Where the bytes of a region lie, and the epoch for which that holds.
+pub(crate) struct Placed {
+    pub(crate) epoch: u32,
+    pub(crate) area: Area,
+}
+
+impl Arenas {
+    /// Finds the area of a region that was granted; asks for the pieces that the answer had no room
+    /// for, and maps arenas that are new.
+    pub(crate) fn place(
+        &mut self,
+        control: &Control,
+        granted: Granted,
+    ) -> Result<Placed, MemoryError> {
+        let whole = whole_of(control, granted)?;
+        let mut pieces = Vec::with_capacity(whole.pieces.len());
+        for piece in &whole.pieces {
+            pieces.push((self.arena(control, piece.arena)?, piece.offset, piece.bytes));
+        }
+        let area = Area::new(pieces, whole.bytes).map_err(|_| MemoryError::Corrupt)?;
+        Ok(Placed { epoch: whole.epoch, area })
+    }
+
+    fn arena(
+        &mut self,
+        control: &Control,
+        id: ObjectId,
+    ) -> Result<Arc<SharedMapping>, MemoryError> {
+        if let Some(known) = self.0.get(&id) {
+            return Ok(known.clone());
+        }
+        let (reply, fds) = control.ask(&MemoryRequest::Arena { arena: id }, &[])?;
+        let (MemoryReply::Arena { bytes }, [fd]) = (reply, fds.as_slice()) else {
+            return Err(MemoryError::Corrupt);
+        };
+        let len = usize::try_from(bytes).map_err(|_| MemoryError::Corrupt)?;
+        let mapped = SharedMapping::from_fd(fd.as_raw_fd(), len, Access::ReadWrite);
+        let mapped = Arc::new(mapped.map_err(MemoryError::Mapping)?);
+        self.0.retain(|_, arena| Arc::strong_count(arena) > 1);
+        self.0.insert(id, mapped.clone());
+        Ok(mapped)
+    }
+}
+
+/// Maps the region page.
+pub(crate) fn map_page(control: &Control) -> Result<RegionPage, MemoryError> {
+    let (reply, fds) = control.ask(&MemoryRequest::RegionPage, &[])?;
+    let (MemoryReply::Page { places }, [fd]) = (reply, fds.as_slice()) else {
+        return Err(MemoryError::Corrupt);
+    };
+    if places != REGIONS_MAX as u64 {
+        return Err(MemoryError::Corrupt);
+    }
+    let mapped = SharedMapping::from_fd(fd.as_raw_fd(), REGION_PAGE_BYTES, Access::Read);
+    Ok(RegionPage::new(Arc::new(mapped.map_err(MemoryError::Mapping)?)))
+}
+
+/// All pieces of a region at one epoch.
+fn whole_of(control: &Control, granted: Granted) -> Result<Granted, MemoryError> {
+    let handle = granted.handle;
+    let mut whole = granted;
+    for _ in 0..TRIES_MAX * PIECES_MAX {
+        let from = whole.pieces.len() as u32;
+        if whole.from == 0 && from == whole.pieces_all {
+            return Ok(whole);
+        }
+        let part = control.grant(&MemoryRequest::Locate { handle, from })?;
+        let goes_on = part.epoch == whole.epoch && part.from == from && !part.pieces.is_empty();
+        if goes_on {
+            whole.pieces.extend(part.pieces);
+        } else {
+            whole = control.grant(&MemoryRequest::Locate { handle, from: 0 })?;
+        }
+    }
+    Err(MemoryError::Corrupt)
+}

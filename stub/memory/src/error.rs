@@ -1,0 +1,127 @@
+//! Why an operation on memory was not done.
+
+use heliostat_abi::code::Code;
+use heliostat_abi::memory::Rights;
+use heliostat_abi::name::ObjectId;
+use heliostat_abi::snapshot::region_name::NameError;
+use heliostat_base::mapping::MappingError;
+use heliostat_base::sys::Errno;
+use heliostat_client::ControlError;
+use heliostat_stub_link::LinkError;
+
+/// What went wrong, and on which side. The path that a region has makes no difference.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MemoryError {
+    /// Ours: the text is no name.
+    Name(NameError),
+    /// Ours: the bytes do not all lie in the region.
+    Range {
+        /// The region.
+        region: ObjectId,
+        /// First byte.
+        offset: u64,
+        /// Number of bytes.
+        bytes: u64,
+        /// Bytes that the region has.
+        limit: u64,
+    },
+    /// Ours: words lie at multiples of 8.
+    Misaligned {
+        /// The region.
+        region: ObjectId,
+        /// Where the word was meant to be.
+        offset: u64,
+    },
+    /// Ours: the handle does not allow it.
+    Denied {
+        /// The region.
+        region: ObjectId,
+        /// What it takes.
+        wanted: Rights,
+        /// What the handle allows.
+        found: Rights,
+    },
+    /// The region was freed, or its last manager has ended.
+    Stale {
+        /// The region.
+        region: ObjectId,
+    },
+    /// The control plane has ended the session, or has itself ended: what was under way may have been
+    /// done or not.
+    Gone {
+        /// The region.
+        region: ObjectId,
+    },
+    /// The region was on its way to other pieces for longer than a move takes.
+    Moving {
+        /// The region.
+        region: ObjectId,
+    },
+    /// The control plane says no, did not answer, or is not there.
+    Control(ControlError),
+    /// The control plane answered what no control plane answers.
+    Corrupt,
+    /// The machine gave no memory for a mapping, or the control plane sent none that can be mapped.
+    Mapping(MappingError),
+    /// The machine made no eventfd.
+    Event(Errno),
+    /// The session with the server loop cannot be used.
+    Link(LinkError),
+    /// The server loop ended an operation with an error that none of the above is.
+    Server {
+        /// The region.
+        region: ObjectId,
+        /// Its errno.
+        errno: Errno,
+    },
+}
+
+impl MemoryError {
+    /// Returns why the control plane says no, if it does.
+    pub fn refusal(&self) -> Option<Code> {
+        match self {
+            Self::Control(ControlError::Refused { code, .. }) => Some(*code),
+            _ => None,
+        }
+    }
+}
+
+impl std::fmt::Display for MemoryError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Name(error) => error.fmt(f),
+            Self::Range { region, offset, bytes, limit } => {
+                write!(f, "region {region}: {bytes} bytes at {offset}, it has {limit}")
+            }
+            Self::Misaligned { region, offset } => {
+                write!(f, "region {region}: a word at {offset}, which is no multiple of 8")
+            }
+            Self::Denied { region, wanted, found } => {
+                write!(f, "region {region}: it takes {wanted}, the handle allows {found}")
+            }
+            Self::Stale { region } => {
+                write!(f, "region {region} is gone: freed, or its managers are")
+            }
+            Self::Gone { region } => write!(
+                f,
+                "region {region}: the control plane has ended the session; what was under way may \
+                 be done or not"
+            ),
+            Self::Moving { region } => write!(f, "region {region} does not come to rest"),
+            Self::Control(error) => error.fmt(f),
+            Self::Corrupt => f.write_str("the control plane broke the protocol of memory regions"),
+            Self::Mapping(error) => error.fmt(f),
+            Self::Event(errno) => write!(f, "no eventfd: {errno}"),
+            Self::Link(error) => error.fmt(f),
+            Self::Server { region, errno } => write!(f, "region {region}: the server says {errno}"),
+        }
+    }
+}
+
+impl std::error::Error for MemoryError {}
+
+impl From<LinkError> for MemoryError {
+    fn from(error: LinkError) -> Self {
+        Self::Link(error)
+    }
+}

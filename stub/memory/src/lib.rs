@@ -1,0 +1,126 @@
+//! Memory regions: bytes with a name, rights and a life of their own, for any program of the node.
+//!
+//! ```text
+//! allocate, map --> control plane: handle, rights, path
+//! direct     a look at the region's word, then loads and stores in mapped arenas
+//! delegated  window and rings: the server loop looks the handle up, then copies
+//! ```
+//!
+//! Which path a region has the control plane decides, and says; a program's calls are the same, and so
+//! are their results and their errors. A region lives as long as a session that may manage it, unless
+//! it is lasting. What others do with a region's bytes at the same time is seen in any mixture; only
+//! words change in one step. `docs/memory.md` tells the whole.
+//!
+//! *Hot* (reads and writes on the direct path): no system call, no allocation, no lock.
+#![warn(missing_docs)]
+#![forbid(unsafe_code)]
+
+mod allocation;
+mod arenas;
+mod ask;
+mod delegated;
+mod direct;
+mod error;
+mod listing;
+mod paths;
+mod questions;
+mod region;
+
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use heliostat_abi::memory::{MemoryName, MemoryRequest};
+use heliostat_client::session;
+use heliostat_ring::region_page::RegionPage;
+
+pub use allocation::Allocation;
+pub use error::MemoryError;
+pub use heliostat_abi::memory::name::OWN_USER;
+pub use heliostat_abi::memory::{Listed, Question, Rights};
+pub use heliostat_abi::name::ObjectId as RegionId;
+pub use questions::Questions;
+pub use region::Region;
+
+use arenas::Arenas;
+use ask::Control;
+use delegated::Delegated;
+
+/// This process's access to memory regions, in one session with the control plane. Clones are the same.
+///
+/// A child of a fork opens its own: handles are its parent's.
+#[derive(Clone)]
+pub struct Memory {
+    shared: Arc<Shared>,
+}
+
+/// What the regions of one session share.
+pub(crate) struct Shared {
+    pub(crate) control: Control,
+    arenas: Mutex<Arenas>,
+    page: OnceLock<RegionPage>,
+    delegated: Mutex<Option<Delegated>>,
+}
+
+impl Memory {
+    /// Opens it, where `session::configure` or `heliostat run` has said that the control plane is.
+    ///
+    /// # Errors
+    /// No control plane answers.
+    pub fn open() -> Result<Memory, MemoryError> {
+        // A session that has ended is noticed here, so that the next one is asked.
+        session::check_alive();
+        let control = Control::new(session::standing().map_err(MemoryError::Control)?);
+        let (arenas, page, delegated) = (Mutex::default(), OnceLock::new(), Mutex::new(None));
+        Ok(Memory { shared: Arc::new(Shared { control, arenas, page, delegated }) })
+    }
+
+    /// Begins to say what a region of so many bytes is to be; [`Allocation::make`] makes it. All its
+    /// bytes are zero.
+    pub fn allocate(&self, bytes: u64) -> Allocation<'_> {
+        Allocation::new(self, bytes)
+    }
+
+    /// Returns a handle on the region of this name, among the names of this process's user. All of the
+    /// rights are granted, or nothing.
+    ///
+    /// # Errors
+    /// No region has the name, a rule or its owner says no, or a limit is reached.
+    pub fn map(&self, name: &str, rights: Rights) -> Result<Region, MemoryError> {
+        self.map_of(OWN_USER, name, rights)
+    }
+
+    /// The same, among the names of another user.
+    ///
+    /// # Errors
+    /// As `map`.
+    pub fn map_of(&self, user: u32, name: &str, rights: Rights) -> Result<Region, MemoryError> {
+        let name = MemoryName::parse(name).map_err(MemoryError::Name)?;
+        Region::ask(self, &MemoryRequest::Map { user, name, rights })
+    }
+
+    /// Returns a handle on a region by its identity, for its owner and whom it was appointed to.
+    ///
+    /// # Errors
+    /// As `map`; `Stale` when the region is gone.
+    pub fn map_region(&self, region: RegionId, rights: Rights) -> Result<Region, MemoryError> {
+        Region::ask(self, &MemoryRequest::MapRegion { region, rights })
+    }
+}
+
+impl Shared {
+    pub(crate) fn arenas(&self) -> MutexGuard<'_, Arenas> {
+        self.arenas.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn delegated(&self) -> MutexGuard<'_, Option<Delegated>> {
+        self.delegated.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The region page, mapped at the first need.
+    pub(crate) fn page(&self) -> Result<RegionPage, MemoryError> {
+        if let Some(page) = self.page.get() {
+            return Ok(page.clone());
+        }
+        let page = arenas::map_page(&self.control)?;
+        Ok(self.page.get_or_init(|| page).clone())
+    }
+}

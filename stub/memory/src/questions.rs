@@ -1,0 +1,60 @@
+//! The owner is asked who may map its regions.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use heliostat_abi::code::Code;
+use heliostat_abi::memory::{MemoryReply, MemoryRequest, Question, Rights};
+use heliostat_base::event::Event;
+
+use super::{MemoryError, Shared};
+
+/// Questions about one region of this process, which nobody else answers. Who asks waits for half a
+/// second, and takes silence for a no.
+pub struct Questions {
+    shared: Arc<Shared>,
+    bell: Event,
+}
+
+impl Questions {
+    pub(crate) fn new(shared: Arc<Shared>, bell: Event) -> Self {
+        Self { shared, bell }
+    }
+
+    /// Waits for a question, `limit` at most; `None` when there was none.
+    ///
+    /// # Errors
+    /// The control plane says no, or is gone.
+    pub fn next(&self, limit: Duration) -> Result<Option<Question>, MemoryError> {
+        if let Some(question) = self.take()? {
+            return Ok(Some(question));
+        }
+        let limit_ms = limit.as_millis().min(u128::from(u32::MAX)) as u32;
+        let is_rung = self.bell.wait(Some(limit_ms)).map_err(MemoryError::Event)?;
+        // What rings after this is found by the look after it.
+        self.bell.drain().map_err(MemoryError::Event)?;
+        if is_rung {
+            self.take()
+        } else {
+            Ok(None)
+        }
+    }
+
+    /// Answers: what may be done; `Rights::NONE` is a no.
+    ///
+    /// # Errors
+    /// `Control` with `Code::NotFound` when nobody waits for the answer any more.
+    pub fn answer(&self, question: &Question, rights: Rights) -> Result<(), MemoryError> {
+        let answer = MemoryRequest::Answer { question: question.question, rights };
+        self.shared.control.tell(&answer, &[])
+    }
+
+    fn take(&self) -> Result<Option<Question>, MemoryError> {
+        match self.shared.control.ask(&MemoryRequest::NextAsked, &[]) {
+            Ok((MemoryReply::Asked(question), _)) => Ok(Some(question)),
+            Ok(_) => Err(MemoryError::Corrupt),
+            Err(error) if error.refusal() == Some(Code::NotFound) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
