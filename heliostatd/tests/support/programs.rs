@@ -1,0 +1,314 @@
+//! Programs with memory regions, each a process of its own that does what a test tells it, line by line.
+//!
+//! A process has one session with the control plane, so the test binary starts itself again:
+//! `program_process` of the test's file calls [`play`], which does nothing unless the environment names
+//! a socket. A line is a command and its words; the answer is one line, of which `error` is the first
+//! word where an operation failed.
+
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Duration;
+
+use heliostat_client::{session, ControlError};
+use heliostat_stub_memory::{Memory, MemoryError, Questions, Region, RegionId, Rights, OWN_USER};
+
+use super::beside::become_user;
+use super::{Daemon, STARTS, WATCHDOG};
+
+const SOCKET: &str = "MEMORY_SOCKET";
+const USER: &str = "MEMORY_USER";
+/// What answers begin with: the test harness writes lines of its own.
+const ANSWER: &str = "> ";
+
+/// A program, as its test sees it. Killed with the value.
+pub struct Program {
+    child: Child,
+    orders: ChildStdin,
+    answers: BufReader<ChildStdout>,
+}
+
+impl Program {
+    /// One of this test's user.
+    pub fn start(daemon: &Daemon) -> Program {
+        Program::started(daemon, None)
+    }
+
+    /// One of another user; only root may.
+    pub fn of_user(daemon: &Daemon, user: u32) -> Program {
+        Program::started(daemon, Some(user))
+    }
+
+    fn started(daemon: &Daemon, user: Option<u32>) -> Program {
+        let _guard = STARTS.write();
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "program_process", "--nocapture"]);
+        command.env(SOCKET, daemon.socket()).stdin(Stdio::piped()).stdout(Stdio::piped());
+        user.map(|user| command.env(USER, user.to_string()));
+        let mut child = command.spawn().unwrap();
+        let (orders, answers) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        let mut program = Program { child, orders, answers: BufReader::new(answers) };
+        assert_eq!(program.hear(), "ready");
+        program
+    }
+
+    /// Tells it to do something, without waiting.
+    pub fn send(&mut self, line: &str) {
+        writeln!(self.orders, "{line}").unwrap();
+    }
+
+    /// Waits for its next answer.
+    pub fn hear(&mut self) -> String {
+        let mut line = String::new();
+        loop {
+            line.clear();
+            assert_ne!(self.answers.read_line(&mut line).unwrap(), 0, "it has ended");
+            // The harness may have left a line open in front of it.
+            if let Some((_, answer)) = line.split_once(ANSWER) {
+                return answer.trim_end().to_owned();
+            }
+        }
+    }
+
+    /// Tells it to do something and waits for the answer.
+    pub fn say(&mut self, line: &str) -> String {
+        self.send(line);
+        self.hear()
+    }
+
+    /// The same for what cannot fail.
+    pub fn does(&mut self, line: &str) {
+        assert_eq!(self.say(line), "done", "{line}");
+    }
+
+    /// Kills it as a crash does; returns when it is gone.
+    pub fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A program's part.
+pub fn play() {
+    let Ok(socket) = std::env::var(SOCKET) else { return };
+    if let Ok(user) = std::env::var(USER) {
+        assert!(become_user(user.parse().unwrap()));
+    }
+    session::configure(socket, "program".into());
+    let mut actor = Actor { memory: Memory::open().unwrap(), regions: HashMap::new(), asked: None };
+    answer("ready");
+    for line in std::io::stdin().lines() {
+        let line = line.unwrap();
+        let words: Vec<&str> = line.split_whitespace().collect();
+        answer(&actor.act(&words).unwrap_or_else(|error| told(&error)));
+    }
+    std::process::exit(0);
+}
+
+fn answer(text: &str) {
+    println!("{ANSWER}{text}");
+}
+
+/// An error by its kind, and what it says besides.
+fn told(error: &MemoryError) -> String {
+    match error {
+        MemoryError::Range { limit, .. } => format!("error range {limit}"),
+        MemoryError::Misaligned { .. } => "error misaligned".into(),
+        MemoryError::Denied { wanted, .. } => format!("error denied {wanted}"),
+        MemoryError::Stale { .. } => "error stale".into(),
+        MemoryError::Gone { .. } => "error gone".into(),
+        MemoryError::Control(ControlError::Refused { code, limit, .. }) => {
+            format!("error refused {code:?} {limit}")
+        }
+        other => format!("error other {other:?}"),
+    }
+}
+
+struct Actor {
+    memory: Memory,
+    regions: HashMap<String, Region>,
+    asked: Option<Questions>,
+}
+
+impl Actor {
+    fn act(&mut self, words: &[&str]) -> Result<String, MemoryError> {
+        let done = || Ok("done".to_owned());
+        match *words {
+            ["allocate", key, bytes, ref rest @ ..] => self.allocate(key, number(bytes), rest),
+            ["map", key, name, what] => self.keep(key, self.memory.map(name, rights(what))?),
+            ["map", key, name, what, user] => {
+                let user = number(user) as u32;
+                self.keep(key, self.memory.map_of(user, name, rights(what))?)
+            }
+            ["map_region", key, index, generation, what] => {
+                let (index, generation) = (number(index) as u32, number(generation) as u32);
+                let id = RegionId { index, generation };
+                self.keep(key, self.memory.map_region(id, rights(what))?)
+            }
+            ["list", ref rest @ ..] => self.list(rest.first().copied().unwrap_or("")),
+            ["drop", key] => {
+                self.regions.remove(key).unwrap();
+                done()
+            }
+            ["free", key] => {
+                self.regions.remove(key).unwrap().free()?;
+                done()
+            }
+            ["many", count, bytes] => {
+                for at in 0..number(count) {
+                    let made = self.memory.allocate(number(bytes)).make()?;
+                    self.regions.insert(format!("many-{at}"), made);
+                }
+                done()
+            }
+            ["none"] => {
+                self.regions.clear();
+                done()
+            }
+            ["copy", key, offset, into, at, bytes] => {
+                let into = &self.regions[into];
+                self.regions[key].copy_to(number(offset), into, number(at), number(bytes))?;
+                done()
+            }
+            ["ask", key] => {
+                self.asked = Some(self.regions[key].questions()?);
+                done()
+            }
+            ["answer", what] => self.answer(rights(what)),
+            [_, key, ..] => on(&self.regions[key], words),
+            _ => panic!("{words:?}"),
+        }
+    }
+
+    fn keep(&mut self, key: &str, region: Region) -> Result<String, MemoryError> {
+        let path = if region.is_direct() { "direct" } else { "delegated" };
+        self.regions.insert(key.into(), region);
+        Ok(path.into())
+    }
+
+    fn allocate(&mut self, key: &str, bytes: u64, rest: &[&str]) -> Result<String, MemoryError> {
+        let mut asked = self.memory.allocate(bytes);
+        for word in rest {
+            asked = match word.split_once('=') {
+                Some(("name", name)) => asked.name(name),
+                Some(("others", what)) => asked.others(rights(what)),
+                _ => asked.lasting(),
+            };
+        }
+        let made = asked.make()?;
+        self.keep(key, made)
+    }
+
+    /// Names, bytes and lives of regions.
+    fn list(&self, beginning: &str) -> Result<String, MemoryError> {
+        let listed = self.memory.list_of(OWN_USER, beginning)?;
+        let told = listed.iter().map(|it| {
+            let name = it.name.as_ref().map_or("-", |name| name.as_str());
+            let life = if it.lasting { "lasting" } else { "leased" };
+            format!("{name}:{}:{life}:{}", it.bytes, it.handles)
+        });
+        Ok(format!("listed {}", told.collect::<Vec<_>>().join(" ")))
+    }
+
+    /// Waits for a question and answers it.
+    fn answer(&self, rights: Rights) -> Result<String, MemoryError> {
+        let asked = self.asked.as_ref().unwrap();
+        let question = asked.next(WATCHDOG)?.expect("a question");
+        asked.answer(&question, rights)?;
+        Ok(format!("asked {} {}", question.user, question.rights))
+    }
+}
+
+/// What is about one region.
+fn on(region: &Region, words: &[&str]) -> Result<String, MemoryError> {
+    let word = |value: u64| Ok(value.to_string());
+    match *words {
+        ["id", _] => return Ok(format!("{} {}", region.id().index, region.id().generation)),
+        ["size", _] => return word(region.size()?),
+        ["read", _, offset, len] => return read(region, number(offset), number(len)),
+        ["add", _, offset, more, times] => {
+            let mut old = 0;
+            for _ in 0..number(times) {
+                old = region.fetch_add(number(offset), number(more))?;
+            }
+            return word(old);
+        }
+        ["compare_swap", _, offset, expected, new] => {
+            return word(region.compare_swap(number(offset), number(expected), number(new))?)
+        }
+        ["swap", _, offset, new] => return word(region.swap(number(offset), number(new))?),
+        ["check", _, seed, offset, len] => {
+            let mut found = vec![0; number(len) as usize];
+            region.read(number(offset), &mut found)?;
+            let is_same = found == pattern(number(seed), number(offset), number(len));
+            return Ok(if is_same { "same" } else { "different" }.into());
+        }
+        ["write", _, offset, text] => region.write(number(offset), text.as_bytes())?,
+        ["fill", _, seed, offset, len] => {
+            region.write(number(offset), &pattern(number(seed), number(offset), number(len)))?;
+        }
+        ["set", _, offset, bytes, value] => {
+            region.set(number(offset), number(bytes), number(value) as u8)?;
+        }
+        ["grow", _, bytes] => region.grow(number(bytes))?,
+        ["relocate", _] => region.relocate()?,
+        ["rename", _, "-", what] => region.rename(None, rights(what))?,
+        ["rename", _, name, what] => region.rename(Some(name), rights(what))?,
+        ["appoint", _, user, what] => region.appoint(number(user) as u32, rights(what))?,
+        ["lasting", _, whether] => region.set_lasting(whether == "yes")?,
+        ["await_stale", _] => return await_stale(region),
+        _ => panic!("{words:?}"),
+    }
+    Ok("done".into())
+}
+
+/// Bytes as text, in which a zero is a dot.
+fn read(region: &Region, offset: u64, len: u64) -> Result<String, MemoryError> {
+    let mut found = vec![0; len as usize];
+    region.read(offset, &mut found)?;
+    let text = found.iter().map(|byte| if *byte == 0 { '.' } else { char::from(*byte) });
+    Ok(format!("read {}", text.collect::<String>()))
+}
+
+/// Reads until the region is stale; says if it has ever seen a byte that is not `a`.
+fn await_stale(region: &Region) -> Result<String, MemoryError> {
+    let mut found = vec![0; 4096];
+    loop {
+        match region.read(0, &mut found) {
+            Ok(()) if found.iter().any(|byte| *byte != b'a') => return Ok("other bytes".into()),
+            Ok(()) => std::thread::sleep(Duration::from_micros(100)),
+            Err(MemoryError::Stale { .. }) => return Ok("stale".into()),
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Bytes that say where they are.
+fn pattern(seed: u64, offset: u64, len: u64) -> Vec<u8> {
+    (offset..offset + len).map(|at| (seed + at * 7 + at / 251) as u8).collect()
+}
+
+fn number(text: &str) -> u64 {
+    text.parse().unwrap()
+}
+
+/// Rights by their first letters.
+fn rights(text: &str) -> Rights {
+    let each = |letter| match letter {
+        'r' => Rights::READ,
+        'w' => Rights::WRITE,
+        'a' => Rights::ATOMIC,
+        's' => Rights::SHARE,
+        'm' => Rights::MANAGE,
+        '-' => Rights::NONE,
+        other => panic!("{other}"),
+    };
+    text.chars().map(each).fold(Rights::NONE, Rights::and)
+}
