@@ -9,25 +9,29 @@ pub enum Right {
     Connect,
     /// Register the name as listened on.
     Listen,
-    /// Give a snapshot region the name.
+    /// Give a snapshot region, or a memory region, the name.
     Publish,
     /// Read the snapshot region of the name.
     Attach,
-    /// Read the file of the name from a mapping under a lease, or by delegated operations.
+    /// Read the file of the name from a mapping under a lease, or by delegated operations; or the
+    /// memory region of the name.
     Read,
-    /// Write the file of the name by delegated operations.
+    /// Write the file of the name by delegated operations, or the memory region of the name.
     Write,
+    /// Free, enlarge, move and name the memory region of the name, and appoint others.
+    Manage,
 }
 
 impl Right {
     /// Every right, with the word that a configuration uses for it.
-    pub const ALL: [(&'static str, Right); 6] = [
+    pub const ALL: [(&'static str, Right); 7] = [
         ("connect", Right::Connect),
         ("listen", Right::Listen),
         ("publish", Right::Publish),
         ("attach", Right::Attach),
         ("read", Right::Read),
         ("write", Right::Write),
+        ("manage", Right::Manage),
     ];
 
     /// The right that a configuration means by `word`.

@@ -6,9 +6,11 @@
 
 pub(crate) mod error;
 pub(crate) mod field;
+mod memory;
 mod read;
 
 pub use error::{ConfigError, Fault};
+pub use memory::Memory;
 pub use read::Names;
 
 use heliostat_abi::file::delegated::{SESSIONS_MAX, WINDOW_BYTES_MAX};
@@ -35,6 +37,8 @@ pub struct Config {
     pub channel: Channel,
     /// Delegated operations.
     pub delegated: Delegated,
+    /// Memory regions.
+    pub memory: Memory,
     /// Who may what.
     pub rules: Rules,
     /// Who may how much of delegated operations.

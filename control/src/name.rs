@@ -1,4 +1,4 @@
-//! Names of listening addresses, snapshot regions and files, and the patterns that rules match them with.
+//! Names of addresses, snapshot regions, memory regions and files, and the patterns that rules match them with.
 //!
 //! ```text
 //! /net/tcp/127.0.0.1:6379      one address
@@ -10,6 +10,7 @@
 //! /snapshot/model              one region
 //! /snapshot/model/*            every region whose name begins so
 //! /snapshot/*                  every region
+//! /memory/kv/*                 every memory region whose name begins so
 //! /file/srv/data/a.csv         one file, by its path
 //! /file/srv/data/*             every file whose path begins so
 //! /file/*                      every file
@@ -18,6 +19,8 @@
 use std::fmt;
 use std::net::IpAddr;
 
+use heliostat_abi::memory::name::PREFIX as MEMORY_PREFIX;
+use heliostat_abi::memory::MemoryName;
 use heliostat_abi::name::NetAddress;
 use heliostat_abi::snapshot::region::{NameError, RegionName, PREFIX};
 
@@ -36,6 +39,8 @@ pub enum Name<'a> {
     Tcp(NetAddress),
     /// A snapshot region.
     Region(&'a RegionName),
+    /// A memory region.
+    Memory(&'a MemoryName),
     /// A file, by its absolute path as the control plane sees it. Foreign bytes: a file may have
     /// several paths, and whoever may write a folder gives them.
     File(&'a str),
@@ -46,6 +51,7 @@ impl fmt::Display for Name<'_> {
         match self {
             Self::Tcp(address) => f.write_str(&tcp_name(*address)),
             Self::Region(name) => name.fmt(f),
+            Self::Memory(name) => name.fmt(f),
             Self::File(path) => write!(f, "/file{path}"),
         }
     }
@@ -63,6 +69,12 @@ impl<'a> From<&'a RegionName> for Name<'a> {
     }
 }
 
+impl<'a> From<&'a MemoryName> for Name<'a> {
+    fn from(name: &'a MemoryName) -> Self {
+        Self::Memory(name)
+    }
+}
+
 /// Which names a rule is about.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum NamePattern {
@@ -77,6 +89,10 @@ pub enum NamePattern {
     Region(RegionName),
     /// Regions whose name, without `/snapshot/`, begins so.
     Regions(String),
+    /// One memory region.
+    Memory(MemoryName),
+    /// Memory regions whose name, without `/memory/`, begins so.
+    Memories(String),
     /// One file, by its path.
     File(String),
     /// Files whose path begins so.
@@ -94,7 +110,7 @@ pub enum PatternError {
     Address(String),
     /// The port is neither `*`, a number nor a range.
     PortNumber(String),
-    /// What stands after `/snapshot/` is no region's name.
+    /// What stands after `/snapshot/` or `/memory/` is no region's name.
     Region(NameError),
     /// What stands after `/file` has a part `..`, `.` or nothing, or a `*` before its end.
     Path(String),
@@ -104,7 +120,10 @@ impl fmt::Display for PatternError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Service => {
-                write!(f, "names begin with /net/tcp/, /snapshot/ or /file/ (or are /net/*)")
+                write!(
+                    f,
+                    "names begin with /net/tcp/, /snapshot/, /memory/ or /file/ (or are /net/*)"
+                )
             }
             Self::Port => write!(f, "address and port are parted by a colon, as in *:80"),
             Self::Address(found) => {
@@ -135,6 +154,9 @@ impl NamePattern {
         if let Some(rest) = text.strip_prefix(PREFIX) {
             return Self::parse_region(rest);
         }
+        if let Some(rest) = text.strip_prefix(MEMORY_PREFIX) {
+            return Self::parse_memory(rest);
+        }
         if let Some(path) = text.strip_prefix(FILE_PREFIX).filter(|path| path.starts_with('/')) {
             return Self::parse_file(path);
         }
@@ -150,6 +172,17 @@ impl NamePattern {
         // A name that began so would have to be one.
         match RegionName::parse(&format!("{beginning}x")) {
             Ok(_) => Ok(Self::Regions(beginning.to_owned())),
+            Err(error) => Err(PatternError::Region(error)),
+        }
+    }
+
+    fn parse_memory(rest: &str) -> Result<Self, PatternError> {
+        let Some(beginning) = rest.strip_suffix('*') else {
+            return MemoryName::parse(rest).map(Self::Memory).map_err(PatternError::Region);
+        };
+        // A name that began so would have to be one.
+        match MemoryName::parse(&format!("{beginning}x")) {
+            Ok(_) => Ok(Self::Memories(beginning.to_owned())),
             Err(error) => Err(PatternError::Region(error)),
         }
     }
@@ -180,6 +213,10 @@ impl NamePattern {
             }
             (Self::Region(own), Name::Region(name)) => own == name,
             (Self::Regions(beginning), Name::Region(name)) => {
+                name.as_str().starts_with(beginning.as_str())
+            }
+            (Self::Memory(own), Name::Memory(name)) => own == name,
+            (Self::Memories(beginning), Name::Memory(name)) => {
                 name.as_str().starts_with(beginning.as_str())
             }
             (Self::File(own), Name::File(path)) => own == path,
@@ -265,10 +302,24 @@ mod tests {
     }
 
     #[test]
+    fn memory_regions_match_by_name_or_by_its_beginning_and_are_no_snapshots() {
+        let matches = |pattern: &str, name| {
+            let name = MemoryName::parse(name).unwrap();
+            NamePattern::parse(pattern).unwrap().matches(&name)
+        };
+        assert!(matches("/memory/kv/a", "kv/a") && !matches("/memory/kv/a", "kv/ab"));
+        assert!(matches("/memory/kv/*", "kv/a") && matches("/memory/*", "x"));
+        assert!(!matches("/snapshot/*", "x") && !matches("/file/*", "x"));
+        assert!(NamePattern::parse("/memory/a//*").is_err());
+    }
+
+    #[test]
     fn names_are_shown_as_rules_write_them() {
         let region = RegionName::parse("model/a").unwrap();
         assert_eq!(Name::from(&region).to_string(), "/snapshot/model/a");
         assert_eq!(Name::File("/srv/a").to_string(), "/file/srv/a");
+        let memory = MemoryName::parse("kv/a").unwrap();
+        assert_eq!(Name::from(&memory).to_string(), "/memory/kv/a");
     }
 
     #[test]

@@ -17,8 +17,8 @@ pub const PIECES_MAX: usize = 64;
 pub const GRAIN: u64 = 64;
 /// Smallest arena, and what every one is a multiple of: a huge page.
 pub const ARENA_BYTES_MIN: u64 = 2 << 20;
-/// Largest arena, and so the largest piece: more than a program could map.
-pub const ARENA_BYTES_MAX: u64 = 1 << 46;
+/// Largest arena, and so the largest piece: what one mapping may have.
+pub const ARENA_BYTES_MAX: u64 = 1 << 40;
 /// Pieces in one answer.
 pub const PIECES_PER_REPLY_MAX: usize = 20;
 /// Regions in one answer to `List`.

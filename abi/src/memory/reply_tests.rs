@@ -35,7 +35,7 @@ fn every_reply_comes_back_as_it_was() {
             pieces: vec![],
             ..granted()
         }),
-        MemoryReply::Arena { bytes: 1 << 46 },
+        MemoryReply::Arena { bytes: 1 << 40 },
         MemoryReply::Page { places: 1 << 20 },
         MemoryReply::Listed { regions: vec![listed(None); 5], next: NO_MORE },
         MemoryReply::Listed { regions: vec![listed(Some("a/b")), listed(None)], next: 9 },

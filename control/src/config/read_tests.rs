@@ -51,6 +51,17 @@ fn every_key_is_read() {
 }
 
 #[test]
+fn limits_of_memory_are_read_and_an_arena_is_whole_huge_pages() {
+    let config = read("[memory]\narena_bytes = 3000000\nregions_per_user = 9\nsessions = 0\n");
+    assert_eq!((config.memory.arena_bytes, config.memory.regions_per_user), (4 << 20, 9));
+    assert_eq!(config.memory.sessions, 0);
+    assert_eq!(
+        complaint("[memory]\nloops = 0\n"),
+        "line 2: memory.loops: 0 is out of range; allowed is 1 to 16"
+    );
+}
+
+#[test]
 fn rules_keep_their_order() {
     let config = read("[[rule]]\naction = \"deny\"\nusers = [7]\n[[rule]]\naction = \"allow\"\n");
     let address = heliostat_abi::name::NetAddress::new("127.0.0.1:80".parse().unwrap());
@@ -67,7 +78,7 @@ fn a_misspelt_key_is_refused_with_a_suggestion() {
     );
     assert_eq!(
         complaint("colour = 5\n"),
-        "line 1: colour: no such key; known here: daemon, log, limits, channel, delegated, rule, rate"
+        "line 1: colour: no such key; known here: daemon, log, limits, channel, delegated, memory, rule, rate"
     );
 }
 

@@ -116,6 +116,11 @@ impl Arenas {
         self.change(piece.arena, |space| space.give(piece.offset, piece.bytes));
     }
 
+    /// Takes bytes out that nobody may have, since they could not be erased.
+    pub(crate) fn withhold(&mut self, piece: &Piece) {
+        self.change(piece.arena, |space| space.take_at(piece.offset, piece.bytes));
+    }
+
     /// Forgets an arena that nothing lies in. The last one that a user shares is kept while
     /// `keeps_one`, so that a region that comes and goes needs no new file each time.
     pub(crate) fn close_unused(&mut self, id: ObjectId, keeps_one: bool) -> bool {

@@ -1,7 +1,7 @@
 //! How handles and regions end, and when their bytes may be given again.
 
 use heliostat_abi::memory::page::State;
-use heliostat_abi::memory::Rights;
+use heliostat_abi::memory::{Piece, Rights};
 use heliostat_abi::name::ObjectId;
 
 use crate::handles::{Handle, Hold, Whose};
@@ -76,6 +76,11 @@ impl Memory {
         for (whose, region) in std::mem::take(&mut self.leaving) {
             self.release(whose, region, effects);
         }
+    }
+
+    /// These bytes could not be erased: nobody gets them as long as their arena is there.
+    pub fn withhold(&mut self, piece: &Piece) {
+        self.arenas.withhold(piece);
     }
 
     /// Ends a session: its handles, and what no other one manages.

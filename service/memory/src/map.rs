@@ -24,6 +24,12 @@ impl Memory {
         found.map(given).unwrap_or_default()
     }
 
+    /// What a user was appointed to.
+    pub fn appointed(&self, region: ObjectId, uid: u32) -> Rights {
+        let found = self.regions.get(region);
+        found.and_then(|region| region.appointed.get(&uid)).copied().unwrap_or_default()
+    }
+
     /// Gives a session a handle. The caller has checked the rights.
     pub fn map(
         &mut self,
@@ -113,6 +119,13 @@ impl Memory {
         let found = self.arenas.arena(arena);
         let own = found.filter(|(uid, _)| asker.maps && *uid == asker.uid);
         own.map(|(_, bytes)| bytes).ok_or(Reason::NoArena { arena }.into())
+    }
+
+    /// No loop has taken this handle: operations by it fail.
+    pub fn not_served(&mut self, session: ObjectId, handle: ObjectId) {
+        if let Some(found) = self.handles.get_mut((session, handle)) {
+            found.hold = Hold::Nobody;
+        }
     }
 
     /// The session's operations are delegated from now on: its handles that map nothing go to a loop.
