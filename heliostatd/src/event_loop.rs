@@ -40,6 +40,7 @@ impl Daemon {
             Source::Signals => self.obey_signals(),
             Source::Breaks => self.attend_breaks(),
             Source::Delegated => self.attend_delegated(),
+            Source::Memory => self.attend_memory(),
             // In turn: `serve_in_turn`.
             Source::Connection(_) | Source::Closed(_) | Source::Process(_) => {}
         }

@@ -35,11 +35,7 @@ impl NodePage {
         let mut header = [0; 16];
         Writer::new(&mut header).u32(node::MAGIC).u32(u32::from(VERSION)).u64(boot);
         mapping.copy_in(0, &header).map_err(io::Error::other)?;
-        let fd = OwnedFd::from(fd);
-        // The seal already forbids new writable mappings; a descriptor that is read-only as well
-        // makes the mistake visible where it is made.
-        let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
-        let read_only = fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+        let read_only = read_only(&OwnedFd::from(fd))?;
         Ok(NodePage { mapping: Box::leak(Box::new(mapping)), read_only })
     }
 
@@ -191,6 +187,13 @@ impl ChannelMemory {
         let _ = first.copy_in(0, &header);
         Ok(Self { fd: Rc::new(fd.into()), slots, ring_bytes })
     }
+}
+
+/// Another descriptor of a sealed file, for those who only read it. The seal already forbids new
+/// writable mappings; this makes the mistake visible where it is made.
+pub fn read_only(fd: &OwnedFd) -> io::Result<OwnedFd> {
+    let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
+    Ok(fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?)
 }
 
 /// A text in a sealed file; reading it from the start needs no seek.

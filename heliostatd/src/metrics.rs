@@ -138,5 +138,7 @@ fn code_word(code: Code) -> &'static str {
         Code::BadVersion => "bad_version",
         Code::Revoked => "revoked",
         Code::Internal => "internal",
+        Code::Stale => "stale",
+        Code::Unwilling => "unwilling",
     }
 }

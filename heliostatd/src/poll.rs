@@ -29,6 +29,8 @@ pub enum Source {
     Breaks,
     /// A server loop has news.
     Delegated,
+    /// A server loop of memory regions has news.
+    Memory,
     /// A connection has a message.
     Connection(ObjectId),
     /// A connection was closed at the other end, perhaps with messages left.
@@ -53,6 +55,7 @@ impl Source {
             Self::Signals => SIGNALS << 62,
             Self::Breaks => SIGNALS << 62 | 1,
             Self::Delegated => SIGNALS << 62 | 2,
+            Self::Memory => SIGNALS << 62 | 3,
             Self::Connection(id) | Self::Closed(id) => pack(CONNECTION, id),
             Self::Process(id) => pack(PROCESS, id),
         })
@@ -73,6 +76,7 @@ impl Source {
             LISTENER => Self::Listener,
             SIGNALS if id.index == 1 => Self::Breaks,
             SIGNALS if id.index == 2 => Self::Delegated,
+            SIGNALS if id.index == 3 => Self::Memory,
             SIGNALS => Self::Signals,
             CONNECTION => Self::Connection(id),
             _ => Self::Process(id),

@@ -15,6 +15,7 @@ mod control;
 #[cfg(test)]
 mod echo;
 mod file;
+mod memory;
 mod net;
 mod snapshot;
 
@@ -30,6 +31,7 @@ pub const TABLE: Table = &[
     &net::Streams,
     &snapshot::Snapshots,
     &file::Files,
+    &memory::MemoryRegions,
     #[cfg(test)]
     &echo::Echo,
 ];

@@ -6,6 +6,7 @@
 use heliostat_abi::limits::{
     ATTACHMENTS_MAX, CHANNELS_MAX, LEASES_MAX, PORTS_MAX, REGIONS_MAX, SESSIONS_MAX,
 };
+use heliostat_abi::memory::limits::{ARENAS_MAX, HANDLES_MAX, REGIONS_MAX as MEMORY_REGIONS_MAX};
 use heliostat_control::config::{Config, Delegated};
 use heliostat_service_grant::{Rate, Shares};
 use rustix::process::{getrlimit, Resource};
@@ -14,6 +15,8 @@ use rustix::process::{getrlimit, Resource};
 const VISITORS_PER_USER: u64 = 64;
 /// One of so many descriptors may be a lease's.
 const LEASES_SHARE: u64 = 4;
+/// One of so many may be an arena's.
+const ARENAS_SHARE: u64 = 8;
 /// One of so many may be in an answer on its way. The kernel counts those of other programs of this
 /// user as well, and takes no more than there may be descriptors (unix(7), ETOOMANYREFS).
 const UNREAD_SHARE: u64 = 2;
@@ -97,6 +100,28 @@ pub fn delegated(config: &Config) -> (Shares, Shares) {
     let files = descriptor_limit() / (4 * PER_FILE);
     let of_sessions = shares(config, sessions as u64, sessions_per_user as u64);
     (of_sessions, shares(config, files, files / 2))
+}
+
+/// Of memory regions. Their bytes are promised, not used, as those of channels. Each arena costs a
+/// descriptor.
+pub fn memory(config: &Config) -> heliostat_service_memory::Limits {
+    let memory = &config.memory;
+    let bytes = memory.bytes_per_user;
+    let arenas = (descriptor_limit() / ARENAS_SHARE).min(ARENAS_MAX as u64);
+    heliostat_service_memory::Limits {
+        arena_bytes: memory.arena_bytes,
+        handles_per_session: memory.handles_per_session,
+        handles: shares(config, HANDLES_MAX as u64, memory.handles_per_user as u64),
+        regions: shares(config, MEMORY_REGIONS_MAX as u64, memory.regions_per_user as u64),
+        bytes: Shares { trusted: bytes, reserve: 0, ..shares(config, u64::MAX, bytes) },
+        arenas: shares(config, arenas, memory.arenas_per_user as u64),
+    }
+}
+
+/// Sessions whose memory operations are delegated.
+pub fn memory_sessions(config: &Config) -> Shares {
+    let memory = &config.memory;
+    shares(config, memory.sessions as u64, memory.sessions_per_user as u64)
 }
 
 /// Descriptors and bytes of answers that nobody has read.

@@ -7,6 +7,7 @@ pub mod connection;
 pub mod counts;
 pub mod denials;
 pub mod file;
+pub mod memory;
 pub mod net;
 pub mod restriction;
 pub mod snapshot;
@@ -25,6 +26,8 @@ pub struct Services {
     pub snapshot: snapshot::Regions,
     /// Leases and delegated operations.
     pub file: file::LeasedFiles,
+    /// Memory regions.
+    pub memory: memory::RegionMemory,
 }
 
 impl Services {
@@ -37,6 +40,7 @@ impl Services {
             net: net::Channels::new(config),
             snapshot: snapshot::Regions::new(config),
             file: file::LeasedFiles::new(config)?,
+            memory: memory::RegionMemory::new(config)?,
         })
     }
 }

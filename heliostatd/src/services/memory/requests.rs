@@ -1,0 +1,247 @@
+//! Each request of a session, from its record to its answer.
+
+use heliostat_abi::code::Code;
+use heliostat_abi::memory::name::OWN_USER;
+use heliostat_abi::memory::{Allocation, MemoryName, MemoryReply, MemoryRequest, Rights};
+use heliostat_abi::name::ObjectId;
+use heliostat_abi::session::record::Reply;
+use heliostat_base::clock::monotonic_ns;
+use heliostat_control::rights::Right;
+use heliostat_control::rules::Decision;
+use heliostat_service_grant::Holder;
+use heliostat_service_memory::{Asker, Key, Room};
+use tracing::{debug, warn};
+
+use crate::answer::Answer;
+use crate::closer::Shown;
+use crate::daemon::Daemon;
+use crate::refused::{refuse, Refused};
+use crate::state::memory::Arena;
+
+/// A reply of the memory service as an answer.
+pub(super) fn reply(reply: &MemoryReply) -> Answer {
+    Reply::Own(Box::new(reply.encode())).into()
+}
+
+impl Daemon {
+    /// Answers a request that was decoded.
+    pub(super) fn answer_memory(
+        &mut self,
+        id: ObjectId,
+        request: MemoryRequest,
+        shown: Option<Shown>,
+    ) -> Result<Answer, Refused> {
+        let asker = self.memory_asker(id)?;
+        match request {
+            MemoryRequest::Allocate(wanted) => self.allocate_memory(&asker, wanted),
+            MemoryRequest::Map { user, name, rights } => {
+                self.map_memory(&asker, user, name, rights)
+            }
+            MemoryRequest::MapRegion { region, rights } => {
+                self.map_memory_region(&asker, region, rights)
+            }
+            MemoryRequest::Locate { handle, from } => self.granted_memory(id, handle, from),
+            MemoryRequest::Arena { arena } => self.memory_arena(&asker, arena),
+            MemoryRequest::RegionPage => self.region_page(&asker),
+            MemoryRequest::Grow { handle, bytes } => self.grow_memory(&asker, handle, bytes),
+            MemoryRequest::Session => self.serve_memory(&asker, shown.ok_or(Code::BadRecord)?),
+            MemoryRequest::List { user, from, beginning } => {
+                self.list_memory(&asker, user, from, &beginning)
+            }
+            other => self.change_memory(&asker, other),
+        }
+    }
+
+    /// Answers a request that is answered with Done.
+    fn change_memory(&mut self, asker: &Asker, request: MemoryRequest) -> Result<Answer, Refused> {
+        let id = asker.session;
+        let mut effects = Vec::new();
+        let grants = &mut self.services.memory.grants;
+        let done = match request {
+            MemoryRequest::Unmap { handle } => grants.unmap(id, handle, &mut effects),
+            MemoryRequest::Free { handle } => grants.free(id, handle, &mut effects),
+            MemoryRequest::Appoint { handle, user, rights } => {
+                grants.appoint(id, handle, user, rights)
+            }
+            MemoryRequest::Lasting { handle, lasting } => grants.set_lasting(id, handle, lasting),
+            MemoryRequest::Name { handle, name, others } => {
+                return self.name_memory(id, handle, name, others)
+            }
+            _ => return Err(Code::BadRecord.into()),
+        };
+        self.carry_out_memory(effects);
+        done.map_err(refuse(id))?;
+        Ok(Reply::Done.into())
+    }
+
+    /// Who a session is to the memory service.
+    pub(super) fn memory_asker(&self, id: ObjectId) -> Result<Asker, Refused> {
+        let uid = self.session(id)?.peer.subject.uid;
+        Ok(Asker { session: id, holder: self.holder(id)?, uid, maps: !self.is_restricted(id) })
+    }
+
+    fn allocate_memory(&mut self, asker: &Asker, wanted: Allocation) -> Result<Answer, Refused> {
+        let id = asker.session;
+        if let Some(name) = &wanted.name {
+            self.check_right(id, Right::Publish, name, asker.uid)?;
+        }
+        let room = self.services.memory.grants.check_allocation(asker, &wanted);
+        let arena = self.make_room_in(asker.uid, asker.holder, room.map_err(refuse(id))?)?;
+        let (mut effects, now) = (Vec::new(), monotonic_ns());
+        let grants = &mut self.services.memory.grants;
+        let handle = grants.allocate(asker, wanted, arena, now, &mut effects);
+        self.carry_out_memory(effects);
+        self.granted_memory(id, handle.map_err(refuse(id))?, 0)
+    }
+
+    /// Makes the arena that is needed, if one is.
+    fn make_room_in(
+        &mut self,
+        uid: u32,
+        holder: Holder,
+        room: Room,
+    ) -> Result<Option<ObjectId>, Refused> {
+        let Room::NewArena(bytes) = room else { return Ok(None) };
+        self.check_descriptors(holder, 1)?;
+        let arena = Arena::create(holder, bytes).map_err(|error| {
+            warn!(uid, bytes, %error, "no memory for an arena");
+            Code::Internal
+        })?;
+        let memory = &mut self.services.memory;
+        let id = memory.grants.add_arena((uid, holder), bytes)?;
+        memory.arenas.insert(id, arena);
+        debug!(uid, bytes, arena = %id, "a new arena");
+        Ok(Some(id))
+    }
+
+    fn map_memory(
+        &mut self,
+        asker: &Asker,
+        user: u32,
+        name: MemoryName,
+        rights: Rights,
+    ) -> Result<Answer, Refused> {
+        let uid = if user == OWN_USER { asker.uid } else { user };
+        let key = Key { uid, name };
+        let region = self.services.memory.grants.resolve(&key);
+        self.check_map(asker, &key, region, rights)?;
+        self.give_memory(asker, region.ok_or(Code::NotFound)?, rights)
+    }
+
+    /// Maps a region by its identity: also one without a name.
+    fn map_memory_region(
+        &mut self,
+        asker: &Asker,
+        region: ObjectId,
+        rights: Rights,
+    ) -> Result<Answer, Refused> {
+        let owner = self.services.memory.grants.owner(region).map(|(uid, _)| uid);
+        let is_own = owner == Some(asker.uid) && asker.maps;
+        let given = self.services.memory.grants.appointed(region, asker.uid);
+        if !is_own && !self.sees_all_memory(asker) && !given.have(rights) {
+            return Err(Code::Denied.into());
+        }
+        self.give_memory(asker, region, rights)
+    }
+
+    /// Root and the owner of the control plane, when they are not restricted.
+    pub(super) fn sees_all_memory(&self, asker: &Asker) -> bool {
+        asker.maps && self.is_owner(asker.session)
+    }
+
+    /// Refuses what neither a rule nor the owner of the name allows.
+    fn check_map(
+        &mut self,
+        asker: &Asker,
+        key: &Key,
+        region: Option<ObjectId>,
+        rights: Rights,
+    ) -> Result<(), Refused> {
+        // A sealed program is no more than somebody else to its own user's regions.
+        let given = region.map(|id| self.services.memory.grants.rights_of(id, asker.uid));
+        let is_given = given.is_some_and(|given| given.have(rights));
+        for right in needed(rights) {
+            let decision = self.decide(asker.session, right, &key.name, key.uid)?;
+            let is_allowed = match decision {
+                Decision::ByRule { .. } => decision.is_allowed(),
+                Decision::Own => asker.maps || is_given,
+                Decision::Foreign => self.sees_all_memory(asker) || is_given,
+            };
+            if !is_allowed {
+                let (right, name) = (right.to_string(), key.name.to_string());
+                self.denials.note(asker.holder.uid, &right, &name, decision);
+                return Err(Code::Denied.into());
+            }
+        }
+        Ok(())
+    }
+
+    fn give_memory(
+        &mut self,
+        asker: &Asker,
+        region: ObjectId,
+        rights: Rights,
+    ) -> Result<Answer, Refused> {
+        let mut effects = Vec::new();
+        let handle = self.services.memory.grants.map(asker, region, rights, &mut effects);
+        self.carry_out_memory(effects);
+        self.granted_memory(asker.session, handle.map_err(refuse(asker.session))?, 0)
+    }
+
+    fn granted_memory(
+        &mut self,
+        id: ObjectId,
+        handle: ObjectId,
+        from: u32,
+    ) -> Result<Answer, Refused> {
+        let granted = self.services.memory.grants.granted(id, handle, from);
+        Ok(reply(&MemoryReply::Granted(granted.map_err(refuse(id))?)))
+    }
+
+    fn grow_memory(
+        &mut self,
+        asker: &Asker,
+        handle: ObjectId,
+        bytes: u64,
+    ) -> Result<Answer, Refused> {
+        let id = asker.session;
+        let grants = &self.services.memory.grants;
+        let room = grants.check_growth(asker, handle, bytes).map_err(refuse(id))?;
+        let region = grants.handle(id, handle).map(|(region, _)| region);
+        let owner = region.and_then(|region| grants.owner(region));
+        let (uid, holder) = owner.ok_or(Code::Stale)?;
+        let arena = self.make_room_in(uid, holder, room)?;
+        let mut effects = Vec::new();
+        let grown = self.services.memory.grants.grow(asker, handle, bytes, arena, &mut effects);
+        self.carry_out_memory(effects);
+        grown.map_err(refuse(id))?;
+        self.granted_memory(id, handle, 0)
+    }
+
+    fn name_memory(
+        &mut self,
+        id: ObjectId,
+        handle: ObjectId,
+        name: Option<MemoryName>,
+        others: Rights,
+    ) -> Result<Answer, Refused> {
+        let (owner, old) = self.services.memory.grants.named(id, handle).map_err(refuse(id))?;
+        if let Some(name) = name.as_ref().filter(|name| old.as_ref() != Some(name)) {
+            self.check_right(id, Right::Publish, name, owner)?;
+        }
+        let renamed = self.services.memory.grants.rename(id, handle, name, others);
+        renamed.map_err(refuse(id))?;
+        Ok(Reply::Done.into())
+    }
+}
+
+/// What rules have to allow for these rights.
+fn needed(rights: Rights) -> impl Iterator<Item = Right> {
+    let meets = move |some: Rights| !rights.within(some).is_empty();
+    let all = [
+        (Right::Read, Rights::READ),
+        (Right::Write, Rights::WRITE.and(Rights::ATOMIC)),
+        (Right::Manage, Rights::SHARE.and(Rights::MANAGE)),
+    ];
+    all.into_iter().filter(move |(_, some)| meets(*some)).map(|(right, _)| right)
+}
