@@ -10,13 +10,13 @@
 
 use std::ops::Range;
 
-use heliostat_abi::file::delegated::{Completion, Kind, OneRead, Operation, Piece, Pieces};
+use heliostat_abi::file::delegated::{Completion, OneRead, OpKind, Operation, Piece, Pieces};
 use heliostat_abi::memory::operation::{CopySource, COPY_BYTES, WORD_BYTES};
 use heliostat_abi::memory::{MemoryReply, MemoryRequest};
 use heliostat_abi::name::ObjectId;
 use heliostat_base::mapping::SharedMapping;
 use heliostat_ring::WaitError;
-use heliostat_stub_link::{Link, LinkError};
+use heliostat_stub_link::{LinkError, ServerConnection};
 
 use super::ask::Control;
 use super::MemoryError;
@@ -30,7 +30,7 @@ const WINDOW_BYTES: usize = SLOTS_AT + SLOTS * CHUNK_BYTES;
 
 /// This process's session with a loop. One operation at a time.
 pub(crate) struct Delegated {
-    link: Link,
+    server: ServerConnection,
     window: SharedMapping,
 }
 
@@ -63,7 +63,7 @@ impl Delegated {
         let (MemoryReply::Session { .. }, [rings]) = (reply, fds.as_slice()) else {
             return Err(MemoryError::Corrupt);
         };
-        Ok(Self { link: Link::attach(control.standing(), rings)?, window })
+        Ok(Self { server: ServerConnection::attach(control.standing(), rings)?, window })
     }
 
     /// Moves bytes between a region and this process's memory.
@@ -97,7 +97,7 @@ impl Delegated {
         offset: u64,
         argument: u64,
     ) -> Result<(), Failure> {
-        self.perform(&operation(Kind::Set, handle, offset, argument, &[])).map(drop)
+        self.perform(&operation(OpKind::Set, handle, offset, argument, &[])).map(drop)
     }
 
     /// Copies bytes to a place in the region of a handle.
@@ -109,13 +109,13 @@ impl Delegated {
     ) -> Result<(), Failure> {
         self.window.copy_in(0, &source.encode()).map_err(outside)?;
         let place = [Piece { offset: 0, bytes: COPY_BYTES as u32 }];
-        self.perform(&operation(Kind::Copy, handle, offset, 0, &place)).map(drop)
+        self.perform(&operation(OpKind::Copy, handle, offset, 0, &place)).map(drop)
     }
 
     /// Changes a word; returns what it was.
     pub(crate) fn change_word(
         &mut self,
-        kind: Kind,
+        kind: OpKind,
         (handle, offset): (ObjectId, u64),
         argument: u64,
         expected: u64,
@@ -135,22 +135,22 @@ impl Delegated {
         offset: u64,
         bytes: &Bytes<'_>,
     ) -> Result<Option<u64>, Failure> {
-        if !matches!(bytes, Bytes::Into(_)) || !self.link.may_call() {
+        if !matches!(bytes, Bytes::Into(_)) || !self.server.may_call() {
             return Ok(None);
         }
         let read = OneRead { object, offset, tag: 0, piece: slot(0, bytes.len()) };
-        self.link.call(&read).map_err(gone)?.map(result_of).transpose()
+        self.server.call(&read).map_err(gone)?.map(result_of).transpose()
     }
 
     /// Has an operation done and waits for its end, by the call where that is answered soon.
     fn perform(&mut self, asked: &Operation) -> Result<u64, Failure> {
-        if self.link.may_call() {
-            if let Some(result) = self.link.call_operation(asked).map_err(gone)? {
+        if self.server.may_call() {
+            if let Some(result) = self.server.call_operation(asked).map_err(gone)? {
                 return result_of(result);
             }
         }
         self.push(asked)?;
-        self.link.ring();
+        self.server.ring();
         result_of(self.wait(1)?.result)
     }
 
@@ -182,7 +182,7 @@ impl Delegated {
             if under_way == 0 {
                 return failed.map_or(Ok(()), Err);
             }
-            self.link.ring();
+            self.server.ring();
             let Completion { tag, result, .. } = self.wait(under_way)?;
             let ended = slots.get_mut(tag as usize).and_then(Option::take);
             let chunk = ended.ok_or(Failure::Link(LinkError::Corrupt))?;
@@ -199,18 +199,18 @@ impl Delegated {
 
     fn push(&mut self, asked: &Operation) -> Result<(), Failure> {
         // There is room: no more are under way than there are slots.
-        match self.link.push(asked).map_err(Failure::Link)? {
+        match self.server.push(asked).map_err(Failure::Link)? {
             true => Ok(()),
             false => Err(Failure::Link(LinkError::Corrupt)),
         }
     }
 
     fn wait(&mut self, under_way: usize) -> Result<Completion, Failure> {
-        if let Some(found) = self.link.look().map_err(Failure::Link)? {
+        if let Some(found) = self.server.look().map_err(Failure::Link)? {
             return Ok(found);
         }
-        self.link.wait(None, under_way).map_err(gone)?;
-        self.link.pop().map_err(Failure::Link)?.ok_or(Failure::Link(LinkError::Corrupt))
+        self.server.wait(None, under_way).map_err(gone)?;
+        self.server.pop().map_err(Failure::Link)?.ok_or(Failure::Link(LinkError::Corrupt))
     }
 }
 
@@ -222,10 +222,10 @@ impl Bytes<'_> {
         }
     }
 
-    fn kind(&self) -> Kind {
+    fn kind(&self) -> OpKind {
         match self {
-            Self::Into(_) => Kind::Read,
-            Self::From(_) => Kind::Write,
+            Self::Into(_) => OpKind::Read,
+            Self::From(_) => OpKind::Write,
         }
     }
 
@@ -259,7 +259,7 @@ impl Bytes<'_> {
 }
 
 fn operation(
-    kind: Kind,
+    kind: OpKind,
     object: ObjectId,
     offset: u64,
     argument: u64,

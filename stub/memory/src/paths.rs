@@ -1,7 +1,7 @@
 //! How a region's operations take its path, and what their errors mean, the same on both.
 
 use heliostat_abi::code::Code;
-use heliostat_abi::file::delegated::Kind;
+use heliostat_abi::file::delegated::OpKind;
 use heliostat_abi::memory::operation::{CopySource, CHANGED_BYTES_MAX};
 use heliostat_abi::memory::{Granted, MemoryRequest, Rights};
 use heliostat_base::mapping::OutOfRange;
@@ -49,7 +49,7 @@ impl Region {
 
     pub(crate) fn change(
         &self,
-        kind: Kind,
+        kind: OpKind,
         offset: u64,
         (argument, expected): (u64, u64),
         act: impl FnOnce(&Area) -> Result<u64, OutOfRange>,

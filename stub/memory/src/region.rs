@@ -2,7 +2,7 @@
 
 use std::os::fd::AsRawFd;
 
-use heliostat_abi::file::delegated::Kind;
+use heliostat_abi::file::delegated::OpKind;
 use heliostat_abi::memory::operation::set_argument;
 use heliostat_abi::memory::{Granted, MemoryName, MemoryRequest, Rights};
 use heliostat_abi::name::ObjectId;
@@ -135,7 +135,7 @@ impl Region {
     /// # Errors
     /// `Misaligned`; else as `write`.
     pub fn fetch_add(&self, offset: u64, more: u64) -> Result<u64, MemoryError> {
-        self.change(Kind::FetchAdd, offset, (more, 0), |it| it.fetch_add(offset, more))
+        self.change(OpKind::FetchAdd, offset, (more, 0), |it| it.fetch_add(offset, more))
     }
 
     /// Stores `new` in the word at an offset if it is `expected`; returns what it was, which says
@@ -145,7 +145,7 @@ impl Region {
     /// As `fetch_add`.
     pub fn compare_swap(&self, offset: u64, expected: u64, new: u64) -> Result<u64, MemoryError> {
         let asked = (new, expected);
-        self.change(Kind::CompareSwap, offset, asked, |it| it.compare_swap(offset, expected, new))
+        self.change(OpKind::CompareSwap, offset, asked, |it| it.compare_swap(offset, expected, new))
     }
 
     /// Stores `new` in the word at an offset and returns what it was.
@@ -153,7 +153,7 @@ impl Region {
     /// # Errors
     /// As `fetch_add`.
     pub fn swap(&self, offset: u64, new: u64) -> Result<u64, MemoryError> {
-        self.change(Kind::Swap, offset, (new, 0), |it| it.swap(offset, new))
+        self.change(OpKind::Swap, offset, (new, 0), |it| it.swap(offset, new))
     }
 
     /// Makes it longer, to so many bytes; those that come are zero. Handles stay as they are, and
