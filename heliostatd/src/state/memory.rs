@@ -19,7 +19,7 @@ use heliostat_control::config::Config;
 use heliostat_server_loop::RegionPage;
 use heliostat_service_memory::Memory;
 
-use crate::closer::Shown;
+use crate::closer::ReceivedFd;
 use crate::memory::read_only;
 use crate::shares;
 
@@ -37,7 +37,7 @@ pub struct RegionMemory {
     /// The loops that serve who maps nothing, once somebody has asked.
     pub loops: Option<MemoryLoops>,
     /// Bells of sessions that answer who may map their regions.
-    pub bells: HashMap<ObjectId, Shown>,
+    pub bells: HashMap<ObjectId, ReceivedFd>,
 }
 
 /// The page with the words of all regions.

@@ -13,7 +13,7 @@ use heliostat_service_memory::{Asker, Key, Room};
 use tracing::{debug, warn};
 
 use crate::answer::Answer;
-use crate::closer::Shown;
+use crate::closer::ReceivedFd;
 use crate::daemon::Daemon;
 use crate::refused::{refuse, Refused};
 use crate::state::memory::Arena;
@@ -29,7 +29,7 @@ impl Daemon {
         &mut self,
         id: ObjectId,
         request: MemoryRequest,
-        shown: Option<Shown>,
+        shown: Option<ReceivedFd>,
     ) -> Result<Answer, Refused> {
         let asker = self.memory_asker(id)?;
         match request {

@@ -6,7 +6,7 @@ use heliostat_abi::code::{Code, Side, Thing};
 use heliostat_abi::file::delegated::DEPTH_MAX;
 use heliostat_abi::memory::MemoryReply;
 use heliostat_abi::name::ObjectId;
-use heliostat_server_loop::{map_window, Event, Link, WindowError};
+use heliostat_server_loop::{map_window, Event, NewSession, WindowError};
 use heliostat_server_memory::MemoryEvent;
 use heliostat_service_grant::Meter;
 use heliostat_service_memory::Asker;
@@ -14,7 +14,7 @@ use tracing::{debug, error};
 
 use super::requests::reply;
 use crate::answer::Answer;
-use crate::closer::Shown;
+use crate::closer::ReceivedFd;
 use crate::daemon::Daemon;
 use crate::poll::Source;
 use crate::refused::{full, full_of, refuse, Refused};
@@ -26,7 +26,11 @@ const EVENTS_AT_ONCE: usize = 1024;
 
 impl Daemon {
     /// A session wants its operations delegated: shown is [its window], the answer brings [rings].
-    pub(super) fn serve_memory(&mut self, asker: &Asker, shown: Shown) -> Result<Answer, Refused> {
+    pub(super) fn serve_memory(
+        &mut self,
+        asker: &Asker,
+        shown: ReceivedFd,
+    ) -> Result<Answer, Refused> {
         let id = asker.session;
         let config = self.parts.config.memory;
         let loops = self.memory_loops()?;
@@ -42,7 +46,7 @@ impl Daemon {
             debug!(session = %id, %error, "no window");
             not_a_window(error)
         })?;
-        let link = Link::create(window, Meter::default(), loops.next_serial(), 0);
+        let link = NewSession::create(window, Meter::default(), loops.next_serial(), 0);
         let (rings, link) = link.map_err(|error| {
             debug!(session = %id, %error, "no rings");
             Code::Internal

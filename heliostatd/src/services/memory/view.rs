@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use heliostat_abi::file::delegated::Kind;
+use heliostat_abi::file::delegated::OpKind;
 use heliostat_abi::name::ObjectId;
 use heliostat_base::clock::monotonic_ns;
 use prometheus_client::metrics::counter::Counter;
@@ -16,14 +16,21 @@ use crate::state::memory::MemoryLoops;
 /// names all of them.
 const LISTED_MAX: usize = 128;
 /// Operations that a loop of memory regions carries out.
-const KINDS: [Kind; 7] =
-    [Kind::Read, Kind::Write, Kind::Set, Kind::Copy, Kind::FetchAdd, Kind::CompareSwap, Kind::Swap];
+const KINDS: [OpKind; 7] = [
+    OpKind::Read,
+    OpKind::Write,
+    OpKind::Set,
+    OpKind::Copy,
+    OpKind::FetchAdd,
+    OpKind::CompareSwap,
+    OpKind::Swap,
+];
 
 impl MemoryLoops {
     /// How many operations of each kind the loops have carried out.
     fn counted(&self) -> Vec<(&'static str, u64)> {
         let loops = self.loops.as_ref().map_or(&[][..], |loops| loops.each());
-        let count = |kind: Kind| {
+        let count = |kind: OpKind| {
             let each = loops.iter().filter_map(|it| it.counts.operations.get(kind as usize - 1));
             each.map(|counter| counter.load(Relaxed)).sum()
         };

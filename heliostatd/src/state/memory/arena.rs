@@ -11,7 +11,7 @@ use rustix::fs::{fallocate, FallocateFlags};
 use rustix::io::Errno;
 
 /// Zeros that are written at once where no hole can be punched.
-const ZEROS: [u8; 1 << 16] = [0; 1 << 16];
+static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 
 /// An arena's file, and its mapping once a loop needs it.
 pub struct Arena {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use heliostat_abi::name::ObjectId;
 use heliostat_base::mapping::SharedMapping;
 use heliostat_control::config::Memory as Config;
-use heliostat_server_loop::{Event, Events, Link, Loops, Order, Settings};
+use heliostat_server_loop::{Event, Events, Loops, NewSession, Order, Settings};
 use heliostat_server_memory::{Memories, MemoryOrder};
 use heliostat_service_grant::{Holder, Quota, Shares};
 use rustix::event::{eventfd, EventfdFlags};
@@ -73,7 +73,7 @@ impl MemoryLoops {
     }
 
     /// Takes a session in: the loop with the fewest sessions has it until its end.
-    pub fn begin(&mut self, id: ObjectId, holder: Holder, link: Link) {
+    pub fn begin(&mut self, id: ObjectId, holder: Holder, link: NewSession) {
         let Some(loops) = &self.loops else { return };
         let loop_number = loops.least_loaded(self.sessions.values().map(|it| it.loop_number));
         self.quota.take_anyway(holder, 1);
