@@ -6,7 +6,8 @@
 //! - [`snapshot`] publishes consistent versions of live memory, and reads those of other programs;
 //!   [`snapshot::queue`] hands items to other programs where they were written.
 //! - [`file`] has files read and written by the control plane's server loops, in batches.
-//! - [`control`] says where the control plane is, for whoever wants names, or files.
+//! - [`memory`] has bytes with a name and rights, which other programs read and write.
+//! - [`control`] says where the control plane is, for whoever wants names, files or memory.
 //! - [`ring`] is what is below: bytes and order between two processes that know each other.
 //!
 //! Versions by name: one program publishes, any other process of its user reads.
@@ -36,6 +37,7 @@
 
 pub mod control;
 pub mod file;
+pub mod memory;
 pub mod snapshot;
 
 pub use heliostat_ring as ring;
