@@ -125,6 +125,8 @@ impl Daemon {
             restriction: Restriction::default(),
             asked_ns,
             served_ns: 0,
+            sequence: 0,
+            awaits: None,
             unread: Backlog::default(),
         };
         // `admit` has just found room.

@@ -81,6 +81,7 @@ impl Daemon {
     fn pass_time(&mut self) {
         let now = monotonic_ns();
         self.end_silent_visitors(now);
+        self.end_late_questions(now);
         if self.paused_until_ns.is_some_and(|until| now >= until) {
             self.resume_listening();
         }
@@ -92,7 +93,12 @@ impl Daemon {
 
     /// Milliseconds until something has to be done without an event; `None` costs no CPU.
     fn next_deadline_ms(&self) -> Option<u64> {
-        let deadlines = [self.idle_deadline_ns(), self.visitor_deadline_ns(), self.paused_until_ns];
+        let deadlines = [
+            self.idle_deadline_ns(),
+            self.visitor_deadline_ns(),
+            self.paused_until_ns,
+            self.services.memory.grants.next_expiry_ns(),
+        ];
         let next = deadlines.into_iter().flatten().min()?;
         Some(next.saturating_sub(monotonic_ns()).div_ceil(1_000_000))
     }

@@ -38,6 +38,10 @@ impl Daemon {
     pub(crate) fn serve_some(&mut self, id: ObjectId, now_ns: u64) {
         if let Some(connection) = self.connections.get_mut(id) {
             connection.served_ns = now_ns;
+            if connection.awaits.is_some() {
+                // It has not waited: what it asked for is no longer wanted, or it has gone.
+                self.give_up_waiting(id);
+            }
         }
         for _ in 0..SERVED_AT_ONCE {
             let Some(connection) = self.connections.get(id) else { return };
@@ -64,7 +68,9 @@ impl Daemon {
                     trace!(connection = %id, ?request, "asked");
                     self.counts.asked(request.number());
                     match self.make_room(id, row.answers) {
-                        Ok(Room::Made) => (self.answer(id, request, &row, fds), sequence),
+                        Ok(Room::Made) => {
+                            (self.answer(id, (request, sequence), &row, fds), sequence)
+                        }
                         Ok(Room::Ended) => return Turn::Over,
                         Err(refused) => (Err(refused), sequence),
                     }
@@ -81,6 +87,9 @@ impl Daemon {
         };
         // A text may have cost as much as a thousand opens.
         let is_text = matches!(&answer, Ok(Answer { reply: Reply::Text { .. }, .. }));
+        if self.connections.get(id).is_some_and(|it| it.awaits.is_some()) {
+            return Turn::Over;
+        }
         self.reply(id, answer, sequence);
         if is_left {
             self.end_connection(id, "it sent what cannot be taken in");
@@ -95,12 +104,13 @@ impl Daemon {
     fn answer(
         &mut self,
         id: ObjectId,
-        request: Request,
+        (request, sequence): (Request, u32),
         row: &Row,
         fds: Vec<ReceivedFd>,
     ) -> Result<Answer, Refused> {
         if let Some(connection) = self.connections.get_mut(id) {
             connection.asked_ns = monotonic_ns();
+            connection.sequence = sequence;
         }
         self.check_restriction(id, &request, row)?;
         if row.keeps > 0 {
@@ -117,6 +127,22 @@ impl Daemon {
         };
         let service = self.parts.table.iter().find(|service| service.number() == number);
         service.ok_or(Code::Internal)?.answer(self, asked)
+    }
+
+    /// The request that is being served is answered later, by `answer_late`; until then its connection
+    /// is served nothing else.
+    pub(crate) fn answer_later(&mut self, id: ObjectId) {
+        if let Some(connection) = self.connections.get_mut(id) {
+            connection.awaits = Some(connection.sequence);
+        }
+    }
+
+    /// Answers a request that was put off, if its connection still waits.
+    pub(crate) fn answer_late(&mut self, id: ObjectId, answer: Result<Answer, Refused>) {
+        let Some(connection) = self.connections.get_mut(id) else { return };
+        if let Some(sequence) = connection.awaits.take() {
+            self.reply(id, answer, sequence);
+        }
     }
 
     fn reply(&mut self, id: ObjectId, answer: Result<Answer, Refused>, sequence: u32) {

@@ -73,8 +73,12 @@ fn measures(head: &[u8; HEAD_BYTES]) -> Option<(usize, usize, u64)> {
 pub fn consumer(shown: &[impl AsFd]) -> Result<(), NoMemory> {
     let (page, bell) = shown.split_first().ok_or(NoMemory::Short)?;
     pins(page.as_fd())?;
-    let is_bell = |fd: &_| socket_domain(fd) == Ok(AddressFamily::UNIX);
     bell.iter().all(is_bell).then_some(()).ok_or(NoMemory::NoBell)
+}
+
+/// Whether an end of a bell was shown.
+pub fn is_bell(shown: &impl AsFd) -> bool {
+    socket_domain(shown) == Ok(AddressFamily::UNIX)
 }
 
 /// Whether a page of pins was shown. What stands in it is the producer's to look at.

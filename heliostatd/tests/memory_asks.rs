@@ -67,5 +67,6 @@ fn an_owner_that_ends_has_said_no() {
     other.send("map kv kv rw 0");
     owner.kill();
     assert_eq!(other.hear().split(' ').nth(1), Some("refused"));
-    assert_eq!(other.say("map kv kv rw 0"), "error refused NotFound 0");
+    // Whether there is a name is told to nobody who may not map it.
+    assert_eq!(other.say("map kv kv rw 0"), "error refused Denied 0");
 }

@@ -25,5 +25,6 @@ pub const PIECES_PER_REPLY_MAX: usize = 20;
 pub const LISTED_PER_REPLY_MAX: usize = 5;
 /// Largest window of a session whose operations are delegated.
 pub const WINDOW_BYTES_MAX: u64 = 1 << 30;
-/// How long the owner of a region may take to answer who may map it.
-pub const ASK_DEADLINE_MS: u64 = 500;
+/// How long the owner of a region may take to answer who may map it. Less than whoever asks waits for
+/// the control plane (`CONTROL_DEADLINE_MS`), so that it hears the no.
+pub const ASK_DEADLINE_MS: u64 = 300;

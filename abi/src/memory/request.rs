@@ -169,7 +169,8 @@ pub enum MemoryRequest {
     },
     /// Operations will be delegated: brings [window], the reply brings [rings].
     Session,
-    /// Who wants to map the region and may not by the rules is asked about: brings [bell], an eventfd.
+    /// Who wants to map the region and may not by the rules is asked about: brings [bell], an end of a
+    /// connected pair of unix sockets, since only those can be rung without waiting.
     AskMe {
         /// A handle with SHARE.
         handle: ObjectId,

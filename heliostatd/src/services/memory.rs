@@ -7,6 +7,7 @@
 //! ```
 //! `heliostat_service_memory` decides; here the kernel's facts come in and the effects go out.
 
+mod asked;
 mod carry;
 mod deliver;
 mod requests;
@@ -52,6 +53,9 @@ const REQUESTS: &[(u16, Row)] = &[
     (number::LASTING, row("memory_lasting", 0, 0)),
     (number::LIST, row("memory_list", 0, 0)),
     (number::SESSION, row("memory_session", 1, 1)),
+    (number::ASK_ME, row("memory_ask_me", 1, 0)),
+    (number::NEXT_ASKED, row("memory_next_asked", 0, 0)),
+    (number::ANSWER, row("memory_answer", 0, 0)),
     (number::MAP_REGION, row("memory_map_region", 0, 0)),
 ];
 

@@ -28,6 +28,10 @@ pub struct Connection {
     pub asked_ns: u64,
     /// When its requests were last looked at.
     pub served_ns: u64,
+    /// Number of the request that is being served, or was.
+    pub sequence: u32,
+    /// Number of a request that is answered later; nothing else is served meanwhile.
+    pub awaits: Option<u32>,
     /// Answers that it has not read.
     pub unread: Backlog,
 }

@@ -129,6 +129,11 @@ impl Memory {
         its.filter_map(|whose| self.handles.get(*whose)).any(|handle| handle.rights.have(rights))
     }
 
+    /// A session no longer waits for what it has asked.
+    pub fn withdraw(&mut self, session: ObjectId) {
+        self.questions.open.retain(|_, open| open.asker.session != session);
+    }
+
     /// Ends the questions that nobody has answered in time.
     pub fn expire(&mut self, now_ns: u64) -> Vec<Answered> {
         let open = &mut self.questions.open;

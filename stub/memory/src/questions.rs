@@ -1,11 +1,11 @@
 //! The owner is asked who may map its regions.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use heliostat_abi::code::Code;
 use heliostat_abi::memory::{MemoryReply, MemoryRequest, Question, Rights};
-use heliostat_base::event::Event;
+use heliostat_base::bell::Bell;
 
 use super::{MemoryError, Shared};
 
@@ -13,11 +13,11 @@ use super::{MemoryError, Shared};
 /// second, and takes silence for a no.
 pub struct Questions {
     shared: Arc<Shared>,
-    bell: Event,
+    bell: Bell,
 }
 
 impl Questions {
-    pub(crate) fn new(shared: Arc<Shared>, bell: Event) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, bell: Bell) -> Self {
         Self { shared, bell }
     }
 
@@ -26,17 +26,20 @@ impl Questions {
     /// # Errors
     /// The control plane says no, or is gone.
     pub fn next(&self, limit: Duration) -> Result<Option<Question>, MemoryError> {
-        if let Some(question) = self.take()? {
-            return Ok(Some(question));
-        }
-        let limit_ms = limit.as_millis().min(u128::from(u32::MAX)) as u32;
-        let is_rung = self.bell.wait(Some(limit_ms)).map_err(MemoryError::Event)?;
-        // What rings after this is found by the look after it.
-        self.bell.drain().map_err(MemoryError::Event)?;
-        if is_rung {
-            self.take()
-        } else {
-            Ok(None)
+        let deadline = Instant::now() + limit;
+        loop {
+            if let Some(question) = self.take()? {
+                return Ok(Some(question));
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(None);
+            }
+            let left_ms = left.as_millis().clamp(1, u128::from(u32::MAX)) as u32;
+            self.bell.wait(Some(left_ms)).map_err(MemoryError::Event)?;
+            // What rings after this is found by the look after it. The ring may be of a question that
+            // was found before it was heard.
+            self.bell.drain();
         }
     }
 

@@ -6,7 +6,7 @@ use heliostat_abi::file::delegated::OpKind;
 use heliostat_abi::memory::operation::set_argument;
 use heliostat_abi::memory::{Granted, MemoryName, MemoryRequest, Rights};
 use heliostat_abi::name::ObjectId;
-use heliostat_base::event::Event;
+use heliostat_base::bell::Bell;
 use heliostat_ring::Area;
 
 use super::delegated::Bytes;
@@ -204,9 +204,9 @@ impl Region {
     /// # Errors
     /// `Control` without SHARE, or when somebody is asked already.
     pub fn questions(&self) -> Result<Questions, MemoryError> {
-        let bell = Event::create().map_err(MemoryError::Event)?;
+        let (bell, rung) = Bell::pair().map_err(MemoryError::Event)?;
         let asked = MemoryRequest::AskMe { handle: self.handle };
-        let told = self.shared().control.tell(&asked, &[bell.as_raw_fd()]);
+        let told = self.shared().control.tell(&asked, &[rung.as_raw_fd()]);
         told.map_err(|error| self.of_control(error))?;
         Ok(Questions::new(self.memory.shared.clone(), bell))
     }

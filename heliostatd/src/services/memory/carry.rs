@@ -8,6 +8,7 @@ use heliostat_abi::name::ObjectId;
 use heliostat_server_loop::Area;
 use heliostat_server_memory::{Hold, MemoryOrder};
 use heliostat_service_memory::Effect;
+use rustix::net::{send, SendFlags};
 use tracing::{error, warn};
 
 use crate::daemon::Daemon;
@@ -86,7 +87,8 @@ impl Daemon {
     fn ring_memory(&self, session: ObjectId) {
         if let Some(bell) = self.services.memory.bells.get(&session) {
             // Where it is full its owner has not looked for long, and will.
-            let _ = rustix::io::write(bell, &1u64.to_ne_bytes());
+            let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+            let _ = send(bell, &[1], flags);
         }
     }
 }

@@ -18,6 +18,13 @@ use crate::daemon::Daemon;
 use crate::refused::{refuse, Refused};
 use crate::state::memory::Arena;
 
+/// What is not allowed, and why.
+#[derive(Clone, Copy)]
+pub(super) struct Denial {
+    right: Right,
+    decision: Decision,
+}
+
 /// A reply of the memory service as an answer.
 pub(super) fn reply(reply: &MemoryReply) -> Answer {
     Reply::Own(Box::new(reply.encode())).into()
@@ -48,6 +55,11 @@ impl Daemon {
             MemoryRequest::List { user, from, beginning } => {
                 self.list_memory(&asker, user, from, &beginning)
             }
+            MemoryRequest::AskMe { handle } => {
+                self.judge_memory(id, handle, shown.ok_or(Code::BadRecord)?)
+            }
+            MemoryRequest::NextAsked => self.next_asked(id),
+            MemoryRequest::Answer { question, rights } => self.answer_asked(id, question, rights),
             other => self.change_memory(&asker, other),
         }
     }
@@ -124,8 +136,18 @@ impl Daemon {
         let uid = if user == OWN_USER { asker.uid } else { user };
         let key = Key { uid, name };
         let region = self.services.memory.grants.resolve(&key);
-        self.check_map(asker, &key, region, rights)?;
-        self.give_memory(asker, region.ok_or(Code::NotFound)?, rights)
+        match (self.judge_map(asker, &key, region, rights)?, region) {
+            (None, region) => self.give_memory(asker, region.ok_or(Code::NotFound)?, rights),
+            (Some(denial), Some(region)) => self.ask_owner(asker, &key, (region, rights), denial),
+            (Some(denial), None) => Err(self.deny_map(asker, &key, denial)),
+        }
+    }
+
+    /// Counts a denial for people.
+    pub(super) fn deny_map(&mut self, asker: &Asker, key: &Key, denial: Denial) -> Refused {
+        let (right, name) = (denial.right.to_string(), key.name.to_string());
+        self.denials.note(asker.holder.uid, &right, &name, denial.decision);
+        Code::Denied.into()
     }
 
     /// Maps a region by its identity: also one without a name.
@@ -149,31 +171,34 @@ impl Daemon {
         asker.maps && self.is_owner(asker.session)
     }
 
-    /// Refuses what neither a rule nor the owner of the name allows.
-    fn check_map(
+    /// What of these rights neither a rule nor the owner of the name allows, if anything.
+    ///
+    /// # Errors
+    /// A rule denies one of them: no owner may allow it.
+    fn judge_map(
         &mut self,
         asker: &Asker,
         key: &Key,
         region: Option<ObjectId>,
         rights: Rights,
-    ) -> Result<(), Refused> {
+    ) -> Result<Option<Denial>, Refused> {
         // A sealed program is no more than somebody else to its own user's regions.
         let given = region.map(|id| self.services.memory.grants.rights_of(id, asker.uid));
         let is_given = given.is_some_and(|given| given.have(rights));
         for right in needed(rights) {
             let decision = self.decide(asker.session, right, &key.name, key.uid)?;
+            let denial = Denial { right, decision };
             let is_allowed = match decision {
-                Decision::ByRule { .. } => decision.is_allowed(),
+                Decision::ByRule { .. } if decision.is_allowed() => true,
+                Decision::ByRule { .. } => return Err(self.deny_map(asker, key, denial)),
                 Decision::Own => asker.maps || is_given,
                 Decision::Foreign => self.sees_all_memory(asker) || is_given,
             };
             if !is_allowed {
-                let (right, name) = (right.to_string(), key.name.to_string());
-                self.denials.note(asker.holder.uid, &right, &name, decision);
-                return Err(Code::Denied.into());
+                return Ok(Some(denial));
             }
         }
-        Ok(())
+        Ok(None)
     }
 
     fn give_memory(
@@ -188,7 +213,7 @@ impl Daemon {
         self.granted_memory(asker.session, handle.map_err(refuse(asker.session))?, 0)
     }
 
-    fn granted_memory(
+    pub(super) fn granted_memory(
         &mut self,
         id: ObjectId,
         handle: ObjectId,
