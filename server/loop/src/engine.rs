@@ -54,6 +54,9 @@ pub struct Engine<S: Parts> {
     pub flying: usize,
     /// About what time it is.
     pub now_ns: u64,
+    /// How often orders were looked for. What the control plane said before it answered a session has
+    /// come once this has gone on since an operation of that session was first seen.
+    pub looks_for_orders: u64,
     device: Arc<DeviceShares>,
     events: Events<S>,
 }
@@ -69,7 +72,18 @@ impl<S: Parts> Engine<S> {
         by: By,
     ) -> std::io::Result<Engine<S>> {
         let requests = Requests::create(by, ENTRIES, UNDER_WAY_MAX)?;
-        Ok(Engine { requests, service, number, counts, flying: 0, now_ns: 0, device, events })
+        let (flying, now_ns, looks_for_orders) = (0, 0, 0);
+        Ok(Engine {
+            requests,
+            service,
+            number,
+            counts,
+            flying,
+            now_ns,
+            looks_for_orders,
+            device,
+            events,
+        })
     }
 
     /// Tells the control plane something.

@@ -144,6 +144,8 @@ impl<S: Service> Server<S> {
     }
 
     fn obey(&mut self) -> bool {
+        let looks = &mut self.sessions.engine.looks_for_orders;
+        *looks = looks.wrapping_add(1);
         for obeyed in 0..ORDERS_AT_ONCE {
             match self.inbox.orders.try_recv() {
                 Ok(order) => self.carry_out(order),

@@ -10,7 +10,8 @@ use heliostat_abi::memory::Rights;
 use heliostat_abi::name::ObjectId;
 use heliostat_server_loop::{Area, PerSession, RegionPage};
 
-use super::message::{Farewell, Hold};
+use super::memories::Farewell;
+use super::message::Hold;
 
 /// The handles of a session, and its operations that wait or go on.
 #[derive(Default)]
@@ -21,6 +22,8 @@ pub struct Handles {
     waits: Vec<(ObjectId, ObjectId)>,
     /// Operations that have waited and look again.
     woken: Vec<ObjectId>,
+    /// Operations by handles that were unknown, and how often orders had been looked for by then.
+    doubts: HashMap<ObjectId, u64>,
     /// Where copies that go on for several turns come from: their words were read once.
     copies: HashMap<ObjectId, CopySource>,
 }
@@ -29,6 +32,7 @@ struct Held {
     region: ObjectId,
     rights: Rights,
     area: Arc<Area>,
+    epoch: u32,
     _farewell: Farewell,
 }
 
@@ -37,8 +41,10 @@ struct Held {
 pub enum Refusal {
     /// The operation ends with this errno.
     Errno(i32),
-    /// It waits: this region is on its way to other pieces.
+    /// It waits: this region is on its way to other pieces, or the order that says to which is.
     Moves(ObjectId),
+    /// There is no such handle, unless the order that brings it is on its way.
+    Unknown,
 }
 
 impl Handles {
@@ -49,11 +55,11 @@ impl Handles {
         handle: ObjectId,
         wanted: Rights,
     ) -> Result<&Area, Refusal> {
-        let held = self.held.get(&handle).ok_or(Refusal::Errno(libc::EBADF))?;
-        match page.state(held.region).0 {
-            State::Live => {}
-            State::Moving => return Err(Refusal::Moves(held.region)),
-            State::Gone => return Err(Refusal::Errno(libc::ESTALE)),
+        let held = self.held.get(&handle).ok_or(Refusal::Unknown)?;
+        match page.state(held.region) {
+            (State::Live, epoch) if epoch == held.epoch => {}
+            (State::Live | State::Moving, _) => return Err(Refusal::Moves(held.region)),
+            (State::Gone, _) => return Err(Refusal::Errno(libc::ESTALE)),
         }
         if !held.rights.have(wanted) {
             return Err(Refusal::Errno(libc::EACCES));
@@ -63,10 +69,10 @@ impl Handles {
 
     /// Takes a handle in; one of the same name makes way for it.
     pub(crate) fn insert(&mut self, hold: Hold, farewell: Farewell) {
-        let Hold { handle, region, rights, area, .. } = hold;
+        let Hold { handle, region, rights, area, epoch, .. } = hold;
         self.remove(handle);
         self.by_region.entry(region).or_default().push(handle);
-        self.held.insert(handle, Held { region, rights, area, _farewell: farewell });
+        self.held.insert(handle, Held { region, rights, area, epoch, _farewell: farewell });
     }
 
     /// Forgets a handle.
@@ -82,13 +88,27 @@ impl Handles {
     }
 
     /// A region lies elsewhere.
-    pub(crate) fn place(&mut self, region: ObjectId, area: &Arc<Area>) {
+    pub(crate) fn place(&mut self, region: ObjectId, area: &Arc<Area>, epoch: u32) {
         for handle in self.by_region.get(&region).into_iter().flatten() {
             if let Some(held) = self.held.get_mut(handle) {
-                held.area = area.clone();
+                (held.area, held.epoch) = (area.clone(), epoch);
             }
         }
         self.wake(region);
+    }
+
+    /// Forgets the handles on a region.
+    pub(crate) fn lose(&mut self, region: ObjectId) {
+        for handle in self.by_region.remove(&region).into_iter().flatten() {
+            self.held.remove(&handle);
+        }
+        self.wake(region);
+    }
+
+    /// Says whether a handle that is unknown to an operation is none, with orders looked for so often:
+    /// those that may bring it have been carried out since the operation was first asked about.
+    pub(crate) fn is_none(&mut self, operation: ObjectId, looks: u64) -> bool {
+        *self.doubts.entry(operation).or_insert(looks) != looks
     }
 
     /// An operation waits for a region.
@@ -122,6 +142,9 @@ impl PerSession for Handles {
     fn ended(&mut self, kind: OpKind, operation: ObjectId) {
         if !self.waits.is_empty() {
             self.waits.retain(|(_, waiting)| *waiting != operation);
+        }
+        if !self.doubts.is_empty() {
+            self.doubts.remove(&operation);
         }
         if kind == OpKind::Copy {
             self.copies.remove(&operation);

@@ -13,11 +13,12 @@
 #![forbid(unsafe_code)]
 
 mod handles;
+mod memories;
 mod message;
 mod serve;
 mod service;
 mod work;
 
 pub use handles::Handles;
+pub use memories::Memories;
 pub use message::{Hold, MemoryEvent, MemoryOrder};
-pub use service::Memories;

@@ -4,9 +4,7 @@ use std::sync::Arc;
 
 use heliostat_abi::memory::Rights;
 use heliostat_abi::name::ObjectId;
-use heliostat_server_loop::{Area, Event, Events};
-
-use super::service::Memories;
+use heliostat_server_loop::Area;
 
 /// A session's handle on a region.
 pub struct Hold {
@@ -20,6 +18,8 @@ pub struct Hold {
     pub rights: Rights,
     /// Where its bytes lie.
     pub area: Arc<Area>,
+    /// The epoch of its word for which that holds.
+    pub epoch: u32,
 }
 
 /// To a server loop.
@@ -39,6 +39,13 @@ pub enum MemoryOrder {
         region: ObjectId,
         /// Where.
         area: Arc<Area>,
+        /// The epoch of its word for which that holds.
+        epoch: u32,
+    },
+    /// A region's bytes lie where nobody here can reach them: its handles are no more.
+    Lose {
+        /// Which region.
+        region: ObjectId,
     },
     /// The region's word says that it moves: asks for `Left`.
     Leave {
@@ -50,7 +57,7 @@ pub enum MemoryOrder {
 /// From a server loop.
 pub enum MemoryEvent {
     /// The loop touches nothing by a handle any more. Comes once for each `Hold`, whatever has ended
-    /// it: `Drop`, the session's end or the loop's, or that the loop never knew the session.
+    /// it: `Drop`, `Lose`, the session's end or the loop's, or that the loop never knew the session.
     Released {
         /// Whose.
         session: ObjectId,
@@ -64,18 +71,4 @@ pub enum MemoryEvent {
         /// Which region.
         region: ObjectId,
     },
-}
-
-/// Says `Released` when it is dropped.
-pub(crate) struct Farewell {
-    pub events: Events<Memories>,
-    pub session: ObjectId,
-    pub handle: ObjectId,
-}
-
-impl Drop for Farewell {
-    fn drop(&mut self) {
-        let Self { session, handle, .. } = *self;
-        self.events.send(Event::Service(MemoryEvent::Released { session, handle }));
-    }
 }

@@ -5,7 +5,7 @@ use heliostat_abi::memory::Rights;
 use heliostat_server_loop::{Engine, Session, Step, Turn, COST_MIN};
 
 use super::handles::Refusal;
-use super::service::Memories;
+use super::memories::Memories;
 use super::work::Work;
 
 /// How far an operation has come in this turn.
@@ -38,6 +38,16 @@ pub fn serve(turn: &mut Turn<'_, Memories>) -> Step {
         Err(Refusal::Errno(errno)) => {
             *turn.left -= COST_MIN;
             turn.fail(errno)
+        }
+        Err(Refusal::Unknown) => {
+            *turn.left -= COST_MIN;
+            let looks = turn.engine.looks_for_orders;
+            match turn.session.service.is_none(turn.id.operation, looks) {
+                true => turn.fail(libc::EBADF),
+                // Rings are looked at more often than orders, and a handle may be used as soon as the
+                // control plane has answered.
+                false => Step::GoesOn,
+            }
         }
         Err(Refusal::Moves(region)) => {
             *turn.left -= COST_MIN;

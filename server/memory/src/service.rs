@@ -1,36 +1,18 @@
 //! The memory service as its server loop sees it: from operations and orders to what serves them.
 
-use std::sync::Arc;
-
 use heliostat_abi::file::delegated::OneRead;
 use heliostat_abi::name::ObjectId;
-use heliostat_base::mapping::SharedMapping;
-use heliostat_server_loop::{
-    Engine, Events, Object, Parts, RegionPage, Service, Session, Sessions, Step, Turn,
-};
+use heliostat_server_loop::{Engine, Object, Parts, Service, Session, Sessions, Step, Turn};
 
 use super::handles::Handles;
-use super::message::{Farewell, Hold, MemoryEvent, MemoryOrder};
+use super::memories::Memories;
+use super::message::{Hold, MemoryEvent, MemoryOrder};
 use super::serve;
-
-/// Memory regions on one loop.
-pub struct Memories {
-    pub(crate) page: RegionPage,
-    events: Events<Memories>,
-}
 
 /// What sessions open on loops of other services. Handles come from the control plane.
 pub enum NoObject {}
 
 impl Object for NoObject {}
-
-impl Memories {
-    /// The part of one loop. The region page is the control plane's own; what is released it hears by
-    /// `events`.
-    pub fn new(page: Arc<SharedMapping>, events: Events<Memories>) -> Self {
-        Self { page: RegionPage::new(page), events }
-    }
-}
 
 impl Parts for Memories {
     type Object = NoObject;
@@ -66,8 +48,12 @@ impl Service for Memories {
                 session.into_iter().for_each(|(session, _)| session.service.remove(handle));
                 sessions.resume_named(|handles, _| handles.take_woken());
             }
-            MemoryOrder::Place { region, area } => sessions.resume_named(|handles, _| {
-                handles.place(region, &area);
+            MemoryOrder::Place { region, area, epoch } => sessions.resume_named(|handles, _| {
+                handles.place(region, &area, epoch);
+                handles.take_woken()
+            }),
+            MemoryOrder::Lose { region } => sessions.resume_named(|handles, _| {
+                handles.lose(region);
                 handles.take_woken()
             }),
             MemoryOrder::Leave { region } => {
@@ -83,8 +69,7 @@ impl Service for Memories {
 
 /// Takes a handle in. Where its session has ended it is released at once.
 fn take(sessions: &mut Sessions<Memories>, hold: Hold) {
-    let events = sessions.engine.service.events.clone();
-    let farewell = Farewell { events, session: hold.session, handle: hold.handle };
+    let farewell = sessions.engine.service.farewell(hold.session, hold.handle);
     if let Some((session, _)) = sessions.session(hold.session) {
         session.service.insert(hold, farewell);
     }

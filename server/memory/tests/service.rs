@@ -257,6 +257,34 @@ fn a_region_that_has_grown_is_used_to_its_new_end() {
     assert_eq!(one.run(OpKind::Write, held, (beyond, 0), &place), errno(libc::ERANGE));
     let grown = one.grown_area();
     one.page.set(region(1), State::Live, 2);
+    one.submit(&Operation { kind: OpKind::Write, object: held, offset: beyond, ..blank(&place) });
+    assert!(one.is_silent(), "it waits for the order that its word announces");
     one.place(1, &grown);
-    assert_eq!(one.run(OpKind::Write, held, (beyond, 0), &place), 8);
+    assert_eq!(one.next().result, 8);
+}
+
+/// A loop looks at rings more often than at orders.
+#[test]
+fn a_handle_that_an_order_brings_may_be_used_before_the_loop_has_looked_for_it() {
+    let mut one = Loop::new();
+    for round in 1..50 {
+        one.submit(&Operation { object: handle(round), ..blank(&[piece(0, 8)]) });
+        (0..round % 10).for_each(|_| _ = one.server.sweep());
+        one.send_hold(round, Rights::ALL);
+        assert!([8, errno(libc::EBADF)].contains(&one.next().result));
+        one.send_hold(100 + round, Rights::ALL);
+        assert_eq!(one.run(OpKind::Read, handle(100 + round), (0, 0), &[piece(0, 8)]), 8);
+    }
+}
+
+#[test]
+fn a_region_that_cannot_be_reached_is_lost_with_its_handles() {
+    let mut one = Loop::new();
+    let held = one.hold(1, Rights::ALL);
+    one.page.set(region(1), State::Live, 2);
+    one.submit(&Operation { object: held, ..blank(&[piece(0, 8)]) });
+    assert!(one.is_silent());
+    one.lose(1);
+    assert_eq!(one.next().result, errno(libc::EBADF));
+    assert_eq!(one.released(), Some((SESSION, held)));
 }

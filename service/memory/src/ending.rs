@@ -47,10 +47,14 @@ impl Memory {
             return self.release(whose, region, effects);
         }
         let Some(found) = self.handles.get_mut(whose) else { return };
-        if found.hold != Hold::Loop || !(found.is_lost || found.is_closing) {
+        if found.hold != Hold::Loop {
             return;
         }
         found.hold = Hold::Nobody;
+        if !(found.is_lost || found.is_closing) {
+            // The loop has lost it by itself: operations by it fail.
+            return;
+        }
         let found = *found;
         if found.is_closing {
             self.handles.remove(whose);

@@ -113,6 +113,11 @@ impl Memory {
         self.regions.get(region).map(|region| (region.pieces.as_slice(), region.bytes))
     }
 
+    /// The epoch of a region's pieces, as its word says it.
+    pub fn epoch(&self, region: ObjectId) -> Option<u32> {
+        self.regions.get(region).map(|region| region.epoch)
+    }
+
     /// The length of an arena that the asker may map.
     pub fn arena(&self, asker: &Asker, arena: ObjectId) -> Result<u64, Refusal> {
         self.revoked.check(asker.session)?;

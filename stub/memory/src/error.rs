@@ -46,8 +46,8 @@ pub enum MemoryError {
         /// The region.
         region: ObjectId,
     },
-    /// The control plane has ended the session, or has itself ended: what was under way may have been
-    /// done or not.
+    /// The control plane has ended the session or taken the handle, or has itself ended: what was under
+    /// way may have been done or not.
     Gone {
         /// The region.
         region: ObjectId,
@@ -104,8 +104,8 @@ impl std::fmt::Display for MemoryError {
             }
             Self::Gone { region } => write!(
                 f,
-                "region {region}: the control plane has ended the session; what was under way may \
-                 be done or not"
+                "region {region}: the control plane has taken the handle or ended the session; \
+                 what was under way may be done or not"
             ),
             Self::Moving { region } => write!(f, "region {region} does not come to rest"),
             Self::Control(error) => error.fmt(f),

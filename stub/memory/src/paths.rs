@@ -205,9 +205,9 @@ impl Region {
     fn explain(&self, failure: Failure, wanted: Rights, all: (u64, u64)) -> MemoryError {
         let region = self.id;
         match failure {
-            Failure::Gone => MemoryError::Gone { region },
+            Failure::Gone | Failure::Errno(libc::EBADF) => MemoryError::Gone { region },
             Failure::Link(error) => MemoryError::Link(error),
-            Failure::Errno(libc::ESTALE | libc::EBADF) => MemoryError::Stale { region },
+            Failure::Errno(libc::ESTALE) => MemoryError::Stale { region },
             Failure::Errno(libc::EACCES) => self.denied(wanted),
             Failure::Errno(libc::ERANGE) => self.beyond(all.0, all.1),
             Failure::Errno(errno) => MemoryError::Server { region, errno: Errno(errno) },

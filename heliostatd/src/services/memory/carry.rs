@@ -61,8 +61,8 @@ impl Daemon {
         let memory = &mut self.services.memory;
         // It may have been given back, or lost, in the same breath.
         let Some((region, rights)) = memory.grants.handle(session, handle) else { return };
-        let told = memory.area(region).is_some_and(|area| {
-            let hold = Hold { session, handle, region, rights, area };
+        let told = memory.area(region).is_some_and(|(area, epoch)| {
+            let hold = Hold { session, handle, region, rights, area, epoch };
             memory.tell(session, MemoryOrder::Hold(Box::new(hold)))
         });
         if !told {
@@ -79,9 +79,12 @@ impl Daemon {
 
     fn place_memory(&mut self, session: ObjectId, region: ObjectId) {
         let memory = &mut self.services.memory;
-        if let Some(area) = memory.area(region) {
-            memory.tell(session, MemoryOrder::Place { region, area });
-        }
+        // Operations wait for one or the other, since the word says already that it has changed.
+        let order = match memory.area(region) {
+            Some((area, epoch)) => MemoryOrder::Place { region, area, epoch },
+            None => MemoryOrder::Lose { region },
+        };
+        memory.tell(session, order);
     }
 
     fn ring_memory(&self, session: ObjectId) {
@@ -99,8 +102,9 @@ impl RegionMemory {
         self.loops.as_ref().is_some_and(|loops| loops.tell(session, order))
     }
 
-    /// Where a region lies, for a loop. `None` for one that is gone, or cannot be mapped here.
-    fn area(&mut self, region: ObjectId) -> Option<Arc<Area>> {
+    /// Where a region lies, for a loop, and the epoch for which that holds. `None` for one that is gone, or cannot be mapped here.
+    fn area(&mut self, region: ObjectId) -> Option<(Arc<Area>, u32)> {
+        let epoch = self.grants.epoch(region)?;
         let (pieces, bytes) = self.grants.pieces(region)?;
         let arenas = &mut self.arenas;
         let mut list = Vec::new();
@@ -112,7 +116,7 @@ impl RegionMemory {
         let area = Area::new(list, bytes);
         area.map_err(|error| error!(%region, ?error, "a region's pieces do not fit"))
             .ok()
-            .map(Arc::new)
+            .map(|area| (Arc::new(area), epoch))
     }
 
     /// Makes bytes zero; those that cannot be are given to nobody.

@@ -1,7 +1,7 @@
 //! A loop with one session, whose regions all lie in one area of several pieces.
 
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::sync::mpsc::{channel, Receiver};
+use std::sync::mpsc::{channel, Receiver, Sender};
 use std::sync::Arc;
 
 use heliostat_abi::file::delegated::{
@@ -39,6 +39,7 @@ pub struct Loop {
     completions: SpscConsumer,
     asker: Asker,
     events: Receiver<Event<Memories>>,
+    orders: Sender<Order<Memories>>,
     _rings: OwnedFd,
 }
 
@@ -76,7 +77,7 @@ fn pieces_of(arena: &Arc<SharedMapping>) -> [(Arc<SharedMapping>, u64, u64); 3] 
 
 impl Loop {
     pub fn new() -> Loop {
-        let (_, orders) = channel();
+        let (sent, orders) = channel();
         let (sender, events) = channel();
         let sender = Events::new(sender, bell());
         let page = SharedMapping::create(c"regions", HEADER_BYTES + 4096).unwrap().1;
@@ -104,6 +105,7 @@ impl Loop {
             completions: attach(COMPLETION_AT).spsc_consumer(Refresh::Lazy).unwrap(),
             asker: Asker::new(call),
             events,
+            orders: sent,
             _rings: rings,
         }
     }
@@ -116,17 +118,31 @@ impl Loop {
     pub fn hold(&mut self, number: u32, rights: Rights) -> ObjectId {
         self.page.set(region(number), State::Live, 1);
         let (handle, region, area) = (handle(number), region(number), self.area.clone());
-        let hold = Hold { session: SESSION, handle, region, rights, area };
+        let hold = Hold { session: SESSION, handle, region, rights, area, epoch: 1 };
         self.order(MemoryOrder::Hold(Box::new(hold)));
         handle
+    }
+
+    /// The same by an order that the loop finds when it looks for some.
+    pub fn send_hold(&mut self, number: u32, rights: Rights) {
+        self.page.set(region(number), State::Live, 1);
+        let (handle, region, area) = (handle(number), region(number), self.area.clone());
+        let hold = Hold { session: SESSION, handle, region, rights, area, epoch: 1 };
+        self.orders.send(Order::Service(MemoryOrder::Hold(Box::new(hold)))).unwrap();
     }
 
     pub fn drop_handle(&mut self, handle: ObjectId) {
         self.order(MemoryOrder::Drop { session: SESSION, handle });
     }
 
+    /// Puts a region elsewhere, for its second epoch.
     pub fn place(&mut self, number: u32, area: &Arc<Area>) {
-        self.order(MemoryOrder::Place { region: region(number), area: area.clone() });
+        let (region, area) = (region(number), area.clone());
+        self.order(MemoryOrder::Place { region, area, epoch: 2 });
+    }
+
+    pub fn lose(&mut self, number: u32) {
+        self.order(MemoryOrder::Lose { region: region(number) });
     }
 
     pub fn leave(&mut self, number: u32) {
