@@ -165,7 +165,8 @@ fn a_region_that_grows_keeps_its_bytes_and_its_handles() {
         other.does(&format!("fill kv {round} 1000 {}", bytes - 1000));
         assert_eq!(one.say(&format!("check kv {round} 1000 {}", bytes - 1000)), "same");
     }
-    assert_eq!(one.say("grow kv 4999999").split(' ').next(), Some("error"));
+    assert_eq!(one.say("grow kv 4999999"), "error size 5000000");
+    assert_eq!(one.say("allocate none 0"), "error size 1");
 }
 
 #[test]

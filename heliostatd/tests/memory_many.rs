@@ -4,6 +4,7 @@ mod support;
 
 use std::time::Instant;
 
+use support::beside::{may_become_others, NEIGHBOUR};
 use support::programs::{play, Program};
 use support::Daemon;
 
@@ -32,4 +33,30 @@ fn a_program_has_a_hundred_thousand_regions_and_gives_them_back() {
     let mut last = Program::start(&daemon);
     assert_eq!(last.say("allocate kv 64 name=kv"), "direct");
     assert_eq!(last.say("list"), "listed kv:64:leased:1");
+}
+
+#[test]
+fn a_limit_that_is_reached_is_named_and_what_was_there_stays() {
+    let config =
+        "[memory]\nregions_per_user = 3\nhandles_per_session = 5\nbytes_per_user = 1000000\n";
+    if !may_become_others() {
+        return;
+    }
+    let daemon = Daemon::with(config, &[]);
+    // Root and the control plane's owner have what is there.
+    let mut one = Program::of_user(&daemon, NEIGHBOUR);
+    for key in ["a", "b", "c"] {
+        assert_eq!(one.say(&format!("allocate {key} 1000 name={key}")), "direct");
+    }
+    assert_eq!(one.say("allocate d 1000"), "error refused Full 3");
+    assert_eq!(one.say("map e a r"), "direct");
+    assert_eq!(one.say("map f a r"), "direct");
+    assert_eq!(one.say("map g a r"), "error refused Full 5");
+    one.does("drop f");
+    assert_eq!(one.say("map g a r"), "direct");
+    assert_eq!(one.say("grow b 2000000"), "error refused Full 1000000");
+    one.does("write a 0 stays");
+    assert_eq!(one.say("read g 0 5"), "read stays");
+    one.does("free c");
+    assert_eq!(one.say("allocate d 1000"), "direct");
 }

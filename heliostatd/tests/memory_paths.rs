@@ -203,3 +203,27 @@ fn a_killed_delegated_program_gives_back_what_it_held() {
         assert_eq!(other.say("map kv kv rwa 0"), "delegated", "{round}");
     }
 }
+
+/// What is mapped goes on; what others do for a program does not.
+#[test]
+fn when_the_control_plane_dies_mapped_regions_go_on_and_delegated_ones_say_so() {
+    if !may_become_others() {
+        return;
+    }
+    let mut daemon = Daemon::start();
+    let (mut owner, mut other) = both(&daemon, 4096);
+    let mut same = Program::start(&daemon);
+    same.say("map kv kv rwa");
+    other.does("write kv 0 before");
+    daemon.restart();
+    owner.does("write kv 10 after");
+    assert_eq!(same.say("read kv 0 15"), "read before....after");
+    assert_eq!(same.say("add kv 64 1 1"), "0");
+    for line in ["read kv 0 6", "write kv 0 x", "add kv 0 1 1", "size kv"] {
+        assert_eq!(other.say(line), "error gone", "{line}");
+    }
+    assert_eq!(owner.say("grow kv 8192"), "error gone");
+    assert_eq!(owner.say("read kv 0 6"), "read before");
+    let mut next = Program::start(&daemon);
+    assert_eq!(next.say("map kv kv r"), "error refused NotFound 0", "another run knows nothing");
+}

@@ -120,6 +120,7 @@ fn answer(text: &str) {
 fn told(error: &MemoryError) -> String {
     match error {
         MemoryError::Range { limit, .. } => format!("error range {limit}"),
+        MemoryError::Size { least, .. } => format!("error size {least}"),
         MemoryError::Misaligned { .. } => "error misaligned".into(),
         MemoryError::Denied { wanted, .. } => format!("error denied {wanted}"),
         MemoryError::Stale { .. } => "error stale".into(),

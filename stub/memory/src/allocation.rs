@@ -1,5 +1,6 @@
 //! What a region is to be, before it is made.
 
+use heliostat_abi::memory::limits::ARENA_BYTES_MAX;
 use heliostat_abi::memory::{request, MemoryName, MemoryRequest, Rights};
 
 use super::{Memory, MemoryError, Region};
@@ -40,12 +41,22 @@ impl<'a> Allocation<'a> {
     /// Makes it; the handle allows everything.
     ///
     /// # Errors
-    /// Another region has the name, a rule says no, or a limit is reached; nothing is left behind.
+    /// `Size`; another region has the name, a rule says no, or a limit is reached; nothing is left behind.
     pub fn make(self) -> Result<Region, MemoryError> {
         let Self { memory, bytes, lasting, name, others } = self;
+        check_size(bytes, 1)?;
         let name = name.map(|name| MemoryName::parse(&name)).transpose();
         let name = name.map_err(MemoryError::Name)?;
         let asked = request::Allocation { bytes, lasting, name, others };
         Region::ask(memory, &MemoryRequest::Allocate(asked))
     }
+}
+
+/// Checks a length that is asked for: a record that cannot be is held against its session.
+pub(crate) fn check_size(bytes: u64, least: u64) -> Result<(), MemoryError> {
+    let most = ARENA_BYTES_MAX;
+    if (least..=most).contains(&bytes) {
+        return Ok(());
+    }
+    Err(MemoryError::Size { bytes, least, most })
 }

@@ -14,6 +14,15 @@ use heliostat_stub_link::LinkError;
 pub enum MemoryError {
     /// Ours: the text is no name.
     Name(NameError),
+    /// Ours: no region may be so long. One has a byte at least, and does not become shorter.
+    Size {
+        /// Bytes asked for.
+        bytes: u64,
+        /// The least that may be asked for.
+        least: u64,
+        /// The most.
+        most: u64,
+    },
     /// Ours: the bytes do not all lie in the region.
     Range {
         /// The region.
@@ -90,6 +99,9 @@ impl std::fmt::Display for MemoryError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Name(error) => error.fmt(f),
+            Self::Size { bytes, least, most } => {
+                write!(f, "a region of {bytes} bytes, where {least} to {most} are possible")
+            }
             Self::Range { region, offset, bytes, limit } => {
                 write!(f, "region {region}: {bytes} bytes at {offset}, it has {limit}")
             }

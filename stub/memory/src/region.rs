@@ -9,6 +9,7 @@ use heliostat_abi::name::ObjectId;
 use heliostat_base::bell::Bell;
 use heliostat_ring::Area;
 
+use super::allocation::check_size;
 use super::delegated::Bytes;
 use super::direct::Direct;
 use super::{Memory, MemoryError, Questions, Shared};
@@ -160,8 +161,9 @@ impl Region {
     /// whoever has one sees the new length with its next operation.
     ///
     /// # Errors
-    /// `Control` without MANAGE, for fewer bytes than it has, or at a limit; `Stale`, `Gone`.
+    /// `Size` for fewer bytes than it has; `Control` without MANAGE, or at a limit; `Stale`, `Gone`.
     pub fn grow(&self, bytes: u64) -> Result<(), MemoryError> {
+        check_size(bytes, self.size()?)?;
         self.ask_control(&MemoryRequest::Grow { handle: self.handle, bytes }).map(drop)
     }
 
