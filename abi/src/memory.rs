@@ -7,13 +7,13 @@
 
 pub mod limits;
 pub mod name;
-pub mod operation;
 pub mod page;
 pub mod piece;
 pub mod reply;
 pub mod request;
 pub mod rights;
 
+pub use crate::file::delegated::region_operation as operation;
 pub use name::MemoryName;
 pub use piece::Piece;
 pub use reply::{Granted, Listed, MemoryReply, Question};

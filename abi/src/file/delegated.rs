@@ -31,6 +31,7 @@ mod directory;
 pub mod joint;
 mod one_read;
 mod operation;
+pub mod region_operation;
 
 use crate::wire::{Reader, Writer};
 

@@ -1,11 +1,11 @@
 //! Limits of memory regions that both planes know, each with its reason.
 
-use super::page::HEADER_BYTES;
-
 /// Regions of a node at once: a word of eight bytes each, in a page of their own.
 pub const REGIONS_MAX: usize = 1 << 20;
+/// Bytes in front of the words in the region page.
+pub const REGION_PAGE_HEAD_BYTES: usize = 4096;
 /// Bytes of the region page. Its pages exist once a word in them is used.
-pub const REGION_PAGE_BYTES: usize = HEADER_BYTES + REGIONS_MAX * 8;
+pub const REGION_PAGE_BYTES: usize = REGION_PAGE_HEAD_BYTES + REGIONS_MAX * 8;
 /// Handles of a node at once.
 pub const HANDLES_MAX: usize = 4 * REGIONS_MAX;
 /// Arenas of a node at once: a descriptor each.

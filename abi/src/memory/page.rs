@@ -15,13 +15,13 @@
 //! is given back, so a reader that looked at the word just before reads what it may, and never
 //! another region's bytes.
 
-use super::limits::REGIONS_MAX;
+use super::limits::{REGIONS_MAX, REGION_PAGE_HEAD_BYTES};
 use crate::name::ObjectId;
 
 /// First four bytes of the page: "HMEM".
 pub const MAGIC: u32 = u32::from_le_bytes(*b"HMEM");
 /// Bytes in front of the words.
-pub const HEADER_BYTES: usize = 4096;
+pub const HEADER_BYTES: usize = REGION_PAGE_HEAD_BYTES;
 /// Offset of the number of words.
 pub const PLACES: usize = 8;
 

@@ -28,6 +28,11 @@ impl Counts {
         counter.store(counter.load(Relaxed).wrapping_add(more), Relaxed);
     }
 
+    /// How many operations of a kind have ended.
+    pub fn operations_of(&self, kind: OpKind) -> u64 {
+        self.operations.get(kind as usize - 1).map_or(0, |counter| counter.load(Relaxed))
+    }
+
     /// An operation has ended.
     #[inline]
     pub fn ended(&self, kind: OpKind, way: Way, result: i64) {

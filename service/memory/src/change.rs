@@ -8,8 +8,9 @@ use heliostat_abi::name::ObjectId;
 use heliostat_service_grant::Full;
 
 use crate::arenas::Room;
+use crate::asker::Asker;
 use crate::handles::Hold;
-use crate::memory::{Asker, Effect, Key, Memory, APPOINTED_MAX};
+use crate::memory::{Effect, Key, Memory, APPOINTED_MAX};
 use crate::refusal::{Reason, Refusal};
 
 impl Memory {

@@ -18,6 +18,8 @@
 #![forbid(unsafe_code)]
 
 mod arenas;
+mod ask;
+mod asker;
 mod change;
 mod ending;
 mod handles;
@@ -29,8 +31,10 @@ mod space;
 mod view;
 
 pub use arenas::Room;
-pub use memory::{Asker, Effect, Key, Limits, Memory, APPOINTED_MAX};
-pub use questions::{Answered, QUESTIONS_MAX};
+pub use ask::Answered;
+pub use asker::Asker;
+pub use memory::{Effect, Key, Limits, Memory, APPOINTED_MAX};
+pub use questions::QUESTIONS_MAX;
 pub use refusal::{Reason, Refusal};
 pub use view::{Holding, RegionView};
 

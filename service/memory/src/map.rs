@@ -4,8 +4,9 @@ use heliostat_abi::memory::limits::PIECES_PER_REPLY_MAX;
 use heliostat_abi::memory::{Granted, Piece, Rights};
 use heliostat_abi::name::ObjectId;
 
+use crate::asker::Asker;
 use crate::handles::{Handle, Hold};
-use crate::memory::{Asker, Effect, Key, Memory, Region};
+use crate::memory::{Effect, Key, Memory, Region};
 use crate::refusal::{Reason, Refusal};
 
 impl Memory {

@@ -11,6 +11,7 @@ use heliostat_abi::table::Table;
 use heliostat_service_grant::{Full, Holder, Quota, Revoked, Shares};
 
 use crate::arenas::{grains, Arenas, Room};
+use crate::asker::Asker;
 use crate::handles::{Handle, Handles, Hold, Whose};
 use crate::questions::Questions;
 use crate::refusal::{Reason, Refusal};
@@ -33,19 +34,6 @@ pub struct Limits {
     pub bytes: Shares,
     /// Arenas of a user, and of the node.
     pub arenas: Shares,
-}
-
-/// Who asks.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Asker {
-    /// The session.
-    pub session: ObjectId,
-    /// Whose share its things count against.
-    pub holder: Holder,
-    /// Its user.
-    pub uid: u32,
-    /// Whether it may map arenas of its user.
-    pub maps: bool,
 }
 
 /// What has a name: a user's region.

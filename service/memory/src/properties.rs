@@ -140,15 +140,9 @@ fn name(number: u32) -> Option<MemoryName> {
 
 impl World {
     fn new() -> World {
-        World {
-            service: Memory::new(LIMITS),
-            generations: HashMap::new(),
-            open: HashMap::new(),
-            touches: HashMap::new(),
-            words: HashMap::new(),
-            owed: Vec::new(),
-            arenas: HashMap::new(),
-        }
+        let (generations, open, touches) = (HashMap::new(), HashMap::new(), HashMap::new());
+        let (words, owed, arenas) = (HashMap::new(), Vec::new(), HashMap::new());
+        World { service: Memory::new(LIMITS), generations, open, touches, words, owed, arenas }
     }
 
     fn session(&self, index: u32) -> ObjectId {
@@ -395,11 +389,8 @@ proptest! {
         // What lasts is there, and nothing else.
         let lasting = service.regions.iter().filter(|(_, region)| region.lasting).count();
         prop_assert_eq!(lasting, service.region_count());
-        let used: HashSet<_> = service
-            .regions
-            .iter()
-            .flat_map(|(_, region)| region.pieces.iter().map(|piece| piece.arena))
-            .collect();
+        let pieces = service.regions.iter().flat_map(|(_, region)| &region.pieces);
+        let used: HashSet<_> = pieces.map(|piece| piece.arena).collect();
         prop_assert_eq!(world.arenas.len(), used.len(), "an arena is kept for nobody");
     }
 }

@@ -1,7 +1,7 @@
 //! Arguments of operations: which bits each kind knows. Unknown ones are refused.
 
+use super::region_operation::set_of;
 use super::OpKind;
-use crate::memory::operation::set_of;
 
 /// Open: the file will be read.
 pub const READ: u64 = 1;

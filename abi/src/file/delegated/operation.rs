@@ -1,10 +1,10 @@
 //! An operation: written by the asker, copied once and checked once by the server.
 
+use super::region_operation::{COPY_BYTES, WORD_BYTES};
 use super::{
     argument, OpKind, Piece, ENTRY_BYTES_MAX, FACTS_BYTES, NAME_BYTES_MAX, OPERATION_BYTES_MAX,
     OPERATION_HEAD_BYTES, PIECES_MAX, PIECE_BYTES, TRANSFER_BYTES_MAX,
 };
-use crate::memory::operation::{COPY_BYTES, WORD_BYTES};
 use crate::name::ObjectId;
 use crate::wire::{Reader, Writer};
 

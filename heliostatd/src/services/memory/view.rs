@@ -1,7 +1,5 @@
 //! Memory regions as people see them.
 
-use std::sync::atomic::Ordering::Relaxed;
-
 use heliostat_abi::file::delegated::OpKind;
 use heliostat_abi::name::ObjectId;
 use heliostat_base::clock::monotonic_ns;
@@ -30,10 +28,7 @@ impl MemoryLoops {
     /// How many operations of each kind the loops have carried out.
     fn counted(&self) -> Vec<(&'static str, u64)> {
         let loops = self.loops.as_ref().map_or(&[][..], |loops| loops.each());
-        let count = |kind: OpKind| {
-            let each = loops.iter().filter_map(|it| it.counts.operations.get(kind as usize - 1));
-            each.map(|counter| counter.load(Relaxed)).sum()
-        };
+        let count = |kind| loops.iter().map(|it| it.counts.operations_of(kind)).sum();
         KINDS.into_iter().map(|kind| (kind.name(), count(kind))).collect()
     }
 }
