@@ -5,6 +5,7 @@ use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
+use std::sync::Once;
 
 use heliostat_abi::place::{FolderFault, Surroundings};
 use heliostat_abi::session::record::{Reply, Request};
@@ -12,10 +13,11 @@ use heliostat_base::fd::OwnedFd;
 use heliostat_base::packet::PacketSocket;
 use heliostat_base::process::peer_credentials;
 use heliostat_base::sys::Errno;
-use heliostat_client::{exchange, ControlError};
+use heliostat_client::{exchange, session, ControlError};
 use rustix::fs::{fcntl_get_seals, SealFlags};
 
-use crate::place::check_folder;
+use crate::args::ControlPlace;
+use crate::place::{check_folder, surroundings};
 
 /// How long an answer may take. Longer than a stub waits: a person would rather have it late.
 const DEADLINE_MS: u64 = 5000;
@@ -100,6 +102,17 @@ pub fn connect(here: &Surroundings) -> Result<PacketSocket, ClientError> {
         return Err(ClientError::Stranger { socket, uid: peer.uid });
     }
     Ok(connection)
+}
+
+/// Tells the stubs where the control plane is, once that is known to be one to be trusted.
+pub fn open_session(place: &ControlPlace) -> Result<(), ClientError> {
+    static TOLD: Once = Once::new();
+    let here = surroundings(place);
+    connect(&here)?;
+    TOLD.call_once(|| {
+        session::configure(here.socket_path().to_string_lossy().into_owned(), "heliostat".into());
+    });
+    Ok(())
 }
 
 /// Asks and returns the text of the answer; empty for an answer without one.

@@ -3,6 +3,7 @@
 //! `documents/main.rs` writes the man pages and completions from the same types, so this folder
 //! uses nothing else of the program.
 
+pub mod memory;
 mod purpose;
 pub mod snapshot;
 
@@ -11,6 +12,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+use memory::MemoryCommand;
 pub use purpose::Purpose;
 use snapshot::SnapshotCommand;
 
@@ -62,6 +64,12 @@ pub enum Command {
     Examine {
         /// The libraries.
         files: Vec<PathBuf>,
+    },
+    /// Memory regions: show, free, and read them.
+    Memory {
+        /// What to do with them.
+        #[command(subcommand)]
+        command: MemoryCommand,
     },
     /// Versions of live memory: show, save, compare and follow them.
     Snapshot {

@@ -1,11 +1,8 @@
 //! Regions of running programs, as this command finds them: listed by the control plane, attached
 //! to as by any consumer.
 
-use std::sync::Once;
-
 use heliostat_abi::session::record::Request;
 use heliostat_abi::snapshot::region::OWN_USER;
-use heliostat_client::session;
 use heliostat_stub_snapshot::{attach_of, Attachment};
 use rustix::event::{poll, PollFd, PollFlags};
 use serde_json::Value;
@@ -96,11 +93,5 @@ pub fn await_newer(region: &Attachment, number: u64) -> bool {
 
 /// Tells the stub where the control plane is, once that is known to be one to be trusted.
 pub fn open_session(place: &ControlPlace) -> Result<(), SnapshotError> {
-    static TOLD: Once = Once::new();
-    let here = surroundings(place);
-    client::connect(&here)?;
-    TOLD.call_once(|| {
-        session::configure(here.socket_path().to_string_lossy().into_owned(), "heliostat".into());
-    });
-    Ok(())
+    Ok(client::open_session(place)?)
 }
