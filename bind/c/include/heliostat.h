@@ -17,5 +17,7 @@
 #include "heliostat/names.h"
 // The same files by threads of several processes.
 #include "heliostat/joint.h"
+// Memory regions with names and rights.
+#include "heliostat/memory.h"
 
 #endif /* HELIOSTAT_H */

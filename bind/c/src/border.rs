@@ -111,6 +111,14 @@ impl<T> Own<T> {
         self.check().map(|()| &mut *self.value)
     }
 
+    /// Takes the value out, to end it otherwise than by dropping it.
+    pub(crate) fn into_inner(self) -> Result<T, heliostat_code> {
+        self.check()?;
+        let mut whole = ManuallyDrop::new(self);
+        // SAFETY: taken once: `whole` is not dropped, and not used again.
+        Ok(unsafe { ManuallyDrop::take(&mut whole.value) })
+    }
+
     fn check(&self) -> Result<(), heliostat_code> {
         match self.pid == pid() {
             true => Ok(()),

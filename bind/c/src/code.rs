@@ -3,7 +3,9 @@
 use heliostat_abi::code::Code;
 use heliostat_backend_pages::track::TrackError;
 use heliostat_base::sys::Errno;
+use heliostat_client::ControlError;
 use heliostat_stub_file::DelegatedError;
+use heliostat_stub_memory::MemoryError;
 use heliostat_stub_snapshot::{AttachError, NamedError, PublishError, RegionError};
 
 use ::heliostat_ring::pins::PinError;
@@ -52,7 +54,7 @@ pub enum heliostat_code {
     HELIOSTAT_FORKED = -17,
     /// A living producer has that name; or there is a file by it, or another has the lock.
     HELIOSTAT_TAKEN = -18,
-    /// The file was opened in an earlier session: open it again.
+    /// The file was opened in an earlier session: open it again. Or the memory region is gone.
     HELIOSTAT_STALE = -19,
 }
 
@@ -171,6 +173,36 @@ impl From<&DelegatedError> for heliostat_code {
             DelegatedError::TimedOut => HELIOSTAT_TIMED_OUT,
             DelegatedError::File(errno) => of_file(*errno),
         }
+    }
+}
+
+impl From<&MemoryError> for heliostat_code {
+    fn from(error: &MemoryError) -> heliostat_code {
+        match error {
+            MemoryError::Name(_)
+            | MemoryError::Size { .. }
+            | MemoryError::Range { .. }
+            | MemoryError::Misaligned { .. } => HELIOSTAT_INVALID,
+            MemoryError::Denied { .. } => HELIOSTAT_DENIED,
+            MemoryError::Stale { .. } => HELIOSTAT_STALE,
+            MemoryError::Gone { .. } => HELIOSTAT_PEER_GONE,
+            MemoryError::Moving { .. } => HELIOSTAT_TIMED_OUT,
+            MemoryError::Control(ControlError::Refused { code, .. }) => of_refusal(*code),
+            MemoryError::Control(_) => HELIOSTAT_NO_CONTROL,
+            MemoryError::Corrupt | MemoryError::Link(_) => HELIOSTAT_CORRUPT,
+            _ => HELIOSTAT_SYSTEM,
+        }
+    }
+}
+
+fn of_refusal(code: Code) -> heliostat_code {
+    match code {
+        Code::NotFound => HELIOSTAT_NOT_FOUND,
+        Code::Full => HELIOSTAT_FULL,
+        Code::BadState => HELIOSTAT_TAKEN,
+        Code::Stale => HELIOSTAT_STALE,
+        Code::BadRecord => HELIOSTAT_INVALID,
+        _ => HELIOSTAT_DENIED,
     }
 }
 

@@ -1,4 +1,4 @@
-//! The C interface: rings, snapshots and delegated operations, with ownership and nulls checked at the border and no logic of its own.
+//! The C interface: rings, snapshots, delegated operations and memory regions, with ownership and nulls checked at the border and no logic of its own.
 //!
 //! Every function catches panics, checks its pointers in release builds too, and answers with a
 //! `heliostat_code`. A handle belongs to one thread at a time; a reserved or taken element belongs
@@ -9,6 +9,8 @@ mod border;
 mod code;
 mod delegated;
 mod joint;
+mod memory;
+mod memory_bytes;
 mod names;
 mod operations;
 mod region;
@@ -24,6 +26,8 @@ pub use border::heliostat_last_message;
 pub use code::heliostat_code;
 pub use delegated::*;
 pub use joint::*;
+pub use memory::*;
+pub use memory_bytes::*;
 pub use names::*;
 pub use operations::*;
 pub use region::*;

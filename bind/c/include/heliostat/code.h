@@ -54,7 +54,7 @@ enum heliostat_code
   HELIOSTAT_FORKED = -17,
   // A living producer has that name; or there is a file by it, or another has the lock.
   HELIOSTAT_TAKEN = -18,
-  // The file was opened in an earlier session: open it again.
+  // The file was opened in an earlier session: open it again. Or the memory region is gone.
   HELIOSTAT_STALE = -19,
 };
 #ifndef __cplusplus
