@@ -36,10 +36,14 @@ const QUEUE_LENGTH_MAX: usize = 65_536;
 /// Events of UCX in one step, so that others have their turn.
 const HAPPENINGS_AT_ONCE: usize = 1024;
 
+/// A setting of ours: the variable by which somebody may choose another, its name, and its value.
+type Setting = (&'static str, &'static CStr, &'static CStr);
+
 /// Between nodes there is no shared memory; UCX takes two namespaces of one machine for one node, and
-/// would try. Whoever sets `UCX_TLS` chooses for himself.
-const SETTINGS: &[(&CStr, &CStr)] = &[(c"TLS", c"^sm")];
-const CHOSEN_TRANSPORTS: &str = "UCX_TLS";
+/// would try.
+const NO_SHARED_MEMORY: Setting = ("UCX_TLS", c"TLS", c"^sm");
+/// UCX opens a port on each interface, wherever its listener is.
+const LOOPBACK_ONLY: Setting = ("UCX_NET_DEVICES", c"NET_DEVICES", c"lo");
 
 /// UCX's statuses that are told apart.
 const CONNECTION_RESET: i32 = -25;
@@ -91,9 +95,13 @@ impl Ucx {
     /// uses it.
     pub fn listen(at: SocketAddr) -> Result<Ucx, ListenError> {
         let library = binding::load().map_err(ListenError::NoUcx)?;
-        let is_chosen = std::env::var_os(CHOSEN_TRANSPORTS).is_some();
-        let settings = if is_chosen { &[] } else { SETTINGS };
-        let worker = Worker::listen(library, at, settings).map_err(ListenError::Refused)?;
+        let mut settings = vec![NO_SHARED_MEMORY];
+        if at.ip().is_loopback() {
+            settings.push(LOOPBACK_ONLY);
+        }
+        settings.retain(|(variable, ..)| std::env::var_os(variable).is_none());
+        let settings: Vec<_> = settings.into_iter().map(|(_, name, value)| (name, value)).collect();
+        let worker = Worker::listen(library, at, &settings).map_err(ListenError::Refused)?;
         let (major, minor) = library.version;
         Ok(Ucx {
             worker,

@@ -1,4 +1,5 @@
-//! Nodes over UCX at rest: no processor but for signs of life, and no signal of the program's taken.
+//! Nodes over UCX at rest on loopback: no processor but for signs of life, no signal of the program's
+//! taken, and no port on another interface.
 //!
 //! Alone in its process, since it measures the process.
 
@@ -31,8 +32,25 @@ fn caught_signals() -> String {
     status.lines().find(|line| line.starts_with("SigCgt")).expect("a line").to_string()
 }
 
+/// The IPv4 addresses that sockets of this process listen at, as the kernel writes them.
+fn listening_addresses() -> Vec<String> {
+    let own: Vec<String> = std::fs::read_dir("/proc/self/fd")
+        .expect("descriptors")
+        .filter_map(|fd| std::fs::read_link(fd.expect("one").path()).ok())
+        .filter_map(|link| {
+            Some(link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.to_string())
+        })
+        .collect();
+    let table = std::fs::read_to_string("/proc/self/net/tcp").expect("a table");
+    let rows = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    // Columns: the local address, the state (0A: listens), the inode.
+    rows.filter(|row| row.get(3) == Some(&"0A") && own.iter().any(|inode| row[9] == inode))
+        .map(|row| row[1].split(':').next().expect("an address").to_string())
+        .collect()
+}
+
 #[test]
-fn two_joined_nodes_at_rest_run_for_less_than_two_percent_of_a_core_and_take_no_signal() {
+fn two_joined_nodes_at_rest_take_no_time_no_signal_and_no_port_elsewhere() {
     let signals = caught_signals();
     if let Err(why) = version() {
         println!("not tested: {why}");
@@ -41,6 +59,8 @@ fn two_joined_nodes_at_rest_run_for_less_than_two_percent_of_a_core_and_take_no_
     let (one, two) = (Station::start(1, 7, ucx), Station::start(2, 7, ucx));
     assert_eq!(caught_signals(), signals);
     one.join(two.address);
+    let at = listening_addresses();
+    assert!(at.len() >= 2 && at.iter().all(|address| address == "0100007F"), "{at:?}");
     one.call(2, vec![1; 100_000]).expect("answered");
     let (start, before_ns) = (Instant::now(), processor_ns());
     std::thread::sleep(Duration::from_secs(2));
