@@ -58,6 +58,18 @@ fn child_node() {
     suite::be_child_node(ucx);
 }
 
+/// Two versions of UCX do not understand each other, so that ours may never be compared; either way
+/// neither node is harmed. `HELIOSTAT_UCX_OTHER` names the library of another version.
+#[test]
+fn another_version_of_ucx_is_not_joined() {
+    match std::env::var("HELIOSTAT_UCX_OTHER") {
+        Ok(other) if is_here() => {
+            suite::another_version_is_not_joined(ucx, &[("HELIOSTAT_UCX", &other)])
+        }
+        _ => println!("not tested: there is no other UCX"),
+    }
+}
+
 /// What UCX itself makes of garbage is its own matter; nodes that are joined go on.
 #[test]
 fn garbage_at_the_port_of_ucx_leaves_joined_nodes_alone() {

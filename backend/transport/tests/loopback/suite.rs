@@ -99,9 +99,15 @@ struct Process {
 
 impl Process {
     fn start(number: u64) -> Process {
+        Process::start_with(number, &[])
+    }
+
+    /// With these variables in its environment.
+    fn start_with(number: u64, variables: &[(&str, &str)]) -> Process {
         let mut child = Command::new(std::env::current_exe().expect("a path"))
             .args(["--exact", "child_node", "--nocapture"])
             .env(NODE, number.to_string())
+            .envs(variables.iter().copied())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -145,6 +151,21 @@ pub fn three_processes_echo<T: Transport + 'static>(make: fn() -> T) {
     one.join(two.address);
     one.join(three.address);
     assert_echoes(&one, 2);
+    assert_echoes(&one, 3);
+}
+
+/// A process whose variables give it another version of the transport is not joined, and this one
+/// serves the others.
+#[allow(dead_code)] // Our own TCP transport has one version.
+pub fn another_version_is_not_joined<T: Transport + 'static>(
+    make: fn() -> T,
+    variables: &[(&str, &str)],
+) {
+    let (other, three) = (Process::start_with(2, variables), Process::start(3));
+    let one = Station::start(1, SECRET, make);
+    let failure = one.try_join(other.address).expect_err("another version");
+    println!("not joined: {failure:?}");
+    one.join(three.address);
     assert_echoes(&one, 3);
 }
 

@@ -63,9 +63,14 @@ impl Ucx {
             return;
         };
         link.has_spoken = true;
+        let before = events.len();
         match put(&mut link.inbox) {
             Ok(()) => self.hand_out(id, events),
             Err(what) => self.end(id, EndCause::Malformed(what), events),
+        }
+        if events.len() == before {
+            // Signs of life come while a long payload before them is still being fetched.
+            events.push(LinkEvent::Alive { link: id });
         }
     }
 
