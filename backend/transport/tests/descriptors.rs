@@ -46,13 +46,14 @@ fn without_descriptors_joined_nodes_go_on_and_the_port_is_looked_at_now_and_then
     limit_descriptors(Some(3));
     let Address::Tcp(port) = one.address else { panic!("it listens by TCP") };
     strangers.iter().for_each(|stranger| connect(stranger, &port).expect("the kernel takes it"));
-    for _ in 0..5 {
+    for _ in 0..10 {
         std::thread::sleep(Duration::from_millis(100));
         assert_eq!(one.call(2, vec![5; 10_000]), Ok(vec![5; 10_000]));
     }
     limit_descriptors(before);
     let ran_ns = processor_ns() - start_ns;
-    assert!(ran_ns < 250_000_000, "{ran_ns} ns: it spins");
+    println!("{} us of processor", ran_ns / 1000);
+    assert!(ran_ns < 40_000_000, "{ran_ns} ns: it spins");
     drop(strangers);
     let three = Station::start(3, 7, tcp);
     three.join(one.address);
