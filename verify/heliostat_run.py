@@ -27,6 +27,8 @@ BINARY = Path(os.environ.get("HELIOSTAT_BIN", ROOT / "target/release/heliostat")
 CONTROL_PLANE = "heliostatd"
 # HELIOSTAT_BIN where the programs under test are in a container, and the tests outside it.
 CONTAINED = ROOT / "verify/container/heliostat"
+# Where libraries and programs lie that were built beside those under test.
+BUILT = ROOT / "target/release" if BINARY == CONTAINED else BINARY.parent
 # Every user may run it, in every container.
 SYSTEM = "/usr/bin/python3"
 # linux/capability.h.
@@ -222,6 +224,17 @@ def copies_descriptors() -> bool:
     program = f"import kernel_view, sys; sys.exit(kernel_view.refuses({PIDFD_GETFD}, -1, 0, 0))"
     words = in_its_place([SYSTEM, "-c", program])
     return subprocess.run(words, cwd=Path(__file__).parent, timeout=60, check=False).returncode == 0
+
+
+@functools.cache
+def makes_spaces(*before: str) -> bool:
+    """Whether sealed programs can have namespaces of their own here: root's by root's rights, others' in one of users.
+
+    Asked by what the words before it make of the caller, where the programs under test run.
+    """
+    script = "users=--user; [ $(id -u) = 0 ] && users=; exec unshare $users ${users:+--map-root-user} --ipc --mount mount -t tmpfs tmpfs /dev/shm"
+    words = [*before, *in_its_place(["sh", "-c", script])]
+    return subprocess.run(words, cwd="/", stderr=subprocess.DEVNULL, timeout=60, check=False).returncode == 0
 
 
 def serves_other_users() -> bool:

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from heliostat_run import BINARY, ROOT
+from heliostat_run import BINARY, BUILT, ROOT
 
 BINDING = ROOT / "bind/c"
 
@@ -18,7 +18,7 @@ def built(source: Path, folder: Path) -> Path:
         pytest.skip("no gcc to compile the program with")
     program = folder / source.stem
     words = ["gcc", "-std=c11", "-D_GNU_SOURCE", "-g", "-Wall", "-Wextra", "-Werror", "-I", BINDING / "include", source]
-    words += [BINARY.parent / "libheliostat_c.a", "-lpthread", "-ldl", "-lm", "-o", program]
+    words += [BUILT / "libheliostat_c.a", "-lpthread", "-ldl", "-lm", "-o", program]
     done = subprocess.run(words, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return program
