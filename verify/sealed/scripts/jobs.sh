@@ -74,8 +74,8 @@ kill -TERM -- -$group
 wait $group
 echo "both: $?"
 fg 2>&1 | head -1
-# Long enough to be there still: bash loses count of a job that ends while it is fetched.
-sleep 0.3 &
+# Long enough to be there still on a busy machine: bash loses count of a job that ends while it is fetched.
+sleep 2 &
 fg >/dev/null
 echo "fg: $?"
 set +m
