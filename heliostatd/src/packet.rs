@@ -56,7 +56,8 @@ pub fn receive(socket: impl AsFd, closer: &CloserOf, spare: &mut Spare) -> Recei
     spare.refill();
     let mut bytes = [0u8; REQUEST_BYTES + 1];
     let mut seen = look(&socket, &mut bytes);
-    let is_short = |seen: &Result<Seen, Errno>| seen.as_ref().is_ok_and(Seen::is_short);
+    let is_short =
+        |seen: &Result<PeekedMessage, Errno>| seen.as_ref().is_ok_and(PeekedMessage::is_short);
     let was_short = is_short(&seen);
     if was_short {
         // Not the last of them: the message is in the socket still.
@@ -64,7 +65,7 @@ pub fn receive(socket: impl AsFd, closer: &CloserOf, spare: &mut Spare) -> Recei
         spare.lend();
         seen = look(&socket, &mut bytes);
     }
-    let Seen { length, fds, is_cut } = match seen {
+    let PeekedMessage { length, fds, is_cut } = match seen {
         Ok(seen) => seen,
         Err(Errno::AGAIN) => return Received::Nothing,
         Err(_) => return Received::End,
@@ -86,21 +87,21 @@ pub fn receive(socket: impl AsFd, closer: &CloserOf, spare: &mut Spare) -> Recei
 }
 
 /// A message that lies in the socket.
-struct Seen {
+struct PeekedMessage {
     length: usize,
     fds: Vec<OwnedFd>,
     /// It has more descriptors.
     is_cut: bool,
 }
 
-impl Seen {
+impl PeekedMessage {
     /// Fewer came than there was space for in the message.
     fn is_short(&self) -> bool {
         self.is_cut && self.fds.len() < FDS_PER_REPLY_MAX
     }
 }
 
-fn look(socket: impl AsFd, bytes: &mut [u8]) -> Result<Seen, Errno> {
+fn look(socket: impl AsFd, bytes: &mut [u8]) -> Result<PeekedMessage, Errno> {
     let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(FDS_PER_REPLY_MAX))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC | RecvFlags::PEEK;
@@ -117,7 +118,7 @@ fn look(socket: impl AsFd, bytes: &mut [u8]) -> Result<Seen, Errno> {
         }
     }
     let is_cut = message.flags.contains(ReturnFlags::CTRUNC);
-    Ok(Seen { length: message.bytes, fds, is_cut })
+    Ok(PeekedMessage { length: message.bytes, fds, is_cut })
 }
 
 /// Sends one record with descriptors, or says that the client does not take it at once.

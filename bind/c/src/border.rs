@@ -93,12 +93,12 @@ pub extern "C" fn heliostat_last_message() -> *const c_char {
 
 /// A value that only the process which made it may use: in a forked child, pins and sessions are
 /// still the parent's. There it is left alone, also when it is dropped.
-pub(crate) struct Own<T> {
+pub(crate) struct ProcessOwned<T> {
     value: ManuallyDrop<T>,
     pid: i32,
 }
 
-impl<T> Own<T> {
+impl<T> ProcessOwned<T> {
     pub(crate) fn new(value: T) -> Self {
         Self { value: ManuallyDrop::new(value), pid: pid() }
     }
@@ -127,7 +127,7 @@ impl<T> Own<T> {
     }
 }
 
-impl<T> Drop for Own<T> {
+impl<T> Drop for ProcessOwned<T> {
     fn drop(&mut self) {
         if self.pid == pid() {
             // SAFETY: dropped here and nowhere else, and not used after this.

@@ -2,7 +2,7 @@
 
 use heliostat_stub_file::Delegated;
 
-use crate::border::{give, hand_out, lend, limit, take_back, Own};
+use crate::border::{give, hand_out, lend, limit, take_back, ProcessOwned};
 use crate::code::{guard, heliostat_code, *};
 use crate::operations::{
     cancelled, give_completion, give_window, heliostat_completion, heliostat_file,
@@ -12,7 +12,7 @@ use crate::region::configure_as_usual;
 
 /// A session with the server loop, and its window. One thread at a time.
 #[allow(non_camel_case_types)] // the name is the C name
-pub struct heliostat_delegated(pub(crate) Own<Delegated>);
+pub struct heliostat_delegated(pub(crate) ProcessOwned<Delegated>);
 
 /// Begins a session with a window of `window_bytes` (whole pages), all zero; a process has one at a
 /// time. `*session` is the caller's. Blocks for half a second at most. `HELIOSTAT_NO_CONTROL`,
@@ -32,7 +32,7 @@ pub unsafe extern "C" fn heliostat_delegated_start(
         configure_as_usual();
         let begun = Delegated::start(window_bytes).map_err(named)?;
         // SAFETY: not null (checked), valid by the caller's promise.
-        unsafe { hand_out(session, heliostat_delegated(Own::new(begun))) }
+        unsafe { hand_out(session, heliostat_delegated(ProcessOwned::new(begun))) }
     })
 }
 

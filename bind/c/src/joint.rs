@@ -6,7 +6,7 @@ use std::os::fd::AsRawFd;
 use heliostat_base::fd::duplicate;
 use heliostat_stub_file::{DelegatedError, JointSession, Submitter};
 
-use crate::border::{give, hand_out, lend, limit, take_back, Own};
+use crate::border::{give, hand_out, lend, limit, take_back, ProcessOwned};
 use crate::code::{guard, heliostat_code, *};
 use crate::operations::{
     cancelled, give_completion, give_opened, give_window, heliostat_completion, heliostat_file,
@@ -16,11 +16,11 @@ use crate::region::configure_as_usual;
 
 /// This process's part of a joint session. Threads may share it.
 #[allow(non_camel_case_types)] // the name is the C name
-pub struct heliostat_joint(Own<JointSession>);
+pub struct heliostat_joint(ProcessOwned<JointSession>);
 
 /// One thread's end of a joint session. One thread at a time.
 #[allow(non_camel_case_types)] // the name is the C name
-pub struct heliostat_submitter(Own<Submitter>);
+pub struct heliostat_submitter(ProcessOwned<Submitter>);
 
 /// Opens a session for as many processes as `members` says, 16 at most, this one among them, with a
 /// window of `window_bytes` (whole pages), all zero. `*session` is the caller's. Blocks for half a
@@ -41,7 +41,7 @@ pub unsafe extern "C" fn heliostat_joint_start(
         configure_as_usual();
         let begun = JointSession::start(window_bytes, members).map_err(named)?;
         // SAFETY: not null (checked), valid by the caller's promise.
-        unsafe { hand_out(session, heliostat_joint(Own::new(begun))) }
+        unsafe { hand_out(session, heliostat_joint(ProcessOwned::new(begun))) }
     })
 }
 
@@ -87,7 +87,7 @@ pub unsafe extern "C" fn heliostat_joint_join(
         let copy = |fd| duplicate(fd).map_err(|errno| named(DelegatedError::File(errno)));
         let joined = JointSession::join(copy(rings)?, copy(window)?).map_err(named)?;
         // SAFETY: not null (checked), valid by the caller's promise.
-        unsafe { hand_out(session, heliostat_joint(Own::new(joined))) }
+        unsafe { hand_out(session, heliostat_joint(ProcessOwned::new(joined))) }
     })
 }
 
@@ -127,7 +127,7 @@ pub unsafe extern "C" fn heliostat_submitter_new(
         }
         let made = session.submitter().map_err(named)?;
         // SAFETY: not null (checked), valid by the caller's promise.
-        unsafe { hand_out(submitter, heliostat_submitter(Own::new(made))) }
+        unsafe { hand_out(submitter, heliostat_submitter(ProcessOwned::new(made))) }
     })
 }
 

@@ -12,7 +12,7 @@ use heliostat_stub_snapshot::{
     publish_as, EngineKind, Metrics, NamedRegion, Policy, PublishError, Region, Settings,
 };
 
-use crate::border::{fail, give, hand_out, lend, show, take_back, text, Own};
+use crate::border::{fail, give, hand_out, lend, show, take_back, text, ProcessOwned};
 use crate::code::{guard, heliostat_code, *};
 
 /// How writes to a region become known.
@@ -83,7 +83,7 @@ pub struct heliostat_metrics {
 
 /// A region that this process publishes. One thread at a time.
 #[allow(non_camel_case_types)] // the name is the C name
-pub struct heliostat_region(pub(crate) Own<AnyRegion>);
+pub struct heliostat_region(pub(crate) ProcessOwned<AnyRegion>);
 
 pub(crate) enum AnyRegion {
     Named(NamedRegion),
@@ -212,7 +212,7 @@ pub unsafe extern "C" fn heliostat_region_create(
             }
         };
         // SAFETY: not null (checked), valid by the caller's promise.
-        unsafe { hand_out(region, heliostat_region(Own::new(kind))) }
+        unsafe { hand_out(region, heliostat_region(ProcessOwned::new(kind))) }
     })
 }
 

@@ -8,7 +8,7 @@ use heliostat_abi::snapshot::region::OWN_USER;
 use heliostat_base::fd::{duplicate, OwnedFd};
 use heliostat_stub_snapshot::{attach_of, Attachment, View};
 
-use crate::border::{fail, give, hand_out, lend, limit, show, take_back, text, Own};
+use crate::border::{fail, give, hand_out, lend, limit, show, take_back, text, ProcessOwned};
 use crate::code::{guard, heliostat_code, *};
 use crate::region::{admitted, configure_as_usual, heliostat_region};
 
@@ -18,12 +18,12 @@ const _: () = assert!(HELIOSTAT_OWN_USER == OWN_USER);
 
 /// A region of somebody's, mapped for reading. Any thread, several at a time.
 #[allow(non_camel_case_types)] // the name is the C name
-pub struct heliostat_attachment(Own<Attachment>);
+pub struct heliostat_attachment(ProcessOwned<Attachment>);
 
 /// A pinned version in one piece of memory. One thread at a time moves it on; its bytes may be read
 /// by any.
 #[allow(non_camel_case_types)] // the name is the C name
-pub struct heliostat_snapshot(Own<View>);
+pub struct heliostat_snapshot(ProcessOwned<View>);
 
 /// What an attachment knows of its region.
 #[repr(C)]
@@ -59,7 +59,7 @@ pub unsafe extern "C" fn heliostat_attach(
         configure_as_usual();
         let region = attach_of(name, owner).map_err(|error| fail((&error).into(), error))?;
         // SAFETY: not null (checked), valid by the caller's promise.
-        unsafe { hand_out(attachment, heliostat_attachment(Own::new(region))) }
+        unsafe { hand_out(attachment, heliostat_attachment(ProcessOwned::new(region))) }
     })
 }
 
@@ -86,7 +86,7 @@ pub unsafe extern "C" fn heliostat_attach_own(
             Attachment::with_bell(&table, pool, |pins, bell| admitted(region, pins, bell));
         let made = announced.map_err(|error| fail(HELIOSTAT_SYSTEM, error))??;
         // SAFETY: not null (checked), valid by the caller's promise.
-        unsafe { hand_out(attachment, heliostat_attachment(Own::new(made))) }
+        unsafe { hand_out(attachment, heliostat_attachment(ProcessOwned::new(made))) }
     })
 }
 
@@ -127,7 +127,7 @@ pub unsafe extern "C" fn heliostat_attach_by(
         let made = Attachment::with_bell(&table, pool, tell);
         let made = made.map_err(|error| fail(HELIOSTAT_SYSTEM, error))??;
         // SAFETY: not null (checked), valid by the caller's promise.
-        unsafe { hand_out(attachment, heliostat_attachment(Own::new(made))) }
+        unsafe { hand_out(attachment, heliostat_attachment(ProcessOwned::new(made))) }
     })
 }
 
@@ -249,7 +249,7 @@ pub unsafe extern "C" fn heliostat_snapshot_take(
         let view = pinned(region, number).and_then(View::new);
         let view = view.map_err(|error| fail((&error).into(), error))?;
         // SAFETY: not null (checked), valid by the caller's promise.
-        unsafe { hand_out(snapshot, heliostat_snapshot(Own::new(view))) }
+        unsafe { hand_out(snapshot, heliostat_snapshot(ProcessOwned::new(view))) }
     })
 }
 
@@ -339,7 +339,7 @@ mod tests {
         // The producer's end of the bell is open nowhere, as after its death.
         let nobody = |_: &_, _: &_| Ok::<(), ()>(());
         let made = Attachment::with_bell(table, pool.duplicate().unwrap(), nobody);
-        let attachment = heliostat_attachment(Own::new(made.unwrap().unwrap()));
+        let attachment = heliostat_attachment(ProcessOwned::new(made.unwrap().unwrap()));
         // SAFETY: it is live.
         let answer = unsafe { heliostat_attachment_wait(&attachment, 0, -1) };
         assert_eq!(answer, HELIOSTAT_ENDED);

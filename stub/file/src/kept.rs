@@ -9,12 +9,12 @@ pub const TAG_MAX: u64 = (1 << 63) - 1;
 
 /// Completions that such an operation found while it waited for its own, for the caller's next `wait`.
 #[derive(Default)]
-pub(super) struct Kept {
+pub(super) struct KeptCompletions {
     completions: VecDeque<Completion>,
     tags: u64,
 }
 
-impl Kept {
+impl KeptCompletions {
     /// A tag for the next such operation; no caller may use it.
     pub(super) fn next_tag(&mut self) -> u64 {
         self.tags = self.tags.wrapping_add(1);

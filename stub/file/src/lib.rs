@@ -44,10 +44,10 @@ pub use heliostat_abi::file::delegated::{
 };
 use heliostat_stub_link::ServerConnection;
 pub use joint::{JointSession, Submitter, MEMBERS_MAX};
-use kept::Kept;
+use kept::KeptCompletions;
 pub use kept::TAG_MAX;
 pub use names::{DirectoryItem, LockKind, LockWait};
-use own::Own;
+use own::OwnReads;
 
 /// A file that the server has open. It means nothing to another run of the control plane.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -95,12 +95,12 @@ pub struct Delegated {
     gathered: Gathered,
     server: Option<ServerConnection>,
     terms: Terms,
-    own: Own,
+    own: OwnReads,
     /// Reads of `own` that the server has to do over, and its ring had no room for.
     again: VecDeque<Operation>,
     /// The last completion was one of `own`: the server's are looked for first.
     own_was_last: bool,
-    kept: Kept,
+    kept: KeptCompletions,
     under_way: usize,
 }
 
@@ -118,10 +118,10 @@ impl Delegated {
             gathered: Gathered::default(),
             server: None,
             terms: Terms::default(),
-            own: Own::default(),
+            own: OwnReads::default(),
             again: VecDeque::new(),
             own_was_last: false,
-            kept: Kept::default(),
+            kept: KeptCompletions::default(),
             under_way: 0,
         };
         session.connect()?;

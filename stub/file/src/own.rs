@@ -33,7 +33,7 @@ const AT_A_TIME: u32 = 4;
 const END_WITHIN: Duration = Duration::from_secs(2);
 
 /// A file as the program has it open.
-struct Lent {
+struct LentFile {
     generation: u32,
     fd: Arc<std::os::fd::OwnedFd>,
 }
@@ -56,12 +56,12 @@ pub(super) struct Ended {
 
 /// The program's own ring and files. Without any, all is the server's.
 #[derive(Default)]
-pub(super) struct Own {
+pub(super) struct OwnReads {
     ring: Option<Uring<Flight>>,
     /// Who has it: a child of fork has the same memory for it.
     pid: i32,
     /// By the index that the server has for them.
-    files: Vec<Option<Lent>>,
+    files: Vec<Option<LentFile>>,
     /// Counts sessions.
     session: u64,
     /// Reads that were not submitted.
@@ -74,7 +74,7 @@ pub(super) struct Own {
     is_off: bool,
 }
 
-impl Own {
+impl OwnReads {
     /// Whether files that are opened from now on are read here.
     pub(super) fn switch(&mut self, is_on: bool) {
         self.is_off = !is_on;
@@ -97,7 +97,8 @@ impl Own {
             return;
         }
         self.files.resize_with(self.files.len().max(index + 1), || None);
-        self.files[index] = Some(Lent { generation: object.generation, fd: Arc::new(fd.into()) });
+        self.files[index] =
+            Some(LentFile { generation: object.generation, fd: Arc::new(fd.into()) });
     }
 
     /// Whether a file is read here.
@@ -145,7 +146,7 @@ impl Own {
         }
     }
 
-    fn find(&self, object: ObjectId) -> Option<&Lent> {
+    fn find(&self, object: ObjectId) -> Option<&LentFile> {
         let lent = self.files.get(object.index as usize)?.as_ref();
         lent.filter(|lent| lent.generation == object.generation)
     }
@@ -221,7 +222,7 @@ impl Own {
     }
 }
 
-impl Drop for Own {
+impl Drop for OwnReads {
     /// The device writes into the window, which would else stay for ever.
     fn drop(&mut self) {
         if self.ring.is_some() && self.pid != pid() {
@@ -257,7 +258,7 @@ mod tests {
     #[test]
     fn a_name_that_means_another_file_by_now_is_not_read_here() {
         let (Some((one, _)), Some((_, other))) = (file("one"), file("other")) else { return };
-        let mut own = Own::default();
+        let mut own = OwnReads::default();
         own.lend(OBJECT, other, identity(one.as_raw_fd()));
         assert!(!own.has_any());
         own.lend(OBJECT, reopen_direct(one.as_raw_fd()).unwrap(), None);
@@ -269,7 +270,7 @@ mod tests {
     #[test]
     fn only_the_file_that_has_the_number_now_is_read() {
         let Some((one, fd)) = file("number") else { return };
-        let mut own = Own::default();
+        let mut own = OwnReads::default();
         own.lend(OBJECT, fd, identity(one.as_raw_fd()));
         assert!(!own.has(ObjectId { generation: 8, ..OBJECT }));
         assert!(!own.has(ObjectId { index: 2, ..OBJECT }));
@@ -285,7 +286,7 @@ mod tests {
     #[test]
     fn a_read_of_the_last_session_is_not_one_of_this_sessions_file() {
         let Some((one, fd)) = file("session") else { return };
-        let mut own = Own::default();
+        let mut own = OwnReads::default();
         if !own.is_wanted() {
             return;
         }
@@ -308,7 +309,7 @@ mod tests {
 
     #[test]
     fn who_wants_none_gets_no_ring() {
-        let mut own = Own::default();
+        let mut own = OwnReads::default();
         own.switch(false);
         assert!(!own.is_wanted() && own.ring.is_none());
         own.switch(true);

@@ -20,8 +20,8 @@ use heliostat_server_loop::{Event, Events, Loops, NewSession, Order, Settings};
 use heliostat_service_grant::{Holder, Quota, Shares};
 use rustix::event::{eventfd, EventfdFlags};
 
-pub use held::{Held, Seen};
-use judge::Known;
+pub use held::{Held, KnownFile};
+use judge::NameRules;
 use meters::Meters;
 pub use why::Why;
 
@@ -48,7 +48,7 @@ pub struct Delegated {
     /// Number of the last file that was opened, or delegation that began.
     serial: u64,
     /// What names are judged by.
-    pub known: Known,
+    pub known: NameRules,
 }
 
 impl Delegated {
@@ -84,7 +84,7 @@ impl Delegated {
             files: Quota::new(shares.1),
             meters: Meters::default(),
             serial: 0,
-            known: Known::new(rules)?,
+            known: NameRules::new(rules)?,
         })
     }
 
@@ -116,7 +116,7 @@ impl Delegated {
     }
 
     /// Takes a file out; its holder has one less.
-    pub fn forget_file(&mut self, id: ObjectId, serial: u64) -> Option<Seen> {
+    pub fn forget_file(&mut self, id: ObjectId, serial: u64) -> Option<KnownFile> {
         let held = self.sessions.get_mut(&id)?;
         let seen = held.files.remove(&serial)?;
         self.files.give_back(held.holder, 1);

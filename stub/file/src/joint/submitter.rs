@@ -9,7 +9,7 @@ use heliostat_abi::name::ObjectId;
 use heliostat_stub_link::push_encoded;
 
 use super::super::files::result_of;
-use super::super::kept::{is_callers, Kept};
+use super::super::kept::{is_callers, KeptCompletions};
 use super::super::record;
 use super::super::{window, DelegatedError, File, Transfer};
 use super::arrivals::{self, Arrival, Silence};
@@ -27,7 +27,7 @@ pub struct Submitter {
     slots: Vec<Option<u64>>,
     free: Vec<u16>,
     under_way: usize,
-    kept: Kept,
+    kept: KeptCompletions,
 }
 
 impl Submitter {
@@ -35,7 +35,7 @@ impl Submitter {
         let entered = member.arrivals.enter();
         let full = |error: heliostat_abi::table::TableFull| error.limit as u64;
         let id = entered.map_err(|error| DelegatedError::Refused(Code::Full, full(error)))?;
-        let (slots, free, kept) = (Vec::new(), Vec::new(), Kept::default());
+        let (slots, free, kept) = (Vec::new(), Vec::new(), KeptCompletions::default());
         Ok(Submitter { member, id, slots, free, under_way: 0, kept })
     }
 

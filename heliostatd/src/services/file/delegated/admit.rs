@@ -22,7 +22,7 @@ use super::super::lease::NotGiven;
 use crate::daemon::Daemon;
 use crate::mounts::FileSystemKind;
 use crate::shown_file::{self, ShownFile};
-use crate::state::file::delegated::{Delegated, Held, Seen, Why};
+use crate::state::file::delegated::{Delegated, Held, KnownFile, Why};
 
 /// A version whose last change was no longer ago counts under its own lease only.
 const YOUNG_S: i64 = 2;
@@ -74,7 +74,7 @@ impl Daemon {
         }
         let lease = self.lease_for(id, (&buffered, &file), access, bytes);
         let meter = self.meter_of_name(id, &file.path);
-        let seen = Seen {
+        let seen = KnownFile {
             path: file.path,
             buffered: buffered.clone(),
             lease: lease.as_ref().ok().map(|lease| lease.id),
@@ -139,7 +139,7 @@ impl Daemon {
     }
 
     /// Counts a file that a session gets: its number.
-    fn keep(&mut self, id: ObjectId, seen: Seen) -> Result<u64, i32> {
+    fn keep(&mut self, id: ObjectId, seen: KnownFile) -> Result<u64, i32> {
         let delegated = self.services.file.delegated.as_mut();
         let Some(it) = delegated.filter(|it| it.sessions.contains_key(&id)) else {
             self.leave_lease(id, seen.lease);

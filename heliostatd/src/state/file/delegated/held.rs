@@ -21,7 +21,7 @@ pub struct Held {
     /// Whose share it counts against.
     pub holder: Holder,
     /// Its files, by serial number.
-    pub files: HashMap<u64, Seen>,
+    pub files: HashMap<u64, KnownFile>,
 }
 
 impl Held {
@@ -32,7 +32,7 @@ impl Held {
 }
 
 /// An open file, as the event loop knows it.
-pub struct Seen {
+pub struct KnownFile {
     /// Its path.
     pub path: String,
     /// For reads through the kernel's page cache.

@@ -15,21 +15,21 @@ use crate::mounts::Mounts;
 use crate::shown_file;
 
 /// What names are judged by, for all programs.
-pub struct Known {
+pub struct NameRules {
     /// The rules in force.
     pub rules: Arc<Rules>,
     /// The openers' own list of mounts: the event loop does not wait for theirs.
     mounts: Arc<Mutex<Mounts>>,
 }
 
-impl Known {
+impl NameRules {
     /// By these rules.
     ///
     /// # Errors
     /// The kernel does not say which file systems there are.
-    pub fn new(rules: &Rules) -> std::io::Result<Known> {
+    pub fn new(rules: &Rules) -> std::io::Result<NameRules> {
         let mounts = Arc::new(Mutex::new(Mounts::read()?));
-        Ok(Known { rules: Arc::new(rules.clone()), mounts })
+        Ok(NameRules { rules: Arc::new(rules.clone()), mounts })
     }
 
     /// Judges for one program.

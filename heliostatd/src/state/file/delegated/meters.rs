@@ -18,7 +18,7 @@ const FEW: usize = 64;
 
 /// Who has a bucket together.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-enum Whose {
+enum BucketOwner {
     /// One session, by its connection.
     Session(ObjectId),
     /// All sessions of a user, whose numbers for others are its own.
@@ -30,7 +30,7 @@ enum Whose {
 /// The meters, by rate with its place in the configuration.
 #[derive(Default)]
 pub struct Meters {
-    by_rate: HashMap<(Holds, Whose), Meter>,
+    by_rate: HashMap<(Holds, BucketOwner), Meter>,
     /// With as many, those that may be forgotten are looked for.
     sweep_at: usize,
 }
@@ -39,9 +39,9 @@ impl Meters {
     /// The meter of a rate, for a session of a holder's.
     pub fn of(&mut self, rate: Holds, session: ObjectId, holder: Holder, now_ns: u64) -> Meter {
         let whose = match rate.per {
-            Per::Session => Whose::Session(session),
-            Per::User => Whose::User(holder.uid),
-            Per::Rule => Whose::Rule,
+            Per::Session => BucketOwner::Session(session),
+            Per::User => BucketOwner::User(holder.uid),
+            Per::Rule => BucketOwner::Rule,
         };
         if self.by_rate.len() >= self.sweep_at.max(FEW) {
             self.forget_paid(now_ns);
@@ -52,7 +52,7 @@ impl Meters {
 
     /// Forgets what only this session had: it has ended.
     pub fn end(&mut self, session: ObjectId) {
-        self.by_rate.retain(|(_, whose), _| *whose != Whose::Session(session));
+        self.by_rate.retain(|(_, whose), _| *whose != BucketOwner::Session(session));
     }
 
     /// Forgets the meters that nobody uses and that are paid for.
@@ -60,7 +60,7 @@ impl Meters {
         self.by_rate.retain(|_, meter| meter.sharers() > 1 || !meter.is_full(now_ns));
         let unpaid = self.by_rate.values().filter(|meter| meter.sharers() == 1).count();
         if unpaid > UNPAID_MAX {
-            let is_users = |whose: &Whose| matches!(whose, Whose::User(_));
+            let is_users = |whose: &BucketOwner| matches!(whose, BucketOwner::User(_));
             self.by_rate.retain(|(_, whose), meter| meter.sharers() > 1 || !is_users(whose));
         }
         self.sweep_at = 2 * self.by_rate.len();

@@ -37,7 +37,7 @@ pub enum Taken {
 
 /// How much of the shadow is payload.
 #[derive(PartialEq)]
-enum Left {
+enum PrefixLeft {
     /// All that lies there, if the answer is the same afterwards.
     All,
     /// So many bytes, and then the secret, if the offer is what it says.
@@ -48,29 +48,29 @@ enum Left {
     Corrupt,
 }
 
-fn left(socket: &Socket, stream: &Stream) -> Left {
+fn left(socket: &Socket, stream: &Stream) -> PrefixLeft {
     match (socket.stage(), stream.side, stream.slot.state()) {
-        (Stage::Offered, _, SlotState::Offered | SlotState::Claimed) => Left::All,
-        (Stage::Accepted, _, SlotState::Claimed) => Left::All,
+        (Stage::Offered, _, SlotState::Offered | SlotState::Claimed) => PrefixLeft::All,
+        (Stage::Accepted, _, SlotState::Claimed) => PrefixLeft::All,
         (Stage::Accepted, _, SlotState::Started) => {
-            Left::Unproven(stream.incoming.prefix_left().unwrap_or(0))
+            PrefixLeft::Unproven(stream.incoming.prefix_left().unwrap_or(0))
         }
         (Stage::Accepted, _, SlotState::Proven) if proof::follow_other(socket) => {
             bytes_left(stream)
         }
-        (Stage::Accepted, _, _) => Left::Native,
+        (Stage::Accepted, _, _) => PrefixLeft::Native,
         // Another thread is just beginning the ring.
-        (Stage::Offered | Stage::Started, Side::Client, SlotState::Started) => Left::All,
+        (Stage::Offered | Stage::Started, Side::Client, SlotState::Started) => PrefixLeft::All,
         (_, Side::Client, SlotState::Proven) => bytes_left(stream),
-        (Stage::Offered, _, _) => Left::Native,
+        (Stage::Offered, _, _) => PrefixLeft::Native,
         (_, Side::Server, SlotState::Started | SlotState::Proven) => bytes_left(stream),
         // With a ring begun there is no way back.
-        _ => Left::Corrupt,
+        _ => PrefixLeft::Corrupt,
     }
 }
 
-fn bytes_left(stream: &Stream) -> Left {
-    stream.incoming.prefix_left().map_or(Left::Corrupt, Left::Bytes)
+fn bytes_left(stream: &Stream) -> PrefixLeft {
+    stream.incoming.prefix_left().map_or(PrefixLeft::Corrupt, PrefixLeft::Bytes)
 }
 
 /// Takes payload off the shadow of an early stream. Under the receiver's lock.
@@ -123,20 +123,20 @@ enum Limit {
 fn limit(connection: Connection<'_>) -> Limit {
     let Connection { socket, stream, .. } = connection;
     match left(socket, stream) {
-        Left::All => queued_payload(connection),
-        Left::Unproven(left) => match proof::look_locked(connection) {
+        PrefixLeft::All => queued_payload(connection),
+        PrefixLeft::Unproven(left) => match proof::look_locked(connection) {
             Proof::True => Limit::Again,
             Proof::False => Limit::Else(Taken::Native),
             Proof::Unknown if left == 0 => Limit::Nothing,
             Proof::Unknown => Limit::Bytes(left),
         },
-        Left::Bytes(0) => {
+        PrefixLeft::Bytes(0) => {
             socket.set_stage(Stage::Settled);
             Limit::Else(Taken::Ring)
         }
-        Left::Bytes(left) => Limit::Bytes(left),
-        Left::Native => Limit::Else(Taken::Native),
-        Left::Corrupt => Limit::Else(Taken::Corrupt),
+        PrefixLeft::Bytes(left) => Limit::Bytes(left),
+        PrefixLeft::Native => Limit::Else(Taken::Native),
+        PrefixLeft::Corrupt => Limit::Else(Taken::Corrupt),
     }
 }
 
@@ -147,7 +147,7 @@ fn queued_payload(connection: Connection<'_>) -> Limit {
     match queued {
         Err(Errno(libc::EAGAIN)) => return Limit::Nothing,
         Err(errno) => return Limit::Else(failed(socket, errno)),
-        Ok(_) if left(socket, stream) != Left::All => return Limit::Again,
+        Ok(_) if left(socket, stream) != PrefixLeft::All => return Limit::Again,
         Ok(_) if is_unanswered(socket, stream) => return Limit::Else(Taken::Native),
         Ok(0) => return Limit::Else(ended(socket)),
         Ok(_) => {}
@@ -187,7 +187,7 @@ fn peeked(
     buffers: &mut [IoSliceMut<'_>],
     count: usize,
 ) -> Option<usize> {
-    let Left::Bytes(left) = left(socket, stream) else { return Some(count) };
+    let PrefixLeft::Bytes(left) = left(socket, stream) else { return Some(count) };
     let payload = count.min(usize::try_from(left).unwrap_or(usize::MAX));
     if payload == 0 || (payload as u64) < left {
         return Some(payload);
@@ -223,19 +223,19 @@ pub fn behind<'a>(buffers: &'a mut [IoSliceMut<'_>], count: usize) -> Vec<IoSlic
 
 /// True when the prefix is read, and the ring holds what follows.
 pub fn is_ring_next(socket: &Socket, stream: &Stream) -> bool {
-    matches!(left(socket, stream), Left::Bytes(0))
+    matches!(left(socket, stream), PrefixLeft::Bytes(0))
 }
 
 /// True when bytes of the prefix are missing, of a shadow that has ended: what the ring holds does
 /// not follow what was read.
 pub fn is_cut(socket: &Socket, stream: &Stream) -> bool {
-    matches!(left(socket, stream), Left::Bytes(1..))
+    matches!(left(socket, stream), PrefixLeft::Bytes(1..))
 }
 
 /// True once the whole prefix of the peer is read; from then on the connection is settled.
 pub fn settles(connection: Connection<'_>) -> bool {
     let Connection { socket, stream, .. } = connection;
-    if matches!(left(socket, stream), Left::Unproven(_)) {
+    if matches!(left(socket, stream), PrefixLeft::Unproven(_)) {
         proof::look(connection);
     }
     if !is_ring_next(socket, stream) {
@@ -263,7 +263,7 @@ pub fn queued(connection: Connection<'_>) -> Option<u64> {
     let Connection { fd, socket, stream } = connection;
     let on_shadow = call::bytes_queued(fd).unwrap_or(0) as u64;
     match left(socket, stream) {
-        Left::Bytes(left) => Some(on_shadow.min(left) + stream.incoming.unread().ok()?),
+        PrefixLeft::Bytes(left) => Some(on_shadow.min(left) + stream.incoming.unread().ok()?),
         _ => None,
     }
 }

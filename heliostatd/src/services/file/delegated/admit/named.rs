@@ -13,7 +13,7 @@ use heliostat_server_file::{with_slash, Denial, FileStats, Inode, OpenFile, Task
 use super::errno_of;
 use crate::daemon::Daemon;
 use crate::shown_file;
-use crate::state::file::delegated::{Seen, Why};
+use crate::state::file::delegated::{KnownFile, Why};
 
 impl Daemon {
     /// What a session may do with what was opened for it; an errno when nothing.
@@ -67,7 +67,7 @@ impl Daemon {
         let holder = self.holder_with_room(id)?;
         let meter = self.meter_of_name(id, &name);
         let stats = Arc::new(FileStats::default());
-        let seen = Seen {
+        let seen = KnownFile {
             path,
             buffered: fd.clone(),
             lease: None,
