@@ -47,7 +47,7 @@ impl Region {
         };
         let shape = self.table.shape;
         let bytes = self.content.walk(&mut walk, &self.alive, shape, budget.max(1))?;
-        self.ahead.1 += bytes;
+        self.ahead.copied_bytes += bytes;
         let is_done = walk.chunk == shape.chunks as usize;
         self.walk = (!is_done).then_some(walk);
         Ok(Ahead { bytes, is_done })
@@ -56,7 +56,7 @@ impl Region {
     /// As a publishing that fails at its end: slots hold a number that no version has.
     fn begin_walk(&mut self) -> Result<Walk, PublishError> {
         self.next += 1;
-        self.ahead.0 += self.content.note_ahead(self.next, &self.alive)?;
+        self.ahead.dirty_bytes += self.content.note_ahead(self.next, &self.alive)?;
         let (number, pid) = (self.next, std::process::id());
         Ok(Walk { number, pid, chunk: 0, at: 0, colour: None })
     }

@@ -9,12 +9,20 @@ use heliostat_base::mapping::{SharedMapping, HUGE_BYTES};
 
 use super::alive::{newest, shown, AliveByPlace, Made};
 use super::engine::Engine;
-use super::ledger::{Ledger, PAGE_BYTES};
+use super::ledger::{Ledger, PoolSlot, PAGE_BYTES};
 use super::outcome::PublishError;
 use super::source::{Source, SourceError};
 
-/// From the first byte, as much as there is.
-const ALL: (usize, usize) = (0, usize::MAX);
+/// What of a slot is copied at once.
+#[derive(Clone, Copy)]
+pub(super) struct Portion {
+    /// The byte of the region to begin with.
+    pub(super) at: usize,
+    /// Bytes at most, rounded up to pages.
+    pub(super) budget: usize,
+}
+
+const ALL: Portion = Portion { at: 0, budget: usize::MAX };
 
 /// After so many refusals the kernel is not asked for huge pages any more: each may have looked
 /// for memory to move first.
@@ -88,13 +96,9 @@ impl Copied {
         Ok(dirty_bytes)
     }
 
-    /// The colours of a version of what is noted now, and the slots, by chunk and colour, that have
-    /// to be brought up to date for it.
-    pub(super) fn plan(
-        &self,
-        alive: &AliveByPlace,
-        shape: Shape,
-    ) -> (Vec<u8>, Vec<(usize, usize)>) {
+    /// The colours of a version of what is noted now, and the slots that have to be brought up to
+    /// date for it.
+    pub(super) fn plan(&self, alive: &AliveByPlace, shape: Shape) -> (Vec<u8>, Vec<PoolSlot>) {
         let chunks = 0..shape.chunks as usize;
         let (mut colours, since) =
             newest(alive).map_or((vec![0; chunks.len()], 0), |it| (it.colours.clone(), it.number));
@@ -102,29 +106,33 @@ impl Copied {
         let is_changed = |chunk: &usize| self.ledger.is_changed_since(*chunk, since);
         // One place is free, so fewer versions than colours are alive: there is a colour.
         let choose = |chunk| self.ledger.choose(chunk, shown(alive, chunk)).unwrap_or(0);
-        let slots: Vec<(usize, usize)> = match self.is_slab {
-            false => chunks.filter(is_changed).map(|chunk| (chunk, choose(chunk))).collect(),
+        let slots: Vec<PoolSlot> = match self.is_slab {
+            false => chunks
+                .filter(is_changed)
+                .map(|chunk| PoolSlot { chunk, colour: choose(chunk) })
+                .collect(),
             true if !chunks.clone().any(|chunk| is_changed(&chunk)) => Vec::new(),
             true => {
                 let colour = choose(0);
-                chunks.map(|chunk| (chunk, colour)).collect()
+                chunks.map(|chunk| PoolSlot { chunk, colour }).collect()
             }
         };
-        slots.iter().for_each(|(chunk, colour)| colours[*chunk] = *colour as u8);
+        slots.iter().for_each(|slot| colours[slot.chunk] = slot.colour as u8);
         (colours, slots)
     }
 
-    /// Copies what the slot of a chunk in a colour lacks from `at` on, `budget` bytes at most,
-    /// rounded up to pages. Answers bytes copied, and where to go on if the slot lacks more.
+    /// Copies what a slot lacks, a portion of it. Answers bytes copied, and where to go on if the slot
+    /// lacks more.
     pub(super) fn fill(
         &mut self,
-        (chunk, colour): (usize, usize),
+        slot: PoolSlot,
         number: u64,
         shape: Shape,
-        (at, budget): (usize, usize),
+        Portion { at, budget }: Portion,
     ) -> Result<(usize, Option<usize>), SourceError> {
+        let PoolSlot { chunk, colour } = slot;
         if at == 0 {
-            self.gather((chunk, colour), shape);
+            self.gather(slot, shape);
         }
         let (mut copied, mut next) = (0, None);
         self.pieces.clear();
@@ -156,7 +164,8 @@ impl Copied {
     /// Asks for a huge page under a slot that is used for the first time and will be full: one
     /// fault takes the place of 512, for the producer and for each consumer that maps it, and
     /// copies that jump from page to page find their way sooner. Refused, it stays as it is.
-    pub(super) fn gather(&mut self, (chunk, colour): (usize, usize), shape: Shape) {
+    pub(super) fn gather(&mut self, slot: PoolSlot, shape: Shape) {
+        let PoolSlot { chunk, colour } = slot;
         let is_full = (chunk + 1) * CHUNK_BYTES <= shape.span().end;
         let is_asked = self.ledger.is_unused(chunk, colour) && is_full;
         if is_asked && self.refusals < REFUSALS_MAX {

@@ -12,6 +12,15 @@ use heliostat_abi::snapshot::memory::{Shape, CHUNK_BYTES};
 pub const PAGE_BYTES: usize = 4096;
 const PAGES_PER_CHUNK: usize = CHUNK_BYTES / PAGE_BYTES;
 
+/// A slot of the pool: of which chunk, in which colour.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PoolSlot {
+    /// Which chunk of the region lies there.
+    pub chunk: usize,
+    /// In which of its slots.
+    pub colour: usize,
+}
+
 /// The books of one region.
 #[derive(Clone, Debug)]
 pub struct Ledger {

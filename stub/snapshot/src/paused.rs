@@ -21,6 +21,7 @@ use super::alive::{AliveByPlace, Made};
 use super::content::Content;
 use super::copied::Copied;
 use super::door::Host;
+use super::ledger::PoolSlot;
 use super::outcome::{PublishError, Published};
 use super::region::Region;
 
@@ -30,7 +31,7 @@ pub(super) struct Begun {
     number: u64,
     made: Made,
     /// By chunk and colour.
-    incomplete: Vec<(usize, usize)>,
+    incomplete: Vec<PoolSlot>,
 }
 
 impl Begun {
@@ -72,7 +73,7 @@ impl Content {
         number: u64,
         alive: &AliveByPlace,
         shape: Shape,
-    ) -> Result<(Made, Vec<(usize, usize)>), PublishError> {
+    ) -> Result<(Made, Vec<PoolSlot>), PublishError> {
         match self {
             Self::Copied(it) => it.begin(number, alive, shape),
             Self::Remapped(it) => Ok((it.make(alive, shape)?, Vec::new())),
@@ -82,7 +83,7 @@ impl Content {
     fn complete(
         &mut self,
         number: u64,
-        slots: &[(usize, usize)],
+        slots: &[PoolSlot],
         shape: Shape,
     ) -> Result<usize, OutOfRange> {
         let Self::Copied(it) = self else { return Ok(0) };
@@ -100,11 +101,11 @@ impl Copied {
         number: u64,
         alive: &AliveByPlace,
         shape: Shape,
-    ) -> Result<(Made, Vec<(usize, usize)>), PublishError> {
+    ) -> Result<(Made, Vec<PoolSlot>), PublishError> {
         let dirty_bytes = self.news(number, alive, shape)?;
         let (colours, slots) = self.plan(alive, shape);
         let mut copied_bytes = 0;
-        for (chunk, colour) in slots.iter().copied() {
+        for PoolSlot { chunk, colour } in slots.iter().copied() {
             let slot = shape.slot(colour, chunk);
             for run in self.ledger.unsaved(chunk) {
                 let to = slot + run.start - chunk * CHUNK_BYTES;
@@ -123,13 +124,9 @@ impl Copied {
     }
 
     /// Brings a slot up to date with what another has; bytes copied.
-    fn complete(
-        &mut self,
-        (chunk, colour): (usize, usize),
-        number: u64,
-        shape: Shape,
-    ) -> Result<usize, OutOfRange> {
-        self.gather((chunk, colour), shape);
+    fn complete(&mut self, slot: PoolSlot, number: u64, shape: Shape) -> Result<usize, OutOfRange> {
+        let PoolSlot { chunk, colour } = slot;
+        self.gather(slot, shape);
         let (nearest, runs) = self.ledger.saved(chunk, colour);
         let slot = |colour, start: usize| shape.slot(colour, chunk) + start - chunk * CHUNK_BYTES;
         let mut copied = 0;

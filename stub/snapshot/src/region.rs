@@ -17,7 +17,7 @@ use super::guests::{Admission, ConsumerHandle, Guests};
 use super::outcome::{Metrics, PublishError, Published};
 use super::pool::{PinsPage, PoolError, Table};
 use super::settings::Settings;
-use super::walk::Walk;
+use super::walk::{DoneAhead, Walk};
 
 /// Between two looks at the pins while a publishing waits for one to go.
 const NAP_NS: u64 = 500_000;
@@ -34,8 +34,8 @@ pub struct Region {
     pub(super) door: Option<Door>,
     /// The last number that was tried.
     pub(super) next: u64,
-    /// Bytes found written, and copied, ahead of the version in the making.
-    pub(super) ahead: (usize, usize),
+    /// What was done ahead of the version in the making.
+    pub(super) ahead: DoneAhead,
     pub(super) walk: Option<Walk>,
     pub(super) settings: Settings,
     pub(super) metrics: Metrics,
@@ -142,15 +142,15 @@ impl Region {
         made: Made,
     ) -> Result<Published, PublishError> {
         let Made { colours, mut dirty_bytes, mut copied_bytes, has_raced } = made;
-        dirty_bytes += self.ahead.0;
-        copied_bytes += self.ahead.1;
+        dirty_bytes += self.ahead.dirty_bytes;
+        copied_bytes += self.ahead.copied_bytes;
         let facts = [clock::monotonic_ns(), dirty_bytes as u64, copied_bytes as u64];
         self.table
             .describe(place, facts, &colours)
             .map_err(|error| PublishError::Source(error.into()))?;
         pins::publish(&self.table, place, number);
         self.alive[place] = Some(Alive { number, colours });
-        self.ahead = (0, 0);
+        self.ahead = DoneAhead::default();
         self.metrics.published += 1;
         self.metrics.copied_bytes += copied_bytes as u64;
         self.ring();

@@ -20,6 +20,7 @@ use super::region::Region;
 use super::settings::{EngineKind, Settings};
 use super::source::Source;
 use super::tracked::Tracked;
+use super::walk::DoneAhead;
 
 /// Fewest colours of memory that is remapped: the newest version, the one in the making, and what
 /// the program writes next.
@@ -111,7 +112,7 @@ impl Region {
             consumers: Guests::default(),
             door: None,
             next: 0,
-            ahead: (0, 0),
+            ahead: DoneAhead::default(),
             walk: None,
             settings,
             metrics: Metrics::default(),

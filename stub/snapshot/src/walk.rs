@@ -3,7 +3,8 @@
 use heliostat_abi::snapshot::memory::Shape;
 
 use super::alive::{newest, shown, AliveByPlace};
-use super::copied::Copied;
+use super::copied::{Copied, Portion};
+use super::ledger::PoolSlot;
 use super::source::SourceError;
 
 /// A round that is under way.
@@ -17,6 +18,13 @@ pub(super) struct Walk {
     pub(super) at: usize,
     /// Of this chunk; of all of them where a version has one colour.
     pub(super) colour: Option<usize>,
+}
+
+/// Bytes found written, and copied, by all calls of a round.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct DoneAhead {
+    pub(super) dirty_bytes: usize,
+    pub(super) copied_bytes: usize,
 }
 
 impl Copied {
@@ -40,9 +48,10 @@ impl Copied {
                 let first = if self.is_slab { 0 } else { chunk };
                 let choose = || self.ledger.choose(first, shown(alive, first)).unwrap_or(0);
                 // Kept, since what consumers let go meanwhile would change the choice.
-                let slot = (chunk, *walk.colour.get_or_insert_with(choose));
+                let colour = *walk.colour.get_or_insert_with(choose);
+                let portion = Portion { at: walk.at, budget: budget - copied };
                 let (bytes, next) =
-                    self.fill(slot, walk.number, shape, (walk.at, budget - copied))?;
+                    self.fill(PoolSlot { chunk, colour }, walk.number, shape, portion)?;
                 copied += bytes;
                 if let Some(next) = next {
                     walk.at = next;

@@ -86,7 +86,7 @@ impl Daemon {
             debug!(session = %id, %error, "no rings");
             Code::Internal
         })?;
-        delegated.begin((id, holder), new, lends);
+        delegated.begin(id, holder, new, lends);
         debug!(session = %id, members, "delegates");
         let (depth, objects) = (depth(members) as u32, OBJECTS_MAX as u32);
         let reply = Reply::Delegated { depth, objects, lends, shows_only };

@@ -107,7 +107,7 @@ impl Delegated {
     }
 
     /// Takes a session in: the loop with the fewest sessions has it until its end.
-    pub fn begin(&mut self, (id, holder): (ObjectId, Holder), new: NewSession, lends: bool) {
+    pub fn begin(&mut self, id: ObjectId, holder: Holder, new: NewSession, lends: bool) {
         let served = self.sessions.values().map(|held| held.loop_number);
         let loop_number = self.loops.least_loaded(served);
         self.quota.take_anyway(holder, 1);
