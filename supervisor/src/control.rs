@@ -33,9 +33,9 @@ pub struct ControlPlane {
 }
 
 /// A restricted connection, which may be handed over.
-pub struct Greeted(PacketSocket);
+pub struct RestrictedSocket(PacketSocket);
 
-impl Greeted {
+impl RestrictedSocket {
     /// What is handed over.
     pub fn socket(&self) -> &PacketSocket {
         &self.0
@@ -68,7 +68,7 @@ impl ControlPlane {
 
     /// A connection that may ask for what the policy gives, and nothing else. ECONNREFUSED if
     /// there is no control plane or it cannot restrict.
-    pub fn connect(&self, process: i32) -> Result<Greeted, Errno> {
+    pub fn connect(&self, process: i32) -> Result<RestrictedSocket, Errno> {
         let refused = Errno(libc::ECONNREFUSED);
         let path = self.socket.as_deref().and_then(Path::to_str).ok_or(refused)?;
         if self.is_too_old.load(Ordering::Relaxed) {
@@ -78,7 +78,7 @@ impl ControlPlane {
         let restricted = self.restrict(&socket, process);
         let is_too_old = restricted.is_err_and(|error| does_not_know(&error));
         self.is_too_old.store(is_too_old, Ordering::Relaxed);
-        restricted.map(|()| Greeted(socket)).or(Err(refused))
+        restricted.map(|()| RestrictedSocket(socket)).or(Err(refused))
     }
 
     fn restrict(&self, socket: &PacketSocket, process: i32) -> Result<(), ControlError> {
