@@ -44,6 +44,24 @@ where
     /// # Errors
     /// The kernel's, or EAGAIN when no thread could be started. The word is then left at zero.
     pub fn begin(page: P, offset: usize) -> Result<Self, Errno> {
+        let store = move |page: &SharedMapping, value| {
+            page.atomic_u32(offset).store(value, Release);
+            true
+        };
+        let begun = Life::begin_unless_taken(page, offset, store)?;
+        begun.ok_or(Errno(libc::EAGAIN))
+    }
+
+    /// The same for a word that others may want too: `take` gives it a value, in one step with the
+    /// look whether it is still free, or answers false; then there is none.
+    ///
+    /// # Errors
+    /// As [`Life::begin`].
+    pub fn begin_unless_taken(
+        page: P,
+        offset: usize,
+        take: impl FnOnce(&SharedMapping, u32) -> bool + Send + 'static,
+    ) -> Result<Option<Self>, Errno> {
         let mut list: Box<Robust> = Box::new([0; 4]);
         let head = (&raw mut *list) as usize;
         let entry = head + ENTRY * std::mem::size_of::<usize>();
@@ -53,9 +71,9 @@ where
         let ((told, answer), (end, ended)) = (channel(), channel::<()>());
         let its = page.clone();
         let body = move || {
-            let stands = own(its.atomic_u32(offset), head);
+            let stands = own(head, |value| take(&its, value));
             let _ = told.send(stands);
-            if stands.is_ok() {
+            if stands == Ok(true) {
                 // Nothing is ever sent: this ends with the other end.
                 let _ = ended.recv();
             }
@@ -64,8 +82,8 @@ where
         let thread = keeper.spawn(body).map_err(|_| Errno(libc::EAGAIN))?;
         let life =
             Self { pid: process::pid(), keeper: Some((end, thread)), list: Some((list, page)) };
-        answer.recv().unwrap_or(Err(Errno(libc::EAGAIN)))?;
-        Ok(life)
+        let is_own = answer.recv().unwrap_or(Err(Errno(libc::EAGAIN)))?;
+        Ok(is_own.then_some(life))
     }
 }
 
@@ -104,15 +122,21 @@ pub fn is_kept(word: u32) -> bool {
     word != 0 && word & libc::FUTEX_OWNER_DIED == 0
 }
 
-/// Makes the calling thread the owner of `word`, by the list at an address. It must use no robust
-/// lock of libc.
-fn own(word: &AtomicU32, list: usize) -> Result<(), Errno> {
-    let tid = process::tid() as u32;
-    // SAFETY: head and entry live, and the page of `word` stays mapped, until the thread has been
+/// Makes the calling thread the owner of the word that the list at an address names, if `take` gives
+/// it this thread's number. The thread must use no robust lock of libc.
+fn own(list: usize, take: impl FnOnce(u32) -> bool) -> Result<bool, Errno> {
+    // SAFETY: head and entry live, and the page of the word stays mapped, until the thread has been
     // joined (`Life`). The kernel reads them at the thread's death only.
     check(unsafe { raw(Sysno::set_robust_list as usize, [list, HEAD_BYTES, 0, 0, 0, 0]) })?;
-    word.store(tid, Release);
-    Ok(())
+    // The list comes first: who dies between the two owns nothing, and the kernel lets a word be that
+    // has another thread's number.
+    let is_own = take(process::tid() as u32);
+    if !is_own {
+        // Threads of other PID namespaces may have this one's number.
+        // SAFETY: no list is what a thread begins with; nothing is read.
+        check(unsafe { raw(Sysno::set_robust_list as usize, [0, HEAD_BYTES, 0, 0, 0, 0]) })?;
+    }
+    Ok(is_own)
 }
 
 #[cfg(test)]
@@ -133,6 +157,27 @@ mod tests {
         drop(second);
         assert!(!is_kept(word(128)));
         assert_eq!(std::sync::Arc::strong_count(&page), 1, "nobody has the page any more");
+    }
+
+    #[test]
+    fn a_word_that_is_another_ones_stays_so_when_who_has_not_got_it_ends() {
+        let (_fd, page) = SharedMapping::create(c"alive", 4096).unwrap();
+        let page = std::sync::Arc::new(page);
+        let take_free = |page: &SharedMapping, value| {
+            page.atomic_u32(64).compare_exchange(0, value, Release, Acquire).is_ok()
+        };
+        let first = Life::begin_unless_taken(page.clone(), 64, take_free).unwrap();
+        let word = page.atomic_u32(64).load(Acquire);
+        assert!(first.is_some() && is_kept(word));
+        assert!(Life::begin_unless_taken(page.clone(), 64, take_free).unwrap().is_none());
+        assert_eq!(page.atomic_u32(64).load(Acquire), word);
+        // The kernel marks what has the number of a thread that ends, if that was not taken back.
+        let take_none = |page: &SharedMapping, value| {
+            page.atomic_u32(64).store(value, Release);
+            false
+        };
+        assert!(Life::begin_unless_taken(page.clone(), 64, take_none).unwrap().is_none());
+        assert!(is_kept(page.atomic_u32(64).load(Acquire)));
     }
 
     #[test]

@@ -5,17 +5,12 @@
 
 mod support;
 
-use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
-use std::process::{Child, Command, Stdio};
+use std::os::fd::AsRawFd;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use heliostat_abi::file::delegated::joint::{
-    life_at, rings_bytes, MEMBERS_AT, MEMBERS_BYTES, MEMBERS_MAX,
-};
-use heliostat_abi::file::delegated::{OpKind, Pieces};
-use heliostat_base::alive::Life;
-use heliostat_base::fd::OwnedFd;
+use heliostat_abi::file::delegated::joint::{rings_bytes, MEMBERS_AT, MEMBERS_BYTES, MEMBERS_MAX};
+use heliostat_abi::file::delegated::{OpKind, Pieces, ALONE, UNLOCK};
 use heliostat_base::mapping::{Access, SharedMapping};
 use heliostat_client::session;
 use heliostat_ring::members::MembersPage;
@@ -23,8 +18,9 @@ use heliostat_ring::turn::Turn;
 use heliostat_stub_file::{
     DelegatedError, File, JointSession, Piece, Submitter, Transfer, READ, TAG_MAX,
 };
-use rustix::process::{kill_process, Pid, Signal};
+use rustix::process::Signal;
 use support::delegated::serves;
+use support::member::{Given, Other};
 use support::{await_that, write_file, Daemon, WATCHDOG};
 
 const WINDOW: usize = 1 << 20;
@@ -32,62 +28,6 @@ const PAGE: u64 = 4096;
 const PAGES: u64 = 64;
 /// Where children tell how far they are: eight bytes each.
 const TOLD_AT: u64 = 1 << 19;
-
-/// Another member, which does not outlive its test.
-struct Other {
-    child: Child,
-    place: u64,
-}
-
-impl Drop for Other {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-impl Other {
-    fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(&self.child), signal).unwrap();
-    }
-}
-
-/// What a part has to know, in the environment.
-struct Given {
-    socket: String,
-    rings: RawFd,
-    window: RawFd,
-    file: (u32, u32, u64),
-    place: u64,
-}
-
-impl Given {
-    fn of_environment() -> Given {
-        let text = |name: &str| std::env::var(name).expect("given");
-        let number = |name: &str| text(name).parse::<u64>().expect("a number");
-        Given {
-            socket: text("JOINT_SOCKET"),
-            rings: number("JOINT_RINGS") as RawFd,
-            window: number("JOINT_WINDOW") as RawFd,
-            file: (
-                number("JOINT_INDEX") as u32,
-                number("JOINT_GENERATION") as u32,
-                number("JOINT_EPOCH"),
-            ),
-            place: number("JOINT_PLACE"),
-        }
-    }
-
-    fn join(&self) -> JointSession {
-        session::configure(self.socket.clone(), "member".into());
-        JointSession::join(inherited(self.rings), inherited(self.window)).expect("joined")
-    }
-}
-
-fn inherited(fd: RawFd) -> OwnedFd {
-    // SAFETY: the parent has left it open for this process, and here it is used once.
-    unsafe { OwnedFd::adopt(fd) }
-}
 
 /// The opener, as the test sees it.
 struct Opener {
@@ -100,26 +40,9 @@ struct Opener {
 
 impl Opener {
     fn start(&mut self, part: &str) -> Other {
-        let place = self.started;
         self.started += 1;
-        let (rings, window) = self.session.descriptors();
-        // Copies are not closed when the other program begins.
-        let copies = [rings, window].map(|fd| rustix::io::dup(borrowed(fd)).unwrap());
-        let (index, generation, epoch) = self.file.to_parts();
-        let child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "member_process", "--nocapture"])
-            .env("JOINT_PART", part)
-            .env("JOINT_SOCKET", self.daemon.socket())
-            .env("JOINT_RINGS", copies[0].as_raw_fd().to_string())
-            .env("JOINT_WINDOW", copies[1].as_raw_fd().to_string())
-            .env("JOINT_INDEX", index.to_string())
-            .env("JOINT_GENERATION", generation.to_string())
-            .env("JOINT_EPOCH", epoch.to_string())
-            .env("JOINT_PLACE", place.to_string())
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap();
-        Other { child, place }
+        let place = self.started - 1;
+        Other::start(part, &self.daemon.socket(), &self.session, self.file, place)
     }
 
     fn told(&self, other: &Other) -> u64 {
@@ -136,11 +59,6 @@ impl Opener {
         (0..50)
             .for_each(|round| read_page(&mut self.submitter, &self.session, self.file, (round, 0)));
     }
-}
-
-fn borrowed(fd: &OwnedFd) -> BorrowedFd<'_> {
-    // SAFETY: it is open as long as it is borrowed.
-    unsafe { BorrowedFd::borrow_raw(fd.as_raw_fd()) }
 }
 
 /// Reads one page of the file into a place of the window, and looks at what is there.
@@ -164,6 +82,11 @@ fn transfer(file: File, place: u64, tag: u64) -> Transfer {
     Transfer { kind: OpKind::Read, file, offset, argument, pieces, tag, timeout_us }
 }
 
+fn lock(file: File, argument: u64, tag: u64) -> Transfer {
+    let (kind, pieces) = (OpKind::Lock, Pieces::default());
+    Transfer { kind, offset: 0, argument, pieces, ..transfer(file, 0, tag) }
+}
+
 #[test]
 fn member_process() {
     let Ok(part) = std::env::var("JOINT_PART") else { return };
@@ -171,6 +94,7 @@ fn member_process() {
     match part.as_str() {
         "read" => read_for_ever(&given),
         "turn" => keep_the_turn(&given),
+        "wait" => wait_for_a_lock(&given),
         "scribble" => scribble_for_ever(&given),
         other => panic!("no such part: {other}"),
     }
@@ -191,6 +115,20 @@ fn read_for_ever(given: &Given) {
     }
 }
 
+/// Has as much under way as it may, none of which ends by itself.
+fn wait_for_a_lock(given: &Given) {
+    let session = given.join();
+    let mut submitter = session.submitter().unwrap();
+    let file = File::from_parts(given.file);
+    read_page(&mut submitter, &session, file, (given.place, 32 + given.place % 32));
+    let waits: Vec<_> = (0..session.depth() as u64).map(|tag| lock(file, ALONE, tag)).collect();
+    assert_eq!(submitter.submit(&waits), Ok(session.depth()));
+    tell(&session, given, 1);
+    loop {
+        std::thread::park();
+    }
+}
+
 /// Takes the turn, and does not give it back.
 fn keep_the_turn(given: &Given) {
     let session = given.join();
@@ -201,8 +139,7 @@ fn keep_the_turn(given: &Given) {
         Access::ReadWrite,
     );
     let page = MembersPage::attach(page.unwrap()).unwrap();
-    let member = page.claim().unwrap();
-    let _life = Life::begin(page.mapping().clone(), life_at(member)).unwrap();
+    let (member, _life) = page.claim(1..MEMBERS_MAX).unwrap().unwrap();
     Turn::new(page, member).take().unwrap();
     tell(&session, given, 1);
     loop {
@@ -245,7 +182,8 @@ fn members_submit_together_and_what_one_does_costs_no_more_than_their_session() 
     a_member_that_keeps_the_turn_puts_the_others_off(&mut opener);
     a_stopped_member_does_not_hold_up_the_server(&mut opener);
     a_forked_child_takes_nothing_of_the_members(&mut opener);
-    no_more_join_than_may(&mut opener);
+    forty_that_die_one_after_the_other_leave_nothing_under_way(&mut opener);
+    no_more_join_at_a_time_than_may(&mut opener);
     garbage_ends_the_session_only(opener);
 }
 
@@ -359,7 +297,28 @@ fn a_forked_child_takes_nothing_of_the_members(opener: &mut Opener) {
     await_that("it completes", || wait() == Ok(5));
 }
 
-fn no_more_join_than_may(opener: &mut Opener) {
+/// More than the session has numbers, each of which waits for what it never gets. The server has room for
+/// 256 operations: what the dead wait for has to end, so that the next are served.
+fn forty_that_die_one_after_the_other_leave_nothing_under_way(opener: &mut Opener) {
+    let path = opener.daemon.folder().join("pages");
+    let scratch = Piece { offset: 0, bytes: 4096 };
+    let held = opener.submitter.open(path.to_str().unwrap(), READ, scratch).unwrap();
+    let lock = |opener: &mut Opener, argument| {
+        assert_eq!(opener.submitter.submit(&[lock(held, argument, 1)]), Ok(1));
+        opener.submitter.wait(Some(WATCHDOG)).map(|done| done.result)
+    };
+    assert_eq!(lock(opener, ALONE), Ok(0));
+    for _ in 0..40 {
+        let other = opener.start("wait");
+        opener.await_told(&other, 1);
+    }
+    opener.read_some();
+    assert_eq!(lock(opener, UNLOCK), Ok(0));
+    opener.submitter.close(held).unwrap();
+    serves(&opener.daemon);
+}
+
+fn no_more_join_at_a_time_than_may(opener: &mut Opener) {
     let join = |opener: &Opener| {
         let (rings, window) = opener.session.descriptors();
         JointSession::join(rings.duplicate().unwrap(), window.duplicate().unwrap())
@@ -372,9 +331,9 @@ fn no_more_join_than_may(opener: &mut Opener) {
         }
     };
     assert!(matches!(refused, DelegatedError::Refused(_, 16)), "{refused:?}");
-    // The opener, eight that have read, and the keeper of the turn, who has taken two numbers.
-    assert_eq!(more.len(), 16 - 1 - 8 - 2);
-    let session = more.pop().unwrap();
+    assert_eq!(more.len(), 16 - 1, "all others are dead");
+    more.pop();
+    let session = join(opener).unwrap();
     read_page(&mut session.submitter().unwrap(), &session, opener.file, (3, 0));
     let (rings, _) = opener.session.descriptors();
     let swapped = JointSession::join(rings.duplicate().unwrap(), rings.duplicate().unwrap());

@@ -1,20 +1,25 @@
 //! The page that the members of a joint session share: their numbers, their turn, their lives.
 //!
-//! Laid out in `abi::delegated::joint`. A number is taken once and for ever, so that what still comes
-//! for a dead member never meets another one.
+//! Laid out in `abi::delegated::joint`. A number is given again once who had it has been dead for as
+//! long as its threads may still take a step. What the server still does for the dead is for the
+//! successor to end (`stub/file/src/joint/succession.rs`).
 
 use std::sync::Arc;
 
 use heliostat_abi::file::delegated::joint::{
-    life_at, taken_at, BOOT_AT, COUNT_AT, EPOCH_AT, MEMBERS_MAX, OVER_AT, SESSION_AT, TURN_AT,
-    WINDOW_AT,
+    member_at, BOOT_AT, COUNT_AT, EPOCH_AT, MEMBERS_MAX, OVER_AT, SESSION_AT, TURN_AT, WINDOW_AT,
 };
 use heliostat_abi::name::ObjectId;
+use heliostat_base::alive::Life;
 use heliostat_base::mapping::SharedMapping;
+use heliostat_base::sys::Errno;
 
 use crate::sync::Ordering::{Acquire, Relaxed, Release};
-use crate::sync::{shared_u32, AtomicU32};
-use crate::turn::Members;
+use crate::sync::{shared_u32, shared_u64, AtomicU32, AtomicU64};
+use crate::turn::{MemberId, Members, DEAD_FOR};
+
+/// What says to the others that a member lives, for as long as it is not dropped.
+pub type MemberLife = Life<Arc<SharedMapping>>;
 
 /// Which session a page is of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -65,12 +70,47 @@ impl MembersPage {
         &self.mapping
     }
 
-    /// Takes the first number that is free; `None` when all are taken.
-    pub fn claim(&self) -> Option<u32> {
-        (0..self.count).find(|member| {
-            let word = self.mapping.atomic_u32(taken_at(*member));
-            word.compare_exchange(0, 1, Relaxed, Relaxed).is_ok()
-        })
+    /// Takes the first of some numbers that nobody has had, or else, 20 ms later, one whose member was
+    /// dead all that time; `None` when all live.
+    ///
+    /// # Errors
+    /// The kernel's, when this process's life cannot be kept.
+    pub fn claim(
+        &self,
+        numbers: impl Iterator<Item = u32>,
+    ) -> Result<Option<(MemberId, MemberLife)>, Errno> {
+        let mut dead = Vec::new();
+        for number in numbers {
+            match self.member(number).map(|word| word.load(Acquire)) {
+                Some(0) => {
+                    if let Some(taken) = self.succeed(number, 0)? {
+                        return Ok(Some(taken));
+                    }
+                }
+                Some(seen) if MemberId::after(number, seen).is_some() => dead.push((number, seen)),
+                _ => {}
+            }
+        }
+        if !dead.is_empty() {
+            std::thread::sleep(DEAD_FOR);
+        }
+        for (number, seen) in dead {
+            if let Some(taken) = self.succeed(number, seen)? {
+                return Ok(Some(taken));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Takes a number whose word is still what it was.
+    fn succeed(&self, number: u32, seen: u64) -> Result<Option<(MemberId, MemberLife)>, Errno> {
+        let Some(id) = MemberId::after(number, seen) else { return Ok(None) };
+        let at = member_at(number);
+        let take = move |page: &SharedMapping, life| {
+            id.succeed(shared_u64(page.atomic_u64(at)), seen, life)
+        };
+        let life = Life::begin_unless_taken(self.mapping.clone(), at, take)?;
+        Ok(life.map(|life| (id, life)))
     }
 
     /// Writes whose page it is, before the descriptor is handed to another process.
@@ -99,12 +139,6 @@ impl MembersPage {
     pub fn is_over(&self) -> bool {
         self.mapping.atomic_u32(OVER_AT).load(Acquire) != 0
     }
-
-    /// Whether a member is there and lives.
-    pub fn lives(&self, member: u32) -> bool {
-        let life = self.life(member);
-        life.is_some_and(|word| heliostat_base::alive::is_kept(word.load(Acquire)))
-    }
 }
 
 impl Members for MembersPage {
@@ -113,9 +147,9 @@ impl Members for MembersPage {
         shared_u32(self.mapping.atomic_u32(TURN_AT))
     }
 
-    fn life(&self, member: u32) -> Option<&AtomicU32> {
-        let is_one = member < self.count;
-        is_one.then(|| shared_u32(self.mapping.atomic_u32(life_at(member))))
+    fn member(&self, number: u32) -> Option<&AtomicU64> {
+        let is_one = number < self.count;
+        is_one.then(|| shared_u64(self.mapping.atomic_u64(member_at(number))))
     }
 
     #[cfg(loom)]

@@ -1,22 +1,25 @@
 //! Processes that produce into one ring by turns, some of which are killed.
 
+use std::collections::HashMap;
 use std::os::fd::{AsRawFd, RawFd};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use heliostat_abi::file::delegated::joint::life_at;
-use heliostat_base::alive::Life;
+use heliostat_abi::file::delegated::joint::member_at;
 use heliostat_base::mapping::{Access, SharedMapping};
 use heliostat_ring::doorbell::Patience;
-use heliostat_ring::members::MembersPage;
+use heliostat_ring::members::{MemberLife, MembersPage};
 use heliostat_ring::probe::Immortal;
-use heliostat_ring::turn::Turn;
+use heliostat_ring::turn::{MemberId, Turn, GENERATION_MAX};
 use heliostat_ring::{JointProducer, PushError, Refresh, ReserveError, RingMemory, SpscConsumer};
 
 const CAPACITY: u64 = 4096;
 const PAGE_AT: usize = RingMemory::bytes(CAPACITY);
 const BYTES: usize = PAGE_AT + 4096;
-const MEMBERS: u32 = 12;
+const MEMBERS: u32 = 4;
+/// Processes that come one after the other.
+const ROUNDS: u32 = 16;
 /// Nothing here takes a second; this only turns a hang into a failure.
 const WATCHDOG: Duration = Duration::from_secs(60);
 
@@ -48,7 +51,7 @@ fn start(fd: RawFd) -> Member {
     Member(child)
 }
 
-/// Two threads, each of which pushes its member, its own number, and how often it has pushed.
+/// Two threads, each of which pushes who it is, and how often it has pushed.
 #[test]
 fn member_process() {
     let Ok(fd) = std::env::var("RING_FD") else { return };
@@ -57,17 +60,20 @@ fn member_process() {
     std::thread::scope(|scope| {
         for thread in 0..2u64 {
             let producer = producer.clone();
-            scope.spawn(move || push_for_ever(&producer, u64::from(member) * 2 + thread));
+            scope.spawn(move || push_for_ever(&producer, pusher(member, thread)));
         }
     });
 }
 
-type Part = (JointProducer<MembersPage>, u32, Life<std::sync::Arc<SharedMapping>>);
+/// A thread of a member.
+fn pusher(member: MemberId, thread: u64) -> u64 {
+    (u64::from(member.generation) << 8 | u64::from(member.number)) << 1 | thread
+}
 
-fn take_part(fd: RawFd) -> Part {
+fn take_part(fd: RawFd) -> (JointProducer<MembersPage>, MemberId, MemberLife) {
     let page = MembersPage::attach(page(fd)).expect("a page");
-    let member = page.claim().expect("a number is free");
-    let life = Life::begin(page.mapping().clone(), life_at(member)).expect("kept");
+    let claimed = page.claim(0..page.count()).expect("kept");
+    let (member, life) = claimed.expect("a number is free");
     let memory = RingMemory::attach(fd, 0).expect("a ring");
     let producer = JointProducer::new(memory, Turn::new(page, member)).expect("free");
     (producer, member, life)
@@ -86,17 +92,19 @@ fn push_for_ever(producer: &JointProducer<MembersPage>, pusher: u64) {
 
 /// Takes elements until both threads of a member have pushed so many; sees that of each pusher none is
 /// missing and none comes twice.
-fn take(consumer: &mut SpscConsumer, seen: &mut [u64], member: usize, wanted: u64) {
-    while seen[2 * member].min(seen[2 * member + 1]) < wanted {
+fn take(consumer: &mut SpscConsumer, seen: &mut HashMap<u64, u64>, member: MemberId, wanted: u64) {
+    let pushed = |seen: &HashMap<u64, u64>, thread| seen.get(&pusher(member, thread)).copied();
+    while pushed(seen, 0).min(pushed(seen, 1)) < Some(wanted) {
         let mut bytes = [0; 24];
         let Ok(len) = consumer.pop(&mut bytes) else {
             consumer.wait(&Patience::up_to(WATCHDOG), &Immortal).expect("others go on");
             continue;
         };
         let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight"));
-        let (pusher, i) = (word(0) as usize, word(8));
-        assert_eq!((len, i), (16 + i as usize % 9, seen[pusher]), "of pusher {pusher}");
-        seen[pusher] += 1;
+        let (pusher, i) = (word(0), word(8));
+        let count = seen.entry(pusher).or_default();
+        assert_eq!((len, i), (16 + i as usize % 9, *count), "of pusher {pusher}");
+        *count += 1;
     }
 }
 
@@ -106,18 +114,22 @@ fn members_go_on_after_others_were_killed_at_any_moment_and_nothing_is_lost() {
     let memory = RingMemory::create_in(fd.as_raw_fd(), 0, CAPACITY).expect("created");
     drop(MembersPage::create(page(fd.as_raw_fd()), MEMBERS, 0));
     let mut consumer = memory.spsc_consumer(Refresh::Lazy).expect("free");
-    let mut seen = vec![0; 2 * MEMBERS as usize];
+    let mut seen = HashMap::new();
     let mut members = Vec::new();
-    for round in 0..MEMBERS as usize {
+    // Each takes the next number, and then the first of those that are dead: the one before lives.
+    let nth = |round: u32| match round {
+        0..MEMBERS => MemberId { number: round, generation: 1 },
+        _ => MemberId { number: round % 2, generation: round / 2 },
+    };
+    for round in 0..ROUNDS {
         members.push(start(fd.as_raw_fd()));
-        // Each takes the next number.
-        take(&mut consumer, &mut seen, round, 300 + round as u64 * 37);
+        take(&mut consumer, &mut seen, nth(round), 300 + u64::from(round) * 37);
         drop(members.drain(..members.len() - 1));
     }
-    let before = seen.clone();
-    take(&mut consumer, &mut seen, MEMBERS as usize - 1, before[2 * MEMBERS as usize - 1] + 500);
-    let dead = 2 * (MEMBERS as usize - 1);
-    assert!(before[..dead].iter().all(|count| *count > 0));
+    let last = nth(ROUNDS - 1);
+    let before = seen[&pusher(last, 0)].max(seen[&pusher(last, 1)]);
+    take(&mut consumer, &mut seen, last, before + 500);
+    assert_eq!(seen.len(), 2 * ROUNDS as usize);
 }
 
 #[test]
@@ -133,10 +145,19 @@ fn one_that_lives_and_keeps_the_turn_is_busy_and_words_of_nobody_are_taken_over(
     drop(life);
     assert_eq!(first.push(b"record"), Ok(()), "its life is over");
     let words = page(fd.as_raw_fd());
-    for garbage in [3, 17, 1 << 31 | 9, u32::MAX] {
-        words.atomic_u32(0).store(garbage, std::sync::atomic::Ordering::Relaxed);
+    for garbage in [3, 17, 1 << 31 | 9, 2 << 8 | 2, u32::MAX] {
+        words.atomic_u32(0).store(garbage, Ordering::Relaxed);
         assert_eq!(first.push(b"record"), Ok(()), "{garbage:#x}");
     }
     assert!(matches!(second.push(&[0; 3000]), Err(PushError::Ring(ReserveError::TooLarge { .. }))));
-    assert!(MembersPage::attach(words).expect("a page").claim().is_none(), "both are taken");
+    let page = MembersPage::attach(words).expect("a page");
+    let claim = || page.claim(0..2).expect("kept").map(|(member, life)| (member.number, life));
+    let (number, life) = claim().expect("the second's life is over");
+    assert_eq!(number, 1);
+    assert!(claim().is_none(), "both are taken");
+    drop(life);
+    for garbage in [u64::MAX, 7, u64::from(GENERATION_MAX) << 32] {
+        page.mapping().atomic_u64(member_at(1)).store(garbage, Ordering::Relaxed);
+        assert!(claim().is_none(), "{garbage:#x} is nobody to come after");
+    }
 }

@@ -22,9 +22,9 @@ pub struct heliostat_joint(ProcessOwned<JointSession>);
 #[allow(non_camel_case_types)] // the name is the C name
 pub struct heliostat_submitter(ProcessOwned<Submitter>);
 
-/// Opens a session for as many processes as `members` says, 16 at most, this one among them, with a
-/// window of `window_bytes` (whole pages), all zero. `*session` is the caller's. Blocks for half a
-/// second at most. Errors as for `heliostat_delegated_start`.
+/// Opens a session for as many processes at a time as `members` says, 16 at most, this one among them,
+/// with a window of `window_bytes` (whole pages), all zero. `*session` is the caller's. Blocks for half
+/// a second at most. Errors as for `heliostat_delegated_start`.
 ///
 /// # Safety
 /// `session` is null or valid for writing.
@@ -68,8 +68,10 @@ pub unsafe extern "C" fn heliostat_joint_descriptors(
     })
 }
 
-/// Joins a session by its two descriptors, which stay the caller's. `HELIOSTAT_FULL`: as many
-/// processes as may have joined before. `HELIOSTAT_PEER_GONE`: the session has ended.
+/// Joins a session by its two descriptors, which stay the caller's. In the place of a process that is
+/// gone, what that had under way is ended first, which takes 20 ms, or half a second if it does not
+/// end. `HELIOSTAT_FULL`: as many processes as may take part. `HELIOSTAT_PEER_GONE`: the session has
+/// ended.
 ///
 /// # Safety
 /// `session` is null or valid for writing.

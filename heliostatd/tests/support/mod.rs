@@ -7,6 +7,7 @@ pub mod delegated;
 pub mod files;
 pub mod filtered;
 pub mod fuse;
+pub mod member;
 pub mod programs;
 pub mod unit;
 

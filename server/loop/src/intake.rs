@@ -1,5 +1,6 @@
 //! What comes in from a session: operations from its ring, and its call.
 
+use heliostat_abi::file::delegated::joint::{all_of, member_of};
 use heliostat_abi::file::delegated::{
     called, is_one_read, CallWords, Completion, Malformed, OneRead, OpKind, Operation, Way,
     CALL_DECLINED,
@@ -107,10 +108,7 @@ impl<S: Service> Session<S> {
     fn admit(&mut self, engine: &mut Engine<S>, record: Result<Operation, Malformed>, now_ns: u64) {
         match record {
             Ok(operation) if operation.kind == OpKind::Cancel => {
-                let cancelled = self.operations.cancel(operation.argument, libc::ECANCELED);
-                let found = cancelled != Cancelled::Unknown;
-                self.cut_short(engine, cancelled);
-                let result = if found { 0 } else { -i64::from(libc::ENOENT) };
+                let result = self.cancel(engine, operation.argument);
                 engine.counts.ended(OpKind::Cancel, Way::None, result);
                 self.complete(Completion { tag: operation.tag, result, ..Completion::default() });
             }
@@ -126,6 +124,24 @@ impl<S: Service> Session<S> {
                     None => self.fault = Some("a record is too short to be an operation"),
                 }
             }
+        }
+    }
+
+    /// Ends the operation with a tag, or all of a member of a joint session; the result of who asked.
+    fn cancel(&mut self, engine: &mut Engine<S>, tag: u64) -> i64 {
+        let member = member_of(tag);
+        if self.completions.is_joint() && tag == all_of(member) {
+            let is_its = |tag| member_of(tag) == member;
+            for cancelled in self.operations.cancel_all(is_its, libc::ECANCELED) {
+                self.cut_short(engine, cancelled);
+            }
+            return self.operations.count(is_its) as i64;
+        }
+        let cancelled = self.operations.cancel(tag, libc::ECANCELED);
+        self.cut_short(engine, cancelled);
+        match cancelled {
+            Cancelled::Unknown => -i64::from(libc::ENOENT),
+            Cancelled::Now(_) | Cancelled::Flying(_) => 0,
         }
     }
 

@@ -188,6 +188,19 @@ impl Operations {
         }
     }
 
+    /// Wants all operations whose tag is meant to end with `errno`, each told once.
+    pub fn cancel_all(&mut self, is_meant: impl Fn(u64) -> bool, errno: i32) -> Vec<Cancelled> {
+        let is_meant = |entry: &Entry| is_meant(entry.operation.tag) && entry.verdict.is_none();
+        let meant: Vec<_> = self.table.iter().filter(|(_, entry)| is_meant(entry)).collect();
+        let meant: Vec<_> = meant.into_iter().map(|(id, _)| id).collect();
+        meant.into_iter().map(|id| self.condemn(id, errno)).collect()
+    }
+
+    /// How many with such a tag have not completed.
+    pub fn count(&self, is_meant: impl Fn(u64) -> bool) -> usize {
+        self.table.iter().filter(|(_, entry)| is_meant(entry.operation.tag)).count()
+    }
+
     /// Operations whose time is over, each told once.
     pub fn expire(&mut self, now_ns: u64, errno: i32) -> Vec<Cancelled> {
         if self.timed == 0 {
@@ -280,6 +293,20 @@ mod tests {
         assert!(tags(&mut operations).is_empty());
         operations.end(first);
         assert_eq!(tags(&mut operations), [3]);
+    }
+
+    #[test]
+    fn of_all_that_are_cancelled_what_the_device_has_is_left_for_later() {
+        let mut operations = Operations::new(4);
+        let mut admit = |tag| operations.admit(operation(OpKind::Read, 1, tag), 0).unwrap();
+        let (flying, waiting, _other) = (admit(8), admit(9), admit(1));
+        operations.get_mut(flying).unwrap().flying = 1;
+        let is_meant = |tag| tag >= 8;
+        let ended = operations.cancel_all(is_meant, 125);
+        assert_eq!(ended, [Cancelled::Flying(flying), Cancelled::Now(waiting)]);
+        assert!(operations.cancel_all(is_meant, 125).is_empty());
+        operations.end(waiting);
+        assert_eq!((operations.count(is_meant), operations.len()), (1, 2));
     }
 
     #[test]

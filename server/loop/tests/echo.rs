@@ -7,7 +7,7 @@ use std::sync::mpsc::{channel, Receiver};
 use std::sync::Arc;
 
 use heliostat_abi::file::delegated::joint::{
-    completion_at, depth, tag_of, MEMBERS_AT, MEMBERS_BYTES,
+    all_of, completion_at, depth, tag_of, MEMBERS_AT, MEMBERS_BYTES,
 };
 use heliostat_abi::file::delegated::{
     call_words, CallWords, Completion, MoreWords, OpKind, Operation, Piece, Pieces, Way, CALL_AT,
@@ -171,7 +171,16 @@ impl One {
         let piece = |offset| Piece { offset, bytes: 5 };
         let pieces = Pieces::new(&[piece(0), piece(100)]).unwrap();
         let (offset, timeout_us, argument) = (0, 0, 0);
-        let asked = Operation { kind, object, offset, tag, timeout_us, argument, pieces };
+        self.give(&Operation { kind, object, offset, tag, timeout_us, argument, pieces });
+    }
+
+    fn cancel(&mut self, argument: u64, tag: u64) {
+        let (kind, object, pieces) = (OpKind::Cancel, ObjectId::default(), Pieces::default());
+        let (offset, timeout_us) = (0, 0);
+        self.give(&Operation { kind, object, offset, tag, timeout_us, argument, pieces });
+    }
+
+    fn give(&mut self, asked: &Operation) {
         let mut record = [0; OPERATION_BYTES_MAX];
         let length = asked.encode(&mut record);
         self.submissions.push(&record[..length]).unwrap();
@@ -244,6 +253,33 @@ fn what_a_member_of_a_joint_session_asks_is_answered_in_its_own_ring() {
     assert_eq!((found.tag, found.result), (tag_of(2, 8), 5));
     assert!(one.completions.take().is_err(), "the first has nothing of it");
     assert_eq!(one.ask(well, OpKind::Write).result, 5);
+}
+
+/// Who gets the number of a dead member asks so until nothing of it is left.
+#[test]
+fn all_of_a_member_is_cancelled_and_what_still_goes_on_is_counted() {
+    let full = Echo { full: u32::MAX };
+    let mut one = One::with(3, Meter::default(), full);
+    let well = one.open();
+    let memory = RingMemory::attach(one.rings.as_raw_fd(), completion_at(2)).unwrap();
+    let mut others = memory.spsc_consumer(Refresh::Lazy).unwrap();
+    for own in [8, 9] {
+        one.submit(well, OpKind::Write, tag_of(2, own));
+    }
+    one.submit(well, OpKind::Write, tag_of(1, 8));
+    one.cancel(all_of(2), tag_of(2, 1));
+    for _ in 0..100 {
+        one.server.sweep();
+    }
+    let mut found = Vec::new();
+    let mut record = [0; COMPLETION_RECORD_BYTES];
+    while others.pop(&mut record).is_ok() {
+        let Completion { tag, result, .. } = Completion::decode(&record).unwrap();
+        found.push((tag, result));
+    }
+    let cancelled = -i64::from(libc::ECANCELED);
+    let wanted = [(tag_of(2, 8), cancelled), (tag_of(2, 9), cancelled), (tag_of(2, 1), 0)];
+    assert_eq!(found, wanted);
 }
 
 #[test]

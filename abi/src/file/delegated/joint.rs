@@ -7,20 +7,26 @@
 //!          64 members u32     how many there may be; is over u32, 1 when the session has ended
 //!          72 session index u32, generation u32, boot u64, epoch u64     written by the opener
 //!          96 window u64      its length
-//!   128 + 64n member n: taken u32 (0, then 1 for ever), life u32
+//!   128 + 64n member n: life u32, generation u32
 //!
+//! turn    bits 0..7 the member's number plus one, 8..30 its generation, 31 others sleep
 //! tag     bits 56..63 the member, below what is the member's own
 //! ```
 //!
 //! Each member is a process. It writes the submission ring while it has the turn, and is the only
 //! consumer of its own completion ring, into which the server puts whatever has its number in the
 //! tag. Its life is a word that the kernel changes when it dies. The opener is member 0.
+//!
+//! A number is given again when its life has ended. Life and generation are one word of 64 bits, so
+//! whoever is first to change it from the dead value has the number, lives and is the next generation
+//! in one step. Nothing else names a generation but the turn: before a successor uses the number, it
+//! has the server end what is under way by it (`all_of`).
 
 use super::{
     CALL_AT, CALL_BYTES, COMPLETION_AT, COMPLETION_BYTES, DEPTH_MAX, RING_BYTES, RING_CONTROL_BYTES,
 };
 
-/// Processes that one session may have over its life, those that have died among them.
+/// Processes that one session may have at a time.
 pub const MEMBERS_MAX: u32 = 16;
 /// Where the members' page begins in the rings' memory.
 pub const MEMBERS_AT: usize = RING_BYTES;
@@ -45,14 +51,9 @@ const MEMBER_SHIFT: u32 = 56;
 /// Bytes of a completion ring with its control page.
 const COMPLETION_RING_BYTES: usize = RING_CONTROL_BYTES + COMPLETION_BYTES as usize;
 
-/// Offset in the members' page of the word that says whether a member's number is taken.
-pub const fn taken_at(member: u32) -> usize {
+/// Offset in the members' page of the word with a member's life and, above it, its generation.
+pub const fn member_at(member: u32) -> usize {
     128 + 64 * member as usize
-}
-
-/// Offset in the members' page of the word that is a member's life.
-pub const fn life_at(member: u32) -> usize {
-    taken_at(member) + 4
 }
 
 /// Where the completion ring of a member begins in the rings' memory.
@@ -71,11 +72,12 @@ pub const fn rings_bytes(members: u32) -> usize {
     }
 }
 
-/// Operations that each of so many members may have under way.
+/// Operations that each of so many members may have under way. One of its share is left for who gets
+/// its number next, whose first operation ends what it has left.
 pub const fn depth(members: u32) -> usize {
     match members {
         0 => DEPTH_MAX,
-        _ => DEPTH_MAX / members as usize,
+        _ => DEPTH_MAX / members as usize - 1,
     }
 }
 
@@ -84,19 +86,25 @@ pub const fn member_of(tag: u64) -> u32 {
     (tag >> MEMBER_SHIFT) as u32
 }
 
-/// A member's tag; `own` is cut to 56 bits.
+/// As Cancel's argument: everything that has the member's number in its tag. The result is how much of
+/// that is under way still, at the device or with a thread.
+pub const fn all_of(member: u32) -> u64 {
+    tag_of(member, u64::MAX)
+}
+
+/// A member's tag; `own` is cut to 56 bits. With all of them it is no operation's (`all_of`).
 pub const fn tag_of(member: u32, own: u64) -> u64 {
     (member as u64) << MEMBER_SHIFT | own & ((1 << MEMBER_SHIFT) - 1)
 }
 
 const _: () = assert!(CALL_AT + CALL_BYTES == MEMBERS_AT);
 const _: () = assert!(COMPLETION_AT + COMPLETION_RING_BYTES == CALL_AT);
-const _: () = assert!(life_at(MEMBERS_MAX) <= MEMBERS_BYTES);
+const _: () = assert!(member_at(MEMBERS_MAX) <= MEMBERS_BYTES);
 const _: () = assert!(rings_bytes(1) == MEMBERS_AT + MEMBERS_BYTES);
 const _: () = assert!(rings_bytes(2) == rings_bytes(1) + COMPLETION_RING_BYTES);
 // All together have no more under way than the server takes, and a member's ring has room for its
 // part however late the releases are published.
-const _: () = assert!(depth(MEMBERS_MAX) >= 16 && depth(3) * 3 <= DEPTH_MAX);
+const _: () = assert!(depth(MEMBERS_MAX) >= 15 && (depth(3) + 1) * 3 <= DEPTH_MAX);
 
 #[cfg(test)]
 mod tests {

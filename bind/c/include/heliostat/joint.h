@@ -22,9 +22,9 @@ typedef struct heliostat_submitter heliostat_submitter;
 extern "C" {
 #endif // __cplusplus
 
-// Opens a session for as many processes as `members` says, 16 at most, this one among them, with a
-// window of `window_bytes` (whole pages), all zero. `*session` is the caller's. Blocks for half a
-// second at most. Errors as for `heliostat_delegated_start`.
+// Opens a session for as many processes at a time as `members` says, 16 at most, this one among them,
+// with a window of `window_bytes` (whole pages), all zero. `*session` is the caller's. Blocks for half
+// a second at most. Errors as for `heliostat_delegated_start`.
 //
 // # Safety
 // `session` is null or valid for writing.
@@ -41,12 +41,16 @@ heliostat_code heliostat_joint_descriptors(heliostat_joint *session,
                                            int32_t *rings,
                                            int32_t *window);
 
-// Joins a session by its two descriptors, which stay the caller's. `HELIOSTAT_FULL`: as many
-// processes as may have joined before. `HELIOSTAT_PEER_GONE`: the session has ended.
+// Joins a session by its two descriptors, which stay the caller's. In the place of a process that is
+// gone, what that had under way is ended first, which takes 20 ms, or half a second if it does not
+// end. `HELIOSTAT_FULL`: as many processes as may take part. `HELIOSTAT_PEER_GONE`: the session has
+// ended.
 //
 // # Safety
 // `session` is null or valid for writing.
-heliostat_code heliostat_joint_join(int32_t rings, int32_t window, heliostat_joint **session);
+heliostat_code heliostat_joint_join(int32_t rings,
+                                    int32_t window,
+                                    heliostat_joint **session);
 
 // Where the window is and how long; all members share it. Good until the session is ended here.
 //

@@ -5,7 +5,8 @@ use loom::thread;
 use super::*;
 use crate::memory::words::WordMemory;
 use crate::spsc::{Refresh, SpscConsumer};
-use crate::turn::models::Words;
+use crate::turn::models::{first, Words};
+use crate::turn::MemberId;
 
 /// Where the first member dies.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -22,7 +23,7 @@ enum Dies {
 fn pusher(
     memory: &Arc<WordMemory>,
     words: &loom::sync::Arc<Words>,
-    member: u32,
+    member: MemberId,
 ) -> Pusher<loom::sync::Arc<Words>, WordMemory> {
     let turn = Turn::new(words.clone(), member);
     let (memory, geometry) = (memory.clone(), memory.geometry());
@@ -55,9 +56,9 @@ fn play(dies: Dies) {
     model.check(move || {
         let (memory, words) = (WordMemory::new(128), Words::of(2, dies != Dies::Never));
         let mut consumer = SpscConsumer::new(memory.clone(), Refresh::Lazy).expect("free");
-        let (first, its) = (pusher(&memory, &words, 0), words.clone());
-        let other = thread::spawn(move || push_and_die(first, &its, dies));
-        let second = JointProducer::new(memory, Turn::new(words, 1)).expect("free");
+        let (dying, its) = (pusher(&memory, &words, first(0)), words.clone());
+        let other = thread::spawn(move || push_and_die(dying, &its, dies));
+        let second = JointProducer::new(memory, Turn::new(words, first(1))).expect("free");
         second.push(&[2]).expect("fits");
         second.push(&[3]).expect("fits");
         other.join().unwrap();
@@ -98,7 +99,7 @@ fn an_element_that_is_released_before_the_head_counts_it_is_gone_on_behind() {
     model.check(|| {
         let (memory, words) = (WordMemory::new(128), Words::of(2, true));
         let mut consumer = SpscConsumer::new(memory.clone(), Refresh::Lazy).expect("free");
-        push_and_die(pusher(&memory, &words, 0), &words, Dies::Pushed);
+        push_and_die(pusher(&memory, &words, first(0)), &words, Dies::Pushed);
         let taker = thread::spawn(move || {
             let mut found = Vec::new();
             while found.len() < 2 {
@@ -110,8 +111,33 @@ fn an_element_that_is_released_before_the_head_counts_it_is_gone_on_behind() {
             }
             found
         });
-        let second = JointProducer::new(memory, Turn::new(words, 1)).expect("free");
+        let second = JointProducer::new(memory, Turn::new(words, first(1))).expect("free");
         second.push(&[2]).expect("fits");
         assert_eq!(taker.join().unwrap(), [1, 2]);
     });
+}
+
+/// Who gets the dead one's number goes on behind what that has committed, as any other would.
+#[test]
+fn a_successor_goes_on_behind_what_its_number_has_committed() {
+    for dies in [Dies::Begun, Dies::Pushed, Dies::Counted] {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(2);
+        model.check(move || {
+            let (memory, words) = (WordMemory::new(128), Words::of(1, true));
+            let mut consumer = SpscConsumer::new(memory.clone(), Refresh::Lazy).expect("free");
+            let (dying, its) = (pusher(&memory, &words, first(0)), words.clone());
+            let other = thread::spawn(move || push_and_die(dying, &its, dies));
+            let turn = Turn::new(words.clone(), words.succeed(0));
+            let second = JointProducer::new(memory, turn).expect("free");
+            second.push(&[2]).expect("fits");
+            other.join().unwrap();
+            let (mut found, mut byte) = (Vec::new(), [0]);
+            while consumer.pop(&mut byte).is_ok() {
+                found.push(byte[0]);
+            }
+            let wanted: &[u8] = if dies == Dies::Begun { &[2] } else { &[1, 2] };
+            assert_eq!(found, wanted);
+        });
+    }
 }

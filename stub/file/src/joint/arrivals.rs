@@ -20,8 +20,9 @@ use heliostat_ring::doorbell::Patience;
 use heliostat_ring::probe::Probe;
 use heliostat_ring::{SpscConsumer, TakeError, WaitError};
 
-/// Submitters of one process.
-const SUBMITTERS_MAX: usize = 1 << 16;
+/// Submitters of one process. The index behind the last is nobody's: a tag with it is of no operation
+/// of a submitter (`succession`, `joint::all_of`).
+pub const SUBMITTERS_MAX: usize = (1 << 16) - 1;
 const GENERATION_MASK: u32 = (1 << 24) - 1;
 
 /// Why nothing arrives.

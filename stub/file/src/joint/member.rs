@@ -5,23 +5,23 @@ use std::sync::Arc;
 
 use heliostat_abi::code::Code;
 use heliostat_abi::file::delegated::joint::{
-    completion_at, depth, life_at, MEMBERS_AT, MEMBERS_BYTES, MEMBERS_MAX,
+    completion_at, depth, MEMBERS_AT, MEMBERS_BYTES, MEMBERS_MAX,
 };
-use heliostat_base::alive::Life;
 use heliostat_base::clock::monotonic_ns;
 use heliostat_base::fd::OwnedFd;
 use heliostat_base::mapping::{Access, SharedMapping};
 use heliostat_base::process;
 use heliostat_client::session::{self, Standing};
 use heliostat_client::NodePage;
-use heliostat_ring::members::{Identity, MembersPage};
-use heliostat_ring::turn::Turn;
-use heliostat_ring::{JointProducer, PushError, Refresh, ReserveError, RingMemory};
+use heliostat_ring::members::{Identity, MemberLife, MembersPage};
+use heliostat_ring::turn::{MemberId, Turn};
+use heliostat_ring::{JointProducer, PushError, Refresh, ReserveError, RingMemory, SpscConsumer};
 use heliostat_stub_link::is_kept;
 
 use super::super::delegation::{self, Delegation};
 use super::super::error::DelegatedError;
 use super::arrivals::Arrivals;
+use super::succession::Succession;
 
 /// Epochs of joint sessions have this bit, and those of others do not.
 const EPOCH_BIT: u64 = 1 << 63;
@@ -42,7 +42,7 @@ pub struct Member {
     opened_in: Option<u64>,
     pid: i32,
     /// Says to the others that this process lives.
-    _life: Life<Arc<SharedMapping>>,
+    _life: MemberLife,
 }
 
 /// A joint session, as this process has it before it is a member.
@@ -100,15 +100,18 @@ impl Member {
 
     fn take_part(session: Session) -> Result<Member, DelegatedError> {
         let Session { rings, page, window_fd, window, node, opened_in } = session;
-        let full = DelegatedError::Refused(Code::Full, u64::from(page.count()));
-        let number = page.claim().ok_or(full)?;
-        let life = Life::begin(page.mapping().clone(), life_at(number));
-        let life = life.map_err(DelegatedError::File)?;
-        let attach = |at| RingMemory::attach(rings.as_raw_fd(), at).map_err(DelegatedError::Ring);
-        let turn = Turn::new(page.clone(), number);
-        let submissions = JointProducer::new(attach(0)?, turn).map_err(DelegatedError::Ring)?;
-        let completions = attach(completion_at(number))?.spsc_consumer(Refresh::Lazy);
-        let completions = completions.map_err(DelegatedError::Ring)?;
+        // The session ends with its opener, whose number nobody gets after it.
+        let mut numbers = u32::from(opened_in.is_none())..page.count();
+        let place = loop {
+            let claimed = page.claim(numbers.clone()).map_err(DelegatedError::File)?;
+            let full = DelegatedError::Refused(Code::Full, u64::from(page.count()));
+            let (id, life) = claimed.ok_or(full)?;
+            numbers.start = id.number + 1;
+            if let Some(place) = Place::take((id, life), &rings, &page, &node)? {
+                break place;
+            }
+        };
+        let Place { number, submissions, completions, life } = place;
         Ok(Member {
             window,
             number,
@@ -140,7 +143,7 @@ impl Member {
 
     /// Whether the session goes on.
     pub fn is_kept(&self) -> bool {
-        is_kept(&self.node, self.identity.session) && !self.page.is_over()
+        goes_on(&self.node, self.identity, &self.page)
     }
 
     /// Puts a record into the ring, without ringing; false while there is no room, or while another
@@ -165,6 +168,46 @@ impl Drop for Member {
         if let Some(epoch) = self.opened_in.filter(|_| self.is_own()) {
             delegation::end(epoch);
         }
+    }
+}
+
+fn goes_on(node: &NodePage, identity: Identity, page: &MembersPage) -> bool {
+    is_kept(node, identity.session) && !page.is_over()
+}
+
+/// A number that is this process's, and its ends of the rings.
+struct Place {
+    number: u32,
+    submissions: JointProducer<MembersPage>,
+    completions: SpscConsumer,
+    life: MemberLife,
+}
+
+impl Place {
+    /// A number that was claimed, once nothing of who had it before is left; `None` when that does not
+    /// end.
+    fn take(
+        (id, life): (MemberId, MemberLife),
+        rings: &OwnedFd,
+        page: &MembersPage,
+        node: &NodePage,
+    ) -> Result<Option<Place>, DelegatedError> {
+        let attach = |at| RingMemory::attach(rings.as_raw_fd(), at).map_err(DelegatedError::Ring);
+        let turn = Turn::new(page.clone(), id);
+        let submissions = JointProducer::new(attach(0)?, turn).map_err(DelegatedError::Ring)?;
+        let completions = attach(completion_at(id.number))?.spsc_consumer(Refresh::Lazy);
+        let mut completions = completions.map_err(DelegatedError::Ring)?;
+        let identity = page.identity();
+        let lives = || goes_on(node, identity, page);
+        let number = id.number;
+        let succession = Succession {
+            id,
+            submissions: &submissions,
+            completions: &mut completions,
+            lives: &lives,
+        };
+        let is_complete = succession.complete()?;
+        Ok(is_complete.then_some(Place { number, submissions, completions, life }))
     }
 }
 
