@@ -96,7 +96,8 @@ test-container: setup build wheel ## the tests behind Docker's default filter, a
 test-user: setup build wheel ## the tests as an ordinary user, uid 1000 where root calls (not in `make test`)
 	$(RUN) verify/container/run.py user $(PYTEST_FLAGS)
 
-test-package: setup package wheel sdist ## what is installed, from a prefix, a Debian package, a wheel (takes root, debootstrap)
+test-package: setup package wheel sdist ## what is installed, from a prefix, a Debian package, a wheel (takes root)
+	@verify/setup.sh debootstrap
 	$(RUN) -m pytest -c verify/package/pytest.ini verify/package $(PYTEST_FLAGS)
 
 test-suites: setup build ## some fifty real programs compared with plain Linux; installs them (not in `make test`)

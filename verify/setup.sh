@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Installs the Debian packages that the tests and benchmarks run, if any is missing.
+# Installs the Debian packages that the tests and benchmarks run, if any is missing; and those that
+# are named: `verify/setup.sh debootstrap` for what only one target needs.
 #
 # Only what is missing is installed, and only when that is allowed (root, or sudo without a
 # password). Packages may start services of their own; nothing in this project uses those.
@@ -7,7 +8,7 @@ set -euo pipefail
 
 packages=(redis-server redis-tools memcached nginx-light wrk curl fio sqlite3 valgrind gdb
           iproute2 util-linux procps gcc g++ libc6-dev python3-venv git make xz-utils bzip2 ed
-          vim-tiny bc tree file nodejs xfsprogs pkg-config liburing-dev)
+          vim-tiny bc tree file nodejs xfsprogs pkg-config liburing-dev "$@")
 # Any Go will do; Debian's, 80 MB to fetch, where there is none.
 command -v go >/dev/null || packages+=(golang-go)
 # Sandboxes that sealed programs are compared with, the tests of this system's Python, and UCX, which
