@@ -4,7 +4,7 @@ use std::ffi::c_char;
 
 use heliostat_stub_memory::{Memory, MemoryError, Region, Rights};
 
-use crate::border::{fail, hand_out, show, take_back, text, Own};
+use crate::border::{fail, hand_out, show, take_back, text, ProcessOwned};
 use crate::code::{guard, heliostat_code, *};
 use crate::region::configure_as_usual;
 
@@ -30,11 +30,11 @@ const _: () = assert!(HELIOSTAT_MEMORY_OWN_USER == heliostat_stub_memory::OWN_US
 
 /// This process's access to memory regions. Threads may share it.
 #[allow(non_camel_case_types)] // the name is the C name
-pub struct heliostat_memory(Own<Memory>);
+pub struct heliostat_memory(ProcessOwned<Memory>);
 
 /// A handle on a memory region. Threads may share it, but for its end.
 #[allow(non_camel_case_types)] // the name is the C name
-pub struct heliostat_memory_region(pub(crate) Own<Region>);
+pub struct heliostat_memory_region(pub(crate) ProcessOwned<Region>);
 
 /// Opens it, where `heliostat_configure` has said that the control plane is. `*memory` is the
 /// caller's. Blocks for half a second at most. `HELIOSTAT_NO_CONTROL` when none answers.
@@ -52,7 +52,7 @@ pub unsafe extern "C" fn heliostat_memory_open(
         configure_as_usual();
         let opened = Memory::open().map_err(told)?;
         // SAFETY: not null (checked), valid by the caller's promise.
-        unsafe { hand_out(memory, heliostat_memory(Own::new(opened))) }
+        unsafe { hand_out(memory, heliostat_memory(ProcessOwned::new(opened))) }
     })
 }
 
@@ -97,7 +97,7 @@ pub unsafe extern "C" fn heliostat_memory_allocate(
         }
         let made = asked.make().map_err(told)?;
         // SAFETY: not null (checked), valid by the caller's promise.
-        unsafe { hand_out(region, heliostat_memory_region(Own::new(made))) }
+        unsafe { hand_out(region, heliostat_memory_region(ProcessOwned::new(made))) }
     })
 }
 
@@ -124,7 +124,7 @@ pub unsafe extern "C" fn heliostat_memory_map(
         let name = name.ok_or(HELIOSTAT_NULL)?;
         let mapped = memory.map_of(user, name, rights(wanted)?).map_err(told)?;
         // SAFETY: not null (checked), valid by the caller's promise.
-        unsafe { hand_out(region, heliostat_memory_region(Own::new(mapped))) }
+        unsafe { hand_out(region, heliostat_memory_region(ProcessOwned::new(mapped))) }
     })
 }
 
