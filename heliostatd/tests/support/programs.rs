@@ -259,7 +259,6 @@ fn on(region: &Region, words: &[&str]) -> Result<String, MemoryError> {
             region.set(number(offset), number(bytes), number(value) as u8)?;
         }
         ["grow", _, bytes] => region.grow(number(bytes))?,
-        ["relocate", _] => region.relocate()?,
         ["rename", _, "-", what] => region.rename(None, rights(what))?,
         ["rename", _, name, what] => region.rename(Some(name), rights(what))?,
         ["appoint", _, user, what] => region.appoint(number(user) as u32, rights(what))?,

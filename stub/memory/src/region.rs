@@ -167,14 +167,6 @@ impl Region {
         self.ask_control(&MemoryRequest::Grow { handle: self.handle, bytes }).map(drop)
     }
 
-    /// Has its bytes put elsewhere, while handles stay as they are: who meets it waits.
-    ///
-    /// # Errors
-    /// As `grow`.
-    pub fn relocate(&self) -> Result<(), MemoryError> {
-        self.ask_control(&MemoryRequest::Move { handle: self.handle }).map(drop)
-    }
-
     /// Gives it a name and says what other users may do who know that; without one it loses its own.
     ///
     /// # Errors
