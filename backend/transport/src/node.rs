@@ -200,7 +200,8 @@ impl<T: Transport> Node<T> {
         Ok(link)
     }
 
-    /// Leaves a peer in order: what was answered is still sent. Its calls fail.
+    /// Leaves a peer in order: what was answered is still sent. Its calls fail. A join that is under
+    /// way is withdrawn by it.
     pub fn leave(&mut self, now_ns: u64, link: LinkId) {
         if self.is_joined(link) {
             // Without room in the transport the peer sees the end of the link instead.

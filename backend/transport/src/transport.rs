@@ -218,6 +218,59 @@ pub trait Transport {
     fn descriptor(&self) -> Option<BorrowedFd<'_>>;
 }
 
+/// A transport that is chosen when the node starts.
+impl<T: Transport + ?Sized> Transport for Box<T> {
+    fn kind(&self) -> TransportKind {
+        (**self).kind()
+    }
+
+    fn address(&self) -> Address {
+        (**self).address()
+    }
+
+    fn connect(&mut self, now_ns: u64, to: Address) -> Result<LinkId, NotBegun> {
+        (**self).connect(now_ns, to)
+    }
+
+    fn send(
+        &mut self,
+        now_ns: u64,
+        link: LinkId,
+        message: Message,
+        token: SendToken,
+    ) -> Result<(), (NotTaken, Message)> {
+        (**self).send(now_ns, link, message, token)
+    }
+
+    fn admit(&mut self, link: LinkId) {
+        (**self).admit(link);
+    }
+
+    fn close(&mut self, now_ns: u64, link: LinkId, linger_ns: u64) {
+        (**self).close(now_ns, link, linger_ns);
+    }
+
+    fn progress(
+        &mut self,
+        now_ns: u64,
+        events: &mut Vec<LinkEvent>,
+    ) -> Result<(), TransportBroken> {
+        (**self).progress(now_ns, events)
+    }
+
+    fn wake_ns(&self) -> Option<u64> {
+        (**self).wake_ns()
+    }
+
+    fn arm(&mut self) -> Armed {
+        (**self).arm()
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        (**self).descriptor()
+    }
+}
+
 impl LinkEvent {
     /// The link that it happened to.
     pub fn link(&self) -> LinkId {

@@ -187,6 +187,23 @@ fn a_node_that_says_nothing_after_it_knocked_is_forgotten_in_time() {
 }
 
 #[test]
+fn a_join_that_is_withdrawn_or_takes_too_long_fails_by_name() {
+    let mut world = World::new();
+    let (mut one, mut two) = (world.plain(1), world.plain(2));
+    let link = world.join(&mut one, 2);
+    one.node.leave(world.now_ns, link);
+    world.network.cut(1, 2);
+    let late = one.node.join(world.now_ns, Address::Simulated(2), None, 300 * MS).expect("begins");
+    world.run(400, &mut [&mut one, &mut two]);
+    let failed = |link, why| NodeEvent::NotJoined { link, why };
+    assert_eq!(
+        one.events,
+        [failed(link, JoinFailure::Withdrawn), failed(late, JoinFailure::Deadline)]
+    );
+    assert_eq!(one.node.wake_ns(), None);
+}
+
+#[test]
 fn a_cut_is_noticed_by_silence_and_calls_end_with_it() {
     let mut world = World::new();
     let (mut one, mut two) = (world.plain(1), world.plain(2));

@@ -10,6 +10,8 @@ use std::io::Write;
 use std::net::TcpStream;
 
 use heliostat_backend_transport::address::Address;
+use heliostat_backend_transport::tcp::Tcp;
+use heliostat_backend_transport::transport::Transport;
 use heliostat_backend_ucx::{version, Ucx};
 use station::Station;
 
@@ -52,6 +54,19 @@ over_ucx!(
     a_killed_process_is_noticed_by_the_end_of_its_link,
     a_stopped_process_is_noticed_by_its_silence
 );
+
+/// A node takes what is there: UCX, or else TCP, chosen when it starts.
+#[test]
+fn a_node_can_choose_its_transport_when_it_starts() {
+    fn any() -> Box<dyn Transport> {
+        let at = "127.0.0.1:0".parse().expect("an address");
+        match Ucx::listen(at) {
+            Ok(ucx) => Box::new(ucx),
+            Err(_) => Box::new(Tcp::listen(at).expect("listens")),
+        }
+    }
+    suite::echoes_between_threads(any);
+}
 
 #[test]
 fn child_node() {
