@@ -22,10 +22,10 @@ pub fn bind(path: &Path, open_to_all: bool) -> io::Result<OwnedFd> {
     }
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
-    let before = rustix::process::umask(Mode::from_raw_mode(0o177));
-    let bound = net::bind(&socket, &SocketAddrUnix::new(path)?);
-    rustix::process::umask(before);
-    bound?;
+    // The file that bind makes has the mode of the socket, less the umask (Linux: `unix_bind`). The
+    // umask itself is shared by all threads of the process, so it is left as it is.
+    rustix::fs::fchmod(&socket, Mode::from_raw_mode(0o600))?;
+    net::bind(&socket, &SocketAddrUnix::new(path)?)?;
     if open_to_all {
         // Root's daemon serves every user; the rules decide what each may do.
         rustix::fs::chmod(path, Mode::from_raw_mode(0o666))?;
@@ -51,4 +51,24 @@ pub fn handed_over() -> io::Result<Option<OwnedFd>> {
     }
     rustix::io::ioctl_fionbio(&socket, true)?;
     Ok(Some(socket))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn the_file_is_its_owners_alone_from_the_start_unless_it_is_open_to_all() {
+        let folder = std::env::temp_dir().join(format!("heliostat-bind-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let path = folder.join("socket");
+        for (open_to_all, expected) in [(false, 0o600), (true, 0o666)] {
+            let _socket = bind(&path, open_to_all).unwrap();
+            let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, expected);
+        }
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
 }
