@@ -17,7 +17,7 @@ RULES: dict[str, set[str]] = {
     "base": {"abi"},
     "ring": {"abi", "base"},
     "interpose": {"abi", "base"},
-    "backend/*": LOWER,  # pages, seal, lease, uring: one mechanism of the kernel each
+    "backend/*": LOWER,  # one mechanism of the kernel each
     "backend/ucx": LOWER | {"backend/transport"},  # one more of its transports
     "client": LOWER,  # of the control protocol
     "stub/link": LOWER | {"ring", "client"},  # a session with server loops, for every service that has some

@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 use std::path::Path;
 
-use heliostat_base::socket_owner::{rows, Row};
+use heliostat_backend_socket::owner::{rows, Row};
 use serde_json::{json, Value};
 
 use super::cause::Cause;

@@ -10,7 +10,7 @@ use std::cell::Cell;
 use std::sync::atomic::compiler_fence;
 use std::sync::atomic::Ordering::SeqCst;
 
-use heliostat_base::{call, process, robust};
+use heliostat_base::{call, process};
 
 use interrupts::NONE;
 pub use interrupts::{Began, Interrupts};
@@ -110,7 +110,7 @@ pub fn may_be_child() -> bool {
 /// Notes that it is none.
 pub fn is_no_child() {
     SPAWNED.with(|spawned| spawned.set(false));
-    robust::forget_thread();
+    heliostat_backend_robust::forget_thread();
 }
 
 /// How deep a thread is in critical sections, and how many handlers have run: one access finds both.
@@ -209,7 +209,7 @@ pub fn tid() -> i32 {
 /// The child of a fork is another thread.
 pub fn forget_tid() {
     TID.with(|tid| tid.set(0));
-    robust::forget_thread();
+    heliostat_backend_robust::forget_thread();
 }
 
 /// Sends SIGPIPE to this thread, as the kernel does with EPIPE.

@@ -7,7 +7,8 @@
 
 use heliostat_abi::code::Native;
 use heliostat_abi::name::NetAddress;
-use heliostat_base::{process, socket_owner};
+use heliostat_backend_socket::owner;
+use heliostat_base::process;
 
 use super::channel::Channel;
 
@@ -18,7 +19,7 @@ pub fn check(channel: &Channel, inode: u64, client: NetAddress) -> Result<(), Na
     if [ROOT, process::effective_uid()].contains(&channel.entry.peer_uid) {
         return Ok(());
     }
-    match socket_owner::find(client.ip, client.port) {
+    match owner::find(client.ip, client.port) {
         Some(owner) if owner.uid == channel.entry.peer_uid && owner.inode == inode => Ok(()),
         _ => Err(Native::Identity),
     }

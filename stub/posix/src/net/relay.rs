@@ -12,10 +12,11 @@ use std::sync::atomic::Ordering::Acquire;
 
 use heliostat_abi::code::Native;
 use heliostat_abi::stream::channel::direction::{RESET, SWITCHED, TAKEN_BACK};
+use heliostat_backend_socket::twin;
 use heliostat_base::fd::OwnedFd;
 use heliostat_base::process::Detached;
 use heliostat_base::sys::Errno;
-use heliostat_base::{call, packet, process, twin};
+use heliostat_base::{call, packet, process};
 use heliostat_client::session;
 
 use super::early::{self, Taken};
@@ -60,7 +61,7 @@ pub fn start_remains(fd: i32, index: u32, bytes: &[u8], is_reset: bool) -> bool 
 const STAND_IN_MS: u64 = 1000;
 
 /// Another connection takes the place of `fd`, and a detached process does `work` with its far end:
-/// a twin (`heliostat_base::twin`), or where there can be none a local one.
+/// a twin (`heliostat_backend_socket::twin`), or where there can be none a local one.
 fn stand_in(fd: i32, index: u32, work: impl FnOnce(i32)) -> bool {
     let Ok((near, far)) = call::local_pair() else { return false };
     match process::fork_detached() {

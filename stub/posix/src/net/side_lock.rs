@@ -1,7 +1,7 @@
 //! The lock between processes that share one end of a stream after fork.
 //!
 //! Locks lie in memory that only a process and its descendants have, never in a channel: no peer can
-//! take one, and a holder that dies frees it (`heliostat_base::robust`). The memory is made before the first
+//! take one, and a holder that dies frees it (`heliostat_backend_robust`). The memory is made before the first
 //! fork that shares a stream, so that all who hold that stream have the same.
 //!
 //! There is a table for reading and one for writing. A stream's lock is the one that its name comes to;
@@ -17,7 +17,7 @@
 
 use std::sync::OnceLock;
 
-use heliostat_base::robust::{self, HeldLock, Locks};
+use heliostat_backend_robust::{forget_thread, HeldLock, Locks};
 
 use super::channel::Side;
 use super::socket::{Socket, Stream};
@@ -62,7 +62,7 @@ pub fn enter(socket: &Socket, stream: &Stream, half: Half) -> Option<SideGuard> 
 #[cold]
 fn take(stream: &Stream, half: Half) -> Option<SideGuard> {
     if thread::may_be_child() {
-        robust::forget_thread(); // a child of vfork has its parent's memory and another number
+        forget_thread(); // a child of vfork has its parent's memory and another number
     }
     let held = tables()?[half as usize].lock(number(stream))?;
     Some(SideGuard(Some(held)))

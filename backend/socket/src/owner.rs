@@ -94,8 +94,8 @@ mod tests {
             let client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
             let address = client.local_addr().unwrap();
             let owner = find(address.ip(), address.port()).unwrap();
-            assert_eq!(owner.uid, crate::process::effective_uid());
-            assert_eq!(Some(owner.inode), crate::call::inode(client.as_raw_fd()));
+            assert_eq!(owner.uid, heliostat_base::process::effective_uid());
+            assert_eq!(Some(owner.inode), heliostat_base::call::inode(client.as_raw_fd()));
         }
     }
 

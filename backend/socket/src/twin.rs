@@ -6,8 +6,8 @@
 
 use std::os::fd::{AsRawFd, RawFd};
 
-use crate::fd::OwnedFd;
-use crate::sys::{check, raw, Errno, Sysno};
+use heliostat_base::fd::OwnedFd;
+use heliostat_base::sys::{check, raw, Errno, Sysno};
 
 /// What both ends of a TCP connection are called, as the kernel writes it.
 type Name = ([u8; 28], u32);
@@ -46,7 +46,8 @@ pub fn make(fd: RawFd) -> Result<(OwnedFd, OwnedFd), Errno> {
     };
     copy_options(fd, near.as_raw_fd());
     // Bytes that are carried wait for no others.
-    let _ = crate::call::set_option(far.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_NODELAY, 1);
+    let _ =
+        heliostat_base::call::set_option(far.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_NODELAY, 1);
     Ok((near, far))
 }
 
@@ -93,7 +94,7 @@ fn bound(name: &Name) -> Result<OwnedFd, Errno> {
     let args = [family(name) as usize, kind as usize, 0, 0, 0, 0];
     // SAFETY: socket takes no pointer, and the fresh number is ours alone.
     let socket = unsafe { OwnedFd::adopt(check(raw(Sysno::socket as usize, args))? as RawFd) };
-    let _ = crate::call::set_option(socket.as_raw_fd(), REUSE.0, REUSE.1, 1);
+    let _ = heliostat_base::call::set_option(socket.as_raw_fd(), REUSE.0, REUSE.1, 1);
     let at = [socket.as_raw_fd() as usize, name.0.as_ptr() as usize, name.1 as usize, 0, 0, 0];
     // SAFETY: an address of that length.
     check(unsafe { raw(Sysno::bind as usize, at) })?;

@@ -25,10 +25,10 @@ mod list;
 
 use std::time::Duration;
 
-use crate::mapping::{MappingError, SharedMapping};
-use crate::spin;
-use crate::sync::Ordering::{Acquire, Relaxed, Release};
-use crate::sync::{futex_wait, futex_wake_one, shared_u32, AtomicU32};
+use heliostat_base::mapping::{MappingError, SharedMapping};
+use heliostat_base::spin;
+use heliostat_base::sync::Ordering::{Acquire, Relaxed, Release};
+use heliostat_base::sync::{futex_wait, futex_wake_one, shared_u32, AtomicU32};
 use list::{Entry, Listed};
 
 pub use list::forget_thread;
@@ -156,5 +156,4 @@ fn is_free(word: u32) -> bool {
 mod models;
 
 #[cfg(all(test, not(loom)))]
-#[path = "robust_tests.rs"]
 mod tests;

@@ -2,7 +2,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::mpsc;
 
 use super::*;
-use crate::process::{fork_detached, Detached};
+use heliostat_base::process::{fork_detached, Detached};
 
 const WATCHDOG: Duration = Duration::from_secs(60);
 const SOON: Duration = Duration::from_millis(50);
@@ -30,7 +30,7 @@ fn child(work: impl FnOnce()) -> i32 {
 }
 
 fn process_exit() -> ! {
-    crate::process::exit_now(0)
+    heliostat_base::process::exit_now(0)
 }
 
 fn kill(pid: i32) {
@@ -125,7 +125,7 @@ fn a_holder_whom_nobody_else_knows_by_its_number_keeps_it_while_it_lives() {
         board.atomic_u32(4).store(u32::from(is_apart), Release);
         let inner = child(|| {
             let _held = locks.lock(0);
-            board.atomic_u32(8).store(crate::process::tid() as u32, Release);
+            board.atomic_u32(8).store(heliostat_base::process::tid() as u32, Release);
             board.atomic_u32(0).store(1, Release);
             sleep_for_ever();
         });

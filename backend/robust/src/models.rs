@@ -12,7 +12,7 @@ use loom::sync::Arc;
 use loom::thread;
 
 use super::*;
-use crate::sync::Watched;
+use heliostat_base::sync::Watched;
 
 struct LockedCount {
     word: AtomicU32,

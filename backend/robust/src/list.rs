@@ -10,8 +10,8 @@ use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{compiler_fence, AtomicU32, AtomicUsize};
 
 use super::Taker;
-use crate::process;
-use crate::sys::{check, raw, Sysno};
+use heliostat_base::process;
+use heliostat_base::sys::{check, raw, Sysno};
 
 /// The kernel's `struct robust_list_head` (source: linux/futex.h): the first entry, the distance
 /// from an entry to its word, and the entry that is about to come or go.
