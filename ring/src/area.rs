@@ -10,6 +10,7 @@
 //! the area's length and then against the mapping's. Others may write the same bytes meanwhile: no
 //! reference into them is made, a copy may hold any mixture, and only words change in one step.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use heliostat_base::mapping::{OutOfRange, SharedMapping};
@@ -36,6 +37,13 @@ struct Piece {
     /// First byte in the area.
     start: u64,
     bytes: u64,
+}
+
+impl Piece {
+    /// One past its last byte in the area.
+    fn end(&self) -> u64 {
+        self.start + self.bytes
+    }
 }
 
 /// Bytes of an area that lie in one piece.
@@ -80,6 +88,31 @@ impl Area {
     #[inline]
     pub fn check(&self, offset: u64, bytes: u64) -> Result<(), OutOfRange> {
         OutOfRange::check(offset as usize, bytes as usize, self.bytes as usize)
+    }
+
+    /// Returns in which mapping, and from where on, so many bytes lie; `None` where no piece has them all.
+    ///
+    /// # Errors
+    /// They do not all lie in the area.
+    pub fn in_one(
+        &self,
+        offset: u64,
+        bytes: u64,
+    ) -> Result<Option<(&Arc<SharedMapping>, usize)>, OutOfRange> {
+        self.check(offset, bytes)?;
+        let holds = |piece: &&Piece| piece.start <= offset && offset + bytes <= piece.end();
+        let found = self.pieces.iter().find(holds);
+        Ok(found.map(|piece| (&piece.memory, piece.at + (offset - piece.start) as usize)))
+    }
+
+    /// Whether memory of this process, given by its addresses, is in part the area's own.
+    pub fn meets(&self, memory: &Range<usize>) -> bool {
+        let has_any = !memory.is_empty();
+        has_any
+            && self.pieces.iter().any(|piece| {
+                let start = piece.memory.as_ptr() as usize + piece.at;
+                start < memory.end && memory.start < start + piece.bytes as usize
+            })
     }
 
     /// Copies bytes out into private memory.

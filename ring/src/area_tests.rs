@@ -51,6 +51,34 @@ fn bytes_are_read_where_they_were_written_at_every_place_and_length() {
 }
 
 #[test]
+fn bytes_of_one_piece_have_a_place_and_those_of_several_have_none() {
+    let arenas = arenas();
+    let area = area(&arenas);
+    let place = |offset, bytes| {
+        let found = area.in_one(offset, bytes).unwrap();
+        found.map(|(memory, at)| (Arc::ptr_eq(memory, &arenas[1]), at))
+    };
+    assert_eq!((place(0, 24), place(23, 1)), (Some((false, 64)), Some((false, 87))));
+    assert_eq!((place(24, 8), place(32, 40)), (Some((true, 128)), Some((false, 0))));
+    assert_eq!((place(23, 2), place(0, 92), place(31, 1)), (None, None, Some((true, 135))));
+    assert_eq!(place(72, 20), Some((false, 1024)));
+    let beyond = OutOfRange { offset: 72, len: 21, limit: 92 };
+    assert_eq!(area.in_one(72, 21).map(|found| found.is_some()), Err(beyond));
+}
+
+#[test]
+fn memory_meets_the_area_where_a_byte_of_it_is_the_areas() {
+    let arenas = arenas();
+    let area = area(&arenas);
+    let meets = |arena: usize, from: usize, to: usize| {
+        let start = arenas[arena].as_ptr() as usize;
+        area.meets(&(start + from..start + to))
+    };
+    assert!(meets(0, 87, 90) && meets(0, 0, 1) && meets(1, 100, 129) && meets(1, 0, ARENA));
+    assert!(!meets(0, 40, 64) && !meets(0, 88, 1024) && !meets(1, 136, 200) && !meets(0, 5, 5));
+}
+
+#[test]
 fn what_lies_beside_the_pieces_and_behind_the_last_byte_is_never_touched() {
     let arenas = arenas();
     let area = area(&arenas);

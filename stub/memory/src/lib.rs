@@ -22,6 +22,7 @@ mod delegated;
 mod direct;
 mod error;
 mod listing;
+mod mapped;
 mod paths;
 mod questions;
 mod region;
@@ -37,6 +38,7 @@ pub use error::MemoryError;
 pub use heliostat_abi::memory::name::OWN_USER;
 pub use heliostat_abi::memory::{Listed, Question, Rights};
 pub use heliostat_abi::name::ObjectId as RegionId;
+pub use mapped::MappedBytes;
 pub use questions::Questions;
 pub use region::Region;
 
