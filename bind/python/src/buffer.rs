@@ -7,7 +7,7 @@ use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-/// An exported buffer: its memory stays where it is, readable and writable, until this is dropped.
+/// An exported buffer: its memory stays where it is, and readable, until this is dropped.
 pub struct HeldBuffer {
     // Boxed, since an exporter may keep the address of its view.
     view: Box<ffi::Py_buffer>,
@@ -22,8 +22,16 @@ unsafe impl Sync for HeldBuffer {}
 impl HeldBuffer {
     /// Asks `object` for a writable, contiguous buffer; the object's own exception if it has none.
     pub fn new(object: &Bound<'_, PyAny>) -> PyResult<Self> {
+        Self::ask(object, ffi::PyBUF_WRITABLE)
+    }
+
+    /// Asks for one that is only read.
+    pub fn to_read(object: &Bound<'_, PyAny>) -> PyResult<Self> {
+        Self::ask(object, ffi::PyBUF_SIMPLE)
+    }
+
+    fn ask(object: &Bound<'_, PyAny>, flags: c_int) -> PyResult<Self> {
         let mut view = Box::new(ffi::Py_buffer::new());
-        let flags: c_int = ffi::PyBUF_WRITABLE;
         // SAFETY: a live object and a view that is zeroed and outlives the call.
         let answer = unsafe { ffi::PyObject_GetBuffer(object.as_ptr(), &mut *view, flags) };
         match answer {
@@ -40,6 +48,31 @@ impl HeldBuffer {
     /// Bytes.
     pub fn len(&self) -> usize {
         usize::try_from(self.view.len).unwrap_or(0)
+    }
+
+    /// The bytes, to be read.
+    ///
+    /// # Safety
+    /// The caller says what others who write them meanwhile do to it.
+    pub unsafe fn as_slice(&self) -> &[u8] {
+        if self.view.buf.is_null() {
+            return &[];
+        }
+        // SAFETY: exported, so so many bytes are there until the view is released; the rest is the
+        // caller's promise.
+        unsafe { std::slice::from_raw_parts(self.view.buf.cast(), self.len()) }
+    }
+
+    /// The bytes, to be written. The buffer was asked for with `new`.
+    ///
+    /// # Safety
+    /// As `as_slice`, and of others who read them.
+    pub unsafe fn as_mut_slice(&mut self) -> &mut [u8] {
+        if self.view.buf.is_null() || self.view.readonly != 0 {
+            return &mut [];
+        }
+        // SAFETY: as in `as_slice`; the exporter says that they may be written (checked).
+        unsafe { std::slice::from_raw_parts_mut(self.view.buf.cast(), self.len()) }
     }
 }
 

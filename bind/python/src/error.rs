@@ -7,7 +7,9 @@ use heliostat_abi::code::Code;
 use heliostat_backend_pages::track::TrackError;
 use heliostat_base::fd::{self, OwnedFd};
 use heliostat_base::sys::Errno;
+use heliostat_client::ControlError;
 use heliostat_ring::pins::PinError;
+use heliostat_stub_memory::MemoryError;
 use heliostat_stub_snapshot::queue::QueueError;
 use heliostat_stub_snapshot::{
     AttachError, NamedError, PoolError, PublishError, RegionError, SourceError,
@@ -118,6 +120,41 @@ pub fn queue(error: &QueueError) -> PyErr {
         QueueError::Lost => raise("NoControlPlane", error),
         QueueError::TooLong(_) | QueueError::Shape => raise("InvalidRegion", error),
         QueueError::Memory(error) => pool(error),
+    }
+}
+
+/// A memory region did not do it.
+pub fn memory(error: &MemoryError) -> PyErr {
+    let kind = match error {
+        MemoryError::Name(_) => "InvalidName",
+        MemoryError::Size { .. } | MemoryError::Range { .. } | MemoryError::Misaligned { .. } => {
+            "InvalidRegion"
+        }
+        MemoryError::Denied { .. } => "Denied",
+        MemoryError::Stale { .. } => "Gone",
+        MemoryError::Gone { .. } => "NoControlPlane",
+        MemoryError::Moving { .. } => "Busy",
+        MemoryError::Control(error) => control(error),
+        MemoryError::Corrupt | MemoryError::Link(_) => "Corrupt",
+        MemoryError::Mapping(_) | MemoryError::Event(_) => "MappingFailed",
+        MemoryError::Server { .. } => "Error",
+    };
+    raise(kind, error)
+}
+
+fn control(error: &ControlError) -> &'static str {
+    match error {
+        ControlError::Refused { code, .. } => match code {
+            Code::NotFound => "NotFound",
+            Code::Denied | Code::Revoked | Code::Unwilling => "Denied",
+            Code::Full => "Full",
+            Code::BadState => "NameTaken",
+            Code::Stale => "Gone",
+            _ => "Error",
+        },
+        ControlError::Malformed(_) | ControlError::Unexpected => "Corrupt",
+        ControlError::NoDescriptors => "MappingFailed",
+        _ => "NoControlPlane",
     }
 }
 

@@ -1,4 +1,5 @@
-//! Read-only bytes that Python reads where they lie: a version, an item.
+//! Bytes that Python reads where they lie: a version, an item, a part of a memory region. All but the
+//! last are read-only.
 //!
 //! Whoever holds an exported buffer (a memoryview, and through it an array) holds the Python object
 //! of an `ExportedBytes`, and that holds the content: a pin or a hold, and the mapping. So what an array
@@ -28,6 +29,11 @@ pub trait Content: Sized {
     /// Makes the bytes readable if they are not yet. Answers the first, and how many; both stay
     /// while this lives. After an error it is dropped.
     fn show(&mut self) -> PyResult<(*const u8, usize)>;
+
+    /// Whether nobody may write them.
+    fn is_read_only(&self) -> bool {
+        true
+    }
 }
 
 struct State<C> {
@@ -123,9 +129,10 @@ impl<C: Content> ExportedBytes<C> {
                 return Err(error);
             }
         };
+        let is_read_only = content.is_read_only();
         // SAFETY: `view` by the caller's promise; the bytes stay while the content lives, and it
-        // lives while `exports` counts this view; they are given out read-only.
-        unsafe { buffer::fill(exporter, view, start.cast_mut(), bytes, true, flags)? };
+        // lives while `exports` counts this view; they may be written where the content says so.
+        unsafe { buffer::fill(exporter, view, start.cast_mut(), bytes, is_read_only, flags)? };
         state.exports += 1;
         Ok(())
     }

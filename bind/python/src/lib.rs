@@ -1,13 +1,16 @@
-//! The extension module `heliostat._native`: snapshot regions for the Python package.
+//! The extension module `heliostat._native`: snapshot and memory regions for the Python package.
 //!
 //! Thin on purpose: it turns Python's arguments into the stub's and the stub's errors into the
 //! package's exceptions. What arrays, data types and event loops are is known in
-//! `python/heliostat/`; what versions are, in `heliostat_stub_snapshot`.
+//! `python/heliostat/`; what versions are, in `heliostat_stub_snapshot`; what memory regions are, in
+//! `heliostat_stub_memory`.
 //!
 //! - `buffer`: Python's buffer protocol, both ways
 //! - `shown`: read-only bytes that live as long as a buffer of them
 //! - `region`, `attachment`, `version`: the three classes, each the base of one in Python
 //! - `queue`, `item`: the producer of a queue and its slot, a consumer and its item
+//! - `memory`, `memory_region`, `memory_bytes`: access to memory regions, one of them, and its bytes
+//!   where they lie
 //! - `lent`: a value together with what is borrowed from it
 //! - `process`: what belongs to the process that made it, and forks
 //! - `error`: which exception says what
@@ -18,6 +21,9 @@ mod error;
 mod exported;
 mod item;
 mod lent;
+mod memory;
+mod memory_bytes;
+mod memory_region;
 mod process;
 mod queue;
 mod region;
@@ -36,6 +42,12 @@ mod _native {
     use super::attachment::Attachment;
     #[pymodule_export]
     use super::item::{Item, QueueConsumer};
+    #[pymodule_export]
+    use super::memory::Memory;
+    #[pymodule_export]
+    use super::memory_bytes::MemoryBytes;
+    #[pymodule_export]
+    use super::memory_region::MemoryRegion;
     #[pymodule_export]
     use super::process::{configure, forget_after_fork};
     #[pymodule_export]

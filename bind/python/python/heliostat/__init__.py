@@ -9,12 +9,13 @@ and reads it, as a read-only array without a copy:
     with heliostat.attach("heat").latest() as snapshot:
         snapshot.array()
 
-A control plane is started if none runs. `run`, `status`, `explain`, `metrics` and `doctor` are the
+`heliostat.memory` has memory that several programs read and write. A control plane is started if none runs. `run`, `status`, `explain`, `metrics` and `doctor` are the
 command line's.
 """
 
 from typing import TYPE_CHECKING
 
+from . import memory
 from ._attachment import Attachment, attach, attach_by
 from ._command import doctor, explain, metrics, run, status
 from ._errors import (
@@ -75,6 +76,7 @@ __all__ = [
     "attach_queue",
     "doctor",
     "explain",
+    "memory",
     "metrics",
     "run",
     "status",

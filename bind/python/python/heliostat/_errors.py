@@ -17,7 +17,7 @@ class NotFound(Error, LookupError):
 
 
 class NameTaken(Error):
-    """A living producer has that name."""
+    """A living producer, or another memory region, has that name."""
 
 
 class Denied(Error, PermissionError):
@@ -25,11 +25,13 @@ class Denied(Error, PermissionError):
 
 
 class Full(Error):
-    """Every place is taken: of versions, of pins, of consumers, or of regions. Letting go helps."""
+    """Every place is taken: of versions, of pins, of consumers, of regions, or of their bytes. Letting
+    go helps."""
 
 
 class Gone(Error, LookupError):
-    """No such version: none was published yet, or nobody kept it."""
+    """No such version: none was published yet, or nobody kept it. Or the memory region was freed, or
+    ended with those who manage it."""
 
 
 class Busy(Error):
@@ -45,7 +47,8 @@ class Corrupt(Error):
 
 
 class Unsupported(Error):
-    """This machine cannot do it, and trying again will not help; `heliostat.doctor()` says more."""
+    """It cannot be done here, and trying again will not help: on this machine, of which
+    `heliostat.doctor()` says more, or with a memory region that lies as this one does."""
 
 
 class MappingFailed(Error, OSError):
@@ -58,7 +61,8 @@ class InvalidName(Error, ValueError):
 
 class InvalidRegion(Error, ValueError):
     """No region can be made of this memory, or a range lies outside it. Also of a wrong type of
-    memory: not writable, not contiguous, without a fixed size."""
+    memory: not writable, not contiguous, without a fixed size; and of a word of a memory region at no
+    multiple of 8."""
 
 
 class NoControlPlane(Error, ConnectionError):

@@ -3,7 +3,7 @@
 The child's copy of an array shows the same memory, but the pin is the parent's. So the parent keeps
 the pin of every version that has arrays at a fork until the child, and whoever it forked, has
 ended or become another program: they hold one end of a pipe, and the parent looks at the other now
-and then.
+and then. The handle of a memory region that has arrays is kept likewise.
 """
 
 from __future__ import annotations
@@ -18,17 +18,19 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from . import _native
 
-_known: weakref.WeakSet[_native.Version] = weakref.WeakSet()
+    _Held = _native.Version | _native.MemoryBytes
+
+_known: weakref.WeakSet[_Held] = weakref.WeakSet()
 # A set that grows cannot be walked.
 _lock = threading.Lock()
 # What is held for children, by the end of the pipe that hangs up after the last of them.
-_lent: dict[int, list[_native.Version]] = {}
+_lent: dict[int, list[_Held]] = {}
 # Of a fork under way in this thread: both ends of a pipe, and what is held.
 _forking = threading.local()
 
 
-def know(version: _native.Version) -> None:
-    """From now on forks heed this version."""
+def know(version: _Held) -> None:
+    """From now on forks heed this version, or these bytes of a memory region."""
     with _lock:
         _known.add(version)
 

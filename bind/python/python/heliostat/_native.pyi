@@ -1,7 +1,9 @@
 """The extension module; its classes are the bases of the package's."""
 
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any, Literal, Self
+
+from _typeshed import ReadableBuffer, WriteableBuffer
 
 def configure(socket_path: str, program: str) -> None: ...
 def forget_after_fork() -> None: ...
@@ -113,4 +115,64 @@ class Item:
     def number(self) -> int: ...
     @property
     def nbytes(self) -> int: ...
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+
+class Memory:
+    def __new__(cls) -> Self: ...
+    def _list(
+        self, beginning: str, user: int | None
+    ) -> list[tuple[str, int, int, int, bool, int, str | None]]: ...
+
+class MemoryRegion:
+    def __new__(cls, *arguments: Any) -> Self: ...
+    def read(self, offset: int, bytes: int) -> bytes:
+        """So many bytes from an offset on."""
+    def read_into(self, offset: int, buffer: WriteableBuffer) -> int:
+        """Fills a writable, contiguous buffer from an offset on; bytes read. No thread uses the
+        buffer meanwhile."""
+    def write(self, offset: int, buffer: ReadableBuffer) -> int:
+        """Writes all of a contiguous buffer from an offset on; bytes written. After Gone and
+        NoControlPlane some of them may have been written."""
+    def set(self, offset: int, bytes: int, value: int = 0) -> None:
+        """Sets so many bytes from an offset on to a value."""
+    def copy_to(self, offset: int, into: MemoryRegion, at: int, bytes: int) -> None:
+        """Copies bytes from an offset on to a place in this or another region, as memmove(3) does."""
+    def fetch_add(self, offset: int, more: int) -> int:
+        """Adds to the word at an offset, a multiple of 8; what it was. It wraps around."""
+    def compare_swap(self, offset: int, expected: int, new: int) -> int:
+        """Stores `new` in the word at an offset if it is `expected`; what it was, which says whether
+        it did."""
+    def swap(self, offset: int, new: int) -> int:
+        """Stores `new` in the word at an offset; what it was."""
+    def __len__(self) -> int:
+        """How many bytes it has now. On the delegated path a question to the control plane."""
+    def grow(self, bytes: int) -> None:
+        """Makes it longer, to so many bytes; those that come are zero. Takes the right to manage.
+        Raises InvalidRegion for fewer than it has, Full, Denied."""
+    def _rename(self, name: str | None, others: str) -> None: ...
+    def appoint(self, user: int, rights: str = "read,write,atomic") -> None:
+        """A user may map it with these rights from now on, whatever others may. With manage that
+        user's programs keep it alive, and may free it. Takes the right to manage."""
+    def set_lasting(self, is_lasting: bool) -> None:
+        """Says whether it outlives those who manage it. Takes the right to manage."""
+    def free(self) -> None:
+        """Ends the region for everybody: other handles on it raise Gone. Raises BufferError while
+        arrays of it live, here or in a forked child; Denied without the right to manage, and the
+        handle is given back all the same."""
+    def unmap(self) -> bool:
+        """Gives the handle back. False when arrays still hold it; the last of them gives it back.
+        Again: nothing. Raises Forked in a child."""
+    @property
+    def is_unmapped(self) -> bool: ...
+    @property
+    def identity(self) -> str: ...
+    @property
+    def rights(self) -> str: ...
+    @property
+    def path(self) -> Literal["direct", "delegated"]: ...
+
+class MemoryBytes:
+    def __new__(cls, region: MemoryRegion, offset: int, bytes: int) -> Self: ...
+    def _hold(self) -> bool: ...
+    def _unhold(self) -> None: ...
     def __buffer__(self, flags: int, /) -> memoryview: ...
