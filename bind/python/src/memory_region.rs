@@ -147,8 +147,9 @@ impl MemoryRegion {
         let mut held = HeldBuffer::new(buffer)?;
         self.check_outside(py, &held)?;
         // SAFETY: exported to us writable, so it stays where it is until `held` goes, and it is none
-        // of the region's own memory (checked). Threads of the program that use it meanwhile race
-        // with a copy, as with any `readinto`: the bytes go to copies only, nothing is decided by them.
+        // of the region's own memory (checked). Whoever uses it meanwhile, a thread or, where it is
+        // shared, another program, races with a copy, as with any `readinto`: the bytes go to copies
+        // only, and nothing is decided by them.
         let into = unsafe { held.as_mut_slice() };
         let bytes = into.len();
         self.with(py, |region| region.read(offset, into))?;

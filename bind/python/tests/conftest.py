@@ -51,6 +51,14 @@ def name():
     return f"test/{os.getpid()}-{next(_numbers)}"
 
 
+@pytest.fixture(scope="session")
+def memory():
+    """This process's access to memory regions."""
+    import heliostat
+
+    return heliostat.memory.open()
+
+
 @pytest.fixture
 def other():
     """Starts Python programs in processes of their own; what is left at the end is killed."""

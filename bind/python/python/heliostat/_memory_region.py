@@ -38,6 +38,8 @@ class MemoryRegion(_native.MemoryRegion):
     """What it was allocated, mapped or last renamed as, by this handle."""
 
     def __new__(cls, memory: _native.Memory, name: str | None, *settings: Any) -> Self:
+        # Handles that ended children held count against this user's limits.
+        _fork.settle()
         region = super().__new__(cls, memory, name, *settings)
         region.name = name
         return region
@@ -90,6 +92,19 @@ class MemoryRegion(_native.MemoryRegion):
         """Other users who know its name may do this with it from now on, as far as the rules allow
         it: `rename` to the name that it has."""
         self._rename(self.name, others)
+
+    def unmap(self) -> bool:
+        """Gives the handle back. False when arrays still hold it, here or in a forked child; the last of
+        them gives it back. Again: nothing. Raises Forked in a child."""
+        _fork.settle()
+        return super().unmap()
+
+    def free(self) -> None:
+        """Ends the region for everybody: other handles on it raise Gone. Raises BufferError while
+        arrays of it live, here or in a forked child; Denied without the right to manage, and the
+        handle is given back all the same."""
+        _fork.settle()
+        super().free()
 
     def __enter__(self) -> Self:
         return self

@@ -11,6 +11,8 @@ from ._errors import NoControlPlane, NotFound
 
 # Between two questions for a name that is not there yet.
 RETRY_S = 0.02
+# After a failure this process leaves the control plane alone for 0.2 s, whoever serves by then.
+PAUSE_S = 0.5
 
 T = TypeVar("T")
 
@@ -23,7 +25,14 @@ def served(make: Callable[[], T]) -> T:
         return make()
     except NoControlPlane:
         control_plane(again=True)
-        return make()
+    ends = time.monotonic() + PAUSE_S
+    while True:
+        try:
+            return make()
+        except NoControlPlane:
+            if time.monotonic() >= ends:
+                raise
+            time.sleep(RETRY_S)
 
 
 def when_found(attach: Callable[[], T], timeout: float) -> T:

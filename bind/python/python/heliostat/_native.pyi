@@ -155,13 +155,8 @@ class MemoryRegion:
         user's programs keep it alive, and may free it. Takes the right to manage."""
     def set_lasting(self, is_lasting: bool) -> None:
         """Says whether it outlives those who manage it. Takes the right to manage."""
-    def free(self) -> None:
-        """Ends the region for everybody: other handles on it raise Gone. Raises BufferError while
-        arrays of it live, here or in a forked child; Denied without the right to manage, and the
-        handle is given back all the same."""
-    def unmap(self) -> bool:
-        """Gives the handle back. False when arrays still hold it; the last of them gives it back.
-        Again: nothing. Raises Forked in a child."""
+    def free(self) -> None: ...
+    def unmap(self) -> bool: ...
     @property
     def is_unmapped(self) -> bool: ...
     @property
