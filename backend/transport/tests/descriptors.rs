@@ -4,12 +4,16 @@
 
 use std::time::Duration;
 
+#[path = "loopback/rest.rs"]
+#[allow(dead_code)]
+mod rest;
 #[path = "loopback/station.rs"]
 #[allow(dead_code)]
 mod station;
 
 use heliostat_backend_transport::address::Address;
 use heliostat_backend_transport::tcp::Tcp;
+use rest::processor_ns;
 use rustix::net::{connect, socket, AddressFamily, SocketType};
 use rustix::process::{getrlimit, setrlimit, Resource, Rlimit};
 use station::Station;
@@ -21,16 +25,6 @@ fn tcp() -> Tcp {
 fn limit_descriptors(current: Option<u64>) {
     let limit = Rlimit { current, ..getrlimit(Resource::Nofile) };
     setrlimit(Resource::Nofile, limit).expect("within the maximum");
-}
-
-/// Nanoseconds that the threads of this process have run.
-fn processor_ns() -> u64 {
-    let tasks = std::fs::read_dir("/proc/self/task").expect("tasks");
-    let run = |task: std::fs::DirEntry| {
-        let text = std::fs::read_to_string(task.path().join("schedstat")).expect("its times");
-        text.split(' ').next().expect("a field").parse::<u64>().expect("a number")
-    };
-    tasks.map(|task| run(task.expect("a task"))).sum()
 }
 
 #[test]

@@ -56,7 +56,7 @@ fn step(kind: FrameKind, payload: &[u8]) -> Vec<u8> {
 /// Writes what the corpus begins with: `cargo test -p heliostat-backend-transport --test foreign_corpus
 /// -- --ignored`.
 #[test]
-#[ignore = "writes into the source tree"]
+#[ignore = "writes the stored corpus anew; by hand, when a format changes"]
 fn write_the_corpus() {
     let call = CallId { index: 0, generation: 0 };
     let conversation = [

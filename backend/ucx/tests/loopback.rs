@@ -105,9 +105,3 @@ fn garbage_at_the_port_of_ucx_leaves_joined_nodes_alone() {
     assert!(one.call(2, payload.clone()).expect("answered") == payload);
     assert!(two.call(1, payload.clone()).expect("answered") == payload);
 }
-
-#[test]
-#[ignore = "prints figures and proves nothing"]
-fn round_trips() {
-    suite::round_trips(ucx);
-}

@@ -54,9 +54,3 @@ fn a_killed_process_is_noticed_by_the_end_of_its_link() {
 fn a_stopped_process_is_noticed_by_its_silence() {
     suite::a_stopped_process_is_noticed_by_its_silence(tcp);
 }
-
-#[test]
-#[ignore = "prints figures and proves nothing"]
-fn round_trips() {
-    suite::round_trips(tcp);
-}

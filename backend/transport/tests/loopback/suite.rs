@@ -91,25 +91,6 @@ pub fn an_address_where_nobody_listens_is_not_joined<T: Transport + 'static>(mak
     assert!(matches!(failure, JoinFailure::Ended(_) | JoinFailure::Deadline), "{failure:?}");
 }
 
-/// Prints round trips between two processes, two thread switches at each end included.
-pub fn round_trips<T: Transport + 'static>(make: fn() -> T) {
-    let two = Process::start(2);
-    let one = Station::start(1, SECRET, make);
-    one.join(two.address);
-    for bytes in [8, 4096, 65_536, 1 << 20, 4 << 20] {
-        let payload = pattern(bytes);
-        let mut took_ns: Vec<u128> = (0..300)
-            .map(|_| {
-                let start = Instant::now();
-                assert!(one.call(2, payload.clone()).expect("answered").len() == bytes);
-                start.elapsed().as_nanos()
-            })
-            .collect();
-        took_ns.sort_unstable();
-        println!("{bytes} bytes: p50 {} us, p99 {} us", took_ns[150] / 1000, took_ns[297] / 1000);
-    }
-}
-
 /// Another process with a node that echoes.
 struct Process {
     child: Child,

@@ -42,7 +42,7 @@ pub enum Happening {
 
 /// What the callbacks reach.
 pub struct Shared {
-    pub library: &'static Library,
+    pub functions: &'static Library,
     state: Mutex<State>,
 }
 
@@ -54,8 +54,8 @@ struct State {
 }
 
 impl Shared {
-    pub fn new(library: &'static Library) -> Shared {
-        Shared { library, state: Mutex::default() }
+    pub fn new(functions: &'static Library) -> Shared {
+        Shared { functions, state: Mutex::default() }
     }
 
     /// Nothing under the lock panics, so a poisoned one is as good as another.
@@ -188,7 +188,7 @@ pub unsafe extern "C" fn sent(request: *mut c_void, status: Status, user_data: *
     // SAFETY: the caller's obligation.
     let sending = unsafe { Box::from_raw(user_data.cast::<Sending>()) };
     // SAFETY: the request has ended, and is not used after this.
-    unsafe { (sending.shared.library.request_free)(request) };
+    unsafe { (sending.shared.functions.request_free)(request) };
     sending.shared.push(Happening::Sent { key: sending.key, token: sending.token, status });
 }
 
@@ -205,7 +205,7 @@ pub unsafe extern "C" fn received(
     // SAFETY: the caller's obligation.
     let receiving = unsafe { Box::from_raw(user_data.cast::<Receiving>()) };
     // SAFETY: the request has ended, and is not used after this.
-    unsafe { (receiving.shared.library.request_free)(request) };
+    unsafe { (receiving.shared.functions.request_free)(request) };
     receiving.end(status);
 }
 

@@ -42,13 +42,13 @@ pub struct Worker {
 impl Worker {
     /// Makes a worker that listens there, with these settings where the environment has none.
     pub fn listen(
-        library: &'static Library,
+        functions: &'static Library,
         at: SocketAddr,
         settings: &[(&CStr, &CStr)],
     ) -> Result<Worker, Status> {
         let mut worker = Worker {
-            shared: Arc::new(Shared::new(library)),
-            context: init(library, settings)?,
+            shared: Arc::new(Shared::new(functions)),
+            context: init(functions, settings)?,
             worker: null_mut(),
             listener: null_mut(),
             local: at,
@@ -63,8 +63,8 @@ impl Worker {
         Ok(worker)
     }
 
-    fn library(&self) -> &'static Library {
-        self.shared.library
+    fn functions(&self) -> &'static Library {
+        self.shared.functions
     }
 
     /// What UCX gives its callbacks: it stays where it is while the worker lives.
@@ -79,9 +79,11 @@ impl Worker {
             unused: [0; 23],
         };
         // SAFETY: the context is alive, the record filled in as its mask says, the place writable.
-        check(unsafe { (self.library().worker_create)(self.context, &params, &mut self.worker) })?;
+        check(unsafe {
+            (self.functions().worker_create)(self.context, &params, &mut self.worker)
+        })?;
         // SAFETY: the worker is alive, and the place writable.
-        check(unsafe { (self.library().worker_efd)(self.worker, &mut self.descriptor) })
+        check(unsafe { (self.functions().worker_efd)(self.worker, &mut self.descriptor) })
     }
 
     fn set_handler(&self) -> Result<(), Status> {
@@ -93,7 +95,7 @@ impl Worker {
             arg: self.argument(),
         };
         // SAFETY: the worker is alive; the argument outlives it, since `drop` destroys it first.
-        check(unsafe { (self.library().set_am_handler)(self.worker, &param) })
+        check(unsafe { (self.functions().set_am_handler)(self.worker, &param) })
     }
 
     fn begin_to_listen(&mut self, at: SocketAddr) -> Result<(), Status> {
@@ -107,13 +109,13 @@ impl Worker {
         // SAFETY: the worker is alive, the address is valid during the call, and the argument outlives
         // the listener, which `drop` destroys first.
         check(unsafe {
-            (self.library().listener_create)(self.worker, &params, &mut self.listener)
+            (self.functions().listener_create)(self.worker, &params, &mut self.listener)
         })?;
         // SAFETY: a record of numbers, for which all zero is a value.
         let mut attr: abi::ListenerAttr = unsafe { std::mem::zeroed() };
         attr.field_mask = abi::LISTENER_SOCK_ADDR;
         // SAFETY: the listener is alive, and the record writable.
-        check(unsafe { (self.library().listener_query)(self.listener, &mut attr) })?;
+        check(unsafe { (self.functions().listener_query)(self.listener, &mut attr) })?;
         self.local = address_of(&attr.sockaddr).unwrap_or(at);
         Ok(())
     }
@@ -133,7 +135,7 @@ impl Worker {
     pub fn progress(&mut self) {
         for _ in 0..PROGRESS_AT_ONCE {
             // SAFETY: the worker is alive, and this is not a callback.
-            if unsafe { (self.library().worker_progress)(self.worker) } == 0 {
+            if unsafe { (self.functions().worker_progress)(self.worker) } == 0 {
                 break;
             }
         }
@@ -151,7 +153,7 @@ impl Worker {
             return Ok(false);
         }
         // SAFETY: the worker is alive.
-        match unsafe { (self.library().worker_arm)(self.worker) } {
+        match unsafe { (self.functions().worker_arm)(self.worker) } {
             abi::OK => Ok(true),
             abi::BUSY => Ok(false),
             status => Err(status),
@@ -175,7 +177,7 @@ impl Worker {
     pub fn reject(&mut self, knock: Knock) {
         // SAFETY: the request came from this listener and was not used yet, since `Knock` has no copy.
         // Its status says nothing that one could act upon.
-        unsafe { (self.library().listener_reject)(self.listener, knock.0 as Handle) };
+        unsafe { (self.functions().listener_reject)(self.listener, knock.0 as Handle) };
     }
 
     fn add_endpoint(
@@ -200,7 +202,7 @@ impl Worker {
         let mut endpoint = null_mut();
         // SAFETY: the worker is alive, the record filled in as its mask says; an address in it is valid
         // during the call, a request in it is used here only, and the argument outlives the worker.
-        check(unsafe { (self.library().ep_create)(self.worker, &params, &mut endpoint) })?;
+        check(unsafe { (self.functions().ep_create)(self.worker, &params, &mut endpoint) })?;
         self.endpoints.insert(key, endpoint);
         self.shared.add(endpoint, key);
         Ok(())
@@ -235,7 +237,7 @@ impl Worker {
         // SAFETY: the endpoint is alive; header and payload lie on the heap and stay there until the
         // callback takes `held`, or until it is taken below where no callback will come.
         let result = unsafe {
-            (self.library().am_send)(
+            (self.functions().am_send)(
                 endpoint,
                 MESSAGE,
                 head.0.cast(),
@@ -279,7 +281,7 @@ impl Worker {
         // SAFETY: the descriptor came with the message and was not used yet, since `Announced` has no
         // copy; the buffer holds so many bytes and stays until the callback takes `held`.
         let result = unsafe {
-            (self.library().am_receive)(self.worker, descriptor, to.cast(), payload.bytes, &param)
+            (self.functions().am_receive)(self.worker, descriptor, to.cast(), payload.bytes, &param)
         };
         let status = match abi::outcome(result) {
             Outcome::Pending(_) => return,
@@ -293,7 +295,7 @@ impl Worker {
     /// Refuses the payload of a message.
     pub fn discard(&mut self, payload: Announced) {
         // SAFETY: the descriptor came with the message and was not used yet.
-        unsafe { (self.library().am_release)(self.worker, payload.descriptor as Handle) };
+        unsafe { (self.functions().am_release)(self.worker, payload.descriptor as Handle) };
     }
 
     /// Closes an endpoint at once. What is under way on it ends by its callback.
@@ -306,7 +308,7 @@ impl Worker {
             ..RequestParam::NONE
         };
         // SAFETY: the endpoint is alive and nobody has its handle any more.
-        let result = unsafe { (self.library().ep_close)(endpoint, &param) };
+        let result = unsafe { (self.functions().ep_close)(endpoint, &param) };
         if let Outcome::Pending(request) = abi::outcome(result) {
             self.closing.push(request);
         }
@@ -314,13 +316,13 @@ impl Worker {
 
     /// Frees the requests of endpoints that are closed by now.
     fn reap(&mut self) {
-        let library = self.library();
+        let functions = self.functions();
         self.closing.retain(|request| {
             // SAFETY: a request of ours that was not freed yet: those that end leave the list here.
-            let goes_on = unsafe { (library.request_status)(*request) } == abi::IN_PROGRESS;
+            let goes_on = unsafe { (functions.request_status)(*request) } == abi::IN_PROGRESS;
             if !goes_on {
                 // SAFETY: it has ended, and leaves the list.
-                unsafe { (library.request_free)(*request) };
+                unsafe { (functions.request_free)(*request) };
             }
             goes_on
         });
@@ -339,14 +341,14 @@ impl Worker {
 }
 
 /// Makes a context that has active messages and can sleep, and nothing else.
-fn init(library: &'static Library, settings: &[(&CStr, &CStr)]) -> Result<Handle, Status> {
+fn init(functions: &'static Library, settings: &[(&CStr, &CStr)]) -> Result<Handle, Status> {
     let mut config = null_mut();
     // SAFETY: no prefix, no file, and a writable place.
-    check(unsafe { (library.config_read)(null(), null(), &mut config) })?;
+    check(unsafe { (functions.config_read)(null(), null(), &mut config) })?;
     for (name, value) in settings {
         // SAFETY: the configuration is alive, and both texts end with a zero byte. A version that lacks
         // the setting keeps its own.
-        unsafe { (library.config_modify)(config, name.as_ptr(), value.as_ptr()) };
+        unsafe { (functions.config_modify)(config, name.as_ptr(), value.as_ptr()) };
     }
     let params = abi::Params {
         field_mask: abi::PARAM_FEATURES,
@@ -356,9 +358,9 @@ fn init(library: &'static Library, settings: &[(&CStr, &CStr)]) -> Result<Handle
     let mut context = null_mut();
     // SAFETY: the record is filled in as its mask says, the configuration alive, the place writable.
     let status =
-        unsafe { (library.init)(abi::API_MAJOR, abi::API_MINOR, &params, config, &mut context) };
+        unsafe { (functions.init)(abi::API_MAJOR, abi::API_MINOR, &params, config, &mut context) };
     // SAFETY: UCX has read it, and it is not used after this.
-    unsafe { (library.config_release)(config) };
+    unsafe { (functions.config_release)(config) };
     check(status).map(|()| context)
 }
 
@@ -372,17 +374,17 @@ fn check(status: Status) -> Result<(), Status> {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        let library = self.library();
+        let functions = self.functions();
         if !self.listener.is_null() {
             // SAFETY: it is alive, and its worker too.
-            unsafe { (library.listener_destroy)(self.listener) };
+            unsafe { (functions.listener_destroy)(self.listener) };
         }
         if !self.worker.is_null() {
             self.close_all();
             // SAFETY: its listener is gone, its endpoints are closed; no callback comes after this.
-            unsafe { (library.worker_destroy)(self.worker) };
+            unsafe { (functions.worker_destroy)(self.worker) };
         }
         // SAFETY: its worker is gone.
-        unsafe { (library.cleanup)(self.context) };
+        unsafe { (functions.cleanup)(self.context) };
     }
 }
