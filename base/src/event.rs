@@ -2,7 +2,7 @@
 //!
 //! Where nothing needs to be readable as a descriptor a futex is cheaper; see `futex`.
 
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
 use crate::fd::OwnedFd;
 use crate::sys::{check, raw, Errno, Sysno};
@@ -58,6 +58,12 @@ impl Event {
     /// A second descriptor of the same event, to hand to another process.
     pub fn duplicate(&self) -> Result<Event, Errno> {
         self.0.duplicate().map(Event)
+    }
+}
+
+impl AsFd for Event {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
     }
 }
 

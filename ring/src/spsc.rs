@@ -16,7 +16,7 @@
 pub(crate) mod consumer;
 pub(crate) mod producer;
 
-pub use consumer::{Element, SpscConsumer};
+pub use consumer::{Element, Sleep, SpscConsumer};
 pub use producer::{Slot, SpscProducer};
 
 /// When an end looks at the control word of the other end.

@@ -8,6 +8,7 @@ pub mod files;
 pub mod filtered;
 pub mod fuse;
 pub mod member;
+pub mod operations;
 pub mod programs;
 pub mod unit;
 

@@ -8,12 +8,14 @@
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
 use heliostat_client::{session, ControlError};
 use heliostat_stub_memory::{Memory, MemoryError, Questions, Region, RegionId, Rights, OWN_USER};
 
 use super::beside::become_user;
+use super::operations;
 use super::{Daemon, STARTS, WATCHDOG};
 
 const SOCKET: &str = "MEMORY_SOCKET";
@@ -117,7 +119,7 @@ fn answer(text: &str) {
 }
 
 /// An error by its kind, and what it says besides.
-fn told(error: &MemoryError) -> String {
+pub(super) fn told(error: &MemoryError) -> String {
     match error {
         MemoryError::Range { limit, .. } => format!("error range {limit}"),
         MemoryError::Size { least, .. } => format!("error size {least}"),
@@ -125,6 +127,9 @@ fn told(error: &MemoryError) -> String {
         MemoryError::Denied { wanted, .. } => format!("error denied {wanted}"),
         MemoryError::Stale { .. } => "error stale".into(),
         MemoryError::Gone { .. } => "error gone".into(),
+        MemoryError::Cancelled { .. } => "error cancelled".into(),
+        MemoryError::Full { limit } => format!("error full {limit}"),
+        MemoryError::Idle => "error idle".into(),
         MemoryError::Control(ControlError::Refused { code, limit, .. }) => {
             format!("error refused {code:?} {limit}")
         }
@@ -134,7 +139,7 @@ fn told(error: &MemoryError) -> String {
 
 struct Actor {
     memory: Memory,
-    regions: HashMap<String, Region>,
+    regions: HashMap<String, Arc<Region>>,
     asked: Option<Questions>,
 }
 
@@ -159,13 +164,13 @@ impl Actor {
                 done()
             }
             ["free", key] => {
-                self.regions.remove(key).unwrap().free()?;
+                Arc::into_inner(self.regions.remove(key).unwrap()).unwrap().free()?;
                 done()
             }
             ["many", count, bytes] => {
                 for at in 0..number(count) {
                     let made = self.memory.allocate(number(bytes)).make()?;
-                    self.regions.insert(format!("many-{at}"), made);
+                    self.regions.insert(format!("many-{at}"), Arc::new(made));
                 }
                 done()
             }
@@ -183,6 +188,10 @@ impl Actor {
                 done()
             }
             ["answer", what] => self.answer(rights(what)),
+            ["operations", what, key, ref rest @ ..] => {
+                let numbers: Vec<u64> = rest.iter().map(|word| number(word)).collect();
+                operations::on(&self.memory, &self.regions[key], what, &numbers)
+            }
             [_, key, ..] => on(&self.regions[key], words),
             _ => panic!("{words:?}"),
         }
@@ -190,7 +199,7 @@ impl Actor {
 
     fn keep(&mut self, key: &str, region: Region) -> Result<String, MemoryError> {
         let path = if region.is_direct() { "direct" } else { "delegated" };
-        self.regions.insert(key.into(), region);
+        self.regions.insert(key.into(), Arc::new(region));
         Ok(path.into())
     }
 
@@ -291,7 +300,7 @@ fn await_stale(region: &Region) -> Result<String, MemoryError> {
 }
 
 /// Bytes that say where they are.
-fn pattern(seed: u64, offset: u64, len: u64) -> Vec<u8> {
+pub(super) fn pattern(seed: u64, offset: u64, len: u64) -> Vec<u8> {
     (offset..offset + len).map(|at| (seed + at * 7 + at / 251) as u8).collect()
 }
 

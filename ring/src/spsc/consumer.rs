@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::time::Duration;
 
 use heliostat_base::event::Event;
 
@@ -13,7 +14,7 @@ use crate::layout::HEADER_BYTES;
 use crate::memory::{Memory, RingMemory, Word};
 use crate::position::{self, Geometry, Header, Position, RawHeader, RawPosition};
 use crate::probe::Probe;
-use crate::sync::Ordering;
+use crate::sync::{futex_wait, Ordering};
 
 /// The only consumer of a ring. Not `Clone` and not `Sync`; `Send`.
 pub struct SpscConsumer<M: Memory = RingMemory> {
@@ -159,6 +160,18 @@ impl<M: Memory> SpscConsumer<M> {
         doorbell::arm_word(self.memory.bell(Side::Consumer), other)
     }
 
+    /// Announces a sleep that another thread takes, which has nothing of this end but that; `None` if
+    /// there is an element already.
+    pub fn announce(&mut self) -> Option<Sleep<M>> {
+        let value = self.arm_word()?;
+        Some(Sleep { memory: self.memory.clone(), value })
+    }
+
+    /// Ends announced sleeps: what they wait for was taken here. One that has yet to begin does not.
+    pub fn end_sleeps(&self) {
+        doorbell::ring(self.memory.bell(Side::Consumer), None);
+    }
+
     /// Takes back [`SpscConsumer::arm`] and [`SpscConsumer::arm_word`].
     pub fn disarm(&self) {
         doorbell::disarm(self.memory.bell(Side::Consumer));
@@ -206,6 +219,20 @@ impl<M: Memory> Drop for SpscConsumer<M> {
     fn drop(&mut self) {
         self.publish();
         self.memory.unclaim(Side::Consumer);
+    }
+}
+
+/// A sleep on a consumer's bell that was announced, for a thread that does not have the consumer.
+pub struct Sleep<M: Memory = RingMemory> {
+    memory: Arc<M>,
+    value: u32,
+}
+
+impl<M: Memory> Sleep<M> {
+    /// Sleeps until the bell is rung, at once where it was since the announcement; `limit` at most. It
+    /// may end early.
+    pub fn sleep(&self, limit: Duration) {
+        futex_wait(self.memory.bell(Side::Consumer), self.value, Some(limit));
     }
 }
 

@@ -13,6 +13,7 @@ use heliostat_abi::session::node::State;
 use heliostat_client::session::Standing;
 use heliostat_client::NodePage;
 use heliostat_ring::doorbell::Patience;
+use heliostat_ring::spsc::Sleep;
 use heliostat_ring::{
     Refresh, ReserveError, RingMemory, SpscConsumer, SpscProducer, TakeError, WaitError,
 };
@@ -176,6 +177,17 @@ impl ServerConnection {
                 return Err(WaitError::PeerGone);
             }
         }
+    }
+
+    /// Announces a sleep until there is a completion, for a thread that does not have this value
+    /// meanwhile; `None` if there is one.
+    pub fn announce(&mut self) -> Option<Sleep> {
+        self.completions.announce()
+    }
+
+    /// Ends announced sleeps, whose completions were taken here.
+    pub fn end_sleeps(&self) {
+        self.completions.end_sleeps();
     }
 
     /// Whether the control plane lives and has not revoked the session.

@@ -1,37 +1,39 @@
 //! The delegated path: a window, and operations that the server loop carries out.
 //!
-//! ```text
-//! window   0       word, or where a copy comes from
-//!          4096    slot 0, slot 1, ... of CHUNK_BYTES each
-//! ```
-//!
-//! One operation that is short goes by the call, asked and answered in one line. A long transfer goes
-//! in chunks by the ring, so that the loop copies one while this side copies another.
+//! One operation that is short goes by the call, asked and answered in one line. A long transfer, and one
+//! of many pieces, goes in chunks by the ring, so that the loop copies one while this side copies another.
+//! While operations are on their way that nobody waits for (`jobs`), one that is waited for joins them.
 
-use std::ops::Range;
+mod jobs;
+mod stream;
+mod task;
+mod window;
 
-use heliostat_abi::file::delegated::{Completion, OneRead, OpKind, Operation, Piece, Pieces};
+use std::sync::mpsc::sync_channel;
+
+use heliostat_abi::file::delegated::{Completion, OneRead, OpKind, Operation, Piece};
 use heliostat_abi::memory::operation::{CopySource, COPY_BYTES, WORD_BYTES};
 use heliostat_abi::memory::{MemoryReply, MemoryRequest};
 use heliostat_abi::name::ObjectId;
 use heliostat_base::mapping::SharedMapping;
+use heliostat_ring::spsc::Sleep;
 use heliostat_ring::WaitError;
 use heliostat_stub_link::{LinkError, ServerConnection};
 
 use super::ask::Control;
 use super::MemoryError;
+use jobs::Jobs;
+use window::{operation, outside, result_of, slot, WINDOW_BYTES};
 
-/// What one turn of a loop moves: a chunk is done before another one of the same session goes on.
-const CHUNK_BYTES: usize = 16 * 1024;
-/// Chunks that may be under way.
-const SLOTS: usize = 16;
-const SLOTS_AT: usize = 4096;
-const WINDOW_BYTES: usize = SLOTS_AT + SLOTS * CHUNK_BYTES;
+pub(crate) use jobs::End;
+pub(crate) use stream::{Bytes, Failed};
+pub(crate) use task::Task;
 
-/// This process's session with a loop. One operation at a time.
+/// This process's session with a loop.
 pub(crate) struct Delegated {
     server: ServerConnection,
     window: SharedMapping,
+    jobs: Jobs,
 }
 
 /// Why an operation did not end as it should.
@@ -45,14 +47,6 @@ pub(crate) enum Failure {
     Link(LinkError),
 }
 
-/// What a transfer moves.
-pub(crate) enum Bytes<'a> {
-    /// From the region into these.
-    Into(&'a mut [u8]),
-    /// From these into the region.
-    From(&'a [u8]),
-}
-
 impl Delegated {
     /// Asks the control plane to have a loop serve a window.
     pub(crate) fn begin(control: &Control) -> Result<Self, MemoryError> {
@@ -63,31 +57,23 @@ impl Delegated {
         let (MemoryReply::Session { .. }, [rings]) = (reply, fds.as_slice()) else {
             return Err(MemoryError::Corrupt);
         };
-        Ok(Self { server: ServerConnection::attach(control.standing(), rings)?, window })
+        let server = ServerConnection::attach(control.standing(), rings)?;
+        Ok(Self { server, window, jobs: Jobs::default() })
     }
 
     /// Moves bytes between a region and this process's memory.
     pub(crate) fn transfer(
         &mut self,
         handle: ObjectId,
-        offset: u64,
-        mut bytes: Bytes<'_>,
-    ) -> Result<(), Failure> {
-        if bytes.len() > CHUNK_BYTES {
-            return self.stream(handle, offset, bytes);
+        bytes: &mut Bytes<'_, '_>,
+    ) -> Result<(), Failed> {
+        if !self.jobs.is_empty() {
+            return self.transfer_among_jobs(handle, bytes);
         }
-        let all = 0..bytes.len();
-        bytes.put(&self.window, 0, &all)?;
-        let done = match self.call_read(handle, offset, &bytes)? {
-            Some(done) => done,
-            None => {
-                self.perform(&operation(bytes.kind(), handle, offset, 0, &[slot(0, all.len())]))?
-            }
-        };
-        if done != all.len() as u64 {
-            return Err(Failure::Link(LinkError::Corrupt));
+        if bytes.is_short() {
+            return self.move_short(handle, bytes).map_err(|failure| (failure, 0));
         }
-        bytes.take(&self.window, 0, &all)
+        self.stream(handle, bytes)
     }
 
     /// Sets bytes by the argument of `set_argument`.
@@ -97,6 +83,9 @@ impl Delegated {
         offset: u64,
         argument: u64,
     ) -> Result<(), Failure> {
+        if !self.jobs.is_empty() {
+            return self.await_job(Task::Set { handle, offset, argument }).map(drop);
+        }
         self.perform(&operation(OpKind::Set, handle, offset, argument, &[])).map(drop)
     }
 
@@ -107,6 +96,10 @@ impl Delegated {
         handle: ObjectId,
         offset: u64,
     ) -> Result<(), Failure> {
+        if !self.jobs.is_empty() {
+            let task = Task::Copy { source: *source, handle, offset };
+            return self.await_job(task).map(drop);
+        }
         self.window.copy_in(0, &source.encode()).map_err(outside)?;
         let place = [Piece { offset: 0, bytes: COPY_BYTES as u32 }];
         self.perform(&operation(OpKind::Copy, handle, offset, 0, &place)).map(drop)
@@ -120,6 +113,10 @@ impl Delegated {
         argument: u64,
         expected: u64,
     ) -> Result<u64, Failure> {
+        if !self.jobs.is_empty() {
+            let task = Task::Word { kind, handle, offset, argument, expected };
+            return self.await_job(task).map(|(old, _)| old);
+        }
         self.window.copy_in(0, &expected.to_le_bytes()).map_err(outside)?;
         let place = [Piece { offset: 0, bytes: WORD_BYTES as u32 }];
         self.perform(&operation(kind, handle, offset, argument, &place))?;
@@ -128,17 +125,123 @@ impl Delegated {
         Ok(u64::from_le_bytes(word))
     }
 
+    /// Takes operations in that nobody waits for in a call; returns their numbers. Their ends are called
+    /// by whoever has this value when their completions are found.
+    pub(crate) fn add(
+        &mut self,
+        tasks: impl IntoIterator<Item = (Task, bool, End)>,
+    ) -> Result<Vec<u64>, Failure> {
+        let add = |(task, is_urgent, end)| self.jobs.add(task, is_urgent, end);
+        let numbers = tasks.into_iter().map(add).collect();
+        self.pump()?;
+        Ok(numbers)
+    }
+
+    /// Has such operations end early.
+    pub(crate) fn cancel(&mut self, number: u64) -> Result<(), Failure> {
+        self.jobs.cancel(number, &mut self.server)?;
+        self.pump()
+    }
+
+    /// Takes the completions that are there; false when nothing is under way any more.
+    pub(crate) fn attend(&mut self) -> Result<bool, Failure> {
+        let mut is_any = false;
+        // Where nothing is under way, what is there is the loop's fault, and is found by the next one.
+        while self.jobs.under_way() > 0 {
+            let Some(found) = self.server.pop().map_err(Failure::Link)? else { break };
+            self.jobs.complete(&self.window, &found)?;
+            is_any = true;
+        }
+        if is_any {
+            self.pump()?;
+            self.server.end_sleeps();
+        }
+        if self.jobs.is_empty() {
+            return Ok(false);
+        }
+        self.server.is_kept().then_some(true).ok_or(Failure::Gone)
+    }
+
+    /// Announces a sleep until there are completions, after it has looked for a moment; `None` when
+    /// there may be some.
+    pub(crate) fn announce(&mut self) -> Result<Option<Sleep>, Failure> {
+        if let Some(found) = self.server.look().map_err(Failure::Link)? {
+            self.jobs.complete(&self.window, &found)?;
+            self.attend()?;
+            return Ok(None);
+        }
+        Ok(self.server.announce())
+    }
+
+    /// The session is over: operations that nobody waits for in a call end with this.
+    pub(crate) fn fail_jobs(&mut self, failure: Failure) {
+        self.jobs.fail_all(failure);
+        self.server.end_sleeps();
+    }
+
+    fn pump(&mut self) -> Result<(), Failure> {
+        self.jobs.pump(&mut self.server, &self.window)?;
+        if self.server.has_pushed() {
+            self.server.ring();
+        }
+        Ok(())
+    }
+
+    /// Transfers the pieces one after the other among the operations that are under way.
+    fn transfer_among_jobs(
+        &mut self,
+        handle: ObjectId,
+        bytes: &mut Bytes<'_, '_>,
+    ) -> Result<(), Failed> {
+        for number in 0..bytes.count() {
+            let (offset, len) = bytes.piece(number);
+            if len == 0 {
+                continue;
+            }
+            let task = match &bytes {
+                Bytes::Into(_) => Task::Read { handle, offset, into: vec![0; len] },
+                Bytes::From(pieces) => {
+                    Task::Write { handle, offset, from: pieces[number].1.to_vec() }
+                }
+            };
+            let (_, moved) = self.await_job(task).map_err(|failure| (failure, number))?;
+            if let Bytes::Into(pieces) = bytes {
+                pieces[number].1.copy_from_slice(&moved);
+            }
+        }
+        Ok(())
+    }
+
+    /// Has an operation done among the others, before those that have not begun, and waits for its end.
+    fn await_job(&mut self, task: Task) -> Result<(u64, Vec<u8>), Failure> {
+        let (sender, receiver) = sync_channel(1);
+        let end: End = Box::new(move |result, bytes| {
+            // The receiver is there until it has this.
+            let _ = sender.send((result, bytes));
+        });
+        self.jobs.add(task, true, end);
+        self.pump()?;
+        loop {
+            if let Ok((result, bytes)) = receiver.try_recv() {
+                return result.map(|result| (result, bytes));
+            }
+            let found = self.wait(self.jobs.under_way())?;
+            self.jobs.complete(&self.window, &found)?;
+            self.attend()?;
+        }
+    }
+
     /// The shortest way, for a read that the loop answers at once; `None` where it does not lead there.
     fn call_read(
         &mut self,
         object: ObjectId,
         offset: u64,
-        bytes: &Bytes<'_>,
+        len: usize,
     ) -> Result<Option<u64>, Failure> {
-        if !matches!(bytes, Bytes::Into(_)) || !self.server.may_call() {
+        if !self.server.may_call() {
             return Ok(None);
         }
-        let read = OneRead { object, offset, tag: 0, piece: slot(0, bytes.len()) };
+        let read = OneRead { object, offset, tag: 0, piece: slot(0, len) };
         self.server.call(&read).map_err(gone)?.map(result_of).transpose()
     }
 
@@ -152,49 +255,6 @@ impl Delegated {
         self.push(asked)?;
         self.server.ring();
         result_of(self.wait(1)?.result)
-    }
-
-    /// Moves many chunks. After the first error no more are begun, and those under way are waited for:
-    /// their slots are the loop's until then.
-    fn stream(
-        &mut self,
-        handle: ObjectId,
-        offset: u64,
-        mut bytes: Bytes<'_>,
-    ) -> Result<(), Failure> {
-        let mut slots: [Option<Range<usize>>; SLOTS] = Default::default();
-        let (mut begun, mut under_way, mut failed) = (0, 0, None);
-        loop {
-            for (number, place) in slots.iter_mut().enumerate().filter(|(_, it)| it.is_none()) {
-                if failed.is_some() || begun == bytes.len() {
-                    break;
-                }
-                let chunk = begun..bytes.len().min(begun + CHUNK_BYTES);
-                bytes.put(&self.window, number, &chunk)?;
-                let pieces = [slot(number, chunk.len())];
-                let at = offset.saturating_add(begun as u64);
-                let asked = operation(bytes.kind(), handle, at, 0, &pieces);
-                self.push(&Operation { tag: number as u64, ..asked })?;
-                begun = chunk.end;
-                under_way += 1;
-                *place = Some(chunk);
-            }
-            if under_way == 0 {
-                return failed.map_or(Ok(()), Err);
-            }
-            self.server.ring();
-            let Completion { tag, result, .. } = self.wait(under_way)?;
-            let ended = slots.get_mut(tag as usize).and_then(Option::take);
-            let chunk = ended.ok_or(Failure::Link(LinkError::Corrupt))?;
-            under_way -= 1;
-            match result_of(result) {
-                Ok(done) if done == chunk.len() as u64 => {
-                    bytes.take(&self.window, tag as usize, &chunk)?;
-                }
-                Ok(_) => return Err(Failure::Link(LinkError::Corrupt)),
-                Err(error) => failed = failed.or(Some(error)),
-            }
-        }
     }
 
     fn push(&mut self, asked: &Operation) -> Result<(), Failure> {
@@ -214,78 +274,6 @@ impl Delegated {
     }
 }
 
-impl Bytes<'_> {
-    pub(crate) fn len(&self) -> usize {
-        match self {
-            Self::Into(bytes) => bytes.len(),
-            Self::From(bytes) => bytes.len(),
-        }
-    }
-
-    fn kind(&self) -> OpKind {
-        match self {
-            Self::Into(_) => OpKind::Read,
-            Self::From(_) => OpKind::Write,
-        }
-    }
-
-    /// Before a chunk is under way.
-    fn put(
-        &self,
-        window: &SharedMapping,
-        slot: usize,
-        chunk: &Range<usize>,
-    ) -> Result<(), Failure> {
-        match self {
-            Self::From(bytes) => window.copy_in(slot_at(slot), &bytes[chunk.clone()]),
-            Self::Into(_) => Ok(()),
-        }
-        .map_err(outside)
-    }
-
-    /// After it has ended.
-    fn take(
-        &mut self,
-        window: &SharedMapping,
-        slot: usize,
-        chunk: &Range<usize>,
-    ) -> Result<(), Failure> {
-        match self {
-            Self::Into(bytes) => window.copy_out(slot_at(slot), &mut bytes[chunk.clone()]),
-            Self::From(_) => Ok(()),
-        }
-        .map_err(outside)
-    }
-}
-
-fn operation(
-    kind: OpKind,
-    object: ObjectId,
-    offset: u64,
-    argument: u64,
-    pieces: &[Piece],
-) -> Operation {
-    let pieces = Pieces::new(pieces).unwrap_or_default();
-    Operation { kind, object, offset, tag: 0, timeout_us: 0, argument, pieces }
-}
-
-fn slot(number: usize, len: usize) -> Piece {
-    Piece { offset: slot_at(number) as u64, bytes: len as u32 }
-}
-
-fn slot_at(number: usize) -> usize {
-    SLOTS_AT + number * CHUNK_BYTES
-}
-
-fn result_of(result: i64) -> Result<u64, Failure> {
-    u64::try_from(result).map_err(|_| Failure::Errno(result.unsigned_abs() as i32))
-}
-
 fn gone(_: WaitError) -> Failure {
     Failure::Gone
-}
-
-/// Every place above lies in the window.
-fn outside(_: heliostat_base::mapping::OutOfRange) -> Failure {
-    Failure::Link(LinkError::Corrupt)
 }

@@ -76,6 +76,22 @@ pub enum MemoryError {
     Event(Errno),
     /// The session with the server loop cannot be used.
     Link(LinkError),
+    /// The operation was given up; it may have been done in part.
+    Cancelled {
+        /// The region.
+        region: ObjectId,
+    },
+    /// As many operations are on their way, or have not been taken, as may be.
+    Full {
+        /// How many.
+        limit: usize,
+    },
+    /// Nothing is on its way.
+    Idle,
+    /// Nothing has completed in that time.
+    TimedOut,
+    /// The machine gave no thread.
+    Thread,
     /// The server loop ended an operation with an error that none of the above is.
     Server {
         /// The region.
@@ -125,6 +141,11 @@ impl std::fmt::Display for MemoryError {
             Self::Mapping(error) => error.fmt(f),
             Self::Event(errno) => write!(f, "no eventfd: {errno}"),
             Self::Link(error) => error.fmt(f),
+            Self::Cancelled { region } => write!(f, "region {region}: the operation was given up"),
+            Self::Full { limit } => write!(f, "{limit} operations are on their way or not taken"),
+            Self::Idle => f.write_str("no operation is on its way"),
+            Self::TimedOut => f.write_str("no operation has completed in that time"),
+            Self::Thread => f.write_str("no thread that waits for completions"),
             Self::Server { region, errno } => write!(f, "region {region}: the server says {errno}"),
         }
     }

@@ -18,14 +18,18 @@
 mod allocation;
 mod arenas;
 mod ask;
+mod attend;
 mod delegated;
 mod direct;
 mod error;
 mod listing;
 mod mapped;
+mod operations;
 mod paths;
 mod questions;
 mod region;
+mod vectored;
+mod work;
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -39,11 +43,14 @@ pub use heliostat_abi::memory::name::OWN_USER;
 pub use heliostat_abi::memory::{Listed, Question, Rights};
 pub use heliostat_abi::name::ObjectId as RegionId;
 pub use mapped::MappedBytes;
+pub use operations::{Batch, Completion, Operations};
 pub use questions::Questions;
 pub use region::Region;
+pub use work::{Completed, Submission, Unsubmitted, Work};
 
 use arenas::Arenas;
 use ask::Control;
+use attend::Driver;
 use delegated::Delegated;
 
 /// This process's access to memory regions, in one session with the control plane. Clones are the same.
@@ -60,6 +67,8 @@ pub(crate) struct Shared {
     arenas: Mutex<Arenas>,
     page: OnceLock<RegionPage>,
     delegated: Mutex<Option<Delegated>>,
+    /// The thread that waits for completions, once somebody wants it to.
+    driver: OnceLock<Driver>,
 }
 
 impl Memory {
@@ -72,7 +81,8 @@ impl Memory {
         session::check_alive();
         let control = Control::new(session::standing().map_err(MemoryError::Control)?);
         let (arenas, page, delegated) = (Mutex::default(), OnceLock::new(), Mutex::new(None));
-        Ok(Memory { shared: Arc::new(Shared { control, arenas, page, delegated }) })
+        let driver = OnceLock::new();
+        Ok(Memory { shared: Arc::new(Shared { control, arenas, page, delegated, driver }) })
     }
 
     /// Begins to say what a region of so many bytes is to be; [`Allocation::make`] makes it. All its

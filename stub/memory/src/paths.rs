@@ -34,17 +34,33 @@ impl Region {
             .map_err(|error| self.range(offset, bytes, error.limit))
     }
 
+    /// Has the server loop move the pieces.
     pub(crate) fn transfer(
         &self,
         wanted: Rights,
-        offset: u64,
-        bytes: Bytes<'_>,
+        mut bytes: Bytes<'_, '_>,
     ) -> Result<(), MemoryError> {
-        let len = bytes.len() as u64;
-        if len == 0 {
+        let mut is_empty = true;
+        for number in 0..bytes.count() {
+            let (offset, len) = bytes.piece(number);
+            check_offset(offset, len as u64).map_err(|()| self.beyond(offset, len as u64))?;
+            is_empty &= len == 0;
+        }
+        if is_empty {
             return Ok(());
         }
-        self.delegate(wanted, (offset, len), |loops| loops.transfer(self.handle, offset, bytes))
+        let mut failed = 0;
+        let moved = self.with_loops(|loops| {
+            let moved = loops.transfer(self.handle, &mut bytes);
+            moved.map_err(|(failure, number)| {
+                failed = number;
+                failure
+            })
+        })?;
+        moved.map_err(|failure| {
+            let (offset, len) = bytes.piece(failed);
+            self.explain(failure, wanted, (offset, len as u64))
+        })
     }
 
     pub(crate) fn change(
@@ -90,25 +106,43 @@ impl Region {
         if bytes == 0 {
             return Ok(());
         }
+        let source = self.copy_source(offset, (into, at), bytes)?;
+        let copied = self.with_loops(|loops| loops.copy(&source, into.handle, at))?;
+        copied.map_err(|failure| self.explain_copy(failure, offset, (into, at), bytes))
+    }
+
+    /// Where a copy comes from that fits into a record.
+    pub(crate) fn copy_source(
+        &self,
+        offset: u64,
+        (into, at): (&Region, u64),
+        bytes: u64,
+    ) -> Result<CopySource, MemoryError> {
         if bytes > CHANGED_BYTES_MAX || offset > OFFSET_MAX {
             return Err(self.beyond(offset, bytes));
         }
         if at > OFFSET_MAX {
             return Err(into.beyond(at, bytes));
         }
-        let source = CopySource { handle: self.handle, offset, bytes };
-        let copied = self.with_loops(|loops| loops.copy(&source, into.handle, at))?;
-        copied.map_err(|failure| {
-            // The answer does not say of which of both it is.
-            let fits =
-                self.size().map(|limit| offset.checked_add(bytes).is_some_and(|end| end <= limit));
-            match fits {
-                Ok(true) if self.rights.have(Rights::READ) => {
-                    into.explain(failure, Rights::WRITE, (at, bytes))
-                }
-                _ => self.explain(failure, Rights::READ, (offset, bytes)),
+        Ok(CopySource { handle: self.handle, offset, bytes })
+    }
+
+    /// The error of a copy. The loop's answer does not say of which of both regions it is.
+    pub(crate) fn explain_copy(
+        &self,
+        failure: Failure,
+        offset: u64,
+        (into, at): (&Region, u64),
+        bytes: u64,
+    ) -> MemoryError {
+        let fits =
+            self.size().map(|limit| offset.checked_add(bytes).is_some_and(|end| end <= limit));
+        match fits {
+            Ok(true) if self.rights.have(Rights::READ) => {
+                into.explain(failure, Rights::WRITE, (at, bytes))
             }
-        })
+            _ => self.explain(failure, Rights::READ, (offset, bytes)),
+        }
     }
 
     /// Copies between regions of which this process has mapped one.
@@ -137,9 +171,7 @@ impl Region {
         all: (u64, u64),
         act: impl FnOnce(&mut Delegated) -> Result<T, Failure>,
     ) -> Result<T, MemoryError> {
-        if all.0.saturating_add(all.1) > OFFSET_MAX {
-            return Err(self.beyond(all.0, all.1));
-        }
+        check_offset(all.0, all.1).map_err(|()| self.beyond(all.0, all.1))?;
         self.with_loops(act)?.map_err(|failure| self.explain(failure, wanted, all))
     }
 
@@ -148,19 +180,7 @@ impl Region {
         &self,
         act: impl FnOnce(&mut Delegated) -> Result<T, Failure>,
     ) -> Result<Result<T, Failure>, MemoryError> {
-        let mut session = self.shared().delegated();
-        let loops = match &mut *session {
-            Some(loops) => loops,
-            none => {
-                let begun = Delegated::begin(&self.shared().control);
-                none.insert(begun.map_err(|error| self.of_control(error))?)
-            }
-        };
-        let done = act(loops);
-        if matches!(done, Err(Failure::Gone | Failure::Link(_))) {
-            *session = None;
-        }
-        Ok(done)
+        self.shared().with_loops(act).map_err(|error| self.of_control(error))
     }
 
     /// Asks for what is answered with where the region is.
@@ -195,21 +215,27 @@ impl Region {
         }
     }
 
-    fn check(&self, wanted: Rights) -> Result<(), MemoryError> {
+    pub(crate) fn check(&self, wanted: Rights) -> Result<(), MemoryError> {
         if self.rights.have(wanted) {
             return Ok(());
         }
         Err(self.denied(wanted))
     }
 
-    fn explain(&self, failure: Failure, wanted: Rights, all: (u64, u64)) -> MemoryError {
+    pub(crate) fn explain(&self, failure: Failure, wanted: Rights, all: (u64, u64)) -> MemoryError {
         let region = self.id;
         match failure {
-            Failure::Gone | Failure::Errno(libc::EBADF) => MemoryError::Gone { region },
+            Failure::Gone => MemoryError::Gone { region },
+            // A handle whose region was gone before the session with the loop began came to no loop.
+            Failure::Errno(libc::EBADF) => match self.size() {
+                Err(error @ MemoryError::Stale { .. }) => error,
+                _ => MemoryError::Gone { region },
+            },
             Failure::Link(error) => MemoryError::Link(error),
             Failure::Errno(libc::ESTALE) => MemoryError::Stale { region },
             Failure::Errno(libc::EACCES) => self.denied(wanted),
             Failure::Errno(libc::ERANGE) => self.beyond(all.0, all.1),
+            Failure::Errno(libc::ECANCELED) => MemoryError::Cancelled { region },
             Failure::Errno(errno) => MemoryError::Server { region, errno: Errno(errno) },
         }
     }
@@ -218,7 +244,12 @@ impl Region {
         MemoryError::Denied { region: self.id, wanted, found: self.rights }
     }
 
-    fn range(&self, offset: u64, bytes: u64, limit: usize) -> MemoryError {
+    pub(crate) fn range(&self, offset: u64, bytes: u64, limit: usize) -> MemoryError {
         MemoryError::Range { region: self.id, offset, bytes, limit: limit as u64 }
     }
+}
+
+/// Checks that bytes lie where a region's may.
+pub(crate) fn check_offset(offset: u64, bytes: u64) -> Result<(), ()> {
+    (offset.saturating_add(bytes) <= OFFSET_MAX).then_some(()).ok_or(())
 }

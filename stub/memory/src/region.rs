@@ -1,6 +1,8 @@
 //! A region that this process has a handle on: its bytes, by whichever path, and its life.
 
+use std::fmt;
 use std::os::fd::AsRawFd;
+use std::sync::Arc;
 
 use heliostat_abi::file::delegated::OpKind;
 use heliostat_abi::memory::operation::set_argument;
@@ -16,7 +18,7 @@ use super::{Memory, MemoryError, Questions, Shared};
 
 /// A handle on a region. Dropped, it is given back.
 pub struct Region {
-    memory: Memory,
+    pub(crate) memory: Memory,
     pub(crate) id: ObjectId,
     pub(crate) handle: ObjectId,
     pub(crate) rights: Rights,
@@ -79,7 +81,7 @@ impl Region {
         let (wanted, len) = (Rights::READ, into.len() as u64);
         match &self.direct {
             Some(direct) => self.act(direct, wanted, (offset, len), |it| it.read(offset, into)),
-            None => self.transfer(wanted, offset, Bytes::Into(into)),
+            None => self.transfer(wanted, Bytes::Into(&mut [(offset, into)])),
         }
     }
 
@@ -91,7 +93,7 @@ impl Region {
         let (wanted, len) = (Rights::WRITE, from.len() as u64);
         match &self.direct {
             Some(direct) => self.act(direct, wanted, (offset, len), |it| it.write(offset, from)),
-            None => self.transfer(wanted, offset, Bytes::From(from)),
+            None => self.transfer(wanted, Bytes::From(&[(offset, from)])),
         }
     }
 
@@ -125,7 +127,10 @@ impl Region {
     ) -> Result<(), MemoryError> {
         match (&self.direct, &into.direct) {
             (Some(from), Some(to)) => self.copy_direct((from, offset), (into, to, at), bytes),
-            (None, None) => self.copy_delegated(offset, (into, at), bytes),
+            // A handle means nothing in another session.
+            (None, None) if Arc::ptr_eq(&self.memory.shared, &into.memory.shared) => {
+                self.copy_delegated(offset, (into, at), bytes)
+            }
             _ => self.copy_through(offset, (into, at), bytes),
         }
     }
@@ -223,5 +228,12 @@ impl Drop for Region {
             // Where the session has ended its handles have.
             let _ = self.tell_control(&MemoryRequest::Unmap { handle: self.handle });
         }
+    }
+}
+
+impl fmt::Debug for Region {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = if self.is_direct() { "direct" } else { "delegated" };
+        write!(f, "region {} with {}, {path}", self.id, self.rights)
     }
 }
