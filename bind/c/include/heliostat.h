@@ -19,5 +19,7 @@
 #include "heliostat/joint.h"
 // Memory regions with names and rights.
 #include "heliostat/memory.h"
+// Operations on them that complete later.
+#include "heliostat/memory_operations.h"
 
 #endif /* HELIOSTAT_H */

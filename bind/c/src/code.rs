@@ -56,6 +56,8 @@ pub enum heliostat_code {
     HELIOSTAT_TAKEN = -18,
     /// The file was opened in an earlier session: open it again. Or the memory region is gone.
     HELIOSTAT_STALE = -19,
+    /// The operation was given up; it may have been done in part.
+    HELIOSTAT_CANCELLED = -20,
 }
 
 pub(crate) use heliostat_code::*;
@@ -190,6 +192,10 @@ impl From<&MemoryError> for heliostat_code {
             MemoryError::Control(ControlError::Refused { code, .. }) => of_refusal(*code),
             MemoryError::Control(_) => HELIOSTAT_NO_CONTROL,
             MemoryError::Corrupt | MemoryError::Link(_) => HELIOSTAT_CORRUPT,
+            MemoryError::Cancelled { .. } => HELIOSTAT_CANCELLED,
+            MemoryError::Full { .. } => HELIOSTAT_FULL,
+            MemoryError::Idle => HELIOSTAT_EMPTY,
+            MemoryError::TimedOut => HELIOSTAT_TIMED_OUT,
             _ => HELIOSTAT_SYSTEM,
         }
     }

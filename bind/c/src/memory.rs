@@ -1,6 +1,7 @@
 //! Memory regions over C: bytes with a name and rights that other programs share, and their life.
 
 use std::ffi::c_char;
+use std::sync::Arc;
 
 use heliostat_stub_memory::{Memory, MemoryError, Region, Rights};
 
@@ -30,11 +31,11 @@ const _: () = assert!(HELIOSTAT_MEMORY_OWN_USER == heliostat_stub_memory::OWN_US
 
 /// This process's access to memory regions. Threads may share it.
 #[allow(non_camel_case_types)] // the name is the C name
-pub struct heliostat_memory(ProcessOwned<Memory>);
+pub struct heliostat_memory(pub(crate) ProcessOwned<Memory>);
 
 /// A handle on a memory region. Threads may share it, but for its end.
 #[allow(non_camel_case_types)] // the name is the C name
-pub struct heliostat_memory_region(pub(crate) ProcessOwned<Region>);
+pub struct heliostat_memory_region(pub(crate) ProcessOwned<Arc<Region>>);
 
 /// Opens it, where `heliostat_configure` has said that the control plane is. `*memory` is the
 /// caller's. Blocks for half a second at most. `HELIOSTAT_NO_CONTROL` when none answers.
@@ -97,7 +98,7 @@ pub unsafe extern "C" fn heliostat_memory_allocate(
         }
         let made = asked.make().map_err(told)?;
         // SAFETY: not null (checked), valid by the caller's promise.
-        unsafe { hand_out(region, heliostat_memory_region(ProcessOwned::new(made))) }
+        unsafe { hand_out(region, heliostat_memory_region(ProcessOwned::new(Arc::new(made)))) }
     })
 }
 
@@ -124,7 +125,7 @@ pub unsafe extern "C" fn heliostat_memory_map(
         let name = name.ok_or(HELIOSTAT_NULL)?;
         let mapped = memory.map_of(user, name, rights(wanted)?).map_err(told)?;
         // SAFETY: not null (checked), valid by the caller's promise.
-        unsafe { hand_out(region, heliostat_memory_region(ProcessOwned::new(mapped))) }
+        unsafe { hand_out(region, heliostat_memory_region(ProcessOwned::new(Arc::new(mapped)))) }
     })
 }
 
@@ -171,7 +172,8 @@ pub unsafe extern "C" fn heliostat_memory_unmap(region: *mut heliostat_memory_re
     unsafe { take_back(region) }
 }
 
-/// Ends the region for everybody, and gives the handle back in any case.
+/// Ends the region for everybody, and gives the handle back in any case but one: `HELIOSTAT_TAKEN` while
+/// operations on it are on their way or were not taken, and it is as it was.
 ///
 /// # Safety
 /// `region` is null or live, and not used again.
@@ -183,9 +185,15 @@ pub unsafe extern "C" fn heliostat_memory_free(
         return HELIOSTAT_NULL;
     }
     guard(|| {
+        // SAFETY: not null, live by the caller's promise.
+        let shared = Arc::strong_count(unsafe { &*region }.0.get()?);
+        if shared > 1 {
+            return Err(fail(HELIOSTAT_TAKEN, "operations on the region are on their way"));
+        }
         // SAFETY: not null, ours, and the caller's last use.
         let region = unsafe { Box::from_raw(region) };
-        region.0.into_inner()?.free().map_err(told)
+        let region = Arc::into_inner(region.0.into_inner()?).ok_or(HELIOSTAT_TAKEN)?;
+        region.free().map_err(told)
     })
 }
 

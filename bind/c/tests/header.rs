@@ -19,7 +19,7 @@ fn library() -> PathBuf {
 }
 
 /// A header for each service: what it is made of, and which headers its types come from.
-const PARTS: [(&str, &[&str], &[&str]); 8] = [
+const PARTS: [(&str, &[&str], &[&str]); 9] = [
     ("code", &["code.rs", "border.rs"], &[]),
     ("ring", &["ring.rs"], &["code"]),
     ("region", &["region.rs"], &["code"]),
@@ -27,7 +27,8 @@ const PARTS: [(&str, &[&str], &[&str]); 8] = [
     ("delegated", &["operations.rs", "delegated.rs"], &["code"]),
     ("names", &["names.rs"], &["code", "delegated"]),
     ("joint", &["joint.rs"], &["code", "delegated"]),
-    ("memory", &["memory.rs", "memory_bytes.rs"], &["code"]),
+    ("memory", &["memory.rs", "memory_bytes.rs", "memory_pieces.rs"], &["code"]),
+    ("memory_operations", &["memory_operations.rs"], &["code", "memory"]),
 ];
 
 /// One of them, as cbindgen makes it today.

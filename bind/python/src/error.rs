@@ -134,10 +134,14 @@ pub fn memory(error: &MemoryError) -> PyErr {
         MemoryError::Stale { .. } => "Gone",
         MemoryError::Gone { .. } => "NoControlPlane",
         MemoryError::Moving { .. } => "Busy",
+        MemoryError::Full { .. } => "Full",
+        MemoryError::Idle => "Idle",
+        MemoryError::Cancelled { .. } => "Cancelled",
+        MemoryError::Thread => "MappingFailed",
         MemoryError::Control(error) => control(error),
         MemoryError::Corrupt | MemoryError::Link(_) => "Corrupt",
         MemoryError::Mapping(_) | MemoryError::Event(_) => "MappingFailed",
-        MemoryError::Server { .. } => "Error",
+        MemoryError::Server { .. } | MemoryError::TimedOut => "Error",
     };
     raise(kind, error)
 }

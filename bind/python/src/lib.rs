@@ -9,8 +9,8 @@
 //! - `shown`: read-only bytes that live as long as a buffer of them
 //! - `region`, `attachment`, `version`: the three classes, each the base of one in Python
 //! - `queue`, `item`: the producer of a queue and its slot, a consumer and its item
-//! - `memory`, `memory_region`, `memory_bytes`: access to memory regions, one of them, and its bytes
-//!   where they lie
+//! - `memory`, `memory_region`, `memory_bytes`, `memory_operations`: access to memory regions, one of
+//!   them, its bytes where they lie, and what completes later
 //! - `lent`: a value together with what is borrowed from it
 //! - `process`: what belongs to the process that made it, and forks
 //! - `error`: which exception says what
@@ -23,6 +23,7 @@ mod item;
 mod lent;
 mod memory;
 mod memory_bytes;
+mod memory_operations;
 mod memory_region;
 mod process;
 mod queue;
@@ -46,6 +47,8 @@ mod _native {
     use super::memory::Memory;
     #[pymodule_export]
     use super::memory_bytes::MemoryBytes;
+    #[pymodule_export]
+    use super::memory_operations::MemoryOperations;
     #[pymodule_export]
     use super::memory_region::MemoryRegion;
     #[pymodule_export]

@@ -1,6 +1,8 @@
 //! This process's access to memory regions: makes, finds and lists them.
 
-use heliostat_stub_memory::{Memory as StubMemory, MemoryError, Region, Rights, OWN_USER};
+use heliostat_stub_memory::{
+    Memory as StubMemory, MemoryError, Operations, Region, Rights, OWN_USER,
+};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -46,6 +48,14 @@ impl Memory {
     ) -> PyResult<Region> {
         let stub = self.inner.get()?;
         py.detach(|| ask(stub)).map_err(|error| error::memory(&error))
+    }
+}
+
+impl Memory {
+    /// A place for operations that complete later.
+    pub(crate) fn operations(&self, py: Python<'_>, limit: usize) -> PyResult<Operations> {
+        let stub = self.inner.get()?;
+        Ok(py.detach(|| stub.operations(limit)))
     }
 }
 

@@ -31,7 +31,7 @@ pub struct MemoryRegion {
 }
 
 impl MemoryRegion {
-    fn region(&self) -> PyResult<Arc<StubRegion>> {
+    pub(crate) fn region(&self) -> PyResult<Arc<StubRegion>> {
         let held = self.held.get()?.lock().unwrap_or_else(PoisonError::into_inner);
         held.clone().ok_or_else(|| error::closed("memory region"))
     }
@@ -67,6 +67,14 @@ impl MemoryRegion {
         })
     }
 
+    /// Refuses more memory than the region has, where that would be much.
+    pub(crate) fn check_length(&self, py: Python<'_>, offset: u64, bytes: u64) -> PyResult<()> {
+        match bytes > UNASKED_BYTES_MAX {
+            true => self.check_range(py, offset, bytes),
+            false => Ok(()),
+        }
+    }
+
     fn check_range(&self, py: Python<'_>, offset: u64, bytes: u64) -> PyResult<()> {
         let limit = self.with(py, StubRegion::size)?;
         if offset.checked_add(bytes).is_some_and(|end| end <= limit) {
@@ -89,7 +97,7 @@ impl MemoryRegion {
 }
 
 /// A word: a number of 64 bits, or a negative one of 63 in two's complement.
-fn word(number: &Bound<'_, PyAny>) -> PyResult<u64> {
+pub(crate) fn word(number: &Bound<'_, PyAny>) -> PyResult<u64> {
     let signed = |_| number.extract::<i64>().map(|signed| signed as u64);
     number.extract::<u64>().or_else(signed).map_err(|error| {
         match error.is_instance_of::<PyOverflowError>(number.py()) {
@@ -134,9 +142,7 @@ impl MemoryRegion {
 
     /// Reads `bytes` bytes from `offset` on.
     fn read<'py>(&self, py: Python<'py>, offset: u64, bytes: u64) -> PyResult<Bound<'py, PyBytes>> {
-        if bytes > UNASKED_BYTES_MAX {
-            self.check_range(py, offset, bytes)?;
-        }
+        self.check_length(py, offset, bytes)?;
         PyBytes::new_with(py, bytes as usize, |into| {
             self.with(py, |region| region.read(offset, into))
         })
@@ -164,6 +170,33 @@ impl MemoryRegion {
         let from = unsafe { held.as_slice() };
         self.with(py, |region| region.write(offset, from))?;
         Ok(from.len())
+    }
+
+    /// Reads pieces, each (offset, bytes).
+    fn read_pieces(&self, py: Python<'_>, pieces: Vec<(u64, usize)>) -> PyResult<Vec<Py<PyBytes>>> {
+        let all = pieces.iter().map(|(_, bytes)| *bytes as u64);
+        self.check_length(py, 0, all.max().unwrap_or(0))?;
+        let mut found: Vec<_> = pieces.iter().map(|(_, bytes)| vec![0; *bytes]).collect();
+        let mut into: Vec<_> =
+            pieces.iter().zip(&mut found).map(|((at, _), it)| (*at, &mut it[..])).collect();
+        self.with(py, |region| region.read_vectored(&mut into))?;
+        Ok(found.iter().map(|it| PyBytes::new(py, it).unbind()).collect())
+    }
+
+    /// Writes pieces, each (offset, buffer); bytes written.
+    fn write_pieces(
+        &self,
+        py: Python<'_>,
+        pieces: Vec<(u64, Bound<'_, PyAny>)>,
+    ) -> PyResult<usize> {
+        let held = pieces.iter().map(|(_, buffer)| HeldBuffer::to_read(buffer));
+        let held = held.collect::<PyResult<Vec<_>>>()?;
+        held.iter().try_for_each(|buffer| self.check_outside(py, buffer))?;
+        // SAFETY: as in `read_into`; they are only read.
+        let slices = held.iter().map(|buffer| unsafe { buffer.as_slice() });
+        let from: Vec<_> = pieces.iter().map(|(at, _)| *at).zip(slices).collect();
+        self.with(py, |region| region.write_vectored(&from))?;
+        Ok(from.iter().map(|(_, it)| it.len()).sum())
     }
 
     /// Sets `bytes` bytes from `offset` on.

@@ -56,6 +56,8 @@ enum heliostat_code
   HELIOSTAT_TAKEN = -18,
   // The file was opened in an earlier session: open it again. Or the memory region is gone.
   HELIOSTAT_STALE = -19,
+  // The operation was given up; it may have been done in part.
+  HELIOSTAT_CANCELLED = -20,
 };
 #ifndef __cplusplus
 #if __STDC_VERSION__ >= 202311L

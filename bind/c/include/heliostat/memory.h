@@ -35,6 +35,16 @@ typedef struct heliostat_memory heliostat_memory;
 // A handle on a memory region. Threads may share it, but for its end.
 typedef struct heliostat_memory_region heliostat_memory_region;
 
+// Bytes of the program that lie somewhere in a region.
+typedef struct {
+  // Where in the region.
+  uint64_t offset;
+  // The program's bytes.
+  void *memory;
+  // How many.
+  size_t bytes;
+} heliostat_memory_piece;
+
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
@@ -100,7 +110,8 @@ heliostat_code heliostat_memory_grow(const heliostat_memory_region *region,
 // `region` is null or live, and not used again.
 void heliostat_memory_unmap(heliostat_memory_region *region);
 
-// Ends the region for everybody, and gives the handle back in any case.
+// Ends the region for everybody, and gives the handle back in any case but one: `HELIOSTAT_TAKEN` while
+// operations on it are on their way or were not taken, and it is as it was.
 //
 // # Safety
 // `region` is null or live, and not used again.
@@ -183,6 +194,25 @@ heliostat_code heliostat_memory_swap(const heliostat_memory_region *region,
 heliostat_code heliostat_memory_size(const heliostat_memory_region *region,
                                      uint64_t *bytes,
                                      int32_t *is_direct);
+
+// Reads many pieces at once. Errors as `heliostat_memory_read`, of the first piece that is wrong; others
+// may have been read.
+//
+// # Safety
+// `region` is null or live; `pieces` is null or valid for `count`, and the memory of each for writing
+// its bytes, which nobody else uses and no two pieces share.
+heliostat_code heliostat_memory_read_pieces(const heliostat_memory_region *region,
+                                            const heliostat_memory_piece *pieces,
+                                            size_t count);
+
+// Writes many pieces at once. Errors as `heliostat_memory_write`; others may have been written.
+//
+// # Safety
+// `region` is null or live; `pieces` is null or valid for `count`, and the memory of each for reading
+// its bytes, which nobody changes.
+heliostat_code heliostat_memory_write_pieces(const heliostat_memory_region *region,
+                                             const heliostat_memory_piece *pieces,
+                                             size_t count);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -20,6 +20,7 @@ from ._attachment import Attachment, attach, attach_by
 from ._command import doctor, explain, metrics, run, status
 from ._errors import (
     Busy,
+    Cancelled,
     CommandFailed,
     Corrupt,
     Denied,
@@ -27,6 +28,7 @@ from ._errors import (
     Forked,
     Full,
     Gone,
+    Idle,
     InvalidName,
     InvalidRegion,
     MappingFailed,
@@ -46,6 +48,7 @@ __all__ = [
     "Ahead",
     "Attachment",
     "Busy",
+    "Cancelled",
     "CommandFailed",
     "Corrupt",
     "Cost",
@@ -54,6 +57,7 @@ __all__ = [
     "Forked",
     "Full",
     "Gone",
+    "Idle",
     "InvalidName",
     "InvalidRegion",
     "Item",

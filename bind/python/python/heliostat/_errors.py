@@ -38,6 +38,14 @@ class Busy(Error):
     """The producer retires versions faster than one can be pinned. Trying again may help."""
 
 
+class Idle(Error):
+    """Nothing is on its way that could be waited for."""
+
+
+class Cancelled(Error):
+    """The operation was given up; it may have been done in part."""
+
+
 class Forked(Error):
     """A forked child used what its parent made. Attach, or make a region, in the child."""
 

@@ -1,6 +1,6 @@
 """The extension module; its classes are the bases of the package's."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, Self
 
 from _typeshed import ReadableBuffer, WriteableBuffer
@@ -135,6 +135,11 @@ class MemoryRegion:
         NoControlPlane some of them may have been written."""
     def set(self, offset: int, bytes: int, value: int = 0) -> None:
         """Sets so many bytes from an offset on to a value."""
+    def read_pieces(self, pieces: Sequence[tuple[int, int]]) -> list[bytes]:
+        """Many pieces in one call, each (offset, bytes). After an error others may have been read."""
+    def write_pieces(self, pieces: Sequence[tuple[int, ReadableBuffer]]) -> int:
+        """Many contiguous buffers in one call, each (offset, buffer); bytes written. After an error
+        others may have been written."""
     def copy_to(self, offset: int, into: MemoryRegion, at: int, bytes: int) -> None:
         """Copies bytes from an offset on to a place in this or another region, as memmove(3) does."""
     def fetch_add(self, offset: int, more: int) -> int:
@@ -165,6 +170,43 @@ class MemoryRegion:
     def rights(self) -> str: ...
     @property
     def path(self) -> Literal["direct", "delegated"]: ...
+
+class MemoryOperations:
+    def __new__(cls, memory: Memory, limit: int) -> Self: ...
+    def read(self, region: MemoryRegion, offset: int, bytes: int, urgent: bool = False) -> int:
+        """Submits a read of so many bytes; its number."""
+    def write(
+        self, region: MemoryRegion, offset: int, buffer: ReadableBuffer, urgent: bool = False
+    ) -> int:
+        """Submits a write of a contiguous buffer, which is copied; its number."""
+    def set(
+        self, region: MemoryRegion, offset: int, bytes: int, value: int = 0, urgent: bool = False
+    ) -> int: ...
+    def copy(
+        self,
+        region: MemoryRegion,
+        offset: int,
+        into: MemoryRegion,
+        at: int,
+        bytes: int,
+        urgent: bool = False,
+    ) -> int: ...
+    def fetch_add(
+        self, region: MemoryRegion, offset: int, more: int, urgent: bool = False
+    ) -> int: ...
+    def compare_swap(
+        self, region: MemoryRegion, offset: int, expected: int, new: int, urgent: bool = False
+    ) -> int: ...
+    def swap(self, region: MemoryRegion, offset: int, new: int, urgent: bool = False) -> int: ...
+    def _take(self) -> tuple[int, int, bytes, Exception | None] | None: ...
+    def _wait(self, seconds: float) -> tuple[int, int, bytes, Exception | None] | None: ...
+    def cancel(self, number: int) -> bool:
+        """Gives an operation up; whether it was on its way. It completes in any case: with Cancelled,
+        perhaps done in part, or as if nobody had asked."""
+    def fileno(self) -> int:
+        """A descriptor that is readable while there is a completion to take."""
+    def __len__(self) -> int:
+        """How many are on their way or were not taken."""
 
 class MemoryBytes:
     def __new__(cls, region: MemoryRegion, offset: int, bytes: int) -> Self: ...

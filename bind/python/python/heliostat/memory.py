@@ -18,10 +18,11 @@ from __future__ import annotations
 from typing import NamedTuple, Self
 
 from . import _native
+from ._memory_operations import Completion, MemoryOperations
 from ._memory_region import MemoryRegion
 from ._naming import served
 
-__all__ = ["ListedRegion", "Memory", "MemoryRegion", "open"]
+__all__ = ["Completion", "ListedRegion", "Memory", "MemoryOperations", "MemoryRegion", "open"]
 
 
 class ListedRegion(NamedTuple):
@@ -80,6 +81,11 @@ class Memory(_native.Memory):
         NotFound, Denied, InvalidName, Full, NoControlPlane.
         """
         return MemoryRegion(self, name, rights, user, None, False)
+
+    def operations(self, limit: int = 256) -> MemoryOperations:
+        """A place for operations that complete later, at most so many of them that are on their way or
+        were not taken."""
+        return MemoryOperations(self, limit)
 
     def list(self, prefix: str = "", user: int | None = None) -> tuple[ListedRegion, ...]:
         """The regions of a user whose names begin so; with an empty prefix all of them, also those
