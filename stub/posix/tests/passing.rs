@@ -3,6 +3,8 @@
 
 mod support;
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use heliostat_abi::code::Native;
 use heliostat_abi::limits::CHANNELS_PER_PAIR_MAX;
 use heliostat_abi::stream::channel::direction::{SWITCHED, TAKEN_BACK};
@@ -180,18 +182,36 @@ fn an_end_that_is_passed_while_the_peer_writes_gets_every_byte_once() {
     }
 }
 
-#[test]
-fn a_peer_that_says_it_takes_back_and_does_so_late_holds_up_nobody_and_loses_nothing() {
+/// Passes an end while its peer's writer says that it takes back what is unread, and stops there. None
+/// where the end had given up before the writer looked, as on a busy machine.
+fn pass_beside_a_stopped_writer() -> Option<(End, End)> {
     let (client, server) = direct();
     say(&client, &server, b"ask");
     say(&server, &client, b"answer");
     assert_eq!(client.send(b"unread", 0), Ok(6));
     let lane = socket::at(client.index()).stream().expect("it is direct").outgoing;
-    std::thread::scope(|scope| {
-        scope.spawn(|| while lane.accept_want().is_none() {});
+    let is_passed = AtomicBool::new(false);
+    let said = std::thread::scope(|scope| {
+        let writer = scope.spawn(|| loop {
+            if lane.accept_want().is_some() {
+                return true;
+            }
+            if is_passed.load(Ordering::Acquire) {
+                return false;
+            }
+        });
         pass(&server);
+        is_passed.store(true, Ordering::Release);
+        writer.join().unwrap()
     });
+    said.then_some((client, server))
+}
+
+#[test]
+fn a_peer_that_says_it_takes_back_and_does_so_late_holds_up_nobody_and_loses_nothing() {
+    let (client, server) = (0..100).find_map(|_| pass_beside_a_stopped_writer()).unwrap();
     // Its writer was stopped in the middle, as the kernel may do to anybody, and goes on now.
+    let lane = socket::at(client.index()).stream().expect("it is direct").outgoing;
     lane.raise(SWITCHED | TAKEN_BACK);
     call::send(client.fd, b"unread, and more", libc::MSG_NOSIGNAL).unwrap();
     assert_eq!(read_natively(&server, 16), b"unread, and more");
