@@ -28,7 +28,8 @@ RULES: dict[str, set[str]] = {
     "service/*": {"abi", "service/grant"},  # net, snapshot, file
     "control": {"abi", "service/grant"},
     "server/loop": LOWER | {"ring", "backend/uring", "service/grant"},  # what is the same for every service on kernel cores
-    "server/*": LOWER | {"server/loop", "service/grant", "backend/uring", "backend/lease"},  # file, memory
+    "server/node": LOWER | {"backend/transport"},  # the node's thread: what is the same for every service between nodes
+    "server/*": LOWER | {"server/loop", "server/node", "service/grant", "backend/uring", "backend/lease"},  # file, memory
     "heliostatd": LOWER | {"control", "service/*", "server/*", "backend/*"},
     "supervisor": LOWER | {"control", "client", "backend/seal"},  # of sealed programs: one process each
     "snapfile": set(),  # a format: bytes in, bytes out

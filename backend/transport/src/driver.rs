@@ -37,6 +37,14 @@ pub trait Program<T: Transport> {
 
     /// Another thread asks something.
     fn command(&mut self, node: &mut Node<T>, now_ns: u64, command: Self::Command);
+
+    /// When the program wants [`Program::pass_time`] though nothing happens.
+    fn wake_ns(&self) -> Option<u64> {
+        None
+    }
+
+    /// The time that it wanted has come.
+    fn pass_time(&mut self, _node: &mut Node<T>, _now_ns: u64) {}
 }
 
 /// The way to a node's thread. When the last one is dropped the node leaves its peers and the thread
@@ -158,8 +166,12 @@ impl<T: Transport, P: Program<T>> Loop<T, P> {
                 return self.leave();
             }
             let is_idle = !self.progress(now_ns)? && obeyed == Obeyed::None;
+            if self.program.wake_ns().is_some_and(|ns| ns <= now_ns) {
+                self.program.pass_time(&mut self.node, now_ns);
+            }
             if is_idle && self.node.arm() == Armed::Sleep {
-                self.sleep(self.node.wake_ns())?;
+                let wakes = [self.node.wake_ns(), self.program.wake_ns()];
+                self.sleep(wakes.into_iter().flatten().min())?;
             }
         }
     }

@@ -132,15 +132,35 @@ impl fmt::Display for CallError {
 
 impl std::error::Error for CallError {}
 
+impl fmt::Display for EndCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            EndCause::Unreachable { code } => write!(f, "unreachable ({code})"),
+            EndCause::Closed => f.write_str("the link was closed"),
+            EndCause::Broken { code } => write!(f, "the link broke ({code})"),
+            EndCause::Malformed(what) => write!(f, "what came is no message: {what:?}"),
+        }
+    }
+}
+
+impl fmt::Display for JoinFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            JoinFailure::Refused { why, is_theirs: false } => write!(f, "refused: {why}"),
+            JoinFailure::Refused { why, is_theirs: true } => {
+                write!(f, "refused by the other side: {why}")
+            }
+            JoinFailure::Ended(end) => end.fmt(f),
+            JoinFailure::Deadline => f.write_str("no handshake in time"),
+            JoinFailure::Withdrawn => f.write_str("withdrawn"),
+        }
+    }
+}
+
 impl fmt::Display for LostCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            LostCause::Ended(EndCause::Unreachable { code }) => write!(f, "unreachable ({code})"),
-            LostCause::Ended(EndCause::Closed) => f.write_str("the link was closed"),
-            LostCause::Ended(EndCause::Broken { code }) => write!(f, "the link broke ({code})"),
-            LostCause::Ended(EndCause::Malformed(what)) => {
-                write!(f, "what came is no message: {what:?}")
-            }
+            LostCause::Ended(end) => end.fmt(f),
             LostCause::Silent { ns } => write!(f, "silent for {} ms", ns / 1_000_000),
             LostCause::Left => f.write_str("it left"),
             LostCause::LeftHere => f.write_str("this node left it"),

@@ -294,6 +294,16 @@ impl Family {
     }
 }
 
+impl fmt::Display for NotBegun {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NotBegun::Family => f.write_str("the address is another transport's"),
+            NotBegun::Full { limit } => write!(f, "there are {limit} links already"),
+            NotBegun::Refused { code } => write!(f, "the system refuses ({code})"),
+        }
+    }
+}
+
 impl fmt::Display for Family {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

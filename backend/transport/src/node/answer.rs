@@ -61,6 +61,11 @@ impl<T: Transport> Node<T> {
         }
     }
 
+    /// The link that an ask came on, while it is open.
+    pub fn asker(&self, ask: AskId) -> Option<LinkId> {
+        self.asks.find(ask).map(|open| open.link)
+    }
+
     fn finish(
         &mut self,
         now_ns: u64,

@@ -1,0 +1,174 @@
+//! The owner of a node's thread: starts it, orders it, and ends it when dropped.
+
+use std::fmt;
+use std::io;
+use std::sync::mpsc::channel;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use heliostat_backend_transport::address::Address;
+use heliostat_backend_transport::driver::{self, DriverEnd, StartError};
+use heliostat_backend_transport::error::{CallError, CallFailure};
+use heliostat_backend_transport::identity::{Identity, NodeId};
+use heliostat_backend_transport::limits::NodeLimits;
+use heliostat_backend_transport::node::Node;
+use heliostat_backend_transport::transport::Transport;
+use heliostat_backend_transport::AskId;
+use rustix::rand::{getrandom, GetRandomFlags};
+
+use crate::call::NodeCall;
+use crate::caller::Caller;
+use crate::event::NodesEvents;
+use crate::gate::{Closed, Gate, Order};
+use crate::hosted::{host, Orders};
+use crate::outgoing::{Answer, Outgoing};
+use crate::service::Peers;
+use crate::thread::Work;
+
+/// The node's thread. Dropped it leaves its peers, which takes half a second at most, and is over.
+pub struct Nodes {
+    gate: Arc<Gate>,
+    events: NodesEvents,
+    address: Address,
+    thread: Option<JoinHandle<DriverEnd>>,
+}
+
+/// Answers what peers asked, from any thread; never waits.
+#[derive(Clone)]
+pub struct Replies(Arc<Gate>);
+
+/// Why a node was not started.
+#[derive(Debug)]
+pub enum NotStarted<E> {
+    /// The system gave no thread, descriptor or random numbers.
+    System(io::Error),
+    /// The transport could not be made.
+    Transport(E),
+}
+
+impl Nodes {
+    /// Starts a node. `listen` makes its transport, on the node's own thread.
+    ///
+    /// # Errors
+    /// Nothing is left behind.
+    pub fn start<E: Send + 'static>(
+        identity: Identity,
+        limits: NodeLimits,
+        events: NodesEvents,
+        listen: impl FnOnce() -> Result<Box<dyn Transport>, E> + Send + 'static,
+    ) -> Result<Nodes, NotStarted<E>> {
+        let mut seed = [0; 32];
+        let drawn = getrandom(&mut seed, GetRandomFlags::empty());
+        drawn.map_err(|errno| NotStarted::System(errno.into()))?;
+        let (told, address) = channel();
+        let work = Work::new(events.clone());
+        let make = move || {
+            let transport = listen()?;
+            // Whoever starts it waits for this.
+            let _ = told.send(transport.address());
+            Ok((Node::new(transport, identity, limits, seed), work))
+        };
+        let (remote, thread) = driver::start("node", make).map_err(|error| match error {
+            StartError::System(error) => NotStarted::System(error),
+            StartError::Node(error) => NotStarted::Transport(error),
+        })?;
+        let gate = Arc::new(Gate::default());
+        gate.open(remote);
+        let gone = |_| NotStarted::System(io::ErrorKind::BrokenPipe.into());
+        let address = address.recv().map_err(gone)?;
+        Ok(Nodes { gate, events, address, thread: Some(thread) })
+    }
+
+    /// Where others join this node.
+    pub fn address(&self) -> Address {
+        self.address
+    }
+
+    /// Begins to join a node; `Joined` or `NotJoined` follows, by the deadline at the latest. Of a node
+    /// that is joined already, nothing or `NotJoined`.
+    pub fn join(&self, node: NodeId, to: Address, deadline_ns: u64) {
+        self.order(Order::Join { node, to, deadline_ns });
+    }
+
+    /// Leaves a node in order, or gives up joining it; `Lost` or `NotJoined` follows if it was either.
+    pub fn leave(&self, node: NodeId) {
+        self.order(Order::Leave(node));
+    }
+
+    /// Measures how far a node is: `RoundTrip` follows if it is joined.
+    pub fn probe(&self, node: NodeId) {
+        self.order(Order::Probe(node));
+    }
+
+    /// Calls a node; `Answered` with this token follows exactly once, by the deadline at the latest.
+    /// How many calls the daemon has waiting is the daemon's to limit.
+    ///
+    /// # Errors
+    /// The call was not made: too long, or the thread has ended.
+    pub fn call(&self, token: u64, call: NodeCall) -> Result<(), CallError> {
+        call.check_length()?;
+        let gone = call.not_sent(CallFailure::NoPeer);
+        let answer = Answer::daemon(call.node, self.events.clone(), token);
+        match self.gate.send(Order::Call(Box::new(Outgoing::new(call, answer)))) {
+            Err(Closed(Order::Call(unsent))) => {
+                unsent.answer.forget();
+                Err(gone)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Takes a service to the node's thread: it serves requests of its number from now on.
+    pub fn host<P: Peers + Send + 'static>(&self, number: u16, service: P) -> Orders<P> {
+        let (hosted, orders) = host(number, service, self.gate.clone());
+        self.order(Order::Host(number, hosted));
+        orders
+    }
+
+    /// A caller with a limit of its own.
+    pub fn caller(&self) -> Caller {
+        Caller::new(self.gate.clone())
+    }
+
+    /// The way for answers to peers.
+    pub fn replies(&self) -> Replies {
+        Replies(self.gate.clone())
+    }
+
+    fn order(&self, order: Order) {
+        // Where nobody takes it the thread has ended, and `Gone` is among the events.
+        let _ = self.gate.send(order);
+    }
+}
+
+impl Replies {
+    /// Answers a request. One whose asker is lost, or that was answered, is ignored; one too long, or
+    /// for which too much waits already, becomes a refusal.
+    pub fn reply(&self, ask: AskId, header: Vec<u8>, payload: Vec<u8>) {
+        // Where nobody takes it the thread has ended, and its peers know.
+        let _ = self.0.send(Order::Reply { ask, header, payload });
+    }
+
+    /// Says that nothing was done, and will not be.
+    pub fn refuse(&self, ask: AskId) {
+        // As above.
+        let _ = self.0.send(Order::Refuse(ask));
+    }
+}
+
+impl Drop for Nodes {
+    fn drop(&mut self) {
+        self.gate.close();
+        // A thread that broke has told so.
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}
+
+impl<E: fmt::Display> fmt::Display for NotStarted<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NotStarted::System(error) => error.fmt(f),
+            NotStarted::Transport(error) => error.fmt(f),
+        }
+    }
+}

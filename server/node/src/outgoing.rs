@@ -1,0 +1,98 @@
+//! A call on its way, and where its one outcome goes.
+
+use heliostat_backend_transport::error::{CallError, CallFailure, Effect};
+use heliostat_backend_transport::identity::NodeId;
+
+use crate::call::{not_sent, NodeCall, Outcome};
+use crate::event::{NodesEvent, NodesEvents};
+use crate::header;
+use crate::place::Place;
+
+/// Takes the outcome, on the node's thread.
+pub(crate) type Sink = Box<dyn FnOnce(Outcome) + Send>;
+
+/// Where an outcome goes, once. Dropped without one it tells that the node's thread has ended.
+pub(crate) struct Answer {
+    node: NodeId,
+    to: Option<To>,
+    /// Whether it was sent: what then becomes of it nobody knows.
+    pub(crate) is_sent: bool,
+}
+
+enum To {
+    Daemon(NodesEvents, u64),
+    Sink(Sink, Place),
+}
+
+impl Answer {
+    /// The daemon gets it, with its token.
+    pub(crate) fn daemon(node: NodeId, events: NodesEvents, token: u64) -> Answer {
+        Answer { node, to: Some(To::Daemon(events, token)), is_sent: false }
+    }
+
+    /// A sink gets it; its place is free from then on.
+    pub(crate) fn sink(node: NodeId, sink: Sink, place: Place) -> Answer {
+        Answer { node, to: Some(To::Sink(sink, place)), is_sent: false }
+    }
+
+    /// Gives the outcome.
+    pub(crate) fn give(mut self, outcome: Outcome) {
+        self.deliver(outcome);
+    }
+
+    /// Forgets where it would go: whoever made the call is told otherwise.
+    pub(crate) fn forget(mut self) {
+        self.to = None;
+    }
+
+    fn deliver(&mut self, outcome: Outcome) {
+        match self.to.take() {
+            Some(To::Daemon(events, token)) => {
+                events.send(NodesEvent::Answered { token, outcome });
+            }
+            Some(To::Sink(sink, place)) => {
+                // First the place: the sink may make the next call.
+                drop(place);
+                sink(outcome);
+            }
+            None => {}
+        }
+    }
+}
+
+impl Drop for Answer {
+    fn drop(&mut self) {
+        let effect = if self.is_sent { Effect::Unknown } else { Effect::NotSent };
+        let why = CallFailure::Withdrawn;
+        self.deliver(Err(CallError { node: Some(self.node), effect, why }));
+    }
+}
+
+/// A call on its way to the node's thread, or waiting there for room.
+pub(crate) struct Outgoing {
+    pub(crate) node: NodeId,
+    /// With the service in front.
+    pub(crate) header: Vec<u8>,
+    pub(crate) payload: Vec<u8>,
+    pub(crate) deadline_ns: u64,
+    pub(crate) answer: Answer,
+}
+
+impl Outgoing {
+    /// A call and where its answer goes.
+    pub(crate) fn new(call: NodeCall, answer: Answer) -> Outgoing {
+        let NodeCall { node, service, header, payload, deadline_ns } = call;
+        let header = header::encode(service, &header);
+        Outgoing { node, header, payload, deadline_ns, answer }
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.header.len() + self.payload.len()
+    }
+
+    /// Ends it: nothing was sent.
+    pub(crate) fn fail(self, why: CallFailure) {
+        let error = not_sent(self.node, why);
+        self.answer.give(Err(error));
+    }
+}
