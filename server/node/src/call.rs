@@ -3,6 +3,7 @@
 use heliostat_backend_transport::error::{CallError, CallFailure, Effect};
 use heliostat_backend_transport::identity::NodeId;
 use heliostat_backend_transport::limits::PAYLOAD_BYTES_MAX;
+use heliostat_backend_transport::transport::LinkId;
 
 use crate::limits::REQUEST_HEADER_BYTES_MAX;
 
@@ -11,6 +12,8 @@ use crate::limits::REQUEST_HEADER_BYTES_MAX;
 pub struct NodeCall {
     /// Which node.
     pub node: NodeId,
+    /// Only by this link, if given: what was granted on another one means nothing on it.
+    pub link: Option<LinkId>,
     /// Which service of it, by its number in the control protocol.
     pub service: u16,
     /// That service's own header, at most [`REQUEST_HEADER_BYTES_MAX`].
@@ -22,8 +25,10 @@ pub struct NodeCall {
 }
 
 /// What another node answers: foreign bytes.
-#[derive(Clone, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NodeReply {
+    /// The link that it came on.
+    pub link: LinkId,
     /// The service's own header.
     pub header: Vec<u8>,
     /// The rest.

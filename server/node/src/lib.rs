@@ -40,5 +40,5 @@ pub use heliostat_backend_transport::address::Address;
 pub use heliostat_backend_transport::error::{CallError, CallFailure, Effect, LostCause};
 pub use heliostat_backend_transport::identity::{Identity, NodeId, Secret};
 pub use heliostat_backend_transport::limits::{NodeLimits, PAYLOAD_BYTES_MAX};
-pub use heliostat_backend_transport::transport::Transport;
+pub use heliostat_backend_transport::transport::{LinkId, Transport};
 pub use heliostat_backend_transport::AskId;

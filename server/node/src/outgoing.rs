@@ -2,6 +2,7 @@
 
 use heliostat_backend_transport::error::{CallError, CallFailure, Effect};
 use heliostat_backend_transport::identity::NodeId;
+use heliostat_backend_transport::transport::LinkId;
 
 use crate::call::{not_sent, NodeCall, Outcome};
 use crate::event::{NodesEvent, NodesEvents};
@@ -71,6 +72,8 @@ impl Drop for Answer {
 /// A call on its way to the node's thread, or waiting there for room.
 pub(crate) struct Outgoing {
     pub(crate) node: NodeId,
+    /// Only by this one, if given.
+    pub(crate) link: Option<LinkId>,
     /// With the service in front.
     pub(crate) header: Vec<u8>,
     pub(crate) payload: Vec<u8>,
@@ -81,9 +84,9 @@ pub(crate) struct Outgoing {
 impl Outgoing {
     /// A call and where its answer goes.
     pub(crate) fn new(call: NodeCall, answer: Answer) -> Outgoing {
-        let NodeCall { node, service, header, payload, deadline_ns } = call;
+        let NodeCall { node, link, service, header, payload, deadline_ns } = call;
         let header = header::encode(service, &header);
-        Outgoing { node, header, payload, deadline_ns, answer }
+        Outgoing { node, link, header, payload, deadline_ns, answer }
     }
 
     pub(crate) fn bytes(&self) -> usize {

@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 
-use heliostat_backend_transport::transport::LinkId;
 use heliostat_backend_transport::AskId;
 
 use crate::limits::{QUEUED_ANSWER_BYTES_MAX, QUEUED_BYTES_MAX, QUEUED_CALLS_MAX};
@@ -12,7 +11,6 @@ use crate::service::PeerNode;
 /// A joined peer.
 pub(crate) struct Peer {
     pub(crate) who: PeerNode,
-    pub(crate) link: LinkId,
     /// Calls that wait for room in its window.
     pub(crate) calls: VecDeque<Outgoing>,
     calls_bytes: usize,
@@ -40,10 +38,9 @@ pub(crate) struct Asked {
 }
 
 impl Peer {
-    pub(crate) fn new(who: PeerNode, link: LinkId) -> Peer {
+    pub(crate) fn new(who: PeerNode) -> Peer {
         Peer {
             who,
-            link,
             calls: VecDeque::new(),
             calls_bytes: 0,
             answers: VecDeque::new(),
@@ -52,15 +49,15 @@ impl Peer {
         }
     }
 
-    /// Keeps a call until there is room, unless as much waits as may.
-    pub(crate) fn queue_call(&mut self, call: Outgoing) -> Result<(), Outgoing> {
+    /// Keeps a call until there is room. Where as much waits as may it comes back.
+    pub(crate) fn queue_call(&mut self, call: Outgoing) -> Option<Outgoing> {
         let bytes = self.calls_bytes + call.bytes();
         if self.calls.len() >= QUEUED_CALLS_MAX || bytes > QUEUED_BYTES_MAX {
-            return Err(call);
+            return Some(call);
         }
         self.calls_bytes = bytes;
         self.calls.push_back(call);
-        Ok(())
+        None
     }
 
     /// The first call that waits.

@@ -1,15 +1,19 @@
 //! What a service on the node's thread is: it answers peers at once, and obeys other threads.
 
 use heliostat_backend_transport::identity::NodeId;
+use heliostat_backend_transport::transport::LinkId;
 use heliostat_backend_transport::AskId;
 
-/// A node, and which life of it.
+/// A node, which life of it, and by which link. What was granted on an earlier link is void: calls on
+/// it have ended, and the node may have lost what it kept of this one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct PeerNode {
     /// Its number.
     pub node: NodeId,
-    /// Larger after each start. What was granted to an earlier life is void.
+    /// Larger after each start.
     pub incarnation: u64,
+    /// Never used again in the life of this node.
+    pub link: LinkId,
 }
 
 /// Who asks, and until when.
@@ -54,7 +58,7 @@ pub trait Peers {
     /// Obeys an order.
     fn order(&mut self, order: Self::Order);
 
-    /// A peer is lost: what it asked is void. Another life of it may be joined already.
+    /// A peer is lost: what it asked is void. Another link to it may follow at once.
     fn lost(&mut self, peer: PeerNode);
 }
 

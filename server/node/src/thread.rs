@@ -33,8 +33,8 @@ pub(crate) struct Work {
     joining: BTreeMap<LinkId, NodeId>,
     peers: BTreeMap<LinkId, Peer>,
     hosted: BTreeMap<u16, Box<dyn Hosted>>,
-    /// Calls that are sent.
-    sent: BTreeMap<CallId, Answer>,
+    /// Calls that are sent, and on which link.
+    sent: BTreeMap<CallId, (LinkId, Answer)>,
     /// Echoes that are sent, and when.
     probes: BTreeMap<CallId, u64>,
     /// When the first call that waits for room may be over.
@@ -54,12 +54,17 @@ impl Work {
         }
     }
 
-    fn joined<T: Transport>(&mut self, node: &mut Node<T>, now_ns: u64, peer: Peer, ours: bool) {
+    fn joined<T: Transport>(
+        &mut self,
+        node: &mut Node<T>,
+        now_ns: u64,
+        peer: PeerNode,
+        ours: bool,
+    ) {
         self.joining.remove(&peer.link);
-        let (who, link) = (peer.who, peer.link);
-        self.peers.insert(link, peer);
-        self.events.send(NodesEvent::Joined { peer: who, is_ours: ours });
-        self.probe(node, now_ns, who.node);
+        self.peers.insert(peer.link, Peer::new(peer));
+        self.events.send(NodesEvent::Joined { peer, is_ours: ours });
+        self.probe(node, now_ns, peer.node);
     }
 
     fn not_joined(&mut self, link: LinkId, why: JoinError) {
@@ -108,8 +113,8 @@ impl<T: Transport> Program<T> for Work {
     fn event(&mut self, node: &mut Node<T>, now_ns: u64, event: NodeEvent) {
         match event {
             NodeEvent::Joined { link, node: joined, incarnation, is_ours } => {
-                let who = PeerNode { node: joined, incarnation };
-                self.joined(node, now_ns, Peer::new(who, link), is_ours);
+                let peer = PeerNode { node: joined, incarnation, link };
+                self.joined(node, now_ns, peer, is_ours);
             }
             NodeEvent::NotJoined { link, why } => self.not_joined(link, JoinError::Failed(why)),
             NodeEvent::Lost { link, why, .. } => self.lose(link, why),

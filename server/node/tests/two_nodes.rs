@@ -9,8 +9,9 @@ use heliostat_backend_transport::tcp::Tcp;
 use heliostat_base::clock::monotonic_ns;
 use heliostat_server_node::limits::CALLS_PER_CALLER_MAX;
 use heliostat_server_node::{
-    Asker, CallFailure, Effect, Identity, LostCause, NodeCall, NodeId, NodeLimits, NodeReply,
-    Nodes, NodesEvent, NodesEvents, Outcome, PeerNode, Peers, Secret, Served, PAYLOAD_BYTES_MAX,
+    Asker, CallFailure, Effect, Identity, LinkId, LostCause, NodeCall, NodeId, NodeLimits,
+    NodeReply, Nodes, NodesEvent, NodesEvents, Outcome, PeerNode, Peers, Secret, Served,
+    PAYLOAD_BYTES_MAX,
 };
 use rustix::event::{eventfd, EventfdFlags};
 
@@ -69,6 +70,7 @@ impl Station {
 fn call(node: u64, service: u16, header: &[u8], payload: &[u8]) -> NodeCall {
     NodeCall {
         node: NodeId(node),
+        link: None,
         service,
         header: header.to_vec(),
         payload: payload.to_vec(),
@@ -116,8 +118,14 @@ fn two() -> (Station, Station, Receiver<PeerNode>) {
 fn a_service_on_the_thread_answers_and_obeys_orders_first() {
     let (one, _two, _) = two();
     one.nodes.call(1, call(2, TABLE, b"read", b"")).expect("made");
-    let reply = NodeReply { header: b"word".to_vec(), payload: b"second".to_vec() };
-    assert_eq!(one.outcome(1), Ok(reply));
+    let NodeReply { link, header, payload } = one.outcome(1).expect("answered");
+    assert_eq!((header, payload), (b"word".to_vec(), b"second".to_vec()));
+    // By that link, and by no other.
+    one.nodes.call(1, NodeCall { link: Some(link), ..call(2, TABLE, b"read", b"") }).expect("made");
+    assert!(one.outcome(1).is_ok());
+    let other = Some(LinkId(link.0 + 100));
+    one.nodes.call(1, NodeCall { link: other, ..call(2, TABLE, b"read", b"") }).expect("made");
+    assert_eq!(one.outcome(1).expect_err("another link").why, CallFailure::NoPeer);
     one.nodes.call(2, call(2, TABLE, b"what", b"")).expect("made");
     let error = one.outcome(2).expect_err("refused");
     assert_eq!((error.effect, error.why), (Effect::Refused, CallFailure::Refused));
@@ -141,11 +149,11 @@ fn what_no_service_takes_is_the_daemons() {
             }
             _ => None,
         });
-        assert_eq!(who, PeerNode { node: NodeId(1), incarnation: 7 });
+        assert_eq!((who.node, who.incarnation), (NodeId(1), 7));
         assert_eq!(found, (service, header.as_bytes().to_vec(), b"body".to_vec()));
         two.nodes.replies().reply(ask, b"yes".to_vec(), b"done".to_vec());
-        let reply = NodeReply { header: b"yes".to_vec(), payload: b"done".to_vec() };
-        assert_eq!(one.outcome(token), Ok(reply));
+        let NodeReply { header, payload, .. } = one.outcome(token).expect("answered");
+        assert_eq!((header, payload), (b"yes".to_vec(), b"done".to_vec()));
         // An ask is answered once.
         two.nodes.replies().refuse(ask);
     }
@@ -234,8 +242,7 @@ fn a_node_that_ends_leaves_and_everything_that_waits_ends() {
     assert_eq!(why, LostCause::Left);
     let error = outcomes.recv_timeout(WATCHDOG).expect("it ends").expect_err("no answer");
     assert_eq!((error.effect, error.why), (Effect::Unknown, CallFailure::Lost(LostCause::Left)));
-    let peer = PeerNode { node: NodeId(1), incarnation: 7 };
-    assert_eq!(is_lost.recv_timeout(WATCHDOG), Ok(peer));
+    assert_eq!(is_lost.recv_timeout(WATCHDOG).expect("told").node, NodeId(1));
     drop(two);
     let error = caller.call(call(1, TABLE, b"read", b""), |_| ()).expect_err("closed");
     assert_eq!((error.effect, error.why), (Effect::NotSent, CallFailure::NoPeer));

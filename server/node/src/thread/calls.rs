@@ -13,7 +13,8 @@ use crate::outgoing::Outgoing;
 impl Work {
     /// Takes a call: behind those that wait for room already.
     pub(super) fn call<T: Transport>(&mut self, node: &mut Node<T>, now_ns: u64, call: Outgoing) {
-        let Some(link) = node.link_to(call.node) else { return call.fail(CallFailure::NoPeer) };
+        let link = node.link_to(call.node).filter(|link| call.link.is_none_or(|it| it == *link));
+        let Some(link) = link else { return call.fail(CallFailure::NoPeer) };
         let waits = self.peers.get(&link).is_some_and(|peer| !peer.calls.is_empty());
         let unsent = if waits { Some(call) } else { self.send(node, now_ns, link, call) };
         unsent.into_iter().for_each(|call| self.queue(link, call));
@@ -31,7 +32,7 @@ impl Work {
         match node.call(now_ns, link, &call.header, payload, call.deadline_ns) {
             Ok(id) => {
                 call.answer.is_sent = true;
-                self.sent.insert(id, call.answer);
+                self.sent.insert(id, (link, call.answer));
                 None
             }
             Err(refused) if refused.error.why == CallFailure::Full => {
@@ -49,8 +50,8 @@ impl Work {
         let deadline_ns = call.deadline_ns;
         let Some(peer) = self.peers.get_mut(&link) else { return call.fail(CallFailure::NoPeer) };
         match peer.queue_call(call) {
-            Ok(()) => self.wake_at(deadline_ns),
-            Err(call) => call.fail(CallFailure::Full),
+            None => self.wake_at(deadline_ns),
+            Some(call) => call.fail(CallFailure::Full),
         }
     }
 
@@ -92,8 +93,8 @@ impl Work {
         header: Vec<u8>,
         payload: Vec<u8>,
     ) {
-        if let Some(answer) = self.sent.remove(&call) {
-            answer.give(Ok(NodeReply { header, payload }));
+        if let Some((link, answer)) = self.sent.remove(&call) {
+            answer.give(Ok(NodeReply { link, header, payload }));
         } else {
             self.probed(call, by, now_ns);
         }
@@ -102,7 +103,7 @@ impl Work {
     /// A call has none.
     pub(super) fn failed(&mut self, call: CallId, error: CallError) {
         self.probes.remove(&call);
-        if let Some(answer) = self.sent.remove(&call) {
+        if let Some((_, answer)) = self.sent.remove(&call) {
             answer.give(Err(error));
         }
     }
