@@ -8,6 +8,7 @@
 //! foreign bytes into values. Byte order is little-endian throughout.
 #![forbid(unsafe_code)]
 
+pub mod cluster;
 pub mod code;
 pub mod file;
 pub mod limits;

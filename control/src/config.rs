@@ -4,11 +4,13 @@
 //! what would be right, and refuses keys it does not know, because a misspelt limit that is
 //! silently ignored is worse than none.
 
+mod cluster;
 pub(crate) mod error;
 pub(crate) mod field;
 mod memory;
 mod read;
 
+pub use cluster::{Cluster, ClusterAddress, ClusterPeer, ClusterTransport};
 pub use error::{ConfigError, Fault};
 pub use memory::Memory;
 pub use read::Names;
@@ -39,6 +41,8 @@ pub struct Config {
     pub delegated: Delegated,
     /// Memory regions.
     pub memory: Memory,
+    /// The cluster, if this is a node of one.
+    pub cluster: Option<Cluster>,
     /// Who may what.
     pub rules: Rules,
     /// Who may how much of delegated operations.

@@ -7,7 +7,8 @@ use super::error::{ConfigError, Fault};
 use super::field::{Field, Section, Source};
 use super::Requests::{Auto, Threads, Uring};
 use super::{
-    Channel, Config, Daemon, Delegated, Limits, Log, LogFormat, LogLevel, Memory, LOOPS_MAX,
+    Channel, Cluster, Config, Daemon, Delegated, Limits, Log, LogFormat, LogLevel, Memory,
+    LOOPS_MAX,
 };
 use crate::name::NamePattern;
 use crate::rights::Right;
@@ -46,7 +47,17 @@ impl Config {
     pub fn read(text: &str, names: &dyn Names) -> Result<Config, ConfigError> {
         let source = Source(text);
         let document = source.document()?;
-        let known = ["daemon", "log", "limits", "channel", "delegated", "memory", "rule", "rate"];
+        let known = [
+            "daemon",
+            "log",
+            "limits",
+            "channel",
+            "delegated",
+            "memory",
+            "cluster",
+            "rule",
+            "rate",
+        ];
         let root = Section::new(source, "", 0, document.get_ref(), &known)?;
         let mut config = Config::default();
         if let Some(field) = root.field("daemon") {
@@ -66,6 +77,9 @@ impl Config {
         }
         if let Some(field) = root.field("memory") {
             config.memory = Memory::read(&field)?;
+        }
+        if let Some(field) = root.field("cluster") {
+            config.cluster = Some(Cluster::read(&field)?);
         }
         if let Some(field) = root.field("rule") {
             config.rules = read_rules(&field, names)?;

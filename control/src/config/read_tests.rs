@@ -78,7 +78,7 @@ fn a_misspelt_key_is_refused_with_a_suggestion() {
     );
     assert_eq!(
         complaint("colour = 5\n"),
-        "line 1: colour: no such key; known here: daemon, log, limits, channel, delegated, memory, rule, rate"
+        "line 1: colour: no such key; known here: daemon, log, limits, channel, delegated, memory, cluster, rule, rate"
     );
 }
 

@@ -1,0 +1,15 @@
+//! Nodes of a cluster, as one of them sees the others: its requests, and the states of members.
+//!
+//! A node's number and address are chosen by whoever sets the cluster up; which life of it is meant
+//! says its *incarnation*, larger after each start. `docs/cluster.md` tells the whole.
+
+pub mod address;
+pub mod limits;
+pub mod reply;
+pub mod request;
+pub mod state;
+
+pub use address::MemberAddress;
+pub use reply::{ClusterReply, Listed, ListedNode};
+pub use request::ClusterRequest;
+pub use state::MemberState;

@@ -1,0 +1,141 @@
+//! The cluster: this node's number and address, the secret's file, and the nodes that it seeks.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use heliostat_abi::cluster::limits::{MEMBERS_MAX, NODE_MAX};
+
+use super::error::{ConfigError, Fault};
+use super::field::Field;
+
+/// A node of a cluster. There is no port, no thread and no file of it without the table `[cluster]`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Cluster {
+    /// This node's number, of all nodes of the cluster its alone.
+    pub node: u64,
+    /// Where others join it; port 0 lets the system choose.
+    pub listen: ClusterAddress,
+    /// The file of the cluster's secret.
+    pub secret: PathBuf,
+    /// The nodes that it joins, and joins again when they are lost.
+    pub peers: Vec<ClusterPeer>,
+}
+
+/// A node that is sought.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ClusterPeer {
+    /// Its number.
+    pub node: u64,
+    /// Where it listens.
+    pub address: ClusterAddress,
+}
+
+/// Where a node listens, and by which transport.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ClusterAddress {
+    /// By what.
+    pub transport: ClusterTransport,
+    /// Where.
+    pub socket: SocketAddr,
+}
+
+/// What carries messages between nodes; the same for all nodes of a cluster.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ClusterTransport {
+    /// Our own framing over TCP.
+    Tcp,
+    /// UCX, where it is installed.
+    Ucx,
+}
+
+impl Cluster {
+    /// From the table `[cluster]`.
+    pub(super) fn read(field: &Field<'_>) -> Result<Cluster, ConfigError> {
+        let section = field.section(&["node", "listen", "secret", "peer"])?;
+        let node = section.required("node")?.number((1, NODE_MAX))?;
+        let listen = ClusterAddress::read(&section.required("listen")?)?;
+        let secret = section.required("secret")?;
+        let path = PathBuf::from(secret.text()?);
+        if !path.is_absolute() {
+            let message = format!("{:?} does not begin with /", secret.text()?);
+            return Err(secret.fault(Fault::Value(message)));
+        }
+        let mut cluster = Cluster { node, listen, secret: path, peers: Vec::new() };
+        if let Some(peers) = section.field("peer") {
+            cluster.read_peers(&peers)?;
+        }
+        Ok(cluster)
+    }
+
+    fn read_peers(&mut self, field: &Field<'_>) -> Result<(), ConfigError> {
+        let list = field.list()?;
+        if list.len() > MEMBERS_MAX {
+            let message = format!("{} peers, at most {MEMBERS_MAX} are allowed", list.len());
+            return Err(field.fault(Fault::Value(message)));
+        }
+        list.iter().try_for_each(|peer| self.read_peer(peer))
+    }
+
+    fn read_peer(&mut self, field: &Field<'_>) -> Result<(), ConfigError> {
+        let section = field.section(&["node", "address"])?;
+        let number = section.required("node")?;
+        let node = number.number((1, NODE_MAX))?;
+        let place = section.required("address")?;
+        let address = ClusterAddress::read(&place)?;
+        let is_twice = self.peers.iter().any(|peer| peer.node == node);
+        let fault = match address {
+            _ if node == self.node => Some((&number, format!("node {node} is this node"))),
+            _ if is_twice => Some((&number, format!("node {node} is named twice"))),
+            it if it.transport != self.listen.transport => {
+                let (found, wanted) = (it.transport, self.listen.transport);
+                let message = format!("`{found}:`, but this node listens by `{wanted}:`");
+                Some((&place, message))
+            }
+            it if it.socket.port() == 0 => Some((&place, "port 0 leads nowhere".to_owned())),
+            _ => None,
+        };
+        if let Some((field, message)) = fault {
+            return Err(field.fault(Fault::Value(message)));
+        }
+        self.peers.push(ClusterPeer { node, address });
+        Ok(())
+    }
+}
+
+impl ClusterAddress {
+    fn read(field: &Field<'_>) -> Result<ClusterAddress, ConfigError> {
+        let text = field.text()?;
+        let wrong = || {
+            let wanted = "tcp:HOST:PORT and ucx:HOST:PORT are, with a numeric host";
+            field.fault(Fault::Value(format!("{text:?} is no address; {wanted}")))
+        };
+        let (transport, socket) = text.split_once(':').ok_or_else(wrong)?;
+        let transport = match transport {
+            "tcp" => ClusterTransport::Tcp,
+            "ucx" => ClusterTransport::Ucx,
+            _ => return Err(wrong()),
+        };
+        let socket = socket.parse().map_err(|_| wrong())?;
+        Ok(ClusterAddress { transport, socket })
+    }
+}
+
+impl fmt::Display for ClusterTransport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            ClusterTransport::Tcp => "tcp",
+            ClusterTransport::Ucx => "ucx",
+        })
+    }
+}
+
+impl fmt::Display for ClusterAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.transport, self.socket)
+    }
+}
+
+#[cfg(test)]
+#[path = "cluster_tests.rs"]
+mod tests;
