@@ -36,6 +36,7 @@ numbered! {
         Internal = 8 => "the control plane failed",
         Stale = 9 => "what it names is gone",
         Unwilling = 10 => "its owner said no, or nothing in time",
+        Unreachable = 11 => "the other node is not joined, or did not answer in time",
     }
 }
 

@@ -26,6 +26,7 @@ use crate::memory::NodePage;
 use crate::names::Subordinates;
 use crate::poll::{Poll, Source};
 use crate::refused::Refused;
+use crate::services::cluster;
 use crate::shares;
 use crate::signals::Signals;
 use crate::spare::Spare;
@@ -36,7 +37,7 @@ use crate::state::turns::Turns;
 use crate::state::unread::Unread;
 use crate::state::Services;
 
-pub use service::{Asked, Service, Table, Told, Viewer};
+pub use service::{Asked, NodeAsked, Service, Table, Told, Viewer};
 
 /// What the daemon is made from.
 pub struct Parts {
@@ -109,6 +110,11 @@ impl Daemon {
         poll.watch(&parts.breaks, Source::Breaks)?;
         let node = NodePage::create(boot)?;
         node.keep_alive()?;
+        let mut services = Services::new(&parts.config)?;
+        if let Some(config) = &parts.config.cluster {
+            let cluster = services.cluster.insert(cluster::start(config)?);
+            poll.watch(&cluster.bell, Source::Cluster)?;
+        }
         let now = monotonic_ns();
         Ok(Daemon {
             poll,
@@ -125,7 +131,7 @@ impl Daemon {
             connects: Buckets::new(parts.config.limits.connects),
             sealed_connects: Buckets::new(shares::sealed_rate(&parts.config)),
             subordinates: Subordinates::read(),
-            services: Services::new(&parts.config)?,
+            services,
             closer: Closer::start(),
             spare: Spare::new(),
             counts: Counts::default(),

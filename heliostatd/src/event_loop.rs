@@ -41,6 +41,7 @@ impl Daemon {
             Source::Breaks => self.attend_breaks(),
             Source::Delegated => self.attend_delegated(),
             Source::Memory => self.attend_memory(),
+            Source::Cluster => self.attend_cluster(),
             // In turn: `serve_in_turn`.
             Source::Connection(_) | Source::Closed(_) | Source::Process(_) => {}
         }
@@ -66,6 +67,9 @@ impl Daemon {
         if config.daemon.metrics_listen != self.parts.config.daemon.metrics_listen {
             warn!("daemon.metrics_listen takes effect at the next start");
         }
+        if config.cluster != self.parts.config.cluster {
+            warn!("[cluster] takes effect at the next start");
+        }
         if config.log.format != self.parts.config.log.format {
             warn!("log.format takes effect at the next start");
         }
@@ -82,6 +86,7 @@ impl Daemon {
         let now = monotonic_ns();
         self.end_silent_visitors(now);
         self.end_late_questions(now);
+        self.seek_nodes(now);
         if self.paused_until_ns.is_some_and(|until| now >= until) {
             self.resume_listening();
         }
@@ -98,6 +103,7 @@ impl Daemon {
             self.visitor_deadline_ns(),
             self.paused_until_ns,
             self.services.memory.grants.next_expiry_ns(),
+            self.services.cluster.as_ref().and_then(|cluster| cluster.members.next_ns()),
         ];
         let next = deadlines.into_iter().flatten().min()?;
         Some(next.saturating_sub(monotonic_ns()).div_ceil(1_000_000))
@@ -106,7 +112,9 @@ impl Daemon {
     fn idle_deadline_ns(&self) -> Option<u64> {
         let configured = self.parts.config.daemon.idle_exit_s;
         let seconds = self.parts.idle_exit_s.unwrap_or(configured);
-        let counts = seconds > 0 && self.connections.is_empty();
+        // A node of a cluster is there for the others.
+        let is_needed = self.services.cluster.is_some() || !self.connections.is_empty();
+        let counts = seconds > 0 && !is_needed;
         counts.then(|| self.idle_since_ns.saturating_add(seconds.saturating_mul(1_000_000_000)))
     }
 

@@ -140,5 +140,6 @@ fn code_word(code: Code) -> &'static str {
         Code::Internal => "internal",
         Code::Stale => "stale",
         Code::Unwilling => "unwilling",
+        Code::Unreachable => "unreachable",
     }
 }

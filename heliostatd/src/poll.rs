@@ -31,6 +31,8 @@ pub enum Source {
     Delegated,
     /// A server loop of memory regions has news.
     Memory,
+    /// The node's thread has news.
+    Cluster,
     /// A connection has a message.
     Connection(ObjectId),
     /// A connection was closed at the other end, perhaps with messages left.
@@ -56,6 +58,7 @@ impl Source {
             Self::Breaks => SIGNALS << 62 | 1,
             Self::Delegated => SIGNALS << 62 | 2,
             Self::Memory => SIGNALS << 62 | 3,
+            Self::Cluster => SIGNALS << 62 | 4,
             Self::Connection(id) | Self::Closed(id) => pack(CONNECTION, id),
             Self::Process(id) => pack(PROCESS, id),
         })
@@ -77,6 +80,7 @@ impl Source {
             SIGNALS if id.index == 1 => Self::Breaks,
             SIGNALS if id.index == 2 => Self::Delegated,
             SIGNALS if id.index == 3 => Self::Memory,
+            SIGNALS if id.index == 4 => Self::Cluster,
             SIGNALS => Self::Signals,
             CONNECTION => Self::Connection(id),
             _ => Self::Process(id),
@@ -138,7 +142,14 @@ mod tests {
     fn every_source_survives_its_way_through_the_kernel() {
         let id = ObjectId { index: 4095, generation: 0x3fff_ffff };
         let named = [Source::Connection(id), Source::Process(id)];
-        let others = [Source::Listener, Source::Signals, Source::Breaks, Source::Delegated];
+        let others = [
+            Source::Listener,
+            Source::Signals,
+            Source::Breaks,
+            Source::Delegated,
+            Source::Memory,
+            Source::Cluster,
+        ];
         for source in others.into_iter().chain(named) {
             assert_eq!(Source::from_data(source.data().u64()), source);
         }

@@ -132,9 +132,14 @@ impl Daemon {
     /// The request that is being served is answered later, by `answer_late`; until then its connection
     /// is served nothing else.
     pub(crate) fn answer_later(&mut self, id: ObjectId) {
-        if let Some(connection) = self.connections.get_mut(id) {
-            connection.awaits = Some(connection.sequence);
-        }
+        self.answer_later_as(id);
+    }
+
+    /// The same; answers the request's number, for `answer_late_to`.
+    pub(crate) fn answer_later_as(&mut self, id: ObjectId) -> Option<u32> {
+        let connection = self.connections.get_mut(id)?;
+        connection.awaits = Some(connection.sequence);
+        connection.awaits
     }
 
     /// Answers a request that was put off, if its connection still waits.
@@ -142,6 +147,19 @@ impl Daemon {
         let Some(connection) = self.connections.get_mut(id) else { return };
         if let Some(sequence) = connection.awaits.take() {
             self.reply(id, answer, sequence);
+        }
+    }
+
+    /// The same, if its connection waits for that very request. Answers of other nodes come at any
+    /// time: the connection may have given up, and wait for another one.
+    pub(crate) fn answer_late_to(
+        &mut self,
+        id: ObjectId,
+        sequence: u32,
+        answer: Result<Answer, Refused>,
+    ) {
+        if self.connections.get(id).is_some_and(|it| it.awaits == Some(sequence)) {
+            self.answer_late(id, answer);
         }
     }
 

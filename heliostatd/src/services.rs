@@ -11,6 +11,7 @@
 //! keeps something. What it decides, and why, lies in a pure crate in `service/`; what it does here is
 //! to bring the kernel's facts in and to carry the effects out, before the answer is sent.
 
+pub(crate) mod cluster;
 mod control;
 #[cfg(test)]
 mod echo;
@@ -32,6 +33,7 @@ pub const TABLE: Table = &[
     &snapshot::Snapshots,
     &file::Files,
     &memory::MemoryRegions,
+    &cluster::ClusterMembers,
     #[cfg(test)]
     &echo::Echo,
 ];

@@ -3,6 +3,7 @@
 //! Values that know neither the daemon nor its services. What is done with them, and when, is decided
 //! above: by the daemon's own files for connections, by `services` for grants.
 
+pub mod cluster;
 pub mod connection;
 pub mod counts;
 pub mod denials;
@@ -28,6 +29,8 @@ pub struct Services {
     pub file: file::LeasedFiles,
     /// Memory regions.
     pub memory: memory::RegionMemory,
+    /// The cluster, once its node has begun.
+    pub cluster: Option<cluster::ClusterNode>,
 }
 
 impl Services {
@@ -41,6 +44,7 @@ impl Services {
             snapshot: snapshot::Regions::new(config),
             file: file::LeasedFiles::new(config)?,
             memory: memory::RegionMemory::new(config)?,
+            cluster: None,
         })
     }
 }

@@ -4,6 +4,7 @@ use heliostat_abi::code::{Code, Thing};
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::session::record::{Request, RequestKind, Row};
 use heliostat_control::config::Config;
+use heliostat_server_node::{AskId, Outcome, PeerNode};
 use heliostat_service_grant::Quota;
 use prometheus_client::registry::Registry;
 use serde_json::{Map, Value};
@@ -34,6 +35,21 @@ impl Asked {
     pub(crate) fn only_descriptor(mut self) -> Result<ReceivedFd, Refused> {
         Ok(self.fds.pop().ok_or(Code::BadRecord)?)
     }
+}
+
+/// What a service of another node asks. The bytes are foreign: the node has proven that it belongs to
+/// the cluster, and nothing more.
+pub struct NodeAsked {
+    /// The number to answer it by, once: `reply_node` or `refuse_node`, now or later.
+    pub ask: AskId,
+    /// Who asks, and on which link.
+    pub peer: PeerNode,
+    /// The service's own header.
+    pub header: Vec<u8>,
+    /// The payload.
+    pub payload: Vec<u8>,
+    /// When nobody waits for the answer any more.
+    pub deadline_ns: u64,
 }
 
 /// Who looks at the control plane's state.
@@ -80,6 +96,20 @@ pub trait Service: Sync {
     fn quotas<'a>(&self, _daemon: &'a Daemon) -> Vec<(Thing, &'a Quota)> {
         Vec::new()
     }
+
+    /// Another node is joined. Told before anything that it asks.
+    fn node_joined(&self, _daemon: &mut Daemon, _peer: PeerNode) {}
+
+    /// A node that was joined is lost, on that link: calls to it have ended, and what it asked is void.
+    fn node_lost(&self, _daemon: &mut Daemon, _peer: PeerNode) {}
+
+    /// The service of the same number on another node asks something.
+    fn node_asked(&self, daemon: &mut Daemon, asked: NodeAsked) {
+        daemon.refuse_node(asked.ask);
+    }
+
+    /// A call that this service made by `call_node`, with this token, has ended.
+    fn node_answered(&self, _daemon: &mut Daemon, _token: u64, _outcome: Outcome) {}
 
     /// Adds its part of the whole state, for people.
     fn status(&self, _daemon: &Daemon, _viewer: Viewer, _told: &mut Told) {}

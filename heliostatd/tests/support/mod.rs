@@ -3,6 +3,7 @@
 #![allow(dead_code)] // each test file uses its part
 
 pub mod beside;
+pub mod cluster;
 pub mod delegated;
 pub mod files;
 pub mod filtered;
@@ -130,10 +131,15 @@ impl Daemon {
         daemon
     }
 
-    /// Ends this daemon without mercy and starts another in its place.
-    pub fn restart(&mut self) {
+    /// Ends this daemon without mercy.
+    pub fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
+    }
+
+    /// Ends this daemon without mercy and starts another in its place.
+    pub fn restart(&mut self) {
+        self.kill();
         self.child = spawn(&self.folder, &[], |_| ());
         self.await_service();
     }

@@ -1,0 +1,89 @@
+//! The cluster: this node joins others, loses them, and carries what services ask of each other.
+//!
+//! ```text
+//! node's thread --Joined, Lost, NotJoined--> service/cluster --Join, Leave--> node's thread
+//!               --Request--> the service of its number: node_asked --> reply_node, refuse_node
+//! a service --call_node--> node's thread --Answered--> that service: node_answered
+//! ```
+//! `heliostat_service_cluster` decides who is a member; `heliostat_server_node` has the links.
+
+mod attend;
+mod call;
+mod elsewhere;
+mod requests;
+pub(crate) mod secret;
+mod start;
+mod view;
+
+use heliostat_abi::cluster::request::{number, SERVICE};
+use heliostat_abi::cluster::ClusterRequest;
+use heliostat_abi::code::Code;
+use heliostat_abi::name::ObjectId;
+use heliostat_abi::session::record::{Asker, Request, Row};
+use heliostat_server_node::Outcome;
+use prometheus_client::registry::Registry;
+use tracing::debug;
+
+use super::no_such_request;
+use crate::answer::Answer;
+use crate::daemon::{Asked, Daemon, NodeAsked, Service, Told, Viewer};
+use crate::refused::Refused;
+
+pub(crate) use start::start;
+
+/// The cluster, in the table of services.
+pub struct ClusterMembers;
+
+const fn row(name: &'static str) -> Row {
+    Row { name, brings: 0..=0, keeps: 0, answers: 0, asker: Asker::Unrestricted }
+}
+
+const REQUESTS: &[(u16, Row)] = &[
+    (number::NODES, row("cluster_nodes")),
+    (number::JOIN, row("cluster_join")),
+    (number::LEAVE, row("cluster_leave")),
+    (number::NODES_OF, row("cluster_nodes_of")),
+];
+
+impl Service for ClusterMembers {
+    fn number(&self) -> u16 {
+        SERVICE
+    }
+
+    fn own_requests(&self) -> &'static [(u16, Row)] {
+        REQUESTS
+    }
+
+    fn answer(&self, daemon: &mut Daemon, asked: Asked) -> Result<Answer, Refused> {
+        let Request::Own(own) = &asked.request else { return no_such_request() };
+        let request = ClusterRequest::decode(own).map_err(|error| {
+            debug!(session = %asked.session, %error, "a malformed request of the cluster");
+            Code::BadRecord
+        })?;
+        daemon.answer_cluster(asked.session, request)
+    }
+
+    fn node_asked(&self, daemon: &mut Daemon, asked: NodeAsked) {
+        daemon.list_for_node(&asked);
+    }
+
+    fn node_answered(&self, daemon: &mut Daemon, token: u64, outcome: Outcome) {
+        daemon.listed_elsewhere(token, outcome);
+    }
+
+    fn status(&self, daemon: &Daemon, _: Viewer, told: &mut Told) {
+        told.insert("cluster".into(), daemon.cluster_json());
+    }
+
+    fn explain(&self, daemon: &Daemon, _: &[ObjectId], told: &mut Told) {
+        told.insert("cluster".into(), daemon.cluster_path_json());
+    }
+
+    fn gauges(&self, daemon: &Daemon) -> Vec<(&'static str, &'static str, u64)> {
+        daemon.cluster_gauges()
+    }
+
+    fn metrics(&self, daemon: &Daemon, registry: &mut Registry) {
+        daemon.add_cluster(registry);
+    }
+}

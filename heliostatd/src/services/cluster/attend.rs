@@ -1,0 +1,130 @@
+//! What the node's thread tells: members come and go, and services hear of it in the same order.
+
+use heliostat_base::clock::monotonic_ns;
+use heliostat_server_node::{Address, LostCause, NodeId, NodesEvent, PeerNode};
+use heliostat_service_cluster::{Effect, Ending};
+use tracing::{debug, error, info, warn};
+
+use crate::daemon::{Daemon, NodeAsked};
+
+/// Events attended to before others are served.
+const EVENTS_AT_ONCE: usize = 256;
+/// How long a join may take: connection and handshake.
+const JOIN_NS_MAX: u64 = 2_000_000_000;
+
+impl Daemon {
+    /// Attends to what the node's thread tells.
+    pub(crate) fn attend_cluster(&mut self) {
+        let Some(cluster) = &self.services.cluster else { return };
+        let mut count = [0; 8];
+        // It fails where nobody rang.
+        let _ = rustix::io::read(&cluster.bell, &mut count);
+        for _ in 0..EVENTS_AT_ONCE {
+            let received = self.services.cluster.as_ref().map(|it| it.events.try_recv());
+            let Some(Ok(event)) = received else { return };
+            self.take_cluster(event);
+        }
+        if let Some(cluster) = &self.services.cluster {
+            // More of them: the bell brings us back after the others.
+            let _ = rustix::io::write(&cluster.bell, &1u64.to_ne_bytes());
+        }
+    }
+
+    fn take_cluster(&mut self, event: NodesEvent) {
+        match event {
+            NodesEvent::Joined { peer, is_ours } => self.node_joined(peer, is_ours),
+            NodesEvent::NotJoined { node, why } => self.node_not_joined(node, &why.to_string()),
+            NodesEvent::Lost { peer, why } => self.node_lost(peer, why),
+            NodesEvent::RoundTrip { node, ns } => {
+                if let Some(cluster) = &mut self.services.cluster {
+                    cluster.members.measured(node.0, ns);
+                }
+            }
+            NodesEvent::Answered { token, outcome } => self.node_answered(token, outcome),
+            NodesEvent::Request { ask, peer, service, header, payload, deadline_ns } => {
+                let asked = NodeAsked { ask, peer, header, payload, deadline_ns };
+                self.node_asked(service, asked);
+            }
+            NodesEvent::Gone => error!("the node's thread has ended: no node is joined any more"),
+        }
+    }
+
+    fn node_joined(&mut self, peer: PeerNode, is_ours: bool) {
+        let now = monotonic_ns();
+        let Some(cluster) = &mut self.services.cluster else { return };
+        let mut effects = Vec::new();
+        let PeerNode { node, incarnation, link } = peer;
+        if cluster.members.joined(node.0, incarnation, now, &mut effects) {
+            info!(%node, incarnation, is_ours, epoch = cluster.members.epoch(), "a node is joined");
+            cluster.counts.joined += 1;
+            cluster.reasons.remove(&node.0);
+            cluster.joined.insert(link, peer);
+            let table = self.parts.table;
+            table.iter().for_each(|service| service.node_joined(self, peer));
+        } else {
+            warn!(%node, incarnation, "a node is left again: told to, an earlier life, or one too many");
+        }
+        self.order_cluster(effects);
+    }
+
+    fn node_not_joined(&mut self, node: NodeId, why: &str) {
+        let now = monotonic_ns();
+        let Some(cluster) = &mut self.services.cluster else { return };
+        cluster.counts.not_joined += 1;
+        let chance = cluster.chance(now);
+        cluster.members.not_joined(node.0, now, chance);
+        let is_said = cluster.reasons.get(&node.0).is_some_and(|said| said == why);
+        if is_said || cluster.members.member(node.0).is_none_or(|it| it.retry_ns.is_none()) {
+            return debug!(%node, why, "not joined");
+        }
+        warn!(%node, why, "not joined; tried again from time to time");
+        cluster.reasons.insert(node.0, why.to_owned());
+    }
+
+    fn node_lost(&mut self, peer: PeerNode, why: LostCause) {
+        let now = monotonic_ns();
+        let Some(cluster) = &mut self.services.cluster else { return };
+        let PeerNode { node, incarnation, link } = peer;
+        let how = if why == LostCause::Left { Ending::Left } else { Ending::Lost };
+        let chance = cluster.chance(now);
+        cluster.members.lost(node.0, incarnation, how, now, chance);
+        // One that was left again at once was joined for nobody.
+        if cluster.joined.remove(&link).is_none() {
+            return;
+        }
+        info!(%node, incarnation, %why, epoch = cluster.members.epoch(), "a node is lost");
+        cluster.counts.lost += 1;
+        if cluster.members.member(node.0).is_some() {
+            cluster.reasons.insert(node.0, why.to_string());
+        }
+        let table = self.parts.table;
+        table.iter().for_each(|service| service.node_lost(self, peer));
+    }
+
+    /// Gives the node's thread its orders.
+    pub(super) fn order_cluster(&mut self, effects: Vec<Effect>) {
+        let Some(cluster) = &self.services.cluster else { return };
+        let deadline_ns = monotonic_ns().saturating_add(JOIN_NS_MAX);
+        for effect in effects {
+            match effect {
+                Effect::Join { node, address } => match address.as_str().parse::<Address>() {
+                    Ok(to) => cluster.nodes.join(NodeId(node), to, deadline_ns),
+                    // It was checked where it came in.
+                    Err(error) => error!(node, %error, "not joined"),
+                },
+                Effect::Leave { node } => cluster.nodes.leave(NodeId(node)),
+            }
+        }
+    }
+
+    /// Seeks the nodes whose time has come.
+    pub(crate) fn seek_nodes(&mut self, now_ns: u64) {
+        let Some(cluster) = &mut self.services.cluster else { return };
+        if cluster.members.next_ns().is_none_or(|due| now_ns < due) {
+            return;
+        }
+        let mut effects = Vec::new();
+        cluster.members.pass_time(now_ns, &mut effects);
+        self.order_cluster(effects);
+    }
+}

@@ -1,0 +1,100 @@
+//! The cluster as people see it.
+
+use heliostat_base::clock::monotonic_ns;
+use heliostat_server_node::Address;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::registry::Registry;
+use serde_json::{json, Value};
+
+use crate::daemon::Daemon;
+use crate::state::cluster::ClusterNode;
+
+impl ClusterNode {
+    /// What carries the messages, and which version of it.
+    fn transport(&self) -> String {
+        match (self.nodes.address(), heliostat_backend_ucx::version()) {
+            (Address::Ucx(_), Ok((major, minor))) => format!("UCX {major}.{minor}"),
+            (Address::Ucx(_), Err(_)) => "UCX".to_owned(),
+            (Address::Tcp(_), _) => "TCP".to_owned(),
+            (Address::Simulated(_), _) => "a simulated network".to_owned(),
+        }
+    }
+}
+
+impl Daemon {
+    /// The whole of it, for status; null where there is no cluster.
+    pub(super) fn cluster_json(&self) -> Value {
+        let Some(cluster) = &self.services.cluster else { return Value::Null };
+        let now = monotonic_ns();
+        let members = cluster.members.members().map(|(node, member)| {
+            json!({
+                "node": node,
+                "address": member.address.as_str(),
+                "state": member.state.word(),
+                "incarnation": member.incarnation,
+                "since_ms": now.saturating_sub(member.since_ns) / 1_000_000,
+                "round_trip_ns": member.round_trip_ns,
+                "failures": member.failures,
+                "why": cluster.reasons.get(&node),
+            })
+        });
+        json!({
+            "node": cluster.members.own(),
+            "incarnation": cluster.incarnation,
+            "address": cluster.nodes.address().to_string(),
+            "transport": cluster.transport(),
+            "epoch": cluster.members.epoch(),
+            "joined": cluster.members.joined_count(),
+            "calls_waiting": cluster.calls.len(),
+            "nodes": members.collect::<Vec<_>>(),
+        })
+    }
+
+    /// By what other nodes are reached, for explain; null where there is no cluster.
+    pub(super) fn cluster_path_json(&self) -> Value {
+        let Some(cluster) = &self.services.cluster else { return Value::Null };
+        json!({
+            "node": cluster.members.own(),
+            "transport": cluster.transport(),
+            "joined": cluster.members.joined_count(),
+        })
+    }
+
+    /// What is there now.
+    pub(super) fn cluster_gauges(&self) -> Vec<(&'static str, &'static str, u64)> {
+        let Some(cluster) = &self.services.cluster else { return Vec::new() };
+        let known = cluster.members.members().count() as u64;
+        vec![
+            ("cluster_nodes", "Other nodes that are members of the cluster", known),
+            (
+                "cluster_nodes_joined",
+                "Other nodes that are joined",
+                cluster.members.joined_count() as u64,
+            ),
+            ("cluster_epoch", "Changes of membership seen", cluster.members.epoch()),
+            (
+                "cluster_calls_waiting",
+                "Calls of the control plane to other nodes that have not ended",
+                cluster.calls.len() as u64,
+            ),
+        ]
+    }
+
+    /// What happened so often.
+    pub(super) fn add_cluster(&self, registry: &mut Registry) {
+        let Some(cluster) = &self.services.cluster else { return };
+        let counts = cluster.counts;
+        for (name, help, value) in [
+            ("cluster_joined", "Nodes joined", counts.joined),
+            ("cluster_lost", "Nodes lost or left", counts.lost),
+            ("cluster_not_joined", "Joins that came to nothing", counts.not_joined),
+            ("cluster_asked", "Requests of other nodes to the control plane", counts.asked),
+            ("cluster_calls", "Calls of the control plane to other nodes", counts.calls),
+            ("cluster_calls_failed", "Those without an answer", counts.calls_failed),
+        ] {
+            let counter: Counter = Counter::default();
+            counter.inc_by(value);
+            registry.register(name, help, counter);
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! The cluster: who is a member, the node's thread, and what waits for other nodes.
+
+use std::collections::hash_map::RandomState;
+use std::collections::{BTreeMap, HashMap};
+use std::hash::BuildHasher;
+use std::os::fd::OwnedFd;
+use std::sync::mpsc::Receiver;
+use std::sync::Arc;
+
+use heliostat_abi::name::ObjectId;
+use heliostat_server_node::{LinkId, Nodes, NodesEvent, PeerNode};
+use heliostat_service_cluster::Cluster;
+
+/// What the daemon keeps of a cluster.
+pub struct ClusterNode {
+    /// Who is a member, and what is next.
+    pub members: Cluster,
+    /// This life of this node.
+    pub incarnation: u64,
+    /// The node's thread.
+    pub nodes: Nodes,
+    /// What it tells.
+    pub events: Receiver<NodesEvent>,
+    /// Rings when there is something.
+    pub bell: Arc<OwnedFd>,
+    /// Peers that services were told of.
+    pub joined: BTreeMap<LinkId, PeerNode>,
+    /// Calls of services that have not ended.
+    pub calls: NodeCalls,
+    /// Sessions that wait for a list of another node, and for which of their requests.
+    pub lists: HashMap<u64, (ObjectId, u32)>,
+    /// Why each member was not joined, or was lost, last.
+    pub reasons: BTreeMap<u64, String>,
+    /// When it was last measured how far others are.
+    pub probed_ns: u64,
+    /// What happened so often.
+    pub counts: ClusterCounts,
+    chances: RandomState,
+}
+
+/// Calls of services, by the number that the node's thread knows them by.
+#[derive(Default)]
+pub struct NodeCalls {
+    calls: HashMap<u64, (u16, u64)>,
+    last: u64,
+}
+
+/// What is counted.
+#[derive(Clone, Copy, Default)]
+pub struct ClusterCounts {
+    /// Nodes joined, each time.
+    pub joined: u64,
+    /// Nodes lost, or left, each time.
+    pub lost: u64,
+    /// Joins that came to nothing.
+    pub not_joined: u64,
+    /// Requests of other nodes that reached the daemon.
+    pub asked: u64,
+    /// Calls of services to other nodes.
+    pub calls: u64,
+    /// Those without an answer.
+    pub calls_failed: u64,
+}
+
+impl ClusterNode {
+    /// A node whose thread runs.
+    pub fn new(
+        members: Cluster,
+        incarnation: u64,
+        nodes: Nodes,
+        events: Receiver<NodesEvent>,
+        bell: Arc<OwnedFd>,
+    ) -> ClusterNode {
+        ClusterNode {
+            members,
+            incarnation,
+            nodes,
+            events,
+            bell,
+            joined: BTreeMap::new(),
+            calls: NodeCalls::default(),
+            lists: HashMap::new(),
+            reasons: BTreeMap::new(),
+            probed_ns: 0,
+            counts: ClusterCounts::default(),
+            chances: RandomState::new(),
+        }
+    }
+
+    /// A number for a list that is to be asked of another node: none that waits has it.
+    pub fn next_list(&self) -> u64 {
+        self.counts.calls
+    }
+
+    /// A number that other nodes cannot guess.
+    pub fn chance(&self, now_ns: u64) -> u64 {
+        self.chances.hash_one(now_ns)
+    }
+}
+
+impl NodeCalls {
+    /// Gives a call of a service a number.
+    pub fn begin(&mut self, service: u16, token: u64) -> u64 {
+        self.last += 1;
+        self.calls.insert(self.last, (service, token));
+        self.last
+    }
+
+    /// Whose call it was, and what that service calls it.
+    pub fn end(&mut self, number: u64) -> Option<(u16, u64)> {
+        self.calls.remove(&number)
+    }
+
+    /// How many wait.
+    pub fn len(&self) -> usize {
+        self.calls.len()
+    }
+}
