@@ -26,7 +26,6 @@ use crate::memory::NodePage;
 use crate::names::Subordinates;
 use crate::poll::{Poll, Source};
 use crate::refused::Refused;
-use crate::services::cluster;
 use crate::shares;
 use crate::signals::Signals;
 use crate::spare::Spare;
@@ -110,13 +109,8 @@ impl Daemon {
         poll.watch(&parts.breaks, Source::Breaks)?;
         let node = NodePage::create(boot)?;
         node.keep_alive()?;
-        let mut services = Services::new(&parts.config)?;
-        if let Some(config) = &parts.config.cluster {
-            let cluster = services.cluster.insert(cluster::start(config)?);
-            poll.watch(&cluster.bell, Source::Cluster)?;
-        }
         let now = monotonic_ns();
-        Ok(Daemon {
+        let mut daemon = Daemon {
             poll,
             node,
             boot,
@@ -131,7 +125,7 @@ impl Daemon {
             connects: Buckets::new(parts.config.limits.connects),
             sealed_connects: Buckets::new(shares::sealed_rate(&parts.config)),
             subordinates: Subordinates::read(),
-            services,
+            services: Services::new(&parts.config)?,
             closer: Closer::start(),
             spare: Spare::new(),
             counts: Counts::default(),
@@ -140,7 +134,10 @@ impl Daemon {
             paused_until_ns: None,
             stopping: false,
             parts,
-        })
+        };
+        let table = daemon.parts.table;
+        table.iter().try_for_each(|service| service.begin(&mut daemon))?;
+        Ok(daemon)
     }
 
     /// Whose share a user's objects count against.

@@ -1,5 +1,7 @@
 //! What a service is to the daemon: it answers requests, ends what sessions hold, and tells people.
 
+use std::io;
+
 use heliostat_abi::code::{Code, Thing};
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::session::record::{Request, RequestKind, Row};
@@ -76,6 +78,14 @@ pub trait Service: Sync {
     /// The requests that it brings itself, by number: those that the protocol's table has not.
     fn own_requests(&self) -> &'static [(u16, Row)] {
         &[]
+    }
+
+    /// Begins what it has beside sessions, before anybody can ask.
+    ///
+    /// # Errors
+    /// The daemon does not start; the text says why.
+    fn begin(&self, _daemon: &mut Daemon) -> io::Result<()> {
+        Ok(())
     }
 
     /// Answers a request.

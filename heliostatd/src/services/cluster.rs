@@ -15,6 +15,8 @@ pub(crate) mod secret;
 mod start;
 mod view;
 
+use std::io;
+
 use heliostat_abi::cluster::request::{number, SERVICE};
 use heliostat_abi::cluster::ClusterRequest;
 use heliostat_abi::code::Code;
@@ -28,8 +30,6 @@ use super::no_such_request;
 use crate::answer::Answer;
 use crate::daemon::{Asked, Daemon, NodeAsked, Service, Told, Viewer};
 use crate::refused::Refused;
-
-pub(crate) use start::start;
 
 /// The cluster, in the table of services.
 pub struct ClusterMembers;
@@ -52,6 +52,10 @@ impl Service for ClusterMembers {
 
     fn own_requests(&self) -> &'static [(u16, Row)] {
         REQUESTS
+    }
+
+    fn begin(&self, daemon: &mut Daemon) -> io::Result<()> {
+        daemon.start_cluster()
     }
 
     fn answer(&self, daemon: &mut Daemon, asked: Asked) -> Result<Answer, Refused> {

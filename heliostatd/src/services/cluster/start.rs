@@ -17,13 +17,25 @@ use rustix::event::{eventfd, EventfdFlags};
 use tracing::info;
 
 use super::secret;
+use crate::daemon::Daemon;
+use crate::poll::Source;
 use crate::state::cluster::ClusterNode;
 
-/// Starts the node that the configuration describes.
-///
-/// # Errors
-/// Its secret or its address is of no use; the text says which key of the configuration, and why.
-pub fn start(config: &Config) -> io::Result<ClusterNode> {
+impl Daemon {
+    /// Starts the node that the configuration describes, if it does.
+    ///
+    /// # Errors
+    /// Its secret or its address is of no use; the text says which key of the configuration, and why.
+    pub(super) fn start_cluster(&mut self) -> io::Result<()> {
+        let Some(config) = &self.parts.config.cluster else { return Ok(()) };
+        let cluster = start(config)?;
+        self.poll.watch(&cluster.bell, Source::Cluster)?;
+        self.services.cluster = Some(cluster);
+        Ok(())
+    }
+}
+
+fn start(config: &Config) -> io::Result<ClusterNode> {
     let secret = secret::read(&config.secret).map_err(io::Error::other)?;
     let incarnation = incarnation();
     let identity = Identity { node: NodeId(config.node), incarnation, secret };
