@@ -9,6 +9,7 @@ pub mod counts;
 pub mod denials;
 pub mod file;
 pub mod memory;
+pub mod meters;
 pub mod net;
 pub mod restriction;
 pub mod snapshot;
@@ -31,6 +32,8 @@ pub struct Services {
     pub memory: memory::RegionMemory,
     /// The cluster, once its node has begun.
     pub cluster: Option<cluster::ClusterNode>,
+    /// What is left of rates of delegated operations, whichever service they are of.
+    pub meters: meters::Meters,
 }
 
 impl Services {
@@ -45,6 +48,7 @@ impl Services {
             file: file::LeasedFiles::new(config)?,
             memory: memory::RegionMemory::new(config)?,
             cluster: None,
+            meters: meters::Meters::default(),
         })
     }
 }

@@ -51,8 +51,7 @@ impl Service for Files {
         daemon.services.file.grants.end(session, &mut effects);
         daemon.carry_out_files(effects);
         daemon.end_delegated(session);
-        let delegated = daemon.services.file.delegated.as_mut();
-        delegated.into_iter().for_each(|it| it.meters.end(session));
+        daemon.services.meters.end(session);
     }
 
     fn revoke(&self, daemon: &mut Daemon, sessions: &[ObjectId]) -> usize {

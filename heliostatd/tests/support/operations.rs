@@ -43,6 +43,7 @@ pub fn on(
         ("urgent", [bytes]) => urgent(memory, region, *bytes),
         ("full", []) => full(memory, region),
         ("wrong", []) => Ok(wrong(memory, region)),
+        ("flood", [count]) => flood(memory, region, *count),
         ("lost", [count]) => lost(memory, region, *count),
         _ => panic!("{what} {numbers:?}"),
     }
@@ -237,6 +238,18 @@ fn wrong(memory: &Memory, region: &Arc<Region>) -> String {
         Err(error) => told(&error),
     });
     told_of.join(", ")
+}
+
+/// Has so many words added to on their way, for ever.
+fn flood(memory: &Memory, region: &Arc<Region>, count: u64) -> Result<String, MemoryError> {
+    let operations = memory.operations(count as usize);
+    loop {
+        while operations.under_way() < count as usize {
+            let work = Work::FetchAdd { offset: 0, more: 1 };
+            operations.submit(Submission::new(region, work)).unwrap();
+        }
+        operations.wait(None)?.result?;
+    }
 }
 
 /// Submits until the control plane has ended, and takes what is left.

@@ -169,7 +169,9 @@ impl<S: Service> Session<S> {
         now_ns: u64,
     ) -> Option<i64> {
         let bytes = u64::from(read.piece.bytes);
-        if self.held_until_ns.is_some() || self.take_tokens(read.object, bytes, now_ns).is_err() {
+        if self.held_until_ns.is_some()
+            || self.take_tokens(read.object, None, bytes, now_ns).is_err()
+        {
             return None;
         }
         let Some(len) = S::read_at_once(engine, self, read, left) else {

@@ -45,6 +45,12 @@ pub trait PerSession: Default {
     /// An operation of the session has ended, for whatever reason.
     fn ended(&mut self, _kind: OpKind, _operation: ObjectId) {}
 
+    /// Returns how much may be done with what an operation is about, besides what its session may.
+    /// Without an operation it is a read that may be answered at once.
+    fn meters(&self, _object: ObjectId, _operation: Option<ObjectId>) -> [Option<&Meter>; 2] {
+        [None, None]
+    }
+
     /// Returns when the service next has something to do for the session because time went by.
     fn next_ns(&self) -> Option<u64> {
         None

@@ -1,6 +1,6 @@
 //! What a service does on a server loop: how its operations begin and go on, and what it is told.
 
-use heliostat_abi::file::delegated::OneRead;
+use heliostat_abi::file::delegated::{OneRead, Operation};
 use heliostat_abi::name::ObjectId;
 
 use super::engine::Engine;
@@ -27,6 +27,12 @@ pub trait Service: Parts {
         _left: &mut i64,
     ) -> Option<u64> {
         None
+    }
+
+    /// Returns how many bytes an operation counts for where rates hold: those of its pieces, unless it is
+    /// about others. Asked before it begins, perhaps several times.
+    fn bytes(_session: &mut Session<Self>, _id: ObjectId, operation: &Operation) -> u64 {
+        operation.pieces.bytes()
     }
 
     /// A session has ended that had this object open.

@@ -262,19 +262,38 @@ impl<S: Parts> Session<S> {
         is_last && self.objects.get(object).is_some_and(Object::reads_device)
     }
 
-    /// Takes the tokens of one operation on an object, the session's and the object's, or says at which
-    /// time to ask again.
-    pub(super) fn take_tokens(&self, object: ObjectId, bytes: u64, now_ns: u64) -> Result<(), u64> {
-        self.meter.take(bytes, now_ns)?;
-        let its = self.objects.get(object).and_then(Object::meter);
-        let taken = its.map_or(Ok(()), |meter| meter.take(bytes, now_ns));
-        taken.inspect_err(|_| self.meter.give_back(bytes))
+    /// Takes the tokens of an operation on an object, or of a read that may be answered at once, by all
+    /// rates that hold for it, or says at which time to ask again.
+    pub(super) fn take_tokens(
+        &self,
+        object: ObjectId,
+        operation: Option<ObjectId>,
+        bytes: u64,
+        now_ns: u64,
+    ) -> Result<(), u64> {
+        for (number, meter) in self.meters(object, operation).enumerate() {
+            if let Err(until) = meter.take(bytes, now_ns) {
+                let before = self.meters(object, operation).take(number);
+                before.for_each(|meter| meter.give_back(bytes));
+                return Err(until);
+            }
+        }
+        Ok(())
     }
 
-    /// Gives back the tokens of an operation that was not done.
+    /// Gives back the tokens of a read that was not done at once.
     pub(super) fn give_back_tokens(&self, object: ObjectId, bytes: u64) {
-        self.meter.give_back(bytes);
+        self.meters(object, None).for_each(|meter| meter.give_back(bytes));
+    }
+
+    /// The session's, the object's, and those that the service has for it.
+    fn meters(
+        &self,
+        object: ObjectId,
+        operation: Option<ObjectId>,
+    ) -> impl Iterator<Item = &Meter> {
         let its = self.objects.get(object).and_then(Object::meter);
-        its.into_iter().for_each(|meter| meter.give_back(bytes));
+        let others = self.service.meters(object, operation);
+        std::iter::once(&self.meter).chain(its).chain(others.into_iter().flatten())
     }
 }

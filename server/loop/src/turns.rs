@@ -120,12 +120,16 @@ impl<S: Service> Session<S> {
         if entry.operation.kind == OpKind::Read && self.keeps_back(object, kept_back) {
             return false;
         }
-        is_paid || self.pays(id, object, bytes, now_ns)
+        is_paid || self.pays(id, now_ns)
     }
 
     /// Takes an operation's tokens, once for all its turns; false when the session has to wait.
-    fn pays(&mut self, id: ObjectId, object: ObjectId, bytes: u64, now_ns: u64) -> bool {
-        let answer = self.take_tokens(object, bytes, now_ns);
+    fn pays(&mut self, id: ObjectId, now_ns: u64) -> bool {
+        let Some(operation) = self.operations.get(id).map(|entry| entry.operation) else {
+            return true;
+        };
+        let bytes = S::bytes(self, id, &operation);
+        let answer = self.take_tokens(operation.object, Some(id), bytes, now_ns);
         self.held_until_ns = answer.err();
         if let Some(entry) = self.operations.get_mut(id) {
             entry.is_paid = answer.is_ok();

@@ -9,6 +9,7 @@ use heliostat_abi::memory::page::State;
 use heliostat_abi::memory::Rights;
 use heliostat_abi::name::ObjectId;
 use heliostat_server_loop::{Area, PerSession, RegionPage};
+use heliostat_service_grant::Meter;
 
 use super::memories::Farewell;
 use super::message::Hold;
@@ -26,6 +27,8 @@ pub struct Handles {
     doubts: HashMap<ObjectId, u64>,
     /// Where copies that go on for several turns come from: their words were read once.
     copies: HashMap<ObjectId, CopySource>,
+    /// How much may be done by a handle, where its region's name has a rate.
+    meters: HashMap<ObjectId, Meter>,
 }
 
 struct Held {
@@ -73,6 +76,17 @@ impl Handles {
         self.remove(handle);
         self.by_region.entry(region).or_default().push(handle);
         self.held.insert(handle, Held { region, rights, area, epoch, _farewell: farewell });
+    }
+
+    /// So much may be done by a handle, which may come after this.
+    pub(crate) fn limit(&mut self, handle: ObjectId, meter: Meter) {
+        self.meters.insert(handle, meter);
+    }
+
+    /// Forgets a handle that was given back.
+    pub(crate) fn give_back(&mut self, handle: ObjectId) {
+        self.meters.remove(&handle);
+        self.remove(handle);
     }
 
     /// Forgets a handle.
@@ -149,5 +163,15 @@ impl PerSession for Handles {
         if kind == OpKind::Copy {
             self.copies.remove(&operation);
         }
+    }
+
+    fn meters(&self, object: ObjectId, operation: Option<ObjectId>) -> [Option<&Meter>; 2] {
+        if self.meters.is_empty() {
+            return [None, None];
+        }
+        // Also for where a copy comes from, unless that is the same.
+        let source = operation.and_then(|it| self.copies.get(&it)).map(|copy| copy.handle);
+        let source = source.filter(|source| *source != object);
+        [self.meters.get(&object), source.and_then(|source| self.meters.get(&source))]
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use heliostat_abi::memory::Rights;
 use heliostat_abi::name::ObjectId;
 use heliostat_server_loop::Area;
+use heliostat_service_grant::Meter;
 
 /// A session's handle on a region.
 pub struct Hold {
@@ -26,6 +27,15 @@ pub struct Hold {
 pub enum MemoryOrder {
     /// A session has a handle from now on.
     Hold(Box<Hold>),
+    /// So much may be done by a handle that comes after this, or is there: its region's name has a rate.
+    Limit {
+        /// Whose.
+        session: ObjectId,
+        /// Which.
+        handle: ObjectId,
+        /// How much, by all who share it.
+        meter: Meter,
+    },
     /// It has none any more.
     Drop {
         /// Whose.

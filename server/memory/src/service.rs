@@ -1,13 +1,13 @@
 //! The memory service as its server loop sees it: from operations and orders to what serves them.
 
-use heliostat_abi::file::delegated::OneRead;
+use heliostat_abi::file::delegated::{OneRead, Operation};
 use heliostat_abi::name::ObjectId;
 use heliostat_server_loop::{Engine, Object, Parts, Service, Session, Sessions, Step, Turn};
 
 use super::handles::Handles;
 use super::memories::Memories;
 use super::message::{Hold, MemoryEvent, MemoryOrder};
-use super::serve;
+use super::{serve, work};
 
 /// What sessions open on loops of other services. Handles come from the control plane.
 pub enum NoObject {}
@@ -36,6 +36,10 @@ impl Service for Memories {
         serve::read_at_once(engine, session, read, left)
     }
 
+    fn bytes(session: &mut Session<Self>, id: ObjectId, operation: &Operation) -> u64 {
+        work::bytes(&mut session.service, &session.window, id, operation)
+    }
+
     fn close(_: &mut Engine<Self>, _: ObjectId, object: NoObject) {
         match object {}
     }
@@ -43,9 +47,14 @@ impl Service for Memories {
     fn carry_out(sessions: &mut Sessions<Self>, order: MemoryOrder) {
         match order {
             MemoryOrder::Hold(hold) => take(sessions, *hold),
+            MemoryOrder::Limit { session, handle, meter } => {
+                if let Some((session, _)) = sessions.session(session) {
+                    session.service.limit(handle, meter);
+                }
+            }
             MemoryOrder::Drop { session, handle } => {
                 let session = sessions.session(session);
-                session.into_iter().for_each(|(session, _)| session.service.remove(handle));
+                session.into_iter().for_each(|(session, _)| session.service.give_back(handle));
                 sessions.resume_named(|handles, _| handles.take_woken());
             }
             MemoryOrder::Place { region, area, epoch } => sessions.resume_named(|handles, _| {

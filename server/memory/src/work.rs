@@ -72,9 +72,7 @@ impl Work<'_> {
 
     /// Reads from the window where a copy comes from, once.
     pub fn copy_source(&self, asked: &Operation) -> Result<CopySource, Refusal> {
-        let mut bytes = [0; COPY_BYTES];
-        self.copy_out(asked, &mut bytes)?;
-        CopySource::decode(&bytes).ok_or(Refusal::Errno(libc::ERANGE))
+        copy_source(self.window, asked)
     }
 
     /// Changes a word in one step; returns the result.
@@ -106,9 +104,40 @@ impl Work<'_> {
     }
 
     fn copy_out(&self, asked: &Operation, into: &mut [u8]) -> Result<(), Refusal> {
-        let place = asked.pieces.at(0).map_or(0, |piece| piece.offset as usize);
-        self.window.copy_out(place, into).map_err(outside)
+        copy_out(self.window, asked, into)
     }
+}
+
+/// How many bytes an operation is about. Where a copy comes from is read for that, and kept: what is
+/// paid for is what is done.
+pub fn bytes(
+    handles: &mut Handles,
+    window: &SharedMapping,
+    id: ObjectId,
+    asked: &Operation,
+) -> u64 {
+    match asked.kind {
+        OpKind::Set => set_of(asked.argument).map_or(0, |(_, bytes)| bytes),
+        OpKind::Copy => {
+            let known = handles.copy_source(id);
+            // One that is wrong is told so in its turn.
+            let Some(source) = known.or_else(|| copy_source(window, asked).ok()) else { return 0 };
+            handles.keep_copy_source(id, source);
+            source.bytes
+        }
+        _ => asked.pieces.bytes(),
+    }
+}
+
+fn copy_source(window: &SharedMapping, asked: &Operation) -> Result<CopySource, Refusal> {
+    let mut bytes = [0; COPY_BYTES];
+    copy_out(window, asked, &mut bytes)?;
+    CopySource::decode(&bytes).ok_or(Refusal::Errno(libc::ERANGE))
+}
+
+fn copy_out(window: &SharedMapping, asked: &Operation, into: &mut [u8]) -> Result<(), Refusal> {
+    let place = asked.pieces.at(0).map_or(0, |piece| piece.offset as usize);
+    window.copy_out(place, into).map_err(outside)
 }
 
 /// What is asked for does not lie in the region.

@@ -80,13 +80,14 @@ impl Daemon {
             debug!(session = %id, %error, "no window");
             not_a_window(error)
         })?;
-        let meter = delegated.meters.of(rate, id, holder, monotonic_ns());
-        let new = NewSession::create(window, meter, delegated.next_serial(), members);
+        let serial = delegated.next_serial();
+        let meter = self.services.meters.of(rate, id, holder, monotonic_ns());
+        let new = NewSession::create(window, meter, serial, members);
         let (rings, new) = new.map_err(|error| {
             debug!(session = %id, %error, "no rings");
             Code::Internal
         })?;
-        delegated.begin(id, holder, new, lends);
+        self.server_loops()?.begin(id, holder, new, lends);
         debug!(session = %id, members, "delegates");
         let (depth, objects) = (depth(members) as u32, OBJECTS_MAX as u32);
         let reply = Reply::Delegated { depth, objects, lends, shows_only };

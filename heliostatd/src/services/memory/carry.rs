@@ -58,9 +58,13 @@ impl Daemon {
     }
 
     fn open_memory(&mut self, session: ObjectId, handle: ObjectId) {
+        let meter = self.meter_of_memory(session, handle);
         let memory = &mut self.services.memory;
         // It may have been given back, or lost, in the same breath.
         let Some((region, rights)) = memory.grants.handle(session, handle) else { return };
+        if let Some(meter) = meter {
+            memory.tell(session, MemoryOrder::Limit { session, handle, meter });
+        }
         let told = memory.area(region).is_some_and(|(area, epoch)| {
             let hold = Hold { session, handle, region, rights, area, epoch };
             memory.tell(session, MemoryOrder::Hold(Box::new(hold)))

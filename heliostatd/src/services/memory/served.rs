@@ -6,6 +6,7 @@ use heliostat_abi::code::{Code, Side, Thing};
 use heliostat_abi::file::delegated::DEPTH_MAX;
 use heliostat_abi::memory::MemoryReply;
 use heliostat_abi::name::ObjectId;
+use heliostat_base::clock::monotonic_ns;
 use heliostat_server_loop::{map_window, Event, NewSession, WindowError};
 use heliostat_server_memory::MemoryEvent;
 use heliostat_service_grant::Meter;
@@ -46,7 +47,9 @@ impl Daemon {
             debug!(session = %id, %error, "no window");
             not_a_window(error)
         })?;
-        let link = NewSession::create(window, Meter::default(), loops.next_serial(), 0);
+        let serial = loops.next_serial();
+        let meter = self.meter_of_memory_session(asker)?;
+        let link = NewSession::create(window, meter, serial, 0);
         let (rings, link) = link.map_err(|error| {
             debug!(session = %id, %error, "no rings");
             Code::Internal
@@ -62,6 +65,24 @@ impl Daemon {
         let handles = u32::try_from(config.handles_per_session).unwrap_or(u32::MAX);
         let answer = reply(&MemoryReply::Session { depth: DEPTH_MAX as u32, handles });
         Ok(Answer { fds: vec![Rc::new(rings)], ..answer })
+    }
+
+    /// How much a session may do, where a rate without names is about it.
+    fn meter_of_memory_session(&mut self, asker: &Asker) -> Result<Meter, Refused> {
+        let subject = &self.session(asker.session)?.peer.subject;
+        let rate = self.parts.config.rates.of_session(subject);
+        let meters = &mut self.services.meters;
+        let of = |rate| meters.of(rate, asker.session, asker.holder, monotonic_ns());
+        Ok(rate.map_or_else(Meter::default, of))
+    }
+
+    /// How much a session may do by a handle, where a rate is about the name of its region.
+    pub(super) fn meter_of_memory(&mut self, session: ObjectId, handle: ObjectId) -> Option<Meter> {
+        let (_, name) = self.services.memory.grants.named(session, handle).ok()?;
+        let subject = &self.connections.get(session)?.peer.subject;
+        let rate = self.parts.config.rates.of_name(subject, &name?)?;
+        let holder = self.holder(session).ok()?;
+        Some(self.services.meters.of(rate, session, holder, monotonic_ns()))
     }
 
     /// The loops, which begin with the first session that asks.

@@ -2,7 +2,6 @@
 
 mod held;
 mod judge;
-mod meters;
 mod why;
 
 use std::collections::HashMap;
@@ -22,7 +21,6 @@ use rustix::event::{eventfd, EventfdFlags};
 
 pub use held::{Held, KnownFile};
 use judge::NameRules;
-use meters::Meters;
 pub use why::Why;
 
 /// The server loops' end in the event loop.
@@ -43,8 +41,6 @@ pub struct Delegated {
     pub quota: Quota,
     /// Whose files they have open.
     pub files: Quota,
-    /// What is left of rates.
-    pub meters: Meters,
     /// Number of the last file that was opened, or delegation that began.
     serial: u64,
     /// What names are judged by.
@@ -82,7 +78,6 @@ impl Delegated {
             sessions: HashMap::new(),
             quota: Quota::new(shares.0),
             files: Quota::new(shares.1),
-            meters: Meters::default(),
             serial: 0,
             known: NameRules::new(rules)?,
         })

@@ -158,8 +158,7 @@ impl Daemon {
         let subject = &self.connections.get(id)?.peer.subject;
         let rate = self.parts.config.rates.of_name(subject, Name::File(path))?;
         let holder = self.holder(id).ok()?;
-        let meters = &mut self.services.file.delegated.as_mut()?.meters;
-        Some(meters.of(rate, id, holder, monotonic_ns()))
+        Some(self.services.meters.of(rate, id, holder, monotonic_ns()))
     }
 
     fn lends_to(&self, id: ObjectId) -> bool {
