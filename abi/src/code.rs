@@ -68,6 +68,10 @@ numbered! {
         MemorySessions = 22 => "sessions whose memory operations are delegated",
         MemoryQuestions = 23 => "questions who may map a region",
         MemoryAppointed = 24 => "users appointed to a memory region",
+        Locks = 40 => "locks, semaphores and barriers",
+        LockHandles = 41 => "handles on locks",
+        LockTickets = 42 => "locks that are held or waited for",
+        LockBells = 43 => "sessions that are told of locks by a bell",
     }
 }
 

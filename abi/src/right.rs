@@ -18,19 +18,22 @@ pub enum Right {
     Read,
     /// Write the file of the name by delegated operations, or the memory region of the name.
     Write,
+    /// Open, acquire and reset the lock, semaphore or barrier of the name.
+    Acquire,
     /// Free, enlarge, move and name the memory region of the name, and appoint others.
     Manage,
 }
 
 impl Right {
     /// Every right, with the word that a configuration uses for it.
-    pub const ALL: [(&'static str, Right); 7] = [
+    pub const ALL: [(&'static str, Right); 8] = [
         ("connect", Right::Connect),
         ("listen", Right::Listen),
         ("publish", Right::Publish),
         ("attach", Right::Attach),
         ("read", Right::Read),
         ("write", Right::Write),
+        ("acquire", Right::Acquire),
         ("manage", Right::Manage),
     ];
 

@@ -12,6 +12,7 @@ mod ensure;
 mod explain;
 mod image;
 mod libc_image;
+mod lock;
 mod memory;
 mod order;
 mod place;
@@ -48,6 +49,7 @@ fn main() -> ExitCode {
         Command::Stop(whose) => order::tell(&whose, &Request::Stop),
         Command::Top(place) => top::top(&place),
         Command::Examine { files } => return run::examine(&files),
+        Command::Lock { command } => return lock::run(&command),
         Command::Memory { command } => return memory::run(&command),
         Command::Snapshot { command } => return snapshot::run(&command),
     };

@@ -7,11 +7,13 @@
 mod cluster;
 pub(crate) mod error;
 pub(crate) mod field;
+mod locks;
 mod memory;
 mod read;
 
 pub use cluster::{Cluster, ClusterAddress, ClusterPeer, ClusterTransport};
 pub use error::{ConfigError, Fault};
+pub use locks::Locks;
 pub use memory::Memory;
 pub use read::Names;
 
@@ -43,6 +45,8 @@ pub struct Config {
     pub memory: Memory,
     /// The cluster, if this is a node of one.
     pub cluster: Option<Cluster>,
+    /// Locks, semaphores and barriers.
+    pub locks: Locks,
     /// Who may what.
     pub rules: Rules,
     /// Who may how much of delegated operations.

@@ -1,4 +1,4 @@
-//! Names of addresses, snapshot regions, memory regions and files, and the patterns that rules match them with.
+//! Names of addresses, snapshot regions, memory regions, locks and files, and the patterns that rules match them with.
 //!
 //! ```text
 //! /net/tcp/127.0.0.1:6379      one address
@@ -11,6 +11,7 @@
 //! /snapshot/model/*            every region whose name begins so
 //! /snapshot/*                  every region
 //! /memory/kv/*                 every memory region whose name begins so
+//! /lock/jobs/*                 every lock, semaphore and barrier whose name begins so
 //! /file/srv/data/a.csv         one file, by its path
 //! /file/srv/data/*             every file whose path begins so
 //! /file/*                      every file
@@ -19,6 +20,8 @@
 use std::fmt;
 use std::net::IpAddr;
 
+use heliostat_abi::lock::name::PREFIX as LOCK_PREFIX;
+use heliostat_abi::lock::LockName;
 use heliostat_abi::memory::name::PREFIX as MEMORY_PREFIX;
 use heliostat_abi::memory::MemoryName;
 use heliostat_abi::name::NetAddress;
@@ -41,6 +44,8 @@ pub enum Name<'a> {
     Region(&'a RegionName),
     /// A memory region.
     Memory(&'a MemoryName),
+    /// A lock, semaphore or barrier.
+    Lock(&'a LockName),
     /// A file, by its absolute path as the control plane sees it. Foreign bytes: a file may have
     /// several paths, and whoever may write a folder gives them.
     File(&'a str),
@@ -52,6 +57,7 @@ impl fmt::Display for Name<'_> {
             Self::Tcp(address) => f.write_str(&tcp_name(*address)),
             Self::Region(name) => name.fmt(f),
             Self::Memory(name) => name.fmt(f),
+            Self::Lock(name) => name.fmt(f),
             Self::File(path) => write!(f, "/file{path}"),
         }
     }
@@ -75,6 +81,12 @@ impl<'a> From<&'a MemoryName> for Name<'a> {
     }
 }
 
+impl<'a> From<&'a LockName> for Name<'a> {
+    fn from(name: &'a LockName) -> Self {
+        Self::Lock(name)
+    }
+}
+
 /// Which names a rule is about.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum NamePattern {
@@ -93,6 +105,10 @@ pub enum NamePattern {
     Memory(MemoryName),
     /// Memory regions whose name, without `/memory/`, begins so.
     Memories(String),
+    /// One lock, semaphore or barrier.
+    Lock(LockName),
+    /// Those whose name, without `/lock/`, begins so.
+    Locks(String),
     /// One file, by its path.
     File(String),
     /// Files whose path begins so.
@@ -110,7 +126,7 @@ pub enum PatternError {
     Address(String),
     /// The port is neither `*`, a number nor a range.
     PortNumber(String),
-    /// What stands after `/snapshot/` or `/memory/` is no region's name.
+    /// What stands after `/snapshot/`, `/memory/` or `/lock/` is no name.
     Region(NameError),
     /// What stands after `/file` has a part `..`, `.` or nothing, or a `*` before its end.
     Path(String),
@@ -122,7 +138,7 @@ impl fmt::Display for PatternError {
             Self::Service => {
                 write!(
                     f,
-                    "names begin with /net/tcp/, /snapshot/, /memory/ or /file/ (or are /net/*)"
+                    "names begin with /net/tcp/, /snapshot/, /memory/, /lock/ or /file/ (or are /net/*)"
                 )
             }
             Self::Port => write!(f, "address and port are parted by a colon, as in *:80"),
@@ -157,6 +173,9 @@ impl NamePattern {
         if let Some(rest) = text.strip_prefix(MEMORY_PREFIX) {
             return Self::parse_memory(rest);
         }
+        if let Some(rest) = text.strip_prefix(LOCK_PREFIX) {
+            return Self::parse_lock(rest);
+        }
         if let Some(path) = text.strip_prefix(FILE_PREFIX).filter(|path| path.starts_with('/')) {
             return Self::parse_file(path);
         }
@@ -183,6 +202,17 @@ impl NamePattern {
         // A name that began so would have to be one.
         match MemoryName::parse(&format!("{beginning}x")) {
             Ok(_) => Ok(Self::Memories(beginning.to_owned())),
+            Err(error) => Err(PatternError::Region(error)),
+        }
+    }
+
+    fn parse_lock(rest: &str) -> Result<Self, PatternError> {
+        let Some(beginning) = rest.strip_suffix('*') else {
+            return LockName::parse(rest).map(Self::Lock).map_err(PatternError::Region);
+        };
+        // A name that began so would have to be one.
+        match LockName::parse(&format!("{beginning}x")) {
+            Ok(_) => Ok(Self::Locks(beginning.to_owned())),
             Err(error) => Err(PatternError::Region(error)),
         }
     }
@@ -217,6 +247,10 @@ impl NamePattern {
             }
             (Self::Memory(own), Name::Memory(name)) => own == name,
             (Self::Memories(beginning), Name::Memory(name)) => {
+                name.as_str().starts_with(beginning.as_str())
+            }
+            (Self::Lock(own), Name::Lock(name)) => own == name,
+            (Self::Locks(beginning), Name::Lock(name)) => {
                 name.as_str().starts_with(beginning.as_str())
             }
             (Self::File(own), Name::File(path)) => own == path,
@@ -311,6 +345,17 @@ mod tests {
         assert!(matches("/memory/kv/*", "kv/a") && matches("/memory/*", "x"));
         assert!(!matches("/snapshot/*", "x") && !matches("/file/*", "x"));
         assert!(NamePattern::parse("/memory/a//*").is_err());
+    }
+
+    #[test]
+    fn locks_match_by_name_or_by_its_beginning_and_are_no_memory() {
+        let matches = |pattern: &str, name| {
+            let name = LockName::parse(name).unwrap();
+            NamePattern::parse(pattern).unwrap().matches(&name)
+        };
+        assert!(matches("/lock/jobs/0", "jobs/0") && !matches("/lock/jobs/0", "jobs/01"));
+        assert!(matches("/lock/jobs/*", "jobs/0") && !matches("/memory/*", "jobs/0"));
+        assert!(NamePattern::parse("/lock/a//*").is_err());
     }
 
     #[test]

@@ -7,6 +7,7 @@
 //!   [`snapshot::queue`] hands items to other programs where they were written.
 //! - [`file`] has files read and written by the control plane's server loops, in batches.
 //! - [`memory`] has bytes with a name and rights, which other programs read and write.
+//! - [`lock`] has locks, semaphores and barriers that programs share by name.
 //! - [`control`] says where the control plane is, for whoever wants names, files or memory.
 //! - [`ring`] is what is below: bytes and order between two processes that know each other.
 //!
@@ -37,6 +38,7 @@
 
 pub mod control;
 pub mod file;
+pub mod lock;
 pub mod memory;
 pub mod snapshot;
 

@@ -29,7 +29,7 @@ impl Daemon {
             let kept = match thing {
                 Thing::Connections | Thing::Regions | Thing::Attachments => 2,
                 Thing::DelegatedFiles => 2,
-                Thing::Channels | Thing::Leases | Thing::MemoryArenas => 1,
+                Thing::Channels | Thing::Leases | Thing::MemoryArenas | Thing::LockBells => 1,
                 // Counted already, as a session's connection is; or on their way; or none.
                 _ => 0,
             };

@@ -16,6 +16,7 @@ mod control;
 #[cfg(test)]
 mod echo;
 mod file;
+mod lock;
 mod memory;
 mod net;
 mod snapshot;
@@ -34,6 +35,7 @@ pub const TABLE: Table = &[
     &file::Files,
     &memory::MemoryRegions,
     &cluster::ClusterMembers,
+    &lock::NamedLocks,
     #[cfg(test)]
     &echo::Echo,
 ];

@@ -6,6 +6,7 @@
 use heliostat_abi::limits::{
     ATTACHMENTS_MAX, CHANNELS_MAX, LEASES_MAX, PORTS_MAX, REGIONS_MAX, SESSIONS_MAX,
 };
+use heliostat_abi::lock::limits::{HANDLES_MAX as LOCK_HANDLES_MAX, LOCKS_MAX, TICKETS_MAX};
 use heliostat_abi::memory::limits::{ARENAS_MAX, HANDLES_MAX, REGIONS_MAX as MEMORY_REGIONS_MAX};
 use heliostat_control::config::{Config, Delegated};
 use heliostat_service_grant::{Rate, Shares};
@@ -122,6 +123,23 @@ pub fn memory(config: &Config) -> heliostat_service_memory::Limits {
 pub fn memory_sessions(config: &Config) -> Shares {
     let memory = &config.memory;
     shares(config, memory.sessions as u64, memory.sessions_per_user as u64)
+}
+
+/// Of locks.
+pub fn locks(config: &Config) -> heliostat_service_lock::Limits {
+    let locks = &config.locks;
+    heliostat_service_lock::Limits {
+        locks: shares(config, LOCKS_MAX as u64, locks.locks_per_user as u64),
+        handles_per_session: locks.handles_per_session,
+        handles: shares(config, LOCK_HANDLES_MAX as u64, locks.handles_per_user as u64),
+        tickets_per_session: locks.tickets_per_session,
+        tickets: shares(config, TICKETS_MAX as u64, locks.tickets_per_user as u64),
+    }
+}
+
+/// Bells of sessions that wait for locks: one each, as there are sessions.
+pub fn lock_bells(config: &Config) -> Shares {
+    shares(config, SESSIONS_MAX as u64, config.limits.sessions_per_user as u64)
 }
 
 /// Descriptors and bytes of answers that nobody has read.

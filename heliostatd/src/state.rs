@@ -8,6 +8,7 @@ pub mod connection;
 pub mod counts;
 pub mod denials;
 pub mod file;
+pub mod lock;
 pub mod memory;
 pub mod meters;
 pub mod net;
@@ -34,6 +35,8 @@ pub struct Services {
     pub cluster: Option<cluster::ClusterNode>,
     /// What is left of rates of delegated operations, whichever service they are of.
     pub meters: meters::Meters,
+    /// Locks, semaphores and barriers.
+    pub lock: lock::NamedLocks,
 }
 
 impl Services {
@@ -49,6 +52,7 @@ impl Services {
             memory: memory::RegionMemory::new(config)?,
             cluster: None,
             meters: meters::Meters::default(),
+            lock: lock::NamedLocks::new(config),
         })
     }
 }

@@ -35,7 +35,7 @@ RULES: dict[str, set[str]] = {
     "snapfile": set(),  # a format: bytes in, bytes out
     "heliostat": LOWER | {"ring", "client", "stub/*", "backend/pages"},  # for programs in Rust
     "command": LOWER
-    | {"interpose", "client", "stub/memory", "stub/snapshot", "snapfile", "supervisor", "control", "backend/*"},
+    | {"interpose", "client", "stub/memory", "stub/lock", "stub/snapshot", "snapfile", "supervisor", "control", "backend/*"},
     "bench/*": {"*"},
     "verify/*": {"*"},
 }
@@ -46,6 +46,7 @@ TEST_EDGES = {
     ("heliostatd", "stub/posix"), ("heliostatd", "stub/snapshot"), ("heliostatd", "stub/file"), ("heliostatd", "client"),
     ("heliostatd", "backend/pages"), ("heliostatd", "ring"),
     ("server/file", "ring"), ("server/memory", "ring"), ("heliostatd", "stub/memory"),
+    ("heliostatd", "stub/lock"), ("heliostatd", "verify/linearizability"),
 }  # fmt: skip
 
 

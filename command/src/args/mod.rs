@@ -3,6 +3,7 @@
 //! `documents/main.rs` writes the man pages and completions from the same types, so this folder
 //! uses nothing else of the program.
 
+pub mod lock;
 pub mod memory;
 mod purpose;
 pub mod snapshot;
@@ -12,6 +13,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+use lock::LockCommand;
 use memory::MemoryCommand;
 pub use purpose::Purpose;
 use snapshot::SnapshotCommand;
@@ -64,6 +66,12 @@ pub enum Command {
     Examine {
         /// The libraries.
         files: Vec<PathBuf>,
+    },
+    /// Locks, semaphores and barriers: show them.
+    Lock {
+        /// What to do with them.
+        #[command(subcommand)]
+        command: LockCommand,
     },
     /// Memory regions: show, free, and read them.
     Memory {

@@ -7,7 +7,7 @@ use super::error::{ConfigError, Fault};
 use super::field::{Field, Section, Source};
 use super::Requests::{Auto, Threads, Uring};
 use super::{
-    Channel, Cluster, Config, Daemon, Delegated, Limits, Log, LogFormat, LogLevel, Memory,
+    Channel, Cluster, Config, Daemon, Delegated, Limits, Locks, Log, LogFormat, LogLevel, Memory,
     LOOPS_MAX,
 };
 use crate::name::NamePattern;
@@ -55,6 +55,7 @@ impl Config {
             "delegated",
             "memory",
             "cluster",
+            "locks",
             "rule",
             "rate",
         ];
@@ -74,6 +75,9 @@ impl Config {
         }
         if let Some(field) = root.field("delegated") {
             config.delegated = read_delegated(&field)?;
+        }
+        if let Some(field) = root.field("locks") {
+            config.locks = Locks::read(&field)?;
         }
         if let Some(field) = root.field("memory") {
             config.memory = Memory::read(&field)?;

@@ -51,6 +51,16 @@ fn every_key_is_read() {
 }
 
 #[test]
+fn limits_of_locks_are_read() {
+    let config = read("[locks]\nlocks_per_user = 9\ntickets_per_session = 3\n");
+    assert_eq!((config.locks.locks_per_user, config.locks.tickets_per_session), (9, 3));
+    assert_eq!(
+        complaint("[locks]\nhandles_per_user = 0\n"),
+        "line 2: locks.handles_per_user: 0 is out of range; allowed is 1 to 262144"
+    );
+}
+
+#[test]
 fn limits_of_memory_are_read_and_an_arena_is_whole_huge_pages() {
     let config = read("[memory]\narena_bytes = 3000000\nregions_per_user = 9\nsessions = 0\n");
     assert_eq!((config.memory.arena_bytes, config.memory.regions_per_user), (4 << 20, 9));
@@ -78,7 +88,7 @@ fn a_misspelt_key_is_refused_with_a_suggestion() {
     );
     assert_eq!(
         complaint("colour = 5\n"),
-        "line 1: colour: no such key; known here: daemon, log, limits, channel, delegated, memory, cluster, rule, rate"
+        "line 1: colour: no such key; known here: daemon, log, limits, channel, delegated, memory, cluster, locks, rule, rate"
     );
 }
 

@@ -8,9 +8,11 @@ pub mod delegated;
 pub mod files;
 pub mod filtered;
 pub mod fuse;
+pub mod lockers;
 pub mod member;
 pub mod operations;
 pub mod programs;
+pub mod recorded;
 pub mod unit;
 
 use std::os::fd::{AsRawFd, RawFd};

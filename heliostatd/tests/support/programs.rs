@@ -1,4 +1,4 @@
-//! Programs with memory regions, each a process of its own that does what a test tells it, line by line.
+//! Programs with memory regions, or others, each a process of its own that does what a test tells it, line by line.
 //!
 //! A process has one session with the control plane, so the test binary starts itself again:
 //! `program_process` of the test's file calls [`play`], which does nothing unless the environment names
@@ -16,6 +16,7 @@ use heliostat_stub_memory::{Memory, MemoryError, Questions, Region, RegionId, Ri
 
 use super::beside::become_user;
 use super::operations;
+use super::recorded::change_words;
 use super::{Daemon, STARTS, WATCHDOG};
 
 const SOCKET: &str = "MEMORY_SOCKET";
@@ -33,19 +34,21 @@ pub struct Program {
 impl Program {
     /// One of this test's user.
     pub fn start(daemon: &Daemon) -> Program {
-        Program::started(daemon, None)
+        Program::with(daemon, None, &[])
     }
 
     /// One of another user; only root may.
     pub fn of_user(daemon: &Daemon, user: u32) -> Program {
-        Program::started(daemon, Some(user))
+        Program::with(daemon, Some(user), &[])
     }
 
-    fn started(daemon: &Daemon, user: Option<u32>) -> Program {
+    /// One of perhaps another user, with more in its environment.
+    pub fn with(daemon: &Daemon, user: Option<u32>, environment: &[(&str, &str)]) -> Program {
         let _guard = STARTS.write();
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["--exact", "program_process", "--nocapture"]);
         command.env(SOCKET, daemon.socket()).stdin(Stdio::piped()).stdout(Stdio::piped());
+        command.envs(environment.iter().copied());
         user.map(|user| command.env(USER, user.to_string()));
         let mut child = command.spawn().unwrap();
         let (orders, answers) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
@@ -83,6 +86,11 @@ impl Program {
         assert_eq!(self.say(line), "done", "{line}");
     }
 
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Kills it as a crash does; returns when it is gone.
     pub fn kill(mut self) {
         self.child.kill().unwrap();
@@ -99,17 +107,26 @@ impl Drop for Program {
 
 /// A program's part.
 pub fn play() {
+    play_with(|| {
+        let memory = Memory::open().unwrap();
+        let mut actor = Actor { memory, regions: HashMap::new(), asked: None };
+        move |words: &[&str]| actor.act(words).unwrap_or_else(|error| told(&error))
+    });
+}
+
+/// The same of programs that do something else.
+pub fn play_with<A: FnMut(&[&str]) -> String>(begin: impl FnOnce() -> A) {
     let Ok(socket) = std::env::var(SOCKET) else { return };
     if let Ok(user) = std::env::var(USER) {
         assert!(become_user(user.parse().unwrap()));
     }
     session::configure(socket, "program".into());
-    let mut actor = Actor { memory: Memory::open().unwrap(), regions: HashMap::new(), asked: None };
+    let mut act = begin();
     answer("ready");
     for line in std::io::stdin().lines() {
         let line = line.unwrap();
         let words: Vec<&str> = line.split_whitespace().collect();
-        answer(&actor.act(&words).unwrap_or_else(|error| told(&error)));
+        answer(&act(&words));
     }
     std::process::exit(0);
 }
@@ -252,6 +269,9 @@ fn on(region: &Region, words: &[&str]) -> Result<String, MemoryError> {
         }
         ["compare_swap", _, offset, expected, new] => {
             return word(region.compare_swap(number(offset), number(expected), number(new))?)
+        }
+        ["record", _, path, count, words, seed] => {
+            change_words(region, path, (number(count), number(words), number(seed)))?;
         }
         ["swap", _, offset, new] => return word(region.swap(number(offset), number(new))?),
         ["check", _, seed, offset, len] => {

@@ -1,0 +1,118 @@
+//! What sessions ask of the lock service: names, what is acquired by them, and how waiting ends.
+//!
+//! ```text
+//! Open ------------> rule, shape ---> handle
+//! Acquire, Arrive -> granted now, or a ticket that waits
+//! its end ---------> bell rings --> Next tells
+//! ```
+//! No answer is held back: a program that waits for an hour waits for its bell, and every request is
+//! answered at once, so that its other threads ask meanwhile. `heliostat_service_lock` decides.
+
+mod requests;
+mod view;
+
+use heliostat_abi::code::{Code, Thing};
+use heliostat_abi::lock::request::{number, SERVICE};
+use heliostat_abi::lock::LockRequest;
+use heliostat_abi::name::ObjectId;
+use heliostat_abi::session::record::{Asker, Request, Row};
+use heliostat_control::config::Config;
+use heliostat_service_grant::Quota;
+use prometheus_client::registry::Registry;
+use tracing::debug;
+
+use super::no_such_request;
+use crate::answer::Answer;
+use crate::daemon::{Asked, Daemon, Service, Told, Viewer};
+use crate::refused::Refused;
+use crate::shares;
+
+/// Locks, semaphores and barriers, in the table of services.
+pub struct NamedLocks;
+
+const fn row(name: &'static str, brings: usize) -> Row {
+    let asker = Asker::Unrestricted;
+    Row { name, brings: brings..=brings, keeps: brings as u64, answers: 0, asker }
+}
+
+const REQUESTS: &[(u16, Row)] = &[
+    (number::OPEN, row("lock_open", 0)),
+    (number::CLOSE, row("lock_close", 0)),
+    (number::ACQUIRE, row("lock_acquire", 0)),
+    (number::RELEASE, row("lock_release", 0)),
+    (number::CANCEL, row("lock_cancel", 0)),
+    (number::NEXT, row("lock_next", 0)),
+    (number::ARRIVE, row("lock_arrive", 0)),
+    (number::RESET, row("lock_reset", 0)),
+    (number::BELL, row("lock_bell", 1)),
+    (number::LIST, row("lock_list", 0)),
+];
+
+impl Service for NamedLocks {
+    fn number(&self) -> u16 {
+        SERVICE
+    }
+
+    fn own_requests(&self) -> &'static [(u16, Row)] {
+        REQUESTS
+    }
+
+    fn answer(&self, daemon: &mut Daemon, mut asked: Asked) -> Result<Answer, Refused> {
+        let Request::Own(own) = &asked.request else { return no_such_request() };
+        let request = LockRequest::decode(own).map_err(|error| {
+            debug!(session = %asked.session, %error, "a malformed request of locks");
+            Code::BadRecord
+        })?;
+        let shown = asked.fds.pop();
+        daemon.answer_lock(asked.session, request, shown)
+    }
+
+    fn end(&self, daemon: &mut Daemon, session: ObjectId) {
+        let mut effects = Vec::new();
+        daemon.services.lock.grants.end(session, &mut effects);
+        daemon.carry_out_lock(effects);
+        daemon.services.lock.drop_bell(session);
+    }
+
+    fn revoke(&self, daemon: &mut Daemon, sessions: &[ObjectId]) -> usize {
+        let mut effects = Vec::new();
+        let count = daemon.services.lock.grants.revoke(sessions, &mut effects);
+        daemon.carry_out_lock(effects);
+        // Whoever waits hears the end, asks, and is told why.
+        sessions.iter().for_each(|session| daemon.services.lock.drop_bell(*session));
+        count
+    }
+
+    fn set_limits(&self, daemon: &mut Daemon, config: &Config) {
+        let lock = &mut daemon.services.lock;
+        lock.grants.set_limits(shares::locks(config));
+        lock.quota.set_shares(shares::lock_bells(config));
+    }
+
+    fn quotas<'a>(&self, daemon: &'a Daemon) -> Vec<(Thing, &'a Quota)> {
+        let lock = &daemon.services.lock;
+        let bells = std::iter::once((Thing::LockBells, &lock.quota));
+        bells.chain(lock.grants.quotas()).collect()
+    }
+
+    fn status(&self, daemon: &Daemon, viewer: Viewer, told: &mut Told) {
+        told.insert("locks".into(), daemon.locks_json(viewer));
+    }
+
+    fn session_status(&self, daemon: &Daemon, session: ObjectId, told: &mut Told) {
+        told.insert("locks".into(), daemon.locks_held_json(session));
+    }
+
+    fn explain(&self, daemon: &Daemon, sessions: &[ObjectId], told: &mut Told) {
+        let each = sessions.iter().filter_map(|session| daemon.lock_waits_json(*session));
+        told.insert("locks".into(), each.collect());
+    }
+
+    fn gauges(&self, daemon: &Daemon) -> Vec<(&'static str, &'static str, u64)> {
+        daemon.lock_gauges()
+    }
+
+    fn metrics(&self, daemon: &Daemon, registry: &mut Registry) {
+        daemon.add_locks(registry);
+    }
+}
