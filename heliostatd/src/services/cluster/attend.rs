@@ -45,7 +45,7 @@ impl Daemon {
                 let asked = NodeAsked { ask, peer, header, payload, deadline_ns };
                 self.node_asked(service, asked);
             }
-            NodesEvent::Gone => error!("the node's thread has ended: no node is joined any more"),
+            NodesEvent::Gone => self.lose_every_node(),
         }
     }
 
@@ -99,6 +99,18 @@ impl Daemon {
         }
         let table = self.parts.table;
         table.iter().for_each(|service| service.node_lost(self, peer));
+    }
+
+    /// The node's thread has ended, since its transport broke. Nobody is sought any more: there is
+    /// nothing to seek them with before the next start.
+    fn lose_every_node(&mut self) {
+        error!("the node's thread has ended: no node is joined until the next start");
+        let Some(cluster) = &mut self.services.cluster else { return };
+        let joined: Vec<_> = cluster.joined.values().copied().collect();
+        joined.into_iter().for_each(|peer| self.node_lost(peer, LostCause::LeftHere));
+        if let Some(cluster) = &mut self.services.cluster {
+            cluster.members.leave_all(monotonic_ns(), &mut Vec::new());
+        }
     }
 
     /// Gives the node's thread its orders.

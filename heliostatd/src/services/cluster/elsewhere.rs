@@ -19,8 +19,8 @@ use crate::answer::Answer;
 use crate::daemon::{Daemon, NodeAsked};
 use crate::refused::Refused;
 
-/// How long another node may take to say which nodes it sees.
-const LIST_NS_MAX: u64 = 1_000_000_000;
+/// How long another node may take to say which nodes it sees: less than a program waits for an answer.
+const LIST_NS_MAX: u64 = 300_000_000;
 
 impl Daemon {
     /// Asks another node. The answer is held back until it comes.

@@ -1,0 +1,166 @@
+//! Strangers, wrong secrets, hung nodes and nodes that ask nonsense: they cost only themselves.
+
+mod support;
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::os::fd::OwnedFd;
+use std::sync::mpsc::{channel, Receiver};
+use std::sync::Arc;
+use std::time::Duration;
+
+use heliostat_abi::cluster::request::SERVICE;
+use heliostat_abi::cluster::MemberState;
+use heliostat_backend_transport::tcp::Tcp;
+use heliostat_base::clock::monotonic_ns;
+use heliostat_server_node::{
+    Identity, NodeCall, NodeId, NodeLimits, Nodes, NodesEvent, NodesEvents, Outcome, Secret,
+    Transport,
+};
+use rustix::event::{eventfd, EventfdFlags};
+use rustix::process::Signal;
+use support::cluster::{config, free_ports, incarnation, joined_count, nodes, state, SecretFile};
+use support::{await_that, Daemon, WATCHDOG};
+
+#[test]
+fn a_wrong_secret_is_refused_with_words_on_both_sides() {
+    let (ours, theirs) = (SecretFile::new("ours", "b1"), SecretFile::new("theirs", "b2"));
+    let ports = free_ports::<2>();
+    let logs = [1, 2].map(|number| {
+        support::place().join(format!("heliostat-log-{number}-{}", std::process::id()))
+    });
+    let start = |at: usize, secret: &SecretFile| {
+        let log = logs[at].to_str().unwrap();
+        Daemon::with(&config(at, &ports, secret), &["--log", log])
+    };
+    let daemons = [start(0, &ours), start(1, &theirs)];
+    let says = |at: usize, words: &str| {
+        std::fs::read_to_string(&logs[at]).unwrap_or_default().contains(words)
+    };
+    let words = "it does not know the secret of this cluster";
+    await_that("who connects is told", || says(0, words) || says(1, words));
+    assert!(daemons.iter().all(|it| joined_count(it) == 0));
+    let why = daemons[1].status()["cluster"]["nodes"][0]["why"].clone();
+    assert!(why.as_str().is_none_or(|why| why.contains(words)), "{why}");
+    drop(daemons);
+    logs.iter().for_each(|log| drop(std::fs::remove_file(log)));
+}
+
+#[test]
+fn strangers_with_garbage_cost_the_nodes_nothing() {
+    let secret = SecretFile::new("strangers", "b3");
+    let daemons = nodes::<2>(&secret);
+    let port = daemons[0].status()["cluster"]["address"].as_str().unwrap().to_owned();
+    let address = port.strip_prefix("tcp:").unwrap().to_owned();
+    let (lives, before) = (incarnation(&daemons[1], 1), daemons[0].descriptors());
+    let connect = || TcpStream::connect(&address).unwrap();
+    // Some say nothing, some say nonsense, some say it in our own framing and for ever.
+    let silent: Vec<_> = (0..32).map(|_| connect()).collect();
+    for seed in 0..32u8 {
+        let mut stranger = connect();
+        let noise: Vec<u8> = (0..4096u32).map(|at| (at as u8).wrapping_mul(31) ^ seed).collect();
+        // It may be cut off in the middle.
+        let _ = stranger.write_all(if seed % 2 == 0 { b"HL\xff\xff\xff\xff\xff\xff" } else { b"" });
+        let _ = stranger.write_all(&noise);
+    }
+    for mut stranger in silent {
+        // Each is cut off in the end: after the time that a handshake may take.
+        stranger.set_read_timeout(Some(WATCHDOG)).unwrap();
+        let mut rest = Vec::new();
+        let _ = stranger.read_to_end(&mut rest);
+        assert!(rest.len() < 256, "a refusal at most");
+    }
+    assert_eq!(daemons[0].descriptors(), before);
+    assert!(daemons.iter().all(|it| joined_count(it) == 1), "the nodes never lost each other");
+    assert_eq!(incarnation(&daemons[1], 1), lives);
+    assert_eq!(daemons[1].status()["cluster"]["epoch"], 1, "nor for a moment");
+}
+
+#[test]
+fn a_hung_node_is_lost_and_joined_again_when_it_goes_on() {
+    let secret = SecretFile::new("hung", "b4");
+    let daemons = nodes::<2>(&secret);
+    let life = incarnation(&daemons[0], 2);
+    daemons[1].signal(Signal::STOP);
+    await_that("it is lost", || state(&daemons[0], 2) != Some(MemberState::Joined));
+    daemons[1].signal(Signal::CONT);
+    await_that("it is joined again", || daemons.iter().all(|it| joined_count(it) == 1));
+    assert_eq!(incarnation(&daemons[0], 2), life, "it is the same life");
+}
+
+#[test]
+fn nodes_at_rest_cost_their_signs_of_life_and_no_more() {
+    let secret = SecretFile::new("rest", "b5");
+    let daemons = nodes::<2>(&secret);
+    // The tests beside this one run in this process, and not in the daemons.
+    let before = daemons[0].ticks();
+    std::thread::sleep(Duration::from_secs(3));
+    let used = daemons[0].ticks() - before;
+    assert!(used < 30, "{used} of 300 ticks");
+}
+
+/// A node of ours that has the secret and says what it likes.
+struct Member {
+    nodes: Nodes,
+    events: Receiver<NodesEvent>,
+    _bell: Arc<OwnedFd>,
+}
+
+impl Member {
+    fn join(number: u64, digit: u8, daemon: &Daemon) -> Member {
+        let bell = Arc::new(eventfd(0, EventfdFlags::NONBLOCK).unwrap());
+        let (sender, events) = channel();
+        let identity =
+            Identity { node: NodeId(number), incarnation: 1, secret: Secret::new([digit; 32]) };
+        let told = NodesEvents::new(sender, bell.clone());
+        let nodes = Nodes::start(identity, NodeLimits::default(), told, || {
+            let tcp = Tcp::listen("127.0.0.1:0".parse().unwrap());
+            tcp.map(|tcp| Box::new(tcp) as Box<dyn Transport>)
+        });
+        let Ok(nodes) = nodes else { panic!("no node") };
+        let status = daemon.status();
+        let node = NodeId(status["cluster"]["node"].as_u64().unwrap());
+        let address = status["cluster"]["address"].as_str().unwrap().parse().unwrap();
+        nodes.join(node, address, monotonic_ns() + 10_000_000_000);
+        let member = Member { nodes, events, _bell: bell };
+        member.await_event(|event| matches!(event, NodesEvent::Joined { .. }).then_some(()));
+        member
+    }
+
+    fn call(&self, service: u16, header: Vec<u8>, payload: Vec<u8>) -> Outcome {
+        let deadline_ns = monotonic_ns() + 10_000_000_000;
+        let call = NodeCall { node: NodeId(1), link: None, service, header, payload, deadline_ns };
+        self.nodes.call(0, call).unwrap();
+        self.await_event(|event| match event {
+            NodesEvent::Answered { outcome, .. } => Some(outcome),
+            _ => None,
+        })
+    }
+
+    fn await_event<T>(&self, meant: impl Fn(NodesEvent) -> Option<T>) -> T {
+        loop {
+            if let Some(found) = meant(self.events.recv_timeout(WATCHDOG).unwrap()) {
+                return found;
+            }
+        }
+    }
+}
+
+#[test]
+fn a_node_that_asks_nonsense_is_refused_and_others_are_served() {
+    let secret = SecretFile::new("nonsense", "b6");
+    let daemons = nodes::<2>(&secret);
+    let member = Member::join(9, 0xb6, &daemons[0]);
+    await_that("it is a guest", || state(&daemons[0], 9) == Some(MemberState::Joined));
+    let bodies = [vec![], vec![0], vec![0xff; 8], vec![7; 468]];
+    for (token, service) in (1..=16u16).flat_map(|it| [it; 4]).enumerate() {
+        let header = bodies[token % bodies.len()].clone();
+        let payload = vec![token as u8; token * 17];
+        let is_answered = member.call(service, header, payload).is_ok();
+        assert!(!is_answered || service != SERVICE, "no such list");
+    }
+    assert!(member.call(SERVICE, vec![0; 8], Vec::new()).is_ok(), "what makes sense is answered");
+    assert!(daemons.iter().all(|it| joined_count(it) >= 1));
+    drop(member);
+    await_that("a guest is forgotten", || state(&daemons[0], 9).is_none());
+}
