@@ -8,6 +8,7 @@
 //! - [`file`] has files read and written by the control plane's server loops, in batches.
 //! - [`memory`] has bytes with a name and rights, which other programs read and write.
 //! - [`lock`] has locks, semaphores and barriers that programs share by name.
+//! - [`cluster`] tells which other nodes there are.
 //! - [`control`] says where the control plane is, for whoever wants names, files or memory.
 //! - [`ring`] is what is below: bytes and order between two processes that know each other.
 //!
@@ -36,6 +37,7 @@
 #![warn(missing_docs)]
 #![forbid(unsafe_code)]
 
+pub mod cluster;
 pub mod control;
 pub mod file;
 pub mod lock;

@@ -15,8 +15,8 @@ ROOT = Path(__file__).resolve().parents[2]
 CRATES = """
     heliostat-base heliostat-backend-pages heliostat-backend-seal heliostat-backend-lease heliostat-backend-robust heliostat-backend-socket heliostat-backend-uring
     heliostat-backend-transport heliostat-backend-ucx heliostat-client heliostat-stub-posix heliostat-stub-link
-    heliostat-stub-file heliostat-stub-memory heliostat-stub-snapshot
-    heliostat-server-loop heliostat-server-file heliostat-server-memory heliostat-supervisor heliostatd
+    heliostat-stub-file heliostat-stub-memory heliostat-stub-cluster heliostat-stub-snapshot
+    heliostat-server-loop heliostat-server-file heliostat-server-memory heliostat-server-node heliostat-supervisor heliostatd
 """.split()
 SECONDS = 900
 

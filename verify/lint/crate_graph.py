@@ -35,7 +35,7 @@ RULES: dict[str, set[str]] = {
     "snapfile": set(),  # a format: bytes in, bytes out
     "heliostat": LOWER | {"ring", "client", "stub/*", "backend/pages"},  # for programs in Rust
     "command": LOWER
-    | {"interpose", "client", "stub/memory", "stub/lock", "stub/snapshot", "snapfile", "supervisor", "control", "backend/*"},
+    | {"interpose", "client", "stub/cluster", "stub/memory", "stub/lock", "stub/snapshot", "snapfile", "supervisor", "control", "backend/*"},
     "bench/*": {"*"},
     "verify/*": {"*"},
 }
