@@ -6,6 +6,7 @@
 
 mod args;
 mod client;
+mod cluster;
 mod delegated;
 mod doctor;
 mod ensure;
@@ -50,6 +51,7 @@ fn main() -> ExitCode {
         Command::Top(place) => top::top(&place),
         Command::Examine { files } => return run::examine(&files),
         Command::Lock { command } => return lock::run(&command),
+        Command::Cluster { command } => return cluster::run(&command),
         Command::Memory { command } => return memory::run(&command),
         Command::Snapshot { command } => return snapshot::run(&command),
     };

@@ -56,16 +56,32 @@ pub fn status_text(status: &Value) -> String {
         ports.row([cell(port, "address"), cell(port, "uid"), listeners, cell(port, "channels")]);
     }
     format!(
-        "heliostatd {} (process {}), up {} s, {} sessions, {} addresses, {} channels\n\n{}\n{}{}",
+        "heliostatd {} (process {}), up {} s, {} sessions, {} addresses, {} channels\n{}\n{}\n{}{}",
         cell(status, "version"),
         cell(status, "pid"),
         cell(status, "uptime_s"),
         list(status, "sessions").len(),
         list(status, "ports").len(),
         cell(status, "channels"),
+        cluster_text(&status["cluster"]),
         sessions.render(),
         ports.render(),
         delegated::status_text(status),
+    )
+}
+
+/// One line of the cluster, where there is one.
+fn cluster_text(cluster: &Value) -> String {
+    if cluster.is_null() {
+        return String::new();
+    }
+    format!(
+        "node {} of a cluster by {}, {} of {} others joined, epoch {}\n",
+        cell(cluster, "node"),
+        cell(cluster, "transport"),
+        cell(cluster, "joined"),
+        list(cluster, "nodes").len(),
+        cell(cluster, "epoch"),
     )
 }
 
@@ -91,5 +107,13 @@ mod tests {
     #[test]
     fn a_status_without_anything_still_prints() {
         assert!(status_text(&json!({})).starts_with("heliostatd"));
+    }
+
+    #[test]
+    fn a_cluster_is_one_line() {
+        let cluster =
+            json!({ "node": 3, "transport": "TCP", "joined": 1, "epoch": 4, "nodes": [{}, {}] });
+        let wanted = "\nnode 3 of a cluster by TCP, 1 of 2 others joined, epoch 4\n";
+        assert!(status_text(&json!({ "cluster": cluster })).contains(wanted));
     }
 }

@@ -3,6 +3,7 @@
 //! `documents/main.rs` writes the man pages and completions from the same types, so this folder
 //! uses nothing else of the program.
 
+pub mod cluster;
 pub mod lock;
 pub mod memory;
 mod purpose;
@@ -13,6 +14,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+use cluster::ClusterCommand;
 use lock::LockCommand;
 use memory::MemoryCommand;
 pub use purpose::Purpose;
@@ -72,6 +74,12 @@ pub enum Command {
         /// What to do with them.
         #[command(subcommand)]
         command: LockCommand,
+    },
+    /// Nodes of a cluster: show, join and leave them.
+    Cluster {
+        /// What to do with them.
+        #[command(subcommand)]
+        command: ClusterCommand,
     },
     /// Memory regions: show, free, and read them.
     Memory {

@@ -12,7 +12,7 @@ use crate::table::bytes;
 
 /// All checks of this file.
 pub fn checks(place: &ControlPlace) -> Vec<Check> {
-    vec![sites(), control_plane(place), copies(place)]
+    vec![sites(), control_plane(place), copies(place), cluster(place), ucx()]
 }
 
 fn sites() -> Check {
@@ -63,6 +63,43 @@ fn copies(place: &ControlPlace) -> Check {
     Check::ok("large copies", found.map_or(UNMEASURED.into(), copies_text))
 }
 
+/// Whether the control plane is a node of a cluster, and how many others are joined.
+fn cluster(place: &ControlPlace) -> Check {
+    let status = ask(&surroundings(place), &Request::Status).ok();
+    let status = status.and_then(|text| serde_json::from_str::<Value>(&text).ok());
+    let found = status.as_ref().map(|status| &status["cluster"]).filter(|it| it.is_object());
+    cluster_check(found)
+}
+
+fn cluster_check(found: Option<&Value>) -> Check {
+    let name = "cluster";
+    let Some(found) = found else {
+        return Check::ok(name, "none: the control plane runs alone, or not at all");
+    };
+    let nodes = found["nodes"].as_array().map_or(&[][..], Vec::as_slice);
+    let joined = nodes.iter().filter(|node| node["state"] == "joined").count();
+    let text = format!(
+        "node {} by {}, {joined} of {} others joined",
+        found["node"],
+        found["transport"].as_str().unwrap_or("?"),
+        nodes.len()
+    );
+    let is_sought = |node: &&Value| node["state"] != "joined" && node["state"] != "left";
+    match nodes.iter().find(is_sought) {
+        Some(_) => Check::warn(name, text, "heliostat status --json says why each is not joined"),
+        None => Check::ok(name, text),
+    }
+}
+
+/// UCX is needed by nodes that listen by it and by nobody else.
+fn ucx() -> Check {
+    let name = "UCX, for nodes that use it";
+    match heliostat_backend_ucx::version() {
+        Ok((major, minor)) => Check::ok(name, format!("version {major}.{minor}")),
+        Err(error) => Check::ok(name, format!("{error}: nodes use TCP")),
+    }
+}
+
 /// What is said while no control plane has measured.
 const UNMEASURED: &str = "measured when the control plane starts";
 
@@ -79,6 +116,17 @@ fn copies_text(copies: &Value) -> String {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn a_node_that_is_sought_is_a_loss_and_one_that_left_is_none() {
+        let nodes = |state| json!([{ "state": "joined" }, { "state": state }]);
+        let found = |state| json!({ "node": 1, "transport": "TCP", "nodes": nodes(state) });
+        let lost = cluster_check(Some(&found("lost")));
+        assert_eq!(lost.found, "node 1 by TCP, 1 of 2 others joined");
+        assert!(!lost.advice.is_empty());
+        assert!(cluster_check(Some(&found("left"))).advice.is_empty());
+        assert!(cluster_check(None).advice.is_empty());
+    }
 
     #[test]
     fn what_was_measured_or_configured_is_one_line() {

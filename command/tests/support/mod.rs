@@ -39,6 +39,11 @@ pub struct TestDaemon {
 impl TestDaemon {
     /// Starts one; `None`, and a line that says so, where the daemon is not built.
     pub fn new() -> Option<TestDaemon> {
+        TestDaemon::with("")
+    }
+
+    /// The same with a configuration.
+    pub fn with(config: &str) -> Option<TestDaemon> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let program = Path::new(HELIOSTAT).with_file_name("heliostatd");
         if !program.is_file() {
@@ -49,6 +54,7 @@ impl TestDaemon {
         let name = format!("heliostat-snapshot-{}-{number}", std::process::id());
         let folder = std::env::temp_dir().join(name);
         std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("config.toml"), config).unwrap();
         let socket = folder.join("control.sock");
         let daemon = serve(&program, &socket);
         Some(TestDaemon { folder, daemon })
@@ -112,6 +118,7 @@ impl TestDaemon {
 
 fn serve(program: &Path, socket: &Path) -> Child {
     let mut command = Command::new(program);
+    command.arg("--config").arg(socket.with_file_name("config.toml"));
     command.arg("--socket").arg(socket).stdout(Stdio::null()).stderr(Stdio::null());
     let daemon = command.spawn().unwrap();
     await_that("the control plane serves", || accepts(socket));

@@ -1,0 +1,182 @@
+//! `heliostat cluster`: the nodes of a cluster, from the command line.
+
+use std::fmt;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use heliostat_stub_cluster::{self as cluster, ClusterError, ListedNode, MemberState, Nodes};
+use serde_json::{json, Value};
+
+use crate::args::cluster::{ClusterCommand, ClusterLeaveArguments, ClusterListArguments};
+use crate::args::ControlPlace;
+use crate::client::{open_session, ClientError};
+use crate::show::{print, ShowError};
+use crate::table::Table;
+
+/// Why it was not done.
+#[derive(Debug)]
+enum NodeFault {
+    /// There is no control plane, or none to be trusted.
+    Client(ClientError),
+    /// The control plane says no.
+    Cluster(ClusterError),
+    /// It could not be shown.
+    Show(ShowError),
+}
+
+impl fmt::Display for NodeFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Client(error) => error.fmt(f),
+            Self::Cluster(error) => error.fmt(f),
+            Self::Show(error) => error.fmt(f),
+        }
+    }
+}
+
+impl From<ClusterError> for NodeFault {
+    fn from(error: ClusterError) -> Self {
+        Self::Cluster(error)
+    }
+}
+
+/// Does what the command line says.
+pub fn run(command: &ClusterCommand) -> ExitCode {
+    let done = match command {
+        ClusterCommand::List(arguments) => list(arguments),
+        ClusterCommand::Join { node, address, json, place } => {
+            join(*node, address.as_deref(), *json, place)
+        }
+        ClusterCommand::Leave(arguments) => leave(arguments),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("heliostat: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn list(arguments: &ClusterListArguments) -> Result<(), NodeFault> {
+    open(&arguments.format.place)?;
+    let seen = match arguments.seen_by {
+        Some(node) => cluster::nodes_of(node)?,
+        None => cluster::nodes()?,
+    };
+    let text =
+        if arguments.format.json { format!("{}\n", nodes_json(&seen)) } else { table(&seen) };
+    print(&text).map_err(NodeFault::Show)
+}
+
+fn join(
+    node: u64,
+    address: Option<&str>,
+    is_json: bool,
+    place: &ControlPlace,
+) -> Result<(), NodeFault> {
+    open(place)?;
+    cluster::join(node, address)?;
+    said(is_json, &json!({ "joining": node }))
+}
+
+fn leave(arguments: &ClusterLeaveArguments) -> Result<(), NodeFault> {
+    open(&arguments.format.place)?;
+    match arguments.node {
+        Some(node) => cluster::leave(node)?,
+        None => cluster::leave_all()?,
+    }
+    let left = arguments.node.map_or_else(|| json!("all"), |node| json!(node));
+    said(arguments.format.json, &json!({ "left": left }))
+}
+
+/// What was done, for programs; people see by silence that it was.
+fn said(is_json: bool, told: &Value) -> Result<(), NodeFault> {
+    if is_json {
+        print(&format!("{told}\n")).map_err(NodeFault::Show)?;
+    }
+    Ok(())
+}
+
+fn open(place: &ControlPlace) -> Result<(), NodeFault> {
+    open_session(place).map_err(NodeFault::Client)
+}
+
+fn nodes_json(seen: &Nodes) -> Value {
+    let each = seen.nodes.iter().map(|node| {
+        json!({
+            "node": node.node,
+            "address": node.address.as_str(),
+            "state": node.state.word(),
+            "incarnation": node.incarnation,
+            "since_ms": node.since_ms,
+            "round_trip_ns": (node.round_trip_ns > 0).then_some(node.round_trip_ns),
+        })
+    });
+    json!({ "node": seen.own, "epoch": seen.epoch, "nodes": each.collect::<Vec<_>>() })
+}
+
+fn table(seen: &Nodes) -> String {
+    let mut table = Table::new(&["#node", "address", "state", "#for", "#there and back"]);
+    for node in &seen.nodes {
+        let address = if node.address.is_none() { "-" } else { node.address.as_str() };
+        table.row([
+            node.node.to_string(),
+            address.to_owned(),
+            node.state.to_string(),
+            format!("{} s", Duration::from_millis(node.since_ms).as_secs()),
+            distance(node),
+        ]);
+    }
+    table.render()
+}
+
+/// How far a node is, where that says something.
+fn distance(node: &ListedNode) -> String {
+    match (node.state, node.round_trip_ns) {
+        (MemberState::Joined, ns) if ns > 0 => format!("{} us", ns.div_ceil(1000)),
+        _ => "-".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use heliostat_stub_cluster::MemberAddress;
+
+    use super::*;
+
+    fn seen() -> Nodes {
+        let node = |node, state, round_trip_ns, address: &str| ListedNode {
+            node,
+            incarnation: 7,
+            state,
+            since_ms: 61_500,
+            round_trip_ns,
+            address: MemberAddress::parse(address).unwrap(),
+        };
+        let nodes = vec![
+            node(1, MemberState::Here, 0, "tcp:127.0.0.1:7701"),
+            node(2, MemberState::Joined, 56_001, "tcp:127.0.0.1:7702"),
+            node(9, MemberState::Lost, 70_000, ""),
+        ];
+        Nodes { own: 1, epoch: 3, nodes }
+    }
+
+    #[test]
+    fn the_table_tells_state_age_and_distance() {
+        let wanted = "node  address             state    for  there and back\n   \
+                         1  tcp:127.0.0.1:7701  here    61 s               -\n   \
+                         2  tcp:127.0.0.1:7702  joined  61 s           57 us\n   \
+                         9  -                   lost    61 s               -\n";
+        assert_eq!(table(&seen()), wanted);
+    }
+
+    #[test]
+    fn programs_get_the_same_as_json() {
+        let told = nodes_json(&seen());
+        assert_eq!((&told["node"], &told["epoch"]), (&json!(1), &json!(3)));
+        assert_eq!(told["nodes"][1]["round_trip_ns"], json!(56_001));
+        assert!(told["nodes"][0]["round_trip_ns"].is_null());
+        assert_eq!(told["nodes"][2]["state"], "lost");
+    }
+}
