@@ -21,5 +21,7 @@
 #include "heliostat/memory.h"
 // Operations on them that complete later.
 #include "heliostat/memory_operations.h"
+// Locks, semaphores and barriers with names.
+#include "heliostat/lock.h"
 
 #endif /* HELIOSTAT_H */

@@ -5,6 +5,7 @@ use heliostat_backend_pages::track::TrackError;
 use heliostat_base::sys::Errno;
 use heliostat_client::ControlError;
 use heliostat_stub_file::DelegatedError;
+use heliostat_stub_lock::LockError;
 use heliostat_stub_memory::MemoryError;
 use heliostat_stub_snapshot::{AttachError, NamedError, PublishError, RegionError};
 
@@ -58,6 +59,8 @@ pub enum heliostat_code {
     HELIOSTAT_STALE = -19,
     /// The operation was given up; it may have been done in part.
     HELIOSTAT_CANCELLED = -20,
+    /// The barrier is broken until somebody resets it: a participant died or gave up.
+    HELIOSTAT_BROKEN = -30,
 }
 
 pub(crate) use heliostat_code::*;
@@ -197,6 +200,22 @@ impl From<&MemoryError> for heliostat_code {
             MemoryError::Idle => HELIOSTAT_EMPTY,
             MemoryError::TimedOut => HELIOSTAT_TIMED_OUT,
             _ => HELIOSTAT_SYSTEM,
+        }
+    }
+}
+
+impl From<&LockError> for heliostat_code {
+    fn from(error: &LockError) -> heliostat_code {
+        match error {
+            LockError::Name(_) | LockError::Count { .. } => HELIOSTAT_INVALID,
+            LockError::Shape => HELIOSTAT_TAKEN,
+            LockError::Forked => HELIOSTAT_FORKED,
+            LockError::Broken { .. } => HELIOSTAT_BROKEN,
+            LockError::Gone => HELIOSTAT_PEER_GONE,
+            LockError::Control(ControlError::Refused { code, .. }) => of_refusal(*code),
+            LockError::Control(_) => HELIOSTAT_NO_CONTROL,
+            LockError::Corrupt => HELIOSTAT_CORRUPT,
+            LockError::Bell(_) => HELIOSTAT_SYSTEM,
         }
     }
 }

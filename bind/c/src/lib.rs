@@ -1,4 +1,4 @@
-//! The C interface: rings, snapshots, delegated operations and memory regions, with ownership and nulls checked at the border and no logic of its own.
+//! The C interface: rings, snapshots, delegated operations, memory regions and locks, with ownership and nulls checked at the border and no logic of its own.
 //!
 //! Every function catches panics, checks its pointers in release builds too, and answers with a
 //! `heliostat_code`. A handle belongs to one thread at a time; a reserved or taken element belongs
@@ -9,6 +9,7 @@ mod border;
 mod code;
 mod delegated;
 mod joint;
+mod lock;
 mod memory;
 mod memory_bytes;
 mod memory_operations;
@@ -28,6 +29,7 @@ pub use border::heliostat_last_message;
 pub use code::heliostat_code;
 pub use delegated::*;
 pub use joint::*;
+pub use lock::*;
 pub use memory::*;
 pub use memory_bytes::*;
 pub use memory_operations::*;

@@ -19,7 +19,7 @@ fn library() -> PathBuf {
 }
 
 /// A header for each service: what it is made of, and which headers its types come from.
-const PARTS: [(&str, &[&str], &[&str]); 9] = [
+const PARTS: [(&str, &[&str], &[&str]); 10] = [
     ("code", &["code.rs", "border.rs"], &[]),
     ("ring", &["ring.rs"], &["code"]),
     ("region", &["region.rs"], &["code"]),
@@ -29,6 +29,7 @@ const PARTS: [(&str, &[&str], &[&str]); 9] = [
     ("joint", &["joint.rs"], &["code", "delegated"]),
     ("memory", &["memory.rs", "memory_bytes.rs", "memory_pieces.rs"], &["code"]),
     ("memory_operations", &["memory_operations.rs"], &["code", "memory"]),
+    ("lock", &["lock.rs"], &["code"]),
 ];
 
 /// One of them, as cbindgen makes it today.

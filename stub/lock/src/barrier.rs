@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use heliostat_abi::lock::{Event, LockRequest, Outcome};
+use heliostat_abi::lock::{LockRequest, Outcome};
 
 use crate::opened::{Opened, Patience};
+use crate::waiting::Waiting;
 use crate::{LockError, LockId};
 
 /// All participants have arrived.
@@ -23,6 +24,11 @@ pub struct Barrier {
     pub(crate) opened: Arc<Opened>,
 }
 
+/// An arrival at a barrier. Dropped before all have arrived, it breaks the barrier for the others.
+pub struct Arrival {
+    waiting: Waiting,
+}
+
 impl Barrier {
     /// Arrives, and waits until all have. Blocks.
     ///
@@ -30,7 +36,7 @@ impl Barrier {
     /// `Broken` when a participant has died or given up, or somebody reset it; `Gone` when the session
     /// or the control plane ends; a limit on what is waited for.
     pub fn wait(&self) -> Result<Passed, LockError> {
-        self.arrive(Patience::Always)?.ok_or(LockError::Corrupt)
+        self.arrive()?.wait_until(None)?.ok_or(LockError::Corrupt)
     }
 
     /// The same for `limit` at most; then `None`, and the barrier is broken for the others.
@@ -38,7 +44,18 @@ impl Barrier {
     /// # Errors
     /// As `wait`.
     pub fn wait_within(&self, limit: Duration) -> Result<Option<Passed>, LockError> {
-        self.arrive(Patience::Within(limit))
+        self.arrive()?.wait_until(Patience::Within(limit).deadline())
+    }
+
+    /// Arrives, to wait or to give up later.
+    ///
+    /// # Errors
+    /// As `wait`, but `Broken` is said by the arrival.
+    pub fn arrive(&self) -> Result<Arrival, LockError> {
+        let shared = &self.opened.shared;
+        let request = LockRequest::Arrive { handle: self.opened.handle };
+        let event = shared.waits.begin(&shared.control, &request)?;
+        Ok(Arrival { waiting: Waiting::new(self.opened.clone(), event) })
     }
 
     /// Makes it whole. Who waits has `Broken`.
@@ -54,27 +71,37 @@ impl Barrier {
     pub fn id(&self) -> LockId {
         self.opened.lock
     }
+}
 
-    fn arrive(&self, patience: Patience) -> Result<Option<Passed>, LockError> {
-        let (shared, deadline) = (&self.opened.shared, patience.deadline());
-        let request = LockRequest::Arrive { handle: self.opened.handle };
-        let event = shared.waits.begin(&shared.control, &request)?;
-        match event.outcome {
-            Outcome::Queued => self.await_others(event, deadline)?.map(passed).transpose(),
-            outcome => passed(outcome).map(Some),
-        }
+impl Arrival {
+    /// Waits until all have arrived, for `limit` at most, and has arrived still. Blocks. Says whether
+    /// it is over: then `wait` returns at once.
+    ///
+    /// # Errors
+    /// `Gone` when the session or the control plane ends.
+    pub fn look_within(&mut self, limit: Duration) -> Result<bool, LockError> {
+        self.waiting.wait_until(Patience::Within(limit).deadline())
     }
 
-    fn await_others(
-        &self,
-        event: Event,
-        deadline: Option<Instant>,
-    ) -> Result<Option<Outcome>, LockError> {
-        let shared = &self.opened.shared;
-        match shared.waits.wait(&shared.control, event.ticket, deadline)? {
-            None => shared.waits.give_up(&shared.control, event.ticket),
-            told => Ok(told),
-        }
+    /// Waits until all have arrived. Blocks.
+    ///
+    /// # Errors
+    /// As `Barrier::wait`.
+    pub fn wait(self) -> Result<Passed, LockError> {
+        self.wait_until(None)?.ok_or(LockError::Corrupt)
+    }
+
+    /// The same, for `limit` at most; then `None`, and the barrier is broken for the others.
+    ///
+    /// # Errors
+    /// As `Barrier::wait`.
+    pub fn wait_within(self, limit: Duration) -> Result<Option<Passed>, LockError> {
+        self.wait_until(Patience::Within(limit).deadline())
+    }
+
+    fn wait_until(mut self, deadline: Option<Instant>) -> Result<Option<Passed>, LockError> {
+        self.waiting.wait_until(deadline)?;
+        self.waiting.take()?.map(passed).transpose()
     }
 }
 

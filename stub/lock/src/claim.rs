@@ -7,6 +7,7 @@ use heliostat_abi::lock::{Claim, LockRequest, Outcome};
 use crate::held::Held;
 use crate::opened::{Opened, Patience};
 use crate::pending::Pending;
+use crate::waiting::Waiting;
 use crate::LockError;
 
 /// Claims, and waits as long as that. `None` where it was not enough.
@@ -25,7 +26,7 @@ pub(crate) fn claim(
 pub(crate) fn request(opened: &Arc<Opened>, claim: Claim) -> Result<Pending, LockError> {
     let request = LockRequest::Acquire { handle: opened.handle, claim, wait: true };
     let event = opened.shared.waits.begin(&opened.shared.control, &request)?;
-    Pending::new(opened.clone(), event)
+    Ok(Pending::new(Waiting::new(opened.clone(), event)))
 }
 
 fn try_claim(opened: &Arc<Opened>, claim: Claim) -> Result<Option<Held>, LockError> {

@@ -28,11 +28,12 @@ mod opened;
 mod pending;
 mod semaphore;
 mod shared;
+mod waiting;
 mod waits;
 
 use std::sync::Arc;
 
-pub use barrier::{Barrier, Passed};
+pub use barrier::{Arrival, Barrier, Passed};
 pub use error::LockError;
 pub use held::Held;
 pub use heliostat_abi::lock::name::OWN_USER;

@@ -113,6 +113,22 @@ impl ReaderWriterLock {
         claim(&self.opened, Claim::Exclusive, Patience::Never)
     }
 
+    /// Takes a place in its line for reading, to wait or to give it up later.
+    ///
+    /// # Errors
+    /// As `Lock::acquire`.
+    pub fn request_read(&self) -> Result<Pending, LockError> {
+        request(&self.opened, Claim::Shared)
+    }
+
+    /// Takes a place in its line for writing.
+    ///
+    /// # Errors
+    /// As `Lock::acquire`.
+    pub fn request_write(&self) -> Result<Pending, LockError> {
+        request(&self.opened, Claim::Exclusive)
+    }
+
     /// Returns its identity, as of a lock.
     pub fn id(&self) -> LockId {
         self.opened.lock

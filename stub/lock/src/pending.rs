@@ -1,46 +1,40 @@
 //! A claim that may still wait for its turn.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use heliostat_abi::lock::{Event, Outcome};
-use heliostat_abi::name::ObjectId;
-
 use crate::held::Held;
-use crate::opened::{Opened, Patience};
+use crate::opened::Patience;
+use crate::waiting::Waiting;
 use crate::LockError;
 
 /// A place in a line. Dropped, it is given up; what it has got is given back.
 pub struct Pending {
-    opened: Arc<Opened>,
-    ticket: ObjectId,
-    state: State,
-}
-
-enum State {
-    Waiting,
-    Granted(Held),
-    Over,
+    waiting: Waiting,
 }
 
 impl Pending {
-    pub(crate) fn new(opened: Arc<Opened>, event: Event) -> Result<Pending, LockError> {
-        let state = match event.outcome {
-            Outcome::Queued => State::Waiting,
-            outcome => State::Granted(Held::new(opened.clone(), event.ticket, outcome)?),
-        };
-        Ok(Pending { opened, ticket: event.ticket, state })
+    pub(crate) fn new(waiting: Waiting) -> Pending {
+        Pending { waiting }
     }
 
-    /// Whether it has its place in the line still, as far as this process has been told.
-    pub fn is_waiting(&self) -> bool {
-        matches!(self.state, State::Waiting)
+    /// Whether its turn has come, as far as this process has been told.
+    pub fn is_granted(&self) -> bool {
+        self.waiting.is_told()
+    }
+
+    /// Waits for its turn, for `limit` at most, and keeps its place. Blocks. Says whether its turn has
+    /// come: then `wait` returns at once.
+    ///
+    /// # Errors
+    /// `Gone` when the session or the control plane ends; nothing is held then.
+    pub fn look_within(&mut self, limit: Duration) -> Result<bool, LockError> {
+        self.waiting.wait_until(Patience::Within(limit).deadline())
     }
 
     /// Waits for its turn. Blocks.
     ///
     /// # Errors
-    /// `Gone` when the session or the control plane ends; nothing is held then.
+    /// As `look_within`.
     pub fn wait(self) -> Result<Held, LockError> {
         self.wait_until(None)?.ok_or(LockError::Corrupt)
     }
@@ -48,7 +42,7 @@ impl Pending {
     /// The same, for `limit` at most; the place is given up then, and `None` returned.
     ///
     /// # Errors
-    /// As `wait`.
+    /// As `look_within`.
     pub fn wait_within(self, limit: Duration) -> Result<Option<Held>, LockError> {
         self.wait_until(Patience::Within(limit).deadline())
     }
@@ -57,27 +51,9 @@ impl Pending {
         mut self,
         deadline: Option<Instant>,
     ) -> Result<Option<Held>, LockError> {
-        if let State::Granted(held) = std::mem::replace(&mut self.state, State::Over) {
-            return Ok(Some(held));
-        }
-        let shared = &self.opened.shared;
-        let outcome = match shared.waits.wait(&shared.control, self.ticket, deadline)? {
-            None => shared.waits.give_up(&shared.control, self.ticket)?,
-            told => told,
-        };
-        outcome.map(|outcome| Held::new(self.opened.clone(), self.ticket, outcome)).transpose()
-    }
-}
-
-impl Drop for Pending {
-    fn drop(&mut self) {
-        let shared = &self.opened.shared;
-        if !self.is_waiting() || !shared.control.is_own() {
-            return;
-        }
-        // What it has got meanwhile is given back as any other.
-        if let Ok(Some(outcome)) = shared.waits.give_up(&shared.control, self.ticket) {
-            let _ = Held::new(self.opened.clone(), self.ticket, outcome).map(drop);
-        }
+        self.waiting.wait_until(deadline)?;
+        let (opened, ticket) = (self.waiting.opened.clone(), self.waiting.ticket);
+        let outcome = self.waiting.take()?;
+        outcome.map(|outcome| Held::new(opened, ticket, outcome)).transpose()
     }
 }

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use heliostat_abi::lock::Claim;
 
-use crate::claim::claim;
+use crate::claim::{claim, request};
 use crate::held::Held;
 use crate::opened::{Opened, Patience};
-use crate::{LockError, LockId};
+use crate::{LockError, LockId, Pending};
 
 /// A semaphore. Who waits for many permits is not overtaken by those who want few.
 pub struct Semaphore {
@@ -41,11 +41,22 @@ impl Semaphore {
         self.claim(count, Patience::Never)
     }
 
-    fn claim(&self, count: u32, patience: Patience) -> Result<Option<Held>, LockError> {
+    /// Takes a place in its line for `count` permits, to wait or to give it up later.
+    ///
+    /// # Errors
+    /// As `acquire`.
+    pub fn request(&self, count: u32) -> Result<Pending, LockError> {
+        self.check(count)?;
+        request(&self.opened, Claim::Permits(count))
+    }
+
+    fn check(&self, count: u32) -> Result<(), LockError> {
         let most = self.permits;
-        if !(1..=most).contains(&count) {
-            return Err(LockError::Count { count, most });
-        }
+        (1..=most).contains(&count).then_some(()).ok_or(LockError::Count { count, most })
+    }
+
+    fn claim(&self, count: u32, patience: Patience) -> Result<Option<Held>, LockError> {
+        self.check(count)?;
         claim(&self.opened, Claim::Permits(count), patience)
     }
 
