@@ -9,6 +9,7 @@ use heliostat_base::fd::{self, OwnedFd};
 use heliostat_base::sys::Errno;
 use heliostat_client::ControlError;
 use heliostat_ring::pins::PinError;
+use heliostat_stub_lock::LockError;
 use heliostat_stub_memory::MemoryError;
 use heliostat_stub_snapshot::queue::QueueError;
 use heliostat_stub_snapshot::{
@@ -142,6 +143,22 @@ pub fn memory(error: &MemoryError) -> PyErr {
         MemoryError::Corrupt | MemoryError::Link(_) => "Corrupt",
         MemoryError::Mapping(_) | MemoryError::Event(_) => "MappingFailed",
         MemoryError::Server { .. } | MemoryError::TimedOut => "Error",
+    };
+    raise(kind, error)
+}
+
+/// A lock was not acquired, or a barrier not passed.
+pub fn lock(error: &LockError) -> PyErr {
+    let kind = match error {
+        LockError::Name(_) => "InvalidName",
+        LockError::Count { .. } => return PyValueError::new_err(error.to_string()),
+        LockError::Shape => "NameTaken",
+        LockError::Forked => return forked(),
+        LockError::Broken { .. } => "BrokenBarrier",
+        LockError::Gone => "NoControlPlane",
+        LockError::Control(error) => control(error),
+        LockError::Corrupt => "Corrupt",
+        LockError::Bell(_) => "MappingFailed",
     };
     raise(kind, error)
 }

@@ -1,9 +1,9 @@
-//! The extension module `heliostat._native`: snapshot and memory regions for the Python package.
+//! The extension module `heliostat._native`: snapshot and memory regions, and locks, for the Python package.
 //!
 //! Thin on purpose: it turns Python's arguments into the stub's and the stub's errors into the
 //! package's exceptions. What arrays, data types and event loops are is known in
 //! `python/heliostat/`; what versions are, in `heliostat_stub_snapshot`; what memory regions are, in
-//! `heliostat_stub_memory`.
+//! `heliostat_stub_memory`; what locks are, in `heliostat_stub_lock`.
 //!
 //! - `buffer`: Python's buffer protocol, both ways
 //! - `shown`: read-only bytes that live as long as a buffer of them
@@ -11,6 +11,7 @@
 //! - `queue`, `item`: the producer of a queue and its slot, a consumer and its item
 //! - `memory`, `memory_region`, `memory_bytes`, `memory_operations`: access to memory regions, one of
 //!   them, its bytes where they lie, and what completes later
+//! - `lock`, `lock_held`: locks, semaphores and barriers that are open, and what is held of them
 //! - `lent`: a value together with what is borrowed from it
 //! - `process`: what belongs to the process that made it, and forks
 //! - `error`: which exception says what
@@ -21,6 +22,8 @@ mod error;
 mod exported;
 mod item;
 mod lent;
+mod lock;
+mod lock_held;
 mod memory;
 mod memory_bytes;
 mod memory_operations;
@@ -43,6 +46,10 @@ mod _native {
     use super::attachment::Attachment;
     #[pymodule_export]
     use super::item::{Item, QueueConsumer};
+    #[pymodule_export]
+    use super::lock::{LockHandle, Locks};
+    #[pymodule_export]
+    use super::lock_held::LockHeld;
     #[pymodule_export]
     use super::memory::Memory;
     #[pymodule_export]

@@ -9,16 +9,17 @@ and reads it, as a read-only array without a copy:
     with heliostat.attach("heat").latest() as snapshot:
         snapshot.array()
 
-`heliostat.memory` has memory that several programs read and write. A control plane is started if none runs. `run`, `status`, `explain`, `metrics` and `doctor` are the
+`heliostat.memory` has memory that several programs read and write, `heliostat.lock` locks that they share. A control plane is started if none runs. `run`, `status`, `explain`, `metrics` and `doctor` are the
 command line's.
 """
 
 from typing import TYPE_CHECKING
 
-from . import memory
+from . import lock, memory
 from ._attachment import Attachment, attach, attach_by
 from ._command import doctor, explain, metrics, run, status
 from ._errors import (
+    BrokenBarrier,
     Busy,
     Cancelled,
     CommandFailed,
@@ -35,6 +36,7 @@ from ._errors import (
     NameTaken,
     NoControlPlane,
     NotFound,
+    TimedOut,
     Unsupported,
 )
 from ._layout import Layout
@@ -47,6 +49,7 @@ __all__ = [
     "__version__",
     "Ahead",
     "Attachment",
+    "BrokenBarrier",
     "Busy",
     "Cancelled",
     "CommandFailed",
@@ -74,12 +77,14 @@ __all__ = [
     "Region",
     "Reservation",
     "Snapshot",
+    "TimedOut",
     "Unsupported",
     "attach",
     "attach_by",
     "attach_queue",
     "doctor",
     "explain",
+    "lock",
     "memory",
     "metrics",
     "run",

@@ -7,6 +7,8 @@ Heliostat catches what it expects.
 
 from __future__ import annotations
 
+from threading import BrokenBarrierError
+
 
 class Error(Exception):
     """Whatever this package raises on its own account is one of these."""
@@ -17,7 +19,7 @@ class NotFound(Error, LookupError):
 
 
 class NameTaken(Error):
-    """A living producer, or another memory region, has that name."""
+    """A living producer, or another memory region, has that name; or a lock of another kind or count."""
 
 
 class Denied(Error, PermissionError):
@@ -71,6 +73,14 @@ class InvalidRegion(Error, ValueError):
     """No region can be made of this memory, or a range lies outside it. Also of a wrong type of
     memory: not writable, not contiguous, without a fixed size; and of a word of a memory region at no
     multiple of 8."""
+
+
+class TimedOut(Error, TimeoutError):
+    """Its turn, or the last participant, did not come in time."""
+
+
+class BrokenBarrier(Error, BrokenBarrierError):
+    """A participant has died or stopped waiting, or the barrier was reset meanwhile."""
 
 
 class NoControlPlane(Error, ConnectionError):

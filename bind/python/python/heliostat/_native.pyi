@@ -207,6 +207,35 @@ class MemoryOperations:
         """A descriptor that is readable while there is a completion to take."""
     def __len__(self) -> int:
         """How many are on their way or were not taken."""
+class Locks:
+    def __new__(cls) -> Self: ...
+    def _list(
+        self, beginning: str, user: int | None
+    ) -> list[tuple[str, int, str, int, int, int, int, bool, bool, int]]: ...
+
+class LockHandle:
+    def __new__(cls, *arguments: Any) -> Self: ...
+    def _acquire(self, shared: bool, permits: int, timeout: float | None) -> LockHeld: ...
+    def _wait(self, timeout: float | None) -> tuple[int, int]: ...
+    def _reset(self) -> None: ...
+    def close(self) -> None:
+        """Closes it. What is held of it stays held. Again: nothing."""
+
+class LockHeld:
+    @property
+    def token(self) -> int:
+        """Larger than that of every acquisition before, of any name. What is written under the lock may
+        carry it, and whatever keeps that may refuse what carries a smaller one."""
+    @property
+    def has_owner_died(self) -> bool:
+        """Whether a holder has died whose work nobody has put right since; releasing says that it is."""
+    @property
+    def is_held(self) -> bool:
+        """Whether it is held still, as far as can be told now."""
+    def release(self) -> None:
+        """Releases it; again: nothing. NoControlPlane: it was lost before."""
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *_: object) -> None: ...
 
 class MemoryBytes:
     def __new__(cls, region: MemoryRegion, offset: int, bytes: int) -> Self: ...
