@@ -7,6 +7,7 @@
 
 pub mod limits;
 pub mod name;
+mod needs;
 pub mod page;
 pub mod piece;
 pub mod reply;

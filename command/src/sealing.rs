@@ -37,10 +37,10 @@ pub fn policy(arguments: &SealArguments) -> Result<Policy, String> {
     let mut flags = Policy { system: !arguments.bare, ..of_flags(arguments)? };
     flags.anchor(&here);
     policy.add(flags);
-    match policy.regions.len() {
+    match policy.regions.len() + policy.memory.len() {
         0..=REGION_SCOPES_MAX => Ok(policy),
         many => Err(format!(
-            "{many} snapshot regions are granted, at most {REGION_SCOPES_MAX} can be; end their \
+            "{many} snapshot and memory regions are granted, at most {REGION_SCOPES_MAX} can be; end their \
              names in *"
         )),
     }
@@ -56,6 +56,7 @@ fn of_flags(arguments: &SealArguments) -> Result<Policy, String> {
         users: arguments.user.clone(),
         delegate: arguments.delegate,
         regions: each("--snapshot", &arguments.snapshot, RegionScope::parse)?,
+        memory: each("--region", &arguments.region, RegionScope::parse_memory)?,
         ..Policy::default()
     };
     flags.limits.processes = arguments.processes;

@@ -85,6 +85,8 @@ pub struct Policy {
     pub delegate: bool,
     /// Snapshot regions that it may publish, or attach to.
     pub regions: Vec<RegionScope>,
+    /// Memory regions that it may make, or map; the control plane reads and writes them for it.
+    pub memory: Vec<RegionScope>,
     /// What it may use.
     pub limits: Limits,
 }
@@ -102,6 +104,7 @@ impl Default for Policy {
             users: Vec::new(),
             delegate: false,
             regions: Vec::new(),
+            memory: Vec::new(),
             limits: Limits::default(),
         }
     }
@@ -122,6 +125,7 @@ impl Policy {
         append_new(&mut self.users, other.users);
         self.delegate |= other.delegate;
         append_new(&mut self.regions, other.regions);
+        append_new(&mut self.memory, other.memory);
         self.limits.memory = other.limits.memory.or(self.limits.memory);
         self.limits.processes = other.limits.processes.or(self.limits.processes);
         self.limits.tmp = other.limits.tmp.or(self.limits.tmp);
@@ -192,7 +196,8 @@ impl Policy {
         owner: u32,
         own: u32,
     ) -> bool {
-        self.regions.iter().any(|scope| scope.has(right, name, owner, own))
+        let all = if right.is_of_memory() { &self.memory } else { &self.regions };
+        all.iter().any(|scope| scope.has(right, name, owner, own))
     }
 
     /// Whether a name may be looked up: it is granted, or it is one that may be connected to.

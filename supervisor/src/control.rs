@@ -48,7 +48,13 @@ impl ControlPlane {
         Self {
             socket,
             destinations: destinations(policy),
-            regions: policy.regions.iter().take(REGION_SCOPES_MAX).cloned().collect(),
+            regions: policy
+                .regions
+                .iter()
+                .chain(&policy.memory)
+                .take(REGION_SCOPES_MAX)
+                .cloned()
+                .collect(),
             services: services(policy),
             own_user: rustix::process::geteuid().as_raw(),
             is_too_old: AtomicBool::new(false),
@@ -116,6 +122,9 @@ fn services(policy: &Policy) -> Services {
     }
     if !policy.regions.is_empty() {
         services = services.and(Services::SNAPSHOTS);
+    }
+    if !policy.memory.is_empty() {
+        services = services.and(Services::MEMORY);
     }
     services
 }

@@ -99,4 +99,5 @@ fn grant_everything(policy: &mut Policy) {
     policy.delegate = true;
     policy.regions =
         [RegionRight::Publish, RegionRight::Attach].map(RegionScope::everything).into();
+    policy.memory = [RegionRight::Write, RegionRight::Allocate].map(RegionScope::everything).into();
 }

@@ -17,6 +17,8 @@ impl Rights {
     pub const WRITE: Rights = Rights(2);
     /// Change words of it in one step.
     pub const ATOMIC: Rights = Rights(4);
+    /// What is done with its bytes.
+    pub const DATA: Rights = Rights(7);
     /// Give it a name, and say what others may.
     pub const SHARE: Rights = Rights(8);
     /// Free, enlarge and move it, and appoint others who may. It lives as long as one who may.

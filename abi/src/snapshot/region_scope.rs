@@ -1,10 +1,14 @@
-//! Which snapshot regions a restricted session may publish or attach to: names, a right, and whose.
+//! Which snapshot and memory regions a restricted session may use: names, a right, and whose.
 //!
 //! ```text
 //! model/weights:publish     one name of the own user's
 //! model/*:attach            every region of the own user's whose name begins so
 //! model/*:attach:1000       those of user 1000
 //! *:attach:*                those of all users, as far as the rules let the own user read them
+//!
+//! kv/mine/*:allocate        memory regions: to make them under such names
+//! kv/cache:read             to map it for reading
+//! kv/cache:write:1000       to map it for reading, writing and changing words
 //! ```
 
 use std::fmt;
@@ -12,7 +16,7 @@ use std::fmt;
 use crate::snapshot::region_name::{NameError, RegionName, NAME_BYTES};
 use crate::wire::{Reader, WireError, Writer};
 
-/// What may be done with a region: two of the rights that rules give (`right.rs`).
+/// What may be done with a region: some of the rights that rules give (`right.rs`).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u32)]
 pub enum RegionRight {
@@ -20,7 +24,20 @@ pub enum RegionRight {
     Publish = 1,
     /// Attach to it and read its versions.
     Attach = 2,
+    /// Map a memory region for reading.
+    Read = 3,
+    /// Map a memory region for reading, writing and changing words.
+    Write = 4,
+    /// Make a memory region under the name, or give it to one.
+    Allocate = 5,
 }
+
+/// What may stand before the name of a memory region, as `memory::name` says.
+const MEMORY_PREFIX: &str = "/memory/";
+/// Rights on snapshot regions.
+const OF_SNAPSHOTS: &[RegionRight] = &[RegionRight::Publish, RegionRight::Attach];
+/// Rights on memory regions.
+const OF_MEMORY: &[RegionRight] = &[RegionRight::Read, RegionRight::Write, RegionRight::Allocate];
 
 impl RegionRight {
     /// As it stands after a name.
@@ -28,7 +45,20 @@ impl RegionRight {
         match self {
             Self::Publish => "publish",
             Self::Attach => "attach",
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Allocate => "allocate",
         }
+    }
+
+    /// Whether it is a right on memory regions.
+    pub fn is_of_memory(self) -> bool {
+        OF_MEMORY.contains(&self)
+    }
+
+    /// Whether it is about names of the own user only.
+    const fn makes(self) -> bool {
+        matches!(self, Self::Publish | Self::Allocate)
     }
 }
 
@@ -67,10 +97,10 @@ pub struct RegionScope {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ScopeError {
     /// There is no right after the name.
-    Right,
+    Right(&'static [RegionRight]),
     /// The name is none.
     Name(NameError),
-    /// What stands after `attach` is neither a user's number nor `*`.
+    /// What stands after the right is neither a user's number nor `*`.
     Whose(String),
     /// A region is published under the own user's names only.
     PublishedByOthers,
@@ -79,13 +109,16 @@ pub enum ScopeError {
 impl fmt::Display for ScopeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Right => write!(f, "there is no right; write NAME:publish or NAME:attach"),
+            Self::Right(rights) => {
+                let each = rights.iter().map(|right| format!("NAME:{}", right.word()));
+                write!(f, "there is no right; write {}", each.collect::<Vec<_>>().join(" or "))
+            }
             Self::Name(error) => error.fmt(f),
             Self::Whose(found) => {
-                write!(f, "{found:?} is no user's number; write NAME:attach:UID, or * for all")
+                write!(f, "{found:?} is no user's number; write one after the right, or * for all")
             }
             Self::PublishedByOthers => {
-                write!(f, "a region is published under one's own names; leave the user out")
+                write!(f, "a region is made under one's own names; leave the user out")
             }
         }
     }
@@ -97,8 +130,8 @@ impl RegionScope {
     /// All regions, as far as the rules let the own user have the right.
     pub fn everything(right: RegionRight) -> Self {
         let whose = match right {
-            RegionRight::Publish => Whose::Own,
-            RegionRight::Attach => Whose::Everybody,
+            right if right.makes() => Whose::Own,
+            _ => Whose::Everybody,
         };
         Self { names: RegionNames::Beginning(String::new()), right, whose }
     }
@@ -108,16 +141,28 @@ impl RegionScope {
     /// # Errors
     /// What is wrong, and what to write.
     pub fn parse(text: &str) -> Result<Self, ScopeError> {
-        let (name, rest) = text.split_once(':').ok_or(ScopeError::Right)?;
+        Self::parse_as(text, OF_SNAPSHOTS)
+    }
+
+    /// The same for memory regions: `NAME:read`, `NAME:write`, with or without a user, `NAME:allocate`.
+    ///
+    /// # Errors
+    /// As `parse`.
+    pub fn parse_memory(text: &str) -> Result<Self, ScopeError> {
+        Self::parse_as(text.strip_prefix(MEMORY_PREFIX).unwrap_or(text), OF_MEMORY)
+    }
+
+    fn parse_as(text: &str, rights: &'static [RegionRight]) -> Result<Self, ScopeError> {
+        let (name, rest) = text.split_once(':').ok_or(ScopeError::Right(rights))?;
         let (word, user) = match rest.split_once(':') {
             Some((word, user)) => (word, Some(user)),
             None => (rest, None),
         };
-        let both = [RegionRight::Publish, RegionRight::Attach];
-        let right = both.into_iter().find(|right| right.word() == word).ok_or(ScopeError::Right)?;
+        let right = rights.iter().copied().find(|right| right.word() == word);
+        let right = right.ok_or(ScopeError::Right(rights))?;
         let whose = match (right, user) {
             (_, None) => Whose::Own,
-            (RegionRight::Publish, Some(_)) => return Err(ScopeError::PublishedByOthers),
+            (right, Some(_)) if right.makes() => return Err(ScopeError::PublishedByOthers),
             (_, Some("*")) => Whose::Everybody,
             (_, Some(user)) => Whose::parse(user)?,
         };
@@ -131,7 +176,9 @@ impl RegionScope {
             Whose::User(user) => owner == user,
             Whose::Everybody => true,
         };
-        right == self.right && is_whose && self.names.have(name)
+        let is_right =
+            right == self.right || (right, self.right) == (RegionRight::Read, RegionRight::Write);
+        is_right && is_whose && self.names.have(name)
     }
 
     pub(crate) fn encode(&self, w: &mut Writer<'_>) {
@@ -153,12 +200,15 @@ impl RegionScope {
         let right = match r.u32() {
             1 => RegionRight::Publish,
             2 => RegionRight::Attach,
+            3 => RegionRight::Read,
+            4 => RegionRight::Write,
+            5 => RegionRight::Allocate,
             found => return Err(wrong("right on regions", found)),
         };
         let whose = match (r.u32(), r.u32()) {
             (0, 0) => Whose::Own,
-            (1, user) if right == RegionRight::Attach && user != u32::MAX => Whose::User(user),
-            (2, 0) if right == RegionRight::Attach => Whose::Everybody,
+            (1, user) if !right.makes() && user != u32::MAX => Whose::User(user),
+            (2, 0) if !right.makes() => Whose::Everybody,
             (found, _) => return Err(wrong("whose regions", found)),
         };
         let names = match r.u32() {
@@ -273,10 +323,33 @@ mod tests {
     }
 
     #[test]
+    fn scopes_of_memory_have_their_rights_and_those_of_snapshots_do_not() {
+        use RegionRight::{Allocate, Attach, Read, Write};
+        let scope = |text| RegionScope::parse_memory(text).unwrap();
+        let has = |text, right, name, owner| {
+            scope(text).has(right, &RegionName::parse(name).unwrap(), owner, 7)
+        };
+        assert!(has("kv/*:write", Read, "kv/a", 7) && has("kv/*:write", Write, "kv/a", 7));
+        assert!(!has("kv/*:read", Write, "kv/a", 7) && !has("kv/*:write", Allocate, "kv/a", 7));
+        assert!(!has("kv:read", Attach, "kv", 7) && !has("kv:read", Read, "kv", 8));
+        assert!(has("/memory/kv:read:8", Read, "kv", 8) && has("kv:allocate", Allocate, "kv", 7));
+        for text in ["a:read", "a/*:write:*", "a/b:allocate", "*:read:8"] {
+            let one = scope(text);
+            assert_eq!(one.to_string(), text);
+            let mut bytes = [0; 96];
+            one.encode(&mut Writer::new(&mut bytes));
+            assert_eq!(RegionScope::decode(&mut Reader::new(&bytes)), Ok(one));
+        }
+        let why = |text: &str| RegionScope::parse_memory(text).unwrap_err().to_string();
+        assert!(why("a:attach").contains("NAME:read or NAME:write or NAME:allocate"));
+        assert_eq!(RegionScope::parse_memory("a:allocate:7"), Err(ScopeError::PublishedByOthers));
+    }
+
+    #[test]
     fn what_says_no_regions_says_what_to_write() {
         let why = |text: &str| RegionScope::parse(text).unwrap_err();
-        assert_eq!(why("a"), ScopeError::Right);
-        assert_eq!(why("a:read"), ScopeError::Right);
+        assert_eq!(why("a"), ScopeError::Right(OF_SNAPSHOTS));
+        assert_eq!(why("a:read"), ScopeError::Right(OF_SNAPSHOTS));
         assert_eq!(why("a:publish:7"), ScopeError::PublishedByOthers);
         assert_eq!(why("a:attach:ann"), ScopeError::Whose("ann".into()));
         assert_eq!(why("a:attach:4294967295"), ScopeError::Whose("4294967295".into()));
@@ -289,7 +362,7 @@ mod tests {
     fn records_that_say_no_regions_are_refused() {
         let mut good = [0; 96];
         scope("a/*:attach:8").encode(&mut Writer::new(&mut good));
-        for (at, value) in [(0, 3), (4, 3), (12, 2), (16, 65), (16, 3), (20, b'/'), (20, b'*')] {
+        for (at, value) in [(0, 6), (4, 3), (12, 2), (16, 65), (16, 3), (20, b'/'), (20, b'*')] {
             let mut bytes = good;
             bytes[at] = value;
             assert!(RegionScope::decode(&mut Reader::new(&bytes)).is_err(), "{at}: {value}");

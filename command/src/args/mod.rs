@@ -33,7 +33,7 @@ pub struct Arguments {
 #[derive(Subcommand, Clone, Debug)]
 pub enum Command {
     /// Run a program under Heliostat; starts the control plane if none runs.
-    Run(RunArguments),
+    Run(Box<RunArguments>),
     /// Make sure that a control plane runs, and print the path of its socket.
     Start(StartArguments),
     /// Show sessions, listening addresses and limits of the control plane.
@@ -182,6 +182,10 @@ pub struct SealArguments {
     /// user's: NAME:attach:UID.
     #[arg(long, value_name = "NAME:publish|:attach", requires = "sealed")]
     pub snapshot: Vec<String>,
+    /// Let the program map a memory region, or make one; NAME may end in *. The control plane reads
+    /// and writes it for the program. Of another user's: NAME:read:UID.
+    #[arg(long, value_name = "NAME:read|:write|:allocate", requires = "sealed")]
+    pub region: Vec<String>,
     /// Tell the program this variable: its value outside, or the one given; NAME_* is all that begin
     /// so. Untold, only a short list of harmless names crosses.
     #[arg(long, value_name = "NAME[=VALUE]", requires = "sealed")]

@@ -21,7 +21,7 @@ impl Policy {
         let document = source.document()?;
         let known = [
             "system", "grant", "listen", "connect", "lookup", "env", "user", "delegate",
-            "snapshot", "limits",
+            "snapshot", "memory", "limits",
         ];
         let root = Section::new(source, "", 0, document.get_ref(), &known)?;
         let mut policy = Policy::default();
@@ -40,6 +40,7 @@ impl Policy {
             policy.delegate = delegate.truth()?;
         }
         policy.regions = each(&root, "snapshot", |field| read(field, RegionScope::parse))?;
+        policy.memory = each(&root, "memory", |field| read(field, RegionScope::parse_memory))?;
         if let Some(limits) = root.field("limits") {
             policy.limits = read_limits(&limits)?;
         }

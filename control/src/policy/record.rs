@@ -45,7 +45,7 @@ pub enum Ask<'a> {
     Name(&'a str),
     /// To have operations on files done by the control plane.
     Delegation,
-    /// To publish, or attach to, a snapshot region.
+    /// To publish, or attach to, a snapshot region; to make, or map, a memory region.
     Region(&'a RegionScope),
     /// A call that no grant allows, by its name.
     Call(&'a str),
@@ -168,6 +168,8 @@ impl Recorder {
     pub fn policy(&self) -> Policy {
         let wanted = self.folded();
         let grants = wanted.iter().filter(|(path, one)| self.grants_path(path, one, &wanted));
+        let regions = self.regions.folded().0.into_keys();
+        let (memory, regions) = regions.partition(|scope| scope.right.is_of_memory());
         let grants = grants.map(|(path, one)| PathGrant { path: path.clone(), access: one.access });
         Policy {
             grants: grants.collect(),
@@ -177,7 +179,8 @@ impl Recorder {
             env: self.env.clone(),
             users: self.users.iter().cloned().collect(),
             delegate: self.delegations != Times::default(),
-            regions: self.regions.folded().0.into_keys().collect(),
+            regions,
+            memory,
             ..Policy::default()
         }
     }

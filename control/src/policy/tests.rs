@@ -167,6 +167,15 @@ fn regions_are_granted_by_name_and_right_and_delegation_is_yes_or_no() {
     assert_eq!((given.regions.len(), given.delegate), (3, true));
     let why = Policy::from_toml("snapshot = [\"out\"]").unwrap_err().to_string();
     assert!(why.contains("snapshot[1]") && why.contains("write NAME:publish"), "{why}");
+    let memory = "memory = [\"kv/*:write\", \"mine:allocate\", \"kv/a:read:8\"]\n";
+    given.add(policy(memory));
+    assert!(may(&given, RegionRight::Read, "kv/a") && may(&given, RegionRight::Allocate, "mine"));
+    assert!(
+        !may(&given, RegionRight::Attach, "kv/a") && !may(&given, RegionRight::Read, "model/a")
+    );
+    assert_eq!(Policy::from_toml(&given.to_toml()).map(|it| it.memory), Ok(given.memory));
+    let why = Policy::from_toml("memory = [\"out:attach\"]").unwrap_err().to_string();
+    assert!(why.contains("memory[1]") && why.contains("NAME:allocate"), "{why}");
     let why = Policy::from_toml("delegate = \"yes\"").unwrap_err().to_string();
     assert!(why.contains("delegate"), "{why}");
 }

@@ -22,6 +22,7 @@ impl Policy {
             text.push_str("\ndelegate = true\n");
         }
         list(&mut text, "snapshot", plain(&self.regions));
+        list(&mut text, "memory", plain(&self.memory));
         self.write_limits(&mut text);
         text
     }

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 use std::path::Path;
 
+use heliostat_abi::memory::name::PREFIX as MEMORY_PREFIX;
 use heliostat_abi::snapshot::region::PREFIX;
 use heliostat_abi::snapshot::region_scope::{RegionNames, RegionRight, RegionScope, Whose};
 
@@ -52,6 +53,7 @@ impl Ask<'_> {
             Self::Listen(at) => Some(format!("--listen {}", super::exactly(*at))),
             Self::Name(name) => Some(format!("--lookup {name}")),
             Self::Delegation => Some("--delegate".to_owned()),
+            Self::Region(scope) if scope.right.is_of_memory() => Some(format!("--region {scope}")),
             Self::Region(scope) => Some(format!("--snapshot {scope}")),
             Self::Call(_) => None,
         }
@@ -62,15 +64,19 @@ fn verb_of(right: RegionRight) -> &'static str {
     match right {
         RegionRight::Publish => "publish",
         RegionRight::Attach => "attach to",
+        RegionRight::Read => "map for reading",
+        RegionRight::Write => "map for writing",
+        RegionRight::Allocate => "make",
     }
 }
 
 /// A region as people name it, with whose it is where that is another's.
 fn region_text(scope: &RegionScope) -> String {
     let name = match &scope.names {
-        RegionNames::One(name) => name.to_string(),
-        RegionNames::Beginning(beginning) => format!("{PREFIX}{beginning}*"),
+        RegionNames::One(name) => name.as_str().to_owned(),
+        RegionNames::Beginning(beginning) => format!("{beginning}*"),
     };
+    let name = format!("{}{name}", if scope.right.is_of_memory() { MEMORY_PREFIX } else { PREFIX });
     match scope.whose {
         Whose::Own => name,
         Whose::User(user) => format!("{name} of user {user}"),
@@ -172,8 +178,11 @@ impl Recorder {
             let _ = writeln!(text, "\ndelegate = true{comment}");
         }
         let (regions, is_all) = self.regions.folded();
-        let regions = regions.into_iter().map(|(scope, times)| said(scope.to_string(), times));
-        list(text, "snapshot", regions.collect());
+        let said = |(scope, times): (RegionScope, Times)| said(scope.to_string(), times);
+        let (memory, regions): (Vec<_>, Vec<_>) =
+            regions.into_iter().partition(|(scope, _)| scope.right.is_of_memory());
+        list(text, "snapshot", regions.into_iter().map(said).collect());
+        list(text, "memory", memory.into_iter().map(said).collect());
         if !is_all {
             let _ = writeln!(text, "\n# More regions than a policy holds: end their names in *.");
         }
