@@ -11,22 +11,27 @@
 //! reference into them is made, a copy may hold any mixture, and only words change in one step.
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
+use heliostat_abi::memory::limits::PIECES_MAX;
 use heliostat_base::mapping::{OutOfRange, SharedMapping};
 
 use crate::copy::copy_part;
-use crate::sync::Ordering::SeqCst;
+use crate::sync::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use crate::sync::{shared_u64, AtomicU64};
 
 /// What pieces begin at a multiple of, in their arena and in their area: a word lies in one piece.
 pub const WORD_BYTES: u64 = 8;
 
-/// Where bytes lie, in order. Never changed: one that grows is replaced by another.
-#[derive(Debug, Default)]
+/// Where bytes lie, in order. What is there stays where it is: an area may only become longer.
+///
+/// Orders: `G1` new pieces, and the length of the last one, before the number of bytes that counts them.
+#[derive(Debug)]
 pub struct Area {
     pieces: Vec<Piece>,
-    bytes: u64,
+    /// Those that came later: room for as many as a region has, made for the first.
+    more: OnceLock<Box<[OnceLock<Piece>]>>,
+    bytes: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -36,13 +41,25 @@ struct Piece {
     at: usize,
     /// First byte in the area.
     start: u64,
-    bytes: u64,
+    bytes: AtomicU64,
 }
 
 impl Piece {
+    fn bytes(&self) -> u64 {
+        // Whoever looks beyond what it was before has seen, by G1, what it is.
+        self.bytes.load(Relaxed)
+    }
+
     /// One past its last byte in the area.
     fn end(&self) -> u64 {
-        self.start + self.bytes
+        self.start + self.bytes()
+    }
+
+    /// Whether the other begins with the same bytes.
+    fn goes_on_in(&self, other: &Piece) -> bool {
+        Arc::ptr_eq(&self.memory, &other.memory)
+            && (self.at, self.start) == (other.at, other.start)
+            && self.bytes() <= other.bytes()
     }
 }
 
@@ -72,22 +89,51 @@ impl Area {
             if bytes == 0 || !is_aligned || memory.writable_at(at, len).is_err() {
                 return Err(refused);
             }
-            list.push(Piece { memory, at, start, bytes });
+            list.push(Piece { memory, at, start, bytes: AtomicU64::new(bytes) });
             start = start.checked_add(bytes).ok_or(refused)?;
         }
         OutOfRange::check(0, bytes as usize, start as usize)?;
-        Ok(Self { pieces: list, bytes })
+        Ok(Self { pieces: list, more: OnceLock::new(), bytes: AtomicU64::new(bytes) })
+    }
+
+    /// Becomes as long as another area that begins with the same pieces; others may use it meanwhile,
+    /// and nobody else may change it. False, and nothing is changed, where that lies elsewhere.
+    pub fn grow_to(&self, longer: &Area) -> bool {
+        let known = self.all().count();
+        let goes_on = self.all().zip(longer.all()).all(|(own, other)| own.goes_on_in(other));
+        if !goes_on || longer.all().count() < known || longer.bytes() < self.bytes() {
+            return false;
+        }
+        let more = longer.all().skip(known);
+        let room = known + more.clone().count() <= PIECES_MAX;
+        if !room {
+            return false;
+        }
+        if let Some((own, other)) = self.all().zip(longer.all()).last() {
+            own.bytes.store(other.bytes(), Relaxed);
+        }
+        for piece in more {
+            let bytes = AtomicU64::new(piece.bytes());
+            let piece = Piece { memory: piece.memory.clone(), bytes, ..*piece };
+            let places =
+                self.more.get_or_init(|| (0..PIECES_MAX).map(|_| OnceLock::new()).collect());
+            if let Some(place) = places.iter().find(|place| place.get().is_none()) {
+                let _ = place.set(piece);
+            }
+        }
+        self.bytes.store(longer.bytes(), Release); // G1
+        true
     }
 
     /// Returns how many bytes there are.
     pub fn bytes(&self) -> u64 {
-        self.bytes
+        self.bytes.load(Acquire) // G1
     }
 
     /// Checks that so many bytes from an offset on all lie in the area.
     #[inline]
     pub fn check(&self, offset: u64, bytes: u64) -> Result<(), OutOfRange> {
-        OutOfRange::check(offset as usize, bytes as usize, self.bytes as usize)
+        OutOfRange::check(offset as usize, bytes as usize, self.bytes() as usize)
     }
 
     /// Returns in which mapping, and from where on, so many bytes lie; `None` where no piece has them all.
@@ -101,7 +147,7 @@ impl Area {
     ) -> Result<Option<(&Arc<SharedMapping>, usize)>, OutOfRange> {
         self.check(offset, bytes)?;
         let holds = |piece: &&Piece| piece.start <= offset && offset + bytes <= piece.end();
-        let found = self.pieces.iter().find(holds);
+        let found = self.all().find(holds);
         Ok(found.map(|piece| (&piece.memory, piece.at + (offset - piece.start) as usize)))
     }
 
@@ -109,9 +155,9 @@ impl Area {
     pub fn meets(&self, memory: &Range<usize>) -> bool {
         let has_any = !memory.is_empty();
         has_any
-            && self.pieces.iter().any(|piece| {
+            && self.all().any(|piece| {
                 let start = piece.memory.as_ptr() as usize + piece.at;
-                start < memory.end && memory.start < start + piece.bytes as usize
+                start < memory.end && memory.start < start + piece.bytes() as usize
             })
     }
 
@@ -223,7 +269,7 @@ impl Area {
 
     fn word(&self, offset: u64) -> Result<&AtomicU64, OutOfRange> {
         let len = WORD_BYTES as usize;
-        let refused = OutOfRange { offset: offset as usize, len, limit: self.bytes as usize };
+        let refused = OutOfRange { offset: offset as usize, len, limit: self.bytes() as usize };
         self.check(offset, WORD_BYTES)?;
         let part = self.part(offset, WORD_BYTES)?;
         if offset % WORD_BYTES != 0 || part.bytes < len {
@@ -252,25 +298,42 @@ impl Area {
     /// The bytes from an offset on that lie in one piece: `most` or less, one or more.
     #[inline]
     fn part(&self, offset: u64, most: u64) -> Result<Part<'_>, OutOfRange> {
-        let place = self.pieces.partition_point(|piece| piece.start <= offset);
-        let within = |piece: &&Piece| offset - piece.start < piece.bytes;
-        let piece = place.checked_sub(1).and_then(|at| self.pieces.get(at)).filter(within);
-        let refused =
-            OutOfRange { offset: offset as usize, len: most as usize, limit: self.bytes as usize };
-        let piece = piece.ok_or(refused)?;
+        let piece = self.piece(offset, most)?;
         let skipped = offset - piece.start;
-        let bytes = (piece.bytes - skipped).min(most) as usize;
+        let bytes = (piece.bytes() - skipped).min(most) as usize;
         Ok(Part { memory: &piece.memory, at: piece.at + skipped as usize, bytes })
     }
 
     /// The bytes up to an offset, which is not 0, that lie in one piece: `most` or less, one or more.
     fn part_before(&self, end: u64, most: u64) -> Result<Part<'_>, OutOfRange> {
-        let last = self.part(end.wrapping_sub(1), 1)?;
-        let piece = self.pieces.partition_point(|piece| piece.start < end);
-        let start =
-            piece.checked_sub(1).and_then(|at| self.pieces.get(at)).map_or(0, |it| it.start);
-        let bytes = (end - start).min(most) as usize;
-        Ok(Part { at: last.at + 1 - bytes, bytes, ..last })
+        let piece = self.piece(end.wrapping_sub(1), 1)?;
+        let bytes = (end - piece.start).min(most) as usize;
+        let at = piece.at + (end - piece.start) as usize - bytes;
+        Ok(Part { memory: &piece.memory, at, bytes })
+    }
+
+    /// The piece in which an offset lies, from which on `most` bytes are wanted.
+    #[inline]
+    fn piece(&self, offset: u64, most: u64) -> Result<&Piece, OutOfRange> {
+        let has = |piece: &&Piece| offset < piece.end();
+        let place = self.pieces.partition_point(|piece| piece.start <= offset);
+        let first = place.checked_sub(1).and_then(|at| self.pieces.get(at)).filter(has);
+        first.or_else(|| self.piece_of_more(offset).filter(has)).ok_or_else(|| {
+            let limit = self.bytes() as usize;
+            OutOfRange { offset: offset as usize, len: most as usize, limit }
+        })
+    }
+
+    /// The last of the later pieces that does not begin behind an offset.
+    fn piece_of_more(&self, offset: u64) -> Option<&Piece> {
+        let more = self.more.get()?;
+        let begins = |place: &OnceLock<Piece>| place.get().is_some_and(|it| it.start <= offset);
+        more.get(more.partition_point(begins).checked_sub(1)?)?.get()
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Piece> + Clone {
+        let more = self.more.get().into_iter().flat_map(|more| more.iter());
+        self.pieces.iter().chain(more.map_while(OnceLock::get))
     }
 }
 

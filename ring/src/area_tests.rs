@@ -50,6 +50,56 @@ fn bytes_are_read_where_they_were_written_at_every_place_and_length() {
     }
 }
 
+/// While somebody else counts in it.
+#[test]
+fn an_area_that_grows_keeps_its_bytes_and_has_those_that_came() {
+    let arenas = arenas();
+    let piece = |arena: usize, at, bytes| (arenas[arena].clone(), at, bytes);
+    let area = Area::new([piece(0, 64, 24)], 20).unwrap();
+    let steps = [
+        (vec![piece(0, 64, 40)], 33),
+        (vec![piece(0, 64, 48), piece(1, 128, 8)], 56),
+        (vec![piece(0, 64, 48), piece(1, 128, 16), piece(0, 1024, 40)], 100),
+        (vec![piece(0, 64, 48), piece(1, 128, 16), piece(0, 1024, 40), piece(1, 0, 64)], 160),
+    ];
+    std::thread::scope(|scope| {
+        let counter = scope.spawn(|| {
+            let mut rounds = 0;
+            while area.bytes() < 160 || rounds == 0 {
+                area.fetch_add(8, 1).unwrap();
+                let last = area.bytes() - 8;
+                area.copy(0, (&area, last), 8).unwrap();
+                rounds += 1;
+            }
+            rounds
+        });
+        let mut before = 20;
+        for (pieces, bytes) in steps {
+            let longer = Area::new(pieces, bytes).unwrap();
+            assert!(area.grow_to(&longer) && area.bytes() == bytes);
+            assert_eq!(
+                area.read(bytes - 1, &mut [0; 2]).map_err(|it| it.limit),
+                Err(bytes as usize)
+            );
+            area.write(before - 4, b"across").unwrap();
+            let mut found = [0; 6];
+            longer.read(before - 4, &mut found).unwrap();
+            before = bytes;
+        }
+        let rounds = counter.join().unwrap();
+        assert_eq!(area.fetch_add(8, 0).unwrap(), rounds);
+    });
+    let mut wanted = vec![0; 160];
+    Area::new([piece(0, 64, 48), piece(1, 128, 16), piece(0, 1024, 40), piece(1, 0, 64)], 160)
+        .unwrap()
+        .read(0, &mut wanted)
+        .unwrap();
+    assert_eq!(bytes_of(&area), wanted);
+    for (elsewhere, bytes) in [(vec![piece(1, 64, 4000)], 4000), (vec![piece(0, 64, 48)], 40)] {
+        assert!(!area.grow_to(&Area::new(elsewhere, bytes).unwrap()) && area.bytes() == 160);
+    }
+}
+
 #[test]
 fn bytes_of_one_piece_have_a_place_and_those_of_several_have_none() {
     let arenas = arenas();

@@ -5,6 +5,7 @@
 
 mod calling;
 mod polling;
+mod regions;
 
 use loom::thread;
 

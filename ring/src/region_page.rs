@@ -13,6 +13,7 @@ use heliostat_abi::name::ObjectId;
 use heliostat_base::mapping::SharedMapping;
 
 use crate::sync::shared_u64;
+use crate::sync::AtomicU64;
 use crate::sync::Ordering::{Acquire, Release};
 
 /// The page, mapped.
@@ -29,7 +30,7 @@ impl RegionPage {
     #[inline]
     pub fn state(&self, region: ObjectId) -> (State, u32) {
         match self.place(region) {
-            Some(at) => state(shared_u64(self.0.atomic_u64(at)).load(Acquire), region), // W1
+            Some(at) => look(shared_u64(self.0.atomic_u64(at)), region),
             None => (State::Gone, 0),
         }
     }
@@ -37,14 +38,24 @@ impl RegionPage {
     /// Says what holds for a region. For the control plane, whose mapping may be written.
     pub fn set(&self, region: ObjectId, state: State, epoch: u32) {
         if let Some(at) = self.place(region) {
-            shared_u64(self.0.atomic_u64(at)).store(word(region, state, epoch), Release);
-            // W1
+            tell(shared_u64(self.0.atomic_u64(at)), region, state, epoch);
         }
     }
 
     fn place(&self, region: ObjectId) -> Option<usize> {
         word_at(region.index).filter(|at| at + 8 <= self.0.len())
     }
+}
+
+/// What a word says of a region.
+#[inline]
+pub(crate) fn look(at: &AtomicU64, region: ObjectId) -> (State, u32) {
+    state(at.load(Acquire), region) // W1
+}
+
+/// Has a word say it.
+pub(crate) fn tell(at: &AtomicU64, region: ObjectId, state: State, epoch: u32) {
+    at.store(word(region, state, epoch), Release); // W1
 }
 
 #[cfg(all(test, not(loom)))]
