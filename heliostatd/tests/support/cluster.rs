@@ -36,14 +36,19 @@ pub fn free_ports<const COUNT: usize>() -> [u16; COUNT] {
 
 /// The configuration of node `ports[at]`, numbered from 1, that knows all others.
 pub fn config(at: usize, ports: &[u16], secret: &SecretFile) -> String {
+    config_by("tcp", at, ports, secret)
+}
+
+/// The same by some transport.
+pub fn config_by(transport: &str, at: usize, ports: &[u16], secret: &SecretFile) -> String {
     let mut text = format!(
-        "[cluster]\nnode = {}\nlisten = \"tcp:127.0.0.1:{}\"\nsecret = \"{}\"\n",
+        "[cluster]\nnode = {}\nlisten = \"{transport}:127.0.0.1:{}\"\nsecret = \"{}\"\n",
         at + 1,
         ports[at],
         secret.0.display()
     );
     for (other, port) in ports.iter().enumerate().filter(|(other, _)| *other != at) {
-        let (node, address) = (other + 1, format!("tcp:127.0.0.1:{port}"));
+        let (node, address) = (other + 1, format!("{transport}:127.0.0.1:{port}"));
         text += &format!("[[cluster.peer]]\nnode = {node}\naddress = \"{address}\"\n");
     }
     text
@@ -51,11 +56,16 @@ pub fn config(at: usize, ports: &[u16], secret: &SecretFile) -> String {
 
 /// Nodes 1 and on, which are joined.
 pub fn nodes<const COUNT: usize>(secret: &SecretFile) -> [Daemon; COUNT] {
+    nodes_by("tcp", secret)
+}
+
+/// The same by some transport.
+pub fn nodes_by<const COUNT: usize>(transport: &str, secret: &SecretFile) -> [Daemon; COUNT] {
     let ports = free_ports::<COUNT>();
     let mut at = 0;
     let daemons = [(); COUNT].map(|()| {
         at += 1;
-        Daemon::with(&config(at - 1, &ports, secret), &[])
+        Daemon::with(&config_by(transport, at - 1, &ports, secret), &[])
     });
     for daemon in &daemons {
         await_that("all are joined", || joined_count(daemon) == COUNT - 1);
