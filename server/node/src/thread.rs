@@ -123,7 +123,7 @@ impl<T: Transport> Program<T> for Work {
                 self.take(node, now_ns, link, asked, wants_reply);
             }
             NodeEvent::Answered { call, node: by, header, payload } => {
-                self.answered(call, by, now_ns, header, payload);
+                self.answered(call, by, header, payload);
             }
             NodeEvent::Failed { call, error } => self.failed(call, error),
             NodeEvent::Room { link } => self.resume(node, now_ns, link),

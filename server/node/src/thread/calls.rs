@@ -85,18 +85,11 @@ impl Work {
     }
 
     /// A call has its answer.
-    pub(super) fn answered(
-        &mut self,
-        call: CallId,
-        by: NodeId,
-        now_ns: u64,
-        header: Vec<u8>,
-        payload: Vec<u8>,
-    ) {
+    pub(super) fn answered(&mut self, call: CallId, by: NodeId, header: Vec<u8>, payload: Vec<u8>) {
         if let Some((link, answer)) = self.sent.remove(&call) {
             answer.give(Ok(NodeReply { link, header, payload }));
         } else {
-            self.probed(call, by, now_ns);
+            self.probed(call, by);
         }
     }
 

@@ -4,6 +4,7 @@ use heliostat_backend_transport::frame::CallId;
 use heliostat_backend_transport::identity::NodeId;
 use heliostat_backend_transport::node::Node;
 use heliostat_backend_transport::transport::Transport;
+use heliostat_base::clock::monotonic_ns;
 
 use super::Work;
 use crate::event::NodesEvent;
@@ -19,14 +20,15 @@ impl Work {
         let (header, deadline_ns) =
             (header::encode(header::ECHO, &[]), now_ns.saturating_add(PROBE_NS_MAX));
         if let Ok(call) = node.call(now_ns, link, &header, Vec::new(), deadline_ns) {
-            self.probes.insert(call, now_ns);
+            // By the clock: the time of a step is the same for what is sent and comes in it.
+            self.probes.insert(call, monotonic_ns());
         }
     }
 
     /// An echo is back.
-    pub(super) fn probed(&mut self, call: CallId, node: NodeId, now_ns: u64) {
+    pub(super) fn probed(&mut self, call: CallId, node: NodeId) {
         if let Some(sent_ns) = self.probes.remove(&call) {
-            let ns = now_ns.saturating_sub(sent_ns);
+            let ns = monotonic_ns().saturating_sub(sent_ns);
             self.events.send(NodesEvent::RoundTrip { node, ns });
         }
     }
