@@ -9,6 +9,7 @@ pub mod limits;
 pub mod name;
 mod needs;
 pub mod page;
+pub mod peer;
 pub mod piece;
 pub mod reply;
 pub mod request;

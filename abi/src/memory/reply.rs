@@ -4,9 +4,9 @@
 //! Granted  0 handle, region                    Arena    0 bytes u64                    [arena]
 //!         16 bytes u64                         Page     0 places u64                   [page]
 //!         24 epoch u32, rights u32             Session  0 depth u32, handles u32       [rings]
-//!         32 flags u32 (1 direct, 2 lasting)   Listed   0 count u32, next u32, 0 u64
+//!         32 flags u32 (1 direct, 2 lasting, 4 on a node)   Listed   0 count u32, next u32, 0 u64
 //!         36 from u32, pieces u32, count u32           16 count entries of 100 bytes:
-//!         48 count pieces of 24 bytes                     region, bytes u64, user u32, handles u32,
+//!         48 count pieces of 24 bytes, or node u64                     region, bytes u64, user u32, handles u32,
 //! Asked    0 question u64, region, user u32,              flags u32 (2 lasting), age u32 (seconds),
 //!            process u32, rights u32, 0 u32               name
 //! ```
@@ -30,6 +30,7 @@ const ASKED: u16 = FIRST + 133;
 
 const DIRECT: u32 = 1;
 const LASTING: u32 = 2;
+const ON_NODE: u32 = 4;
 const GRANTED_HEAD_BYTES: usize = 48;
 const LISTED_HEAD_BYTES: usize = 16;
 const LISTED_ENTRY_BYTES: usize = 32 + 4 + NAME_BYTES;
@@ -57,6 +58,8 @@ pub struct Granted {
     pub direct: bool,
     /// Whether the region outlives its managers.
     pub lasting: bool,
+    /// The node that it is on, where that is another one. Then there are no pieces here.
+    pub node: Option<u64>,
     /// Number of the first piece below.
     pub from: u32,
     /// Pieces of the region.
@@ -200,16 +203,22 @@ impl Granted {
         if self.lasting {
             flags |= LASTING;
         }
+        if self.node.is_some() {
+            flags |= ON_NODE;
+        }
         w.u64(self.bytes).u32(self.epoch).u32(self.rights.bits()).u32(flags);
         w.u32(self.from).u32(self.pieces_all).u32(self.pieces.len() as u32);
         self.pieces.iter().for_each(|piece| piece.encode(w));
+        if let Some(node) = self.node {
+            w.u64(node);
+        }
     }
 
     fn decode(r: &mut Reader<'_>) -> Result<Self, WireError> {
         let handle = ObjectId::decode(r);
         let region = ObjectId::decode_listed(r, "region index", REGIONS_MAX)?;
         let (bytes, epoch, rights) = (r.u64(), r.u32(), Rights::decode(r)?);
-        let flags = take_flags(r, DIRECT | LASTING)?;
+        let flags = take_flags(r, DIRECT | LASTING | ON_NODE)?;
         let (from, pieces_all, count) = (r.u32(), r.u32(), r.u32());
         let wrong = WireError::Field { name: "pieces", found: u64::from(count) };
         let end = from.checked_add(count).ok_or(wrong)?;
@@ -219,10 +228,27 @@ impl Granted {
         if pieces_all as usize > PIECES_MAX {
             return Err(WireError::Field { name: "pieces", found: u64::from(pieces_all) });
         }
+        let is_elsewhere = flags & ON_NODE != 0;
+        if is_elsewhere && (flags & DIRECT != 0 || pieces_all != 0) {
+            return Err(wrong);
+        }
         let pieces = (0..count).map(|_| Piece::decode(r)).collect::<Result<_, _>>()?;
+        let node = is_elsewhere.then(|| r.u64());
         let direct = flags & DIRECT != 0;
         let lasting = flags & LASTING != 0;
-        Ok(Self { handle, region, bytes, epoch, rights, direct, lasting, from, pieces_all, pieces })
+        Ok(Self {
+            handle,
+            region,
+            bytes,
+            epoch,
+            rights,
+            direct,
+            lasting,
+            node,
+            from,
+            pieces_all,
+            pieces,
+        })
     }
 }
 

@@ -12,6 +12,7 @@ fn granted() -> Granted {
         rights: Rights::ALL,
         direct: true,
         lasting: true,
+        node: None,
         from: 20,
         pieces_all: 40,
         pieces: (0..20).map(piece).collect(),
@@ -30,6 +31,14 @@ fn every_reply_comes_back_as_it_was() {
         MemoryReply::Granted(Granted {
             direct: false,
             lasting: false,
+            from: 0,
+            pieces_all: 0,
+            pieces: vec![],
+            ..granted()
+        }),
+        MemoryReply::Granted(Granted {
+            direct: false,
+            node: Some(u64::MAX),
             from: 0,
             pieces_all: 0,
             pieces: vec![],

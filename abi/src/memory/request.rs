@@ -11,15 +11,17 @@
 //! 7 Grow       handle, bytes u64
 //! 8 Name       handle, others u32, name
 //! 9 Appoint    handle, user u32, rights u32
-//! 10 Lasting   handle, lasting u32
+//! 10 Lasting   handle, lasting u32                          18 On        node u64, number u32, body
 //! ```
 //! A handle, arena or region is an object id (8 bytes), a name 68 bytes: its length u32, perhaps 0,
-//! and 64 bytes.
+//! and 64 bytes. On carries one of Allocate, Map, MapRegion and List to another node: its number and
+//! the beginning of its body, of which the rest is zero.
 
 use super::name::{self, MemoryName};
 use super::rights::Rights;
 use crate::name::ObjectId;
 use crate::session::record::{OwnRequest, FIRST_OWN, REQUEST_BODY_BYTES};
+use crate::snapshot::region_name::NAME_BYTES;
 use crate::wire::{Reader, WireError, Writer};
 
 /// The number of the service in the protocol.
@@ -27,6 +29,10 @@ pub const SERVICE: u16 = 5;
 /// The number of its first request.
 pub const FIRST: u16 = SERVICE << 8;
 const _: () = assert!(FIRST == FIRST_OWN);
+/// Bytes of the body of a request that On carries.
+const ON_BODY_BYTES: usize = REQUEST_BODY_BYTES - 12;
+/// What the longest of them has: Allocate.
+const _: () = assert!(8 + 4 + 4 + 4 + NAME_BYTES <= ON_BODY_BYTES);
 
 /// The numbers of requests, each given once.
 pub mod number {
@@ -68,6 +74,8 @@ pub mod number {
     pub const ANSWER: u16 = FIRST + 16;
     /// Of MapRegion.
     pub const MAP_REGION: u16 = FIRST + 17;
+    /// Of On.
+    pub const ON: u16 = FIRST + 18;
 }
 
 /// What a region is to be.
@@ -191,6 +199,14 @@ pub enum MemoryRequest {
         /// What it should allow.
         rights: Rights,
     },
+    /// The same on another node: Allocate, Map, MapRegion or List. A handle that it brings is used as
+    /// any other, and the answer says which node it is on.
+    On {
+        /// Which node; the control plane's own number is as if it were not said.
+        node: u64,
+        /// What is asked there.
+        request: Box<MemoryRequest>,
+    },
 }
 
 impl MemoryRequest {
@@ -215,6 +231,7 @@ impl MemoryRequest {
             Self::NextAsked => number::NEXT_ASKED,
             Self::Answer { .. } => number::ANSWER,
             Self::MapRegion { .. } => number::MAP_REGION,
+            Self::On { .. } => number::ON,
         }
     }
 
@@ -256,6 +273,11 @@ impl MemoryRequest {
             | Self::Free { handle: id }
             | Self::Move { handle: id }
             | Self::AskMe { handle: id } => put_handle(*id, w),
+            Self::On { node, request } => {
+                let own = request.encode();
+                // What may be asked so is shorter.
+                w.u64(*node).u32(u32::from(own.number)).put(&own.body[..ON_BODY_BYTES])
+            }
             Self::RegionPage | Self::Session | Self::NextAsked => w,
         };
     }
@@ -313,6 +335,7 @@ impl MemoryRequest {
                 let region = ObjectId::decode(r);
                 Self::MapRegion { region, rights: Rights::decode(r)? }
             }
+            number::ON => take_on(r)?,
             _ => return Err(WireError::Kind { found }),
         })
     }
@@ -331,6 +354,17 @@ fn take_allocation(r: &mut Reader<'_>) -> Result<Allocation, WireError> {
     let lasting = take_flag(r, "lasting")?;
     let others = Rights::decode(r)?;
     Ok(Allocation { bytes, lasting, others, name: name::decode(r)? })
+}
+
+fn take_on(r: &mut Reader<'_>) -> Result<MemoryRequest, WireError> {
+    let (node, found) = (r.u64(), r.u32());
+    let wrong = WireError::Field { name: "request on a node", found: u64::from(found) };
+    let known = [number::ALLOCATE, number::MAP, number::MAP_REGION, number::LIST];
+    let number = known.into_iter().find(|it| u32::from(*it) == found).ok_or(wrong)?;
+    let mut body = [0; REQUEST_BODY_BYTES];
+    body[..ON_BODY_BYTES].copy_from_slice(&r.take::<ON_BODY_BYTES>());
+    let request = Box::new(MemoryRequest::decode(&OwnRequest { number, body })?);
+    Ok(MemoryRequest::On { node, request })
 }
 
 fn take_flag(r: &mut Reader<'_>, name: &'static str) -> Result<bool, WireError> {

@@ -27,6 +27,7 @@ fn all() -> Vec<MemoryRequest> {
         NextAsked,
         Answer { question: u64::MAX, rights },
         MapRegion { region: HANDLE, rights },
+        On { node: 7, request: Box::new(Allocate(allocation.clone())) },
         Allocate(Allocation { name: None, others: Rights::NONE, lasting: false, ..allocation }),
         Name { handle: HANDLE, name: None, others: Rights::NONE },
     ]
@@ -37,8 +38,8 @@ fn every_request_comes_back_as_it_was_and_has_its_number() {
     for request in all() {
         assert_eq!(MemoryRequest::decode(&request.encode()), Ok(request));
     }
-    let numbers: Vec<_> = all().iter().take(18).map(MemoryRequest::number).collect();
-    assert_eq!(numbers, (1280..1298).collect::<Vec<_>>());
+    let numbers: Vec<_> = all().iter().take(19).map(MemoryRequest::number).collect();
+    assert_eq!(numbers, (1280..1299).collect::<Vec<_>>());
 }
 
 #[test]
@@ -69,6 +70,6 @@ fn fields_out_of_their_range_are_refused_by_name() {
     let nameless = MemoryRequest::Name { handle: HANDLE, name: None, others: Rights::NONE };
     let own = OwnRequest { number: number::MAP, body: nameless.encode().body };
     assert!(MemoryRequest::decode(&own).is_err(), "a map of no name");
-    let own = OwnRequest { number: FIRST + 18, body: own.body };
-    assert_eq!(MemoryRequest::decode(&own), Err(WireError::Kind { found: FIRST + 18 }));
+    let own = OwnRequest { number: FIRST + 19, body: own.body };
+    assert_eq!(MemoryRequest::decode(&own), Err(WireError::Kind { found: FIRST + 19 }));
 }

@@ -1,24 +1,26 @@
-//! What one session holds on its loop: by handle the region, what may be done, and where it lies.
+//! What one session holds on its loop, here and on other nodes, and its operations that wait or go on.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use heliostat_abi::file::delegated::OpKind;
 use heliostat_abi::memory::operation::CopySource;
-use heliostat_abi::memory::page::State;
 use heliostat_abi::memory::Rights;
 use heliostat_abi::name::ObjectId;
 use heliostat_server_loop::{Area, PerSession, RegionPage};
 use heliostat_service_grant::Meter;
 
+use super::elsewhere::Elsewhere;
+use super::held::{HeldTable, Refusal};
 use super::memories::Farewell;
 use super::message::Hold;
 
 /// The handles of a session, and its operations that wait or go on.
 #[derive(Default)]
 pub struct Handles {
-    held: HashMap<ObjectId, Held>,
-    by_region: HashMap<ObjectId, Vec<ObjectId>>,
+    table: HeldTable,
+    /// Its handles on regions of other nodes, and what is on the way there.
+    pub(crate) elsewhere: Elsewhere,
     /// Operations that wait until a region lies where it goes: region and operation.
     waits: Vec<(ObjectId, ObjectId)>,
     /// Operations that have waited and look again.
@@ -31,25 +33,6 @@ pub struct Handles {
     meters: HashMap<ObjectId, Meter>,
 }
 
-struct Held {
-    region: ObjectId,
-    rights: Rights,
-    area: Arc<Area>,
-    epoch: u32,
-    _farewell: Farewell,
-}
-
-/// Why a handle leads nowhere.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Refusal {
-    /// The operation ends with this errno.
-    Errno(i32),
-    /// It waits: this region is on its way to other pieces, or the order that says to which is.
-    Moves(ObjectId),
-    /// There is no such handle, unless the order that brings it is on its way.
-    Unknown,
-}
-
 impl Handles {
     /// Finds where the region of a handle lies, if it may be used so.
     pub(crate) fn find(
@@ -58,24 +41,13 @@ impl Handles {
         handle: ObjectId,
         wanted: Rights,
     ) -> Result<&Area, Refusal> {
-        let held = self.held.get(&handle).ok_or(Refusal::Unknown)?;
-        match page.state(held.region) {
-            (State::Live, epoch) if epoch == held.epoch => {}
-            (State::Live | State::Moving, _) => return Err(Refusal::Moves(held.region)),
-            (State::Gone, _) => return Err(Refusal::Errno(libc::ESTALE)),
-        }
-        if !held.rights.have(wanted) {
-            return Err(Refusal::Errno(libc::EACCES));
-        }
-        Ok(&held.area)
+        self.table.find(page, handle, wanted)
     }
 
     /// Takes a handle in; one of the same name makes way for it.
     pub(crate) fn insert(&mut self, hold: Hold, farewell: Farewell) {
-        let Hold { handle, region, rights, area, epoch, .. } = hold;
-        self.remove(handle);
-        self.by_region.entry(region).or_default().push(handle);
-        self.held.insert(handle, Held { region, rights, area, epoch, _farewell: farewell });
+        let before = self.table.insert(hold, Some(farewell));
+        before.into_iter().for_each(|region| self.wake(region));
     }
 
     /// So much may be done by a handle, which may come after this.
@@ -91,31 +63,21 @@ impl Handles {
 
     /// Forgets a handle.
     pub(crate) fn remove(&mut self, handle: ObjectId) {
-        let Some(held) = self.held.remove(&handle) else { return };
-        if let Some(all) = self.by_region.get_mut(&held.region) {
-            all.retain(|other| *other != handle);
-            if all.is_empty() {
-                self.by_region.remove(&held.region);
-            }
+        self.elsewhere.remove(handle);
+        if let Some(region) = self.table.remove(handle) {
+            self.wake(region);
         }
-        self.wake(held.region);
     }
 
     /// A region lies elsewhere.
     pub(crate) fn place(&mut self, region: ObjectId, area: &Arc<Area>, epoch: u32) {
-        for handle in self.by_region.get(&region).into_iter().flatten() {
-            if let Some(held) = self.held.get_mut(handle) {
-                (held.area, held.epoch) = (area.clone(), epoch);
-            }
-        }
+        self.table.place(region, area, epoch);
         self.wake(region);
     }
 
     /// Forgets the handles on a region.
     pub(crate) fn lose(&mut self, region: ObjectId) {
-        for handle in self.by_region.remove(&region).into_iter().flatten() {
-            self.held.remove(&handle);
-        }
+        self.table.lose(region);
         self.wake(region);
     }
 
@@ -154,6 +116,7 @@ impl Handles {
 
 impl PerSession for Handles {
     fn ended(&mut self, kind: OpKind, operation: ObjectId) {
+        self.elsewhere.ended(operation);
         if !self.waits.is_empty() {
             self.waits.retain(|(_, waiting)| *waiting != operation);
         }

@@ -4,21 +4,35 @@ use std::sync::Arc;
 
 use heliostat_abi::name::ObjectId;
 use heliostat_base::mapping::SharedMapping;
-use heliostat_server_loop::{Event, Events, RegionPage};
+use heliostat_server_loop::{Event, Events, Gate, RegionPage};
+use heliostat_server_node::Caller;
 
 use super::message::MemoryEvent;
+use super::traffic::Traffic;
 
 /// Memory regions on one loop.
 pub struct Memories {
     pub(crate) page: RegionPage,
     events: Events<Memories>,
+    /// All loops, by number: where the answers of other nodes come in.
+    pub(crate) gates: Arc<[Gate<Memories>]>,
+    /// The way to other nodes, if there are any.
+    pub(crate) caller: Option<Caller>,
+    /// What is on that way.
+    pub(crate) traffic: Traffic,
 }
 
 impl Memories {
     /// The part of one loop. The region page is the control plane's own; what is released it hears by
     /// `events`.
     pub fn new(page: Arc<SharedMapping>, events: Events<Memories>) -> Self {
-        Self { page: RegionPage::new(page), events }
+        let (gates, caller, traffic) = (Arc::from([]), None, Traffic::default());
+        Self { page: RegionPage::new(page), events, gates, caller, traffic }
+    }
+
+    /// The same of a node that others are joined to. `gates` are those of all loops.
+    pub fn with_caller(self, gates: Arc<[Gate<Memories>]>, caller: Caller) -> Self {
+        Self { gates, caller: Some(caller), ..self }
     }
 
     /// What says that a handle is released, once it is dropped.

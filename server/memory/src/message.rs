@@ -5,7 +5,10 @@ use std::sync::Arc;
 use heliostat_abi::memory::Rights;
 use heliostat_abi::name::ObjectId;
 use heliostat_server_loop::Area;
+use heliostat_server_node::PeerNode;
 use heliostat_service_grant::Meter;
+
+use super::there::{Answered, There};
 
 /// A session's handle on a region.
 pub struct Hold {
@@ -57,6 +60,19 @@ pub enum MemoryOrder {
         /// Which region.
         region: ObjectId,
     },
+    /// A session has a handle on a region of another node from now on; `Drop` ends it.
+    HoldThere {
+        /// Whose.
+        session: ObjectId,
+        /// By which name its operations mean it.
+        handle: ObjectId,
+        /// Where it leads.
+        there: There,
+    },
+    /// A node is lost: handles there lead nowhere.
+    LosePeer(PeerNode),
+    /// A part of an operation has its answer from another node.
+    Answered(Box<Answered>),
     /// The region's word says that it moves: asks for `Left`.
     Leave {
         /// Which region.

@@ -4,10 +4,11 @@ use heliostat_abi::file::delegated::{OneRead, Operation};
 use heliostat_abi::name::ObjectId;
 use heliostat_server_loop::{Engine, Object, Parts, Service, Session, Sessions, Step, Turn};
 
+use super::elsewhere;
 use super::handles::Handles;
 use super::memories::Memories;
 use super::message::{Hold, MemoryEvent, MemoryOrder};
-use super::{serve, work};
+use super::serve;
 
 /// What sessions open on loops of other services. Handles come from the control plane.
 pub enum NoObject {}
@@ -37,7 +38,7 @@ impl Service for Memories {
     }
 
     fn bytes(session: &mut Session<Self>, id: ObjectId, operation: &Operation) -> u64 {
-        work::bytes(&mut session.service, &session.window, id, operation)
+        serve::bytes(session, id, operation)
     }
 
     fn close(_: &mut Engine<Self>, _: ObjectId, object: NoObject) {
@@ -65,6 +66,15 @@ impl Service for Memories {
                 handles.lose(region);
                 handles.take_woken()
             }),
+            MemoryOrder::HoldThere { session, handle, there } => {
+                let session = sessions.session(session).map(|(session, _)| session);
+                session.into_iter().for_each(|it| it.service.elsewhere.insert(handle, there));
+            }
+            MemoryOrder::LosePeer(peer) => sessions.resume_named(|handles, _| {
+                handles.elsewhere.lose(peer);
+                Vec::new()
+            }),
+            MemoryOrder::Answered(answered) => elsewhere::answered(sessions, *answered),
             MemoryOrder::Leave { region } => {
                 // Orders are carried out between turns, and the word keeps the next ones out.
                 let number = sessions.engine.number;

@@ -75,6 +75,13 @@ impl Memory {
         its.into_iter().for_each(|(session, handle)| self.let_go(session, handle, effects));
     }
 
+    /// A session has ended whose operations nobody carries out any more: what it held is let go of.
+    pub fn let_session_go(&mut self, session: ObjectId, effects: &mut Vec<Effect>) {
+        let its = self.leaving.keys().filter(|(other, _)| *other == session);
+        let its: Vec<_> = its.map(|(_, handle)| *handle).collect();
+        its.into_iter().for_each(|handle| self.let_go(session, handle, effects));
+    }
+
     /// The loops are gone, and nobody touches anything for their sessions any more.
     pub fn let_all_go(&mut self, effects: &mut Vec<Effect>) {
         for (whose, region) in std::mem::take(&mut self.leaving) {

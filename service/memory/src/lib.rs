@@ -25,8 +25,10 @@ mod ending;
 mod handles;
 mod map;
 mod memory;
+mod peers;
 mod questions;
 mod refusal;
+mod remote;
 mod space;
 mod view;
 
@@ -34,8 +36,10 @@ pub use arenas::Room;
 pub use ask::Answered;
 pub use asker::Asker;
 pub use memory::{Effect, Key, Limits, Memory, APPOINTED_MAX};
+pub use peers::{PeerSessions, PeerUser, PEER_SESSIONS_MAX};
 pub use questions::QUESTIONS_MAX;
 pub use refusal::{Reason, Refusal};
+pub use remote::{Remote, Remotes};
 pub use view::{Holding, RegionView};
 
 #[cfg(test)]

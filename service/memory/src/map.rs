@@ -97,6 +97,7 @@ impl Memory {
             rights: found.rights,
             direct,
             lasting: region.lasting,
+            node: None,
             from: from.min(all.len() as u32),
             pieces_all: all.len() as u32,
             pieces: pieces.copied().collect(),

@@ -1,0 +1,264 @@
+//! What users of other nodes hold of this node's regions, and their operations, on the node's thread.
+//!
+//! ```text
+//! control plane --hold, drop, place, lose--> table <--node, handle-- message of another node
+//!                                              |
+//!                                              v word, rights, bounds, copy, answer
+//! ```
+//!
+//! The table has one lock. An operation holds it to its end, which is a part of 1 MiB at most, so that
+//! when the control plane has taken a handle out nobody touches its region by it any more: it needs no
+//! second word about that, as it does from the server loops.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use heliostat_abi::memory::peer::{
+    PeerAction, PeerAnswer, PeerHandle, PeerOperation, PeerRefusal, Range, ANSWER_BYTES,
+    CHANGE_BYTES_MAX, OPERATION_BYTES,
+};
+use heliostat_abi::memory::Rights;
+use heliostat_abi::name::ObjectId;
+use heliostat_base::mapping::SharedMapping;
+use heliostat_server_loop::{Area, RegionPage};
+use heliostat_server_node::{Asker, PeerNode, Peers, Served};
+
+use super::held::{HeldTable, Refusal};
+use super::message::Hold;
+use super::work::{beyond, Change, Find, Payload, Way, Work};
+
+/// The handles of all users of other nodes.
+pub struct PeerHolds {
+    page: RegionPage,
+    table: Mutex<Table>,
+}
+
+#[derive(Default)]
+struct Table {
+    users: HashMap<ObjectId, OfUser>,
+    operations: u64,
+    refusals: u64,
+}
+
+/// What a user of another node holds, as long as that is joined.
+struct OfUser {
+    peer: PeerNode,
+    table: HeldTable,
+}
+
+/// The same as the node's thread sees it: requests that are no operations the control plane answers.
+pub struct PeerMemory(pub Arc<PeerHolds>);
+
+impl PeerHolds {
+    /// Nobody holds anything. The page is the control plane's own.
+    pub fn new(page: Arc<SharedMapping>) -> Self {
+        Self { page: RegionPage::new(page), table: Mutex::default() }
+    }
+
+    /// A user of a node is known from now on, by this session.
+    pub fn begin(&self, session: ObjectId, peer: PeerNode) {
+        self.lock().users.insert(session, OfUser { peer, table: HeldTable::default() });
+    }
+
+    /// It holds nothing any more.
+    pub fn end(&self, session: ObjectId) {
+        self.lock().users.remove(&session);
+    }
+
+    /// A session has a handle from now on; whether it is known.
+    pub fn hold(&self, hold: Hold) -> bool {
+        self.with(hold.session, |table| {
+            table.insert(hold, None);
+        })
+    }
+
+    /// It has none any more, and nobody is using it.
+    pub fn drop_handle(&self, session: ObjectId, handle: ObjectId) {
+        self.with(session, |table| {
+            table.remove(handle);
+        });
+    }
+
+    /// A region's bytes lie here from now on, for a session.
+    pub fn place(&self, session: ObjectId, region: ObjectId, area: &Arc<Area>, epoch: u32) {
+        self.with(session, |table| table.place(region, area, epoch));
+    }
+
+    /// A region's bytes lie where nobody can reach them: the handles of a session are no more.
+    pub fn lose(&self, session: ObjectId, region: ObjectId) {
+        self.with(session, |table| table.lose(region));
+    }
+
+    /// Operations that were done, and those that were refused.
+    pub fn counted(&self) -> (u64, u64) {
+        let table = self.lock();
+        (table.operations, table.refusals)
+    }
+
+    /// Waits until no operation is on the bytes of a region whose word says that it is gone: those that
+    /// begin from now on see that.
+    pub fn settle(&self) {
+        drop(self.lock());
+    }
+
+    /// Carries out an operation of a node: header and payload of the answer. Foreign bytes.
+    pub fn serve(
+        &self,
+        peer: PeerNode,
+        header: &[u8],
+        payload: &[u8],
+    ) -> ([u8; ANSWER_BYTES], Vec<u8>) {
+        let mut read = Vec::new();
+        let mut table = self.lock();
+        let answer = match PeerOperation::decode(header, payload.len()) {
+            Ok(operation) => self.perform((&table.users, peer), &operation, payload, &mut read),
+            Err(_) => PeerAnswer::refused(PeerRefusal::Malformed),
+        };
+        match answer.result {
+            Ok(_) => table.operations += 1,
+            Err(_) => table.refusals += 1,
+        }
+        drop(table);
+        if answer.result.is_err() {
+            read.clear();
+        }
+        (answer.encode(), read)
+    }
+
+    fn perform(
+        &self,
+        (users, peer): (&HashMap<ObjectId, OfUser>, PeerNode),
+        operation: &PeerOperation,
+        payload: &[u8],
+        read: &mut Vec<u8>,
+    ) -> PeerAnswer {
+        let of_peer = OfPeer { users, page: &self.page, peer };
+        let work = Work { handles: &of_peer };
+        let handle = operation.handle;
+        let done = match operation.action {
+            PeerAction::Read { part, of } => {
+                let mut bytes = Bytes { read, written: &[] };
+                work.transfer(Way::Read, (handle, of.offset), within(&part, &of), &mut bytes)
+            }
+            PeerAction::Write { part, of } => {
+                let mut bytes = Bytes { read, written: payload };
+                work.transfer(Way::Write, (handle, of.offset), within(&part, &of), &mut bytes)
+            }
+            PeerAction::Set { part, of, value } => {
+                work.set((handle, of.offset), within(&part, &of), value)
+            }
+            PeerAction::Copy { to, source, from, bytes, done } => {
+                work.copy((source, from), (handle, to), (bytes, done), CHANGE_BYTES_MAX)
+            }
+            PeerAction::FetchAdd { offset, more } => {
+                return word(&work, (handle, offset), Change::Add(more))
+            }
+            PeerAction::CompareSwap { offset, expected, new } => {
+                return word(&work, (handle, offset), Change::CompareSwap(expected, new))
+            }
+            PeerAction::Swap { offset, new } => {
+                return word(&work, (handle, offset), Change::Swap(new))
+            }
+        };
+        done.map_or_else(|refusal| PeerAnswer::refused(told(refusal)), PeerAnswer::done)
+    }
+
+    fn with(&self, session: ObjectId, act: impl FnOnce(&mut HeldTable)) -> bool {
+        match self.lock().users.get_mut(&session) {
+            Some(found) => act(&mut found.table),
+            None => return false,
+        }
+        true
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Peers for PeerMemory {
+    type Order = ();
+
+    fn request(&mut self, from: Asker, header: &[u8], payload: &[u8]) -> Served {
+        // The others are not so long, or longer.
+        if header.len() != OPERATION_BYTES {
+            return Served::Forward;
+        }
+        let (header, payload) = self.0.serve(from.peer, header, payload);
+        Served::Reply { header: header.to_vec(), payload }
+    }
+
+    fn order(&mut self, (): ()) {}
+
+    /// The control plane hears it too, and ends the sessions of that node.
+    fn lost(&mut self, _: PeerNode) {}
+}
+
+/// The handles that a message of one node may name.
+struct OfPeer<'a> {
+    users: &'a HashMap<ObjectId, OfUser>,
+    page: &'a RegionPage,
+    peer: PeerNode,
+}
+
+impl Find for OfPeer<'_> {
+    type Handle = PeerHandle;
+
+    fn find(&self, handle: PeerHandle, wanted: Rights) -> Result<&Area, Refusal> {
+        let found = self.users.get(&handle.session).filter(|it| it.peer == self.peer);
+        found.ok_or(Refusal::Unknown)?.table.find(self.page, handle.handle, wanted)
+    }
+}
+
+/// What a message brings, and what goes back.
+struct Bytes<'a> {
+    read: &'a mut Vec<u8>,
+    written: &'a [u8],
+}
+
+impl Payload for Bytes<'_> {
+    fn read(
+        &mut self,
+        from: &Area,
+        offset: u64,
+        range: std::ops::Range<u64>,
+        _: u64,
+    ) -> Result<(), Refusal> {
+        self.read.resize((range.end - range.start) as usize, 0);
+        from.read(offset + range.start, self.read).map_err(beyond)
+    }
+
+    fn write(
+        &mut self,
+        into: &Area,
+        offset: u64,
+        range: std::ops::Range<u64>,
+        _: u64,
+    ) -> Result<(), Refusal> {
+        into.write(offset + range.start, self.written).map_err(beyond)
+    }
+}
+
+/// Where a part lies in its transfer, and how long that is. The message was checked for it.
+fn within(part: &Range, of: &Range) -> (std::ops::Range<u64>, u64) {
+    let start = part.offset.saturating_sub(of.offset);
+    (start..start.saturating_add(part.bytes), of.bytes)
+}
+
+fn word<F: Find>(work: &Work<'_, F>, place: (F::Handle, u64), change: Change) -> PeerAnswer {
+    match work.change_word(place, change) {
+        Ok(old) => PeerAnswer { result: Ok(change.result(old)), word: old },
+        Err(refusal) => PeerAnswer::refused(told(refusal)),
+    }
+}
+
+fn told(refusal: Refusal) -> PeerRefusal {
+    match refusal {
+        Refusal::Unknown => PeerRefusal::NoHandle,
+        Refusal::Moves(_) => PeerRefusal::Again,
+        Refusal::Errno(libc::ESTALE) => PeerRefusal::Stale,
+        Refusal::Errno(libc::EACCES) => PeerRefusal::Denied,
+        Refusal::Errno(libc::EINVAL) => PeerRefusal::Misaligned,
+        Refusal::Errno(_) => PeerRefusal::Range,
+    }
+}
