@@ -71,13 +71,14 @@ pub fn run(command: &MemoryCommand) -> ExitCode {
     }
 }
 
-fn open(place: &ControlPlace) -> Result<Memory, RegionFault> {
+fn open(place: &ControlPlace, node: Option<u64>) -> Result<Memory, RegionFault> {
     open_session(place).map_err(RegionFault::Client)?;
-    Ok(Memory::open()?)
+    let memory = Memory::open()?;
+    Ok(node.map_or(memory.clone(), |node| memory.on(node)))
 }
 
 fn list(arguments: &MemoryListArguments) -> Result<(), RegionFault> {
-    let memory = open(&arguments.format.place)?;
+    let memory = open(&arguments.format.place, arguments.node)?;
     let owner = arguments.owner.unwrap_or(OWN_USER);
     let regions = memory.list_of(owner, &arguments.beginning)?;
     let text = if arguments.format.json {
@@ -89,11 +90,14 @@ fn list(arguments: &MemoryListArguments) -> Result<(), RegionFault> {
 }
 
 fn inspect(arguments: &MemoryRegionArguments, is_json: bool) -> Result<(), RegionFault> {
-    let memory = open(&arguments.place)?;
+    let memory = open(&arguments.place, arguments.node)?;
     let listed = find(&memory, arguments)?;
     let path = match memory.map_region(listed.region, Rights::READ) {
-        Ok(region) if region.is_direct() => "direct".to_owned(),
-        Ok(_) => "delegated".to_owned(),
+        Ok(region) => match region.node() {
+            Some(node) => format!("delegated, to node {node}"),
+            None if region.is_direct() => "direct".to_owned(),
+            None => "delegated".to_owned(),
+        },
         Err(error) => format!("none: {error}"),
     };
     let mut told = region_json(&listed);
@@ -105,12 +109,12 @@ fn inspect(arguments: &MemoryRegionArguments, is_json: bool) -> Result<(), Regio
 }
 
 fn free(arguments: &MemoryRegionArguments) -> Result<(), RegionFault> {
-    let memory = open(&arguments.place)?;
+    let memory = open(&arguments.place, arguments.node)?;
     Ok(mapped(&memory, arguments, Rights::MANAGE)?.free()?)
 }
 
 fn cat(arguments: &MemoryRegionArguments) -> Result<(), RegionFault> {
-    let memory = open(&arguments.place)?;
+    let memory = open(&arguments.place, arguments.node)?;
     let region = mapped(&memory, arguments, Rights::READ)?;
     let (size, mut chunk) = (region.size()?, vec![0; CHUNK_BYTES]);
     let mut done = 0;

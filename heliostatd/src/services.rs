@@ -27,14 +27,14 @@ use crate::answer::Answer;
 use crate::daemon::Table;
 use crate::refused::Refused;
 
-/// Every service. A session's things end in this order.
+/// Every service. They begin, and a session's things end, in this order.
 pub const TABLE: Table = &[
     &control::Control,
     &net::Streams,
     &snapshot::Snapshots,
     &file::Files,
-    &memory::MemoryRegions,
     &cluster::ClusterMembers,
+    &memory::MemoryRegions,
     &lock::NamedLocks,
     #[cfg(test)]
     &echo::Echo,

@@ -20,6 +20,8 @@ impl MemoryRequest {
                 let right = if reads { RegionRight::Read } else { RegionRight::Write };
                 Some((right, name, *user))
             }
+            // On its own node it is as if that were not said.
+            Self::On { request, .. } => request.needs(),
             _ => None,
         }
     }

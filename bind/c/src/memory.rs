@@ -67,6 +67,50 @@ pub unsafe extern "C" fn heliostat_memory_close(memory: *mut heliostat_memory) {
     unsafe { take_back(memory) }
 }
 
+/// The same for regions of another node, by its number: what is allocated and mapped by it is there.
+/// `*there` is the caller's. The node's own number is as if it were not said. Operations on a node that
+/// is lost answer `HELIOSTAT_PEER_GONE`, requests to one that is not joined `HELIOSTAT_NO_CONTROL`.
+///
+/// # Safety
+/// `memory` is null or live, `there` null or valid for writing.
+#[no_mangle]
+pub unsafe extern "C" fn heliostat_memory_on(
+    memory: *const heliostat_memory,
+    node: u64,
+    there: *mut *mut heliostat_memory,
+) -> heliostat_code {
+    guard(|| {
+        if there.is_null() {
+            return Err(HELIOSTAT_NULL);
+        }
+        // SAFETY: the caller's promise.
+        let placed = unsafe { show(memory)?.0.get()? }.on(node);
+        // SAFETY: not null (checked), valid by the caller's promise.
+        unsafe { hand_out(there, heliostat_memory(ProcessOwned::new(placed))) }
+    })
+}
+
+/// The node that the region is on goes to `*node`; 0 for this process's own.
+///
+/// # Safety
+/// `region` is null or live, `node` null or valid for writing.
+#[no_mangle]
+pub unsafe extern "C" fn heliostat_memory_node(
+    region: *const heliostat_memory_region,
+    node: *mut u64,
+) -> heliostat_code {
+    guard(|| {
+        if node.is_null() {
+            return Err(HELIOSTAT_NULL);
+        }
+        // SAFETY: the caller's promise.
+        let found = unsafe { show(region)?.0.get()? }.node().unwrap_or(0);
+        // SAFETY: not null (checked), valid by the caller's promise.
+        unsafe { node.write(found) };
+        Ok(())
+    })
+}
+
 /// Makes a region of so many bytes, all zero. `name` is null for none; `is_lasting` not 0 lets it
 /// outlive this process until it is freed; other users who know the name may do `others` with it.
 /// `*region` is the caller's and allows everything. `HELIOSTAT_TAKEN` when another region has the name,

@@ -133,7 +133,9 @@ pub fn memory(error: &MemoryError) -> PyErr {
         }
         MemoryError::Denied { .. } => "Denied",
         MemoryError::Stale { .. } => "Gone",
-        MemoryError::Gone { .. } => "NoControlPlane",
+        MemoryError::Gone { .. } | MemoryError::Node { .. } | MemoryError::Unreachable { .. } => {
+            "NoControlPlane"
+        }
         MemoryError::Moving { .. } => "Busy",
         MemoryError::Full { .. } => "Full",
         MemoryError::Idle => "Idle",

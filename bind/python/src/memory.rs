@@ -61,8 +61,14 @@ impl Memory {
 
 #[pymethods]
 impl Memory {
+    /// In this process's session; the same for regions of `node`, if both are given.
     #[new]
-    fn new(py: Python<'_>) -> PyResult<Self> {
+    #[pyo3(signature = (base=None, node=None))]
+    fn new(py: Python<'_>, base: Option<&Bound<'_, Self>>, node: Option<u64>) -> PyResult<Self> {
+        if let (Some(base), Some(node)) = (base, node) {
+            let placed = base.get().inner.get()?.on(node);
+            return Ok(Self { inner: Own::new(placed) });
+        }
         claim_session();
         let opened = py.detach(StubMemory::open).map_err(|error| error::memory(&error))?;
         Ok(Self { inner: Own::new(opened) })

@@ -28,6 +28,7 @@ pub struct MemoryRegion {
     identity: String,
     rights: Rights,
     is_direct: bool,
+    node: Option<u64>,
 }
 
 impl MemoryRegion {
@@ -135,9 +136,9 @@ impl MemoryRegion {
             (None, None) => return Err(PyValueError::new_err("a name or a number of bytes")),
         };
         let (identity, rights) = (region.id().to_string(), region.rights());
-        let is_direct = region.is_direct();
+        let (is_direct, node) = (region.is_direct(), region.node());
         let held = Own::new(Mutex::new(Some(Arc::new(region))));
-        Ok(Self { held, identity, rights, is_direct })
+        Ok(Self { held, identity, rights, is_direct, node })
     }
 
     /// Reads `bytes` bytes from `offset` on.
@@ -307,6 +308,11 @@ impl MemoryRegion {
     #[getter]
     fn rights(&self) -> String {
         self.rights.to_string().replace('+', ",")
+    }
+
+    #[getter]
+    fn node(&self) -> Option<u64> {
+        self.node
     }
 
     #[getter]

@@ -32,6 +32,9 @@ pub struct MemoryListArguments {
     /// User that they belong to, by number, instead of all whose you may see.
     #[arg(long, value_name = "UID")]
     pub owner: Option<u32>,
+    /// Node that they are on, by number, instead of this one.
+    #[arg(long, value_name = "NODE")]
+    pub node: Option<u64>,
     #[command(flatten)]
     pub format: Format,
 }
@@ -44,6 +47,9 @@ pub struct MemoryRegionArguments {
     /// User that it belongs to, by number, instead of yourself.
     #[arg(long, value_name = "UID")]
     pub owner: Option<u32>,
+    /// Node that it is on, by number, instead of this one.
+    #[arg(long, value_name = "NODE")]
+    pub node: Option<u64>,
     /// The control plane.
     #[command(flatten)]
     pub place: ControlPlace,

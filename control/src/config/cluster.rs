@@ -20,6 +20,8 @@ pub struct Cluster {
     pub secret: PathBuf,
     /// The nodes that it joins, and joins again when they are lost.
     pub peers: Vec<ClusterPeer>,
+    /// Whether another node's word counts which user asks; else its programs are given nothing here.
+    pub trusts_users: bool,
 }
 
 /// A node that is sought.
@@ -52,7 +54,7 @@ pub enum ClusterTransport {
 impl Cluster {
     /// From the table `[cluster]`.
     pub(super) fn read(field: &Field<'_>) -> Result<Cluster, ConfigError> {
-        let section = field.section(&["node", "listen", "secret", "peer"])?;
+        let section = field.section(&["node", "listen", "secret", "peer", "users"])?;
         let node = section.required("node")?.number((1, NODE_MAX))?;
         let listen = ClusterAddress::read(&section.required("listen")?)?;
         let secret = section.required("secret")?;
@@ -61,7 +63,8 @@ impl Cluster {
             let message = format!("{:?} does not begin with /", secret.text()?);
             return Err(secret.fault(Fault::Value(message)));
         }
-        let mut cluster = Cluster { node, listen, secret: path, peers: Vec::new() };
+        let trusts_users = read_users(section.field("users").as_ref())?;
+        let mut cluster = Cluster { node, listen, secret: path, peers: Vec::new(), trusts_users };
         if let Some(peers) = section.field("peer") {
             cluster.read_peers(&peers)?;
         }
@@ -100,6 +103,19 @@ impl Cluster {
         }
         self.peers.push(ClusterPeer { node, address });
         Ok(())
+    }
+}
+
+/// Whether users of other nodes are who those say.
+fn read_users(field: Option<&Field<'_>>) -> Result<bool, ConfigError> {
+    let Some(field) = field else { return Ok(true) };
+    match field.text()? {
+        "trusted" => Ok(true),
+        "none" => Ok(false),
+        other => {
+            let message = format!("{other:?} is neither \"trusted\" nor \"none\"");
+            Err(field.fault(Fault::Value(message)))
+        }
     }
 }
 

@@ -44,6 +44,16 @@ fn a_node_and_its_peers_are_read() {
 }
 
 #[test]
+fn other_nodes_are_believed_who_asks_unless_the_configuration_says_no() {
+    let trusts = |more: &str| read(more).map(|cluster| cluster.unwrap().trusts_users);
+    assert_eq!(trusts(""), Ok(true));
+    assert_eq!(trusts("users = \"trusted\"\n"), Ok(true));
+    assert_eq!(trusts("users = \"none\"\n"), Ok(false));
+    let said = "line 5: cluster.users: \"some\" is neither \"trusted\" nor \"none\"";
+    assert_eq!(trusts("users = \"some\"\n"), Err(said.to_owned()));
+}
+
+#[test]
 fn what_is_wrong_with_a_peer_is_said_with_its_place() {
     let fine = peer("1", "tcp:127.0.0.1:7701");
     let cases = [

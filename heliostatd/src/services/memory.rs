@@ -10,9 +10,13 @@
 mod asked;
 mod carry;
 mod deliver;
+mod remote;
 mod requests;
 mod served;
+mod users;
 mod view;
+
+use std::io;
 
 use heliostat_abi::code::{Code, Thing};
 use heliostat_abi::memory::request::{number, SERVICE};
@@ -21,13 +25,14 @@ use heliostat_abi::name::ObjectId;
 use heliostat_abi::session::record::{Asker, Request, Row};
 use heliostat_abi::session::restriction::Services;
 use heliostat_control::config::Config;
+use heliostat_server_node::{Outcome, PeerNode};
 use heliostat_service_grant::Quota;
 use prometheus_client::registry::Registry;
 use tracing::debug;
 
 use super::no_such_request;
 use crate::answer::Answer;
-use crate::daemon::{Asked, Daemon, Service, Told, Viewer};
+use crate::daemon::{Asked, Daemon, NodeAsked, Service, Told, Viewer};
 use crate::refused::Refused;
 use crate::shares;
 
@@ -57,6 +62,7 @@ const REQUESTS: &[(u16, Row)] = &[
     (number::NEXT_ASKED, row("memory_next_asked", 0, 0)),
     (number::ANSWER, row("memory_answer", 0, 0)),
     (number::MAP_REGION, row("memory_map_region", 0, 0)),
+    (number::ON, row("memory_on", 0, 0)),
 ];
 
 impl Service for MemoryRegions {
@@ -66,6 +72,11 @@ impl Service for MemoryRegions {
 
     fn own_requests(&self) -> &'static [(u16, Row)] {
         REQUESTS
+    }
+
+    fn begin(&self, daemon: &mut Daemon) -> io::Result<()> {
+        daemon.host_memory();
+        Ok(())
     }
 
     fn answer(&self, daemon: &mut Daemon, mut asked: Asked) -> Result<Answer, Refused> {
@@ -82,6 +93,7 @@ impl Service for MemoryRegions {
         let mut effects = Vec::new();
         daemon.services.memory.grants.end(session, &mut effects);
         daemon.carry_out_memory(effects);
+        daemon.end_remotes(session);
         daemon.leave_memory(session);
     }
 
@@ -89,13 +101,17 @@ impl Service for MemoryRegions {
         let mut effects = Vec::new();
         let count = daemon.services.memory.grants.revoke(sessions, &mut effects);
         daemon.carry_out_memory(effects);
-        sessions.iter().for_each(|session| daemon.leave_memory(*session));
+        for session in sessions {
+            daemon.end_remotes(*session);
+            daemon.leave_memory(*session);
+        }
         count
     }
 
     fn set_limits(&self, daemon: &mut Daemon, config: &Config) {
         let memory = &mut daemon.services.memory;
         memory.grants.set_limits(shares::memory(config));
+        memory.across.remotes.set_shares(shares::memory(config).handles);
         if let Some(loops) = &mut memory.loops {
             loops.quota.set_shares(shares::memory_sessions(config));
         }
@@ -105,6 +121,20 @@ impl Service for MemoryRegions {
         let memory = &daemon.services.memory;
         let loops = memory.loops.iter().map(|loops| (Thing::MemorySessions, &loops.quota));
         loops.chain(memory.grants.quotas()).collect()
+    }
+
+    fn node_asked(&self, daemon: &mut Daemon, asked: NodeAsked) {
+        let (header, payload) = daemon.answer_memory_peer(asked.peer, &asked.header).encode();
+        daemon.reply_node(asked.ask, header.to_vec(), payload);
+    }
+
+    fn node_answered(&self, daemon: &mut Daemon, token: u64, outcome: Outcome) {
+        daemon.take_memory_answer(token, outcome);
+    }
+
+    fn node_lost(&self, daemon: &mut Daemon, peer: PeerNode) {
+        daemon.end_memory_users(peer);
+        daemon.lose_remotes(peer);
     }
 
     fn status(&self, daemon: &Daemon, viewer: Viewer, told: &mut Told) {

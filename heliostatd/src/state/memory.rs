@@ -1,5 +1,6 @@
 //! Memory regions: who has which, the arenas that they lie in, the page of their words, the loops.
 
+mod across;
 mod arena;
 mod loops;
 
@@ -23,6 +24,7 @@ use crate::closer::ReceivedFd;
 use crate::memory::read_only;
 use crate::shares;
 
+pub use across::{Across, Waiting, Wanted, WAITING_MAX};
 pub use arena::Arena;
 pub use loops::MemoryLoops;
 
@@ -38,6 +40,8 @@ pub struct RegionMemory {
     pub loops: Option<MemoryLoops>,
     /// Bells of sessions that answer who may map their regions.
     pub bells: HashMap<ObjectId, ReceivedFd>,
+    /// What is between this node and others.
+    pub across: Across,
 }
 
 /// The page with the words of all regions.
@@ -56,12 +60,15 @@ impl RegionMemory {
     /// # Errors
     /// The kernel has no memory for the page of their words.
     pub fn new(config: &Config) -> io::Result<RegionMemory> {
+        let (page, limits) = (WordPage::create()?, shares::memory(config));
+        let across = Across::new(&page.mapping, limits.handles);
         Ok(RegionMemory {
-            grants: Memory::new(shares::memory(config)),
+            grants: Memory::new(limits),
             arenas: HashMap::new(),
-            page: WordPage::create()?,
+            page,
             loops: None,
             bells: HashMap::new(),
+            across,
         })
     }
 }

@@ -147,6 +147,8 @@ pub(super) fn told(error: &MemoryError) -> String {
         MemoryError::Cancelled { .. } => "error cancelled".into(),
         MemoryError::Full { limit } => format!("error full {limit}"),
         MemoryError::Idle => "error idle".into(),
+        MemoryError::Node { node, why, .. } => format!("error node {node} {why:?}"),
+        MemoryError::Unreachable { node } => format!("error unreachable {node}"),
         MemoryError::Control(ControlError::Refused { code, limit, .. }) => {
             format!("error refused {code:?} {limit}")
         }
@@ -164,6 +166,13 @@ impl Actor {
     fn act(&mut self, words: &[&str]) -> Result<String, MemoryError> {
         let done = || Ok("done".to_owned());
         match *words {
+            ["on", node, ref rest @ ..] => {
+                let here = self.memory.clone();
+                self.memory = here.on(number(node));
+                let answer = self.act(rest);
+                self.memory = here;
+                answer
+            }
             ["allocate", key, bytes, ref rest @ ..] => self.allocate(key, number(bytes), rest),
             ["map", key, name, what] => self.keep(key, self.memory.map(name, rights(what))?),
             ["map", key, name, what, user] => {
@@ -215,9 +224,13 @@ impl Actor {
     }
 
     fn keep(&mut self, key: &str, region: Region) -> Result<String, MemoryError> {
-        let path = if region.is_direct() { "direct" } else { "delegated" };
+        let path = match region.node() {
+            Some(node) => format!("on {node}"),
+            None if region.is_direct() => "direct".into(),
+            None => "delegated".into(),
+        };
         self.regions.insert(key.into(), Arc::new(region));
-        Ok(path.into())
+        Ok(path)
     }
 
     fn allocate(&mut self, key: &str, bytes: u64, rest: &[&str]) -> Result<String, MemoryError> {

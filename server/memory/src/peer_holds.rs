@@ -262,3 +262,7 @@ fn told(refusal: Refusal) -> PeerRefusal {
         Refusal::Errno(_) => PeerRefusal::Range,
     }
 }
+
+#[cfg(test)]
+#[path = "peer_holds_tests.rs"]
+mod tests;

@@ -14,4 +14,6 @@ pub struct Asker {
     pub uid: u32,
     /// Whether it may map arenas of its user.
     pub maps: bool,
+    /// Whether it counts as its user; a restricted session is somebody else to that user's regions.
+    pub is_user: bool,
 }

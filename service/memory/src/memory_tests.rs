@@ -18,7 +18,7 @@ const LIMITS: Limits = Limits {
 
 fn asker(index: u32, uid: u32, maps: bool) -> Asker {
     let session = ObjectId { index, generation: 1 };
-    Asker { session, holder: Holder::user(uid), uid, maps }
+    Asker { session, holder: Holder::user(uid), uid, maps, is_user: maps }
 }
 
 fn wanted(bytes: u64, name: Option<&str>) -> Allocation {

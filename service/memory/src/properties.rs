@@ -131,7 +131,8 @@ struct World {
 fn asker(world: &World, index: u32) -> Asker {
     let uid = index / 4;
     let session = world.session(index);
-    Asker { session, holder: Holder::user(uid), uid, maps: index % 2 == 0 }
+    let maps = index % 2 == 0;
+    Asker { session, holder: Holder::user(uid), uid, maps, is_user: maps }
 }
 
 fn name(number: u32) -> Option<MemoryName> {

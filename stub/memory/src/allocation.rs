@@ -48,7 +48,7 @@ impl<'a> Allocation<'a> {
         let name = name.map(|name| MemoryName::parse(&name)).transpose();
         let name = name.map_err(MemoryError::Name)?;
         let asked = request::Allocation { bytes, lasting, name, others };
-        Region::ask(memory, &MemoryRequest::Allocate(asked))
+        Region::ask(memory, MemoryRequest::Allocate(asked))
     }
 }
 

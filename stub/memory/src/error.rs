@@ -66,6 +66,20 @@ pub enum MemoryError {
         /// The region.
         region: ObjectId,
     },
+    /// The node that the region is on is lost, or does not answer.
+    Node {
+        /// The region.
+        region: ObjectId,
+        /// The node.
+        node: u64,
+        /// How, and so whether what was asked may have been done.
+        why: NodeFailure,
+    },
+    /// The node that was named is not joined, or its control plane did not answer in time.
+    Unreachable {
+        /// The node.
+        node: u64,
+    },
     /// The control plane says no, did not answer, or is not there.
     Control(ControlError),
     /// The control plane answered what no control plane answers.
@@ -99,6 +113,39 @@ pub enum MemoryError {
         /// Its errno.
         errno: Errno,
     },
+}
+
+/// What became of an operation on a node that is lost, or does not answer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NodeFailure {
+    /// Nothing was sent: it was not done. The region has to be mapped anew once the node is back.
+    Down,
+    /// The node was lost meanwhile: it may have been done, or in part.
+    Lost,
+    /// No answer came in time: it may have been done, or may still.
+    Late,
+    /// The node answered what no node answers: it may have been done.
+    Broken,
+}
+
+impl NodeFailure {
+    /// Whether what was asked may have been done, or in part.
+    pub const fn may_have_effect(self) -> bool {
+        !matches!(self, Self::Down)
+    }
+}
+
+impl std::fmt::Display for NodeFailure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Down => "it is not joined; nothing was done",
+            Self::Lost => "it was lost; what was under way may be done or not",
+            Self::Late => {
+                "it did not answer in time; what was under way may be done, or be done yet"
+            }
+            Self::Broken => "it broke the protocol; what was under way may be done or not",
+        })
+    }
 }
 
 impl MemoryError {
@@ -136,6 +183,12 @@ impl std::fmt::Display for MemoryError {
                  what was under way may be done or not"
             ),
             Self::Moving { region } => write!(f, "region {region} does not come to rest"),
+            Self::Node { region, node, why } => {
+                write!(f, "region {region} on node {node}: {why}")
+            }
+            Self::Unreachable { node } => {
+                write!(f, "node {node} is not joined, or did not answer in time")
+            }
             Self::Control(error) => error.fmt(f),
             Self::Corrupt => f.write_str("the control plane broke the protocol of memory regions"),
             Self::Mapping(error) => error.fmt(f),

@@ -3,7 +3,8 @@
 //! ```text
 //! allocate, map --> control plane: handle, rights, path
 //! direct     a look at the region's word, then loads and stores in mapped arenas
-//! delegated  window and rings: the server loop looks the handle up, then copies
+//! delegated  window and rings: the server loop looks the handle up, then copies, or has the node do
+//!            it that holds the region
 //! ```
 //!
 //! Which path a region has the control plane decides, and says; a program's calls are the same, and so
@@ -33,12 +34,13 @@ mod work;
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use heliostat_abi::code::Code;
 use heliostat_abi::memory::{MemoryName, MemoryRequest};
 use heliostat_client::session;
 use heliostat_ring::region_page::RegionPage;
 
 pub use allocation::Allocation;
-pub use error::MemoryError;
+pub use error::{MemoryError, NodeFailure};
 pub use heliostat_abi::memory::name::OWN_USER;
 pub use heliostat_abi::memory::{Listed, Question, Rights};
 pub use heliostat_abi::name::ObjectId as RegionId;
@@ -59,6 +61,7 @@ use delegated::Delegated;
 #[derive(Clone)]
 pub struct Memory {
     shared: Arc<Shared>,
+    node: Option<u64>,
 }
 
 /// What the regions of one session share.
@@ -82,7 +85,30 @@ impl Memory {
         let control = Control::new(session::standing().map_err(MemoryError::Control)?);
         let (arenas, page, delegated) = (Mutex::default(), OnceLock::new(), Mutex::new(None));
         let driver = OnceLock::new();
-        Ok(Memory { shared: Arc::new(Shared { control, arenas, page, delegated, driver }) })
+        let shared = Arc::new(Shared { control, arenas, page, delegated, driver });
+        Ok(Memory { shared, node: None })
+    }
+
+    /// Returns the same for regions of another node: what is allocated, mapped and listed by it is on
+    /// that node, whose control plane decides about it. The node's own number is as if it were not said.
+    pub fn on(&self, node: u64) -> Memory {
+        Memory { shared: self.shared.clone(), node: Some(node) }
+    }
+
+    /// Names the node that a request goes to, if that was said.
+    pub(crate) fn placed(&self, request: MemoryRequest) -> MemoryRequest {
+        match self.node {
+            Some(node) => MemoryRequest::On { node, request: Box::new(request) },
+            None => request,
+        }
+    }
+
+    /// What an answer of the control plane means to who asks for something on a node.
+    pub(crate) fn of_node(&self, error: MemoryError) -> MemoryError {
+        match (self.node, error.refusal()) {
+            (Some(node), Some(Code::Unreachable)) => MemoryError::Unreachable { node },
+            _ => error,
+        }
     }
 
     /// Begins to say what a region of so many bytes is to be; [`Allocation::make`] makes it. All its
@@ -95,7 +121,7 @@ impl Memory {
     /// rights are granted, or nothing.
     ///
     /// # Errors
-    /// No region has the name, a rule or its owner says no, or a limit is reached.
+    /// No region has the name, a rule or its owner says no, a limit is reached, or `Unreachable`.
     pub fn map(&self, name: &str, rights: Rights) -> Result<Region, MemoryError> {
         self.map_of(OWN_USER, name, rights)
     }
@@ -106,7 +132,7 @@ impl Memory {
     /// As `map`.
     pub fn map_of(&self, user: u32, name: &str, rights: Rights) -> Result<Region, MemoryError> {
         let name = MemoryName::parse(name).map_err(MemoryError::Name)?;
-        Region::ask(self, &MemoryRequest::Map { user, name, rights })
+        Region::ask(self, MemoryRequest::Map { user, name, rights })
     }
 
     /// Returns a handle on a region by its identity, for its owner and whom it was appointed to.
@@ -114,7 +140,7 @@ impl Memory {
     /// # Errors
     /// As `map`; `Stale` when the region is gone.
     pub fn map_region(&self, region: RegionId, rights: Rights) -> Result<Region, MemoryError> {
-        Region::ask(self, &MemoryRequest::MapRegion { region, rights })
+        Region::ask(self, MemoryRequest::MapRegion { region, rights })
     }
 }
 

@@ -25,8 +25,9 @@ impl Memory {
         let (mut found, mut from) = (Vec::new(), 0);
         while (from as usize) < REGIONS_MAX {
             let asked = MemoryRequest::List { user, from, beginning: beginning.to_owned() };
+            let answer = self.shared.control.ask(&self.placed(asked), &[]);
             let (MemoryReply::Listed { regions, next }, _) =
-                self.shared.control.ask(&asked, &[])?
+                answer.map_err(|error| self.of_node(error))?
             else {
                 return Err(MemoryError::Corrupt);
             };

@@ -11,7 +11,7 @@ use heliostat_ring::area::{Area, WORD_BYTES};
 
 use super::delegated::{Bytes, Delegated, Failure};
 use super::direct::Direct;
-use super::{MemoryError, Region};
+use super::{MemoryError, NodeFailure, Region};
 
 /// Bytes that go through this process at once where two regions have different paths.
 const THROUGH_BYTES: usize = 64 * 1024;
@@ -197,6 +197,9 @@ impl Region {
     /// What an answer of the control plane means for this region.
     pub(crate) fn of_control(&self, error: MemoryError) -> MemoryError {
         match error {
+            MemoryError::Control(ControlError::Refused { code: Code::Unreachable, .. }) => {
+                MemoryError::Unreachable { node: self.node.unwrap_or_default() }
+            }
             MemoryError::Control(ControlError::Refused { code: Code::Stale, .. }) => {
                 MemoryError::Stale { region: self.id }
             }
@@ -228,7 +231,7 @@ impl Region {
             Failure::Gone => MemoryError::Gone { region },
             // A handle whose region was gone before the session with the loop began came to no loop.
             Failure::Errno(libc::EBADF) => match self.size() {
-                Err(error @ MemoryError::Stale { .. }) => error,
+                Err(error @ (MemoryError::Stale { .. } | MemoryError::Unreachable { .. })) => error,
                 _ => MemoryError::Gone { region },
             },
             Failure::Link(error) => MemoryError::Link(error),
@@ -236,8 +239,18 @@ impl Region {
             Failure::Errno(libc::EACCES) => self.denied(wanted),
             Failure::Errno(libc::ERANGE) => self.beyond(all.0, all.1),
             Failure::Errno(libc::ECANCELED) => MemoryError::Cancelled { region },
+            Failure::Errno(libc::EHOSTDOWN) => self.of_node(NodeFailure::Down),
+            Failure::Errno(libc::ECONNRESET) => self.of_node(NodeFailure::Lost),
+            Failure::Errno(libc::ETIMEDOUT) => self.of_node(NodeFailure::Late),
+            Failure::Errno(libc::EREMOTEIO) => self.of_node(NodeFailure::Broken),
             Failure::Errno(errno) => MemoryError::Server { region, errno: Errno(errno) },
         }
+    }
+
+    /// What happened to the node that it is on.
+    fn of_node(&self, why: NodeFailure) -> MemoryError {
+        let (region, node) = (self.id, self.node.unwrap_or_default());
+        MemoryError::Node { region, node, why }
     }
 
     fn denied(&self, wanted: Rights) -> MemoryError {

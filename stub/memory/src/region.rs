@@ -24,16 +24,19 @@ pub struct Region {
     pub(crate) rights: Rights,
     /// `None` where the region's operations are delegated.
     pub(crate) direct: Option<Direct>,
+    /// The node that it is on, where that is another one.
+    pub(crate) node: Option<u64>,
     is_held: bool,
 }
 
 impl Region {
     /// Asks for a handle.
-    pub(crate) fn ask(memory: &Memory, request: &MemoryRequest) -> Result<Self, MemoryError> {
-        let granted = memory.shared.control.grant(request)?;
-        let Granted { handle, region: id, rights, direct: is_direct, .. } = granted;
+    pub(crate) fn ask(memory: &Memory, request: MemoryRequest) -> Result<Self, MemoryError> {
+        let granted = memory.shared.control.grant(&memory.placed(request));
+        let granted = granted.map_err(|error| memory.of_node(error))?;
+        let Granted { handle, region: id, rights, direct: is_direct, node, .. } = granted;
         let memory = memory.clone();
-        let mut region = Self { memory, id, handle, rights, direct: None, is_held: true };
+        let mut region = Self { memory, id, handle, rights, direct: None, node, is_held: true };
         if is_direct {
             // Dropped if this fails, it gives the handle back.
             region.direct = Some(Direct::new(region.shared(), granted)?);
@@ -53,6 +56,11 @@ impl Region {
     /// Returns what this handle allows.
     pub fn rights(&self) -> Rights {
         self.rights
+    }
+
+    /// Returns the node that it is on, where that is another one than this process's.
+    pub fn node(&self) -> Option<u64> {
+        self.node
     }
 
     /// Whether this process reads and writes it by itself; else the server loop does.
@@ -76,7 +84,7 @@ impl Region {
     /// Reads bytes from an offset on; all of `into`.
     ///
     /// # Errors
-    /// `Range` when they do not all lie in the region, `Denied`, `Stale`, `Gone`.
+    /// `Range` when they do not all lie in the region, `Denied`, `Stale`, `Gone`, `Node`.
     pub fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), MemoryError> {
         let (wanted, len) = (Rights::READ, into.len() as u64);
         match &self.direct {
@@ -88,7 +96,7 @@ impl Region {
     /// Writes bytes from an offset on; all of `from`.
     ///
     /// # Errors
-    /// As `read`. On `Stale` and `Gone` some of them may have been written.
+    /// As `read`. On `Stale`, `Gone` and `Node` some of them may have been written; `Node` says.
     pub fn write(&self, offset: u64, from: &[u8]) -> Result<(), MemoryError> {
         let (wanted, len) = (Rights::WRITE, from.len() as u64);
         match &self.direct {
@@ -114,7 +122,8 @@ impl Region {
     }
 
     /// Copies bytes from an offset on to a place in this or another region, as memmove(3) does: they
-    /// may overlap. They do not pass through this process unless the two have different paths.
+    /// may overlap. They do not pass through this process unless the two have different paths, or are
+    /// on different nodes.
     ///
     /// # Errors
     /// As `write`; the region in the error says whose fault it is.
@@ -127,8 +136,11 @@ impl Region {
     ) -> Result<(), MemoryError> {
         match (&self.direct, &into.direct) {
             (Some(from), Some(to)) => self.copy_direct((from, offset), (into, to, at), bytes),
-            // A handle means nothing in another session.
-            (None, None) if Arc::ptr_eq(&self.memory.shared, &into.memory.shared) => {
+            // A handle means nothing in another session, and bytes pass from node to node here.
+            (None, None)
+                if self.node == into.node
+                    && Arc::ptr_eq(&self.memory.shared, &into.memory.shared) =>
+            {
                 self.copy_delegated(offset, (into, at), bytes)
             }
             _ => self.copy_through(offset, (into, at), bytes),

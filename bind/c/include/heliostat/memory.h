@@ -62,6 +62,22 @@ heliostat_code heliostat_memory_open(heliostat_memory **memory);
 // `memory` is null or live, and not used again.
 void heliostat_memory_close(heliostat_memory *memory);
 
+// The same for regions of another node, by its number: what is allocated and mapped by it is there.
+// `*there` is the caller's. The node's own number is as if it were not said. Operations on a node that
+// is lost answer `HELIOSTAT_PEER_GONE`, requests to one that is not joined `HELIOSTAT_NO_CONTROL`.
+//
+// # Safety
+// `memory` is null or live, `there` null or valid for writing.
+heliostat_code heliostat_memory_on(const heliostat_memory *memory,
+                                   uint64_t node,
+                                   heliostat_memory **there);
+
+// The node that the region is on goes to `*node`; 0 for this process's own.
+//
+// # Safety
+// `region` is null or live, `node` null or valid for writing.
+heliostat_code heliostat_memory_node(const heliostat_memory_region *region, uint64_t *node);
+
 // Makes a region of so many bytes, all zero. `name` is null for none; `is_lasting` not 0 lets it
 // outlive this process until it is freed; other users who know the name may do `others` with it.
 // `*region` is the caller's and allows everything. `HELIOSTAT_TAKEN` when another region has the name,

@@ -8,6 +8,8 @@
     cache.read(4096, 5)
     cache.fetch_add(0, 1)
 
+    far = heliostat.memory.open().on(2).map("kv/cache")  # on another node, by the same calls
+
 Programs of one user read and write a region where it lies; those of other users, and sealed ones,
 have the control plane do it, and make the same calls. A region lives as long as somebody has a handle
 on it that may manage it, or until it is freed if it is lasting.
@@ -56,6 +58,15 @@ class Memory(_native.Memory):
     def __new__(cls) -> Self:
         new = super().__new__
         return served(lambda: new(cls))
+
+    def on(self, node: int) -> Memory:
+        """The same for regions of another node, by its number: what is allocated, mapped and listed by
+        it is there. The node's own number is as if it were not said.
+
+        Where that node is not joined, does not answer, or is lost, NoControlPlane is raised, which
+        names it.
+        """
+        return _native.Memory.__new__(type(self), self, node)
 
     def allocate(
         self, bytes: int, name: str | None = None, lasting: bool = False, others: str = ""

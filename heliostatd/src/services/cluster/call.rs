@@ -1,6 +1,6 @@
 //! What services ask of other nodes, and what other nodes ask of services.
 
-use heliostat_server_node::{AskId, CallError, CallFailure, Effect, NodeCall, Outcome};
+use heliostat_server_node::{AskId, CallError, CallFailure, Effect, NodeCall, Outcome, PeerNode};
 use tracing::debug;
 
 use crate::daemon::{Daemon, NodeAsked};
@@ -43,6 +43,12 @@ impl Daemon {
         if let Some(cluster) = &self.services.cluster {
             cluster.nodes.replies().refuse(ask);
         }
+    }
+
+    /// A node that is joined, by the link that it has now.
+    pub(crate) fn joined_node(&self, node: u64) -> Option<PeerNode> {
+        let joined = &self.services.cluster.as_ref()?.joined;
+        joined.values().rev().find(|peer| peer.node.0 == node).copied()
     }
 
     /// The node's own number, where there is a cluster.

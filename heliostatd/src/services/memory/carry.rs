@@ -7,7 +7,7 @@ use heliostat_abi::memory::Piece;
 use heliostat_abi::name::ObjectId;
 use heliostat_server_loop::Area;
 use heliostat_server_memory::{Hold, MemoryOrder};
-use heliostat_service_memory::Effect;
+use heliostat_service_memory::{Effect, PeerSessions};
 use rustix::net::{send, SendFlags};
 use tracing::{error, warn};
 
@@ -39,7 +39,7 @@ impl Daemon {
                     }
                     Effect::Place { session, region } => self.place_memory(session, region),
                     Effect::Leave { session, region } => {
-                        self.services.memory.tell(session, MemoryOrder::Leave { region });
+                        self.leave_region(session, region, &mut effects);
                     }
                 }
             }
@@ -67,6 +67,9 @@ impl Daemon {
         }
         let told = memory.area(region).is_some_and(|(area, epoch)| {
             let hold = Hold { session, handle, region, rights, area, epoch };
+            if PeerSessions::is_one(session) {
+                return memory.across.holds.hold(hold);
+            }
             memory.tell(session, MemoryOrder::Hold(Box::new(hold)))
         });
         if !told {
@@ -76,13 +79,36 @@ impl Daemon {
 
     fn close_memory(&mut self, session: ObjectId, handle: ObjectId, effects: &mut Vec<Effect>) {
         let memory = &mut self.services.memory;
+        if PeerSessions::is_one(session) {
+            memory.across.holds.drop_handle(session, handle);
+            return memory.grants.let_go(session, handle, effects);
+        }
         if !memory.tell(session, MemoryOrder::Drop { session, handle }) && memory.loops.is_none() {
             memory.grants.let_go(session, handle, effects);
         }
     }
 
+    /// The region's word says that it is gone. The loop says when it is on its bytes no more; of the
+    /// node's thread it is known at once.
+    fn leave_region(&mut self, session: ObjectId, region: ObjectId, effects: &mut Vec<Effect>) {
+        let memory = &mut self.services.memory;
+        if PeerSessions::is_one(session) {
+            memory.across.holds.settle();
+            return memory.grants.left(region, |other| other == session, effects);
+        }
+        memory.tell(session, MemoryOrder::Leave { region });
+    }
+
     fn place_memory(&mut self, session: ObjectId, region: ObjectId) {
         let memory = &mut self.services.memory;
+        if PeerSessions::is_one(session) {
+            return match memory.area(region) {
+                Some((area, epoch)) => {
+                    memory.across.holds.place(session, region, &area, epoch);
+                }
+                None => memory.across.holds.lose(session, region),
+            };
+        }
         // Operations wait for one or the other, since the word says already that it has changed.
         let order = match memory.area(region) {
             Some((area, epoch)) => MemoryOrder::Place { region, area, epoch },

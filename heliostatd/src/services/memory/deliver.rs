@@ -49,7 +49,7 @@ impl Daemon {
         let sees_all = self.sees_all_memory(asker);
         let sees = |uid: u32| {
             let is_meant = user == OWN_USER || uid == user;
-            is_meant && (sees_all || (asker.maps && uid == asker.uid))
+            is_meant && (sees_all || (asker.is_user && uid == asker.uid))
         };
         let grants = &self.services.memory.grants;
         let (regions, next) = grants.list(from, beginning, monotonic_ns(), sees);

@@ -2,6 +2,7 @@
 
 use heliostat_abi::code::Code;
 use heliostat_abi::memory::name::OWN_USER;
+use heliostat_abi::memory::peer::place_elsewhere;
 use heliostat_abi::memory::{Allocation, MemoryName, MemoryReply, MemoryRequest, Rights};
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::session::record::Reply;
@@ -9,7 +10,7 @@ use heliostat_base::clock::monotonic_ns;
 use heliostat_control::rights::Right;
 use heliostat_control::rules::Decision;
 use heliostat_service_grant::Holder;
-use heliostat_service_memory::{Asker, Key, Room};
+use heliostat_service_memory::{Asker, Key, PeerSessions, Room};
 use tracing::{debug, warn};
 
 use crate::answer::Answer;
@@ -39,6 +40,9 @@ impl Daemon {
         shown: Option<ReceivedFd>,
     ) -> Result<Answer, Refused> {
         let asker = self.memory_asker(id)?;
+        if let Some(handle) = handle_elsewhere(&request) {
+            return self.ask_holder(&asker, handle, request);
+        }
         match request {
             MemoryRequest::Allocate(wanted) => self.allocate_memory(&asker, wanted),
             MemoryRequest::Map { user, name, rights } => {
@@ -58,6 +62,7 @@ impl Daemon {
             MemoryRequest::AskMe { handle } => {
                 self.judge_memory(id, handle, shown.ok_or(Code::BadRecord)?)
             }
+            MemoryRequest::On { node, request } => self.ask_node(&asker, node, *request),
             MemoryRequest::NextAsked => self.next_asked(id),
             MemoryRequest::Answer { question, rights } => self.answer_asked(id, question, rights),
             other => self.change_memory(&asker, other),
@@ -77,7 +82,7 @@ impl Daemon {
             }
             MemoryRequest::Lasting { handle, lasting } => grants.set_lasting(id, handle, lasting),
             MemoryRequest::Name { handle, name, others } => {
-                return self.name_memory(id, handle, name, others)
+                return self.name_memory(asker, handle, name, others)
             }
             _ => return Err(Code::BadRecord.into()),
         };
@@ -88,14 +93,18 @@ impl Daemon {
 
     /// Who a session is to the memory service.
     pub(super) fn memory_asker(&self, id: ObjectId) -> Result<Asker, Refused> {
+        if let Some(asker) = self.peer_user_asker(id) {
+            return Ok(asker);
+        }
         let uid = self.session(id)?.peer.subject.uid;
-        Ok(Asker { session: id, holder: self.holder(id)?, uid, maps: !self.is_restricted(id) })
+        let is_user = !self.is_restricted(id);
+        Ok(Asker { session: id, holder: self.holder(id)?, uid, maps: is_user, is_user })
     }
 
     fn allocate_memory(&mut self, asker: &Asker, wanted: Allocation) -> Result<Answer, Refused> {
         let id = asker.session;
         if let Some(name) = &wanted.name {
-            self.check_right(id, Right::Publish, name, asker.uid)?;
+            self.check_memory_right(asker, Right::Publish, name, asker.uid)?;
         }
         let room = self.services.memory.grants.check_allocation(asker, &wanted);
         let arena = self.make_room_in(asker.uid, asker.holder, room.map_err(refuse(id))?)?;
@@ -158,7 +167,7 @@ impl Daemon {
         rights: Rights,
     ) -> Result<Answer, Refused> {
         let owner = self.services.memory.grants.owner(region).map(|(uid, _)| uid);
-        let is_own = owner == Some(asker.uid) && asker.maps;
+        let is_own = owner == Some(asker.uid) && asker.is_user;
         let given = self.services.memory.grants.appointed(region, asker.uid);
         if !is_own && !self.sees_all_memory(asker) && !given.have(rights) {
             return Err(Code::Denied.into());
@@ -186,13 +195,15 @@ impl Daemon {
         // those that its policy names: what it may not name has not come as far as this.
         let given = region.map(|id| self.services.memory.grants.rights_of(id, asker.uid));
         let is_given = given.is_some_and(|given| given.have(rights));
+        let is_here = !PeerSessions::is_one(asker.session);
+        let is_data = is_here && Rights::DATA.have(rights);
         for right in needed(rights) {
-            let decision = self.decide(asker.session, right, &key.name, key.uid)?;
+            let decision = self.decide_memory(asker, right, &key.name, key.uid)?;
             let denial = Denial { right, decision };
             let is_allowed = match decision {
                 Decision::ByRule { .. } if decision.is_allowed() => true,
                 Decision::ByRule { .. } => return Err(self.deny_map(asker, key, denial)),
-                Decision::Own => asker.maps || is_given || Rights::DATA.have(rights),
+                Decision::Own => asker.is_user || is_given || is_data,
                 Decision::Foreign => self.sees_all_memory(asker) || is_given,
             };
             if !is_allowed {
@@ -246,19 +257,37 @@ impl Daemon {
 
     fn name_memory(
         &mut self,
-        id: ObjectId,
+        asker: &Asker,
         handle: ObjectId,
         name: Option<MemoryName>,
         others: Rights,
     ) -> Result<Answer, Refused> {
+        let id = asker.session;
         let (owner, old) = self.services.memory.grants.named(id, handle).map_err(refuse(id))?;
         if let Some(name) = name.as_ref().filter(|name| old.as_ref() != Some(name)) {
-            self.check_right(id, Right::Publish, name, owner)?;
+            self.check_memory_right(asker, Right::Publish, name, owner)?;
         }
         let renamed = self.services.memory.grants.rename(id, handle, name, others);
         renamed.map_err(refuse(id))?;
         Ok(Reply::Done.into())
     }
+}
+
+/// The handle of a request about one, if that is on another node.
+fn handle_elsewhere(request: &MemoryRequest) -> Option<ObjectId> {
+    use MemoryRequest::*;
+    let (Locate { handle, .. }
+    | Unmap { handle }
+    | Free { handle }
+    | Grow { handle, .. }
+    | Name { handle, .. }
+    | Appoint { handle, .. }
+    | Lasting { handle, .. }
+    | AskMe { handle }) = request
+    else {
+        return None;
+    };
+    place_elsewhere(*handle).map(|_| *handle)
 }
 
 /// What rules have to allow for these rights.

@@ -61,6 +61,7 @@ impl Daemon {
             loops.begin(id, asker.holder, link);
         }
         self.carry_out_memory(effects);
+        self.open_remotes(id);
         debug!(session = %id, "delegates memory operations");
         let handles = u32::try_from(config.handles_per_session).unwrap_or(u32::MAX);
         let answer = reply(&MemoryReply::Session { depth: DEPTH_MAX as u32, handles });
@@ -91,18 +92,20 @@ impl Daemon {
         if config.memory.sessions == 0 {
             return Err(Code::Denied.into());
         }
-        let memory = &mut self.services.memory;
-        if memory.loops.is_none() {
+        if self.services.memory.loops.is_none() {
             let shares = shares::memory_sessions(config);
-            let started = MemoryLoops::start(&config.memory, shares, &memory.page.mapping);
+            let cluster = self.services.cluster.as_ref();
+            let caller = || cluster.map(|cluster| cluster.nodes.caller());
+            let page = &self.services.memory.page.mapping;
+            let started = MemoryLoops::start(&config.memory, shares, page, caller);
             let started = started.map_err(|error| {
                 error!(%error, "no delegated memory: the server loops cannot start");
                 Code::Internal
             })?;
             self.poll.watch(&started.bell, Source::Memory).map_err(|_| Code::Internal)?;
-            memory.loops = Some(started);
+            self.services.memory.loops = Some(started);
         }
-        Ok(memory.loops.as_mut().ok_or(Code::Internal)?)
+        Ok(self.services.memory.loops.as_mut().ok_or(Code::Internal)?)
     }
 
     /// A session is served no more.

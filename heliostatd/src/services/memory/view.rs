@@ -68,23 +68,55 @@ impl Daemon {
                 "operations": loops.counted().into_iter().collect::<std::collections::BTreeMap<_, _>>(),
             })),
             "listed": regions,
+            "nodes": self.memory_nodes_json(viewer),
+        })
+    }
+
+    /// What is between this node and others: their users here, and handles there.
+    fn memory_nodes_json(&self, viewer: Viewer) -> Value {
+        let memory = &self.services.memory;
+        let across = &memory.across;
+        let seen = across.users.iter().filter(|(_, who)| viewer.sees(who.user));
+        let users = seen.take(LISTED_MAX).map(|(session, who)| {
+            let handles = memory.grants.holding(session).handles;
+            json!({ "node": who.node, "uid": who.user, "handles": handles })
+        });
+        let users: Vec<_> = users.collect();
+        let (operations, refused) = across.holds.counted();
+        let there = across.remotes.by_node().into_iter();
+        json!({
+            "users_of_others": users,
+            "operations_for_others": operations,
+            "refused_to_others": refused,
+            "handles_there": there.map(|(node, count)| (node.to_string(), count.into()))
+                .collect::<serde_json::Map<_, _>>(),
         })
     }
 
     /// What a session holds.
     pub(super) fn memory_held_json(&self, session: ObjectId) -> Value {
         let held = self.services.memory.grants.holding(session);
-        json!({ "handles": held.handles, "delegated": held.delegated, "lost": held.lost })
+        let there = self.services.memory.across.remotes.held(session);
+        json!({
+            "handles": held.handles,
+            "delegated": held.delegated,
+            "lost": held.lost,
+            "on_other_nodes": there,
+        })
     }
 
     /// By which path a session reaches its regions, and why; nothing where it has none.
     pub(super) fn memory_path_json(&self, session: ObjectId) -> Option<Value> {
         let memory = &self.services.memory;
         let held = memory.grants.holding(session);
-        if held.handles == 0 {
+        let there: std::collections::BTreeSet<_> =
+            memory.across.remotes.of_session(session).map(|(_, remote)| remote.node).collect();
+        if held.handles == 0 && there.is_empty() {
             return None;
         }
-        let why = if self.is_restricted(session) {
+        let why = if held.handles == 0 {
+            "the regions are on other nodes: a server loop has those carry its operations out"
+        } else if self.is_restricted(session) {
             "the session is restricted: a server loop carries its operations out"
         } else if held.delegated > 0 {
             "regions of other users are delegated: a session maps memory of its own user only"
@@ -97,6 +129,7 @@ impl Daemon {
             "handles": held.handles,
             "delegated": held.delegated,
             "lost": held.lost,
+            "nodes": there,
             "loop": served.map(|served| served.loop_number),
             "why": why,
         }))

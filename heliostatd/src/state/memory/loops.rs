@@ -10,6 +10,7 @@ use heliostat_base::mapping::SharedMapping;
 use heliostat_control::config::Memory as Config;
 use heliostat_server_loop::{Event, Events, Loops, NewSession, Order, Settings};
 use heliostat_server_memory::{Memories, MemoryOrder};
+use heliostat_server_node::Caller;
 use heliostat_service_grant::{Holder, Quota, Shares};
 use rustix::event::{eventfd, EventfdFlags};
 
@@ -40,7 +41,7 @@ pub struct MemoryLoops {
 }
 
 impl MemoryLoops {
-    /// Starts them.
+    /// Starts them. Each that can call other nodes has a caller of its own.
     ///
     /// # Errors
     /// What the kernel says of their threads and rings.
@@ -48,12 +49,19 @@ impl MemoryLoops {
         config: &Config,
         shares: Shares,
         page: &Arc<SharedMapping>,
+        caller: impl Fn() -> Option<Caller>,
     ) -> std::io::Result<MemoryLoops> {
         let bell = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let (sender, receiver) = channel();
         let events = Events::new(sender, bell.clone());
         let settings = Settings { loops: config.loops, cores: Vec::new(), by: None };
-        let create = |_| Memories::new(page.clone(), events.clone());
+        let create = |gates| {
+            let memories = Memories::new(page.clone(), events.clone());
+            match caller() {
+                Some(caller) => memories.with_caller(gates, caller),
+                None => memories,
+            }
+        };
         let loops = Loops::start(&settings, &events, create)?;
         Ok(MemoryLoops {
             alive: loops.each().len(),
@@ -88,6 +96,13 @@ impl MemoryLoops {
         if let Some(loops) = &self.loops {
             loops.order(served.loop_number, Order::End(id));
         }
+    }
+
+    /// Tells all loops something.
+    pub fn tell_all(&self, order: impl Fn() -> MemoryOrder) {
+        let Some(loops) = &self.loops else { return };
+        let numbers = 0..loops.each().len();
+        numbers.for_each(|number| loops.order(number, Order::Service(order())));
     }
 
     /// Tells the loop that serves a session something; whether there is one.

@@ -268,3 +268,7 @@ fn errno_of(refusal: PeerRefusal) -> i32 {
         PeerRefusal::Malformed => libc::EREMOTEIO,
     }
 }
+
+#[cfg(test)]
+#[path = "flight_tests.rs"]
+mod tests;

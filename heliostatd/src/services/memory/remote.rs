@@ -1,0 +1,331 @@
+//! Regions of other nodes: what this node's sessions ask of them, through their control planes.
+//!
+//! ```text
+//! On node, or a handle there --> request to its control plane, the session waits --> answer
+//!                                    '-- the node is lost, or does not answer: Unreachable
+//! unmap, the session ends    --> the node is told; nobody waits
+//! ```
+
+use heliostat_abi::code::Code;
+use heliostat_abi::limits::CONTROL_DEADLINE_MS;
+use heliostat_abi::memory::peer::{PeerControl, PeerHandle, PeerReply};
+use heliostat_abi::memory::request::SERVICE;
+use heliostat_abi::memory::{Granted, MemoryReply, MemoryRequest};
+use heliostat_abi::name::ObjectId;
+use heliostat_abi::session::record::Reply;
+use heliostat_base::clock::monotonic_ns;
+use heliostat_server_memory::{MemoryOrder, There};
+use heliostat_server_node::{NodeCall, Outcome, PeerNode};
+use heliostat_service_memory::{Asker, Remote};
+use tracing::debug;
+
+use super::requests::reply;
+use crate::answer::Answer;
+use crate::daemon::Daemon;
+use crate::refused::Refused;
+use crate::state::memory::{Waiting, Wanted, WAITING_MAX};
+
+/// How long a session waits for another node: less than its program waits for this control plane.
+const ANSWER_NS: u64 = (CONTROL_DEADLINE_MS - 100) * 1_000_000;
+/// How long an answer may take that brings a handle which then has to be given back. The link ends
+/// before, with all handles, where the node is hung or cut off.
+const CALL_NS: u64 = 60_000_000_000;
+
+impl Daemon {
+    /// A session asks another node for a region, or which there are.
+    pub(super) fn ask_node(
+        &mut self,
+        asker: &Asker,
+        node: u64,
+        request: MemoryRequest,
+    ) -> Result<Answer, Refused> {
+        if self.own_node() == Some(node) {
+            return self.answer_memory(asker.session, request, None);
+        }
+        // Its policy names regions of this node.
+        if !asker.is_user {
+            return Err(Code::Denied.into());
+        }
+        let peer = self.joined_node(node).ok_or(Code::Unreachable)?;
+        let wanted = match request {
+            MemoryRequest::List { .. } => Wanted::Answer,
+            _ => Wanted::Handle,
+        };
+        if wanted == Wanted::Handle {
+            self.services.memory.across.remotes.check(asker.session, asker.holder)?;
+        }
+        self.ask_peer(asker, peer, request, wanted)
+    }
+
+    /// A session asks something about the region of a handle on another node.
+    pub(super) fn ask_holder(
+        &mut self,
+        asker: &Asker,
+        handle: ObjectId,
+        request: MemoryRequest,
+    ) -> Result<Answer, Refused> {
+        let remotes = &self.services.memory.across.remotes;
+        let remote = *remotes.get(asker.session, handle).ok_or(Code::NotFound)?;
+        let its = remote.there.handle;
+        let (request, wanted) = match request {
+            MemoryRequest::Unmap { .. } => return self.unmap_remote(asker.session, handle),
+            MemoryRequest::Free { .. } => {
+                (MemoryRequest::Free { handle: its }, Wanted::End(handle))
+            }
+            MemoryRequest::Locate { from, .. } => {
+                (MemoryRequest::Locate { handle: its, from }, Wanted::Of(handle))
+            }
+            MemoryRequest::Grow { bytes, .. } => {
+                (MemoryRequest::Grow { handle: its, bytes }, Wanted::Of(handle))
+            }
+            MemoryRequest::Name { name, others, .. } => {
+                (MemoryRequest::Name { handle: its, name, others }, Wanted::Answer)
+            }
+            MemoryRequest::Appoint { user, rights, .. } => {
+                (MemoryRequest::Appoint { handle: its, user, rights }, Wanted::Answer)
+            }
+            MemoryRequest::Lasting { lasting, .. } => {
+                (MemoryRequest::Lasting { handle: its, lasting }, Wanted::Answer)
+            }
+            // Nobody of another node answers for a region.
+            _ => return Err(Code::BadState.into()),
+        };
+        if remote.is_lost {
+            return Err(Code::Unreachable.into());
+        }
+        let peer = self.node_of(&remote).ok_or(Code::Unreachable)?;
+        self.ask_peer(asker, peer, request, wanted)
+    }
+
+    fn ask_peer(
+        &mut self,
+        asker: &Asker,
+        peer: PeerNode,
+        request: MemoryRequest,
+        wanted: Wanted,
+    ) -> Result<Answer, Refused> {
+        let id = asker.session;
+        if self.services.memory.across.waiting.len() >= WAITING_MAX {
+            return Err(Code::Unreachable.into());
+        }
+        let process = self.session(id)?.pid();
+        let waiting = Waiting {
+            session: Some(id),
+            until_ns: monotonic_ns().saturating_add(ANSWER_NS),
+            peer,
+            user: asker.uid,
+            is_restricted: !asker.is_user,
+            wanted,
+        };
+        self.send_to_peer(waiting, process, request)?;
+        self.answer_later(id);
+        // Not sent: `answer_later` says so.
+        Ok(Reply::Done.into())
+    }
+
+    fn send_to_peer(
+        &mut self,
+        waiting: Waiting,
+        process: u32,
+        request: MemoryRequest,
+    ) -> Result<(), Refused> {
+        let Waiting { peer, user, is_restricted, .. } = waiting;
+        let control = PeerControl { user, is_restricted, process, request };
+        let call = NodeCall {
+            node: peer.node,
+            link: Some(peer.link),
+            service: SERVICE,
+            header: control.encode().to_vec(),
+            payload: Vec::new(),
+            deadline_ns: monotonic_ns().saturating_add(CALL_NS),
+        };
+        let token = self.services.memory.across.wait(waiting);
+        self.call_node(token, call).map_err(|error| {
+            debug!(%error, "another node is not asked");
+            self.services.memory.across.waiting.remove(&token);
+            Code::Unreachable.into()
+        })
+    }
+
+    /// Another node has answered, or will not.
+    pub(super) fn take_memory_answer(&mut self, token: u64, outcome: Outcome) {
+        let Some(waiting) = self.services.memory.across.waiting.remove(&token) else { return };
+        let answer = outcome.map_err(|error| {
+            debug!(%error, "another node has not answered");
+            Refused::from(Code::Unreachable)
+        });
+        let answer = answer.and_then(|reply| {
+            PeerReply::decode(&reply.header, &reply.payload).map_err(|error| {
+                debug!(node = %waiting.peer.node, %error, "another node's answer is none");
+                Code::Unreachable.into()
+            })
+        });
+        let answer = answer.and_then(|reply| self.translate(&waiting, reply));
+        if let Some(session) = waiting.session {
+            self.answer_late(session, answer);
+        }
+    }
+
+    /// What an answer of another node is to a session of this one.
+    fn translate(&mut self, waiting: &Waiting, found: PeerReply) -> Result<Answer, Refused> {
+        let (there, own) = match found {
+            PeerReply::Refused { code, limit, bound } => {
+                return Err(Refused { code, limit, bound })
+            }
+            PeerReply::Done => {
+                if let (Wanted::End(handle), Some(session)) = (waiting.wanted, waiting.session) {
+                    self.forget_remote(session, handle);
+                }
+                return match waiting.wanted {
+                    Wanted::Handle | Wanted::Of(_) => Err(Code::Unreachable.into()),
+                    Wanted::End(_) | Wanted::Answer => Ok(Reply::Done.into()),
+                };
+            }
+            PeerReply::Own { session, reply } => (session, reply),
+        };
+        let unasked = || Refused::from(Code::Unreachable);
+        match (waiting.wanted, MemoryReply::decode(&own).map_err(|_| unasked())?) {
+            (Wanted::Answer, MemoryReply::Listed { regions, next }) => {
+                Ok(reply(&MemoryReply::Listed { regions, next }))
+            }
+            (Wanted::Handle, MemoryReply::Granted(granted)) => {
+                self.take_remote(waiting, there, granted)
+            }
+            (Wanted::Of(handle), MemoryReply::Granted(granted)) => {
+                Ok(granted_there(waiting.peer, handle, granted))
+            }
+            _ => Err(unasked()),
+        }
+    }
+
+    /// Takes a handle in that another node has granted. Where nobody waits for it, or there is no room,
+    /// it is given back.
+    fn take_remote(
+        &mut self,
+        waiting: &Waiting,
+        session_there: ObjectId,
+        granted: Granted,
+    ) -> Result<Answer, Refused> {
+        let Waiting { session, peer, user, is_restricted, .. } = *waiting;
+        let there = PeerHandle { session: session_there, handle: granted.handle };
+        let remote = Remote {
+            node: peer.node.0,
+            link: peer.link.0,
+            there,
+            region: granted.region,
+            rights: granted.rights,
+            user,
+            is_restricted,
+            is_lost: false,
+        };
+        let taken = session.ok_or(Refused::from(Code::Internal)).and_then(|session| {
+            let holder = self.holder(session)?;
+            let remotes = &mut self.services.memory.across.remotes;
+            Ok((session, remotes.insert(session, holder, remote)?))
+        });
+        match taken {
+            Ok((session, handle)) => {
+                let there = There { peer, handle: there };
+                let order = MemoryOrder::HoldThere { session, handle, there };
+                self.services.memory.tell(session, order);
+                Ok(granted_there(peer, handle, granted))
+            }
+            Err(refused) => {
+                self.give_back_remote(&remote);
+                Err(refused)
+            }
+        }
+    }
+
+    /// Gives a handle back; the program need not wait for the other node.
+    fn unmap_remote(&mut self, session: ObjectId, handle: ObjectId) -> Result<Answer, Refused> {
+        let remote = self.forget_remote(session, handle).ok_or(Code::NotFound)?;
+        if !remote.is_lost {
+            self.give_back_remote(&remote);
+        }
+        Ok(Reply::Done.into())
+    }
+
+    fn forget_remote(&mut self, session: ObjectId, handle: ObjectId) -> Option<Remote> {
+        let memory = &mut self.services.memory;
+        let remote = memory.across.remotes.remove(session, handle)?;
+        memory.tell(session, MemoryOrder::Drop { session, handle });
+        Some(remote)
+    }
+
+    /// Tells a node that nobody has this handle any more. Where it is lost it knows.
+    fn give_back_remote(&mut self, remote: &Remote) {
+        let Some(peer) = self.node_of(remote) else { return };
+        let Remote { user, is_restricted, there, .. } = *remote;
+        let (session, until_ns, wanted) = (None, u64::MAX, Wanted::Answer);
+        let waiting = Waiting { session, until_ns, peer, user, is_restricted, wanted };
+        let unmap = MemoryRequest::Unmap { handle: there.handle };
+        if self.send_to_peer(waiting, 0, unmap).is_err() {
+            // As many calls wait as may: a session that ends may have had thousands.
+            self.services.memory.across.unreturned.push_back(*remote);
+        }
+    }
+
+    /// The node that has granted a handle, while the link lasts by which it has.
+    fn node_of(&self, remote: &Remote) -> Option<PeerNode> {
+        self.joined_node(remote.node).filter(|peer| peer.link.0 == remote.link)
+    }
+
+    /// A session has ended: what it holds on other nodes is given back.
+    pub(super) fn end_remotes(&mut self, session: ObjectId) {
+        let across = &mut self.services.memory.across;
+        across.give_up(session);
+        let remotes = across.remotes.end(session);
+        remotes.iter().for_each(|remote| self.give_back_remote(remote));
+    }
+
+    /// A node is lost: handles there lead nowhere from now on.
+    pub(super) fn lose_remotes(&mut self, peer: PeerNode) {
+        let memory = &mut self.services.memory;
+        let lost = memory.across.remotes.lose(peer.node.0, peer.link.0);
+        debug!(node = %peer.node, lost, "handles on a node that is lost");
+        if let Some(loops) = &memory.loops {
+            loops.tell_all(|| MemoryOrder::LosePeer(peer));
+        }
+    }
+
+    /// Tells the loop that has just begun to serve a session what it holds on other nodes.
+    pub(super) fn open_remotes(&mut self, session: ObjectId) {
+        let memory = &self.services.memory;
+        for (handle, remote) in memory.across.remotes.of_session(session) {
+            // Of one that is lost the loop knows no handle: the control plane says why.
+            let Some(peer) = self.node_of(remote) else { continue };
+            let there = There { peer, handle: remote.there };
+            memory.tell(session, MemoryOrder::HoldThere { session, handle, there });
+        }
+    }
+
+    /// Answers those that have waited long enough for another node, and gives back what could not be.
+    pub(crate) fn end_late_nodes(&mut self, now_ns: u64) {
+        let across = &mut self.services.memory.across;
+        if across.next_ns().is_none_or(|until| now_ns < until) {
+            return;
+        }
+        for remote in across.take_unreturned(now_ns) {
+            self.give_back_remote(&remote);
+        }
+        let across = &mut self.services.memory.across;
+        for session in across.expire(now_ns) {
+            self.answer_late(session, Err(Code::Unreachable.into()));
+        }
+    }
+}
+
+/// The answer to a session about a region of another node.
+fn granted_there(peer: PeerNode, handle: ObjectId, granted: Granted) -> Answer {
+    let there = Granted {
+        handle,
+        direct: false,
+        node: Some(peer.node.0),
+        from: 0,
+        pieces_all: 0,
+        pieces: Vec::new(),
+        ..granted
+    };
+    reply(&MemoryReply::Granted(there))
+}

@@ -1,0 +1,116 @@
+//! Memory between nodes: users of other nodes here, this node's handles there, and what is asked.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use heliostat_abi::memory::peer::REMOTE_HANDLES_MAX;
+use heliostat_abi::name::ObjectId;
+use heliostat_base::mapping::SharedMapping;
+use heliostat_server_memory::PeerHolds;
+use heliostat_server_node::PeerNode;
+use heliostat_service_grant::Shares;
+use heliostat_service_memory::{PeerSessions, Remote, Remotes};
+
+/// Requests to other control planes that have no answer: one of each session, and those that their
+/// sessions have given up. The daemon's calls are 4,096; so some are left to give handles back.
+pub const WAITING_MAX: usize = 2048;
+/// How long it takes until handles are given back that could not be, and how many then.
+const RETURN_NS: u64 = 20_000_000;
+const RETURNED_AT_ONCE: usize = 1024;
+
+/// What the daemon keeps of memory between nodes.
+pub struct Across {
+    /// Users of other nodes, as sessions.
+    pub users: PeerSessions,
+    /// What they hold, as the node's thread sees it.
+    pub holds: Arc<PeerHolds>,
+    /// What this node's sessions hold on other nodes.
+    pub remotes: Remotes,
+    /// What was asked of other control planes, by token.
+    pub waiting: HashMap<u64, Waiting>,
+    /// Handles to be given back once fewer calls wait.
+    pub unreturned: VecDeque<Remote>,
+    return_ns: u64,
+    last_token: u64,
+}
+
+/// A request to another control plane.
+#[derive(Clone, Copy, Debug)]
+pub struct Waiting {
+    /// Who waits; nobody where something was only given back.
+    pub session: Option<ObjectId>,
+    /// When it is told that the node does not answer.
+    pub until_ns: u64,
+    /// Who was asked.
+    pub peer: PeerNode,
+    /// As whom.
+    pub user: u32,
+    /// Whether as a restricted program.
+    pub is_restricted: bool,
+    /// For what.
+    pub wanted: Wanted,
+}
+
+/// What the answer is about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Wanted {
+    /// A handle.
+    Handle,
+    /// The region of a handle that the session has.
+    Of(ObjectId),
+    /// The end of the region of such a handle.
+    End(ObjectId),
+    /// Nothing but what is answered.
+    Answer,
+}
+
+impl Across {
+    /// Nothing yet; the page is that of this node's regions.
+    pub fn new(page: &Arc<SharedMapping>, handles: Shares) -> Across {
+        Across {
+            users: PeerSessions::default(),
+            holds: Arc::new(PeerHolds::new(page.clone())),
+            remotes: Remotes::new(REMOTE_HANDLES_MAX, handles),
+            waiting: HashMap::new(),
+            unreturned: VecDeque::new(),
+            return_ns: 0,
+            last_token: 0,
+        }
+    }
+
+    /// Keeps a request, and names it.
+    pub fn wait(&mut self, waiting: Waiting) -> u64 {
+        self.last_token += 1;
+        self.waiting.insert(self.last_token, waiting);
+        self.last_token
+    }
+
+    /// A session waits for nothing any more; whether it did.
+    pub fn give_up(&mut self, session: ObjectId) -> bool {
+        let its = self.waiting.values_mut().filter(|it| it.session == Some(session));
+        its.map(|waiting| waiting.session = None).count() > 0
+    }
+
+    /// Sessions whose time to wait is over; they wait no more.
+    pub fn expire(&mut self, now_ns: u64) -> Vec<ObjectId> {
+        let late = self.waiting.values_mut().filter(|it| it.until_ns <= now_ns);
+        late.filter_map(|waiting| waiting.session.take()).collect()
+    }
+
+    /// Some of the handles that are to be given back, if it is time.
+    pub fn take_unreturned(&mut self, now_ns: u64) -> Vec<Remote> {
+        if now_ns < self.return_ns {
+            return Vec::new();
+        }
+        self.return_ns = now_ns.saturating_add(RETURN_NS);
+        let count = self.unreturned.len().min(RETURNED_AT_ONCE);
+        self.unreturned.drain(..count).collect()
+    }
+
+    /// When there is something to do because time went by.
+    pub fn next_ns(&self) -> Option<u64> {
+        let all = self.waiting.values().filter(|it| it.session.is_some());
+        let returns = (!self.unreturned.is_empty()).then_some(self.return_ns);
+        all.map(|waiting| waiting.until_ns).chain(returns).min()
+    }
+}
