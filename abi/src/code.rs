@@ -72,6 +72,8 @@ numbered! {
         LockHandles = 41 => "handles on locks",
         LockTickets = 42 => "locks that are held or waited for",
         LockBells = 43 => "sessions that are told of locks by a bell",
+        Functions = 48 => "functions that are served",
+        RpcSessions = 50 => "sessions that call or serve functions",
     }
 }
 

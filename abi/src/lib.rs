@@ -17,6 +17,7 @@ pub mod memory;
 pub mod name;
 pub mod place;
 pub mod right;
+pub mod rpc;
 pub mod session;
 pub mod snapshot;
 pub mod stream;

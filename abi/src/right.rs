@@ -9,7 +9,7 @@ pub enum Right {
     Connect,
     /// Register the name as listened on.
     Listen,
-    /// Give a snapshot region, or a memory region, the name.
+    /// Give a snapshot region, or a memory region, the name; serve the function of the name.
     Publish,
     /// Read the snapshot region of the name.
     Attach,
@@ -22,11 +22,13 @@ pub enum Right {
     Acquire,
     /// Free, enlarge, move and name the memory region of the name, and appoint others.
     Manage,
+    /// Call the function of the name.
+    Call,
 }
 
 impl Right {
     /// Every right, with the word that a configuration uses for it.
-    pub const ALL: [(&'static str, Right); 8] = [
+    pub const ALL: [(&'static str, Right); 9] = [
         ("connect", Right::Connect),
         ("listen", Right::Listen),
         ("publish", Right::Publish),
@@ -35,6 +37,7 @@ impl Right {
         ("write", Right::Write),
         ("acquire", Right::Acquire),
         ("manage", Right::Manage),
+        ("call", Right::Call),
     ];
 
     /// The right that a configuration means by `word`.

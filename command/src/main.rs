@@ -20,6 +20,7 @@ mod place;
 mod proc;
 mod program;
 mod require;
+mod rpc;
 mod run;
 mod say;
 mod sealed;
@@ -53,6 +54,7 @@ fn main() -> ExitCode {
         Command::Lock { command } => return lock::run(&command),
         Command::Cluster { command } => return cluster::run(&command),
         Command::Memory { command } => return memory::run(&command),
+        Command::Rpc { command } => return rpc::run(&command),
         Command::Snapshot { command } => return snapshot::run(&command),
     };
     match done {

@@ -10,12 +10,14 @@ pub(crate) mod field;
 mod locks;
 mod memory;
 mod read;
+mod rpc;
 
 pub use cluster::{Cluster, ClusterAddress, ClusterPeer, ClusterTransport};
 pub use error::{ConfigError, Fault};
 pub use locks::Locks;
 pub use memory::Memory;
 pub use read::Names;
+pub use rpc::Rpc;
 
 use heliostat_abi::file::delegated::{SESSIONS_MAX, WINDOW_BYTES_MAX};
 use heliostat_abi::limits::{
@@ -47,6 +49,8 @@ pub struct Config {
     pub cluster: Option<Cluster>,
     /// Locks, semaphores and barriers.
     pub locks: Locks,
+    /// Remote procedure calls.
+    pub rpc: Rpc,
     /// Who may what.
     pub rules: Rules,
     /// Who may how much of delegated operations.

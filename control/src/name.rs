@@ -12,6 +12,7 @@
 //! /snapshot/*                  every region
 //! /memory/kv/*                 every memory region whose name begins so
 //! /lock/jobs/*                 every lock, semaphore and barrier whose name begins so
+//! /rpc/kv/*                    every function whose name begins so
 //! /file/srv/data/a.csv         one file, by its path
 //! /file/srv/data/*             every file whose path begins so
 //! /file/*                      every file
@@ -25,6 +26,8 @@ use heliostat_abi::lock::LockName;
 use heliostat_abi::memory::name::PREFIX as MEMORY_PREFIX;
 use heliostat_abi::memory::MemoryName;
 use heliostat_abi::name::NetAddress;
+use heliostat_abi::rpc::name::PREFIX as RPC_PREFIX;
+use heliostat_abi::rpc::FunctionName;
 use heliostat_abi::snapshot::region::{NameError, RegionName, PREFIX};
 
 /// What stands before a file's path, which is absolute.
@@ -46,6 +49,8 @@ pub enum Name<'a> {
     Memory(&'a MemoryName),
     /// A lock, semaphore or barrier.
     Lock(&'a LockName),
+    /// A function.
+    Function(&'a FunctionName),
     /// A file, by its absolute path as the control plane sees it. Foreign bytes: a file may have
     /// several paths, and whoever may write a folder gives them.
     File(&'a str),
@@ -58,6 +63,7 @@ impl fmt::Display for Name<'_> {
             Self::Region(name) => name.fmt(f),
             Self::Memory(name) => name.fmt(f),
             Self::Lock(name) => name.fmt(f),
+            Self::Function(name) => name.fmt(f),
             Self::File(path) => write!(f, "/file{path}"),
         }
     }
@@ -87,6 +93,12 @@ impl<'a> From<&'a LockName> for Name<'a> {
     }
 }
 
+impl<'a> From<&'a FunctionName> for Name<'a> {
+    fn from(name: &'a FunctionName) -> Self {
+        Self::Function(name)
+    }
+}
+
 /// Which names a rule is about.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum NamePattern {
@@ -109,6 +121,10 @@ pub enum NamePattern {
     Lock(LockName),
     /// Those whose name, without `/lock/`, begins so.
     Locks(String),
+    /// One function.
+    Function(FunctionName),
+    /// Functions whose name, without `/rpc/`, begins so.
+    Functions(String),
     /// One file, by its path.
     File(String),
     /// Files whose path begins so.
@@ -126,7 +142,7 @@ pub enum PatternError {
     Address(String),
     /// The port is neither `*`, a number nor a range.
     PortNumber(String),
-    /// What stands after `/snapshot/`, `/memory/` or `/lock/` is no name.
+    /// What stands after `/snapshot/`, `/memory/`, `/lock/` or `/rpc/` is no name.
     Region(NameError),
     /// What stands after `/file` has a part `..`, `.` or nothing, or a `*` before its end.
     Path(String),
@@ -138,7 +154,7 @@ impl fmt::Display for PatternError {
             Self::Service => {
                 write!(
                     f,
-                    "names begin with /net/tcp/, /snapshot/, /memory/, /lock/ or /file/ (or are /net/*)"
+                    "names begin with /net/tcp/, /snapshot/, /memory/, /lock/, /rpc/ or /file/ (or are /net/*)"
                 )
             }
             Self::Port => write!(f, "address and port are parted by a colon, as in *:80"),
@@ -168,13 +184,16 @@ impl NamePattern {
             return Ok(Self::ANY);
         }
         if let Some(rest) = text.strip_prefix(PREFIX) {
-            return Self::parse_region(rest);
+            return Self::parse_named(rest, RegionName::parse, Self::Region, Self::Regions);
         }
         if let Some(rest) = text.strip_prefix(MEMORY_PREFIX) {
-            return Self::parse_memory(rest);
+            return Self::parse_named(rest, MemoryName::parse, Self::Memory, Self::Memories);
         }
         if let Some(rest) = text.strip_prefix(LOCK_PREFIX) {
-            return Self::parse_lock(rest);
+            return Self::parse_named(rest, LockName::parse, Self::Lock, Self::Locks);
+        }
+        if let Some(rest) = text.strip_prefix(RPC_PREFIX) {
+            return Self::parse_named(rest, FunctionName::parse, Self::Function, Self::Functions);
         }
         if let Some(path) = text.strip_prefix(FILE_PREFIX).filter(|path| path.starts_with('/')) {
             return Self::parse_file(path);
@@ -184,35 +203,19 @@ impl NamePattern {
         Ok(Self::Tcp { ip: parse_ip(address)?, ports: parse_ports(port)? })
     }
 
-    fn parse_region(rest: &str) -> Result<Self, PatternError> {
+    /// Reads what stands behind a service's prefix: a name, or the beginning of names.
+    fn parse_named<N>(
+        rest: &str,
+        parse: fn(&str) -> Result<N, NameError>,
+        one: fn(N) -> Self,
+        some: fn(String) -> Self,
+    ) -> Result<Self, PatternError> {
         let Some(beginning) = rest.strip_suffix('*') else {
-            return RegionName::parse(rest).map(Self::Region).map_err(PatternError::Region);
+            return parse(rest).map(one).map_err(PatternError::Region);
         };
         // A name that began so would have to be one.
-        match RegionName::parse(&format!("{beginning}x")) {
-            Ok(_) => Ok(Self::Regions(beginning.to_owned())),
-            Err(error) => Err(PatternError::Region(error)),
-        }
-    }
-
-    fn parse_memory(rest: &str) -> Result<Self, PatternError> {
-        let Some(beginning) = rest.strip_suffix('*') else {
-            return MemoryName::parse(rest).map(Self::Memory).map_err(PatternError::Region);
-        };
-        // A name that began so would have to be one.
-        match MemoryName::parse(&format!("{beginning}x")) {
-            Ok(_) => Ok(Self::Memories(beginning.to_owned())),
-            Err(error) => Err(PatternError::Region(error)),
-        }
-    }
-
-    fn parse_lock(rest: &str) -> Result<Self, PatternError> {
-        let Some(beginning) = rest.strip_suffix('*') else {
-            return LockName::parse(rest).map(Self::Lock).map_err(PatternError::Region);
-        };
-        // A name that began so would have to be one.
-        match LockName::parse(&format!("{beginning}x")) {
-            Ok(_) => Ok(Self::Locks(beginning.to_owned())),
+        match parse(&format!("{beginning}x")) {
+            Ok(_) => Ok(some(beginning.to_owned())),
             Err(error) => Err(PatternError::Region(error)),
         }
     }
@@ -251,6 +254,10 @@ impl NamePattern {
             }
             (Self::Lock(own), Name::Lock(name)) => own == name,
             (Self::Locks(beginning), Name::Lock(name)) => {
+                name.as_str().starts_with(beginning.as_str())
+            }
+            (Self::Function(own), Name::Function(name)) => own == name,
+            (Self::Functions(beginning), Name::Function(name)) => {
                 name.as_str().starts_with(beginning.as_str())
             }
             (Self::File(own), Name::File(path)) => own == path,
@@ -300,100 +307,5 @@ fn parse_ports(text: &str) -> Result<(u16, u16), PatternError> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn matches(pattern: &str, address: &str) -> bool {
-        let address = NetAddress::new(address.parse().unwrap());
-        NamePattern::parse(pattern).unwrap().matches(address)
-    }
-
-    #[test]
-    fn patterns_match_address_and_port_separately() {
-        assert!(matches("/net/tcp/127.0.0.1:6379", "127.0.0.1:6379"));
-        assert!(!matches("/net/tcp/127.0.0.1:6379", "127.0.0.2:6379"));
-        assert!(matches("/net/tcp/*:80", "[::1]:80"));
-        assert!(!matches("/net/tcp/*:80", "[::1]:81"));
-        assert!(matches("/net/tcp/[::1]:*", "[::1]:81"));
-        assert!(matches("/net/tcp/*:8000-8999", "10.0.0.1:8080"));
-        assert!(matches("/net/*", "10.0.0.1:1"));
-    }
-
-    #[test]
-    fn regions_match_by_name_or_by_its_beginning() {
-        let matches = |pattern, name| {
-            let name = RegionName::parse(name).unwrap();
-            NamePattern::parse(pattern).unwrap().matches(&name)
-        };
-        assert!(matches("/snapshot/a", "a") && !matches("/snapshot/a", "a/b"));
-        assert!(matches("/snapshot/a/*", "a/b") && !matches("/snapshot/a/*", "ab"));
-        assert!(matches("/snapshot/*", "x") && !matches("/net/*", "x"));
-        let error = NamePattern::parse("/snapshot/a b").unwrap_err();
-        assert_eq!(error, PatternError::Region(NameError::Character(' ')));
-        assert!(NamePattern::parse("/snapshot/a*b").is_err());
-        let everywhere = NamePattern::parse("/snapshot/*").unwrap();
-        assert!(!everywhere.matches(NetAddress::new("127.0.0.1:1".parse().unwrap())));
-    }
-
-    #[test]
-    fn memory_regions_match_by_name_or_by_its_beginning_and_are_no_snapshots() {
-        let matches = |pattern: &str, name| {
-            let name = MemoryName::parse(name).unwrap();
-            NamePattern::parse(pattern).unwrap().matches(&name)
-        };
-        assert!(matches("/memory/kv/a", "kv/a") && !matches("/memory/kv/a", "kv/ab"));
-        assert!(matches("/memory/kv/*", "kv/a") && matches("/memory/*", "x"));
-        assert!(!matches("/snapshot/*", "x") && !matches("/file/*", "x"));
-        assert!(NamePattern::parse("/memory/a//*").is_err());
-    }
-
-    #[test]
-    fn locks_match_by_name_or_by_its_beginning_and_are_no_memory() {
-        let matches = |pattern: &str, name| {
-            let name = LockName::parse(name).unwrap();
-            NamePattern::parse(pattern).unwrap().matches(&name)
-        };
-        assert!(matches("/lock/jobs/0", "jobs/0") && !matches("/lock/jobs/0", "jobs/01"));
-        assert!(matches("/lock/jobs/*", "jobs/0") && !matches("/memory/*", "jobs/0"));
-        assert!(NamePattern::parse("/lock/a//*").is_err());
-    }
-
-    #[test]
-    fn names_are_shown_as_rules_write_them() {
-        let region = RegionName::parse("model/a").unwrap();
-        assert_eq!(Name::from(&region).to_string(), "/snapshot/model/a");
-        assert_eq!(Name::File("/srv/a").to_string(), "/file/srv/a");
-        let memory = MemoryName::parse("kv/a").unwrap();
-        assert_eq!(Name::from(&memory).to_string(), "/memory/kv/a");
-    }
-
-    #[test]
-    fn files_match_by_path_or_by_its_beginning() {
-        let matches = |pattern: &str, path: &str| {
-            let pattern = NamePattern::parse(pattern).unwrap();
-            pattern.matches(Name::File(path))
-        };
-        assert!(matches("/file/srv/a", "/srv/a") && !matches("/file/srv/a", "/srv/a/b"));
-        assert!(matches("/file/srv/*", "/srv/a/b") && !matches("/file/srv/*", "/srv"));
-        assert!(matches("/file/srv/log*", "/srv/log.1") && matches("/file/*", "/x"));
-        assert!(!matches("/snapshot/*", "/x") && !matches("/net/*", "/x"));
-    }
-
-    #[test]
-    fn a_mapped_pattern_is_the_plain_address() {
-        assert!(matches("/net/tcp/[::ffff:10.0.0.1]:80", "10.0.0.1:80"));
-    }
-
-    #[test]
-    fn what_is_no_pattern_says_why() {
-        let why = |text: &str| NamePattern::parse(text).unwrap_err();
-        assert_eq!(why("/files/x"), PatternError::Service);
-        for wrong in ["/", "/a/../b", "/a//b", "/a*b", "/a/", "/a/./*", "/a/**"] {
-            assert_eq!(why(&format!("/file{wrong}")), PatternError::Path(wrong.into()));
-        }
-        assert_eq!(why("/net/tcp/80"), PatternError::Port);
-        assert_eq!(why("/net/tcp/::1:80"), PatternError::Address("::1".into()));
-        assert_eq!(why("/net/tcp/*:0"), PatternError::PortNumber("0".into()));
-        assert_eq!(why("/net/tcp/*:9-8"), PatternError::PortNumber("9-8".into()));
-    }
-}
+#[path = "name_tests.rs"]
+mod tests;

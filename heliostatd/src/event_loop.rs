@@ -42,6 +42,7 @@ impl Daemon {
             Source::Delegated => self.attend_delegated(),
             Source::Memory => self.attend_memory(),
             Source::Cluster => self.attend_cluster(),
+            Source::Rpc => self.attend_rpc(),
             // In turn: `serve_in_turn`.
             Source::Connection(_) | Source::Closed(_) | Source::Process(_) => {}
         }

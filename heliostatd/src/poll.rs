@@ -33,6 +33,8 @@ pub enum Source {
     Memory,
     /// The node's thread has news.
     Cluster,
+    /// The server loop of remote procedure calls has news.
+    Rpc,
     /// A connection has a message.
     Connection(ObjectId),
     /// A connection was closed at the other end, perhaps with messages left.
@@ -59,6 +61,7 @@ impl Source {
             Self::Delegated => SIGNALS << 62 | 2,
             Self::Memory => SIGNALS << 62 | 3,
             Self::Cluster => SIGNALS << 62 | 4,
+            Self::Rpc => SIGNALS << 62 | 8,
             Self::Connection(id) | Self::Closed(id) => pack(CONNECTION, id),
             Self::Process(id) => pack(PROCESS, id),
         })
@@ -81,6 +84,7 @@ impl Source {
             SIGNALS if id.index == 2 => Self::Delegated,
             SIGNALS if id.index == 3 => Self::Memory,
             SIGNALS if id.index == 4 => Self::Cluster,
+            SIGNALS if id.index == 8 => Self::Rpc,
             SIGNALS => Self::Signals,
             CONNECTION => Self::Connection(id),
             _ => Self::Process(id),

@@ -19,6 +19,7 @@ mod file;
 mod lock;
 mod memory;
 mod net;
+mod rpc;
 mod snapshot;
 
 use heliostat_abi::code::Code;
@@ -36,6 +37,7 @@ pub const TABLE: Table = &[
     &cluster::ClusterMembers,
     &memory::MemoryRegions,
     &lock::NamedLocks,
+    &rpc::RemoteCalls,
     #[cfg(test)]
     &echo::Echo,
 ];

@@ -8,6 +8,7 @@ use heliostat_abi::limits::{
 };
 use heliostat_abi::lock::limits::{HANDLES_MAX as LOCK_HANDLES_MAX, LOCKS_MAX, TICKETS_MAX};
 use heliostat_abi::memory::limits::{ARENAS_MAX, HANDLES_MAX, REGIONS_MAX as MEMORY_REGIONS_MAX};
+use heliostat_abi::rpc::limits::FUNCTIONS_MAX;
 use heliostat_control::config::{Config, Delegated};
 use heliostat_service_grant::{Rate, Shares};
 use rustix::process::{getrlimit, Resource};
@@ -140,6 +141,21 @@ pub fn locks(config: &Config) -> heliostat_service_lock::Limits {
 /// Bells of sessions that wait for locks: one each, as there are sessions.
 pub fn lock_bells(config: &Config) -> Shares {
     shares(config, SESSIONS_MAX as u64, config.limits.sessions_per_user as u64)
+}
+
+/// Of remote procedure calls.
+pub fn rpc(config: &Config) -> heliostat_service_rpc::Limits {
+    let rpc = &config.rpc;
+    heliostat_service_rpc::Limits {
+        functions_per_session: rpc.functions_per_session,
+        functions: shares(config, FUNCTIONS_MAX as u64, rpc.functions_per_user as u64),
+    }
+}
+
+/// Sessions that call or serve functions.
+pub fn rpc_sessions(config: &Config) -> Shares {
+    let rpc = &config.rpc;
+    shares(config, rpc.sessions as u64, rpc.sessions_per_user as u64)
 }
 
 /// Descriptors and bytes of answers that nobody has read.

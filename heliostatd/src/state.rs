@@ -13,6 +13,7 @@ pub mod memory;
 pub mod meters;
 pub mod net;
 pub mod restriction;
+pub mod rpc;
 pub mod snapshot;
 pub mod turns;
 pub mod unread;
@@ -37,6 +38,8 @@ pub struct Services {
     pub meters: meters::Meters,
     /// Locks, semaphores and barriers.
     pub lock: lock::NamedLocks,
+    /// Remote procedure calls.
+    pub rpc: rpc::RemoteCalls,
 }
 
 impl Services {
@@ -53,6 +56,7 @@ impl Services {
             cluster: None,
             meters: meters::Meters::default(),
             lock: lock::NamedLocks::new(config),
+            rpc: rpc::RemoteCalls::new(config),
         })
     }
 }

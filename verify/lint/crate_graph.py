@@ -35,7 +35,8 @@ RULES: dict[str, set[str]] = {
     "snapfile": set(),  # a format: bytes in, bytes out
     "heliostat": LOWER | {"ring", "client", "stub/*", "backend/pages"},  # for programs in Rust
     "command": LOWER
-    | {"interpose", "client", "stub/cluster", "stub/memory", "stub/lock", "stub/snapshot", "snapfile", "supervisor", "control", "backend/*"},
+    | {"interpose", "client", "stub/cluster", "stub/memory", "stub/lock", "stub/rpc", "stub/snapshot"}
+    | {"snapfile", "supervisor", "control", "backend/*"},
     "bench/*": {"*"},
     "verify/*": {"*"},
 }
@@ -47,6 +48,7 @@ TEST_EDGES = {
     ("heliostatd", "backend/pages"), ("heliostatd", "ring"),
     ("server/file", "ring"), ("server/memory", "ring"), ("heliostatd", "stub/memory"),
     ("heliostatd", "stub/lock"), ("heliostatd", "verify/linearizability"),
+    ("server/rpc", "ring"), ("heliostatd", "stub/rpc"),
 }  # fmt: skip
 
 

@@ -28,6 +28,7 @@
 mod argument;
 mod call;
 mod directory;
+pub mod function_operation;
 pub mod joint;
 mod one_read;
 mod operation;
@@ -154,11 +155,20 @@ pub enum OpKind {
     CompareSwap = 21,
     /// A word of a memory region becomes the argument.
     Swap = 22,
+    /// A function is called and its reply waited for (this and the next: `rpc::operation`). From here
+    /// on a service's kinds begin at 16 times its number.
+    Call = 128,
+    /// A function is sent a message, one way.
+    Send = 129,
+    /// The next call of a function, or message; perhaps the last one is answered first.
+    Receive = 130,
+    /// A call is answered.
+    Reply = 131,
 }
 
 impl OpKind {
     /// Every kind, in order of number.
-    pub const ALL: [OpKind; 22] = [
+    pub const ALL: [OpKind; 26] = [
         OpKind::Read,
         OpKind::Write,
         OpKind::Append,
@@ -181,7 +191,21 @@ impl OpKind {
         OpKind::FetchAdd,
         OpKind::CompareSwap,
         OpKind::Swap,
+        OpKind::Call,
+        OpKind::Send,
+        OpKind::Receive,
+        OpKind::Reply,
     ];
+
+    /// Its place in [`OpKind::ALL`].
+    #[inline]
+    pub const fn place(self) -> usize {
+        let number = self as usize;
+        match number.checked_sub(OpKind::Call as usize) {
+            Some(of_rpc) => OpKind::Swap as usize + of_rpc,
+            None => number - 1,
+        }
+    }
 
     /// The kind with this number.
     pub fn from_number(number: u8) -> Option<OpKind> {
@@ -213,6 +237,10 @@ impl OpKind {
             OpKind::FetchAdd => "fetch_add",
             OpKind::CompareSwap => "compare_swap",
             OpKind::Swap => "swap",
+            OpKind::Call => "call",
+            OpKind::Send => "send",
+            OpKind::Receive => "receive",
+            OpKind::Reply => "reply",
         }
     }
 

@@ -7,6 +7,7 @@ pub mod cluster;
 pub mod lock;
 pub mod memory;
 mod purpose;
+pub mod rpc;
 pub mod snapshot;
 
 use std::ffi::OsString;
@@ -18,6 +19,7 @@ use cluster::ClusterCommand;
 use lock::LockCommand;
 use memory::MemoryCommand;
 pub use purpose::Purpose;
+use rpc::RpcCommand;
 use snapshot::SnapshotCommand;
 
 /// Runs unmodified programs with direct connections between them, and shows what they do.
@@ -86,6 +88,12 @@ pub enum Command {
         /// What to do with them.
         #[command(subcommand)]
         command: MemoryCommand,
+    },
+    /// Remote procedure calls: show the functions that programs serve.
+    Rpc {
+        /// What to do with them.
+        #[command(subcommand)]
+        command: RpcCommand,
     },
     /// Versions of live memory: show, save, compare and follow them.
     Snapshot {

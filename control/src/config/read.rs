@@ -8,7 +8,7 @@ use super::field::{Field, Section, Source};
 use super::Requests::{Auto, Threads, Uring};
 use super::{
     Channel, Cluster, Config, Daemon, Delegated, Limits, Locks, Log, LogFormat, LogLevel, Memory,
-    LOOPS_MAX,
+    Rpc, LOOPS_MAX,
 };
 use crate::name::NamePattern;
 use crate::rights::Right;
@@ -56,6 +56,7 @@ impl Config {
             "memory",
             "cluster",
             "locks",
+            "rpc",
             "rule",
             "rate",
         ];
@@ -84,6 +85,9 @@ impl Config {
         }
         if let Some(field) = root.field("cluster") {
             config.cluster = Some(Cluster::read(&field)?);
+        }
+        if let Some(field) = root.field("rpc") {
+            config.rpc = Rpc::read(&field)?;
         }
         if let Some(field) = root.field("rule") {
             config.rules = read_rules(&field, names)?;

@@ -61,6 +61,16 @@ fn limits_of_locks_are_read() {
 }
 
 #[test]
+fn limits_of_remote_procedure_calls_are_read() {
+    let config = read("[rpc]\nfunctions_per_user = 9\nsessions = 0\n");
+    assert_eq!((config.rpc.functions_per_user, config.rpc.sessions), (9, 0));
+    assert_eq!(
+        complaint("[rpc]\nfunctions_per_session = 0\n"),
+        "line 2: rpc.functions_per_session: 0 is out of range; allowed is 1 to 256"
+    );
+}
+
+#[test]
 fn limits_of_memory_are_read_and_an_arena_is_whole_huge_pages() {
     let config = read("[memory]\narena_bytes = 3000000\nregions_per_user = 9\nsessions = 0\n");
     assert_eq!((config.memory.arena_bytes, config.memory.regions_per_user), (4 << 20, 9));
@@ -88,7 +98,7 @@ fn a_misspelt_key_is_refused_with_a_suggestion() {
     );
     assert_eq!(
         complaint("colour = 5\n"),
-        "line 1: colour: no such key; known here: daemon, log, limits, channel, delegated, memory, cluster, locks, rule, rate"
+        "line 1: colour: no such key; known here: daemon, log, limits, channel, delegated, memory, cluster, locks, rpc, rule, rate"
     );
 }
 

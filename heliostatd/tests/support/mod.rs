@@ -3,6 +3,7 @@
 #![allow(dead_code)] // each test file uses its part
 
 pub mod beside;
+pub mod callers;
 pub mod cluster;
 pub mod delegated;
 pub mod files;
@@ -11,6 +12,7 @@ pub mod fuse;
 pub mod lockers;
 pub mod member;
 pub mod operations;
+pub mod payloads;
 pub mod programs;
 pub mod recorded;
 pub mod unit;

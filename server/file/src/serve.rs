@@ -30,10 +30,16 @@ pub fn serve(turn: &mut Turn<'_>) -> Step {
         OpKind::Close => close(turn, &asked),
         // The one was ended when it was taken, the others have gone already.
         OpKind::Cancel | OpKind::Read | OpKind::Write | OpKind::Append => turn.fail(libc::EINVAL),
-        // Of memory regions, which are no files.
-        OpKind::Set | OpKind::Copy | OpKind::FetchAdd | OpKind::CompareSwap | OpKind::Swap => {
-            turn.fail(libc::EINVAL)
-        }
+        // Of memory regions and of functions, which are no files.
+        OpKind::Set
+        | OpKind::Copy
+        | OpKind::FetchAdd
+        | OpKind::CompareSwap
+        | OpKind::Swap
+        | OpKind::Call
+        | OpKind::Send
+        | OpKind::Receive
+        | OpKind::Reply => turn.fail(libc::EINVAL),
         OpKind::Open
         | OpKind::Mkdir
         | OpKind::Rmdir

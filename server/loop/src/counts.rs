@@ -30,13 +30,13 @@ impl Counts {
 
     /// How many operations of a kind have ended.
     pub fn operations_of(&self, kind: OpKind) -> u64 {
-        self.operations.get(kind as usize - 1).map_or(0, |counter| counter.load(Relaxed))
+        self.operations.get(kind.place()).map_or(0, |counter| counter.load(Relaxed))
     }
 
     /// An operation has ended.
     #[inline]
     pub fn ended(&self, kind: OpKind, way: Way, result: i64) {
-        if let Some(counter) = self.operations.get(kind as usize - 1) {
+        if let Some(counter) = self.operations.get(kind.place()) {
             Self::add(counter, 1);
         }
         if result < 0 {

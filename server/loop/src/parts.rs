@@ -51,6 +51,12 @@ pub trait PerSession: Default {
         [None, None]
     }
 
+    /// Returns the errno by which the session is told that an operation was cut short, for services
+    /// whose operations may have had an effect by then. `errno` is ECANCELED or ETIMEDOUT.
+    fn cut_short(&self, _operation: ObjectId, errno: i32) -> i32 {
+        errno
+    }
+
     /// Returns when the service next has something to do for the session because time went by.
     fn next_ns(&self) -> Option<u64> {
         None

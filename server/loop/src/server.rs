@@ -173,8 +173,9 @@ impl<S: Service> Server<S> {
 
     /// Forgets a session. Requests of its that the kernel has keep its window until they are done.
     fn end(&mut self, id: ObjectId) {
-        let Some(mut session) = self.sessions.take_out(id) else { return };
+        let Some((seat, mut session)) = self.sessions.take_out(id) else { return };
         let engine = &mut self.sessions.engine;
+        S::left(engine, seat, &mut session);
         let flights = session.flights.iter().chain(session.parked);
         flights.for_each(|flight| engine.requests.cancel(flight));
         engine.requests.forget(&session.window);

@@ -38,6 +38,9 @@ pub trait Service: Parts {
     /// A session has ended that had this object open.
     fn close(engine: &mut Engine<Self>, session: ObjectId, object: Self::Object);
 
+    /// A session has ended; `seat` was its place. Its operations end without a word to it.
+    fn left(_engine: &mut Engine<Self>, _seat: ObjectId, _session: &mut Session<Self>) {}
+
     /// The clock was looked at: what has to be done because time went by.
     fn clock(_sessions: &mut Sessions<Self>) {}
 

@@ -123,7 +123,8 @@ impl<S: Parts> Session<S> {
         match cancelled {
             Cancelled::Now(id) => {
                 let errno = self.operations.get(id).and_then(|entry| entry.verdict);
-                self.end(engine, id, -i64::from(errno.unwrap_or(libc::ECANCELED)));
+                let errno = self.service.cut_short(id, errno.unwrap_or(libc::ECANCELED));
+                self.end(engine, id, -i64::from(errno));
             }
             Cancelled::Flying(id) => {
                 if let Some(flight) = self.flights.get(id) {

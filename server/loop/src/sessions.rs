@@ -47,10 +47,10 @@ impl<S: Parts> Sessions<S> {
     }
 
     /// Takes a session out.
-    pub(super) fn take_out(&mut self, id: ObjectId) -> Option<Session<S>> {
+    pub(super) fn take_out(&mut self, id: ObjectId) -> Option<(ObjectId, Session<S>)> {
         let seat = self.seats.remove(&id)?;
         self.fair.leave(seat.index);
-        self.table.remove(seat)
+        Some((seat, self.table.remove(seat)?))
     }
 
     /// A session and what it shares with the others, by the control plane's name for it; `None`
@@ -58,6 +58,16 @@ impl<S: Parts> Sessions<S> {
     pub fn session(&mut self, id: ObjectId) -> Option<(&mut Session<S>, &mut Engine<S>)> {
         let seat = self.seats.get(&id)?;
         Some((self.table.get_mut(*seat)?, &mut self.engine))
+    }
+
+    /// The session with this place and what it shares with the others; `None` when it has ended.
+    pub fn at(&mut self, seat: ObjectId) -> Option<(&mut Session<S>, &mut Engine<S>)> {
+        Some((self.table.get_mut(seat)?, &mut self.engine))
+    }
+
+    /// The place of a session, by the control plane's name for it.
+    pub fn seat(&self, id: ObjectId) -> Option<ObjectId> {
+        self.seats.get(&id).copied()
     }
 
     /// The session of an operation, while it has not ended.

@@ -19,7 +19,9 @@ mod call;
 mod error;
 mod record;
 mod server_connection;
+mod shared_connection;
 
 pub use error::LinkError;
 pub use record::push_encoded;
 pub use server_connection::{is_kept, ServerConnection};
+pub use shared_connection::{SharedConnection, SharedError};

@@ -1,5 +1,6 @@
 //! Arguments of operations: which bits each kind knows. Unknown ones are refused.
 
+use super::function_operation::SEND_NOW;
 use super::region_operation::set_of;
 use super::OpKind;
 
@@ -57,6 +58,8 @@ pub(super) fn fits(kind: OpKind, argument: u64) -> bool {
         OpKind::Truncate => argument <= i64::MAX as u64,
         OpKind::Mkdir => argument & !MODE_BITS == 0,
         OpKind::Rename => argument & !NOREPLACE == 0,
+        OpKind::Send => argument & !SEND_NOW == 0,
+        OpKind::Receive | OpKind::Reply => true,
         OpKind::Lock => matches!(argument & !NOW, SHARED | ALONE) || argument == UNLOCK,
         _ => argument == 0,
     }

@@ -7,7 +7,7 @@
 //!      32  its bytes u32, kind u8, pieces u8, 0 u16      kind and pieces 0: a read of one piece
 //! more 40  argument u64
 //!      48  place of the second piece u64
-//!      56  its bytes u64
+//!      56  its bytes u32, timeout_us u32
 //! ```
 //! A read of one piece needs the first four words only ([`super::OneRead`]); all of them are one line.
 
@@ -25,11 +25,11 @@ pub const fn is_one_read(words: &CallWords) -> bool {
 }
 
 /// An operation as a call asks it; `None` for those that no call can ask: what Open answers is more
-/// than a number, Cancel is about another operation, and there is room for two pieces and no timeout.
+/// than a number, Cancel is about another operation, and there is room for two pieces.
 pub fn call_words(operation: &Operation) -> Option<(CallWords, MoreWords)> {
     let Operation { kind, object, offset, timeout_us, argument, pieces, .. } = operation;
     let pieces = pieces.as_slice();
-    if !may_be_called(*kind) || *timeout_us != 0 || pieces.len() > 2 {
+    if !may_be_called(*kind) || pieces.len() > 2 {
         return None;
     }
     let piece = |at: usize| pieces.get(at).copied().unwrap_or_default();
@@ -37,7 +37,8 @@ pub fn call_words(operation: &Operation) -> Option<(CallWords, MoreWords)> {
     let named = u64::from(object.generation) << 32 | u64::from(object.index);
     let shape = (pieces.len() as u64) << 40 | (*kind as u64) << 32;
     let words = [named, *offset, first.offset, shape | u64::from(first.bytes)];
-    Some((words, [*argument, second.offset, u64::from(second.bytes)]))
+    let last = u64::from(*timeout_us) << 32 | u64::from(second.bytes);
+    Some((words, [*argument, second.offset, last]))
 }
 
 /// The operation in words that were copied from a line, for a window of `window_bytes`; its tag is 0.
@@ -50,22 +51,23 @@ pub fn called(
     window_bytes: u64,
 ) -> Result<Operation, Malformed> {
     let [named, offset, place, shape] = *words;
-    let [argument, second_place, second_bytes] = *more;
+    let [argument, second_place, last] = *more;
     let [.., kind, count, low, high] = shape.to_le_bytes();
     let fail = |reason| Malformed { tag: None, reason };
     let kind = OpKind::from_number(kind).filter(|kind| may_be_called(*kind));
     let kind = kind.ok_or(fail(super::Reason::Kind))?;
-    let second_bytes = u32::try_from(second_bytes).ok();
-    let second_bytes = second_bytes.filter(|_| low == 0 && high == 0);
-    let second_bytes = second_bytes.ok_or(fail(super::Reason::Reserved))?;
+    if low != 0 || high != 0 {
+        return Err(fail(super::Reason::Reserved));
+    }
     let list = [
         Piece { offset: place, bytes: shape as u32 },
-        Piece { offset: second_place, bytes: second_bytes },
+        Piece { offset: second_place, bytes: last as u32 },
     ];
     let asked = list.get(..usize::from(count)).and_then(Pieces::new);
     let pieces = asked.ok_or(fail(super::Reason::Pieces))?;
     let object = ObjectId { index: named as u32, generation: (named >> 32) as u32 };
-    let asked = Operation { kind, object, offset, tag: 0, timeout_us: 0, argument, pieces };
+    let timeout_us = (last >> 32) as u32;
+    let asked = Operation { kind, object, offset, tag: 0, timeout_us, argument, pieces };
     // What is checked of a record is checked of a call, by the same code.
     let mut record = [0; OPERATION_BYTES_MAX];
     let length = asked.encode(&mut record);
@@ -98,6 +100,7 @@ mod tests {
             operation(OpKind::Stat, &[(4096, 64)], 0),
             operation(OpKind::Truncate, &[], 1 << 40),
             operation(OpKind::Rename, &[(0, 10), (100, 20)], 1),
+            Operation { timeout_us: u32::MAX, ..operation(OpKind::Stat, &[(0, 64)], 0) },
         ];
         for operation in asked {
             let (words, more) = call_words(&operation).unwrap();
@@ -109,9 +112,8 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_not_asked_and_nonsense_is_none() {
         let many = operation(OpKind::Read, &[(0, 1), (1, 1), (2, 1)], 0);
-        let late = Operation { timeout_us: 1, ..operation(OpKind::Stat, &[(0, 64)], 0) };
         let named = operation(OpKind::Open, &[(0, 9)], 1);
-        for operation in [many, late, named] {
+        for operation in [many, named] {
             assert_eq!(call_words(&operation), None);
         }
         let (words, more) =
@@ -122,7 +124,6 @@ mod tests {
         assert_eq!(reason(with(2 << 40 | 200 << 32 | 10), more), Some(Reason::Kind));
         assert_eq!(reason(with(2 << 40 | 5 << 32 | 10), more), Some(Reason::Kind));
         assert_eq!(reason(with(3 << 40 | 2 << 32 | 10), more), Some(Reason::Pieces));
-        assert_eq!(reason(words, [0, 100, 1 << 32]), Some(Reason::Reserved));
         assert_eq!(reason(words, [0, WINDOW, 20]), Some(Reason::Window));
         assert_eq!(reason(words, [9, 100, 20]), Some(Reason::Argument));
     }

@@ -1,5 +1,6 @@
 //! An operation: written by the asker, copied once and checked once by the server.
 
+use super::function_operation::HEAD_BYTES;
 use super::region_operation::{COPY_BYTES, WORD_BYTES};
 use super::{
     argument, OpKind, Piece, ENTRY_BYTES_MAX, FACTS_BYTES, NAME_BYTES_MAX, OPERATION_BYTES_MAX,
@@ -168,6 +169,11 @@ impl Operation {
             OpKind::FetchAdd | OpKind::CompareSwap | OpKind::Swap => {
                 matches!(pieces, [word] if word.bytes as usize == WORD_BYTES)
             }
+            OpKind::Call => matches!(pieces.len(), 1 | 2),
+            OpKind::Receive => {
+                matches!(pieces.len(), 1 | 2) && pieces[0].bytes as usize >= HEAD_BYTES
+            }
+            OpKind::Send | OpKind::Reply => pieces.len() <= 1,
             OpKind::Fsync
             | OpKind::Close
             | OpKind::Cancel

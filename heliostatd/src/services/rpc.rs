@@ -1,0 +1,113 @@
+//! What sessions ask of the service of remote procedure calls.
+//!
+//! ```text
+//! Publish, Find ----> who may (rules, the publisher's word) --> function; the loop hears of the role
+//! Session [window] -> the server loop takes calls, receives and replies
+//! ```
+//! `heliostat_service_rpc` decides; here the kernel's facts come in and the effects go out.
+
+mod requests;
+mod served;
+mod view;
+
+use heliostat_abi::code::{Code, Thing};
+use heliostat_abi::name::ObjectId;
+use heliostat_abi::rpc::request::{number, SERVICE};
+use heliostat_abi::rpc::RpcRequest;
+use heliostat_abi::session::record::{Asker, Request, Row};
+use heliostat_control::config::Config;
+use heliostat_service_grant::Quota;
+use prometheus_client::registry::Registry;
+use tracing::debug;
+
+use super::no_such_request;
+use crate::answer::Answer;
+use crate::daemon::{Asked, Daemon, Service, Told, Viewer};
+use crate::refused::Refused;
+use crate::shares;
+
+/// Remote procedure calls, in the table of services.
+pub struct RemoteCalls;
+
+const fn row(name: &'static str, brings: usize, answers: u64) -> Row {
+    let asker = Asker::Unrestricted;
+    Row { name, brings: brings..=brings, keeps: brings as u64, answers, asker }
+}
+
+const REQUESTS: &[(u16, Row)] = &[
+    (number::PUBLISH, row("rpc_publish", 0, 0)),
+    (number::FIND, row("rpc_find", 0, 0)),
+    (number::LEAVE, row("rpc_leave", 0, 0)),
+    (number::SESSION, row("rpc_session", 1, 1)),
+    (number::LIST, row("rpc_list", 0, 0)),
+];
+
+impl Service for RemoteCalls {
+    fn number(&self) -> u16 {
+        SERVICE
+    }
+
+    fn own_requests(&self) -> &'static [(u16, Row)] {
+        REQUESTS
+    }
+
+    fn answer(&self, daemon: &mut Daemon, mut asked: Asked) -> Result<Answer, Refused> {
+        let Request::Own(own) = &asked.request else { return no_such_request() };
+        let request = RpcRequest::decode(own).map_err(|error| {
+            debug!(session = %asked.session, %error, "a malformed request of remote procedure calls");
+            Code::BadRecord
+        })?;
+        let shown = asked.fds.pop();
+        daemon.answer_rpc(asked.session, request, shown)
+    }
+
+    fn end(&self, daemon: &mut Daemon, session: ObjectId) {
+        let mut effects = Vec::new();
+        daemon.services.rpc.grants.end(session, &mut effects);
+        daemon.carry_out_rpc(effects);
+        daemon.leave_rpc(session);
+    }
+
+    fn revoke(&self, daemon: &mut Daemon, sessions: &[ObjectId]) -> usize {
+        let mut effects = Vec::new();
+        let count = daemon.services.rpc.grants.revoke(sessions, &mut effects);
+        daemon.carry_out_rpc(effects);
+        sessions.iter().for_each(|session| daemon.leave_rpc(*session));
+        count
+    }
+
+    fn set_limits(&self, daemon: &mut Daemon, config: &Config) {
+        let rpc = &mut daemon.services.rpc;
+        rpc.grants.set_limits(shares::rpc(config));
+        if let Some(server) = &mut rpc.server {
+            server.quota.set_shares(shares::rpc_sessions(config));
+        }
+    }
+
+    fn quotas<'a>(&self, daemon: &'a Daemon) -> Vec<(Thing, &'a Quota)> {
+        let rpc = &daemon.services.rpc;
+        let sessions = rpc.server.iter().map(|server| (Thing::RpcSessions, &server.quota));
+        sessions.chain(rpc.grants.quotas()).collect()
+    }
+
+    fn status(&self, daemon: &Daemon, viewer: Viewer, told: &mut Told) {
+        told.insert("rpc".into(), daemon.rpc_json(viewer));
+    }
+
+    fn session_status(&self, daemon: &Daemon, session: ObjectId, told: &mut Told) {
+        told.insert("rpc".into(), daemon.rpc_held_json(session));
+    }
+
+    fn explain(&self, daemon: &Daemon, sessions: &[ObjectId], told: &mut Told) {
+        let each = sessions.iter().filter_map(|session| daemon.rpc_path_json(*session));
+        told.insert("rpc".into(), each.collect());
+    }
+
+    fn gauges(&self, daemon: &Daemon) -> Vec<(&'static str, &'static str, u64)> {
+        daemon.rpc_gauges()
+    }
+
+    fn metrics(&self, daemon: &Daemon, registry: &mut Registry) {
+        daemon.add_rpc(registry);
+    }
+}

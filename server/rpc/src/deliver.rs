@@ -1,0 +1,176 @@
+//! Matches what waits for a function with who is free to serve it, and puts it into their windows.
+
+use heliostat_abi::name::ObjectId;
+use heliostat_abi::rpc::name::THIS_NODE;
+use heliostat_abi::rpc::operation::{token_of, NOBODY_WAITED};
+use heliostat_abi::rpc::{CallHead, HEAD_BYTES};
+use heliostat_server_loop::{copy_part, OperationId, Sessions};
+
+use super::function::{Function, Line, Message};
+use super::lines::{fail, next, put_back};
+use super::rpcs::{Active, OpenCall, Rpcs};
+use super::transfer::{Transfer, AT_ONCE_BYTES};
+
+/// Matches the lines of the functions that have changed.
+pub(crate) fn match_all(sessions: &mut Sessions<Rpcs>) {
+    for id in std::mem::take(&mut sessions.engine.service.changed) {
+        let Some(mut function) = sessions.engine.service.functions.remove(&id) else { continue };
+        match_lines(sessions, &mut function);
+        sessions.engine.service.functions.insert(id, function);
+    }
+}
+
+fn match_lines(sessions: &mut Sessions<Rpcs>, function: &mut Function) {
+    while function.may_have(Line::Calls) || !function.stored.is_empty() {
+        let Some(receiver) = next(sessions, function, Line::Receivers) else { break };
+        if function.takes_message(function.may_have(Line::Calls)) {
+            let Some(message) = function.stored.pop_front() else { continue };
+            sessions.engine.service.release(function.info.user, &message);
+            hand_over(sessions, receiver, &message);
+            continue;
+        }
+        let Some(caller) = next(sessions, function, Line::Calls) else {
+            put_back(sessions, function, Line::Receivers, receiver);
+            continue;
+        };
+        if !connect(sessions, caller, receiver) {
+            put_back(sessions, function, Line::Receivers, receiver);
+        }
+    }
+    wake_senders(sessions, function);
+}
+
+/// Lets those go on that wait for room, one of each session.
+fn wake_senders(sessions: &mut Sessions<Rpcs>, function: &mut Function) {
+    let name = function.info.function;
+    if !function.may_have(Line::Senders) {
+        return;
+    }
+    let mut free = (function.info.queue as usize).saturating_sub(function.stored.len());
+    for _ in 0..function.round(Line::Senders).len() {
+        if free == 0 {
+            return;
+        }
+        let Some(seat) = function.round(Line::Senders).pop_front() else { return };
+        let Some((session, _)) = sessions.at(seat) else { continue };
+        let Some(operation) = session.service.first(name, Line::Senders) else {
+            // Its flag goes with its place in the round.
+            session.service.take(name, Line::Senders);
+            continue;
+        };
+        function.round(Line::Senders).push_back(seat);
+        sessions.resume(OperationId { seat, operation });
+        free -= 1;
+    }
+}
+
+/// Gives a receiver a message.
+fn hand_over(sessions: &mut Sessions<Rpcs>, receiver: OperationId, message: &Message) {
+    let Some((session, engine)) = sessions.at(receiver.seat) else { return };
+    let operation = receiver.operation;
+    let Some(entry) = session.operations.get(operation) else { return };
+    let place = entry.operation.pieces.at(0).map_or(0, |piece| piece.offset as usize);
+    let flags = if session.service.is_unheard(operation) { NOBODY_WAITED } else { 0 };
+    let head = CallHead { flags, ..message.head };
+    let window = &session.window;
+    let put = window
+        .copy_in(place, &head.encode())
+        .and_then(|()| window.copy_in(place + HEAD_BYTES, &message.payload));
+    let result = match put {
+        Ok(()) => (HEAD_BYTES + message.payload.len()) as i64,
+        Err(_) => -i64::from(libc::EFAULT),
+    };
+    session.end(engine, operation, result);
+    engine.service.unrung.push(receiver.seat);
+}
+
+/// What a call brings to its receiver.
+struct Brought {
+    open: OpenCall,
+    head: CallHead,
+    /// Where its payload lies in the caller's window.
+    from: u64,
+}
+
+/// Gives a receiver a call: at once where its payload is short, else by the caller's own turns. False
+/// when there is no such call; the receiver is free then.
+fn connect(sessions: &mut Sessions<Rpcs>, caller: OperationId, receiver: OperationId) -> bool {
+    let Some(brought) = brought(sessions, caller, receiver) else { return false };
+    let Brought { open, mut head, from } = brought;
+    let window = open.window.clone();
+    let Ok(call) = sessions.engine.service.calls.insert(open) else {
+        fail(sessions, caller, libc::EAGAIN);
+        return false;
+    };
+    head.token = token_of(call);
+    let Some((session, _)) = sessions.at(receiver.seat) else { return false };
+    if session.service.is_unheard(receiver.operation) {
+        head.flags |= NOBODY_WAITED;
+    }
+    let Some(entry) = session.operations.get_mut(receiver.operation) else { return false };
+    let place = entry.operation.pieces.at(0).map_or(0, |piece| piece.offset);
+    let (target, into) = (session.window.clone(), place + HEAD_BYTES as u64);
+    // A place in a window was checked when the record was decoded.
+    let _ = target.copy_in(place as usize, &head.encode());
+    if head.bytes <= AT_ONCE_BYTES {
+        let bytes = u64::from(head.bytes);
+        let source = (&*window, from as usize);
+        let _ = copy_part(source, (&target, into as usize), bytes as usize, bytes);
+        delivered(sessions, (caller, call), receiver, head.bytes);
+        return true;
+    }
+    entry.flying += 1;
+    let (bytes, done) = (u64::from(head.bytes), 0);
+    let transfer = Transfer { from, window: target, into, bytes, done };
+    let Some((session, engine)) = sessions.at(caller.seat) else { return false };
+    session.service.transfers.insert(caller.operation, transfer);
+    let active = Active { owner: caller, partner: receiver, call, is_reply: false };
+    engine.service.active.push(active);
+    sessions.resume(caller);
+    true
+}
+
+fn brought(
+    sessions: &mut Sessions<Rpcs>,
+    caller: OperationId,
+    receiver: OperationId,
+) -> Option<Brought> {
+    let (session, engine) = sessions.at(caller.seat)?;
+    let entry = session.operations.get(caller.operation)?;
+    let pieces = entry.operation.pieces.as_slice();
+    let payload = pieces.get(1).copied().unwrap_or_default();
+    let left_us = entry.deadline_ns.map_or(0, |at| at.saturating_sub(engine.now_ns) / 1000 + 1);
+    let who = session.service.who;
+    let head = CallHead {
+        session: session.id,
+        user: who.user,
+        process: who.process,
+        node: THIS_NODE,
+        bytes: payload.bytes,
+        left_us,
+        ..CallHead::default()
+    };
+    let open = OpenCall {
+        caller,
+        server: receiver.seat,
+        window: session.window.clone(),
+        place: pieces.first().copied().unwrap_or_default(),
+        is_answered: false,
+    };
+    Some(Brought { open, head, from: payload.offset })
+}
+
+/// A call has arrived: its receiver hears of it, and from now on it may have had an effect.
+pub(crate) fn delivered(
+    sessions: &mut Sessions<Rpcs>,
+    (caller, call): (OperationId, ObjectId),
+    receiver: OperationId,
+    bytes: u32,
+) {
+    if let Some((session, _)) = sessions.at(caller.seat) {
+        session.service.deliver(caller.operation, call);
+    }
+    let Some((session, engine)) = sessions.at(receiver.seat) else { return };
+    session.end(engine, receiver.operation, HEAD_BYTES as i64 + i64::from(bytes));
+    engine.service.unrung.push(receiver.seat);
+}

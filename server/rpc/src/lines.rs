@@ -1,0 +1,73 @@
+//! Lines of a function: who is next in each, and what ends when the function does.
+
+use heliostat_abi::name::ObjectId;
+use heliostat_server_loop::{OperationId, Sessions};
+
+use super::function::{Function, Line};
+use super::rpcs::Rpcs;
+
+/// Takes the next operation out of a line, from the session whose turn it is.
+pub(crate) fn next(
+    sessions: &mut Sessions<Rpcs>,
+    function: &mut Function,
+    line: Line,
+) -> Option<OperationId> {
+    let name = function.info.function;
+    while let Some(seat) = function.round(line).pop_front() {
+        let Some((session, _)) = sessions.at(seat) else { continue };
+        let (taken, has_more) = session.service.take(name, line);
+        if has_more {
+            function.round(line).push_back(seat);
+        }
+        if let Some(operation) = taken {
+            return Some(OperationId { seat, operation });
+        }
+    }
+    None
+}
+
+/// Puts an operation back to where it was taken from: it is the next again.
+pub(crate) fn put_back(
+    sessions: &mut Sessions<Rpcs>,
+    function: &mut Function,
+    line: Line,
+    id: OperationId,
+) {
+    let Some((session, _)) = sessions.at(id.seat) else { return };
+    if session.service.join_first(function.info.function, line, id.operation) {
+        function.round(line).push_front(id.seat);
+    }
+}
+
+/// Ends what waits in some lines of a function for one session.
+pub(crate) fn end_some(
+    sessions: &mut Sessions<Rpcs>,
+    seat: ObjectId,
+    function: ObjectId,
+    lines: &[Line],
+) {
+    let Some((session, engine)) = sessions.at(seat) else { return };
+    for operation in session.service.take_all(function, lines) {
+        session.end(engine, operation, -i64::from(libc::ESTALE));
+    }
+    engine.service.unrung.push(seat);
+}
+
+/// Ends everything that waits for a function, which nobody serves any more.
+pub(crate) fn end_all(sessions: &mut Sessions<Rpcs>, function: ObjectId) {
+    let Some(mut found) = sessions.engine.service.functions.remove(&function) else { return };
+    for line in Line::ALL {
+        for seat in std::mem::take(found.round(line)) {
+            end_some(sessions, seat, function, &[line]);
+        }
+    }
+    let user = found.info.user;
+    found.stored.iter().for_each(|it| sessions.engine.service.release(user, it));
+}
+
+/// Ends an operation with an errno.
+pub(crate) fn fail(sessions: &mut Sessions<Rpcs>, id: OperationId, errno: i32) {
+    let Some((session, engine)) = sessions.at(id.seat) else { return };
+    session.end(engine, id.operation, -i64::from(errno));
+    engine.service.unrung.push(id.seat);
+}

@@ -1,0 +1,85 @@
+//! Messages that are sent one way: their line, its room, and whose turn it is.
+
+mod support;
+
+use heliostat_abi::file::delegated::{OpKind, Operation};
+use heliostat_abi::rpc::operation::SEND_NOW;
+use support::{errno, operation, piece, Loop, CALLS, OUT, SERVES};
+
+#[test]
+fn messages_wait_in_line_up_to_a_number_and_outlive_their_sender() {
+    let mut on = Loop::with(3, 4);
+    on.grant(0, SERVES);
+    (1..3).for_each(|sender| on.grant(sender, CALLS));
+    let send = |on: &mut Loop, number: usize, tag, argument, text: &[u8]| {
+        // Until it is in line its bytes lie in the window.
+        let at = OUT + tag * 4096;
+        on.sessions[number].window.copy_in(at as usize, text).unwrap();
+        let pieces = [piece(at, text.len() as u32)];
+        on.submit(number, &operation(OpKind::Send, tag, argument, &pieces));
+    };
+    // One sender gets no more places than it leaves free.
+    for (tag, wanted) in [(1, 0), (2, 0), (3, errno(libc::EAGAIN))] {
+        send(&mut on, 1, tag, SEND_NOW, b"a");
+        assert_eq!(on.next(1).result, wanted, "{tag}");
+    }
+    send(&mut on, 2, 1, SEND_NOW, b"b");
+    assert_eq!(on.next(2).result, 0);
+    // Who waits gets in once there is room, in order.
+    send(&mut on, 1, 4, 0, b"c");
+    assert!(on.is_silent(1));
+    send(&mut on, 1, 5, SEND_NOW, b"not before the one that waits");
+    assert_eq!(on.next(1).result, errno(libc::EAGAIN));
+    let mut found = Vec::new();
+    for tag in 0..2 {
+        on.receive(0, tag);
+        let (head, text) = on.received(0, tag);
+        assert_eq!(head.token, 0);
+        found.push((head.user, text));
+    }
+    assert_eq!(on.next(1).tag, 4);
+    on.end(1);
+    for tag in 2..4 {
+        on.receive(0, tag);
+        let (head, text) = on.received(0, tag);
+        found.push((head.user, text));
+    }
+    let texts: Vec<_> = found.iter().map(|(user, text)| (*user, text.as_slice())).collect();
+    let wanted: [(u32, &[u8]); 4] = [(1001, b"a"), (1001, b"a"), (1002, b"b"), (1001, b"c")];
+    assert_eq!(texts, wanted);
+    on.receive(0, 9);
+    assert!(on.is_silent(0));
+}
+
+#[test]
+fn a_message_that_waits_for_room_ends_with_its_time() {
+    let mut on = Loop::with(2, 1);
+    on.grant(0, SERVES);
+    on.grant(1, CALLS);
+    let send = operation(OpKind::Send, 1, 0, &[]);
+    on.submit(1, &send);
+    assert_eq!(on.next(1).result, 0);
+    on.submit(1, &Operation { tag: 2, timeout_us: 1000, ..send });
+    assert_eq!(on.next(1).result, errno(libc::ETIMEDOUT));
+    on.receive(0, 1);
+    on.received(0, 1);
+    on.receive(0, 2);
+    assert!(on.is_silent(0), "what was not in line is not received");
+}
+
+#[test]
+fn messages_and_calls_take_turns() {
+    let mut on = Loop::with(3, 64);
+    on.grant(0, SERVES);
+    (1..3).for_each(|caller| on.grant(caller, CALLS));
+    (0..10).for_each(|tag| on.submit(1, &operation(OpKind::Send, tag, 0, &[])));
+    on.sweep(100);
+    (0..10).for_each(|tag| on.call(2, tag, b"x"));
+    on.sweep(100);
+    let mut calls = 0;
+    for tag in 0..10 {
+        on.receive(0, tag);
+        calls += usize::from(on.received(0, tag).0.token != 0);
+    }
+    assert_eq!(calls, 5);
+}

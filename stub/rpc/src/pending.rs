@@ -1,0 +1,53 @@
+//! A call that goes on while its caller does something else.
+
+use std::sync::Arc;
+
+use super::function::take_reply;
+use super::link::Link;
+use super::slots::Slot;
+use super::RpcError;
+
+/// A call that was begun. Dropped, it is cancelled, and its end waited for: its place in the window
+/// is not another call's before that.
+pub struct PendingCall {
+    link: Arc<Link>,
+    slot: Slot,
+    /// None once it was waited for.
+    tag: Option<u64>,
+}
+
+impl PendingCall {
+    pub(crate) fn new(link: Arc<Link>, slot: Slot, tag: u64) -> PendingCall {
+        PendingCall { link, slot, tag: Some(tag) }
+    }
+
+    /// Waits for its reply, until the time is over that was said when it was begun.
+    ///
+    /// # Errors
+    /// As [`Function::call`](super::Function::call).
+    pub fn wait(mut self) -> Result<Vec<u8>, RpcError> {
+        let Some(tag) = self.tag.take() else { return Err(RpcError::Corrupt) };
+        let result = self.link.wait(tag)?;
+        let mut reply = Vec::new();
+        take_reply(&self.slot, result, &mut reply)?;
+        Ok(reply)
+    }
+
+    /// Ends it and says how it ended: as if nobody had cancelled it, where the reply was there.
+    ///
+    /// # Errors
+    /// `NotDelivered(Cancelled)`, or `Unanswered(Cancelled)`: the server goes on, and hears that nobody
+    /// waits for its reply. Others as `wait`.
+    pub fn cancel(self) -> Result<Vec<u8>, RpcError> {
+        self.tag.iter().for_each(|tag| self.link.cancel(*tag));
+        self.wait()
+    }
+}
+
+impl Drop for PendingCall {
+    fn drop(&mut self) {
+        let Some(tag) = self.tag.take() else { return };
+        self.link.cancel(tag);
+        let _ = self.link.wait(tag);
+    }
+}
