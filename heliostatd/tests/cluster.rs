@@ -86,6 +86,14 @@ fn a_node_that_ends_in_order_is_left_and_comes_back_by_itself() {
 }
 
 #[test]
+fn nodes_join_with_no_more_than_the_shipped_unit_gives_them() {
+    let secret = SecretFile::new("unit", "a6");
+    let ports = free_ports::<2>();
+    let daemons = [0, 1].map(|at| Daemon::as_unit(&config(at, &ports, &secret)));
+    await_that("they are joined", || daemons.iter().all(|it| joined_count(it) == 1));
+}
+
+#[test]
 fn without_a_cluster_there_is_nothing_to_ask_of_it() {
     let daemon = Daemon::start();
     let answer = ask(&daemon, &ClusterRequest::Nodes { from: 0 });
