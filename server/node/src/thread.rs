@@ -157,8 +157,11 @@ impl<T: Transport> Program<T> for Work {
         self.wake_ns
     }
 
-    fn pass_time(&mut self, _: &mut Node<T>, now_ns: u64) {
+    fn pass_time(&mut self, node: &mut Node<T>, now_ns: u64) {
         self.expire(now_ns);
+        // What waited behind a long one may have room without it, and no credit may come to say so.
+        let links: Vec<_> = self.peers.keys().copied().collect();
+        links.into_iter().for_each(|link| self.send_waiting(node, now_ns, link));
     }
 }
 

@@ -226,6 +226,23 @@ fn calls_without_room_wait_in_order_and_end_unsent_at_their_deadline() {
 }
 
 #[test]
+fn a_call_that_waits_behind_a_long_one_is_sent_when_that_is_over() {
+    let (one, _two, _) = two();
+    let half = vec![0; PAYLOAD_BYTES_MAX - (64 << 10)];
+    let soon_ns = monotonic_ns() + 300_000_000;
+    // Never answered, so that nothing of the window is given back; then one that has no room, for a while.
+    for token in 0..2 {
+        one.nodes.call(token, call(2, TABLE, b"never", &half)).expect("made");
+    }
+    let long = NodeCall { deadline_ns: soon_ns, ..call(2, TABLE, b"never", &half) };
+    one.nodes.call(2, long).expect("made");
+    one.nodes.call(3, call(2, TABLE, b"read", b"")).expect("made");
+    let outcomes = [one.outcome(2), one.outcome(3)];
+    assert_eq!(outcomes[0].as_ref().expect_err("no room").effect, Effect::NotSent);
+    assert!(outcomes[1].is_ok(), "{outcomes:?}");
+}
+
+#[test]
 fn a_node_that_ends_leaves_and_everything_that_waits_ends() {
     let (one, two, is_lost) = two();
     let caller = two.nodes.caller();
