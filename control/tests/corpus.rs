@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use heliostat_abi::file::delegated::{OpKind, Operation, OPERATION_BYTES_MAX};
+use heliostat_abi::memory::peer::{PeerAnswer, PeerControl, PeerOperation, PeerReply};
 use heliostat_abi::name::{NetAddress, ObjectId};
 use heliostat_abi::session::record::Request;
 use heliostat_abi::session::report::{Entry, ENTRY_BYTES};
@@ -124,6 +125,31 @@ fn every_report_entry_in_the_corpus_is_an_entry_or_nothing() {
             if let Some(entry) = Entry::decode(&bytes) {
                 assert_eq!(Entry::decode(&entry.encode()), Some(entry));
             }
+        }
+    }
+}
+
+/// Whether bytes are some message about memory between nodes, as the fuzz target cuts them.
+fn is_peer_message(bytes: &[u8]) -> bool {
+    let Some((cut, rest)) = bytes.split_first() else { return false };
+    let (header, payload) = rest.split_at(rest.len().min(usize::from(*cut)));
+    let operation = PeerOperation::decode(header, payload.len());
+    let (answer, control) = (PeerAnswer::decode(header), PeerControl::decode(header));
+    let reply = PeerReply::decode(header, payload);
+    // What is taken is what would be sent.
+    operation.iter().for_each(|it| assert_eq!(it.encode(), header));
+    answer.iter().for_each(|it| assert_eq!(it.encode(), header));
+    control.iter().for_each(|it| assert_eq!(it.encode(), header));
+    reply.iter().for_each(|it| assert_eq!(it.encode().0, header));
+    operation.is_ok() || answer.is_ok() || control.is_ok() || reply.is_ok()
+}
+
+#[test]
+fn every_message_of_another_node_in_the_corpus_has_one_form_or_is_none() {
+    for input in corpus("memory_peer") {
+        assert!(is_peer_message(&input), "{input:?}");
+        for bytes in mutations(&input) {
+            is_peer_message(&bytes);
         }
     }
 }

@@ -24,6 +24,10 @@
 //! cache.read(4096, &mut value)?;
 //! let readers = cache.fetch_add(0, 1)?;
 //!
+//! // On node 2 of the cluster, by the same calls.
+//! let far = memory.on(2).map("kv/cache", Rights::READ)?;
+//! far.read(4096, &mut value)?;
+//!
 //! // What is asked for and not allowed is an error that says so, on every path.
 //! assert!(matches!(cache.write(0, b"x"), Err(MemoryError::Denied { .. })));
 //! # Ok::<(), MemoryError>(())
