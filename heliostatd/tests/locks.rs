@@ -4,6 +4,7 @@ mod support;
 
 use std::time::Duration;
 
+use heliostat_abi::session::record::Request;
 use support::beside::{may_become_others, NEIGHBOUR};
 use support::lockers::play;
 use support::programs::Program;
@@ -203,6 +204,42 @@ fn names_belong_to_users_and_rules_open_them_to_others() {
     assert_eq!(other.say("claim it more x try"), "late");
     assert_eq!(other.say("open secret lock a user=0"), "error refused Denied 0");
     assert_eq!(other.say("list"), "listed open/a:lock:1:1:0");
+}
+
+#[test]
+fn who_waits_is_explained_and_counted() {
+    let daemon = Daemon::start();
+    let mut all: [Program; 3] = programs(&daemon, "lock why");
+    token(&all[0].say("claim it held x wait"));
+    for (place, program) in all.iter_mut().enumerate().skip(1) {
+        program.send("claim it held x wait");
+        await_waiting(&daemon, place as u64);
+    }
+    let explain = Request::Explain { pid: all[2].pid() };
+    let told: serde_json::Value = serde_json::from_str(&daemon.visit().text(&explain)).unwrap();
+    let waits = &told["locks"][0]["waits_for"][0];
+    assert_eq!((&waits["name"], &waits["before"]), (&"/lock/why".into(), &1.into()));
+    let status = daemon.status();
+    let listed = &status["locks"]["listed"][0];
+    assert_eq!((&listed["opened"], &listed["waiting"]), (&3.into(), &2.into()));
+    let metrics = daemon.visit().text(&Request::Metrics);
+    for line in ["lock_acquisitions_total 3", "lock_waits_total 2", "locks_waiting 2"] {
+        assert!(metrics.contains(line), "{line} in {metrics}");
+    }
+}
+
+/// A list goes on where the last answer ended, whoever is between.
+#[test]
+fn a_list_has_all_of_many() {
+    let daemon = Daemon::start();
+    let [mut one]: [Program; 1] = programs(&daemon, "lock many/it");
+    for number in 0..25 {
+        one.does(&format!("open {number} lock many/{number}"));
+    }
+    one.does("close 7");
+    let listed = one.say("list");
+    assert_eq!(listed.split(' ').count(), 26, "{listed}");
+    assert!(!listed.contains("many/7:"));
 }
 
 /// Who waits makes no request: nothing is polled.

@@ -28,7 +28,7 @@ pub struct Limits {
 }
 
 /// What has to be done for what was decided.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Effect {
     /// There is something that the session has not been told.
     Ring(ObjectId),

@@ -9,6 +9,8 @@ use crate::locks::Locks;
 use crate::object::Object;
 use crate::ticket::State;
 
+/// Places of the table that one answer to `list` looks at: every other session waits for it.
+const LOOKED_AT_MAX: u32 = 4096;
 /// Waits of one session that are told: each is counted through its line, while others wait.
 const WAITS_TOLD_MAX: usize = 16;
 /// Nanoseconds of a second.
@@ -36,16 +38,20 @@ impl Locks {
         sees: impl Fn(u32) -> bool,
     ) -> (Vec<ListedLock>, u32) {
         let mut found = Vec::new();
-        for (id, object) in self.objects.iter().filter(|(id, _)| id.index >= from) {
+        let end = self.objects.places() as u32;
+        let last = end.min(from.saturating_add(LOOKED_AT_MAX));
+        for index in from..last {
+            let Some(id) = self.objects.id_at(index) else { continue };
+            let Some(object) = self.objects.get(id) else { continue };
             if !sees(object.key.uid) || !object.key.name.as_str().starts_with(beginning) {
                 continue;
             }
             if found.len() == LISTED_PER_REPLY_MAX {
-                return (found, id.index);
+                return (found, index);
             }
             found.push(listed(id, object, now_ns));
         }
-        (found, NO_MORE)
+        (found, if last < end { last } else { NO_MORE })
     }
 
     /// Whose name a lock has, by a session's handle.

@@ -120,8 +120,11 @@ impl Daemon {
         outcome(&event)
     }
 
-    /// Carries out what was decided.
-    pub(super) fn carry_out_lock(&mut self, effects: Vec<Effect>) {
+    /// Carries out what was decided. Each session is rung once: a barrier may let thousands of its
+    /// tickets go on at once.
+    pub(super) fn carry_out_lock(&mut self, mut effects: Vec<Effect>) {
+        effects.sort_unstable();
+        effects.dedup();
         let lock = &self.services.lock;
         effects.into_iter().for_each(|Effect::Ring(session)| lock.ring(session));
     }

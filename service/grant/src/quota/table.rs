@@ -75,6 +75,16 @@ impl<T> QuotaTable<T> {
         self.table.iter().map(|(id, (_, value))| (id, value))
     }
 
+    /// The object at an index, if one is there.
+    pub fn id_at(&self, index: u32) -> Option<ObjectId> {
+        self.table.id_at(index)
+    }
+
+    /// Indices that have been given out so far.
+    pub fn places(&self) -> usize {
+        self.table.places()
+    }
+
     /// Objects in the table.
     pub fn len(&self) -> usize {
         self.table.len()
