@@ -12,6 +12,7 @@
 //! 8 Name       handle, others u32, name
 //! 9 Appoint    handle, user u32, rights u32
 //! 10 Lasting   handle, lasting u32                          18 On        node u64, number u32, body
+//!                                                           20 EndSession -
 //! ```
 //! A handle, arena or region is an object id (8 bytes), a name 68 bytes: its length u32, perhaps 0,
 //! and 64 bytes. On carries one of Allocate, Map, MapRegion and List to another node: its number and
@@ -76,6 +77,8 @@ pub mod number {
     pub const MAP_REGION: u16 = FIRST + 17;
     /// Of On.
     pub const ON: u16 = FIRST + 18;
+    /// Of EndSession.
+    pub const END_SESSION: u16 = FIRST + 20;
 }
 
 /// What a region is to be.
@@ -177,6 +180,8 @@ pub enum MemoryRequest {
     },
     /// Operations will be delegated: brings [window], the reply brings [rings].
     Session,
+    /// Operations are delegated no more. Handles stay, and another Session may follow.
+    EndSession,
     /// Who wants to map the region and may not by the rules is asked about: brings [bell], an end of a
     /// connected pair of unix sockets, since only those can be rung without waiting.
     AskMe {
@@ -227,6 +232,7 @@ impl MemoryRequest {
             Self::List { .. } => number::LIST,
             Self::Move { .. } => number::MOVE,
             Self::Session => number::SESSION,
+            Self::EndSession => number::END_SESSION,
             Self::AskMe { .. } => number::ASK_ME,
             Self::NextAsked => number::NEXT_ASKED,
             Self::Answer { .. } => number::ANSWER,
@@ -278,7 +284,7 @@ impl MemoryRequest {
                 // What may be asked so is shorter.
                 w.u64(*node).u32(u32::from(own.number)).put(&own.body[..ON_BODY_BYTES])
             }
-            Self::RegionPage | Self::Session | Self::NextAsked => w,
+            Self::RegionPage | Self::Session | Self::EndSession | Self::NextAsked => w,
         };
     }
 
@@ -328,6 +334,7 @@ impl MemoryRequest {
             }
             number::MOVE => Self::Move { handle: ObjectId::decode(r) },
             number::SESSION => Self::Session,
+            number::END_SESSION => Self::EndSession,
             number::ASK_ME => Self::AskMe { handle: ObjectId::decode(r) },
             number::NEXT_ASKED => Self::NextAsked,
             number::ANSWER => Self::Answer { question: r.u64(), rights: Rights::decode(r)? },

@@ -30,6 +30,7 @@ fn all() -> Vec<MemoryRequest> {
         On { node: 7, request: Box::new(Allocate(allocation.clone())) },
         Allocate(Allocation { name: None, others: Rights::NONE, lasting: false, ..allocation }),
         Name { handle: HANDLE, name: None, others: Rights::NONE },
+        EndSession,
     ]
 }
 

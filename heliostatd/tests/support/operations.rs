@@ -43,6 +43,7 @@ pub fn on(
         ("urgent", [bytes]) => urgent(memory, region, *bytes),
         ("full", []) => full(memory, region),
         ("wrong", []) => Ok(wrong(memory, region)),
+        ("given_up", [count]) => given_up(memory, region, *count),
         ("flood", [count]) => flood(memory, region, *count),
         ("lost", [count]) => lost(memory, region, *count),
         _ => panic!("{what} {numbers:?}"),
@@ -238,6 +239,21 @@ fn wrong(memory: &Memory, region: &Arc<Region>) -> String {
         Err(error) => told(&error),
     });
     told_of.join(", ")
+}
+
+/// Ends the delegation with so many on their way: each is done, or says so.
+fn given_up(memory: &Memory, region: &Arc<Region>, count: u64) -> Result<String, MemoryError> {
+    let operations = memory.operations(count as usize);
+    let reads = (0..count).map(|at| read(region, at * 8, 40_000)).collect();
+    operations.submit_all(reads).unwrap();
+    memory.end_delegation();
+    for _ in 0..count {
+        match operations.wait(Some(WATCHDOG))?.result {
+            Ok(40_000) | Err(MemoryError::Gone { .. }) => {}
+            other => panic!("{other:?}"),
+        }
+    }
+    Ok("done".into())
 }
 
 /// Has so many words added to on their way, for ever.

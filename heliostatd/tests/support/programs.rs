@@ -200,6 +200,10 @@ impl Actor {
                 }
                 done()
             }
+            ["end_delegation"] => {
+                self.memory.end_delegation();
+                done()
+            }
             ["none"] => {
                 self.regions.clear();
                 done()

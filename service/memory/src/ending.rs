@@ -52,7 +52,7 @@ impl Memory {
         }
         found.hold = Hold::Nobody;
         if !(found.is_lost || found.is_closing) {
-            // The loop has lost it by itself: operations by it fail.
+            // Or the loop has lost it by itself: operations by it fail.
             return;
         }
         let found = *found;

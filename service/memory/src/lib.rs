@@ -29,6 +29,7 @@ mod peers;
 mod questions;
 mod refusal;
 mod remote;
+mod serving;
 mod space;
 mod view;
 

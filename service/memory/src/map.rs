@@ -135,11 +135,12 @@ impl Memory {
         }
     }
 
-    /// The session's operations are delegated from now on: its handles that map nothing go to a loop.
+    /// The session's operations are delegated from now on, unless a loop has still to let go of a handle
+    /// that it had before (`Served`): its handles that map nothing go to a loop.
     pub fn serve(&mut self, asker: &Asker, effects: &mut Vec<Effect>) -> Result<(), Refusal> {
         self.revoked.check(asker.session)?;
         let held = self.handles.meet(asker.session, asker.uid, asker.holder);
-        if held.is_served {
+        if held.has_loop() {
             return Err(Reason::Served.into());
         }
         held.is_served = true;

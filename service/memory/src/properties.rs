@@ -4,6 +4,8 @@
 //! it gives its handle back or ends, a loop until it says that it has let go. Bytes that become free
 //! must be touched by nobody.
 
+mod steps;
+
 use std::collections::{HashMap, HashSet};
 
 use heliostat_abi::memory::page::State;
@@ -11,6 +13,7 @@ use heliostat_abi::memory::{Allocation, MemoryName, Piece, Rights};
 use heliostat_abi::name::ObjectId;
 use heliostat_service_grant::{Holder, Shares};
 use proptest::prelude::*;
+use steps::{steps, Step};
 
 use crate::handles::Whose;
 use crate::*;
@@ -23,82 +26,6 @@ const LIMITS: Limits = Limits {
     bytes: Shares { user: 12_000, ..Shares::whole(100_000) },
     arenas: Shares::whole(40),
 };
-
-#[derive(Clone, Debug)]
-enum Step {
-    Allocate {
-        session: u32,
-        bytes: u64,
-        lasting: bool,
-        name: u32,
-    },
-    Map {
-        session: u32,
-        user: u32,
-        name: u32,
-        rights: u32,
-    },
-    Unmap {
-        session: u32,
-        which: usize,
-    },
-    Free {
-        session: u32,
-        which: usize,
-    },
-    Grow {
-        session: u32,
-        which: usize,
-        bytes: u64,
-    },
-    Rename {
-        session: u32,
-        which: usize,
-        name: u32,
-    },
-    Lasting {
-        session: u32,
-        which: usize,
-        lasting: bool,
-    },
-    Serve {
-        session: u32,
-    },
-    /// A loop says what it owes.
-    Loop {
-        all: bool,
-    },
-    End {
-        session: u32,
-    },
-    Revoke {
-        session: u32,
-    },
-}
-
-fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let (session, which, name) = (0..6u32, any::<usize>(), 0..4u32);
-    let both = || (0..6u32, any::<usize>());
-    let step = prop_oneof![
-        6 => (session.clone(), 0..6000u64, any::<bool>(), name.clone()).prop_map(
-            |(session, bytes, lasting, name)| Step::Allocate { session, bytes, lasting, name }),
-        5 => (session.clone(), 0..2u32, name.clone(), 0..32u32).prop_map(
-            |(session, user, name, rights)| Step::Map { session, user, name, rights }),
-        3 => both().prop_map(|(session, which)| Step::Unmap { session, which }),
-        3 => both().prop_map(|(session, which)| Step::Free { session, which }),
-        2 => (both(), 1..6000u64)
-            .prop_map(|((session, which), bytes)| Step::Grow { session, which, bytes }),
-        1 => (session.clone(), which, name)
-            .prop_map(|(session, which, name)| Step::Rename { session, which, name }),
-        1 => (both(), any::<bool>())
-            .prop_map(|((session, which), lasting)| Step::Lasting { session, which, lasting }),
-        2 => session.clone().prop_map(|session| Step::Serve { session }),
-        4 => any::<bool>().prop_map(|all| Step::Loop { all }),
-        1 => session.clone().prop_map(|session| Step::End { session }),
-        1 => session.prop_map(|session| Step::Revoke { session }),
-    ];
-    prop::collection::vec(step, 1..150)
-}
 
 /// What a loop has been told and has not answered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -198,6 +125,7 @@ impl World {
             Step::Serve { session } => {
                 let _ = self.service.serve(&asker(self, session), &mut effects);
             }
+            Step::Unserve { session } => self.unserve(session),
             Step::Loop { all } => return self.answer(all),
             Step::End { session } => self.end(session, &mut effects),
             Step::Revoke { session } => {
@@ -283,6 +211,15 @@ impl World {
         // The loop is told that the session has ended.
         let its = self.touches.keys().filter(|(session, _)| *session == id);
         self.owed.extend(its.map(|whose| Owed::LetGo(*whose)));
+    }
+
+    fn unserve(&mut self, session: u32) {
+        let id = self.session(session);
+        self.service.unserve(id);
+        let its = self.touches.iter().filter(|((its, _), touch)| *its == id && touch.by_loop);
+        let owed: Vec<_> = its.map(|(whose, _)| Owed::LetGo(*whose)).collect();
+        // The loop tells of each once, whatever has ended it.
+        self.owed.extend(owed.into_iter().filter(|it| !self.owed.contains(it)).collect::<Vec<_>>());
     }
 
     fn answer(&mut self, all: bool) {

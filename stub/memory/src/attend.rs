@@ -5,6 +5,7 @@ use std::sync::mpsc::{sync_channel, Receiver, SyncSender};
 use std::sync::{Arc, TryLockError, Weak};
 use std::time::Duration;
 
+use heliostat_abi::memory::MemoryRequest;
 use heliostat_ring::spsc::Sleep;
 
 use super::delegated::{Delegated, Failure};
@@ -97,6 +98,16 @@ impl Shared {
         Ok(())
     }
 
+    /// Gives this process's session with a loop up; what is on its way ends as `Gone`.
+    pub(crate) fn end_delegation(&self) {
+        let ended = self.delegated().take();
+        if let Some(mut loops) = ended {
+            loops.fail_jobs(Failure::Gone);
+            // Where the session with the control plane has ended, that of the loop has.
+            let _ = self.control.tell(&MemoryRequest::EndSession, &[]);
+        }
+    }
+
     fn attend(&self) -> Outlook {
         let mut session = self.delegated();
         let Some(loops) = &mut *session else { return Outlook::Idle };
@@ -106,6 +117,12 @@ impl Shared {
         });
         note_end(&mut session, &found);
         found.unwrap_or(Outlook::Busy)
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.end_delegation();
     }
 }
 

@@ -10,11 +10,14 @@ mod task;
 mod window;
 
 use std::sync::mpsc::sync_channel;
+use std::time::{Duration, Instant};
 
+use heliostat_abi::code::Code;
 use heliostat_abi::file::delegated::{Completion, OneRead, OpKind, Operation, Piece};
 use heliostat_abi::memory::operation::{CopySource, COPY_BYTES, WORD_BYTES};
 use heliostat_abi::memory::{MemoryReply, MemoryRequest};
 use heliostat_abi::name::ObjectId;
+use heliostat_base::fd::OwnedFd;
 use heliostat_base::mapping::SharedMapping;
 use heliostat_ring::spsc::Sleep;
 use heliostat_ring::WaitError;
@@ -28,6 +31,10 @@ use window::{operation, outside, result_of, slot, WINDOW_BYTES};
 pub(crate) use jobs::End;
 pub(crate) use stream::{Bytes, Failed};
 pub(crate) use task::Task;
+
+/// How long a loop may take to let go of what it had, and how soon it is asked again.
+const LET_GO_LIMIT: Duration = Duration::from_secs(1);
+const LET_GO_PAUSE: Duration = Duration::from_micros(200);
 
 /// This process's session with a loop.
 pub(crate) struct Delegated {
@@ -53,7 +60,7 @@ impl Delegated {
         let made = SharedMapping::create(c"heliostat-memory-window", WINDOW_BYTES);
         let (fd, window) = made.map_err(MemoryError::Mapping)?;
         let shown = [std::os::fd::AsRawFd::as_raw_fd(&fd)];
-        let (reply, fds) = control.ask(&MemoryRequest::Session, &shown)?;
+        let (reply, fds) = ask_session(control, &shown)?;
         let (MemoryReply::Session { .. }, [rings]) = (reply, fds.as_slice()) else {
             return Err(MemoryError::Corrupt);
         };
@@ -271,6 +278,22 @@ impl Delegated {
         }
         self.server.wait(None, under_way).map_err(gone)?;
         self.server.pop().map_err(Failure::Link)?.ok_or(Failure::Link(LinkError::Corrupt))
+    }
+}
+
+/// Asks for a session. A loop that this process has given up is about to let go of its handles.
+fn ask_session(
+    control: &Control,
+    shown: &[i32],
+) -> Result<(MemoryReply, Vec<OwnedFd>), MemoryError> {
+    let begun = Instant::now();
+    loop {
+        let asked = control.ask(&MemoryRequest::Session, shown);
+        let is_early = matches!(&asked, Err(error) if error.refusal() == Some(Code::BadState));
+        if !is_early || begun.elapsed() > LET_GO_LIMIT {
+            return asked;
+        }
+        std::thread::sleep(LET_GO_PAUSE);
     }
 }
 

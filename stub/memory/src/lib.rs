@@ -117,6 +117,13 @@ impl Memory {
         Allocation::new(self, bytes)
     }
 
+    /// Gives up this process's session with a server loop, and its window; so does the end of the last
+    /// clone and region. Operations on their way end as `Gone`. Regions stay: the next operation that is
+    /// delegated begins another session.
+    pub fn end_delegation(&self) {
+        self.shared.end_delegation();
+    }
+
     /// Returns a handle on the region of this name, among the names of this process's user. All of the
     /// rights are granted, or nothing.
     ///

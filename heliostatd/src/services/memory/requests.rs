@@ -56,6 +56,7 @@ impl Daemon {
             MemoryRequest::RegionPage => self.region_page(&asker),
             MemoryRequest::Grow { handle, bytes } => self.grow_memory(&asker, handle, bytes),
             MemoryRequest::Session => self.serve_memory(&asker, shown.ok_or(Code::BadRecord)?),
+            MemoryRequest::EndSession => self.unserve_memory(id),
             MemoryRequest::List { user, from, beginning } => {
                 self.list_memory(&asker, user, from, &beginning)
             }

@@ -6,6 +6,7 @@ use heliostat_abi::code::{Code, Side, Thing};
 use heliostat_abi::file::delegated::DEPTH_MAX;
 use heliostat_abi::memory::MemoryReply;
 use heliostat_abi::name::ObjectId;
+use heliostat_abi::session::record::Reply;
 use heliostat_base::clock::monotonic_ns;
 use heliostat_server_loop::{map_window, Event, NewSession, WindowError};
 use heliostat_server_memory::MemoryEvent;
@@ -106,6 +107,16 @@ impl Daemon {
             self.services.memory.loops = Some(started);
         }
         Ok(self.services.memory.loops.as_mut().ok_or(Code::Internal)?)
+    }
+
+    /// A session delegates no more, and stays. Its loop tells of each handle that it lets go of.
+    pub(super) fn unserve_memory(&mut self, session: ObjectId) -> Result<Answer, Refused> {
+        let memory = &mut self.services.memory;
+        memory.grants.unserve(session);
+        if let Some(loops) = &mut memory.loops {
+            loops.end(session);
+        }
+        Ok(Reply::Done.into())
     }
 
     /// A session is served no more.
