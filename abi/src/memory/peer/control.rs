@@ -78,7 +78,7 @@ fn may_be_asked(request: &MemoryRequest) -> bool {
         Free { .. } | Grow { .. } | Name { .. } | Appoint { .. } | Lasting { .. } => true,
         List { .. } => true,
         Arena { .. } | RegionPage | Move { .. } | Session | AskMe { .. } | NextAsked => false,
-        Answer { .. } | On { .. } => false,
+        Answer { .. } | EndSession | On { .. } => false,
     }
 }
 

@@ -1,0 +1,143 @@
+//! One measurement of memory regions per call; `bench/suite/memory.py` puts them together.
+//!
+//! ```text
+//! region KIND BYTES REGIONS LENGTH SECONDS   operations one after the other, each in another region and
+//!                                            at another place; KIND is read, write or add
+//! copy KIND BYTES LENGTH SECONDS             the same in this process's own memory: memcpy, or a word
+//! socket KIND BYTES SECONDS                  asked of another thread over a unix socket
+//! ```
+//! The control plane is where HELIOSTAT_SOCKET says; whether it is direct, it says. Each prints one line
+//! of JSON with the median time of an operation.
+#![forbid(unsafe_code)]
+
+mod own;
+
+use std::error::Error;
+use std::time::{Duration, Instant};
+
+use heliostat_bench_report::median;
+use heliostat_client::session;
+use heliostat_stub_memory::{Memory, Region};
+
+/// Operations of one sample: as many as take some microseconds or more.
+const SAMPLE_BYTES: u64 = 64 * 1024;
+const SAMPLE_MAX: u64 = 256;
+/// Samples kept at most.
+const SAMPLES_MAX: usize = 1_000_000;
+
+/// What is measured.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Bytes out of it.
+    Read,
+    /// Bytes into it.
+    Write,
+    /// One more to a word.
+    Add,
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let text = match words.as_slice() {
+        ["region", kind, bytes, regions, length, seconds] => {
+            let seconds = Duration::from_secs_f64(seconds.parse()?);
+            regions_of(
+                (kind_of(kind)?, bytes.parse()?),
+                regions.parse()?,
+                length.parse()?,
+                seconds,
+            )?
+        }
+        ["copy", kind, bytes, length, seconds] => {
+            let seconds = Duration::from_secs_f64(seconds.parse()?);
+            own::copy((kind_of(kind)?, bytes.parse()?), length.parse()?, seconds)?
+        }
+        ["socket", kind, bytes, seconds] => {
+            let seconds = Duration::from_secs_f64(seconds.parse()?);
+            own::socket((kind_of(kind)?, bytes.parse()?), seconds)?
+        }
+        _ => return Err("what is measured? see the head of bench/memory/src/main.rs".into()),
+    };
+    println!("{text}");
+    Ok(())
+}
+
+fn kind_of(word: &str) -> Result<Kind, Box<dyn Error>> {
+    match word {
+        "read" => Ok(Kind::Read),
+        "write" => Ok(Kind::Write),
+        "add" => Ok(Kind::Add),
+        other => Err(format!("no kind of operation: {other}").into()),
+    }
+}
+
+/// Operations on `count` regions of so many bytes.
+fn regions_of(
+    (kind, bytes): (Kind, usize),
+    count: usize,
+    length: u64,
+    limit: Duration,
+) -> Result<String, Box<dyn Error>> {
+    let socket = std::env::var("HELIOSTAT_SOCKET")?;
+    session::configure(socket, "bench".into());
+    let memory = Memory::open()?;
+    let made: Result<Vec<Region>, _> = (0..count).map(|_| memory.allocate(length).make()).collect();
+    let regions = made?;
+    // Pages come to be, here and where they are mapped.
+    regions.iter().try_for_each(|region| region.set(0, length, 1))?;
+    let mut buffer = vec![1; bytes];
+    let mut dice = Dice(88_172_645_463_325_252);
+    let took = sampled(bytes, limit, || {
+        let region = &regions[dice.below(regions.len() as u64) as usize];
+        let at = dice.place(bytes, length);
+        match kind {
+            Kind::Read => region.read(at, &mut buffer),
+            Kind::Write => region.write(at, &buffer),
+            Kind::Add => region.fetch_add(at, 1).map(drop),
+        }?;
+        Ok(())
+    })?;
+    let is_direct = regions.iter().all(Region::is_direct);
+    Ok(format!("{{\"ns\": {took:.1}, \"direct\": {is_direct}}}"))
+}
+
+/// The median time of an operation, in nanoseconds, over samples of several.
+pub fn sampled(
+    bytes: usize,
+    limit: Duration,
+    mut act: impl FnMut() -> Result<(), Box<dyn Error>>,
+) -> Result<f64, Box<dyn Error>> {
+    let each = (SAMPLE_BYTES / bytes.max(1) as u64).clamp(1, SAMPLE_MAX);
+    let (began, mut samples) = (Instant::now(), Vec::new());
+    // The first is not counted: what is called for the first time takes longer.
+    for _ in 0..each {
+        act()?;
+    }
+    while began.elapsed() < limit && samples.len() < SAMPLES_MAX {
+        let sent = Instant::now();
+        for _ in 0..each {
+            act()?;
+        }
+        samples.push(sent.elapsed().as_nanos() as f64 / each as f64);
+    }
+    Ok(median(&samples))
+}
+
+/// Numbers that look random, the same in each run.
+pub struct Dice(pub u64);
+
+impl Dice {
+    /// Returns one below a limit.
+    pub fn below(&mut self, limit: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % limit.max(1)
+    }
+
+    /// Returns where so many bytes lie in so many, at a multiple of 8.
+    pub fn place(&mut self, bytes: usize, length: u64) -> u64 {
+        self.below(length.saturating_sub(bytes as u64) / 8 + 1) * 8
+    }
+}
