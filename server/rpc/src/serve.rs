@@ -43,21 +43,21 @@ pub(crate) fn serve(turn: &mut Turn<'_, Rpcs>) -> Step {
 enum Found {
     Function(ServedFunction),
     No(i32),
-    /// The order that brings it may be on its way: rings are looked at more often than orders.
+    /// The order that brings it, or the right, may be on its way: rings are looked at more often than
+    /// orders.
     NotYet,
 }
 
 fn find(turn: &mut Turn<'_, Rpcs>, function: ObjectId, wanted: Role) -> Found {
     let service = &mut turn.session.service;
-    let Some(role) = service.role(function) else {
+    let role = service.role(function);
+    let may = |role: Role| (role.calls || !wanted.calls) && (role.serves || !wanted.serves);
+    if !role.is_some_and(may) {
         let looks = turn.engine.looks_for_orders;
         return match service.is_none(turn.id.operation, looks) {
-            true => Found::No(libc::EBADF),
+            true => Found::No(role.map_or(libc::EBADF, |_| libc::EACCES)),
             false => Found::NotYet,
         };
-    };
-    if (wanted.calls && !role.calls) || (wanted.serves && !role.serves) {
-        return Found::No(libc::EACCES);
     }
     let known = turn.engine.service.functions.get(&function);
     known.map_or(Found::No(libc::ESTALE), |it| Found::Function(it.info))
