@@ -23,5 +23,7 @@
 #include "heliostat/memory_operations.h"
 // Locks, semaphores and barriers with names.
 #include "heliostat/lock.h"
+// Functions of other programs called, and own ones served.
+#include "heliostat/rpc.h"
 
 #endif /* HELIOSTAT_H */

@@ -59,6 +59,8 @@ pub enum heliostat_code {
     HELIOSTAT_STALE = -19,
     /// The operation was given up; it may have been done in part.
     HELIOSTAT_CANCELLED = -20,
+    /// The function that was called says no.
+    HELIOSTAT_FAILED = -21,
     /// The barrier is broken until somebody resets it: a participant died or gave up.
     HELIOSTAT_BROKEN = -30,
 }
@@ -218,6 +220,14 @@ impl From<&LockError> for heliostat_code {
             LockError::Corrupt => HELIOSTAT_CORRUPT,
             LockError::Bell(_) => HELIOSTAT_SYSTEM,
         }
+    }
+}
+
+/// What an answer of the control plane means.
+pub(crate) fn of_control(error: &ControlError) -> heliostat_code {
+    match error {
+        ControlError::Refused { code, .. } => of_refusal(*code),
+        _ => HELIOSTAT_NO_CONTROL,
     }
 }
 

@@ -1,4 +1,4 @@
-//! The C interface: rings, snapshots, delegated operations, memory regions and locks, with ownership and nulls checked at the border and no logic of its own.
+//! The C interface: rings, snapshots, delegated operations, memory regions, locks and remote procedure calls, with ownership and nulls checked at the border and no logic of its own.
 //!
 //! Every function catches panics, checks its pointers in release builds too, and answers with a
 //! `heliostat_code`. A handle belongs to one thread at a time; a reserved or taken element belongs
@@ -18,6 +18,8 @@ mod names;
 mod operations;
 mod region;
 mod ring;
+mod rpc;
+mod service;
 mod snapshot;
 
 /// Its own system calls are not to be caught in a program that runs under Heliostat.
@@ -38,4 +40,6 @@ pub use names::*;
 pub use operations::*;
 pub use region::*;
 pub use ring::*;
+pub use rpc::*;
+pub use service::*;
 pub use snapshot::*;

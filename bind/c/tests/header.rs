@@ -19,7 +19,7 @@ fn library() -> PathBuf {
 }
 
 /// A header for each service: what it is made of, and which headers its types come from.
-const PARTS: [(&str, &[&str], &[&str]); 10] = [
+const PARTS: [(&str, &[&str], &[&str]); 11] = [
     ("code", &["code.rs", "border.rs"], &[]),
     ("ring", &["ring.rs"], &["code"]),
     ("region", &["region.rs"], &["code"]),
@@ -30,6 +30,7 @@ const PARTS: [(&str, &[&str], &[&str]); 10] = [
     ("memory", &["memory.rs", "memory_bytes.rs", "memory_pieces.rs"], &["code"]),
     ("memory_operations", &["memory_operations.rs"], &["code", "memory"]),
     ("lock", &["lock.rs"], &["code"]),
+    ("rpc", &["rpc.rs", "service.rs"], &["code"]),
 ];
 
 /// One of them, as cbindgen makes it today.

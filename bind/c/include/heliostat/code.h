@@ -58,6 +58,8 @@ enum heliostat_code
   HELIOSTAT_STALE = -19,
   // The operation was given up; it may have been done in part.
   HELIOSTAT_CANCELLED = -20,
+  // The function that was called says no.
+  HELIOSTAT_FAILED = -21,
   // The barrier is broken until somebody resets it: a participant died or gave up.
   HELIOSTAT_BROKEN = -30,
 };
