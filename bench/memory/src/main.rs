@@ -109,17 +109,20 @@ pub fn sampled(
     mut act: impl FnMut() -> Result<(), Box<dyn Error>>,
 ) -> Result<f64, Box<dyn Error>> {
     let each = (SAMPLE_BYTES / bytes.max(1) as u64).clamp(1, SAMPLE_MAX);
-    let (began, mut samples) = (Instant::now(), Vec::new());
     // The first is not counted: what is called for the first time takes longer.
     for _ in 0..each {
         act()?;
     }
-    while began.elapsed() < limit && samples.len() < SAMPLES_MAX {
+    let (began, mut samples) = (Instant::now(), Vec::new());
+    loop {
         let sent = Instant::now();
         for _ in 0..each {
             act()?;
         }
         samples.push(sent.elapsed().as_nanos() as f64 / each as f64);
+        if began.elapsed() >= limit || samples.len() >= SAMPLES_MAX {
+            break;
+        }
     }
     Ok(median(&samples))
 }
