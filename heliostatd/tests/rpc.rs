@@ -117,6 +117,7 @@ fn a_call_that_is_cancelled_says_whether_it_was_received() {
     client.say("find b");
     client.does("begin a 100 0");
     await_that("it was received", || server.say("seen") == "1 0 0");
+    assert_eq!(client.say("look 20"), "under way");
     assert_eq!(client.say("cancel"), "error Cancelled, may have run");
     assert_eq!(server.say("answer_held"), "answered nobody waits");
     // The only server is busy with the first.
@@ -127,6 +128,7 @@ fn a_call_that_is_cancelled_says_whether_it_was_received() {
     other.does("begin b 100 0");
     std::thread::sleep(Duration::from_millis(50));
     assert_eq!(other.say("cancel"), "error Cancelled, not run");
+    await_that("it has ended", || client.say("look 100") == "ended");
     assert_eq!(client.say("await"), "replied");
 }
 

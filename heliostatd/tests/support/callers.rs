@@ -230,6 +230,11 @@ impl Actor {
                 done()
             }
             ["cancel"] => self.begun.take().unwrap().cancel().map(|_| "replied".into()),
+            ["look", ms] => {
+                let has_ended =
+                    self.begun.as_mut().unwrap().look_within(Duration::from_millis(number(ms)));
+                Ok(if has_ended { "ended" } else { "under way" }.into())
+            }
             ["await"] => self.begun.take().unwrap().wait().map(|_| "replied".into()),
             ["send", name, bytes, limit] => {
                 self.functions[name].send(&payload(number(bytes) as usize, 3), millis(limit))?;

@@ -11,6 +11,7 @@
 use std::collections::HashMap;
 use std::os::fd::AsRawFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use heliostat_abi::file::delegated::{
     call_words, Completion, Operation, CALL_DECLINED, COMPLETION_AT, COMPLETION_RECORD_BYTES,
@@ -195,11 +196,35 @@ impl SharedConnection {
     /// # Errors
     /// As `perform`.
     pub fn wait(&self, tag: u64) -> Result<Completion, SharedError> {
+        loop {
+            if let Some(done) = self.wait_until(tag, None)? {
+                return Ok(done);
+            }
+        }
+    }
+
+    /// The same for so long at most; `None` where it was not there by then, and is to be waited for again.
+    ///
+    /// # Errors
+    /// As `perform`.
+    pub fn wait_within(
+        &self,
+        tag: u64,
+        limit: Duration,
+    ) -> Result<Option<Completion>, SharedError> {
+        self.wait_until(tag, Instant::now().checked_add(limit))
+    }
+
+    fn wait_until(
+        &self,
+        tag: u64,
+        until: Option<Instant>,
+    ) -> Result<Option<Completion>, SharedError> {
         let mut state = self.state();
         loop {
             if let Some(done) = state.done.remove(&tag) {
                 state.under_way -= 1;
-                return Ok(done);
+                return Ok(Some(done));
             }
             if let Some(failed) = state.failed {
                 return Err(failed);
@@ -207,30 +232,50 @@ impl SharedConnection {
             if !state.is_led {
                 state.is_led = true;
                 drop(state);
-                return self.lead(tag);
+                return self.lead(tag, until);
+            }
+            let left = until.map(left);
+            if left == Some(Duration::ZERO) {
+                return Ok(None);
             }
             state.sleepers += 1;
-            state = self.news.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = match left {
+                None => self.news.wait(state).unwrap_or_else(PoisonError::into_inner),
+                Some(left) => {
+                    let waited = self.news.wait_timeout(state, left);
+                    waited.unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
             state.sleepers -= 1;
         }
     }
 
-    fn lead(&self, tag: u64) -> Result<Completion, SharedError> {
+    fn lead(&self, tag: u64, until: Option<Instant>) -> Result<Option<Completion>, SharedError> {
         let mut receiving = lock(&self.receiving);
-        let found = self.await_own(&mut receiving, tag);
+        let found = self.await_own(&mut receiving, tag, until);
         drop(receiving);
-        self.stop_leading(found.err(), 1);
+        // What was not there yet is under way still.
+        self.stop_leading(found.err(), usize::from(found != Ok(None)));
         found
     }
 
-    fn await_own(&self, receiving: &mut Receiving, tag: u64) -> Result<Completion, SharedError> {
+    fn await_own(
+        &self,
+        receiving: &mut Receiving,
+        tag: u64,
+        until: Option<Instant>,
+    ) -> Result<Option<Completion>, SharedError> {
         loop {
             if let Some(found) = self.take_for_others(receiving, Some(tag))? {
-                return Ok(found);
+                return Ok(Some(found));
             }
             let lives = || self.is_kept();
-            let waited = receiving.completions.wait(&Patience::ENDLESS, &lives);
-            waited.map_err(|_: WaitError| SharedError::Gone)?;
+            let patience = until.map_or(Patience::ENDLESS, |it| Patience::up_to(left(it)));
+            match receiving.completions.wait(&patience, &lives) {
+                Ok(()) => {}
+                Err(WaitError::TimedOut) => return Ok(None),
+                Err(_) => return Err(SharedError::Gone),
+            }
         }
     }
 
@@ -276,6 +321,10 @@ impl SharedConnection {
     fn state(&self) -> MutexGuard<'_, State> {
         lock(&self.state)
     }
+}
+
+fn left(until: Instant) -> Duration {
+    until.saturating_duration_since(Instant::now())
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

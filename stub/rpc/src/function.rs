@@ -67,13 +67,45 @@ impl Function {
         })
     }
 
+    /// Calls it and asks `stop` each time that `every` is over; true cancels the call. For programs that
+    /// hear of signals between two looks.
+    ///
+    /// # Errors
+    /// As `call`; `NotDelivered(Cancelled)` and `Unanswered(Cancelled)` where it was cancelled.
+    pub fn call_unless(
+        &self,
+        payload: &[u8],
+        limit: Option<Duration>,
+        every: Duration,
+        mut stop: impl FnMut() -> bool,
+    ) -> Result<Vec<u8>, RpcError> {
+        self.again(limit, |info, limit| {
+            let mut pending = self.begin_as(info, payload, limit)?;
+            while !pending.look_within(every) {
+                if stop() {
+                    return pending.cancel();
+                }
+            }
+            pending.wait()
+        })
+    }
+
     /// Begins a call, whose reply is waited for later.
     ///
     /// # Errors
     /// It was not begun.
     pub fn begin(&self, payload: &[u8], limit: Option<Duration>) -> Result<PendingCall, RpcError> {
-        let (link, info) = (self.shared.link()?, self.info());
-        let (slot, asked) = prepare(&link, &info, payload, limit)?;
+        self.begin_as(&self.info(), payload, limit)
+    }
+
+    fn begin_as(
+        &self,
+        info: &FunctionInfo,
+        payload: &[u8],
+        limit: Option<Duration>,
+    ) -> Result<PendingCall, RpcError> {
+        let link = self.shared.link()?;
+        let (slot, asked) = prepare(&link, info, payload, limit)?;
         let tag = link.start(&asked)?;
         Ok(PendingCall::new(link, slot, tag))
     }

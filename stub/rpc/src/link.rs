@@ -68,6 +68,12 @@ impl Link {
         result_of(self.server.wait(tag)?.result)
     }
 
+    /// The same for so long at most; `None` where it has not ended by then.
+    pub(crate) fn wait_within(&self, tag: u64, limit: Duration) -> Result<Option<u64>, RpcError> {
+        let ended = self.server.wait_within(tag, limit)?;
+        ended.map(|ended| result_of(ended.result)).transpose()
+    }
+
     /// Wants an operation to end, without waiting for that.
     pub(crate) fn cancel(&self, tag: u64) {
         let asked = operation(OpKind::Cancel, ObjectId::default(), tag, &[]);

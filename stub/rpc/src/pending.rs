@@ -1,6 +1,7 @@
 //! A call that goes on while its caller does something else.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::function::take_reply;
 use super::link::Link;
@@ -12,13 +13,15 @@ use super::RpcError;
 pub struct PendingCall {
     link: Arc<Link>,
     slot: Slot,
-    /// None once it was waited for.
+    /// None once it has ended.
     tag: Option<u64>,
+    /// How it has ended, where that was seen by a look.
+    ended: Option<Result<u64, RpcError>>,
 }
 
 impl PendingCall {
     pub(crate) fn new(link: Arc<Link>, slot: Slot, tag: u64) -> PendingCall {
-        PendingCall { link, slot, tag: Some(tag) }
+        PendingCall { link, slot, tag: Some(tag), ended: None }
     }
 
     /// Waits for its reply, until the time is over that was said when it was begun.
@@ -26,11 +29,21 @@ impl PendingCall {
     /// # Errors
     /// As [`Function::call`](super::Function::call).
     pub fn wait(mut self) -> Result<Vec<u8>, RpcError> {
-        let Some(tag) = self.tag.take() else { return Err(RpcError::Corrupt) };
-        let result = self.link.wait(tag)?;
+        let result = match self.tag.take() {
+            Some(tag) => self.link.wait(tag)?,
+            None => self.ended.take().unwrap_or(Err(RpcError::Corrupt))?,
+        };
         let mut reply = Vec::new();
         take_reply(&self.slot, result, &mut reply)?;
         Ok(reply)
+    }
+
+    /// Waits for so long at most, and answers whether it has ended: then `wait` does not wait.
+    pub fn look_within(&mut self, limit: Duration) -> bool {
+        let Some(tag) = self.tag else { return true };
+        let Some(ended) = self.link.wait_within(tag, limit).transpose() else { return false };
+        (self.tag, self.ended) = (None, Some(ended));
+        true
     }
 
     /// Ends it and says how it ended: as if nobody had cancelled it, where the reply was there.
