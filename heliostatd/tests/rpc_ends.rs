@@ -13,28 +13,46 @@ fn caller_process() {
     play();
 }
 
-/// Others see an end within 100 ms; a machine that is busy with other tests takes longer to run them.
-const SOON: Duration = Duration::from_millis(1000);
+/// Others see an end within so much.
+const PROMISED: Duration = Duration::from_millis(100);
+/// A machine that is busy with other tests may take longer to run them: one try of these has to keep it.
+const TRIES: u32 = 10;
+
+/// Measures until the promise is kept.
+fn keeps_its_promise(what: &str, mut measured: impl FnMut() -> Duration) {
+    let mut seen = Vec::new();
+    for _ in 0..TRIES {
+        seen.push(measured());
+        if seen.last() < Some(&PROMISED) {
+            eprintln!("{what} was seen after {seen:?}");
+            return;
+        }
+    }
+    panic!("{what} was seen after {seen:?}, and {PROMISED:?} are promised");
+}
 
 #[test]
 fn a_killed_server_ends_its_open_calls_at_once_and_others_serve_on() {
     let daemon = Daemon::start();
-    let (mut server, mut other) = (Program::start(&daemon), Program::start(&daemon));
-    let mut client = Program::start(&daemon);
-    server.does("serve kv hold");
-    client.say("find kv");
-    client.send("call kv 100 60000");
-    await_that("it was received", || server.say("seen") == "1 0 0");
-    other.does("serve kv mix");
-    let killed = Instant::now();
-    server.kill();
-    let told = client.hear();
-    let took = killed.elapsed();
-    assert!(told.starts_with("error server ended, may have run after "), "{told}");
-    assert!(took < SOON, "{took:?}");
-    eprintln!("the end of a server was seen after {took:?}");
-    client.does("call kv 100 10000");
-    assert_eq!(client.say("list kv"), "listed kv:1:1");
+    let (mut other, mut client) = (Program::start(&daemon), Program::start(&daemon));
+    keeps_its_promise("the end of a server", || {
+        let mut server = Program::start(&daemon);
+        server.does("serve kv hold");
+        client.say("find kv");
+        client.send("call kv 100 60000");
+        await_that("it was received", || server.say("seen") == "1 0 0");
+        other.does("serve kv mix");
+        let killed = Instant::now();
+        server.kill();
+        let told = client.hear();
+        let took = killed.elapsed();
+        assert!(told.starts_with("error server ended, may have run after "), "{told}");
+        client.does("call kv 100 10000");
+        assert_eq!(client.say("list kv"), "listed kv:1:1");
+        other.does("stop kv");
+        await_that("nobody serves it", || client.say("list kv") == "listed");
+        took
+    });
 }
 
 #[test]
@@ -96,17 +114,18 @@ fn programs_are_killed_amid_long_calls_and_the_others_go_on() {
 
 #[test]
 fn a_killed_control_plane_ends_every_call() {
-    let daemon = Daemon::start();
-    let (mut server, mut client) = (Program::start(&daemon), Program::start(&daemon));
-    server.does("serve kv hold");
-    client.say("find kv");
-    client.send("call kv 100 60000");
-    await_that("it was received", || server.say("seen") == "1 0 0");
-    let killed = Instant::now();
-    daemon.signal(Signal::KILL);
-    let told = client.hear();
-    let took = killed.elapsed();
-    assert!(told.starts_with("error control gone, may have run after "), "{told}");
-    assert!(took < SOON, "{took:?}");
-    eprintln!("the end of the control plane was seen after {took:?}");
+    keeps_its_promise("the end of the control plane", || {
+        let daemon = Daemon::start();
+        let (mut server, mut client) = (Program::start(&daemon), Program::start(&daemon));
+        server.does("serve kv hold");
+        client.say("find kv");
+        client.send("call kv 100 60000");
+        await_that("it was received", || server.say("seen") == "1 0 0");
+        let killed = Instant::now();
+        daemon.signal(Signal::KILL);
+        let told = client.hear();
+        let took = killed.elapsed();
+        assert!(told.starts_with("error control gone, may have run after "), "{told}");
+        took
+    });
 }
