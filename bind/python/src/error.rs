@@ -11,6 +11,7 @@ use heliostat_client::ControlError;
 use heliostat_ring::pins::PinError;
 use heliostat_stub_lock::LockError;
 use heliostat_stub_memory::MemoryError;
+use heliostat_stub_rpc::{NotDelivered, RpcError, Unanswered};
 use heliostat_stub_snapshot::queue::QueueError;
 use heliostat_stub_snapshot::{
     AttachError, NamedError, PoolError, PublishError, RegionError, SourceError,
@@ -163,6 +164,40 @@ pub fn lock(error: &LockError) -> PyErr {
         LockError::Bell(_) => "MappingFailed",
     };
     raise(kind, error)
+}
+
+/// A call has no reply, or a function is not found or not served. The exception says whether the function
+/// may have run.
+pub fn rpc(error: &RpcError) -> PyErr {
+    let kind = match error {
+        RpcError::Name(_) => "InvalidName",
+        RpcError::TooLong { .. } => "TooLong",
+        RpcError::Busy { .. } => "Full",
+        RpcError::NotDelivered(NotDelivered::Gone) => "NotDeliveredGone",
+        RpcError::NotDelivered(NotDelivered::TimedOut) => "NotDeliveredTimedOut",
+        RpcError::NotDelivered(NotDelivered::Cancelled) => "NotDeliveredCancelled",
+        RpcError::NotDelivered(NotDelivered::Full) => "NotDeliveredFull",
+        RpcError::Unanswered(Unanswered::TimedOut) => "UnansweredTimedOut",
+        RpcError::Unanswered(Unanswered::Cancelled) => "UnansweredCancelled",
+        RpcError::Unanswered(Unanswered::ServerEnded) => "UnansweredServerEnded",
+        RpcError::Unanswered(Unanswered::ControlGone) => "UnansweredControlGone",
+        RpcError::Failed(text) => return tell_may_have_run(raise("Failed", text)),
+        RpcError::NotServing | RpcError::NobodyWaits => "Gone",
+        RpcError::Control(error) => control(error),
+        RpcError::Corrupt | RpcError::Link(_) => "Corrupt",
+        RpcError::Mapping(_) => "MappingFailed",
+        RpcError::Server(_) => "Error",
+    };
+    match error.may_have_run() {
+        true => tell_may_have_run(raise(kind, error)),
+        false => raise(kind, error),
+    }
+}
+
+fn tell_may_have_run(raised: PyErr) -> PyErr {
+    // An exception without a place for it says so in its text.
+    let _ = Python::attach(|py| raised.value(py).setattr("may_have_run", true));
+    raised
 }
 
 fn control(error: &ControlError) -> &'static str {

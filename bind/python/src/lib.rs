@@ -1,9 +1,10 @@
-//! The extension module `heliostat._native`: snapshot and memory regions, and locks, for the Python package.
+//! The extension module `heliostat._native`: snapshot and memory regions, locks, and calls of functions, for the Python package.
 //!
 //! Thin on purpose: it turns Python's arguments into the stub's and the stub's errors into the
 //! package's exceptions. What arrays, data types and event loops are is known in
 //! `python/heliostat/`; what versions are, in `heliostat_stub_snapshot`; what memory regions are, in
-//! `heliostat_stub_memory`; what locks are, in `heliostat_stub_lock`.
+//! `heliostat_stub_memory`; what locks are, in `heliostat_stub_lock`; what calls are, in
+//! `heliostat_stub_rpc`.
 //!
 //! - `buffer`: Python's buffer protocol, both ways
 //! - `shown`: read-only bytes that live as long as a buffer of them
@@ -12,6 +13,9 @@
 //! - `memory`, `memory_region`, `memory_bytes`, `memory_operations`: access to memory regions, one of
 //!   them, its bytes where they lie, and what completes later
 //! - `lock`, `lock_held`: locks, semaphores and barriers that are open, and what is held of them
+//! - `rpc`, `rpc_function`, `rpc_service`, `rpc_call`: which functions there are, one that is called, one
+//!   that is served, and a call of it
+//! - `waiting`: how long a wait takes, and how often it looks for signals
 //! - `lent`: a value together with what is borrowed from it
 //! - `process`: what belongs to the process that made it, and forks
 //! - `error`: which exception says what
@@ -31,7 +35,12 @@ mod memory_region;
 mod process;
 mod queue;
 mod region;
+mod rpc;
+mod rpc_call;
+mod rpc_function;
+mod rpc_service;
 mod version;
+mod waiting;
 
 /// Its own system calls are not to be caught in a program that runs under Heliostat.
 #[used]
@@ -64,6 +73,14 @@ mod _native {
     use super::queue::{Queue, Slot};
     #[pymodule_export]
     use super::region::Region;
+    #[pymodule_export]
+    use super::rpc::Rpc;
+    #[pymodule_export]
+    use super::rpc_call::RpcCall;
+    #[pymodule_export]
+    use super::rpc_function::{RpcFunction, RpcPending};
+    #[pymodule_export]
+    use super::rpc_service::RpcService;
     #[pymodule_export]
     use super::version::Version;
 }

@@ -15,9 +15,7 @@ use pyo3::prelude::*;
 use crate::error;
 use crate::lock_held::LockHeld;
 use crate::process::{claim_session, Own};
-
-/// Between two looks for signals.
-const SLICE: Duration = Duration::from_millis(500);
+use crate::waiting::{deadline, SLICE};
 
 /// One session's access.
 #[pyclass(frozen, subclass, module = "heliostat._native")]
@@ -201,16 +199,6 @@ fn settle(
         }
         py.check_signals()?;
     }
-}
-
-/// When so many seconds are over; `None` is never, as is what no clock reaches.
-fn deadline(timeout: Option<f64>) -> PyResult<Option<Instant>> {
-    let Some(seconds) = timeout else { return Ok(None) };
-    if seconds.is_nan() || seconds < 0.0 {
-        return Err(PyValueError::new_err(format!("no time is {seconds} seconds long")));
-    }
-    let limit = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
-    Ok(Instant::now().checked_add(limit))
 }
 
 fn not_that() -> PyErr {

@@ -9,13 +9,14 @@ and reads it, as a read-only array without a copy:
     with heliostat.attach("heat").latest() as snapshot:
         snapshot.array()
 
-`heliostat.memory` has memory that several programs read and write, `heliostat.lock` locks that they share. A control plane is started if none runs. `run`, `status`, `explain`, `metrics` and `doctor` are the
-command line's.
+`heliostat.memory` has memory that several programs read and write, `heliostat.lock` locks that they share,
+`heliostat.rpc` functions that one serves and another calls. A control plane is started if none runs.
+`run`, `status`, `explain`, `metrics` and `doctor` are the command line's.
 """
 
 from typing import TYPE_CHECKING
 
-from . import lock, memory
+from . import lock, memory, rpc
 from ._attachment import Attachment, attach, attach_by
 from ._command import doctor, explain, metrics, run, status
 from ._errors import (
@@ -26,6 +27,7 @@ from ._errors import (
     Corrupt,
     Denied,
     Error,
+    Failed,
     Forked,
     Full,
     Gone,
@@ -35,8 +37,11 @@ from ._errors import (
     MappingFailed,
     NameTaken,
     NoControlPlane,
+    NotDelivered,
     NotFound,
     TimedOut,
+    TooLong,
+    Unanswered,
     Unsupported,
 )
 from ._layout import Layout
@@ -57,6 +62,7 @@ __all__ = [
     "Cost",
     "Denied",
     "Error",
+    "Failed",
     "Forked",
     "Full",
     "Gone",
@@ -69,6 +75,7 @@ __all__ = [
     "Metrics",
     "NameTaken",
     "NoControlPlane",
+    "NotDelivered",
     "NotFound",
     "Published",
     "Queue",
@@ -78,6 +85,8 @@ __all__ = [
     "Reservation",
     "Snapshot",
     "TimedOut",
+    "TooLong",
+    "Unanswered",
     "Unsupported",
     "attach",
     "attach_by",
@@ -87,6 +96,7 @@ __all__ = [
     "lock",
     "memory",
     "metrics",
+    "rpc",
     "run",
     "status",
 ]

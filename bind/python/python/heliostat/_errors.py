@@ -13,9 +13,12 @@ from threading import BrokenBarrierError
 class Error(Exception):
     """Whatever this package raises on its own account is one of these."""
 
+    may_have_run = False
+    """Of a remote procedure call: whether the function may have run although there is no reply."""
+
 
 class NotFound(Error, LookupError):
-    """No region has that name now: its producer has not begun, or has ended."""
+    """No region has that name now, or no function: its producer, or server, has not begun, or has ended."""
 
 
 class NameTaken(Error):
@@ -76,7 +79,7 @@ class InvalidRegion(Error, ValueError):
 
 
 class TimedOut(Error, TimeoutError):
-    """Its turn, or the last participant, did not come in time."""
+    """Its turn, the last participant, or a reply, did not come in time."""
 
 
 class BrokenBarrier(Error, BrokenBarrierError):
@@ -89,3 +92,57 @@ class NoControlPlane(Error, ConnectionError):
 
 class CommandFailed(Error):
     """A program of Heliostat ended with an error; the text is what it said."""
+
+
+class NotDelivered(Error):
+    """No server has seen a call, or a message: the function did not run. Besides, Gone where nobody serves
+    it, TimedOut, Full where there is no room in line, Cancelled."""
+
+
+class Unanswered(Error):
+    """A server may have seen a call that has no reply: the function may have run, or run on. Besides,
+    TimedOut, Cancelled, NoControlPlane, or ConnectionError where the server ended."""
+
+    may_have_run = True
+
+
+class Failed(Error):
+    """The function ran and says no; the text is its own. A function that a service runs raises it for that."""
+
+    may_have_run = True
+
+
+class TooLong(Error, ValueError):
+    """A payload, or a reply, is longer than the function carries."""
+
+
+class NotDeliveredGone(NotDelivered, Gone):
+    """Nobody serves the function."""
+
+
+class NotDeliveredTimedOut(NotDelivered, TimedOut):
+    """Its time was over before a server was free, or before there was room in line."""
+
+
+class NotDeliveredFull(NotDelivered, Full):
+    """There is no room in line now."""
+
+
+class NotDeliveredCancelled(NotDelivered, Cancelled):
+    """It was given up before a server was free."""
+
+
+class UnansweredTimedOut(Unanswered, TimedOut):
+    """Its time was over before the server answered."""
+
+
+class UnansweredCancelled(Unanswered, Cancelled):
+    """It was given up before the server answered."""
+
+
+class UnansweredServerEnded(Unanswered, ConnectionError):
+    """The server ended before it answered."""
+
+
+class UnansweredControlGone(Unanswered, NoControlPlane):
+    """The control plane has ended, or the session with it."""

@@ -237,6 +237,75 @@ class LockHeld:
     def __enter__(self) -> Self: ...
     def __exit__(self, *_: object) -> None: ...
 
+class Rpc:
+    def __new__(cls) -> Self: ...
+    def _list(
+        self, beginning: str, user: int | None
+    ) -> list[tuple[str, int, int, int, int, int, bool, int]]: ...
+
+class RpcFunction:
+    def __new__(cls, *arguments: Any) -> Self: ...
+    def call(self, payload: ReadableBuffer, timeout: float | None = None) -> bytes:
+        """Calls it and waits for its reply, so many seconds at most. Raises TooLong, NotDelivered,
+        Unanswered, Failed, Full when as many calls as may be are under way in this process."""
+    def send(self, payload: ReadableBuffer, timeout: float | None = None) -> None:
+        """Sends a message of 64 KiB at most, which no reply comes to. Waits for room in line, so many
+        seconds at most; with 0 it is now or never. Afterwards it waits there for a server, whatever
+        becomes of this process. Raises TooLong and NotDelivered: it is not in line."""
+    def _begin(self, payload: ReadableBuffer, timeout: float | None) -> RpcPending: ...
+    def _limits(self) -> tuple[int, int]: ...
+    def close(self) -> None:
+        """Gives it back. Again: nothing."""
+
+class RpcPending:
+    """A call that was begun. With the last reference to it it is cancelled."""
+
+    def wait(self) -> bytes:
+        """Waits for the reply, once, until the time is over that was said when the call was begun. Raises
+        as a call. After a signal whose handler raises it can be waited for again."""
+    def cancel(self) -> bytes:
+        """Ends the call: its reply, where that was there. Raises NotDelivered or Unanswered, Cancelled
+        besides: a server goes on, and hears that nobody waits."""
+
+class RpcService:
+    def __new__(cls, *arguments: Any) -> Self: ...
+    def _receive(self, timeout: float | None) -> RpcCall | None: ...
+    def _reply_and_receive(self, call: RpcCall, reply: ReadableBuffer) -> RpcCall | None: ...
+    def _limits(self) -> tuple[int, int]: ...
+    @property
+    def is_closed(self) -> bool: ...
+    def close(self) -> None:
+        """Serves the function no more; a thread that waits for a call hears so within half a second.
+        Again: nothing."""
+
+class RpcCall:
+    """A call that was received, or a message. One that is not answered fails at its caller with the last
+    reference to it."""
+
+    @property
+    def payload(self) -> bytes: ...
+    @property
+    def user(self) -> int:
+        """Who calls, by number, as the kernel has proved it to the control plane; as `process`."""
+    @property
+    def process(self) -> int: ...
+    @property
+    def session(self) -> str:
+        """The caller's session with the control plane; none before or after has the same."""
+    @property
+    def left(self) -> float | None:
+        """For how many seconds the caller still waits; None for ever."""
+    @property
+    def is_one_way(self) -> bool:
+        """Whether it is a message, whose answer is dropped."""
+    @property
+    def is_answered(self) -> bool: ...
+    def reply(self, reply: ReadableBuffer | None = None) -> bool:
+        """Answers it; False where nobody waits any more: the caller has ended, or its time was over.
+        Raises TooLong, after which it is still to be answered."""
+    def fail(self, text: str) -> bool:
+        """Says no, and why, which its caller hears as Failed; False as for `reply`."""
+
 class MemoryBytes:
     def __new__(cls, region: MemoryRegion, offset: int, bytes: int) -> Self: ...
     def _hold(self) -> bool: ...
