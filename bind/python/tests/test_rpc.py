@@ -51,6 +51,39 @@ for number in range(int(sys.argv[2])):
     assert function.call(payload, timeout=60) == payload[::-1]
 """
 
+OUTLIVE = """
+import os, signal, sys, threading
+os.environ["XDG_RUNTIME_DIR"] = sys.argv[1]
+os.environ["HELIOSTAT_SOCKET"] = sys.argv[1] + "/control.sock"
+import heliostat, heliostat._binaries
+rpc, told = heliostat.rpc.open(), []
+service, function = rpc.serve("kept"), rpc.find("kept")
+pid, received = heliostat.status()["pid"], []
+
+def serve():
+    try:
+        received.append(service.receive())
+        os.kill(pid, signal.SIGKILL)
+        service.receive()
+    except heliostat.NoControlPlane as error:
+        told.append(type(error).__name__)
+
+thread = threading.Thread(target=serve)
+thread.start()
+try:
+    function.call(b"")
+except heliostat.Unanswered as error:
+    print(isinstance(error, heliostat.NoControlPlane), error.may_have_run)
+thread.join()
+print(*told)
+again = heliostat.rpc.open()
+with again.serve("kept") as service, again.find("kept") as function:
+    pending = function.begin(b"fresh")
+    service.receive().reply(b"reply")
+    print(pending.wait())
+heliostat._binaries.ask(["stop"])
+"""
+
 
 @pytest.fixture(scope="module")
 def rpc():
@@ -296,3 +329,10 @@ def test_names_are_checked(rpc):
             act("a//b")
     with pytest.raises(ValueError):
         rpc.serve("waits").receive(timeout=-1)
+
+
+def test_the_end_of_the_control_plane_is_told_to_both_sides(tmp_path, other):
+    ended = other(OUTLIVE, tmp_path)
+    out, err = ended.communicate(timeout=100)
+    assert (err, ended.returncode) == ("", 0)
+    assert out.splitlines() == ["True True", "UnansweredControlGone", "b'reply'"]
