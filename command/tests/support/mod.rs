@@ -186,7 +186,8 @@ impl Drop for Producer {
 pub fn files(daemon: &TestDaemon) -> Vec<String> {
     let names = std::fs::read_dir(daemon.folder()).unwrap();
     let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    let mut names: Vec<String> = names.filter(|name| !name.starts_with("control")).collect();
+    let is_own = |name: &str| name.starts_with("control") || name == "config.toml";
+    let mut names: Vec<String> = names.filter(|name| !is_own(name)).collect();
     names.sort();
     names
 }
