@@ -5,6 +5,7 @@ use std::sync::{PoisonError, RwLock};
 use heliostat_backend_transport::address::Address;
 use heliostat_backend_transport::driver::Remote;
 use heliostat_backend_transport::identity::NodeId;
+use heliostat_backend_transport::transport::LinkId;
 use heliostat_backend_transport::AskId;
 
 use crate::outgoing::Outgoing;
@@ -14,8 +15,10 @@ use crate::service::Hosted;
 pub(crate) enum Order {
     /// Join a node there.
     Join { node: NodeId, to: Address, deadline_ns: u64 },
-    /// Leave a node, or give up joining it.
+    /// Leave a node, and give up joining it.
     Leave(NodeId),
+    /// Leave a node by this link alone.
+    LeaveLink(LinkId),
     /// Call a node.
     Call(Box<Outgoing>),
     /// Answer a node.

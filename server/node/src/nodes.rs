@@ -12,7 +12,7 @@ use heliostat_backend_transport::error::{CallError, CallFailure};
 use heliostat_backend_transport::identity::{Identity, NodeId};
 use heliostat_backend_transport::limits::NodeLimits;
 use heliostat_backend_transport::node::Node;
-use heliostat_backend_transport::transport::Transport;
+use heliostat_backend_transport::transport::{LinkId, Transport};
 use heliostat_backend_transport::AskId;
 use rustix::rand::{getrandom, GetRandomFlags};
 
@@ -90,9 +90,15 @@ impl Nodes {
         self.order(Order::Join { node, to, deadline_ns });
     }
 
-    /// Leaves a node in order, or gives up joining it; `Lost` or `NotJoined` follows if it was either.
+    /// Leaves a node in order, and gives up joining it; `Lost`, `NotJoined` or both follow if it was
+    /// either.
     pub fn leave(&self, node: NodeId) {
         self.order(Order::Leave(node));
+    }
+
+    /// Leaves a node in order by this link alone; `Lost` follows if it is still joined by it.
+    pub fn leave_link(&self, link: LinkId) {
+        self.order(Order::LeaveLink(link));
     }
 
     /// Measures how far a node is: `RoundTrip` follows if it is joined.

@@ -138,6 +138,7 @@ impl<T: Transport> Program<T> for Work {
                 self.join(node, now_ns, (wanted, to), deadline_ns);
             }
             Order::Leave(left) => self.leave(node, now_ns, left),
+            Order::LeaveLink(link) => node.leave(now_ns, link),
             Order::Call(call) => self.call(node, now_ns, *call),
             Order::Reply { ask, header, payload } => {
                 self.reply(node, now_ns, ask, Some((header, payload)));

@@ -286,3 +286,24 @@ fn a_node_that_is_left_may_be_joined_again_and_its_distance_is_told() {
     one.nodes.call(2, call(2, TABLE, b"read", b"")).expect("made");
     assert!(one.outcome(2).is_ok());
 }
+
+#[test]
+fn a_link_that_is_left_is_that_one_and_no_later_one() {
+    let (one, two, _) = two();
+    let link = |token| {
+        one.nodes.call(token, call(2, TABLE, b"read", b"")).expect("made");
+        one.outcome(token).expect("joined").link
+    };
+    let before = link(1);
+    one.join(&two, 2);
+    let now = link(2);
+    assert_ne!(before, now, "a newer link of the same side takes the place of the other");
+    one.nodes.leave_link(before);
+    assert_eq!(link(3), now);
+    one.nodes.leave_link(now);
+    let why = one.await_event(|event| match event {
+        NodesEvent::Lost { peer, why } if peer.link == now => Some(why),
+        _ => None,
+    });
+    assert_eq!(why, LostCause::LeftHere);
+}

@@ -25,11 +25,29 @@ pub enum Effect {
         /// Where.
         address: MemberAddress,
     },
-    /// Leave a node, or give up joining it.
+    /// Leave a node by whatever link, and give up joining it.
     Leave {
         /// Which.
         node: u64,
     },
+    /// Leave a node by this link alone: a later one may have taken its place meanwhile.
+    LeaveLink {
+        /// Which.
+        link: u64,
+    },
+}
+
+/// A node that has proven itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Found {
+    /// Which.
+    pub node: u64,
+    /// Which life of it.
+    pub incarnation: u64,
+    /// By which link.
+    pub link: u64,
+    /// Whether this is what a [`Effect::Join`] came to.
+    pub is_ours: bool,
 }
 
 /// How a node that was joined ceased to be.
@@ -96,21 +114,26 @@ impl Cluster {
     }
 
     /// A node is joined. One that was left by command, is an earlier life of a member, or is one too
-    /// many, is left again; whether it is a member now.
+    /// many, is left again; whether it is a member now. `chance` is any number that others cannot guess.
     pub fn joined(
         &mut self,
-        node: u64,
-        incarnation: u64,
+        found: Found,
         now_ns: u64,
+        chance: u64,
         effects: &mut Vec<Effect>,
     ) -> bool {
+        let Found { node, incarnation, link, is_ours } = found;
         if !self.members.contains_key(&node) && self.members.len() < MEMBERS_MAX {
             self.members.insert(node, Member::guest(now_ns));
         }
         let member = self.members.get_mut(&node);
         let taken = member.filter(|it| !it.is_left_here && incarnation >= it.incarnation);
         let Some(member) = taken else {
-            effects.push(Effect::Leave { node });
+            effects.push(Effect::LeaveLink { link });
+            // A join that was ordered has ended with that, and nothing else follows it.
+            if is_ours {
+                self.not_joined(node, now_ns, chance);
+            }
             return false;
         };
         member.enter(MemberState::Joined, now_ns);

@@ -2,7 +2,7 @@
 
 use heliostat_abi::cluster::{MemberAddress, MemberState};
 
-use crate::{Cluster, Effect, Ending, Reason, RETRY_NS_MAX, RETRY_NS_MIN};
+use crate::{Cluster, Effect, Ending, Found, Reason, RETRY_NS_MAX, RETRY_NS_MIN};
 
 fn address(node: u64) -> MemberAddress {
     MemberAddress::parse(&format!("tcp:127.0.0.1:{node}")).unwrap()
@@ -22,9 +22,11 @@ fn pass(cluster: &mut Cluster, now_ns: u64) -> Vec<Effect> {
     effects
 }
 
+/// A link that a join of ours came to; its number is ten times the life.
 fn joined(cluster: &mut Cluster, node: u64, incarnation: u64) -> Vec<Effect> {
     let mut effects = Vec::new();
-    cluster.joined(node, incarnation, 0, &mut effects);
+    let found = Found { node, incarnation, link: incarnation * 10, is_ours: true };
+    cluster.joined(found, 0, 0, &mut effects);
     effects
 }
 
@@ -80,7 +82,7 @@ fn a_node_that_was_left_by_command_is_left_again_until_a_command_joins_it() {
     cluster.leave(2, 10, &mut effects).unwrap();
     assert_eq!(effects, [Effect::Leave { node: 2 }]);
     assert!(!cluster.lost(2, 5, Ending::Lost, 11, 0), "its end is no news");
-    assert_eq!(joined(&mut cluster, 2, 6), [Effect::Leave { node: 2 }]);
+    assert_eq!(joined(&mut cluster, 2, 6), [Effect::LeaveLink { link: 60 }]);
     assert_eq!(state(&cluster, 2), Some(MemberState::Left));
     effects.clear();
     cluster.join(2, MemberAddress::NONE, 20, &mut effects).unwrap();
@@ -94,10 +96,29 @@ fn an_earlier_life_is_left_unless_a_command_joins_it() {
     let (mut cluster, mut effects) = (cluster(), Vec::new());
     joined(&mut cluster, 2, 5);
     cluster.lost(2, 5, Ending::Lost, 10, 0);
-    assert_eq!(joined(&mut cluster, 2, 4), [Effect::Leave { node: 2 }]);
+    assert_eq!(joined(&mut cluster, 2, 4), [Effect::LeaveLink { link: 40 }]);
     assert_eq!(state(&cluster, 2), Some(MemberState::Lost));
     cluster.join(2, MemberAddress::NONE, 20, &mut effects).unwrap();
     assert_eq!(joined(&mut cluster, 2, 4), []);
+}
+
+#[test]
+fn a_join_that_came_to_an_earlier_life_is_tried_again() {
+    let mut cluster = cluster();
+    joined(&mut cluster, 2, 5);
+    cluster.lost(2, 5, Ending::Lost, 10, 0);
+    let due_ns = cluster.next_ns().unwrap_or(0).max(RETRY_NS_MIN);
+    pass(&mut cluster, due_ns);
+    assert_eq!(state(&cluster, 2), Some(MemberState::Joining));
+    // One that the other side began leaves our own join under way.
+    let mut effects = Vec::new();
+    let theirs = Found { node: 2, incarnation: 4, link: 3, is_ours: false };
+    assert!(!cluster.joined(theirs, due_ns, 0, &mut effects));
+    assert_eq!(effects, [Effect::LeaveLink { link: 3 }]);
+    assert_eq!(state(&cluster, 2), Some(MemberState::Joining));
+    assert_eq!(joined(&mut cluster, 2, 4), [Effect::LeaveLink { link: 40 }]);
+    assert_eq!(state(&cluster, 2), Some(MemberState::Lost));
+    assert!(cluster.member(2).unwrap().retry_ns.is_some(), "it is sought again");
 }
 
 #[test]

@@ -26,7 +26,7 @@ mod commands;
 mod member;
 mod refusal;
 
-pub use cluster::{Cluster, Effect, Ending};
+pub use cluster::{Cluster, Effect, Ending, Found};
 pub use member::{Member, RETRY_NS_MAX, RETRY_NS_MIN};
 pub use refusal::{Reason, Refusal};
 
@@ -34,3 +34,5 @@ pub use refusal::{Reason, Refusal};
 mod cluster_tests;
 #[cfg(test)]
 mod properties;
+#[cfg(test)]
+mod thread_properties;

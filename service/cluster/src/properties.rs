@@ -6,14 +6,14 @@ use heliostat_abi::cluster::limits::MEMBERS_MAX;
 use heliostat_abi::cluster::{MemberAddress, MemberState};
 use proptest::prelude::*;
 
-use crate::{Cluster, Effect, Ending, RETRY_NS_MAX};
+use crate::{Cluster, Effect, Ending, Found, RETRY_NS_MAX};
 
 const OWN: u64 = 1;
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Wait(u64),
-    Joined(u64, u64),
+    Joined(u64, u64, bool, u64),
     NotJoined(u64, u64),
     Lost(u64, u64, bool, u64),
     Join(u64, bool),
@@ -26,7 +26,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let life = || 1..4u64;
     let step = prop_oneof![
         4 => (0..RETRY_NS_MAX).prop_map(Step::Wait),
-        4 => (node(), life()).prop_map(|(node, life)| Step::Joined(node, life)),
+        4 => (node(), life(), any::<bool>(), any::<u64>())
+            .prop_map(|(node, life, is_ours, chance)| Step::Joined(node, life, is_ours, chance)),
         3 => (node(), any::<u64>()).prop_map(|(node, chance)| Step::NotJoined(node, chance)),
         3 => (node(), life(), any::<bool>(), any::<u64>())
             .prop_map(|(node, life, left, chance)| Step::Lost(node, life, left, chance)),
@@ -67,8 +68,9 @@ impl Watched {
                 self.now_ns += ns;
                 cluster.pass_time(self.now_ns, &mut effects);
             }
-            Step::Joined(node, life) if node != OWN => {
-                cluster.joined(node, life, now_ns, &mut effects);
+            Step::Joined(node, incarnation, is_ours, chance) if node != OWN => {
+                let found = Found { node, incarnation, link: 0, is_ours };
+                cluster.joined(found, now_ns, chance, &mut effects);
             }
             Step::NotJoined(node, chance) => cluster.not_joined(node, now_ns, chance),
             Step::Lost(node, life, left, chance) => {
@@ -142,29 +144,6 @@ proptest! {
             prop_assert!(watched.cluster.epoch() >= epoch);
             prop_assert!(!is_other || watched.cluster.epoch() > epoch, "{:?}", step);
             prop_assert!(is_other || again || watched.cluster.epoch() == epoch, "{:?}", step);
-        }
-    }
-
-    #[test]
-    fn whoever_is_sought_and_answers_is_joined_in_the_end(steps in steps(), chance: u64) {
-        let mut watched = Watched::new();
-        steps.into_iter().for_each(|step| drop(watched.take(step)));
-        // From now on everybody answers, in a life that is later than all.
-        for _ in 0..4 {
-            let effects = watched.take(Step::Wait(RETRY_NS_MAX));
-            for effect in effects {
-                if let Effect::Join { node, .. } = effect {
-                    watched.take(Step::Joined(node, 100));
-                }
-            }
-            // Joins whose answer was never told come to nothing.
-            let joining = watched.states().into_iter().filter(|it| it.1 == MemberState::Joining);
-            for (node, ..) in joining.collect::<Vec<_>>() {
-                watched.take(Step::NotJoined(node, chance));
-            }
-        }
-        for (node, state, _) in watched.states() {
-            prop_assert!(matches!(state, MemberState::Joined | MemberState::Left), "{node} {state}");
         }
     }
 }

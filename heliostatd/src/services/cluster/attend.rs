@@ -1,8 +1,8 @@
 //! What the node's thread tells: members come and go, and services hear of it in the same order.
 
 use heliostat_base::clock::monotonic_ns;
-use heliostat_server_node::{Address, LostCause, NodeId, NodesEvent, PeerNode};
-use heliostat_service_cluster::{Effect, Ending};
+use heliostat_server_node::{Address, LinkId, LostCause, NodeId, NodesEvent, PeerNode};
+use heliostat_service_cluster::{Effect, Ending, Found};
 use tracing::{debug, error, info, warn};
 
 use crate::daemon::{Daemon, NodeAsked};
@@ -54,7 +54,9 @@ impl Daemon {
         let Some(cluster) = &mut self.services.cluster else { return };
         let mut effects = Vec::new();
         let PeerNode { node, incarnation, link } = peer;
-        if cluster.members.joined(node.0, incarnation, now, &mut effects) {
+        let found = Found { node: node.0, incarnation, link: link.0, is_ours };
+        let chance = cluster.chance(now);
+        if cluster.members.joined(found, now, chance, &mut effects) {
             info!(%node, incarnation, is_ours, epoch = cluster.members.epoch(), "a node is joined");
             cluster.counts.joined += 1;
             cluster.reasons.remove(&node.0);
@@ -125,6 +127,7 @@ impl Daemon {
                     Err(error) => error!(node, %error, "not joined"),
                 },
                 Effect::Leave { node } => cluster.nodes.leave(NodeId(node)),
+                Effect::LeaveLink { link } => cluster.nodes.leave_link(LinkId(link)),
             }
         }
     }
