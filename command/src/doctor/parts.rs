@@ -84,6 +84,9 @@ fn cluster_check(found: Option<&Value>) -> Check {
         found["transport"].as_str().unwrap_or("?"),
         nodes.len()
     );
+    if found["is_ended"] == true {
+        return Check::warn(name, text, "its transport broke: start the control plane again");
+    }
     let is_sought = |node: &&Value| node["state"] != "joined" && node["state"] != "left";
     match nodes.iter().find(is_sought) {
         Some(_) => Check::warn(name, text, "heliostat status --json says why each is not joined"),
@@ -125,6 +128,9 @@ mod tests {
         assert_eq!(lost.found, "node 1 by TCP, 1 of 2 others joined");
         assert!(!lost.advice.is_empty());
         assert!(cluster_check(Some(&found("left"))).advice.is_empty());
+        let mut ended = found("left");
+        ended["is_ended"] = json!(true);
+        assert!(!cluster_check(Some(&ended)).advice.is_empty());
         assert!(cluster_check(None).advice.is_empty());
     }
 

@@ -13,6 +13,8 @@ pub struct Cluster {
     pub(crate) own: u64,
     pub(crate) epoch: u64,
     pub(crate) members: BTreeMap<u64, Member>,
+    /// The node's thread is no more: nobody obeys.
+    pub(crate) is_ended: bool,
 }
 
 /// An order for the node's thread.
@@ -68,7 +70,7 @@ impl Cluster {
     ) -> Cluster {
         let peers = peers.into_iter().filter(|(node, _)| *node != own).take(MEMBERS_MAX);
         let members = peers.map(|(node, address)| (node, Member::sought(address, now_ns)));
-        Cluster { own, epoch: 0, members: members.collect() }
+        Cluster { own, epoch: 0, members: members.collect(), is_ended: false }
     }
 
     /// This node's number.
@@ -94,6 +96,11 @@ impl Cluster {
     /// How many are joined.
     pub fn joined_count(&self) -> usize {
         self.members.values().filter(|member| member.state == MemberState::Joined).count()
+    }
+
+    /// Whether the node's thread has ended.
+    pub fn is_ended(&self) -> bool {
+        self.is_ended
     }
 
     /// When [`Cluster::pass_time`] is due.

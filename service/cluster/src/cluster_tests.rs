@@ -133,6 +133,21 @@ fn a_guest_is_a_member_while_it_is_joined() {
 }
 
 #[test]
+fn after_the_end_of_the_thread_nobody_is_sought_and_a_join_is_refused() {
+    let (mut cluster, mut effects) = (cluster(), Vec::new());
+    joined(&mut cluster, 2, 5);
+    cluster.end(10);
+    assert!(cluster.is_ended());
+    let refused = cluster.join(2, MemberAddress::NONE, 20, &mut effects);
+    assert_eq!(refused, Err(Reason::Ended.into()));
+    cluster.leave(3, 20, &mut effects).unwrap();
+    for node in [2, 3] {
+        assert_eq!(state(&cluster, node), Some(MemberState::Left));
+    }
+    assert_eq!((pass(&mut cluster, u64::MAX), cluster.next_ns()), (vec![], None));
+}
+
+#[test]
 fn a_join_by_command_may_give_a_new_node_or_address() {
     let (mut cluster, mut effects) = (cluster(), Vec::new());
     cluster.join(9, address(9), 1, &mut effects).unwrap();

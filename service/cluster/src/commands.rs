@@ -12,7 +12,8 @@ impl Cluster {
     /// life: whoever says so knows which.
     ///
     /// # Errors
-    /// It is this node, its address is not known, or there are too many. Nothing has changed.
+    /// It is this node, its address is not known, there are too many, or the node's thread has ended.
+    /// Nothing has changed.
     pub fn join(
         &mut self,
         node: u64,
@@ -22,6 +23,9 @@ impl Cluster {
     ) -> Result<(), Refusal> {
         if node == self.own {
             return Err(Reason::Here.into());
+        }
+        if self.is_ended {
+            return Err(Reason::Ended.into());
         }
         let is_known = self.members.get(&node).is_some_and(|it| !it.address.is_none());
         if address.is_none() && !is_known {
@@ -78,5 +82,12 @@ impl Cluster {
             // Each of them is a member.
             let _ = self.leave(node, now_ns, effects);
         }
+    }
+
+    /// The node's thread has ended: every node is left, and none is joined any more.
+    pub fn end(&mut self, now_ns: u64) {
+        // Nobody obeys.
+        self.leave_all(now_ns, &mut Vec::new());
+        self.is_ended = true;
     }
 }

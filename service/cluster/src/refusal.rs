@@ -20,6 +20,8 @@ pub enum Reason {
     Here,
     /// There are as many members as there may be.
     Full,
+    /// The node's thread has ended.
+    Ended,
 }
 
 impl heliostat_service_grant::Reason for Reason {
@@ -28,6 +30,7 @@ impl heliostat_service_grant::Reason for Reason {
             Self::NotFound { .. } => Code::NotFound,
             Self::Here => Code::BadState,
             Self::Full => Code::Full,
+            Self::Ended => Code::Internal,
         }
     }
 }
@@ -38,6 +41,7 @@ impl fmt::Display for Reason {
             Self::NotFound { node } => write!(f, "node {node} is no member with an address"),
             Self::Here => f.write_str("it is this node"),
             Self::Full => write!(f, "there are {MEMBERS_MAX} members already"),
+            Self::Ended => f.write_str("the node's thread has ended"),
         }
     }
 }

@@ -43,6 +43,8 @@ pub enum ClusterError {
         /// Which.
         node: u64,
     },
+    /// The control plane's part for other nodes has ended, since its transport broke.
+    Ended,
     /// The text is no address.
     Address,
     /// The control plane says no, did not answer, or is not there.
@@ -70,7 +72,8 @@ pub fn nodes_of(node: u64) -> Result<Nodes, ClusterError> {
 /// Has a node joined, from now on, at its known address or at this one. Done is that it is begun.
 ///
 /// # Errors
-/// Only root and the owner of the control plane may; nothing has changed.
+/// Only root and the owner of the control plane may, and not once its part for other nodes has ended;
+/// nothing has changed.
 pub fn join(node: u64, address: Option<&str>) -> Result<(), ClusterError> {
     let address = match address {
         Some(text) => MemberAddress::parse(text).ok_or(ClusterError::Address)?,
@@ -121,10 +124,12 @@ fn tell(node: u64, request: &ClusterRequest) -> Result<(), ClusterError> {
 fn ask(node: u64, request: &ClusterRequest) -> Result<Reply, ClusterError> {
     // A session that has ended is noticed here, so that the next one is asked.
     session::check_alive();
+    let is_join = matches!(request, ClusterRequest::Join { .. });
     let request = Request::Own(request.encode());
     let (reply, _) = session::ask(&request, &[]).map_err(ClusterError::Control)?;
     match reply {
         Reply::Refused { code: Code::BadState, .. } => Err(ClusterError::NoCluster),
+        Reply::Refused { code: Code::Internal, .. } if is_join => Err(ClusterError::Ended),
         Reply::Refused { code: Code::BadRecord, .. } => Err(ClusterError::Address),
         Reply::Refused { code: Code::NotFound, .. } => Err(ClusterError::Unknown { node }),
         Reply::Refused { code: Code::Unreachable, .. } => Err(ClusterError::Unreachable { node }),
@@ -143,6 +148,9 @@ impl fmt::Display for ClusterError {
             Self::Unreachable { node } => {
                 write!(f, "node {node} is not joined, or did not answer in time")
             }
+            Self::Ended => f.write_str(
+                "the control plane's transport to other nodes broke: start the control plane again",
+            ),
             Self::Address => {
                 f.write_str("that is no address of this node's transport, as tcp:127.0.0.1:7700")
             }

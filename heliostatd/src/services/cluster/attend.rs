@@ -11,6 +11,8 @@ use crate::daemon::{Daemon, NodeAsked};
 const EVENTS_AT_ONCE: usize = 256;
 /// How long a join may take: connection and handshake.
 const JOIN_NS_MAX: u64 = 2_000_000_000;
+/// Why no node is joined any more.
+const ENDED: &str = "the node's thread has ended: no node is joined until the next start";
 
 impl Daemon {
     /// Attends to what the node's thread tells.
@@ -106,12 +108,14 @@ impl Daemon {
     /// The node's thread has ended, since its transport broke. Nobody is sought any more: there is
     /// nothing to seek them with before the next start.
     fn lose_every_node(&mut self) {
-        error!("the node's thread has ended: no node is joined until the next start");
+        error!("{ENDED}");
         let Some(cluster) = &mut self.services.cluster else { return };
         let joined: Vec<_> = cluster.joined.values().copied().collect();
         joined.into_iter().for_each(|peer| self.node_lost(peer, LostCause::LeftHere));
         if let Some(cluster) = &mut self.services.cluster {
-            cluster.members.leave_all(monotonic_ns(), &mut Vec::new());
+            cluster.members.end(monotonic_ns());
+            let all = cluster.members.members();
+            cluster.reasons = all.map(|(node, _)| (node, ENDED.to_owned())).collect();
         }
     }
 

@@ -45,6 +45,7 @@ impl Daemon {
             "transport": cluster.transport(),
             "epoch": cluster.members.epoch(),
             "joined": cluster.members.joined_count(),
+            "is_ended": cluster.members.is_ended(),
             "calls_waiting": cluster.calls.len(),
             "nodes": members.collect::<Vec<_>>(),
         })
