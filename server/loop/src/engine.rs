@@ -54,7 +54,7 @@ pub struct Engine<S: Parts> {
     pub flying: usize,
     /// About what time it is.
     pub now_ns: u64,
-    /// How often orders were looked for. What the control plane said before it answered a session has
+    /// How often orders were looked for until there were none. What the control plane said before it answered a session has
     /// come once this has gone on since an operation of that session was first seen.
     pub looks_for_orders: u64,
     device: Arc<DeviceShares>,

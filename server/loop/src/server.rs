@@ -144,13 +144,15 @@ impl<S: Service> Server<S> {
     }
 
     fn obey(&mut self) -> bool {
-        let looks = &mut self.sessions.engine.looks_for_orders;
-        *looks = looks.wrapping_add(1);
         for obeyed in 0..ORDERS_AT_ONCE {
             match self.inbox.orders.try_recv() {
                 Ok(order) => self.carry_out(order),
                 // All loops hold an end of it, so that `Stop` says that it is over.
-                Err(TryRecvError::Empty | TryRecvError::Disconnected) => return obeyed > 0,
+                Err(TryRecvError::Empty | TryRecvError::Disconnected) => {
+                    let looks = &mut self.sessions.engine.looks_for_orders;
+                    *looks = looks.wrapping_add(1);
+                    return obeyed > 0;
+                }
             }
         }
         true

@@ -290,6 +290,19 @@ fn nobody_calls_or_serves_without_the_right_and_lengths_are_those_of_the_functio
     assert_eq!(on.next(0).result, errno(libc::EINVAL));
 }
 
+/// The order that brings a right may lie behind more orders than one look carries out.
+#[test]
+fn an_operation_waits_for_all_orders_that_were_given_before_it() {
+    let mut on = Loop::with(2, 8);
+    on.grant(0, SERVES);
+    on.call(1, 9, b"early");
+    on.sweep(1);
+    (0..200).for_each(|_| on.order_later(support::grant(0, 1, SERVES)));
+    on.order_later(support::grant(1, 1, CALLS));
+    on.receive(0, 5);
+    assert_eq!(on.received(0, 5).1, b"early");
+}
+
 #[test]
 fn a_reply_that_is_too_long_leaves_the_call_to_be_answered() {
     let mut on = with_callers(1);

@@ -3,7 +3,7 @@
 #![allow(dead_code)] // each test file uses its part
 
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::sync::mpsc::{channel, Receiver};
+use std::sync::mpsc::{channel, Receiver, Sender};
 use std::sync::Arc;
 
 use heliostat_abi::file::delegated::{
@@ -30,6 +30,7 @@ pub const NOTHING: Role = Role { serves: false, calls: false };
 
 pub struct Loop {
     server: Server<Rpcs>,
+    orders: Sender<Order<Rpcs>>,
     pub sessions: Vec<End>,
     pub events: Receiver<Event<Rpcs>>,
 }
@@ -63,6 +64,11 @@ pub fn operation(kind: OpKind, tag: u64, argument: u64, pieces: &[Piece]) -> Ope
     Operation { kind, object, offset: 0, tag, timeout_us: 0, argument, pieces }
 }
 
+pub fn grant(number: usize, of: u32, role: Role) -> RpcOrder {
+    let who = Who { user: 1000 + number as u32, process: 50 + number as u32 };
+    RpcOrder::Grant { session: session(number), who, function: function(of), role }
+}
+
 fn bell() -> Arc<OwnedFd> {
     Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).unwrap())
 }
@@ -70,7 +76,7 @@ fn bell() -> Arc<OwnedFd> {
 impl Loop {
     /// One with so many sessions and function 1, whose messages have so many places.
     pub fn with(sessions: usize, queue: u32) -> Loop {
-        let (_, orders) = channel();
+        let (to_loop, orders) = channel();
         let (sender, events) = channel();
         let sender = Events::new(sender, bell());
         let engine = Engine::create(
@@ -83,7 +89,7 @@ impl Loop {
         );
         let inbox = Inbox { orders, bell: bell(), spin_ns: 0, spin_flying_ns: 0 };
         let server = Server::new(engine.unwrap(), inbox);
-        let mut made = Loop { server, sessions: Vec::new(), events };
+        let mut made = Loop { server, orders: to_loop, sessions: Vec::new(), events };
         (0..sessions).for_each(|_| made.join());
         made.serve(1, queue);
         made
@@ -106,6 +112,11 @@ impl Loop {
         self.server.carry_out(Order::Service(order));
     }
 
+    /// The same, when the loop next looks for orders.
+    pub fn order_later(&mut self, order: RpcOrder) {
+        self.orders.send(Order::Service(order)).unwrap();
+    }
+
     pub fn serve(&mut self, number: u32, queue: u32) {
         let (request_bytes, reply_bytes) = (1 << 20, 1 << 20);
         let function = function(number);
@@ -118,9 +129,7 @@ impl Loop {
     }
 
     pub fn grant_of(&mut self, number: usize, of: u32, role: Role) {
-        let who = Who { user: 1000 + number as u32, process: 50 + number as u32 };
-        let (session, function) = (session(number), function(of));
-        self.order(RpcOrder::Grant { session, who, function, role });
+        self.order(grant(number, of, role));
     }
 
     pub fn end(&mut self, number: usize) {
