@@ -140,7 +140,7 @@ fn brought(
     let pieces = entry.operation.pieces.as_slice();
     let payload = pieces.get(1).copied().unwrap_or_default();
     let left_us = entry.deadline_ns.map_or(0, |at| at.saturating_sub(engine.now_ns) / 1000 + 1);
-    let who = session.service.who;
+    let who = session.service.who()?;
     let head = CallHead {
         session: session.id,
         user: who.user,

@@ -13,7 +13,8 @@ use super::transfer::Transfer;
 /// A session.
 #[derive(Default)]
 pub struct Member {
-    pub(crate) who: Who,
+    /// Who it is to those whom it calls, said once.
+    who: Option<Who>,
     roles: HashMap<ObjectId, Role>,
     queues: HashMap<ObjectId, Queues>,
     /// Operations in a line, and of which function.
@@ -44,8 +45,15 @@ impl Member {
         self.roles.get(&function).copied()
     }
 
-    pub(crate) fn set_role(&mut self, function: ObjectId, role: Role) {
-        self.roles.insert(function, role);
+    /// Who it is. One that has a role is known.
+    pub(crate) fn who(&self) -> Option<Who> {
+        self.who
+    }
+
+    /// It may do this with a function, as who it was first said to be; nothing while that was not said.
+    pub(crate) fn set_role(&mut self, function: ObjectId, who: Option<Who>, role: Role) {
+        self.who = self.who.or(who);
+        self.roles.insert(function, self.who.map_or(Role::default(), |_| role));
     }
 
     /// Says whether a function that is unknown to an operation is none, with orders looked for so

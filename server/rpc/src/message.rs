@@ -27,7 +27,7 @@ pub struct Role {
 }
 
 /// Who a session is, as servers are told.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Who {
     /// Its user.
     pub user: u32,
@@ -44,12 +44,13 @@ pub enum RpcOrder {
         /// Which.
         function: ObjectId,
     },
-    /// A session may do this with a function from now on, and nothing where the role is empty.
+    /// A session may do this with a function from now on, and nothing where the role is empty. What it
+    /// was first said to be it stays; before that it may do nothing.
     Grant {
         /// Whose.
         session: ObjectId,
-        /// Who that is.
-        who: Who,
+        /// Who that is; none where it has ended.
+        who: Option<Who>,
         /// Which function.
         function: ObjectId,
         /// What.

@@ -111,13 +111,13 @@ fn send(turn: &mut Turn<'_, Rpcs>, asked: &Operation, info: &ServedFunction) -> 
             _ => turn.fail(libc::EAGAIN),
         };
     }
+    let Some(who) = turn.session.service.who() else { return turn.fail(libc::EACCES) };
     let mut payload = vec![0; bytes as usize];
     let from = asked.pieces.at(0).map_or(0, |piece| piece.offset as usize);
     if turn.session.window.copy_out(from, &mut payload).is_err() {
         return turn.fail(libc::EFAULT);
     }
     *turn.left -= bytes as i64;
-    let who = turn.session.service.who;
     let head = CallHead {
         session: turn.session.id,
         user: who.user,

@@ -63,8 +63,7 @@ impl Service for Rpcs {
             RpcOrder::Grant { session, who, function, role } => {
                 let Some(seat) = sessions.seat(session) else { return };
                 let Some((found, _)) = sessions.at(seat) else { return };
-                found.service.who = who;
-                found.service.set_role(function, role);
+                found.service.set_role(function, who, role);
                 end_what_it_may_not(sessions, seat, function, role);
             }
         }

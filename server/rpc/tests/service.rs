@@ -7,6 +7,7 @@ use heliostat_abi::name::ObjectId;
 use heliostat_abi::rpc::limits::MESSAGE_BYTES_MAX;
 use heliostat_abi::rpc::operation::{NOBODY_WAITED, REPLY_FAILED};
 use heliostat_abi::rpc::{CALL_FAILED, HEAD_BYTES};
+use heliostat_server_rpc::RpcOrder;
 use support::{errno, function, operation, piece, session, Loop, CALLS, IN, NOTHING, OUT, SERVES};
 
 /// Bytes that differ by place.
@@ -159,7 +160,7 @@ fn calls_of_a_server_that_ends_end_and_those_in_line_wait_for_another() {
     assert!(on.is_silent(3));
     on.receive(1, 5);
     assert_eq!(on.received(1, 5).1, b"in line");
-    on.order(heliostat_server_rpc::RpcOrder::Gone { function: function(1) });
+    on.order(RpcOrder::Gone { function: function(1) });
     assert!(on.is_silent(3), "what was delivered may still be answered");
     on.call(2, 10, b"x");
     assert_eq!(on.next(2).result, errno(libc::ESTALE));
@@ -170,7 +171,7 @@ fn what_waits_for_a_function_that_is_gone_was_not_delivered() {
     let mut on = with_callers(1);
     on.call(1, 9, b"x");
     on.sweep(20);
-    on.order(heliostat_server_rpc::RpcOrder::Gone { function: function(1) });
+    on.order(RpcOrder::Gone { function: function(1) });
     assert_eq!(on.next(1).result, errno(libc::ESTALE));
 }
 
@@ -288,6 +289,34 @@ fn nobody_calls_or_serves_without_the_right_and_lengths_are_those_of_the_functio
     assert_eq!(on.next(0).result, errno(libc::EINVAL));
     on.submit(0, &operation(OpKind::Read, 1, 0, &[piece(IN, 10)]));
     assert_eq!(on.next(0).result, errno(libc::EINVAL));
+}
+
+/// A session that ends loses its rights one by one, and its connection first.
+#[test]
+fn a_caller_stays_who_it_was_while_it_ends() {
+    let mut on = Loop::with(2, 8);
+    on.serve(2, 8);
+    on.grant_of(0, 2, SERVES);
+    (1..3).for_each(|of| on.grant_of(1, of, CALLS));
+    let asked = on.call_of(1, 9, b"x");
+    on.submit(1, &Operation { object: function(2), ..asked });
+    on.sweep(20);
+    let (session, function) = (session(1), function(1));
+    on.order(RpcOrder::Grant { session, who: None, function, role: NOTHING });
+    let place = [piece(IN, (1 << 20) + HEAD_BYTES as u32)];
+    let receive = operation(OpKind::Receive, 5, 0, &place);
+    on.submit(0, &Operation { object: support::function(2), ..receive });
+    let (head, _) = on.received(0, 5);
+    assert_eq!((head.user, head.process), (1001, 51));
+}
+
+#[test]
+fn a_session_that_nobody_has_named_may_do_nothing() {
+    let mut on = Loop::with(2, 8);
+    let (session, function) = (session(1), function(1));
+    on.order(RpcOrder::Grant { session, who: None, function, role: CALLS });
+    on.call(1, 9, b"x");
+    assert_eq!(on.next(1).result, errno(libc::EACCES));
 }
 
 /// The order that brings a right may lie behind more orders than one look carries out.

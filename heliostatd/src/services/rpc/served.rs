@@ -109,12 +109,10 @@ impl Daemon {
         }
     }
 
-    /// Who a session is to those whom it calls. One that has ended is told of to nobody.
-    fn who_calls(&self, session: ObjectId) -> Who {
-        self.session(session).map_or(Who::default(), |found| Who {
-            user: found.peer.subject.uid,
-            process: found.pid(),
-        })
+    /// Who a session is to those whom it calls; none where it has ended.
+    fn who_calls(&self, session: ObjectId) -> Option<Who> {
+        let found = self.session(session).ok()?;
+        Some(Who { user: found.peer.subject.uid, process: found.pid() })
     }
 
     /// A session is served no more.

@@ -65,7 +65,7 @@ pub fn operation(kind: OpKind, tag: u64, argument: u64, pieces: &[Piece]) -> Ope
 }
 
 pub fn grant(number: usize, of: u32, role: Role) -> RpcOrder {
-    let who = Who { user: 1000 + number as u32, process: 50 + number as u32 };
+    let who = Some(Who { user: 1000 + number as u32, process: 50 + number as u32 });
     RpcOrder::Grant { session: session(number), who, function: function(of), role }
 }
 
