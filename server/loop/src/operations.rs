@@ -130,11 +130,19 @@ impl Operations {
         }
     }
 
-    /// Lets one go on in a later turn.
+    /// Lets one go on in a later turn, once however often it is said before that.
     pub fn requeue(&mut self, id: ObjectId) {
-        if let Some(entry) = self.table.get_mut(id) {
+        if let Some(entry) = self.table.get_mut(id).filter(|entry| !entry.is_ready) {
             entry.is_ready = true;
             self.ready.push_back(id);
+        }
+    }
+
+    /// Takes one out of the turns: it waits for something again.
+    pub fn rest(&mut self, id: ObjectId) {
+        if let Some(entry) = self.table.get_mut(id).filter(|entry| entry.is_ready) {
+            entry.is_ready = false;
+            self.ready.retain(|other| *other != id);
         }
     }
 
@@ -331,6 +339,19 @@ mod tests {
         assert_eq!(operations.expire(3000, 110), [Cancelled::Now(late)]);
         assert!(operations.expire(3000, 110).is_empty());
         assert_eq!(operations.next_deadline_ns(), Some(6000));
+    }
+
+    #[test]
+    fn one_has_one_turn_however_often_it_is_let_go_on_and_none_at_rest() {
+        let mut operations = Operations::new(2);
+        let id = operations.admit(operation(OpKind::Read, 1, 1), 0).unwrap();
+        operations.requeue(id);
+        assert_eq!(tags(&mut operations), [1]);
+        operations.requeue(id);
+        operations.rest(id);
+        assert!(tags(&mut operations).is_empty());
+        operations.requeue(id);
+        assert_eq!(tags(&mut operations), [1]);
     }
 
     #[test]

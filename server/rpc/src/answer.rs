@@ -6,9 +6,9 @@ use heliostat_abi::rpc::operation::{call_of, REPLY_FAILED};
 use heliostat_abi::rpc::CALL_FAILED;
 use heliostat_server_loop::{copy_part, OperationId, Sessions};
 
-use super::deliver::delivered;
+use super::deliver::{carry, delivered};
 use super::function::Line;
-use super::lines::fail;
+use super::lines::{fail, line_up, End};
 use super::rpcs::{Active, Rpcs};
 use super::transfer::{Transfer, AT_ONCE_BYTES};
 
@@ -35,19 +35,15 @@ fn answer(sessions: &mut Sessions<Rpcs>, answerer: OperationId) {
     let Some((session, _)) = sessions.at(caller.seat) else {
         return over(sessions, answerer, &asked, false);
     };
-    let Some(entry) = session.operations.get_mut(caller.operation) else {
+    if session.operations.get(caller.operation).is_none() {
         sessions.engine.service.calls.remove(call);
         return over(sessions, answerer, &asked, false);
-    };
+    }
     if payload.bytes > AT_ONCE_BYTES {
-        entry.flying += 1;
         let (from, bytes) = (payload.offset, u64::from(payload.bytes));
         let transfer = Transfer { from, window: target, into, bytes, done: 0 };
-        let Some((session, engine)) = sessions.at(answerer.seat) else { return };
-        session.service.transfers.insert(answerer.operation, transfer);
         let active = Active { owner: answerer, partner: caller, call, is_reply: true };
-        engine.service.active.push(active);
-        return sessions.resume(answerer);
+        return carry(sessions, active, transfer);
     }
     let Some((session, _)) = sessions.at(answerer.seat) else { return };
     let bytes = payload.bytes as usize;
@@ -91,14 +87,7 @@ fn over(sessions: &mut Sessions<Rpcs>, id: OperationId, asked: &Operation, was_h
     if !was_heard {
         session.service.note_unheard(id.operation);
     }
-    let name = asked.object;
-    let Some(function) = engine.service.functions.get_mut(&name) else {
-        return fail(sessions, id, libc::ESTALE);
-    };
-    if session.service.join(name, Line::Receivers, id.operation) {
-        function.round(Line::Receivers).push_back(id.seat);
-    }
-    engine.service.note(name);
+    line_up(sessions, id, (asked.object, Line::Receivers), End::Back);
 }
 
 /// Ends the calls whose server has ended.
@@ -156,6 +145,8 @@ fn abandon(sessions: &mut Sessions<Rpcs>, active: &Active) {
     let (owner, partner) = (active.owner, active.partner);
     if let Some((session, _)) = sessions.at(owner.seat) {
         session.service.transfers.remove(&owner.operation);
+        // It has nothing to carry in a turn any more.
+        session.operations.rest(owner.operation);
     }
     if active.is_reply {
         let partner_waits = asked(sessions, partner).is_some();
@@ -177,14 +168,7 @@ fn abandon(sessions: &mut Sessions<Rpcs>, active: &Active) {
 /// Puts an operation that has not ended back into its line, before all others of its session.
 fn rejoin(sessions: &mut Sessions<Rpcs>, id: OperationId, line: Line) {
     let Some(asked) = asked(sessions, id) else { return };
-    let Some((session, engine)) = sessions.at(id.seat) else { return };
-    let Some(function) = engine.service.functions.get_mut(&asked.object) else {
-        return fail(sessions, id, libc::ESTALE);
-    };
-    if session.service.join_first(asked.object, line, id.operation) {
-        function.round(line).push_front(id.seat);
-    }
-    engine.service.note(asked.object);
+    line_up(sessions, id, (asked.object, line), End::Front);
 }
 
 /// Ends an operation whose time passed, or that was cancelled, while bytes were on their way to it.

@@ -1,9 +1,12 @@
 //! Matches what waits for a function with who is free to serve it, and puts it into their windows.
 
+use std::sync::Arc;
+
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::rpc::name::THIS_NODE;
 use heliostat_abi::rpc::operation::{token_of, NOBODY_WAITED};
 use heliostat_abi::rpc::{CallHead, HEAD_BYTES};
+use heliostat_base::mapping::SharedMapping;
 use heliostat_server_loop::{copy_part, OperationId, Sessions};
 
 use super::function::{Function, Line, Message};
@@ -33,8 +36,10 @@ fn match_lines(sessions: &mut Sessions<Rpcs>, function: &mut Function) {
             put_back(sessions, function, Line::Receivers, receiver);
             continue;
         };
-        if !connect(sessions, caller, receiver) {
-            put_back(sessions, function, Line::Receivers, receiver);
+        match connect(sessions, caller, receiver) {
+            Met::Both => {}
+            Met::NoCaller => put_back(sessions, function, Line::Receivers, receiver),
+            Met::NoReceiver => put_back(sessions, function, Line::Calls, caller),
         }
     }
     wake_senders(sessions, function);
@@ -92,42 +97,71 @@ struct Brought {
     from: u64,
 }
 
-/// Gives a receiver a call: at once where its payload is short, else by the caller's own turns. False
-/// when there is no such call; the receiver is free then.
-fn connect(sessions: &mut Sessions<Rpcs>, caller: OperationId, receiver: OperationId) -> bool {
-    let Some(brought) = brought(sessions, caller, receiver) else { return false };
+/// Who was there when a call met its receiver.
+enum Met {
+    Both,
+    /// The receiver is free.
+    NoCaller,
+    /// The call waits for another.
+    NoReceiver,
+}
+
+/// Where a receiver has its calls.
+struct Place {
+    window: Arc<SharedMapping>,
+    at: u64,
+    /// The flags of the next head.
+    flags: u32,
+}
+
+fn place_of(sessions: &mut Sessions<Rpcs>, receiver: OperationId) -> Option<Place> {
+    let (session, _) = sessions.at(receiver.seat)?;
+    let entry = session.operations.get(receiver.operation)?;
+    let at = entry.operation.pieces.at(0).map_or(0, |piece| piece.offset);
+    let is_unheard = session.service.is_unheard(receiver.operation);
+    let flags = if is_unheard { NOBODY_WAITED } else { 0 };
+    Some(Place { window: session.window.clone(), at, flags })
+}
+
+/// Gives a receiver a call: at once where its payload is short, else by the caller's own turns.
+fn connect(sessions: &mut Sessions<Rpcs>, caller: OperationId, receiver: OperationId) -> Met {
+    let Some(place) = place_of(sessions, receiver) else { return Met::NoReceiver };
+    let Some(brought) = brought(sessions, caller, receiver) else {
+        fail(sessions, caller, libc::EACCES);
+        return Met::NoCaller;
+    };
     let Brought { open, mut head, from } = brought;
-    let window = open.window.clone();
+    let source = open.window.clone();
     let Ok(call) = sessions.engine.service.calls.insert(open) else {
         fail(sessions, caller, libc::EAGAIN);
-        return false;
+        return Met::NoCaller;
     };
-    head.token = token_of(call);
-    let Some((session, _)) = sessions.at(receiver.seat) else { return false };
-    if session.service.is_unheard(receiver.operation) {
-        head.flags |= NOBODY_WAITED;
-    }
-    let Some(entry) = session.operations.get_mut(receiver.operation) else { return false };
-    let place = entry.operation.pieces.at(0).map_or(0, |piece| piece.offset);
-    let (target, into) = (session.window.clone(), place + HEAD_BYTES as u64);
+    (head.token, head.flags) = (token_of(call), place.flags);
     // A place in a window was checked when the record was decoded.
-    let _ = target.copy_in(place as usize, &head.encode());
+    let _ = place.window.copy_in(place.at as usize, &head.encode());
+    let (into, bytes) = (place.at + HEAD_BYTES as u64, u64::from(head.bytes));
     if head.bytes <= AT_ONCE_BYTES {
-        let bytes = u64::from(head.bytes);
-        let source = (&*window, from as usize);
-        let _ = copy_part(source, (&target, into as usize), bytes as usize, bytes);
+        let (from, into) = ((&*source, from as usize), (&*place.window, into as usize));
+        let _ = copy_part(from, into, bytes as usize, bytes);
         delivered(sessions, (caller, call), receiver, head.bytes);
-        return true;
+        return Met::Both;
     }
-    entry.flying += 1;
-    let (bytes, done) = (u64::from(head.bytes), 0);
-    let transfer = Transfer { from, window: target, into, bytes, done };
-    let Some((session, engine)) = sessions.at(caller.seat) else { return false };
-    session.service.transfers.insert(caller.operation, transfer);
-    let active = Active { owner: caller, partner: receiver, call, is_reply: false };
-    engine.service.active.push(active);
-    sessions.resume(caller);
-    true
+    let transfer = Transfer { from, window: place.window, into, bytes, done: 0 };
+    carry(sessions, Active { owner: caller, partner: receiver, call, is_reply: false }, transfer);
+    Met::Both
+}
+
+/// Has an operation's own turns carry bytes to its partner, which cannot end meanwhile.
+pub(crate) fn carry(sessions: &mut Sessions<Rpcs>, active: Active, transfer: Transfer) {
+    let Active { owner, partner, .. } = active;
+    if let Some((session, _)) = sessions.at(partner.seat) {
+        session.operations.get_mut(partner.operation).into_iter().for_each(|it| it.flying += 1);
+    }
+    if let Some((session, engine)) = sessions.at(owner.seat) {
+        session.service.transfers.insert(owner.operation, transfer);
+        engine.service.active.push(active);
+    }
+    sessions.resume(owner);
 }
 
 fn brought(

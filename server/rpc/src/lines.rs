@@ -6,7 +6,7 @@ use heliostat_server_loop::{OperationId, Sessions};
 use super::function::{Function, Line};
 use super::rpcs::Rpcs;
 
-/// Takes the next operation out of a line, from the session whose turn it is.
+/// Takes the next operation out of a line, from the session whose turn it is. It has not ended.
 pub(crate) fn next(
     sessions: &mut Sessions<Rpcs>,
     function: &mut Function,
@@ -19,7 +19,8 @@ pub(crate) fn next(
         if has_more {
             function.round(line).push_back(seat);
         }
-        if let Some(operation) = taken {
+        let lives = |id: &ObjectId| session.operations.get(*id).is_some();
+        if let Some(operation) = taken.filter(lives) {
             return Some(OperationId { seat, operation });
         }
     }
@@ -37,6 +38,38 @@ pub(crate) fn put_back(
     if session.service.join_first(function.info.function, line, id.operation) {
         function.round(line).push_front(id.seat);
     }
+}
+
+/// Where an operation gets into its line.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    Front,
+    Back,
+}
+
+/// Puts an operation that has not ended into its line, which may be gone meanwhile, or the right to it.
+pub(crate) fn line_up(
+    sessions: &mut Sessions<Rpcs>,
+    id: OperationId,
+    (function, line): (ObjectId, Line),
+    end: End,
+) {
+    let Some((session, engine)) = sessions.at(id.seat) else { return };
+    let role = session.service.role(function).unwrap_or_default();
+    let may = if line == Line::Receivers { role.serves } else { role.calls };
+    let Some(found) = engine.service.functions.get_mut(&function).filter(|_| may) else {
+        return fail(sessions, id, libc::ESTALE);
+    };
+    match end {
+        End::Front if session.service.join_first(function, line, id.operation) => {
+            found.round(line).push_front(id.seat);
+        }
+        End::Back if session.service.join(function, line, id.operation) => {
+            found.round(line).push_back(id.seat);
+        }
+        _ => {}
+    }
+    engine.service.note(function);
 }
 
 /// Ends what waits in some lines of a function for one session.

@@ -62,8 +62,18 @@ impl Member {
         *self.doubts.entry(operation).or_insert(looks) != looks
     }
 
-    /// Puts an operation at the end of a line; true when the function has to list the session.
+    /// Whether a Call or a Receive waits in its line, or a Call was received: its turns are over.
+    pub(crate) fn has_its_place(&self, operation: ObjectId) -> bool {
+        let line = self.waiting.get(&operation).map(|(_, line)| *line);
+        line.is_some_and(|line| line != Line::Senders) || self.delivered.contains_key(&operation)
+    }
+
+    /// Puts an operation at the end of a line, unless it waits already; true when the function has to
+    /// list the session.
     pub(crate) fn join(&mut self, function: ObjectId, line: Line, operation: ObjectId) -> bool {
+        if self.waiting.contains_key(&operation) {
+            return false;
+        }
         self.waiting.insert(operation, (function, line));
         let queues = self.queues.entry(function).or_default();
         queues.lines[line as usize].push_back(operation);
@@ -77,6 +87,9 @@ impl Member {
         line: Line,
         operation: ObjectId,
     ) -> bool {
+        if self.waiting.contains_key(&operation) {
+            return false;
+        }
         self.waiting.insert(operation, (function, line));
         let queues = self.queues.entry(function).or_default();
         queues.lines[line as usize].push_front(operation);

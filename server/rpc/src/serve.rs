@@ -24,6 +24,9 @@ pub(crate) fn serve(turn: &mut Turn<'_, Rpcs>) -> Step {
     *turn.left -= COST_MIN;
     let Some(entry) = turn.entry() else { return Step::Over };
     let asked = entry.operation;
+    if entry.flying > 0 || turn.session.service.has_its_place(turn.id.operation) {
+        return Step::Over;
+    }
     if matches!(asked.kind, OpKind::Reply) {
         turn.engine.service.answering.push(turn.id);
         return Step::Over;

@@ -64,6 +64,19 @@ pub fn operation(kind: OpKind, tag: u64, argument: u64, pieces: &[Piece]) -> Ope
     Operation { kind, object, offset: 0, tag, timeout_us: 0, argument, pieces }
 }
 
+/// Bytes that differ by place.
+pub fn payload(bytes: usize, seed: u8) -> Vec<u8> {
+    (0..bytes).map(|at| (at as u8).wrapping_mul(31) ^ (at >> 8) as u8 ^ seed).collect()
+}
+
+/// A server, session 0, and callers.
+pub fn with_callers(count: usize) -> Loop {
+    let mut on = Loop::with(count + 1, 8);
+    on.grant(0, SERVES);
+    (1..=count).for_each(|number| on.grant(number, CALLS));
+    on
+}
+
 pub fn grant(number: usize, of: u32, role: Role) -> RpcOrder {
     let who = Some(Who { user: 1000 + number as u32, process: 50 + number as u32 });
     RpcOrder::Grant { session: session(number), who, function: function(of), role }
