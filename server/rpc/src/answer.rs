@@ -25,7 +25,7 @@ fn answer(sessions: &mut Sessions<Rpcs>, answerer: OperationId) {
     let payload = asked.pieces.as_slice().get(usize::from(asked.kind == OpKind::Receive));
     let payload = payload.copied().unwrap_or_default();
     let open = sessions.engine.service.calls.get_mut(call);
-    let open = open.filter(|open| open.server == answerer.seat && !open.is_answered);
+    let open = open.filter(|it| it.server == answerer.seat && it.is_delivered && !it.is_answered);
     let Some(open) = open else { return over(sessions, answerer, &asked, false) };
     if payload.bytes > open.place.bytes {
         return fail(sessions, answerer, libc::EMSGSIZE);

@@ -189,6 +189,7 @@ fn brought(
         server: receiver.seat,
         window: session.window.clone(),
         place: pieces.first().copied().unwrap_or_default(),
+        is_delivered: false,
         is_answered: false,
     };
     Some(Brought { open, head, from: payload.offset })
@@ -201,8 +202,9 @@ pub(crate) fn delivered(
     receiver: OperationId,
     bytes: u32,
 ) {
-    if let Some((session, _)) = sessions.at(caller.seat) {
+    if let Some((session, engine)) = sessions.at(caller.seat) {
         session.service.deliver(caller.operation, call);
+        engine.service.calls.get_mut(call).into_iter().for_each(|open| open.is_delivered = true);
     }
     let Some((session, engine)) = sessions.at(receiver.seat) else { return };
     session.end(engine, receiver.operation, HEAD_BYTES as i64 + i64::from(bytes));

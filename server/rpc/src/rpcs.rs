@@ -46,6 +46,8 @@ pub(crate) struct OpenCall {
     pub window: Arc<SharedMapping>,
     /// Where the reply goes there.
     pub place: Piece,
+    /// It has arrived there, and may have an effect from then on.
+    pub is_delivered: bool,
     /// A reply is on its way.
     pub is_answered: bool,
 }
@@ -119,14 +121,15 @@ impl Rpcs {
         }
     }
 
-    /// Forgets a session's calls, those that it made and those that it received.
+    /// Forgets a session's calls, those that it made and those that it received. One that was on its
+    /// way to it goes to another server once its bytes are called back.
     pub(crate) fn forget(&mut self, seat: ObjectId) {
         self.functions.values_mut().for_each(|function| function.forget(seat));
         let is_its = |call: &OpenCall| call.caller.seat == seat || call.server == seat;
         let its = self.calls.iter().filter(|(_, call)| is_its(call)).map(|(id, _)| id);
         for id in its.collect::<Vec<_>>() {
             let Some(call) = self.calls.remove(id) else { continue };
-            if call.caller.seat != seat {
+            if call.caller.seat != seat && call.is_delivered {
                 self.orphans.push(call.caller);
             }
         }

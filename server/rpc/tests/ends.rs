@@ -163,6 +163,34 @@ fn a_receive_whose_long_reply_nobody_waits_for_gets_one_call() {
     }
 }
 
+/// A server ends in each sweep of a long call: what it has not received goes to another, once.
+#[test]
+fn a_call_that_was_not_delivered_goes_to_the_next_server_once() {
+    for sweeps in 0..80 {
+        let (mut on, sent) = (Loop::with(3, 8), payload(1 << 20, 3));
+        (0..2).for_each(|server| on.grant(server, SERVES));
+        on.grant(2, CALLS);
+        on.receive(0, 5);
+        on.call(2, 9, &sent);
+        on.sweep(sweeps);
+        let was_delivered = on.poll(0).is_some();
+        on.grant(0, NOTHING);
+        on.end(0);
+        on.receive(1, 6);
+        if was_delivered {
+            assert_eq!(on.next(2).result, errno(libc::EOWNERDEAD), "{sweeps}");
+            assert!(on.is_silent(1), "{sweeps}");
+            continue;
+        }
+        let (head, found) = on.received(1, 6);
+        assert!(found == sent, "{sweeps}");
+        on.receive(1, 7);
+        assert!(on.is_silent(1), "{sweeps}");
+        on.reply(1, 8, head.token, b"ok");
+        assert_eq!((on.next(1).result, on.next(2).result), (0, 2), "{sweeps}");
+    }
+}
+
 /// A session that ends loses its rights one by one, and its connection first.
 #[test]
 fn a_caller_stays_who_it_was_while_it_ends() {
