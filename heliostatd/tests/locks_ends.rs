@@ -66,6 +66,22 @@ fn a_death_is_told_until_somebody_has_put_it_right() {
 }
 
 #[test]
+fn a_death_is_told_further_by_who_gives_up_the_place_that_got_it() {
+    let daemon = Daemon::start();
+    let mut giver = program(&daemon, "lock owner");
+    let mut next = program(&daemon, "lock owner");
+    let mut holder = program(&daemon, "lock owner");
+    is_held(&holder.say("claim it held x wait"), false);
+    giver.does("request it place");
+    holder.kill();
+    await_that("it has its turn", || daemon.status()["locks"]["waiting"] == 0);
+    giver.does("give_up place");
+    is_held(&next.say("claim it held x wait"), true);
+    next.does("release held");
+    is_held(&giver.say("claim it held x wait"), false);
+}
+
+#[test]
 fn a_lock_that_was_made_silent_says_nothing_of_deaths() {
     let daemon = Daemon::start();
     let mut next = program(&daemon, "lock owner silent");

@@ -68,6 +68,10 @@ impl Asking {
     }
 }
 
+fn release(ticket: ObjectId) -> LockRequest {
+    LockRequest::Release { ticket, untouched: false }
+}
+
 fn open(name: &str, shape: Shape) -> LockRequest {
     LockRequest::Open { user: OWN_USER, name: LockName::parse(name).unwrap(), shape }
 }
@@ -91,15 +95,15 @@ fn handles_and_tickets_of_others_and_of_nobody_are_not_there() {
             LockRequest::Arrive { handle },
             LockRequest::Reset { handle },
             LockRequest::Close { handle },
-            LockRequest::Release { ticket },
+            release(ticket),
             LockRequest::Cancel { ticket },
         ] {
             assert_eq!(other.ask(&request), Err(Code::NotFound), "{request:?}");
         }
     }
     assert!(other.next().is_empty());
-    assert_eq!(owner.ask(&LockRequest::Release { ticket }), Ok(None));
-    assert_eq!(owner.ask(&LockRequest::Release { ticket }), Err(Code::NotFound), "once");
+    assert_eq!(owner.ask(&release(ticket)), Ok(None));
+    assert_eq!(owner.ask(&release(ticket)), Err(Code::NotFound), "once");
 }
 
 #[test]
@@ -152,7 +156,7 @@ fn what_does_not_fit_what_it_is_asked_of_is_refused() {
     else {
         panic!("no ticket")
     };
-    let released = asking.ask(&LockRequest::Release { ticket: waits.ticket });
+    let released = asking.ask(&release(waits.ticket));
     assert_eq!(released, Err(Code::BadState), "it holds nothing");
 }
 
@@ -167,7 +171,7 @@ fn a_bell_has_to_be_a_unix_socket_and_rings_for_what_is_there_already() {
     let request = Request::Own(LockRequest::Bell.encode());
     let refusal = waiter.0.refusal(&request, &[null.as_raw_fd()]);
     assert_eq!(refusal, Code::BadRecord);
-    assert_eq!(holder.ask(&LockRequest::Release { ticket }), Ok(None));
+    assert_eq!(holder.ask(&release(ticket)), Ok(None));
     let bell = waiter.show_bell();
     assert_eq!(bell.wait(Some(60_000)), Ok(true));
     let told = waiter.next();
@@ -187,8 +191,8 @@ fn a_bell_that_nobody_hears_holds_up_nobody() {
     let mut held = one.acquire(handles[0]).ticket;
     for _ in 0..2000 {
         let waits = other.acquire(handles[1]).ticket;
-        assert_eq!(one.ask(&LockRequest::Release { ticket: held }), Ok(None));
-        assert_eq!(other.ask(&LockRequest::Release { ticket: waits }), Ok(None));
+        assert_eq!(one.ask(&release(held)), Ok(None));
+        assert_eq!(other.ask(&release(waits)), Ok(None));
         held = one.acquire(handles[0]).ticket;
     }
     assert!(other.next().is_empty(), "what was released is not told");
@@ -262,7 +266,7 @@ fn a_revoked_session_loses_all_and_hears_of_it() {
     ));
     assert_eq!(bell.wait(Some(60_000)), Ok(true));
     assert!(!bell.drain());
-    assert_eq!(revoked.ask(&LockRequest::Release { ticket }), Err(Code::Revoked));
+    assert_eq!(revoked.ask(&release(ticket)), Err(Code::Revoked));
     assert_eq!(revoked.ask(&LockRequest::Next), Err(Code::Revoked));
     let mut later = Asking::new(&daemon);
     let handle = later.open("a", Shape::LOCK);
@@ -301,7 +305,7 @@ fn a_connection_that_is_closed_while_others_wait_frees_them() {
         assert_eq!(bell.wait(Some(60_000)), Ok(true));
         let told = waiter.next();
         assert!(is_granted(&told[0]));
-        assert_eq!(waiter.ask(&LockRequest::Release { ticket: told[0].ticket }), Ok(None));
+        assert_eq!(waiter.ask(&release(told[0].ticket)), Ok(None));
     }
     assert_eq!(daemon.status()["locks"]["held"], 0);
 }

@@ -4,7 +4,7 @@
 //! 0 Open     user u32, kind u32, count u32, flags u32, name
 //! 1 Close    handle                        5 Next    -
 //! 2 Acquire  handle, claim, wait u32       6 Arrive  handle
-//! 3 Release  ticket                        7 Reset   handle
+//! 3 Release  ticket, untouched u32         7 Reset   handle
 //! 4 Cancel   ticket                        8 Bell    -                     [bell]
 //!                                          9 List    user u32, from u32, beginning
 //! ```
@@ -79,6 +79,8 @@ pub enum LockRequest {
     Release {
         /// Which.
         ticket: ObjectId,
+        /// Whether its holder has done nothing under it, so that a death before it is told further.
+        untouched: bool,
     },
     /// A ticket does not wait any more. Where it has what it waited for that is the answer.
     Cancel {
@@ -145,11 +147,14 @@ impl LockRequest {
                 handle.encode(w);
                 claim.encode(w).u32(u32::from(*wait));
             }
+            Self::Release { ticket, untouched } => {
+                ticket.encode(w);
+                w.u32(u32::from(*untouched));
+            }
             Self::List { user, from, beginning } => {
                 put_text(beginning, w.u32(*user).u32(*from));
             }
             Self::Close { handle: id }
-            | Self::Release { ticket: id }
             | Self::Cancel { ticket: id }
             | Self::Arrive { handle: id }
             | Self::Reset { handle: id } => id.encode(w),
@@ -179,9 +184,12 @@ impl LockRequest {
             number::CLOSE => Self::Close { handle: ObjectId::decode(r) },
             number::ACQUIRE => {
                 let (handle, claim) = (ObjectId::decode(r), Claim::decode(r)?);
-                Self::Acquire { handle, claim, wait: take_flag(r)? }
+                Self::Acquire { handle, claim, wait: take_flag("wait", r)? }
             }
-            number::RELEASE => Self::Release { ticket: ObjectId::decode(r) },
+            number::RELEASE => {
+                let ticket = ObjectId::decode(r);
+                Self::Release { ticket, untouched: take_flag("untouched", r)? }
+            }
             number::CANCEL => Self::Cancel { ticket: ObjectId::decode(r) },
             number::NEXT => Self::Next,
             number::ARRIVE => Self::Arrive { handle: ObjectId::decode(r) },
@@ -196,11 +204,11 @@ impl LockRequest {
     }
 }
 
-fn take_flag(r: &mut Reader<'_>) -> Result<bool, WireError> {
+fn take_flag(name: &'static str, r: &mut Reader<'_>) -> Result<bool, WireError> {
     match r.u32() {
         0 => Ok(false),
         1 => Ok(true),
-        found => Err(WireError::Field { name: "wait", found: u64::from(found) }),
+        found => Err(WireError::Field { name, found: u64::from(found) }),
     }
 }
 

@@ -10,7 +10,7 @@ fn all() -> Vec<LockRequest> {
         open(Shape::LOCK),
         Close { handle: ID },
         Acquire { handle: ID, claim: Claim::Permits(1 << 31), wait: true },
-        Release { ticket: ID },
+        Release { ticket: ID, untouched: false },
         Cancel { ticket: ID },
         Next,
         Arrive { handle: ID },
@@ -22,6 +22,7 @@ fn all() -> Vec<LockRequest> {
         open(Shape::READER_WRITER.silent()),
         open(Shape::semaphore(1 << 31).unwrap()),
         open(Shape::barrier(4).unwrap()),
+        Release { ticket: ID, untouched: true },
     ]
 }
 
@@ -65,6 +66,7 @@ fn fields_out_of_their_range_are_refused_by_name() {
     assert_eq!(field(&all[2], 8, 4), "claim");
     assert_eq!(field(&all[2], 12, 1), "permits");
     assert_eq!(field(&all[2], 16, 2), "wait");
+    assert_eq!(field(&all[3], 8, 2), "untouched");
     let own = OwnRequest { number: FIRST + 10, body: [0; REQUEST_BODY_BYTES] };
     assert_eq!(LockRequest::decode(&own), Err(WireError::Kind { found: FIRST + 10 }));
 }
@@ -79,7 +81,7 @@ fn changed_bytes_are_refused_or_mean_what_they_say() {
     };
     let mut taken = 0;
     for round in 0..60_000 {
-        let mut own = all()[round % 15].encode();
+        let mut own = all()[round % 16].encode();
         for _ in 0..=random(3) {
             own.body[random(32)] = random(256) as u8;
         }

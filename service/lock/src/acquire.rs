@@ -4,6 +4,7 @@ use heliostat_abi::lock::{Claim, Event, Kind, Outcome};
 use heliostat_abi::name::ObjectId;
 
 use crate::asker::Asker;
+use crate::ending::Parting;
 use crate::locks::{Effect, Locks};
 use crate::refusal::{Reason, Refusal};
 use crate::ticket::{State, Ticket};
@@ -48,7 +49,8 @@ impl Locks {
         self.tickets.get(ticket).map_or(Outcome::Busy, Ticket::outcome)
     }
 
-    /// Gives back what a ticket holds.
+    /// Gives back what a ticket holds. Where its holder has done nothing under it (`untouched`), or has
+    /// not been told that it holds, a death that came before is told to the next holder too.
     ///
     /// # Errors
     /// The session has no such ticket, or it holds nothing.
@@ -56,12 +58,14 @@ impl Locks {
         &mut self,
         session: ObjectId,
         ticket: ObjectId,
+        untouched: bool,
         effects: &mut Vec<Effect>,
     ) -> Result<(), Refusal> {
         self.check_ticket(session, ticket)?;
+        let parting = if untouched { Parting::Untouched } else { Parting::Willing };
         match self.tickets.get(ticket).map(|ticket| ticket.state) {
             Some(State::Held { .. }) => {
-                self.give_back(session, ticket, false, effects);
+                self.give_back(session, ticket, parting, effects);
                 Ok(())
             }
             _ => Err(Reason::NotHeld { ticket }.into()),
@@ -119,13 +123,13 @@ impl Locks {
         }
     }
 
-    /// A ticket that holds gives back, and is gone. A holder that has died without having been told
-    /// that it held has changed nothing.
+    /// A ticket that holds gives back, and is gone. A holder that was not told that it held has changed
+    /// nothing, and has put nothing right, by whatever end.
     pub(crate) fn give_back(
         &mut self,
         session: ObjectId,
         id: ObjectId,
-        has_died: bool,
+        parting: Parting,
         effects: &mut Vec<Effect>,
     ) {
         let Some(ticket) = self.forget_ticket(session, id) else { return };
@@ -133,12 +137,15 @@ impl Locks {
         let Some(object) = self.objects.get_mut(ticket.object) else { return };
         object.taken = object.taken.saturating_sub(ticket.amount);
         object.held = object.held.saturating_sub(1);
-        if has_died && ticket.writes && ticket.untold.is_none() && !object.shape.is_silent {
-            self.deaths += 1;
-            object.death = self.deaths;
-        } else if !has_died && ticket.writes && object.death == death {
+        let knew = ticket.writes && ticket.untold.is_none();
+        match parting {
+            Parting::Died if knew && !object.shape.is_silent => {
+                self.deaths += 1;
+                object.death = self.deaths;
+            }
             // Whoever was told of this death has put right what it left.
-            object.death = 0;
+            Parting::Willing if knew && object.death == death => object.death = 0,
+            _ => {}
         }
         self.serve_line(ticket.object, effects);
     }

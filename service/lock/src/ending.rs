@@ -5,6 +5,17 @@ use heliostat_abi::name::ObjectId;
 use crate::locks::{Effect, Locks};
 use crate::ticket::State;
 
+/// How a ticket's holder parts from it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Parting {
+    /// By its end, perhaps in the middle of what it did.
+    Died,
+    /// By its own will, with everything put right.
+    Willing,
+    /// By its own will, and it has done nothing meanwhile.
+    Untouched,
+}
+
 impl Locks {
     /// A session has ended: as if it had died in the middle of what it held.
     pub fn end(&mut self, session: ObjectId, effects: &mut Vec<Effect>) {
@@ -25,7 +36,7 @@ impl Locks {
 
     fn lose_all(&mut self, session: ObjectId, effects: &mut Vec<Effect>) {
         let tickets: Vec<_> = self.tickets.of(session).collect();
-        self.end_tickets(session, &tickets, true, effects);
+        self.end_tickets(session, &tickets, Parting::Died, effects);
         let handles: Vec<_> = self.handles.of(session).collect();
         for handle in handles {
             if let Some(object) = self.handles.get(handle) {
@@ -42,7 +53,7 @@ impl Locks {
         &mut self,
         session: ObjectId,
         tickets: &[ObjectId],
-        has_died: bool,
+        parting: Parting,
         effects: &mut Vec<Effect>,
     ) {
         let is_waiting = |locks: &Locks, id: ObjectId| {
@@ -50,12 +61,12 @@ impl Locks {
         };
         for id in tickets {
             if is_waiting(self, *id) {
-                self.leave_line(session, *id, has_died, effects);
+                self.leave_line(session, *id, parting == Parting::Died, effects);
             }
         }
         for id in tickets {
             match self.tickets.get(*id).map(|ticket| ticket.state) {
-                Some(State::Held { .. }) => self.give_back(session, *id, has_died, effects),
+                Some(State::Held { .. }) => self.give_back(session, *id, parting, effects),
                 Some(_) => drop(self.forget_ticket(session, *id)),
                 None => {}
             }

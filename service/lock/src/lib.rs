@@ -48,4 +48,6 @@ mod lock_tests;
 #[cfg(test)]
 mod properties;
 #[cfg(test)]
+mod steps;
+#[cfg(test)]
 mod world;

@@ -52,12 +52,12 @@ fn who_comes_second_waits_and_is_rung_when_the_first_releases() {
     let second = acquire(&mut locks, 2, handles[1], Claim::Exclusive);
     assert_eq!(second.outcome, Outcome::Queued);
     assert_eq!(told(&mut locks, 2), []);
-    locks.release(asker(1).session, first.ticket, &mut effects).unwrap();
+    locks.release(asker(1).session, first.ticket, false, &mut effects).unwrap();
     assert_eq!(effects, [Effect::Ring(asker(2).session)]);
     let event = Event { ticket: second.ticket, outcome: granted(101, false) };
     assert_eq!(told(&mut locks, 2), [event]);
     assert_eq!(told(&mut locks, 2), []);
-    let again = locks.release(asker(1).session, first.ticket, &mut effects).unwrap_err();
+    let again = locks.release(asker(1).session, first.ticket, false, &mut effects).unwrap_err();
     assert_eq!(again.code(), Code::NotFound);
 }
 
@@ -81,12 +81,12 @@ fn readers_share_and_those_behind_a_writer_wait_for_it() {
     let writer = acquire(&mut locks, 2, handles[2], Claim::Exclusive);
     let late = acquire(&mut locks, 3, handles[3], Claim::Shared);
     assert_eq!((writer.outcome, late.outcome), (Outcome::Queued, Outcome::Queued));
-    locks.release(asker(0).session, one.ticket, &mut effects).unwrap();
+    locks.release(asker(0).session, one.ticket, false, &mut effects).unwrap();
     assert_eq!(effects, []);
-    locks.release(asker(1).session, two.ticket, &mut effects).unwrap();
+    locks.release(asker(1).session, two.ticket, false, &mut effects).unwrap();
     assert_eq!(effects, [Effect::Ring(asker(2).session)]);
     effects.clear();
-    locks.release(asker(2).session, writer.ticket, &mut effects).unwrap();
+    locks.release(asker(2).session, writer.ticket, false, &mut effects).unwrap();
     assert_eq!(effects, [Effect::Ring(asker(3).session)]);
     assert_eq!(told(&mut locks, 3)[0].outcome, granted(103, false));
 }
@@ -118,9 +118,9 @@ fn a_holder_that_dies_is_told_to_those_after_it_until_one_releases() {
     let third = acquire(&mut locks, 3, handles[2], Claim::Exclusive);
     locks.end(asker(1).session, &mut effects);
     assert_eq!(told(&mut locks, 2)[0].outcome, granted(101, true));
-    locks.release(asker(2).session, second.ticket, &mut effects).unwrap();
+    locks.release(asker(2).session, second.ticket, false, &mut effects).unwrap();
     assert_eq!(told(&mut locks, 3)[0].outcome, granted(102, false), "the second put it right");
-    locks.release(asker(3).session, third.ticket, &mut effects).unwrap();
+    locks.release(asker(3).session, third.ticket, false, &mut effects).unwrap();
 }
 
 #[test]
@@ -134,6 +134,23 @@ fn a_holder_that_did_not_know_so_and_a_reader_leave_nothing_doubtful() {
     // The second has it, and has not asked yet.
     locks.end(asker(2).session, &mut effects);
     assert_eq!(told(&mut locks, 3)[0].outcome, granted(102, false));
+}
+
+/// Whoever was not told of a death, or did nothing under the lock, has put nothing right.
+#[test]
+fn a_death_is_told_further_by_who_never_saw_it_and_by_who_touched_nothing() {
+    let (mut locks, mut effects) = (locks(), Vec::new());
+    let handles = [1, 2, 3, 4, 5].map(|index| open(&mut locks, index, Shape::LOCK));
+    let all = [1, 2, 3, 4, 5]
+        .map(|index| acquire(&mut locks, index, handles[index as usize - 1], Claim::Exclusive));
+    locks.end(asker(1).session, &mut effects);
+    // The second and the third have it, one after the other, and have not asked.
+    locks.release(asker(2).session, all[1].ticket, false, &mut effects).unwrap();
+    locks.close(asker(3).session, handles[2], &mut effects).unwrap();
+    let given_up = locks.cancel(asker(4).session, all[3].ticket, &mut effects).unwrap();
+    assert_eq!(given_up.map(|event| event.outcome), Some(granted(103, true)));
+    locks.release(asker(4).session, all[3].ticket, true, &mut effects).unwrap();
+    assert_eq!(told(&mut locks, 5)[0].outcome, granted(104, true));
 }
 
 #[test]
@@ -186,7 +203,7 @@ fn what_is_another_sessions_is_not_there() {
         Err(Code::NotFound)
     );
     assert_eq!(
-        locks.release(other.session, held.ticket, &mut effects).map_err(no),
+        locks.release(other.session, held.ticket, false, &mut effects).map_err(no),
         Err(Code::NotFound)
     );
     assert_eq!(
@@ -224,7 +241,7 @@ fn a_session_that_was_revoked_has_nothing_and_gets_nothing() {
     acquire(&mut locks, 2, handles[1], Claim::Exclusive);
     assert_eq!(locks.revoke(&[asker(1).session], &mut effects), 1);
     assert_eq!(told(&mut locks, 2)[0].outcome, granted(101, true));
-    let late = locks.release(asker(1).session, held.ticket, &mut effects);
+    let late = locks.release(asker(1).session, held.ticket, false, &mut effects);
     assert_eq!(late, Err(Refusal::Revoked));
     assert_eq!(locks.open(&asker(1), key("b"), Shape::LOCK, 0), Err(Refusal::Revoked));
     assert_eq!(locks.next(asker(1).session), Err(Refusal::Revoked));

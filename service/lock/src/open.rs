@@ -6,6 +6,7 @@ use heliostat_abi::name::ObjectId;
 use heliostat_service_grant::Full;
 
 use crate::asker::Asker;
+use crate::ending::Parting;
 use crate::key::Key;
 use crate::locks::{Effect, Locks};
 use crate::object::Object;
@@ -62,6 +63,7 @@ impl Locks {
     }
 
     /// Takes a handle back. What was acquired by it is released, and what waits does not wait any more.
+    /// What was granted and not told puts nothing right.
     ///
     /// # Errors
     /// The session has no such handle.
@@ -76,7 +78,7 @@ impl Locks {
             self.tickets.get(*ticket).is_some_and(|ticket| ticket.handle == handle)
         };
         let tickets: Vec<_> = self.tickets.of(session).filter(is_its).collect();
-        self.end_tickets(session, &tickets, false, effects);
+        self.end_tickets(session, &tickets, Parting::Willing, effects);
         self.drop_handle(handle);
         Ok(())
     }

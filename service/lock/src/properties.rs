@@ -3,7 +3,8 @@
 use heliostat_abi::lock::{Claim, Event, Outcome};
 use proptest::prelude::*;
 
-use crate::world::{Step, World};
+use crate::steps::Step;
+use crate::world::World;
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let one = || (0..6u32, any::<usize>());
@@ -15,7 +16,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
                 Step::Acquire { session, which, shared, permits, wait: wait > 0 }
             }),
         3 => one().prop_map(|(session, which)| Step::Arrive { session, which }),
-        6 => one().prop_map(|(session, which)| Step::Release { session, which }),
+        6 => (one(), any::<bool>()).prop_map(
+            |((session, which), untouched)| Step::Release { session, which, untouched }),
         2 => one().prop_map(|(session, which)| Step::Cancel { session, which }),
         1 => one().prop_map(|(session, which)| Step::Reset { session, which }),
         6 => (0..6u32).prop_map(|session| Step::Next { session }),
@@ -60,7 +62,7 @@ proptest! {
             prop_assert_eq!(event.outcome, Outcome::Queued);
             tickets.push((asker.session, event.ticket));
         }
-        world.service.release(asker.session, first.ticket, &mut effects).unwrap();
+        world.service.release(asker.session, first.ticket, false, &mut effects).unwrap();
         let mut last = 1;
         for (session, ticket) in tickets {
             let told = world.service.cancel(session, ticket, &mut effects).unwrap();
@@ -69,7 +71,7 @@ proptest! {
             };
             prop_assert!(token > last);
             last = token;
-            world.service.release(session, ticket, &mut effects).unwrap();
+            world.service.release(session, ticket, false, &mut effects).unwrap();
         }
     }
 }

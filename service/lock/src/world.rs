@@ -5,10 +5,12 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
-use heliostat_abi::lock::{Claim, Event, Kind, LockName, Outcome, Shape};
+use heliostat_abi::lock::{Claim, Event, Kind, LockName, Outcome};
 use heliostat_abi::name::ObjectId;
 use heliostat_service_grant::{Holder, Shares};
 
+use crate::object::Object;
+use crate::steps::{shape, Step};
 use crate::ticket::State;
 use crate::*;
 
@@ -20,32 +22,6 @@ const LIMITS: Limits = Limits {
     tickets: Shares { user: 20, ..Shares::whole(30) },
 };
 
-/// What a session does, or what happens to it.
-#[derive(Clone, Debug)]
-pub(crate) enum Step {
-    Open { session: u32, name: u32 },
-    Close { session: u32, which: usize },
-    Acquire { session: u32, which: usize, shared: bool, permits: u32, wait: bool },
-    Arrive { session: u32, which: usize },
-    Release { session: u32, which: usize },
-    Cancel { session: u32, which: usize },
-    Reset { session: u32, which: usize },
-    Next { session: u32 },
-    End { session: u32 },
-    Revoke { session: u32 },
-}
-
-/// What of names there is: each name is always opened as the same.
-fn shape(name: u32) -> Shape {
-    match name {
-        0 => Shape::LOCK,
-        1 => Shape::READER_WRITER,
-        2 => Shape::semaphore(4).unwrap(),
-        3 => Shape::barrier(3).unwrap(),
-        _ => Shape::LOCK.silent(),
-    }
-}
-
 /// A ticket that was given and has not ended, as its session knows it.
 #[derive(Clone, Copy, Debug)]
 struct Known {
@@ -54,6 +30,18 @@ struct Known {
     amount: u64,
     /// It was told that it holds.
     holds: bool,
+}
+
+impl Known {
+    /// Whether it may change what the lock protects.
+    fn writes(&self) -> bool {
+        shape(self.name).kind != Kind::ReaderWriter || self.amount > 1
+    }
+}
+
+/// Which name an object has.
+fn number(object: &Object) -> u32 {
+    object.key.name.as_str()[1..].parse().unwrap()
 }
 
 /// The world.
@@ -67,6 +55,8 @@ pub(crate) struct World {
     lines: HashMap<u32, VecDeque<ObjectId>>,
     /// Sessions that were rung and have not looked until there was nothing.
     rung: HashSet<ObjectId>,
+    /// Names of which a holder has died that knew so, and nobody has put that right who knew so.
+    doubtful: HashSet<u32>,
     pub(crate) last_token: u64,
 }
 
@@ -80,6 +70,7 @@ impl World {
             tickets: BTreeMap::new(),
             lines: HashMap::new(),
             rung: HashSet::new(),
+            doubtful: HashSet::new(),
             last_token: 0,
         }
     }
@@ -105,7 +96,9 @@ impl World {
                 self.acquire(session, which, (shared, permits), wait);
             }
             Step::Arrive { session, which } => self.arrive(session, which, &mut effects),
-            Step::Release { session, which } => self.release(session, which, &mut effects),
+            Step::Release { session, which, untouched } => {
+                self.release((session, which), untouched, &mut effects);
+            }
             Step::Cancel { session, which } => self.cancel(session, which, &mut effects),
             Step::Reset { session, which } => {
                 let Some((handle, name)) = self.handle(session, which) else { return };
@@ -129,6 +122,9 @@ impl World {
             }
         }
         self.rung.extend(effects.into_iter().map(|Effect::Ring(session)| session));
+        // With the last handle the lock is gone, and with it who died in it.
+        let there: HashSet<_> = self.service.objects.iter().map(|(_, it)| number(it)).collect();
+        self.doubtful.retain(|name| there.contains(name));
     }
 
     pub(crate) fn handle(&self, session: u32, which: usize) -> Option<(ObjectId, u32)> {
@@ -215,10 +211,16 @@ impl World {
         }
     }
 
-    fn release(&mut self, session: u32, which: usize, effects: &mut Vec<Effect>) {
+    fn release(
+        &mut self,
+        (session, which): (u32, usize),
+        untouched: bool,
+        effects: &mut Vec<Effect>,
+    ) {
         let Some((ticket, known)) = self.ticket(session, which) else { return };
-        match self.service.release(known.session, ticket, effects) {
-            Ok(()) => self.drop_ticket(ticket),
+        match self.service.release(known.session, ticket, untouched, effects) {
+            Ok(()) if untouched => self.drop_ticket(ticket),
+            Ok(()) => self.part(ticket),
             Err(_) => assert!(!known.holds),
         }
     }
@@ -253,10 +255,15 @@ impl World {
     fn hear(&mut self, event: Event) {
         let known = self.tickets.get_mut(&event.ticket).expect("its own ticket");
         match event.outcome {
-            Outcome::Granted { token, .. } => {
+            Outcome::Granted { token, has_owner_died } => {
                 if !std::mem::replace(&mut known.holds, true) {
                     self.last_token = self.last_token.max(token);
                     let name = known.name;
+                    // Of a semaphore others may release between the grant and the word of it.
+                    if shape(name).kind != Kind::Semaphore {
+                        let is_doubtful = self.doubtful.contains(&name);
+                        assert_eq!(has_owner_died, is_doubtful, "{:?}", shape(name));
+                    }
                     // Its claim came before those of all who still wait; who was granted before it may
                     // not have asked yet.
                     let line = self.lines.get_mut(&name).unwrap();
@@ -284,12 +291,23 @@ impl World {
             })
             .map(|(ticket, _)| *ticket)
             .collect();
-        gone.into_iter().for_each(|ticket| self.drop_ticket(ticket));
+        gone.into_iter().for_each(|ticket| self.part(ticket));
+    }
+
+    /// A ticket is given back by its session, which has put right what it knew of.
+    fn part(&mut self, ticket: ObjectId) {
+        if let Some(known) = self.tickets.get(&ticket).filter(|it| it.holds && it.writes()) {
+            self.doubtful.remove(&known.name);
+        }
+        self.drop_ticket(ticket);
     }
 
     fn lose(&mut self, session: ObjectId) {
         self.handles.remove(&session);
         self.rung.remove(&session);
+        let died = self.tickets.values().filter(|it| it.session == session && it.holds);
+        let leaves_doubt = |it: &&Known| it.writes() && !shape(it.name).is_silent;
+        self.doubtful.extend(died.filter(leaves_doubt).map(|it| it.name));
         let of_session =
             |(ticket, known): (&ObjectId, &Known)| (known.session == session).then_some(*ticket);
         let gone: Vec<_> = self.tickets.iter().filter_map(of_session).collect();
@@ -327,7 +345,7 @@ impl World {
     /// Who is in front cannot be served, and lines are in the order in which claims came.
     fn check_lines(&self) {
         for (_, object) in self.service.objects.iter() {
-            let name: u32 = object.key.name.as_str()[1..].parse().unwrap();
+            let name = number(object);
             let line: Vec<_> = object.line.values().copied().collect();
             if let Some(front) = line.first().filter(|_| object.shape.kind != Kind::Barrier) {
                 let amount = self.service.tickets.get(*front).unwrap().amount;

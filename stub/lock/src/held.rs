@@ -64,7 +64,7 @@ impl Held {
     }
 
     fn request(&self) -> LockRequest {
-        LockRequest::Release { ticket: self.ticket }
+        LockRequest::Release { ticket: self.ticket, untouched: false }
     }
 }
 

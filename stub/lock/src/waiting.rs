@@ -78,8 +78,8 @@ impl Drop for Waiting {
         }
         let opened = self.opened.clone();
         if let Ok(Some(Outcome::Granted { .. })) = self.take() {
-            // It was granted, and nobody wants it.
-            let release = LockRequest::Release { ticket: self.ticket };
+            // It was granted, and nobody wants it: whoever died before is told to the next one.
+            let release = LockRequest::Release { ticket: self.ticket, untouched: true };
             let _ = opened.shared.control.tell(&release, &[]);
         }
     }

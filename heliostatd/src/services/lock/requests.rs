@@ -54,7 +54,9 @@ impl Daemon {
                 grants.next(id).map(|(events, more)| reply(&LockReply::Events { events, more }))
             }
             LockRequest::Close { handle } => done(grants.close(id, handle, &mut effects)),
-            LockRequest::Release { ticket } => done(grants.release(id, ticket, &mut effects)),
+            LockRequest::Release { ticket, untouched } => {
+                done(grants.release(id, ticket, untouched, &mut effects))
+            }
             LockRequest::Reset { handle } => done(grants.reset(id, handle, &mut effects)),
         };
         self.carry_out_lock(effects);
