@@ -12,7 +12,7 @@
 //!
 //! Ordered kinds (writes, appends, truncations, fsyncs) of one object go one after the other, in the
 //! order of submission; so an fsync covers what was submitted before it. Everything else goes as it
-//! can.
+//! can, and so does everything of a service that promises no order.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -62,6 +62,8 @@ pub struct Operations {
     orders: HashMap<ObjectId, VecDeque<ObjectId>>,
     /// How many have a deadline; while there are none no time is looked at.
     timed: usize,
+    /// Whether ordered kinds are.
+    keeps_order: bool,
 }
 
 impl Operations {
@@ -69,7 +71,12 @@ impl Operations {
     pub fn new(limit: usize) -> Operations {
         let table = Table::new(limit);
         let (ready, orders) = (VecDeque::with_capacity(limit), HashMap::new());
-        Operations { table, count: 0, ready, orders, timed: 0 }
+        Operations { table, count: 0, ready, orders, timed: 0, keeps_order: true }
+    }
+
+    /// The same, of which all go as they can.
+    pub fn unordered(limit: usize) -> Operations {
+        Operations { keeps_order: false, ..Operations::new(limit) }
     }
 
     /// Operations that have not completed.
@@ -102,7 +109,7 @@ impl Operations {
         let id = self.table.insert(entry)?;
         self.count += 1;
         self.timed += usize::from(deadline_ns.is_some());
-        if operation.kind.is_ordered() {
+        if self.keeps_order && operation.kind.is_ordered() {
             let order = self.orders.entry(operation.object).or_default();
             order.push_back(id);
             if order.len() > 1 {
@@ -180,7 +187,7 @@ impl Operations {
         if entry.is_ready {
             self.ready.retain(|other| *other != id);
         }
-        if entry.operation.kind.is_ordered() {
+        if self.keeps_order && entry.operation.kind.is_ordered() {
             self.leave_order(entry.operation.object, id);
         }
         Some(entry)
@@ -288,6 +295,17 @@ mod tests {
         assert_eq!(tags(&mut operations), [2]);
         operations.end(second);
         assert_eq!(tags(&mut operations), [3]);
+    }
+
+    #[test]
+    fn where_no_order_is_kept_writes_go_at_once() {
+        let mut operations = Operations::unordered(10);
+        let mut admit = |tag| operations.admit(operation(OpKind::Write, 1, tag), 0).unwrap();
+        let (first, second) = (admit(1), admit(2));
+        assert_eq!(tags(&mut operations), [1, 2]);
+        operations.end(second);
+        operations.end(first);
+        assert!(operations.is_empty() && tags(&mut operations).is_empty(), "each goes once");
     }
 
     #[test]

@@ -16,6 +16,10 @@ pub trait Parts: Sized + 'static {
     type Order: Send + 'static;
     /// What it tells the control plane.
     type Event: Send + 'static;
+
+    /// Whether writes of one object are made in the order in which they were submitted, one after the
+    /// other. Where nobody is promised that, none waits for another one.
+    const KEEPS_ORDER: bool = true;
 }
 
 /// Something that a session has open, as far as every loop has to know it.

@@ -81,7 +81,10 @@ impl<S: Parts> Session<S> {
             id,
             serial: new.serial,
             window: new.window,
-            operations: Operations::new(DEPTH_MAX),
+            operations: match S::KEEPS_ORDER {
+                true => Operations::new(DEPTH_MAX),
+                false => Operations::unordered(DEPTH_MAX),
+            },
             objects: Table::new(OBJECTS_MAX),
             flights: Flights::default(),
             flying_bytes: 0,

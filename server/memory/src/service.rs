@@ -21,6 +21,9 @@ impl Parts for Memories {
     type Request = ();
     type Order = MemoryOrder;
     type Event = MemoryEvent;
+
+    // A write of a region on another node is a way there and back, and the next one need not wait.
+    const KEEPS_ORDER: bool = false;
 }
 
 impl Service for Memories {
