@@ -77,7 +77,7 @@ impl Delegated {
         if !self.jobs.is_empty() {
             return self.transfer_among_jobs(handle, bytes);
         }
-        if bytes.is_short() {
+        if bytes.is_short(handle) {
             return self.move_short(handle, bytes).map_err(|failure| (failure, 0));
         }
         self.stream(handle, bytes)

@@ -14,7 +14,9 @@ use super::direct::Direct;
 use super::{MemoryError, NodeFailure, Region};
 
 /// Bytes that go through this process at once where two regions have different paths.
-const THROUGH_BYTES: usize = 64 * 1024;
+const THROUGH_BYTES: u64 = 64 * 1024;
+/// The same where one is on another node: as many as are on their way there at once.
+const FAR_THROUGH_BYTES: u64 = 4 << 20;
 /// Offsets beyond are no region's, and none that a record can say.
 const OFFSET_MAX: u64 = 1 << 62;
 
@@ -152,10 +154,12 @@ impl Region {
         (into, at): (&Region, u64),
         bytes: u64,
     ) -> Result<(), MemoryError> {
-        let mut chunk = vec![0; THROUGH_BYTES.min(bytes as usize)];
+        let is_near = self.node.is_none() && into.node.is_none();
+        let most = if is_near { THROUGH_BYTES } else { FAR_THROUGH_BYTES };
+        let mut chunk = vec![0; most.min(bytes) as usize];
         let mut done = 0;
         while done < bytes {
-            let part = (bytes - done).min(THROUGH_BYTES as u64);
+            let part = (bytes - done).min(most);
             let chunk = &mut chunk[..part as usize];
             self.read(offset.saturating_add(done), chunk)?;
             into.write(at.saturating_add(done), chunk)?;

@@ -7,7 +7,7 @@ use heliostat_abi::name::ObjectId;
 use heliostat_base::mapping::SharedMapping;
 use heliostat_stub_link::LinkError;
 
-use super::window::{operation, put, result_of, slot, take, CHUNK_BYTES, SLOTS};
+use super::window::{chunk_bytes, is_far, operation, put, result_of, slot, take, SLOTS};
 use super::{Delegated, Failure};
 
 /// What a transfer moves: pieces, each with its place in the region.
@@ -37,13 +37,14 @@ impl Delegated {
         bytes: &mut Bytes<'_, '_>,
     ) -> Result<(), Failed> {
         let mut slots: [Option<Chunk>; SLOTS] = Default::default();
-        let (mut next, mut under_way, mut failed) = (bytes.chunk_at(0, 0), 0, None);
+        let most = chunk_bytes(handle);
+        let (mut next, mut under_way, mut failed) = (bytes.chunk_at((0, 0), most), 0, None);
         loop {
             for (number, place) in slots.iter_mut().enumerate().filter(|(_, it)| it.is_none()) {
                 let Some(chunk) = next.clone().filter(|_| failed.is_none()) else { break };
                 let begun = self.begin_chunk(handle, bytes, number, &chunk);
                 begun.map_err(|failure| (failure, chunk.piece))?;
-                next = bytes.chunk_at(chunk.piece, chunk.place.end);
+                next = bytes.chunk_at((chunk.piece, chunk.place.end), most);
                 under_way += 1;
                 *place = Some(chunk);
             }
@@ -78,7 +79,7 @@ impl Delegated {
         self.push(&Operation { tag: number as u64, ..asked })
     }
 
-    /// Moves one piece of at most `CHUNK_BYTES`, by the shortest way.
+    /// Moves one piece that is one chunk, by the shortest way.
     pub(super) fn move_short(
         &mut self,
         handle: ObjectId,
@@ -87,8 +88,9 @@ impl Delegated {
         let (offset, len) = bytes.piece(0);
         let all = Chunk { piece: 0, place: 0..len };
         bytes.put(&self.window, 0, &all)?;
-        let is_read = matches!(bytes, Bytes::Into(_));
-        let called = if is_read { self.call_read(handle, offset, len)? } else { None };
+        // What another node has to answer is never there at once.
+        let is_at_once = matches!(bytes, Bytes::Into(_)) && !is_far(handle);
+        let called = if is_at_once { self.call_read(handle, offset, len)? } else { None };
         let done = match called {
             Some(done) => done,
             None => self.perform(&operation(bytes.kind(), handle, offset, 0, &[slot(0, len)]))?,
@@ -115,9 +117,9 @@ impl Bytes<'_, '_> {
         .unwrap_or_default()
     }
 
-    /// Whether it is short enough to go at once.
-    pub(super) fn is_short(&self) -> bool {
-        self.count() == 1 && self.piece(0).1 <= CHUNK_BYTES
+    /// Whether it is one chunk.
+    pub(super) fn is_short(&self, handle: ObjectId) -> bool {
+        self.count() == 1 && self.piece(0).1 <= chunk_bytes(handle)
     }
 
     fn kind(&self) -> OpKind {
@@ -127,12 +129,12 @@ impl Bytes<'_, '_> {
         }
     }
 
-    /// The chunk at a place of a piece, or the first one behind it.
-    fn chunk_at(&self, mut piece: usize, mut start: usize) -> Option<Chunk> {
+    /// The chunk at a place of a piece, or the first one behind it; of so many bytes at most.
+    fn chunk_at(&self, (mut piece, mut start): (usize, usize), most: usize) -> Option<Chunk> {
         while piece < self.count() {
             let len = self.piece(piece).1;
             if start < len {
-                return Some(Chunk { piece, place: start..len.min(start + CHUNK_BYTES) });
+                return Some(Chunk { piece, place: start..len.min(start + most) });
             }
             (piece, start) = (piece + 1, 0);
         }

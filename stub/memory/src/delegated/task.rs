@@ -8,7 +8,7 @@ use heliostat_abi::name::ObjectId;
 use heliostat_base::mapping::SharedMapping;
 use heliostat_stub_link::LinkError;
 
-use super::window::{operation, put, slot, take, CHUNK_BYTES};
+use super::window::{chunk_bytes, operation, put, slot, take};
 use super::Failure;
 
 /// An operation, which owns its bytes.
@@ -28,12 +28,12 @@ pub(crate) enum Task {
 impl Task {
     /// Returns the part that begins after so many bytes; `None` behind the last.
     pub(super) fn part(&self, begun: usize) -> Option<Range<usize>> {
-        let len = match self {
-            Self::Read { into, .. } => into.len(),
-            Self::Write { from, .. } => from.len(),
-            Self::Set { .. } | Self::Copy { .. } | Self::Word { .. } => 1,
+        let (len, most) = match self {
+            Self::Read { handle, into, .. } => (into.len(), chunk_bytes(*handle)),
+            Self::Write { handle, from, .. } => (from.len(), chunk_bytes(*handle)),
+            Self::Set { .. } | Self::Copy { .. } | Self::Word { .. } => (1, 1),
         };
-        (begun < len).then(|| begun..len.min(begun + CHUNK_BYTES))
+        (begun < len).then(|| begun..len.min(begun + most))
     }
 
     /// Fills a slot for a part; returns what is to be submitted.
