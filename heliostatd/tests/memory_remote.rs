@@ -4,6 +4,7 @@ mod support;
 
 use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
 use support::await_that;
 use support::beside::{may_become_others, NEIGHBOUR};
 use support::cluster::{nodes, SecretFile};
@@ -228,6 +229,36 @@ fn operations_end_when_the_control_plane_of_the_holder_is_killed() {
     assert_eq!(here.say("on 2 map again kv r"), "error unreachable 2");
     here.does("drop kv");
     assert_eq!(here.say("allocate own 100"), "direct", "its own node goes on");
+}
+
+#[test]
+fn operations_end_when_the_control_plane_of_the_holder_hangs() {
+    let pair = Pair::start("remote-13");
+    let (mut there, mut here) = both(&pair, 16 << 20);
+    let mut other = Program::start(&pair.one);
+    assert_eq!(other.say("on 2 map kv kv rw"), "on 2");
+    here.send("add kv 0 1 10000000");
+    std::thread::sleep(Duration::from_millis(100));
+    let hung = Instant::now();
+    pair.two.signal(Signal::STOP);
+    // One was under way, the other begins when nobody knows yet.
+    other.send("fill kv 1 0 16000000");
+    for program in [&mut here, &mut other] {
+        let answer = program.hear();
+        assert!(["error node 2 Lost", "error node 2 Down"].contains(&&*answer), "{answer}");
+    }
+    assert!(hung.elapsed() < Duration::from_secs(10), "by the link's end, not by the part's time");
+    assert_eq!(here.say("read kv 0 8"), "error node 2 Down");
+    assert_eq!(here.say("on 2 map again kv r"), "error unreachable 2");
+    assert_eq!(here.say("allocate own 100"), "direct", "its own node goes on");
+    pair.two.signal(Signal::CONT);
+    await_that("it is mapped anew", || here.say("on 2 map again kv rwa") == "on 2");
+    there.does("write kv 8 8-bytes!");
+    assert_eq!(here.say("read again 8 8"), "read 8-bytes!");
+    here.does("fill again 2 77 3000000");
+    assert_eq!(there.say("check kv 2 77 3000000"), "same");
+    assert_eq!(here.say("read kv 0 8"), "error node 2 Down", "handles end with the link");
+    await_that("and are gone there", || there.say("list") == "listed kv:16777216:leased:2");
 }
 
 #[test]
