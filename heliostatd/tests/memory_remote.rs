@@ -65,6 +65,27 @@ fn bytes_of_every_length_are_the_same_on_both_nodes() {
 }
 
 #[test]
+fn operations_that_complete_later_reach_another_node_too() {
+    let pair = Pair::start("remote-14");
+    let (mut there, mut here) = both(&pair, 17 << 20);
+    // Parts of both lengths that a slot may have, and operations of several parts.
+    for (seed, bytes) in [(1, 1000), (2, 16_385), (3, 262_144), (4, 700_001)] {
+        assert_eq!(here.say(&format!("operations taken kv {seed} 20 {bytes}")), "same");
+        assert_eq!(there.say(&format!("check kv {seed} 0 {}", 20 * bytes)), "same", "{bytes}");
+        assert_eq!(here.say(&format!("operations futures kv {} 20 {bytes}", seed + 10)), "same");
+        // The first word was changed behind them.
+        let rest = format!("check kv {} 8 {}", seed + 10, 20 * bytes - 8);
+        assert_eq!(there.say(&rest), "same", "{bytes}");
+        let pieces = format!("{} 20 800000 {bytes}", seed + 20);
+        here.does(&format!("operations write_pieces kv {pieces}"));
+        for program in [&mut there, &mut here] {
+            assert_eq!(program.say(&format!("operations read_pieces kv {pieces}")), "same");
+        }
+    }
+    assert_eq!(here.say("operations urgent kv 17000000"), "urgent first");
+}
+
+#[test]
 fn bytes_are_set_and_copied_where_they_are() {
     let pair = Pair::start("remote-3");
     let (mut there, mut here) = both(&pair, 5_000_000);
