@@ -1,6 +1,6 @@
 //! A table of handles on regions of this node: by handle the region, what may be done, where it lies.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use heliostat_abi::memory::page::State;
@@ -15,7 +15,7 @@ use super::message::Hold;
 #[derive(Default)]
 pub struct HeldTable {
     held: HashMap<ObjectId, Held>,
-    by_region: HashMap<ObjectId, Vec<ObjectId>>,
+    by_region: HashMap<ObjectId, HashSet<ObjectId>>,
 }
 
 struct Held {
@@ -62,7 +62,7 @@ impl HeldTable {
     pub fn insert(&mut self, hold: Hold, farewell: Option<Farewell>) -> Option<ObjectId> {
         let Hold { handle, region, rights, area, epoch, .. } = hold;
         let before = self.remove(handle);
-        self.by_region.entry(region).or_default().push(handle);
+        self.by_region.entry(region).or_default().insert(handle);
         self.held.insert(handle, Held { region, rights, area, epoch, _farewell: farewell });
         before
     }
@@ -71,7 +71,7 @@ impl HeldTable {
     pub fn remove(&mut self, handle: ObjectId) -> Option<ObjectId> {
         let held = self.held.remove(&handle)?;
         if let Some(all) = self.by_region.get_mut(&held.region) {
-            all.retain(|other| *other != handle);
+            all.remove(&handle);
             if all.is_empty() {
                 self.by_region.remove(&held.region);
             }

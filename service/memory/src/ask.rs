@@ -94,9 +94,9 @@ impl Memory {
 
     /// Nobody gives what it has not.
     fn may_give(&self, judge: ObjectId, region: ObjectId, rights: Rights) -> bool {
-        let all = self.regions.get(region).into_iter().flat_map(|region| &region.handles);
-        let its = all.filter(|(session, _)| *session == judge);
-        its.filter_map(|whose| self.handles.get(*whose)).any(|handle| handle.rights.have(rights))
+        let Some(region) = self.regions.get(region) else { return false };
+        let mut its = region.handles.of_session(judge).filter_map(|whose| self.handles.get(whose));
+        its.any(|handle| handle.rights.have(rights))
     }
 
     /// A session no longer waits for what it has asked.

@@ -73,10 +73,12 @@ impl Memory {
         region.bytes = bytes;
         region.epoch = region.epoch.wrapping_add(1);
         effects.push(Effect::Word(id, State::Live, region.epoch));
-        for (session, handle) in &region.handles {
-            let entry = self.handles.get((*session, *handle));
-            if entry.is_some_and(|entry| entry.hold == Hold::Loop && !entry.is_closing) {
-                effects.push(Effect::Place { session: *session, region: id });
+        for session in region.handles.sessions() {
+            let all = region.handles.of_session(session);
+            let mut its = all.filter_map(|whose| self.handles.get(whose));
+            // Once for all of them.
+            if its.any(|entry| entry.hold == Hold::Loop && !entry.is_closing) {
+                effects.push(Effect::Place { session, region: id });
             }
         }
         Ok(())

@@ -5,6 +5,7 @@ use heliostat_abi::memory::{Piece, Rights};
 use heliostat_abi::name::ObjectId;
 
 use crate::handles::{Handle, Hold, Whose};
+use crate::holders::Holders;
 use crate::memory::{Effect, Key, Memory, Retired};
 use crate::refusal::{Reason, Refusal};
 
@@ -70,15 +71,16 @@ impl Memory {
         effects: &mut Vec<Effect>,
     ) {
         let Some(retired) = self.retired.get(&region) else { return };
-        let is_its = |(session, _): &&Whose| serves(*session);
-        let its: Vec<_> = retired.holds.iter().filter(is_its).copied().collect();
+        let sessions = retired.holds.sessions().filter(|session| serves(*session));
+        let its: Vec<_> = sessions.flat_map(|session| retired.holds.of_session(session)).collect();
         its.into_iter().for_each(|(session, handle)| self.let_go(session, handle, effects));
     }
 
     /// A session has ended whose operations nobody carries out any more: what it held is let go of.
     pub fn let_session_go(&mut self, session: ObjectId, effects: &mut Vec<Effect>) {
-        let its = self.leaving.keys().filter(|(other, _)| *other == session);
-        let its: Vec<_> = its.map(|(_, handle)| *handle).collect();
+        let all = self.leaving.range((session, ObjectId::default())..);
+        let its = all.take_while(|((other, _), _)| *other == session);
+        let its: Vec<_> = its.map(|((_, handle), _)| *handle).collect();
         its.into_iter().for_each(|handle| self.let_go(session, handle, effects));
     }
 
@@ -180,19 +182,20 @@ impl Memory {
         if let Some(name) = region.name {
             self.names.remove(&Key { uid: region.uid, name });
         }
-        let mut holds = Vec::new();
-        for whose in region.handles {
+        let (mut holds, mut last) = (Holders::default(), None);
+        for whose in region.handles.iter() {
             let found = self.handles.get_mut(whose);
             let is_leaving = found.is_none() && self.leaving.contains_key(&whose);
             let hold = found.map_or(Hold::Nobody, |found| {
                 found.is_lost = true;
                 found.hold
             });
-            if hold == Hold::Loop {
+            // The loop is told once for all handles of a session, which are beside each other.
+            if hold == Hold::Loop && last.replace(whose.0) != Some(whose.0) {
                 effects.push(Effect::Leave { session: whose.0, region: id });
             }
             if hold != Hold::Nobody || is_leaving {
-                holds.push(whose);
+                holds.insert(whose);
             }
         }
         let retired = Retired { holder: region.holder, pieces: region.pieces, holds };
@@ -204,16 +207,11 @@ impl Memory {
 
     /// A handle holds its region's bytes no more.
     fn release(&mut self, whose: Whose, id: ObjectId, effects: &mut Vec<Effect>) {
-        let forget = |handles: &mut Vec<Whose>| {
-            if let Some(place) = handles.iter().position(|handle| *handle == whose) {
-                handles.swap_remove(place);
-            }
-        };
         if let Some(region) = self.regions.get_mut(id) {
-            return forget(&mut region.handles);
+            return region.handles.remove(whose);
         }
         let Some(retired) = self.retired.get_mut(&id) else { return };
-        forget(&mut retired.holds);
+        retired.holds.remove(whose);
         if retired.holds.is_empty() {
             let retired = self.retired.remove(&id);
             retired.iter().for_each(|retired| self.give_up(retired, effects));

@@ -23,6 +23,7 @@ mod asker;
 mod change;
 mod ending;
 mod handles;
+mod holders;
 mod map;
 mod memory;
 mod peers;

@@ -13,6 +13,7 @@ use heliostat_service_grant::{Full, Holder, Quota, Revoked, Shares};
 use crate::arenas::{grains, Arenas, Room};
 use crate::asker::Asker;
 use crate::handles::{Handle, Handles, Hold, Whose};
+use crate::holders::Holders;
 use crate::questions::Questions;
 use crate::refusal::{Reason, Refusal};
 
@@ -99,7 +100,7 @@ pub(crate) struct Region {
     pub(crate) others: Rights,
     pub(crate) appointed: BTreeMap<u32, Rights>,
     /// Handles on it, those among them that a loop has not let go of.
-    pub(crate) handles: Vec<Whose>,
+    pub(crate) handles: Holders,
     /// Of these, those that may manage it.
     pub(crate) managers: usize,
     pub(crate) since_ns: u64,
@@ -112,7 +113,7 @@ pub(crate) struct Region {
 pub(crate) struct Retired {
     pub(crate) holder: Holder,
     pub(crate) pieces: Vec<Piece>,
-    pub(crate) holds: Vec<Whose>,
+    pub(crate) holds: Holders,
 }
 
 /// The memory service.
@@ -124,7 +125,7 @@ pub struct Memory {
     pub(crate) arenas: Arenas,
     pub(crate) handles: Handles,
     /// Handles of sessions that have ended, which a loop has not let go of.
-    pub(crate) leaving: HashMap<Whose, ObjectId>,
+    pub(crate) leaving: BTreeMap<Whose, ObjectId>,
     pub(crate) region_quota: Quota,
     pub(crate) byte_quota: Quota,
     pub(crate) questions: Questions,
@@ -140,7 +141,7 @@ impl Memory {
             names: HashMap::new(),
             arenas: Arenas::new(limits.arena_bytes, limits.arenas),
             handles: Handles::new(limits.handles_per_session, limits.handles),
-            leaving: HashMap::new(),
+            leaving: BTreeMap::new(),
             region_quota: Quota::new(limits.regions),
             byte_quota: Quota::new(limits.bytes),
             questions: Questions::default(),
@@ -216,7 +217,7 @@ impl Memory {
             name: name.clone(),
             others,
             appointed: BTreeMap::new(),
-            handles: Vec::new(),
+            handles: Holders::default(),
             managers: 0,
             since_ns: now_ns,
             judge: None,
@@ -253,7 +254,7 @@ impl Memory {
         };
         let handle = Handle { region, rights, hold, is_lost: false, is_closing: false };
         let handle = self.handles.insert(asker.session, handle)?;
-        found.handles.push((asker.session, handle));
+        found.handles.insert((asker.session, handle));
         found.managers += usize::from(rights.have(Rights::MANAGE));
         if hold == Hold::Loop {
             effects.push(Effect::Open { session: asker.session, handle });

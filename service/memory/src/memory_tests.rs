@@ -1,3 +1,5 @@
+use std::time::{Duration, Instant};
+
 use heliostat_abi::code::{Code, Side, Thing};
 use heliostat_abi::memory::page::State;
 use heliostat_abi::memory::{Allocation, MemoryName, Rights};
@@ -203,4 +205,54 @@ fn a_hundred_thousand_regions_come_and_go() {
     assert_eq!(service.arena_count().1, 50_000 * 64);
     service.end(one.session, &mut effects);
     assert_eq!((service.region_count(), service.arena_count()), (0, (0, 0)));
+}
+
+/// Somebody with 100,000 handles on one region, and that region.
+fn with_many_handles(service: &mut Memory, owner: &Asker, holder: &Asker) -> (ObjectId, ObjectId) {
+    let own = allocate(service, owner, wanted(64, None));
+    let id = region(service, owner, own);
+    for _ in 0..100_000 {
+        service.map(holder, id, Rights::READ, &mut Vec::new()).unwrap();
+    }
+    (own, id)
+}
+
+#[test]
+fn a_hundred_thousand_handles_on_one_region_end_in_no_time() {
+    let begun = Instant::now();
+    let mut effects = Vec::new();
+    let one = asker(1, 7, true);
+    let mut service = Memory::new(LIMITS);
+    with_many_handles(&mut service, &one, &one);
+    service.end(one.session, &mut effects);
+    assert_eq!((service.retired_count(), service.arena_count()), (0, (0, 0)));
+    // The region ends first, and its bytes wait for the handles.
+    let (owner, other) = (asker(2, 7, true), asker(3, 7, true));
+    with_many_handles(&mut service, &owner, &other);
+    service.end(owner.session, &mut effects);
+    assert_eq!(service.retired_count(), 1);
+    service.end(other.session, &mut effects);
+    assert_eq!((service.retired_count(), service.arena_count()), (0, (0, 0)));
+    let took = begun.elapsed();
+    assert!(took < Duration::from_secs(10), "{took:?}");
+}
+
+#[test]
+fn a_loop_is_told_once_of_all_handles_of_a_session_on_a_region() {
+    let begun = Instant::now();
+    let mut effects = Vec::new();
+    let (owner, other) = (asker(1, 7, true), asker(2, 8, false));
+    let mut service = Memory::new(LIMITS);
+    service.serve(&other, &mut effects).unwrap();
+    let (own, region) = with_many_handles(&mut service, &owner, &other);
+    let session = other.session;
+    service.grow(&owner, own, 128, None, &mut effects).unwrap();
+    assert_eq!(effects, [Effect::Word(region, State::Live, 2), Effect::Place { session, region }]);
+    effects.clear();
+    service.free(owner.session, own, &mut effects).unwrap();
+    assert_eq!(effects, [Effect::Word(region, State::Gone, 0), Effect::Leave { session, region }]);
+    service.left(region, |its| its == session, &mut effects);
+    assert_eq!((service.retired_count(), service.arena_count().1), (0, 0));
+    let took = begun.elapsed();
+    assert!(took < Duration::from_secs(10), "{took:?}");
 }
