@@ -56,6 +56,14 @@ impl Asks {
         self.by_call.get(&(link, call)).copied()
     }
 
+    /// What the asker calls so and wants no answer to any more, told once: what the program has not heard
+    /// yet of one peer has a limit by that.
+    pub fn withdraw(&mut self, link: LinkId, call: CallId) -> Option<AskId> {
+        let id = self.of_call(link, call)?;
+        self.by_call.remove(&(link, call));
+        Some(id)
+    }
+
     /// Finishes one.
     pub fn end(&mut self, id: AskId) -> Option<Open> {
         let ask = self.open.remove(id.0)?;
@@ -98,6 +106,17 @@ mod tests {
         assert_eq!(asks.of_call(LinkId(1), CALL), Some(second));
         assert_eq!(asks.end(second), Some(ask));
         assert_eq!((asks.of_call(LinkId(1), CALL), asks.end(second)), (None, None));
+    }
+
+    #[test]
+    fn an_ask_is_withdrawn_once_and_stays_open() {
+        let mut asks = Asks::new();
+        let ask = Open { link: LinkId(1), call: Some(CALL), cost: 1 };
+        let id = asks.begin(ask).expect("room");
+        assert_eq!(asks.withdraw(LinkId(2), CALL), None);
+        assert_eq!(asks.withdraw(LinkId(1), CALL), Some(id));
+        assert_eq!(asks.withdraw(LinkId(1), CALL), None);
+        assert_eq!((asks.end(id), asks.used()), (Some(ask), 0));
     }
 
     #[test]

@@ -6,8 +6,11 @@
 //! deadlines, signs of life ------------------+
 //! ```
 //!
-//! Nothing polls: an idle node wakes for its signs of life, and one without peers never.
+//! Nothing polls: an idle node wakes for its signs of life, and one without peers never. What happened is
+//! handed to the program for a short time at once; the rest waits while the node says that it lives,
+//! reads what its peers say, and obeys. So a peer that asks for much keeps nobody from hearing of it.
 
+use std::collections::VecDeque;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::mpsc::{channel, Receiver, Sender, TryRecvError};
@@ -18,12 +21,15 @@ use heliostat_base::clock::monotonic_ns;
 use rustix::event::{eventfd, poll, EventfdFlags, PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 
-use crate::limits::LINGER_NS_MAX;
+use crate::limits::{HEARTBEAT_NS, LINGER_NS_MAX};
 use crate::node::{Node, NodeEvent};
 use crate::transport::{Armed, Transport, TransportBroken};
 
 /// Commands obeyed before the network has its turn.
 const COMMANDS_AT_ONCE: usize = 64;
+/// How long events are handed over before the network has its turn: a fifth of the time after which a
+/// sign of life is due.
+const EVENTS_NS_MAX: u64 = HEARTBEAT_NS / 5;
 /// The longest sleep: the kernel's clock goes no further.
 const SLEEP_NS_MAX: u64 = 3_600_000_000_000;
 
@@ -91,7 +97,8 @@ where
         Ok((node, program)) => {
             // Whoever starts it waits for this.
             let _ = made.send(Ok(()));
-            Loop { node, program, commands: obeyed, bell: heard, events: Vec::new() }.run()
+            let (told, events) = (Vec::new(), VecDeque::new());
+            Loop { node, program, commands: obeyed, bell: heard, told, events }.run()
         }
         Err(error) => {
             let _ = made.send(Err(error));
@@ -154,7 +161,10 @@ struct Loop<T: Transport, P: Program<T>> {
     program: P,
     commands: Receiver<P::Command>,
     bell: OwnedFd,
-    events: Vec<NodeEvent>,
+    /// Where the node tells what happened.
+    told: Vec<NodeEvent>,
+    /// What the program has not heard yet. The peers' windows and the calls' number limit it.
+    events: VecDeque<NodeEvent>,
 }
 
 impl<T: Transport, P: Program<T>> Loop<T, P> {
@@ -190,14 +200,22 @@ impl<T: Transport, P: Program<T>> Loop<T, P> {
 
     /// Whether anything happened.
     fn progress(&mut self, now_ns: u64) -> Result<bool, TransportBroken> {
-        let mut events = std::mem::take(&mut self.events);
-        let result = self.node.progress(now_ns, &mut events);
-        let is_something = !events.is_empty();
-        for event in events.drain(..) {
-            self.program.event(&mut self.node, now_ns, event);
-        }
-        self.events = events;
+        let result = self.node.progress(now_ns, &mut self.told);
+        self.events.extend(self.told.drain(..));
+        let is_something = !self.events.is_empty();
+        self.hand_over();
         result.map(|()| is_something)
+    }
+
+    /// Tells the program what happened, for as long as the network may be kept waiting.
+    fn hand_over(&mut self) {
+        let begun_ns = monotonic_ns();
+        let mut now_ns = begun_ns;
+        while now_ns.saturating_sub(begun_ns) < EVENTS_NS_MAX {
+            let Some(event) = self.events.pop_front() else { return };
+            self.program.event(&mut self.node, now_ns, event);
+            now_ns = monotonic_ns();
+        }
     }
 
     /// Sleeps until something is readable or the time has come. A ring that comes between the last
@@ -229,7 +247,7 @@ impl<T: Transport, P: Program<T>> Loop<T, P> {
         links.into_iter().for_each(|link| self.node.leave(monotonic_ns(), link));
         while monotonic_ns() < until_ns && self.node.wake_ns().is_some() {
             self.progress(monotonic_ns())?;
-            if self.node.arm() == Armed::Sleep {
+            if self.events.is_empty() && self.node.arm() == Armed::Sleep {
                 self.sleep(Some(until_ns.min(self.node.wake_ns().unwrap_or(0))))?;
             }
         }

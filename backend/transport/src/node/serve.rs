@@ -83,7 +83,7 @@ impl<T: Transport> Node<T> {
                 self.conclude(call, link, is_refusal, frame.header, payload);
             }
             FrameKind::Withdraw { call } => {
-                let ask = self.asks.of_call(link, call);
+                let ask = self.asks.withdraw(link, call);
                 self.events.extend(ask.map(|ask| NodeEvent::Withdrawn { ask }));
             }
             FrameKind::Alive => {}

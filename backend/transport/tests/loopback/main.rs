@@ -5,6 +5,7 @@ mod strangers;
 mod suite;
 
 use heliostat_backend_transport::tcp::Tcp;
+use station::{Station, SLOW, WATCHDOG};
 
 fn tcp() -> Tcp {
     Tcp::listen("127.0.0.1:0".parse().expect("an address")).expect("listens")
@@ -43,6 +44,21 @@ fn an_address_where_nobody_listens_is_not_joined() {
 #[test]
 fn three_processes_echo() {
     suite::three_processes_echo(tcp);
+}
+
+#[test]
+fn a_node_that_works_for_one_peer_for_seconds_is_lost_to_nobody_and_loses_nobody() {
+    let [busy, asks, other] = [1, 2, 3].map(|number| Station::start(number, 7, tcp));
+    asks.join(busy.address);
+    other.join(busy.address);
+    let begun: Vec<_> = (0..30).map(|_| asks.begin_call(1, SLOW, vec![1])).collect();
+    for answered in begun {
+        assert_eq!(answered.recv_timeout(WATCHDOG).expect("ends"), Ok(vec![1]));
+    }
+    assert_eq!(other.call(1, vec![2]), Ok(vec![2]));
+    for station in [&busy, &asks, &other] {
+        assert!(station.lost.try_recv().is_err(), "they stay joined");
+    }
 }
 
 #[test]

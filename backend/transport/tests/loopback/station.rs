@@ -17,6 +17,9 @@ use heliostat_backend_transport::AskId;
 
 /// A header that asks for no answer, ever.
 pub const HOLD: &[u8] = b"hold";
+/// A header whose request takes the node's thread as long as this.
+pub const SLOW: &[u8] = b"slow";
+pub const SLOWNESS: Duration = Duration::from_millis(100);
 /// Longer than anything here takes on a machine that is busy with other things.
 pub const WATCHDOG: Duration = Duration::from_secs(60);
 
@@ -84,7 +87,10 @@ impl<T: Transport> Program<T> for Echo {
     fn event(&mut self, node: &mut Node<T>, now_ns: u64, event: NodeEvent) {
         match event {
             NodeEvent::Request { header, .. } if header == HOLD => {}
-            NodeEvent::Request { ask, payload, .. } => {
+            NodeEvent::Request { ask, header, payload, .. } => {
+                if header == SLOW {
+                    std::thread::sleep(SLOWNESS);
+                }
                 self.unanswered.push_back((ask, payload));
                 self.answer_some(node, now_ns);
             }
