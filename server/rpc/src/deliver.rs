@@ -16,10 +16,16 @@ use super::transfer::{Transfer, AT_ONCE_BYTES};
 
 /// Matches the lines of the functions that have changed.
 pub(crate) fn match_all(sessions: &mut Sessions<Rpcs>) {
-    for id in std::mem::take(&mut sessions.engine.service.changed) {
-        let Some(mut function) = sessions.engine.service.functions.remove(&id) else { continue };
-        match_lines(sessions, &mut function);
-        sessions.engine.service.functions.insert(id, function);
+    // What one gives room to may be another's: each round takes messages out of their lines, or is
+    // the last.
+    while !sessions.engine.service.changed.is_empty() {
+        for id in std::mem::take(&mut sessions.engine.service.changed) {
+            let Some(mut function) = sessions.engine.service.functions.remove(&id) else {
+                continue;
+            };
+            match_lines(sessions, &mut function);
+            sessions.engine.service.functions.insert(id, function);
+        }
     }
 }
 
@@ -45,7 +51,7 @@ fn match_lines(sessions: &mut Sessions<Rpcs>, function: &mut Function) {
     wake_senders(sessions, function);
 }
 
-/// Lets those go on that wait for room, one of each session.
+/// Lets those go on that wait for room and find some, one of each session.
 fn wake_senders(sessions: &mut Sessions<Rpcs>, function: &mut Function) {
     let name = function.info.function;
     if !function.may_have(Line::Senders) {
@@ -57,15 +63,18 @@ fn wake_senders(sessions: &mut Sessions<Rpcs>, function: &mut Function) {
             return;
         }
         let Some(seat) = function.round(Line::Senders).pop_front() else { return };
-        let Some((session, _)) = sessions.at(seat) else { continue };
+        let Some((session, engine)) = sessions.at(seat) else { continue };
         let Some(operation) = session.service.first(name, Line::Senders) else {
             // Its flag goes with its place in the round.
             session.service.take(name, Line::Senders);
             continue;
         };
         function.round(Line::Senders).push_back(seat);
-        sessions.resume(OperationId { seat, operation });
-        free -= 1;
+        let bytes = session.operations.get(operation).map_or(0, |it| it.operation.pieces.bytes());
+        if function.has_room(seat) && engine.service.may_store(&function.info, bytes) {
+            sessions.resume(OperationId { seat, operation });
+            free -= 1;
+        }
     }
 }
 

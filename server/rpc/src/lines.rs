@@ -94,6 +94,7 @@ pub(crate) fn end_all(sessions: &mut Sessions<Rpcs>, function: ObjectId) {
             end_some(sessions, seat, function, &[line]);
         }
     }
+    sessions.engine.service.refused.retain(|other| *other != function);
     let user = found.info.user;
     found.stored.iter().for_each(|it| sessions.engine.service.release(user, it));
 }

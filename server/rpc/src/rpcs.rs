@@ -10,6 +10,7 @@ use heliostat_base::mapping::SharedMapping;
 use heliostat_server_loop::OperationId;
 
 use super::function::{Function, Message};
+use super::message::ServedFunction;
 
 /// Bytes of messages that wait, of all functions: memory of the control plane's.
 pub const STORED_BYTES_MAX: u64 = 64 << 20;
@@ -33,6 +34,8 @@ pub struct Rpcs {
     pub(crate) orphans: Vec<OperationId>,
     /// Sessions to be rung.
     pub(crate) unrung: Vec<ObjectId>,
+    /// Functions with messages that wait for bytes, which any function's may free.
+    pub(crate) refused: Vec<ObjectId>,
     stored: HashMap<u32, u64>,
     stored_all: u64,
 }
@@ -65,6 +68,11 @@ pub(crate) struct Active {
     pub is_reply: bool,
 }
 
+/// Bytes that a message with such a payload takes while it waits.
+fn kept_bytes(payload: u64) -> u64 {
+    size_of::<Message>() as u64 + payload
+}
+
 impl Default for Rpcs {
     fn default() -> Self {
         Rpcs {
@@ -77,6 +85,7 @@ impl Default for Rpcs {
             landed: Vec::new(),
             orphans: Vec::new(),
             unrung: Vec::new(),
+            refused: Vec::new(),
             stored: HashMap::new(),
             stored_all: 0,
         }
@@ -97,28 +106,36 @@ impl Rpcs {
         }
     }
 
-    /// Whether so many bytes more may wait for a user's functions.
-    pub(crate) fn may_store(&self, user: u32, bytes: u64) -> bool {
-        let of_user = self.stored.get(&user).copied().unwrap_or(0);
-        of_user + bytes <= STORED_BYTES_PER_USER && self.stored_all + bytes <= STORED_BYTES_MAX
+    /// Whether a message of so many bytes may wait for a function of a user. One that may not is
+    /// remembered: the function's line is looked at again when there is more room.
+    pub(crate) fn may_store(&mut self, info: &ServedFunction, bytes: u64) -> bool {
+        let kept = kept_bytes(bytes);
+        let of_user = self.stored.get(&info.user).copied().unwrap_or(0);
+        let may =
+            of_user + kept <= STORED_BYTES_PER_USER && self.stored_all + kept <= STORED_BYTES_MAX;
+        if !may && !self.refused.contains(&info.function) {
+            self.refused.push(info.function);
+        }
+        may
     }
 
-    /// So many bytes more wait.
+    /// A message of so many bytes waits.
     pub(crate) fn store(&mut self, user: u32, bytes: u64) {
-        *self.stored.entry(user).or_default() += bytes;
-        self.stored_all += bytes;
+        *self.stored.entry(user).or_default() += kept_bytes(bytes);
+        self.stored_all += kept_bytes(bytes);
     }
 
     /// A message no longer waits.
     pub(crate) fn release(&mut self, user: u32, message: &Message) {
-        let bytes = message.payload.len() as u64;
-        self.stored_all = self.stored_all.saturating_sub(bytes);
+        let kept = kept_bytes(message.payload.len() as u64);
+        self.stored_all = self.stored_all.saturating_sub(kept);
         if let Some(of_user) = self.stored.get_mut(&user) {
-            *of_user = of_user.saturating_sub(bytes);
+            *of_user = of_user.saturating_sub(kept);
             if *of_user == 0 {
                 self.stored.remove(&user);
             }
         }
+        std::mem::take(&mut self.refused).into_iter().for_each(|function| self.note(function));
     }
 
     /// Forgets a session's calls, those that it made and those that it received. One that was on its
@@ -133,5 +150,25 @@ impl Rpcs {
                 self.orphans.push(call.caller);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_without_bytes_take_room_as_well() {
+        let function = ObjectId { index: 1, generation: 1 };
+        let (request_bytes, reply_bytes, queue) = (0, 0, 1);
+        let info = ServedFunction { function, user: 7, request_bytes, reply_bytes, queue };
+        let mut rpcs = Rpcs::default();
+        let most = STORED_BYTES_PER_USER / heliostat_abi::rpc::HEAD_BYTES as u64;
+        let stored = (0..=most).take_while(|_| {
+            let may = rpcs.may_store(&info, 0);
+            rpcs.store(info.user, 0);
+            may
+        });
+        assert!(stored.count() as u64 <= most);
     }
 }

@@ -107,7 +107,7 @@ fn send(turn: &mut Turn<'_, Rpcs>, asked: &Operation, info: &ServedFunction) -> 
     let is_next = first.is_none_or(|first| first == id.operation);
     let rpcs = &mut turn.engine.service;
     let has_room = rpcs.functions.get(&function).is_some_and(|it| it.has_room(id.seat));
-    if !(is_next && has_room && rpcs.may_store(info.user, bytes)) {
+    if !(is_next && has_room && rpcs.may_store(info, bytes)) {
         return match asked.argument & SEND_NOW {
             0 if first == Some(id.operation) => Step::Over,
             0 => join(turn, function, Line::Senders),

@@ -4,7 +4,7 @@ mod support;
 
 use heliostat_abi::file::delegated::{OpKind, Operation};
 use heliostat_abi::rpc::operation::SEND_NOW;
-use support::{errno, operation, piece, Loop, CALLS, OUT, SERVES};
+use support::{errno, function, operation, piece, Loop, CALLS, OUT, SERVES};
 
 #[test]
 fn messages_wait_in_line_up_to_a_number_and_outlive_their_sender() {
@@ -65,6 +65,50 @@ fn a_message_that_waits_for_room_ends_with_its_time() {
     on.received(0, 1);
     on.receive(0, 2);
     assert!(on.is_silent(0), "what was not in line is not received");
+}
+
+/// What waits for bytes goes on when another function's messages leave some.
+#[test]
+fn a_message_that_waits_for_bytes_of_another_function_gets_them() {
+    let mut on = Loop::with(3, 1024);
+    on.serve(2, 8);
+    on.grant(0, SERVES);
+    on.grant(1, CALLS);
+    on.grant_of(2, 2, CALLS);
+    let long = operation(OpKind::Send, 1, SEND_NOW, &[piece(OUT, 1 << 16)]);
+    let ends = std::iter::from_fn(|| {
+        on.submit(1, &long);
+        Some(on.next(1).result)
+    });
+    let stored = ends.take_while(|result| *result == 0).count();
+    assert!((200..256).contains(&stored), "{stored}");
+    let waits = operation(OpKind::Send, 9, 0, &[piece(OUT, 1 << 16)]);
+    on.submit(2, &Operation { object: function(2), ..waits });
+    assert!(on.is_silent(2));
+    on.receive(0, 5);
+    on.received(0, 5);
+    assert_eq!((on.next(2).result, on.poll(2).is_none()), (0, true));
+}
+
+/// One that has its share in line keeps nobody else from a place.
+#[test]
+fn a_place_that_the_first_who_waits_may_not_have_goes_to_the_next() {
+    let mut on = Loop::with(5, 4);
+    on.grant(0, SERVES);
+    (1..5).for_each(|sender| on.grant(sender, CALLS));
+    let send = |tag, argument| operation(OpKind::Send, tag, argument, &[]);
+    for sender in [1, 1, 2, 3] {
+        on.submit(sender, &send(1, SEND_NOW));
+        assert_eq!(on.next(sender).result, 0, "{sender}");
+    }
+    for sender in [1, 4] {
+        on.submit(sender, &send(2, 0));
+        assert!(on.is_silent(sender), "{sender}");
+    }
+    on.receive(0, 5);
+    on.received(0, 5);
+    assert_eq!(on.next(4).result, 0);
+    assert!(on.is_silent(1));
 }
 
 #[test]
