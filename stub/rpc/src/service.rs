@@ -121,7 +121,11 @@ impl Service {
         pieces.extend(outgoing);
         let asked = operation(OpKind::Receive, self.info.function, token, &pieces);
         let asked = Operation { offset: status, timeout_us: timeout_us(limit), ..asked };
-        match link.perform(&asked) {
+        let ended = link.perform(&asked);
+        if ended.is_err() && token != 0 {
+            give_alone(&link, &asked, outgoing)?;
+        }
+        match ended {
             Ok(_) => {}
             Err(RpcError::NotDelivered(NotDelivered::TimedOut)) => {
                 return Ok(Next { call: None, was_heard: true });
@@ -168,6 +172,16 @@ impl Service {
         let most = text.len().min(self.info.reply_bytes as usize);
         let end = (0..=most).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
         &text[..end]
+    }
+}
+
+/// Gives the reply of a Receive that ended with an error, perhaps before it had given it.
+fn give_alone(link: &Link, receive: &Operation, outgoing: &[Piece]) -> Result<(), RpcError> {
+    let asked = operation(OpKind::Reply, receive.object, receive.argument, outgoing);
+    match link.perform(&Operation { offset: receive.offset, ..asked }) {
+        // It was given, or nobody waits for it.
+        Ok(_) | Err(RpcError::NobodyWaits) => Ok(()),
+        Err(error) => Err(error),
     }
 }
 
