@@ -6,9 +6,9 @@
 //!                                              v word, rights, bounds, copy, answer
 //! ```
 //!
-//! The table has one lock. An operation holds it to its end, which is a part of 1 MiB at most, so that
-//! when the control plane has taken a handle out nobody touches its region by it any more: it needs no
-//! second word about that, as it does from the server loops.
+//! The table has one lock, which both sides have in turns. An operation holds it to its end, which is a
+//! part of 1 MiB at most, so that when the control plane has taken a handle out nobody touches its region
+//! by it any more: it needs no second word about that, as it does from the server loops.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -30,6 +30,10 @@ use super::work::{beyond, Change, Find, Payload, Way, Work};
 /// The handles of all users of other nodes.
 pub struct PeerHolds {
     page: RegionPage,
+    /// Held while the table is waited for, never longer. The kernel's locks are not fair: the node's
+    /// thread, which does one operation after the other, would have the table again before the control
+    /// plane is awake.
+    next: Mutex<()>,
     table: Mutex<Table>,
 }
 
@@ -52,7 +56,7 @@ pub struct PeerMemory(pub Arc<PeerHolds>);
 impl PeerHolds {
     /// Nobody holds anything. The page is the control plane's own.
     pub fn new(page: Arc<SharedMapping>) -> Self {
-        Self { page: RegionPage::new(page), table: Mutex::default() }
+        Self { page: RegionPage::new(page), next: Mutex::default(), table: Mutex::default() }
     }
 
     /// A user of a node is known from now on, by this session.
@@ -171,7 +175,9 @@ impl PeerHolds {
         true
     }
 
+    /// Waits for the table: for one operation at most.
     fn lock(&self) -> MutexGuard<'_, Table> {
+        let _next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
