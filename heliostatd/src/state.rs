@@ -12,6 +12,7 @@ pub mod lock;
 pub mod memory;
 pub mod meters;
 pub mod net;
+pub mod per_node;
 pub mod restriction;
 pub mod rpc;
 pub mod snapshot;

@@ -11,6 +11,8 @@ use heliostat_abi::name::ObjectId;
 use heliostat_server_node::{LinkId, Nodes, NodesEvent, PeerNode};
 use heliostat_service_cluster::Cluster;
 
+use super::per_node::PerNode;
+
 /// What the daemon keeps of a cluster.
 pub struct ClusterNode {
     /// Who is a member, and what is next.
@@ -38,11 +40,23 @@ pub struct ClusterNode {
     chances: RandomState,
 }
 
+/// Calls of the daemon to other nodes that have not ended.
+const CALLS_MAX: usize = 4096;
+/// Those to one node: more than memory asks of it and gives back to it, so that lists have room.
+const CALLS_PER_NODE_MAX: usize = 512;
+
 /// Calls of services, by the number that the node's thread knows them by.
-#[derive(Default)]
 pub struct NodeCalls {
-    calls: HashMap<u64, (u16, u64)>,
+    calls: HashMap<u64, NodeCallOf>,
+    counts: PerNode,
     last: u64,
+}
+
+/// A call that has not ended.
+struct NodeCallOf {
+    node: u64,
+    service: u16,
+    token: u64,
 }
 
 /// What is counted.
@@ -78,7 +92,7 @@ impl ClusterNode {
             events,
             bell,
             joined: BTreeMap::new(),
-            calls: NodeCalls::default(),
+            calls: NodeCalls::new(),
             lists: HashMap::new(),
             reasons: BTreeMap::new(),
             probed_ns: 0,
@@ -99,16 +113,29 @@ impl ClusterNode {
 }
 
 impl NodeCalls {
-    /// Gives a call of a service a number.
-    pub fn begin(&mut self, service: u16, token: u64) -> u64 {
+    fn new() -> NodeCalls {
+        let counts = PerNode::new(CALLS_MAX, CALLS_PER_NODE_MAX);
+        NodeCalls { calls: HashMap::new(), counts, last: 0 }
+    }
+
+    /// The limit that leaves no room for another call to a node, if one does.
+    pub fn full(&self, node: u64) -> Option<usize> {
+        self.counts.full(node)
+    }
+
+    /// Gives a call of a service to a node a number.
+    pub fn begin(&mut self, node: u64, service: u16, token: u64) -> u64 {
         self.last += 1;
-        self.calls.insert(self.last, (service, token));
+        self.counts.add(node);
+        self.calls.insert(self.last, NodeCallOf { node, service, token });
         self.last
     }
 
     /// Whose call it was, and what that service calls it.
     pub fn end(&mut self, number: u64) -> Option<(u16, u64)> {
-        self.calls.remove(&number)
+        let NodeCallOf { node, service, token } = self.calls.remove(&number)?;
+        self.counts.remove(node);
+        Some((service, token))
     }
 
     /// How many wait.

@@ -24,7 +24,7 @@ use crate::closer::ReceivedFd;
 use crate::memory::read_only;
 use crate::shares;
 
-pub use across::{Across, Waiting, Wanted, WAITING_MAX};
+pub use across::{Across, Waiting, Wanted};
 pub use arena::Arena;
 pub use loops::MemoryLoops;
 

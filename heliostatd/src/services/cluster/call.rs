@@ -5,9 +5,6 @@ use tracing::debug;
 
 use crate::daemon::{Daemon, NodeAsked};
 
-/// Calls of the daemon to other nodes that have not ended.
-const CALLS_MAX: usize = 4096;
-
 impl Daemon {
     /// Calls a service of another node; never waits. The service of the same number here is told the
     /// outcome by `node_answered`, with this token, exactly once, by the deadline at the latest.
@@ -20,10 +17,10 @@ impl Daemon {
         let Some(cluster) = &mut self.services.cluster else {
             return Err(not_sent(CallFailure::NoPeer));
         };
-        if cluster.calls.len() >= CALLS_MAX {
-            return Err(not_sent(CallFailure::TooMany { limit: CALLS_MAX }));
+        if let Some(limit) = cluster.calls.full(call.node.0) {
+            return Err(not_sent(CallFailure::TooMany { limit }));
         }
-        let number = cluster.calls.begin(call.service, token);
+        let number = cluster.calls.begin(call.node.0, call.service, token);
         cluster.nodes.call(number, call).inspect_err(|_| {
             cluster.calls.end(number);
         })?;

@@ -23,7 +23,7 @@ use super::requests::reply;
 use crate::answer::Answer;
 use crate::daemon::Daemon;
 use crate::refused::Refused;
-use crate::state::memory::{Waiting, Wanted, WAITING_MAX};
+use crate::state::memory::{Waiting, Wanted};
 
 /// How long a session waits for another node: less than its program waits for this control plane.
 const ANSWER_NS: u64 = (CONTROL_DEADLINE_MS - 100) * 1_000_000;
@@ -105,7 +105,7 @@ impl Daemon {
         wanted: Wanted,
     ) -> Result<Answer, Refused> {
         let id = asker.session;
-        if self.services.memory.across.waiting.len() >= WAITING_MAX {
+        if !self.services.memory.across.may_ask(peer.node.0) {
             return Err(Code::Unreachable.into());
         }
         let process = self.session(id)?.pid();
@@ -142,14 +142,14 @@ impl Daemon {
         let token = self.services.memory.across.wait(waiting);
         self.call_node(token, call).map_err(|error| {
             debug!(%error, "another node is not asked");
-            self.services.memory.across.waiting.remove(&token);
+            self.services.memory.across.end(token);
             Code::Unreachable.into()
         })
     }
 
     /// Another node has answered, or will not.
     pub(super) fn take_memory_answer(&mut self, token: u64, outcome: Outcome) {
-        let Some(waiting) = self.services.memory.across.waiting.remove(&token) else { return };
+        let Some(waiting) = self.services.memory.across.end(token) else { return };
         let answer = outcome.map_err(|error| {
             debug!(%error, "another node has not answered");
             Refused::from(Code::Unreachable)
@@ -260,7 +260,8 @@ impl Daemon {
         let (session, until_ns, wanted) = (None, u64::MAX, Wanted::Answer);
         let waiting = Waiting { session, until_ns, peer, user, is_restricted, wanted };
         let unmap = MemoryRequest::Unmap { handle: there.handle };
-        if self.send_to_peer(waiting, 0, unmap).is_err() {
+        let may = self.services.memory.across.may_return(remote.node);
+        if !may || self.send_to_peer(waiting, 0, unmap).is_err() {
             // As many calls wait as may: a session that ends may have had thousands.
             self.services.memory.across.unreturned.push_back(*remote);
         }

@@ -11,9 +11,16 @@ use heliostat_server_node::PeerNode;
 use heliostat_service_grant::Shares;
 use heliostat_service_memory::{PeerSessions, Remote, Remotes};
 
+use crate::state::per_node::PerNode;
+
 /// Requests to other control planes that have no answer: one of each session, and those that their
 /// sessions have given up. The daemon's calls are 4,096; so some are left to give handles back.
-pub const WAITING_MAX: usize = 2048;
+const WAITING_MAX: usize = 2048;
+/// Those to one node: one that never answers has no more of them.
+const WAITING_PER_NODE_MAX: usize = 256;
+/// Handles that are being given back, in all and to one node; the others wait.
+const RETURNS_MAX: usize = 1024;
+const RETURNS_PER_NODE_MAX: usize = 128;
 /// How long it takes until handles are given back that could not be, and how many then.
 const RETURN_NS: u64 = 20_000_000;
 const RETURNED_AT_ONCE: usize = 1024;
@@ -26,10 +33,12 @@ pub struct Across {
     pub holds: Arc<PeerHolds>,
     /// What this node's sessions hold on other nodes.
     pub remotes: Remotes,
-    /// What was asked of other control planes, by token.
-    pub waiting: HashMap<u64, Waiting>,
     /// Handles to be given back once fewer calls wait.
     pub unreturned: VecDeque<Remote>,
+    /// What was asked of other control planes, by token.
+    waiting: HashMap<u64, Kept>,
+    asks: PerNode,
+    returns: PerNode,
     return_ns: u64,
     last_token: u64,
 }
@@ -49,6 +58,12 @@ pub struct Waiting {
     pub is_restricted: bool,
     /// For what.
     pub wanted: Wanted,
+}
+
+/// A request, and whether it gives a handle back.
+struct Kept {
+    waiting: Waiting,
+    is_return: bool,
 }
 
 /// What the answer is about.
@@ -71,29 +86,60 @@ impl Across {
             users: PeerSessions::default(),
             holds: Arc::new(PeerHolds::new(page.clone())),
             remotes: Remotes::new(REMOTE_HANDLES_MAX, handles),
-            waiting: HashMap::new(),
             unreturned: VecDeque::new(),
+            waiting: HashMap::new(),
+            asks: PerNode::new(WAITING_MAX, WAITING_PER_NODE_MAX),
+            returns: PerNode::new(RETURNS_MAX, RETURNS_PER_NODE_MAX),
             return_ns: 0,
             last_token: 0,
         }
     }
 
-    /// Keeps a request, and names it.
+    /// Whether a session may ask a node something.
+    pub fn may_ask(&self, node: u64) -> bool {
+        self.asks.full(node).is_none()
+    }
+
+    /// Whether a handle may be given back to a node now.
+    pub fn may_return(&self, node: u64) -> bool {
+        self.returns.full(node).is_none()
+    }
+
+    /// Keeps a request, and names it. One for which no session waits gives a handle back.
     pub fn wait(&mut self, waiting: Waiting) -> u64 {
         self.last_token += 1;
-        self.waiting.insert(self.last_token, waiting);
+        let is_return = waiting.session.is_none();
+        self.counts(is_return).add(waiting.peer.node.0);
+        self.waiting.insert(self.last_token, Kept { waiting, is_return });
         self.last_token
+    }
+
+    /// A request has ended, or was not made.
+    pub fn end(&mut self, token: u64) -> Option<Waiting> {
+        let Kept { waiting, is_return } = self.waiting.remove(&token)?;
+        self.counts(is_return).remove(waiting.peer.node.0);
+        Some(waiting)
+    }
+
+    fn counts(&mut self, is_return: bool) -> &mut PerNode {
+        if is_return {
+            &mut self.returns
+        } else {
+            &mut self.asks
+        }
     }
 
     /// A session waits for nothing any more; whether it did.
     pub fn give_up(&mut self, session: ObjectId) -> bool {
-        let its = self.waiting.values_mut().filter(|it| it.session == Some(session));
+        let all = self.waiting.values_mut().map(|kept| &mut kept.waiting);
+        let its = all.filter(|it| it.session == Some(session));
         its.map(|waiting| waiting.session = None).count() > 0
     }
 
     /// Sessions whose time to wait is over; they wait no more.
     pub fn expire(&mut self, now_ns: u64) -> Vec<ObjectId> {
-        let late = self.waiting.values_mut().filter(|it| it.until_ns <= now_ns);
+        let all = self.waiting.values_mut().map(|kept| &mut kept.waiting);
+        let late = all.filter(|it| it.until_ns <= now_ns);
         late.filter_map(|waiting| waiting.session.take()).collect()
     }
 
@@ -109,7 +155,8 @@ impl Across {
 
     /// When there is something to do because time went by.
     pub fn next_ns(&self) -> Option<u64> {
-        let all = self.waiting.values().filter(|it| it.session.is_some());
+        let all = self.waiting.values().map(|kept| &kept.waiting);
+        let all = all.filter(|it| it.session.is_some());
         let returns = (!self.unreturned.is_empty()).then_some(self.return_ns);
         all.map(|waiting| waiting.until_ns).chain(returns).min()
     }
