@@ -11,16 +11,25 @@ use std::time::Duration;
 
 use heliostat_abi::cluster::request::SERVICE;
 use heliostat_abi::cluster::MemberState;
+use heliostat_abi::memory::peer::{PeerControl, PeerReply};
+use heliostat_abi::memory::{Granted, MemoryReply, MemoryRequest, Rights};
+use heliostat_abi::name::ObjectId;
 use heliostat_backend_transport::tcp::Tcp;
 use heliostat_base::clock::monotonic_ns;
 use heliostat_server_node::{
-    Identity, NodeCall, NodeId, NodeLimits, Nodes, NodesEvent, NodesEvents, Outcome, Secret,
+    AskId, Identity, NodeCall, NodeId, NodeLimits, Nodes, NodesEvent, NodesEvents, Outcome, Secret,
     Transport,
 };
 use rustix::event::{eventfd, EventfdFlags};
 use rustix::process::Signal;
 use support::cluster::{config, free_ports, incarnation, joined_count, nodes, state, SecretFile};
+use support::programs::{play, Program};
 use support::{await_that, Daemon, WATCHDOG};
+
+#[test]
+fn program_process() {
+    play();
+}
 
 #[test]
 fn a_wrong_secret_is_refused_with_words_on_both_sides() {
@@ -137,6 +146,38 @@ impl Member {
         })
     }
 
+    /// What is asked of this node's memory next; nobody answers it but the caller.
+    fn asked(&self) -> (AskId, MemoryRequest) {
+        self.await_event(|event| match event {
+            NodesEvent::Request { ask, header, .. } => {
+                Some((ask, PeerControl::decode(&header).unwrap().request))
+            }
+            _ => None,
+        })
+    }
+
+    /// Grants whatever is asked for next.
+    fn grant(&self, number: u32) {
+        let (ask, _) = self.asked();
+        let id = |index| ObjectId { index, generation: 1 };
+        let granted = Granted {
+            handle: id(number),
+            region: id(1),
+            bytes: 4096,
+            epoch: 1,
+            rights: Rights::READ,
+            direct: false,
+            lasting: false,
+            node: None,
+            from: 0,
+            pieces_all: 0,
+            pieces: Vec::new(),
+        };
+        let reply = Box::new(MemoryReply::Granted(granted).encode());
+        let (header, payload) = PeerReply::Own { session: id(1 << 31), reply }.encode();
+        self.nodes.replies().reply(ask, header.to_vec(), payload);
+    }
+
     fn await_event<T>(&self, meant: impl Fn(NodesEvent) -> Option<T>) -> T {
         loop {
             if let Some(found) = meant(self.events.recv_timeout(WATCHDOG).unwrap()) {
@@ -163,4 +204,25 @@ fn a_node_that_asks_nonsense_is_refused_and_others_are_served() {
     assert!(daemons.iter().all(|it| joined_count(it) >= 1));
     drop(member);
     await_that("a guest is forgotten", || state(&daemons[0], 9).is_none());
+}
+
+#[test]
+fn a_node_that_takes_no_handle_back_leaves_the_others_their_calls() {
+    /// More than all requests to other control planes that may wait at once.
+    const HANDLES: u32 = 2100;
+    let secret = SecretFile::new("returns", "b7");
+    let [one, two] = nodes::<2>(&secret);
+    let (mut owner, mut other) = (Program::start(&two), Program::start(&one));
+    assert_eq!(owner.say("allocate kv 4096 name=kv"), "direct");
+    let member = Member::join(77, 0xb7, &one);
+    let mut many = Program::start(&one);
+    for number in 0..HANDLES {
+        many.send(&format!("on 77 map key-{number} kv r"));
+        member.grant(number);
+        assert_eq!(many.hear(), "on 77");
+    }
+    many.kill();
+    assert!(matches!(member.asked().1, MemoryRequest::Unmap { .. }));
+    assert_eq!(other.say("on 2 map kv kv r"), "on 2");
+    assert_eq!(other.say("on 2 list"), "listed kv:4096:leased:2");
 }
