@@ -8,19 +8,25 @@
 //!
 //! What may be done is not looked at here: the node that holds the region does, in its own tables. An
 //! operation that is cancelled, or whose session ends, is forgotten here; its answers come to nobody.
+//!
+//! Operations that wait for room wait here, and their sessions have turns on their loop ([`Traffic`]):
+//! what waits there is as much as there are sessions, whatever becomes of operations.
+//!
+//! [`Traffic`]: super::traffic::Traffic
 
 mod flight;
 mod send;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use heliostat_abi::name::ObjectId;
-use heliostat_server_node::PeerNode;
+use heliostat_server_node::{LinkId, PeerNode};
 
 use super::there::There;
+use super::traffic::{Traffic, Waiting};
 use flight::Flight;
 
-pub use send::{answered, begin};
+pub use send::{answered, begin, pass_time};
 
 /// Handles on regions of other nodes, and what is on the way.
 #[derive(Default)]
@@ -29,6 +35,18 @@ pub struct Elsewhere {
     flights: HashMap<ObjectId, Flight>,
     /// Bytes that are on the way for the session.
     on_way_bytes: u64,
+    /// Operations that wait for room, by where they go.
+    waiting: BTreeMap<LinkId, Queue>,
+    /// When the loop may send again what it could not.
+    wake_ns: Option<u64>,
+}
+
+/// Operations that wait for room on the way to one node.
+#[derive(Default)]
+struct Queue {
+    operations: VecDeque<ObjectId>,
+    /// The session waits for its turn there.
+    is_in_lane: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -61,8 +79,69 @@ impl Elsewhere {
 
     /// An operation has ended, for whatever reason.
     pub(crate) fn ended(&mut self, operation: ObjectId) {
-        if !self.flights.is_empty() {
-            self.flights.remove(&operation);
+        if self.flights.is_empty() {
+            return;
+        }
+        let Some(flight) = self.flights.remove(&operation).filter(|flight| flight.is_waiting)
+        else {
+            return;
+        };
+        if let Some(queue) = self.waiting.get_mut(&flight.there().peer.link) {
+            queue.operations.retain(|waiting| *waiting != operation);
+        }
+    }
+
+    /// When the session's loop next has something to do here because time went by.
+    pub(crate) fn next_ns(&self) -> Option<u64> {
+        self.wake_ns
+    }
+
+    /// An operation waits, in front of the others there or behind them.
+    fn wait(&mut self, operation: ObjectId, is_first: bool) {
+        let Some(flight) = self.flights.get_mut(&operation) else { return };
+        flight.is_waiting = true;
+        let queue = self.waiting.entry(flight.there().peer.link).or_default();
+        match is_first {
+            true => queue.operations.push_front(operation),
+            false => queue.operations.push_back(operation),
+        }
+    }
+
+    /// The session waits for its turn on the way to a node, if it has something to send there.
+    fn join(&mut self, traffic: &mut Traffic, session: Waiting, to: LinkId) {
+        let Some(queue) = self.waiting.get_mut(&to) else { return };
+        if queue.operations.is_empty() {
+            if !queue.is_in_lane {
+                self.waiting.remove(&to);
+            }
+        } else if !std::mem::replace(&mut queue.is_in_lane, true) {
+            traffic.wait(to, session);
+        }
+        self.wake_ns = traffic.release_ns();
+    }
+
+    /// The same on all ways: the session has room of its own again.
+    fn join_all(&mut self, traffic: &mut Traffic, session: Waiting) {
+        let ways: Vec<LinkId> = self.waiting.keys().copied().collect();
+        ways.into_iter().for_each(|to| self.join(traffic, session, to));
+    }
+
+    /// The session has its turn on the way to a node: the operation that waited longest.
+    fn next(&mut self, to: LinkId) -> Option<ObjectId> {
+        let queue = self.waiting.get_mut(&to)?;
+        queue.is_in_lane = false;
+        let operation = queue.operations.pop_front();
+        if let Some(flight) = operation.and_then(|operation| self.flights.get_mut(&operation)) {
+            flight.is_waiting = false;
+        }
+        operation
+    }
+
+    /// It was not its turn after all: what stands first there waits before everybody else.
+    fn put_back(&mut self, traffic: &mut Traffic, session: Waiting, to: LinkId) {
+        if let Some(queue) = self.waiting.get_mut(&to) {
+            queue.is_in_lane = true;
+            traffic.wait_first(to, session);
         }
     }
 }

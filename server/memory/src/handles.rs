@@ -128,6 +128,10 @@ impl PerSession for Handles {
         }
     }
 
+    fn next_ns(&self) -> Option<u64> {
+        self.elsewhere.next_ns()
+    }
+
     fn meters(&self, object: ObjectId, operation: Option<ObjectId>) -> [Option<&Meter>; 2] {
         if self.meters.is_empty() {
             return [None, None];

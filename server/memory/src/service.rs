@@ -48,6 +48,14 @@ impl Service for Memories {
         match object {}
     }
 
+    fn left(engine: &mut Engine<Self>, _: ObjectId, session: &mut Session<Self>) {
+        engine.service.traffic.forget((session.id, session.serial));
+    }
+
+    fn clock(sessions: &mut Sessions<Self>) {
+        elsewhere::pass_time(sessions);
+    }
+
     fn carry_out(sessions: &mut Sessions<Self>, order: MemoryOrder) {
         match order {
             MemoryOrder::Hold(hold) => take(sessions, *hold),

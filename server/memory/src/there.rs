@@ -4,7 +4,9 @@ use heliostat_abi::memory::peer::{PeerAnswer, PeerHandle};
 use heliostat_abi::memory::request::SERVICE;
 use heliostat_abi::name::ObjectId;
 use heliostat_base::clock::monotonic_ns;
-use heliostat_server_node::{CallError, CallFailure, Caller, Effect, NodeCall, Outcome, PeerNode};
+use heliostat_server_node::{
+    CallError, CallFailure, Caller, Effect, LinkId, NodeCall, Outcome, PeerNode,
+};
 
 /// How long an operation's part may take. A node that is hung or cut off is lost long before; this is
 /// for one whose thread lives and does not answer.
@@ -54,6 +56,8 @@ pub struct Answered {
     pub(crate) serial: u64,
     /// Which operation.
     pub(crate) operation: ObjectId,
+    /// By which link it went.
+    pub(crate) link: LinkId,
     /// Which part of it.
     pub(crate) part: Part,
     /// What its message or its answer moves.

@@ -43,7 +43,7 @@ pub struct Flight {
     /// Something of it was done, or may have been.
     has_effect: bool,
     word_result: u64,
-    /// It stands among those that wait for room.
+    /// It stands among the session's that wait for room.
     pub is_waiting: bool,
 }
 
@@ -174,7 +174,8 @@ impl Flight {
     pub fn answered(&mut self, part: Part, answer: Answer, pieces: &WindowPieces<'_>) {
         self.under_way = self.under_way.saturating_sub(1);
         let taken = match answer {
-            Err(NoAnswer::Full) => self.try_again(part),
+            // Nothing of it was sent, and the other node has no part in that.
+            Err(NoAnswer::Full) => Ok(self.keep(part)),
             Err(why) => {
                 self.has_effect |= matches!(why, NoAnswer::Lost | NoAnswer::Late);
                 Err(why.errno())
@@ -216,12 +217,17 @@ impl Flight {
         if self.tries > TRIES_MAX {
             return Err(libc::EAGAIN);
         }
+        self.keep(part);
+        Ok(())
+    }
+
+    /// Keeps a part that is to be sent again.
+    fn keep(&mut self, part: Part) {
         if matches!(self.plan, Plan::Copy(..)) {
             self.begun = self.done;
         } else {
             self.again.push(part);
         }
-        Ok(())
     }
 
     /// Takes what the other node says that it has done, as far as that can be.

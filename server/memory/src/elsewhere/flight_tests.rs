@@ -115,6 +115,10 @@ fn a_part_whose_region_moves_is_sent_again_and_not_for_ever() {
         flight.send(parts[0], &pieces).ok().unwrap();
     }
     flight.answered(parts[0], Err(NoAnswer::Full), &pieces);
+    assert_eq!(flight.next(), Some(parts[0]), "nobody moved it");
+    flight.send(parts[0], &pieces).ok().unwrap();
+    let again = Ok((PeerAnswer::refused(PeerRefusal::Again), vec![]));
+    flight.answered(parts[0], again, &pieces);
     assert_eq!(flight.result(), Some(-i64::from(libc::EAGAIN)));
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use heliostat_abi::file::delegated::Operation;
 use heliostat_abi::name::ObjectId;
 use heliostat_server_loop::{Engine, Order, Session, Sessions, Turn};
+use heliostat_server_node::LinkId;
 
 use super::flight::Flight;
 use super::Elsewhere;
@@ -12,11 +13,11 @@ use crate::held::Refusal;
 use crate::memories::Memories;
 use crate::message::MemoryOrder;
 use crate::there::{call, Answered, NoAnswer, Part, There};
-use crate::traffic::Traffic;
+use crate::traffic::{Room, Traffic};
 use crate::work::WindowPieces;
 
-/// Operations that wait for room and are looked at for one answer, which makes room for one.
-const WAITING_AT_ONCE: usize = 16;
+/// How long nothing is sent to a node that the node's thread takes nothing for.
+const HOLD_NS: u64 = 2_000_000;
 
 /// Begins an operation by a handle on another node. Returns how many bytes are on the way now.
 pub fn begin(turn: &mut Turn<'_, Memories>, asked: &Operation) -> Result<u64, Refusal> {
@@ -46,12 +47,18 @@ pub fn begin(turn: &mut Turn<'_, Memories>, asked: &Operation) -> Result<u64, Re
 
 /// A part of an operation has its answer.
 pub fn answered(sessions: &mut Sessions<Memories>, answered: Answered) {
-    let Answered { session, serial, operation, part, carried, answer } = answered;
+    let Answered { session, serial, operation, link, part, carried, answer } = answered;
+    let whose = (session, serial);
     // One that has ended is counted on the loop all the same.
-    sessions.engine.service.traffic.came(carried);
-    if let Some((session, engine)) = of(sessions, (session, serial)) {
+    sessions.engine.service.traffic.came(link, carried);
+    if answer == Err(NoAnswer::Full) {
+        hold(sessions, link);
+    }
+    if let Some((session, engine)) = of(sessions, whose) {
         let elsewhere = &mut session.service.elsewhere;
         elsewhere.on_way_bytes = Traffic::less(elsewhere.on_way_bytes, carried);
+        // Before the operation that has its answer goes on: it is behind those that wait.
+        elsewhere.join_all(&mut engine.service.traffic, whose);
         if let Some(flight) = elsewhere.flights.get_mut(&operation) {
             let pieces = WindowPieces { window: &session.window, pieces: flight.asked().pieces };
             flight.answered(part, answer, &pieces);
@@ -61,20 +68,69 @@ pub fn answered(sessions: &mut Sessions<Memories>, answered: Answered) {
     send_waiting(sessions);
 }
 
-/// Sends parts of operations that wait for room, some of them for each answer.
+/// The node's thread has too much for a node already: nothing is sent there for a moment.
+fn hold(sessions: &mut Sessions<Memories>, link: LinkId) {
+    let until_ns = sessions.engine.now_ns.saturating_add(HOLD_NS);
+    sessions.engine.service.traffic.hold(link, until_ns);
+    tell_time(sessions);
+}
+
+/// Time went by: sends again where nothing was sent for a moment.
+pub fn pass_time(sessions: &mut Sessions<Memories>) {
+    let now_ns = sessions.engine.now_ns;
+    if sessions.engine.service.traffic.release(now_ns) {
+        tell_time(sessions);
+        send_waiting(sessions);
+    }
+}
+
+/// Has all sessions wake the loop when it may send again: whoever of them waits may be the last.
+fn tell_time(sessions: &mut Sessions<Memories>) {
+    let wake_ns = sessions.engine.service.traffic.release_ns();
+    sessions.resume_named(|handles, _| {
+        handles.elsewhere.wake_ns = wake_ns;
+        Vec::new()
+    });
+}
+
+/// Sends parts of operations that wait, as far as there is room: each node in its turn, and on the way
+/// there each session. Where nothing is on the way any more nobody waits after this.
 fn send_waiting(sessions: &mut Sessions<Memories>) {
-    let count = sessions.engine.service.traffic.waiting().min(WAITING_AT_ONCE);
-    for _ in 0..count {
-        let Some((session, serial, operation)) = sessions.engine.service.traffic.next() else {
-            return;
-        };
-        if let Some((session, engine)) = of(sessions, (session, serial)) {
-            if let Some(flight) = session.service.elsewhere.flights.get_mut(&operation) {
-                flight.is_waiting = false;
-                go_on(engine, session, operation);
-            }
+    let mut ways = sessions.engine.service.traffic.in_turn();
+    while let Some(to) = ways.pop_front() {
+        if give_turn(sessions, to) {
+            ways.push_back(to);
         }
     }
+}
+
+/// Gives a session its turn on the way to a node; false when nobody waits or there is no room.
+fn give_turn(sessions: &mut Sessions<Memories>, to: LinkId) -> bool {
+    let Some(whose) = sessions.engine.service.traffic.next(to) else { return false };
+    let Some((session, engine)) = of(sessions, whose) else { return true };
+    let next = session.service.elsewhere.next(to);
+    let sent = next.map(|operation| (operation, send_next(engine, session, operation, true)));
+    let (elsewhere, traffic) = (&mut session.service.elsewhere, &mut engine.service.traffic);
+    match sent {
+        Some((operation, Sent::Waits(room))) => {
+            elsewhere.wait(operation, true);
+            // One whose session is full has its turn after an answer of its own.
+            if room == Room::Taken {
+                elsewhere.put_back(traffic, whose, to);
+                return false;
+            }
+        }
+        Some((operation, sent)) => {
+            let has_more = elsewhere.flights.get(&operation).is_some_and(|it| it.next().is_some());
+            if has_more && sent == Sent::Part {
+                elsewhere.wait(operation, false);
+            }
+            elsewhere.join(traffic, whose, to);
+            end_if_over(engine, session, operation);
+        }
+        None => elsewhere.join(traffic, whose, to),
+    }
+    true
 }
 
 /// A session, if it is the same delegation of its connection.
@@ -85,13 +141,48 @@ fn of(
     sessions.session(session).filter(|(session, _)| session.serial == serial)
 }
 
-/// Sends what may be sent of an operation, and ends it where it is over.
+/// Sends what may be sent of an operation, and ends it where it is over. One that waits goes on waiting.
 fn go_on(engine: &mut Engine<Memories>, session: &mut Session<Memories>, operation: ObjectId) {
-    while send_next(engine, session, operation) {}
+    let elsewhere = &session.service.elsewhere;
+    let Some(flight) = elsewhere.flights.get(&operation) else { return };
+    let (is_waiting, to) = (flight.is_waiting, flight.there().peer.link);
+    while !is_waiting {
+        match send_next(engine, session, operation, false) {
+            Sent::Part => {}
+            Sent::Nothing => break,
+            Sent::Waits(room) => {
+                let whose = (session.id, session.serial);
+                session.service.elsewhere.wait(operation, false);
+                if room == Room::Taken {
+                    session.service.elsewhere.join(&mut engine.service.traffic, whose, to);
+                }
+                break;
+            }
+        }
+    }
+    end_if_over(engine, session, operation);
+}
+
+fn end_if_over(
+    engine: &mut Engine<Memories>,
+    session: &mut Session<Memories>,
+    operation: ObjectId,
+) {
     let result = session.service.elsewhere.flights.get(&operation).and_then(Flight::result);
     if let Some(result) = result {
         session.end(engine, operation, result);
     }
+}
+
+/// What came of sending the next part.
+#[derive(PartialEq, Eq)]
+enum Sent {
+    /// It is on the way.
+    Part,
+    /// There is none now.
+    Nothing,
+    /// There is no room for it.
+    Waits(Room),
 }
 
 /// Sends the next part, if there is one and room for it.
@@ -99,27 +190,26 @@ fn send_next(
     engine: &mut Engine<Memories>,
     session: &mut Session<Memories>,
     operation: ObjectId,
-) -> bool {
+    is_turn: bool,
+) -> Sent {
     let whose = (session.id, session.serial, operation);
     let Elsewhere { flights, on_way_bytes, .. } = &mut session.service.elsewhere;
-    let Some(flight) = flights.get_mut(&operation) else { return false };
-    let Some(part) = flight.next() else { return false };
-    let (carried, traffic) = (flight.carried(part), &mut engine.service.traffic);
-    if !traffic.has_room(*on_way_bytes, carried) {
-        if !std::mem::replace(&mut flight.is_waiting, true) {
-            traffic.wait(whose);
-        }
-        return false;
+    let Some(flight) = flights.get_mut(&operation) else { return Sent::Nothing };
+    let Some(part) = flight.next() else { return Sent::Nothing };
+    let (carried, there) = (flight.carried(part), *flight.there());
+    let (to, traffic) = (there.peer.link, &mut engine.service.traffic);
+    match traffic.room(to, *on_way_bytes, carried, is_turn) {
+        Room::Free => {}
+        room => return Sent::Waits(room),
     }
     let pieces = WindowPieces { window: &session.window, pieces: flight.asked().pieces };
     let Ok((message, payload)) = flight.send(part, &pieces) else {
         flight.fail(libc::EFAULT);
-        return false;
+        return Sent::Nothing;
     };
-    traffic.left(on_way_bytes, carried);
-    let there = *flight.there();
+    traffic.left(to, on_way_bytes, carried);
     send(engine, whose, (part, carried), there, (message.encode().to_vec(), payload));
-    true
+    Sent::Part
 }
 
 /// Has a message sent, whose answer comes back to this loop as an order.
@@ -131,8 +221,9 @@ fn send(
     message: (Vec<u8>, Vec<u8>),
 ) {
     let (number, gates) = (engine.number, Arc::clone(&engine.service.gates));
+    let link = there.peer.link;
     let tell = move |answer| {
-        let answered = Answered { session, serial, operation, part, carried, answer };
+        let answered = Answered { session, serial, operation, link, part, carried, answer };
         if let Some(gate) = gates.get(number) {
             gate.send(Order::Service(MemoryOrder::Answered(Box::new(answered))));
         }
@@ -142,3 +233,7 @@ fn send(
         None => tell(Err(NoAnswer::NotSent)),
     }
 }
+
+#[cfg(test)]
+#[path = "send_tests.rs"]
+mod tests;
