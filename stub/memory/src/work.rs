@@ -37,8 +37,8 @@ pub enum Work {
         /// To what.
         value: u8,
     },
-    /// Copies bytes to a place in this or another region. Where the two have different paths, the call
-    /// that submits it waits for its end.
+    /// Copies bytes to a place in this or another region. Where the two have different paths, or are on
+    /// different nodes, the call that submits it waits for its end.
     Copy {
         /// In the region.
         offset: u64,
@@ -181,7 +181,7 @@ impl Work {
                 Self::Set { bytes, .. } => *bytes == 0,
                 Self::Copy { into, bytes, .. } => {
                     let is_beside = Arc::ptr_eq(&into.memory.shared, &region.memory.shared);
-                    *bytes == 0 || into.is_direct() || !is_beside
+                    *bytes == 0 || into.is_direct() || !is_beside || into.node != region.node
                 }
                 Self::FetchAdd { .. } | Self::CompareSwap { .. } | Self::Swap { .. } => false,
             }
