@@ -3,19 +3,26 @@
 use heliostat_abi::memory::{Granted, MemoryReply, MemoryRequest};
 use heliostat_abi::session::record::{Reply, Request};
 use heliostat_base::fd::OwnedFd;
+use heliostat_base::process::pid;
 use heliostat_client::session::{self, Standing};
 use heliostat_client::ControlError;
 
 use super::MemoryError;
 
-/// The session.
+/// The session, of the process that greeted.
 pub(crate) struct Control {
     standing: Standing,
+    pid: i32,
 }
 
 impl Control {
     pub(crate) fn new(standing: Standing) -> Self {
-        Self { standing }
+        Self { standing, pid: pid() }
+    }
+
+    /// Whether this process greeted; a child of its fork did not.
+    pub(crate) fn is_own(&self) -> bool {
+        self.pid == pid()
     }
 
     pub(crate) fn standing(&self) -> Standing {
@@ -58,6 +65,10 @@ impl Control {
         request: &MemoryRequest,
         fds: &[i32],
     ) -> Result<(Reply, Vec<OwnedFd>), MemoryError> {
+        if !self.is_own() {
+            // The handles are the parent's, and so is the connection.
+            return Err(MemoryError::Control(ControlError::SessionEnded));
+        }
         let request = Request::Own(request.encode());
         // In the next session the same handle is something else.
         session::ask_in(self.standing.epoch, &request, fds).map_err(MemoryError::Control)

@@ -236,8 +236,8 @@ impl Region {
 impl Drop for Region {
     /// The region ends with the last handle that may manage it, unless it is lasting.
     fn drop(&mut self) {
-        if self.is_held {
-            // Where the session has ended its handles have.
+        if self.is_held && self.shared().control.is_own() {
+            // Where the session has ended its handles have. In a child of a fork they are the parent's.
             let _ = self.tell_control(&MemoryRequest::Unmap { handle: self.handle });
         }
     }
