@@ -2,13 +2,13 @@
 //! sleeps until they are there.
 
 use std::sync::mpsc::{sync_channel, Receiver, SyncSender};
-use std::sync::{Arc, TryLockError, Weak};
+use std::sync::{Arc, MutexGuard, TryLockError, Weak};
 use std::time::Duration;
 
 use heliostat_abi::memory::MemoryRequest;
 use heliostat_ring::spsc::Sleep;
 
-use super::delegated::{Delegated, Failure};
+use super::delegated::{After, Delegated, Failure};
 use super::{MemoryError, Shared};
 
 /// A sleep after which is looked whether the control plane still lives.
@@ -41,19 +41,22 @@ impl Shared {
             none => none.insert(Delegated::begin(&self.control)?),
         };
         let done = act(loops);
-        note_end(&mut session, &done);
+        let_go(session, &done);
         Ok(done)
     }
 
-    /// Does something in that session, if there is one.
+    /// Does something in that session, if there is one, and it is this process's.
     pub(crate) fn with_loops_if_any(
         &self,
         act: impl FnOnce(&mut Delegated) -> Result<(), Failure>,
     ) {
+        if !self.control.is_own() {
+            return;
+        }
         let mut session = self.delegated();
         if let Some(loops) = &mut *session {
             let done = act(loops);
-            note_end(&mut session, &done);
+            let_go(session, &done);
         }
     }
 
@@ -65,8 +68,8 @@ impl Shared {
             Err(TryLockError::WouldBlock) => return,
         };
         if let Some(loops) = &mut *session {
-            let done = loops.attend().map(drop);
-            note_end(&mut session, &done);
+            let done = loops.attend();
+            let_go(session, &done);
         }
     }
 
@@ -100,9 +103,14 @@ impl Shared {
 
     /// Gives this process's session with a loop up; what is on its way ends as `Gone`.
     pub(crate) fn end_delegation(&self) {
+        if !self.control.is_own() {
+            // What a child of a fork has of it is its parent's.
+            return;
+        }
         let ended = self.delegated().take();
         if let Some(mut loops) = ended {
             loops.fail_jobs(Failure::Gone);
+            loops.take_after().act();
             // Where the session with the control plane has ended, that of the loop has.
             let _ = self.control.tell(&MemoryRequest::EndSession, &[]);
         }
@@ -115,7 +123,7 @@ impl Shared {
             true => Ok(loops.announce()?.map_or(Outlook::Busy, Outlook::Quiet)),
             false => Ok(Outlook::Idle),
         });
-        note_end(&mut session, &found);
+        let_go(session, &found);
         found.unwrap_or(Outlook::Busy)
     }
 }
@@ -126,13 +134,20 @@ impl Drop for Shared {
     }
 }
 
-/// Forgets a session that is over; what was on its way ends with it.
-fn note_end<T>(session: &mut Option<Delegated>, done: &Result<T, Failure>) {
+/// Lets the session go after something was done in it, and then does what ends have left. One that is
+/// over is forgotten; what was on its way ends with it.
+fn let_go<T>(mut session: MutexGuard<'_, Option<Delegated>>, done: &Result<T, Failure>) {
+    let mut after = After::default();
     if let Err(failure @ (Failure::Gone | Failure::Link(_))) = done {
         if let Some(mut loops) = session.take() {
             loops.fail_jobs(*failure);
+            after = loops.take_after();
         }
+    } else if let Some(loops) = &mut *session {
+        after = loops.take_after();
     }
+    drop(session);
+    after.act();
 }
 
 fn start_driver(shared: Weak<Shared>) -> Result<Driver, MemoryError> {

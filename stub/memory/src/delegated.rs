@@ -4,6 +4,7 @@
 //! of many pieces, goes in chunks by the ring, so that the loop copies one while this side copies another.
 //! While operations are on their way that nobody waits for (`jobs`), one that is waited for joins them.
 
+mod after;
 mod jobs;
 mod stream;
 mod task;
@@ -28,6 +29,7 @@ use super::MemoryError;
 use jobs::Jobs;
 use window::{operation, outside, result_of, slot, WINDOW_BYTES};
 
+pub(crate) use after::After;
 pub(crate) use jobs::End;
 pub(crate) use stream::{Bytes, Failed};
 pub(crate) use task::Task;
@@ -152,7 +154,11 @@ impl Delegated {
 
     /// Takes the completions that are there; false when nothing is under way any more.
     pub(crate) fn attend(&mut self) -> Result<bool, Failure> {
-        let mut is_any = false;
+        self.attend_after(false)
+    }
+
+    /// The same, where one was taken just before (`is_any`): what has not begun may have its slot.
+    fn attend_after(&mut self, mut is_any: bool) -> Result<bool, Failure> {
         // Where nothing is under way, what is there is the loop's fault, and is found by the next one.
         while self.jobs.under_way() > 0 {
             let Some(found) = self.server.pop().map_err(Failure::Link)? else { break };
@@ -174,7 +180,7 @@ impl Delegated {
     pub(crate) fn announce(&mut self) -> Result<Option<Sleep>, Failure> {
         if let Some(found) = self.server.look().map_err(Failure::Link)? {
             self.jobs.complete(&self.window, &found)?;
-            self.attend()?;
+            self.attend_after(true)?;
             return Ok(None);
         }
         Ok(self.server.announce())
@@ -184,6 +190,11 @@ impl Delegated {
     pub(crate) fn fail_jobs(&mut self, failure: Failure) {
         self.jobs.fail_all(failure);
         self.server.end_sleeps();
+    }
+
+    /// Returns what ends have left to be done by whoever has this value, once nobody has it.
+    pub(crate) fn take_after(&mut self) -> After {
+        self.jobs.take_after()
     }
 
     fn pump(&mut self) -> Result<(), Failure> {
@@ -222,7 +233,7 @@ impl Delegated {
     /// Has an operation done among the others, before those that have not begun, and waits for its end.
     fn await_job(&mut self, task: Task) -> Result<(u64, Vec<u8>), Failure> {
         let (sender, receiver) = sync_channel(1);
-        let end: End = Box::new(move |result, bytes| {
+        let end: End = Box::new(move |result, bytes, _| {
             // The receiver is there until it has this.
             let _ = sender.send((result, bytes));
         });
@@ -234,7 +245,7 @@ impl Delegated {
             }
             let found = self.wait(self.jobs.under_way())?;
             self.jobs.complete(&self.window, &found)?;
-            self.attend()?;
+            self.attend_after(true)?;
         }
     }
 

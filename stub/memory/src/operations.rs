@@ -19,10 +19,10 @@ use std::time::{Duration, Instant};
 
 use heliostat_base::event::Event;
 
-use super::delegated::{Delegated, End, Failure, Task};
+use super::delegated::{After, Delegated, End, Failure, Task};
 use super::work::{Completed, Submission, Unsubmitted};
 use super::{Memory, MemoryError};
-use ends::{Ended, Ends};
+use ends::{Ended, Ends, Taker};
 
 pub use completion::{Batch, Completion};
 
@@ -63,27 +63,38 @@ impl Operations {
     /// # Errors
     /// As `submit`.
     pub fn submit_all(&self, submissions: Vec<Submission>) -> Result<Vec<u64>, Unsubmitted> {
+        self.submit_for(submissions, Taker::Anybody)
+    }
+
+    fn submit_for(
+        &self,
+        submissions: Vec<Submission>,
+        taker: Taker,
+    ) -> Result<Vec<u64>, Unsubmitted> {
         let ends = &self.inner.ends;
         let of_each = submissions.iter().map(|it| (it.region.clone(), it.work.about()));
-        let numbers = match ends.begin(of_each.collect()) {
+        let numbers = match ends.begin(of_each.collect(), taker) {
             Ok(numbers) => numbers,
             Err(error) => return Err(Unsubmitted { error, submissions }),
         };
-        let mut tasks = Vec::new();
+        let (mut tasks, mut after) = (Vec::new(), After::default());
         for (number, Submission { region, work, is_urgent }) in
             numbers.iter().copied().zip(submissions)
         {
             let is_ours = Arc::ptr_eq(&region.memory.shared, &self.inner.memory.shared);
             if !is_ours || work.is_done_at_once(&region) {
                 let (result, bytes) = work.perform(&region);
-                ends.end(number, Ended::Told(result), bytes);
+                ends.end(number, Ended::Told(result), bytes, &mut after);
                 continue;
             }
             match work.into_task(&region) {
                 Ok(task) => tasks.push((number, task, is_urgent)),
-                Err((error, bytes)) => ends.end(number, Ended::Told(Err(error)), bytes),
+                Err((error, bytes)) => {
+                    ends.end(number, Ended::Told(Err(error)), bytes, &mut after);
+                }
             }
         }
+        after.act();
         if !tasks.is_empty() {
             self.delegate(tasks);
         }
@@ -95,8 +106,9 @@ impl Operations {
     /// # Errors
     /// As `submit`.
     pub fn submit_batch(&self, submissions: Vec<Submission>) -> Result<Batch, Unsubmitted> {
-        let numbers = self.submit_all(submissions)?;
-        Ok(Batch::new(numbers.into_iter().filter_map(|number| self.completion(number)).collect()))
+        let numbers = self.submit_for(submissions, Taker::Future)?;
+        let future = |number| Completion::new(self.clone(), number);
+        Ok(Batch::new(numbers.into_iter().map(future).collect()))
     }
 
     /// Returns the future of an operation, which `take` and `wait` do not tell of from then on; `None`
@@ -116,7 +128,8 @@ impl Operations {
     /// # Errors
     /// `TimedOut`; `Idle` when nothing is on its way that it could tell of.
     pub fn wait(&self, limit: Option<Duration>) -> Result<Completed, MemoryError> {
-        let until = limit.map(|limit| Instant::now() + limit);
+        // A time that no clock reaches is never.
+        let until = limit.and_then(|limit| Instant::now().checked_add(limit));
         loop {
             if let Some(completed) = self.take() {
                 return Ok(completed);
@@ -168,9 +181,11 @@ impl Operations {
             loops.add(with_ends).inspect(|jobs| ends.note_jobs(&numbers, jobs))
         });
         if let Err(error) = added {
+            let mut after = After::default();
             for (number, task, _) in left.into_iter().flatten() {
-                ends.end(number, Ended::Refused(error), task.into_bytes());
+                ends.end(number, Ended::Refused(error), task.into_bytes(), &mut after);
             }
+            after.act();
         }
         if ends.is_watched() {
             // Where there is no thread any more whoever looks finds it.
@@ -181,9 +196,9 @@ impl Operations {
     /// What is done when the loop has ended an operation.
     fn end_of(&self, number: u64) -> End {
         let ends = self.inner.ends.clone();
-        Box::new(move |result, bytes| {
+        Box::new(move |result, bytes, after| {
             let ended = result.map_or_else(Ended::Failed, |result| Ended::Told(Ok(result)));
-            ends.end(number, ended, bytes);
+            ends.end(number, ended, bytes, after);
         })
     }
 }

@@ -26,17 +26,18 @@ impl Questions {
     /// # Errors
     /// The control plane says no, or is gone.
     pub fn next(&self, limit: Duration) -> Result<Option<Question>, MemoryError> {
-        let deadline = Instant::now() + limit;
+        // A time that no clock reaches is never.
+        let deadline = Instant::now().checked_add(limit);
         loop {
             if let Some(question) = self.take()? {
                 return Ok(Some(question));
             }
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
+            let left = deadline.map(|it| it.saturating_duration_since(Instant::now()));
+            if left.is_some_and(|left| left.is_zero()) {
                 return Ok(None);
             }
-            let left_ms = left.as_millis().clamp(1, u128::from(u32::MAX)) as u32;
-            self.bell.wait(Some(left_ms)).map_err(MemoryError::Event)?;
+            let left_ms = left.map(|it| it.as_millis().clamp(1, u128::from(u32::MAX)) as u32);
+            self.bell.wait(left_ms).map_err(MemoryError::Event)?;
             // What rings after this is found by the look after it. The ring may be of a question that
             // was found before it was heard.
             self.bell.drain();

@@ -16,12 +16,14 @@ use heliostat_abi::name::ObjectId;
 use heliostat_base::mapping::SharedMapping;
 use heliostat_stub_link::{LinkError, ServerConnection};
 
+use super::after::After;
 use super::task::Task;
 use super::window::{result_of, SLOTS};
 use super::Failure;
 
-/// What is done with an operation's end: its result, and its bytes.
-pub(crate) type End = Box<dyn FnOnce(Result<u64, Failure>, Vec<u8>) + Send>;
+/// What is done with an operation's end: its result, and its bytes. What may do anything is left for
+/// later.
+pub(crate) type End = Box<dyn FnOnce(Result<u64, Failure>, Vec<u8>, &mut After) + Send>;
 
 /// Tag of the completions of cancellations; those of parts are their slots.
 const CANCEL_TAG: u64 = SLOTS as u64;
@@ -36,6 +38,7 @@ pub(super) struct Jobs {
     last: u64,
     /// Cancellations whose completions have not come.
     cancels: usize,
+    after: After,
 }
 
 struct Job {
@@ -50,6 +53,8 @@ struct Job {
 struct Part {
     job: u64,
     bytes: Range<usize>,
+    /// The loop was asked to end it, which is said once.
+    is_cancelled: bool,
 }
 
 impl Jobs {
@@ -91,13 +96,14 @@ impl Jobs {
             };
             let asked = job.task.begin(window, number, &bytes)?;
             let asked = Operation { tag: number as u64, ..asked };
-            // There is room: no more are under way than there are slots.
             if !server.push(&asked).map_err(Failure::Link)? {
-                return Err(Failure::Link(LinkError::Corrupt));
+                // Cancellations are in the ring too. It goes on after the next completion.
+                let is_awaited = self.under_way() > 0;
+                return is_awaited.then_some(()).ok_or(Failure::Link(LinkError::Corrupt));
             }
             job.begun = bytes.end;
             job.under_way += 1;
-            self.slots[number] = Some(Part { job: id, bytes });
+            self.slots[number] = Some(Part { job: id, bytes, is_cancelled: false });
         }
         Ok(())
     }
@@ -114,7 +120,7 @@ impl Jobs {
             return Ok(());
         }
         let number = completion.tag as usize;
-        let Part { job: id, bytes } =
+        let Part { job: id, bytes, .. } =
             self.slots.get_mut(number).and_then(Option::take).ok_or(corrupt)?;
         let Some(job) = self.all.get_mut(&id) else { return Ok(()) };
         job.under_way -= 1;
@@ -137,14 +143,15 @@ impl Jobs {
         if job.task.part(job.begun).is_some() {
             job.failed = job.failed.or(Some(Failure::Errno(libc::ECANCELED)));
         }
-        for (number, part) in self.slots.iter().enumerate() {
-            if part.as_ref().is_some_and(|part| part.job == id) {
+        for (number, part) in self.slots.iter_mut().enumerate() {
+            if let Some(part) = part.as_mut().filter(|it| it.job == id && !it.is_cancelled) {
                 let (kind, object) = (OpKind::Cancel, ObjectId::default());
                 let (argument, pieces) = (number as u64, Pieces::default());
                 let (offset, tag, timeout_us) = (0, CANCEL_TAG, 0);
                 let asked = Operation { kind, object, offset, tag, timeout_us, argument, pieces };
                 // Where the ring is full the parts end by themselves.
-                self.cancels += usize::from(server.push(&asked).map_err(Failure::Link)?);
+                part.is_cancelled = server.push(&asked).map_err(Failure::Link)?;
+                self.cancels += usize::from(part.is_cancelled);
             }
         }
         self.end_if_over(id);
@@ -153,8 +160,16 @@ impl Jobs {
 
     /// The session is over: all end with this.
     pub(super) fn fail_all(&mut self, failure: Failure) {
-        let Jobs { all, .. } = std::mem::take(self);
-        all.into_values().for_each(|job| (job.end)(Err(failure), job.task.into_bytes()));
+        let Jobs { all, mut after, .. } = std::mem::take(self);
+        for job in all.into_values() {
+            (job.end)(Err(failure), job.task.into_bytes(), &mut after);
+        }
+        self.after = after;
+    }
+
+    /// Returns what the ends until now have left to be done.
+    pub(super) fn take_after(&mut self) -> After {
+        std::mem::take(&mut self.after)
     }
 
     fn end_if_over(&mut self, id: u64) {
@@ -166,6 +181,6 @@ impl Jobs {
             return;
         }
         let Some(Job { task, end, result, failed, .. }) = self.all.remove(&id) else { return };
-        end(failed.map_or(Ok(result), Err), task.into_bytes());
+        end(failed.map_or(Ok(result), Err), task.into_bytes(), &mut self.after);
     }
 }

@@ -9,6 +9,7 @@ use std::task::Waker;
 use heliostat_base::event::Event;
 
 use super::{make_event, Completed, Failure, MemoryError};
+use crate::delegated::After;
 use crate::work::About;
 use crate::Region;
 
@@ -45,6 +46,15 @@ enum Whose {
     Nobodys,
 }
 
+/// For whom operations begin.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Taker {
+    /// Whoever takes first.
+    Anybody,
+    /// A future of each, from the beginning.
+    Future,
+}
+
 /// How an operation has ended.
 pub(super) enum Ended {
     /// With this.
@@ -60,18 +70,25 @@ impl Ends {
         Self { limit, state: Mutex::default(), event: OnceLock::new() }
     }
 
-    /// Takes operations in, all or none; returns their numbers.
+    /// Takes operations in, all or none, for whoever is to be told of them; returns their numbers.
     pub(super) fn begin(
         &self,
         of_each: Vec<(Arc<Region>, About)>,
+        taker: Taker,
     ) -> Result<Vec<u64>, MemoryError> {
         let mut state = self.lock();
         if state.all.len().saturating_add(of_each.len()) > self.limit {
             return Err(MemoryError::Full { limit: self.limit });
         }
-        state.awaited += of_each.len();
+        if taker == Taker::Anybody {
+            state.awaited += of_each.len();
+        }
         let take_in = |(region, about)| {
-            let (job, ended, whose) = (None, None, Whose::Anybodys);
+            let (job, ended) = (None, None);
+            let whose = match taker {
+                Taker::Anybody => Whose::Anybodys,
+                Taker::Future => Whose::Future(None),
+            };
             state.last += 1;
             let number = state.last;
             state.all.insert(number, Entry { region, about, job, ended, whose });
@@ -90,8 +107,9 @@ impl Ends {
         }
     }
 
-    /// An operation has ended. The first end counts.
-    pub(super) fn end(&self, number: u64, ended: Ended, bytes: Vec<u8>) {
+    /// An operation has ended. The first end counts. Whoever is woken by it, and what is dropped with
+    /// it, is left for when nobody has a lock.
+    pub(super) fn end(&self, number: u64, ended: Ended, bytes: Vec<u8>, after: &mut After) {
         let mut state = self.lock();
         let Some(entry) = state.all.get_mut(&number).filter(|entry| entry.ended.is_none()) else {
             return;
@@ -105,17 +123,9 @@ impl Ends {
                     let _ = event.ring();
                 }
             }
-            Whose::Future(waker) => {
-                let waker = waker.take();
-                drop(state);
-                waker.into_iter().for_each(Waker::wake);
-            }
-            Whose::Nobodys => {
-                let gone = state.all.remove(&number);
-                drop(state);
-                // Its region may give its handle back here.
-                drop(gone);
-            }
+            Whose::Future(waker) => after.wake(waker.take()),
+            // Its region may give its handle back.
+            Whose::Nobodys => after.drop_later(state.all.remove(&number)),
         }
     }
 
@@ -154,12 +164,17 @@ impl Ends {
 
     /// Takes the end of an operation that a future has; where it has none, `waker` is woken by it.
     pub(super) fn take_of(&self, number: u64, waker: Option<&Waker>) -> Option<Completed> {
+        let mut waker = waker.cloned();
         let mut state = self.lock();
         let entry = state.all.get_mut(&number)?;
         if entry.ended.is_none() {
-            if let (Some(waker), Whose::Future(kept)) = (waker, &mut entry.whose) {
-                *kept = Some(waker.clone());
+            if let (Some(waker), Whose::Future(Some(kept))) = (&mut waker, &mut entry.whose) {
+                std::mem::swap(kept, waker);
+            } else if let Whose::Future(kept @ None) = &mut entry.whose {
+                *kept = waker.take();
             }
+            // The one that was kept before may do anything where it is dropped: not under the lock.
+            drop(state);
             return None;
         }
         let entry = state.all.remove(&number)?;
@@ -177,14 +192,13 @@ impl Ends {
     pub(super) fn give_up(&self, number: u64) -> Option<u64> {
         let mut state = self.lock();
         let entry = state.all.get_mut(&number)?;
-        entry.whose = Whose::Nobodys;
-        if entry.ended.is_none() {
-            return entry.job;
-        }
-        let gone = state.all.remove(&number);
+        let was = std::mem::replace(&mut entry.whose, Whose::Nobodys);
+        let (job, is_over) = (entry.job, entry.ended.is_some());
+        let gone = is_over.then(|| state.all.remove(&number));
         drop(state);
-        drop(gone);
-        None
+        // A waker may do anything, and a region gives its handle back.
+        drop((was, gone));
+        job.filter(|_| !is_over)
     }
 
     /// The same for all.
