@@ -87,6 +87,41 @@ fn a_future_that_is_dropped_harms_nobody() {
 }
 
 #[test]
+fn a_batch_is_its_futures_whoever_takes_meanwhile() {
+    let daemon = Daemon::start();
+    for program in &mut each_path(&daemon) {
+        program.does("operations beside_taker kv 500");
+    }
+}
+
+#[test]
+fn whoever_is_woken_may_do_anything_at_once() {
+    let daemon = Daemon::start();
+    for program in &mut each_path(&daemon) {
+        program.does("operations woken kv 50");
+    }
+}
+
+#[test]
+fn an_operation_that_is_cancelled_over_and_over_ends_once() {
+    let daemon = Daemon::start();
+    for program in &mut each_path(&daemon) {
+        program.does(&format!("operations cancelled kv 3000 {}", BYTES / 2));
+        assert_eq!(program.say("operations taken kv 5 20 100"), "same");
+    }
+}
+
+#[test]
+fn what_a_child_of_a_fork_drops_stays_its_parents() {
+    let daemon = Daemon::start();
+    for program in &mut each_path(&daemon) {
+        assert_eq!(program.say("operations taken kv 5 20 100"), "same");
+        program.does("forked kv");
+        assert_eq!(program.say("operations taken kv 6 20 100"), "same");
+    }
+}
+
+#[test]
 fn what_is_urgent_passes_by_a_long_operation() {
     let daemon = Daemon::start();
     let mut all = each_path(&daemon);

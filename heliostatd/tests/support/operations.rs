@@ -3,11 +3,15 @@
 use std::future::Future;
 use std::os::fd::AsRawFd;
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::mpsc::{channel, Sender, TryRecvError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
+use std::time::Duration;
 
-use heliostat_stub_memory::{Completed, Memory, MemoryError, Operations, Region, Submission, Work};
+use heliostat_stub_memory::{
+    Completed, Completion, Memory, MemoryError, Operations, Region, Submission, Work,
+};
 
 use super::programs::{pattern, told};
 use super::WATCHDOG;
@@ -45,6 +49,9 @@ pub fn on(
         ("wrong", []) => Ok(wrong(memory, region)),
         ("given_up", [count]) => given_up(memory, region, *count),
         ("flood", [count]) => flood(memory, region, *count),
+        ("beside_taker", [times]) => beside_taker(memory, region, *times),
+        ("woken", [times]) => woken(memory, region, *times),
+        ("cancelled", [times, bytes]) => cancelled(memory, region, *times, *bytes),
         ("lost", [count]) => lost(memory, region, *count),
         _ => panic!("{what} {numbers:?}"),
     }
@@ -86,7 +93,9 @@ fn taken(
     while operations.under_way() > 0 {
         assert_eq!(operations.wait(Some(WATCHDOG))?.result?, part);
     }
-    assert_eq!(operations.wait(None).err(), Some(MemoryError::Idle));
+    for limit in [None, Some(Duration::MAX)] {
+        assert_eq!(operations.wait(limit).err(), Some(MemoryError::Idle));
+    }
     let all = memory.operations(count as usize);
     let reads = (0..count).map(|at| read(region, at * part, part)).collect();
     let first = all.submit_all(reads).map_err(|refused| refused.error)?[0];
@@ -129,10 +138,7 @@ fn futures(
     Ok(same(is_same))
 }
 
-fn start(
-    operations: &Operations,
-    submission: Submission,
-) -> impl Future<Output = Completed> + use<> {
+fn start(operations: &Operations, submission: Submission) -> Completion {
     let number = operations.submit(submission).unwrap();
     operations.completion(number).unwrap()
 }
@@ -266,6 +272,88 @@ fn flood(memory: &Memory, region: &Arc<Region>, count: u64) -> Result<String, Me
         }
         operations.wait(None)?.result?;
     }
+}
+
+/// Whoever takes what has completed gets nothing of a batch.
+fn beside_taker(memory: &Memory, region: &Arc<Region>, times: u64) -> Result<String, MemoryError> {
+    let operations = memory.operations(usize::MAX);
+    let (over, is_over) = channel::<()>();
+    std::thread::scope(|scope| {
+        let all = &operations;
+        let taker = scope.spawn(move || {
+            let mut taken = 0;
+            while is_over.try_recv() == Err(TryRecvError::Empty) {
+                taken += u64::from(all.take().is_some());
+            }
+            taken
+        });
+        for _ in 0..times {
+            let reads = (0..4).map(|at| read(region, at * 100, 100)).collect();
+            let batch = operations.submit_batch(reads).map_err(|refused| refused.error)?;
+            assert_eq!(batch.wait().len(), 4);
+        }
+        drop(over);
+        assert_eq!(taker.join().unwrap(), 0);
+        Ok("done".into())
+    })
+}
+
+/// Woken, it gives another operation up and asks the same session, on the thread that wakes it.
+struct Acts {
+    region: Arc<Region>,
+    other: Mutex<Option<Completion>>,
+    done: Sender<u64>,
+}
+
+impl Wake for Acts {
+    fn wake(self: Arc<Self>) {
+        drop(self.other.lock().unwrap().take());
+        self.done.send(self.region.fetch_add(0, 0).unwrap()).unwrap();
+    }
+}
+
+/// Whoever is woken may do anything at once.
+fn woken(memory: &Memory, region: &Arc<Region>, times: u64) -> Result<String, MemoryError> {
+    let operations = memory.operations(64);
+    for _ in 0..times {
+        let mut future = Box::pin(start(&operations, write(region, 1, 8, 100)));
+        let other = Mutex::new(Some(start(&operations, read(region, 0, 1_000_000))));
+        let (done, is_done) = channel();
+        let acts = Acts { region: region.clone(), other, done };
+        let waker = Waker::from(Arc::new(acts));
+        if future.as_mut().poll(&mut Context::from_waker(&waker)).is_pending() {
+            drop(waker);
+            is_done.recv_timeout(WATCHDOG).unwrap();
+            assert_eq!(block_on(future).result?, 100);
+        }
+    }
+    Ok("done".into())
+}
+
+/// An operation that is cancelled over and over ends once, and the session goes on.
+fn cancelled(
+    memory: &Memory,
+    region: &Arc<Region>,
+    times: u64,
+    bytes: u64,
+) -> Result<String, MemoryError> {
+    let operations = memory.operations(2);
+    let long = operations.submit(write(region, 1, 0, bytes)).unwrap();
+    let other = operations.submit(write(region, 2, 0, bytes)).unwrap();
+    for _ in 0..times {
+        operations.cancel(long);
+    }
+    for _ in 0..2 {
+        match operations.wait(Some(WATCHDOG))? {
+            Completed { number, result: Err(MemoryError::Cancelled { .. }), .. } => {
+                assert_eq!(number, long);
+            }
+            Completed { number, result, .. } => {
+                assert_eq!((number == other || number == long, result?), (true, bytes));
+            }
+        }
+    }
+    Ok("done".into())
 }
 
 /// Submits until the control plane has ended, and takes what is left.
