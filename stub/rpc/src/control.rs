@@ -3,19 +3,26 @@
 use heliostat_abi::rpc::{FunctionInfo, RpcReply, RpcRequest};
 use heliostat_abi::session::record::{Reply, Request};
 use heliostat_base::fd::OwnedFd;
+use heliostat_base::process::pid;
 use heliostat_client::session::{self, Standing};
 use heliostat_client::ControlError;
 
 use super::RpcError;
 
-/// The session.
+/// The session, of the process that greeted.
 pub(crate) struct Control {
     standing: Standing,
+    pid: i32,
 }
 
 impl Control {
     pub(crate) fn new(standing: Standing) -> Self {
-        Self { standing }
+        Self { standing, pid: pid() }
+    }
+
+    /// Whether this process greeted, and is no child of a fork of it.
+    pub(crate) fn is_own(&self) -> bool {
+        self.pid == pid()
     }
 
     pub(crate) fn standing(&self) -> Standing {
@@ -58,6 +65,9 @@ impl Control {
         request: &RpcRequest,
         fds: &[i32],
     ) -> Result<(Reply, Vec<OwnedFd>), RpcError> {
+        if !self.is_own() {
+            return Err(RpcError::Control(ControlError::SessionEnded));
+        }
         let request = Request::Own(request.encode());
         // In the next session the same function is something else.
         session::ask_in(self.standing.epoch, &request, fds).map_err(RpcError::Control)

@@ -8,6 +8,7 @@ use heliostat_abi::file::delegated::{OpKind, Operation, Piece, Pieces};
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::rpc::{RpcReply, RpcRequest};
 use heliostat_base::mapping::SharedMapping;
+use heliostat_base::process::pid;
 use heliostat_client::ControlError;
 use heliostat_stub_link::{SharedConnection, SharedError};
 
@@ -19,6 +20,7 @@ use super::RpcError;
 pub(crate) struct Link {
     server: SharedConnection,
     slots: Arc<Slots>,
+    pid: i32,
 }
 
 impl Link {
@@ -45,7 +47,12 @@ impl Link {
             return Err(RpcError::Corrupt);
         };
         let server = SharedConnection::attach(control.standing(), rings)?;
-        Ok(Link { server, slots: Slots::new(window) })
+        Ok(Link { server, slots: Slots::new(window), pid: pid() })
+    }
+
+    /// Whether the rings are this process's, and not those of one that it was forked from.
+    pub(crate) fn is_own(&self) -> bool {
+        self.pid == pid()
     }
 
     /// A place in the window.

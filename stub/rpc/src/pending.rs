@@ -59,7 +59,8 @@ impl PendingCall {
 
 impl Drop for PendingCall {
     fn drop(&mut self) {
-        let Some(tag) = self.tag.take() else { return };
+        // In a forked child the call is its parent's.
+        let Some(tag) = self.tag.take().filter(|_| self.link.is_own()) else { return };
         self.link.cancel(tag);
         let _ = self.link.wait(tag);
     }

@@ -129,7 +129,8 @@ impl Drop for Call {
     fn drop(&mut self) {
         let text = "the server dropped the call";
         let text = &text.as_bytes()[..text.len().min(self.info.reply_bytes as usize)];
-        if let Some(place) = self.place.take() {
+        // In a forked child the call is its parent's.
+        if let Some(place) = self.place.take().filter(|place| place.link.is_own()) {
             // Where nobody waits it is as good.
             let _ = place.answer(self.info.function, text, REPLY_FAILED);
         }

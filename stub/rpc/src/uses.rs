@@ -40,8 +40,12 @@ impl Uses {
         lessen(&mut self.lock(), function, what);
     }
 
-    /// There is one less. The control plane is told of the last.
+    /// There is one less. The control plane is told of the last; nothing happens in a forked child,
+    /// whose parent has the session.
     pub(crate) fn release(&self, function: ObjectId, what: Use, control: &Control) {
+        if !control.is_own() {
+            return;
+        }
         let mut counts = self.lock();
         if lessen(&mut counts, function, what) {
             let (serves, calls) = (what == Use::Serves, what == Use::Calls);
