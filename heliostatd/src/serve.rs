@@ -146,7 +146,8 @@ impl Daemon {
     pub(crate) fn answer_late(&mut self, id: ObjectId, answer: Result<Answer, Refused>) {
         let Some(connection) = self.connections.get_mut(id) else { return };
         if let Some(sequence) = connection.awaits.take() {
-            self.reply(id, answer, sequence);
+            // A malformed request is not put off: this is another node's word, and no fault of this one.
+            self.send_reply(id, answer, sequence);
         }
     }
 
@@ -163,7 +164,17 @@ impl Daemon {
         }
     }
 
+    /// Answers, and counts an answer that says that the request was malformed.
     fn reply(&mut self, id: ObjectId, answer: Result<Answer, Refused>, sequence: u32) {
+        let code = answer.as_ref().err().map(|refused| refused.code);
+        let malformed = matches!(code, Some(Code::BadRecord | Code::BadVersion));
+        if let Some(connection) = self.connections.get_mut(id) {
+            connection.faults += u32::from(malformed);
+        }
+        self.send_reply(id, answer, sequence);
+    }
+
+    fn send_reply(&mut self, id: ObjectId, answer: Result<Answer, Refused>, sequence: u32) {
         let uid = self.connections.holder(id).map_or(0, |holder| holder.uid);
         let answer = answer.unwrap_or_else(|refused| {
             self.note_refused(uid, refused);
@@ -172,9 +183,6 @@ impl Daemon {
         });
         self.count_unread(id, &answer);
         let Some(connection) = self.connections.get_mut(id) else { return };
-        let malformed =
-            matches!(answer.reply, Reply::Refused { code: Code::BadRecord | Code::BadVersion, .. });
-        connection.faults += u32::from(malformed);
         let too_many = connection.faults > FAULTS_MAX;
         let fds: Vec<_> = answer.fds.iter().map(|fd| fd.as_fd()).collect();
         let record = answer.reply.encode(sequence);

@@ -4,6 +4,7 @@ mod support;
 
 use std::time::{Duration, Instant};
 
+use heliostat_abi::session::record::{Reply, Request};
 use rustix::process::Signal;
 use support::await_that;
 use support::beside::{may_become_others, NEIGHBOUR};
@@ -214,6 +215,17 @@ fn a_region_is_allocated_and_managed_on_another_node() {
     await_that("its last manager has given it back", || there.say("read kv 0 1") == "error stale");
     here.kill();
     await_that("the handle is given back", || there.say("list") == "listed kept:1000:lasting:0");
+}
+
+#[test]
+fn a_revoked_session_gets_nothing_of_another_node_either() {
+    let pair = Pair::start("remote-revoked");
+    let (mut there, mut here) = both(&pair, 100);
+    assert_eq!(pair.one.visit().ask(&Request::Revoke { pid: here.pid() }).0, Reply::Done);
+    await_that("its handle is gone", || there.say("list") == "listed kv:100:leased:1");
+    assert_eq!(here.say("on 2 map again kv r"), "error refused Revoked 0");
+    assert_eq!(here.say("on 2 allocate new 100 name=new"), "error refused Revoked 0");
+    assert_eq!(there.say("list"), "listed kv:100:leased:1");
 }
 
 #[test]

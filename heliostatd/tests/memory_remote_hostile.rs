@@ -13,6 +13,7 @@ use heliostat_abi::memory::peer::{
 use heliostat_abi::memory::request::SERVICE;
 use heliostat_abi::memory::{Granted, MemoryName, MemoryReply, MemoryRequest, Rights};
 use heliostat_abi::name::ObjectId;
+use heliostat_abi::session::record::Bound;
 use heliostat_backend_transport::tcp::Tcp;
 use heliostat_base::clock::monotonic_ns;
 use heliostat_server_node::{
@@ -74,6 +75,19 @@ impl Liar {
                 NodesEvent::Answered { outcome, .. } => return outcome,
                 NodesEvent::Lost { why, .. } => panic!("{why}"),
                 _ => {}
+            }
+        }
+    }
+
+    /// What the daemon asks next of this node is answered so; the request.
+    fn answer(&self, reply: &PeerReply) -> MemoryRequest {
+        loop {
+            if let NodesEvent::Request { ask, header, .. } =
+                self.events.recv_timeout(WATCHDOG).unwrap()
+            {
+                let (answer, payload) = reply.encode();
+                self.nodes.reply(ask, answer.to_vec(), payload);
+                return PeerControl::decode(&header).unwrap().request;
             }
         }
     }
@@ -275,4 +289,27 @@ fn where_no_node_is_believed_who_asks_nothing_is_granted() {
     let map = MemoryRequest::Map { user: 0, name, rights: Rights::READ };
     let PeerReply::Refused { code, .. } = liar.control(map) else { panic!("granted") };
     assert_eq!(code, Code::Denied);
+}
+
+fn refusal(code: Code) -> PeerReply {
+    PeerReply::Refused { code, limit: 0, bound: Bound::NONE }
+}
+
+#[test]
+fn a_node_that_calls_requests_malformed_does_not_end_the_session_that_asked() {
+    let (daemon, mut owner, _secret) = start("calls");
+    let liar = Liar::join(&daemon);
+    for _ in 0..12 {
+        for (code, told) in [
+            (Code::BadRecord, "error refused BadRecord 0"),
+            (Code::BadVersion, "error unreachable 77"),
+            (Code::Revoked, "error unreachable 77"),
+        ] {
+            owner.send("on 77 map there kv r");
+            liar.answer(&refusal(code));
+            assert_eq!(owner.hear(), told);
+        }
+    }
+    assert_eq!(owner.say("list kv"), "listed kv:4096:leased:1");
+    is_untouched(&mut owner);
 }

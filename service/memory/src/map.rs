@@ -10,6 +10,11 @@ use crate::memory::{Effect, Key, Memory, Region};
 use crate::refusal::{Reason, Refusal};
 
 impl Memory {
+    /// Refuses a session whose grants were revoked, where another node would be asked.
+    pub fn check_session(&self, session: ObjectId) -> Result<(), Refusal> {
+        self.revoked.check(session)
+    }
+
     /// The region that has a name now.
     pub fn resolve(&self, key: &Key) -> Option<ObjectId> {
         self.names.get(key).copied()

@@ -12,7 +12,7 @@ use heliostat_abi::memory::peer::{PeerControl, PeerHandle, PeerReply};
 use heliostat_abi::memory::request::SERVICE;
 use heliostat_abi::memory::{Granted, MemoryReply, MemoryRequest};
 use heliostat_abi::name::ObjectId;
-use heliostat_abi::session::record::Reply;
+use heliostat_abi::session::record::{Bound, Reply};
 use heliostat_base::clock::monotonic_ns;
 use heliostat_server_memory::{MemoryOrder, There};
 use heliostat_server_node::{NodeCall, Outcome, PeerNode};
@@ -22,7 +22,7 @@ use tracing::debug;
 use super::requests::reply;
 use crate::answer::Answer;
 use crate::daemon::Daemon;
-use crate::refused::Refused;
+use crate::refused::{refuse, Refused};
 use crate::state::memory::{Waiting, Wanted};
 
 /// How long a session waits for another node: less than its program waits for this control plane.
@@ -39,6 +39,7 @@ impl Daemon {
         node: u64,
         request: MemoryRequest,
     ) -> Result<Answer, Refused> {
+        self.check_not_revoked(asker.session)?;
         if self.own_node() == Some(node) {
             return self.answer_memory(asker.session, request, None);
         }
@@ -64,6 +65,7 @@ impl Daemon {
         handle: ObjectId,
         request: MemoryRequest,
     ) -> Result<Answer, Refused> {
+        self.check_not_revoked(asker.session)?;
         let remotes = &self.services.memory.across.remotes;
         let remote = *remotes.get(asker.session, handle).ok_or(Code::NotFound)?;
         let its = remote.there.handle;
@@ -95,6 +97,11 @@ impl Daemon {
         }
         let peer = self.node_of(&remote).ok_or(Code::Unreachable)?;
         self.ask_peer(asker, peer, request, wanted)
+    }
+
+    /// The other node knows nothing of what was revoked here.
+    fn check_not_revoked(&self, session: ObjectId) -> Result<(), Refused> {
+        self.services.memory.grants.check_session(session).map_err(refuse(session))
     }
 
     fn ask_peer(
@@ -169,9 +176,7 @@ impl Daemon {
     /// What an answer of another node is to a session of this one.
     fn translate(&mut self, waiting: &Waiting, found: PeerReply) -> Result<Answer, Refused> {
         let (there, own) = match found {
-            PeerReply::Refused { code, limit, bound } => {
-                return Err(Refused { code, limit, bound })
-            }
+            PeerReply::Refused { code, limit, bound } => return Err(passed_on(code, limit, bound)),
             PeerReply::Done => {
                 if let (Wanted::End(handle), Some(session)) = (waiting.wanted, waiting.session) {
                     self.forget_remote(session, handle);
@@ -329,4 +334,16 @@ fn granted_there(peer: PeerNode, handle: ObjectId, granted: Granted) -> Answer {
         ..granted
     };
     reply(&MemoryReply::Granted(there))
+}
+
+/// What another node's refusal is to a session of this one. Only what says something about regions goes
+/// on: nothing was revoked there, and whether that control plane fails, or is of another age, is its own
+/// matter. `BadRecord` is what a region cannot have, such as a length.
+fn passed_on(code: Code, limit: u64, bound: Bound) -> Refused {
+    match code {
+        Code::Full => Refused { code, limit, bound },
+        Code::BadRecord | Code::BadState | Code::NotFound => code.into(),
+        Code::Denied | Code::Stale | Code::Unwilling => code.into(),
+        _ => Code::Unreachable.into(),
+    }
 }
