@@ -86,7 +86,7 @@ impl Liar {
                 self.events.recv_timeout(WATCHDOG).unwrap()
             {
                 let (answer, payload) = reply.encode();
-                self.nodes.reply(ask, answer.to_vec(), payload);
+                self.nodes.replies().reply(ask, answer.to_vec(), payload);
                 return PeerControl::decode(&header).unwrap().request;
             }
         }

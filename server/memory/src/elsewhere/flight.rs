@@ -175,7 +175,10 @@ impl Flight {
         self.under_way = self.under_way.saturating_sub(1);
         let taken = match answer {
             // Nothing of it was sent, and the other node has no part in that.
-            Err(NoAnswer::Full) => Ok(self.keep(part)),
+            Err(NoAnswer::Full) => {
+                self.keep(part);
+                Ok(())
+            }
             Err(why) => {
                 self.has_effect |= matches!(why, NoAnswer::Lost | NoAnswer::Late);
                 Err(why.errno())

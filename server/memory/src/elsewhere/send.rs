@@ -145,8 +145,11 @@ fn of(
 fn go_on(engine: &mut Engine<Memories>, session: &mut Session<Memories>, operation: ObjectId) {
     let elsewhere = &session.service.elsewhere;
     let Some(flight) = elsewhere.flights.get(&operation) else { return };
-    let (is_waiting, to) = (flight.is_waiting, flight.there().peer.link);
-    while !is_waiting {
+    if flight.is_waiting {
+        return end_if_over(engine, session, operation);
+    }
+    let to = flight.there().peer.link;
+    loop {
         match send_next(engine, session, operation, false) {
             Sent::Part => {}
             Sent::Nothing => break,
