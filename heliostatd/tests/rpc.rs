@@ -57,7 +57,9 @@ fn a_server_is_told_who_calls_as_the_kernel_says_it() {
     client.say("find who");
     let told = client.say("ask who x");
     let uid = rustix::process::geteuid().as_raw();
-    assert_eq!(told, format!("{uid} {} 0 19", client.pid()));
+    // Of the twenty seconds that the call has, so many are left: a fast one has used none.
+    let all = ["19", "20"].map(|left| format!("{uid} {} 0 {left}", client.pid()));
+    assert!(all.contains(&told), "{told}");
 }
 
 #[test]
