@@ -15,6 +15,7 @@ pub mod limits;
 pub mod lock;
 pub mod memory;
 pub mod name;
+mod name_record;
 pub mod place;
 pub mod right;
 pub mod rpc;

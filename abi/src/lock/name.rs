@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::memory::name::decode_text;
+use crate::name_record;
 use crate::snapshot::region_name::{check, NameError};
 use crate::wire::{Reader, WireError};
 
@@ -10,6 +10,8 @@ use crate::wire::{Reader, WireError};
 pub const PREFIX: &str = "/lock/";
 /// What stands for the asking session's own user. To the kernel the number means "no user".
 pub const OWN_USER: u32 = u32::MAX;
+/// What errors call it.
+const WHAT: &str = "lock name";
 
 /// The name of a lock, semaphore or barrier: parts of `[A-Za-z0-9._-]`, parted by single slashes. It is
 /// one among the names of one user.
@@ -35,11 +37,12 @@ impl LockName {
 
 /// The name in foreign bytes.
 pub(crate) fn decode(r: &mut Reader<'_>) -> Result<LockName, WireError> {
-    let text = decode_text(r)?;
-    let wrong = WireError::Field { name: "lock name", found: text.len() as u64 };
-    // One name has one form in a record, so the prefix is none here.
-    let plain = Some(text.as_str()).filter(|text| !text.starts_with('/'));
-    plain.and_then(|text| LockName::parse(text).ok()).ok_or(wrong)
+    name_record::decode(r, WHAT, LockName::parse)
+}
+
+/// The beginning of names in foreign bytes.
+pub(crate) fn decode_text(r: &mut Reader<'_>) -> Result<String, WireError> {
+    name_record::decode_text(r, WHAT)
 }
 
 impl fmt::Display for LockName {

@@ -13,8 +13,8 @@
 
 use super::name::{self, LockName};
 use super::shape::{Claim, Shape};
-use crate::memory::name::{decode_text, encode as put_text};
 use crate::name::ObjectId;
+use crate::name_record::encode as put_text;
 use crate::session::record::{OwnRequest, REQUEST_BODY_BYTES};
 use crate::wire::{Reader, WireError, Writer};
 
@@ -197,7 +197,7 @@ impl LockRequest {
             number::BELL => Self::Bell,
             number::LIST => {
                 let (user, from) = (r.u32(), r.u32());
-                Self::List { user, from, beginning: decode_text(r)? }
+                Self::List { user, from, beginning: name::decode_text(r)? }
             }
             _ => return Err(WireError::Kind { found }),
         })

@@ -62,7 +62,7 @@ fn fields_out_of_their_range_are_refused_by_name() {
     assert_eq!(field(&all[14], 12, 1), "flags", "a silent barrier");
     assert_eq!(field(&all[13], 8, 1), "count", "more permits than there may be");
     assert_eq!(field(&all[0], 20, b'/'), "lock name");
-    assert_eq!(field(&all[0], 16, 65), "memory name");
+    assert_eq!(field(&all[0], 16, 65), "lock name");
     assert_eq!(field(&all[2], 8, 4), "claim");
     assert_eq!(field(&all[2], 12, 1), "permits");
     assert_eq!(field(&all[2], 16, 2), "wait");

@@ -2,13 +2,17 @@
 
 use std::fmt;
 
-use crate::snapshot::region_name::{check, NameError, NAME_BYTES};
-use crate::wire::{Reader, WireError, Writer};
+use crate::name_record;
+pub(crate) use crate::name_record::encode;
+use crate::snapshot::region_name::{check, NameError};
+use crate::wire::{Reader, WireError};
 
 /// What every name begins with, where it stands among other services' names.
 pub const PREFIX: &str = "/memory/";
 /// What stands for the asking session's own user. To the kernel the number means "no user".
 pub const OWN_USER: u32 = u32::MAX;
+/// What errors call it.
+const WHAT: &str = "memory name";
 
 /// The name of a memory region: parts of `[A-Za-z0-9._-]`, parted by single slashes. It is one among
 /// the names of one user.
@@ -32,37 +36,14 @@ impl MemoryName {
     }
 }
 
-/// Writes a name, or none.
-pub(crate) fn encode<'w, 'a>(name: &str, w: &'w mut Writer<'a>) -> &'w mut Writer<'a> {
-    let mut bytes = [0; NAME_BYTES];
-    // A name was checked to be no longer than this.
-    let length = name.len().min(NAME_BYTES);
-    bytes[..length].copy_from_slice(&name.as_bytes()[..length]);
-    w.u32(length as u32).put(&bytes)
-}
-
 /// The name in foreign bytes, or none.
 pub(crate) fn decode(r: &mut Reader<'_>) -> Result<Option<MemoryName>, WireError> {
-    let text = decode_text(r)?;
-    if text.is_empty() {
-        return Ok(None);
-    }
-    let wrong = WireError::Field { name: "memory name", found: text.len() as u64 };
-    // One name has one form in a record, so the prefix is none here.
-    let plain = Some(text.as_str()).filter(|text| !text.starts_with('/'));
-    plain.and_then(|text| MemoryName::parse(text).ok()).ok_or(wrong).map(Some)
+    name_record::decode_optional(r, WHAT, MemoryName::parse)
 }
 
-/// The beginning of names in foreign bytes: any text that is not too long.
+/// The beginning of names in foreign bytes.
 pub(crate) fn decode_text(r: &mut Reader<'_>) -> Result<String, WireError> {
-    let length = r.u32();
-    let wrong = WireError::Field { name: "memory name", found: u64::from(length) };
-    let bytes: [u8; NAME_BYTES] = r.take();
-    let (name, rest) = bytes.split_at_checked(length as usize).ok_or(wrong)?;
-    if rest.iter().any(|byte| *byte != 0) {
-        return Err(WireError::Reserved);
-    }
-    std::str::from_utf8(name).map(str::to_owned).map_err(|_| wrong)
+    name_record::decode_text(r, WHAT)
 }
 
 impl fmt::Display for MemoryName {
@@ -74,6 +55,7 @@ impl fmt::Display for MemoryName {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::snapshot::region_name::NAME_BYTES;
 
     #[test]
     fn a_name_has_one_form() {

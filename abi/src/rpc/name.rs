@@ -2,13 +2,17 @@
 
 use std::fmt;
 
-use crate::snapshot::region_name::{check, NameError, NAME_BYTES};
-use crate::wire::{Reader, WireError, Writer};
+use crate::name_record;
+pub(crate) use crate::name_record::encode;
+use crate::snapshot::region_name::{check, NameError};
+use crate::wire::{Reader, WireError};
 
 /// What every name begins with, where it stands among other services' names.
 pub const PREFIX: &str = "/rpc/";
 /// What stands for the asking session's own user. To the kernel the number means "no user".
 pub const OWN_USER: u32 = u32::MAX;
+/// What errors call it.
+const WHAT: &str = "function name";
 /// The node that the records are written on. Others have no number yet.
 pub const THIS_NODE: u32 = 0;
 
@@ -40,39 +44,20 @@ impl fmt::Display for FunctionName {
     }
 }
 
-/// Writes a name, or the beginning of one.
-pub(crate) fn encode(name: &str, w: &mut Writer<'_>) {
-    let mut bytes = [0; NAME_BYTES];
-    // A name was checked to be no longer than this.
-    let length = name.len().min(NAME_BYTES);
-    bytes[..length].copy_from_slice(&name.as_bytes()[..length]);
-    w.u32(length as u32).put(&bytes);
-}
-
 /// The name in foreign bytes.
 pub(crate) fn decode(r: &mut Reader<'_>) -> Result<FunctionName, WireError> {
-    let text = decode_text(r)?;
-    let wrong = WireError::Field { name: "function name", found: text.len() as u64 };
-    // One name has one form in a record, so the prefix is none here.
-    let plain = Some(text.as_str()).filter(|text| !text.starts_with('/'));
-    plain.and_then(|text| FunctionName::parse(text).ok()).ok_or(wrong)
+    name_record::decode(r, WHAT, FunctionName::parse)
 }
 
-/// The beginning of names in foreign bytes: any text that is not too long.
+/// The beginning of names in foreign bytes.
 pub(crate) fn decode_text(r: &mut Reader<'_>) -> Result<String, WireError> {
-    let length = r.u32();
-    let wrong = WireError::Field { name: "function name", found: u64::from(length) };
-    let bytes: [u8; NAME_BYTES] = r.take();
-    let (name, rest) = bytes.split_at_checked(length as usize).ok_or(wrong)?;
-    if rest.iter().any(|byte| *byte != 0) {
-        return Err(WireError::Reserved);
-    }
-    std::str::from_utf8(name).map(str::to_owned).map_err(|_| wrong)
+    name_record::decode_text(r, WHAT)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::snapshot::region_name::NAME_BYTES;
 
     #[test]
     fn a_name_has_one_form() {

@@ -219,9 +219,9 @@ fn every_operation_ends_in_whatever_order_answers_come_and_sessions_end() {
                 sent.extend(one.sent());
             }
         }
-        for number in 0..3 {
+        for (number, asked) in asked.iter().take(3).enumerate() {
             let results = one.results(number);
-            assert_eq!(results.len(), asked[number], "seed {seed}");
+            assert_eq!(results.len(), *asked, "seed {seed}");
             assert!(results.iter().all(|result| *result > 0));
             one.read(number, 1, 8);
             let again = one.sent().remove(0);
