@@ -5,11 +5,12 @@ mod support;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
-use support::callers::{play, Program};
+use support::callers::play;
+use support::programs::Program;
 use support::{await_that, Daemon};
 
 #[test]
-fn caller_process() {
+fn program_process() {
     play();
 }
 

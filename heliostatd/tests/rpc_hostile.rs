@@ -13,11 +13,12 @@ use heliostat_abi::session::record::{OwnRequest, Reply, Request, REQUEST_BODY_BY
 use heliostat_base::fd::OwnedFd;
 use heliostat_base::mapping::{Access, SharedMapping};
 use heliostat_ring::{Refresh, RingMemory};
-use support::callers::{play, Program};
+use support::callers::play;
+use support::programs::Program;
 use support::{Client, Daemon};
 
 #[test]
-fn caller_process() {
+fn program_process() {
     play();
 }
 

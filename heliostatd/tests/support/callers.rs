@@ -1,131 +1,32 @@
-//! Programs that serve and call functions, each a process of its own that does what a test tells it,
-//! line by line, as `programs` does with memory regions.
+//! Programs that serve and call functions, as those with memory regions in `programs`: a line is a command
+//! and its words.
 
 use std::collections::HashMap;
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use heliostat_client::{session, ControlError};
+use heliostat_client::ControlError;
 use heliostat_stub_rpc::{
     multicast, Call, Function, NotDelivered, PendingCall, Rpc, RpcError, Service, Unanswered,
 };
 
-use super::beside::become_user;
 use super::payloads::{length, payload, reply_to};
-use super::{Daemon, STARTS};
-
-const SOCKET: &str = "RPC_SOCKET";
-const USER: &str = "RPC_USER";
-/// What answers begin with: the test harness writes lines of its own.
-const ANSWER: &str = "> ";
-
-/// A program, as its test sees it. Killed with the value.
-pub struct Program {
-    child: Child,
-    orders: ChildStdin,
-    answers: BufReader<ChildStdout>,
-}
-
-impl Program {
-    /// One of this test's user.
-    pub fn start(daemon: &Daemon) -> Program {
-        Program::started(daemon, None)
-    }
-
-    /// One of another user; only root may.
-    pub fn of_user(daemon: &Daemon, user: u32) -> Program {
-        Program::started(daemon, Some(user))
-    }
-
-    fn started(daemon: &Daemon, user: Option<u32>) -> Program {
-        let _guard = STARTS.write();
-        let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", "caller_process", "--nocapture"]);
-        command.env(SOCKET, daemon.socket()).stdin(Stdio::piped()).stdout(Stdio::piped());
-        user.map(|user| command.env(USER, user.to_string()));
-        let mut child = command.spawn().unwrap();
-        let (orders, answers) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
-        let mut program = Program { child, orders, answers: BufReader::new(answers) };
-        assert_eq!(program.hear(), "ready");
-        program
-    }
-
-    /// Its process.
-    pub fn pid(&self) -> u32 {
-        self.child.id()
-    }
-
-    /// Tells it to do something, without waiting.
-    pub fn send(&mut self, line: &str) {
-        writeln!(self.orders, "{line}").unwrap();
-    }
-
-    /// Waits for its next answer.
-    pub fn hear(&mut self) -> String {
-        let mut line = String::new();
-        loop {
-            line.clear();
-            assert_ne!(self.answers.read_line(&mut line).unwrap(), 0, "it has ended");
-            // The harness may have left a line open in front of it.
-            if let Some((_, answer)) = line.split_once(ANSWER) {
-                return answer.trim_end().to_owned();
-            }
-        }
-    }
-
-    /// Tells it to do something and waits for the answer.
-    pub fn say(&mut self, line: &str) -> String {
-        self.send(line);
-        self.hear()
-    }
-
-    /// The same for what cannot fail.
-    pub fn does(&mut self, line: &str) {
-        assert_eq!(self.say(line), "done", "{line}");
-    }
-
-    /// Kills it as a crash does, without waiting for its end.
-    pub fn kill(&mut self) {
-        self.child.kill().unwrap();
-    }
-}
-
-impl Drop for Program {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
+use super::programs::play_with;
 
 /// A program's part.
 pub fn play() {
-    let Ok(socket) = std::env::var(SOCKET) else { return };
-    if let Ok(user) = std::env::var(USER) {
-        assert!(become_user(user.parse().unwrap()));
-    }
-    session::configure(socket, "program".into());
-    let mut actor = Actor {
-        rpc: Rpc::open().unwrap(),
-        functions: HashMap::new(),
-        services: HashMap::new(),
-        held: Arc::default(),
-        begun: None,
-        seen: Arc::default(),
-    };
-    answer("ready");
-    for line in std::io::stdin().lines() {
-        let line = line.unwrap();
-        let words: Vec<&str> = line.split_whitespace().collect();
-        answer(&actor.act(&words).unwrap_or_else(|error| told(&error)));
-    }
-    std::process::exit(0);
-}
-
-fn answer(text: &str) {
-    println!("{ANSWER}{text}");
+    play_with(|| {
+        let mut actor = Actor {
+            rpc: Rpc::open().unwrap(),
+            functions: HashMap::new(),
+            services: HashMap::new(),
+            held: Arc::default(),
+            begun: None,
+            seen: Arc::default(),
+        };
+        move |words: &[&str]| actor.act(words).unwrap_or_else(|error| told(&error))
+    });
 }
 
 /// An error by its kind, and what it says besides.
