@@ -12,9 +12,11 @@
 
 mod error;
 mod exchange;
+mod own_session;
 mod page;
 pub mod session;
 
 pub use error::ControlError;
 pub use exchange::{exchange, Answered};
+pub use own_session::OwnSession;
 pub use page::NodePage;

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use heliostat_abi::lock::{LockRequest, Outcome};
 
+use crate::ask::AskLock;
 use crate::opened::{Opened, Patience};
 use crate::waiting::Waiting;
 use crate::{LockError, LockId};

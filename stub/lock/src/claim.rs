@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use heliostat_abi::lock::{Claim, LockRequest, Outcome};
 
+use crate::ask::AskLock;
 use crate::held::Held;
 use crate::opened::{Opened, Patience};
 use crate::pending::Pending;

@@ -6,6 +6,7 @@ use heliostat_abi::code::Code;
 use heliostat_abi::lock::{LockRequest, Outcome};
 use heliostat_abi::name::ObjectId;
 
+use crate::ask::AskLock;
 use crate::opened::Opened;
 use crate::LockError;
 

@@ -4,6 +4,7 @@ use heliostat_abi::lock::limits::LOCKS_MAX;
 use heliostat_abi::lock::reply::NO_MORE;
 use heliostat_abi::lock::{ListedLock, LockReply, LockRequest};
 
+use crate::ask::AskLock;
 use crate::{LockError, Locks, OWN_USER};
 
 impl Locks {
@@ -24,7 +25,8 @@ impl Locks {
         let (mut found, mut from) = (Vec::new(), 0);
         while (from as usize) < LOCKS_MAX {
             let asked = LockRequest::List { user, from, beginning: beginning.to_owned() };
-            let Some(LockReply::Listed { locks, next }) = self.shared.control.ask(&asked, &[])?
+            let Some(LockReply::Listed { locks, next }) =
+                self.shared.control.ask_own(&asked, &[])?
             else {
                 return Err(LockError::Corrupt);
             };

@@ -6,6 +6,7 @@ use heliostat_abi::code::Code;
 use heliostat_abi::lock::limits::{PARTICIPANTS_MAX, PERMITS_MAX};
 use heliostat_abi::lock::{LockName, LockReply, LockRequest, Shape};
 
+use crate::ask::AskLock;
 use crate::opened::Opened;
 use crate::{Barrier, Lock, LockError, Locks, ReaderWriterLock, Semaphore, OWN_USER};
 
@@ -75,7 +76,7 @@ impl<'a> Named<'a> {
         let name = LockName::parse(self.name).map_err(LockError::Name)?;
         let shape = if self.is_silent { shape.silent() } else { shape };
         let shared = self.locks.shared.clone();
-        match shared.control.ask(&LockRequest::Open { user: self.user, name, shape }, &[]) {
+        match shared.control.ask_own(&LockRequest::Open { user: self.user, name, shape }, &[]) {
             Ok(Some(LockReply::Opened { handle, lock })) => {
                 Ok(Arc::new(Opened { shared, handle, lock }))
             }

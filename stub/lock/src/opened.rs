@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use heliostat_abi::lock::LockRequest;
 use heliostat_abi::name::ObjectId;
 
+use crate::ask::AskLock;
 use crate::shared::Shared;
 
 /// How long a call waits.

@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use heliostat_abi::lock::LockRequest;
 use heliostat_base::bell::Bell;
-use heliostat_client::session;
+use heliostat_client::{session, OwnSession};
 
-use crate::ask::Control;
+use crate::ask::AskLock;
 use crate::waits::Waits;
 use crate::LockError;
 
@@ -15,7 +15,7 @@ use crate::LockError;
 static OF_PROCESS: Mutex<Weak<Shared>> = Mutex::new(Weak::new());
 
 pub(crate) struct Shared {
-    pub(crate) control: Control,
+    pub(crate) control: OwnSession,
     pub(crate) waits: Waits,
 }
 
@@ -26,7 +26,7 @@ impl Shared {
         let known = kept.upgrade();
         if let Some(known) = known.as_ref().filter(|known| !known.control.is_own()) {
             // In a forked child nobody may have said that the session is the parent's.
-            if session::epoch() == Some(known.control.epoch()) {
+            if session::epoch() == Some(known.control.standing().epoch) {
                 session::forget_in_forked_child();
             }
         }
@@ -36,7 +36,7 @@ impl Shared {
         if let Some(known) = known.filter(|known| known.control.is(standing.epoch)) {
             return Ok(known);
         }
-        let control = Control::new(standing);
+        let control = OwnSession::new(standing);
         let (near, far) = Bell::pair().map_err(LockError::Bell)?;
         control.tell(&LockRequest::Bell, &[far.as_raw_fd()])?;
         let shared = Arc::new(Shared { control, waits: Waits::new(near) });

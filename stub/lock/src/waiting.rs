@@ -6,6 +6,7 @@ use std::time::Instant;
 use heliostat_abi::lock::{Event, LockRequest, Outcome};
 use heliostat_abi::name::ObjectId;
 
+use crate::ask::AskLock;
 use crate::opened::Opened;
 use crate::LockError;
 

@@ -15,8 +15,9 @@ use heliostat_abi::code::Code;
 use heliostat_abi::lock::{Event, LockReply, LockRequest, Outcome};
 use heliostat_abi::name::ObjectId;
 use heliostat_base::bell::Bell;
+use heliostat_client::OwnSession;
 
-use crate::ask::Control;
+use crate::ask::AskLock;
 use crate::LockError;
 
 /// How long another thread may take to hand over what it was told: it only has to run.
@@ -50,7 +51,7 @@ impl Waits {
     /// Asks for a ticket, which is listed if it waits: nobody is told of it before that.
     pub(crate) fn begin(
         &self,
-        control: &Control,
+        control: &OwnSession,
         request: &LockRequest,
     ) -> Result<Event, LockError> {
         let mut line = self.line();
@@ -64,7 +65,7 @@ impl Waits {
     /// Waits until a listed ticket has an outcome, at most until a deadline; then it stays listed.
     pub(crate) fn wait(
         &self,
-        control: &Control,
+        control: &OwnSession,
         ticket: ObjectId,
         deadline: Option<Instant>,
     ) -> Result<Option<Outcome>, LockError> {
@@ -105,7 +106,7 @@ impl Waits {
     fn lead<'a>(
         &'a self,
         mut line: MutexGuard<'a, Line>,
-        control: &Control,
+        control: &OwnSession,
         left: Option<Duration>,
     ) -> MutexGuard<'a, Line> {
         line.is_led = true;
@@ -130,7 +131,11 @@ impl Waits {
     }
 
     /// Sleeps at the bell and asks what has happened.
-    fn listen(&self, control: &Control, left: Option<Duration>) -> Result<Vec<Event>, LockError> {
+    fn listen(
+        &self,
+        control: &OwnSession,
+        left: Option<Duration>,
+    ) -> Result<Vec<Event>, LockError> {
         let left_ms = left.map(|it| it.as_millis().clamp(1, u128::from(u32::MAX)) as u32);
         if !self.bell.wait(left_ms).map_err(LockError::Bell)? {
             return Ok(Vec::new());
@@ -138,7 +143,8 @@ impl Waits {
         let is_alive = self.bell.drain();
         let mut all = Vec::new();
         loop {
-            let Some(LockReply::Events { events, more }) = control.ask(&LockRequest::Next, &[])?
+            let Some(LockReply::Events { events, more }) =
+                control.ask_own(&LockRequest::Next, &[])?
             else {
                 return Err(LockError::Corrupt);
             };
@@ -157,7 +163,7 @@ impl Waits {
     /// Ends a listed ticket's waiting; what it has got, if anything.
     pub(crate) fn give_up(
         &self,
-        control: &Control,
+        control: &OwnSession,
         ticket: ObjectId,
     ) -> Result<Option<Outcome>, LockError> {
         let mut line = self.line();

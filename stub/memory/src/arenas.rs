@@ -8,11 +8,12 @@ use heliostat_abi::memory::limits::{PIECES_MAX, REGIONS_MAX, REGION_PAGE_BYTES};
 use heliostat_abi::memory::{Granted, MemoryReply, MemoryRequest};
 use heliostat_abi::name::ObjectId;
 use heliostat_base::mapping::{Access, SharedMapping};
+use heliostat_client::OwnSession;
 use heliostat_ring::region_page::RegionPage;
 use heliostat_ring::Area;
 
-use super::ask::Control;
 use super::MemoryError;
+use crate::ask::AskMemory;
 
 /// Locates that are made over because the region changed in between.
 const TRIES_MAX: usize = 8;
@@ -32,7 +33,7 @@ impl Arenas {
     /// for, and maps arenas that are new.
     pub(crate) fn place(
         &mut self,
-        control: &Control,
+        control: &OwnSession,
         granted: Granted,
     ) -> Result<Placed, MemoryError> {
         let whole = whole_of(control, granted)?;
@@ -46,13 +47,13 @@ impl Arenas {
 
     fn arena(
         &mut self,
-        control: &Control,
+        control: &OwnSession,
         id: ObjectId,
     ) -> Result<Arc<SharedMapping>, MemoryError> {
         if let Some(known) = self.0.get(&id) {
             return Ok(known.clone());
         }
-        let (reply, fds) = control.ask(&MemoryRequest::Arena { arena: id }, &[])?;
+        let (reply, fds) = control.ask_own(&MemoryRequest::Arena { arena: id }, &[])?;
         let (MemoryReply::Arena { bytes }, [fd]) = (reply, fds.as_slice()) else {
             return Err(MemoryError::Corrupt);
         };
@@ -66,8 +67,8 @@ impl Arenas {
 }
 
 /// Maps the region page.
-pub(crate) fn map_page(control: &Control) -> Result<RegionPage, MemoryError> {
-    let (reply, fds) = control.ask(&MemoryRequest::RegionPage, &[])?;
+pub(crate) fn map_page(control: &OwnSession) -> Result<RegionPage, MemoryError> {
+    let (reply, fds) = control.ask_own(&MemoryRequest::RegionPage, &[])?;
     let (MemoryReply::Page { places }, [fd]) = (reply, fds.as_slice()) else {
         return Err(MemoryError::Corrupt);
     };
@@ -79,7 +80,7 @@ pub(crate) fn map_page(control: &Control) -> Result<RegionPage, MemoryError> {
 }
 
 /// All pieces of a region at one epoch.
-fn whole_of(control: &Control, granted: Granted) -> Result<Granted, MemoryError> {
+fn whole_of(control: &OwnSession, granted: Granted) -> Result<Granted, MemoryError> {
     let handle = granted.handle;
     let mut whole = granted;
     for _ in 0..TRIES_MAX * PIECES_MAX {

@@ -1,49 +1,42 @@
 //! One request of the memory service and its answer, in the session that the handles belong to.
 
 use heliostat_abi::memory::{Granted, MemoryReply, MemoryRequest};
-use heliostat_abi::session::record::{Reply, Request};
+use heliostat_abi::session::record::Reply;
 use heliostat_base::fd::OwnedFd;
-use heliostat_base::process::pid;
-use heliostat_client::session::{self, Standing};
-use heliostat_client::ControlError;
+use heliostat_client::{ControlError, OwnSession};
 
 use super::MemoryError;
 
-/// The session, of the process that greeted.
-pub(crate) struct Control {
-    standing: Standing,
-    pid: i32,
+/// What a session is asked of this service.
+pub(crate) trait AskMemory {
+    /// Asks for what is answered with a handle.
+    fn grant(&self, request: &MemoryRequest) -> Result<Granted, MemoryError>;
+
+    /// Asks for what has an answer of its own.
+    fn ask_own(
+        &self,
+        request: &MemoryRequest,
+        fds: &[i32],
+    ) -> Result<(MemoryReply, Vec<OwnedFd>), MemoryError>;
+
+    /// Asks for what is only done.
+    fn tell(&self, request: &MemoryRequest, fds: &[i32]) -> Result<(), MemoryError>;
 }
 
-impl Control {
-    pub(crate) fn new(standing: Standing) -> Self {
-        Self { standing, pid: pid() }
-    }
-
-    /// Whether this process greeted; a child of its fork did not.
-    pub(crate) fn is_own(&self) -> bool {
-        self.pid == pid()
-    }
-
-    pub(crate) fn standing(&self) -> Standing {
-        self.standing.clone()
-    }
-
-    /// Asks for what is answered with a handle.
-    pub(crate) fn grant(&self, request: &MemoryRequest) -> Result<Granted, MemoryError> {
-        match self.ask(request, &[])? {
+impl AskMemory for OwnSession {
+    fn grant(&self, request: &MemoryRequest) -> Result<Granted, MemoryError> {
+        match self.ask_own(request, &[])? {
             (MemoryReply::Granted(granted), _) => Ok(granted),
             _ => Err(MemoryError::Corrupt),
         }
     }
 
-    /// Asks for what has an answer of its own.
-    pub(crate) fn ask(
+    fn ask_own(
         &self,
         request: &MemoryRequest,
         fds: &[i32],
     ) -> Result<(MemoryReply, Vec<OwnedFd>), MemoryError> {
-        match self.exchange(request, fds)? {
+        match self.ask(request.encode(), fds).map_err(MemoryError::Control)? {
             (Reply::Own(own), fds) => {
                 let reply = MemoryReply::decode(&own).map_err(|_| MemoryError::Corrupt)?;
                 Ok((reply, fds))
@@ -52,26 +45,11 @@ impl Control {
         }
     }
 
-    /// Asks for what is only done.
-    pub(crate) fn tell(&self, request: &MemoryRequest, fds: &[i32]) -> Result<(), MemoryError> {
-        match self.exchange(request, fds)? {
+    fn tell(&self, request: &MemoryRequest, fds: &[i32]) -> Result<(), MemoryError> {
+        match self.ask(request.encode(), fds).map_err(MemoryError::Control)? {
             (Reply::Done, _) => Ok(()),
             (reply, _) => Err(refused(&reply)),
         }
-    }
-
-    fn exchange(
-        &self,
-        request: &MemoryRequest,
-        fds: &[i32],
-    ) -> Result<(Reply, Vec<OwnedFd>), MemoryError> {
-        if !self.is_own() {
-            // The handles are the parent's, and so is the connection.
-            return Err(MemoryError::Control(ControlError::SessionEnded));
-        }
-        let request = Request::Own(request.encode());
-        // In the next session the same handle is something else.
-        session::ask_in(self.standing.epoch, &request, fds).map_err(MemoryError::Control)
     }
 }
 

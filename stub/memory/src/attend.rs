@@ -10,6 +10,7 @@ use heliostat_ring::spsc::Sleep;
 
 use super::delegated::{After, Delegated, Failure};
 use super::{MemoryError, Shared};
+use crate::ask::AskMemory;
 
 /// A sleep after which is looked whether the control plane still lives.
 const SLEEP_LIMIT: Duration = Duration::from_millis(50);

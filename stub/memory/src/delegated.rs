@@ -20,12 +20,13 @@ use heliostat_abi::memory::{MemoryReply, MemoryRequest};
 use heliostat_abi::name::ObjectId;
 use heliostat_base::fd::OwnedFd;
 use heliostat_base::mapping::SharedMapping;
+use heliostat_client::OwnSession;
 use heliostat_ring::spsc::Sleep;
 use heliostat_ring::WaitError;
 use heliostat_stub_link::{LinkError, ServerConnection};
 
-use super::ask::Control;
 use super::MemoryError;
+use crate::ask::AskMemory;
 use jobs::Jobs;
 use window::{operation, outside, result_of, slot, WINDOW_BYTES};
 
@@ -58,7 +59,7 @@ pub(crate) enum Failure {
 
 impl Delegated {
     /// Asks the control plane to have a loop serve a window.
-    pub(crate) fn begin(control: &Control) -> Result<Self, MemoryError> {
+    pub(crate) fn begin(control: &OwnSession) -> Result<Self, MemoryError> {
         let made = SharedMapping::create(c"heliostat-memory-window", WINDOW_BYTES);
         let (fd, window) = made.map_err(MemoryError::Mapping)?;
         let shown = [std::os::fd::AsRawFd::as_raw_fd(&fd)];
@@ -66,7 +67,7 @@ impl Delegated {
         let (MemoryReply::Session { .. }, [rings]) = (reply, fds.as_slice()) else {
             return Err(MemoryError::Corrupt);
         };
-        let server = ServerConnection::attach(control.standing(), rings)?;
+        let server = ServerConnection::attach(control.standing().clone(), rings)?;
         Ok(Self { server, window, jobs: Jobs::default() })
     }
 
@@ -294,12 +295,12 @@ impl Delegated {
 
 /// Asks for a session. A loop that this process has given up is about to let go of its handles.
 fn ask_session(
-    control: &Control,
+    control: &OwnSession,
     shown: &[i32],
 ) -> Result<(MemoryReply, Vec<OwnedFd>), MemoryError> {
     let begun = Instant::now();
     loop {
-        let asked = control.ask(&MemoryRequest::Session, shown);
+        let asked = control.ask_own(&MemoryRequest::Session, shown);
         let is_early = matches!(&asked, Err(error) if error.refusal() == Some(Code::BadState));
         if !is_early || begun.elapsed() > LET_GO_LIMIT {
             return asked;

@@ -24,6 +24,7 @@ use heliostat_ring::Area;
 
 use super::arenas::Placed;
 use super::{MemoryError, Shared};
+use crate::ask::AskMemory;
 
 /// How long a region may be on its way. The control plane does not wait longer for who uses it.
 const MOVE_LIMIT: Duration = Duration::from_secs(10);

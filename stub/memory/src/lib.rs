@@ -36,7 +36,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use heliostat_abi::code::Code;
 use heliostat_abi::memory::{MemoryName, MemoryRequest};
-use heliostat_client::session;
+use heliostat_client::{session, OwnSession};
 use heliostat_ring::region_page::RegionPage;
 
 pub use allocation::Allocation;
@@ -51,7 +51,6 @@ pub use region::Region;
 pub use work::{Completed, Submission, Unsubmitted, Work};
 
 use arenas::Arenas;
-use ask::Control;
 use attend::Driver;
 use delegated::Delegated;
 
@@ -66,7 +65,7 @@ pub struct Memory {
 
 /// What the regions of one session share.
 pub(crate) struct Shared {
-    pub(crate) control: Control,
+    pub(crate) control: OwnSession,
     arenas: Mutex<Arenas>,
     page: OnceLock<RegionPage>,
     delegated: Mutex<Option<Delegated>>,
@@ -82,7 +81,7 @@ impl Memory {
     pub fn open() -> Result<Memory, MemoryError> {
         // A session that has ended is noticed here, so that the next one is asked.
         session::check_alive();
-        let control = Control::new(session::standing().map_err(MemoryError::Control)?);
+        let control = OwnSession::new(session::standing().map_err(MemoryError::Control)?);
         let (arenas, page, delegated) = (Mutex::default(), OnceLock::new(), Mutex::new(None));
         let driver = OnceLock::new();
         let shared = Arc::new(Shared { control, arenas, page, delegated, driver });

@@ -5,6 +5,7 @@ use heliostat_abi::memory::reply::NO_MORE;
 use heliostat_abi::memory::{Listed, MemoryReply, MemoryRequest};
 
 use super::{Memory, MemoryError, OWN_USER};
+use crate::ask::AskMemory;
 
 impl Memory {
     /// Returns the regions that this process's user may see and whose names begin so; with an empty
@@ -25,7 +26,7 @@ impl Memory {
         let (mut found, mut from) = (Vec::new(), 0);
         while (from as usize) < REGIONS_MAX {
             let asked = MemoryRequest::List { user, from, beginning: beginning.to_owned() };
-            let answer = self.shared.control.ask(&self.placed(asked), &[]);
+            let answer = self.shared.control.ask_own(&self.placed(asked), &[]);
             let (MemoryReply::Listed { regions, next }, _) =
                 answer.map_err(|error| self.of_node(error))?
             else {

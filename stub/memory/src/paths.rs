@@ -12,6 +12,7 @@ use heliostat_ring::area::{Area, WORD_BYTES};
 use super::delegated::{Bytes, Delegated, Failure};
 use super::direct::Direct;
 use super::{MemoryError, NodeFailure, Region};
+use crate::ask::AskMemory;
 
 /// Bytes that go through this process at once where two regions have different paths.
 const THROUGH_BYTES: u64 = 64 * 1024;

@@ -8,6 +8,7 @@ use heliostat_abi::memory::{MemoryReply, MemoryRequest, Question, Rights};
 use heliostat_base::bell::Bell;
 
 use super::{MemoryError, Shared};
+use crate::ask::AskMemory;
 
 /// Questions about one region of this process, which nobody else answers. Who asks waits for half a
 /// second, and takes silence for a no.
@@ -54,7 +55,7 @@ impl Questions {
     }
 
     fn take(&self) -> Result<Option<Question>, MemoryError> {
-        match self.shared.control.ask(&MemoryRequest::NextAsked, &[]) {
+        match self.shared.control.ask_own(&MemoryRequest::NextAsked, &[]) {
             Ok((MemoryReply::Asked(question), _)) => Ok(Some(question)),
             Ok(_) => Err(MemoryError::Corrupt),
             Err(error) if error.refusal() == Some(Code::NotFound) => Ok(None),

@@ -15,6 +15,7 @@ use super::allocation::check_size;
 use super::delegated::Bytes;
 use super::direct::Direct;
 use super::{Memory, MemoryError, Questions, Shared};
+use crate::ask::AskMemory;
 
 /// A handle on a region. Dropped, it is given back.
 pub struct Region {

@@ -11,7 +11,7 @@
 #![warn(missing_docs)]
 #![forbid(unsafe_code)]
 
-mod control;
+mod ask;
 mod error;
 mod function;
 mod link;
@@ -28,7 +28,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use heliostat_abi::rpc::name::THIS_NODE;
 use heliostat_abi::rpc::{FunctionName, RpcRequest};
-use heliostat_client::session;
+use heliostat_client::{session, OwnSession};
 
 pub use error::{NotDelivered, RpcError, Unanswered};
 pub use function::Function;
@@ -42,7 +42,6 @@ pub use publication::PublicationBuilder;
 pub use received::{Call, Caller};
 pub use service::{Next, Service};
 
-use control::Control;
 use link::Link;
 use uses::{Use, Uses};
 
@@ -57,7 +56,7 @@ pub struct Rpc {
 
 /// What the functions of one session share.
 pub(crate) struct Shared {
-    pub(crate) control: Control,
+    pub(crate) control: OwnSession,
     pub(crate) uses: Uses,
     link: Mutex<Option<Arc<Link>>>,
 }
@@ -70,7 +69,7 @@ impl Rpc {
     pub fn open() -> Result<Rpc, RpcError> {
         // A session that has ended is noticed here, so that the next one is asked.
         session::check_alive();
-        let control = Control::new(session::standing().map_err(RpcError::Control)?);
+        let control = OwnSession::new(session::standing().map_err(RpcError::Control)?);
         let uses = Uses::default();
         Ok(Rpc { shared: Arc::new(Shared { control, uses, link: Mutex::new(None) }) })
     }

@@ -9,12 +9,12 @@ use heliostat_abi::name::ObjectId;
 use heliostat_abi::rpc::{RpcReply, RpcRequest};
 use heliostat_base::mapping::SharedMapping;
 use heliostat_base::process::pid;
-use heliostat_client::ControlError;
+use heliostat_client::{ControlError, OwnSession};
 use heliostat_stub_link::{SharedConnection, SharedError};
 
-use super::control::Control;
 use super::slots::{Slot, Slots, SLOTS_MAX, SLOT_BYTES};
 use super::RpcError;
+use crate::ask::AskRpc;
 
 /// The session.
 pub(crate) struct Link {
@@ -26,7 +26,7 @@ pub(crate) struct Link {
 impl Link {
     /// Asks the control plane to have the loop serve a window; one with fewer slots where it allows
     /// no larger one.
-    pub(crate) fn begin(control: &Control) -> Result<Link, RpcError> {
+    pub(crate) fn begin(control: &OwnSession) -> Result<Link, RpcError> {
         match Link::begin_with(control, SLOTS_MAX) {
             Err(RpcError::Control(ControlError::Refused { code: Code::Full, limit, bound }))
                 if bound.thing == Thing::WindowBytes && limit as usize >= SLOT_BYTES =>
@@ -37,16 +37,16 @@ impl Link {
         }
     }
 
-    fn begin_with(control: &Control, slots: usize) -> Result<Link, RpcError> {
+    fn begin_with(control: &OwnSession, slots: usize) -> Result<Link, RpcError> {
         let bytes = slots.min(SLOTS_MAX) * SLOT_BYTES;
         let made = SharedMapping::create(c"heliostat-rpc-window", bytes);
         let (fd, window) = made.map_err(RpcError::Mapping)?;
         let shown = [std::os::fd::AsRawFd::as_raw_fd(&fd)];
-        let (reply, fds) = control.ask(&RpcRequest::Session, &shown)?;
+        let (reply, fds) = control.ask_own(&RpcRequest::Session, &shown)?;
         let (RpcReply::Session { .. }, [rings]) = (reply, fds.as_slice()) else {
             return Err(RpcError::Corrupt);
         };
-        let server = SharedConnection::attach(control.standing(), rings)?;
+        let server = SharedConnection::attach(control.standing().clone(), rings)?;
         Ok(Link { server, slots: Slots::new(window), pid: pid() })
     }
 

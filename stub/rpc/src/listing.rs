@@ -5,6 +5,7 @@ use heliostat_abi::rpc::reply::NO_MORE;
 use heliostat_abi::rpc::{ListedFunction, RpcReply, RpcRequest};
 
 use super::{Rpc, RpcError, OWN_USER};
+use crate::ask::AskRpc;
 
 impl Rpc {
     /// Returns the functions that this process's user may see and whose names begin so; with an empty
@@ -24,7 +25,8 @@ impl Rpc {
         let (mut found, mut from) = (Vec::new(), 0);
         while (from as usize) < FUNCTIONS_MAX {
             let asked = RpcRequest::List { user, from, beginning: beginning.to_owned() };
-            let (RpcReply::Listed { functions, next }, _) = self.shared.control.ask(&asked, &[])?
+            let (RpcReply::Listed { functions, next }, _) =
+                self.shared.control.ask_own(&asked, &[])?
             else {
                 return Err(RpcError::Corrupt);
             };

@@ -5,9 +5,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::rpc::{FunctionInfo, RpcRequest};
+use heliostat_client::OwnSession;
 
-use super::control::Control;
 use super::RpcError;
+use crate::ask::AskRpc;
 
 /// What a value does with a function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -26,7 +27,7 @@ impl Uses {
     pub(crate) fn ask(
         &self,
         what: Use,
-        control: &Control,
+        control: &OwnSession,
         request: &RpcRequest,
     ) -> Result<FunctionInfo, RpcError> {
         let mut counts = self.lock();
@@ -42,7 +43,7 @@ impl Uses {
 
     /// There is one less. The control plane is told of the last; nothing happens in a forked child,
     /// whose parent has the session.
-    pub(crate) fn release(&self, function: ObjectId, what: Use, control: &Control) {
+    pub(crate) fn release(&self, function: ObjectId, what: Use, control: &OwnSession) {
         if !control.is_own() {
             return;
         }
