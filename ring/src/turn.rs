@@ -107,7 +107,7 @@ pub enum Taken {
     FromDead,
 }
 
-/// A member has had its turn for too long.
+/// A member has had its turn for too long, or one writes over the word all the time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Busy;
 
@@ -126,7 +126,7 @@ impl<M: Members> Turn<M> {
     /// Takes the turn, which is given back by [`Turn::give_back`].
     ///
     /// # Errors
-    /// A member that lives does not give it back.
+    /// A member that lives does not give it back, or the word does not rest.
     #[inline]
     pub fn take(&self) -> Result<Taken, Busy> {
         let word = self.members.turn();
@@ -148,9 +148,16 @@ impl<M: Members> Turn<M> {
             spin.turn();
         }
         let until_ns = now_ns() + PATIENCE.as_nanos() as u64;
+        // By then also a dead one's turn is taken that was first seen at the end of the patience, unless
+        // the word changes all the time, as only one does that writes what no member writes.
+        let last_ns = until_ns + 2 * (DEAD_FOR_NS + SLICE.as_nanos() as u64);
         let mut suspect: Option<(u32, u64)> = None;
         loop {
             let seen = word.load(Acquire); // [succession]
+            let now_ns = now_ns();
+            if now_ns > last_ns {
+                return Err(Busy);
+            }
             if is_free(seen) {
                 // [sleep] Others may sleep here too, which who has slept does not know.
                 if self.exchange(word, seen, WAITERS) {
@@ -158,7 +165,7 @@ impl<M: Members> Turn<M> {
                 }
                 continue;
             }
-            let (holder, now_ns) = (seen & !WAITERS, now_ns());
+            let holder = seen & !WAITERS;
             if self.lives(holder) {
                 suspect = None;
                 if now_ns > until_ns {

@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::os::fd::{AsRawFd, RawFd};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use heliostat_abi::file::delegated::joint::member_at;
@@ -160,4 +161,37 @@ fn one_that_lives_and_keeps_the_turn_is_busy_and_words_of_nobody_are_taken_over(
         page.mapping().atomic_u64(member_at(1)).store(garbage, Ordering::Relaxed);
         assert!(claim().is_none(), "{garbage:#x} is nobody to come after");
     }
+}
+
+#[test]
+fn a_turn_that_somebody_writes_over_all_the_time_holds_nobody_up_for_ever() {
+    let fd = SharedMapping::create_fd(c"ring-joint", BYTES).expect("created");
+    let _memory = RingMemory::create_in(fd.as_raw_fd(), 0, CAPACITY).expect("created");
+    drop(MembersPage::create(page(fd.as_raw_fd()), 1, 0));
+    let (producer, ..) = take_part(fd.as_raw_fd());
+    let (words, is_over) = (page(fd.as_raw_fd()), AtomicBool::new(false));
+    let (told, ends) = channel();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // Nobody's that can be anybody's, each time another.
+            for generation in (1..=GENERATION_MAX).cycle() {
+                words.atomic_u32(0).store(generation << 8 | 17, Ordering::Relaxed);
+                if is_over.load(Ordering::Relaxed) {
+                    return;
+                }
+            }
+        });
+        scope.spawn(move || {
+            for _ in 0..5 {
+                // Taken between two of them, or given up.
+                let pushed = producer.push(&[0; 8]);
+                assert!(matches!(pushed, Ok(()) | Err(PushError::Busy)), "{pushed:?}");
+            }
+            told.send(()).expect("awaited");
+        });
+        let ended = ends.recv_timeout(Duration::from_secs(20));
+        // Where it has not, the turn rests from here on, and the threads end.
+        is_over.store(true, Ordering::Relaxed);
+        ended.expect("each push ends by itself");
+    });
 }
