@@ -4,12 +4,14 @@
 //! says its *incarnation*, larger after each start. `docs/cluster.md` tells the whole.
 
 pub mod address;
+pub mod class;
 pub mod limits;
 pub mod reply;
 pub mod request;
 pub mod state;
 
 pub use address::MemberAddress;
+pub use class::Class;
 pub use reply::{ClusterReply, Listed, ListedNode};
 pub use request::ClusterRequest;
 pub use state::MemberState;
