@@ -48,6 +48,7 @@ impl Daemon {
             "is_ended": cluster.members.is_ended(),
             "calls_waiting": cluster.calls.len(),
             "nodes": members.collect::<Vec<_>>(),
+            "quality": self.quality_json(),
         })
     }
 
@@ -58,6 +59,7 @@ impl Daemon {
             "node": cluster.members.own(),
             "transport": cluster.transport(),
             "joined": cluster.members.joined_count(),
+            "quality": self.quality_json(),
         })
     }
 

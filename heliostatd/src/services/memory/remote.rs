@@ -6,6 +6,7 @@
 //! unmap, the session ends    --> the node is told; nobody waits
 //! ```
 
+use heliostat_abi::cluster::Class;
 use heliostat_abi::code::Code;
 use heliostat_abi::limits::CONTROL_DEADLINE_MS;
 use heliostat_abi::memory::peer::{PeerControl, PeerHandle, PeerReply};
@@ -14,6 +15,7 @@ use heliostat_abi::memory::{Granted, MemoryReply, MemoryRequest};
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::session::record::{Bound, Reply};
 use heliostat_base::clock::monotonic_ns;
+use heliostat_control::name::Name;
 use heliostat_server_memory::{MemoryOrder, There};
 use heliostat_server_node::{NodeCall, Outcome, PeerNode};
 use heliostat_service_memory::{Asker, Remote};
@@ -115,6 +117,7 @@ impl Daemon {
         if !self.services.memory.across.may_ask(peer.node.0) {
             return Err(Code::Unreachable.into());
         }
+        let class = self.class_of_request(id, &request)?;
         let process = self.session(id)?.pid();
         let waiting = Waiting {
             session: Some(id),
@@ -123,11 +126,24 @@ impl Daemon {
             user: asker.uid,
             is_restricted: !asker.is_user,
             wanted,
+            class,
         };
         self.send_to_peer(waiting, process, request)?;
         self.answer_later(id);
         // Not sent: `answer_later` says so.
         Ok(Reply::Done.into())
+    }
+
+    /// How urgent is what a session will do by the handle that it asks for. Of a region that it asks for
+    /// by its identity the name is unknown here.
+    fn class_of_request(&self, id: ObjectId, request: &MemoryRequest) -> Result<Class, Refused> {
+        let name = match request {
+            MemoryRequest::Map { name, .. } => Some(name),
+            MemoryRequest::Allocate(wanted) => wanted.name.as_ref(),
+            _ => None,
+        };
+        let subject = &self.session(id)?.peer.subject;
+        Ok(self.class_between_nodes(subject, name.map(Name::from)))
     }
 
     fn send_to_peer(
@@ -231,6 +247,13 @@ impl Daemon {
         match taken {
             Ok((session, handle)) => {
                 let there = There { peer, handle: there };
+                let class = waiting.class;
+                if class != Class::Normal {
+                    self.services.memory.across.classes.insert((session, handle), class);
+                    self.services
+                        .memory
+                        .tell(session, MemoryOrder::Class { session, handle, class });
+                }
                 let order = MemoryOrder::HoldThere { session, handle, there };
                 self.services.memory.tell(session, order);
                 Ok(granted_there(peer, handle, granted))
@@ -254,6 +277,7 @@ impl Daemon {
     fn forget_remote(&mut self, session: ObjectId, handle: ObjectId) -> Option<Remote> {
         let memory = &mut self.services.memory;
         let remote = memory.across.remotes.remove(session, handle)?;
+        memory.across.classes.remove(&(session, handle));
         memory.tell(session, MemoryOrder::Drop { session, handle });
         Some(remote)
     }
@@ -263,7 +287,8 @@ impl Daemon {
         let Some(peer) = self.node_of(remote) else { return };
         let Remote { user, is_restricted, there, .. } = *remote;
         let (session, until_ns, wanted) = (None, u64::MAX, Wanted::Answer);
-        let waiting = Waiting { session, until_ns, peer, user, is_restricted, wanted };
+        let class = Class::Normal;
+        let waiting = Waiting { session, until_ns, peer, user, is_restricted, wanted, class };
         let unmap = MemoryRequest::Unmap { handle: there.handle };
         let may = self.services.memory.across.may_return(remote.node);
         if !may || self.send_to_peer(waiting, 0, unmap).is_err() {
@@ -281,6 +306,7 @@ impl Daemon {
     pub(super) fn end_remotes(&mut self, session: ObjectId) {
         let across = &mut self.services.memory.across;
         across.give_up(session);
+        across.classes.retain(|(its, _), _| *its != session);
         let remotes = across.remotes.end(session);
         remotes.iter().for_each(|remote| self.give_back_remote(remote));
     }
@@ -302,6 +328,9 @@ impl Daemon {
             // Of one that is lost the loop knows no handle: the control plane says why.
             let Some(peer) = self.node_of(remote) else { continue };
             let there = There { peer, handle: remote.there };
+            if let Some(class) = memory.across.classes.get(&(session, handle)).copied() {
+                memory.tell(session, MemoryOrder::Class { session, handle, class });
+            }
             memory.tell(session, MemoryOrder::HoldThere { session, handle, there });
         }
     }

@@ -88,6 +88,7 @@ impl Daemon {
             "users_of_others": users,
             "operations_for_others": operations,
             "refused_to_others": refused,
+            "put_off_for_others": across.holds.put_off(),
             "handles_there": there.map(|(node, count)| (node.to_string(), count.into()))
                 .collect::<serde_json::Map<_, _>>(),
         })

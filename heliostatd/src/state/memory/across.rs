@@ -3,6 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
+use heliostat_abi::cluster::Class;
 use heliostat_abi::memory::peer::REMOTE_HANDLES_MAX;
 use heliostat_abi::name::ObjectId;
 use heliostat_base::mapping::SharedMapping;
@@ -33,6 +34,8 @@ pub struct Across {
     pub holds: Arc<PeerHolds>,
     /// What this node's sessions hold on other nodes.
     pub remotes: Remotes,
+    /// How urgent is what is done by these, where that is not normal.
+    pub classes: HashMap<(ObjectId, ObjectId), Class>,
     /// Handles to be given back once fewer calls wait.
     pub unreturned: VecDeque<Remote>,
     /// What was asked of other control planes, by token.
@@ -58,6 +61,8 @@ pub struct Waiting {
     pub is_restricted: bool,
     /// For what.
     pub wanted: Wanted,
+    /// How urgent is what will be done by the handle.
+    pub class: Class,
 }
 
 /// A request, and whether it gives a handle back.
@@ -86,6 +91,7 @@ impl Across {
             users: PeerSessions::default(),
             holds: Arc::new(PeerHolds::new(page.clone())),
             remotes: Remotes::new(REMOTE_HANDLES_MAX, handles),
+            classes: HashMap::new(),
             unreturned: VecDeque::new(),
             waiting: HashMap::new(),
             asks: PerNode::new(WAITING_MAX, WAITING_PER_NODE_MAX),
