@@ -106,7 +106,7 @@ impl Daemon {
             self.paused_until_ns,
             self.services.memory.grants.next_expiry_ns(),
             self.services.memory.across.next_ns(),
-            self.services.cluster.as_ref().and_then(|cluster| cluster.members.next_ns()),
+            self.services.cluster.as_ref().and_then(|cluster| cluster.next_ns()),
         ];
         let next = deadlines.into_iter().flatten().min()?;
         Some(next.saturating_sub(monotonic_ns()).div_ceil(1_000_000))

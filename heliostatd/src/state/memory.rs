@@ -3,6 +3,7 @@
 mod across;
 mod arena;
 mod loops;
+mod returns;
 
 use std::collections::HashMap;
 use std::io;
@@ -27,6 +28,7 @@ use crate::shares;
 pub use across::{Across, Waiting, Wanted};
 pub use arena::Arena;
 pub use loops::MemoryLoops;
+pub use returns::Return;
 
 /// What the daemon keeps of memory regions.
 pub struct RegionMemory {

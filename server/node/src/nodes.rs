@@ -40,6 +40,8 @@ pub struct Nodes {
     ways: Ways,
     /// Services that were on a thread which broke.
     kept: Kept,
+    /// How often it was started anew.
+    times: u32,
     thread: Option<JoinHandle<DriverEnd>>,
 }
 
@@ -69,12 +71,13 @@ impl Nodes {
     ) -> Result<Nodes, NotStarted<E>> {
         let (ways, kept) = (Ways::default(), Kept::default());
         let work = Work::new(events.clone(), ways.clone(), kept.clone());
-        let started = Started::make(identity.clone(), limits, work, listen)?;
+        let started = Started::make((identity.clone(), limits, 0), work, listen)?;
         let gate = Arc::new(Gate::default());
         gate.open(started.remote);
         let (address, thread) = (started.address, Some(started.thread));
         let quality = Quality::default();
-        Ok(Nodes { gate, events, address, identity, limits, quality, ways, kept, thread })
+        let times = 0;
+        Ok(Nodes { gate, events, address, identity, limits, quality, ways, kept, times, thread })
     }
 
     /// Starts it anew after its thread has ended ([`NodesEvent::Gone`](crate::NodesEvent::Gone)), as the
@@ -91,7 +94,9 @@ impl Nodes {
             return Ok(());
         }
         let work = Work::new(self.events.clone(), self.ways.clone(), self.kept.clone());
-        let started = Started::make(self.identity.clone(), self.limits, work, listen)?;
+        let started =
+            Started::make((self.identity.clone(), self.limits, self.times + 1), work, listen)?;
+        self.times += 1;
         // How the one before ended was told.
         let _ = self.thread.replace(started.thread).map(JoinHandle::join);
         self.address = started.address;
@@ -195,8 +200,7 @@ struct Started {
 
 impl Started {
     fn make<E: Send + 'static>(
-        identity: Identity,
-        limits: NodeLimits,
+        (identity, limits, times): (Identity, NodeLimits, u32),
         work: Work,
         listen: impl FnOnce() -> Result<Box<dyn Transport>, E> + Send + 'static,
     ) -> Result<Started, NotStarted<E>> {
@@ -214,7 +218,7 @@ impl Started {
             };
             // Whoever starts it waits for this.
             let _ = told.send(transport.address());
-            Ok((Node::new(transport, identity, limits, seed), work))
+            Ok((Node::new(transport, identity, limits, seed).numbered_anew(times), work))
         };
         let (remote, thread) = driver::start("node", make).map_err(|error| match error {
             StartError::System(error) => NotStarted::System(error),

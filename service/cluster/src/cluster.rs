@@ -15,6 +15,8 @@ pub struct Cluster {
     pub(crate) members: BTreeMap<u64, Member>,
     /// The node's thread is no more: nobody obeys.
     pub(crate) is_ended: bool,
+    /// Who was sought, or joined, when it ended.
+    pub(crate) sought: Vec<u64>,
 }
 
 /// An order for the node's thread.
@@ -70,7 +72,7 @@ impl Cluster {
     ) -> Cluster {
         let peers = peers.into_iter().filter(|(node, _)| *node != own).take(MEMBERS_MAX);
         let members = peers.map(|(node, address)| (node, Member::sought(address, now_ns)));
-        Cluster { own, epoch: 0, members: members.collect(), is_ended: false }
+        Cluster { own, epoch: 0, members: members.collect(), is_ended: false, sought: Vec::new() }
     }
 
     /// This node's number.

@@ -58,7 +58,10 @@ fn start(config: &Config) -> io::Result<ClusterNode> {
     Ok(ClusterNode::new(members, incarnation, nodes, events, bell))
 }
 
-fn listen(transport: ClusterTransport, at: SocketAddr) -> Result<Box<dyn Transport>, String> {
+pub(super) fn listen(
+    transport: ClusterTransport,
+    at: SocketAddr,
+) -> Result<Box<dyn Transport>, String> {
     match transport {
         ClusterTransport::Tcp => match Tcp::listen(at) {
             Ok(tcp) => Ok(Box::new(tcp)),

@@ -88,6 +88,7 @@ impl Daemon {
         let Some(cluster) = &self.services.cluster else { return };
         let counts = cluster.counts;
         for (name, help, value) in [
+            ("cluster_restarts", "Starts of the node's thread after the first", counts.restarts),
             ("cluster_joined", "Nodes joined", counts.joined),
             ("cluster_lost", "Nodes lost or left", counts.lost),
             ("cluster_not_joined", "Joins that came to nothing", counts.not_joined),

@@ -25,7 +25,7 @@ use super::requests::reply;
 use crate::answer::Answer;
 use crate::daemon::Daemon;
 use crate::refused::{refuse, Refused};
-use crate::state::memory::{Waiting, Wanted};
+use crate::state::memory::{Return, Waiting, Wanted};
 
 /// How long a session waits for another node: less than its program waits for this control plane.
 const ANSWER_NS: u64 = (CONTROL_DEADLINE_MS - 100) * 1_000_000;
@@ -127,6 +127,7 @@ impl Daemon {
             is_restricted: !asker.is_user,
             wanted,
             class,
+            returned: None,
         };
         self.send_to_peer(waiting, process, request)?;
         self.answer_later(id);
@@ -173,6 +174,9 @@ impl Daemon {
     /// Another node has answered, or will not.
     pub(super) fn take_memory_answer(&mut self, token: u64, outcome: Outcome) {
         let Some(waiting) = self.services.memory.across.end(token) else { return };
+        if let Some(returned) = waiting.returned {
+            return self.take_returned(returned, outcome);
+        }
         let answer = outcome.map_err(|error| {
             debug!(%error, "another node has not answered");
             Refused::from(Code::Unreachable)
@@ -259,7 +263,7 @@ impl Daemon {
                 Ok(granted_there(peer, handle, granted))
             }
             Err(refused) => {
-                self.give_back_remote(&remote);
+                self.give_back_remote(Return { remote, tries: 0 });
                 Err(refused)
             }
         }
@@ -269,7 +273,7 @@ impl Daemon {
     fn unmap_remote(&mut self, session: ObjectId, handle: ObjectId) -> Result<Answer, Refused> {
         let remote = self.forget_remote(session, handle).ok_or(Code::NotFound)?;
         if !remote.is_lost {
-            self.give_back_remote(&remote);
+            self.give_back_remote(Return { remote, tries: 0 });
         }
         Ok(Reply::Done.into())
     }
@@ -283,17 +287,31 @@ impl Daemon {
     }
 
     /// Tells a node that nobody has this handle any more. Where it is lost it knows.
-    fn give_back_remote(&mut self, remote: &Remote) {
-        let Some(peer) = self.node_of(remote) else { return };
-        let Remote { user, is_restricted, there, .. } = *remote;
+    fn give_back_remote(&mut self, returned: Return) {
+        let remote = returned.remote;
+        let Some(peer) = self.node_of(&remote) else { return };
+        let Remote { user, is_restricted, there, .. } = remote;
         let (session, until_ns, wanted) = (None, u64::MAX, Wanted::Answer);
-        let class = Class::Normal;
-        let waiting = Waiting { session, until_ns, peer, user, is_restricted, wanted, class };
+        let (class, its) = (Class::Normal, Some(returned));
+        let waiting =
+            Waiting { session, until_ns, peer, user, is_restricted, wanted, class, returned: its };
         let unmap = MemoryRequest::Unmap { handle: there.handle };
         let may = self.services.memory.across.may_return(remote.node);
         if !may || self.send_to_peer(waiting, 0, unmap).is_err() {
             // As many calls wait as may: a session that ends may have had thousands.
-            self.services.memory.across.unreturned.push_back(*remote);
+            self.services.memory.across.unreturned.put_off(monotonic_ns(), returned);
+        }
+    }
+
+    /// A node has said whether it takes a handle back. Where it did not, since it has too much to do, or
+    /// nobody knows, it is asked again: a handle that it has taken back it refuses, and that is the end.
+    fn take_returned(&mut self, returned: Return, outcome: Outcome) {
+        let reply = outcome.map(|reply| PeerReply::decode(&reply.header, &reply.payload));
+        match reply {
+            Ok(Ok(PeerReply::Refused { code: Code::Full | Code::Internal, .. })) | Err(_) => {
+                self.services.memory.across.unreturned.keep(monotonic_ns(), returned);
+            }
+            Ok(_) => {}
         }
     }
 
@@ -308,7 +326,8 @@ impl Daemon {
         across.give_up(session);
         across.classes.retain(|(its, _), _| *its != session);
         let remotes = across.remotes.end(session);
-        remotes.iter().for_each(|remote| self.give_back_remote(remote));
+        let returned = remotes.into_iter().map(|remote| Return { remote, tries: 0 });
+        returned.for_each(|returned| self.give_back_remote(returned));
     }
 
     /// A node is lost: handles there lead nowhere from now on.
@@ -341,8 +360,8 @@ impl Daemon {
         if across.next_ns().is_none_or(|until| now_ns < until) {
             return;
         }
-        for remote in across.take_unreturned(now_ns) {
-            self.give_back_remote(&remote);
+        for returned in across.unreturned.take(now_ns) {
+            self.give_back_remote(returned);
         }
         let across = &mut self.services.memory.across;
         for session in across.expire(now_ns) {
