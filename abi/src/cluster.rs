@@ -6,12 +6,14 @@
 pub mod address;
 pub mod class;
 pub mod limits;
+pub mod registered;
 pub mod reply;
 pub mod request;
 pub mod state;
 
 pub use address::MemberAddress;
 pub use class::Class;
+pub use registered::{RegisteredMember, MEMBERS_PREFIX};
 pub use reply::{ClusterReply, Listed, ListedNode};
 pub use request::ClusterRequest;
 pub use state::MemberState;

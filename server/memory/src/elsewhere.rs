@@ -138,7 +138,7 @@ impl Elsewhere {
         } else if !std::mem::replace(&mut queue.is_in_lane, true) {
             ways.wait(to, session);
         }
-        self.wake_ns = ways.release_ns();
+        self.wake_ns = ways.next_ns();
     }
 
     /// The same on all ways: the session has room of its own again.

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use heliostat_abi::cluster::Class;
+use heliostat_abi::name::ObjectId;
 use heliostat_server_node::LinkId;
 
 use super::traffic::{Room, Traffic, Waiting};
@@ -86,9 +87,25 @@ impl Ways {
     }
 
     /// When something may be sent again on a way that nothing is sent on.
+    #[cfg(test)]
     pub fn release_ns(&self) -> Option<u64> {
-        let held = self.classes.iter().filter_map(Traffic::release_ns);
-        held.chain(self.resting.values().copied()).min()
+        self.classes.iter().filter_map(Traffic::release_ns).min()
+    }
+
+    /// When there is something to do because time went by.
+    pub fn next_ns(&self) -> Option<u64> {
+        let classes = self.classes.iter().filter_map(Traffic::next_ns);
+        classes.chain(self.resting.values().copied()).min()
+    }
+
+    /// An operation whose region moves rests until then. Each rests equally long.
+    pub fn rest_operation(&mut self, until_ns: u64, session: Waiting, operation: ObjectId) {
+        self.classes[Class::Normal.place()].rest(until_ns, session, operation);
+    }
+
+    /// The operations that have rested.
+    pub fn rested_operations(&mut self, now_ns: u64) -> Vec<(Waiting, ObjectId)> {
+        self.classes[Class::Normal.place()].rested(now_ns)
     }
 
     /// Lets things be sent again where it is time; whether that was so anywhere.

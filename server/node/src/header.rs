@@ -14,6 +14,8 @@ use heliostat_abi::cluster::Class;
 pub const SERVICE_BYTES: usize = 4;
 /// The node's thread itself. It answers with what it was sent.
 pub const ECHO: u16 = 0;
+/// The registry that one node keeps for the others: asked of and by nodes that are no members yet.
+pub const REGISTRY: u16 = 9;
 
 /// A header with its service in front, of a request that is normal.
 pub fn encode(service: u16, header: &[u8]) -> Vec<u8> {

@@ -93,6 +93,8 @@ impl Nodes {
         if self.thread.as_ref().is_some_and(|thread| !thread.is_finished()) {
             return Ok(());
         }
+        let incarnation = self.kept.lock().unwrap_or_else(PoisonError::into_inner).incarnation;
+        self.identity.incarnation = incarnation.unwrap_or(self.identity.incarnation);
         let work = Work::new(self.events.clone(), self.ways.clone(), self.kept.clone());
         let started =
             Started::make((self.identity.clone(), self.limits, self.times + 1), work, listen)?;
@@ -143,6 +145,29 @@ impl Nodes {
     /// Leaves a node in order by this link alone; `Lost` follows if it is still joined by it.
     pub fn leave_link(&self, link: LinkId) {
         self.order(Order::LeaveLink(link));
+    }
+
+    /// A registry decides from now on: without a lease that is held nothing is asked of other nodes and
+    /// nothing served to them, and to each node only once its link is admitted. The registry's own
+    /// service and echoes are not kept back.
+    pub fn use_registry(&self) {
+        self.order(Order::UseRegistry);
+    }
+
+    /// The lease is held until then, by the monotonic clock. At that time the thread leaves every link
+    /// by itself, whether or not anybody tells it to.
+    pub fn hold(&self, until_ns: u64) {
+        self.order(Order::Hold { until_ns });
+    }
+
+    /// A node is served by this link from now on; what it asked before is served first.
+    pub fn admit(&self, link: LinkId) {
+        self.order(Order::Admit(link));
+    }
+
+    /// Another life of this node begins: every link is left, and `Lost` or `NotJoined` follows for each.
+    pub fn begin_life(&self, incarnation: u64) {
+        self.order(Order::BeginLife { incarnation });
     }
 
     /// Measures how far a node is: `RoundTrip` follows if it is joined.

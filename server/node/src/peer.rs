@@ -19,9 +19,12 @@ pub(crate) struct Peer {
     /// Answers that wait for room in its window.
     pub(crate) answers: VecDeque<Answered>,
     answers_bytes: usize,
-    /// Requests that wait for their turn, by class, and until the answers before them are sent. The
-    /// window that they came through limits them: what is kept of them here is not released there.
+    /// Requests that wait for their turn, by class, and until the answers before them are sent, or until
+    /// it is admitted. The window that they came through limits them: what is kept of them here is not
+    /// released there.
     requests: [VecDeque<Asked>; 3],
+    /// Whether a registry names it, where one decides.
+    pub(crate) is_admitted: bool,
 }
 
 /// An answer that waits.
@@ -47,6 +50,7 @@ impl Peer {
             answers: VecDeque::new(),
             answers_bytes: 0,
             requests: [(); 3].map(|()| VecDeque::new()),
+            is_admitted: false,
         }
     }
 

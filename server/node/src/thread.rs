@@ -26,16 +26,28 @@ use crate::quality::lanes::{Lanes, OnWay};
 use crate::quality::{Quality, WayState};
 use crate::service::{Hosted, PeerNode};
 use crate::turns::Turns;
+use fence::Fence;
 
 mod calls;
+mod fence;
 mod probe;
 mod requests;
 
 /// How the ways to joined nodes are, by their numbers: what the thread tells of itself.
 pub(crate) type Ways = Arc<Mutex<BTreeMap<u64, WayState>>>;
 /// Services of a thread that has broken, for the next one.
-pub(crate) type Kept = Arc<Mutex<BTreeMap<u16, Box<dyn Hosted>>>>;
+pub(crate) type Kept = Arc<Mutex<Left>>;
 type Calls = Lanes<Outgoing>;
+
+/// What a thread leaves to the next one.
+#[derive(Default)]
+pub(crate) struct Left {
+    hosted: BTreeMap<u16, Box<dyn Hosted>>,
+    /// Whether a registry decides: then the next one serves nobody either before a lease is held.
+    uses_registry: bool,
+    /// The node's life, if it has had another than its first.
+    pub(crate) incarnation: Option<u64>,
+}
 
 /// The least time between two looks at the ways: who reads them is a person.
 const TELL_NS: u64 = 20_000_000;
@@ -62,6 +74,8 @@ pub(crate) struct Work {
     wake_ns: Option<u64>,
     /// Nobody is told when this ends.
     is_silent: bool,
+    incarnation: Option<u64>,
+    fence: Fence,
 }
 
 /// A call that is sent.
@@ -75,7 +89,8 @@ struct Sent {
 impl Work {
     /// Services that an earlier thread has left are on this one.
     pub(crate) fn new(events: NodesEvents, ways: Ways, kept: Kept) -> Work {
-        let hosted = std::mem::take(&mut *kept.lock().unwrap_or_else(PoisonError::into_inner));
+        let left = std::mem::take(&mut *kept.lock().unwrap_or_else(PoisonError::into_inner));
+        let fence = Fence { is_used: left.uses_registry, ..Fence::default() };
         Work {
             events,
             quality: Quality::default(),
@@ -86,11 +101,13 @@ impl Work {
             turns: Turns::default(),
             joining: BTreeMap::new(),
             peers: BTreeMap::new(),
-            hosted,
+            hosted: left.hosted,
             sent: BTreeMap::new(),
             probes: BTreeMap::new(),
             wake_ns: None,
             is_silent: false,
+            incarnation: left.incarnation,
+            fence,
         }
     }
 
@@ -175,7 +192,12 @@ impl Work {
 impl<T: Transport> Program<T> for Work {
     type Command = Order;
 
+    fn wakes(&mut self, node: &mut Node<T>, now_ns: u64) {
+        self.stop_in_time(node, now_ns);
+    }
+
     fn event(&mut self, node: &mut Node<T>, now_ns: u64, event: NodeEvent) {
+        self.stop_in_time(node, now_ns);
         match event {
             NodeEvent::Joined { link, node: joined, incarnation, is_ours } => {
                 let peer = PeerNode { node: joined, incarnation, link };
@@ -198,6 +220,7 @@ impl<T: Transport> Program<T> for Work {
     }
 
     fn command(&mut self, node: &mut Node<T>, now_ns: u64, order: Order) {
+        self.stop_in_time(node, now_ns);
         match order {
             Order::Join { node: wanted, to, deadline_ns } => {
                 self.join(node, now_ns, (wanted, to), deadline_ns);
@@ -209,6 +232,14 @@ impl<T: Transport> Program<T> for Work {
                 self.reply(node, now_ns, ask, Some((header, payload)));
             }
             Order::Refuse(ask) => self.reply(node, now_ns, ask, None),
+            Order::UseRegistry => self.fence.is_used = true,
+            Order::Hold { until_ns } => self.hold(node, now_ns, until_ns),
+            Order::Admit(link) => self.admit(node, now_ns, link),
+            Order::BeginLife { incarnation } => {
+                self.fence.until_ns = None;
+                self.incarnation = Some(incarnation);
+                node.begin_life(now_ns, incarnation);
+            }
             Order::Probe(to) => self.probe(node, now_ns, to),
             Order::Host(number, service) => {
                 self.hosted.insert(number, service);
@@ -221,10 +252,11 @@ impl<T: Transport> Program<T> for Work {
     }
 
     fn wake_ns(&self) -> Option<u64> {
-        self.wake_ns
+        [self.wake_ns, self.fence.until_ns].into_iter().flatten().min()
     }
 
     fn pass_time(&mut self, node: &mut Node<T>, now_ns: u64) {
+        self.stop_in_time(node, now_ns);
         self.expire(now_ns);
         // What waited behind a long one may have room without it, and no credit may come to say so.
         let links: Vec<_> = self.peers.keys().copied().collect();
@@ -247,8 +279,12 @@ impl Drop for Work {
         for service in self.hosted.values_mut() {
             peers.iter().for_each(|peer| service.lost(*peer));
         }
-        let hosted = std::mem::take(&mut self.hosted);
-        *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = hosted;
+        let left = Left {
+            hosted: std::mem::take(&mut self.hosted),
+            uses_registry: self.fence.is_used,
+            incarnation: self.incarnation,
+        };
+        *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = left;
         self.ways.lock().unwrap_or_else(PoisonError::into_inner).clear();
         if !self.is_silent {
             self.events.send(NodesEvent::Gone);

@@ -140,6 +140,8 @@ impl Daemon {
                 },
                 Effect::Leave { node } => cluster.nodes.leave(NodeId(node)),
                 Effect::LeaveLink { link } => cluster.nodes.leave_link(LinkId(link)),
+                // Without a registry nobody waits for one.
+                Effect::Admit(_) => {}
             }
         }
     }

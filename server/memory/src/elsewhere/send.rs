@@ -17,6 +17,8 @@ use crate::traffic::{Room, Traffic};
 use crate::ways::Way;
 use crate::work::WindowPieces;
 
+/// How long an operation rests whose region moves, before it is sent again.
+const REST_NS: u64 = 1_000_000;
 /// How long nothing is sent to a node that the node's thread takes nothing for.
 const HOLD_NS: u64 = 2_000_000;
 /// How long a node may have a session wait at once.
@@ -59,6 +61,8 @@ pub fn answered(sessions: &mut Sessions<Memories>, answered: Answered) {
         hold(sessions, way);
     }
     let rest_ns = rest_of(&answer);
+    let moves = matches!(&answer, Ok((answer, _)) if answer.result == Err(PeerRefusal::Again));
+    let mut is_tired = false;
     if let Some((session, engine)) = of(sessions, whose) {
         let elsewhere = &mut session.service.elsewhere;
         match (rest_ns, &answer) {
@@ -78,10 +82,17 @@ pub fn answered(sessions: &mut Sessions<Memories>, answered: Answered) {
         if let Some(flight) = elsewhere.flights.get_mut(&operation) {
             let pieces = WindowPieces { window: &session.window, pieces: flight.asked().pieces };
             flight.answered(part, answer, &pieces);
-            go_on(engine, session, operation);
+            is_tired = moves && flight.result().is_none() && flight.is_tired();
+            if !is_tired {
+                go_on(engine, session, operation);
+            }
         }
     }
-    if rest_ns.is_some() {
+    if is_tired {
+        let until_ns = sessions.engine.now_ns.saturating_add(REST_NS);
+        sessions.engine.service.ways.rest_operation(until_ns, whose, operation);
+    }
+    if rest_ns.is_some() || is_tired {
         tell_time(sessions);
     }
     send_waiting(sessions);
@@ -107,14 +118,22 @@ fn hold(sessions: &mut Sessions<Memories>, way: Way) {
 /// Time went by: sends again where nothing was sent for a moment.
 pub fn pass_time(sessions: &mut Sessions<Memories>) {
     let now_ns = sessions.engine.now_ns;
-    let rested = sessions.engine.service.ways.rested(now_ns);
-    let is_time = sessions.engine.service.ways.release(now_ns);
-    for whose in &rested {
+    let rested = sessions.engine.service.ways.rested_operations(now_ns);
+    for (whose, operation) in &rested {
+        if let Some((session, engine)) = of(sessions, *whose) {
+            go_on(engine, session, *operation);
+        }
+    }
+    let waited = sessions.engine.service.ways.rested(now_ns);
+    for whose in &waited {
         if let Some((session, engine)) = of(sessions, *whose) {
             session.service.elsewhere.join_all(&mut engine.service.ways, *whose);
         }
     }
-    if is_time || !rested.is_empty() {
+    if !rested.is_empty() {
+        tell_time(sessions);
+    }
+    if sessions.engine.service.ways.release(now_ns) || !waited.is_empty() {
         tell_time(sessions);
         send_waiting(sessions);
     }
@@ -122,7 +141,7 @@ pub fn pass_time(sessions: &mut Sessions<Memories>) {
 
 /// Has all sessions wake the loop when it may send again: whoever of them waits may be the last.
 fn tell_time(sessions: &mut Sessions<Memories>) {
-    let wake_ns = sessions.engine.service.ways.release_ns();
+    let wake_ns = sessions.engine.service.ways.next_ns();
     sessions.resume_named(|handles, _| {
         handles.elsewhere.wake_ns = wake_ns;
         Vec::new()

@@ -8,6 +8,7 @@ use heliostat_backend_transport::node::Node;
 use heliostat_backend_transport::transport::{LinkId, Transport};
 use heliostat_base::clock::monotonic_ns;
 
+use super::fence::is_free;
 use super::{Sent, Work};
 use crate::call::NodeReply;
 use crate::outgoing::Outgoing;
@@ -17,6 +18,8 @@ impl Work {
     /// Takes a call: behind those of its class that wait for room already.
     pub(super) fn call<T: Transport>(&mut self, node: &mut Node<T>, now_ns: u64, call: Outgoing) {
         let link = node.link_to(call.node).filter(|link| call.link.is_none_or(|it| it == *link));
+        let may_ask = |link: &LinkId| is_free(&call.header) || self.is_open(*link);
+        let link = link.filter(may_ask);
         let peer = link.and_then(|link| Some((link, self.peers.get_mut(&link)?)));
         let Some((link, peer)) = peer else { return call.fail(CallFailure::NoPeer) };
         self.is_changed = true;

@@ -11,6 +11,7 @@ use heliostat_base::clock::monotonic_ns;
 
 use heliostat_abi::cluster::Class;
 
+use super::fence::is_free;
 use super::Work;
 use crate::event::NodesEvent;
 use crate::header;
@@ -31,15 +32,19 @@ impl Work {
         asked: Asked,
         wants_reply: bool,
     ) {
-        let Some(peer) = self.peers.get_mut(&link).filter(|_| wants_reply) else {
+        let Some(peer) = self.peers.get(&link).filter(|_| wants_reply) else {
             node.release(now_ns, asked.ask);
             return;
         };
         let (said, from) = (header::class_of(&asked.header), peer.who.node);
-        let class = self.class_of(from, said);
+        let (class, is_open) = (self.class_of(from, said), self.is_open(link));
+        // What comes before both are members waits, but for what makes them so.
+        if !is_open && is_free(&asked.header) {
+            return self.serve(node, now_ns, link, asked);
+        }
         let Some(peer) = self.peers.get_mut(&link) else { return };
-        // Where answers wait it has its turn after them.
-        if peer.queue_request(class, asked) && peer.answers.is_empty() {
+        // Where answers wait, or it is no member yet, it has its turn after that.
+        if peer.queue_request(class, asked) && peer.answers.is_empty() && is_open {
             self.turns.wait(class, link);
         }
     }
@@ -51,6 +56,10 @@ impl Work {
         }
         let begun_ns = monotonic_ns();
         while let Some((class, link)) = self.turns.next() {
+            // One that is no member, or no more, has its turns again when it is.
+            if !self.is_open(link) {
+                continue;
+            }
             let asked = self.peers.get_mut(&link).and_then(|peer| peer.next_request(class));
             if let Some(asked) = asked {
                 self.serve(node, now_ns, link, asked);
@@ -75,9 +84,10 @@ impl Work {
                 break;
             }
         }
-        // Those that waited for the answers have their turns again.
+        // Those that waited for the answers, or until it is a member, have their turns again.
         self.turns.forget(link);
-        for class in Class::ALL {
+        let is_open = self.is_open(link);
+        for class in Class::ALL.into_iter().filter(|_| is_open) {
             if self.peers.get(&link).is_some_and(|peer| peer.has_request(class)) {
                 self.turns.wait(class, link);
             }
