@@ -35,6 +35,7 @@ RULES: dict[str, set[str]] = {
     "supervisor": LOWER | {"control", "client", "backend/seal"},  # of sealed programs: one process each
     "snapfile": set(),  # a format: bytes in, bytes out
     "heliostat": LOWER | {"ring", "client", "stub/*", "backend/pages"},  # for programs in Rust
+    "applications/*": {"heliostat"},  # what anybody could have written
     "command": LOWER
     | {"interpose", "client", "stub/cluster", "stub/memory", "stub/lock", "stub/rpc", "stub/snapshot"}
     | {"snapfile", "supervisor", "control", "backend/*"},
