@@ -132,6 +132,8 @@ impl Daemon {
                 },
                 Effect::Leave { node } => cluster.nodes.leave(NodeId(node)),
                 Effect::LeaveLink { link } => cluster.nodes.leave_link(LinkId(link)),
+                // There is no registry here that anybody would wait for.
+                Effect::Admit(_) => {}
             }
         }
     }
