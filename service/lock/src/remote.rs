@@ -17,6 +17,8 @@ use heliostat_abi::name::ObjectId;
 use heliostat_abi::table::Table;
 use heliostat_service_grant::{Full, Holder, Quota, Shares};
 
+use crate::view::Holding;
+
 /// A node, and the link to it by which something was granted.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
 pub struct Via {
@@ -84,6 +86,18 @@ impl Has {
     fn new(holder: Holder) -> Has {
         let (handles, tickets) = (Table::lean(REMOTE_HANDLES_MAX), Table::lean(REMOTE_TICKETS_MAX));
         Has { holder, handles, tickets, news: BTreeMap::new() }
+    }
+
+    fn holding(&self) -> Holding {
+        let mut holding = Holding { handles: self.handles.len(), ..Holding::default() };
+        for (_, ticket) in self.tickets.iter() {
+            match ticket.standing {
+                Standing::Waits | Standing::Cancelled(_) => holding.waiting += 1,
+                Standing::Holds(_) => holding.held += 1,
+                Standing::Over(_) | Standing::Lost => {}
+            }
+        }
+        holding
     }
 }
 
@@ -349,15 +363,18 @@ impl RemoteLocks {
         rung
     }
 
-    /// Handles and tickets of a session on other nodes.
-    pub fn count(&self, session: ObjectId) -> (usize, usize) {
-        self.sessions.get(&session).map_or((0, 0), |has| (has.handles.len(), has.tickets.len()))
+    /// What a session has on other nodes.
+    pub fn holding(&self, session: ObjectId) -> Holding {
+        self.sessions.get(&session).map_or(Holding::default(), Has::holding)
     }
 
-    /// How many handles and tickets there are.
-    pub fn counts(&self) -> (usize, usize) {
-        let each = self.sessions.values().map(|has| (has.handles.len(), has.tickets.len()));
-        each.fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1))
+    /// What all have there.
+    pub fn counts(&self) -> Holding {
+        self.sessions.values().map(Has::holding).fold(Holding::default(), |all, one| Holding {
+            handles: all.handles + one.handles,
+            held: all.held + one.held,
+            waiting: all.waiting + one.waiting,
+        })
     }
 
     fn forget_if_empty(&mut self, session: ObjectId) {
