@@ -158,7 +158,7 @@ pub fn lock(error: &LockError) -> PyErr {
         LockError::Shape => "NameTaken",
         LockError::Forked => return forked(),
         LockError::Broken { .. } => "BrokenBarrier",
-        LockError::Gone => "NoControlPlane",
+        LockError::Gone | LockError::Unreachable { .. } => "NoControlPlane",
         LockError::Control(error) => control(error),
         LockError::Corrupt => "Corrupt",
         LockError::Bell(_) => "MappingFailed",
