@@ -74,6 +74,8 @@ numbered! {
         LockBells = 43 => "sessions that are told of locks by a bell",
         Functions = 48 => "functions that are served",
         RpcSessions = 50 => "sessions that call or serve functions",
+        Replicas = 60 => "replicas of memory regions on a node",
+        ReplicaBytes = 61 => "bytes of replicas of memory regions on a node",
         MemoryMoves = 64 => "moves of memory regions",
     }
 }

@@ -13,6 +13,7 @@ pub mod memory;
 pub mod meters;
 pub mod net;
 pub mod per_node;
+pub mod replica;
 pub mod restriction;
 pub mod rpc;
 pub mod snapshot;
@@ -39,6 +40,8 @@ pub struct Services {
     pub meters: meters::Meters,
     /// Locks, semaphores and barriers.
     pub lock: lock::NamedLocks,
+    /// Regions on several nodes, once the node has begun.
+    pub replica: Option<replica::ReplicatedRegions>,
     /// Remote procedure calls.
     pub rpc: rpc::RemoteCalls,
 }
@@ -57,6 +60,7 @@ impl Services {
             cluster: None,
             meters: meters::Meters::default(),
             lock: lock::NamedLocks::new(config),
+            replica: None,
             rpc: rpc::RemoteCalls::new(config),
         })
     }

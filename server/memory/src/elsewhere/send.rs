@@ -13,7 +13,7 @@ use super::Elsewhere;
 use crate::held::Refusal;
 use crate::memories::Memories;
 use crate::message::MemoryOrder;
-use crate::there::{call, Answered, NoAnswer, Part, There};
+use crate::there::{call, is_replicated, Answered, NoAnswer, Part, There};
 use crate::traffic::{Room, Traffic};
 use crate::work::WindowPieces;
 
@@ -253,6 +253,9 @@ fn send(
             gate.send(Order::Service(MemoryOrder::Answered(Box::new(answered))));
         }
     };
+    if let Some(replicated) = engine.service.replicated.as_ref().filter(|_| is_replicated(link)) {
+        return replicated.operate(there.handle, message.0, message.1, Box::new(tell));
+    }
     match &engine.service.caller {
         Some(caller) => call(caller, there.peer, message, tell),
         None => tell(Err(NoAnswer::NotSent)),
