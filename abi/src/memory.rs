@@ -12,6 +12,7 @@ pub mod page;
 pub mod peer;
 pub mod piece;
 pub mod presence;
+pub mod replicated;
 pub mod reply;
 pub mod request;
 pub mod rights;

@@ -43,6 +43,7 @@ impl Daemon {
             Source::Memory => self.attend_memory(),
             Source::Cluster => self.attend_cluster(),
             Source::Rpc => self.attend_rpc(),
+            Source::Replica => self.attend_replicas(),
             // In turn: `serve_in_turn`.
             Source::Connection(_) | Source::Closed(_) | Source::Process(_) => {}
         }

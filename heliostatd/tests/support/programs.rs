@@ -281,6 +281,7 @@ impl Actor {
             asked = match word.split_once('=') {
                 Some(("name", name)) => asked.name(name),
                 Some(("others", what)) => asked.others(rights(what)),
+                Some(("replicas", count)) => asked.replicas(number(count) as u32),
                 _ => asked.lasting(),
             };
         }
