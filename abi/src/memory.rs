@@ -14,6 +14,7 @@ pub mod piece;
 pub mod reply;
 pub mod request;
 pub mod rights;
+pub mod spread;
 
 pub use crate::file::delegated::region_operation as operation;
 pub use name::MemoryName;
