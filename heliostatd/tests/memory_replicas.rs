@@ -59,7 +59,8 @@ impl<const COUNT: usize> Cluster<COUNT> {
         std::thread::sleep(Duration::from_millis(5));
         let status = self.node(number).status();
         let all = status["replicas"].as_array()?;
-        let its = all.iter().find(|it| it["name"].as_str().is_some_and(|it| it.ends_with("/kv")))?;
+        let its =
+            all.iter().find(|it| it["name"].as_str().is_some_and(|it| it.ends_with("/kv")))?;
         let backups = its["backups"].as_array()?.len();
         Some((its["primary"].as_u64()?, backups, its["epoch"].as_u64()?))
     }
