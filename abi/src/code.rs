@@ -76,6 +76,9 @@ numbered! {
         LockGrantsOfNode = 45 => "handles on locks and tickets of one other node",
         Functions = 48 => "functions that are served",
         RpcSessions = 50 => "sessions that call or serve functions",
+        Replicas = 60 => "replicas of memory regions on a node",
+        ReplicaBytes = 61 => "bytes of replicas of memory regions on a node",
+        MemoryMoves = 64 => "moves of memory regions",
     }
 }
 
