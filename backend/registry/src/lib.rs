@@ -9,6 +9,7 @@
 //! It leaves to others what records mean, and who is declared dead when a lease ends.
 #![forbid(unsafe_code)]
 
+pub mod etcd;
 mod key;
 mod memory;
 mod registry;
