@@ -5,11 +5,13 @@
 
 pub mod address;
 pub mod limits;
+pub mod registered;
 pub mod reply;
 pub mod request;
 pub mod state;
 
 pub use address::MemberAddress;
+pub use registered::{RegisteredMember, MEMBERS_PREFIX};
 pub use reply::{ClusterReply, Listed, ListedNode};
 pub use request::ClusterRequest;
 pub use state::MemberState;

@@ -44,6 +44,10 @@ pub trait Program<T: Transport> {
     /// Another thread asks something.
     fn command(&mut self, node: &mut Node<T>, now_ns: u64, command: Self::Command);
 
+    /// The thread wakes: before it obeys, and before anything is sent or read. It may have been stopped
+    /// for any time.
+    fn wakes(&mut self, _node: &mut Node<T>, _now_ns: u64) {}
+
     /// When the program wants [`Program::pass_time`] though nothing happens.
     fn wake_ns(&self) -> Option<u64> {
         None
@@ -171,6 +175,7 @@ impl<T: Transport, P: Program<T>> Loop<T, P> {
     fn run(mut self) -> DriverEnd {
         loop {
             let now_ns = monotonic_ns();
+            self.program.wakes(&mut self.node, now_ns);
             let obeyed = self.obey(now_ns);
             if obeyed == Obeyed::Over {
                 return self.leave();

@@ -183,6 +183,18 @@ impl<T: Transport> Node<T> {
         self.me.node
     }
 
+    /// Ends every link and every join that is under way, at once: nothing that waits to be sent is.
+    pub fn drop_links(&mut self, now_ns: u64) {
+        let links: Vec<_> = self.peers.keys().copied().collect();
+        links.into_iter().for_each(|link| self.end_peer(now_ns, link, LostCause::LeftHere, 0));
+    }
+
+    /// Another life of this node begins: every link ends, and links from now on say so.
+    pub fn begin_life(&mut self, now_ns: u64, incarnation: u64) {
+        self.drop_links(now_ns);
+        self.me.incarnation = incarnation;
+    }
+
     /// Begins to join the node at `to`, which has to be `wanted` if that is given. `Joined` or
     /// `NotJoined` follows, by `deadline_ns` at the latest.
     pub fn join(

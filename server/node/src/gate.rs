@@ -25,6 +25,14 @@ pub(crate) enum Order {
     Reply { ask: AskId, header: Vec<u8>, payload: Vec<u8> },
     /// Say to a node that nothing was done.
     Refuse(AskId),
+    /// Serve nobody, and call nobody, unless a lease is held or a link is admitted.
+    UseRegistry,
+    /// Act until then.
+    Hold { until_ns: u64 },
+    /// Serve a node by this link.
+    Admit(LinkId),
+    /// Leave every link; another life of this node begins.
+    BeginLife { incarnation: u64 },
     /// Measure how far a node is.
     Probe(NodeId),
     /// Serve the requests of a number from now on.

@@ -12,6 +12,8 @@
 pub const SERVICE_BYTES: usize = 4;
 /// The node's thread itself. It answers with what it was sent.
 pub const ECHO: u16 = 0;
+/// The registry that one node keeps for the others: asked of and by nodes that are no members yet.
+pub const REGISTRY: u16 = 9;
 
 /// A header with its service in front.
 pub fn encode(service: u16, header: &[u8]) -> Vec<u8> {

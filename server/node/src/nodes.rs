@@ -101,6 +101,29 @@ impl Nodes {
         self.order(Order::LeaveLink(link));
     }
 
+    /// A registry decides from now on: without a lease that is held nothing is asked of other nodes and
+    /// nothing served to them, and to each node only once its link is admitted. The registry's own
+    /// service and echoes are not kept back.
+    pub fn use_registry(&self) {
+        self.order(Order::UseRegistry);
+    }
+
+    /// The lease is held until then, by the monotonic clock. At that time the thread leaves every link
+    /// by itself, whether or not anybody tells it to.
+    pub fn hold(&self, until_ns: u64) {
+        self.order(Order::Hold { until_ns });
+    }
+
+    /// A node is served by this link from now on; what it asked before is served first.
+    pub fn admit(&self, link: LinkId) {
+        self.order(Order::Admit(link));
+    }
+
+    /// Another life of this node begins: every link is left, and `Lost` or `NotJoined` follows for each.
+    pub fn begin_life(&self, incarnation: u64) {
+        self.order(Order::BeginLife { incarnation });
+    }
+
     /// Measures how far a node is: `RoundTrip` follows if it is joined.
     pub fn probe(&self, node: NodeId) {
         self.order(Order::Probe(node));

@@ -17,9 +17,11 @@ pub(crate) struct Peer {
     /// Answers that wait for room in its window.
     pub(crate) answers: VecDeque<Answered>,
     answers_bytes: usize,
-    /// Requests that wait until the answers before them are sent. The window that they came through
+    /// Requests that wait until the answers before them are sent, or until it is admitted. The window that they came through
     /// limits them: what is kept of them here is not released there.
     pub(crate) requests: VecDeque<Asked>,
+    /// Whether a registry names it, where one decides.
+    pub(crate) is_admitted: bool,
 }
 
 /// An answer that waits.
@@ -46,6 +48,7 @@ impl Peer {
             answers: VecDeque::new(),
             answers_bytes: 0,
             requests: VecDeque::new(),
+            is_admitted: false,
         }
     }
 

@@ -21,8 +21,10 @@ use crate::gate::Order;
 use crate::outgoing::Answer;
 use crate::peer::{Asked, Peer};
 use crate::service::{Hosted, PeerNode};
+use fence::Fence;
 
 mod calls;
+mod fence;
 mod probe;
 mod requests;
 
@@ -39,6 +41,7 @@ pub(crate) struct Work {
     probes: BTreeMap<CallId, u64>,
     /// When the first call that waits for room may be over.
     wake_ns: Option<u64>,
+    fence: Fence,
 }
 
 impl Work {
@@ -51,6 +54,7 @@ impl Work {
             sent: BTreeMap::new(),
             probes: BTreeMap::new(),
             wake_ns: None,
+            fence: Fence::default(),
         }
     }
 
@@ -110,7 +114,12 @@ impl Work {
 impl<T: Transport> Program<T> for Work {
     type Command = Order;
 
+    fn wakes(&mut self, node: &mut Node<T>, now_ns: u64) {
+        self.stop_in_time(node, now_ns);
+    }
+
     fn event(&mut self, node: &mut Node<T>, now_ns: u64, event: NodeEvent) {
+        self.stop_in_time(node, now_ns);
         match event {
             NodeEvent::Joined { link, node: joined, incarnation, is_ours } => {
                 let peer = PeerNode { node: joined, incarnation, link };
@@ -133,6 +142,7 @@ impl<T: Transport> Program<T> for Work {
     }
 
     fn command(&mut self, node: &mut Node<T>, now_ns: u64, order: Order) {
+        self.stop_in_time(node, now_ns);
         match order {
             Order::Join { node: wanted, to, deadline_ns } => {
                 self.join(node, now_ns, (wanted, to), deadline_ns);
@@ -144,6 +154,13 @@ impl<T: Transport> Program<T> for Work {
                 self.reply(node, now_ns, ask, Some((header, payload)));
             }
             Order::Refuse(ask) => self.reply(node, now_ns, ask, None),
+            Order::UseRegistry => self.fence.is_used = true,
+            Order::Hold { until_ns } => self.hold(node, now_ns, until_ns),
+            Order::Admit(link) => self.admit(node, now_ns, link),
+            Order::BeginLife { incarnation } => {
+                self.fence.until_ns = None;
+                node.begin_life(now_ns, incarnation);
+            }
             Order::Probe(to) => self.probe(node, now_ns, to),
             Order::Host(number, service) => {
                 self.hosted.insert(number, service);
@@ -155,10 +172,11 @@ impl<T: Transport> Program<T> for Work {
     }
 
     fn wake_ns(&self) -> Option<u64> {
-        self.wake_ns
+        [self.wake_ns, self.fence.until_ns].into_iter().flatten().min()
     }
 
     fn pass_time(&mut self, node: &mut Node<T>, now_ns: u64) {
+        self.stop_in_time(node, now_ns);
         self.expire(now_ns);
         // What waited behind a long one may have room without it, and no credit may come to say so.
         let links: Vec<_> = self.peers.keys().copied().collect();

@@ -38,6 +38,7 @@ impl Cluster {
         let member = entry.or_insert_with(|| Member::guest(now_ns));
         if !address.is_none() {
             member.address = address;
+            member.is_listed = true;
         }
         if member.state == MemberState::Joined {
             return Ok(());

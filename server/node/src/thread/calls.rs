@@ -6,6 +6,7 @@ use heliostat_backend_transport::identity::NodeId;
 use heliostat_backend_transport::node::Node;
 use heliostat_backend_transport::transport::{LinkId, Transport};
 
+use super::fence::is_free;
 use super::Work;
 use crate::call::NodeReply;
 use crate::outgoing::Outgoing;
@@ -14,6 +15,8 @@ impl Work {
     /// Takes a call: behind those that wait for room already.
     pub(super) fn call<T: Transport>(&mut self, node: &mut Node<T>, now_ns: u64, call: Outgoing) {
         let link = node.link_to(call.node).filter(|link| call.link.is_none_or(|it| it == *link));
+        let may_ask = |link: &LinkId| is_free(&call.header) || self.is_open(*link);
+        let link = link.filter(may_ask);
         let Some(link) = link else { return call.fail(CallFailure::NoPeer) };
         let waits = self.peers.get(&link).is_some_and(|peer| !peer.calls.is_empty());
         let unsent = if waits { Some(call) } else { self.send(node, now_ns, link, call) };

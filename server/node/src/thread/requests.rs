@@ -7,6 +7,7 @@ use heliostat_backend_transport::node::{Node, ReplyFailure};
 use heliostat_backend_transport::transport::{LinkId, Transport};
 use heliostat_backend_transport::AskId;
 
+use super::fence::is_free;
 use super::Work;
 use crate::event::NodesEvent;
 use crate::header;
@@ -23,13 +24,16 @@ impl Work {
         asked: Asked,
         wants_reply: bool,
     ) {
-        let Some(peer) = self.peers.get_mut(&link).filter(|_| wants_reply) else {
+        let Some(peer) = self.peers.get(&link).filter(|_| wants_reply) else {
             node.release(now_ns, asked.ask);
             return;
         };
-        if peer.answers.is_empty() && peer.requests.is_empty() {
+        let is_first = peer.answers.is_empty() && peer.requests.is_empty();
+        // What comes before both are members waits, but for what makes them so.
+        let is_open = self.is_open(link);
+        if is_first && is_open || !is_open && is_free(&asked.header) {
             self.serve(node, now_ns, link, asked);
-        } else {
+        } else if let Some(peer) = self.peers.get_mut(&link) {
             peer.requests.push_back(asked);
         }
     }
@@ -48,6 +52,9 @@ impl Work {
     }
 
     fn next_request(&mut self, link: LinkId) -> Option<Asked> {
+        if !self.is_open(link) {
+            return None;
+        }
         let peer = self.peers.get_mut(&link)?;
         if peer.answers.is_empty() {
             peer.requests.pop_front()

@@ -1,0 +1,1 @@
+//! What holds of a registration and of the roll, whatever comes.

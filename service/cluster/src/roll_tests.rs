@@ -1,0 +1,1 @@
+//! The roll, one event after the other.
