@@ -12,6 +12,6 @@ pub mod state;
 
 pub use address::MemberAddress;
 pub use registered::{RegisteredMember, MEMBERS_PREFIX};
-pub use reply::{ClusterReply, Listed, ListedNode};
+pub use reply::{ClusterReply, Listed, ListedNode, ListedRegistry, ETCD, NO_REGISTRY};
 pub use request::ClusterRequest;
 pub use state::MemberState;

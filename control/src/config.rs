@@ -12,7 +12,7 @@ mod memory;
 mod read;
 mod rpc;
 
-pub use cluster::{Cluster, ClusterAddress, ClusterPeer, ClusterTransport};
+pub use cluster::{Cluster, ClusterAddress, ClusterPeer, ClusterRegistry, ClusterTransport};
 pub use error::{ConfigError, Fault};
 pub use locks::Locks;
 pub use memory::Memory;

@@ -10,10 +10,14 @@
 mod attend;
 mod call;
 mod elsewhere;
+mod registry;
+mod registry_of;
 mod requests;
 pub(crate) mod secret;
 mod start;
 mod view;
+
+pub use registry_of::{ask_once as ask_registry_once, look as look_at_registry};
 
 use std::io;
 

@@ -11,6 +11,7 @@ use heliostat_abi::name::ObjectId;
 use heliostat_server_node::{LinkId, Nodes, NodesEvent, PeerNode};
 use heliostat_service_cluster::Cluster;
 
+use super::cluster_registry::ClusterRegistry;
 use super::per_node::PerNode;
 
 /// What the daemon keeps of a cluster.
@@ -37,6 +38,10 @@ pub struct ClusterNode {
     pub probed_ns: u64,
     /// What happened so often.
     pub counts: ClusterCounts,
+    /// The registry, where one decides who is a member.
+    pub registry: Option<ClusterRegistry>,
+    /// Peers that the registry does not name yet.
+    pub waiting: BTreeMap<LinkId, PeerNode>,
     chances: RandomState,
 }
 
@@ -97,6 +102,8 @@ impl ClusterNode {
             reasons: BTreeMap::new(),
             probed_ns: 0,
             counts: ClusterCounts::default(),
+            registry: None,
+            waiting: BTreeMap::new(),
             chances: RandomState::new(),
         }
     }

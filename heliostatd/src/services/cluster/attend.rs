@@ -21,6 +21,7 @@ impl Daemon {
         let mut count = [0; 8];
         // It fails where nobody rang.
         let _ = rustix::io::read(&cluster.bell, &mut count);
+        self.attend_registry();
         for _ in 0..EVENTS_AT_ONCE {
             let received = self.services.cluster.as_ref().map(|it| it.events.try_recv());
             let Some(Ok(event)) = received else { return };
@@ -51,7 +52,7 @@ impl Daemon {
         }
     }
 
-    fn node_joined(&mut self, peer: PeerNode, is_ours: bool) {
+    pub(super) fn node_joined(&mut self, peer: PeerNode, is_ours: bool) {
         let now = monotonic_ns();
         let Some(cluster) = &mut self.services.cluster else { return };
         let mut effects = Vec::new();
@@ -63,10 +64,14 @@ impl Daemon {
             cluster.counts.joined += 1;
             cluster.reasons.remove(&node.0);
             cluster.joined.insert(link, peer);
+            cluster.nodes.admit(link);
             let table = self.parts.table;
             table.iter().for_each(|service| service.node_joined(self, peer));
+        } else if cluster.members.is_waiting(link.0) {
+            info!(%node, incarnation, is_ours, "a node waits for the registry to name it");
+            cluster.waiting.insert(link, peer);
         } else {
-            warn!(%node, incarnation, "a node is left again: told to, an earlier life, or one too many");
+            warn!(%node, incarnation, "a node is left again: told to, an earlier or dead life, or one too many");
         }
         self.order_cluster(effects);
     }
@@ -91,6 +96,10 @@ impl Daemon {
         let PeerNode { node, incarnation, link } = peer;
         let how = if why == LostCause::Left { Ending::Left } else { Ending::Lost };
         let chance = cluster.chance(now);
+        cluster.waiting.remove(&link);
+        if cluster.members.waiting_lost(link.0, now, chance) {
+            return debug!(%node, incarnation, %why, "a node that waited is lost");
+        }
         cluster.members.lost(node.0, incarnation, how, now, chance);
         // One that was left again at once was joined for nobody.
         if cluster.joined.remove(&link).is_none() {
@@ -123,6 +132,7 @@ impl Daemon {
     pub(super) fn order_cluster(&mut self, effects: Vec<Effect>) {
         let Some(cluster) = &self.services.cluster else { return };
         let deadline_ns = monotonic_ns().saturating_add(JOIN_NS_MAX);
+        let mut admitted = Vec::new();
         for effect in effects {
             match effect {
                 Effect::Join { node, address } => match address.as_str().parse::<Address>() {
@@ -132,8 +142,10 @@ impl Daemon {
                 },
                 Effect::Leave { node } => cluster.nodes.leave(NodeId(node)),
                 Effect::LeaveLink { link } => cluster.nodes.leave_link(LinkId(link)),
+                Effect::Admit(found) => admitted.push(found),
             }
         }
+        admitted.into_iter().for_each(|found| self.admit_node(found));
     }
 
     /// Seeks the nodes whose time has come.
