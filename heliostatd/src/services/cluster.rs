@@ -10,6 +10,7 @@
 mod attend;
 mod call;
 mod elsewhere;
+mod quality;
 mod registry;
 mod registry_of;
 mod requests;
@@ -26,6 +27,7 @@ use heliostat_abi::cluster::ClusterRequest;
 use heliostat_abi::code::Code;
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::session::record::{Asker, Request, Row};
+use heliostat_control::config::Config;
 use heliostat_server_node::Outcome;
 use prometheus_client::registry::Registry;
 use tracing::debug;
@@ -79,6 +81,10 @@ impl Service for ClusterMembers {
         daemon.listed_elsewhere(token, outcome);
     }
 
+    fn set_limits(&self, daemon: &mut Daemon, config: &Config) {
+        daemon.set_quality(config);
+    }
+
     fn status(&self, daemon: &Daemon, _: Viewer, told: &mut Told) {
         told.insert("cluster".into(), daemon.cluster_json());
     }
@@ -93,5 +99,6 @@ impl Service for ClusterMembers {
 
     fn metrics(&self, daemon: &Daemon, registry: &mut Registry) {
         daemon.add_cluster(registry);
+        daemon.add_quality(registry);
     }
 }

@@ -8,7 +8,7 @@ use heliostat_server_loop::{Event, Events, Gate, RegionPage};
 use heliostat_server_node::Caller;
 
 use super::message::MemoryEvent;
-use super::traffic::Traffic;
+use super::ways::Ways;
 
 /// Memory regions on one loop.
 pub struct Memories {
@@ -19,15 +19,15 @@ pub struct Memories {
     /// The way to other nodes, if there are any.
     pub(crate) caller: Option<Caller>,
     /// What is on that way.
-    pub(crate) traffic: Traffic,
+    pub(crate) ways: Ways,
 }
 
 impl Memories {
     /// The part of one loop. The region page is the control plane's own; what is released it hears by
     /// `events`.
     pub fn new(page: Arc<SharedMapping>, events: Events<Memories>) -> Self {
-        let (gates, caller, traffic) = (Arc::from([]), None, Traffic::default());
-        Self { page: RegionPage::new(page), events, gates, caller, traffic }
+        let (gates, caller, ways) = (Arc::from([]), None, Ways::default());
+        Self { page: RegionPage::new(page), events, gates, caller, ways }
     }
 
     /// The same of a node that others are joined to. `gates` are those of all loops.

@@ -16,6 +16,7 @@ use heliostat_service_cluster::Cluster;
 use rustix::event::{eventfd, EventfdFlags};
 use tracing::info;
 
+use super::quality::quality_of;
 use super::{registry_of, secret};
 use crate::daemon::Daemon;
 use crate::poll::Source;
@@ -28,7 +29,8 @@ impl Daemon {
     /// Its secret or its address is of no use; the text says which key of the configuration, and why.
     pub(super) fn start_cluster(&mut self) -> io::Result<()> {
         let Some(config) = &self.parts.config.cluster else { return Ok(()) };
-        let cluster = start(config)?;
+        let mut cluster = start(config)?;
+        cluster.nodes.set_quality(quality_of(&self.parts.config));
         self.poll.watch(&cluster.bell, Source::Cluster)?;
         self.services.cluster = Some(cluster);
         Ok(())
@@ -62,7 +64,10 @@ fn start(config: &Config) -> io::Result<ClusterNode> {
     Ok(cluster)
 }
 
-fn listen(transport: ClusterTransport, at: SocketAddr) -> Result<Box<dyn Transport>, String> {
+pub(super) fn listen(
+    transport: ClusterTransport,
+    at: SocketAddr,
+) -> Result<Box<dyn Transport>, String> {
     match transport {
         ClusterTransport::Tcp => match Tcp::listen(at) {
             Ok(tcp) => Ok(Box::new(tcp)),

@@ -89,6 +89,7 @@ impl Daemon {
             "is_ended": cluster.members.is_ended(),
             "calls_waiting": cluster.calls.len(),
             "nodes": members.collect::<Vec<_>>(),
+            "quality": self.quality_json(),
         })
     }
 
@@ -99,6 +100,7 @@ impl Daemon {
             "node": cluster.members.own(),
             "transport": cluster.transport(),
             "joined": cluster.members.joined_count(),
+            "quality": self.quality_json(),
             "registry": cluster.registry_json(monotonic_ns()),
         })
     }
@@ -138,6 +140,7 @@ impl Daemon {
         let Some(cluster) = &self.services.cluster else { return };
         let (counts, registry_counts) = (cluster.counts, cluster.registry_counts());
         for (name, help, value) in [
+            ("cluster_restarts", "Starts of the node's thread after the first", counts.restarts),
             ("cluster_joined", "Nodes joined", counts.joined),
             ("cluster_lost", "Nodes lost or left", counts.lost),
             ("cluster_not_joined", "Joins that came to nothing", counts.not_joined),
