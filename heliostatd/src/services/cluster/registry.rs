@@ -47,7 +47,7 @@ impl Daemon {
                     it.own.missed(now);
                     self.pass_registry(now);
                 }
-                None => return,
+                None => return it.tell_host(),
             }
         }
         self.ring_cluster();
@@ -64,7 +64,8 @@ impl Daemon {
             store.pass_time(now);
             is_due
         });
-        let has_steps = !steps.is_empty();
+        let is_registry_due = it.registry.next_ns().is_some_and(|due| due <= now);
+        let has_steps = !steps.is_empty() || is_registry_due;
         self.take_steps(steps, now);
         if is_store_due || has_steps {
             self.ring_cluster();
