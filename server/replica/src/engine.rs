@@ -157,6 +157,8 @@ impl Engine {
     fn take(&mut self, input: Input) {
         match input {
             Input::Asked { from, ask, header, payload } => {
+                // It is joined, which may be said later on the other way; that it is lost is said after.
+                self.joined.entry(from.node.0).or_insert(from);
                 self.asked(from, ask, &header, &payload);
             }
             Input::Called(called, outcome) => self.called(called, outcome),
