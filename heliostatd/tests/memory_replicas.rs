@@ -119,11 +119,11 @@ fn nothing_is_lost_when_the_node_of_the_primary_is_killed_in_the_middle_of_write
     let mut adders: Vec<Program> = [1, 1, 3, 3].map(|it| cluster.user(it)).into();
     let mut writers: Vec<Program> = [1, 3].map(|it| cluster.user(it)).into();
     for adder in &mut adders {
-        adder.send("add kv 0 1 3000");
+        adder.send("add kv 0 1 1000");
     }
     for (number, writer) in writers.iter_mut().enumerate() {
         let offset = 100_000 + 1_000_000 * number;
-        writer.send(&format!("refill kv {number} {offset} 300000 60"));
+        writer.send(&format!("refill kv {number} {offset} 300000 20"));
     }
     std::thread::sleep(Duration::from_millis(300));
     cluster.daemons[1].kill();
@@ -134,8 +134,8 @@ fn nothing_is_lost_when_the_node_of_the_primary_is_killed_in_the_middle_of_write
     for writer in &mut writers {
         assert_eq!(writer.hear(), "same", "what was written is read");
     }
-    assert_eq!(adders[0].say("add kv 0 0 1"), "12000", "each was done once");
-    assert_eq!(adders[3].say("add kv 0 0 1"), "12000", "on all nodes");
+    assert_eq!(adders[0].say("add kv 0 0 1"), "4000", "each was done once");
+    assert_eq!(adders[3].say("add kv 0 0 1"), "4000", "on all nodes");
     let (primary, backups, _) = cluster.seen_by(1).unwrap();
     assert!([1, 3].contains(&primary) && backups == 1, "{primary} {backups}");
     let mut late = cluster.program(3);
@@ -148,8 +148,8 @@ fn a_primary_that_was_stopped_and_wakes_up_late_changes_nothing() {
     let cluster = Cluster::<3>::start("replicas-4");
     let mut maker = cluster.region(4096);
     let (mut one, mut three) = (cluster.user(1), cluster.user(3));
-    three.send("add kv 0 1 2000");
-    maker.send("add kv 8 1 100000");
+    three.send("add kv 0 1 800");
+    maker.send("add kv 8 1 4000");
     std::thread::sleep(Duration::from_millis(100));
     cluster.node(2).signal(Signal::STOP);
     assert!(three.hear().parse::<u64>().is_ok());
@@ -160,9 +160,9 @@ fn a_primary_that_was_stopped_and_wakes_up_late_changes_nothing() {
     let last: u64 = maker.hear().parse().expect("a number");
     assert!(last >= other.parse().unwrap());
     assert_eq!(maker.say("read kv 16 8"), "read anew----");
-    assert_eq!(maker.say("add kv 8 0 1"), "100000");
-    assert_eq!(one.say("add kv 8 0 1"), "100000");
-    assert_eq!(one.say("add kv 0 0 1"), "2000");
+    assert_eq!(maker.say("add kv 8 0 1"), "4000");
+    assert_eq!(one.say("add kv 8 0 1"), "4000");
+    assert_eq!(one.say("add kv 0 0 1"), "800");
 }
 
 #[test]
@@ -173,15 +173,15 @@ fn another_node_takes_the_place_of_a_backup_while_writes_go_on() {
     assert_eq!(backups, 2, "those that were joined first: 1 and 3");
     let (mut one, mut four) = (cluster.user(1), cluster.user(4));
     four.does("fill kv 1 500000 1000000");
-    one.send("add kv 0 1 3000");
+    one.send("add kv 0 1 1000");
     cluster.daemons[2].kill();
     assert!(one.hear().parse::<u64>().is_ok());
     await_that("node 4 has it", || cluster.seen_by(4).is_some_and(|it| it.1 == 2));
     await_that("all of it", || cluster.seen_by(2).is_some_and(|it| it.1 == 2));
     cluster.daemons[1].kill();
-    assert_eq!(one.say("add kv 0 0 1"), "3000");
+    assert_eq!(one.say("add kv 0 0 1"), "1000");
     assert_eq!(four.say("check kv 1 500000 1000000"), "same");
-    assert_eq!(four.say("add kv 0 0 1"), "3000");
+    assert_eq!(four.say("add kv 0 0 1"), "1000");
 }
 
 #[test]
