@@ -16,6 +16,7 @@ pub mod replicated;
 pub mod reply;
 pub mod request;
 pub mod rights;
+pub mod spread;
 
 pub use crate::file::delegated::region_operation as operation;
 pub use name::MemoryName;

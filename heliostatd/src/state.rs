@@ -4,6 +4,7 @@
 //! above: by the daemon's own files for connections, by `services` for grants.
 
 pub mod cluster;
+pub mod cluster_registry;
 pub mod connection;
 pub mod counts;
 pub mod denials;

@@ -36,6 +36,12 @@ def text_of(size: int, folder: Path) -> Path:
     return path
 
 
+def start_worker(cluster: Cluster, node: int, name: str = "job", **options) -> Program:
+    """Starts a worker on a node; it waits for the job of the name, if there is none yet."""
+    words = [word for key, value in options.items() for word in (f"--{key}", value)]
+    return cluster.start(node, [PROGRAM, "work", "--master", 1, "--name", name, *words])
+
+
 class Job:
     """A job under way: a master on node 1, and workers where they are started."""
 
@@ -46,8 +52,7 @@ class Job:
 
     def worker(self, node: int, **options) -> Program:
         """Starts a worker on a node."""
-        words = [word for key, value in options.items() for word in (f"--{key}", value)]
-        return self.cluster.start(node, [PROGRAM, "work", "--master", 1, "--name", self.name, *words])
+        return start_worker(self.cluster, node, self.name, **options)
 
     def done(self) -> int:
         """How many tasks are done, as the master has said last."""

@@ -7,7 +7,7 @@ import re
 import kernel_view
 import pytest
 from heliostat_run import BINARY
-from nodes import Cluster
+from nodes import NETWORKS, Cluster, modes
 
 pytestmark = pytest.mark.heliostat
 PROGRAM = BINARY.with_name("heliostat-log")
@@ -144,3 +144,23 @@ def test_a_node_is_killed_and_nothing_acknowledged_is_lost(cluster, victim):
     assert newest[2] == 2, "on two of the nodes that live"
     other = ({2, 3} - {victim}).pop()
     assert read(cluster, other) == found
+
+
+def test_a_node_that_is_cut_off_acknowledges_nothing_that_others_do_not_have():
+    if NETWORKS not in modes():
+        pytest.skip("no right to make network namespaces here")
+    with Cluster(3, NETWORKS) as cluster:
+        here, there = append(cluster, 1, "here", 100_000), append(cluster, 3, "there", 100_000)
+        kernel_view.wait_until(lambda: min(len(acknowledged(here)), len(acknowledged(there))) > 50)
+        cluster.cut(3)
+        assert there.wait() == 1, "its log has three nodes, and it reaches one"
+        before = len(acknowledged(here))
+        kernel_view.wait_until(lambda: len(acknowledged(here)) > before + 100, what="the others go on")
+        here.kill()
+        here.process.wait()
+        cluster.mend(3)
+        cluster.wait_joined()
+        found = read(cluster, 1, patience=50)
+        check(found, acknowledged(here) | acknowledged(there))
+        # What node 3 has kept of old segments is not believed.
+        assert read(cluster, 3) == found == read(cluster, 2)

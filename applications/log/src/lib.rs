@@ -15,8 +15,8 @@
 //! and readers look at the last: what one has seen is never undone by the death of nodes, as long as one
 //! lives. A writer that dies leaves a slot that nobody has decided; whoever has waited for it for long
 //! enough gives it up, or carries on what the first copy says. When a node dies the log goes on in the next
-//! segment, on nodes that live. Places are used once, and memory of a segment that was freed is nobody's
-//! (`Stale`), so a writer that was asleep for long cannot write over others.
+//! segment, on nodes that live, as long as most of them do. Places are used once, and memory of a segment
+//! that was freed is nobody's (`Stale`), so a writer that was asleep for long cannot write over others.
 //!
 //! `docs/applications.md` tells what an append means, and what is not promised.
 #![forbid(unsafe_code)]
@@ -33,6 +33,8 @@ use heliostat::memory::MemoryError;
 pub enum LogError {
     /// None of the log's nodes can be reached, or those that can have nothing of it.
     Lost,
+    /// A node is lost, and so few others can be reached that it may be this one that is cut off.
+    CutOff,
     /// The transaction is longer than a segment takes.
     TooLong {
         /// Bytes that it has.
@@ -56,6 +58,9 @@ impl std::fmt::Display for LogError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Lost => f.write_str("no node that can be reached has the log, or a part of it"),
+            Self::CutOff => {
+                f.write_str("most nodes of the log cannot be reached: it may be cut off")
+            }
             Self::TooLong { bytes, limit } => {
                 write!(f, "a transaction of {bytes} bytes; a segment takes {limit}")
             }

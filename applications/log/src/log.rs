@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use heliostat::memory::Memory;
 
-use crate::segment::{Segment, Shape, NODES_MAX};
+use crate::segment::{answers, Segment, Shape, NODES_MAX};
 use crate::{transaction, LogError};
 
 /// Segments that an append tries: a death costs one of them.
@@ -64,7 +64,7 @@ impl Log {
             Some(segment) => segment,
             None if numbers.range(1..).next().is_some() => return Err(LogError::Lost),
             None => {
-                let first = choose(memory, &settings, 0).ok_or(LogError::Lost)?;
+                let first = choose(memory, &settings, 0)?;
                 Segment::open(memory, &shape(&settings), 0, first)?
             }
         };
@@ -75,7 +75,7 @@ impl Log {
     /// reader comes to it, or has.
     ///
     /// # Errors
-    /// Nothing was appended; but after `Lost`, or an error of memory, it may have been.
+    /// Nothing was appended; but after `CutOff`, `Lost`, or an error of memory, it may have been.
     pub fn append(&mut self, entries: &[&[u8]]) -> Result<Appended, LogError> {
         let bytes = transaction::length(entries);
         if bytes > self.segment.limit() {
@@ -118,7 +118,7 @@ impl Log {
             Some(nodes) => nodes,
             None => {
                 let number = self.segment.number + 1;
-                let chosen = choose(&self.memory, &self.settings, number).ok_or(LogError::Lost)?;
+                let chosen = choose(&self.memory, &self.settings, number)?;
                 self.segment.decide_next(chosen)?
             }
         };
@@ -185,11 +185,15 @@ pub(crate) fn reach(
     Segment::open(memory, &shape(settings), number, nodes)
 }
 
-/// Chooses the nodes of a segment, among those that answer; for the next segment from another one on.
-fn choose(memory: &Memory, settings: &Settings, number: u64) -> Option<u64> {
+/// Chooses the nodes of a segment, among those that answer; for the next segment from another one on. None
+/// where fewer than most answer: others may be choosing too.
+fn choose(memory: &Memory, settings: &Settings, number: u64) -> Result<u64, LogError> {
     let count = settings.nodes.len();
-    let answers = |node: &usize| memory.on(settings.nodes[*node]).list("log/none/").is_ok();
     let places = (0..count).map(|n| (n + number as usize) % count);
-    let chosen: Vec<usize> = places.filter(answers).take(settings.copies.max(1)).collect();
-    (!chosen.is_empty()).then(|| chosen.iter().fold(0, |nodes, node| nodes | 1 << node))
+    let living: Vec<usize> = places.filter(|node| answers(memory, settings.nodes[*node])).collect();
+    if living.len() * 2 <= count {
+        return Err(LogError::CutOff);
+    }
+    let chosen = living.iter().take(settings.copies.max(1));
+    Ok(chosen.fold(0, |nodes, node| nodes | 1 << node))
 }

@@ -5,6 +5,7 @@
 //! 8   nodes of the segment, a bit each, by their places in the log's list
 //! 16  ready: all copies are there
 //! 24  next: the nodes of the next segment; decided as a slot is
+//! 32  lost: nodes whose copies do not count any more, a bit each
 //! 64  slots: 0, GIVEN_UP, END, or units << 24 | unit of a transaction
 //! ... units
 //! ```
@@ -29,6 +30,7 @@ const TAIL: u64 = 0;
 const NODES: u64 = 8;
 const READY: u64 = 16;
 const NEXT: u64 = 24;
+const LOST: u64 = 32;
 const SLOTS_AT: u64 = 64;
 const DATA_AT: u64 = SLOTS_AT + SLOTS * 8;
 const SLOT_SHIFT: u32 = 40;
@@ -68,6 +70,9 @@ pub struct Segment {
     has_first: bool,
     bytes: u64,
     operations: Operations,
+    memory: Memory,
+    /// Those of the log.
+    nodes: Vec<u64>,
 }
 
 /// The name of a segment's regions.
@@ -126,10 +131,32 @@ impl Segment {
         }
         let size = copies.first().ok_or(LogError::Lost)?.region.size()?;
         let bytes = size.checked_sub(DATA_AT).ok_or(LogError::Corrupt("a region is too short"))?;
-        let is_hurt = copies.len() < chain.len();
-        let has_first = copies.first().map(|copy| copy.node) == chain.first().copied();
-        let operations = memory.operations(NODES_MAX);
-        Ok(Segment { number, copies, is_hurt, has_first, bytes, operations })
+        let (is_hurt, has_first) = (false, true);
+        let (operations, nodes) = (memory.operations(NODES_MAX), shape.nodes.to_vec());
+        let memory = memory.clone();
+        let mut segment =
+            Segment { number, copies, is_hurt, has_first, bytes, operations, memory, nodes };
+        segment.leave_out(&chain)?;
+        Ok(segment)
+    }
+
+    /// Leaves copies out that do not count any more, and says of those that are not there that they do not.
+    fn leave_out(&mut self, chain: &[usize]) -> Result<(), LogError> {
+        let lost = self
+            .copies
+            .iter()
+            .try_fold(0, |lost, copy| copy.region.fetch_add(LOST, 0).map(|word| lost | word))?;
+        self.copies.retain(|copy| lost & 1 << copy.node == 0);
+        let first = self.copies.first().ok_or(LogError::Lost)?.node;
+        (self.is_hurt, self.has_first) =
+            (self.copies.len() < chain.len(), chain.first() == Some(&first));
+        let is_here = |node: &usize| self.copies.iter().any(|copy| copy.node == *node);
+        let missing = chain.iter().filter(|node| !is_here(node) && lost & 1 << **node == 0);
+        let missing = missing.fold(0, |bits, node| bits | 1 << node);
+        if missing != 0 {
+            self.declare_lost(missing)?;
+        }
+        Ok(())
     }
 
     /// The nodes of a segment that one of its copies names.
@@ -207,7 +234,7 @@ impl Segment {
             }
         }
         lost.sort_unstable();
-        lost.iter().rev().for_each(|copy| self.lose(*copy));
+        lost.iter().rev().try_for_each(|copy| self.lose(*copy))?;
         Ok(lost.is_empty())
     }
 
@@ -309,7 +336,7 @@ impl Segment {
                     decided = if before == 0 { decided } else { before };
                     copy += 1;
                 }
-                Err(error) if is_lost(&error)? => self.lose(copy),
+                Err(error) if is_lost(&error)? => self.lose(copy)?,
                 Err(error) => return Err(error.into()),
             }
         }
@@ -330,7 +357,7 @@ impl Segment {
         match act(&first.region) {
             Ok(word) => Ok(Some(word)),
             Err(error) if is_lost(&error)? => {
-                self.lose(0);
+                self.lose(0)?;
                 Ok(None)
             }
             Err(error) => Err(error.into()),
@@ -345,17 +372,50 @@ impl Segment {
             let last = self.copies.last().ok_or(LogError::Lost)?;
             match act(&last.region) {
                 Ok(done) => return Ok(done),
-                Err(error) if is_lost(&error)? => self.lose(self.copies.len() - 1),
+                Err(error) if is_lost(&error)? => self.lose(self.copies.len() - 1)?,
                 Err(error) => return Err(error.into()),
             }
         }
     }
 
-    fn lose(&mut self, copy: usize) {
-        self.copies.remove(copy);
+    /// Goes on without a copy. That is said on those that are left, so that one that comes back, since it was
+    /// only cut off, is not believed; and it takes most of the log's nodes, so that it is not those who
+    /// are cut off themselves that say so.
+    fn lose(&mut self, copy: usize) -> Result<(), LogError> {
+        let lost = self.copies.remove(copy);
         self.is_hurt = true;
         self.has_first &= copy != 0;
+        self.declare_lost(1 << lost.node)
     }
+
+    fn declare_lost(&mut self, nodes: u64) -> Result<(), LogError> {
+        if !most_answer(&self.memory, &self.nodes) {
+            return Err(LogError::CutOff);
+        }
+        for copy in &self.copies {
+            let mut word = copy.region.fetch_add(LOST, 0).unwrap_or(nodes);
+            while word & nodes != nodes {
+                // Who cannot be told is lost too, which the next operation finds.
+                let Ok(before) = copy.region.compare_swap(LOST, word, word | nodes) else { break };
+                word = if before == word { nodes } else { before };
+            }
+        }
+        if self.copies.is_empty() {
+            Err(LogError::Lost)
+        } else {
+            Ok(())
+        }
+    }
+}
+
+/// Whether a node can be reached.
+pub fn answers(memory: &Memory, node: u64) -> bool {
+    memory.on(node).list("log/none/").is_ok()
+}
+
+/// Whether most of a log's nodes can be reached.
+pub fn most_answer(memory: &Memory, nodes: &[u64]) -> bool {
+    nodes.iter().filter(|node| answers(memory, **node)).count() * 2 > nodes.len()
 }
 
 fn found(tried: impl Iterator<Item = (usize, Result<Region, MemoryError>)>) -> Vec<Copy> {

@@ -22,6 +22,7 @@ mod serve;
 mod service;
 mod there;
 mod traffic;
+mod ways;
 mod work;
 
 pub use handles::Handles;

@@ -9,7 +9,7 @@ use heliostat_server_node::Caller;
 
 use super::message::MemoryEvent;
 use super::there::Replicated;
-use super::traffic::Traffic;
+use super::ways::Ways;
 
 /// Memory regions on one loop.
 pub struct Memories {
@@ -22,15 +22,15 @@ pub struct Memories {
     /// The way to regions on several nodes.
     pub(crate) replicated: Option<Arc<dyn Replicated>>,
     /// What is on that way.
-    pub(crate) traffic: Traffic,
+    pub(crate) ways: Ways,
 }
 
 impl Memories {
     /// The part of one loop. The region page is the control plane's own; what is released it hears by
     /// `events`.
     pub fn new(page: Arc<SharedMapping>, events: Events<Memories>) -> Self {
-        let (gates, caller, traffic) = (Arc::from([]), None, Traffic::default());
-        Self { page: RegionPage::new(page), events, gates, caller, replicated: None, traffic }
+        let (gates, caller, ways) = (Arc::from([]), None, Ways::default());
+        Self { page: RegionPage::new(page), events, gates, caller, replicated: None, ways }
     }
 
     /// The same of a node that others are joined to. `gates` are those of all loops.

@@ -15,6 +15,7 @@ use heliostat_service_memory::Asker;
 use tracing::{debug, error};
 
 use super::requests::reply;
+use super::users::peer_subject;
 use crate::answer::Answer;
 use crate::closer::ReceivedFd;
 use crate::daemon::Daemon;
@@ -81,6 +82,11 @@ impl Daemon {
     /// How much a session may do by a handle, where a rate is about the name of its region.
     pub(super) fn meter_of_memory(&mut self, session: ObjectId, handle: ObjectId) -> Option<Meter> {
         let (_, name) = self.services.memory.grants.named(session, handle).ok()?;
+        if let Some(who) = self.services.memory.across.users.get(session) {
+            let (subject, who) = (peer_subject(who.user), (who.node, who.user));
+            let rate = self.parts.config.rates.of_peer_name(&subject, who.0, &name?)?;
+            return Some(self.services.meters.of_peer(rate, session, who, monotonic_ns()));
+        }
         let subject = &self.connections.get(session)?.peer.subject;
         let rate = self.parts.config.rates.of_name(subject, &name?)?;
         let holder = self.holder(session).ok()?;
