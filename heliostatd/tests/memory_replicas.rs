@@ -9,7 +9,7 @@ use heliostat_verify_linearizability::model::{WordModel, WordOperation};
 use heliostat_verify_linearizability::{check, History};
 use rustix::process::Signal;
 use support::await_that;
-use support::cluster::{nodes, SecretFile};
+use support::cluster::{config, free_ports, joined_count, nodes, SecretFile};
 use support::programs::{play, Program};
 use support::{recorded, Daemon};
 
@@ -28,6 +28,23 @@ impl<const COUNT: usize> Cluster<COUNT> {
     fn start(test: &str) -> Cluster<COUNT> {
         let secret = SecretFile::new(test, "7c");
         Cluster { daemons: nodes::<COUNT>(&secret), _secret: secret }
+    }
+
+    /// The same, whose records are kept by a registry, on node 1.
+    fn registered(test: &str) -> Cluster<COUNT> {
+        let secret = SecretFile::new(test, "7d");
+        let ports = free_ports::<COUNT>();
+        let mut at = 0;
+        let daemons = [(); COUNT].map(|()| {
+            at += 1;
+            let rest = config(at - 1, &ports, &secret);
+            let text = rest.replacen("[cluster]\n", "[cluster]\nregistry = \"node:1\"\n", 1);
+            Daemon::with(&text, &[])
+        });
+        for daemon in &daemons {
+            await_that("all are joined", || joined_count(daemon) == COUNT - 1);
+        }
+        Cluster { daemons, _secret: secret }
     }
 
     fn node(&self, number: usize) -> &Daemon {
@@ -59,7 +76,8 @@ impl<const COUNT: usize> Cluster<COUNT> {
         std::thread::sleep(Duration::from_millis(5));
         let status = self.node(number).status();
         let all = status["replicas"].as_array()?;
-        let its = all.iter().find(|it| it["name"].as_str().is_some_and(|it| it.ends_with("/kv")))?;
+        let its =
+            all.iter().find(|it| it["name"].as_str().is_some_and(|it| it.ends_with("/kv")))?;
         let backups = its["backups"].as_array()?.len();
         Some((its["primary"].as_u64()?, backups, its["epoch"].as_u64()?))
     }
@@ -114,7 +132,15 @@ fn wrong_uses_have_the_errors_of_any_region() {
 
 #[test]
 fn nothing_is_lost_when_the_node_of_the_primary_is_killed_in_the_middle_of_writes() {
-    let mut cluster = Cluster::<3>::start("replicas-3");
+    kill_in_the_middle_of_writes(Cluster::start("replicas-3"));
+}
+
+#[test]
+fn nor_where_a_registry_keeps_the_records() {
+    kill_in_the_middle_of_writes(Cluster::registered("replicas-7"));
+}
+
+fn kill_in_the_middle_of_writes(mut cluster: Cluster<3>) {
     let _maker = cluster.region(4 << 20);
     let mut adders: Vec<Program> = [1, 1, 3, 3].map(|it| cluster.user(it)).into();
     let mut writers: Vec<Program> = [1, 3].map(|it| cluster.user(it)).into();
