@@ -121,12 +121,14 @@ impl MemoryRegion {
         user: Option<u32>,
         bytes: Option<u64>,
         is_lasting: bool,
+        replicas: u32,
     ) -> PyResult<Self> {
         let (memory, allowed) = (memory.get(), rights(allowed)?);
         let region = match (name, bytes) {
             (name, Some(bytes)) => memory.obtain(py, |memory| {
                 let asked = memory.allocate(bytes).others(allowed);
                 let asked = name.into_iter().fold(asked, |asked, name| asked.name(name));
+                let asked = if replicas > 0 { asked.replicas(replicas) } else { asked };
                 if is_lasting { asked.lasting() } else { asked }.make()
             })?,
             (Some(name), None) => {
