@@ -4,6 +4,7 @@
 //! says its *incarnation*, larger after each start. `docs/cluster.md` tells the whole.
 
 pub mod address;
+pub mod class;
 pub mod limits;
 pub mod registered;
 pub mod reply;
@@ -11,7 +12,8 @@ pub mod request;
 pub mod state;
 
 pub use address::MemberAddress;
+pub use class::Class;
 pub use registered::{RegisteredMember, MEMBERS_PREFIX};
-pub use reply::{ClusterReply, Listed, ListedNode};
+pub use reply::{ClusterReply, Listed, ListedNode, ListedRegistry, ETCD, NO_REGISTRY};
 pub use request::ClusterRequest;
 pub use state::MemberState;

@@ -30,6 +30,7 @@ RULES: dict[str, set[str]] = {
     "server/loop": LOWER | {"ring", "backend/uring", "service/grant"},  # what is the same for every service on kernel cores
     "server/node": LOWER | {"backend/transport"},  # the node's thread: what is the same for every service between nodes
     "server/*": LOWER | {"server/loop", "server/node", "service/grant", "backend/uring", "backend/lease"},  # file, memory
+    "server/replica": LOWER | {"server/node", "service/replica"},  # its state machines run on a thread of their own
     "heliostatd": LOWER | {"control", "service/*", "server/*", "backend/*"},
     "supervisor": LOWER | {"control", "client", "backend/seal"},  # of sealed programs: one process each
     "snapfile": set(),  # a format: bytes in, bytes out

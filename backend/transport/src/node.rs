@@ -173,6 +173,16 @@ impl<T: Transport> Node<T> {
         }
     }
 
+    /// The same for a node whose transport broke and was made anew, so many times: no link, call or
+    /// request has a number that one before had. It has none of these yet.
+    pub fn numbered_anew(mut self, times: u32) -> Node<T> {
+        let first = times.wrapping_shl(24);
+        self.calls.begin_with(first);
+        self.asks.begin_with(first);
+        self.transport.number_links_from(u64::from(times) << 32);
+        self
+    }
+
     /// Where others join this node.
     pub fn address(&self) -> Address {
         self.transport.address()

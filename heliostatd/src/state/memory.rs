@@ -4,6 +4,7 @@ mod across;
 mod arena;
 mod copying;
 mod loops;
+mod returns;
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -29,6 +30,7 @@ pub use across::{Across, Waiting, Wanted};
 pub use arena::Arena;
 pub use copying::{Copied, Copying};
 pub use loops::MemoryLoops;
+pub use returns::Return;
 
 /// What the daemon keeps of memory regions.
 pub struct RegionMemory {

@@ -9,6 +9,7 @@ use heliostat_backend_transport::transport::LinkId;
 use heliostat_backend_transport::AskId;
 
 use crate::outgoing::Outgoing;
+use crate::quality::Quality;
 use crate::service::Hosted;
 
 /// To the node's thread.
@@ -39,6 +40,8 @@ pub(crate) enum Order {
     Host(u16, Box<dyn Hosted>),
     /// Orders wait for the service of this number.
     Obey(u16),
+    /// Do this for classes from now on.
+    Quality(Box<Quality>),
 }
 
 /// The thread has ended; the order comes back.

@@ -16,6 +16,8 @@ pub struct Cluster {
     pub(crate) members: BTreeMap<u64, Member>,
     /// The node's thread is no more: nobody obeys.
     pub(crate) is_ended: bool,
+    /// Who was sought, or joined, when it ended.
+    pub(crate) sought: Vec<u64>,
     /// What the registry says, where there is one.
     pub(crate) roll: Option<Roll>,
 }
@@ -75,7 +77,8 @@ impl Cluster {
     ) -> Cluster {
         let peers = peers.into_iter().filter(|(node, _)| *node != own).take(MEMBERS_MAX);
         let members = peers.map(|(node, address)| (node, Member::sought(address, now_ns)));
-        Cluster { own, epoch: 0, members: members.collect(), is_ended: false, roll: None }
+        let (members, sought) = (members.collect(), Vec::new());
+        Cluster { own, epoch: 0, members, is_ended: false, sought, roll: None }
     }
 
     /// This node's number.

@@ -44,8 +44,8 @@ pub enum Ask {
     Lease,
     /// Whom it names, behind this node.
     List {
-        /// The last that is known.
-        after: Option<u64>,
+        /// The key of the last that is known.
+        after: Option<String>,
     },
     /// Write the own record, under the lease.
     Put {
@@ -72,8 +72,8 @@ pub enum Answer {
         named: Vec<(RegisteredMember, u64)>,
         /// The revision of the list.
         revision: u64,
-        /// The node to ask on behind.
-        more_after: Option<u64>,
+        /// The key to ask on behind.
+        more_after: Option<String>,
     },
     /// The lease is gone.
     NoLease,
@@ -159,6 +159,11 @@ impl Registration {
             keep_ns: u64::MAX,
             why: None,
         }
+    }
+
+    /// How long its lease is.
+    pub fn timing(&self) -> Timing {
+        self.timing
     }
 
     /// Which life of the node this is.

@@ -180,11 +180,14 @@ impl Cluster {
             member.retry_ns = None;
         }
         let (state, is_sought) = (member.state, member.is_listed);
+        let is_forgotten = match state {
+            MemberState::Away | MemberState::Lost => true,
+            MemberState::Left => !member.is_left_here,
+            _ => false,
+        };
         if state == MemberState::Joined && member.incarnation <= incarnation {
             effects.push(Effect::LeaveLink { link: member.link });
-        } else if !is_sought && matches!(state, MemberState::Away | MemberState::Lost) {
-            self.members.remove(&node);
-        } else if state == MemberState::Left && !is_sought && !member.is_left_here {
+        } else if is_forgotten && !is_sought {
             self.members.remove(&node);
         } else if state == MemberState::Joining && !is_sought {
             effects.push(Effect::Leave { node });

@@ -99,6 +99,8 @@ pub enum Answer {
     },
     /// Not all of it lies in the region, or a word at no multiple of 8: not done.
     Range,
+    /// The user may not: not done.
+    Denied,
 }
 
 /// What was done.

@@ -45,6 +45,8 @@ pub enum Failed {
     Gone,
     /// Not all of it lies in the region.
     Range,
+    /// The user may not.
+    Denied,
 }
 
 /// An operation that was submitted.
@@ -144,6 +146,7 @@ impl Client {
                 open.floor = self.floor;
                 self.send(number, effects);
             }
+            Ok(Answer::Denied) => self.end(number, Err(Failed::Denied), effects),
             // With the next tick.
             Ok(Answer::Busy) => {}
             Ok(Answer::NotPrimary { may_be_done }) => {

@@ -26,6 +26,7 @@ mod primary;
 mod propose;
 mod recent;
 mod replica;
+mod wire;
 
 pub use action::{Action, Answer, Answered, Operate, Unanswered};
 pub use append::{Append, Change, Entry, Invitation, Received};

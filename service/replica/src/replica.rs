@@ -91,7 +91,6 @@ pub struct Replica {
     pub(crate) placement: Placement,
     pub(crate) revision: Revision,
     pub(crate) log: Log,
-    pub(crate) recent: usize,
     /// All replicas have entries up to this one.
     pub(crate) committed: u64,
     pub(crate) role: Role,
@@ -162,7 +161,6 @@ impl Replica {
             me,
             revision: 0,
             log: Log::zeros(placement.bytes, base, recent),
-            recent,
             committed: base,
             role: Role::Follower,
             promised: placement.epoch,

@@ -9,7 +9,7 @@ use heliostat_base::sys::Errno;
 use heliostat_client::ControlError;
 use heliostat_ring::area::{Area, WORD_BYTES};
 
-use super::delegated::{Bytes, Delegated, Failure};
+use super::delegated::{Bytes, Delegated, Failure, Handles};
 use super::direct::Direct;
 use super::{MemoryError, NodeFailure, Region};
 use crate::ask::AskMemory;
@@ -54,7 +54,7 @@ impl Region {
         }
         let mut failed = 0;
         let moved = self.with_loops(|loops| {
-            let moved = loops.transfer(self.handle, &mut bytes);
+            let moved = loops.transfer(Handles::One(self.handle), &mut bytes);
             moved.map_err(|(failure, number)| {
                 failed = number;
                 failure

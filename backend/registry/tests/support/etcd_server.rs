@@ -63,6 +63,15 @@ impl EtcdServer {
         format!("http://127.0.0.1:{}", self.port)
     }
 
+    /// Writes a record, whatever it holds.
+    pub fn put(&self, key: &str, value: &str) {
+        let mut command = Command::new("etcdctl");
+        command.env("ETCDCTL_API", "3").args(["--endpoints", &self.endpoint(), "put", "--", key]);
+        let mut process = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+        std::io::Write::write_all(&mut process.stdin.take().unwrap(), value.as_bytes()).unwrap();
+        assert!(process.wait().unwrap().success());
+    }
+
     /// Whether it answers, and has a leader.
     fn is_ready(&self) -> bool {
         use std::io::{Read, Write};

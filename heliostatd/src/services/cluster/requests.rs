@@ -101,7 +101,8 @@ impl ClusterNode {
         all.sort_unstable_by_key(|it| it.node);
         let next = all.get(LISTED_PER_REPLY_MAX).map_or(0, |it| it.node);
         all.truncate(LISTED_PER_REPLY_MAX);
-        Listed { own, epoch: self.members.epoch(), nodes: all, next }
+        let registry = self.listed_registry(now_ns);
+        Listed { own, epoch: self.members.epoch(), registry, nodes: all, next }
     }
 
     /// Has it measured how far the others are, for whoever looks next.
