@@ -133,7 +133,9 @@ impl Cluster {
         let has_room = self.members.len() < MEMBERS_MAX;
         if !self.members.contains_key(&node) && has_room {
             let is_listed = false;
-            let member = Member { is_listed, ..Member::sought(address.clone(), now_ns) };
+            let retry_ns = Some(now_ns).filter(|_| !address.is_none());
+            let sought = Member::sought(address.clone(), now_ns);
+            let member = Member { is_listed, retry_ns, ..sought };
             self.members.insert(node, member);
         }
         let Some(member) = self.members.get_mut(&node) else { return };
