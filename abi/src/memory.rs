@@ -11,13 +11,16 @@ mod needs;
 pub mod page;
 pub mod peer;
 pub mod piece;
+pub mod presence;
+pub mod replicated;
 pub mod reply;
 pub mod request;
 pub mod rights;
+pub mod spread;
 
 pub use crate::file::delegated::region_operation as operation;
 pub use name::MemoryName;
 pub use piece::Piece;
-pub use reply::{Granted, Listed, MemoryReply, Question};
+pub use reply::{Granted, Listed, MemoryReply, MoveStage, MoveState, Question};
 pub use request::{Allocation, MemoryRequest};
 pub use rights::Rights;
