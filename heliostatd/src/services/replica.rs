@@ -8,13 +8,15 @@
 //! the thread.
 
 mod operations;
+mod records;
 
 use std::io;
 use std::sync::Arc;
 
-use heliostat_control::config::Config;
+use heliostat_backend_registry::Outcome;
+use heliostat_control::config::{ClusterRegistry, Config};
 use heliostat_server_node::PeerNode;
-use heliostat_server_replica::{Limits, Member, Replicas, Starting, SERVICE};
+use heliostat_server_replica::{Limits, Member, Records, Replicas, Starting, SERVICE};
 use serde_json::json;
 
 use super::no_such_request;
@@ -61,6 +63,18 @@ impl Service for MemoryReplicas {
         }
     }
 
+    fn registry_ended(&self, daemon: &mut Daemon, token: u64, outcome: Outcome) {
+        daemon.record_came(token, outcome);
+    }
+
+    /// After the registry had declared this node dead it lives another life.
+    fn registry_ready(&self, daemon: &mut Daemon, _: u64) {
+        let life = daemon.services.cluster.as_ref().map(|cluster| cluster.incarnation);
+        if let (Some(life), Some(replica)) = (life, &daemon.services.replica) {
+            replica.replicas.lives(life);
+        }
+    }
+
     /// What the thread said last; it is asked again.
     fn status(&self, daemon: &Daemon, viewer: Viewer, told: &mut Told) {
         let Some(replica) = &daemon.services.replica else { return };
@@ -94,11 +108,15 @@ impl Daemon {
         let Some(cluster) = &self.services.cluster else { return Ok(()) };
         let config: &Config = &self.parts.config;
         let Some(settings) = &config.cluster else { return Ok(()) };
+        let (handles, ends) = (HandleTable::default(), News::create()?);
         let numbers = settings.peers.iter().map(|peer| peer.node).chain([settings.node]);
         let half = REPLICA_BYTES_MAX / 2;
         let starting = Starting {
             me: Member { node: settings.node, life: cluster.incarnation },
-            keeper: numbers.min().unwrap_or(settings.node),
+            records: match settings.registry {
+                ClusterRegistry::Nobody => Records::Keeper(numbers.min().unwrap_or(settings.node)),
+                _ => records::by_registry(ends.0.clone()),
+            },
             limits: Limits {
                 replicas: REPLICAS_MAX,
                 bytes: REPLICA_BYTES_MAX,
@@ -107,7 +125,6 @@ impl Daemon {
             believes_users: settings.trusts_users,
         };
         let replicas = Replicas::start(&cluster.nodes, starting)?;
-        let (handles, ends) = (HandleTable::default(), News::create()?);
         let operations = Operations::new(replicas.submitter(), handles.clone());
         self.poll.watch(&ends.0.bell, Source::Replica)?;
         let operations = Arc::new(operations);
@@ -128,6 +145,7 @@ impl Daemon {
             match event {
                 ReplicaEvent::Opened(token, result) => self.opened_replicated(token, result),
                 ReplicaEvent::Freed(token, result) => self.freed_replicated(token, result),
+                ReplicaEvent::Ask(asked) => self.ask_record(asked),
                 ReplicaEvent::Status(status) => {
                     if let Some(replica) = &mut self.services.replica {
                         replica.status = status;

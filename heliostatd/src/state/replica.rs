@@ -8,7 +8,9 @@ use std::sync::{Arc, PoisonError, RwLock};
 use heliostat_abi::memory::Rights;
 use heliostat_abi::name::ObjectId;
 use heliostat_server_memory::Replicated;
-use heliostat_server_replica::{Failure, Fault, Identity, Opened, ReplicaStatus, Replicas};
+use heliostat_server_replica::{
+    AskRecord, Failure, Fault, Identity, Opened, ReplicaStatus, Replicas,
+};
 use rustix::event::{eventfd, EventfdFlags};
 
 /// What the daemon keeps of regions on several nodes.
@@ -36,6 +38,8 @@ pub enum ReplicaEvent {
     Opened(u64, Result<Opened, Failure>),
     /// A region was freed, or not.
     Freed(u64, Result<(), Fault>),
+    /// The registry is to be asked.
+    Ask(AskRecord),
     /// Which replicas are here.
     Status(Vec<ReplicaStatus>),
 }

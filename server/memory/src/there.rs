@@ -5,7 +5,9 @@ use heliostat_abi::memory::peer::{PeerAnswer, PeerHandle};
 use heliostat_abi::memory::request::SERVICE;
 use heliostat_abi::name::ObjectId;
 use heliostat_base::clock::monotonic_ns;
-use heliostat_server_node::{CallError, CallFailure, Caller, Effect, NodeCall, Outcome, PeerNode};
+use heliostat_server_node::{
+    CallError, CallFailure, Caller, Effect, LinkId, NodeCall, Outcome, PeerNode,
+};
 
 use super::ways::Way;
 

@@ -115,6 +115,10 @@ impl Region {
         }
         let source = self.copy_source(offset, (into, at), bytes)?;
         let copied = self.with_loops(|loops| loops.copy(&source, into.handle, at))?;
+        // Two regions on several nodes each: no node carries out what is about both.
+        if matches!(copied, Err(Failure::Errno(libc::EXDEV))) {
+            return self.copy_through(offset, (into, at), bytes);
+        }
         copied.map_err(|failure| self.explain_copy(failure, offset, (into, at), bytes))
     }
 

@@ -86,7 +86,6 @@ impl Daemon {
     /// Asks the registry for a service; never waits. The service of that number is told the outcome by
     /// `registry_ended`, with this token, exactly once, by the deadline at the latest. Writes without a
     /// guard are guarded by this node's own record, so that nothing is written once it is declared dead.
-    #[allow(dead_code, reason = "services that keep records of their own ask by it")]
     pub(crate) fn ask_registry(
         &mut self,
         service: u16,

@@ -292,7 +292,8 @@ fn send(
             gate.send(Order::Service(MemoryOrder::Answered(Box::new(answered))));
         }
     };
-    if let Some(replicated) = engine.service.replicated.as_ref().filter(|_| is_replicated(link)) {
+    let replicated = engine.service.replicated.as_ref();
+    if let Some(replicated) = replicated.filter(|_| is_replicated(there.peer.link)) {
         return replicated.operate(there.handle, message.0, message.1, Box::new(tell));
     }
     match &engine.service.caller {
