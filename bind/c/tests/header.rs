@@ -31,7 +31,7 @@ const PARTS: [(&str, &[&str], &[&str]); 12] = [
     ("memory_spread", &["memory_spread.rs"], &["code", "memory"]),
     ("memory_operations", &["memory_operations.rs"], &["code", "memory"]),
     ("lock", &["lock.rs"], &["code"]),
-    ("rpc", &["rpc.rs", "service.rs"], &["code"]),
+    ("rpc", &["rpc.rs", "pending.rs", "service.rs"], &["code"]),
 ];
 
 /// One of them, as cbindgen makes it today.

@@ -129,12 +129,14 @@ impl MemoryRegion {
         user: Option<u32>,
         bytes: Option<u64>,
         is_lasting: bool,
+        replicas: u32,
     ) -> PyResult<Self> {
         let (memory, allowed) = (memory.get(), rights(allowed)?);
         let region = match (name, bytes) {
             (name, Some(bytes)) => memory.obtain(py, |memory| {
                 let asked = memory.allocate(bytes).others(allowed);
                 let asked = name.into_iter().fold(asked, |asked, name| asked.name(name));
+                let asked = if replicas > 0 { asked.replicas(replicas) } else { asked };
                 if is_lasting { asked.lasting() } else { asked }.make()
             })?,
             (Some(name), None) => {
@@ -256,6 +258,11 @@ impl MemoryRegion {
     /// Makes it longer.
     fn grow(&self, py: Python<'_>, bytes: u64) -> PyResult<()> {
         self.with(py, |region| region.grow(bytes))
+    }
+
+    /// Has its bytes lie elsewhere, in one piece.
+    fn relocate(&self, py: Python<'_>) -> PyResult<()> {
+        self.with(py, StubRegion::relocate)
     }
 
     /// Gives it a name or none, and says what other users may.

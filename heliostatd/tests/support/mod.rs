@@ -15,6 +15,7 @@ pub mod operations;
 pub mod payloads;
 pub mod programs;
 pub mod recorded;
+pub mod registry;
 pub mod spreaders;
 pub mod unit;
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use heliostat_abi::cluster::Class;
 use heliostat_abi::memory::Rights;
 use heliostat_abi::name::ObjectId;
 use heliostat_server_loop::Area;
@@ -39,6 +40,15 @@ pub enum MemoryOrder {
         /// How much, by all who share it.
         meter: Meter,
     },
+    /// What is done by a handle on another node is of this class; it comes after this, or is there.
+    Class {
+        /// Whose.
+        session: ObjectId,
+        /// Which.
+        handle: ObjectId,
+        /// How urgent.
+        class: Class,
+    },
     /// It has none any more.
     Drop {
         /// Whose.
@@ -73,10 +83,12 @@ pub enum MemoryOrder {
     LosePeer(PeerNode),
     /// A part of an operation has its answer from another node.
     Answered(Box<Answered>),
-    /// The region's word says that it moves: asks for `Left`.
+    /// The region's word says that it moves, or is gone: asks for `Left`.
     Leave {
         /// Which region.
         region: ObjectId,
+        /// The epoch of that word, for the answer.
+        epoch: u32,
     },
 }
 
@@ -96,5 +108,7 @@ pub enum MemoryEvent {
         number: usize,
         /// Which region.
         region: ObjectId,
+        /// As it was told.
+        epoch: u32,
     },
 }

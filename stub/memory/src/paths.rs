@@ -92,10 +92,14 @@ impl Region {
         (into, to, at): (&Region, &Direct, u64),
         bytes: u64,
     ) -> Result<(), MemoryError> {
-        let all = (offset, bytes);
-        self.act(from, Rights::READ, all, |from| {
-            from.check(offset, bytes)?;
-            Ok(into.act(to, Rights::WRITE, (at, bytes), |to| from.copy(offset, (to, at), bytes)))
+        let (its, others) = ((from, self.shared()), (to, into.shared()));
+        Direct::with_both(its, others, |from, to| {
+            self.check(Rights::READ)?;
+            let beyond = |error: OutOfRange| self.range(offset, bytes, error.limit);
+            from.check(offset, bytes).map_err(beyond)?;
+            into.check(Rights::WRITE)?;
+            let copied = from.copy(offset, (to, at), bytes);
+            copied.map_err(|error| into.range(at, bytes, error.limit))
         })?
     }
 
@@ -111,6 +115,10 @@ impl Region {
         }
         let source = self.copy_source(offset, (into, at), bytes)?;
         let copied = self.with_loops(|loops| loops.copy(&source, into.handle, at))?;
+        // Two regions on several nodes each: no node carries out what is about both.
+        if matches!(copied, Err(Failure::Errno(libc::EXDEV))) {
+            return self.copy_through(offset, (into, at), bytes);
+        }
         copied.map_err(|failure| self.explain_copy(failure, offset, (into, at), bytes))
     }
 

@@ -194,6 +194,9 @@ class MemoryRegion:
     def grow(self, bytes: int) -> None:
         """Makes it longer, to so many bytes; those that come are zero. Takes the right to manage.
         Raises InvalidRegion for fewer than it has, Full, Denied."""
+    def relocate(self) -> None:
+        """Has its bytes lie elsewhere, in one piece; handles stay as they are, and who uses it meanwhile
+        waits. Takes the right to manage. Raises Busy where a program stays in it, as by an array."""
     def _rename(self, name: str | None, others: str) -> None: ...
     def appoint(self, user: int, rights: str = "read,write,atomic") -> None:
         """A user may map it with these rights from now on, whatever others may. With manage that
@@ -248,7 +251,7 @@ class MemoryOperations:
     def __len__(self) -> int:
         """How many are on their way or were not taken."""
 class Locks:
-    def __new__(cls) -> Self: ...
+    def __new__(cls, base: Locks | None = None, node: int | None = None) -> Self: ...
     def _list(
         self, beginning: str, user: int | None
     ) -> list[tuple[str, int, str, int, int, int, int, bool, bool, int]]: ...
@@ -280,7 +283,7 @@ class LockHeld:
 class Rpc:
     def __new__(cls) -> Self: ...
     def _list(
-        self, beginning: str, user: int | None
+        self, beginning: str, user: int | None, node: int
     ) -> list[tuple[str, int, int, int, int, int, bool, int]]: ...
 
 class RpcFunction:
@@ -293,6 +296,9 @@ class RpcFunction:
         seconds at most; with 0 it is now or never. Afterwards it waits there for a server, whatever
         becomes of this process. Raises TooLong and NotDelivered: it is not in line."""
     def _begin(self, payload: ReadableBuffer, timeout: float | None) -> RpcPending: ...
+    @property
+    def node(self) -> int:
+        """The node that serves it, by number; 0 where that is this one."""
     def _limits(self) -> tuple[int, int]: ...
     def close(self) -> None:
         """Gives it back. Again: nothing."""
@@ -329,6 +335,10 @@ class RpcCall:
         """Who calls, by number, as the kernel has proved it to the control plane; as `process`."""
     @property
     def process(self) -> int: ...
+    @property
+    def node(self) -> int:
+        """The node that it calls from, by number; 0 where that is this one. Of another node `user` and
+        `process` are what its control plane says."""
     @property
     def session(self) -> str:
         """The caller's session with the control plane; none before or after has the same."""

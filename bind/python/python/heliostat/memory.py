@@ -80,17 +80,25 @@ class Memory(_native.Memory):
         return _native.Memory.__new__(type(self), self, node)
 
     def allocate(
-        self, bytes: int, name: str | None = None, lasting: bool = False, others: str = ""
+        self,
+        bytes: int,
+        name: str | None = None,
+        lasting: bool = False,
+        others: str = "",
+        replicas: int = 0,
     ) -> MemoryRegion:
         """A region of so many bytes, all of them zero, with every right.
 
         name: what others find it by, one among the names of this user.
         lasting: whether it outlives this process, until somebody frees it.
         others: what other users may who know the name, as far as the rules allow it.
+        replicas: on how many nodes of a cluster it lives, this one among them; 0 for an ordinary one.
+            What was written is on all of them before a call returns. It needs a name, and stays until
+            it is freed.
 
         Raises InvalidName, InvalidRegion, NameTaken, Full, Denied, NoControlPlane.
         """
-        return MemoryRegion(self, name, others, None, bytes, lasting)
+        return MemoryRegion(self, name, others, None, bytes, lasting, replicas)
 
     def map(
         self, name: str, rights: str = "read,write,atomic", user: int | None = None
@@ -102,7 +110,7 @@ class Memory(_native.Memory):
         Waits for the owner's word, half a second at most, where the owner has asked for that. Raises
         NotFound, Denied, InvalidName, Full, NoControlPlane.
         """
-        return MemoryRegion(self, name, rights, user, None, False)
+        return MemoryRegion(self, name, rights, user, None, False, 0)
 
     def spread(
         self,

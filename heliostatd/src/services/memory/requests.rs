@@ -45,6 +45,7 @@ impl Daemon {
         }
         match request {
             MemoryRequest::Allocate(wanted) => self.allocate_memory(&asker, wanted),
+            MemoryRequest::Replicate(wanted) => self.replicate_memory(&asker, wanted),
             MemoryRequest::Map { user, name, rights } => {
                 self.map_memory(&asker, user, name, rights)
             }
@@ -55,6 +56,9 @@ impl Daemon {
             MemoryRequest::Arena { arena } => self.memory_arena(&asker, arena),
             MemoryRequest::RegionPage => self.region_page(&asker),
             MemoryRequest::Grow { handle, bytes } => self.grow_memory(&asker, handle, bytes),
+            MemoryRequest::Move { handle, node } => self.move_memory(&asker, handle, node),
+            MemoryRequest::MoveState { handle } => self.memory_move_state(id, handle),
+            MemoryRequest::Presence => self.presence_page(&asker),
             MemoryRequest::Session => self.serve_memory(&asker, shown.ok_or(Code::BadRecord)?),
             MemoryRequest::EndSession => self.unserve_memory(id),
             MemoryRequest::List { user, from, beginning } => {
@@ -117,7 +121,7 @@ impl Daemon {
     }
 
     /// Makes the arena that is needed, if one is.
-    fn make_room_in(
+    pub(super) fn make_room_in(
         &mut self,
         uid: u32,
         holder: Holder,
@@ -146,7 +150,11 @@ impl Daemon {
         let uid = if user == OWN_USER { asker.uid } else { user };
         let key = Key { uid, name };
         let region = self.services.memory.grants.resolve(&key);
-        match (self.judge_map(asker, &key, region, rights)?, region) {
+        let denial = self.judge_map(asker, &key, region, rights)?;
+        if region.is_none() && self.may_be_replicated(asker) {
+            return self.open_replicated(asker, &key, rights);
+        }
+        match (denial, region) {
             (None, region) => self.give_memory(asker, region.ok_or(Code::NotFound)?, rights),
             (Some(denial), Some(region)) => self.ask_owner(asker, &key, (region, rights), denial),
             (Some(denial), None) => Err(self.deny_map(asker, &key, denial)),
@@ -284,6 +292,8 @@ fn handle_elsewhere(request: &MemoryRequest) -> Option<ObjectId> {
     | Name { handle, .. }
     | Appoint { handle, .. }
     | Lasting { handle, .. }
+    | Move { handle, .. }
+    | MoveState { handle }
     | AskMe { handle }) = request
     else {
         return None;

@@ -1,5 +1,6 @@
 //! One operation on another node: its parts, what came of them, and how it ends.
 
+use heliostat_abi::cluster::Class;
 use heliostat_abi::file::delegated::{OpKind, Operation};
 use heliostat_abi::memory::operation::{set_of, CopySource, WORD_BYTES};
 use heliostat_abi::memory::peer::{
@@ -9,11 +10,14 @@ use heliostat_abi::memory::peer::{
 
 use crate::held::Refusal;
 use crate::there::{Answer, NoAnswer, Part, There};
+use crate::ways::Way;
 use crate::work::{Change, WindowPieces};
 
-/// How often a part is sent again because its region moves. Each time takes a message's way there and
-/// back; a region that grows is settled after one.
-const TRIES_MAX: u32 = 1000;
+/// How often a part is sent again because its region moves. A region that grows is settled after one;
+/// of one that goes to other pieces the operation rests for a millisecond between two.
+const TRIES_MAX: u32 = 120_000;
+/// As many are made without a rest.
+const TRIES_AT_ONCE: u32 = 3;
 
 /// What is done.
 #[derive(Clone, Copy)]
@@ -45,6 +49,8 @@ pub struct Flight {
     word_result: u64,
     /// It stands among the session's that wait for room.
     pub is_waiting: bool,
+    /// How urgent it is.
+    pub class: Class,
 }
 
 impl Flight {
@@ -93,6 +99,7 @@ impl Flight {
             has_effect: false,
             word_result: 0,
             is_waiting: false,
+            class: Class::Normal,
         })
     }
 
@@ -104,6 +111,11 @@ impl Flight {
     /// Where it goes.
     pub fn there(&self) -> &There {
         &self.there
+    }
+
+    /// By which way.
+    pub fn way(&self) -> Way {
+        Way { class: self.class, link: self.there.peer.link }
     }
 
     /// The next part that may be sent now, if there is one.
@@ -184,6 +196,11 @@ impl Flight {
                 Err(why.errno())
             }
             Ok((PeerAnswer { result: Err(PeerRefusal::Again), .. }, _)) => self.try_again(part),
+            // Its session sends it again when that node lets it.
+            Ok((PeerAnswer { result: Err(PeerRefusal::Busy), .. }, _)) => {
+                self.keep(part);
+                Ok(())
+            }
             Ok((PeerAnswer { result: Err(refusal), .. }, _)) => Err(errno_of(refusal)),
             Ok((PeerAnswer { result: Ok(done), word }, bytes)) => {
                 self.has_effect |= !matches!(self.plan, Plan::Read);
@@ -193,6 +210,15 @@ impl Flight {
         if let Err(errno) = taken {
             self.fail(errno);
         }
+    }
+
+    /// Whether it is to rest before it is sent again.
+    pub fn is_tired(&self) -> bool {
+        self.tries > TRIES_AT_ONCE && !self.again_is_empty()
+    }
+
+    fn again_is_empty(&self) -> bool {
+        self.again.is_empty() && !matches!(self.plan, Plan::Copy(..))
     }
 
     /// It ends with this, once nothing of it is on the way.
@@ -273,7 +299,7 @@ fn errno_of(refusal: PeerRefusal) -> i32 {
         PeerRefusal::Denied => libc::EACCES,
         PeerRefusal::Range => libc::ERANGE,
         PeerRefusal::Misaligned => libc::EINVAL,
-        PeerRefusal::Again => libc::EAGAIN,
+        PeerRefusal::Again | PeerRefusal::Busy => libc::EAGAIN,
         PeerRefusal::Malformed => libc::EREMOTEIO,
     }
 }
