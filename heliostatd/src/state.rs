@@ -14,6 +14,7 @@ pub mod memory;
 pub mod meters;
 pub mod net;
 pub mod per_node;
+pub mod replica;
 pub mod restriction;
 pub mod rpc;
 pub mod snapshot;
@@ -40,6 +41,8 @@ pub struct Services {
     pub meters: meters::Meters,
     /// Locks, semaphores and barriers.
     pub lock: lock::NamedLocks,
+    /// Regions on several nodes, once the node has begun.
+    pub replica: Option<replica::ReplicatedRegions>,
     /// Remote procedure calls.
     pub rpc: rpc::RemoteCalls,
 }
@@ -58,6 +61,7 @@ impl Services {
             cluster: None,
             meters: meters::Meters::default(),
             lock: lock::NamedLocks::new(config),
+            replica: None,
             rpc: rpc::RemoteCalls::new(config),
         })
     }

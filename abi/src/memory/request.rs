@@ -15,13 +15,15 @@
 //!                                                           20 EndSession -
 //!                                                           24 Presence  -
 //!                                                           25 MoveState handle
-//!                                                           30 Class     handle, class u32
+//!                                                           30 Replicate as replicated.rs says
+//!                                                           40 Class     handle, class u32
 //! ```
 //! A handle, arena or region is an object id (8 bytes), a name 68 bytes: its length u32, perhaps 0,
 //! and 64 bytes. On carries one of Allocate, Map, MapRegion and List to another node: its number and
 //! the beginning of its body, of which the rest is zero.
 
 use super::name::{self, MemoryName};
+use super::replicated::Replication;
 use super::rights::Rights;
 use crate::cluster::Class;
 use crate::name::ObjectId;
@@ -81,6 +83,8 @@ pub mod number {
     pub const MAP_REGION: u16 = FIRST + 17;
     /// Of On.
     pub const ON: u16 = FIRST + 18;
+    /// Of Replicate.
+    pub const REPLICATE: u16 = FIRST + 30;
     /// Of EndSession.
     pub const END_SESSION: u16 = FIRST + 20;
     /// Of Presence.
@@ -88,7 +92,7 @@ pub mod number {
     /// Of MoveState.
     pub const MOVE_STATE: u16 = FIRST + 25;
     /// Of Class.
-    pub const CLASS: u16 = FIRST + 30;
+    pub const CLASS: u16 = FIRST + 40;
 }
 
 /// What a region is to be.
@@ -109,6 +113,8 @@ pub struct Allocation {
 pub enum MemoryRequest {
     /// A region; the session gets a handle with every right.
     Allocate(Allocation),
+    /// A region that lives on several nodes; the session gets a handle with every right.
+    Replicate(Replication),
     /// A handle on the region of a name.
     Map {
         /// Among whose names: a user, or [`name::OWN_USER`].
@@ -245,6 +251,7 @@ impl MemoryRequest {
     pub fn number(&self) -> u16 {
         match self {
             Self::Allocate(_) => number::ALLOCATE,
+            Self::Replicate(_) => number::REPLICATE,
             Self::Map { .. } => number::MAP,
             Self::Locate { .. } => number::LOCATE,
             Self::Arena { .. } => number::ARENA,
@@ -282,6 +289,10 @@ impl MemoryRequest {
             Self::Allocate(Allocation { bytes, lasting, name, others }) => {
                 w.u64(*bytes).u32(u32::from(*lasting)).u32(others.bits());
                 put_name(name.as_ref(), w)
+            }
+            Self::Replicate(wanted) => {
+                wanted.put(w);
+                w
             }
             Self::Map { user, name, rights } => {
                 w.u32(*user).u32(rights.bits());
@@ -336,6 +347,7 @@ impl MemoryRequest {
     fn take(found: u16, r: &mut Reader<'_>) -> Result<Self, WireError> {
         Ok(match found {
             number::ALLOCATE => Self::Allocate(take_allocation(r)?),
+            number::REPLICATE => Self::Replicate(Replication::take(r)?),
             number::MAP => {
                 let (user, rights) = (r.u32(), Rights::decode(r)?);
                 let name = name::decode(r)?;

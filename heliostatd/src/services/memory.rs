@@ -12,6 +12,7 @@ mod carry;
 mod deliver;
 mod moving;
 mod remote;
+mod replicated;
 mod requests;
 mod served;
 mod users;
@@ -64,6 +65,7 @@ const REQUESTS: &[(u16, Row)] = &[
     (number::ANSWER, row("memory_answer", 0, 0)),
     (number::MAP_REGION, row("memory_map_region", 0, 0)),
     (number::ON, row("memory_on", 0, 0)),
+    (number::REPLICATE, row("memory_replicate", 0, 0)),
     (number::CLASS, row("memory_class", 0, 0)),
     (number::END_SESSION, row("memory_end_session", 0, 0)),
     (number::MOVE, row("memory_move", 0, 0)),

@@ -17,6 +17,7 @@ pub mod payloads;
 pub mod programs;
 pub mod recorded;
 pub mod registry;
+pub mod spreaders;
 pub mod unit;
 
 use std::os::fd::{AsRawFd, RawFd};

@@ -5,7 +5,9 @@ use heliostat_abi::memory::peer::{PeerAnswer, PeerHandle};
 use heliostat_abi::memory::request::SERVICE;
 use heliostat_abi::name::ObjectId;
 use heliostat_base::clock::monotonic_ns;
-use heliostat_server_node::{CallError, CallFailure, Caller, Effect, NodeCall, Outcome, PeerNode};
+use heliostat_server_node::{
+    CallError, CallFailure, Caller, Effect, LinkId, NodeCall, Outcome, PeerNode,
+};
 
 use super::ways::Way;
 
@@ -20,6 +22,32 @@ pub struct There {
     pub peer: PeerNode,
     /// The handle there.
     pub handle: PeerHandle,
+}
+
+/// Has operations carried out on regions that live on several nodes.
+pub trait Replicated: Send + Sync {
+    /// Carries an operation out by a handle, which whoever gave it out knows. Never waits; `then` gets
+    /// the answer once, on some thread.
+    fn operate(
+        &self,
+        handle: PeerHandle,
+        header: Vec<u8>,
+        payload: Vec<u8>,
+        then: Box<dyn FnOnce(Answer) + Send>,
+    );
+}
+
+/// What the link of a region on several nodes begins with: no link of one node has this bit.
+const REPLICATED: u64 = 1 << 63;
+
+/// The link that stands for a region on several nodes, so that each has its own way and turn.
+pub const fn replicated_link(region: u64) -> LinkId {
+    LinkId(region | REPLICATED)
+}
+
+/// Whether a link stands for such a region.
+pub const fn is_replicated(link: LinkId) -> bool {
+    link.0 & REPLICATED != 0
 }
 
 /// Why there is no answer, and what that says of the other side.

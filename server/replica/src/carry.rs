@@ -9,7 +9,7 @@ use heliostat_service_replica::{
 };
 
 use crate::engine::{Asked, Engine, Freer, Region, Todo};
-use crate::handle::{Failure, Opened};
+use crate::handle::{AskRecord, Failure, Opened, Records};
 use crate::input::{Called, Input, Wanted};
 use crate::message::{
     header, key_of, kind_of, number_at, put_identity, take_identity, user_of, Kind,
@@ -192,8 +192,8 @@ impl Engine {
                 self.with_replica(identity, |replica, effects| replica.forget(epoch, effects));
                 Some(vec![0])
             }
-            Kind::Read => Some(self.keep_read(&key_of(about)?)),
-            Kind::Write => {
+            Kind::Read if self.keeper().is_some() => Some(self.keep_read(&key_of(about)?)),
+            Kind::Write if self.keeper().is_some() => {
                 let (key, expected) = (key_of(about)?, number_at(payload, 0)?);
                 Some(self.keep_write(&key, expected, payload.get(8..)?))
             }
@@ -203,7 +203,7 @@ impl Engine {
                 self.free(identity, user, Freer::Node(ask));
                 Some(Vec::new())
             }
-            Kind::List => None,
+            Kind::Read | Kind::Write => None,
         });
         match answer {
             // It is answered later.
@@ -303,26 +303,46 @@ impl Engine {
     }
 
     pub(crate) fn read_record(&mut self, key: &str, wanted: Wanted) {
-        if self.starting.keeper == self.starting.me.node {
+        let Some(keeper) = self.keeper() else { return self.ask_registry(key, None, wanted) };
+        if keeper == self.starting.me.node {
             let answer = self.trusted(&self.keep_read(key));
             return self.record_came(wanted, answer);
         }
-        self.ask_keeper(header(Kind::Read, key.as_bytes()), Vec::new(), wanted);
+        self.ask_keeper(keeper, header(Kind::Read, key.as_bytes()), Vec::new(), wanted);
     }
 
     fn write_record(&mut self, key: &str, expected: u64, record: Vec<u8>, wanted: Wanted) {
-        if self.starting.keeper == self.starting.me.node {
+        let Some(keeper) = self.keeper() else {
+            return self.ask_registry(key, Some((expected, record)), wanted);
+        };
+        if keeper == self.starting.me.node {
             let answer = self.keep_write(key, expected, &record);
             let answer = self.trusted(&answer);
             return self.record_came(wanted, answer);
         }
         let payload = [expected.to_le_bytes().to_vec(), record].concat();
-        self.ask_keeper(header(Kind::Write, key.as_bytes()), payload, wanted);
+        self.ask_keeper(keeper, header(Kind::Write, key.as_bytes()), payload, wanted);
     }
 
-    fn ask_keeper(&mut self, header: Vec<u8>, payload: Vec<u8>, wanted: Wanted) {
+    /// The node that keeps the records, where no registry does.
+    fn keeper(&self) -> Option<u64> {
+        match self.starting.records {
+            Records::Keeper(node) => Some(node),
+            Records::Registry(_) => None,
+        }
+    }
+
+    fn ask_registry(&mut self, key: &str, write: Option<(u64, Vec<u8>)>, wanted: Wanted) {
+        let token = self.next();
+        self.records.insert(token, wanted);
+        if let Records::Registry(ask) = &self.starting.records {
+            ask(AskRecord { token, key: key.to_owned(), write });
+        }
+    }
+
+    fn ask_keeper(&mut self, keeper: u64, header: Vec<u8>, payload: Vec<u8>, wanted: Wanted) {
         let called = Called::Record(wanted);
-        match self.joined.get(&self.starting.keeper) {
+        match self.joined.get(&keeper) {
             Some(peer) => {
                 let keeper = Member { node: peer.node.0, life: peer.incarnation };
                 self.call(2, keeper, (header, payload, APPEND_NS), called);
@@ -338,7 +358,7 @@ impl Engine {
         (known == life).then(|| (revision, answer[16..].to_vec()))
     }
 
-    fn record_came(&mut self, wanted: Wanted, answer: Option<(u64, Vec<u8>)>) {
+    pub(crate) fn record_came(&mut self, wanted: Wanted, answer: Option<(u64, Vec<u8>)>) {
         match wanted {
             Wanted::Propose(identity, attempt) => {
                 let outcome = match answer {

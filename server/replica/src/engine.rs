@@ -42,6 +42,7 @@ pub(crate) struct Engine {
     pub(crate) opening: HashMap<u64, (String, Then<Result<Opened, Failure>>)>,
     making: HashMap<u64, (Identity, Then<Result<Opened, Failure>>)>,
     pub(crate) freeing: HashMap<u64, Freer>,
+    pub(crate) records: HashMap<u64, Wanted>,
     pub(crate) keeper: Keeper,
     pub(crate) keeper_life: Option<u64>,
     pub(crate) todo: VecDeque<Todo>,
@@ -102,6 +103,7 @@ impl Engine {
             opening: HashMap::new(),
             making: HashMap::new(),
             freeing: HashMap::new(),
+            records: HashMap::new(),
             keeper: Keeper::default(),
             keeper_life: None,
             todo: VecDeque::new(),
@@ -157,6 +159,8 @@ impl Engine {
     fn take(&mut self, input: Input) {
         match input {
             Input::Asked { from, ask, header, payload } => {
+                // It is joined, which may be said later on the other way; that it is lost is said after.
+                self.joined.entry(from.node.0).or_insert(from);
                 self.asked(from, ask, &header, &payload);
             }
             Input::Called(called, outcome) => self.called(called, outcome),
@@ -165,6 +169,12 @@ impl Engine {
                 self.tick_ns = 0;
             }
             Input::Lost(peer) => self.lose(peer),
+            Input::Record(token, answer) => {
+                if let Some(wanted) = self.records.remove(&token) {
+                    self.record_came(wanted, answer);
+                }
+            }
+            Input::Lives(life) => self.live(life),
             Input::Make(draft, then) => self.make(draft, then),
             Input::Open(key, then) => {
                 let token = self.next();
@@ -188,6 +198,28 @@ impl Engine {
             let mut effects = Vec::new();
             region.replica.lose(lost, &mut effects);
             self.todo.extend(effects.into_iter().map(|it| Todo::Replica(*identity, it)));
+        }
+    }
+
+    /// Another life begins: what the earlier one had is not this node's any more, and nobody knows what
+    /// became of what it asked.
+    fn live(&mut self, life: u64) {
+        if self.starting.me.life == life {
+            return;
+        }
+        self.starting.me.life = life;
+        self.regions.clear();
+        let asked: Vec<_> = self.operations.drain().map(|it| it.1).collect();
+        for asked in asked {
+            if let Asked::Node(ask) = asked {
+                self.replies.refuse(ask);
+            }
+        }
+        let all: Vec<u64> = self.submitted.keys().copied().collect();
+        all.into_iter().for_each(|it| self.submitted(it, Err(Failed::Unknown)));
+        let me = self.starting.me;
+        for one in self.clients.values_mut() {
+            one.client = Client::new(me, one.client.placement().clone());
         }
     }
 

@@ -33,11 +33,30 @@ pub struct Starting {
     /// This node, and this life of it.
     pub me: Member,
     /// Who keeps the records.
-    pub keeper: u64,
+    pub records: Records,
     /// What this node gives.
     pub limits: Limits,
     /// Whether other nodes are believed which of their users asks.
     pub believes_users: bool,
+}
+
+/// Who keeps the records of regions.
+pub enum Records {
+    /// One node of the cluster, in its memory.
+    Keeper(u64),
+    /// A registry, which the daemon asks; [`Replicas::record`] follows once for each.
+    Registry(Box<dyn Fn(AskRecord) + Send>),
+}
+
+/// What a registry is asked.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AskRecord {
+    /// By which number the answer comes.
+    pub token: u64,
+    /// Of which key.
+    pub key: String,
+    /// To be written where it has this revision, 0 for none; empty to be deleted. Else it is read.
+    pub write: Option<(u64, Vec<u8>)>,
 }
 
 /// A region that is to be made.
@@ -118,6 +137,17 @@ impl Replicas {
     /// A node is lost.
     pub fn lost(&self, peer: PeerNode) {
         self.send(Input::Lost(peer));
+    }
+
+    /// What a registry says: the revision and the record, after a write the new revision; revision 0
+    /// where there is none, or it was another one than was expected. Nothing where nobody knows.
+    pub fn record(&self, token: u64, answer: Option<(u64, Vec<u8>)>) {
+        self.send(Input::Record(token, answer));
+    }
+
+    /// This node lives another life from now on, if it does: the registry had declared it dead.
+    pub fn lives(&self, life: u64) {
+        self.send(Input::Lives(life));
     }
 
     /// Makes a region.

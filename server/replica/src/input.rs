@@ -14,6 +14,10 @@ pub(crate) enum Input {
     Asked { from: PeerNode, ask: AskId, header: Vec<u8>, payload: Vec<u8> },
     /// A call has ended.
     Called(Called, Outcome),
+    /// The registry has answered.
+    Record(u64, Option<(u64, Vec<u8>)>),
+    /// This node lives this life.
+    Lives(u64),
     /// A node is joined.
     Joined(PeerNode),
     /// It is so no more.

@@ -8,8 +8,6 @@ use std::collections::BTreeMap;
 
 /// Records at once.
 pub const RECORDS_MAX: usize = 4096;
-/// Records in one answer.
-pub const LISTED_MAX: usize = 256;
 
 /// All records.
 #[derive(Default)]
@@ -37,13 +35,6 @@ impl Keeper {
             false => drop(self.records.insert(key.to_owned(), (self.last, record.to_vec()))),
         }
         Some(self.last)
-    }
-
-    /// Some records whose keys begin so.
-    pub fn list(&self, beginning: &str) -> Vec<(&str, &[u8])> {
-        let from = self.records.range(beginning.to_owned()..);
-        let its = from.take_while(|(key, _)| key.starts_with(beginning)).take(LISTED_MAX);
-        its.map(|(key, (_, record))| (key.as_str(), record.as_slice())).collect()
     }
 }
 

@@ -19,7 +19,10 @@ pub mod keeper;
 mod message;
 mod peers;
 
-pub use handle::{Draft, Failure, Limits, Opened, ReplicaStatus, Replicas, Starting};
+pub use handle::{
+    AskRecord, Draft, Failure, Limits, Opened, Records, ReplicaStatus, Replicas, Starting,
+    Submitter,
+};
 pub use heliostat_service_replica::{
     Action, Answered, Failed, Fault, Identity, Member, Placement, OPERATION_BYTES_MAX, REPLICAS_MAX,
 };

@@ -8,7 +8,6 @@
 //! 4 key           -                      life u64, revision u64, record
 //! 5 key           expected u64, record   life u64, revision u64 (0: it was another)
 //! 6 user u32      identity               0 freed, 1 not
-//! 7 key's start   -                      life u64, records: key and record, each with its length u32
 //! ```
 
 use heliostat_service_replica::{Identity, Member};
@@ -25,7 +24,6 @@ pub(crate) enum Kind {
     Read = 4,
     Write = 5,
     Free = 6,
-    List = 7,
 }
 
 /// A header.
@@ -36,15 +34,7 @@ pub(crate) fn header(kind: Kind, about: &[u8]) -> Vec<u8> {
 /// What a foreign header asks, and about what.
 pub(crate) fn kind_of(header: &[u8]) -> Option<(Kind, &[u8])> {
     let (first, rest) = header.split_first()?;
-    let all = [
-        Kind::Append,
-        Kind::Operate,
-        Kind::Forget,
-        Kind::Read,
-        Kind::Write,
-        Kind::Free,
-        Kind::List,
-    ];
+    let all = [Kind::Append, Kind::Operate, Kind::Forget, Kind::Read, Kind::Write, Kind::Free];
     let kind = all.into_iter().find(|it| *it as u8 == *first)?;
     Some((kind, rest))
 }

@@ -24,9 +24,6 @@ impl Peers for PeerReplicas {
 
     fn order(&mut self, (): ()) {}
 
-    /// In order with what was asked before.
-    fn lost(&mut self, peer: PeerNode) {
-        // Where nobody listens any more the process is ending.
-        let _ = self.0.send(Input::Lost(peer));
-    }
+    /// The control plane hears it too, and says so.
+    fn lost(&mut self, _: PeerNode) {}
 }

@@ -133,7 +133,9 @@ impl Cluster {
         let has_room = self.members.len() < MEMBERS_MAX;
         if !self.members.contains_key(&node) && has_room {
             let is_listed = false;
-            let member = Member { is_listed, ..Member::sought(address.clone(), now_ns) };
+            let retry_ns = Some(now_ns).filter(|_| !address.is_none());
+            let sought = Member::sought(address.clone(), now_ns);
+            let member = Member { is_listed, retry_ns, ..sought };
             self.members.insert(node, member);
         }
         let Some(member) = self.members.get_mut(&node) else { return };
@@ -180,11 +182,14 @@ impl Cluster {
             member.retry_ns = None;
         }
         let (state, is_sought) = (member.state, member.is_listed);
+        let is_forgotten = match state {
+            MemberState::Away | MemberState::Lost => true,
+            MemberState::Left => !member.is_left_here,
+            _ => false,
+        };
         if state == MemberState::Joined && member.incarnation <= incarnation {
             effects.push(Effect::LeaveLink { link: member.link });
-        } else if !is_sought && matches!(state, MemberState::Away | MemberState::Lost) {
-            self.members.remove(&node);
-        } else if state == MemberState::Left && !is_sought && !member.is_left_here {
+        } else if is_forgotten && !is_sought {
             self.members.remove(&node);
         } else if state == MemberState::Joining && !is_sought {
             effects.push(Effect::Leave { node });

@@ -17,11 +17,12 @@ use heliostat_abi::session::record::{Bound, Reply};
 use heliostat_base::clock::monotonic_ns;
 use heliostat_control::config::Scheme;
 use heliostat_control::name::Name;
-use heliostat_server_memory::{MemoryOrder, There};
-use heliostat_server_node::{NodeCall, Outcome, PeerNode};
+use heliostat_server_memory::{is_replicated, MemoryOrder, There};
+use heliostat_server_node::{LinkId, NodeCall, Outcome, PeerNode};
 use heliostat_service_memory::{Asker, Remote};
 use tracing::debug;
 
+use super::replicated::replicated_peer;
 use super::requests::reply;
 use crate::answer::Answer;
 use crate::daemon::Daemon;
@@ -71,6 +72,9 @@ impl Daemon {
         self.check_not_revoked(asker.session)?;
         let remotes = &self.services.memory.across.remotes;
         let remote = *remotes.get(asker.session, handle).ok_or(Code::NotFound)?;
+        if is_replicated(LinkId(remote.link)) {
+            return self.ask_replicated(asker, handle, &remote, &request);
+        }
         let its = remote.there.handle;
         let (request, wanted) = match request {
             MemoryRequest::Unmap { .. } => return self.unmap_remote(asker.session, handle),
@@ -301,7 +305,11 @@ impl Daemon {
     }
 
     /// Gives a handle back; the program need not wait for the other node.
-    fn unmap_remote(&mut self, session: ObjectId, handle: ObjectId) -> Result<Answer, Refused> {
+    pub(super) fn unmap_remote(
+        &mut self,
+        session: ObjectId,
+        handle: ObjectId,
+    ) -> Result<Answer, Refused> {
         let remote = self.forget_remote(session, handle).ok_or(Code::NotFound)?;
         if !remote.is_lost {
             self.give_back_remote(Return { remote, tries: 0 });
@@ -309,7 +317,7 @@ impl Daemon {
         Ok(Reply::Done.into())
     }
 
-    fn forget_remote(&mut self, session: ObjectId, handle: ObjectId) -> Option<Remote> {
+    pub(super) fn forget_remote(&mut self, session: ObjectId, handle: ObjectId) -> Option<Remote> {
         let memory = &mut self.services.memory;
         let remote = memory.across.remotes.remove(session, handle)?;
         memory.across.classes.remove(&(session, handle));
@@ -320,6 +328,9 @@ impl Daemon {
     /// Tells a node that nobody has this handle any more. Where it is lost it knows.
     fn give_back_remote(&mut self, returned: Return) {
         let remote = returned.remote;
+        if is_replicated(LinkId(remote.link)) {
+            return self.close_replicated(remote.there);
+        }
         let Some(peer) = self.node_of(&remote) else { return };
         let Remote { user, is_restricted, there, .. } = remote;
         let (session, until_ns, wanted) = (None, u64::MAX, Wanted::Answer);
@@ -376,7 +387,13 @@ impl Daemon {
         let memory = &self.services.memory;
         for (handle, remote) in memory.across.remotes.of_session(session) {
             // Of one that is lost the loop knows no handle: the control plane says why.
-            let Some(peer) = self.node_of(remote) else { continue };
+            let peer = match is_replicated(LinkId(remote.link)) {
+                true => replicated_peer(remote),
+                false => match self.node_of(remote) {
+                    Some(peer) => peer,
+                    None => continue,
+                },
+            };
             let there = There { peer, handle: remote.there };
             let classes = memory.across.classes.get(&(session, handle));
             if let Some(class) = classes.map(|of| of.chosen) {
@@ -403,7 +420,7 @@ impl Daemon {
 }
 
 /// The answer to a session about a region of another node.
-fn granted_there(peer: PeerNode, handle: ObjectId, granted: Granted) -> Answer {
+pub(super) fn granted_there(peer: PeerNode, handle: ObjectId, granted: Granted) -> Answer {
     let there = Granted {
         handle,
         direct: false,

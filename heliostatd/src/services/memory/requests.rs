@@ -45,6 +45,7 @@ impl Daemon {
         }
         match request {
             MemoryRequest::Allocate(wanted) => self.allocate_memory(&asker, wanted),
+            MemoryRequest::Replicate(wanted) => self.replicate_memory(&asker, wanted),
             MemoryRequest::Map { user, name, rights } => {
                 self.map_memory(&asker, user, name, rights)
             }
@@ -149,7 +150,11 @@ impl Daemon {
         let uid = if user == OWN_USER { asker.uid } else { user };
         let key = Key { uid, name };
         let region = self.services.memory.grants.resolve(&key);
-        match (self.judge_map(asker, &key, region, rights)?, region) {
+        let denial = self.judge_map(asker, &key, region, rights)?;
+        if region.is_none() && self.may_be_replicated(asker) {
+            return self.open_replicated(asker, &key, rights);
+        }
+        match (denial, region) {
             (None, region) => self.give_memory(asker, region.ok_or(Code::NotFound)?, rights),
             (Some(denial), Some(region)) => self.ask_owner(asker, &key, (region, rights), denial),
             (Some(denial), None) => Err(self.deny_map(asker, &key, denial)),

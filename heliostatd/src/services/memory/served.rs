@@ -104,7 +104,8 @@ impl Daemon {
             let cluster = self.services.cluster.as_ref();
             let caller = || cluster.map(|cluster| cluster.nodes.caller());
             let page = &self.services.memory.page.mapping;
-            let started = MemoryLoops::start(&config.memory, shares, page, caller);
+            let replicated = self.services.replica.as_ref().map(|it| &it.operations);
+            let started = MemoryLoops::start(&config.memory, shares, page, caller, replicated);
             let started = started.map_err(|error| {
                 error!(%error, "no delegated memory: the server loops cannot start");
                 Code::Internal

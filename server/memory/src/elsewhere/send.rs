@@ -12,7 +12,7 @@ use super::Elsewhere;
 use crate::held::Refusal;
 use crate::memories::Memories;
 use crate::message::MemoryOrder;
-use crate::there::{call, Answer, Answered, NoAnswer, Part, There};
+use crate::there::{call, is_replicated, Answer, Answered, NoAnswer, Part, There};
 use crate::traffic::{Room, Traffic};
 use crate::ways::Way;
 use crate::work::WindowPieces;
@@ -292,6 +292,10 @@ fn send(
             gate.send(Order::Service(MemoryOrder::Answered(Box::new(answered))));
         }
     };
+    let replicated = engine.service.replicated.as_ref();
+    if let Some(replicated) = replicated.filter(|_| is_replicated(there.peer.link)) {
+        return replicated.operate(there.handle, message.0, message.1, Box::new(tell));
+    }
     match &engine.service.caller {
         Some(caller) => call(caller, (there.peer, way.class), message, tell),
         None => tell(Err(NoAnswer::NotSent)),
