@@ -6,6 +6,7 @@ pub mod beside;
 pub mod callers;
 pub mod cluster;
 pub mod delegated;
+pub mod ends;
 pub mod files;
 pub mod filtered;
 pub mod fuse;
@@ -23,7 +24,7 @@ pub mod unit;
 use std::os::fd::{AsRawFd, RawFd};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{RwLock, RwLockReadGuard};
 use std::time::{Duration, Instant};
 
@@ -49,15 +50,6 @@ pub fn await_that(what: &str, mut holds: impl FnMut() -> bool) {
     while !holds() {
         assert!(start.elapsed() < WATCHDOG, "never happened: {what}");
         std::thread::sleep(Duration::from_millis(2));
-    }
-}
-
-/// Ends what goes on in a scope's threads, by a failure too: the scope waits for them.
-pub struct Ends<'a>(pub &'a AtomicBool);
-
-impl Drop for Ends<'_> {
-    fn drop(&mut self) {
-        self.0.store(false, Ordering::Relaxed);
     }
 }
 
