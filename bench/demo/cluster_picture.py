@@ -43,14 +43,15 @@ def draw_tasks(axes, name: str, told: dict) -> None:
         axes.barh(line[task["worker"]], width, 0.6, task["from"], color=colour, edgecolor="white", linewidth=0.4, **crossed)
     for death in told["deaths"]:
         axes.axvline(death["at"], color=LOST, linewidth=1)
-        axes.text(death["at"], len(workers) - 0.4, f"node {death['node']} is dead", color=LOST, fontsize=8, va="bottom")
+        axes.text(death["at"], len(workers) - 0.55, f" node {death['node']} is dead", color=LOST, fontsize=8, va="center")
     for kind, colour in KIND_COLOURS.items():
         axes.barh(0, 0, color=colour, label=kind)
     axes.barh(0, 0, color="#dddddd", hatch="xxxx", label="lost, done again")
     axes.set_yticks(range(len(workers)), [f"node {node}" for node, _ in workers])
     axes.set_xlabel("seconds since the master began")
-    axes.set_title(f"Tasks: {name}", pad=16)
-    axes.legend(frameon=False, fontsize=8, loc="lower right")
+    axes.set_title(f"Tasks: {name}")
+    axes.set_ylim(-0.5, len(workers) - 0.3)
+    axes.legend(fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
 
 
 def draw(seconds: float, runs: dict[str, dict], phases: list[str], path: Path) -> None:

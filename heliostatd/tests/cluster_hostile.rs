@@ -165,7 +165,6 @@ impl Member {
             region: id(1),
             bytes: 4096,
             epoch: 1,
-            registry: heliostat_abi::cluster::ListedRegistry::default(),
             rights: Rights::READ,
             direct: false,
             lasting: false,

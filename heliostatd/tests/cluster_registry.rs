@@ -4,10 +4,12 @@ mod support;
 
 use std::time::Instant;
 
-use heliostat_abi::cluster::MemberState;
+use heliostat_abi::cluster::{ClusterRequest, MemberState};
 use rustix::process::Signal;
 use support::await_that;
-use support::cluster::{incarnation, joined_count, list, state, words_of_failed_start, SecretFile};
+use support::cluster::{
+    incarnation, joined_count, list, list_as, state, words_of_failed_start, SecretFile,
+};
 use support::programs::{play, Program};
 use support::registry::{await_all_joined, config, is_one_epoch, nodes, told, EtcdServer, LEASE};
 use support::Daemon;
@@ -67,6 +69,35 @@ fn a_node_that_ends_in_order_is_gone_at_once() {
 }
 
 #[test]
+fn a_node_that_is_declared_dead_is_left_though_its_link_works_and_stops_by_itself() {
+    let Some(server) = EtcdServer::start("dead") else { return };
+    let secret = SecretFile::new("registry-8", "b8");
+    let daemons = nodes::<3>(&secret, &server);
+    let lives = [1, 2].map(|node| incarnation(&daemons[2], node));
+    let mut owner = Program::start(&daemons[1]);
+    owner.say("allocate kv 4096 name=kv");
+    let mut user = Program::start(&daemons[0]);
+    assert_eq!(user.say("on 2 map kv kv rwa"), "on 2");
+    server.delete("/heliostat/members/1");
+    await_that("it has stopped and come back", || {
+        [&daemons[1], &daemons[2]].iter().all(|it| incarnation(it, 1) > lives[0])
+    });
+    await_all_joined(&daemons.each_ref());
+    assert_eq!(incarnation(&daemons[2], 2), lives[1], "the others have gone on");
+    assert_eq!(daemons[1].status()["cluster"]["registry"]["is_member"], true);
+    let answer = user.say("write kv 0 late!");
+    assert!(answer.starts_with("error "), "{answer}");
+    assert_eq!(owner.say("read kv 0 5"), "read .....");
+}
+
+/// Whether every thread of a daemon is stopped: the signal reaches one of them first.
+fn is_stopped(daemon: &Daemon) -> bool {
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", daemon.pid())).unwrap();
+    let mut stats = tasks.map(|it| std::fs::read_to_string(it.unwrap().path().join("stat")));
+    stats.all(|it| it.is_ok_and(|it| it.rsplit_once(") ").is_some_and(|it| it.1.starts_with('T'))))
+}
+
+#[test]
 fn a_node_that_was_stopped_past_its_lease_neither_writes_nor_serves_late() {
     let Some(server) = EtcdServer::start("stopped") else { return };
     let secret = SecretFile::new("registry-4", "b4");
@@ -82,6 +113,7 @@ fn a_node_that_was_stopped_past_its_lease_neither_writes_nor_serves_late() {
     assert_eq!(well.say("read kv 0 5"), "read early");
     let epoch = list(two).epoch;
     one.signal(Signal::STOP);
+    await_that("all its threads are stopped", || is_stopped(one));
     // It is in the middle of this: its server loop and its node's thread are stopped.
     late.send("write kv 0 late!");
     await_that("it is declared dead", || {
@@ -90,8 +122,8 @@ fn a_node_that_was_stopped_past_its_lease_neither_writes_nor_serves_late() {
     well.does("write kv 0 newer");
     one.signal(Signal::CONT);
     let answer = late.hear();
+    assert_eq!(owner.say("read kv 0 5"), "read newer", "{answer}");
     assert!(answer.starts_with("error "), "{answer}");
-    assert_eq!(owner.say("read kv 0 5"), "read newer");
     assert_eq!(well.say("read kv 0 5"), "read newer");
     // It comes back as another life, and what was granted to the first is void.
     await_all_joined(&daemons.each_ref());
@@ -164,9 +196,17 @@ fn hostile_records_of_members_make_nobody_a_member() {
     }
     // One that could be a node, and is not there.
     server.put("/heliostat/members/20", "1 5 tcp:127.0.0.1:1");
-    await_that("all was heard", || state(&daemons[0], 20).is_some());
+    let numbers = |daemon: &Daemon| -> Vec<u64> {
+        let listed = list_as(daemon, &ClusterRequest::Nodes { from: 3 });
+        listed.nodes.into_iter().map(|it| it.node).collect()
+    };
+    await_that("all was heard", || numbers(&daemons[0]) == [14, 15, 20]);
+    // Those two have no address that leads anywhere, and nobody is sought by it.
+    let sought = daemons[0].status()["cluster"]["nodes"].as_array().unwrap().clone();
+    let of = |node: u64| sought.iter().find(|it| it["node"] == node).unwrap().clone();
+    assert_eq!((&of(14)["address"], &of(15)["address"]), (&"".into(), &"".into()));
+    assert_eq!(of(14)["state"], "away");
     assert_eq!(joined_count(&daemons[0]), 1);
-    assert_eq!(state(&daemons[0], 9), None);
     // A node that starts among them.
     let third = Daemon::with(&config(3, &secret, &format!("etcd:{}", server.endpoint())), &[]);
     await_that("it is joined", || joined_count(&third) == 2);

@@ -16,6 +16,7 @@
 //!                                                           24 Presence  -
 //!                                                           25 MoveState handle
 //!                                                           30 Replicate as replicated.rs says
+//!                                                           40 Class     handle, class u32
 //! ```
 //! A handle, arena or region is an object id (8 bytes), a name 68 bytes: its length u32, perhaps 0,
 //! and 64 bytes. On carries one of Allocate, Map, MapRegion and List to another node: its number and
@@ -24,6 +25,7 @@
 use super::name::{self, MemoryName};
 use super::replicated::Replication;
 use super::rights::Rights;
+use crate::cluster::Class;
 use crate::name::ObjectId;
 use crate::session::record::{OwnRequest, FIRST_OWN, REQUEST_BODY_BYTES};
 use crate::snapshot::region_name::NAME_BYTES;
@@ -89,6 +91,8 @@ pub mod number {
     pub const PRESENCE: u16 = FIRST + 24;
     /// Of MoveState.
     pub const MOVE_STATE: u16 = FIRST + 25;
+    /// Of Class.
+    pub const CLASS: u16 = FIRST + 40;
 }
 
 /// What a region is to be.
@@ -176,6 +180,13 @@ pub enum MemoryRequest {
         /// Whether.
         lasting: bool,
     },
+    /// How urgent what is done by a handle on another node is to be: no more than the rules say.
+    Class {
+        /// The handle.
+        handle: ObjectId,
+        /// How urgent.
+        class: Class,
+    },
     /// Which regions there are.
     List {
         /// Of one user, or of all that the asker may see ([`name::OWN_USER`]).
@@ -251,6 +262,7 @@ impl MemoryRequest {
             Self::Name { .. } => number::NAME,
             Self::Appoint { .. } => number::APPOINT,
             Self::Lasting { .. } => number::LASTING,
+            Self::Class { .. } => number::CLASS,
             Self::List { .. } => number::LIST,
             Self::Move { .. } => number::MOVE,
             Self::MoveState { .. } => number::MOVE_STATE,
@@ -296,6 +308,7 @@ impl MemoryRequest {
             Self::Appoint { handle, user, rights } => {
                 put_handle(*handle, w).u32(*user).u32(rights.bits())
             }
+            Self::Class { handle, class } => put_handle(*handle, w).u32(class.number().into()),
             Self::Lasting { handle, lasting } => put_handle(*handle, w).u32(u32::from(*lasting)),
             Self::List { user, from, beginning } => {
                 w.u32(*user).u32(*from);
@@ -359,6 +372,7 @@ impl MemoryRequest {
                 let handle = ObjectId::decode(r);
                 Self::Lasting { handle, lasting: take_flag(r, "lasting")? }
             }
+            number::CLASS => Self::Class { handle: ObjectId::decode(r), class: take_class(r)? },
             number::LIST => {
                 let (user, from) = (r.u32(), r.u32());
                 Self::List { user, from, beginning: name::decode_text(r)? }
@@ -405,6 +419,12 @@ fn take_on(r: &mut Reader<'_>) -> Result<MemoryRequest, WireError> {
     body[..ON_BODY_BYTES].copy_from_slice(&r.take::<ON_BODY_BYTES>());
     let request = Box::new(MemoryRequest::decode(&OwnRequest { number, body })?);
     Ok(MemoryRequest::On { node, request })
+}
+
+fn take_class(r: &mut Reader<'_>) -> Result<Class, WireError> {
+    let found = r.u32();
+    let class = u8::try_from(found).ok().and_then(Class::from_number);
+    class.ok_or(WireError::Field { name: "class", found: u64::from(found) })
 }
 
 fn take_flag(r: &mut Reader<'_>, name: &'static str) -> Result<bool, WireError> {

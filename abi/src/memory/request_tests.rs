@@ -32,6 +32,7 @@ fn all() -> Vec<MemoryRequest> {
         Name { handle: HANDLE, name: None, others: Rights::NONE },
         EndSession,
         MoveState { handle: HANDLE },
+        Class { handle: HANDLE, class: crate::cluster::Class::Low },
         Presence,
     ]
 }

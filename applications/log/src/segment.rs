@@ -223,14 +223,17 @@ impl Segment {
         };
         let submissions = self.copies.iter().map(work).collect();
         let numbers = self.operations.submit_all(submissions).map_err(|not| not.error)?;
-        let mut lost = Vec::new();
-        for _ in &numbers {
+        let (mut lost, mut left) = (Vec::new(), numbers.len());
+        while left > 0 {
             let completed = self.operations.wait(None)?;
+            // One of a write that was given up in the middle is nobody's.
             let copy = numbers.iter().position(|number| *number == completed.number);
-            match (completed.result, copy) {
-                (Ok(_), _) => {}
-                (Err(error), Some(copy)) if is_lost(&error)? => lost.push(copy),
-                (Err(error), _) => return Err(error.into()),
+            let Some(copy) = copy else { continue };
+            left -= 1;
+            match completed.result {
+                Ok(_) => {}
+                Err(error) if is_lost(&error)? => lost.push(copy),
+                Err(error) => return Err(error.into()),
             }
         }
         lost.sort_unstable();

@@ -6,8 +6,9 @@
 
 use std::collections::hash_map::Entry;
 use std::collections::HashMap;
+use std::sync::Arc;
 
-use heliostat::memory::{Memory, Region, Rights};
+use heliostat::memory::{Memory, Region, Rights, Submission, Work};
 
 use crate::board::{Stage, Task, DEAD, LEFT};
 use crate::Failure;
@@ -16,8 +17,18 @@ use crate::Failure;
 #[derive(Default)]
 pub struct Results {
     own: Vec<Region>,
-    mapped: HashMap<(u64, u64), Region>,
+    mapped: HashMap<(u64, u64), Mapped>,
 }
+
+/// A result that is read from, perhaps more than once.
+struct Mapped {
+    region: Arc<Region>,
+    /// Where its partitions end.
+    ends: Vec<u64>,
+}
+
+/// A result that cannot be read: which task is to be done again, and why.
+pub type Missing = (u64, Failure);
 
 /// The name that a try of a task gives its result.
 fn name_of(job: &str, task: u64, of: Task) -> String {
@@ -45,52 +56,66 @@ impl Results {
         Ok(all)
     }
 
-    /// Returns the region of a result, which is on its worker's node.
-    ///
-    /// # Errors
-    /// It is gone, or its node is.
+    /// Finds a result, which is on its worker's node and has so many partitions.
     fn find(
         &mut self,
         memory: &Memory,
         (job, task, of): (&str, u64, Task),
         workers: &[(u64, u64)],
-    ) -> Result<&Region, Failure> {
+        partitions: usize,
+    ) -> Result<&Mapped, Failure> {
         match self.mapped.entry((task, of.attempt)) {
             Entry::Occupied(known) => Ok(known.into_mut()),
             Entry::Vacant(place) => {
                 let node = workers.get(of.worker as usize).map_or(DEAD, |worker| worker.0);
                 if of.stage != Stage::Done || node == DEAD || node == LEFT {
-                    return Err(format!("task {task}: its worker is gone").into());
+                    return Err("its worker is gone".into());
                 }
                 let region = memory.on(node).map(&name_of(job, task, of), Rights::READ)?;
-                Ok(place.insert(region))
+                let mut head = vec![0; partitions * 8];
+                region.read(0, &mut head)?;
+                let ends = head.chunks_exact(8).map(|end| end.try_into().map(u64::from_le_bytes));
+                let ends = ends.collect::<Result<Vec<u64>, _>>()?;
+                let bytes = of.bytes.saturating_sub(head.len() as u64);
+                if !ends.is_sorted() || ends.last().is_some_and(|last| *last > bytes) {
+                    return Err("it is no result".into());
+                }
+                Ok(place.insert(Mapped { region: Arc::new(region), ends }))
             }
         }
     }
 
-    /// Reads one partition of a map task's result.
+    /// Reads one partition of all map tasks' results, from all nodes at once.
     ///
     /// # Errors
-    /// As `find`; the result is none.
+    /// The first that is gone, or whose node is.
     pub fn partition(
         &mut self,
         memory: &Memory,
-        (job, task, of): (&str, u64, Task),
+        job: &str,
+        tasks: &[Task],
         workers: &[(u64, u64)],
-        (partition, count): (u64, u64),
-    ) -> Result<Vec<u8>, Failure> {
-        let region = self.find(memory, (job, task, of), workers)?;
-        let mut head = vec![0; count as usize * 8];
-        region.read(0, &mut head)?;
-        let end = |n: u64| {
-            let at = n as usize * 8;
-            head[at..at + 8].try_into().map_or(0, u64::from_le_bytes)
-        };
-        let from = if partition == 0 { 0 } else { end(partition - 1) };
-        let bytes = end(partition).checked_sub(from).filter(|bytes| *bytes <= of.bytes);
-        let mut run = vec![0; bytes.ok_or("a result is none")? as usize];
-        region.read(head.len() as u64 + from, &mut run)?;
-        Ok(run)
+        (partition, count): (usize, usize),
+    ) -> Result<Vec<Vec<u8>>, Missing> {
+        let mut reads = Vec::new();
+        for (task, of) in (0..).zip(tasks) {
+            let found = self.find(memory, (job, task, *of), workers, count);
+            let Mapped { region, ends } = found.map_err(|error| (task, error))?;
+            let from = if partition == 0 { 0 } else { ends[partition - 1] };
+            let (offset, bytes) = ((count * 8) as u64 + from, ends[partition] - from);
+            let work = Work::Read { offset, into: vec![0; bytes as usize] };
+            reads.push(Submission::new(region, work));
+        }
+        let operations = memory.operations(reads.len().max(1));
+        let numbers = operations.submit_all(reads).map_err(|not| (0, not.error.into()))?;
+        let mut runs = vec![Vec::new(); numbers.len()];
+        for _ in 0..numbers.len() {
+            let completed = operations.wait(None).map_err(|error| (0, error.into()))?;
+            let task = numbers.iter().position(|number| *number == completed.number).unwrap_or(0);
+            completed.result.map_err(|error| (task as u64, error.into()))?;
+            runs[task] = completed.bytes;
+        }
+        Ok(runs)
     }
 
     /// Reads all of a reduce task's result.
@@ -103,9 +128,9 @@ impl Results {
         what: (&str, u64, Task),
         workers: &[(u64, u64)],
     ) -> Result<Vec<u8>, Failure> {
-        let region = self.find(memory, what, workers)?;
+        let found = self.find(memory, what, workers, 0)?;
         let mut bytes = vec![0; what.2.bytes as usize];
-        region.read(0, &mut bytes)?;
+        found.region.read(0, &mut bytes)?;
         Ok(bytes)
     }
 }

@@ -152,18 +152,18 @@ impl Worker {
     fn reduce(&mut self, number: u64, taken: Task, look: &Look) -> Result<Option<u64>, Failure> {
         let plan = &self.board.plan;
         let (maps, reduces, job) = (plan.maps(), plan.reduces(), &*self.settings.job);
-        let mut runs = Vec::new();
-        for (task, of) in (0..maps).zip(&look.tasks) {
-            let (what, partition) = ((job, task, *of), (number - maps, reduces));
-            match self.results.partition(&self.memory, what, &look.workers, partition) {
-                Ok(run) => runs.push(run),
-                Err(error) => {
-                    eprintln!("task {task} has to be done again: {error}");
-                    self.board.change(task, *of, of.again())?;
-                    return Ok(None);
-                }
+        let partition = ((number - maps) as usize, reduces as usize);
+        let tasks = &look.tasks[..maps as usize];
+        let found = self.results.partition(&self.memory, job, tasks, &look.workers, partition);
+        let runs = match found {
+            Ok(runs) => runs,
+            Err((task, error)) => {
+                eprintln!("task {task} has to be done again: {error}");
+                let of = tasks[task as usize];
+                self.board.change(task, of, of.again())?;
+                return Ok(None);
             }
-        }
+        };
         let mut entries = Vec::new();
         runs.iter().try_for_each(|run| decode(run, &mut entries))?;
         let mut text = Vec::new();

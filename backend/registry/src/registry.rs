@@ -204,6 +204,11 @@ pub trait Registry {
 
     /// What has happened, one after the other; `None` where there is no more for now. Never waits.
     fn next_event(&mut self, now_ns: u64) -> Option<Event>;
+
+    /// When [`Registry::next_event`] is due though nothing rang.
+    fn next_ns(&self) -> Option<u64> {
+        None
+    }
 }
 
 impl fmt::Display for Why {

@@ -10,13 +10,13 @@ use heliostat_base::sys::Errno;
 use heliostat_client::ControlError;
 use heliostat_ring::pins::PinError;
 use heliostat_stub_lock::LockError;
-use heliostat_stub_memory::MemoryError;
+use heliostat_stub_memory::{MemoryError, SpreadError};
 use heliostat_stub_rpc::{NotDelivered, RpcError, Unanswered};
 use heliostat_stub_snapshot::queue::QueueError;
 use heliostat_stub_snapshot::{
     AttachError, NamedError, PoolError, PublishError, RegionError, SourceError,
 };
-use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::exceptions::{PyBufferError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 
 /// The exception `kind` of `heliostat._errors`, saying `text`.
@@ -125,9 +125,28 @@ pub fn queue(error: &QueueError) -> PyErr {
     }
 }
 
+/// A region that is spread over nodes did not do it.
+pub fn spread(error: &SpreadError) -> PyErr {
+    let kind = match error {
+        SpreadError::Memory(error) => kind_of_memory(error),
+        SpreadError::Part { why, .. } => kind_of_memory(why),
+        SpreadError::Range { .. } | SpreadError::Misaligned { .. } => "InvalidRegion",
+        SpreadError::Nodes { .. } => return PyValueError::new_err(error.to_string()),
+        SpreadError::Taken { .. } => "NameTaken",
+        SpreadError::Unfinished { .. } => "Busy",
+        SpreadError::Corrupt { .. } => "Corrupt",
+        SpreadError::Held { .. } => return PyBufferError::new_err(error.to_string()),
+    };
+    raise(kind, error)
+}
+
 /// A memory region did not do it.
 pub fn memory(error: &MemoryError) -> PyErr {
-    let kind = match error {
+    raise(kind_of_memory(error), error)
+}
+
+fn kind_of_memory(error: &MemoryError) -> &'static str {
+    match error {
         MemoryError::Name(_) => "InvalidName",
         MemoryError::Size { .. } | MemoryError::Range { .. } | MemoryError::Misaligned { .. } => {
             "InvalidRegion"
@@ -146,8 +165,7 @@ pub fn memory(error: &MemoryError) -> PyErr {
         MemoryError::Corrupt | MemoryError::Link(_) => "Corrupt",
         MemoryError::Mapping(_) | MemoryError::Event(_) => "MappingFailed",
         MemoryError::Server { .. } | MemoryError::TimedOut => "Error",
-    };
-    raise(kind, error)
+    }
 }
 
 /// A lock was not acquired, or a barrier not passed.

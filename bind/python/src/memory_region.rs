@@ -32,6 +32,14 @@ pub struct MemoryRegion {
 }
 
 impl MemoryRegion {
+    /// A region whose handle others may have too.
+    pub(crate) fn of(region: Arc<StubRegion>) -> Self {
+        let (identity, rights) = (region.id().to_string(), region.rights());
+        let (is_direct, node) = (region.is_direct(), region.node());
+        let held = Own::new(Mutex::new(Some(region)));
+        Self { held, identity, rights, is_direct, node }
+    }
+
     pub(crate) fn region(&self) -> PyResult<Arc<StubRegion>> {
         let held = self.held.get()?.lock().unwrap_or_else(PoisonError::into_inner);
         held.clone().ok_or_else(|| error::closed("memory region"))
@@ -113,6 +121,7 @@ impl MemoryRegion {
     /// Maps the region `name` of `user` (own, if `None`) with the rights; or, given `bytes`, makes one
     /// of so many with which other users may do that.
     #[new]
+    #[expect(clippy::too_many_arguments, reason = "what Python's constructor passes by position")]
     fn new(
         py: Python<'_>,
         memory: &Bound<'_, Memory>,
@@ -137,10 +146,7 @@ impl MemoryRegion {
             }
             (None, None) => return Err(PyValueError::new_err("a name or a number of bytes")),
         };
-        let (identity, rights) = (region.id().to_string(), region.rights());
-        let (is_direct, node) = (region.is_direct(), region.node());
-        let held = Own::new(Mutex::new(Some(Arc::new(region))));
-        Ok(Self { held, identity, rights, is_direct, node })
+        Ok(Self::of(Arc::new(region)))
     }
 
     /// Reads `bytes` bytes from `offset` on.

@@ -3,6 +3,8 @@
 use std::collections::{HashMap, VecDeque};
 
 use heliostat_backend_registry::{Outcome, Registry, WatchId};
+use heliostat_server_node::Orders;
+use heliostat_server_registry::{Host, HostOrder};
 use heliostat_service_cluster::Registration;
 
 /// What the daemon keeps of a registry.
@@ -21,6 +23,9 @@ pub struct ClusterRegistry {
     pub not_begun: VecDeque<(AskedBy, Outcome)>,
     /// When the records that this node keeps change by themselves, where it does.
     pub store: Option<heliostat_backend_registry::SharedStore>,
+    /// Tells other nodes of that.
+    pub host: Option<Orders<Host>>,
+    told_revision: u64,
     /// What happened so often.
     pub counts: RegistryCounts,
     /// What was said last about why this node is not registered.
@@ -70,6 +75,8 @@ impl ClusterRegistry {
             asked: HashMap::new(),
             not_begun: VecDeque::new(),
             store,
+            host: None,
+            told_revision: 0,
             counts: RegistryCounts::default(),
             said: None,
             last: 0,
@@ -87,6 +94,16 @@ impl ClusterRegistry {
     /// When time alone has something done.
     pub fn next_ns(&self) -> Option<u64> {
         let store = self.store.as_ref().and_then(|store| store.lock().next_ns());
-        [self.own.next_ns(), store].into_iter().flatten().min()
+        [self.own.next_ns(), store, self.registry.next_ns()].into_iter().flatten().min()
+    }
+
+    /// Has other nodes told that records changed here, if they did.
+    pub fn tell_host(&mut self) {
+        let revision = self.store.as_ref().map_or(0, |store| store.lock().revision());
+        if revision != self.told_revision {
+            self.told_revision = revision;
+            // A thread that has ended serves nobody.
+            let _ = self.host.as_ref().map(|host| host.send(HostOrder::Look));
+        }
     }
 }

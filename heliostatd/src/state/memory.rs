@@ -26,7 +26,7 @@ use crate::closer::ReceivedFd;
 use crate::memory::read_only;
 use crate::shares;
 
-pub use across::{Across, Waiting, Wanted};
+pub use across::{Across, OfHandle, Waiting, Wanted};
 pub use arena::Arena;
 pub use copying::{Copied, Copying};
 pub use loops::MemoryLoops;

@@ -11,6 +11,7 @@ pub mod filtered;
 pub mod fuse;
 pub mod lockers;
 pub mod member;
+pub mod networks;
 pub mod operations;
 pub mod payloads;
 pub mod programs;
@@ -253,7 +254,8 @@ fn program() -> PathBuf {
 
 fn spawn(folder: &Path, arguments: &[&str], confine: impl Fn(&mut Command)) -> Child {
     let _guard = STARTS.write();
-    let mut command = Command::new(program());
+    let config = std::fs::read_to_string(folder.join("config.toml")).unwrap_or_default();
+    let mut command = networks::command(&program(), &config);
     confine(&mut command);
     if filtered::is_asked_for() {
         filtered::refuse(&mut command);

@@ -353,6 +353,11 @@ fn on(region: &Region, words: &[&str]) -> Result<String, MemoryError> {
         ["rename", _, "-", what] => region.rename(None, rights(what))?,
         ["rename", _, name, what] => region.rename(Some(name), rights(what))?,
         ["appoint", _, user, what] => region.appoint(number(user) as u32, rights(what))?,
+        ["class", _, word] => {
+            let classes = heliostat_abi::cluster::Class::ALL;
+            let class = classes.into_iter().find(|it| it.word() == word).unwrap();
+            region.set_class(class)?
+        }
         ["lasting", _, whether] => region.set_lasting(whether == "yes")?,
         ["await_stale", _] => return await_stale(region),
         _ => panic!("{words:?}"),

@@ -54,7 +54,8 @@ impl Member {
 
     /// One that came by itself.
     pub(crate) fn guest(now_ns: u64) -> Member {
-        Member { retry_ns: None, ..Member::sought(MemberAddress::NONE, now_ns) }
+        let sought = Member::sought(MemberAddress::NONE, now_ns);
+        Member { retry_ns: None, is_listed: false, ..sought }
     }
 
     /// Moves on to a state.

@@ -50,6 +50,8 @@ mod barrier_tests;
 #[cfg(test)]
 mod lock_tests;
 #[cfg(test)]
+mod nodes_tests;
+#[cfg(test)]
 mod properties;
 #[cfg(test)]
 mod steps;

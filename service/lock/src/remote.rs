@@ -334,7 +334,7 @@ impl RemoteLocks {
     /// A link is lost, for one session or for all: what was granted by it leads nowhere. Returns whom
     /// to ring.
     pub fn lose(&mut self, via: Via, of: Option<ObjectId>) -> Vec<ObjectId> {
-        let (mut rung, mut told) = (Vec::new(), Vec::new());
+        let (mut rung, mut told, mut gone) = (Vec::new(), Vec::new(), Vec::new());
         let all = self.sessions.iter_mut().filter(|(id, _)| of.is_none_or(|of| of == **id));
         for (session, has) in all {
             let handles = has.handles.iter_mut().filter(|(_, handle)| handle.via == via);
@@ -351,13 +351,18 @@ impl RemoteLocks {
                         ticket.standing = Standing::Over(Outcome::Lost { node: via.node });
                     }
                     Standing::Holds(_) => ticket.standing = Standing::Lost,
-                    Standing::Cancelled(_) | Standing::Over(_) | Standing::Lost => {}
+                    // Who has cancelled is told by the call that nobody answers.
+                    Standing::Cancelled(_) => gone.push((*session, elsewhere(place))),
+                    Standing::Over(_) | Standing::Lost => {}
                 }
             }
         }
         for (session, place) in told {
             self.tell(session, place);
             rung.push(session);
+        }
+        for (session, ticket) in gone {
+            self.remove_ticket(session, ticket);
         }
         rung.dedup();
         rung

@@ -44,6 +44,7 @@ use heliostat_ring::region_page::RegionPage;
 
 pub use allocation::Allocation;
 pub use error::{MemoryError, NodeFailure};
+pub use heliostat_abi::cluster::Class;
 pub use heliostat_abi::memory::name::OWN_USER;
 pub use heliostat_abi::memory::{Listed, Question, Rights};
 pub use heliostat_abi::name::ObjectId as RegionId;

@@ -4,6 +4,7 @@ use std::fmt;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
+use heliostat_abi::cluster::Class;
 use heliostat_abi::file::delegated::OpKind;
 use heliostat_abi::memory::operation::set_argument;
 use heliostat_abi::memory::{Granted, MemoryName, MemoryRequest, Rights};
@@ -219,6 +220,15 @@ impl Region {
     /// `Control` without MANAGE.
     pub fn set_lasting(&self, lasting: bool) -> Result<(), MemoryError> {
         self.tell_control(&MemoryRequest::Lasting { handle: self.handle, lasting })
+    }
+
+    /// Says how urgent is what this process does with it from now on, where it is on another node: no more
+    /// than the rules let it. Where nothing is done for classes it has no effect.
+    ///
+    /// # Errors
+    /// `Control` for a region of this node.
+    pub fn set_class(&self, class: Class) -> Result<(), MemoryError> {
+        self.tell_control(&MemoryRequest::Class { handle: self.handle, class })
     }
 
     /// Has this process asked about everybody who wants to map it and may not by the rules.

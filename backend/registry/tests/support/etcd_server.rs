@@ -72,6 +72,13 @@ impl EtcdServer {
         assert!(process.wait().unwrap().success());
     }
 
+    /// Deletes a record.
+    pub fn delete(&self, key: &str) {
+        let mut command = Command::new("etcdctl");
+        command.env("ETCDCTL_API", "3").args(["--endpoints", &self.endpoint(), "del", key]);
+        assert!(command.stdout(Stdio::null()).status().unwrap().success());
+    }
+
     /// Whether it answers, and has a leader.
     fn is_ready(&self) -> bool {
         use std::io::{Read, Write};

@@ -15,6 +15,10 @@ class Error(Exception):
 
     may_have_run = False
     """Of a remote procedure call: whether the function may have run although there is no reply."""
+    array: str | None = None
+    """Of an array of a cluster: its name."""
+    node: int | None = None
+    """The other node that it is on, where it is on one."""
 
 
 class NotFound(Error, LookupError):

@@ -9,14 +9,15 @@
 //! all changes            --> every service: registry_changed
 //! ```
 
-use heliostat_abi::cluster::{RegisteredMember, MEMBERS_PREFIX};
+use heliostat_abi::cluster::{MemberAddress, RegisteredMember, MEMBERS_PREFIX};
 use heliostat_backend_registry::{Change, Event, Key, Operation, Outcome, Value, Why, Write};
 use heliostat_base::clock::monotonic_ns;
-use heliostat_server_node::LinkId;
+use heliostat_server_node::{Address, LinkId};
 use heliostat_service_cluster::{Answer, Ask, Found, Step};
 use tracing::{debug, error, info, warn};
 
-use super::start::incarnation;
+use super::life::incarnation;
+use super::requests::leads_somewhere;
 use crate::daemon::Daemon;
 use crate::state::cluster_registry::{AskedBy, ClusterRegistry};
 
@@ -46,7 +47,7 @@ impl Daemon {
                     it.own.missed(now);
                     self.pass_registry(now);
                 }
-                None => return,
+                None => return it.tell_host(),
             }
         }
         self.ring_cluster();
@@ -63,7 +64,8 @@ impl Daemon {
             store.pass_time(now);
             is_due
         });
-        let has_steps = !steps.is_empty();
+        let is_registry_due = it.registry.next_ns().is_some_and(|due| due <= now);
+        let has_steps = !steps.is_empty() || is_registry_due;
         self.take_steps(steps, now);
         if is_store_due || has_steps {
             self.ring_cluster();
@@ -185,6 +187,8 @@ impl Daemon {
         it.said = None;
         info!(registry = it.name, revision, members = named.len() + 1, "this node is registered");
         let mut effects = Vec::new();
+        let own = cluster.nodes.address();
+        let named = named.into_iter().map(|it| sought_by(it, own)).collect();
         cluster.members.registered_all(named, now, &mut effects);
         cluster.members.came_in(cluster.incarnation, revision, &mut effects);
         self.order_cluster(effects);
@@ -245,6 +249,7 @@ impl Daemon {
         match named {
             Some(named) => {
                 info!(node, incarnation = named.incarnation, revision, "a node is registered");
+                let named = sought_by(named, cluster.nodes.address());
                 cluster.members.registered(named, revision, now, &mut effects);
             }
             None => {
@@ -271,6 +276,15 @@ impl ClusterRegistry {
     fn own_ttl_ms(&self) -> u64 {
         self.own.timing().ttl_ns / 1_000_000
     }
+}
+
+/// A record whose address leads somewhere, or has none: then the node can only come by itself.
+fn sought_by(named: RegisteredMember, own: Address) -> RegisteredMember {
+    if leads_somewhere(&named.address, own) {
+        return named;
+    }
+    warn!(node = named.node, address = %named.address, "registered at no address of this transport");
+    RegisteredMember { address: MemberAddress::NONE, ..named }
 }
 
 /// What is asked of the registry.

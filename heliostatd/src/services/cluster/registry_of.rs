@@ -5,14 +5,16 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use heliostat_abi::cluster::{MemberAddress, RegisteredMember};
-use heliostat_backend_registry::etcd::{Endpoints, Etcd};
+use heliostat_backend_registry::etcd::{Bell, Endpoints, Etcd};
 use heliostat_backend_registry::{LeaseId, Limits, Memory, Registry, SharedStore};
 use heliostat_base::clock::monotonic_ns;
 use heliostat_control::config::{Cluster as Config, ClusterRegistry as Named};
 use heliostat_server_node::Nodes;
+use heliostat_server_registry::{Host, Remote, SERVICE};
 use heliostat_service_cluster::{Registration, Timing};
+use tracing::warn;
 
-use super::start::incarnation;
+use super::life::incarnation;
 use crate::state::cluster_registry::ClusterRegistry;
 
 /// How long `--check` waits for etcd.
@@ -28,30 +30,48 @@ pub(super) fn start(
     nodes: &Nodes,
     bell: &Arc<OwnedFd>,
 ) -> io::Result<Option<ClusterRegistry>> {
-    let mut store = None;
+    let (mut store, mut host) = (None, None);
+    let ring = ring(bell);
     let registry: Box<dyn Registry> = match &config.registry {
         Named::Nobody => return Ok(None),
         Named::Etcd { servers, prefix } => {
             let endpoints = endpoints(servers, prefix).map_err(io::Error::other)?;
-            let bell = bell.clone();
-            // It fails only when the counter is full, and then it rings already.
-            let ring = move || {
-                let _ = rustix::io::write(&bell, &1u64.to_ne_bytes());
-            };
-            Box::new(Etcd::start(endpoints, Arc::new(ring))?)
+            Box::new(Etcd::start(endpoints, ring)?)
+        }
+        Named::Node(node) if *node != config.node => {
+            Box::new(Remote::new(nodes.caller(), *node, ring))
         }
         Named::Node(_) => {
+            // Later than any revision of an earlier life of these records.
             let kept = SharedStore::new(incarnation(), Limits::default());
             store = Some(kept.clone());
+            host = Some(nodes.host(SERVICE, Host::new(kept.clone(), nodes.replies(), ring)));
             Box::new(Memory::new(kept, LeaseId { node: config.node, life }))
         }
     };
     nodes.use_registry();
-    let address = MemberAddress::parse(&nodes.address().to_string()).unwrap_or_default();
+    let is_reached = !config.listen.socket.ip().is_unspecified();
+    if !is_reached {
+        let at = config.listen;
+        warn!(%at, "no other node can join this one there: it is registered without an address");
+    }
+    let address = MemberAddress::parse(&nodes.address().to_string()).filter(|_| is_reached);
+    let address = address.unwrap_or_default();
     let record = RegisteredMember { node: config.node, incarnation: life, address };
     let timing = Timing { ttl_ns: config.lease_s * 1_000_000_000 };
     let own = Registration::new(record, timing, monotonic_ns());
-    Ok(Some(ClusterRegistry::new(registry, config.registry.to_string(), own, store)))
+    let mut it = ClusterRegistry::new(registry, config.registry.to_string(), own, store);
+    it.host = host;
+    Ok(Some(it))
+}
+
+/// Rings the control plane's bell, on any thread.
+fn ring(bell: &Arc<OwnedFd>) -> Bell {
+    let bell = bell.clone();
+    Arc::new(move || {
+        // It fails only when the counter is full, and then it rings already.
+        let _ = rustix::io::write(&bell, &1u64.to_ne_bytes());
+    })
 }
 
 fn endpoints(servers: &str, prefix: &str) -> Result<Endpoints, String> {

@@ -188,6 +188,10 @@ impl Daemon {
             if let Some(Stands::Cancelled(Some(outcome))) = removed.map(|it| it.standing) {
                 return Ok(told(Event { ticket, outcome }));
             }
+            if code == Code::NotFound {
+                // Its session has nothing there any more: nobody knows how it ended.
+                return Err(unreachable(true));
+            }
         }
         Err(match code {
             Code::Full => Refused { code, limit, bound },
@@ -265,7 +269,7 @@ impl Daemon {
         let (session, outcome) = (asked.session, event.outcome);
         let remotes = &mut self.services.lock.across.remotes;
         let Some(found) = remotes.ticket(session, ticket).copied() else {
-            return Ok(Err(Code::NotFound.into()));
+            return Ok(Err(unreachable(true)));
         };
         if !fits(found.kind, outcome) {
             return Err(Nonsense);

@@ -15,6 +15,7 @@ use heliostat_abi::memory::{Granted, MemoryReply, MemoryRequest, MoveState};
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::session::record::{Bound, Reply};
 use heliostat_base::clock::monotonic_ns;
+use heliostat_control::config::Scheme;
 use heliostat_control::name::Name;
 use heliostat_server_memory::{is_replicated, MemoryOrder, There};
 use heliostat_server_node::{LinkId, NodeCall, Outcome, PeerNode};
@@ -26,7 +27,7 @@ use super::requests::reply;
 use crate::answer::Answer;
 use crate::daemon::Daemon;
 use crate::refused::{refuse, Refused};
-use crate::state::memory::{Return, Waiting, Wanted};
+use crate::state::memory::{OfHandle, Return, Waiting, Wanted};
 
 /// How long a session waits for another node: less than its program waits for this control plane.
 const ANSWER_NS: u64 = (CONTROL_DEADLINE_MS - 100) * 1_000_000;
@@ -77,6 +78,9 @@ impl Daemon {
         let its = remote.there.handle;
         let (request, wanted) = match request {
             MemoryRequest::Unmap { .. } => return self.unmap_remote(asker.session, handle),
+            MemoryRequest::Class { class, .. } => {
+                return self.choose_class(asker.session, handle, class)
+            }
             MemoryRequest::Free { .. } => {
                 (MemoryRequest::Free { handle: its }, Wanted::End(handle))
             }
@@ -142,6 +146,23 @@ impl Daemon {
         self.send_to_peer(waiting, process, request)?;
         self.answer_later(id);
         // Not sent: `answer_later` says so.
+        Ok(Reply::Done.into())
+    }
+
+    /// A program says how urgent is what it does by a handle: no more than the rules let it.
+    fn choose_class(
+        &mut self,
+        session: ObjectId,
+        handle: ObjectId,
+        class: Class,
+    ) -> Result<Answer, Refused> {
+        if self.parts.config.scheme() != Scheme::None {
+            let memory = &mut self.services.memory;
+            let of = memory.across.classes.entry((session, handle)).or_default();
+            of.chosen = class.min(of.most);
+            let class = of.chosen;
+            memory.tell(session, MemoryOrder::Class { session, handle, class });
+        }
         Ok(Reply::Done.into())
     }
 
@@ -266,7 +287,8 @@ impl Daemon {
                 let there = There { peer, handle: there };
                 let class = waiting.class;
                 if class != Class::Normal {
-                    self.services.memory.across.classes.insert((session, handle), class);
+                    let of = OfHandle { most: class, chosen: class };
+                    self.services.memory.across.classes.insert((session, handle), of);
                     self.services
                         .memory
                         .tell(session, MemoryOrder::Class { session, handle, class });
@@ -373,7 +395,8 @@ impl Daemon {
                 },
             };
             let there = There { peer, handle: remote.there };
-            if let Some(class) = memory.across.classes.get(&(session, handle)).copied() {
+            let classes = memory.across.classes.get(&(session, handle));
+            if let Some(class) = classes.map(|of| of.chosen) {
                 memory.tell(session, MemoryOrder::Class { session, handle, class });
             }
             memory.tell(session, MemoryOrder::HoldThere { session, handle, there });

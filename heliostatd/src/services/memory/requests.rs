@@ -294,6 +294,7 @@ fn handle_elsewhere(request: &MemoryRequest) -> Option<ObjectId> {
     | Lasting { handle, .. }
     | Move { handle, .. }
     | MoveState { handle }
+    | Class { handle, .. }
     | AskMe { handle }) = request
     else {
         return None;

@@ -134,6 +134,7 @@ impl Daemon {
             "delegated": held.delegated,
             "lost": held.lost,
             "nodes": there,
+            "classes": memory.across.classes_of(session),
             "loop": served.map(|served| served.loop_number),
             "why": why,
         }))

@@ -170,7 +170,9 @@ mod tests {
     #[test]
     fn functions_take_turns_and_in_each_the_sessions() {
         let mut lanes = Lanes::default();
-        [id(1, 1), id(1, 2), id(1, 3), id(2, 9)].map(|it| lanes.push(function(1), it));
+        for it in [id(1, 1), id(1, 2), id(1, 3), id(2, 9)] {
+            lanes.push(function(1), it);
+        }
         lanes.push(function(2), id(1, 5));
         lanes.push_first(function(1), id(3, 7));
         let order: Vec<_> = lanes.take_all();
@@ -195,7 +197,9 @@ mod tests {
     #[test]
     fn what_has_ended_is_not_sent() {
         let mut lanes = Lanes::default();
-        [id(1, 1), id(1, 2), id(2, 3)].map(|it| lanes.push(function(1), it));
+        for it in [id(1, 1), id(1, 2), id(2, 3)] {
+            lanes.push(function(1), it);
+        }
         lanes.forget(|it| it == id(1, 1) || it.seat == id(2, 0).seat);
         assert_eq!(lanes.take_all(), [id(1, 2)]);
     }
