@@ -74,6 +74,7 @@ numbered! {
         LockBells = 43 => "sessions that are told of locks by a bell",
         Functions = 48 => "functions that are served",
         RpcSessions = 50 => "sessions that call or serve functions",
+        MemoryMoves = 64 => "moves of memory regions",
     }
 }
 

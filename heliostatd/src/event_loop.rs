@@ -88,6 +88,7 @@ impl Daemon {
         self.end_silent_visitors(now);
         self.end_late_questions(now);
         self.end_late_nodes(now);
+        self.go_on_with_moves(now);
         self.seek_nodes(now);
         if self.paused_until_ns.is_some_and(|until| now >= until) {
             self.resume_listening();
@@ -106,6 +107,7 @@ impl Daemon {
             self.paused_until_ns,
             self.services.memory.grants.next_expiry_ns(),
             self.services.memory.across.next_ns(),
+            self.services.memory.next_move_ns(),
             self.services.cluster.as_ref().and_then(|cluster| cluster.members.next_ns()),
         ];
         let next = deadlines.into_iter().flatten().min()?;

@@ -11,7 +11,7 @@
 //! - [`doorbell`] is how one side waits for the other, [`probe`] how it notices that there is none.
 //! - [`window`] is payload memory outside the ring; [`copy`] moves bytes by the fitting engine.
 //! - [`area`] is memory in pieces that is reached as if it were one, [`region_page`] says whether it
-//!   may be.
+//!   may be, and [`presence`] who does, so that it can be moved.
 //! - [`stream`] is an ordered byte ring for sockets, with a layout of its own.
 //! - [`parking`] lets elements stay with a slow consumer without blocking the ring.
 //! - [`pins`] keeps published versions of a snapshot region while consumers read them.
@@ -44,6 +44,7 @@ pub mod offset;
 pub mod parking;
 pub mod pins;
 pub mod position;
+pub mod presence;
 pub mod probe;
 pub mod queue;
 pub mod region_page;

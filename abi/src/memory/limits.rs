@@ -28,3 +28,8 @@ pub const WINDOW_BYTES_MAX: u64 = 1 << 30;
 /// How long the owner of a region may take to answer who may map it. Less than whoever asks waits for
 /// the control plane (`CONTROL_DEADLINE_MS`), so that it hears the no.
 pub const ASK_DEADLINE_MS: u64 = 300;
+/// Moves of regions of a node at once: each has bytes twice.
+pub const MOVES_MAX: usize = 64;
+/// How long a move waits until nobody is in the region. Longer than any copy of a few gigabytes takes;
+/// who has not left then keeps it, and the move is given up.
+pub const MOVE_LEAVE_MS: u64 = 2000;

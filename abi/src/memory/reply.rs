@@ -9,6 +9,7 @@
 //!         48 count pieces of 24 bytes, or node u64                     region, bytes u64, user u32, handles u32,
 //! Asked    0 question u64, region, user u32,              flags u32 (2 lasting), age u32 (seconds),
 //!            process u32, rights u32, 0 u32               name
+//! Moving   0 stage u32, process u32, done u64, bytes u64, node u64, region
 //! ```
 
 use super::limits::{LISTED_PER_REPLY_MAX, PIECES_MAX, PIECES_PER_REPLY_MAX, REGIONS_MAX};
@@ -27,6 +28,7 @@ const PAGE: u16 = FIRST + 130;
 const LISTED: u16 = FIRST + 131;
 const SESSION: u16 = FIRST + 132;
 const ASKED: u16 = FIRST + 133;
+const MOVING: u16 = FIRST + 140;
 
 const DIRECT: u32 = 1;
 const LASTING: u32 = 2;
@@ -102,17 +104,66 @@ pub struct Question {
     pub rights: Rights,
 }
 
+/// How the last move of a region stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MoveState {
+    /// How far it is.
+    pub stage: MoveStage,
+    /// Who did not leave, where that is why it was given up; 0 for none of this node's programs.
+    pub process: u32,
+    /// Bytes that were copied.
+    pub done: u64,
+    /// Of so many.
+    pub bytes: u64,
+    /// The node that it goes or went to; 0 for its own.
+    pub node: u64,
+    /// What it is called there.
+    pub region: ObjectId,
+}
+
+/// How far a move is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(u32)]
+pub enum MoveStage {
+    /// The region was never moved.
+    #[default]
+    None = 0,
+    /// Whoever is in the region is waited for.
+    Leaving = 1,
+    /// Bytes are copied.
+    Copying = 2,
+    /// The region lies elsewhere.
+    Done = 3,
+    /// Somebody did not leave in time; the region lies where it lay.
+    Held = 4,
+    /// The bytes could not be copied, for want of memory or of the node; it lies where it lay.
+    Failed = 5,
+}
+
+impl MoveStage {
+    /// Whether it goes on.
+    pub const fn goes_on(self) -> bool {
+        matches!(self, Self::Leaving | Self::Copying)
+    }
+
+    fn decode(found: u32) -> Result<Self, WireError> {
+        let all = [Self::None, Self::Leaving, Self::Copying, Self::Done, Self::Held, Self::Failed];
+        let known = all.into_iter().find(|stage| *stage as u32 == found);
+        known.ok_or(WireError::Field { name: "stage of a move", found: u64::from(found) })
+    }
+}
+
 /// A reply of the memory service.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum MemoryReply {
-    /// To Allocate, Map, MapRegion, Grow, Move and Locate.
+    /// To Allocate, Map, MapRegion, Grow and Locate.
     Granted(Granted),
     /// To Arena [the arena].
     Arena {
         /// Its length.
         bytes: u64,
     },
-    /// To RegionPage [the page].
+    /// To RegionPage and Presence [the page].
     Page {
         /// Words in it.
         places: u64,
@@ -133,6 +184,8 @@ pub enum MemoryReply {
     },
     /// To NextAsked; where nobody asks it is NotFound.
     Asked(Question),
+    /// To Move and MoveState.
+    Moving(MoveState),
 }
 
 impl MemoryReply {
@@ -166,6 +219,10 @@ impl MemoryReply {
                 question.encode(&mut w);
                 ASKED
             }
+            Self::Moving(state) => {
+                state.encode(&mut w);
+                MOVING
+            }
         };
         OwnReply { number, body }
     }
@@ -183,6 +240,7 @@ impl MemoryReply {
             LISTED => take_listed(&mut r)?,
             SESSION => Self::Session { depth: r.u32(), handles: r.u32() },
             ASKED => Self::Asked(Question::decode(&mut r)?),
+            MOVING => Self::Moving(MoveState::decode(&mut r)?),
             found => return Err(WireError::Kind { found }),
         };
         if !r.rest_is_zero() {
@@ -281,6 +339,20 @@ impl Question {
         let region = ObjectId::decode_listed(r, "region index", REGIONS_MAX)?;
         let (user, process) = (r.u32(), r.u32());
         Ok(Self { question, region, user, process, rights: Rights::decode(r)? })
+    }
+}
+
+impl MoveState {
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.u32(self.stage as u32).u32(self.process).u64(self.done).u64(self.bytes).u64(self.node);
+        self.region.encode(w);
+    }
+
+    fn decode(r: &mut Reader<'_>) -> Result<Self, WireError> {
+        let (stage, process) = (MoveStage::decode(r.u32())?, r.u32());
+        let (done, bytes, node) = (r.u64(), r.u64(), r.u64());
+        let region = ObjectId::decode_listed(r, "region index", REGIONS_MAX)?;
+        Ok(Self { stage, process, done, bytes, node, region })
     }
 }
 

@@ -26,7 +26,10 @@ fn listed(name: Option<&str>) -> Listed {
 
 #[test]
 fn every_reply_comes_back_as_it_was() {
+    let state =
+        MoveState { stage: MoveStage::Held, process: 7, done: 1, bytes: 2, node: 3, region: ID };
     let all = [
+        MemoryReply::Moving(state),
         MemoryReply::Granted(granted()),
         MemoryReply::Granted(Granted {
             direct: false,

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! 0 Allocate   bytes u64, lasting u32, others u32, name     11 List      user u32, from u32, beginning
-//! 1 Map        user u32, rights u32, name                   12 Move      handle
+//! 1 Map        user u32, rights u32, name                   12 Move      handle, node u64
 //! 2 Locate     handle, from u32                             13 Session   -                [window]
 //! 3 Arena      arena                                        14 AskMe     handle           [bell]
 //! 4 RegionPage -                                            15 NextAsked -
@@ -13,6 +13,8 @@
 //! 9 Appoint    handle, user u32, rights u32
 //! 10 Lasting   handle, lasting u32                          18 On        node u64, number u32, body
 //!                                                           20 EndSession -
+//!                                                           24 Presence  -
+//!                                                           25 MoveState handle
 //! ```
 //! A handle, arena or region is an object id (8 bytes), a name 68 bytes: its length u32, perhaps 0,
 //! and 64 bytes. On carries one of Allocate, Map, MapRegion and List to another node: its number and
@@ -79,6 +81,10 @@ pub mod number {
     pub const ON: u16 = FIRST + 18;
     /// Of EndSession.
     pub const END_SESSION: u16 = FIRST + 20;
+    /// Of Presence.
+    pub const PRESENCE: u16 = FIRST + 24;
+    /// Of MoveState.
+    pub const MOVE_STATE: u16 = FIRST + 25;
 }
 
 /// What a region is to be.
@@ -173,11 +179,20 @@ pub enum MemoryRequest {
         /// What their names begin with; empty for all, those without a name among them.
         beginning: String,
     },
-    /// The region's bytes go to other pieces.
+    /// The region's bytes go elsewhere. The answer is how that stands; it has begun, or was refused.
     Move {
         /// A handle with MANAGE.
         handle: ObjectId,
+        /// To another node; 0, or the node that it is on: to other pieces there.
+        node: u64,
     },
+    /// How the last move of the region stands.
+    MoveState {
+        /// A handle.
+        handle: ObjectId,
+    },
+    /// The page of this session in which it says where it is; the reply brings [the page].
+    Presence,
     /// Operations will be delegated: brings [window], the reply brings [rings].
     Session,
     /// Operations are delegated no more. Handles stay, and another Session may follow.
@@ -231,6 +246,8 @@ impl MemoryRequest {
             Self::Lasting { .. } => number::LASTING,
             Self::List { .. } => number::LIST,
             Self::Move { .. } => number::MOVE,
+            Self::MoveState { .. } => number::MOVE_STATE,
+            Self::Presence => number::PRESENCE,
             Self::Session => number::SESSION,
             Self::EndSession => number::END_SESSION,
             Self::AskMe { .. } => number::ASK_ME,
@@ -260,6 +277,7 @@ impl MemoryRequest {
             }
             Self::Locate { handle, from } => put_handle(*handle, w).u32(*from),
             Self::Grow { handle, bytes } => put_handle(*handle, w).u64(*bytes),
+            Self::Move { handle, node } => put_handle(*handle, w).u64(*node),
             Self::Name { handle, name, others } => {
                 put_handle(*handle, w).u32(others.bits());
                 put_name(name.as_ref(), w)
@@ -277,7 +295,7 @@ impl MemoryRequest {
             Self::Arena { arena: id }
             | Self::Unmap { handle: id }
             | Self::Free { handle: id }
-            | Self::Move { handle: id }
+            | Self::MoveState { handle: id }
             | Self::AskMe { handle: id } => put_handle(*id, w),
             Self::On { node, request } => {
                 let own = request.encode();
@@ -285,6 +303,7 @@ impl MemoryRequest {
                 w.u64(*node).u32(u32::from(own.number)).put(&own.body[..ON_BODY_BYTES])
             }
             Self::RegionPage | Self::Session | Self::EndSession | Self::NextAsked => w,
+            Self::Presence => w,
         };
     }
 
@@ -332,7 +351,9 @@ impl MemoryRequest {
                 let (user, from) = (r.u32(), r.u32());
                 Self::List { user, from, beginning: name::decode_text(r)? }
             }
-            number::MOVE => Self::Move { handle: ObjectId::decode(r) },
+            number::MOVE => Self::Move { handle: ObjectId::decode(r), node: r.u64() },
+            number::MOVE_STATE => Self::MoveState { handle: ObjectId::decode(r) },
+            number::PRESENCE => Self::Presence,
             number::SESSION => Self::Session,
             number::END_SESSION => Self::EndSession,
             number::ASK_ME => Self::AskMe { handle: ObjectId::decode(r) },

@@ -21,7 +21,7 @@ fn all() -> Vec<MemoryRequest> {
         Appoint { handle: HANDLE, user: 1000, rights },
         Lasting { handle: HANDLE, lasting: true },
         List { user: 0, from: 3, beginning: "kv/".into() },
-        Move { handle: HANDLE },
+        Move { handle: HANDLE, node: 3 },
         Session,
         AskMe { handle: HANDLE },
         NextAsked,
@@ -31,6 +31,8 @@ fn all() -> Vec<MemoryRequest> {
         Allocate(Allocation { name: None, others: Rights::NONE, lasting: false, ..allocation }),
         Name { handle: HANDLE, name: None, others: Rights::NONE },
         EndSession,
+        MoveState { handle: HANDLE },
+        Presence,
     ]
 }
 

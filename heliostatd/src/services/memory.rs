@@ -10,6 +10,7 @@
 mod asked;
 mod carry;
 mod deliver;
+mod moving;
 mod remote;
 mod requests;
 mod served;
@@ -64,6 +65,9 @@ const REQUESTS: &[(u16, Row)] = &[
     (number::MAP_REGION, row("memory_map_region", 0, 0)),
     (number::ON, row("memory_on", 0, 0)),
     (number::END_SESSION, row("memory_end_session", 0, 0)),
+    (number::MOVE, row("memory_move", 0, 0)),
+    (number::MOVE_STATE, row("memory_move_state", 0, 0)),
+    (number::PRESENCE, row("memory_presence", 0, 1)),
 ];
 
 impl Service for MemoryRegions {
@@ -96,6 +100,7 @@ impl Service for MemoryRegions {
         daemon.carry_out_memory(effects);
         daemon.end_remotes(session);
         daemon.leave_memory(session);
+        drop(daemon.services.memory.presence.remove(&session));
     }
 
     fn revoke(&self, daemon: &mut Daemon, sessions: &[ObjectId]) -> usize {

@@ -2,9 +2,10 @@
 
 mod across;
 mod arena;
+mod copying;
 mod loops;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
@@ -17,7 +18,7 @@ use heliostat_abi::wire::Writer;
 use heliostat_abi::VERSION;
 use heliostat_base::mapping::{SharedMapping, Writers};
 use heliostat_control::config::Config;
-use heliostat_server_loop::RegionPage;
+use heliostat_server_loop::{Presence, RegionPage};
 use heliostat_service_memory::Memory;
 
 use crate::closer::ReceivedFd;
@@ -26,6 +27,7 @@ use crate::shares;
 
 pub use across::{Across, Waiting, Wanted};
 pub use arena::Arena;
+pub use copying::{Copied, Copying};
 pub use loops::MemoryLoops;
 
 /// What the daemon keeps of memory regions.
@@ -42,6 +44,14 @@ pub struct RegionMemory {
     pub bells: HashMap<ObjectId, ReceivedFd>,
     /// What is between this node and others.
     pub across: Across,
+    /// Pages of sessions that map regions: in which they are.
+    pub presence: HashMap<ObjectId, Presence>,
+    /// Regions whose bytes are being copied, and which of them had the last turn.
+    pub copies: BTreeMap<ObjectId, Copying>,
+    /// See `copies`.
+    pub copied: ObjectId,
+    /// When the pages are looked at next, while a region moves.
+    pub look_ns: u64,
 }
 
 /// The page with the words of all regions.
@@ -69,6 +79,10 @@ impl RegionMemory {
             loops: None,
             bells: HashMap::new(),
             across,
+            presence: HashMap::new(),
+            copies: BTreeMap::new(),
+            copied: ObjectId::default(),
+            look_ns: 0,
         })
     }
 }

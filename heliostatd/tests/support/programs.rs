@@ -12,7 +12,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use heliostat_client::{session, ControlError};
-use heliostat_stub_memory::{Memory, MemoryError, Questions, Region, RegionId, Rights, OWN_USER};
+use heliostat_stub_memory::{
+    MappedBytes, Memory, MemoryError, Questions, Region, RegionId, Rights, OWN_USER,
+};
 
 use super::beside::become_user;
 use super::operations;
@@ -126,7 +128,8 @@ fn drop_in_child(region: Arc<Region>) -> Arc<Region> {
 pub fn play() {
     play_with(|| {
         let memory = Memory::open().unwrap();
-        let mut actor = Actor { memory, regions: HashMap::new(), asked: None };
+        let (regions, stays) = (HashMap::new(), Vec::new());
+        let mut actor = Actor { memory, regions, stays, asked: None };
         move |words: &[&str]| actor.act(words).unwrap_or_else(|error| told(&error))
     });
 }
@@ -162,6 +165,7 @@ pub(super) fn told(error: &MemoryError) -> String {
         MemoryError::Stale { .. } => "error stale".into(),
         MemoryError::Gone { .. } => "error gone".into(),
         MemoryError::Cancelled { .. } => "error cancelled".into(),
+        MemoryError::Held { process, .. } => format!("error held {process}"),
         MemoryError::Full { limit } => format!("error full {limit}"),
         MemoryError::Idle => "error idle".into(),
         MemoryError::Node { node, why, .. } => format!("error node {node} {why:?}"),
@@ -176,6 +180,8 @@ pub(super) fn told(error: &MemoryError) -> String {
 struct Actor {
     memory: Memory,
     regions: HashMap<String, Arc<Region>>,
+    /// Bytes that this program reaches by their address.
+    stays: Vec<MappedBytes>,
     asked: Option<Questions>,
 }
 
@@ -234,6 +240,15 @@ impl Actor {
                 let region = self.regions.remove(key).unwrap();
                 let region = drop_in_child(region);
                 self.regions.insert(key.into(), region);
+                done()
+            }
+            ["stay", key, offset, bytes] => {
+                let mapped = self.regions[key].mapped(number(offset), number(bytes))?;
+                self.stays.push(mapped.expect("mapped in one piece"));
+                done()
+            }
+            ["stay_no_more"] => {
+                self.stays.clear();
                 done()
             }
             ["ask", key] => {
@@ -328,6 +343,12 @@ fn on(region: &Region, words: &[&str]) -> Result<String, MemoryError> {
             region.set(number(offset), number(bytes), number(value) as u8)?;
         }
         ["grow", _, bytes] => region.grow(number(bytes))?,
+        ["relocate", _, times] => {
+            for _ in 0..number(times) {
+                region.relocate()?;
+            }
+        }
+        ["refill", _, seed, offset, len, times] => return refill(region, seed, offset, len, times),
         ["rename", _, "-", what] => region.rename(None, rights(what))?,
         ["rename", _, name, what] => region.rename(Some(name), rights(what))?,
         ["appoint", _, user, what] => region.appoint(number(user) as u32, rights(what))?,
@@ -336,6 +357,28 @@ fn on(region: &Region, words: &[&str]) -> Result<String, MemoryError> {
         _ => panic!("{words:?}"),
     }
     Ok("done".into())
+}
+
+/// Writes bytes that say where they are again and again, with other seeds, and reads each of them back;
+/// the last of them have the first seed.
+fn refill(
+    region: &Region,
+    seed: &str,
+    offset: &str,
+    len: &str,
+    times: &str,
+) -> Result<String, MemoryError> {
+    let (seed, offset, len) = (number(seed), number(offset), number(len));
+    let mut found = vec![0; len as usize];
+    for time in (0..number(times)).rev() {
+        let wanted = pattern(seed + time, offset, len);
+        region.write(offset, &wanted)?;
+        region.read(offset, &mut found)?;
+        if found != wanted {
+            return Ok(format!("different after {time} more"));
+        }
+    }
+    Ok("same".into())
 }
 
 /// Bytes as text, in which a zero is a dot.

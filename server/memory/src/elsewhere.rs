@@ -117,7 +117,7 @@ impl Elsewhere {
         } else if !std::mem::replace(&mut queue.is_in_lane, true) {
             traffic.wait(to, session);
         }
-        self.wake_ns = traffic.release_ns();
+        self.wake_ns = traffic.next_ns();
     }
 
     /// The same on all ways: the session has room of its own again.

@@ -73,10 +73,12 @@ pub enum MemoryOrder {
     LosePeer(PeerNode),
     /// A part of an operation has its answer from another node.
     Answered(Box<Answered>),
-    /// The region's word says that it moves: asks for `Left`.
+    /// The region's word says that it moves, or is gone: asks for `Left`.
     Leave {
         /// Which region.
         region: ObjectId,
+        /// The epoch of that word, for the answer.
+        epoch: u32,
     },
 }
 
@@ -96,5 +98,7 @@ pub enum MemoryEvent {
         number: usize,
         /// Which region.
         region: ObjectId,
+        /// As it was told.
+        epoch: u32,
     },
 }

@@ -86,10 +86,10 @@ impl Service for Memories {
                 Vec::new()
             }),
             MemoryOrder::Answered(answered) => elsewhere::answered(sessions, *answered),
-            MemoryOrder::Leave { region } => {
+            MemoryOrder::Leave { region, epoch } => {
                 // Orders are carried out between turns, and the word keeps the next ones out.
                 let number = sessions.engine.number;
-                sessions.engine.tell(MemoryEvent::Left { number, region });
+                sessions.engine.tell(MemoryEvent::Left { number, region, epoch });
             }
         }
     }

@@ -35,6 +35,8 @@ pub struct Traffic {
     lanes: BTreeMap<LinkId, Lane>,
     /// Who had the last turn.
     turn: Option<LinkId>,
+    /// Operations whose regions move: when they are sent again, the first first.
+    rests: VecDeque<(u64, Waiting, ObjectId)>,
 }
 
 /// The way to one node. One with nothing on it is not kept.
@@ -128,6 +130,7 @@ impl Traffic {
 
     /// A session has ended.
     pub fn forget(&mut self, session: Waiting) {
+        self.rests.retain(|(_, its, _)| *its != session);
         self.lanes.values_mut().for_each(|lane| lane.waiting.retain(|its| *its != session));
         self.lanes.retain(|_, lane| !lane.is_idle());
     }
@@ -150,6 +153,23 @@ impl Traffic {
     /// When something may be sent again to a node that nothing is sent to.
     pub fn release_ns(&self) -> Option<u64> {
         self.lanes.values().filter_map(|lane| lane.held_until_ns).min()
+    }
+
+    /// An operation rests until then. Each rests equally long.
+    pub fn rest(&mut self, until_ns: u64, session: Waiting, operation: ObjectId) {
+        self.rests.push_back((until_ns, session, operation));
+    }
+
+    /// The operations that have rested.
+    pub fn rested(&mut self, now_ns: u64) -> Vec<(Waiting, ObjectId)> {
+        let count = self.rests.partition_point(|(until, ..)| *until <= now_ns);
+        self.rests.drain(..count).map(|(_, session, operation)| (session, operation)).collect()
+    }
+
+    /// When there is something to do because time went by.
+    pub fn next_ns(&self) -> Option<u64> {
+        let rest = self.rests.front().map(|(until, ..)| *until);
+        rest.into_iter().chain(self.release_ns()).min()
     }
 
     /// Lets things be sent again where it is time; whether that was so anywhere.

@@ -10,7 +10,7 @@ use heliostat_service_grant::Full;
 use crate::arenas::Room;
 use crate::asker::Asker;
 use crate::handles::Hold;
-use crate::memory::{Effect, Key, Memory, APPOINTED_MAX};
+use crate::memory::{next_epoch, Effect, Key, Memory, APPOINTED_MAX};
 use crate::refusal::{Reason, Refusal};
 
 impl Memory {
@@ -37,7 +37,10 @@ impl Memory {
     /// How many bytes more have to be taken.
     fn growth(&self, session: ObjectId, handle: ObjectId, bytes: u64) -> Result<u64, Refusal> {
         self.held_with(session, handle, Rights::MANAGE)?;
-        let (_, region) = self.held(session, handle)?;
+        let (found, region) = self.held(session, handle)?;
+        if region.moving.is_some() {
+            return Err(Reason::Moves { region: found.region }.into());
+        }
         if bytes < region.bytes {
             return Err(Reason::Shorter { bytes: region.bytes }.into());
         }
@@ -71,8 +74,15 @@ impl Memory {
             self.byte_quota.take_anyway(region.holder, more);
         }
         region.bytes = bytes;
-        region.epoch = region.epoch.wrapping_add(1);
+        region.epoch = next_epoch(region.epoch);
         effects.push(Effect::Word(id, State::Live, region.epoch));
+        self.place_everywhere(id, effects);
+        Ok(())
+    }
+
+    /// Has each loop told where a region lies that serves a session with a handle on it.
+    pub(crate) fn place_everywhere(&self, id: ObjectId, effects: &mut Vec<Effect>) {
+        let Some(region) = self.regions.get(id) else { return };
         for session in region.handles.sessions() {
             let all = region.handles.of_session(session);
             let mut its = all.filter_map(|whose| self.handles.get(whose));
@@ -81,7 +91,6 @@ impl Memory {
                 effects.push(Effect::Place { session, region: id });
             }
         }
-        Ok(())
     }
 
     /// The owner of the region of a handle, and the name that it has.

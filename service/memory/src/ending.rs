@@ -3,10 +3,11 @@
 use heliostat_abi::memory::page::State;
 use heliostat_abi::memory::{Piece, Rights};
 use heliostat_abi::name::ObjectId;
+use heliostat_service_grant::Holder;
 
 use crate::handles::{Handle, Hold, Whose};
 use crate::holders::Holders;
-use crate::memory::{Effect, Key, Memory, Retired};
+use crate::memory::{Effect, Key, Memory, Retired, GONE};
 use crate::refusal::{Reason, Refusal};
 
 impl Memory {
@@ -52,24 +53,29 @@ impl Memory {
             return;
         }
         found.hold = Hold::Nobody;
+        let found = *found;
         if !(found.is_lost || found.is_closing) {
             // Or the loop has lost it by itself: operations by it fail.
-            return;
+            return self.leave_move(found.region, whose, effects);
         }
-        let found = *found;
         if found.is_closing {
             self.handles.remove(whose);
         }
         self.release(whose, found.region, effects);
     }
 
-    /// A loop touches nothing of a region any more that is gone; it serves these sessions.
+    /// A loop touches nothing of a region any more that is gone, or that moves since this epoch; it
+    /// serves these sessions.
     pub fn left(
         &mut self,
         region: ObjectId,
+        epoch: u32,
         serves: impl Fn(ObjectId) -> bool,
         effects: &mut Vec<Effect>,
     ) {
+        if epoch != GONE {
+            return self.left_moving(region, epoch, &serves, effects);
+        }
         let Some(retired) = self.retired.get(&region) else { return };
         let sessions = retired.holds.sessions().filter(|session| serves(*session));
         let its: Vec<_> = sessions.flat_map(|session| retired.holds.of_session(session)).collect();
@@ -177,7 +183,7 @@ impl Memory {
     /// A region ends: its name is free, its handles are lost, its bytes wait for who may touch them.
     fn retire(&mut self, id: ObjectId, effects: &mut Vec<Effect>) {
         let Some(region) = self.regions.remove(id) else { return };
-        effects.push(Effect::Word(id, State::Gone, 0));
+        effects.push(Effect::Word(id, State::Gone, GONE));
         self.region_quota.give_back(region.holder, 1);
         if let Some(name) = region.name {
             self.names.remove(&Key { uid: region.uid, name });
@@ -192,15 +198,16 @@ impl Memory {
             });
             // The loop is told once for all handles of a session, which are beside each other.
             if hold == Hold::Loop && last.replace(whose.0) != Some(whose.0) {
-                effects.push(Effect::Leave { session: whose.0, region: id });
+                effects.push(Effect::Leave { session: whose.0, region: id, epoch: GONE });
             }
             if hold != Hold::Nobody || is_leaving {
                 holds.insert(whose);
             }
         }
+        self.forget_move(id, region.moving, region.holder, effects);
         let retired = Retired { holder: region.holder, pieces: region.pieces, holds };
         if retired.holds.is_empty() {
-            return self.give_up(&retired, effects);
+            return self.give_up(retired.holder, &retired.pieces, effects);
         }
         self.retired.insert(id, retired);
     }
@@ -208,20 +215,22 @@ impl Memory {
     /// A handle holds its region's bytes no more.
     fn release(&mut self, whose: Whose, id: ObjectId, effects: &mut Vec<Effect>) {
         if let Some(region) = self.regions.get_mut(id) {
-            return region.handles.remove(whose);
+            region.handles.remove(whose);
+            return self.leave_move(id, whose, effects);
         }
         let Some(retired) = self.retired.get_mut(&id) else { return };
         retired.holds.remove(whose);
         if retired.holds.is_empty() {
             let retired = self.retired.remove(&id);
-            retired.iter().for_each(|retired| self.give_up(retired, effects));
+            let its = retired.iter();
+            its.for_each(|it| self.give_up(it.holder, &it.pieces, effects));
         }
     }
 
     /// Nobody may touch these bytes any more.
-    fn give_up(&mut self, retired: &Retired, effects: &mut Vec<Effect>) {
-        for piece in &retired.pieces {
-            self.byte_quota.give_back(retired.holder, piece.bytes);
+    pub(crate) fn give_up(&mut self, holder: Holder, pieces: &[Piece], effects: &mut Vec<Effect>) {
+        for piece in pieces {
+            self.byte_quota.give_back(holder, piece.bytes);
             self.arenas.give(piece);
             let owner = self.arenas.arena(piece.arena).map(|(uid, _)| uid);
             let is_there = owner.is_some_and(|uid| self.handles.has_user(uid));

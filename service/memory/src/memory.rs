@@ -1,6 +1,6 @@
 //! The state of the memory service, and how regions begin.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use heliostat_abi::code::{Side, Thing};
 use heliostat_abi::memory::limits::REGIONS_MAX;
@@ -14,11 +14,15 @@ use crate::arenas::{grains, Arenas, Room};
 use crate::asker::Asker;
 use crate::handles::{Handle, Handles, Hold, Whose};
 use crate::holders::Holders;
+use crate::moving::{MoveEnd, Moving};
 use crate::questions::Questions;
 use crate::refusal::{Reason, Refusal};
 
 /// Users that one region names beside its own.
 pub const APPOINTED_MAX: usize = 64;
+
+/// The epoch in the word of a region that is gone. No other word has it: a region begins with 1.
+pub(crate) const GONE: u32 = 0;
 
 /// How much there may be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -83,7 +87,11 @@ pub enum Effect {
         session: ObjectId,
         /// The region.
         region: ObjectId,
+        /// Which word that is: the answer names it.
+        epoch: u32,
     },
+    /// Nobody is in a region that moves: copy its bytes, see `copy_plan` and `copied`.
+    Copy(ObjectId),
     /// Ring the bell of a session that is asked.
     Ring(ObjectId),
 }
@@ -106,6 +114,10 @@ pub(crate) struct Region {
     pub(crate) since_ns: u64,
     /// Who answers for it.
     pub(crate) judge: Option<ObjectId>,
+    /// It is on its way to other pieces.
+    pub(crate) moving: Option<Box<Moving>>,
+    /// How that ended the last time.
+    pub(crate) moved: MoveEnd,
 }
 
 /// A region that is gone, while somebody may still touch its bytes.
@@ -126,6 +138,8 @@ pub struct Memory {
     pub(crate) handles: Handles,
     /// Handles of sessions that have ended, which a loop has not let go of.
     pub(crate) leaving: BTreeMap<Whose, ObjectId>,
+    /// Regions that are on their way to other pieces.
+    pub(crate) moving: BTreeSet<ObjectId>,
     pub(crate) region_quota: Quota,
     pub(crate) byte_quota: Quota,
     pub(crate) questions: Questions,
@@ -142,6 +156,7 @@ impl Memory {
             arenas: Arenas::new(limits.arena_bytes, limits.arenas),
             handles: Handles::new(limits.handles_per_session, limits.handles),
             leaving: BTreeMap::new(),
+            moving: BTreeSet::new(),
             region_quota: Quota::new(limits.regions),
             byte_quota: Quota::new(limits.bytes),
             questions: Questions::default(),
@@ -221,6 +236,8 @@ impl Memory {
             managers: 0,
             since_ns: now_ns,
             judge: None,
+            moving: None,
+            moved: MoveEnd::None,
         };
         let region = self.regions.insert(region).map_err(|full| {
             self.arenas.give(&piece);
@@ -261,4 +278,9 @@ impl Memory {
         }
         Ok(handle)
     }
+}
+
+/// The epoch after one; never that of a region that is gone.
+pub(crate) fn next_epoch(epoch: u32) -> u32 {
+    epoch.wrapping_add(1).max(GONE + 1)
 }

@@ -250,8 +250,11 @@ fn a_loop_is_told_once_of_all_handles_of_a_session_on_a_region() {
     assert_eq!(effects, [Effect::Word(region, State::Live, 2), Effect::Place { session, region }]);
     effects.clear();
     service.free(owner.session, own, &mut effects).unwrap();
-    assert_eq!(effects, [Effect::Word(region, State::Gone, 0), Effect::Leave { session, region }]);
-    service.left(region, |its| its == session, &mut effects);
+    assert_eq!(
+        effects,
+        [Effect::Word(region, State::Gone, 0), Effect::Leave { session, region, epoch: 0 }]
+    );
+    service.left(region, 0, |its| its == session, &mut effects);
     assert_eq!((service.retired_count(), service.arena_count().1), (0, 0));
     let took = begun.elapsed();
     assert!(took < Duration::from_secs(10), "{took:?}");

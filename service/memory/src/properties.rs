@@ -31,7 +31,11 @@ const LIMITS: Limits = Limits {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Owed {
     LetGo(Whose),
-    Left(ObjectId, ObjectId),
+    Left(ObjectId, ObjectId, u32),
+    /// A session that maps a region which moves is seen outside.
+    Out(ObjectId, Whose),
+    /// The bytes of a region are copied, or cannot be.
+    Copied(ObjectId),
 }
 
 /// By whom a region's bytes may be touched: by a loop, or by the session that maps them.
@@ -40,6 +44,8 @@ struct Touch {
     region: ObjectId,
     pieces: Vec<Piece>,
     by_loop: bool,
+    /// It may be in the midst of an operation; else it looks at the word before it touches anything.
+    is_in: bool,
 }
 
 struct World {
@@ -49,7 +55,7 @@ struct World {
     open: HashMap<ObjectId, Vec<ObjectId>>,
     /// Who may touch which bytes.
     touches: HashMap<Whose, Touch>,
-    words: HashMap<ObjectId, State>,
+    words: HashMap<ObjectId, (State, u32)>,
     owed: Vec<Owed>,
     arenas: HashMap<ObjectId, u64>,
 }
@@ -113,6 +119,8 @@ impl World {
                 }
             }
             Step::Grow { session, which, bytes } => self.grow(session, which, bytes, &mut effects),
+            Step::Move { session, which } => self.begin_move(session, which, &mut effects),
+            Step::ExpireMoves => self.expire_moves(),
             Step::Rename { session, which, name: number } => {
                 let Some(handle) = self.pick(session, which) else { return };
                 let session = self.session(session);
@@ -177,10 +185,54 @@ impl World {
         assert!(length == bytes && after.iter().map(|piece| piece.bytes).sum::<u64>() >= bytes);
         let stay = before.iter().zip(after);
         assert!(stay.into_iter().all(|(was, is)| (was.arena, was.offset) == (is.arena, is.offset)));
-        let after = after.to_vec();
-        // Who may touch the region may learn of its new pieces.
+        self.learn(region);
+    }
+
+    /// Who may touch a region learns where it lies, and may be in it.
+    fn learn(&mut self, region: ObjectId) {
+        let Some((now, _)) = self.service.pieces(region) else { return };
         let its = self.touches.values_mut().filter(|touch| touch.region == region);
-        its.for_each(|touch| touch.pieces.clone_from(&after));
+        its.for_each(|touch| {
+            touch.pieces = now.to_vec();
+            touch.is_in = true;
+        });
+    }
+
+    fn begin_move(&mut self, session: u32, which: usize, effects: &mut Vec<Effect>) {
+        let Some(handle) = self.pick(session, which) else { return };
+        let asker = asker(self, session);
+        let Ok((uid, holder, room)) = self.service.check_move(&asker, handle) else { return };
+        let arena = self.room(&Asker { uid, holder, ..asker }, room);
+        let region = self.service.begin_move(&asker, handle, arena, 0, effects).unwrap();
+        let may_be_in = self.service.may_be_in(region);
+        self.owed.extend(may_be_in.into_iter().map(|whose| Owed::Out(region, whose)));
+    }
+
+    /// A region is copied, or given up.
+    fn end_move(&mut self, region: ObjectId, is_copied: bool) {
+        let mut effects = Vec::new();
+        match is_copied {
+            true => self.service.copied(region, &mut effects),
+            false => self.service.cancel_move(region, MoveEnd::Failed, &mut effects),
+        }
+        self.learn(region);
+        self.follow(&effects);
+    }
+
+    fn expire_moves(&mut self) {
+        let mut effects = Vec::new();
+        let before: Vec<_> = self.service.moves().collect();
+        self.service.expire_moves(u64::MAX, &mut effects);
+        before.into_iter().for_each(|region| {
+            if self.service.moves().all(|other| other != region) {
+                self.learn(region);
+            }
+        });
+        self.follow(&effects);
+    }
+
+    fn is_moving(&self, region: ObjectId) -> bool {
+        self.words.get(&region).is_some_and(|(state, _)| *state == State::Moving)
     }
 
     fn took(&mut self, asker: &Asker, handle: ObjectId) {
@@ -190,7 +242,9 @@ impl World {
             return assert_eq!(granted.pieces, []);
         }
         assert!(asker.maps, "a session that maps nothing was told to");
-        let touch = Touch { region: granted.region, pieces: granted.pieces, by_loop: false };
+        let is_in = !self.is_moving(granted.region);
+        let (region, pieces) = (granted.region, granted.pieces);
+        let touch = Touch { region, pieces, by_loop: false, is_in };
         self.touches.insert((asker.session, handle), touch);
     }
 
@@ -231,11 +285,25 @@ impl World {
                     self.touches.remove(&whose);
                     self.service.let_go(whose.0, whose.1, &mut effects);
                 }
-                Owed::Left(session, region) => {
+                Owed::Left(session, region, 0) => {
                     self.touches
                         .retain(|(its, _), touch| *its != session || touch.region != region);
-                    self.service.left(region, |its| its == session, &mut effects);
+                    self.service.left(region, 0, |its| its == session, &mut effects);
                 }
+                Owed::Left(session, region, epoch) => {
+                    let is_now = self.words.get(&region) == Some(&(State::Moving, epoch));
+                    let of_it = self.touches.iter_mut().filter(|((its, _), touch)| {
+                        is_now && *its == session && touch.region == region && touch.by_loop
+                    });
+                    of_it.for_each(|(_, touch)| touch.is_in = false);
+                    self.service.left(region, epoch, |its| its == session, &mut effects);
+                }
+                Owed::Out(region, whose) if self.is_moving(region) => {
+                    self.touches.get_mut(&whose).into_iter().for_each(|it| it.is_in = false);
+                    self.service.is_out(region, whose, &mut effects);
+                }
+                Owed::Out(..) => {}
+                Owed::Copied(region) => self.end_move(region, region.index % 4 != 3),
             }
             self.follow(&effects);
         }
@@ -244,7 +312,15 @@ impl World {
     fn follow(&mut self, effects: &[Effect]) {
         for effect in effects {
             match *effect {
-                Effect::Word(region, state, _) => drop(self.words.insert(region, state)),
+                Effect::Word(region, state, epoch) => {
+                    self.words.insert(region, (state, epoch));
+                }
+                Effect::Copy(region) => {
+                    let is_in = |it: &&Touch| it.region == region && it.is_in;
+                    let found = self.touches.values().find(is_in);
+                    assert!(found.is_none(), "{found:?} may be in what is copied");
+                    self.owed.push(Owed::Copied(region));
+                }
                 Effect::Erase(piece) => {
                     self.check_untouched(piece.arena, piece.offset, piece.end())
                 }
@@ -258,7 +334,9 @@ impl World {
                     assert!(touched.is_none_or(|touch| touch.by_loop), "told of one that maps");
                     self.owed.push(Owed::LetGo((session, handle)));
                 }
-                Effect::Leave { session, region } => self.owed.push(Owed::Left(session, region)),
+                Effect::Leave { session, region, epoch } => {
+                    self.owed.push(Owed::Left(session, region, epoch));
+                }
                 Effect::Place { .. } | Effect::Ring(_) => {}
             }
         }
@@ -268,7 +346,8 @@ impl World {
         // It may have been given back in the same breath.
         let Some((region, _)) = self.service.handle(session, handle) else { return };
         let pieces = self.service.pieces(region).unwrap().0.to_vec();
-        let touch = Touch { region, pieces, by_loop: true };
+        let is_in = !self.is_moving(region);
+        let touch = Touch { region, pieces, by_loop: true, is_in };
         assert!(self.touches.insert((session, handle), touch).is_none(), "opened twice");
     }
 
@@ -282,12 +361,15 @@ impl World {
     fn check(&self) {
         let mut all: Vec<Piece> = Vec::new();
         for (id, region) in self.service.regions.iter() {
-            assert_eq!(self.words.get(&id), Some(&State::Live));
+            let state = if region.moving.is_some() { State::Moving } else { State::Live };
+            assert_eq!(self.words.get(&id), Some(&(state, region.epoch)));
+            assert_eq!(self.service.moving.contains(&id), region.moving.is_some());
+            all.extend(region.moving.iter().flat_map(|moving| &moving.pieces));
             assert!(region.lasting || region.managers > 0, "nobody manages {id}");
             all.extend(&region.pieces);
         }
         for (id, retired) in &self.service.retired {
-            assert_eq!(self.words.get(id), Some(&State::Gone));
+            assert_eq!(self.words.get(id), Some(&(State::Gone, 0)));
             assert!(!retired.holds.is_empty());
             all.extend(&retired.pieces);
         }
@@ -318,8 +400,11 @@ proptest! {
         for index in 0..6 {
             world.apply(&Step::End { session: index });
         }
-        world.apply(&Step::Loop { all: true });
+        while !world.owed.is_empty() {
+            world.apply(&Step::Loop { all: true });
+        }
         world.check();
+        prop_assert!(world.service.moving.is_empty(), "a move that nobody ends");
         let service = &world.service;
         prop_assert!(service.retired.is_empty() && service.leaving.is_empty());
         prop_assert!(service.revoked.is_empty());

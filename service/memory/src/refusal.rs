@@ -50,6 +50,11 @@ pub enum Reason {
         /// What was named.
         arena: ObjectId,
     },
+    /// The region is on its way to other pieces.
+    Moves {
+        /// The region.
+        region: ObjectId,
+    },
     /// The session's operations are delegated already.
     Served,
     /// There is nothing to answer, or it was answered.
@@ -64,7 +69,7 @@ impl heliostat_service_grant::Reason for Reason {
             Self::NotFound | Self::NoHandle { .. } | Self::NoQuestion => Code::NotFound,
             Self::Stale { .. } => Code::Stale,
             Self::Lacks { .. } | Self::NoArena { .. } => Code::Denied,
-            Self::Taken { .. } | Self::Served => Code::BadState,
+            Self::Taken { .. } | Self::Served | Self::Moves { .. } => Code::BadState,
             Self::Length { .. } | Self::Shorter { .. } => Code::BadRecord,
             Self::Unwilling => Code::Unwilling,
         }
@@ -84,6 +89,7 @@ impl fmt::Display for Reason {
             }
             Self::Shorter { bytes } => write!(f, "the region has {bytes} bytes already"),
             Self::NoArena { arena } => write!(f, "arena {arena} is none of this session's user"),
+            Self::Moves { region } => write!(f, "region {region} is on its way to other pieces"),
             Self::Served => write!(f, "the session's operations are delegated already"),
             Self::NoQuestion => write!(f, "there is no such question"),
             Self::Unwilling => write!(f, "who may map it said no, or nothing in time"),

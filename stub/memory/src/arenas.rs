@@ -5,10 +5,12 @@ use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
 use heliostat_abi::memory::limits::{PIECES_MAX, REGIONS_MAX, REGION_PAGE_BYTES};
+use heliostat_abi::memory::presence::PRESENCE_BYTES;
 use heliostat_abi::memory::{Granted, MemoryReply, MemoryRequest};
 use heliostat_abi::name::ObjectId;
 use heliostat_base::mapping::{Access, SharedMapping};
 use heliostat_client::OwnSession;
+use heliostat_ring::presence::Presence;
 use heliostat_ring::region_page::RegionPage;
 use heliostat_ring::Area;
 
@@ -36,7 +38,31 @@ impl Arenas {
         control: &OwnSession,
         granted: Granted,
     ) -> Result<Placed, MemoryError> {
-        let whole = whole_of(control, granted)?;
+        let handle = granted.handle;
+        let mut known = granted;
+        for _ in 0..TRIES_MAX {
+            let whole = whole_of(control, known)?;
+            let placed = self.place_whole(control, &whole);
+            let Err(error) = placed else { return placed };
+            // An arena is gone that the region lay in before it has moved.
+            known = control.grant(&MemoryRequest::Locate { handle, from: 0 })?;
+            if known.epoch == whole.epoch {
+                return Err(error);
+            }
+        }
+        Err(MemoryError::Corrupt)
+    }
+
+    /// Unmaps the arenas that no region uses any more.
+    pub(crate) fn forget_unused(&mut self) {
+        self.0.retain(|_, arena| Arc::strong_count(arena) > 1);
+    }
+
+    fn place_whole(
+        &mut self,
+        control: &OwnSession,
+        whole: &Granted,
+    ) -> Result<Placed, MemoryError> {
         let mut pieces = Vec::with_capacity(whole.pieces.len());
         for piece in &whole.pieces {
             pieces.push((self.arena(control, piece.arena)?, piece.offset, piece.bytes));
@@ -60,7 +86,7 @@ impl Arenas {
         let len = usize::try_from(bytes).map_err(|_| MemoryError::Corrupt)?;
         let mapped = SharedMapping::from_fd(fd.as_raw_fd(), len, Access::ReadWrite);
         let mapped = Arc::new(mapped.map_err(MemoryError::Mapping)?);
-        self.0.retain(|_, arena| Arc::strong_count(arena) > 1);
+        self.forget_unused();
         self.0.insert(id, mapped.clone());
         Ok(mapped)
     }
@@ -77,6 +103,17 @@ pub(crate) fn map_page(control: &OwnSession) -> Result<RegionPage, MemoryError> 
     }
     let mapped = SharedMapping::from_fd(fd.as_raw_fd(), REGION_PAGE_BYTES, Access::Read);
     Ok(RegionPage::new(Arc::new(mapped.map_err(MemoryError::Mapping)?)))
+}
+
+/// Maps this session's presence page.
+pub(crate) fn map_presence(control: &OwnSession) -> Result<Presence, MemoryError> {
+    let (reply, fds) = control.ask_own(&MemoryRequest::Presence, &[])?;
+    let (MemoryReply::Page { .. }, [fd]) = (reply, fds.as_slice()) else {
+        return Err(MemoryError::Corrupt);
+    };
+    let mapped = SharedMapping::from_fd(fd.as_raw_fd(), PRESENCE_BYTES, Access::ReadWrite);
+    let mapped = mapped.map_err(MemoryError::Mapping)?;
+    Presence::new(Arc::new(mapped)).ok_or(MemoryError::Corrupt)
 }
 
 /// All pieces of a region at one epoch.

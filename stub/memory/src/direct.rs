@@ -1,24 +1,25 @@
 //! The direct path: a look at the region's word, then loads and stores in mapped arenas.
 //!
 //! ```text
-//! word live, our epoch    --> act on the area
+//! counted as in the region, then the word:
+//!      live, our epoch    --> act on the area
 //!      live, another one  --> ask where its bytes lie now, and look again
 //!      moving             --> wait a moment, look again; not for ever
 //!      gone               --> stale
 //! ```
 //!
 //! A region that is gone keeps its bytes until every handle is given back, so that who has just looked
-//! touches nobody else's. One that grows only gets further pieces, and none moves: so there is one area, which becomes longer while other threads are in
-//! it, and holds no more than a region may have pieces.
+//! touches nobody else's. One that grows or moves has another epoch and another area; it moves only
+//! when nobody is counted, so that no store is lost (`ring/src/presence.rs`).
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use arc_swap::{ArcSwap, Guard};
 use heliostat_abi::memory::page::State;
 use heliostat_abi::memory::{Granted, MemoryRequest};
 use heliostat_abi::name::ObjectId;
-use heliostat_base::sync::AtomicU32;
-use heliostat_base::sync::Ordering::{Acquire, Release};
+use heliostat_ring::presence::{Presence, Present, Stay};
 use heliostat_ring::region_page::RegionPage;
 use heliostat_ring::Area;
 
@@ -26,31 +27,35 @@ use super::arenas::Placed;
 use super::{MemoryError, Shared};
 use crate::ask::AskMemory;
 
-/// How long a region may be on its way. The control plane does not wait longer for who uses it.
-const MOVE_LIMIT: Duration = Duration::from_secs(10);
+/// How long a region may be on its way: a terabyte's copy, or a control plane that has stopped.
+const MOVE_LIMIT: Duration = Duration::from_secs(120);
 const MOVE_PAUSE: Duration = Duration::from_micros(50);
 
 /// A region that this process has mapped.
-///
-/// Orders: `D1` what was learned of where its bytes lie before the epoch for which it holds.
 pub(crate) struct Direct {
     region: ObjectId,
     handle: ObjectId,
     page: RegionPage,
-    /// As long as the region was at `epoch`, or longer.
-    area: Area,
-    epoch: AtomicU32,
+    presence: Presence,
+    /// Where it lay when this process last asked.
+    placed: ArcSwap<Placed>,
     /// Held by who asks where it is now.
     asking: Mutex<()>,
+}
+
+/// This thread is in the region, which stays where it is meanwhile.
+struct Inside<'a> {
+    placed: Guard<Arc<Placed>>,
+    _present: Present<'a>,
 }
 
 impl Direct {
     pub(crate) fn new(shared: &Shared, granted: Granted) -> Result<Self, MemoryError> {
         let (region, handle) = (granted.region, granted.handle);
-        let page = shared.page()?;
-        let Placed { area, epoch } = shared.arenas().place(&shared.control, granted)?;
-        let (epoch, asking) = (AtomicU32::new(epoch), Mutex::new(()));
-        Ok(Self { region, handle, page, area, epoch, asking })
+        let (page, presence) = (shared.page()?, shared.presence()?);
+        let placed = shared.arenas().place(&shared.control, granted)?;
+        let placed = ArcSwap::from_pointee(placed);
+        Ok(Self { region, handle, page, presence, placed, asking: Mutex::new(()) })
     }
 
     /// Does something with the region's bytes where they lie now.
@@ -60,12 +65,46 @@ impl Direct {
         shared: &Shared,
         act: impl FnOnce(&Area) -> T,
     ) -> Result<T, MemoryError> {
-        let known = self.epoch.load(Acquire); // D1
-        match self.page.state(self.region) {
-            (State::Live, epoch) if epoch == known => {}
-            _ => self.settle(shared)?,
+        loop {
+            if let Some(inside) = self.enter() {
+                return Ok(act(&inside.placed.area));
+            }
+            self.settle(shared)?;
         }
-        Ok(act(&self.area))
+    }
+
+    /// The same with two regions, or one twice. Who waits for one is not in the other: its move would
+    /// wait for that.
+    pub(crate) fn with_both<T>(
+        (one, its): (&Self, &Shared),
+        (other, others): (&Self, &Shared),
+        act: impl FnOnce(&Area, &Area) -> T,
+    ) -> Result<T, MemoryError> {
+        loop {
+            if let (Some(first), Some(second)) = (one.enter(), other.enter()) {
+                return Ok(act(&first.placed.area, &second.placed.area));
+            }
+            one.settle(its)?;
+            other.settle(others)?;
+        }
+    }
+
+    /// Keeps the region where it is. For who is in it.
+    pub(crate) fn stay(&self) -> Stay {
+        self.presence.stay(self.handle)
+    }
+
+    #[inline]
+    fn enter(&self) -> Option<Inside<'_>> {
+        // First: a move that this does not see waits for it.
+        let present = self.presence.enter(self.handle);
+        let placed = self.placed.load();
+        match self.page.state(self.region) {
+            (State::Live, epoch) if epoch == placed.epoch => {
+                Some(Inside { placed, _present: present })
+            }
+            _ => None,
+        }
     }
 
     /// Waits until the region is where this process knows it to be.
@@ -73,7 +112,7 @@ impl Direct {
     fn settle(&self, shared: &Shared) -> Result<(), MemoryError> {
         let begun = Instant::now();
         loop {
-            let known = self.epoch.load(Acquire); // D1
+            let known = self.placed.load().epoch;
             match self.page.state(self.region) {
                 (State::Gone, _) => return Err(MemoryError::Stale { region: self.region }),
                 (State::Live, epoch) if epoch == known => return Ok(()),
@@ -89,16 +128,16 @@ impl Direct {
     /// Asks where it is, unless another thread has done so since the epoch was `known`.
     fn locate(&self, shared: &Shared, known: u32) -> Result<(), MemoryError> {
         let _asking = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.epoch.load(Acquire) != known {
+        if self.placed.load().epoch != known {
             return Ok(());
         }
         let located = MemoryRequest::Locate { handle: self.handle, from: 0 };
         let granted = shared.control.grant(&located)?;
-        let placed = shared.arenas().place(&shared.control, granted)?;
-        if !self.area.grow_to(&placed.area) {
-            return Err(MemoryError::Corrupt);
-        }
-        self.epoch.store(placed.epoch, Release); // D1
+        let mut arenas = shared.arenas();
+        let placed = arenas.place(&shared.control, granted)?;
+        self.placed.store(Arc::new(placed));
+        // Where it lay before may be nobody's any more.
+        arenas.forget_unused();
         Ok(())
     }
 }

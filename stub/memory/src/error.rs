@@ -66,6 +66,18 @@ pub enum MemoryError {
         /// The region.
         region: ObjectId,
     },
+    /// Somebody did not leave the region in time, so that it was not moved.
+    Held {
+        /// The region.
+        region: ObjectId,
+        /// Whose process; 0 for one of another node, or that has ended since.
+        process: u32,
+    },
+    /// There was no memory where the region was to be moved to: it is where it was.
+    NotMoved {
+        /// The region.
+        region: ObjectId,
+    },
     /// The node that the region is on is lost, or does not answer.
     Node {
         /// The region.
@@ -183,6 +195,15 @@ impl std::fmt::Display for MemoryError {
                  what was under way may be done or not"
             ),
             Self::Moving { region } => write!(f, "region {region} does not come to rest"),
+            Self::Held { region, process: 0 } => {
+                write!(f, "region {region} is not moved: somebody stays in it")
+            }
+            Self::Held { region, process } => {
+                write!(f, "region {region} is not moved: process {process} stays in it")
+            }
+            Self::NotMoved { region } => {
+                write!(f, "region {region} is not moved: its bytes could not be copied")
+            }
             Self::Node { region, node, why } => {
                 write!(f, "region {region} on node {node}: {why}")
             }

@@ -25,6 +25,7 @@ mod direct;
 mod error;
 mod listing;
 mod mapped;
+mod moving;
 mod operations;
 mod paths;
 mod questions;
@@ -37,6 +38,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use heliostat_abi::code::Code;
 use heliostat_abi::memory::{MemoryName, MemoryRequest};
 use heliostat_client::{session, OwnSession};
+use heliostat_ring::presence::Presence;
 use heliostat_ring::region_page::RegionPage;
 
 pub use allocation::Allocation;
@@ -68,6 +70,8 @@ pub(crate) struct Shared {
     pub(crate) control: OwnSession,
     arenas: Mutex<Arenas>,
     page: OnceLock<RegionPage>,
+    /// Where this process says in which regions it is; asked for once.
+    presence: Mutex<Option<Presence>>,
     delegated: Mutex<Option<Delegated>>,
     /// The thread that waits for completions, once somebody wants it to.
     driver: OnceLock<Driver>,
@@ -84,7 +88,8 @@ impl Memory {
         let control = OwnSession::new(session::standing().map_err(MemoryError::Control)?);
         let (arenas, page, delegated) = (Mutex::default(), OnceLock::new(), Mutex::new(None));
         let driver = OnceLock::new();
-        let shared = Arc::new(Shared { control, arenas, page, delegated, driver });
+        let presence = Mutex::default();
+        let shared = Arc::new(Shared { control, arenas, page, presence, delegated, driver });
         Ok(Memory { shared, node: None })
     }
 
@@ -166,5 +171,15 @@ impl Shared {
         }
         let page = arenas::map_page(&self.control)?;
         Ok(self.page.get_or_init(|| page).clone())
+    }
+
+    /// This session's presence page, mapped at the first need.
+    pub(crate) fn presence(&self) -> Result<Presence, MemoryError> {
+        let mut presence = self.presence.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(page) = presence.as_ref() {
+            return Ok(page.clone());
+        }
+        let page = arenas::map_presence(&self.control)?;
+        Ok(presence.insert(page).clone())
     }
 }

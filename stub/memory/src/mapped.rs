@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use heliostat_abi::memory::Rights;
 use heliostat_base::mapping::SharedMapping;
+use heliostat_ring::presence::Stay;
 
 use super::{MemoryError, Region};
 
@@ -21,12 +22,14 @@ pub struct MappedBytes {
     mapping: Arc<SharedMapping>,
     at: usize,
     bytes: usize,
+    /// It stays where it is.
+    _stay: Stay,
 }
 
 impl Region {
     /// Returns where bytes of the region lie in this process; `None` where the path is delegated or the
     /// bytes lie in several pieces. Nothing tells later that the region is gone: what is read and
-    /// written then is what nobody else has.
+    /// written then is what nobody else has. As long as this is there the region cannot be moved.
     ///
     /// # Errors
     /// As `read`.
@@ -38,10 +41,10 @@ impl Region {
         let Some(direct) = &self.direct else { return Ok(None) };
         let found = self.act(direct, Rights::READ, (offset, bytes), |area| {
             let found = area.in_one(offset, bytes)?;
-            Ok(found.map(|(mapping, at)| (mapping.clone(), at)))
+            Ok(found.map(|(mapping, at)| (mapping.clone(), at, direct.stay())))
         })?;
-        let region = self.clone();
-        Ok(found.map(|(mapping, at)| MappedBytes { region, mapping, at, bytes: bytes as usize }))
+        let (region, bytes) = (self.clone(), bytes as usize);
+        Ok(found.map(|(mapping, at, _stay)| MappedBytes { region, mapping, at, bytes, _stay }))
     }
 
     /// Whether memory of this process, given by its addresses, is in part the region's own as it is

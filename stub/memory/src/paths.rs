@@ -92,10 +92,14 @@ impl Region {
         (into, to, at): (&Region, &Direct, u64),
         bytes: u64,
     ) -> Result<(), MemoryError> {
-        let all = (offset, bytes);
-        self.act(from, Rights::READ, all, |from| {
-            from.check(offset, bytes)?;
-            Ok(into.act(to, Rights::WRITE, (at, bytes), |to| from.copy(offset, (to, at), bytes)))
+        let (its, others) = ((from, self.shared()), (to, into.shared()));
+        Direct::with_both(its, others, |from, to| {
+            self.check(Rights::READ)?;
+            let beyond = |error: OutOfRange| self.range(offset, bytes, error.limit);
+            from.check(offset, bytes).map_err(beyond)?;
+            into.check(Rights::WRITE)?;
+            let copied = from.copy(offset, (to, at), bytes);
+            copied.map_err(|error| into.range(at, bytes, error.limit))
         })?
     }
 

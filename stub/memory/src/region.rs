@@ -14,6 +14,7 @@ use heliostat_ring::Area;
 use super::allocation::check_size;
 use super::delegated::Bytes;
 use super::direct::Direct;
+use super::moving::is_in_pieces;
 use super::{Memory, MemoryError, Questions, Shared};
 use crate::ask::AskMemory;
 
@@ -176,13 +177,22 @@ impl Region {
     }
 
     /// Makes it longer, to so many bytes; those that come are zero. Handles stay as they are, and
-    /// whoever has one sees the new length with its next operation.
+    /// whoever has one sees the new length with its next operation. One that has as many pieces as it
+    /// may have is moved first, so that it lies in one.
     ///
     /// # Errors
-    /// `Size` for fewer bytes than it has; `Control` without MANAGE, or at a limit; `Stale`, `Gone`.
+    /// `Size` for fewer bytes than it has; `Control` without MANAGE, or at a limit; `Stale`, `Gone`;
+    /// as `relocate`.
     pub fn grow(&self, bytes: u64) -> Result<(), MemoryError> {
         check_size(bytes, self.size()?)?;
-        self.ask_control(&MemoryRequest::Grow { handle: self.handle, bytes }).map(drop)
+        let request = MemoryRequest::Grow { handle: self.handle, bytes };
+        match self.ask_control(&request) {
+            Err(error) if is_in_pieces(&error) => {
+                self.relocate()?;
+                self.ask_control(&request).map(drop)
+            }
+            grown => grown.map(drop),
+        }
     }
 
     /// Gives it a name and says what other users may do who know that; without one it loses its own.

@@ -76,8 +76,8 @@ fn may_be_asked(request: &MemoryRequest) -> bool {
     match request {
         Allocate(_) | Map { .. } | MapRegion { .. } | Locate { .. } | Unmap { .. } => true,
         Free { .. } | Grow { .. } | Name { .. } | Appoint { .. } | Lasting { .. } => true,
-        List { .. } => true,
-        Arena { .. } | RegionPage | Move { .. } | Session | AskMe { .. } | NextAsked => false,
+        List { .. } | Move { .. } | MoveState { .. } => true,
+        Arena { .. } | RegionPage | Presence | Session | AskMe { .. } | NextAsked => false,
         Answer { .. } | EndSession | On { .. } => false,
     }
 }

@@ -38,9 +38,10 @@ impl Daemon {
                         self.close_memory(session, handle, &mut effects);
                     }
                     Effect::Place { session, region } => self.place_memory(session, region),
-                    Effect::Leave { session, region } => {
-                        self.leave_region(session, region, &mut effects);
+                    Effect::Leave { session, region, epoch } => {
+                        self.leave_region(session, (region, epoch), &mut effects);
                     }
+                    Effect::Copy(region) => self.begin_copy(region, &mut effects),
                 }
             }
         }
@@ -88,15 +89,20 @@ impl Daemon {
         }
     }
 
-    /// The region's word says that it is gone. The loop says when it is on its bytes no more; of the
-    /// node's thread it is known at once.
-    fn leave_region(&mut self, session: ObjectId, region: ObjectId, effects: &mut Vec<Effect>) {
+    /// The region's word says that it is gone, or moves. The loop says when it is on its bytes no more;
+    /// of the node's thread it is known at once.
+    fn leave_region(
+        &mut self,
+        session: ObjectId,
+        (region, epoch): (ObjectId, u32),
+        effects: &mut Vec<Effect>,
+    ) {
         let memory = &mut self.services.memory;
         if PeerSessions::is_one(session) {
             memory.across.holds.settle();
-            return memory.grants.left(region, |other| other == session, effects);
+            return memory.grants.left(region, epoch, |other| other == session, effects);
         }
-        memory.tell(session, MemoryOrder::Leave { region });
+        memory.tell(session, MemoryOrder::Leave { region, epoch });
     }
 
     fn place_memory(&mut self, session: ObjectId, region: ObjectId) {

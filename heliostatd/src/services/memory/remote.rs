@@ -10,7 +10,7 @@ use heliostat_abi::code::Code;
 use heliostat_abi::limits::CONTROL_DEADLINE_MS;
 use heliostat_abi::memory::peer::{PeerControl, PeerHandle, PeerReply};
 use heliostat_abi::memory::request::SERVICE;
-use heliostat_abi::memory::{Granted, MemoryReply, MemoryRequest};
+use heliostat_abi::memory::{Granted, MemoryReply, MemoryRequest, MoveState};
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::session::record::{Bound, Reply};
 use heliostat_base::clock::monotonic_ns;
@@ -88,6 +88,12 @@ impl Daemon {
             }
             MemoryRequest::Lasting { lasting, .. } => {
                 (MemoryRequest::Lasting { handle: its, lasting }, Wanted::Answer)
+            }
+            MemoryRequest::Move { node, .. } => {
+                (MemoryRequest::Move { handle: its, node }, Wanted::Answer)
+            }
+            MemoryRequest::MoveState { .. } => {
+                (MemoryRequest::MoveState { handle: its }, Wanted::Answer)
             }
             // Nobody of another node answers for a region.
             _ => return Err(Code::BadState.into()),
@@ -192,6 +198,9 @@ impl Daemon {
         match (waiting.wanted, MemoryReply::decode(&own).map_err(|_| unasked())?) {
             (Wanted::Answer, MemoryReply::Listed { regions, next }) => {
                 Ok(reply(&MemoryReply::Listed { regions, next }))
+            }
+            (Wanted::Answer, MemoryReply::Moving(state)) => {
+                Ok(reply(&MemoryReply::Moving(MoveState { process: 0, ..state })))
             }
             (Wanted::Handle, MemoryReply::Granted(granted)) => {
                 self.take_remote(waiting, there, granted)

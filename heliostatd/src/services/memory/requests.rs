@@ -55,6 +55,9 @@ impl Daemon {
             MemoryRequest::Arena { arena } => self.memory_arena(&asker, arena),
             MemoryRequest::RegionPage => self.region_page(&asker),
             MemoryRequest::Grow { handle, bytes } => self.grow_memory(&asker, handle, bytes),
+            MemoryRequest::Move { handle, node } => self.move_memory(&asker, handle, node),
+            MemoryRequest::MoveState { handle } => self.memory_move_state(id, handle),
+            MemoryRequest::Presence => self.presence_page(&asker),
             MemoryRequest::Session => self.serve_memory(&asker, shown.ok_or(Code::BadRecord)?),
             MemoryRequest::EndSession => self.unserve_memory(id),
             MemoryRequest::List { user, from, beginning } => {
@@ -117,7 +120,7 @@ impl Daemon {
     }
 
     /// Makes the arena that is needed, if one is.
-    fn make_room_in(
+    pub(super) fn make_room_in(
         &mut self,
         uid: u32,
         holder: Holder,
@@ -284,6 +287,8 @@ fn handle_elsewhere(request: &MemoryRequest) -> Option<ObjectId> {
     | Name { handle, .. }
     | Appoint { handle, .. }
     | Lasting { handle, .. }
+    | Move { handle, .. }
+    | MoveState { handle }
     | AskMe { handle }) = request
     else {
         return None;

@@ -142,13 +142,13 @@ impl Daemon {
                 Event::Service(MemoryEvent::Released { session, handle }) => {
                     self.services.memory.grants.let_go(session, handle, &mut effects);
                 }
-                Event::Service(MemoryEvent::Left { number, region }) => {
+                Event::Service(MemoryEvent::Left { number, region, epoch }) => {
                     let memory = &mut self.services.memory;
                     let loops = memory.loops.as_ref();
                     let served = |session| loops.and_then(|it| it.sessions.get(&session));
                     let is_its =
                         |session| served(session).is_some_and(|it| it.loop_number == number);
-                    memory.grants.left(region, is_its, &mut effects);
+                    memory.grants.left(region, epoch, is_its, &mut effects);
                 }
                 Event::Broken(session, how) => self.end_connection(session, how),
                 Event::Gone => self.lose_memory_loop(),

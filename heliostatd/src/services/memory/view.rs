@@ -61,6 +61,7 @@ impl Daemon {
             "regions": memory.grants.region_count(),
             "names": memory.grants.name_count(),
             "gone_and_held": memory.grants.retired_count(),
+            "moving": memory.grants.moves().count(),
             "arenas": arenas,
             "bytes": taken,
             "delegated": memory.loops.as_ref().map(|loops| json!({
@@ -140,10 +141,12 @@ impl Daemon {
         let memory = &self.services.memory;
         let (arenas, bytes) = memory.grants.arena_count();
         let sessions = memory.loops.as_ref().map_or(0, |loops| loops.sessions.len());
+        let moves = memory.grants.moves().count();
         let (regions, gone) = (memory.grants.region_count(), memory.grants.retired_count());
         vec![
             ("memory_regions", "Memory regions", regions as u64),
             ("memory_regions_gone", "Memory regions that ended and are still held", gone as u64),
+            ("memory_moves", "Memory regions on their way elsewhere", moves as u64),
             ("memory_bytes", "Bytes of memory regions", bytes),
             ("memory_arenas", "Files that memory regions lie in", arenas as u64),
             ("memory_sessions", "Sessions whose memory operations are delegated", sessions as u64),

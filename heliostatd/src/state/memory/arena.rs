@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use heliostat_base::mapping::{Access, MappingError, SharedMapping};
 use heliostat_service_grant::Holder;
-use rustix::fs::{fallocate, FallocateFlags};
+use rustix::fs::{fallocate, FallocateFlags, SeekFrom};
 use rustix::io::Errno;
 
 /// Zeros that are written at once where no hole can be punched.
@@ -44,6 +44,26 @@ impl Arena {
         let raw = self.fd.as_raw_fd();
         let made = SharedMapping::from_fd(raw, self.bytes as usize, Access::ReadWrite)?;
         Ok(self.mapping.insert(Arc::new(made)).clone())
+    }
+
+    /// The first byte from `offset` on, up to `end`, that was ever written.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn next_data(&self, offset: u64, end: u64) -> io::Result<u64> {
+        match rustix::fs::seek(&self.fd, SeekFrom::Data(offset)) {
+            Ok(data) => Ok(data.clamp(offset, end)),
+            Err(Errno::NXIO) => Ok(end),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Has pages for bytes, so that writing them fails for nobody.
+    ///
+    /// # Errors
+    /// There is no memory for them.
+    pub fn reserve(&self, offset: u64, bytes: u64) -> io::Result<()> {
+        retry(|| fallocate(&self.fd, FallocateFlags::KEEP_SIZE, offset, bytes))
     }
 
     /// Makes bytes zero that nobody has any more, and gives their pages back.

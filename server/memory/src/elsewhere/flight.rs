@@ -11,9 +11,11 @@ use crate::held::Refusal;
 use crate::there::{Answer, NoAnswer, Part, There};
 use crate::work::{Change, WindowPieces};
 
-/// How often a part is sent again because its region moves. Each time takes a message's way there and
-/// back; a region that grows is settled after one.
-const TRIES_MAX: u32 = 1000;
+/// How often a part is sent again because its region moves. A region that grows is settled after one;
+/// of one that goes to other pieces the operation rests for a millisecond between two.
+const TRIES_MAX: u32 = 120_000;
+/// As many are made without a rest.
+const TRIES_AT_ONCE: u32 = 3;
 
 /// What is done.
 #[derive(Clone, Copy)]
@@ -193,6 +195,15 @@ impl Flight {
         if let Err(errno) = taken {
             self.fail(errno);
         }
+    }
+
+    /// Whether it is to rest before it is sent again.
+    pub fn is_tired(&self) -> bool {
+        self.tries > TRIES_AT_ONCE && !self.again_is_empty()
+    }
+
+    fn again_is_empty(&self) -> bool {
+        self.again.is_empty() && !matches!(self.plan, Plan::Copy(..))
     }
 
     /// It ends with this, once nothing of it is on the way.

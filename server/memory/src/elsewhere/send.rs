@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use heliostat_abi::file::delegated::Operation;
+use heliostat_abi::memory::peer::PeerRefusal;
 use heliostat_abi::name::ObjectId;
 use heliostat_server_loop::{Engine, Order, Session, Sessions, Turn};
 use heliostat_server_node::LinkId;
@@ -16,6 +17,8 @@ use crate::there::{call, Answered, NoAnswer, Part, There};
 use crate::traffic::{Room, Traffic};
 use crate::work::WindowPieces;
 
+/// How long an operation rests whose region moves, before it is sent again.
+const REST_NS: u64 = 1_000_000;
 /// How long nothing is sent to a node that the node's thread takes nothing for.
 const HOLD_NS: u64 = 2_000_000;
 
@@ -54,6 +57,8 @@ pub fn answered(sessions: &mut Sessions<Memories>, answered: Answered) {
     if answer == Err(NoAnswer::Full) {
         hold(sessions, link);
     }
+    let moves = matches!(&answer, Ok((answer, _)) if answer.result == Err(PeerRefusal::Again));
+    let mut is_tired = false;
     if let Some((session, engine)) = of(sessions, whose) {
         let elsewhere = &mut session.service.elsewhere;
         elsewhere.on_way_bytes = Traffic::less(elsewhere.on_way_bytes, carried);
@@ -62,8 +67,16 @@ pub fn answered(sessions: &mut Sessions<Memories>, answered: Answered) {
         if let Some(flight) = elsewhere.flights.get_mut(&operation) {
             let pieces = WindowPieces { window: &session.window, pieces: flight.asked().pieces };
             flight.answered(part, answer, &pieces);
-            go_on(engine, session, operation);
+            is_tired = moves && flight.result().is_none() && flight.is_tired();
+            if !is_tired {
+                go_on(engine, session, operation);
+            }
         }
+    }
+    if is_tired {
+        let until_ns = sessions.engine.now_ns.saturating_add(REST_NS);
+        sessions.engine.service.traffic.rest(until_ns, whose, operation);
+        tell_time(sessions);
     }
     send_waiting(sessions);
 }
@@ -78,6 +91,15 @@ fn hold(sessions: &mut Sessions<Memories>, link: LinkId) {
 /// Time went by: sends again where nothing was sent for a moment.
 pub fn pass_time(sessions: &mut Sessions<Memories>) {
     let now_ns = sessions.engine.now_ns;
+    let rested = sessions.engine.service.traffic.rested(now_ns);
+    for (whose, operation) in &rested {
+        if let Some((session, engine)) = of(sessions, *whose) {
+            go_on(engine, session, *operation);
+        }
+    }
+    if !rested.is_empty() {
+        tell_time(sessions);
+    }
     if sessions.engine.service.traffic.release(now_ns) {
         tell_time(sessions);
         send_waiting(sessions);
@@ -86,7 +108,7 @@ pub fn pass_time(sessions: &mut Sessions<Memories>) {
 
 /// Has all sessions wake the loop when it may send again: whoever of them waits may be the last.
 fn tell_time(sessions: &mut Sessions<Memories>) {
-    let wake_ns = sessions.engine.service.traffic.release_ns();
+    let wake_ns = sessions.engine.service.traffic.next_ns();
     sessions.resume_named(|handles, _| {
         handles.elsewhere.wake_ns = wake_ns;
         Vec::new()

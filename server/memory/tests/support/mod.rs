@@ -146,7 +146,7 @@ impl Loop {
     }
 
     pub fn leave(&mut self, number: u32) {
-        self.order(MemoryOrder::Leave { region: region(number) });
+        self.order(MemoryOrder::Leave { region: region(number), epoch: 1 });
     }
 
     pub fn end_session(&mut self) {
@@ -257,7 +257,7 @@ impl Loop {
     /// The next answer to `Leave`: of which loop, about which region.
     pub fn left(&mut self) -> Option<(usize, ObjectId)> {
         match self.events.try_recv().ok()? {
-            Event::Service(MemoryEvent::Left { number, region }) => Some((number, region)),
+            Event::Service(MemoryEvent::Left { number, region, .. }) => Some((number, region)),
             _ => panic!("another event"),
         }
     }

@@ -29,6 +29,12 @@ pub(super) enum Step {
         which: usize,
         bytes: u64,
     },
+    Move {
+        session: u32,
+        which: usize,
+    },
+    /// Moves whose time is over are given up.
+    ExpireMoves,
     Rename {
         session: u32,
         which: usize,
@@ -69,6 +75,8 @@ pub(super) fn steps() -> impl Strategy<Value = Vec<Step>> {
         3 => both().prop_map(|(session, which)| Step::Free { session, which }),
         2 => (both(), 1..6000u64)
             .prop_map(|((session, which), bytes)| Step::Grow { session, which, bytes }),
+        3 => both().prop_map(|(session, which)| Step::Move { session, which }),
+        1 => Just(Step::ExpireMoves),
         1 => (session.clone(), which, name)
             .prop_map(|(session, which, name)| Step::Rename { session, which, name }),
         1 => (both(), any::<bool>())
