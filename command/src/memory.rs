@@ -60,6 +60,7 @@ pub fn run(command: &MemoryCommand) -> ExitCode {
         MemoryCommand::List(arguments) => list(arguments),
         MemoryCommand::Inspect { region, json } => inspect(region, *json),
         MemoryCommand::Free(arguments) => free(arguments),
+        MemoryCommand::Move(arguments) => relocate(arguments),
         MemoryCommand::Cat(arguments) => cat(arguments),
     };
     match done {
@@ -111,6 +112,11 @@ fn inspect(arguments: &MemoryRegionArguments, is_json: bool) -> Result<(), Regio
 fn free(arguments: &MemoryRegionArguments) -> Result<(), RegionFault> {
     let memory = open(&arguments.place, arguments.node)?;
     Ok(mapped(&memory, arguments, Rights::MANAGE)?.free()?)
+}
+
+fn relocate(arguments: &MemoryRegionArguments) -> Result<(), RegionFault> {
+    let memory = open(&arguments.place, arguments.node)?;
+    Ok(mapped(&memory, arguments, Rights::MANAGE)?.relocate()?)
 }
 
 fn cat(arguments: &MemoryRegionArguments) -> Result<(), RegionFault> {

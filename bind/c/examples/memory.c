@@ -91,6 +91,7 @@ int main(int words, char **word) {
   int is_direct = 0;
   CHECK(heliostat_memory_swap(region, COUNTER, 0, &counted));
   CHECK(heliostat_memory_grow(region, 2 * BYTES));
+  CHECK(heliostat_memory_relocate(region));
   CHECK(heliostat_memory_size(region, &bytes, &is_direct));
   printf("%" PRIu64 " counted, %" PRIu64 " bytes, %s\n", counted, bytes, is_direct ? "direct" : "delegated");
   if (together(memory, region) != 0) return 1;

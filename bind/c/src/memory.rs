@@ -205,6 +205,22 @@ pub unsafe extern "C" fn heliostat_memory_grow(
     })
 }
 
+/// Has the region's bytes lie elsewhere, in one piece; handles stay as they are, and whoever uses it
+/// meanwhile waits. `HELIOSTAT_TAKEN` while a program stays in it, which the words of the error name:
+/// then it is where it was.
+///
+/// # Safety
+/// `region` is null or live.
+#[no_mangle]
+pub unsafe extern "C" fn heliostat_memory_relocate(
+    region: *const heliostat_memory_region,
+) -> heliostat_code {
+    guard(|| {
+        // SAFETY: the caller's promise.
+        unsafe { show(region)?.0.get()? }.relocate().map_err(told)
+    })
+}
+
 /// Gives the handle back. The region ends with the last one that may manage it, unless it is lasting.
 /// Null is ignored.
 ///

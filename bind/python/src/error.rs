@@ -137,11 +137,11 @@ pub fn memory(error: &MemoryError) -> PyErr {
         MemoryError::Gone { .. } | MemoryError::Node { .. } | MemoryError::Unreachable { .. } => {
             "NoControlPlane"
         }
-        MemoryError::Moving { .. } => "Busy",
+        MemoryError::Moving { .. } | MemoryError::Held { .. } => "Busy",
         MemoryError::Full { .. } => "Full",
         MemoryError::Idle => "Idle",
         MemoryError::Cancelled { .. } => "Cancelled",
-        MemoryError::Thread => "MappingFailed",
+        MemoryError::Thread | MemoryError::NotMoved { .. } => "MappingFailed",
         MemoryError::Control(error) => control(error),
         MemoryError::Corrupt | MemoryError::Link(_) => "Corrupt",
         MemoryError::Mapping(_) | MemoryError::Event(_) => "MappingFailed",

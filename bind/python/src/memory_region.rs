@@ -253,6 +253,11 @@ impl MemoryRegion {
         self.with(py, |region| region.grow(bytes))
     }
 
+    /// Has its bytes lie elsewhere, in one piece.
+    fn relocate(&self, py: Python<'_>) -> PyResult<()> {
+        self.with(py, StubRegion::relocate)
+    }
+
     /// Gives it a name or none, and says what other users may.
     fn _rename(&self, py: Python<'_>, name: Option<&str>, others: &str) -> PyResult<()> {
         let others = rights(others)?;

@@ -19,6 +19,8 @@ pub enum MemoryCommand {
     },
     /// End a region: its name is free, and whoever has a handle on it is told that it is gone.
     Free(MemoryRegionArguments),
+    /// Have a region's bytes lie elsewhere, in one piece. Programs that use it wait meanwhile.
+    Move(MemoryRegionArguments),
     /// Write a region's bytes to standard output.
     Cat(MemoryRegionArguments),
 }

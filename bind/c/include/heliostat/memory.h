@@ -119,6 +119,14 @@ heliostat_code heliostat_memory_appoint(const heliostat_memory_region *region,
 heliostat_code heliostat_memory_grow(const heliostat_memory_region *region,
                                      uint64_t bytes);
 
+// Has the region's bytes lie elsewhere, in one piece; handles stay as they are, and whoever uses it
+// meanwhile waits. `HELIOSTAT_TAKEN` while a program stays in it, which the words of the error name:
+// then it is where it was.
+//
+// # Safety
+// `region` is null or live.
+heliostat_code heliostat_memory_relocate(const heliostat_memory_region *region);
+
 // Gives the handle back. The region ends with the last one that may manage it, unless it is lasting.
 // Null is ignored.
 //

@@ -154,6 +154,9 @@ class MemoryRegion:
     def grow(self, bytes: int) -> None:
         """Makes it longer, to so many bytes; those that come are zero. Takes the right to manage.
         Raises InvalidRegion for fewer than it has, Full, Denied."""
+    def relocate(self) -> None:
+        """Has its bytes lie elsewhere, in one piece; handles stay as they are, and who uses it meanwhile
+        waits. Takes the right to manage. Raises Busy where a program stays in it, as by an array."""
     def _rename(self, name: str | None, others: str) -> None: ...
     def appoint(self, user: int, rights: str = "read,write,atomic") -> None:
         """A user may map it with these rights from now on, whatever others may. With manage that
