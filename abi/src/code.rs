@@ -37,6 +37,7 @@ numbered! {
         Stale = 9 => "what it names is gone",
         Unwilling = 10 => "its owner said no, or nothing in time",
         Unreachable = 11 => "the other node is not joined, or did not answer in time",
+        Moved = 12 => "it has moved to another node",
     }
 }
 
@@ -75,6 +76,7 @@ numbered! {
         Functions = 48 => "functions that are served",
         RpcSessions = 50 => "sessions that call or serve functions",
         MemoryMoves = 64 => "moves of memory regions",
+        MemoryForwards = 65 => "regions that have moved to other nodes and are looked for here",
     }
 }
 

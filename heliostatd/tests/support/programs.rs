@@ -165,6 +165,7 @@ pub(super) fn told(error: &MemoryError) -> String {
         MemoryError::Stale { .. } => "error stale".into(),
         MemoryError::Gone { .. } => "error gone".into(),
         MemoryError::Cancelled { .. } => "error cancelled".into(),
+        MemoryError::NotMoved { .. } => "error not moved".into(),
         MemoryError::Held { process, .. } => format!("error held {process}"),
         MemoryError::Full { limit } => format!("error full {limit}"),
         MemoryError::Idle => "error idle".into(),
@@ -347,6 +348,10 @@ fn on(region: &Region, words: &[&str]) -> Result<String, MemoryError> {
             for _ in 0..number(times) {
                 region.relocate()?;
             }
+        }
+        ["move_to", _, node] => region.move_to(number(node))?,
+        ["where", _] => {
+            return Ok(region.node().map_or("here".into(), |node| format!("on {node}")))
         }
         ["refill", _, seed, offset, len, times] => return refill(region, seed, offset, len, times),
         ["rename", _, "-", what] => region.rename(None, rights(what))?,

@@ -77,6 +77,8 @@ pub enum Wanted {
     End(ObjectId),
     /// Nothing but what is answered.
     Answer,
+    /// What a region that leaves for that node needs there.
+    Departure(ObjectId),
 }
 
 impl Across {
@@ -111,6 +113,12 @@ impl Across {
         let is_return = waiting.session.is_none();
         self.counts(is_return).add(waiting.peer.node.0);
         self.waiting.insert(self.last_token, Kept { waiting, is_return });
+        self.last_token
+    }
+
+    /// A number for a message that no session waits for.
+    pub fn next_token(&mut self) -> u64 {
+        self.last_token += 1;
         self.last_token
     }
 
