@@ -29,7 +29,7 @@ PYTEST_FLAGS ?=
 FUZZ_SECONDS ?= 60
 SOAK_MINUTES ?= 10
 
-.PHONY: help setup build documents install uninstall package wheel sdist crates demo test test-package test-rust test-loom test-programs test-container test-user test-suites bench bench-record fuzz soak lint clean
+.PHONY: help setup build documents install uninstall package wheel sdist crates demo demo-cluster test test-package test-rust test-loom test-programs test-container test-roce test-user test-suites bench bench-record fuzz soak lint clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -71,6 +71,9 @@ crates: ## ask whether crates.io would take the crates (a dry run); CRATES_FLAGS
 demo: setup build ## Redis over TCP, Unix socket and Heliostat in 3 minutes; draws target/demo/redis.png
 	$(RUN) bench/demo/redis_demo.py $(DEMO_FLAGS)
 
+demo-cluster: setup build ## word count on three nodes, one of them killed in the middle; draws target/demo/cluster.png
+	$(RUN) bench/demo/cluster_demo.py $(DEMO_FLAGS)
+
 test: setup build ## everything that must hold: crates, loom models, lint, programs, faults
 	$(MAKE) test-rust
 	$(MAKE) lint
@@ -92,6 +95,9 @@ test-programs: setup build ## unmodified programs, faults and the lint's own tes
 
 test-container: setup build wheel ## the tests behind Docker's default filter, as root and as an ordinary user (not in `make test`)
 	$(RUN) verify/container/run.py container $(PYTEST_FLAGS)
+
+test-roce: setup ## nodes by UCX over verbs, in an emulated guest with Soft-RoCE (not in `make test`)
+	$(RUN) verify/roce/run.py
 
 test-user: setup build wheel ## the tests as an ordinary user, uid 1000 where root calls (not in `make test`)
 	$(RUN) verify/container/run.py user $(PYTEST_FLAGS)

@@ -8,6 +8,7 @@ and keeps what it finds beside the build. What is foreign, and which target feed
     policy                    policy files of sealed programs       fuzz/control
     operation                 records of delegated operations       fuzz/control
     memory_peer               other nodes' messages about memory    fuzz/control
+    rpc_peer                  other nodes' messages about functions fuzz/control
     reply                     what a stub reads on its socket       fuzz/stub
     slot_foreign              slots of a channel, scribbled on      fuzz/stub
     region_foreign            tables and pins of snapshots, the same fuzz/stub

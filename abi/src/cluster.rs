@@ -4,12 +4,16 @@
 //! says its *incarnation*, larger after each start. `docs/cluster.md` tells the whole.
 
 pub mod address;
+pub mod class;
 pub mod limits;
+pub mod registered;
 pub mod reply;
 pub mod request;
 pub mod state;
 
 pub use address::MemberAddress;
-pub use reply::{ClusterReply, Listed, ListedNode};
+pub use class::Class;
+pub use registered::{RegisteredMember, MEMBERS_PREFIX};
+pub use reply::{ClusterReply, Listed, ListedNode, ListedRegistry, ETCD, NO_REGISTRY};
 pub use request::ClusterRequest;
 pub use state::MemberState;

@@ -73,8 +73,12 @@ numbered! {
         LockHandles = 41 => "handles on locks",
         LockTickets = 42 => "locks that are held or waited for",
         LockBells = 43 => "sessions that are told of locks by a bell",
+        LockSessions = 44 => "sessions of other nodes that have locks",
+        LockGrantsOfNode = 45 => "handles on locks and tickets of one other node",
         Functions = 48 => "functions that are served",
         RpcSessions = 50 => "sessions that call or serve functions",
+        Replicas = 60 => "replicas of memory regions on a node",
+        ReplicaBytes = 61 => "bytes of replicas of memory regions on a node",
         MemoryMoves = 64 => "moves of memory regions",
         MemoryForwards = 65 => "regions that have moved to other nodes and are looked for here",
     }

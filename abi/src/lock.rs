@@ -7,6 +7,7 @@
 pub mod limits;
 pub mod name;
 pub mod outcome;
+pub mod peer;
 pub mod reply;
 pub mod request;
 pub mod shape;

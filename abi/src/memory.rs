@@ -12,9 +12,11 @@ pub mod page;
 pub mod peer;
 pub mod piece;
 pub mod presence;
+pub mod replicated;
 pub mod reply;
 pub mod request;
 pub mod rights;
+pub mod spread;
 
 pub use crate::file::delegated::region_operation as operation;
 pub use name::MemoryName;

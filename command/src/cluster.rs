@@ -4,7 +4,8 @@ use std::fmt;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use heliostat_stub_cluster::{self as cluster, ClusterError, ListedNode, MemberState, Nodes};
+use heliostat_stub_cluster::{self as cluster, ClusterError, ListedNode, ListedRegistry};
+use heliostat_stub_cluster::{MemberState, Nodes, ETCD, NO_REGISTRY};
 use serde_json::{json, Value};
 
 use crate::args::cluster::{ClusterCommand, ClusterLeaveArguments, ClusterListArguments};
@@ -113,7 +114,15 @@ fn nodes_json(seen: &Nodes) -> Value {
             "round_trip_ns": (node.round_trip_ns > 0).then_some(node.round_trip_ns),
         })
     });
-    json!({ "node": seen.own, "epoch": seen.epoch, "nodes": each.collect::<Vec<_>>() })
+    let ListedRegistry { members, lease_ms, .. } = seen.registry;
+    json!({
+        "node": seen.own,
+        "epoch": seen.epoch,
+        "registry": registry_text(seen.registry),
+        "members": members,
+        "lease_ms": lease_ms,
+        "nodes": each.collect::<Vec<_>>(),
+    })
 }
 
 fn table(seen: &Nodes) -> String {
@@ -128,7 +137,29 @@ fn table(seen: &Nodes) -> String {
             distance(node),
         ]);
     }
-    table.render()
+    format!("{}{}", table.render(), membership(seen))
+}
+
+fn registry_text(registry: ListedRegistry) -> String {
+    match registry.kind {
+        NO_REGISTRY => "none".to_owned(),
+        ETCD => "etcd".to_owned(),
+        node => format!("node:{node}"),
+    }
+}
+
+/// The epoch, and whose it is.
+fn membership(seen: &Nodes) -> String {
+    let (epoch, registry) = (seen.epoch, seen.registry);
+    if registry.kind == NO_REGISTRY {
+        return format!("epoch {epoch}, of this node alone: there is no registry\n");
+    }
+    let lease = match registry.lease_ms {
+        0 => "no lease: this node is no member now".to_owned(),
+        ms => format!("lease for {}.{} s", ms / 1000, ms % 1000 / 100),
+    };
+    let (name, members) = (registry_text(registry), registry.members);
+    format!("epoch {epoch}, registry {name} ({members} members), {lease}\n")
 }
 
 /// How far a node is, where that says something.
@@ -159,7 +190,7 @@ mod tests {
             node(2, MemberState::Joined, 56_001, "tcp:127.0.0.1:7702"),
             node(9, MemberState::Lost, 70_000, ""),
         ];
-        Nodes { own: 1, epoch: 3, nodes }
+        Nodes { own: 1, epoch: 3, registry: ListedRegistry::default(), nodes }
     }
 
     #[test]
@@ -167,8 +198,21 @@ mod tests {
         let wanted = "node  address             state    for  there and back\n   \
                          1  tcp:127.0.0.1:7701  here    61 s               -\n   \
                          2  tcp:127.0.0.1:7702  joined  61 s           57 us\n   \
-                         9  -                   lost    61 s               -\n";
+                         9  -                   lost    61 s               -\n\
+                      epoch 3, of this node alone: there is no registry\n";
         assert_eq!(table(&seen()), wanted);
+    }
+
+    #[test]
+    fn the_registry_and_the_rest_of_the_lease_are_told() {
+        let with = |kind, lease_ms| {
+            let registry = ListedRegistry { kind, members: 3, lease_ms };
+            membership(&Nodes { registry, ..seen() })
+        };
+        let wanted = "epoch 3, registry etcd (3 members), lease for 4.2 s\n";
+        assert_eq!(with(ETCD, 4_250), wanted);
+        let out = "epoch 3, registry node:7 (3 members), no lease: this node is no member now\n";
+        assert_eq!(with(7, 0), out);
     }
 
     #[test]

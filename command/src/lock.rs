@@ -49,6 +49,7 @@ pub fn run(command: &LockCommand) -> ExitCode {
 fn list(arguments: &LockListArguments) -> Result<(), LockFault> {
     open_session(&arguments.format.place).map_err(LockFault::Client)?;
     let locks = Locks::open().map_err(LockFault::Lock)?;
+    let locks = arguments.node.map_or(locks.clone(), |node| locks.on(node));
     let owner = arguments.owner.unwrap_or(OWN_USER);
     let listed = locks.list_of(owner, &arguments.beginning).map_err(LockFault::Lock)?;
     let text = if arguments.format.json {

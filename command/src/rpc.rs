@@ -50,7 +50,8 @@ fn list(arguments: &RpcListArguments) -> Result<(), RpcFault> {
     open_session(&arguments.format.place).map_err(RpcFault::Client)?;
     let rpc = Rpc::open().map_err(RpcFault::Rpc)?;
     let owner = arguments.owner.unwrap_or(OWN_USER);
-    let functions = rpc.list_of(owner, &arguments.beginning).map_err(RpcFault::Rpc)?;
+    let functions =
+        rpc.on(arguments.node).list_of(owner, &arguments.beginning).map_err(RpcFault::Rpc)?;
     let text = if arguments.format.json {
         format!("{}\n", Value::Array(functions.iter().map(function_json).collect()))
     } else {

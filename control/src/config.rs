@@ -9,13 +9,15 @@ pub(crate) mod error;
 pub(crate) mod field;
 mod locks;
 mod memory;
+mod quality;
 mod read;
 mod rpc;
 
-pub use cluster::{Cluster, ClusterAddress, ClusterPeer, ClusterTransport};
+pub use cluster::{Cluster, ClusterAddress, ClusterPeer, ClusterRegistry, ClusterTransport};
 pub use error::{ConfigError, Fault};
 pub use locks::Locks;
 pub use memory::Memory;
+pub use quality::{Quality, Scheme};
 pub use read::Names;
 pub use rpc::Rpc;
 
@@ -25,6 +27,7 @@ use heliostat_abi::limits::{
     RING_BYTES_DEFAULT, SLOTS_MAX,
 };
 
+use crate::classes::Classes;
 use crate::rates::{Holds, Per, PerSecond, Rates};
 use crate::rights::Subject;
 use crate::rules::Rules;
@@ -55,6 +58,10 @@ pub struct Config {
     pub rules: Rules,
     /// Who may how much of delegated operations.
     pub rates: Rates,
+    /// How urgent calls to other nodes are.
+    pub classes: Classes,
+    /// What is done for that.
+    pub quality: Quality,
 }
 
 impl Config {
@@ -65,6 +72,14 @@ impl Config {
         let per_second = PerSecond { operations: operations_per_second, bytes: bytes_per_second };
         let usual = Holds { place: 0, per: Per::Session, per_second };
         self.rates.of_session(subject).unwrap_or(usual)
+    }
+
+    /// What is done for classes: nothing where there are none.
+    pub fn scheme(&self) -> Scheme {
+        if self.classes.0.is_empty() {
+            return Scheme::None;
+        }
+        self.quality.scheme
     }
 
     /// Whether a session of `subject`'s may read by an io_uring of its own: what that does counts

@@ -5,6 +5,7 @@
 //! caller passes in.
 #![forbid(unsafe_code)]
 
+pub mod classes;
 pub mod config;
 pub mod name;
 pub mod policy;

@@ -17,8 +17,22 @@ pub enum Per {
     Session,
     /// All sessions of one user.
     User,
+    /// All users of one other node.
+    Node,
     /// All whom the rate is about.
     Rule,
+}
+
+/// Whose programs are meant.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub enum Of {
+    /// This node's.
+    #[default]
+    Here,
+    /// Those of every other node, with what is on this one.
+    Others,
+    /// Those of some nodes.
+    Nodes(Vec<u64>),
 }
 
 /// How much in a second. Zero is no limit.
@@ -40,6 +54,8 @@ impl PerSecond {
 /// One rate. An empty list of users and groups is everybody; without names it is a session's.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RateRule {
+    /// About programs of which nodes.
+    pub of: Of,
     /// About which users.
     pub users: Vec<u32>,
     /// About which groups.
@@ -71,20 +87,39 @@ pub struct Rates(pub Vec<RateRule>);
 impl Rates {
     /// The rate of a session of `subject`'s, if one is configured.
     pub fn of_session(&self, subject: &Subject) -> Option<Holds> {
-        self.first(|rule| rule.names.is_empty() && rule.is_about(subject))
+        self.first(|rule| rule.names.is_empty() && rule.is_about(subject, None))
+    }
+
+    /// The rate of a user of another node, if one is configured. A user's groups there are unknown.
+    pub fn of_peer_session(&self, subject: &Subject, node: u64) -> Option<Holds> {
+        self.first(|rule| rule.names.is_empty() && rule.is_about(subject, Some(node)))
+    }
+
+    /// The rate of what a user of another node does with a name, if one is configured.
+    pub fn of_peer_name<'a>(
+        &self,
+        subject: &Subject,
+        node: u64,
+        name: impl Into<Name<'a>>,
+    ) -> Option<Holds> {
+        let name = name.into();
+        self.first(|rule| {
+            let mut names = rule.names.iter();
+            rule.is_about(subject, Some(node)) && names.any(|pattern| pattern.matches(name))
+        })
     }
 
     /// The rate of what `subject` does with a name, if one is configured.
     pub fn of_name<'a>(&self, subject: &Subject, name: impl Into<Name<'a>>) -> Option<Holds> {
         let name = name.into();
         self.first(|rule| {
-            rule.is_about(subject) && rule.names.iter().any(|pattern| pattern.matches(name))
+            rule.is_about(subject, None) && rule.names.iter().any(|pattern| pattern.matches(name))
         })
     }
 
     /// Whether some name has a rate for `subject`: what is done past the server loops is not counted.
     pub fn has_names_for(&self, subject: &Subject) -> bool {
-        self.0.iter().any(|rule| !rule.names.is_empty() && rule.is_about(subject))
+        self.0.iter().any(|rule| !rule.names.is_empty() && rule.is_about(subject, None))
     }
 
     fn first(&self, is_meant: impl Fn(&RateRule) -> bool) -> Option<Holds> {
@@ -94,8 +129,14 @@ impl Rates {
 }
 
 impl RateRule {
-    fn is_about(&self, subject: &Subject) -> bool {
-        is_about((&self.users, &self.groups), subject)
+    /// Whether it is about somebody of this node, or of another.
+    fn is_about(&self, subject: &Subject, node: Option<u64>) -> bool {
+        let is_of = match (&self.of, node) {
+            (Of::Here, None) | (Of::Others, Some(_)) => true,
+            (Of::Nodes(nodes), Some(node)) => nodes.contains(&node),
+            _ => false,
+        };
+        is_of && is_about((&self.users, &self.groups), subject)
     }
 }
 
@@ -105,6 +146,7 @@ mod tests {
 
     fn rate(users: &[u32], names: &[&str], operations: u64) -> RateRule {
         RateRule {
+            of: Of::Here,
             users: users.to_vec(),
             groups: Vec::new(),
             names: names.iter().map(|name| NamePattern::parse(name).unwrap()).collect(),
@@ -129,6 +171,24 @@ mod tests {
         assert_eq!(places(7), (Some(2), Some(1), Some(4)));
         assert_eq!(places(8), (Some(3), Some(4), Some(4)));
         assert_eq!(Rates::default().of_session(&Subject::new(7, 0)), None);
+    }
+
+    #[test]
+    fn programs_of_other_nodes_have_rates_of_their_own() {
+        let of = |of, names: &[&str], operations| RateRule { of, ..rate(&[], names, operations) };
+        let rates = Rates(vec![
+            rate(&[], &[], 1),
+            of(Of::Nodes(vec![3]), &[], 2),
+            of(Of::Others, &[], 3),
+            of(Of::Others, &["/file/*"], 4),
+        ]);
+        let subject = Subject::new(7, 0);
+        let place = |node| rates.of_peer_session(&subject, node).map(|it| it.place);
+        assert_eq!((place(3), place(4)), (Some(2), Some(3)));
+        assert_eq!(rates.of_session(&subject).map(|it| it.place), Some(1));
+        let name = Name::File("/x");
+        assert_eq!(rates.of_peer_name(&subject, 3, name).map(|it| it.place), Some(4));
+        assert_eq!(rates.of_name(&subject, name), None);
     }
 
     #[test]

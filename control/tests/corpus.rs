@@ -154,6 +154,31 @@ fn every_message_of_another_node_in_the_corpus_has_one_form_or_is_none() {
     }
 }
 
+/// Whether bytes are some message about functions between nodes, cut as above.
+fn is_rpc_message(bytes: &[u8]) -> bool {
+    use heliostat_abi::rpc::peer::{PeerAnswer, PeerControl, PeerMessage, PeerReply};
+    let Some((cut, rest)) = bytes.split_first() else { return false };
+    let (header, payload) = rest.split_at(rest.len().min(usize::from(*cut)));
+    let message = PeerMessage::decode(header);
+    let (answer, control) = (PeerAnswer::decode(header), PeerControl::decode(header));
+    let reply = PeerReply::decode(header, payload);
+    message.iter().for_each(|it| assert_eq!(it.encode(), header));
+    answer.iter().for_each(|it| assert_eq!(it.encode(), header));
+    control.iter().for_each(|it| assert_eq!(it.encode(), header));
+    reply.iter().for_each(|it| assert_eq!(it.encode().0, header));
+    message.is_ok() || answer.is_ok() || control.is_ok() || reply.is_ok()
+}
+
+#[test]
+fn every_message_about_functions_in_the_corpus_has_one_form_or_is_none() {
+    for input in corpus("rpc_peer") {
+        assert!(is_rpc_message(&input), "{input:?}");
+        for bytes in mutations(&input) {
+            is_rpc_message(&bytes);
+        }
+    }
+}
+
 /// Writes one input of each kind; run by hand when a record is added to the protocol:
 /// `cargo test -p heliostat-control --test corpus -- --ignored`.
 #[test]

@@ -1,7 +1,9 @@
 //! What an uncontended acquisition and its release cost, and how soon the next holder goes on.
 //!
 //! Prints microseconds; a control plane has to run (`heliostat start`), at HELIOSTAT_SOCKET or the
-//! user's own place.
+//! user's own place. With the number of another node of its cluster, also the cost of locks there:
+//!
+//!     cargo run --release -p heliostat --example lock_cost -- 2
 
 use std::time::{Duration, Instant};
 
@@ -14,12 +16,20 @@ const HAND_OVERS: usize = 2_000;
 fn main() -> Result<(), LockError> {
     control::configure_as_usual("lock-cost");
     let locks = Locks::open()?;
+    measure(&locks)?;
+    let node = std::env::args().nth(1).and_then(|text| text.parse().ok());
+    let Some(node) = node else { return Ok(()) };
+    println!("on node {node}:");
+    measure(&locks.on(node))
+}
+
+fn measure(locks: &Locks) -> Result<(), LockError> {
     let lock = locks.lock("example/cost")?;
     let pairs = timed(ROUNDS, || lock.acquire()?.release())?;
     let tries = timed(ROUNDS, || lock.try_acquire().map(drop))?;
     println!("acquire and release: {:.2} us median, {:.2} us p99", pairs.0, pairs.1);
     println!("try_acquire and drop: {:.2} us median, {:.2} us p99", tries.0, tries.1);
-    hand_over(&locks)
+    hand_over(locks)
 }
 
 /// Two threads that hand a lock to and fro: each release lets the other, which sleeps, go on.

@@ -5,7 +5,7 @@ use std::path::Path;
 use heliostat_control::config::Config;
 
 use crate::names::MachineNames;
-use crate::services::cluster::secret;
+use crate::services::cluster::{look_at_registry, secret};
 
 /// The configuration in a file, or the default; a mistake is told with file, line and key.
 pub fn read(path: Option<&Path>) -> Result<Config, String> {
@@ -16,6 +16,7 @@ pub fn read(path: Option<&Path>) -> Result<Config, String> {
         .map_err(|error| format!("{}: {error}", path.display()))?;
     if let Some(cluster) = &config.cluster {
         secret::read(&cluster.secret).map_err(|error| format!("{}: {error}", path.display()))?;
+        look_at_registry(cluster).map_err(|error| format!("{}: {error}", path.display()))?;
     }
     Ok(config)
 }

@@ -43,6 +43,7 @@ impl Daemon {
             Source::Memory => self.attend_memory(),
             Source::Cluster => self.attend_cluster(),
             Source::Rpc => self.attend_rpc(),
+            Source::Replica => self.attend_replicas(),
             // In turn: `serve_in_turn`.
             Source::Connection(_) | Source::Closed(_) | Source::Process(_) => {}
         }
@@ -89,7 +90,9 @@ impl Daemon {
         self.end_late_questions(now);
         self.end_late_nodes(now);
         self.go_on_with_moves(now);
+        self.end_late_lock_asks(now);
         self.seek_nodes(now);
+        self.pass_registry(now);
         if self.paused_until_ns.is_some_and(|until| now >= until) {
             self.resume_listening();
         }
@@ -108,10 +111,16 @@ impl Daemon {
             self.services.memory.grants.next_expiry_ns(),
             self.services.memory.across.next_ns(),
             self.services.memory.next_move_ns(),
-            self.services.cluster.as_ref().and_then(|cluster| cluster.members.next_ns()),
+            self.services.cluster.as_ref().and_then(|cluster| cluster.next_ns()),
+            self.registry_deadline_ns(),
+            self.services.lock.across.next_ns(),
         ];
         let next = deadlines.into_iter().flatten().min()?;
         Some(next.saturating_sub(monotonic_ns()).div_ceil(1_000_000))
+    }
+
+    fn registry_deadline_ns(&self) -> Option<u64> {
+        self.services.cluster.as_ref()?.registry.as_ref()?.next_ns()
     }
 
     fn idle_deadline_ns(&self) -> Option<u64> {

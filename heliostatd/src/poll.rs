@@ -35,6 +35,8 @@ pub enum Source {
     Cluster,
     /// The server loop of remote procedure calls has news.
     Rpc,
+    /// The thread of replicas has news.
+    Replica,
     /// A connection has a message.
     Connection(ObjectId),
     /// A connection was closed at the other end, perhaps with messages left.
@@ -62,6 +64,7 @@ impl Source {
             Self::Memory => SIGNALS << 62 | 3,
             Self::Cluster => SIGNALS << 62 | 4,
             Self::Rpc => SIGNALS << 62 | 8,
+            Self::Replica => SIGNALS << 62 | 10,
             Self::Connection(id) | Self::Closed(id) => pack(CONNECTION, id),
             Self::Process(id) => pack(PROCESS, id),
         })
@@ -85,6 +88,7 @@ impl Source {
             SIGNALS if id.index == 3 => Self::Memory,
             SIGNALS if id.index == 4 => Self::Cluster,
             SIGNALS if id.index == 8 => Self::Rpc,
+            SIGNALS if id.index == 10 => Self::Replica,
             SIGNALS => Self::Signals,
             CONNECTION => Self::Connection(id),
             _ => Self::Process(id),

@@ -19,6 +19,7 @@ mod file;
 mod lock;
 mod memory;
 mod net;
+mod replica;
 mod rpc;
 mod snapshot;
 
@@ -38,6 +39,7 @@ pub const TABLE: Table = &[
     &memory::MemoryRegions,
     &lock::NamedLocks,
     &rpc::RemoteCalls,
+    &replica::MemoryReplicas,
     #[cfg(test)]
     &echo::Echo,
 ];

@@ -13,6 +13,7 @@ use rustix::process::{getrlimit, setrlimit, Resource, Rlimit};
 use crate::args::Args;
 use crate::daemon::{Daemon, Parts};
 use crate::home::{Home, HomeError};
+use crate::services::cluster::ask_registry_once;
 use crate::services::TABLE;
 use crate::{background, configuration, kernel, listener, logging, scrape, signals};
 
@@ -26,6 +27,10 @@ pub fn run(args: &Args) -> ExitCode {
         Err(message) => return fail(&message),
     };
     if args.check {
+        let asked = config.cluster.as_ref().map(ask_registry_once);
+        if let Some(Err(message)) = asked {
+            return fail(&message);
+        }
         println!("the configuration is right");
         return ExitCode::SUCCESS;
     }

@@ -4,6 +4,7 @@
 //! above: by the daemon's own files for connections, by `services` for grants.
 
 pub mod cluster;
+pub mod cluster_registry;
 pub mod connection;
 pub mod counts;
 pub mod denials;
@@ -13,6 +14,7 @@ pub mod memory;
 pub mod meters;
 pub mod net;
 pub mod per_node;
+pub mod replica;
 pub mod restriction;
 pub mod rpc;
 pub mod snapshot;
@@ -39,6 +41,8 @@ pub struct Services {
     pub meters: meters::Meters,
     /// Locks, semaphores and barriers.
     pub lock: lock::NamedLocks,
+    /// Regions on several nodes, once the node has begun.
+    pub replica: Option<replica::ReplicatedRegions>,
     /// Remote procedure calls.
     pub rpc: rpc::RemoteCalls,
 }
@@ -57,6 +61,7 @@ impl Services {
             cluster: None,
             meters: meters::Meters::default(),
             lock: lock::NamedLocks::new(config),
+            replica: None,
             rpc: rpc::RemoteCalls::new(config),
         })
     }

@@ -34,6 +34,8 @@ def test_a_c_program_calls_what_another_one_serves(before, tmp_path_factory):
         for text in ("hello", "", "x" * 256):
             called = harness.run(Side.PLAIN, [*before, program, "call", text], seconds=60)
             assert (called.process.returncode, called.output()) == (0, f"{text.upper()}\n"), called.errors()
+        several = harness.run(Side.PLAIN, [*before, program, "all", "hello"], seconds=60)
+        assert several.output() == "HELLO\n" * 3 + "ended\n", several.errors()
         long = harness.run(Side.PLAIN, [program, "call", "x" * 257], seconds=60)
         assert long.process.returncode == 1 and long.errors().startswith("not done: "), long.errors()
         first.process.send_signal(signal.SIGKILL)

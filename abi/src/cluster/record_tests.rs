@@ -53,7 +53,8 @@ fn listed() -> Listed {
     };
     let nodes = [(1, MemberState::Here), (2, MemberState::Joined), (9, MemberState::Left)];
     let nodes = nodes.into_iter().map(|(number, state)| node(number, state)).collect();
-    Listed { own: 1, epoch: 5, nodes, next: 10 }
+    let registry = ListedRegistry { kind: ETCD, members: 3, lease_ms: 4_000 };
+    Listed { own: 1, epoch: 5, registry, nodes, next: 10 }
 }
 
 #[test]
@@ -66,7 +67,7 @@ fn a_list_is_read_back_as_it_is_written() {
 fn a_list_with_a_wrong_count_or_state_is_none() {
     let good = ClusterReply::Listed(listed()).encode();
     for (at, byte) in
-        [(24, 5), (28, 1), (18, 1), (32 + 32, 6), (32 + 36, 1), (REPLY_BODY_BYTES - 1, 1)]
+        [(24, 5), (28, 1), (18, 1), (35, 1), (48 + 32, 6), (48 + 36, 1), (REPLY_BODY_BYTES - 1, 1)]
     {
         let mut wrong = good;
         wrong.body[at] = byte;

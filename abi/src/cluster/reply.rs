@@ -3,7 +3,8 @@
 //! ```text
 //! Listed   0 own node u64, epoch u64
 //!         16 next u64 (0: no more), count u32, 0 u32
-//!         32 count entries of 108 bytes:
+//!         32 registry u32, members u32 (whom it names), lease_ms u64
+//!         48 count entries of 108 bytes:
 //!            node u64, incarnation u64, since_ms u64 (how long it has been in its state),
 //!            round_trip_ns u64 (0: not known), state u32, 0 u32, address
 //! ```
@@ -16,7 +17,7 @@ use crate::session::record::{OwnReply, REPLY_BODY_BYTES};
 use crate::wire::{Reader, WireError, Writer};
 
 const LISTED: u16 = FIRST + 128;
-const HEAD_BYTES: usize = 32;
+const HEAD_BYTES: usize = 48;
 const ENTRY_BYTES: usize = 40 + 4 + ADDRESS_BYTES;
 const _: () = assert!(HEAD_BYTES + LISTED_PER_REPLY_MAX * ENTRY_BYTES <= REPLY_BODY_BYTES);
 
@@ -37,13 +38,32 @@ pub struct ListedNode {
     pub address: MemberAddress,
 }
 
+/// Who decides which nodes are members, as the node that was asked has it.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct ListedRegistry {
+    /// [`NO_REGISTRY`], [`ETCD`], or the number of the node that keeps the records for all.
+    pub kind: u32,
+    /// How many nodes it names.
+    pub members: u32,
+    /// Milliseconds for which the node may act without hearing of it; 0 where it may not.
+    pub lease_ms: u64,
+}
+
+/// In [`ListedRegistry`]: each node decides for itself.
+pub const NO_REGISTRY: u32 = 0;
+/// In [`ListedRegistry`]: etcd.
+pub const ETCD: u32 = 1 << 16;
+
 /// Some nodes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Listed {
     /// The node that was asked.
     pub own: u64,
-    /// How many changes of membership it has seen; another node has seen others.
+    /// The registry's revision of the last change of membership; without a registry how many changes
+    /// this node has seen.
     pub epoch: u64,
+    /// The registry.
+    pub registry: ListedRegistry,
     /// Some nodes, in order of number.
     pub nodes: Vec<ListedNode>,
     /// The number to ask from for the rest; 0 when there is none.
@@ -65,6 +85,8 @@ impl ClusterReply {
         let mut w = Writer::new(&mut body);
         let count = listed.nodes.len().min(LISTED_PER_REPLY_MAX);
         w.u64(listed.own).u64(listed.epoch).u64(listed.next).u32(count as u32).u32(0);
+        let ListedRegistry { kind, members, lease_ms } = listed.registry;
+        w.u32(kind).u32(members).u64(lease_ms);
         for node in listed.nodes.iter().take(count) {
             w.u64(node.node).u64(node.incarnation).u64(node.since_ms).u64(node.round_trip_ns);
             node.address.encode(w.u32(node.state as u32).u32(0));
@@ -91,11 +113,15 @@ impl ClusterReply {
         if next > NODE_MAX {
             return Err(WireError::Field { name: "next", found: next });
         }
+        let registry = ListedRegistry { kind: r.u32(), members: r.u32(), lease_ms: r.u64() };
+        if registry.kind > ETCD {
+            return Err(WireError::Field { name: "registry", found: u64::from(registry.kind) });
+        }
         let nodes = (0..count).map(|_| take_entry(&mut r)).collect::<Result<_, _>>()?;
         if !r.rest_is_zero() {
             return Err(WireError::Reserved);
         }
-        Ok(Self::Listed(Listed { own: node, epoch, nodes, next }))
+        Ok(Self::Listed(Listed { own: node, epoch, registry, nodes, next }))
     }
 }
 

@@ -14,3 +14,9 @@ pub const PARTICIPANTS_MAX: u32 = 1 << 16;
 pub const EVENTS_PER_REPLY_MAX: usize = 16;
 /// Locks in one answer to `List`.
 pub const LISTED_PER_REPLY_MAX: usize = 4;
+/// Events in one message to another node.
+pub const NEWS_MAX: usize = 1024;
+/// Handles of one session on locks of other nodes.
+pub const REMOTE_HANDLES_MAX: usize = 4096;
+/// Tickets of one session at locks of other nodes.
+pub const REMOTE_TICKETS_MAX: usize = 4096;

@@ -61,6 +61,12 @@ pub enum Outcome {
         /// Why.
         why: Why,
     },
+    /// The node that decides is lost: what waited there does not wait any more, and what was held there
+    /// is held no more. All participants of a barrier may have arrived before that.
+    Lost {
+        /// Which.
+        node: u64,
+    },
 }
 
 impl Outcome {
@@ -76,6 +82,7 @@ impl Outcome {
             }
             Self::Passed { generation, index } => w.u32(3).u32(index).u64(generation),
             Self::Broken { generation, why } => w.u32(4).u32(why as u32).u64(generation),
+            Self::Lost { node } => w.u32(5).u32(0).u64(node),
         };
     }
 
@@ -86,6 +93,7 @@ impl Outcome {
             (2, flag @ 0..=1, token) => Ok(Self::Granted { token, has_owner_died: flag == 1 }),
             (3, index, generation) => Ok(Self::Passed { generation, index }),
             (4, why, generation) => Ok(Self::Broken { generation, why: Why::from_number(why)? }),
+            (5, 0, node) => Ok(Self::Lost { node }),
             (found, ..) => Err(WireError::Field { name: "outcome", found: u64::from(found) }),
         }
     }

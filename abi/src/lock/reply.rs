@@ -9,6 +9,7 @@
 //! 2 granted: owner died, token                       opened u32, held u32, waiting u32, state u32
 //! 3 passed: index, generation                        (1 owner died, 2 broken), age u32 (seconds),
 //! 4 broken: why, generation                          last u64 (token or generation), name
+//! 5 lost: 0, node
 //! ```
 
 use super::limits::{EVENTS_PER_REPLY_MAX, LISTED_PER_REPLY_MAX};
@@ -28,7 +29,8 @@ const EVENTS: u16 = FIRST + 130;
 const LISTED: u16 = FIRST + 131;
 
 const HEAD_BYTES: usize = 16;
-const EVENT_BYTES: usize = 8 + Outcome::BYTES;
+/// Bytes of an event.
+pub(crate) const EVENT_BYTES: usize = 8 + Outcome::BYTES;
 const LISTED_BYTES: usize = 8 + 9 * 4 + 8 + 4 + NAME_BYTES;
 const OWNER_DIED: u32 = 1;
 const BROKEN: u32 = 2;
@@ -186,12 +188,12 @@ fn take_flag(name: &'static str, found: u32) -> Result<bool, WireError> {
 }
 
 impl Event {
-    fn encode(&self, w: &mut Writer<'_>) {
+    pub(crate) fn encode(&self, w: &mut Writer<'_>) {
         self.ticket.encode(w);
         self.outcome.encode(w);
     }
 
-    fn decode(r: &mut Reader<'_>) -> Result<Self, WireError> {
+    pub(crate) fn decode(r: &mut Reader<'_>) -> Result<Self, WireError> {
         let ticket = ObjectId::decode(r);
         Ok(Self { ticket, outcome: Outcome::decode(r)? })
     }

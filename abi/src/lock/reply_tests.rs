@@ -13,6 +13,7 @@ fn outcomes() -> Vec<Outcome> {
         Outcome::Broken { generation: 4, why: Why::Died },
         Outcome::Broken { generation: 4, why: Why::GaveUp },
         Outcome::Broken { generation: 4, why: Why::Reset },
+        Outcome::Lost { node: 65_535 },
     ]
 }
 
@@ -39,7 +40,8 @@ fn all() -> Vec<LockReply> {
     let mut events: Vec<_> =
         outcomes().into_iter().map(|outcome| Event { ticket: ID, outcome }).collect();
     events.extend(events.clone());
-    let mut replies: Vec<_> = events[..8].iter().map(|event| LockReply::Outcome(*event)).collect();
+    events.truncate(EVENTS_PER_REPLY_MAX);
+    let mut replies: Vec<_> = events[..9].iter().map(|event| LockReply::Outcome(*event)).collect();
     replies.extend([
         LockReply::Opened { handle: ID, lock: ObjectId { index: 1, generation: 1 } },
         LockReply::Events { events, more: true },
@@ -65,7 +67,7 @@ fn what_is_no_reply_says_which_field() {
         LockReply::decode(&own).unwrap_err()
     };
     let field = |name, found| WireError::Field { name, found };
-    assert_eq!(wrong(OUTCOME, 8, 5), field("outcome", 5));
+    assert_eq!(wrong(OUTCOME, 8, 6), field("outcome", 6));
     assert_eq!(wrong(OUTCOME, 8, 4), field("why", 0));
     assert_eq!(wrong(OUTCOME, 16, 1), field("outcome", 0), "busy with a token");
     assert_eq!(wrong(EVENTS, 0, 17), field("entries", 17));

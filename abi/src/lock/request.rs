@@ -7,6 +7,7 @@
 //! 3 Release  ticket, untouched u32         7 Reset   handle
 //! 4 Cancel   ticket                        8 Bell    -                     [bell]
 //!                                          9 List    user u32, from u32, beginning
+//!                                         10 On      node u64, number u32, body
 //! ```
 //! A handle or ticket is an object id (8 bytes), a claim two u32 (which, permits), a name 68 bytes: its
 //! length u32 and 64 bytes.
@@ -47,6 +48,8 @@ pub mod number {
     pub const BELL: u16 = FIRST + 8;
     /// Of List.
     pub const LIST: u16 = FIRST + 9;
+    /// Of On.
+    pub const ON: u16 = FIRST + 10;
 }
 
 /// A request.
@@ -111,6 +114,13 @@ pub enum LockRequest {
         /// What their names begin with; empty for all.
         beginning: String,
     },
+    /// Open or List, on another node, whose control plane decides.
+    On {
+        /// Which.
+        node: u64,
+        /// What.
+        request: Box<LockRequest>,
+    },
 }
 
 impl LockRequest {
@@ -127,6 +137,7 @@ impl LockRequest {
             Self::Reset { .. } => number::RESET,
             Self::Bell => number::BELL,
             Self::List { .. } => number::LIST,
+            Self::On { .. } => number::ON,
         }
     }
 
@@ -158,6 +169,10 @@ impl LockRequest {
             | Self::Cancel { ticket: id }
             | Self::Arrive { handle: id }
             | Self::Reset { handle: id } => id.encode(w),
+            Self::On { node, request } => {
+                w.u64(*node).u32(u32::from(request.number()));
+                request.put(w);
+            }
             Self::Next | Self::Bell => {}
         }
     }
@@ -199,9 +214,18 @@ impl LockRequest {
                 let (user, from) = (r.u32(), r.u32());
                 Self::List { user, from, beginning: name::decode_text(r)? }
             }
+            number::ON => take_on(r)?,
             _ => return Err(WireError::Kind { found }),
         })
     }
+}
+
+fn take_on(r: &mut Reader<'_>) -> Result<LockRequest, WireError> {
+    let (node, found) = (r.u64(), r.u32());
+    let wrong = WireError::Field { name: "request on a node", found: u64::from(found) };
+    let known = [number::OPEN, number::LIST];
+    let number = known.into_iter().find(|it| u32::from(*it) == found).ok_or(wrong)?;
+    Ok(LockRequest::On { node, request: Box::new(LockRequest::take(number, r)?) })
 }
 
 fn take_flag(name: &'static str, r: &mut Reader<'_>) -> Result<bool, WireError> {

@@ -23,6 +23,7 @@ fn all() -> Vec<LockRequest> {
         open(Shape::semaphore(1 << 31).unwrap()),
         open(Shape::barrier(4).unwrap()),
         Release { ticket: ID, untouched: true },
+        On { node: u64::MAX, request: Box::new(open(Shape::semaphore(7).unwrap())) },
     ]
 }
 
@@ -67,8 +68,9 @@ fn fields_out_of_their_range_are_refused_by_name() {
     assert_eq!(field(&all[2], 12, 1), "permits");
     assert_eq!(field(&all[2], 16, 2), "wait");
     assert_eq!(field(&all[3], 8, 2), "untouched");
-    let own = OwnRequest { number: FIRST + 10, body: [0; REQUEST_BODY_BYTES] };
-    assert_eq!(LockRequest::decode(&own), Err(WireError::Kind { found: FIRST + 10 }));
+    assert_eq!(field(&all[16], 8, 2), "request on a node", "only names are asked for so");
+    let own = OwnRequest { number: FIRST + 11, body: [0; REQUEST_BODY_BYTES] };
+    assert_eq!(LockRequest::decode(&own), Err(WireError::Kind { found: FIRST + 11 }));
 }
 
 /// Whatever is changed in a record: it is none, or says exactly these bytes.
@@ -81,7 +83,7 @@ fn changed_bytes_are_refused_or_mean_what_they_say() {
     };
     let mut taken = 0;
     for round in 0..60_000 {
-        let mut own = all()[round % 16].encode();
+        let mut own = all()[round % 17].encode();
         for _ in 0..=random(3) {
             own.body[random(32)] = random(256) as u8;
         }

@@ -18,12 +18,14 @@
 //!                                                           26 Stage     as Allocate
 //!                                                           27 Adopt     handle, others u32,
 //!                                                                        lasting u32, name
+//!                                                           30 Replicate as replicated.rs says
 //! ```
 //! A handle, arena or region is an object id (8 bytes), a name 68 bytes: its length u32, perhaps 0,
 //! and 64 bytes. On carries one of Allocate, Map, MapRegion and List to another node: its number and
 //! the beginning of its body, of which the rest is zero.
 
 use super::name::{self, MemoryName};
+use super::replicated::Replication;
 use super::rights::Rights;
 use crate::name::ObjectId;
 use crate::session::record::{OwnRequest, FIRST_OWN, REQUEST_BODY_BYTES};
@@ -82,6 +84,8 @@ pub mod number {
     pub const MAP_REGION: u16 = FIRST + 17;
     /// Of On.
     pub const ON: u16 = FIRST + 18;
+    /// Of Replicate.
+    pub const REPLICATE: u16 = FIRST + 30;
     /// Of EndSession.
     pub const END_SESSION: u16 = FIRST + 20;
     /// Of Presence.
@@ -112,6 +116,8 @@ pub struct Allocation {
 pub enum MemoryRequest {
     /// A region; the session gets a handle with every right.
     Allocate(Allocation),
+    /// A region that lives on several nodes; the session gets a handle with every right.
+    Replicate(Replication),
     /// A handle on the region of a name.
     Map {
         /// Among whose names: a user, or [`name::OWN_USER`].
@@ -254,6 +260,7 @@ impl MemoryRequest {
     pub fn number(&self) -> u16 {
         match self {
             Self::Allocate(_) => number::ALLOCATE,
+            Self::Replicate(_) => number::REPLICATE,
             Self::Map { .. } => number::MAP,
             Self::Locate { .. } => number::LOCATE,
             Self::Arena { .. } => number::ARENA,
@@ -297,6 +304,10 @@ impl MemoryRequest {
             | Self::Stage(Allocation { bytes, lasting, name, others }) => {
                 w.u64(*bytes).u32(u32::from(*lasting)).u32(others.bits());
                 put_name(name.as_ref(), w)
+            }
+            Self::Replicate(wanted) => {
+                wanted.put(w);
+                w
             }
             Self::Map { user, name, rights } => {
                 w.u32(*user).u32(rights.bits());
@@ -350,6 +361,7 @@ impl MemoryRequest {
     fn take(found: u16, r: &mut Reader<'_>) -> Result<Self, WireError> {
         Ok(match found {
             number::ALLOCATE => Self::Allocate(take_allocation(r)?),
+            number::REPLICATE => Self::Replicate(Replication::take(r)?),
             number::MAP => {
                 let (user, rights) = (r.u32(), Rights::decode(r)?);
                 let name = name::decode(r)?;

@@ -13,7 +13,7 @@ pub const PREFIX: &str = "/rpc/";
 pub const OWN_USER: u32 = u32::MAX;
 /// What errors call it.
 const WHAT: &str = "function name";
-/// The node that the records are written on. Others have no number yet.
+/// The node that the records are written on, whatever its number in a cluster.
 pub const THIS_NODE: u32 = 0;
 
 /// The name of a function: parts of `[A-Za-z0-9._-]`, parted by single slashes. It is one among the

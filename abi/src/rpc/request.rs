@@ -6,6 +6,7 @@
 //! 2 Leave    function, roles u32 (1 serves, 2 calls)
 //! 3 Session  -                                  [window]
 //! 4 List     user u32, from u32, beginning
+//! 5 ListOn   node u32, user u32, from u32, beginning
 //! ```
 //! A function is an object id (8 bytes), a name 68 bytes: its length u32 and 64 bytes.
 
@@ -37,6 +38,8 @@ pub mod number {
     pub const SESSION: u16 = FIRST + 3;
     /// Of List.
     pub const LIST: u16 = FIRST + 4;
+    /// Of ListOn.
+    pub const LIST_ON: u16 = FIRST + 5;
 }
 
 /// What a function is to be. Who serves one that is there already gets it as it is.
@@ -63,7 +66,7 @@ pub enum RpcRequest {
     Find {
         /// Among whose names: a user, or [`name::OWN_USER`].
         user: u32,
-        /// On which node; [`name::THIS_NODE`].
+        /// On which node of the cluster, or [`name::THIS_NODE`].
         node: u32,
         /// Which.
         name: FunctionName,
@@ -88,6 +91,17 @@ pub enum RpcRequest {
         /// What their names begin with; empty for all.
         beginning: String,
     },
+    /// Which functions there are on another node.
+    ListOn {
+        /// On which.
+        node: u32,
+        /// As for List.
+        user: u32,
+        /// The first index that is looked at.
+        from: u32,
+        /// What their names begin with; empty for all.
+        beginning: String,
+    },
 }
 
 impl RpcRequest {
@@ -99,6 +113,7 @@ impl RpcRequest {
             Self::Leave { .. } => number::LEAVE,
             Self::Session => number::SESSION,
             Self::List { .. } => number::LIST,
+            Self::ListOn { .. } => number::LIST_ON,
         }
     }
 
@@ -125,6 +140,10 @@ impl RpcRequest {
                 w.u32(*user).u32(*from);
                 name::encode(beginning, &mut w);
             }
+            Self::ListOn { node, user, from, beginning } => {
+                w.u32(*node).u32(*user).u32(*from);
+                name::encode(beginning, &mut w);
+            }
         }
         OwnRequest { number: self.number(), body }
     }
@@ -146,6 +165,10 @@ impl RpcRequest {
             number::LIST => {
                 let (user, from) = (r.u32(), r.u32());
                 Self::List { user, from, beginning: name::decode_text(&mut r)? }
+            }
+            number::LIST_ON => {
+                let (node, user, from) = (r.u32(), r.u32(), r.u32());
+                Self::ListOn { node, user, from, beginning: name::decode_text(&mut r)? }
             }
             found => return Err(WireError::Kind { found }),
         };

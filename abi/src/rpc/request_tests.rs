@@ -19,6 +19,7 @@ fn every_request_comes_back_as_it_was() {
         RpcRequest::Leave { function, serves: false, calls: true },
         RpcRequest::Session,
         RpcRequest::List { user: name::OWN_USER, from: 9, beginning: "kv/".into() },
+        RpcRequest::ListOn { node: 2, user: 5, from: 0, beginning: String::new() },
     ];
     for request in all {
         assert_eq!(RpcRequest::decode(&request.encode()), Ok(request));
@@ -48,6 +49,6 @@ fn bytes_behind_the_last_field_and_other_numbers_are_refused() {
     let mut own = RpcRequest::Session.encode();
     own.body[REQUEST_BODY_BYTES - 1] = 1;
     assert_eq!(RpcRequest::decode(&own), Err(WireError::Reserved));
-    let other = OwnRequest { number: FIRST + 5, ..RpcRequest::Session.encode() };
-    assert_eq!(RpcRequest::decode(&other), Err(WireError::Kind { found: FIRST + 5 }));
+    let other = OwnRequest { number: FIRST + 6, ..RpcRequest::Session.encode() };
+    assert_eq!(RpcRequest::decode(&other), Err(WireError::Kind { found: FIRST + 6 }));
 }

@@ -37,6 +37,11 @@ impl Asks {
         Asks { open: Slots::new(usize::MAX), by_call: BTreeMap::new() }
     }
 
+    /// Numbers begin with this generation.
+    pub fn begin_with(&mut self, first: u32) {
+        self.open.begin_with(first);
+    }
+
     /// Takes what was asked; none when no number is left.
     pub fn begin(&mut self, ask: Open) -> Option<AskId> {
         let id = AskId(self.open.insert(ask)?);

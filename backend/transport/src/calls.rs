@@ -35,6 +35,11 @@ impl Calls {
         Calls { waiting: Slots::new(limit), deadlines: BTreeSet::new() }
     }
 
+    /// Numbers begin with this generation.
+    pub fn begin_with(&mut self, first: u32) {
+        self.waiting.begin_with(first);
+    }
+
     /// Gives a call its number, unless as many wait as may.
     pub fn begin(&mut self, call: Waiting) -> Option<CallId> {
         let id = self.waiting.insert(call)?;

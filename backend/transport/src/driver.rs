@@ -44,6 +44,10 @@ pub trait Program<T: Transport> {
     /// Another thread asks something.
     fn command(&mut self, node: &mut Node<T>, now_ns: u64, command: Self::Command);
 
+    /// The thread wakes: before it obeys, and before anything is sent or read. It may have been stopped
+    /// for any time.
+    fn wakes(&mut self, _node: &mut Node<T>, _now_ns: u64) {}
+
     /// When the program wants [`Program::pass_time`] though nothing happens.
     fn wake_ns(&self) -> Option<u64> {
         None
@@ -51,6 +55,12 @@ pub trait Program<T: Transport> {
 
     /// The time that it wanted has come.
     fn pass_time(&mut self, _node: &mut Node<T>, _now_ns: u64) {}
+
+    /// What happened was told: the program does what it has kept for a turn of its own, for a short
+    /// time. Whether there is more of that: then it has another turn before the thread sleeps.
+    fn turn(&mut self, _node: &mut Node<T>, _now_ns: u64) -> bool {
+        false
+    }
 }
 
 /// The way to a node's thread. When the last one is dropped the node leaves its peers and the thread
@@ -171,6 +181,7 @@ impl<T: Transport, P: Program<T>> Loop<T, P> {
     fn run(mut self) -> DriverEnd {
         loop {
             let now_ns = monotonic_ns();
+            self.program.wakes(&mut self.node, now_ns);
             let obeyed = self.obey(now_ns);
             if obeyed == Obeyed::Over {
                 return self.leave();
@@ -179,7 +190,8 @@ impl<T: Transport, P: Program<T>> Loop<T, P> {
             if self.program.wake_ns().is_some_and(|ns| ns <= now_ns) {
                 self.program.pass_time(&mut self.node, now_ns);
             }
-            if is_idle && self.node.arm() == Armed::Sleep {
+            let goes_on = self.program.turn(&mut self.node, now_ns);
+            if is_idle && !goes_on && self.node.arm() == Armed::Sleep {
                 let wakes = [self.node.wake_ns(), self.program.wake_ns()];
                 self.sleep(wakes.into_iter().flatten().min())?;
             }

@@ -173,6 +173,16 @@ impl<T: Transport> Node<T> {
         }
     }
 
+    /// The same for a node whose transport broke and was made anew, so many times: no link, call or
+    /// request has a number that one before had. It has none of these yet.
+    pub fn numbered_anew(mut self, times: u32) -> Node<T> {
+        let first = times.wrapping_shl(24);
+        self.calls.begin_with(first);
+        self.asks.begin_with(first);
+        self.transport.number_links_from(u64::from(times) << 32);
+        self
+    }
+
     /// Where others join this node.
     pub fn address(&self) -> Address {
         self.transport.address()
@@ -181,6 +191,18 @@ impl<T: Transport> Node<T> {
     /// The node's own number.
     pub fn node(&self) -> NodeId {
         self.me.node
+    }
+
+    /// Ends every link and every join that is under way, at once: nothing that waits to be sent is.
+    pub fn drop_links(&mut self, now_ns: u64) {
+        let links: Vec<_> = self.peers.keys().copied().collect();
+        links.into_iter().for_each(|link| self.end_peer(now_ns, link, LostCause::LeftHere, 0));
+    }
+
+    /// Another life of this node begins: every link ends, and links from now on say so.
+    pub fn begin_life(&mut self, now_ns: u64, incarnation: u64) {
+        self.drop_links(now_ns);
+        self.me.incarnation = incarnation;
     }
 
     /// Begins to join the node at `to`, which has to be `wanted` if that is given. `Joined` or

@@ -111,6 +111,9 @@ impl Transport for Simulated {
         Address::Simulated(self.number)
     }
 
+    /// Numbers of the simulated network are those of all its nodes' lives.
+    fn number_links_from(&mut self, _last: u64) {}
+
     fn connect(&mut self, _now_ns: u64, to: Address) -> Result<LinkId, NotBegun> {
         let Address::Simulated(other) = to else { return Err(NotBegun::Family) };
         let mut world = self.world.borrow_mut();

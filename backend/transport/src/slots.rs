@@ -8,6 +8,8 @@ pub struct Slots<T> {
     slots: Vec<Slot<T>>,
     free: Vec<u32>,
     limit: usize,
+    /// Generations begin with this one.
+    first: u32,
 }
 
 #[derive(Debug)]
@@ -19,7 +21,12 @@ struct Slot<T> {
 impl<T> Slots<T> {
     /// An empty table with `limit` places at most; they are made when they are needed.
     pub fn new(limit: usize) -> Slots<T> {
-        Slots { slots: Vec::new(), free: Vec::new(), limit: limit.min(u32::MAX as usize) }
+        Slots { slots: Vec::new(), free: Vec::new(), limit: limit.min(u32::MAX as usize), first: 0 }
+    }
+
+    /// Generations of places that are made from now on begin with another number.
+    pub fn begin_with(&mut self, first: u32) {
+        self.first = first;
     }
 
     /// Puts something in, unless the table is full.
@@ -27,7 +34,7 @@ impl<T> Slots<T> {
         let index = match self.free.pop() {
             Some(index) => index,
             None if self.slots.len() < self.limit => {
-                self.slots.push(Slot { generation: 0, held: None });
+                self.slots.push(Slot { generation: self.first, held: None });
                 (self.slots.len() - 1) as u32
             }
             None => return None,

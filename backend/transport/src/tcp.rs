@@ -201,6 +201,10 @@ impl Transport for Tcp {
         Address::Tcp(self.local)
     }
 
+    fn number_links_from(&mut self, last: u64) {
+        self.links_made = last;
+    }
+
     fn connect(&mut self, _now_ns: u64, to: Address) -> Result<LinkId, NotBegun> {
         let Address::Tcp(to) = to else { return Err(NotBegun::Family) };
         if self.links.len() >= SOCKETS_MAX {

@@ -183,6 +183,9 @@ pub trait Transport {
     /// Where others connect to.
     fn address(&self) -> Address;
 
+    /// Numbers of links that are begun from now on are larger than this one. Told before the first.
+    fn number_links_from(&mut self, last: u64);
+
     /// Begins a link. [`LinkEvent::Opened`] or [`LinkEvent::Ended`] follows; how long that may take
     /// is the caller's to bound, by [`Transport::close`].
     fn connect(&mut self, now_ns: u64, to: Address) -> Result<LinkId, NotBegun>;
@@ -226,6 +229,10 @@ impl<T: Transport + ?Sized> Transport for Box<T> {
 
     fn address(&self) -> Address {
         (**self).address()
+    }
+
+    fn number_links_from(&mut self, last: u64) {
+        (**self).number_links_from(last);
     }
 
     fn connect(&mut self, now_ns: u64, to: Address) -> Result<LinkId, NotBegun> {

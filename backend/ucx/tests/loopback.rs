@@ -15,8 +15,14 @@ use heliostat_backend_transport::transport::Transport;
 use heliostat_backend_ucx::{version, Ucx};
 use station::Station;
 
+/// Where nodes listen: loopback, or the address of the device that is tested (`verify/roce`).
+fn address() -> std::net::SocketAddr {
+    let host = std::env::var("HELIOSTAT_TEST_HOST").unwrap_or_else(|_| "127.0.0.1".into());
+    format!("{host}:0").parse().expect("an address")
+}
+
 fn ucx() -> Ucx {
-    Ucx::listen("127.0.0.1:0".parse().expect("an address")).expect("UCX listens")
+    Ucx::listen(address()).expect("UCX listens")
 }
 
 /// Whether there is UCX here; a machine without it is no failure of ours.
@@ -59,7 +65,7 @@ over_ucx!(
 #[test]
 fn a_node_can_choose_its_transport_when_it_starts() {
     fn any() -> Box<dyn Transport> {
-        let at = "127.0.0.1:0".parse().expect("an address");
+        let at = address();
         match Ucx::listen(at) {
             Ok(ucx) => Box::new(ucx),
             Err(_) => Box::new(Tcp::listen(at).expect("listens")),

@@ -2,6 +2,7 @@
 //
 //     rpc serve &
 //     rpc call hello        -> HELLO
+//     rpc all hello         -> HELLO, by several calls at once, and one that is cancelled
 //
 // Both need a control plane (`heliostat start`).
 
@@ -57,15 +58,46 @@ static int ask(const heliostat_rpc *rpc, const char *text) {
     return 0;
 }
 
+// Several calls at once; they might be of functions of several nodes (heliostat_rpc_find_on).
+static int ask_all(const heliostat_rpc *rpc, const char *text) {
+    enum { CALLS = 3 };
+    heliostat_function *upper = NULL;
+    heliostat_pending *pending = NULL;
+    char room[CALLS][BYTES];
+    heliostat_multicast_reply replies[CALLS];
+    const heliostat_function *functions[CALLS];
+    if (heliostat_rpc_find_on(rpc, 0, HELIOSTAT_RPC_OWN_USER, NAME, &upper) != HELIOSTAT_OK)
+        return failed("find");
+    for (int at = 0; at < CALLS; at++) {
+        replies[at] = (heliostat_multicast_reply){.reply = room[at], .room = BYTES};
+        functions[at] = upper;
+    }
+    if (heliostat_rpc_multicast(functions, replies, CALLS, text, strlen(text), 1000) != HELIOSTAT_OK)
+        return failed("multicast");
+    for (int at = 0; at < CALLS; at++) {
+        if (replies[at].code != HELIOSTAT_OK)
+            return failed(replies[at].may_have_run ? "perhaps done" : "not done");
+        printf("%.*s\n", (int)replies[at].reply_bytes, room[at]);
+    }
+    if (heliostat_function_begin(upper, text, strlen(text), 1000, &pending) != HELIOSTAT_OK)
+        return failed("begin");
+    heliostat_code code = heliostat_pending_cancel(pending, room[0], BYTES, NULL, NULL);
+    heliostat_function_release(upper);
+    printf("%s\n", code == HELIOSTAT_OK || code == HELIOSTAT_CANCELLED ? "ended" : "failed");
+    return 0;
+}
+
 int main(int count, char **words) {
     heliostat_rpc *rpc = NULL;
     if (count < 2 || (strcmp(words[1], "serve") != 0 && count < 3)) {
-        fprintf(stderr, "usage: rpc serve | rpc call TEXT\n");
+        fprintf(stderr, "usage: rpc serve | rpc call TEXT | rpc all TEXT\n");
         return 2;
     }
     if (heliostat_rpc_open(&rpc) != HELIOSTAT_OK)
         return failed("open");
-    int status = strcmp(words[1], "serve") == 0 ? serve(rpc) : ask(rpc, words[2]);
+    int status = strcmp(words[1], "serve") == 0 ? serve(rpc)
+                 : strcmp(words[1], "all") == 0 ? ask_all(rpc, words[2])
+                                                : ask(rpc, words[2]);
     heliostat_rpc_close(rpc);
     return status;
 }

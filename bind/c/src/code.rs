@@ -216,6 +216,8 @@ impl From<&LockError> for heliostat_code {
             LockError::Forked => HELIOSTAT_FORKED,
             LockError::Broken { .. } => HELIOSTAT_BROKEN,
             LockError::Gone => HELIOSTAT_PEER_GONE,
+            LockError::Unreachable { may_have_happened: true, .. } => HELIOSTAT_PEER_GONE,
+            LockError::Unreachable { may_have_happened: false, .. } => HELIOSTAT_NO_CONTROL,
             LockError::Control(ControlError::Refused { code, .. }) => of_refusal(*code),
             LockError::Control(_) => HELIOSTAT_NO_CONTROL,
             LockError::Corrupt => HELIOSTAT_CORRUPT,

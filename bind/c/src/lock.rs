@@ -76,6 +76,31 @@ pub unsafe extern "C" fn heliostat_locks_close(locks: *mut heliostat_locks) {
     unsafe { take_back(locks) }
 }
 
+/// The same for names on another node, by its number: what is opened by it is there, and the control
+/// plane of that node decides. `*there` is the caller's. The node's own number is as if it were not said.
+/// Where that node is not joined, or is lost, and nothing was done, calls answer
+/// `HELIOSTAT_NO_CONTROL`; `HELIOSTAT_PEER_GONE` where it may have been done. What was held there is held
+/// no more when the node is lost, and its names have to be opened anew.
+///
+/// # Safety
+/// `locks` is null or live, `there` null or valid for writing.
+#[no_mangle]
+pub unsafe extern "C" fn heliostat_locks_on(
+    locks: *const heliostat_locks,
+    node: u64,
+    there: *mut *mut heliostat_locks,
+) -> heliostat_code {
+    guard(|| {
+        if there.is_null() {
+            return Err(HELIOSTAT_NULL);
+        }
+        // SAFETY: the caller's promise.
+        let placed = unsafe { show(locks)?.0.get()? }.on(node);
+        // SAFETY: not null (checked), valid by the caller's promise.
+        unsafe { hand_out(there, heliostat_locks(ProcessOwned::new(placed))) }
+    })
+}
+
 /// Opens what has the name among those of `user`, and makes it where nothing has. `count` is that of a
 /// semaphore or barrier, else 0; `is_silent` not 0 keeps deaths of holders from being told. All who
 /// open a name say the same: else `HELIOSTAT_TAKEN`. `*lock` is the caller's.

@@ -146,6 +146,45 @@ pub unsafe extern "C" fn heliostat_memory_allocate(
     })
 }
 
+/// Makes a region of so many bytes, all zero, that lives on so many nodes of a cluster, this one among
+/// them: what was written is on all of them before a call returns, and the death of one loses nothing.
+/// `count` other nodes are named by `nodes`; none: any that are joined, as many as `replicas` says. It
+/// stays until it is freed, or all of its nodes have died. `*region` is the caller's and allows
+/// everything. `HELIOSTAT_TAKEN` when another region has the name, `HELIOSTAT_FULL` at a limit of a node.
+///
+/// # Safety
+/// `memory` is null or live, `name` a C string, `nodes` null or `count` numbers, `region` null or valid
+/// for writing.
+#[no_mangle]
+pub unsafe extern "C" fn heliostat_memory_replicate(
+    memory: *const heliostat_memory,
+    bytes: u64,
+    name: *const c_char,
+    others: u32,
+    replicas: u32,
+    nodes: *const u16,
+    count: usize,
+    region: *mut *mut heliostat_memory_region,
+) -> heliostat_code {
+    guard(|| {
+        if region.is_null() || name.is_null() || (nodes.is_null() && count > 0) {
+            return Err(HELIOSTAT_NULL);
+        }
+        // SAFETY: the caller's promise.
+        let (memory, name) = unsafe { (show(memory)?.0.get()?, text(name)?) };
+        let asked = memory.allocate(bytes).others(rights(others)?);
+        let asked = name.into_iter().fold(asked, |asked, name| asked.name(name));
+        let asked = match count {
+            0 => asked.replicas(replicas),
+            // SAFETY: not null (checked), and so many by the caller's promise.
+            _ => asked.replicas_on(unsafe { std::slice::from_raw_parts(nodes, count) }),
+        };
+        let made = asked.make().map_err(told)?;
+        // SAFETY: not null (checked), valid by the caller's promise.
+        unsafe { hand_out(region, heliostat_memory_region(ProcessOwned::new(Arc::new(made)))) }
+    })
+}
+
 /// A handle on the region of this name, among those of `user` (`HELIOSTAT_MEMORY_OWN_USER` for the caller's),
 /// that allows `wanted`: all of it or nothing. `HELIOSTAT_NOT_FOUND` when none has the name,
 /// `HELIOSTAT_DENIED` where a rule or its owner says no, which may take half a second.

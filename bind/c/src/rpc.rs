@@ -7,6 +7,7 @@ use heliostat_stub_rpc::{Function, NotDelivered, Rpc, RpcError, Unanswered};
 
 use crate::border::{fail, give, hand_out, limit, show, take_back, text, ProcessOwned};
 use crate::code::{guard, heliostat_code, of_control, *};
+use crate::pending::put_reply;
 use crate::region::configure_as_usual;
 
 /// The user whose names are meant: the caller's own.
@@ -26,7 +27,7 @@ pub struct heliostat_rpc(pub(crate) ProcessOwned<Rpc>);
 
 /// A function of another program. Threads may share it, but for its end.
 #[allow(non_camel_case_types)] // the name is the C name
-pub struct heliostat_function(ProcessOwned<Function>);
+pub struct heliostat_function(pub(crate) ProcessOwned<Function>);
 
 /// Opens it, where `heliostat_configure` has said that the control plane is. `*rpc` is the caller's.
 /// Blocks for half a second at most. `HELIOSTAT_NO_CONTROL` when none answers.
@@ -81,13 +82,39 @@ pub unsafe extern "C" fn heliostat_rpc_find(
     })
 }
 
+/// The same on another node of the cluster, by its number (0 for this one). `HELIOSTAT_NO_CONTROL` when
+/// that node is not joined or does not answer; its words name the node, as those of every later error of
+/// the function do.
+///
+/// # Safety
+/// As `heliostat_rpc_find`.
+#[no_mangle]
+pub unsafe extern "C" fn heliostat_rpc_find_on(
+    rpc: *const heliostat_rpc,
+    node: u32,
+    user: u32,
+    name: *const c_char,
+    function: *mut *mut heliostat_function,
+) -> heliostat_code {
+    guard(|| {
+        if function.is_null() {
+            return Err(HELIOSTAT_NULL);
+        }
+        // SAFETY: the caller's promise.
+        let (rpc, name) = unsafe { (show(rpc)?.0.get()?, text(name)?) };
+        let found = rpc.on(node).find_of(user, name.ok_or(HELIOSTAT_NULL)?).map_err(told)?;
+        // SAFETY: not null (checked), valid by the caller's promise.
+        unsafe { hand_out(function, heliostat_function(ProcessOwned::new(found))) }
+    })
+}
+
 /// Calls a function and waits for its reply, up to `timeout_ms` (negative for ever). The reply is put
 /// into `reply`, which has room for `room` bytes, and its length into `*reply_bytes`: of a longer reply
 /// the beginning, and `HELIOSTAT_TOO_LARGE`. `*may_have_run`, unless null, becomes 0 where the function
 /// certainly did not run, and 1 otherwise.
 ///
-/// `HELIOSTAT_STALE` when nobody serves it, `HELIOSTAT_TIMED_OUT`, `HELIOSTAT_PEER_GONE` when the server
-/// or the control plane has ended, `HELIOSTAT_FAILED` when the function says no; the last message says
+/// `HELIOSTAT_STALE` when nobody serves it, `HELIOSTAT_TIMED_OUT`, `HELIOSTAT_PEER_GONE` when the server,
+/// the control plane or the function's node has ended, `HELIOSTAT_FAILED` when the function says no; the last message says
 /// why, of the function's no the function's own words.
 ///
 /// # Safety
@@ -117,20 +144,8 @@ pub unsafe extern "C" fn heliostat_function_call(
             unsafe { give(may_have_run, i32::from(may))? };
         }
         let found = called.map_err(told)?;
-        let count = found.len().min(room);
-        if count > 0 {
-            // SAFETY: not null since `room` is not 0 (checked), valid for `room` bytes by the caller's
-            // promise; a vector of ours overlaps nothing of the caller's.
-            unsafe { std::ptr::copy_nonoverlapping(found.as_ptr(), reply.cast(), count) };
-        }
-        if !reply_bytes.is_null() {
-            // SAFETY: not null (checked), valid by the caller's promise.
-            unsafe { give(reply_bytes, found.len())? };
-        }
-        if found.len() > room {
-            return Err(fail(HELIOSTAT_TOO_LARGE, "the reply is longer than there is room for"));
-        }
-        Ok(())
+        // SAFETY: the caller's promise.
+        unsafe { put_reply(&found, (reply, room), reply_bytes) }
     })
 }
 
@@ -186,10 +201,11 @@ pub(crate) unsafe fn slice<'a>(
 
 /// The code for an error, whose words are kept.
 pub(crate) fn told(error: RpcError) -> heliostat_code {
-    let code = match &error {
+    let code = match error.kind() {
         RpcError::Name(_) | RpcError::TooLong { .. } => HELIOSTAT_INVALID,
         RpcError::Busy { .. } | RpcError::NotDelivered(NotDelivered::Full) => HELIOSTAT_FULL,
         RpcError::NotDelivered(NotDelivered::Gone) => HELIOSTAT_STALE,
+        RpcError::NotDelivered(NotDelivered::NodeDown) => HELIOSTAT_PEER_GONE,
         RpcError::NotDelivered(NotDelivered::TimedOut)
         | RpcError::Unanswered(Unanswered::TimedOut) => HELIOSTAT_TIMED_OUT,
         RpcError::NotDelivered(NotDelivered::Cancelled)
@@ -199,10 +215,11 @@ pub(crate) fn told(error: RpcError) -> heliostat_code {
         RpcError::NotServing => HELIOSTAT_ENDED,
         RpcError::Control(error) => of_control(error),
         RpcError::Corrupt | RpcError::Link(_) => HELIOSTAT_CORRUPT,
-        RpcError::Mapping(_) | RpcError::Server(_) => HELIOSTAT_SYSTEM,
+        // The kind of an error is no error that names a node.
+        RpcError::Mapping(_) | RpcError::Server(_) | RpcError::OnNode { .. } => HELIOSTAT_SYSTEM,
     };
-    match error {
-        RpcError::Failed(words) => fail(code, words),
-        error => fail(code, error),
+    match error.kind() {
+        RpcError::Failed(words) => fail(code, words.clone()),
+        _ => fail(code, error),
     }
 }

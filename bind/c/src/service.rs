@@ -182,6 +182,24 @@ pub unsafe extern "C" fn heliostat_call_caller(
     })
 }
 
+/// The node that a call comes from, by its number in the cluster; 0 where that is this one. Of another
+/// node `heliostat_call_caller` tells what that node's control plane says.
+///
+/// # Safety
+/// `call` is null or live, `node` null or valid for writing.
+#[no_mangle]
+pub unsafe extern "C" fn heliostat_call_node(
+    call: *const heliostat_call,
+    node: *mut u32,
+) -> heliostat_code {
+    guard(|| {
+        // SAFETY: the caller's promise.
+        let caller = unsafe { show(call)?.0.get()? }.caller();
+        // SAFETY: null, or valid by the caller's promise.
+        unsafe { give(node, caller.node) }
+    })
+}
+
 /// Answers a call, and takes it back in any case. `HELIOSTAT_PEER_GONE` when nobody waits any more.
 ///
 /// # Safety

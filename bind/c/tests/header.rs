@@ -30,7 +30,7 @@ const PARTS: [(&str, &[&str], &[&str]); 11] = [
     ("memory", &["memory.rs", "memory_bytes.rs", "memory_pieces.rs"], &["code"]),
     ("memory_operations", &["memory_operations.rs"], &["code", "memory"]),
     ("lock", &["lock.rs"], &["code"]),
-    ("rpc", &["rpc.rs", "service.rs"], &["code"]),
+    ("rpc", &["rpc.rs", "pending.rs", "service.rs"], &["code"]),
 ];
 
 /// One of them, as cbindgen makes it today.

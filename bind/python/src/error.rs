@@ -10,13 +10,13 @@ use heliostat_base::sys::Errno;
 use heliostat_client::ControlError;
 use heliostat_ring::pins::PinError;
 use heliostat_stub_lock::LockError;
-use heliostat_stub_memory::MemoryError;
+use heliostat_stub_memory::{MemoryError, SpreadError};
 use heliostat_stub_rpc::{NotDelivered, RpcError, Unanswered};
 use heliostat_stub_snapshot::queue::QueueError;
 use heliostat_stub_snapshot::{
     AttachError, NamedError, PoolError, PublishError, RegionError, SourceError,
 };
-use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::exceptions::{PyBufferError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 
 /// The exception `kind` of `heliostat._errors`, saying `text`.
@@ -125,9 +125,28 @@ pub fn queue(error: &QueueError) -> PyErr {
     }
 }
 
+/// A region that is spread over nodes did not do it.
+pub fn spread(error: &SpreadError) -> PyErr {
+    let kind = match error {
+        SpreadError::Memory(error) => kind_of_memory(error),
+        SpreadError::Part { why, .. } => kind_of_memory(why),
+        SpreadError::Range { .. } | SpreadError::Misaligned { .. } => "InvalidRegion",
+        SpreadError::Nodes { .. } => return PyValueError::new_err(error.to_string()),
+        SpreadError::Taken { .. } => "NameTaken",
+        SpreadError::Unfinished { .. } => "Busy",
+        SpreadError::Corrupt { .. } => "Corrupt",
+        SpreadError::Held { .. } => return PyBufferError::new_err(error.to_string()),
+    };
+    raise(kind, error)
+}
+
 /// A memory region did not do it.
 pub fn memory(error: &MemoryError) -> PyErr {
-    let kind = match error {
+    raise(kind_of_memory(error), error)
+}
+
+fn kind_of_memory(error: &MemoryError) -> &'static str {
+    match error {
         MemoryError::Name(_) => "InvalidName",
         MemoryError::Size { .. } | MemoryError::Range { .. } | MemoryError::Misaligned { .. } => {
             "InvalidRegion"
@@ -146,8 +165,7 @@ pub fn memory(error: &MemoryError) -> PyErr {
         MemoryError::Corrupt | MemoryError::Link(_) => "Corrupt",
         MemoryError::Mapping(_) | MemoryError::Event(_) => "MappingFailed",
         MemoryError::Server { .. } | MemoryError::TimedOut => "Error",
-    };
-    raise(kind, error)
+    }
 }
 
 /// A lock was not acquired, or a barrier not passed.
@@ -158,7 +176,7 @@ pub fn lock(error: &LockError) -> PyErr {
         LockError::Shape => "NameTaken",
         LockError::Forked => return forked(),
         LockError::Broken { .. } => "BrokenBarrier",
-        LockError::Gone => "NoControlPlane",
+        LockError::Gone | LockError::Unreachable { .. } => "NoControlPlane",
         LockError::Control(error) => control(error),
         LockError::Corrupt => "Corrupt",
         LockError::Bell(_) => "MappingFailed",
@@ -169,7 +187,7 @@ pub fn lock(error: &LockError) -> PyErr {
 /// A call has no reply, or a function is not found or not served. The exception says whether the function
 /// may have run.
 pub fn rpc(error: &RpcError) -> PyErr {
-    let kind = match error {
+    let kind = match error.kind() {
         RpcError::Name(_) => "InvalidName",
         RpcError::TooLong { .. } => "TooLong",
         RpcError::Busy { .. } => "Full",
@@ -177,16 +195,20 @@ pub fn rpc(error: &RpcError) -> PyErr {
         RpcError::NotDelivered(NotDelivered::TimedOut) => "NotDeliveredTimedOut",
         RpcError::NotDelivered(NotDelivered::Cancelled) => "NotDeliveredCancelled",
         RpcError::NotDelivered(NotDelivered::Full) => "NotDeliveredFull",
+        RpcError::NotDelivered(NotDelivered::NodeDown) => "NotDeliveredNodeDown",
         RpcError::Unanswered(Unanswered::TimedOut) => "UnansweredTimedOut",
         RpcError::Unanswered(Unanswered::Cancelled) => "UnansweredCancelled",
         RpcError::Unanswered(Unanswered::ServerEnded) => "UnansweredServerEnded",
         RpcError::Unanswered(Unanswered::ControlGone) => "UnansweredControlGone",
+        RpcError::Unanswered(Unanswered::NodeLost) => "UnansweredNodeLost",
+        RpcError::Unanswered(Unanswered::NodeBroken) => "UnansweredNodeBroken",
         RpcError::Failed(text) => return tell_may_have_run(raise("Failed", text)),
         RpcError::NotServing | RpcError::NobodyWaits => "Gone",
         RpcError::Control(error) => control(error),
         RpcError::Corrupt | RpcError::Link(_) => "Corrupt",
         RpcError::Mapping(_) => "MappingFailed",
-        RpcError::Server(_) => "Error",
+        // The kind of an error is no error that names a node.
+        RpcError::Server(_) | RpcError::OnNode { .. } => "Error",
     };
     match error.may_have_run() {
         true => tell_may_have_run(raise(kind, error)),
@@ -208,6 +230,7 @@ fn control(error: &ControlError) -> &'static str {
             Code::Full => "Full",
             Code::BadState => "NameTaken",
             Code::Stale => "Gone",
+            Code::Unreachable => "NoControlPlane",
             _ => "Error",
         },
         ControlError::Malformed(_) | ControlError::Unexpected => "Corrupt",

@@ -32,6 +32,7 @@ mod memory;
 mod memory_bytes;
 mod memory_operations;
 mod memory_region;
+mod memory_spread;
 mod process;
 mod queue;
 mod region;
@@ -67,6 +68,8 @@ mod _native {
     use super::memory_operations::MemoryOperations;
     #[pymodule_export]
     use super::memory_region::MemoryRegion;
+    #[pymodule_export]
+    use super::memory_spread::SpreadRegion;
     #[pymodule_export]
     use super::process::{configure, forget_after_fork};
     #[pymodule_export]

@@ -28,8 +28,14 @@ type ListedLock = (String, u32, &'static str, u32, u32, u32, u32, bool, bool, u3
 
 #[pymethods]
 impl Locks {
+    /// In this process's session; the same for names on `node`, if both are given.
     #[new]
-    fn new(py: Python<'_>) -> PyResult<Self> {
+    #[pyo3(signature = (base=None, node=None))]
+    fn new(py: Python<'_>, base: Option<&Bound<'_, Self>>, node: Option<u64>) -> PyResult<Self> {
+        if let (Some(base), Some(node)) = (base, node) {
+            let placed = base.get().inner.get()?.on(node);
+            return Ok(Self { inner: Own::new(placed) });
+        }
         claim_session();
         let opened = py.detach(StubLocks::open).map_err(|error| error::lock(&error))?;
         Ok(Self { inner: Own::new(opened) })

@@ -41,9 +41,13 @@ impl LockHeld {
 
     /// Whether it is held still, as far as can be told now.
     #[getter]
-    fn is_held(&self) -> PyResult<bool> {
-        let place = self.held.get()?.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(place.as_ref().is_some_and(Held::is_held))
+    fn is_held(&self, py: Python<'_>) -> PyResult<bool> {
+        let place = self.held.get()?;
+        // Of what is on another node the control plane is asked.
+        Ok(py.detach(|| {
+            let place = place.lock().unwrap_or_else(PoisonError::into_inner);
+            place.as_ref().is_some_and(Held::is_held)
+        }))
     }
 
     fn __enter__(slf: Py<Self>) -> Py<Self> {

@@ -52,6 +52,11 @@ impl Memory {
 }
 
 impl Memory {
+    /// The access itself.
+    pub(crate) fn stub(&self) -> PyResult<&StubMemory> {
+        self.inner.get()
+    }
+
     /// A place for operations that complete later.
     pub(crate) fn operations(&self, py: Python<'_>, limit: usize) -> PyResult<Operations> {
         let stub = self.inner.get()?;
@@ -72,6 +77,12 @@ impl Memory {
         claim_session();
         let opened = py.detach(StubMemory::open).map_err(|error| error::memory(&error))?;
         Ok(Self { inner: Own::new(opened) })
+    }
+
+    /// Nodes whose regions can be asked for now, this one as 0.
+    fn _nodes(&self, py: Python<'_>) -> PyResult<Vec<u64>> {
+        let stub = self.inner.get()?;
+        py.detach(|| stub.nodes_to_ask()).map_err(|error| error::memory(&error))
     }
 
     /// The regions of `user` (own, if `None`) whose names begin so.

@@ -32,6 +32,14 @@ pub struct MemoryRegion {
 }
 
 impl MemoryRegion {
+    /// A region whose handle others may have too.
+    pub(crate) fn of(region: Arc<StubRegion>) -> Self {
+        let (identity, rights) = (region.id().to_string(), region.rights());
+        let (is_direct, node) = (region.is_direct(), region.node());
+        let held = Own::new(Mutex::new(Some(region)));
+        Self { held, identity, rights, is_direct, node }
+    }
+
     pub(crate) fn region(&self) -> PyResult<Arc<StubRegion>> {
         let held = self.held.get()?.lock().unwrap_or_else(PoisonError::into_inner);
         held.clone().ok_or_else(|| error::closed("memory region"))
@@ -121,12 +129,14 @@ impl MemoryRegion {
         user: Option<u32>,
         bytes: Option<u64>,
         is_lasting: bool,
+        replicas: u32,
     ) -> PyResult<Self> {
         let (memory, allowed) = (memory.get(), rights(allowed)?);
         let region = match (name, bytes) {
             (name, Some(bytes)) => memory.obtain(py, |memory| {
                 let asked = memory.allocate(bytes).others(allowed);
                 let asked = name.into_iter().fold(asked, |asked, name| asked.name(name));
+                let asked = if replicas > 0 { asked.replicas(replicas) } else { asked };
                 if is_lasting { asked.lasting() } else { asked }.make()
             })?,
             (Some(name), None) => {
@@ -135,10 +145,7 @@ impl MemoryRegion {
             }
             (None, None) => return Err(PyValueError::new_err("a name or a number of bytes")),
         };
-        let (identity, rights) = (region.id().to_string(), region.rights());
-        let (is_direct, node) = (region.is_direct(), region.node());
-        let held = Own::new(Mutex::new(Some(Arc::new(region))));
-        Ok(Self { held, identity, rights, is_direct, node })
+        Ok(Self::of(Arc::new(region)))
     }
 
     /// Reads `bytes` bytes from `offset` on.

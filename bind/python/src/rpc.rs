@@ -32,14 +32,15 @@ impl Rpc {
         Ok(Self { inner: Own::new(opened) })
     }
 
-    /// Those of `user` (own, if `None`) whose names begin so.
+    /// Those of `user` (own, if `None`) whose names begin so, on a node (this one, if 0).
     fn _list(
         &self,
         py: Python<'_>,
         beginning: &str,
         user: Option<u32>,
+        node: u32,
     ) -> PyResult<Vec<ListedFunction>> {
-        let stub = self.stub()?;
+        let stub = self.stub()?.on(node);
         let found = py.detach(|| stub.list_of(user.unwrap_or(OWN_USER), beginning));
         let told = found.map_err(|error| error::rpc(&error))?.into_iter().map(|it| {
             let (name, bytes) = (it.name.as_str().to_owned(), (it.request_bytes, it.reply_bytes));

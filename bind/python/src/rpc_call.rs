@@ -95,6 +95,11 @@ impl RpcCall {
     }
 
     #[getter]
+    fn node(&self) -> u32 {
+        self.caller.node
+    }
+
+    #[getter]
     fn session(&self) -> String {
         self.caller.session.to_string()
     }

@@ -31,10 +31,16 @@ impl RpcFunction {
 
 #[pymethods]
 impl RpcFunction {
-    /// Finds it among the functions of `user` (own, if `None`).
+    /// Finds it among the functions of `user` (own, if `None`), on a node (this one, if 0).
     #[new]
-    fn new(py: Python<'_>, rpc: &Bound<'_, Rpc>, name: &str, user: Option<u32>) -> PyResult<Self> {
-        let stub = rpc.get().stub()?;
+    fn new(
+        py: Python<'_>,
+        rpc: &Bound<'_, Rpc>,
+        name: &str,
+        user: Option<u32>,
+        node: u32,
+    ) -> PyResult<Self> {
+        let stub = rpc.get().stub()?.on(node);
         let found = py.detach(|| stub.find_of(user.unwrap_or(OWN_USER), name));
         let found = found.map_err(|error| error::rpc(&error))?;
         Ok(Self { found: Own::new(Mutex::new(Some(Arc::new(found)))) })
@@ -83,7 +89,7 @@ impl RpcFunction {
             });
             match sent {
                 // It is not in line: it is sent again.
-                Err(error) if error == late && !is_over(deadline) => py.check_signals()?,
+                Err(error) if *error.kind() == late && !is_over(deadline) => py.check_signals()?,
                 sent => return sent.map_err(|error| error::rpc(&error)),
             }
         }
@@ -100,6 +106,12 @@ impl RpcFunction {
         let begun = py.detach(move || function.begin(&sent, limit));
         let begun = begun.map_err(|error| error::rpc(&error))?;
         Ok(RpcPending { pending: Own::new(Mutex::new(Some(begun))) })
+    }
+
+    /// The node that serves it; 0 where that is this one.
+    #[getter]
+    fn node(&self) -> PyResult<u32> {
+        Ok(self.function()?.node())
     }
 
     /// Bytes of a payload and of a reply.

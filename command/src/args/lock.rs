@@ -20,6 +20,9 @@ pub struct LockListArguments {
     /// User that they belong to, by number, instead of all whose you may see.
     #[arg(long, value_name = "UID")]
     pub owner: Option<u32>,
+    /// Node of the cluster whose locks are shown, by number, instead of this one's.
+    #[arg(long, value_name = "NODE")]
+    pub node: Option<u64>,
     #[command(flatten)]
     pub format: Format,
 }

@@ -20,6 +20,9 @@ pub struct RpcListArguments {
     /// User that they belong to, by number, instead of all whose you may see.
     #[arg(long, value_name = "UID")]
     pub owner: Option<u32>,
+    /// Node that serves them, by number, instead of this one.
+    #[arg(long, value_name = "NODE", default_value_t = 0, hide_default_value = true)]
+    pub node: u32,
     #[command(flatten)]
     pub format: Format,
 }

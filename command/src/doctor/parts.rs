@@ -87,6 +87,14 @@ fn cluster_check(found: Option<&Value>) -> Check {
     if found["is_ended"] == true {
         return Check::warn(name, text, "its transport broke: start the control plane again");
     }
+    let registry = &found["registry"];
+    if registry.is_object() && registry["is_member"] != true {
+        let named = registry["name"].as_str().unwrap_or("?");
+        let why = registry["why"].as_str().unwrap_or("not asked yet");
+        let text = format!("{text}; no member by its registry {named}: {why}");
+        let advice = "it neither asks other nodes nor serves them until the registry answers";
+        return Check::warn(name, text, advice);
+    }
     let is_sought = |node: &&Value| node["state"] != "joined" && node["state"] != "left";
     match nodes.iter().find(is_sought) {
         Some(_) => Check::warn(name, text, "heliostat status --json says why each is not joined"),

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use heliostat_abi::cluster::limits::{MEMBERS_MAX, NODE_MAX};
 
 use super::error::{ConfigError, Fault};
-use super::field::Field;
+use super::field::{Field, Section};
 
 /// A node of a cluster. There is no port, no thread and no file of it without the table `[cluster]`.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -22,6 +22,26 @@ pub struct Cluster {
     pub peers: Vec<ClusterPeer>,
     /// Whether another node's word counts which user asks; else its programs are given nothing here.
     pub trusts_users: bool,
+    /// Who decides which nodes are members.
+    pub registry: ClusterRegistry,
+    /// How long a node is a member without being heard of by the registry.
+    pub lease_s: u64,
+}
+
+/// Who decides which nodes are members.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ClusterRegistry {
+    /// Each node for itself.
+    Nobody,
+    /// A node of the cluster, for all.
+    Node(u64),
+    /// etcd.
+    Etcd {
+        /// Its servers, with commas between them.
+        servers: String,
+        /// What our keys begin with there.
+        prefix: String,
+    },
 }
 
 /// A node that is sought.
@@ -51,10 +71,18 @@ pub enum ClusterTransport {
     Ucx,
 }
 
+const KEYS: [&str; 8] =
+    ["node", "listen", "secret", "peer", "users", "registry", "registry_prefix", "lease_s"];
+/// What our keys in etcd begin with, if nothing else is said.
+const PREFIX: &str = "/heliostat/";
+/// Seconds of a lease: etcd gives none that is shorter than its own election takes.
+const LEASE_S: (u64, u64) = (2, 3600);
+const LEASE_S_DEFAULT: u64 = 5;
+
 impl Cluster {
     /// From the table `[cluster]`.
     pub(super) fn read(field: &Field<'_>) -> Result<Cluster, ConfigError> {
-        let section = field.section(&["node", "listen", "secret", "peer", "users"])?;
+        let section = field.section(&KEYS)?;
         let node = section.required("node")?.number((1, NODE_MAX))?;
         let listen = ClusterAddress::read(&section.required("listen")?)?;
         let secret = section.required("secret")?;
@@ -64,7 +92,11 @@ impl Cluster {
             return Err(secret.fault(Fault::Value(message)));
         }
         let trusts_users = read_users(section.field("users").as_ref())?;
-        let mut cluster = Cluster { node, listen, secret: path, peers: Vec::new(), trusts_users };
+        let registry = ClusterRegistry::read(&section)?;
+        let lease_s = section.field("lease_s").map(|it| it.number(LEASE_S)).transpose()?;
+        let lease_s = lease_s.unwrap_or(LEASE_S_DEFAULT);
+        let (secret, peers) = (path, Vec::new());
+        let mut cluster = Cluster { node, listen, secret, peers, trusts_users, registry, lease_s };
         if let Some(peers) = section.field("peer") {
             cluster.read_peers(&peers)?;
         }
@@ -115,6 +147,44 @@ fn read_users(field: Option<&Field<'_>>) -> Result<bool, ConfigError> {
         other => {
             let message = format!("{other:?} is neither \"trusted\" nor \"none\"");
             Err(field.fault(Fault::Value(message)))
+        }
+    }
+}
+
+impl ClusterRegistry {
+    fn read(section: &Section<'_>) -> Result<ClusterRegistry, ConfigError> {
+        let prefix = section.field("registry_prefix");
+        let Some(field) = section.field("registry") else {
+            let alone = prefix.map(|it| it.fault(Fault::Value("there is no etcd".to_owned())));
+            return alone.map_or(Ok(ClusterRegistry::Nobody), Err);
+        };
+        let text = field.text()?;
+        let wrong = || {
+            let wanted = "\"none\", \"node:NUMBER\" and \"etcd:http://HOST:PORT,...\" are";
+            field.fault(Fault::Value(format!("{text:?} is no registry; {wanted}")))
+        };
+        if let Some(servers) = text.strip_prefix("etcd:") {
+            let prefix = prefix.as_ref().map_or(Ok(PREFIX), |it| it.text())?.to_owned();
+            return Ok(ClusterRegistry::Etcd { servers: servers.to_owned(), prefix });
+        }
+        if let Some(prefix) = prefix {
+            return Err(prefix.fault(Fault::Value("the registry is not etcd".to_owned())));
+        }
+        if text == "none" {
+            return Ok(ClusterRegistry::Nobody);
+        }
+        let node = text.strip_prefix("node:").and_then(|it| it.parse().ok());
+        let node = node.filter(|node| (1..=NODE_MAX).contains(node)).ok_or_else(wrong)?;
+        Ok(ClusterRegistry::Node(node))
+    }
+}
+
+impl fmt::Display for ClusterRegistry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ClusterRegistry::Nobody => f.write_str("none"),
+            ClusterRegistry::Node(node) => write!(f, "node:{node}"),
+            ClusterRegistry::Etcd { servers, .. } => write!(f, "etcd:{servers}"),
         }
     }
 }

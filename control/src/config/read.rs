@@ -1,5 +1,7 @@
 //! From the text of a configuration file to a checked `Config`.
 
+#[path = "read_classes.rs"]
+mod classes;
 #[path = "read_rates.rs"]
 mod rates;
 
@@ -8,7 +10,7 @@ use super::field::{Field, Section, Source};
 use super::Requests::{Auto, Threads, Uring};
 use super::{
     Channel, Cluster, Config, Daemon, Delegated, Limits, Locks, Log, LogFormat, LogLevel, Memory,
-    Rpc, LOOPS_MAX,
+    Quality, Rpc, LOOPS_MAX,
 };
 use crate::name::NamePattern;
 use crate::rights::Right;
@@ -59,6 +61,8 @@ impl Config {
             "rpc",
             "rule",
             "rate",
+            "class",
+            "quality",
         ];
         let root = Section::new(source, "", 0, document.get_ref(), &known)?;
         let mut config = Config::default();
@@ -94,6 +98,12 @@ impl Config {
         }
         if let Some(field) = root.field("rate") {
             config.rates = rates::read(&field, names)?;
+        }
+        if let Some(field) = root.field("class") {
+            config.classes = classes::read(&field, names)?;
+        }
+        if let Some(field) = root.field("quality") {
+            config.quality = Quality::read(&field)?;
         }
         Ok(config)
     }

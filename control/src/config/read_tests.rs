@@ -98,7 +98,7 @@ fn a_misspelt_key_is_refused_with_a_suggestion() {
     );
     assert_eq!(
         complaint("colour = 5\n"),
-        "line 1: colour: no such key; known here: daemon, log, limits, channel, delegated, memory, cluster, locks, rpc, rule, rate"
+        "line 1: colour: no such key; known here: daemon, log, limits, channel, delegated, memory, cluster, locks, rpc, rule, rate, class, quality"
     );
 }
 
@@ -214,7 +214,49 @@ fn rates_are_read_in_order_and_the_pair_of_delegated_holds_for_the_rest() {
     assert_eq!(of(7, 7), (0, Per::Session, 0, 9));
     assert_eq!(
         complaint("[[rate]]\nper = \"node\"\n"),
-        "line 2: rate[1].per: \"node\" is not known; one of: session, user, rule"
+        "line 2: rate[1].per: `per = \"node\"` is for rates of `nodes`"
+    );
+    assert_eq!(
+        complaint("[[rate]]\nper = \"day\"\n"),
+        "line 2: rate[1].per: \"day\" is not known; one of: session, user, node, rule"
     );
     assert!(complaint("[[rate]]\nrights = [\"read\"]\n").contains("no such key"));
+}
+
+#[test]
+fn rates_of_other_nodes_are_about_all_or_about_some() {
+    use crate::rates::Of;
+    let config = read(
+        "[[rate]]\nnodes = \"all\"\nper = \"node\"\nbytes_per_second = 5\n\
+         [[rate]]\nnodes = [3, 4]\nusers = [7]\noperations_per_second = 6\n",
+    );
+    let of: Vec<_> = config.rates.0.iter().map(|rate| (rate.of.clone(), rate.per)).collect();
+    assert_eq!(of, [(Of::Others, Per::Node), (Of::Nodes(vec![3, 4]), Per::Session)]);
+    assert_eq!(config.rates.of_session(&Subject::new(7, 7)), None);
+    assert!(complaint("[[rate]]\nnodes = \"some\"\n").contains("wanted a list"));
+    assert!(complaint("[[rate]]\nnodes = [0]\n").contains("allowed is 1 to 65535"));
+}
+
+#[test]
+fn classes_are_read_in_order_and_something_is_done_for_them_unless_it_is_said_otherwise() {
+    use crate::config::Scheme;
+    use heliostat_abi::cluster::Class;
+    let one = "[[class]]\nusers = [7]\nclass = \"low\"\n";
+    let config = read(&format!("{one}[[class]]\nnodes = [2]\nclass = \"normal\"\n"));
+    assert_eq!(config.classes.of(&Subject::new(7, 7), None), Class::Low);
+    assert_eq!(config.classes.ceilings().get(&2), Some(&Class::Normal));
+    let quality = |text: &str| read(&format!("{one}[quality]\n{text}")).scheme();
+    assert_eq!((config.scheme(), read("").scheme()), (Scheme::Separate, Scheme::None));
+    assert_eq!(quality("scheme = \"none\"\n"), Scheme::None);
+    assert_eq!(quality("scheme = \"back-off\"\nround_trip_us = 200\n"), Scheme::BackOff);
+    assert_eq!(quality("scheme = \"both\"\nhigh_percent = 90\n"), Scheme::Both);
+    for (text, wanted) in [
+        ("[[class]]\nusers = [7]\n", "class[1].class"),
+        ("[[class]]\nclass = \"urgent\"\n", "one of: high, normal, low"),
+        ("[[class]]\nclass = \"low\"\nusers = [7]\nnodes = [2]\n", "leave the rest out"),
+        ("[quality]\nhigh_percent = 94\n", "100 percent"),
+        ("[quality]\nround_trip_us = 2000000\n", "allowed is 0 to 1000000"),
+    ] {
+        assert!(complaint(text).contains(wanted), "{}", complaint(text));
+    }
 }

@@ -5,6 +5,7 @@ use std::io;
 use heliostat_abi::code::{Code, Thing};
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::session::record::{Request, RequestKind, Row};
+use heliostat_backend_registry::{Change, Outcome as RegistryOutcome};
 use heliostat_control::config::Config;
 use heliostat_server_node::{AskId, Outcome, PeerNode};
 use heliostat_service_grant::Quota;
@@ -120,6 +121,16 @@ pub trait Service: Sync {
 
     /// A call that this service made by `call_node`, with this token, has ended.
     fn node_answered(&self, _daemon: &mut Daemon, _token: u64, _outcome: Outcome) {}
+
+    /// What this service asked of the registry by `ask_registry`, with this token, has ended.
+    fn registry_ended(&self, _daemon: &mut Daemon, _token: u64, _outcome: RegistryOutcome) {}
+
+    /// The registry answers, and this node is registered: changes after this revision are told from now
+    /// on, and what was told before may have gaps. Whoever keeps records there lists them again.
+    fn registry_ready(&self, _daemon: &mut Daemon, _after: u64) {}
+
+    /// A record in the registry was changed, whosever it is.
+    fn registry_changed(&self, _daemon: &mut Daemon, _change: &Change) {}
 
     /// Adds its part of the whole state, for people.
     fn status(&self, _daemon: &Daemon, _viewer: Viewer, _told: &mut Told) {}

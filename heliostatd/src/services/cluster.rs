@@ -10,10 +10,15 @@
 mod attend;
 mod call;
 mod elsewhere;
+mod quality;
+mod registry;
+mod registry_of;
 mod requests;
 pub(crate) mod secret;
 mod start;
 mod view;
+
+pub use registry_of::{ask_once as ask_registry_once, look as look_at_registry};
 
 use std::io;
 
@@ -22,6 +27,7 @@ use heliostat_abi::cluster::ClusterRequest;
 use heliostat_abi::code::Code;
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::session::record::{Asker, Request, Row};
+use heliostat_control::config::Config;
 use heliostat_server_node::Outcome;
 use prometheus_client::registry::Registry;
 use tracing::debug;
@@ -75,6 +81,10 @@ impl Service for ClusterMembers {
         daemon.listed_elsewhere(token, outcome);
     }
 
+    fn set_limits(&self, daemon: &mut Daemon, config: &Config) {
+        daemon.set_quality(config);
+    }
+
     fn status(&self, daemon: &Daemon, _: Viewer, told: &mut Told) {
         told.insert("cluster".into(), daemon.cluster_json());
     }
@@ -89,5 +99,6 @@ impl Service for ClusterMembers {
 
     fn metrics(&self, daemon: &Daemon, registry: &mut Registry) {
         daemon.add_cluster(registry);
+        daemon.add_quality(registry);
     }
 }

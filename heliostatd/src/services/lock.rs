@@ -8,7 +8,11 @@
 //! No answer is held back: a program that waits for an hour waits for its bell, and every request is
 //! answered at once, so that its other threads ask meanwhile. `heliostat_service_lock` decides.
 
+mod elsewhere;
+mod foreign;
+mod post;
 mod requests;
+mod settle;
 mod view;
 
 use heliostat_abi::code::{Code, Thing};
@@ -17,13 +21,14 @@ use heliostat_abi::lock::LockRequest;
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::session::record::{Asker, Request, Row};
 use heliostat_control::config::Config;
+use heliostat_server_node::{Outcome, PeerNode};
 use heliostat_service_grant::Quota;
 use prometheus_client::registry::Registry;
 use tracing::debug;
 
 use super::no_such_request;
 use crate::answer::Answer;
-use crate::daemon::{Asked, Daemon, Service, Told, Viewer};
+use crate::daemon::{Asked, Daemon, NodeAsked, Service, Told, Viewer};
 use crate::refused::Refused;
 use crate::shares;
 
@@ -46,6 +51,7 @@ const REQUESTS: &[(u16, Row)] = &[
     (number::RESET, row("lock_reset", 0)),
     (number::BELL, row("lock_bell", 1)),
     (number::LIST, row("lock_list", 0)),
+    (number::ON, row("lock_on", 0)),
 ];
 
 impl Service for NamedLocks {
@@ -71,6 +77,7 @@ impl Service for NamedLocks {
         let mut effects = Vec::new();
         daemon.services.lock.grants.end(session, &mut effects);
         daemon.carry_out_lock(effects);
+        daemon.end_lock_elsewhere(session);
         daemon.services.lock.drop_bell(session);
     }
 
@@ -78,6 +85,7 @@ impl Service for NamedLocks {
         let mut effects = Vec::new();
         let count = daemon.services.lock.grants.revoke(sessions, &mut effects);
         daemon.carry_out_lock(effects);
+        sessions.iter().for_each(|session| daemon.end_lock_elsewhere(*session));
         // Whoever waits hears the end, asks, and is told why.
         sessions.iter().for_each(|session| daemon.services.lock.drop_bell(*session));
         count
@@ -85,7 +93,9 @@ impl Service for NamedLocks {
 
     fn set_limits(&self, daemon: &mut Daemon, config: &Config) {
         let lock = &mut daemon.services.lock;
-        lock.grants.set_limits(shares::locks(config));
+        let limits = shares::locks(config);
+        lock.grants.set_limits(limits);
+        lock.across.remotes.set_shares(limits.handles, limits.tickets);
         lock.quota.set_shares(shares::lock_bells(config));
     }
 
@@ -93,6 +103,21 @@ impl Service for NamedLocks {
         let lock = &daemon.services.lock;
         let bells = std::iter::once((Thing::LockBells, &lock.quota));
         bells.chain(lock.grants.quotas()).collect()
+    }
+
+    fn node_asked(&self, daemon: &mut Daemon, asked: NodeAsked) {
+        let NodeAsked { ask, peer, header, payload, .. } = asked;
+        let (header, payload) = daemon.answer_lock_peer(peer, &header, &payload).encode();
+        daemon.reply_node(ask, header.to_vec(), payload);
+    }
+
+    fn node_answered(&self, daemon: &mut Daemon, token: u64, outcome: Outcome) {
+        daemon.take_lock_answer(token, outcome);
+    }
+
+    fn node_lost(&self, daemon: &mut Daemon, peer: PeerNode) {
+        daemon.end_foreign_locks(peer);
+        daemon.lose_lock_node(peer);
     }
 
     fn status(&self, daemon: &Daemon, viewer: Viewer, told: &mut Told) {

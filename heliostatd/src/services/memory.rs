@@ -13,6 +13,7 @@ mod deliver;
 mod departing;
 mod moving;
 mod remote;
+mod replicated;
 mod requests;
 mod served;
 mod users;
@@ -65,6 +66,7 @@ const REQUESTS: &[(u16, Row)] = &[
     (number::ANSWER, row("memory_answer", 0, 0)),
     (number::MAP_REGION, row("memory_map_region", 0, 0)),
     (number::ON, row("memory_on", 0, 0)),
+    (number::REPLICATE, row("memory_replicate", 0, 0)),
     (number::END_SESSION, row("memory_end_session", 0, 0)),
     (number::MOVE, row("memory_move", 0, 0)),
     (number::MOVE_STATE, row("memory_move_state", 0, 0)),

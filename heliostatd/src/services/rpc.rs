@@ -6,9 +6,13 @@
 //! ```
 //! `heliostat_service_rpc` decides; here the kernel's facts come in and the effects go out.
 
+mod remote;
 mod requests;
 mod served;
+mod users;
 mod view;
+
+use std::io;
 
 use heliostat_abi::code::{Code, Thing};
 use heliostat_abi::name::ObjectId;
@@ -16,13 +20,14 @@ use heliostat_abi::rpc::request::{number, SERVICE};
 use heliostat_abi::rpc::RpcRequest;
 use heliostat_abi::session::record::{Asker, Request, Row};
 use heliostat_control::config::Config;
+use heliostat_server_node::{Outcome, PeerNode};
 use heliostat_service_grant::Quota;
 use prometheus_client::registry::Registry;
 use tracing::debug;
 
 use super::no_such_request;
 use crate::answer::Answer;
-use crate::daemon::{Asked, Daemon, Service, Told, Viewer};
+use crate::daemon::{Asked, Daemon, NodeAsked, Service, Told, Viewer};
 use crate::refused::Refused;
 use crate::shares;
 
@@ -40,6 +45,7 @@ const REQUESTS: &[(u16, Row)] = &[
     (number::LEAVE, row("rpc_leave", 0, 0)),
     (number::SESSION, row("rpc_session", 1, 1)),
     (number::LIST, row("rpc_list", 0, 0)),
+    (number::LIST_ON, row("rpc_list_on", 0, 0)),
 ];
 
 impl Service for RemoteCalls {
@@ -49,6 +55,11 @@ impl Service for RemoteCalls {
 
     fn own_requests(&self) -> &'static [(u16, Row)] {
         REQUESTS
+    }
+
+    fn begin(&self, daemon: &mut Daemon) -> io::Result<()> {
+        daemon.host_rpc();
+        Ok(())
     }
 
     fn answer(&self, daemon: &mut Daemon, mut asked: Asked) -> Result<Answer, Refused> {
@@ -65,6 +76,7 @@ impl Service for RemoteCalls {
         let mut effects = Vec::new();
         daemon.services.rpc.grants.end(session, &mut effects);
         daemon.carry_out_rpc(effects);
+        daemon.end_functions_there(session);
         daemon.leave_rpc(session);
     }
 
@@ -72,13 +84,35 @@ impl Service for RemoteCalls {
         let mut effects = Vec::new();
         let count = daemon.services.rpc.grants.revoke(sessions, &mut effects);
         daemon.carry_out_rpc(effects);
-        sessions.iter().for_each(|session| daemon.leave_rpc(*session));
+        for session in sessions {
+            daemon.end_functions_there(*session);
+            daemon.leave_rpc(*session);
+        }
         count
+    }
+
+    fn node_joined(&self, daemon: &mut Daemon, peer: PeerNode) {
+        daemon.open_way_to(peer);
+    }
+
+    fn node_lost(&self, daemon: &mut Daemon, peer: PeerNode) {
+        daemon.end_rpc_users(peer);
+        daemon.lose_functions_there(peer);
+    }
+
+    fn node_asked(&self, daemon: &mut Daemon, asked: NodeAsked) {
+        let (header, payload) = daemon.answer_rpc_peer(asked.peer, &asked.header).encode();
+        daemon.reply_node(asked.ask, header.to_vec(), payload);
+    }
+
+    fn node_answered(&self, daemon: &mut Daemon, token: u64, outcome: Outcome) {
+        daemon.take_rpc_answer(token, outcome);
     }
 
     fn set_limits(&self, daemon: &mut Daemon, config: &Config) {
         let rpc = &mut daemon.services.rpc;
         rpc.grants.set_limits(shares::rpc(config));
+        rpc.across.remotes.set_limits(shares::rpc(config));
         if let Some(server) = &mut rpc.server {
             server.quota.set_shares(shares::rpc_sessions(config));
         }

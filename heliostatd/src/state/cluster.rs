@@ -11,6 +11,7 @@ use heliostat_abi::name::ObjectId;
 use heliostat_server_node::{LinkId, Nodes, NodesEvent, PeerNode};
 use heliostat_service_cluster::Cluster;
 
+use super::cluster_registry::ClusterRegistry;
 use super::per_node::PerNode;
 
 /// What the daemon keeps of a cluster.
@@ -33,10 +34,18 @@ pub struct ClusterNode {
     pub lists: HashMap<u64, (ObjectId, u32)>,
     /// Why each member was not joined, or was lost, last.
     pub reasons: BTreeMap<u64, String>,
+    /// When the node's thread is started anew, if it has ended, and how often that came to nothing.
+    pub restart: Option<Restart>,
+    /// It has, and was not started yet.
+    pub is_ended: bool,
     /// When it was last measured how far others are.
     pub probed_ns: u64,
     /// What happened so often.
     pub counts: ClusterCounts,
+    /// The registry, where one decides who is a member.
+    pub registry: Option<ClusterRegistry>,
+    /// Peers that the registry does not name yet.
+    pub waiting: BTreeMap<LinkId, PeerNode>,
     chances: RandomState,
 }
 
@@ -59,9 +68,32 @@ struct NodeCallOf {
     token: u64,
 }
 
+/// The shortest and the longest time until a thread that has ended is started anew.
+const RESTART_NS: std::ops::RangeInclusive<u64> = 100_000_000..=30_000_000_000;
+
+/// A thread that has ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Restart {
+    /// When it is started anew.
+    pub at_ns: u64,
+    wait_ns: u64,
+}
+
+impl Restart {
+    /// The thread has ended, or could not be started, after such a wait before: twice that, at first a
+    /// tenth of a second.
+    pub fn after(before: Option<Restart>, now_ns: u64) -> Restart {
+        let doubled = before.map_or(0, |it| it.wait_ns.saturating_mul(2));
+        let wait_ns = doubled.clamp(*RESTART_NS.start(), *RESTART_NS.end());
+        Restart { at_ns: now_ns.saturating_add(wait_ns), wait_ns }
+    }
+}
+
 /// What is counted.
 #[derive(Clone, Copy, Default)]
 pub struct ClusterCounts {
+    /// Starts of the node's thread after the first.
+    pub restarts: u64,
     /// Nodes joined, each time.
     pub joined: u64,
     /// Nodes lost, or left, each time.
@@ -95,10 +127,20 @@ impl ClusterNode {
             calls: NodeCalls::new(),
             lists: HashMap::new(),
             reasons: BTreeMap::new(),
+            restart: None,
+            is_ended: false,
             probed_ns: 0,
             counts: ClusterCounts::default(),
+            registry: None,
+            waiting: BTreeMap::new(),
             chances: RandomState::new(),
         }
+    }
+
+    /// When there is something to do because time went by.
+    pub fn next_ns(&self) -> Option<u64> {
+        let restart = self.restart.filter(|_| self.is_ended).map(|it| it.at_ns);
+        self.members.next_ns().into_iter().chain(restart).min()
     }
 
     /// A number for a list that is to be asked of another node: none that waits has it.

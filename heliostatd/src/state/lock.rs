@@ -1,14 +1,17 @@
 //! Locks, semaphores and barriers: who has which, and the bells of sessions that are told of them.
 
+pub mod across;
+
 use std::collections::HashMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use heliostat_abi::name::ObjectId;
 use heliostat_control::config::Config;
 use heliostat_service_grant::{Holder, Quota};
-use heliostat_service_lock::Locks;
+use heliostat_service_lock::{Locks, RemoteLocks};
 use rustix::net::{send, SendFlags};
 
+use self::across::Across;
 use crate::closer::ReceivedFd;
 use crate::shares;
 
@@ -21,17 +24,21 @@ pub struct NamedLocks {
     /// Acquisitions so far, and of these those that had to wait.
     pub acquired: u64,
     pub waited: u64,
+    /// Locks between nodes.
+    pub across: Across,
     bells: HashMap<ObjectId, (ReceivedFd, Holder)>,
 }
 
 impl NamedLocks {
     /// There are none yet.
     pub fn new(config: &Config) -> NamedLocks {
+        let limits = shares::locks(config);
         NamedLocks {
-            grants: Locks::new(shares::locks(config), first_token()),
+            grants: Locks::new(limits, first_token()),
             quota: Quota::new(shares::lock_bells(config)),
             acquired: 0,
             waited: 0,
+            across: Across::new(RemoteLocks::new(limits.handles, limits.tickets)),
             bells: HashMap::new(),
         }
     }

@@ -23,6 +23,8 @@ enum BucketOwner {
     Session(ObjectId),
     /// All sessions of a user, whose numbers for others are its own.
     User(u32),
+    /// All users of another node.
+    Node(u64),
     /// All whom the rate is about.
     Rule,
 }
@@ -41,8 +43,30 @@ impl Meters {
         let whose = match rate.per {
             Per::Session => BucketOwner::Session(session),
             Per::User => BucketOwner::User(holder.uid),
+            // Only rates of other nodes have it.
+            Per::Rule | Per::Node => BucketOwner::Rule,
+        };
+        self.of_owner(rate, whose, now_ns)
+    }
+
+    /// The meter of a rate, for a user of another node, which is this session.
+    pub fn of_peer(
+        &mut self,
+        rate: Holds,
+        session: ObjectId,
+        (node, user): (u64, u32),
+        now_ns: u64,
+    ) -> Meter {
+        let whose = match rate.per {
+            Per::Session => BucketOwner::Session(session),
+            Per::User => BucketOwner::User(user),
+            Per::Node => BucketOwner::Node(node),
             Per::Rule => BucketOwner::Rule,
         };
+        self.of_owner(rate, whose, now_ns)
+    }
+
+    fn of_owner(&mut self, rate: Holds, whose: BucketOwner, now_ns: u64) -> Meter {
         if self.by_rate.len() >= self.sweep_at.max(FEW) {
             self.forget_paid(now_ns);
         }

@@ -2,6 +2,10 @@
 
 use std::collections::HashMap;
 
+/// A node has one in so many of what is free, so that the more nodes have taken some, the less is
+/// left to each, and there is always some for one that has none.
+const FREE_PER_SHARE: usize = 4;
+
 /// Something that is counted, and its limits.
 #[derive(Debug)]
 pub struct PerNode {
@@ -23,7 +27,8 @@ impl PerNode {
             return Some(self.of_all);
         }
         let its = self.each.get(&node).copied().unwrap_or(0);
-        Some(self.of_each).filter(|limit| its >= *limit)
+        let share = ((self.of_all - self.all) / FREE_PER_SHARE).max(1);
+        Some(self.of_each.min(share)).filter(|limit| its >= *limit)
     }
 
     /// One more.
@@ -50,14 +55,33 @@ mod tests {
 
     #[test]
     fn a_node_that_has_all_of_its_own_leaves_the_others_theirs() {
-        let mut calls = PerNode::new(5, 2);
+        let mut calls = PerNode::new(20, 2);
         calls.add(1);
         calls.add(1);
         assert_eq!((calls.full(1), calls.full(2)), (Some(2), None));
-        [2, 2, 3].into_iter().for_each(|node| calls.add(node));
-        assert_eq!((calls.full(3), calls.full(4)), (Some(5), Some(5)));
+        (0..18).for_each(|_| calls.add(2));
+        assert_eq!((calls.full(3), calls.full(4)), (Some(20), Some(20)));
         [1, 1].into_iter().for_each(|node| calls.remove(node));
-        assert_eq!((calls.full(1), calls.full(2), calls.full(3)), (None, Some(2), None));
-        assert_eq!(calls.each.len(), 2, "nothing is kept of a node without any");
+        assert_eq!((calls.full(1), calls.full(2)), (None, Some(1)));
+        assert_eq!(calls.each.len(), 1, "nothing is kept of a node without any");
+    }
+
+    #[test]
+    fn however_many_nodes_take_what_they_may_another_has_some() {
+        for nodes in [1, 8, 64, 191] {
+            let mut asks = PerNode::new(2048, 256);
+            // All of them in turns, until nobody may have more.
+            while (1..=nodes).any(|node| asks.full(node).is_none()) {
+                for node in 1..=nodes {
+                    if asks.full(node).is_none() {
+                        asks.add(node);
+                    }
+                }
+            }
+            let each = asks.each.values().copied().min();
+            assert!(each >= Some(8) && asks.full(999).is_none(), "{nodes} nodes: {each:?}");
+            let free = asks.of_all - asks.all;
+            assert!(free >= 40, "{nodes} nodes leave {free}");
+        }
     }
 }

@@ -4,6 +4,8 @@
 //! both are at hand. Several loops would have to pass each call and each reply to one another, and a
 //! function's lines would have to lie somewhere.
 
+mod across;
+
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::sync::mpsc::{channel, Receiver};
@@ -11,7 +13,8 @@ use std::sync::Arc;
 
 use heliostat_abi::name::ObjectId;
 use heliostat_control::config::Config;
-use heliostat_server_loop::{Event, Events, Loops, NewSession, Order, Settings};
+use heliostat_server_loop::{Event, Events, Gate, Loops, NewSession, Order, Settings};
+use heliostat_server_node::Replies;
 use heliostat_server_rpc::{RpcOrder, Rpcs};
 use heliostat_service_grant::{Holder, Quota, Shares};
 use heliostat_service_rpc::Rpc;
@@ -19,18 +22,23 @@ use rustix::event::{eventfd, EventfdFlags};
 
 use crate::shares;
 
+pub use across::{Across, Waiting};
+
 /// What the daemon keeps of remote procedure calls.
 pub struct RemoteCalls {
     /// Who serves and calls which function.
     pub grants: Rpc,
     /// The loop, once somebody has asked for it.
     pub server: Option<RpcLoop>,
+    /// Functions between nodes.
+    pub across: Across,
 }
 
 impl RemoteCalls {
     /// There are no functions yet.
     pub fn new(config: &Config) -> RemoteCalls {
-        RemoteCalls { grants: Rpc::new(shares::rpc(config)), server: None }
+        let limits = shares::rpc(config);
+        RemoteCalls { grants: Rpc::new(limits), server: None, across: Across::new(limits) }
     }
 }
 
@@ -50,16 +58,20 @@ pub struct RpcLoop {
 }
 
 impl RpcLoop {
-    /// Starts it.
+    /// Starts it; by `replies` it answers other nodes.
     ///
     /// # Errors
     /// What the kernel says of its thread and ring.
-    pub fn start(shares: Shares) -> std::io::Result<RpcLoop> {
+    pub fn start(shares: Shares, replies: Option<Replies>) -> std::io::Result<RpcLoop> {
         let bell = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let (sender, events) = channel();
         let settings = Settings { loops: 1, cores: Vec::new(), by: None };
         let told = Events::new(sender, bell.clone());
-        let loops = Loops::start(&settings, &told, |_| Rpcs::default())?;
+        let create = |gates| match replies.clone() {
+            Some(replies) => Rpcs::default().with_nodes(gates, replies),
+            None => Rpcs::default(),
+        };
+        let loops = Loops::start(&settings, &told, create)?;
         let (sessions, quota) = (HashMap::new(), Quota::new(shares));
         Ok(RpcLoop { loops, events, bell, sessions, quota, serial: 0 })
     }
@@ -82,6 +94,11 @@ impl RpcLoop {
         let Some(holder) = self.sessions.remove(&id) else { return };
         self.quota.give_back(holder, 1);
         self.loops.order(0, Order::End(id));
+    }
+
+    /// The way to the loop.
+    pub fn gate(&self) -> Option<Gate<Rpcs>> {
+        self.loops.gate(0)
     }
 
     /// Tells the loop something.

@@ -32,7 +32,8 @@ pub fn play() {
 /// An error by its kind, and what it says besides.
 fn told(error: &RpcError) -> String {
     let may = if error.may_have_run() { "may have run" } else { "not run" };
-    let kind = match error {
+    let on = error.node().map_or(String::new(), |node| format!("node {node} "));
+    let kind = match error.kind() {
         RpcError::TooLong { limit, .. } => format!("too long {limit}"),
         RpcError::Busy { limit } => format!("busy {limit}"),
         RpcError::NotDelivered(NotDelivered::Gone) => "gone".into(),
@@ -46,7 +47,7 @@ fn told(error: &RpcError) -> String {
         }
         other => format!("other {other:?}"),
     };
-    format!("error {kind}, {may}")
+    format!("error {on}{kind}, {may}")
 }
 
 /// What the servers of a program have seen.
@@ -88,6 +89,25 @@ impl Actor {
             ["answer_held"] => self.answer_held(),
             ["find", name] => self.keep(name, self.rpc.find(name)?),
             ["find", name, user] => self.keep(name, self.rpc.find_of(number(user) as u32, name)?),
+            ["find_on", node, name] => {
+                self.keep(name, self.rpc.on(number(node) as u32).find(name)?)
+            }
+            ["find_on", node, name, user] => {
+                let there = self.rpc.on(number(node) as u32);
+                self.keep(name, there.find_of(number(user) as u32, name)?)
+            }
+            ["find_as", node, name, kept] => {
+                let found = self.rpc.on(number(node) as u32).find(name)?;
+                self.functions.insert(kept.into(), found);
+                done()
+            }
+            ["list_on", node, beginning] => {
+                let listed = self.rpc.on(number(node) as u32).list(beginning)?;
+                let each = listed
+                    .iter()
+                    .map(|it| format!("{}:{}:{}", it.name.as_str(), it.servers, it.callers));
+                Ok(format!("listed {}", each.collect::<Vec<_>>().join(" ")))
+            }
             ["forget", name] => {
                 self.functions.remove(name);
                 done()

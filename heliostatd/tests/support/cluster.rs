@@ -61,11 +61,20 @@ pub fn nodes<const COUNT: usize>(secret: &SecretFile) -> [Daemon; COUNT] {
 
 /// The same by some transport.
 pub fn nodes_by<const COUNT: usize>(transport: &str, secret: &SecretFile) -> [Daemon; COUNT] {
+    nodes_with(transport, "", secret)
+}
+
+/// The same, with more in the configuration of each.
+pub fn nodes_with<const COUNT: usize>(
+    transport: &str,
+    more: &str,
+    secret: &SecretFile,
+) -> [Daemon; COUNT] {
     let ports = free_ports::<COUNT>();
     let mut at = 0;
     let daemons = [(); COUNT].map(|()| {
         at += 1;
-        Daemon::with(&config_by(transport, at - 1, &ports, secret), &[])
+        Daemon::with(&format!("{}{more}", config_by(transport, at - 1, &ports, secret)), &[])
     });
     for daemon in &daemons {
         await_that("all are joined", || joined_count(daemon) == COUNT - 1);

@@ -29,6 +29,9 @@ pub fn told(error: &LockError) -> String {
         LockError::Control(ControlError::Refused { code, limit, .. }) => {
             format!("error refused {code:?} {limit}")
         }
+        LockError::Unreachable { node, may_have_happened } => {
+            format!("error node {node}{}", if *may_have_happened { " maybe" } else { "" })
+        }
         LockError::Broken { generation, why } => format!("error broken {generation} {why:?}"),
         other => format!("error {other:?}"),
     }
@@ -92,7 +95,8 @@ impl Actor {
             ["together", key, threads, times] => {
                 return self.together(key, number(threads), number(times))
             }
-            ["list"] => return self.list(),
+            ["list"] => return list(&self.locks),
+            ["list", node] => return list(&self.locks.on(number(node))),
             ["anew"] => self.locks = Locks::open()?,
             _ => panic!("{words:?}"),
         }
@@ -100,10 +104,13 @@ impl Actor {
     }
 
     fn open(&mut self, key: &str, kind: &str, name: &str, rest: &[&str]) -> Result<(), LockError> {
-        let mut named = self.locks.named(name);
+        let node = rest.iter().find_map(|word| word.strip_prefix("on="));
+        let locks = node.map_or(self.locks.clone(), |node| self.locks.on(number(node)));
+        let mut named = locks.named(name);
         let mut count = 0;
         for word in rest {
             named = match word.split_once('=') {
+                Some(("on", _)) => named,
                 Some(("user", user)) => named.of_user(number(user) as u32),
                 _ if *word == "silent" => named.silent(),
                 _ => {
@@ -199,16 +206,16 @@ impl Actor {
         });
         Ok(format!("{} done, {} met", done.load(SeqCst), met.load(SeqCst)))
     }
+}
 
-    fn list(&self) -> Result<String, LockError> {
-        let told = self.locks.list("")?.into_iter().map(|it| {
-            let died = if it.has_owner_died { ":owner-died" } else { "" };
-            let broken = if it.is_broken { ":broken" } else { "" };
-            let (kind, name) = (it.shape.kind.word(), it.name.as_str());
-            format!("{name}:{kind}:{}:{}:{}{died}{broken}", it.opened, it.held, it.waiting)
-        });
-        Ok(format!("listed {}", told.collect::<Vec<_>>().join(" ")))
-    }
+fn list(locks: &Locks) -> Result<String, LockError> {
+    let told = locks.list("")?.into_iter().map(|it| {
+        let died = if it.has_owner_died { ":owner-died" } else { "" };
+        let broken = if it.is_broken { ":broken" } else { "" };
+        let (kind, name) = (it.shape.kind.word(), it.name.as_str());
+        format!("{name}:{kind}:{}:{}:{}{died}{broken}", it.opened, it.held, it.waiting)
+    });
+    Ok(format!("listed {}", told.collect::<Vec<_>>().join(" ")))
 }
 
 fn opened(named: Named<'_>, kind: &str, count: u32) -> Result<Thing, LockError> {

@@ -15,6 +15,8 @@ pub mod operations;
 pub mod payloads;
 pub mod programs;
 pub mod recorded;
+pub mod registry;
+pub mod spreaders;
 pub mod unit;
 
 use std::os::fd::{AsRawFd, RawFd};

@@ -282,6 +282,7 @@ impl Actor {
             asked = match word.split_once('=') {
                 Some(("name", name)) => asked.name(name),
                 Some(("others", what)) => asked.others(rights(what)),
+                Some(("replicas", count)) => asked.replicas(number(count) as u32),
                 _ => asked.lasting(),
             };
         }
@@ -412,12 +413,12 @@ pub(super) fn pattern(seed: u64, offset: u64, len: u64) -> Vec<u8> {
     (offset..offset + len).map(|at| (seed + at * 7 + at / 251) as u8).collect()
 }
 
-fn number(text: &str) -> u64 {
+pub(super) fn number(text: &str) -> u64 {
     text.parse().unwrap()
 }
 
 /// Rights by their first letters.
-fn rights(text: &str) -> Rights {
+pub(super) fn rights(text: &str) -> Rights {
     let each = |letter| match letter {
         'r' => Rights::READ,
         'w' => Rights::WRITE,

@@ -120,6 +120,11 @@ impl<S: Service> Loops<S> {
         least.map_or(0, |(number, _)| number)
     }
 
+    /// The end at which a loop takes orders, for another thread.
+    pub fn gate(&self, number: usize) -> Option<Gate<S>> {
+        self.gates.get(number).cloned()
+    }
+
     /// Gives a loop an order.
     pub fn order(&self, number: usize, order: Order<S>) {
         if let Some(gate) = self.gates.get(number) {

@@ -51,6 +51,12 @@ impl<S: Parts> Gate<S> {
     }
 }
 
+impl<S: Parts> Clone for Gate<S> {
+    fn clone(&self) -> Self {
+        Gate { orders: self.orders.clone(), bell: self.bell.clone() }
+    }
+}
+
 /// The end by which loops, and threads that wait for them, tell the control plane something.
 pub struct Events<S: Parts> {
     sender: Sender<Event<S>>,

@@ -20,6 +20,10 @@ pub trait Parts: Sized + 'static {
     /// Whether writes of one object are made in the order in which they were submitted, one after the
     /// other. Where nobody is promised that, none waits for another one.
     const KEEPS_ORDER: bool = true;
+
+    /// An operation was cancelled, or its time is over. It has ended, or ends once nothing works on it
+    /// any more ([`Entry::flying`](super::Entry)).
+    fn cut(&mut self, _session: ObjectId, _operation: ObjectId) {}
 }
 
 /// Something that a session has open, as far as every loop has to know it.

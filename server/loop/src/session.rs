@@ -128,11 +128,13 @@ impl<S: Parts> Session<S> {
                 let errno = self.operations.get(id).and_then(|entry| entry.verdict);
                 let errno = self.service.cut_short(id, errno.unwrap_or(libc::ECANCELED));
                 self.end(engine, id, -i64::from(errno));
+                engine.service.cut(self.id, id);
             }
             Cancelled::Flying(id) => {
                 if let Some(flight) = self.flights.get(id) {
                     engine.requests.cancel(flight);
                 }
+                engine.service.cut(self.id, id);
             }
             Cancelled::Unknown => {}
         }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use heliostat_abi::cluster::Class;
 use heliostat_abi::file::delegated::OpKind;
 use heliostat_abi::memory::operation::CopySource;
 use heliostat_abi::memory::Rights;
@@ -31,6 +32,8 @@ pub struct Handles {
     copies: HashMap<ObjectId, CopySource>,
     /// How much may be done by a handle, where its region's name has a rate.
     meters: HashMap<ObjectId, Meter>,
+    /// How urgent is what is done by handles on other nodes, where that is not normal.
+    classes: HashMap<ObjectId, Class>,
 }
 
 impl Handles {
@@ -55,9 +58,23 @@ impl Handles {
         self.meters.insert(handle, meter);
     }
 
+    /// What is done by a handle, which may come after this, is so urgent.
+    pub(crate) fn set_class(&mut self, handle: ObjectId, class: Class) {
+        match class {
+            Class::Normal => self.classes.remove(&handle),
+            _ => self.classes.insert(handle, class),
+        };
+    }
+
+    /// How urgent is what is done by a handle.
+    pub(crate) fn class_of(&self, handle: ObjectId) -> Class {
+        self.classes.get(&handle).copied().unwrap_or_default()
+    }
+
     /// Forgets a handle that was given back.
     pub(crate) fn give_back(&mut self, handle: ObjectId) {
         self.meters.remove(&handle);
+        self.classes.remove(&handle);
         self.remove(handle);
     }
 

@@ -22,10 +22,11 @@ mod serve;
 mod service;
 mod there;
 mod traffic;
+mod ways;
 mod work;
 
 pub use handles::Handles;
 pub use memories::Memories;
 pub use message::{Hold, MemoryEvent, MemoryOrder};
 pub use peer_holds::{PeerHolds, PeerMemory};
-pub use there::There;
+pub use there::{is_replicated, replicated_link, Answer, NoAnswer, Replicated, There};

@@ -8,7 +8,8 @@ use heliostat_server_loop::{Event, Events, Gate, RegionPage};
 use heliostat_server_node::Caller;
 
 use super::message::MemoryEvent;
-use super::traffic::Traffic;
+use super::there::Replicated;
+use super::ways::Ways;
 
 /// Memory regions on one loop.
 pub struct Memories {
@@ -18,21 +19,28 @@ pub struct Memories {
     pub(crate) gates: Arc<[Gate<Memories>]>,
     /// The way to other nodes, if there are any.
     pub(crate) caller: Option<Caller>,
+    /// The way to regions on several nodes.
+    pub(crate) replicated: Option<Arc<dyn Replicated>>,
     /// What is on that way.
-    pub(crate) traffic: Traffic,
+    pub(crate) ways: Ways,
 }
 
 impl Memories {
     /// The part of one loop. The region page is the control plane's own; what is released it hears by
     /// `events`.
     pub fn new(page: Arc<SharedMapping>, events: Events<Memories>) -> Self {
-        let (gates, caller, traffic) = (Arc::from([]), None, Traffic::default());
-        Self { page: RegionPage::new(page), events, gates, caller, traffic }
+        let (gates, caller, ways) = (Arc::from([]), None, Ways::default());
+        Self { page: RegionPage::new(page), events, gates, caller, replicated: None, ways }
     }
 
     /// The same of a node that others are joined to. `gates` are those of all loops.
     pub fn with_caller(self, gates: Arc<[Gate<Memories>]>, caller: Caller) -> Self {
         Self { gates, caller: Some(caller), ..self }
+    }
+
+    /// The same with regions on several nodes.
+    pub fn with_replicated(self, replicated: Arc<dyn Replicated>) -> Self {
+        Self { replicated: Some(replicated), ..self }
     }
 
     /// What says that a handle is released, once it is dropped.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use heliostat_abi::cluster::Class;
 use heliostat_abi::memory::Rights;
 use heliostat_abi::name::ObjectId;
 use heliostat_server_loop::Area;
@@ -38,6 +39,15 @@ pub enum MemoryOrder {
         handle: ObjectId,
         /// How much, by all who share it.
         meter: Meter,
+    },
+    /// What is done by a handle on another node is of this class; it comes after this, or is there.
+    Class {
+        /// Whose.
+        session: ObjectId,
+        /// Which.
+        handle: ObjectId,
+        /// How urgent.
+        class: Class,
     },
     /// It has none any more.
     Drop {

@@ -19,9 +19,11 @@ use heliostat_abi::memory::peer::{
 };
 use heliostat_abi::memory::Rights;
 use heliostat_abi::name::ObjectId;
+use heliostat_base::clock::monotonic_ns;
 use heliostat_base::mapping::SharedMapping;
 use heliostat_server_loop::{Area, RegionPage};
 use heliostat_server_node::{Asker, PeerNode, Peers, Served};
+use heliostat_service_grant::Meter;
 
 use super::held::{HeldTable, Refusal};
 use super::message::Hold;
@@ -42,12 +44,18 @@ struct Table {
     users: HashMap<ObjectId, OfUser>,
     operations: u64,
     refusals: u64,
+    /// Operations that were put off, since a rate was used up.
+    put_off: u64,
 }
 
 /// What a user of another node holds, as long as that is joined.
 struct OfUser {
     peer: PeerNode,
     table: HeldTable,
+    /// How much it may do, where a rate is about it.
+    meter: Option<Meter>,
+    /// How much may be done by a handle, where its region's name has a rate.
+    meters: HashMap<ObjectId, Meter>,
 }
 
 /// The same as the node's thread sees it: requests that are no operations the control plane answers.
@@ -61,7 +69,22 @@ impl PeerHolds {
 
     /// A user of a node is known from now on, by this session.
     pub fn begin(&self, session: ObjectId, peer: PeerNode) {
-        self.lock().users.insert(session, OfUser { peer, table: HeldTable::default() });
+        let (table, meter, meters) = (HeldTable::default(), None, HashMap::new());
+        self.lock().users.insert(session, OfUser { peer, table, meter, meters });
+    }
+
+    /// A user may do so much.
+    pub fn limit_user(&self, session: ObjectId, meter: Meter) {
+        if let Some(user) = self.lock().users.get_mut(&session) {
+            user.meter = Some(meter);
+        }
+    }
+
+    /// So much may be done by a handle, by all who share it.
+    pub fn limit(&self, session: ObjectId, handle: ObjectId, meter: Meter) {
+        if let Some(user) = self.lock().users.get_mut(&session) {
+            user.meters.insert(handle, meter);
+        }
     }
 
     /// It holds nothing any more.
@@ -78,9 +101,10 @@ impl PeerHolds {
 
     /// It has none any more, and nobody is using it.
     pub fn drop_handle(&self, session: ObjectId, handle: ObjectId) {
-        self.with(session, |table| {
-            table.remove(handle);
-        });
+        if let Some(user) = self.lock().users.get_mut(&session) {
+            user.meters.remove(&handle);
+            user.table.remove(handle);
+        }
     }
 
     /// A region's bytes lie here from now on, for a session.
@@ -99,6 +123,11 @@ impl PeerHolds {
         (table.operations, table.refusals)
     }
 
+    /// Operations that were put off, since a rate was used up.
+    pub fn put_off(&self) -> u64 {
+        self.lock().put_off
+    }
+
     /// Waits until no operation is on the bytes of a region whose word says that it is gone: those that
     /// begin from now on see that.
     pub fn settle(&self) {
@@ -115,11 +144,15 @@ impl PeerHolds {
         let mut read = Vec::new();
         let mut table = self.lock();
         let answer = match PeerOperation::decode(header, payload.len()) {
-            Ok(operation) => self.perform((&table.users, peer), &operation, payload, &mut read),
+            Ok(operation) => match pay(&table.users, peer, &operation) {
+                Ok(()) => self.perform((&table.users, peer), &operation, payload, &mut read),
+                Err(wait_ns) => PeerAnswer::busy(wait_ns),
+            },
             Err(_) => PeerAnswer::refused(PeerRefusal::Malformed),
         };
         match answer.result {
             Ok(_) => table.operations += 1,
+            Err(PeerRefusal::Busy) => table.put_off += 1,
             Err(_) => table.refusals += 1,
         }
         drop(table);
@@ -198,6 +231,41 @@ impl Peers for PeerMemory {
 
     /// The control plane hears it too, and ends the sessions of that node.
     fn lost(&mut self, _: PeerNode) {}
+}
+
+/// Takes what an operation costs from the rates that are about it, or says how long to wait. What then
+/// comes to nothing is paid for all the same.
+fn pay(
+    users: &HashMap<ObjectId, OfUser>,
+    peer: PeerNode,
+    operation: &PeerOperation,
+) -> Result<(), u64> {
+    let find = |handle: PeerHandle| users.get(&handle.session).filter(|user| user.peer == peer);
+    let Some(user) = find(operation.handle) else { return Ok(()) };
+    let (bytes, source) = match operation.action {
+        PeerAction::Read { part, .. } | PeerAction::Write { part, .. } => (part.bytes, None),
+        PeerAction::Set { part, .. } => (part.bytes, None),
+        PeerAction::Copy { source, bytes, done, .. } => {
+            (bytes.saturating_sub(done).min(CHANGE_BYTES_MAX), Some(source))
+        }
+        _ => (8, None),
+    };
+    let of = |handle: PeerHandle| find(handle).and_then(|user| user.meters.get(&handle.handle));
+    // Also for where a copy comes from, unless that is the same.
+    let source = source.filter(|source| *source != operation.handle).and_then(of);
+    let meters = [user.meter.as_ref(), of(operation.handle), source];
+    if meters.iter().all(Option::is_none) {
+        return Ok(());
+    }
+    let now_ns = monotonic_ns();
+    let meters: Vec<&Meter> = meters.into_iter().flatten().collect();
+    for (count, meter) in meters.iter().enumerate() {
+        if let Err(until_ns) = meter.take(bytes, now_ns) {
+            meters.iter().take(count).for_each(|taken| taken.give_back(bytes));
+            return Err(until_ns.saturating_sub(now_ns).max(1));
+        }
+    }
+    Ok(())
 }
 
 /// The handles that a message of one node may name.

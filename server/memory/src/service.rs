@@ -49,7 +49,7 @@ impl Service for Memories {
     }
 
     fn left(engine: &mut Engine<Self>, _: ObjectId, session: &mut Session<Self>) {
-        engine.service.traffic.forget((session.id, session.serial));
+        engine.service.ways.forget((session.id, session.serial));
     }
 
     fn clock(sessions: &mut Sessions<Self>) {
@@ -62,6 +62,11 @@ impl Service for Memories {
             MemoryOrder::Limit { session, handle, meter } => {
                 if let Some((session, _)) = sessions.session(session) {
                     session.service.limit(handle, meter);
+                }
+            }
+            MemoryOrder::Class { session, handle, class } => {
+                if let Some((session, _)) = sessions.session(session) {
+                    session.service.set_class(handle, class);
                 }
             }
             MemoryOrder::Drop { session, handle } => {

@@ -1,5 +1,6 @@
 //! Where a handle on a region of another node leads, and how its operations get there.
 
+use heliostat_abi::cluster::Class;
 use heliostat_abi::memory::peer::{PeerAnswer, PeerHandle};
 use heliostat_abi::memory::request::SERVICE;
 use heliostat_abi::name::ObjectId;
@@ -7,6 +8,8 @@ use heliostat_base::clock::monotonic_ns;
 use heliostat_server_node::{
     CallError, CallFailure, Caller, Effect, LinkId, NodeCall, Outcome, PeerNode,
 };
+
+use super::ways::Way;
 
 /// How long an operation's part may take. A node that is hung or cut off is lost long before; this is
 /// for one whose thread lives and does not answer.
@@ -19,6 +22,32 @@ pub struct There {
     pub peer: PeerNode,
     /// The handle there.
     pub handle: PeerHandle,
+}
+
+/// Has operations carried out on regions that live on several nodes.
+pub trait Replicated: Send + Sync {
+    /// Carries an operation out by a handle, which whoever gave it out knows. Never waits; `then` gets
+    /// the answer once, on some thread.
+    fn operate(
+        &self,
+        handle: PeerHandle,
+        header: Vec<u8>,
+        payload: Vec<u8>,
+        then: Box<dyn FnOnce(Answer) + Send>,
+    );
+}
+
+/// What the link of a region on several nodes begins with: no link of one node has this bit.
+const REPLICATED: u64 = 1 << 63;
+
+/// The link that stands for a region on several nodes, so that each has its own way and turn.
+pub const fn replicated_link(region: u64) -> LinkId {
+    LinkId(region | REPLICATED)
+}
+
+/// Whether a link stands for such a region.
+pub const fn is_replicated(link: LinkId) -> bool {
+    link.0 & REPLICATED != 0
 }
 
 /// Why there is no answer, and what that says of the other side.
@@ -56,8 +85,8 @@ pub struct Answered {
     pub(crate) serial: u64,
     /// Which operation.
     pub(crate) operation: ObjectId,
-    /// By which link it went.
-    pub(crate) link: LinkId,
+    /// By which way it went.
+    pub(crate) way: Way,
     /// Which part of it.
     pub(crate) part: Part,
     /// What its message or its answer moves.
@@ -69,7 +98,7 @@ pub struct Answered {
 /// Sends a message to a node. Never waits. `then` gets the answer once, on some thread.
 pub fn call(
     caller: &Caller,
-    peer: PeerNode,
+    (peer, class): (PeerNode, Class),
     (header, payload): (Vec<u8>, Vec<u8>),
     then: impl Fn(Answer) + Clone + Send + 'static,
 ) {
@@ -77,7 +106,7 @@ pub fn call(
     let (node, link) = (peer.node, Some(peer.link));
     let call = NodeCall { node, link, service: SERVICE, header, payload, deadline_ns };
     let told = then.clone();
-    if let Err(error) = caller.call(call, move |outcome| told(answer_of(outcome))) {
+    if let Err(error) = caller.call_as(class, call, move |outcome| told(answer_of(outcome))) {
         then(Err(error.into()));
     }
 }

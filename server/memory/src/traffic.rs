@@ -15,7 +15,7 @@ use heliostat_abi::name::ObjectId;
 use heliostat_server_node::LinkId;
 
 /// Bytes of one session: as much as it gets there and back in a few milliseconds of any network.
-const SESSION_BYTES_MAX: u64 = 8 << 20;
+pub const SESSION_BYTES_MAX: u64 = 8 << 20;
 /// Bytes of all sessions of a loop: the node's thread takes 32 MiB of one caller.
 const LOOP_BYTES_MAX: u64 = 24 << 20;
 /// Messages of a loop: the node's thread takes 4,096.
@@ -23,14 +23,15 @@ const MESSAGES_MAX: usize = 4000;
 /// A node's part of both: two that are slow leave as much to the others.
 const NODES_AT_LEAST: usize = 3;
 /// What a message counts beside its bytes.
-const MESSAGE_COST: u64 = 2048;
+pub const MESSAGE_COST: u64 = 2048;
 
 /// A session, and which delegation of its connection.
 pub type Waiting = (ObjectId, u64);
 
 /// What of a loop is on the way, and who waits.
-#[derive(Default)]
 pub struct Traffic {
+    /// Bytes of all sessions.
+    bytes_max: u64,
     on_way: Load,
     lanes: BTreeMap<LinkId, Lane>,
     /// Who had the last turn.
@@ -66,7 +67,20 @@ pub enum Room {
     Taken,
 }
 
+impl Default for Traffic {
+    fn default() -> Traffic {
+        Traffic::with_share(1)
+    }
+}
+
 impl Traffic {
+    /// With one of so many parts of the bytes that a loop may have on the way.
+    pub fn with_share(parts: u64) -> Traffic {
+        let bytes_max = LOOP_BYTES_MAX / parts;
+        let (on_way, lanes, rests) = (Load::default(), BTreeMap::new(), VecDeque::new());
+        Traffic { bytes_max, on_way, lanes, turn: None, rests }
+    }
+
     /// Whether a part of so many bytes may be sent there, of a session that has `session_bytes` on the
     /// way. `is_turn` says that it waited and has its turn.
     pub fn room(&self, to: LinkId, session_bytes: u64, bytes: u64, is_turn: bool) -> Room {
@@ -78,12 +92,12 @@ impl Traffic {
         let is_open = lane.is_none_or(|lane| {
             let has_share = lane.on_way.takes(
                 bytes,
-                LOOP_BYTES_MAX / NODES_AT_LEAST as u64,
+                self.bytes_max / NODES_AT_LEAST as u64,
                 MESSAGES_MAX / NODES_AT_LEAST,
             );
             has_share && lane.held_until_ns.is_none() && (is_turn || lane.waiting.is_empty())
         });
-        match is_open && self.on_way.takes(bytes, LOOP_BYTES_MAX, MESSAGES_MAX) {
+        match is_open && self.on_way.takes(bytes, self.bytes_max, MESSAGES_MAX) {
             true => Room::Free,
             false => Room::Taken,
         }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use heliostat_abi::cluster::Class;
 use heliostat_backend_transport::error::{CallError, CallFailure};
 
 use crate::call::{NodeCall, Outcome};
@@ -14,12 +15,13 @@ use crate::place::Places;
 #[derive(Clone)]
 pub struct Caller {
     gate: Arc<Gate>,
-    places: Places,
+    /// By [`Class::place`]: a class takes no place of another's.
+    places: [Places; 3],
 }
 
 impl Caller {
     pub(crate) fn new(gate: Arc<Gate>) -> Caller {
-        Caller { gate, places: Places::default() }
+        Caller { gate, places: [(); 3].map(|()| Places::default()) }
     }
 
     /// Calls a node; never waits. `then` gets the outcome exactly once, by the deadline at the latest,
@@ -33,11 +35,25 @@ impl Caller {
         call: NodeCall,
         then: impl FnOnce(Outcome) + Send + 'static,
     ) -> Result<(), CallError> {
+        self.call_as(Class::Normal, call, then)
+    }
+
+    /// The same as one of a class, whose places are its own.
+    ///
+    /// # Errors
+    /// As of [`Self::call`].
+    pub fn call_as(
+        &self,
+        class: Class,
+        call: NodeCall,
+        then: impl FnOnce(Outcome) + Send + 'static,
+    ) -> Result<(), CallError> {
         call.check_length()?;
-        let place = self.places.take(call.bytes()).map_err(|why| call.not_sent(why))?;
+        let places = &self.places[class.place()];
+        let place = places.take(call.bytes()).map_err(|why| call.not_sent(why))?;
         let gone = call.not_sent(CallFailure::NoPeer);
         let answer = Answer::sink(call.node, Box::new(then), place);
-        match self.gate.send(Order::Call(Box::new(Outgoing::new(call, answer)))) {
+        match self.gate.send(Order::Call(Box::new(Outgoing::new(class, call, answer)))) {
             Err(Closed(Order::Call(unsent))) => {
                 unsent.answer.forget();
                 Err(gone)
@@ -48,6 +64,6 @@ impl Caller {
 
     /// Calls that have not ended.
     pub fn waiting(&self) -> usize {
-        self.places.calls()
+        self.places.iter().map(Places::calls).sum()
     }
 }

@@ -9,6 +9,7 @@ use heliostat_backend_transport::transport::LinkId;
 use heliostat_backend_transport::AskId;
 
 use crate::outgoing::Outgoing;
+use crate::quality::Quality;
 use crate::service::Hosted;
 
 /// To the node's thread.
@@ -25,12 +26,22 @@ pub(crate) enum Order {
     Reply { ask: AskId, header: Vec<u8>, payload: Vec<u8> },
     /// Say to a node that nothing was done.
     Refuse(AskId),
+    /// Serve nobody, and call nobody, unless a lease is held or a link is admitted.
+    UseRegistry,
+    /// Act until then.
+    Hold { until_ns: u64 },
+    /// Serve a node by this link.
+    Admit(LinkId),
+    /// Leave every link; another life of this node begins.
+    BeginLife { incarnation: u64 },
     /// Measure how far a node is.
     Probe(NodeId),
     /// Serve the requests of a number from now on.
     Host(u16, Box<dyn Hosted>),
     /// Orders wait for the service of this number.
     Obey(u16),
+    /// Do this for classes from now on.
+    Quality(Box<Quality>),
 }
 
 /// The thread has ended; the order comes back.

@@ -26,14 +26,18 @@ mod nodes;
 mod outgoing;
 mod peer;
 mod place;
+mod quality;
 mod service;
 mod thread;
+mod turns;
 
 pub use call::{NodeCall, NodeReply, Outcome};
 pub use caller::Caller;
 pub use event::{JoinError, NodesEvent, NodesEvents};
 pub use hosted::Orders;
 pub use nodes::{Nodes, NotStarted, Replies};
+pub use quality::backoff::Pace;
+pub use quality::{BackOff, ClassCounts, Quality, Shares, WayState};
 pub use service::{Asker, PeerNode, Peers, Served};
 
 pub use heliostat_backend_transport::address::Address;

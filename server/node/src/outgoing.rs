@@ -1,13 +1,16 @@
 //! A call on its way, and where its one outcome goes.
 
+use heliostat_abi::cluster::Class;
 use heliostat_backend_transport::error::{CallError, CallFailure, Effect};
 use heliostat_backend_transport::identity::NodeId;
 use heliostat_backend_transport::transport::LinkId;
+use heliostat_base::clock::monotonic_ns;
 
 use crate::call::{not_sent, NodeCall, Outcome};
 use crate::event::{NodesEvent, NodesEvents};
 use crate::header;
 use crate::place::Place;
+use crate::quality::lanes::Queued;
 
 /// Takes the outcome, on the node's thread.
 pub(crate) type Sink = Box<dyn FnOnce(Outcome) + Send>;
@@ -74,28 +77,41 @@ pub(crate) struct Outgoing {
     pub(crate) node: NodeId,
     /// Only by this one, if given.
     pub(crate) link: Option<LinkId>,
+    pub(crate) class: Class,
     /// With the service in front.
     pub(crate) header: Vec<u8>,
     pub(crate) payload: Vec<u8>,
     pub(crate) deadline_ns: u64,
+    pub(crate) made_ns: u64,
     pub(crate) answer: Answer,
 }
 
 impl Outgoing {
-    /// A call and where its answer goes.
-    pub(crate) fn new(call: NodeCall, answer: Answer) -> Outgoing {
+    /// A call of a class, and where its answer goes.
+    pub(crate) fn new(class: Class, call: NodeCall, answer: Answer) -> Outgoing {
         let NodeCall { node, link, service, header, payload, deadline_ns } = call;
-        let header = header::encode(service, &header);
-        Outgoing { node, link, header, payload, deadline_ns, answer }
-    }
-
-    pub(crate) fn bytes(&self) -> usize {
-        self.header.len() + self.payload.len()
+        let header = header::encode_as(class, service, &header);
+        let made_ns = monotonic_ns();
+        Outgoing { node, link, class, header, payload, deadline_ns, made_ns, answer }
     }
 
     /// Ends it: nothing was sent.
     pub(crate) fn fail(self, why: CallFailure) {
         let error = not_sent(self.node, why);
         self.answer.give(Err(error));
+    }
+}
+
+impl Queued for Outgoing {
+    fn class(&self) -> Class {
+        self.class
+    }
+
+    fn bytes(&self) -> usize {
+        self.header.len() + self.payload.len()
+    }
+
+    fn deadline_ns(&self) -> u64 {
+        self.deadline_ns
     }
 }

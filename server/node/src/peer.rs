@@ -2,24 +2,29 @@
 
 use std::collections::VecDeque;
 
+use heliostat_abi::cluster::Class;
 use heliostat_backend_transport::AskId;
 
-use crate::limits::{QUEUED_ANSWER_BYTES_MAX, QUEUED_BYTES_MAX, QUEUED_CALLS_MAX};
+use crate::limits::QUEUED_ANSWER_BYTES_MAX;
 use crate::outgoing::Outgoing;
+use crate::quality::lanes::Lanes;
+use crate::quality::Quality;
 use crate::service::PeerNode;
 
 /// A joined peer.
 pub(crate) struct Peer {
     pub(crate) who: PeerNode,
-    /// Calls that wait for room in its window.
-    pub(crate) calls: VecDeque<Outgoing>,
-    calls_bytes: usize,
+    /// Calls that wait for room in its window, or for their class's share of it.
+    pub(crate) calls: Lanes<Outgoing>,
     /// Answers that wait for room in its window.
     pub(crate) answers: VecDeque<Answered>,
     answers_bytes: usize,
-    /// Requests that wait until the answers before them are sent. The window that they came through
-    /// limits them: what is kept of them here is not released there.
-    pub(crate) requests: VecDeque<Asked>,
+    /// Requests that wait for their turn, by class, and until the answers before them are sent, or until
+    /// it is admitted. The window that they came through limits them: what is kept of them here is not
+    /// released there.
+    requests: [VecDeque<Asked>; 3],
+    /// Whether a registry names it, where one decides.
+    pub(crate) is_admitted: bool,
 }
 
 /// An answer that waits.
@@ -38,49 +43,32 @@ pub(crate) struct Asked {
 }
 
 impl Peer {
-    pub(crate) fn new(who: PeerNode) -> Peer {
+    pub(crate) fn new(who: PeerNode, quality: &Quality) -> Peer {
         Peer {
             who,
-            calls: VecDeque::new(),
-            calls_bytes: 0,
+            calls: Lanes::new(quality),
             answers: VecDeque::new(),
             answers_bytes: 0,
-            requests: VecDeque::new(),
+            requests: [(); 3].map(|()| VecDeque::new()),
+            is_admitted: false,
         }
     }
 
-    /// Keeps a call until there is room. Where as much waits as may it comes back.
-    pub(crate) fn queue_call(&mut self, call: Outgoing) -> Option<Outgoing> {
-        let bytes = self.calls_bytes + call.bytes();
-        if self.calls.len() >= QUEUED_CALLS_MAX || bytes > QUEUED_BYTES_MAX {
-            return Some(call);
-        }
-        self.calls_bytes = bytes;
-        self.calls.push_back(call);
-        None
+    /// Keeps a request until its turn; whether it is the first of its class.
+    pub(crate) fn queue_request(&mut self, class: Class, asked: Asked) -> bool {
+        let its = &mut self.requests[class.place()];
+        its.push_back(asked);
+        its.len() == 1
     }
 
-    /// The first call that waits.
-    pub(crate) fn next_call(&mut self) -> Option<Outgoing> {
-        let call = self.calls.pop_front()?;
-        self.calls_bytes -= call.bytes();
-        Some(call)
+    /// The first request of a class, unless answers wait to be sent before it.
+    pub(crate) fn next_request(&mut self, class: Class) -> Option<Asked> {
+        self.answers.is_empty().then(|| self.requests[class.place()].pop_front()).flatten()
     }
 
-    /// Puts a call back that there was no room for.
-    pub(crate) fn requeue_call(&mut self, call: Outgoing) {
-        self.calls_bytes += call.bytes();
-        self.calls.push_front(call);
-    }
-
-    /// Takes the calls out whose time is over.
-    pub(crate) fn expired(&mut self, now_ns: u64) -> Vec<Outgoing> {
-        let all = std::mem::take(&mut self.calls);
-        let (late, rest): (Vec<_>, Vec<_>) =
-            all.into_iter().partition(|call| call.deadline_ns <= now_ns);
-        self.calls = rest.into();
-        self.calls_bytes = self.calls.iter().map(Outgoing::bytes).sum();
-        late
+    /// Whether a request of a class waits for nothing but its turn.
+    pub(crate) fn has_request(&self, class: Class) -> bool {
+        self.answers.is_empty() && !self.requests[class.place()].is_empty()
     }
 
     /// Keeps an answer until there is room. Where too much waits it becomes a refusal, which is small,

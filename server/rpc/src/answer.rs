@@ -7,9 +7,10 @@ use heliostat_abi::rpc::CALL_FAILED;
 use heliostat_server_loop::{copy_part, OperationId, Sessions};
 
 use super::deliver::{carry, delivered};
+use super::far;
 use super::function::Line;
 use super::lines::{fail, line_up, End};
-use super::rpcs::{Active, Rpcs};
+use super::rpcs::{Active, Caller, Rpcs};
 use super::transfer::{Transfer, AT_ONCE_BYTES};
 
 /// Answers what is to be answered.
@@ -27,10 +28,17 @@ fn answer(sessions: &mut Sessions<Rpcs>, answerer: OperationId) {
     let open = sessions.engine.service.calls.get_mut(call);
     let open = open.filter(|it| it.server == answerer.seat && it.is_delivered && !it.is_answered);
     let Some(open) = open else { return over(sessions, answerer, &asked, false) };
-    if payload.bytes > open.place.bytes {
+    let (caller, target, place) = match &open.caller {
+        Caller::Here { id, window, place } => (*id, window.clone(), *place),
+        Caller::There { link, call, reply_bytes } => {
+            let its = (*link, *call, *reply_bytes);
+            return far::reply(sessions, answerer, &asked, its);
+        }
+    };
+    if payload.bytes > place.bytes {
         return fail(sessions, answerer, libc::EMSGSIZE);
     }
-    let (caller, target, into) = (open.caller, open.window.clone(), open.place.offset);
+    let into = place.offset;
     open.is_answered = true;
     let Some((session, _)) = sessions.at(caller.seat) else {
         return over(sessions, answerer, &asked, false);
@@ -77,7 +85,12 @@ fn answered(
 }
 
 /// The answering is over: a Reply ends, a Receive goes into its line.
-fn over(sessions: &mut Sessions<Rpcs>, id: OperationId, asked: &Operation, was_heard: bool) {
+pub(crate) fn over(
+    sessions: &mut Sessions<Rpcs>,
+    id: OperationId,
+    asked: &Operation,
+    was_heard: bool,
+) {
     let Some((session, engine)) = sessions.at(id.seat) else { return };
     if asked.kind != OpKind::Receive {
         let result = if was_heard { 0 } else { -i64::from(libc::ENOENT) };

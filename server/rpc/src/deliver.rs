@@ -9,9 +9,10 @@ use heliostat_abi::rpc::{CallHead, HEAD_BYTES};
 use heliostat_base::mapping::SharedMapping;
 use heliostat_server_loop::{copy_part, OperationId, Sessions};
 
+use super::far;
 use super::function::{Function, Line, Message};
 use super::lines::{fail, next, put_back};
-use super::rpcs::{Active, OpenCall, Rpcs};
+use super::rpcs::{Active, Caller, OpenCall, Rpcs};
 use super::transfer::{Transfer, AT_ONCE_BYTES};
 
 /// Matches the lines of the functions that have changed.
@@ -42,7 +43,12 @@ fn match_lines(sessions: &mut Sessions<Rpcs>, function: &mut Function) {
             put_back(sessions, function, Line::Receivers, receiver);
             continue;
         };
-        match connect(sessions, caller, receiver) {
+        let reply_bytes = function.info.reply_bytes;
+        let met = match sessions.engine.service.users.contains_key(&caller.seat) {
+            true => far::connect(sessions, caller.operation, receiver, reply_bytes),
+            false => connect(sessions, caller, receiver),
+        };
+        match met {
             Met::Both => {}
             Met::NoCaller => put_back(sessions, function, Line::Receivers, receiver),
             Met::NoReceiver => put_back(sessions, function, Line::Calls, caller),
@@ -63,10 +69,14 @@ fn wake_senders(sessions: &mut Sessions<Rpcs>, function: &mut Function) {
             return;
         }
         let Some(seat) = function.round(Line::Senders).pop_front() else { return };
+        if sessions.engine.service.users.contains_key(&seat) {
+            free -= usize::from(far::wake_sender(sessions, function, seat));
+            continue;
+        }
         let Some((session, engine)) = sessions.at(seat) else { continue };
-        let Some(operation) = session.service.first(name, Line::Senders) else {
+        let Some(operation) = session.service.waiting.first(name, Line::Senders) else {
             // Its flag goes with its place in the round.
-            session.service.take(name, Line::Senders);
+            session.service.waiting.take(name, Line::Senders);
             continue;
         };
         function.round(Line::Senders).push_back(seat);
@@ -101,13 +111,15 @@ fn hand_over(sessions: &mut Sessions<Rpcs>, receiver: OperationId, message: &Mes
 /// What a call brings to its receiver.
 struct Brought {
     open: OpenCall,
+    /// The caller's window.
+    source: Arc<SharedMapping>,
     head: CallHead,
     /// Where its payload lies in the caller's window.
     from: u64,
 }
 
 /// Who was there when a call met its receiver.
-enum Met {
+pub(crate) enum Met {
     Both,
     /// The receiver is free.
     NoCaller,
@@ -116,14 +128,14 @@ enum Met {
 }
 
 /// Where a receiver has its calls.
-struct Place {
-    window: Arc<SharedMapping>,
-    at: u64,
+pub(crate) struct Place {
+    pub window: Arc<SharedMapping>,
+    pub at: u64,
     /// The flags of the next head.
-    flags: u32,
+    pub flags: u32,
 }
 
-fn place_of(sessions: &mut Sessions<Rpcs>, receiver: OperationId) -> Option<Place> {
+pub(crate) fn place_of(sessions: &mut Sessions<Rpcs>, receiver: OperationId) -> Option<Place> {
     let (session, _) = sessions.at(receiver.seat)?;
     let entry = session.operations.get(receiver.operation)?;
     let at = entry.operation.pieces.at(0).map_or(0, |piece| piece.offset);
@@ -139,8 +151,7 @@ fn connect(sessions: &mut Sessions<Rpcs>, caller: OperationId, receiver: Operati
         fail(sessions, caller, libc::EACCES);
         return Met::NoCaller;
     };
-    let Brought { open, mut head, from } = brought;
-    let source = open.window.clone();
+    let Brought { open, source, mut head, from } = brought;
     let Ok(call) = sessions.engine.service.calls.insert(open) else {
         fail(sessions, caller, libc::EAGAIN);
         return Met::NoCaller;
@@ -193,15 +204,15 @@ fn brought(
         left_us,
         ..CallHead::default()
     };
+    let source = session.window.clone();
+    let place = pieces.first().copied().unwrap_or_default();
     let open = OpenCall {
-        caller,
+        caller: Caller::Here { id: caller, window: source.clone(), place },
         server: receiver.seat,
-        window: session.window.clone(),
-        place: pieces.first().copied().unwrap_or_default(),
         is_delivered: false,
         is_answered: false,
     };
-    Some(Brought { open, head, from: payload.offset })
+    Some(Brought { open, source, head, from: payload.offset })
 }
 
 /// A call has arrived: its receiver hears of it, and from now on it may have had an effect.

@@ -21,6 +21,7 @@
 
 mod answer;
 mod deliver;
+mod far;
 mod function;
 mod lines;
 mod member;
@@ -29,6 +30,8 @@ mod rpcs;
 mod serve;
 mod service;
 mod transfer;
+mod waiting;
 
+pub use far::{FarAnswered, FarAsked, PeerCalls, There};
 pub use message::{Role, RpcEvent, RpcOrder, ServedFunction, Who};
 pub use rpcs::{Rpcs, STORED_BYTES_MAX};

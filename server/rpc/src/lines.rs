@@ -3,6 +3,7 @@
 use heliostat_abi::name::ObjectId;
 use heliostat_server_loop::{OperationId, Sessions};
 
+use super::far;
 use super::function::{Function, Line};
 use super::rpcs::Rpcs;
 
@@ -14,8 +15,18 @@ pub(crate) fn next(
 ) -> Option<OperationId> {
     let name = function.info.function;
     while let Some(seat) = function.round(line).pop_front() {
+        if let Some(user) = sessions.engine.service.users.get_mut(&seat) {
+            let (taken, has_more) = user.waiting.take(name, line);
+            if has_more {
+                function.round(line).push_back(seat);
+            }
+            match taken.filter(|call| sessions.engine.service.far.get(*call).is_some()) {
+                Some(operation) => return Some(OperationId { seat, operation }),
+                None => continue,
+            }
+        }
         let Some((session, _)) = sessions.at(seat) else { continue };
-        let (taken, has_more) = session.service.take(name, line);
+        let (taken, has_more) = session.service.waiting.take(name, line);
         if has_more {
             function.round(line).push_back(seat);
         }
@@ -34,8 +45,14 @@ pub(crate) fn put_back(
     line: Line,
     id: OperationId,
 ) {
+    if let Some(user) = sessions.engine.service.users.get_mut(&id.seat) {
+        if user.waiting.join_first(function.info.function, line, id.operation) {
+            function.round(line).push_front(id.seat);
+        }
+        return;
+    }
     let Some((session, _)) = sessions.at(id.seat) else { return };
-    if session.service.join_first(function.info.function, line, id.operation) {
+    if session.service.waiting.join_first(function.info.function, line, id.operation) {
         function.round(line).push_front(id.seat);
     }
 }
@@ -61,10 +78,10 @@ pub(crate) fn line_up(
         return fail(sessions, id, libc::ESTALE);
     };
     match end {
-        End::Front if session.service.join_first(function, line, id.operation) => {
+        End::Front if session.service.waiting.join_first(function, line, id.operation) => {
             found.round(line).push_front(id.seat);
         }
-        End::Back if session.service.join(function, line, id.operation) => {
+        End::Back if session.service.waiting.join(function, line, id.operation) => {
             found.round(line).push_back(id.seat);
         }
         _ => {}
@@ -79,8 +96,11 @@ pub(crate) fn end_some(
     function: ObjectId,
     lines: &[Line],
 ) {
+    if sessions.engine.service.users.contains_key(&seat) {
+        return far::end_all_of(sessions, seat, function, lines);
+    }
     let Some((session, engine)) = sessions.at(seat) else { return };
-    for operation in session.service.take_all(function, lines) {
+    for operation in session.service.waiting.take_all(function, lines) {
         session.end(engine, operation, -i64::from(libc::ESTALE));
     }
     engine.service.unrung.push(seat);

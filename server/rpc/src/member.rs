@@ -1,14 +1,16 @@
 //! What one session is on the loop: its roles, its operations in line, its calls that were delivered.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, HashSet};
 
 use heliostat_abi::file::delegated::OpKind;
 use heliostat_abi::name::ObjectId;
 use heliostat_server_loop::PerSession;
 
+use super::far::{Away, There};
 use super::function::Line;
 use super::message::{Role, Who};
 use super::transfer::Transfer;
+use super::waiting::Waiting;
 
 /// A session.
 #[derive(Default)]
@@ -16,27 +18,28 @@ pub struct Member {
     /// Who it is to those whom it calls, said once.
     who: Option<Who>,
     roles: HashMap<ObjectId, Role>,
-    queues: HashMap<ObjectId, Queues>,
-    /// Operations in a line, and of which function.
-    waiting: HashMap<ObjectId, (ObjectId, Line)>,
+    /// Its operations in line.
+    pub(crate) waiting: Waiting,
+    /// Functions of other nodes that it may call.
+    pub(crate) there: HashMap<ObjectId, There>,
+    /// Its operations on such functions.
+    pub(crate) away: HashMap<ObjectId, Away>,
     /// Calls that somebody received, by operation.
     delivered: HashMap<ObjectId, ObjectId>,
     /// Of these, whose operation has ended: nobody waits for their reply.
     dropped: Vec<ObjectId>,
+    /// Calls of other nodes' functions whose operation has ended before they had.
+    left: Vec<ObjectId>,
+    /// Functions for which a message waits for room no more: the next may find some.
+    vacated: Vec<ObjectId>,
+    /// When its loop has something to do for other nodes because time went by.
+    pub(crate) wake_ns: Option<u64>,
     /// Bytes that an operation is on its way with.
     pub(crate) transfers: HashMap<ObjectId, Transfer>,
     /// Receives whose reply nobody waited for.
     unheard: HashSet<ObjectId>,
     /// Operations on functions that were unknown, and how often orders had been looked for by then.
     doubts: HashMap<ObjectId, u64>,
-}
-
-/// Operations in line for one function, in order of submission.
-#[derive(Default)]
-struct Queues {
-    lines: [VecDeque<ObjectId>; 3],
-    /// By line, whether the function has the session in its round.
-    is_listed: [bool; 3],
 }
 
 impl Member {
@@ -64,71 +67,15 @@ impl Member {
 
     /// Whether a Call or a Receive waits in its line, or a Call was received: its turns are over.
     pub(crate) fn has_its_place(&self, operation: ObjectId) -> bool {
-        let line = self.waiting.get(&operation).map(|(_, line)| *line);
-        line.is_some_and(|line| line != Line::Senders) || self.delivered.contains_key(&operation)
-    }
-
-    /// Puts an operation at the end of a line, unless it waits already; true when the function has to
-    /// list the session.
-    pub(crate) fn join(&mut self, function: ObjectId, line: Line, operation: ObjectId) -> bool {
-        if self.waiting.contains_key(&operation) {
-            return false;
-        }
-        self.waiting.insert(operation, (function, line));
-        let queues = self.queues.entry(function).or_default();
-        queues.lines[line as usize].push_back(operation);
-        !std::mem::replace(&mut queues.is_listed[line as usize], true)
-    }
-
-    /// The same at its front.
-    pub(crate) fn join_first(
-        &mut self,
-        function: ObjectId,
-        line: Line,
-        operation: ObjectId,
-    ) -> bool {
-        if self.waiting.contains_key(&operation) {
-            return false;
-        }
-        self.waiting.insert(operation, (function, line));
-        let queues = self.queues.entry(function).or_default();
-        queues.lines[line as usize].push_front(operation);
-        !std::mem::replace(&mut queues.is_listed[line as usize], true)
-    }
-
-    /// Takes the first operation out of a line, for a function that has just taken the session out of
-    /// its round; and whether it has to go in again.
-    pub(crate) fn take(&mut self, function: ObjectId, line: Line) -> (Option<ObjectId>, bool) {
-        let Some(queues) = self.queues.get_mut(&function) else { return (None, false) };
-        let taken = queues.lines[line as usize].pop_front();
-        let has_more = !queues.lines[line as usize].is_empty();
-        queues.is_listed[line as usize] = has_more;
-        if let Some(operation) = taken {
-            self.waiting.remove(&operation);
-        }
-        (taken, has_more)
-    }
-
-    /// The first operation of a line, which stays there.
-    pub(crate) fn first(&self, function: ObjectId, line: Line) -> Option<ObjectId> {
-        self.queues.get(&function)?.lines[line as usize].front().copied()
-    }
-
-    /// Takes all operations out of some lines of a function.
-    pub(crate) fn take_all(&mut self, function: ObjectId, lines: &[Line]) -> Vec<ObjectId> {
-        let Some(queues) = self.queues.get_mut(&function) else { return Vec::new() };
-        let all: Vec<_> = lines
-            .iter()
-            .flat_map(|line| std::mem::take(&mut queues.lines[*line as usize]))
-            .collect();
-        self.waiting.retain(|operation, _| !all.contains(operation));
-        all
+        let is_in_line = self.waiting.line(operation).is_some_and(|line| line != Line::Senders);
+        is_in_line || self.delivered.contains_key(&operation) || self.away.contains_key(&operation)
     }
 
     /// The function is nothing to the session any more, and has it in no round.
     pub(crate) fn forget(&mut self, function: ObjectId) {
-        self.queues.remove(&function);
+        self.waiting.forget(function);
         self.roles.remove(&function);
+        self.there.remove(&function);
     }
 
     /// A call of the session was received.
@@ -139,6 +86,16 @@ impl Member {
     /// Calls whose operation has ended since the last time.
     pub(crate) fn take_dropped(&mut self) -> Vec<ObjectId> {
         std::mem::take(&mut self.dropped)
+    }
+
+    /// The same of calls to functions of other nodes: those are to be told.
+    pub(crate) fn take_left(&mut self) -> Vec<ObjectId> {
+        std::mem::take(&mut self.left)
+    }
+
+    /// Functions for which one message less waits for room since the last time.
+    pub(crate) fn take_vacated(&mut self) -> Vec<ObjectId> {
+        std::mem::take(&mut self.vacated)
     }
 
     /// Nobody waited for the reply that came with a Receive.
@@ -154,11 +111,10 @@ impl Member {
 
 impl PerSession for Member {
     fn ended(&mut self, _: OpKind, operation: ObjectId) {
-        if let Some((function, line)) = self.waiting.remove(&operation) {
-            if let Some(queues) = self.queues.get_mut(&function) {
-                queues.lines[line as usize].retain(|other| *other != operation);
-            }
+        if let Some((function, Line::Senders)) = self.waiting.ended(operation) {
+            self.vacated.push(function);
         }
+        self.left.extend(self.away.remove(&operation).and_then(Away::into_call));
         self.dropped.extend(self.delivered.remove(&operation));
         self.transfers.remove(&operation);
         self.unheard.remove(&operation);
@@ -166,10 +122,16 @@ impl PerSession for Member {
     }
 
     fn cut_short(&self, operation: ObjectId, errno: i32) -> i32 {
+        let is_received = self.delivered.contains_key(&operation)
+            || self.away.get(&operation).is_some_and(Away::is_received);
         match errno {
-            libc::ETIMEDOUT if self.delivered.contains_key(&operation) => libc::ETIME,
-            libc::ECANCELED if self.delivered.contains_key(&operation) => libc::EINTR,
+            libc::ETIMEDOUT if is_received => libc::ETIME,
+            libc::ECANCELED if is_received => libc::EINTR,
             errno => errno,
         }
+    }
+
+    fn next_ns(&self) -> Option<u64> {
+        self.wake_ns
     }
 }

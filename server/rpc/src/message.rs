@@ -1,6 +1,9 @@
 //! What the control plane tells the loop of functions, and who may do what with them.
 
 use heliostat_abi::name::ObjectId;
+use heliostat_server_node::{Caller, PeerNode};
+
+use super::far::{FarAnswered, FarAsked, There};
 
 /// A function as the loop has to know it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -56,6 +59,43 @@ pub enum RpcOrder {
         /// What.
         role: Role,
     },
+    /// A node is joined: calls go there by this caller, which is for nothing else.
+    Joined {
+        /// Which, by which link.
+        peer: PeerNode,
+        /// The way.
+        caller: Caller,
+    },
+    /// A node is lost on this link.
+    Lost(PeerNode),
+    /// A session may call a function of another node from now on, or may not any more.
+    GrantThere {
+        /// Whose.
+        session: ObjectId,
+        /// Who that is; none where it has ended.
+        who: Option<Who>,
+        /// Its name for the function.
+        function: ObjectId,
+        /// Where it leads; none where it leads nowhere any more.
+        there: Option<There>,
+    },
+    /// A user of another node may call a function of this one from now on, or may not any more.
+    GrantUser {
+        /// What that user is here.
+        session: ObjectId,
+        /// Whose user, by which link.
+        peer: PeerNode,
+        /// Who, by that node's word.
+        user: u32,
+        /// Which function.
+        function: ObjectId,
+        /// Whether it may.
+        may_call: bool,
+    },
+    /// Another node's loop tells this one something.
+    Asked(Box<FarAsked>),
+    /// Another node has answered a message of this loop, or will not.
+    Answered(Box<FarAnswered>),
 }
 
 /// From the server loop; it has nothing to tell yet.

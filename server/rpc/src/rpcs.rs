@@ -1,15 +1,18 @@
 //! What the loop keeps of functions and calls besides its sessions' lines.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use heliostat_abi::file::delegated::{Piece, DEPTH_MAX, SESSIONS_MAX};
 use heliostat_abi::name::ObjectId;
+use heliostat_abi::rpc::peer::PeerMessage;
 use heliostat_abi::table::Table;
 use heliostat_base::mapping::SharedMapping;
 use heliostat_server_loop::OperationId;
+use heliostat_server_node::{LinkId, Replies};
 
-use super::function::{Function, Message};
+use super::far::{lose_server, AwayCall, FarLine, Gates, Link, Named, User};
+use super::function::{Function, Line, Message};
 use super::message::ServedFunction;
 
 /// Bytes of messages that wait, of all functions: memory of the control plane's.
@@ -38,21 +41,55 @@ pub struct Rpcs {
     pub(crate) refused: Vec<ObjectId>,
     stored: HashMap<u32, u64>,
     stored_all: u64,
+    /// All loops' ends for orders, by which answers of other nodes come in.
+    pub(crate) gates: Gates,
+    /// By this other nodes are answered, if there are any.
+    pub(crate) replies: Option<Replies>,
+    /// Nodes that are joined.
+    pub(crate) links: HashMap<LinkId, Link>,
+    /// Calls of this node's sessions that are on others.
+    pub(crate) away: Table<AwayCall>,
+    /// Users of other nodes.
+    pub(crate) users: HashMap<ObjectId, User>,
+    /// Calls of theirs that are in line.
+    pub(crate) far: Table<FarLine>,
+    /// All calls of theirs, by their node's number for them.
+    pub(crate) names: HashMap<(LinkId, ObjectId), Named>,
+    /// Sessions' operations that were cut short, which may concern another node.
+    pub(crate) cut: Vec<(ObjectId, ObjectId)>,
+    /// Ways to other nodes on which something may be sent.
+    pub(crate) ways: BTreeSet<LinkId>,
+    /// When something has to be done for other nodes because time went by.
+    pub(crate) wake_ns: Option<u64>,
 }
+
+/// Calls of this node's sessions on other nodes, and of other nodes here that are in line: of each node
+/// there are far fewer.
+const FAR_MAX: usize = 1 << 16;
 
 /// A call that was matched with a server.
 pub(crate) struct OpenCall {
-    pub caller: OperationId,
+    pub caller: Caller,
     /// The place of the session that received it: its replies alone count.
     pub server: ObjectId,
-    /// The caller's window.
-    pub window: Arc<SharedMapping>,
-    /// Where the reply goes there.
-    pub place: Piece,
     /// It has arrived there, and may have an effect from then on.
     pub is_delivered: bool,
     /// A reply is on its way.
     pub is_answered: bool,
+}
+
+/// Whose call it is.
+pub(crate) enum Caller {
+    /// A session's of this loop.
+    Here {
+        id: OperationId,
+        /// The caller's window.
+        window: Arc<SharedMapping>,
+        /// Where the reply goes there.
+        place: Piece,
+    },
+    /// Another node's, by its number for it.
+    There { link: LinkId, call: ObjectId, reply_bytes: u32 },
 }
 
 /// Two operations with bytes on their way.
@@ -88,15 +125,35 @@ impl Default for Rpcs {
             refused: Vec::new(),
             stored: HashMap::new(),
             stored_all: 0,
+            gates: Arc::from([]),
+            replies: None,
+            links: HashMap::new(),
+            away: Table::lean(FAR_MAX),
+            users: HashMap::new(),
+            far: Table::lean(FAR_MAX),
+            names: HashMap::new(),
+            cut: Vec::new(),
+            ways: BTreeSet::new(),
+            wake_ns: None,
         }
     }
 }
 
 impl Rpcs {
+    /// Those of a node that others are joined to. `gates` are those of all loops.
+    pub fn with_nodes(
+        self,
+        gates: Arc<[heliostat_server_loop::Gate<Rpcs>]>,
+        replies: Replies,
+    ) -> Self {
+        Self { gates, replies: Some(replies), ..self }
+    }
+
     /// Whether lines have to be looked at.
     pub(crate) fn has_news(&self) -> bool {
         let quiet = self.changed.is_empty() && self.answering.is_empty() && self.active.is_empty();
-        !(quiet && self.orphans.is_empty() && self.unrung.is_empty())
+        let quiet = quiet && self.orphans.is_empty() && self.unrung.is_empty();
+        !(quiet && self.cut.is_empty() && self.ways.is_empty())
     }
 
     /// A line of a function has changed.
@@ -142,14 +199,66 @@ impl Rpcs {
     /// way to it goes to another server once its bytes are called back.
     pub(crate) fn forget(&mut self, seat: ObjectId) {
         self.functions.values_mut().for_each(|function| function.forget(seat));
-        let is_its = |call: &OpenCall| call.caller.seat == seat || call.server == seat;
+        let made_it =
+            |call: &OpenCall| matches!(call.caller, Caller::Here { id, .. } if id.seat == seat);
+        let is_its = |call: &OpenCall| made_it(call) || call.server == seat;
         let its = self.calls.iter().filter(|(_, call)| is_its(call)).map(|(id, _)| id);
         for id in its.collect::<Vec<_>>() {
-            let Some(call) = self.calls.remove(id) else { continue };
-            if call.caller.seat != seat && call.is_delivered {
-                self.orphans.push(call.caller);
+            let Some(call) = self.end_call(id) else { continue };
+            match call.caller {
+                Caller::Here { id, .. } if id.seat != seat && call.is_delivered => {
+                    self.orphans.push(id);
+                }
+                Caller::Here { .. } => {}
+                Caller::There { link, call, .. } => lose_server(self, link, call),
             }
         }
+        self.forget_away(seat);
+        // A message of its may have waited for room in front of others.
+        let senders = self.functions.iter().filter(|(_, it)| it.may_have(Line::Senders));
+        let senders: Vec<_> = senders.map(|(function, _)| *function).collect();
+        senders.into_iter().for_each(|function| self.note(function));
+    }
+
+    /// Forgets what a session has on other nodes, which are told.
+    fn forget_away(&mut self, seat: ObjectId) {
+        self.links.values_mut().for_each(|link| link.lanes.forget(|id| id.seat == seat));
+        let its = self.away.iter().filter(|(_, away)| away.id.seat == seat).map(|(call, _)| call);
+        for call in its.collect::<Vec<_>>() {
+            let Some(away) = self.end_away(call) else { continue };
+            self.note_to(away.link, PeerMessage::Leave { call });
+        }
+    }
+
+    /// A call was answered, or nobody waits for it.
+    pub(crate) fn end_call(&mut self, id: ObjectId) -> Option<OpenCall> {
+        let open = self.calls.remove(id)?;
+        if let Caller::There { link, call, .. } = open.caller {
+            self.forget_name(link, call);
+        }
+        Some(open)
+    }
+
+    /// A call of this node is on another no more, as far as this one knows.
+    pub(crate) fn end_away(&mut self, call: ObjectId) -> Option<AwayCall> {
+        let away = self.away.remove(call)?;
+        let link = self.links.get_mut(&away.link);
+        link.into_iter().for_each(|link| link.away = link.away.saturating_sub(1));
+        self.look_at(away.link);
+        Some(away)
+    }
+
+    /// Tells another node something short; where it is lost it knows.
+    pub(crate) fn note_to(&mut self, to: LinkId, message: PeerMessage) {
+        if let Some(link) = self.links.get_mut(&to) {
+            link.note(&self.gates, message);
+            self.look_at(to);
+        }
+    }
+
+    /// Something may be sent to a node.
+    pub(crate) fn look_at(&mut self, to: LinkId) {
+        self.ways.insert(to);
     }
 }
 

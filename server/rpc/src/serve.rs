@@ -8,6 +8,7 @@ use heliostat_abi::rpc::operation::SEND_NOW;
 use heliostat_abi::rpc::{CallHead, HEAD_BYTES};
 use heliostat_server_loop::{Step, Turn, COST_MIN};
 
+use super::far::{self, There};
 use super::function::{Line, Message};
 use super::message::{Role, ServedFunction};
 use super::rpcs::Rpcs;
@@ -38,6 +39,7 @@ pub(crate) fn serve(turn: &mut Turn<'_, Rpcs>) -> Step {
     };
     match find(turn, asked.object, wanted) {
         Found::Function(info) => begin(turn, &asked, &info),
+        Found::There(there) => far::begin(turn, &asked, &there),
         Found::No(errno) => turn.fail(errno),
         Found::NotYet => Step::GoesOn,
     }
@@ -45,6 +47,8 @@ pub(crate) fn serve(turn: &mut Turn<'_, Rpcs>) -> Step {
 
 enum Found {
     Function(ServedFunction),
+    /// Of another node.
+    There(There),
     No(i32),
     /// The order that brings it, or the right, may be on its way: rings are looked at more often than
     /// orders.
@@ -61,6 +65,9 @@ fn find(turn: &mut Turn<'_, Rpcs>, function: ObjectId, wanted: Role) -> Found {
             true => Found::No(role.map_or(libc::EBADF, |_| libc::EACCES)),
             false => Found::NotYet,
         };
+    }
+    if let Some(there) = service.there.get(&function) {
+        return Found::There(*there);
     }
     let known = turn.engine.service.functions.get(&function);
     known.map_or(Found::No(libc::ESTALE), |it| Found::Function(it.info))
@@ -90,7 +97,7 @@ fn begin(turn: &mut Turn<'_, Rpcs>, asked: &Operation, info: &ServedFunction) ->
 }
 
 fn join(turn: &mut Turn<'_, Rpcs>, function: ObjectId, line: Line) -> Step {
-    let is_new = turn.session.service.join(function, line, turn.id.operation);
+    let is_new = turn.session.service.waiting.join(function, line, turn.id.operation);
     let rpcs = &mut turn.engine.service;
     if let Some(found) = rpcs.functions.get_mut(&function).filter(|_| is_new) {
         found.round(line).push_back(turn.id.seat);
@@ -103,7 +110,7 @@ fn join(turn: &mut Turn<'_, Rpcs>, function: ObjectId, line: Line) -> Step {
 fn send(turn: &mut Turn<'_, Rpcs>, asked: &Operation, info: &ServedFunction) -> Step {
     let (function, id) = (info.function, turn.id);
     let bytes = asked.pieces.bytes();
-    let first = turn.session.service.first(function, Line::Senders);
+    let first = turn.session.service.waiting.first(function, Line::Senders);
     let is_next = first.is_none_or(|first| first == id.operation);
     let rpcs = &mut turn.engine.service;
     let has_room = rpcs.functions.get(&function).is_some_and(|it| it.has_room(id.seat));

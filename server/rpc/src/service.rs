@@ -5,6 +5,7 @@ use heliostat_server_loop::{Engine, Object, Parts, Service, Session, Sessions, S
 
 use super::answer::{answer_all, end_orphans, settle};
 use super::deliver::match_all;
+use super::far::{self, Link};
 use super::function::{Function, Line};
 use super::lines::{end_all, end_some};
 use super::member::Member;
@@ -23,6 +24,10 @@ impl Parts for Rpcs {
     type Request = ();
     type Order = RpcOrder;
     type Event = RpcEvent;
+
+    fn cut(&mut self, session: ObjectId, operation: ObjectId) {
+        self.cut.push((session, operation));
+    }
 }
 
 impl Service for Rpcs {
@@ -38,14 +43,22 @@ impl Service for Rpcs {
         engine.service.forget(seat);
     }
 
+    fn clock(sessions: &mut Sessions<Self>) {
+        far::pass_time(sessions);
+        // The loop may sleep before its next round.
+        Self::swept(sessions);
+    }
+
     fn swept(sessions: &mut Sessions<Self>) {
         if !sessions.engine.service.has_news() {
             return;
         }
+        far::attend_cut(sessions);
         settle(sessions);
         end_orphans(sessions);
         answer_all(sessions);
         match_all(sessions);
+        far::pump(sessions);
         for seat in std::mem::take(&mut sessions.engine.service.unrung) {
             if let Some((session, _)) = sessions.at(seat) {
                 session.ring();
@@ -61,11 +74,31 @@ impl Service for Rpcs {
             }
             RpcOrder::Gone { function } => end_all(sessions, function),
             RpcOrder::Grant { session, who, function, role } => {
+                let wake_ns = sessions.engine.service.wake_ns;
                 let Some(seat) = sessions.seat(session) else { return };
                 let Some((found, _)) = sessions.at(seat) else { return };
                 found.service.set_role(function, who, role);
+                found.service.wake_ns = wake_ns;
                 end_what_it_may_not(sessions, seat, function, role);
             }
+            RpcOrder::Joined { peer, caller } => {
+                let links = &mut sessions.engine.service.links;
+                links.entry(peer.link).or_insert_with(|| Link::new(peer, caller));
+            }
+            RpcOrder::Lost(peer) => far::lose(sessions, peer),
+            RpcOrder::GrantThere { session, who, function, there } => {
+                let wake_ns = sessions.engine.service.wake_ns;
+                let Some((found, _)) = sessions.session(session) else { return };
+                let Some(there) = there else { return found.service.forget(function) };
+                found.service.set_role(function, who, Role { calls: true, serves: false });
+                found.service.there.insert(function, there);
+                found.service.wake_ns = wake_ns;
+            }
+            RpcOrder::GrantUser { session, peer, user, function, may_call } => {
+                far::grant(sessions, session, (peer, user), (function, may_call));
+            }
+            RpcOrder::Asked(asked) => far::accept(sessions, *asked),
+            RpcOrder::Answered(answered) => far::answered(sessions, *answered),
         }
     }
 

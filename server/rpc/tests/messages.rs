@@ -90,6 +90,25 @@ fn a_message_that_waits_for_bytes_of_another_function_gets_them() {
     assert_eq!((on.next(2).result, on.poll(2).is_none()), (0, true));
 }
 
+/// What waits behind one that found no bytes is not forgotten when that one's time is over.
+#[test]
+fn a_short_message_goes_on_when_the_long_one_before_it_has_ended() {
+    let mut on = Loop::with(3, 1024);
+    on.grant(0, SERVES);
+    (1..3).for_each(|sender| on.grant(sender, CALLS));
+    let long = operation(OpKind::Send, 1, SEND_NOW, &[piece(OUT, 1 << 16)]);
+    let ends = std::iter::from_fn(|| {
+        on.submit(1, &long);
+        Some(on.next(1).result)
+    });
+    assert!(ends.take_while(|result| *result == 0).count() > 200);
+    let waits = operation(OpKind::Send, 2, 0, &[piece(OUT, 1 << 16)]);
+    on.submit(2, &Operation { timeout_us: 30_000, ..waits });
+    on.submit(2, &operation(OpKind::Send, 3, 0, &[piece(OUT, 8)]));
+    let told = [on.next(2), on.next(2)].map(|it| (it.tag, it.result));
+    assert_eq!(told, [(2, errno(libc::ETIMEDOUT)), (3, 0)]);
+}
+
 /// One that has its share in line keeps nobody else from a place.
 #[test]
 fn a_place_that_the_first_who_waits_may_not_have_goes_to_the_next() {

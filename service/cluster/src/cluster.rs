@@ -6,6 +6,7 @@ use heliostat_abi::cluster::limits::MEMBERS_MAX;
 use heliostat_abi::cluster::{MemberAddress, MemberState};
 
 use crate::member::Member;
+use crate::roll::{Roll, Standing};
 
 /// All members but this node.
 #[derive(Clone, Debug)]
@@ -15,6 +16,10 @@ pub struct Cluster {
     pub(crate) members: BTreeMap<u64, Member>,
     /// The node's thread is no more: nobody obeys.
     pub(crate) is_ended: bool,
+    /// Who was sought, or joined, when it ended.
+    pub(crate) sought: Vec<u64>,
+    /// What the registry says, where there is one.
+    pub(crate) roll: Option<Roll>,
 }
 
 /// An order for the node's thread.
@@ -37,6 +42,8 @@ pub enum Effect {
         /// Which.
         link: u64,
     },
+    /// A node that waited for the registry to name it is a member from now on.
+    Admit(Found),
 }
 
 /// A node that has proven itself.
@@ -70,7 +77,8 @@ impl Cluster {
     ) -> Cluster {
         let peers = peers.into_iter().filter(|(node, _)| *node != own).take(MEMBERS_MAX);
         let members = peers.map(|(node, address)| (node, Member::sought(address, now_ns)));
-        Cluster { own, epoch: 0, members: members.collect(), is_ended: false }
+        let (members, sought) = (members.collect(), Vec::new());
+        Cluster { own, epoch: 0, members, is_ended: false, sought, roll: None }
     }
 
     /// This node's number.
@@ -78,9 +86,10 @@ impl Cluster {
         self.own
     }
 
-    /// How many changes of membership were seen.
+    /// The registry's revision of the last change of membership, the same for all; without a registry
+    /// how many changes this node has seen.
     pub fn epoch(&self) -> u64 {
-        self.epoch
+        self.roll.as_ref().map_or(self.epoch, |roll| roll.epoch)
     }
 
     /// A member.
@@ -121,7 +130,7 @@ impl Cluster {
     }
 
     /// A node is joined. One that was left by command, is an earlier life of a member, or is one too
-    /// many, is left again; whether it is a member now. `chance` is any number that others cannot guess.
+    /// many, is left again; whether it is a member now. One that the registry does not name yet waits. `chance` is any number that others cannot guess.
     pub fn joined(
         &mut self,
         found: Found,
@@ -130,11 +139,13 @@ impl Cluster {
         effects: &mut Vec<Effect>,
     ) -> bool {
         let Found { node, incarnation, link, is_ours } = found;
+        let standing = self.roll.as_ref().map_or(Standing::Member, |roll| roll.standing(found));
         if !self.members.contains_key(&node) && self.members.len() < MEMBERS_MAX {
             self.members.insert(node, Member::guest(now_ns));
         }
         let member = self.members.get_mut(&node);
         let taken = member.filter(|it| !it.is_left_here && incarnation >= it.incarnation);
+        let taken = taken.filter(|_| standing != Standing::Dead);
         let Some(member) = taken else {
             effects.push(Effect::LeaveLink { link });
             // A join that was ordered has ended with that, and nothing else follows it.
@@ -143,8 +154,12 @@ impl Cluster {
             }
             return false;
         };
+        if standing == Standing::Unknown {
+            return self.wait_for_registry(found, now_ns);
+        }
         member.enter(MemberState::Joined, now_ns);
         member.incarnation = incarnation;
+        member.link = link;
         member.failures = 0;
         member.retry_ns = None;
         self.epoch += 1;

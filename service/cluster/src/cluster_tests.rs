@@ -145,6 +145,12 @@ fn after_the_end_of_the_thread_nobody_is_sought_and_a_join_is_refused() {
         assert_eq!(state(&cluster, node), Some(MemberState::Left));
     }
     assert_eq!((pass(&mut cluster, u64::MAX), cluster.next_ns()), (vec![], None));
+    // With another thread 2 is sought again; 3 was left by command meanwhile.
+    cluster.begin_again(30);
+    assert!(!cluster.is_ended());
+    assert_eq!((state(&cluster, 2), cluster.next_ns()), (Some(MemberState::Lost), Some(30)));
+    assert_eq!(state(&cluster, 3), Some(MemberState::Left));
+    assert_eq!(pass(&mut cluster, 30).len(), 1);
 }
 
 #[test]

@@ -38,6 +38,7 @@ impl Cluster {
         let member = entry.or_insert_with(|| Member::guest(now_ns));
         if !address.is_none() {
             member.address = address;
+            member.is_listed = true;
         }
         if member.state == MemberState::Joined {
             return Ok(());
@@ -65,6 +66,7 @@ impl Cluster {
         effects: &mut Vec<Effect>,
     ) -> Result<(), Refusal> {
         let member = self.members.get_mut(&node).ok_or(Reason::NotFound { node })?;
+        self.sought.retain(|sought| *sought != node);
         if member.state == MemberState::Joined {
             self.epoch += 1;
         }
@@ -86,8 +88,24 @@ impl Cluster {
 
     /// The node's thread has ended: every node is left, and none is joined any more.
     pub fn end(&mut self, now_ns: u64) {
+        let members = self.members.iter();
+        let sought = members.filter(|(_, it)| !it.is_left_here && !it.address.is_none());
+        let sought = sought.map(|(node, _)| *node).collect();
         // Nobody obeys.
         self.leave_all(now_ns, &mut Vec::new());
+        self.sought = sought;
         self.is_ended = true;
+    }
+
+    /// There is a thread again: those are sought who were before it ended, at once. Who was left by
+    /// command before, or meanwhile said to be, stays so.
+    pub fn begin_again(&mut self, now_ns: u64) {
+        self.is_ended = false;
+        for node in std::mem::take(&mut self.sought) {
+            let Some(member) = self.members.get_mut(&node) else { continue };
+            member.is_left_here = false;
+            member.enter(MemberState::Lost, now_ns);
+            member.retry_ns = Some(now_ns);
+        }
     }
 }

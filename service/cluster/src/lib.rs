@@ -15,24 +15,36 @@
 //! The list of members is fixed by configuration and by command. A node that is on no list and proves
 //! the secret is a *guest*: a member while it is joined, sought by nobody.
 //!
-//! **The epoch** counts the changes of membership that this node has seen: a node joined, lost or left.
-//! What was decided under one epoch about who has what is looked at again when it has moved on, and an
-//! answer for an earlier epoch is thrown away (fencing). Each node counts for itself; a registry that
-//! all share (etcd) would give one epoch to all.
+//! **The registry**, where there is one, decides who is a member ([`Roll`]): a node that proved the
+//! secret waits on its link until the registry names this very life of it, and one that the registry does
+//! not name any more is left, even where its link works. [`Registration`] keeps this node named there,
+//! under a lease, and says when it has to stop because its lease may have run out.
+//!
+//! **The epoch** is the registry's revision of the last change of membership, the same on all nodes.
+//! Without a registry each node counts the changes that it has seen, for itself. What was decided under
+//! one epoch about who has what is looked at again when it has moved on (fencing).
 #![forbid(unsafe_code)]
 
 mod cluster;
 mod commands;
 mod member;
 mod refusal;
+mod registration;
+mod roll;
 
 pub use cluster::{Cluster, Effect, Ending, Found};
 pub use member::{Member, RETRY_NS_MAX, RETRY_NS_MIN};
 pub use refusal::{Reason, Refusal};
+pub use registration::{Answer, Ask, Registration, Step, Timing};
+pub use roll::Roll;
 
 #[cfg(test)]
 mod cluster_tests;
 #[cfg(test)]
 mod properties;
+#[cfg(test)]
+mod registry_properties;
+#[cfg(test)]
+mod roll_tests;
 #[cfg(test)]
 mod thread_properties;

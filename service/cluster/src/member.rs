@@ -28,6 +28,10 @@ pub struct Member {
     pub retry_ns: Option<u64>,
     /// What it is again when a join fails.
     pub(crate) before: MemberState,
+    /// The link that it is joined by, or was last.
+    pub(crate) link: u64,
+    /// Whether it is sought though no registry names it: it is on the list, or a command named it.
+    pub(crate) is_listed: bool,
 }
 
 impl Member {
@@ -43,12 +47,15 @@ impl Member {
             failures: 0,
             retry_ns: Some(now_ns),
             before: MemberState::Away,
+            link: 0,
+            is_listed: true,
         }
     }
 
     /// One that came by itself.
     pub(crate) fn guest(now_ns: u64) -> Member {
-        Member { retry_ns: None, ..Member::sought(MemberAddress::NONE, now_ns) }
+        let sought = Member::sought(MemberAddress::NONE, now_ns);
+        Member { retry_ns: None, is_listed: false, ..sought }
     }
 
     /// Moves on to a state.

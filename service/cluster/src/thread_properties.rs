@@ -36,6 +36,8 @@ impl Thread {
                 its.collect::<Vec<_>>().into_iter().for_each(|link| self.fail(link));
                 self.end(node, false);
             }
+            // Without a registry nobody waits for it.
+            Effect::Admit(found) => unreachable!("{found:?}"),
             Effect::LeaveLink { link } => {
                 self.fail(link);
                 let found = self.joined.iter().find(|(_, it)| it.0 == link);

@@ -26,25 +26,31 @@ mod acquire;
 mod asker;
 mod barrier;
 mod ending;
+mod foreign;
 mod key;
 mod locks;
 mod news;
 mod object;
 mod open;
 mod refusal;
+mod remote;
 mod ticket;
 mod view;
 
 pub use asker::Asker;
+pub use foreign::{Foreign, ForeignSessions};
 pub use key::Key;
 pub use locks::{Effect, Limits, Locks};
 pub use refusal::{Reason, Refusal};
+pub use remote::{fits, RemoteHandle, RemoteLocks, RemoteTicket, Standing, Via};
 pub use view::Holding;
 
 #[cfg(test)]
 mod barrier_tests;
 #[cfg(test)]
 mod lock_tests;
+#[cfg(test)]
+mod nodes_tests;
 #[cfg(test)]
 mod properties;
 #[cfg(test)]

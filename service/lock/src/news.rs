@@ -31,6 +31,14 @@ impl Locks {
         Ok(self.news.contains_key(&session))
     }
 
+    /// Refuses a session whose grants were revoked, where another node would be asked.
+    ///
+    /// # Errors
+    /// The session was revoked.
+    pub fn check_session(&self, session: ObjectId) -> Result<(), Refusal> {
+        self.revoked.check(session)
+    }
+
     /// Has a ticket's session be told how it stands.
     pub(crate) fn tell(&mut self, id: ObjectId, effects: &mut Vec<Effect>) {
         let place = self.new_place();

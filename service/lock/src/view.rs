@@ -75,6 +75,11 @@ impl Locks {
         (held, waiting)
     }
 
+    /// Handles and tickets of a session together.
+    pub fn count_of(&self, session: ObjectId) -> usize {
+        self.handles.count_of(session) + self.tickets.count_of(session)
+    }
+
     /// What a session has.
     pub fn holding(&self, session: ObjectId) -> Holding {
         let handles = self.handles.count_of(session);

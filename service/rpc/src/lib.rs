@@ -10,11 +10,15 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod peers;
 mod refusal;
+mod remote;
 mod rpc;
 mod view;
 
+pub use peers::{PeerSessions, PeerUser};
 pub use refusal::{Reason, Refusal};
+pub use remote::{Remote, Remotes};
 pub use rpc::{Asker, Effect, Key, Limits, Role, Rpc};
 pub use view::Holding;
 

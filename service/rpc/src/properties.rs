@@ -82,7 +82,7 @@ fn act(rpc: &mut Rpc, step: &Step, ever: &[ObjectId], effects: &mut Vec<Effect>)
             let _ = rpc.publish(&asker(session), wanted, 0, effects);
         }
         Step::Find(session, number, uid) => {
-            let _ = rpc.find(&asker(session), &Key { uid, name: name(number) }, 0, effects);
+            let _ = rpc.find(&asker(session), &Key { uid, name: name(number) }, effects);
         }
         Step::Leave(session, which, serves, calls) if !ever.is_empty() => {
             let function = ever[which % ever.len()];

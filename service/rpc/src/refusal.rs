@@ -18,11 +18,6 @@ pub enum Reason {
         /// What was named.
         function: ObjectId,
     },
-    /// Calls to other nodes do not travel yet.
-    OtherNode {
-        /// The node.
-        node: u32,
-    },
     /// The session's operations are delegated already.
     Served,
 }
@@ -30,7 +25,7 @@ pub enum Reason {
 impl heliostat_service_grant::Reason for Reason {
     fn code(&self) -> Code {
         match self {
-            Self::NotFound | Self::NoFunction { .. } | Self::OtherNode { .. } => Code::NotFound,
+            Self::NotFound | Self::NoFunction { .. } => Code::NotFound,
             Self::Served => Code::BadState,
         }
     }
@@ -43,7 +38,6 @@ impl fmt::Display for Reason {
             Self::NoFunction { function } => {
                 write!(f, "the session neither serves nor calls function {function}")
             }
-            Self::OtherNode { node } => write!(f, "no function of node {node} can be called yet"),
             Self::Served => write!(f, "the session's operations are delegated already"),
         }
     }

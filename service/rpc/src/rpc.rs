@@ -112,6 +112,14 @@ impl Rpc {
         self.names.get(key).copied()
     }
 
+    /// Refuses a session that was revoked.
+    ///
+    /// # Errors
+    /// It was.
+    pub fn check_session(&self, session: ObjectId) -> Result<(), Refusal> {
+        self.revoked.check(session)
+    }
+
     /// Whether a user may call a function by its publisher's word.
     pub fn is_open_to(&self, function: ObjectId, uid: u32) -> bool {
         self.functions.get(function).is_some_and(|it| it.others || it.key.uid == uid)
@@ -165,13 +173,9 @@ impl Rpc {
         &mut self,
         asker: &Asker,
         key: &Key,
-        node: u32,
         effects: &mut Vec<Effect>,
     ) -> Result<ObjectId, Refusal> {
         self.revoked.check(asker.session)?;
-        if node != THIS_NODE {
-            return Err(Reason::OtherNode { node }.into());
-        }
         let function = self.resolve(key).ok_or(Reason::NotFound)?;
         self.functions.share(asker.session, function)?;
         self.give(asker.session, function, |role| role.calls = true, effects);

@@ -37,7 +37,7 @@ fn a_function_lives_as_long_as_somebody_serves_it_and_its_callers_lose_it_with_t
     let again = Publication { request_bytes: 1, ..publication("get") };
     assert_eq!(rpc.publish(&two, again, 6, &mut effects), Ok(function));
     assert_eq!(rpc.info(function).unwrap().request_bytes, 100, "what the first said");
-    rpc.find(&caller, &key(7, "get"), 0, &mut effects).unwrap();
+    rpc.find(&caller, &key(7, "get"), &mut effects).unwrap();
     let session = |asker: &Asker| asker.session;
     let grant = |asker: &Asker, role| Effect::Grant { session: session(asker), function, role };
     let begun = [Effect::Serve(function), grant(&one, SERVES), grant(&two, SERVES)];
@@ -50,7 +50,7 @@ fn a_function_lives_as_long_as_somebody_serves_it_and_its_callers_lose_it_with_t
     rpc.leave(two.session, function, SERVES, &mut effects).unwrap();
     let none = Role::default();
     assert_eq!(effects, [Effect::Gone(function), grant(&caller, none), grant(&two, none)]);
-    let gone = rpc.find(&caller, &key(7, "get"), 0, &mut effects);
+    let gone = rpc.find(&caller, &key(7, "get"), &mut effects);
     assert_eq!(gone, Err(Reason::NotFound.into()));
     let next = rpc.publish(&two, publication("get"), 7, &mut effects).unwrap();
     assert_ne!(next, function);
@@ -65,8 +65,6 @@ fn a_user_has_names_of_its_own_and_others_call_what_is_open_to_them() {
     assert_ne!(mine, its);
     assert!(rpc.is_open_to(mine, 7) && !rpc.is_open_to(mine, 8));
     assert!(rpc.is_open_to(its, 7) && rpc.is_open_to(its, 8));
-    let far = rpc.find(&asker(1, 7), &key(8, "get"), 3, &mut effects);
-    assert_eq!(far, Err(Reason::OtherNode { node: 3 }.into()));
 }
 
 #[test]
@@ -74,7 +72,7 @@ fn who_serves_and_calls_may_stop_one_of_both() {
     let (mut rpc, mut effects) = (Rpc::new(LIMITS), Vec::new());
     let one = asker(1, 7);
     let function = rpc.publish(&one, publication("get"), 0, &mut effects).unwrap();
-    rpc.find(&one, &key(7, "get"), 0, &mut effects).unwrap();
+    rpc.find(&one, &key(7, "get"), &mut effects).unwrap();
     assert_eq!(rpc.holding(one.session), Holding { serves: 1, calls: 1 });
     rpc.leave(one.session, function, CALLS, &mut effects).unwrap();
     assert_eq!(rpc.holding(one.session), Holding { serves: 1, calls: 0 });

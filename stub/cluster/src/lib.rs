@@ -14,15 +14,20 @@ use heliostat_abi::session::record::{Reply, Request};
 use heliostat_client::session;
 use heliostat_client::ControlError;
 
-pub use heliostat_abi::cluster::{ListedNode, MemberAddress, MemberState};
+pub use heliostat_abi::cluster::{
+    ListedNode, ListedRegistry, MemberAddress, MemberState, ETCD, NO_REGISTRY,
+};
 
 /// What one node sees.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Nodes {
     /// The node that was asked.
     pub own: u64,
-    /// How many changes of membership it has seen; another node has seen others.
+    /// The registry's revision of the last change of membership, the same for all; without a registry
+    /// how many changes this node has seen, and another node has seen others.
     pub epoch: u64,
+    /// Who decides which nodes are members.
+    pub registry: ListedRegistry,
     /// All nodes that it knows of, itself among them, in order of number. One list is several
     /// requests: what changes in between may be in it or not.
     pub nodes: Vec<ListedNode>,
@@ -104,9 +109,10 @@ fn list(node: u64, request: impl Fn(u64) -> ClusterRequest) -> Result<Nodes, Clu
         let Reply::Own(own) = ask(node, &request(from))? else { return Err(ClusterError::Corrupt) };
         let reply = ClusterReply::decode(&own).map_err(|_| ClusterError::Corrupt)?;
         let ClusterReply::Listed(listed) = reply;
+        let (own, epoch, registry) = (listed.own, listed.epoch, listed.registry);
         all.extend(listed.nodes);
         match listed.next {
-            0 => return Ok(Nodes { own: listed.own, epoch: listed.epoch, nodes: all }),
+            0 => return Ok(Nodes { own, epoch, registry, nodes: all }),
             // It goes forward, so it ends.
             next if next > from => from = next,
             _ => return Err(ClusterError::Corrupt),

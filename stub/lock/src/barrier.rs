@@ -35,7 +35,8 @@ impl Barrier {
     ///
     /// # Errors
     /// `Broken` when a participant has died or given up, or somebody reset it; `Gone` when the session
-    /// or the control plane ends; a limit on what is waited for.
+    /// or the control plane ends; `Unreachable` when the barrier's node is lost; a limit on what is
+    /// waited for.
     pub fn wait(&self) -> Result<Passed, LockError> {
         self.arrive()?.wait_until(None)?.ok_or(LockError::Corrupt)
     }
@@ -55,7 +56,8 @@ impl Barrier {
     pub fn arrive(&self) -> Result<Arrival, LockError> {
         let shared = &self.opened.shared;
         let request = LockRequest::Arrive { handle: self.opened.handle };
-        let event = shared.waits.begin(&shared.control, &request)?;
+        let event = shared.waits.begin(&shared.control, &request);
+        let event = event.map_err(|error| error.of_node(self.opened.node))?;
         Ok(Arrival { waiting: Waiting::new(self.opened.clone(), event) })
     }
 
@@ -65,7 +67,8 @@ impl Barrier {
     /// The control plane says no, or is gone.
     pub fn reset(&self) -> Result<(), LockError> {
         let request = LockRequest::Reset { handle: self.opened.handle };
-        self.opened.shared.control.tell(&request, &[])
+        let told = self.opened.shared.control.tell(&request, &[]);
+        told.map_err(|error| error.of_node(self.opened.node))
     }
 
     /// Returns its identity, as of a lock.
@@ -110,6 +113,8 @@ fn passed(outcome: Outcome) -> Result<Passed, LockError> {
     match outcome {
         Outcome::Passed { generation, index } => Ok(Passed { generation, index }),
         Outcome::Broken { generation, why } => Err(LockError::Broken { generation, why }),
+        // It may have been the last that all waited for.
+        Outcome::Lost { node } => Err(LockError::Unreachable { node, may_have_happened: true }),
         _ => Err(LockError::Corrupt),
     }
 }

@@ -26,13 +26,15 @@ pub(crate) fn claim(
 /// Claims, and has a ticket that waits or has been granted.
 pub(crate) fn request(opened: &Arc<Opened>, claim: Claim) -> Result<Pending, LockError> {
     let request = LockRequest::Acquire { handle: opened.handle, claim, wait: true };
-    let event = opened.shared.waits.begin(&opened.shared.control, &request)?;
+    let event = opened.shared.waits.begin(&opened.shared.control, &request);
+    let event = event.map_err(|error| error.of_node(opened.node))?;
     Ok(Pending::new(Waiting::new(opened.clone(), event)))
 }
 
 fn try_claim(opened: &Arc<Opened>, claim: Claim) -> Result<Option<Held>, LockError> {
     let request = LockRequest::Acquire { handle: opened.handle, claim, wait: false };
-    let event = opened.shared.control.event(&request)?.ok_or(LockError::Corrupt)?;
+    let event = opened.shared.control.event(&request);
+    let event = event.map_err(|error| error.of_node(opened.node))?.ok_or(LockError::Corrupt)?;
     match event.outcome {
         Outcome::Busy => Ok(None),
         outcome => Held::new(opened.clone(), event.ticket, outcome).map(Some),

@@ -32,6 +32,15 @@ pub enum LockError {
     /// The session has ended, or the control plane: what was held is held no more, and what was waited
     /// for does not come.
     Gone,
+    /// The node that the name is on is not joined, is lost, or did not answer in time. What was held
+    /// there by a link that is lost is held no more; its names have to be opened anew.
+    Unreachable {
+        /// Which.
+        node: u64,
+        /// Whether it may have done what was asked, or may still: has taken a release, or has let all
+        /// go on at a barrier. An acquisition is given back there by itself.
+        may_have_happened: bool,
+    },
     /// The control plane says no, or is not there.
     Control(ControlError),
     /// The control plane answered what no control plane answers.
@@ -46,6 +55,19 @@ impl LockError {
         match self {
             Self::Control(ControlError::Refused { code, .. }) => Some(*code),
             _ => None,
+        }
+    }
+}
+
+impl LockError {
+    /// What it is to who asked for something on a node.
+    pub(crate) fn of_node(self, node: Option<u64>) -> LockError {
+        match (node, self) {
+            (
+                Some(node),
+                Self::Control(ControlError::Refused { code: Code::Unreachable, limit, .. }),
+            ) => Self::Unreachable { node, may_have_happened: limit > 0 },
+            (_, error) => error,
         }
     }
 }
@@ -75,6 +97,12 @@ impl std::fmt::Display for LockError {
             Self::Gone => f.write_str(
                 "the session with the control plane has ended: what was held is held no more",
             ),
+            Self::Unreachable { node, may_have_happened: false } => {
+                write!(f, "node {node} is not joined or does not answer: it has not been done")
+            }
+            Self::Unreachable { node, may_have_happened: true } => {
+                write!(f, "node {node} is lost or did not answer: it may have been done there")
+            }
             Self::Control(error) => error.fmt(f),
             Self::Corrupt => f.write_str("the control plane broke the protocol of locks"),
             Self::Bell(errno) => write!(f, "no bell: {errno}"),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use heliostat_abi::code::Code;
-use heliostat_abi::lock::{LockRequest, Outcome};
+use heliostat_abi::lock::{Event, LockRequest, Outcome};
 use heliostat_abi::name::ObjectId;
 
 use crate::ask::AskLock;
@@ -29,6 +29,9 @@ impl Held {
             Outcome::Granted { token, has_owner_died } => {
                 Ok(Held { opened, ticket, token, has_owner_died, is_over: false })
             }
+            Outcome::Lost { node } => {
+                Err(LockError::Unreachable { node, may_have_happened: false })
+            }
             _ => Err(LockError::Corrupt),
         }
     }
@@ -46,21 +49,31 @@ impl Held {
     }
 
     /// Whether it is held still, as far as can be told now: it is not once the session or the control
-    /// plane has ended. Two loads. What is true may not be a moment later; that is what tokens are for.
+    /// plane has ended, or the node that it is on is lost. Two loads, and for what is on another node a
+    /// question to the control plane of this one. What is true may not be a moment later; that is what
+    /// tokens are for.
     pub fn is_held(&self) -> bool {
-        self.opened.shared.control.stands()
+        let control = &self.opened.shared.control;
+        if !control.stands() {
+            return false;
+        }
+        let Some(_) = self.opened.node else { return true };
+        // What is granted cannot be cancelled any more: the answer says how it stands.
+        let stands = control.event(&LockRequest::Cancel { ticket: self.ticket });
+        matches!(stands, Ok(Some(Event { outcome: Outcome::Granted { .. }, .. })))
     }
 
     /// Releases it.
     ///
     /// # Errors
-    /// `Gone`: it was lost before. The next holder may have begun.
+    /// `Gone`: it was lost before. The next holder may have begun. `Unreachable`: its node is lost, and it
+    /// was lost with that; or the node has not answered, and it is released as soon as that is told.
     pub fn release(mut self) -> Result<(), LockError> {
         self.is_over = true;
         let told = self.opened.shared.control.tell(&self.request(), &[]);
         match told {
             Err(error) if error.refusal() == Some(Code::Revoked) => Err(LockError::Gone),
-            told => told,
+            told => told.map_err(|error| error.of_node(self.opened.node)),
         }
     }
 

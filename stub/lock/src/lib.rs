@@ -44,6 +44,7 @@ pub use named::Named;
 pub use pending::Pending;
 pub use semaphore::Semaphore;
 
+use heliostat_abi::lock::LockRequest;
 use shared::Shared;
 
 /// This process's access to locks, in one session with the control plane. Clones are the same.
@@ -52,6 +53,8 @@ use shared::Shared;
 #[derive(Clone)]
 pub struct Locks {
     shared: Arc<Shared>,
+    /// The node of names; none for this one.
+    node: Option<u64>,
 }
 
 impl Locks {
@@ -60,7 +63,21 @@ impl Locks {
     /// # Errors
     /// No control plane answers, or the process has no descriptors for a bell.
     pub fn open() -> Result<Locks, LockError> {
-        Ok(Locks { shared: Shared::of_process()? })
+        Ok(Locks { shared: Shared::of_process()?, node: None })
+    }
+
+    /// Returns the same for names on another node: what is opened and listed by it is on that node, whose
+    /// control plane decides about it. The node's own number is as if it were not said.
+    pub fn on(&self, node: u64) -> Locks {
+        Locks { shared: self.shared.clone(), node: Some(node) }
+    }
+
+    /// Names the node that a request goes to, if that was said.
+    pub(crate) fn placed(&self, request: LockRequest) -> LockRequest {
+        match self.node {
+            Some(node) => LockRequest::On { node, request: Box::new(request) },
+            None => request,
+        }
     }
 
     /// Begins to say what is to be opened by a name; its calls open it.

@@ -25,9 +25,9 @@ impl Locks {
         let (mut found, mut from) = (Vec::new(), 0);
         while (from as usize) < LOCKS_MAX {
             let asked = LockRequest::List { user, from, beginning: beginning.to_owned() };
-            let Some(LockReply::Listed { locks, next }) =
-                self.shared.control.ask_own(&asked, &[])?
-            else {
+            let answer = self.shared.control.ask_own(&self.placed(asked), &[]);
+            let answer = answer.map_err(|error| error.of_node(self.node))?;
+            let Some(LockReply::Listed { locks, next }) = answer else {
                 return Err(LockError::Corrupt);
             };
             found.extend(locks);

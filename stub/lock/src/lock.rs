@@ -20,7 +20,8 @@ impl Lock {
     /// Acquires it. Blocks until it is this one's turn.
     ///
     /// # Errors
-    /// `Gone` when the session or the control plane ends; a limit on what is held and waited for.
+    /// `Gone` when the session or the control plane ends; `Unreachable` when the lock's node is lost, or
+    /// does not answer: nothing is held then; a limit on what is held and waited for.
     pub fn acquire(&self) -> Result<Held, LockError> {
         self.claim(Patience::Always)?.ok_or(LockError::Corrupt)
     }

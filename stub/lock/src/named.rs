@@ -75,14 +75,15 @@ impl<'a> Named<'a> {
     fn open(self, shape: Shape) -> Result<Arc<Opened>, LockError> {
         let name = LockName::parse(self.name).map_err(LockError::Name)?;
         let shape = if self.is_silent { shape.silent() } else { shape };
-        let shared = self.locks.shared.clone();
-        match shared.control.ask_own(&LockRequest::Open { user: self.user, name, shape }, &[]) {
+        let (shared, node) = (self.locks.shared.clone(), self.locks.node);
+        let request = self.locks.placed(LockRequest::Open { user: self.user, name, shape });
+        match shared.control.ask_own(&request, &[]) {
             Ok(Some(LockReply::Opened { handle, lock })) => {
-                Ok(Arc::new(Opened { shared, handle, lock }))
+                Ok(Arc::new(Opened { shared, handle, lock, node }))
             }
             Ok(_) => Err(LockError::Corrupt),
             Err(error) if error.refusal() == Some(Code::BadState) => Err(LockError::Shape),
-            Err(error) => Err(error),
+            Err(error) => Err(error.of_node(node)),
         }
     }
 }

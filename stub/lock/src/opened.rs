@@ -35,6 +35,8 @@ pub(crate) struct Opened {
     pub(crate) shared: Arc<Shared>,
     pub(crate) handle: ObjectId,
     pub(crate) lock: ObjectId,
+    /// Where it is; none for this node.
+    pub(crate) node: Option<u64>,
 }
 
 impl Drop for Opened {

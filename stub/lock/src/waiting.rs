@@ -64,7 +64,8 @@ impl Waiting {
             State::Told(outcome) => Ok(Some(outcome)),
             State::Waits => {
                 let shared = &self.opened.shared;
-                shared.waits.give_up(&shared.control, self.ticket)
+                let given_up = shared.waits.give_up(&shared.control, self.ticket);
+                given_up.map_err(|error| error.of_node(self.opened.node))
             }
             State::Over => Err(LockError::Gone),
         }

@@ -32,7 +32,7 @@ use window::{operation, outside, result_of, slot, WINDOW_BYTES};
 
 pub(crate) use after::After;
 pub(crate) use jobs::End;
-pub(crate) use stream::{Bytes, Failed};
+pub(crate) use stream::{Bytes, Failed, Handles};
 pub(crate) use task::Task;
 
 /// How long a loop may take to let go of what it had, and how soon it is asked again.
@@ -71,19 +71,19 @@ impl Delegated {
         Ok(Self { server, window, jobs: Jobs::default() })
     }
 
-    /// Moves bytes between a region and this process's memory.
+    /// Moves bytes between regions and this process's memory.
     pub(crate) fn transfer(
         &mut self,
-        handle: ObjectId,
+        handles: Handles<'_>,
         bytes: &mut Bytes<'_, '_>,
     ) -> Result<(), Failed> {
         if !self.jobs.is_empty() {
-            return self.transfer_among_jobs(handle, bytes);
+            return self.transfer_among_jobs(handles, bytes);
         }
-        if bytes.is_short(handle) {
-            return self.move_short(handle, bytes).map_err(|failure| (failure, 0));
+        if bytes.is_short(handles.of(0)) {
+            return self.move_short(handles.of(0), bytes).map_err(|failure| (failure, 0));
         }
-        self.stream(handle, bytes)
+        self.stream(handles, bytes)
     }
 
     /// Sets bytes by the argument of `set_argument`.
@@ -209,11 +209,11 @@ impl Delegated {
     /// Transfers the pieces one after the other among the operations that are under way.
     fn transfer_among_jobs(
         &mut self,
-        handle: ObjectId,
+        handles: Handles<'_>,
         bytes: &mut Bytes<'_, '_>,
     ) -> Result<(), Failed> {
         for number in 0..bytes.count() {
-            let (offset, len) = bytes.piece(number);
+            let ((offset, len), handle) = (bytes.piece(number), handles.of(number));
             if len == 0 {
                 continue;
             }

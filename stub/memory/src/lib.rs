@@ -30,6 +30,7 @@ mod operations;
 mod paths;
 mod questions;
 mod region;
+mod spread;
 mod vectored;
 mod work;
 
@@ -50,6 +51,7 @@ pub use mapped::MappedBytes;
 pub use operations::{Batch, Completion, Operations};
 pub use questions::Questions;
 pub use region::Region;
+pub use spread::{PartPlace, SpreadAllocation, SpreadError, SpreadRegion};
 pub use work::{Completed, Submission, Unsubmitted, Work};
 
 use arenas::Arenas;

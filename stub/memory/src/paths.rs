@@ -9,7 +9,7 @@ use heliostat_base::sys::Errno;
 use heliostat_client::ControlError;
 use heliostat_ring::area::{Area, WORD_BYTES};
 
-use super::delegated::{Bytes, Delegated, Failure};
+use super::delegated::{Bytes, Delegated, Failure, Handles};
 use super::direct::Direct;
 use super::region::Place;
 use super::{MemoryError, NodeFailure, Region};
@@ -56,7 +56,7 @@ impl Region {
         }
         let mut failed = 0;
         let moved = self.with_loops(|loops| {
-            let moved = loops.transfer(place.handle, &mut bytes);
+            let moved = loops.transfer(Handles::One(place.handle), &mut bytes);
             moved.map_err(|(failure, number)| {
                 failed = number;
                 failure
@@ -117,6 +117,10 @@ impl Region {
         }
         let source = self.copy_source(offset, (into, at), bytes)?;
         let copied = self.with_loops(|loops| loops.copy(&source, into.handle(), at))?;
+        // Two regions on several nodes each: no node carries out what is about both.
+        if matches!(copied, Err(Failure::Errno(libc::EXDEV))) {
+            return self.copy_through(offset, (into, at), bytes);
+        }
         copied.map_err(|failure| self.explain_copy(failure, offset, (into, at), bytes))
     }
 

@@ -18,6 +18,8 @@ pub enum NotDelivered {
     Cancelled,
     /// There is no room in line now.
     Full,
+    /// The function's node is not joined.
+    NodeDown,
 }
 
 /// Why a call that a server may have seen has no reply.
@@ -31,6 +33,10 @@ pub enum Unanswered {
     ServerEnded,
     /// The control plane has ended, or the session with it.
     ControlGone,
+    /// The function's node was lost meanwhile.
+    NodeLost,
+    /// The function's node broke the protocol.
+    NodeBroken,
 }
 
 /// What went wrong, and on which side.
@@ -68,6 +74,13 @@ pub enum RpcError {
     Mapping(MappingError),
     /// The session with the server loop cannot be used.
     Link(LinkError),
+    /// It is about a function of another node, or what that node says.
+    OnNode {
+        /// Which.
+        node: u32,
+        /// What.
+        error: Box<RpcError>,
+    },
     /// The server loop ended an operation with an error that none of the above is.
     Server(Errno),
 }
@@ -75,12 +88,29 @@ pub enum RpcError {
 impl RpcError {
     /// Whether the function may have run although there is no reply.
     pub fn may_have_run(&self) -> bool {
-        matches!(self, Self::Unanswered(_) | Self::Failed(_) | Self::Link(_) | Self::Corrupt)
+        let why = self.kind();
+        matches!(why, Self::Unanswered(_) | Self::Failed(_) | Self::Link(_) | Self::Corrupt)
+    }
+
+    /// Returns the node that it is about, where that is another one.
+    pub fn node(&self) -> Option<u32> {
+        match self {
+            Self::OnNode { node, .. } => Some(*node),
+            _ => None,
+        }
+    }
+
+    /// Returns what went wrong, wherever that was.
+    pub fn kind(&self) -> &RpcError {
+        match self {
+            Self::OnNode { error, .. } => error.kind(),
+            other => other,
+        }
     }
 
     /// Returns why the control plane says no, if it does.
     pub fn refusal(&self) -> Option<Code> {
-        match self {
+        match self.kind() {
             Self::Control(ControlError::Refused { code, .. }) => Some(*code),
             _ => None,
         }
@@ -96,6 +126,9 @@ impl RpcError {
             libc::ETIME => Self::Unanswered(Unanswered::TimedOut),
             libc::EINTR => Self::Unanswered(Unanswered::Cancelled),
             libc::EOWNERDEAD => Self::Unanswered(Unanswered::ServerEnded),
+            libc::EHOSTDOWN => Self::NotDelivered(NotDelivered::NodeDown),
+            libc::ECONNRESET => Self::Unanswered(Unanswered::NodeLost),
+            libc::EREMOTEIO => Self::Unanswered(Unanswered::NodeBroken),
             libc::ENOENT => Self::NobodyWaits,
             errno => Self::Server(Errno(errno)),
         }
@@ -109,6 +142,7 @@ impl std::fmt::Display for NotDelivered {
             Self::TimedOut => "its time was over before a server was free",
             Self::Cancelled => "it was cancelled before a server was free",
             Self::Full => "there is no room in line now",
+            Self::NodeDown => "the function's node is not joined",
         })
     }
 }
@@ -120,6 +154,8 @@ impl std::fmt::Display for Unanswered {
             Self::Cancelled => "it was cancelled before the server answered",
             Self::ServerEnded => "the server ended before it answered",
             Self::ControlGone => "the control plane has ended, or the session with it",
+            Self::NodeLost => "the function's node was lost",
+            Self::NodeBroken => "the function's node broke the protocol",
         })
     }
 }
@@ -145,6 +181,7 @@ impl std::fmt::Display for RpcError {
             }
             Self::Mapping(error) => error.fmt(f),
             Self::Link(error) => error.fmt(f),
+            Self::OnNode { node, error } => write!(f, "node {node}: {error}"),
             Self::Server(errno) => write!(f, "the server loop says {errno}"),
         }
     }

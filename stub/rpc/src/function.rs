@@ -4,10 +4,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use heliostat_abi::file::delegated::{OpKind, Operation, Piece};
+use heliostat_abi::rpc::name::THIS_NODE;
 use heliostat_abi::rpc::operation::SEND_NOW;
 use heliostat_abi::rpc::{FunctionInfo, RpcRequest, CALL_FAILED};
 
 use super::link::{operation, timeout_us, Link};
+use super::node::{is_unreachable, on_node};
 use super::slots::Slot;
 use super::uses::Use;
 use super::{FunctionId, NotDelivered, PendingCall, RpcError, Shared, MESSAGE_BYTES_MAX};
@@ -30,6 +32,11 @@ impl Function {
     /// Returns its identity; the next function of the name has another.
     pub fn id(&self) -> FunctionId {
         self.info().function
+    }
+
+    /// Returns the node that serves it; 0 where that is this one.
+    pub fn node(&self) -> u32 {
+        self.info().node
     }
 
     /// Returns how many bytes a call's payload may have, and how many a reply.
@@ -80,7 +87,8 @@ impl Function {
         mut stop: impl FnMut() -> bool,
     ) -> Result<Vec<u8>, RpcError> {
         self.again(limit, |info, limit| {
-            let mut pending = self.begin_as(info, payload, limit)?;
+            // The node is named once, for what becomes of both tries.
+            let mut pending = self.begin_as(info, (payload, THIS_NODE), limit)?;
             while !pending.look_within(every) {
                 if stop() {
                     return pending.cancel();
@@ -95,19 +103,21 @@ impl Function {
     /// # Errors
     /// It was not begun.
     pub fn begin(&self, payload: &[u8], limit: Option<Duration>) -> Result<PendingCall, RpcError> {
-        self.begin_as(&self.info(), payload, limit)
+        let info = self.info();
+        let begun = self.begin_as(&info, (payload, info.node), limit);
+        begun.map_err(|error| on_node(info.node, error))
     }
 
     fn begin_as(
         &self,
         info: &FunctionInfo,
-        payload: &[u8],
+        (payload, node): (&[u8], u32),
         limit: Option<Duration>,
     ) -> Result<PendingCall, RpcError> {
         let link = self.shared.link()?;
         let (slot, asked) = prepare(&link, info, payload, limit)?;
         let tag = link.start(&asked)?;
-        Ok(PendingCall::new(link, slot, tag))
+        Ok(PendingCall::new(link, slot, tag, node))
     }
 
     /// Sends it a message of at most [`MESSAGE_BYTES_MAX`] bytes, which no reply comes to. Waits for
@@ -150,14 +160,19 @@ impl Function {
         mut attempt: impl FnMut(&FunctionInfo, Option<Duration>) -> Result<T, RpcError>,
     ) -> Result<T, RpcError> {
         let (begun, info) = (Instant::now(), self.info());
-        let gone = RpcError::NotDelivered(NotDelivered::Gone);
-        match attempt(&info, limit) {
-            Err(error) if error == gone => {}
-            done => return done,
-        }
-        let Ok(info) = self.find_again(info.function) else { return Err(gone) };
+        let node = info.node;
+        let missed = match attempt(&info, limit) {
+            Err(RpcError::NotDelivered(why @ (NotDelivered::Gone | NotDelivered::NodeDown))) => why,
+            done => return done.map_err(|error| on_node(node, error)),
+        };
+        let found = self.find_again(info.function).map_err(|error| {
+            let is_down = missed == NotDelivered::NodeDown || is_unreachable(&error);
+            let why = if is_down { NotDelivered::NodeDown } else { NotDelivered::Gone };
+            on_node(node, RpcError::NotDelivered(why))
+        });
+        let info = found?;
         let left = limit.map(|limit| limit.saturating_sub(begun.elapsed()));
-        attempt(&info, left)
+        attempt(&info, left).map_err(|error| on_node(node, error))
     }
 
     fn find_again(&self, gone: FunctionId) -> Result<FunctionInfo, RpcError> {
@@ -165,8 +180,13 @@ impl Function {
         // Another thread may have found it meanwhile.
         if info.function == gone {
             let shared = &self.shared;
-            *info = shared.uses.ask(Use::Calls, &shared.control, &self.asked)?;
-            shared.uses.forget(gone, Use::Calls);
+            let found = shared.uses.ask(Use::Calls, &shared.control, &self.asked)?;
+            // Of this node's the control plane knows; what was found elsewhere it keeps until told.
+            match info.node {
+                THIS_NODE => shared.uses.forget(gone, Use::Calls),
+                _ => shared.uses.release(gone, Use::Calls, &shared.control),
+            }
+            *info = found;
         }
         Ok(*info)
     }

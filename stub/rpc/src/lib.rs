@@ -17,6 +17,7 @@ mod function;
 mod link;
 mod listing;
 mod multicast;
+mod node;
 mod pending;
 mod publication;
 mod received;
@@ -27,7 +28,6 @@ mod uses;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use heliostat_abi::rpc::name::THIS_NODE;
-use heliostat_abi::rpc::{FunctionName, RpcRequest};
 use heliostat_client::{session, OwnSession};
 
 pub use error::{NotDelivered, RpcError, Unanswered};
@@ -37,13 +37,14 @@ pub use heliostat_abi::rpc::limits::{MESSAGE_BYTES_MAX, PAYLOAD_BYTES_MAX};
 pub use heliostat_abi::rpc::name::OWN_USER;
 pub use heliostat_abi::rpc::ListedFunction;
 pub use multicast::multicast;
+pub use node::NodeRpc;
 pub use pending::PendingCall;
 pub use publication::PublicationBuilder;
 pub use received::{Call, Caller};
 pub use service::{Next, Service};
 
 use link::Link;
-use uses::{Use, Uses};
+use uses::Uses;
 
 /// This process's access to remote procedure calls, in one session with the control plane. Clones are
 /// the same.
@@ -92,10 +93,12 @@ impl Rpc {
     /// # Errors
     /// As `find`.
     pub fn find_of(&self, user: u32, name: &str) -> Result<Function, RpcError> {
-        let name = FunctionName::parse(name).map_err(RpcError::Name)?;
-        let asked = RpcRequest::Find { user, node: THIS_NODE, name };
-        let info = self.shared.uses.ask(Use::Calls, &self.shared.control, &asked)?;
-        Ok(Function::new(self.shared.clone(), asked, info))
+        self.on(THIS_NODE).find_of(user, name)
+    }
+
+    /// Functions of another node of the cluster, by its number, or of this one.
+    pub fn on(&self, node: u32) -> NodeRpc {
+        NodeRpc::new(self.shared.clone(), node)
     }
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::function::take_reply;
 use super::link::Link;
+use super::node::on_node;
 use super::slots::Slot;
 use super::RpcError;
 
@@ -13,6 +14,8 @@ use super::RpcError;
 pub struct PendingCall {
     link: Arc<Link>,
     slot: Slot,
+    /// Which errors name.
+    node: u32,
     /// None once it has ended.
     tag: Option<u64>,
     /// How it has ended, where that was seen by a look.
@@ -20,8 +23,8 @@ pub struct PendingCall {
 }
 
 impl PendingCall {
-    pub(crate) fn new(link: Arc<Link>, slot: Slot, tag: u64) -> PendingCall {
-        PendingCall { link, slot, tag: Some(tag), ended: None }
+    pub(crate) fn new(link: Arc<Link>, slot: Slot, tag: u64, node: u32) -> PendingCall {
+        PendingCall { link, slot, node, tag: Some(tag), ended: None }
     }
 
     /// Waits for its reply, until the time is over that was said when it was begun.
@@ -29,6 +32,11 @@ impl PendingCall {
     /// # Errors
     /// As [`Function::call`](super::Function::call).
     pub fn wait(mut self) -> Result<Vec<u8>, RpcError> {
+        let node = self.node;
+        self.take().map_err(|error| on_node(node, error))
+    }
+
+    fn take(&mut self) -> Result<Vec<u8>, RpcError> {
         let result = match self.tag.take() {
             Some(tag) => self.link.wait(tag)?,
             None => self.ended.take().unwrap_or(Err(RpcError::Corrupt))?,

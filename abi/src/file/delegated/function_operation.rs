@@ -18,6 +18,9 @@
 //! | ETIMEDOUT, ECANCELED | was not delivered before its time was over, or before it was cancelled |
 //! | ETIME, EINTR | was delivered, and not answered before its time was over, or before it was cancelled |
 //! | EOWNERDEAD | was delivered to a server that ended before it answered |
+//! | EHOSTDOWN | was not delivered: the function's node is not joined |
+//! | ECONNRESET | may have been delivered: the function's node was lost meanwhile |
+//! | EREMOTEIO | may have been delivered: the function's node broke the protocol |
 //!
 //! A reply that nobody waits for is ENOENT; a Receive that answers first says so in the head.
 

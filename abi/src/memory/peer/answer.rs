@@ -3,7 +3,8 @@
 //! ```text
 //! 0 refusal u16, 0 u16, 0 u32    8 result u64    16 word u64
 //! ```
-//! The payload is what was read; others have none. A refusal has neither result nor word.
+//! The payload is what was read; others have none. A refusal has neither result nor word, but that the
+//! word of Busy says how long to wait.
 
 use crate::wire::{Reader, WireError, Writer};
 
@@ -28,11 +29,13 @@ pub enum PeerRefusal {
     Again = 6,
     /// What was sent is no operation.
     Malformed = 7,
+    /// A rate there is used up: ask again after so many nanoseconds as the word says.
+    Busy = 8,
 }
 
 impl PeerRefusal {
     /// Every refusal, in order of number.
-    pub const ALL: [PeerRefusal; 7] = [
+    pub const ALL: [PeerRefusal; 8] = [
         Self::NoHandle,
         Self::Stale,
         Self::Denied,
@@ -40,6 +43,7 @@ impl PeerRefusal {
         Self::Misaligned,
         Self::Again,
         Self::Malformed,
+        Self::Busy,
     ];
 }
 
@@ -48,7 +52,7 @@ impl PeerRefusal {
 pub struct PeerAnswer {
     /// Bytes that are done; of words 8, or 0 where nothing was changed. Or why not.
     pub result: Result<u64, PeerRefusal>,
-    /// What a word was before.
+    /// What a word was before; of Busy how many nanoseconds to wait.
     pub word: u64,
 }
 
@@ -61,6 +65,11 @@ impl PeerAnswer {
     /// It was not.
     pub const fn refused(refusal: PeerRefusal) -> Self {
         Self { result: Err(refusal), word: 0 }
+    }
+
+    /// It was not, and may be asked for again after so long.
+    pub const fn busy(ns: u64) -> Self {
+        Self { result: Err(PeerRefusal::Busy), word: ns }
     }
 
     /// The header.
@@ -87,12 +96,13 @@ impl PeerAnswer {
         let (number, zeros, done, word) = (r.u16(), (r.u16(), r.u32()), r.u64(), r.u64());
         let known = PeerRefusal::ALL.into_iter().find(|it| *it as u16 == number);
         let wrong = WireError::Field { name: "refusal", found: u64::from(number) };
-        if zeros != (0, 0) || number != 0 && (done | word) != 0 {
+        let has_word = number == 0 || number == PeerRefusal::Busy as u16;
+        if zeros != (0, 0) || number != 0 && done != 0 || !has_word && word != 0 {
             return Err(WireError::Reserved);
         }
         match number {
             0 => Ok(Self { result: Ok(done), word }),
-            _ => Ok(Self::refused(known.ok_or(wrong)?)),
+            _ => Ok(Self { result: Err(known.ok_or(wrong)?), word }),
         }
     }
 }

@@ -79,7 +79,7 @@ fn may_be_asked(request: &MemoryRequest) -> bool {
         List { .. } | Move { .. } | MoveState { .. } => true,
         Stage(_) | Adopt { .. } => true,
         Arena { .. } | RegionPage | Presence | Session | AskMe { .. } | NextAsked => false,
-        Answer { .. } | EndSession | On { .. } => false,
+        Answer { .. } | EndSession | On { .. } | Replicate(_) => false,
     }
 }
 

@@ -207,6 +207,8 @@ impl Transport for Script {
         Address::Simulated(0)
     }
 
+    fn number_links_from(&mut self, _last: u64) {}
+
     fn connect(&mut self, _now_ns: u64, _to: Address) -> Result<LinkId, NotBegun> {
         Err(NotBegun::Family)
     }

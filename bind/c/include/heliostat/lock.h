@@ -59,6 +59,18 @@ heliostat_code heliostat_locks_open(heliostat_locks **locks);
 // `locks` is null or live, and not used again.
 void heliostat_locks_close(heliostat_locks *locks);
 
+// The same for names on another node, by its number: what is opened by it is there, and the control
+// plane of that node decides. `*there` is the caller's. The node's own number is as if it were not said.
+// Where that node is not joined, or is lost, and nothing was done, calls answer
+// `HELIOSTAT_NO_CONTROL`; `HELIOSTAT_PEER_GONE` where it may have been done. What was held there is held
+// no more when the node is lost, and its names have to be opened anew.
+//
+// # Safety
+// `locks` is null or live, `there` null or valid for writing.
+heliostat_code heliostat_locks_on(const heliostat_locks *locks,
+                                  uint64_t node,
+                                  heliostat_locks **there);
+
 // Opens what has the name among those of `user`, and makes it where nothing has. `count` is that of a
 // semaphore or barrier, else 0; `is_silent` not 0 keeps deaths of holders from being told. All who
 // open a name say the same: else `HELIOSTAT_TAKEN`. `*lock` is the caller's.

@@ -26,11 +26,28 @@ typedef struct heliostat_call heliostat_call;
 // A function of another program. Threads may share it, but for its end.
 typedef struct heliostat_function heliostat_function;
 
+// A call that was begun. One thread has it at a time.
+typedef struct heliostat_pending heliostat_pending;
+
 // This process's access to remote procedure calls. Threads may share it.
 typedef struct heliostat_rpc heliostat_rpc;
 
 // A function that this process serves. Threads may share it, but for its end.
 typedef struct heliostat_service heliostat_service;
+
+// Where the reply of one of several calls goes, and what became of it.
+typedef struct {
+  // Set before: where the reply goes; null where `room` is 0.
+  void *reply;
+  // Set before: bytes that there is room for.
+  size_t room;
+  // The reply's length.
+  size_t reply_bytes;
+  // As `heliostat_function_call` answers.
+  heliostat_code code;
+  // 0 where the function certainly did not run, else 1.
+  int32_t may_have_run;
+} heliostat_multicast_reply;
 
 // What a function carries, for `heliostat_rpc_serve`; zeros are what is usual.
 typedef struct {
@@ -72,13 +89,25 @@ heliostat_code heliostat_rpc_find(const heliostat_rpc *rpc,
                                   const char *name,
                                   heliostat_function **function);
 
+// The same on another node of the cluster, by its number (0 for this one). `HELIOSTAT_NO_CONTROL` when
+// that node is not joined or does not answer; its words name the node, as those of every later error of
+// the function do.
+//
+// # Safety
+// As `heliostat_rpc_find`.
+heliostat_code heliostat_rpc_find_on(const heliostat_rpc *rpc,
+                                     uint32_t node,
+                                     uint32_t user,
+                                     const char *name,
+                                     heliostat_function **function);
+
 // Calls a function and waits for its reply, up to `timeout_ms` (negative for ever). The reply is put
 // into `reply`, which has room for `room` bytes, and its length into `*reply_bytes`: of a longer reply
 // the beginning, and `HELIOSTAT_TOO_LARGE`. `*may_have_run`, unless null, becomes 0 where the function
 // certainly did not run, and 1 otherwise.
 //
-// `HELIOSTAT_STALE` when nobody serves it, `HELIOSTAT_TIMED_OUT`, `HELIOSTAT_PEER_GONE` when the server
-// or the control plane has ended, `HELIOSTAT_FAILED` when the function says no; the last message says
+// `HELIOSTAT_STALE` when nobody serves it, `HELIOSTAT_TIMED_OUT`, `HELIOSTAT_PEER_GONE` when the server,
+// the control plane or the function's node has ended, `HELIOSTAT_FAILED` when the function says no; the last message says
 // why, of the function's no the function's own words.
 //
 // # Safety
@@ -109,6 +138,70 @@ heliostat_code heliostat_function_send(const heliostat_function *function,
 // # Safety
 // `function` is null or live, and not used again.
 void heliostat_function_release(heliostat_function *function);
+
+// Begins a call, whose reply is waited for later by `heliostat_pending_wait`. `*pending` is the caller's.
+// The time is counted from now.
+//
+// # Safety
+// `function` is null or live; `payload` is valid for reading `bytes` bytes, or null and these 0;
+// `pending` is null or valid for writing.
+heliostat_code heliostat_function_begin(const heliostat_function *function,
+                                        const void *payload,
+                                        size_t bytes,
+                                        int64_t timeout_ms,
+                                        heliostat_pending **pending);
+
+// Waits up to `within_ms` (0 for not at all) and puts into `*has_ended` whether the call has ended: then
+// `heliostat_pending_wait` does not wait.
+//
+// # Safety
+// `pending` is null or live, `has_ended` null or valid for writing.
+heliostat_code heliostat_pending_look(heliostat_pending *pending,
+                                      uint32_t within_ms,
+                                      int32_t *has_ended);
+
+// Waits for the call's end and takes it back in any case. All else is as for `heliostat_function_call`.
+//
+// # Safety
+// `pending` is null or live, and not used again; the rest as for `heliostat_function_call`.
+heliostat_code heliostat_pending_wait(heliostat_pending *pending,
+                                      void *reply,
+                                      size_t room,
+                                      size_t *reply_bytes,
+                                      int32_t *may_have_run);
+
+// Ends the call and takes it back in any case: `HELIOSTAT_CANCELLED`, or how it had ended before. A
+// server that has received it goes on, and hears that nobody waits for its reply. All else is as for
+// `heliostat_pending_wait`.
+//
+// # Safety
+// As `heliostat_pending_wait`.
+heliostat_code heliostat_pending_cancel(heliostat_pending *pending,
+                                        void *reply,
+                                        size_t room,
+                                        size_t *reply_bytes,
+                                        int32_t *may_have_run);
+
+// Gives a call back without its end: it is cancelled. Null is ignored.
+//
+// # Safety
+// `pending` is null or live, and not used again.
+void heliostat_pending_release(heliostat_pending *pending);
+
+// Calls `count` functions, of any nodes, with the same payload at once and waits for all of their
+// replies, up to `timeout_ms`: each of `replies` says what became of the function at its place. The code
+// is `HELIOSTAT_OK` also where some or all of them failed.
+//
+// # Safety
+// `functions` is valid for reading `count` pointers, each null or live; `replies` for reading and
+// writing as many, each with a `reply` that is valid for writing its `room`, or null and this 0; the
+// payload as for `heliostat_function_call`. Where `count` is 0 both may be null.
+heliostat_code heliostat_rpc_multicast(const heliostat_function *const *functions,
+                                       heliostat_multicast_reply *replies,
+                                       size_t count,
+                                       const void *payload,
+                                       size_t bytes,
+                                       int64_t timeout_ms);
 
 // Serves a function of this name from now on. `options` may be null. Where somebody serves it already,
 // it carries what that one has said. `*service` is the caller's.
@@ -164,6 +257,14 @@ heliostat_code heliostat_call_payload(const heliostat_call *call,
 // # Safety
 // `call` is null or live; `user` and `process` are null or valid for writing.
 heliostat_code heliostat_call_caller(const heliostat_call *call, uint32_t *user, uint32_t *process);
+
+// The node that a call comes from, by its number in the cluster; 0 where that is this one. Of another
+// node `heliostat_call_caller` tells what that node's control plane says.
+//
+// # Safety
+// `call` is null or live, `node` null or valid for writing.
+heliostat_code heliostat_call_node(const heliostat_call *call,
+                                   uint32_t *node);
 
 // Answers a call, and takes it back in any case. `HELIOSTAT_PEER_GONE` when nobody waits any more.
 //

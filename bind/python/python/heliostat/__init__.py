@@ -10,13 +10,14 @@ and reads it, as a read-only array without a copy:
         snapshot.array()
 
 `heliostat.memory` has memory that several programs read and write, `heliostat.lock` locks that they share,
-`heliostat.rpc` functions that one serves and another calls. A control plane is started if none runs.
+`heliostat.rpc` functions that one serves and another calls, `heliostat.cluster` arrays that programs of
+several nodes share. A control plane is started if none runs.
 `run`, `status`, `explain`, `metrics` and `doctor` are the command line's.
 """
 
 from typing import TYPE_CHECKING
 
-from . import lock, memory, rpc
+from . import cluster, lock, memory, rpc
 from ._attachment import Attachment, attach, attach_by
 from ._command import doctor, explain, metrics, run, status
 from ._errors import (
@@ -91,6 +92,7 @@ __all__ = [
     "attach",
     "attach_by",
     "attach_queue",
+    "cluster",
     "doctor",
     "explain",
     "lock",

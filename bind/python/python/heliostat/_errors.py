@@ -15,6 +15,10 @@ class Error(Exception):
 
     may_have_run = False
     """Of a remote procedure call: whether the function may have run although there is no reply."""
+    array: str | None = None
+    """Of an array of a cluster: its name."""
+    node: int | None = None
+    """The other node that it is on, where it is on one."""
 
 
 class NotFound(Error, LookupError):
@@ -96,12 +100,12 @@ class CommandFailed(Error):
 
 class NotDelivered(Error):
     """No server has seen a call, or a message: the function did not run. Besides, Gone where nobody serves
-    it, TimedOut, Full where there is no room in line, Cancelled."""
+    it or its node is not joined, TimedOut, Full where there is no room in line, Cancelled."""
 
 
 class Unanswered(Error):
     """A server may have seen a call that has no reply: the function may have run, or run on. Besides,
-    TimedOut, Cancelled, NoControlPlane, or ConnectionError where the server ended."""
+    TimedOut, Cancelled, NoControlPlane, or ConnectionError where the server ended or its node was lost."""
 
     may_have_run = True
 
@@ -132,6 +136,10 @@ class NotDeliveredCancelled(NotDelivered, Cancelled):
     """It was given up before a server was free."""
 
 
+class NotDeliveredNodeDown(NotDelivered, Gone):
+    """The function's node is not joined."""
+
+
 class UnansweredTimedOut(Unanswered, TimedOut):
     """Its time was over before the server answered."""
 
@@ -142,6 +150,14 @@ class UnansweredCancelled(Unanswered, Cancelled):
 
 class UnansweredServerEnded(Unanswered, ConnectionError):
     """The server ended before it answered."""
+
+
+class UnansweredNodeLost(Unanswered, ConnectionError):
+    """The function's node was lost before the server answered."""
+
+
+class UnansweredNodeBroken(Unanswered, ConnectionError):
+    """The function's node broke the protocol."""
 
 
 class UnansweredControlGone(Unanswered, NoControlPlane):

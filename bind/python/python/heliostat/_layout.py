@@ -47,7 +47,7 @@ class Layout:
 def decode(text: bytes, nbytes: int) -> Layout:
     """The layout that a description tells, or plain bytes if it tells none of this length."""
     try:
-        layout = _decode(json.loads(text))
+        layout = parse(json.loads(text))
     except Exception:  # foreign text: NumPy and json raise many kinds, and all mean the same
         layout = None
     if layout is None or layout.nbytes != nbytes:
@@ -55,7 +55,8 @@ def decode(text: bytes, nbytes: int) -> Layout:
     return layout
 
 
-def _decode(said: Any) -> Layout | None:
+def parse(said: Any) -> Layout | None:
+    """The layout that a decoded description tells; None where it tells none. Raises what NumPy does."""
     if not isinstance(said, dict) or said.get("heliostat") != VERSION:
         return None
     shape, typestr = said.get("shape"), said.get("typestr")

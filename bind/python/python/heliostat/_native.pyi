@@ -122,6 +122,46 @@ class Memory:
     def _list(
         self, beginning: str, user: int | None
     ) -> list[tuple[str, int, int, int, bool, int, str | None]]: ...
+    def _nodes(self) -> list[int]: ...
+
+class SpreadRegion:
+    def __new__(cls, *arguments: Any) -> Self: ...
+    def read(self, offset: int, bytes: int) -> bytes:
+        """So many bytes from an offset on."""
+    def read_into(self, offset: int, buffer: WriteableBuffer) -> int:
+        """Fills a writable, contiguous buffer from an offset on; bytes read."""
+    def write(self, offset: int, buffer: ReadableBuffer) -> int:
+        """Writes all of a contiguous buffer from an offset on; bytes written. After an error some of
+        them may have been written, on other nodes too."""
+    def set(self, offset: int, bytes: int, value: int = 0) -> None:
+        """Sets so many bytes from an offset on to a value."""
+    def read_pieces(self, pieces: Sequence[tuple[int, int]]) -> list[bytes]:
+        """Many pieces in one call, each (offset, bytes)."""
+    def write_pieces(self, pieces: Sequence[tuple[int, ReadableBuffer]]) -> int:
+        """Many pieces in one call, each (offset, buffer); bytes written."""
+    def copy_to(self, offset: int, into: SpreadRegion, at: int, bytes: int) -> None:
+        """Copies bytes to a place in this or another spread region; they may overlap."""
+    def fetch_add(self, offset: int, more: int) -> int:
+        """Adds to the word at an offset, and wraps around; what it was."""
+    def compare_swap(self, offset: int, expected: int, new: int) -> int:
+        """Stores `new` in a word that is `expected`; what it was."""
+    def swap(self, offset: int, new: int) -> int:
+        """Stores `new` in a word; what it was."""
+    def __len__(self) -> int: ...
+    def _parts(self) -> list[tuple[int, int, int, str | None]]: ...
+    def _places(self, offset: int, bytes: int) -> list[tuple[int, int, int]]: ...
+    def _part(self, number: int) -> Any: ...
+    def free(self) -> None:
+        """Ends the region for everybody, but for parts on nodes that are lost, about the first of which
+        it raises. BufferError while operations on it are not over."""
+    def unmap(self) -> None:
+        """Gives the handles back. Again: nothing."""
+    @property
+    def is_unmapped(self) -> bool:
+        """Whether the handles were given back."""
+    @property
+    def identity(self) -> str:
+        """What tells this region from all others, also from an earlier one of its name."""
 
 class MemoryRegion:
     def __new__(cls, *arguments: Any) -> Self: ...
@@ -213,7 +253,7 @@ class MemoryOperations:
     def __len__(self) -> int:
         """How many are on their way or were not taken."""
 class Locks:
-    def __new__(cls) -> Self: ...
+    def __new__(cls, base: Locks | None = None, node: int | None = None) -> Self: ...
     def _list(
         self, beginning: str, user: int | None
     ) -> list[tuple[str, int, str, int, int, int, int, bool, bool, int]]: ...
@@ -245,7 +285,7 @@ class LockHeld:
 class Rpc:
     def __new__(cls) -> Self: ...
     def _list(
-        self, beginning: str, user: int | None
+        self, beginning: str, user: int | None, node: int
     ) -> list[tuple[str, int, int, int, int, int, bool, int]]: ...
 
 class RpcFunction:
@@ -258,6 +298,9 @@ class RpcFunction:
         seconds at most; with 0 it is now or never. Afterwards it waits there for a server, whatever
         becomes of this process. Raises TooLong and NotDelivered: it is not in line."""
     def _begin(self, payload: ReadableBuffer, timeout: float | None) -> RpcPending: ...
+    @property
+    def node(self) -> int:
+        """The node that serves it, by number; 0 where that is this one."""
     def _limits(self) -> tuple[int, int]: ...
     def close(self) -> None:
         """Gives it back. Again: nothing."""
@@ -294,6 +337,10 @@ class RpcCall:
         """Who calls, by number, as the kernel has proved it to the control plane; as `process`."""
     @property
     def process(self) -> int: ...
+    @property
+    def node(self) -> int:
+        """The node that it calls from, by number; 0 where that is this one. Of another node `user` and
+        `process` are what its control plane says."""
     @property
     def session(self) -> str:
         """The caller's session with the control plane; none before or after has the same."""

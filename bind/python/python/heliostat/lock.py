@@ -1,4 +1,4 @@
-"""Locks, reader-writer locks, semaphores and barriers, which programs of the node share by name.
+"""Locks, reader-writer locks, semaphores and barriers, which programs of one or several nodes share.
 
     locks = heliostat.lock.open()
     journal = locks.lock("journal")
@@ -10,6 +10,7 @@
     with locks.semaphore("gate", 4).acquire(timeout=1.0):
         ...
     locks.barrier("step", 8).wait()
+    locks.on(2).lock("journal")  # on another node, by the same calls
 
 They are made by whoever opens a name first, and gone with the last who has it open. Each line is
 served first come, first served. What a process holds ends with it, and the next holder is told so.
@@ -130,6 +131,16 @@ class Locks(_native.Locks):
     def __new__(cls) -> Self:
         new = super().__new__
         return served(lambda: new(cls))
+
+    def on(self, node: int) -> Locks:
+        """The same for names on another node, by its number: what is opened and listed by it is there.
+        The node's own number is as if it were not said.
+
+        Where that node is not joined, does not answer, or is lost, NoControlPlane is raised, which names
+        it and says whether it may have been done. What was held there is held no more when the node is
+        lost, and its names have to be opened anew.
+        """
+        return _native.Locks.__new__(type(self), self, node)
 
     def lock(self, name: str, user: int | None = None, silent: bool = False) -> Lock:
         """The lock of this name."""

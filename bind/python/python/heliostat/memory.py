@@ -17,14 +17,25 @@ on it that may manage it, or until it is freed if it is lasting.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple, Self
 
 from . import _native
 from ._memory_operations import Completion, MemoryOperations
 from ._memory_region import MemoryRegion
+from ._memory_spread import Part, SpreadRegion
 from ._naming import served
 
-__all__ = ["Completion", "ListedRegion", "Memory", "MemoryOperations", "MemoryRegion", "open"]
+__all__ = [
+    "Completion",
+    "ListedRegion",
+    "Memory",
+    "MemoryOperations",
+    "MemoryRegion",
+    "Part",
+    "SpreadRegion",
+    "open",
+]
 
 
 class ListedRegion(NamedTuple):
@@ -69,17 +80,25 @@ class Memory(_native.Memory):
         return _native.Memory.__new__(type(self), self, node)
 
     def allocate(
-        self, bytes: int, name: str | None = None, lasting: bool = False, others: str = ""
+        self,
+        bytes: int,
+        name: str | None = None,
+        lasting: bool = False,
+        others: str = "",
+        replicas: int = 0,
     ) -> MemoryRegion:
         """A region of so many bytes, all of them zero, with every right.
 
         name: what others find it by, one among the names of this user.
         lasting: whether it outlives this process, until somebody frees it.
         others: what other users may who know the name, as far as the rules allow it.
+        replicas: on how many nodes of a cluster it lives, this one among them; 0 for an ordinary one.
+            What was written is on all of them before a call returns. It needs a name, and stays until
+            it is freed.
 
         Raises InvalidName, InvalidRegion, NameTaken, Full, Denied, NoControlPlane.
         """
-        return MemoryRegion(self, name, others, None, bytes, lasting)
+        return MemoryRegion(self, name, others, None, bytes, lasting, replicas)
 
     def map(
         self, name: str, rights: str = "read,write,atomic", user: int | None = None
@@ -91,7 +110,31 @@ class Memory(_native.Memory):
         Waits for the owner's word, half a second at most, where the owner has asked for that. Raises
         NotFound, Denied, InvalidName, Full, NoControlPlane.
         """
-        return MemoryRegion(self, name, rights, user, None, False)
+        return MemoryRegion(self, name, rights, user, None, False, 0)
+
+    def spread(
+        self,
+        bytes: int,
+        nodes: Sequence[int],
+        name: str | None = None,
+        lasting: bool = False,
+        others: str = "",
+    ) -> SpreadRegion:
+        """A region whose bytes, all of them zero, are spread evenly over these nodes, in this order, so
+        that it may be longer than one node's memory. Every node finds it by its name. Without a cluster
+        node 0 is this one.
+
+        Raises as `allocate`; Busy while another one of this name is made or freed.
+        """
+        return SpreadRegion(self, name, others, None, bytes, nodes, lasting)
+
+    def map_spread(
+        self, name: str, rights: str = "read,write,atomic", user: int | None = None
+    ) -> SpreadRegion:
+        """Handles on all parts of the spread region of this name, looked for on this node, then on all
+        others that are joined. Parts of nodes that are lost are known as such, and the others can be
+        used. Raises as `map`; Busy while it is made or freed."""
+        return SpreadRegion(self, name, rights, user)
 
     def operations(self, limit: int = 256) -> MemoryOperations:
         """A place for operations that complete later, at most so many of them that are on their way or

@@ -173,15 +173,19 @@ class Rpc(_native.Rpc):
         new = super().__new__
         return served(lambda: new(cls))
 
-    def find(self, name: str, user: int | None = None, timeout: float = 0.0) -> Function:
+    def find(
+        self, name: str, user: int | None = None, timeout: float = 0.0, node: int = 0
+    ) -> Function:
         """The function of this name, which another program serves; waited for so many seconds where
         nobody serves it yet.
 
         user: whose function it is, by number; None for this process's own user.
+        node: which node of the cluster serves it, by number; 0 for this one. What is raised about a
+            function of another node names the node.
 
         Raises NotFound, Denied, InvalidName, Full, NoControlPlane.
         """
-        return when_found(lambda: Function(self, name, user), timeout)
+        return when_found(lambda: Function(self, name, user, node), timeout)
 
     def serve(
         self,
@@ -202,9 +206,12 @@ class Rpc(_native.Rpc):
         """
         return Service(self, name, request_bytes, reply_bytes, queue, others)
 
-    def list(self, prefix: str = "", user: int | None = None) -> tuple[ListedFunction, ...]:
-        """The functions that this process may see and whose names begin so."""
-        return tuple(ListedFunction(*told) for told in self._list(prefix, user))
+    def list(
+        self, prefix: str = "", user: int | None = None, node: int = 0
+    ) -> tuple[ListedFunction, ...]:
+        """The functions that this process may see and whose names begin so; of another node, by its
+        number, those of this process's user."""
+        return tuple(ListedFunction(*told) for told in self._list(prefix, user, node))
 
 
 def multicast(

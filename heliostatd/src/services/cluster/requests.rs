@@ -71,16 +71,20 @@ pub(super) fn reply(listed: Listed) -> Answer {
 
 /// An address that this node's transport can connect to, or none.
 fn check_address(address: &MemberAddress, own: Address) -> Result<(), Refused> {
-    if address.is_none() {
+    if address.is_none() || leads_somewhere(address, own) {
         return Ok(());
     }
-    match (address.as_str().parse::<Address>(), own) {
-        (Ok(Address::Tcp(_)), Address::Tcp(_)) | (Ok(Address::Ucx(_)), Address::Ucx(_)) => Ok(()),
-        _ => {
-            debug!(%address, "no address of this node's transport");
-            Err(Code::BadRecord.into())
-        }
-    }
+    debug!(%address, "no address of this node's transport");
+    Err(Code::BadRecord.into())
+}
+
+/// Whether an address is one that this node's transport can connect to.
+pub(super) fn leads_somewhere(address: &MemberAddress, own: Address) -> bool {
+    let parsed = (address.as_str().parse::<Address>(), own);
+    matches!(
+        parsed,
+        (Ok(Address::Tcp(_)), Address::Tcp(_)) | (Ok(Address::Ucx(_)), Address::Ucx(_))
+    )
 }
 
 impl ClusterNode {
@@ -101,7 +105,8 @@ impl ClusterNode {
         all.sort_unstable_by_key(|it| it.node);
         let next = all.get(LISTED_PER_REPLY_MAX).map_or(0, |it| it.node);
         all.truncate(LISTED_PER_REPLY_MAX);
-        Listed { own, epoch: self.members.epoch(), nodes: all, next }
+        let registry = self.listed_registry(now_ns);
+        Listed { own, epoch: self.members.epoch(), registry, nodes: all, next }
     }
 
     /// Has it measured how far the others are, for whoever looks next.

@@ -16,7 +16,8 @@ use heliostat_service_cluster::Cluster;
 use rustix::event::{eventfd, EventfdFlags};
 use tracing::info;
 
-use super::secret;
+use super::quality::quality_of;
+use super::{registry_of, secret};
 use crate::daemon::Daemon;
 use crate::poll::Source;
 use crate::state::cluster::ClusterNode;
@@ -28,7 +29,8 @@ impl Daemon {
     /// Its secret or its address is of no use; the text says which key of the configuration, and why.
     pub(super) fn start_cluster(&mut self) -> io::Result<()> {
         let Some(config) = &self.parts.config.cluster else { return Ok(()) };
-        let cluster = start(config)?;
+        let mut cluster = start(config)?;
+        cluster.nodes.set_quality(quality_of(&self.parts.config));
         self.poll.watch(&cluster.bell, Source::Cluster)?;
         self.services.cluster = Some(cluster);
         Ok(())
@@ -51,12 +53,21 @@ fn start(config: &Config) -> io::Result<ClusterNode> {
         .peers
         .iter()
         .filter_map(|peer| Some((peer.node, MemberAddress::parse(&peer.address.to_string())?)));
-    let members = Cluster::new(config.node, peers, monotonic_ns());
+    let mut members = Cluster::new(config.node, peers, monotonic_ns());
     info!(node = config.node, incarnation, address = %nodes.address(), "a node of a cluster");
-    Ok(ClusterNode::new(members, incarnation, nodes, events, bell))
+    let registry = registry_of::start(config, incarnation, &nodes, &bell)?;
+    if registry.is_some() {
+        members.use_registry();
+    }
+    let mut cluster = ClusterNode::new(members, incarnation, nodes, events, bell);
+    cluster.registry = registry;
+    Ok(cluster)
 }
 
-fn listen(transport: ClusterTransport, at: SocketAddr) -> Result<Box<dyn Transport>, String> {
+pub(super) fn listen(
+    transport: ClusterTransport,
+    at: SocketAddr,
+) -> Result<Box<dyn Transport>, String> {
     match transport {
         ClusterTransport::Tcp => match Tcp::listen(at) {
             Ok(tcp) => Ok(Box::new(tcp)),
@@ -70,7 +81,7 @@ fn listen(transport: ClusterTransport, at: SocketAddr) -> Result<Box<dyn Transpo
 }
 
 /// Larger after each start, as long as the clock is not set back between them.
-fn incarnation() -> u64 {
+pub(super) fn incarnation() -> u64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     since.map_or(1, |since| u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)).max(1)
 }

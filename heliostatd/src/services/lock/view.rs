@@ -26,13 +26,30 @@ impl Daemon {
             from = next;
         }
         let each: Vec<_> = listed.iter().take(LISTED_MAX).map(listed_json).collect();
-        json!({ "locks": grants.lock_count(), "held": held, "waiting": waiting, "listed": each })
+        let elsewhere = self.services.lock.across.remotes.counts();
+        json!({
+            "locks": grants.lock_count(),
+            "held": held,
+            "waiting": waiting,
+            "listed": each,
+            "sessions_of_other_nodes": self.services.lock.across.foreign.iter().count(),
+            "elsewhere": {
+                "handles": elsewhere.handles,
+                "held": elsewhere.held,
+                "waiting": elsewhere.waiting,
+            },
+        })
     }
 
     /// What a session has.
     pub(super) fn locks_held_json(&self, session: ObjectId) -> Value {
         let has = self.services.lock.grants.holding(session);
-        json!({ "handles": has.handles, "held": has.held, "waiting": has.waiting })
+        let there = self.services.lock.across.remotes.holding(session);
+        json!({
+            "handles": has.handles + there.handles,
+            "held": has.held + there.held,
+            "waiting": has.waiting + there.waiting,
+        })
     }
 
     /// What a session waits for, and how many are before it; nothing where it waits for nothing.
@@ -54,10 +71,21 @@ impl Daemon {
     pub(super) fn lock_gauges(&self) -> Vec<(&'static str, &'static str, u64)> {
         let grants = &self.services.lock.grants;
         let (held, waiting) = grants.ticket_counts();
+        let there = self.services.lock.across.remotes.counts();
         vec![
             ("locks", "Locks, semaphores and barriers", grants.lock_count() as u64),
             ("locks_held", "Acquisitions of them that are held", held as u64),
             ("locks_waiting", "Acquisitions and arrivals that wait", waiting as u64),
+            (
+                "locks_elsewhere_held",
+                "Acquisitions that are held on other nodes",
+                there.held as u64,
+            ),
+            (
+                "locks_elsewhere_waiting",
+                "Acquisitions and arrivals that wait there",
+                there.waiting as u64,
+            ),
         ]
     }
 

@@ -106,6 +106,9 @@ impl Daemon {
 
     /// A connection that waits for an owner or another node has asked something else, or has gone.
     pub(crate) fn give_up_waiting(&mut self, id: ObjectId) {
+        if self.give_up_lock_waiting(id) {
+            return;
+        }
         if self.services.memory.across.give_up(id) {
             return self.answer_late(id, Err(Code::Unreachable.into()));
         }

@@ -65,7 +65,12 @@ impl Daemon {
         // It may have been given back, or lost, in the same breath.
         let Some((region, rights)) = memory.grants.handle(session, handle) else { return };
         if let Some(meter) = meter {
-            memory.tell(session, MemoryOrder::Limit { session, handle, meter });
+            match PeerSessions::is_one(session) {
+                true => memory.across.holds.limit(session, handle, meter),
+                false => {
+                    memory.tell(session, MemoryOrder::Limit { session, handle, meter });
+                }
+            }
         }
         let told = memory.area(region).is_some_and(|(area, epoch)| {
             let hold = Hold { session, handle, region, rights, area, epoch };

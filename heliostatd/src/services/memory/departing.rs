@@ -14,21 +14,21 @@
 //! joined again and says whether it has it, or is joined in another life, in which it has not.
 
 use heliostat_abi::code::Code;
-use heliostat_abi::memory::peer::{PeerAnswer, PeerReply};
+use heliostat_abi::memory::peer::{PeerAnswer, PeerHandle, PeerReply};
 use heliostat_abi::memory::request::SERVICE;
 use heliostat_abi::memory::{Allocation, MemoryName, MemoryReply, MemoryRequest, Rights};
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::session::record::Reply;
 use heliostat_base::clock::monotonic_ns;
 use heliostat_control::rights::Right;
-use heliostat_server_node::{Effect as Done, NodeCall, Outcome, PeerNode};
+use heliostat_server_node::{Class, Effect as Done, NodeCall, Outcome, PeerNode};
 use heliostat_service_memory::{Asker, Departing, Effect, Forward, MoveEnd, PeerSessions};
 use tracing::{debug, info, warn};
 
 use crate::answer::Answer;
 use crate::daemon::Daemon;
 use crate::refused::{refuse, Refused};
-use crate::state::memory::{Departure, Step, Waiting, Wanted};
+use crate::state::memory::{Departure, Return, Step, Waiting, Wanted};
 
 /// How long a message with bytes may be on its way.
 const WRITE_NS: u64 = 10_000_000_000;
@@ -90,7 +90,17 @@ impl Daemon {
         let Some(departure) = self.services.memory.departures.get(&region) else { return };
         let (peer, user, wanted) = (departure.peer, departure.user, Wanted::Departure(region));
         let (session, until_ns, is_restricted) = (None, u64::MAX, false);
-        let waiting = Waiting { session, until_ns, peer, user, is_restricted, wanted };
+        let (class, returned) = (Class::Normal, None);
+        let waiting = Waiting {
+            session,
+            until_ns,
+            peer,
+            user,
+            is_restricted,
+            wanted,
+            class,
+            returned,
+        };
         if self.send_to_peer(waiting, 0, request).is_err() {
             self.hear_departure(region, Heard::Nothing { may_be_done: false });
         }
@@ -119,7 +129,7 @@ impl Daemon {
                     return self.cancel_departure(region);
                 };
                 let handle = granted.handle;
-                departure.there = Some(heliostat_abi::memory::peer::PeerHandle { session, handle });
+                departure.there = Some(PeerHandle { session, handle });
                 departure.region = granted.region;
                 departure.step = Step::Copy;
                 if !is_there {
@@ -140,11 +150,14 @@ impl Daemon {
                 departure.step = Step::Doubt;
             }
             (Step::Ask, Heard::Answer(PeerReply::Own { session, reply })) => {
-                let Ok(MemoryReply::Granted(granted)) = MemoryReply::decode(&reply) else {
-                    return departure.step = Step::Doubt;
+                departure.there = match MemoryReply::decode(&reply) {
+                    Ok(MemoryReply::Granted(granted)) => {
+                        Some(PeerHandle { session, handle: granted.handle })
+                    }
+                    // It has left that node since.
+                    Ok(MemoryReply::Moving(_)) => None,
+                    _ => return departure.step = Step::Doubt,
                 };
-                let handle = granted.handle;
-                departure.there = Some(heliostat_abi::memory::peer::PeerHandle { session, handle });
                 self.depart(region);
             }
             (Step::Ask, Heard::Answer(PeerReply::Refused { code, .. })) => match code {
@@ -262,7 +275,7 @@ impl Daemon {
         let Some(departure) = self.services.memory.departures.remove(&region) else { return };
         info!(%region, node = %departure.peer.node, "a region does not leave");
         if let Some(handle) = departure.handle() {
-            self.give_back_remote(&handle);
+            self.give_back_remote(Return { remote: handle, tries: 0 });
         }
         let mut effects = Vec::new();
         self.services.memory.grants.cancel_move(region, MoveEnd::Failed, &mut effects);
@@ -281,7 +294,7 @@ impl Daemon {
     /// Nobody here manages a region any more that has left.
     pub(super) fn give_keeper_back(&mut self, region: ObjectId) {
         if let Some(keeper) = self.services.memory.keepers.remove(&region) {
-            self.give_back_remote(&keeper);
+            self.give_back_remote(Return { remote: keeper, tries: 0 });
         }
     }
 

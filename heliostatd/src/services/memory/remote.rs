@@ -6,6 +6,7 @@
 //! unmap, the session ends    --> the node is told; nobody waits
 //! ```
 
+use heliostat_abi::cluster::Class;
 use heliostat_abi::code::Code;
 use heliostat_abi::limits::CONTROL_DEADLINE_MS;
 use heliostat_abi::memory::peer::{PeerControl, PeerHandle, PeerReply};
@@ -14,16 +15,18 @@ use heliostat_abi::memory::{Granted, MemoryReply, MemoryRequest, MoveState};
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::session::record::{Bound, Reply};
 use heliostat_base::clock::monotonic_ns;
-use heliostat_server_memory::{MemoryOrder, There};
-use heliostat_server_node::{NodeCall, Outcome, PeerNode};
+use heliostat_control::name::Name;
+use heliostat_server_memory::{is_replicated, MemoryOrder, There};
+use heliostat_server_node::{LinkId, NodeCall, Outcome, PeerNode};
 use heliostat_service_memory::{Asker, Remote};
 use tracing::debug;
 
+use super::replicated::replicated_peer;
 use super::requests::reply;
 use crate::answer::Answer;
 use crate::daemon::Daemon;
 use crate::refused::{refuse, Refused};
-use crate::state::memory::{Waiting, Wanted};
+use crate::state::memory::{Return, Waiting, Wanted};
 
 /// How long a session waits for another node: less than its program waits for this control plane.
 const ANSWER_NS: u64 = (CONTROL_DEADLINE_MS - 100) * 1_000_000;
@@ -68,6 +71,9 @@ impl Daemon {
         self.check_not_revoked(asker.session)?;
         let remotes = &self.services.memory.across.remotes;
         let remote = *remotes.get(asker.session, handle).ok_or(Code::NotFound)?;
+        if is_replicated(LinkId(remote.link)) {
+            return self.ask_replicated(asker, handle, &remote, &request);
+        }
         let its = remote.there.handle;
         let (request, wanted) = match request {
             MemoryRequest::Unmap { .. } => return self.unmap_remote(asker.session, handle),
@@ -121,6 +127,7 @@ impl Daemon {
         if !self.services.memory.across.may_ask(peer.node.0) {
             return Err(Code::Unreachable.into());
         }
+        let class = self.class_of_request(id, &request)?;
         let process = self.session(id)?.pid();
         let waiting = Waiting {
             session: Some(id),
@@ -129,11 +136,25 @@ impl Daemon {
             user: asker.uid,
             is_restricted: !asker.is_user,
             wanted,
+            class,
+            returned: None,
         };
         self.send_to_peer(waiting, process, request)?;
         self.answer_later(id);
         // Not sent: `answer_later` says so.
         Ok(Reply::Done.into())
+    }
+
+    /// How urgent is what a session will do by the handle that it asks for. Of a region that it asks for
+    /// by its identity the name is unknown here.
+    fn class_of_request(&self, id: ObjectId, request: &MemoryRequest) -> Result<Class, Refused> {
+        let name = match request {
+            MemoryRequest::Map { name, .. } => Some(name),
+            MemoryRequest::Allocate(wanted) => wanted.name.as_ref(),
+            _ => None,
+        };
+        let subject = &self.session(id)?.peer.subject;
+        Ok(self.class_between_nodes(subject, name.map(Name::from)))
     }
 
     pub(super) fn send_to_peer(
@@ -168,6 +189,9 @@ impl Daemon {
         let Some(waiting) = self.services.memory.across.end(token) else { return };
         if let Wanted::Departure(region) = waiting.wanted {
             return self.take_departure_answer(region, outcome);
+        }
+        if let Some(returned) = waiting.returned {
+            return self.take_returned(returned, outcome);
         }
         let answer = outcome.map_err(|error| {
             debug!(%error, "another node has not answered");
@@ -248,44 +272,74 @@ impl Daemon {
         match taken {
             Ok((session, handle)) => {
                 let there = There { peer, handle: there };
+                let class = waiting.class;
+                if class != Class::Normal {
+                    self.services.memory.across.classes.insert((session, handle), class);
+                    self.services
+                        .memory
+                        .tell(session, MemoryOrder::Class { session, handle, class });
+                }
                 let order = MemoryOrder::HoldThere { session, handle, there };
                 self.services.memory.tell(session, order);
                 Ok(granted_there(peer, handle, granted))
             }
             Err(refused) => {
-                self.give_back_remote(&remote);
+                self.give_back_remote(Return { remote, tries: 0 });
                 Err(refused)
             }
         }
     }
 
     /// Gives a handle back; the program need not wait for the other node.
-    fn unmap_remote(&mut self, session: ObjectId, handle: ObjectId) -> Result<Answer, Refused> {
+    pub(super) fn unmap_remote(
+        &mut self,
+        session: ObjectId,
+        handle: ObjectId,
+    ) -> Result<Answer, Refused> {
         let remote = self.forget_remote(session, handle).ok_or(Code::NotFound)?;
         if !remote.is_lost {
-            self.give_back_remote(&remote);
+            self.give_back_remote(Return { remote, tries: 0 });
         }
         Ok(Reply::Done.into())
     }
 
-    fn forget_remote(&mut self, session: ObjectId, handle: ObjectId) -> Option<Remote> {
+    pub(super) fn forget_remote(&mut self, session: ObjectId, handle: ObjectId) -> Option<Remote> {
         let memory = &mut self.services.memory;
         let remote = memory.across.remotes.remove(session, handle)?;
+        memory.across.classes.remove(&(session, handle));
         memory.tell(session, MemoryOrder::Drop { session, handle });
         Some(remote)
     }
 
     /// Tells a node that nobody has this handle any more. Where it is lost it knows.
-    pub(super) fn give_back_remote(&mut self, remote: &Remote) {
-        let Some(peer) = self.node_of(remote) else { return };
-        let Remote { user, is_restricted, there, .. } = *remote;
+    pub(super) fn give_back_remote(&mut self, returned: Return) {
+        let remote = returned.remote;
+        if is_replicated(LinkId(remote.link)) {
+            return self.close_replicated(remote.there);
+        }
+        let Some(peer) = self.node_of(&remote) else { return };
+        let Remote { user, is_restricted, there, .. } = remote;
         let (session, until_ns, wanted) = (None, u64::MAX, Wanted::Answer);
-        let waiting = Waiting { session, until_ns, peer, user, is_restricted, wanted };
+        let (class, its) = (Class::Normal, Some(returned));
+        let waiting =
+            Waiting { session, until_ns, peer, user, is_restricted, wanted, class, returned: its };
         let unmap = MemoryRequest::Unmap { handle: there.handle };
         let may = self.services.memory.across.may_return(remote.node);
         if !may || self.send_to_peer(waiting, 0, unmap).is_err() {
             // As many calls wait as may: a session that ends may have had thousands.
-            self.services.memory.across.unreturned.push_back(*remote);
+            self.services.memory.across.unreturned.put_off(monotonic_ns(), returned);
+        }
+    }
+
+    /// A node has said whether it takes a handle back. Where it did not, since it has too much to do, or
+    /// nobody knows, it is asked again: a handle that it has taken back it refuses, and that is the end.
+    fn take_returned(&mut self, returned: Return, outcome: Outcome) {
+        let reply = outcome.map(|reply| PeerReply::decode(&reply.header, &reply.payload));
+        match reply {
+            Ok(Ok(PeerReply::Refused { code: Code::Full | Code::Internal, .. })) | Err(_) => {
+                self.services.memory.across.unreturned.keep(monotonic_ns(), returned);
+            }
+            Ok(_) => {}
         }
     }
 
@@ -298,8 +352,10 @@ impl Daemon {
     pub(super) fn end_remotes(&mut self, session: ObjectId) {
         let across = &mut self.services.memory.across;
         across.give_up(session);
+        across.classes.retain(|(its, _), _| *its != session);
         let remotes = across.remotes.end(session);
-        remotes.iter().for_each(|remote| self.give_back_remote(remote));
+        let returned = remotes.into_iter().map(|remote| Return { remote, tries: 0 });
+        returned.for_each(|returned| self.give_back_remote(returned));
     }
 
     /// A node is lost: handles there lead nowhere from now on.
@@ -317,8 +373,17 @@ impl Daemon {
         let memory = &self.services.memory;
         for (handle, remote) in memory.across.remotes.of_session(session) {
             // Of one that is lost the loop knows no handle: the control plane says why.
-            let Some(peer) = self.node_of(remote) else { continue };
+            let peer = match is_replicated(LinkId(remote.link)) {
+                true => replicated_peer(remote),
+                false => match self.node_of(remote) {
+                    Some(peer) => peer,
+                    None => continue,
+                },
+            };
             let there = There { peer, handle: remote.there };
+            if let Some(class) = memory.across.classes.get(&(session, handle)).copied() {
+                memory.tell(session, MemoryOrder::Class { session, handle, class });
+            }
             memory.tell(session, MemoryOrder::HoldThere { session, handle, there });
         }
     }
@@ -329,8 +394,8 @@ impl Daemon {
         if across.next_ns().is_none_or(|until| now_ns < until) {
             return;
         }
-        for remote in across.take_unreturned(now_ns) {
-            self.give_back_remote(&remote);
+        for returned in across.unreturned.take(now_ns) {
+            self.give_back_remote(returned);
         }
         let across = &mut self.services.memory.across;
         for session in across.expire(now_ns) {
@@ -340,7 +405,7 @@ impl Daemon {
 }
 
 /// The answer to a session about a region of another node.
-fn granted_there(peer: PeerNode, handle: ObjectId, granted: Granted) -> Answer {
+pub(super) fn granted_there(peer: PeerNode, handle: ObjectId, granted: Granted) -> Answer {
     let there = Granted {
         handle,
         direct: false,

@@ -47,6 +47,7 @@ impl Daemon {
         }
         match request {
             MemoryRequest::Allocate(wanted) => self.allocate_memory(&asker, wanted),
+            MemoryRequest::Replicate(wanted) => self.replicate_memory(&asker, wanted),
             MemoryRequest::Map { user, name, rights } => {
                 self.map_memory(&asker, user, name, rights)
             }
@@ -164,14 +165,16 @@ impl Daemon {
         let uid = if user == OWN_USER { asker.uid } else { user };
         let key = Key { uid, name };
         let region = self.services.memory.grants.resolve(&key);
-        match (self.judge_map(asker, &key, region, rights)?, region) {
-            (None, Some(region)) => self.give_memory(asker, region, rights),
-            (None, None) => match self.services.memory.grants.forward_of(&key) {
-                Some(Forward { node, .. }) => {
-                    Err(Refused { code: Code::Moved, limit: node, bound: Bound::NONE })
-                }
-                None => Err(Code::NotFound.into()),
-            },
+        let denial = self.judge_map(asker, &key, region, rights)?;
+        let forward = self.services.memory.grants.forward_of(&key);
+        if let (None, None, Some(Forward { node, .. })) = (&denial, region, forward) {
+            return Err(Refused { code: Code::Moved, limit: node, bound: Bound::NONE });
+        }
+        if region.is_none() && self.may_be_replicated(asker) {
+            return self.open_replicated(asker, &key, rights);
+        }
+        match (denial, region) {
+            (None, region) => self.give_memory(asker, region.ok_or(Code::NotFound)?, rights),
             (Some(denial), Some(region)) => self.ask_owner(asker, &key, (region, rights), denial),
             (Some(denial), None) => Err(self.deny_map(asker, &key, denial)),
         }

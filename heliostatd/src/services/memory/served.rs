@@ -15,6 +15,7 @@ use heliostat_service_memory::Asker;
 use tracing::{debug, error};
 
 use super::requests::reply;
+use super::users::peer_subject;
 use crate::answer::Answer;
 use crate::closer::ReceivedFd;
 use crate::daemon::Daemon;
@@ -81,6 +82,11 @@ impl Daemon {
     /// How much a session may do by a handle, where a rate is about the name of its region.
     pub(super) fn meter_of_memory(&mut self, session: ObjectId, handle: ObjectId) -> Option<Meter> {
         let (_, name) = self.services.memory.grants.named(session, handle).ok()?;
+        if let Some(who) = self.services.memory.across.users.get(session) {
+            let (subject, who) = (peer_subject(who.user), (who.node, who.user));
+            let rate = self.parts.config.rates.of_peer_name(&subject, who.0, &name?)?;
+            return Some(self.services.meters.of_peer(rate, session, who, monotonic_ns()));
+        }
         let subject = &self.connections.get(session)?.peer.subject;
         let rate = self.parts.config.rates.of_name(subject, &name?)?;
         let holder = self.holder(session).ok()?;
@@ -98,7 +104,8 @@ impl Daemon {
             let cluster = self.services.cluster.as_ref();
             let caller = || cluster.map(|cluster| cluster.nodes.caller());
             let page = &self.services.memory.page.mapping;
-            let started = MemoryLoops::start(&config.memory, shares, page, caller);
+            let replicated = self.services.replica.as_ref().map(|it| &it.operations);
+            let started = MemoryLoops::start(&config.memory, shares, page, caller, replicated);
             let started = started.map_err(|error| {
                 error!(%error, "no delegated memory: the server loops cannot start");
                 Code::Internal

@@ -14,6 +14,7 @@ use heliostat_abi::memory::peer::{PeerControl, PeerReply};
 use heliostat_abi::memory::request::SERVICE;
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::session::record::Reply;
+use heliostat_base::clock::monotonic_ns;
 use heliostat_control::name::Name;
 use heliostat_control::rights::{Right, Subject};
 use heliostat_control::rules::Decision;
@@ -28,6 +29,11 @@ use crate::refused::{full_of, refuse, Refused};
 
 /// No group of this node: those of other nodes' users are not asked for.
 const NO_GROUP: u32 = u32::MAX;
+
+/// A user of another node, whose groups are unknown.
+pub(super) fn peer_subject(user: u32) -> Subject {
+    Subject::new(user, NO_GROUP)
+}
 
 impl Daemon {
     /// Takes operations of other nodes to the node's thread, if there is one.
@@ -86,6 +92,12 @@ impl Daemon {
             let served = self.services.memory.grants.serve(&asker, &mut effects);
             self.carry_out_memory(effects);
             served.map_err(refuse(session))?;
+            let rates = &self.parts.config.rates;
+            if let Some(rate) = rates.of_peer_session(&peer_subject(who.user), who.node) {
+                let (whose, now_ns) = ((who.node, who.user), monotonic_ns());
+                let meter = self.services.meters.of_peer(rate, session, whose, now_ns);
+                self.services.memory.across.holds.limit_user(session, meter);
+            }
         }
         Ok(session)
     }
@@ -109,7 +121,7 @@ impl Daemon {
         if !PeerSessions::is_one(asker.session) {
             return self.decide(asker.session, right, name, owner);
         }
-        let subject = Subject::new(asker.uid, NO_GROUP);
+        let subject = peer_subject(asker.uid);
         Ok(self.parts.config.rules.decide(&subject, right, name, owner))
     }
 
@@ -141,6 +153,7 @@ impl Daemon {
             memory.across.holds.end(session);
             memory.grants.end(session, &mut effects);
             memory.grants.let_session_go(session, &mut effects);
+            self.services.meters.end(session);
         }
         self.carry_out_memory(effects);
     }

@@ -90,6 +90,9 @@ impl Daemon {
             "users_of_others": users,
             "operations_for_others": operations,
             "refused_to_others": refused,
+            "put_off_for_others": across.holds.put_off(),
+            "handles_to_give_back": across.unreturned.len(),
+            "handles_given_up": across.unreturned.forgotten,
             "handles_there": there.map(|(node, count)| (node.to_string(), count.into()))
                 .collect::<serde_json::Map<_, _>>(),
         })

@@ -2,7 +2,7 @@
 
 use heliostat_abi::code::Code;
 use heliostat_abi::name::ObjectId;
-use heliostat_abi::rpc::name::OWN_USER;
+use heliostat_abi::rpc::name::{OWN_USER, THIS_NODE};
 use heliostat_abi::rpc::{Publication, RpcReply, RpcRequest};
 use heliostat_abi::session::record::Reply;
 use heliostat_base::clock::monotonic_ns;
@@ -32,11 +32,22 @@ impl Daemon {
         let asker = Asker { session: id, holder: self.holder(id)?, uid };
         match request {
             RpcRequest::Publish(wanted) => self.publish_function(&asker, wanted),
-            RpcRequest::Find { user, node, name } => {
+            RpcRequest::Find { node, user, name } if self.is_elsewhere(node) => {
+                let find = RpcRequest::Find { user, node: THIS_NODE, name };
+                self.ask_rpc_node(&asker, node, find)
+            }
+            RpcRequest::ListOn { node, user, from, beginning } if self.is_elsewhere(node) => {
+                let list = RpcRequest::List { user, from, beginning };
+                self.ask_rpc_node(&asker, node, list)
+            }
+            RpcRequest::Find { user, name, .. } => {
                 let uid = if user == OWN_USER { uid } else { user };
-                self.find_function(&asker, &Key { uid, name }, node)
+                self.find_function(&asker, &Key { uid, name })
             }
             RpcRequest::Leave { function, serves, calls } => {
+                if let Some(answer) = self.leave_there(id, function) {
+                    return answer;
+                }
                 let (mut effects, role) = (Vec::new(), Role { serves, calls });
                 let left = self.services.rpc.grants.leave(id, function, role, &mut effects);
                 self.carry_out_rpc(effects);
@@ -44,7 +55,8 @@ impl Daemon {
                 Ok(Reply::Done.into())
             }
             RpcRequest::Session => self.serve_rpc(&asker, shown.ok_or(Code::BadRecord)?),
-            RpcRequest::List { user, from, beginning } => {
+            RpcRequest::List { user, from, beginning }
+            | RpcRequest::ListOn { user, from, beginning, .. } => {
                 let sees_all = self.is_owner(id);
                 let sees =
                     |owner: u32| (user == OWN_USER || owner == user) && (sees_all || owner == uid);
@@ -64,10 +76,10 @@ impl Daemon {
         self.granted_function(published.map_err(refuse(asker.session))?)
     }
 
-    fn find_function(&mut self, asker: &Asker, key: &Key, node: u32) -> Result<Answer, Refused> {
+    fn find_function(&mut self, asker: &Asker, key: &Key) -> Result<Answer, Refused> {
         self.judge_call(asker, key)?;
         let mut effects = Vec::new();
-        let found = self.services.rpc.grants.find(asker, key, node, &mut effects);
+        let found = self.services.rpc.grants.find(asker, key, &mut effects);
         self.carry_out_rpc(effects);
         self.granted_function(found.map_err(refuse(asker.session))?)
     }

@@ -7,9 +7,10 @@ use heliostat_abi::file::delegated::DEPTH_MAX;
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::rpc::{FunctionInfo, RpcReply};
 use heliostat_server_loop::{map_window, Event, NewSession, WindowError};
+use heliostat_server_node::PeerNode;
 use heliostat_server_rpc::{Role, RpcOrder, ServedFunction, Who};
 use heliostat_service_grant::Meter;
-use heliostat_service_rpc::{Asker, Effect};
+use heliostat_service_rpc::{Asker, Effect, PeerSessions};
 use tracing::{debug, error};
 
 use super::requests::reply;
@@ -24,7 +25,8 @@ use crate::state::rpc::RpcLoop;
 /// Events attended to before others are served.
 const EVENTS_AT_ONCE: usize = 1024;
 
-fn served(info: FunctionInfo) -> ServedFunction {
+/// A function as the loop has to know it.
+pub(super) fn served(info: FunctionInfo) -> ServedFunction {
     let FunctionInfo { function, user, request_bytes, reply_bytes, queue, .. } = info;
     ServedFunction { function, user, request_bytes, reply_bytes, queue }
 }
@@ -63,6 +65,7 @@ impl Daemon {
             server.begin(id, asker.holder, link);
         }
         self.carry_out_rpc(effects);
+        self.open_functions_there(id);
         debug!(session = %id, "calls and serves functions");
         let functions = u32::try_from(config.functions_per_session).unwrap_or(u32::MAX);
         let answer = reply(&RpcReply::Session { depth: DEPTH_MAX as u32, functions });
@@ -70,19 +73,31 @@ impl Daemon {
     }
 
     /// The loop, which begins with the first session that asks.
-    fn rpc_loop(&mut self) -> Result<&mut RpcLoop, Refused> {
+    pub(super) fn rpc_loop(&mut self) -> Result<&mut RpcLoop, Refused> {
         let config = &self.parts.config;
         if config.rpc.sessions == 0 {
             return Err(Code::Denied.into());
         }
         let rpc = &mut self.services.rpc;
         if rpc.server.is_none() {
-            let started = RpcLoop::start(shares::rpc_sessions(config)).map_err(|error| {
-                error!(%error, "no remote procedure calls: the server loop cannot start");
-                Code::Internal
-            })?;
+            let cluster = self.services.cluster.as_ref();
+            let replies = cluster.map(|cluster| cluster.nodes.replies());
+            let started =
+                RpcLoop::start(shares::rpc_sessions(config), replies).map_err(|error| {
+                    error!(%error, "no remote procedure calls: the server loop cannot start");
+                    Code::Internal
+                })?;
             self.poll.watch(&started.bell, Source::Rpc).map_err(|_| Code::Internal)?;
             rpc.grants.all().into_iter().for_each(|it| started.tell(RpcOrder::Serve(served(it))));
+            if let (Some(hosted), Some(gate)) = (&rpc.across.hosted, started.gate()) {
+                hosted.send(gate);
+            }
+            for peer in cluster.iter().flat_map(|cluster| cluster.joined.values().copied()) {
+                let caller = cluster.map(|cluster| cluster.nodes.caller());
+                caller.into_iter().for_each(|caller| {
+                    started.tell(RpcOrder::Joined { peer, caller });
+                });
+            }
             rpc.server = Some(started);
         }
         Ok(rpc.server.as_mut().ok_or(Code::Internal)?)
@@ -96,7 +111,14 @@ impl Daemon {
                     let info = self.services.rpc.grants.info(function);
                     info.map(|info| RpcOrder::Serve(served(info)))
                 }
-                Effect::Gone(function) => Some(RpcOrder::Gone { function }),
+                Effect::Gone(function) => {
+                    self.services.rpc.across.users.forget(function);
+                    Some(RpcOrder::Gone { function })
+                }
+                Effect::Grant { session, function, role } if PeerSessions::is_one(session) => {
+                    self.grant_to_user(session, function, role);
+                    None
+                }
                 Effect::Grant { session, function, role } => {
                     let role = Role { serves: role.serves, calls: role.calls };
                     let who = self.who_calls(session);
@@ -110,7 +132,7 @@ impl Daemon {
     }
 
     /// Who a session is to those whom it calls; none where it has ended.
-    fn who_calls(&self, session: ObjectId) -> Option<Who> {
+    pub(super) fn who_calls(&self, session: ObjectId) -> Option<Who> {
         let found = self.session(session).ok()?;
         Some(Who { user: found.peer.subject.uid, process: found.pid() })
     }
@@ -119,6 +141,13 @@ impl Daemon {
     pub(super) fn leave_rpc(&mut self, session: ObjectId) {
         if let Some(server) = &mut self.services.rpc.server {
             server.end(session);
+        }
+    }
+
+    /// A node is joined: calls may go there.
+    pub(super) fn open_way_to(&self, peer: PeerNode) {
+        if let (Some(server), Some(cluster)) = (&self.services.rpc.server, &self.services.cluster) {
+            server.tell(RpcOrder::Joined { peer, caller: cluster.nodes.caller() });
         }
     }
 

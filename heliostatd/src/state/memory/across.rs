@@ -1,16 +1,18 @@
 //! Memory between nodes: users of other nodes here, this node's handles there, and what is asked.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::Arc;
 
+use heliostat_abi::cluster::Class;
 use heliostat_abi::memory::peer::REMOTE_HANDLES_MAX;
 use heliostat_abi::name::ObjectId;
 use heliostat_base::mapping::SharedMapping;
 use heliostat_server_memory::PeerHolds;
 use heliostat_server_node::PeerNode;
 use heliostat_service_grant::Shares;
-use heliostat_service_memory::{PeerSessions, Remote, Remotes};
+use heliostat_service_memory::{PeerSessions, Remotes};
 
+use super::returns::{Return, Returns};
 use crate::state::per_node::PerNode;
 
 /// Requests to other control planes that have no answer: one of each session, and those that their
@@ -21,9 +23,6 @@ const WAITING_PER_NODE_MAX: usize = 256;
 /// Handles that are being given back, in all and to one node; the others wait.
 const RETURNS_MAX: usize = 1024;
 const RETURNS_PER_NODE_MAX: usize = 128;
-/// How long it takes until handles are given back that could not be, and how many then.
-const RETURN_NS: u64 = 20_000_000;
-const RETURNED_AT_ONCE: usize = 1024;
 
 /// What the daemon keeps of memory between nodes.
 pub struct Across {
@@ -33,13 +32,14 @@ pub struct Across {
     pub holds: Arc<PeerHolds>,
     /// What this node's sessions hold on other nodes.
     pub remotes: Remotes,
-    /// Handles to be given back once fewer calls wait.
-    pub unreturned: VecDeque<Remote>,
+    /// How urgent is what is done by these, where that is not normal.
+    pub classes: HashMap<(ObjectId, ObjectId), Class>,
+    /// Handles to be given back, later or once more.
+    pub unreturned: Returns,
     /// What was asked of other control planes, by token.
-    waiting: HashMap<u64, Kept>,
+    waiting: HashMap<u64, Waiting>,
     asks: PerNode,
     returns: PerNode,
-    return_ns: u64,
     last_token: u64,
 }
 
@@ -58,12 +58,10 @@ pub struct Waiting {
     pub is_restricted: bool,
     /// For what.
     pub wanted: Wanted,
-}
-
-/// A request, and whether it gives a handle back.
-struct Kept {
-    waiting: Waiting,
-    is_return: bool,
+    /// How urgent is what will be done by the handle.
+    pub class: Class,
+    /// The handle that is given back by it, if it is only that.
+    pub returned: Option<Return>,
 }
 
 /// What the answer is about.
@@ -88,11 +86,11 @@ impl Across {
             users: PeerSessions::default(),
             holds: Arc::new(PeerHolds::new(page.clone())),
             remotes: Remotes::new(REMOTE_HANDLES_MAX, handles),
-            unreturned: VecDeque::new(),
+            classes: HashMap::new(),
+            unreturned: Returns::default(),
             waiting: HashMap::new(),
             asks: PerNode::new(WAITING_MAX, WAITING_PER_NODE_MAX),
             returns: PerNode::new(RETURNS_MAX, RETURNS_PER_NODE_MAX),
-            return_ns: 0,
             last_token: 0,
         }
     }
@@ -107,12 +105,11 @@ impl Across {
         self.returns.full(node).is_none()
     }
 
-    /// Keeps a request, and names it. One for which no session waits gives a handle back.
+    /// Keeps a request, and names it.
     pub fn wait(&mut self, waiting: Waiting) -> u64 {
         self.last_token += 1;
-        let is_return = waiting.session.is_none();
-        self.counts(is_return).add(waiting.peer.node.0);
-        self.waiting.insert(self.last_token, Kept { waiting, is_return });
+        self.counts(&waiting).add(waiting.peer.node.0);
+        self.waiting.insert(self.last_token, waiting);
         self.last_token
     }
 
@@ -124,13 +121,13 @@ impl Across {
 
     /// A request has ended, or was not made.
     pub fn end(&mut self, token: u64) -> Option<Waiting> {
-        let Kept { waiting, is_return } = self.waiting.remove(&token)?;
-        self.counts(is_return).remove(waiting.peer.node.0);
+        let waiting = self.waiting.remove(&token)?;
+        self.counts(&waiting).remove(waiting.peer.node.0);
         Some(waiting)
     }
 
-    fn counts(&mut self, is_return: bool) -> &mut PerNode {
-        if is_return {
+    fn counts(&mut self, waiting: &Waiting) -> &mut PerNode {
+        if waiting.returned.is_some() {
             &mut self.returns
         } else {
             &mut self.asks
@@ -139,33 +136,21 @@ impl Across {
 
     /// A session waits for nothing any more; whether it did.
     pub fn give_up(&mut self, session: ObjectId) -> bool {
-        let all = self.waiting.values_mut().map(|kept| &mut kept.waiting);
+        let all = self.waiting.values_mut();
         let its = all.filter(|it| it.session == Some(session));
         its.map(|waiting| waiting.session = None).count() > 0
     }
 
     /// Sessions whose time to wait is over; they wait no more.
     pub fn expire(&mut self, now_ns: u64) -> Vec<ObjectId> {
-        let all = self.waiting.values_mut().map(|kept| &mut kept.waiting);
+        let all = self.waiting.values_mut();
         let late = all.filter(|it| it.until_ns <= now_ns);
         late.filter_map(|waiting| waiting.session.take()).collect()
     }
 
-    /// Some of the handles that are to be given back, if it is time.
-    pub fn take_unreturned(&mut self, now_ns: u64) -> Vec<Remote> {
-        if now_ns < self.return_ns {
-            return Vec::new();
-        }
-        self.return_ns = now_ns.saturating_add(RETURN_NS);
-        let count = self.unreturned.len().min(RETURNED_AT_ONCE);
-        self.unreturned.drain(..count).collect()
-    }
-
     /// When there is something to do because time went by.
     pub fn next_ns(&self) -> Option<u64> {
-        let all = self.waiting.values().map(|kept| &kept.waiting);
-        let all = all.filter(|it| it.session.is_some());
-        let returns = (!self.unreturned.is_empty()).then_some(self.return_ns);
-        all.map(|waiting| waiting.until_ns).chain(returns).min()
+        let all = self.waiting.values().filter(|it| it.session.is_some());
+        all.map(|waiting| waiting.until_ns).chain(self.unreturned.next_ns()).min()
     }
 }

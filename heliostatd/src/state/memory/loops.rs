@@ -9,7 +9,7 @@ use heliostat_abi::name::ObjectId;
 use heliostat_base::mapping::SharedMapping;
 use heliostat_control::config::Memory as Config;
 use heliostat_server_loop::{Event, Events, Loops, NewSession, Order, Settings};
-use heliostat_server_memory::{Memories, MemoryOrder};
+use heliostat_server_memory::{Memories, MemoryOrder, Replicated};
 use heliostat_server_node::Caller;
 use heliostat_service_grant::{Holder, Quota, Shares};
 use rustix::event::{eventfd, EventfdFlags};
@@ -50,6 +50,7 @@ impl MemoryLoops {
         shares: Shares,
         page: &Arc<SharedMapping>,
         caller: impl Fn() -> Option<Caller>,
+        replicated: Option<&Arc<dyn Replicated>>,
     ) -> std::io::Result<MemoryLoops> {
         let bell = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let (sender, receiver) = channel();
@@ -57,6 +58,10 @@ impl MemoryLoops {
         let settings = Settings { loops: config.loops, cores: Vec::new(), by: None };
         let create = |gates| {
             let memories = Memories::new(page.clone(), events.clone());
+            let memories = match replicated {
+                Some(replicated) => memories.with_replicated(replicated.clone()),
+                None => memories,
+            };
             match caller() {
                 Some(caller) => memories.with_caller(gates, caller),
                 None => memories,

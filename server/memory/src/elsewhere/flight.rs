@@ -1,5 +1,6 @@
 //! One operation on another node: its parts, what came of them, and how it ends.
 
+use heliostat_abi::cluster::Class;
 use heliostat_abi::file::delegated::{OpKind, Operation};
 use heliostat_abi::memory::operation::{set_of, CopySource, WORD_BYTES};
 use heliostat_abi::memory::peer::{
@@ -9,6 +10,7 @@ use heliostat_abi::memory::peer::{
 
 use crate::held::Refusal;
 use crate::there::{Answer, NoAnswer, Part, There};
+use crate::ways::Way;
 use crate::work::{Change, WindowPieces};
 
 /// How often a part is sent again because its region moves. A region that grows is settled after one;
@@ -47,6 +49,8 @@ pub struct Flight {
     word_result: u64,
     /// It stands among the session's that wait for room.
     pub is_waiting: bool,
+    /// How urgent it is.
+    pub class: Class,
 }
 
 impl Flight {
@@ -95,6 +99,7 @@ impl Flight {
             has_effect: false,
             word_result: 0,
             is_waiting: false,
+            class: Class::Normal,
         })
     }
 
@@ -106,6 +111,11 @@ impl Flight {
     /// Where it goes.
     pub fn there(&self) -> &There {
         &self.there
+    }
+
+    /// By which way.
+    pub fn way(&self) -> Way {
+        Way { class: self.class, link: self.there.peer.link }
     }
 
     /// The next part that may be sent now, if there is one.
@@ -186,6 +196,11 @@ impl Flight {
                 Err(why.errno())
             }
             Ok((PeerAnswer { result: Err(PeerRefusal::Again), .. }, _)) => self.try_again(part),
+            // Its session sends it again when that node lets it.
+            Ok((PeerAnswer { result: Err(PeerRefusal::Busy), .. }, _)) => {
+                self.keep(part);
+                Ok(())
+            }
             Ok((PeerAnswer { result: Err(refusal), .. }, _)) => Err(errno_of(refusal)),
             Ok((PeerAnswer { result: Ok(done), word }, bytes)) => {
                 self.has_effect |= !matches!(self.plan, Plan::Read);
@@ -284,7 +299,7 @@ fn errno_of(refusal: PeerRefusal) -> i32 {
         PeerRefusal::Denied => libc::EACCES,
         PeerRefusal::Range => libc::ERANGE,
         PeerRefusal::Misaligned => libc::EINVAL,
-        PeerRefusal::Again => libc::EAGAIN,
+        PeerRefusal::Again | PeerRefusal::Busy => libc::EAGAIN,
         PeerRefusal::Malformed => libc::EREMOTEIO,
     }
 }

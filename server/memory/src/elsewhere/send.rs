@@ -3,24 +3,26 @@
 use std::sync::Arc;
 
 use heliostat_abi::file::delegated::Operation;
-use heliostat_abi::memory::peer::PeerRefusal;
+use heliostat_abi::memory::peer::{PeerAnswer, PeerRefusal};
 use heliostat_abi::name::ObjectId;
 use heliostat_server_loop::{Engine, Order, Session, Sessions, Turn};
-use heliostat_server_node::LinkId;
 
 use super::flight::Flight;
 use super::Elsewhere;
 use crate::held::Refusal;
 use crate::memories::Memories;
 use crate::message::MemoryOrder;
-use crate::there::{call, Answered, NoAnswer, Part, There};
+use crate::there::{call, is_replicated, Answer, Answered, NoAnswer, Part, There};
 use crate::traffic::{Room, Traffic};
+use crate::ways::Way;
 use crate::work::WindowPieces;
 
 /// How long an operation rests whose region moves, before it is sent again.
 const REST_NS: u64 = 1_000_000;
 /// How long nothing is sent to a node that the node's thread takes nothing for.
 const HOLD_NS: u64 = 2_000_000;
+/// How long a node may have a session wait at once.
+const REST_NS_MAX: u64 = 1_000_000_000;
 
 /// Begins an operation by a handle on another node. Returns how many bytes are on the way now.
 pub fn begin(turn: &mut Turn<'_, Memories>, asked: &Operation) -> Result<u64, Refusal> {
@@ -35,13 +37,14 @@ pub fn begin(turn: &mut Turn<'_, Memories>, asked: &Operation) -> Result<u64, Re
     };
     let pieces = WindowPieces { window: &session.window, pieces: asked.pieces };
     let known = session.service.copy_source(id.operation);
-    let flight = Flight::plan(asked, find(asked.object)?, (&pieces, known), |source| {
+    let mut flight = Flight::plan(asked, find(asked.object)?, (&pieces, known), |source| {
         find(source.handle).map_err(|refusal| match refusal {
             // A region of this node, or a handle that is none.
             Refusal::Unknown => Refusal::Errno(libc::EXDEV),
             other => other,
         })
     })?;
+    flight.class = session.service.class_of(asked.object);
     session.service.elsewhere.flights.insert(id.operation, flight);
     let before = session.service.elsewhere.on_way_bytes;
     go_on(engine, session, id.operation);
@@ -50,20 +53,32 @@ pub fn begin(turn: &mut Turn<'_, Memories>, asked: &Operation) -> Result<u64, Re
 
 /// A part of an operation has its answer.
 pub fn answered(sessions: &mut Sessions<Memories>, answered: Answered) {
-    let Answered { session, serial, operation, link, part, carried, answer } = answered;
+    let Answered { session, serial, operation, way, part, carried, answer } = answered;
     let whose = (session, serial);
     // One that has ended is counted on the loop all the same.
-    sessions.engine.service.traffic.came(link, carried);
+    sessions.engine.service.ways.came(way, carried);
     if answer == Err(NoAnswer::Full) {
-        hold(sessions, link);
+        hold(sessions, way);
     }
+    let rest_ns = rest_of(&answer);
     let moves = matches!(&answer, Ok((answer, _)) if answer.result == Err(PeerRefusal::Again));
     let mut is_tired = false;
     if let Some((session, engine)) = of(sessions, whose) {
         let elsewhere = &mut session.service.elsewhere;
+        match (rest_ns, &answer) {
+            (Some(ns), _) => {
+                // What was on the way when it began is told the same.
+                if !engine.service.ways.rests(whose) {
+                    elsewhere.spare();
+                }
+                engine.service.ways.rest(whose, engine.now_ns.saturating_add(ns));
+            }
+            (None, Ok(_)) => elsewhere.unspare(carried),
+            (None, Err(_)) => {}
+        }
         elsewhere.on_way_bytes = Traffic::less(elsewhere.on_way_bytes, carried);
         // Before the operation that has its answer goes on: it is behind those that wait.
-        elsewhere.join_all(&mut engine.service.traffic, whose);
+        elsewhere.join_all(&mut engine.service.ways, whose);
         if let Some(flight) = elsewhere.flights.get_mut(&operation) {
             let pieces = WindowPieces { window: &session.window, pieces: flight.asked().pieces };
             flight.answered(part, answer, &pieces);
@@ -75,32 +90,50 @@ pub fn answered(sessions: &mut Sessions<Memories>, answered: Answered) {
     }
     if is_tired {
         let until_ns = sessions.engine.now_ns.saturating_add(REST_NS);
-        sessions.engine.service.traffic.rest(until_ns, whose, operation);
+        sessions.engine.service.ways.rest_operation(until_ns, whose, operation);
+    }
+    if rest_ns.is_some() || is_tired {
         tell_time(sessions);
     }
     send_waiting(sessions);
 }
 
+/// How long the node that answers has the session wait, if it does.
+fn rest_of(answer: &Answer) -> Option<u64> {
+    match answer {
+        Ok((PeerAnswer { result: Err(PeerRefusal::Busy), word }, _)) => {
+            Some((*word).clamp(1, REST_NS_MAX))
+        }
+        _ => None,
+    }
+}
+
 /// The node's thread has too much for a node already: nothing is sent there for a moment.
-fn hold(sessions: &mut Sessions<Memories>, link: LinkId) {
+fn hold(sessions: &mut Sessions<Memories>, way: Way) {
     let until_ns = sessions.engine.now_ns.saturating_add(HOLD_NS);
-    sessions.engine.service.traffic.hold(link, until_ns);
+    sessions.engine.service.ways.hold(way, until_ns);
     tell_time(sessions);
 }
 
 /// Time went by: sends again where nothing was sent for a moment.
 pub fn pass_time(sessions: &mut Sessions<Memories>) {
     let now_ns = sessions.engine.now_ns;
-    let rested = sessions.engine.service.traffic.rested(now_ns);
+    let rested = sessions.engine.service.ways.rested_operations(now_ns);
     for (whose, operation) in &rested {
         if let Some((session, engine)) = of(sessions, *whose) {
             go_on(engine, session, *operation);
         }
     }
+    let waited = sessions.engine.service.ways.rested(now_ns);
+    for whose in &waited {
+        if let Some((session, engine)) = of(sessions, *whose) {
+            session.service.elsewhere.join_all(&mut engine.service.ways, *whose);
+        }
+    }
     if !rested.is_empty() {
         tell_time(sessions);
     }
-    if sessions.engine.service.traffic.release(now_ns) {
+    if sessions.engine.service.ways.release(now_ns) || !waited.is_empty() {
         tell_time(sessions);
         send_waiting(sessions);
     }
@@ -108,7 +141,7 @@ pub fn pass_time(sessions: &mut Sessions<Memories>) {
 
 /// Has all sessions wake the loop when it may send again: whoever of them waits may be the last.
 fn tell_time(sessions: &mut Sessions<Memories>) {
-    let wake_ns = sessions.engine.service.traffic.next_ns();
+    let wake_ns = sessions.engine.service.ways.next_ns();
     sessions.resume_named(|handles, _| {
         handles.elsewhere.wake_ns = wake_ns;
         Vec::new()
@@ -118,7 +151,7 @@ fn tell_time(sessions: &mut Sessions<Memories>) {
 /// Sends parts of operations that wait, as far as there is room: each node in its turn, and on the way
 /// there each session. Where nothing is on the way any more nobody waits after this.
 fn send_waiting(sessions: &mut Sessions<Memories>) {
-    let mut ways = sessions.engine.service.traffic.in_turn();
+    let mut ways = sessions.engine.service.ways.in_turn();
     while let Some(to) = ways.pop_front() {
         if give_turn(sessions, to) {
             ways.push_back(to);
@@ -127,18 +160,18 @@ fn send_waiting(sessions: &mut Sessions<Memories>) {
 }
 
 /// Gives a session its turn on the way to a node; false when nobody waits or there is no room.
-fn give_turn(sessions: &mut Sessions<Memories>, to: LinkId) -> bool {
-    let Some(whose) = sessions.engine.service.traffic.next(to) else { return false };
+fn give_turn(sessions: &mut Sessions<Memories>, to: Way) -> bool {
+    let Some(whose) = sessions.engine.service.ways.next(to) else { return false };
     let Some((session, engine)) = of(sessions, whose) else { return true };
     let next = session.service.elsewhere.next(to);
     let sent = next.map(|operation| (operation, send_next(engine, session, operation, true)));
-    let (elsewhere, traffic) = (&mut session.service.elsewhere, &mut engine.service.traffic);
+    let (elsewhere, ways) = (&mut session.service.elsewhere, &mut engine.service.ways);
     match sent {
         Some((operation, Sent::Waits(room))) => {
             elsewhere.wait(operation, true);
             // One whose session is full has its turn after an answer of its own.
             if room == Room::Taken {
-                elsewhere.put_back(traffic, whose, to);
+                elsewhere.put_back(ways, whose, to);
                 return false;
             }
         }
@@ -147,10 +180,10 @@ fn give_turn(sessions: &mut Sessions<Memories>, to: LinkId) -> bool {
             if has_more && sent == Sent::Part {
                 elsewhere.wait(operation, false);
             }
-            elsewhere.join(traffic, whose, to);
+            elsewhere.join(ways, whose, to);
             end_if_over(engine, session, operation);
         }
-        None => elsewhere.join(traffic, whose, to),
+        None => elsewhere.join(ways, whose, to),
     }
     true
 }
@@ -170,7 +203,7 @@ fn go_on(engine: &mut Engine<Memories>, session: &mut Session<Memories>, operati
     if flight.is_waiting {
         return end_if_over(engine, session, operation);
     }
-    let to = flight.there().peer.link;
+    let to = flight.way();
     loop {
         match send_next(engine, session, operation, false) {
             Sent::Part => {}
@@ -179,7 +212,7 @@ fn go_on(engine: &mut Engine<Memories>, session: &mut Session<Memories>, operati
                 let whose = (session.id, session.serial);
                 session.service.elsewhere.wait(operation, false);
                 if room == Room::Taken {
-                    session.service.elsewhere.join(&mut engine.service.traffic, whose, to);
+                    session.service.elsewhere.join(&mut engine.service.ways, whose, to);
                 }
                 break;
             }
@@ -218,12 +251,19 @@ fn send_next(
     is_turn: bool,
 ) -> Sent {
     let whose = (session.id, session.serial, operation);
+    if engine.service.ways.rests((session.id, session.serial)) {
+        let has_part = |flight: &Flight| flight.next().is_some();
+        let flight = session.service.elsewhere.flights.get(&operation);
+        let waits = Sent::Waits(Room::SessionFull);
+        return if flight.is_some_and(has_part) { waits } else { Sent::Nothing };
+    }
+    let taken_bytes = session.service.elsewhere.taken_bytes();
     let Elsewhere { flights, on_way_bytes, .. } = &mut session.service.elsewhere;
     let Some(flight) = flights.get_mut(&operation) else { return Sent::Nothing };
     let Some(part) = flight.next() else { return Sent::Nothing };
     let (carried, there) = (flight.carried(part), *flight.there());
-    let (to, traffic) = (there.peer.link, &mut engine.service.traffic);
-    match traffic.room(to, *on_way_bytes, carried, is_turn) {
+    let (to, ways) = (flight.way(), &mut engine.service.ways);
+    match ways.room(to, taken_bytes, carried, is_turn) {
         Room::Free => {}
         room => return Sent::Waits(room),
     }
@@ -232,8 +272,8 @@ fn send_next(
         flight.fail(libc::EFAULT);
         return Sent::Nothing;
     };
-    traffic.left(to, on_way_bytes, carried);
-    send(engine, whose, (part, carried), there, (message.encode().to_vec(), payload));
+    ways.left(to, on_way_bytes, carried);
+    send(engine, whose, (part, carried, to), there, (message.encode().to_vec(), payload));
     Sent::Part
 }
 
@@ -241,20 +281,23 @@ fn send_next(
 fn send(
     engine: &Engine<Memories>,
     (session, serial, operation): (ObjectId, u64, ObjectId),
-    (part, carried): (Part, u64),
+    (part, carried, way): (Part, u64, Way),
     there: There,
     message: (Vec<u8>, Vec<u8>),
 ) {
     let (number, gates) = (engine.number, Arc::clone(&engine.service.gates));
-    let link = there.peer.link;
     let tell = move |answer| {
-        let answered = Answered { session, serial, operation, link, part, carried, answer };
+        let answered = Answered { session, serial, operation, way, part, carried, answer };
         if let Some(gate) = gates.get(number) {
             gate.send(Order::Service(MemoryOrder::Answered(Box::new(answered))));
         }
     };
+    let replicated = engine.service.replicated.as_ref();
+    if let Some(replicated) = replicated.filter(|_| is_replicated(there.peer.link)) {
+        return replicated.operate(there.handle, message.0, message.1, Box::new(tell));
+    }
     match &engine.service.caller {
-        Some(caller) => call(caller, there.peer, message, tell),
+        Some(caller) => call(caller, (there.peer, way.class), message, tell),
         None => tell(Err(NoAnswer::NotSent)),
     }
 }

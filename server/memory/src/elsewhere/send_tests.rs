@@ -11,7 +11,7 @@ use heliostat_backend_uring::By;
 use heliostat_base::mapping::SharedMapping;
 use heliostat_ring::{Refresh, RingMemory, SpscConsumer, SpscProducer};
 use heliostat_server_loop::{Events, Gate, Inbox, NewSession, Server};
-use heliostat_server_node::{NodeId, PeerNode};
+use heliostat_server_node::{LinkId, NodeId, PeerNode};
 use heliostat_service_grant::Meter;
 use rustix::event::{eventfd, EventfdFlags};
 
@@ -158,7 +158,7 @@ fn a_node_that_answers_nothing_keeps_only_its_own_waiting_and_who_ends_keeps_nob
     assert_eq!(one.sent().len(), 0, "and is not before those that wait");
     one.read(23, 1, WINDOW_BYTES);
     one.read(23, 2, 8);
-    assert_eq!(one.sent()[0].link, LinkId(2), "another node has its own share");
+    assert_eq!(one.sent()[0].way.link, LinkId(2), "another node has its own share");
     (1..23).for_each(|number| one.end(number));
     let answered = first.remove(0);
     let answer = whole(&answered);

@@ -1,23 +1,40 @@
 //! Calls of this node: sent where there is room, kept until there is, and ended once.
 
+use heliostat_abi::cluster::Class;
 use heliostat_backend_transport::error::{CallError, CallFailure};
 use heliostat_backend_transport::frame::CallId;
 use heliostat_backend_transport::identity::NodeId;
 use heliostat_backend_transport::node::Node;
 use heliostat_backend_transport::transport::{LinkId, Transport};
+use heliostat_base::clock::monotonic_ns;
 
-use super::Work;
+use super::fence::is_free;
+use super::{Sent, Work};
 use crate::call::NodeReply;
 use crate::outgoing::Outgoing;
+use crate::quality::lanes::Queued;
 
 impl Work {
-    /// Takes a call: behind those that wait for room already.
+    /// Takes a call: behind those of its class that wait for room already.
     pub(super) fn call<T: Transport>(&mut self, node: &mut Node<T>, now_ns: u64, call: Outgoing) {
         let link = node.link_to(call.node).filter(|link| call.link.is_none_or(|it| it == *link));
-        let Some(link) = link else { return call.fail(CallFailure::NoPeer) };
-        let waits = self.peers.get(&link).is_some_and(|peer| !peer.calls.is_empty());
-        let unsent = if waits { Some(call) } else { self.send(node, now_ns, link, call) };
-        unsent.into_iter().for_each(|call| self.queue(link, call));
+        let may_ask = |link: &LinkId| is_free(&call.header) || self.is_open(*link);
+        let link = link.filter(may_ask);
+        let peer = link.and_then(|link| Some((link, self.peers.get_mut(&link)?)));
+        let Some((link, peer)) = peer else { return call.fail(CallFailure::NoPeer) };
+        self.is_changed = true;
+        let unsent = match peer.calls.admit(monotonic_ns(), call) {
+            Ok(Some(call)) => self.send(node, now_ns, link, call),
+            Ok(None) => None,
+            Err(call) => return call.fail(CallFailure::Full),
+        };
+        if let (Some(call), Some(peer)) = (unsent, self.peers.get_mut(&link)) {
+            // Nothing of its class waits before it.
+            if let Some(call) = peer.calls.queue(call) {
+                call.fail(CallFailure::Full);
+            }
+        }
+        self.wake_for(link);
     }
 
     /// Sends a call. One that there is no room for comes back.
@@ -28,11 +45,15 @@ impl Work {
         link: LinkId,
         mut call: Outgoing,
     ) -> Option<Outgoing> {
+        let (class, bytes, made_ns) = (call.class, call.bytes(), call.made_ns);
         let payload = std::mem::take(&mut call.payload);
         match node.call(now_ns, link, &call.header, payload, call.deadline_ns) {
             Ok(id) => {
                 call.answer.is_sent = true;
-                self.sent.insert(id, (link, call.answer));
+                let peer = self.peers.get_mut(&link);
+                let sent = |calls: &mut super::Calls| calls.sent(monotonic_ns(), class, bytes);
+                let on_way = peer.map(|peer| sent(&mut peer.calls).made(made_ns));
+                self.sent.insert(id, Sent { link, answer: call.answer, on_way });
                 None
             }
             Err(refused) if refused.error.why == CallFailure::Full => {
@@ -46,15 +67,6 @@ impl Work {
         }
     }
 
-    fn queue(&mut self, link: LinkId, call: Outgoing) {
-        let deadline_ns = call.deadline_ns;
-        let Some(peer) = self.peers.get_mut(&link) else { return call.fail(CallFailure::NoPeer) };
-        match peer.queue_call(call) {
-            None => self.wake_at(deadline_ns),
-            Some(call) => call.fail(CallFailure::Full),
-        }
-    }
-
     /// Sends what waits, as far as there is room.
     pub(super) fn send_waiting<T: Transport>(
         &mut self,
@@ -62,42 +74,84 @@ impl Work {
         now_ns: u64,
         link: LinkId,
     ) {
-        while let Some(call) = self.peers.get_mut(&link).and_then(|peer| peer.next_call()) {
+        while let Some(call) =
+            self.peers.get_mut(&link).and_then(|peer| peer.calls.next(monotonic_ns()))
+        {
+            self.is_changed = true;
             if let Some(call) = self.send(node, now_ns, link, call) {
                 if let Some(peer) = self.peers.get_mut(&link) {
-                    peer.requeue_call(call);
+                    peer.calls.requeue(call);
                 }
-                return;
+                break;
             }
         }
+        self.wake_for(link);
     }
 
-    fn wake_at(&mut self, deadline_ns: u64) {
-        self.wake_ns = Some(self.wake_ns.map_or(deadline_ns, |ns| ns.min(deadline_ns)));
+    /// The thread wakes for what waits on the way to a peer.
+    fn wake_for(&mut self, link: LinkId) {
+        let due = self.peers.get(&link).and_then(|peer| peer.calls.wake_ns());
+        self.wake_ns = [self.wake_ns, due].into_iter().flatten().min();
     }
 
     /// Ends the calls that found no room in time.
     pub(super) fn expire(&mut self, now_ns: u64) {
-        let late: Vec<_> = self.peers.values_mut().flat_map(|peer| peer.expired(now_ns)).collect();
-        let waiting = self.peers.values().flat_map(|peer| &peer.calls);
-        self.wake_ns = waiting.map(|call| call.deadline_ns).min();
+        let peers = self.peers.values_mut();
+        let late: Vec<_> = peers.flat_map(|peer| peer.calls.expired(now_ns)).collect();
+        self.wake_ns = self.peers.values().filter_map(|peer| peer.calls.wake_ns()).min();
         late.into_iter().for_each(|call| call.fail(CallFailure::Deadline));
     }
 
     /// A call has its answer.
-    pub(super) fn answered(&mut self, call: CallId, by: NodeId, header: Vec<u8>, payload: Vec<u8>) {
-        if let Some((link, answer)) = self.sent.remove(&call) {
-            answer.give(Ok(NodeReply { link, header, payload }));
-        } else {
-            self.probed(call, by);
+    pub(super) fn answered<T: Transport>(
+        &mut self,
+        node: &mut Node<T>,
+        now_ns: u64,
+        (call, by): (CallId, NodeId),
+        (header, payload): (Vec<u8>, Vec<u8>),
+    ) {
+        let Some(sent) = self.sent.remove(&call) else { return self.probed(call, by) };
+        let link = sent.link;
+        let goes_on = self.end_on_way(&sent, Some(header.len() + payload.len()));
+        sent.answer.give(Ok(NodeReply { link, header, payload }));
+        if goes_on {
+            self.send_waiting(node, now_ns, link);
         }
     }
 
     /// A call has none.
-    pub(super) fn failed(&mut self, call: CallId, error: CallError) {
+    pub(super) fn failed<T: Transport>(
+        &mut self,
+        node: &mut Node<T>,
+        now_ns: u64,
+        call: CallId,
+        error: CallError,
+    ) {
         self.probes.remove(&call);
-        if let Some((_, answer)) = self.sent.remove(&call) {
-            answer.give(Err(error));
+        let Some(sent) = self.sent.remove(&call) else { return };
+        let link = sent.link;
+        let goes_on = self.end_on_way(&sent, None);
+        sent.answer.give(Err(error));
+        if goes_on {
+            self.send_waiting(node, now_ns, link);
+        }
+    }
+
+    /// A call is on the way no more; whether others may have waited for that.
+    fn end_on_way(&mut self, sent: &Sent, answer_bytes: Option<usize>) -> bool {
+        let Some(peer) = self.peers.get_mut(&sent.link) else { return false };
+        self.is_changed = true;
+        if let Some(on_way) = sent.on_way {
+            peer.calls.ended(monotonic_ns(), on_way, answer_bytes);
+        }
+        peer.calls.waits_here()
+    }
+
+    /// Requests of a peer are of this class here.
+    pub(super) fn class_of(&self, node: NodeId, said: Class) -> Class {
+        match self.quality.shares.is_some() || self.quality.back_off.is_some() {
+            true => self.quality.class_of(node.0, said),
+            false => Class::Normal,
         }
     }
 }

@@ -29,6 +29,8 @@ impl Work {
     pub(super) fn probed(&mut self, call: CallId, node: NodeId) {
         if let Some(sent_ns) = self.probes.remove(&call) {
             let ns = monotonic_ns().saturating_sub(sent_ns);
+            let its = self.peers.values_mut().filter(|peer| peer.who.node == node);
+            its.for_each(|peer| peer.calls.measured(ns));
             self.events.send(NodesEvent::RoundTrip { node, ns });
         }
     }

@@ -1,17 +1,26 @@
-//! What peers ask: served in order, and not before the answers to what they asked before are sent.
+//! What peers ask: served in turns, and not before the answers to what they asked before are sent.
 //!
-//! A peer that asks for much and takes no answers keeps its own requests waiting, which its window
-//! limits, and nobody else's.
+//! Requests of one peer and one class are served in their order. Between them each peer has its turn,
+//! the most urgent class first, and after a short time the network has its own. A peer that asks for
+//! much and takes no answers keeps its own requests waiting, which its window limits, and nobody else's.
 
 use heliostat_backend_transport::node::{Node, ReplyFailure};
 use heliostat_backend_transport::transport::{LinkId, Transport};
 use heliostat_backend_transport::AskId;
+use heliostat_base::clock::monotonic_ns;
 
+use heliostat_abi::cluster::Class;
+
+use super::fence::is_free;
 use super::Work;
 use crate::event::NodesEvent;
 use crate::header;
 use crate::peer::{Answered, Asked};
 use crate::service::{Asker, Served};
+
+/// How long requests are served before the network has its turn: what a part of an operation takes, a
+/// few times, so that something urgent that comes meanwhile is soon seen.
+const SERVE_NS_MAX: u64 = 500_000;
 
 impl Work {
     /// Takes a request. Posts have no meaning between services.
@@ -23,15 +32,49 @@ impl Work {
         asked: Asked,
         wants_reply: bool,
     ) {
-        let Some(peer) = self.peers.get_mut(&link).filter(|_| wants_reply) else {
+        let Some(peer) = self.peers.get(&link).filter(|_| wants_reply) else {
             node.release(now_ns, asked.ask);
             return;
         };
-        if peer.answers.is_empty() && peer.requests.is_empty() {
-            self.serve(node, now_ns, link, asked);
-        } else {
-            peer.requests.push_back(asked);
+        let (said, from) = (header::class_of(&asked.header), peer.who.node);
+        let (class, is_open) = (self.class_of(from, said), self.is_open(link));
+        // What comes before both are members waits, but for what makes them so.
+        if !is_open && is_free(&asked.header) {
+            return self.serve(node, now_ns, link, asked);
         }
+        let Some(peer) = self.peers.get_mut(&link) else { return };
+        // Where answers wait, or it is no member yet, it has its turn after that.
+        if peer.queue_request(class, asked) && peer.answers.is_empty() && is_open {
+            self.turns.wait(class, link);
+        }
+    }
+
+    /// Serves requests whose turn it is, for a short time; whether there are more.
+    pub(super) fn serve_turns<T: Transport>(&mut self, node: &mut Node<T>, now_ns: u64) -> bool {
+        if self.turns.is_empty() {
+            return false;
+        }
+        let begun_ns = monotonic_ns();
+        while let Some((class, link)) = self.turns.next() {
+            // One that is no member, or no more, has its turns again when it is.
+            if !self.is_open(link) {
+                continue;
+            }
+            let asked = self.peers.get_mut(&link).and_then(|peer| peer.next_request(class));
+            if let Some(asked) = asked {
+                self.serve(node, now_ns, link, asked);
+                self.is_changed = true;
+                let peer = self.peers.get_mut(&link);
+                peer.into_iter().for_each(|peer| peer.calls.served(class));
+            }
+            if self.peers.get(&link).is_some_and(|peer| peer.has_request(class)) {
+                self.turns.wait(class, link);
+            }
+            if monotonic_ns().saturating_sub(begun_ns) >= SERVE_NS_MAX {
+                break;
+            }
+        }
+        !self.turns.is_empty()
     }
 
     /// Goes on with a peer that has room again.
@@ -41,19 +84,15 @@ impl Work {
                 break;
             }
         }
-        while let Some(asked) = self.next_request(link) {
-            self.serve(node, now_ns, link, asked);
+        // Those that waited for the answers, or until it is a member, have their turns again.
+        self.turns.forget(link);
+        let is_open = self.is_open(link);
+        for class in Class::ALL.into_iter().filter(|_| is_open) {
+            if self.peers.get(&link).is_some_and(|peer| peer.has_request(class)) {
+                self.turns.wait(class, link);
+            }
         }
         self.send_waiting(node, now_ns, link);
-    }
-
-    fn next_request(&mut self, link: LinkId) -> Option<Asked> {
-        let peer = self.peers.get_mut(&link)?;
-        if peer.answers.is_empty() {
-            peer.requests.pop_front()
-        } else {
-            None
-        }
     }
 
     fn serve<T: Transport>(&mut self, node: &mut Node<T>, now_ns: u64, link: LinkId, asked: Asked) {

@@ -18,6 +18,15 @@ pub(crate) enum Bytes<'a, 'b> {
     From(&'a [(u64, &'b [u8])]),
 }
 
+/// By which handles a transfer goes.
+#[derive(Clone, Copy)]
+pub(crate) enum Handles<'a> {
+    /// All of its pieces by this one.
+    One(ObjectId),
+    /// Each piece by its own.
+    Each(&'a [ObjectId]),
+}
+
 /// Why a transfer failed, and in which of its pieces.
 pub(crate) type Failed = (Failure, usize);
 
@@ -33,18 +42,17 @@ impl Delegated {
     /// their slots are the loop's until then.
     pub(super) fn stream(
         &mut self,
-        handle: ObjectId,
+        handles: Handles<'_>,
         bytes: &mut Bytes<'_, '_>,
     ) -> Result<(), Failed> {
         let mut slots: [Option<Chunk>; SLOTS] = Default::default();
-        let most = chunk_bytes(handle);
-        let (mut next, mut under_way, mut failed) = (bytes.chunk_at((0, 0), most), 0, None);
+        let (mut next, mut under_way, mut failed) = (bytes.chunk_at((0, 0), handles), 0, None);
         loop {
             for (number, place) in slots.iter_mut().enumerate().filter(|(_, it)| it.is_none()) {
                 let Some(chunk) = next.clone().filter(|_| failed.is_none()) else { break };
-                let begun = self.begin_chunk(handle, bytes, number, &chunk);
+                let begun = self.begin_chunk(handles.of(chunk.piece), bytes, number, &chunk);
                 begun.map_err(|failure| (failure, chunk.piece))?;
-                next = bytes.chunk_at((chunk.piece, chunk.place.end), most);
+                next = bytes.chunk_at((chunk.piece, chunk.place.end), handles);
                 under_way += 1;
                 *place = Some(chunk);
             }
@@ -99,6 +107,16 @@ impl Delegated {
     }
 }
 
+impl Handles<'_> {
+    /// Returns the handle of a piece.
+    pub(super) fn of(self, piece: usize) -> ObjectId {
+        match self {
+            Self::One(handle) => handle,
+            Self::Each(all) => all.get(piece).copied().unwrap_or_default(),
+        }
+    }
+}
+
 impl Bytes<'_, '_> {
     /// Returns how many pieces there are.
     pub(crate) fn count(&self) -> usize {
@@ -129,11 +147,16 @@ impl Bytes<'_, '_> {
         }
     }
 
-    /// The chunk at a place of a piece, or the first one behind it; of so many bytes at most.
-    fn chunk_at(&self, (mut piece, mut start): (usize, usize), most: usize) -> Option<Chunk> {
+    /// The chunk at a place of a piece, or the first one behind it.
+    fn chunk_at(
+        &self,
+        (mut piece, mut start): (usize, usize),
+        handles: Handles<'_>,
+    ) -> Option<Chunk> {
         while piece < self.count() {
             let len = self.piece(piece).1;
             if start < len {
+                let most = chunk_bytes(handles.of(piece));
                 return Some(Chunk { piece, place: start..len.min(start + most) });
             }
             (piece, start) = (piece + 1, 0);

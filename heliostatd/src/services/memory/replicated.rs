@@ -1,0 +1,259 @@
+//! Regions on several nodes, as sessions ask for them: made, found by name, freed.
+//!
+//! ```text
+//! Replicate, Map of a name that no region here has --> thread of replicas, the session waits --> handle
+//! ```
+//! Handles stand among those on other nodes, by a link that is no node's.
+
+use heliostat_abi::code::{Code, Side, Thing};
+use heliostat_abi::memory::peer::PeerHandle;
+use heliostat_abi::memory::replicated::Replication;
+use heliostat_abi::memory::{Granted, MemoryRequest, Rights};
+use heliostat_abi::name::ObjectId;
+use heliostat_abi::session::record::Reply;
+use heliostat_control::rights::Right;
+use heliostat_server_memory::{replicated_link, MemoryOrder, There};
+use heliostat_server_node::{LinkId, NodeId, PeerNode};
+use heliostat_server_replica::{Draft, Failure, Fault, Opened, Placement};
+use heliostat_service_memory::{Asker, Key, PeerSessions, Remote};
+
+use super::remote::granted_there;
+use crate::answer::Answer;
+use crate::daemon::Daemon;
+use crate::refused::{full_of, Refused};
+use crate::state::replica::{ReplicaEvent, ReplicatedHandle, WaitsForReplica, WantedOfReplica};
+
+impl Daemon {
+    /// Whether a name that no region here has may be that of a region on several nodes.
+    pub(super) fn may_be_replicated(&self, asker: &Asker) -> bool {
+        let is_here = asker.is_user && !PeerSessions::is_one(asker.session);
+        is_here && self.services.replica.is_some()
+    }
+
+    /// A region on several nodes is made.
+    pub(super) fn replicate_memory(
+        &mut self,
+        asker: &Asker,
+        wanted: Replication,
+    ) -> Result<Answer, Refused> {
+        if !self.may_be_replicated(asker) {
+            return Err(Code::BadState.into());
+        }
+        self.services.memory.grants.check_session(asker.session)?;
+        self.check_memory_right(asker, Right::Publish, &wanted.name, asker.uid)?;
+        let key = Key { uid: asker.uid, name: wanted.name };
+        if self.services.memory.grants.resolve(&key).is_some() {
+            return Err(Code::BadState.into());
+        }
+        self.services.memory.across.remotes.check(asker.session, asker.holder)?;
+        let draft = Draft {
+            key: key_of(&key),
+            owner: asker.uid,
+            others: wanted.others.bits(),
+            bytes: wanted.bytes,
+            wanted: wanted.wanted,
+            nodes: wanted.backups.iter().map(|it| u64::from(*it)).collect(),
+        };
+        let token = self.wait_for_replica(asker, WantedOfReplica::Handle(Rights::ALL))?;
+        let Some(replica) = &self.services.replica else { return Err(Code::Internal.into()) };
+        let news = replica.news.clone();
+        let told = move |result| news.tell(ReplicaEvent::Opened(token, result));
+        replica.replicas.make(draft, told);
+        // Not sent: it is answered later.
+        Ok(Reply::Done.into())
+    }
+
+    /// A region on several nodes is sought by its name.
+    pub(super) fn open_replicated(
+        &mut self,
+        asker: &Asker,
+        key: &Key,
+        rights: Rights,
+    ) -> Result<Answer, Refused> {
+        self.services.memory.grants.check_session(asker.session)?;
+        self.services.memory.across.remotes.check(asker.session, asker.holder)?;
+        let token = self.wait_for_replica(asker, WantedOfReplica::Handle(rights))?;
+        let Some(replica) = &self.services.replica else { return Err(Code::Internal.into()) };
+        let news = replica.news.clone();
+        let told = move |result| news.tell(ReplicaEvent::Opened(token, result));
+        replica.replicas.open(key_of(key), told);
+        // Not sent: it is answered later.
+        Ok(Reply::Done.into())
+    }
+
+    fn wait_for_replica(&mut self, asker: &Asker, wanted: WantedOfReplica) -> Result<u64, Refused> {
+        let session = asker.session;
+        let sequence = self.answer_later_as(session).ok_or(Code::Internal)?;
+        let replica = self.services.replica.as_mut().ok_or(Code::Internal)?;
+        let token = replica.next();
+        let waits = WaitsForReplica { session, sequence, uid: asker.uid, wanted };
+        replica.waiting.insert(token, waits);
+        Ok(token)
+    }
+
+    /// A region was found or made, or not.
+    pub(crate) fn opened_replicated(&mut self, token: u64, result: Result<Opened, Failure>) {
+        let waits = self.services.replica.as_mut().and_then(|it| it.waiting.remove(&token));
+        let Some(WaitsForReplica { session, sequence, uid, wanted }) = waits else { return };
+        if self.connections.get(session).is_none_or(|it| it.awaits != Some(sequence)) {
+            return;
+        }
+        let WantedOfReplica::Handle(rights) = wanted else { return };
+        let answer = result.map_err(why_not).and_then(|Opened { placement }| {
+            self.grant_replicated(session, (uid, rights), &placement)
+        });
+        self.answer_late_to(session, sequence, answer);
+    }
+
+    fn grant_replicated(
+        &mut self,
+        session: ObjectId,
+        (user, rights): (u32, Rights),
+        placement: &Placement,
+    ) -> Result<Answer, Refused> {
+        let others = Rights::from_bits(placement.others).unwrap_or_default();
+        if placement.owner != user && !others.have(rights) {
+            return Err(Code::Denied.into());
+        }
+        let holder = self.holder(session)?;
+        let replica = self.services.replica.as_mut().ok_or(Code::Internal)?;
+        let number = replica.next();
+        let (index, generation) = (number as u32, (number >> 32) as u32);
+        let there =
+            PeerHandle { session: ObjectId { index, generation }, handle: ObjectId::default() };
+        let identity = placement.identity;
+        let link = replicated_link(identity.maker.node << 40 | identity.number);
+        let remote = Remote {
+            node: placement.primary.node,
+            link: link.0,
+            there,
+            region: ObjectId {
+                index: identity.number as u32,
+                generation: identity.maker.node as u32,
+            },
+            rights,
+            user,
+            is_restricted: false,
+            is_lost: false,
+        };
+        let bytes = placement.bytes;
+        let handle = ReplicatedHandle { region: identity, user, rights, bytes };
+        replica.handles.insert(number, handle);
+        let remotes = &mut self.services.memory.across.remotes;
+        let handle = match remotes.insert(session, holder, remote) {
+            Ok(handle) => handle,
+            Err(full) => {
+                self.close_replicated(there);
+                return Err(full.into());
+            }
+        };
+        let peer = replicated_peer(&remote);
+        let order =
+            MemoryOrder::HoldThere { session, handle, there: There { peer, handle: there } };
+        self.services.memory.tell(session, order);
+        Ok(granted_there(peer, handle, granted(&remote, bytes)))
+    }
+
+    /// A session asks something about a region on several nodes.
+    pub(super) fn ask_replicated(
+        &mut self,
+        asker: &Asker,
+        handle: ObjectId,
+        remote: &Remote,
+        request: &MemoryRequest,
+    ) -> Result<Answer, Refused> {
+        match request {
+            MemoryRequest::Unmap { .. } => self.unmap_remote(asker.session, handle),
+            MemoryRequest::Locate { .. } => {
+                let its = self.replicated_handle(remote.there).ok_or(Code::Stale)?;
+                Ok(granted_there(replicated_peer(remote), handle, granted(remote, its.bytes)))
+            }
+            MemoryRequest::Free { .. } if !remote.rights.have(Rights::MANAGE) => {
+                Err(Code::Denied.into())
+            }
+            MemoryRequest::Free { .. } => {
+                let its = self.replicated_handle(remote.there).ok_or(Code::Stale)?;
+                let token = self.wait_for_replica(asker, WantedOfReplica::End(handle))?;
+                let Some(replica) = &self.services.replica else {
+                    return Err(Code::Internal.into());
+                };
+                let news = replica.news.clone();
+                let told = move |result| news.tell(ReplicaEvent::Freed(token, result));
+                replica.replicas.free(its.region, its.user, told);
+                // Not sent: it is answered later.
+                Ok(Reply::Done.into())
+            }
+            // It has the length, the name and the life that it was made with.
+            _ => Err(Code::BadState.into()),
+        }
+    }
+
+    /// A region was freed, or not.
+    pub(crate) fn freed_replicated(&mut self, token: u64, result: Result<(), Fault>) {
+        let waits = self.services.replica.as_mut().and_then(|it| it.waiting.remove(&token));
+        let Some(WaitsForReplica { session, sequence, wanted, .. }) = waits else { return };
+        if let (Ok(()), WantedOfReplica::End(handle)) = (result, wanted) {
+            if let Some(remote) = self.forget_remote(session, handle) {
+                self.close_replicated(remote.there);
+            }
+        }
+        let answer = result.map(|()| Reply::Done.into());
+        self.answer_late_to(
+            session,
+            sequence,
+            answer.map_err(|fault| why_not(Failure::Fault(fault))),
+        );
+    }
+
+    fn replicated_handle(&self, there: PeerHandle) -> Option<ReplicatedHandle> {
+        self.services.replica.as_ref()?.handles.get(number_of(there))
+    }
+
+    /// Nobody has this handle any more.
+    pub(super) fn close_replicated(&mut self, there: PeerHandle) {
+        if let Some(replica) = &self.services.replica {
+            replica.handles.remove(number_of(there));
+        }
+    }
+}
+
+fn number_of(handle: PeerHandle) -> u64 {
+    u64::from(handle.session.generation) << 32 | u64::from(handle.session.index)
+}
+
+/// The key of a region's record.
+fn key_of(key: &Key) -> String {
+    format!("{}/{}", key.uid, key.name.as_str())
+}
+
+/// What stands for the nodes that have such a region.
+pub(super) fn replicated_peer(remote: &Remote) -> PeerNode {
+    PeerNode { node: NodeId(remote.node), incarnation: 0, link: LinkId(remote.link) }
+}
+
+fn granted(remote: &Remote, bytes: u64) -> Granted {
+    Granted {
+        handle: ObjectId::default(),
+        region: remote.region,
+        bytes,
+        epoch: 0,
+        rights: remote.rights,
+        direct: false,
+        lasting: true,
+        node: Some(remote.node),
+        from: 0,
+        pieces_all: 0,
+        pieces: Vec::new(),
+    }
+}
+
+fn why_not(failure: Failure) -> Refused {
+    match failure {
+        Failure::NotFound => Code::NotFound.into(),
+        Failure::NoKeeper | Failure::TooFew { .. } => Code::Unreachable.into(),
+        Failure::Fault(Fault::Exists) => Code::BadState.into(),
+        Failure::Fault(Fault::Full(_)) => full_of(Thing::ReplicaBytes, Side::Node, 0),
+        Failure::Fault(Fault::Unreachable(_) | Fault::NotPrimary) => Code::Unreachable.into(),
+        Failure::Full(limit) => full_of(Thing::ReplicaBytes, Side::Node, limit),
+    }
+}

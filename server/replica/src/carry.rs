@@ -1,0 +1,413 @@
+//! Messages: what machines say is sent, what comes is given to them.
+
+use heliostat_abi::memory::Rights;
+use heliostat_base::clock::monotonic_ns;
+use heliostat_server_node::{AskId, CallError, NodeCall, Outcome, PeerNode};
+use heliostat_service_replica::{
+    Action, Answer, Append, ClientEffect, Effect, Fault, Identity, Member, Operate,
+    Outcome as Decided, Placement, Received, Record, Replica, Unanswered, RECENT_MAX,
+};
+
+use crate::engine::{Asked, Engine, Freer, Region, Todo};
+use crate::handle::{AskRecord, Failure, Opened, Records};
+use crate::input::{Called, Input, Wanted};
+use crate::message::{
+    header, key_of, kind_of, number_at, put_identity, take_identity, user_of, Kind,
+};
+
+/// How long a backup may take, and a keeper.
+const APPEND_NS: u64 = 2_000_000_000;
+/// How long a primary may take, whose backups may be changing.
+const OPERATE_NS: u64 = 8_000_000_000;
+/// Longest region: what is longer comes from nobody honest.
+const REGION_BYTES_MAX: u64 = 1 << 34;
+
+impl Engine {
+    /// Carries out what is to be, and what follows from it.
+    pub(crate) fn carry_out(&mut self) {
+        while let Some(todo) = self.todo.pop_front() {
+            match todo {
+                Todo::Replica(identity, effect) => self.carry_out_replica(identity, effect),
+                Todo::Client(identity, effect) => self.carry_out_client(identity, effect),
+            }
+        }
+    }
+
+    fn carry_out_replica(&mut self, identity: Identity, effect: Effect) {
+        let key = self.regions.get(&identity).map(|it| it.key.clone()).unwrap_or_default();
+        match effect {
+            Effect::Append { to, tag, append } => {
+                let header = header(Kind::Append, key.as_bytes());
+                let called = Called::Append(identity, to, tag);
+                self.call(0, to, (header, append.encode(), APPEND_NS), called);
+            }
+            Effect::Answer { token, answer } => self.answer(token, answer),
+            Effect::Propose { attempt, expected, placement } => {
+                let record = placement.map(|it| it.encode()).unwrap_or_default();
+                self.write_record(&key, expected, record, Wanted::Propose(identity, attempt));
+            }
+            Effect::Look(look) => self.read_record(&key, Wanted::Look(identity, look)),
+            Effect::Forget { to, epoch } => {
+                let message = (header(Kind::Forget, &[]), put_identity(identity, epoch), APPEND_NS);
+                self.call(0, to, message, Called::Nothing);
+            }
+            Effect::Made(token, result) => self.made(token, result),
+            Effect::Freed(token, result) => {
+                if let Some(freer) = self.freeing.remove(&token) {
+                    self.tell_freer(freer, result);
+                }
+            }
+            Effect::Ended => {
+                if self.regions.get(&identity).is_some_and(|it| it.replica.is_ended()) {
+                    self.regions.remove(&identity);
+                }
+            }
+        }
+    }
+
+    fn carry_out_client(&mut self, identity: Identity, effect: ClientEffect) {
+        match effect {
+            ClientEffect::Send { to, operate } => {
+                let number = operate.id.number;
+                let user = self.user_of(number);
+                if to == self.starting.me {
+                    return self.operate(Asked::Client(identity, number), user, *operate);
+                }
+                let header = header(Kind::Operate, &user.to_le_bytes());
+                let called = Called::Operate(identity, number);
+                self.call(1, to, (header, operate.encode(), OPERATE_NS), called);
+            }
+            ClientEffect::Look => {
+                if let Some(key) = self.clients.get(&identity).map(|it| it.key.clone()) {
+                    self.read_record(&key, Wanted::Client(identity));
+                }
+            }
+            ClientEffect::Done { token, result } => self.submitted(token, result),
+        }
+    }
+
+    /// Calls a member, if it is joined in that life; what becomes of it comes as an input.
+    fn call(
+        &mut self,
+        caller: usize,
+        to: Member,
+        (header, payload, ns): (Vec<u8>, Vec<u8>, u64),
+        called: Called,
+    ) {
+        let peer = self.joined.get(&to.node).filter(|it| it.incarnation == to.life).copied();
+        let Some(PeerNode { node, link, .. }) = peer else { return self.not_called(called) };
+        let (sender, then) = (self.sender.clone(), called.clone());
+        let (link, deadline_ns) = (Some(link), monotonic_ns().saturating_add(ns));
+        let call = NodeCall { node, link, service: crate::SERVICE, header, payload, deadline_ns };
+        let sent = self.callers[caller].call(call, move |outcome| {
+            // Where nobody listens any more the process is ending.
+            let _ = sender.send(Input::Called(then, outcome));
+        });
+        if sent.is_err() {
+            self.not_called(called);
+        }
+    }
+
+    /// Nothing was sent. It comes as an input all the same, so that nothing turns in a circle.
+    fn not_called(&mut self, called: Called) {
+        use heliostat_server_node::{CallFailure, Effect};
+        let error = CallError { node: None, effect: Effect::NotSent, why: CallFailure::NoPeer };
+        let _ = self.sender.send(Input::Called(called, Err(error)));
+    }
+
+    /// A call has ended.
+    pub(crate) fn called(&mut self, called: Called, outcome: Outcome) {
+        match called {
+            Called::Append(identity, to, tag) => {
+                let received = outcome.ok().and_then(|it| Received::decode(&it.payload));
+                if received == Some(Received::Full) {
+                    self.refused(identity);
+                }
+                self.with_replica(identity, |replica, effects| match received {
+                    Some(received) => replica.received(to, tag, received, effects),
+                    None => replica.not_received(to, tag),
+                });
+            }
+            Called::Operate(identity, number) => {
+                let answer = match outcome {
+                    Ok(reply) => Answer::decode(&reply.payload).ok_or(Unanswered::Unknown),
+                    Err(error) if error.effect == heliostat_server_node::Effect::Unknown => {
+                        Err(Unanswered::Unknown)
+                    }
+                    Err(_) => Err(Unanswered::NotSent),
+                };
+                self.answered(identity, number, answer);
+            }
+            Called::Record(wanted) => {
+                let answer = outcome.ok().and_then(|it| self.trusted(&it.payload));
+                self.record_came(wanted, answer);
+            }
+            Called::Free(token) => {
+                let is_freed = outcome.is_ok_and(|it| it.payload == [0]);
+                if let Some(freer) = self.freeing.remove(&token) {
+                    self.tell_freer(freer, is_freed.then_some(()).ok_or(Fault::NotPrimary));
+                }
+            }
+            Called::Nothing => {}
+        }
+    }
+
+    fn answered(&mut self, identity: Identity, number: u64, answer: Result<Answer, Unanswered>) {
+        let Some(one) = self.clients.get_mut(&identity) else { return };
+        let mut effects = Vec::new();
+        one.client.answered(number, answer, &mut effects);
+        self.todo.extend(effects.into_iter().map(|it| Todo::Client(identity, it)));
+    }
+
+    fn with_replica(
+        &mut self,
+        identity: Identity,
+        act: impl FnOnce(&mut Replica, &mut Vec<Effect>),
+    ) {
+        let Some(region) = self.regions.get_mut(&identity) else { return };
+        let mut effects = Vec::new();
+        act(&mut region.replica, &mut effects);
+        self.todo.extend(effects.into_iter().map(|it| Todo::Replica(identity, it)));
+    }
+
+    /// Another node asks; it has an answer always, at once or when backups have confirmed.
+    pub(crate) fn asked(&mut self, from: PeerNode, ask: AskId, header: &[u8], payload: &[u8]) {
+        let member = Member { node: from.node.0, life: from.incarnation };
+        let answer = kind_of(header).and_then(|(kind, about)| match kind {
+            Kind::Append => {
+                let append = Append::decode(payload)?;
+                Some(self.append(member, key_of(about)?, append).encode())
+            }
+            Kind::Operate => {
+                let (user, operate) = (user_of(about)?, Operate::decode(payload)?);
+                if operate.id.asker != member {
+                    return None;
+                }
+                let user = if self.starting.believes_users { user } else { u32::MAX };
+                self.operate(Asked::Node(ask), user, operate);
+                Some(Vec::new())
+            }
+            Kind::Forget => {
+                let (identity, epoch) = take_identity(payload)?;
+                self.with_replica(identity, |replica, effects| replica.forget(epoch, effects));
+                Some(vec![0])
+            }
+            Kind::Read if self.keeper().is_some() => Some(self.keep_read(&key_of(about)?)),
+            Kind::Write if self.keeper().is_some() => {
+                let (key, expected) = (key_of(about)?, number_at(payload, 0)?);
+                Some(self.keep_write(&key, expected, payload.get(8..)?))
+            }
+            Kind::Free => {
+                let (user, (identity, _)) = (user_of(about)?, take_identity(payload)?);
+                let user = if self.starting.believes_users { user } else { u32::MAX };
+                self.free(identity, user, Freer::Node(ask));
+                Some(Vec::new())
+            }
+            Kind::Read | Kind::Write => None,
+        });
+        match answer {
+            // It is answered later.
+            Some(answer) if answer.is_empty() => {}
+            Some(answer) => self.replies.reply(ask, Vec::new(), answer),
+            None => self.replies.refuse(ask),
+        }
+    }
+
+    fn append(&mut self, from: Member, key: String, append: Append) -> Received {
+        let identity = append.placement.identity;
+        if append.placement.bytes > REGION_BYTES_MAX {
+            return Received::Full;
+        }
+        if let Some(region) = self.regions.get_mut(&identity) {
+            let mut effects = Vec::new();
+            let received = region.replica.append(from, append.clone(), &mut effects);
+            self.todo.extend(effects.into_iter().map(|it| Todo::Replica(identity, it)));
+            if !self.regions.get(&identity).is_some_and(|it| it.replica.is_ended()) {
+                return received;
+            }
+            self.carry_out();
+        }
+        let (owner, bytes) = (append.placement.owner, append.placement.bytes);
+        if append.placement.primary != from || append.invitation.is_none() {
+            return Received::Unknown;
+        }
+        if self.full(owner, bytes).is_some() {
+            return Received::Full;
+        }
+        let instance = self.next();
+        let invited = Replica::invited(self.starting.me, &append, (RECENT_MAX, instance));
+        let Some(mut replica) = invited else { return Received::Unknown };
+        let mut effects = Vec::new();
+        let received = replica.append(from, append, &mut effects);
+        self.regions.insert(identity, Region { key, replica, refused_ns: 0 });
+        self.todo.extend(effects.into_iter().map(|it| Todo::Replica(identity, it)));
+        received
+    }
+
+    fn operate(&mut self, asked: Asked, user: u32, operate: Operate) {
+        let (token, identity) = (self.next(), operate.region);
+        self.operations.insert(token, asked);
+        let Some(region) = self.regions.get_mut(&identity) else {
+            return self.answer(token, Answer::NotPrimary { may_be_done: false });
+        };
+        if !may(region.replica.placement(), user, &operate.action) {
+            return self.answer(token, Answer::Denied);
+        }
+        let mut effects = Vec::new();
+        region.replica.operate(token, operate, &mut effects);
+        self.todo.extend(effects.into_iter().map(|it| Todo::Replica(identity, it)));
+    }
+
+    fn answer(&mut self, token: u64, answer: Answer) {
+        match self.operations.remove(&token) {
+            Some(Asked::Node(ask)) => self.replies.reply(ask, Vec::new(), answer.encode()),
+            Some(Asked::Client(identity, number)) => self.answered(identity, number, Ok(answer)),
+            None => {}
+        }
+    }
+
+    pub(crate) fn free_elsewhere(&mut self, identity: Identity, user: u32, freer: Freer) {
+        let found = self.clients.get(&identity).map(|it| it.client.placement().primary);
+        match (found, &freer) {
+            (Some(primary), Freer::Here(_)) if primary != self.starting.me => {
+                let token = self.next();
+                self.freeing.insert(token, freer);
+                let header = header(Kind::Free, &user.to_le_bytes());
+                let message = (header, put_identity(identity, 0), APPEND_NS);
+                self.call(1, primary, message, Called::Free(token));
+            }
+            _ => self.tell_freer(freer, Err(Fault::NotPrimary)),
+        }
+    }
+
+    pub(crate) fn tell_freer(&self, freer: Freer, result: Result<(), Fault>) {
+        match freer {
+            Freer::Node(ask) => {
+                self.replies.reply(ask, Vec::new(), vec![u8::from(result.is_err())]);
+            }
+            Freer::Here(then) => then(result),
+        }
+    }
+
+    // Records, of which one node is the keeper.
+
+    fn keep_read(&self, key: &str) -> Vec<u8> {
+        let (revision, record) = self.keeper.read(key);
+        let life = self.starting.me.life;
+        [&life.to_le_bytes()[..], &revision.to_le_bytes(), &record].concat()
+    }
+
+    fn keep_write(&mut self, key: &str, expected: u64, record: &[u8]) -> Vec<u8> {
+        let revision = self.keeper.write(key, expected, record).unwrap_or(0);
+        [self.starting.me.life.to_le_bytes(), revision.to_le_bytes()].concat()
+    }
+
+    pub(crate) fn read_record(&mut self, key: &str, wanted: Wanted) {
+        let Some(keeper) = self.keeper() else { return self.ask_registry(key, None, wanted) };
+        if keeper == self.starting.me.node {
+            let answer = self.trusted(&self.keep_read(key));
+            return self.record_came(wanted, answer);
+        }
+        self.ask_keeper(keeper, header(Kind::Read, key.as_bytes()), Vec::new(), wanted);
+    }
+
+    fn write_record(&mut self, key: &str, expected: u64, record: Vec<u8>, wanted: Wanted) {
+        let Some(keeper) = self.keeper() else {
+            return self.ask_registry(key, Some((expected, record)), wanted);
+        };
+        if keeper == self.starting.me.node {
+            let answer = self.keep_write(key, expected, &record);
+            let answer = self.trusted(&answer);
+            return self.record_came(wanted, answer);
+        }
+        let payload = [expected.to_le_bytes().to_vec(), record].concat();
+        self.ask_keeper(keeper, header(Kind::Write, key.as_bytes()), payload, wanted);
+    }
+
+    /// The node that keeps the records, where no registry does.
+    fn keeper(&self) -> Option<u64> {
+        match self.starting.records {
+            Records::Keeper(node) => Some(node),
+            Records::Registry(_) => None,
+        }
+    }
+
+    fn ask_registry(&mut self, key: &str, write: Option<(u64, Vec<u8>)>, wanted: Wanted) {
+        let token = self.next();
+        self.records.insert(token, wanted);
+        if let Records::Registry(ask) = &self.starting.records {
+            ask(AskRecord { token, key: key.to_owned(), write });
+        }
+    }
+
+    fn ask_keeper(&mut self, keeper: u64, header: Vec<u8>, payload: Vec<u8>, wanted: Wanted) {
+        let called = Called::Record(wanted);
+        match self.joined.get(&keeper) {
+            Some(peer) => {
+                let keeper = Member { node: peer.node.0, life: peer.incarnation };
+                self.call(2, keeper, (header, payload, APPEND_NS), called);
+            }
+            None => self.not_called(called),
+        }
+    }
+
+    /// What a keeper says: revision and record. One that was started anew has forgotten what it kept.
+    fn trusted(&mut self, answer: &[u8]) -> Option<(u64, Vec<u8>)> {
+        let (life, revision) = (number_at(answer, 0)?, number_at(answer, 8)?);
+        let known = *self.keeper_life.get_or_insert(life);
+        (known == life).then(|| (revision, answer[16..].to_vec()))
+    }
+
+    pub(crate) fn record_came(&mut self, wanted: Wanted, answer: Option<(u64, Vec<u8>)>) {
+        match wanted {
+            Wanted::Propose(identity, attempt) => {
+                let outcome = match answer {
+                    Some((0, _)) => Decided::Conflict,
+                    Some((revision, _)) => Decided::Accepted(revision),
+                    None => Decided::Unknown,
+                };
+                self.with_replica(identity, |it, effects| it.proposed(attempt, outcome, effects));
+            }
+            Wanted::Look(identity, look) => {
+                let record = answer.and_then(|(revision, record)| {
+                    let placement = Placement::decode(&record);
+                    // One that is none says nothing.
+                    (revision == 0 || placement.is_some()).then_some(Record { revision, placement })
+                });
+                self.with_replica(identity, |it, effects| match record {
+                    Some(record) => it.looked(look, record, effects),
+                    None => it.not_looked(look),
+                });
+            }
+            Wanted::Client(identity) => {
+                let found = answer.map(|(_, record)| Placement::decode(&record)).ok_or(());
+                let Some(one) = self.clients.get_mut(&identity) else { return };
+                let mut effects = Vec::new();
+                one.client.looked(found, &mut effects);
+                self.todo.extend(effects.into_iter().map(|it| Todo::Client(identity, it)));
+            }
+            Wanted::Open(token) => {
+                let Some((key, then)) = self.opening.remove(&token) else { return };
+                match answer.map(|(_, record)| Placement::decode(&record)) {
+                    Some(Some(placement)) => {
+                        self.opened(key, &placement);
+                        then(Ok(Opened { placement }));
+                    }
+                    Some(None) => then(Err(Failure::NotFound)),
+                    None => then(Err(Failure::NoKeeper)),
+                }
+            }
+        }
+    }
+}
+
+/// Whether a user may do something with a region, by its record.
+fn may(placement: &Placement, user: u32, action: &Action) -> bool {
+    let wanted = match action {
+        Action::Read { .. } => Rights::READ,
+        Action::Write { .. } | Action::Set { .. } => Rights::WRITE,
+        Action::Copy { .. } => Rights::READ.and(Rights::WRITE),
+        _ => Rights::ATOMIC,
+    };
+    user == placement.owner || (placement.others & wanted.bits()) == wanted.bits()
+}

@@ -1,0 +1,155 @@
+//! The way to one joined node: its caller, what is on it, and what waits for room.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use heliostat_abi::name::ObjectId;
+use heliostat_abi::rpc::peer::PeerMessage;
+use heliostat_abi::rpc::request::SERVICE;
+use heliostat_base::clock::monotonic_ns;
+use heliostat_server_loop::{Gate, OperationId, Order};
+use heliostat_server_node::{Caller, NodeCall, PeerNode};
+
+use super::lanes::Lanes;
+use super::message::{answer_of, FarAnswered, What};
+use crate::message::RpcOrder;
+use crate::rpcs::Rpcs;
+
+/// Bytes that a message costs beside its payload: what the transport counts for it.
+pub(crate) const MESSAGE_COST: u64 = 2048;
+/// Calls of this node that a node has in line or has received.
+pub(crate) const AWAY_PER_NODE_MAX: usize = 4096;
+/// Bytes of replies on the way to one node; at least one reply is.
+const REPLY_BYTES_MAX: u64 = 8 << 20;
+/// How long nothing is sent where the node's thread takes nothing.
+const HOLD_NS: u64 = 2_000_000;
+/// How long a message may take that is no call. A node that is hung is lost long before.
+const NOTE_NS_MAX: u64 = 1_000_000_000;
+/// The same of a reply, whose bytes take their time.
+const REPLY_NS_MAX: u64 = 10_000_000_000;
+/// How long a reply waits for room on a link that takes none.
+pub(crate) const STALL_NS: u64 = 1_000_000_000;
+
+/// All loops' ends for orders; this service has one.
+pub(crate) type Gates = Arc<[Gate<Rpcs>]>;
+
+/// The way.
+pub(crate) struct Link {
+    pub peer: PeerNode,
+    caller: Caller,
+    pub lanes: Lanes,
+    /// Calls of this node that are there.
+    pub away: usize,
+    /// Bytes of replies on the way.
+    reply_bytes: u64,
+    /// Who answers a call of that node and waits for room.
+    pub stalled: VecDeque<OperationId>,
+    /// Short messages that wait for room: one for each call at most.
+    notes: VecDeque<PeerMessage>,
+    /// When the last of what was sent was answered.
+    pub heard_ns: u64,
+    /// Nothing is sent before.
+    pub hold_ns: Option<u64>,
+    /// Calls of that node that are here.
+    pub calls: usize,
+    /// Bytes of those that are in line.
+    pub bytes: u64,
+}
+
+impl Link {
+    pub(crate) fn new(peer: PeerNode, caller: Caller) -> Link {
+        Link {
+            peer,
+            caller,
+            lanes: Lanes::default(),
+            away: 0,
+            reply_bytes: 0,
+            stalled: VecDeque::new(),
+            notes: VecDeque::new(),
+            heard_ns: monotonic_ns(),
+            hold_ns: None,
+            calls: 0,
+            bytes: 0,
+        }
+    }
+
+    /// Whether a reply of so many bytes may be on its way.
+    pub(crate) fn has_room_for_reply(&self, bytes: u64) -> bool {
+        let is_held = self.hold_ns.is_some() || !self.notes.is_empty();
+        !is_held && (self.reply_bytes == 0 || self.reply_bytes + bytes <= REPLY_BYTES_MAX)
+    }
+
+    /// Sends a reply; false when the node's thread takes nothing now.
+    pub(crate) fn reply(
+        &mut self,
+        gates: &Gates,
+        call: ObjectId,
+        message: PeerMessage,
+        payload: Vec<u8>,
+    ) -> bool {
+        let cost = payload.len() as u64;
+        let deadline_ns = monotonic_ns().saturating_add(REPLY_NS_MAX);
+        let is_idle = self.reply_bytes == 0;
+        let sent = self.send(gates, message, payload, (What::Reply { call, cost }, deadline_ns));
+        if sent {
+            self.reply_bytes += cost;
+            if is_idle {
+                self.heard_ns = monotonic_ns();
+            }
+        }
+        sent
+    }
+
+    /// Says something short, now or when there is room.
+    pub(crate) fn note(&mut self, gates: &Gates, message: PeerMessage) {
+        self.notes.push_back(message);
+        self.send_notes(gates);
+    }
+
+    /// Says what waits.
+    pub(crate) fn send_notes(&mut self, gates: &Gates) {
+        while let Some(message) = self.notes.pop_front() {
+            let deadline_ns = monotonic_ns().saturating_add(NOTE_NS_MAX);
+            let told = (What::Note(message), deadline_ns);
+            if self.hold_ns.is_some() || !self.send(gates, message, Vec::new(), told) {
+                return self.notes.push_front(message);
+            }
+        }
+    }
+
+    /// A reply has its answer.
+    pub(crate) fn reply_came(&mut self, cost: u64) {
+        self.reply_bytes = self.reply_bytes.saturating_sub(cost);
+    }
+
+    /// Nothing is sent for a moment.
+    pub(crate) fn hold(&mut self) {
+        self.hold_ns = Some(monotonic_ns().saturating_add(HOLD_NS));
+    }
+
+    /// Sends something, likewise; what was sent is answered exactly once.
+    pub(crate) fn send(
+        &mut self,
+        gates: &Gates,
+        message: PeerMessage,
+        payload: Vec<u8>,
+        (what, deadline_ns): (What, u64),
+    ) -> bool {
+        let PeerNode { node, link, .. } = self.peer;
+        let gates = gates.clone();
+        let tell = move |outcome| {
+            let answered = FarAnswered { link, what, answer: answer_of(outcome) };
+            if let Some(gate) = gates.first() {
+                gate.send(Order::Service(RpcOrder::Answered(Box::new(answered))));
+            }
+        };
+        let header = message.encode().to_vec();
+        let link = Some(link);
+        let call = NodeCall { node, link, service: SERVICE, header, payload, deadline_ns };
+        let is_taken = self.caller.call(call, tell).is_ok();
+        if !is_taken {
+            self.hold();
+        }
+        is_taken
+    }
+}

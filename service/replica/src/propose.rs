@@ -1,0 +1,152 @@
+//! How a primary changes who its backups are, makes the record of a new region, and removes it.
+
+use crate::placement::{Member, Placement, Revision};
+use crate::primary::Primary;
+use crate::replica::{Effect, Fault, Outcome, Replica, Role};
+
+/// What was proposed and is not decided: it stays the same until then.
+pub(crate) struct Proposal {
+    /// None: the record is removed.
+    next: Option<Placement>,
+    /// The registry has it.
+    is_asked: bool,
+}
+
+impl Replica {
+    /// Proposes another placement where one is needed.
+    pub(crate) fn decide(&mut self, effects: &mut Vec<Effect>) {
+        let ready = self.copied();
+        let Role::Primary(primary) = &mut self.role else { return };
+        if primary.proposal.is_some() {
+            return;
+        }
+        let lost = |it: Member| primary.followers.get(&it).is_none_or(|it| it.is_lost);
+        let next = if primary.maker.is_some() {
+            if let Some(lost) = self.placement.backups.iter().find(|it| lost(**it)) {
+                let node = lost.node;
+                return self.not_made(Fault::Unreachable(node), effects);
+            }
+            if !primary.followers.values().all(|it| it.is_confirmed) {
+                return;
+            }
+            Some(self.placement.clone())
+        } else if primary.freer.is_some() {
+            None
+        } else if self.placement.backups.iter().any(|it| lost(*it)) {
+            Some(self.placement.without(lost))
+        } else if let Some(member) = ready {
+            // From now on nothing is answered without it: it may be primary as soon as the record stands.
+            if let Some(it) = primary.followers.get_mut(&member) {
+                it.is_required = true;
+            }
+            Some(self.placement.with(member))
+        } else {
+            return;
+        };
+        primary.proposal = Some(Proposal { next, is_asked: false });
+        self.press_proposal(effects);
+    }
+
+    /// Asks the registry, unless it is asked already.
+    pub(crate) fn press_proposal(&mut self, effects: &mut Vec<Effect>) {
+        let Role::Primary(primary) = &mut self.role else { return };
+        let Some(proposal) = primary.proposal.as_mut().filter(|it| !it.is_asked) else { return };
+        proposal.is_asked = true;
+        let placement = proposal.next.clone().map(Box::new);
+        self.attempts += 1;
+        let (attempt, expected) = (self.attempts, self.revision);
+        effects.push(Effect::Propose { attempt, expected, placement });
+    }
+
+    pub(crate) fn proposed_as_primary(&mut self, outcome: Outcome, effects: &mut Vec<Effect>) {
+        let Role::Primary(primary) = &mut self.role else { return };
+        let Some(proposal) = &mut primary.proposal else { return };
+        proposal.is_asked = false;
+        match (outcome, proposal.next.clone()) {
+            (Outcome::Accepted(revision), Some(next)) => self.adopt(revision, next, effects),
+            (Outcome::Accepted(_), None) => self.freed(effects),
+            (Outcome::Conflict, _) => self.look(effects),
+            // With the next tick.
+            (Outcome::Unknown, _) => {}
+        }
+    }
+
+    pub(crate) fn looked_as_primary(
+        &mut self,
+        revision: Revision,
+        its: Option<Placement>,
+        effects: &mut Vec<Effect>,
+    ) {
+        let Role::Primary(primary) = &self.role else { return };
+        let is_new = primary.maker.is_some();
+        match its {
+            None if is_new && revision == 0 => {}
+            None if is_new => self.not_made(Fault::Exists, effects),
+            // Removed, perhaps by this node's own proposal.
+            None if primary.freer.is_some() => self.freed(effects),
+            None => self.end(effects),
+            Some(its) if its.primary != self.me => self.end(effects),
+            Some(its) if is_new || its.epoch > self.placement.epoch => {
+                self.adopt(revision, its, effects);
+            }
+            Some(_) => self.revision = revision,
+        }
+    }
+
+    /// Another placement is decided, in which this node is the primary.
+    fn adopt(&mut self, revision: Revision, next: Placement, effects: &mut Vec<Effect>) {
+        let Role::Primary(primary) = &mut self.role else { return };
+        primary.proposal = None;
+        primary.adopt(&next);
+        self.revision = revision;
+        self.promised = next.epoch;
+        self.placement = next;
+        effects.extend(primary.maker.take().map(|token| Effect::Made(token, Ok(()))));
+        self.go_on(effects);
+    }
+
+    /// Frees the region: its record is removed first.
+    pub fn free(&mut self, token: u64, effects: &mut Vec<Effect>) {
+        match &mut self.role {
+            Role::Primary(primary) if primary.maker.is_none() && primary.freer.is_none() => {
+                primary.freer = Some(token);
+                self.decide(effects);
+            }
+            _ => effects.push(Effect::Freed(token, Err(Fault::NotPrimary))),
+        }
+    }
+
+    fn freed(&mut self, effects: &mut Vec<Effect>) {
+        let Role::Primary(primary) = &mut self.role else { return };
+        effects.extend(primary.freer.take().map(|token| Effect::Freed(token, Ok(()))));
+        self.dismiss(effects);
+        self.end(effects);
+    }
+
+    fn not_made(&mut self, fault: Fault, effects: &mut Vec<Effect>) {
+        let Role::Primary(primary) = &mut self.role else { return };
+        effects.extend(primary.maker.take().map(|token| Effect::Made(token, Err(fault))));
+        self.dismiss(effects);
+        self.end(effects);
+    }
+
+    /// A node that was invited has no room.
+    pub(crate) fn refused_by(&mut self, member: Member, effects: &mut Vec<Effect>) {
+        let Role::Primary(primary) = &self.role else { return };
+        match is_made(primary) {
+            true => self.lose_follower(member),
+            false => self.not_made(Fault::Full(member.node), effects),
+        }
+    }
+
+    fn dismiss(&self, effects: &mut Vec<Effect>) {
+        let Role::Primary(primary) = &self.role else { return };
+        let epoch = self.placement.epoch;
+        let all = primary.followers.keys();
+        effects.extend(all.map(|to| Effect::Forget { to: *to, epoch }));
+    }
+}
+
+fn is_made(primary: &Primary) -> bool {
+    primary.maker.is_none()
+}

@@ -1,0 +1,188 @@
+//! Finding a region that is spread by its name, from any node, with what is left of it.
+
+use std::sync::Arc;
+
+use heliostat_abi::cluster::{ClusterReply, ClusterRequest, MemberState};
+use heliostat_abi::code::Code;
+use heliostat_abi::memory::spread::{Directory, SpreadHead, SpreadPart, SpreadState, HEAD_BYTES};
+use heliostat_abi::memory::Rights;
+use heliostat_abi::session::record::{Bound, Reply};
+use heliostat_client::ControlError;
+
+use super::ending::Remains;
+use super::making::part_name;
+use super::{with_head, Part, SpreadError, SpreadRegion};
+use crate::{Memory, MemoryError, Region, OWN_USER};
+
+/// A part and what its head says.
+pub(super) struct Found {
+    pub(super) region: Region,
+    pub(super) head: SpreadHead,
+}
+
+/// What a name is looked for by.
+pub(super) struct Sought<'a> {
+    pub(super) memory: &'a Memory,
+    pub(super) user: u32,
+    pub(super) name: &'a str,
+}
+
+impl Memory {
+    /// Returns handles on the parts of the region of this name, among the names of this process's user.
+    /// It is looked for on this node, then on all others that are joined. The handles allow to read
+    /// besides. Parts whose nodes are lost are known as such, and the others can be used.
+    ///
+    /// # Errors
+    /// As `map`; `Unfinished` while it is being made or freed.
+    pub fn map_spread(&self, name: &str, rights: Rights) -> Result<SpreadRegion, SpreadError> {
+        self.map_spread_of(OWN_USER, name, rights)
+    }
+
+    /// The same, among the names of another user.
+    ///
+    /// # Errors
+    /// As `map_spread`.
+    pub fn map_spread_of(
+        &self,
+        user: u32,
+        name: &str,
+        rights: Rights,
+    ) -> Result<SpreadRegion, SpreadError> {
+        let name = &part_name(name)?;
+        let sought = Sought { memory: self, user, name };
+        let mut none = None;
+        for node in self.nodes_to_ask()? {
+            match sought.on(node, rights) {
+                Ok(Some(found)) => return Ok(found),
+                Ok(None) => {}
+                Err(SpreadError::Memory(MemoryError::Unreachable { .. })) => {}
+                Err(SpreadError::Memory(error)) if error.refusal() == Some(Code::NotFound) => {
+                    none = none.or(Some(error));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Err(none.unwrap_or(NOT_FOUND).into())
+    }
+
+    /// Returns nodes whose regions can be asked for now: this one, as 0, and those that are joined; the
+    /// one that `on` has named alone.
+    ///
+    /// # Errors
+    /// The control plane does not answer.
+    pub fn nodes_to_ask(&self) -> Result<Vec<u64>, MemoryError> {
+        if let Some(node) = self.node {
+            return Ok(vec![node]);
+        }
+        let (mut nodes, mut from) = (vec![0], 0);
+        loop {
+            let asked = ClusterRequest::Nodes { from }.encode();
+            let (reply, _) = self.shared.control.ask(asked, &[]).map_err(MemoryError::Control)?;
+            // Without a cluster, or where this program may not know of it, there are no others.
+            let Reply::Own(own) = reply else { return Ok(nodes) };
+            let ClusterReply::Listed(listed) =
+                ClusterReply::decode(&own).map_err(|_| MemoryError::Corrupt)?;
+            let joined = listed.nodes.iter().filter(|it| it.state == MemberState::Joined);
+            nodes.extend(joined.map(|it| it.node));
+            match listed.next {
+                0 => return Ok(nodes),
+                // It goes forward, so it ends.
+                next if next > from => from = next,
+                _ => return Err(MemoryError::Corrupt),
+            }
+        }
+    }
+}
+
+const NOT_FOUND: MemoryError = MemoryError::Control(ControlError::Refused {
+    code: Code::NotFound,
+    limit: 0,
+    bound: Bound::NONE,
+});
+
+impl Sought<'_> {
+    /// The region whose part a node has; `None` when it has the remains of one, which are freed.
+    fn on(&self, node: u64, rights: Rights) -> Result<Option<SpreadRegion>, SpreadError> {
+        let Found { region, head } = self.find(node, rights)?;
+        let SpreadHead { state, number, directory } = head;
+        if state != SpreadState::Ready {
+            drop(region);
+            self.settle(&directory, (node, state))?;
+            return Ok(None);
+        }
+        let mut first = Some(region);
+        let mut parts = Vec::new();
+        for (at, listed) in directory.parts.iter().enumerate() {
+            let found = match first.take_if(|_| at == number) {
+                Some(region) => Ok(Arc::new(region)),
+                None => match self.part(at, &directory, rights)? {
+                    Ok(Found { region, head }) if head.state == SpreadState::Ready => {
+                        Ok(Arc::new(region))
+                    }
+                    Ok(Found { region, head }) => {
+                        drop((region, first, parts));
+                        self.settle(&directory, (listed.node, head.state))?;
+                        return Ok(None);
+                    }
+                    Err(why) => Err(why),
+                },
+            };
+            parts.push(Part { node: listed.node, bytes: listed.bytes.clone(), found });
+        }
+        Ok(Some(SpreadRegion { memory: self.memory.clone(), directory, parts }))
+    }
+
+    /// Another part of a region; or why it is lost.
+    pub(super) fn part(
+        &self,
+        number: usize,
+        directory: &Directory,
+        rights: Rights,
+    ) -> Result<Result<Found, MemoryError>, SpreadError> {
+        let Some(listed) = directory.parts.get(number) else { return Ok(Err(NOT_FOUND)) };
+        let gone = MemoryError::Stale { region: listed.region };
+        match self.find(listed.node, rights) {
+            Ok(found) if found.head.directory == *directory && found.head.number == number => {
+                Ok(Ok(found))
+            }
+            // Another region has the name by now, or something that is none.
+            Ok(_) | Err(SpreadError::Corrupt { .. }) => Ok(Err(gone)),
+            Err(SpreadError::Memory(error)) => match error {
+                MemoryError::Unreachable { .. } | MemoryError::Node { .. } => Ok(Err(error)),
+                MemoryError::Stale { .. } => Ok(Err(gone)),
+                error if error.refusal() == Some(Code::NotFound) => Ok(Err(gone)),
+                error => Err(error.into()),
+            },
+            Err(error) => Err(error),
+        }
+    }
+
+    /// A part that a node has, and what its head says.
+    pub(super) fn find(&self, node: u64, rights: Rights) -> Result<Found, SpreadError> {
+        let region = self.memory.at(node).map_of(self.user, self.name, with_head(rights))?;
+        let mut bytes = [0; HEAD_BYTES];
+        let corrupt = SpreadError::Corrupt { node };
+        match region.read(0, &mut bytes) {
+            Err(MemoryError::Range { .. }) => return Err(corrupt),
+            read => read?,
+        }
+        let head = SpreadHead::decode(&bytes).map_err(|_| corrupt)?;
+        let part = head.directory.parts.get(head.number);
+        let size = region.size()?;
+        let is_it = |part: &&SpreadPart| {
+            let bytes = part.bytes.end - part.bytes.start;
+            part.region == region.id() && HEAD_BYTES as u64 + bytes == size
+        };
+        part.filter(is_it).ok_or(corrupt)?;
+        Ok(Found { region, head })
+    }
+
+    /// Frees what is left of a region that is not to be used, if nobody is at it.
+    fn settle(
+        &self,
+        directory: &Directory,
+        (node, state): (u64, SpreadState),
+    ) -> Result<(), SpreadError> {
+        Remains { sought: self, directory }.end(node, state)
+    }
+}
