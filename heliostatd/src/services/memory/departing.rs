@@ -13,6 +13,7 @@
 //! Adopt without an answer leaves a doubt: the region moves on, and serves nobody, until that node is
 //! joined again and says whether it has it, or is joined in another life, in which it has not.
 
+use heliostat_abi::cluster::Class;
 use heliostat_abi::code::Code;
 use heliostat_abi::memory::peer::{PeerAnswer, PeerHandle, PeerReply};
 use heliostat_abi::memory::request::SERVICE;
@@ -21,7 +22,7 @@ use heliostat_abi::name::ObjectId;
 use heliostat_abi::session::record::Reply;
 use heliostat_base::clock::monotonic_ns;
 use heliostat_control::rights::Right;
-use heliostat_server_node::{Class, Effect as Done, NodeCall, Outcome, PeerNode};
+use heliostat_server_node::{Effect as Done, NodeCall, Outcome, PeerNode};
 use heliostat_service_memory::{Asker, Departing, Effect, Forward, MoveEnd, PeerSessions};
 use tracing::{debug, info, warn};
 
@@ -91,16 +92,8 @@ impl Daemon {
         let (peer, user, wanted) = (departure.peer, departure.user, Wanted::Departure(region));
         let (session, until_ns, is_restricted) = (None, u64::MAX, false);
         let (class, returned) = (Class::Normal, None);
-        let waiting = Waiting {
-            session,
-            until_ns,
-            peer,
-            user,
-            is_restricted,
-            wanted,
-            class,
-            returned,
-        };
+        let waiting =
+            Waiting { session, until_ns, peer, user, is_restricted, wanted, class, returned };
         if self.send_to_peer(waiting, 0, request).is_err() {
             self.hear_departure(region, Heard::Nothing { may_be_done: false });
         }
