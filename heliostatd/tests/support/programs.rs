@@ -167,6 +167,7 @@ pub(super) fn told(error: &MemoryError) -> String {
         MemoryError::Stale { .. } => "error stale".into(),
         MemoryError::Gone { .. } => "error gone".into(),
         MemoryError::Cancelled { .. } => "error cancelled".into(),
+        MemoryError::NotMoved { .. } => "error not moved".into(),
         MemoryError::Held { process, .. } => format!("error held {process}"),
         MemoryError::Full { limit } => format!("error full {limit}"),
         MemoryError::Idle => "error idle".into(),

@@ -46,6 +46,10 @@ pub fn on(region: &Region, words: &[&str]) -> Result<String, MemoryError> {
                 region.relocate()?;
             }
         }
+        ["move_to", _, node] => region.move_to(number(node))?,
+        ["where", _] => {
+            return Ok(region.node().map_or("here".into(), |node| format!("on {node}")))
+        }
         ["refill", _, seed, offset, len, times] => return refill(region, seed, offset, len, times),
         ["rename", _, "-", what] => region.rename(None, rights(what))?,
         ["rename", _, name, what] => region.rename(Some(name), rights(what))?,

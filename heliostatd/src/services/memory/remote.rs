@@ -178,7 +178,7 @@ impl Daemon {
         Ok(self.class_between_nodes(subject, name.map(Name::from)))
     }
 
-    fn send_to_peer(
+    pub(super) fn send_to_peer(
         &mut self,
         waiting: Waiting,
         process: u32,
@@ -204,7 +204,13 @@ impl Daemon {
 
     /// Another node has answered, or will not.
     pub(super) fn take_memory_answer(&mut self, token: u64, outcome: Outcome) {
+        if self.take_written(token, &outcome) {
+            return;
+        }
         let Some(waiting) = self.services.memory.across.end(token) else { return };
+        if let Wanted::Departure(region) = waiting.wanted {
+            return self.take_departure_answer(region, outcome);
+        }
         if let Some(returned) = waiting.returned {
             return self.take_returned(returned, outcome);
         }
@@ -233,7 +239,9 @@ impl Daemon {
                     self.forget_remote(session, handle);
                 }
                 return match waiting.wanted {
-                    Wanted::Handle | Wanted::Of(_) => Err(Code::Unreachable.into()),
+                    Wanted::Handle | Wanted::Of(_) | Wanted::Departure(_) => {
+                        Err(Code::Unreachable.into())
+                    }
                     Wanted::End(_) | Wanted::Answer => Ok(Reply::Done.into()),
                 };
             }
@@ -244,7 +252,7 @@ impl Daemon {
             (Wanted::Answer, MemoryReply::Listed { regions, next }) => {
                 Ok(reply(&MemoryReply::Listed { regions, next }))
             }
-            (Wanted::Answer, MemoryReply::Moving(state)) => {
+            (Wanted::Answer | Wanted::Handle, MemoryReply::Moving(state)) => {
                 Ok(reply(&MemoryReply::Moving(MoveState { process: 0, ..state })))
             }
             (Wanted::Handle, MemoryReply::Granted(granted)) => {
@@ -326,7 +334,7 @@ impl Daemon {
     }
 
     /// Tells a node that nobody has this handle any more. Where it is lost it knows.
-    fn give_back_remote(&mut self, returned: Return) {
+    pub(super) fn give_back_remote(&mut self, returned: Return) {
         let remote = returned.remote;
         if is_replicated(LinkId(remote.link)) {
             return self.close_replicated(remote.there);
@@ -438,7 +446,7 @@ pub(super) fn granted_there(peer: PeerNode, handle: ObjectId, granted: Granted) 
 /// matter. `BadRecord` is what a region cannot have, such as a length.
 fn passed_on(code: Code, limit: u64, bound: Bound) -> Refused {
     match code {
-        Code::Full => Refused { code, limit, bound },
+        Code::Full | Code::Moved => Refused { code, limit, bound },
         Code::BadRecord | Code::BadState | Code::NotFound => code.into(),
         Code::Denied | Code::Stale | Code::Unwilling => code.into(),
         _ => Code::Unreachable.into(),
