@@ -9,11 +9,13 @@
 
 mod asked;
 mod carry;
+mod classes;
 mod deliver;
 mod moving;
 mod remote;
 mod replicated;
 mod requests;
+mod returned;
 mod served;
 mod users;
 mod view;
