@@ -127,7 +127,7 @@ def test_wheel_brings_the_command(python, surroundings):
 
 
 def test_package_passes_its_own_tests(python, surroundings):
-    install(python, *pins("pytest"), ADIOS2)
+    install(python, *pins("pytest"), *pins("dask="), *pins("distributed="), ADIOS2)
     tests = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", PACKAGE / "tests"]
     ended = subprocess.run(tests, env=surroundings, capture_output=True, text=True, timeout=600)
     assert ended.returncode == 0, ended.stdout[-5000:] + ended.stderr[-2000:]

@@ -19,6 +19,8 @@
 #include "heliostat/joint.h"
 // Memory regions with names and rights.
 #include "heliostat/memory.h"
+// The same of such that are spread over nodes.
+#include "heliostat/memory_spread.h"
 // Operations on them that complete later.
 #include "heliostat/memory_operations.h"
 // Locks, semaphores and barriers with names.

@@ -296,7 +296,7 @@ pub unsafe extern "C" fn heliostat_memory_free(
     })
 }
 
-fn rights(bits: u32) -> Result<Rights, heliostat_code> {
+pub(crate) fn rights(bits: u32) -> Result<Rights, heliostat_code> {
     let none = || fail(HELIOSTAT_INVALID, "there is no such right");
     Rights::from_bits(bits).ok_or_else(none)
 }

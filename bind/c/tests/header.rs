@@ -19,7 +19,7 @@ fn library() -> PathBuf {
 }
 
 /// A header for each service: what it is made of, and which headers its types come from.
-const PARTS: [(&str, &[&str], &[&str]); 11] = [
+const PARTS: [(&str, &[&str], &[&str]); 12] = [
     ("code", &["code.rs", "border.rs"], &[]),
     ("ring", &["ring.rs"], &["code"]),
     ("region", &["region.rs"], &["code"]),
@@ -28,6 +28,7 @@ const PARTS: [(&str, &[&str], &[&str]); 11] = [
     ("names", &["names.rs"], &["code", "delegated"]),
     ("joint", &["joint.rs"], &["code", "delegated"]),
     ("memory", &["memory.rs", "memory_bytes.rs", "memory_pieces.rs"], &["code"]),
+    ("memory_spread", &["memory_spread.rs"], &["code", "memory"]),
     ("memory_operations", &["memory_operations.rs"], &["code", "memory"]),
     ("lock", &["lock.rs"], &["code"]),
     ("rpc", &["rpc.rs", "pending.rs", "service.rs"], &["code"]),

@@ -121,6 +121,7 @@ impl MemoryRegion {
     /// Maps the region `name` of `user` (own, if `None`) with the rights; or, given `bytes`, makes one
     /// of so many with which other users may do that.
     #[new]
+    #[expect(clippy::too_many_arguments, reason = "what Python's constructor passes by position")]
     fn new(
         py: Python<'_>,
         memory: &Bound<'_, Memory>,

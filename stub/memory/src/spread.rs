@@ -30,6 +30,7 @@ mod finding;
 mod later;
 mod making;
 mod moving;
+mod sought;
 
 use std::fmt;
 use std::ops::Range;

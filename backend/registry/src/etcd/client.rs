@@ -214,17 +214,17 @@ mod tests {
         assert_eq!(two.to_string(), "etcd:http://127.0.0.1:2379,http://etcd-2:2379");
         for (text, words) in [
             ("127.0.0.1:2379", "http://HOST:PORT is"),
-            ("https://a:1", "TLS to etcd is missing"),
-            ("http://a", "is no endpoint"),
-            ("http://a:0", "is no endpoint"),
-            ("http://a b:1", "is no endpoint"),
-            ("http://u:p@a:1", "is no endpoint"),
+            ("https://etcd-1:1", "TLS to etcd is missing"),
+            ("http://etcd-1", "is no endpoint"),
+            ("http://etcd-1:0", "is no endpoint"),
+            ("http://etcd-1 b:1", "is no endpoint"),
+            ("http://etcd-1:p@a:1", "is no endpoint"),
             ("", "is no endpoint"),
         ] {
             let error = Endpoints::parse(text, "/h/").unwrap_err();
             assert!(error.contains(words), "{text}: {error}");
         }
-        assert!(Endpoints::parse("http://a:1", "h").unwrap_err().contains("is no prefix"));
+        assert!(Endpoints::parse("http://etcd-1:1", "h").unwrap_err().contains("is no prefix"));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use heliostat_abi::memory::spread::{Directory, SpreadState, STATE_AT};
 use heliostat_abi::memory::Rights;
 
-use super::finding::{Found, Sought};
+use super::sought::{Found, Sought};
 use super::{Part, SpreadError, SpreadRegion};
 use crate::MemoryError;
 

@@ -6,26 +6,13 @@ use heliostat_abi::cluster::{ClusterReply, ClusterRequest, MemberState};
 use heliostat_abi::code::Code;
 use heliostat_abi::memory::spread::{Directory, SpreadHead, SpreadPart, SpreadState, HEAD_BYTES};
 use heliostat_abi::memory::Rights;
-use heliostat_abi::session::record::{Bound, Reply};
-use heliostat_client::ControlError;
+use heliostat_abi::session::record::Reply;
 
 use super::ending::Remains;
 use super::making::part_name;
-use super::{with_head, Part, SpreadError, SpreadRegion};
-use crate::{Memory, MemoryError, Region, OWN_USER};
-
-/// A part and what its head says.
-pub(super) struct Found {
-    pub(super) region: Region,
-    pub(super) head: SpreadHead,
-}
-
-/// What a name is looked for by.
-pub(super) struct Sought<'a> {
-    pub(super) memory: &'a Memory,
-    pub(super) user: u32,
-    pub(super) name: &'a str,
-}
+use super::sought::{Found, Sought, NOT_FOUND};
+use super::{Part, SpreadError, SpreadRegion};
+use crate::{Memory, MemoryError, OWN_USER};
 
 impl Memory {
     /// Returns handles on the parts of the region of this name, among the names of this process's user.
@@ -94,12 +81,6 @@ impl Memory {
     }
 }
 
-const NOT_FOUND: MemoryError = MemoryError::Control(ControlError::Refused {
-    code: Code::NotFound,
-    limit: 0,
-    bound: Bound::NONE,
-});
-
 impl Sought<'_> {
     /// The region whose part a node has; `None` when it has the remains of one, which are freed.
     fn on(&self, node: u64, rights: Rights) -> Result<Option<SpreadRegion>, SpreadError> {
@@ -130,51 +111,6 @@ impl Sought<'_> {
             parts.push(Part { node: listed.node, bytes: listed.bytes.clone(), found });
         }
         Ok(Some(SpreadRegion { memory: self.memory.clone(), directory, parts }))
-    }
-
-    /// Another part of a region; or why it is lost.
-    pub(super) fn part(
-        &self,
-        number: usize,
-        directory: &Directory,
-        rights: Rights,
-    ) -> Result<Result<Found, MemoryError>, SpreadError> {
-        let Some(listed) = directory.parts.get(number) else { return Ok(Err(NOT_FOUND)) };
-        let gone = MemoryError::Stale { region: listed.region };
-        match self.find(listed.node, rights) {
-            Ok(found) if found.head.directory == *directory && found.head.number == number => {
-                Ok(Ok(found))
-            }
-            // Another region has the name by now, or something that is none.
-            Ok(_) | Err(SpreadError::Corrupt { .. }) => Ok(Err(gone)),
-            Err(SpreadError::Memory(error)) => match error {
-                MemoryError::Unreachable { .. } | MemoryError::Node { .. } => Ok(Err(error)),
-                MemoryError::Stale { .. } => Ok(Err(gone)),
-                error if error.refusal() == Some(Code::NotFound) => Ok(Err(gone)),
-                error => Err(error.into()),
-            },
-            Err(error) => Err(error),
-        }
-    }
-
-    /// A part that a node has, and what its head says.
-    pub(super) fn find(&self, node: u64, rights: Rights) -> Result<Found, SpreadError> {
-        let region = self.memory.at(node).map_of(self.user, self.name, with_head(rights))?;
-        let mut bytes = [0; HEAD_BYTES];
-        let corrupt = SpreadError::Corrupt { node };
-        match region.read(0, &mut bytes) {
-            Err(MemoryError::Range { .. }) => return Err(corrupt),
-            read => read?,
-        }
-        let head = SpreadHead::decode(&bytes).map_err(|_| corrupt)?;
-        let part = head.directory.parts.get(head.number);
-        let size = region.size()?;
-        let is_it = |part: &&SpreadPart| {
-            let bytes = part.bytes.end - part.bytes.start;
-            part.region == region.id() && HEAD_BYTES as u64 + bytes == size
-        };
-        part.filter(is_it).ok_or(corrupt)?;
-        Ok(Found { region, head })
     }
 
     /// Frees what is left of a region that is not to be used, if nobody is at it.
