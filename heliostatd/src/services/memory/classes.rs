@@ -32,7 +32,11 @@ impl Daemon {
 
     /// How urgent is what a session will do by the handle that it asks for. Of a region that it asks for
     /// by its identity the name is unknown here.
-    pub(super) fn class_of_request(&self, id: ObjectId, request: &MemoryRequest) -> Result<Class, Refused> {
+    pub(super) fn class_of_request(
+        &self,
+        id: ObjectId,
+        request: &MemoryRequest,
+    ) -> Result<Class, Refused> {
         let name = match request {
             MemoryRequest::Map { name, .. } => Some(name),
             MemoryRequest::Allocate(wanted) => wanted.name.as_ref(),
