@@ -399,7 +399,7 @@ impl MemoryRequest {
                 let handle = ObjectId::decode(r);
                 Self::Lasting { handle, lasting: take_flag(r, "lasting")? }
             }
-            number::CLASS => Self::Class { handle: ObjectId::decode(r), class: take_class(r)? },
+            number::CLASS => Self::Class { handle: ObjectId::decode(r), class: Class::decode(r)? },
             number::LIST => {
                 let (user, from) = (r.u32(), r.u32());
                 Self::List { user, from, beginning: name::decode_text(r)? }
@@ -452,12 +452,6 @@ fn take_on(r: &mut Reader<'_>) -> Result<MemoryRequest, WireError> {
     body[..ON_BODY_BYTES].copy_from_slice(&r.take::<ON_BODY_BYTES>());
     let request = Box::new(MemoryRequest::decode(&OwnRequest { number, body })?);
     Ok(MemoryRequest::On { node, request })
-}
-
-fn take_class(r: &mut Reader<'_>) -> Result<Class, WireError> {
-    let found = r.u32();
-    let class = u8::try_from(found).ok().and_then(Class::from_number);
-    class.ok_or(WireError::Field { name: "class", found: u64::from(found) })
 }
 
 fn take_flag(r: &mut Reader<'_>, name: &'static str) -> Result<bool, WireError> {

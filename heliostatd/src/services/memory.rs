@@ -9,12 +9,14 @@
 
 mod asked;
 mod carry;
+mod classes;
 mod deliver;
 mod departing;
 mod moving;
 mod remote;
 mod replicated;
 mod requests;
+mod returned;
 mod served;
 mod users;
 mod view;

@@ -244,8 +244,7 @@ fn program() -> PathBuf {
 
 fn spawn(folder: &Path, arguments: &[&str], confine: impl Fn(&mut Command)) -> Child {
     let _guard = STARTS.write();
-    let config = std::fs::read_to_string(folder.join("config.toml")).unwrap_or_default();
-    let mut command = networks::command(&program(), &config);
+    let mut command = networks::command(&program(), folder);
     confine(&mut command);
     if filtered::is_asked_for() {
         filtered::refuse(&mut command);
