@@ -4,8 +4,8 @@ use std::fmt;
 use std::os::fd::AsRawFd;
 use std::sync::{Arc, Mutex};
 
-use heliostat_abi::cluster::Class;
 use arc_swap::{ArcSwap, Guard};
+use heliostat_abi::cluster::Class;
 use heliostat_abi::file::delegated::OpKind;
 use heliostat_abi::memory::operation::set_argument;
 use heliostat_abi::memory::{Granted, MemoryName, MemoryReply, MemoryRequest, Rights};
