@@ -15,6 +15,7 @@ mod remote;
 mod replicated;
 mod requests;
 mod served;
+mod there;
 mod users;
 mod view;
 

@@ -13,7 +13,7 @@ use heliostat_abi::memory::peer::{PeerControl, PeerHandle, PeerReply};
 use heliostat_abi::memory::request::SERVICE;
 use heliostat_abi::memory::{Granted, MemoryReply, MemoryRequest, MoveState};
 use heliostat_abi::name::ObjectId;
-use heliostat_abi::session::record::{Bound, Reply};
+use heliostat_abi::session::record::Reply;
 use heliostat_base::clock::monotonic_ns;
 use heliostat_control::config::Scheme;
 use heliostat_control::name::Name;
@@ -22,8 +22,8 @@ use heliostat_server_node::{LinkId, NodeCall, Outcome, PeerNode};
 use heliostat_service_memory::{Asker, Remote};
 use tracing::debug;
 
-use super::replicated::replicated_peer;
 use super::requests::reply;
+use super::there::{granted_there, passed_on, replicated_peer};
 use crate::answer::Answer;
 use crate::daemon::Daemon;
 use crate::refused::{refuse, Refused};
@@ -416,31 +416,5 @@ impl Daemon {
         for session in across.expire(now_ns) {
             self.answer_late(session, Err(Code::Unreachable.into()));
         }
-    }
-}
-
-/// The answer to a session about a region of another node.
-pub(super) fn granted_there(peer: PeerNode, handle: ObjectId, granted: Granted) -> Answer {
-    let there = Granted {
-        handle,
-        direct: false,
-        node: Some(peer.node.0),
-        from: 0,
-        pieces_all: 0,
-        pieces: Vec::new(),
-        ..granted
-    };
-    reply(&MemoryReply::Granted(there))
-}
-
-/// What another node's refusal is to a session of this one. Only what says something about regions goes
-/// on: nothing was revoked there, and whether that control plane fails, or is of another age, is its own
-/// matter. `BadRecord` is what a region cannot have, such as a length.
-fn passed_on(code: Code, limit: u64, bound: Bound) -> Refused {
-    match code {
-        Code::Full => Refused { code, limit, bound },
-        Code::BadRecord | Code::BadState | Code::NotFound => code.into(),
-        Code::Denied | Code::Stale | Code::Unwilling => code.into(),
-        _ => Code::Unreachable.into(),
     }
 }
