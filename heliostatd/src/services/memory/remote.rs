@@ -23,7 +23,7 @@ use heliostat_service_memory::{Asker, Remote};
 use tracing::debug;
 
 use super::requests::reply;
-use super::there::{granted_there, passed_on, replicated_peer};
+use super::there::{granted_there, passed_on};
 use crate::answer::Answer;
 use crate::daemon::Daemon;
 use crate::refused::{refuse, Refused};
@@ -358,7 +358,7 @@ impl Daemon {
     }
 
     /// The node that has granted a handle, while the link lasts by which it has.
-    fn node_of(&self, remote: &Remote) -> Option<PeerNode> {
+    pub(super) fn node_of(&self, remote: &Remote) -> Option<PeerNode> {
         self.joined_node(remote.node).filter(|peer| peer.link.0 == remote.link)
     }
 
@@ -370,37 +370,6 @@ impl Daemon {
         let remotes = across.remotes.end(session);
         let returned = remotes.into_iter().map(|remote| Return { remote, tries: 0 });
         returned.for_each(|returned| self.give_back_remote(returned));
-    }
-
-    /// A node is lost: handles there lead nowhere from now on.
-    pub(super) fn lose_remotes(&mut self, peer: PeerNode) {
-        let memory = &mut self.services.memory;
-        let lost = memory.across.remotes.lose(peer.node.0, peer.link.0);
-        debug!(node = %peer.node, lost, "handles on a node that is lost");
-        if let Some(loops) = &memory.loops {
-            loops.tell_all(|| MemoryOrder::LosePeer(peer));
-        }
-    }
-
-    /// Tells the loop that has just begun to serve a session what it holds on other nodes.
-    pub(super) fn open_remotes(&mut self, session: ObjectId) {
-        let memory = &self.services.memory;
-        for (handle, remote) in memory.across.remotes.of_session(session) {
-            // Of one that is lost the loop knows no handle: the control plane says why.
-            let peer = match is_replicated(LinkId(remote.link)) {
-                true => replicated_peer(remote),
-                false => match self.node_of(remote) {
-                    Some(peer) => peer,
-                    None => continue,
-                },
-            };
-            let there = There { peer, handle: remote.there };
-            let classes = memory.across.classes.get(&(session, handle));
-            if let Some(class) = classes.map(|of| of.chosen) {
-                memory.tell(session, MemoryOrder::Class { session, handle, class });
-            }
-            memory.tell(session, MemoryOrder::HoldThere { session, handle, there });
-        }
     }
 
     /// Answers those that have waited long enough for another node, and gives back what could not be.
