@@ -62,7 +62,7 @@ pub fn run(command: &MemoryCommand) -> ExitCode {
         MemoryCommand::List(arguments) => list(arguments),
         MemoryCommand::Inspect { region, json } => inspect(region, *json),
         MemoryCommand::Free(arguments) => free(arguments),
-        MemoryCommand::Move(arguments) => relocate(arguments),
+        MemoryCommand::Move { region, to } => relocate(region, *to),
         MemoryCommand::Cat(arguments) => cat(arguments),
     };
     match done {
@@ -142,9 +142,10 @@ fn free(arguments: &MemoryRegionArguments) -> Result<(), RegionFault> {
     Ok(mapped(&memory, arguments, Rights::MANAGE)?.free()?)
 }
 
-fn relocate(arguments: &MemoryRegionArguments) -> Result<(), RegionFault> {
+fn relocate(arguments: &MemoryRegionArguments, to: Option<u64>) -> Result<(), RegionFault> {
     let memory = open(&arguments.place, arguments.node)?;
-    Ok(mapped(&memory, arguments, Rights::MANAGE)?.relocate()?)
+    let region = mapped(&memory, arguments, Rights::MANAGE)?;
+    Ok(to.map_or_else(|| region.relocate(), |node| region.move_to(node))?)
 }
 
 fn cat(arguments: &MemoryRegionArguments) -> Result<(), RegionFault> {

@@ -15,8 +15,6 @@ MACHINE_PATH = re.compile(r"(?<![\w./$}~-])/(?:" + "|".join(ROOTS) + r")/[\w.]+"
 ADDRESS = re.compile(r"https?://([\w.-]+)")
 HOSTS = {
     "HOST",  # in examples: whichever it is
-    "etcd-1",
-    "etcd-2",
     "github.com",
     "www.apache.org",
     "docs.rs",

@@ -15,6 +15,9 @@
 //!                                                           20 EndSession -
 //!                                                           24 Presence  -
 //!                                                           25 MoveState handle
+//!                                                           26 Stage     as Allocate
+//!                                                           27 Adopt     handle, others u32,
+//!                                                                        lasting u32, name
 //!                                                           30 Replicate as replicated.rs says
 //!                                                           40 Class     handle, class u32
 //! ```
@@ -93,6 +96,10 @@ pub mod number {
     pub const MOVE_STATE: u16 = FIRST + 25;
     /// Of Class.
     pub const CLASS: u16 = FIRST + 40;
+    /// Of Stage.
+    pub const STAGE: u16 = FIRST + 26;
+    /// Of Adopt.
+    pub const ADOPT: u16 = FIRST + 27;
 }
 
 /// What a region is to be.
@@ -208,6 +215,19 @@ pub enum MemoryRequest {
         /// A handle.
         handle: ObjectId,
     },
+    /// Another node only: a region for the bytes of one that it moves here. Nobody sees it before Adopt.
+    Stage(Allocation),
+    /// Another node only: such a region is what that one was, from now on.
+    Adopt {
+        /// The handle that Stage gave.
+        handle: ObjectId,
+        /// What other users may, who know its name.
+        others: Rights,
+        /// Whether it outlives its managers.
+        lasting: bool,
+        /// Its name, if it has one.
+        name: Option<MemoryName>,
+    },
     /// The page of this session in which it says where it is; the reply brings [the page].
     Presence,
     /// Operations will be delegated: brings [window], the reply brings [rings].
@@ -266,6 +286,8 @@ impl MemoryRequest {
             Self::List { .. } => number::LIST,
             Self::Move { .. } => number::MOVE,
             Self::MoveState { .. } => number::MOVE_STATE,
+            Self::Stage(_) => number::STAGE,
+            Self::Adopt { .. } => number::ADOPT,
             Self::Presence => number::PRESENCE,
             Self::Session => number::SESSION,
             Self::EndSession => number::END_SESSION,
@@ -286,7 +308,12 @@ impl MemoryRequest {
 
     fn put(&self, w: &mut Writer<'_>) {
         match self {
-            Self::Allocate(Allocation { bytes, lasting, name, others }) => {
+            Self::Adopt { handle, others, lasting, name } => {
+                put_handle(*handle, w).u32(others.bits()).u32(u32::from(*lasting));
+                put_name(name.as_ref(), w)
+            }
+            Self::Allocate(Allocation { bytes, lasting, name, others })
+            | Self::Stage(Allocation { bytes, lasting, name, others }) => {
                 w.u64(*bytes).u32(u32::from(*lasting)).u32(others.bits());
                 put_name(name.as_ref(), w)
             }
@@ -372,12 +399,18 @@ impl MemoryRequest {
                 let handle = ObjectId::decode(r);
                 Self::Lasting { handle, lasting: take_flag(r, "lasting")? }
             }
-            number::CLASS => Self::Class { handle: ObjectId::decode(r), class: take_class(r)? },
+            number::CLASS => Self::Class { handle: ObjectId::decode(r), class: Class::decode(r)? },
             number::LIST => {
                 let (user, from) = (r.u32(), r.u32());
                 Self::List { user, from, beginning: name::decode_text(r)? }
             }
             number::MOVE => Self::Move { handle: ObjectId::decode(r), node: r.u64() },
+            number::STAGE => Self::Stage(take_allocation(r)?),
+            number::ADOPT => {
+                let (handle, others) = (ObjectId::decode(r), Rights::decode(r)?);
+                let lasting = take_flag(r, "lasting")?;
+                Self::Adopt { handle, others, lasting, name: name::decode(r)? }
+            }
             number::MOVE_STATE => Self::MoveState { handle: ObjectId::decode(r) },
             number::PRESENCE => Self::Presence,
             number::SESSION => Self::Session,
@@ -419,12 +452,6 @@ fn take_on(r: &mut Reader<'_>) -> Result<MemoryRequest, WireError> {
     body[..ON_BODY_BYTES].copy_from_slice(&r.take::<ON_BODY_BYTES>());
     let request = Box::new(MemoryRequest::decode(&OwnRequest { number, body })?);
     Ok(MemoryRequest::On { node, request })
-}
-
-fn take_class(r: &mut Reader<'_>) -> Result<Class, WireError> {
-    let found = r.u32();
-    let class = u8::try_from(found).ok().and_then(Class::from_number);
-    class.ok_or(WireError::Field { name: "class", found: u64::from(found) })
 }
 
 fn take_flag(r: &mut Reader<'_>, name: &'static str) -> Result<bool, WireError> {

@@ -251,6 +251,22 @@ pub unsafe extern "C" fn heliostat_memory_relocate(
     })
 }
 
+/// Moves the region to another node of the cluster; whoever has a handle goes on with that, and its next
+/// call finds the region there. As `heliostat_memory_relocate`; where it is not moved it is where it was.
+///
+/// # Safety
+/// `region` is null or live.
+#[no_mangle]
+pub unsafe extern "C" fn heliostat_memory_move_to(
+    region: *const heliostat_memory_region,
+    node: u64,
+) -> heliostat_code {
+    guard(|| {
+        // SAFETY: the caller's promise.
+        unsafe { show(region)?.0.get()? }.move_to(node).map_err(told)
+    })
+}
+
 /// Gives the handle back. The region ends with the last one that may manage it, unless it is lasting.
 /// Null is ignored.
 ///

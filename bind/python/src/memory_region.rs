@@ -266,6 +266,11 @@ impl MemoryRegion {
         self.with(py, StubRegion::relocate)
     }
 
+    /// Moves it to another node.
+    fn move_to(&self, py: Python<'_>, node: u64) -> PyResult<()> {
+        self.with(py, |region| region.move_to(node))
+    }
+
     /// Gives it a name or none, and says what other users may.
     fn _rename(&self, py: Python<'_>, name: Option<&str>, others: &str) -> PyResult<()> {
         let others = rights(others)?;

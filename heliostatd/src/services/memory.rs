@@ -9,11 +9,14 @@
 
 mod asked;
 mod carry;
+mod classes;
 mod deliver;
+mod departing;
 mod moving;
 mod remote;
 mod replicated;
 mod requests;
+mod returned;
 mod served;
 mod there;
 mod users;
@@ -142,7 +145,12 @@ impl Service for MemoryRegions {
         daemon.take_memory_answer(token, outcome);
     }
 
+    fn node_joined(&self, daemon: &mut Daemon, peer: PeerNode) {
+        daemon.settle_doubts(peer);
+    }
+
     fn node_lost(&self, daemon: &mut Daemon, peer: PeerNode) {
+        daemon.lose_keepers(peer);
         daemon.end_memory_users(peer);
         daemon.lose_remotes(peer);
     }

@@ -6,6 +6,7 @@ pub mod beside;
 pub mod callers;
 pub mod cluster;
 pub mod delegated;
+pub mod ends;
 pub mod files;
 pub mod filtered;
 pub mod fuse;
@@ -23,7 +24,7 @@ pub mod unit;
 use std::os::fd::{AsRawFd, RawFd};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{RwLock, RwLockReadGuard};
 use std::time::{Duration, Instant};
 
@@ -32,10 +33,8 @@ use heliostat_abi::name::{NetAddress, ObjectId};
 use heliostat_abi::session::node;
 use heliostat_abi::session::record::{Bound, ChannelEntry, Reply, Request, REPLY_BYTES};
 use heliostat_abi::session::report;
-use heliostat_base::fd::OwnedFd;
 use heliostat_base::mapping::{Access, SharedMapping};
-use heliostat_base::packet::PacketSocket;
-use heliostat_base::sys::Errno;
+use heliostat_base::{fd::OwnedFd, packet::PacketSocket, sys::Errno};
 use rustix::fs::statfs;
 use rustix::process::{kill_process, Pid, Signal};
 use serde_json::Value;
@@ -49,15 +48,6 @@ pub fn await_that(what: &str, mut holds: impl FnMut() -> bool) {
     while !holds() {
         assert!(start.elapsed() < WATCHDOG, "never happened: {what}");
         std::thread::sleep(Duration::from_millis(2));
-    }
-}
-
-/// Ends what goes on in a scope's threads, by a failure too: the scope waits for them.
-pub struct Ends<'a>(pub &'a AtomicBool);
-
-impl Drop for Ends<'_> {
-    fn drop(&mut self) {
-        self.0.store(false, Ordering::Relaxed);
     }
 }
 
@@ -254,8 +244,7 @@ fn program() -> PathBuf {
 
 fn spawn(folder: &Path, arguments: &[&str], confine: impl Fn(&mut Command)) -> Child {
     let _guard = STARTS.write();
-    let config = std::fs::read_to_string(folder.join("config.toml")).unwrap_or_default();
-    let mut command = networks::command(&program(), &config);
+    let mut command = networks::command(&program(), folder);
     confine(&mut command);
     if filtered::is_asked_for() {
         filtered::refuse(&mut command);

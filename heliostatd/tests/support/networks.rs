@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::process::Command;
 
 /// The processes whose network namespaces nodes 1 and on have, if they have such.
@@ -30,7 +31,8 @@ pub fn host(at: usize) -> String {
 }
 
 /// What starts a program in the network of the node that listens as its configuration says.
-pub fn command(program: &std::path::Path, config: &str) -> Command {
+pub fn command(program: &Path, folder: &Path) -> Command {
+    let config = std::fs::read_to_string(folder.join("config.toml")).unwrap_or_default();
     let listens = config.lines().find(|line| line.starts_with("listen = "));
     let holders = holders();
     let at = (0..holders.len())

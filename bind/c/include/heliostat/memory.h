@@ -141,6 +141,14 @@ heliostat_code heliostat_memory_grow(const heliostat_memory_region *region,
 // `region` is null or live.
 heliostat_code heliostat_memory_relocate(const heliostat_memory_region *region);
 
+// Moves the region to another node of the cluster; whoever has a handle goes on with that, and its next
+// call finds the region there. As `heliostat_memory_relocate`; where it is not moved it is where it was.
+//
+// # Safety
+// `region` is null or live.
+heliostat_code heliostat_memory_move_to(const heliostat_memory_region *region,
+                                        uint64_t node);
+
 // Gives the handle back. The region ends with the last one that may manage it, unless it is lasting.
 // Null is ignored.
 //

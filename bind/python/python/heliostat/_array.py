@@ -135,8 +135,7 @@ class Array:
         Unsupported where it is not mapped in one piece: on another node, of another user, spread."""
         with self._named():
             if isinstance(self._region, SpreadRegion):
-                text = "it is spread, and so no one piece of memory; part(n) has the elements of one node"
-                raise Unsupported(text)
+                raise Unsupported("it is spread over nodes, and so no one piece of memory")
             return self._region.array(self.dtype, self.shape, HEAD_BYTES)
 
     def __array__(
@@ -205,8 +204,11 @@ class Array:
     def __reduce__(self) -> Any:
         from .cluster import _opened_again
 
-        node = None if isinstance(self._region, SpreadRegion) else self._cluster.here(self._region.node)
-        return _opened_again, (self._name, node, self._rights, self.identity)
+        if isinstance(self._region, SpreadRegion):
+            where: tuple[int | None, bool] = (None, True)
+        else:
+            where = (self._cluster.here(self._region.node), False)
+        return _opened_again, (self._name, where, self._rights, self.identity)
 
     def __repr__(self) -> str:
         where = ", ".join("here" if node == 0 else str(node) for node in self._where())
@@ -242,13 +244,13 @@ class Array:
                 done += nbytes
 
     async def _read_later(self, region: MemoryRegion, move: Move) -> None:
-        later = self._cluster.later()
-        ended = await later.one(lambda all: all.read(region, move.offset, move.block.size))
+        nbytes = move.block.size
+        ended = await self._cluster.later().one(lambda it: it.read(region, move.offset, nbytes))
         _raise(ended)
         move.block[:] = np.frombuffer(ended.data, np.uint8)
 
     async def _write_later(self, region: MemoryRegion, move: Move) -> None:
-        _raise(await self._cluster.later().one(lambda all: all.write(region, *move)))
+        _raise(await self._cluster.later().one(lambda it: it.write(region, *move)))
 
     def _place(self, index: Any) -> int:
         """Where the word of one element is."""

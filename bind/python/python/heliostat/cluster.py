@@ -23,7 +23,7 @@ import os
 import secrets
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,7 +34,7 @@ from ._array import Array, named
 from ._array_head import HEAD_BYTES
 from ._array_later import Awaited
 from ._binaries import ask, control_plane
-from ._errors import Corrupt, Error, Gone, InvalidRegion, NoControlPlane, NotFound, Unsupported
+from ._errors import Corrupt, Error, Gone, InvalidRegion, NoControlPlane, NotFound
 from ._layout import Layout
 from ._memory_operations import MemoryOperations
 from ._memory_region import MemoryRegion
@@ -130,15 +130,7 @@ class Cluster:
         """
         wanted = rights if "read" in rights or rights == "all" else f"read,{rights}"
         region = when_found(lambda: self._found(name, (node, wanted, user)), timeout)
-        try:
-            if len(region) < HEAD_BYTES:
-                raise Corrupt("it is too short for an array's head")
-            layout = _array_head.decode(region.read(0, HEAD_BYTES), len(region) - HEAD_BYTES)
-        except Error as error:
-            where = () if isinstance(region, SpreadRegion) else (region.node or 0,)
-            region.unmap()
-            raise named(error, name, where) from error
-        return Array(self, region, layout, name, wanted)
+        return self._array(region, name, wanted)
 
     def nodes(self) -> tuple[Node, ...]:
         """The nodes of the cluster, in order of number; none without a cluster."""
@@ -150,11 +142,12 @@ class Cluster:
 
     def locks(self, node: int | None = None) -> lock.Locks:
         """Locks, semaphores and barriers, of this node or of another one."""
-        return _placed(lock.open(), node, "locks")
+        opened = lock.open()
+        return opened if node is None else opened.on(node)
 
-    def rpc(self, node: int | None = None) -> rpc.Rpc:
-        """Functions that programs serve, on this node or on another one."""
-        return _placed(rpc.open(), node, "functions")
+    def rpc(self) -> rpc.Rpc:
+        """Functions that programs serve: `find(name, node=2)` finds one of another node."""
+        return rpc.open()
 
     def here(self, node: int | None) -> int | None:
         """The number of the node that a region is on, or of this one if that has one."""
@@ -172,6 +165,18 @@ class Cluster:
             operations = MemoryOperations(self.memory, _LATER_MAX)
             found = self._later[loop] = Awaited(operations, _LATER_MAX)
         return found
+
+    def _array(self, region: MemoryRegion | SpreadRegion, name: str, rights: str) -> Array:
+        """The array that a region is, as its head tells."""
+        try:
+            if len(region) < HEAD_BYTES:
+                raise Corrupt("it is too short for an array's head")
+            layout = _array_head.decode(region.read(0, HEAD_BYTES), len(region) - HEAD_BYTES)
+        except Error as error:
+            where = () if isinstance(region, SpreadRegion) else (region.node or 0,)
+            region.unmap()
+            raise named(error, name, where) from error
+        return Array(self, region, layout, name, rights)
 
     def _made(
         self, name: str, layout: Layout, node: int | None, life: tuple[bool, str]
@@ -227,15 +232,6 @@ def _layout(dtype: npt.DTypeLike, shape: int | Sequence[int]) -> Layout:
     return layout
 
 
-def _placed(opened: Any, node: int | None, what: str) -> Any:
-    if node is None:
-        return opened
-    on: Callable[[int], Any] | None = getattr(opened, "on", None)
-    if on is None:
-        raise Unsupported(f"{what} of other nodes are not there in this version")
-    return on(node)
-
-
 _lock = threading.Lock()
 _own: tuple[int, memory.Memory] | None = None
 
@@ -264,9 +260,15 @@ def _after_fork() -> None:
 os.register_at_fork(after_in_child=_after_fork)
 
 
-def _opened_again(name: str, node: int | None, rights: str, identity: str) -> Array:
-    """The array that was pickled, and no other one of its name."""
-    found = Cluster().open(name, node=node, rights=rights)
+def _opened_again(
+    name: str, where: tuple[int | None, bool], rights: str, identity: str
+) -> Array:
+    """The array that was pickled, and no other one of its name: of a node, or spread."""
+    (node, is_spread), own = where, Cluster()
+    if is_spread:
+        found = own._array(SpreadRegion(own.memory, name, rights), name, rights)
+    else:
+        found = own.open(name, node=node, rights=rights)
     if found.identity != identity:
         found.close()
         raise Gone(f"array {name}: it has ended, and another one has its name")

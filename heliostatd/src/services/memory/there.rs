@@ -71,7 +71,7 @@ pub(super) fn granted_there(peer: PeerNode, handle: ObjectId, granted: Granted) 
 /// matter. `BadRecord` is what a region cannot have, such as a length.
 pub(super) fn passed_on(code: Code, limit: u64, bound: Bound) -> Refused {
     match code {
-        Code::Full => Refused { code, limit, bound },
+        Code::Full | Code::Moved => Refused { code, limit, bound },
         Code::BadRecord | Code::BadState | Code::NotFound => code.into(),
         Code::Denied | Code::Stale | Code::Unwilling => code.into(),
         _ => Code::Unreachable.into(),

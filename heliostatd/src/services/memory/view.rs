@@ -62,6 +62,7 @@ impl Daemon {
             "names": memory.grants.name_count(),
             "gone_and_held": memory.grants.retired_count(),
             "moving": memory.grants.moves().count(),
+            "departed": memory.grants.forward_count(),
             "arenas": arenas,
             "bytes": taken,
             "delegated": memory.loops.as_ref().map(|loops| json!({

@@ -84,6 +84,8 @@ pub enum Wanted {
     End(ObjectId),
     /// Nothing but what is answered.
     Answer,
+    /// What a region that leaves for that node needs there.
+    Departure(ObjectId),
 }
 
 impl Across {
@@ -117,6 +119,12 @@ impl Across {
         self.last_token += 1;
         self.counts(&waiting).add(waiting.peer.node.0);
         self.waiting.insert(self.last_token, waiting);
+        self.last_token
+    }
+
+    /// A number for a message that no session waits for.
+    pub fn next_token(&mut self) -> u64 {
+        self.last_token += 1;
         self.last_token
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use heliostat_abi::cluster::{ClusterReply, ClusterRequest, MemberState};
 use heliostat_abi::code::Code;
-use heliostat_abi::memory::spread::{Directory, SpreadHead, SpreadPart, SpreadState, HEAD_BYTES};
+use heliostat_abi::memory::spread::{Directory, SpreadHead, SpreadState};
 use heliostat_abi::memory::Rights;
 use heliostat_abi::session::record::Reply;
 
