@@ -50,7 +50,7 @@ TEST_EDGES = {
     ("heliostatd", "stub/posix"), ("heliostatd", "stub/snapshot"), ("heliostatd", "stub/file"), ("heliostatd", "client"),
     ("heliostatd", "backend/pages"), ("heliostatd", "ring"),
     ("server/file", "ring"), ("server/memory", "ring"), ("heliostatd", "stub/memory"),
-    ("heliostatd", "stub/lock"), ("heliostatd", "verify/linearizability"),
+    ("heliostatd", "stub/lock"), ("heliostatd", "verify/linearizability"), ("service/replica", "verify/linearizability"),
     ("server/rpc", "ring"), ("heliostatd", "stub/rpc"), ("server/registry", "backend/transport"),
 }  # fmt: skip
 

@@ -18,6 +18,7 @@ mod replicated;
 mod requests;
 mod returned;
 mod served;
+mod there;
 mod users;
 mod view;
 

@@ -13,9 +13,9 @@ use heliostat_service_replica::{
     Replica, RECENT_MAX,
 };
 
-use crate::handle::{Draft, Failure, Opened, ReplicaStatus, Shown, Starting};
 use crate::input::{Input, Then, Wanted};
 use crate::keeper::Keeper;
+use crate::request::{Draft, Failure, Opened, ReplicaStatus, Shown, Starting};
 
 /// How often it is looked what waits for time, while something does.
 const TICK_NS: u64 = 20_000_000;

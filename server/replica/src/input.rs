@@ -3,7 +3,7 @@
 use heliostat_server_node::{AskId, Outcome, PeerNode};
 use heliostat_service_replica::{Action, Answered, Failed, Fault, Identity, Member};
 
-use crate::handle::{Draft, Failure, Opened};
+use crate::request::{Draft, Failure, Opened};
 
 /// Somebody who waits for something; called once, on the thread, where it must not wait.
 pub(crate) type Then<T> = Box<dyn FnOnce(T) + Send>;

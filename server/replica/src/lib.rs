@@ -19,15 +19,14 @@ pub mod keeper;
 mod message;
 mod peers;
 mod records;
+mod request;
 
-pub use handle::{
-    AskRecord, Draft, Failure, Limits, Opened, Records, ReplicaStatus, Replicas, Starting,
-    Submitter,
-};
+pub use handle::{Replicas, Submitter};
 pub use heliostat_service_replica::{
     Action, Answered, Failed, Fault, Identity, Member, Placement, OPERATION_BYTES_MAX, REPLICAS_MAX,
 };
 pub use peers::PeerReplicas;
+pub use request::{AskRecord, Draft, Failure, Limits, Opened, Records, ReplicaStatus, Starting};
 
 /// The number of the service between nodes.
 pub const SERVICE: u16 = 10;

@@ -3,9 +3,9 @@
 use heliostat_service_replica::{Member, Outcome as Decided, Placement, Record};
 
 use crate::engine::{Engine, Todo};
-use crate::handle::{AskRecord, Failure, Opened, Records};
 use crate::input::{Called, Wanted};
 use crate::message::{header, number_at, Kind};
+use crate::request::{AskRecord, Failure, Opened, Records};
 
 /// How long a keeper may take.
 const ASK_NS: u64 = 2_000_000_000;

@@ -17,13 +17,9 @@
 
 mod action;
 mod append;
-mod backup;
-mod claim;
 mod client;
 mod log;
 mod placement;
-mod primary;
-mod propose;
 mod recent;
 mod replica;
 mod wire;

@@ -1,11 +1,16 @@
 //! One region's replica on one node: what it is told, and who it is at the moment.
 
+mod backup;
+mod claim;
+mod primary;
+mod propose;
+
 use crate::action::Answer;
 use crate::append::{Append, Invitation};
-use crate::claim::Claim;
 use crate::log::Log;
 use crate::placement::{Member, Placement, Revision};
-use crate::primary::Primary;
+use claim::Claim;
+use primary::Primary;
 
 /// What is to be done.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -13,15 +13,15 @@ use heliostat_abi::memory::peer::{PeerControl, PeerHandle, PeerReply};
 use heliostat_abi::memory::request::SERVICE;
 use heliostat_abi::memory::{Granted, MemoryReply, MemoryRequest, MoveState};
 use heliostat_abi::name::ObjectId;
-use heliostat_abi::session::record::{Bound, Reply};
+use heliostat_abi::session::record::Reply;
 use heliostat_base::clock::monotonic_ns;
 use heliostat_server_memory::{is_replicated, MemoryOrder, There};
 use heliostat_server_node::{LinkId, NodeCall, Outcome, PeerNode};
 use heliostat_service_memory::{Asker, Remote};
 use tracing::debug;
 
-use super::replicated::replicated_peer;
 use super::requests::reply;
+use super::there::{granted_there, passed_on};
 use crate::answer::Answer;
 use crate::daemon::Daemon;
 use crate::refused::{refuse, Refused};
@@ -317,37 +317,6 @@ impl Daemon {
         returned.for_each(|returned| self.give_back_remote(returned));
     }
 
-    /// A node is lost: handles there lead nowhere from now on.
-    pub(super) fn lose_remotes(&mut self, peer: PeerNode) {
-        let memory = &mut self.services.memory;
-        let lost = memory.across.remotes.lose(peer.node.0, peer.link.0);
-        debug!(node = %peer.node, lost, "handles on a node that is lost");
-        if let Some(loops) = &memory.loops {
-            loops.tell_all(|| MemoryOrder::LosePeer(peer));
-        }
-    }
-
-    /// Tells the loop that has just begun to serve a session what it holds on other nodes.
-    pub(super) fn open_remotes(&mut self, session: ObjectId) {
-        let memory = &self.services.memory;
-        for (handle, remote) in memory.across.remotes.of_session(session) {
-            // Of one that is lost the loop knows no handle: the control plane says why.
-            let peer = match is_replicated(LinkId(remote.link)) {
-                true => replicated_peer(remote),
-                false => match self.node_of(remote) {
-                    Some(peer) => peer,
-                    None => continue,
-                },
-            };
-            let there = There { peer, handle: remote.there };
-            let classes = memory.across.classes.get(&(session, handle));
-            if let Some(class) = classes.map(|of| of.chosen) {
-                memory.tell(session, MemoryOrder::Class { session, handle, class });
-            }
-            memory.tell(session, MemoryOrder::HoldThere { session, handle, there });
-        }
-    }
-
     /// Answers those that have waited long enough for another node, and gives back what could not be.
     pub(crate) fn end_late_nodes(&mut self, now_ns: u64) {
         let across = &mut self.services.memory.across;
@@ -361,31 +330,5 @@ impl Daemon {
         for session in across.expire(now_ns) {
             self.answer_late(session, Err(Code::Unreachable.into()));
         }
-    }
-}
-
-/// The answer to a session about a region of another node.
-pub(super) fn granted_there(peer: PeerNode, handle: ObjectId, granted: Granted) -> Answer {
-    let there = Granted {
-        handle,
-        direct: false,
-        node: Some(peer.node.0),
-        from: 0,
-        pieces_all: 0,
-        pieces: Vec::new(),
-        ..granted
-    };
-    reply(&MemoryReply::Granted(there))
-}
-
-/// What another node's refusal is to a session of this one. Only what says something about regions goes
-/// on: nothing was revoked there, and whether that control plane fails, or is of another age, is its own
-/// matter. `BadRecord` is what a region cannot have, such as a length.
-fn passed_on(code: Code, limit: u64, bound: Bound) -> Refused {
-    match code {
-        Code::Full | Code::Moved => Refused { code, limit, bound },
-        Code::BadRecord | Code::BadState | Code::NotFound => code.into(),
-        Code::Denied | Code::Stale | Code::Unwilling => code.into(),
-        _ => Code::Unreachable.into(),
     }
 }

@@ -13,11 +13,10 @@ use heliostat_abi::name::ObjectId;
 use heliostat_abi::session::record::Reply;
 use heliostat_control::rights::Right;
 use heliostat_server_memory::{replicated_link, MemoryOrder, There};
-use heliostat_server_node::{LinkId, NodeId, PeerNode};
 use heliostat_server_replica::{Draft, Failure, Fault, Opened, Placement};
 use heliostat_service_memory::{Asker, Key, PeerSessions, Remote};
 
-use super::remote::granted_there;
+use super::there::{granted_there, replicated_peer};
 use crate::answer::Answer;
 use crate::daemon::Daemon;
 use crate::refused::{full_of, Refused};
@@ -224,11 +223,6 @@ fn number_of(handle: PeerHandle) -> u64 {
 /// The key of a region's record.
 fn key_of(key: &Key) -> String {
     format!("{}/{}", key.uid, key.name.as_str())
-}
-
-/// What stands for the nodes that have such a region.
-pub(super) fn replicated_peer(remote: &Remote) -> PeerNode {
-    PeerNode { node: NodeId(remote.node), incarnation: 0, link: LinkId(remote.link) }
 }
 
 fn granted(remote: &Remote, bytes: u64) -> Granted {

@@ -7,9 +7,9 @@
 //!                        '--> another one is primary: follower; not a member: over
 //! ```
 
+use super::primary::Primary;
+use super::{Effect, Outcome, Replica, Role};
 use crate::placement::{Member, Placement, Revision};
-use crate::primary::Primary;
-use crate::replica::{Effect, Outcome, Replica, Role};
 
 /// What is known of a claim.
 pub(crate) struct Claim {

@@ -5,9 +5,9 @@
 //!    in the bytes | as the primary's | of an earlier primary, until the new one says otherwise
 //! ```
 
+use super::{Effect, Replica, Role};
 use crate::append::{Append, Change, Entry, Received};
 use crate::placement::Member;
-use crate::replica::{Effect, Replica, Role};
 
 impl Replica {
     /// Entries have come from a node that takes itself for the primary.

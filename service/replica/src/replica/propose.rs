@@ -1,16 +1,8 @@
 //! How a primary changes who its backups are, makes the record of a new region, and removes it.
 
+use super::primary::{Primary, Proposal};
+use super::{Effect, Fault, Outcome, Replica, Role};
 use crate::placement::{Member, Placement, Revision};
-use crate::primary::Primary;
-use crate::replica::{Effect, Fault, Outcome, Replica, Role};
-
-/// What was proposed and is not decided: it stays the same until then.
-pub(crate) struct Proposal {
-    /// None: the record is removed.
-    next: Option<Placement>,
-    /// The registry has it.
-    is_asked: bool,
-}
 
 impl Replica {
     /// Proposes another placement where one is needed.

@@ -3,12 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::{Effect, Fault, Replica, Role};
 use crate::action::{Action, Answer, Answered, Operate};
 use crate::append::{Append, Change, Entry, Invitation, Received};
 use crate::placement::{Member, Placement};
-use crate::propose::Proposal;
 use crate::recent::Known;
-use crate::replica::{Effect, Fault, Replica, Role};
 use crate::{APPEND_BYTES_MAX, LOG_BYTES_MAX, LOG_ENTRIES_MAX};
 
 /// Messages to one backup that are not answered.
@@ -31,6 +30,14 @@ pub(crate) struct Primary {
     pub(crate) maker: Option<u64>,
     /// Whoever frees it waits.
     pub(crate) freer: Option<u64>,
+}
+
+/// What was proposed and is not decided: it stays the same until then.
+pub(crate) struct Proposal {
+    /// None: the record is removed.
+    pub(crate) next: Option<Placement>,
+    /// The registry has it.
+    pub(crate) is_asked: bool,
 }
 
 /// What a primary knows of one that follows it.
