@@ -15,7 +15,7 @@ use crate::asker::Asker;
 use crate::forwards::Forwards;
 use crate::handles::{Handle, Handles, Hold, Whose};
 use crate::holders::Holders;
-use crate::moving::{MoveEnd, Moving};
+use crate::moves::{MoveEnd, Moving};
 use crate::questions::Questions;
 use crate::refusal::{Reason, Refusal};
 

@@ -28,34 +28,8 @@ use crate::asker::Asker;
 use crate::handles::{Hold, Whose};
 use crate::holders::Holders;
 use crate::memory::{next_epoch, Effect, Memory, Region};
+use crate::moves::{MoveEnd, Moving};
 use crate::refusal::{Reason, Refusal};
-
-/// A region on its way.
-#[derive(Clone, Debug)]
-pub(crate) struct Moving {
-    /// Where it goes; nowhere here if it leaves for another node.
-    pub(crate) pieces: Vec<Piece>,
-    /// Handles by which a loop may be in it.
-    pub(crate) loops: Holders,
-    /// Handles by which a session that maps it may be.
-    pub(crate) direct: Holders,
-    until_ns: u64,
-    is_copying: bool,
-}
-
-/// How the last move of a region ended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum MoveEnd {
-    /// There was none.
-    #[default]
-    None,
-    /// It lies elsewhere.
-    Done,
-    /// Somebody has not left in time: this session, if its handle is still there.
-    Held(ObjectId),
-    /// The bytes could not be copied.
-    Failed,
-}
 
 /// What has to be copied for a move: the bytes of pieces in the order of these to those.
 #[derive(Clone, PartialEq, Eq, Debug)]
