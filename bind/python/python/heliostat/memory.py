@@ -17,10 +17,13 @@ on it that may manage it, or until it is freed if it is lasting.
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Sequence
 from typing import NamedTuple, Self
 
 from . import _native
+from ._errors import NoControlPlane
 from ._memory_operations import Completion, MemoryOperations
 from ._memory_region import MemoryRegion
 from ._memory_spread import Part, SpreadRegion
@@ -147,6 +150,30 @@ class Memory(_native.Memory):
         return tuple(ListedRegion(*told) for told in self._list(prefix, user))
 
 
+_lock = threading.Lock()
+_own: tuple[int, Memory] | None = None
+
+
 def open() -> Memory:
-    """The same as `Memory()`. A control plane is started if none runs. Raises NoControlPlane."""
-    return Memory()
+    """This process's access: the same for all who ask, as long as its control plane is there, since a
+    session has one server loop and one place where it says what it is in. A control plane is started if
+    none runs. Raises NoControlPlane."""
+    global _own
+    with _lock:
+        if _own is not None and _own[0] == os.getpid():
+            try:
+                _own[1]._nodes()
+                return _own[1]
+            except NoControlPlane:
+                pass
+        _own = (os.getpid(), Memory())
+        return _own[1]
+
+
+def _after_fork() -> None:
+    global _lock
+    # Another thread of the parent may hold it for ever.
+    _lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_after_fork)
