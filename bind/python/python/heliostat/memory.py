@@ -70,8 +70,16 @@ class Memory(_native.Memory):
     """
 
     def __new__(cls) -> Self:
+        """The same for all who ask in one process, as long as its control plane is there: a session has
+        one server loop, and one place where it says which regions it is in."""
+        global _own
         new = super().__new__
-        return served(lambda: new(cls))
+        with _lock:
+            found = _own[1] if _own is not None and _own[0] == os.getpid() else None
+            if not isinstance(found, cls) or not _stands(found):
+                found = served(lambda: new(cls))
+                _own = (os.getpid(), found)
+            return found
 
     def on(self, node: int) -> Memory:
         """The same for regions of another node, by its number: what is allocated, mapped and listed by
@@ -150,24 +158,21 @@ class Memory(_native.Memory):
         return tuple(ListedRegion(*told) for told in self._list(prefix, user))
 
 
+def open() -> Memory:
+    """The same as `Memory()`. A control plane is started if none runs. Raises NoControlPlane."""
+    return Memory()
+
+
 _lock = threading.Lock()
 _own: tuple[int, Memory] | None = None
 
 
-def open() -> Memory:
-    """This process's access: the same for all who ask, as long as its control plane is there, since a
-    session has one server loop and one place where it says what it is in. A control plane is started if
-    none runs. Raises NoControlPlane."""
-    global _own
-    with _lock:
-        if _own is not None and _own[0] == os.getpid():
-            try:
-                _own[1]._nodes()
-                return _own[1]
-            except NoControlPlane:
-                pass
-        _own = (os.getpid(), Memory())
-        return _own[1]
+def _stands(memory: Memory) -> bool:
+    try:
+        memory._nodes()
+    except NoControlPlane:
+        return False
+    return True
 
 
 def _after_fork() -> None:
