@@ -20,6 +20,7 @@ export HELIOSTAT_REPORT := $(REPORT)
 BENCH       ?= all
 BENCH_FLAGS ?=
 DEMO_FLAGS  ?=
+CLUSTER_FLAGS ?=
 PREFIX      ?= /usr/local
 DESTDIR     ?=
 CRATES_FLAGS ?=
@@ -29,7 +30,7 @@ PYTEST_FLAGS ?=
 FUZZ_SECONDS ?= 60
 SOAK_MINUTES ?= 10
 
-.PHONY: help setup build documents install uninstall package wheel sdist crates demo demo-cluster test test-package test-rust test-loom test-programs test-container test-roce test-user test-suites bench bench-record fuzz soak lint clean
+.PHONY: help setup build documents install uninstall package wheel sdist crates demo demo-cluster test test-package test-rust test-loom test-programs test-container test-roce test-user test-cluster test-suites bench bench-record fuzz soak lint clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -105,6 +106,9 @@ test-user: setup build wheel ## the tests as an ordinary user, uid 1000 where ro
 test-package: setup package wheel sdist ## what is installed, from a prefix, a Debian package, a wheel (takes root)
 	@verify/setup.sh debootstrap
 	$(RUN) -m pytest -c verify/package/pytest.ini verify/package $(PYTEST_FLAGS)
+
+test-cluster: setup ## nodes in networks of their own whose wires lose, delay, reorder and are cut; takes root (not in `make test`)
+	$(RUN) verify/cluster/run.py $(CLUSTER_FLAGS)
 
 test-suites: setup build ## some fifty real programs compared with plain Linux; installs them (not in `make test`)
 	verify/suites/setup.sh

@@ -31,6 +31,7 @@ filled packaging/heliostat.pc $PREFIX/lib/pkgconfig
 plain bind/c/include/heliostat.h $PREFIX/include
 filled packaging/systemd/heliostatd.service $PREFIX/lib/systemd/system
 filled packaging/systemd/heliostatd.socket $PREFIX/lib/systemd/system
+plain packaging/systemd/ucx.conf $share/heliostat
 config packaging/heliostat.toml $SYSCONFDIR/heliostat
 plain packaging/man/heliostatd.8 $share/man/man8
 plain $documents/completions/heliostat.bash $share/bash-completion/completions

@@ -7,6 +7,9 @@ so that the machine's own network is never touched. None of the namespaces has a
 processes that die with this one (setpriv --pdeathsig), and the kernel removes what is in them. So nothing is
 left behind, whether a suite ends, is interrupted, or is killed itself.
 
+Who is a member each node knows by a list of all (`LIST`), or etcd says it (`ETCD`); etcd is on no node then, but
+where the bridge is.
+
     with Cluster(3) as cluster:
         worker = cluster.start(2, ["heliostat-mapreduce", "work", ...])
         cluster.kill(2)                        # kill -9 of the control plane and of all that runs on the node
@@ -21,6 +24,7 @@ import secrets
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from dataclasses import dataclass, field
@@ -30,10 +34,12 @@ import kernel_view
 from heliostat_run import BINARY, Program, wait_control
 
 LOOPBACK, NETWORKS = "loopback", "networks"
+LIST, ETCD = "list", "etcd"
 CONTROL_PLANE = BINARY.with_name("heliostatd")
 CAP_SYS_ADMIN, CAP_NET_ADMIN = 21, 12
 # Nobody else's: the namespaces lead nowhere.
-SUBNET, BRIDGE, CLUSTER_PORT = "10.77.0", "hub", 7700
+SUBNET, BRIDGE, HUB, CLUSTER_PORT = "10.77.0", "hub", 254, 7700
+LEASE_S = 2
 WATCHDOG_S = 60.0
 
 
@@ -41,6 +47,11 @@ def modes() -> list[str]:
     """What this machine allows."""
     may = kernel_view.has_capability(CAP_SYS_ADMIN) and kernel_view.has_capability(CAP_NET_ADMIN)
     return [LOOPBACK, *([NETWORKS] if may and shutil.which("ip") and _makes_bridges() else [])]
+
+
+def registries() -> list[str]:
+    """Who can say which nodes are members."""
+    return [LIST, *([ETCD] if shutil.which("etcd") else [])]
 
 
 def _makes_bridges() -> bool:
@@ -77,8 +88,10 @@ def inside(holder: subprocess.Popen) -> list[str]:
 class Cluster:
     """Nodes 1 to `count`, all joined; closing it ends everything that was started in it."""
 
-    def __init__(self, count: int, mode: str = LOOPBACK, more: str = "") -> None:
-        self.mode, self.more = mode, more
+    def __init__(self, count: int, mode: str = LOOPBACK, more: str = "", registry: str = LIST) -> None:
+        self.mode, self.more, self.registry = mode, more, registry
+        self.etcd: Program | None = None
+        self.endpoint = ""
         self.folder = Path(tempfile.mkdtemp(prefix="helio-nodes-"))
         self.nodes: dict[int, Node] = {}
         self.holders: list[subprocess.Popen] = []
@@ -105,6 +118,9 @@ class Cluster:
             folder.mkdir()
             at = f"{SUBNET}.{number}:{CLUSTER_PORT}" if networks else f"127.0.0.1:{kernel_view.free_port()}"
             self.nodes[number] = Node(number, folder, f"tcp:{at}", networks.get(number))
+        if self.registry == ETCD:
+            self._start_etcd()
+        # A configuration names all addresses.
         for node in self.nodes.values():
             (node.folder / "heliostat.toml").write_text(self.configuration(node))
             self._start_daemon(node)
@@ -114,7 +130,9 @@ class Cluster:
         """A namespace with a bridge, and one for each node with a veth pair to it."""
         hub = self._hold()
         _run(inside(hub), "ip", "link", "add", BRIDGE, "type", "bridge")
+        _run(inside(hub), "ip", "link", "set", "lo", "up")
         _run(inside(hub), "ip", "link", "set", BRIDGE, "up")
+        _run(inside(hub), "ip", "address", "add", f"{SUBNET}.{HUB}/24", "dev", BRIDGE)
         found = {}
         for number in range(1, self.count + 1):
             holder = found[number] = self._hold()
@@ -136,19 +154,34 @@ class Cluster:
         kernel_view.wait_until(apart, WATCHDOG_S, "a network namespace")
         return holder
 
+    def _start_etcd(self) -> None:
+        """One server of etcd, which keeps nothing longer than this cluster is there."""
+        host = f"{SUBNET}.{HUB}" if self.mode == NETWORKS else "127.0.0.1"
+        ports = [2379, 2380] if self.mode == NETWORKS else [kernel_view.free_port(), kernel_view.free_port()]
+        self.endpoint, peers = (f"http://{host}:{port}" for port in ports)
+        words = ["etcd", "--data-dir", self.folder / "etcd", "--initial-cluster", f"default={peers}"]
+        for what, url in (("client", self.endpoint), ("peer", peers)):
+            words += [f"--listen-{what}-urls", url]
+        words += ["--advertise-client-urls", self.endpoint, "--initial-advertise-peer-urls", peers]
+        where = Node(0, self.folder, "", self.holders[0] if self.holders else None)
+        self.etcd = self._spawn(where, words, "etcd")
+        ask = f"import urllib.request as it; it.urlopen({self.endpoint + '/health'!r}, timeout=1)"
+        asks = [*where.inside(), sys.executable, "-c", ask]
+        is_well = lambda: subprocess.run(asks, capture_output=True, check=False).returncode == 0  # noqa: E731
+        kernel_view.wait_until(is_well, WATCHDOG_S, f"etcd at {self.endpoint}")
+
     def configuration(self, node: Node) -> str:
-        """The configuration of a node that knows all others."""
+        """The configuration of a node that knows all others, or whom to ask."""
         lines = [self.more, "[cluster]", f"node = {node.number}", f'listen = "{node.address}"']
         lines += [f'secret = "{self.folder / "secret"}"']
+        if self.registry == ETCD:
+            return "\n".join([*lines, f'registry = "etcd:{self.endpoint}"', f"lease_s = {LEASE_S}"]) + "\n"
         for other in self.nodes.values():
             if other is not node:
                 lines += ["[[cluster.peer]]", f"node = {other.number}", f'address = "{other.address}"']
         return "\n".join(lines) + "\n"
 
     def _start_daemon(self, node: Node) -> None:
-        # Others' configurations name all addresses, so they are written before any starts.
-        for each in self.nodes.values():
-            (each.folder / "heliostat.toml").write_text(self.configuration(each))
         words = [CONTROL_PLANE, "--socket", node.socket, "--config", node.folder / "heliostat.toml"]
         node.daemon = self._spawn(node, words, "heliostatd")
         wait_control(node.socket)
@@ -239,6 +272,9 @@ class Cluster:
         try:
             for number in self.nodes:
                 self.kill(number)
+            if self.etcd:
+                self.etcd.kill()
+                self.etcd.process.wait()
             for holder in self.holders:
                 holder.kill()
                 holder.wait()

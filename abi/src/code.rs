@@ -37,6 +37,7 @@ numbered! {
         Stale = 9 => "what it names is gone",
         Unwilling = 10 => "its owner said no, or nothing in time",
         Unreachable = 11 => "the other node is not joined, or did not answer in time",
+        Moved = 12 => "it has moved to another node",
     }
 }
 
@@ -79,6 +80,7 @@ numbered! {
         Replicas = 60 => "replicas of memory regions on a node",
         ReplicaBytes = 61 => "bytes of replicas of memory regions on a node",
         MemoryMoves = 64 => "moves of memory regions",
+        MemoryForwards = 65 => "regions that have moved to other nodes and are looked for here",
     }
 }
 

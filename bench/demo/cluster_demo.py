@@ -19,7 +19,7 @@ sys.path[:0] = [str(ROOT / "verify"), str(ROOT / "verify/applications")]
 
 from cluster_picture import draw  # noqa: E402
 from map_reduce import Job, plain, text_of  # noqa: E402
-from nodes import Cluster, modes  # noqa: E402
+from nodes import Cluster, modes, registries  # noqa: E402
 
 REPORT = Path(os.environ.get("HELIOSTAT_REPORT", ROOT / "target")) / "demo"
 PHASES = ["plan", "start", "map", "reduce", "output"]
@@ -33,17 +33,19 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--split", type=int, default=4 << 20, help="bytes of a map task")
     parser.add_argument("--slow", type=int, default=0, help="milliseconds that each task takes at least")
     parser.add_argument("--mode", choices=modes(), default=modes()[-1], help="how nodes are kept apart")
+    parser.add_argument("--registry", choices=registries(), default=registries()[-1], help="who says which nodes are members")
     parser.add_argument("--out", type=Path, default=REPORT, help="folder for text, figures and picture")
     return parser.parse_args()
 
 
 def run(asked: argparse.Namespace, text: Path, output: Path, is_killed: bool) -> dict:
     """One job on a cluster of its own; what its master tells."""
-    with Cluster(3, asked.mode) as cluster:
+    with Cluster(3, asked.mode, registry=asked.registry) as cluster:
         job = Job(cluster, "count", text, output, split=asked.split)
         for node in cluster.nodes:
             job.worker(node, slow=asked.slow)
         if is_killed:
+            job.wait_working(VICTIM)
             job.wait_done(max(1, -(-asked.bytes // asked.split) // 3))
             cluster.kill(VICTIM)
         return job.result()
@@ -65,7 +67,7 @@ def main() -> int:
     text = text_of(asked.bytes, out)
     right, runs = out / "one-thread.txt", {}
     seconds = plain("count", text, right)["seconds"]
-    print(f"{asked.bytes:,} bytes of text; nodes by {asked.mode}", flush=True)
+    print(f"{asked.bytes:,} bytes of text; nodes by {asked.mode}, members by {asked.registry}", flush=True)
     for name, is_killed in ((UNDISTURBED, False), (KILLED, True)):
         output = out / "word-count.txt"
         runs[name] = run(asked, text, output, is_killed)

@@ -36,7 +36,7 @@ NOTE = "seconds for the whole job, output written; each result is compared with 
 def build_timely() -> str:
     """The timely program, from a package of its own; the path of it."""
     target = REPORT.parent / "timely"
-    words = [os.environ.get("CARGO", "cargo"), "build", "--release", "--quiet", "--locked", "--target-dir", str(target)]
+    words = [os.environ.get("CARGO", "cargo"), "build", "--release", "--quiet", "--target-dir", str(target)]
     answer = subprocess.run(words, cwd=TIMELY, capture_output=True, text=True, check=False)
     if answer.returncode != 0:
         print(f"timely is left out, it cannot be built here: {answer.stderr.strip().splitlines()[-1:]}", flush=True)

@@ -4,13 +4,16 @@ use std::fmt;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use heliostat_abi::session::record::Request;
 use heliostat_stub_cluster::{self as cluster, ClusterError, ListedNode, ListedRegistry};
 use heliostat_stub_cluster::{MemberState, Nodes, ETCD, NO_REGISTRY};
 use serde_json::{json, Value};
 
 use crate::args::cluster::{ClusterCommand, ClusterLeaveArguments, ClusterListArguments};
 use crate::args::ControlPlace;
-use crate::client::{open_session, ClientError};
+use crate::client::{ask, open_session, ClientError};
+use crate::place::surroundings;
+use crate::quality::classes_text;
 use crate::show::{print, ShowError};
 use crate::table::Table;
 
@@ -67,7 +70,18 @@ fn list(arguments: &ClusterListArguments) -> Result<(), NodeFault> {
     };
     let text =
         if arguments.format.json { format!("{}\n", nodes_json(&seen)) } else { table(&seen) };
-    print(&text).map_err(NodeFault::Show)
+    let classes = match (arguments.seen_by, arguments.format.json) {
+        (None, false) => classes(&arguments.format.place)?,
+        _ => String::new(),
+    };
+    print(&(text + &classes)).map_err(NodeFault::Show)
+}
+
+/// How classes of calls fare, where there are some.
+fn classes(place: &ControlPlace) -> Result<String, NodeFault> {
+    let text = ask(&surroundings(place), &Request::Status).map_err(NodeFault::Client)?;
+    let status: Value = serde_json::from_str(&text).unwrap_or_default();
+    Ok(classes_text(&status["cluster"]))
 }
 
 fn join(

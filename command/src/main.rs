@@ -19,6 +19,7 @@ mod order;
 mod place;
 mod proc;
 mod program;
+mod quality;
 mod require;
 mod rpc;
 mod run;

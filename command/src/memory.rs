@@ -7,12 +7,14 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use heliostat_abi::name::ObjectId;
+use heliostat_abi::session::record::Request;
 use heliostat_stub_memory::{Listed, Memory, MemoryError, Region, Rights, OWN_USER};
 use serde_json::{json, Value};
 
 use crate::args::memory::{MemoryCommand, MemoryListArguments, MemoryRegionArguments};
 use crate::args::ControlPlace;
-use crate::client::{open_session, ClientError};
+use crate::client::{ask, open_session, ClientError};
+use crate::place::surroundings;
 use crate::show::{print, ShowError};
 use crate::table::{bytes, Table};
 
@@ -60,7 +62,7 @@ pub fn run(command: &MemoryCommand) -> ExitCode {
         MemoryCommand::List(arguments) => list(arguments),
         MemoryCommand::Inspect { region, json } => inspect(region, *json),
         MemoryCommand::Free(arguments) => free(arguments),
-        MemoryCommand::Move(arguments) => relocate(arguments),
+        MemoryCommand::Move { region, to } => relocate(region, *to),
         MemoryCommand::Cat(arguments) => cat(arguments),
     };
     match done {
@@ -82,12 +84,38 @@ fn list(arguments: &MemoryListArguments) -> Result<(), RegionFault> {
     let memory = open(&arguments.format.place, arguments.node)?;
     let owner = arguments.owner.unwrap_or(OWN_USER);
     let regions = memory.list_of(owner, &arguments.beginning)?;
+    let replicas = match arguments.node {
+        None => replicas(arguments)?,
+        // Its own command line shows them.
+        Some(_) => Vec::new(),
+    };
     let text = if arguments.format.json {
-        format!("{}\n", Value::Array(regions.iter().map(region_json).collect()))
+        format!("{}\n", Value::Array(regions.iter().map(region_json).chain(replicas).collect()))
     } else {
-        table(&regions)
+        table(&regions) + &replica_table(&replicas)
     };
     print(&text).map_err(RegionFault::Show)
+}
+
+/// The regions on several nodes of which this one has a replica.
+fn replicas(arguments: &MemoryListArguments) -> Result<Vec<Value>, RegionFault> {
+    let here = surroundings(&arguments.format.place);
+    let text = ask(&here, &Request::Status).map_err(RegionFault::Client)?;
+    let status: Value = serde_json::from_str(&text).unwrap_or_default();
+    let mut found = Vec::new();
+    for one in status["replicas"].as_array().into_iter().flatten() {
+        let Some((uid, name)) = one["name"].as_str().and_then(|it| it.split_once('/')) else {
+            continue;
+        };
+        let uid: u32 = uid.parse().unwrap_or(OWN_USER);
+        let is_meant = arguments.owner.is_none_or(|owner| owner == uid);
+        if is_meant && name.starts_with(&arguments.beginning) {
+            let mut one = one.clone();
+            (one["name"], one["uid"]) = (json!(name), json!(uid));
+            found.push(one);
+        }
+    }
+    Ok(found)
 }
 
 fn inspect(arguments: &MemoryRegionArguments, is_json: bool) -> Result<(), RegionFault> {
@@ -114,9 +142,10 @@ fn free(arguments: &MemoryRegionArguments) -> Result<(), RegionFault> {
     Ok(mapped(&memory, arguments, Rights::MANAGE)?.free()?)
 }
 
-fn relocate(arguments: &MemoryRegionArguments) -> Result<(), RegionFault> {
+fn relocate(arguments: &MemoryRegionArguments, to: Option<u64>) -> Result<(), RegionFault> {
     let memory = open(&arguments.place, arguments.node)?;
-    Ok(mapped(&memory, arguments, Rights::MANAGE)?.relocate()?)
+    let region = mapped(&memory, arguments, Rights::MANAGE)?;
+    Ok(to.map_or_else(|| region.relocate(), |node| region.move_to(node))?)
 }
 
 fn cat(arguments: &MemoryRegionArguments) -> Result<(), RegionFault> {
@@ -192,6 +221,27 @@ fn lines(told: &Value) -> String {
     let all = told.as_object().into_iter().flatten();
     let plain = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     all.map(|(name, value)| format!("{name:<8} {}\n", plain(value))).collect()
+}
+
+/// Where regions on several nodes lie; nothing where there are none.
+fn replica_table(replicas: &[Value]) -> String {
+    if replicas.is_empty() {
+        return String::new();
+    }
+    let mut table = Table::new(&["replicated", "#uid", "#size", "#primary", "backups", "#epoch"]);
+    for one in replicas {
+        let backups = one["backups"].as_array().into_iter().flatten();
+        let backups: Vec<String> = backups.map(Value::to_string).collect();
+        table.row([
+            one["name"].as_str().unwrap_or("-").to_owned(),
+            one["uid"].to_string(),
+            bytes(one["bytes"].as_u64().unwrap_or(0)),
+            one["primary"].to_string(),
+            backups.join(", "),
+            one["epoch"].to_string(),
+        ]);
+    }
+    table.render()
 }
 
 fn table(regions: &[Listed]) -> String {

@@ -141,5 +141,6 @@ fn code_word(code: Code) -> &'static str {
         Code::Stale => "stale",
         Code::Unwilling => "unwilling",
         Code::Unreachable => "unreachable",
+        Code::Moved => "moved",
     }
 }

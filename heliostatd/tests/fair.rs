@@ -12,6 +12,7 @@ use heliostat_abi::session::record::Request;
 use heliostat_abi::session::report::{self, Entry, Path};
 use serde_json::Value;
 use support::beside::*;
+use support::ends::Ends;
 use support::files::{lease, BYTES};
 use support::*;
 

@@ -67,6 +67,27 @@ fn operations_are_of_the_class_that_their_regions_name_has() {
 }
 
 #[test]
+fn a_program_may_choose_a_lower_class_and_no_higher_one() {
+    let (daemons, _secret) = pair("chosen", [CLASSES, CLASSES]);
+    let calls = |class| figure(&daemons[0], 2, class, "calls");
+    let (_there, mut here) = both(&daemons, "hot/a");
+    here.does("class kv low");
+    here.does("fill kv 1 0 1000000");
+    await_that("it is low", || calls("low") >= 4);
+    assert_eq!(calls("high"), 0);
+    here.does("class kv high");
+    here.does("fill kv 1 0 1000000");
+    await_that("it is high again", || calls("high") >= 4);
+    let (mut there, mut here) = both(&daemons, "bulk/a");
+    let before = calls("high");
+    here.does("class kv high");
+    here.does("fill kv 1 0 1000000");
+    await_that("it is low", || calls("low") >= 8);
+    assert_eq!(calls("high"), before);
+    assert_eq!(there.say("class kv low"), "error refused BadRecord 0", "not of another node");
+}
+
+#[test]
 fn a_node_has_no_higher_class_here_than_it_may() {
     let most = "[[class]]\nnodes = [1]\nclass = \"low\"\n";
     let (daemons, _secret) = pair("ceiling", [CLASSES, most]);

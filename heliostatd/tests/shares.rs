@@ -20,6 +20,7 @@ use heliostat_base::mapping::{SharedMapping, Writers};
 use rustix::process::{getrlimit, setrlimit, Resource, Rlimit};
 use serde_json::Value;
 use support::beside::*;
+use support::ends::Ends;
 use support::files::lease;
 use support::*;
 

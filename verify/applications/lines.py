@@ -34,7 +34,7 @@ def imported(text: str) -> set[str]:
 def count(application: str) -> tuple[int, int]:
     """Lines in total, and those that touch Heliostat."""
     lines = touching = 0
-    for path in sorted((ROOT / "applications" / application / "src").glob("*.rs")):
+    for path in sorted((ROOT / "applications" / application / "src").rglob("*.rs")):
         text = path.read_text()
         names = re.compile(r"\b(" + "|".join(sorted(imported(text))) + r")\b")
         own = program_lines(text)

@@ -69,6 +69,11 @@ class Job:
 
         kernel_view.wait_until(are_done, 60, f"{count} tasks are done")
 
+    def wait_working(self, node: int) -> None:
+        """Waits until a worker of a node has taken a task."""
+        works = lambda: f"node {node} works\n" in self.master.errors() or self.master.process.poll() is not None  # noqa: E731
+        kernel_view.wait_until(works, 60, f"node {node} works")
+
     def result(self, seconds: float = 120) -> dict:
         """Waits for the job's end; what the master tells of it."""
         status = self.master.wait(seconds)

@@ -63,19 +63,24 @@ def test_three_workers_on_three_nodes(cluster, text, right, tmp_path, work):
 
 def test_a_worker_is_killed(cluster, text, right, tmp_path):
     job = Job(cluster, "count", text, tmp_path / "out", split=SPLIT, patience=2)
-    workers = [job.worker(node, slow=30) for node in (1, 2, 3)]
-    job.wait_done(12)
-    workers[1].kill()
+    victim = job.worker(2, slow=30)
+    job.wait_done(6)
+    [job.worker(node, slow=30) for node in (1, 3)]
+    job.wait_done(8)
+    victim.kill()
     told = job.result()
     assert same(tmp_path / "out", right["count"])
-    assert [death["node"] for death in told["deaths"]] == [2]
-    assert told["again"] > 0, "what it had done went with it"
+    assert told["again"] >= 6, "what it had done went with it"
+    # Who had no task when he was killed is found by who wants his results, and need not be missed before the end.
+    assert [death["node"] for death in told["deaths"]] in ([2], [])
 
 
 def test_a_node_is_killed(cluster, text, right, tmp_path):
     job = Job(cluster, "sort", text, tmp_path / "out", split=SPLIT)
-    [job.worker(node, slow=30) for node in (1, 2, 3)]
-    job.wait_done(12)
+    job.worker(3, slow=30)
+    job.wait_done(6)
+    [job.worker(node, slow=30) for node in (1, 2)]
+    job.wait_done(8)
     cluster.kill(3)
     told = job.result()
     assert same(tmp_path / "out", right["sort"])
@@ -91,8 +96,8 @@ def test_all_but_one_are_killed_one_after_the_other_and_one_comes_late(cluster, 
     job.wait_done(12)
     second.kill()
     job.worker(1)
-    # Who had no task when he was killed need not be missed before the end.
-    assert len(job.result()["deaths"]) in (1, 2)
+    told = job.result()
+    assert all(task["node"] == 1 for task in told["tasks"] if task["kind"] == "reduce" and task["done"])
     assert same(tmp_path / "out", right["count"])
 
 

@@ -10,7 +10,7 @@ import sys
 import kernel_view
 import pytest
 from heliostat_run import ROOT
-from nodes import LOOPBACK, NETWORKS, Cluster, modes
+from nodes import ETCD, LIST, LOOPBACK, NETWORKS, Cluster, modes, registries
 
 pytestmark = pytest.mark.heliostat
 
@@ -33,13 +33,18 @@ def namespaces() -> set[str]:
     return found
 
 
-def test_nodes_are_joined_killed_and_started_again(mode):
-    with Cluster(3, mode) as cluster:
+@pytest.mark.parametrize("registry", [LIST, ETCD])
+def test_nodes_are_joined_killed_and_started_again(mode, registry):
+    if registry not in registries():
+        pytest.skip("no etcd here")
+    with Cluster(3, mode, registry=registry) as cluster:
         assert cluster.states(1) == {1: "here", 2: "joined", 3: "joined"}
         sleeper = cluster.start(3, ["sleep", "infinity"])
         cluster.kill(3)
         assert sleeper.process.returncode == -signal.SIGKILL
-        kernel_view.wait_until(lambda: cluster.states(1)[3] == "lost", what="node 1 has lost node 3")
+        # Of one that the registry has declared dead the others know nothing any more.
+        gone = lambda: cluster.states(1).get(3, "lost") == "lost"  # noqa: E731
+        kernel_view.wait_until(gone, what="node 1 has lost node 3")
         cluster.restart(3)
         assert cluster.states(2)[3] == "joined"
 
@@ -56,24 +61,27 @@ def test_a_node_that_is_cut_off_is_lost_until_it_is_mended():
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_nothing_is_left_of_a_suite_that_is_ended(mode, number):
-    before = namespaces()
     script = f"""
 import sys, time
 sys.path.insert(0, {str(ROOT / "verify")!r})
 from nodes import Cluster
 with Cluster(2, {mode!r}) as cluster:
     cluster.start(2, ["sleep", "infinity"])
-    print(cluster.folder, *(node.daemon.pid for node in cluster.nodes.values()), flush=True)
+    pids = [node.daemon.pid for node in cluster.nodes.values()] + [holder.pid for holder in cluster.holders]
+    print(cluster.folder, *pids, flush=True)
     time.sleep(600)
 """
     suite = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
     folder, *pids = suite.stdout.readline().split()
+    own = os.readlink("/proc/self/ns/net")
+    networks = {os.readlink(f"/proc/{pid}/ns/net") for pid in pids} - {own}
+    assert len(networks) == (3 if mode == NETWORKS else 0)
     suite.send_signal(number)
     suite.wait(60)
     for pid in pids:
         gone = lambda pid=pid: not os.path.exists(f"/proc/{pid}") or "Z" in kernel_view_state(pid)  # noqa: E731
         kernel_view.wait_until(gone, what=f"process {pid} has ended")
-    kernel_view.wait_until(lambda: namespaces() <= before, what="its networks are gone")
+    kernel_view.wait_until(lambda: not networks & namespaces(), what="its networks are gone")
     if number == signal.SIGINT:
         assert not os.path.exists(folder)
 

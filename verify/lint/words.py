@@ -14,6 +14,7 @@ ROOTS = ("work", "root", "home")
 MACHINE_PATH = re.compile(r"(?<![\w./$}~-])/(?:" + "|".join(ROOTS) + r")/[\w.]+")
 ADDRESS = re.compile(r"https?://([\w.-]+)")
 HOSTS = {
+    "HOST",  # in examples: whichever it is
     "github.com",
     "www.apache.org",
     "docs.rs",

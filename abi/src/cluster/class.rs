@@ -1,5 +1,7 @@
 //! How urgent calls between nodes are: their class, which decides what of a way they may have.
 
+use crate::wire::{Reader, WireError};
+
 /// A class of calls, from the least urgent on.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub enum Class {
@@ -33,6 +35,16 @@ impl Class {
             2 => Some(Class::Low),
             _ => None,
         }
+    }
+
+    /// The class in a foreign record.
+    ///
+    /// # Errors
+    /// There is none with this number.
+    pub fn decode(r: &mut Reader<'_>) -> Result<Class, WireError> {
+        let found = r.u32();
+        let class = u8::try_from(found).ok().and_then(Class::from_number);
+        class.ok_or(WireError::Field { name: "class", found: u64::from(found) })
     }
 
     /// Its place in lists that have one of each.

@@ -33,3 +33,8 @@ pub const MOVES_MAX: usize = 64;
 /// How long a move waits until nobody is in the region. Longer than any copy of a few gigabytes takes;
 /// who has not left then keeps it, and the move is given up.
 pub const MOVE_LEAVE_MS: u64 = 2000;
+/// Regions that have left a node and are looked for there.
+pub const FORWARDS_MAX: usize = 1024;
+/// How long a node says where a region is that has left it, beyond that as long as somebody has a handle
+/// there with which he managed it.
+pub const FORWARD_MS: u64 = 600_000;

@@ -15,7 +15,11 @@
 //!                                                           20 EndSession -
 //!                                                           24 Presence  -
 //!                                                           25 MoveState handle
+//!                                                           26 Stage     as Allocate
+//!                                                           27 Adopt     handle, others u32,
+//!                                                                        lasting u32, name
 //!                                                           30 Replicate as replicated.rs says
+//!                                                           40 Class     handle, class u32
 //! ```
 //! A handle, arena or region is an object id (8 bytes), a name 68 bytes: its length u32, perhaps 0,
 //! and 64 bytes. On carries one of Allocate, Map, MapRegion and List to another node: its number and
@@ -24,6 +28,7 @@
 use super::name::{self, MemoryName};
 use super::replicated::Replication;
 use super::rights::Rights;
+use crate::cluster::Class;
 use crate::name::ObjectId;
 use crate::session::record::{OwnRequest, FIRST_OWN, REQUEST_BODY_BYTES};
 use crate::snapshot::region_name::NAME_BYTES;
@@ -89,6 +94,12 @@ pub mod number {
     pub const PRESENCE: u16 = FIRST + 24;
     /// Of MoveState.
     pub const MOVE_STATE: u16 = FIRST + 25;
+    /// Of Class.
+    pub const CLASS: u16 = FIRST + 40;
+    /// Of Stage.
+    pub const STAGE: u16 = FIRST + 26;
+    /// Of Adopt.
+    pub const ADOPT: u16 = FIRST + 27;
 }
 
 /// What a region is to be.
@@ -176,6 +187,13 @@ pub enum MemoryRequest {
         /// Whether.
         lasting: bool,
     },
+    /// How urgent what is done by a handle on another node is to be: no more than the rules say.
+    Class {
+        /// The handle.
+        handle: ObjectId,
+        /// How urgent.
+        class: Class,
+    },
     /// Which regions there are.
     List {
         /// Of one user, or of all that the asker may see ([`name::OWN_USER`]).
@@ -196,6 +214,19 @@ pub enum MemoryRequest {
     MoveState {
         /// A handle.
         handle: ObjectId,
+    },
+    /// Another node only: a region for the bytes of one that it moves here. Nobody sees it before Adopt.
+    Stage(Allocation),
+    /// Another node only: such a region is what that one was, from now on.
+    Adopt {
+        /// The handle that Stage gave.
+        handle: ObjectId,
+        /// What other users may, who know its name.
+        others: Rights,
+        /// Whether it outlives its managers.
+        lasting: bool,
+        /// Its name, if it has one.
+        name: Option<MemoryName>,
     },
     /// The page of this session in which it says where it is; the reply brings [the page].
     Presence,
@@ -251,9 +282,12 @@ impl MemoryRequest {
             Self::Name { .. } => number::NAME,
             Self::Appoint { .. } => number::APPOINT,
             Self::Lasting { .. } => number::LASTING,
+            Self::Class { .. } => number::CLASS,
             Self::List { .. } => number::LIST,
             Self::Move { .. } => number::MOVE,
             Self::MoveState { .. } => number::MOVE_STATE,
+            Self::Stage(_) => number::STAGE,
+            Self::Adopt { .. } => number::ADOPT,
             Self::Presence => number::PRESENCE,
             Self::Session => number::SESSION,
             Self::EndSession => number::END_SESSION,
@@ -274,7 +308,12 @@ impl MemoryRequest {
 
     fn put(&self, w: &mut Writer<'_>) {
         match self {
-            Self::Allocate(Allocation { bytes, lasting, name, others }) => {
+            Self::Adopt { handle, others, lasting, name } => {
+                put_handle(*handle, w).u32(others.bits()).u32(u32::from(*lasting));
+                put_name(name.as_ref(), w)
+            }
+            Self::Allocate(Allocation { bytes, lasting, name, others })
+            | Self::Stage(Allocation { bytes, lasting, name, others }) => {
                 w.u64(*bytes).u32(u32::from(*lasting)).u32(others.bits());
                 put_name(name.as_ref(), w)
             }
@@ -296,6 +335,7 @@ impl MemoryRequest {
             Self::Appoint { handle, user, rights } => {
                 put_handle(*handle, w).u32(*user).u32(rights.bits())
             }
+            Self::Class { handle, class } => put_handle(*handle, w).u32(class.number().into()),
             Self::Lasting { handle, lasting } => put_handle(*handle, w).u32(u32::from(*lasting)),
             Self::List { user, from, beginning } => {
                 w.u32(*user).u32(*from);
@@ -359,11 +399,18 @@ impl MemoryRequest {
                 let handle = ObjectId::decode(r);
                 Self::Lasting { handle, lasting: take_flag(r, "lasting")? }
             }
+            number::CLASS => Self::Class { handle: ObjectId::decode(r), class: Class::decode(r)? },
             number::LIST => {
                 let (user, from) = (r.u32(), r.u32());
                 Self::List { user, from, beginning: name::decode_text(r)? }
             }
             number::MOVE => Self::Move { handle: ObjectId::decode(r), node: r.u64() },
+            number::STAGE => Self::Stage(take_allocation(r)?),
+            number::ADOPT => {
+                let (handle, others) = (ObjectId::decode(r), Rights::decode(r)?);
+                let lasting = take_flag(r, "lasting")?;
+                Self::Adopt { handle, others, lasting, name: name::decode(r)? }
+            }
             number::MOVE_STATE => Self::MoveState { handle: ObjectId::decode(r) },
             number::PRESENCE => Self::Presence,
             number::SESSION => Self::Session,

@@ -28,10 +28,19 @@ fn all() -> Vec<MemoryRequest> {
         Answer { question: u64::MAX, rights },
         MapRegion { region: HANDLE, rights },
         On { node: 7, request: Box::new(Allocate(allocation.clone())) },
+        Adopt {
+            handle: HANDLE,
+            others: rights,
+            lasting: false,
+            name: Some(MemoryName::parse("kv").unwrap()),
+        },
         Allocate(Allocation { name: None, others: Rights::NONE, lasting: false, ..allocation }),
         Name { handle: HANDLE, name: None, others: Rights::NONE },
         EndSession,
         MoveState { handle: HANDLE },
+        Class { handle: HANDLE, class: crate::cluster::Class::Low },
+        Stage(allocation.clone()),
+        Adopt { handle: HANDLE, others: rights, lasting: true, name: None },
         Presence,
     ]
 }

@@ -166,7 +166,7 @@ impl Master {
     fn bury(&mut self, look: &Look) -> Result<(), Failure> {
         let now = Instant::now();
         self.heard.resize(look.workers.len(), (now, u64::MAX));
-        let lost = self.lost_nodes(now);
+        let living = self.living_nodes(now);
         for (worker, (node, beats)) in look.workers.iter().enumerate() {
             let heard = &mut self.heard[worker];
             if *node == LEFT || *node == DEAD {
@@ -179,7 +179,8 @@ impl Master {
             }
             let is_silent = now.duration_since(heard.0) > self.settings.patience;
             // A node of zero is a worker that is about to enter: it has its time as others.
-            if is_silent || lost.contains(node) {
+            let is_lost = living.as_ref().is_some_and(|all| *node != 0 && !all.contains(node));
+            if is_silent || is_lost {
                 self.report.died(
                     worker as u64,
                     *node,
@@ -210,15 +211,16 @@ impl Master {
         Ok(())
     }
 
-    /// Nodes that the control plane has lost.
-    fn lost_nodes(&mut self, now: Instant) -> Vec<u64> {
+    /// The nodes that the control plane knows and has not lost; none where it was asked a moment ago.
+    fn living_nodes(&mut self, now: Instant) -> Option<Vec<u64>> {
         if now.duration_since(self.nodes_seen) < NODES {
-            return Vec::new();
+            return None;
         }
         self.nodes_seen = now;
-        let nodes = cluster::nodes().map(|nodes| nodes.nodes).unwrap_or_default();
-        let lost = nodes.iter().filter(|it| it.state == MemberState::Lost);
-        lost.map(|it| it.node).collect()
+        let nodes = cluster::nodes().ok()?.nodes;
+        let living =
+            nodes.iter().filter(|it| !matches!(it.state, MemberState::Lost | MemberState::Left));
+        Some(living.map(|it| it.node).collect())
     }
 
     /// Waits until all who live have heard that the job has ended: the board ends with the master.

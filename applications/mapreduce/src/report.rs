@@ -20,6 +20,8 @@ pub struct Report {
     maps: u64,
     reduces: u64,
     now: Vec<Option<Span>>,
+    /// Those that have taken a task.
+    nodes: Vec<u64>,
     spans: Vec<Span>,
     deaths: Vec<String>,
     planned: f64,
@@ -34,7 +36,7 @@ pub struct Report {
 impl Report {
     /// Begins now.
     pub fn start() -> Report {
-        let (now, spans, deaths) = (Vec::new(), Vec::new(), Vec::new());
+        let (now, nodes, spans, deaths) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let (maps, reduces, bytes, announced) = (0, 0, 0, usize::MAX);
         let (planned, first_taken, mapped, reduced, ended) = (0.0, 0.0, 0.0, 0.0, 0.0);
         let begun = Instant::now();
@@ -43,6 +45,7 @@ impl Report {
             maps,
             reduces,
             now,
+            nodes,
             spans,
             deaths,
             planned,
@@ -77,6 +80,10 @@ impl Report {
             }
             if task.stage != Stage::Idle && self.now[number].is_none() {
                 let node = look.workers.get(task.worker as usize).map_or(0, |worker| worker.0);
+                if !self.nodes.contains(&node) {
+                    self.nodes.push(node);
+                    eprintln!("node {node} works");
+                }
                 let (task, of) = (number as u64, *task);
                 self.now[number] =
                     Some(Span { task, of, node, from: now, to: now, is_done: false });

@@ -5,11 +5,14 @@
 //!                                            at another place; KIND is read, write or add
 //! copy KIND BYTES LENGTH SECONDS             the same in this process's own memory: memcpy, or a word
 //! socket KIND BYTES SECONDS                  asked of another thread over a unix socket
+//! reader NODE NAME SECONDS                   reads of a word on another node, over time
+//! writer NODE NAME DEPTH SECONDS             writes of 256 KiB there, so many on the way at once
 //! ```
 //! The control plane is where HELIOSTAT_SOCKET says; whether it is direct, it says. Each prints one line
 //! of JSON with the median time of an operation.
 #![forbid(unsafe_code)]
 
+mod isolation;
 mod own;
 
 use std::error::Error;
@@ -56,6 +59,13 @@ fn main() -> Result<(), Box<dyn Error>> {
         ["socket", kind, bytes, seconds] => {
             let seconds = Duration::from_secs_f64(seconds.parse()?);
             own::socket((kind_of(kind)?, bytes.parse()?), seconds)?
+        }
+        ["reader", node, name, seconds] => {
+            isolation::read(node.parse()?, name, Duration::from_secs_f64(seconds.parse()?))?
+        }
+        ["writer", node, name, depth, seconds] => {
+            let seconds = Duration::from_secs_f64(seconds.parse()?);
+            isolation::write(node.parse()?, name, depth.parse()?, seconds)?
         }
         _ => return Err("what is measured? see the head of bench/memory/src/main.rs".into()),
     };

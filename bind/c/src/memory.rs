@@ -146,40 +146,31 @@ pub unsafe extern "C" fn heliostat_memory_allocate(
     })
 }
 
-/// Makes a region of so many bytes, all zero, that lives on so many nodes of a cluster, this one among
-/// them: what was written is on all of them before a call returns, and the death of one loses nothing.
-/// `count` other nodes are named by `nodes`; none: any that are joined, as many as `replicas` says. It
-/// stays until it is freed, or all of its nodes have died. `*region` is the caller's and allows
-/// everything. `HELIOSTAT_TAKEN` when another region has the name, `HELIOSTAT_FULL` at a limit of a node.
+/// Makes a region of so many bytes, all zero, that lives on `replicas` nodes of a cluster, this one
+/// among them: what was written is on all of them before a call returns, and the death of one loses
+/// nothing. It stays until it is freed, or all of its nodes have died. `*region` is the caller's and
+/// allows everything. `HELIOSTAT_TAKEN` when another region has the name, `HELIOSTAT_FULL` at a limit.
 ///
 /// # Safety
-/// `memory` is null or live, `name` a C string, `nodes` null or `count` numbers, `region` null or valid
-/// for writing.
+/// `memory` is null or live, `name` null or a C string, `region` null or valid for writing.
 #[no_mangle]
 pub unsafe extern "C" fn heliostat_memory_replicate(
     memory: *const heliostat_memory,
     bytes: u64,
     name: *const c_char,
-    others: u32,
     replicas: u32,
-    nodes: *const u16,
-    count: usize,
+    others: u32,
     region: *mut *mut heliostat_memory_region,
 ) -> heliostat_code {
     guard(|| {
-        if region.is_null() || name.is_null() || (nodes.is_null() && count > 0) {
+        if region.is_null() || name.is_null() {
             return Err(HELIOSTAT_NULL);
         }
         // SAFETY: the caller's promise.
         let (memory, name) = unsafe { (show(memory)?.0.get()?, text(name)?) };
         let asked = memory.allocate(bytes).others(rights(others)?);
         let asked = name.into_iter().fold(asked, |asked, name| asked.name(name));
-        let asked = match count {
-            0 => asked.replicas(replicas),
-            // SAFETY: not null (checked), and so many by the caller's promise.
-            _ => asked.replicas_on(unsafe { std::slice::from_raw_parts(nodes, count) }),
-        };
-        let made = asked.make().map_err(told)?;
+        let made = asked.replicas(replicas.max(1)).make().map_err(told)?;
         // SAFETY: not null (checked), valid by the caller's promise.
         unsafe { hand_out(region, heliostat_memory_region(ProcessOwned::new(Arc::new(made)))) }
     })
@@ -257,6 +248,22 @@ pub unsafe extern "C" fn heliostat_memory_relocate(
     guard(|| {
         // SAFETY: the caller's promise.
         unsafe { show(region)?.0.get()? }.relocate().map_err(told)
+    })
+}
+
+/// Moves the region to another node of the cluster; whoever has a handle goes on with that, and its next
+/// call finds the region there. As `heliostat_memory_relocate`; where it is not moved it is where it was.
+///
+/// # Safety
+/// `region` is null or live.
+#[no_mangle]
+pub unsafe extern "C" fn heliostat_memory_move_to(
+    region: *const heliostat_memory_region,
+    node: u64,
+) -> heliostat_code {
+    guard(|| {
+        // SAFETY: the caller's promise.
+        unsafe { show(region)?.0.get()? }.move_to(node).map_err(told)
     })
 }
 

@@ -4,9 +4,9 @@ use std::ffi::c_void;
 
 use heliostat_stub_rpc::{Function, PendingCall, RpcError};
 
-use crate::border::{fail, give, hand_out, lend, limit, show, take_back, ProcessOwned};
+use crate::border::{give, hand_out, lend, limit, show, take_back, ProcessOwned};
 use crate::code::{guard, heliostat_code, *};
-use crate::rpc::{heliostat_function, slice, told};
+use crate::rpc::{heliostat_function, put_reply, slice, told};
 
 /// A call that was begun. One thread has it at a time.
 #[allow(non_camel_case_types)] // the name is the C name
@@ -191,33 +191,4 @@ unsafe fn finish(
 
 fn may_have_run_of(ended: &Result<Vec<u8>, RpcError>) -> bool {
     ended.as_ref().map_or_else(RpcError::may_have_run, |_| true)
-}
-
-/// Puts a reply where its caller has room: of a longer one the beginning, and `HELIOSTAT_TOO_LARGE`.
-///
-/// # Safety
-/// `reply` is valid for writing `room` bytes, or null and this 0; `reply_bytes` is null or valid for
-/// writing.
-pub(crate) unsafe fn put_reply(
-    found: &[u8],
-    (reply, room): (*mut c_void, usize),
-    reply_bytes: *mut usize,
-) -> Result<(), heliostat_code> {
-    if reply.is_null() && room > 0 {
-        return Err(HELIOSTAT_NULL);
-    }
-    let count = found.len().min(room);
-    if count > 0 {
-        // SAFETY: not null since `room` is not 0 (checked), valid for `room` bytes by the caller's
-        // promise; a vector of ours overlaps nothing of the caller's.
-        unsafe { std::ptr::copy_nonoverlapping(found.as_ptr(), reply.cast(), count) };
-    }
-    if !reply_bytes.is_null() {
-        // SAFETY: not null (checked), valid by the caller's promise.
-        unsafe { give(reply_bytes, found.len())? };
-    }
-    if found.len() > room {
-        return Err(fail(HELIOSTAT_TOO_LARGE, "the reply is longer than there is room for"));
-    }
-    Ok(())
 }

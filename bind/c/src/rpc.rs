@@ -7,7 +7,6 @@ use heliostat_stub_rpc::{Function, NotDelivered, Rpc, RpcError, Unanswered};
 
 use crate::border::{fail, give, hand_out, limit, show, take_back, text, ProcessOwned};
 use crate::code::{guard, heliostat_code, of_control, *};
-use crate::pending::put_reply;
 use crate::region::configure_as_usual;
 
 /// The user whose names are meant: the caller's own.
@@ -114,8 +113,8 @@ pub unsafe extern "C" fn heliostat_rpc_find_on(
 /// certainly did not run, and 1 otherwise.
 ///
 /// `HELIOSTAT_STALE` when nobody serves it, `HELIOSTAT_TIMED_OUT`, `HELIOSTAT_PEER_GONE` when the server,
-/// the control plane or the function's node has ended, `HELIOSTAT_FAILED` when the function says no; the last message says
-/// why, of the function's no the function's own words.
+/// the control plane or the function's node has ended, `HELIOSTAT_FAILED` when the function says no; the
+/// last message says why, of the function's no the function's own words.
 ///
 /// # Safety
 /// `function` is null or live; `payload` is valid for reading `bytes` bytes and `reply` for writing
@@ -181,6 +180,35 @@ pub unsafe extern "C" fn heliostat_function_send(
 pub unsafe extern "C" fn heliostat_function_release(function: *mut heliostat_function) {
     // SAFETY: the caller's promise.
     unsafe { take_back(function) }
+}
+
+/// Puts a reply where its caller has room: of a longer one the beginning, and `HELIOSTAT_TOO_LARGE`.
+///
+/// # Safety
+/// `reply` is valid for writing `room` bytes, or null and this 0; `reply_bytes` is null or valid for
+/// writing.
+pub(crate) unsafe fn put_reply(
+    found: &[u8],
+    (reply, room): (*mut c_void, usize),
+    reply_bytes: *mut usize,
+) -> Result<(), heliostat_code> {
+    if reply.is_null() && room > 0 {
+        return Err(HELIOSTAT_NULL);
+    }
+    let count = found.len().min(room);
+    if count > 0 {
+        // SAFETY: not null since `room` is not 0 (checked), valid for `room` bytes by the caller's
+        // promise; a vector of ours overlaps nothing of the caller's.
+        unsafe { std::ptr::copy_nonoverlapping(found.as_ptr(), reply.cast(), count) };
+    }
+    if !reply_bytes.is_null() {
+        // SAFETY: not null (checked), valid by the caller's promise.
+        unsafe { give(reply_bytes, found.len())? };
+    }
+    if found.len() > room {
+        return Err(fail(HELIOSTAT_TOO_LARGE, "the reply is longer than there is room for"));
+    }
+    Ok(())
 }
 
 /// # Safety

@@ -121,6 +121,7 @@ impl MemoryRegion {
     /// Maps the region `name` of `user` (own, if `None`) with the rights; or, given `bytes`, makes one
     /// of so many with which other users may do that.
     #[new]
+    #[expect(clippy::too_many_arguments, reason = "what Python's constructor passes by position")]
     fn new(
         py: Python<'_>,
         memory: &Bound<'_, Memory>,
@@ -263,6 +264,11 @@ impl MemoryRegion {
     /// Has its bytes lie elsewhere, in one piece.
     fn relocate(&self, py: Python<'_>) -> PyResult<()> {
         self.with(py, StubRegion::relocate)
+    }
+
+    /// Moves it to another node.
+    fn move_to(&self, py: Python<'_>, node: u64) -> PyResult<()> {
+        self.with(py, |region| region.move_to(node))
     }
 
     /// Gives it a name or none, and says what other users may.

@@ -20,7 +20,13 @@ pub enum MemoryCommand {
     /// End a region: its name is free, and whoever has a handle on it is told that it is gone.
     Free(MemoryRegionArguments),
     /// Have a region's bytes lie elsewhere, in one piece. Programs that use it wait meanwhile.
-    Move(MemoryRegionArguments),
+    Move {
+        #[command(flatten)]
+        region: MemoryRegionArguments,
+        /// Move it to this node, by number; programs that use it find it there.
+        #[arg(long, value_name = "NODE")]
+        to: Option<u64>,
+    },
     /// Write a region's bytes to standard output.
     Cat(MemoryRegionArguments),
 }

@@ -6,6 +6,7 @@ use heliostat_abi::code::{Native, Unmapped};
 use serde_json::Value;
 
 use crate::delegated;
+use crate::quality::classes_text;
 use crate::table::{bytes, cell, list, Table};
 
 /// What a sealed program asked for in vain.
@@ -27,6 +28,7 @@ const AT_OTHER_END: &str = "at the other end: ";
 /// The whole explanation, that of descendants included where it was asked for.
 pub fn explain_text(explained: &Value) -> String {
     let mut text = process_text(explained);
+    text.push_str(&classes_text(&explained["cluster"]));
     let count = explained["descendant_count"].as_u64().unwrap_or(0);
     match explained["descendants"].as_array() {
         None if count > 0 => text.push_str(&format!(

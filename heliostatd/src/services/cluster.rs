@@ -10,6 +10,7 @@
 mod attend;
 mod call;
 mod elsewhere;
+mod life;
 mod quality;
 mod registry;
 mod registry_of;

@@ -9,11 +9,14 @@
 
 mod asked;
 mod carry;
+mod classes;
 mod deliver;
+mod departing;
 mod moving;
 mod remote;
 mod replicated;
 mod requests;
+mod returned;
 mod served;
 mod users;
 mod view;
@@ -66,6 +69,7 @@ const REQUESTS: &[(u16, Row)] = &[
     (number::MAP_REGION, row("memory_map_region", 0, 0)),
     (number::ON, row("memory_on", 0, 0)),
     (number::REPLICATE, row("memory_replicate", 0, 0)),
+    (number::CLASS, row("memory_class", 0, 0)),
     (number::END_SESSION, row("memory_end_session", 0, 0)),
     (number::MOVE, row("memory_move", 0, 0)),
     (number::MOVE_STATE, row("memory_move_state", 0, 0)),
@@ -140,7 +144,12 @@ impl Service for MemoryRegions {
         daemon.take_memory_answer(token, outcome);
     }
 
+    fn node_joined(&self, daemon: &mut Daemon, peer: PeerNode) {
+        daemon.settle_doubts(peer);
+    }
+
     fn node_lost(&self, daemon: &mut Daemon, peer: PeerNode) {
+        daemon.lose_keepers(peer);
         daemon.end_memory_users(peer);
         daemon.lose_remotes(peer);
     }

@@ -75,12 +75,11 @@ impl Service for MemoryReplicas {
         }
     }
 
-    /// What the thread said last; it is asked again.
+    /// As it was a second ago at most.
     fn status(&self, daemon: &Daemon, viewer: Viewer, told: &mut Told) {
         let Some(replica) = &daemon.services.replica else { return };
-        let news = replica.news.clone();
-        replica.replicas.status(move |status| news.tell(ReplicaEvent::Status(status)));
-        let seen = replica.status.iter().filter(|it| viewer.sees(it.placement.owner));
+        let status = replica.replicas.status();
+        let seen = status.iter().filter(|it| viewer.sees(it.placement.owner));
         let each = seen.map(|it| {
             json!({
                 "name": it.key,
@@ -97,8 +96,9 @@ impl Service for MemoryReplicas {
     }
 
     fn gauges(&self, daemon: &Daemon) -> Vec<(&'static str, &'static str, u64)> {
-        let count = daemon.services.replica.as_ref().map_or(0, |it| it.status.len() as u64);
-        vec![("heliostat_memory_replicas", "Replicas of memory regions, when last asked", count)]
+        let count =
+            daemon.services.replica.as_ref().map_or(0, |it| it.replicas.status().len() as u64);
+        vec![("heliostat_memory_replicas", "Replicas of memory regions", count)]
     }
 }
 
@@ -146,11 +146,6 @@ impl Daemon {
                 ReplicaEvent::Opened(token, result) => self.opened_replicated(token, result),
                 ReplicaEvent::Freed(token, result) => self.freed_replicated(token, result),
                 ReplicaEvent::Ask(asked) => self.ask_record(asked),
-                ReplicaEvent::Status(status) => {
-                    if let Some(replica) = &mut self.services.replica {
-                        replica.status = status;
-                    }
-                }
             }
         }
         // More of them: the bell brings us back after the others.

@@ -3,6 +3,7 @@
 mod across;
 mod arena;
 mod copying;
+mod departure;
 mod loops;
 mod returns;
 
@@ -20,15 +21,16 @@ use heliostat_abi::VERSION;
 use heliostat_base::mapping::{SharedMapping, Writers};
 use heliostat_control::config::Config;
 use heliostat_server_loop::{Presence, RegionPage};
-use heliostat_service_memory::Memory;
+use heliostat_service_memory::{Memory, Remote};
 
 use crate::closer::ReceivedFd;
 use crate::memory::read_only;
 use crate::shares;
 
-pub use across::{Across, Waiting, Wanted};
+pub use across::{Across, OfHandle, Waiting, Wanted};
 pub use arena::Arena;
 pub use copying::{Copied, Copying};
+pub use departure::{Departure, Step};
 pub use loops::MemoryLoops;
 pub use returns::Return;
 
@@ -52,6 +54,12 @@ pub struct RegionMemory {
     pub copies: BTreeMap<ObjectId, Copying>,
     /// See `copies`.
     pub copied: ObjectId,
+    /// Regions that leave for other nodes.
+    pub departures: BTreeMap<ObjectId, Departure>,
+    /// Messages with bytes of theirs that are on the way: of which departure, and how many.
+    pub writes: HashMap<u64, ((ObjectId, u64), u64)>,
+    /// Handles on regions that have left, by which they live as long as somebody here managed them.
+    pub keepers: HashMap<ObjectId, Remote>,
     /// When the pages are looked at next, while a region moves.
     pub look_ns: u64,
 }
@@ -84,6 +92,9 @@ impl RegionMemory {
             presence: HashMap::new(),
             copies: BTreeMap::new(),
             copied: ObjectId::default(),
+            departures: BTreeMap::new(),
+            writes: HashMap::new(),
+            keepers: HashMap::new(),
             look_ns: 0,
         })
     }

@@ -8,9 +8,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use heliostat_abi::memory::Rights;
 use heliostat_abi::name::ObjectId;
 use heliostat_server_memory::Replicated;
-use heliostat_server_replica::{
-    AskRecord, Failure, Fault, Identity, Opened, ReplicaStatus, Replicas,
-};
+use heliostat_server_replica::{AskRecord, Failure, Fault, Identity, Opened, Replicas};
 use rustix::event::{eventfd, EventfdFlags};
 
 /// What the daemon keeps of regions on several nodes.
@@ -27,8 +25,6 @@ pub struct ReplicatedRegions {
     pub news: News,
     /// Who waits for it.
     pub waiting: HashMap<u64, WaitsForReplica>,
-    /// Replicas here, as the thread said last.
-    pub status: Vec<ReplicaStatus>,
     last: u64,
 }
 
@@ -40,8 +36,6 @@ pub enum ReplicaEvent {
     Freed(u64, Result<(), Fault>),
     /// The registry is to be asked.
     Ask(AskRecord),
-    /// Which replicas are here.
-    Status(Vec<ReplicaStatus>),
 }
 
 /// Tells the daemon something, from any thread.
@@ -136,8 +130,8 @@ impl ReplicatedRegions {
         handles: HandleTable,
         (news, events): (News, Receiver<ReplicaEvent>),
     ) -> ReplicatedRegions {
-        let (waiting, status) = (HashMap::new(), Vec::new());
-        ReplicatedRegions { replicas, operations, handles, events, news, waiting, status, last: 0 }
+        let waiting = HashMap::new();
+        ReplicatedRegions { replicas, operations, handles, events, news, waiting, last: 0 }
     }
 
     /// A number that nothing else has here.

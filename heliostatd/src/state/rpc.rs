@@ -67,8 +67,8 @@ impl RpcLoop {
         let (sender, events) = channel();
         let settings = Settings { loops: 1, cores: Vec::new(), by: None };
         let told = Events::new(sender, bell.clone());
-        let create = |gates| match replies.clone() {
-            Some(replies) => Rpcs::default().with_nodes(gates, replies),
+        let create = |gates: Arc<[Gate<Rpcs>]>| match replies.clone() {
+            Some(replies) => Rpcs::default().with_nodes(gates.first().cloned(), replies),
             None => Rpcs::default(),
         };
         let loops = Loops::start(&settings, &told, create)?;

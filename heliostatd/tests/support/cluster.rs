@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use heliostat_abi::cluster::{ClusterReply, ClusterRequest, Listed, MemberAddress, MemberState};
 use heliostat_abi::session::record::{Reply, Request};
 
-use super::{await_that, Daemon};
+use super::{await_that, networks, Daemon};
 
 /// A cluster's secret, in a file that only its owner may read.
 pub struct SecretFile(pub PathBuf);
@@ -36,19 +36,20 @@ pub fn free_ports<const COUNT: usize>() -> [u16; COUNT] {
 
 /// The configuration of node `ports[at]`, numbered from 1, that knows all others.
 pub fn config(at: usize, ports: &[u16], secret: &SecretFile) -> String {
-    config_by("tcp", at, ports, secret)
+    config_by(&networks::transport(), at, ports, secret)
 }
 
 /// The same by some transport.
 pub fn config_by(transport: &str, at: usize, ports: &[u16], secret: &SecretFile) -> String {
     let mut text = format!(
-        "[cluster]\nnode = {}\nlisten = \"{transport}:127.0.0.1:{}\"\nsecret = \"{}\"\n",
+        "[cluster]\nnode = {}\nlisten = \"{transport}:{}:{}\"\nsecret = \"{}\"\n",
         at + 1,
+        networks::host(at),
         ports[at],
         secret.0.display()
     );
     for (other, port) in ports.iter().enumerate().filter(|(other, _)| *other != at) {
-        let (node, address) = (other + 1, format!("{transport}:127.0.0.1:{port}"));
+        let (node, address) = (other + 1, format!("{transport}:{}:{port}", networks::host(other)));
         text += &format!("[[cluster.peer]]\nnode = {node}\naddress = \"{address}\"\n");
     }
     text
@@ -56,7 +57,7 @@ pub fn config_by(transport: &str, at: usize, ports: &[u16], secret: &SecretFile)
 
 /// Nodes 1 and on, which are joined.
 pub fn nodes<const COUNT: usize>(secret: &SecretFile) -> [Daemon; COUNT] {
-    nodes_by("tcp", secret)
+    nodes_by(&networks::transport(), secret)
 }
 
 /// The same by some transport.

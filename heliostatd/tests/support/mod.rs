@@ -6,11 +6,13 @@ pub mod beside;
 pub mod callers;
 pub mod cluster;
 pub mod delegated;
+pub mod ends;
 pub mod files;
 pub mod filtered;
 pub mod fuse;
 pub mod lockers;
 pub mod member;
+pub mod networks;
 pub mod operations;
 pub mod payloads;
 pub mod programs;
@@ -22,7 +24,7 @@ pub mod unit;
 use std::os::fd::{AsRawFd, RawFd};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{RwLock, RwLockReadGuard};
 use std::time::{Duration, Instant};
 
@@ -46,15 +48,6 @@ pub fn await_that(what: &str, mut holds: impl FnMut() -> bool) {
     while !holds() {
         assert!(start.elapsed() < WATCHDOG, "never happened: {what}");
         std::thread::sleep(Duration::from_millis(2));
-    }
-}
-
-/// Ends what goes on in a scope's threads, by a failure too: the scope waits for them.
-pub struct Ends<'a>(pub &'a AtomicBool);
-
-impl Drop for Ends<'_> {
-    fn drop(&mut self) {
-        self.0.store(false, Ordering::Relaxed);
     }
 }
 
@@ -251,7 +244,7 @@ fn program() -> PathBuf {
 
 fn spawn(folder: &Path, arguments: &[&str], confine: impl Fn(&mut Command)) -> Child {
     let _guard = STARTS.write();
-    let mut command = Command::new(program());
+    let mut command = networks::command(&program(), folder);
     confine(&mut command);
     if filtered::is_asked_for() {
         filtered::refuse(&mut command);

@@ -4,12 +4,11 @@ use heliostat_abi::memory::Rights;
 use heliostat_base::clock::monotonic_ns;
 use heliostat_server_node::{AskId, CallError, NodeCall, Outcome, PeerNode};
 use heliostat_service_replica::{
-    Action, Answer, Append, ClientEffect, Effect, Fault, Identity, Member, Operate,
-    Outcome as Decided, Placement, Received, Record, Replica, Unanswered, RECENT_MAX,
+    Action, Answer, Append, ClientEffect, Effect, Fault, Identity, Member, Operate, Placement,
+    Received, Replica, Unanswered, RECENT_MAX,
 };
 
 use crate::engine::{Asked, Engine, Freer, Region, Todo};
-use crate::handle::{AskRecord, Failure, Opened, Records};
 use crate::input::{Called, Input, Wanted};
 use crate::message::{
     header, key_of, kind_of, number_at, put_identity, take_identity, user_of, Kind,
@@ -87,7 +86,7 @@ impl Engine {
     }
 
     /// Calls a member, if it is joined in that life; what becomes of it comes as an input.
-    fn call(
+    pub(crate) fn call(
         &mut self,
         caller: usize,
         to: Member,
@@ -109,7 +108,7 @@ impl Engine {
     }
 
     /// Nothing was sent. It comes as an input all the same, so that nothing turns in a circle.
-    fn not_called(&mut self, called: Called) {
+    pub(crate) fn not_called(&mut self, called: Called) {
         use heliostat_server_node::{CallFailure, Effect};
         let error = CallError { node: None, effect: Effect::NotSent, why: CallFailure::NoPeer };
         let _ = self.sender.send(Input::Called(called, Err(error)));
@@ -159,7 +158,7 @@ impl Engine {
         self.todo.extend(effects.into_iter().map(|it| Todo::Client(identity, it)));
     }
 
-    fn with_replica(
+    pub(crate) fn with_replica(
         &mut self,
         identity: Identity,
         act: impl FnOnce(&mut Replica, &mut Vec<Effect>),
@@ -286,117 +285,6 @@ impl Engine {
                 self.replies.reply(ask, Vec::new(), vec![u8::from(result.is_err())]);
             }
             Freer::Here(then) => then(result),
-        }
-    }
-
-    // Records, of which one node is the keeper.
-
-    fn keep_read(&self, key: &str) -> Vec<u8> {
-        let (revision, record) = self.keeper.read(key);
-        let life = self.starting.me.life;
-        [&life.to_le_bytes()[..], &revision.to_le_bytes(), &record].concat()
-    }
-
-    fn keep_write(&mut self, key: &str, expected: u64, record: &[u8]) -> Vec<u8> {
-        let revision = self.keeper.write(key, expected, record).unwrap_or(0);
-        [self.starting.me.life.to_le_bytes(), revision.to_le_bytes()].concat()
-    }
-
-    pub(crate) fn read_record(&mut self, key: &str, wanted: Wanted) {
-        let Some(keeper) = self.keeper() else { return self.ask_registry(key, None, wanted) };
-        if keeper == self.starting.me.node {
-            let answer = self.trusted(&self.keep_read(key));
-            return self.record_came(wanted, answer);
-        }
-        self.ask_keeper(keeper, header(Kind::Read, key.as_bytes()), Vec::new(), wanted);
-    }
-
-    fn write_record(&mut self, key: &str, expected: u64, record: Vec<u8>, wanted: Wanted) {
-        let Some(keeper) = self.keeper() else {
-            return self.ask_registry(key, Some((expected, record)), wanted);
-        };
-        if keeper == self.starting.me.node {
-            let answer = self.keep_write(key, expected, &record);
-            let answer = self.trusted(&answer);
-            return self.record_came(wanted, answer);
-        }
-        let payload = [expected.to_le_bytes().to_vec(), record].concat();
-        self.ask_keeper(keeper, header(Kind::Write, key.as_bytes()), payload, wanted);
-    }
-
-    /// The node that keeps the records, where no registry does.
-    fn keeper(&self) -> Option<u64> {
-        match self.starting.records {
-            Records::Keeper(node) => Some(node),
-            Records::Registry(_) => None,
-        }
-    }
-
-    fn ask_registry(&mut self, key: &str, write: Option<(u64, Vec<u8>)>, wanted: Wanted) {
-        let token = self.next();
-        self.records.insert(token, wanted);
-        if let Records::Registry(ask) = &self.starting.records {
-            ask(AskRecord { token, key: key.to_owned(), write });
-        }
-    }
-
-    fn ask_keeper(&mut self, keeper: u64, header: Vec<u8>, payload: Vec<u8>, wanted: Wanted) {
-        let called = Called::Record(wanted);
-        match self.joined.get(&keeper) {
-            Some(peer) => {
-                let keeper = Member { node: peer.node.0, life: peer.incarnation };
-                self.call(2, keeper, (header, payload, APPEND_NS), called);
-            }
-            None => self.not_called(called),
-        }
-    }
-
-    /// What a keeper says: revision and record. One that was started anew has forgotten what it kept.
-    fn trusted(&mut self, answer: &[u8]) -> Option<(u64, Vec<u8>)> {
-        let (life, revision) = (number_at(answer, 0)?, number_at(answer, 8)?);
-        let known = *self.keeper_life.get_or_insert(life);
-        (known == life).then(|| (revision, answer[16..].to_vec()))
-    }
-
-    pub(crate) fn record_came(&mut self, wanted: Wanted, answer: Option<(u64, Vec<u8>)>) {
-        match wanted {
-            Wanted::Propose(identity, attempt) => {
-                let outcome = match answer {
-                    Some((0, _)) => Decided::Conflict,
-                    Some((revision, _)) => Decided::Accepted(revision),
-                    None => Decided::Unknown,
-                };
-                self.with_replica(identity, |it, effects| it.proposed(attempt, outcome, effects));
-            }
-            Wanted::Look(identity, look) => {
-                let record = answer.and_then(|(revision, record)| {
-                    let placement = Placement::decode(&record);
-                    // One that is none says nothing.
-                    (revision == 0 || placement.is_some()).then_some(Record { revision, placement })
-                });
-                self.with_replica(identity, |it, effects| match record {
-                    Some(record) => it.looked(look, record, effects),
-                    None => it.not_looked(look),
-                });
-            }
-            Wanted::Client(identity) => {
-                let found = answer.map(|(_, record)| Placement::decode(&record)).ok_or(());
-                let Some(one) = self.clients.get_mut(&identity) else { return };
-                let mut effects = Vec::new();
-                one.client.looked(found, &mut effects);
-                self.todo.extend(effects.into_iter().map(|it| Todo::Client(identity, it)));
-            }
-            Wanted::Open(token) => {
-                let Some((key, then)) = self.opening.remove(&token) else { return };
-                match answer.map(|(_, record)| Placement::decode(&record)) {
-                    Some(Some(placement)) => {
-                        self.opened(key, &placement);
-                        then(Ok(Opened { placement }));
-                    }
-                    Some(None) => then(Err(Failure::NotFound)),
-                    None => then(Err(Failure::NoKeeper)),
-                }
-            }
         }
     }
 }

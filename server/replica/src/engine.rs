@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::sync::PoisonError;
 use std::time::Duration;
 
 use heliostat_base::clock::monotonic_ns;
@@ -12,7 +13,7 @@ use heliostat_service_replica::{
     Replica, RECENT_MAX,
 };
 
-use crate::handle::{Draft, Failure, Opened, ReplicaStatus, Starting};
+use crate::handle::{Draft, Failure, Opened, ReplicaStatus, Shown, Starting};
 use crate::input::{Input, Then, Wanted};
 use crate::keeper::Keeper;
 
@@ -24,6 +25,8 @@ const IDLE_TICK_NS: u64 = 1_000_000_000;
 const SILENCE_NS: u64 = 30_000_000_000;
 /// How long an operation is tried: primaries may change meanwhile.
 const OPERATION_NS_MAX: u64 = 10_000_000_000;
+/// Regions that this node's programs have found.
+const CLIENTS_MAX: usize = 4096;
 /// How long nobody is invited after a node had no room.
 const REFUSED_NS: u64 = 5_000_000_000;
 
@@ -34,6 +37,8 @@ pub(crate) struct Engine {
     pub(crate) callers: [Caller; 3],
     pub(crate) replies: Replies,
     pub(crate) sender: Sender<Input>,
+    shown: Shown,
+    shown_count: usize,
     pub(crate) joined: BTreeMap<u64, PeerNode>,
     pub(crate) regions: HashMap<Identity, Region>,
     pub(crate) clients: HashMap<Identity, OneClient>,
@@ -87,14 +92,15 @@ impl Engine {
     pub(crate) fn new(
         starting: Starting,
         callers: [Caller; 3],
-        replies: Replies,
-        sender: Sender<Input>,
+        (replies, sender, shown): (Replies, Sender<Input>, Shown),
     ) -> Engine {
         Engine {
             starting,
             callers,
             replies,
             sender,
+            shown,
+            shown_count: 0,
             joined: BTreeMap::new(),
             regions: HashMap::new(),
             clients: HashMap::new(),
@@ -127,6 +133,9 @@ impl Engine {
                 Err(RecvTimeoutError::Timeout) => {}
             }
             self.carry_out();
+            if self.shown_count != self.regions.len() {
+                self.show();
+            }
             let now_ns = monotonic_ns();
             if self.tick_ns <= now_ns
                 || self.tick_ns > now_ns + self.wait_ns().unwrap_or(u64::MAX >> 1)
@@ -134,6 +143,7 @@ impl Engine {
                 if self.tick_ns <= now_ns {
                     self.tick(now_ns);
                     self.carry_out();
+                    self.show();
                 }
                 self.tick_ns = now_ns + self.wait_ns().unwrap_or(IDLE_TICK_NS);
             }
@@ -175,6 +185,9 @@ impl Engine {
                 }
             }
             Input::Lives(life) => self.live(life),
+            Input::Make(_, then) | Input::Open(_, then) if !self.has_room() => {
+                then(Err(Failure::Full(CLIENTS_MAX as u64)));
+            }
             Input::Make(draft, then) => self.make(draft, then),
             Input::Open(key, then) => {
                 let token = self.next();
@@ -183,7 +196,6 @@ impl Engine {
             }
             Input::Free(region, user, then) => self.free(region, user, Freer::Here(then)),
             Input::Submit(region, user, action, then) => self.submit(region, (user, action), then),
-            Input::Status(then) => then(self.status()),
             Input::End => {}
         }
     }
@@ -278,6 +290,11 @@ impl Engine {
         let all = || self.regions.values().map(|it| it.replica.placement());
         let sum: u64 = all().map(|it| it.bytes).sum();
         let its: u64 = all().filter(|it| it.owner == owner).map(|it| it.bytes).sum();
+        // An allocation that fails would end the process.
+        if Vec::<u8>::new().try_reserve_exact(usize::try_from(bytes).unwrap_or(usize::MAX)).is_err()
+        {
+            return Some(bytes);
+        }
         if self.regions.len() >= limits.replicas {
             return Some(limits.replicas as u64);
         }
@@ -299,6 +316,14 @@ impl Engine {
             (Err(fault), _) => then(Err(Failure::Fault(fault))),
             (Ok(()), None) => then(Err(Failure::NotFound)),
         }
+    }
+
+    /// Whether one more region may be found, once those that are gone are forgotten.
+    fn has_room(&mut self) -> bool {
+        if self.clients.len() >= CLIENTS_MAX {
+            self.clients.retain(|_, it| !it.client.is_gone() || it.client.waiting() > 0);
+        }
+        self.clients.len() < CLIENTS_MAX
     }
 
     /// A region was found: this node has a client of it from now on.
@@ -355,13 +380,16 @@ impl Engine {
         }
     }
 
-    fn status(&self) -> Vec<ReplicaStatus> {
+    /// Shows people what is here.
+    fn show(&mut self) {
         let one = |it: &Region| ReplicaStatus {
             key: it.key.clone(),
             placement: it.replica.placement().clone(),
             is_primary: it.replica.is_primary(),
             entries: it.replica.entries(),
         };
-        self.regions.values().map(one).collect()
+        let all: Vec<_> = self.regions.values().map(one).collect();
+        self.shown_count = all.len();
+        *self.shown.lock().unwrap_or_else(PoisonError::into_inner) = all;
     }
 }

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::mpsc::{channel, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use heliostat_server_node::{Caller, Nodes, PeerNode};
@@ -14,6 +15,7 @@ use crate::peers::PeerReplicas;
 /// The thread. Dropped it ends.
 pub struct Replicas {
     sender: Sender<Input>,
+    status: Shown,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -27,6 +29,9 @@ pub struct Limits {
     /// Those of one user.
     pub bytes_per_user: u64,
 }
+
+/// What is here, for people: as it was a tick ago.
+pub(crate) type Shown = Arc<Mutex<Vec<ReplicaStatus>>>;
 
 /// What the thread has to know.
 pub struct Starting {
@@ -122,11 +127,13 @@ impl Replicas {
     pub fn start(nodes: &Nodes, starting: Starting) -> io::Result<Replicas> {
         let (sender, inputs) = channel();
         let callers: [Caller; 3] = [nodes.caller(), nodes.caller(), nodes.caller()];
-        let engine = Engine::new(starting, callers, nodes.replies(), sender.clone());
+        let status = Shown::default();
+        let ways = (nodes.replies(), sender.clone(), status.clone());
+        let engine = Engine::new(starting, callers, ways);
         let builder = std::thread::Builder::new().name("replicas".into());
         let thread = builder.spawn(move || engine.run(&inputs))?;
         nodes.host(crate::SERVICE, PeerReplicas(sender.clone()));
-        Ok(Replicas { sender, thread: Some(thread) })
+        Ok(Replicas { sender, status, thread: Some(thread) })
     }
 
     /// A node is joined.
@@ -170,9 +177,9 @@ impl Replicas {
         self.send(Input::Free(region, user, Box::new(then)));
     }
 
-    /// What is here, for people.
-    pub fn status(&self, then: impl FnOnce(Vec<ReplicaStatus>) + Send + 'static) {
-        self.send(Input::Status(Box::new(then)));
+    /// What is here, for people: as it was a second ago at most.
+    pub fn status(&self) -> Vec<ReplicaStatus> {
+        self.status.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The way for operations.

@@ -3,7 +3,7 @@
 use heliostat_server_node::{AskId, Outcome, PeerNode};
 use heliostat_service_replica::{Action, Answered, Failed, Fault, Identity, Member};
 
-use crate::handle::{Draft, Failure, Opened, ReplicaStatus};
+use crate::handle::{Draft, Failure, Opened};
 
 /// Somebody who waits for something; called once, on the thread, where it must not wait.
 pub(crate) type Then<T> = Box<dyn FnOnce(T) + Send>;
@@ -30,8 +30,6 @@ pub(crate) enum Input {
     Free(Identity, u32, Then<Result<(), Fault>>),
     /// An operation of a program of this node.
     Submit(Identity, u32, Action, Then<Result<Answered, Failed>>),
-    /// What is here, for people.
-    Status(Then<Vec<ReplicaStatus>>),
     /// It is over.
     End,
 }

@@ -18,6 +18,7 @@ mod input;
 pub mod keeper;
 mod message;
 mod peers;
+mod records;
 
 pub use handle::{
     AskRecord, Draft, Failure, Limits, Opened, Records, ReplicaStatus, Replicas, Starting,

@@ -7,9 +7,10 @@ use heliostat_abi::rpc::CALL_FAILED;
 use heliostat_server_loop::{copy_part, OperationId, Sessions};
 
 use super::deliver::{carry, delivered};
+use super::ending::fail;
 use super::far;
 use super::function::Line;
-use super::lines::{fail, line_up, End};
+use super::lines::{line_up, End};
 use super::rpcs::{Active, Caller, Rpcs};
 use super::transfer::{Transfer, AT_ONCE_BYTES};
 
@@ -32,7 +33,10 @@ fn answer(sessions: &mut Sessions<Rpcs>, answerer: OperationId) {
         Caller::Here { id, window, place } => (*id, window.clone(), *place),
         Caller::There { link, call, reply_bytes } => {
             let its = (*link, *call, *reply_bytes);
-            return far::reply(sessions, answerer, &asked, its);
+            if let Some(was_heard) = far::reply(sessions, answerer, &asked, its) {
+                over(sessions, answerer, &asked, was_heard);
+            }
+            return;
         }
     };
     if payload.bytes > place.bytes {
@@ -85,12 +89,7 @@ fn answered(
 }
 
 /// The answering is over: a Reply ends, a Receive goes into its line.
-pub(crate) fn over(
-    sessions: &mut Sessions<Rpcs>,
-    id: OperationId,
-    asked: &Operation,
-    was_heard: bool,
-) {
+fn over(sessions: &mut Sessions<Rpcs>, id: OperationId, asked: &Operation, was_heard: bool) {
     let Some((session, engine)) = sessions.at(id.seat) else { return };
     if asked.kind != OpKind::Receive {
         let result = if was_heard { 0 } else { -i64::from(libc::ENOENT) };

@@ -9,9 +9,11 @@ use heliostat_abi::rpc::{CallHead, HEAD_BYTES};
 use heliostat_base::mapping::SharedMapping;
 use heliostat_server_loop::{copy_part, OperationId, Sessions};
 
+use super::ending::fail;
 use super::far;
 use super::function::{Function, Line, Message};
-use super::lines::{fail, next, put_back};
+use super::lines::{next, put_back};
+use super::place::{place_of, Met};
 use super::rpcs::{Active, Caller, OpenCall, Rpcs};
 use super::transfer::{Transfer, AT_ONCE_BYTES};
 
@@ -116,32 +118,6 @@ struct Brought {
     head: CallHead,
     /// Where its payload lies in the caller's window.
     from: u64,
-}
-
-/// Who was there when a call met its receiver.
-pub(crate) enum Met {
-    Both,
-    /// The receiver is free.
-    NoCaller,
-    /// The call waits for another.
-    NoReceiver,
-}
-
-/// Where a receiver has its calls.
-pub(crate) struct Place {
-    pub window: Arc<SharedMapping>,
-    pub at: u64,
-    /// The flags of the next head.
-    pub flags: u32,
-}
-
-pub(crate) fn place_of(sessions: &mut Sessions<Rpcs>, receiver: OperationId) -> Option<Place> {
-    let (session, _) = sessions.at(receiver.seat)?;
-    let entry = session.operations.get(receiver.operation)?;
-    let at = entry.operation.pieces.at(0).map_or(0, |piece| piece.offset);
-    let is_unheard = session.service.is_unheard(receiver.operation);
-    let flags = if is_unheard { NOBODY_WAITED } else { 0 };
-    Some(Place { window: session.window.clone(), at, flags })
 }
 
 /// Gives a receiver a call: at once where its payload is short, else by the caller's own turns.

@@ -16,19 +16,14 @@
 
 mod away;
 mod hosted;
-mod lanes;
-mod links;
-mod message;
 mod reply;
 mod time;
 mod users;
+mod wake;
 
 pub use hosted::PeerCalls;
-pub use message::{FarAnswered, FarAsked, There};
 
 pub(crate) use away::{answered, attend_cut, begin, pump};
-pub(crate) use links::{Gates, Link};
-pub(crate) use message::{Away, AwayCall, FarLine};
-pub(crate) use reply::{lose_server, reply};
+pub(crate) use reply::reply;
 pub(crate) use time::{lose, pass_time};
-pub(crate) use users::{accept, connect, end_all_of, grant, wake_sender, Named, User};
+pub(crate) use users::{accept, connect, end_all_of, grant, wake_sender};

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::rpc::CallHead;
 
-use super::message::ServedFunction;
+use super::served::ServedFunction;
 
 /// The lines that operations wait in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -20,18 +20,24 @@
 #![forbid(unsafe_code)]
 
 mod answer;
+mod between;
 mod deliver;
+mod ending;
 mod far;
 mod function;
 mod lines;
 mod member;
 mod message;
+mod place;
 mod rpcs;
 mod serve;
+mod served;
 mod service;
 mod transfer;
 mod waiting;
 
-pub use far::{FarAnswered, FarAsked, PeerCalls, There};
-pub use message::{Role, RpcEvent, RpcOrder, ServedFunction, Who};
+pub use between::{FarAnswered, FarAsked, There};
+pub use far::PeerCalls;
+pub use message::{Role, RpcEvent, RpcOrder, Who};
 pub use rpcs::{Rpcs, STORED_BYTES_MAX};
+pub use served::ServedFunction;

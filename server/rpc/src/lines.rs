@@ -3,6 +3,7 @@
 use heliostat_abi::name::ObjectId;
 use heliostat_server_loop::{OperationId, Sessions};
 
+use super::ending::fail;
 use super::far;
 use super::function::{Function, Line};
 use super::rpcs::Rpcs;
@@ -117,11 +118,4 @@ pub(crate) fn end_all(sessions: &mut Sessions<Rpcs>, function: ObjectId) {
     sessions.engine.service.refused.retain(|other| *other != function);
     let user = found.info.user;
     found.stored.iter().for_each(|it| sessions.engine.service.release(user, it));
-}
-
-/// Ends an operation with an errno.
-pub(crate) fn fail(sessions: &mut Sessions<Rpcs>, id: OperationId, errno: i32) {
-    let Some((session, engine)) = sessions.at(id.seat) else { return };
-    session.end(engine, id.operation, -i64::from(errno));
-    engine.service.unrung.push(id.seat);
 }

@@ -6,7 +6,7 @@ use heliostat_abi::file::delegated::OpKind;
 use heliostat_abi::name::ObjectId;
 use heliostat_server_loop::PerSession;
 
-use super::far::{Away, There};
+use super::between::{Away, There};
 use super::function::Line;
 use super::message::{Role, Who};
 use super::transfer::Transfer;

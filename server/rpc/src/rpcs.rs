@@ -5,15 +5,16 @@ use std::sync::Arc;
 
 use heliostat_abi::file::delegated::{Piece, DEPTH_MAX, SESSIONS_MAX};
 use heliostat_abi::name::ObjectId;
-use heliostat_abi::rpc::peer::PeerMessage;
+use heliostat_abi::rpc::peer::{FarReply, PeerMessage};
 use heliostat_abi::table::Table;
 use heliostat_base::mapping::SharedMapping;
-use heliostat_server_loop::OperationId;
+use heliostat_server_loop::{Gate, OperationId, Order};
 use heliostat_server_node::{LinkId, Replies};
 
-use super::far::{lose_server, AwayCall, FarLine, Gates, Link, Named, User};
+use super::between::{AwayCall, FarLine, Link, Named, Tell, User};
 use super::function::{Function, Line, Message};
-use super::message::ServedFunction;
+use super::message::RpcOrder;
+use super::served::ServedFunction;
 
 /// Bytes of messages that wait, of all functions: memory of the control plane's.
 pub const STORED_BYTES_MAX: u64 = 64 << 20;
@@ -41,8 +42,8 @@ pub struct Rpcs {
     pub(crate) refused: Vec<ObjectId>,
     stored: HashMap<u32, u64>,
     stored_all: u64,
-    /// All loops' ends for orders, by which answers of other nodes come in.
-    pub(crate) gates: Gates,
+    /// Tells this loop of answers of other nodes, from their thread.
+    pub(crate) tell: Option<Tell>,
     /// By this other nodes are answered, if there are any.
     pub(crate) replies: Option<Replies>,
     /// Nodes that are joined.
@@ -125,7 +126,7 @@ impl Default for Rpcs {
             refused: Vec::new(),
             stored: HashMap::new(),
             stored_all: 0,
-            gates: Arc::from([]),
+            tell: None,
             replies: None,
             links: HashMap::new(),
             away: Table::lean(FAR_MAX),
@@ -140,13 +141,15 @@ impl Default for Rpcs {
 }
 
 impl Rpcs {
-    /// Those of a node that others are joined to. `gates` are those of all loops.
-    pub fn with_nodes(
-        self,
-        gates: Arc<[heliostat_server_loop::Gate<Rpcs>]>,
-        replies: Replies,
-    ) -> Self {
-        Self { gates, replies: Some(replies), ..self }
+    /// Those of a node that others are joined to. `gate` is the way to this loop.
+    pub fn with_nodes(self, gate: Option<Gate<Rpcs>>, replies: Replies) -> Self {
+        let tell = gate.map(|gate| {
+            let tell: Tell = Arc::new(move |answered| {
+                gate.send(Order::Service(RpcOrder::Answered(Box::new(answered))));
+            });
+            tell
+        });
+        Self { tell, replies: Some(replies), ..self }
     }
 
     /// Whether lines have to be looked at.
@@ -210,7 +213,10 @@ impl Rpcs {
                     self.orphans.push(id);
                 }
                 Caller::Here { .. } => {}
-                Caller::There { link, call, .. } => lose_server(self, link, call),
+                Caller::There { link, call, .. } => {
+                    let how = FarReply::ServerEnded;
+                    self.note_to(link, PeerMessage::Reply { call, how });
+                }
             }
         }
         self.forget_away(seat);
@@ -251,7 +257,7 @@ impl Rpcs {
     /// Tells another node something short; where it is lost it knows.
     pub(crate) fn note_to(&mut self, to: LinkId, message: PeerMessage) {
         if let Some(link) = self.links.get_mut(&to) {
-            link.note(&self.gates, message);
+            link.note(self.tell.as_ref(), message);
             self.look_at(to);
         }
     }

@@ -8,10 +8,12 @@ use heliostat_abi::rpc::operation::SEND_NOW;
 use heliostat_abi::rpc::{CallHead, HEAD_BYTES};
 use heliostat_server_loop::{Step, Turn, COST_MIN};
 
-use super::far::{self, There};
+use super::between::There;
+use super::far;
 use super::function::{Line, Message};
-use super::message::{Role, ServedFunction};
+use super::message::Role;
 use super::rpcs::Rpcs;
+use super::served::ServedFunction;
 use super::transfer;
 
 /// Begins an operation or goes on with it.

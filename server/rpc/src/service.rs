@@ -4,8 +4,9 @@ use heliostat_abi::name::ObjectId;
 use heliostat_server_loop::{Engine, Object, Parts, Service, Session, Sessions, Step, Turn};
 
 use super::answer::{answer_all, end_orphans, settle};
+use super::between::Link;
 use super::deliver::match_all;
-use super::far::{self, Link};
+use super::far;
 use super::function::{Function, Line};
 use super::lines::{end_all, end_some};
 use super::member::Member;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use heliostat_abi::cluster::limits::MEMBERS_MAX;
 use heliostat_abi::cluster::{MemberAddress, MemberState};
 
+use crate::found::Found;
 use crate::member::Member;
 use crate::roll::{Roll, Standing};
 
@@ -44,19 +45,6 @@ pub enum Effect {
     },
     /// A node that waited for the registry to name it is a member from now on.
     Admit(Found),
-}
-
-/// A node that has proven itself.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Found {
-    /// Which.
-    pub node: u64,
-    /// Which life of it.
-    pub incarnation: u64,
-    /// By which link.
-    pub link: u64,
-    /// Whether this is what a [`Effect::Join`] came to.
-    pub is_ours: bool,
 }
 
 /// How a node that was joined ceased to be.

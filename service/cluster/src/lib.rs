@@ -27,12 +27,15 @@
 
 mod cluster;
 mod commands;
+mod found;
 mod member;
+mod named;
 mod refusal;
 mod registration;
 mod roll;
 
-pub use cluster::{Cluster, Effect, Ending, Found};
+pub use cluster::{Cluster, Effect, Ending};
+pub use found::Found;
 pub use member::{Member, RETRY_NS_MAX, RETRY_NS_MIN};
 pub use refusal::{Reason, Refusal};
 pub use registration::{Answer, Ask, Registration, Step, Timing};

@@ -113,6 +113,7 @@ impl Memory {
     ) -> Result<(), Refusal> {
         let id = self.held_with(session, handle, Rights::SHARE)?;
         self.check_given(session, handle, others)?;
+        self.check_stays(id)?;
         let (_, region) = self.held(session, handle)?;
         let uid = region.uid;
         let old = region.name.clone();
@@ -129,6 +130,12 @@ impl Memory {
         region.name = name;
         region.others = others;
         Ok(())
+    }
+
+    /// What a region is does not change while another node takes it over.
+    fn check_stays(&self, id: ObjectId) -> Result<(), Reason> {
+        let leaves = self.regions.get(id).is_some_and(|region| region.leaves());
+        (!leaves).then_some(()).ok_or(Reason::Moves { region: id })
     }
 
     /// Nobody gives what it has not.
@@ -155,6 +162,7 @@ impl Memory {
     ) -> Result<(), Refusal> {
         let id = self.held_with(session, handle, Rights::MANAGE)?;
         self.check_given(session, handle, rights)?;
+        self.check_stays(id)?;
         let region = self.regions.get_mut(id).ok_or(Reason::Stale { region: id })?;
         if rights.is_empty() {
             region.appointed.remove(&user);
@@ -176,6 +184,7 @@ impl Memory {
         lasting: bool,
     ) -> Result<(), Refusal> {
         let id = self.held_with(session, handle, Rights::MANAGE)?;
+        self.check_stays(id)?;
         let region = self.regions.get_mut(id).ok_or(Reason::Stale { region: id })?;
         region.lasting = lasting;
         Ok(())

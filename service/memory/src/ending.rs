@@ -153,7 +153,13 @@ impl Memory {
 
     /// A handle manages no more: its region may have lost its last manager.
     fn resign(&mut self, found: &Handle, effects: &mut Vec<Effect>) {
-        if found.is_lost || !found.rights.have(Rights::MANAGE) {
+        if !found.rights.have(Rights::MANAGE) {
+            return;
+        }
+        if found.is_lost {
+            if self.forwards.resign(found.region) {
+                effects.push(Effect::Unmanaged(found.region));
+            }
             return;
         }
         let Some(region) = self.regions.get_mut(found.region) else { return };
@@ -181,7 +187,7 @@ impl Memory {
     }
 
     /// A region ends: its name is free, its handles are lost, its bytes wait for who may touch them.
-    fn retire(&mut self, id: ObjectId, effects: &mut Vec<Effect>) {
+    pub(crate) fn retire(&mut self, id: ObjectId, effects: &mut Vec<Effect>) {
         let Some(region) = self.regions.remove(id) else { return };
         effects.push(Effect::Word(id, State::Gone, GONE));
         self.region_quota.give_back(region.holder, 1);

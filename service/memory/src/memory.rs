@@ -12,6 +12,7 @@ use heliostat_service_grant::{Full, Holder, Quota, Revoked, Shares};
 
 use crate::arenas::{grains, Arenas, Room};
 use crate::asker::Asker;
+use crate::forwards::Forwards;
 use crate::handles::{Handle, Handles, Hold, Whose};
 use crate::holders::Holders;
 use crate::moving::{MoveEnd, Moving};
@@ -92,6 +93,8 @@ pub enum Effect {
     },
     /// Nobody is in a region that moves: copy its bytes, see `copy_plan` and `copied`.
     Copy(ObjectId),
+    /// Nobody here manages a region any more that has left for another node.
+    Unmanaged(ObjectId),
     /// Ring the bell of a session that is asked.
     Ring(ObjectId),
 }
@@ -118,6 +121,8 @@ pub(crate) struct Region {
     pub(crate) moving: Option<Box<Moving>>,
     /// How that ended the last time.
     pub(crate) moved: MoveEnd,
+    /// It is to be what another node's region is that moves here; nobody else sees it yet.
+    pub(crate) is_staged: bool,
 }
 
 /// A region that is gone, while somebody may still touch its bytes.
@@ -140,6 +145,8 @@ pub struct Memory {
     pub(crate) leaving: BTreeMap<Whose, ObjectId>,
     /// Regions that are on their way to other pieces.
     pub(crate) moving: BTreeSet<ObjectId>,
+    /// Where regions are that have left.
+    pub(crate) forwards: Forwards,
     pub(crate) region_quota: Quota,
     pub(crate) byte_quota: Quota,
     pub(crate) questions: Questions,
@@ -157,6 +164,7 @@ impl Memory {
             handles: Handles::new(limits.handles_per_session, limits.handles),
             leaving: BTreeMap::new(),
             moving: BTreeSet::new(),
+            forwards: Forwards::default(),
             region_quota: Quota::new(limits.regions),
             byte_quota: Quota::new(limits.bytes),
             questions: Questions::default(),
@@ -238,6 +246,7 @@ impl Memory {
             judge: None,
             moving: None,
             moved: MoveEnd::None,
+            is_staged: false,
         };
         let region = self.regions.insert(region).map_err(|full| {
             self.arenas.give(&piece);

@@ -27,13 +27,13 @@ use crate::arenas::Room;
 use crate::asker::Asker;
 use crate::handles::{Hold, Whose};
 use crate::holders::Holders;
-use crate::memory::{next_epoch, Effect, Memory};
+use crate::memory::{next_epoch, Effect, Memory, Region};
 use crate::refusal::{Reason, Refusal};
 
 /// A region on its way.
 #[derive(Clone, Debug)]
 pub(crate) struct Moving {
-    /// Where it goes.
+    /// Where it goes; nowhere here if it leaves for another node.
     pub(crate) pieces: Vec<Piece>,
     /// Handles by which a loop may be in it.
     pub(crate) loops: Holders,
@@ -68,6 +68,13 @@ pub struct CopyPlan {
     pub bytes: u64,
 }
 
+impl Region {
+    /// Whether it leaves for another node.
+    pub(crate) fn leaves(&self) -> bool {
+        self.moving.as_deref().is_some_and(|moving| moving.pieces.is_empty())
+    }
+}
+
 impl Memory {
     /// Whether the region of a handle may be moved, and where its bytes would go; whose it is.
     pub fn check_move(
@@ -77,7 +84,7 @@ impl Memory {
     ) -> Result<(u32, Holder, Room), Refusal> {
         let id = self.held_with(asker.session, handle, Rights::MANAGE)?;
         let (_, region) = self.held(asker.session, handle)?;
-        if region.moving.is_some() {
+        if region.moving.is_some() || region.is_staged {
             return Err(Reason::Moves { region: id }.into());
         }
         if self.moving.len() >= MOVES_MAX {
@@ -106,6 +113,19 @@ impl Memory {
         let taken = crate::arenas::grains(bytes).ok_or(Reason::Length { bytes })?;
         let piece = self.arenas.take(region.uid, arena, taken).ok_or(Reason::Length { bytes })?;
         self.byte_quota.take_anyway(region.holder, taken);
+        self.begin_leaving(id, vec![piece], now_ns, effects);
+        Ok(id)
+    }
+
+    /// The region's word says that it moves, and whoever may be in it is told, or looked for.
+    pub(crate) fn begin_leaving(
+        &mut self,
+        id: ObjectId,
+        pieces: Vec<Piece>,
+        now_ns: u64,
+        effects: &mut Vec<Effect>,
+    ) {
+        let Some(region) = self.regions.get_mut(id) else { return };
         let (mut loops, mut direct) = (Holders::default(), Holders::default());
         effects.push(Effect::Word(id, State::Moving, region.epoch));
         for whose in region.handles.iter() {
@@ -124,12 +144,10 @@ impl Memory {
         });
         effects.extend(told);
         let until_ns = now_ns.saturating_add(MOVE_LEAVE_MS * 1_000_000);
-        let pieces = vec![piece];
         let moving = Moving { pieces, loops, direct, until_ns, is_copying: false };
         region.moving = Some(Box::new(moving));
         self.moving.insert(id);
         self.go_on_moving(id, effects);
-        Ok(id)
     }
 
     /// The regions that are on their way.
@@ -165,7 +183,8 @@ impl Memory {
     /// The bytes are where they were to go: the region lies there.
     pub fn copied(&mut self, id: ObjectId, effects: &mut Vec<Effect>) {
         let Some(region) = self.regions.get_mut(id) else { return };
-        let Some(moving) = region.moving.take_if(|moving| moving.is_copying) else { return };
+        let is_copied = |moving: &mut Box<Moving>| moving.is_copying && !moving.pieces.is_empty();
+        let Some(moving) = region.moving.take_if(is_copied) else { return };
         let old = std::mem::replace(&mut region.pieces, moving.pieces);
         self.end_move(id, old, MoveEnd::Done, effects);
     }

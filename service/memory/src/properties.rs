@@ -58,6 +58,8 @@ struct World {
     words: HashMap<ObjectId, (State, u32)>,
     owed: Vec<Owed>,
     arenas: HashMap<ObjectId, u64>,
+    /// Regions that have left, and are managed here.
+    left: HashSet<ObjectId>,
 }
 
 /// Sessions 0 to 3 are of user 0, the others of user 1; the odd ones map nothing.
@@ -76,7 +78,8 @@ impl World {
     fn new() -> World {
         let (generations, open, touches) = (HashMap::new(), HashMap::new(), HashMap::new());
         let (words, owed, arenas) = (HashMap::new(), Vec::new(), HashMap::new());
-        World { service: Memory::new(LIMITS), generations, open, touches, words, owed, arenas }
+        let (service, left) = (Memory::new(LIMITS), HashSet::new());
+        World { service, generations, open, touches, words, owed, arenas, left }
     }
 
     fn session(&self, index: u32) -> ObjectId {
@@ -120,6 +123,7 @@ impl World {
             }
             Step::Grow { session, which, bytes } => self.grow(session, which, bytes, &mut effects),
             Step::Move { session, which } => self.begin_move(session, which, &mut effects),
+            Step::Depart { session, which } => self.depart(session, which, &mut effects),
             Step::ExpireMoves => self.expire_moves(),
             Step::Rename { session, which, name: number } => {
                 let Some(handle) = self.pick(session, which) else { return };
@@ -211,12 +215,29 @@ impl World {
     /// A region is copied, or given up.
     fn end_move(&mut self, region: ObjectId, is_copied: bool) {
         let mut effects = Vec::new();
+        let leaves = self.service.departing(region).is_some();
+        let to = Forward { node: 2, region };
         match is_copied {
+            true if leaves => {
+                assert!(self.service.departed(region, to, 0, &mut effects));
+                assert!(!self.service.departed(region, to, 0, &mut effects), "it has left twice");
+                assert_eq!(self.service.forward_of_region(region), Some(to));
+                self.left.insert(region);
+            }
             true => self.service.copied(region, &mut effects),
             false => self.service.cancel_move(region, MoveEnd::Failed, &mut effects),
         }
         self.learn(region);
         self.follow(&effects);
+    }
+
+    fn depart(&mut self, session: u32, which: usize, effects: &mut Vec<Effect>) {
+        let Some(handle) = self.pick(session, which) else { return };
+        let asker = asker(self, session);
+        let begun = self.service.begin_departure(&asker, handle, 0, effects);
+        let Ok(region) = begun else { return };
+        let may_be_in = self.service.may_be_in(region);
+        self.owed.extend(may_be_in.into_iter().map(|whose| Owed::Out(region, whose)));
     }
 
     fn expire_moves(&mut self) {
@@ -337,6 +358,9 @@ impl World {
                 Effect::Leave { session, region, epoch } => {
                     self.owed.push(Owed::Left(session, region, epoch));
                 }
+                Effect::Unmanaged(region) => {
+                    assert!(self.left.remove(&region), "nobody managed it twice");
+                }
                 Effect::Place { .. } | Effect::Ring(_) => {}
             }
         }
@@ -408,6 +432,7 @@ proptest! {
         let service = &world.service;
         prop_assert!(service.retired.is_empty() && service.leaving.is_empty());
         prop_assert!(service.revoked.is_empty());
+        prop_assert!(world.left.is_empty(), "what has left is managed here for ever");
         prop_assert_eq!(service.handles.quota().used_by_all(), 0);
         // What lasts is there, and nothing else.
         let lasting = service.regions.iter().filter(|(_, region)| region.lasting).count();

@@ -52,7 +52,7 @@ impl Memory {
             let Some(id) = self.regions.id_at(index) else { continue };
             let Some(region) = self.regions.get(id) else { continue };
             let name = region.name.as_ref().map_or("", |name| name.as_str());
-            if !sees(region.uid) || !name.starts_with(beginning) {
+            if !sees(region.uid) || !name.starts_with(beginning) || region.is_staged {
                 continue;
             }
             if found.len() == LISTED_PER_REPLY_MAX {

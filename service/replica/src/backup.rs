@@ -12,7 +12,8 @@ use crate::replica::{Effect, Replica, Role};
 impl Replica {
     /// Entries have come from a node that takes itself for the primary.
     pub fn append(&mut self, from: Member, append: Append, effects: &mut Vec<Effect>) -> Received {
-        if append.placement.epoch < self.promised || append.placement.primary != from {
+        let is_same = append.placement.bytes == self.placement.bytes;
+        if append.placement.epoch < self.promised || append.placement.primary != from || !is_same {
             return Received::Stale;
         }
         match &self.role {

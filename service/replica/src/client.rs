@@ -70,18 +70,32 @@ pub struct Client {
     open: BTreeMap<u64, Submitted>,
     is_looking: bool,
     must_look: bool,
+    is_gone: bool,
 }
 
 impl Client {
     /// Of a region whose record was read.
     pub fn new(me: Member, placement: Placement) -> Client {
         let open = BTreeMap::new();
-        Client { me, placement, floor: 0, open, is_looking: false, must_look: false }
+        Client {
+            me,
+            placement,
+            floor: 0,
+            open,
+            is_looking: false,
+            must_look: false,
+            is_gone: false,
+        }
     }
 
     /// What it knows of where the region lies.
     pub fn placement(&self) -> &Placement {
         &self.placement
+    }
+
+    /// Whether the region was found to be no more.
+    pub fn is_gone(&self) -> bool {
+        self.is_gone
     }
 
     /// Operations that have not ended.
@@ -184,6 +198,7 @@ impl Client {
                 }
             }
             Ok(_) => {
+                self.is_gone = true;
                 let all: Vec<u64> = self.open.keys().copied().collect();
                 all.into_iter().for_each(|it| self.end(it, Err(Failed::Gone), effects));
             }

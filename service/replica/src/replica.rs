@@ -282,7 +282,9 @@ impl Replica {
         }
         self.is_looking = false;
         let Record { revision, placement } = record;
-        let its = placement.filter(|it| it.identity == self.placement.identity);
+        // One of another length is no record of this region.
+        let own = (self.placement.identity, self.placement.bytes);
+        let its = placement.filter(|it| (it.identity, it.bytes) == own);
         match (&self.role, its) {
             (Role::Primary(_), its) => self.looked_as_primary(revision, its, effects),
             (Role::Claiming(_), Some(its)) => self.looked_as_claimer(revision, its, effects),

@@ -44,6 +44,7 @@ use heliostat_ring::region_page::RegionPage;
 
 pub use allocation::Allocation;
 pub use error::{MemoryError, NodeFailure};
+pub use heliostat_abi::cluster::Class;
 pub use heliostat_abi::memory::name::OWN_USER;
 pub use heliostat_abi::memory::{Listed, Question, Rights};
 pub use heliostat_abi::name::ObjectId as RegionId;
@@ -145,7 +146,18 @@ impl Memory {
     /// As `map`.
     pub fn map_of(&self, user: u32, name: &str, rights: Rights) -> Result<Region, MemoryError> {
         let name = MemoryName::parse(name).map_err(MemoryError::Name)?;
-        Region::ask(self, MemoryRequest::Map { user, name, rights })
+        let request = MemoryRequest::Map { user, name, rights };
+        let mut there = self.clone();
+        for _ in 0..moving::HOPS_MAX {
+            match Region::ask(&there, request.clone()) {
+                Err(error) => match moving::moved_to(&error) {
+                    Some(node) => there = there.on(node),
+                    None => return Err(error),
+                },
+                found => return found,
+            }
+        }
+        Region::ask(&there, request)
     }
 
     /// Returns a handle on a region by its identity, for its owner and whom it was appointed to.

@@ -38,10 +38,12 @@ impl Region {
         offset: u64,
         bytes: u64,
     ) -> Result<Option<MappedBytes>, MemoryError> {
-        let Some(direct) = &self.direct else { return Ok(None) };
-        let found = self.act(direct, Rights::READ, (offset, bytes), |area| {
-            let found = area.in_one(offset, bytes)?;
-            Ok(found.map(|(mapping, at)| (mapping.clone(), at, direct.stay())))
+        let found = self.wherever(|place| {
+            let Some(direct) = &place.direct else { return Ok(None) };
+            self.act(direct, Rights::READ, (offset, bytes), |area| {
+                let found = area.in_one(offset, bytes)?;
+                Ok(found.map(|(mapping, at)| (mapping.clone(), at, direct.stay())))
+            })
         })?;
         let (region, bytes) = (self.clone(), bytes as usize);
         Ok(found.map(|(mapping, at, _stay)| MappedBytes { region, mapping, at, bytes, _stay }))
@@ -50,7 +52,8 @@ impl Region {
     /// Whether memory of this process, given by its addresses, is in part the region's own as it is
     /// mapped for its operations. Their copies take memory that is not.
     pub fn meets(&self, memory: &Range<usize>) -> bool {
-        let Some(direct) = &self.direct else { return false };
+        let place = self.place();
+        let Some(direct) = &place.direct else { return false };
         // Of a region that is gone the operation itself will say so.
         direct.with(self.shared(), |area| area.meets(memory)).unwrap_or(false)
     }
@@ -81,6 +84,6 @@ impl MappedBytes {
 
 impl fmt::Debug for MappedBytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} bytes of region {} at {:?}", self.bytes, self.region.id, self.as_ptr())
+        write!(f, "{} bytes of region {} at {:?}", self.bytes, self.region.id(), self.as_ptr())
     }
 }

@@ -1,17 +1,22 @@
-//! Regions that are moved: to other pieces of their node's memory, while handles on them stay.
+//! Regions that are moved: to other pieces of their node's memory or to another node, while handles stay.
 
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use heliostat_abi::code::{Code, Thing};
 use heliostat_abi::memory::{MemoryReply, MemoryRequest, MoveStage, MoveState};
 use heliostat_client::ControlError;
 
+use super::region::Place;
 use super::{MemoryError, Region};
 use crate::ask::AskMemory;
 
 /// How long it takes until the control plane is asked how a move stands, at first and later.
 const PAUSE: Duration = Duration::from_micros(500);
 const PAUSE_MAX: Duration = Duration::from_millis(20);
+
+/// How often a region is followed from node to node for one operation.
+pub(crate) const HOPS_MAX: usize = 16;
 
 impl Region {
     /// Has its bytes lie elsewhere on its node, in one piece; returns when they do. Handles stay as they
@@ -23,7 +28,23 @@ impl Region {
     /// `Control` without MANAGE, at a limit (its bytes count twice meanwhile), or while it moves already;
     /// `Stale`, `Gone`, `Unreachable`.
     pub fn relocate(&self) -> Result<(), MemoryError> {
-        let mut request = MemoryRequest::Move { handle: self.handle, node: 0 };
+        self.wherever(|place| self.move_region(place, 0))
+    }
+
+    /// Moves it to another node; returns when it is there. Whoever has a handle, on whatever node, goes
+    /// on with that: the next call finds the region there, and calls meanwhile wait for that. It has
+    /// another identity there, and the same name, user, rights and life.
+    ///
+    /// # Errors
+    /// As `relocate`; `NotMoved` too where that node refuses it, or is lost. Where that node is lost at
+    /// the very end the region may be `Moving` until it is back, and says which of both has it.
+    pub fn move_to(&self, node: u64) -> Result<(), MemoryError> {
+        self.wherever(|place| self.move_region(place, node))
+    }
+
+    fn move_region(&self, place: &Place, node: u64) -> Result<(), MemoryError> {
+        let handle = place.handle;
+        let mut request = MemoryRequest::Move { handle, node };
         let mut pause = PAUSE;
         loop {
             let state = self.ask_move(&request)?;
@@ -32,8 +53,64 @@ impl Region {
             }
             std::thread::sleep(pause);
             pause = (pause * 2).min(PAUSE_MAX);
-            request = MemoryRequest::MoveState { handle: self.handle };
+            request = MemoryRequest::MoveState { handle };
         }
+    }
+
+    /// Does something with the region where it is. What was refused since it has moved to another node
+    /// is done there.
+    #[inline]
+    pub(crate) fn wherever<T>(
+        &self,
+        mut act: impl FnMut(&Place) -> Result<T, MemoryError>,
+    ) -> Result<T, MemoryError> {
+        let place = self.place();
+        match act(&place) {
+            Err(error @ MemoryError::Stale { .. }) => self.again(&place, error, act),
+            other => other,
+        }
+    }
+
+    #[cold]
+    fn again<T>(
+        &self,
+        place: &Arc<Place>,
+        error: MemoryError,
+        mut act: impl FnMut(&Place) -> Result<T, MemoryError>,
+    ) -> Result<T, MemoryError> {
+        let mut place = place.clone();
+        for _ in 0..HOPS_MAX {
+            if !self.follow(&place)? {
+                return Err(error);
+            }
+            place = self.place.load_full();
+            match act(&place) {
+                Err(MemoryError::Stale { .. }) => {}
+                other => return other,
+            }
+        }
+        Err(error)
+    }
+
+    /// Finds the region on the node that it has moved to; false where it has ended.
+    fn follow(&self, known: &Arc<Place>) -> Result<bool, MemoryError> {
+        let _following = self.following.lock().unwrap_or_else(PoisonError::into_inner);
+        if !Arc::ptr_eq(&self.place.load_full(), known) {
+            return Ok(true);
+        }
+        let asked = MemoryRequest::MoveState { handle: known.handle };
+        let state = match self.ask_move(&asked) {
+            Ok(state) if state.stage == MoveStage::Done && state.node != 0 => state,
+            Ok(_) | Err(MemoryError::Stale { .. } | MemoryError::Control(_)) => return Ok(false),
+            Err(error) => return Err(error),
+        };
+        let (region, rights) = (state.region, self.rights);
+        let there = self.memory.on(state.node);
+        let (place, _) = Place::ask(&there, MemoryRequest::MapRegion { region, rights })?;
+        self.place.store(Arc::new(place));
+        // After the new one: the region lives by either.
+        let _ = self.tell_control(&MemoryRequest::Unmap { handle: known.handle });
+        Ok(true)
     }
 
     fn ask_move(&self, request: &MemoryRequest) -> Result<MoveState, MemoryError> {
@@ -46,7 +123,7 @@ impl Region {
 
     /// How a move ended, if it has.
     fn ended(&self, state: &MoveState) -> Option<Result<(), MemoryError>> {
-        let (region, process) = (self.id, state.process);
+        let (region, process) = (self.id(), state.process);
         match state.stage {
             MoveStage::Leaving | MoveStage::Copying => None,
             MoveStage::Done => Some(Ok(())),
@@ -63,4 +140,14 @@ pub(crate) fn is_in_pieces(error: &MemoryError) -> bool {
         return false;
     };
     *code == Code::Full && bound.thing == Thing::MemoryPieces
+}
+
+/// The node that a region has moved to whose name was asked for.
+pub(crate) fn moved_to(error: &MemoryError) -> Option<u64> {
+    match error {
+        MemoryError::Control(ControlError::Refused { code: Code::Moved, limit, .. }) => {
+            Some(*limit)
+        }
+        _ => None,
+    }
 }

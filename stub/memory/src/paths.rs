@@ -11,6 +11,7 @@ use heliostat_ring::area::{Area, WORD_BYTES};
 
 use super::delegated::{Bytes, Delegated, Failure, Handles};
 use super::direct::Direct;
+use super::region::Place;
 use super::{MemoryError, NodeFailure, Region};
 use crate::ask::AskMemory;
 
@@ -40,6 +41,7 @@ impl Region {
     /// Has the server loop move the pieces.
     pub(crate) fn transfer(
         &self,
+        place: &Place,
         wanted: Rights,
         mut bytes: Bytes<'_, '_>,
     ) -> Result<(), MemoryError> {
@@ -54,7 +56,7 @@ impl Region {
         }
         let mut failed = 0;
         let moved = self.with_loops(|loops| {
-            let moved = loops.transfer(Handles::One(self.handle), &mut bytes);
+            let moved = loops.transfer(Handles::One(place.handle), &mut bytes);
             moved.map_err(|(failure, number)| {
                 failed = number;
                 failure
@@ -71,18 +73,18 @@ impl Region {
         kind: OpKind,
         offset: u64,
         (argument, expected): (u64, u64),
-        act: impl FnOnce(&Area) -> Result<u64, OutOfRange>,
+        act: impl Fn(&Area) -> Result<u64, OutOfRange>,
     ) -> Result<u64, MemoryError> {
         if offset % WORD_BYTES != 0 {
-            return Err(MemoryError::Misaligned { region: self.id, offset });
+            return Err(MemoryError::Misaligned { region: self.id(), offset });
         }
         let all = (offset, WORD_BYTES);
-        match &self.direct {
-            Some(direct) => self.act(direct, Rights::ATOMIC, all, act),
+        self.wherever(|place| match &place.direct {
+            Some(direct) => self.act(direct, Rights::ATOMIC, all, &act),
             None => self.delegate(Rights::ATOMIC, all, |loops| {
-                loops.change_word(kind, (self.handle, offset), argument, expected)
+                loops.change_word(kind, (place.handle, offset), argument, expected)
             }),
-        }
+        })
     }
 
     /// Copies between two mapped regions.
@@ -114,7 +116,7 @@ impl Region {
             return Ok(());
         }
         let source = self.copy_source(offset, (into, at), bytes)?;
-        let copied = self.with_loops(|loops| loops.copy(&source, into.handle, at))?;
+        let copied = self.with_loops(|loops| loops.copy(&source, into.handle(), at))?;
         // Two regions on several nodes each: no node carries out what is about both.
         if matches!(copied, Err(Failure::Errno(libc::EXDEV))) {
             return self.copy_through(offset, (into, at), bytes);
@@ -135,7 +137,7 @@ impl Region {
         if at > OFFSET_MAX {
             return Err(into.beyond(at, bytes));
         }
-        Ok(CopySource { handle: self.handle, offset, bytes })
+        Ok(CopySource { handle: self.handle(), offset, bytes })
     }
 
     /// The error of a copy. The loop's answer does not say of which of both regions it is.
@@ -146,8 +148,9 @@ impl Region {
         (into, at): (&Region, u64),
         bytes: u64,
     ) -> MemoryError {
-        let fits =
-            self.size().map(|limit| offset.checked_add(bytes).is_some_and(|end| end <= limit));
+        let fits = self
+            .size_at(&self.place())
+            .map(|limit| offset.checked_add(bytes).is_some_and(|end| end <= limit));
         match fits {
             Ok(true) if self.rights.have(Rights::READ) => {
                 into.explain(failure, Rights::WRITE, (at, bytes))
@@ -163,7 +166,7 @@ impl Region {
         (into, at): (&Region, u64),
         bytes: u64,
     ) -> Result<(), MemoryError> {
-        let is_near = self.node.is_none() && into.node.is_none();
+        let is_near = self.node().is_none() && into.node().is_none();
         let most = if is_near { THROUGH_BYTES } else { FAR_THROUGH_BYTES };
         let mut chunk = vec![0; most.min(bytes) as usize];
         let mut done = 0;
@@ -211,21 +214,32 @@ impl Region {
     pub(crate) fn of_control(&self, error: MemoryError) -> MemoryError {
         match error {
             MemoryError::Control(ControlError::Refused { code: Code::Unreachable, .. }) => {
-                MemoryError::Unreachable { node: self.node.unwrap_or_default() }
+                MemoryError::Unreachable { node: self.node().unwrap_or_default() }
             }
             MemoryError::Control(ControlError::Refused { code: Code::Stale, .. }) => {
-                MemoryError::Stale { region: self.id }
+                MemoryError::Stale { region: self.id() }
             }
             MemoryError::Control(
                 ControlError::SessionEnded | ControlError::Broken(_) | ControlError::NotRunning(_),
-            ) => MemoryError::Gone { region: self.id },
+            ) => MemoryError::Gone { region: self.id() },
             other => other,
+        }
+    }
+
+    /// How many bytes it has where it was last known to be.
+    pub(crate) fn size_at(&self, place: &Place) -> Result<u64, MemoryError> {
+        match &place.direct {
+            Some(direct) => direct.with(self.shared(), Area::bytes),
+            None => {
+                let located = MemoryRequest::Locate { handle: place.handle, from: 0 };
+                Ok(self.ask_control(&located)?.bytes)
+            }
         }
     }
 
     /// The error for bytes that do not all lie in the region.
     pub(crate) fn beyond(&self, offset: u64, bytes: u64) -> MemoryError {
-        match self.size() {
+        match self.size_at(&self.place()) {
             Ok(limit) => self.range(offset, bytes, limit as usize),
             Err(error) => error,
         }
@@ -239,13 +253,15 @@ impl Region {
     }
 
     pub(crate) fn explain(&self, failure: Failure, wanted: Rights, all: (u64, u64)) -> MemoryError {
-        let region = self.id;
+        let region = self.id();
         match failure {
             Failure::Gone => MemoryError::Gone { region },
             // A handle whose region was gone before the session with the loop began came to no loop.
-            Failure::Errno(libc::EBADF) => match self.size() {
+            Failure::Errno(libc::EBADF) => match self.size_at(&self.place()) {
                 Err(error @ (MemoryError::Stale { .. } | MemoryError::Unreachable { .. })) => error,
-                _ => MemoryError::Gone { region },
+                // It was given back: another thread has found the region on another node.
+                Ok(_) => MemoryError::Stale { region },
+                Err(_) => MemoryError::Gone { region },
             },
             Failure::Link(error) => MemoryError::Link(error),
             Failure::Errno(libc::ESTALE) => MemoryError::Stale { region },
@@ -262,16 +278,16 @@ impl Region {
 
     /// What happened to the node that it is on.
     fn of_node(&self, why: NodeFailure) -> MemoryError {
-        let (region, node) = (self.id, self.node.unwrap_or_default());
+        let (region, node) = (self.id(), self.node().unwrap_or_default());
         MemoryError::Node { region, node, why }
     }
 
     fn denied(&self, wanted: Rights) -> MemoryError {
-        MemoryError::Denied { region: self.id, wanted, found: self.rights }
+        MemoryError::Denied { region: self.id(), wanted, found: self.rights }
     }
 
     pub(crate) fn range(&self, offset: u64, bytes: u64, limit: usize) -> MemoryError {
-        MemoryError::Range { region: self.id, offset, bytes, limit: limit as u64 }
+        MemoryError::Range { region: self.id(), offset, bytes, limit: limit as u64 }
     }
 }
 

@@ -15,13 +15,15 @@ impl Region {
     /// # Errors
     /// As `read`, about the first piece that is wrong. Others may have been read.
     pub fn read_vectored(&self, pieces: &mut [(u64, &mut [u8])]) -> Result<(), MemoryError> {
-        let Some(direct) = &self.direct else {
-            return self.transfer(Rights::READ, Bytes::Into(pieces));
-        };
-        let mut left = pieces.iter_mut();
-        self.act_on_each(direct, Rights::READ, |area| {
-            let (offset, into) = left.next()?;
-            Some((area.read(*offset, into), (*offset, into.len() as u64)))
+        self.wherever(|place| {
+            let Some(direct) = &place.direct else {
+                return self.transfer(place, Rights::READ, Bytes::Into(&mut *pieces));
+            };
+            let mut left = pieces.iter_mut();
+            self.act_on_each(direct, Rights::READ, |area| {
+                let (offset, into) = left.next()?;
+                Some((area.read(*offset, into), (*offset, into.len() as u64)))
+            })
         })
     }
 
@@ -31,13 +33,15 @@ impl Region {
     /// # Errors
     /// As `write`, about the first piece that is wrong. Others may have been written.
     pub fn write_vectored(&self, pieces: &[(u64, &[u8])]) -> Result<(), MemoryError> {
-        let Some(direct) = &self.direct else {
-            return self.transfer(Rights::WRITE, Bytes::From(pieces));
-        };
-        let mut left = pieces.iter();
-        self.act_on_each(direct, Rights::WRITE, |area| {
-            let (offset, from) = left.next()?;
-            Some((area.write(*offset, from), (*offset, from.len() as u64)))
+        self.wherever(|place| {
+            let Some(direct) = &place.direct else {
+                return self.transfer(place, Rights::WRITE, Bytes::From(pieces));
+            };
+            let mut left = pieces.iter();
+            self.act_on_each(direct, Rights::WRITE, |area| {
+                let (offset, from) = left.next()?;
+                Some((area.write(*offset, from), (*offset, from.len() as u64)))
+            })
         })
     }
 

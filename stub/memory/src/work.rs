@@ -181,7 +181,7 @@ impl Work {
                 Self::Set { bytes, .. } => *bytes == 0,
                 Self::Copy { into, bytes, .. } => {
                     let is_beside = Arc::ptr_eq(&into.memory.shared, &region.memory.shared);
-                    *bytes == 0 || into.is_direct() || !is_beside || into.node != region.node
+                    *bytes == 0 || into.is_direct() || !is_beside || into.node() != region.node()
                 }
                 Self::FetchAdd { .. } | Self::CompareSwap { .. } | Self::Swap { .. } => false,
             }
@@ -224,7 +224,7 @@ impl Work {
         if let Err(error) = self.check(region) {
             return Err((error, self.into_bytes()));
         }
-        let handle = region.handle;
+        let handle = region.handle();
         let word = |kind, offset, argument, expected| Task::Word {
             kind,
             handle,
@@ -243,7 +243,7 @@ impl Work {
             Self::Copy { offset, into, at, bytes } => {
                 let source = region.copy_source(offset, (&into, at), bytes);
                 let source = source.map_err(|error| (error, Vec::new()))?;
-                Task::Copy { source, handle: into.handle, offset: at }
+                Task::Copy { source, handle: into.handle(), offset: at }
             }
             Self::FetchAdd { offset, more } => word(OpKind::FetchAdd, offset, more, 0),
             Self::CompareSwap { offset, expected, new } => {
@@ -258,7 +258,7 @@ impl Work {
         let is_word =
             matches!(self, Self::FetchAdd { .. } | Self::CompareSwap { .. } | Self::Swap { .. });
         if is_word && offset % heliostat_ring::area::WORD_BYTES != 0 {
-            return Err(MemoryError::Misaligned { region: region.id, offset });
+            return Err(MemoryError::Misaligned { region: region.id(), offset });
         }
         check_offset(offset, bytes).map_err(|()| region.beyond(offset, bytes))
     }

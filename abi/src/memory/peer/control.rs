@@ -77,8 +77,9 @@ fn may_be_asked(request: &MemoryRequest) -> bool {
         Allocate(_) | Map { .. } | MapRegion { .. } | Locate { .. } | Unmap { .. } => true,
         Free { .. } | Grow { .. } | Name { .. } | Appoint { .. } | Lasting { .. } => true,
         List { .. } | Move { .. } | MoveState { .. } => true,
+        Stage(_) | Adopt { .. } => true,
         Arena { .. } | RegionPage | Presence | Session | AskMe { .. } | NextAsked => false,
-        Answer { .. } | EndSession | On { .. } | Replicate(_) => false,
+        Answer { .. } | EndSession | On { .. } | Replicate(_) | Class { .. } => false,
     }
 }
 

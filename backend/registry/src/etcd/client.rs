@@ -209,22 +209,22 @@ mod tests {
 
     #[test]
     fn endpoints_are_read_and_wrong_ones_are_named() {
-        let two = Endpoints::parse("http://127.0.0.1:2379, http://etcd-2:2379/", "/heliostat/");
+        let two = Endpoints::parse("http://127.0.0.1:2379, http://localhost:2379/", "/heliostat/");
         let two = two.unwrap();
-        assert_eq!(two.to_string(), "etcd:http://127.0.0.1:2379,http://etcd-2:2379");
+        assert_eq!(two.to_string(), "etcd:http://127.0.0.1:2379,http://localhost:2379");
         for (text, words) in [
             ("127.0.0.1:2379", "http://HOST:PORT is"),
-            ("https://a:1", "TLS to etcd is missing"),
-            ("http://a", "is no endpoint"),
-            ("http://a:0", "is no endpoint"),
-            ("http://a b:1", "is no endpoint"),
-            ("http://u:p@a:1", "is no endpoint"),
+            ("https://localhost:1", "TLS to etcd is missing"),
+            ("http://localhost", "is no endpoint"),
+            ("http://localhost:0", "is no endpoint"),
+            ("http://localhost b:1", "is no endpoint"),
+            ("http://localhost:p@a:1", "is no endpoint"),
             ("", "is no endpoint"),
         ] {
             let error = Endpoints::parse(text, "/h/").unwrap_err();
             assert!(error.contains(words), "{text}: {error}");
         }
-        assert!(Endpoints::parse("http://a:1", "h").unwrap_err().contains("is no prefix"));
+        assert!(Endpoints::parse("http://localhost:1", "h").unwrap_err().contains("is no prefix"));
     }
 
     #[test]

@@ -92,6 +92,20 @@ heliostat_code heliostat_memory_allocate(const heliostat_memory *memory,
                                          uint32_t others,
                                          heliostat_memory_region **region);
 
+// Makes a region of so many bytes, all zero, that lives on `replicas` nodes of a cluster, this one
+// among them: what was written is on all of them before a call returns, and the death of one loses
+// nothing. It stays until it is freed, or all of its nodes have died. `*region` is the caller's and
+// allows everything. `HELIOSTAT_TAKEN` when another region has the name, `HELIOSTAT_FULL` at a limit.
+//
+// # Safety
+// `memory` is null or live, `name` null or a C string, `region` null or valid for writing.
+heliostat_code heliostat_memory_replicate(const heliostat_memory *memory,
+                                          uint64_t bytes,
+                                          const char *name,
+                                          uint32_t replicas,
+                                          uint32_t others,
+                                          heliostat_memory_region **region);
+
 // A handle on the region of this name, among those of `user` (`HELIOSTAT_MEMORY_OWN_USER` for the caller's),
 // that allows `wanted`: all of it or nothing. `HELIOSTAT_NOT_FOUND` when none has the name,
 // `HELIOSTAT_DENIED` where a rule or its owner says no, which may take half a second.
@@ -126,6 +140,14 @@ heliostat_code heliostat_memory_grow(const heliostat_memory_region *region,
 // # Safety
 // `region` is null or live.
 heliostat_code heliostat_memory_relocate(const heliostat_memory_region *region);
+
+// Moves the region to another node of the cluster; whoever has a handle goes on with that, and its next
+// call finds the region there. As `heliostat_memory_relocate`; where it is not moved it is where it was.
+//
+// # Safety
+// `region` is null or live.
+heliostat_code heliostat_memory_move_to(const heliostat_memory_region *region,
+                                        uint64_t node);
 
 // Gives the handle back. The region ends with the last one that may manage it, unless it is lasting.
 // Null is ignored.

@@ -107,8 +107,8 @@ heliostat_code heliostat_rpc_find_on(const heliostat_rpc *rpc,
 // certainly did not run, and 1 otherwise.
 //
 // `HELIOSTAT_STALE` when nobody serves it, `HELIOSTAT_TIMED_OUT`, `HELIOSTAT_PEER_GONE` when the server,
-// the control plane or the function's node has ended, `HELIOSTAT_FAILED` when the function says no; the last message says
-// why, of the function's no the function's own words.
+// the control plane or the function's node has ended, `HELIOSTAT_FAILED` when the function says no; the
+// last message says why, of the function's no the function's own words.
 //
 // # Safety
 // `function` is null or live; `payload` is valid for reading `bytes` bytes and `reply` for writing

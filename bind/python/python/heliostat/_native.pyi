@@ -197,6 +197,8 @@ class MemoryRegion:
     def relocate(self) -> None:
         """Has its bytes lie elsewhere, in one piece; handles stay as they are, and who uses it meanwhile
         waits. Takes the right to manage. Raises Busy where a program stays in it, as by an array."""
+    def move_to(self, node: int) -> None:
+        """Moves it to another node of the cluster; handles stay, and find it there. As relocate."""
     def _rename(self, name: str | None, others: str) -> None: ...
     def appoint(self, user: int, rights: str = "read,write,atomic") -> None:
         """A user may map it with these rights from now on, whatever others may. With manage that

@@ -16,8 +16,8 @@ use heliostat_server_node::{Address, LinkId};
 use heliostat_service_cluster::{Answer, Ask, Found, Step};
 use tracing::{debug, error, info, warn};
 
+use super::life::incarnation;
 use super::requests::leads_somewhere;
-use super::start::incarnation;
 use crate::daemon::Daemon;
 use crate::state::cluster_registry::{AskedBy, ClusterRegistry};
 

@@ -12,8 +12,9 @@ use heliostat_control::config::{Cluster as Config, ClusterRegistry as Named};
 use heliostat_server_node::Nodes;
 use heliostat_server_registry::{Host, Remote, SERVICE};
 use heliostat_service_cluster::{Registration, Timing};
+use tracing::warn;
 
-use super::start::incarnation;
+use super::life::incarnation;
 use crate::state::cluster_registry::ClusterRegistry;
 
 /// How long `--check` waits for etcd.
@@ -49,7 +50,13 @@ pub(super) fn start(
         }
     };
     nodes.use_registry();
-    let address = MemberAddress::parse(&nodes.address().to_string()).unwrap_or_default();
+    let is_reached = !config.listen.socket.ip().is_unspecified();
+    if !is_reached {
+        let at = config.listen;
+        warn!(%at, "no other node can join this one there: it is registered without an address");
+    }
+    let address = MemberAddress::parse(&nodes.address().to_string()).filter(|_| is_reached);
+    let address = address.unwrap_or_default();
     let record = RegisteredMember { node: config.node, incarnation: life, address };
     let timing = Timing { ttl_ns: config.lease_s * 1_000_000_000 };
     let own = Registration::new(record, timing, monotonic_ns());

@@ -4,7 +4,6 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::mpsc::channel;
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use heliostat_abi::cluster::MemberAddress;
 use heliostat_backend_transport::tcp::Tcp;
@@ -16,6 +15,7 @@ use heliostat_service_cluster::Cluster;
 use rustix::event::{eventfd, EventfdFlags};
 use tracing::info;
 
+use super::life::incarnation;
 use super::quality::quality_of;
 use super::{registry_of, secret};
 use crate::daemon::Daemon;
@@ -78,10 +78,4 @@ pub(super) fn listen(
             Err(error) => Err(error.to_string()),
         },
     }
-}
-
-/// Larger after each start, as long as the clock is not set back between them.
-pub(super) fn incarnation() -> u64 {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    since.map_or(1, |since| u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)).max(1)
 }

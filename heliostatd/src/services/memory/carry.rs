@@ -42,6 +42,7 @@ impl Daemon {
                         self.leave_region(session, (region, epoch), &mut effects);
                     }
                     Effect::Copy(region) => self.begin_copy(region, &mut effects),
+                    Effect::Unmanaged(region) => self.give_keeper_back(region),
                 }
             }
         }
@@ -144,7 +145,7 @@ impl RegionMemory {
     }
 
     /// Where a region lies, for a loop, and the epoch for which that holds. `None` for one that is gone, or cannot be mapped here.
-    fn area(&mut self, region: ObjectId) -> Option<(Arc<Area>, u32)> {
+    pub(super) fn area(&mut self, region: ObjectId) -> Option<(Arc<Area>, u32)> {
         let epoch = self.grants.epoch(region)?;
         let (pieces, bytes) = self.grants.pieces(region)?;
         let arenas = &mut self.arenas;

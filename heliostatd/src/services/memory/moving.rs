@@ -20,7 +20,7 @@ use heliostat_server_loop::Presence;
 use heliostat_service_memory::{Asker, Effect, MoveEnd};
 use tracing::{debug, info, warn};
 
-use super::requests::reply;
+use super::requests::{moved_to, reply};
 use crate::answer::Answer;
 use crate::daemon::Daemon;
 use crate::refused::{refuse, Refused};
@@ -39,8 +39,7 @@ impl Daemon {
     ) -> Result<Answer, Refused> {
         let id = asker.session;
         if node != 0 && self.own_node() != Some(node) {
-            debug!(session = %id, node, "a region is not moved to another node");
-            return Err(Code::BadState.into());
+            return self.move_memory_away(asker, handle, node);
         }
         let room = self.services.memory.grants.check_move(asker, handle);
         let (uid, holder, room) = room.map_err(refuse(id))?;
@@ -62,19 +61,26 @@ impl Daemon {
         handle: ObjectId,
     ) -> Result<Answer, Refused> {
         let memory = &self.services.memory;
+        if let Some((_, forward)) = memory.grants.forward(id, handle) {
+            return Ok(reply(&MemoryReply::Moving(moved_to(forward))));
+        }
         let found = memory.grants.move_state(id, handle).map_err(refuse(id))?;
         let (region, stage, end) = found;
         let bytes = memory.grants.pieces(region).map_or(0, |(_, bytes)| bytes);
         let done = match stage {
             MoveStage::Done => bytes,
-            _ => memory.copies.get(&region).map_or(0, |copying| copying.done),
+            _ => match memory.departures.get(&region) {
+                Some(departure) => departure.done,
+                None => memory.copies.get(&region).map_or(0, |copying| copying.done),
+            },
         };
+        let node = memory.departures.get(&region).map_or(0, |it| it.peer.node.0);
         let process = match end {
             // A user of another node is no process of this one.
             MoveEnd::Held(session) => self.session(session).map_or(0, |held| held.pid()),
             _ => 0,
         };
-        let state = MoveState { stage, process, done, bytes, node: 0, region };
+        let state = MoveState { stage, process, done, bytes, node, region };
         Ok(reply(&MemoryReply::Moving(state)))
     }
 
@@ -101,6 +107,9 @@ impl Daemon {
     /// Nobody is in a region that moves: its bytes are copied from now on.
     pub(super) fn begin_copy(&mut self, region: ObjectId, effects: &mut Vec<Effect>) {
         let memory = &mut self.services.memory;
+        if memory.departures.contains_key(&region) {
+            return self.stage_departure(region, effects);
+        }
         let Some(plan) = memory.grants.copy_plan(region) else { return };
         match Copying::begin(&mut memory.arenas, &plan) {
             Ok(copying) => drop(memory.copies.insert(region, copying)),
@@ -114,8 +123,12 @@ impl Daemon {
     /// Looks who has left, gives up what takes too long, and copies the next bytes.
     pub(crate) fn go_on_with_moves(&mut self, now_ns: u64) {
         let memory = &mut self.services.memory;
+        if memory.grants.forward_count() > 0 {
+            memory.grants.expire_forwards(now_ns);
+        }
         if memory.grants.moves().next().is_none() {
-            return memory.copies.clear();
+            memory.copies.clear();
+            return self.tidy_departures();
         }
         let mut effects = Vec::new();
         if memory.look_ns <= now_ns {
@@ -125,6 +138,8 @@ impl Daemon {
         }
         memory.copy_some(&mut effects);
         self.carry_out_memory(effects);
+        self.tidy_departures();
+        self.send_departures();
     }
 }
 
@@ -132,7 +147,8 @@ impl RegionMemory {
     /// When moves go on.
     pub(crate) fn next_move_ns(&self) -> Option<u64> {
         self.grants.moves().next()?;
-        Some(if self.copies.is_empty() { self.look_ns } else { 0 })
+        let has_bytes = !self.copies.is_empty() || self.departures.values().any(|it| it.can_send());
+        Some(if has_bytes { 0 } else { self.look_ns })
     }
 
     fn look_who_is_in(&mut self, effects: &mut Vec<Effect>) {

@@ -15,7 +15,6 @@ use heliostat_abi::memory::{Granted, MemoryReply, MemoryRequest, MoveState};
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::session::record::{Bound, Reply};
 use heliostat_base::clock::monotonic_ns;
-use heliostat_control::name::Name;
 use heliostat_server_memory::{is_replicated, MemoryOrder, There};
 use heliostat_server_node::{LinkId, NodeCall, Outcome, PeerNode};
 use heliostat_service_memory::{Asker, Remote};
@@ -26,7 +25,7 @@ use super::requests::reply;
 use crate::answer::Answer;
 use crate::daemon::Daemon;
 use crate::refused::{refuse, Refused};
-use crate::state::memory::{Return, Waiting, Wanted};
+use crate::state::memory::{OfHandle, Return, Waiting, Wanted};
 
 /// How long a session waits for another node: less than its program waits for this control plane.
 const ANSWER_NS: u64 = (CONTROL_DEADLINE_MS - 100) * 1_000_000;
@@ -77,6 +76,9 @@ impl Daemon {
         let its = remote.there.handle;
         let (request, wanted) = match request {
             MemoryRequest::Unmap { .. } => return self.unmap_remote(asker.session, handle),
+            MemoryRequest::Class { class, .. } => {
+                return self.choose_class(asker.session, handle, class)
+            }
             MemoryRequest::Free { .. } => {
                 (MemoryRequest::Free { handle: its }, Wanted::End(handle))
             }
@@ -145,19 +147,7 @@ impl Daemon {
         Ok(Reply::Done.into())
     }
 
-    /// How urgent is what a session will do by the handle that it asks for. Of a region that it asks for
-    /// by its identity the name is unknown here.
-    fn class_of_request(&self, id: ObjectId, request: &MemoryRequest) -> Result<Class, Refused> {
-        let name = match request {
-            MemoryRequest::Map { name, .. } => Some(name),
-            MemoryRequest::Allocate(wanted) => wanted.name.as_ref(),
-            _ => None,
-        };
-        let subject = &self.session(id)?.peer.subject;
-        Ok(self.class_between_nodes(subject, name.map(Name::from)))
-    }
-
-    fn send_to_peer(
+    pub(super) fn send_to_peer(
         &mut self,
         waiting: Waiting,
         process: u32,
@@ -183,7 +173,13 @@ impl Daemon {
 
     /// Another node has answered, or will not.
     pub(super) fn take_memory_answer(&mut self, token: u64, outcome: Outcome) {
+        if self.take_written(token, &outcome) {
+            return;
+        }
         let Some(waiting) = self.services.memory.across.end(token) else { return };
+        if let Wanted::Departure(region) = waiting.wanted {
+            return self.take_departure_answer(region, outcome);
+        }
         if let Some(returned) = waiting.returned {
             return self.take_returned(returned, outcome);
         }
@@ -212,7 +208,9 @@ impl Daemon {
                     self.forget_remote(session, handle);
                 }
                 return match waiting.wanted {
-                    Wanted::Handle | Wanted::Of(_) => Err(Code::Unreachable.into()),
+                    Wanted::Handle | Wanted::Of(_) | Wanted::Departure(_) => {
+                        Err(Code::Unreachable.into())
+                    }
                     Wanted::End(_) | Wanted::Answer => Ok(Reply::Done.into()),
                 };
             }
@@ -223,7 +221,7 @@ impl Daemon {
             (Wanted::Answer, MemoryReply::Listed { regions, next }) => {
                 Ok(reply(&MemoryReply::Listed { regions, next }))
             }
-            (Wanted::Answer, MemoryReply::Moving(state)) => {
+            (Wanted::Answer | Wanted::Handle, MemoryReply::Moving(state)) => {
                 Ok(reply(&MemoryReply::Moving(MoveState { process: 0, ..state })))
             }
             (Wanted::Handle, MemoryReply::Granted(granted)) => {
@@ -266,7 +264,8 @@ impl Daemon {
                 let there = There { peer, handle: there };
                 let class = waiting.class;
                 if class != Class::Normal {
-                    self.services.memory.across.classes.insert((session, handle), class);
+                    let of = OfHandle { most: class, chosen: class };
+                    self.services.memory.across.classes.insert((session, handle), of);
                     self.services
                         .memory
                         .tell(session, MemoryOrder::Class { session, handle, class });
@@ -303,40 +302,8 @@ impl Daemon {
         Some(remote)
     }
 
-    /// Tells a node that nobody has this handle any more. Where it is lost it knows.
-    fn give_back_remote(&mut self, returned: Return) {
-        let remote = returned.remote;
-        if is_replicated(LinkId(remote.link)) {
-            return self.close_replicated(remote.there);
-        }
-        let Some(peer) = self.node_of(&remote) else { return };
-        let Remote { user, is_restricted, there, .. } = remote;
-        let (session, until_ns, wanted) = (None, u64::MAX, Wanted::Answer);
-        let (class, its) = (Class::Normal, Some(returned));
-        let waiting =
-            Waiting { session, until_ns, peer, user, is_restricted, wanted, class, returned: its };
-        let unmap = MemoryRequest::Unmap { handle: there.handle };
-        let may = self.services.memory.across.may_return(remote.node);
-        if !may || self.send_to_peer(waiting, 0, unmap).is_err() {
-            // As many calls wait as may: a session that ends may have had thousands.
-            self.services.memory.across.unreturned.put_off(monotonic_ns(), returned);
-        }
-    }
-
-    /// A node has said whether it takes a handle back. Where it did not, since it has too much to do, or
-    /// nobody knows, it is asked again: a handle that it has taken back it refuses, and that is the end.
-    fn take_returned(&mut self, returned: Return, outcome: Outcome) {
-        let reply = outcome.map(|reply| PeerReply::decode(&reply.header, &reply.payload));
-        match reply {
-            Ok(Ok(PeerReply::Refused { code: Code::Full | Code::Internal, .. })) | Err(_) => {
-                self.services.memory.across.unreturned.keep(monotonic_ns(), returned);
-            }
-            Ok(_) => {}
-        }
-    }
-
     /// The node that has granted a handle, while the link lasts by which it has.
-    fn node_of(&self, remote: &Remote) -> Option<PeerNode> {
+    pub(super) fn node_of(&self, remote: &Remote) -> Option<PeerNode> {
         self.joined_node(remote.node).filter(|peer| peer.link.0 == remote.link)
     }
 
@@ -373,7 +340,8 @@ impl Daemon {
                 },
             };
             let there = There { peer, handle: remote.there };
-            if let Some(class) = memory.across.classes.get(&(session, handle)).copied() {
+            let classes = memory.across.classes.get(&(session, handle));
+            if let Some(class) = classes.map(|of| of.chosen) {
                 memory.tell(session, MemoryOrder::Class { session, handle, class });
             }
             memory.tell(session, MemoryOrder::HoldThere { session, handle, there });
@@ -415,7 +383,7 @@ pub(super) fn granted_there(peer: PeerNode, handle: ObjectId, granted: Granted) 
 /// matter. `BadRecord` is what a region cannot have, such as a length.
 fn passed_on(code: Code, limit: u64, bound: Bound) -> Refused {
     match code {
-        Code::Full => Refused { code, limit, bound },
+        Code::Full | Code::Moved => Refused { code, limit, bound },
         Code::BadRecord | Code::BadState | Code::NotFound => code.into(),
         Code::Denied | Code::Stale | Code::Unwilling => code.into(),
         _ => Code::Unreachable.into(),

@@ -3,14 +3,16 @@
 use heliostat_abi::code::Code;
 use heliostat_abi::memory::name::OWN_USER;
 use heliostat_abi::memory::peer::place_elsewhere;
-use heliostat_abi::memory::{Allocation, MemoryName, MemoryReply, MemoryRequest, Rights};
+use heliostat_abi::memory::{
+    Allocation, MemoryName, MemoryReply, MemoryRequest, MoveStage, MoveState, Rights,
+};
 use heliostat_abi::name::ObjectId;
-use heliostat_abi::session::record::Reply;
+use heliostat_abi::session::record::{Bound, Reply};
 use heliostat_base::clock::monotonic_ns;
 use heliostat_control::rights::Right;
 use heliostat_control::rules::Decision;
 use heliostat_service_grant::Holder;
-use heliostat_service_memory::{Asker, Key, PeerSessions, Room};
+use heliostat_service_memory::{Asker, Forward, Key, PeerSessions, Room};
 use tracing::{debug, warn};
 
 use crate::answer::Answer;
@@ -58,6 +60,10 @@ impl Daemon {
             MemoryRequest::Grow { handle, bytes } => self.grow_memory(&asker, handle, bytes),
             MemoryRequest::Move { handle, node } => self.move_memory(&asker, handle, node),
             MemoryRequest::MoveState { handle } => self.memory_move_state(id, handle),
+            MemoryRequest::Stage(wanted) => self.stage_memory(&asker, wanted),
+            MemoryRequest::Adopt { handle, others, lasting, name } => {
+                self.adopt_memory(&asker, handle, (name, others), lasting)
+            }
             MemoryRequest::Presence => self.presence_page(&asker),
             MemoryRequest::Session => self.serve_memory(&asker, shown.ok_or(Code::BadRecord)?),
             MemoryRequest::EndSession => self.unserve_memory(id),
@@ -107,6 +113,15 @@ impl Daemon {
     }
 
     fn allocate_memory(&mut self, asker: &Asker, wanted: Allocation) -> Result<Answer, Refused> {
+        let handle = self.allocate_handle(asker, wanted)?;
+        self.granted_memory(asker.session, handle, 0)
+    }
+
+    pub(super) fn allocate_handle(
+        &mut self,
+        asker: &Asker,
+        wanted: Allocation,
+    ) -> Result<ObjectId, Refused> {
         let id = asker.session;
         if let Some(name) = &wanted.name {
             self.check_memory_right(asker, Right::Publish, name, asker.uid)?;
@@ -117,7 +132,7 @@ impl Daemon {
         let grants = &mut self.services.memory.grants;
         let handle = grants.allocate(asker, wanted, arena, now, &mut effects);
         self.carry_out_memory(effects);
-        self.granted_memory(id, handle.map_err(refuse(id))?, 0)
+        Ok(handle.map_err(refuse(id))?)
     }
 
     /// Makes the arena that is needed, if one is.
@@ -151,6 +166,10 @@ impl Daemon {
         let key = Key { uid, name };
         let region = self.services.memory.grants.resolve(&key);
         let denial = self.judge_map(asker, &key, region, rights)?;
+        let forward = self.services.memory.grants.forward_of(&key);
+        if let (None, None, Some(Forward { node, .. })) = (&denial, region, forward) {
+            return Err(Refused { code: Code::Moved, limit: node, bound: Bound::NONE });
+        }
         if region.is_none() && self.may_be_replicated(asker) {
             return self.open_replicated(asker, &key, rights);
         }
@@ -175,7 +194,15 @@ impl Daemon {
         region: ObjectId,
         rights: Rights,
     ) -> Result<Answer, Refused> {
-        let owner = self.services.memory.grants.owner(region).map(|(uid, _)| uid);
+        let grants = &self.services.memory.grants;
+        if let Some(forward) = grants.forward_of_region(region) {
+            // What may be done with it is decided there.
+            return Ok(reply(&MemoryReply::Moving(moved_to(forward))));
+        }
+        let owner = grants.owner(region).map(|(uid, _)| uid);
+        if grants.is_staged(region) {
+            return Err(Code::NotFound.into());
+        }
         let is_own = owner == Some(asker.uid) && asker.is_user;
         let given = self.services.memory.grants.appointed(region, asker.uid);
         if !is_own && !self.sees_all_memory(asker) && !given.have(rights) {
@@ -282,6 +309,12 @@ impl Daemon {
     }
 }
 
+/// What is told of a region that has left.
+pub(super) fn moved_to(forward: Forward) -> MoveState {
+    let Forward { node, region } = forward;
+    MoveState { stage: MoveStage::Done, process: 0, done: 0, bytes: 0, node, region }
+}
+
 /// The handle of a request about one, if that is on another node.
 fn handle_elsewhere(request: &MemoryRequest) -> Option<ObjectId> {
     use MemoryRequest::*;
@@ -294,6 +327,7 @@ fn handle_elsewhere(request: &MemoryRequest) -> Option<ObjectId> {
     | Lasting { handle, .. }
     | Move { handle, .. }
     | MoveState { handle }
+    | Class { handle, .. }
     | AskMe { handle }) = request
     else {
         return None;

@@ -62,6 +62,7 @@ impl Daemon {
             "names": memory.grants.name_count(),
             "gone_and_held": memory.grants.retired_count(),
             "moving": memory.grants.moves().count(),
+            "departed": memory.grants.forward_count(),
             "arenas": arenas,
             "bytes": taken,
             "delegated": memory.loops.as_ref().map(|loops| json!({
@@ -134,6 +135,7 @@ impl Daemon {
             "delegated": held.delegated,
             "lost": held.lost,
             "nodes": there,
+            "classes": memory.across.classes_of(session),
             "loop": served.map(|served| served.loop_number),
             "why": why,
         }))

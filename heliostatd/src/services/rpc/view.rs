@@ -56,6 +56,8 @@ impl Daemon {
             "operations": rpc.server.as_ref().map(|server| {
                 server.counted().into_iter().collect::<std::collections::BTreeMap<_, _>>()
             }),
+            "remote_functions": rpc.across.remotes.count(),
+            "remote_users": rpc.across.users.count(),
             "listed": listed,
         })
     }
@@ -70,7 +72,8 @@ impl Daemon {
     pub(super) fn rpc_path_json(&self, session: ObjectId) -> Option<Value> {
         let rpc = &self.services.rpc;
         let held = rpc.grants.holding(session);
-        if held.serves + held.calls == 0 {
+        let there = rpc.across.remotes.held(session);
+        if held.serves + held.calls + there == 0 {
             return None;
         }
         let is_served = rpc.server.as_ref().is_some_and(|it| it.sessions.contains_key(&session));
@@ -82,6 +85,7 @@ impl Daemon {
             "session": session.to_string(),
             "serves": held.serves,
             "calls": held.calls,
+            "calls_on_other_nodes": there,
             "why": why,
         }))
     }
@@ -93,6 +97,16 @@ impl Daemon {
         vec![
             ("rpc_functions", "Functions that are served", rpc.grants.count() as u64),
             ("rpc_sessions", "Sessions that call or serve functions", sessions as u64),
+            (
+                "rpc_remote_functions",
+                "Functions of other nodes that sessions have found",
+                rpc.across.remotes.count() as u64,
+            ),
+            (
+                "rpc_remote_users",
+                "Users of other nodes that have found functions here",
+                rpc.across.users.count() as u64,
+            ),
         ]
     }
 

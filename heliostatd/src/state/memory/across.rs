@@ -1,6 +1,6 @@
 //! Memory between nodes: users of other nodes here, this node's handles there, and what is asked.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use heliostat_abi::cluster::Class;
@@ -33,7 +33,7 @@ pub struct Across {
     /// What this node's sessions hold on other nodes.
     pub remotes: Remotes,
     /// How urgent is what is done by these, where that is not normal.
-    pub classes: HashMap<(ObjectId, ObjectId), Class>,
+    pub classes: HashMap<(ObjectId, ObjectId), OfHandle>,
     /// Handles to be given back, later or once more.
     pub unreturned: Returns,
     /// What was asked of other control planes, by token.
@@ -41,6 +41,15 @@ pub struct Across {
     asks: PerNode,
     returns: PerNode,
     last_token: u64,
+}
+
+/// How urgent is what is done by a handle.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct OfHandle {
+    /// By the rules.
+    pub most: Class,
+    /// By the program's word, within that.
+    pub chosen: Class,
 }
 
 /// A request to another control plane.
@@ -75,6 +84,8 @@ pub enum Wanted {
     End(ObjectId),
     /// Nothing but what is answered.
     Answer,
+    /// What a region that leaves for that node needs there.
+    Departure(ObjectId),
 }
 
 impl Across {
@@ -111,6 +122,12 @@ impl Across {
         self.last_token
     }
 
+    /// A number for a message that no session waits for.
+    pub fn next_token(&mut self) -> u64 {
+        self.last_token += 1;
+        self.last_token
+    }
+
     /// A request has ended, or was not made.
     pub fn end(&mut self, token: u64) -> Option<Waiting> {
         let waiting = self.waiting.remove(&token)?;
@@ -124,6 +141,15 @@ impl Across {
         } else {
             &mut self.asks
         }
+    }
+
+    /// How many of a session's handles are of each class that is not normal, by its word.
+    pub fn classes_of(&self, session: ObjectId) -> BTreeMap<&'static str, usize> {
+        let mut count = BTreeMap::new();
+        for (_, of) in self.classes.iter().filter(|((its, _), _)| *its == session) {
+            *count.entry(of.chosen.word()).or_default() += 1;
+        }
+        count
     }
 
     /// A session waits for nothing any more; whether it did.

@@ -16,10 +16,11 @@ use heliostat_abi::rpc::CALL_FAILED;
 use heliostat_server_loop::{OperationId, PerSession, Sessions, Step, Turn};
 use heliostat_server_node::LinkId;
 
-use super::links::{AWAY_PER_NODE_MAX, MESSAGE_COST};
-use super::message::{Away, AwayCall, FarAnswered, FarAsked, NoAnswer, There, What};
-use super::time::wake_at;
-use crate::lines::fail;
+use super::wake::wake_at;
+use crate::between::{
+    Away, AwayCall, FarAnswered, FarAsked, NoAnswer, There, What, AWAY_PER_NODE_MAX, MESSAGE_COST,
+};
+use crate::ending::fail;
 use crate::rpcs::Rpcs;
 
 /// How long after its time a call that is in line there waits for that node's word. The node knows its
@@ -56,7 +57,7 @@ pub(crate) fn pump(sessions: &mut Sessions<Rpcs>) {
     for to in std::mem::take(&mut sessions.engine.service.ways) {
         let rpcs = &mut sessions.engine.service;
         let Some(link) = rpcs.links.get_mut(&to) else { continue };
-        link.send_notes(&rpcs.gates);
+        link.send_notes(rpcs.tell.as_ref());
         pump_one(sessions, to);
         let link = sessions.engine.service.links.get(&to);
         if let Some(until_ns) = link.and_then(|link| link.hold_ns) {
@@ -122,7 +123,7 @@ fn send(sessions: &mut Sessions<Rpcs>, to: LinkId, function: ObjectId, id: Opera
     });
     let until_ns = deadline_ns.map_or(EVER_NS, |at| at.saturating_add(GRACE_NS));
     let what = What::Call { call, function, cost };
-    if !link.send(&rpcs.gates, message, payload, (what, until_ns)) {
+    if !link.send(rpcs.tell.as_ref(), message, payload, (what, until_ns)) {
         rpcs.away.remove(call);
         return false;
     }

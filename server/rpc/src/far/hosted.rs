@@ -4,7 +4,7 @@ use heliostat_abi::rpc::peer::{PeerAnswer, PeerControl, PeerMessage};
 use heliostat_server_loop::{Gate, Order};
 use heliostat_server_node::{Asker, PeerNode, Peers, Served};
 
-use super::message::FarAsked;
+use crate::between::FarAsked;
 use crate::message::RpcOrder;
 use crate::rpcs::Rpcs;
 

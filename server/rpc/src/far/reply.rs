@@ -11,69 +11,64 @@ use heliostat_abi::rpc::peer::{FarReply, PeerMessage};
 use heliostat_server_loop::{OperationId, Sessions};
 use heliostat_server_node::LinkId;
 
-use super::links::STALL_NS;
-use super::time::wake_at;
-use crate::answer::over;
-use crate::lines::fail;
+use super::wake::wake_at;
+use crate::between::STALL_NS;
+use crate::ending::fail;
 use crate::rpcs::Rpcs;
 
-/// Answers a call of another node.
+/// Answers a call of another node: whether somebody hears it; none where it waits for room, or the
+/// answering has ended.
 pub(crate) fn reply(
     sessions: &mut Sessions<Rpcs>,
     answerer: OperationId,
     asked: &Operation,
     (to, call, reply_bytes): (LinkId, ObjectId, u32),
-) {
+) -> Option<bool> {
     let piece = asked.pieces.as_slice().get(usize::from(asked.kind == OpKind::Receive));
     let piece = piece.copied().unwrap_or_default();
     if piece.bytes > reply_bytes {
-        return fail(sessions, answerer, libc::EMSGSIZE);
+        fail(sessions, answerer, libc::EMSGSIZE);
+        return None;
     }
-    let now_ns = sessions.engine.now_ns;
-    let Some((session, engine)) = sessions.at(answerer.seat) else { return };
+    let (session, engine) = sessions.at(answerer.seat)?;
     let rpcs = &mut engine.service;
     let open = call_of(asked.argument);
     let Some(link) = rpcs.links.get_mut(&to) else {
         rpcs.end_call(open);
-        return over(sessions, answerer, asked, false);
+        return Some(false);
     };
     if !link.has_room_for_reply(u64::from(piece.bytes)) {
-        return stall(sessions, answerer, asked, (to, call), now_ns);
+        return stall(sessions, answerer, (to, call, open));
     }
     let mut payload = vec![0; piece.bytes as usize];
     if session.window.copy_out(piece.offset as usize, &mut payload).is_err() {
-        return fail(sessions, answerer, libc::EFAULT);
+        fail(sessions, answerer, libc::EFAULT);
+        return None;
     }
     let how = if asked.offset == REPLY_FAILED { FarReply::No } else { FarReply::Done };
-    if !link.reply(&rpcs.gates, call, PeerMessage::Reply { call, how }, payload) {
-        return stall(sessions, answerer, asked, (to, call), now_ns);
+    if !link.reply(rpcs.tell.as_ref(), call, PeerMessage::Reply { call, how }, payload) {
+        return stall(sessions, answerer, (to, call, open));
     }
     rpcs.end_call(open);
-    over(sessions, answerer, asked, true);
+    Some(true)
 }
 
 /// A reply waits for room, or is given up where that node has taken nothing for long.
 fn stall(
     sessions: &mut Sessions<Rpcs>,
     answerer: OperationId,
-    asked: &Operation,
-    (to, call): (LinkId, ObjectId),
-    now_ns: u64,
-) {
-    let rpcs = &mut sessions.engine.service;
-    let Some(link) = rpcs.links.get_mut(&to) else { return };
+    (to, call, open): (LinkId, ObjectId, ObjectId),
+) -> Option<bool> {
+    let (now_ns, rpcs) = (sessions.engine.now_ns, &mut sessions.engine.service);
+    let link = rpcs.links.get_mut(&to)?;
     let until_ns = link.heard_ns.saturating_add(STALL_NS);
     if now_ns >= until_ns {
-        rpcs.end_call(call_of(asked.argument));
+        rpcs.end_call(open);
         rpcs.note_to(to, PeerMessage::Reply { call, how: FarReply::ServerEnded });
-        return over(sessions, answerer, asked, false);
+        return Some(false);
     }
     link.stalled.push_back(answerer);
     let until_ns = link.hold_ns.map_or(until_ns, |hold_ns| hold_ns.min(until_ns));
     wake_at(sessions, until_ns);
-}
-
-/// The server of a call of another node has ended.
-pub(crate) fn lose_server(rpcs: &mut Rpcs, to: LinkId, call: ObjectId) {
-    rpcs.note_to(to, PeerMessage::Reply { call, how: FarReply::ServerEnded });
+    None
 }

@@ -5,26 +5,11 @@ use heliostat_server_loop::Sessions;
 use heliostat_server_node::PeerNode;
 
 use super::away;
-use super::links::STALL_NS;
-use super::message::AwayCall;
 use super::users::end_far;
-use crate::lines::fail;
+use super::wake::set_wake;
+use crate::between::{AwayCall, STALL_NS};
+use crate::ending::fail;
 use crate::rpcs::Rpcs;
-
-/// Has the loop look again at this time: whoever of its sessions is there wakes it.
-pub(crate) fn wake_at(sessions: &mut Sessions<Rpcs>, at_ns: u64) {
-    if sessions.engine.service.wake_ns.is_none_or(|wake_ns| at_ns < wake_ns) {
-        set_wake(sessions, Some(at_ns));
-    }
-}
-
-fn set_wake(sessions: &mut Sessions<Rpcs>, wake_ns: Option<u64>) {
-    sessions.engine.service.wake_ns = wake_ns;
-    sessions.resume_named(|member, _| {
-        member.wake_ns = wake_ns;
-        Vec::new()
-    });
-}
 
 /// Time went by: ends what waits too long, and sends again where nothing was sent for a moment.
 pub(crate) fn pass_time(sessions: &mut Sessions<Rpcs>) {

@@ -14,28 +14,16 @@ use heliostat_server_loop::{OperationId, Sessions};
 use heliostat_server_node::{AskId, LinkId, PeerNode};
 
 use super::away::take_reply;
-use super::links::{AWAY_PER_NODE_MAX, MESSAGE_COST};
-use super::message::{FarAsked, FarLine};
-use super::time::wake_at;
-use crate::deliver::{place_of, Met};
+use super::wake::wake_at;
+use crate::between::{FarAsked, FarLine, Named, User, AWAY_PER_NODE_MAX, MESSAGE_COST};
 use crate::function::{Function, Line, Message};
-use crate::message::ServedFunction;
+use crate::place::{place_of, Met};
 use crate::rpcs::{Caller, OpenCall, Rpcs};
+use crate::served::ServedFunction;
 use crate::waiting::Waiting;
 
 /// Bytes of calls of one node that are in line here: more than a node that keeps to the protocol sends.
 const LINE_BYTES_PER_NODE_MAX: u64 = 12 << 20;
-
-/// A user of another node.
-pub(crate) struct User {
-    pub peer: PeerNode,
-    /// Who, by that node's word.
-    user: u32,
-    /// What it may call.
-    may: HashSet<ObjectId>,
-    /// Its calls in line.
-    pub waiting: Waiting,
-}
 
 /// A user of another node may call a function from now on, or may not any more.
 pub(crate) fn grant(
@@ -112,15 +100,6 @@ fn leave(sessions: &mut Sessions<Rpcs>, name: (LinkId, ObjectId)) {
         Some(Named::Open(call)) => drop(sessions.engine.service.end_call(call)),
         None => {}
     }
-}
-
-/// Where a call of another node is.
-#[derive(Clone, Copy)]
-pub(crate) enum Named {
-    /// In line.
-    InLine(ObjectId),
-    /// A server has received it.
-    Open(ObjectId),
 }
 
 /// Takes a call into its line; an answer where that is what becomes of it.

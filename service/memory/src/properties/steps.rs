@@ -33,6 +33,10 @@ pub(super) enum Step {
         session: u32,
         which: usize,
     },
+    Depart {
+        session: u32,
+        which: usize,
+    },
     /// Moves whose time is over are given up.
     ExpireMoves,
     Rename {
@@ -76,6 +80,7 @@ pub(super) fn steps() -> impl Strategy<Value = Vec<Step>> {
         2 => (both(), 1..6000u64)
             .prop_map(|((session, which), bytes)| Step::Grow { session, which, bytes }),
         3 => both().prop_map(|(session, which)| Step::Move { session, which }),
+        2 => both().prop_map(|(session, which)| Step::Depart { session, which }),
         1 => Just(Step::ExpireMoves),
         1 => (session.clone(), which, name)
             .prop_map(|(session, which, name)| Step::Rename { session, which, name }),

@@ -112,7 +112,7 @@ impl SpreadRegion {
         if places.is_empty() {
             return Ok(());
         }
-        let handles: Vec<ObjectId> = places.iter().map(|it| it.region.handle).collect();
+        let handles: Vec<ObjectId> = places.iter().map(|it| it.region.handle()).collect();
         let mut failed = 0;
         let moved = self.memory.shared.with_loops(|loops| {
             let moved = loops.transfer(Handles::Each(&handles), &mut bytes);

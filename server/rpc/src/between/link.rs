@@ -7,13 +7,11 @@ use heliostat_abi::name::ObjectId;
 use heliostat_abi::rpc::peer::PeerMessage;
 use heliostat_abi::rpc::request::SERVICE;
 use heliostat_base::clock::monotonic_ns;
-use heliostat_server_loop::{Gate, OperationId, Order};
+use heliostat_server_loop::OperationId;
 use heliostat_server_node::{Caller, NodeCall, PeerNode};
 
+use super::call::{answer_of, FarAnswered, What};
 use super::lanes::Lanes;
-use super::message::{answer_of, FarAnswered, What};
-use crate::message::RpcOrder;
-use crate::rpcs::Rpcs;
 
 /// Bytes that a message costs beside its payload: what the transport counts for it.
 pub(crate) const MESSAGE_COST: u64 = 2048;
@@ -30,8 +28,8 @@ const REPLY_NS_MAX: u64 = 10_000_000_000;
 /// How long a reply waits for room on a link that takes none.
 pub(crate) const STALL_NS: u64 = 1_000_000_000;
 
-/// All loops' ends for orders; this service has one.
-pub(crate) type Gates = Arc<[Gate<Rpcs>]>;
+/// Tells the loop of an answer, from the node's thread.
+pub(crate) type Tell = Arc<dyn Fn(FarAnswered) + Send + Sync>;
 
 /// The way.
 pub(crate) struct Link {
@@ -82,7 +80,7 @@ impl Link {
     /// Sends a reply; false when the node's thread takes nothing now.
     pub(crate) fn reply(
         &mut self,
-        gates: &Gates,
+        tell: Option<&Tell>,
         call: ObjectId,
         message: PeerMessage,
         payload: Vec<u8>,
@@ -90,7 +88,7 @@ impl Link {
         let cost = payload.len() as u64;
         let deadline_ns = monotonic_ns().saturating_add(REPLY_NS_MAX);
         let is_idle = self.reply_bytes == 0;
-        let sent = self.send(gates, message, payload, (What::Reply { call, cost }, deadline_ns));
+        let sent = self.send(tell, message, payload, (What::Reply { call, cost }, deadline_ns));
         if sent {
             self.reply_bytes += cost;
             if is_idle {
@@ -101,17 +99,17 @@ impl Link {
     }
 
     /// Says something short, now or when there is room.
-    pub(crate) fn note(&mut self, gates: &Gates, message: PeerMessage) {
+    pub(crate) fn note(&mut self, tell: Option<&Tell>, message: PeerMessage) {
         self.notes.push_back(message);
-        self.send_notes(gates);
+        self.send_notes(tell);
     }
 
     /// Says what waits.
-    pub(crate) fn send_notes(&mut self, gates: &Gates) {
+    pub(crate) fn send_notes(&mut self, tell: Option<&Tell>) {
         while let Some(message) = self.notes.pop_front() {
             let deadline_ns = monotonic_ns().saturating_add(NOTE_NS_MAX);
             let told = (What::Note(message), deadline_ns);
-            if self.hold_ns.is_some() || !self.send(gates, message, Vec::new(), told) {
+            if self.hold_ns.is_some() || !self.send(tell, message, Vec::new(), told) {
                 return self.notes.push_front(message);
             }
         }
@@ -130,23 +128,18 @@ impl Link {
     /// Sends something, likewise; what was sent is answered exactly once.
     pub(crate) fn send(
         &mut self,
-        gates: &Gates,
+        tell: Option<&Tell>,
         message: PeerMessage,
         payload: Vec<u8>,
         (what, deadline_ns): (What, u64),
     ) -> bool {
         let PeerNode { node, link, .. } = self.peer;
-        let gates = gates.clone();
-        let tell = move |outcome| {
-            let answered = FarAnswered { link, what, answer: answer_of(outcome) };
-            if let Some(gate) = gates.first() {
-                gate.send(Order::Service(RpcOrder::Answered(Box::new(answered))));
-            }
-        };
+        let Some(tell) = tell.cloned() else { return false };
+        let then = move |outcome| tell(FarAnswered { link, what, answer: answer_of(outcome) });
         let header = message.encode().to_vec();
         let link = Some(link);
         let call = NodeCall { node, link, service: SERVICE, header, payload, deadline_ns };
-        let is_taken = self.caller.call(call, tell).is_ok();
+        let is_taken = self.caller.call(call, then).is_ok();
         if !is_taken {
             self.hold();
         }

@@ -7,7 +7,7 @@ use heliostat_server_node::{
     AskId, Asker, CallError, CallFailure, Effect, LinkId, Outcome, PeerNode,
 };
 
-use crate::message::ServedFunction;
+use crate::served::ServedFunction;
 
 /// A function of another node, as it was granted to the user of a session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
