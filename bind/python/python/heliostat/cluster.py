@@ -19,9 +19,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import secrets
-import threading
 import weakref
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -62,7 +60,7 @@ class Cluster:
     forked child opens its own. All of one process use one session's memory."""
 
     def __init__(self) -> None:
-        self.memory = _process_memory()
+        self.memory = memory.open()
         self._later: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Awaited]
         self._later = weakref.WeakKeyDictionary()
         self._here: list[int] | None = None
@@ -230,34 +228,6 @@ def _layout(dtype: npt.DTypeLike, shape: int | Sequence[int]) -> Layout:
     if min(layout.shape, default=1) <= 0:
         raise InvalidRegion(f"shape {layout.shape} of {kind} has no bytes")
     return layout
-
-
-_lock = threading.Lock()
-_own: tuple[int, memory.Memory] | None = None
-
-
-def _process_memory() -> memory.Memory:
-    """A session with a server loop is one for each process, so that all clusters of one have the same
-    memory, as long as its control plane is there."""
-    global _own
-    with _lock:
-        if _own is not None and _own[0] == os.getpid():
-            try:
-                _own[1]._nodes()
-                return _own[1]
-            except NoControlPlane:
-                pass
-        _own = (os.getpid(), memory.open())
-        return _own[1]
-
-
-def _after_fork() -> None:
-    global _lock
-    # Another thread of the parent may hold it for ever.
-    _lock = threading.Lock()
-
-
-os.register_at_fork(after_in_child=_after_fork)
 
 
 def _opened_again(

@@ -17,10 +17,13 @@ on it that may manage it, or until it is freed if it is lasting.
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Sequence
 from typing import NamedTuple, Self
 
 from . import _native
+from ._errors import NoControlPlane
 from ._memory_operations import Completion, MemoryOperations
 from ._memory_region import MemoryRegion
 from ._memory_spread import Part, SpreadRegion
@@ -67,8 +70,16 @@ class Memory(_native.Memory):
     """
 
     def __new__(cls) -> Self:
+        """The same for all who ask in one process, as long as its control plane is there: a session has
+        one server loop, and one place where it says which regions it is in."""
+        global _own
         new = super().__new__
-        return served(lambda: new(cls))
+        with _lock:
+            found = _own[1] if _own is not None and _own[0] == os.getpid() else None
+            if not isinstance(found, cls) or not _stands(found):
+                found = served(lambda: new(cls))
+                _own = (os.getpid(), found)
+            return found
 
     def on(self, node: int) -> Memory:
         """The same for regions of another node, by its number: what is allocated, mapped and listed by
@@ -150,3 +161,24 @@ class Memory(_native.Memory):
 def open() -> Memory:
     """The same as `Memory()`. A control plane is started if none runs. Raises NoControlPlane."""
     return Memory()
+
+
+_lock = threading.Lock()
+_own: tuple[int, Memory] | None = None
+
+
+def _stands(memory: Memory) -> bool:
+    try:
+        memory._nodes()
+    except NoControlPlane:
+        return False
+    return True
+
+
+def _after_fork() -> None:
+    global _lock
+    # Another thread of the parent may hold it for ever.
+    _lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_after_fork)
