@@ -5,6 +5,9 @@
 //!                                            at another place; KIND is read, write or add
 //! copy KIND BYTES LENGTH SECONDS             the same in this process's own memory: memcpy, or a word
 //! socket KIND BYTES SECONDS                  asked of another thread over a unix socket
+//! node NODE KIND BYTES SECONDS               a region of another node, one operation after the other
+//! rate NODE KIND BYTES DEPTH SECONDS         the same, so many on their way; operations a second
+//! redis PORT KIND BYTES SECONDS              asked of Redis over TCP
 //! reader NODE NAME SECONDS                   reads of a word on another node, over time
 //! writer NODE NAME DEPTH SECONDS             writes of 256 KiB there, so many on the way at once
 //! ```
@@ -14,6 +17,8 @@
 
 mod isolation;
 mod own;
+mod redis;
+mod remote;
 
 use std::error::Error;
 use std::time::{Duration, Instant};
@@ -42,30 +47,28 @@ pub enum Kind {
 fn main() -> Result<(), Box<dyn Error>> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    let text = match words.as_slice() {
-        ["region", kind, bytes, regions, length, seconds] => {
-            let seconds = Duration::from_secs_f64(seconds.parse()?);
-            regions_of(
-                (kind_of(kind)?, bytes.parse()?),
-                regions.parse()?,
-                length.parse()?,
-                seconds,
-            )?
+    let Some((seconds, words)) = words.split_last() else {
+        return Err("what is measured? see the head of bench/memory/src/main.rs".into());
+    };
+    let limit = Duration::from_secs_f64(seconds.parse()?);
+    let text = match *words {
+        ["region", kind, bytes, regions, length] => {
+            regions_of(what(kind, bytes)?, regions.parse()?, length.parse()?, limit)?
         }
-        ["copy", kind, bytes, length, seconds] => {
-            let seconds = Duration::from_secs_f64(seconds.parse()?);
-            own::copy((kind_of(kind)?, bytes.parse()?), length.parse()?, seconds)?
+        ["copy", kind, bytes, length] => own::copy(what(kind, bytes)?, length.parse()?, limit)?,
+        ["socket", kind, bytes] => own::socket(what(kind, bytes)?, limit)?,
+        ["node", node, kind, bytes] => {
+            remote::one_by_one(node.parse()?, what(kind, bytes)?, limit)?
         }
-        ["socket", kind, bytes, seconds] => {
-            let seconds = Duration::from_secs_f64(seconds.parse()?);
-            own::socket((kind_of(kind)?, bytes.parse()?), seconds)?
+        ["rate", node, kind, bytes, depth] => {
+            remote::at_once(node.parse()?, what(kind, bytes)?, depth.parse()?, limit)?
         }
-        ["reader", node, name, seconds] => {
-            isolation::read(node.parse()?, name, Duration::from_secs_f64(seconds.parse()?))?
+        ["redis", port, kind, bytes] => {
+            redis::one_by_one(port.parse()?, what(kind, bytes)?, limit)?
         }
-        ["writer", node, name, depth, seconds] => {
-            let seconds = Duration::from_secs_f64(seconds.parse()?);
-            isolation::write(node.parse()?, name, depth.parse()?, seconds)?
+        ["reader", node, name] => isolation::read(node.parse()?, name, limit)?,
+        ["writer", node, name, depth] => {
+            isolation::write(node.parse()?, name, depth.parse()?, limit)?
         }
         _ => return Err("what is measured? see the head of bench/memory/src/main.rs".into()),
     };
@@ -73,13 +76,15 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn kind_of(word: &str) -> Result<Kind, Box<dyn Error>> {
-    match word {
-        "read" => Ok(Kind::Read),
-        "write" => Ok(Kind::Write),
-        "add" => Ok(Kind::Add),
-        other => Err(format!("no kind of operation: {other}").into()),
-    }
+/// An operation's kind and its bytes.
+fn what(kind: &str, bytes: &str) -> Result<(Kind, usize), Box<dyn Error>> {
+    let kind = match kind {
+        "read" => Kind::Read,
+        "write" => Kind::Write,
+        "add" => Kind::Add,
+        other => return Err(format!("no kind of operation: {other}").into()),
+    };
+    Ok((kind, bytes.parse()?))
 }
 
 /// Operations on `count` regions of so many bytes.

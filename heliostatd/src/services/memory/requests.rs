@@ -132,7 +132,7 @@ impl Daemon {
         let grants = &mut self.services.memory.grants;
         let handle = grants.allocate(asker, wanted, arena, now, &mut effects);
         self.carry_out_memory(effects);
-        Ok(handle.map_err(refuse(id))?)
+        handle.map_err(refuse(id))
     }
 
     /// Makes the arena that is needed, if one is.

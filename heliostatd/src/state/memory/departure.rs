@@ -15,6 +15,9 @@ const UNDER_WAY_MAX: usize = 8;
 /// Bytes that are looked at in one turn of the loop of events: those that are zero are not sent.
 const LOOKED_AT_MAX: u64 = 4 << 20;
 
+/// Header and bytes of a message.
+pub type Message = (Vec<u8>, Vec<u8>);
+
 /// What the other node is asked next, or has been.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
@@ -115,7 +118,7 @@ impl Departure {
     ///
     /// # Errors
     /// The region does not lie where it should.
-    pub fn next(&mut self) -> Result<Vec<(Vec<u8>, Vec<u8>)>, OutOfRange> {
+    pub fn next(&mut self) -> Result<Vec<Message>, OutOfRange> {
         let (mut messages, mut left) = (Vec::new(), LOOKED_AT_MAX);
         let (Some(area), Some(handle)) = (self.area.clone(), self.there) else {
             return Ok(messages);
