@@ -21,7 +21,7 @@ struct Memory {
 
 // SAFETY: loom runs one thread at a time and checks every cell access for an ordering.
 unsafe impl Send for Memory {}
-// SAFETY: as above.
+// SAFETY: as above: the model has both words, and ends after its threads.
 unsafe impl Sync for Memory {}
 
 /// Adds one to the bytes where they lie, if it may; whether it did.

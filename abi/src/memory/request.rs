@@ -25,6 +25,9 @@
 //! and 64 bytes. On carries one of Allocate, Map, MapRegion and List to another node: its number and
 //! the beginning of its body, of which the rest is zero.
 
+mod allocation;
+pub mod number;
+
 use super::name::{self, MemoryName};
 use super::replicated::Replication;
 use super::rights::Rights;
@@ -33,6 +36,8 @@ use crate::name::ObjectId;
 use crate::session::record::{OwnRequest, FIRST_OWN, REQUEST_BODY_BYTES};
 use crate::snapshot::region_name::NAME_BYTES;
 use crate::wire::{Reader, WireError, Writer};
+
+pub use allocation::Allocation;
 
 /// The number of the service in the protocol.
 pub const SERVICE: u16 = 5;
@@ -43,77 +48,6 @@ const _: () = assert!(FIRST == FIRST_OWN);
 const ON_BODY_BYTES: usize = REQUEST_BODY_BYTES - 12;
 /// What the longest of them has: Allocate.
 const _: () = assert!(8 + 4 + 4 + 4 + NAME_BYTES <= ON_BODY_BYTES);
-
-/// The numbers of requests, each given once.
-pub mod number {
-    use super::FIRST;
-
-    /// Of Allocate.
-    pub const ALLOCATE: u16 = FIRST;
-    /// Of Map.
-    pub const MAP: u16 = FIRST + 1;
-    /// Of Locate.
-    pub const LOCATE: u16 = FIRST + 2;
-    /// Of Arena.
-    pub const ARENA: u16 = FIRST + 3;
-    /// Of RegionPage.
-    pub const REGION_PAGE: u16 = FIRST + 4;
-    /// Of Unmap.
-    pub const UNMAP: u16 = FIRST + 5;
-    /// Of Free.
-    pub const FREE: u16 = FIRST + 6;
-    /// Of Grow.
-    pub const GROW: u16 = FIRST + 7;
-    /// Of Name.
-    pub const NAME: u16 = FIRST + 8;
-    /// Of Appoint.
-    pub const APPOINT: u16 = FIRST + 9;
-    /// Of Lasting.
-    pub const LASTING: u16 = FIRST + 10;
-    /// Of List.
-    pub const LIST: u16 = FIRST + 11;
-    /// Of Move.
-    pub const MOVE: u16 = FIRST + 12;
-    /// Of Session.
-    pub const SESSION: u16 = FIRST + 13;
-    /// Of AskMe.
-    pub const ASK_ME: u16 = FIRST + 14;
-    /// Of NextAsked.
-    pub const NEXT_ASKED: u16 = FIRST + 15;
-    /// Of Answer.
-    pub const ANSWER: u16 = FIRST + 16;
-    /// Of MapRegion.
-    pub const MAP_REGION: u16 = FIRST + 17;
-    /// Of On.
-    pub const ON: u16 = FIRST + 18;
-    /// Of Replicate.
-    pub const REPLICATE: u16 = FIRST + 30;
-    /// Of EndSession.
-    pub const END_SESSION: u16 = FIRST + 20;
-    /// Of Presence.
-    pub const PRESENCE: u16 = FIRST + 24;
-    /// Of MoveState.
-    pub const MOVE_STATE: u16 = FIRST + 25;
-    /// Of Class.
-    pub const CLASS: u16 = FIRST + 40;
-    /// Of Stage.
-    pub const STAGE: u16 = FIRST + 26;
-    /// Of Adopt.
-    pub const ADOPT: u16 = FIRST + 27;
-}
-
-/// What a region is to be.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Allocation {
-    /// How many bytes; at least one.
-    pub bytes: u64,
-    /// Whether it outlives its allocator.
-    pub lasting: bool,
-    /// Its name, if it has one.
-    pub name: Option<MemoryName>,
-    /// What other users may, who know its name.
-    pub others: Rights,
-}
 
 /// A request.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -373,7 +307,7 @@ impl MemoryRequest {
 
     fn take(found: u16, r: &mut Reader<'_>) -> Result<Self, WireError> {
         Ok(match found {
-            number::ALLOCATE => Self::Allocate(take_allocation(r)?),
+            number::ALLOCATE => Self::Allocate(Allocation::take(r)?),
             number::REPLICATE => Self::Replicate(Replication::take(r)?),
             number::MAP => {
                 let (user, rights) = (r.u32(), Rights::decode(r)?);
@@ -405,7 +339,7 @@ impl MemoryRequest {
                 Self::List { user, from, beginning: name::decode_text(r)? }
             }
             number::MOVE => Self::Move { handle: ObjectId::decode(r), node: r.u64() },
-            number::STAGE => Self::Stage(take_allocation(r)?),
+            number::STAGE => Self::Stage(Allocation::take(r)?),
             number::ADOPT => {
                 let (handle, others) = (ObjectId::decode(r), Rights::decode(r)?);
                 let lasting = take_flag(r, "lasting")?;
@@ -434,13 +368,6 @@ fn put_handle<'w, 'a>(id: ObjectId, w: &'w mut Writer<'a>) -> &'w mut Writer<'a>
 
 fn put_name<'w, 'a>(name: Option<&MemoryName>, w: &'w mut Writer<'a>) -> &'w mut Writer<'a> {
     name::encode(name.map_or("", MemoryName::as_str), w)
-}
-
-fn take_allocation(r: &mut Reader<'_>) -> Result<Allocation, WireError> {
-    let bytes = r.u64();
-    let lasting = take_flag(r, "lasting")?;
-    let others = Rights::decode(r)?;
-    Ok(Allocation { bytes, lasting, others, name: name::decode(r)? })
 }
 
 fn take_on(r: &mut Reader<'_>) -> Result<MemoryRequest, WireError> {

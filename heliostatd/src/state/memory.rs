@@ -49,7 +49,7 @@ pub struct RegionMemory {
     /// What is between this node and others.
     pub across: Across,
     /// Pages of sessions that map regions: in which they are.
-    pub presence: HashMap<ObjectId, Presence>,
+    pub presence: HashMap<ObjectId, (Presence, Rc<OwnedFd>)>,
     /// Regions whose bytes are being copied, and which of them had the last turn.
     pub copies: BTreeMap<ObjectId, Copying>,
     /// See `copies`.

@@ -10,7 +10,8 @@ use heliostat_service_grant::Full;
 use crate::arenas::Room;
 use crate::asker::Asker;
 use crate::handles::Hold;
-use crate::memory::{next_epoch, Effect, Key, Memory, APPOINTED_MAX};
+use crate::key::Key;
+use crate::memory::{next_epoch, Effect, Memory, APPOINTED_MAX};
 use crate::refusal::{Reason, Refusal};
 
 impl Memory {

@@ -18,7 +18,8 @@ use heliostat_service_grant::Full;
 
 use crate::asker::Asker;
 use crate::forwards::Forward;
-use crate::memory::{Effect, Key, Memory};
+use crate::key::Key;
+use crate::memory::{Effect, Memory};
 use crate::refusal::{Reason, Refusal};
 
 /// What another node has to know of a region that leaves for it.

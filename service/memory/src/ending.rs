@@ -7,7 +7,8 @@ use heliostat_service_grant::Holder;
 
 use crate::handles::{Handle, Hold, Whose};
 use crate::holders::Holders;
-use crate::memory::{Effect, Key, Memory, Retired, GONE};
+use crate::key::Key;
+use crate::memory::{Effect, Memory, Retired, GONE};
 use crate::refusal::{Reason, Refusal};
 
 impl Memory {

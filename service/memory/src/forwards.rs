@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use heliostat_abi::name::ObjectId;
 
-use crate::memory::Key;
+use crate::key::Key;
 
 /// Where a region is that has left.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -6,7 +6,8 @@ use heliostat_abi::name::ObjectId;
 
 use crate::asker::Asker;
 use crate::handles::{Handle, Hold};
-use crate::memory::{Effect, Key, Memory, Region};
+use crate::key::Key;
+use crate::memory::{Effect, Memory, Region};
 use crate::refusal::{Reason, Refusal};
 
 impl Memory {

@@ -15,6 +15,7 @@ use crate::asker::Asker;
 use crate::forwards::Forwards;
 use crate::handles::{Handle, Handles, Hold, Whose};
 use crate::holders::Holders;
+use crate::key::Key;
 use crate::moves::{MoveEnd, Moving};
 use crate::questions::Questions;
 use crate::refusal::{Reason, Refusal};
@@ -40,15 +41,6 @@ pub struct Limits {
     pub bytes: Shares,
     /// Arenas of a user, and of the node.
     pub arenas: Shares,
-}
-
-/// What has a name: a user's region.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
-pub struct Key {
-    /// The user.
-    pub uid: u32,
-    /// The name among those of this user.
-    pub name: MemoryName,
 }
 
 /// What the caller has to do, in order, before it answers.

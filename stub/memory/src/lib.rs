@@ -148,7 +148,7 @@ impl Memory {
         let name = MemoryName::parse(name).map_err(MemoryError::Name)?;
         let request = MemoryRequest::Map { user, name, rights };
         let mut there = self.clone();
-        for _ in 0..moving::HOPS_MAX {
+        for _ in 0..region::HOPS_MAX {
             match Region::ask(&there, request.clone()) {
                 Err(error) => match moving::moved_to(&error) {
                     Some(node) => there = there.on(node),

@@ -3,20 +3,17 @@
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use heliostat_abi::code::{Code, Thing};
+use heliostat_abi::code::Code;
 use heliostat_abi::memory::{MemoryReply, MemoryRequest, MoveStage, MoveState};
 use heliostat_client::ControlError;
 
-use super::region::Place;
+use super::region::{Place, HOPS_MAX};
 use super::{MemoryError, Region};
 use crate::ask::AskMemory;
 
 /// How long it takes until the control plane is asked how a move stands, at first and later.
 const PAUSE: Duration = Duration::from_micros(500);
 const PAUSE_MAX: Duration = Duration::from_millis(20);
-
-/// How often a region is followed from node to node for one operation.
-pub(crate) const HOPS_MAX: usize = 16;
 
 impl Region {
     /// Has its bytes lie elsewhere on its node, in one piece; returns when they do. Handles stay as they
@@ -132,14 +129,6 @@ impl Region {
             MoveStage::None => Some(Err(MemoryError::Corrupt)),
         }
     }
-}
-
-/// Whether a region has as many pieces as it may have: in one piece it can grow on.
-pub(crate) fn is_in_pieces(error: &MemoryError) -> bool {
-    let MemoryError::Control(ControlError::Refused { code, bound, .. }) = error else {
-        return false;
-    };
-    *code == Code::Full && bound.thing == Thing::MemoryPieces
 }
 
 /// The node that a region has moved to whose name was asked for.

@@ -6,18 +6,22 @@ use std::sync::{Arc, Mutex};
 
 use arc_swap::{ArcSwap, Guard};
 use heliostat_abi::cluster::Class;
+use heliostat_abi::code::{Code, Thing};
 use heliostat_abi::file::delegated::OpKind;
 use heliostat_abi::memory::operation::set_argument;
 use heliostat_abi::memory::{Granted, MemoryName, MemoryReply, MemoryRequest, Rights};
 use heliostat_abi::name::ObjectId;
 use heliostat_base::bell::Bell;
+use heliostat_client::ControlError;
 
 use super::allocation::check_size;
 use super::delegated::Bytes;
 use super::direct::Direct;
-use super::moving::{is_in_pieces, HOPS_MAX};
 use super::{Memory, MemoryError, Questions, Shared};
 use crate::ask::AskMemory;
+
+/// How often a region is followed from node to node for one operation.
+pub(crate) const HOPS_MAX: usize = 16;
 
 /// A handle on a region. Dropped, it is given back.
 pub struct Region {
@@ -355,4 +359,12 @@ impl fmt::Debug for Region {
         let path = if self.is_direct() { "direct" } else { "delegated" };
         write!(f, "region {} with {}, {path}", self.id(), self.rights)
     }
+}
+
+/// Whether a region has as many pieces as it may have: in one piece it can grow on.
+pub(crate) fn is_in_pieces(error: &MemoryError) -> bool {
+    let MemoryError::Control(ControlError::Refused { code, bound, .. }) = error else {
+        return false;
+    };
+    *code == Code::Full && bound.thing == Thing::MemoryPieces
 }

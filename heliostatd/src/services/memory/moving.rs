@@ -8,6 +8,7 @@
 //! who uses it. Pages of the new pieces are asked for before they are written: where there is no memory
 //! that is an error, and no signal.
 
+use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
 use heliostat_abi::code::Code;
@@ -28,6 +29,12 @@ use crate::state::memory::{Copied, Copying, RegionMemory};
 
 /// How long it takes until presence pages are looked at again.
 const LOOK_NS: u64 = 1_000_000;
+
+/// A session's presence page, in an answer.
+fn presence_answer(fd: Rc<OwnedFd>) -> Answer {
+    let places = (PRESENCE_SLOTS * PRESENCE_ROWS) as u64;
+    Answer { fds: vec![fd], ..reply(&MemoryReply::Page { places }) }
+}
 
 impl Daemon {
     /// Moves the region of a handle to other pieces.
@@ -84,13 +91,14 @@ impl Daemon {
         Ok(reply(&MemoryReply::Moving(state)))
     }
 
-    /// The page in which a session says where it is: [the page].
+    /// The page in which a session says where it is: [the page]. It is the same each time: what counts
+    /// in it is added up, so that any number of a program's accesses to memory may use it.
     pub(super) fn presence_page(&mut self, asker: &Asker) -> Result<Answer, Refused> {
         if !asker.maps {
             return Err(Code::Denied.into());
         }
-        if self.services.memory.presence.contains_key(&asker.session) {
-            return Err(Code::BadState.into());
+        if let Some((_, fd)) = self.services.memory.presence.get(&asker.session) {
+            return Ok(presence_answer(fd.clone()));
         }
         let made = SharedMapping::create(c"heliostat-presence", PRESENCE_BYTES);
         let (fd, mapping) = made.map_err(|error| {
@@ -98,10 +106,9 @@ impl Daemon {
             Code::Internal
         })?;
         let page = Presence::new(mapping.into()).ok_or(Code::Internal)?;
-        self.services.memory.presence.insert(asker.session, page);
-        let places = (PRESENCE_SLOTS * PRESENCE_ROWS) as u64;
-        let fds: Vec<Rc<dyn std::os::fd::AsFd>> = vec![Rc::new(std::os::fd::OwnedFd::from(fd))];
-        Ok(Answer { fds, ..reply(&MemoryReply::Page { places }) })
+        let fd = Rc::new(OwnedFd::from(fd));
+        self.services.memory.presence.insert(asker.session, (page, fd.clone()));
+        Ok(presence_answer(fd))
     }
 
     /// Nobody is in a region that moves: its bytes are copied from now on.
@@ -156,7 +163,7 @@ impl RegionMemory {
         for region in regions {
             for (session, handle) in self.grants.may_be_in(region) {
                 // Who has no page yet has not looked at the region's word, and will see that it moves.
-                let page = self.presence.get(&session);
+                let page = self.presence.get(&session).map(|(page, _)| page);
                 if page.is_none_or(|page| page.is_quiet(handle)) {
                     self.grants.is_out(region, (session, handle), effects);
                 }
