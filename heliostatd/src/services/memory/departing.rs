@@ -42,6 +42,9 @@ enum Heard {
     Nothing { may_be_done: bool },
 }
 
+/// How long it takes until a node is asked again whether it has a region.
+const ASK_NS: u64 = 500_000_000;
+
 impl Daemon {
     /// Moves the region of a handle to another node.
     pub(super) fn move_memory_away(
@@ -154,7 +157,8 @@ impl Daemon {
                 self.depart(region);
             }
             (Step::Ask, Heard::Answer(PeerReply::Refused { code, .. })) => match code {
-                Code::NotFound | Code::Stale => {
+                // Asked for its owner, who may map it if it is there: whoever has none is told Denied too.
+                Code::NotFound | Code::Stale | Code::Denied => {
                     departure.there = None;
                     self.cancel_departure(region);
                 }
@@ -297,6 +301,25 @@ impl Daemon {
             (it.node, it.link) == (peer.node.0, peer.link.0)
         };
         self.services.memory.keepers.retain(|_, keeper| !is_its(keeper));
+    }
+
+    /// Asks again about regions that are in doubt: an answer that says nothing may have come after the
+    /// node was joined again, and it is not joined a second time for that.
+    pub(super) fn ask_about_doubts(&mut self, now_ns: u64) {
+        let all = self.services.memory.departures.values_mut();
+        let due = all.filter(|it| it.step == Step::Doubt && it.ask_ns <= now_ns);
+        let mut nodes: Vec<_> = due
+            .map(|departure| {
+                departure.ask_ns = now_ns.saturating_add(ASK_NS);
+                departure.peer.node
+            })
+            .collect();
+        nodes.dedup();
+        for node in nodes {
+            if let Some(peer) = self.joined_node(node.0) {
+                self.settle_doubts(peer);
+            }
+        }
     }
 
     /// A node is joined: it says what it has, where that is in doubt.

@@ -146,6 +146,7 @@ impl Daemon {
         memory.copy_some(&mut effects);
         self.carry_out_memory(effects);
         self.tidy_departures();
+        self.ask_about_doubts(now_ns);
         self.send_departures();
     }
 }

@@ -55,6 +55,8 @@ pub struct Departure {
     pub appointed: Vec<(u32, Rights)>,
     /// Bytes that are there.
     pub done: u64,
+    /// When it is asked about again, while it is in doubt.
+    pub ask_ns: u64,
     area: Option<Arc<Area>>,
     bytes: u64,
     sent: u64,
@@ -73,6 +75,7 @@ impl Departure {
             region: ObjectId::default(),
             appointed: Vec::new(),
             done: 0,
+            ask_ns: 0,
             area: None,
             bytes: 0,
             sent: 0,
