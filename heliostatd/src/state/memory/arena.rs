@@ -58,6 +58,14 @@ impl Arena {
         }
     }
 
+    /// The first byte from `offset` on, up to `end`, that was never written, nor its page.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn next_hole(&self, offset: u64, end: u64) -> io::Result<u64> {
+        Ok(rustix::fs::seek(&self.fd, SeekFrom::Hole(offset))?.clamp(offset, end))
+    }
+
     /// Has pages for bytes, so that writing them fails for nobody.
     ///
     /// # Errors

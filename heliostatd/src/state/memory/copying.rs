@@ -68,7 +68,9 @@ impl Copying {
             if data == end {
                 continue;
             }
-            let part = self.reserve(arenas, left.min(end - data))?;
+            // No further: whoever reads a hole through a mapping fills it.
+            let hole = arena.next_hole(data, end)?;
+            let part = self.reserve(arenas, left.min((hole - data).max(1)))?;
             let copied = (self.bytes, self.done);
             let copied = self.from.copy_some(0, (&self.to, 0), copied, part);
             let copied = copied.map_err(io::Error::other)?;
