@@ -190,7 +190,9 @@ class Cluster:
         """Starts a program on a node; it dies with this process."""
         stem = node.folder / f"{len(node.programs):03}-{time.monotonic_ns()}-{name}"
         stdout, stderr = stem.with_suffix(".out"), stem.with_suffix(".err")
-        words = [*node.inside(), "setpriv", "--pdeathsig", "KILL", *map(str, words)]
+        dies = ["setpriv", "--pdeathsig", "KILL"]
+        # First too: this process may end before the other network is entered.
+        words = [*dies, *node.inside(), *dies, *map(str, words)]
         moved = {"HELIOSTAT_SOCKET": node.socket, "XDG_RUNTIME_DIR": str(node.folder)}
         with open(stdout, "wb") as out, open(stderr, "wb") as err:
             process = subprocess.Popen(

@@ -66,7 +66,10 @@ import sys, time
 sys.path.insert(0, {str(ROOT / "verify")!r})
 from nodes import Cluster
 with Cluster(2, {mode!r}) as cluster:
-    cluster.start(2, ["sleep", "infinity"])
+    program = cluster.start(2, ["sleep", "infinity"])
+    # One that has not yet said that it dies with its parent does not.
+    while open("/proc/%d/comm" % program.pid).read().strip() != "sleep":
+        time.sleep(0.01)
     pids = [node.daemon.pid for node in cluster.nodes.values()] + [holder.pid for holder in cluster.holders]
     print(cluster.folder, *pids, flush=True)
     time.sleep(600)
