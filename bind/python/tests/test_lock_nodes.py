@@ -81,7 +81,8 @@ def test_a_lock_of_another_node_is_used_by_the_same_calls(houses, other):
     passed = [said(holder), said(reacher)]
     assert sorted(passed) == ["1 0", "1 1"]
     assert said(reacher, go=False) == "0 ['journal']", "none is on its own node"
-    assert said(holder) == "['journal', 'step']"
+    # A barrier is there as long as anybody has it open.
+    assert said(holder) in ("['journal']", "['journal', 'step']")
     assert said(holder, go=False) == "killed"
     go_on(reacher)
     told = [said(reacher, go=False) for _ in range(3)]
