@@ -19,6 +19,7 @@ RULES: dict[str, set[str]] = {
     "interpose": {"abi", "base"},
     "backend/*": LOWER,  # one mechanism of the kernel each
     "backend/ucx": LOWER | {"backend/transport"},  # one more of its transports
+    "backend/block": LOWER | {"backend/uring"},  # devices, of which one is driven by that ring
     "client": LOWER,  # of the control protocol
     "stub/link": LOWER | {"ring", "client"},  # a session with server loops, for every service that has some
     "stub/*": LOWER | {"ring", "backend/*", "client", "stub/link"},
