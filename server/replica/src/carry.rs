@@ -8,6 +8,7 @@ use heliostat_service_replica::{
     Received, Replica, Unanswered, RECENT_MAX,
 };
 
+use crate::alter::{self, Alterer};
 use crate::engine::{Asked, Engine, Freer, Region, Todo};
 use crate::input::{Called, Input, Wanted};
 use crate::message::{
@@ -56,6 +57,7 @@ impl Engine {
                     self.tell_freer(freer, result);
                 }
             }
+            Effect::Altered(token, result) => self.altered(token, result),
             Effect::Ended => {
                 if self.regions.get(&identity).is_some_and(|it| it.replica.is_ended()) {
                     self.regions.remove(&identity);
@@ -147,6 +149,7 @@ impl Engine {
                     self.tell_freer(freer, is_freed.then_some(()).ok_or(Fault::NotPrimary));
                 }
             }
+            Called::Alter(token) => self.altered_there(token, outcome),
             Called::Nothing => {}
         }
     }
@@ -200,6 +203,13 @@ impl Engine {
                 let (user, (identity, _)) = (user_of(about)?, take_identity(payload)?);
                 let user = if self.starting.believes_users { user } else { u32::MAX };
                 self.free(identity, user, Freer::Node(ask));
+                Some(Vec::new())
+            }
+            Kind::Alter => {
+                let (user, (identity, number)) = (user_of(about)?, take_identity(payload)?);
+                let alter = alter::take(number)?;
+                let user = if self.starting.believes_users { user } else { u32::MAX };
+                self.alter(identity, user, alter, Alterer::Node(ask));
                 Some(Vec::new())
             }
             Kind::Read | Kind::Write => None,
@@ -297,5 +307,5 @@ fn may(placement: &Placement, user: u32, action: &Action) -> bool {
         Action::Copy { .. } => Rights::READ.and(Rights::WRITE),
         _ => Rights::ATOMIC,
     };
-    user == placement.owner || (placement.others & wanted.bits()) == wanted.bits()
+    placement.rights_of(user) & wanted.bits() == wanted.bits()
 }
