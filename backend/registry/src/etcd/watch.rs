@@ -70,6 +70,8 @@ impl Watch {
             match self.stream() {
                 End::Again => {}
                 End::Failed => {
+                    // It may have been for the token.
+                    self.client.forget_token();
                     self.client.pass_on();
                     sleep(PAUSE);
                 }
