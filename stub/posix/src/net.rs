@@ -44,5 +44,6 @@ pub mod socket;
 pub mod switch;
 pub mod transfer;
 pub mod undecided;
+pub mod unflushed;
 pub mod wait;
 pub mod watch;

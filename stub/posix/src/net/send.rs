@@ -17,7 +17,9 @@ use super::early;
 use super::socket::{self, Connection, Sender, Socket, Stage, Stream};
 use super::transfer::{Source, PIECE_BYTES};
 use super::wait::{self, Blocked, Wake};
+use super::unflushed::{self, Held};
 use super::{accept, demote, end, hold, listen, rest, shadow, side_lock};
+use crate::flush;
 use crate::thread::{self, Began, Critical};
 use crate::Answer;
 
@@ -200,6 +202,10 @@ fn when_full(
 ) -> After {
     let fd = blocked.fd;
     listen::renew_if_due();
+    if flush::is_busy() {
+        unflushed::settle(); // the reader has something to read then, and makes room
+        return After::Again;
+    }
     let stop = |errno| match total {
         0 => After::Return(Some(Err(Errno(errno)))),
         _ => After::Return(Some(Ok(total))),
@@ -245,6 +251,12 @@ fn step_in_ring(fd: i32, socket: &Socket, half: &mut Sender, source: &Source<'_>
     let Some(_shared) = side_lock::enter(socket, stream, side_lock::Half::Writing) else {
         return end::broken(Connection::new(fd, socket, stream), SendStep::Gone);
     };
+    if flush::is_watched() || half.cache.unpublished() > 0 {
+        if let Some(step) = step_unflushed(fd, socket, half, source) {
+            return step;
+        }
+    }
+    let Some(stream) = &half.stream else { return SendStep::Native };
     let lane = &stream.outgoing;
     let is_held = hold::concerns(socket, source);
     if is_held {
@@ -294,6 +306,43 @@ fn step_in_ring(fd: i32, socket: &Socket, half: &mut Sender, source: &Source<'_>
         false => SendStep::Done(bytes),
         true => SendStep::Asked(bytes), // D3
     }
+}
+
+/// While a flush is waited for, what is sent is written and not published. `None` goes on as usual.
+#[cold]
+fn step_unflushed(
+    fd: i32,
+    socket: &Socket,
+    half: &mut Sender,
+    source: &Source<'_>,
+) -> Option<SendStep> {
+    let stream = half.stream.clone()?;
+    let buffers = match source {
+        Source::Buffers(buffers, _) if !hold::concerns(socket, source) && !socket.is_shared() => {
+            buffers
+        }
+        // What cannot be held back waits: see `when_full`.
+        _ => return (half.cache.unpublished() > 0).then_some(SendStep::Full(stream)),
+    };
+    let held = unflushed::hold(Connection::new(fd, socket, &stream), half, buffers);
+    Some(match held {
+        Ok(Held::Free) => return None,
+        Ok(Held::CutOff) => SendStep::Gone,
+        Ok(Held::Bytes(0)) if buffers.iter().any(|buffer| !buffer.is_empty()) => {
+            SendStep::Full(stream)
+        }
+        Ok(Held::Bytes(bytes)) => {
+            half.count_sent(bytes);
+            match stream.outgoing.is_native_wanted() {
+                false => SendStep::Done(bytes),
+                true => SendStep::Asked(bytes), // D3
+            }
+        }
+        Err(MoveError::Fault) => SendStep::Failed(Errno(libc::EFAULT)),
+        Err(MoveError::Corrupt(_)) => {
+            end::broken(Connection::new(fd, socket, &stream), SendStep::Gone)
+        }
+    })
 }
 
 /// Writes what there is room for. A large buffer goes in pieces, each published and announced at
