@@ -73,7 +73,7 @@ pub enum Counter {
     FilesMapped = 9,
     /// Files whose mapping was left, mostly because somebody wrote.
     FilesLeft = 10,
-    /// Flushes of durable files that the program did not wait for.
+    /// Calls of fdatasync(2) and fsync(2) on durable files that returned at once.
     Flushes = 11,
     /// Sends that were held back for one.
     HeldSends = 12,

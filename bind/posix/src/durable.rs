@@ -29,7 +29,9 @@ pub fn begin() -> bool {
         return false;
     }
     // What is mapped by now is nobody else's but for what a library before this one has done.
-    let is_shared = |line: &str| line.split(' ').nth(1).is_some_and(|mode| mode.contains("ws") || mode.ends_with("xs") && mode.contains('w'));
+    let is_shared = |line: &str| {
+        line.split(' ').nth(1).is_some_and(|mode| mode.ends_with('s') && mode.contains('w'))
+    };
     match std::fs::read_to_string(MAPS) {
         Ok(maps) if !maps.lines().any(is_shared) => {}
         _ => flush::refuse(Unheld::Shared),
@@ -95,10 +97,9 @@ fn goes_on(kind: Sysno, call: &Call<'_>) -> bool {
         },
         Sysno::pwrite64 | Sysno::pwritev => flush::is_pending(fd),
         Sysno::sendto => direct(fd).is_some_and(|index| unflushed::can_hold(index, call.int(3))),
-        Sysno::mmap => true,
+        Sysno::mmap => true, // judged by its own function
         Sysno::fcntl => matches!(call.int(1), libc::F_GETFL | libc::F_GETFD),
         Sysno::futex => is_wake(call.int(1)),
-        Sysno::clone | Sysno::clone3 => false,
         _ => false,
     }
 }

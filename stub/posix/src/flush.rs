@@ -17,6 +17,7 @@ mod sink;
 mod state;
 
 use heliostat_abi::code::Unheld;
+use heliostat_abi::session::report::Counter;
 use heliostat_base::call;
 use heliostat_base::sync::AtomicU32;
 use heliostat_base::sync::Ordering::{AcqRel, Acquire, Relaxed};
@@ -126,7 +127,10 @@ fn begin(fd: i32, is_data: bool) -> Result<Asked, Unheld> {
         };
     }
     match state::begin(fd, is_data, identity) {
-        true => Ok(Asked::Begun),
+        true => {
+            report::count(Counter::Flushes);
+            Ok(Asked::Begun)
+        }
         false => Err(Unheld::TooMany),
     }
 }

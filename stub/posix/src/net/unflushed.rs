@@ -14,6 +14,7 @@ use std::io::IoSlice;
 use std::sync::atomic::Ordering::Relaxed;
 
 use heliostat_abi::code::Native;
+use heliostat_abi::session::report::Counter;
 use heliostat_base::lock::Lock;
 use heliostat_base::{clock, spin};
 use heliostat_ring::stream::MoveError;
@@ -21,8 +22,8 @@ use heliostat_ring::stream::MoveError;
 use super::shadow::options::{CORK, HOLDS};
 use super::socket::{self, Connection, Sender};
 use super::{demote, end, shadow};
-use crate::flush;
 use crate::thread::Critical;
+use crate::{flush, report};
 
 /// Connections that hold something back; one more waits for the flush instead.
 const LISTED_MAX: usize = 4096;
@@ -147,6 +148,7 @@ pub(super) fn hold(
     drop(list);
     let bytes = stream.outgoing.write_unpublished(buffers, &mut half.cache)?;
     half.unflushed.add(ticket, bytes as u64);
+    report::count(Counter::HeldSends);
     Ok(Held::Bytes(bytes))
 }
 
