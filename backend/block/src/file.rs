@@ -20,12 +20,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use heliostat_backend_uring::{
-    transfer, Allocation, By, Direction, Manner, NotPrepared, Range, Requests,
-};
+use heliostat_backend_uring::{Allocation, By, Manner, NotPrepared, Range, Requests};
+
+use heliostat_base::mapping::SharedMapping;
 
 use crate::{BeginError, BlockError, Buffer, Completion, Device, Geometry, Request};
 
+mod lone;
 mod measure;
 mod open;
 
@@ -164,57 +165,6 @@ impl FileDevice {
         }
     }
 
-    /// Makes the only operation there is by a system call, where somebody waits for it.
-    fn call_lone(&mut self, wait: Option<Duration>) -> Option<Completion> {
-        let [place] = self.waiting[..] else { return None };
-        let is_waited_for = wait.is_some_and(|wait| wait >= LONE_WAIT_MIN);
-        if !self.lone_calls || !is_waited_for || self.under_way() != 1 {
-            return None;
-        }
-        let result = self.call(place)?;
-        self.waiting.clear();
-        let operation = self.operations.get_mut(place)?.take()?;
-        self.free.push(place);
-        Some(Completion { token: operation.token, result })
-    }
-
-    /// Makes the only operation there is by a system call; `None` where that is none for one.
-    fn call(&self, place: usize) -> Option<Result<(), BlockError>> {
-        let operation = self.operations.get(place)?.as_ref()?;
-        let by_flush = self.flushes_after(true);
-        match &operation.request {
-            Request::Read { offset, into } => {
-                Some(self.transfer(Direction::Read, *offset, into, Manner::Plain))
-            }
-            Request::Write { offset, from, durable } => {
-                let manner = if *durable && !by_flush { Manner::Durable } else { Manner::Plain };
-                let written = self.transfer(Direction::Write, *offset, from, manner);
-                Some(
-                    written.and_then(|()| if *durable && by_flush { self.flush() } else { Ok(()) }),
-                )
-            }
-            Request::Flush => Some(self.flush()),
-            Request::Discard { .. } | Request::Zero { .. } => None,
-        }
-    }
-
-    fn transfer(
-        &self,
-        direction: Direction,
-        offset: u64,
-        buffer: &Buffer,
-        manner: Manner,
-    ) -> Result<(), BlockError> {
-        let range = Range { offset: buffer.at, len: buffer.bytes };
-        let answer = transfer(direction, &self.file, offset, (&buffer.memory, range), manner);
-        judge(answer.unwrap_or(-EINVAL), buffer.bytes)
-    }
-
-    fn flush(&self) -> Result<(), BlockError> {
-        rustix::fs::fdatasync(&*self.file)
-            .map_err(|errno| BlockError::Device { errno: errno.raw_os_error() })
-    }
-
     /// Gives what waits to the ring, as far as that has room.
     fn submit(&mut self) -> Result<(), BlockError> {
         let mut waiting = std::mem::take(&mut self.waiting).into_iter();
@@ -327,6 +277,10 @@ impl FileDevice {
 }
 
 impl Device for FileDevice {
+    fn forget(&mut self, memory: &Arc<SharedMapping>) {
+        self.requests.forget(memory);
+    }
+
     fn geometry(&self) -> Geometry {
         self.geometry
     }

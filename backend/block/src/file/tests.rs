@@ -135,6 +135,24 @@ fn without_a_wait_nothing_is_waited_for_and_all_completes_in_the_end() {
 }
 
 #[test]
+fn memory_that_is_used_often_is_kept_until_it_is_forgotten() {
+    if By::available() != By::Uring {
+        return;
+    }
+    let place = Place::new(4 * MIB);
+    let mut device = place.open(Options { lone_calls: false, ..Options::default() });
+    let all = Buffer::new(MIB as usize).unwrap();
+    for _ in 0..10 {
+        let from = all.clone();
+        perform(&mut device, Request::Write { offset: 0, from, durable: false }).unwrap();
+    }
+    let held = Arc::strong_count(&all.memory);
+    device.forget(&all.memory);
+    assert_eq!((held, Arc::strong_count(&all.memory)), (2, 1));
+    perform(&mut device, Request::Write { offset: 0, from: all, durable: false }).unwrap();
+}
+
+#[test]
 fn what_is_not_the_devices_or_not_aligned_is_refused() {
     let place = Place::new(MIB);
     let mut device = place.open(Options::default());
