@@ -43,6 +43,11 @@ pub(crate) struct Table {
 impl Table {
     /// The copy as it is written, filled up with zeroes to whole blocks.
     pub(crate) fn encode(&self, superblock: &Superblock) -> Result<Vec<u8>, StoreError> {
+        let wanted = self.sequence.max(self.next_generation);
+        if wanted > COUNTER_MAX {
+            let what = "changes or areas so far";
+            return Err(StoreError::Number { what, wanted, limit: COUNTER_MAX });
+        }
         let mut bytes = vec![0; HEADER_BYTES];
         encode_extents(&self.zeroing, &mut bytes);
         self.areas.iter().for_each(|area| area.encode(&mut bytes));
@@ -104,7 +109,8 @@ impl Table {
 
     /// Looks whether everything agrees with everything else.
     fn check(&self, superblock: &Superblock) -> Result<(), StoreError> {
-        if self.sequence > COUNTER_MAX || self.next_generation > COUNTER_MAX {
+        let counters = [self.sequence, self.next_generation];
+        if counters.iter().any(|counter| !(1..=COUNTER_MAX).contains(counter)) {
             return Err(StoreError::Damaged(Part::Field("counter")));
         }
         let mut before = 0;

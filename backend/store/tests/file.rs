@@ -61,7 +61,7 @@ fn areas_and_their_bytes_last_and_a_deleted_ones_are_zero_for_the_next() {
     let refused = StoreOnDevice::open(open().unwrap(), wanted).err();
     assert_eq!(refused, Some(StoreFailed::Store(wrong)));
     let mut store = StoreOnDevice::open(open().unwrap(), Some(identity)).unwrap();
-    assert_eq!(store.store().areas(), [area.clone()]);
+    assert_eq!(store.store().areas(), std::slice::from_ref(&area));
     assert_eq!(store.store().zeroing_bytes(), 2 * GRAIN);
     while store.zero(GRAIN).unwrap() {}
     let next = store.create(&create("next", 2)).unwrap().clone();

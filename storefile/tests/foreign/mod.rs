@@ -1,7 +1,13 @@
 //! What any bytes may be asked for: opened, repaired, changed. Errors are fine, all else is not.
 //!
-//! The input is a device, or only what means something of one: its hashes are put right first, so
-//! that changes get past them. The first byte says which hashes.
+//! The input is what means something of a device, so that it is short. Hashes are put right, unless
+//! the first byte says of which part they are not: else no change would get past them.
+//!
+//! ```text
+//! 0  parts whose hash is left wrong: superblocks 1, 2, tables 4, 8
+//! 1  first superblock, 72 bytes; second one, 72 bytes
+//! 145  bytes of the first table u16; the first table; the second table
+//! ```
 
 use heliostat_storefile::{
     Create, Kind, Name, Opened, Step, Store, StoreError, Superblock, SUPERBLOCKS_BYTES,
@@ -9,22 +15,40 @@ use heliostat_storefile::{
 
 /// What a small store's device has: two superblocks, two tables, 16 grains of 4096 bytes.
 pub const DEVICE_BYTES: usize = 26 * 4096;
+/// Where its tables begin, and what each has.
+pub const TABLES_AT: usize = 8192;
+pub const TABLE_BYTES: usize = 16384;
+/// Bytes of a superblock that mean something, beside its hash.
+pub const FIELDS_BYTES: usize = 72;
 const HASHED_BYTES: usize = 4064;
-const TABLE_BYTES: usize = 16384;
 
 /// Reads bytes as a store, and changes it if it is one.
 pub fn exercise(input: &[u8]) {
-    let Some((keep, bytes)) = input.split_first() else { return };
-    let mut device = vec![0; DEVICE_BYTES];
-    let length = bytes.len().min(DEVICE_BYTES);
-    device[..length].copy_from_slice(&bytes[..length]);
-    (0..4).filter(|part| keep >> part & 1 == 0).for_each(|part| put_right(&mut device, part));
+    let Some(mut device) = device(input) else { return };
     let Ok(mut opened) = open(&device) else { return };
     perform(&mut device, &opened.steps);
     let again = open(&device).expect("what was repaired can be opened");
     assert_eq!((&again.store, again.steps.len()), (&opened.store, 0));
     change(&mut device, &mut opened.store);
     assert_eq!(open(&device).expect("what was changed can be opened").store, opened.store);
+}
+
+/// The device that an input means, if it is long enough to mean one.
+fn device(input: &[u8]) -> Option<Vec<u8>> {
+    let (keep, rest) = input.split_first()?;
+    let (first, rest) = rest.split_at_checked(FIELDS_BYTES)?;
+    let (second, rest) = rest.split_at_checked(FIELDS_BYTES)?;
+    let (length, tables) = rest.split_first_chunk()?;
+    let length = usize::from(u16::from_le_bytes(*length)).min(tables.len()).min(TABLE_BYTES);
+    let (table, other) = tables.split_at(length);
+    let other = &other[..other.len().min(TABLE_BYTES)];
+    let mut device = vec![0; DEVICE_BYTES];
+    let places = [0, 4096, TABLES_AT, TABLES_AT + TABLE_BYTES];
+    for (at, bytes) in places.into_iter().zip([first, second, table, other]) {
+        device[at..][..bytes.len()].copy_from_slice(bytes);
+    }
+    (0..4).filter(|part| keep >> part & 1 == 0).for_each(|part| put_right(&mut device, part));
+    Some(device)
 }
 
 /// Enlarges, ends and makes an area, where that is possible.
@@ -83,7 +107,7 @@ fn put_right(device: &mut [u8], part: usize) {
         superblock[HASHED_BYTES..].copy_from_slice(hash.as_bytes());
         return;
     }
-    let table = &mut device[8192 + (part - 2) * TABLE_BYTES..][..TABLE_BYTES];
+    let table = &mut device[TABLES_AT + (part - 2) * TABLE_BYTES..][..TABLE_BYTES];
     let length = u32::from_le_bytes([table[32], table[33], table[34], table[35]]) as usize;
     let Some(payload) = table.get(96..).and_then(|rest| rest.get(..length)) else { return };
     let mut hasher = blake3::Hasher::new();
