@@ -21,6 +21,7 @@ pub mod right;
 pub mod rpc;
 pub mod session;
 pub mod snapshot;
+pub mod store;
 pub mod stream;
 pub mod table;
 pub mod wire;

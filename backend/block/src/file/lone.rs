@@ -1,0 +1,61 @@
+//! Operations made by a system call each: the only one there is, and those that are measured.
+
+use std::time::Duration;
+
+use heliostat_backend_uring::{transfer, Direction, Manner, Range};
+
+use super::{judge, FileDevice, EINVAL, LONE_WAIT_MIN};
+use crate::{BlockError, Buffer, Completion, Request};
+
+impl FileDevice {
+    /// Makes the only operation there is by a system call, where somebody waits for it.
+    pub(super) fn call_lone(&mut self, wait: Option<Duration>) -> Option<Completion> {
+        let [place] = self.waiting[..] else { return None };
+        let is_waited_for = wait.is_some_and(|wait| wait >= LONE_WAIT_MIN);
+        if !self.lone_calls || !is_waited_for || self.under_way() != 1 {
+            return None;
+        }
+        let result = self.call(place)?;
+        self.waiting.clear();
+        let operation = self.operations.get_mut(place)?.take()?;
+        self.free.push(place);
+        Some(Completion { token: operation.token, result })
+    }
+
+    /// Makes the only operation there is by a system call; `None` where that is none for one.
+    fn call(&self, place: usize) -> Option<Result<(), BlockError>> {
+        let operation = self.operations.get(place)?.as_ref()?;
+        let by_flush = self.flushes_after(true);
+        match &operation.request {
+            Request::Read { offset, into } => {
+                Some(self.transfer(Direction::Read, *offset, into, Manner::Plain))
+            }
+            Request::Write { offset, from, durable } => {
+                let manner = if *durable && !by_flush { Manner::Durable } else { Manner::Plain };
+                let written = self.transfer(Direction::Write, *offset, from, manner);
+                Some(
+                    written.and_then(|()| if *durable && by_flush { self.flush() } else { Ok(()) }),
+                )
+            }
+            Request::Flush => Some(self.flush()),
+            Request::Discard { .. } | Request::Zero { .. } => None,
+        }
+    }
+
+    pub(super) fn transfer(
+        &self,
+        direction: Direction,
+        offset: u64,
+        buffer: &Buffer,
+        manner: Manner,
+    ) -> Result<(), BlockError> {
+        let range = Range { offset: buffer.at, len: buffer.bytes };
+        let answer = transfer(direction, &self.file, offset, (&buffer.memory, range), manner);
+        judge(answer.unwrap_or(-EINVAL), buffer.bytes)
+    }
+
+    pub(super) fn flush(&self) -> Result<(), BlockError> {
+        rustix::fs::fdatasync(&*self.file)
+            .map_err(|errno| BlockError::Device { errno: errno.raw_os_error() })
+    }
+}
