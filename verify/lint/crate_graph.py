@@ -20,6 +20,7 @@ RULES: dict[str, set[str]] = {
     "backend/*": LOWER,  # one mechanism of the kernel each
     "backend/ucx": LOWER | {"backend/transport"},  # one more of its transports
     "backend/block": LOWER | {"backend/uring"},  # devices, of which one is driven by that ring
+    "backend/log": LOWER | {"backend/block"},  # a format and its order of writes, on any of those devices
     "client": LOWER,  # of the control protocol
     "stub/link": LOWER | {"ring", "client"},  # a session with server loops, for every service that has some
     "stub/*": LOWER | {"ring", "backend/*", "client", "stub/link"},
