@@ -110,7 +110,7 @@ impl Core {
             return Err(LogError::TooLong { found: payload, limit: self.longest });
         }
         let reuses = self.mutant == Mutant::ReusesBeforeHeader;
-        let mut try_once = || match self.space().reserve(payload, reuses) {
+        let try_once = || match self.space().reserve(payload, reuses) {
             Ok(room) => Some(Ok(room)),
             Err(NoRoom::Never(error)) => Some(Err(error)),
             Err(NoRoom::AfterHeader) => {

@@ -50,6 +50,10 @@ mod space;
 mod thread;
 mod waiting;
 
+#[cfg(test)]
+#[path = "tests/mod.rs"]
+mod tests;
+
 pub use area::Area;
 pub use error::LogError;
 pub use format::Position;

@@ -25,11 +25,6 @@ impl Memory {
         Ok(Memory { mapping: Arc::new(mapping), bytes: len as u64 })
     }
 
-    /// Bytes of the ring.
-    pub(crate) fn bytes(&self) -> u64 {
-        self.bytes
-    }
-
     /// Copies bytes to a position.
     pub(crate) fn put(&self, at: u64, from: &[u8]) -> Result<(), OutOfRange> {
         self.mapping.copy_in(self.place(at), from)

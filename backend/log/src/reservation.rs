@@ -17,6 +17,7 @@ use crate::space::Room;
 #[must_use]
 pub struct Reservation {
     core: Arc<Core>,
+    position: Position,
     room: Option<Room>,
     length: u64,
     filled: u64,
@@ -25,8 +26,14 @@ pub struct Reservation {
 
 impl Reservation {
     pub(crate) fn new(core: Arc<Core>, length: u64) -> Result<Reservation, LogError> {
-        let room = Some(core.reserve(length)?);
-        Ok(Reservation { core, room, length, filled: 0, checksum: PayloadChecksum::default() })
+        let room = core.reserve(length)?;
+        let (position, checksum) = (room.position, PayloadChecksum::default());
+        Ok(Reservation { core, position, room: Some(room), length, filled: 0, checksum })
+    }
+
+    /// Where the entry will begin.
+    pub fn position(&self) -> Position {
+        self.position
     }
 
     /// Bytes of the payload that are still to come.
