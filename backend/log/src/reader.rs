@@ -72,7 +72,11 @@ impl Reader {
             generation if (self.generation..=core.generation).contains(&generation) => Ok(entry),
             found => Err(Broken::Generation { found }),
         });
-        let header = found.map_err(|why| self.what_happened(position, why))?;
+        let header = found.map_err(|why| {
+            // What was read wrongly may be right the next time.
+            self.ahead = Lookahead::default();
+            self.what_happened(position, why)
+        })?;
         self.generation = header.generation;
         self.at.at += entry_bytes(header.length.into());
         self.at.sequence += 1;
