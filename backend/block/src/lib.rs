@@ -12,6 +12,7 @@
 //!
 //! | device | what for |
 //! |---|---|
+//! | [`FileDevice`] | a file or a disk |
 //! | [`MemoryDevice`] | tests, and what need not last |
 //! | [`FaultDevice`] | another device, with faults by script or by seed |
 //! | [`LatencyDevice`] | another device, slower |
@@ -29,6 +30,7 @@ use heliostat_base::mapping::SharedMapping;
 mod check;
 mod error;
 mod fault;
+mod file;
 mod image;
 mod latency;
 mod memory;
@@ -37,6 +39,7 @@ mod record;
 
 pub use error::{BeginError, BlockError};
 pub use fault::{Fault, FaultDevice, Faults, Odds};
+pub use file::{Costs, Durability, FileDevice, OpenError, Options};
 pub use image::Image;
 pub use latency::{Extra, LatencyDevice};
 pub use memory::{MemoryDevice, Order};
