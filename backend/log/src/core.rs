@@ -1,7 +1,7 @@
 //! What all handles of one log share, and how they wait for it.
 
 use std::sync::PoisonError;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use heliostat_base::sync::{AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering};
 
@@ -40,9 +40,6 @@ pub(crate) struct Core {
     headers_wanted: AtomicU64,
     headers_written: AtomicU64,
 }
-
-/// How long a wait lasts that has no deadline.
-type Until = Option<Instant>;
 
 impl Core {
     pub(crate) fn new(opened: Opened, options: Options, mutant: Mutant) -> Result<Core, LogError> {
@@ -253,34 +250,20 @@ impl Core {
     pub(crate) fn wait_until<R>(
         &self,
         first: Slot,
-        until: Until,
+        until: Option<Instant>,
         mut done: impl FnMut() -> Option<R>,
     ) -> Result<Option<R>, LogError> {
-        let mut slot = first;
-        let answer = loop {
-            // Its batch has ended without it: there was an open entry before it.
-            if matches!(slot, Slot::Batch(batch) if self.has_completed(batch)) {
-                slot = Slot::Any;
-            }
-            let word = self.waiting.enter(slot);
-            let found = self.look(&mut done);
-            let drives = found.is_none() && self.has_work() && self.waiting.try_take_role();
-            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-            let is_late = left == Some(Duration::ZERO);
-            let has_ended = matches!(slot, Slot::Batch(batch) if self.has_completed(batch));
-            if found.is_none() && !drives && !is_late && !has_ended {
-                self.waiting.sleep(slot, word, left);
-            }
-            self.waiting.leave(slot);
-            let found = if drives { self.drive(&mut done) } else { found };
-            match found {
-                Some(answer) => break answer.map(Some),
-                None if is_late && !drives => break Ok(None),
-                None => {}
-            }
-        };
-        self.waiting.pass_on(|| self.has_work());
-        answer
+        let has_ended = |batch| self.completed.load(Ordering::Acquire) > batch;
+        let mut look = || self.look(&mut done);
+        let answer = self.waiting.wait(
+            first,
+            until,
+            &mut look,
+            &|| self.has_work(),
+            &has_ended,
+            &mut |look| self.drive(look),
+        );
+        answer.transpose()
     }
 
     /// The answer, if there is one; a log that has failed has none.
@@ -291,24 +274,20 @@ impl Core {
         }
     }
 
-    fn has_completed(&self, batch: u64) -> bool {
-        self.completed.load(Ordering::Acquire) > batch
-    }
-
     /// Drives until there is an answer, nothing is left to do, or others want the role or are to be
     /// told something. The caller has the role, and it is given back.
-    fn drive<R>(&self, done: &mut impl FnMut() -> Option<R>) -> Option<Result<R, LogError>> {
-        let mut found = None;
+    fn drive<R>(&self, look: &mut dyn FnMut() -> Option<R>) -> Option<R> {
         self.with_role(|driver| {
+            let mut found = None;
             while found.is_none() && self.has_work() {
                 driver.step(self, true);
-                found = self.look(done);
+                found = look();
                 if self.waiting.is_wanted() || self.notices.has_ready() {
                     break;
                 }
             }
-        });
-        found
+            found
+        })
     }
 
     /// Tells those who want to know of a position that is acknowledged already, or never will be.

@@ -54,6 +54,6 @@ impl std::fmt::Display for Position {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 #[path = "format/tests.rs"]
 mod tests;

@@ -50,7 +50,7 @@ mod space;
 mod thread;
 mod waiting;
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 #[path = "tests/mod.rs"]
 mod tests;
 

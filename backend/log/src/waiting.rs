@@ -16,14 +16,14 @@
 //! By the fences either the sleeper sees that the role is free (or its condition holds), or the
 //! driver sees the count and changes the word.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use heliostat_base::sync::{
     futex_wait, futex_wake_all, futex_wake_one, fence, AtomicU32, Ordering,
 };
 
-/// Slots for batches; more than may be under way at once.
-const BATCH_SLOTS: u64 = 16;
+/// Slots for batches; more than may be under way at once. A model has one.
+const BATCH_SLOTS: u64 = if cfg!(loom) { 1 } else { 16 };
 /// Batches under way at most, so that no two of them share a slot.
 pub(crate) const IN_FLIGHT_MAX: usize = BATCH_SLOTS as usize - 1;
 
@@ -43,6 +43,9 @@ struct Sleepers {
     count: AtomicU32,
     word: AtomicU32,
 }
+
+/// Drives until there is an answer or nothing to do, and gives the role back.
+type Drive<'a, R> = &'a mut dyn FnMut(&mut dyn FnMut() -> Option<R>) -> Option<R>;
 
 /// The sleepers of one log, and the role of its driver.
 #[derive(Debug)]
@@ -140,6 +143,48 @@ impl Waiting {
         self.wake(Slot::Role);
     }
 
+    /// Waits until `look` has an answer, or until a time is over. While there is work and nobody drives,
+    /// `drive` is called by the one who has taken the role; it gives the role back. `has_ended` tells
+    /// whether a batch will wake nobody any more.
+    pub(crate) fn wait<R>(
+        &self,
+        first: Slot,
+        until: Option<Instant>,
+        look: &mut dyn FnMut() -> Option<R>,
+        has_work: &dyn Fn() -> bool,
+        has_ended: &dyn Fn(u64) -> bool,
+        drive: Drive<'_, R>,
+    ) -> Option<R> {
+        let is_over = |slot| matches!(slot, Slot::Batch(batch) if has_ended(batch));
+        let mut slot = first;
+        let answer = loop {
+            let word = self.enter(slot);
+            let mut found = look();
+            let drives = found.is_none() && has_work() && self.try_take_role();
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            let is_late = left == Some(Duration::ZERO);
+            if found.is_none() && !drives && !is_late && !is_over(slot) {
+                self.sleep(slot, word, left);
+            }
+            self.leave(slot);
+            if drives {
+                found = drive(look);
+            } else if is_late || found.is_some() {
+                break found;
+            }
+            if found.is_some() {
+                break found;
+            }
+            // Its batch has ended without it: there was an open entry before it.
+            if is_over(slot) {
+                slot = Slot::Any;
+            }
+        };
+        // Whoever woke this thread counts on it.
+        self.pass_on(has_work);
+        answer
+    }
+
     fn take_free_role(&self) -> bool {
         let (free, taken) = (0, 1);
         self.taken.compare_exchange(free, taken, Ordering::Acquire, Ordering::Relaxed).is_ok() // R
@@ -154,3 +199,6 @@ impl Waiting {
         &self.slots[at as usize]
     }
 }
+
+#[cfg(all(test, loom))]
+mod models;

@@ -8,23 +8,32 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
-use heliostat_backend_block::{FileDevice, Options as FileOptions, Random};
+use heliostat_backend_block::{FileDevice, OpenError, Options as FileOptions, Random};
 use heliostat_backend_log::{Area, Log, LogError, Options, Position};
 
 const FILE: &str = "HELIOSTAT_KILL_FILE";
 const AREA: Area = Area { offset: 4096, bytes: 200 << 10 };
 const THREADS: u64 = 3;
 
-fn open(path: &Path) -> Log {
-    let device = FileDevice::open(path, FileOptions::default()).expect("nobody has it");
-    let options = Options { window_bytes: 32 << 10, ..Options::default() };
-    match Log::open(Box::new(device), AREA, options) {
-        Ok(log) => log,
-        Err(LogError::NoLog(_)) => {
-            let device = FileDevice::open(path, FileOptions::default()).expect("nobody has it");
-            Log::create(Box::new(device), AREA, options).unwrap()
+/// The file, as soon as nobody has it: the kernel lets go of a killed process's ring a little later.
+fn device(path: &Path) -> Box<FileDevice> {
+    let patience = Instant::now() + Duration::from_secs(60);
+    loop {
+        match FileDevice::open(path, FileOptions::default()) {
+            Ok(device) => return Box::new(device),
+            Err(OpenError::InUse) if Instant::now() < patience => std::thread::yield_now(),
+            Err(error) => panic!("{error}"),
         }
+    }
+}
+
+fn open(path: &Path) -> Log {
+    let options = Options { window_bytes: 32 << 10, ..Options::default() };
+    match Log::open(device(path), AREA, options) {
+        Ok(log) => log,
+        Err(LogError::NoLog(_)) => Log::create(device(path), AREA, options).unwrap(),
         Err(error) => panic!("{error}"),
     }
 }
@@ -57,12 +66,17 @@ fn child() {
         for thread in 0..THREADS {
             let (first, log) = (next.get(&thread).copied().unwrap_or(0), &log);
             scope.spawn(move || {
-                for number in first.. {
+                let mut number = first;
+                loop {
                     match log.append_sync(&payload(thread, number)) {
                         Ok(position) => say(thread, number, position),
-                        Err(LogError::Full { .. }) => trim_half(log),
+                        Err(LogError::Full { .. }) => {
+                            trim_half(log);
+                            continue;
+                        }
                         Err(error) => panic!("{error}"),
                     }
+                    number += 1;
                 }
             });
         }
