@@ -29,7 +29,8 @@ pub(crate) struct Channel {
 
 impl Channel {
     pub(crate) fn new(device: Box<dyn Device>, layout: Layout) -> Result<Channel, LogError> {
-        let scratch = SharedMapping::for_descendants(READ_BYTES as usize).map_err(LogError::Memory)?;
+        let scratch =
+            SharedMapping::for_descendants(READ_BYTES as usize).map_err(LogError::Memory)?;
         Ok(Channel { device, layout, scratch: Arc::new(scratch), arrived: Vec::new() })
     }
 
@@ -60,7 +61,12 @@ impl Channel {
 
     /// Reads positions `start..end` onto the end of `bytes`; whole sectors are read, and only what
     /// was asked for is kept.
-    pub(crate) fn read(&mut self, start: u64, end: u64, into: &mut Vec<u8>) -> Result<(), LogError> {
+    pub(crate) fn read(
+        &mut self,
+        start: u64,
+        end: u64,
+        into: &mut Vec<u8>,
+    ) -> Result<(), LogError> {
         for piece in self.layout.pieces(start, end, READ_BYTES) {
             let from = start.max(piece.position);
             let until = end.min(piece.position + piece.bytes);

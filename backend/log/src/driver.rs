@@ -20,11 +20,11 @@ use heliostat_base::mapping::SharedMapping;
 
 use crate::area::Layout;
 use crate::channel::{Channel, PATIENCE};
-use crate::core::Core;
 use crate::error::LogError;
 use crate::format::{Header, Position, HEADER_DISTANCE};
 use crate::mutant::Mutant;
 use crate::options::Options;
+use crate::shared::Shared;
 use crate::waiting::IN_FLIGHT_MAX;
 
 /// Bytes of one operation at most: longer batches are several, under way together.
@@ -102,16 +102,21 @@ impl Driver {
     }
 
     /// Does what is to be done, then takes completions; waits for the first of them, or not.
-    pub(crate) fn step(&mut self, core: &Core, waits: bool) {
-        if core.check().is_ok() {
-            if let Err(error) = self.advance(core, waits) {
-                core.fail(error);
+    pub(crate) fn step(&mut self, shared: &Shared, waits: bool) {
+        if shared.check().is_ok() {
+            if let Err(error) = self.advance(shared, waits) {
+                shared.fail(error);
             }
         }
     }
 
     /// Reads positions `start..end` onto the end of a list, beside what is under way.
-    pub(crate) fn read(&mut self, start: u64, end: u64, into: &mut Vec<u8>) -> Result<(), LogError> {
+    pub(crate) fn read(
+        &mut self,
+        start: u64,
+        end: u64,
+        into: &mut Vec<u8>,
+    ) -> Result<(), LogError> {
         self.channel.read(start, end, into)
     }
 
@@ -119,20 +124,20 @@ impl Driver {
         self.channel
     }
 
-    fn advance(&mut self, core: &Core, waits: bool) -> Result<(), LogError> {
-        self.cut_batch(core);
-        self.write_header(core);
+    fn advance(&mut self, shared: &Shared, waits: bool) -> Result<(), LogError> {
+        self.cut_batch(shared);
+        self.write_header(shared);
         self.begin_waiting()?;
         if self.under_way == 0 {
             return Ok(());
         }
         let wait = waits.then(|| self.patience());
         for completion in self.channel.reap(wait).map_err(LogError::Failed)? {
-            self.complete(core, completion).map_err(LogError::Failed)?;
+            self.complete(shared, completion).map_err(LogError::Failed)?;
         }
         // What has completed may have made room for what waits.
         self.begin_waiting()?;
-        self.acknowledge(core);
+        self.acknowledge(shared);
         Ok(())
     }
 
@@ -151,24 +156,24 @@ impl Driver {
     }
 
     /// Makes a batch of what is sealed and in none.
-    fn cut_batch(&mut self, core: &Core) {
-        let shares = core.mutant == Mutant::SharesSectors;
+    fn cut_batch(&mut self, shared: &Shared) {
+        let shares = shared.mutant == Mutant::SharesSectors;
         let may = self.batches.len() < self.in_flight && (shares || self.is_apart(self.cut.at));
-        let mut space = core.space();
+        let mut space = shared.space();
         if !may || space.sealed == self.cut {
             return;
         }
         let bytes = space.sealed.at - self.cut.at;
         if self.in_flight > 1 && bytes >= FILLED_SECTORS_MIN * self.layout.sector {
-            core.fill_sector(&mut space);
+            shared.fill_sector(&mut space);
         }
         let (number, start, end) = (space.next_batch, self.cut, space.sealed);
         space.next_batch += 1;
         drop(space);
-        let durable = core.mutant != Mutant::AcknowledgesUnflushed;
+        let durable = shared.mutant != Mutant::AcknowledgesUnflushed;
         let before = self.waiting.len();
         for (index, piece) in self.layout.pieces(start.at, end.at, PIECE_BYTES).enumerate() {
-            let from = core.memory.buffer(piece.position, piece.bytes);
+            let from = shared.memory.buffer(piece.position, piece.bytes);
             let token = number << PIECE_BITS | index as u64;
             self.waiting.push_back((token, Request::Write { offset: piece.offset, from, durable }));
         }
@@ -177,18 +182,18 @@ impl Driver {
     }
 
     /// Has a header block written if somebody wants one, or the last one lags too far behind.
-    fn write_header(&mut self, core: &Core) {
+    fn write_header(&mut self, shared: &Shared) {
         if self.header_under_way.is_some() {
             return;
         }
-        let wishes = core.headers_wanted();
+        let wishes = shared.headers_wanted();
         let (begin, marks) = {
-            let space = core.space();
+            let space = shared.space();
             (space.begin, space.marks)
         };
-        let end = if core.mutant == Mutant::HeaderBeforeData { self.cut } else { self.durable };
+        let end = if shared.mutant == Mutant::HeaderBeforeData { self.cut } else { self.durable };
         let lag = begin.at - self.header.begin.at;
-        let is_due = !core.is_header_written(wishes)
+        let is_due = !shared.is_header_written(wishes)
             || lag >= self.layout.data_bytes / BEGIN_LAG_PARTS
             || end.at - self.header.end.at >= self.checkpoint_bytes;
         if !is_due {
@@ -198,8 +203,11 @@ impl Driver {
         let header = Header { begin, marks, end, counter, ..self.header };
         // The memory is as long as the longest sector.
         let _ = self.header_memory.copy_in(0, &header.encode());
-        let from =
-            Buffer { memory: self.header_memory.clone(), at: 0, bytes: self.layout.sector as usize };
+        let from = Buffer {
+            memory: self.header_memory.clone(),
+            at: 0,
+            bytes: self.layout.sector as usize,
+        };
         let offset = self.layout.header(counter);
         self.waiting.push_back((HEADER_TOKEN, Request::Write { offset, from, durable: true }));
         self.header_under_way = Some(HeaderUnderWay { header, wishes });
@@ -219,14 +227,14 @@ impl Driver {
         Ok(())
     }
 
-    fn complete(&mut self, core: &Core, completion: Completion) -> Result<(), BlockError> {
+    fn complete(&mut self, shared: &Shared, completion: Completion) -> Result<(), BlockError> {
         self.under_way = self.under_way.saturating_sub(1);
         completion.result?;
         if completion.token == HEADER_TOKEN {
             if let Some(HeaderUnderWay { header, wishes }) = self.header_under_way.take() {
                 self.header = header;
-                core.space().writable = self.layout.limit(header.begin);
-                core.header_written(wishes);
+                shared.space().writable = self.layout.limit(header.begin);
+                shared.header_written(wishes);
             }
             return Ok(());
         }
@@ -238,9 +246,9 @@ impl Driver {
     }
 
     /// Acknowledges the batches that have ended, as far as none before them is under way.
-    fn acknowledge(&mut self, core: &Core) {
+    fn acknowledge(&mut self, shared: &Shared) {
         let is_done = |batch: &Batch| batch.pieces_left == 0;
-        if core.mutant == Mutant::AcknowledgesOutOfOrder && self.batches.iter().any(is_done) {
+        if shared.mutant == Mutant::AcknowledgesOutOfOrder && self.batches.iter().any(is_done) {
             self.batches.iter_mut().for_each(|batch| batch.pieces_left = 0);
         }
         let mut ended: Option<Range<u64>> = None;
@@ -252,8 +260,8 @@ impl Driver {
             }
         }
         if let Some(batches) = ended {
-            self.has_company = core.space().sealed != self.cut;
-            core.acknowledge(self.durable, batches);
+            self.has_company = shared.space().sealed != self.cut;
+            shared.acknowledge(self.durable, batches);
         }
     }
 }

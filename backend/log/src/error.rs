@@ -149,7 +149,9 @@ impl fmt::Display for LogError {
             }
             Self::NoLog(error) => error.fmt(f),
             Self::Exists => f.write_str("there is a log in this area; remove it first"),
-            Self::WornOut => f.write_str("the log's numbers have come to their end; make a new one"),
+            Self::WornOut => {
+                f.write_str("the log's numbers have come to their end; make a new one")
+            }
             Self::Taken { limit } => {
                 write!(f, "{limit} entries are handed out and not acknowledged, as many as may")
             }

@@ -46,6 +46,7 @@ mod queue;
 mod reader;
 mod recovery;
 mod reservation;
+mod shared;
 mod space;
 mod thread;
 mod waiting;

@@ -110,8 +110,10 @@ impl Log {
         offset: usize,
         bytes: usize,
     ) -> Result<Appended, LogError> {
-        OutOfRange::check(offset, bytes, from.len())
-            .map_err(|error| LogError::TooLong { found: bytes as u64, limit: error.limit as u64 })?;
+        OutOfRange::check(offset, bytes, from.len()).map_err(|error| LogError::TooLong {
+            found: bytes as u64,
+            limit: error.limit as u64,
+        })?;
         let mut reservation = self.reserve(bytes)?;
         let mut copy = [0; COPY_BYTES];
         for at in (0..bytes).step_by(COPY_BYTES) {

@@ -125,11 +125,7 @@ fn check_area(header: &Header, layout: Layout) -> Result<(), LogError> {
 }
 
 /// Goes from the recorded end to the first place where there is no next entry.
-fn find_end(
-    channel: &mut Channel,
-    header: &Header,
-    mutant: Mutant,
-) -> Result<Position, LogError> {
+fn find_end(channel: &mut Channel, header: &Header, mutant: Mutant) -> Result<Position, LogError> {
     let rules = Rules { seed: header.seed(), longest: header.longest.into() };
     let limit = channel.layout().limit(header.begin).min(POSITION_MAX);
     let (mut end, mut ahead) = (header.end, Lookahead::default());

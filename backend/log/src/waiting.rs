@@ -19,7 +19,7 @@
 use std::time::{Duration, Instant};
 
 use heliostat_base::sync::{
-    futex_wait, futex_wake_all, futex_wake_one, fence, AtomicU32, Ordering,
+    fence, futex_wait, futex_wake_all, futex_wake_one, AtomicU32, Ordering,
 };
 
 /// Slots for batches; more than may be under way at once. A model has one.
@@ -187,7 +187,8 @@ impl Waiting {
 
     fn take_free_role(&self) -> bool {
         let (free, taken) = (0, 1);
-        self.taken.compare_exchange(free, taken, Ordering::Acquire, Ordering::Relaxed).is_ok() // R
+        self.taken.compare_exchange(free, taken, Ordering::Acquire, Ordering::Relaxed).is_ok()
+        // R
     }
 
     fn sleepers(&self, slot: Slot) -> &Sleepers {

@@ -146,12 +146,7 @@ impl EntryHeader {
     ///
     /// # Errors
     /// What is wrong with it.
-    pub fn decode(
-        bytes: &[u8],
-        place: Position,
-        longest: u64,
-        seed: Seed,
-    ) -> Result<Self, Broken> {
+    pub fn decode(bytes: &[u8], place: Position, longest: u64, seed: Seed) -> Result<Self, Broken> {
         let found = bytes.len() as u64;
         let limit = ENTRY_BYTES;
         let bytes = bytes.first_chunk().ok_or(Broken::Length { found, limit })?;

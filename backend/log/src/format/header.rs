@@ -129,7 +129,8 @@ impl Header {
     pub fn encode(&self) -> [u8; HEADER_BYTES] {
         let mut bytes = [0; HEADER_BYTES];
         bytes[..8].copy_from_slice(&MAGIC);
-        let words = [(8, FORMAT), (12, self.sector_bytes), (56, self.generation), (60, self.longest)];
+        let words =
+            [(8, FORMAT), (12, self.sector_bytes), (56, self.generation), (60, self.longest)];
         for (at, word) in words {
             bytes[at..at + 4].copy_from_slice(&word.to_le_bytes());
         }

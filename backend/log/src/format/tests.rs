@@ -129,8 +129,7 @@ fn header_blocks_that_contradict_themselves_are_refused_with_the_field() {
 
 #[test]
 fn only_an_entry_that_knew_of_the_acknowledgement_proves_it() {
-    let search =
-        Search { cut: 800, data_bytes: 4096, generation: 3, seed: Seed::of(&SEED) };
+    let search = Search { cut: 800, data_bytes: 4096, generation: 3, seed: Seed::of(&SEED) };
     // Each was sealed when everything but 24 bytes before it was durable.
     let proves = |at, generation| search.is_proof(at % 4096, &entry(b"x", at, 20, generation).1);
     assert!(proves(832, 3), "everything before 808 was durable");

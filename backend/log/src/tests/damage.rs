@@ -144,11 +144,8 @@ fn an_opening_that_cannot_read_changes_nothing() {
 
 #[test]
 fn a_write_that_fails_stops_the_log_and_nothing_acknowledged_is_lost() {
-    let faults = [
-        Fault::Error { errno: EIO },
-        Fault::DoneError { errno: EIO },
-        Fault::Short { sectors: 1 },
-    ];
+    let faults =
+        [Fault::Error { errno: EIO }, Fault::DoneError { errno: EIO }, Fault::Short { sectors: 1 }];
     for fault in faults {
         let mut failures = 0;
         for number in 0..40 {
@@ -176,7 +173,10 @@ fn a_write_that_fails_stops_the_log_and_nothing_acknowledged_is_lost() {
             let ids: Vec<u64> = log.read().map(|it| id_of(&it.unwrap().payload)).collect();
             let newest = kept.last().map_or(0, |(id, _)| *id);
             let has_all = ids.is_empty() == kept.is_empty() || kept.is_empty();
-            assert!(has_all && ids.iter().all(|id| *id <= newest + 1), "{fault:?} {number} {ids:?}");
+            assert!(
+                has_all && ids.iter().all(|id| *id <= newest + 1),
+                "{fault:?} {number} {ids:?}"
+            );
             assert!(kept.iter().rev().take(4).all(|(id, _)| ids.contains(id)), "{ids:?}");
         }
         assert!(failures > 10);

@@ -20,12 +20,8 @@ pub(super) fn area(data_bytes: u64) -> Area {
 }
 
 pub(super) fn memory(area: Area, sector_bytes: u32) -> MemoryDevice {
-    let geometry = Geometry {
-        bytes: 0,
-        sector_bytes,
-        memory_alignment: sector_bytes,
-        discard_zeroes: false,
-    };
+    let geometry =
+        Geometry { bytes: 0, sector_bytes, memory_alignment: sector_bytes, discard_zeroes: false };
     MemoryDevice::new(area.offset + area.bytes + 8192).with_geometry(geometry)
 }
 
@@ -132,7 +128,8 @@ fn a_full_area_says_its_limit_keeps_what_it_has_and_lives_on_when_it_is_trimmed(
     log.trim(third.position).unwrap();
     log.append_sync(&payload(99, 492)).unwrap();
     let log = reopen(log, area(16 << 10));
-    let ids: Vec<u64> = payloads(&log).iter().filter(|it| !it.is_empty()).map(|it| id_of(it)).collect();
+    let ids: Vec<u64> =
+        payloads(&log).iter().filter(|it| !it.is_empty()).map(|it| id_of(it)).collect();
     assert_eq!(ids, (2..count).chain([99]).collect::<Vec<u64>>());
 }
 
@@ -279,7 +276,9 @@ fn callbacks_come_in_order_and_may_append_themselves() {
     log.append_sync(b"late").unwrap();
     let late = log.append(b"later").unwrap();
     late.wait().unwrap();
-    late.then(move |outcome| assert_eq!(outcome.map(|_| told.fetch_add(1, Ordering::SeqCst)), Ok(10)));
+    late.then(move |outcome| {
+        assert_eq!(outcome.map(|_| told.fetch_add(1, Ordering::SeqCst)), Ok(10))
+    });
     assert_eq!(payloads(&log).len(), 22);
 }
 

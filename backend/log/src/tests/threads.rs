@@ -67,7 +67,8 @@ fn append_and_check(log: &Log, threads: u64, each: u64) {
         for thread in 0..threads {
             scope.spawn(move || {
                 for number in 0..each {
-                    log.append_sync(&payload(thread << 32 | number, (number % 90) as usize)).unwrap();
+                    log.append_sync(&payload(thread << 32 | number, (number % 90) as usize))
+                        .unwrap();
                 }
             });
         }
@@ -155,7 +156,9 @@ fn readers_and_trims_go_on_beside_producers() {
         let reader = scope.spawn(|| {
             let mut count = 0;
             let mut reader = log.read();
-            while !is_over.load(std::sync::atomic::Ordering::SeqCst) || reader.position() != log.end() {
+            while !is_over.load(std::sync::atomic::Ordering::SeqCst)
+                || reader.position() != log.end()
+            {
                 let Some(entry) = reader.read().unwrap() else {
                     std::thread::yield_now();
                     continue;
