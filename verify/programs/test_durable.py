@@ -101,8 +101,10 @@ def watch_descriptor(source, rounds: int, program: Program) -> list[float]:
 def test_a_pipe_says_nothing_before_the_flush_has_ended(harness, stub, tmp_path, way):
     reader, writer = os.pipe()
     rounds = 1 if way in ONCE else ROUNDS
-    argv = [BINARY, "run", "--", sys.executable, HERE / "durable_ways.py", way, tmp_path / "log.durable", tmp_path]
+    program = [sys.executable, HERE / "durable_ways.py", way, tmp_path / "log.durable", tmp_path]
+    argv = [BINARY, "run", "--durable", "none-such", "--durable", PATTERN, "--", *program]
     env = {**harness.environment(), **environment(stub)}
+    del env["HELIOSTAT_DURABLE"]
     with subprocess.Popen(list(map(str, argv)), stdout=writer, env=env) as process, os.fdopen(reader, "rb", 0) as source:
         os.close(writer)
         seen = []

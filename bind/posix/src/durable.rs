@@ -10,7 +10,7 @@ use heliostat_base::call as kernel;
 use heliostat_base::sys::{Errno, Sysno};
 use heliostat_interpose::Verdict;
 use heliostat_stub_posix::flush::{self, names, Asked};
-use heliostat_stub_posix::net::{socket, unflushed};
+use heliostat_stub_posix::net::{commit, socket, unflushed};
 use heliostat_stub_posix::table::{self, DescriptorKind};
 use heliostat_stub_posix::thread;
 
@@ -59,7 +59,7 @@ pub fn gate(call: &mut Call<'_>) -> Option<Verdict> {
         return Some(call.answer(Some(Err(errno))));
     }
     if flush::is_busy() && !harmless::may_go_on(number) && !goes_on(kind, call) {
-        unflushed::settle();
+        commit::settle();
         // What has been waited for may have failed.
         return refused(kind, call).map(|errno| call.answer(Some(Err(errno))));
     }
@@ -123,7 +123,7 @@ const FUTEX_FLAGS: i32 = libc::FUTEX_PRIVATE_FLAG | libc::FUTEX_CLOCK_REALTIME;
 /// Before a child is made by vfork(2) or clone(2): what shares memory shares what is held back.
 pub fn before_child() {
     if flush::is_busy() {
-        unflushed::settle();
+        commit::settle();
     }
 }
 

@@ -15,6 +15,7 @@ mod files;
 pub mod names;
 mod sink;
 mod state;
+mod tickets;
 
 use heliostat_abi::code::Unheld;
 use heliostat_abi::session::report::Counter;
@@ -30,6 +31,8 @@ pub use state::{
     done, failed_from, finish, flush_here, is_flying, is_pending, latest, note_wait, own_fd, owns,
     progress, reset_in_forked_child, rest, ring_fd, sleep_limit_ns, start, vacate, wait,
 };
+
+pub use tickets::Unflushed;
 
 /// Something is not flushed, or is held back.
 const BUSY: u32 = 1;

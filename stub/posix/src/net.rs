@@ -19,6 +19,7 @@
 pub mod accept;
 pub mod channel;
 pub mod close;
+pub mod commit;
 pub mod connect;
 pub mod demote;
 pub mod early;

@@ -18,7 +18,7 @@ use crate::net::early::{self, proof};
 use crate::net::socket::{self, Connection, Stage, Stream};
 use crate::net::watch::{early as watched_early, family, life, mark, sets};
 use crate::net::{accept, close, connect, demote, hold, listen, shared_set, side_lock, switch};
-use crate::net::unflushed;
+use crate::net::{commit, unflushed};
 use crate::owner::{self, is_borrowed};
 use crate::table::{self, DescriptorKind};
 use crate::thread::{self, Critical};
@@ -53,7 +53,7 @@ pub fn before_fork() {
     }
     // Nothing is held back from here on: no connection is this process's alone.
     if flush::is_busy() {
-        unflushed::settle();
+        commit::settle();
     }
     hold::push_before_fork();
 }
@@ -312,5 +312,25 @@ pub fn passing(fd: i32) {
             shared_set::leave_to_kernel(index, Native::SharedSet)
         }
         _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::around;
+
+    #[test]
+    fn a_number_is_left_out_of_the_ranges_that_hold_it() {
+        let cases: [(u32, (u32, u32), &[(u32, u32)]); 6] = [
+            (5, (3, u32::MAX), &[(3, 4), (6, u32::MAX)]),
+            (3, (3, 9), &[(4, 9)]),
+            (9, (3, 9), &[(3, 8)]),
+            (0, (0, 0), &[]),
+            (2, (3, 9), &[(3, 9)]),
+            (10, (3, 9), &[(3, 9)]),
+        ];
+        for (own, range, expected) in cases {
+            assert_eq!(around(own, range).collect::<Vec<_>>(), expected, "{range:?} without {own}");
+        }
     }
 }

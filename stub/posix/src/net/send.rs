@@ -1,6 +1,7 @@
 //! Sending on a direct stream: send, write, writev, sendmsg and sendfile.
 
 mod early_steps;
+mod unflushed_step;
 
 use std::io::IoSlice;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
@@ -12,13 +13,13 @@ use heliostat_base::sys::Errno;
 use heliostat_ring::stream::{MoveError, WriteCache};
 
 use early_steps::step_early;
+use unflushed_step::step_unflushed;
 
 use super::early;
 use super::socket::{self, Connection, Sender, Socket, Stage, Stream};
 use super::transfer::{Source, PIECE_BYTES};
 use super::wait::{self, Blocked, Wake};
-use super::unflushed::{self, Held};
-use super::{accept, demote, end, hold, listen, rest, shadow, side_lock};
+use super::{accept, commit, demote, end, hold, listen, rest, shadow, side_lock};
 use crate::flush;
 use crate::thread::{self, Began, Critical};
 use crate::Answer;
@@ -203,7 +204,7 @@ fn when_full(
     let fd = blocked.fd;
     listen::renew_if_due();
     if flush::is_busy() {
-        unflushed::settle(); // the reader has something to read then, and makes room
+        commit::settle(); // the reader has something to read then, and makes room
         return After::Again;
     }
     let stop = |errno| match total {
@@ -306,43 +307,6 @@ fn step_in_ring(fd: i32, socket: &Socket, half: &mut Sender, source: &Source<'_>
         false => SendStep::Done(bytes),
         true => SendStep::Asked(bytes), // D3
     }
-}
-
-/// While a flush is waited for, what is sent is written and not published. `None` goes on as usual.
-#[cold]
-fn step_unflushed(
-    fd: i32,
-    socket: &Socket,
-    half: &mut Sender,
-    source: &Source<'_>,
-) -> Option<SendStep> {
-    let stream = half.stream.clone()?;
-    let buffers = match source {
-        Source::Buffers(buffers, _) if !hold::concerns(socket, source) && !socket.is_shared() => {
-            buffers
-        }
-        // What cannot be held back waits: see `when_full`.
-        _ => return (half.cache.unpublished() > 0).then_some(SendStep::Full(stream)),
-    };
-    let held = unflushed::hold(Connection::new(fd, socket, &stream), half, buffers);
-    Some(match held {
-        Ok(Held::Free) => return None,
-        Ok(Held::CutOff) => SendStep::Gone,
-        Ok(Held::Bytes(0)) if buffers.iter().any(|buffer| !buffer.is_empty()) => {
-            SendStep::Full(stream)
-        }
-        Ok(Held::Bytes(bytes)) => {
-            half.count_sent(bytes);
-            match stream.outgoing.is_native_wanted() {
-                false => SendStep::Done(bytes),
-                true => SendStep::Asked(bytes), // D3
-            }
-        }
-        Err(MoveError::Fault) => SendStep::Failed(Errno(libc::EFAULT)),
-        Err(MoveError::Corrupt(_)) => {
-            end::broken(Connection::new(fd, socket, &stream), SendStep::Gone)
-        }
-    })
 }
 
 /// Writes what there is room for. A large buffer goes in pieces, each published and announced at

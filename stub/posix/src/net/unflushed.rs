@@ -4,24 +4,24 @@
 //! The bytes lie in the ring behind its tail, where nobody but this process knows of them
 //! (`heliostat_ring`'s `stream::unpublished`): with a process that is killed they are gone. They
 //! wait for a ticket of `flush`, the newest that had been issued when they were written, whichever
-//! thread wrote them. The program's waits publish what is due (`outlast`); all other ways out wait
-//! until nothing is left to flush (`settle`).
+//! thread wrote them. The program's waits publish what is due; all other ways out wait until nothing is
+//! left to flush (`commit`).
 //!
-//! Locks, in this order: `PUBLISHING` -> a sender's -> `LIST` -> those of `flush`. What is published
+//! Locks, in this order: `PUBLISHING` -> a sender's -> `LIST` -> `ASKED`, those of `flush`. What is published
 //! is published under the first, so that who has settled knows that nobody is in the middle of it.
 
 use std::io::IoSlice;
-use std::sync::atomic::Ordering::Relaxed;
 
-use heliostat_abi::code::Native;
 use heliostat_abi::session::report::Counter;
 use heliostat_base::lock::Lock;
-use heliostat_base::{clock, spin};
+use heliostat_base::spin;
+use heliostat_base::sync::Ordering::Relaxed;
 use heliostat_ring::stream::MoveError;
 
 use super::shadow::options::{CORK, HOLDS};
 use super::socket::{self, Connection, Sender};
-use super::{demote, end, shadow};
+use super::{end, shadow};
+use crate::table::{self, DescriptorKind};
 use crate::thread::Critical;
 use crate::{flush, report};
 
@@ -29,10 +29,11 @@ use crate::{flush, report};
 const LISTED_MAX: usize = 4096;
 /// Peers that ask for the kernel's path while bytes are published to them; seldom one.
 const ASKED_MAX: usize = 16;
-/// A flush that is nearly done is looked for this long before a sleep.
-const LOOK_NS: u64 = 30_000;
+/// Connections that are published before the first bell is rung.
+const BELLS_MAX: usize = 128;
 
 static PUBLISHING: Lock<()> = Lock::new(());
+static ASKED: Lock<[Option<(i32, u32)>; ASKED_MAX]> = Lock::new([None; ASKED_MAX]);
 static LIST: Lock<List> = Lock::new(List { ends: [(0, 0); LISTED_MAX], used: 0 });
 
 /// Descriptors and places of connections.
@@ -51,50 +52,6 @@ impl List {
             }
             None => false,
         }
-    }
-}
-
-/// What a connection has written and not published, by ticket. There are two at most that have not
-/// ended: a flush under way, and the next one.
-#[derive(Clone, Copy, Default, Debug)]
-pub struct Unflushed {
-    first: Waiting,
-    second: Waiting,
-    is_listed: bool,
-}
-
-#[derive(Clone, Copy, Default, Debug)]
-struct Waiting {
-    ticket: u64,
-    bytes: u64,
-}
-
-impl Unflushed {
-    /// Nothing.
-    pub const fn new() -> Self {
-        let none = Waiting { ticket: 0, bytes: 0 };
-        Self { first: none, second: none, is_listed: false }
-    }
-
-    fn add(&mut self, ticket: u64, bytes: u64) {
-        let part = match self.first.bytes == 0 || self.first.ticket == ticket {
-            true => &mut self.first,
-            false => &mut self.second,
-        };
-        (part.ticket, part.bytes) = (ticket, part.bytes + bytes);
-    }
-
-    fn take_due(&mut self, done: u64) -> Option<Waiting> {
-        let due = self.first;
-        if due.bytes == 0 || due.ticket > done {
-            return None;
-        }
-        (self.first, self.second) = (self.second, Waiting::default());
-        Some(due)
-    }
-
-    fn forget(&mut self) {
-        (self.first, self.second) = (Waiting::default(), Waiting::default());
     }
 }
 
@@ -131,8 +88,9 @@ pub(super) fn hold(
         cut_off(connection, half);
         return Ok(Held::CutOff);
     }
-    if publish_due(connection, half) == Published::CutOff {
-        return Ok(Held::CutOff);
+    match publish_due(connection, half) {
+        Published::CutOff => return Ok(Held::CutOff),
+        Published::Bytes(bytes) => _ = ring(connection, bytes),
     }
     let mut list = LIST.lock();
     let ticket = flush::latest();
@@ -152,18 +110,14 @@ pub(super) fn hold(
     Ok(Held::Bytes(bytes))
 }
 
-#[derive(PartialEq, Eq)]
 enum Published {
-    /// The peer asks for the kernel's path (D3).
-    Asked,
-    Done,
+    Bytes(u64),
     CutOff,
 }
 
 /// Publishes what no flush is waited for any more. Under the sender's lock.
 fn publish_due(connection: Connection<'_>, half: &mut Sender) -> Published {
-    let Connection { fd, socket, stream } = connection;
-    let lane = &stream.outgoing;
+    let lane = &connection.stream.outgoing;
     let done = flush::done();
     let mut bytes = 0;
     while let Some(due) = half.unflushed.take_due(done) {
@@ -173,16 +127,17 @@ fn publish_due(connection: Connection<'_>, half: &mut Sender) -> Published {
         }
         bytes += lane.publish_unpublished(due.bytes, &mut half.cache);
     }
-    if bytes == 0 {
-        return Published::Done;
+    Published::Bytes(bytes)
+}
+
+/// Wakes who sleeps for what was published; true when a bell was rung. Under the sender's lock.
+fn ring(connection: Connection<'_>, bytes: u64) -> bool {
+    let Connection { fd, socket, stream } = connection;
+    let sleeps = bytes > 0 && stream.outgoing.take_sleeping_reader();
+    if sleeps {
+        shadow::ring_bell(fd, socket, &stream.outgoing, bytes as usize);
     }
-    if lane.take_sleeping_reader() {
-        shadow::ring_bell(fd, socket, lane, bytes as usize);
-    }
-    match lane.is_native_wanted() {
-        true => Published::Asked,
-        false => Published::Done,
-    }
+    sleeps
 }
 
 /// A flush has failed that the program has been told was done: the peer hears nothing that may rest on
@@ -196,27 +151,32 @@ fn cut_off(connection: Connection<'_>, half: &mut Sender) {
 
 /// Takes note of flushes that have ended, and publishes what is due.
 pub fn progress() {
-    let asked = {
-        let _critical = Critical::enter();
-        flush::progress();
-        publish()
-    };
-    for (fd, index) in asked.into_iter().flatten() {
-        demote::leave(fd, index, Native::PeerAsked);
-    }
+    let _critical = Critical::enter();
+    flush::progress();
+    publish();
 }
 
-fn publish() -> [Option<(i32, u32)>; ASKED_MAX] {
-    let mut asked = [None; ASKED_MAX];
-    let mut places = asked.iter_mut();
+/// Peers that asked for the kernel's path while bytes were published to them: they have to be followed,
+/// and until then this process counts as busy.
+pub fn take_asked() -> [Option<(i32, u32)>; ASKED_MAX] {
+    let _critical = Critical::enter();
+    std::mem::replace(&mut *ASKED.lock(), [None; ASKED_MAX])
+}
+
+/// Publishes on all connections, and rings afterwards: a peer that has been woken by one bell looks at
+/// all its connections, and the others need none.
+fn publish() {
     let _alone = PUBLISHING.lock();
+    let mut bells = Bells { ends: [(0, 0, 0); BELLS_MAX], used: 0 };
     let mut left = LIST.lock().used;
     while left > 0 {
         left -= 1;
         let Some((fd, index)) = at(left) else { continue };
         let socket = socket::at(index);
         let mut half = socket.sender.lock();
-        let Some(stream) = half.stream.clone() else {
+        // A close that another thread made without waiting: the number may be anything by now.
+        let is_ours = table::kind(fd) == DescriptorKind::Socket(index);
+        let Some(stream) = half.stream.clone().filter(|_| is_ours) else {
             half.cache.drop_unpublished();
             half.unflushed.forget();
             remove(left, &mut half);
@@ -226,16 +186,54 @@ fn publish() -> [Option<(i32, u32)>; ASKED_MAX] {
         if half.cache.unpublished() == 0 {
             remove(left, &mut half);
         }
-        if published == Published::Asked {
-            places.next().into_iter().for_each(|place| *place = Some((fd, index)));
+        drop(half);
+        if let Published::Bytes(bytes @ 1..) = published {
+            bells.add((fd, index, bytes));
         }
     }
+    bells.ring();
     let list = LIST.lock();
-    if list.used == 0 {
+    if list.used == 0 && ASKED.lock()[0].is_none() {
         flush::rest();
     }
-    drop(list);
-    asked
+}
+
+/// Connections on which something was published, and nobody has been woken yet.
+struct Bells {
+    ends: [(i32, u32, u64); BELLS_MAX],
+    used: usize,
+}
+
+impl Bells {
+    fn add(&mut self, end: (i32, u32, u64)) {
+        if self.used == BELLS_MAX {
+            self.ring();
+        }
+        self.ends[self.used] = end;
+        self.used += 1;
+    }
+
+    fn ring(&mut self) {
+        let mut has_yielded = false;
+        for (fd, index, bytes) in &self.ends[..std::mem::take(&mut self.used)] {
+            let socket = socket::at(*index);
+            let half = socket.sender.lock();
+            let Some(stream) = &half.stream else { continue };
+            let has_rung = ring(Connection::new(*fd, socket, stream), *bytes);
+            if stream.outgoing.is_native_wanted() {
+                let mut asked = ASKED.lock();
+                asked.iter_mut().find(|place| place.is_none()).into_iter().for_each(|place| {
+                    *place = Some((*fd, *index));
+                });
+            }
+            drop(half);
+            if has_rung && !has_yielded {
+                // On one core this lets the peer wake up, and take its other words back.
+                spin::yield_now();
+                has_yielded = true;
+            }
+        }
+    }
 }
 
 fn at(place: usize) -> Option<(i32, u32)> {
@@ -253,79 +251,18 @@ fn remove(place: usize, half: &mut Sender) {
     half.unflushed.is_listed = false;
 }
 
-/// Waits until nothing is left to flush or to let out.
+/// Waits until nothing is left to flush or to let out. Peers that ask for the kernel's path are not
+/// followed: `take_asked`.
 #[cold]
 pub fn settle() {
-    while flush::is_busy() {
-        {
-            let _critical = Critical::enter();
-            flush::finish();
-        }
-        progress();
-    }
-}
-
-/// A call that finds nothing and does not wait: publishes what is due, and has the next flush begun.
-#[cold]
-pub fn look_in() {
-    flush::note_wait();
-    progress();
-    start();
-}
-
-/// What a wait does first: publishes what is due while flushes end, until `look` finds something for the
-/// program to do, or `ends`, or all is flushed. True when `look` found something. `sleep` sleeps
-/// for the given descriptor and for what `look` looks at.
-#[cold]
-pub fn outlast(
-    ends: Option<u64>,
-    mut look: impl FnMut() -> bool,
-    mut sleep: impl FnMut(i32),
-) -> bool {
-    flush::note_wait();
-    loop {
-        progress();
-        if !flush::is_busy() {
-            return false;
-        }
-        if look() {
-            start();
-            return true;
-        }
-        if ends.is_some_and(|ends| clock::monotonic_ns() >= ends) {
-            start();
-            return false;
-        }
-        if !flush::is_flying() {
-            let _critical = Critical::enter();
-            flush::flush_here();
-        } else if !is_soon_done(&mut look) {
-            match flush::ring_fd() {
-                Some(ring) => sleep(ring),
-                None => flush::wait(),
-            }
-        }
-    }
-}
-
-fn start() {
     let _critical = Critical::enter();
-    flush::start();
-}
-
-/// Looks for a short while; true when the flush has ended, or there is something to do.
-fn is_soon_done(look: &mut impl FnMut() -> bool) -> bool {
-    let ends = clock::monotonic_ns() + LOOK_NS;
-    let done = flush::done();
-    let mut turns = spin::Spin::new();
-    while clock::monotonic_ns() < ends {
-        flush::progress();
-        if flush::done() != done || look() {
-            return true;
+    loop {
+        flush::finish();
+        publish();
+        if flush::done() >= flush::latest() && LIST.lock().used == 0 {
+            return;
         }
-        turns.turn();
     }
-    false
 }
 
 /// In the child of a fork: the parent lets out what the parent has held back.
@@ -333,32 +270,12 @@ pub fn reset_in_forked_child() {
     PUBLISHING.reset_in_forked_child();
     LIST.reset_in_forked_child();
     LIST.lock().used = 0;
+    ASKED.reset_in_forked_child();
+    *ASKED.lock() = [None; ASKED_MAX];
     for (_, socket) in socket::each_live() {
         let mut half = socket.sender.lock();
         half.cache.drop_unpublished();
-        half.unflushed = Unflushed::new();
+        half.unflushed = flush::Unflushed::new();
     }
     flush::reset_in_forked_child();
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_waits_is_due_by_its_ticket_and_in_order() {
-        let mut unflushed = Unflushed::new();
-        for (ticket, bytes) in [(4, 10), (4, 5), (5, 7), (5, 1)] {
-            unflushed.add(ticket, bytes);
-        }
-        assert!(unflushed.take_due(3).is_none());
-        let due = unflushed.take_due(4).expect("the first");
-        assert_eq!((due.ticket, due.bytes), (4, 15));
-        assert!(unflushed.take_due(4).is_none());
-        unflushed.add(6, 2);
-        let due = unflushed.take_due(6).expect("the second");
-        assert_eq!((due.ticket, due.bytes), (5, 8));
-        assert_eq!(unflushed.take_due(6).map(|due| due.bytes), Some(2));
-        assert!(unflushed.take_due(u64::MAX).is_none());
-    }
 }

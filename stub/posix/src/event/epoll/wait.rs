@@ -15,7 +15,7 @@ use crate::net::watch::set::Interests;
 use crate::net::watch::sets::{set_for, set_of, Set, SETS};
 use crate::event::poll;
 use crate::flush;
-use crate::net::{demote, early, shared_set, unflushed};
+use crate::net::{commit, demote, early, shared_set};
 use crate::thread::{Critical, Interrupts};
 use crate::{fail, waiting, Answer};
 
@@ -45,7 +45,7 @@ pub fn look(
 ) -> Waited {
     let Some(index) = set_for(epoll) else {
         if flush::is_busy() {
-            unflushed::settle();
+            commit::settle();
         }
         return Waited::Answer(None);
     };
@@ -53,7 +53,7 @@ pub fn look(
     shared_set::enter(index, set);
     if out.is_empty() {
         if flush::is_busy() {
-            unflushed::settle();
+            commit::settle();
         }
         return look_only(epoll, set, ends);
     }
@@ -64,7 +64,7 @@ pub fn look(
             found = collect(epoll, set, out, false);
             found > 0
         };
-        unflushed::outlast(ends, look, |ring| sleep_beside(epoll, ring));
+        commit::outlast(ends, look, |ring| sleep_beside(epoll, ring));
     }
     if found == 0 {
         found = collect(epoll, set, out, ends == Some(0));

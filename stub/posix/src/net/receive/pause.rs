@@ -7,7 +7,7 @@ use super::{is_impatient, TURNS_MAX};
 use crate::net::socket::{self, Connection, Socket, Stream};
 use crate::net::wait::{self, Blocked, Wake};
 use crate::flush;
-use crate::net::{listen, shadow, unflushed};
+use crate::net::{commit, listen, shadow};
 
 /// What it came to.
 pub(super) enum Pause {
@@ -41,8 +41,8 @@ pub(super) fn pause(
     if flush::is_busy() {
         // Somebody may wait for what is held back, and this call for him.
         match is_impatient(socket, flags) {
-            true => unflushed::look_in(),
-            false => unflushed::settle(),
+            true => commit::look_in(),
+            false => commit::settle(),
         }
     }
     if is_impatient(socket, flags) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use heliostat_ring::stream::WriteCache;
 
 use super::Stream;
-use crate::net::unflushed::Unflushed;
+use crate::flush::Unflushed;
 use crate::net::undecided::Undecided;
 use crate::report::Line;
 
