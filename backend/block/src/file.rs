@@ -328,6 +328,9 @@ impl Device for FileDevice {
         self.submit()?;
         loop {
             self.collect(completions);
+            if wait.is_some_and(|wait| wait >= LONE_WAIT_MIN) {
+                self.flush_written(completions);
+            }
             // What goes on, by the next write or by a flush.
             self.submit()?;
             let Some(until) = until else { break };

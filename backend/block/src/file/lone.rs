@@ -26,6 +26,19 @@ impl FileDevice {
         true
     }
 
+    /// Flushes by a system call what is written and waits for that, where nothing else is under way:
+    /// the ring would give the flush to a thread of the kernel's.
+    pub(super) fn flush_written(&mut self, completions: &mut Vec<Completion>) {
+        let is_all = self.requests.under_way() == 0 && self.waiting.is_empty();
+        if !self.lone_calls || !is_all || self.written.is_empty() {
+            return;
+        }
+        let result = self.flush();
+        for place in std::mem::take(&mut self.written) {
+            self.complete(place, result, completions);
+        }
+    }
+
     /// Makes the only operation there is by a system call; `None` where that is none for one.
     fn call(&self, place: usize) -> Option<Result<(), BlockError>> {
         let operation = self.operations.get(place)?.as_ref()?;
