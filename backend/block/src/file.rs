@@ -13,6 +13,10 @@
 //! Whether a durable write is one call (RWF_DSYNC) or a write and a flush is chosen by what
 //! [`measure`](FileDevice::measure) finds on this file. Where a disk has no forced unit access the
 //! kernel flushes after each durable write, and several that are under way share a flush.
+//!
+//! After a flush that failed, alone or as a part of a durable write, nothing is known of what had been
+//! written before, and the kernel and the disk may say of the next flush that all is well. So the
+//! device as a whole has failed then.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -21,7 +25,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use heliostat_backend_uring::{Allocation, By, Manner, NotPrepared, Range, Requests};
-
 use heliostat_base::mapping::SharedMapping;
 
 use crate::{BeginError, BlockError, Buffer, Completion, Device, Geometry, Request};
@@ -67,6 +70,8 @@ pub struct FileDevice {
     covered: Vec<usize>,
     /// What zeroes are written from.
     zeroes: Buffer,
+    /// Why the device as a whole has failed.
+    failed: Option<BlockError>,
 }
 
 /// An operation under way.
@@ -111,6 +116,7 @@ impl FileDevice {
             written: Vec::new(),
             covered: Vec::new(),
             zeroes: Buffer::new(ZEROES_BYTES).map_err(|_| OpenError::Memory)?,
+            failed: None,
         })
     }
 
@@ -270,6 +276,11 @@ impl FileDevice {
         completions: &mut Vec<Completion>,
     ) {
         if let Some(operation) = self.operations.get_mut(place).and_then(Option::take) {
+            let durable = match operation.request {
+                Request::Write { durable, .. } => durable,
+                ref request => matches!(request, Request::Flush),
+            };
+            self.failed = self.failed.or(result.err().filter(|_| durable));
             self.free.push(place);
             completions.push(Completion { token: operation.token, result });
         }
@@ -307,14 +318,19 @@ impl Device for FileDevice {
         wait: Option<Duration>,
         completions: &mut Vec<Completion>,
     ) -> Result<(), BlockError> {
-        if let Some(completed) = self.call_lone(wait) {
-            completions.push(completed);
+        if let Some(error) = self.failed {
+            return Err(error);
+        }
+        if self.call_lone(wait, completions) {
             return Ok(());
         }
         let (until, before) = (wait.map(|wait| Instant::now() + wait), completions.len());
         self.submit()?;
         loop {
             self.collect(completions);
+            if wait.is_some_and(|wait| wait >= LONE_WAIT_MIN) {
+                self.flush_written(completions);
+            }
             // What goes on, by the next write or by a flush.
             self.submit()?;
             let Some(until) = until else { break };

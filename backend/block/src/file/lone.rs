@@ -8,18 +8,35 @@ use super::{judge, FileDevice, EINVAL, LONE_WAIT_MIN};
 use crate::{BlockError, Buffer, Completion, Request};
 
 impl FileDevice {
-    /// Makes the only operation there is by a system call, where somebody waits for it.
-    pub(super) fn call_lone(&mut self, wait: Option<Duration>) -> Option<Completion> {
-        let [place] = self.waiting[..] else { return None };
+    /// Makes the only operation there is by a system call, where somebody waits for it; false where
+    /// that is not so.
+    pub(super) fn call_lone(
+        &mut self,
+        wait: Option<Duration>,
+        completions: &mut Vec<Completion>,
+    ) -> bool {
+        let [place] = self.waiting[..] else { return false };
         let is_waited_for = wait.is_some_and(|wait| wait >= LONE_WAIT_MIN);
         if !self.lone_calls || !is_waited_for || self.under_way() != 1 {
-            return None;
+            return false;
         }
-        let result = self.call(place)?;
+        let Some(result) = self.call(place) else { return false };
         self.waiting.clear();
-        let operation = self.operations.get_mut(place)?.take()?;
-        self.free.push(place);
-        Some(Completion { token: operation.token, result })
+        self.complete(place, result, completions);
+        true
+    }
+
+    /// Flushes by a system call what is written and waits for that, where nothing else is under way:
+    /// the ring would give the flush to a thread of the kernel's.
+    pub(super) fn flush_written(&mut self, completions: &mut Vec<Completion>) {
+        let is_all = self.requests.under_way() == 0 && self.waiting.is_empty();
+        if !self.lone_calls || !is_all || self.written.is_empty() {
+            return;
+        }
+        let result = self.flush();
+        for place in std::mem::take(&mut self.written) {
+            self.complete(place, result, completions);
+        }
     }
 
     /// Makes the only operation there is by a system call; `None` where that is none for one.
