@@ -35,7 +35,8 @@ impl Ours {
             true => Box::new(device),
             false => Box::new(LatencyDevice::new(device, Extra::durability(extra))),
         };
-        let in_flight = std::env::var("HELIOSTAT_BENCH_IN_FLIGHT").ok().and_then(|it| it.parse().ok());
+        let in_flight =
+            std::env::var("HELIOSTAT_BENCH_IN_FLIGHT").ok().and_then(|it| it.parse().ok());
         let standard = Options::default();
         let options = Options { in_flight: in_flight.unwrap_or(standard.in_flight), ..standard };
         let log = Log::create(device, area, options)?;

@@ -61,7 +61,12 @@ fn make(name: &str, folder: &Path, extra: Duration) -> Result<Box<dyn Way>, Fail
 }
 
 /// Has producers append for so long; nanoseconds of each append.
-fn produce(way: &dyn Way, bytes: usize, producers: usize, span: Duration) -> Result<Vec<u64>, Failure> {
+fn produce(
+    way: &dyn Way,
+    bytes: usize,
+    producers: usize,
+    span: Duration,
+) -> Result<Vec<u64>, Failure> {
     let all = Mutex::new(Vec::new());
     // The first appends meet cold caches and files.
     (0..20).try_for_each(|_| way.append(&vec![1; bytes]))?;
@@ -90,7 +95,9 @@ fn produce(way: &dyn Way, bytes: usize, producers: usize, span: Duration) -> Res
 
 fn report(name: &str, mut times: Vec<u64>, seconds: f64) {
     times.sort_unstable();
-    let at = |part: f64| times.get((times.len() as f64 * part) as usize).map_or(0.0, |ns| *ns as f64 / 1e3);
+    let at = |part: f64| {
+        times.get((times.len() as f64 * part) as usize).map_or(0.0, |ns| *ns as f64 / 1e3)
+    };
     let rate = times.len() as f64 / seconds;
     println!(
         r#"{{"way":"{name}","per_second":{rate:.1},"p50_us":{:.2},"p99_us":{:.2}}}"#,
