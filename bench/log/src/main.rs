@@ -5,8 +5,9 @@
 //! all together, and the time of one, median and 99 %. Each way makes durable what it acknowledges; the
 //! bare file is written before it is measured, so that none pays for new blocks.
 //!
-//! A slower flush (EXTRA_US) is simulated in the same way for all: our device is decorated, and the calls
-//! by which the others make things durable are this program's own (`slow.rs`).
+//! A slower flush (EXTRA_US) is simulated for all: our log then lies on a device in memory whose durable
+//! writes complete so much later, and the calls by which the others make a file durable are this
+//! program's own (`slow.rs`): their FOLDER should be in memory, too.
 
 mod file;
 mod log;
