@@ -1,8 +1,8 @@
 """Durable appends: our log beside a bare file, okaywal, redb and LMDB, measured by bench/log.
 
 Every way makes durable what it acknowledges. First on this disk; then with a simulated flush of 15 us,
-100 us and 1 ms on a file in memory, where the flush is all there is: our device is decorated, the others' calls
-of fdatasync, fsync and msync have the same wait behind them. The best bare way is the one that was the
+100 us and 1 ms, where the flush is all there is: our log lies on a device in memory whose durable writes complete
+so much later; the others have a file in memory, and the same wait behind fdatasync, fsync and msync. The best bare way is the one that was the
 fastest of four in this run. Needs no control plane.
 """
 

@@ -104,8 +104,8 @@ impl Core {
     /// Drives until there is an answer, nothing is left to do, or others want the role or are to be
     /// told something. The caller has the role, and it is given back.
     fn drive<R>(&self, look: &mut dyn FnMut() -> Option<R>) -> Option<R> {
+        let mut found = None;
         self.with_role(|driver| {
-            let mut found = None;
             while found.is_none() && self.has_work() {
                 driver.step(&self.shared, true);
                 found = look();
@@ -113,8 +113,10 @@ impl Core {
                     break;
                 }
             }
-            found
-        })
+        });
+        // They may use the log, so the role is free by now.
+        self.notices.deliver();
+        found
     }
 
     /// Tells those who want to know of a position that is acknowledged already, or never will be.
@@ -132,22 +134,22 @@ impl Core {
     pub(crate) fn poll(&self) {
         if self.waiting.try_take_role() {
             self.with_role(|driver| driver.step(&self.shared, false));
+            self.notices.deliver();
         }
     }
 
-    /// Waits for the role, and does something with the device.
+    /// Waits for the role, and does something with the device. Tells nobody anything: the caller may
+    /// hold a lock that a callback takes.
     pub(crate) fn with_driver<R>(&self, what: impl FnOnce(&mut Driver) -> R) -> R {
         self.waiting.take_role();
         self.with_role(what)
     }
 
-    /// Does something as the one who has the role, and gives it back. Callbacks run after that:
-    /// they may use the log.
+    /// Does something as the one who has the role, and gives it back.
     fn with_role<R>(&self, what: impl FnOnce(&mut Driver) -> R) -> R {
         let answer = what(&mut self.driver.lock().unwrap_or_else(PoisonError::into_inner));
         self.waiting.release_role();
         self.waiting.pass_on(|| self.has_work());
-        self.notices.deliver();
         answer
     }
 

@@ -7,13 +7,13 @@
 //!
 //! A batch is everything that was sealed by then, written durably from memory where it lies. A lone
 //! writer's entry is a batch of its own, at once; while one is under way what comes meanwhile gathers
-//! to the next. Several are under way where the device allows it, but never two in one sector: of two
+//! to the next. Where a flush takes long several are under way, but never two in one sector: of two
 //! writes of a sector that are under way together, the one with fewer entries might come last.
 
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use heliostat_backend_block::{BeginError, BlockError, Buffer, Completion, Request};
 use heliostat_base::mapping::SharedMapping;
@@ -47,6 +47,7 @@ struct Batch {
     number: u64,
     end: Position,
     pieces_left: usize,
+    begun: Instant,
 }
 
 /// A header block on its way.
@@ -74,6 +75,9 @@ pub(crate) struct Driver {
     durable: Position,
     /// Others appended while the last batch was under way.
     has_company: bool,
+    /// How long batches take, as an average that forgets.
+    batch_takes: Duration,
+    overlap_from: Duration,
 }
 
 impl Driver {
@@ -98,6 +102,8 @@ impl Driver {
             cut: header.end,
             durable: header.end,
             has_company: false,
+            batch_takes: Duration::ZERO,
+            overlap_from: options.overlap_from,
         })
     }
 
@@ -142,12 +148,21 @@ impl Driver {
     }
 
     fn patience(&self) -> Duration {
-        let could_begin = self.batches.len() < self.in_flight && self.is_apart(self.cut.at);
-        if self.has_company && could_begin {
+        if self.has_company && self.may_begin() && self.is_apart(self.cut.at) {
             GATHER
         } else {
             PATIENCE
         }
+    }
+
+    /// Whether another batch may be begun beside those that are under way.
+    fn may_begin(&self) -> bool {
+        self.batches.is_empty() || self.overlaps() && self.batches.len() < self.in_flight
+    }
+
+    /// Whether batches take so long that the next one had better not wait.
+    fn overlaps(&self) -> bool {
+        self.in_flight > 1 && self.batch_takes >= self.overlap_from
     }
 
     /// Whether a write from here on touches no sector of the batch before.
@@ -158,13 +173,13 @@ impl Driver {
     /// Makes a batch of what is sealed and in none.
     fn cut_batch(&mut self, shared: &Shared) {
         let shares = shared.mutant == Mutant::SharesSectors;
-        let may = self.batches.len() < self.in_flight && (shares || self.is_apart(self.cut.at));
+        let may = self.may_begin() && (shares || self.is_apart(self.cut.at));
         let mut space = shared.space();
         if !may || space.sealed == self.cut {
             return;
         }
         let bytes = space.sealed.at - self.cut.at;
-        if self.in_flight > 1 && bytes >= FILLED_SECTORS_MIN * self.layout.sector {
+        if self.overlaps() && bytes >= FILLED_SECTORS_MIN * self.layout.sector {
             shared.fill_sector(&mut space);
         }
         let (number, start, end) = (space.next_batch, self.cut, space.sealed);
@@ -177,7 +192,8 @@ impl Driver {
             let token = number << PIECE_BITS | index as u64;
             self.waiting.push_back((token, Request::Write { offset: piece.offset, from, durable }));
         }
-        self.batches.push_back(Batch { number, end, pieces_left: self.waiting.len() - before });
+        let (pieces_left, begun) = (self.waiting.len() - before, Instant::now());
+        self.batches.push_back(Batch { number, end, pieces_left, begun });
         self.cut = end;
     }
 
@@ -255,6 +271,7 @@ impl Driver {
         while self.batches.front().is_some_and(is_done) {
             if let Some(batch) = self.batches.pop_front() {
                 self.durable = batch.end;
+                self.batch_takes = (self.batch_takes * 7 + batch.begun.elapsed()) / 8;
                 let first = ended.map_or(batch.number, |range| range.start);
                 ended = Some(first..batch.number + 1);
             }

@@ -1,5 +1,7 @@
 //! What is chosen when a log is made or opened.
 
+use std::time::Duration;
+
 use crate::area::Layout;
 use crate::format::{Header, Position, DATA_SECTORS_MIN, ENTRY_BYTES, WINDOW_BYTES_MAX};
 use crate::memory::whole_pages;
@@ -8,8 +10,11 @@ use crate::memory::whole_pages;
 pub const WINDOW_BYTES: u64 = 4 << 20;
 /// An entry takes at most this part of the window, so that several are under way.
 const ENTRIES_PER_WINDOW: u64 = 4;
-/// Writes under way at once. More did not help on any device that was measured.
+/// Batches under way at once where a device is slow.
 const IN_FLIGHT: usize = 4;
+/// Where a batch takes less than this, one at a time is best: what comes meanwhile shares the next
+/// flush, and each can be a system call of its own.
+const OVERLAP_FROM: Duration = Duration::from_micros(250);
 /// A checkpoint is written at least each such part of the area, within these bounds.
 const CHECKPOINTS_PER_ROUND: u64 = 16;
 const CHECKPOINT_BYTES_MIN: u64 = 64 << 10;
@@ -23,6 +28,8 @@ pub struct Options {
     pub window_bytes: u64,
     /// Batches under way at once, 1 at least and as the device allows.
     pub in_flight: usize,
+    /// Another batch is begun beside one that is under way only where batches take so long.
+    pub overlap_from: Duration,
     /// The header's end lags at most so many bytes behind, and recovery reads as many; 0 leaves it
     /// to the size of the area.
     pub checkpoint_bytes: u64,
@@ -30,7 +37,12 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { window_bytes: WINDOW_BYTES, in_flight: IN_FLIGHT, checkpoint_bytes: 0 }
+        Self {
+            window_bytes: WINDOW_BYTES,
+            in_flight: IN_FLIGHT,
+            overlap_from: OVERLAP_FROM,
+            checkpoint_bytes: 0,
+        }
     }
 }
 

@@ -120,7 +120,8 @@ impl Appended {
     }
 
     /// Has a function called when it is durable, or when it is certain that nobody will know. It is
-    /// called by whoever drives, by [`crate::Log::poll`], or at once. It should not block.
+    /// called by whoever drives, by [`crate::Log::poll`], or at once: it takes no lock that is held by
+    /// somebody who appends, waits or polls.
     pub fn then(self, call: impl FnOnce(Result<Position, LogError>) + Send + 'static) {
         let position = self.position;
         let call = Box::new(move |outcome: Result<(), LogError>| call(outcome.map(|()| position)));

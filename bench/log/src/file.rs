@@ -63,7 +63,10 @@ impl Bare {
         padded[start..start + payload.len()].copy_from_slice(payload);
         let blocks = SPACE_BYTES - bytes as u64;
         let at = self.next.fetch_add(bytes as u64, Ordering::Relaxed) % blocks;
-        self.file.write_all_at(&padded[start..start + bytes], at / BLOCK_BYTES as u64 * BLOCK_BYTES as u64)
+        self.file.write_all_at(
+            &padded[start..start + bytes],
+            at / BLOCK_BYTES as u64 * BLOCK_BYTES as u64,
+        )
     }
 }
 

@@ -5,8 +5,9 @@
 //! all together, and the time of one, median and 99 %. Each way makes durable what it acknowledges; the
 //! bare file is written before it is measured, so that none pays for new blocks.
 //!
-//! A slower flush (EXTRA_US) is simulated in the same way for all: our device is decorated, and the calls
-//! by which the others make things durable are this program's own (`slow.rs`).
+//! A slower flush (EXTRA_US) is simulated for all: our log then lies on a device in memory whose durable
+//! writes complete so much later, and the calls by which the others make a file durable are this
+//! program's own (`slow.rs`): their FOLDER should be in memory, too.
 
 mod file;
 mod log;
@@ -61,7 +62,12 @@ fn make(name: &str, folder: &Path, extra: Duration) -> Result<Box<dyn Way>, Fail
 }
 
 /// Has producers append for so long; nanoseconds of each append.
-fn produce(way: &dyn Way, bytes: usize, producers: usize, span: Duration) -> Result<Vec<u64>, Failure> {
+fn produce(
+    way: &dyn Way,
+    bytes: usize,
+    producers: usize,
+    span: Duration,
+) -> Result<Vec<u64>, Failure> {
     let all = Mutex::new(Vec::new());
     // The first appends meet cold caches and files.
     (0..20).try_for_each(|_| way.append(&vec![1; bytes]))?;
@@ -90,7 +96,9 @@ fn produce(way: &dyn Way, bytes: usize, producers: usize, span: Duration) -> Res
 
 fn report(name: &str, mut times: Vec<u64>, seconds: f64) {
     times.sort_unstable();
-    let at = |part: f64| times.get((times.len() as f64 * part) as usize).map_or(0.0, |ns| *ns as f64 / 1e3);
+    let at = |part: f64| {
+        times.get((times.len() as f64 * part) as usize).map_or(0.0, |ns| *ns as f64 / 1e3)
+    };
     let rate = times.len() as f64 / seconds;
     println!(
         r#"{{"way":"{name}","per_second":{rate:.1},"p50_us":{:.2},"p99_us":{:.2}}}"#,

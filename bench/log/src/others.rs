@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use heed::types::{Bytes, U64};
-use heed::{byteorder::BigEndian, Database, Env, EnvOpenOptions};
+use heed::{byteorder::BigEndian, CommitOrAbort, Database, Env, EnvOpenOptions};
 use okaywal::{LogVoid, WriteAheadLog};
 use redb::TableDefinition;
 
@@ -59,8 +59,8 @@ impl Way for Redb {
 
 /// A store of B-trees in a mapping; one writer at a time.
 pub struct Lmdb {
-    environment: Env,
-    database: Database<U64<BigEndian>, Bytes>,
+    environment: &'static Env,
+    database: Database<'static, U64<BigEndian>, Bytes>,
     next: AtomicU64,
 }
 
@@ -70,9 +70,14 @@ impl Lmdb {
         std::fs::create_dir_all(&path)?;
         // SAFETY: nobody else opens or changes the files of this folder, which is new.
         let environment = unsafe { EnvOpenOptions::new().map_size(MAP_BYTES).open(path)? };
-        let mut transaction = environment.write_txn()?;
-        let database = environment.create_database(&mut transaction, None)?;
-        transaction.commit()?;
+        // A database borrows its environment, and both live as long as the program.
+        let environment: &'static Env = Box::leak(Box::new(environment));
+        let database = environment
+            .create_databases_and_commit(environment.write_txn()?, |databases, transaction| {
+                let options = databases.database_options().types::<U64<BigEndian>, Bytes>();
+                options.create(transaction).map(CommitOrAbort::<_, ()>::Commit)
+            })?
+            .unwrap_commit();
         Ok(Lmdb { environment, database, next: AtomicU64::new(0) })
     }
 }

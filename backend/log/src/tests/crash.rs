@@ -5,6 +5,8 @@
 //! Then each crash of the recording is opened and read, and now and then gone on with, so that one
 //! crash follows another; and each crash of an opening is opened again.
 
+use std::time::Duration;
+
 use heliostat_backend_block::{CrashState, Image, MemoryDevice, Random, Recorder, RecordingDevice};
 
 use super::{area, id_of, memory, payload};
@@ -45,6 +47,7 @@ fn options(random: &mut Random) -> Options {
     Options {
         window_bytes: [4096, 8192][random.below(2) as usize],
         in_flight: 1 + random.below(4) as usize,
+        overlap_from: Duration::ZERO,
         checkpoint_bytes: [0, 1500, 4000][random.below(3) as usize],
     }
 }
