@@ -142,9 +142,13 @@ impl Engine {
                 self.record_came(wanted, answer);
             }
             Called::Free(token) => {
-                let is_freed = outcome.is_ok_and(|it| it.payload == [0]);
+                let result = match outcome.as_ref().map(|it| it.payload.as_slice()) {
+                    Ok([0]) => Ok(()),
+                    Ok([2]) => Err(Fault::Denied),
+                    _ => Err(Fault::NotPrimary),
+                };
                 if let Some(freer) = self.freeing.remove(&token) {
-                    self.tell_freer(freer, is_freed.then_some(()).ok_or(Fault::NotPrimary));
+                    self.tell_freer(freer, result);
                 }
             }
             Called::Nothing => {}
@@ -188,13 +192,24 @@ impl Engine {
             }
             Kind::Forget => {
                 let (identity, epoch) = take_identity(payload)?;
-                self.with_replica(identity, |replica, effects| replica.forget(epoch, effects));
+                self.with_replica(identity, |replica, effects| {
+                    // Whoever is not its primary has no say; one that it does not know yet it finds in
+                    // the record, which it looks at when nobody is heard.
+                    if replica.placement().primary == member {
+                        replica.forget(epoch, effects);
+                    }
+                });
                 Some(vec![0])
             }
-            Kind::Read if self.keeper().is_some() => Some(self.keep_read(&key_of(about)?)),
-            Kind::Write if self.keeper().is_some() => {
+            Kind::Read if self.is_keeper() => Some(self.keep_read(&key_of(about)?)),
+            Kind::Write if self.is_keeper() => {
                 let (key, expected) = (key_of(about)?, number_at(payload, 0)?);
-                Some(self.keep_write(&key, expected, payload.get(8..)?))
+                let record = payload.get(8..)?;
+                // What is no placement could be of any length.
+                if !record.is_empty() {
+                    Placement::decode(record)?;
+                }
+                Some(self.keep_write(&key, expected, record))
             }
             Kind::Free => {
                 let (user, (identity, _)) = (user_of(about)?, take_identity(payload)?);
@@ -282,7 +297,12 @@ impl Engine {
     pub(crate) fn tell_freer(&self, freer: Freer, result: Result<(), Fault>) {
         match freer {
             Freer::Node(ask) => {
-                self.replies.reply(ask, Vec::new(), vec![u8::from(result.is_err())]);
+                let told = match result {
+                    Ok(()) => 0,
+                    Err(Fault::Denied) => 2,
+                    Err(_) => 1,
+                };
+                self.replies.reply(ask, Vec::new(), vec![told]);
             }
             Freer::Here(then) => then(result),
         }
@@ -297,5 +317,10 @@ fn may(placement: &Placement, user: u32, action: &Action) -> bool {
         Action::Copy { .. } => Rights::READ.and(Rights::WRITE),
         _ => Rights::ATOMIC,
     };
+    may_have(placement, user, wanted)
+}
+
+/// Whether a user has these rights on a region, by its record.
+pub(crate) fn may_have(placement: &Placement, user: u32, wanted: Rights) -> bool {
     user == placement.owner || (placement.others & wanted.bits()) == wanted.bits()
 }

@@ -6,6 +6,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::sync::PoisonError;
 use std::time::Duration;
 
+use heliostat_abi::memory::Rights;
 use heliostat_base::clock::monotonic_ns;
 use heliostat_server_node::{AskId, Caller, PeerNode, Replies};
 use heliostat_service_replica::{
@@ -13,6 +14,7 @@ use heliostat_service_replica::{
     Replica, RECENT_MAX,
 };
 
+use crate::carry::may_have;
 use crate::input::{Input, Then, Wanted};
 use crate::keeper::Keeper;
 use crate::request::{Draft, Failure, Opened, ReplicaStatus, Shown, Starting};
@@ -229,6 +231,13 @@ impl Engine {
         }
         let all: Vec<u64> = self.submitted.keys().copied().collect();
         all.into_iter().for_each(|it| self.submitted(it, Err(Failed::Unknown)));
+        let lost = Fault::Unreachable(self.starting.me.node);
+        for (_, then) in std::mem::take(&mut self.making).into_values() {
+            then(Err(Failure::Fault(lost)));
+        }
+        for freer in std::mem::take(&mut self.freeing).into_values() {
+            self.tell_freer(freer, Err(lost));
+        }
         let me = self.starting.me;
         for one in self.clients.values_mut() {
             one.client = Client::new(me, one.client.placement().clone());
@@ -290,18 +299,18 @@ impl Engine {
         let all = || self.regions.values().map(|it| it.replica.placement());
         let sum: u64 = all().map(|it| it.bytes).sum();
         let its: u64 = all().filter(|it| it.owner == owner).map(|it| it.bytes).sum();
-        // An allocation that fails would end the process.
-        if Vec::<u8>::new().try_reserve_exact(usize::try_from(bytes).unwrap_or(usize::MAX)).is_err()
-        {
-            return Some(bytes);
-        }
         if self.regions.len() >= limits.replicas {
             return Some(limits.replicas as u64);
         }
         if sum.saturating_add(bytes) > limits.bytes {
             return Some(limits.bytes);
         }
-        (its.saturating_add(bytes) > limits.bytes_per_user).then_some(limits.bytes_per_user)
+        if its.saturating_add(bytes) > limits.bytes_per_user {
+            return Some(limits.bytes_per_user);
+        }
+        // An allocation that fails would end the process.
+        let length = usize::try_from(bytes).unwrap_or(usize::MAX);
+        Vec::<u8>::new().try_reserve_exact(length).is_err().then_some(sum)
     }
 
     pub(crate) fn made(&mut self, token: u64, result: Result<(), Fault>) {
@@ -340,8 +349,8 @@ impl Engine {
         if !region.replica.is_primary() {
             return self.free_elsewhere(identity, user, freer);
         }
-        if region.replica.placement().owner != user {
-            return self.tell_freer(freer, Err(Fault::NotPrimary));
+        if !may_have(region.replica.placement(), user, Rights::MANAGE) {
+            return self.tell_freer(freer, Err(Fault::Denied));
         }
         let mut effects = Vec::new();
         region.replica.free(token, &mut effects);
