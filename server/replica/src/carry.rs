@@ -203,12 +203,10 @@ impl Engine {
             }
             Kind::Read if self.is_keeper() => Some(self.keep_read(&key_of(about)?)),
             Kind::Write if self.is_keeper() => {
-                let (key, expected) = (key_of(about)?, number_at(payload, 0)?);
-                let record = payload.get(8..)?;
+                let (expected, record) = (number_at(payload, 0)?, payload.get(8..)?);
                 // What is no placement could be of any length.
-                if !record.is_empty() {
-                    Placement::decode(record)?;
-                }
+                let is_record = record.is_empty() || Placement::decode(record).is_some();
+                let key = key_of(about).filter(|_| is_record)?;
                 Some(self.keep_write(&key, expected, record))
             }
             Kind::Free => {
@@ -277,34 +275,6 @@ impl Engine {
             Some(Asked::Node(ask)) => self.replies.reply(ask, Vec::new(), answer.encode()),
             Some(Asked::Client(identity, number)) => self.answered(identity, number, Ok(answer)),
             None => {}
-        }
-    }
-
-    pub(crate) fn free_elsewhere(&mut self, identity: Identity, user: u32, freer: Freer) {
-        let found = self.clients.get(&identity).map(|it| it.client.placement().primary);
-        match (found, &freer) {
-            (Some(primary), Freer::Here(_)) if primary != self.starting.me => {
-                let token = self.next();
-                self.freeing.insert(token, freer);
-                let header = header(Kind::Free, &user.to_le_bytes());
-                let message = (header, put_identity(identity, 0), APPEND_NS);
-                self.call(1, primary, message, Called::Free(token));
-            }
-            _ => self.tell_freer(freer, Err(Fault::NotPrimary)),
-        }
-    }
-
-    pub(crate) fn tell_freer(&self, freer: Freer, result: Result<(), Fault>) {
-        match freer {
-            Freer::Node(ask) => {
-                let told = match result {
-                    Ok(()) => 0,
-                    Err(Fault::Denied) => 2,
-                    Err(_) => 1,
-                };
-                self.replies.reply(ask, Vec::new(), vec![told]);
-            }
-            Freer::Here(then) => then(result),
         }
     }
 }

@@ -76,38 +76,12 @@ impl Daemon {
         if is_replicated(LinkId(remote.link)) {
             return self.ask_replicated(asker, handle, &remote, &request);
         }
-        let its = remote.there.handle;
         let (request, wanted) = match request {
             MemoryRequest::Unmap { .. } => return self.unmap_remote(asker.session, handle),
             MemoryRequest::Class { class, .. } => {
                 return self.choose_class(asker.session, handle, class)
             }
-            MemoryRequest::Free { .. } => {
-                (MemoryRequest::Free { handle: its }, Wanted::End(handle))
-            }
-            MemoryRequest::Locate { from, .. } => {
-                (MemoryRequest::Locate { handle: its, from }, Wanted::Of(handle))
-            }
-            MemoryRequest::Grow { bytes, .. } => {
-                (MemoryRequest::Grow { handle: its, bytes }, Wanted::Of(handle))
-            }
-            MemoryRequest::Name { name, others, .. } => {
-                (MemoryRequest::Name { handle: its, name, others }, Wanted::Answer)
-            }
-            MemoryRequest::Appoint { user, rights, .. } => {
-                (MemoryRequest::Appoint { handle: its, user, rights }, Wanted::Answer)
-            }
-            MemoryRequest::Lasting { lasting, .. } => {
-                (MemoryRequest::Lasting { handle: its, lasting }, Wanted::Answer)
-            }
-            MemoryRequest::Move { node, .. } => {
-                (MemoryRequest::Move { handle: its, node }, Wanted::Answer)
-            }
-            MemoryRequest::MoveState { .. } => {
-                (MemoryRequest::MoveState { handle: its }, Wanted::Answer)
-            }
-            // Nobody of another node answers for a region.
-            _ => return Err(Code::BadState.into()),
+            other => by_its_holder(other, handle, remote.there.handle).ok_or(Code::BadState)?,
         };
         if remote.is_lost {
             return Err(Code::Unreachable.into());
@@ -332,4 +306,27 @@ impl Daemon {
         let late = self.services.memory.across.asks.expire(now_ns);
         self.answer_waiters(late, Code::Unreachable);
     }
+}
+
+/// A request about the region of a handle as the node that has it is asked, by the handle there, and what
+/// its answer is about. None where nobody of another node may ask it.
+fn by_its_holder(
+    request: MemoryRequest,
+    handle: ObjectId,
+    its: ObjectId,
+) -> Option<(MemoryRequest, Wanted)> {
+    use MemoryRequest::*;
+    Some(match request {
+        Free { .. } => (Free { handle: its }, Wanted::End(handle)),
+        Locate { from, .. } => (Locate { handle: its, from }, Wanted::Of(handle)),
+        Grow { bytes, .. } => (Grow { handle: its, bytes }, Wanted::Of(handle)),
+        Name { name, others, .. } => (Name { handle: its, name, others }, Wanted::Answer),
+        Appoint { user, rights, .. } => (Appoint { handle: its, user, rights }, Wanted::Answer),
+        Lasting { lasting, .. } => (Lasting { handle: its, lasting }, Wanted::Answer),
+        Move { node, .. } => (Move { handle: its, node }, Wanted::Answer),
+        MemoryRequest::MoveState { .. } => {
+            (MemoryRequest::MoveState { handle: its }, Wanted::Answer)
+        }
+        _ => return None,
+    })
 }
