@@ -6,18 +6,16 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::sync::PoisonError;
 use std::time::Duration;
 
-use heliostat_abi::memory::Rights;
 use heliostat_base::clock::monotonic_ns;
 use heliostat_server_node::{AskId, Caller, PeerNode, Replies};
 use heliostat_service_replica::{
-    Action, Answered, Client, ClientEffect, Effect, Failed, Fault, Identity, Member, Placement,
-    Replica, RECENT_MAX,
+    Action, Answered, Client, ClientEffect, Effect, Failed, Fault, Identity, Member, Replica,
 };
 
 use crate::alter::Alterer;
 use crate::input::{Input, Then, Wanted};
 use crate::keeper::Keeper;
-use crate::request::{Draft, Failure, Opened, ReplicaStatus, Shown, Starting};
+use crate::request::{Failure, Opened, ReplicaStatus, Shown, Starting};
 
 /// How often it is looked what waits for time, while something does.
 const TICK_NS: u64 = 20_000_000;
@@ -45,7 +43,7 @@ pub(crate) struct Engine {
     pub(crate) operations: HashMap<u64, Asked>,
     submitted: HashMap<u64, (u32, Then<Result<Answered, Failed>>)>,
     pub(crate) opening: HashMap<u64, (String, Then<Result<Opened, Failure>>)>,
-    making: HashMap<u64, (Identity, Then<Result<Opened, Failure>>)>,
+    pub(crate) making: HashMap<u64, (Identity, Then<Result<Opened, Failure>>)>,
     pub(crate) freeing: HashMap<u64, Freer>,
     pub(crate) altering: HashMap<u64, Alterer>,
     pub(crate) records: HashMap<u64, Wanted>,
@@ -235,6 +233,13 @@ impl Engine {
         }
         let all: Vec<u64> = self.submitted.keys().copied().collect();
         all.into_iter().for_each(|it| self.submitted(it, Err(Failed::Unknown)));
+        let lost = Fault::Unreachable(self.starting.me.node);
+        for (_, then) in std::mem::take(&mut self.making).into_values() {
+            then(Err(Failure::Fault(lost)));
+        }
+        for freer in std::mem::take(&mut self.freeing).into_values() {
+            self.tell_freer(freer, Err(lost));
+        }
         let me = self.starting.me;
         for one in self.clients.values_mut() {
             one.client = Client::new(me, one.client.placement().clone());
@@ -262,80 +267,6 @@ impl Engine {
             one.client.tick(now_ns, &mut effects);
             self.todo.extend(effects.into_iter().map(|it| Todo::Client(*identity, it)));
         }
-    }
-
-    fn make(&mut self, draft: Draft, then: Then<Result<Opened, Failure>>) {
-        if let Some(limit) = self.full(draft.owner, draft.bytes) {
-            return then(Err(Failure::Full(limit)));
-        }
-        let wanted = draft.wanted as usize;
-        let is_meant = |it: &&PeerNode| draft.nodes.is_empty() || draft.nodes.contains(&it.node.0);
-        let nodes = self.joined.values().filter(is_meant);
-        let backups: Vec<Member> = nodes
-            .map(|it| Member { node: it.node.0, life: it.incarnation })
-            .take(wanted.saturating_sub(1))
-            .collect();
-        if backups.len() + 1 < wanted {
-            return then(Err(Failure::TooFew { found: backups.len() + 1 }));
-        }
-        let (me, number) = (self.starting.me, self.next());
-        let identity = Identity { maker: me, number };
-        let Draft { key, owner, others, bytes, wanted, .. } = draft;
-        let (appointed, epoch, primary) = (Vec::new(), 1, me);
-        let placement = Placement {
-            identity,
-            owner,
-            others,
-            appointed,
-            bytes,
-            wanted,
-            epoch,
-            primary,
-            backups,
-        };
-        self.making.insert(number, (identity, then));
-        let mut effects = Vec::new();
-        let replica = Replica::make(placement, RECENT_MAX, number, &mut effects);
-        self.regions.insert(identity, Region { key, replica, refused_ns: 0 });
-        self.todo.extend(effects.into_iter().map(|it| Todo::Replica(identity, it)));
-    }
-
-    pub(crate) fn made(&mut self, token: u64, result: Result<(), Fault>) {
-        let Some((identity, then)) = self.making.remove(&token) else { return };
-        let found = self.regions.get(&identity).map(|it| it.replica.placement().clone());
-        match (result, found) {
-            (Ok(()), Some(placement)) => {
-                let key = self.regions[&identity].key.clone();
-                self.opened(key, &placement);
-                then(Ok(Opened { placement }));
-            }
-            (Err(fault), _) => then(Err(Failure::Fault(fault))),
-            (Ok(()), None) => then(Err(Failure::NotFound)),
-        }
-    }
-
-    /// A region was found: this node has a client of it from now on.
-    pub(crate) fn opened(&mut self, key: String, placement: &Placement) {
-        let client = Client::new(self.starting.me, placement.clone());
-        self.clients.entry(placement.identity).or_insert(OneClient { key, client });
-    }
-
-    pub(crate) fn free(&mut self, identity: Identity, user: u32, freer: Freer) {
-        let token = self.next();
-        let Some(region) = self.regions.get_mut(&identity) else {
-            return self.free_elsewhere(identity, user, freer);
-        };
-        if !region.replica.is_primary() {
-            return self.free_elsewhere(identity, user, freer);
-        }
-        let manage = Rights::MANAGE.bits();
-        if region.replica.placement().rights_of(user) & manage == 0 {
-            return self.tell_freer(freer, Err(Fault::NotPrimary));
-        }
-        let mut effects = Vec::new();
-        region.replica.free(token, &mut effects);
-        self.freeing.insert(token, freer);
-        self.todo.extend(effects.into_iter().map(|it| Todo::Replica(identity, it)));
     }
 
     fn submit(

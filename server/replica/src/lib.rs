@@ -20,8 +20,8 @@ pub mod keeper;
 mod message;
 mod peers;
 mod records;
+mod regions;
 mod request;
-mod room;
 
 pub use handle::{Replicas, Submitter};
 pub use heliostat_service_replica::{

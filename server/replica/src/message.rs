@@ -7,7 +7,7 @@
 //! 3               identity, epoch u64    nothing
 //! 4 key           -                      life u64, revision u64, record
 //! 5 key           expected u64, record   life u64, revision u64 (0: it was another)
-//! 6 user u32      identity               0 freed, 1 not
+//! 6 user u32      identity               0 freed, 1 not, 2 the user may not
 //! 7 user u32      identity, u64 (who u32, rights u32; who u32::MAX: all others)
 //!                                        0 altered, 1 not, 2 it has no room, 3 the user may not
 //! ```
