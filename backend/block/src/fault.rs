@@ -7,7 +7,10 @@
 //! [`Fault::Lost`], [`Fault::Torn`], [`Fault::Misdirected`] and [`Fault::Flipped`] are lies: the device
 //! says that all went well. Only checksums find them.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use heliostat_base::mapping::SharedMapping;
 
 use crate::{BeginError, BlockError, Buffer, Completion, Device, Geometry, Request};
 
@@ -177,6 +180,10 @@ impl<D: Device> FaultDevice<D> {
 }
 
 impl<D: Device> Device for FaultDevice<D> {
+    fn forget(&mut self, memory: &Arc<SharedMapping>) {
+        self.inner.forget(memory);
+    }
+
     fn geometry(&self) -> Geometry {
         self.inner.geometry()
     }

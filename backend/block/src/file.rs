@@ -13,6 +13,10 @@
 //! Whether a durable write is one call (RWF_DSYNC) or a write and a flush is chosen by what
 //! [`measure`](FileDevice::measure) finds on this file. Where a disk has no forced unit access the
 //! kernel flushes after each durable write, and several that are under way share a flush.
+//!
+//! After a flush that failed, alone or as a part of a durable write, nothing is known of what had been
+//! written before, and the kernel and the disk may say of the next flush that all is well. So the
+//! device as a whole has failed then.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -20,12 +24,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use heliostat_backend_uring::{
-    transfer, Allocation, By, Direction, Manner, NotPrepared, Range, Requests,
-};
+use heliostat_backend_uring::{Allocation, By, Manner, NotPrepared, Range, Requests};
+use heliostat_base::mapping::SharedMapping;
 
 use crate::{BeginError, BlockError, Buffer, Completion, Device, Geometry, Request};
 
+mod lone;
 mod measure;
 mod open;
 
@@ -66,6 +70,8 @@ pub struct FileDevice {
     covered: Vec<usize>,
     /// What zeroes are written from.
     zeroes: Buffer,
+    /// Why the device as a whole has failed.
+    failed: Option<BlockError>,
 }
 
 /// An operation under way.
@@ -110,6 +116,7 @@ impl FileDevice {
             written: Vec::new(),
             covered: Vec::new(),
             zeroes: Buffer::new(ZEROES_BYTES).map_err(|_| OpenError::Memory)?,
+            failed: None,
         })
     }
 
@@ -162,57 +169,6 @@ impl FileDevice {
             Durability::Flush => true,
             Durability::DsyncAlone => !is_alone,
         }
-    }
-
-    /// Makes the only operation there is by a system call, where somebody waits for it.
-    fn call_lone(&mut self, wait: Option<Duration>) -> Option<Completion> {
-        let [place] = self.waiting[..] else { return None };
-        let is_waited_for = wait.is_some_and(|wait| wait >= LONE_WAIT_MIN);
-        if !self.lone_calls || !is_waited_for || self.under_way() != 1 {
-            return None;
-        }
-        let result = self.call(place)?;
-        self.waiting.clear();
-        let operation = self.operations.get_mut(place)?.take()?;
-        self.free.push(place);
-        Some(Completion { token: operation.token, result })
-    }
-
-    /// Makes the only operation there is by a system call; `None` where that is none for one.
-    fn call(&self, place: usize) -> Option<Result<(), BlockError>> {
-        let operation = self.operations.get(place)?.as_ref()?;
-        let by_flush = self.flushes_after(true);
-        match &operation.request {
-            Request::Read { offset, into } => {
-                Some(self.transfer(Direction::Read, *offset, into, Manner::Plain))
-            }
-            Request::Write { offset, from, durable } => {
-                let manner = if *durable && !by_flush { Manner::Durable } else { Manner::Plain };
-                let written = self.transfer(Direction::Write, *offset, from, manner);
-                Some(
-                    written.and_then(|()| if *durable && by_flush { self.flush() } else { Ok(()) }),
-                )
-            }
-            Request::Flush => Some(self.flush()),
-            Request::Discard { .. } | Request::Zero { .. } => None,
-        }
-    }
-
-    fn transfer(
-        &self,
-        direction: Direction,
-        offset: u64,
-        buffer: &Buffer,
-        manner: Manner,
-    ) -> Result<(), BlockError> {
-        let range = Range { offset: buffer.at, len: buffer.bytes };
-        let answer = transfer(direction, &self.file, offset, (&buffer.memory, range), manner);
-        judge(answer.unwrap_or(-EINVAL), buffer.bytes)
-    }
-
-    fn flush(&self) -> Result<(), BlockError> {
-        rustix::fs::fdatasync(&*self.file)
-            .map_err(|errno| BlockError::Device { errno: errno.raw_os_error() })
     }
 
     /// Gives what waits to the ring, as far as that has room.
@@ -320,6 +276,11 @@ impl FileDevice {
         completions: &mut Vec<Completion>,
     ) {
         if let Some(operation) = self.operations.get_mut(place).and_then(Option::take) {
+            let durable = match operation.request {
+                Request::Write { durable, .. } => durable,
+                ref request => matches!(request, Request::Flush),
+            };
+            self.failed = self.failed.or(result.err().filter(|_| durable));
             self.free.push(place);
             completions.push(Completion { token: operation.token, result });
         }
@@ -327,6 +288,10 @@ impl FileDevice {
 }
 
 impl Device for FileDevice {
+    fn forget(&mut self, memory: &Arc<SharedMapping>) {
+        self.requests.forget(memory);
+    }
+
     fn geometry(&self) -> Geometry {
         self.geometry
     }
@@ -353,14 +318,19 @@ impl Device for FileDevice {
         wait: Option<Duration>,
         completions: &mut Vec<Completion>,
     ) -> Result<(), BlockError> {
-        if let Some(completed) = self.call_lone(wait) {
-            completions.push(completed);
+        if let Some(error) = self.failed {
+            return Err(error);
+        }
+        if self.call_lone(wait, completions) {
             return Ok(());
         }
         let (until, before) = (wait.map(|wait| Instant::now() + wait), completions.len());
         self.submit()?;
         loop {
             self.collect(completions);
+            if wait.is_some_and(|wait| wait >= LONE_WAIT_MIN) {
+                self.flush_written(completions);
+            }
             // What goes on, by the next write or by a flush.
             self.submit()?;
             let Some(until) = until else { break };

@@ -4,7 +4,10 @@
 //! until its time. The thread sleeps until shortly before and looks at the clock for the rest, since
 //! a sleep ends some tens of microseconds late.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use heliostat_base::mapping::SharedMapping;
 
 use crate::{BeginError, BlockError, Completion, Device, Geometry, Request};
 
@@ -96,6 +99,10 @@ impl<D: Device> LatencyDevice<D> {
 }
 
 impl<D: Device> Device for LatencyDevice<D> {
+    fn forget(&mut self, memory: &Arc<SharedMapping>) {
+        self.inner.forget(memory);
+    }
+
     fn geometry(&self) -> Geometry {
         self.inner.geometry()
     }

@@ -141,4 +141,8 @@ pub trait Device: Send {
         wait: Option<Duration>,
         completions: &mut Vec<Completion>,
     ) -> Result<(), BlockError>;
+
+    /// Lets go of a mapping that no operation will name any more. A device may have the kernel keep
+    /// pages of what is transferred often, and keeps the mapping until it hears this.
+    fn forget(&mut self, _memory: &Arc<SharedMapping>) {}
 }

@@ -12,6 +12,8 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use heliostat_base::mapping::SharedMapping;
+
 use crate::{BeginError, BlockError, Completion, Device, Geometry, Image, Request};
 
 mod crash;
@@ -114,6 +116,10 @@ impl Recording {
 }
 
 impl<D: Device> Device for RecordingDevice<D> {
+    fn forget(&mut self, memory: &Arc<SharedMapping>) {
+        self.inner.forget(memory);
+    }
+
     fn geometry(&self) -> Geometry {
         self.inner.geometry()
     }

@@ -135,6 +135,43 @@ fn without_a_wait_nothing_is_waited_for_and_all_completes_in_the_end() {
 }
 
 #[test]
+fn memory_that_is_used_often_is_kept_until_it_is_forgotten() {
+    if By::available() != By::Uring {
+        return;
+    }
+    let place = Place::new(4 * MIB);
+    let mut device = place.open(Options { lone_calls: false, ..Options::default() });
+    let all = Buffer::new(MIB as usize).unwrap();
+    for _ in 0..10 {
+        let from = all.clone();
+        perform(&mut device, Request::Write { offset: 0, from, durable: false }).unwrap();
+    }
+    let held = Arc::strong_count(&all.memory);
+    device.forget(&all.memory);
+    assert_eq!((held, Arc::strong_count(&all.memory)), (2, 1));
+    perform(&mut device, Request::Write { offset: 0, from: all, durable: false }).unwrap();
+}
+
+#[test]
+fn after_a_flush_that_failed_nothing_is_said_to_be_durable() {
+    let error = BlockError::Device { errno: EIO };
+    let write = |durable| Request::Write { offset: 0, from: page(1), durable };
+    for (request, is_over) in [(Request::Flush, true), (write(true), true), (write(false), false)] {
+        let place = Place::new(MIB);
+        let (mut device, mut taken) = (place.open(Options::default()), Vec::new());
+        device.begin(1, request).unwrap();
+        // The kernel's answer, as it would be.
+        let under_way = device.waiting.pop().unwrap();
+        device.complete(under_way, Err(error), &mut taken);
+        assert_eq!(taken, [Completion { token: 1, result: Err(error) }]);
+        device.begin(2, Request::Flush).unwrap();
+        let reaped = device.reap(Some(Duration::from_secs(1)), &mut taken);
+        let (wanted, completed) = if is_over { (Err(error), 1) } else { (Ok(()), 2) };
+        assert_eq!((reaped, taken.len()), (wanted, completed));
+    }
+}
+
+#[test]
 fn what_is_not_the_devices_or_not_aligned_is_refused() {
     let place = Place::new(MIB);
     let mut device = place.open(Options::default());
