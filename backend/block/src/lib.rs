@@ -112,9 +112,5 @@ pub trait Device: Send {
     ///
     /// # Errors
     /// The device as a whole has failed; nothing that is under way will complete.
-    fn reap(
-        &mut self,
-        wait: Option<Duration>,
-        completions: &mut Vec<Completion>,
-    ) -> Result<(), BlockError>;
+    fn reap(&mut self, wait: Option<Duration>, completions: &mut Vec<Completion>) -> Result<(), BlockError>;
 }
