@@ -91,7 +91,7 @@ test-rust: ## unit and integration tests of the crates
 
 test-loom: ## memory orders of what is shared, exhaustively, under loom
 	RUSTFLAGS="--cfg loom" CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_DEBUG=0 \
-	    $(CARGO) test -p heliostat-base -p heliostat-backend-lease -p heliostat-backend-robust -p heliostat-ring -p heliostat-supervisor --lib --release \
+	    $(CARGO) test -p heliostat-base -p heliostat-backend-lease -p heliostat-backend-robust -p heliostat-backend-log -p heliostat-ring -p heliostat-supervisor --lib --release \
 	    --target-dir $(TARGET)/loom models
 
 test-programs: setup build ## unmodified programs, faults and the lint's own tests (pytest)

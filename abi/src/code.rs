@@ -81,6 +81,9 @@ numbered! {
         ReplicaBytes = 61 => "bytes of replicas of memory regions on a node",
         MemoryMoves = 64 => "moves of memory regions",
         MemoryForwards = 65 => "regions that have moved to other nodes and are looked for here",
+        Areas = 80 => "areas of a store",
+        AreaBytes = 81 => "bytes of areas of a store",
+        AreaHandles = 82 => "handles on areas of a store",
     }
 }
 
