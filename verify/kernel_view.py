@@ -262,3 +262,8 @@ def available_bytes() -> int:
     """Memory that programs can have without anything being swapped out."""
     lines = Path("/proc/meminfo").read_text().splitlines()
     return next(int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable:"))
+
+
+def wait_available(wanted: int) -> None:
+    """Waits until so much memory is available: what an ended program had is given back a moment later."""
+    wait_until(lambda: available_bytes() >= wanted, what=f"{wanted >> 20} MiB of memory")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
+# What is left to everybody else while a region of gibibytes is measured.
+SPARE = 2 * GIB
 
 
 def named(size: int) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from clusters.arms import Arms, OTHER, end, wait_ready
 from clusters.perftest import bandwidth, there_and_back
-from clusters.sizes import GIB, KIB, MIB, named
+from clusters.sizes import GIB, KIB, MIB, SPARE, named
 from heliostat_run import BINARY, Side
-from kernel_view import available_bytes
+from kernel_view import available_bytes, wait_available
 from measure import Result, last_json
 
 SIZES = (8, 64, KIB, 4 * KIB, 64 * KIB, MIB, 4 * MIB)
@@ -89,6 +89,7 @@ def read_us(arms: Arms, way: str, part: int, count: int, length: int) -> float:
     try:
         for holder in holders:
             wait_ready(holder)
+        wait_available(mine * length + SPARE)
         return arms.us(way, "node", "read", part, mine, length)
     finally:
         for holder in holders:
@@ -101,7 +102,7 @@ def flat(arms: Arms) -> list[Result]:
     Of 100,000 regions the reader itself has as many as a session may; other programs have the others."""
     quick = arms.bench.quick
     counts = QUICK_COUNTS if quick else COUNTS
-    lengths = [length for length in (QUICK_LENGTHS if quick else LENGTHS) if length + 2 * GIB <= available_bytes()]
+    lengths = [length for length in (QUICK_LENGTHS if quick else LENGTHS) if length + SPARE <= available_bytes()]
     rows = []
     # It takes a while until so many regions are made.
     for way in ["ucx"] if quick else arms.clusters:
