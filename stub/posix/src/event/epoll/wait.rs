@@ -97,7 +97,7 @@ pub fn look(
 #[cold]
 fn sleep_beside(epoll: i32, ring: i32) {
     let entry = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
-        // No longer at once: another thread may take the end of the flush, and the program's time may be over.
+    // No longer at once: another thread may take the end of the flush, and the program's time may be over.
     let limit = flush::sleep_limit_ns().unwrap_or(BESIDE_NS);
     let _ = poll::poll(&mut [entry(epoll), entry(ring)], Some(limit), None);
 }
