@@ -119,8 +119,9 @@ fn direct(fd: i32) -> Option<u32> {
 fn is_wake(operation: i32) -> bool {
     let (command, is_private) =
         (operation & !FUTEX_FLAGS, operation & libc::FUTEX_PRIVATE_FLAG != 0);
-    is_private && matches!(command, libc::FUTEX_WAKE | libc::FUTEX_WAKE_OP | libc::FUTEX_REQUEUE)
-        || is_private && matches!(command, libc::FUTEX_CMP_REQUEUE | libc::FUTEX_WAKE_BITSET)
+    let wakes = [libc::FUTEX_WAKE, libc::FUTEX_WAKE_OP, libc::FUTEX_WAKE_BITSET];
+    let moves = [libc::FUTEX_REQUEUE, libc::FUTEX_CMP_REQUEUE];
+    is_private && (wakes.contains(&command) || moves.contains(&command))
 }
 
 const FUTEX_FLAGS: i32 = libc::FUTEX_PRIVATE_FLAG | libc::FUTEX_CLOCK_REALTIME;

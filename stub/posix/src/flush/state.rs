@@ -23,7 +23,7 @@ use super::{clear, raise, BUSY, FAILED, UNTOLD};
 mod faults;
 
 /// A program that waits so soon after it has asked is one whose waits flush.
-const SOON_NS: u64 = 200_000;
+const SOON_NS: u64 = 1_000_000;
 /// Another thread may have taken the end that this one sleeps for, so nobody sleeps longer at once.
 const SLEEP: Duration = Duration::from_millis(2);
 

@@ -5,14 +5,11 @@
 //! kernel's path while it was published to is followed.
 
 use heliostat_abi::code::Native;
-use heliostat_base::{clock, spin};
+use heliostat_base::clock;
 
 use super::{demote, unflushed};
 use crate::flush;
 use crate::thread::Critical;
-
-/// A flush that is nearly done is looked for this long before a sleep.
-const LOOK_NS: u64 = 30_000;
 
 /// Takes note of flushes that have ended, and publishes what is due.
 pub fn progress() {
@@ -74,7 +71,7 @@ pub fn outlast(
         if !flush::is_flying() {
             let _critical = Critical::enter();
             flush::flush_here();
-        } else if !is_soon_done(&mut look) {
+        } else {
             match flush::ring_fd() {
                 Some(ring) => sleep(ring),
                 None => flush::wait(),
@@ -86,19 +83,4 @@ pub fn outlast(
 fn start() {
     let _critical = Critical::enter();
     flush::start();
-}
-
-/// Looks for a short while; true when the flush has ended, or there is something to do.
-fn is_soon_done(look: &mut impl FnMut() -> bool) -> bool {
-    let ends = clock::monotonic_ns() + LOOK_NS;
-    let done = flush::done();
-    let mut turns = spin::Spin::new();
-    while clock::monotonic_ns() < ends {
-        flush::progress();
-        if flush::done() != done || look() {
-            return true;
-        }
-        turns.turn();
-    }
-    false
 }

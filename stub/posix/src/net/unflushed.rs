@@ -31,6 +31,8 @@ const LISTED_MAX: usize = 4096;
 const ASKED_MAX: usize = 16;
 /// Connections that are published before the first bell is rung.
 const BELLS_MAX: usize = 128;
+/// With so many, one that is woken by the first is given the core.
+const BELLS_WORTH_YIELDING: usize = 8;
 
 static PUBLISHING: Lock<()> = Lock::new(());
 static ASKED: Lock<[Option<(i32, u32)>; ASKED_MAX]> = Lock::new([None; ASKED_MAX]);
@@ -216,8 +218,10 @@ impl Bells {
     }
 
     fn ring(&mut self) {
-        let mut has_yielded = false;
-        for (fd, index, bytes) in &self.ends[..std::mem::take(&mut self.used)] {
+        let used = std::mem::take(&mut self.used);
+        // A few bells cost less than a core that somebody else wants as well.
+        let mut may_yield = used >= BELLS_WORTH_YIELDING;
+        for (fd, index, bytes) in &self.ends[..used] {
             let socket = socket::at(*index);
             let half = socket.sender.lock();
             let Some(stream) = &half.stream else { continue };
@@ -229,10 +233,10 @@ impl Bells {
                 });
             }
             drop(half);
-            if has_rung && !has_yielded {
+            if has_rung && may_yield {
                 // On one core this lets the peer wake up, and take its other words back.
                 spin::yield_now();
-                has_yielded = true;
+                may_yield = false;
             }
         }
     }
