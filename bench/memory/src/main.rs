@@ -4,6 +4,7 @@
 //! region KIND BYTES REGIONS LENGTH SECONDS   operations one after the other, each in another region and
 //!                                            at another place; KIND is read, write or add
 //! copy KIND BYTES LENGTH SECONDS             the same in this process's own memory: memcpy, or a word
+//! mapped KIND BYTES LENGTH SECONDS           the same in shared memory that is mapped, and no region
 //! socket KIND BYTES SECONDS                  asked of another thread over a unix socket
 //! node NODE KIND BYTES SECONDS               a region of another node, one operation after the other
 //! rate NODE KIND BYTES DEPTH SECONDS         the same, so many on their way; operations a second
@@ -56,6 +57,9 @@ fn main() -> Result<(), Box<dyn Error>> {
             regions_of(what(kind, bytes)?, regions.parse()?, length.parse()?, limit)?
         }
         ["copy", kind, bytes, length] => own::copy(what(kind, bytes)?, length.parse()?, limit)?,
+        ["mapped", kind, bytes, length] => {
+            own::mapped(what(kind, bytes)?, length.parse()?, limit)?
+        }
         ["socket", kind, bytes] => own::socket(what(kind, bytes)?, limit)?,
         ["node", node, kind, bytes] => {
             remote::one_by_one(node.parse()?, what(kind, bytes)?, limit)?

@@ -8,6 +8,7 @@ use heliostat_base::mapping::OutOfRange;
 use heliostat_base::sys::Errno;
 use heliostat_client::ControlError;
 use heliostat_ring::area::{Area, WORD_BYTES};
+use heliostat_ring::replaced::Section;
 
 use super::delegated::{Bytes, Delegated, Failure, Handles};
 use super::direct::Direct;
@@ -36,6 +37,24 @@ impl Region {
         direct
             .with(self.shared(), allowed)??
             .map_err(|error| self.range(offset, bytes, error.limit))
+    }
+
+    /// The same, if it may be done at once; else nothing is done. This is what most accesses are: its
+    /// looks at where the region is have no locked instruction, by which the next access would wait.
+    #[inline]
+    pub(crate) fn at_once<T>(
+        &self,
+        wanted: Rights,
+        (offset, bytes): (u64, u64),
+        act: impl FnOnce(&Area) -> Result<T, OutOfRange>,
+    ) -> Option<Result<T, MemoryError>> {
+        let section = Section::begin();
+        let direct = self.place.get(&section).direct.as_ref()?;
+        if !self.rights.have(wanted) {
+            return None;
+        }
+        let done = direct.at_once(&section, act)?;
+        Some(done.map_err(|error| self.range(offset, bytes, error.limit)))
     }
 
     /// Has the server loop move the pieces.
@@ -79,6 +98,9 @@ impl Region {
             return Err(MemoryError::Misaligned { region: self.id(), offset });
         }
         let all = (offset, WORD_BYTES);
+        if let Some(done) = self.at_once(Rights::ATOMIC, all, &act) {
+            return done;
+        }
         self.wherever(|place| match &place.direct {
             Some(direct) => self.act(direct, Rights::ATOMIC, all, &act),
             None => self.delegate(Rights::ATOMIC, all, |loops| {
