@@ -5,7 +5,9 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use heliostat_stub_memory::{MappedBytes, MemoryError, Region as StubRegion, Rights, OWN_USER};
+use heliostat_stub_memory::{
+    Class, MappedBytes, MemoryError, Region as StubRegion, Rights, OWN_USER,
+};
 use pyo3::exceptions::{PyBufferError, PyOverflowError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -22,27 +24,61 @@ const UNASKED_BYTES_MAX: u64 = 1 << 20;
 /// A region that this process has a handle on. Threads may share it.
 #[pyclass(frozen, subclass, module = "heliostat._native")]
 pub struct MemoryRegion {
-    // `None` once it is given back. The fork check comes before the lock, which another thread of
-    // the parent may have held.
-    held: Own<Mutex<Option<Arc<StubRegion>>>>,
-    identity: String,
+    // The fork check comes before the lock, which another thread of the parent may have held.
+    held: Own<Mutex<Held>>,
+    /// What a child of a fork is told.
+    first: Known,
     rights: Rights,
+}
+
+/// The handle, until it is given back.
+struct Held {
+    region: Option<Arc<StubRegion>>,
+    /// What was known then.
+    last: Known,
+}
+
+impl Held {
+    fn take(&mut self) -> Option<Arc<StubRegion>> {
+        let region = self.region.take()?;
+        self.last = Known::of(&region);
+        Some(region)
+    }
+}
+
+/// Where a region is, and what it is called there. It changes where the region moves to another node.
+#[derive(Clone)]
+struct Known {
+    identity: String,
     is_direct: bool,
     node: Option<u64>,
+}
+
+impl Known {
+    fn of(region: &StubRegion) -> Self {
+        let (identity, is_direct) = (region.id().to_string(), region.is_direct());
+        Self { identity, is_direct, node: region.node() }
+    }
 }
 
 impl MemoryRegion {
     /// A region whose handle others may have too.
     pub(crate) fn of(region: Arc<StubRegion>) -> Self {
-        let (identity, rights) = (region.id().to_string(), region.rights());
-        let (is_direct, node) = (region.is_direct(), region.node());
-        let held = Own::new(Mutex::new(Some(region)));
-        Self { held, identity, rights, is_direct, node }
+        let (rights, first) = (region.rights(), Known::of(&region));
+        let held = Held { region: Some(region), last: first.clone() };
+        Self { held: Own::new(Mutex::new(held)), first, rights }
+    }
+
+    /// Where it is, as far as this process has found it.
+    fn known(&self) -> Known {
+        let Ok(held) = self.held.get() else { return self.first.clone() };
+        let held = held.lock().unwrap_or_else(PoisonError::into_inner);
+        held.region.as_deref().map_or_else(|| held.last.clone(), Known::of)
     }
 
     pub(crate) fn region(&self) -> PyResult<Arc<StubRegion>> {
         let held = self.held.get()?.lock().unwrap_or_else(PoisonError::into_inner);
-        held.clone().ok_or_else(|| error::closed("memory region"))
+        held.region.clone().ok_or_else(|| error::closed("memory region"))
     }
 
     /// Does something with the region, without the interpreter's lock.
@@ -66,11 +102,12 @@ impl MemoryRegion {
         let region = self.region()?;
         let mapped = py.detach(|| region.mapped(offset, bytes));
         mapped.map_err(|error| error::memory(&error))?.ok_or_else(|| {
-            let why = match self.is_direct {
+            let known = self.known();
+            let why = match known.is_direct {
                 true => "these bytes lie in several pieces",
                 false => "its path is delegated",
             };
-            let id = &self.identity;
+            let id = &known.identity;
             let text = format_args!("region {id}: no array, since {why}; read and write copy");
             error::raise("Unsupported", text)
         })
@@ -89,7 +126,7 @@ impl MemoryRegion {
         if offset.checked_add(bytes).is_some_and(|end| end <= limit) {
             return Ok(());
         }
-        let id = &self.identity;
+        let id = &self.known().identity;
         let text = format_args!("region {id}: {bytes} bytes at {offset}, it has {limit}");
         Err(error::raise("InvalidRegion", text))
     }
@@ -289,13 +326,26 @@ impl MemoryRegion {
         self.with(py, |region| region.set_lasting(is_lasting))
     }
 
+    /// Says how urgent is what this process does with it on another node.
+    fn set_class(&self, py: Python<'_>, class_: &str) -> PyResult<()> {
+        let class = Class::ALL.into_iter().find(|class| class.word() == class_).ok_or_else(|| {
+            PyValueError::new_err(format!("no class {class_:?}; there are high, normal and low"))
+        })?;
+        let known = self.known();
+        if known.node.is_none() {
+            let text = format_args!("region {}: one of this node has no class", known.identity);
+            return Err(error::raise("InvalidRegion", text));
+        }
+        self.with(py, |region| region.set_class(class))
+    }
+
     /// Ends the region for everybody.
     fn free(&self, py: Python<'_>) -> PyResult<()> {
         let region = {
             let mut held = self.held.get()?.lock().unwrap_or_else(PoisonError::into_inner);
             let whole = held.take().ok_or_else(|| error::closed("memory region"))?;
             Arc::try_unwrap(whole).map_err(|shared| {
-                *held = Some(shared);
+                held.region = Some(shared);
                 PyBufferError::new_err("arrays of the region, or calls of other threads, are alive")
             })?
         };
@@ -315,12 +365,12 @@ impl MemoryRegion {
     #[getter]
     fn is_unmapped(&self) -> PyResult<bool> {
         let held = self.held.get()?.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(held.is_none())
+        Ok(held.region.is_none())
     }
 
     #[getter]
-    fn identity(&self) -> &str {
-        &self.identity
+    fn identity(&self) -> String {
+        self.known().identity
     }
 
     #[getter]
@@ -330,12 +380,12 @@ impl MemoryRegion {
 
     #[getter]
     fn node(&self) -> Option<u64> {
-        self.node
+        self.known().node
     }
 
     #[getter]
     fn path(&self) -> &'static str {
-        if self.is_direct {
+        if self.known().is_direct {
             "direct"
         } else {
             "delegated"

@@ -8,6 +8,7 @@
 
 use std::collections::HashMap;
 
+use heliostat_abi::cluster::Class;
 use heliostat_abi::code::{Side, Thing};
 use heliostat_abi::lock::limits::{HANDLES_MAX, TICKETS_MAX};
 use heliostat_abi::name::ObjectId;
@@ -40,6 +41,8 @@ pub struct Foreign {
 struct Entry {
     who: Foreign,
     grants: usize,
+    /// The most urgent in which it has asked.
+    class: Class,
 }
 
 /// All of them.
@@ -88,7 +91,7 @@ impl ForeignSessions {
         if sessions >= self.limits.0 {
             return Err(full(self.limits.0));
         }
-        let inserted = self.table.insert(Entry { who, grants: 0 });
+        let inserted = self.table.insert(Entry { who, grants: 0, class: Class::Low });
         let place = inserted.map_err(|error| full(error.limit))?;
         let session = named(place);
         self.names.insert((who.link, who.session), session);
@@ -117,6 +120,19 @@ impl ForeignSessions {
         if let Some((_, all)) = self.links.get_mut(&entry.who.link) {
             *all = all.saturating_sub(before) + grants;
         }
+    }
+
+    /// Notes how urgent is what a session has asked.
+    pub fn hear(&mut self, session: ObjectId, class: Class) {
+        if let Some(entry) = place(session).and_then(|it| self.table.get_mut(it)) {
+            entry.class = entry.class.max(class);
+        }
+    }
+
+    /// How urgent are the news of the session that a node calls so.
+    pub fn class_of(&self, link: u64, session: ObjectId) -> Class {
+        let found = self.find(link, session).and_then(place).and_then(|it| self.table.get(it));
+        found.map_or(Class::Normal, |entry| entry.class)
     }
 
     /// Whose a session is.

@@ -8,6 +8,7 @@
 
 use std::collections::HashMap;
 
+use heliostat_abi::cluster::Class;
 use heliostat_abi::code::{Side, Thing};
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::rpc::peer::{elsewhere, place_elsewhere};
@@ -30,6 +31,8 @@ pub struct Remote {
     pub info: FunctionInfo,
     /// The user that it was granted to there.
     pub user: u32,
+    /// How urgent are calls of it.
+    pub class: Class,
     /// The node was lost.
     pub is_lost: bool,
 }
@@ -148,7 +151,7 @@ mod tests {
             others: false,
         };
         let user_there = ObjectId { index: 2, generation: 1 };
-        Remote { node, link: 5, user_there, info, user: 7, is_lost: false }
+        Remote { node, link: 5, user_there, info, user: 7, class: Class::Normal, is_lost: false }
     }
 
     #[test]

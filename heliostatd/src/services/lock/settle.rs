@@ -4,6 +4,7 @@
 //! what a node has done for a session, all that the session has there is ended: nothing stays held that
 //! nobody knows of.
 
+use heliostat_abi::cluster::Class;
 use heliostat_abi::code::Code;
 use heliostat_abi::lock::peer::PeerReply;
 use heliostat_abi::lock::{Event, LockReply, LockRequest, Outcome as Standing};
@@ -26,12 +27,17 @@ struct Asked {
     peer: PeerNode,
     session: ObjectId,
     user: u32,
+    class: Class,
     request: LockRequest,
     wanted: Wanted,
     waiter: Option<Waiter>,
 }
 
 impl Asked {
+    fn who(&self) -> (ObjectId, u32, Class) {
+        (self.session, self.user, self.class)
+    }
+
     fn via(&self) -> Via {
         Via { node: self.peer.node.0, link: self.peer.link.0 }
     }
@@ -60,8 +66,8 @@ impl Daemon {
             }
         }
         match outbox.on_the_way.remove(&token) {
-            Some(Message::Ask { session, user, request, wanted, waiter, .. }) => {
-                let asked = Asked { peer, session, user, request, wanted, waiter };
+            Some(Message::Ask { session, user, class, request, wanted, waiter, .. }) => {
+                let asked = Asked { peer, session, user, class, request, wanted, waiter };
                 self.settle_lock(asked, outcome);
             }
             Some(Message::End(session)) if outcome.is_err() => {
@@ -107,11 +113,11 @@ impl Daemon {
         if !gives_back(&asked.request) {
             return unreachable(false);
         }
-        let Asked { session, user, wanted, .. } = *asked;
+        let Asked { session, user, class, wanted, .. } = *asked;
         let (process, waiter, request) = (0, None, asked.request.clone());
         if let Some((_, outbox)) = self.services.lock.across.outboxes.get_mut(&asked.peer.link.0) {
             outbox.retry(monotonic_ns());
-            let again = Message::Ask { session, user, process, request, wanted, waiter };
+            let again = Message::Ask { session, user, process, class, request, wanted, waiter };
             outbox.queue.push_back(again);
         }
         unreachable(true)
@@ -156,7 +162,8 @@ impl Daemon {
                 Ok(Ok(reply(&LockReply::Listed { locks, next })))
             }
             (Wanted::Handle(kind), LockReply::Opened { handle, lock }) => {
-                let handle = RemoteHandle { via: asked.via(), there: handle, kind, is_lost: false };
+                let (via, class, is_lost) = (asked.via(), asked.class, false);
+                let handle = RemoteHandle { via, there: handle, kind, class, is_lost };
                 Ok(self.take_lock_handle(asked, handle, lock))
             }
             (Wanted::Ticket(handle), LockReply::Outcome(event)) => {
@@ -218,8 +225,7 @@ impl Daemon {
             Ok(handle) => Ok(reply(&LockReply::Opened { handle, lock })),
             Err(refused) => {
                 let close = LockRequest::Close { handle: handle.there };
-                let Asked { session, user, .. } = *asked;
-                self.return_lock(session, user, asked.via(), close, Wanted::Answer);
+                self.return_lock(asked.who(), asked.via(), close, Wanted::Answer);
                 Err(refused)
             }
         }
@@ -255,9 +261,8 @@ impl Daemon {
         }
         match outcome {
             Standing::Queued => {
-                let Asked { user, .. } = *asked;
                 let cancel = LockRequest::Cancel { ticket: there };
-                self.return_lock(session, user, asked.via(), cancel, Wanted::Return(there));
+                self.return_lock(asked.who(), asked.via(), cancel, Wanted::Return(there));
             }
             _ => self.release_lock_there(asked, there),
         }
@@ -288,7 +293,7 @@ impl Daemon {
     /// Releases what nobody wants; who died before is told to the next one.
     fn release_lock_there(&mut self, asked: &Asked, there: ObjectId) {
         let release = LockRequest::Release { ticket: there, untouched: true };
-        self.return_lock(asked.session, asked.user, asked.via(), release, Wanted::Answer);
+        self.return_lock(asked.who(), asked.via(), release, Wanted::Answer);
     }
 
     /// A session has ended, or was revoked: the nodes where it has something are told.

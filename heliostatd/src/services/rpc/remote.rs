@@ -15,6 +15,7 @@ use heliostat_abi::rpc::request::SERVICE;
 use heliostat_abi::rpc::{FunctionInfo, RpcReply, RpcRequest};
 use heliostat_abi::session::record::{Bound, Reply};
 use heliostat_base::clock::monotonic_ns;
+use heliostat_control::name::Name;
 use heliostat_server_node::{NodeCall, Outcome, PeerNode};
 use heliostat_server_rpc::{RpcOrder, There};
 use heliostat_service_rpc::{Asker, Remote};
@@ -46,7 +47,12 @@ impl Daemon {
         let id = asker.session;
         self.services.rpc.grants.check_session(id).map_err(refuse(id))?;
         let peer = self.joined_node(u64::from(node)).ok_or(Code::Unreachable)?;
-        let wants_function = matches!(request, RpcRequest::Find { .. });
+        let name = match &request {
+            RpcRequest::Find { name, .. } => Some(Name::from(name)),
+            _ => None,
+        };
+        let wants_function = name.is_some();
+        let class = self.class_between_nodes(&self.session(id)?.peer.subject, name);
         let across = &self.services.rpc.across;
         if wants_function {
             across.remotes.check(id, asker.holder)?;
@@ -57,7 +63,7 @@ impl Daemon {
         let process = self.session(id)?.pid();
         let sequence = self.answer_later_as(id).ok_or(Code::Internal)?;
         let session = Some((id, sequence));
-        let waiting = Waiting { session, peer, user: asker.uid, wants_function };
+        let waiting = Waiting { session, peer, user: asker.uid, wants_function, class };
         let sent = self.send_to_rpc_peer(waiting, process, ObjectId::default(), request);
         if let (Err(_), Some(connection)) = (&sent, self.connections.get_mut(id)) {
             connection.awaits = None;
@@ -138,9 +144,9 @@ impl Daemon {
         user_there: ObjectId,
         info: FunctionInfo,
     ) -> Result<Answer, Refused> {
-        let Waiting { session, peer, user, .. } = *waiting;
+        let Waiting { session, peer, user, class, .. } = *waiting;
         let (node, link) = (peer.node.0, peer.link.0);
-        let remote = Remote { node, link, user_there, info, user, is_lost: false };
+        let remote = Remote { node, link, user_there, info, user, class, is_lost: false };
         let waits = session.filter(|(id, sequence)| {
             self.connections.get(*id).is_some_and(|it| it.awaits == Some(*sequence))
         });
@@ -167,7 +173,8 @@ impl Daemon {
         let Some(peer) = self.joined_node(remote.node).filter(|it| it.link.0 == remote.link) else {
             return;
         };
-        let there = There { peer, user: remote.user_there, function: served(remote.info) };
+        let (user, class) = (remote.user_there, remote.class);
+        let there = There { peer, user, function: served(remote.info), class };
         let (who, there) = (self.who_calls(session), Some(there));
         if let Some(server) = &self.services.rpc.server {
             server.tell(RpcOrder::GrantThere { session, who, function, there });
@@ -223,7 +230,8 @@ impl Daemon {
                 across.unreturned.push_back(remote);
                 continue;
             }
-            let waiting = Waiting { session: None, peer, user: remote.user, wants_function: false };
+            let Remote { user, class, .. } = remote;
+            let waiting = Waiting { session: None, peer, user, wants_function: false, class };
             let function = remote.info.function;
             let leave = RpcRequest::Leave { function, serves: false, calls: true };
             if self.send_to_rpc_peer(waiting, 0, remote.user_there, leave).is_err() {

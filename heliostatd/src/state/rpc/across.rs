@@ -3,6 +3,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
+use heliostat_abi::cluster::Class;
 use heliostat_abi::name::ObjectId;
 use heliostat_server_node::{Orders, PeerNode};
 use heliostat_server_rpc::PeerCalls;
@@ -45,6 +46,8 @@ pub struct Waiting {
     pub user: u32,
     /// Whether for a function, and not for a list.
     pub wants_function: bool,
+    /// How urgent calls of that function will be.
+    pub class: Class,
 }
 
 impl Across {
