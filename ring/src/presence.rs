@@ -82,7 +82,7 @@ impl Presence {
 
     /// Says that this thread, whose row it is, is in the region of a handle. Its word has to be looked
     /// at after that.
-    #[inline]
+    #[inline(always)]
     pub fn enter(&self, row: Row, handle: ObjectId) -> Present<'_> {
         let page = &*self.0;
         let rows = page.own.word(ROWS_ALONE).load(Acquire); // V3
@@ -102,7 +102,7 @@ impl Presence {
 }
 
 impl Page {
-    #[inline]
+    #[inline(always)]
     fn enter_alone(&self, row: Row, handle: ObjectId) -> Present<'_> {
         let counter = self.counter(counter_at(handle, row.number()));
         begin_alone(counter, 1); // V1
@@ -128,7 +128,7 @@ impl Page {
         Present { counter, is_alone: false, thread: PhantomData }
     }
 
-    #[inline]
+    #[inline(always)]
     fn counter(&self, at: usize) -> &AtomicU64 {
         shared_u64(self.counters.atomic_u64(at))
     }

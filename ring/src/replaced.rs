@@ -52,7 +52,7 @@ pub struct Section<'a> {
 
 impl Section<'_> {
     /// Begins one. It should be short: replaced values stay as long as it does.
-    #[inline]
+    #[inline(always)]
     #[cfg(not(loom))]
     pub fn begin() -> Section<'static> {
         WORDS.begin(Row::own())
@@ -77,7 +77,7 @@ impl Drop for Section<'_> {
 }
 
 impl Words {
-    #[inline]
+    #[inline(always)]
     pub(crate) fn begin(&self, row: Row) -> Section<'_> {
         let word = &self.0[row.number().min(LINES - 1)].0;
         if row.is_own() {

@@ -5,6 +5,7 @@ use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
 use heliostat_abi::memory::limits::{PIECES_MAX, REGIONS_MAX, REGION_PAGE_BYTES};
+use heliostat_abi::memory::page::{word, State};
 use heliostat_abi::memory::presence::PRESENCE_BYTES;
 use heliostat_abi::memory::{Granted, MemoryReply, MemoryRequest};
 use heliostat_abi::name::ObjectId;
@@ -28,6 +29,8 @@ pub(crate) struct Arenas(HashMap<ObjectId, Arc<SharedMapping>>);
 /// Where the bytes of a region lie, and the epoch for which that holds.
 pub(crate) struct Placed {
     pub(crate) epoch: u32,
+    /// What the region's word is as long as that holds.
+    pub(crate) word: u64,
     pub(crate) area: Area,
 }
 
@@ -69,7 +72,8 @@ impl Arenas {
             pieces.push((self.arena(control, piece.arena)?, piece.offset, piece.bytes));
         }
         let area = Area::new(pieces, whole.bytes).map_err(|_| MemoryError::Corrupt)?;
-        Ok(Placed { epoch: whole.epoch, area })
+        let epoch = whole.epoch;
+        Ok(Placed { epoch, word: word(whole.region, State::Live, epoch), area })
     }
 
     fn arena(

@@ -19,7 +19,7 @@ use heliostat_abi::memory::page::State;
 use heliostat_abi::memory::{Granted, MemoryRequest};
 use heliostat_abi::name::ObjectId;
 use heliostat_ring::presence::{Presence, Present, Stay};
-use heliostat_ring::region_page::RegionPage;
+use heliostat_ring::region_page::{RegionPage, WordPlace};
 use heliostat_ring::replaced::{Replaced, Section};
 use heliostat_ring::Area;
 
@@ -36,6 +36,8 @@ pub(crate) struct Direct {
     region: ObjectId,
     handle: ObjectId,
     page: RegionPage,
+    /// Where the region's word lies in the page.
+    word: WordPlace,
     presence: Presence,
     /// Where it lay when this process last asked.
     placed: Replaced<Placed>,
@@ -54,8 +56,9 @@ impl Direct {
         let (region, handle) = (granted.region, granted.handle);
         let (page, presence) = (shared.page()?, shared.presence()?);
         let placed = shared.arenas().place(&shared.control, granted)?;
-        let placed = Replaced::new(placed);
-        Ok(Self { region, handle, page, presence, placed, asking: Mutex::new(()) })
+        let (placed, asking) = (Replaced::new(placed), Mutex::new(()));
+        let word = page.place_of(region).ok_or(MemoryError::Corrupt)?;
+        Ok(Self { region, handle, page, word, presence, placed, asking })
     }
 
     /// Does something with the region's bytes where they lie now.
@@ -104,17 +107,13 @@ impl Direct {
         self.presence.stay(self.handle)
     }
 
-    #[inline]
+    #[inline(always)]
     fn enter<'a>(&'a self, section: &'a Section<'_>) -> Option<Inside<'a>> {
         // First: a move that this does not see waits for it.
         let present = self.presence.enter(section.row(), self.handle);
         let placed = self.placed.get(section);
-        match self.page.state(self.region) {
-            (State::Live, epoch) if epoch == placed.epoch => {
-                Some(Inside { area: &placed.area, _present: present })
-            }
-            _ => None,
-        }
+        let is_here = self.page.is(self.word, placed.word);
+        is_here.then(|| Inside { area: &placed.area, _present: present })
     }
 
     /// Waits until the region is where this process knows it to be.

@@ -41,7 +41,7 @@ impl Region {
 
     /// The same, if it may be done at once; else nothing is done. This is what most accesses are: its
     /// looks at where the region is have no locked instruction, by which the next access would wait.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn at_once<T>(
         &self,
         wanted: Rights,
@@ -53,8 +53,10 @@ impl Region {
         if !self.rights.have(wanted) {
             return None;
         }
-        let done = direct.at_once(&section, act)?;
-        Some(done.map_err(|error| self.range(offset, bytes, error.limit)))
+        match direct.at_once(&section, act)? {
+            Ok(done) => Some(Ok(done)),
+            Err(error) => Some(Err(self.range(offset, bytes, error.limit))),
+        }
     }
 
     /// Has the server loop move the pieces.
@@ -87,22 +89,39 @@ impl Region {
         })
     }
 
+    #[inline]
     pub(crate) fn change(
         &self,
         kind: OpKind,
         offset: u64,
-        (argument, expected): (u64, u64),
+        with: (u64, u64),
         act: impl Fn(&Area) -> Result<u64, OutOfRange>,
+    ) -> Result<u64, MemoryError> {
+        let is_word = offset % WORD_BYTES == 0;
+        let done = match is_word {
+            true => self.at_once(Rights::ATOMIC, (offset, WORD_BYTES), &act),
+            false => None,
+        };
+        match done {
+            Some(done) => done,
+            None => self.change_otherwise(kind, offset, with, &act),
+        }
+    }
+
+    #[inline(never)]
+    fn change_otherwise(
+        &self,
+        kind: OpKind,
+        offset: u64,
+        (argument, expected): (u64, u64),
+        act: &dyn Fn(&Area) -> Result<u64, OutOfRange>,
     ) -> Result<u64, MemoryError> {
         if offset % WORD_BYTES != 0 {
             return Err(MemoryError::Misaligned { region: self.id(), offset });
         }
         let all = (offset, WORD_BYTES);
-        if let Some(done) = self.at_once(Rights::ATOMIC, all, &act) {
-            return done;
-        }
         self.wherever(|place| match &place.direct {
-            Some(direct) => self.act(direct, Rights::ATOMIC, all, &act),
+            Some(direct) => self.act(direct, Rights::ATOMIC, all, act),
             None => self.delegate(Rights::ATOMIC, all, |loops| {
                 loops.change_word(kind, (place.handle, offset), argument, expected)
             }),

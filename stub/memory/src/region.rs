@@ -139,11 +139,18 @@ impl Region {
     ///
     /// # Errors
     /// `Range` when they do not all lie in the region, `Denied`, `Stale`, `Gone`, `Node`.
+    #[inline]
     pub fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), MemoryError> {
         let (wanted, len) = (Rights::READ, into.len() as u64);
-        if let Some(done) = self.at_once(wanted, (offset, len), |it| it.read(offset, into)) {
-            return done;
+        match self.at_once(wanted, (offset, len), |it| it.read(offset, into)) {
+            Some(done) => done,
+            None => self.read_otherwise(offset, into),
         }
+    }
+
+    #[inline(never)]
+    fn read_otherwise(&self, offset: u64, into: &mut [u8]) -> Result<(), MemoryError> {
+        let (wanted, len) = (Rights::READ, into.len() as u64);
         self.wherever(|place| match &place.direct {
             Some(direct) => self.act(direct, wanted, (offset, len), |it| it.read(offset, into)),
             None => self.transfer(place, wanted, Bytes::Into(&mut [(offset, &mut *into)])),
@@ -154,11 +161,18 @@ impl Region {
     ///
     /// # Errors
     /// As `read`. On `Stale`, `Gone` and `Node` some of them may have been written; `Node` says.
+    #[inline]
     pub fn write(&self, offset: u64, from: &[u8]) -> Result<(), MemoryError> {
         let (wanted, len) = (Rights::WRITE, from.len() as u64);
-        if let Some(done) = self.at_once(wanted, (offset, len), |it| it.write(offset, from)) {
-            return done;
+        match self.at_once(wanted, (offset, len), |it| it.write(offset, from)) {
+            Some(done) => done,
+            None => self.write_otherwise(offset, from),
         }
+    }
+
+    #[inline(never)]
+    fn write_otherwise(&self, offset: u64, from: &[u8]) -> Result<(), MemoryError> {
+        let (wanted, len) = (Rights::WRITE, from.len() as u64);
         self.wherever(|place| match &place.direct {
             Some(direct) => self.act(direct, wanted, (offset, len), |it| it.write(offset, from)),
             None => self.transfer(place, wanted, Bytes::From(&[(offset, from)])),
@@ -237,6 +251,7 @@ impl Region {
     ///
     /// # Errors
     /// `Misaligned`; else as `write`.
+    #[inline]
     pub fn fetch_add(&self, offset: u64, more: u64) -> Result<u64, MemoryError> {
         self.change(OpKind::FetchAdd, offset, (more, 0), |it| it.fetch_add(offset, more))
     }
@@ -246,6 +261,7 @@ impl Region {
     ///
     /// # Errors
     /// As `fetch_add`.
+    #[inline]
     pub fn compare_swap(&self, offset: u64, expected: u64, new: u64) -> Result<u64, MemoryError> {
         let asked = (new, expected);
         self.change(OpKind::CompareSwap, offset, asked, |it| it.compare_swap(offset, expected, new))
@@ -255,6 +271,7 @@ impl Region {
     ///
     /// # Errors
     /// As `fetch_add`.
+    #[inline]
     pub fn swap(&self, offset: u64, new: u64) -> Result<u64, MemoryError> {
         self.change(OpKind::Swap, offset, (new, 0), |it| it.swap(offset, new))
     }
