@@ -263,7 +263,10 @@ fn a_part_that_has_moved_to_another_node_is_found_there() {
     // And back to where another part is, which has the same name: it stays.
     let refused = late.say("move_part big 1 1");
     assert!(refused.starts_with(&format!("error part on 3 with {seam}..{whole}:")), "{refused}");
-    assert_eq!(other.say(&format!("add big {} 0 1", whole - 8)), late.say(&format!("add big {} 0 1", whole - 8)));
+    assert_eq!(
+        other.say(&format!("add big {} 0 1", whole - 8)),
+        late.say(&format!("add big {} 0 1", whole - 8))
+    );
     late.does("free big");
     assert_eq!(other.say(&format!("check big 1 {seam} 8")).split(": ").nth(1), Some("stale"));
 }

@@ -156,14 +156,18 @@ impl<T> Replaced<T> {
     fn replace_in(&self, words: &Words, value: T, heavy_fence: impl FnOnce() -> bool) {
         let value = Arc::into_raw(Arc::new(value)).cast_mut();
         let old = self.now.swap(value, AcqRel); // U3
-        // SAFETY: it came from `into_raw`, and was taken out once. Its count is this one's now.
+                                                // SAFETY: it came from `into_raw`, and was taken out once. Its count is this one's now.
         let old = unsafe { Arc::from_raw(old.cast_const()) };
         let unread = {
             let mut kept = self.old.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
             kept.push(old);
             // U1. Under the lock: what is kept was replaced before it.
             let is_free = heavy_fence() && words.are_over();
-            if is_free { std::mem::take(&mut *kept) } else { Vec::new() }
+            if is_free {
+                std::mem::take(&mut *kept)
+            } else {
+                Vec::new()
+            }
         };
         drop(unread);
     }
@@ -207,8 +211,8 @@ mod tests {
             let section = Section::begin();
             let one = value.get(&section);
             std::thread::scope(|scope| {
-            scope.spawn(|| value.replace(counted(&count, 2)));
-        });
+                scope.spawn(|| value.replace(counted(&count, 2)));
+            });
             assert_eq!((one.1, value.get(&section).1, count.load(SeqCst)), (1, 2, 2));
         }
         let held = value.load();

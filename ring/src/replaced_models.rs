@@ -111,10 +111,14 @@ fn loom_a_value_stays_as_long_as_it_is_read_wherever_the_kernels_fence_finds_the
 #[test]
 fn loom_a_value_stays_as_long_as_it_is_read_in_the_shared_row() {
     // Its additions are locked, and a full fence: none of the kernel's is needed.
-    replace_beside(usize::MAX - POINTS, || Row::SHARED, |_| {
-        fence(Ordering::SeqCst);
-        true
-    });
+    replace_beside(
+        usize::MAX - POINTS,
+        || Row::SHARED,
+        |_| {
+            fence(Ordering::SeqCst);
+            true
+        },
+    );
 }
 
 #[test]

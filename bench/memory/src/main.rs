@@ -57,9 +57,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             regions_of(what(kind, bytes)?, regions.parse()?, length.parse()?, limit)?
         }
         ["copy", kind, bytes, length] => own::copy(what(kind, bytes)?, length.parse()?, limit)?,
-        ["mapped", kind, bytes, length] => {
-            own::mapped(what(kind, bytes)?, length.parse()?, limit)?
-        }
+        ["mapped", kind, bytes, length] => own::mapped(what(kind, bytes)?, length.parse()?, limit)?,
         ["socket", kind, bytes] => own::socket(what(kind, bytes)?, limit)?,
         ["node", node, kind, bytes] => {
             remote::one_by_one(node.parse()?, what(kind, bytes)?, limit)?

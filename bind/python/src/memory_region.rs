@@ -328,9 +328,12 @@ impl MemoryRegion {
 
     /// Says how urgent is what this process does with it on another node.
     fn set_class(&self, py: Python<'_>, class_: &str) -> PyResult<()> {
-        let class = Class::ALL.into_iter().find(|class| class.word() == class_).ok_or_else(|| {
-            PyValueError::new_err(format!("no class {class_:?}; there are high, normal and low"))
-        })?;
+        let class =
+            Class::ALL.into_iter().find(|class| class.word() == class_).ok_or_else(|| {
+                PyValueError::new_err(format!(
+                    "no class {class_:?}; there are high, normal and low"
+                ))
+            })?;
         let known = self.known();
         if known.node.is_none() {
             let text = format_args!("region {}: one of this node has no class", known.identity);

@@ -3,8 +3,8 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use heliostat_abi::file::delegated::{Piece, DEPTH_MAX, SESSIONS_MAX};
 use heliostat_abi::cluster::Class;
+use heliostat_abi::file::delegated::{Piece, DEPTH_MAX, SESSIONS_MAX};
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::rpc::peer::{FarReply, PeerMessage};
 use heliostat_abi::table::Table;

@@ -80,7 +80,11 @@ impl Direct {
 
     /// Does something with the region's bytes if it may do so at once.
     #[inline]
-    pub(crate) fn at_once<T>(&self, section: &Section<'_>, act: impl FnOnce(&Area) -> T) -> Option<T> {
+    pub(crate) fn at_once<T>(
+        &self,
+        section: &Section<'_>,
+        act: impl FnOnce(&Area) -> T,
+    ) -> Option<T> {
         self.enter(section).map(|inside| act(inside.area))
     }
 

@@ -18,7 +18,8 @@ use heliostat_server_node::LinkId;
 
 use super::wake::wake_at;
 use crate::between::{
-    Away, AwayCall, FarAnswered, FarAsked, Lined, NoAnswer, There, What, AWAY_PER_NODE_MAX, MESSAGE_COST,
+    Away, AwayCall, FarAnswered, FarAsked, Lined, NoAnswer, There, What, AWAY_PER_NODE_MAX,
+    MESSAGE_COST,
 };
 use crate::ending::fail;
 use crate::rpcs::Rpcs;
