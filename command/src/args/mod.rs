@@ -194,6 +194,14 @@ pub struct SealArguments {
     /// and writes it for the program. Of another user's: NAME:read:UID.
     #[arg(long, value_name = "NAME:read|:write|:allocate", requires = "sealed")]
     pub region: Vec<String>,
+    /// Let the program open a lock, semaphore or barrier; NAME may end in *. Of another user's:
+    /// NAME:acquire:UID.
+    #[arg(long, value_name = "NAME:acquire", requires = "sealed")]
+    pub lock: Vec<String>,
+    /// Let the program call a function, or serve one; NAME may end in *. Of another user's:
+    /// NAME:call:UID.
+    #[arg(long, value_name = "NAME:call|:serve", requires = "sealed")]
+    pub call: Vec<String>,
     /// Tell the program this variable: its value outside, or the one given; NAME_* is all that begin
     /// so. Untold, only a short list of harmless names crosses.
     #[arg(long, value_name = "NAME[=VALUE]", requires = "sealed")]
@@ -238,6 +246,10 @@ pub struct RunArguments {
     /// Load the stub but leave every connection on the kernel's path.
     #[arg(long)]
     pub no_direct: bool,
+    /// Let fdatasync(2) and fsync(2) of files of this name, or path, return at once, and hold back what
+    /// the program lets out until the device has answered. `*` and `?` stand for any; may be repeated.
+    #[arg(long, value_name = "GLOB")]
+    pub durable: Vec<String>,
     /// End with status 125 instead of running the program natively when Heliostat cannot cover it.
     #[arg(long)]
     pub require: bool,

@@ -7,10 +7,12 @@
 //! ```
 //! `heliostat_service_cluster` decides who is a member; `heliostat_server_node` has the links.
 
+mod asked;
 mod attend;
 mod call;
 mod elsewhere;
 mod life;
+mod private_file;
 mod quality;
 mod registry;
 mod registry_of;
@@ -19,6 +21,7 @@ pub(crate) mod secret;
 mod start;
 mod view;
 
+pub(crate) use asked::{peer_subject, said_by, to_peer, via};
 pub use registry_of::{ask_once as ask_registry_once, look as look_at_registry};
 
 use std::io;

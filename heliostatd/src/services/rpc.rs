@@ -8,6 +8,7 @@
 
 mod remote;
 mod requests;
+mod returned;
 mod served;
 mod users;
 mod view;
@@ -19,6 +20,7 @@ use heliostat_abi::name::ObjectId;
 use heliostat_abi::rpc::request::{number, SERVICE};
 use heliostat_abi::rpc::RpcRequest;
 use heliostat_abi::session::record::{Asker, Request, Row};
+use heliostat_abi::session::restriction::Services;
 use heliostat_control::config::Config;
 use heliostat_server_node::{Outcome, PeerNode};
 use heliostat_service_grant::Quota;
@@ -35,8 +37,13 @@ use crate::shares;
 pub struct RemoteCalls;
 
 const fn row(name: &'static str, brings: usize, answers: u64) -> Row {
-    let asker = Asker::Unrestricted;
+    let asker = Asker::With(Services::CALLS);
     Row { name, brings: brings..=brings, keeps: brings as u64, answers, asker }
+}
+
+/// Of what a policy does not name.
+const fn row_of_all(name: &'static str) -> Row {
+    Row { asker: Asker::Unrestricted, ..row(name, 0, 0) }
 }
 
 const REQUESTS: &[(u16, Row)] = &[
@@ -44,8 +51,8 @@ const REQUESTS: &[(u16, Row)] = &[
     (number::FIND, row("rpc_find", 0, 0)),
     (number::LEAVE, row("rpc_leave", 0, 0)),
     (number::SESSION, row("rpc_session", 1, 1)),
-    (number::LIST, row("rpc_list", 0, 0)),
-    (number::LIST_ON, row("rpc_list_on", 0, 0)),
+    (number::LIST, row_of_all("rpc_list")),
+    (number::LIST_ON, row_of_all("rpc_list_on")),
 ];
 
 impl Service for RemoteCalls {
@@ -111,8 +118,9 @@ impl Service for RemoteCalls {
 
     fn set_limits(&self, daemon: &mut Daemon, config: &Config) {
         let rpc = &mut daemon.services.rpc;
-        rpc.grants.set_limits(shares::rpc(config));
-        rpc.across.remotes.set_limits(shares::rpc(config));
+        let limits = shares::rpc(config);
+        rpc.grants.set_limits(limits);
+        rpc.across.remotes.set_limits(limits.functions_per_session, limits.functions);
         if let Some(server) = &mut rpc.server {
             server.quota.set_shares(shares::rpc_sessions(config));
         }

@@ -5,11 +5,14 @@ use std::os::fd::OwnedFd;
 use std::sync::mpsc::{channel, Receiver, Sender};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use heliostat_abi::memory::Rights;
+use heliostat_abi::memory::peer::PeerHandle;
+use heliostat_abi::memory::{MemoryName, Rights};
 use heliostat_abi::name::ObjectId;
 use heliostat_server_memory::Replicated;
-use heliostat_server_replica::{AskRecord, Failure, Fault, Identity, Opened, Replicas};
+use heliostat_server_replica::{AskRecord, Failure, Fault, Identity, NotAltered, Opened, Replicas};
 use rustix::event::{eventfd, EventfdFlags};
+
+use crate::state::asks::Waiter;
 
 /// What the daemon keeps of regions on several nodes.
 pub struct ReplicatedRegions {
@@ -34,6 +37,8 @@ pub enum ReplicaEvent {
     Opened(u64, Result<Opened, Failure>),
     /// A region was freed, or not.
     Freed(u64, Result<(), Fault>),
+    /// It was altered who may use a region, or not.
+    Altered(u64, Result<(), NotAltered>),
     /// The registry is to be asked.
     Ask(AskRecord),
 }
@@ -47,12 +52,10 @@ pub struct News {
 }
 
 /// A session that waits.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub struct WaitsForReplica {
-    /// Which.
-    pub session: ObjectId,
-    /// For the answer to which request.
-    pub sequence: u32,
+    /// Which, and for the answer to which request.
+    pub waiter: Waiter,
     /// As which user.
     pub uid: u32,
     /// For a handle with these rights, or the end of a handle.
@@ -60,16 +63,18 @@ pub struct WaitsForReplica {
 }
 
 /// For what a session waits.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub enum WantedOfReplica {
-    /// A handle.
-    Handle(Rights),
+    /// A handle on the region of a name.
+    Handle(Rights, MemoryName),
     /// The end of a handle's region.
     End(ObjectId),
+    /// That it is altered who may use one.
+    Altered,
 }
 
 /// Where a handle leads.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub struct ReplicatedHandle {
     /// To which region.
     pub region: Identity,
@@ -79,6 +84,8 @@ pub struct ReplicatedHandle {
     pub rights: Rights,
     /// How long the region is.
     pub bytes: u64,
+    /// Its name.
+    pub name: MemoryName,
 }
 
 /// All handles, for the daemon and the loops.
@@ -93,13 +100,18 @@ impl HandleTable {
 
     /// One of them.
     pub fn get(&self, number: u64) -> Option<ReplicatedHandle> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).get(&number).copied()
+        self.0.read().unwrap_or_else(PoisonError::into_inner).get(&number).cloned()
     }
 
     /// Takes one out.
     pub fn remove(&self, number: u64) {
         self.0.write().unwrap_or_else(PoisonError::into_inner).remove(&number);
     }
+}
+
+/// By which number a handle is known.
+pub fn number_of(handle: PeerHandle) -> u64 {
+    u64::from(handle.session.generation) << 32 | u64::from(handle.session.index)
 }
 
 impl News {
@@ -138,5 +150,27 @@ impl ReplicatedRegions {
     pub fn next(&mut self) -> u64 {
         self.last += 1;
         self.last
+    }
+
+    /// A session waits for nothing any more; for what it did. The thread may do it all the same.
+    pub fn give_up(&mut self, session: ObjectId) -> Vec<Waiter> {
+        self.take_waiters(|waiter| waiter.session == session)
+    }
+
+    /// Those whose time to wait is over.
+    pub fn expire(&mut self, now_ns: u64) -> Vec<Waiter> {
+        self.take_waiters(|waiter| waiter.until_ns <= now_ns)
+    }
+
+    /// When the first has waited long enough.
+    pub fn next_ns(&self) -> Option<u64> {
+        self.waiting.values().map(|it| it.waiter.until_ns).min()
+    }
+
+    fn take_waiters(&mut self, is_meant: impl Fn(&Waiter) -> bool) -> Vec<Waiter> {
+        let all = self.waiting.values().map(|it| it.waiter);
+        let meant: Vec<_> = all.filter(|waiter| is_meant(waiter)).collect();
+        self.waiting.retain(|_, it| !is_meant(&it.waiter));
+        meant
     }
 }

@@ -16,13 +16,15 @@ use heliostat_abi::session::record::{Bound, Reply};
 use heliostat_base::clock::monotonic_ns;
 use heliostat_control::name::Name;
 use heliostat_server_node::PeerNode;
-use heliostat_service_lock::{RemoteHandle, RemoteTicket, Standing, Via};
+use heliostat_service_grant::Via;
+use heliostat_service_lock::{RemoteHandle, RemoteTicket, Standing};
 
 use super::requests::{reply, Who};
 use crate::answer::Answer;
 use crate::daemon::Daemon;
 use crate::refused::{refuse, Refused};
-use crate::state::lock::across::{Message, Waiter, Wanted};
+use crate::state::asks::Waiter;
+use crate::state::lock::across::{LockMessage, Wanted};
 
 /// How long a session waits for another node: less than its program waits for this control plane.
 const ANSWER_NS: u64 = (CONTROL_DEADLINE_MS - 100) * 1_000_000;
@@ -191,7 +193,7 @@ impl Daemon {
         let until_ns = monotonic_ns().saturating_add(ANSWER_NS);
         let waiter = Some(Waiter { session, sequence, until_ns });
         let user = who.uid;
-        let asked = Message::Ask { session, user, process, class, request, wanted, waiter };
+        let asked = LockMessage::Ask { session, user, process, class, request, wanted, waiter };
         self.post_lock(peer, asked);
         // Not sent: `answer_later_as` says so.
         Ok(Reply::Done.into())
@@ -207,7 +209,7 @@ impl Daemon {
     ) {
         let Some(peer) = self.lock_peer(via) else { return };
         let (process, waiter) = (0, None);
-        let asked = Message::Ask { session, user, process, class, request, wanted, waiter };
+        let asked = LockMessage::Ask { session, user, process, class, request, wanted, waiter };
         self.post_lock(peer, asked);
     }
 

@@ -18,7 +18,8 @@ use heliostat_server_node::{NodeCall, PeerNode};
 use tracing::debug;
 
 use crate::daemon::Daemon;
-use crate::state::lock::across::Message;
+use crate::services::cluster::via;
+use crate::state::lock::across::LockMessage;
 
 /// How long an answer may take that brings something which then has to be given back. The link ends
 /// before, with all that was granted by it, where the node is hung or cut off.
@@ -26,7 +27,7 @@ const CALL_NS: u64 = 60_000_000_000;
 
 impl Daemon {
     /// Sends something to a node, behind all that was sent before.
-    pub(super) fn post_lock(&mut self, peer: PeerNode, message: Message) {
+    pub(super) fn post_lock(&mut self, peer: PeerNode, message: LockMessage) {
         // What was granted by a link that is lost needs no word.
         if self.joined_node(peer.node.0).is_none_or(|joined| joined.link != peer.link) {
             return;
@@ -45,13 +46,13 @@ impl Daemon {
             }
             let Some(message) = outbox.next() else { return };
             let asked = match &message {
-                Message::Ask { session, user, process, request, .. } => PeerLock::Ask {
+                LockMessage::Ask { session, user, process, request, .. } => PeerLock::Ask {
                     user: *user,
                     process: *process,
                     session: *session,
                     request: request.clone(),
                 },
-                Message::End(session) => PeerLock::End { session: *session },
+                LockMessage::End(session) => PeerLock::End { session: *session },
             };
             let token = self.call_lock_node((peer, message.class()), &asked);
             let outbox = self.services.lock.across.outbox(peer);
@@ -123,7 +124,7 @@ impl Daemon {
             return;
         }
         let across = &self.services.lock.across;
-        let class = news.iter().map(|it| across.foreign.class_of(peer.link.0, it.session)).max();
+        let class = news.iter().map(|it| across.foreign.class_of(via(peer), it.session)).max();
         let class = class.unwrap_or_default();
         let token = self.call_lock_node((peer, class), &PeerLock::News(news.clone()));
         let outbox = self.services.lock.across.outbox(peer);

@@ -9,9 +9,10 @@
 //!   <-------------------------------- Done
 //! gone here, with a record where it is        its only manager is this node, until others map it
 //! ```
-//! Up to Adopt a refusal or a lost link gives the move up, and what was staged ends with the link. An
-//! Adopt without an answer leaves a doubt: the region moves on, and serves nobody, until that node is
-//! joined again and says whether it has it, or is joined in another life, in which it has not.
+//! Up to Adopt a refusal, a lost link, or an answer that is none gives the move up, and what was staged
+//! ends with the link. An Adopt without an answer, or with one that is none, leaves a doubt: the region
+//! moves on, and serves nobody, until that node says whether it has it, or is joined in another life, in
+//! which it has not.
 
 use heliostat_abi::cluster::Class;
 use heliostat_abi::code::Code;
@@ -23,16 +24,22 @@ use heliostat_abi::session::record::Reply;
 use heliostat_base::clock::monotonic_ns;
 use heliostat_control::rights::Right;
 use heliostat_server_node::{Effect as Done, NodeCall, Outcome, PeerNode};
-use heliostat_service_memory::{Asker, Departing, Effect, Forward, MoveEnd, PeerSessions};
+use heliostat_service_grant::{is_of_peer, Granted};
+use heliostat_service_memory::{Asker, Departing, Effect, Forward, MoveEnd};
 use tracing::{debug, info, warn};
 
 use crate::answer::Answer;
 use crate::daemon::Daemon;
 use crate::refused::{refuse, Refused};
-use crate::state::memory::{Departure, Return, Step, Waiting, Wanted};
+use crate::services::cluster::via;
+use crate::state::memory::{Departure, Step, Waiting, Wanted};
+use crate::state::returns::Return;
 
 /// How long a message with bytes may be on its way.
 const WRITE_NS: u64 = 10_000_000_000;
+/// How long a region that waits for its place there serves nobody: then it stays. The answer is waited
+/// for longer, since it brings a handle that has to be given back.
+const STAGE_NS: u64 = 10_000_000_000;
 
 /// What came of a request to the other node.
 enum Heard {
@@ -63,7 +70,7 @@ impl Daemon {
         let begun = memory.grants.begin_departure(asker, handle, now_ns, &mut effects);
         let region = begun.map_err(refuse(id))?;
         let (user, _) = memory.grants.owner(region).ok_or(Code::Stale)?;
-        let serial = memory.across.next_token();
+        let serial = memory.across.asks.next_token();
         memory.departures.insert(region, Departure::new(peer, user, serial));
         debug!(session = %id, %region, node, "a region begins to leave");
         self.carry_out_memory(effects);
@@ -85,6 +92,7 @@ impl Daemon {
         departure.has_area(area, bytes);
         departure.appointed = appointed;
         departure.step = Step::Stage;
+        departure.stage_until_ns = monotonic_ns().saturating_add(STAGE_NS);
         let wanted = Allocation { bytes, lasting: false, name: None, others: Rights::NONE };
         self.ask_departure(region, MemoryRequest::Stage(wanted));
     }
@@ -93,10 +101,9 @@ impl Daemon {
     fn ask_departure(&mut self, region: ObjectId, request: MemoryRequest) {
         let Some(departure) = self.services.memory.departures.get(&region) else { return };
         let (peer, user, wanted) = (departure.peer, departure.user, Wanted::Departure(region));
-        let (session, until_ns, is_restricted) = (None, u64::MAX, false);
         let (class, returned) = (Class::Normal, None);
-        let waiting =
-            Waiting { session, until_ns, peer, user, is_restricted, wanted, class, returned };
+        let (waiter, is_restricted) = (None, false);
+        let waiting = Waiting { waiter, peer, user, is_restricted, wanted, class, returned };
         if self.send_to_peer(waiting, 0, request).is_err() {
             self.hear_departure(region, Heard::Nothing { may_be_done: false });
         }
@@ -108,7 +115,7 @@ impl Daemon {
             Ok(reply) => match PeerReply::decode(&reply.header, &reply.payload) {
                 Ok(reply) => Heard::Answer(reply),
                 // It breaks the protocol, and is believed nothing.
-                Err(_) => Heard::Nothing { may_be_done: false },
+                Err(_) => Heard::Nothing { may_be_done: true },
             },
             Err(error) => Heard::Nothing { may_be_done: error.effect == Done::Unknown },
         };
@@ -124,11 +131,8 @@ impl Daemon {
                 let Ok(MemoryReply::Granted(granted)) = MemoryReply::decode(&reply) else {
                     return self.cancel_departure(region);
                 };
-                let handle = granted.handle;
-                departure.there = Some(PeerHandle { session, handle });
-                departure.region = granted.region;
-                departure.step = Step::Copy;
-                if !is_there {
+                departure.is_staged(session, &granted);
+                if !is_there || granted.bytes != departure.bytes() {
                     return self.cancel_departure(region);
                 }
                 self.send_departures();
@@ -141,13 +145,17 @@ impl Daemon {
             (Step::Adopt, Heard::Answer(PeerReply::Done)) if is_there => self.depart(region),
             // It has ended here meanwhile, and does there with its last manager; or is freed.
             (Step::Adopt, Heard::Answer(PeerReply::Done)) => self.free_departed(region),
-            (Step::Adopt, Heard::Nothing { may_be_done: true }) => {
+            // Another answer than one of these two says nothing.
+            (
+                Step::Adopt,
+                Heard::Nothing { may_be_done: true } | Heard::Answer(PeerReply::Own { .. }),
+            ) => {
                 warn!(%region, node = %departure.peer.node, "a region may be on that node, or not");
                 departure.step = Step::Doubt;
             }
             (Step::Ask, Heard::Answer(PeerReply::Own { session, reply })) => {
                 departure.there = match MemoryReply::decode(&reply) {
-                    Ok(MemoryReply::Granted(granted)) => {
+                    Ok(MemoryReply::Granted(granted)) if departure.is_it(&granted) => {
                         Some(PeerHandle { session, handle: granted.handle })
                     }
                     // It has left that node since.
@@ -166,6 +174,16 @@ impl Daemon {
             },
             (Step::Ask | Step::Doubt, _) => departure.step = Step::Doubt,
             _ => self.cancel_departure(region),
+        }
+    }
+
+    /// Has the regions stay for which the other node makes no place in time.
+    pub(super) fn end_late_stages(&mut self, now_ns: u64, effects: &mut Vec<Effect>) {
+        let memory = &mut self.services.memory;
+        for (region, departure) in &memory.departures {
+            if departure.step == Step::Stage && departure.stage_until_ns <= now_ns {
+                memory.grants.cancel_move(*region, MoveEnd::Failed, effects);
+            }
         }
     }
 
@@ -199,7 +217,7 @@ impl Daemon {
         let Ok(messages) = departure.next() else { return self.cancel_departure(region) };
         for (header, payload) in messages {
             let bytes = payload.len() as u64;
-            let token = self.services.memory.across.next_token();
+            let token = self.services.memory.across.asks.next_token();
             let deadline_ns = monotonic_ns().saturating_add(WRITE_NS);
             let (node, link) = (peer.node, Some(peer.link));
             let call = NodeCall { node, link, service: SERVICE, header, payload, deadline_ns };
@@ -297,10 +315,7 @@ impl Daemon {
 
     /// A node is lost: handles there have ended.
     pub(super) fn lose_keepers(&mut self, peer: PeerNode) {
-        let is_its = |it: &heliostat_service_memory::Remote| {
-            (it.node, it.link) == (peer.node.0, peer.link.0)
-        };
-        self.services.memory.keepers.retain(|_, keeper| !is_its(keeper));
+        self.services.memory.keepers.retain(|_, keeper| keeper.via() != via(peer));
     }
 
     /// Asks again about regions that are in doubt: an answer that says nothing may have come after the
@@ -355,7 +370,7 @@ impl Daemon {
         wanted: Allocation,
     ) -> Result<Answer, Refused> {
         let is_bare = wanted.name.is_none() && !wanted.lasting && wanted.others.is_empty();
-        if !PeerSessions::is_one(asker.session) || !is_bare {
+        if !is_of_peer(asker.session) || !is_bare {
             return Err(Code::BadRecord.into());
         }
         let handle = self.allocate_handle(asker, wanted)?;
@@ -371,7 +386,7 @@ impl Daemon {
         (name, others): (Option<MemoryName>, Rights),
         lasting: bool,
     ) -> Result<Answer, Refused> {
-        if !PeerSessions::is_one(asker.session) {
+        if !is_of_peer(asker.session) {
             return Err(Code::BadRecord.into());
         }
         if let Some(name) = &name {

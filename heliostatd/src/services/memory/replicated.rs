@@ -6,26 +6,33 @@
 //! Handles stand among those on other nodes, by a link that is no node's.
 
 use heliostat_abi::code::{Code, Side, Thing};
+use heliostat_abi::memory::name::OWN_USER;
 use heliostat_abi::memory::peer::PeerHandle;
 use heliostat_abi::memory::replicated::Replication;
-use heliostat_abi::memory::{Granted, MemoryRequest, Rights};
+use heliostat_abi::memory::{Granted, MemoryName, MemoryRequest, Rights};
 use heliostat_abi::name::ObjectId;
 use heliostat_abi::session::record::Reply;
+use heliostat_base::clock::monotonic_ns;
 use heliostat_control::rights::Right;
 use heliostat_server_memory::{replicated_link, MemoryOrder, There};
-use heliostat_server_replica::{Draft, Failure, Fault, Opened, Placement};
-use heliostat_service_memory::{Asker, Key, PeerSessions, Remote};
+use heliostat_server_replica::{Alter, Draft, Failure, Fault, NotAltered, Opened, Placement};
+use heliostat_service_grant::is_of_peer;
+use heliostat_service_memory::{Asker, Key, Remote};
 
+use super::remote::ANSWER_NS;
 use super::there::{granted_there, replicated_peer};
 use crate::answer::Answer;
 use crate::daemon::Daemon;
 use crate::refused::{full_of, Refused};
-use crate::state::replica::{ReplicaEvent, ReplicatedHandle, WaitsForReplica, WantedOfReplica};
+use crate::state::asks::Waiter;
+use crate::state::replica::{
+    number_of, ReplicaEvent, ReplicatedHandle, WaitsForReplica, WantedOfReplica,
+};
 
 impl Daemon {
     /// Whether a name that no region here has may be that of a region on several nodes.
     pub(super) fn may_be_replicated(&self, asker: &Asker) -> bool {
-        let is_here = asker.is_user && !PeerSessions::is_one(asker.session);
+        let is_here = asker.is_user && !is_of_peer(asker.session);
         is_here && self.services.replica.is_some()
     }
 
@@ -53,7 +60,8 @@ impl Daemon {
             wanted: wanted.wanted,
             nodes: wanted.backups.iter().map(|it| u64::from(*it)).collect(),
         };
-        let token = self.wait_for_replica(asker, WantedOfReplica::Handle(Rights::ALL))?;
+        let wanted = WantedOfReplica::Handle(Rights::ALL, key.name.clone());
+        let token = self.wait_for_replica(asker, wanted)?;
         let Some(replica) = &self.services.replica else { return Err(Code::Internal.into()) };
         let news = replica.news.clone();
         let told = move |result| news.tell(ReplicaEvent::Opened(token, result));
@@ -71,7 +79,8 @@ impl Daemon {
     ) -> Result<Answer, Refused> {
         self.services.memory.grants.check_session(asker.session)?;
         self.services.memory.across.remotes.check(asker.session, asker.holder)?;
-        let token = self.wait_for_replica(asker, WantedOfReplica::Handle(rights))?;
+        let wanted = WantedOfReplica::Handle(rights, key.name.clone());
+        let token = self.wait_for_replica(asker, wanted)?;
         let Some(replica) = &self.services.replica else { return Err(Code::Internal.into()) };
         let news = replica.news.clone();
         let told = move |result| news.tell(ReplicaEvent::Opened(token, result));
@@ -85,21 +94,23 @@ impl Daemon {
         let sequence = self.answer_later_as(session).ok_or(Code::Internal)?;
         let replica = self.services.replica.as_mut().ok_or(Code::Internal)?;
         let token = replica.next();
-        let waits = WaitsForReplica { session, sequence, uid: asker.uid, wanted };
-        replica.waiting.insert(token, waits);
+        let until_ns = monotonic_ns().saturating_add(ANSWER_NS);
+        let waiter = Waiter { session, sequence, until_ns };
+        replica.waiting.insert(token, WaitsForReplica { waiter, uid: asker.uid, wanted });
         Ok(token)
     }
 
     /// A region was found or made, or not.
     pub(crate) fn opened_replicated(&mut self, token: u64, result: Result<Opened, Failure>) {
         let waits = self.services.replica.as_mut().and_then(|it| it.waiting.remove(&token));
-        let Some(WaitsForReplica { session, sequence, uid, wanted }) = waits else { return };
+        let Some(WaitsForReplica { waiter, uid, wanted }) = waits else { return };
+        let Waiter { session, sequence, .. } = waiter;
         if self.connections.get(session).is_none_or(|it| it.awaits != Some(sequence)) {
             return;
         }
-        let WantedOfReplica::Handle(rights) = wanted else { return };
+        let WantedOfReplica::Handle(rights, name) = wanted else { return };
         let answer = result.map_err(why_not).and_then(|Opened { placement }| {
-            self.grant_replicated(session, (uid, rights), &placement)
+            self.grant_replicated(session, (uid, rights, name), &placement)
         });
         self.answer_late_to(session, sequence, answer);
     }
@@ -107,11 +118,10 @@ impl Daemon {
     fn grant_replicated(
         &mut self,
         session: ObjectId,
-        (user, rights): (u32, Rights),
+        (user, rights, name): (u32, Rights, MemoryName),
         placement: &Placement,
     ) -> Result<Answer, Refused> {
-        let others = Rights::from_bits(placement.others).unwrap_or_default();
-        if placement.owner != user && !others.have(rights) {
+        if placement.rights_of(user) & rights.bits() != rights.bits() {
             return Err(Code::Denied.into());
         }
         let holder = self.holder(session)?;
@@ -136,7 +146,7 @@ impl Daemon {
             is_lost: false,
         };
         let bytes = placement.bytes;
-        let handle = ReplicatedHandle { region: identity, user, rights, bytes };
+        let handle = ReplicatedHandle { region: identity, user, rights, bytes, name };
         replica.handles.insert(number, handle);
         let remotes = &mut self.services.memory.across.remotes;
         let handle = match remotes.insert(session, holder, remote) {
@@ -146,11 +156,27 @@ impl Daemon {
                 return Err(full.into());
             }
         };
+        self.limit_replicated(session, handle, there);
         let peer = replicated_peer(&remote);
         let order =
             MemoryOrder::HoldThere { session, handle, there: There { peer, handle: there } };
         self.services.memory.tell(session, order);
         Ok(granted_there(peer, handle, granted(&remote, bytes)))
+    }
+
+    /// How much a session may do by a handle, where a rate is about the name of its region.
+    pub(super) fn limit_replicated(
+        &mut self,
+        session: ObjectId,
+        handle: ObjectId,
+        there: PeerHandle,
+    ) {
+        let Some(its) = self.replicated_handle(there) else { return };
+        let Some(connection) = self.connections.get(session) else { return };
+        let rate = self.parts.config.rates.of_name(&connection.peer.subject, &its.name);
+        let (Some(rate), Ok(holder)) = (rate, self.holder(session)) else { return };
+        let meter = self.services.meters.of(rate, session, holder, monotonic_ns());
+        self.services.memory.tell(session, MemoryOrder::Limit { session, handle, meter });
     }
 
     /// A session asks something about a region on several nodes.
@@ -182,15 +208,62 @@ impl Daemon {
                 // Not sent: it is answered later.
                 Ok(Reply::Done.into())
             }
+            // No user has this number: it stands for the asker's own, and in the record for others.
+            MemoryRequest::Appoint { user: OWN_USER, .. } => Err(Code::BadRecord.into()),
+            MemoryRequest::Appoint { user, rights, .. } => {
+                let alter = Alter::Appoint(*user, rights.bits());
+                self.alter_replicated(asker, remote, Rights::MANAGE, alter)
+            }
+            // Its record lies under its name; what others may can be said anew.
+            MemoryRequest::Name { name: Some(name), others, .. }
+                if self.replicated_handle(remote.there).is_some_and(|it| it.name == *name) =>
+            {
+                let alter = Alter::Others(others.bits());
+                self.alter_replicated(asker, remote, Rights::SHARE, alter)
+            }
             // It has the length, the name and the life that it was made with.
             _ => Err(Code::BadState.into()),
         }
     }
 
+    fn alter_replicated(
+        &mut self,
+        asker: &Asker,
+        remote: &Remote,
+        wanted: Rights,
+        alter: Alter,
+    ) -> Result<Answer, Refused> {
+        if !remote.rights.have(wanted) {
+            return Err(Code::Denied.into());
+        }
+        let its = self.replicated_handle(remote.there).ok_or(Code::Stale)?;
+        let token = self.wait_for_replica(asker, WantedOfReplica::Altered)?;
+        let Some(replica) = &self.services.replica else { return Err(Code::Internal.into()) };
+        let news = replica.news.clone();
+        let told = move |result| news.tell(ReplicaEvent::Altered(token, result));
+        replica.replicas.alter(its.region, its.user, alter, told);
+        // Not sent: it is answered later.
+        Ok(Reply::Done.into())
+    }
+
+    /// It was altered who may use a region, or not.
+    pub(crate) fn altered_replicated(&mut self, token: u64, result: Result<(), NotAltered>) {
+        let waits = self.services.replica.as_mut().and_then(|it| it.waiting.remove(&token));
+        let Some(WaitsForReplica { waiter, .. }) = waits else { return };
+        let Waiter { session, sequence, .. } = waiter;
+        let answer = result.map(|()| Reply::Done.into()).map_err(|why| match why {
+            NotAltered::Unknown => Code::Unreachable.into(),
+            NotAltered::Full(limit) => full_of(Thing::MemoryAppointed, Side::Object, limit),
+            NotAltered::Denied => Code::Denied.into(),
+        });
+        self.answer_late_to(session, sequence, answer);
+    }
+
     /// A region was freed, or not.
     pub(crate) fn freed_replicated(&mut self, token: u64, result: Result<(), Fault>) {
         let waits = self.services.replica.as_mut().and_then(|it| it.waiting.remove(&token));
-        let Some(WaitsForReplica { session, sequence, wanted, .. }) = waits else { return };
+        let Some(WaitsForReplica { waiter, wanted, .. }) = waits else { return };
+        let Waiter { session, sequence, .. } = waiter;
         if let (Ok(()), WantedOfReplica::End(handle)) = (result, wanted) {
             if let Some(remote) = self.forget_remote(session, handle) {
                 self.close_replicated(remote.there);
@@ -214,10 +287,6 @@ impl Daemon {
             replica.handles.remove(number_of(there));
         }
     }
-}
-
-fn number_of(handle: PeerHandle) -> u64 {
-    u64::from(handle.session.generation) << 32 | u64::from(handle.session.index)
 }
 
 /// The key of a region's record.
@@ -246,6 +315,7 @@ fn why_not(failure: Failure) -> Refused {
         Failure::NotFound => Code::NotFound.into(),
         Failure::NoKeeper | Failure::TooFew { .. } => Code::Unreachable.into(),
         Failure::Fault(Fault::Exists) => Code::BadState.into(),
+        Failure::Fault(Fault::Denied) => Code::Denied.into(),
         Failure::Fault(Fault::Full(_)) => full_of(Thing::ReplicaBytes, Side::Node, 0),
         Failure::Fault(Fault::Unreachable(_) | Fault::NotPrimary) => Code::Unreachable.into(),
         Failure::Full(limit) => full_of(Thing::ReplicaBytes, Side::Node, limit),

@@ -13,12 +13,13 @@ use super::requests::reply;
 use crate::answer::Answer;
 use crate::daemon::Daemon;
 use crate::refused::Refused;
+use crate::services::cluster::via;
 
 impl Daemon {
     /// A node is lost: handles there lead nowhere from now on.
     pub(super) fn lose_remotes(&mut self, peer: PeerNode) {
         let memory = &mut self.services.memory;
-        let lost = memory.across.remotes.lose(peer.node.0, peer.link.0);
+        let lost = memory.across.remotes.lose(via(peer));
         debug!(node = %peer.node, lost, "handles on a node that is lost");
         if let Some(loops) = &memory.loops {
             loops.tell_all(|| MemoryOrder::LosePeer(peer));
@@ -43,6 +44,12 @@ impl Daemon {
                 memory.tell(session, MemoryOrder::Class { session, handle, class });
             }
             memory.tell(session, MemoryOrder::HoldThere { session, handle, there });
+        }
+        let all = memory.across.remotes.of_session(session);
+        let replicated = all.filter(|(_, remote)| is_replicated(LinkId(remote.link)));
+        let replicated: Vec<_> = replicated.map(|(handle, it)| (handle, it.there)).collect();
+        for (handle, there) in replicated {
+            self.limit_replicated(session, handle, there);
         }
     }
 }
