@@ -180,11 +180,8 @@ pub enum MemoryReply {
         /// Words in it.
         places: u64,
     },
-    /// To Presence [the page].
-    Presence {
-        /// Whether the control plane has the kernel make fences in the program's threads.
-        fenced: bool,
-    },
+    /// To Presence [the page]: whether the kernel's fences in the program's threads are relied on.
+    Presence(bool),
     /// To List.
     Listed {
         /// Some regions, in order of index.
@@ -223,7 +220,7 @@ impl MemoryReply {
                 w.u64(*places);
                 PAGE
             }
-            Self::Presence { fenced } => {
+            Self::Presence(fenced) => {
                 w.u32(u32::from(*fenced));
                 PRESENCE
             }
@@ -258,7 +255,7 @@ impl MemoryReply {
             GRANTED => Self::Granted(Granted::decode(&mut r)?),
             ARENA => Self::Arena { bytes: r.u64() },
             PAGE => Self::Page { places: r.u64() },
-            PRESENCE => Self::Presence { fenced: take_flags(&mut r, 1)? != 0 },
+            PRESENCE => Self::Presence(take_flags(&mut r, 1)? != 0),
             LISTED => take_listed(&mut r)?,
             SESSION => Self::Session { depth: r.u32(), handles: r.u32() },
             ASKED => Self::Asked(Question::decode(&mut r)?),

@@ -205,15 +205,8 @@ impl RemoteLocks {
             return Ok(None);
         }
         self.check_ticket(session, has.holder)?;
-        let ticket = RemoteTicket {
-            via: of.via,
-            there,
-            handle,
-            kind: of.kind,
-            class: of.class,
-            standing,
-            untold: None,
-        };
+        let RemoteHandle { via, kind, class, .. } = of;
+        let ticket = RemoteTicket { via, there, handle, kind, class, standing, untold: None };
         let Some(has) = self.sessions.get_mut(&session) else { return Ok(None) };
         let full = |_| Full::of(Thing::LockTickets, Side::Session, REMOTE_TICKETS_MAX as u64);
         let place = has.tickets.insert(ticket).map_err(full)?;

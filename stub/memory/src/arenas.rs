@@ -116,7 +116,7 @@ pub(crate) fn map_presence(control: &OwnSession) -> Result<Presence, MemoryError
     let is_registered = membarrier::register().is_ok();
     let request = MemoryRequest::Presence { fenced: is_registered };
     let (reply, fds) = control.ask_own(&request, &[])?;
-    let (MemoryReply::Presence { fenced }, [fd]) = (reply, fds.as_slice()) else {
+    let (MemoryReply::Presence(fenced), [fd]) = (reply, fds.as_slice()) else {
         return Err(MemoryError::Corrupt);
     };
     let mapped = SharedMapping::from_fd(fd.as_raw_fd(), PRESENCE_BYTES, Access::ReadWrite);

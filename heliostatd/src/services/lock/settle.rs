@@ -120,8 +120,7 @@ impl Daemon {
         let (process, waiter, request) = (0, None, asked.request.clone());
         if let Some((_, outbox)) = self.services.lock.across.outboxes.get_mut(&asked.peer.link.0) {
             outbox.retry(monotonic_ns());
-            let again =
-                LockMessage::Ask { session, user, process, class, request, wanted, waiter };
+            let again = LockMessage::Ask { session, user, process, class, request, wanted, waiter };
             outbox.queue.push_back(again);
         }
         unreachable(true)

@@ -32,8 +32,7 @@ const LOOK_NS: u64 = 1_000_000;
 
 /// A session's presence page, in an answer.
 fn presence_answer(watch: &Watch, fd: Rc<OwnedFd>) -> Answer {
-    let fenced = watch.is_fenced();
-    Answer { fds: vec![fd], ..reply(&MemoryReply::Presence { fenced }) }
+    Answer { fds: vec![fd], ..reply(&MemoryReply::Presence(watch.is_fenced())) }
 }
 
 impl Daemon {
